@@ -12,6 +12,7 @@ import json, math, re, shutil
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -21,13 +22,17 @@ from .database import Database, Limits, QueryError, _connect, quote_name
 # %% ../nbs/02_questions.ipynb #daf9d5a3
 def parse_sql(sql: str):
     "The syntax tree of an SQLite statement; raises `sqlglot.ParseError`."
+    return _parse(sql).copy()
+
+@lru_cache(maxsize=128)
+def _parse(sql: str):
     import sqlglot
     return sqlglot.parse_one(sql, dialect="sqlite")
 
 def count_parts(sql: str) -> tuple[int, int, int]:
     "Spider's counts of (components, nested queries, other complications)."
     from sqlglot import exp
-    tree = parse_sql(sql)
+    tree = _parse(sql)
     top = tree if isinstance(tree, exp.Select) else next(tree.find_all(exp.Select))
     own = [n for n in top.walk(prune=lambda n: n is not top and isinstance(n, exp.Query))]
     def count(*types): return sum(isinstance(n, types) for n in own)
@@ -52,7 +57,7 @@ def hardness(sql: str) -> str:
 def tables_of(sql: str) -> tuple[str, ...]:
     "Tables that a query reads, CTEs left out, in alphabetical order."
     from sqlglot import exp
-    tree = parse_sql(sql)
+    tree = _parse(sql)
     ctes = {c.alias.lower() for c in tree.find_all(exp.CTE)}
     return tuple(sorted({t.name.lower() for t in tree.find_all(exp.Table)} - ctes))
 
@@ -90,8 +95,13 @@ class Question:
         def put(name, value): object.__setattr__(self, name, value)
         put("gold_answer", tuple(map(tuple, self.gold_answer)))
         if not self.answer_type: put("answer_type", answer_type(self.gold_answer))
-        if not self.difficulty: put("difficulty", difficulty(self.gold_sql))
-        if not self.tables_involved: put("tables_involved", tables_of(self.gold_sql))
+        if not self.difficulty: put("difficulty", _or(difficulty, self.gold_sql, "hard"))
+        if not self.tables_involved: put("tables_involved", _or(tables_of, self.gold_sql, ()))
+
+def _or(f: Callable, sql: str, otherwise: Any) -> Any:
+    "`f(sql)`, or `otherwise` for SQL that SQLite may run but `sqlglot` can't parse."
+    try: return f(sql)
+    except Exception: return otherwise
 
 # %% ../nbs/02_questions.ipynb #4108c0ff
 def _value_out(v: Any) -> Any:
