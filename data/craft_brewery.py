@@ -420,7 +420,7 @@ QUESTIONS = [
      "SELECT label_text FROM beer WHERE name = 'Squall'"),
     ("How many litres fit into our smallest fermenter?",
      "SELECT MIN(litres) FROM vessel WHERE kind = 'FV'"),
-    ("What do we buy from Fenwick & Daughters? The names of the ingredients, please.",
+    ("What do we buy from Fenwick & Daughters? I just need the names of the ingredients.",
      "SELECT name FROM ingredient WHERE supplier = 'Fenwick & Daughters'"),
     ("How many kegs of 50 litres have we delivered in total?",
      "SELECT SUM(quantity) FROM delivery WHERE pack_code = 'K50'"),
@@ -438,25 +438,27 @@ QUESTIONS = [
      "SELECT name FROM outlet WHERE active = 'Y' AND contact IS NULL"),
     ("What is the bitterest beer we have a recipe for?",
      "SELECT name FROM beer ORDER BY ibu DESC LIMIT 1"),
-    ("Leaving out the organic ones, what is the average price per kilo of the hops on our ingredient list? "
-     "Two decimals.",
+    ("Leaving out the organic ones, what is the average price per kilo of the hops on our ingredient list? Two "
+     "decimals, please.",
      "SELECT ROUND(AVG(price_per_kg), 2) FROM ingredient WHERE kind = 'H' AND organic = 0"),
     ("How many batches of Lighthouse Pale are in the brew log?",
      "SELECT COUNT(*) FROM batch JOIN beer ON beer.beer_id = batch.beer_id WHERE beer.name = 'Lighthouse Pale'"),
     ("Who has brewed how much? Name every brewer with the litres of all their batches together.",
      "SELECT brewer, SUM(volume) FROM batch GROUP BY brewer"),
-    ("Which of our beers get hops at the dry step? Each beer once.",
+    ("According to the recipes, which of our beers get actual hops at the dry step, brewed already or not? Each beer "
+     "once, please.",
      "SELECT DISTINCT beer.name FROM recipe_line JOIN beer ON beer.beer_id = recipe_line.beer_id "
      "JOIN ingredient ON ingredient.ingredient_id = recipe_line.ingredient_id "
      "WHERE recipe_line.step = 'dry' AND ingredient.kind = 'H'"),
-    ("I'm doing the drivers' yearly talks: how many deliveries did each of them make in 2023? Driver and number.",
+    ("I'm doing the drivers' yearly talks: how many deliveries did each of them make in 2023? Give me driver and "
+     "number.",
      "SELECT driver, COUNT(*) FROM delivery WHERE delivered_on BETWEEN '2023-01-01' AND '2023-12-31' GROUP BY driver"),
     ("Which of our beers were developed as variations on Night Ferry?",
      "SELECT v.name FROM beer AS v JOIN beer AS b ON b.beer_id = v.based_on WHERE b.name = 'Night Ferry'"),
     ("Which tank did batch B23-019 ferment in? We call our tanks by their names.",
      "SELECT vessel.name FROM batch JOIN vessel ON vessel.vessel_id = batch.fermenter_id "
      "WHERE batch.batch_no = 'B23-019'"),
-    ("How many batches were packed straight from the fermenter, without a bright tank in between?",
+    ("Of the batches that did get packed, how many went straight from the fermenter, without a bright tank in between?",
      "SELECT COUNT(*) FROM batch WHERE packed_on IS NOT NULL AND bright_id IS NULL"),
     ("There are two places called Railway Hotel. How many deliveries has the one in Wattle Creek had?",
      "SELECT COUNT(*) FROM delivery JOIN outlet ON outlet.outlet_id = delivery.outlet_id "
@@ -468,11 +470,13 @@ QUESTIONS = [
      "SELECT customer_since FROM outlet WHERE name = 'The Anchor' AND town = 'Wattle Creek'"),
     ("We often pitch yeast taken from an earlier batch. How many batches got theirs from a batch of a different beer?",
      "SELECT COUNT(*) FROM batch AS b JOIN batch AS p ON p.batch_id = b.pitched_from WHERE p.beer_id <> b.beer_id"),
-    ("For every place on our books, even if it never had a delivery: name, town and number of deliveries.",
+    ("For every place on our books, even those never delivered to, I'd like the name, the town and the number of "
+     "deliveries.",
      "SELECT outlet.name, outlet.town, COUNT(delivery.delivery_id) FROM outlet "
      "LEFT JOIN delivery ON delivery.outlet_id = outlet.outlet_id "
      "GROUP BY outlet.outlet_id, outlet.name, outlet.town"),
-    ("What have all deliveries of plain Night Ferry come to in dollars, at the rates charged and whether paid or not?",
+    ("What do all our deliveries of plain Night Ferry come to in dollars, at the price charged per pack, whether paid "
+     "or not?",
      "SELECT SUM(delivery.quantity * delivery.rate) / 100.0 FROM delivery "
      "JOIN batch ON batch.batch_id = delivery.batch_id JOIN beer ON beer.beer_id = batch.beer_id "
      "WHERE beer.name = 'Night Ferry'"),
@@ -482,15 +486,15 @@ QUESTIONS = [
      "WHERE delivery.delivered_on BETWEEN '2023-01-01' AND '2023-12-31' "
      "AND outlet.town <> 'Port Ellery' GROUP BY outlet.town "
      "ORDER BY SUM(delivery.quantity * pack.litres) DESC LIMIT 1"),
-    ("On average, how many days pass between brewing and packing for beers of the lager style? One decimal.",
+    ("On average, how many days pass between brewing and packing for beers of the lager style? One decimal, please.",
      "SELECT ROUND(AVG(julianday(batch.packed_on) - julianday(batch.brewed_on)), 1) FROM batch "
      "JOIN beer ON beer.beer_id = batch.beer_id WHERE beer.style = 'Lager' AND batch.packed_on IS NOT NULL"),
     ("Which beers on our list have no batch at all in the brew log?",
      "SELECT name FROM beer WHERE beer_id NOT IN (SELECT beer_id FROM batch)"),
     ("Whose brews ended up down the drain most often?",
      "SELECT brewer FROM batch WHERE grade = 'X' GROUP BY brewer ORDER BY COUNT(*) DESC LIMIT 1"),
-    ("Looking only at paid deliveries, which customer takes longest to pay on average? Name and average days from "
-     "delivery to payment, two decimals.",
+    ("Looking only at paid deliveries, which customer takes longest to pay on average? Give the name and the average "
+     "days from delivery to payment, to two decimals.",
      "SELECT outlet.name, ROUND(AVG(julianday(delivery.paid_on) - julianday(delivery.delivered_on)), 2) "
      "FROM delivery JOIN outlet ON outlet.outlet_id = delivery.outlet_id WHERE delivery.paid_on IS NOT NULL "
      "GROUP BY outlet.outlet_id, outlet.name "

@@ -306,33 +306,35 @@ QUESTIONS = [
      "SELECT COUNT(*) FROM household WHERE email IS NULL"),
     ("How many smart meters have we put in over the years, counting any that were taken out again?",
      "SELECT COUNT(*) FROM meter WHERE smart = 1"),
-    ("Which streets do we serve in Northgate? Each street once.",
+    ("In which streets of Northgate do we have homes on file? Name each street once, please.",
      "SELECT DISTINCT street FROM household WHERE district = 'Northgate'"),
     ("What is the highest single invoice we ever sent, in cents as we book it?",
      "SELECT MAX(amount) FROM invoice"),
     ("Fatou D'Souza is on the phone. What kind of home is hers?",
      "SELECT type FROM household WHERE holder = 'Fatou D''Souza'"),
-    ("For the archive: the numbers of all meters that took the place of an older one.",
+    ("For the archive I need the numbers of all meters that took the place of an older one.",
      "SELECT meter_no FROM meter WHERE replaces IS NOT NULL"),
     ("How much have customers paid us in cash so far, in euros? Mind that we book in cents.",
      "SELECT SUM(amount) / 100.0 FROM payment WHERE method = 'CASH'"),
     ("How many of the monthly readings were only estimated?",
      "SELECT COUNT(*) FROM monthly_reading WHERE source = 'estimate'"),
-    ("Which meter came in place of W-70232?",
+    ("Which meter took the place of W-70232?",
      "SELECT meter_no FROM meter WHERE replaces = 'W-70232'"),
     ("How many different homes have ever had a contract with us?",
      "SELECT COUNT(DISTINCT household_id) FROM contract"),
-    ("How many people live in a home on average, leaving out homes where we do not know? Two decimals.",
+    ("How many people live in a home on average, leaving out homes where we don't know? Two decimals, please.",
      "SELECT ROUND(AVG(persons), 2) FROM household"),
     ("What has been behind our power cuts? Give each cause as noted and the number of electricity outages it led to.",
      "SELECT cause, COUNT(*) FROM outage WHERE service = 'electricity' GROUP BY cause"),
-    ("We book in cents: how high was the average invoice of each quarter in euros, to two decimals? Quarter first.",
+    ("How high was the average invoice of each quarter, in euros to two decimals? Put the quarter first, and remember "
+     "that we book in cents.",
      "SELECT quarter, ROUND(AVG(amount) / 100.0, 2) FROM invoice GROUP BY quarter"),
-    ("Which of all the meters in our register was installed last? Its number, please.",
+    ("Which of all the meters in our register was installed last? I need its number.",
      "SELECT meter_no FROM meter ORDER BY installed_on DESC LIMIT 1"),
     ("We are planning next year's rollout: how many electricity meters still in place are not smart yet?",
      "SELECT COUNT(*) FROM meter WHERE type = 'E' AND removed_on IS NULL AND smart = 0"),
-    ("I want to write to everybody in a flat: which e-mail addresses do we have for them?",
+    ("I want to write to everybody on file who lives in a flat, contract or no contract: which e-mail addresses do we "
+     "have?",
      "SELECT email FROM household WHERE type = 'flat' AND email IS NOT NULL"),
     ("Which of our electricity tariffs, old ones included, has the lowest price per kilowatt hour?",
      "SELECT name FROM tariff WHERE service = 'electricity' ORDER BY rate LIMIT 1"),
@@ -344,7 +346,8 @@ QUESTIONS = [
     ("Who signed the oldest contract in our files?",
      "SELECT h.holder FROM household AS h JOIN contract AS c ON c.household_id = h.household_id "
      "ORDER BY c.signed_on LIMIT 1"),
-    ("Of the outages whose end was noted, where was the longest one and what was cut off? District, then service.",
+    ("Of the outages whose end was noted, where was the longest one and what was cut off? Give the district, then the "
+     "service.",
      "SELECT district, service FROM outage WHERE restored_at IS NOT NULL "
      "ORDER BY julianday(restored_at) - julianday(began_at) DESC LIMIT 1"),
     ("Which names do we have as the holder of more than one home, and of how many homes each?",
@@ -356,24 +359,28 @@ QUESTIONS = [
      "GROUP BY r.month ORDER BY SUM(r.used) DESC LIMIT 1"),
     ("There is one tariff that nobody has ever signed up for. What is it called?",
      "SELECT t.name FROM tariff AS t WHERE NOT EXISTS (SELECT 1 FROM contract AS c WHERE c.tariff_id = t.tariff_id)"),
-    ("Which invoices have been paid in part only, something having come in but not the whole sum? Invoice numbers.",
+    ("I need the numbers of the invoices that have been paid in part only: something has come in, but not the whole "
+     "sum.",
      "SELECT i.invoice_no FROM invoice AS i JOIN payment AS p ON p.invoice_no = i.invoice_no "
      "GROUP BY i.invoice_no, i.amount HAVING SUM(p.amount) < i.amount"),
-    ("In which months did the most outages begin? Several months tie: name them all, like 2024-07.",
+    ("In which month did the most outages begin? Write it like 2024-07, and if several share the lead, give them all.",
      "WITH monthly AS (SELECT strftime('%Y-%m', began_at) AS month, COUNT(*) AS n FROM outage "
      "GROUP BY strftime('%Y-%m', began_at)) SELECT month FROM monthly WHERE n = (SELECT MAX(n) FROM monthly)"),
-    ("How long did storm outages last on average, in minutes to one decimal? Only those whose end was noted.",
+    ("How long did storm outages last on average, counting only those whose end was noted? In minutes, to one decimal, "
+     "please.",
      "SELECT ROUND(AVG((julianday(restored_at) - julianday(began_at)) * 1440), 1) FROM outage WHERE cause = 'STORM'"),
-    ("When a newer tariff succeeded an old one, how many cents did the unit price rise? Old tariff's name, rise.",
+    ("When a newer tariff succeeded an old one, by how many cents did the unit price rise? Give the old tariff's name "
+     "and the rise.",
      "SELECT t.name, s.rate - t.rate FROM tariff AS t JOIN tariff AS s ON s.tariff_id = t.successor"),
     ("How many homes have both a gas meter and a water meter in place today?",
      "SELECT COUNT(*) FROM (SELECT household_id FROM meter WHERE type = 'G' AND removed_on IS NULL INTERSECT "
      "SELECT household_id FROM meter WHERE type = 'W' AND removed_on IS NULL) AS both_kinds"),
-    ("In each district, whose home used most water in 2024, all its meters together? District, holder; if tied, all.",
+    ("In each district, whose home used the most water in 2024, all its meters together? Give district and holder, and "
+     "if homes tie, name all of them.",
      "SELECT district, holder FROM (SELECT h.district, h.holder, RANK() OVER (PARTITION BY h.district "
      "ORDER BY SUM(r.used) DESC) AS place FROM household AS h JOIN meter AS m ON m.household_id = h.household_id "
      "JOIN monthly_reading AS r ON r.meter_no = m.meter_no WHERE m.type = 'W' AND r.month LIKE '2024-%' "
      "GROUP BY h.household_id, h.district, h.holder) AS ranked WHERE place = 1"),
-    ("In which districts where we have customers has the gas never been off?",
+    ("In which of the districts where we have any homes on file has the gas never been off?",
      "SELECT district FROM household EXCEPT SELECT district FROM outage WHERE service = 'gas'"),
 ]

@@ -261,7 +261,7 @@ def rows(rng):
 QUESTIONS = [
     ("How many people have left the co-op over the years?",
      "SELECT COUNT(*) FROM member WHERE left_on IS NOT NULL"),
-    ("How many hectares of orchard do we have on our books in all? Two decimals, please.",
+    ("How many hectares of orchard do we have on our books in all, to two decimals?",
      "SELECT ROUND(SUM(hectares), 2) FROM field WHERE type = 'orchard'"),
     ("A driver asks what it means when his load is marked JP. What do we tell him?",
      "SELECT meaning FROM grade_key WHERE code = 'JP'"),
@@ -275,17 +275,19 @@ QUESTIONS = [
      "SELECT MIN(joined_on) FROM member"),
     ("Which village is Ngozi Adeyemi from?",
      "SELECT village FROM member WHERE name = 'Ngozi Adeyemi'"),
-    ("What do all the bonuses we have granted so far add up to, paid out already or not? Two decimals.",
+    ("What do all the bonuses we have granted so far add up to, paid out already or not? Two decimals, please.",
      "SELECT ROUND(SUM(amount), 2) FROM payout WHERE kind = 'BON'"),
     ("The packhouse wants to look into it: which docket numbers belong to loads turned away at the gate?",
      "SELECT docket_no FROM docket WHERE grade = 'NR'"),
     ("Our prices are kept in cents a kilo. How many euros would one kilo of saffron bring?",
      "SELECT rate / 100.0 FROM crop WHERE name = 'Saffron'"),
-    ("For every grade that has been given: its code and the number of loads that got it, all years together.",
+    ("How many loads got each grade, all years together? Give the grade's code and the number of loads, leaving out "
+     "loads without a grade.",
      "SELECT grade, COUNT(*) FROM docket WHERE grade IS NOT NULL GROUP BY grade"),
     ("Who are the four biggest shareholders in the co-op? Just the names, in any order.",
      "SELECT name FROM member ORDER BY shares DESC LIMIT 4"),
-    ("Village by village, how many fields do our members own, former members included? Village and number.",
+    ("Village by village, how many fields do our members own, former members included? Give me the village and the "
+     "number.",
      "SELECT m.village, COUNT(*) FROM member AS m JOIN field AS f ON f.member_no = m.member_no GROUP BY m.village"),
     ("How many plantings have hail mentioned in the remarks?",
      "SELECT COUNT(*) FROM planting WHERE note LIKE '%hail%'"),
@@ -309,24 +311,27 @@ QUESTIONS = [
     ("I'm writing to everybody who owns organic land, former members too. Who are they? Each name once.",
      "SELECT DISTINCT m.name FROM member AS m JOIN field AS f ON f.member_no = m.member_no "
      "WHERE f.organic_since IS NOT NULL"),
-    ("How many kilos did we take in during each month of 2023? Months like 2023-07, with the kilos.",
+    ("How many kilos went over the weighbridge in each month of 2023, loads turned away included? Give the month, like "
+     "2023-07, and the kilos.",
      "SELECT strftime('%Y-%m', delivered_on), SUM(kg) FROM docket WHERE delivered_on >= '2023-01-01' "
      "AND delivered_on < '2024-01-01' GROUP BY strftime('%Y-%m', delivered_on)"),
     ("Who is still a member but has no field at all? Names, please.",
      "SELECT m.name FROM member AS m WHERE m.left_on IS NULL AND NOT EXISTS "
      "(SELECT 1 FROM field AS f WHERE f.member_no = m.member_no)"),
-    ("Of the 2022 loads that were graded, what percentage was good for nothing but juice and pulp? One decimal.",
+    ("Of the 2022 loads that got any grade, turned-away ones included, what percentage was good for nothing but juice "
+     "and pulp? One decimal, please.",
      "SELECT ROUND(100.0 * SUM(CASE WHEN grade = 'JP' THEN 1 ELSE 0 END) / COUNT(*), 1) FROM docket "
      "WHERE grade IS NOT NULL AND strftime('%Y', delivered_on) = '2022'"),
-    ("Which entries on the price list has nobody ever planted? Crop and variety, even where no variety is given.",
+    ("Which entries on the price list has nobody ever planted? Give crop and variety, leaving the variety blank if "
+     "there is none.",
      "SELECT name, variety FROM crop WHERE crop_id NOT IN (SELECT crop_id FROM planting)"),
     ("Which members have planted both top fruit and soft fruit on their fields?",
      "SELECT m.name FROM member AS m WHERE m.member_no IN (SELECT f.member_no FROM field AS f "
      "JOIN planting AS p ON p.field_id = f.field_id JOIN crop AS c ON c.crop_id = p.crop_id WHERE c.type = 'top fruit' "
      "INTERSECT SELECT f.member_no FROM field AS f JOIN planting AS p ON p.field_id = f.field_id "
      "JOIN crop AS c ON c.crop_id = p.crop_id WHERE c.type = 'soft fruit')"),
-    ("With prices in cents a kilo and the percentage each grade pays, what were the tomatoes delivered in 2022 worth? "
-     "Euros, two decimals, graded loads only.",
+    ("What were the graded loads of tomatoes delivered in 2022 worth in euros, given our prices in cents a kilo and "
+     "what each grade pays? Two decimals, please.",
      "SELECT ROUND(SUM(d.kg * c.rate * g.pay_pct) / 10000.0, 2) FROM docket AS d "
      "JOIN grade_key AS g ON g.code = d.grade JOIN planting AS p ON p.planting_id = d.planting_id "
      "JOIN crop AS c ON c.crop_id = p.crop_id "
@@ -336,7 +341,7 @@ QUESTIONS = [
     ("Which member drove in the most loads in 2023, no matter whose fields they came from?",
      "SELECT m.name FROM docket AS d JOIN member AS m ON m.member_no = d.brought_by "
      "WHERE strftime('%Y', d.delivered_on) = '2023' GROUP BY m.member_no, m.name ORDER BY COUNT(*) DESC LIMIT 1"),
-    ("There is a complaint about docket 20773. On whose field was that load grown?",
+    ("There is a complaint about docket 20773. What is the name of the member who owns the field it came from?",
      "SELECT m.name FROM docket AS d JOIN planting AS p ON p.planting_id = d.planting_id "
      "JOIN field AS f ON f.field_id = p.field_id JOIN member AS m ON m.member_no = f.member_no "
      "WHERE d.docket_no = 20773"),

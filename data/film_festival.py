@@ -293,9 +293,10 @@ QUESTIONS = [
      "SELECT COUNT(*) FROM screening WHERE opener_id IS NULL"),
     ("How many screenings were followed by a talk with the audience?",
      "SELECT COUNT(*) FROM screening WHERE q_and_a = 1"),
-    ("For the brochure: how many selected films does each strand have? Strand title and number; skip empty strands.",
+    ("For the brochure: how many selected films does each strand have? Give the strand's title and the number, and "
+     "skip empty strands.",
      "SELECT s.title, COUNT(*) FROM strand AS s JOIN entry AS e ON e.strand_code = s.code GROUP BY s.title"),
-    ("Of everything sent in, selected or not, which film is the longest? Its English title.",
+    ("Of everything sent in, selected or not, which film is the longest? I need its English title.",
      "SELECT title FROM entry ORDER BY minutes DESC LIMIT 1"),
     ("Who chaired the jury of the Main Competition?",
      "SELECT p.full_name FROM jury_seat AS j JOIN person AS p ON p.person_id = j.person_id "
@@ -303,48 +304,52 @@ QUESTIONS = [
     ("Who directed The Ninth Floor?",
      "SELECT p.full_name FROM entry AS e JOIN person AS p ON p.person_id = e.director_id "
      "WHERE e.title = 'The Ninth Floor'"),
-    ("Somebody keeps asking about Iron Lullaby. In which strand is it? The strand's title, please.",
+    ("Somebody keeps asking about Iron Lullaby: what is the title of the strand it is in?",
      "SELECT s.title FROM entry AS e JOIN strand AS s ON s.code = e.strand_code WHERE e.title = 'Iron Lullaby'"),
     ("How much did concession tickets bring in, in euros, leaving out the ones we refunded?",
      "SELECT SUM(seats * rate) / 100.0 FROM ticket_sale WHERE type = 'C' AND refunded_on IS NULL"),
-    ("How many seats went out on each kind of ticket, refunded sales aside? The ticket code and the number of seats.",
+    ("How many seats went out on each kind of ticket, refunded sales aside? Give the ticket code and the number of "
+     "seats.",
      "SELECT type, SUM(seats) FROM ticket_sale WHERE refunded_on IS NULL GROUP BY type"),
-    ("Chairs aside, what is the average fee per jury seat? Ignore seats with no fee recorded; two decimals.",
+    ("Chairs aside, what is the average fee per jury seat, ignoring seats with no fee recorded? Two decimals, please.",
      "SELECT ROUND(AVG(fee), 2) FROM jury_seat WHERE role = 'member' AND fee IS NOT NULL"),
     ("How many different films were shown as the main film at the Odeon?",
      "SELECT COUNT(DISTINCT s.entry_id) FROM screening AS s JOIN venue AS v ON v.venue_id = s.venue_id "
      "WHERE v.name = 'The Odeon'"),
-    ("Which of our awards were not given to anybody or anything this year? Their names.",
+    ("What are the names of our awards that were not given to anybody or anything this year?",
      "SELECT name FROM award WHERE entry_id IS NULL AND person_id IS NULL"),
-    ("Of everything sent in, who directed a film from their own script? Names, each different name only once.",
+    ("Looking at everything sent in, who directed a film from their own script? Each name once, please.",
      "SELECT DISTINCT p.full_name FROM entry AS e JOIN person AS p ON p.person_id = e.director_id "
      "WHERE e.writer_id = e.director_id"),
     ("How many films reached us in the last week before the deadline, from 25 to 31 May 2024?",
      "SELECT COUNT(*) FROM entry WHERE received BETWEEN '2024-05-25' AND '2024-05-31'"),
     ("What percentage of the films sent in did we select? One decimal, please.",
      "SELECT ROUND(100.0 * SUM(CASE WHEN status = 'SEL' THEN 1 ELSE 0 END) / COUNT(*), 1) FROM entry"),
-    ("Embarrassing: which selected films were never shown, neither as the main film nor before another? Titles.",
+    ("This is embarrassing: what are the titles of the selected films that were never shown, neither as the main film "
+     "nor before another?",
      "SELECT title FROM entry WHERE status = 'SEL' AND entry_id NOT IN (SELECT entry_id FROM screening) "
      "AND entry_id NOT IN (SELECT opener_id FROM screening WHERE opener_id IS NOT NULL)"),
-    ("Which of this year's jurors, in any jury, also have a selected film that they directed? Names, each once.",
+    ("Which of this year's jurors, in any jury, also have a selected film that they directed? Each name once, please.",
      "SELECT full_name FROM person WHERE person_id IN (SELECT person_id FROM jury_seat) "
      "AND person_id IN (SELECT director_id FROM entry WHERE status = 'SEL')"),
-    ("Which screenings were full, free tickets counted and refunded ones not? Main film's title and the day.",
+    ("Which screenings were full, counting free tickets but not refunded ones? Give the main film's title and the day.",
      "SELECT e.title, s.day FROM screening AS s JOIN entry AS e ON e.entry_id = s.entry_id "
      "JOIN venue AS v ON v.venue_id = s.venue_id JOIN ticket_sale AS t ON t.screening_id = s.screening_id "
      "WHERE t.refunded_on IS NULL GROUP BY s.screening_id, e.title, s.day, v.seats HAVING SUM(t.seats) >= v.seats"),
-    ("How did submissions come in, month by month in 2024? Month as YYYY-MM and number of films, in date order.",
+    ("How many submissions reached us in each month of 2024? Give the month like 2024-03 and the number of films, in "
+     "date order.",
      "SELECT strftime('%Y-%m', received) AS month, COUNT(*) FROM entry GROUP BY month ORDER BY month"),
     ("How many screenings had fewer than half the hall's seats taken, free tickets counted but not refunded ones?",
      "SELECT COUNT(*) FROM screening AS s JOIN venue AS v ON v.venue_id = s.venue_id "
      "WHERE (SELECT SUM(t.seats) FROM ticket_sale AS t "
      "WHERE t.screening_id = s.screening_id AND t.refunded_on IS NULL) < v.seats / 2.0"),
-    ("Which directors sent us three films or more, and how many? Name and number.",
+    ("Which directors sent us three films or more, and how many? Give me name and number.",
      "SELECT p.full_name, COUNT(*) FROM entry AS e JOIN person AS p ON p.person_id = e.director_id "
      "GROUP BY p.person_id, p.full_name HAVING COUNT(*) >= 3"),
-    ("Adding up the prize money of all awards that name a film, which country's films took home the most?",
+    ("Which country's films took home the most prize money, over all the awards that name a film?",
      "SELECT e.country FROM award AS a JOIN entry AS e ON e.entry_id = a.entry_id "
      "GROUP BY e.country ORDER BY SUM(a.purse) DESC LIMIT 1"),
-    ("Which films had an audience talk after at least one screening where they were the main film? Titles, each once.",
+    ("Which films had an audience talk after at least one screening where they were the main film? Give each title "
+     "once, even if two films share it.",
      "SELECT DISTINCT e.title FROM screening AS s JOIN entry AS e ON e.entry_id = s.entry_id WHERE s.q_and_a = 1"),
 ]

@@ -274,7 +274,7 @@ QUESTIONS = [
      "SELECT COUNT(*) FROM player WHERE club_id IS NULL"),
     ("We want to try a Friday evening match: which grounds have floodlights?",
      "SELECT name FROM ground WHERE floodlit = 'Y'"),
-    ("How many spectators does the average grass ground hold? To one decimal.",
+    ("How many spectators does the average grass ground hold, to one decimal?",
      "SELECT ROUND(AVG(capacity), 1) FROM ground WHERE surface = 'grass'"),
     ("On what date did Ewesbridge Rovers fold?",
      "SELECT folded_on FROM club WHERE name = 'Ewesbridge Rovers'"),
@@ -284,11 +284,11 @@ QUESTIONS = [
      "SELECT SUM(fee) FROM transfer"),
     ("What is the date of birth of the oldest player registered with us?",
      "SELECT MIN(born) FROM player"),
-    ("We keep mixing up the passes of namesakes: which names are shared by more than one player?",
+    ("We keep mixing up the player cards of namesakes: which names are shared by more than one player?",
      "SELECT name FROM player GROUP BY name HAVING COUNT(*) > 1"),
     ("How many home wins did the 2022/23 season bring, walkovers included?",
      "SELECT COUNT(*) FROM fixture WHERE season = '2022/23' AND home_goals > away_goals"),
-    ("How many matches ended level in each season? Season and number.",
+    ("How many matches ended level in each season? Give me the season and the number.",
      "SELECT season, COUNT(*) FROM fixture WHERE home_goals = away_goals GROUP BY season"),
     ("Who is the youngest player in the whole league, club or no club?",
      "SELECT name FROM player ORDER BY born DESC LIMIT 1"),
@@ -302,11 +302,12 @@ QUESTIONS = [
     ("How many goals has Ryan Vieira scored, own goals not counted?",
      "SELECT COUNT(*) FROM goal AS g JOIN player AS p ON p.player_id = g.player_id "
      "WHERE p.name = 'Ryan Vieira' AND g.type <> 'OG'"),
-    ("What do referees show cards for? Every reason written down, with the number of cards, yellow and red together.",
+    ("What do referees show cards for? I'd like every reason written down, with the number of cards, yellow and red "
+     "together.",
      "SELECT reason, COUNT(*) FROM booking WHERE reason IS NOT NULL GROUP BY reason"),
     ("Which referee is the mentor of Ross McTavish?",
      "SELECT m.name FROM referee AS r JOIN referee AS m ON m.referee_id = r.mentor_id WHERE r.name = 'Ross McTavish'"),
-    ("What was the average crowd at Old Marden Town's home matches, where one was counted? One decimal.",
+    ("What was the average crowd at Old Marden Town's home matches, where one was counted? One decimal, please.",
      "SELECT ROUND(AVG(f.gate), 1) FROM fixture AS f JOIN club AS c ON c.club_id = f.home_club "
      "WHERE c.name = 'Old Marden Town'"),
     ("Who has ever scored straight from a free kick? Each name once, please.",
@@ -315,8 +316,8 @@ QUESTIONS = [
      "SELECT COUNT(*) FROM goal WHERE type = 'HD' AND minute >= 75"),
     ("Of the moves made in the calendar year 2023, how many involved a fee?",
      "SELECT COUNT(*) FROM transfer WHERE fee IS NOT NULL AND moved_on BETWEEN '2023-01-01' AND '2023-12-31'"),
-    ("Which three clubs topped the 2022/23 table, and on how many points? Three for a win, walkovers too, "
-     "one for a draw; best first.",
+    ("Which three clubs topped the 2022/23 table, best first, and on how many points? It's three for a win, walkovers "
+     "too, and one for a draw.",
      "SELECT c.name, SUM(CASE WHEN r.own > r.other THEN 3 WHEN r.own = r.other THEN 1 ELSE 0 END) AS points FROM "
      "(SELECT season, home_club AS club_id, home_goals AS own, away_goals AS other FROM fixture UNION ALL "
      "SELECT season, away_club, away_goals, home_goals FROM fixture) AS r JOIN club AS c ON c.club_id = r.club_id "
@@ -324,16 +325,18 @@ QUESTIONS = [
     ("Which players have scored for three different clubs, own goals aside?",
      "SELECT p.name FROM goal AS g JOIN player AS p ON p.player_id = g.player_id WHERE g.type <> 'OG' "
      "GROUP BY p.player_id, p.name HAVING COUNT(DISTINCT g.credited_to) = 3"),
-    ("Of the matches that were really played to the end, what percentage did the home side win? One decimal.",
+    ("Of the matches that were really played to the end, what percentage did the home side win? One decimal, please.",
      "SELECT ROUND(100.0 * SUM(CASE WHEN home_goals > away_goals THEN 1 ELSE 0 END) / COUNT(*), 1) "
      "FROM fixture WHERE status = 'FT'"),
     ("Which clubs on our books do not appear in a single fixture, home or away?",
      "SELECT name FROM club WHERE club_id NOT IN (SELECT home_club FROM fixture UNION SELECT away_club FROM fixture)"),
-    ("Who has managed to score and get a red card in the same match? Own goals don't count, each name once.",
+    ("Who has managed to score and get a red card in the same match? Own goals don't count, and each name once, "
+     "please.",
      "SELECT DISTINCT p.name FROM goal AS g JOIN booking AS b ON b.fixture_id = g.fixture_id "
      "AND b.player_id = g.player_id JOIN player AS p ON p.player_id = g.player_id "
      "WHERE b.card = 'R' AND g.type <> 'OG'"),
-    ("Who scored the most goals in 2022/23, own goals left out? If several are level at the top, all their names.",
+    ("Who scored the most goals in 2022/23, own goals left out? If several are level at the top, give me all their "
+     "names.",
      "WITH tally AS (SELECT p.player_id, p.name, COUNT(*) AS goals FROM goal AS g "
      "JOIN fixture AS f ON f.fixture_id = g.fixture_id JOIN player AS p ON p.player_id = g.player_id "
      "WHERE f.season = '2022/23' AND g.type <> 'OG' GROUP BY p.player_id, p.name) "
@@ -341,7 +344,8 @@ QUESTIONS = [
     ("Which matches were won by five goals or more? Home club and away club, please.",
      "SELECT h.name, a.name FROM fixture AS f JOIN club AS h ON h.club_id = f.home_club "
      "JOIN club AS a ON a.club_id = f.away_club WHERE ABS(f.home_goals - f.away_goals) >= 5"),
-    ("How many goals actually fell on the pitch in each month of 2023/24? Months like 2023-10, with the goals.",
+    ("How many goals were actually scored on the pitch in each month of 2023/24? Give the month, like 2023-10, and the "
+     "goals.",
      "SELECT strftime('%Y-%m', f.day), COUNT(*) FROM goal AS g JOIN fixture AS f ON f.fixture_id = g.fixture_id "
      "WHERE f.season = '2023/24' GROUP BY strftime('%Y-%m', f.day)"),
     ("One of our referees has never been given a match. Who is it?",

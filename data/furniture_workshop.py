@@ -400,13 +400,15 @@ QUESTIONS = [
     ("Who drew the Tideline sideboard? First name and last name.",
      "SELECT w.first_name, w.last_name FROM item AS i JOIN worker AS w ON w.worker_id = i.designer_id "
      "WHERE i.name = 'Tideline sideboard'"),
-    ("Insurance wants the three bought-in parts with the highest cost per unit: item numbers only, dearest first.",
+    ("The insurers want the three bought-in parts with the highest cost per unit: just the item numbers, dearest "
+     "first, please.",
      "SELECT item_no FROM item ORDER BY cost_cents DESC LIMIT 3"),
-    ("For each kind of task in the workshop, how many minutes does one step take on average? Task and minutes, "
-     "to one decimal.", "SELECT task, ROUND(AVG(minutes), 1) FROM work_step GROUP BY task"),
+    ("For each kind of task in the workshop, how many minutes does one step take on average? Give the task and the "
+     "minutes, to one decimal.", "SELECT task, ROUND(AVG(minutes), 1) FROM work_step GROUP BY task"),
     ("Rush jobs aside, how many orders did we take in during 2023, whatever became of them?",
      "SELECT COUNT(*) FROM sales_order WHERE rush = 'N' AND ordered BETWEEN '2023-01-01' AND '2023-12-31'"),
-    ("Some customers in our address book have never ordered anything. What are their names?",
+    ("Some customers in our address book have never ordered anything, though a namesake may have. What are their "
+     "names?",
      "SELECT c.name FROM customer AS c LEFT JOIN sales_order AS o ON o.customer_id = c.customer_id "
      "WHERE o.order_no IS NULL"),
     ("Kontor 12 came to us on a recommendation. Which customer had referred them?",
@@ -427,7 +429,8 @@ QUESTIONS = [
     ("How many pieces of furniture have hotels, restaurants and the like ordered from us, cancelled orders included?",
      "SELECT SUM(l.quantity) FROM order_line AS l JOIN sales_order AS o ON o.order_no = l.order_no "
      "JOIN customer AS c ON c.customer_id = o.customer_id WHERE c.kind = 'H'"),
-    ("Who are our regulars, with six orders or more to date, cancelled ones included? Name and number of orders.",
+    ("Who are our regulars, with six orders or more to date, cancelled ones included? Give the name and number of "
+     "orders.",
      "SELECT c.name, COUNT(*) FROM sales_order AS o JOIN customer AS c ON c.customer_id = o.customer_id "
      "GROUP BY c.customer_id, c.name HAVING COUNT(*) >= 6"),
     ("How many shelf pins go into one Archive bookcase (the tall one), counting those inside its sub-assemblies?",
@@ -443,8 +446,8 @@ QUESTIONS = [
     ("Of the rush orders already delivered, what percentage came after the promised day? One decimal, please.",
      "SELECT ROUND(100.0 * SUM(CASE WHEN delivered > promised THEN 1 ELSE 0 END) / COUNT(*), 1) FROM sales_order "
      "WHERE rush = 'Y' AND delivered IS NOT NULL"),
-    ("At the unit prices charged on the orders, who has ordered goods for the most money, cancelled orders not "
-     "counted? Name and total in euros.",
+    ("Cancelled orders aside, who has ordered goods for the most money, going by the prices on the orders? Give the "
+     "name and the total in euros.",
      "SELECT c.name, SUM(l.quantity * l.unit_cents) / 100.0 FROM customer AS c "
      "JOIN sales_order AS o ON o.customer_id = c.customer_id JOIN order_line AS l ON l.order_no = o.order_no "
      "WHERE o.status <> 'X' GROUP BY c.customer_id, c.name ORDER BY 2 DESC LIMIT 1"),
@@ -453,10 +456,10 @@ QUESTIONS = [
     ("How many of the steps done by apprentices were checked by the apprentice's own master?",
      "SELECT COUNT(*) FROM work_step AS s JOIN worker AS w ON w.worker_id = s.worker_id "
      "WHERE w.trade = 'apprentice' AND s.checked_by = w.master_id"),
-    ("In which month of 2023 did the most orders come in? Write it like 2023-01.",
+    ("In which month of 2023 did the most orders come in, cancelled ones included? Write it like 2023-01.",
      "SELECT strftime('%Y-%m', ordered) AS m FROM sales_order WHERE ordered LIKE '2023-%' "
      "GROUP BY m ORDER BY COUNT(*) DESC LIMIT 1"),
-    ("How long do customers wait, rush against normal? For each, the Y/N mark and the average days from order to "
+    ("How long do customers wait, rush against normal? Give the Y/N mark for each and the average days from order to "
      "delivery, to one decimal.",
      "SELECT rush, ROUND(AVG(julianday(delivered) - julianday(ordered)), 1) FROM sales_order "
      "WHERE delivered IS NOT NULL GROUP BY rush"),

@@ -377,7 +377,7 @@ QUESTIONS = [
      "SELECT COUNT(*) FROM off_duty WHERE shift = 'N'"),
     ("On what date did Eoin Sweeney start working here?",
      "SELECT started FROM staff WHERE full_name = 'Eoin Sweeney'"),
-    ("How many prescriptions on the drug charts are only for when needed, with no fixed number of times a day?",
+    ("How many prescriptions on the drug charts are only to be given when needed, with no fixed number of times a day?",
      "SELECT COUNT(*) FROM drug_chart WHERE times_a_day IS NULL"),
     ("Leaving aside the first bed on arrival, for which reasons do our patients get moved? Each reason once.",
      "SELECT DISTINCT reason FROM bed_move WHERE reason <> 'arrival'"),
@@ -393,12 +393,12 @@ QUESTIONS = [
      "SELECT full_name FROM patient ORDER BY born LIMIT 1"),
     ("How many shifts were rostered on Sea View altogether, whether or not the person turned out to be ill?",
      "SELECT COUNT(*) FROM off_duty AS o JOIN ward AS w ON w.ward_id = o.ward_id WHERE w.name = 'Sea View'"),
-    ("Sickness is hurting the rota: for each shift code, how many shifts were lost to it? Code and number.",
+    ("Sickness is hurting the rota: how many shifts were lost to it for each shift code? Give the code and the number.",
      "SELECT shift, COUNT(*) FROM off_duty WHERE sick = 1 GROUP BY shift"),
     ("Baby Ngozi Adeyemi's birth certificate has come back: what is the mother's full name?",
      "SELECT m.full_name FROM patient AS b JOIN patient AS m ON m.patient_id = b.mother_id "
      "WHERE b.full_name = 'Ngozi Adeyemi'"),
-    ("How many nights did finished elective stays last on average, from admission to discharge? Two decimals.",
+    ("How many nights did finished elective stays last on average, from admission to discharge? Two decimals, please.",
      "SELECT ROUND(AVG(julianday(discharged) - julianday(admitted)), 2) FROM spell "
      "WHERE type = 'EL' AND discharged IS NOT NULL"),
     ("How many hours did Hui Zhao actually work on the October rota, sick days not counted?",
@@ -414,17 +414,18 @@ QUESTIONS = [
     ("Which of the registered nurses who have not left us never appear on the rota? Names, please.",
      "SELECT full_name FROM staff WHERE role = 'RN' AND left_on IS NULL "
      "AND staff_id NOT IN (SELECT staff_id FROM off_duty)"),
-    ("How many moves did each ward receive from a different ward? Ward name and number, for those that had any.",
+    ("How many moves did each ward receive from a different ward? Give ward name and number, leaving out wards that "
+     "had none.",
      "SELECT w.name, COUNT(*) FROM bed_move AS m JOIN bed AS a ON a.bed_id = m.from_bed_id "
      "JOIN bed AS b ON b.bed_id = m.to_bed_id JOIN ward AS w ON w.ward_id = b.ward_id "
      "WHERE a.ward_id <> b.ward_id GROUP BY w.name"),
-    ("How many babies were born with us month by month? Month as YYYY-MM and the number, in date order.",
+    ("How many babies were born with us month by month? Write the month like 2023-10, then the number, in date order.",
      "SELECT strftime('%Y-%m', born) AS month, COUNT(*) FROM patient WHERE mother_id IS NOT NULL "
      "GROUP BY month ORDER BY month"),
     ("What percentage of finished emergency stays ended with the patient dying? One decimal, please.",
      "SELECT ROUND(100.0 * SUM(CASE WHEN left_to = 'RIP' THEN 1 ELSE 0 END) / COUNT(*), 1) FROM spell "
      "WHERE type = 'EM' AND discharged IS NOT NULL"),
-    ("What did the night shifts that were really worked cost us in hourly wages, in pounds?",
+    ("Going by rota hours and hourly wages, what did the night shifts that were really worked cost us, in pounds?",
      "SELECT SUM(o.hours * s.hourly_rate) / 100.0 FROM off_duty AS o JOIN staff AS s ON s.staff_id = o.staff_id "
      "WHERE o.shift = 'N' AND o.sick = 0"),
     ("Safety check: who has penicillin in their allergy notes and was still put on amoxicillin? Each name once.",
@@ -433,10 +434,10 @@ QUESTIONS = [
      "WHERE LOWER(p.allergies) LIKE '%penicillin%' AND c.drug = 'amoxicillin'"),
     ("Some people keep coming back. Please give me the patient numbers of everyone with more than one stay.",
      "SELECT patient_id FROM spell GROUP BY patient_id HAVING COUNT(*) > 1"),
-    ("Who was down for more than one shift on the same day, and on which day? Name and date.",
+    ("Who was down for more than one shift on the same day, and on which day? Give me name and date.",
      "SELECT s.full_name, o.day FROM off_duty AS o JOIN staff AS s ON s.staff_id = o.staff_id "
      "GROUP BY s.staff_id, s.full_name, o.day HAVING COUNT(*) > 1"),
-    ("Which bed has most often been the one people were moved into for infection control? Its label.",
+    ("What is the label of the bed that people were most often moved into for infection control?",
      "SELECT b.label FROM bed_move AS m JOIN bed AS b ON b.bed_id = m.to_bed_id "
      "WHERE m.reason = 'infection control' GROUP BY b.bed_id, b.label ORDER BY COUNT(*) DESC LIMIT 1"),
 ]

@@ -411,39 +411,40 @@ QUESTIONS = [
      "SELECT COUNT(DISTINCT accession_id) FROM loan_item WHERE status <> 'WD'"),
     ("Who are the makers born before 1950 that, as far as our files go, are still alive?",
      "SELECT name FROM maker WHERE died IS NULL AND born < 1950"),
-    ("How many objects are on show in each gallery? Gallery and number, from the fullest to the emptiest, please.",
+    ("How many objects are on show in each gallery? Give gallery and number, from the fullest to the emptiest, please.",
      "SELECT gallery, COUNT(*) FROM accession WHERE gallery IS NOT NULL GROUP BY gallery ORDER BY COUNT(*) DESC"),
     ("What is the inventory number of the most valuable piece we own?",
      "SELECT inv_no FROM accession ORDER BY value_keur DESC LIMIT 1"),
-    ("Which conservator wrote how many of the reports made after objects came home? Name and number, please.",
+    ("Which conservator wrote how many of the reports made after objects came home? Give me name and number, please.",
      "SELECT conservator, COUNT(*) FROM condition_report WHERE stage = 'IN' GROUP BY conservator"),
     ("Of the loans that began in 2018, which shows paid us no fee? Each title once.",
      "SELECT DISTINCT show FROM loan WHERE starts LIKE '2018-%' AND fee IS NULL"),
     ("For how many euros in total were the objects we lent to 'Facing the Sea' insured, as far as noted?",
      "SELECT SUM(i.insured) FROM loan_item AS i JOIN loan AS l ON l.loan_id = i.loan_id "
      "WHERE l.show = 'Facing the Sea'"),
-    ("Of the two Thomas Fairweathers: what are our works by the older one worth together, in thousands of euros?",
+    ("There are two Thomas Fairweathers. What are our works by the older one worth together, in thousands of euros?",
      "SELECT SUM(a.value_keur) FROM accession AS a JOIN maker AS m ON m.maker_id = a.maker_id "
      "WHERE m.name = 'Thomas Fairweather' AND m.born = 1774"),
     ("A visitor asks about the Collector's Cabinet in Walnut: who made it?",
      "SELECT m.name FROM maker AS m JOIN accession AS a ON a.maker_id = m.maker_id "
      "WHERE a.title = 'Collector''s Cabinet in Walnut'"),
-    ("What are the three oldest dated objects in the house? Title and year, starting with the oldest.",
+    ("What are the three oldest dated objects in our collection, in the house or away? Give title and year, starting "
+     "with the oldest.",
      "SELECT title, year_made FROM accession WHERE year_made IS NOT NULL ORDER BY year_made LIMIT 3"),
     ("How often did the same courier take an object out and bring it back again on that same loan?",
      "SELECT COUNT(*) FROM loan_item WHERE out_courier = back_courier"),
     ("Our insurer needs the inventory numbers of all objects that are still away at the moment.",
      "SELECT a.inv_no FROM accession AS a JOIN loan_item AS i ON i.accession_id = a.accession_id "
      "WHERE i.status = 'AW'"),
-    ("Which shows had loan agreements with us for the most venues? Several share first place: name them all.",
+    ("Which show had loan agreements with us for the most venues? If several share first place, name them all.",
      "SELECT show FROM loan GROUP BY show HAVING COUNT(DISTINCT venue_id) = (SELECT MAX(stops) FROM "
      "(SELECT COUNT(DISTINCT venue_id) AS stops FROM loan GROUP BY show) AS tours)"),
     ("Who took objects out to a venue most often, counting every object accompanied?",
      "SELECT c.name FROM courier AS c JOIN loan_item AS i ON i.out_courier = c.courier_id "
      "GROUP BY c.courier_id, c.name ORDER BY COUNT(*) DESC LIMIT 1"),
-    ("Which pupils came from another country than their teacher? Pupil first, then teacher.",
+    ("Which pupils came from a different country from their teacher? Name the pupil first, then the teacher.",
      "SELECT p.name, t.name FROM maker AS p JOIN maker AS t ON t.maker_id = p.teacher_id WHERE p.country <> t.country"),
-    ("Which of our paintings were never put down for any loan, not even a withdrawn one? Inventory numbers.",
+    ("What are the inventory numbers of our paintings that were never put down for any loan, not even a withdrawn one?",
      "SELECT a.inv_no FROM accession AS a WHERE a.type = 'PT' AND NOT EXISTS "
      "(SELECT 1 FROM loan_item AS i WHERE i.accession_id = a.accession_id)"),
     ("Which courier on our list has never accompanied anything, neither out nor back?",
@@ -458,12 +459,14 @@ QUESTIONS = [
     ("How many of our paintings are valued higher than our average painting?",
      "SELECT COUNT(*) FROM accession WHERE type = 'PT' AND value_keur > "
      "(SELECT AVG(value_keur) FROM accession WHERE type = 'PT')"),
-    ("In which countries have both Clara Vidal and Osei Boateng handled loan agreements with a venue?",
+    ("In which countries have both Clara Vidal and Osei Boateng handled loan agreements with a venue there, not "
+     "necessarily the same one?",
      "SELECT v.country FROM loan AS l JOIN venue AS v ON v.venue_id = l.venue_id "
      "WHERE l.registrar = 'Clara Vidal' INTERSECT "
      "SELECT v.country FROM loan AS l JOIN venue AS v ON v.venue_id = l.venue_id "
      "WHERE l.registrar = 'Osei Boateng'"),
-    ("For every registrar, which show was the last to start among those he or she handled? Registrar, then show.",
+    ("For every registrar, which show was the last to start among those he or she handled? Give the registrar, then "
+     "the show.",
      "SELECT registrar, show FROM (SELECT registrar, show, ROW_NUMBER() OVER "
      "(PARTITION BY registrar ORDER BY starts DESC) AS place FROM loan) AS ranked WHERE place = 1"),
 ]

@@ -457,15 +457,15 @@ QUESTIONS = [
     ("How many copies are at home in St. Brigid's Reading Room, whatever shape they are in?",
      "SELECT COUNT(*) FROM item JOIN branch ON branch.branch_id = item.branch_id "
      "WHERE branch.name = 'St. Brigid''s Reading Room'"),
-    ("How do our readers divide into adults, juniors and so on? Each category in the words of our code list, "
-     "with its number of readers.",
+    ("How do our readers divide into adults, juniors and so on? Give each category in the words of our code list, with "
+     "its number of readers.",
      "SELECT code_list.meaning, COUNT(*) FROM reader JOIN code_list ON code_list.field = 'reader.category' "
      "AND code_list.code = reader.category GROUP BY code_list.meaning"),
     ("Of the loans that were due during 2023, how many were brought back after their due date?",
      "SELECT COUNT(*) FROM loan WHERE due_on BETWEEN '2023-01-01' AND '2023-12-31' AND back_on > due_on"),
     ("Which readers from Port Alder itself are blocked? Their names will do.",
      "SELECT full_name FROM reader WHERE town = 'Port Alder' AND blocked = 'Y'"),
-    ("On average, how many pages has a printed book for children? Two decimals.",
+    ("On average, how many pages does a printed book for children have? Two decimals, please.",
      "SELECT ROUND(AVG(pages), 2) FROM title WHERE medium = 'BK' AND audience = 'C'"),
     ("What is the name of the thickest volume in the catalogue, going by its page count?",
      "SELECT name FROM title ORDER BY pages DESC LIMIT 1"),
@@ -479,24 +479,27 @@ QUESTIONS = [
     ("How much is still unsettled for each reason we charge for? Give the short code of the reason and the sum "
      "in dollars.",
      "SELECT reason, SUM(amount) / 100.0 FROM fine_line WHERE settled_on IS NULL GROUP BY reason"),
-    ("How many loans did we hand out in each calendar year? Year and number.",
+    ("How many loans did we hand out in each calendar year? Give me the year and the number.",
      "SELECT strftime('%Y', lent_on), COUNT(*) FROM loan GROUP BY strftime('%Y', lent_on)"),
-    ("How many of our adult-category readers have never borrowed anything?",
+    ("How many of our readers in the adult category have never borrowed anything?",
      "SELECT COUNT(*) FROM reader WHERE category = 'AD' AND reader_id NOT IN (SELECT reader_id FROM loan)"),
     ("Which works do we own both as a printed book and as a film of the same name?",
      "SELECT name FROM title WHERE medium = 'BK' INTERSECT SELECT name FROM title WHERE medium = 'DV'"),
     ("Some people reserved the very same title more than once. Who? Name each person once.",
      "SELECT full_name FROM reader WHERE reader_id IN "
      "(SELECT reader_id FROM hold GROUP BY reader_id, title_id HAVING COUNT(*) > 1)"),
-    ("Of all loans that came back, what percentage was handed in at another branch than the lending one? One decimal.",
+    ("Of all loans that came back, what percentage was handed in at another branch than the lending one? One decimal, "
+     "please.",
      "SELECT ROUND(100.0 * SUM(CASE WHEN in_branch_id <> out_branch_id THEN 1 ELSE 0 END) / COUNT(*), 1) "
      "FROM loan WHERE back_on IS NOT NULL"),
     ("When things come back late, how many days late are they on average? Two decimals, please.",
      "SELECT ROUND(AVG(julianday(back_on) - julianday(due_on)), 2) FROM loan WHERE back_on > due_on"),
-    ("Late returns sometimes cost nothing: how many loans came back after the due date without any overdue charge?",
+    ("Late returns aren't always charged: how many loans came back after the due date without any overdue charge being "
+     "entered, not even one waived later?",
      "SELECT COUNT(*) FROM loan WHERE back_on > due_on AND NOT EXISTS "
      "(SELECT 1 FROM fine_line WHERE fine_line.loan_id = loan.loan_id AND fine_line.reason = 'OD')"),
-    ("For each branch, including any that lent nothing: its name and how many loans it handed out in 2024.",
+    ("How many loans did each branch hand out in 2024? Give its name and the number, including any branch that lent "
+     "nothing.",
      "SELECT branch.name, COUNT(loan.loan_id) FROM branch LEFT JOIN loan ON loan.out_branch_id = branch.branch_id "
      "AND loan.lent_on >= '2024-01-01' GROUP BY branch.branch_id, branch.name"),
     ("Little Arjun Osei has lost his card. Which grown-up stands surety for him?",

@@ -226,7 +226,7 @@ QUESTIONS = [
     ("How many of all our stations, closed ones included, were opened in 1900 or earlier?",
      "SELECT COUNT(*) FROM station WHERE opened <= 1900"),
     # two tables, or two conditions
-    ("How many stations does each line call at, both ends included? Name of the line, then the number.",
+    ("How many stations does each line call at, both ends included? Give the name of the line, then the number.",
      "SELECT l.name, COUNT(*) FROM line l JOIN calling_point c ON c.line_no = l.line_no GROUP BY l.name"),
     ("Who is Jorge Mendoza's mentor?",
      "SELECT m.name FROM crew c JOIN crew m ON m.crew_id = c.mentor_id WHERE c.name = 'Jorge Mendoza'"),
@@ -234,26 +234,26 @@ QUESTIONS = [
      "SELECT name FROM station WHERE car_park IS NOT NULL ORDER BY car_park DESC LIMIT 3"),
     ("How many of the trains that ran all the way, as planned, had no guard on board?",
      "SELECT COUNT(*) FROM run WHERE status = 'OK' AND guard_id IS NULL"),
-    ("Where do we lose time? For every station with delay entries its name and the total minutes lost; keep "
-     "stations of the same name apart.",
+    ("Where do we lose time? Name every station with delay entries and the total minutes lost there, keeping stations "
+     "of the same name apart.",
      "SELECT s.name, SUM(d.lost) FROM station s "
      "JOIN delay_attribution d ON d.station = s.code GROUP BY s.code, s.name"),
-    ("Per kind of responsibility (ourselves, the network, outside influences, worded as in our records), how "
-     "many minutes were lost altogether?",
+    ("How many minutes were lost altogether through ourselves, through the network and through outside influences? "
+     "Give our records' word for each, then the minutes.",
      "SELECT c.type, SUM(d.lost) FROM cause c JOIN delay_attribution d ON d.cause = c.code GROUP BY c.type"),
     ("At which station does the Lake Line start? Its name, please, not the abbreviation.",
      "SELECT s.name FROM line l JOIN station s ON s.code = l.from_station WHERE l.name = 'Lake Line'"),
     ("How long is the Moor Line from end to end, in kilometres?",
      "SELECT MAX(c.km) FROM line l JOIN calling_point c ON c.line_no = l.line_no WHERE l.name = 'Moor Line'"),
-    ("Which guards have Oldbridge as their home depot, former colleagues included? Names only.",
+    ("Which guards have Oldbridge as their home depot? Just their names, please.",
      "SELECT c.name FROM crew c JOIN station s ON s.code = c.depot WHERE s.name = 'Oldbridge' AND c.grade = 'guard'"),
-    ("How many minutes were lost in each month of 2023? Months written like 2023-01, then the minutes.",
+    ("How many minutes were lost in each month of 2023? Write the month like 2023-01, then the minutes.",
      "SELECT substr(r.run_date, 1, 7), SUM(d.lost) FROM run r JOIN delay_attribution d ON d.run_id = r.run_id "
      "GROUP BY substr(r.run_date, 1, 7)"),
-    ("On which days did high water (flooding, flooded track) stop a train, with or without a bus instead? Each "
-     "date once.",
+    ("On which days was a train stopped by flooding, going by the remarks in the log and with or without a bus "
+     "instead? Each date once, please.",
      "SELECT DISTINCT run_date FROM run WHERE remark LIKE '%flood%'"),
-    ("I need every train that had to turn back short of its destination: date, departure time and line number.",
+    ("I need every train that had to turn back short of its destination: its date, departure time and line number.",
      "SELECT run_date, departs, line_no FROM run WHERE status = 'PC'"),
     ("How many different people have driven a train on the Airport Shuttle?",
      "SELECT COUNT(DISTINCT r.driver_id) FROM run r "
@@ -262,7 +262,7 @@ QUESTIONS = [
     ("Which stations date back to the very first year of our network, counting any that have closed since? "
      "Names, please.",
      "SELECT name FROM station WHERE opened = (SELECT MIN(opened) FROM station)"),
-    ("Which stations that are still open do not show up in a single delay entry? Names.",
+    ("Which stations that are still open do not show up in a single delay entry? Just their names, please.",
      "SELECT name FROM station WHERE closed IS NULL AND code NOT IN (SELECT station FROM delay_attribution)"),
     ("Which of our driver instructors drove the most trains in the log?",
      "SELECT c.name FROM crew c JOIN run r ON r.driver_id = c.crew_id "
@@ -270,11 +270,11 @@ QUESTIONS = [
     ("What percentage of all logged Moor Line trains was cancelled outright, without even a bus? To one decimal.",
      "SELECT ROUND(100.0 * SUM(CASE WHEN r.status = 'NR' THEN 1 ELSE 0 END) / COUNT(*), 1) "
      "FROM run r JOIN line l ON l.line_no = r.line_no WHERE l.name = 'Moor Line'"),
-    ("At which stations can you change trains, that is, which are served by at least two lines? Names only; "
-     "namesakes are different stations.",
+    ("At which stations can you change trains because at least two lines serve them? Just the names, and stations of "
+     "the same name count separately.",
      "SELECT s.name FROM station s JOIN calling_point c ON c.station = s.code GROUP BY s.code, s.name "
      "HAVING COUNT(DISTINCT c.line_no) >= 2"),
-    ("For which line does the log not hold a single train? Its name.",
+    ("What is the name of the line for which the log does not hold a single train?",
      "SELECT name FROM line WHERE line_no NOT IN (SELECT line_no FROM run)"),
     ("Two of our drivers have exactly the same name and the mail keeps getting mixed up. What is that name?",
      "SELECT name FROM crew WHERE grade = 'driver' GROUP BY name HAVING COUNT(*) > 1"),

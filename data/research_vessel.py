@@ -445,14 +445,16 @@ QUESTIONS = [
     ("Who was chief scientist on Fjords of Patagonia? First name and last name.",
      "SELECT s.first_name, s.last_name FROM leg AS l JOIN scientist AS s ON s.scientist_id = l.chief_id "
      "WHERE l.title = 'Fjords of Patagonia'"),
-    ("How many minutes did a cast with Big Bertha take on average, aborted and empty ones included? To two decimals.",
+    ("How many minutes did a cast with Big Bertha take on average, aborted and empty ones included? Two decimals, "
+     "please.",
      "SELECT ROUND(AVG(w.minutes), 2) FROM lowering AS w JOIN instrument AS i ON i.instrument_id = w.instrument_id "
      "WHERE i.name = 'Big Bertha'"),
-    ("For the insurers: our five most expensive instruments by name, dearest first.",
+    ("For the insurers I need the names of our five most expensive instruments, dearest first.",
      "SELECT name FROM instrument ORDER BY price_cents DESC LIMIT 5"),
-    ("Where is the station with the deepest sea floor we have on record? Latitude, then longitude.",
+    ("Where is the station with the deepest sea floor we have on record? Give the latitude, then the longitude.",
      "SELECT lat, lon FROM station ORDER BY bottom_m DESC LIMIT 1"),
-    ("For each of the three watches, how many different people have ever stood it? The watch and the number of people.",
+    ("For each of the three watches, how many different people have ever stood it? Give the watch and the number of "
+     "people.",
      "SELECT watch, COUNT(DISTINCT scientist_id) FROM berth WHERE watch IS NOT NULL GROUP BY watch"),
     ("Which instruments have no calibration on record although they are in service? Names, please.",
      "SELECT name FROM instrument WHERE calibrated IS NULL AND status = 'S'"),
@@ -482,22 +484,23 @@ QUESTIONS = [
     ("Who has led one leg as chief scientist and served as co-chief on another? First and last names.",
      "SELECT first_name, last_name FROM scientist WHERE scientist_id IN "
      "(SELECT chief_id FROM leg INTERSECT SELECT co_chief_id FROM leg)"),
-    ("Of the casts made at stations where the wind blew force 7 or more, what percentage was aborted? One decimal.",
+    ("Of the casts made at stations where the wind blew force 7 or more, what percentage was aborted? One decimal, "
+     "please.",
      "SELECT ROUND(100.0 * SUM(CASE WHEN w.outcome = 'A' THEN 1 ELSE 0 END) / COUNT(*), 1) FROM lowering AS w "
      "JOIN station AS s ON s.station_id = w.station_id WHERE s.wind >= 7"),
     ("How many casts took longer than the average cast made with the same type of instrument?",
      "WITH c AS (SELECT w.minutes, i.type FROM lowering AS w JOIN instrument AS i "
      "ON i.instrument_id = w.instrument_id), a AS (SELECT type, AVG(minutes) AS usual FROM c GROUP BY type) "
      "SELECT COUNT(*) FROM c JOIN a ON a.type = c.type WHERE c.minutes > a.usual"),
-    ("For the legs that sailed in 2023: how many different species did each bring up in jars? Title and number, "
-     "legs without any left out.",
+    ("For the legs that sailed in 2023, how many different species did each bring up in jars? Give title and number, "
+     "leaving out legs that brought none.",
      "SELECT l.title, COUNT(DISTINCT j.species_id) FROM leg AS l JOIN station AS s ON s.leg_code = l.leg_code "
      "JOIN lowering AS w ON w.station_id = s.station_id JOIN sample_jar AS j ON j.lowering_id = w.lowering_id "
      "WHERE l.sailed LIKE '2023-%' AND j.species_id IS NOT NULL GROUP BY l.leg_code, l.title"),
-    ("Who has run the most casts of all? Last name only.",
+    ("Who has run the most casts of all? Just the last name, please.",
      "SELECT s.last_name FROM lowering AS w JOIN scientist AS s ON s.scientist_id = w.operator_id "
      "GROUP BY s.scientist_id, s.last_name ORDER BY COUNT(*) DESC LIMIT 1"),
-    ("What remark is written most often against aborted casts? Word for word as in the log.",
+    ("What remark is written most often against aborted casts? Please quote it word for word from the log.",
      "SELECT remark FROM lowering WHERE outcome = 'A' GROUP BY remark ORDER BY COUNT(*) DESC LIMIT 1"),
     ("On which legs that sailed in 2024 did somebody berthed as a student have their own supervisor aboard? "
      "Each title once.",

@@ -357,17 +357,17 @@ QUESTIONS = [
     ("For each kind of visit, described in plain words, what is the average visit fee in euros, to two decimals?",
      "SELECT c.meaning, ROUND(AVG(v.fee_eur), 2) FROM visit v "
      "JOIN code_list c ON c.code = v.reason GROUP BY c.meaning"),
-    ("Which of our patients have ever weighed in at more than 450 kilos? Their names, each name once.",
+    ("Which of our patients have ever weighed in at more than 450 kilos? Give me each name once.",
      "SELECT DISTINCT a.name FROM visit v JOIN animal a ON a.animal_id = v.animal_id WHERE v.weight_kg > 450"),
-    ("Olga Usman keeps recommending us: which owners came to us through her? Names only.",
+    ("Olga Usman keeps recommending us: which owners came to us through her? Just the names, please.",
      "SELECT o.name FROM owner o JOIN owner r ON r.owner_id = o.referred_by WHERE r.name = 'Olga Usman'"),
     ("When was Captain Hook last in for a visit?",
      "SELECT MAX(v.visited_on) FROM visit v JOIN animal a ON a.animal_id = v.animal_id WHERE a.name = 'Captain Hook'"),
     ("Reminders go out today: for every unpaid visit I need the animal's name, the day of the visit and the visit fee.",
      "SELECT a.name, v.visited_on, v.fee_eur FROM visit v JOIN animal a ON a.animal_id = v.animal_id "
      "WHERE v.paid_on IS NULL"),
-    ("We're planning a fun run for grown-up dogs: names and birth dates of all dogs born before "
-     "2021 that are still alive?",
+    ("We're planning a fun run for grown-up dogs: what are the names and birth dates of all dogs born before 2021 that "
+     "are still alive?",
      "SELECT name, born FROM animal WHERE type = 'CN' AND born < '2021-01-01' AND died IS NULL"),
     # more
     ("Which things in our pharmacy have never once been dispensed?",
@@ -387,7 +387,8 @@ QUESTIONS = [
      "decimal?",
      "SELECT ROUND(AVG(julianday(paid_on) - julianday(visited_on)), 1) FROM visit "
      "WHERE visited_on LIKE '2023-%' AND paid_on > visited_on"),
-    ("Our regulars: which animals have been in more than ten times? Name, species in plain words and number of visits.",
+    ("Who are our regulars, the animals that have been in more than ten times? Give the name, species in plain words "
+     "and number of visits.",
      "SELECT a.name, c.meaning, COUNT(*) FROM visit v JOIN animal a ON a.animal_id = v.animal_id "
      "JOIN code_list c ON c.code = a.type GROUP BY a.animal_id, a.name, c.meaning HAVING COUNT(*) > 10"),
     ("At how many visits was one and the same medicine or product written on the bill more than once?",
