@@ -12,7 +12,7 @@ import json, math, re, shutil
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -258,9 +258,12 @@ class _Choosing(Sequence):
 
     def get(self, question_id: str) -> Question:
         "The question of that id; raises `KeyError` with ids that are near."
-        for q in self.questions:
-            if q.question_id == question_id: return q
-        raise KeyError(f"no question {question_id!r}; {near_names(question_id, [q.question_id for q in self.questions])}")
+        by_id = self.by_id
+        if question_id in by_id: return by_id[question_id]
+        raise KeyError(f"no question {question_id!r}; {near_names(question_id, list(by_id))}")
+
+    @cached_property
+    def by_id(self) -> dict[str, Question]: return {q.question_id: q for q in self.questions}
 
 # %% ../nbs/02_questions.ipynb #80734516
 def _fits(value: Any, wanted: Any) -> bool:
