@@ -62,6 +62,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                   'sql_env.database.Result.text': ('database.html#result.text', 'sql_env/database.py'),
                                   'sql_env.database.TableInfo': ('database.html#tableinfo', 'sql_env/database.py'),
                                   'sql_env.database.TableInfo.__str__': ('database.html#tableinfo.__str__', 'sql_env/database.py'),
+                                  'sql_env.database.TableInfo.text': ('database.html#tableinfo.text', 'sql_env/database.py'),
                                   'sql_env.database._Guarded': ('database.html#_guarded', 'sql_env/database.py'),
                                   'sql_env.database._Guarded.__init__': ('database.html#_guarded.__init__', 'sql_env/database.py'),
                                   'sql_env.database._Guarded._start': ('database.html#_guarded._start', 'sql_env/database.py'),

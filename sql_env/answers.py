@@ -39,10 +39,10 @@ _quoted = re.compile(r"""'(?:[^']|'')*'|"(?:[^"]|"")*\"""", re.S)
 def read_cell(text: str) -> Any:
     "One written value: None for NULL, `Quoted`, bytes, or a `Bare` word."
     text = text.strip()
-    if text.lower() == "null": return None
-    if _quoted.fullmatch(text): return _unquote(text)
-    if re.fullmatch(r"x'([0-9a-f]{2})*'", text, re.I): return bytes.fromhex(text[2:-1])
-    return Bare(text)
+    if text[-1:] in ("'", '"'):
+        if _quoted.fullmatch(text): return _unquote(text)
+        if re.fullmatch(r"x'([0-9a-f]{2})*'", text, re.I): return bytes.fromhex(text[2:-1])
+    return None if text.lower() == "null" else Bare(text)
 
 # %% ../nbs/01_answers.ipynb #6d57b0b6
 MAX_ANSWER = 100_000 # characters
@@ -80,6 +80,7 @@ def _json_cell(v: Any) -> Any:
 # %% ../nbs/01_answers.ipynb #53b180ae
 def _split(line: str, mark: str) -> list[str]:
     "`line` cut at `mark`, except inside quotes that begin a cell."
+    if "'" not in line and '"' not in line: return line.split(mark)
     pattern = rf"""\s*(?:'(?:[^']|'')*'|"(?:[^"]|"")*")\s*(?={re.escape(mark)}|$)|[^{re.escape(mark)}]*"""
     cells, at = [], 0
     while at <= len(line):
@@ -93,27 +94,29 @@ def _read_rows(lines: list[str], mark: str) -> list[tuple]:
 
 # %% ../nbs/01_answers.ipynb #822ad83d
 def _read_text(lines: list[str]) -> list[list[tuple]]:
-    lines = [line.strip()[1:-1] if re.fullmatch(r"\s*\|.*\|\s*", line) else line for line in lines]
-    barred = _read_rows(lines, "|")
-    if any(len(r) > 1 for r in barred): return [barred]
+    if any("|" in line for line in lines):
+        lines = [line.strip()[1:-1] if re.fullmatch(r"\s*\|.*\|\s*", line) else line for line in lines]
+        barred = _read_rows(lines, "|")
+        if any(len(r) > 1 for r in barred): return [barred]
     readings = [[(read_cell(line),) for line in lines]]
+    if "," not in lines[0]: return readings
     commas = _read_rows(lines, ",")
     if len(lines) == 1 and len(commas[0]) > 1: return [*readings, [(c,) for c in commas[0]], commas]
     if len(commas[0]) > 1 and len({len(r) for r in commas}) == 1: readings.append(commas)
     return readings
 
 # %% ../nbs/01_answers.ipynb #6bfa1eee
-_number = re.compile(r"[-+]?(?:\d+(?:\.(\d*))?|\.(\d+))(?:e[-+]?\d+)?", re.I)
+_number = re.compile(r"[-+]?(?:\d+(?:\.(\d*))?|\.(\d+))(?:e[-+]?\d+)?", re.I | re.A)
+_integer = re.compile(r"[-+]?\d+", re.A)
 
 def read_number(x: Any) -> tuple[float, int]|None:
     "The number that a cell holds and its stated decimals, or None if it holds none."
     if isinstance(x, int): return x, 0
     text = repr(x) if isinstance(x, float) else x
     if not isinstance(text, str) or isinstance(text, Quoted) or len(text) > 400: return None
-    if text.lower().lstrip("+-") in ("inf", "infinity"): return float(text), 0
     m = _number.fullmatch(text)
-    if not m: return None
-    if re.fullmatch(r"[-+]?\d+", text): return int(text), 0
+    if not m: return (float(text), 0) if text.lower().lstrip("+-") in ("inf", "infinity") else None
+    if _integer.fullmatch(text): return int(text), 0
     return float(text), 0 if "e" in text.lower() else len(m[1] or m[2] or "")
 
 def same_number(x: float, decimals: int, gold: float) -> bool:
@@ -130,8 +133,9 @@ def same_cell(cell: Any, gold: Any, ignore_case: bool = False) -> bool:
     if gold is None or cell is None: return gold is cell
     if isinstance(gold, str):
         if not isinstance(cell, str): return False
+        if gold == cell or gold.strip() == cell.strip(): return True
         fold = str.casefold if ignore_case else str
-        return fold(gold.strip()) in {fold(cell.strip()), fold(getattr(cell, "raw", cell).strip())}
+        return fold(gold.strip()) in (fold(cell.strip()), fold(getattr(cell, "raw", cell).strip()))
     if isinstance(gold, bytes) or isinstance(cell, bytes): return cell == gold
     if type(cell) is str: return False
     number = read_number(cell)

@@ -10,8 +10,9 @@ __all__ = ['KINDS', 'build_database', 'quote_name', 'write', 'Result', 'QueryErr
 # %% ../nbs/00_database.ipynb #5f59bf57
 import json, math, os, re, select, subprocess, sys, time
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from difflib import get_close_matches
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from random import Random
@@ -45,6 +46,8 @@ def quote_name(name: str) -> str:
 _ambiguous = re.compile(r"""(?xis) \s.* | .*\s | .*[|\x00-\x1f\x7f-\x9f].* | ['"\[{@].* | null | [-+]?infinity
     | [-+]?(\d[\d_]*\.?\d*|\.\d+)(e[-+]?\d+)? | x'[\da-f]*'""")
 
+_plain = re.compile(r"[A-Za-z](?:[\w .,:;()&/%+-]*\w)?", re.A) # the usual case, decided quickly
+
 def write(value: Any, # None, int, float, str or bytes, as SQLite has them
           width: int|None = None # cut longer text, saying how long it is
           ) -> str:
@@ -53,6 +56,7 @@ def write(value: Any, # None, int, float, str or bytes, as SQLite has them
     if isinstance(value, str):
         if width and len(value) > width:
             return write(value[:width].rstrip()) + f"... ({len(value)} characters)"
+        if _plain.fullmatch(value) and value.lower() not in ("null", "infinity"): return value
         if value and not _ambiguous.fullmatch(value): return value
         return "'" + value.replace("'", "''").translate(_escapes) + "'"
     if isinstance(value, float): return _write_float(value)
@@ -323,14 +327,16 @@ class Column:
         if self.primary_key: text += ", primary key"
         return text + (f", references {self.references}" if self.references else "")
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class TableInfo:
     "A table or view: its name, columns and number of rows (None if that can't be counted in time)."
     name: str
     columns: tuple[Column, ...]
     rows: int|None = None
 
-    def __str__(self):
+    def __str__(self): return self.text
+    @cached_property
+    def text(self) -> str:
         n = "unknown number of rows" if self.rows is None else f"{self.rows} rows"
         return "\n".join([f"{write(self.name)}: {n}", *map(str, self.columns)])
 

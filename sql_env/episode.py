@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import NamedTuple
 from .database import Database, QueryError, Result, TableInfo, write
-from .answers import MAX_ANSWER, UnreadableAnswer, Verdict, read_answer, same_cell, verify
+from .answers import MAX_ANSWER, UnreadableAnswer, Verdict, read_answer, read_number, same_cell, verify
 from .questions import Question, QuestionSet
 from .reward import RewardConfig, RewardMeter, TurnFacts
 
@@ -64,19 +64,23 @@ class _Known:
     "What the agent knows of the schema at one of `SCHEMA_LEVELS`."
     def __init__(self, database: Database, level: str):
         if level not in SCHEMA_LEVELS: raise ValueError(f"no schema level {level!r}; there are {', '.join(SCHEMA_LEVELS)}")
-        self.database, self.level, self.lines, self.text = database, level, {}, None
+        self.database, self.level, self.lines, self.text, self.described = database, level, {}, None, set()
         for t in database.tables if level != "none" else (): self.lines[t.lower()] = self._first(t)
 
     def _first(self, table: str) -> str:
         if self.level == "names": return write(table)
-        return str(self.database.describe(table)) + "\n" if self.level == "full" else schema_line(TableInfo(table, self.database.columns(table)))
+        line = schema_line(TableInfo(table, self.database.columns(table)))
+        return line if self.level == "columns" else line + "\n  " + str(self.database.describe(table)).replace("\n", "\n  ")
 
     def learn(self, table: TableInfo) -> None:
         "Note the columns of a described table."
-        if self.level != "full": self.lines[table.name.lower()], self.text = schema_line(table), None
+        key = table.name.lower()
+        if self.level != "full" and key not in self.described:
+            self.described.add(key)
+            self.lines[key], self.text = schema_line(table), None
 
     def __str__(self):
-        if self.text is None: self.text = "\n".join(self.lines.values()).strip()
+        if self.text is None: self.text = "\n".join(self.lines.values())
         return self.text
 
 # %% ../nbs/07_episode.ipynb #7eadf9ac
@@ -126,7 +130,9 @@ def is_grounded(answer: str, seen: Sequence[Result]) -> bool:
     readings = read_answer(answer)
     if not readings[0]: return any(not r.rows for r in seen)
     values = {v for r in seen for row in r.rows for v in row}
-    def found(cell): return any(same_cell(cell, v) for v in values)
+    def found(cell):
+        n = read_number(cell)
+        return cell in values or n is not None and n[0] in values or any(same_cell(cell, v) for v in values)
     return any(all(found(c) for c in {c for row in rows for c in row}) for rows in readings)
 
 # %% ../nbs/07_episode.ipynb #482c52a5

@@ -37,8 +37,9 @@ def known_tables(schema_info: str) -> dict[str, list[str]]:
     "Tables of a `schema_info` with their columns, as far as they are known."
     out = {}
     for line in schema_info.split("\n"):
-        m = re.fullmatch(r"([^()]+?)(?:\((.*)\))?", line.strip())
-        if m: out[m[1].strip("'")] = [c.strip().strip("'") for c in m[2].split(",")] if m[2] else []
+        if not line or line[0] == " ": continue # details of the level `full`
+        name, _, columns = line.removesuffix(")").partition("(")
+        out[name.strip("'")] = [c.strip().strip("'") for c in columns.split(",")] if columns else []
     return out
 
 # %% ../nbs/20_policies.ipynb #6479451f
