@@ -48,7 +48,6 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                              'sql_env.cli.run_policy': ('cli.html#run_policy', 'sql_env/cli.py'),
                              'sql_env.cli.show_data': ('cli.html#show_data', 'sql_env/cli.py'),
                              'sql_env.cli.show_episode': ('cli.html#show_episode', 'sql_env/cli.py'),
-                             'sql_env.cli.sources_flags': ('cli.html#sources_flags', 'sql_env/cli.py'),
                              'sql_env.cli.summary': ('cli.html#summary', 'sql_env/cli.py'),
                              'sql_env.cli.write_reports': ('cli.html#write_reports', 'sql_env/cli.py')},
             'sql_env.database': { 'sql_env.database.Column': ('database.html#column', 'sql_env/database.py'),

@@ -5,8 +5,8 @@
 # %% auto #0
 __all__ = ['app', 'Source', 'DataPath', 'Split', 'Seed', 'Budget', 'AsJson', 'POLICIES', 'Check', 'main', 'make_policy', 'demo',
            'show_episode', 'evaluate_command', 'load_with_bar', 'run_policy', 'summary', 'print_results',
-           'print_left_out', 'sources_flags', 'write_reports', 'data', 'show_data', 'doctor', 'check_versions',
-           'check_guards', 'check_questions']
+           'print_left_out', 'write_reports', 'data', 'show_data', 'doctor', 'check_versions', 'check_guards',
+           'check_questions']
 
 # %% ../nbs/40_cli.ipynb #737377ed
 import json, os, platform, sys
@@ -15,6 +15,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Annotated, Any, Callable, Optional
 import typer
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
@@ -23,7 +24,7 @@ from .database import Database, QueryError
 from .episode import SCHEMA_LEVELS, EpisodeEnv
 from .evaluation import EvaluationResult, evaluate, hack_floor, save_result, to_markdown
 from .policies import GreedyPolicy, OraclePolicy, RandomPolicy, play
-from .questions import QuestionSet, save_set
+from .questions import QUARANTINE, QuestionSet, save_set
 from .reward import RewardConfig
 
 # %% ../nbs/40_cli.ipynb #4de0f626
@@ -140,26 +141,25 @@ def summary(r: EvaluationResult) -> dict:
 # %% ../nbs/40_cli.ipynb #375922d4
 def print_results(console: Console, qs: QuestionSet, results: list[EvaluationResult], floor: dict[str, float]) -> None:
     "A table of results, what was left out, and the hack floor."
-    t = Table(title=f"{qs.name}: {len(qs)} questions on {len({q.database_name for q in qs})} databases", title_justify="left")
-    for c in ("policy", "success", "95 % interval", "easy", "medium", "hard", "grounded", "steps", "episodes"): t.add_column(c, justify="left" if c == "policy" else "right")
+    t = Table(title=f"{qs.name}: {len(qs)} questions on {len({q.database_name for q in qs})} databases", title_justify="left", box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+    t.add_column("policy", no_wrap=True)
+    for c in ("success", "95 % interval", "easy", "medium", "hard", "grounded", "steps", "n"): t.add_column(c, justify="right", no_wrap=True)
     for r in results:
         low, high = r.interval()
         level = r.by("difficulty").success
-        t.add_row(r.policy, f"{r.success_rate:.1%}", f"{low:.1%} to {high:.1%}", *(f"{level[d]:.1%}" if d in level else "-" for d in ("easy", "medium", "hard")),
-                  f"{r.grounded_rate:.1%}", f"{r.avg_steps:.1f}", f"{r.n_completed}/{r.n_episodes}")
+        t.add_row(r.policy, f"{r.success_rate:.1%}", f"{100 * low:.1f} - {high:.1%}", *(f"{level[d]:.1%}" if d in level else "-" for d in ("easy", "medium", "hard")),
+                  f"{r.grounded_rate:.1%}", f"{r.avg_steps:.1f}", str(r.n_completed))
     console.print(t)
-    if floor: console.print(f"Hack floor {max(floor.values()):.1%}: " + ", ".join(f"{k} {v:.1%}" for k, v in list(floor.items())[:4] if v) or "no cheat earns anything")
+    if floor: console.print(f"Hack floor {max(floor.values()):.1%}: " + (", ".join(f"{k} {v:.1%}" for k, v in list(floor.items())[:4] if v) or "no cheat earns anything"))
+    for r in results:
+        if r.n_completed < r.n_episodes: console.print(f"[red]{r.policy}: {r.n_episodes - r.n_completed} episodes crashed[/], first: {escape(next(e.error for e in r.episodes if e.error))}")
     print_left_out(console, qs)
 
 def print_left_out(console: Console, qs: QuestionSet) -> None:
     "What a set does not play, and why."
-    reasons = Counter(f for q in qs.quarantined for f in q.flags if f in sources_flags())
+    reasons = Counter(f for q in qs.quarantined for f in q.flags if f in QUARANTINE)
     if reasons: console.print(f"In quarantine: {len(qs.quarantined)} questions (" + ", ".join(f"{k} {n}" for k, n in reasons.most_common()) + ")")
     for reason, n in qs.left_out.items(): console.print(f"Left out: {n} questions, {escape(reason)}")
-
-def sources_flags() -> frozenset[str]:
-    from sql_env.questions import QUARANTINE
-    return QUARANTINE
 
 # %% ../nbs/40_cli.ipynb #b02d8a79
 def write_reports(results: list[EvaluationResult], floor: dict[str, float], out: Path) -> None:
@@ -191,7 +191,7 @@ def data(source: Annotated[str, typer.Argument(help=f"One of {', '.join(sources.
 
 def show_data(console: Console, qs: QuestionSet, n: int, seed: int) -> None:
     "Print the databases of a set and some of its questions."
-    t = Table(title=f"{qs.name}: {len(qs)} questions", title_justify="left")
+    t = Table(title=f"{qs.name}: {len(qs)} questions", title_justify="left", box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     for c in ("database", "split", "tables", "easy", "medium", "hard"): t.add_column(c, justify="left" if c in ("database", "split") else "right")
     for name in dict.fromkeys(q.database_name for q in qs):
         mine = [q for q in qs if q.database_name == name]

@@ -1,0 +1,148 @@
+"""Measure the core: `python benchmarks/core.py [--out benchmarks/core.json]`.
+
+Every figure is a ratio or a rate of one run on one machine: the guarded executor against bare APSW and against an
+executor of the common kind (new connection, timeout thread, rollback), steps per second, memory per episode, import time.
+Spider is read from SQL_ENV_SPIDER or ../shared/spider; without it the bundled gold is used and the output says so.
+"""
+import argparse
+import gc
+import json
+import os
+import platform
+import sqlite3
+import statistics
+import subprocess
+import sys
+import threading
+import time
+import tracemalloc
+from pathlib import Path
+
+import apsw
+
+from sql_env import sources
+from sql_env.database import Database, Limits
+from sql_env.episode import EpisodeEnv
+from sql_env.evaluation import evaluate, hack_floor
+from sql_env.policies import OraclePolicy, RandomPolicy
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def spider() -> Path | None:
+    path = Path(os.environ.get("SQL_ENV_SPIDER") or ROOT.parent / "shared" / "spider")
+    return path if (path / "dev.json").is_file() else None
+
+
+def median_time(f, repeats: int) -> float:
+    times = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        f()
+        times.append(time.perf_counter() - start)
+    return statistics.median(times)
+
+
+def fresh_executor(path: Path, sql: str, seconds: float = 5) -> list:
+    "A new connection per query, a thread to time it out, BEGIN and ROLLBACK: the usual executor of trainers."
+    out: list = []
+
+    def work():
+        con = sqlite3.connect(path, check_same_thread=False)
+        try:
+            con.execute("BEGIN")
+            out.append(con.execute(sql).fetchall())
+            con.rollback()
+        finally:
+            con.close()
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join(seconds)
+    return out[0]
+
+
+def executors(qs, repeats: int = 15) -> dict:
+    "Median over the gold queries of the time ratio to bare APSW, and of a fresh connection to ours."
+    flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
+    raw = {n: apsw.Connection(f"file:{p.absolute()}?mode=ro&immutable=1", flags=flags) for n, p in qs.databases.items()}
+    ours = {n: Database(p) for n, p in qs.databases.items()}
+    to_raw, to_fresh, base = [], [], []
+    for q in qs:
+        con, db, path = raw[q.database_name], ours[q.database_name], qs.databases[q.database_name]
+        a = median_time(lambda: con.execute(q.gold_sql).fetchall(), repeats)
+        b = median_time(lambda: db.query(q.gold_sql), repeats)
+        c = median_time(lambda: fresh_executor(path, q.gold_sql), 3)
+        base.append(a)
+        to_raw.append(b / a)
+        to_fresh.append(c / b)
+    return dict(queries=len(to_raw), raw_apsw_us=round(statistics.median(base) * 1e6, 1), guarded_to_raw=round(statistics.median(to_raw), 2),
+                fresh_connection_to_guarded=round(statistics.median(to_fresh), 1))
+
+
+def steps_per_second(qs, rounds: int = 5) -> dict:
+    "Steps per second on one core: the oracle's and a random explorer's actions, recorded first, then replayed and graded."
+    env, rate = EpisodeEnv(qs), {}
+    for policy in (OraclePolicy(qs), RandomPolicy()):
+        scripts = []
+        for i, q in enumerate(qs):
+            observation, script = env.reset(question_id=q.question_id), []
+            if hasattr(policy, "reset"): policy.reset(i)
+            while not observation.done:
+                script.append(policy.select_action(observation))
+                observation = env.step(*script[-1])
+            scripts.append((q.question_id, script))
+
+        def replay():
+            for question_id, script in scripts:
+                env.reset(question_id=question_id)
+                for action in script: env.step(*action)
+
+        n = sum(len(s) for _, s in scripts)
+        rate[policy.name] = round(n / min(median_time(replay, 1) for _ in range(rounds)))
+    return rate
+
+
+def memory_per_episode(qs, n: int = 500) -> float:
+    "kB that a further open episode costs, after DESCRIBE, SAMPLE and QUERY, on a database that is open already."
+    q = qs[0]
+    def start():
+        env = EpisodeEnv(qs)
+        env.reset(question_id=q.question_id)
+        for a in (("DESCRIBE", q.tables_involved[0]), ("SAMPLE", q.tables_involved[0]), ("QUERY", q.gold_sql)): env.step(*a)
+        return env
+    start()
+    gc.collect()
+    tracemalloc.start()
+    lite = apsw.memory_used()
+    before = tracemalloc.get_traced_memory()[0]
+    envs = [start() for _ in range(n)]
+    used = tracemalloc.get_traced_memory()[0] - before + apsw.memory_used() - lite
+    tracemalloc.stop()
+    return round(used / len(envs) / 1000, 1)
+
+
+def import_seconds() -> float:
+    "Seconds that `import sql_env` takes beyond an empty Python."
+    def run(code): return median_time(lambda: subprocess.run([sys.executable, "-c", code], check=True), 7)
+    return round(run("import sql_env") - run("pass"), 3)
+
+
+def main() -> None:
+    args = argparse.ArgumentParser(description=__doc__)
+    args.add_argument("--out", type=Path)
+    out = args.parse_args().out
+    bundled, folder = sources.load("bundled"), spider()
+    gold = sources.load("spider", folder, "dev") if folder else bundled
+    figures = dict(
+        command="python benchmarks/core.py --out benchmarks/core.json", python=platform.python_version(),
+        sqlite=apsw.sqlite_lib_version(), gold=gold.name, executors=executors(gold), steps_per_second=steps_per_second(bundled),
+        kB_per_further_episode=memory_per_episode(bundled), import_seconds=import_seconds(),
+        oracle={qs.name: round(evaluate(qs, OraclePolicy(qs), progress=False).success_rate, 4) for qs in {bundled.name: bundled, gold.name: gold}.values()},
+        hack_floor={qs.name: {k: round(v, 4) for k, v in list(hack_floor(qs).items())[:3]} for qs in {bundled.name: bundled, gold.name: gold}.values()},
+        limits=dict(operations=Limits().operations, seconds=Limits().seconds))
+    print(json.dumps(figures, indent=1))
+    if out: out.write_text(json.dumps(figures, indent=1) + "\n")
+
+
+if __name__ == "__main__": main()
