@@ -172,6 +172,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                    'sql_env/evaluation.py'),
                                     'sql_env.evaluation.Progress': ('evaluation.html#progress', 'sql_env/evaluation.py'),
                                     'sql_env.evaluation.Progress.__init__': ('evaluation.html#progress.__init__', 'sql_env/evaluation.py'),
+                                    'sql_env.evaluation.Progress.start': ('evaluation.html#progress.start', 'sql_env/evaluation.py'),
                                     'sql_env.evaluation.Progress.watch': ('evaluation.html#progress.watch', 'sql_env/evaluation.py'),
                                     'sql_env.evaluation._Rates': ('evaluation.html#_rates', 'sql_env/evaluation.py'),
                                     'sql_env.evaluation._Rates._done': ('evaluation.html#_rates._done', 'sql_env/evaluation.py'),

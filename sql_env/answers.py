@@ -9,7 +9,7 @@ __all__ = ['MAX_ANSWER', 'REASONS', 'Bare', 'Quoted', 'read_cell', 'UnreadableAn
 # %% ../nbs/01_answers.ipynb #88679596
 import json, math, re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 from .database import write
@@ -177,7 +177,8 @@ def match_bag(rows: list[tuple], # as an answer gives them
     "None if the rows are the same bag as gold, else the index of a row that is not in gold."
     if len(rows) == 1: return None if _same_row(rows[0], gold[0], ignore_case) else 0
     free = Counter(_letter(g, ignore_case) for g in gold)
-    left, groups = [], defaultdict(lambda: ([], []))
+    left: list[int] = []
+    groups: dict[tuple, tuple[list[int], list[tuple]]] = defaultdict(lambda: ([], []))
     for i, r in enumerate(rows):
         key = _letter(r, ignore_case)
         if free[key] > 0: free[key] -= 1

@@ -9,8 +9,9 @@ __all__ = ['app', 'Source', 'DataPath', 'Split', 'Seed', 'Budget', 'AsJson', 'PO
            'check_questions']
 
 # %% ../nbs/40_cli.ipynb #737377ed
-import json, os, platform, sys
+import json, platform, sys
 from collections import Counter
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Annotated, Any, Callable, Optional
@@ -76,18 +77,18 @@ def demo(source: Source = "bundled", path: DataPath = None, split: Split = None,
 # %% ../nbs/40_cli.ipynb #350e0a4d
 def show_episode(console: Console, episode: Any, policy: str) -> None:
     "Print a finished episode with its rewards, verdict and gold."
-    q = episode.question
+    q, say = episode.question, partial(console.print, highlight=False)
     console.rule(f"[bold]{escape(q.question_id)}[/]  {q.difficulty}  played by {policy}", align="left")
-    console.print(f"[bold cyan]{escape(q.question_text)}[/]")
-    console.print(f"[dim]tables: {escape(', '.join(episode.database.tables))}[/]\n")
+    say(f"[bold cyan]{escape(q.question_text)}[/]")
+    say(f"[dim]tables: {escape(', '.join(episode.database.tables))}[/]\n")
     for i, t in enumerate(episode.turns, 1):
-        console.print(f"[bold]{i:2}  {t.action.action_type}[/] {escape(t.action.argument)}  [dim]{sum(t.reward.values()):+.3f}[/]")
-        if t.error: console.print(f"    [red]{escape(t.error)}[/]", highlight=False)
-        elif t.result and t.action.action_type != "ANSWER": console.print(_indent(t.result), style="dim", highlight=False, markup=False)
+        say(f"[bold]{i:2}  {t.action.action_type}[/] {escape(t.action.argument)}  [dim]{sum(t.reward.values()):+.3f}[/]")
+        if t.error: say(f"    [red]{escape(t.error)}[/]")
+        elif t.result and t.action.action_type != "ANSWER": say(_indent(t.result), style="dim", markup=False)
     v = episode.verdict
     said = "[bold green]right[/]" if v.correct else f"[bold red]wrong[/] ({escape(v.reason)}: {escape(v.detail)})"
-    console.print(f"\n{said}{', and seen in a result' if v.correct and episode.grounded else ''}, return {episode.total_reward:.3f}")
-    console.print(f"[dim]gold: {escape(q.gold_sql)}[/]")
+    say(f"\n{said}{', and seen in a result' if v.correct and episode.grounded else ''}, return {episode.total_reward:.3f}")
+    say(f"[dim]gold: {escape(q.gold_sql)}[/]")
 
 def _indent(text: str, lines: int = 12) -> str:
     rows = text.split("\n")

@@ -229,7 +229,8 @@ class _Guarded:
 
     def __init__(self, path: Path, tables: frozenset[str], limits: Limits):
         self.limits, self.ticks, self.stop = limits, 0, ""
-        self.max_ticks, self.columns = limits.operations // self.every, {}
+        self.max_ticks, self.deadline = limits.operations // self.every, 0.0
+        self.columns: dict[str, tuple[str, ...]] = {} # of statements seen before
         self.con = _connect(path, limits)
         self.con.authorizer = _authorizer(tables)
         self.con.exec_trace = self._start
@@ -345,7 +346,7 @@ def _read_catalog(con: apsw.Connection) -> list[TableInfo]:
     "Tables and views of a database with their columns, virtual and internal tables left out."
     rows = con.execute("""SELECT name FROM sqlite_schema WHERE type IN ('table', 'view')
         AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' AND coalesce(sql, '') NOT LIKE 'create virtual%'""").fetchall()
-    return [_read_table(con, name) for (name,) in rows]
+    return [_read_table(con, str(name)) for (name,) in rows]
 
 def _read_table(con: apsw.Connection, table: str) -> TableInfo:
     def pragma(what, t): return con.execute(f"PRAGMA {what}({quote_name(t)})").fetchall()
@@ -504,7 +505,8 @@ class Isolated:
     grace, columns = 0.4, () # seconds beyond the time limit
 
     def __init__(self, path: Path, tables: frozenset[str], limits: Limits):
-        self.limits, self.process = limits, None
+        self.limits = limits
+        self.process: Any = None
         self.args = json.dumps([str(path.absolute()), sorted(tables), asdict(limits)])
 
     def _start(self):

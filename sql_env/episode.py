@@ -64,7 +64,9 @@ class _Known:
     "What the agent knows of the schema at one of `SCHEMA_LEVELS`."
     def __init__(self, database: Database, level: str):
         if level not in SCHEMA_LEVELS: raise ValueError(f"no schema level {level!r}; there are {', '.join(SCHEMA_LEVELS)}")
-        self.database, self.level, self.lines, self.text, self.described = database, level, {}, None, set()
+        self.database, self.level, self.described = database, level, set[str]()
+        self.lines: dict[str, str] = {}
+        self.text: str|None = None
         for t in database.tables if level != "none" else (): self.lines[t.lower()] = self._first(t)
 
     def _first(self, table: str) -> str:
@@ -214,7 +216,8 @@ class EpisodeEnv:
         if not len(questions): raise ValueError(f"{questions.name}: there are no questions to play")
         self.questions, self.settings = questions, (reward, budget, schema_level, verify)
         self.episode: Episode|None = None
-        self._rng, self._choices = Random(0), {}
+        self._rng = Random(0)
+        self._choices: dict[tuple, QuestionSet] = {}
 
     def reset(self, seed: int|None = None, episode_id: str|None = None, question_id: str|None = None,
               split: str|None = None, index: int|None = None, difficulty: str|None = None) -> Observation:

@@ -12,11 +12,11 @@ import copy, json, time, zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from random import Random
 from typing import Any
-from .episode import Action, EpisodeEnv, Observation
+from .episode import EpisodeEnv
 from .policies import HACKS, Policy, most_frequent, play
 from .questions import Question, QuestionSet, normal_sql
 
@@ -74,8 +74,7 @@ def cluster_interval(values: Sequence[float], # one number per episode
     "Percentile bootstrap interval of the mean, drawing whole clusters."
     import numpy as np
     groups, inverse = np.unique(np.asarray(clusters, dtype=str), return_inverse=True)
-    values = np.asarray(values, dtype=float)
-    sums, sizes = np.bincount(inverse, values), np.bincount(inverse)
+    sums, sizes = np.bincount(inverse, np.asarray(values, dtype=float)), np.bincount(inverse)
     weights = np.random.default_rng(seed).multinomial(len(groups), np.full(len(groups), 1 / len(groups)), size=draws)
     low, high = np.quantile(weights @ sums / (weights @ sizes), [(1 - level) / 2, (1 + level) / 2])
     return float(low), float(high)
@@ -236,6 +235,17 @@ class Progress:
     "A progress bar that appears only if the work takes longer than a second."
     def __init__(self, label: str, total: int, show: bool = True): self.label, self.total, self.show = label, total, show
 
+    def start(self):
+        "A running bar on standard error; it stays silent where nobody could see it move."
+        from rich.console import Console
+        from rich.progress import MofNCompleteColumn, Progress as Bar, TimeRemainingColumn
+        console = Console(stderr=True)
+        bar = Bar(*Bar.get_default_columns()[:2], MofNCompleteColumn(), TimeRemainingColumn(), console=console, transient=True,
+                  disable=not (console.is_terminal or console.is_jupyter))
+        bar.add_task(self.label, total=self.total)
+        bar.start()
+        return bar
+
     def watch(self, items: Iterable) -> Iterator:
         "Pass `items` on, and show how far they are."
         start, bar = time.monotonic(), None
@@ -243,16 +253,13 @@ class Progress:
             for n, item in enumerate(items, 1):
                 yield item
                 if self.show and bar is None and time.monotonic() - start > 1:
-                    from rich.progress import MofNCompleteColumn, Progress as Bar, TimeRemainingColumn
-                    bar = Bar(*Bar.get_default_columns()[:2], MofNCompleteColumn(), TimeRemainingColumn(), transient=True)
-                    bar.start()
-                    task = bar.add_task(self.label, total=self.total)
-                if bar: bar.update(task, completed=n)
+                    bar = self.start()
+                if bar: bar.update(bar.task_ids[0], completed=n)
         finally:
             if bar: bar.stop()
 
 # %% ../nbs/21_evaluation.ipynb #d234a857
-def hack_floor(questions: QuestionSet, budget: int = 15, hacks: Sequence[Policy]|None = None) -> dict[str, float]:
+def hack_floor(questions: QuestionSet, budget: int = 15, hacks: Sequence[Any]|None = None) -> dict[str, float]:
     "Success rate of each cheat on a set of questions, the best first."
     hacks = [*HACKS, most_frequent(questions)] if hacks is None else hacks
     env = EpisodeEnv(questions, budget)

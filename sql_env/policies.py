@@ -10,12 +10,12 @@ __all__ = ['SIGNALS', 'COMPARE', 'HACKS', 'Policy', 'play', 'known_tables', 'Scr
 # %% ../nbs/20_policies.ipynb #47fe8b1b
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from random import Random
 from typing import Any, Protocol, runtime_checkable
 from .answers import format_rows
 from .database import quote_name
-from .episode import Action, EpisodeEnv, Observation
+from .episode import Action, Observation
 from .questions import Question
 
 # %% ../nbs/20_policies.ipynb #6b3a27e2
@@ -55,12 +55,12 @@ class RandomPolicy:
     "Random actions and, in the end, a random value that was seen."
     name = "random"
     def __init__(self, seed: int = 0):
-        self.seed = seed
+        self.seed, self.values = seed, list[str]()
         self.reset(0)
 
     def reset(self, seed: int) -> None:
         "Start an episode with dice that depend on both seeds."
-        self.rng, self.values, self.last = Random(f"{self.seed}:{seed}"), [], -1
+        self.rng, self.values, self.last = Random(f"{self.seed}:{seed}"), list[str](), -1
 
     def select_action(self, observation: Observation) -> Action:
         if observation.step_count <= self.last: self.values = []

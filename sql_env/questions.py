@@ -39,8 +39,9 @@ def count_parts(sql: str) -> tuple[int, int, int]:
     clauses = ("where", "group", "order", "limit")
     components = sum(bool(top.args.get(c)) for c in clauses) + len(top.args.get("joins") or [])
     group, where = top.args.get("group"), top.args.get("where")
+    keys = len(group.expressions) if group else 0
     conditions = 1 + len(list(where.find_all(exp.And, exp.Or))) if where else 0
-    others = (count(exp.AggFunc) > 1) + (len(top.expressions) > 1) + (conditions > 1) + (bool(group) and len(group.expressions) > 1)
+    others = (count(exp.AggFunc) > 1) + (len(top.expressions) > 1) + (conditions > 1) + (keys > 1)
     nested = len(list(tree.find_all(exp.Select))) - 1
     return components + count(exp.Or, exp.Like), nested, others
 
@@ -183,16 +184,17 @@ def _ranks(db: Database, sql: str, rows: list[tuple]) -> tuple[int, ...]|None:
 def shuffled_copy(path: str|Path, seed: int) -> apsw.Connection:
     "An in-memory copy of a database with the rows of each table in another order."
     source, copy = _connect(Path(path), Limits.gold()), apsw.Connection(":memory:")
-    for name, kind, sql in source.execute("SELECT name, type, sql FROM sqlite_schema WHERE type IN ('table', 'view')").fetchall():
-        if kind == "view" or name.startswith("sqlite_") or sql.lower().startswith("create virtual"): continue
+    tables = source.execute("""SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'
+        AND sql NOT LIKE 'create virtual%'""").fetchall()
+    for name in (str(t[0]) for t in tables):
         rows = source.execute(f"SELECT * FROM {quote_name(name)}").fetchall()
-        columns = [c[1] for c in source.execute(f"PRAGMA table_info({quote_name(name)})")]
+        columns = [str(c[1]) for c in source.execute(f"PRAGMA table_info({quote_name(name)})")]
         meta = [source.column_metadata("main", name, c) for c in columns]
         declared = ", ".join(f"{quote_name(c)} {m[0] or ''} COLLATE {m[1]}" for c, m in zip(columns, meta))
         Random(seed).shuffle(rows)
         copy.execute(f"CREATE TABLE {quote_name(name)} ({declared})")
         copy.executemany(f"INSERT INTO {quote_name(name)} VALUES ({','.join('?' * len(columns))})", rows)
-    for (sql,) in source.execute("SELECT sql FROM sqlite_schema WHERE type = 'view'"): copy.execute(sql)
+    for (sql,) in source.execute("SELECT sql FROM sqlite_schema WHERE type = 'view'"): copy.execute(str(sql))
     source.close()
     return copy
 

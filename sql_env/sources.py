@@ -8,20 +8,21 @@ __all__ = ['BUNDLED', 'SPIDER_FILES', 'SPIDER_URL', 'SOURCES', 'SourceError', 'b
 
 # %% ../nbs/03_sources.ipynb #981185b5
 import json, os, shutil, urllib.request, zipfile
+from importlib.resources import files
 from inspect import signature
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 from .database import QueryError
-from .questions import GoldRunner, Question, QuestionSet, from_json, near_names, read_questions, save_set
+from .questions import GoldRunner, Question, QuestionSet, from_json, near_names, read_questions
 
 # %% ../nbs/03_sources.ipynb #1b02dc55
 class SourceError(ValueError):
     "A source of questions that can't be read, with what to do about it."
 
 # %% ../nbs/03_sources.ipynb #a9e10fe1
-BUNDLED = Path(__file__).parent/"bundled" if "__file__" in globals() else Path("../sql_env/bundled")
+BUNDLED = Path(str(files("sql_env")))/"bundled"
 
 def bundled() -> QuestionSet:
     "The collection that comes with the package."
@@ -55,8 +56,10 @@ def complete(questions: Iterable[Question], # without gold answers
 def _bar(items, label: str, progress: bool):
     "`items`, with a progress bar that vanishes when it is done."
     if not progress: return items
+    from rich.console import Console
     from rich.progress import track
-    return track(list(items), label, transient=True)
+    console = Console(stderr=True)
+    return track(list(items), label, transient=True, console=console, disable=not (console.is_terminal or console.is_jupyter))
 
 # %% ../nbs/03_sources.ipynb #1eec8c24
 SPIDER_FILES = {"train": "train_spider.json", "dev": "dev.json"}
@@ -154,7 +157,7 @@ def bird(path: str|Path, # folder or zip
     lacking = next((k for r in rows for k in ("question", "SQL", "db_id") if k not in r), None)
     if lacking: raise SourceError(f"{files[name].name}: a question has no field {lacking!r}.")
     questions = [Question(f"{name}-{r.get('question_id', i)}", " ".join(filter(None, (r["question"], r.get("evidence")))), r["db_id"], r["SQL"],
-                          split=name, difficulty={"simple": "easy", "moderate": "medium", "challenging": "hard"}.get(r.get("difficulty"), ""))
+                          split=name, difficulty={"simple": "easy", "moderate": "medium", "challenging": "hard"}.get(str(r.get("difficulty")), ""))
                  for i, r in enumerate(rows)]
     folders = [p for p in files[name].parent.iterdir() if p.is_dir() and "database" in p.name]
     return complete(questions, {k: v for f in folders for k, v in find_databases(f).items()}, name, progress)

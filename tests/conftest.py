@@ -1,0 +1,40 @@
+"Where the tests find the repository, real Spider data, and a copy of the repository that they may change."
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture(scope="session")
+def root() -> Path: return ROOT
+
+
+@pytest.fixture(scope="session")
+def spider_path() -> Path:
+    path = Path(os.environ.get("SQL_ENV_SPIDER") or ROOT.parent / "shared" / "spider")
+    if not (path / "dev.json").is_file(): pytest.skip("no Spider data: set SQL_ENV_SPIDER or put it into ../shared/spider")
+    return path
+
+
+def tracked(root: Path) -> list[str]:
+    "Files of the repository: those git knows and new ones it does not ignore; without git, all but caches."
+    try:
+        out = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=root, capture_output=True, text=True, check=True)
+        return [f for f in out.stdout.splitlines() if (root / f).is_file()]
+    except (OSError, subprocess.CalledProcessError):
+        skip = {".git", ".venv", ".boot", "__pycache__", "build", "dist", "_docs", "_proc"}
+        return [str(p.relative_to(root)) for p in root.rglob("*") if p.is_file() and not skip & set(p.parts)]
+
+
+@pytest.fixture(scope="session")
+def repo_copy(tmp_path_factory) -> Path:
+    "A copy of the repository's files, for tests that export, build or run notebooks."
+    copy = tmp_path_factory.mktemp("repo")
+    for name in tracked(ROOT):
+        (copy / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(ROOT / name, copy / name)
+    return copy

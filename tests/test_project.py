@@ -1,0 +1,161 @@
+"The package as a whole: configuration, exports, notebooks, documentation, style, wheel."
+import configparser
+import json
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+import venv
+import zipfile
+from pathlib import Path
+
+import pytest
+
+HAND_WRITTEN = {"__init__.py"}
+COLAB = ["ipywidgets==7.7.1", "ipython<8", "ipykernel==6.17.1", "fastcore==2.2.12", "nbclient==0.10.4", "setuptools<81"]
+
+
+def run(*args, cwd, **kw) -> str:
+    "Run a command; its output, or a failure that shows it."
+    r = subprocess.run(list(map(str, args)), cwd=cwd, capture_output=True, text=True, **kw)
+    assert r.returncode == 0, f"{' '.join(map(str, args))}\n{r.stdout[-6000:]}\n{r.stderr[-6000:]}"
+    return r.stdout
+
+
+def tool(name: str) -> str: return str(Path(sys.executable).with_name(name))
+
+
+def notebooks(root: Path) -> list[Path]:
+    return sorted(p for p in (root / "nbs").rglob("*.ipynb") if ".ipynb_checkpoints" not in p.parts)
+
+
+def modules(root: Path) -> dict[str, str]:
+    return {str(p.relative_to(root)): p.read_text() for p in (root / "sql_env").rglob("*.py") if p.name not in HAND_WRITTEN}
+
+
+def test_settings_and_pyproject_agree(root):
+    ini = configparser.ConfigParser(delimiters=["="])
+    ini.read(root / "settings.ini")
+    cfg, toml = ini["DEFAULT"], tomllib.loads((root / "pyproject.toml").read_text())
+    project, nbdev = toml["project"], toml["tool"]["nbdev"]
+    assert cfg["lib_name"] == project["name"] and cfg["description"] == project["description"]
+    assert f">={cfg['min_python']}" == project["requires-python"]
+    assert cfg["requirements"].split() == project["dependencies"]
+    assert all(cfg[k] == nbdev[k] for k in ("nbs_path", "doc_path", "tst_flags"))
+    assert cfg["git_url"] == project["urls"]["Repository"]
+    import sql_env
+    assert sql_env.__version__ == cfg["version"]
+
+
+def test_quarto_files_agree(root):
+    assert (root / "_quarto.yml").read_bytes() == (root / "nbs" / "_quarto.yml").read_bytes()
+
+
+def test_no_large_or_private_files(root):
+    from conftest import tracked
+    files = [root / f for f in tracked(root)]
+    assert not [f for f in files if f.stat().st_size > 5_000_000]
+    assert not [f for f in files if f.is_symlink()], "openenv validate refuses symbolic links"
+
+
+@pytest.fixture(scope="module")
+def exported(repo_copy) -> Path:
+    "A copy whose modules were deleted and exported anew, so that a stale module shows."
+    for p in (repo_copy / "sql_env").rglob("*.py"):
+        if p.name not in HAND_WRITTEN: p.unlink()
+    run(tool("nbdev-export"), cwd=repo_copy)
+    return repo_copy
+
+
+def test_package_equals_notebooks(root, exported):
+    here, there = modules(root), modules(exported)
+    assert here.keys() == there.keys(), "run nbdev-export; delete modules without a notebook"
+    assert not [k for k in here if here[k] != there[k]], "run nbdev-export"
+
+
+def test_notebooks_run_clean_and_fresh(root, exported):
+    "Notebooks pass, are clean, and their stored outputs are what they print today."
+    env = {"PYTHONPATH": str(exported), "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin", "HOME": str(exported)}
+    run(tool("nbdev-test"), "--save", "--n-workers", "2", cwd=exported, env=env)
+    run(tool("nbdev-clean"), cwd=exported, env=env)
+    def text(p): return re.sub(r'"image/png": "[^"]+"', '"image/png": "..."', p.read_text()) # pixels differ between machines
+    stale = [p.name for p in notebooks(root) if text(p) != text(exported / p.relative_to(root))]
+    assert not stale, f"outputs are stale or not clean: nbdev-test --save and nbdev-clean ({stale})"
+
+
+def test_docs_build(root, exported):
+    "The documentation is processed, and README.md is what the index makes."
+    env = {"PYTHONPATH": str(exported), "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin", "HOME": str(exported)}
+    said = run(sys.executable, "tests/build_docs.py", "--readme", cwd=exported, env=env)
+    assert f"{len(notebooks(root))} pages" in said
+    assert " ".join((root / "README.md").read_text().split()) == " ".join((exported / "README.md").read_text().split())
+    broken = []
+    for page in (exported / "_docs" / "check").rglob("*.html"):
+        for link in re.findall(r'(?:src|href)="([^"#:]+?\.(?:png|svg|html|ipynb))"', page.read_text()):
+            target = (page.parent / link).resolve()
+            source = exported / "nbs" / target.relative_to((exported / "_docs" / "check").resolve())
+            if not (target.exists() or source.exists() or source.with_suffix(".ipynb").exists()): broken.append((page.name, link))
+    assert not broken
+
+
+def test_readme_figures(root):
+    "The figures in README are those of the committed benchmark."
+    sys.path.insert(0, str(root / "benchmarks"))
+    from fill_readme import fill
+    text = (root / "README.md").read_text()
+    assert fill(text) == text, "run python benchmarks/fill_readme.py and tests/build_docs.py --readme"
+
+
+def test_ruff_and_types(root):
+    run(tool("ruff"), "check", ".", cwd=root)
+    run(tool("mypy"), "sql_env", cwd=root)
+
+
+def test_style_is_reported(root, capsys):
+    "Prints the style measures of the exporting notebooks; informs and does not fail the build."
+    with capsys.disabled(): print("\n" + run(sys.executable, "tests/style.py", cwd=root))
+
+
+@pytest.fixture(scope="module")
+def wheel(repo_copy, tmp_path_factory) -> Path:
+    out = tmp_path_factory.mktemp("dist")
+    run(sys.executable, "-m", "build", "--outdir", out, cwd=repo_copy)
+    assert list(out.glob("*.tar.gz"))
+    return next(out.glob("*.whl"))
+
+
+def test_wheel_holds_the_data(wheel):
+    names = zipfile.ZipFile(wheel).namelist()
+    assert sum(n.startswith("sql_env/bundled/") and n.endswith(".sqlite") for n in names) >= 12
+    assert "sql_env/bundled/questions.jsonl" in names and "sql_env/py.typed" in names
+    assert not [n for n in names if n.startswith(("tests", "data", "nbs", "benchmarks"))]
+
+
+RUN_ALL = """
+import sys, nbformat
+from pathlib import Path
+from nbclient import NotebookClient
+for path in sorted(Path('.').rglob('*.ipynb')):
+    nb = nbformat.read(path, as_version=4)
+    nb.cells = [c for c in nb.cells if not ('eval: false' in c.source or '/content' in c.source)]
+    NotebookClient(nb, timeout=300, kernel_name='python3', resources={'metadata': {'path': str(path.parent)}}).execute()
+    print('ok', path)
+"""
+
+
+@pytest.mark.slow
+def test_wheel_rehearsal(root, wheel, tmp_path):
+    "The notebooks run from the wheel in an empty folder, with the widget stack that Colab has."
+    venv.create(tmp_path / "env", with_pip=True)
+    python = tmp_path / "env" / "bin" / "python"
+    run(python, "-m", "pip", "install", "-q", wheel, *COLAB, cwd=tmp_path)
+    (tmp_path / "work").mkdir()
+    for nb in notebooks(root):
+        target = tmp_path / "work" / nb.relative_to(root / "nbs")
+        target.parent.mkdir(exist_ok=True, parents=True)
+        shutil.copyfile(nb, target)
+    said = run(python, "-c", RUN_ALL, cwd=tmp_path / "work", timeout=1200)
+    assert said.count("ok ") == len(notebooks(root))
+    said = run(tmp_path / "env" / "bin" / "sql_env", "doctor", "--json", cwd=tmp_path / "work")
+    assert all(c["ok"] for c in json.loads(said))
