@@ -64,40 +64,43 @@ class TurnFacts:
     done: bool = False # the episode is over, by answer or budget
 
 # %% ../nbs/06_reward.ipynb #cb4c64a5
-class RewardMeter:
-    "Follows one episode and pays its turns."
-    def __init__(self, config: RewardConfig, gold_rows: Sequence[tuple], gold_tables: Sequence[str], budget: int):
-        self.config, self.gold_rows, self.budget = config, gold_rows, budget
-        self.gold_tables = frozenset(gold_tables)
+class _Progress:
+    "What was found so far, from which the potential is computed."
+    def __init__(self, gold_rows: Sequence[tuple], gold_tables: Sequence[str]):
+        self.gold_rows, self.gold_tables = gold_rows, frozenset(gold_tables)
         self.seen: set[str] = set()
-        self.best, self.steps, self.phi = 0.0, 0, 0.0
-        self.watches = bool(config.shaping or config.credit)
+        self.best = 0.0 # overlap of the best result
 
-    def potential(self) -> float:
-        "Phi of a state that is not terminal, 0 to `shaping`."
-        cover = len(self.seen & self.gold_tables) / len(self.gold_tables) if self.gold_tables else 0.0
-        return self.config.shaping * (0.4 * cover + 0.6 * self.best)
-
-    def pay(self, turn: TurnFacts) -> dict[str, float]:
-        "The named parts of the reward of a turn; their sum is the reward."
-        c = self.config
-        self.steps += 1
-        if self.watches: self._watch(turn)
-        n = self.budget
-        parts = dict(outcome=self._outcome(turn), step=-c.step_cost / n, error=-c.error_cost / n * turn.error,
-                     repeat=-c.repeat_cost / n * turn.repeat)
-        if c.shaping:
-            before, self.phi = self.phi, 0.0 if turn.done else self.potential()
-            parts["shaping"] = c.gamma * self.phi - before
-        return {k: v for k, v in parts.items() if v}
-
-    def _watch(self, turn: TurnFacts) -> None:
+    def watch(self, turn: TurnFacts) -> None:
+        "Note the tables and the result of a turn."
         self.seen |= self.gold_tables.intersection(turn.tables)
         if turn.rows is not None and self.best < 1: self.best = max(self.best, overlap(turn.rows, self.gold_rows))
 
-    def _outcome(self, turn: TurnFacts) -> float:
+    @property
+    def coverage(self) -> float: return len(self.seen) / len(self.gold_tables) if self.gold_tables else 0.0
+
+# %% ../nbs/06_reward.ipynb #4fbacd6c
+class RewardMeter(_Progress):
+    "Follows one episode and pays its turns."
+    def __init__(self, config: RewardConfig, gold_rows: Sequence[tuple], gold_tables: Sequence[str], budget: int):
+        super().__init__(gold_rows, gold_tables)
+        self.config, self.budget, self.steps, self.phi = config, budget, 0, 0.0
+
+    def pay(self, turn: TurnFacts) -> dict[str, float]:
+        "The named parts of the reward of a turn; their sum is the reward."
+        c, n = self.config, self.budget
+        self.steps += 1
+        if c.shaping or c.credit: self.watch(turn)
+        parts = dict(outcome=self.outcome(turn), step=-c.step_cost / n, error=-c.error_cost / n * turn.error,
+                     repeat=-c.repeat_cost / n * turn.repeat)
+        if c.shaping:
+            before, self.phi = self.phi, 0.0 if turn.done else c.shaping * (0.4 * self.coverage + 0.6 * self.best)
+            parts["shaping"] = c.gamma * self.phi - before
+        return {k: v for k, v in parts.items() if v}
+
+    def outcome(self, turn: TurnFacts) -> float:
+        "What an answer earns: the prize, or bounded credit for a wrong one."
         c = self.config
         if turn.verdict is None: return 0.0
         if turn.verdict.correct: return c.correct - c.slowness * (self.steps - 1) / max(self.budget - 1, 1)
-        cover = len(self.seen) / len(self.gold_tables) if self.gold_tables else 0.0
-        return c.credit * (0.3 * cover + 0.7 * self.best) 
+        return c.credit * (0.3 * self.coverage + 0.7 * self.best)

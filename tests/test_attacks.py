@@ -357,7 +357,7 @@ def costs():
 def leaks(text, sql, folder):
     "Words in `text` that the agent must not learn from it."
     said = str(sql).lower()
-    secrets = [c for t, columns in COLUMNS.items() if t not in said for c in columns] + ["create table", "create view", "create index", str(folder), folder.name, "hidden.sqlite", "/"]
+    secrets = [c for t, columns in COLUMNS.items() if t not in said for c in columns] + ["create table", "create view", "create index", str(folder), folder.name, "hidden.sqlite", "/tmp", "sql_env"]
     return [s for s in secrets if s.lower() in text.lower() and s.lower() not in said]
 
 # --- Statements ---
@@ -372,7 +372,7 @@ def test_statement(sql, kinds, request, home, child, costs):
     costs.append((request.node.callspec.id, answer["seconds"], answer["megabytes"]))
     assert answer["kind"] in kinds, answer["text"][:300]
     assert not leaks(answer["text"], sql, path.parent)
-    assert answer["honest"] == [["wombat 1", 7.5]][:0] + expected_honest()
+    assert answer["honest"] == expected_honest()
     assert answer["pool"] == 1
     assert [p.name for p in path.parent.iterdir()] == [path.name]
     assert hashlib.sha256(path.read_bytes()).hexdigest() == digest
@@ -380,5 +380,353 @@ def test_statement(sql, kinds, request, home, child, costs):
     assert answer["megabytes"] <= MEGABYTES
 
 def expected_honest(): return [["wombat 10", 70.5], ["wombat 100", 100.5], ["wombat 101", 107.5]]
+
+# --- Files ---
+
+def make(path, *statements):
+    "A file written by SQLite without guards, one statement at a time."
+    con = apsw.Connection(str(path))
+    for sql in statements: con.execute(sql).fetchall()
+    con.close()
+    return path
+
+ROWS = f"WITH {loop(3000)} INSERT INTO t SELECT n, printf('row %d', n) FROM k"
+def plain(path): return make(path, "CREATE TABLE t(a INTEGER PRIMARY KEY, b TEXT)", ROWS, "CREATE INDEX i ON t(b)")
+
+def damage(offset, length=64):
+    def write_damage(path):
+        data = bytearray(plain(path).read_bytes())
+        data[offset:offset + length] = bytes(range(7, 7 + length))
+        path.write_bytes(data)
+    return write_damage
+
+def cut(keep): return lambda path: path.write_bytes(plain(path).read_bytes()[:keep])
+def junk(head): return lambda path: path.write_bytes(plain(path).read_bytes()[:head] + hashlib.shake_128(b"junk").digest(60_000))
+def magic(path): path.write_bytes(b"SQLite format 4\0" + plain(path).read_bytes()[16:])
+def sql(*statements): return lambda path: make(path, *statements)
+
+def wal(path):
+    "A database whose last change is only in its write-ahead log, as after a crash."
+    con = apsw.Connection(str(path))
+    for statement in ("PRAGMA journal_mode=WAL", "CREATE TABLE t(a)", "INSERT INTO t VALUES (1)"): con.execute(statement).fetchall()
+    saved = {p: p.read_bytes() for p in (path, path.with_name(path.name + "-wal"))}
+    con.close()
+    for p, data in saved.items(): p.write_bytes(data)
+
+def journal(path):
+    "A database in the middle of a change, with the journal that would undo it, as after a crash."
+    plain(path)
+    con = apsw.Connection(str(path))
+    for statement in ("PRAGMA cache_size=5", "BEGIN", "UPDATE t SET b = 'hal' || substr(b, 4)"): con.execute(statement).fetchall()
+    saved = {p: p.read_bytes() for p in (path, path.with_name(path.name + "-journal"))}
+    con.close()
+    for p, data in saved.items(): p.write_bytes(data)
+
+NAMES = ('we"ird', "new\nline", "select", "a b", "semi;colon", "it's", "*", ";--", "[br]", "日本", "tab\tbed", "sqlite", "UPPER", "\u202eright")
+ENDLESS = "WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c) SELECT n FROM c"
+VIEWS = ("SELECT * FROM sqlite_master", "SELECT count(*) n FROM sqlite_schema", "SELECT random() n", ENDLESS, ENDLESS + " WHERE n < 0")
+TWO = ("CREATE TABLE t(a)", "INSERT INTO t VALUES (1), (2)")
+USED = ("ok", "operations", "timeout", "forbidden", "memory", "encoding", "too_long", "bad_database", "value", "unknown_function", "unknown_table")
+
+# name, how to write the file, what opening it gives
+FILES_TO_OPEN = [
+    ("zero-length", lambda path: path.write_bytes(b""), "bad_database"),
+    ("directory", lambda path: path.mkdir(), "bad_database"),
+    ("missing", lambda path: None, "bad_database"),
+    ("no-tables", sql("CREATE TABLE t(a)", "DROP TABLE t"), "bad_database"),
+    ("magic", magic, "bad_database"),
+    ("junk", junk(0), "bad_database"), ("encrypted", junk(16), "bad_database"), ("encrypted-header-kept", junk(100), "bad_database"),
+    ("text", lambda path: path.write_text("CREATE TABLE t(a);\n" * 900), "bad_database"),
+    ("cut-header", cut(50), "bad_database"), ("cut-page", cut(4096), "bad_database"), ("cut-middle", cut(30_000), "bad_database"),
+    ("wal", wal, "bad_database"),
+    ("journal", journal, "bad_database"), # FAILS TODAY: opens, and serves rows of the unfinished change that SQLite would undo
+    *((f"damage-{offset}", damage(offset), None) for offset in (16, 28, 52, 100, 108, 4096, 8192, 20_000, 50_000, 61_000)),
+    ("views", sql(*TWO, *(f"CREATE VIEW v{i} AS {v}" for i, v in enumerate(VIEWS))), "ok"),
+    ("view-bomb", sql("CREATE VIEW v0 AS SELECT 1 x", *(f"CREATE VIEW v{i} AS SELECT p.x FROM v{i-1} p, v{i-1} q" for i in range(1, 26))), None),
+    ("view-of-300", sql(f"CREATE TABLE t({times('c#', 150)})", "CREATE VIEW v AS SELECT * FROM t a, t b"), None),
+    # FAILS TODAY: one view that can't be read (its table is gone) closes the whole file, as "damaged"
+    ("view-broken", sql(*TWO, "CREATE VIEW v AS SELECT x FROM gone"), "ok"),
+    ("view-pragma", sql(*TWO, "CREATE VIEW v AS SELECT * FROM pragma_database_list"), "ok"), # FAILS TODAY: same
+    ("generated", sql("CREATE TABLE t(a, b AS (printf('%.*c', a, 'x')), c AS (hex(zeroblob(a))))", "INSERT INTO t(a) VALUES (500000)"), None),
+    ("generated-slow", sql("CREATE TABLE t(a, b AS (trim(a, a)) STORED, c AS (instr(a, a || 'x')))", f"INSERT INTO t(a) VALUES ({ZEROS})"), None),
+    ("check", sql("CREATE TABLE t(a CHECK (length(printf('%.*c', a, 'x')) > 0))", "INSERT INTO t VALUES (500000)"), "ok"),
+    ("trigger", sql(*TWO, "CREATE VIEW v AS SELECT * FROM t", "CREATE TRIGGER g INSTEAD OF DELETE ON v BEGIN DELETE FROM t; END",
+                    "CREATE TRIGGER h BEFORE INSERT ON t BEGIN SELECT load_extension('evil'); END"), "ok"),
+    ("fts5-empty", sql(*TWO, "CREATE VIRTUAL TABLE docs USING fts5(body)"), "ok"),
+    # FAILS TODAY: "damaged", because the check of virtual tables runs SQL with parameters, and VARIABLE_NUMBER is 0
+    ("fts5", sql(*TWO, "CREATE VIRTUAL TABLE docs USING fts5(body)", "INSERT INTO docs VALUES ('secret words')"), "ok"),
+    ("rtree", sql(*TWO, "CREATE VIRTUAL TABLE box USING rtree(id, low, high)"), "ok"), # FAILS TODAY: same
+    ("dbstat", sql(*TWO, "CREATE VIRTUAL TABLE pages USING dbstat"), None),
+    ("names", sql(*(s for n in NAMES for q in [quote_name(n)] for s in (f'CREATE TABLE {q}("c d" INT, {q} TEXT)', f"INSERT INTO {q} VALUES (1, 'x')"))), "ok"),
+    ("bad-utf8", sql("CREATE TABLE t(a TEXT, b BLOB)", "INSERT INTO t VALUES (CAST(x'ff41' AS TEXT), x'ff')"), "ok"),
+    ("bad-utf8-wide", sql(f"CREATE TABLE t({times('c#', 150)})", "INSERT INTO t(c0) VALUES (CAST(x'ff41' AS TEXT))"), "ok"),
+    ("columns-3000", sql(), None), # written in the test, for SQLite refuses it
+    ("columns-2000", sql(f"CREATE TABLE t({times('c#', 2000)})"), None),
+    ("huge-cell", sql("CREATE TABLE t(a)", "INSERT INTO t VALUES (printf('%.*c', 3000000, 'x')), ('small')"), "ok"),
+    ("long-schema", sql(f"CREATE TABLE t(a /* {'x' * 30_000} */)"), None),
+    ("infinite", sql("CREATE TABLE t(a)", "INSERT INTO t VALUES (9e999), (-9e999), (NULL), (''), (x''), (-0.0), (9223372036854775807)"), "ok"),
+    ("utf16", sql("PRAGMA encoding='UTF-16le'", "CREATE TABLE t(a)", "INSERT INTO t VALUES ('日本😀')"), "ok"),
+    ("shadow-names", sql("CREATE TABLE json_each(a)", "CREATE TABLE pragma_table_info(a)", "CREATE TABLE dbstat(a)"), "ok"),
+]
+
+def columns_3000(path):
+    "Rewrite the schema by hand: a table of 3,000 columns."
+    make(path, "CREATE TABLE t(a)")
+    con = apsw.Connection(str(path))
+    con.execute("PRAGMA writable_schema=ON").fetchall()
+    con.execute("UPDATE sqlite_schema SET sql = ?", (f"CREATE TABLE t({times('c#', 3000)})",))
+    con.close()
+
+@pytest.mark.parametrize("build,expected", [pytest.param(*f[1:], id=f[0]) for f in FILES_TO_OPEN])
+def test_file(build, expected, request, child, costs, tmp_path):
+    name = request.node.callspec.id
+    path = tmp_path/"hostile.sqlite"
+    (columns_3000 if name == "columns-3000" else build)(path)
+    before = {p: p.read_bytes() for p in tmp_path.iterdir() if p.is_file()}
+    answer = child.ask(file=str(path))
+    costs.append((name, answer["seconds"], answer["megabytes"]))
+    assert answer["kind"] in ((expected,) if expected else ("ok", "bad_database")), answer["text"]
+    assert answer["seconds"] <= 2 * SECONDS and answer["megabytes"] <= MEGABYTES
+    assert {p: p.read_bytes() for p in tmp_path.iterdir() if p.is_file()} == before
+    used = [s for table in answer["text"].values() for s in table] if answer["kind"] == "ok" else []
+    for step in used: assert step["kind"] in USED and step["seconds"] <= SECONDS, step
+    for text in [s["text"] for s in used] if used else [answer["text"]]: assert str(tmp_path) not in text and "CREATE" not in text.upper()
+
+def test_names_that_need_quotes(tmp_path):
+    path = make(tmp_path/"names.sqlite", *(f"CREATE TABLE {quote_name(n)}(a)" for n in (*NAMES, " lead", "É")))
+    with Database(path) as db:
+        for n in (*NAMES, " lead", "É"):
+            assert db.describe(n if n != " lead" else '" lead"').name == n
+            assert db.describe(quote_name(n)).name == n # FAILS TODAY for we"ird: doubled quotes are not read back
+
+def test_errors_of_a_file_that_vanishes(tmp_path):
+    path = plain(tmp_path/"t.sqlite")
+    with Database(path) as db:
+        path.unlink()
+        with pytest.raises(QueryError) as e: db.query("SELECT * FROM t")
+        assert e.value.kind == "bad_database" # FAILS TODAY: "syntax: unable to open database file."
+        assert str(tmp_path) not in str(e.value)
+
+# --- Real data ---
+
+def test_spider_gold_runs_unchanged(spider_path):
+    "All gold of Spider gives the same rows with and without guards; one distinct query is over the budget of operations."
+    limits, over, wrong, seen = Limits(quoted_text=True), set(), [], set()
+    for name in ("dev.json", "train_spider.json"):
+        for row in json.loads((spider_path/name).read_text()): seen.add((row["db_id"], row["query"]))
+    for db_id in sorted({d for d, _ in seen}):
+        path = spider_path/"database"/db_id/f"{db_id}.sqlite"
+        if not path.is_file(): continue
+        plain_con = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
+        with Database(path, limits) as db:
+            for query in sorted(q for d, q in seen if d == db_id):
+                try: expected = plain_con.execute(query).fetchall()
+                except apsw.Error: continue # gold that does not run has nothing to keep
+                try: result = db.query(query)
+                except QueryError as e:
+                    if e.kind == "operations": over.add((db_id, query))
+                    else: wrong.append((db_id, query, e.kind, str(e)))
+                else:
+                    if repr(result.rows) != repr(expected) or result.truncated: wrong.append((db_id, query, "rows", ""))
+        plain_con.close()
+    assert not wrong, wrong[:5]
+    assert len(over) == 1, over
+
+# --- A process of its own ---
+
+def test_stopped_child_is_killed(home):
+    limits = Limits(seconds=0.5)
+    with Database(home[0], limits, isolate=True) as db:
+        db.query(HONEST)
+        process = db._pool[0].process
+        os.kill(process.pid, signal.SIGSTOP)
+        start = time.monotonic()
+        with pytest.raises(QueryError) as e: db.query(HONEST)
+        assert time.monotonic() - start <= limits.seconds + db._pool[0].grace + 0.5
+        assert e.value.kind == "timeout" and process.returncode is not None
+        assert list(map(list, db.query(HONEST).rows)) == expected_honest()
+
+def test_killed_child_is_replaced(home):
+    with Database(home[0], isolate=True) as db:
+        db.query(HONEST)
+        os.kill(db._pool[0].process.pid, signal.SIGKILL)
+        with pytest.raises(QueryError): db.query(HONEST)
+        assert list(map(list, db.query(HONEST).rows)) == expected_honest()
+
+@pytest.mark.parametrize("sql", [HONEST, "SELECT 9e999, x'00ff', 'é😀', 1.5e300, -9223372036854775808, NULL", "SELECT womba FROM animal", "SELECT * FROM anima",
+    "SELECT * FROM sqlite_master", "DELETE FROM animal", "SELECT 1; SELECT 2", "SELECT CAST(x'ff' AS TEXT)", ENDLESS, None, "SELECT 1 AS a; -- x",
+    pytest.param(f"WITH {loop(10000)} SELECT printf('%018000d', n) FROM k", id="too-large"), # FAILS TODAY: the hint of the child is lost
+    pytest.param("SELECT '\ud800'", id="surrogate")]) # FAILS TODAY: UnicodeEncodeError here, "memory" there
+def test_isolated_answers_as_in_process(home, both, sql):
+    answers = []
+    for db in both:
+        try: answers.append(db.query(sql))
+        except QueryError as e: answers.append((e.kind, e.message, e.hint))
+    assert answers[0] == answers[1]
+
+@pytest.fixture(scope="module")
+def both(home):
+    with Database(home[0]) as a, Database(home[0], isolate=True) as b: yield a, b
+
+FORK = """
+import os, sys, time
+from sql_env.database import Database, QueryError
+db = Database(sys.argv[1], isolate=sys.argv[2] == "1")
+db.query("SELECT 0")
+pid = os.fork()
+me, right, end = ("parent" if pid else "child"), 0, time.monotonic() + 3
+for i in range(100):
+    try: right += db.query(f"SELECT '{me}', {i}").rows == [(me, i)]
+    except Exception: pass
+    if time.monotonic() > end: break
+if pid == 0: os._exit(0 if right == 100 else 1)
+sys.exit(0 if right == 100 and os.waitpid(pid, 0)[1] == 0 else 1)
+"""
+
+# FAILS TODAY for "1": both processes talk to one child through one pipe, and get each other's rows
+@pytest.mark.parametrize("isolate", ["0", "1"])
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_fork_keeps_answers_apart(home, isolate):
+    assert subprocess.run([sys.executable, "-c", FORK, str(home[0]), isolate], timeout=30).returncode == 0
+
+def test_pickle_opens_its_own_connections(home):
+    with Database(home[0]) as db:
+        db.query(HONEST)
+        with pickle.loads(pickle.dumps(db)) as other: assert other.query(HONEST).rows == db.query(HONEST).rows and other._pool[0] is not db._pool[0]
+
+# --- Races ---
+
+def test_eight_threads_share_one_database(home):
+    statements = [f"SELECT wombat FROM animal WHERE quokka = {i}" for i in range(60)] + [HONEST, "SELECT nope FROM animal", "SELECT * FROM sqlite_master",
+        "DELETE FROM animal", "SELECT count(*) FROM animal a, animal b, animal c, animal d", "SELECT CAST(x'ff' AS TEXT)", f"WITH {loop(300)} SELECT printf('%018000d', n) FROM k"]
+    def outcome(db, sql):
+        try: return db.query(sql).rows
+        except QueryError as e: return e.kind, str(e)
+    with Database(home[0]) as db: expected, samples = {s: outcome(db, s) for s in statements}, [db.sample("animal", seed=i).rows for i in range(300)]
+    wrong = []
+    with Database(home[0]) as db:
+        def work(j):
+            for i in range(250):
+                s, seed = statements[(i * 7 + j * 13) % len(statements)], (i * 11 + j * 37) % 300
+                try:
+                    if (found := outcome(db, s)) != expected[s]: wrong.append((s, found))
+                    if (found := db.sample("animal", seed=seed).rows) != samples[seed]: wrong.append((seed, found))
+                except Exception as e: wrong.append(repr(e))
+        threads = [threading.Thread(target=work, args=(j,)) for j in range(8)]
+        for t in threads: t.start()
+        for t in threads: t.join()
+        assert len(db._pool) <= 8
+    assert not wrong, wrong[:3]
+
+def test_close_while_others_read(home):
+    for _ in range(20):
+        db, odd = Database(home[0]), []
+        def work():
+            for i in range(60):
+                try: db.query(HONEST)
+                except QueryError as e: odd.extend([e] if e.kind != "closed" else [])
+                except Exception as e: odd.append(e)
+        threads = [threading.Thread(target=work) for _ in range(4)]
+        for t in threads: t.start()
+        db.close()
+        for t in threads: t.join()
+        assert not odd
+
+# --- The same answer every time ---
+
+def test_verdict_at_the_edge_of_the_budget_is_the_same_cached_and_fresh(home):
+    limits = Limits(operations=20_000)
+    def verdict(db, n):
+        try: return db.query(f"WITH {loop(n)} SELECT max(n) FROM k").rows
+        except QueryError as e: return e.kind
+    def fresh(n):
+        with Database(home[0], limits) as db: return verdict(db, n)
+    edge = next(n for n in range(1000, 3000) if fresh(n) == "operations")
+    expected = {n: fresh(n) for n in range(edge - 12, edge + 12)}
+    with Database(home[0], limits) as db:
+        for i in range(3000): assert verdict(db, n := edge - 12 + i * i % 24) == expected[n]
+
+CLOCKS = "SELECT date('now'), datetime(), CURRENT_TIMESTAMP, julianday('now'), strftime('%s %f', 'now'), unixepoch('now', 'subsec')"
+
+# FAILS TODAY for localtime: the time zone of the machine shows
+@pytest.mark.parametrize("sql", [CLOCKS, pytest.param("SELECT datetime('2024-06-01', 'localtime'), datetime('2024-06-01', 'utc')", id="localtime")])
+def test_clocks_stand_still_everywhere(home, sql):
+    code = "import sys\nfrom sql_env.database import *\ntry: print(Database(sys.argv[1]).query(sys.argv[2]).rows)\nexcept QueryError as e: print(e.kind)"
+    runs = [subprocess.run([sys.executable, "-c", code, str(home[0]), sql], env={**os.environ, "TZ": zone}, capture_output=True, text=True).stdout
+            for zone in ("UTC", "America/New_York", "Asia/Tokyo")]
+    assert runs[0] and len(set(runs)) == 1, runs
+
+@pytest.mark.parametrize("sql", ["/* x */ SELECT 1 AS a", " \n SELECT 1 AS a \n", "SELECT 1 AS a;", "SELECT 1 AS a ;; ", "SELECT 1 AS a -- x",
+    "SELECT 1 AS a; -- x", "SELECT 1 AS a;\t/* x */;"]) # FAILS TODAY for the last two: no column names
+def test_comments_around_a_statement_change_nothing(both, sql):
+    for _ in range(3): assert both[0].query(sql) == Result(("a",), [(1,)])
+
+# --- What one agent leaves to the next ---
+
+# FAILS TODAY: 64 cached statements of nearly 1 MB each fill the heap that all connections share, until they are evicted
+def test_statements_of_one_agent_do_not_starve_another(home):
+    code = f"""import sys
+from sql_env.database import *
+db, honest = Database(sys.argv[1]), "WITH {loop(1500)} SELECT count(*) FROM (SELECT DISTINCT printf('%018000d', n) FROM k)"
+first = db.query(honest).rows
+for i in range(70):
+    try: db.query(f"WITH d(x) AS (SELECT {{i}} + " + "||".join(["abs(kilos)"] * 25) + " FROM animal) SELECT " + ",".join(["x"] * 150) + " FROM d LIMIT 1")
+    except QueryError: pass
+assert db.query(honest + " -- again").rows == first"""
+    assert subprocess.run([sys.executable, "-c", code, str(home[0])], capture_output=True).returncode == 0
+
+# FAILS TODAY: 300 MB; the names of 500 statements are kept, however long
+def test_names_of_old_statements_are_forgotten(home):
+    code = """import sys
+sys.path.insert(0, sys.argv[2])
+from sql_env.database import *
+from test_attacks import memory
+db = Database(sys.argv[1])
+def ask(i): db.query(f'WITH c("{"A" * 3000}{i}") AS (VALUES (1)) SELECT ' + ",".join(["a.*"] * 180) + " FROM c a")
+ask(0); before = memory("VmRSS")
+for i in range(490): ask(i)
+sys.exit(memory("VmRSS") - before > 100)"""
+    assert subprocess.run([sys.executable, "-c", code, str(home[0]), str(Path(__file__).parent)], capture_output=True).returncode == 0
+
+# FAILS TODAY: the heap limit belongs to the process, so an agent's limit also holds for the grader
+def test_gold_limits_have_no_heap_limit(home):
+    code = f"""import sys
+from sql_env.database import *
+agent, grader = Database(sys.argv[1]), Database(sys.argv[1], Limits.gold())
+assert grader.query("WITH {loop(6000)} SELECT count(*) FROM (SELECT DISTINCT printf('%018000d', n) FROM k)").rows == [(6000,)]"""
+    assert subprocess.run([sys.executable, "-c", code, str(home[0])], capture_output=True).returncode == 0
+
+# --- Fair words for fair queries ---
+
+@pytest.mark.parametrize("sql,kind", [
+    (f"WITH RECURSIVE series{loop(9)[1:].replace(' k ', ' series ')} SELECT count(*) FROM series", "ok"), # FAILS TODAY: a name that begins like a module's
+    ("SELECT '" + "船" * 1500 + "'", "ok"), # FAILS TODAY: "memory"; characters are counted here, bytes in SQLite
+    (doubling(22), "too_long"), # FAILS TODAY: "syntax"
+    ("SELECT near function function", "syntax"), # FAILS TODAY: "unknown_function"
+    ("SELECT near overflow overflow", "syntax"), # FAILS TODAY: "value"
+], ids=["count-of-series", "bytes", "nested", "function", "overflow"])
+def test_kind_fits(both, sql, kind):
+    try: found = both[0].query(sql) and "ok"
+    except QueryError as e: found = e.kind
+    assert found == kind
+
+# FAILS TODAY: rows far into a big table are out of reach of the budget, so SAMPLE of such a table always fails
+def test_sample_of_a_big_table(tmp_path):
+    path = make(tmp_path/"big.sqlite", "CREATE TABLE big(id INTEGER PRIMARY KEY, v INT)", f"WITH {loop(3_000_000)} INSERT INTO big SELECT n, n FROM k")
+    with Database(path) as db: assert [len(db.sample("big", seed=s).rows) for s in range(3)] == [5, 5, 5]
+
+@pytest.mark.parametrize("name", ["x" * 10**6, "\ud800", "a\0b", "", " ", "'", '""', "; DROP TABLE animal", "animal; --", "sqlite_master", "main.animal", None, 7, b"animal"])
+def test_describe_of_anything_is_a_clear_error(both, name):
+    start = time.monotonic()
+    for action in (both[0].describe, both[0].sample):
+        with pytest.raises(QueryError) as e: action(name)
+        assert e.value.kind in ("unknown_table", "bad_type") and len(str(e.value)) < 500
+        str(e.value).encode() # FAILS TODAY for a surrogate: the message can't be sent
+    assert time.monotonic() - start < 1
+
+def test_writing_a_long_number_is_quick():
+    start = time.monotonic()
+    write("1" * 20_000 + "x") # FAILS TODAY: 9 s, the pattern of numbers backtracks
+    assert time.monotonic() - start < 0.5
 
 if __name__ == "__main__": serve(sys.argv[1])

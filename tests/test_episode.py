@@ -8,7 +8,6 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, fields, replace
 from functools import lru_cache
-from pathlib import Path
 from random import Random
 
 import pytest
@@ -451,7 +450,7 @@ def test_the_argument_may_be_left_out(db):
 def test_level_none_shows_nothing_but_the_question(db):
     episode, o = start(db, schema_level="none")
     assert o.schema_info == ""
-    for action in (("DESCRIBE", "pe"), ("SAMPLE", "owners"), ("QUERY", "SELECT * FROM pets"), ("QUERY", "SELECT nicknam FROM nope"), ("DESCRIBE", ""), ("QUERY", "SELECT * FROM sqlite_master")):
+    for action in (("DESCRIBE", "pe"), ("SAMPLE", "owners"), ("QUERY", "SELECT * FROM ptes"), ("QUERY", "SELECT nicknam FROM nope"), ("QUERY", "SELECT nicknam"), ("DESCRIBE", ""), ("QUERY", "SELECT * FROM sqlite_master")):
         o = episode.step(*action)
         words = o.error.replace(action[1], "")
         assert o.error and o.schema_info == "" and not any(w in words for w in ("pet", "Owner", "Vet", "nickname")), o.error
@@ -502,17 +501,17 @@ def script(q, database, seed):
     t, u = rng.choice(tables), rng.choice(tables)
     c = rng.choice([c.name for c in database.columns(t)])
     choices = [("DESCRIBE", t), ("sample", u), ("SAMPLE", t[:-1]), ("DESCRIBE", "zzz"), ("QUERY", q.gold_sql), ("QUERY", f'SELECT * FROM "{t}"'), ("QUERY", f"SELECT {c[:-1]}x FROM {t}"),
-               ("QUERY", f'SELECT "{c}", count(*) FROM "{t}" GROUP BY 1 ORDER BY 2 DESC, 1'), ("QUERY", f'SELECT * FROM "{t}", "{u}"'), ("QUERY", "SELECT datetime('now'), 1/3.0, 1e300*1e10"),
+               ("QUERY", f'SELECT "{c}", count(*) FROM "{t}" GROUP BY 1 ORDER BY 2 DESC, 1'), ("QUERY", f'SELECT * FROM "{t}", "{u}"' + ("" if rng.random() < 0.1 else " LIMIT 30")), ("QUERY", "SELECT datetime('now'), 1/3.0, 1e300*1e10"),
                ("QUERY", "SELECT random()"), ("QUERY", f"SELECT avg(length({c})), group_concat({c}) FROM {t}"), ("ANSWER", ""), ("ANSWER", "@last"), ("ANSWER", format_rows(q.gold_answer)), ("NOPE", None),
-               ("QUERY", "WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n+1 FROM r) SELECT max(n) FROM r") if rng.random() < 0.1 else ("DESCRIBE", u)]
+               ("QUERY", "WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n+1 FROM r) SELECT max(n) FROM r") if rng.random() < 0.05 else ("DESCRIBE", u)]
     return [choices[min(int(rng.random() * len(choices)), len(choices) - 1)] for _ in range(15)]
 
 
-def play_all(qs, seed=7, order=None):
-    "All observations of 60 episodes, as JSON bytes."
+def play_all(qs, seed=7, order=None, n=60):
+    "All observations of `n` episodes, as JSON bytes."
     out = {}
     env = EpisodeEnv(qs, reward=RewardConfig.shaped())
-    some = list(qs.sample(60, 11))
+    some = list(qs.sample(n, 11))
     for q in order(some) if order else some:
         o = env.reset(seed=seed, question_id=q.question_id)
         seen = [asdict(o)]
@@ -534,19 +533,18 @@ def test_same_seed_and_actions_give_the_same_bytes_across_processes_and_hash_see
 
 def test_the_order_of_episodes_and_what_was_played_before_change_nothing():
     qs = sources.load("bundled")  # databases that are not open yet
-    assert play_all(qs, order=lambda some: some[::-1]) == play_all(bundled())
-    assert play_all(qs) == play_all(bundled())
+    assert play_all(qs, order=lambda some: some[::-1], n=30) == play_all(qs, n=30) == play_all(bundled(), n=30)
 
 
 def test_threads_that_share_databases_give_the_same_bytes():
-    here, shared = play_all(bundled()), sources.load("bundled")
+    here, shared = play_all(bundled(), n=20), sources.load("bundled")
     with ThreadPoolExecutor(8) as pool:
-        found = list(pool.map(lambda i: play_all(shared, order=lambda some: some[i * 7:] + some[:i * 7]), range(8)))
+        found = list(pool.map(lambda i: play_all(shared, order=lambda some: some[i * 2:] + some[:i * 2], n=20), range(8)))
     assert all(f == here for f in found)
 
 
 def test_another_seed_gives_other_samples():
-    assert play_all(bundled(), 8) != play_all(bundled(), 7)
+    assert play_all(bundled(), 8, n=10) != play_all(bundled(), 7, n=10)
 
 
 # ---- anything may come in
@@ -572,7 +570,6 @@ class Hostile:
 @given(actions=actions, gold=st.sampled_from(GOLDS), config=st.sampled_from(list(REWARDS.values())), level=st.sampled_from(list(SCHEMA_LEVELS)), budget=st.integers(1, 8))
 @example(actions=[("QUERY", 10**5000)], gold=GOLDS[0], config=REWARDS["sparse"], level="names", budget=3)
 @example(actions=[(10**5000, "x")], gold=GOLDS[0], config=REWARDS["sparse"], level="names", budget=3)
-@example(actions=[("QUERY", Hostile()), (Hostile(), Hostile())], gold=GOLDS[0], config=REWARDS["sparse"], level="names", budget=3)
 @example(actions=[("QUERY", "SELECT '\ud800'")], gold=GOLDS[0], config=REWARDS["sparse"], level="names", budget=3)
 @example(actions=[("DESCRIBE", "\ud800"), ("ANSWER", "\ud800")], gold=GOLDS[0], config=REWARDS["sparse"], level="names", budget=3)
 @example(actions=[("ANSWER", "9" * 400)], gold=GOLDS[1], config=REWARDS["sparse"], level="names", budget=3)
@@ -594,6 +591,12 @@ def test_nothing_raises_everything_ends_and_rewards_stay_in_range(db, actions, g
     assert o.done and episode.verdict is not None
     assert abs(episode.total_reward - sum(sum(t.reward.values()) for t in episode.turns)) < 1e-9
     assert "/tmp" not in json.dumps(asdict(o)) and "Traceback" not in json.dumps(asdict(o))
+
+
+@pytest.mark.parametrize("action", [("QUERY", Hostile()), (Hostile(), "pet"), (Hostile(), Hostile()), ("ANSWER", Hostile())])
+def test_what_cannot_even_be_printed_is_an_error_too(db, action):
+    o = start(db)[0].step(*action)
+    assert o.error.partition(":")[0] in ("bad_type", "unknown_action") and o.step_count == 1 and not o.done
 
 
 def test_answers_of_ten_thousand_cells_are_graded_in_time(db):
@@ -694,10 +697,9 @@ def test_small_limits_end_in_an_error_not_in_an_exception(tmp_path):
     path = build_database(tmp_path / "a.sqlite", "CREATE TABLE t(x)", {"t": [(i,) for i in range(500)]})
     episode, _ = start(Database(path, Limits(operations=2000, rows=10, text=500)), question(((1,),)))
     assert episode.step("QUERY", "SELECT count(*) FROM t a, t b").error.startswith("operations")
-    assert "10 or more rows" in episode.step("QUERY", "SELECT x FROM t").result or True
+    assert "10 or more rows" in episode.step("QUERY", "SELECT x FROM t").result
     assert not episode.step("SAMPLE", "t").error
 
 
 if __name__ == "__main__":
     sys.stdout.buffer.write(play_all(sources.load("bundled")))
-    Path  # noqa: B018
