@@ -175,7 +175,7 @@ MEMORY = [
     ("json-pretty", f"SELECT length(json_pretty({repeat('[', 900)} || {repeat(']', 900)}, printf('%018000d', 0)))", BIG),
     ("wide-integers", f"WITH {loop(20000)} SELECT {times('n + 1000', 100)} FROM k", BIG + OK),
     # FAILS TODAY: 399 MB. Characters are counted, cells are not; one emoji is 1 character and 88 bytes of Python
-    ("wide-emoji", f"WITH {loop(19999)} SELECT {times(chr(39) + '😀' + chr(39), 200)} FROM k", BIG + OK),
+    ("wide-emoji", f"WITH {loop(19999)} SELECT {times(chr(39) + '😀' + chr(39), 200)} FROM k", BIG + SLOW + OK),
 ]
 
 WORK = [
@@ -283,11 +283,12 @@ def measure(work):
     except AttributeError: pass
     try: Path("/proc/self/clear_refs").write_text("5")
     except OSError: pass
-    before, start = memory("VmRSS"), time.monotonic()
+    before, start, cpu = memory("VmRSS"), time.monotonic(), time.process_time()
     try: kind, text = "ok", work()
     except QueryError as e: kind, text = e.kind, str(e)
     except BaseException as e: kind, text = f"UNCAUGHT {type(e).__name__}", str(e)
-    return dict(kind=kind, text=text, seconds=time.monotonic() - start, megabytes=memory("VmHWM") - before)
+    wall, cpu = time.monotonic() - start, time.process_time() - cpu # on a busy machine, waiting for a core is not the attack's work
+    return dict(kind=kind, text=text, seconds=min(wall, cpu + 0.05), wall=wall, megabytes=memory("VmHWM") - before)
 
 def memory(key):
     try: return next(int(line.split()[1]) / 1024 for line in open("/proc/self/status") if line.startswith(key))
@@ -376,7 +377,7 @@ def test_statement(sql, kinds, request, home, child, costs):
     assert answer["pool"] == 1
     assert [p.name for p in path.parent.iterdir()] == [path.name]
     assert hashlib.sha256(path.read_bytes()).hexdigest() == digest
-    assert answer["seconds"] <= SECONDS
+    assert answer["seconds"] <= SECONDS and answer["wall"] <= 5 * SECONDS
     assert answer["megabytes"] <= MEGABYTES
 
 def expected_honest(): return [["wombat 10", 70.5], ["wombat 100", 100.5], ["wombat 101", 107.5]]
@@ -415,7 +416,7 @@ def wal(path):
 
 def journal(path):
     "A database in the middle of a change, with the journal that would undo it, as after a crash."
-    plain(path)
+    make(path, "CREATE TABLE t(a INTEGER PRIMARY KEY, b TEXT)", ROWS)
     con = apsw.Connection(str(path))
     for statement in ("PRAGMA cache_size=5", "BEGIN", "UPDATE t SET b = 'hal' || substr(b, 4)"): con.execute(statement).fetchall()
     saved = {p: p.read_bytes() for p in (path, path.with_name(path.name + "-journal"))}
@@ -712,8 +713,9 @@ def test_kind_fits(both, sql, kind):
 
 # FAILS TODAY: rows far into a big table are out of reach of the budget, so SAMPLE of such a table always fails
 def test_sample_of_a_big_table(tmp_path):
-    path = make(tmp_path/"big.sqlite", "CREATE TABLE big(id INTEGER PRIMARY KEY, v INT)", f"WITH {loop(3_000_000)} INSERT INTO big SELECT n, n FROM k")
-    with Database(path) as db: assert [len(db.sample("big", seed=s).rows) for s in range(3)] == [5, 5, 5]
+    path = make(tmp_path/"big.sqlite", "CREATE TABLE big(id INTEGER PRIMARY KEY, v INT)", f"WITH {loop(100_000)} INSERT INTO big SELECT n, n FROM k")
+    with Database(path, Limits(operations=100_000)) as db: # like 5 million rows with the usual limits
+        assert [len(db.sample("big", seed=s).rows) for s in range(3)] == [5, 5, 5]
 
 @pytest.mark.parametrize("name", ["x" * 10**6, "\ud800", "a\0b", "", " ", "'", '""', "; DROP TABLE animal", "animal; --", "sqlite_master", "main.animal", None, 7, b"animal"])
 def test_describe_of_anything_is_a_clear_error(both, name):
@@ -726,7 +728,7 @@ def test_describe_of_anything_is_a_clear_error(both, name):
 
 def test_writing_a_long_number_is_quick():
     start = time.monotonic()
-    write("1" * 20_000 + "x") # FAILS TODAY: 9 s, the pattern of numbers backtracks
-    assert time.monotonic() - start < 0.5
+    write("1" * 8000 + "x") # FAILS TODAY: 1.5 s, and 9 s for 20,000 characters; the pattern of numbers backtracks
+    assert time.monotonic() - start < 0.2
 
 if __name__ == "__main__": serve(sys.argv[1])
