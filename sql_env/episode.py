@@ -7,12 +7,13 @@ __all__ = ['ACTIONS', 'SCHEMA_LEVELS', 'MAX_TEXT', 'VERIFY', 'Action', 'Observat
            'is_grounded', 'Episode', 'EpisodeEnv']
 
 # %% ../nbs/07_episode.ipynb #9400c6b6
-from collections.abc import Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from random import Random
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from .database import Database, QueryError, Result, TableInfo, write
-from .answers import MAX_ANSWER, UnreadableAnswer, Verdict, read_answer, read_number, same_cell, verify
+from .answers import MAX_ANSWER, UnreadableAnswer, Verdict, read_answer, read_number, same_number, verify
 from .questions import Question, QuestionSet
 from .reward import RewardConfig, RewardMeter, TurnFacts
 
@@ -131,11 +132,26 @@ def is_grounded(answer: str, seen: Sequence[Result]) -> bool:
     if answer.strip().lower() == "@last": return True
     readings = read_answer(answer)
     if not readings[0]: return any(not r.rows for r in seen)
-    values = {v for r in seen for row in r.rows for v in row}
-    def found(cell):
-        n = read_number(cell)
-        return cell in values or n is not None and n[0] in values or any(same_cell(cell, v) for v in values)
-    return any(all(found(c) for c in {c for row in rows for c in row}) for rows in readings)
+    found = _Values(v for r in seen for row in r.rows for v in row)
+    return any(all(found.holds(c) for c in {c for row in rows for c in row}) for rows in readings)
+
+class _Values:
+    "Values that were seen, to look up cells of an answer quickly."
+    def __init__(self, values: Iterable):
+        self.values = set(values)
+        self.texts = {v.strip() for v in self.values if isinstance(v, str)}
+        self.numbers = sorted(v for v in self.values if isinstance(v, (int, float)))
+
+    def holds(self, cell: Any) -> bool:
+        "Whether the cell stands for one of the values, by the rules of `same_cell`."
+        if cell is None or isinstance(cell, bytes): return cell in self.values
+        if isinstance(cell, str) and {cell.strip(), getattr(cell, "raw", cell).strip()} & self.texts: return True
+        number = read_number(cell) if type(cell) is not str else None
+        if number is None or abs(number[0]) > 1e300: return number is not None and number[0] in self.values
+        x, d = number
+        reach = max(2e-6 * abs(x), 0.51 * 10.0**-d if d >= 2 else 0, 1e-12)
+        near = self.numbers[bisect_left(self.numbers, x - reach):bisect_right(self.numbers, x + reach)]
+        return any(same_number(x, d, v) for v in near)
 
 # %% ../nbs/07_episode.ipynb #482c52a5
 class _Turns(_Actions):
