@@ -403,6 +403,8 @@ class TableInfo:
 
     def __str__(self): return self.text
     @cached_property
+    def line(self) -> str: return f"{write(self.name)}({', '.join(write(c.name) for c in self.columns)})"
+    @cached_property
     def text(self) -> str:
         n = "unknown number of rows" if self.rows is None else f"{self.rows} rows"
         return "\n".join([f"{write(self.name)}: {n}", *map(str, self.columns)])
@@ -551,7 +553,8 @@ class Database(_Pool):
 
     def describe(self, table: str) -> TableInfo: return _describe(self, table)
     def sample(self, table: str, n: int = 5, seed: int = 0) -> Result: return _sample(self, table, n, seed)
-    def columns(self, table: str) -> tuple[Column, ...]: return self._tables[resolve_table(table, self._tables)].columns
+    def info(self, table: str) -> TableInfo: return self._tables[resolve_table(table, self._tables)] # rows may not be counted yet
+    def columns(self, table: str) -> tuple[Column, ...]: return self.info(table).columns
 
 # %% ../nbs/00_database.ipynb #0057ac39
 def _describe(db: Database, table: str) -> TableInfo:
