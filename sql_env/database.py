@@ -199,11 +199,11 @@ class FixedClock(apsw.VFS):
 _clock = FixedClock()
 
 # %% ../nbs/00_database.ipynb #3668b557
-def _connect(path: Path, limits: Limits) -> apsw.Connection:
-    "A read-only connection with all switches set to safe; no authorizer yet."
-    uri = f"file:{_uri(path)}?mode=ro&immutable=1"
-    con = apsw.Connection(uri, flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI,
-                          vfs=FixedClock.name, statementcachesize=64)
+def _connect(path: Path|None, limits: Limits) -> apsw.Connection:
+    "A read-only connection (without a path: to memory) with all switches set to safe; no authorizer yet."
+    uri = f"file:{_uri(path)}?mode=ro&immutable=1" if path else ":memory:"
+    mode = apsw.SQLITE_OPEN_READONLY if path else apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
+    con = apsw.Connection(uri, flags=mode | apsw.SQLITE_OPEN_URI, vfs=FixedClock.name, statementcachesize=64)
     for pragma in ("query_only=ON", "trusted_schema=OFF", "cell_size_check=ON", "mmap_size=0",
                    "temp_store=MEMORY", "cache_size=-1024"): con.execute(f"PRAGMA {pragma}").fetchall()
     con.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
@@ -227,7 +227,7 @@ class _Guarded:
     "One guarded connection with its budget; used by one thread at a time."
     every = 100 # operations between two looks at the budget
 
-    def __init__(self, path: Path, tables: frozenset[str], limits: Limits):
+    def __init__(self, path: Path|None, tables: frozenset[str], limits: Limits):
         self.limits, self.ticks, self.stop = limits, 0, ""
         self.max_ticks, self.deadline = limits.operations // self.every, 0.0
         self.columns: dict[str, tuple[str, ...]] = {} # of statements seen before

@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['FLAGS', 'QUARANTINE', 'parse_sql', 'count_parts', 'hardness', 'tables_of', 'difficulty', 'answer_type', 'Question',
-           'to_json', 'from_json', 'single_quoted', 'order_keys', 'shuffled_copy', 'GoldRunner', 'same_values',
-           'near_names', 'QuestionSet', 'save_set', 'read_questions', 'normal_sql', 'find_leaks']
+           'to_json', 'from_json', 'single_quoted', 'order_keys', 'rank_rows', 'shuffled_copy', 'GoldRunner',
+           'same_values', 'near_names', 'QuestionSet', 'save_set', 'read_questions', 'normal_sql', 'find_leaks']
 
 # %% ../nbs/02_questions.ipynb #27b86168
 import json, math, re, shutil
@@ -174,8 +174,12 @@ def _ranks(db: Database, sql: str, rows: list[tuple]) -> tuple[int, ...]|None:
     found = order_keys(sql)
     if not found: return None
     keyed = db.query(found[0]).rows
+    return rank_rows(rows, keyed, found[1])
+
+def rank_rows(rows: list[tuple], keyed: list[tuple], columns: list[int]) -> tuple[int, ...]:
+    "Rank of each row; `keyed` are the same rows with the sorting keys in `columns`."
     if [r[:len(rows[0])] for r in keyed] != rows: raise ValueError("the keys changed the result")
-    keys = [tuple(r[i] for i in found[1]) for r in keyed]
+    keys = [tuple(r[i] for i in columns) for r in keyed]
     ranks = [0]
     for before, now in zip(keys, keys[1:]): ranks.append(ranks[-1] + (before != now))
     return tuple(ranks)
