@@ -302,15 +302,16 @@ class MutantStudy:
         return c[comparison] / max(c["n"] - c["equivalent"], 1)
 
 # %% ../nbs/23_audit.ipynb #d7b36053
-def _study_gold(fuzzer: Fuzzer, q: Question, study: MutantStudy, n_random: int) -> None:
+def _study_gold(path: Path, q: Question, study: MutantStudy, n_random: int) -> None:
     "Count the mutants of one gold query."
+    fuzzer, loose = fuzzer_of(path), fuzzer_of(path, False)
     pairs = mutants(q.gold_sql) + [("wrong_column", s) for s in wrong_columns(q.gold_sql, fuzzer.shapes)]
     gold = [*q.gold_answer]
     valid = [(k, s, rows) for k, s in pairs if (rows := fuzzer.source.run(s, 200_000)) is not None]
     passed = [passes(rows, gold, q.ranks) for _, _, rows in valid]
     close = [i for i, p in enumerate(passed) if p["value"]]
     texts = [valid[i][1] for i in close]
-    same = {close[i] for i in survivors(fuzzer, q.gold_sql, texts, n_random)} if texts else set()
+    same = {close[i] for i in survivors(loose, q.gold_sql, texts, n_random)} if texts else set()
     told = dict(zip(close, first_telling(fuzzer, build_variants(fuzzer, q.gold_sql, max(study.ks)), texts)))
     held = {}
     for half in (0, 1):
@@ -332,7 +333,7 @@ def mutation_study(qs: QuestionSet, ks: Sequence[int] = (1, 2, 3, 5, 10, 20), # 
     start, study = time.monotonic(), MutantStudy(qs.name, tuple(ks))
     golds = {(q.database_name, normal_sql(q.gold_sql)): q for q in qs}
     for q in Progress("Mutants", len(golds), progress).watch(golds.values()):
-        try: _study_gold(fuzzer_of(qs.databases[q.database_name]), q, study, n_random)
+        try: _study_gold(qs.databases[q.database_name], q, study, n_random)
         except Exception as e: study.add(f"failed: {type(e).__name__}", [], False)
         study.golds += 1
     study.seconds = time.monotonic() - start

@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['SAMPLE_ROWS', 'CANDIDATES', 'CACHE_BYTES', 'VERSION', 'ROBUST_REASONS', 'mutants', 'Shape', 'read_shape', 'Plan',
-           'neighbours', 'Fuzzer', 'plan', 'make', 'Variants', 'build_variants', 'pack', 'unpack', 'Cache',
-           'variants_of', 'fuzzer_of', 'Reading', 'readings', 'verify_robust', 'judge_evidence']
+           'neighbours', 'kind_of', 'material', 'Fuzzer', 'plan', 'make', 'Variants', 'build_variants', 'pack',
+           'unpack', 'Cache', 'variants_of', 'fuzzer_of', 'Reading', 'readings', 'verify_robust', 'judge_evidence']
 
 # %% ../nbs/05_variants.ipynb #eee2f969
 import hashlib, json, re, threading, zlib
@@ -13,7 +13,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from itertools import islice, product
+from graphlib import CycleError, TopologicalSorter
+from itertools import combinations, islice, product
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -120,11 +121,13 @@ def _aggregate_edits(n, exp) -> Iterator[str]:
         with _put(n, "this", inner): yield "count_distinct"
         with _put(n, "this", exp.Star()): yield "count_star"
     if isinstance(n, exp.SetOperation):
-        if isinstance(n, exp.Union):
+        if type(n) is exp.Union:
             with _put(n, "distinct", not n.args.get("distinct")): yield "union_all"
         for other in (exp.Union, exp.Intersect, exp.Except):
             if not isinstance(n, other):
-                with _swap(n, _turn(n, other)): yield "set_operation"
+                new = _turn(n, other)
+                new.set("distinct", True)
+                with _swap(n, new): yield "set_operation"
         with _swap(n, n.this.copy()): yield "drop_branch"
 
 # %% ../nbs/05_variants.ipynb #d46086c5
@@ -152,6 +155,8 @@ class Shape:
     keys: tuple[tuple[int, ...], ...] # columns of the primary key and of each UNIQUE
     parents: tuple[tuple[tuple[int, ...], str, tuple[str, ...]], ...] # columns, table, its columns
     rows: tuple[tuple, ...] # at most `SAMPLE_ROWS`
+    natural: tuple[int, ...] = () # columns that hold no value twice, though nothing says so
+    ranks: tuple[tuple[int, int, bool], ...] = () # pairs of references: never equal, and if True never in a circle
 
     @cached_property
     def select(self) -> str: return f"SELECT {_names(self.columns)} FROM {quote_name(self.name)}"
@@ -161,8 +166,8 @@ class Shape:
 
 SAMPLE_ROWS = 120
 
-def read_shape(con: apsw.Connection, table: str) -> Shape:
-    "The shape of a table."
+def read_shape(con: apsw.Connection, table: str, infer: bool = True) -> Shape:
+    "The shape of a table; without `infer` only what is declared."
     def pragma(what, t): return con.execute(f"PRAGMA {what}({quote_name(t)})").fetchall()
     info = [c for c in pragma("table_xinfo", table) if c[6] == 0]
     place = {c[1].lower(): i for i, c in enumerate(info)}
@@ -170,9 +175,12 @@ def read_shape(con: apsw.Connection, table: str) -> Shape:
     primary = [c[1] for c in sorted(info, key=lambda c: c[5]) if c[5]]
     keys = {tuple(place[n.lower()] for n in names) for names in [primary, *unique] if names and all(n and n.lower() in place for n in names)}
     required = frozenset(i for i, c in enumerate(info) if c[3] or c[5])
-    columns = tuple(c[1] for c in info)
-    return Shape(table, columns, tuple(c[2].upper() for c in info), required, tuple(sorted(keys)),
-                 tuple(_read_parents(pragma, table, place)), tuple(_some_rows(con, table, columns)))
+    columns, parents = tuple(c[1] for c in info), tuple(_read_parents(pragma, table, place))
+    rows = tuple(_some_rows(con, table, columns))
+    declared = table, columns, tuple(c[2].upper() for c in info), required, tuple(sorted(keys)), parents, rows
+    if not infer: return Shape(*declared)
+    natural = tuple(i for i, c in enumerate(columns) if (i,) not in keys and _is_natural_key(con, table, c, [r[i] for r in rows]))
+    return Shape(*declared, natural, tuple(_read_ranks(con, table, columns, primary, parents)))
 
 # %% ../nbs/05_variants.ipynb #588b1dc8
 def _read_parents(pragma, table: str, place: Mapping[str, int]) -> Iterator[tuple]:
@@ -186,6 +194,32 @@ def _read_parents(pragma, table: str, place: Mapping[str, int]) -> Iterator[tupl
         known = {c[1].lower() for c in pragma("table_info", parent)}
         if all(t and t.lower() in known for t in targets) and all(s.lower() in place for _, s, _ in links):
             yield tuple(place[s.lower()] for _, s, _ in links), parent.lower(), tuple(t.lower() for t in targets)
+
+_label = re.compile(r"(.*[a-z]_?)?(?<!first_)(?<!last_)(?<!first)(?<!last)(name|title|code)", re.I)
+
+def _is_natural_key(con: apsw.Connection, table: str, column: str, values: Sequence) -> bool:
+    "Whether a text column without a repeated value looks like a key: a name in 5 rows or more, anything in 20."
+    if len(values) < (5 if _label.fullmatch(column) else 20) or len(set(values)) < len(values) or not all(type(v) is str for v in values): return False
+    n, different = con.execute(f"SELECT count(*), count(DISTINCT {quote_name(column)}) FROM {quote_name(table)}").fetchone()
+    return n == different
+
+def _read_ranks(con: apsw.Connection, table: str, columns: Sequence[str], primary: Sequence[str], parents: Sequence[tuple]) -> Iterator[tuple]:
+    "Pairs of columns that hold keys of one table, with what the data says about them."
+    lower = [c.lower() for c in columns]
+    links = [(cols[0], parent) for cols, parent, _ in parents if len(cols) == 1]
+    if len(primary) == 1: links.append((lower.index(primary[0].lower()), table.lower()))
+    for (a, p), (b, q) in combinations(links, 2):
+        if p != q or a == b: continue
+        edges = con.execute(f"SELECT {_names([columns[a], columns[b]])} FROM {quote_name(table)} LIMIT 5000").fetchall()
+        edges = [e for e in edges if None not in e]
+        if edges and all(x != y for x, y in edges): yield a, b, not _has_circle(edges)
+
+def _has_circle(edges: Iterable[tuple]) -> bool:
+    graph = TopologicalSorter()
+    for a, b in edges: graph.add(a, b)
+    try: graph.prepare()
+    except CycleError: return True
+    return False
 
 def _names(columns: Iterable[str]) -> str: return ", ".join(map(quote_name, columns))
 
@@ -210,20 +244,52 @@ class Plan:
 
 # %% ../nbs/05_variants.ipynb #37324b20
 def neighbours(v: Any) -> list:
-    "Values near `v`: numbers one or a half away, texts with another case or length, days before and after."
+    "Values near `v`: numbers one or a half away, texts with another case or length."
     if isinstance(v, bool) or v is None or isinstance(v, bytes): return []
     if isinstance(v, int): return [v + 1, v - 1] if v > 0 else [v + 1]
     if isinstance(v, float): return [v + 0.5, v - 0.5] if v >= 0.5 else [v + 0.5]
-    if date := re.fullmatch(r"(\d{4})-(\d\d)-(\d\d)(.*)", v, re.S): return _near_days(*date.groups())
     bare = v.replace("%", "").replace("_", "x")
     if bare != v: return [bare, f"x{bare}", f"{bare}x", f"x{bare}x", bare[:-1]]
     return [s for s in (v.swapcase(), v[:-1], f"{v}s") if s and s != v]
 
-def _near_days(year: str, month: str, day: str, rest: str) -> list[str]:
-    "The day before and after, the edges of the month, and the year before."
-    y, m, d = int(year), int(month), int(day)
-    days = [(y, m, max(d - 1, 1)), (y, m, min(d + 1, 28)), (y, m, 1), (y, 12, 31), (y + 1, 1, 1), (y - 1, m, d)]
-    return [t for t in (f"{a:04}-{b:02}-{c:02}{rest}" for a, b, c in days) if t != f"{year}-{month}-{day}{rest}"]
+# %% ../nbs/05_variants.ipynb #cee3773c
+_date = re.compile(r"(\d{4})(?:-(\d\d)(?:-(\d\d)(.*))?)?", re.S)
+
+def kind_of(values: Sequence, # of a column, as often as they occur, NULL left out
+            declared: str = "") -> str:
+    "integer, number, date, code (few different texts), text, or any."
+    if not values: return "integer" if "INT" in declared else "any"
+    if all(isinstance(v, (int, float)) for v in values): return "integer" if all(isinstance(v, int) for v in values) else "number"
+    if not all(isinstance(v, str) for v in values): return "any"
+    if all((m := _date.fullmatch(v)) and m[2] for v in values): return "date"
+    few = len(values) >= 12 and len(set(values)) * 3 <= len(values) and len(set(values)) <= 12
+    return "code" if few and not all(v.isdigit() for v in values) else "text"
+
+def material(said: Sequence, real: Sequence, kind: str) -> list:
+    "Values for a column: the literals that gold compares it with, doubled, and what lies near them."
+    if kind in ("integer", "number"):
+        numbers = [x for v in said if (x := _to_number(v, kind)) is not None]
+        return numbers * 2 + [x for v in numbers for x in neighbours(v)]
+    if kind == "date": return [d for v in said if isinstance(v, (str, int)) for d in _days(str(v), real[0])]
+    exact = [v for v in said if type(v) is not str or "%" not in v]
+    if kind == "code": return exact
+    return exact * 2 + [x for v in said for x in neighbours(v)]
+
+# %% ../nbs/05_variants.ipynb #a32241ac
+def _to_number(v: Any, kind: str) -> float|None:
+    try: x = float(v)
+    except (TypeError, ValueError): return None
+    return int(x) if kind == "integer" and abs(x) < 2**53 else x
+
+def _days(literal: str, like: str) -> list[str]:
+    "Dates in the form of `like` at the edges of what a literal such as 2024, '2024-03-%' or '2024-03-01' names."
+    m = re.match(r"%?(\d{4})(?:-(\d\d)(?:-(\d\d))?)?", literal)
+    if not m: return []
+    y, month, day = int(m[1]), m[2] or "01", m[3] or "01"
+    last = (m[2] or "12", m[3] or "28")
+    days = [f"{y}-{month}-{day}", f"{y}-{last[0]}-{last[1]}", f"{y}-12-31", f"{y - 1}-12-31", f"{y + 1}-01-01"]
+    if m[3]: days += [f"{y}-{month}-{max(int(day) - 1, 1):02}", f"{y}-{month}-{min(int(day) + 1, 28):02}"]
+    return [d[:len(like)] + like[10:] for d in days]
 
 # %% ../nbs/05_variants.ipynb #689dbb4d
 def _literal(node) -> Any:
@@ -276,7 +342,7 @@ class _Pool:
     "Values for one column of one plan."
     real: list # distinct values in the data, NULL left out
     near: list # gold's literals, twice, and their neighbours
-    nulls: bool # may be NULL
+    nulls: bool # may be NULL anywhere; otherwise only where a real row is
 
     def column(self, start: Sequence, mode: str, rng: Random) -> list:
         "New values for a column that holds the real values `start`."
@@ -288,17 +354,17 @@ class _Pool:
         if self.near and (mode != "real" or dice > 0.5):
             share, near = rng.choice((0.3, 0.6, 0.9)), rng.choices(self.near, k=n)
             out = [b if rng.random() < share else a for a, b in zip(out, near)]
-        if self.nulls and rng.random() < 0.4: out = [None if rng.random() < 0.25 else a for a in out]
-        return out
+        if self.nulls and rng.random() < 0.4: return [None if rng.random() < 0.25 else a for a in out]
+        return [None if s is None else a for s, a in zip(start, out)]
 
 # %% ../nbs/05_variants.ipynb #0eaeb789
 def _fill_keys(rows: list[list], shape: Shape, rng: Random) -> None:
     "Replace repeated values of keys that have one column and are not references."
     linked = {i for cols, _, _ in shape.parents for i in cols}
-    for i in {k[0] for k in shape.keys if len(k) == 1} - linked:
+    for i in sorted({*shape.natural, *(k[0] for k in shape.keys if len(k) == 1)} - linked):
         seen, top = set(), max([r[i] for r in rows if type(r[i]) is int], default=0)
         for n, r in enumerate(rows):
-            if r[i] in seen or r[i] is None: r[i] = top + n + 1 if type(r[i]) is int or "INT" in shape.types[i] else f"{r[i] or 'x'}{n}"
+            if r[i] in seen or r[i] is None and i not in shape.natural: r[i] = top + n + 1 if type(r[i]) is int or "INT" in shape.types[i] else f"{r[i] or 'x'}{n}"
             seen.add(r[i])
 
 def _fill_parents(rows: list[list], shape: Shape, parents: Mapping[tuple, list[tuple]], rng: Random) -> list[list]:
@@ -313,20 +379,40 @@ def _fill_parents(rows: list[list], shape: Shape, parents: Mapping[tuple, list[t
         for r in rows:
             pick = rng.choice(some) if some and rng.random() >= lost else (None,) * len(cols)
             for i, v in zip(cols, pick): r[i] = v
-    return rows
+    return [r for r in rows if all(_keep_rank(r, a, b, circle, shape, parents, rng) for a, b, circle in shape.ranks)]
+
+def _keep_rank(row: list, a: int, b: int, straight: bool, shape: Shape, parents: Mapping[tuple, list[tuple]], rng: Random) -> bool:
+    "Let two references of a row differ, and the first come before the second if they may not run in a circle."
+    if row[a] is None or row[b] is None: return True
+    keys = next((there for (table, _), there in parents.items() if (row[a],) in there or (row[b],) in there), [])
+    own = a in [k[0] for k in shape.keys if len(k) == 1], b in [k[0] for k in shape.keys if len(k) == 1]
+    place = {k[0]: n for n, k in enumerate(keys)}
+    if row[a] not in place or row[b] not in place: return True
+    if place[row[a]] < place[row[b]] or not straight and row[a] != row[b]: return True
+    if any(own):
+        mine, other = (b, a) if own[1] else (a, b)
+        free = keys[:place[row[mine]]] if mine == b else keys[place[row[mine]] + 1:]
+        if not free and other in shape.required: return False
+        row[other] = rng.choice(free)[0] if free else None
+        return True
+    if len(keys) < 2: return False
+    first, second = sorted(rng.sample(range(len(keys)), 2))
+    row[a], row[b] = keys[first][0], keys[second][0]
+    return True
 
 # %% ../nbs/05_variants.ipynb #5da95882
 class Fuzzer:
     "Makes instances of one database."
-    def __init__(self, path: str|Path):
-        self.path, self.lock, self.stages = Path(path), threading.Lock(), {}
+    def __init__(self, path: str|Path,
+                 infer: bool = True): # keep what the data shows (natural keys, ranks, codes), not only what is declared
+        self.path, self.infer, self.lock, self.stages = Path(path), infer, threading.Lock(), {}
         self.digest = hashlib.sha256(self.path.read_bytes()).hexdigest()
         con = _connect(self.path, Limits.gold())
         self.source = _Bench(con)
         self.names = frozenset(t.name.lower() for t in _read_catalog(con))
         views = {n.lower() for (n,) in con.execute("SELECT name FROM sqlite_schema WHERE type = 'view'")}
         tables = [t.name for t in _read_catalog(con) if t.name.lower() not in views]
-        self.has_views, self.shapes = bool(views), _parents_first([read_shape(con, t) for t in tables])
+        self.has_views, self.shapes = bool(views), _parents_first([read_shape(con, t, infer) for t in tables])
         self.empty, self.loose = _empty_copy(con), _loose_copy(con, self.shapes)
         self.bench, self.twin = (_Bench(apsw.Connection(":memory:", vfs=FixedClock.name)) for _ in range(2))
 
@@ -429,13 +515,13 @@ class _Dealer:
                 self.pools[s.name.lower()] = [self._pool(s, i, base) for i in range(len(s.columns))]
 
     def _pool(self, s: Shape, i: int, base: list[tuple]) -> _Pool:
-        name, real = s.columns[i].lower(), list(dict.fromkeys(r[i] for r in base if r[i] is not None))
-        said = self.plan.wanted.get(name, [])
-        near = [v for v in said if type(v) is not str or "%" not in v]
-        near = near * 2 + [x for v in said for x in neighbours(v)]
-        free = i not in s.required
-        extra = [x for v in real[:6] for x in neighbours(v)[:1]] if not near else []
-        return _Pool(real + extra, near, free and (name in self.plan.nullable or not s.rows or any(r[i] is None for r in base)))
+        values = [r[i] for r in base if r[i] is not None]
+        name, real, kind = s.columns[i].lower(), list(dict.fromkeys(values)), kind_of(values, s.types[i])
+        if kind == "code" and not self.fuzzer.infer: kind = "text"
+        near = material(self.plan.wanted.get(name, []), real, kind)
+        more = [x for v in real[:6] for x in neighbours(v)[:1]] if kind in ("integer", "number") and not near else []
+        tested = name in self.plan.nullable and len(values) == len(base)
+        return _Pool(real + more, near, i not in s.required and (tested or not s.rows))
 
     def rows(self, s: Shape, mode: str, rng: Random) -> list[list]:
         "Rows of a table, references not yet filled in."
@@ -512,19 +598,41 @@ class _Task:
     ordered: bool # keys are known
     wrong: tuple[str, ...] # mutants
     plan: Plan
+    ties: tuple[tuple, ...] # see `_tie_tests`
+
+def _tie_tests(sql: str) -> tuple[tuple, ...]:
+    "What to run to see whether rows tie where a LIMIT cuts or a row is numbered: (SQL, key columns, limit)."
+    from sqlglot import exp
+    out: list[tuple] = []
+    for limit in parse_sql(sql).find_all(exp.Limit):
+        query, n = limit.parent.copy(), limit.expression
+        if not query.args.get("order") or not n.is_int: continue
+        query.set("limit", exp.Limit(expression=exp.Literal.number(int(n.name) + 1)))
+        try: out.append((*order_keys(query.sql("sqlite")), int(n.name)))
+        except ValueError: pass
+    tree = parse_sql(sql)
+    for numbered in list(tree.find_all(exp.RowNumber)): numbered.replace(exp.Anonymous(this="RANK"))
+    return (*out, (tree.sql("sqlite"), None, 0)) if tree.find(exp.Anonymous) else tuple(out)
+
+def _has_ties(bench: _Bench, task: "_Task", rows: list[tuple]) -> bool:
+    for sql, columns, n in task.ties:
+        found = bench.run(sql)
+        if columns is None and found != rows: return True
+        if columns and found and len(found) > n and all(found[n - 1][i] == found[n][i] for i in columns): return True
+    return False
 
 def _task(fuzzer: Fuzzer, sql: str, wrong: Iterable[str]|None) -> _Task:
     try: keyed, known = order_keys(sql), True
     except Exception: keyed, known = None, False
     if wrong is None: wrong = [text for _, text in mutants(sql)]
-    return _Task(sql, keyed, known and keyed is not None, tuple(wrong), plan(fuzzer, sql))
+    return _Task(sql, keyed, known and keyed is not None, tuple(wrong), plan(fuzzer, sql), _tie_tests(sql) if fuzzer.infer else ())
 
 # %% ../nbs/05_variants.ipynb #da4e57a9
 def _judge(fuzzer: Fuzzer, task: _Task) -> _Candidate|None:
     "The instance on the bench as a candidate, or None if gold can't be trusted on it."
     bench = fuzzer.bench
     rows = bench.run(task.sql)
-    if rows is None or task.plan.fragile and not _is_stable(fuzzer, task, rows): return None
+    if rows is None or _has_ties(bench, task, rows) or task.plan.fragile and not _is_stable(fuzzer, task, rows): return None
     ranks = None
     if rows and task.ordered:
         try: ranks = rank_rows(rows, bench.run(task.keyed[0]) or [], task.keyed[1])
@@ -659,17 +767,17 @@ def variants_of(path: str|Path, sql: str, k: int = 20, seed: int = 0) -> Variant
     stat = path.stat()
     return _variants(path, (stat.st_mtime_ns, stat.st_size), sql, k, seed)
 
-def fuzzer_of(path: str|Path) -> Fuzzer:
+def fuzzer_of(path: str|Path, infer: bool = True) -> Fuzzer:
     "The fuzzer of a database file, made once per process."
     path = Path(path).absolute()
-    return _fuzzer(path, (path.stat().st_mtime_ns, path.stat().st_size))
+    return _fuzzer(path, (path.stat().st_mtime_ns, path.stat().st_size), infer)
 
 @lru_cache(maxsize=64)
-def _fuzzer(path: Path, state: tuple) -> Fuzzer: return Fuzzer(path)
+def _fuzzer(path: Path, state: tuple, infer: bool = True) -> Fuzzer: return Fuzzer(path, infer)
 
 @lru_cache(maxsize=128)
 def _variants(path: Path, state: tuple, sql: str, k: int, seed: int) -> Variants:
-    fuzzer, cache = _fuzzer(path, state), Cache()
+    fuzzer, cache = fuzzer_of(path), Cache()
     key = hashlib.sha256(json.dumps([VERSION, fuzzer.digest, sql, k, seed]).encode()).hexdigest()
     found = cache.get(key)
     if found is None:
