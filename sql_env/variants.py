@@ -235,11 +235,11 @@ def _some_rows(con: apsw.Connection, table: str, columns: Sequence[str]) -> list
 @dataclass(frozen=True)
 class Plan:
     "What the instances for one query should hold."
-    used: frozenset[str] # tables, lower case
+    used: tuple[str, ...] # tables, lower case
     wanted: Mapping[str, list] # values for columns of that name, lower case
     rows: Mapping[str, list[tuple]] # real rows that meet a condition of the query
     links: tuple[tuple[str, str], ...] # pairs of columns that are joined, lower case
-    nullable: frozenset[str] # columns tested for NULL
+    nullable: tuple[str, ...] # columns tested for NULL
     fragile: bool = False # may depend on the order of rows
 
 # %% ../nbs/05_variants.ipynb #37324b20
@@ -484,7 +484,7 @@ def plan(fuzzer: Fuzzer, sql: str) -> Plan:
             for i, name in zip(cols, names):
                 if name != s.columns[i].lower(): wanted.setdefault(name, []).extend(wanted.get(s.columns[i].lower(), []))
     rows = {s.name.lower(): _meeting(fuzzer, s, tree) for s in fuzzer.shapes if s.name.lower() in used}
-    return Plan(frozenset(used), wanted, rows, _links(tree), frozenset(nullable), _is_fragile(tree))
+    return Plan(tuple(sorted(used)), wanted, rows, _links(tree), tuple(sorted(nullable)), _is_fragile(tree))
 
 # %% ../nbs/05_variants.ipynb #faa8abbb
 def _meeting(fuzzer: Fuzzer, shape: Shape, tree) -> list[tuple]:
