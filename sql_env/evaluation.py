@@ -384,8 +384,8 @@ def pass_rates(r: EvaluationResult, ks: Sequence[int] = (1,), by: str = "correct
     tries: dict[str, list[bool]] = {}
     for e in r._done(): tries.setdefault(e.question_id, []).append(getattr(e, by))
     counts = [(len(t), sum(t)) for t in tries.values()]
-    rows = [(sum(f(n, c, k) for n, c in counts) / len(counts) for f in (pass_at_k, pass_hat_k)) for k in ks]
-    return pd.DataFrame([list(x) for x in rows], index=pd.Index(ks, name="k"), columns=["pass@k", "pass^k"]).round(4)
+    rows = [[sum(f(n, c, k) for n, c in counts) / len(counts) for f in (pass_at_k, pass_hat_k)] for k in ks]
+    return pd.DataFrame(rows, index=pd.Index(ks, name="k"), columns=["pass@k", "pass^k"]).round(4)
 
 # %% ../nbs/21_evaluation.ipynb #03c7983c
 def questions_needed(difference: float, # of two rates, such as 0.03

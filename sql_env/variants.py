@@ -52,7 +52,8 @@ def _clause_edits(n, exp) -> Iterator[str]:
     if not isinstance(n, exp.Select): return
     distinct = n.args.get("distinct")
     single = not n.args.get("group") and all(p.find(exp.AggFunc) for p in n.expressions)
-    if distinct or not single and not isinstance(n.parent, (exp.In, exp.SetOperation)):
+    above = n.parent.parent if isinstance(n.parent, exp.Subquery) else n.parent
+    if distinct or not single and not isinstance(above, (exp.In, exp.SetOperation)):
         with _put(n, "distinct", None if distinct else exp.Distinct()): yield "drop_distinct" if distinct else "add_distinct"
     for clause in ("where", "having"):
         if n.args.get(clause):
