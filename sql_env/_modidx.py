@@ -400,6 +400,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                   'sql_env.variants._Bench': ('variants.html#_bench', 'sql_env/variants.py'),
                                   'sql_env.variants._Bench.__init__': ('variants.html#_bench.__init__', 'sql_env/variants.py'),
                                   'sql_env.variants._Bench._tick': ('variants.html#_bench._tick', 'sql_env/variants.py'),
+                                  'sql_env.variants._Bench.load': ('variants.html#_bench.load', 'sql_env/variants.py'),
                                   'sql_env.variants._Bench.run': ('variants.html#_bench.run', 'sql_env/variants.py'),
                                   'sql_env.variants._Candidate': ('variants.html#_candidate', 'sql_env/variants.py'),
                                   'sql_env.variants._Candidate.weak': ('variants.html#_candidate.weak', 'sql_env/variants.py'),

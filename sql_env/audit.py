@@ -21,16 +21,16 @@ from .answers import compare
 from .questions import FLAGS, QUARANTINE, GoldRunner, Question, QuestionSet, normal_sql, parse_sql, read_questions, same_values
 from .variants import Fuzzer, Shape, Variants, _agrees, _candidates, _task, build_variants, fuzzer_of, mutants, variants_of
 from .episode import EpisodeEnv
-from .policies import HACKS, OraclePolicy, most_frequent
-from .evaluation import Progress, run_episode
+from .policies import HACKS, OraclePolicy, most_frequent, play
+from .evaluation import Progress
 
 # %% ../nbs/23_audit.ipynb #013776c5
 def bare_columns(sql: str, shapes: Iterable[Shape]) -> list[str]:
     "Columns beside an aggregate, or of a grouped query, that the grouping does not determine."
     from sqlglot import exp
     tables = {s.name.lower(): s for s in shapes}
-    return [name for select in parse_sql(sql).find_all(exp.Select) if select.args.get("group") or any(p.find(exp.AggFunc) for p in select.expressions)
-            for name in _bare_in(select, tables, exp)]
+    def aggregates(s): return any(a.parent_select is s and not isinstance(a.parent, exp.Window) for p in s.expressions for a in p.find_all(exp.AggFunc))
+    return [name for s in parse_sql(sql).find_all(exp.Select) if s.args.get("group") or aggregates(s) for name in _bare_in(s, tables, exp)]
 
 def _bare_in(select, tables: Mapping[str, Shape], exp) -> Iterator[str]:
     "Bare columns of one SELECT, as `alias.column`."
@@ -90,15 +90,17 @@ def _float_bits(runner: GoldRunner, q: Question) -> bool:
     return any(same_values([*q.gold_answer], r) and Counter(q.gold_answer) != Counter(r) for r in results)
 
 # %% ../nbs/23_audit.ipynb #bc3d1f09
-def check_play(env: EpisodeEnv, q: Question, hacks: Sequence[Any]) -> tuple[list[str], list[str], list[str]]:
+def check_play(env: Any, q: Question, hacks: Sequence[Any]) -> tuple[list[str], list[str], list[str]]:
     "Flags from playing a question, the cheats that got it right, and those that were robust too."
-    def right(policy): return run_episode(env, policy, 0, {"question_id": q.question_id, "seed": 0}, 0)[0].correct
+    def played(policy):
+        play(env, policy, env.reset(seed=0, question_id=q.question_id))
+        return env.episode
     flags, guessed, robust = [], [], []
-    if not right(OraclePolicy([q])): flags.append("unanswerable")
+    if not played(OraclePolicy([q])).correct: flags.append("unanswerable")
     for h in hacks:
-        if right(h):
+        if (episode := played(h)).correct:
             guessed.append(h.name)
-            if env.episode.robust: robust.append(h.name)
+            if episode.robust: robust.append(h.name)
     return flags + ["guessable"] * bool(guessed), guessed, robust
 
 def answering(hacks: Sequence[Any]) -> list[Any]:
@@ -257,7 +259,7 @@ def first_telling(fuzzer: Fuzzer, v: Variants, wrong: Sequence[str]) -> list[int
     out: list[int|None] = [None] * len(wrong)
     with fuzzer.lock:
         for i, (image, (gold, ranks)) in enumerate(zip(v.images, v.golds), 1):
-            fuzzer.bench.con.deserialize("main", image)
+            fuzzer.bench.load(image)
             for j, sql in enumerate(wrong):
                 if out[j] is None and not _agrees(fuzzer.bench.run(sql), gold, ranks): out[j] = i
     return out

@@ -364,6 +364,7 @@ def compare(a: EvaluationResult, b: EvaluationResult, # of the same plan: questi
     diff = [float(getattr(y, by)) - float(getattr(x, by)) for x, y in pairs]
     golds, databases = [y.gold or y.question_id for _, y in pairs], [y.database for _, y in pairs]
     low, high = rate_interval(diff, databases, golds) if len(set(golds)) > 1 else (-1.0, 1.0)
+    if not any(diff): low = -high
     gained, lost = (tuple(y.question_id for d, (_, y) in zip(diff, pairs) if d == sign) for sign in (1, -1))
     return Comparison((a.policy, b.policy), len(pairs), sum(diff) / len(diff), low, high, paired_p(diff, golds), gained, lost)
 

@@ -216,7 +216,7 @@ def _read_ranks(con: apsw.Connection, table: str, columns: Sequence[str], primar
         if edges and all(x != y for x, y in edges): yield a, b, not _has_circle(edges)
 
 def _has_circle(edges: Iterable[tuple]) -> bool:
-    graph = TopologicalSorter()
+    graph: TopologicalSorter = TopologicalSorter()
     for a, b in edges: graph.add(a, b)
     try: graph.prepare()
     except CycleError: return True
@@ -406,7 +406,8 @@ class Fuzzer:
     "Makes instances of one database."
     def __init__(self, path: str|Path,
                  infer: bool = True): # keep what the data shows (natural keys, ranks, codes), not only what is declared
-        self.path, self.infer, self.lock, self.stages = Path(path), infer, threading.Lock(), {}
+        self.path, self.infer, self.lock = Path(path), infer, threading.Lock()
+        self.stages: dict[Limits, list] = {}
         self.digest = hashlib.sha256(self.path.read_bytes()).hexdigest()
         con = _connect(self.path, Limits.gold())
         self.source = _Bench(con)
@@ -430,6 +431,10 @@ class _Bench:
         self.ticks += 1
         return self.ticks > self.most
 
+    def load(self, image: bytes) -> None:
+        self.ticks = 0
+        self.con.deserialize("main", image)
+
     def run(self, sql: str, rows: int = 5000) -> list[tuple]|None:
         "Up to `rows` rows, or None if the statement fails or takes too much."
         self.ticks = 0
@@ -442,7 +447,7 @@ class _Bench:
 
 def _parents_first(shapes: list[Shape]) -> list[Shape]:
     "Shapes in an order in which parents come before children, as far as there is one."
-    by_name, out = {s.name.lower(): s for s in shapes}, {}
+    by_name, out = {s.name.lower(): s for s in shapes}, dict[str, Shape]()
     def visit(s: Shape, above: tuple):
         for _, parent, _ in s.parents:
             if parent in by_name and parent not in above: visit(by_name[parent], (*above, parent))
@@ -539,6 +544,7 @@ class _Dealer:
 # %% ../nbs/05_variants.ipynb #86651528
 def _insert(bench: _Bench, shape: Shape, rows: list) -> None:
     "Put rows into a table; those that a constraint or a strict type forbids are left out."
+    bench.ticks = 0
     try: bench.con.executemany(shape.insert, rows)
     except apsw.Error:
         for r in rows:
@@ -548,7 +554,7 @@ def _insert(bench: _Bench, shape: Shape, rows: list) -> None:
 def make(fuzzer: Fuzzer, dealer: _Dealer, mode: str, rng: Random) -> None:
     "Put a new instance onto the fuzzer's bench."
     there: dict[str, tuple[Shape, list[tuple]]] = {}
-    fuzzer.bench.con.deserialize("main", fuzzer.empty)
+    fuzzer.bench.load(fuzzer.empty)
     with fuzzer.bench.con:
         for s in fuzzer.shapes:
             rows = dealer.rows(s, mode, rng)
@@ -647,7 +653,7 @@ def _agrees(rows: list[tuple]|None, gold: list[tuple], ranks) -> bool:
 def _is_stable(fuzzer: Fuzzer, task: _Task, rows: list[tuple]) -> bool:
     "Whether gold gives the same values when the rows lie in the opposite order."
     twin = fuzzer.twin
-    twin.con.deserialize("main", fuzzer.loose)
+    twin.load(fuzzer.loose)
     with twin.con:
         for s in fuzzer.shapes:
             if s.name.lower() in task.plan.used or fuzzer.has_views:
@@ -737,6 +743,7 @@ class Cache:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         con = apsw.Connection(str(self.path))
         con.set_busy_timeout(2000)
+        con.execute("PRAGMA synchronous = OFF")
         con.execute("CREATE TABLE IF NOT EXISTS variants (key TEXT UNIQUE, data BLOB)")
         try: yield con
         finally: con.close()
@@ -759,6 +766,7 @@ class Cache:
                     rowid, n = con.execute("SELECT rowid, length(data) FROM variants ORDER BY rowid LIMIT 1").fetchone()
                     con.execute("DELETE FROM variants WHERE rowid = ?", (rowid,))
                     size -= n
+        except (apsw.NotADBError, apsw.CorruptError): self.path.unlink(missing_ok=True)
         except (apsw.Error, OSError): pass
 
 # %% ../nbs/05_variants.ipynb #157266cf
