@@ -236,7 +236,7 @@ def order_by_kind(rows: Sequence[tuple], gold: Sequence[tuple]) -> list[int]|Non
 def _permute(rows: Sequence[tuple], gold: Sequence[tuple]) -> list[tuple]|None:
     "`rows` with columns moved between kinds to where gold has them."
     order = order_by_kind(rows, gold)
-    return order and [tuple(r[i] for i in order) for r in rows]
+    return [tuple(r[i] for i in order) for r in rows] if order else None
 
 # %% ../nbs/01_answers.ipynb #877938a5
 REASONS = dict(match="the answer is right", unreadable="the answer can't be read", rows="another number of rows",

@@ -35,8 +35,8 @@ def bare_columns(sql: str, shapes: Iterable[Shape]) -> list[str]:
 def _bare_in(select, tables: Mapping[str, Shape], exp) -> Iterator[str]:
     "Bare columns of one SELECT, as `alias.column`."
     sources = [s for s in (select.args.get("from_") or select.args.get("from"), *(select.args.get("joins") or [])) if s]
-    scope = {s.this.alias_or_name.lower(): tables.get(s.this.name.lower()) for s in sources}
-    if None in scope.values(): return # a subquery or view
+    if any(s.this.name.lower() not in tables for s in sources): return # a subquery or view
+    scope = {s.this.alias_or_name.lower(): tables[s.this.name.lower()] for s in sources}
     def own(part): return [c for c in part.find_all(exp.Column) if c.parent_select is select and not c.find_ancestor(exp.AggFunc)]
     def name(c):
         column = c.name.lower()
@@ -315,7 +315,7 @@ def _study_gold(path: Path, q: Question, study: MutantStudy, n_random: int) -> N
     texts = [valid[i][1] for i in close]
     same = {close[i] for i in survivors(loose, q.gold_sql, texts, n_random)} if texts else set()
     told = dict(zip(close, first_telling(fuzzer, build_variants(fuzzer, q.gold_sql, max(study.ks)), texts)))
-    held = {}
+    held: dict[int, int|None] = {}
     for half in (0, 1):
         v = build_variants(fuzzer, q.gold_sql, max(study.ks), wrong=[s for i, (k, s, _) in enumerate(valid) if i % 2 != half and k != "wrong_column"])
         mine = [i for i in close if i % 2 == half]
@@ -324,7 +324,7 @@ def _study_gold(path: Path, q: Question, study: MutantStudy, n_random: int) -> N
         equivalent = i in same and told[i] is None and held[i] is None
         names = [n for n, ok in passed[i].items() if ok]
         for label, t in (("robust", told), ("held out", held)):
-            names += [f"{label} {k}" for k in study.ks if i in t and (t[i] is None or t[i] > k)]
+            names += [f"{label} {k}" for k in study.ks if i in t and (t[i] or k + 1) > k]
         study.add(kind, names, equivalent)
 
 # %% ../nbs/23_audit.ipynb #2f17958a

@@ -167,6 +167,7 @@ class Shape:
 
 SAMPLE_ROWS = 120
 
+# %% ../nbs/05_variants.ipynb #588b1dc8
 def read_shape(con: apsw.Connection, table: str, infer: bool = True) -> Shape:
     "The shape of a table; without `infer` only what is declared."
     def pragma(what, t): return con.execute(f"PRAGMA {what}({quote_name(t)})").fetchall()
@@ -183,7 +184,7 @@ def read_shape(con: apsw.Connection, table: str, infer: bool = True) -> Shape:
     natural = tuple(i for i, c in enumerate(columns) if (i,) not in keys and _is_natural_key(con, table, c, [r[i] for r in rows]))
     return Shape(*declared, natural, tuple(_read_ranks(con, table, columns, primary, parents)))
 
-# %% ../nbs/05_variants.ipynb #588b1dc8
+# %% ../nbs/05_variants.ipynb #51a3a3c6
 def _read_parents(pragma, table: str, place: Mapping[str, int]) -> Iterator[tuple]:
     "Foreign keys of a table: its columns, the parent, and the parent's columns."
     found: dict[int, list] = {}
@@ -191,18 +192,28 @@ def _read_parents(pragma, table: str, place: Mapping[str, int]) -> Iterator[tupl
     for links in found.values():
         parent = links[0][0]
         primary = [c[1] for c in sorted(pragma("table_info", parent), key=lambda c: c[5]) if c[5]]
-        targets = [t or (primary[j] if j < len(primary) else None) for j, (_, _, t) in enumerate(links)]
+        targets = [t or (primary[j] if j < len(primary) else "") for j, (_, _, t) in enumerate(links)]
         known = {c[1].lower() for c in pragma("table_info", parent)}
-        if all(t and t.lower() in known for t in targets) and all(s.lower() in place for _, s, _ in links):
+        if all(t.lower() in known for t in targets) and all(s.lower() in place for _, s, _ in links):
             yield tuple(place[s.lower()] for _, s, _ in links), parent.lower(), tuple(t.lower() for t in targets)
 
+def _names(columns: Iterable[str]) -> str: return ", ".join(map(quote_name, columns))
+
+def _some_rows(con: apsw.Connection, table: str, columns: Sequence[str]) -> list[tuple]:
+    "Rows of a table, evenly spread."
+    try:
+        n = con.execute(f"SELECT count(*) FROM {quote_name(table)}").get
+        rows = con.execute(f"SELECT {_names(columns)} FROM {quote_name(table)}")
+        return list(islice(rows, 0, None, max(1, n // SAMPLE_ROWS)))[:SAMPLE_ROWS]
+    except UnicodeDecodeError: return []
+
+# %% ../nbs/05_variants.ipynb #b93ea611
 _label = re.compile(r"(.*[a-z]_?)?(?<!first_)(?<!last_)(?<!first)(?<!last)(name|title|code)", re.I)
 
 def _is_natural_key(con: apsw.Connection, table: str, column: str, values: Sequence) -> bool:
     "Whether a text column without a repeated value looks like a key: a name in 5 rows or more, anything in 20."
     if len(values) < (5 if _label.fullmatch(column) else 20) or len(set(values)) < len(values) or not all(type(v) is str for v in values): return False
-    n, different = con.execute(f"SELECT count(*), count(DISTINCT {quote_name(column)}) FROM {quote_name(table)}").fetchone()
-    return n == different
+    return not con.execute(f"SELECT count(*) - count(DISTINCT {quote_name(column)}) FROM {quote_name(table)}").get
 
 def _read_ranks(con: apsw.Connection, table: str, columns: Sequence[str], primary: Sequence[str], parents: Sequence[tuple]) -> Iterator[tuple]:
     "Pairs of columns that hold keys of one table, with what the data says about them."
@@ -221,16 +232,6 @@ def _has_circle(edges: Iterable[tuple]) -> bool:
     try: graph.prepare()
     except CycleError: return True
     return False
-
-def _names(columns: Iterable[str]) -> str: return ", ".join(map(quote_name, columns))
-
-def _some_rows(con: apsw.Connection, table: str, columns: Sequence[str]) -> list[tuple]:
-    "Rows of a table, evenly spread."
-    try:
-        n, = con.execute(f"SELECT count(*) FROM {quote_name(table)}").fetchone()
-        rows = con.execute(f"SELECT {_names(columns)} FROM {quote_name(table)}")
-        return list(islice(rows, 0, None, max(1, n // SAMPLE_ROWS)))[:SAMPLE_ROWS]
-    except UnicodeDecodeError: return []
 
 # %% ../nbs/05_variants.ipynb #8b1a1247
 @dataclass(frozen=True)
@@ -311,8 +312,8 @@ def _wanted(tree) -> tuple[dict[str, list], set[str]]:
         columns = {s.name.lower() for s in sides if isinstance(s, exp.Column)}
         values = [_literal(s) for s in sides if isinstance(s, exp.Literal) or isinstance(s, exp.Neg) and isinstance(s.this, exp.Literal)]
         if isinstance(n, exp.Is): nullable |= columns
-        for c in columns: wanted.setdefault(c, []).extend(values)
-        for c in (c for s in sides if isinstance(s, exp.AggFunc) for c in s.find_all(exp.Column)): wanted.setdefault(c.name.lower(), []).extend(values)
+        inside = {c.name.lower() for s in sides if isinstance(s, exp.AggFunc) for c in s.find_all(exp.Column)}
+        for c in sorted(columns | inside): wanted.setdefault(c, []).extend(values)
     return wanted, nullable
 
 # %% ../nbs/05_variants.ipynb #cfcd931a
@@ -382,6 +383,7 @@ def _fill_parents(rows: list[list], shape: Shape, parents: Mapping[tuple, list[t
             for i, v in zip(cols, pick): r[i] = v
     return [r for r in rows if all(_keep_rank(r, a, b, circle, shape, parents, rng) for a, b, circle in shape.ranks)]
 
+# %% ../nbs/05_variants.ipynb #ccdf706d
 def _keep_rank(row: list, a: int, b: int, straight: bool, shape: Shape, parents: Mapping[tuple, list[tuple]], rng: Random) -> bool:
     "Let two references of a row differ, and the first come before the second if they may not run in a circle."
     if row[a] is None or row[b] is None: return True
@@ -537,7 +539,7 @@ class _Dealer:
         if pools is None: n = min(n, 3)
         if not n: return []
         if not base: base = [tuple(_invent(t, rng) for t in s.types) for _ in range(8)]
-        start = list(zip(*(rng.sample(base, n) if n <= len(base) else rng.choices(base, k=n))))
+        start: list[Sequence] = list(zip(*(rng.sample(base, n) if n <= len(base) else rng.choices(base, k=n))))
         if pools: start = [p.column(c, mode, rng) for p, c in zip(pools, start)]
         return [list(r) for r in zip(*start)]
 
@@ -553,7 +555,7 @@ def _insert(bench: _Bench, shape: Shape, rows: list) -> None:
 
 def make(fuzzer: Fuzzer, dealer: _Dealer, mode: str, rng: Random) -> None:
     "Put a new instance onto the fuzzer's bench."
-    there: dict[str, tuple[Shape, list[tuple]]] = {}
+    there: dict[str, tuple[Shape, list]] = {}
     fuzzer.bench.load(fuzzer.empty)
     with fuzzer.bench.con:
         for s in fuzzer.shapes:
@@ -564,7 +566,8 @@ def make(fuzzer: Fuzzer, dealer: _Dealer, mode: str, rng: Random) -> None:
             _insert(fuzzer.bench, s, rows)
             there[s.name.lower()] = s, fuzzer.bench.run(s.select) or []
 
-def _parent_keys(s: Shape, rows: list[list], there: Mapping) -> dict[tuple, list[tuple]]:
+# %% ../nbs/05_variants.ipynb #2215331e
+def _parent_keys(s: Shape, rows: Sequence, there: Mapping) -> dict[tuple, list[tuple]]:
     "For each reference of a table: the keys that exist, of its own rows too."
     out = {}
     for _, table, names in s.parents:
@@ -602,11 +605,17 @@ class _Task:
     "One gold query with what is needed to judge instances for it."
     sql: str
     keyed: tuple[str, list[int]]|None # with the sorting keys selected
-    ordered: bool # keys are known
     wrong: tuple[str, ...] # mutants
     plan: Plan
     ties: tuple[tuple, ...] # see `_tie_tests`
 
+def _task(fuzzer: Fuzzer, sql: str, wrong: Iterable[str]|None) -> _Task:
+    try: keyed = order_keys(sql)
+    except Exception: keyed = None # then variants are compared without order
+    if wrong is None: wrong = [text for _, text in mutants(sql)]
+    return _Task(sql, keyed, tuple(wrong), plan(fuzzer, sql), _tie_tests(sql) if fuzzer.infer else ())
+
+# %% ../nbs/05_variants.ipynb #da4e57a9
 def _tie_tests(sql: str) -> tuple[tuple, ...]:
     "What to run to see whether rows tie where a LIMIT cuts or a row is numbered: (SQL, key columns, limit)."
     from sqlglot import exp
@@ -615,33 +624,29 @@ def _tie_tests(sql: str) -> tuple[tuple, ...]:
         query, n = limit.parent.copy(), limit.expression
         if not query.args.get("order") or not n.is_int: continue
         query.set("limit", exp.Limit(expression=exp.Literal.number(int(n.name) + 1)))
-        try: out.append((*order_keys(query.sql("sqlite")), int(n.name)))
-        except ValueError: pass
+        try: keyed = order_keys(query.sql("sqlite"))
+        except ValueError: continue
+        if keyed: out.append((*keyed, int(n.name)))
     tree = parse_sql(sql)
     for numbered in list(tree.find_all(exp.RowNumber)): numbered.replace(exp.Anonymous(this="RANK"))
     return (*out, (tree.sql("sqlite"), None, 0)) if tree.find(exp.Anonymous) else tuple(out)
 
 def _has_ties(bench: _Bench, task: "_Task", rows: list[tuple]) -> bool:
+    "Whether a tie on the bench makes gold's result a matter of luck."
     for sql, columns, n in task.ties:
         found = bench.run(sql)
         if columns is None and found != rows: return True
         if columns and found and len(found) > n and all(found[n - 1][i] == found[n][i] for i in columns): return True
     return False
 
-def _task(fuzzer: Fuzzer, sql: str, wrong: Iterable[str]|None) -> _Task:
-    try: keyed, known = order_keys(sql), True
-    except Exception: keyed, known = None, False
-    if wrong is None: wrong = [text for _, text in mutants(sql)]
-    return _Task(sql, keyed, known and keyed is not None, tuple(wrong), plan(fuzzer, sql), _tie_tests(sql) if fuzzer.infer else ())
-
-# %% ../nbs/05_variants.ipynb #da4e57a9
+# %% ../nbs/05_variants.ipynb #8e2510f2
 def _judge(fuzzer: Fuzzer, task: _Task) -> _Candidate|None:
     "The instance on the bench as a candidate, or None if gold can't be trusted on it."
     bench = fuzzer.bench
     rows = bench.run(task.sql)
     if rows is None or _has_ties(bench, task, rows) or task.plan.fragile and not _is_stable(fuzzer, task, rows): return None
     ranks = None
-    if rows and task.ordered:
+    if rows and task.keyed:
         try: ranks = rank_rows(rows, bench.run(task.keyed[0]) or [], task.keyed[1])
         except (ValueError, IndexError): pass
     killed = [i for i, sql in enumerate(task.wrong) if not _agrees(bench.run(sql), rows, ranks)]
@@ -661,10 +666,10 @@ def _is_stable(fuzzer: Fuzzer, task: _Task, rows: list[tuple]) -> bool:
     other = twin.run(task.sql)
     return other is not None and same_values(rows, other)
 
-# %% ../nbs/05_variants.ipynb #8e2510f2
+# %% ../nbs/05_variants.ipynb #ccc499a9
 def _choose(found: list[_Candidate], k: int) -> list[_Candidate]:
     "`k` candidates: first those that kill most of what is left, then the others, few of them weak."
-    left, out = list(found), []
+    left, out = list(found), list[_Candidate]()
     alive = frozenset().union(*(c.killed for c in found))
     while left and alive and len(out) < k:
         best = max(left, key=lambda c: (len(c.killed & alive), not c.weak))
@@ -761,11 +766,8 @@ class Cache:
         try:
             with self._open() as con, con:
                 con.execute("INSERT OR REPLACE INTO variants VALUES (?, ?)", (key, pack(v)))
-                size = con.execute("SELECT sum(length(data)) FROM variants").fetchone()[0]
-                while size > self.limit:
-                    rowid, n = con.execute("SELECT rowid, length(data) FROM variants ORDER BY rowid LIMIT 1").fetchone()
-                    con.execute("DELETE FROM variants WHERE rowid = ?", (rowid,))
-                    size -= n
+                newer = "SELECT rowid AS id, sum(length(data)) OVER (ORDER BY rowid DESC) AS total FROM variants"
+                con.execute(f"DELETE FROM variants WHERE rowid IN (SELECT id FROM ({newer}) WHERE total > ?)", (self.limit,))
         except (apsw.NotADBError, apsw.CorruptError): self.path.unlink(missing_ok=True)
         except (apsw.Error, OSError): pass
 
@@ -803,6 +805,7 @@ class _Stage(_Guarded):
         self.guard = self.con.authorizer
 
     def show(self, image: bytes) -> None:
+        self.ticks, self.stop, self.deadline = 0, "", float("inf")
         self.con.authorizer = None
         try: self.con.deserialize("main", image)
         finally: self.con.authorizer = self.guard
@@ -840,9 +843,9 @@ def readings(result: Result, q: Question, # gold of the question is the right an
     if not gold: return [] if rows else [Reading()]
     head = None if len(rows) == len(gold) else len(gold)
     if head and (exact or not _sorts(sql)): return []
-    if exact: found = [c for c in (tuple(range(len(gold[0]))), order_by_kind(rows, gold) if len(rows[0]) == len(gold[0]) else None) if c]
-    else: found = _column_choices(Reading(None, head).of(rows), gold)
-    tried = [Reading(tuple(c), head) for c in found if not exact or len(rows[0]) == len(c)]
+    found: Iterable = _column_choices(Reading(None, head).of(rows), gold)
+    if exact: found = [range(len(gold[0])), order_by_kind(rows, gold) or ()] if len(rows[0]) == len(gold[0]) else []
+    tried = [Reading(tuple(c), head) for c in found if c]
     return [r for r in tried if compare(r.of(_typed(rows, exact)), gold, ranks).correct][:8]
 
 # %% ../nbs/05_variants.ipynb #a45804d6

@@ -5,7 +5,6 @@ import subprocess
 import sys
 import threading
 import time
-from pathlib import Path
 
 import apsw
 import pytest
@@ -15,7 +14,7 @@ from hypothesis import strategies as st
 from sql_env import sources
 from sql_env import variants as V
 from sql_env.answers import Verdict
-from sql_env.database import Database, Limits, QueryError, Result, build_database
+from sql_env.database import Database, Limits, QueryError, build_database
 from sql_env.episode import Episode
 from sql_env.questions import Question
 from sql_env.reward import RewardConfig
@@ -251,6 +250,16 @@ def test_verdicts_in_threads(harbour):
     for t in threads: t.start()
     for t in threads: t.join()
     assert found == alone
+
+
+def test_a_stage_may_rest_between_verdicts(tmp_path):
+    "A guarded connection that is used again later loads its next image without the clock of its last query."
+    schema = ";".join(f"CREATE TABLE t{i} (id INTEGER PRIMARY KEY, name TEXT, other INTEGER REFERENCES t{max(i - 1, 0)})" for i in range(120))
+    path = build_database(tmp_path / "wide.sqlite", schema, {"t7": [(1, "a", None), (2, "b", None)]})
+    db, gold = Database(path), "SELECT name FROM t7 WHERE id > 1"
+    assert V.judge_evidence(gold, db, gold).correct
+    time.sleep(0.7)
+    assert V.judge_evidence(gold, db, gold).correct
 
 
 def test_limits_of_the_database_apply(harbour):
