@@ -19,7 +19,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 import apsw
-from .database import Database, FixedClock, Limits, QueryError, Result, _connect, _Guarded, _read_catalog, check_statement, quote_name
+from .database import Database, FixedClock, Limits, QueryError, Result, _compile_limits, _connect, _Guarded, _read_catalog, check_statement, quote_name
 from .answers import Bare, Verdict, compare, match_bag, order_by_kind
 from .questions import Question, _value_in, _value_out, order_keys, parse_sql, rank_rows, same_values, tables_of
 from .sources import cache_dir
@@ -803,12 +803,18 @@ class _Stage(_Guarded):
         self.guard = None
         super().__init__(None, names, replace(limits, operations=min(limits.operations, 2_000_000), seconds=min(limits.seconds, 0.5)))
         self.guard = self.con.authorizer
+        self.texts = {what: n for what, n in _compile_limits(limits).items() if what in (apsw.SQLITE_LIMIT_LENGTH, apsw.SQLITE_LIMIT_SQL_LENGTH)}
 
     def show(self, image: bytes) -> None:
-        self.ticks, self.stop, self.deadline = 0, "", float("inf")
-        self.con.authorizer = None
-        try: self.con.deserialize("main", image)
-        finally: self.con.authorizer = self.guard
+        "Load an instance and its schema, which may be longer than a statement of the agent."
+        self.ticks, self.stop, self.deadline, self.con.authorizer = 0, "", float("inf"), None
+        for what in self.texts: self.con.limit(what, 10_000_000)
+        try:
+            self.con.deserialize("main", image)
+            self.con.execute("SELECT 1 FROM sqlite_schema LIMIT 0")
+        finally:
+            for what, n in self.texts.items(): self.con.limit(what, n)
+            self.con.authorizer = self.guard
 
 @contextmanager
 def _stage(fuzzer: Fuzzer, limits: Limits):
