@@ -212,7 +212,8 @@ _label = re.compile(r"(.*[a-z]_?)?(?<!first_)(?<!last_)(?<!first)(?<!last)(name|
 
 def _is_natural_key(con: apsw.Connection, table: str, column: str, values: Sequence) -> bool:
     "Whether a text column without a repeated value looks like a key: a name in 5 rows or more, anything in 20."
-    if len(values) < (5 if _label.fullmatch(column) else 20) or len(set(values)) < len(values) or not all(type(v) is str for v in values): return False
+    if len(values) < (5 if _label.fullmatch(column) else 20) or len(set(values)) < len(values): return False
+    if not all(type(v) is str for v in values) or kind_of(values) == "date": return False
     return not con.execute(f"SELECT count(*) - count(DISTINCT {quote_name(column)}) FROM {quote_name(table)}").get
 
 def _read_ranks(con: apsw.Connection, table: str, columns: Sequence[str], primary: Sequence[str], parents: Sequence[tuple]) -> Iterator[tuple]:
@@ -366,6 +367,7 @@ def _fill_keys(rows: list[list], shape: Shape, rng: Random) -> None:
     for i in sorted({*shape.natural, *(k[0] for k in shape.keys if len(k) == 1)} - linked):
         seen, top = set(), max([r[i] for r in rows if type(r[i]) is int], default=0)
         for n, r in enumerate(rows):
+            if type(r[i]) is str and _date.fullmatch(r[i]): continue # a second one is left out by the constraint
             if r[i] in seen or r[i] is None and i not in shape.natural: r[i] = top + n + 1 if type(r[i]) is int or "INT" in shape.types[i] else f"{r[i] or 'x'}{n}"
             seen.add(r[i])
 
@@ -632,10 +634,11 @@ def _tie_tests(sql: str) -> tuple[tuple, ...]:
     return (*out, (tree.sql("sqlite"), None, 0)) if tree.find(exp.Anonymous) else tuple(out)
 
 def _has_ties(bench: _Bench, task: "_Task", rows: list[tuple]) -> bool:
-    "Whether a tie on the bench makes gold's result a matter of luck."
+    "Whether a tie, or a NULL among the first, makes gold's result a matter of luck."
     for sql, columns, n in task.ties:
         found = bench.run(sql)
         if columns is None and found != rows: return True
+        if columns and found and any(r[i] is None for r in found[:n] for i in columns): return True
         if columns and found and len(found) > n and all(found[n - 1][i] == found[n][i] for i in columns): return True
     return False
 
@@ -719,7 +722,7 @@ def build_variants(fuzzer: Fuzzer, sql: str, k: int = 20, seed: int = 0,
 
 # %% ../nbs/05_variants.ipynb #7bdd9514
 CACHE_BYTES = 256 * 2**20
-VERSION = 1 # of the generator; older entries are not used
+VERSION = 2 # of the generator; older entries are not used
 
 def pack(v: Variants) -> bytes:
     "Variants as compressed bytes: a line of JSON, then the images."
@@ -823,9 +826,11 @@ def _stage(fuzzer: Fuzzer, limits: Limits):
     try: stage = free.pop()
     except IndexError: stage = _Stage(fuzzer.names, limits)
     try: yield stage
-    finally:
-        if len(free) < 8: free.append(stage)
-        else: stage.close()
+    except BaseException:
+        stage.close()
+        raise
+    if len(free) < 8: free.append(stage)
+    else: stage.close()
 
 # %% ../nbs/05_variants.ipynb #61bbf59b
 @dataclass(frozen=True)
@@ -893,9 +898,10 @@ def judge_evidence(gold_sql: str, db: Database, sql: str, ways: Sequence[Reading
     try: variants = variants_of(db.path, gold_sql, k, seed)
     except Exception as e: return Verdict(False, "no_variants", f"{ROBUST_REASONS['no_variants']}: {type(e).__name__}")
     if not len(variants): return Verdict(False, "no_variants", ROBUST_REASONS["no_variants"])
-    try: check_statement(sql, db.limits)
-    except QueryError as e: return Verdict(False, "fails", e.kind)
-    with _stage(fuzzer_of(db.path), db.limits) as stage: return _judge_on(stage, variants, sql, list(ways), exact)
+    try:
+        check_statement(sql, db.limits)
+        with _stage(fuzzer_of(db.path), db.limits) as stage: return _judge_on(stage, variants, sql, list(ways), exact)
+    except (QueryError, apsw.Error, MemoryError) as e: return Verdict(False, "fails", getattr(e, "kind", type(e).__name__))
 
 def _judge_on(stage: _Stage, variants: Variants, sql: str, ways: list[Reading], exact: bool) -> Verdict:
     for i, (image, (gold, ranks)) in enumerate(zip(variants.images, variants.golds), 1):
