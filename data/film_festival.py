@@ -321,8 +321,8 @@ QUESTIONS = [
     ("Looking at everything sent in, who directed a film from their own script? Each name once, please.",
      "SELECT DISTINCT p.full_name FROM entry AS e JOIN person AS p ON p.person_id = e.director_id "
      "WHERE e.writer_id = e.director_id"),
-    ("How many films reached us in the last week before the deadline, from 25 to 31 May 2024?",
-     "SELECT COUNT(*) FROM entry WHERE received BETWEEN '2024-05-25' AND '2024-05-31'"),
+    ("How many films reached us in the last ten days before the deadline, from 22 to 31 May 2024?",
+     "SELECT COUNT(*) FROM entry WHERE received BETWEEN '2024-05-22' AND '2024-05-31'"),
     ("What percentage of the films sent in did we select? One decimal, please.",
      "SELECT ROUND(100.0 * SUM(CASE WHEN status = 'SEL' THEN 1 ELSE 0 END) / COUNT(*), 1) FROM entry"),
     ("This is embarrassing: what are the titles of the selected films that were never shown, neither as the main film "

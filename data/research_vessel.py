@@ -458,8 +458,8 @@ QUESTIONS = [
      "SELECT watch, COUNT(DISTINCT scientist_id) FROM berth WHERE watch IS NOT NULL GROUP BY watch"),
     ("Which instruments have no calibration on record although they are in service? Names, please.",
      "SELECT name FROM instrument WHERE calibrated IS NULL AND status = 'S'"),
-    ("At how many stations south of the equator was the sea floor deeper than 4000 metres?",
-     "SELECT COUNT(*) FROM station WHERE lat < 0 AND bottom_m > 4000"),
+    ("At how many stations south of the equator was the sea floor deeper than 3500 metres?",
+     "SELECT COUNT(*) FROM station WHERE lat < 0 AND bottom_m > 3500"),
     ("Two of our people are called Wei Chen. How many casts did the one from China run?",
      "SELECT COUNT(*) FROM lowering AS w JOIN scientist AS s ON s.scientist_id = w.operator_id "
      "WHERE s.first_name = 'Wei' AND s.last_name = 'Chen' AND s.country = 'China'"),

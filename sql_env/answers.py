@@ -7,7 +7,7 @@ __all__ = ['MAX_ANSWER', 'REASONS', 'Bare', 'Quoted', 'read_cell', 'UnreadableAn
            'same_number', 'same_cell', 'match_bag', 'order_by_kind', 'Verdict', 'verify', 'compare', 'format_rows']
 
 # %% ../nbs/01_answers.ipynb #88679596
-import json, math, re
+import json, math, re, sys
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -26,10 +26,12 @@ class Quoted(str):
 _escape = re.compile(r"\\(x[0-9a-f]{2}|[ntr\\])")
 _named = {"n": "\n", "t": "\t", "r": "\r", "\\": "\\"}
 
+def _unescape(text: str) -> str: return _escape.sub(lambda m: _named.get(m[1]) or chr(int(m[1][1:], 16)), text)
+
 def _unquote(text: str) -> Quoted:
     q = text[0]
     raw = text[1:-1].replace(q * 2, q)
-    out = Quoted(_escape.sub(lambda m: _named.get(m[1]) or chr(int(m[1][1:], 16)), raw))
+    out = Quoted(_unescape(raw))
     out.raw = raw
     return out
 
@@ -106,8 +108,9 @@ def _read_text(lines: list[str]) -> list[list[tuple]]:
     return readings
 
 # %% ../nbs/01_answers.ipynb #6bfa1eee
-_number = re.compile(r"[-+]?(?:\d+(?:\.(\d*))?|\.(\d+))(?:e[-+]?\d+)?", re.I | re.A)
+_number = re.compile(r"[-+]?(?:\d+(?:\.(\d*))?|\.(\d+))(?:e([-+]?\d+))?", re.I | re.A)
 _integer = re.compile(r"[-+]?\d+", re.A)
+_infinite = re.compile(r"[-+]?inf(?:inity)?", re.I | re.A)
 
 def read_number(x: Any) -> tuple[float, int]|None:
     "The number that a cell holds and its stated decimals, or None if it holds none."
@@ -115,15 +118,15 @@ def read_number(x: Any) -> tuple[float, int]|None:
     text = repr(x) if isinstance(x, float) else x
     if not isinstance(text, str) or isinstance(text, Quoted) or len(text) > 400: return None
     m = _number.fullmatch(text)
-    if not m: return (float(text), 0) if text.lower().lstrip("+-") in ("inf", "infinity") else None
+    if not m: return (float(text), 0) if _infinite.fullmatch(text) else None
     if _integer.fullmatch(text): return int(text), 0
-    return float(text), 0 if "e" in text.lower() else len(m[1] or m[2] or "")
+    return float(text), max(0, len(m[1] or m[2] or "") - int(m[3] or 0))
 
 def same_number(x: float, decimals: int, gold: float) -> bool:
     "Whether `x`, written with `decimals` decimals, is the number `gold`."
     if x == gold: return True
-    if isinstance(gold, int) or math.isinf(gold) or math.isinf(x): return False
-    if x == int(x) and gold == int(gold) and decimals < 2: return False
+    if isinstance(gold, int) or math.isinf(gold) or abs(x) > sys.float_info.max: return False
+    if x == int(x) and gold == int(gold) and abs(gold) < 2**53: return False
     if math.isclose(x, gold, rel_tol=1e-6, abs_tol=1e-12): return True
     return decimals >= 2 and x != 0 and abs(x - gold) <= 0.5 * 10.0**-decimals * (1 + 1e-9) + 1e-15 * abs(gold)
 
@@ -153,8 +156,12 @@ def _letter(row: tuple, ignore_case: bool) -> tuple:
 
 def _shape(row: tuple, ignore_case: bool) -> tuple:
     "A row as a key in which all numbers look alike, also those in text."
-    return tuple(None if v is None else v if isinstance(v, bytes) else "#" if isinstance(v, (int, float)) or read_number(Bare(v.strip()))
-                 else v.strip().casefold() if ignore_case else v.strip() for v in row)
+    def shape(v):
+        if v is None or isinstance(v, bytes): return v
+        if isinstance(v, (int, float)) or read_number(Bare(v.strip())): return "#"
+        v = _unescape(getattr(v, "raw", v)).strip()
+        return v.casefold() if ignore_case else v
+    return tuple(map(shape, row))
 
 # %% ../nbs/01_answers.ipynb #68f37e45
 def _pair(rows: list[tuple], gold: list[tuple], same: Callable) -> int|None:
@@ -200,7 +207,11 @@ def _same_row(row: tuple, gold: tuple, ignore_case: bool) -> bool:
 def _match_group(rows: list[tuple], mine: list[int], theirs: list[tuple], ignore_case: bool) -> int|None:
     if len(mine) > len(theirs): return mine[len(theirs)]
     if not mine: return None
-    def key(r): return [n[0] if (n := read_number(Bare(v) if isinstance(v, str) else v)) else 0 for v in r]
+    inexact = {i for g in theirs for i, v in enumerate(g) if isinstance(v, float)}
+    def key(r):
+        numbers = [n[0] if (n := read_number(Bare(v) if isinstance(v, str) else v)) else 0 for v in r]
+        exact = [(x, str(v)) for i, (x, v) in enumerate(zip(numbers, r)) if i not in inexact]
+        return exact, numbers
     mine, theirs = sorted(mine, key=lambda i: key(rows[i])), sorted(theirs, key=key)
     wrong = [i for i, g in zip(mine, theirs) if not _same_row(rows[i], g, ignore_case)]
     if not wrong or len(mine) > 300: return wrong[0] if wrong else None
@@ -266,9 +277,9 @@ def verify(answer: str, # what the agent wrote
         else: readings = read_answer(answer)
     except UnreadableAnswer as e: return Verdict(False, "unreadable", str(e))
     verdicts = [compare(rows, gold_rows, ordered, ignore_case) for rows in readings]
-    return max(verdicts, key=lambda v: _closeness.index(v.reason))
+    return max(verdicts, key=_rank)
 
-_closeness = ["unreadable", "rows", "columns", "values", "order", "match"]
+def _rank(v: Verdict) -> int: return ("unreadable", "rows", "columns", "values", "order", "match").index(v.reason)
 
 # %% ../nbs/01_answers.ipynb #34482dc8
 def compare(rows: list[tuple], gold: Sequence[tuple], ordered: bool|Sequence = False, ignore_case: bool = False) -> Verdict:
@@ -282,7 +293,7 @@ def compare(rows: list[tuple], gold: Sequence[tuple], ordered: bool|Sequence = F
     first = _compare_rows(rows, gold, ordered, ignore_case)
     if first or width == 1: return first
     moved = _permute(rows, gold)
-    return (moved and _compare_rows(moved, gold, ordered, ignore_case)) or first
+    return max(first, _compare_rows(moved, gold, ordered, ignore_case), key=_rank) if moved else first
 
 def _compare_rows(rows: list[tuple], gold: list[tuple], ordered: bool|Sequence, ignore_case: bool) -> Verdict:
     bad = match_bag(rows, gold, ignore_case)

@@ -113,6 +113,8 @@ def _value_in(v: Any) -> Any:
     if not isinstance(v, dict): return v
     return bytes.fromhex(v["hex"]) if "hex" in v else float(v["float"])
 
+def _is_value(v: Any) -> bool: return v is None or isinstance(v, (int, float, str, bytes)) and v == v
+
 def to_json(q: Question) -> str:
     "One line of JSON for a question."
     d = asdict(q) | {"gold_answer": [[_value_out(v) for v in row] for row in q.gold_answer]}
@@ -125,7 +127,11 @@ def from_json(line: str) -> Question:
     if extra := d.keys() - Question.__dataclass_fields__: raise ValueError(f"unknown field {sorted(extra)[0]!r}")
     if lost := [k for k in ("question_id", "question_text", "database_name", "gold_sql") if not isinstance(d.get(k), str)]:
         raise ValueError(f"field {lost[0]!r} is missing or not text")
-    rows = tuple(tuple(map(_value_in, row)) for row in d.get("gold_answer", []))
+    rows, ranks = tuple(tuple(map(_value_in, row)) for row in d.get("gold_answer", [])), d.get("ranks")
+    if isinstance(d.get("gold_answer"), str) or len({len(r) for r in rows}) > 1 or not all(_is_value(v) for r in rows for v in r):
+        raise ValueError("field 'gold_answer' is not a list of rows of values, all of one width")
+    if ranks is not None and (len(ranks) != len(rows) or not all(isinstance(r, int) for r in ranks)):
+        raise ValueError("field 'ranks' does not give a whole number for each row of gold_answer")
     lists = {k: tuple(d[k]) for k in ("tables_involved", "ranks", "flags") if k in d}
     return Question(**d | lists | {"gold_answer": rows})
 
@@ -323,7 +329,8 @@ def save_set(qs: QuestionSet, folder: str|Path) -> Path:
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     for name in sorted({q.database_name for q in (*qs, *qs.quarantined)}):
-        shutil.copyfile(qs.databases[name], folder/f"{name}.sqlite")
+        target = folder/f"{name}.sqlite"
+        if qs.databases[name].resolve() != target.resolve(): shutil.copyfile(qs.databases[name], target)
     lines = [to_json(q) for q in (*qs, *qs.quarantined)]
     (folder/"questions.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
     return folder
@@ -331,7 +338,9 @@ def save_set(qs: QuestionSet, folder: str|Path) -> Path:
 def read_questions(path: str|Path, read: Callable[[str], Question] = from_json) -> list[Question]:
     "Questions of a JSONL file; raises `ValueError` that names the line."
     path, out, seen = Path(path), [], set()
-    for i, line in enumerate(path.read_text(encoding="utf-8").split("\n"), 1):
+    try: text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as e: raise ValueError(f"{path.name} is not UTF-8 text: byte {e.start}") from None
+    for i, line in enumerate(text.split("\n"), 1):
         if not line.strip(): continue
         try: q = read(line)
         except Exception as e: raise ValueError(f"{path.name}, line {i}: {e}") from None

@@ -24,6 +24,10 @@ class RewardConfig:
     credit: float = 0.0 # most that a wrong answer can earn
     slowness: float = 0.0 # most that a right answer can lose by being slow
 
+    def __post_init__(self):
+        costs = self.step_cost + self.error_cost + self.repeat_cost
+        if self.correct - self.slowness - costs <= self.credit: raise ValueError("a right answer must outrank every wrong one: lower the costs, slowness or credit")
+
     @classmethod
     def sparse(cls) -> "RewardConfig": return cls()
     @classmethod

@@ -73,6 +73,7 @@ def spider(path: str|Path|None = None, # folder or zip; otherwise the variable S
     split = {"validation": "dev"}.get(split or "", split)
     if split and split not in SPIDER_FILES: raise SourceError(f"Spider has no split {split!r}; it has train and dev.")
     rows = [(s, i, r) for s, f in SPIDER_FILES.items() if s in (split or s) for i, r in enumerate(read_json(root/f))]
+    for s, i, r in rows: _check_fields(r, i, root/SPIDER_FILES[s], "question", "db_id", "query")
     questions = [Question(f"spider-{s}-{i:04}", r["question"], r["db_id"], r["query"], split=s)
                  for s, i, r in rows]
     return complete(questions, find_databases(root/"database"), f"spider {split or ''}".strip(), progress)
@@ -93,6 +94,10 @@ def read_json(path: Path) -> list[dict]:
     except ValueError as e: raise SourceError(f"{path.name} is not valid JSON: {e}.") from None
     if not isinstance(rows, list) or not all(isinstance(r, dict) for r in rows): raise SourceError(f"{path.name} is not a list of objects.")
     return rows
+
+def _check_fields(row: dict, i: int, path: Path, *names: str) -> None:
+    for k in names:
+        if not isinstance(row.get(k), str): raise SourceError(f"{path.name}: question {i} has no field {k!r}, or it is not text.")
 
 def find_root(path: Path, marker: str, name: str) -> Path:
     "The folder that holds the file `marker`: `path`, one below it, or inside it if it is a zip."
@@ -154,8 +159,7 @@ def bird(path: str|Path, # folder or zip
     if not files or split and split not in files: raise SourceError(f"BIRD: no {split or ''}.json in {str(path)!r}; there are {sorted(files)}.")
     name = split or next(iter(files))
     rows = read_json(files[name])
-    lacking = next((k for r in rows for k in ("question", "SQL", "db_id") if k not in r), None)
-    if lacking: raise SourceError(f"{files[name].name}: a question has no field {lacking!r}.")
+    for i, r in enumerate(rows): _check_fields(r, i, files[name], "question", "SQL", "db_id")
     questions = [Question(f"{name}-{r.get('question_id', i)}", " ".join(filter(None, (r["question"], r.get("evidence")))), r["db_id"], r["SQL"],
                           split=name, difficulty={"simple": "easy", "moderate": "medium", "challenging": "hard"}.get(str(r.get("difficulty")), ""))
                  for i, r in enumerate(rows)]
@@ -175,7 +179,9 @@ def folder(path: str|Path, # with *.sqlite or *.db files and one *.jsonl
     if not databases: raise SourceError(f"There is no .sqlite or .db file in {str(path)!r}.")
     count = iter(range(1, 10**9))
     def read(line):
-        d = {_SHORT.get(k, k): v for k, v in json.loads(line).items()}
+        d = json.loads(line)
+        if not isinstance(d, dict): raise ValueError("expected a JSON object")
+        d = {_SHORT.get(k, k): v for k, v in d.items()}
         if len(databases) == 1: d.setdefault("database_name", next(iter(databases)))
         return from_json(json.dumps({"question_id": f"{path.name}-{next(count):04}"} | d))
     try: questions = [q for f in files for q in read_questions(f, read)]

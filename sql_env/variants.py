@@ -8,7 +8,7 @@ __all__ = ['SAMPLE_ROWS', 'CANDIDATES', 'CACHE_BYTES', 'VERSION', 'ROBUST_REASON
            'unpack', 'Cache', 'variants_of', 'fuzzer_of', 'Reading', 'readings', 'verify_robust', 'judge_evidence']
 
 # %% ../nbs/05_variants.ipynb #eee2f969
-import hashlib, json, re, threading, zlib
+import hashlib, json, os, re, threading, zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -18,8 +18,9 @@ from itertools import combinations, islice, product
 from pathlib import Path
 from random import Random
 from typing import Any
+from weakref import finalize
 import apsw
-from .database import Database, FixedClock, Limits, QueryError, Result, _compile_limits, _connect, _Guarded, _read_catalog, check_statement, quote_name
+from .database import Database, FixedClock, Limits, QueryError, Result, _compile_limits, _connect, _Guarded, _heap, _read_catalog, check_statement, quote_name
 from .answers import Bare, Verdict, compare, match_bag, order_by_kind
 from .questions import Question, _value_in, _value_out, order_keys, parse_sql, rank_rows, same_values, tables_of
 from .sources import cache_dir
@@ -413,6 +414,8 @@ class Fuzzer:
         self.path, self.infer, self.lock = Path(path), infer, threading.Lock()
         self.stages: dict[Limits, list] = {}
         self.digest = hashlib.sha256(self.path.read_bytes()).hexdigest()
+        _heap.change(Limits().heap, 3)
+        finalize(self, _heap.change, Limits().heap, -3)
         con = _connect(self.path, Limits.gold())
         self.source = _Bench(con)
         self.names = frozenset(t.name.lower() for t in _read_catalog(con))
@@ -784,7 +787,7 @@ def variants_of(path: str|Path, sql: str, k: int = 20, seed: int = 0) -> Variant
 def fuzzer_of(path: str|Path, infer: bool = True) -> Fuzzer:
     "The fuzzer of a database file, made once per process."
     path = Path(path).absolute()
-    return _fuzzer(path, (path.stat().st_mtime_ns, path.stat().st_size), infer)
+    return _fuzzer(path, (path.stat().st_mtime_ns, path.stat().st_size, os.getpid()), infer)
 
 @lru_cache(maxsize=64)
 def _fuzzer(path: Path, state: tuple, infer: bool = True) -> Fuzzer: return Fuzzer(path, infer)
@@ -810,7 +813,8 @@ class _Stage(_Guarded):
 
     def show(self, image: bytes) -> None:
         "Load an instance and its schema, which may be longer than a statement of the agent."
-        self.ticks, self.stop, self.deadline, self.con.authorizer = 0, "", float("inf"), None
+        self.budget.begin()
+        self.budget.deadline, self.con.authorizer = float("inf"), None
         for what in self.texts: self.con.limit(what, 10_000_000)
         try:
             self.con.deserialize("main", image)
@@ -829,7 +833,7 @@ def _stage(fuzzer: Fuzzer, limits: Limits):
     except BaseException:
         stage.close()
         raise
-    if len(free) < 8: free.append(stage)
+    if len(free) < 8 and not stage.heavy(): free.append(stage)
     else: stage.close()
 
 # %% ../nbs/05_variants.ipynb #61bbf59b

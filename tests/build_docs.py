@@ -10,6 +10,7 @@ from pathlib import Path
 import nbformat
 import yaml
 from nbconvert import HTMLExporter, MarkdownExporter
+from nbconvert.preprocessors import TagRemovePreprocessor
 
 
 def process(root: Path) -> Path:
@@ -29,8 +30,10 @@ def load(path: Path) -> nbformat.NotebookNode:
         cell.pop("has_sd", None)
         cell.metadata.pop("execution", None)
         cell.source = re.sub(r"\{target=\"?_blank[^}]*\}", "", cell.source)
-        if re.search(r"#\|\s*echo:\s*false", cell.source): cell.source = ""
-        cell.source = "\n".join(line for line in cell.source.split("\n") if not re.match(r"#\|\s*\w+(:| |$)", line))
+        if re.search(r"#\|\s*echo:\s*false", cell.source): cell.source, cell.metadata["tags"] = "", ["no-input"]
+        cell.source = "\n".join(line for line in cell.source.split("\n") if not re.match(r"#\|\s*[\w-]+(:| |$)", line))
+        for data in (o["data"] for o in cell.get("outputs", []) if "data" in o):
+            for kind in data.keys() & {"text/markdown", "text/html"}: data[kind] = re.sub(r"\{target=\"?_blank[^}]*\}", "", data[kind])
     first = nb.cells[0]
     if first.cell_type == "raw" and first.source.startswith("---"):
         about = yaml.safe_load(first.source.strip().strip("-"))
@@ -47,14 +50,18 @@ def readme(proc: Path) -> str:
     return "<!-- Made from nbs/index.ipynb by `python tests/build_docs.py --readme`; edit the notebook. -->\n\n" + re.sub(r"\n{3,}", "\n\n", body).strip() + "\n"
 
 
+PLAIN = "<style>.jp-Cell {max-width: 60rem}</style>"
+
+
 def html(proc: Path, out: Path) -> list[Path]:
     "Each processed notebook as an HTML page."
-    pages = []
+    pages, exporter = [], HTMLExporter()
+    exporter.register_preprocessor(TagRemovePreprocessor(remove_input_tags={"no-input"}), enabled=True)
     for path in sorted(proc.rglob("*.ipynb")):
         page = out / path.relative_to(proc).with_suffix(".html")
         page.parent.mkdir(parents=True, exist_ok=True)
-        body, _ = HTMLExporter().from_notebook_node(load(path))
-        page.write_text(body, encoding="utf-8")
+        body, _ = exporter.from_notebook_node(load(path))
+        page.write_text(body.replace("</head>", PLAIN + "</head>"), encoding="utf-8")
         pages.append(page)
     return pages
 

@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 
 import pytest
-from hypothesis import assume, example, given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from sql_env import answers
@@ -322,7 +322,7 @@ junk = st.text(max_size=60) | st.text("+-infNaty0123456789.eE|,'\"[]{}:\n\\x ", 
 golds = st.sampled_from([[(2.5,)], [("a", 1), ("b", 2)], [(None,)], [], [(math.inf, b"x", "y")], [(2**62,), (7,)], [(0.1,), (0.2,)]])
 
 
-@settings(laws, max_examples=600)
+@settings(laws, max_examples=400)
 @given(junk, golds, settings_of_order)
 @example("--inf", [(2.5,)], False)
 @example("+-infinity", [(0.1,), (0.2,)], False)
@@ -368,9 +368,9 @@ def test_hostile_text_takes_bounded_time(name):
     answer = HOSTILE[name]
     n = answer.count("\n") + 1
     for gold in ([(2.5,)], [("a", 1)], [(i / n + 0.00001,) for i in range(n)], [(1, 2)] * (K // 4)):
-        start = time.perf_counter()
+        start = time.process_time()
         v = verify(answer, gold, True)
-        assert time.perf_counter() - start < 2, (name, len(gold))
+        assert time.process_time() - start < 2, (name, len(gold))
         assert not v.correct and v.reason in REASONS
 
 
@@ -394,9 +394,9 @@ def last_rows():
 @pytest.mark.parametrize("name, gold, result, right", list(last_rows()), ids=[n for n, *_ in last_rows()])
 @pytest.mark.parametrize("ordered", [False, "ranks"])
 def test_large_results_take_bounded_time(name, gold, result, right, ordered):
-    start = time.perf_counter()
+    start = time.process_time()
     v = verify("@last", gold, [0] * len(gold) if ordered else False, last=result)
-    assert time.perf_counter() - start < 2
+    assert time.process_time() - start < 2
     assert v.correct == right
 
 
@@ -404,10 +404,10 @@ def test_dense_near_matches_take_bounded_time():
     "The worst case for pairing rows: wide values first, narrow ones after, so that each needs all others to move."
     gold = [(1.0 + i * 3e-7,) for i in range(1, 151)] + [(1.0001 + i * 3e-7,) for i in range(150)]
     lines = ["1.00"] * 150 + ["1.0000"] * 150
-    start = time.perf_counter()
+    start = time.process_time()
     assert verify("\n".join(lines), gold).correct
     assert not verify("\n".join(lines[1:] + ["1.0000"]), gold).correct
-    assert time.perf_counter() - start < 2
+    assert time.process_time() - start < 2
 
 
 def test_no_evaluation_of_text():

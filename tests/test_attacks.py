@@ -23,6 +23,10 @@ def loop(n): return f"k(n) AS (SELECT 1 UNION ALL SELECT n+1 FROM k LIMIT {n})"
 def over(x, y, expression, n=1000):
     "An expression of two long values `x` and `y` and a counter `n`, on each row of a loop."
     return f"WITH RECURSIVE {loop(n)}, t(x) AS MATERIALIZED (SELECT {x}), u(y) AS MATERIALIZED (SELECT {y}) SELECT {expression} FROM k, t, u"
+def copies(x, y, expression, terms, columns):
+    "A sum of `terms` expressions that SQLite copies into each of `columns` columns: straight code of one row, without a jump."
+    return (f"WITH t(x) AS MATERIALIZED (SELECT {x}), u(y) AS MATERIALIZED (SELECT {y}) SELECT {', '.join(['z'] * columns)} "
+            f"FROM (SELECT {' + '.join([expression] * terms)} AS z FROM t, u)")
 def times(expression, n=50): return ", ".join(expression.replace("#", str(i)) for i in range(n))
 def keys(form, n):
     return f"(SELECT '{{' || group_concat(s) || '}}' FROM (WITH RECURSIVE {loop(n)} SELECT printf('{form}', n) s FROM k))"
@@ -198,12 +202,15 @@ WORK = [
     ("glob", over(ZEROS, "'*[0-9]*[0-9]*[0-9]*[0-9]*[0-9]*[0-9]*[0-9]*0b'", "sum(x || n GLOB y)", 5000), SLOW + OK),
     ("json-pretty-loop", over(repeat('[', 900) + "||" + repeat(']', 900), "'  '", "sum(length(json_pretty(x, y || n)))"), BIG + SLOW),
     ("json-patch", over(keys('"%x":1', 1900), keys('"z%x":null', 1400), times("sum(length(json_patch(x || substr('     ', 1, # % 5), y)))"), 100), SLOW + OK + CLOSED),
-    # FAILS TODAY: 4 s. Trimming 19,000 characters by a set of 1,600 takes 40 ms, and up to 33 such calls fit between two looks at the clock
+    # FAILS TODAY, all six: SQLite looks at the budget only where a program jumps back, so all calls in one row run to the end. Trimming
+    # 19,000 characters by a set of 1,600 takes 40 ms, unhex with a long second argument 200 ms, instr 1.4 ms, LIKE 0.3 ms
     ("trim", over(ZEROS, repeat('b', 1600) + "|| '0'", times("length(trim(x, y || #))")), SLOW + CLOSED + ("memory",)),
-    ("rtrim", over(ZEROS, repeat('b', 1600) + "|| '0'", times("length(rtrim(x, y || #))", 20)), SLOW + CLOSED + ("memory",)), # FAILS TODAY: same
-    # FAILS TODAY: 5 s here, 24 s with longer texts. The second argument of unhex is searched for each character of the first
+    ("rtrim", over(ZEROS, repeat('b', 1600) + "|| '0'", times("length(rtrim(x, y || #))")), SLOW + CLOSED + ("memory",)),
     ("unhex", over(repeat('z', 10000), repeat('y', 10000) + "|| 'z0123'", times("unhex(x, y) IS #", 80)), SLOW + CLOSED),
-    ("nocase-sort", f"WITH {loop(3000)} SELECT count(*) FROM (SELECT printf('%018000d', n) s FROM k ORDER BY s COLLATE NOCASE LIMIT 9999 OFFSET 1)", BIG + SLOW),
+    ("trim-copies", copies(ZEROS, repeat('b', 1600) + "|| '0'", "length(trim(x, y))", 2, 40), SLOW + CLOSED + ("memory",)),
+    ("instr-copies", copies(ZEROS, "printf('%09500d', 0) || 'b'", "instr(x, y)", 12, 180), SLOW + ("memory",)),
+    ("like-copies", copies(ZEROS, "'%0%0%0%0%0%0%0%0%0%0%0%00000000000000000000000b'", "(x LIKE y)", 20, 190), SLOW + ("memory",)),
+    ("nocase-sort", f"WITH {loop(3000)} SELECT count(*) FROM (SELECT printf('%018000d', n) s FROM k ORDER BY s COLLATE NOCASE LIMIT 9999 OFFSET 1)", BIG + SLOW + OK),
 ]
 
 PREPARE = [
@@ -353,12 +360,12 @@ def costs():
     found = []
     yield found
     for i, unit in ((1, "s"), (2, "MB")):
-        print(f"\nworst: " + ", ".join(f"{c[0]} {c[i]:.2f} {unit}" for c in sorted(found, key=lambda c: -c[i])[:6]))
+        print("\nworst: " + ", ".join(f"{c[0]} {c[i]:.2f} {unit}" for c in sorted(found, key=lambda c: -c[i])[:6]))
 
 def leaks(text, sql, folder):
     "Words in `text` that the agent must not learn from it."
     said = str(sql).lower()
-    secrets = [c for t, columns in COLUMNS.items() if t not in said for c in columns] + ["create table", "create view", "create index", str(folder), folder.name, "hidden.sqlite", "/tmp", "sql_env"]
+    secrets = [c for t, columns in COLUMNS.items() if t not in said for c in columns] + ["create table", "create view", "create index", str(folder), folder.name, "hidden.sqlite", "sql_env"]
     return [s for s in secrets if s.lower() in text.lower() and s.lower() not in said]
 
 # --- Statements ---
@@ -427,7 +434,7 @@ NAMES = ('we"ird', "new\nline", "select", "a b", "semi;colon", "it's", "*", ";--
 ENDLESS = "WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c) SELECT n FROM c"
 VIEWS = ("SELECT * FROM sqlite_master", "SELECT count(*) n FROM sqlite_schema", "SELECT random() n", ENDLESS, ENDLESS + " WHERE n < 0")
 TWO = ("CREATE TABLE t(a)", "INSERT INTO t VALUES (1), (2)")
-USED = ("ok", "operations", "timeout", "forbidden", "memory", "encoding", "too_long", "bad_database", "value", "unknown_function", "unknown_table")
+USED = ("ok", "operations", "timeout", "forbidden", "memory", "encoding", "too_long", "bad_database", "value", "syntax", "unknown_function", "unknown_table")
 
 # name, how to write the file, what opening it gives
 FILES_TO_OPEN = [
@@ -689,7 +696,7 @@ for i in range(490): ask(i)
 sys.exit(memory("VmRSS") - before > 100)"""
     assert subprocess.run([sys.executable, "-c", code, str(home[0]), str(Path(__file__).parent)], capture_output=True).returncode == 0
 
-# FAILS TODAY: the heap limit belongs to the process, so an agent's limit also holds for the grader
+# FAILS TODAY: the heap limit belongs to the process, so an agent's limit also holds for the grader (with isolate=True it does not)
 def test_gold_limits_have_no_heap_limit(home):
     code = f"""import sys
 from sql_env.database import *
