@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['MAX_ANSWER', 'REASONS', 'Bare', 'Quoted', 'read_cell', 'UnreadableAnswer', 'read_answer', 'read_number',
-           'same_number', 'same_cell', 'match_bag', 'Verdict', 'verify', 'compare', 'format_rows']
+           'same_number', 'same_cell', 'match_bag', 'order_by_kind', 'Verdict', 'verify', 'compare', 'format_rows']
 
 # %% ../nbs/01_answers.ipynb #88679596
 import json, math, re, sys
@@ -230,20 +230,24 @@ def _match_order(rows: list[tuple], gold: list[tuple], ranks: Sequence, ignore_c
     return None
 
 # %% ../nbs/01_answers.ipynb #eeb67612
-def _kinds(rows: list[tuple], width: int) -> list[str]:
+def _kinds(rows: Sequence[tuple], width: int) -> list[str]:
     "For each column: number, text, bytes, mixed, or '' if it holds only NULL."
     def kind(v): return "bytes" if isinstance(v, bytes) else "number" if read_number(v if not isinstance(v, str) or isinstance(v, Bare) else Quoted(v)) else "text"
     found = [{kind(r[i]) for r in rows if r[i] is not None} for i in range(width)]
     return [k.pop() if len(k) == 1 else "mixed" if k else "" for k in found]
 
-def _permute(rows: list[tuple], gold: list[tuple]) -> list[tuple]|None:
-    "`rows` with columns moved between kinds to where gold has them, if that can be done in one way."
+def order_by_kind(rows: Sequence[tuple], gold: Sequence[tuple]) -> list[int]|None:
+    "Where each gold column stands in `rows`, if kinds moved and that can be done in one way."
     width = len(gold[0])
     mine, theirs = _kinds(rows, width), _kinds(gold, width)
     if sorted(mine) != sorted(theirs) or mine == theirs or {"", "mixed"} & set(theirs): return None
     places = {k: iter([i for i in range(width) if mine[i] == k]) for k in set(mine)}
-    order = [next(places[k]) for k in theirs]
-    return [tuple(r[i] for i in order) for r in rows]
+    return [next(places[k]) for k in theirs]
+
+def _permute(rows: Sequence[tuple], gold: Sequence[tuple]) -> list[tuple]|None:
+    "`rows` with columns moved between kinds to where gold has them."
+    order = order_by_kind(rows, gold)
+    return [tuple(r[i] for i in order) for r in rows] if order else None
 
 # %% ../nbs/01_answers.ipynb #877938a5
 REASONS = dict(match="the answer is right", unreadable="the answer can't be read", rows="another number of rows",

@@ -218,11 +218,11 @@ def _bounded(strip: Callable) -> Callable:
     return trim
 
 # %% ../nbs/00_database.ipynb #c2ae8060
-def _connect(path: Path, limits: Limits) -> apsw.Connection:
-    "A read-only connection with all switches set to safe; no authorizer yet."
-    uri = f"file:{_uri(path)}?mode=ro&immutable=1"
-    con = apsw.Connection(uri, flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI,
-                          vfs=FixedClock.name, statementcachesize=64)
+def _connect(path: Path|None, limits: Limits) -> apsw.Connection:
+    "A read-only connection (without a path: to memory) with all switches set to safe; no authorizer yet."
+    uri = f"file:{_uri(path)}?mode=ro&immutable=1" if path else ":memory:"
+    mode = apsw.SQLITE_OPEN_READONLY if path else apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
+    con = apsw.Connection(uri, flags=mode | apsw.SQLITE_OPEN_URI, vfs=FixedClock.name, statementcachesize=64)
     for pragma in ("query_only=ON", "trusted_schema=OFF", "cell_size_check=ON", "mmap_size=0",
                    "temp_store=MEMORY", "cache_size=-1024"): con.execute(f"PRAGMA {pragma}").fetchall()
     con.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
@@ -292,7 +292,7 @@ class Budget:
 # %% ../nbs/00_database.ipynb #05d3021b
 class _Guarded:
     "One guarded connection; used by one thread at a time."
-    def __init__(self, path: Path, tables: frozenset[str], limits: Limits):
+    def __init__(self, path: Path|None, tables: frozenset[str], limits: Limits):
         self.limits, self.budget = limits, Budget(limits)
         _heap.change(limits.heap, 1)
         self._release = finalize(self, _heap.change, limits.heap, -1)

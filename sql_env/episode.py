@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from .database import Database, QueryError, Result, TableInfo, quote_name, write_name
 from .answers import MAX_ANSWER, UnreadableAnswer, Verdict, read_answer, read_number, same_number, verify
 from .questions import Question, QuestionSet
+from .variants import verify_robust
 from .reward import RewardConfig, RewardMeter, TurnFacts
 
 # %% ../nbs/07_episode.ipynb #fa3b406f
@@ -81,6 +82,24 @@ class _Known:
         if self.text is None: self.text = "\n".join(self.lines.values())
         return self.text
 
+# %% ../nbs/07_episode.ipynb #54b1e183
+class _Verdicts:
+    "What is said about an answer after the end."
+    question: Question; database: Database; queries: list[tuple[str, Result]]
+    answered: str; verdict: Verdict|None; _robust: Verdict|None
+
+    @property
+    def correct(self) -> bool: return bool(self.verdict)
+    @property
+    def robust(self) -> bool: return bool(self.robust_verdict)
+
+    @property
+    def robust_verdict(self) -> Verdict|None:
+        "Whether the query behind the answer is right on variants too; None before the end."
+        if self.verdict is not None and self._robust is None:
+            self._robust = verify_robust(self.question, self.database, self.answered, self.queries, self.verdict)
+        return self._robust
+
 # %% ../nbs/07_episode.ipynb #7eadf9ac
 MAX_TEXT = 8000 # characters of one result
 
@@ -90,9 +109,9 @@ def clip(text: str) -> str:
     return text[:MAX_TEXT].rpartition("\n")[0] + f"\n... cut after {MAX_TEXT} characters; select fewer columns"
 
 # %% ../nbs/07_episode.ipynb #69eaeea2
-class _Actions:
+class _Actions(_Verdicts):
     "The four actions of an episode; each returns what the agent reads and the facts for the reward."
-    question: Question; database: Database; seed: int; known: _Known; last: Result|None; seen: list[Result]
+    seed: int; known: _Known; last: Result|None; seen: list[Result]; verify: str
 
     def describe(self, name: str) -> tuple[str, TurnFacts]:
         info = self.database.describe(name)
@@ -111,6 +130,7 @@ class _Actions:
         result = self.database.query(sql)
         self.last = result
         self.seen.append(result)
+        self.queries.append((sql, result))
         return clip(result.text()), TurnFacts(rows=result.rows)
 
     def answer(self, text: str) -> tuple[str, TurnFacts]:
@@ -119,7 +139,9 @@ class _Actions:
         q = self.question
         verdict = verify(text, q.gold_answer, False if q.ranks is None else q.ranks, self.last.rows if self.last else None)
         if verdict.reason == "unreadable": raise UnreadableAnswer(verdict.detail)
-        return "The answer was submitted.", TurnFacts(verdict=verdict, done=True)
+        self.verdict, self.answered = verdict, text
+        paid = self.robust_verdict if self.verify == "robust" else verdict
+        return "The answer was submitted.", TurnFacts(verdict=paid, done=True)
 
 # %% ../nbs/07_episode.ipynb #3d7d12df
 def is_grounded(answer: str, seen: Sequence[Result]) -> bool:
@@ -157,7 +179,7 @@ def _said(x: Any) -> str:
 class _Turns(_Actions):
     "Playing a turn and observing what came of it."
     budget: int; steps: int; done: bool; schema_level: str; turns: list[Turn]; history: tuple[str, ...]
-    meter: RewardMeter; verdict: Verdict|None; grounded: bool; taken: set
+    meter: RewardMeter; grounded: bool; taken: set
 
     def _play(self, action: Action) -> Observation:
         self.steps += 1
@@ -170,7 +192,7 @@ class _Turns(_Actions):
         facts.repeat = key in self.taken
         self.taken.add(key)
         self.done = facts.done = facts.done or self.steps >= self.budget
-        if facts.verdict is not None: self.verdict, self.grounded = facts.verdict, is_grounded(action.argument, self.seen)
+        if facts.verdict is not None: self.grounded = is_grounded(action.argument, self.seen)
         elif self.done: self.verdict = Verdict(False, "no_answer")
         parts = self.meter.pay(facts)
         self.turns.append(Turn(action, result, error, parts))
@@ -190,7 +212,8 @@ class _Turns(_Actions):
                            self.budget - self.steps, self.history, self.done, reward)
 
 # %% ../nbs/07_episode.ipynb #319a115d
-VERIFY = ("value",)
+VERIFY = dict(value="the answer is right on this database (default)",
+              robust="and the query it came from is right on variants of the database")
 
 class Episode(_Turns):
     "One question on one database, from `reset` to the answer."
@@ -205,7 +228,7 @@ class Episode(_Turns):
         if schema_level not in SCHEMA_LEVELS: raise ValueError(f"no schema level {schema_level!r}; there are {', '.join(SCHEMA_LEVELS)}")
         if verify not in VERIFY: raise ValueError(f"no way to verify {verify!r}; there are {', '.join(VERIFY)}")
         self.question, self.database, self.config = question, database, reward
-        self.budget, self.schema_level = budget, schema_level
+        self.budget, self.schema_level, self.verify = budget, schema_level, verify
         self.started, self.done, self.verdict, self.turns = False, False, None, []
 
     def reset(self, seed: int|None = None) -> Observation:
@@ -213,6 +236,7 @@ class Episode(_Turns):
         self.seed, self.started, self.done, self.steps = seed or 0, True, False, 0
         self.known, self.last, self.seen, self.taken = _Known(self.database, self.schema_level), None, [], set()
         self.verdict, self.grounded, self.turns, self.history = None, False, [], ()
+        self.queries, self.answered, self._robust = [], "", None
         q = self.question
         self.meter = RewardMeter(self.config, q.gold_answer, q.tables_involved, self.budget)
         return self._observe()

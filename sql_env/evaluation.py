@@ -5,15 +5,17 @@
 # %% auto #0
 __all__ = ['EpisodeResult', 'run_episode', 'summarize', 'gold_name', 'cluster_interval', 'rate_interval', 'EvaluationResult',
            'plan_episodes', 'run_chunk', 'chunks_of', 'EpisodeLog', 'evaluate', 'describe_env', 'Progress',
-           'hack_floor', 'table', 'to_markdown', 'save_result', 'load_result', 'plot']
+           'hack_floor', 'table', 'to_markdown', 'save_result', 'load_result', 'plot', 'Comparison', 'paired_p',
+           'compare', 'pass_at_k', 'pass_hat_k', 'pass_rates', 'questions_needed', 'power_of', 'RayExecutor']
 
 # %% ../nbs/21_evaluation.ipynb #ca554b56
 import copy, json, os, time, zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Executor
+from concurrent.futures import Executor, Future
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from math import ceil, comb
 from random import Random
 from typing import Any
 from .episode import EpisodeEnv
@@ -36,6 +38,7 @@ class EpisodeResult:
     database: str = ""
     difficulty: str = ""
     gold: str = "" # names the gold SQL without giving it away
+    robust: bool = False # right, and the query behind it is right on variants of the database
 
 # %% ../nbs/21_evaluation.ipynb #9b210cc0
 def run_episode(env: Any, # `EpisodeEnv` or another environment with `reset` and `step`
@@ -61,7 +64,7 @@ def summarize(episode, index: int) -> EpisodeResult:
     q, v = episode.question, episode.verdict
     kinds = tuple(t.error_kind for t in episode.turns if t.error)
     return EpisodeResult(index, q.question_id, v.correct, episode.total_reward, episode.steps, None, v.reason, episode.grounded, kinds,
-                         q.database_name, q.difficulty, gold_name(q))
+                         q.database_name, q.difficulty, gold_name(q), episode.robust)
 
 def gold_name(q: Question) -> str:
     "A short name for the gold SQL of a question, equal for equal queries."
@@ -105,6 +108,8 @@ class _Rates:
     def success_rate(self) -> float: return self.mean(lambda e: e.correct)
     @property
     def grounded_rate(self) -> float: return self.mean(lambda e: e.correct and e.grounded)
+    @property
+    def robust_rate(self) -> float: return self.mean(lambda e: e.robust)
     @property
     def avg_reward(self) -> float: return self.mean(lambda e: e.total_reward)
     @property
@@ -265,11 +270,14 @@ class Progress:
             if bar: bar.stop()
 
 # %% ../nbs/21_evaluation.ipynb #d234a857
-def hack_floor(questions: QuestionSet, budget: int = 15, hacks: Sequence[Any]|None = None) -> dict[str, float]:
+def hack_floor(questions: QuestionSet, budget: int = 15, hacks: Sequence[Any]|None = None,
+               robust: bool = False # count only answers whose query is right on variants too
+               ) -> dict[str, float]:
     "Success rate of each cheat on a set of questions, the best first."
     hacks = [*HACKS, most_frequent(questions)] if hacks is None else hacks
     env = EpisodeEnv(questions, budget)
-    rates = {h.name: evaluate(env, h, progress=False).success_rate for h in hacks}
+    results = {h.name: evaluate(env, h, progress=False) for h in hacks}
+    rates = {k: r.robust_rate if robust else r.success_rate for k, r in results.items()}
     return dict(sorted(rates.items(), key=lambda kv: -kv[1]))
 
 # %% ../nbs/21_evaluation.ipynb #0207ce75
@@ -278,16 +286,16 @@ def table(results: Sequence[EvaluationResult]):
     import pandas as pd
     def row(r):
         low, high = r.interval()
-        return dict(policy=r.policy, success=r.success_rate, low=low, high=high, grounded=r.grounded_rate, reward=r.avg_reward,
+        return dict(policy=r.policy, success=r.success_rate, low=low, high=high, grounded=r.grounded_rate, robust=r.robust_rate, reward=r.avg_reward,
                     steps=r.avg_steps, episodes=r.n_episodes, completed=r.n_completed)
     return pd.DataFrame(map(row, results)).set_index("policy")
 
 def to_markdown(results: Sequence[EvaluationResult], floor: Mapping[str, float]|None = None) -> str:
     "The results as a Markdown table, with the hack floor below it."
-    lines = ["| policy | success | 95 % interval | grounded | reward | steps | episodes |", "|---|---|---|---|---|---|---|"]
+    lines = ["| policy | success | 95 % interval | grounded | robust | reward | steps | episodes |", "|---|---|---|---|---|---|---|---|"]
     for name, r in table(results).iterrows():
         name = " ".join(str(name).replace("|", "\\|").split())
-        lines.append(f"| {name} | {r.success:.1%} | {r.low:.1%} to {r.high:.1%} | {r.grounded:.1%} | {r.reward:.3f} | {r.steps:.1f} | {r.episodes:.0f} |")
+        lines.append(f"| {name} | {r.success:.1%} | {r.low:.1%} to {r.high:.1%} | {r.grounded:.1%} | {r.robust:.1%} | {r.reward:.3f} | {r.steps:.1f} | {r.episodes:.0f} |")
     if floor: lines.append(f"\nHack floor: {max(floor.values()):.1%} ({max(floor, key=floor.__getitem__)}).")
     return "\n".join(lines)
 
@@ -320,3 +328,95 @@ def plot(results: Sequence[EvaluationResult], floor: Mapping[str, float]|None = 
     ax.spines[["top", "right"]].set_visible(False)
     if floor: ax.legend(frameon=False, loc="lower right", fontsize=9)
     return ax
+
+# %% ../nbs/21_evaluation.ipynb #c50c9602
+@dataclass(frozen=True)
+class Comparison:
+    "The second result minus the first, on the questions that both played."
+    names: tuple[str, str]
+    n: int # paired episodes
+    difference: float # of the rates
+    low: float # of the interval
+    high: float
+    p_value: float # that so much is luck
+    gained: tuple[str, ...] # ids of questions that only the second got
+    lost: tuple[str, ...] # those that only the first got
+
+    def __repr__(self):
+        a, b = self.names
+        return (f"{b} - {a}: {self.difference:+.1%} [{self.low:+.1%}, {self.high:+.1%}], p = {self.p_value:.2g}, "
+                f"{len(self.gained)} gained and {len(self.lost)} lost of {self.n}")
+
+# %% ../nbs/21_evaluation.ipynb #3f2f1984
+def paired_p(differences: Sequence[float], # one per pair: 1, 0 or -1
+             clusters: Sequence[Any], draws: int = 9999, seed: int = 0) -> float:
+    "Two-sided p-value of paired differences: exact McNemar if all clusters are single, else a permutation of clusters."
+    import numpy as np
+    from scipy.stats import binomtest, permutation_test
+    up, down = sum(d > 0 for d in differences), sum(d < 0 for d in differences)
+    if not up + down: return 1.0
+    if len(set(clusters)) == len(clusters): return float(binomtest(up, up + down).pvalue)
+    groups, inverse = np.unique(np.asarray(clusters, dtype=str), return_inverse=True)
+    sums = np.bincount(inverse, differences)
+    found = permutation_test((sums, np.zeros_like(sums)), lambda x, y, axis=-1: (x - y).sum(axis=axis), permutation_type="samples",
+                             vectorized=True, n_resamples=draws, rng=np.random.default_rng(seed))
+    return float(found.pvalue)
+
+def compare(a: EvaluationResult, b: EvaluationResult, # of the same plan: questions and seed
+            by: str = "correct") -> Comparison: # or robust, grounded
+    "Compare two results pair by pair; raises `ValueError` if they share no episode."
+    first = {(e.episode_index, e.question_id): e for e in a._done()}
+    pairs = [(first[key], e) for e in b._done() if (key := (e.episode_index, e.question_id)) in first]
+    if not pairs: raise ValueError(f"{a.policy} and {b.policy} share no episode: evaluate both on the same questions with the same seed")
+    diff = [float(getattr(y, by)) - float(getattr(x, by)) for x, y in pairs]
+    golds, databases = [y.gold or y.question_id for _, y in pairs], [y.database for _, y in pairs]
+    low, high = rate_interval(diff, databases, golds) if len(set(golds)) > 1 else (-1.0, 1.0)
+    if not any(diff): low = -high
+    gained, lost = (tuple(y.question_id for d, (_, y) in zip(diff, pairs) if d == sign) for sign in (1, -1))
+    return Comparison((a.policy, b.policy), len(pairs), sum(diff) / len(diff), low, high, paired_p(diff, golds), gained, lost)
+
+# %% ../nbs/21_evaluation.ipynb #c98f911a
+def pass_at_k(n: int, c: int, k: int) -> float:
+    "Unbiased chance that one of `k` tries is right, from `c` right ones of `n`."
+    if not 1 <= k <= n: raise ValueError(f"k must be between 1 and the number of tries, {n}; it is {k}")
+    return 1 - comb(n - c, k) / comb(n, k)
+
+def pass_hat_k(n: int, c: int, k: int) -> float:
+    "Unbiased chance that all of `k` tries are right."
+    if not 1 <= k <= n: raise ValueError(f"k must be between 1 and the number of tries, {n}; it is {k}")
+    return comb(c, k) / comb(n, k)
+
+def pass_rates(r: EvaluationResult, ks: Sequence[int] = (1,), by: str = "correct"):
+    "Means of pass@k and pass^k over the questions of a result, as a pandas DataFrame."
+    import pandas as pd
+    tries: dict[str, list[bool]] = {}
+    for e in r._done(): tries.setdefault(e.question_id, []).append(getattr(e, by))
+    counts = [(len(t), sum(t)) for t in tries.values()]
+    rows = [[sum(f(n, c, k) for n, c in counts) / len(counts) for f in (pass_at_k, pass_hat_k)] for k in ks]
+    return pd.DataFrame(rows, index=pd.Index(ks, name="k"), columns=["pass@k", "pass^k"]).round(4)
+
+# %% ../nbs/21_evaluation.ipynb #84b3bc10
+def questions_needed(difference: float, # of two rates, such as 0.03
+                     flips: float = 0.2, # share of questions on which the two disagree
+                     power: float = 0.8, level: float = 0.05, design: float = 1.0) -> int:
+    "Number of questions at which a paired comparison finds a difference with some power."
+    if not 0 < abs(difference) <= flips: raise ValueError(f"a difference of {difference:g} needs at least that share of flips, not {flips:g}")
+    from scipy.stats import norm
+    a, b = norm.ppf(1 - level / 2), norm.ppf(power)
+    return ceil(design * ((a * flips**0.5 + b * (flips - difference**2)**0.5) / difference)**2)
+
+def power_of(n: int, difference: float, flips: float = 0.2, level: float = 0.05, design: float = 1.0) -> float:
+    "Chance that a paired comparison on `n` questions finds a difference."
+    from scipy.stats import norm
+    z = abs(difference) * (n / design)**0.5 - norm.ppf(1 - level / 2) * flips**0.5
+    return float(norm.cdf(z / (flips - difference**2)**0.5))
+
+# %% ../nbs/21_evaluation.ipynb #9cb68275
+class RayExecutor(Executor):
+    "Runs tasks on a Ray cluster; call `ray.init` first."
+    def submit(self, fn: Callable, /, *args: Any, **kwargs: Any) -> Future:
+        "Run `fn(*args, **kwargs)` somewhere in the cluster."
+        import ray
+        return ray.remote(_call).remote(fn, args, kwargs).future()
+
+def _call(fn: Callable, args: tuple, kwargs: dict) -> Any: return fn(*args, **kwargs)

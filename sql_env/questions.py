@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['FLAGS', 'QUARANTINE', 'parse_sql', 'count_parts', 'hardness', 'tables_of', 'difficulty', 'answer_type', 'Question',
-           'to_json', 'from_json', 'single_quoted', 'order_keys', 'shuffled_copy', 'GoldRunner', 'same_values',
-           'near_names', 'QuestionSet', 'save_set', 'read_questions', 'normal_sql', 'find_leaks']
+           'to_json', 'from_json', 'single_quoted', 'order_keys', 'rank_rows', 'shuffled_copy', 'GoldRunner',
+           'same_values', 'near_names', 'QuestionSet', 'save_set', 'read_questions', 'normal_sql', 'find_leaks']
 
 # %% ../nbs/02_questions.ipynb #27b86168
 import json, math, re, shutil
@@ -139,8 +139,12 @@ def from_json(line: str) -> Question:
 FLAGS = dict(
     error="gold does not run", empty="gold has no rows, so [] would be right", null="gold is a single NULL",
     order_dependent="gold changes with the physical order of rows", over_cap="the result is longer than a query may return",
-    double_quoted="gold used double quotes for text; they were replaced", order_unknown="the keys of ORDER BY could not be found")
-QUARANTINE = frozenset(("error", "empty", "null", "order_dependent", "over_cap"))
+    double_quoted="gold used double quotes for text; they were replaced", order_unknown="the keys of ORDER BY could not be found",
+    tie_at_limit="rows tie where a LIMIT cuts, and gold changes", bare_column="a column beside an aggregate is neither grouped nor determined",
+    float_bits="the last bits of a float change with the order of rows", unanswerable="an oracle that may only look can't answer it",
+    stale="the stored answer is not what gold gives", guessable="a cheat gets it right", few_variants="too few variants could be made",
+    duplicate_gold="another question has the same gold", near_duplicate="a question of another split has nearly the same words")
+QUARANTINE = frozenset(("error", "empty", "null", "order_dependent", "over_cap", "unanswerable", "stale"))
 
 def single_quoted(db: Database, sql: str) -> str:
     "`sql` with double-quoted texts in single quotes; `db` must not allow the old quoting."
@@ -180,15 +184,19 @@ def _ranks(db: Database, sql: str, rows: list[tuple]) -> tuple[int, ...]|None:
     found = order_keys(sql)
     if not found: return None
     keyed = db.query(found[0]).rows
+    return rank_rows(rows, keyed, found[1])
+
+def rank_rows(rows: list[tuple], keyed: list[tuple], columns: list[int]) -> tuple[int, ...]:
+    "Rank of each row; `keyed` are the same rows with the sorting keys in `columns`."
     if [r[:len(rows[0])] for r in keyed] != rows: raise ValueError("the keys changed the result")
-    keys = [tuple(r[i] for i in found[1]) for r in keyed]
+    keys = [tuple(r[i] for i in columns) for r in keyed]
     ranks = [0]
     for before, now in zip(keys, keys[1:]): ranks.append(ranks[-1] + (before != now))
     return tuple(ranks)
 
 # %% ../nbs/02_questions.ipynb #4269a3e9
 def shuffled_copy(path: str|Path, seed: int) -> apsw.Connection:
-    "An in-memory copy of a database with the rows of each table in another order."
+    "An in-memory copy of a database with the rows of each table in another order; seed 0 turns it round."
     source, copy = _connect(Path(path), Limits.gold()), apsw.Connection(":memory:")
     tables = source.execute("""SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'
         AND sql NOT LIKE 'create virtual%'""").fetchall()
@@ -197,7 +205,8 @@ def shuffled_copy(path: str|Path, seed: int) -> apsw.Connection:
         columns = [str(c[1]) for c in source.execute(f"PRAGMA table_info({quote_name(name)})")]
         meta = [source.column_metadata("main", name, c) for c in columns]
         declared = ", ".join(f"{quote_name(c)} {m[0] or ''} COLLATE {m[1]}" for c, m in zip(columns, meta))
-        Random(seed).shuffle(rows)
+        if seed: Random(seed).shuffle(rows)
+        else: rows.reverse()
         copy.execute(f"CREATE TABLE {quote_name(name)} ({declared})")
         copy.executemany(f"INSERT INTO {quote_name(name)} VALUES ({','.join('?' * len(columns))})", rows)
     for (sql,) in source.execute("SELECT sql FROM sqlite_schema WHERE type = 'view'"): copy.execute(str(sql))
