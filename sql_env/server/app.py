@@ -197,6 +197,7 @@ def _show(env: SQLEnvironment, obs: SQLObservation|None, table: str|None = None)
     return ((env, obs), question_html(obs), result_html(env, obs), schema_html(env), history_html(env),
             gr.update(choices=names, value=chosen), *[gr.update(interactive=live) for _ in range(4)], gr.update(interactive=last))
 
+# %% ../../nbs/13_server_app.ipynb #36d47527
 def _new(make: Callable[[], SQLEnvironment], kept: tuple|None, split: str, difficulty: str, seed: str) -> tuple:
     env = kept[0] if kept else make()
     chosen = {k: v for k, v in dict(split=split, difficulty=difficulty).items() if v and v != "any"}
@@ -218,41 +219,29 @@ def _act(kept: tuple|None, verb: str, argument: str, table: str|None) -> tuple:
 
 # %% ../../nbs/13_server_app.ipynb #65694594
 CSS = """
-.se-page {font-size: 15px; gap: 28px}
-.se-page .column, .se-page .form {gap: 12px}
-.se-page .html-container, .se-bar .html-container {padding: 0}
-.se-page h2 {font-size: 22px; line-height: 1.35; margin: 4px 0 10px}
-.se-bar {align-items: end; margin-top: 8px}
-.se-bar > button {align-self: end}
+.se-page {font-size: 15px; gap: 28px} .se-page .column, .se-page .form {gap: 12px} .se-page .html-container, .se-bar .html-container {padding: 0}
+.se-page h2 {font-size: 22px; line-height: 1.35; margin: 4px 0 10px} .se-bar {align-items: end; margin-top: 8px} .se-bar > button {align-self: end}
 .se-page .column {min-width: 0 !important}
-.se-page textarea, .se-bar textarea, .se-bar .input-container input, .se-bar .wrap-inner {border: 1px solid var(--input-border-color) !important;
-  border-radius: 6px !important; padding: 8px 10px !important}
-.se-bar .wrap-inner input {border: 0 !important; padding: 0 !important}
-.se-bar .form {gap: 16px; background: none; border: 0}
-.se-page textarea {font-family: var(--font-mono)}
-.se-page .block, .se-bar .block {padding: 0; overflow: visible}
+.se-page textarea, .se-bar textarea, .se-bar .input-container input, .se-bar .wrap-inner {border: 1px solid var(--input-border-color) !important; border-radius: 6px !important; padding: 8px 10px !important}
+.se-bar .wrap-inner input {border: 0 !important; padding: 0 !important} .se-bar .form {gap: 16px; background: none; border: 0}
+.se-page textarea {font-family: var(--font-mono)} .se-page .block, .se-bar .block {padding: 0; overflow: visible}
 .se-page label.selected {background: var(--color-accent-soft); border-color: var(--color-accent)}
 .se-page fieldset label {border: 1px solid var(--border-color-primary); padding: 4px 10px}
 .se-budget {display: flex; flex-wrap: wrap; gap: 4px; align-items: center}
 .se-budget i {width: 16px; height: 8px; border-radius: 4px; background: var(--color-accent)}
-.se-budget i.se-used {background: var(--border-color-primary)}
-.se-budget span {margin-left: 8px}
+.se-budget i.se-used {background: var(--border-color-primary)} .se-budget span {margin-left: 8px}
 .se-budget span, .se-page .se-note, .se-page .se-hint {color: var(--body-text-color-subdued); font-size: 13px; margin: 4px 0}
 .se-scroll {overflow: auto; width: 0; min-width: 100%; max-height: 420px; border: 1px solid var(--border-color-primary); border-radius: 6px}
 .se-page .se-scroll table {border-collapse: separate; border-spacing: 0; width: 100%; font-size: 13px; margin: 0; padding: 0; border: 0}
-.se-page .se-scroll :is(th, td) {padding: 5px 10px; border: 0; border-bottom: 1px solid var(--border-color-primary); text-align: left;
-  white-space: pre-wrap; max-width: 380px}
+.se-page .se-scroll :is(th, td) {padding: 5px 10px; border: 0; border-bottom: 1px solid var(--border-color-primary); text-align: left; white-space: pre-wrap; max-width: 380px}
 .se-page .se-scroll tr:last-child td {border-bottom: 0}
 .se-page .se-scroll th {position: sticky; top: 0; background: var(--background-fill-secondary); white-space: nowrap}
 .se-page .se-scroll .se-num {text-align: right; font-variant-numeric: tabular-nums}
 .se-page .se-scroll td.se-null {color: var(--body-text-color-subdued); font-style: italic}
 .se-error, .se-wrong, .se-right {padding: 12px 14px; border-radius: 6px; border-left: 4px solid #b45309; background: #b453091a}
-.se-page .se-right {border-color: #1a7f37; background: #1a7f371a}
-.se-history {padding-left: 22px; margin: 0}
-.se-history li {margin: 0 0 8px; overflow-wrap: anywhere}
-.se-history small {margin-left: 8px; color: var(--body-text-color-subdued)}
-.se-kind {margin-left: 8px; color: #b45309; font-size: 12px}
-.se-schema p {margin: 0 0 6px; overflow-wrap: anywhere}
+.se-page .se-right {border-color: #1a7f37; background: #1a7f371a} .se-history {padding-left: 22px; margin: 0}
+.se-history li {margin: 0 0 8px; overflow-wrap: anywhere} .se-history small {margin-left: 8px; color: var(--body-text-color-subdued)}
+.se-kind {margin-left: 8px; color: #b45309; font-size: 12px} .se-schema p {margin: 0 0 6px; overflow-wrap: anywhere}
 .se-schema span {color: var(--body-text-color-subdued); font-size: 13px}
 @media (max-width: 700px) {.se-page {flex-direction: column} .se-page > .column {width: 100%}}
 """
@@ -329,6 +318,7 @@ class Doorkeeper:
         if not size.isdigit() or int(size) > MAX_MESSAGE: return await _refuse(send, 413, f"A request may have {MAX_MESSAGE} bytes.")
         await self.app(scope, _counted(receive), send)
 
+# %% ../../nbs/13_server_app.ipynb #01a7ad68
 async def _refuse(send, status: int, text: str) -> None:
     headers = [(b"content-type", b"application/json"), (b"connection", b"close")]
     await send({"type": "http.response.start", "status": status, "headers": headers})
