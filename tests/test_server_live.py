@@ -210,11 +210,13 @@ def test_messages_that_are_not_messages(server):
 
 def test_a_client_that_times_out_knows_that_its_episode_is_lost(server):
     env = SQLEnv(base_url=server.http, message_timeout_s=0.3).sync()
-    env.reset(question_id="vet_clinic-05")
-    slow = load.attacks()["trim"][0]
-    with pytest.raises(EpisodeLost, match="0.3 seconds"): env.step(query(json.loads(slow)["data"]["argument"]))
+    eventually(lambda: env.reset(question_id="vet_clinic-05"))
+    server.process.send_signal(signal.SIGSTOP)
+    try:
+        with pytest.raises(EpisodeLost, match="0.3 seconds"): env.step(query())
+    finally: server.process.send_signal(signal.SIGCONT)
     with pytest.raises(EpisodeLost): env.step(query())
-    assert env.reset(question_id="vet_clinic-05").observation.question
+    assert eventually(lambda: env.reset(question_id="vet_clinic-05").observation.question)
     env.close()
 
 

@@ -60,7 +60,7 @@ def test_an_episode_is_played_by_hand(browser, server):
     picture(page, "1_describe")
     page.locator("#se-tables label").nth(1).click()
     page.click("#se-sample")
-    page.wait_for_selector("text=5 rows")
+    page.wait_for_selector(".se-history li:nth-child(2)")
     assert "SAMPLE" in page.locator(".se-history").inner_text()
     page.fill("#se-sql textarea", f"SELECT * FROM {tables[1]}")
     page.click("#se-run")

@@ -314,12 +314,15 @@ class Doorkeeper:
     async def __call__(self, scope, receive, send):
         if scope["type"] != "http": return await self.app(scope, receive, send)
         size = dict(scope["headers"]).get(b"content-length", b"0")
-        if scope["path"].rstrip("/").endswith("/upload"): return await _refuse(send, 403, "This server takes no files.")
-        if not size.isdigit() or int(size) > MAX_MESSAGE: return await _refuse(send, 413, f"A request may have {MAX_MESSAGE} bytes.")
+        if scope["path"].rstrip("/").endswith("/upload"): return await _refuse(receive, send, 403, "This server takes no files.")
+        if not size.isdigit() or int(size) > MAX_MESSAGE: return await _refuse(receive, send, 413, f"A request may have {MAX_MESSAGE} bytes.")
         await self.app(scope, _counted(receive), send)
 
 # %% ../../nbs/13_server_app.ipynb #01a7ad68
-async def _refuse(send, status: int, text: str) -> None:
+async def _refuse(receive, send, status: int, text: str) -> None:
+    "Answer without looking at the body, which is read all the same, or the client would not read the answer."
+    for _ in range(1000):
+        if not (await receive()).get("more_body"): break
     headers = [(b"content-type", b"application/json"), (b"connection", b"close")]
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": b'{"detail": "%s"}' % text.encode()})
