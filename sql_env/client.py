@@ -69,7 +69,9 @@ def list_questions(base_url: str, # of the server
 # %% ../nbs/12_client.ipynb #60df108e
 class RemoteEpisode:
     "An episode as its client saw it."
-    def __init__(self, question: Question): self.question, self.turns, self.verdict, self.grounded, self.steps = question, [], None, False, 0
+    def __init__(self, question: Question):
+        self.question, self.turns, self.verdict, self.steps = question, [], None, 0
+        self.grounded = self.robust = False
 
     def note(self, action: Action, obs: SQLObservation) -> None:
         "Write down a turn and, if it was the last, the verdict."
@@ -78,7 +80,8 @@ class RemoteEpisode:
         if not obs.done: return
         known = obs.metadata
         reason = "match" if known.get("correct") else "no_answer" if action.action_type != "ANSWER" or obs.error else "wrong"
-        self.verdict, self.grounded = Verdict(bool(known.get("correct")), reason), bool(known.get("grounded"))
+        self.verdict = Verdict(bool(known.get("correct")), reason)
+        self.grounded, self.robust = bool(known.get("grounded")), bool(known.get("robust"))
 
     @property
     def total_reward(self) -> float: return sum(sum(t.reward.values()) for t in self.turns)

@@ -131,6 +131,7 @@ def _metadata(env: SQLEnvironment) -> dict[str, Any]:
     if episode is None: return {}
     out: dict[str, Any] = dict(episode_id=env.episode_id, question_id=episode.question.question_id)
     if episode.done: out |= dict(correct=bool(episode.verdict), grounded=episode.grounded)
+    if episode.done and episode.verify == "robust": out["robust"] = episode.robust
     return out
 
 def _state(env: SQLEnvironment) -> SQLState:

@@ -106,6 +106,15 @@ def test_evaluate_is_the_same_here_and_there(server):
         assert evaluate(client, OraclePolicy(questions), 40, seed=5, executor=pool, progress=False).success_rate == 1
 
 
+def test_robust_verdicts_travel_where_answers_are_graded_so():
+    questions = sources.load("bundled")
+    here = evaluate(EpisodeEnv(questions, verify="robust"), OraclePolicy(questions), 10, progress=False)
+    with Server(SQL_ENV_VERIFY="robust") as s, SQLEnv(base_url=s.http).sync() as client:
+        there = evaluate(client, OraclePolicy(questions), 10, progress=False)
+    assert [(e.correct, e.robust, e.total_reward) for e in here.episodes] == [(e.correct, e.robust, e.total_reward) for e in there.episodes]
+    assert there.robust_rate > 0
+
+
 def test_a_restarted_server_is_an_error_of_its_episode():
     questions, at = sources.load("bundled"), {}
     class Cut(OraclePolicy):
