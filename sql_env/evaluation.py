@@ -209,6 +209,7 @@ def evaluate(env: Any, # an environment, or a `QuestionSet`
              ) -> EvaluationResult:
     "Play a policy and report; an episode that crashes is kept with its error."
     if isinstance(env, QuestionSet): env = EpisodeEnv(env)
+    if hasattr(env, "as_episodes"): env = env.as_episodes() # `SQLEnvironment`, or a connected client
     plan, name = plan_episodes(env, n_episodes, seed), getattr(policy, "name", type(policy).__name__)
     about = dict(policy=name, seed=seed, episodes=len(plan), **describe_env(env))
     file = EpisodeLog(log, about) if log else None
