@@ -161,7 +161,7 @@ async def load(sessions=64, episodes=20, repeat=3):
         s = await Session.open(sql.ws)
         e = await Session.open(echo.ws)
         empty = len(await e.raw(json.dumps({"type": "step", "data": {"size": 0}})))
-        messages, answers = [], {}
+        messages = []
         for plan in work:
             sizes = []
             for m in ([json.dumps({"type": "reset", "data": plan[0]})] +

@@ -69,9 +69,11 @@ def list_questions(base_url: str, # of the server
 # %% ../nbs/12_client.ipynb #60df108e
 class RemoteEpisode:
     "An episode as its client saw it."
+    verdict: Verdict|None = None
+    steps, grounded, robust = 0, False, False
     def __init__(self, question: Question):
-        self.question, self.turns, self.verdict, self.steps = question, [], None, 0
-        self.grounded = self.robust = False
+        self.question = question
+        self.turns: list[Turn] = []
 
     def note(self, action: Action, obs: SQLObservation) -> None:
         "Write down a turn and, if it was the last, the verdict."
@@ -120,7 +122,7 @@ class RemoteEpisodes:
     def step(self, action_type: str, argument: str = "") -> SQLObservation:
         "Take one action; raises `EpisodeLost` if the connection broke."
         obs = self.connection.client.step(SQLAction(action_type=action_type, argument=argument)).observation
-        self.episode.note(Action(action_type, argument), obs)
+        if self.episode is not None: self.episode.note(Action(action_type, argument), obs)
         return obs
 
 # %% ../nbs/12_client.ipynb #33c093f5

@@ -6,7 +6,6 @@
 __all__ = ['to_wire', 'ResetError', 'SQLEnvironment']
 
 # %% ../nbs/11_environment.ipynb #b3f3adee
-from itertools import count
 from typing import Any
 from uuid import uuid4
 from openenv.core.env_server.interfaces import Environment

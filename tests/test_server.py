@@ -1,12 +1,10 @@
 "Rooms 10 to 13 in this process: wire types, environment, settings, the page's HTML."
 import json
 import threading
-from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
 from hypothesis import given, settings, strategies as st
-from pydantic import ValidationError
 
 from sql_env import sources
 from sql_env.database import Result
@@ -51,7 +49,7 @@ calls = st.lists(st.one_of(
 @settings(max_examples=120, deadline=None)
 @given(calls)
 def test_any_order_of_calls_is_survived(todo):
-    env, started = SHARED, False
+    env = SHARED
     env.close()
     for what, *args in todo:
         if what == "close": env.close()

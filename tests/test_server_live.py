@@ -84,7 +84,7 @@ def test_wrong_requests_get_4xx(server):
 
 def test_no_file_of_gold_is_served(server):
     secret = str(sources.BUNDLED / "questions.jsonl")
-    for path in (f"/web/gradio_api/file={secret}", f"/web/file={secret}", f"/web/gradio_api/file=/proc/self/environ", "/web/static/../../questions.jsonl",
+    for path in (f"/web/gradio_api/file={secret}", f"/web/file={secret}", "/web/gradio_api/file=/proc/self/environ", "/web/static/../../questions.jsonl",
                  "/web/gradio_api/proxy=http://127.0.0.1:1/x", "/sql_env/bundled/questions.jsonl"):
         status, body = http(server.http + path)
         assert status >= 400 and "gold" not in body and "PATH=" not in body, path

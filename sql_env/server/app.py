@@ -15,7 +15,7 @@ from functools import partial
 from html import escape
 from typing import Any
 from .. import sources
-from ..database import QueryError, Result, write
+from ..database import Result, write
 from ..environment import ResetError, SQLEnvironment
 from ..episode import SCHEMA_LEVELS, VERIFY
 from ..models import SQLAction, SQLObservation, SQLState
@@ -137,7 +137,7 @@ def result_html(env: SQLEnvironment, obs: SQLObservation|None) -> Html:
     return table_html(episode.seen[-1])
 
 def _description_html(env: SQLEnvironment, name: str) -> Html:
-    info = env.episode.database.describe(name)
+    info = env.game.episode.database.describe(name) # type: ignore[union-attr]
     rows = [(c.name, c.type, "primary key" if c.primary_key else f"→ {c.references}" if c.references else "") for c in info.columns]
     body = [tag("tr", *[tag("td", write(v) if v and i < 2 else v) for i, v in enumerate(r)]) for r in rows]
     title = tag("p", tag("b", write(info.name)), f" · {'unknown number of' if info.rows is None else info.rows} rows", cls="se-note")
@@ -179,7 +179,7 @@ def _parts(reward: dict[str, float]) -> str:
 def schema_html(env: SQLEnvironment) -> Html:
     "The tables discovered so far."
     lines = env.episode.known.lines if env.episode else {}
-    names = [t for t in env.episode.database.tables if t.lower() in lines] if lines else []
+    names = [t for t in env.episode.database.tables if t.lower() in lines] if env.episode else []
     if not names: return tag("p", "No tables are known.", cls="se-hint")
     def more(t): return lines[t.lower()][len(write(t)):].strip("()\n ") or "?"
     return tag("div", *[tag("p", tag("b", write(t)), " ", tag("span", more(t))) for t in names], cls="se-schema")
@@ -192,7 +192,7 @@ def _show(env: SQLEnvironment, obs: SQLObservation|None, table: str|None = None)
     import gradio as gr
     names = _tables(env)
     live = bool(env.episode and not env.episode.done)
-    last = live and env.episode.last is not None
+    last = bool(live and env.episode and env.episode.last)
     chosen = table if table in names else names[0] if names else None
     return ((env, obs), question_html(obs), result_html(env, obs), schema_html(env), history_html(env),
             gr.update(choices=names, value=chosen), *[gr.update(interactive=live) for _ in range(4)], gr.update(interactive=last))
@@ -400,9 +400,9 @@ def serve(host: str|None = None, # these five are taken from the environment if 
           ) -> None:
     "Serve until interrupted."
     import uvicorn
-    given = dict(host=host, port=port, capacity=capacity, source=source, web=web)
+    given: dict[str, Any] = dict(host=host, port=port, capacity=capacity, source=source, web=web)
     settings = replace(settings or Settings.from_env(), **{k: v for k, v in given.items() if v is not None})
-    limits = dict(host=settings.host, port=settings.port, ws_max_size=MAX_MESSAGE, ws_per_message_deflate=False, ws_ping_interval=20,
+    limits: dict[str, Any] = dict(host=settings.host, port=settings.port, ws_max_size=MAX_MESSAGE, ws_per_message_deflate=False, ws_ping_interval=20,
                   ws_ping_timeout=20, timeout_graceful_shutdown=5, log_level="info", access_log=False) | options
     if workers == 1: return uvicorn.run(_process_app(settings), **limits)
     os.environ |= {VARIABLES[k][0]: str(v) for k, v in asdict(replace(settings, web=False)).items()}
