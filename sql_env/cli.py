@@ -36,7 +36,7 @@ app.callback()(lambda: None) # commands keep their names even while there is onl
 def main() -> None:
     "Entry point of the `sql_env` command: mistakes in what was asked end with exit code 2 and a sentence."
     try: app()
-    except (sources.SourceError, QueryError, KeyError, IndexError, FileNotFoundError) as e:
+    except (ValueError, QueryError, KeyError, IndexError, OSError) as e:
         text = e.args[0] if isinstance(e, KeyError) and e.args else e
         Console(stderr=True).print(f"[red]sql_env:[/] {escape(str(text))}")
         sys.exit(2)
@@ -99,7 +99,7 @@ def _indent(text: str, lines: int = 12) -> str:
 @app.command("evaluate")
 def evaluate_command(source: Source = "bundled", path: DataPath = None, split: Split = None, seed: Seed = 0, budget: Budget = 15,
         policy: Annotated[list[str], typer.Option(help="Who plays; may be given more than once.")] = ["random", "greedy", "oracle"],
-        n: Annotated[Optional[int], typer.Option("-n", help="Number of episodes; every question once if not given.")] = None,
+        n: Annotated[Optional[int], typer.Option("-n", min=1, help="Number of episodes; every question once if not given.")] = None,
         schema_level: Annotated[str, typer.Option(help=f"What is known at the start: {', '.join(SCHEMA_LEVELS)}.")] = "names",
         hacks: Annotated[bool, typer.Option(help="Measure what cheats earn on the same questions.")] = True,
         workers: Annotated[int, typer.Option(help="Processes.")] = 1,
@@ -121,10 +121,10 @@ def evaluate_command(source: Source = "bundled", path: DataPath = None, split: S
     else: print_results(Console(), qs, results, floor)
 
 # %% ../nbs/40_cli.ipynb #406cf23f
-def load_with_bar(source: str, path: Path|None, split: str|None, progress: bool) -> QuestionSet:
+def load_with_bar(source: str, path: Path|None, split: str|None, progress: bool, **options: Any) -> QuestionSet:
     "Load a source; those that take long show a bar."
-    slow = source in ("spider", "bird", "folder")
-    return sources.load(source, path, split, **({"progress": progress} if slow else {}))
+    if source in ("spider", "bird", "folder"): options["progress"] = progress
+    return sources.load(source, path, split, **options)
 
 def run_policy(env: EpisodeEnv, policy: Any, n: int|None, seed: int, workers: int, log: Path|None, progress: bool) -> EvaluationResult:
     "Evaluate one policy, in `workers` processes if more than one."
@@ -136,8 +136,9 @@ def run_policy(env: EpisodeEnv, policy: Any, n: int|None, seed: int, workers: in
 def summary(r: EvaluationResult) -> dict:
     "The numbers of a result, for JSON."
     low, high = r.interval()
-    return dict(policy=r.policy, success_rate=r.success_rate, low=low, high=high, grounded_rate=r.grounded_rate, avg_reward=r.avg_reward, avg_steps=r.avg_steps,
-                n_episodes=r.n_episodes, n_completed=r.n_completed, hack_floor=r.hack_floor, settings=r.settings)
+    d = dict(policy=r.policy, success_rate=r.success_rate, low=low, high=high, grounded_rate=r.grounded_rate, avg_reward=r.avg_reward, avg_steps=r.avg_steps,
+             n_episodes=r.n_episodes, n_completed=r.n_completed, hack_floor=r.hack_floor, settings=r.settings)
+    return {k: None if v != v else v for k, v in d.items()} # JSON has no nan
 
 # %% ../nbs/40_cli.ipynb #375922d4
 def print_results(console: Console, qs: QuestionSet, results: list[EvaluationResult], floor: dict[str, float]) -> None:
@@ -178,13 +179,14 @@ def write_reports(results: list[EvaluationResult], floor: dict[str, float], out:
 def data(source: Annotated[str, typer.Argument(help=f"One of {', '.join(sources.SOURCES)}.")] = "bundled",
          path: DataPath = None, split: Split = None, seed: Seed = 0,
          questions: Annotated[int, typer.Option(help="Show this many questions.")] = 5,
+         download: Annotated[bool, typer.Option("--download", help="Fetch Spider from its authors, once.")] = False,
          out: Annotated[Optional[Path], typer.Option(help="Write databases and questions to this folder.")] = None,
          as_json: AsJson = False):
     """See what a source holds, or write it to a folder.
 
     Example: `sql_env data spider --path ../shared/spider --split dev`
     """
-    qs = load_with_bar(source, path, split, not as_json)
+    qs = load_with_bar(source, path, split, not as_json, **({"download": True} if download else {}))
     if out: save_set(qs, out)
     if as_json: print(json.dumps(dict(name=qs.name, questions=len(qs), quarantined=Counter(f for q in qs.quarantined for f in q.flags), left_out=qs.left_out,
                                       databases=Counter(q.database_name for q in qs), difficulty=Counter(q.difficulty for q in qs)), indent=1))
@@ -251,10 +253,13 @@ def check_guards() -> list[Check]:
 
 def check_questions(qs: QuestionSet, n: int) -> list[Check]:
     "The oracle must get everything, cheats nothing; and what was set aside."
+    if not len(qs):
+        why = [f"{len(qs.quarantined)} in quarantine", *(f"{n} left out, {why}" for why, n in qs.left_out.items())]
+        return [("questions to play", False, f"{qs.name}: none; {'; '.join(why)}")]
     some = qs.sample(n)
     oracle, floor = evaluate(some, OraclePolicy(some), progress=False), hack_floor(some)
     best = max(floor, key=floor.__getitem__)
     wrong = [f"{e.question_id} ({e.error or e.reason})" for e in oracle.episodes if not e.correct]
     return [("questions to play", len(qs) > 0, f"{qs.name}: {len(qs)}, {len(qs.quarantined)} in quarantine, {sum(qs.left_out.values())} left out"),
             ("oracle answers from observations", not wrong, f"{oracle.success_rate:.1%} of {len(some)}" + (": " + ", ".join(wrong[:3]) if wrong else "")),
-            ("cheats earn at most 5 %", floor[best] <= 0.05, f"{floor[best]:.1%} ({best})")]
+            ("cheats earn at most 5 %", floor[best] * len(some) <= max(1.001, 0.05 * len(some)), f"{floor[best]:.1%} ({best})")]

@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['KINDS', 'build_database', 'quote_name', 'write', 'Result', 'QueryError', 'Limits', 'check_statement', 'FixedClock',
-           'HeapLimit', 'Budget', 'explain_error', 'Column', 'TableInfo', 'open_catalog', 'resolve_table', 'suggest',
-           'add_hint', 'Database', 'Isolated']
+           'HeapLimit', 'Budget', 'explain_error', 'Column', 'TableInfo', 'write_name', 'open_catalog', 'resolve_table',
+           'suggest', 'add_hint', 'Database', 'Isolated']
 
 # %% ../nbs/00_database.ipynb #5f59bf57
 import json, math, os, re, select, subprocess, sys, time
@@ -46,7 +46,7 @@ def quote_name(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 # %% ../nbs/00_database.ipynb #4f026905
-_ambiguous = re.compile(r"""(?xis) \s.* | .*\s | .*[|\x00-\x1f\x7f-\x9f].* | ['"\[{@].* | null | [-+]?infinity
+_ambiguous = re.compile(r"""(?xis) \s.* | .*\s | .*[|\x00-\x1f\x7f-\x9f].* | ['"\[{@].* | \(no\ rows\) | null | [-+]?infinity
     | [-+]?(\d[\d_]*(\.\d*)?|\.\d+)(e[-+]?\d+)? | x'[\da-f]*'""")
 
 _plain = re.compile(r"[A-Za-z](?:[\w .,:;()&/%+-]*\w)?", re.A) # the usual case, decided quickly
@@ -87,7 +87,7 @@ class Result:
         "The result as an agent reads it: a header, `rows` rows, and what was left out."
         lines = [" | ".join(write(v, width) for v in r) for r in self.rows[:rows]]
         n, more = len(self.rows), "or more " if self.truncated else ""
-        if n > rows: lines.append(f"... {n} {more}rows, {rows} shown")
+        if n > rows or self.truncated: lines.append(f"... {n} {more}rows, {min(n, rows)} shown")
         elif not n: lines.append("(no rows)")
         return "\n".join([" | ".join(write(c, 80) for c in self.columns), *lines])
 
@@ -261,13 +261,14 @@ class Budget:
     every = 100 # operations between two looks
     def __init__(self, limits: Limits):
         self.limits, self.max_ticks = limits, limits.operations // self.every
-        self.ticks, self.deadline, self.stop, self.new = 0, 0.0, "", 0
+        self.ticks, self.deadline, self.cpu_deadline, self.stop, self.new = 0, 0.0, 0.0, "", 0
         self.names: tuple[str, ...] = () # columns of the statement
         self.known: dict[str, tuple[str, ...]] = {} # columns of statements seen before
 
     def begin(self) -> None:
-        "Start the clock for a statement."
-        self.ticks, self.stop, self.deadline = 0, "", time.monotonic() + self.limits.seconds
+        "Start the clocks for a statement."
+        self.ticks, self.stop = 0, ""
+        self.deadline, self.cpu_deadline = time.monotonic() + self.limits.seconds, time.thread_time() + self.limits.seconds
         if len(self.known) > 500: self.known.clear()
 
     def compiled(self, cursor, sql: str, bindings) -> bool:
@@ -281,8 +282,12 @@ class Budget:
         "Called by SQLite while a statement runs; True stops it."
         self.ticks += 1
         if self.ticks > self.max_ticks + 1: self.stop = "operations"
-        elif time.monotonic() > self.deadline: self.stop = "timeout"
+        elif time.monotonic() > self.deadline and self.overdue(): self.stop = "timeout"
         return bool(self.stop)
+
+    def overdue(self) -> bool:
+        "Whether this thread itself used up the time; busy neighbours must not change a result."
+        return time.thread_time() > self.cpu_deadline or time.monotonic() > self.deadline + 20 * self.limits.seconds
 
 # %% ../nbs/00_database.ipynb #05d3021b
 class _Guarded:
@@ -403,11 +408,17 @@ class TableInfo:
 
     def __str__(self): return self.text
     @cached_property
-    def line(self) -> str: return f"{write(self.name)}({', '.join(write(c.name) for c in self.columns)})"
+    def line(self) -> str: return f"{write_name(self.name)}({', '.join(write_name(c.name) for c in self.columns)})"
     @cached_property
     def text(self) -> str:
         n = "unknown number of rows" if self.rows is None else f"{self.rows} rows"
         return "\n".join([f"{write(self.name)}: {n}", *map(str, self.columns)])
+
+# %% ../nbs/00_database.ipynb #52ba5eaf
+def write_name(name: str) -> str:
+    "A name as a schema line shows it: quoted if it could be taken for more than one."
+    text = write(name)
+    return text if text[:1] == "'" or not re.search("[(),']", text) else "'" + name.replace("\\", "\\\\").replace("'", "''") + "'"
 
 # %% ../nbs/00_database.ipynb #025605a4
 def _read_catalog(con: apsw.Connection) -> list[TableInfo]:
@@ -469,13 +480,14 @@ def _inspect(path: Path, limits: Limits) -> tuple[list, list[TableInfo]]:
 def resolve_table(name: str, tables: Mapping[str, Any]) -> str:
     "The key in `tables` (lower-case names) that `name` means; raises `QueryError`."
     if not isinstance(name, str): raise QueryError("bad_type", "The table name must be text.")
-    name = name[:1000].encode(errors="replace").decode()
-    if name.lower() in tables: return name.lower()
-    key = name.strip().rstrip(";").strip().lower()
-    if key in tables: return key
-    if len(key) > 1 and key[0] + key[-1] in ('""', "''", "``", "[]"):
-        if (inner := key[1:-1].replace(key[0] * 2, key[0])) in tables: return inner
-    raise QueryError("unknown_table", f"There is no table {write(name, 80)}.", suggest(key, [t.name for t in tables.values()]))
+    name = name[:1000].encode(errors="replace").decode().lower()
+    bare = ""
+    for key in (name, name.strip(), name.strip().rstrip(";").strip()):
+        quoted = len(key) > 1 and key[0] + key[-1] in ('""', "''", "``", "[]")
+        bare = key[1:-1].replace(key[0] * 2, key[0]) if quoted else key
+        for found in (key, bare):
+            if found in tables: return found
+    raise QueryError("unknown_table", f"There is no table {write(name, 80)}.", suggest(bare, [t.name for t in tables.values()]))
 
 def suggest(word: str, names: list[str], otherwise: str = "") -> str:
     "A hint that names the nearest of `names`, or all of them if none is near."
@@ -531,7 +543,7 @@ class Database(_Pool):
         path: str|Path, # a SQLite file; it must not change while it is open
         limits: Limits = Limits(), # what one statement may use
         isolate: bool = False): # run statements in a killable process
-        self.path, self.limits, self.isolate = Path(path), limits, isolate
+        self.path, self.limits, self.isolate = Path(path).absolute(), limits, isolate
         catalog = open_catalog(self.path, limits)
         self._tables = {t.name.lower(): t for t in catalog}
         self._names = frozenset(self._tables)
@@ -582,8 +594,9 @@ def _sample(db: Database, table: str, n: int = 5, seed: int = 0) -> Result:
         except QueryError as e:
             if e.kind not in ("operations", "timeout"): raise
             found = [_pick_row(db, info, i) for i in range(min(n, total))] # far rows are out of reach
-        db._samples[key] = Result(tuple(c.name for c in info.columns), [r for rows in found for r in rows])
-    return db._samples[key]
+        result = db._samples[key] = Result(tuple(c.name for c in info.columns), [r for rows in found for r in rows])
+    else: result = db._samples.get(key) or _sample(db, table, n, seed)
+    return Result(result.columns, list(result.rows))
 
 def _pick_row(db: Database, info: TableInfo, i: int) -> list[tuple]:
     table = quote_name(info.name)

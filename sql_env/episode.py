@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any, NamedTuple
-from .database import Database, QueryError, Result, TableInfo, write
+from .database import Database, QueryError, Result, TableInfo, quote_name, write_name
 from .answers import MAX_ANSWER, UnreadableAnswer, Verdict, read_answer, read_number, same_number, verify
 from .questions import Question, QuestionSet
 from .variants import verify_robust
@@ -61,16 +61,15 @@ class Turn:
 class _Known:
     "What the agent knows of the schema at one of `SCHEMA_LEVELS`."
     def __init__(self, database: Database, level: str):
-        if level not in SCHEMA_LEVELS: raise ValueError(f"no schema level {level!r}; there are {', '.join(SCHEMA_LEVELS)}")
         self.database, self.level, self.described = database, level, set[str]()
         self.lines: dict[str, str] = {}
         self.text: str|None = None
         for t in database.tables if level != "none" else (): self.lines[t.lower()] = self._first(t)
 
     def _first(self, table: str) -> str:
-        if self.level == "names": return write(table)
-        line = self.database.info(table).line
-        return line if self.level == "columns" else line + "\n  " + str(self.database.describe(table)).replace("\n", "\n  ")
+        if self.level == "names": return write_name(table)
+        line = self.database.info(quote_name(table)).line
+        return line if self.level == "columns" else line + "\n  " + str(self.database.describe(quote_name(table))).replace("\n", "\n  ")
 
     def learn(self, table: TableInfo) -> None:
         "Note the columns of a described table."
@@ -122,7 +121,7 @@ class _Actions(_Verdicts):
 
     def sample(self, name: str) -> tuple[str, TurnFacts]:
         info = self.database.describe(name)
-        rows = self.database.sample(info.name, seed=self.seed)
+        rows = self.database.sample(quote_name(info.name), seed=self.seed)
         self.known.learn(info)
         self.seen.append(rows)
         return clip(rows.text()), TurnFacts(tables=[info.name.lower()])
@@ -172,6 +171,11 @@ class _Values:
         return any(same_number(x, d, v) for v in near)
 
 # %% ../nbs/07_episode.ipynb #482c52a5
+def _said(x: Any) -> str:
+    "What an agent said as valid text; a word for what is not text."
+    return x.encode("utf-8", "replace").decode() if isinstance(x, str) else f"({type(x).__name__})"
+
+# %% ../nbs/07_episode.ipynb #5cb3e26f
 class _Turns(_Actions):
     "Playing a turn and observing what came of it."
     budget: int; steps: int; done: bool; schema_level: str; turns: list[Turn]; history: tuple[str, ...]
@@ -183,7 +187,7 @@ class _Turns(_Actions):
         try: action, (result, facts) = self._act(action)
         except QueryError as e: error = f"{e.kind}: {e.message if self.schema_level == 'none' else e}"
         except UnreadableAnswer as e: error = f"unreadable_answer: {e}"
-        action = Action(str(action.action_type)[:20], str(action.argument)[:MAX_ANSWER])
+        action = Action(_said(action.action_type)[:20], _said(action.argument)[:MAX_ANSWER])
         key = action.action_type, " ".join(action.argument.lower().split())
         facts.repeat = key in self.taken
         self.taken.add(key)
@@ -198,8 +202,9 @@ class _Turns(_Actions):
     def _act(self, action: Action) -> tuple[Action, tuple[str, TurnFacts]]:
         kind, argument = action
         known = kind.strip().upper() if isinstance(kind, str) else ""
-        if known not in ACTIONS: raise QueryError("unknown_action", f"There is no action {str(kind)[:40]!r}.", f"Actions: {', '.join(ACTIONS)}.")
+        if known not in ACTIONS: raise QueryError("unknown_action", f"There is no action {_said(kind)[:40]!r}.", f"Actions: {', '.join(ACTIONS)}.")
         if not isinstance(argument, str): raise QueryError("bad_type", f"The argument of {known} must be text, not {type(argument).__name__}.")
+        if _said(argument) != argument: raise QueryError("encoding", f"The argument of {known} is not valid Unicode text.")
         return Action(known, argument), getattr(self, known.lower())(argument)
 
     def _observe(self, result: str = "", error: str = "", reward: float|None = None) -> Observation:
@@ -220,6 +225,7 @@ class Episode(_Turns):
         schema_level: str = "names", # one of `SCHEMA_LEVELS`
         verify: str = "value"): # how the answer is graded
         if budget < 1: raise ValueError("the budget must be at least 1")
+        if schema_level not in SCHEMA_LEVELS: raise ValueError(f"no schema level {schema_level!r}; there are {', '.join(SCHEMA_LEVELS)}")
         if verify not in VERIFY: raise ValueError(f"no way to verify {verify!r}; there are {', '.join(VERIFY)}")
         self.question, self.database, self.config = question, database, reward
         self.budget, self.schema_level, self.verify = budget, schema_level, verify
@@ -250,6 +256,7 @@ class EpisodeEnv:
     def __init__(self, questions: QuestionSet, budget: int = 15, reward: RewardConfig = RewardConfig.sparse(),
                  schema_level: str = "names", verify: str = "value"):
         if not len(questions): raise ValueError(f"{questions.name}: there are no questions to play")
+        Episode(questions[0], questions.database(questions[0].database_name), reward, budget, schema_level, verify) # refuses wrong settings now
         self.questions, self.settings = questions, (reward, budget, schema_level, verify)
         self.episode: Episode|None = None
         self._rng = Random(0)

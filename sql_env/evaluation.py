@@ -9,7 +9,7 @@ __all__ = ['EpisodeResult', 'run_episode', 'summarize', 'gold_name', 'cluster_in
            'compare', 'pass_at_k', 'pass_hat_k', 'pass_rates', 'questions_needed', 'power_of', 'RayExecutor']
 
 # %% ../nbs/21_evaluation.ipynb #ca554b56
-import copy, json, time, zlib
+import copy, json, os, time, zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future
@@ -146,7 +146,7 @@ class EvaluationResult(_Rates):
         for e in self._done(): groups.setdefault(getattr(e, name), []).append(e)
         rows = {k: EvaluationResult(self.policy, v) for k, v in sorted(groups.items())}
         return pd.DataFrame([dict(zip(("success", "low", "high"), (r.success_rate, *r.interval())), episodes=r.n_episodes, steps=r.avg_steps)
-                             for r in rows.values()], index=pd.Index(rows, name=name)).round(3)
+                             for r in rows.values()], index=pd.Index(list(rows), name=name), columns=["success", "low", "high", "episodes", "steps"]).round(3)
 
     def error_kinds(self) -> Counter: return Counter(k for e in self.episodes for k in e.error_kinds)
     def __repr__(self):
@@ -177,16 +177,22 @@ def chunks_of(items: Sequence, n: int) -> list[Sequence]:
 class EpisodeLog:
     "A JSONL file: one line about the run, then one per episode."
     def __init__(self, path: str|Path, about: dict):
-        self.path, self.done = Path(path), {}
+        self.path = Path(path)
+        self.done: dict[int, EpisodeResult] = {}
         self.path.parent.mkdir(parents=True, exist_ok=True)
         lines = self.path.read_bytes().split(b"\n") if self.path.exists() else []
-        whole = [json.loads(line) for line in lines[:-1]] # a killed run may leave half a line
-        if whole and whole[0] != json.loads(json.dumps(about)):
-            raise ValueError(f"{self.path.name} is the log of another run: {whole[0]}. Choose another file, or delete it.")
-        for d in whole[1:]:
-            e = d["episode"]
-            self.done[e["episode_index"]] = EpisodeResult(**e | {"error_kinds": tuple(e["error_kinds"])})
-        with self.path.open("wb") as f: f.writelines(json.dumps(d).encode() + b"\n" for d in (whole or [about]))
+        lines = lines[:-1] # a killed run may leave half a line after these
+        for i, line in enumerate(lines, 1): self.read(i, line, json.loads(json.dumps(about)))
+        if lines: os.truncate(self.path, sum(len(line) + 1 for line in lines))
+        else: self.path.write_bytes(json.dumps(about).encode() + b"\n")
+
+    def read(self, i: int, line: bytes, about: dict) -> None:
+        "Take in line `i` of an earlier run; raises `ValueError` if it is of another."
+        try:
+            d = json.loads(line)
+            if i > 1: self.done[d["episode"]["episode_index"]] = EpisodeResult(**d["episode"] | {"error_kinds": tuple(d["episode"]["error_kinds"])})
+        except (ValueError, TypeError, KeyError): raise ValueError(f"{self.path.name}, line {i}: this is not a log of episodes. Choose another file.") from None
+        if i == 1 and d != about: raise ValueError(f"{self.path.name} is the log of another run: {d}. Choose another file, or delete it.")
 
     def write(self, result: EpisodeResult, log: dict) -> None:
         "Append an episode."
@@ -210,7 +216,7 @@ def evaluate(env: Any, # an environment, or a `QuestionSet`
     todo = [p for p in plan if p[0] not in results]
     for result, detail in Progress(name, len(todo), progress).watch(_results(env, policy, todo, executor)):
         results[result.episode_index] = result
-        if file: file.write(result, detail)
+        if file and detail: file.write(result, detail) # of a worker that died nothing is logged, so a resumed run plays it again
     return EvaluationResult(name, [results[i] for i in sorted(results)], about)
 
 def describe_env(env: Any) -> dict:
@@ -288,6 +294,7 @@ def to_markdown(results: Sequence[EvaluationResult], floor: Mapping[str, float]|
     "The results as a Markdown table, with the hack floor below it."
     lines = ["| policy | success | 95 % interval | grounded | robust | reward | steps | episodes |", "|---|---|---|---|---|---|---|---|"]
     for name, r in table(results).iterrows():
+        name = " ".join(str(name).replace("|", "\\|").split())
         lines.append(f"| {name} | {r.success:.1%} | {r.low:.1%} to {r.high:.1%} | {r.grounded:.1%} | {r.robust:.1%} | {r.reward:.3f} | {r.steps:.1f} | {r.episodes:.0f} |")
     if floor: lines.append(f"\nHack floor: {max(floor.values()):.1%} ({max(floor, key=floor.__getitem__)}).")
     return "\n".join(lines)

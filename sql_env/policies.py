@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from random import Random
 from typing import Any, Protocol, runtime_checkable
-from .answers import format_rows
+from .answers import format_rows, read_cell
 from .database import quote_name
 from .episode import Action, Observation
 from .questions import Question
@@ -38,8 +38,12 @@ def known_tables(schema_info: str) -> dict[str, list[str]]:
     out = {}
     for line in schema_info.split("\n"):
         if not line or line[0] == " ": continue # details of the level `full`
-        name, _, columns = line.removesuffix(")").partition("(")
-        out[name.strip("'")] = [c.strip().strip("'") for c in columns.split(",")] if columns else []
+        if "'" not in line:
+            name, _, columns = line.removesuffix(")").partition("(")
+            out[name] = columns.split(", ") if columns else []
+        else:
+            name, *names = [read_cell(m) for m in re.findall(r"'(?:[^']|'')*'|[^'(),\s][^(),]*", line)] or ["?"]
+            out[str(name)] = list(map(str, names))
     return out
 
 # %% ../nbs/20_policies.ipynb #6479451f

@@ -338,7 +338,7 @@ def save_set(qs: QuestionSet, folder: str|Path) -> Path:
 def read_questions(path: str|Path, read: Callable[[str], Question] = from_json) -> list[Question]:
     "Questions of a JSONL file; raises `ValueError` that names the line."
     path, out, seen = Path(path), [], set()
-    try: text = path.read_text(encoding="utf-8")
+    try: text = path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as e: raise ValueError(f"{path.name} is not UTF-8 text: byte {e.start}") from None
     for i, line in enumerate(text.split("\n"), 1):
         if not line.strip(): continue

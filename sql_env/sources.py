@@ -82,9 +82,9 @@ def spider(path: str|Path|None = None, # folder or zip; otherwise the variable S
 def _spider_path(path: str|Path|None, download: bool) -> Path:
     path = path or os.environ.get("SQL_ENV_SPIDER")
     if path: return Path(path).expanduser()
-    if download: return fetch(SPIDER_URL, "spider_data.zip")
+    if download or (cache_dir()/"spider_data.zip").is_file(): return fetch(SPIDER_URL, "spider_data.zip")
     raise SourceError("Where is Spider? Give path= (on the command line --path) a folder or zip file, set the variable "
-                      "SQL_ENV_SPIDER, or ask for download=True (--download, about 200 MB).")
+                      "SQL_ENV_SPIDER, or fetch it once with 'sql_env data spider --download' (about 200 MB).")
 
 # %% ../nbs/03_sources.ipynb #847bae96
 def read_json(path: Path) -> list[dict]:

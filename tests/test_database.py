@@ -12,7 +12,7 @@ from random import Random
 
 import apsw
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sql_env.answers import read_cell, same_cell
