@@ -11,16 +11,13 @@ import os
 import statistics
 import sys
 import time
-from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import replace
 from pathlib import Path
 
 from sql_env import audit as A
 from sql_env import sources
 from sql_env import variants as V
 from sql_env.answers import compare
-from sql_env.database import QueryError
 from sql_env.questions import QuestionSet, normal_sql
 
 ROOT = Path(__file__).resolve().parent.parent

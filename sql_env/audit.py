@@ -12,13 +12,12 @@ import json, re, time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
-from .database import Database, Limits, QueryError
 from .answers import compare
-from .questions import FLAGS, QUARANTINE, GoldRunner, Question, QuestionSet, normal_sql, parse_sql, read_questions, same_values
+from .questions import FLAGS, QUARANTINE, GoldRunner, Question, QuestionSet, normal_sql, parse_sql, same_values
 from .variants import Fuzzer, Shape, Variants, _agrees, _candidates, _task, build_variants, fuzzer_of, mutants, variants_of
 from .episode import EpisodeEnv
 from .policies import HACKS, OraclePolicy, most_frequent, play
