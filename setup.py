@@ -12,6 +12,6 @@ setup(version=cfg["version"], author=cfg["author"], author_email=cfg["author_ema
       keywords=cfg["keywords"], long_description=Path("README.md").read_text(encoding="utf-8"),
       long_description_content_type="text/markdown", extras_require=extras,
       packages=find_packages(include=[cfg["lib_name"], cfg["lib_name"] + ".*"]),
-      include_package_data=False, package_data={cfg["lib_name"]: ["bundled/*", "py.typed"]},
+      include_package_data=False, package_data={cfg["lib_name"]: ["bundled/*", "worlds.toml", "py.typed"]},
       classifiers=["Development Status :: 4 - Beta", "Intended Audience :: Science/Research",
                    "Programming Language :: Python :: 3", "Topic :: Scientific/Engineering :: Artificial Intelligence"])

@@ -218,11 +218,9 @@ def _bounded(strip: Callable) -> Callable:
     return trim
 
 # %% ../nbs/00_database.ipynb #c2ae8060
-def _connect(path: Path|None, limits: Limits) -> apsw.Connection:
-    "A read-only connection (without a path: to memory) with all switches set to safe; no authorizer yet."
-    uri = f"file:{_uri(path)}?mode=ro&immutable=1" if path else ":memory:"
-    mode = apsw.SQLITE_OPEN_READONLY if path else apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
-    con = apsw.Connection(uri, flags=mode | apsw.SQLITE_OPEN_URI, vfs=FixedClock.name, statementcachesize=64)
+def _connect(path: Path|bytes|None, limits: Limits) -> apsw.Connection:
+    "A read-only connection with all switches set to safe; no authorizer yet."
+    con = _open(path)
     for pragma in ("query_only=ON", "trusted_schema=OFF", "cell_size_check=ON", "mmap_size=0",
                    "temp_store=MEMORY", "cache_size=-1024"): con.execute(f"PRAGMA {pragma}").fetchall()
     con.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
@@ -232,6 +230,15 @@ def _connect(path: Path|None, limits: Limits) -> apsw.Connection:
         con.create_scalar_function(name, _bounded(strip), 2, deterministic=True, flags=apsw.SQLITE_INNOCUOUS)
     for what, n in _compile_limits(limits).items(): con.limit(what, n)
     return con
+
+def _open(path: Path|bytes|None) -> apsw.Connection:
+    "A connection to a file, to a copy of an image in memory, or to empty memory."
+    if path is None or isinstance(path, bytes):
+        con = apsw.Connection(":memory:", vfs=FixedClock.name, statementcachesize=64)
+        if path: con.deserialize("main", path)
+        return con
+    flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
+    return apsw.Connection(f"file:{_uri(path)}?mode=ro&immutable=1", flags, vfs=FixedClock.name, statementcachesize=64)
 
 def _uri(path: Path) -> str:
     from urllib.parse import quote
@@ -292,7 +299,7 @@ class Budget:
 # %% ../nbs/00_database.ipynb #05d3021b
 class _Guarded:
     "One guarded connection; used by one thread at a time."
-    def __init__(self, path: Path|None, tables: frozenset[str], limits: Limits):
+    def __init__(self, path: Path|bytes|None, tables: frozenset[str], limits: Limits):
         self.limits, self.budget = limits, Budget(limits)
         _heap.change(limits.heap, 1)
         self._release = finalize(self, _heap.change, limits.heap, -1)
@@ -447,12 +454,13 @@ def _unfinished(path: Path) -> bool:
     wal, journal = (path.with_name(path.name + end) for end in ("-wal", "-journal"))
     return wal.is_file() and wal.stat().st_size > 0 or journal.is_file() and journal.open("rb").read(8) == bytes.fromhex("d9d505f920a163d7")
 
-def open_catalog(path: Path, limits: Limits = Limits()) -> list[TableInfo]:
-    "Check a database file and read its catalog; raises `QueryError` of kind `bad_database`."
-    def bad(why, hint=""): return QueryError("bad_database", f"{path.name}: {why}.", hint)
+def open_catalog(path: Path|bytes, limits: Limits = Limits()) -> list[TableInfo]:
+    "Check a database and read its catalog; raises `QueryError` of kind `bad_database`."
+    def bad(why, hint=""): return QueryError("bad_database", f"{getattr(path, 'name', 'image')}: {why}.", hint)
     try:
-        if not path.is_file(): raise bad("there is no such file", "Check the path of the database.")
-        if _unfinished(path): raise bad("its last change is unfinished", "Open it once with the sqlite3 tool and close it.")
+        if isinstance(path, bytes): pass
+        elif not path.is_file(): raise bad("there is no such file", "Check the path of the database.")
+        elif _unfinished(path): raise bad("its last change is unfinished", "Open it once with the sqlite3 tool and close it.")
     except OSError as e: raise bad(f"it can't be read ({type(e).__name__})") from None
     try: damage, tables = _inspect(path, limits)
     except (apsw.Error, MemoryError, UnicodeDecodeError) as e:
@@ -462,7 +470,7 @@ def open_catalog(path: Path, limits: Limits = Limits()) -> list[TableInfo]:
     return tables
 
 # %% ../nbs/00_database.ipynb #cf56118c
-def _inspect(path: Path, limits: Limits) -> tuple[list, list[TableInfo]]:
+def _inspect(path: Path|bytes, limits: Limits) -> tuple[list, list[TableInfo]]:
     "Findings of quick_check, and the catalog."
     _heap.change(limits.heap, 1)
     try:
@@ -512,7 +520,7 @@ def add_hint(e: QueryError, sql: str, tables: Mapping[str, TableInfo]) -> QueryE
 # %% ../nbs/00_database.ipynb #8d82ba4b
 class _Pool:
     "Free connections of one database; pickles as path and settings, so workers open their own."
-    path: Path; limits: Limits; isolate: bool; _names: frozenset; _pool: list|None
+    path: Path|bytes; limits: Limits; isolate: bool; _names: frozenset; _pool: list|None
     keep = 8 # free connections that are not closed
 
     def _take(self):
@@ -540,10 +548,11 @@ class _Pool:
 class Database(_Pool):
     "A read-only SQLite database behind four guards; safe to share between episodes and threads."
     def __init__(self,
-        path: str|Path, # a SQLite file; it must not change while it is open
+        path: str|Path|bytes, # a SQLite file that does not change while it is open, or its bytes
         limits: Limits = Limits(), # what one statement may use
         isolate: bool = False): # run statements in a killable process
-        self.path, self.limits, self.isolate = Path(path).absolute(), limits, isolate
+        if isolate and isinstance(path, bytes): raise QueryError("bad_database", "isolate needs a file; write the bytes to one first.")
+        self.path, self.limits, self.isolate = path if isinstance(path, bytes) else Path(path).absolute(), limits, isolate
         catalog = open_catalog(self.path, limits)
         self._tables = {t.name.lower(): t for t in catalog}
         self._names = frozenset(self._tables)

@@ -209,6 +209,7 @@ def evaluate(env: Any, # an environment, or a `QuestionSet`
              ) -> EvaluationResult:
     "Play a policy and report; an episode that crashes is kept with its error."
     if isinstance(env, QuestionSet): env = EpisodeEnv(env)
+    if hasattr(env, "as_episodes"): env = env.as_episodes() # `SQLEnvironment`, or a connected client
     plan, name = plan_episodes(env, n_episodes, seed), getattr(policy, "name", type(policy).__name__)
     about = dict(policy=name, seed=seed, episodes=len(plan), **describe_env(env))
     file = EpisodeLog(log, about) if log else None
@@ -329,7 +330,7 @@ def plot(results: Sequence[EvaluationResult], floor: Mapping[str, float]|None = 
     if floor: ax.legend(frameon=False, loc="lower right", fontsize=9)
     return ax
 
-# %% ../nbs/21_evaluation.ipynb #5cb0f6f0
+# %% ../nbs/21_evaluation.ipynb #c50c9602
 @dataclass(frozen=True)
 class Comparison:
     "The second result minus the first, on the questions that both played."
@@ -347,7 +348,7 @@ class Comparison:
         return (f"{b} - {a}: {self.difference:+.1%} [{self.low:+.1%}, {self.high:+.1%}], p = {self.p_value:.2g}, "
                 f"{len(self.gained)} gained and {len(self.lost)} lost of {self.n}")
 
-# %% ../nbs/21_evaluation.ipynb #22096c3b
+# %% ../nbs/21_evaluation.ipynb #3f2f1984
 def paired_p(differences: Sequence[float], # one per pair: 1, 0 or -1
              clusters: Sequence[Any], draws: int = 9999, seed: int = 0) -> float:
     "Two-sided p-value of paired differences: exact McNemar if all clusters are single, else a permutation of clusters."
@@ -375,7 +376,7 @@ def compare(a: EvaluationResult, b: EvaluationResult, # of the same plan: questi
     gained, lost = (tuple(y.question_id for d, (_, y) in zip(diff, pairs) if d == sign) for sign in (1, -1))
     return Comparison((a.policy, b.policy), len(pairs), sum(diff) / len(diff), low, high, paired_p(diff, golds), gained, lost)
 
-# %% ../nbs/21_evaluation.ipynb #d632168c
+# %% ../nbs/21_evaluation.ipynb #c98f911a
 def pass_at_k(n: int, c: int, k: int) -> float:
     "Unbiased chance that one of `k` tries is right, from `c` right ones of `n`."
     if not 1 <= k <= n: raise ValueError(f"k must be between 1 and the number of tries, {n}; it is {k}")
@@ -395,7 +396,7 @@ def pass_rates(r: EvaluationResult, ks: Sequence[int] = (1,), by: str = "correct
     rows = [[sum(f(n, c, k) for n, c in counts) / len(counts) for f in (pass_at_k, pass_hat_k)] for k in ks]
     return pd.DataFrame(rows, index=pd.Index(ks, name="k"), columns=["pass@k", "pass^k"]).round(4)
 
-# %% ../nbs/21_evaluation.ipynb #03c7983c
+# %% ../nbs/21_evaluation.ipynb #84b3bc10
 def questions_needed(difference: float, # of two rates, such as 0.03
                      flips: float = 0.2, # share of questions on which the two disagree
                      power: float = 0.8, level: float = 0.05, design: float = 1.0) -> int:
@@ -411,7 +412,7 @@ def power_of(n: int, difference: float, flips: float = 0.2, level: float = 0.05,
     z = abs(difference) * (n / design)**0.5 - norm.ppf(1 - level / 2) * flips**0.5
     return float(norm.cdf(z / (flips - difference**2)**0.5))
 
-# %% ../nbs/21_evaluation.ipynb #82431936
+# %% ../nbs/21_evaluation.ipynb #9cb68275
 class RayExecutor(Executor):
     "Runs tasks on a Ray cluster; call `ray.init` first."
     def submit(self, fn: Callable, /, *args: Any, **kwargs: Any) -> Future:

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['BUNDLED', 'SPIDER_FILES', 'SPIDER_URL', 'SOURCES', 'SourceError', 'bundled', 'complete', 'spider', 'read_json',
-           'find_root', 'find_databases', 'cache_dir', 'unpack', 'fetch', 'bird', 'folder', 'load']
+           'find_root', 'find_databases', 'cache_dir', 'unpack', 'fetch', 'bird', 'folder', 'worlds', 'load']
 
 # %% ../nbs/03_sources.ipynb #981185b5
 import json, os, shutil, urllib.request, zipfile
@@ -191,7 +191,15 @@ def folder(path: str|Path, # with *.sqlite or *.db files and one *.jsonl
     return QuestionSet([*done, *rest, *rest.quarantined], databases, path.name, rest.left_out)
 
 # %% ../nbs/03_sources.ipynb #cf0d5524
-SOURCES: dict[str, Callable[..., QuestionSet]] = {"bundled": bundled, "spider": spider, "bird": bird, "folder": folder}
+def worlds(split: str = "train", # train, validation, test or test_wording
+           level: int = 1, n: int = 100, # questions
+           seed: int = 0, size: int|None = None, # rows of the largest table
+           progress: bool = False) -> QuestionSet:
+    "Generated questions and databases; see `sql_env.worlds`."
+    from sql_env.worlds import world_set # it is built on this room, so it can't be imported above
+    return world_set(split, level, n, seed, size=size, progress=progress)
+
+SOURCES: dict[str, Callable[..., QuestionSet]] = {"bundled": bundled, "spider": spider, "bird": bird, "folder": folder, "worlds": worlds}
 
 def load(source: str = "bundled", # one of `SOURCES`
          path: str|Path|None = None, # where the data is, for sources that are not bundled

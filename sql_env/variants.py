@@ -409,11 +409,11 @@ def _keep_rank(row: list, a: int, b: int, straight: bool, shape: Shape, parents:
 # %% ../nbs/05_variants.ipynb #5da95882
 class Fuzzer:
     "Makes instances of one database."
-    def __init__(self, path: str|Path,
+    def __init__(self, path: str|Path|bytes, # a file, or its bytes
                  infer: bool = True): # keep what the data shows (natural keys, ranks, codes), not only what is declared
-        self.path, self.infer, self.lock = Path(path), infer, threading.Lock()
+        self.path, self.infer, self.lock = path if isinstance(path, bytes) else Path(path), infer, threading.Lock()
         self.stages: dict[Limits, list] = {}
-        self.digest = hashlib.sha256(self.path.read_bytes()).hexdigest()
+        self.digest = hashlib.sha256(path if isinstance(path, bytes) else Path(path).read_bytes()).hexdigest()
         _heap.change(Limits().heap, 3)
         finalize(self, _heap.change, Limits().heap, -3)
         con = _connect(self.path, Limits.gold())
@@ -425,7 +425,7 @@ class Fuzzer:
         self.empty, self.loose = _empty_copy(con), _loose_copy(con, self.shapes)
         self.bench, self.twin = (_Bench(apsw.Connection(":memory:", vfs=FixedClock.name)) for _ in range(2))
 
-    def __repr__(self): return f"Fuzzer({self.path.stem!r}, {len(self.shapes)} tables)"
+    def __repr__(self): return f"Fuzzer({'memory' if isinstance(self.path, bytes) else self.path.stem!r}, {len(self.shapes)} tables)"
 
 # %% ../nbs/05_variants.ipynb #84c55f4d
 class _Bench:
@@ -778,22 +778,26 @@ class Cache:
         except (apsw.Error, OSError): pass
 
 # %% ../nbs/05_variants.ipynb #157266cf
-def variants_of(path: str|Path, sql: str, k: int = 20, seed: int = 0) -> Variants:
+def variants_of(path: str|Path|bytes, sql: str, k: int = 20, seed: int = 0) -> Variants:
     "Variants of a database file for a gold query, from memory, from the cache, or built."
-    path = Path(path).absolute()
-    stat = path.stat()
-    return _variants(path, (stat.st_mtime_ns, stat.st_size), sql, k, seed)
+    return _variants(*_state(path), sql, k, seed)
 
-def fuzzer_of(path: str|Path, infer: bool = True) -> Fuzzer:
+def fuzzer_of(path: str|Path|bytes, infer: bool = True) -> Fuzzer:
     "The fuzzer of a database file, made once per process."
+    path, state = _state(path)
+    return _fuzzer(path, (*state, os.getpid()), infer)
+
+def _state(path: str|Path|bytes) -> tuple[Path|bytes, tuple]:
+    "A database and what changes when its file does."
+    if isinstance(path, bytes): return path, ()
     path = Path(path).absolute()
-    return _fuzzer(path, (path.stat().st_mtime_ns, path.stat().st_size, os.getpid()), infer)
+    return path, (path.stat().st_mtime_ns, path.stat().st_size)
 
 @lru_cache(maxsize=64)
-def _fuzzer(path: Path, state: tuple, infer: bool = True) -> Fuzzer: return Fuzzer(path, infer)
+def _fuzzer(path: Path|bytes, state: tuple, infer: bool = True) -> Fuzzer: return Fuzzer(path, infer)
 
 @lru_cache(maxsize=128)
-def _variants(path: Path, state: tuple, sql: str, k: int, seed: int) -> Variants:
+def _variants(path: Path|bytes, state: tuple, sql: str, k: int, seed: int) -> Variants:
     fuzzer, cache = fuzzer_of(path), Cache()
     key = hashlib.sha256(json.dumps([VERSION, fuzzer.digest, sql, k, seed]).encode()).hexdigest()
     found = cache.get(key)

@@ -128,7 +128,7 @@ def wheel(repo_copy, tmp_path_factory) -> Path:
 def test_wheel_holds_the_data(wheel):
     names = zipfile.ZipFile(wheel).namelist()
     assert sum(n.startswith("sql_env/bundled/") and n.endswith(".sqlite") for n in names) >= 12
-    assert "sql_env/bundled/questions.jsonl" in names and "sql_env/py.typed" in names
+    assert "sql_env/bundled/questions.jsonl" in names and "sql_env/worlds.toml" in names and "sql_env/py.typed" in names
     assert not [n for n in names if n.startswith(("tests", "data", "nbs", "benchmarks"))]
 
 

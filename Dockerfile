@@ -1,0 +1,27 @@
+# The server, with the bundled questions:
+#   docker build -t sql_env . && docker run --rm -p 8000:8000 --read-only --tmpfs /tmp --cap-drop ALL sql_env
+# With Spider's development questions instead: docker build --build-arg SPIDER_URL=<address of spider_data.zip> -t sql_env .
+FROM python:3.12-slim-bookworm AS build
+SHELL ["/bin/bash", "-o", "pipefail", "-c"]
+WORKDIR /src
+COPY pyproject.toml settings.ini setup.py MANIFEST.in README.md LICENSE ./
+COPY sql_env sql_env
+RUN python -m venv /opt/sql_env && /opt/sql_env/bin/pip install --no-cache-dir . && rm -rf /opt/sql_env/lib/python3.12/site-packages/pip
+ARG SPIDER_URL=""
+RUN SPIDER_URL="$SPIDER_URL" SQL_ENV_CACHE=/tmp/cache /opt/sql_env/bin/python -c "\
+import os; from sql_env import sources; from sql_env.questions import save_set; url = os.environ['SPIDER_URL']; \
+save_set(sources.spider(sources.fetch(url, 'spider.zip'), 'dev') if url else sources.load('bundled'), '/questions')"
+
+FROM python:3.12-slim-bookworm
+COPY --from=build /opt/sql_env /opt/sql_env
+COPY --from=build /questions /questions
+ENV PATH=/opt/sql_env/bin:$PATH \
+    HOST=0.0.0.0 PORT=8000 SQL_ENV_SOURCE=folder SQL_ENV_PATH=/questions ENABLE_WEB_INTERFACE=true \
+    GRADIO_ANALYTICS_ENABLED=False GRADIO_TEMP_DIR=/tmp/gradio HOME=/tmp \
+    PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1 MALLOC_ARENA_MAX=2
+WORKDIR /tmp
+USER 65532:65532
+EXPOSE 8000
+HEALTHCHECK --interval=30s --timeout=5s --start-period=30s --retries=3 \
+    CMD ["python", "-c", "import urllib.request; urllib.request.urlopen('http://127.0.0.1:8000/health', timeout=4)"]
+CMD ["python", "-m", "sql_env.server.app"]

@@ -1,0 +1,1 @@
+"Empty, because `openenv push` asks for it; the package is `sql_env/`."

@@ -1,0 +1,171 @@
+"Rooms 10 to 13 in this process: wire types, environment, settings, the page's HTML."
+import json
+import threading
+from dataclasses import replace
+from html.parser import HTMLParser
+
+import pytest
+from hypothesis import given, settings, strategies as st
+from pydantic import ValidationError
+
+from sql_env import sources
+from sql_env.database import Result
+from sql_env.environment import ResetError, SQLEnvironment
+from sql_env.episode import ACTIONS, EpisodeEnv, Observation
+from sql_env.models import MAX_ARGUMENT, SQLAction, SQLObservation, SQLState
+from sql_env.questions import QuestionSet
+from sql_env.server import app as server
+
+
+@pytest.fixture(scope="module")
+def questions(): return sources.load("bundled")
+
+
+def test_models_follow_the_episode():
+    from dataclasses import fields
+    from sql_env.answers import MAX_ANSWER
+    assert SQLAction.model_json_schema()["properties"]["action_type"]["enum"] == list(ACTIONS) and MAX_ARGUMENT == MAX_ANSWER
+    assert {f.name for f in fields(Observation)} | {"metadata"} == set(SQLObservation.model_fields)
+
+
+def test_observations_equal_those_of_the_plain_episode(questions):
+    env, plain = SQLEnvironment(questions), EpisodeEnv(questions)
+    for i, q in enumerate(list(questions)[::24]):
+        a, b = env.reset(question_id=q.question_id, seed=i), plain.reset(question_id=q.question_id, seed=i)
+        for kind, text in [("DESCRIBE", q.tables_involved[0]), ("SAMPLE", q.tables_involved[0]), ("QUERY", q.gold_sql), ("QUERY", "SELEC"), ("ANSWER", "@last")]:
+            for name in Observation.__dataclass_fields__:
+                x, y = getattr(a, name), getattr(b, name)
+                assert (tuple(x) if name == "action_history" else x) == y
+            a, b = env.step(SQLAction(action_type=kind, argument=text)), plain.step(kind, text)
+        assert a.metadata["correct"] is plain.episode.verdict.correct and a.metadata["grounded"] is plain.episode.grounded
+
+
+text = st.text(st.characters(codec=None), max_size=60)
+calls = st.lists(st.one_of(
+    st.tuples(st.just("step"), st.sampled_from(ACTIONS), st.one_of(text, st.sampled_from(["owner", "@last", "SELECT 1", "SELECT name FROM owner", ""]))),
+    st.tuples(st.just("reset"), st.dictionaries(st.sampled_from(["seed", "episode_id", "split", "index", "question_id", "difficulty", "x"]),
+                                                st.one_of(st.none(), st.integers(), text, st.booleans(), st.lists(st.integers(), max_size=2)), max_size=3)),
+    st.tuples(st.just("close")), st.tuples(st.just("state"))), max_size=12)
+
+
+@settings(max_examples=120, deadline=None)
+@given(calls)
+def test_any_order_of_calls_is_survived(todo):
+    env, started = SHARED, False
+    env.close()
+    for what, *args in todo:
+        if what == "close": env.close()
+        elif what == "state": assert isinstance(env.state, SQLState) and json.dumps(env.state.model_dump())
+        elif what == "reset":
+            try: obs = env.reset(**args[0])
+            except ResetError as e: assert str(e)
+            else: assert obs.reward is None and not obs.done and obs.model_dump_json()
+        else:
+            obs = env.step(SQLAction(action_type=args[0], argument=args[1]))
+            assert obs.reward is not None and obs.model_dump_json()
+            if env.episode is None: assert obs.done and obs.error.startswith("not_started")
+
+
+SHARED = SQLEnvironment()
+
+
+def test_step_hides_what_breaks(questions, monkeypatch):
+    env = SQLEnvironment(questions)
+    env.reset(seed=1)
+    monkeypatch.setattr(type(env.game), "step", lambda *a: 1 / 0)
+    obs = env.step(SQLAction(action_type="QUERY", argument="SELECT 1"))
+    assert obs.done and obs.error.startswith("internal") and "division" not in obs.error
+
+
+def test_metadata_only_tells_the_verdict_at_the_end(questions):
+    env = SQLEnvironment(questions)
+    assert set(env.reset(seed=3).metadata) == {"episode_id", "question_id"}
+    assert set(env.step(SQLAction(action_type="QUERY", argument="SELECT 1")).metadata) == {"episode_id", "question_id"}
+    assert set(env.step(SQLAction(action_type="ANSWER", argument="x")).metadata) == {"episode_id", "question_id", "correct", "grounded"}
+
+
+def test_tasks_and_resets_agree(questions):
+    env = SQLEnvironment(questions)
+    for split in env.list_splits():
+        tasks = env.list_tasks(split)
+        assert len(tasks) == env.num_tasks(split) and tasks[2:5] == env.get_task_range(split, 2, 5)
+        for i in (0, len(tasks) - 1):
+            assert env.get_task(split, i) == tasks[i] and env.reset(split=split, index=i).question == tasks[i]["question"]
+    for bad in (-1, 10**6):
+        with pytest.raises(IndexError): env.get_task("train", bad)
+
+
+def test_threads_share_databases(questions):
+    make, wrong = server.environment_factory(server.Settings(), questions), []
+    expected = {q.question_id: _play(make(), q) for q in list(questions)[:60:3]}
+    def work():
+        env = make()
+        for q in list(questions)[:60:3]:
+            if _play(env, q) != expected[q.question_id]: wrong.append(q.question_id)
+    threads = [threading.Thread(target=work) for _ in range(12)]
+    for t in threads: t.start()
+    for t in threads: t.join()
+    assert not wrong
+
+
+def _play(env, q):
+    env.reset(question_id=q.question_id, seed=1, episode_id="x")
+    return [env.step(SQLAction(action_type=k, argument=v)).model_dump() for k, v in
+            (("SAMPLE", q.tables_involved[0]), ("QUERY", q.gold_sql), ("ANSWER", "@last"))]
+
+
+def test_settings_come_from_the_environment():
+    given_ = dict(SQL_ENV_BUDGET="7", SQL_ENV_REWARD="shaped", MAX_CONCURRENT_ENVS="3", ENABLE_WEB_INTERFACE="false", PORT="9000", SQL_ENV_SPLIT="test")
+    s = server.Settings.from_env(given_)
+    assert s == server.Settings(budget=7, reward="shaped", capacity=3, web=False, port=9000, split="test")
+    assert server.Settings.from_env({}) == server.Settings()
+    assert set(server.VARIABLES) == set(server.Settings.__dataclass_fields__)
+    for bad in (dict(SQL_ENV_SOURCE="x"), dict(PORT="70000"), dict(MAX_CONCURRENT_ENVS="0"), dict(SQL_ENV_VERIFY="luck"), dict(SQL_ENV_SCHEMA_LEVEL="all")):
+        with pytest.raises(ValueError, match=next(iter(bad))): server.Settings.from_env(bad)
+    env = server.environment_factory(s)()
+    obs = env.reset(seed=0)
+    assert obs.budget_remaining == 7 and env.list_splits() == ["test"]
+    assert env.step(SQLAction(action_type="QUERY", argument="SELEC")).reward < 0
+
+
+class Tags(HTMLParser):
+    "All tags of a page."
+    def __init__(self, page):
+        super().__init__()
+        self.seen = []
+        self.feed(page)
+    def handle_starttag(self, tag, attrs): self.seen.append((tag, dict(attrs)))
+
+
+nasty = st.one_of(st.text(max_size=30), st.sampled_from(["<script>x</script>", '"><img src=x onerror=y>', "</td></table><svg onload=z>", "&lt;", "'", "<!--", "</style>"]))
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(nasty, min_size=1, max_size=4), st.lists(st.lists(st.one_of(nasty, st.none(), st.integers(), st.binary(max_size=5)), min_size=4, max_size=4), max_size=4), nasty, nasty)
+def test_nothing_on_the_page_becomes_markup(columns, rows, question, error):
+    result = Result(tuple((columns * 4)[:4]), [tuple(r) for r in rows])
+    obs = SQLObservation(question=question, error=f"kind: {error}", budget_remaining=3)
+    SHARED.reset(question_id="vet_clinic-05")
+    SHARED.step(SQLAction(action_type="QUERY", argument=f"SELECT '{error}'"))
+    page = server.join(server.table_html(result), server.question_html(obs), server.result_html(SHARED, obs), server.history_html(SHARED))
+    allowed = {"div", "table", "thead", "tbody", "tr", "th", "td", "p", "b", "i", "span", "h2", "ol", "li", "code", "small"}
+    assert {t for t, _ in Tags(page).seen} <= allowed
+    assert all(set(a) <= {"class"} for _, a in Tags(page).seen)
+
+
+def test_page_functions_show_what_happened(questions):
+    env = SQLEnvironment(questions)
+    obs = env.reset(question_id="vet_clinic-05")
+    show = lambda: server.result_html(env, obs) + server.schema_html(env) + server.history_html(env) + server.question_html(obs)
+    assert "15 of 15" in show()
+    obs = env.step(SQLAction(action_type="DESCRIBE", argument='"Owner"'))
+    assert "primary key" in show() and "owner_id, name, town" in show()
+    obs = env.step(SQLAction(action_type="QUERY", argument="SELECT name FROM owner WHERE phone IS NULL"))
+    assert "Ursula Quiroga" in show()
+    obs = env.step(SQLAction(action_type="ANSWER", argument="@last"))
+    assert "Correct" in show() and "outcome +1.00" in show()
+
+
+def test_an_empty_set_is_refused_before_serving(questions):
+    with pytest.raises(ValueError, match="no questions"):
+        server.create_app(server.Settings(web=False), QuestionSet([], questions.databases, "empty"))

@@ -1,0 +1,137 @@
+"The page for people, played in a real browser; SQL_ENV_SCREENSHOTS names a folder to keep pictures in."
+import os
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+from serving import Server
+
+from sql_env.database import build_database
+
+playwright = pytest.importorskip("playwright.sync_api", reason="no playwright: pip install playwright")
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+
+
+@pytest.fixture(scope="module")
+def browser():
+    if not CHROMIUM: pytest.skip("no chromium: apt-get install chromium")
+    with playwright.sync_playwright() as p:
+        b = p.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield b
+        b.close()
+
+
+@pytest.fixture(scope="module")
+def server():
+    with Server(ENABLE_WEB_INTERFACE="true") as s: yield s
+
+
+def open_page(browser, url, size=(1280, 1000)):
+    "The page, ready to play, and what it complained about."
+    page, errors = browser.new_page(viewport=dict(width=size[0], height=size[1])), []
+    page.on("pageerror", lambda e: errors.append(str(e)))
+    page.on("dialog", lambda d: (errors.append(f"dialog {d.message}"), d.dismiss()))
+    page.route(re.compile("^https?://(?!127\\.0\\.0\\.1)"), lambda r: r.abort())
+    page.goto(url + "/web/")
+    page.wait_for_selector("#se-new")
+    return page, errors
+
+
+def picture(page, name):
+    if folder := os.environ.get("SQL_ENV_SCREENSHOTS"): page.screenshot(path=Path(folder) / f"{name}.png", full_page=True)
+
+
+def new_question(page, seed):
+    page.locator("#se-seed").locator("input, textarea").fill(str(seed))
+    page.click("#se-new")
+    page.wait_for_selector("text=15 of 15 steps left")
+
+
+def test_an_episode_is_played_by_hand(browser, server):
+    page, errors = open_page(browser, server.http)
+    picture(page, "0_start")
+    new_question(page, 5)
+    first = page.locator(".se-page h2").inner_text()
+    tables = page.locator("#se-tables label").all_inner_texts()
+    assert len(first) > 20 and len(tables) > 3
+    page.click("#se-describe")
+    page.wait_for_selector("th:has-text('column')")
+    picture(page, "1_describe")
+    page.locator("#se-tables label").nth(1).click()
+    page.click("#se-sample")
+    page.wait_for_selector(".se-history li:nth-child(2)")
+    assert "SAMPLE" in page.locator(".se-history").inner_text()
+    page.fill("#se-sql textarea", f"SELECT * FROM {tables[1]}")
+    page.click("#se-run")
+    page.wait_for_selector(".se-history li:nth-child(3)")
+    picture(page, "2_query")
+    page.fill("#se-sql textarea", "SELECT nonsense")
+    page.click("#se-run")
+    page.wait_for_selector(".se-error")
+    picture(page, "3_error")
+    page.click("#se-last")
+    page.wait_for_selector(".se-wrong")
+    assert page.locator("#se-run").is_disabled() and "outcome" not in page.locator(".se-history").inner_text()
+    picture(page, "4_wrong")
+    new_question(page, 5)
+    assert page.locator(".se-page h2").inner_text() == first and not page.locator(".se-error, .se-wrong").count()
+    page.fill("#se-answer textarea, #se-answer input", "SELECT is not an answer")
+    page.click("#se-submit")
+    page.wait_for_selector(".se-wrong")
+    assert not errors
+
+
+def test_right_answers_are_welcome_and_visitors_do_not_meet(browser, server):
+    (one, errors), (two, more) = open_page(browser, server.http), open_page(browser, server.http)
+    new_question(one, 5)
+    new_question(two, 6)
+    question = one.locator(".se-page h2").inner_text()
+    from sql_env import sources
+    q = next(q for q in sources.load("bundled") if q.question_text == question)
+    one.fill("#se-sql textarea", q.gold_sql)
+    one.click("#se-run")
+    one.wait_for_selector(".se-scroll")
+    two.click("#se-describe")
+    two.wait_for_selector("text=14 of 15 steps left")
+    one.click("#se-last")
+    one.wait_for_selector(".se-right")
+    assert "+1.00" in one.locator(".se-history").inner_text()
+    assert "14 of 15" in two.locator(".se-budget").inner_text() and two.locator(".se-page h2").inner_text() != question
+    picture(one, "5_right")
+    assert not errors and not more
+
+
+def test_hostile_names_and_values_stay_text(browser, tmp_path):
+    evil = '<img src=x onerror="alert(1)">'
+    quoted = '"' + evil.replace('"', '""') + '"'
+    build_database(tmp_path / "evil.sqlite", f'CREATE TABLE {quoted} ({quoted} TEXT, n INTEGER)', {evil: [(f"<script>alert({i})</script>{evil}", i) for i in range(7)]})
+    import json
+    (tmp_path / "q.jsonl").write_text(json.dumps(dict(question=f"How many {evil} <b>are</b> there?", sql=f"SELECT count(*) FROM {quoted}", id="evil-1", split="train")))
+    with Server(ENABLE_WEB_INTERFACE="true", SQL_ENV_SOURCE="folder", SQL_ENV_PATH=str(tmp_path)) as s:
+        page, errors = open_page(browser, s.http)
+        new_question(page, 1)
+        for button in ("#se-describe", "#se-sample"):
+            page.click(button)
+            page.wait_for_selector(f".se-history li:nth-child({1 + (button != '#se-describe')})")
+        page.fill("#se-sql textarea", f"SELECT {quoted} AS {quoted}, '{evil}' FROM {quoted}")
+        page.click("#se-run")
+        page.wait_for_selector("text=7 rows")
+        page.fill("#se-sql textarea", f"SELECT {quoted} FROM no_{evil}")
+        page.click("#se-run")
+        page.wait_for_selector(".se-error")
+        page.fill("#se-answer textarea, #se-answer input", evil)
+        page.click("#se-submit")
+        page.wait_for_selector(".se-wrong")
+        assert evil in page.locator(".se-page h2").inner_text() and evil in page.locator("#se-tables").inner_text()
+        assert page.locator(".se-page img, .se-page script").count() == 0 and not errors
+        picture(page, "6_hostile")
+
+
+def test_the_page_fits_a_phone(browser, server):
+    page, errors = open_page(browser, server.http, (390, 844))
+    new_question(page, 5)
+    page.click("#se-sample")
+    page.wait_for_selector(".se-scroll")
+    picture(page, "7_phone")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 400 and not errors
