@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['ACTIONS', 'SCHEMA_LEVELS', 'MAX_TEXT', 'MAX_SEEN', 'VERIFY', 'Action', 'Observation', 'Turn', 'clip', 'is_grounded',
-           'Episode', 'EpisodeEnv']
+           'check_action', 'Episode', 'EpisodeEnv']
 
 # %% ../nbs/07_episode.ipynb #9400c6b6
 from bisect import bisect_left
@@ -110,9 +110,9 @@ def clip(text: str) -> str:
     return text[:MAX_TEXT].rpartition("\n")[0] + f"\n... cut after {MAX_TEXT} characters; select fewer columns"
 
 # %% ../nbs/07_episode.ipynb #69eaeea2
-class _Actions(_Verdicts):
-    "The four actions of an episode; each returns what the agent reads and the facts for the reward."
-    seed: int; known: _Known; last: Result|None; seen: list[Result]; verify: str
+class _Looking(_Verdicts):
+    "The three actions that look; each returns what the agent reads and the facts for the reward."
+    seed: int; known: _Known; last: Result|None; seen: list[Result]
 
     def _see(self, result: Result) -> None:
         self.seen.append(result)
@@ -140,6 +140,11 @@ class _Actions(_Verdicts):
         self._see(result)
         self.queries.append((sql, result))
         return clip(result.text()), TurnFacts(rows=result.rows)
+
+# %% ../nbs/07_episode.ipynb #7673cfbf
+class _Actions(_Looking):
+    "All four actions of an episode."
+    verify: str
 
     def answer(self, text: str) -> tuple[str, TurnFacts]:
         if text.strip().lower() == "@last" and self.last and self.last.truncated:
@@ -182,15 +187,29 @@ def _said(x: Any) -> str:
     return x.encode("utf-8", "replace").decode() if isinstance(x, str) else f"({type(x).__name__})"
 
 # %% ../nbs/07_episode.ipynb #5cb3e26f
+def check_action(kind: Any, argument: Any) -> Action:
+    "The action, with its verb in capitals; raises `QueryError` if it is none."
+    known = kind.strip().upper() if isinstance(kind, str) else ""
+    if known not in ACTIONS: raise QueryError("unknown_action", f"There is no action {_said(kind)[:40]!r}.", f"Actions: {', '.join(ACTIONS)}.")
+    if not isinstance(argument, str): raise QueryError("bad_type", f"The argument of {known} must be text, not {type(argument).__name__}.")
+    if _said(argument) != argument: raise QueryError("encoding", f"The argument of {known} is not valid Unicode text.")
+    return Action(known, argument)
+
+# %% ../nbs/07_episode.ipynb #7bcce8f7
 class _Turns(_Actions):
     "Playing a turn and observing what came of it."
     budget: int; steps: int; done: bool; schema_level: str; turns: list[Turn]; history: tuple[str, ...]
     meter: RewardMeter; grounded: bool; taken: set
 
+    @property
+    def total_reward(self) -> float: return sum(sum(t.reward.values()) for t in self.turns)
+
     def _play(self, action: Action) -> Observation:
         self.steps += 1
         result, error, facts = "", "", TurnFacts(error=True)
-        try: action, (result, facts) = self._act(action)
+        try:
+            action = check_action(*action)
+            result, facts = getattr(self, action.action_type.lower())(action.argument)
         except QueryError as e: error = f"{e.kind}: {e.message if self.schema_level == 'none' else e}"
         except UnreadableAnswer as e: error = f"unreadable_answer: {e}"
         action = Action(_said(action.action_type)[:20], _said(action.argument)[:MAX_ANSWER])
@@ -205,14 +224,6 @@ class _Turns(_Actions):
         self.history += (str(action)[:500],)
         return self._observe(result, error, sum(parts.values()))
 
-    def _act(self, action: Action) -> tuple[Action, tuple[str, TurnFacts]]:
-        kind, argument = action
-        known = kind.strip().upper() if isinstance(kind, str) else ""
-        if known not in ACTIONS: raise QueryError("unknown_action", f"There is no action {_said(kind)[:40]!r}.", f"Actions: {', '.join(ACTIONS)}.")
-        if not isinstance(argument, str): raise QueryError("bad_type", f"The argument of {known} must be text, not {type(argument).__name__}.")
-        if _said(argument) != argument: raise QueryError("encoding", f"The argument of {known} is not valid Unicode text.")
-        return Action(known, argument), getattr(self, known.lower())(argument)
-
     def _observe(self, result: str = "", error: str = "", reward: float|None = None) -> Observation:
         return Observation(self.question.question_text, str(self.known), result, error, self.steps,
                            self.budget - self.steps, self.history, self.done, reward)
@@ -221,6 +232,7 @@ class _Turns(_Actions):
 VERIFY = dict(value="the answer is right on this database (default)",
               robust="and the query it came from is right on variants of the database")
 
+# %% ../nbs/07_episode.ipynb #149db60e
 class Episode(_Turns):
     "One question on one database, from `reset` to the answer."
     def __init__(self,
@@ -253,11 +265,29 @@ class Episode(_Turns):
         if self.done: return self._observe(error="episode_over: The episode is over; call reset to start another.", reward=0.0)
         return self._play(Action(action_type, argument))
 
-    @property
-    def total_reward(self) -> float: return sum(sum(t.reward.values()) for t in self.turns)
-
 # %% ../nbs/07_episode.ipynb #cb3e5785
-class EpisodeEnv:
+class _Choice:
+    "Choosing a question of a set."
+    questions: QuestionSet; _rng: Random; _choices: dict[tuple, QuestionSet]
+
+    def choose(self, question_id: str|None = None, split: str|None = None, index: int|None = None, difficulty: str|None = None) -> Question:
+        "The question that `reset` would start."
+        if question_id is not None: return self.questions.get(question_id)
+        some = self._some(split, difficulty)
+        if index is None: return some[self._rng.randrange(len(some))]
+        if not 0 <= index < len(some): raise IndexError(f"index {index} is not in 0 to {len(some) - 1}")
+        return some[index]
+
+    def _some(self, split: str|None, difficulty: str|None) -> QuestionSet:
+        if (split, difficulty) not in self._choices:
+            some = self.questions.split(split) if split else self.questions
+            if difficulty: some = some.filter(difficulty=difficulty)
+            if not len(some): raise KeyError(f"no questions of difficulty {difficulty!r}; there are easy, medium and hard")
+            self._choices[split, difficulty] = some
+        return self._choices[split, difficulty]
+
+# %% ../nbs/07_episode.ipynb #d825ff74
+class EpisodeEnv(_Choice):
     "Episodes over a set of questions; one episode at a time."
     def __init__(self, questions: QuestionSet, budget: int = 15, reward: RewardConfig = RewardConfig.sparse(),
                  schema_level: str = "names", verify: str = "value"):
@@ -276,22 +306,6 @@ class EpisodeEnv:
         self.episode_id = episode_id or f"{q.question_id}-{seed or 0}"
         self.episode = Episode(q, self.questions.database(q.database_name), *self.settings)
         return self.episode.reset(seed)
-
-    def choose(self, question_id: str|None = None, split: str|None = None, index: int|None = None, difficulty: str|None = None) -> Question:
-        "The question that `reset` would start."
-        if question_id is not None: return self.questions.get(question_id)
-        some = self._some(split, difficulty)
-        if index is None: return some[self._rng.randrange(len(some))]
-        if not 0 <= index < len(some): raise IndexError(f"index {index} is not in 0 to {len(some) - 1}")
-        return some[index]
-
-    def _some(self, split: str|None, difficulty: str|None) -> QuestionSet:
-        if (split, difficulty) not in self._choices:
-            some = self.questions.split(split) if split else self.questions
-            if difficulty: some = some.filter(difficulty=difficulty)
-            if not len(some): raise KeyError(f"no questions of difficulty {difficulty!r}; there are easy, medium and hard")
-            self._choices[split, difficulty] = some
-        return self._choices[split, difficulty]
 
     def step(self, action_type: str, argument: str = "") -> Observation:
         "Take one action; never raises."

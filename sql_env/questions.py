@@ -77,6 +77,7 @@ def answer_type(rows: Sequence[tuple]) -> str:
     kinds = {int: "integer", float: "float", str: "string", bytes: "string"}
     return kinds.get(type(rows[0][0]), "null")
 
+# %% ../nbs/02_questions.ipynb #bf810547
 @dataclass(frozen=True)
 class Question:
     "A question in words with its gold SQL and answer; what is left out is derived from the SQL."
