@@ -188,9 +188,11 @@ def wrong_value(sql: Sql, question: str, dice: Random) -> list[tuple[str, str]]:
     "`sql` with a text written as the question or habit has it, and the column of that text."
     out = []
     for column, t in named_values(sql):
-        new = {v for v in (*misread(t.text), *(misread_code(t.text, question))) if v != t.text}
-        out += [(sql.swap([(t.start, t.end)], "'" + v.replace("'", "''") + "'"), column) for v in sorted(new)]
-    dice.shuffle(out)
+        if len(t.text) > 2 and t.text in question: continue # it would be copied
+        for new in (misread_code(t.text, question), misread(t.text)):
+            dice.shuffle(new)
+            new.sort(key=lambda w: w[:2].lower() != t.text[:2].lower())
+            out += [(sql.swap([(t.start, t.end)], "'" + v.replace("'", "''") + "'"), column) for v in new if v != t.text]
     return out
 
 def misread(text: str) -> list[str]:
@@ -201,7 +203,7 @@ def misread(text: str) -> list[str]:
 def misread_code(text: str, question: str) -> list[str]:
     "Words of the question that a short code may stand for."
     if not re.fullmatch(r"[A-Za-z]{1,4}", text): return []
-    return [w for w in re.findall(r"[a-z]{4,}", question) if w[0] == text[0].lower()]
+    return [w for w in re.findall(r"[a-z]{5,}", question) if w[0] == text[0].lower()]
 
 # %% ../nbs/31_trajectories.ipynb #d2915da7
 class Style(NamedTuple):

@@ -187,7 +187,7 @@ class SQLEnvTRL(_Paid):
 
     def _begin(self, route: dict) -> Observation: return self._env.reset(**route)
     def _step(self, kind: str, argument: str) -> Observation: return self._env.step(kind, argument)
-    def _debt(self) -> float: return self.episode.meter.phi if self.episode else 0.0
+    def _debt(self) -> float: return self.episode.config.gamma * self.episode.meter.phi if self.episode else 0.0
     def _close(self) -> None:
         self._env.episode = None
         self._clear()
