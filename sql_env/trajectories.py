@@ -40,7 +40,8 @@ class Trajectory:
     def detail(self) -> dict[str, Any]:
         "What `EpisodeLog.write` takes besides the result."
         turns = [dict(action=list(t.action), result=t.result, error=t.error, reward=t.reward) for t in self.turns]
-        return dict(reset=self.reset, seed=self.seed, turns=turns) | (dict(style=self.style) if self.style else {})
+        played = {} if self.episode.error else dict(turns=turns) # a crashed episode has none
+        return dict(reset=self.reset, seed=self.seed) | played | (dict(style=self.style) if self.style else {})
 
 # %% ../nbs/31_trajectories.ipynb #0c8d31fd
 def read_log(path: str|Path) -> tuple[dict, list[Trajectory]]:
@@ -129,6 +130,7 @@ class Sql:
     def clause(self, i: int, ends: Sequence[str]) -> tuple[int, int]:
         "Where the clause that begins with token `i` stands."
         t = self.tokens[i]
+        while self.tokens[i + 1].kind in ends: i += 1 # LEFT OUTER JOIN
         until = (x.start for x in self.tokens[i + 1:] if x.depth < t.depth or x.depth == t.depth and x.kind in ends)
         return t.start, next(until, len(self.sql))
 
@@ -149,7 +151,7 @@ def misspelt(sql: Sql, columns: set[str], dice: Random) -> list[str]:
 
 # %% ../nbs/31_trajectories.ipynb #486cee88
 _ENDS = ("GROUP_BY", "ORDER_BY", "LIMIT", "HAVING", "UNION", "INTERSECT", "EXCEPT")
-_JOINS = ("JOIN", "LEFT", "INNER", "CROSS")
+_JOINS = ("JOIN", "LEFT", "RIGHT", "FULL", "OUTER", "INNER", "CROSS", "NATURAL")
 
 def forgotten_condition(sql: Sql, dice: Random) -> list[str]:
     "`sql` without one of the conditions of its first outermost WHERE."

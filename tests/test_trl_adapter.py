@@ -319,16 +319,6 @@ def test_a_lost_connection_ends_the_rollout_without_reward(fake_server):
 
 # ---- with TRL
 
-@pytest.fixture(scope="session")
-def tiny():
-    "A tokenizer and what else the tests with TRL need."
-    for name in ("torch", "trl", "transformers", "datasets"): pytest.importorskip(name, reason=f"{name} is not installed: pip install sql_env[train]")
-    import tiny_trl
-    texts = [q.gold_sql for q in bundled()] + [str(tool_schemas()), *(SQLEnvTRL(bundled()).reset(question_id=q.question_id) for q in bundled()[::32])]
-    tok = tiny_trl.make_tokenizer(texts)
-    return tiny_trl, tok
-
-
 def tool_call(name, **arguments):
     return f"<tool_call>\n{json.dumps(dict(name=name, arguments=arguments))}\n</tool_call>"
 
