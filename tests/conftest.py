@@ -38,3 +38,15 @@ def repo_copy(tmp_path_factory) -> Path:
         (copy / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(ROOT / name, copy / name)
     return copy
+
+
+@pytest.fixture(scope="session")
+def tiny():
+    "The kit for tests with TRL, and a tokenizer trained on this package's texts."
+    for name in ("torch", "trl", "transformers", "datasets"): pytest.importorskip(name, reason=f"{name} is not installed: pip install 'sql_env[train]'")
+    import tiny_trl
+    from sql_env import sources
+    from sql_env.trl_adapter import SQLEnvTRL, tool_schemas
+    qs = sources.load("bundled")
+    texts = [q.gold_sql for q in qs] + [str(tool_schemas()), *(SQLEnvTRL(qs).reset(question_id=q.question_id) for q in qs[::32])]
+    return tiny_trl, tiny_trl.make_tokenizer(texts)
