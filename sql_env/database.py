@@ -242,7 +242,7 @@ def _open(path: Path|bytes|None) -> apsw.Connection:
 
 def _uri(path: Path) -> str:
     from urllib.parse import quote
-    return quote(str(path.absolute()))
+    return quote(str(path.resolve())) # SQLite's Python file layer takes a symbolic link for an error
 
 # %% ../nbs/00_database.ipynb #7128ae45
 class HeapLimit:
