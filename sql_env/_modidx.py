@@ -839,6 +839,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                 'sql_env.worlds._above_average': ('worlds.html#_above_average', 'sql_env/worlds.py'),
                                 'sql_env.worlds._aggregate': ('worlds.html#_aggregate', 'sql_env/worlds.py'),
                                 'sql_env.worlds._all_words': ('worlds.html#_all_words', 'sql_env/worlds.py'),
+                                'sql_env.worlds._ask': ('worlds.html#_ask', 'sql_env/worlds.py'),
                                 'sql_env.worlds._beats': ('worlds.html#_beats', 'sql_env/worlds.py'),
                                 'sql_env.worlds._beats_tie': ('worlds.html#_beats_tie', 'sql_env/worlds.py'),
                                 'sql_env.worlds._between': ('worlds.html#_between', 'sql_env/worlds.py'),

@@ -421,10 +421,10 @@ class Clutter(Links):
         for key, values in zip(("entry", "meaning"), zip(*rows)): t.add(Column(self.names.column(words(w[key])[0]), key, "text"), list(values))
 
 # %% ../nbs/04_worlds.ipynb #9134253d
-_ROWS = {1: dict(group=(60, 200), member=(60, 260), thing=(60, 260)),
+_ROWS = {1: dict(group=(60, 300), member=(60, 340), thing=(60, 340)),
          2: dict(member=(60, 200), thing=(50, 160), event=(90, 300)),
          3: dict(group=(9, 24), member=(50, 110), thing=(30, 60), event=(120, 260)),
-         4: dict(group=(9, 24), member=(50, 150), thing=(30, 90), event=(120, 400), tag=(6, 12)),
+         4: dict(group=(9, 24), member=(50, 300), thing=(30, 160), event=(120, 700), tag=(6, 12)),
          5: dict(group=(9, 24), member=(60, 260), thing=(40, 90), event=(150, 600), tag=(8, 14))}
 
 def sizes(dice: Dice, level: int, size: int|None = None) -> dict[str, int]:
@@ -705,16 +705,22 @@ def _questions(w: World, b: Builder) -> list[Question]:
     found: dict[str, tuple[Family, Ask, list]] = {}
     for f in (f for _ in range(max(3, w.n)) for f in dice.some(pool)):
         if len(found) >= w.n: break
-        try: ask = f.make(scene)
-        except Skip: continue
-        if ask.sql in found: continue
-        rows = con.execute(ask.sql).fetchall()
-        if fair(rows, ask.slots, counts) and _rare(rows, dice) and (not ask.strict or no_tie([r[0] for r in con.execute(ask.strict)])): found[ask.sql] = f, ask, rows
+        asked = next(filter(None, (_ask(f, scene, con, counts) for _ in range(6))), None)
+        if asked: found.setdefault(asked[0].sql, (f, *asked))
     con.execute("PRAGMA reverse_unordered_selects=ON")
     kept = [x for sql, x in found.items() if _same(con.execute(sql).fetchall(), x[2], x[1].ordered)]
     w.image = con.serialize("main")
     con.close()
     return _worded(w, kept, scene.words)
+
+def _ask(f: Family, s: Scene, con: apsw.Connection, counts: frozenset[int]) -> tuple[Ask, list]|None:
+    "One try: a question and its answer, if they are fair."
+    try: ask = f.make(s)
+    except Skip: return None
+    rows = con.execute(ask.sql).fetchall()
+    if not fair(rows, ask.slots, counts) or not _rare(rows, s.dice): return None
+    if ask.strict and not no_tie([r[0] for r in con.execute(ask.strict)]): return None
+    return ask, rows
 
 def _rare(rows: list[tuple], dice: Dice) -> bool:
     "Let small counts through less often, because every world has some."
