@@ -548,3 +548,10 @@ def test_imports_are_quick(module):
 
 def test_limits_can_be_changed_one_by_one():
     assert replace(Limits(), rows=5).operations == Limits().operations and Limits.gold().operations > Limits().operations
+
+
+def test_a_file_behind_a_symbolic_link_opens(tmp_path):
+    "SQLite's Python file layer reports a link as an error, so the path is resolved first."
+    real = build_database(tmp_path / "real.sqlite", "CREATE TABLE t (a INTEGER)", {"t": [(1,)]})
+    (tmp_path / "folder").symlink_to(tmp_path, target_is_directory=True)
+    with Database(tmp_path / "folder" / real.name) as db: assert db.query("SELECT a FROM t").rows == [(1,)]
