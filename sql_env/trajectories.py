@@ -11,7 +11,7 @@ __all__ = ['STYLES', 'Trajectory', 'read_log', 'write_log', 'log_env', 'replay',
 # %% ../nbs/31_trajectories.ipynb #fe110b3f
 import json, re
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
