@@ -374,6 +374,8 @@ def keep(episode: Episode, index: int = 0, reset: dict[str, Any]|None = None, se
     q, v = episode.question, episode.verdict
     result = EpisodeResult(index, q.question_id, bool(v), episode.total_reward, episode.steps, None, "" if v is None else v.reason, episode.grounded,
         tuple(t.error_kind for t in episode.turns if t.error), q.database_name, q.difficulty, gold_name(q))
+    on_gold = bool(v) and bool(episode.queries) and episode.queries[-1][0] == q.gold_sql
+    result = replace(result, robust=on_gold or episode.robust)
     return Trajectory(result, reset or {"question_id": q.question_id, "seed": episode.seed}, list(episode.turns), seed, style)
 
 # %% ../nbs/31_trajectories.ipynb #32cd7808
