@@ -58,6 +58,7 @@ def _read_line(d: dict) -> Trajectory:
     turns = [Turn(Action(*t["action"]), t["result"], t["error"], t["reward"]) for t in d.get("turns", [])]
     return Trajectory(episode, d.get("reset", {}), turns, d.get("seed", 0), d.get("style", ""))
 
+# %% ../nbs/31_trajectories.ipynb #06482ef4
 def write_log(path: str|Path, about: dict, trajectories: Iterable[Trajectory]) -> int:
     "Append episodes to a log, leaving out those it has; returns how many were written."
     log, n = EpisodeLog(path, about), 0
@@ -186,6 +187,7 @@ def named_values(sql: Sql) -> list[tuple[str, Token]]:
         elif t.kind == "STRING" and [x.kind for x in sql.tokens[max(i - 2, 0):i]] == ["IN", "L_PAREN"]: out.append((sql.tokens[i - 3].text, t))
     return out
 
+# %% ../nbs/31_trajectories.ipynb #4423307b
 def wrong_value(sql: Sql, question: str, dice: Random) -> list[tuple[str, str]]:
     "`sql` with a text written as the question or habit has it, and the column of that text."
     out = []
@@ -197,6 +199,7 @@ def wrong_value(sql: Sql, question: str, dice: Random) -> list[tuple[str, str]]:
             out += [(sql.swap([(t.start, t.end)], "'" + v.replace("'", "''") + "'"), column) for v in new if v != t.text]
     return out
 
+# %% ../nbs/31_trajectories.ipynb #69732e2f
 def misread(text: str) -> list[str]:
     "A value as one would write it who has not looked."
     plural = [text[:-1] if text.endswith("s") else text + "s"] if re.fullmatch(r"[a-z ]{4,}", text) else []
@@ -312,7 +315,28 @@ class _Moves:
         return read_result(o.result)
 
 # %% ../nbs/31_trajectories.ipynb #3d1cbb1e
-class Expert(_Moves):
+class _Knowing(_Moves):
+    "An expert's knowledge, kept for a while because styles share it."
+    questions: QuestionSet; authors: dict[str, Author]; moves: Generator[Action, Observation, None]|None
+
+    def author(self, q: Question) -> Author:
+        "What is known about a question."
+        if len(self.authors) > 500: self.authors.clear()
+        if q.question_id not in self.authors: self.authors[q.question_id] = Author(q, self.questions.database(q.database_name))
+        return self.authors[q.question_id]
+
+    def choose(self, author: Author, styles: Sequence[str]) -> tuple[str, list[Action]]:
+        "A style by chance among those that fit the question, and its mistake; `direct` if none fits."
+        for name in self.dice.sample(styles, len(styles)):
+            style = STYLES[name]
+            mistake = author.mistake(style.mistake, self.dice) if style.mistake else []
+            if mistake or not style.mistake and (author.value_columns or not style.values): return name, mistake
+        return "direct", []
+
+    def __getstate__(self): return self.__dict__ | {"moves": None, "authors": {}}
+
+# %% ../nbs/31_trajectories.ipynb #0f83950b
+class Expert(_Knowing):
     "A policy that knows the gold query and plays as one who has to find out."
     name = "expert"
     def __init__(self,
@@ -325,32 +349,17 @@ class Expert(_Moves):
         self.find, self.authors = OraclePolicy(questions).find, dict[str, Author]()
         self.reset(0)
 
-    def __getstate__(self): return self.__dict__ | {"moves": None, "authors": {}}
-    def author(self, q: Question) -> Author:
-        "What is known about a question; kept for a while, because styles share it."
-        if len(self.authors) > 500: self.authors.clear()
-        if q.question_id not in self.authors: self.authors[q.question_id] = Author(q, self.questions.database(q.database_name))
-        return self.authors[q.question_id]
-
     def reset(self, seed: int) -> None:
         "Throw the dice anew, so that an episode depends on both seeds and on nothing before it."
         self.dice, self.style = Random(f"{self.seed}:{seed}"), ""
-        self.moves: Generator[Action, Observation, None]|None = None
+        self.moves = None
 
     def select_action(self, observation: Observation) -> Action:
         if self.moves is not None and observation.step_count: return self.moves.send(observation)
         author = self.author(self.find(observation))
-        self.style, mistake = self.choose(author)
+        self.style, mistake = self.choose(author, self.styles)
         self.moves = self.tell(author, STYLES[self.style], mistake, observation)
         return next(self.moves)
-
-    def choose(self, author: Author) -> tuple[str, list[Action]]:
-        "A style by chance among those that fit the question, and its mistake; `direct` if none fits."
-        for name in self.dice.sample(self.styles, len(self.styles)):
-            style = STYLES[name]
-            mistake = author.mistake(style.mistake, self.dice) if style.mistake else []
-            if mistake or not style.mistake and (author.value_columns or not style.values): return name, mistake
-        return "direct", []
 
 # %% ../nbs/31_trajectories.ipynb #ec6d0fb4
 def record(env: EpisodeEnv, policy: Any, index: int, reset: dict[str, Any], seed: int) -> Trajectory:
@@ -359,11 +368,14 @@ def record(env: EpisodeEnv, policy: Any, index: int, reset: dict[str, Any], seed
     play(env, policy, env.reset(**reset))
     return keep(env.episode, index, reset, seed, getattr(policy, "style", "")) # type: ignore[arg-type]
 
+# %% ../nbs/31_trajectories.ipynb #8234fd4d
 def keep(episode: Episode, index: int = 0, reset: dict[str, Any]|None = None, seed: int = 0, style: str = "") -> Trajectory:
     "The trajectory of an episode, finished or not."
     q, v = episode.question, episode.verdict
     result = EpisodeResult(index, q.question_id, bool(v), episode.total_reward, episode.steps, None, "" if v is None else v.reason, episode.grounded,
         tuple(t.error_kind for t in episode.turns if t.error), q.database_name, q.difficulty, gold_name(q))
+    on_gold = bool(v) and bool(episode.queries) and episode.queries[-1][0] == q.gold_sql
+    result = replace(result, robust=on_gold or episode.robust)
     return Trajectory(result, reset or {"question_id": q.question_id, "seed": episode.seed}, list(episode.turns), seed, style)
 
 # %% ../nbs/31_trajectories.ipynb #32cd7808
@@ -410,6 +422,7 @@ def call(action: Action) -> dict[str, Any]:
     function = dict(name=name, arguments=json.dumps({parameter: as_text(action.argument)}, ensure_ascii=False))
     return dict(role="assistant", content="", tool_calls=[dict(type="function", function=function)])
 
+# %% ../nbs/31_trajectories.ipynb #0f1643c4
 def conversation(env: EpisodeEnv, t: Trajectory,
                  system: str = SYSTEM_PROMPT, max_chars: int = MAX_CHARS, # as in training with rewards
                  goodbye: str = "Done.") -> list[dict[str, Any]]:
@@ -436,6 +449,7 @@ def qwen_turn(message: dict[str, Any]) -> str:
              for c in message.get("tool_calls") or ()]
     return "<think>\n\n</think>\n\n" + "\n".join(filter(None, [message["content"], *calls])) + "<|im_end|>\n"
 
+# %% ../nbs/31_trajectories.ipynb #a0e2e977
 def check_rendering(rows: Iterable[dict], tokenizer: Any,
                     template: str|None = None, # chat template; TRL's training variant of the tokenizer's own if None
                     turn: Callable[[dict], str] = qwen_turn) -> dict[str, float]:

@@ -56,36 +56,28 @@ def reply(observation: Observation, limit: int = MAX_CHARS) -> str:
 class _Tools:
     "The tools that a model gets; subclasses say how an episode begins and takes an action."
     def describe(self, table_name: str) -> str:
-        """
-        Show the columns, types, keys and row count of a table.
-
+        """Show the columns, types, keys and row count of a table.
         Args:
             table_name: Name of the table.
         """
         return self._act("DESCRIBE", table_name)
 
     def sample(self, table_name: str) -> str:
-        """
-        Show five rows of a table.
-
+        """Show five rows of a table.
         Args:
             table_name: Name of the table.
         """
         return self._act("SAMPLE", table_name)
 
     def query(self, sql: str) -> str:
-        """
-        Run one SELECT statement.
-
+        """Run one SELECT statement.
         Args:
             sql: SQLite statement.
         """
         return self._act("QUERY", sql)
 
     def answer(self, value: str) -> str:
-        """
-        Submit the answer and end the episode.
-
+        """Submit the answer and end the episode.
         Args:
             value: A value, rows written as a | b, or @last for the result of the last query.
         """
@@ -112,8 +104,8 @@ def as_text(value: Any) -> str:
     return text.encode("utf-8", "replace").decode()
 
 # %% ../nbs/30_trl_adapter.ipynb #83478cb6
-class _Rollout(_Tools):
-    "State of one rollout: what was paid, whether it is over, how often a tool was called after the end."
+class _Fresh(_Tools):
+    "What one rollout keeps: what was paid, whether it is over, how often a tool was called after the end."
     def __init__(self, max_chars: int, late_cost: float):
         if not 0 <= late_cost <= 1: raise ValueError("late_cost is a share of the reward, 0 to 1")
         self.max_chars, self.late_cost = max_chars, late_cost
@@ -133,6 +125,16 @@ class _Rollout(_Tools):
         self.observation = self._begin({k: row[k] for k in _ROUTE if row.get(k) is not None})
         return first_view(self.observation, row.get("prompt") or ())
 
+    def _begin(self, route: dict) -> Any: raise NotImplementedError
+
+_ROUTE = ("question_id", "seed", "split", "index", "difficulty")
+
+# %% ../nbs/30_trl_adapter.ipynb #3247b4cf
+class _Rollout(_Fresh):
+    "Taking an action, and what the model is told about it."
+    @property
+    def done(self) -> bool: return self.observation is not None and self.observation.done
+
     def _act(self, kind: str, argument: Any) -> str:
         if self.observation is None: raise ToolError("Call reset first.")
         if self.done:
@@ -144,12 +146,7 @@ class _Rollout(_Tools):
         self.error_kinds.append(o.error.partition(":")[0])
         raise ToolError(tool_text(o, self.max_chars))
 
-    @property
-    def done(self) -> bool: return self.observation is not None and self.observation.done
-    def _begin(self, route: dict) -> Any: raise NotImplementedError
     def _step(self, kind: str, argument: str) -> Any: raise NotImplementedError
-
-_ROUTE = ("question_id", "seed", "split", "index", "difficulty")
 
 # %% ../nbs/30_trl_adapter.ipynb #76ccb3cc
 class _Paid(_Rollout):
@@ -219,7 +216,22 @@ def prompt_rows(questions: Iterable[Question], system: str = SYSTEM_PROMPT) -> l
     return [{"prompt": opening(q.question_text, system), "question_id": q.question_id} for q in questions]
 
 # %% ../nbs/30_trl_adapter.ipynb #369e5b6a
-class SQLEnvTRLRemote(_Paid):
+class _Connection(_Paid):
+    "A connection to a server, opened when it is needed."
+    _url: str; _options: dict; _client: Any
+
+    def _connected(self) -> Any:
+        if self._client is None:
+            from sql_env.client import SQLEnv
+            self._client = SQLEnv(base_url=self._url, **self._options).sync()
+        return self._client
+
+    def _close(self) -> None:
+        client, self._client = self._client, None
+        if client: client.close()
+
+# %% ../nbs/30_trl_adapter.ipynb #20289dc7
+class SQLEnvTRLRemote(_Connection):
     "`SQLEnvTRL` on a server of this environment; its `reset` opens the connection."
     def __init__(self,
         base_url: str, # such as http://localhost:8000
@@ -244,16 +256,6 @@ class SQLEnvTRLRemote(_Paid):
             self._close()
             raise ToolError("The connection was lost. Episode is over.") from e
 
-    def _connected(self) -> Any:
-        if self._client is None:
-            from sql_env.client import SQLEnv
-            self._client = SQLEnv(base_url=self._url, **self._options).sync()
-        return self._client
-
     def _reward(self) -> float|None: return None if self._lost else super()._reward()
-
-    def _close(self) -> None:
-        client, self._client = self._client, None
-        if client: client.close()
 
 MAX_SENT = 100_000 # characters of one argument

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import asdict, fields, replace
 from functools import lru_cache
 from pathlib import Path
@@ -516,3 +516,16 @@ def test_results_can_be_asdict(results):
 
 if __name__ == "__main__":
     run_slow(Path(sys.argv[1]))
+
+
+def test_a_log_is_not_resumed_by_the_same_policy_with_another_seed(tmp_path):
+    qs = sources.load("bundled")
+    evaluate(qs, RandomPolicy(1), 5, log=tmp_path / "log.jsonl", progress=False)
+    with pytest.raises(ValueError, match="another run"): evaluate(qs, RandomPolicy(2), 5, log=tmp_path / "log.jsonl", progress=False)
+
+
+def test_a_pool_that_is_already_broken_loses_no_episode():
+    class Broken(Executor):
+        def submit(self, *args, **kwargs): raise RuntimeError("the pool is broken")
+    result = evaluate(sources.load("bundled"), RandomPolicy(1), 40, executor=Broken(), progress=False)
+    assert result.n_episodes == 40 and result.n_completed == 0 and "broken" in result.episodes[0].error

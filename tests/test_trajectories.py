@@ -14,7 +14,7 @@ import pytest
 
 from sql_env import sources
 from sql_env.episode import SCHEMA_LEVELS, Action, EpisodeEnv, Turn
-from sql_env.evaluation import evaluate
+from sql_env.evaluation import evaluate, summarize
 from sql_env.policies import HACKS, GreedyPolicy, OraclePolicy, RandomPolicy
 from sql_env.reward import RewardConfig
 from sql_env.trajectories import (STYLES, Author, Expert, Experts, Sql, Trajectory, call, check_log, check_rendering, conversation, forgotten_condition,
@@ -115,6 +115,15 @@ def test_a_trainer_rollout_is_a_trajectory():
     env.answer("44")
     t = keep(env.episode)
     assert t.correct and replay(EpisodeEnv(bundled(), reward=RewardConfig.partial()), t) == ""
+
+
+def test_keep_knows_what_is_robust():
+    "As the evaluation has it, with the short way for answers that rest on gold."
+    env = EpisodeEnv(bundled(), reward=RewardConfig.partial())
+    for policy in (Expert(bundled()), GreedyPolicy(), Expert(bundled(), ["too_wide"], copy_rows=0)):
+        for q in bundled().sample(20, 3):
+            t = record(env, policy, 0, {"question_id": q.question_id, "seed": 0}, 1)
+            assert t.episode == summarize(env.episode, 0)
 
 
 # ---- edits of SQL

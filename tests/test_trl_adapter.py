@@ -1,5 +1,6 @@
 """Room 30, the TRL adapter: its contract by hand, and against TRL itself where that is installed."""
 import json
+import os
 import pickle
 import subprocess
 import sys
@@ -160,6 +161,16 @@ def test_verify_and_schema_level_reach_the_episode():
     assert "visit(visit_id" in SQLEnvTRL(bundled(), schema_level="columns").reset(**ROW)
 
 
+def test_robust_grading_pays_no_lucky_answer():
+    env = SQLEnvTRL(bundled(), verify="robust")
+    paid = []
+    for sql in (GOLD, "SELECT 44"):
+        env.reset(**ROW)
+        play_tools(env, [("query", sql), ("answer", "@last")])
+        paid.append(env.get_reward())
+    assert paid[0] > 0.9 and paid[1] <= 0.3, paid
+
+
 def test_what_reset_adds_to_the_prompt():
     env = SQLEnvTRL(bundled())
     text = env.reset(**ROW)
@@ -315,6 +326,45 @@ def test_a_lost_connection_ends_the_rollout_without_reward(fake_server):
     assert env.get_reward() is None and sql_env_reward_func([env]) == [None] and made[0].closed
     assert "Steps" in env.reset(**ROW), "the first connection fails at reset, the second works"
     assert play_tools(env, CALLS)[-1] == "The answer was submitted." and env.get_reward() > 0.9 and len(made) == 3
+
+
+@pytest.fixture(scope="module")
+def server():
+    "A real server of this environment, with the reward that training uses."
+    pytest.importorskip("openenv", reason="openenv is not installed")
+    import socket
+    import urllib.request
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        port = s.getsockname()[1]
+    command = [sys.executable, "-m", "uvicorn", "sql_env.server.app:app", "--port", str(port), "--log-level", "warning"]
+    process = subprocess.Popen(command, env={**os.environ, "MAX_CONCURRENT_ENVS": "8", "SQL_ENV_REWARD": "partial"})
+    url = f"http://127.0.0.1:{port}"
+    try:
+        for _ in range(240):
+            try:
+                urllib.request.urlopen(url + "/health")
+                break
+            except OSError: time.sleep(0.25)
+        yield url
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def test_the_twin_on_a_real_server(server):
+    local = started()
+    seen = play_tools(local, CALLS)
+    envs = [SQLEnvTRLRemote(server) for _ in range(8)]
+    starts = [e.reset(**ROW) for e in envs]
+    out: list = [None] * 8
+    def run(i): out[i] = play_tools(envs[i], CALLS)
+    threads = [threading.Thread(target=run, args=(i,)) for i in range(8)]
+    for t in threads: t.start()
+    for t in threads: t.join()
+    assert starts == [started().reset(**ROW)] * 8 and out == [seen] * 8
+    assert [e.turn_rewards for e in envs] == [local.turn_rewards] * 8
+    for e in envs: e._close()
 
 
 # ---- with TRL
