@@ -329,6 +329,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                 'sql_env/evaluation.py'),
                                     'sql_env.evaluation._call': ('evaluation.html#_call', 'sql_env/evaluation.py'),
                                     'sql_env.evaluation._results': ('evaluation.html#_results', 'sql_env/evaluation.py'),
+                                    'sql_env.evaluation._submit': ('evaluation.html#_submit', 'sql_env/evaluation.py'),
                                     'sql_env.evaluation.chunks_of': ('evaluation.html#chunks_of', 'sql_env/evaluation.py'),
                                     'sql_env.evaluation.cluster_interval': ('evaluation.html#cluster_interval', 'sql_env/evaluation.py'),
                                     'sql_env.evaluation.compare': ('evaluation.html#compare', 'sql_env/evaluation.py'),

@@ -211,7 +211,7 @@ def evaluate(env: Any, # an environment, or a `QuestionSet`
     if isinstance(env, QuestionSet): env = EpisodeEnv(env)
     if hasattr(env, "as_episodes"): env = env.as_episodes() # `SQLEnvironment`, or a connected client
     plan, name = plan_episodes(env, n_episodes, seed), getattr(policy, "name", type(policy).__name__)
-    about = dict(policy=name, seed=seed, episodes=len(plan), **describe_env(env))
+    about = dict(policy=name, policy_settings=getattr(policy, "settings", {}), seed=seed, episodes=len(plan), **describe_env(env))
     file = EpisodeLog(log, about) if log else None
     results = dict(file.done) if file else {}
     todo = [p for p in plan if p[0] not in results]
@@ -236,11 +236,19 @@ def _results(env: Any, policy: Policy, plan: Sequence, executor: Executor|None) 
         return
     from concurrent.futures import as_completed
     parts = chunks_of(plan, max(1, min(50, len(plan) // 16)))
-    futures = {executor.submit(run_chunk, env, policy, part): part for part in parts}
+    futures = {_submit(executor, env, policy, part): part for part in parts}
     for future in as_completed(futures):
         try: yield from future.result()
         except Exception as e: # a worker died: its episodes are kept as crashed
             for i, reset, _ in futures[future]: yield EpisodeResult(i, reset["question_id"], error=f"{type(e).__name__}: {e}"[:500]), {}
+
+def _submit(executor: Executor, env: Any, policy: Policy, part: Sequence) -> Future:
+    "The future of a chunk; of a broken pool too, where `submit` itself raises."
+    try: return executor.submit(run_chunk, env, policy, part)
+    except Exception as e:
+        future: Future = Future()
+        future.set_exception(e)
+        return future
 
 # %% ../nbs/21_evaluation.ipynb #6bc65f47
 class Progress:

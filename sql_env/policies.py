@@ -59,7 +59,7 @@ class RandomPolicy:
     "Random actions and, in the end, a random value that was seen."
     name = "random"
     def __init__(self, seed: int = 0):
-        self.seed, self.values = seed, list[str]()
+        self.seed, self.settings, self.values = seed, {"seed": seed}, list[str]()
         self.reset(0)
 
     def reset(self, seed: int) -> None:
@@ -81,7 +81,7 @@ class OraclePolicy:
     "Knows the gold SQL of each question and answers from what it observed."
     name = "oracle"
     def __init__(self, questions: Iterable[Question], look: int = 2): # tables that it describes first
-        self.look = look
+        self.look, self.settings = look, {"look": look}
         self.gold: dict[str, list[Question]] = {}
         for q in questions: self.gold.setdefault(q.question_text, []).append(q)
 

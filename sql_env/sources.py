@@ -7,7 +7,7 @@ __all__ = ['BUNDLED', 'SPIDER_FILES', 'SPIDER_URL', 'SOURCES', 'SourceError', 'b
            'find_root', 'find_databases', 'cache_dir', 'unpack', 'fetch', 'bird', 'folder', 'worlds', 'load']
 
 # %% ../nbs/03_sources.ipynb #981185b5
-import json, os, shutil, urllib.request, zipfile
+import json, os, shutil, zipfile
 from importlib.resources import files
 from inspect import signature
 from collections import Counter
@@ -135,12 +135,13 @@ def unpack(archive: Path) -> Path:
 # %% ../nbs/03_sources.ipynb #eaac917f
 def fetch(url: str, name: str) -> Path:
     "Download a file into the cache, once; a broken download leaves nothing behind."
+    from urllib.request import urlopen # slow to import
     target = cache_dir()/name
     if target.is_file(): return target
     target.parent.mkdir(parents=True, exist_ok=True)
     part = target.with_name(name + ".part")
     try:
-        with urllib.request.urlopen(url, timeout=60) as response, part.open("wb") as out: shutil.copyfileobj(response, out)
+        with urlopen(url, timeout=60) as response, part.open("wb") as out: shutil.copyfileobj(response, out)
         if not zipfile.is_zipfile(part): raise OSError("what came is not a zip file")
         part.rename(target)
     except OSError as e:
