@@ -101,13 +101,16 @@ def main() -> None:
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--out", type=Path, default=Path(__file__).with_suffix(".json"))
     p.add_argument("--scale", type=float, default=1.0, help="0.01 for a quick look")
+    p.add_argument("--only", help="renew one figure and keep the others, such as worlds_per_second on a quiet machine")
     a = p.parse_args()
     def n(x): return max(10, int(x * a.scale))
     figures: dict = dict(command="python benchmarks/worlds.py" + (f" --scale {a.scale}" if a.scale != 1 else ""), python=platform.python_version(), machine=platform.machine())
+    if a.only: figures = json.loads(a.out.read_text())
     with tempfile.TemporaryDirectory() as folder:
         steps = dict(worlds_per_second=lambda: speed(n(500)), memory_mb=lambda: memory(n(10_000)), curve=lambda: curve(n(1500), folder),
                      overlap_with_train=lambda: overlap(n(400)), largest=lambda: largest(n(100_000)), repeats=lambda: repeats(n(100_000)))
         for name, step in steps.items():
+            if a.only and name != a.only: continue
             figures[name] = step()
             print(name, json.dumps(figures[name]), file=sys.stderr, flush=True)
             a.out.write_text(json.dumps(figures, indent=1) + "\n")
