@@ -209,6 +209,10 @@ def test_numbers_and_rows_are_answers():
     assert env.correct
 
 
+def test_text_that_no_encoding_knows_is_replaced():
+    assert as_text("a\ud800b") == "a?b" and as_text(["\udfff"]) == '["?"]'
+
+
 @given(st.recursive(st.none() | st.booleans() | st.integers() | st.floats() | st.text(), lambda x: st.lists(x) | st.dictionaries(st.text(), x), max_leaves=6))
 @settings(max_examples=60, deadline=None, derandomize=True)
 def test_as_text_takes_all_of_json(value):
@@ -217,7 +221,10 @@ def test_as_text_takes_all_of_json(value):
     if isinstance(value, str): assert text == value.encode("utf-8", "replace").decode()
 
 
-@given(st.text(max_size=3000), st.text(max_size=3000), st.integers(0, 15), st.booleans(), st.integers(20, 500))
+long = st.builds(lambda s, n: s * n, st.text(max_size=40), st.integers(0, 90))
+
+
+@given(long, long, st.integers(0, 15), st.booleans(), st.integers(20, 500))
 @settings(max_examples=150, deadline=None, derandomize=True)
 def test_tool_text_is_short(result, error, left, done, limit):
     o = Observation("?", "", result, error, 1, left, (), done)
@@ -248,6 +255,14 @@ def test_the_factory_survives_another_process(tmp_path):
     code = f"import pickle; e = pickle.load(open({str(tmp_path / 'f.pkl')!r}, 'rb'))(); print(e.reset(question_id={ID!r})[-8:]); print(e.query({GOLD!r}))"
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert said == "Steps: 9\nCOUNT(*)\n44\n"
+
+
+def test_long_results_are_cut_at_a_line():
+    env = started(max_chars=300)
+    text = env.query("SELECT * FROM owner")
+    assert len(text) < 340 and text.split("\n")[-1] == "... cut after 300 characters"
+    assert env.query("SELECT * FROM owner").split("\n")[:2] == started().query("SELECT * FROM owner").split("\n")[:2]
+    assert tool_text(Observation("?", "", "x" * 999, budget_remaining=9), 50) == "x" * 50 + "\n... cut after 50 characters"
 
 
 # ---- the reward function
