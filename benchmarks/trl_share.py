@@ -46,7 +46,7 @@ def main() -> None:
     rows = sft_rows(made.env, made)
     tok = kit.make_tokenizer([str(rows), str(tool_schemas())])
     model = kit.make_model(tok)
-    loss = kit.warm(model, tok, rows, steps=150)
+    loss = kit.warm(model, tok, rows, steps=400)
     with tempfile.TemporaryDirectory() as out:
         trainer = kit.grpo(tok, model, prompt_rows(qs), partial(TimedEnv, qs), out, n=8, steps=args.steps, reward_funcs=[sql_env_reward_func], learning_rate=1e-6)
         SPENT[0] = 0

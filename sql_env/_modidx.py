@@ -547,6 +547,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                       'sql_env.trajectories.Expert.reset': ('trajectories.html#expert.reset', 'sql_env/trajectories.py'),
                                       'sql_env.trajectories.Expert.select_action': ( 'trajectories.html#expert.select_action',
                                                                                      'sql_env/trajectories.py'),
+                                      'sql_env.trajectories.Expert.settings': ( 'trajectories.html#expert.settings',
+                                                                                'sql_env/trajectories.py'),
                                       'sql_env.trajectories.Experts': ('trajectories.html#experts', 'sql_env/trajectories.py'),
                                       'sql_env.trajectories.Experts.__init__': ( 'trajectories.html#experts.__init__',
                                                                                  'sql_env/trajectories.py'),

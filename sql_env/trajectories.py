@@ -349,6 +349,9 @@ class Expert(_Knowing):
         self.find, self.authors = OraclePolicy(questions).find, dict[str, Author]()
         self.reset(0)
 
+    @property
+    def settings(self) -> dict[str, Any]: return dict(styles=self.styles, copy_rows=self.copy_rows, seed=self.seed)
+
     def reset(self, seed: int) -> None:
         "Throw the dice anew, so that an episode depends on both seeds and on nothing before it."
         self.dice, self.style = Random(f"{self.seed}:{seed}"), ""
@@ -400,7 +403,7 @@ class Experts:
             else: yield t
 
     @property
-    def about(self) -> dict: return dict(policy=self.policy.name, seed=self.seed, episodes=len(self.plan), **describe_env(self.env))
+    def about(self) -> dict: return dict(policy=self.policy.name, policy_settings=self.policy.settings, seed=self.seed, episodes=len(self.plan), **describe_env(self.env))
 
     def save(self, path: str|Path) -> int:
         "Write the trajectories into a log, which a later call completes; returns how many were written."

@@ -266,6 +266,7 @@ def test_saved_experts_resume(tmp_path):
     Experts(bundled(), 30, seed=3).save(tmp_path / "part.jsonl")
     assert (tmp_path / "part.jsonl").read_bytes() == whole
     with pytest.raises(ValueError, match="another run"): Experts(bundled(), 30, seed=4).save(tmp_path / "part.jsonl")
+    with pytest.raises(ValueError, match="another run"): Experts(bundled(), 30, seed=3, policy=Expert(bundled(), ["direct"], seed=3)).save(tmp_path / "part.jsonl")
     assert read_log(tmp_path / "whole.jsonl")[1] == list(made)
     assert overview(made).episodes.sum() == 30
 

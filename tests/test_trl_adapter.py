@@ -485,8 +485,8 @@ def test_a_warm_model_calls_tools_by_itself(tiny, tmp_path):
     made = Experts(one, 2, policy=Expert(one, ["direct", "glance"]))
     rows = sft_rows(made.env, made)
     model = kit.make_model(tok)
-    loss = kit.warm(model, tok, rows, steps=120)
-    trainer = kit.grpo(tok, model, prompt_rows(one), partial(SQLEnvTRL, one), tmp_path, n=8, reward_funcs=[sql_env_reward_func])
+    loss = kit.warm(model, tok, rows, steps=250)
+    trainer = kit.grpo(tok, model, prompt_rows(one), partial(SQLEnvTRL, one), tmp_path, n=8, reward_funcs=[sql_env_reward_func], temperature=0.7)
     trainer.train()
     logs = [h for h in trainer.state.log_history if "reward" in h]
     seconds = time.monotonic() - start
