@@ -415,7 +415,9 @@ class TableInfo:
 
     def __str__(self): return self.text
     @cached_property
-    def line(self) -> str: return f"{write_name(self.name)}({', '.join(write_name(c.name) for c in self.columns)})"
+    def shown(self) -> str: return write_name(self.name)
+    @cached_property
+    def line(self) -> str: return f"{self.shown}({', '.join(write_name(c.name) for c in self.columns)})"
     @cached_property
     def text(self) -> str:
         n = "unknown number of rows" if self.rows is None else f"{self.rows} rows"
@@ -574,6 +576,9 @@ class Database(_Pool):
 
     def describe(self, table: str) -> TableInfo: return _describe(self, table)
     def sample(self, table: str, n: int = 5, seed: int = 0) -> Result: return _sample(self, table, n, seed)
+    @property
+    def infos(self) -> list[TableInfo]: return list(self._tables.values())
+
     def info(self, table: str) -> TableInfo: return self._tables[resolve_table(table, self._tables)] # rows may not be counted yet
     def columns(self, table: str) -> tuple[Column, ...]: return self.info(table).columns
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any, NamedTuple
-from .database import Database, QueryError, Result, TableInfo, quote_name, write_name
+from .database import Database, QueryError, Result, TableInfo, quote_name
 from .answers import MAX_ANSWER, UnreadableAnswer, Verdict, read_answer, read_number, same_number, verify
 from .questions import Question, QuestionSet
 from .variants import verify_robust
@@ -62,14 +62,13 @@ class _Known:
     "What the agent knows of the schema at one of `SCHEMA_LEVELS`."
     def __init__(self, database: Database, level: str):
         self.database, self.level, self.described = database, level, set[str]()
-        self.lines: dict[str, str] = {}
         self.text: str|None = None
-        for t in database.tables if level != "none" else (): self.lines[t.lower()] = self._first(t)
+        self.lines = {t.name.lower(): self._first(t) for t in (database.infos if level != "none" else ())}
 
-    def _first(self, table: str) -> str:
-        if self.level == "names": return write_name(table)
-        line = self.database.info(quote_name(table)).line
-        return line if self.level == "columns" else line + "\n  " + str(self.database.describe(quote_name(table))).replace("\n", "\n  ")
+    def _first(self, table: TableInfo) -> str:
+        if self.level == "names": return table.shown
+        if self.level == "columns": return table.line
+        return table.line + "\n  " + str(self.database.describe(quote_name(table.name))).replace("\n", "\n  ")
 
     def learn(self, table: TableInfo) -> None:
         "Note the columns of a described table."
@@ -184,7 +183,8 @@ class _Values:
 # %% ../nbs/07_episode.ipynb #482c52a5
 def _said(x: Any) -> str:
     "What an agent said as valid text; a word for what is not text."
-    return x.encode("utf-8", "replace").decode() if isinstance(x, str) else f"({type(x).__name__})"
+    if not isinstance(x, str): return f"({type(x).__name__})"
+    return x if x.isascii() else x.encode("utf-8", "replace").decode()
 
 # %% ../nbs/07_episode.ipynb #5cb3e26f
 def check_action(kind: Any, argument: Any) -> Action:
