@@ -262,11 +262,11 @@ def test_no_server_is_an_error(cache):
 def test_a_zip_may_not_write_outside_its_folder(tmp_path, cache):
     with zipfile.ZipFile(tmp_path / "evil.zip", "w") as z:
         z.writestr("../../outside.txt", "x")
-        z.writestr("/tmp/kit-absolute-outside.txt", "x")
+        z.writestr("/tmp/sql_env-absolute-outside.txt", "x")
         z.writestr("dev.json", "[]")
         z.writestr("train_spider.json", "[]")
     assert len(sources.load("spider", tmp_path / "evil.zip")) == 0
-    assert not (tmp_path / "outside.txt").exists() and not Path("/tmp/kit-absolute-outside.txt").exists()
+    assert not (tmp_path / "outside.txt").exists() and not Path("/tmp/sql_env-absolute-outside.txt").exists()
     assert all(cache in p.parents for p in tmp_path.rglob("outside.txt"))
 
 
