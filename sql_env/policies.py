@@ -7,7 +7,7 @@ __all__ = ['SIGNALS', 'COMPARE', 'HACKS', 'NUDGE', 'TOO_LONG', 'ADVICE', 'FULL',
            'ScriptedPolicy', 'RandomPolicy', 'OraclePolicy', 'read_result', 'stems', 'closeness', 'signal',
            'conditions', 'GreedyPolicy', 'write_query', 'Hack', 'most_frequent', 'Said', 'GaveUp', 'ModelError',
            'level_of', 'example_episodes', 'complete_all', 'cost_of', 'ChatPolicy', 'wire_messages', 'wire_tools',
-           'Endpoint', 'read_completion', 'explain', 'read_text', 'LocalModel']
+           'Endpoint', 'read_completion', 'explain', 'shared_prefix', 'read_text', 'LocalModel']
 
 # %% ../nbs/20_policies.ipynb #47fe8b1b
 import json, re, time, zlib
@@ -354,7 +354,7 @@ class _Deciding(_Talk):
         "Take in what the backend returned, and what it cost."
         spent = dict(calls=1) | (said.usage if isinstance(said, Said) else getattr(said, "usage", {}))
         self.usage.update(spent)
-        if self.price: self.usage["cost"] += cost_of(spent, self.price)
+        if self.price: self.usage["cost"] += cost_of(spent, self.price) # type: ignore[assignment]
         if isinstance(said, GaveUp) and self.usage["calls"] == 1: raise ModelError(f"the first prompt does not fit: {said}")
         if isinstance(said, Exception): raise said
         self.hear(said)
@@ -435,7 +435,7 @@ class _Connected:
 # %% ../nbs/20_policies.ipynb #80b96592
 def wire_messages(messages: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     "Messages as servers want them: calls and their results share an id."
-    out, made, told = [], 0, 0
+    out, made, told = list[dict[str, Any]](), 0, 0
     for m in messages:
         if m["role"] == "tool": out, told = [*out, dict(role="tool", tool_call_id=f"call{told:05}", content=m["content"])], told + 1
         elif calls := m.get("tool_calls"):
@@ -510,7 +510,7 @@ def explain(e: Exception, endpoint: Endpoint, seconds: float) -> Exception:
 # %% ../nbs/20_policies.ipynb #2ad66e48
 class _Loaded:
     "A model and its tokenizer, loaded when they are needed."
-    path: str|None; device: str|None; _pair: Any
+    path: Any; device: str|None; _pair: Any
 
     @property
     def pair(self) -> tuple[Any, Any]:
@@ -524,10 +524,10 @@ class _Loaded:
     def window(self) -> int: return getattr(self.pair[0].config, "max_position_embeddings", None) or 1 << 30
     def __getstate__(self): return self.__dict__ | ({"_pair": None} if self.path else {})
 
-# %% ../nbs/20_policies.ipynb #147e08a3
-class _Generating(_Loaded):
-    "From messages to tokens, and from tokens to more tokens."
-    max_new_tokens: int; temperature: float; template: str|None; thinking: bool
+# %% ../nbs/20_policies.ipynb #5a2bdcdb
+class _Reading(_Loaded):
+    "From messages to tokens."
+    template: str|None; thinking: bool
 
     def tokens(self, messages: Sequence[dict], tools: Sequence[dict]) -> list[int]:
         "A conversation as the model reads it, up to where its message begins."
@@ -537,6 +537,23 @@ class _Generating(_Loaded):
                                        tokenize=False, enable_thinking=self.thinking)
         return tok(text, add_special_tokens=False)["input_ids"]
 
+def _with_dicts(m: dict[str, Any]) -> dict[str, Any]:
+    "A message whose arguments are dictionaries, for chat templates that print them."
+    calls = [c | {"function": c["function"] | {"arguments": json.loads(c["function"]["arguments"])}} for c in m.get("tool_calls") or ()]
+    return m | {"tool_calls": calls} if calls else m
+
+# %% ../nbs/20_policies.ipynb #147e08a3
+def shared_prefix(prompts: Sequence[Sequence[int]]) -> int:
+    "How many tokens all prompts begin with, leaving one of each."
+    shortest, longest = min(map(list, prompts)), max(map(list, prompts))
+    same = next((i for i, (a, b) in enumerate(zip(shortest, longest)) if a != b), len(shortest))
+    return max(0, min(same, min(map(len, prompts)) - 1))
+
+# %% ../nbs/20_policies.ipynb #f3e611c7
+class _Writing(_Reading):
+    "From tokens to more tokens."
+    max_new_tokens: int; temperature: float
+
     def generate(self, prompts: Sequence[Sequence[int]], seed: int) -> list[list[int]]:
         "What the model writes after each prompt, without the token that ends it."
         import torch
@@ -544,22 +561,31 @@ class _Generating(_Loaded):
         ends = model.generation_config.eos_token_id or tok.eos_token_id
         ends, width = set(ends if isinstance(ends, list) else [ends]), max(map(len, prompts))
         pad = tok.pad_token_id if tok.pad_token_id is not None else min(ends)
-        ids = torch.tensor([[pad] * (width - len(p)) + list(p) for p in prompts], device=model.device)
-        mask = torch.tensor([[0] * (width - len(p)) + [1] * len(p) for p in prompts], device=model.device)
-        sampled = dict(do_sample=True, temperature=self.temperature) if self.temperature else dict(do_sample=False)
+        how = dict(do_sample=True, temperature=self.temperature) if self.temperature else dict(do_sample=False)
         was_training = model.training
         model.eval()
         with torch.inference_mode(), torch.random.fork_rng(enabled=bool(self.temperature)):
             if self.temperature: torch.manual_seed(seed)
-            out = model.generate(input_ids=ids, attention_mask=mask, max_new_tokens=self.max_new_tokens, eos_token_id=sorted(ends), pad_token_id=pad, **sampled)
+            start, cache = self.read_start(prompts)
+            ids = [[*p[:start], *[pad] * (width - len(p)), *p[start:]] for p in prompts]
+            mask = [[1] * start + [0] * (width - len(p)) + [1] * (len(p) - start) for p in prompts]
+            out = model.generate(input_ids=torch.tensor(ids, device=model.device), attention_mask=torch.tensor(mask, device=model.device),
+                past_key_values=cache, max_new_tokens=self.max_new_tokens, eos_token_id=sorted(ends), pad_token_id=pad, **how)
         model.train(was_training)
         rows = out[:, width:].tolist()
         return [r[:next((i for i, t in enumerate(r) if t in ends), len(r))] for r in rows]
 
-def _with_dicts(m: dict[str, Any]) -> dict[str, Any]:
-    "A message whose arguments are dictionaries, for chat templates that print them."
-    calls = [c | {"function": c["function"] | {"arguments": json.loads(c["function"]["arguments"])}} for c in m.get("tool_calls") or ()]
-    return m | {"tool_calls": calls} if calls else m
+    def read_start(self, prompts: Sequence[Sequence[int]]) -> tuple[int, Any]:
+        "How many tokens of all prompts are read already, and the cache that holds them."
+        import torch
+        from transformers import DynamicCache
+        model, n = self.pair[0], shared_prefix(prompts)
+        if n < 32 or len(prompts) < 2: return 0, None
+        cache = DynamicCache(config=model.config)
+        model(input_ids=torch.tensor([list(prompts[0][:n])], device=model.device), past_key_values=cache, use_cache=True, logits_to_keep=1)
+        if any(type(layer).__name__ != "DynamicLayer" for layer in cache.layers): return 0, None # a window or a state can't be shared
+        cache.batch_repeat_interleave(len(prompts))
+        return n, cache
 
 # %% ../nbs/20_policies.ipynb #8af6699b
 def read_text(text: str, tokenizer: Any = None) -> dict[str, Any]:
@@ -573,7 +599,7 @@ def read_text(text: str, tokenizer: Any = None) -> dict[str, Any]:
     return dict(content=re.sub(r"<tool_call>.*?</tool_call>", "", text, flags=re.S).strip(), tool_calls=calls)
 
 # %% ../nbs/20_policies.ipynb #4fa0da33
-class LocalModel(_Generating):
+class LocalModel(_Writing):
     "A `transformers` model that answers many conversations at once."
     def __init__(self,
         model: Any, # a folder, a name on the Hub, or a model
