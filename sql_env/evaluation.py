@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['EpisodeResult', 'run_episode', 'report', 'summarize', 'gold_name', 'cluster_interval', 'rate_interval',
            'EvaluationResult', 'plan_episodes', 'run_chunk', 'chunks_of', 'run_batch', 'EpisodeLog', 'evaluate',
-           'check_batch', 'describe_env', 'Progress', 'hack_floor', 'table', 'to_markdown', 'save_result',
+           'check_batch', 'describe_env', 'Progress', 'hack_floor', 'table', 'to_markdown', 'usage_text', 'save_result',
            'load_result', 'plot', 'Comparison', 'paired_p', 'compare', 'pass_at_k', 'pass_hat_k', 'pass_rates',
            'questions_needed', 'power_of', 'RayExecutor']
 
@@ -297,7 +297,7 @@ def _results(env: Any, policy: Policy, plan: Sequence, executor: Executor|None, 
             for p in plan: yield from run_chunk(env, policy, [p])
         return
     from concurrent.futures import as_completed
-    parts = chunks_of(plan, max(1, min(50, len(plan) // 16)))
+    parts = chunks_of(plan, max(batch, getattr(policy, "chunk", max(1, min(50, len(plan) // 16)))))
     futures = {_submit(executor, env, policy, part, batch): part for part in parts}
     for future in as_completed(futures):
         try: yield from future.result()
@@ -368,7 +368,17 @@ def to_markdown(results: Sequence[EvaluationResult], floor: Mapping[str, float]|
         name = " ".join(str(name).replace("|", "\\|").split())
         lines.append(f"| {name} | {r.success:.1%} | {r.low:.1%} to {r.high:.1%} | {r.grounded:.1%} | {r.robust:.1%} | {r.reward:.3f} | {r.steps:.1f} | {r.episodes:.0f} |")
     if floor: lines.append(f"\nHack floor: {max(floor.values()):.1%} ({max(floor, key=floor.__getitem__)}).")
-    return "\n".join(lines)
+    return "\n".join([*lines, *(f"\n{r.policy}: {text}." for r in results if (text := usage_text(r)))])
+
+def usage_text(r: EvaluationResult) -> str:
+    "What a language model used, in words; '' for other policies."
+    u = Counter(r.usage)
+    if not u["calls"]: return ""
+    counts = ", ".join(f"{u[k]:,.0f} {word}" for k, word in _USED.items() if u[k] or k in ("prompt_tokens", "completion_tokens"))
+    return f"{counts}, {u['seconds'] / u['calls']:.2f} s per call" + (f", cost {u['cost']:.4f}" if u["cost"] else "")
+
+_USED = dict(calls="calls", prompt_tokens="tokens in", cached_tokens="of them cached", completion_tokens="tokens out", retries="requests repeated",
+             nudges="nudges", no_call="messages without a call", malformed="malformed calls")
 
 # %% ../nbs/21_evaluation.ipynb #30577104
 def save_result(result: EvaluationResult, path: str|Path) -> Path:

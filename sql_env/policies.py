@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from os import environ
+from pathlib import Path
 from random import Random
 from typing import Any, Protocol, runtime_checkable
 from urllib.parse import urlsplit
@@ -373,6 +374,7 @@ def cost_of(usage: dict[str, float], price: Sequence[float]) -> float:
 # %% ../nbs/20_policies.ipynb #ec9059e6
 class ChatPolicy(_Deciding):
     "A language model plays by tool calls."
+    chunk = 1 # episodes that an executor's worker gets at once
     def __init__(self,
         model: Any, # name of a model on a server, or a backend such as `LocalModel`
         base_url: str|None = None, # of the server; OpenAI's own if None
@@ -612,7 +614,8 @@ class LocalModel(_Writing):
         self.path, self._pair = (model, None) if isinstance(model, str) else (None, (model, tokenizer))
         self.max_new_tokens, self.temperature, self.batch_size = max_new_tokens, temperature, batch_size
         self.template, self.thinking, self.device = template, thinking, device
-        self.name = name or (model if isinstance(model, str) else type(model).__name__)
+        shown = model if isinstance(model, str) else type(model).__name__
+        self.name = name or (Path(shown).name if Path(shown).is_dir() else shown)
 
     @property
     def settings(self) -> dict[str, Any]:
