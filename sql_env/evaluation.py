@@ -131,7 +131,9 @@ class _Rates:
     @property
     def usage(self) -> dict[str, float]:
         "What a language model used in all episodes, crashed ones too: tokens, calls, retries, nudges, seconds, cost."
-        return {k: round(v, 6) for k, v in sum((Counter(e.usage) for e in self.episodes), Counter()).items()}
+        total: Counter = Counter()
+        for e in self.episodes: total.update(e.usage)
+        return {k: round(v, 6) for k, v in total.items()}
 
     def mean(self, value: Callable[[EpisodeResult], float]) -> float:
         "Mean over completed episodes, nan if there are none."

@@ -465,12 +465,11 @@ class Endpoint(_Connected):
 
     def complete(self, messages: Sequence[dict], tools: Sequence[dict], seed: int = 0) -> Said:
         "Ask the server once; raises `ModelError`, or `GaveUp` if the conversation is too long for the model."
-        start = time.monotonic()
+        start, client = time.monotonic(), self.client
         try:
-            raw = self.client.chat.completions.with_raw_response.create(model=self.model, messages=wire_messages(messages),
+            raw = client.chat.completions.with_raw_response.create(model=self.model, messages=wire_messages(messages),
                 tools=list(tools) if self.as_trained else wire_tools(tools), **self.options)
-            said = read_completion(raw.parse())
-        except ValueError: raise
+            said = read_completion(raw.parse(), raw.text)
         except Exception as e: raise explain(e, self, time.monotonic() - start) from None
         said.usage.update(retries=raw.retries_taken, seconds=time.monotonic() - start)
         return said
@@ -480,8 +479,9 @@ class Endpoint(_Connected):
         shown = {k: v for k, v in self.options.items() if k != "extra_headers"}
         return dict(model=self.model, server=self.host, **json.loads(json.dumps(shown, default=str)))
 
-def read_completion(answer: Any) -> Said:
-    "The first choice of a server's answer."
+def read_completion(answer: Any, text: str = "") -> Said:
+    "The first choice of a server's answer; `text` is the answer as it came."
+    if not getattr(answer, "choices", None): raise LookupError(f"the answer is no chat completion: {text[:200]}")
     choice = answer.choices[0]
     m, u = choice.message, getattr(answer, "usage", None)
     calls = [c.model_dump() for c in m.tool_calls or ()]
