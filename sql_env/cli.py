@@ -153,8 +153,8 @@ def evaluate_command(source: Source = "bundled", path: DataPath = None, split: S
     chat = make_chat(model, base_url, shots, nudges, price, temperature, max_tokens, as_trained) if "chat" in policy else None
     qs = load_with_bar(source, path, split, progress, **_worlds(source, level, n or 200))
     env = EpisodeEnv(qs, budget, schema_level=schema_level, verify=verify)
-    players = [chat if p == "chat" else make_policy(p, qs, seed) for p in policy]
-    results = [run_policy(env, p, n, seed, workers, log, progress, batch) for p in players]
+    def player(p: str) -> Any: return chat if p == "chat" else make_policy(p, qs, seed)
+    results = [run_policy(env, player(p), n, seed, workers, log, progress, batch) for p in policy]
     floor = hack_floor(qs, budget, robust=verify == "robust") if hacks else {}
     for r in results: r.hack_floor = floor
     if out: write_reports(results, floor, out)

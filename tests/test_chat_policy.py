@@ -557,7 +557,7 @@ def served(folder):
         try: return urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=1).status == 200
         except OSError: return False
     try:
-        until = time.monotonic() + 60
+        until = time.monotonic() + 240
         while not up():
             if server.poll() is not None or time.monotonic() > until: pytest.fail("transformers serve did not start:\n" + (server.stdout.read() if server.poll() is not None else "")[-3000:])
             time.sleep(0.2)
