@@ -58,6 +58,7 @@ def run_episode(env: Any, # `EpisodeEnv` or another environment with `reset` and
     except Exception as e: error = e
     return report(env, policy, index, reset, seed, error)
 
+# %% ../nbs/21_evaluation.ipynb #53cb039d
 def report(env: Any, policy: Policy, index: int, reset: Mapping[str, Any], seed: int, error: Exception|None) -> tuple[EpisodeResult, dict]:
     "The result and the log of an episode that is over; `error` is what ended it before its time."
     question_id, log = str(reset.get("question_id", reset.get("index", index))), {"reset": dict(reset), "seed": seed}
@@ -109,9 +110,19 @@ def rate_interval(values: Sequence[float], databases: Sequence[str], golds: Sequ
     return max(found, key=lambda i: i[1] - i[0]) if found else (0.0, 1.0)
 
 # %% ../nbs/21_evaluation.ipynb #e34d9ac0
-class _Rates:
-    "Rates and intervals of a list of episodes."
+class _Used:
+    "What a list of episodes used."
     episodes: list[EpisodeResult]
+    @property
+    def usage(self) -> dict[str, float]:
+        "What a language model used in all episodes, crashed ones too: tokens, calls, retries, nudges, seconds, cost."
+        total: Counter = Counter()
+        for e in self.episodes: total.update(e.usage)
+        return {k: round(v, 6) for k, v in total.items()}
+
+# %% ../nbs/21_evaluation.ipynb #f027a042
+class _Rates(_Used):
+    "Rates and intervals of a list of episodes."
     def _done(self) -> list[EpisodeResult]: return [e for e in self.episodes if e.error is None]
 
     @property
@@ -128,10 +139,6 @@ class _Rates:
     def avg_reward(self) -> float: return self.mean(lambda e: e.total_reward)
     @property
     def avg_steps(self) -> float: return self.mean(lambda e: e.steps)
-    @property
-    def usage(self) -> dict[str, float]:
-        "What a language model used in all episodes, crashed ones too: tokens, calls, retries, nudges, seconds, cost."
-        return {k: round(v, 6) for k, v in sum((Counter(e.usage) for e in self.episodes), Counter()).items()}
 
     def mean(self, value: Callable[[EpisodeResult], float]) -> float:
         "Mean over completed episodes, nan if there are none."
@@ -275,6 +282,7 @@ def evaluate(env: Any, # an environment, or a `QuestionSet`
         if file and detail: file.write(result, detail) # of a worker that died nothing is logged, so a resumed run plays it again
     return EvaluationResult(name, [results[i] for i in sorted(results)], about)
 
+# %% ../nbs/21_evaluation.ipynb #77af81f2
 def check_batch(env: Any, policy: Any) -> None:
     "Raise `ValueError` if episodes can't be played side by side."
     if not hasattr(policy, "select_many"): raise ValueError(f"batch needs a policy with select_many, which {type(policy).__name__} lacks; leave batch out")

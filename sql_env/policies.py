@@ -336,6 +336,7 @@ def complete_all(backend: Any, talks: Sequence["_Deciding"]) -> list[Any]:
         except Exception as e: return e
     return list(map(one, messages, seeds))
 
+# %% ../nbs/20_policies.ipynb #ec9059e6
 class _Deciding(_Talk):
     "Deciding on the next action, for one player or many."
     backend: Any; price: Sequence[float]|None; seed: int
@@ -365,14 +366,35 @@ class _Deciding(_Talk):
         if isinstance(action, Exception): raise action
         return action
 
+# %% ../nbs/20_policies.ipynb #d6ce2618
 def cost_of(usage: dict[str, float], price: Sequence[float]) -> float:
     "What tokens cost at a price for a million: in, out and, if told, in from the cache."
     cached = usage.get("cached_tokens", 0) if len(price) > 2 else 0
     fresh = usage.get("prompt_tokens", 0) - cached
     return (fresh * price[0] + usage.get("completion_tokens", 0) * price[1] + (cached * price[2] if cached else 0)) / 1e6
 
-# %% ../nbs/20_policies.ipynb #ec9059e6
-class ChatPolicy(_Deciding):
+# %% ../nbs/20_policies.ipynb #5d5c75e3
+class _Shown(_Deciding):
+    "Beginning a conversation with examples."
+    shots: int; examples: QuestionSet|None
+
+    def start(self, observation: Observation) -> list[dict[str, Any]]:
+        "The first messages, with the examples between the system prompt and the question."
+        if not self.examples: return super().start(observation)
+        level, budget = level_of(observation.schema_info), observation.budget_remaining
+        shots = example_episodes(self.examples, self.shots, budget, level, observation.question)
+        system, question = super().start(observation)
+        return [system, *(m for shot in shots for m in [*shot[1:], dict(role="assistant", content="Done.")]), question]
+
+    def check(self, questions: Iterable[Question]) -> None:
+        "Raise `ValueError` if examples come from questions that are to be played."
+        mine = {q.question_id for q in self.examples.split("train")} if self.examples else set()
+        both = [q.question_id for q in questions if q.question_id in mine]
+        if both: raise ValueError(f"examples come from the train split, and {len(both)} of its questions are to be played, such as {both[0]}; "
+                                  "choose another split, or examples of another source")
+
+# %% ../nbs/20_policies.ipynb #03bf4942
+class ChatPolicy(_Shown):
     "A language model plays by tool calls."
     chunk = 1 # episodes that an executor's worker gets at once
     def __init__(self,
@@ -395,20 +417,6 @@ class ChatPolicy(_Deciding):
     def reset(self, seed: int) -> None:
         "Forget the last episode."
         self.messages, self.pending, self.usage, self.notes, self.seed = [], [], Counter(), [], seed
-
-    def start(self, observation: Observation) -> list[dict[str, Any]]:
-        "The first messages, with the examples between the system prompt and the question."
-        if not self.examples: return super().start(observation)
-        level, budget = level_of(observation.schema_info), observation.budget_remaining
-        shots = example_episodes(self.examples, self.shots, budget, level, observation.question)
-        system, question = super().start(observation)
-        return [system, *(m for shot in shots for m in [*shot[1:], dict(role="assistant", content="Done.")]), question]
-    def check(self, questions: Iterable[Question]) -> None:
-        "Raise `ValueError` if examples come from questions that are to be played."
-        mine = {q.question_id for q in self.examples.split("train")} if self.examples else set()
-        both = [q.question_id for q in questions if q.question_id in mine]
-        if both: raise ValueError(f"examples come from the train split, and {len(both)} of its questions are to be played, such as {both[0]}; "
-                                  "choose another split, or examples of another source")
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -465,12 +473,11 @@ class Endpoint(_Connected):
 
     def complete(self, messages: Sequence[dict], tools: Sequence[dict], seed: int = 0) -> Said:
         "Ask the server once; raises `ModelError`, or `GaveUp` if the conversation is too long for the model."
-        start = time.monotonic()
+        start, client = time.monotonic(), self.client
         try:
-            raw = self.client.chat.completions.with_raw_response.create(model=self.model, messages=wire_messages(messages),
+            raw = client.chat.completions.with_raw_response.create(model=self.model, messages=wire_messages(messages),
                 tools=list(tools) if self.as_trained else wire_tools(tools), **self.options)
-            said = read_completion(raw.parse())
-        except ValueError: raise
+            said = read_completion(raw.parse(), raw.text)
         except Exception as e: raise explain(e, self, time.monotonic() - start) from None
         said.usage.update(retries=raw.retries_taken, seconds=time.monotonic() - start)
         return said
@@ -480,8 +487,10 @@ class Endpoint(_Connected):
         shown = {k: v for k, v in self.options.items() if k != "extra_headers"}
         return dict(model=self.model, server=self.host, **json.loads(json.dumps(shown, default=str)))
 
-def read_completion(answer: Any) -> Said:
-    "The first choice of a server's answer."
+# %% ../nbs/20_policies.ipynb #f7542f80
+def read_completion(answer: Any, text: str = "") -> Said:
+    "The first choice of a server's answer; `text` is the answer as it came."
+    if not getattr(answer, "choices", None): raise LookupError(f"the answer is no chat completion: {text[:200]}")
     choice = answer.choices[0]
     m, u = choice.message, getattr(answer, "usage", None)
     calls = [c.model_dump() for c in m.tool_calls or ()]
@@ -552,7 +561,22 @@ def shared_prefix(prompts: Sequence[Sequence[int]]) -> int:
     return max(0, min(same, min(map(len, prompts)) - 1))
 
 # %% ../nbs/20_policies.ipynb #f3e611c7
-class _Writing(_Reading):
+class _Sharing(_Reading):
+    "Reading what all conversations begin with once."
+    def read_start(self, prompts: Sequence[Sequence[int]]) -> tuple[int, Any]:
+        "How many tokens of all prompts are read already, and the cache that holds them."
+        import torch
+        from transformers import DynamicCache
+        model, n = self.pair[0], shared_prefix(prompts)
+        if n < 32 or len(prompts) < 2: return 0, None
+        cache = DynamicCache(config=model.config)
+        model(input_ids=torch.tensor([list(prompts[0][:n])], device=model.device), past_key_values=cache, use_cache=True, logits_to_keep=1)
+        if any(type(layer).__name__ != "DynamicLayer" for layer in cache.layers): return 0, None # a window or a state can't be shared
+        cache.batch_repeat_interleave(len(prompts))
+        return n, cache
+
+# %% ../nbs/20_policies.ipynb #6a5a89ba
+class _Writing(_Sharing):
     "From tokens to more tokens."
     max_new_tokens: int; temperature: float
 
@@ -577,18 +601,6 @@ class _Writing(_Reading):
         rows = out[:, width:].tolist()
         return [r[:next((i for i, t in enumerate(r) if t in ends), len(r))] for r in rows]
 
-    def read_start(self, prompts: Sequence[Sequence[int]]) -> tuple[int, Any]:
-        "How many tokens of all prompts are read already, and the cache that holds them."
-        import torch
-        from transformers import DynamicCache
-        model, n = self.pair[0], shared_prefix(prompts)
-        if n < 32 or len(prompts) < 2: return 0, None
-        cache = DynamicCache(config=model.config)
-        model(input_ids=torch.tensor([list(prompts[0][:n])], device=model.device), past_key_values=cache, use_cache=True, logits_to_keep=1)
-        if any(type(layer).__name__ != "DynamicLayer" for layer in cache.layers): return 0, None # a window or a state can't be shared
-        cache.batch_repeat_interleave(len(prompts))
-        return n, cache
-
 # %% ../nbs/20_policies.ipynb #8af6699b
 def read_text(text: str, tokenizer: Any = None) -> dict[str, Any]:
     "The message in what a model wrote."
@@ -601,26 +613,9 @@ def read_text(text: str, tokenizer: Any = None) -> dict[str, Any]:
     return dict(content=re.sub(r"<tool_call>.*?</tool_call>", "", text, flags=re.S).strip(), tool_calls=calls)
 
 # %% ../nbs/20_policies.ipynb #4fa0da33
-class LocalModel(_Writing):
-    "A `transformers` model that answers many conversations at once."
-    def __init__(self,
-        model: Any, # a folder, a name on the Hub, or a model
-        tokenizer: Any = None, # beside a model
-        max_new_tokens: int = 256, # of one message
-        temperature: float = 0, # 0: always the most likely token
-        batch_size: int = 64, # conversations of one call of `generate`
-        template: str|None = None, # chat template, the tokenizer's own if None
-        thinking: bool = False, device: str|None = None, name: str = ""):
-        self.path, self._pair = (model, None) if isinstance(model, str) else (None, (model, tokenizer))
-        self.max_new_tokens, self.temperature, self.batch_size = max_new_tokens, temperature, batch_size
-        self.template, self.thinking, self.device = template, thinking, device
-        shown = model if isinstance(model, str) else type(model).__name__
-        self.name = name or (Path(shown).name if Path(shown).is_dir() else shown)
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        return dict(model=self.name, max_new_tokens=self.max_new_tokens, temperature=self.temperature, thinking=self.thinking,
-                    template=None if self.template is None else f"{zlib.crc32(self.template.encode()):08x}")
+class _Answering(_Writing):
+    "Answering conversations, those of like length together."
+    batch_size: int
 
     def complete(self, messages: Sequence[dict], tools: Sequence[dict], seed: int = 0) -> Said:
         "What the model says to one conversation."
@@ -643,3 +638,25 @@ class LocalModel(_Writing):
                 out[i] = Said(read_text(tok.decode(new, skip_special_tokens=False), tok), usage, len(new) >= self.max_new_tokens)
         full = f"the conversation is too long for the model, which can read {room} tokens and write {self.max_new_tokens}"
         return [out.get(i) or GaveUp(full) for i in range(len(ids))]
+
+# %% ../nbs/20_policies.ipynb #2aed9b7c
+class LocalModel(_Answering):
+    "A `transformers` model that answers many conversations at once."
+    def __init__(self,
+        model: Any, # a folder, a name on the Hub, or a model
+        tokenizer: Any = None, # beside a model
+        max_new_tokens: int = 256, # of one message
+        temperature: float = 0, # 0: always the most likely token
+        batch_size: int = 64, # conversations of one call of `generate`
+        template: str|None = None, # chat template, the tokenizer's own if None
+        thinking: bool = False, device: str|None = None, name: str = ""):
+        self.path, self._pair = (model, None) if isinstance(model, str) else (None, (model, tokenizer))
+        self.max_new_tokens, self.temperature, self.batch_size = max_new_tokens, temperature, batch_size
+        self.template, self.thinking, self.device = template, thinking, device
+        shown = model if isinstance(model, str) else type(model).__name__
+        self.name = name or (Path(shown).name if Path(shown).is_dir() else shown)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        return dict(model=self.name, max_new_tokens=self.max_new_tokens, temperature=self.temperature, thinking=self.thinking,
+                    template=None if self.template is None else f"{zlib.crc32(self.template.encode()):08x}")
