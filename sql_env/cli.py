@@ -119,7 +119,7 @@ def make_chat(model: str|None, base_url: str|None, shots: int, nudges: int, pric
               temperature: float|None, max_tokens: int|None, as_trained: bool) -> ChatPolicy:
     "A language model that plays, on a server or from a folder."
     if not model: raise ValueError("--policy chat needs --model: a name on a server (with --base-url if it is not OpenAI's), or a folder")
-    given: dict[str, Any] = {k: v for k, v in dict(temperature=temperature, max_tokens=max_tokens).items() if v is not None}
+    given = {k: v for k, v in dict(temperature=temperature, max_tokens=max_tokens).items() if v is not None}
     if Path(model).is_dir() and not base_url:
         backend: Any = LocalModel(model, max_new_tokens=max_tokens or 256, temperature=temperature or 0)
     else:
@@ -156,8 +156,8 @@ def evaluate_command(source: Source = "bundled", path: DataPath = None, split: S
     chat = make_chat(model, base_url, shots, nudges, price, temperature, max_tokens, as_trained) if "chat" in policy else None
     qs = load_with_bar(source, path, split, progress, **_worlds(source, level, n or 200))
     env = EpisodeEnv(qs, budget, schema_level=schema_level, verify=verify)
-    def player(p: str) -> Any: return chat if p == "chat" else make_policy(p, qs, seed)
-    results = [run_policy(env, player(p), n, seed, workers, log, progress, batch) for p in policy]
+    players = [chat if p == "chat" else make_policy(p, qs, seed) for p in policy]
+    results = [run_policy(env, p, n, seed, workers, log, progress, batch) for p in players]
     floor = hack_floor(qs, budget, robust=verify == "robust") if hacks else {}
     for r in results: r.hack_floor = floor
     if out: write_reports(results, floor, out)

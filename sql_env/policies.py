@@ -605,7 +605,7 @@ class _Writing(_Sharing):
 def read_text(text: str, tokenizer: Any = None) -> dict[str, Any]:
     "The message in what a model wrote."
     if getattr(tokenizer, "response_template", None):
-        try: return tokenizer.parse_response(text)
+        try: return tokenizer.parse_response(text, prefix="")
         except (ValueError, TypeError): return dict(content=text)
     text = re.sub(r"<think>.*?</think>", "", text, flags=re.S).strip()
     try: calls = [dict(type="function", function=json.loads(c)) for c in re.findall(r"<tool_call>(.*?)</tool_call>", text, re.S)]
