@@ -375,12 +375,12 @@ def description_html(film: Film, turn: Turn) -> FT:
     return table_html(["column", "type", "key"], rows, head.rpartition(": ")[2], label="columns")
 
 # %% ../nbs/22_explorer.ipynb #4ecd038e
-def strangers(rows: Sequence[tuple], others: Sequence[tuple], limit: int = 200) -> list[int]:
-    "Indices of the first rows that have no equal in `others`."
-    some = [tuple(o) for o in others[:2000]]
+def strangers(rows: Sequence[tuple], others: Sequence[tuple], shown: int = 20) -> list[int]:
+    "Indices of rows, among those shown, that have no equal in `others`."
+    some = [tuple(o) for o in others]
     plain = set(map(repr, some))
-    def known(r): return repr(tuple(r)) in plain or any(len(o) == len(r) and (compare([tuple(r)], [o]) or compare([o], [tuple(r)])) for o in some[:limit])
-    return [i for i, r in enumerate(rows[:limit]) if not known(r)]
+    def same(a, b): return len(a) == len(b) and (compare([a], [b]) or compare([b], [a]))
+    return [i for i, r in enumerate(map(tuple, rows[:shown])) if repr(r) not in plain and not any(same(r, o) for o in some[:100])]
 
 def rows_html(rows: Sequence[tuple], marked: Iterable[int] = (), shown: int = 20, label: str = "rows") -> FT:
     "Typed rows as a table of their written forms."
