@@ -552,7 +552,7 @@ def read_recordings(path: str|Path) -> tuple[dict, list[SimpleNamespace]]:
 def _recording(d: dict) -> SimpleNamespace:
     "An episode of a log, in the shape of room 31's `Trajectory`."
     turns = [Turn(Action(*t["action"]), t["result"], t["error"], t["reward"]) for t in d.get("turns", [])]
-    old = dict(correct=False, reason="", error=None, grounded=False, question_id="")
+    old = dict(episode_index=0, correct=False, reason="", error=None, grounded=False, question_id="")
     return SimpleNamespace(episode=SimpleNamespace(**old | d["episode"]), reset=d.get("reset", {}), turns=turns)
 
 # %% ../nbs/22_explorer.ipynb #884b2650
@@ -647,8 +647,9 @@ def _widgets() -> Any:
     import ipywidgets
     return ipywidgets
 
-def _screen(html: str = "") -> Any:
-    return _widgets().HTML(html, layout=_widgets().Layout(width="auto", margin="0", overflow="hidden", flex="1 1 460px", min_width="0"))
+def _screen(flex: str = "0 0 auto") -> Any:
+    "A place for HTML; in a row it may share the width."
+    return _widgets().HTML(layout=_widgets().Layout(width="auto", margin="0", overflow="hidden", flex=flex, min_width="0"))
 
 def _button(text: str, on_click: Callable[[], Any], **options: Any) -> Any:
     "A button that is as wide as its text."
@@ -686,7 +687,7 @@ class Player(_Displayed):
         self.slider.value = 0
         self.slider.max = self.play.max = last
         self.bar.layout.visibility = "visible" if films else "hidden"
-        if len(self.screens.children) != len(films): self.screens.children = [_screen() for _ in films]
+        if len(self.screens.children) != len(films): self.screens.children = [_screen("1 1 440px") for _ in films]
         self.slider.value = last if step < 0 else min(step, last)
         self.draw()
 
@@ -776,7 +777,7 @@ class _Menus(_Displayed):
     "The widgets of a choice."
     def __init__(self, names: Sequence[str], path: str):
         w = _widgets()
-        wide: dict[str, Any] = dict(layout=w.Layout(flex="1 1 170px", width="auto"), style={"description_width": "70px"})
+        wide: dict[str, Any] = dict(layout=w.Layout(flex="1 1 170px", width="auto", min_width="0"), style={"description_width": "70px"})
         self.source, self.split, self.difficulty, self.question = (w.Dropdown(options=o, description=d, **wide) for d, o in
             (("Source", names), ("Split", ["any"]), ("Difficulty", ["any"]), ("Question", [])))
         self.path, self.search = w.Text(path, placeholder="folder or zip: for spider, bird and folder", **wide), w.Text(description="Search", placeholder="words or an id", **wide)
