@@ -91,7 +91,7 @@ def read_table(text: str) -> tuple[list[str], list[list[str]], str]|None:
 # %% ../nbs/22_explorer.ipynb #8e9900cf
 def tag(name: str, /, *inside: Any, **attributes: Any) -> FT:
     "An HTML element; text in it and in its attributes is escaped."
-    return ft(name, *inside, **{k: v for k, v in attributes.items() if v not in ("", None)})
+    return ft(name, *inside, void_=name in ("meta", "input"), **{k: v for k, v in attributes.items() if v not in ("", None)})
 
 def html_of(*parts: Any) -> str:
     "HTML of elements and text, in one line."
