@@ -128,10 +128,10 @@ _THEMES = f"""
 # %% ../nbs/22_explorer.ipynb #c6e34b97
 _PARTS = """
 .sx, .sx * {box-sizing:border-box}
-.sx {color:var(--sx-fg); background:var(--sx-bg); border:1px solid var(--sx-line); border-radius:8px; padding:16px 18px; line-height:1.45; margin:2px 0;
+.sx {color:var(--sx-fg); background:var(--sx-bg); border:1px solid var(--sx-line); border-radius:8px; padding:16px 18px; line-height:1.45; margin:5px 0;
 font:14px/1.45 var(--jp-ui-font-family, system-ui, -apple-system, "Segoe UI", "Liberation Sans", sans-serif); min-width:0; container-type:inline-size; text-align:left}
 .sx [hidden] {display:none} .sx p {margin:0} .sx .sx-about {display:flex; flex-wrap:wrap; gap:4px 14px; justify-content:space-between; color:var(--sx-dim); font-size:12.5px}
-.sx h2, .sx h3 {color:var(--sx-fg); margin:0; line-height:1.35; text-wrap:pretty} .sx h2 {font-size:18px; font-weight:600; margin:2px 0 10px; overflow-wrap:anywhere}
+.sx h2, .sx h3 {color:var(--sx-fg); margin:0; line-height:1.35; text-wrap:pretty} .sx h2 {font-size:18px; font-weight:600; margin:2px 0 0; overflow-wrap:anywhere} .sx .sx-ask + * {margin-top:11px} .sx .sx-ask .sx-remark {margin:10px 0 0}
 .sx h3 {font-size:11.5px; font-weight:600; letter-spacing:.06em; text-transform:uppercase; color:var(--sx-dim); margin:0 0 7px}
 .sx .sx-status {display:flex; flex-wrap:wrap; align-items:center; gap:6px 12px; color:var(--sx-dim); font-size:12.5px; margin-bottom:14px; font-variant-numeric:tabular-nums}
 .sx .sx-pips {display:flex; flex-wrap:wrap; gap:3px} .sx .sx-pips i {width:15px; height:7px; border-radius:4px; background:var(--sx-blue)}
@@ -160,7 +160,7 @@ _TABLES = """
 .sx .sx-error {border-color:var(--sx-amber); background:color-mix(in srgb, var(--sx-amber) 10%, transparent)} .sx .sx-error b {color:var(--sx-amber)}
 .sx .sx-wrong {border-color:var(--sx-red); background:color-mix(in srgb, var(--sx-red) 9%, transparent)} .sx .sx-wrong b {color:var(--sx-red)}
 .sx .sx-right {border-color:var(--sx-green); background:color-mix(in srgb, var(--sx-green) 10%, transparent)} .sx .sx-right b {color:var(--sx-green)}
-.sx.sx-bare {border:0; padding:0; background:none; margin:0} .sx.sx-bare .sx-error {margin:0}
+.sx.sx-bare {border:0; padding:0; background:none; margin:5px 0 3px} .sx.sx-bare .sx-error {margin:0}
 .sx .sx-remark {border-color:var(--sx-dim); background:var(--sx-soft)}
 .sx .sx-pay {display:flex; flex-wrap:wrap; gap:5px; margin:10px 0 0; padding:0; list-style:none; font-size:12px; color:var(--sx-dim); font-variant-numeric:tabular-nums}
 .sx .sx-pay li {border:1px solid var(--sx-line); border-radius:10px; padding:1px 9px; margin:0} .sx .sx-up {color:var(--sx-green)} .sx .sx-down {color:var(--sx-red)}
@@ -438,7 +438,7 @@ def steps_html(film: Film, step: int|None = None) -> FT:
 def question_html(film: Film) -> FT:
     "Who plays, and what is asked."
     about = tag("div", tag("span", film.about), tag("span", f"played by {film.who}" if film.who else ""), cls="sx-about")
-    return tag("div", about, tag("h2", film.question), tag("p", film.note, cls="sx-remark") if film.note else "")
+    return tag("header", about, tag("h2", film.question), tag("p", film.note, cls="sx-remark") if film.note else "", cls="sx-ask")
 
 def film_html(film: Film, step: int|None = None, head: bool = True) -> FT:
     "A film at one step, or at all of them for a page with a script."
@@ -677,7 +677,7 @@ class Player(_Displayed):
         w.jslink((self.play, "value"), (self.slider, "value"))
         self.slider.observe(lambda _: self.draw(), "value")
         self.bar = w.HBox([self.play, self.back, self.next, self.slider], layout=w.Layout(align_items="center", width="100%"))
-        self.screens = w.Box(layout=w.Layout(flex_flow="row wrap", width="100%", align_items="flex-start"))
+        self.screens = w.Box(layout=w.Layout(flex_flow="row wrap", width="100%", align_items="flex-start", grid_gap="0 12px"))
         self.box = w.VBox([w.HTML(STYLE, layout=w.Layout(display="none")), self.bar, self.screens])
         self.show(*films)
 
