@@ -33,7 +33,7 @@ TIMED = """async ([act, sign]) => {
   await new Promise((done, fail) => {
     const watch = new MutationObserver(() => { if (seen()) { watch.disconnect(); done(); } });
     watch.observe(document.body, {subtree: true, childList: true, characterData: true, attributes: true});
-    setTimeout(() => fail(new Error('never came: ' + sign)), 20000);
+    setTimeout(() => fail(new Error('never came: ' + sign)), 60000);
     eval(act);
   });
   await new Promise(f => requestAnimationFrame(() => setTimeout(f, 0)));
@@ -59,6 +59,13 @@ def open_page(browser, size=(1100, 1000), scheme="light"):
     return page, errors
 
 
+def busy():
+    "How many times slower this machine is than it would be for us alone, measured now; limits of time are stretched by it."
+    wall, cpu = time.perf_counter(), time.process_time()
+    while time.process_time() - cpu < 0.2: pass
+    return max(1, (time.perf_counter() - wall) / 0.2)
+
+
 def picture(page, name, **options):
     if folder := os.environ.get("SQL_ENV_SCREENSHOTS"): page.screenshot(path=Path(folder) / f"{name}.png", **options)
 
@@ -75,7 +82,7 @@ class Started:
         self.ready = ready
 
     def __enter__(self):
-        end = time.monotonic() + 60
+        end = time.monotonic() + 120
         while time.monotonic() < end and self.process.poll() is None:
             try: return urllib.request.urlopen(self.url + self.ready, timeout=2) and self
             except urllib.error.HTTPError: return self # it answers
@@ -111,9 +118,9 @@ def lab(tmp_path_factory):
 
 def ready_kernel(page):
     "Wait until the kernel of the open notebook has answered; before that, run-all may hang."
-    page.wait_for_function("window.jupyterapp?.shell.currentWidget?.sessionContext?.session?.kernel?.connectionStatus === 'connected'", timeout=40000)
+    page.wait_for_function("window.jupyterapp?.shell.currentWidget?.sessionContext?.session?.kernel?.connectionStatus === 'connected'", timeout=120000)
     page.evaluate("() => jupyterapp.shell.currentWidget.sessionContext.session.kernel.requestKernelInfo().then(() => 1)")
-    page.wait_for_function("jupyterapp.shell.currentWidget.sessionContext.kernelDisplayStatus === 'idle'", timeout=40000)
+    page.wait_for_function("jupyterapp.shell.currentWidget.sessionContext.kernelDisplayStatus === 'idle'", timeout=120000)
 
 
 def run_cell(page, i):
@@ -167,8 +174,9 @@ def test_jupyterlab(browser, lab, capsys):
     picture(page, "lab_compare_dark")
     page.get_by_role("tab", name="Play", exact=True).click()
     picture(page, "lab_wrong_dark")
-    with capsys.disabled(): print(f"\nJupyterLab: first view {', '.join(f'{t:.0f}' for t in first)} ms; steps {', '.join(f'{t:.0f}' for t in steps)} ms; slider {', '.join(f'{t:.0f}' for t in turns)} ms")
-    assert min(first) < 2000 and min(steps) < 150 and min(turns) < 150
+    slow = busy()
+    with capsys.disabled(): print(f"\nJupyterLab (machine {slow:.1f} times slower than alone): first view {', '.join(f'{t:.0f}' for t in first)} ms; steps {', '.join(f'{t:.0f}' for t in steps)} ms; slider {', '.join(f'{t:.0f}' for t in turns)} ms")
+    assert min(first) < 2000 * slow and min(steps) < 150 * slow and min(turns) < 150 * slow
     assert not errors
 
 
@@ -184,7 +192,7 @@ def test_voila(browser, voila):
     "Two explorers on one page do not meet, and it fits the width of Colab."
     page, errors = open_page(browser, (800, 1500))
     page.goto(voila.url)
-    page.wait_for_function("document.querySelectorAll('.sx-schema').length === 2", timeout=60000)
+    page.wait_for_function("document.querySelectorAll('.sx-schema').length === 2", timeout=120000)
     click(page, "owner", [".sx-verb", "DESCRIBE"])
     click(page, "code_list", [".sx-verb", "SAMPLE"], 1)
     page.get_by_role("tab", name="Watch").nth(1).click()
@@ -249,7 +257,7 @@ def test_the_page_plays_offline(browser, films, tmp_path, capsys):
     page.locator("#sx-play").click()
     assert page.locator("#sx-play").inner_text() == "Play"
     with capsys.disabled(): print(f"\nstatic page: a step {', '.join(f'{t:.0f}' for t in times)} ms")
-    assert min(times) < 150 and asked == [path.as_uri()]
+    assert min(times) < 150 * busy() and asked == [path.as_uri()]
 
 
 def test_the_page_in_the_dark_on_a_phone_and_without_scripts(browser, films, tmp_path):
