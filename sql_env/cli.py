@@ -247,8 +247,7 @@ def export_command(what: Annotated[list[str], typer.Argument(help="A log of `eva
                    source: Source = "bundled", path: DataPath = None, level: Level = 1, seed: Seed = 0, budget: Budget = 15, as_json: AsJson = False):
     """Write episodes as one HTML file with a slider, side by side if there are several.
 
-    Examples: `sql_env export vet_clinic-12 --policy greedy --policy oracle --out episode.html`,
-    `sql_env export logs/greedy.jsonl --question vet_clinic-12`
+    Example: `sql_env export vet_clinic-12 --policy greedy --policy oracle`
     """
     from sql_env.explorer import page_html
     if out.is_dir(): raise ValueError(f"{out} is a folder; name a file, such as {out/'episode.html'}.")

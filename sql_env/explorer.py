@@ -22,8 +22,8 @@ from types import SimpleNamespace
 from typing import Any
 from fastcore.xml import FT, Safe, ft, to_xml
 from . import sources
-from .answers import Bare, Verdict, compare, format_rows, read_answer, read_cell
-from .database import QueryError, TableInfo, resolve_table, quote_name, write
+from .answers import Bare, Verdict, compare, read_answer, read_cell
+from .database import TableInfo, quote_name, resolve_table, write
 from .episode import Action, Episode, Turn
 from .policies import GreedyPolicy, OraclePolicy, RandomPolicy
 from .questions import Question, QuestionSet, tables_of
@@ -128,10 +128,10 @@ _THEMES = f"""
 # %% ../nbs/22_explorer.ipynb #c6e34b97
 _PARTS = """
 .sx, .sx * {box-sizing:border-box}
-.sx {color:var(--sx-fg); background:var(--sx-bg); border:1px solid var(--sx-line); border-radius:8px; padding:16px 18px; line-height:1.45; margin:2px 0;
+.sx {color:var(--sx-fg); background:var(--sx-bg); border:1px solid var(--sx-line); border-radius:8px; padding:16px 18px; line-height:1.45; margin:5px 0;
 font:14px/1.45 var(--jp-ui-font-family, system-ui, -apple-system, "Segoe UI", "Liberation Sans", sans-serif); min-width:0; container-type:inline-size; text-align:left}
 .sx [hidden] {display:none} .sx p {margin:0} .sx .sx-about {display:flex; flex-wrap:wrap; gap:4px 14px; justify-content:space-between; color:var(--sx-dim); font-size:12.5px}
-.sx h2, .sx h3 {color:var(--sx-fg); margin:0; line-height:1.35; text-wrap:pretty} .sx h2 {font-size:18px; font-weight:600; margin:2px 0 10px; overflow-wrap:anywhere}
+.sx h2, .sx h3 {color:var(--sx-fg); margin:0; line-height:1.35; text-wrap:pretty} .sx h2 {font-size:18px; font-weight:600; margin:2px 0 0; overflow-wrap:anywhere} .sx .sx-ask + * {margin-top:11px} .sx .sx-ask .sx-remark {margin:10px 0 0}
 .sx h3 {font-size:11.5px; font-weight:600; letter-spacing:.06em; text-transform:uppercase; color:var(--sx-dim); margin:0 0 7px}
 .sx .sx-status {display:flex; flex-wrap:wrap; align-items:center; gap:6px 12px; color:var(--sx-dim); font-size:12.5px; margin-bottom:14px; font-variant-numeric:tabular-nums}
 .sx .sx-pips {display:flex; flex-wrap:wrap; gap:3px} .sx .sx-pips i {width:15px; height:7px; border-radius:4px; background:var(--sx-blue)}
@@ -160,7 +160,7 @@ _TABLES = """
 .sx .sx-error {border-color:var(--sx-amber); background:color-mix(in srgb, var(--sx-amber) 10%, transparent)} .sx .sx-error b {color:var(--sx-amber)}
 .sx .sx-wrong {border-color:var(--sx-red); background:color-mix(in srgb, var(--sx-red) 9%, transparent)} .sx .sx-wrong b {color:var(--sx-red)}
 .sx .sx-right {border-color:var(--sx-green); background:color-mix(in srgb, var(--sx-green) 10%, transparent)} .sx .sx-right b {color:var(--sx-green)}
-.sx.sx-bare {border:0; padding:0; background:none; margin:0} .sx.sx-bare .sx-error {margin:0}
+.sx.sx-bare {border:0; padding:0; background:none; margin:5px 0 3px} .sx.sx-bare .sx-error {margin:0}
 .sx .sx-remark {border-color:var(--sx-dim); background:var(--sx-soft)}
 .sx .sx-pay {display:flex; flex-wrap:wrap; gap:5px; margin:10px 0 0; padding:0; list-style:none; font-size:12px; color:var(--sx-dim); font-variant-numeric:tabular-nums}
 .sx .sx-pay li {border:1px solid var(--sx-line); border-radius:10px; padding:1px 9px; margin:0} .sx .sx-up {color:var(--sx-green)} .sx .sx-down {color:var(--sx-red)}
@@ -249,6 +249,7 @@ class Box:
         i = next((i for i, c in enumerate(self.table.columns) if c.name.lower() == column), -1)
         return self.y + (13 if i < 0 else 27 + 17 * min(i, self.rows) + 9)
 
+# %% ../nbs/22_explorer.ipynb #bf540cc7
 def place(tables: Sequence[TableInfo], most: int = 14, gap: int = 16, aisle: int = 46) -> list[Box]:
     "Boxes of all tables, layer by layer, in columns of about the same height."
     boxes, x = list[Box](), 1
@@ -266,7 +267,6 @@ def place(tables: Sequence[TableInfo], most: int = 14, gap: int = 16, aisle: int
             x += max(b.width for b in column) + aisle
     return boxes
 
-# %% ../nbs/22_explorer.ipynb #9b24ad40
 def _short(name: str, width: int = 28) -> str:
     text = write(name)
     return text if len(text) <= width else text[:width - 1] + "…"
@@ -314,6 +314,7 @@ def _box(b: Box, s: dict[str, str], hidden: bool, nameless: bool) -> FT:
     title = [] if hidden else [tag("title", write(b.table.name, 200))]
     return tag("g", *title, *parts, cls=f"sx-table {s['on']}{s['touch']}".replace("  ", " ").strip(), data_at=s["at"], data_touch=s["when"])
 
+# %% ../nbs/22_explorer.ipynb #8eec59ae
 def _edges(boxes: Sequence[Box], states: Mapping[str, dict], hidden: set[str]) -> list[FT]:
     "Foreign keys as curves, from the column to what it refers to."
     by_name, out = {b.table.name.lower(): b for b in boxes}, []
@@ -438,7 +439,7 @@ def steps_html(film: Film, step: int|None = None) -> FT:
 def question_html(film: Film) -> FT:
     "Who plays, and what is asked."
     about = tag("div", tag("span", film.about), tag("span", f"played by {film.who}" if film.who else ""), cls="sx-about")
-    return tag("div", about, tag("h2", film.question), tag("p", film.note, cls="sx-remark") if film.note else "")
+    return tag("header", about, tag("h2", film.question), tag("p", film.note, cls="sx-remark") if film.note else "", cls="sx-ask")
 
 def film_html(film: Film, step: int|None = None, head: bool = True) -> FT:
     "A film at one step, or at all of them for a page with a script."
@@ -606,20 +607,6 @@ _INLINE = dict(card=f"border:{_EDGE};border-radius:8px;padding:14px 16px;font:14
 def _styled(name: str, style: str, *inside: Any) -> FT: return tag(name, *inside, style=_INLINE[style])
 
 # %% ../nbs/22_explorer.ipynb #3d861293
-def episode_html(episode: Any, # whatever `as_film` takes
-                 who: str = "", # name of the player
-                 rows: int = 4, # rows shown of each result
-                 gold: bool = True) -> Any: # show the gold query if the episode is over
-    "All steps of an episode on one still picture, as `IPython.display.HTML` with inline styles only."
-    from IPython.display import HTML
-    film = as_film(episode, who)
-    about = " · ".join(filter(None, (film.about, f"played by {film.who}" if film.who else "")))
-    parts = [_styled("div", "dim", about), _styled("div", "head", film.question)] + [_still(film, i, t, rows) for i, t in enumerate(film.turns, 1)]
-    if e := film.ending:
-        parts.append(_styled("div", "right" if e.verdict else "wrong", tag("b", "Right." if e.verdict else "Wrong."), "" if e.verdict else " " + _why(e.verdict)))
-        if gold and e.gold_sql: parts.append(tag("div", _styled("span", "dim", "gold: "), _styled("code", "code", e.gold_sql), style="margin-top:8px"))
-    return HTML(html_of(_styled("div", "card", *parts)))
-
 def _still(film: Film, i: int, turn: Turn, rows: int) -> FT:
     "One step of a still picture."
     paid = sum(turn.reward.values())
@@ -641,6 +628,21 @@ def _still_result(text: str, rows: int) -> FT:
     lines = [tag("tr", *[_styled("td", "td", v[:60]) for v in r]) for r in body[:rows]]
     table = _styled("table", "table", tag("thead", tag("tr", *[_styled("th", "th", h) for h in head])), tag("tbody", *lines))
     return _styled("div", "box", table, _styled("div", "dim", note if len(body) > rows else ""))
+
+# %% ../nbs/22_explorer.ipynb #9818f07c
+def episode_html(episode: Any, # whatever `as_film` takes
+                 who: str = "", # name of the player
+                 rows: int = 4, # rows shown of each result
+                 gold: bool = True) -> Any: # show the gold query if the episode is over
+    "All steps of an episode on one still picture, as `IPython.display.HTML` with inline styles only."
+    from IPython.display import HTML
+    film = as_film(episode, who)
+    about = " · ".join(filter(None, (film.about, f"played by {film.who}" if film.who else "")))
+    parts = [_styled("div", "dim", about), _styled("div", "head", film.question)] + [_still(film, i, t, rows) for i, t in enumerate(film.turns, 1)]
+    if e := film.ending:
+        parts.append(_styled("div", "right" if e.verdict else "wrong", tag("b", "Right." if e.verdict else "Wrong."), "" if e.verdict else " " + _why(e.verdict)))
+        if gold and e.gold_sql: parts.append(tag("div", _styled("span", "dim", "gold: "), _styled("code", "code", e.gold_sql), style="margin-top:8px"))
+    return HTML(html_of(_styled("div", "card", *parts)))
 
 # %% ../nbs/22_explorer.ipynb #4991df9b
 def _widgets() -> Any:
@@ -677,7 +679,7 @@ class Player(_Displayed):
         w.jslink((self.play, "value"), (self.slider, "value"))
         self.slider.observe(lambda _: self.draw(), "value")
         self.bar = w.HBox([self.play, self.back, self.next, self.slider], layout=w.Layout(align_items="center", width="100%"))
-        self.screens = w.Box(layout=w.Layout(flex_flow="row wrap", width="100%", align_items="flex-start"))
+        self.screens = w.Box(layout=w.Layout(flex_flow="row wrap", width="100%", align_items="flex-start", grid_gap="0 12px"))
         self.box = w.VBox([w.HTML(STYLE, layout=w.Layout(display="none")), self.bar, self.screens])
         self.show(*films)
 
@@ -788,7 +790,38 @@ class _Menus(_Displayed):
     def open(self) -> None: raise NotImplementedError
 
 # %% ../nbs/22_explorer.ipynb #cd305e5a
-class Chooser(_Menus):
+class _Narrowing(_Menus):
+    "Which questions are offered."
+    questions: QuestionSet
+
+    def narrow(self, most: int = 400) -> None:
+        "Offer the questions that fit, at most `most`."
+        words = self.search.value.lower().split()
+        def fits(q): return (self.split.value in ("any", q.split) and self.difficulty.value in ("any", q.difficulty)
+                             and all(x in f"{q.question_id} {q.question_text}".lower() for x in words))
+        found = [q for q in self.questions if fits(q)]
+        self.said.value = "" if found else html_of(tag("div", error_html("no question: none fits; choose another split, difficulty or word"), cls="sx sx-bare"))
+        if found: _offer(self.question, [_label(q) for q in found[:most]])
+
+    def choose(self, question_id: str) -> None:
+        "Choose a question by its id; raises `KeyError` with the nearest ids."
+        q = self.questions.get(question_id)
+        if question_id not in [v for _, v in self.question.options]:
+            self.search.value = ""
+            self.split.value = self.difficulty.value = "any"
+            if question_id not in [v for _, v in self.question.options]: _offer(self.question, [_label(q), *self.question.options])
+        self.question.value = question_id
+
+def _label(q: Question) -> tuple[str, str]: return f"{q.question_id}   {q.question_text[:110]}", q.question_id
+
+def _offer(menu: Any, options: Sequence) -> None:
+    "New options of a menu; what was chosen stays if it is among them."
+    values, old = [o[1] if isinstance(o, tuple) else o for o in options], menu.value
+    menu.options = options
+    if menu.value != (new := old if old in values else values[0]): menu.value = new
+
+# %% ../nbs/22_explorer.ipynb #c4eb9083
+class Chooser(_Narrowing):
     "Controls that choose a question; `on_choose` is called when another one is chosen."
     def __init__(self, questions: QuestionSet, source: str = "", path: str|Path|None = None, on_choose: Callable[[], None]|None = None):
         super().__init__([*([] if source in sources.SOURCES else [source or questions.name]), *sources.SOURCES], str(path or ""))
@@ -820,37 +853,13 @@ class Chooser(_Menus):
         _offer(self.difficulty, ["any", *[d for d in ("easy", "medium", "hard") if any(q.difficulty == d for q in self.questions)]])
         self.narrow()
 
-    def narrow(self, most: int = 400) -> None:
-        "Offer the questions that fit, at most `most`."
-        words = self.search.value.lower().split()
-        def fits(q): return (self.split.value in ("any", q.split) and self.difficulty.value in ("any", q.difficulty)
-                             and all(x in f"{q.question_id} {q.question_text}".lower() for x in words))
-        found = [q for q in self.questions if fits(q)]
-        self.said.value = "" if found else html_of(tag("div", error_html("no question: none fits; choose another split, difficulty or word"), cls="sx sx-bare"))
-        if found: _offer(self.question, [_label(q) for q in found[:most]])
-
-    def choose(self, question_id: str) -> None:
-        "Choose a question by its id; raises `KeyError` with the nearest ids."
-        q = self.questions.get(question_id)
-        if question_id not in [v for _, v in self.question.options]:
-            self.search.value = ""
-            self.split.value = self.difficulty.value = "any"
-            if question_id not in [v for _, v in self.question.options]: _offer(self.question, [_label(q), *self.question.options])
-        self.question.value = question_id
-
-def _label(q: Question) -> tuple[str, str]: return f"{q.question_id}   {q.question_text[:110]}", q.question_id
-
-def _offer(menu: Any, options: Sequence) -> None:
-    "New options of a menu; what was chosen stays if it is among them."
-    values, old = [o[1] if isinstance(o, tuple) else o for o in options], menu.value
-    menu.options = options
-    if menu.value != (new := old if old in values else values[0]): menu.value = new
-
 # %% ../nbs/22_explorer.ipynb #38235e49
 def _policies(given: Any) -> dict[str, Callable[[QuestionSet], Any]]:
     "Makers of policies by name: the baselines and what was given."
     own = dict(given) if isinstance(given, Mapping) else {getattr(p, "name", type(p).__name__): p for p in given or ()}
-    return {"random": lambda qs: RandomPolicy(0), "greedy": lambda qs: GreedyPolicy(), "oracle": OraclePolicy, **{k: lambda qs, p=p: copy.copy(p) for k, p in own.items()}}
+    return {"random": lambda qs: RandomPolicy(0), "greedy": lambda qs: GreedyPolicy(), "oracle": OraclePolicy, **{k: _copies(p) for k, p in own.items()}}
+
+def _copies(policy: Any) -> Callable[[QuestionSet], Any]: return lambda qs: copy.copy(policy)
 
 def watch(episode: Episode, policy: Any, who: str, seed: int = 0) -> Iterator[Film]:
     "Films of an episode while a policy plays it, about two a second; the last is whole."

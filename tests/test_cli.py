@@ -17,7 +17,7 @@ from sql_env.evaluation import load_result
 SPIDER = Path(os.environ.get("SQL_ENV_SPIDER") or Path(__file__).resolve().parents[2] / "shared" / "spider")
 needs_spider = pytest.mark.skipif(not (SPIDER / "dev.json").is_file(), reason="Spider is not here: set SQL_ENV_SPIDER to its folder")
 SCRIPT = shutil.which("sql_env", path=str(Path(sys.executable).parent))
-COMMANDS = ["demo", "evaluate", "data", "doctor"]
+COMMANDS = ["demo", "evaluate", "data", "doctor", "export"]
 BUNDLED = sources.BUNDLED
 
 
@@ -112,6 +112,8 @@ def test_the_example_of_each_command_works(sql_env, command, tmp_path, folder):
         pytest.skip("Spider is not here")
     if command == "evaluate":
         args += ["-n", "20", "--no-hacks"]
+    if command == "export":
+        args += ["--out", tmp_path / "episode.html"]
     assert sql_env(*args).code == 0, args
 
 
@@ -460,3 +462,34 @@ def test_nothing_is_written_where_the_command_runs(sql_env, tmp_path, monkeypatc
     for args in (["demo"], ["evaluate", "-n", 3, "--no-hacks"], ["data"], ["doctor", "-n", 3]):
         assert sql_env(*args).code == 0
     assert list(tmp_path.iterdir()) == []
+
+
+def test_export_of_a_question(sql_env, tmp_path):
+    out = tmp_path / "two.html"
+    r = sql_env("export", "vet_clinic-12", "--policy", "greedy", "--policy", "oracle", "--out", out)
+    assert r.code == 0 and "played by greedy, 11 steps, wrong (rows)." in r.out and "oracle, 4 steps, right." in r.out and "open it in a browser" in r.out
+    page = out.read_text()
+    assert page.startswith("<!doctype html>") and page.count("<article") == 2 and "http://" not in page and "https://" not in page
+    d = json.loads(sql_env("export", "vet_clinic-12", "vet_clinic-02", "--out", out, "--json").out)
+    assert [e["policy"] for e in d["episodes"]] == ["greedy"] * 2 and d["characters"] == len(out.read_text())
+
+
+def test_export_of_a_log(sql_env, tmp_path):
+    sql_env("evaluate", "--policy", "random", "-n", "5", "--log", tmp_path, "--no-hacks", "--json")
+    log, out = tmp_path / "random.jsonl", tmp_path / "e.html"
+    ids = [json.loads(line)["episode"]["question_id"] for line in log.read_text().splitlines()[1:]]
+    for pick, wanted in ((["--episode", "3"], ids[3]), (["--question", ids[2]], ids[2]), ([], ids[0])):
+        r = sql_env("export", log, *pick, "--out", out)
+        assert r.code == 0 and wanted in r.out and wanted in out.read_text()
+    assert "neither schema nor gold" in sql_env("export", log, "--out", out, "--source", "worlds").out
+
+
+def test_export_says_what_is_wrong(sql_env, tmp_path):
+    (tmp_path / "x.jsonl").write_text("no log\n")
+    sql_env("evaluate", "--policy", "random", "-n", "5", "--log", tmp_path, "--no-hacks", "--json")
+    assert "evaluate --log" in helpful(sql_env("export", tmp_path / "none.jsonl"))
+    assert "line 1" in helpful(sql_env("export", tmp_path / "x.jsonl"))
+    assert "no such episode; there are 5" in helpful(sql_env("export", tmp_path / "random.jsonl", "--episode", "9"))
+    assert "vet_clinic-12" in helpful(sql_env("export", "vet_clinic-120"))
+    assert "random, greedy, oracle" in helpful(sql_env("export", "vet_clinic-12", "--policy", "nobody"))
+    assert "name a file" in helpful(sql_env("export", "vet_clinic-12", "--out", tmp_path))

@@ -1,6 +1,5 @@
 "Room 22 without a browser: films, diagrams, pages, and widgets clicked from Python."
 import html
-import json
 import re
 from html.parser import HTMLParser
 
@@ -8,11 +7,10 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from sql_env import sources
-from sql_env.answers import Verdict
 from sql_env.database import Column, Result, TableInfo, build_database, quote_name
 from sql_env.episode import Action, Episode, EpisodeEnv, Turn
 from sql_env.evaluation import evaluate
-from sql_env.explorer import (SCRIPT, Ending, EpisodeExplorer, Film, Player, as_film, discovered, embed, episode_html, film_html, film_of, film_of_recording, html_of,
+from sql_env.explorer import (SCRIPT, EpisodeExplorer, Film, Player, as_film, discovered, embed, episode_html, film_html, film_of, film_of_recording, html_of,
                               layers, page_html, place, read_recordings, read_table, schema_svg, strangers, tag, text_html)
 from sql_env.policies import OraclePolicy, RandomPolicy, ScriptedPolicy, play
 from sql_env.questions import Question, QuestionSet
