@@ -63,13 +63,13 @@ def front(path: Path) -> dict:
     return yaml.safe_load(source.strip().strip("-")) if source.startswith("---") else {"title": path.stem}
 
 
-def navigation(proc: Path) -> list[tuple[str, list[Path]]]:
+def navigation(folder: Path) -> list[tuple[str, list[Path]]]:
     "Sections of the sidebar of _quarto.yml with their notebooks; globs are expanded as Quarto does."
     out = []
-    for item in yaml.safe_load((proc / "_quarto.yml").read_text())["website"]["sidebar"]["contents"]:
-        if isinstance(item, str): item = {"section": "", "contents": [item]}
-        names = [item["contents"]] if isinstance(item["contents"], str) else item["contents"]
-        out.append((item["section"], [p for n in names for p in (sorted(proc.glob(n)) if "*" in n else [proc / n])]))
+    for item in yaml.safe_load((folder / "_quarto.yml").read_text())["website"]["sidebar"]["contents"]:
+        contents = item if isinstance(item, str) else item.get("href") or item["contents"]
+        names = [contents] if isinstance(contents, str) else contents
+        out.append((item.get("section", "") if isinstance(item, dict) else "", [p for n in names for p in (sorted(folder.glob(n)) if "*" in n else [folder / n])]))
     return out
 
 
