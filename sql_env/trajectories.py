@@ -6,7 +6,7 @@
 __all__ = ['STYLES', 'Trajectory', 'read_log', 'write_log', 'log_env', 'replay', 'check_log', 'Token', 'Sql', 'near_misses',
            'misspelt', 'forgotten_condition', 'forgotten_join', 'named_values', 'wrong_value', 'misread',
            'misread_code', 'Style', 'Author', 'distinct', 'plain', 'Expert', 'record', 'keep', 'Experts', 'overview',
-           'call', 'conversation', 'sft_rows', 'qwen_turn', 'check_rendering']
+           'conversation', 'sft_rows', 'qwen_turn', 'check_rendering']
 
 # %% ../nbs/31_trajectories.ipynb #fe110b3f
 import json, re
@@ -16,13 +16,13 @@ from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
 import apsw
+from .chat import MAX_CHARS, SYSTEM_PROMPT, tool_schemas, transcript
 from .database import Database, QueryError, quote_name
 from .episode import Action, Episode, EpisodeEnv, Observation, Turn
 from .evaluation import EpisodeLog, EpisodeResult, describe_env, gold_name, plan_episodes
 from .policies import OraclePolicy, closeness, known_tables, play, read_result
 from .questions import Question, QuestionSet
 from .reward import RewardConfig
-from .trl_adapter import MAX_CHARS, SYSTEM_PROMPT, TOOLS, as_text, first_view, opening, reply, tool_schemas
 
 # %% ../nbs/31_trajectories.ipynb #c27f4f99
 @dataclass
@@ -418,25 +418,11 @@ def overview(trajectories: Iterable[Trajectory]):
     return by.mean().round(2).assign(episodes=by.size())[["episodes", "steps", "with_error", "at_last"]]
 
 # %% ../nbs/31_trajectories.ipynb #7f5c966d
-def call(action: Action) -> dict[str, Any]:
-    "The assistant's message that takes an action."
-    if action.action_type not in TOOLS: raise ValueError(f"there is no tool for the action {action.action_type!r}")
-    name, parameter = TOOLS[action.action_type]
-    function = dict(name=name, arguments=json.dumps({parameter: as_text(action.argument)}, ensure_ascii=False))
-    return dict(role="assistant", content="", tool_calls=[dict(type="function", function=function)])
-
-# %% ../nbs/31_trajectories.ipynb #0f1643c4
 def conversation(env: EpisodeEnv, t: Trajectory,
                  system: str = SYSTEM_PROMPT, max_chars: int = MAX_CHARS, # as in training with rewards
                  goodbye: str = "Done.") -> list[dict[str, Any]]:
     "The messages of an episode; `env` gives what was seen at its start."
-    o = env.reset(**t.reset)
-    messages: list[dict[str, Any]] = list(opening(o.question, system))
-    messages[-1]["content"] += first_view(o, messages)
-    for i, turn in enumerate(t.turns, 1):
-        left, done = o.budget_remaining - i, i == len(t.turns)
-        seen = replace(o, result=turn.result, error=turn.error, budget_remaining=left, done=done)
-        messages += [call(turn.action), dict(role="tool", name=TOOLS[turn.action.action_type][0], content=reply(seen, max_chars))]
+    messages = transcript(env.reset(**t.reset), t.turns, system, max_chars)
     return [*messages, dict(role="assistant", content=goodbye)]
 
 # %% ../nbs/31_trajectories.ipynb #9c2e3aaa

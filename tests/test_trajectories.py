@@ -17,9 +17,10 @@ from sql_env.episode import SCHEMA_LEVELS, Action, EpisodeEnv, Turn
 from sql_env.evaluation import evaluate, summarize
 from sql_env.policies import HACKS, GreedyPolicy, OraclePolicy, RandomPolicy
 from sql_env.reward import RewardConfig
-from sql_env.trajectories import (STYLES, Author, Expert, Experts, Sql, Trajectory, call, check_log, check_rendering, conversation, forgotten_condition,
+from sql_env.trajectories import (STYLES, Author, Expert, Experts, Sql, Trajectory, check_log, check_rendering, conversation, forgotten_condition,
                                   forgotten_join, keep, log_env, misspelt, named_values, near_misses, overview, qwen_turn, read_log, record, replay,
                                   sft_rows, write_log)
+from sql_env.chat import call
 from sql_env.trl_adapter import SQLEnvTRL, TOOLS, prompt_rows, tool_schemas
 
 SPIDER = Path(os.environ.get("SQL_ENV_SPIDER") or Path(__file__).resolve().parents[2] / "shared" / "spider")

@@ -1,0 +1,263 @@
+"Training: lessons, the small model's tokenizer, stages that survive a kill, per-turn credit, exams, cards. Nothing is downloaded."
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("trl")
+from hypothesis import given, settings  # noqa: E402
+from hypothesis import strategies as st  # noqa: E402
+
+from sql_env import training as t  # noqa: E402
+from sql_env.chat import TOOLS  # noqa: E402
+from sql_env.episode import EpisodeEnv  # noqa: E402
+from sql_env.worlds import world_set  # noqa: E402
+
+OFFLINE = dict(HF_HUB_OFFLINE="1", TRANSFORMERS_OFFLINE="1", HF_DATASETS_OFFLINE="1", TRL_EXPERIMENTAL_SILENCE="1", TOKENIZERS_PARALLELISM="false")
+os.environ.update(OFFLINE)
+TINY = replace(t.NANO, stages=(t.Stage("sft", "sft", {1: 60, 3: 12}, dict(save_steps=2, logging_steps=1, warmup_steps=1)),
+                               t.Stage("grpo", "grpo", {1: 4}, dict(max_steps=1, per_device_train_batch_size=4, num_generations=4, max_completion_length=60))))
+
+
+@pytest.fixture(scope="module")
+def talks():
+    return list(t.world_lessons({1: 120, 2: 120, 3: 120}))
+
+
+@pytest.fixture(scope="module")
+def tok(talks):
+    return t.nano_tokenizer(talks)
+
+
+# ---- lessons
+
+@pytest.mark.parametrize("level", [1, 2, 3, 4, 5])
+def test_lessons_end_right_and_are_terse(level, tmp_path):
+    qs = world_set("train", level, 40, 11, tmp_path)
+    made = list(t.lessons(qs, 0))
+    assert len(made) == len(qs)
+    for talk in made:
+        calls = [c["function"] for m in talk for c in m.get("tool_calls") or ()]
+        assert calls[-1] == {"name": "answer", "arguments": '{"value": "@last"}'}
+        assert not any(m["content"].startswith("{'error'") for m in talk if m["role"] == "tool")
+        assert talk[-1] == {"role": "assistant", "content": ""} and talk[0]["content"] == ""
+
+
+def test_lessons_follow_from_the_seed_and_differ_between_seeds():
+    a, b, c = (list(t.world_lessons({2: 10}, seed)) for seed in (1, 1, 2))
+    assert a == b != c
+
+
+def test_short_names_keep_the_result(tmp_path):
+    qs = world_set("train", 5, 60, 3, tmp_path)
+    joined = 0
+    for q in (*qs, *world_set("train", 3, 60, 4, tmp_path)):
+        short = t.short_names(q.gold_sql)
+        db = (qs if q.database_name in qs.databases else world_set("train", 3, 60, 4, tmp_path)).database(q.database_name)
+        assert db.query(short).rows == db.query(q.gold_sql).rows
+        joined += short != q.gold_sql
+    assert joined > 30
+
+
+def test_lessons_of_a_shown_schema_do_not_describe(tmp_path):
+    qs = world_set("train", 1, 12, 5, tmp_path)
+    for talk in t.lessons(qs, schema_level="full"):
+        assert "describe" not in json.dumps([m.get("tool_calls") for m in talk])
+
+
+# ---- the words of the small model
+
+def test_spoken_is_what_the_template_writes(talks, tok):
+    for talk in talks[::7]:
+        as_dicts = [m | {"tool_calls": [{"function": c["function"] | {"arguments": json.loads(c["function"]["arguments"])}} for c in m["tool_calls"]]}
+                    if m.get("tool_calls") else m for m in talk]
+        out = tok.apply_chat_template(as_dicts, return_dict=True, return_assistant_tokens_mask=True)
+        pieces = t.spoken(talk)
+        assert tok.decode(out["input_ids"]) == "".join(x for x, _ in pieces)
+        said = tok.decode([i for i, m in zip(out["input_ids"], out["assistant_masks"]) if m])
+        assert said == "".join(x for x, mine in pieces if mine)
+
+
+def test_trl_takes_the_template(tok):
+    from trl.chat_template_utils import get_training_chat_template, is_chat_template_prefix_preserving
+    assert is_chat_template_prefix_preserving(tok) and get_training_chat_template(tok) is None
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.sampled_from(sorted(TOOLS)), st.text(max_size=60))
+def test_every_call_is_read_back(kind, argument):
+    name, parameter = TOOLS[kind]
+    if "<|end|>" in argument: return
+    tok = _small_tok()
+    said = tok.parse_response(f"<{name} {parameter}>{argument}<|end|>", prefix="")
+    assert said["tool_calls"] == [dict(type="function", function=dict(name=name, arguments={parameter: argument}))]
+
+
+def _small_tok(made=[]):  # noqa: B006
+    if not made: made.append(t.nano_tokenizer(list(t.world_lessons({1: 20}))))
+    return made[0]
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.text(max_size=80))
+def test_any_text_survives_the_tokenizer(text):
+    tok = _small_tok()
+    assert tok.decode(tok(text)["input_ids"]) == text
+
+
+def test_names_have_the_same_pieces_wherever_they_stand(tok):
+    def pieces(text, name):
+        ids = tok(text, return_offsets_mapping=True)
+        start = text.index(name)
+        return [i for i, (a, b) in zip(ids["input_ids"], ids["offset_mapping"]) if start <= a and b <= start + len(name)]
+    for name in ("quorble", "vistle_no", "Mc Gonde", "WX-2369"):
+        want = pieces(f"\n{name}\n", name)
+        assert all(pieces(text, name) == want for text in (f"SELECT {name} FROM", f"x.{name} = ", f"'{name}'", f"the {name}?")), name
+
+
+# ---- credit by turns
+
+def test_turns_of_a_mask():
+    assert t.turns_of([1, 1, 0, 1, 0, 0, 1]) == [0, 0, -1, 1, -1, -1, 2]
+    assert t.turns_of([0, 1]) == [-1, 0]
+
+
+def test_per_turn_advantages_credit_what_came_after():
+    import torch
+    mask = torch.tensor([[1, 0, 1, 0], [1, 0, 1, 1]])
+    a = t.per_turn_advantages(mask, [[0.5, 1.0], [0.5, 0.0]], 2)
+    assert a[0, 0] > 0 > a[1, 0] and a[0, 2] > 0 > a[1, 2] and a[0, 1] == a[1, 1] == 0 and a[1, 2] == a[1, 3]
+    assert torch.allclose(t.per_turn_advantages(mask, [[0.1, 0.2], [0.1, 0.2]], 2), torch.zeros(2, 4))
+    early = t.per_turn_advantages(mask, [[1.0, 0.0], [0.0, 0.0]], 2)  # a first turn that was paid is no merit of the second
+    assert early[0, 0] > 0 and early[0, 2] == 0
+
+
+# ---- stages
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    return t.train(TINY, tmp_path_factory.mktemp("run"), threads=1)
+
+
+def test_both_kinds_of_stage_leave_a_model_and_metrics(run):
+    found = t.read_metrics(run.metrics)
+    assert {m["stage"] for m in found} == {"sft", "grpo"}
+    assert any("loss" in m and m["stage"] == "sft" for m in found) and any("sql_env/correct" in m for m in found)
+    assert all((run.model_of(s) / "model.safetensors").exists() for s in ("sft", "grpo")) and not list(run.folder.rglob("checkpoint-*"))
+    before = run.metrics.read_text()
+    t.train(TINY, run.folder, threads=1)  # nothing is left to do
+    assert run.metrics.read_text() == before
+
+
+def test_another_recipe_does_not_go_on_in_the_same_folder(run):
+    with pytest.raises(ValueError, match="holds another run"):
+        t.train(t.replace_args(TINY, 2), run.folder)
+    with pytest.raises(ValueError, match="holds another run .other seed"):
+        t.train(TINY, run.folder, seed=1)
+    with pytest.raises(ValueError, match="no stage 'x'; there are sft, grpo"):
+        t.train(TINY, run.folder, stages=["x"])
+
+
+def test_exams_are_kept_once_and_make_a_card(run):
+    rows = t.examine(run, ["sft"], ["level 1"], n=6)
+    assert [(r["exam"], r["n"], len(r["correct"])) for r in rows] == [("level 1", 6, 6)]
+    assert t.examine(run, ["sft"], ["level 1"], n=6) == rows
+    card = t.model_card(run, "sft")
+    assert "| level 1 | 0.0%" in card and card.startswith("---\nlibrary_name") and "sql_env train" in card
+    with pytest.raises(ValueError, match="no exam 'x'"):
+        t.examine(run, ["sft"], ["x"], n=6)
+
+
+def test_push_needs_a_model_and_a_token(run, monkeypatch):
+    monkeypatch.setattr("huggingface_hub.get_token", lambda: None)
+    with pytest.raises(ValueError, match="no Hub token"):
+        t.push(run, "sft", "someone/x")
+    with pytest.raises(ValueError, match="no model of stage nothing"):
+        t.push(run, "nothing", "someone/x")
+
+
+def test_a_killed_run_goes_on_and_ends_like_one_that_was_not(run, tmp_path):
+    "kill -9 after the first checkpoint; the same command ends with the same weights."
+    import torch
+    from safetensors.torch import load_file
+    code = f"import sys; sys.path.insert(0, {os.path.dirname(__file__)!r}); from test_training import TINY; from sql_env.training import train; train(TINY, {str(tmp_path / 'r')!r}, threads=1, stages=['sft'])"
+    p = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=os.environ | OFFLINE)
+    end = time.monotonic() + 120
+    while not list((tmp_path / "r").glob("sft/checkpoint-*/trainer_state.json")) and p.poll() is None and time.monotonic() < end:
+        time.sleep(0.02)
+    p.send_signal(signal.SIGKILL)
+    p.wait()
+    assert list((tmp_path / "r").glob("sft/checkpoint-*")) and not (tmp_path / "r/sft/model").exists()
+    again = t.train(TINY, tmp_path / "r", threads=1, stages=["sft"])
+    one, two = (load_file(r.model_of("sft") / "model.safetensors") for r in (run, again))
+    assert max((one[k] - two[k]).abs().max().item() for k in one) < 1e-4
+    steps = [m["step"] for m in t.read_metrics(again.metrics) if "loss" in m]
+    assert steps == sorted(set(steps)) and isinstance(one["model.embed_tokens.weight"], torch.Tensor)
+
+
+def test_groups_without_differences_do_not_count(run):
+    "All rewards alike: no gradient, and nothing in the denominator."
+    rows = [m for m in t.read_metrics(run.metrics) if m["stage"] == "grpo" and "frac_reward_zero_std" in m]
+    assert rows and all(m["grad_norm"] == 0 for m in rows if m["frac_reward_zero_std"] == 1)
+
+
+# ---- recipes
+
+def test_recipes_know_only_settings_of_trl():
+    assert [t.check_recipe(r) for r in t.RECIPES.values()] == [[], [], []]
+    bad = replace(t.NANO, sft=t.NANO.sft | dict(nonsense=1))
+    assert t.check_recipe(bad) == ["few: nonsense", "all: nonsense"]
+
+
+def test_grpo_batches_hold_whole_groups():
+    for r in t.RECIPES.values():
+        for s in r.stages:
+            if s.method == "grpo":
+                a = r.grpo | s.args
+                assert a["per_device_train_batch_size"] * a.get("gradient_accumulation_steps", 1) % a["num_generations"] == 0, r.name
+
+
+def test_lessons_for_large_models_are_conversations(tmp_path, monkeypatch):
+    import pickle
+    data = t.sft_data(t.COLAB, t.Stage("x", "sft", {1: 4}, schema_level="full"), None)
+    assert set(data.column_names) == {"messages", "tools"} and len(data) == 4
+    from functools import partial
+
+    from sql_env.trl_adapter import SQLEnvTRL
+    assert pickle.loads(pickle.dumps(partial(SQLEnvTRL, t.grpo_questions(t.Stage("x", "grpo", {1: 4})), **t.CLUSTER.env)))
+
+
+@pytest.mark.parametrize("e, said", [(RuntimeError("CUDA out of memory. Tried"), "max_completion_length"), (MemoryError(), "max_completion_length"), (ValueError("no"), "")])
+def test_memory_advice_names_the_knob(e, said):
+    assert said in t.memory_advice(e, "grpo") and bool(t.memory_advice(e, "grpo")) == bool(said)
+
+
+def test_metrics_cut_off_in_a_line_are_read(tmp_path):
+    (tmp_path / "m").write_text('{"stage": "a", "step": 1}\n{"stage": "a", "st')
+    assert t.read_metrics(tmp_path / "m") == [{"stage": "a", "step": 1}]
+    assert t.plot_metrics(tmp_path / "m").axes
+
+
+def test_a_trained_looking_script_gets_full_marks_in_an_exam(tmp_path):
+    "The exam itself: a stand-in that writes the lesson's turns is right in all episodes."
+    qs = t.exam_questions("level 2", 12)
+    by_question = {talk[1]["content"]: [m for m in talk if m["role"] == "assistant"] for talk in t.lessons(qs)}
+    class Stand:
+        name, settings = "stand-in", {}
+        def complete_many(self, talks, tools, seeds=()):
+            from sql_env.policies import Said
+            out = []
+            for talk in talks:
+                said = by_question[talk[1]["content"]][sum(m["role"] == "assistant" for m in talk)]
+                out.append(Said(dict(said), {}, False))
+            return out
+    from sql_env.evaluation import evaluate
+    from sql_env.policies import ChatPolicy
+    result = evaluate(EpisodeEnv(qs), ChatPolicy(Stand(), nudges=0, max_chars=600, system=""), batch=12, progress=False)
+    assert result.success_rate == 1 and set(t.exam_row(result)["correct"]) == {"1"}
