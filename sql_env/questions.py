@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property, lru_cache
+from itertools import islice
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -224,15 +225,17 @@ class GoldRunner:
 
     def depends_on_order(self, sql: str, rows: list[tuple]) -> bool:
         "Whether the values of a result change when the rows of the tables lie in another order."
-        return any(not same_values(rows, c.execute(sql).fetchall()) for c in self.copies)
+        return any(not same_values(rows, [*islice(c.execute(sql), len(rows) + 1)]) for c in self.copies)
 
     def complete(self, q: Question) -> Question:
         "`q` with normalised gold SQL, gold rows, ranks and flags."
         flags, ranks = [], None
         sql = single_quoted(self.agent, q.gold_sql) if '"' in q.gold_sql else q.gold_sql
         if sql != q.gold_sql: flags.append("double_quoted")
-        try: rows = self.gold.query(sql).rows
+        try: result = self.gold.query(sql)
         except QueryError: return replace(q, flags=("error",))
+        if result.truncated: return replace(q, flags=("over_cap",))
+        rows = result.rows
         try: ranks = _ranks(self.gold, sql, rows) if rows else None
         except Exception: ranks, flags = tuple(range(len(rows))), [*flags, "order_unknown"]
         if self.depends_on_order(sql, rows): flags.append("order_dependent")

@@ -3,14 +3,20 @@
 Processes the notebooks as nbdev does (which executes exported cells and show_doc), turns them into HTML under _docs/check, and
 with --readme writes README.md from the index. Where Quarto exists, `nbdev-docs` builds the real site.
 """
+import os
 import re
+import shutil
 import sys
+from concurrent.futures import ProcessPoolExecutor
+from html import escape, unescape
 from pathlib import Path
 
 import nbformat
 import yaml
 from nbconvert import HTMLExporter, MarkdownExporter
 from nbconvert.preprocessors import TagRemovePreprocessor
+
+HERE = Path(__file__).resolve().parent
 
 
 def process(root: Path) -> Path:
@@ -45,25 +51,81 @@ def load(path: Path) -> nbformat.NotebookNode:
 def readme(proc: Path) -> str:
     "README.md from the processed index."
     body, _ = MarkdownExporter().from_notebook_node(load(proc / "index.ipynb"))
-    body = body.replace("](images/", "](nbs/images/").replace("\n```\nfrom", "\n```python\nfrom")
+    body = re.sub(r"\[(`[^`]+`)\]\(/[^)]*\)", r"\1", body) # README is no page of the site
+    body = re.sub(r"\]\((?![a-z]+:|#|/)", "](nbs/", body).replace("\n```\nfrom", "\n```python\nfrom")
     body = re.sub(r"\n```\n(?=[^\n]*[(=])", "\n```python\n", body)
     return "<!-- Made from nbs/index.ipynb by `python tests/build_docs.py --readme`; edit the notebook. -->\n\n" + re.sub(r"\n{3,}", "\n\n", body).strip() + "\n"
 
 
-PLAIN = "<style>.jp-Cell {max-width: 60rem}</style>"
+def front(path: Path) -> dict:
+    "Front matter of a processed notebook: title, description and the name of its page."
+    source = "".join(nbformat.read(path, as_version=4).cells[0].source)
+    return yaml.safe_load(source.strip().strip("-")) if source.startswith("---") else {"title": path.stem}
+
+
+def navigation(folder: Path) -> list[tuple[str, list[Path]]]:
+    "Sections of the sidebar of _quarto.yml with their notebooks; globs are expanded as Quarto does."
+    out = []
+    for item in yaml.safe_load((folder / "_quarto.yml").read_text())["website"]["sidebar"]["contents"]:
+        contents = item if isinstance(item, str) else item.get("href") or item["contents"]
+        names = [contents] if isinstance(contents, str) else contents
+        out.append((item.get("section", "") if isinstance(item, dict) else "", [p for n in names for p in (sorted(folder.glob(n)) if "*" in n else [folder / n])]))
+    return out
+
+
+def slug(text: str) -> str:
+    "The anchor that pandoc, and so Quarto, makes of a heading."
+    text = re.sub(r"\s+", "-", re.sub(r"[^\w\s.-]", "", unescape(text).strip().lower()))
+    return re.sub(r"^[^a-z]+", "", text) or "section"
+
+
+class Site:
+    "Turns processed notebooks into pages that link to each other as on the real site."
+    def __init__(self, proc: Path, out: Path):
+        self.proc, self.out, self.nav = proc, out, navigation(proc)
+        self.about = {p.relative_to(proc): front(p) for p in sorted(proc.rglob("*.ipynb"))}
+        self.pages = {p: p.with_name(a.get("output-file", f"{p.stem}.html")) for p, a in self.about.items()}
+
+    def link(self, url: str, page: Path) -> str:
+        "A link of a notebook as it must stand on its page."
+        target, hash, anchor = url.partition("#")
+        if not target or re.match(r"[a-z]+:|//", target): return url
+        up = "../" * (len(page.parts) - 1)
+        if target.startswith("/"): return up + target[1:] + hash + anchor
+        path = Path(os.path.normpath(page.parent / target))
+        return (up + str(self.pages[path]) if path in self.pages else target) + hash + anchor
+
+    def sidebar(self, page: Path) -> str:
+        up, parts = "../" * (len(page.parts) - 1), []
+        for section, notebooks in self.nav:
+            items = [(n.relative_to(self.proc), self.about.get(n.relative_to(self.proc), {"title": n.name})) for n in notebooks]
+            links = "".join(f'<li><a{" class=here" if self.pages.get(n) == page else ""} href="{up}{self.pages.get(n, n)}">{escape(str(a["title"]))}</a></li>' for n, a in items)
+            if links: parts.append(f"<h4>{section}</h4><ul>{links}</ul>" if section else f"<ul>{links}</ul>")
+        return "".join(parts)
+
+    def write(self, notebook: Path) -> Path:
+        "The page of one notebook."
+        exporter = HTMLExporter(template_name="basic", exclude_input_prompt=True, exclude_output_prompt=True, exclude_anchor_links=True)
+        exporter.register_preprocessor(TagRemovePreprocessor(remove_input_tags={"no-input"}), enabled=True)
+        body, _ = exporter.from_notebook_node(load(self.proc / notebook))
+        page = self.pages[notebook]
+        body = re.sub(r'<h([1-6])(?: id="[^"]*")?>(.*?)</h\1>', lambda m: f'<h{m[1]} id="{slug(re.sub("<[^>]+>", "", m[2]))}">{m[2]}</h{m[1]}>', body, flags=re.S)
+        body = re.sub(r'\b(href|src)="([^"]*)"', lambda m: f'{m[1]}="{self.link(m[2], page)}"', body)
+        (self.out / page).parent.mkdir(parents=True, exist_ok=True)
+        text = (HERE / "page.html").read_text().replace("{title}", escape(str(self.about[notebook]["title"]))).replace("{nav}", self.sidebar(page))
+        (self.out / page).write_text(text.replace("{body}", body), encoding="utf-8")
+        return self.out / page
 
 
 def html(proc: Path, out: Path) -> list[Path]:
-    "Each processed notebook as an HTML page."
-    pages, exporter = [], HTMLExporter()
-    exporter.register_preprocessor(TagRemovePreprocessor(remove_input_tags={"no-input"}), enabled=True)
-    for path in sorted(proc.rglob("*.ipynb")):
-        page = out / path.relative_to(proc).with_suffix(".html")
-        page.parent.mkdir(parents=True, exist_ok=True)
-        body, _ = exporter.from_notebook_node(load(path))
-        page.write_text(body.replace("</head>", PLAIN + "</head>"), encoding="utf-8")
-        pages.append(page)
-    return pages
+    "Each processed notebook as an HTML page, and the pictures beside them."
+    shutil.rmtree(out, ignore_errors=True)
+    site = Site(proc, out)
+    for p in proc.rglob("*"):
+        if p.suffix in (".png", ".svg", ".jpg", ".html"):
+            (out / p.relative_to(proc)).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(p, out / p.relative_to(proc))
+    with ProcessPoolExecutor(os.cpu_count()) as pool: return list(pool.map(site.write, site.about))
 
 
 if __name__ == "__main__":

@@ -2,11 +2,31 @@
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
+HAND_WRITTEN = {"__init__.py"}
+
+
+def run(*args, cwd, **kw) -> str:
+    "Run a command; its output, or a failure that shows it."
+    r = subprocess.run(list(map(str, args)), cwd=cwd, capture_output=True, text=True, **kw)
+    assert r.returncode == 0, f"{' '.join(map(str, args))}\n{r.stdout[-6000:]}\n{r.stderr[-6000:]}"
+    return r.stdout
+
+
+def tool(name: str) -> str: return str(Path(sys.executable).with_name(name))
+
+
+def notebooks(root: Path) -> list[Path]:
+    return sorted(p for p in (root / "nbs").rglob("*.ipynb") if ".ipynb_checkpoints" not in p.parts)
+
+
+def modules(root: Path) -> dict[str, str]:
+    return {str(p.relative_to(root)): p.read_text() for p in (root / "sql_env").rglob("*.py") if p.name not in HAND_WRITTEN}
 
 
 @pytest.fixture(scope="session")
@@ -38,6 +58,15 @@ def repo_copy(tmp_path_factory) -> Path:
         (copy / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(ROOT / name, copy / name)
     return copy
+
+
+@pytest.fixture(scope="session")
+def exported(repo_copy) -> Path:
+    "A copy whose modules were deleted and exported anew, so that a stale module shows."
+    for p in (repo_copy / "sql_env").rglob("*.py"):
+        if p.name not in HAND_WRITTEN: p.unlink()
+    run(tool("nbdev-export"), cwd=repo_copy)
+    return repo_copy
 
 
 @pytest.fixture(scope="session")

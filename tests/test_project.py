@@ -3,7 +3,6 @@ import configparser
 import json
 import re
 import shutil
-import subprocess
 import sys
 import tomllib
 import venv
@@ -11,27 +10,9 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from conftest import modules, notebooks, run, tool, tracked
 
-HAND_WRITTEN = {"__init__.py"}
 COLAB = ["ipywidgets==7.7.1", "ipython<8", "ipykernel==6.17.1", "fastcore==2.2.12", "nbclient==0.10.4", "setuptools<81"]
-
-
-def run(*args, cwd, **kw) -> str:
-    "Run a command; its output, or a failure that shows it."
-    r = subprocess.run(list(map(str, args)), cwd=cwd, capture_output=True, text=True, **kw)
-    assert r.returncode == 0, f"{' '.join(map(str, args))}\n{r.stdout[-6000:]}\n{r.stderr[-6000:]}"
-    return r.stdout
-
-
-def tool(name: str) -> str: return str(Path(sys.executable).with_name(name))
-
-
-def notebooks(root: Path) -> list[Path]:
-    return sorted(p for p in (root / "nbs").rglob("*.ipynb") if ".ipynb_checkpoints" not in p.parts)
-
-
-def modules(root: Path) -> dict[str, str]:
-    return {str(p.relative_to(root)): p.read_text() for p in (root / "sql_env").rglob("*.py") if p.name not in HAND_WRITTEN}
 
 
 def test_settings_and_pyproject_agree(root):
@@ -53,19 +34,9 @@ def test_quarto_files_agree(root):
 
 
 def test_no_large_or_private_files(root):
-    from conftest import tracked
     files = [root / f for f in tracked(root)]
     assert not [f for f in files if f.stat().st_size > 5_000_000]
     assert not [f for f in files if f.is_symlink()], "openenv validate refuses symbolic links"
-
-
-@pytest.fixture(scope="module")
-def exported(repo_copy) -> Path:
-    "A copy whose modules were deleted and exported anew, so that a stale module shows."
-    for p in (repo_copy / "sql_env").rglob("*.py"):
-        if p.name not in HAND_WRITTEN: p.unlink()
-    run(tool("nbdev-export"), cwd=repo_copy)
-    return repo_copy
 
 
 def test_package_equals_notebooks(root, exported):
@@ -82,21 +53,6 @@ def test_notebooks_run_clean_and_fresh(root, exported):
     def text(p): return re.sub(r'"image/png": "[^"]+"', '"image/png": "..."', p.read_text()) # pixels differ between machines
     stale = [p.name for p in notebooks(root) if text(p) != text(exported / p.relative_to(root))]
     assert not stale, f"outputs are stale or not clean: nbdev-test --save and nbdev-clean ({stale})"
-
-
-def test_docs_build(root, exported):
-    "The documentation is processed, and README.md is what the index makes."
-    env = {"PYTHONPATH": str(exported), "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin", "HOME": str(exported)}
-    said = run(sys.executable, "tests/build_docs.py", "--readme", cwd=exported, env=env)
-    assert f"{len(notebooks(root))} pages" in said
-    assert " ".join((root / "README.md").read_text().split()) == " ".join((exported / "README.md").read_text().split())
-    broken = []
-    for page in (exported / "_docs" / "check").rglob("*.html"):
-        for link in re.findall(r'(?:src|href)="([^"#:]+?\.(?:png|svg|html|ipynb))"', page.read_text()):
-            target = (page.parent / link).resolve()
-            source = exported / "nbs" / target.relative_to((exported / "_docs" / "check").resolve())
-            if not (target.exists() or source.exists() or source.with_suffix(".ipynb").exists()): broken.append((page.name, link))
-    assert not broken
 
 
 def test_readme_figures(root):
@@ -138,6 +94,12 @@ from pathlib import Path
 from nbclient import NotebookClient
 for path in sorted(Path('.').rglob('*.ipynb')):
     nb = nbformat.read(path, as_version=4)
+    code = [c.source for c in nb.cells if c.cell_type == 'code']
+    why = 'it shows committed results, which only the repository has' if any('../benchmarks' in s for s in code) else \
+        'it needs the extra train, which is gigabytes' if any('sql_env[train]' in s and '/content' in s for s in code) else ''
+    if why:
+        print('skipped', path, why)
+        continue
     nb.cells = [c for c in nb.cells if not ('eval: false' in c.source or '/content' in c.source)]
     NotebookClient(nb, timeout=300, kernel_name='python3', resources={'metadata': {'path': str(path.parent)}}).execute()
     print('ok', path)
@@ -156,6 +118,9 @@ def test_wheel_rehearsal(root, wheel, tmp_path):
         target.parent.mkdir(exist_ok=True, parents=True)
         shutil.copyfile(nb, target)
     said = run(python, "-c", RUN_ALL, cwd=tmp_path / "work", timeout=1200)
-    assert said.count("ok ") == len(notebooks(root))
+    skipped = re.findall(r"^skipped (\S+)", said, re.M)
+    assert {"benchmarks.ipynb", "concepts/verification.ipynb"} <= set(skipped) and len(skipped) < 8, said
+    assert said.count("ok ") == len(notebooks(root)) - len(skipped)
+    assert {f"ok tutorials/{t}.ipynb" for t in ("showcase_sqlenv", "own_data", "remote")} <= set(said.splitlines())
     said = run(tmp_path / "env" / "bin" / "sql_env", "doctor", "--json", cwd=tmp_path / "work")
     assert all(c["ok"] for c in json.loads(said))

@@ -309,3 +309,12 @@ def test_find_leaks():
 def test_normal_sql():
     assert normal_sql("SELECT  A\nFROM t WHERE b='It''s X' AND c>=1.5;") == "select a from t where b = 'It''s X' and c > = 1.5"
     assert normal_sql("SELECT a1 FROM t2 WHERE b = 'x' LIMIT 5", literals=False) == "select a1 from t2 where b = ? limit ?"
+
+
+def test_gold_without_an_end_is_flagged(tmp_path):
+    "A view that never ends, in somebody's own file: the check on shuffled copies must not read it for ever."
+    path = build_database(tmp_path / "trap.sqlite", """CREATE TABLE guest (name TEXT);
+        CREATE VIEW endless AS WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i FROM n""", {"guest": [("Ann",)]})
+    runner = GoldRunner(path)
+    asked = {sql: runner.complete(Question("t-1", "?", "trap", sql)).flags for sql in ("SELECT name FROM guest", "SELECT i FROM endless")}
+    assert asked == {"SELECT name FROM guest": (), "SELECT i FROM endless": ("over_cap",)}
