@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['MARKS', 'CALLS', 'NANO_TEMPLATE', 'NANO_RESPONSE', 'PIECES', 'NANO', 'CURVES', 'EXAMS', 'COLAB', 'CLUSTER', 'RECIPES',
            'CARD', 'short_names', 'TerseExpert', 'unspelled', 'lessons', 'world_lessons', 'spoken', 'common_words',
-           'nano_tokenizer', 'nano_model', 'Stage', 'Recipe', 'replace_args', 'sft_data', 'grpo_questions',
+           'nano_tokenizer', 'nano_model', 'Stage', 'Recipe', 'replace_args', 'tokens_of', 'sft_data', 'grpo_questions',
            'sft_trainer', 'lora', 'grpo_trainer', 'turns_of', 'per_turn_advantages', 'read_metrics', 'plot_metrics',
            'live', 'Run', 'run_stage', 'train', 'memory_advice', 'exam_questions', 'exam', 'exam_row', 'examine',
            'async_grpo', 'check_recipe', 'model_card', 'push']
@@ -45,7 +45,10 @@ def short_names(sql: str) -> str:
 class TerseExpert(Expert):
     "An expert that writes as little as it can."
     name = "terse expert"
-    def __init__(self, questions: QuestionSet, seed: int = 0): super().__init__(questions, styles=["direct"], copy_rows=0, seed=seed)
+    def __init__(self, questions: QuestionSet, seed: int = 0,
+                 slips: float = 0.2): # share of episodes with a column misspelt at first
+        super().__init__(questions, styles=["direct"], copy_rows=0, seed=seed)
+        self.slips = slips
 
     def tell(self, author: Author, style: Style, mistake: list[Action], o: Observation) -> Generator[Action, Observation, None]:
         q = author.question
@@ -54,9 +57,14 @@ class TerseExpert(Expert):
         for table in shown: o = yield Action("DESCRIBE", table)
         for column in unspelled(author.sql, q.question_text)[:2]:
             if table := author.table_of(column): o = yield distinct(table, column)
+        if self.dice.random() < self.slips: yield from self.slip(author)
         short = short_names(q.gold_sql)
         o = yield Action("QUERY", short if author.rows(short) == author.rows(q.gold_sql) else q.gold_sql)
         while True: o = yield Action("ANSWER", "@last")
+
+    def slip(self, author: Author) -> Generator[Action, Observation, None]:
+        "A query that is refused, if the question allows one."
+        for wrong in author.mistake("column", self.dice)[:1]: yield Action("QUERY", short_names(wrong.argument))
 
 def unspelled(sql: Sql, question: str) -> list[str]:
     "Columns of a query whose values the question does not spell as the database does."
@@ -106,14 +114,14 @@ NANO_RESPONSE = dict(defaults=dict(role="assistant"), start_anchor="<|assistant|
 
 # %% ../nbs/32_training.ipynb #7fa8398f
 def spoken(messages: Sequence[dict[str, Any]]) -> list[tuple[str, bool]]:
-    "A conversation in the words of `NANO_TEMPLATE`: texts, and whether they are the assistant's."
+    "A conversation in the words of `NANO_TEMPLATE`: texts, and whether they are the assistant's, to be learned."
     out = list[tuple[str, bool]]()
-    for m in messages:
+    for m, after in zip(messages, [*messages[1:], {}]):
         if m["role"] in ("user", "tool"): out.append((f"<|{m['role']}|>{m['content']}<|end|>", False))
         if m["role"] == "assistant":
             calls = [(c["function"]["name"], *json.loads(c["function"]["arguments"]).items()) for c in m.get("tool_calls") or ()]
             said = "".join(f"<{tool} {key}>{value}" for tool, (key, value) in calls)
-            out += [("<|assistant|>", False), ((m["content"] or "") + said + "<|end|>", True)]
+            out += [("<|assistant|>", False), ((m["content"] or "") + said + "<|end|>", not after.get("content", "").startswith("{'error'"))]
     return out
 
 # %% ../nbs/32_training.ipynb #c0ec549f
@@ -208,12 +216,24 @@ def replace_args(recipe: Recipe, scale: float) -> Recipe:
     return replace(recipe, stages=tuple(map(less, recipe.stages)))
 
 # %% ../nbs/32_training.ipynb #1d5e0dcb
+def tokens_of(pieces: Sequence[tuple[str, bool]], tokenizer: Any) -> dict[str, list[int]]:
+    "A lesson for `nano`: all of it is learned, what tools say too, but not the calls that were refused."
+    text = "".join(t for t, _ in pieces)
+    out = tokenizer(text, return_offsets_mapping=True)
+    wrong, at = [], 0
+    for i, (t, mine) in enumerate(pieces):
+        if not mine and i and pieces[i - 1][0] == "<|assistant|>": wrong.append((at, at + len(t)))
+        at += len(t)
+    refused = lambda a: any(x <= a < y for x, y in wrong)
+    return dict(input_ids=out["input_ids"], labels=[-100 if refused(a) else t for t, (a, _) in zip(out["input_ids"], out["offset_mapping"])])
+
+# %% ../nbs/32_training.ipynb #bce25fad
 def sft_data(recipe: Recipe, stage: Stage, tokenizer: Any, seed: int = 0):
     "Lessons as a dataset for `SFTTrainer`."
     from datasets import Dataset
     if not recipe.model:
         talks = world_lessons(stage.mix, seed, max_chars=recipe.env["max_chars"], schema_level=stage.schema_level)
-        return Dataset.from_dict(tokenizer(["".join(text for text, _ in spoken(t)) for t in talks], return_attention_mask=False).data)
+        return Dataset.from_list([tokens_of(spoken(t), tokenizer) for t in talks])
     rows: list[dict] = []
     for level, n in stage.mix.items():
         made = Experts(world_set("train", level, n, seed), seed=seed, schema_level=stage.schema_level)

@@ -1,0 +1,100 @@
+"""The learning curve that anyone can reproduce: `nano` from random weights, examined on schemas it never saw.
+
+    python benchmarks/nano.py run --seed 0         # trains and examines in runs/nano-0; start it again to go on
+    python benchmarks/nano.py baselines            # what random, greedy, oracle and the best cheat do in the same exams
+    python benchmarks/nano.py collect              # benchmarks/nano.json, and the figures in nbs/images
+"""
+import json
+import os
+import platform
+import time
+from pathlib import Path
+
+import typer
+
+os.environ.update(HF_HUB_OFFLINE="1", TRL_EXPERIMENTAL_SILENCE="1", TOKENIZERS_PARALLELISM="false")
+app = typer.Typer(add_completion=False, help=__doc__)
+HERE = Path(__file__).parent
+KEPT = ("stage", "step", "seconds", "loss", "mean_token_accuracy", "num_tokens", "reward", "frac_reward_zero_std", "step_time", "sql_env/correct", "sql_env/steps",
+        "sql_env/errors", "sql_env/answered", "sql_env/late_calls", "entropy", "grad_norm")
+
+
+@app.command()
+def run(seed: int = 0, folder: Path = Path("runs"), threads: int = 0, n: int = 500, stage: list[str] = []):
+    "Train one seed and examine every stage."
+    from sql_env.training import NANO, examine, train
+    start = time.perf_counter()
+    r = train(NANO, folder / f"nano-{seed}", seed, stage or None, threads or None)
+    examine(r, stage or None, n=n)
+    with (r.folder / "wall.jsonl").open("a") as f:
+        f.write(json.dumps(dict(seconds=round(time.perf_counter() - start), stages=stage or "all", threads=threads or os.cpu_count(), machine=platform.processor() or platform.machine())) + "\n")
+
+
+@app.command()
+def baselines(out: Path = HERE / "nano_baselines.json", n: int = 500):
+    "Policies without a model in the same exams."
+    from sql_env.episode import EpisodeEnv
+    from sql_env.evaluation import evaluate, hack_floor
+    from sql_env.policies import GreedyPolicy, OraclePolicy, RandomPolicy
+    from sql_env.training import EXAMS, exam_questions, exam_row
+    rows = []
+    for name in EXAMS:
+        qs = exam_questions(name, n)
+        for policy in (RandomPolicy(0), GreedyPolicy(), OraclePolicy(qs)):
+            rows.append(exam_row(evaluate(EpisodeEnv(qs), policy, progress=False), policy=policy.name, exam=name))
+        floor = hack_floor(qs)
+        rows.append(dict(policy="best cheat", exam=name, success=round(max(floor.values()), 4), n=len(qs)))
+    out.write_text("[\n" + ",\n".join(map(json.dumps, rows)) + "\n]\n", encoding="utf-8")
+
+
+@app.command()
+def collect(folder: Path = Path("runs"), out: Path = HERE / "nano.json", images: Path = HERE.parent / "nbs/images"):
+    "Put the exams and the thinned metrics of all seeds into one file, and draw them."
+    from sql_env.training import read_metrics
+    runs = {}
+    for f in sorted(folder.glob("nano-*")):
+        metrics = [{k: m[k] for k in KEPT if k in m} for m in read_metrics(f / "metrics.jsonl") if "loss" in m or "reward" in m]
+        thin = [m for i, m in enumerate(metrics) if "reward" in m or i % 5 == 0]
+        runs[f.name.rpartition("-")[2]] = dict(exams=read_metrics(f / "exams.jsonl"), wall=read_metrics(f / "wall.jsonl"), metrics=thin)
+    out.write_text(json.dumps(dict(command="python benchmarks/nano.py run --seed N", runs=runs), separators=(",", ":")) + "\n", encoding="utf-8")
+    draw(runs, images)
+
+
+def draw(runs: dict, images: Path) -> None:
+    "Two figures: the curves, and the exams after each stage."
+    import matplotlib.pyplot as plt
+    colours = {"few": "#4c72b0", "grpo": "#dd8452", "all": "#55a868"}
+    fig, axes = plt.subplots(1, 3, figsize=(11, 3), layout="constrained")
+    for ax, (column, stages, title) in zip(axes, (("loss", ("few", "all"), "imitation: loss"), ("sql_env/correct", ("grpo",), "play: right answers"), ("sql_env/errors", ("grpo",), "play: refused actions per episode"))):
+        for r in runs.values():
+            for stage in stages:
+                points = [(m["step"], m[column]) for m in r["metrics"] if m["stage"] == stage and column in m]
+                if points:
+                    steps, values = zip(*points)
+                    mean = [sum(v) / len(v) for i in range(len(values)) for v in [values[max(0, i - 7):i + 1]]]
+                    ax.plot(steps, mean, color=colours[stage], alpha=0.8, label=stage)
+        ax.set(title=title, xlabel="step", ylim=(0, None))
+        ax.spines[["top", "right"]].set_visible(False)
+        handles, labels = ax.get_legend_handles_labels()
+        by = dict(zip(labels, handles))
+        if len(by) > 1: ax.legend(by.values(), by.keys(), frameon=False)
+    fig.savefig(images / "nano_curves.png", dpi=110)
+    exams = list(dict.fromkeys(e["exam"] for r in runs.values() for e in r["exams"]))
+    fig, ax = plt.subplots(figsize=(11, 3.6), layout="constrained")
+    for k, stage in enumerate(colours):
+        for j, r in enumerate(runs.values()):
+            for e in (e for e in r["exams"] if e["stage"] == stage):
+                x = exams.index(e["exam"]) + (k - 1) * 0.26 + (j - len(runs) / 2 + 0.5) * 0.07
+                ax.plot([x, x], [e["low"], e["high"]], color=colours[stage], lw=4, alpha=0.4, solid_capstyle="round")
+                ax.plot(x, e["success"], "o", color=colours[stage], ms=4, label=stage)
+    handles, labels = ax.get_legend_handles_labels()
+    by = dict(zip(labels, handles))
+    ax.legend(by.values(), by.keys(), frameon=False, loc="upper right", title="after stage")
+    ax.set_xticks(range(len(exams)), [e.replace(", unseen", ",\nunseen") for e in exams])
+    ax.set(ylim=(0, 1), ylabel="right answers", title="exams on schemas never seen: each seed with its 95 % interval")
+    ax.spines[["top", "right"]].set_visible(False)
+    fig.savefig(images / "nano_exams.png", dpi=110)
+
+
+if __name__ == "__main__":
+    app()
