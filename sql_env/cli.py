@@ -119,7 +119,7 @@ def make_chat(model: str|None, base_url: str|None, shots: int, nudges: int, pric
               temperature: float|None, max_tokens: int|None, as_trained: bool) -> ChatPolicy:
     "A language model that plays, on a server or from a folder."
     if not model: raise ValueError("--policy chat needs --model: a name on a server (with --base-url if it is not OpenAI's), or a folder")
-    given = {k: v for k, v in dict(temperature=temperature, max_tokens=max_tokens).items() if v is not None}
+    given: dict[str, Any] = {k: v for k, v in dict(temperature=temperature, max_tokens=max_tokens).items() if v is not None}
     if Path(model).is_dir() and not base_url:
         backend: Any = LocalModel(model, max_new_tokens=max_tokens or 256, temperature=temperature or 0)
     else:

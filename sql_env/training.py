@@ -14,17 +14,15 @@ __all__ = ['MARKS', 'CALLS', 'NANO_TEMPLATE', 'NANO_RESPONSE', 'PIECES', 'NANO',
 import json, math, os, re, shutil, tempfile, time
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 from . import sources
-from .chat import TOOLS, transcript
-from .database import QueryError
+from .chat import SYSTEM_PROMPT, TOOLS, transcript
 from .episode import Action, EpisodeEnv, Observation
 from .policies import ChatPolicy, LocalModel
-from .questions import Question, QuestionSet
-from .reward import RewardConfig
+from .questions import QuestionSet
 from .evaluation import EvaluationResult, evaluate
 from .trajectories import Author, Expert, Experts, Sql, Style, distinct, named_values, sft_rows
 from .trl_adapter import SQLEnvTRL, prompt_rows, sql_env_reward_func
@@ -79,7 +77,7 @@ def lessons(questions: QuestionSet, seed: int = 0, max_chars: int = 600, # of on
         expert.reset(i)
         start = o = env.reset(question_id=q.question_id, seed=i)
         while not o.done: o = env.step(*expert.select_action(o))
-        if env.episode.verdict: yield [*transcript(start, env.episode.turns, "", max_chars), dict(role="assistant", content="")]
+        if env.episode and env.episode.verdict: yield [*transcript(start, env.episode.turns, "", max_chars), dict(role="assistant", content="")]
 
 # %% ../nbs/32_training.ipynb #5ac153b4
 def world_lessons(mix: dict[int, int], # level: how many
@@ -351,7 +349,7 @@ def plot_metrics(path: Path|str, columns: Sequence[str] = tuple(CURVES), smooth:
             line, = ax.plot(steps, mean, label=stage)
             ax.plot(steps, values, color=line.get_color(), alpha=0.25)
         ax.set(title=CURVES.get(column, column), xlabel="step")
-        ax.legend(frameon=False)
+        if ax.lines: ax.legend(frameon=False)
         ax.spines[["top", "right"]].set_visible(False)
     return fig
 
@@ -441,7 +439,7 @@ def memory_advice(e: Exception, method: str) -> str:
     return f"the memory ran out in {method}: lower {_KNOBS[method]}; gradient_checkpointing=True and LoRA (the recipe's lora) save more. The run goes on at its last checkpoint."
 
 # %% ../nbs/32_training.ipynb #73cfebea
-EXAMS = {**{f"level {k}": dict(source="worlds", level=k, split="test") for k in range(1, 6)},
+EXAMS: dict[str, dict[str, Any]] = {**{f"level {k}": dict(source="worlds", level=k, split="test") for k in range(1, 6)},
          **{f"level {k}, unseen wording": dict(source="worlds", level=k, split="test_wording") for k in range(1, 4)},
          "bundled": dict(source="bundled", split="test")}
 
@@ -458,7 +456,7 @@ def exam(model: str|Path|LocalModel, names: Iterable[str] = tuple(EXAMS), n: int
     "What a model does in exams, each by name."
     settings = env or NANO.env
     backend = model if isinstance(model, LocalModel) else LocalModel(str(model), max_new_tokens=120, batch_size=64)
-    policy = ChatPolicy(backend, nudges=0, max_chars=settings.get("max_chars", 1000), **{} if system is None else {"system": system})
+    policy = ChatPolicy(backend, nudges=0, max_chars=settings.get("max_chars", 1000), system=SYSTEM_PROMPT if system is None else system)
     envs = {name: EpisodeEnv(exam_questions(name, n), settings.get("budget", 15), schema_level=schema_level) for name in names}
     return {name: evaluate(e, policy, progress=progress, batch=64) for name, e in envs.items()}
 
@@ -515,8 +513,8 @@ def async_grpo(recipe: Recipe = CLUSTER, stage: str = "grpo", folder: str|Path =
 def check_recipe(recipe: Recipe) -> list[str]:
     "Names of settings that TRL does not know."
     from trl import GRPOConfig, SFTConfig
-    return [f"{s.name}: {k}" for s in recipe.stages for k in (getattr(recipe, s.method) | s.args)
-            if k not in dict(sft=SFTConfig, grpo=GRPOConfig)[s.method].__dataclass_fields__]
+    known = dict(sft={f.name for f in fields(SFTConfig)}, grpo={f.name for f in fields(GRPOConfig)})
+    return [f"{s.name}: {k}" for s in recipe.stages for k in (getattr(recipe, s.method) | s.args) if k not in known[s.method]]
 
 # %% ../nbs/32_training.ipynb #641ec616
 CARD = """---
