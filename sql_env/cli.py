@@ -221,13 +221,14 @@ def print_left_out(console: Console, qs: QuestionSet) -> None:
 # %% ../nbs/40_cli.ipynb #2371c888
 def write_reports(results: list[EvaluationResult], floor: dict[str, float], out: Path) -> None:
     "Write each result as JSON, and all of them as a Markdown table and a picture."
-    import matplotlib
-    matplotlib.use("Agg")
+    from matplotlib.figure import Figure # without pyplot: no window, and no figure left open
     from sql_env.evaluation import plot
     out.mkdir(parents=True, exist_ok=True)
     for r in results: save_result(r, out/f"{file_name(r.policy)}.json")
     (out/"results.md").write_text(to_markdown(results, floor) + "\n")
-    plot(results, floor).figure.savefig(out/"results.png", dpi=150)
+    figure = Figure(figsize=(7, 0.5 * len(results) + 1.2), layout="constrained")
+    plot(results, floor, figure.subplots())
+    figure.savefig(out/"results.png", dpi=150)
 
 # %% ../nbs/40_cli.ipynb #5b473c30
 @app.command()

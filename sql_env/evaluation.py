@@ -404,8 +404,9 @@ def load_result(path: str|Path) -> EvaluationResult:
 # %% ../nbs/21_evaluation.ipynb #611954f1
 def plot(results: Sequence[EvaluationResult], floor: Mapping[str, float]|None = None, ax=None):
     "Success rates with their intervals, and the hack floor as a line; returns the matplotlib axes."
-    import matplotlib.pyplot as plt
-    if ax is None: _, ax = plt.subplots(figsize=(7, 0.5 * len(results) + 1.2), layout="constrained")
+    if ax is None:
+        import matplotlib.pyplot as plt
+        _, ax = plt.subplots(figsize=(7, 0.5 * len(results) + 1.2), layout="constrained")
     for i, r in enumerate(results):
         low, high = r.interval()
         ax.plot([low, high], [i, i], color="#4c72b0", lw=6, alpha=0.35, solid_capstyle="round")

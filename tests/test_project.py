@@ -7,6 +7,7 @@ import sys
 import tomllib
 import venv
 import zipfile
+from difflib import unified_diff
 from pathlib import Path
 
 import pytest
@@ -51,8 +52,9 @@ def test_notebooks_run_clean_and_fresh(root, exported):
     run(tool("nbdev-test"), "--save", "--n-workers", "2", cwd=exported, env=env)
     run(tool("nbdev-clean"), cwd=exported, env=env)
     def text(p): return re.sub(r'"image/png": "[^"]+"', '"image/png": "..."', p.read_text()) # pixels differ between machines
-    stale = [p.name for p in notebooks(root) if text(p) != text(exported / p.relative_to(root))]
-    assert not stale, f"outputs are stale or not clean: nbdev-test --save and nbdev-clean ({stale})"
+    stale = {p.name: [l[:200] for l in unified_diff(*(text(f).splitlines() for f in (p, exported / p.relative_to(root))), n=0, lineterm="")][:12]
+             for p in notebooks(root) if text(p) != text(exported / p.relative_to(root))}
+    assert not stale, f"outputs are stale or not clean: nbdev-test --save and nbdev-clean\n{json.dumps(stale, indent=1)}"
 
 
 def test_readme_figures(root):
@@ -90,6 +92,7 @@ def test_wheel_holds_the_data(wheel):
 
 RUN_ALL = """
 import sys, nbformat
+from difflib import unified_diff
 from pathlib import Path
 from nbclient import NotebookClient
 for path in sorted(Path('.').rglob('*.ipynb')):
