@@ -6,11 +6,14 @@
 __all__ = ['to_wire', 'ResetError', 'SQLEnvironment']
 
 # %% ../nbs/11_environment.ipynb #b3f3adee
+from asyncio import get_running_loop, sleep
+from concurrent.futures import Executor, ThreadPoolExecutor
 from typing import Any
 from uuid import uuid4
 from openenv.core.env_server.interfaces import Environment
 from openenv.core.env_server.types import EnvironmentMetadata
 from . import __version__, sources
+from .database import NotBrief, briefly
 from .episode import Episode, EpisodeEnv, Observation
 from .models import SQLAction, SQLObservation, SQLState
 from .questions import QuestionSet
@@ -77,8 +80,10 @@ class SQLEnvironment(_Tasks, Environment[SQLAction, SQLObservation, SQLState]):
         step_budget: int = 15, # steps of an episode, the answer included
         reward: RewardConfig = RewardConfig.sparse(),
         verify: str = "value", # how answers are graded
-        schema_level: str = "names"): # what is known of the schema at the start
+        schema_level: str = "names", # what is known of the schema at the start
+        threads: Executor|None = None): # where a server's longer steps run; one thread of its own if None
         super().__init__()
+        self.threads = ThreadPoolExecutor(1) if threads is None else threads
         self.questions = sources.load("bundled") if questions is None else questions
         self.step_budget, self.schema_level = step_budget, schema_level
         self.game = EpisodeEnv(self.questions, step_budget, reward, schema_level, verify)
@@ -91,6 +96,10 @@ class SQLEnvironment(_Tasks, Environment[SQLAction, SQLObservation, SQLState]):
     def step(self, action: SQLAction, timeout_s: float|None = None, **kwargs: Any) -> SQLObservation:
         "Take one action; never raises. The limits of a query are those of its database."
         return _step(self, action)
+
+    async def step_async(self, action: SQLAction, timeout_s: float|None = None, **kwargs: Any) -> SQLObservation:
+        "`step` for a server: at once if it is brief, else in a thread."
+        return await _step_soon(self, action)
 
     @property
     def episode(self) -> Episode|None: return self.game.episode
@@ -113,6 +122,7 @@ def _reset(env: SQLEnvironment, seed: int|None, episode_id: str|None, chosen: di
 
 def _step(env: SQLEnvironment, action: SQLAction) -> SQLObservation:
     try: return to_wire(env.game.step(action.action_type, action.argument), _metadata(env))
+    except NotBrief: raise
     except Exception as e:
         return _broken(env, e)
 
@@ -139,6 +149,21 @@ def _state(env: SQLEnvironment) -> SQLState:
     q = episode.question
     return SQLState(episode_id=env.episode_id, step_count=episode.steps, question_id=q.question_id, database_name=q.database_name,
                     split=q.split, done=episode.done, **common)
+
+# %% ../nbs/11_environment.ipynb #f841ce67
+async def _step_soon(env: SQLEnvironment, action: SQLAction) -> SQLObservation:
+    await sleep(0) # others first, however many messages this client has sent
+    try:
+        with briefly():
+            if _is_brief(env.game.episode, action): return _step(env, action)
+    except NotBrief: pass
+    return await get_running_loop().run_in_executor(env.threads, _step, env, action)
+
+def _is_brief(episode: Episode|None, action: SQLAction) -> bool:
+    "Whether a step surely takes little time, if one leaves aside what the database may need."
+    if episode is None or episode.done: return True
+    if action.action_type != "ANSWER": return len(action.argument) <= 500
+    return len(action.argument) <= 200 and episode.verify == "value" and sum(len(r.rows) * len(r.columns) for r in episode.seen) <= 500
 
 # %% ../nbs/11_environment.ipynb #e39ce121
 def _get_metadata(self) -> EnvironmentMetadata:

@@ -205,13 +205,13 @@ class _Turns(_Actions):
     def total_reward(self) -> float: return sum(sum(t.reward.values()) for t in self.turns)
 
     def _play(self, action: Action) -> Observation:
-        self.steps += 1
         result, error, facts = "", "", TurnFacts(error=True)
         try:
             action = check_action(*action)
             result, facts = getattr(self, action.action_type.lower())(action.argument)
         except QueryError as e: error = f"{e.kind}: {e.message if self.schema_level == 'none' else e}"
         except UnreadableAnswer as e: error = f"unreadable_answer: {e}"
+        self.steps += 1 # only now: whatever else was raised has changed nothing
         action = Action(_said(action.action_type)[:20], _said(action.argument)[:MAX_ANSWER])
         key = action.action_type, " ".join(action.argument.lower().split())
         facts.repeat = key in self.taken
