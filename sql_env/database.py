@@ -590,6 +590,7 @@ class Database(_Pool):
         path: str|Path|bytes, # a SQLite file that does not change while it is open, or its bytes
         limits: Limits = Limits(), # what one statement may use
         isolate: bool = False): # run statements in a killable process
+        if _haste.on: raise NotBrief
         if isolate and isinstance(path, bytes): raise QueryError("bad_database", "isolate needs a file; write the bytes to one first.")
         self.path, self.limits, self.isolate = path if isinstance(path, bytes) else Path(path).absolute(), limits, isolate
         catalog = open_catalog(self.path, limits)

@@ -8,6 +8,7 @@ __all__ = ['to_wire', 'ResetError', 'SQLEnvironment']
 # %% ../nbs/11_environment.ipynb #b3f3adee
 from asyncio import get_running_loop, sleep
 from concurrent.futures import Executor, ThreadPoolExecutor
+from collections.abc import Callable
 from typing import Any
 from uuid import uuid4
 from openenv.core.env_server.interfaces import Environment
@@ -93,13 +94,17 @@ class SQLEnvironment(_Tasks, Environment[SQLAction, SQLObservation, SQLState]):
         "Start an episode; `question_id`, `split`, `index` and `difficulty` choose the question."
         return _reset(self, seed, episode_id, chosen)
 
+    async def reset_async(self, seed: int|None = None, episode_id: str|None = None, **chosen: Any) -> SQLObservation:
+        "`reset` for a server: at once if it is brief, else in a thread."
+        return await _soon(self, _is_brief_reset(self.game, seed, chosen), _reset, seed, episode_id, chosen)
+
     def step(self, action: SQLAction, timeout_s: float|None = None, **kwargs: Any) -> SQLObservation:
         "Take one action; never raises. The limits of a query are those of its database."
         return _step(self, action)
 
     async def step_async(self, action: SQLAction, timeout_s: float|None = None, **kwargs: Any) -> SQLObservation:
         "`step` for a server: at once if it is brief, else in a thread."
-        return await _step_soon(self, action)
+        return await _soon(self, _is_brief(self.game.episode, action), _step, action)
 
     @property
     def episode(self) -> Episode|None: return self.game.episode
@@ -151,13 +156,19 @@ def _state(env: SQLEnvironment) -> SQLState:
                     split=q.split, done=episode.done, **common)
 
 # %% ../nbs/11_environment.ipynb #f841ce67
-async def _step_soon(env: SQLEnvironment, action: SQLAction) -> SQLObservation:
+async def _soon(env: SQLEnvironment, brief: bool, work: Callable, *args: Any) -> SQLObservation:
+    "What `work` returns, called at once if that is `brief` for the database as well, else in a thread."
     await sleep(0) # others first, however many messages this client has sent
-    try:
-        with briefly():
-            if _is_brief(env.game.episode, action): return _step(env, action)
-    except NotBrief: pass
-    return await get_running_loop().run_in_executor(env.threads, _step, env, action)
+    if brief:
+        try:
+            with briefly(): return work(env, *args)
+        except NotBrief: pass
+    return await get_running_loop().run_in_executor(env.threads, work, env, *args)
+
+def _is_brief_reset(game: EpisodeEnv, seed: int|None, chosen: dict) -> bool:
+    wanted, *some = (chosen.get(k) for k in ("question_id", "split", "difficulty"))
+    if wanted is not None: return isinstance(wanted, str) and wanted in game.questions.by_id
+    return seed is not None and all(x is None or isinstance(x, str) for x in some) and tuple(some) in game._choices
 
 def _is_brief(episode: Episode|None, action: SQLAction) -> bool:
     "Whether a step surely takes little time, if one leaves aside what the database may need."
