@@ -23,7 +23,7 @@ from .reward import RewardConfig
 # %% ../nbs/11_environment.ipynb #c0709d71
 def to_wire(obs: Observation, metadata: dict[str, Any]|None = None) -> SQLObservation:
     "An episode's observation as the one that travels."
-    return SQLObservation(question=obs.question, schema_info=obs.schema_info, result=obs.result, error=obs.error,
+    return SQLObservation.model_construct(question=obs.question, schema_info=obs.schema_info, result=obs.result, error=obs.error,
         step_count=obs.step_count, budget_remaining=obs.budget_remaining, action_history=list(obs.action_history),
         done=obs.done, reward=None if obs.reward is None else float(obs.reward), metadata=metadata or {})
 
@@ -84,6 +84,7 @@ class SQLEnvironment(_Tasks, Environment[SQLAction, SQLObservation, SQLState]):
         schema_level: str = "names", # what is known of the schema at the start
         threads: Executor|None = None): # where a server's longer steps run; one thread of its own if None
         super().__init__()
+        self.turns = 0 # calls from a server
         self.threads = ThreadPoolExecutor(1) if threads is None else threads
         self.questions = sources.load("bundled") if questions is None else questions
         self.step_budget, self.schema_level = step_budget, schema_level
@@ -158,10 +159,11 @@ def _state(env: SQLEnvironment) -> SQLState:
 # %% ../nbs/11_environment.ipynb #f841ce67
 async def _soon(env: SQLEnvironment, brief: bool, work: Callable, *args: Any) -> SQLObservation:
     "What `work` returns, called at once if that is `brief` for the database as well, else in a thread."
-    await sleep(0) # others first, however many messages this client has sent
+    env.turns += 1
+    if env.turns % 4 == 0: await sleep(0) # so that others get their turn, however many messages this client has sent
     if brief:
         try:
-            with briefly(): return work(env, *args)
+            with briefly: return work(env, *args)
         except NotBrief: pass
     return await get_running_loop().run_in_executor(env.threads, work, env, *args)
 
