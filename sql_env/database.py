@@ -266,7 +266,7 @@ class HeapLimit:
 _heap = HeapLimit() # one for the process, because the limit is
 
 # %% ../nbs/00_database.ipynb #33516a8e
-BRIEF_TICKS, BRIEF_SECONDS, BRIEF_SQL, BRIEF_CELL, BRIEF_CELLS, BRIEF_FILE = 20, 0.002, 500, 1000, 1000, 4 * 2**20
+BRIEF_TICKS, BRIEF_SECONDS, BRIEF_SQL, BRIEF_CELL, BRIEF_CELLS, BRIEF_FILE = 50, 0.002, 500, 1000, 1000, 4 * 2**20
 
 _quick_functions = frozenset("""count sum total avg min max abs round length lower upper coalesce ifnull nullif iif typeof substr substring
     date time datetime julianday strftime sign row_number rank dense_rank lag lead first_value last_value""".split())
@@ -285,9 +285,8 @@ class Budget:
     def begin(self, brief: bool = False) -> None:
         "Start the clocks for a statement."
         self.ticks, self.stop, self.brief, self.calm, now = 0, "", brief, None, time.monotonic()
-        self.most = BRIEF_TICKS if brief else self.max_ticks + 1
-        if brief: self.deadline, self.cpu_deadline = now + BRIEF_SECONDS, 0.0
-        else: self.deadline, self.cpu_deadline = now + self.limits.seconds, time.thread_time() + self.limits.seconds
+        self.most, self.seconds = (BRIEF_TICKS, BRIEF_SECONDS) if brief else (self.max_ticks + 1, self.limits.seconds)
+        self.deadline, self.cpu_deadline = now + self.seconds, time.thread_time() + self.seconds
         if len(self.known) > 500: self.known.clear()
 
     def note(self, function: str) -> None:
@@ -312,7 +311,7 @@ class Budget:
 
     def overdue(self) -> bool:
         "Whether this thread itself used up the time; busy neighbours must not change a result."
-        return time.thread_time() > self.cpu_deadline or time.monotonic() > self.deadline + 20 * self.limits.seconds
+        return time.thread_time() > self.cpu_deadline or time.monotonic() > self.deadline + 20 * self.seconds
 
 # %% ../nbs/00_database.ipynb #0e6c1b45
 class _Guarded:

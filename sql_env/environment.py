@@ -23,7 +23,7 @@ from .reward import RewardConfig
 # %% ../nbs/11_environment.ipynb #c0709d71
 def to_wire(obs: Observation, metadata: dict[str, Any]|None = None) -> SQLObservation:
     "An episode's observation as the one that travels."
-    return SQLObservation.model_construct(question=obs.question, schema_info=obs.schema_info, result=obs.result, error=obs.error,
+    return SQLObservation(question=obs.question, schema_info=obs.schema_info, result=obs.result, error=obs.error,
         step_count=obs.step_count, budget_remaining=obs.budget_remaining, action_history=list(obs.action_history),
         done=obs.done, reward=None if obs.reward is None else float(obs.reward), metadata=metadata or {})
 
@@ -176,7 +176,7 @@ def _is_brief(episode: Episode|None, action: SQLAction) -> bool:
     "Whether a step surely takes little time, if one leaves aside what the database may need."
     if episode is None or episode.done: return True
     if action.action_type != "ANSWER": return len(action.argument) <= 500
-    return len(action.argument) <= 200 and episode.verify == "value" and sum(len(r.rows) * len(r.columns) for r in episode.seen) <= 500
+    return len(action.argument) <= 200 and episode.verify == "value" and sum(len(r.rows) * len(r.columns) for r in episode.seen) <= 1000
 
 # %% ../nbs/11_environment.ipynb #e39ce121
 def _get_metadata(self) -> EnvironmentMetadata:
