@@ -50,7 +50,7 @@ def quote_name(name: str) -> str:
 _ambiguous = re.compile(r"""(?xis) \s.* | .*\s | .*[|\x00-\x1f\x7f-\x9f].* | ['"\[{@].* | \(no\ rows\) | null | [-+]?infinity
     | [-+]?(\d[\d_]*(\.\d*)?|\.\d+)(e[-+]?\d+)? | x'[\da-f]*'""")
 
-_plain = re.compile(r"[A-Za-z](?:[\w .,:;()&/%+-]*\w)?", re.A) # the usual case, decided quickly
+_plain = re.compile(r"[A-Za-z](?:[\w .,:;()&/%+-]*\w)?|\d{4}-\d\d-\d\d", re.A) # the usual case, decided quickly
 
 def write(value: Any, # None, int, float, str or bytes, as SQLite has them
           width: int|None = None # cut longer text, saying how long it is
@@ -87,7 +87,7 @@ class Result:
 
     def text(self, rows: int = 20, width: int = 300) -> str:
         "The result as an agent reads it: a header, `rows` rows, and what was left out."
-        lines = [" | ".join(write(v, width) for v in r) for r in self.rows[:rows]]
+        lines = [" | ".join([write(v, width) for v in r]) for r in self.rows[:rows]]
         n, more = len(self.rows), "or more " if self.truncated else ""
         if n > rows or self.truncated: lines.append(f"... {n} {more}rows, {min(n, rows)} shown")
         elif not n: lines.append("(no rows)")
