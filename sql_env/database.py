@@ -266,7 +266,7 @@ class HeapLimit:
 _heap = HeapLimit() # one for the process, because the limit is
 
 # %% ../nbs/00_database.ipynb #33516a8e
-BRIEF_TICKS, BRIEF_SECONDS, BRIEF_SQL, BRIEF_CELL, BRIEF_CELLS, BRIEF_FILE = 50, 0.002, 500, 1000, 1000, 4 * 2**20
+BRIEF_TICKS, BRIEF_SECONDS, BRIEF_SQL, BRIEF_CELL, BRIEF_CELLS, BRIEF_FILE = 200, 0.001, 500, 1000, 1000, 4 * 2**20
 
 _quick_functions = frozenset("""count sum total avg min max abs round length lower upper coalesce ifnull nullif iif typeof substr substring
     date time datetime julianday strftime sign row_number rank dense_rank lag lead first_value last_value""".split())
@@ -396,7 +396,8 @@ def _glance(con: _Guarded, sql: str) -> Result:
         names = con.budget.names
         rows = list(islice(cursor, BRIEF_CELLS // len(names) + 1))
         if len(rows) * len(names) <= BRIEF_CELLS: return Result(names, rows)
-    except (apsw.Error, MemoryError, UnicodeError): pass
+    except (apsw.Error, MemoryError, UnicodeError):
+        if con.budget.stop: con.budget.known[sql] = con.budget.names, False # don't try again
     finally: con.con.limit(apsw.SQLITE_LIMIT_LENGTH, con.limits.cell)
     con.rewind()
     raise NotBrief
