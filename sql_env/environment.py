@@ -9,6 +9,7 @@ __all__ = ['to_wire', 'ResetError', 'SQLEnvironment']
 from asyncio import get_running_loop, sleep
 from concurrent.futures import Executor, ThreadPoolExecutor
 from collections.abc import Callable
+from inspect import signature
 from typing import Any
 from uuid import uuid4
 from openenv.core.env_server.interfaces import Environment
@@ -116,6 +117,8 @@ class SQLEnvironment(_Tasks, Environment[SQLAction, SQLObservation, SQLState]):
     def close(self) -> None:
         "Forget the episode; more than once does no harm, and `reset` starts anew."
         self.game.episode = self.episode_id = None
+
+SQLEnvironment.reset_async.__signature__ = signature(SQLEnvironment.reset_async) # type: ignore[attr-defined] # OpenEnv asks at each reset
 
 # %% ../nbs/11_environment.ipynb #dd7448b1
 def _reset(env: SQLEnvironment, seed: int|None, episode_id: str|None, chosen: dict) -> SQLObservation:
