@@ -193,6 +193,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                   'sql_env.database._glance': ('database.html#_glance', 'sql_env/database.py'),
                                   'sql_env.database._inspect': ('database.html#_inspect', 'sql_env/database.py'),
                                   'sql_env.database._limit_memory': ('database.html#_limit_memory', 'sql_env/database.py'),
+                                  'sql_env.database._may_be_brief': ('database.html#_may_be_brief', 'sql_env/database.py'),
                                   'sql_env.database._measure': ('database.html#_measure', 'sql_env/database.py'),
                                   'sql_env.database._open': ('database.html#_open', 'sql_env/database.py'),
                                   'sql_env.database._pick_row': ('database.html#_pick_row', 'sql_env/database.py'),
