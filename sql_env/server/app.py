@@ -93,8 +93,8 @@ def environment_factory(settings: Settings, questions: QuestionSet|None = None) 
     "What makes one environment per session."
     shared = load_questions(settings) if questions is None else questions
     threads = ThreadPoolExecutor(settings.capacity) # started as they are needed
-    make = partial(SQLEnvironment, shared, threads=threads, step_budget=settings.budget, reward=getattr(RewardConfig, settings.reward)(),
-                   verify=settings.verify, schema_level=settings.schema_level)
+    make = partial(SQLEnvironment, shared, step_budget=settings.budget, reward=getattr(RewardConfig, settings.reward)(),
+                   verify=settings.verify, schema_level=settings.schema_level, threads=threads)
     make() # raises now what would fail for every session
     return make
 
