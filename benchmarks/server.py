@@ -58,6 +58,10 @@ class Server:
         try: self.process.wait(10)
         except subprocess.TimeoutExpired: self.process.kill()
 
+    def cpu(self):
+        "Seconds of processor time that the process has used, all threads."
+        return sum(map(int, open(f"/proc/{self.process.pid}/stat").read().rpartition(")")[2].split()[11:13])) / os.sysconf("SC_CLK_TCK")
+
     def rss(self):
         "Resident memory in kB."
         return int(next(line for line in open(f"/proc/{self.process.pid}/status") if line.startswith("VmRSS")).split()[1])
@@ -156,7 +160,7 @@ async def _all(url, sessions, work):
 async def load(sessions=64, episodes=20, repeat=3):
     "Errors, wrong verdicts and throughput of many sessions at once; the echo environment carries the same messages."
     work = plans(sessions * episodes)
-    faults, rates, tail = dict(errors=0, different=0, wrong_verdicts=0), dict(sql=[], echo=[]), {}
+    faults, rates, tail, cpu = dict(errors=0, different=0, wrong_verdicts=0), dict(sql=[], echo=[]), {}, dict(sql=[], echo=[])
     with Server() as sql, Server("echo") as echo:
         s = await Session.open(sql.ws)
         e = await Session.open(echo.ws)
@@ -178,11 +182,14 @@ async def load(sessions=64, episodes=20, repeat=3):
                 async def run(session, i):
                     for m in messages[i * episodes:(i + 1) * episodes]:
                         for text in m[which]: await session.raw(text)
+                before = server.cpu()
                 seconds, times = await _all(server.ws, sessions, run)
+                cpu[k].append(1e6 * (server.cpu() - before) / n)
                 rates[k].append(n / seconds)
                 tail[k] = ms(quantile(times, 0.99))
     best = {k: max(v) for k, v in rates.items()}
-    return dict(sessions=sessions, episodes=len(work), calls=n, **faults, calls_per_second=round(best["sql"]), echo_calls_per_second=round(best["echo"]),
+    least = {k: round(min(v)) for k, v in cpu.items()}
+    return dict(sessions=sessions, episodes=len(work), calls=n, **faults, cpu_us_per_call=least["sql"], echo_cpu_us_per_call=least["echo"], calls_per_second=round(best["sql"]), echo_calls_per_second=round(best["echo"]),
                 ratio=round(best["sql"] / best["echo"], 3), p99_ms=tail["sql"], echo_p99_ms=tail["echo"])
 
 async def memory(sessions=400):

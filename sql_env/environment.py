@@ -6,11 +6,16 @@
 __all__ = ['to_wire', 'ResetError', 'SQLEnvironment']
 
 # %% ../nbs/11_environment.ipynb #b3f3adee
+from asyncio import get_running_loop, sleep
+from concurrent.futures import Executor, ThreadPoolExecutor
+from collections.abc import Callable
+from inspect import signature
 from typing import Any
 from uuid import uuid4
 from openenv.core.env_server.interfaces import Environment
 from openenv.core.env_server.types import EnvironmentMetadata
 from . import __version__, sources
+from .database import BRIEF, NotBrief, briefly
 from .episode import Episode, EpisodeEnv, Observation
 from .models import SQLAction, SQLObservation, SQLState
 from .questions import QuestionSet
@@ -77,8 +82,10 @@ class SQLEnvironment(_Tasks, Environment[SQLAction, SQLObservation, SQLState]):
         step_budget: int = 15, # steps of an episode, the answer included
         reward: RewardConfig = RewardConfig.sparse(),
         verify: str = "value", # how answers are graded
-        schema_level: str = "names"): # what is known of the schema at the start
+        schema_level: str = "names", # what is known of the schema at the start
+        threads: Executor|None = None): # where a server's longer steps run; one thread of its own if None
         super().__init__()
+        self.threads, self.turns = threads, 0 # turns that a server asked for
         self.questions = sources.load("bundled") if questions is None else questions
         self.step_budget, self.schema_level = step_budget, schema_level
         self.game = EpisodeEnv(self.questions, step_budget, reward, schema_level, verify)
@@ -88,9 +95,17 @@ class SQLEnvironment(_Tasks, Environment[SQLAction, SQLObservation, SQLState]):
         "Start an episode; `question_id`, `split`, `index` and `difficulty` choose the question."
         return _reset(self, seed, episode_id, chosen)
 
+    async def reset_async(self, seed: int|None = None, episode_id: str|None = None, **chosen: Any) -> SQLObservation:
+        "`reset` for a server: at once if that is brief, else in a thread."
+        return await _soon(self, _is_short_reset(self, seed, chosen), _reset, seed, episode_id, chosen)
+
     def step(self, action: SQLAction, timeout_s: float|None = None, **kwargs: Any) -> SQLObservation:
         "Take one action; never raises. The limits of a query are those of its database."
         return _step(self, action)
+
+    async def step_async(self, action: SQLAction, timeout_s: float|None = None, **kwargs: Any) -> SQLObservation:
+        "`step` for a server: at once if that is brief, else in a thread."
+        return await _soon(self, _is_short_step(self.game.episode, action), _step, action)
 
     @property
     def episode(self) -> Episode|None: return self.game.episode
@@ -101,6 +116,8 @@ class SQLEnvironment(_Tasks, Environment[SQLAction, SQLObservation, SQLState]):
     def close(self) -> None:
         "Forget the episode; more than once does no harm, and `reset` starts anew."
         self.game.episode = self.episode_id = None
+
+SQLEnvironment.reset_async.__signature__ = signature(SQLEnvironment.reset_async) # type: ignore[attr-defined] # OpenEnv asks at each reset
 
 # %% ../nbs/11_environment.ipynb #dd7448b1
 def _reset(env: SQLEnvironment, seed: int|None, episode_id: str|None, chosen: dict) -> SQLObservation:
@@ -113,6 +130,7 @@ def _reset(env: SQLEnvironment, seed: int|None, episode_id: str|None, chosen: di
 
 def _step(env: SQLEnvironment, action: SQLAction) -> SQLObservation:
     try: return to_wire(env.game.step(action.action_type, action.argument), _metadata(env))
+    except NotBrief: raise
     except Exception as e:
         return _broken(env, e)
 
@@ -139,6 +157,32 @@ def _state(env: SQLEnvironment) -> SQLState:
     q = episode.question
     return SQLState(episode_id=env.episode_id, step_count=episode.steps, question_id=q.question_id, database_name=q.database_name,
                     split=q.split, done=episode.done, **common)
+
+# %% ../nbs/11_environment.ipynb #0597bef3
+async def _soon(env: SQLEnvironment, short: bool, work: Callable, *args: Any) -> SQLObservation:
+    "What `work` returns: called at once if it is `short` and brief for the database, else in a thread."
+    env.turns += 1
+    if env.turns % 4 == 0: await sleep(0)
+    if short:
+        try:
+            with briefly: return work(env, *args)
+        except NotBrief: pass
+    env.threads = env.threads or ThreadPoolExecutor(1)
+    return await get_running_loop().run_in_executor(env.threads, work, env, *args)
+
+# %% ../nbs/11_environment.ipynb #5db9fc30
+def _is_short_step(episode: Episode|None, action: SQLAction) -> bool:
+    "Whether a step takes little time besides what the database needs."
+    if episode is None or episode.done: return True
+    if action.action_type != "ANSWER": return len(action.argument) <= BRIEF.sql
+    return len(action.argument) <= 200 and episode.verify == "value" and sum(len(r.rows) * len(r.columns) for r in episode.seen) <= BRIEF.cells
+
+def _is_short_reset(env: SQLEnvironment, seed: int|None, chosen: dict) -> bool:
+    "Whether a reset needs no search, and would draw the same question if it had to be done again."
+    question, *some = (chosen.get(k) for k in ("question_id", "split", "difficulty"))
+    if env.schema_level == "full": return False
+    if question is not None: return isinstance(question, str) and question in env.questions.by_id
+    return seed is not None and all(x is None or isinstance(x, str) for x in some) and tuple(some) in env.game._choices
 
 # %% ../nbs/11_environment.ipynb #e39ce121
 def _get_metadata(self) -> EnvironmentMetadata:

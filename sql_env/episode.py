@@ -205,13 +205,13 @@ class _Turns(_Actions):
     def total_reward(self) -> float: return sum(sum(t.reward.values()) for t in self.turns)
 
     def _play(self, action: Action) -> Observation:
-        self.steps += 1
         result, error, facts = "", "", TurnFacts(error=True)
         try:
             action = check_action(*action)
             result, facts = getattr(self, action.action_type.lower())(action.argument)
         except QueryError as e: error = f"{e.kind}: {e.message if self.schema_level == 'none' else e}"
         except UnreadableAnswer as e: error = f"unreadable_answer: {e}"
+        self.steps += 1 # only now: whatever else was raised has changed nothing
         action = Action(_said(action.action_type)[:20], _said(action.argument)[:MAX_ANSWER])
         key = action.action_type, " ".join(action.argument.lower().split())
         facts.repeat = key in self.taken
@@ -268,13 +268,15 @@ class Episode(_Turns):
 # %% ../nbs/07_episode.ipynb #cb3e5785
 class _Choice:
     "Choosing a question of a set."
-    questions: QuestionSet; _rng: Random; _choices: dict[tuple, QuestionSet]
+    questions: QuestionSet; _rng: Random|None; _seed: int; _choices: dict[tuple, QuestionSet]
 
     def choose(self, question_id: str|None = None, split: str|None = None, index: int|None = None, difficulty: str|None = None) -> Question:
         "The question that `reset` would start."
         if question_id is not None: return self.questions.get(question_id)
         some = self._some(split, difficulty)
-        if index is None: return some[self._rng.randrange(len(some))]
+        if index is None:
+            self._rng = self._rng or Random(self._seed)
+            return some[self._rng.randrange(len(some))]
         if not 0 <= index < len(some): raise IndexError(f"index {index} is not in 0 to {len(some) - 1}")
         return some[index]
 
@@ -295,13 +297,13 @@ class EpisodeEnv(_Choice):
         Episode(questions[0], questions.database(questions[0].database_name), reward, budget, schema_level, verify) # refuses wrong settings now
         self.questions, self.settings = questions, (reward, budget, schema_level, verify)
         self.episode: Episode|None = None
-        self._rng = Random(0)
+        self._seed, self._rng = 0, None # made when it is needed
         self._choices: dict[tuple, QuestionSet] = {}
 
     def reset(self, seed: int|None = None, episode_id: str|None = None, question_id: str|None = None,
               split: str|None = None, index: int|None = None, difficulty: str|None = None) -> Observation:
         "Start an episode; raises `KeyError` or `IndexError` saying which questions there are."
-        if seed is not None: self._rng = Random(seed)
+        if seed is not None: self._seed, self._rng = seed, None
         q = self.choose(question_id, split, index, difficulty)
         self.episode_id = episode_id or f"{q.question_id}-{seed or 0}"
         self.episode = Episode(q, self.questions.database(q.database_name), *self.settings)

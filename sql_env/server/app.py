@@ -10,6 +10,7 @@ __all__ = ['REWARDS', 'VARIABLES', 'CSS', 'MAX_MESSAGE', 'SWITCH', 'Settings', '
 # %% ../../nbs/13_server_app.ipynb #1857420d
 import os
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, fields, replace
 from functools import partial
 from html import escape
@@ -91,8 +92,9 @@ def load_questions(settings: Settings) -> QuestionSet:
 def environment_factory(settings: Settings, questions: QuestionSet|None = None) -> Callable[[], SQLEnvironment]:
     "What makes one environment per session."
     shared = load_questions(settings) if questions is None else questions
+    threads = ThreadPoolExecutor(settings.capacity) # started as they are needed
     make = partial(SQLEnvironment, shared, step_budget=settings.budget, reward=getattr(RewardConfig, settings.reward)(),
-                   verify=settings.verify, schema_level=settings.schema_level)
+                   verify=settings.verify, schema_level=settings.schema_level, threads=threads)
     make() # raises now what would fail for every session
     return make
 
