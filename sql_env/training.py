@@ -5,10 +5,10 @@
 # %% auto #0
 __all__ = ['MARKS', 'CALLS', 'NANO_TEMPLATE', 'NANO_RESPONSE', 'PIECES', 'NANO', 'CURVES', 'EXAMS', 'COLAB', 'CLUSTER', 'RECIPES',
            'CARD', 'short_names', 'TerseExpert', 'unspelled', 'lessons', 'world_lessons', 'spoken', 'common_words',
-           'nano_tokenizer', 'nano_model', 'Stage', 'Recipe', 'replace_args', 'tokens_of', 'sft_data', 'grpo_questions',
-           'sft_trainer', 'lora', 'grpo_trainer', 'turns_of', 'per_turn_advantages', 'read_metrics', 'plot_metrics',
-           'live', 'Run', 'run_stage', 'train', 'memory_advice', 'exam_questions', 'exam', 'exam_row', 'examine',
-           'async_grpo', 'check_recipe', 'model_card', 'push']
+           'nano_tokenizer', 'nano_model', 'open_gates', 'Stage', 'Recipe', 'replace_args', 'tokens_of', 'echoes',
+           'sft_data', 'grpo_questions', 'sft_trainer', 'lora', 'grpo_trainer', 'turns_of', 'per_turn_advantages',
+           'read_metrics', 'plot_metrics', 'live', 'Run', 'run_stage', 'train', 'memory_advice', 'exam_questions',
+           'exam', 'exam_row', 'examine', 'async_grpo', 'check_recipe', 'model_card', 'push']
 
 # %% ../nbs/32_training.ipynb #9329295e
 import json, math, os, re, shutil, tempfile, time
@@ -17,6 +17,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import partial
 from pathlib import Path
+from random import Random
 from typing import Any
 from . import sources
 from .chat import SYSTEM_PROMPT, TOOLS, transcript
@@ -162,11 +163,24 @@ def nano_model(tokenizer: Any, seed: int = 0, width: int = 192, layers: str = "c
     from transformers import Lfm2Config, Lfm2ForCausalLM
     torch.manual_seed(seed)
     kinds = ["conv" if c == "c" else "full_attention" for c in layers]
-    model = Lfm2ForCausalLM(Lfm2Config(vocab_size=len(tokenizer), hidden_size=width, num_hidden_layers=len(layers), layer_types=kinds,
+    model = Lfm2ForCausalLM(Lfm2Config(vocab_size=len(tokenizer), hidden_size=width, num_hidden_layers=len(layers), layer_types=kinds, conv_bias=True,
         num_attention_heads=width // 32, num_key_value_heads=width // 32, intermediate_size=width * 8 // 3, block_auto_adjust_ff_dim=False, conv_L_cache=4,
         max_position_embeddings=2048, tie_word_embeddings=True, rope_parameters=dict(rope_type="default", rope_theta=10000.0),
         bos_token_id=None, eos_token_id=tokenizer.eos_token_id, pad_token_id=tokenizer.pad_token_id))
+    for layer in model.model.layers:
+        if hasattr(layer, "conv"): open_gates(layer.conv)
     return model
+
+def open_gates(block: Any) -> None:
+    "Let a gated convolution begin as a plain one: gates at 1, and weights that keep the size of what passes."
+    import torch
+    into, x, gates = block.in_proj, *block.in_proj.weight.detach().tensor_split([2 * block.in_proj.in_features])[::-1]
+    with torch.no_grad():
+        into.bias.zero_()[:len(gates)] = 1
+        torch.nn.init.orthogonal_(x)
+        torch.nn.init.orthogonal_(block.out_proj.weight)
+        block.conv.weight.normal_(0, block.conv_kernel_size ** -0.5)
+        block.conv.bias.zero_(), block.out_proj.bias.zero_()
 
 # %% ../nbs/32_training.ipynb #f32fa04b
 @dataclass(frozen=True)
@@ -174,7 +188,7 @@ class Stage:
     "One part of a training run."
     name: str
     method: str # sft: imitate experts; grpo: play and be paid
-    mix: dict[int, int] # level of worlds: number of lessons or questions
+    mix: dict[int, int] # level of worlds: number of lessons or questions; level 0 are `echoes`
     args: dict[str, Any] = field(default_factory=dict) # of trl's SFTConfig or GRPOConfig
     schema_level: str = "names" # what an episode shows at its start
     start: str = "" # stage whose model this one goes on with; the one before if empty
@@ -196,10 +210,11 @@ class Recipe:
 # %% ../nbs/32_training.ipynb #4ad4cd13
 _CPU = dict(use_cpu=True, bf16=False, gradient_checkpointing=False, report_to="none", save_total_limit=1, dataloader_pin_memory=False, adam_beta2=0.98, lr_scheduler_type="linear")
 NANO = Recipe("nano", "2 million parameters from random weights, on two processor cores, with nothing downloaded",
-    stages=(Stage("few", "sft", {1: 12_000, 2: 14_000, 3: 1_500}, dict(learning_rate=3e-3)),
+    stages=(Stage("copy", "sft", {0: 10_000}, dict(learning_rate=2e-3, lr_scheduler_type="constant_with_warmup", per_device_train_batch_size=36)),
+            Stage("few", "sft", {1: 8_000, 2: 12_000, 3: 1_500}, dict(learning_rate=2e-3)),
             Stage("grpo", "grpo", {3: 1_000}, dict(max_steps=60, learning_rate=2e-4)),
-            Stage("all", "sft", {1: 6_000, 2: 8_000, 3: 15_000}, dict(learning_rate=2e-3), start="few")),
-    sft=dict(_CPU, per_device_train_batch_size=12, num_train_epochs=1, warmup_steps=50, weight_decay=0.1, max_grad_norm=1.0, max_length=None,
+            Stage("all", "sft", {1: 4_000, 2: 6_000, 3: 12_000}, dict(learning_rate=1.5e-3), start="few")),
+    sft=dict(_CPU, per_device_train_batch_size=12, num_train_epochs=1, warmup_steps=50, adam_beta2=0.95, weight_decay=0.1, max_grad_norm=1.0, max_length=None,
              train_sampling_strategy="group_by_length", logging_steps=20, save_steps=300),
     grpo=dict(_CPU, per_device_train_batch_size=64, num_generations=8, max_completion_length=700, max_tool_calling_iterations=8, temperature=1.0, beta=0.0,
               warmup_steps=3, max_grad_norm=0.5, logging_steps=1, save_steps=20),
@@ -226,12 +241,23 @@ def tokens_of(pieces: Sequence[tuple[str, bool]], tokenizer: Any) -> dict[str, l
     return dict(input_ids=out["input_ids"], labels=[-100 if refused(a) else t for t, (a, _) in zip(out["input_ids"], out["offset_mapping"])])
 
 # %% ../nbs/32_training.ipynb #bce25fad
+def echoes(n: int, vocab: int, seed: int = 0) -> Iterator[dict[str, list[int]]]:
+    "Rows of 3 to 6 names made of random tokens, and then the same names in any order; only what follows a name's first token is to be learned."
+    dice = Random(seed)
+    for _ in range(n):
+        names = [[dice.randrange(2, vocab) for _ in range(dice.randint(3, 8))] for _ in range(dice.randint(3, 6))]
+        said = [*names, *dice.choices(names, k=2 * len(names))]
+        labels = [t if i >= len(names) and j else -100 for i, name in enumerate(said) for j, t in enumerate(name)]
+        yield dict(input_ids=sum(said, []), labels=labels)
+
+# %% ../nbs/32_training.ipynb #7d459c83
 def sft_data(recipe: Recipe, stage: Stage, tokenizer: Any, seed: int = 0):
     "Lessons as a dataset for `SFTTrainer`."
     from datasets import Dataset
     if not recipe.model:
-        talks = world_lessons(stage.mix, seed, max_chars=recipe.env["max_chars"], schema_level=stage.schema_level)
-        return Dataset.from_list([tokens_of(spoken(t), tokenizer) for t in talks])
+        mix = {k: n for k, n in stage.mix.items() if k}
+        talks = world_lessons(mix, seed, max_chars=recipe.env["max_chars"], schema_level=stage.schema_level)
+        return Dataset.from_list([*echoes(stage.mix.get(0, 0), len(tokenizer), seed), *(tokens_of(spoken(t), tokenizer) for t in talks)])
     rows: list[dict] = []
     for level, n in stage.mix.items():
         made = Experts(world_set("train", level, n, seed), seed=seed, schema_level=stage.schema_level)

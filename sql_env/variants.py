@@ -817,7 +817,7 @@ class _Stage(_Guarded):
 
     def show(self, image: bytes) -> None:
         "Load an instance and its schema, which may be longer than a statement of the agent."
-        self.budget.begin()
+        self.budget.begin(self.budget.limits)
         self.budget.deadline, self.con.authorizer = float("inf"), None
         for what in self.texts: self.con.limit(what, 10_000_000)
         try:
