@@ -1,4 +1,5 @@
 "Rooms 10 to 13 in this process: wire types, environment, settings, the page's HTML."
+import asyncio
 import json
 import threading
 from html.parser import HTMLParser
@@ -44,6 +45,46 @@ calls = st.lists(st.one_of(
     st.tuples(st.just("reset"), st.dictionaries(st.sampled_from(["seed", "episode_id", "split", "index", "question_id", "difficulty", "x"]),
                                                 st.one_of(st.none(), st.integers(), text, st.booleans(), st.lists(st.integers(), max_size=2)), max_size=3)),
     st.tuples(st.just("close")), st.tuples(st.just("state"))), max_size=12)
+
+
+@settings(max_examples=60, deadline=None)
+@given(calls)
+def test_a_server_gets_what_plain_calls_get(todo):
+    "At once or in a thread, `step_async` and `reset_async` return what `step` and `reset` do, and raise the same."
+    def outcome(make):
+        try: return make()
+        except ResetError as e: return str(e)
+    async def served(env):
+        for what, *args in [("reset", dict(seed=1, episode_id="x", question_id="vet_clinic-05")), *todo]:
+            if what == "close": env.close()
+            elif what == "reset":
+                try: yield await env.reset_async(**dict(dict(seed=5, episode_id="x"), **args[0]))
+                except ResetError as e: yield str(e)
+            elif what == "step": yield await env.step_async(SQLAction(action_type=args[0], argument=args[1]))
+    async def all_of(env): return [o async for o in served(env)]
+    def plain(env):
+        for what, *args in [("reset", dict(seed=1, episode_id="x", question_id="vet_clinic-05")), *todo]:
+            if what == "close": env.close()
+            elif what == "reset": yield outcome(lambda a=args[0]: env.reset(**dict(dict(seed=5, episode_id="x"), **a)))
+            elif what == "step": yield env.step(SQLAction(action_type=args[0], argument=args[1]))
+    a, b = SQLEnvironment(SHARED.questions), SQLEnvironment(SHARED.questions)
+    assert asyncio.run(all_of(a)) == list(plain(b))
+
+
+def test_steps_of_every_question_are_the_same_in_a_server(questions):
+    "Gold queries, random walks and refused statements, in databases that other threads are using."
+    env, plain = SQLEnvironment(questions), SQLEnvironment(questions)
+    heavy = "WITH RECURSIVE k(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM k) SELECT count(*) FROM k"
+    async def served(q, actions):
+        first = await env.reset_async(seed=3, episode_id="x", question_id=q.question_id)
+        return [first] + [await env.step_async(a) for a in actions]
+    for i, q in enumerate(list(questions)[::7]):
+        table = q.tables_involved[0]
+        said = [("DESCRIBE", table), ("SAMPLE", table), ("DESCRIBE", "nothing"), ("QUERY", f"SELECT * FROM {table}"), ("QUERY", "SELECT printf('%d', 1)"),
+                *([("QUERY", heavy)] if i % 10 == 0 else []), ("QUERY", f"SELECT nmae FROM {table}"), ("QUERY", q.gold_sql), ("ANSWER", "@last"), ("QUERY", "SELECT 1")]
+        actions = [SQLAction(action_type=k, argument=a) for k, a in said]
+        expected = [plain.reset(seed=3, episode_id="x", question_id=q.question_id)] + [plain.step(a) for a in actions]
+        assert asyncio.run(served(q, actions)) == expected
 
 
 @settings(max_examples=120, deadline=None)
