@@ -174,13 +174,13 @@ def nano_model(tokenizer: Any, seed: int = 0, width: int = 192, layers: str = "c
 def open_gates(block: Any) -> None:
     "Let a gated convolution begin as a plain one: gates at 1, and weights that keep the size of what passes."
     import torch
-    into, x, gates = block.in_proj, *block.in_proj.weight.detach().tensor_split([2 * block.in_proj.in_features])[::-1]
+    gates = 2 * block.in_proj.in_features # of its outputs; the others are what they let pass
     with torch.no_grad():
-        into.bias.zero_()[:len(gates)] = 1
-        torch.nn.init.orthogonal_(x)
+        block.in_proj.bias.zero_()[:gates] = 1
+        torch.nn.init.orthogonal_(block.in_proj.weight[gates:])
         torch.nn.init.orthogonal_(block.out_proj.weight)
         block.conv.weight.normal_(0, block.conv_kernel_size ** -0.5)
-        block.conv.bias.zero_(), block.out_proj.bias.zero_()
+        for bias in (block.conv.bias, block.out_proj.bias): bias.zero_()
 
 # %% ../nbs/32_training.ipynb #f32fa04b
 @dataclass(frozen=True)
