@@ -172,6 +172,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                   'sql_env.database.HeapLimit': ('database.html#heaplimit', 'sql_env/database.py'),
                                   'sql_env.database.HeapLimit.__init__': ('database.html#heaplimit.__init__', 'sql_env/database.py'),
                                   'sql_env.database.HeapLimit.change': ('database.html#heaplimit.change', 'sql_env/database.py'),
+                                  'sql_env.database.HeapLimit.settle': ('database.html#heaplimit.settle', 'sql_env/database.py'),
                                   'sql_env.database.Isolated': ('database.html#isolated', 'sql_env/database.py'),
                                   'sql_env.database.Isolated.__init__': ('database.html#isolated.__init__', 'sql_env/database.py'),
                                   'sql_env.database.Isolated.heavy': ('database.html#isolated.heavy', 'sql_env/database.py'),

@@ -9,7 +9,7 @@ __all__ = ['KINDS', 'BRIEF', 'BRIEF_FILE', 'briefly', 'build_database', 'quote_n
 
 # %% ../nbs/00_database.ipynb #5f59bf57
 import json, math, os, re, select, subprocess, sys, time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from difflib import get_close_matches
@@ -250,17 +250,28 @@ def _uri(path: Path) -> str:
 class HeapLimit:
     "Keeps the process-wide heap limit of SQLite in step with the open connections."
     room = 6 * 2**20 # bytes of page cache and prepared statements of one connection
-    def __init__(self): self.lock, self.allowances, self.others = Lock(), Counter[int](), 0
+    def __init__(self):
+        self.lock, self.allowances, self.others = Lock(), Counter[int](), 0
+        self.changes = deque[tuple[int, int]]() # not yet counted
 
     def change(self, allowance: int, by: int) -> None:
         "Count a connection with this allowance in (`by` = 1) or out (-1)."
         if not allowance: return
-        with self.lock:
-            if not self.allowances: self.others = apsw.memory_used()
+        self.changes.append((allowance, by))
+        # The garbage collector may call this at any moment, even while this thread holds the lock: who leaves never waits
+        while self.changes and self.lock.acquire(blocking=by > 0):
+            try: self.settle()
+            finally: self.lock.release()
+
+    def settle(self) -> None:
+        "Count what waits and set the limit."
+        if not self.allowances: self.others = apsw.memory_used()
+        while self.changes:
+            allowance, by = self.changes.popleft()
             self.allowances[allowance] += by
-            self.allowances = +self.allowances
-            open_now = self.allowances.total()
-            apsw.hard_heap_limit(self.others + max(self.allowances) + open_now * self.room if open_now else 0)
+        self.allowances = +self.allowances
+        open_now = self.allowances.total()
+        apsw.hard_heap_limit(self.others + max(self.allowances) + open_now * self.room if open_now else 0)
 
 _heap = HeapLimit() # one for the process, because the limit is
 

@@ -5,6 +5,7 @@ import os
 import pickle
 import subprocess
 import sys
+import threading
 import time
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import replace
@@ -16,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sql_env.answers import read_cell, same_cell
-from sql_env.database import KINDS, Database, Limits, QueryError, Result, build_database, quote_name, write
+from sql_env.database import KINDS, Database, HeapLimit, Limits, QueryError, Result, build_database, quote_name, write
 
 COUNT = "WITH RECURSIVE t(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM t WHERE n < {}) SELECT count(*), max(n) FROM t"
 
@@ -573,3 +574,31 @@ def test_a_file_behind_a_symbolic_link_opens(tmp_path):
     real = build_database(tmp_path / "real.sqlite", "CREATE TABLE t (a INTEGER)", {"t": [(1,)]})
     (tmp_path / "folder").symlink_to(tmp_path, target_is_directory=True)
     with Database(tmp_path / "folder" / real.name) as db: assert db.query("SELECT a FROM t").rows == [(1,)]
+
+
+def test_a_connection_collected_in_the_middle_of_counting_does_not_wait_for_itself(monkeypatch):
+    "The garbage collector may end a connection at any allocation, also while the heap limit is being counted in the same thread."
+    heap, limits = HeapLimit(), []
+    monkeypatch.setattr("apsw.hard_heap_limit", limits.append)
+    def memory_used():
+        heap.change(7, -1) # as a finalizer would
+        return 1000
+    def work():
+        heap.change(7, 2)
+        monkeypatch.setattr("apsw.memory_used", memory_used)
+        heap.change(7, -2)
+        heap.change(9, 1)
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    thread.join(5)
+    assert not thread.is_alive() and not heap.changes and heap.allowances == {9: 1} and limits[-1] == 1000 + 9 + heap.room
+
+
+def test_the_heap_limit_counts_right_from_many_threads(monkeypatch):
+    monkeypatch.setattr("apsw.hard_heap_limit", lambda n: None)
+    heap = HeapLimit()
+    def work(i):
+        for k in range(300): heap.change(1 + k % 5, 1), heap.change(1 + k % 5, -1)
+        heap.change(100 + i, 1)
+    with ThreadPoolExecutor(8) as pool: list(pool.map(work, range(8)))
+    assert heap.allowances == {100 + i: 1 for i in range(8)} and not heap.changes
