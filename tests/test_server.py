@@ -43,7 +43,8 @@ text = st.text(st.characters(codec=None), max_size=60)
 calls = st.lists(st.one_of(
     st.tuples(st.just("step"), st.sampled_from(ACTIONS), st.one_of(text, st.sampled_from(["owner", "@last", "SELECT 1", "SELECT name FROM owner", ""]))),
     st.tuples(st.just("reset"), st.dictionaries(st.sampled_from(["seed", "episode_id", "split", "index", "question_id", "difficulty", "x"]),
-                                                st.one_of(st.none(), st.integers(), text, st.booleans(), st.lists(st.integers(), max_size=2)), max_size=3)),
+                                                st.one_of(st.none(), st.integers(), text, st.booleans(), st.lists(st.integers(), max_size=2)), max_size=3)
+              .map(lambda d: {k: v for k, v in d.items() if v is not None or k not in ("seed", "episode_id")})),   # None draws one
     st.tuples(st.just("close")), st.tuples(st.just("state"))), max_size=12)
 
 

@@ -225,7 +225,7 @@ def test_groups_without_differences_do_not_count(run):
 def test_recipes_know_only_settings_of_trl():
     assert [t.check_recipe(r) for r in t.RECIPES.values()] == [[], [], []]
     bad = replace(t.NANO, sft=t.NANO.sft | dict(nonsense=1))
-    assert t.check_recipe(bad) == ["few: nonsense", "all: nonsense"]
+    assert t.check_recipe(bad) == ["copy: nonsense", "few: nonsense", "all: nonsense"]
 
 
 def test_grpo_batches_hold_whole_groups():
