@@ -44,16 +44,16 @@ def baselines(out: Path = HERE / "nano_baselines.json", n: int = 500):
             rows.append(exam_row(evaluate(EpisodeEnv(qs), policy, progress=False), policy=policy.name, exam=name))
         floor = hack_floor(qs)
         rows.append(dict(policy="best cheat", exam=name, success=round(max(floor.values()), 4), n=len(qs)))
-    out.write_text("[\n" + ",\n".join(map(json.dumps, rows)) + "\n]\n", encoding="utf-8")
+    out.write_text('{"command": "python benchmarks/nano.py baselines", "rows": [\n' + ",\n".join(map(json.dumps, rows)) + "\n]}\n", encoding="utf-8")
 
 
 @app.command()
 def collect(folder: Path = Path("runs"), out: Path = HERE / "nano.json", images: Path = HERE.parent / "nbs/images"):
     "Put the exams and the thinned metrics of all seeds into one file, and draw them."
-    from sql_env.training import read_metrics
+    from sql_env.training import ERROR, read_metrics
     runs = {}
     for f in sorted(folder.glob("nano-*")):
-        metrics = [{k: m[k] for k in KEPT if k in m} for m in read_metrics(f / "metrics.jsonl") if "loss" in m or "reward" in m]
+        metrics = [{k: v for k, v in m.items() if k in KEPT or k.startswith(ERROR)} for m in read_metrics(f / "metrics.jsonl") if "loss" in m or "reward" in m]
         thin = [m for i, m in enumerate(metrics) if "reward" in m or i % 5 == 0]
         runs[f.name.rpartition("-")[2]] = dict(exams=read_metrics(f / "exams.jsonl"), wall=read_metrics(f / "wall.jsonl"), metrics=thin)
     out.write_text(json.dumps(dict(command="python benchmarks/nano.py run --seed N", runs=runs), separators=(",", ":")) + "\n", encoding="utf-8")
@@ -63,17 +63,21 @@ def collect(folder: Path = Path("runs"), out: Path = HERE / "nano.json", images:
 def draw(runs: dict, images: Path) -> None:
     "Two figures: the curves, and the exams after each stage."
     import matplotlib.pyplot as plt
-    colours = {"few": "#4c72b0", "grpo": "#dd8452", "all": "#55a868"}
+    colours = {"copy": "#8c8c8c", "few": "#4c72b0", "grpo": "#dd8452", "all": "#55a868"}
+    panels = (("loss", ("copy", "few", "all"), "imitation: loss"), ("sql_env/correct", ("grpo",), "play: right answers"), ("sql_env/errors", ("grpo",), "play: refused actions per episode"))
     fig, axes = plt.subplots(1, 3, figsize=(11, 3), layout="constrained")
-    for ax, (column, stages, title) in zip(axes, (("loss", ("few", "all"), "imitation: loss"), ("sql_env/correct", ("grpo",), "play: right answers"), ("sql_env/errors", ("grpo",), "play: refused actions per episode"))):
+    for ax, (column, stages, title) in zip(axes, panels):
         for r in runs.values():
+            done = 0
             for stage in stages:
-                points = [(m["step"], m[column]) for m in r["metrics"] if m["stage"] == stage and column in m]
+                points = [(done + m["step"], m[column]) for m in r["metrics"] if m["stage"] == stage and column in m]
                 if points:
                     steps, values = zip(*points)
                     mean = [sum(v) / len(v) for i in range(len(values)) for v in [values[max(0, i - 7):i + 1]]]
                     ax.plot(steps, mean, color=colours[stage], alpha=0.8, label=stage)
+                    done = steps[-1]
         ax.set(title=title, xlabel="step", ylim=(0, None))
+        if column == "loss": ax.set(yscale="log", ylim=(None, None))
         ax.spines[["top", "right"]].set_visible(False)
         handles, labels = ax.get_legend_handles_labels()
         by = dict(zip(labels, handles))
@@ -81,7 +85,7 @@ def draw(runs: dict, images: Path) -> None:
     fig.savefig(images / "nano_curves.png", dpi=110)
     exams = list(dict.fromkeys(e["exam"] for r in runs.values() for e in r["exams"]))
     fig, ax = plt.subplots(figsize=(11, 3.6), layout="constrained")
-    for k, stage in enumerate(colours):
+    for k, stage in enumerate(("few", "grpo", "all")):
         for j, r in enumerate(runs.values()):
             for e in (e for e in r["exams"] if e["stage"] == stage):
                 x = exams.index(e["exam"]) + (k - 1) * 0.26 + (j - len(runs) / 2 + 0.5) * 0.07

@@ -8,6 +8,7 @@ __all__ = ['MAX_SENT', 'ToolError', 'SQLEnvTRL', 'sql_env_reward_func', 'rollout
            'tool_text']
 
 # %% ../nbs/30_trl_adapter.ipynb #8655ea6c
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 from . import sources
@@ -121,11 +122,12 @@ def sql_env_reward_func(environments: Sequence[Any]|None = None, log_metric: Cal
 
 # %% ../nbs/30_trl_adapter.ipynb #7fd7054b
 def rollout_metrics(environments: Sequence[Any]) -> dict[str, float]:
-    "Shares and means over rollouts that ended: right, answered, steps, refused actions, calls after the end."
+    "Shares and means over rollouts that ended: right, answered, steps, refused actions (all, and of each kind), calls after the end."
     n = len(environments)
+    kinds = Counter(k for e in environments for k in e.error_kinds)
     out = dict(answered=sum(e.done and e.observation.action_history[-1].startswith("ANSWER") for e in environments) / n,
                steps=sum(len(e.turn_rewards) for e in environments) / n, errors=sum(len(e.error_kinds) for e in environments) / n,
-               late_calls=sum(e.late_calls for e in environments) / n)
+               late_calls=sum(e.late_calls for e in environments) / n, **{f"error/{k}": c / n for k, c in sorted(kinds.items())})
     known = [e.correct for e in environments if hasattr(e, "correct")]
     return (dict(correct=sum(known) / len(known)) if known else {}) | out
 

@@ -40,7 +40,7 @@ def tok(talks):
 @pytest.mark.parametrize("level", [1, 2, 3, 4, 5])
 def test_lessons_end_right_and_are_terse(level, tmp_path):
     qs = world_set("train", level, 40, 11, tmp_path)
-    made = list(t.lessons(qs, 0))
+    made = list(t.lessons(qs, 0, together=1))
     assert len(made) == len(qs)
     for talk in made:
         calls = [c["function"] for m in talk for c in m.get("tool_calls") or ()]
@@ -50,15 +50,51 @@ def test_lessons_end_right_and_are_terse(level, tmp_path):
         assert talk[-1] == {"role": "assistant", "content": ""} and talk[0]["content"] == ""
 
 
-def test_a_refused_call_is_seen_but_not_learned(talks, tok):
+def test_only_calls_that_were_not_refused_are_learned(talks, tok):
     slips = [talk for talk in talks if any(m["role"] == "tool" and m["content"].startswith("{'error'") for m in talk)]
     assert len(slips) > len(talks) * 0.08
-    for talk in slips:
+    for talk in talks:
         pieces = t.spoken(talk)
         row = t.tokens_of(pieces, tok)
-        kept = tok.decode([i for i, label in zip(row["input_ids"], row["labels"]) if label == -100])
-        wrong = pieces[next(i for i, (text, _) in enumerate(pieces) if text.startswith("<|tool|>{'error'")) - 1][0]
-        assert kept == wrong and wrong.startswith("<query sql>") and all(x in (i, -100) for i, x in zip(row["input_ids"], row["labels"]))
+        assert all(label in (i, -100) for i, label in zip(row["input_ids"], row["labels"]))
+        assert tok.decode(row["input_ids"]) == "".join(text for text, _ in pieces)
+        assert tok.decode([i for i in row["labels"] if i != -100]) == "".join(text for text, mine in pieces if mine)
+        for text, after in zip(pieces, pieces[1:]):
+            if after[0].startswith("<|tool|>"): assert text[1] is not after[0].startswith("<|tool|>{'error'")
+
+
+def test_a_lesson_looks_for_tables_that_the_question_does_not_name(tmp_path):
+    "Named tables first, then those that a table seen refers to, then as listed; none after the last of the query's."
+    qs = world_set("train", 3, 60, 12, tmp_path)
+    searched = 0
+    for q, talk in zip(qs, t.lessons(qs, 0, together=1)):
+        calls = [(c["function"]["name"], *json.loads(c["function"]["arguments"]).values()) for m in talk for c in m.get("tool_calls") or ()]
+        seen = [table for name, table in calls if name == "describe"]
+        assert len(set(seen)) == len(seen) and set(q.tables_involved) <= {x.lower() for x in seen} and seen[-1].lower() in q.tables_involved
+        first = [t.is_named(x, q.question_text) for x in seen if x.lower() in q.tables_involved]
+        assert first == sorted(first, reverse=True)
+        searched += len(seen) > len(q.tables_involved)
+    assert 3 < searched < 30
+
+
+@pytest.mark.parametrize("table, question, named", [("tbl_night_courses", "How many night courses are there?", True), ("NightCourse", "Which night course is it?", True),
+    ("pump", "Pumps over 3?", True), ("pumps", "the pump Kettle 37", True), ("regulars", "the ranking score of Greta Enmorme", False)])
+def test_is_named(table, question, named):
+    assert t.is_named(table, question) is named
+
+
+def test_a_lesson_asks_on_about_one_database(tmp_path):
+    "Six questions; only the first shows the tables, and no table is described twice."
+    qs = world_set("train", 3, 24, 13, tmp_path)
+    made = list(t.lessons(qs, 0))
+    assert len(made) == 4
+    for talk, six in zip(made, (list(qs)[i:i + 6] for i in range(0, 24, 6))):
+        asked = [m["content"] for m in talk if m["role"] == "user"]
+        assert [a.partition("\n")[0] for a in asked] == [q.question_text for q in six] and ["Tables:" in a for a in asked] == [True] + [False] * 5
+        seen = [c["function"]["arguments"] for m in talk for c in m.get("tool_calls") or () if c["function"]["name"] == "describe"]
+        assert len(set(seen)) == len(seen)
+        assert [m["role"] for m in talk if not m.get("tool_calls")][0] == "system" and sum(m["content"] == "" and m["role"] == "assistant" for m in talk if not m.get("tool_calls")) == 6
+    assert sum(map(len, (json.dumps(m) for m in made))) < 0.65 * sum(map(len, (json.dumps(m) for m in t.lessons(qs, 0, together=1))))
 
 
 def test_lessons_follow_from_the_seed_and_differ_between_seeds():
@@ -257,10 +293,19 @@ def test_metrics_cut_off_in_a_line_are_read(tmp_path):
     assert t.plot_metrics(tmp_path / "m").axes
 
 
+def test_kinds_of_errors_share_a_panel(tmp_path):
+    "A kind that a step did not see counts as 0 there."
+    lines = [dict(stage="grpo", step=i, reward=0.1 * i, **({"sql_env/error/syntax": 3.0} if i == 2 else {"sql_env/error/unknown_column": 1.0})) for i in (1, 2, 3)]
+    (tmp_path / "m").write_text("".join(json.dumps(x) + "\n" for x in lines))
+    ax = t.plot_metrics(tmp_path / "m").axes[-1]
+    assert {x.get_label(): list(x.get_ydata()) for x in ax.lines if x.get_alpha()} == {"_child1": [0, 3.0, 0], "_child3": [1.0, 0, 1.0]}
+    assert [x.get_text() for x in ax.get_legend().texts] == ["syntax", "unknown_column"]
+
+
 def test_a_trained_looking_script_gets_full_marks_in_an_exam(tmp_path):
     "The exam itself: a stand-in that writes the lesson's turns is right in all episodes."
     qs = t.exam_questions("level 2", 12)
-    by_question = {talk[1]["content"]: [m for m in talk if m["role"] == "assistant"] for talk in t.lessons(qs)}  # slips and repairs too
+    by_question = {talk[1]["content"]: [m for m in talk if m["role"] == "assistant"] for talk in t.lessons(qs, together=1)}  # slips and repairs too
     class Stand:
         name, settings = "stand-in", {}
         def complete_many(self, talks, tools, seeds=()):

@@ -292,6 +292,12 @@ def test_metrics_of_a_budget_that_ran_out():
     assert env.done and rollout_metrics([env]) == dict(correct=0, answered=0, steps=2, errors=0, late_calls=0)
 
 
+def test_metrics_tell_refused_actions_by_kind():
+    envs = [started(), started()]
+    play_tools(envs[0], [("query", "SELECT nope FROM visit"), ("query", "SELECT no FROM visit"), ("describe", "nope")])
+    assert {k: v for k, v in rollout_metrics(envs).items() if "error" in k} == {"errors": 1.5, "error/unknown_column": 1.0, "error/unknown_table": 0.5}
+
+
 # ---- the remote twin, with a client in its place
 
 class FakeClient:
