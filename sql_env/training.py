@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import partial
-from itertools import accumulate, groupby
+from itertools import accumulate
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -25,11 +25,11 @@ from . import sources
 from .chat import SYSTEM_PROMPT, TOOLS, transcript
 from .episode import Action, EpisodeEnv, Observation
 from .policies import ChatPolicy, LocalModel
-from .questions import Question, QuestionSet
+from .questions import QuestionSet
 from .evaluation import EvaluationResult, evaluate
 from .trajectories import Author, Expert, Experts, Sql, Style, distinct, named_values, sft_rows
 from .trl_adapter import SQLEnvTRL, prompt_rows, sql_env_reward_func
-from .worlds import Mix, world_set
+from .worlds import world_set
 
 # %% ../nbs/32_training.ipynb #096e2b84
 def short_names(sql: str) -> str:
@@ -48,14 +48,14 @@ def is_named(table: str, question: str) -> bool:
     bare = lambda text: re.sub(r"[^a-z0-9]", "", text.lower())
     return bare(table.removeprefix("tbl_"))[:-2] in bare(question)
 
-def look(author: Author, known: dict[str, str]) -> Generator[Action, Observation, None]:
-    "Describe tables until those of the query are among `known`, which holds what was said of each."
+def look(author: Author) -> Generator[Action, Observation, None]:
+    "Describe tables until those of the query are among them."
     sql = re.findall(r"\w+", author.question.gold_sql.lower().partition(" from ")[2])
-    left = sorted({*author.tables} - {*known}, key=lambda t: sql.index(t.lower()) if t.lower() in sql else 999)
+    left, seen = sorted(author.tables, key=lambda t: sql.index(t.lower()) if t.lower() in sql else 999), dict[str, str]()
     while left:
-        spoken_of = (t for t in left if is_named(t, author.question.question_text) or any(f"references {t}." in text for text in known.values()))
-        table = next(spoken_of, None) or next(t for t in author.columns if t not in known)
-        known[table] = (yield Action("DESCRIBE", table)).result
+        spoken_of = (t for t in left if is_named(t, author.question.question_text) or any(f"references {t}." in text for text in seen.values()))
+        table = next(spoken_of, None) or next(t for t in author.columns if t not in seen)
+        seen[table] = (yield Action("DESCRIBE", table)).result
         if table in left: left.remove(table)
 
 # %% ../nbs/32_training.ipynb #b81f1cdb
@@ -70,11 +70,11 @@ class TerseExpert(Expert):
     def __init__(self, questions: QuestionSet, seed: int = 0,
                  slips: float = 0.2): # share of episodes with a column misspelt at first
         super().__init__(questions, styles=["direct"], copy_rows=0, seed=seed)
-        self.slips, self.known = slips, dict[str, str]()
+        self.slips = slips
 
     def tell(self, author: Author, style: Style, mistake: list[Action], o: Observation) -> Generator[Action, Observation, None]:
         q = author.question
-        if "\n  " not in o.schema_info: yield from look(author, self.known)
+        if "\n  " not in o.schema_info: yield from look(author)
         for column in unspelled(author.sql, q.question_text)[:2]:
             if table := author.table_of(column): o = yield distinct(table, column)
         if self.dice.random() < self.slips: yield from self.slip(author)
@@ -88,33 +88,24 @@ class TerseExpert(Expert):
 
 # %% ../nbs/32_training.ipynb #ea757c10
 def lessons(questions: QuestionSet, seed: int = 0, max_chars: int = 600, # of one tool result
-            schema_level: str = "names",
-            together: int = 6 # questions in one lesson, if they are about one database and follow each other
-            ) -> Iterator[list[dict[str, Any]]]:
+            schema_level: str = "names") -> Iterator[list[dict[str, Any]]]:
     "Conversations of expert episodes that ended right."
     env, expert = EpisodeEnv(questions, schema_level=schema_level), TerseExpert(questions, seed)
-    for _, (*alike,) in groupby(enumerate(questions), lambda at: at[1].database_name):
-        for first in range(0, len(alike), together):
-            expert.known.clear()
-            talks = [t for i, q in alike[first:first + together] if (t := _lesson(env, expert, i, q, max_chars))]
-            if talks: yield talks[0] + [m for (_, asked, *rest) in talks[1:] for m in (asked | dict(content=asked["content"].partition("\n")[0]), *rest)]
-
-def _lesson(env: EpisodeEnv, expert: TerseExpert, i: int, question: Question, max_chars: int) -> list[dict[str, Any]]:
-    expert.reset(i)
-    start = o = env.reset(question_id=question.question_id, seed=i)
-    while not o.done: o = env.step(*expert.select_action(o))
-    return [*transcript(start, env.episode.turns, "", max_chars), dict(role="assistant", content="")] if env.episode and env.episode.verdict else []
+    for i, q in enumerate(questions):
+        expert.reset(i)
+        start = o = env.reset(question_id=q.question_id, seed=i)
+        while not o.done: o = env.step(*expert.select_action(o))
+        if env.episode and env.episode.verdict: yield [*transcript(start, env.episode.turns, "", max_chars), dict(role="assistant", content="")]
 
 # %% ../nbs/32_training.ipynb #5ac153b4
-def world_lessons(mix: dict[int, int], # level: how many questions
-                  seed: int = 0, names: Mix = Mix(), # of tables and columns
-                  **options: Any # of `lessons`
+def world_lessons(mix: dict[int, int], # level: how many
+                  seed: int = 0, **options: Any # of `lessons`
                   ) -> Iterator[list[dict[str, Any]]]:
     "Lessons on the train split of worlds, made in pieces whose databases are thrown away."
     for level, n in mix.items():
         for piece in range(math.ceil(n / 1000)):
             folder = Path(tempfile.mkdtemp(prefix="sql_env_lessons"))
-            try: yield from lessons(world_set("train", level, min(1000, n - piece * 1000), seed * 100 + piece, folder, mix=names), seed, **options)
+            try: yield from lessons(world_set("train", level, min(1000, n - piece * 1000), seed * 100 + piece, folder), seed, **options)
             finally: shutil.rmtree(folder)
 
 # %% ../nbs/32_training.ipynb #a17626a2
@@ -159,7 +150,7 @@ PIECES = ("SELECT |SELECT DISTINCT |SELECT COUNT(*) FROM |SELECT a.|SELECT b.| F
 # %% ../nbs/32_training.ipynb #9767cfc3
 def common_words(talks: Sequence[Sequence[dict]], most: int = 250) -> list[str]:
     "Words that carry the wording of questions, with the space before them: frequent there, rare in results."
-    asked = Counter(w for t in talks for m in t if m["role"] == "user" for w in re.findall(r" [A-Za-z][a-z]+", m["content"].partition("\n")[0]))
+    asked = Counter(w for t in talks for w in re.findall(r" [A-Za-z][a-z]+", next(m["content"] for m in t if m["role"] == "user").partition("\n")[0]))
     shown = Counter(w.lower() for t in talks for m in t if m["role"] == "tool" for w in re.findall(r"[A-Za-z]+", m["content"]))
     return [w for w, n in asked.most_common(3 * most) if n * 400 > len(talks) and 4 * shown[w.strip().lower()] < n][:most]
 
@@ -231,21 +222,20 @@ class Recipe:
     grpo: dict[str, Any] = field(default_factory=dict) # of every GRPOConfig
     env: dict[str, Any] = field(default_factory=dict) # of `SQLEnvTRL`
     lora: dict[str, Any]|None = None # of peft's LoraConfig; all weights if None
-    names: tuple[float, float, float] = (0.6, 0.25, 0.15) # shares of real words, compounds and made-up words in lessons for a new model
     per_turn: bool = False # credit for each turn of its own, see `per_turn_advantages`
 
 # %% ../nbs/32_training.ipynb #4ad4cd13
 _CPU = dict(use_cpu=True, bf16=False, gradient_checkpointing=False, report_to="none", save_total_limit=1, dataloader_pin_memory=False, adam_beta2=0.98, lr_scheduler_type="linear")
 NANO = Recipe("nano", "2 million parameters from random weights, on two processor cores, with nothing downloaded",
-    stages=(Stage("copy", "sft", {0: 10_000}, dict(learning_rate=2e-3, lr_scheduler_type="constant_with_warmup", per_device_train_batch_size=36)),
-            Stage("few", "sft", {1: 9_000, 2: 15_000, 3: 2_500}, dict(learning_rate=2e-3)),
+    stages=(Stage("copy", "sft", {0: 10_000}, dict(learning_rate=2e-3, lr_scheduler_type="constant_with_warmup", per_device_train_batch_size=36, adam_beta2=0.95)),
+            Stage("few", "sft", {1: 24_000, 2: 36_000, 3: 3_000}, dict(learning_rate=1.5e-3)),
             Stage("grpo", "grpo", {3: 1_000}, dict(max_steps=60, learning_rate=2e-4)),
-            Stage("all", "sft", {1: 14_000, 2: 20_000, 3: 40_000}, dict(learning_rate=1.5e-3), start="few")),
-    sft=dict(_CPU, per_device_train_batch_size=4, num_train_epochs=1, warmup_steps=50, adam_beta2=0.95, weight_decay=0.1, max_grad_norm=1.0, max_length=None,
-             train_sampling_strategy="group_by_length", logging_steps=20, save_steps=300),
+            Stage("all", "sft", {1: 12_000, 2: 16_000, 3: 30_000}, dict(learning_rate=1.5e-3), start="few")),
+    sft=dict(_CPU, per_device_train_batch_size=4, num_train_epochs=1, warmup_steps=50, weight_decay=0.1, max_grad_norm=1.0, max_length=None,
+             train_sampling_strategy="group_by_length", logging_steps=50, save_steps=1000),
     grpo=dict(_CPU, per_device_train_batch_size=64, num_generations=8, max_completion_length=700, max_tool_calling_iterations=8, temperature=1.0, beta=0.0,
               warmup_steps=3, max_grad_norm=0.5, logging_steps=1, save_steps=20),
-    env=dict(max_chars=600, late_cost=0.1), names=(0.25, 0.25, 0.5))
+    env=dict(max_chars=600, late_cost=0.1))
 
 # %% ../nbs/32_training.ipynb #6f61a2b7
 def replace_args(recipe: Recipe, scale: float) -> Recipe:
@@ -279,7 +269,7 @@ def sft_data(recipe: Recipe, stage: Stage, tokenizer: Any, seed: int = 0):
     from datasets import Dataset
     if not recipe.model:
         mix = {k: n for k, n in stage.mix.items() if k}
-        talks = world_lessons(mix, seed, Mix(*recipe.names), max_chars=recipe.env["max_chars"], schema_level=stage.schema_level)
+        talks = world_lessons(mix, seed, max_chars=recipe.env["max_chars"], schema_level=stage.schema_level)
         return Dataset.from_list([*echoes(stage.mix.get(0, 0), len(tokenizer), seed), *(tokens_of(spoken(t), tokenizer) for t in talks)])
     rows: list[dict] = []
     for level, n in stage.mix.items():
@@ -449,7 +439,7 @@ class Run:
         before = [s.name for s in self.recipe.stages[:self.recipe.stages.index(stage)]]
         source = str(self.model_of(stage.start or before[-1])) if before else self.recipe.model
         if not source:
-            tok = nano_tokenizer(list(world_lessons({level: 2_000 for level in (1, 2, 3)}, 900 + self.seed, Mix(*self.recipe.names))))
+            tok = nano_tokenizer(list(world_lessons({level: 2_000 for level in (1, 2, 3)}, 900 + self.seed)))
             return nano_model(tok, self.seed), tok
         from transformers import AutoModelForCausalLM, AutoTokenizer
         return AutoModelForCausalLM.from_pretrained(source, dtype="auto"), AutoTokenizer.from_pretrained(source)

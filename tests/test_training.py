@@ -40,7 +40,7 @@ def tok(talks):
 @pytest.mark.parametrize("level", [1, 2, 3, 4, 5])
 def test_lessons_end_right_and_are_terse(level, tmp_path):
     qs = world_set("train", level, 40, 11, tmp_path)
-    made = list(t.lessons(qs, 0, together=1))
+    made = list(t.lessons(qs, 0))
     assert len(made) == len(qs)
     for talk in made:
         calls = [c["function"] for m in talk for c in m.get("tool_calls") or ()]
@@ -67,7 +67,7 @@ def test_a_lesson_looks_for_tables_that_the_question_does_not_name(tmp_path):
     "Named tables first, then those that a table seen refers to, then as listed; none after the last of the query's."
     qs = world_set("train", 3, 60, 12, tmp_path)
     searched = 0
-    for q, talk in zip(qs, t.lessons(qs, 0, together=1)):
+    for q, talk in zip(qs, t.lessons(qs, 0)):
         calls = [(c["function"]["name"], *json.loads(c["function"]["arguments"]).values()) for m in talk for c in m.get("tool_calls") or ()]
         seen = [table for name, table in calls if name == "describe"]
         assert len(set(seen)) == len(seen) and set(q.tables_involved) <= {x.lower() for x in seen} and seen[-1].lower() in q.tables_involved
@@ -81,20 +81,6 @@ def test_a_lesson_looks_for_tables_that_the_question_does_not_name(tmp_path):
     ("pump", "Pumps over 3?", True), ("pumps", "the pump Kettle 37", True), ("regulars", "the ranking score of Greta Enmorme", False)])
 def test_is_named(table, question, named):
     assert t.is_named(table, question) is named
-
-
-def test_a_lesson_asks_on_about_one_database(tmp_path):
-    "Six questions; only the first shows the tables, and no table is described twice."
-    qs = world_set("train", 3, 24, 13, tmp_path)
-    made = list(t.lessons(qs, 0))
-    assert len(made) == 4
-    for talk, six in zip(made, (list(qs)[i:i + 6] for i in range(0, 24, 6))):
-        asked = [m["content"] for m in talk if m["role"] == "user"]
-        assert [a.partition("\n")[0] for a in asked] == [q.question_text for q in six] and ["Tables:" in a for a in asked] == [True] + [False] * 5
-        seen = [c["function"]["arguments"] for m in talk for c in m.get("tool_calls") or () if c["function"]["name"] == "describe"]
-        assert len(set(seen)) == len(seen)
-        assert [m["role"] for m in talk if not m.get("tool_calls")][0] == "system" and sum(m["content"] == "" and m["role"] == "assistant" for m in talk if not m.get("tool_calls")) == 6
-    assert sum(map(len, (json.dumps(m) for m in made))) < 0.65 * sum(map(len, (json.dumps(m) for m in t.lessons(qs, 0, together=1))))
 
 
 def test_lessons_follow_from_the_seed_and_differ_between_seeds():
@@ -305,7 +291,7 @@ def test_kinds_of_errors_share_a_panel(tmp_path):
 def test_a_trained_looking_script_gets_full_marks_in_an_exam(tmp_path):
     "The exam itself: a stand-in that writes the lesson's turns is right in all episodes."
     qs = t.exam_questions("level 2", 12)
-    by_question = {talk[1]["content"]: [m for m in talk if m["role"] == "assistant"] for talk in t.lessons(qs, together=1)}  # slips and repairs too
+    by_question = {talk[1]["content"]: [m for m in talk if m["role"] == "assistant"] for talk in t.lessons(qs)}  # slips and repairs too
     class Stand:
         name, settings = "stand-in", {}
         def complete_many(self, talks, tools, seeds=()):
