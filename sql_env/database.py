@@ -276,22 +276,15 @@ class HeapLimit:
 _heap = HeapLimit() # one for the process, because the limit is
 
 # %% ../nbs/00_database.ipynb #8728b276
-class Budget:
-    "Operations and time of the statement that runs on one connection."
-    every = 100 # operations between two looks
-    def __init__(self, limits: Limits):
+class _Compiled:
+    "What SQLite says of a statement before it runs."
+    limits: Limits
+    ticks = 0
+    def __init__(self) -> None:
         self.new = 0 # statements compiled since the last look at their memory
         self.names: tuple[str, ...] = () # columns of the statement
         self.calm: bool|None = None # whether all its functions are quick; None if it was not compiled now
         self.known: dict[str, tuple[tuple[str, ...], bool|None]] = {} # both, of statements seen before
-        self.begin(limits)
-
-    def begin(self, limits: Limits) -> None:
-        "Start the clocks for a statement."
-        self.limits, self.ticks, self.stop, self.calm = limits, 0, "", None
-        self.max_ticks = limits.operations // self.every
-        self.deadline, self.cpu_deadline = time.monotonic() + limits.seconds, time.thread_time() + limits.seconds
-        if len(self.known) > 500: self.known.clear()
 
     def note(self, function: str) -> None:
         "Called while a statement is compiled, for each SELECT (with an empty name) and each function."
@@ -305,6 +298,21 @@ class Budget:
         self.names = names
         if sum(map(len, names)) < 2000: self.known[sql] = names, self.calm
         return self.limits is not BRIEF or self.calm is True
+
+# %% ../nbs/00_database.ipynb #16b6727f
+class Budget(_Compiled):
+    "Operations and time of the statement that runs on one connection."
+    every = 100 # operations between two looks
+    def __init__(self, limits: Limits):
+        super().__init__()
+        self.begin(limits)
+
+    def begin(self, limits: Limits) -> None:
+        "Start the clocks for a statement."
+        self.limits, self.ticks, self.stop, self.calm = limits, 0, "", None
+        self.max_ticks = limits.operations // self.every
+        self.deadline, self.cpu_deadline = time.monotonic() + limits.seconds, time.thread_time() + limits.seconds
+        if len(self.known) > 500: self.known.clear()
 
     def tick(self) -> bool:
         "Called by SQLite while a statement runs; True stops it."
@@ -608,7 +616,19 @@ class _Pool:
     def __reduce__(self): return type(self), (self.path, self.limits, self.isolate)
 
 # %% ../nbs/00_database.ipynb #103b68fe
-class Database(_Pool):
+class _Known(_Pool):
+    "What the catalog of a database says; nothing of it is hidden from the program that opened it."
+    _tables: dict[str, TableInfo]
+    @property
+    def tables(self) -> list[str]: return [t.name for t in self._tables.values()]
+    @property
+    def infos(self) -> list[TableInfo]: return list(self._tables.values())
+
+    def info(self, table: str) -> TableInfo: return self._tables[resolve_table(table, self._tables)] # rows may not be counted yet
+    def columns(self, table: str) -> tuple[Column, ...]: return self.info(table).columns
+
+# %% ../nbs/00_database.ipynb #87d51e1f
+class Database(_Known):
     "A read-only SQLite database behind four guards; safe to share between episodes and threads."
     def __init__(self,
         path: str|Path|bytes, # a SQLite file that does not change while it is open, or its bytes
@@ -625,9 +645,6 @@ class Database(_Pool):
         self._samples: dict = {}
         self._brief = not isolate and _may_be_brief(len(path) if isinstance(path, bytes) else Path(path).stat().st_size, limits)
 
-    @property
-    def tables(self) -> list[str]: return [t.name for t in self._tables.values()]
-
     def query(self, sql: str) -> Result:
         "Run one reading statement; raises `QueryError`."
         if briefly.on: return _query_briefly(self, sql)
@@ -640,11 +657,6 @@ class Database(_Pool):
 
     def describe(self, table: str) -> TableInfo: return _describe(self, table)
     def sample(self, table: str, n: int = 5, seed: int = 0) -> Result: return _sample(self, table, n, seed)
-    @property
-    def infos(self) -> list[TableInfo]: return list(self._tables.values())
-
-    def info(self, table: str) -> TableInfo: return self._tables[resolve_table(table, self._tables)] # rows may not be counted yet
-    def columns(self, table: str) -> tuple[Column, ...]: return self.info(table).columns
 
 # %% ../nbs/00_database.ipynb #0057ac39
 def _describe(db: Database, table: str) -> TableInfo:

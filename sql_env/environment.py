@@ -73,10 +73,8 @@ class _Tasks:
         except LookupError as e: raise ResetError(f"{e.args[0]}.") from None
 
 # %% ../nbs/11_environment.ipynb #93956c46
-class SQLEnvironment(_Tasks, Environment[SQLAction, SQLObservation, SQLState]):
-    "Episodes over a set of questions, as OpenEnv plays them; one object per session."
-    SUPPORTS_CONCURRENT_SESSIONS = True
-
+class _Session(_Tasks, Environment[SQLAction, SQLObservation, SQLState]):
+    "What belongs to a session, and what it shares."
     def __init__(self,
         questions: QuestionSet|None = None, # the bundled collection if None; share one between sessions
         step_budget: int = 15, # steps of an episode, the answer included
@@ -90,6 +88,21 @@ class SQLEnvironment(_Tasks, Environment[SQLAction, SQLObservation, SQLState]):
         self.step_budget, self.schema_level = step_budget, schema_level
         self.game = EpisodeEnv(self.questions, step_budget, reward, schema_level, verify)
         self.episode_id: str|None = None
+
+    @property
+    def episode(self) -> Episode|None: return self.game.episode
+    @property
+    def state(self) -> SQLState: return _state(self)
+
+    def as_episodes(self) -> EpisodeEnv: return self.game
+    def close(self) -> None:
+        "Forget the episode; more than once does no harm, and `reset` starts anew."
+        self.game.episode = self.episode_id = None
+
+# %% ../nbs/11_environment.ipynb #7615825e
+class SQLEnvironment(_Session):
+    "Episodes over a set of questions, as OpenEnv plays them; one object per session."
+    SUPPORTS_CONCURRENT_SESSIONS = True
 
     def reset(self, seed: int|None = None, episode_id: str|None = None, **chosen: Any) -> SQLObservation:
         "Start an episode; `question_id`, `split`, `index` and `difficulty` choose the question."
@@ -106,16 +119,6 @@ class SQLEnvironment(_Tasks, Environment[SQLAction, SQLObservation, SQLState]):
     async def step_async(self, action: SQLAction, timeout_s: float|None = None, **kwargs: Any) -> SQLObservation:
         "`step` for a server: at once if that is brief, else in a thread."
         return await _soon(self, _is_short_step(self.game.episode, action), _step, action)
-
-    @property
-    def episode(self) -> Episode|None: return self.game.episode
-    @property
-    def state(self) -> SQLState: return _state(self)
-
-    def as_episodes(self) -> EpisodeEnv: return self.game
-    def close(self) -> None:
-        "Forget the episode; more than once does no harm, and `reset` starts anew."
-        self.game.episode = self.episode_id = None
 
 SQLEnvironment.reset_async.__signature__ = signature(SQLEnvironment.reset_async) # type: ignore[attr-defined] # OpenEnv asks at each reset
 
@@ -151,7 +154,7 @@ def _metadata(env: SQLEnvironment) -> dict[str, Any]:
     if episode.done and episode.verify == "robust": out["robust"] = episode.robust
     return out
 
-def _state(env: SQLEnvironment) -> SQLState:
+def _state(env: _Session) -> SQLState:
     episode, common = env.game.episode, dict(step_budget=env.step_budget, schema_level=env.schema_level)
     if episode is None: return SQLState(**common)
     q = episode.question
