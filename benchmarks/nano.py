@@ -63,6 +63,7 @@ def collect(folder: Path = Path("runs"), out: Path = HERE / "nano.json", images:
 def draw(runs: dict, images: Path) -> None:
     "Two figures: the curves, and the exams after each stage."
     import matplotlib.pyplot as plt
+    from sql_env.training import running_mean
     colours = {"copy": "#8c8c8c", "few": "#4c72b0", "grpo": "#dd8452", "all": "#55a868"}
     panels = (("loss", ("copy", "few", "all"), "imitation: loss"), ("sql_env/correct", ("grpo",), "play: right answers"), ("sql_env/errors", ("grpo",), "play: refused actions per episode"))
     fig, axes = plt.subplots(1, 3, figsize=(11, 3), layout="constrained")
@@ -73,11 +74,9 @@ def draw(runs: dict, images: Path) -> None:
                 points = [(done + m["step"], m[column]) for m in r["metrics"] if m["stage"] == stage and column in m]
                 if points:
                     steps, values = zip(*points)
-                    mean = [sum(v) / len(v) for i in range(len(values)) for v in [values[max(0, i - 7):i + 1]]]
-                    ax.plot(steps, mean, color=colours[stage], alpha=0.8, label=stage)
+                    ax.plot(steps, running_mean(values, 8), color=colours[stage], alpha=0.8, label=stage)
                     done = steps[-1]
-        ax.set(title=title, xlabel="step", ylim=(0, None))
-        if column == "loss": ax.set(yscale="log", ylim=(None, None))
+        ax.set(title=title, xlabel="step", **dict(yscale="log") if column == "loss" else dict(ylim=(0, None)))
         ax.spines[["top", "right"]].set_visible(False)
         handles, labels = ax.get_legend_handles_labels()
         by = dict(zip(labels, handles))

@@ -820,6 +820,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                   'sql_env.training.read_metrics': ('training.html#read_metrics', 'sql_env/training.py'),
                                   'sql_env.training.replace_args': ('training.html#replace_args', 'sql_env/training.py'),
                                   'sql_env.training.run_stage': ('training.html#run_stage', 'sql_env/training.py'),
+                                  'sql_env.training.running_mean': ('training.html#running_mean', 'sql_env/training.py'),
                                   'sql_env.training.sft_data': ('training.html#sft_data', 'sql_env/training.py'),
                                   'sql_env.training.sft_trainer': ('training.html#sft_trainer', 'sql_env/training.py'),
                                   'sql_env.training.short_names': ('training.html#short_names', 'sql_env/training.py'),

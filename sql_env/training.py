@@ -7,8 +7,9 @@ __all__ = ['MARKS', 'CALLS', 'NANO_TEMPLATE', 'NANO_RESPONSE', 'PIECES', 'NANO',
            'RECIPES', 'CARD', 'short_names', 'is_named', 'look', 'unspelled', 'TerseExpert', 'lessons', 'world_lessons',
            'spoken', 'common_words', 'nano_tokenizer', 'nano_model', 'open_gates', 'Stage', 'Recipe', 'replace_args',
            'tokens_of', 'echoes', 'sft_data', 'grpo_questions', 'sft_trainer', 'lora', 'grpo_trainer', 'turns_of',
-           'per_turn_advantages', 'read_metrics', 'plot_metrics', 'live', 'Run', 'run_stage', 'train', 'memory_advice',
-           'exam_questions', 'exam', 'exam_row', 'examine', 'async_grpo', 'check_recipe', 'model_card', 'push']
+           'per_turn_advantages', 'read_metrics', 'running_mean', 'plot_metrics', 'live', 'Run', 'run_stage', 'train',
+           'memory_advice', 'exam_questions', 'exam', 'exam_row', 'examine', 'async_grpo', 'check_recipe', 'model_card',
+           'push']
 
 # %% ../nbs/32_training.ipynb #9329295e
 import json, math, os, re, shutil, tempfile, time
@@ -374,11 +375,15 @@ def read_metrics(path: Path|str) -> list[dict[str, Any]]:
 CURVES = dict(loss="loss (SFT)", reward="reward", **{"sql_env/correct": "right answers", "sql_env/steps": "steps per episode", "sql_env/errors": "refused actions per episode"})
 ERROR = "sql_env/error/" # what stands before a kind of error in `rollout_metrics`
 
+def running_mean(values: Sequence[float], n: int) -> list[float]:
+    "The mean of each value and the `n - 1` before it, or as many as there are."
+    return [sum(v) / len(v) for i in range(len(values)) for v in [values[max(0, i - n + 1):i + 1]]]
+
 def _curve(ax: Any, points: Sequence[tuple[int, float]], label: str, smooth: int) -> None:
     "One line and, paler, what it smooths."
     if not points: return
     steps, values = zip(*points)
-    line, = ax.plot(steps, [sum(v) / len(v) for i in range(len(values)) for v in [values[max(0, i - smooth + 1):i + 1]]], label=label)
+    line, = ax.plot(steps, running_mean(values, smooth), label=label)
     ax.plot(steps, values, color=line.get_color(), alpha=0.25)
 
 # %% ../nbs/32_training.ipynb #db97ad95
@@ -452,6 +457,7 @@ def run_stage(run: Run, stage: Stage) -> Path:
     model, tok = run.begin(stage)
     make = dict(sft=sft_trainer, grpo=grpo_trainer)[stage.method]
     folder = run.folder/stage.name
+    # Each stage draws other worlds, and so does each seed
     trainer = make(run.recipe, stage, model, tok, folder, run.seed + 100 * run.recipe.stages.index(stage), [_keeper(run.metrics, stage.name, live()), *run.callbacks])
     try: trainer.train(resume_from_checkpoint=any(folder.glob("checkpoint-*")) or None)
     except Exception as e:
