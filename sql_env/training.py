@@ -231,11 +231,12 @@ NANO = Recipe("nano", "2 million parameters from random weights, on two processo
     stages=(Stage("copy", "sft", {0: 10_000}, dict(learning_rate=2e-3, lr_scheduler_type="constant_with_warmup", per_device_train_batch_size=36, adam_beta2=0.95)),
             Stage("few", "sft", {1: 24_000, 2: 36_000, 3: 3_000}, dict(learning_rate=1.5e-3)),
             Stage("grpo", "grpo", {3: 1_000}, dict(max_steps=60, learning_rate=2e-4)),
-            Stage("all", "sft", {1: 12_000, 2: 16_000, 3: 30_000}, dict(learning_rate=1.5e-3), start="few")),
+            Stage("all", "sft", {1: 12_000, 2: 16_000, 3: 30_000}, dict(learning_rate=1.5e-3), start="few"),
+            Stage("full", "sft", {1: 1_000, 2: 1_500, 3: 1_500}, dict(learning_rate=5e-4), schema_level="full")),
     sft=dict(_CPU, per_device_train_batch_size=4, num_train_epochs=1, warmup_steps=50, weight_decay=0.1, max_grad_norm=1.0, max_length=None,
              train_sampling_strategy="group_by_length", logging_steps=50, save_steps=1000),
     grpo=dict(_CPU, per_device_train_batch_size=64, num_generations=8, max_completion_length=700, max_tool_calling_iterations=8, temperature=1.0, beta=0.0,
-              warmup_steps=3, max_grad_norm=0.5, logging_steps=1, save_steps=20),
+              generation_kwargs=dict(max_new_tokens=120), warmup_steps=3, max_grad_norm=0.5, logging_steps=1, save_steps=20),
     env=dict(max_chars=600, late_cost=0.1))
 
 # %% ../nbs/32_training.ipynb #6f61a2b7
@@ -511,7 +512,7 @@ def exam(model: str|Path|LocalModel, names: Iterable[str] = tuple(EXAMS), n: int
          system: str|None = None, schema_level: str = "names", progress: bool = False) -> dict[str, EvaluationResult]:
     "What a model does in exams, each by name."
     settings = env or NANO.env
-    backend = model if isinstance(model, LocalModel) else LocalModel(str(model), max_new_tokens=120, batch_size=64)
+    backend = model if isinstance(model, LocalModel) else LocalModel(str(model), max_new_tokens=160, batch_size=64)
     policy = ChatPolicy(backend, nudges=0, max_chars=settings.get("max_chars", 1000), system=SYSTEM_PROMPT if system is None else system)
     envs = {name: EpisodeEnv(exam_questions(name, n), settings.get("budget", 15), schema_level=schema_level) for name in names}
     return {name: evaluate(e, policy, progress=progress, batch=64) for name, e in envs.items()}
@@ -526,10 +527,11 @@ def exam_row(result: EvaluationResult, **about: Any) -> dict[str, Any]:
 def examine(run: Run, stages: Iterable[str]|None = None, names: Iterable[str] = tuple(EXAMS), n: int = 500) -> list[dict[str, Any]]:
     "Examine the models of a run and append what is new to its `exams.jsonl`; returns all lines."
     path, names = run.folder/"exams.jsonl", list(names)
+    shown = {s.name: s.schema_level for s in run.recipe.stages} # each model sits the exam of the game it learned
     for stage in stages or [s.name for s in run.recipe.stages if run.model_of(s.name).exists()]:
         done = {r["exam"] for r in read_metrics(path) if r["stage"] == stage and r["asked"] == n}
         for name in (x for x in names if x not in done):
-            result = exam(run.model_of(stage), [name], n, run.recipe.env, None if run.recipe.model else "")[name]
+            result = exam(run.model_of(stage), [name], n, run.recipe.env, None if run.recipe.model else "", shown[stage])[name]
             line = exam_row(result, stage=stage, exam=name, seed=run.seed, asked=n)
             with path.open("a", encoding="utf-8") as f: f.write(json.dumps(line) + "\n")
     return read_metrics(path)

@@ -209,6 +209,27 @@ def test_exams_are_kept_once_and_make_a_card(run):
         t.examine(run, ["sft"], ["x"], n=6)
 
 
+def test_a_model_sits_the_exam_of_the_game_it_learned(run, monkeypatch, tmp_path):
+    asked = []
+
+    def exam(model, names, n, env, system, schema_level):
+        asked.append((model.parent.name, system, schema_level))
+        return {names[0]: result}
+    result = t.exam(run.model_of("sft"), ["level 1"], 2, t.NANO.env)["level 1"]
+    monkeypatch.setattr(t, "exam", exam)
+    shown = replace(t.NANO, stages=(t.Stage("names", "sft", {1: 1}), t.Stage("full", "sft", {1: 1}, schema_level="full")))
+    rows = t.examine(t.Run(shown, tmp_path), ["names", "full"], ["level 1"], n=2)
+    assert asked == [("names", "", "names"), ("full", "", "full")] and [r["stage"] for r in rows] == ["names", "full"]
+
+
+def test_a_turn_of_play_has_an_end_of_its_own(run, tmp_path):
+    "A model that never stops talking is cut off in each turn, not first at the end of the episode."
+    short = replace(TINY, grpo=TINY.grpo | dict(generation_kwargs=dict(max_new_tokens=7)))
+    model, tok = t.Run(short, tmp_path).begin(short.stages[0])
+    trainer = t.grpo_trainer(short, short.stages[1], model, tok, tmp_path)
+    assert trainer.generation_config.max_new_tokens == 7 and t.NANO.grpo["generation_kwargs"]["max_new_tokens"] == 120
+
+
 def test_push_needs_a_model_and_a_token(run, monkeypatch):
     monkeypatch.setattr("huggingface_hub.get_token", lambda: None)
     with pytest.raises(ValueError, match="no Hub token"):
@@ -247,7 +268,7 @@ def test_groups_without_differences_do_not_count(run):
 def test_recipes_know_only_settings_of_trl():
     assert [t.check_recipe(r) for r in t.RECIPES.values()] == [[], [], []]
     bad = replace(t.NANO, sft=t.NANO.sft | dict(nonsense=1))
-    assert t.check_recipe(bad) == ["copy: nonsense", "few: nonsense", "all: nonsense"]
+    assert t.check_recipe(bad) == ["copy: nonsense", "few: nonsense", "all: nonsense", "full: nonsense"]
 
 
 def test_grpo_batches_hold_whole_groups():
