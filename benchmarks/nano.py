@@ -21,11 +21,12 @@ KEPT = ("stage", "step", "seconds", "loss", "mean_token_accuracy", "num_tokens",
 
 @app.command()
 def run(seed: int = 0, folder: Path = Path("runs"), threads: int = 0, n: int = 500, stage: list[str] = []):
-    "Train one seed and examine every stage."
-    from sql_env.training import NANO, examine, train
+    "Train one seed and examine the model of every stage: the best in all exams, the others in levels 1 to 3."
+    from sql_env.training import EXAMS, NANO, examine, train
     start = time.perf_counter()
     r = train(NANO, folder / f"nano-{seed}", seed, stage or None, threads or None)
-    examine(r, stage or None, n=n)
+    for s in stage or [s.name for s in NANO.stages]:
+        examine(r, [s], EXAMS if s == "all" else list(EXAMS)[:3], n)
     with (r.folder / "wall.jsonl").open("a") as f:
         f.write(json.dumps(dict(seconds=round(time.perf_counter() - start), stages=stage or "all", threads=threads or os.cpu_count(), machine=platform.processor() or platform.machine())) + "\n")
 

@@ -231,8 +231,8 @@ NANO = Recipe("nano", "2 million parameters from random weights, on two processo
     stages=(Stage("copy", "sft", {0: 10_000}, dict(learning_rate=2e-3, lr_scheduler_type="constant_with_warmup", per_device_train_batch_size=36, adam_beta2=0.95)),
             Stage("few", "sft", {1: 24_000, 2: 36_000, 3: 3_000}, dict(learning_rate=1.5e-3)),
             Stage("grpo", "grpo", {3: 1_000}, dict(max_steps=60, learning_rate=2e-4)),
-            Stage("all", "sft", {1: 12_000, 2: 16_000, 3: 30_000}, dict(learning_rate=1.5e-3), start="few"),
-            Stage("full", "sft", {1: 1_000, 2: 1_500, 3: 1_500}, dict(learning_rate=5e-4), schema_level="full")),
+            Stage("full", "sft", {1: 1_500, 2: 2_500, 3: 500}, dict(learning_rate=5e-4), schema_level="full", start="few"),
+            Stage("all", "sft", {1: 12_000, 2: 16_000, 3: 30_000}, dict(learning_rate=1.5e-3), start="few")),
     sft=dict(_CPU, per_device_train_batch_size=4, num_train_epochs=1, warmup_steps=50, weight_decay=0.1, max_grad_norm=1.0, max_length=None,
              train_sampling_strategy="group_by_length", logging_steps=50, save_steps=1000),
     grpo=dict(_CPU, per_device_train_batch_size=64, num_generations=8, max_completion_length=700, max_tool_calling_iterations=8, temperature=1.0, beta=0.0,
@@ -590,7 +590,7 @@ explores with `describe`, `sample` and `query`, and ends with `answer`.
 
 Intervals are clustered by database and gold query. Exams use schemas, names and values that training never showed.
 
-    sql_env train --recipe {recipe} --seed {seed}
+    sql_env train {recipe} --seed {seed}
     sql_env evaluate --source worlds --level 1 --split test --policy chat --model <this folder> --nudges 0
 """
 

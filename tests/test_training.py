@@ -204,7 +204,7 @@ def test_exams_are_kept_once_and_make_a_card(run):
     assert [(r["exam"], r["n"], len(r["correct"])) for r in rows] == [("level 1", 6, 6)]
     assert t.examine(run, ["sft"], ["level 1"], n=6) == rows
     card = t.model_card(run, "sft")
-    assert "| level 1 | 0.0%" in card and card.startswith("---\nlibrary_name") and "sql_env train" in card
+    assert "| level 1 | 0.0%" in card and card.startswith("---\nlibrary_name") and "sql_env train nano --seed 0\n" in card
     with pytest.raises(ValueError, match="no exam 'x'"):
         t.examine(run, ["sft"], ["x"], n=6)
 
@@ -268,7 +268,7 @@ def test_groups_without_differences_do_not_count(run):
 def test_recipes_know_only_settings_of_trl():
     assert [t.check_recipe(r) for r in t.RECIPES.values()] == [[], [], []]
     bad = replace(t.NANO, sft=t.NANO.sft | dict(nonsense=1))
-    assert t.check_recipe(bad) == ["copy: nonsense", "few: nonsense", "all: nonsense", "full: nonsense"]
+    assert t.check_recipe(bad) == ["copy: nonsense", "few: nonsense", "full: nonsense", "all: nonsense"]
 
 
 def test_grpo_batches_hold_whole_groups():
