@@ -279,6 +279,16 @@ def test_grpo_batches_hold_whole_groups():
                 assert a["per_device_train_batch_size"] * a.get("gradient_accumulation_steps", 1) % a["num_generations"] == 0, r.name
 
 
+def test_a_stage_may_draw_other_worlds(tok):
+    "Options of a stage's worlds reach both kinds of trainer."
+    stage = next(s for s in t.NANO.stages if s.name == "all")
+    few = replace(stage, mix={1: 8})
+    kinds = [json.dumps(t.sft_data(r, s, tok, 3).to_list()) for r in (t.NANO, t.COLAB) for s in (few, replace(few, world={}))]
+    assert kinds[0] != kinds[1] and kinds[2] != kinds[3]
+    texts = [[q.question_text for q in t.grpo_questions(s, 3)] for s in (few, replace(few, world={}))]
+    assert texts[0] != texts[1]
+
+
 def test_lessons_for_large_models_are_conversations(tmp_path, monkeypatch):
     import pickle
     data = t.sft_data(t.COLAB, t.Stage("x", "sft", {1: 4}, schema_level="full"), None)
