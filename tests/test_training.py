@@ -257,10 +257,43 @@ def test_a_killed_run_goes_on_and_ends_like_one_that_was_not(run, tmp_path):
     assert steps == sorted(set(steps)) and isinstance(one["model.embed_tokens.weight"], torch.Tensor)
 
 
+def test_a_rounding_error_is_no_difference(monkeypatch):
+    "Eight times 0.97142857 have a mean that is none of them."
+    from types import SimpleNamespace
+
+    import torch
+    from trl import GRPOTrainer
+    told = torch.tensor([6e-4] * 4 + [-1.0, 1.0, 1.0, -1.0])
+    out = dict(advantages=told, completion_mask=torch.ones(8, 5, dtype=torch.long), num_items_in_batch=None)
+    monkeypatch.setattr(GRPOTrainer, "_generate_and_score_completions", lambda self, inputs: dict(out))
+    cls = t._grpo_class(False)
+    trainer = object.__new__(cls)
+    trainer.model, trainer.accelerator = SimpleNamespace(training=True), SimpleNamespace(gather=lambda x: x)
+    trainer._metrics = {"train": {"frac_reward_zero_std": [0.0]}}
+    assert trainer._generate_and_score_completions([])["num_items_in_batch"] == 20
+    assert trainer._metrics["train"]["frac_reward_zero_std"] == [0.5]
+
+
 def test_groups_without_differences_do_not_count(run):
     "All rewards alike: no gradient, and nothing in the denominator."
     rows = [m for m in t.read_metrics(run.metrics) if m["stage"] == "grpo" and "frac_reward_zero_std" in m]
     assert rows and all(m["grad_norm"] == 0 for m in rows if m["frac_reward_zero_std"] == 1)
+
+
+def test_an_exam_may_allow_fewer_steps(run, monkeypatch):
+    monkeypatch.setattr(t, "evaluate", lambda env, policy, **_: env.reset().budget_remaining)
+    names = ["level 1", "level 1, eight steps"]
+    assert t.exam(run.model_of("sft"), names, 2, dict(t.NANO.env, budget=11), "") == dict(zip(names, (11, 8)))
+    assert [[q.question_id for q in t.exam_questions(n, 3)] for n in names[:1]] == [[q.question_id for q in t.exam_questions(n, 3)] for n in names[1:]]
+
+
+def test_a_stage_may_play_by_other_rules(run, tmp_path):
+    stage = replace(TINY.stages[1], env=dict(budget=6))
+    model, tok = t.Run(TINY, tmp_path).begin(TINY.stages[0])
+    trainer = t.grpo_trainer(TINY, stage, model, tok, tmp_path)
+    player = trainer.environment_factories[None]()
+    player.reset(**trainer.train_dataset[0])
+    assert player.observation.budget_remaining == 6
 
 
 # ---- recipes
