@@ -596,6 +596,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                 'sql_env/policies.py'),
                                   'sql_env.policies._Deciding.select_many': ('policies.html#_deciding.select_many', 'sql_env/policies.py'),
                                   'sql_env.policies._Deciding.take': ('policies.html#_deciding.take', 'sql_env/policies.py'),
+                                  'sql_env.policies._Deciding.tired': ('policies.html#_deciding.tired', 'sql_env/policies.py'),
                                   'sql_env.policies._Loaded': ('policies.html#_loaded', 'sql_env/policies.py'),
                                   'sql_env.policies._Loaded.__getstate__': ('policies.html#_loaded.__getstate__', 'sql_env/policies.py'),
                                   'sql_env.policies._Loaded.pair': ('policies.html#_loaded.pair', 'sql_env/policies.py'),

@@ -4,12 +4,12 @@
 
 # %% auto #0
 __all__ = ['app', 'Source', 'DataPath', 'Split', 'Seed', 'Level', 'Budget', 'AsJson', 'POLICIES', 'Model', 'BaseUrl', 'Shots',
-           'Nudges', 'Price', 'Temperature', 'MaxTokens', 'AsTrained', 'Batch', 'Check', 'main', 'make_policy', 'demo',
-           'show_episode', 'make_chat', 'evaluate_command', 'load_with_bar', 'run_policy', 'file_name', 'summary',
-           'print_results', 'print_left_out', 'write_reports', 'data', 'show_data', 'compare_command',
-           'show_comparison', 'export_command', 'films_of', 'pick_recording', 'outcome', 'film_summary',
-           'audit_command', 'serve', 'trajectories_command', 'make_trajectories', 'check_trajectories', 'train_command',
-           'print_exams', 'doctor', 'check_versions', 'check_guards', 'check_questions']
+           'Nudges', 'Patience', 'Price', 'Temperature', 'MaxTokens', 'AsTrained', 'Batch', 'Check', 'main',
+           'make_policy', 'demo', 'show_episode', 'make_chat', 'evaluate_command', 'load_with_bar', 'run_policy',
+           'file_name', 'summary', 'print_results', 'print_left_out', 'write_reports', 'data', 'show_data',
+           'compare_command', 'show_comparison', 'export_command', 'films_of', 'pick_recording', 'outcome',
+           'film_summary', 'audit_command', 'serve', 'trajectories_command', 'make_trajectories', 'check_trajectories',
+           'train_command', 'print_exams', 'doctor', 'check_versions', 'check_guards', 'check_questions']
 
 # %% ../nbs/40_cli.ipynb #737377ed
 import json, platform, re, sys
@@ -109,13 +109,14 @@ Model = Annotated[Optional[str], typer.Option(help="For `--policy chat`: a model
 BaseUrl = Annotated[Optional[str], typer.Option(help="Server of the model, such as http://localhost:8000/v1; OpenAI's own if not given. The key comes from OPENAI_API_KEY.")]
 Shots = Annotated[int, typer.Option(min=0, max=10, help="Example episodes from bundled train questions: 0, 1 or 3.")]
 Nudges = Annotated[int, typer.Option(min=0, help="Messages of an episode that may lack a usable call.")]
+Patience = Annotated[Optional[int], typer.Option(min=1, help="Refused calls in a row after which the model gives up.")]
 Price = Annotated[Optional[tuple[float, float]], typer.Option(help="Price of a million tokens, in and out.")]
 Temperature = Annotated[Optional[float], typer.Option(min=0, help="Of the model; the server's default if not given.")]
 MaxTokens = Annotated[Optional[int], typer.Option(min=1, help="Tokens of one message of the model.")]
 AsTrained = Annotated[bool, typer.Option("--as-trained", help="Send tool schemas to the server as in training.")]
 Batch = Annotated[Optional[int], typer.Option(min=1, help="Episodes side by side; 64 for a local model.")]
 
-def make_chat(model: str|None, base_url: str|None, shots: int, nudges: int, price: tuple[float, float]|None,
+def make_chat(model: str|None, base_url: str|None, shots: int, nudges: int, patience: int|None, price: tuple[float, float]|None,
               temperature: float|None, max_tokens: int|None, as_trained: bool) -> ChatPolicy:
     "A language model that plays, on a server or from a folder."
     if not model: raise ValueError("--policy chat needs --model: a name on a server (with --base-url if it is not OpenAI's), or a folder")
@@ -125,7 +126,7 @@ def make_chat(model: str|None, base_url: str|None, shots: int, nudges: int, pric
     else:
         backend = Endpoint(model, base_url, as_trained=as_trained, **given)
         backend.client # a missing key is said now, not in each episode
-    return ChatPolicy(backend, shots=shots, nudges=nudges, price=price)
+    return ChatPolicy(backend, shots=shots, nudges=nudges, patience=patience, price=price)
 
 # %% ../nbs/40_cli.ipynb #406cf23f
 @app.command("evaluate")
@@ -136,7 +137,8 @@ def evaluate_command(source: Source = "bundled", path: DataPath = None, split: S
         hacks: Annotated[bool, typer.Option(help="Measure what cheats earn on the same questions.")] = True,
         verify: Annotated[str, typer.Option(help=f"What counts as right: {' or '.join(VERIFY)}.")] = "value",
         workers: Annotated[int, typer.Option(min=1, help="Processes; for a model on a server, episodes at once.")] = 1,
-        level: Level = 1, model: Model = None, base_url: BaseUrl = None, shots: Shots = 0, nudges: Nudges = 3, price: Price = None,
+        level: Level = 1, model: Model = None, base_url: BaseUrl = None, shots: Shots = 0, nudges: Nudges = 3,
+        patience: Patience = None, price: Price = None,
         temperature: Temperature = None, max_tokens: MaxTokens = None, as_trained: AsTrained = False, batch: Batch = None,
         log: Annotated[Optional[Path], typer.Option(help="Folder for logs; a run that was killed goes on from there.")] = None,
         out: Annotated[Optional[Path], typer.Option(help="Folder for results as JSON, a Markdown table and a picture.")] = None,
@@ -152,7 +154,7 @@ def evaluate_command(source: Source = "bundled", path: DataPath = None, split: S
     A model in a folder: `sql_env evaluate --split test --policy chat --model checkpoints/nano --nudges 0`
     """
     progress = not as_json
-    chat = make_chat(model, base_url, shots, nudges, price, temperature, max_tokens, as_trained) if "chat" in policy else None
+    chat = make_chat(model, base_url, shots, nudges, patience, price, temperature, max_tokens, as_trained) if "chat" in policy else None
     qs = load_with_bar(source, path, split, progress, **_worlds(source, level, n or 200))
     env = EpisodeEnv(qs, budget, schema_level=schema_level, verify=verify)
     players = [chat if p == "chat" else make_policy(p, qs, seed) for p in policy]

@@ -339,13 +339,20 @@ def complete_all(backend: Any, talks: Sequence["_Deciding"]) -> list[Any]:
 # %% ../nbs/20_policies.ipynb #ec9059e6
 class _Deciding(_Talk):
     "Deciding on the next action, for one player or many."
-    backend: Any; price: Sequence[float]|None; seed: int
+    backend: Any; price: Sequence[float]|None; seed: int; patience: int|None; refused: int
+
+    def tired(self, observation: Observation) -> bool:
+        "Whether too many calls in a row were refused, this one included."
+        self.refused = self.refused + 1 if observation.error else 0
+        return self.patience is not None and self.refused >= self.patience
 
     @staticmethod
     def select_many(players: Sequence["_Deciding"], observations: Sequence[Observation]) -> list[Any]:
         "The next action of each player, or the exception that ended its episode."
         failed: dict[int, Exception] = {}
-        for p, o in zip(players, observations): p.see(o)
+        for i, (p, o) in enumerate(zip(players, observations)):
+            p.see(o)
+            if p.tired(o): failed[i] = GaveUp(f"{p.refused} calls in a row were refused")
         while waiting := [i for i, p in enumerate(players) if not p.pending and i not in failed]:
             for i, said in zip(waiting, complete_all(players[0].backend, [players[i] for i in waiting])):
                 try: players[i].take(said)
@@ -404,23 +411,24 @@ class ChatPolicy(_Shown):
         shots: int = 0, # example episodes at the start
         examples: QuestionSet|None = None, # questions to take them from, `train` split only; bundled if None
         nudges: int = 3, # messages of an episode that may lack a usable call
+        patience: int|None = None, # refused calls in a row after which it gives up; never if None
         price: Sequence[float]|None = None, # of a million tokens: in, out, and in from the cache
         max_chars: int = MAX_CHARS, # of one tool result
         system: str = SYSTEM_PROMPT, name: str = "",
         **options: Any): # of `Endpoint`
         self.backend = model if not isinstance(model, str) else Endpoint(model, base_url, api_key, **options)
-        self.shots, self.nudges, self.price, self.max_chars, self.system = shots, nudges, price, max_chars, system
+        self.shots, self.nudges, self.patience, self.price, self.max_chars, self.system = shots, nudges, patience, price, max_chars, system
         self.examples = (examples or sources.load("bundled")) if shots else None
         self.name = name or self.backend.name + (f" {shots}-shot" if shots else "")
         self.reset(0)
 
     def reset(self, seed: int) -> None:
         "Forget the last episode."
-        self.messages, self.pending, self.usage, self.notes, self.seed = [], [], Counter(), [], seed
+        self.messages, self.pending, self.usage, self.notes, self.seed, self.refused = [], [], Counter(), [], seed, 0
 
     @property
     def settings(self) -> dict[str, Any]:
-        return dict(self.backend.settings, shots=self.shots, nudges=self.nudges, max_chars=self.max_chars, price=self.price and list(self.price))
+        return dict(self.backend.settings, shots=self.shots, nudges=self.nudges, patience=self.patience, max_chars=self.max_chars, price=self.price and list(self.price))
 
 # %% ../nbs/20_policies.ipynb #dc33baf9
 class _Connected:

@@ -234,13 +234,13 @@ COMPOUNDS = Mix(real=0.2, compound=0.65, made_up=0.15)
 NANO = Recipe("nano", "2 million parameters from random weights, on two processor cores, with nothing downloaded",
     stages=(Stage("copy", "sft", {0: 10_000}, dict(learning_rate=2e-3, lr_scheduler_type="constant_with_warmup", per_device_train_batch_size=36, adam_beta2=0.95)),
             Stage("few", "sft", {1: 24_000, 2: 36_000, 3: 3_000}, dict(learning_rate=1.5e-3)),
-            Stage("grpo", "grpo", {3: 1_000}, dict(max_steps=60, learning_rate=2e-4)),
+            Stage("grpo", "grpo", {1: 300, 2: 300}, dict(max_steps=30), env=dict(budget=8)),
             Stage("full", "sft", {1: 1_500, 2: 2_500, 3: 500}, dict(learning_rate=5e-4), schema_level="full", start="few"),
             Stage("all", "sft", {1: 16_000, 2: 12_000, 3: 30_000}, dict(learning_rate=1e-3), start="few", world=dict(mix=COMPOUNDS))),
     sft=dict(_CPU, per_device_train_batch_size=4, num_train_epochs=1, warmup_steps=50, weight_decay=0.1, max_grad_norm=1.0, max_length=None,
              train_sampling_strategy="group_by_length", logging_steps=50, save_steps=1000),
-    grpo=dict(_CPU, per_device_train_batch_size=64, num_generations=8, max_completion_length=700, max_tool_calling_iterations=8, temperature=1.0, beta=0.0,
-              generation_kwargs=dict(max_new_tokens=120), warmup_steps=3, max_grad_norm=0.5, logging_steps=1, save_steps=20),
+    grpo=dict(_CPU, per_device_train_batch_size=64, num_generations=8, max_completion_length=700, max_tool_calling_iterations=6, temperature=1.0, beta=0.0,
+              learning_rate=5e-4, generation_kwargs=dict(max_new_tokens=100), warmup_steps=3, max_grad_norm=0.5, logging_steps=1, save_steps=20),
     env=dict(max_chars=600, late_cost=0.1))
 
 # %% ../nbs/32_training.ipynb #6f61a2b7
@@ -519,8 +519,8 @@ def exam(model: str|Path|LocalModel, names: Iterable[str] = tuple(EXAMS), n: int
          system: str|None = None, schema_level: str = "names", progress: bool = False) -> dict[str, EvaluationResult]:
     "What a model does in exams, each by name."
     settings = env or NANO.env
-    backend = model if isinstance(model, LocalModel) else LocalModel(str(model), max_new_tokens=160, batch_size=64)
-    policy = ChatPolicy(backend, nudges=0, max_chars=settings.get("max_chars", 1000), system=SYSTEM_PROMPT if system is None else system)
+    backend = model if isinstance(model, LocalModel) else LocalModel(str(model), max_new_tokens=120, batch_size=64)
+    policy = ChatPolicy(backend, nudges=0, patience=3, max_chars=settings.get("max_chars", 1000), system=SYSTEM_PROMPT if system is None else system)
     envs = {name: EpisodeEnv(exam_questions(name, n), EXAMS[name].get("budget", settings.get("budget", 15)), schema_level=schema_level) for name in names}
     return {name: evaluate(e, policy, progress=progress, batch=64) for name, e in envs.items()}
 
@@ -598,7 +598,7 @@ explores with `describe`, `sample` and `query`, and ends with `answer`.
 Intervals are clustered by database and gold query. Exams use schemas, names and values that training never showed.
 
     sql_env train {recipe} --seed {seed}
-    sql_env evaluate --source worlds --level 1 --split test --policy chat --model <this folder> --nudges 0
+    sql_env evaluate --source worlds --level 1 --split test --policy chat --model <this folder> --nudges 0 --patience 3 --max-tokens 120
 """
 
 def model_card(run: Run, stage: str) -> str:

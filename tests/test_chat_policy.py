@@ -285,6 +285,16 @@ class Script:
         return Said(message(said), dict(prompt_tokens=7, completion_tokens=2))
 
 
+@pytest.mark.parametrize("patience, calls", [(1, 1), (3, 5), (None, 6)])
+def test_patience_is_for_refused_calls_in_a_row(patience, calls):
+    bad, good = [("query", {"sql": "SELECT nope FROM visit"})], [("describe", {"table_name": "visit"})]
+    backend = Script([bad, good, bad, bad, bad, [("answer", {"value": "no"})]])
+    for batch in (None, 4):
+        e = evaluate(one(), ChatPolicy(backend, patience=patience), progress=False, **dict(batch=batch) if batch else {}).episodes[0]
+        assert e.usage["calls"] == calls and e.error is None and e.steps == calls and not e.correct
+        assert e.reason.startswith("no_answer") == (patience is not None)
+
+
 def test_in_a_batch_one_failure_is_one_failure():
     class Sometimes(Script):
         def complete_many(self, talks, tools, seeds):

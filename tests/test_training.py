@@ -227,7 +227,7 @@ def test_a_turn_of_play_has_an_end_of_its_own(run, tmp_path):
     short = replace(TINY, grpo=TINY.grpo | dict(generation_kwargs=dict(max_new_tokens=7)))
     model, tok = t.Run(short, tmp_path).begin(short.stages[0])
     trainer = t.grpo_trainer(short, short.stages[1], model, tok, tmp_path)
-    assert trainer.generation_config.max_new_tokens == 7 and t.NANO.grpo["generation_kwargs"]["max_new_tokens"] == 120
+    assert trainer.generation_config.max_new_tokens == 7 and t.NANO.grpo["generation_kwargs"]["max_new_tokens"] == 100
 
 
 def test_push_needs_a_model_and_a_token(run, monkeypatch):
