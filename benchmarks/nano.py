@@ -15,18 +15,19 @@ import typer
 os.environ.update(HF_HUB_OFFLINE="1", TRL_EXPERIMENTAL_SILENCE="1", TOKENIZERS_PARALLELISM="false")
 app = typer.Typer(add_completion=False, help=__doc__)
 HERE = Path(__file__).parent
+PLAYED = ("level 1", "level 2", "level 3", "level 1, eight steps", "level 2, eight steps")
 KEPT = ("stage", "step", "seconds", "loss", "mean_token_accuracy", "num_tokens", "reward", "frac_reward_zero_std", "step_time", "sql_env/correct", "sql_env/steps",
         "sql_env/errors", "sql_env/answered", "sql_env/late_calls", "entropy", "grad_norm")
 
 
 @app.command()
 def run(seed: int = 0, folder: Path = Path("runs"), threads: int = 0, n: int = 500, stage: list[str] = []):
-    "Train one seed and examine the model of every stage: the best in all exams, the others in levels 1 to 3."
+    "Train one seed and examine the model of every stage: the best in all exams, the others in some."
     from sql_env.training import EXAMS, NANO, examine, train
     start = time.perf_counter()
     r = train(NANO, folder / f"nano-{seed}", seed, stage or None, threads or None)
     for s in stage or [s.name for s in NANO.stages]:
-        examine(r, [s], EXAMS if s == "all" else list(EXAMS)[:3], n)
+        examine(r, [s], EXAMS if s == "all" else PLAYED if s in ("few", "grpo") else PLAYED[:3], n)
     with (r.folder / "wall.jsonl").open("a") as f:
         f.write(json.dumps(dict(seconds=round(time.perf_counter() - start), stages=stage or "all", threads=threads or os.cpu_count(), machine=platform.processor() or platform.machine())) + "\n")
 
@@ -64,8 +65,8 @@ def collect(folder: Path = Path("runs"), out: Path = HERE / "nano.json", images:
 def draw(runs: dict, images: Path) -> None:
     "Two figures: the curves, and the exams after each stage."
     import matplotlib.pyplot as plt
-    from sql_env.training import running_mean
-    colours = {"copy": "#8c8c8c", "few": "#4c72b0", "grpo": "#dd8452", "all": "#55a868"}
+    from sql_env.training import EXAMS, running_mean
+    colours = {"copy": "#8c8c8c", "few": "#4c72b0", "grpo": "#dd8452", "full": "#8172b3", "all": "#55a868"}
     panels = (("loss", ("copy", "few", "all"), "imitation: loss"), ("sql_env/correct", ("grpo",), "play: right answers"), ("sql_env/errors", ("grpo",), "play: refused actions per episode"))
     fig, axes = plt.subplots(1, 3, figsize=(11, 3), layout="constrained")
     for ax, (column, stages, title) in zip(axes, panels):
@@ -75,26 +76,26 @@ def draw(runs: dict, images: Path) -> None:
                 points = [(done + m["step"], m[column]) for m in r["metrics"] if m["stage"] == stage and column in m]
                 if points:
                     steps, values = zip(*points)
-                    ax.plot(steps, running_mean(values, 8), color=colours[stage], alpha=0.8, label=stage)
+                    ax.plot(steps, running_mean(values, 8 if column == "loss" else 3), color=colours[stage], alpha=0.8, label=stage)
                     done = steps[-1]
-        ax.set(title=title, xlabel="step", **dict(yscale="log") if column == "loss" else dict(ylim=(0, None)))
+        ax.set(title=title, xlabel="step", **dict(yscale="log") if column == "loss" else dict(ylim=(0, 1 if "correct" in column else None)))
         ax.spines[["top", "right"]].set_visible(False)
         handles, labels = ax.get_legend_handles_labels()
         by = dict(zip(labels, handles))
         if len(by) > 1: ax.legend(by.values(), by.keys(), frameon=False)
     fig.savefig(images / "nano_curves.png", dpi=110)
-    exams = list(dict.fromkeys(e["exam"] for r in runs.values() for e in r["exams"]))
+    exams = [name for name in EXAMS if any(e["exam"] == name for r in runs.values() for e in r["exams"])]
     fig, ax = plt.subplots(figsize=(11, 3.6), layout="constrained")
-    for k, stage in enumerate(("few", "grpo", "all")):
+    for k, stage in enumerate(("few", "grpo", "full", "all")):
         for j, r in enumerate(runs.values()):
             for e in (e for e in r["exams"] if e["stage"] == stage):
-                x = exams.index(e["exam"]) + (k - 1) * 0.26 + (j - len(runs) / 2 + 0.5) * 0.07
-                ax.plot([x, x], [e["low"], e["high"]], color=colours[stage], lw=4, alpha=0.4, solid_capstyle="round")
+                x = exams.index(e["exam"]) + (k - 1.5) * 0.22 + (j - len(runs) / 2 + 0.5) * 0.06
+                ax.plot([x, x], [e["low"], e["high"]], color=colours[stage], lw=3, alpha=0.4, solid_capstyle="round")
                 ax.plot(x, e["success"], "o", color=colours[stage], ms=4, label=stage)
     handles, labels = ax.get_legend_handles_labels()
     by = dict(zip(labels, handles))
-    ax.legend(by.values(), by.keys(), frameon=False, loc="upper right", title="after stage")
-    ax.set_xticks(range(len(exams)), [e.replace(", unseen", ",\nunseen") for e in exams])
+    ax.legend(by.values(), by.keys(), frameon=False, loc="upper left", bbox_to_anchor=(1, 1), title="after stage")
+    ax.set_xticks(range(len(exams)), [e.replace(", ", ",\n") for e in exams])
     ax.set(ylim=(0, 1), ylabel="right answers", title="exams on schemas never seen: each seed with its 95 % interval")
     ax.spines[["top", "right"]].set_visible(False)
     fig.savefig(images / "nano_exams.png", dpi=110)
