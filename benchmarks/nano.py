@@ -15,7 +15,7 @@ import typer
 os.environ.update(HF_HUB_OFFLINE="1", TRL_EXPERIMENTAL_SILENCE="1", TOKENIZERS_PARALLELISM="false")
 app = typer.Typer(add_completion=False, help=__doc__)
 HERE = Path(__file__).parent
-PLAYED = ("level 1", "level 2", "level 3", "level 1, eight steps", "level 2, eight steps")
+COMPARED = ("level 1", "level 2", "level 3", "level 1, eight steps", "level 2, eight steps")
 KEPT = ("stage", "step", "seconds", "loss", "mean_token_accuracy", "num_tokens", "reward", "frac_reward_zero_std", "step_time", "sql_env/correct", "sql_env/steps",
         "sql_env/errors", "sql_env/answered", "sql_env/late_calls", "entropy", "grad_norm")
 
@@ -27,7 +27,7 @@ def run(seed: int = 0, folder: Path = Path("runs"), threads: int = 0, n: int = 5
     start = time.perf_counter()
     r = train(NANO, folder / f"nano-{seed}", seed, stage or None, threads or None)
     for s in stage or [s.name for s in NANO.stages]:
-        examine(r, [s], EXAMS if s == "all" else PLAYED if s in ("few", "grpo") else PLAYED[:3], n)
+        examine(r, [s], EXAMS if s == "all" else COMPARED if s in ("few", "grpo") else COMPARED[:3], n)
     with (r.folder / "wall.jsonl").open("a") as f:
         f.write(json.dumps(dict(seconds=round(time.perf_counter() - start), stages=stage or "all", threads=threads or os.cpu_count(), machine=platform.processor() or platform.machine())) + "\n")
 

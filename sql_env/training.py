@@ -352,7 +352,7 @@ def _grpo_class(per_turn: bool):
             if per_turn: out["advantages"] = per_turn_advantages(mask, [e.turn_rewards for e in self.environments], self.num_generations)
             # Eight equal rewards may miss their mean by a rounding error, which TRL takes for a difference
             told = (out["advantages"].abs() > 1e-3).reshape(len(mask), -1).any(1)
-            self._metrics["train" if self.model.training else "eval"]["frac_reward_zero_std"][-1] = 1 - told.float().mean().item()
+            self._metrics["train" if self.model.training else "eval"]["frac_reward_zero_std"][-1] = 1 - self.accelerator.gather(told.float()).mean().item()
             out["num_items_in_batch"] = self.accelerator.gather((mask * told[:, None]).sum()).sum()
             return out
     return EpisodeGRPO

@@ -284,7 +284,8 @@ def test_an_exam_may_allow_fewer_steps(run, monkeypatch):
     monkeypatch.setattr(t, "evaluate", lambda env, policy, **_: env.reset().budget_remaining)
     names = ["level 1", "level 1, eight steps"]
     assert t.exam(run.model_of("sft"), names, 2, dict(t.NANO.env, budget=11), "") == dict(zip(names, (11, 8)))
-    assert [[q.question_id for q in t.exam_questions(n, 3)] for n in names[:1]] == [[q.question_id for q in t.exam_questions(n, 3)] for n in names[1:]]
+    many, few = ([q.question_id for q in t.exam_questions(name, 3)] for name in names)
+    assert many == few
 
 
 def test_a_stage_may_play_by_other_rules(run, tmp_path):

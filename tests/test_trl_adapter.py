@@ -485,7 +485,7 @@ def test_pool_grows_once_and_is_reused(tiny, tmp_path):
 def test_a_warm_model_calls_tools_by_itself(tiny, tmp_path):
     "The smoke test: two GRPO steps, real generation, real tool calls, in a minute."
     kit, tok = tiny
-    start, spent = time.monotonic(), time.process_time()
+    start = time.monotonic()
     from sql_env.trajectories import Expert, Experts, sft_rows
     one = bundled().filter(question_id=ID)
     made = Experts(one, 2, policy=Expert(one, ["direct", "glance"]))
@@ -495,6 +495,6 @@ def test_a_warm_model_calls_tools_by_itself(tiny, tmp_path):
     trainer = kit.grpo(tok, model, prompt_rows(one), partial(SQLEnvTRL, one), tmp_path, n=8, reward_funcs=[sql_env_reward_func], temperature=0.7)
     trainer.train()
     logs = [h for h in trainer.state.log_history if "reward" in h]
-    seconds = min(time.monotonic() - start, time.process_time() - spent)  # neighbours on the machine don't count, nor does a second core
+    seconds = time.monotonic() - start
     print(f"\nTRL smoke: {seconds:.0f} s, loss after warm-up {loss:.3f}, " + ", ".join(f"step {i}: {h['tools/call_frequency']:.1f} calls per rollout, reward {h['reward']:.2f}" for i, h in enumerate(logs, 1)))
     assert len(logs) == 2 and all(h["tools/call_frequency"] >= 1 for h in logs) and seconds <= 60
