@@ -236,7 +236,7 @@ NANO = Recipe("nano", "2 million parameters from random weights, on two processo
             Stage("few", "sft", {1: 24_000, 2: 36_000, 3: 3_000}, dict(learning_rate=1.5e-3)),
             Stage("grpo", "grpo", {1: 300, 2: 300}, dict(max_steps=30), env=dict(budget=8)),
             Stage("full", "sft", {1: 1_500, 2: 2_500, 3: 500}, dict(learning_rate=5e-4), schema_level="full", start="few"),
-            Stage("all", "sft", {1: 34_000, 2: 26_000, 3: 14_000}, dict(learning_rate=1e-3), start="few", world=dict(mix=COMPOUNDS))),
+            Stage("all", "sft", {1: 12_000, 2: 8_000, 3: 10_000}, dict(learning_rate=1e-3), start="few", world=dict(mix=COMPOUNDS))),
     sft=dict(_CPU, per_device_train_batch_size=4, num_train_epochs=1, warmup_steps=50, weight_decay=0.1, max_grad_norm=1.0, max_length=None,
              train_sampling_strategy="group_by_length", logging_steps=50, save_steps=1000),
     grpo=dict(_CPU, per_device_train_batch_size=64, num_generations=8, max_completion_length=700, max_tool_calling_iterations=6, temperature=1.0, beta=0.0,
