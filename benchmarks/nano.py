@@ -43,8 +43,8 @@ def baselines(out: Path = HERE / "nano_baselines.json", n: int = 500):
     for name in EXAMS:
         qs = exam_questions(name, n)
         for policy in (RandomPolicy(0), GreedyPolicy(), OraclePolicy(qs)):
-            rows.append(exam_row(evaluate(EpisodeEnv(qs), policy, progress=False), policy=policy.name, exam=name))
-        floor = hack_floor(qs)
+            rows.append(exam_row(evaluate(EpisodeEnv(qs, EXAMS[name].get("budget", 15)), policy, progress=False), policy=policy.name, exam=name))
+        floor = hack_floor(qs, EXAMS[name].get("budget", 15))
         rows.append(dict(policy="best cheat", exam=name, success=round(max(floor.values()), 4), n=len(qs)))
     out.write_text('{"command": "python benchmarks/nano.py baselines", "rows": [\n' + ",\n".join(map(json.dumps, rows)) + "\n]}\n", encoding="utf-8")
 
@@ -56,7 +56,7 @@ def collect(folder: Path = Path("runs"), out: Path = HERE / "nano.json", images:
     runs = {}
     for f in sorted(folder.glob("nano-*")):
         metrics = [{k: v for k, v in m.items() if k in KEPT or k.startswith(ERROR)} for m in read_metrics(f / "metrics.jsonl") if "loss" in m or "reward" in m]
-        thin = [m for i, m in enumerate(metrics) if "reward" in m or i % 5 == 0]
+        thin = [m for i, m in enumerate(metrics) if m["stage"] not in ("few", "all") or i % 5 == 0]
         runs[f.name.rpartition("-")[2]] = dict(exams=read_metrics(f / "exams.jsonl"), wall=read_metrics(f / "wall.jsonl"), metrics=thin)
     out.write_text(json.dumps(dict(command="python benchmarks/nano.py run --seed N", runs=runs), separators=(",", ":")) + "\n", encoding="utf-8")
     draw(runs, images)
@@ -65,9 +65,10 @@ def collect(folder: Path = Path("runs"), out: Path = HERE / "nano.json", images:
 def draw(runs: dict, images: Path) -> None:
     "Two figures: the curves, and the exams after each stage."
     import matplotlib.pyplot as plt
+    from matplotlib.ticker import MaxNLocator
     from sql_env.training import EXAMS, running_mean
     colours = {"copy": "#8c8c8c", "few": "#4c72b0", "grpo": "#dd8452", "full": "#8172b3", "all": "#55a868"}
-    panels = (("loss", ("copy", "few", "all"), "imitation: loss"), ("sql_env/correct", ("grpo",), "play: right answers"), ("sql_env/errors", ("grpo",), "play: refused actions per episode"))
+    panels = (("loss", ("few", "all"), "imitation: loss"), ("sql_env/correct", ("grpo",), "play: right answers"), ("sql_env/errors", ("grpo",), "play: refused actions per episode"))
     fig, axes = plt.subplots(1, 3, figsize=(11, 3), layout="constrained")
     for ax, (column, stages, title) in zip(axes, panels):
         for r in runs.values():
@@ -80,23 +81,28 @@ def draw(runs: dict, images: Path) -> None:
                     done = steps[-1]
         ax.set(title=title, xlabel="step", **dict(yscale="log") if column == "loss" else dict(ylim=(0, 1 if "correct" in column else None)))
         ax.spines[["top", "right"]].set_visible(False)
+        ax.xaxis.set_major_locator(MaxNLocator(5, integer=True))
+        ax.xaxis.set_major_formatter("{x:,.0f}")
         handles, labels = ax.get_legend_handles_labels()
         by = dict(zip(labels, handles))
         if len(by) > 1: ax.legend(by.values(), by.keys(), frameon=False)
     fig.savefig(images / "nano_curves.png", dpi=110)
     exams = [name for name in EXAMS if any(e["exam"] == name for r in runs.values() for e in r["exams"])]
     fig, ax = plt.subplots(figsize=(11, 3.6), layout="constrained")
-    for k, stage in enumerate(("few", "grpo", "full", "all")):
-        for j, r in enumerate(runs.values()):
-            for e in (e for e in r["exams"] if e["stage"] == stage):
-                x = exams.index(e["exam"]) + (k - 1.5) * 0.22 + (j - len(runs) / 2 + 0.5) * 0.06
-                ax.plot([x, x], [e["low"], e["high"]], color=colours[stage], lw=3, alpha=0.4, solid_capstyle="round")
-                ax.plot(x, e["success"], "o", color=colours[stage], ms=4, label=stage)
+    for place, exam in enumerate(exams):
+        taken = [(stage, e) for stage in ("few", "grpo", "full", "all") for r in runs.values() for e in r["exams"] if (e["exam"], e["stage"]) == (exam, stage)]
+        gaps = [i + sum(a != b for (a, _), (b, _) in zip(taken[:i], taken[1:])) for i in range(len(taken))]  # a dot's width between two stages
+        for (stage, e), gap in zip(taken, gaps):
+            x = place + 0.06 * (gap - gaps[-1] / 2)
+            ax.plot([x, x], [e["low"], e["high"]], color=colours[stage], lw=3, alpha=0.4, solid_capstyle="round")
+            ax.plot(x, e["success"], "o", color=colours[stage], ms=4, label=stage)
+        if place: ax.axvline(place - 0.5, color="#e5e5e5", lw=0.8, zorder=0)
     handles, labels = ax.get_legend_handles_labels()
     by = dict(zip(labels, handles))
+    by = {stage: by[stage] for stage in colours if stage in by}
     ax.legend(by.values(), by.keys(), frameon=False, loc="upper left", bbox_to_anchor=(1, 1), title="after stage")
     ax.set_xticks(range(len(exams)), [e.replace(", ", ",\n") for e in exams])
-    ax.set(ylim=(0, 1), ylabel="right answers", title="exams on schemas never seen: each seed with its 95 % interval")
+    ax.set(xlim=(-0.5, len(exams) - 0.5), ylim=(0, 1), ylabel="right answers", title="exams on schemas never seen: each seed with its 95 % interval")
     ax.spines[["top", "right"]].set_visible(False)
     fig.savefig(images / "nano_exams.png", dpi=110)
 

@@ -787,6 +787,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                   'sql_env.training.Run.__init__': ('training.html#run.__init__', 'sql_env/training.py'),
                                   'sql_env.training.Run.begin': ('training.html#run.begin', 'sql_env/training.py'),
                                   'sql_env.training.Run.model_of': ('training.html#run.model_of', 'sql_env/training.py'),
+                                  'sql_env.training.Run.path_to': ('training.html#run.path_to', 'sql_env/training.py'),
                                   'sql_env.training.Stage': ('training.html#stage', 'sql_env/training.py'),
                                   'sql_env.training.TerseExpert': ('training.html#terseexpert', 'sql_env/training.py'),
                                   'sql_env.training.TerseExpert.__init__': ('training.html#terseexpert.__init__', 'sql_env/training.py'),

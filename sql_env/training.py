@@ -446,10 +446,16 @@ class Run:
         f.write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
 
     def model_of(self, stage: str) -> Path: return self.folder/stage/"model"
+    def path_to(self, stage: str) -> list[Stage]:
+        "The stages behind a model, its own last."
+        stages = self.recipe.stages
+        i = [s.name for s in stages].index(stage)
+        return [*(self.path_to(stages[i].start or stages[i - 1].name) if i else []), stages[i]]
+
     def begin(self, stage: Stage) -> tuple[Any, Any]:
         "The model that a stage starts with, and its tokenizer."
-        before = [s.name for s in self.recipe.stages[:self.recipe.stages.index(stage)]]
-        source = str(self.model_of(stage.start or before[-1])) if before else self.recipe.model
+        before = self.path_to(stage.name)[:-1]
+        source = str(self.model_of(before[-1].name)) if before else self.recipe.model
         if not source:
             tok = nano_tokenizer(list(world_lessons({level: 2_000 for level in (1, 2, 3)}, 900 + self.seed)))
             return nano_model(tok, self.seed), tok
@@ -588,7 +594,7 @@ tags: [sql_env, text-to-sql, agent, {tag}]
 ---
 # {title}
 
-{about}. Trained with [sql_env]({url}) in {minutes:.0f} minutes: an agent gets a question and the names of the tables of a database it has never seen,
+{about}. Trained with [sql_env]({url}) in {minutes:.0f} minutes: an agent gets a question and the {shown} of a database it has never seen,
 explores with `describe`, `sample` and `query`, and ends with `answer`.
 
 | exam | right answers | 95 % interval | questions |
@@ -598,16 +604,19 @@ explores with `describe`, `sample` and `query`, and ends with `answer`.
 Intervals are clustered by database and gold query. Exams use schemas, names and values that training never showed.
 
     sql_env train {recipe} --seed {seed}
-    sql_env evaluate --source worlds --level 1 --split test --policy chat --model <this folder> --nudges 0 --patience 3 --max-tokens 120
+    sql_env evaluate --source worlds --level 1 --split test --policy chat --model <this folder>{level} --nudges 0 --patience 3 --max-tokens 120
 """
 
 def model_card(run: Run, stage: str) -> str:
     "A card in the Hub's form, with the results of `examine`."
     rows = [r for r in read_metrics(run.folder/"exams.jsonl") if r["stage"] == stage]
     table = "\n".join(f"| {r['exam']} | {r['success']:.1%} | {r['low']:.1%} to {r['high']:.1%} | {r['n']} |" for r in rows) or "| not examined yet | | | |"
-    spent = {s: max(m["seconds"] for m in read_metrics(run.metrics) if m["stage"] == s) for s in {m["stage"] for m in read_metrics(run.metrics)}}
+    metrics, path = read_metrics(run.metrics), run.path_to(stage)
+    spent = sum(max((m["seconds"] for m in metrics if m["stage"] == s.name), default=0) for s in path)
+    full = path[-1].schema_level != "names"
     return CARD.format(tag=run.recipe.name, title=f"sql_env {run.recipe.name}, seed {run.seed}, stage {stage}", about=run.recipe.about[:1].upper() + run.recipe.about[1:],
-        url="https://github.com/hjerpe/sql_env", minutes=sum(spent.values()) / 60, rows=table, recipe=run.recipe.name, seed=run.seed)
+        url="https://github.com/hjerpe/sql_env", minutes=spent / 60, rows=table, recipe=run.recipe.name, seed=run.seed,
+        shown="schema" if full else "names of the tables", level=f" --schema-level {path[-1].schema_level}" if full else "")
 
 # %% ../nbs/32_training.ipynb #507c0061
 def push(run: Run, stage: str, repo: str, private: bool = True) -> str:

@@ -220,6 +220,14 @@ def test_a_model_sits_the_exam_of_the_game_it_learned(run, monkeypatch, tmp_path
     shown = replace(t.NANO, stages=(t.Stage("names", "sft", {1: 1}), t.Stage("full", "sft", {1: 1}, schema_level="full")))
     rows = t.examine(t.Run(shown, tmp_path), ["names", "full"], ["level 1"], n=2)
     assert asked == [("names", "", "names"), ("full", "", "full")] and [r["stage"] for r in rows] == ["names", "full"]
+    assert "--model <this folder> --schema-level full " in t.model_card(t.Run(shown, tmp_path), "full")
+
+
+def test_a_card_counts_the_stages_behind_its_model(tmp_path):
+    run = t.Run(t.NANO, tmp_path)
+    assert [s.name for s in run.path_to("all")] == ["copy", "few", "all"] and [s.name for s in run.path_to("copy")] == ["copy"]
+    run.metrics.write_text("".join(json.dumps(dict(stage=s.name, step=1, seconds=60 * 10**i)) + "\n" for i, s in enumerate(t.NANO.stages)))
+    assert "in 10011 minutes" in t.model_card(run, "all") and "in 111 minutes" in t.model_card(run, "grpo")
 
 
 def test_a_turn_of_play_has_an_end_of_its_own(run, tmp_path):
