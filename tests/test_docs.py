@@ -61,12 +61,12 @@ def cells(path: Path) -> list[dict]: return json.loads(path.read_text())["cells"
 
 
 def test_tutorials_can_be_opened(root):
-    "Tutorials export nothing; the badge comes after the title and opens this very file, the hidden cell installs on Colab."
-    for path in (root / "nbs" / "tutorials").glob("*.ipynb"):
+    "Tutorials and posts export nothing; the badge comes after the title and opens this very file, the hidden cell installs on Colab."
+    for path in (*(root / "nbs" / "tutorials").glob("*.ipynb"), *(root / "nbs" / "blog").glob("*.ipynb")):
         sources = ["".join(c["source"]) for c in cells(path)]
         assert not [s for s in sources if re.search(r"#\|\s*(default_exp|exports?)\b", s)], path.name
         assert sources[0].startswith("# ") and "colab-badge.svg" in sources[1], path.name
-        assert f"colab.research.google.com/github/hjerpe/sql_env/blob/main/nbs/tutorials/{path.name})" in sources[1]
+        assert f"colab.research.google.com/github/hjerpe/sql_env/blob/main/nbs/{path.parent.name}/{path.name})" in sources[1]
         assert "#| hide\n#| eval: false\n! [ -e /content ]" in sources[2], path.name
 
 

@@ -122,7 +122,7 @@ def test_wheel_rehearsal(root, wheel, tmp_path):
         shutil.copyfile(nb, target)
     said = run(python, "-c", RUN_ALL, cwd=tmp_path / "work", timeout=1200)
     skipped = re.findall(r"^skipped (\S+)", said, re.M)
-    assert {"benchmarks.ipynb", "concepts/verification.ipynb"} <= set(skipped) and len(skipped) < 8, said
+    assert {"benchmarks.ipynb", "blog/draft.ipynb", "concepts/verification.ipynb", "tutorials/train_grpo.ipynb", "tutorials/compare_methods.ipynb"} <= set(skipped) and len(skipped) < 8, said
     assert said.count("ok ") == len(notebooks(root)) - len(skipped)
     assert {f"ok tutorials/{t}.ipynb" for t in ("showcase_sqlenv", "own_data", "remote")} <= set(said.splitlines())
     said = run(tmp_path / "env" / "bin" / "sql_env", "doctor", "--json", cwd=tmp_path / "work")

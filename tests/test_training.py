@@ -230,6 +230,27 @@ def test_a_card_counts_the_stages_behind_its_model(tmp_path):
     assert "in 10011 minutes" in t.model_card(run, "all") and "in 111 minutes" in t.model_card(run, "grpo")
 
 
+def test_the_recipe_for_colab_with_a_tiny_qwen(tmp_path):
+    "LoRA, all three stages: each leaves a merged model that the next one starts from and an exam can load."
+    import torch
+    from tiny_trl import make_model, make_tokenizer
+    from transformers import AutoModelForCausalLM
+    tok = make_tokenizer([q.question_text + q.gold_sql for q in world_set("train", level=1, n=8)])
+    for part in (make_model(tok), tok):
+        part.save_pretrained(tmp_path / "base")
+    cpu = dict(use_cpu=True, bf16=False, gradient_checkpointing=False, dataloader_pin_memory=False, gradient_accumulation_steps=1, max_steps=1)
+    small = t.replace_args(t.COLAB, 0.01)
+    small = replace(small, model=str(tmp_path / "base"), stages=tuple(replace(s, args={}) for s in small.stages), sft=small.sft | cpu | dict(per_device_train_batch_size=2, warmup_steps=0),
+                    grpo=small.grpo | cpu | dict(max_completion_length=60, max_tool_calling_iterations=2))
+    run = t.train(small, tmp_path / "run")
+    models = [tmp_path / "base", *(run.model_of(s) for s in ("full", "names"))]
+    first, *later = (AutoModelForCausalLM.from_pretrained(m).state_dict() for m in models)
+    for other in later:
+        assert other.keys() == first.keys() and any(not torch.equal(other[k], first[k]) for k in first)
+        first = other
+    assert t.examine(run, ["grpo"], ["level 1"], n=2)[0]["n"] == 2
+
+
 def test_a_turn_of_play_has_an_end_of_its_own(run, tmp_path):
     "A model that never stops talking is cut off in each turn, not first at the end of the episode."
     short = replace(TINY, grpo=TINY.grpo | dict(generation_kwargs=dict(max_new_tokens=7)))
