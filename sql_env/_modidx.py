@@ -796,6 +796,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                   'sql_env.training._curve': ('training.html#_curve', 'sql_env/training.py'),
                                   'sql_env.training._grpo_class': ('training.html#_grpo_class', 'sql_env/training.py'),
                                   'sql_env.training._keeper': ('training.html#_keeper', 'sql_env/training.py'),
+                                  'sql_env.training._quiet': ('training.html#_quiet', 'sql_env/training.py'),
                                   'sql_env.training.async_grpo': ('training.html#async_grpo', 'sql_env/training.py'),
                                   'sql_env.training.check_recipe': ('training.html#check_recipe', 'sql_env/training.py'),
                                   'sql_env.training.common_words': ('training.html#common_words', 'sql_env/training.py'),

@@ -245,10 +245,10 @@ NANO = Recipe("nano", "2 million parameters from random weights, on two processo
 
 # %% ../nbs/32_training.ipynb #6f61a2b7
 def replace_args(recipe: Recipe, scale: float) -> Recipe:
-    "The recipe with a share of its lessons and steps, to try it out."
+    "The recipe with a share of its lessons and steps, to try it out; what is to be copied (level 0) stays whole."
     def less(s: Stage) -> Stage:
         args = s.args | ({"max_steps": max(1, round(s.args["max_steps"] * scale))} if "max_steps" in s.args else {})
-        return replace(s, mix={k: max(8, round(n * scale)) for k, n in s.mix.items()}, args=args)
+        return replace(s, mix={k: max(8, round(n * scale)) if k else n for k, n in s.mix.items()}, args=args)
     return replace(recipe, stages=tuple(map(less, recipe.stages)))
 
 # %% ../nbs/32_training.ipynb #1d5e0dcb
@@ -370,7 +370,12 @@ def _keeper(path: Path, stage: str, show: Callable|None = None):
             numbers = {k: round(v, 6) for k, v in (logs or {}).items() if isinstance(v, (int, float))}
             line = dict(stage=stage, step=state.global_step, seconds=round(time.monotonic() - self.start, 1)) | numbers
             with path.open("a", encoding="utf-8") as f: f.write(json.dumps(line) + "\n")
-            if show: show(path)
+            if show: show(path, self.title(state))
+        def title(self, state):
+            left = (time.monotonic() - self.start) * (state.max_steps / max(state.global_step, 1) - 1) / 60
+            return f"{stage}: step {state.global_step:,} of {state.max_steps:,}, {left:.0f} min left"
+        def on_train_end(self, args, state, control, **kwargs):
+            if show: show(path, f"{stage}: {state.global_step:,} steps in {(time.monotonic() - self.start) / 60:.0f} min", now=True)
     return Keep()
 
 def read_metrics(path: Path|str) -> list[dict[str, Any]]:
@@ -379,7 +384,7 @@ def read_metrics(path: Path|str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in lines]
 
 # %% ../nbs/32_training.ipynb #81577bb0
-CURVES = dict(loss="loss (SFT)", reward="reward", **{"sql_env/correct": "right answers", "sql_env/steps": "steps per episode", "sql_env/errors": "refused actions per episode"})
+CURVES = dict(loss="loss while imitating", reward="reward", **{"sql_env/correct": "right answers", "sql_env/steps": "steps per episode", "sql_env/errors": "refused actions per episode"})
 ERROR = "sql_env/error/" # what stands before a kind of error in `rollout_metrics`
 
 def running_mean(values: Sequence[float], n: int) -> list[float]:
@@ -395,23 +400,26 @@ def _curve(ax: Any, points: Sequence[tuple[int, float]], label: str, smooth: int
 
 # %% ../nbs/32_training.ipynb #db97ad95
 def plot_metrics(path: Path|str, columns: Sequence[str] = tuple(CURVES), smooth: int = 5):
-    "The curves of a run, a panel for each column that it has, stages one after another; kinds of errors share the last panel."
+    "The curves of a run, a panel for each column that it has; kinds of errors share the last panel. The loss is that of imitation."
     import matplotlib.pyplot as plt
     found = read_metrics(path)
-    shown = [c for c in columns if any(c in m for m in found)] or list(columns[:1])
+    points = {c: {s: p for s in dict.fromkeys(m["stage"] for m in found) # without the loss of play, which measures nothing
+                  if (p := [(m["step"], m[c]) for m in found if m["stage"] == s and c in m and (c != "loss" or "reward" not in m)])} for c in columns}
+    shown = [c for c in columns if points[c]] or list(columns[:1])
     kinds = sorted({k for m in found for k in m if k.startswith(ERROR)}, key=lambda k: (-sum(m.get(k, 0) for m in found), k))[:5]
     panels = len(shown) + bool(kinds)
-    fig, axes = plt.subplots(1, panels, figsize=(3.6 * panels, 2.8), squeeze=False, layout="constrained")
-    for ax, column in zip(axes[0], shown):
-        for stage in dict.fromkeys(m["stage"] for m in found):
-            _curve(ax, [(m["step"], m[column]) for m in found if m["stage"] == stage and column in m], stage, smooth)
+    fig, axes = plt.subplots(-(-panels // 3), min(panels, 3), figsize=(3.6 * min(panels, 3), 2.6 * -(-panels // 3)), squeeze=False, layout="constrained")
+    used = list(axes.flat)[:panels]
+    for ax, column in zip(used, shown):
+        for stage, line in points[column].items(): _curve(ax, line, stage, smooth)
         ax.set_title(CURVES.get(column, column))
-    for k in kinds: _curve(axes[0][-1], [(m["step"], m.get(k, 0)) for m in found if "reward" in m], k.removeprefix(ERROR), smooth)
-    if kinds: axes[0][-1].set_title("kinds of refused actions")
-    for ax in axes[0]:
+    for k in kinds: _curve(used[-1], [(m["step"], m.get(k, 0)) for m in found if "reward" in m], k.removeprefix(ERROR), smooth)
+    if kinds: used[-1].set_title("kinds of refused actions")
+    for ax in used:
         ax.set_xlabel("step")
-        if ax.lines: ax.legend(frameon=False, fontsize="small")
+        if len(ax.lines) > 2 or kinds and ax is used[-1]: ax.legend(frameon=False, fontsize="small")
         ax.spines[["top", "right"]].set_visible(False)
+    for ax in list(axes.flat)[panels:]: ax.remove()
     return fig
 
 # %% ../nbs/32_training.ipynb #452036ef
@@ -423,13 +431,20 @@ def live(every: float = 10):
     from IPython.display import display
     import matplotlib.pyplot as plt
     handle, last = display(display_id=True), 0.0
-    def show(path: Path) -> None:
+    def show(path: Path, title: str = "", now: bool = False) -> None:
         nonlocal last
-        if time.monotonic() - last < every: return
+        if time.monotonic() - last < every and not now: return
         fig, last = plot_metrics(path), time.monotonic()
+        fig.suptitle(title, fontsize="medium")
         handle.update(fig)
         plt.close(fig)
     return show
+
+def _quiet(trainer: Any) -> None:
+    "Take away what prints each line, where a curve shows it."
+    from transformers.trainer_callback import PrinterCallback, ProgressCallback
+    from transformers.utils.notebook import NotebookProgressCallback
+    for kind in (PrinterCallback, ProgressCallback, NotebookProgressCallback): trainer.remove_callback(kind)
 
 # %% ../nbs/32_training.ipynb #8fd8138a
 class Run:
@@ -466,12 +481,14 @@ class Run:
 def run_stage(run: Run, stage: Stage) -> Path:
     "Train one stage, or go on with it; returns the folder of its model."
     done = run.model_of(stage.name)
-    if (done/"config.json").exists() or (done/"adapter_config.json").exists(): return done
+    if (done/"config.json").exists(): return done
     model, tok = run.begin(stage)
     make = dict(sft=sft_trainer, grpo=grpo_trainer)[stage.method]
     folder = run.folder/stage.name
     # Each stage draws other worlds, and so does each seed
-    trainer = make(run.recipe, stage, model, tok, folder, run.seed + 100 * run.recipe.stages.index(stage), [_keeper(run.metrics, stage.name, live()), *run.callbacks])
+    seed, show = run.seed + 100 * run.recipe.stages.index(stage), live()
+    trainer = make(run.recipe, stage, model, tok, folder, seed, [_keeper(run.metrics, stage.name, show), *run.callbacks])
+    if show: _quiet(trainer)
     try: trainer.train(resume_from_checkpoint=any(folder.glob("checkpoint-*")) or None)
     except Exception as e:
         if said := memory_advice(e, stage.method): raise RuntimeError(said) from e

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
@@ -380,6 +381,24 @@ def test_kinds_of_errors_share_a_panel(tmp_path):
     ax = t.plot_metrics(tmp_path / "m").axes[-1]
     assert {x.get_label(): list(x.get_ydata()) for x in ax.lines if x.get_alpha()} == {"_child1": [0, 3.0, 0], "_child3": [1.0, 0, 1.0]}
     assert [x.get_text() for x in ax.get_legend().texts] == ["syntax", "unknown_column"]
+
+
+def test_the_curve_says_how_long_it_takes(tmp_path):
+    seen, state = [], SimpleNamespace(global_step=0, max_steps=1000)
+    keep = t._keeper(tmp_path / "m", "few", lambda path, title, now=False: seen.append((title, now)))
+    keep.on_train_begin(None, state, None)
+    keep.start -= 600
+    state.global_step = 250
+    keep.on_log(None, state, None, {"loss": 1.0})
+    keep.on_train_end(None, state, None)
+    assert seen == [("few: step 250 of 1,000, 30 min left", False), ("few: 250 steps in 10 min", True)]
+
+
+def test_the_loss_of_play_is_not_drawn(tmp_path):
+    lines = [dict(stage="few", step=1, loss=1.0), dict(stage="grpo", step=1, loss=0.1, reward=0.0)]
+    (tmp_path / "m").write_text("".join(json.dumps(x) + "\n" for x in lines))
+    loss, reward = t.plot_metrics(tmp_path / "m").axes
+    assert [len(ax.lines) // 2 for ax in (loss, reward)] == [1, 1]
 
 
 def test_a_trained_looking_script_gets_full_marks_in_an_exam(tmp_path):
