@@ -3,11 +3,13 @@
     python benchmarks/nano.py run --seed 0         # trains and examines in runs/nano-0; start it again to go on
     python benchmarks/nano.py baselines            # what random, greedy, oracle and the best cheat do in the same exams
     python benchmarks/nano.py collect              # benchmarks/nano.json, and the figures in nbs/images
+    python benchmarks/nano.py misses               # right answers by what a question leaves untold; from benchmarks/nano.json
 """
 import json
 import os
 import platform
 import time
+from collections import defaultdict
 from pathlib import Path
 
 import typer
@@ -60,6 +62,26 @@ def collect(folder: Path = Path("runs"), out: Path = HERE / "nano.json", images:
         runs[f.name.rpartition("-")[2]] = dict(exams=read_metrics(f / "exams.jsonl"), wall=read_metrics(f / "wall.jsonl"), metrics=thin)
     out.write_text(json.dumps(dict(command="python benchmarks/nano.py run --seed N", runs=runs), separators=(",", ":")) + "\n", encoding="utf-8")
     draw(runs, images)
+
+
+@app.command()
+def misses(runs: Path = HERE / "nano.json", out: Path = HERE / "nano_misses.json", stage: list[str] = ["few", "all"], exam: list[str] = list(COMPARED[:3])):
+    "How often a model is right where the question names its tables and the columns of its conditions, and where it does not."
+    from sql_env.episode import EpisodeEnv
+    from sql_env.evaluation import plan_episodes
+    from sql_env.training import exam_questions, untold
+    rows = []
+    for name in exam:
+        questions = exam_questions(name)
+        by_id = {q.question_id: untold(q) for q in questions}
+        kinds = [by_id[where["question_id"]] for _, where, _ in plan_episodes(EpisodeEnv(questions), None, 0)]  # in the order of play
+        for seed, run in json.loads(runs.read_text(encoding="utf-8"))["runs"].items():
+            for e in run["exams"]:
+                if e["stage"] not in stage or e["exam"] != name: continue
+                right = defaultdict(list)
+                for kind, c in zip(kinds, e["correct"], strict=True): right[kind].append(c == "1")
+                rows += [dict(exam=name, stage=e["stage"], seed=int(seed), untold=k, n=len(v), success=round(sum(v) / len(v), 4)) for k, v in sorted(right.items())]
+    out.write_text('{"command": "python benchmarks/nano.py misses", "rows": [\n' + ",\n".join(map(json.dumps, rows)) + "\n]}\n", encoding="utf-8")
 
 
 def draw(runs: dict, images: Path) -> None:

@@ -4,12 +4,12 @@
 
 # %% auto #0
 __all__ = ['MARKS', 'CALLS', 'NANO_TEMPLATE', 'NANO_RESPONSE', 'PIECES', 'COMPOUNDS', 'NANO', 'CURVES', 'ERROR', 'EXAMS', 'COLAB',
-           'CLUSTER', 'RECIPES', 'CARD', 'short_names', 'is_named', 'look', 'unspelled', 'TerseExpert', 'lessons',
-           'world_lessons', 'spoken', 'common_words', 'nano_tokenizer', 'nano_model', 'open_gates', 'Stage', 'Recipe',
-           'replace_args', 'tokens_of', 'echoes', 'sft_data', 'grpo_questions', 'sft_trainer', 'lora', 'grpo_trainer',
-           'turns_of', 'per_turn_advantages', 'read_metrics', 'running_mean', 'plot_metrics', 'live', 'Run',
-           'run_stage', 'train', 'memory_advice', 'exam_questions', 'exam', 'exam_row', 'examine', 'async_grpo',
-           'check_recipe', 'model_card', 'push']
+           'CLUSTER', 'RECIPES', 'CARD', 'short_names', 'is_named', 'look', 'misplaced', 'unspelled', 'unnamed',
+           'is_given', 'rivals', 'TerseExpert', 'untold', 'lessons', 'world_lessons', 'spoken', 'common_words',
+           'nano_tokenizer', 'nano_model', 'open_gates', 'Stage', 'Recipe', 'replace_args', 'tokens_of', 'echoes',
+           'sft_data', 'grpo_questions', 'sft_trainer', 'lora', 'grpo_trainer', 'turns_of', 'per_turn_advantages',
+           'read_metrics', 'running_mean', 'plot_metrics', 'live', 'Run', 'run_stage', 'train', 'memory_advice',
+           'exam_questions', 'exam', 'exam_row', 'examine', 'async_grpo', 'check_recipe', 'model_card', 'push']
 
 # %% ../nbs/32_training.ipynb #9329295e
 import json, math, os, re, shutil, tempfile, time
@@ -26,7 +26,7 @@ from . import sources
 from .chat import SYSTEM_PROMPT, TOOLS, transcript
 from .episode import Action, EpisodeEnv, Observation
 from .policies import ChatPolicy, LocalModel
-from .questions import QuestionSet
+from .questions import Question, QuestionSet
 from .evaluation import EvaluationResult, evaluate
 from .trajectories import Author, Expert, Experts, Sql, Style, distinct, named_values, sft_rows
 from .trl_adapter import SQLEnvTRL, prompt_rows, sql_env_reward_func
@@ -49,7 +49,8 @@ def is_named(table: str, question: str) -> bool:
     bare = lambda text: re.sub(r"[^a-z0-9]", "", text.lower())
     return bare(table.removeprefix("tbl_"))[:-2] in bare(question)
 
-def look(author: Author) -> Generator[Action, Observation, None]:
+def look(author: Author, hasty: Callable[[], bool] = lambda: False # whether to ask of a wrong table what the question wants, and be refused
+         ) -> Generator[Action, Observation, None]:
     "Describe tables until those of the query are among them."
     sql = re.findall(r"\w+", author.question.gold_sql.lower().partition(" from ")[2])
     left, seen = sorted(author.tables, key=lambda t: sql.index(t.lower()) if t.lower() in sql else 999), dict[str, str]()
@@ -58,6 +59,12 @@ def look(author: Author) -> Generator[Action, Observation, None]:
         table = next(spoken_of, None) or next(t for t in author.columns if t not in seen)
         seen[table] = (yield Action("DESCRIBE", table)).result
         if table in left: left.remove(table)
+        elif hasty() and author.fails(wrong := misplaced(author, left[0], table)): yield Action("QUERY", wrong)
+
+def misplaced(author: Author, table: str, other: str) -> str:
+    "The query with another table in the place of one, and its name column too."
+    sql, labels = re.sub(rf"\b{table}\b", other, author.question.gold_sql), [author.database.columns(t)[1] for t in (table, other)]
+    return short_names(sql if any(c.references for c in labels) else re.sub(rf"\b{labels[0].name}\b", labels[1].name, sql))
 
 # %% ../nbs/32_training.ipynb #b81f1cdb
 def unspelled(sql: Sql, question: str) -> list[str]:
@@ -65,34 +72,78 @@ def unspelled(sql: Sql, question: str) -> list[str]:
     return list(dict.fromkeys(column for column, value in named_values(sql) if not re.search(rf"(?<!\w){re.escape(value.text)}(?!\w)", question)))
 
 # %% ../nbs/32_training.ipynb #8be15800
+def unnamed(sql: Sql, question: str) -> list[str]:
+    "Columns of conditions that a question does not call by name, as `entry_date` of those who joined in 2019."
+    phrase = lambda v: re.search(rf"\b(?:from|in|by) {re.escape(v.text)}\b", question)
+    texts = [column for column, value in named_values(sql) if column in unspelled(sql, question) or phrase(value)]
+    others = re.findall(r"(?:substr\(|(?:WHERE|AND) (?=\S+ = [01]\b))(?:\w+\.)?(\w+)", sql.sql)
+    last = lambda c: (re.findall(r"[a-z0-9]+", re.sub(r"(?<=[a-z])(?=[A-Z])", " ", c).lower()) or [c])[-1]
+    return [c for c in dict.fromkeys(texts + others) if last(c)[:-1] not in question.lower()]
+
+# %% ../nbs/32_training.ipynb #cdb07cc9
+def is_given(sql: Sql, column: str, question: str) -> bool:
+    "Whether a question spells what a condition asks of a column: a text, or a year."
+    year = re.search(rf"substr\((?:\w+\.)?{column},", sql.sql)
+    return bool(year) or column in dict(named_values(sql)) and column not in unspelled(sql, question)
+
+# %% ../nbs/32_training.ipynb #d7547b22
+def rivals(author: Author, column: str) -> list[str]:
+    "Columns that might be the one of a condition, in the order of the table and up to it."
+    kinds = ("TEXT",) if is_given(author.sql, column, author.question.question_text) else ("TEXT", "INTEGER")
+    table = author.table_of(column)
+    names = [c.name for c in author.database.columns(table)[2:] if c.type in kinds and not c.references] if table else []
+    return names[:names.index(column) + 1] if column in names else []
+
+# %% ../nbs/32_training.ipynb #5e3c7aee
 class TerseExpert(Expert):
     "An expert that writes as little as it can."
     name = "terse expert"
     def __init__(self, questions: QuestionSet, seed: int = 0,
-                 slips: float = 0.2): # share of episodes with a column misspelt at first
+                 slips: float = 0.2, # share of episodes with a column misspelt at first
+                 tries: bool = False): # search for what the question does not name
         super().__init__(questions, styles=["direct"], copy_rows=0, seed=seed)
-        self.slips = slips
+        self.slips, self.tries = slips, tries
 
     def tell(self, author: Author, style: Style, mistake: list[Action], o: Observation) -> Generator[Action, Observation, None]:
         q = author.question
-        if "\n  " not in o.schema_info: yield from look(author)
+        if "\n  " not in o.schema_info: yield from look(author, lambda: self.tries and self.dice.random() < 0.6)
+        hidden = [c for c in unnamed(author.sql, q.question_text) if rivals(author, c)][:1] if self.tries else []
+        for column in hidden: yield from self.search(author, column)
         for column in unspelled(author.sql, q.question_text)[:2]:
-            if table := author.table_of(column): o = yield distinct(table, column)
-        if self.dice.random() < self.slips: yield from self.slip(author)
+            if column not in hidden and (table := author.table_of(column)): o = yield distinct(table, column)
+        if not hidden and self.dice.random() < self.slips: yield from self.slip(author)
         short = short_names(q.gold_sql)
         o = yield Action("QUERY", short if author.rows(short) == author.rows(q.gold_sql) else q.gold_sql)
         while True: o = yield Action("ANSWER", "@last")
+
+    def search(self, author: Author, column: str) -> Generator[Action, Observation, None]:
+        "Queries with other columns that find nothing; or looks at values, if the question spells none."
+        q = author.question
+        for name in rivals(author, column):
+            wrong = short_names(re.sub(rf"\b{column}\b", name, q.gold_sql))
+            rows = author.rows(wrong)
+            if not is_given(author.sql, column, q.question_text):
+                yield Action("QUERY", distinct(author.table_of(column), name).argument + " LIMIT 3")
+            elif name != column and rows is not None and not any(map(any, rows)): yield Action("QUERY", wrong)
 
     def slip(self, author: Author) -> Generator[Action, Observation, None]:
         "A query that is refused, if the question allows one."
         for wrong in author.mistake("column", self.dice)[:1]: yield Action("QUERY", short_names(wrong.argument))
 
+# %% ../nbs/32_training.ipynb #99ab82d2
+def untold(q: Question) -> str:
+    "What a question does not call by its name: a column, a table, or nothing."
+    if unnamed(Sql(q.gold_sql), q.question_text): return "column"
+    return "" if all(is_named(t, q.question_text) for t in re.findall(r"(?:FROM|JOIN) (\w+)", q.gold_sql)) else "table"
+
 # %% ../nbs/32_training.ipynb #ea757c10
 def lessons(questions: QuestionSet, seed: int = 0, max_chars: int = 600, # of one tool result
-            schema_level: str = "names") -> Iterator[list[dict[str, Any]]]:
+            schema_level: str = "names", tries: bool = False, # of `TerseExpert`
+            plain: float = 1.0) -> Iterator[list[dict[str, Any]]]: # share kept of questions that name all that is needed
     "Conversations of expert episodes that ended right."
-    env, expert = EpisodeEnv(questions, schema_level=schema_level), TerseExpert(questions, seed)
+    env, expert, dice = EpisodeEnv(questions, schema_level=schema_level), TerseExpert(questions, seed, tries=tries), Random(seed)
     for i, q in enumerate(questions):
+        if dice.random() > plain and not untold(q): continue
         expert.reset(i)
         start = o = env.reset(question_id=q.question_id, seed=i)
         while not o.done: o = env.step(*expert.select_action(o))
@@ -213,6 +264,7 @@ class Stage:
     start: str = "" # stage whose model this one goes on with; the one before if empty
     world: dict[str, Any] = field(default_factory=dict) # options of `World` for its questions
     env: dict[str, Any] = field(default_factory=dict) # of `SQLEnvTRL`, over the recipe's
+    lessons: dict[str, Any] = field(default_factory=dict) # options of `lessons`, for a `nano_model`
 
 # %% ../nbs/32_training.ipynb #1cf37d93
 @dataclass(frozen=True)
@@ -236,7 +288,7 @@ NANO = Recipe("nano", "2 million parameters from random weights, on two processo
             Stage("few", "sft", {1: 24_000, 2: 36_000, 3: 3_000}, dict(learning_rate=1.5e-3)),
             Stage("grpo", "grpo", {1: 300, 2: 300}, dict(max_steps=30), env=dict(budget=8)),
             Stage("full", "sft", {1: 1_500, 2: 2_500, 3: 500}, dict(learning_rate=5e-4), schema_level="full", start="few"),
-            Stage("all", "sft", {1: 12_000, 2: 8_000, 3: 10_000}, dict(learning_rate=1e-3), start="few", world=dict(mix=COMPOUNDS))),
+            Stage("all", "sft", {1: 24_000, 2: 10_000, 3: 20_000}, dict(learning_rate=1e-3), start="few", world=dict(mix=COMPOUNDS), lessons=dict(tries=True, plain=0.35))),
     sft=dict(_CPU, per_device_train_batch_size=4, num_train_epochs=1, warmup_steps=50, weight_decay=0.1, max_grad_norm=1.0, max_length=None,
              train_sampling_strategy="group_by_length", logging_steps=50, save_steps=1000),
     grpo=dict(_CPU, per_device_train_batch_size=64, num_generations=8, max_completion_length=700, max_tool_calling_iterations=6, temperature=1.0, beta=0.0,
@@ -275,7 +327,7 @@ def sft_data(recipe: Recipe, stage: Stage, tokenizer: Any, seed: int = 0):
     from datasets import Dataset
     if not recipe.model:
         mix = {k: n for k, n in stage.mix.items() if k}
-        talks = world_lessons(mix, seed, stage.world, max_chars=recipe.env["max_chars"], schema_level=stage.schema_level)
+        talks = world_lessons(mix, seed, stage.world, max_chars=recipe.env["max_chars"], schema_level=stage.schema_level, **stage.lessons)
         return Dataset.from_list([*echoes(stage.mix.get(0, 0), len(tokenizer), seed), *(tokens_of(spoken(t), tokenizer) for t in talks)])
     rows: list[dict] = []
     for level, n in stage.mix.items():

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -15,9 +16,12 @@ pytest.importorskip("trl")
 from hypothesis import given, settings  # noqa: E402
 from hypothesis import strategies as st  # noqa: E402
 
+from sql_env import sources  # noqa: E402
 from sql_env import training as t  # noqa: E402
 from sql_env.chat import TOOLS  # noqa: E402
+from sql_env.database import build_database  # noqa: E402
 from sql_env.episode import EpisodeEnv  # noqa: E402
+from sql_env.questions import Question  # noqa: E402
 from sql_env.worlds import world_set  # noqa: E402
 
 OFFLINE = dict(HF_HUB_OFFLINE="1", TRANSFORMERS_OFFLINE="1", HF_DATASETS_OFFLINE="1", TRL_EXPERIMENTAL_SILENCE="1", TOKENIZERS_PARALLELISM="false")
@@ -78,10 +82,89 @@ def test_a_lesson_looks_for_tables_that_the_question_does_not_name(tmp_path):
     assert 3 < searched < 30
 
 
+def test_a_hasty_query_on_a_wrong_table_is_refused_and_not_learned(tmp_path):
+    "As an example of what to do next: describe another table."
+    hasty = 0
+    for talk in t.lessons(world_set("train", 1, 200, 23, tmp_path), tries=True):
+        calls = [c["function"] for m in talk for c in m.get("tool_calls") or ()]
+        for a, b, after in zip(calls, calls[1:], calls[2:]):
+            if (a["name"], b["name"], after["name"]) != ("describe", "query", "describe"): continue
+            hasty += 1
+            assert json.loads(a["arguments"])["table_name"] in b["arguments"] and json.loads(after["arguments"])["table_name"] not in b["arguments"]
+            assert [mine for text, mine in t.spoken(talk) if json.loads(b["arguments"])["sql"] + "<|end|>" in text] == [False]
+    assert hasty > 8
+
+
 @pytest.mark.parametrize("table, question, named", [("tbl_night_courses", "How many night courses are there?", True), ("NightCourse", "Which night course is it?", True),
     ("pump", "Pumps over 3?", True), ("pumps", "the pump Kettle 37", True), ("regulars", "the ranking score of Greta Enmorme", False)])
 def test_is_named(table, question, named):
     assert t.is_named(table, question) is named
+
+
+@pytest.mark.parametrize("sql, question, columns", [
+    ("SELECT COUNT(*) FROM pump WHERE substr(entry_date, 1, 4) = '2019'", "How many pumps joined in 2019?", ["entry_date"]),
+    ("SELECT COUNT(*) FROM pump WHERE substr(p.entry_date, 1, 4) = '2019'", "How many pumps with an entry date in 2019?", []),
+    ("SELECT COUNT(*) FROM pump WHERE town = 'Elm'", "How many pumps from Elm?", ["town"]), ("SELECT COUNT(*) FROM pump WHERE town = 'Elm'", "How many pumps have the town Elm?", []),
+    ("SELECT COUNT(*) FROM pump WHERE site = 'Elm'", "How many pumps in Elm?", ["site"]),
+    ("SELECT COUNT(*) FROM pump WHERE running_body = 'Elm'", "How many pumps run by Elm?", ["running_body"]), ("SELECT a FROM pump WHERE title = 'Elm'", "What is the a of Elm?", []), ("SELECT COUNT(*) FROM pump WHERE price < 3 AND onHold = 1", "Which pumps under 3 are reserved?", ["onHold"]),
+    ("SELECT COUNT(*) FROM pump WHERE on_hold = 'Y'", "Which pumps of Yann are reserved?", ["on_hold"]), ("SELECT COUNT(*) FROM pump WHERE reserved = 'yes'", "Which pumps are reserved?", []),
+    ("SELECT COUNT(*) FROM pump", "How many pumps?", [])])
+def test_columns_that_a_question_does_not_name(sql, question, columns):
+    assert t.unnamed(t.Sql(sql), question) == columns
+
+
+def _answered(talk):
+    "Queries that were not refused."
+    texts = [m["content"] for m in talk if m["role"] == "tool"]
+    asked = [c["function"] for m in talk for c in m.get("tool_calls") or ()]
+    return [json.loads(f["arguments"])["sql"] for f, text in zip(asked, texts, strict=True) if f["name"] == "query" and not text.startswith("{'error'")]
+
+
+@pytest.mark.parametrize("level", [1, 2, 3])
+def test_a_search_goes_down_the_table_and_ends_where_something_is_found(level, tmp_path):
+    qs = world_set("train", level, 200, 21, tmp_path)
+    made = list(t.lessons(qs, tries=True))
+    assert len(made) >= 0.98 * len(qs)
+    by_question, searched = {q.question_text: q for q in qs}, Counter()
+    for talk in made:
+        q, queries = by_question[talk[1]["content"].partition("\n")[0]], _answered(talk)
+        db = qs.database(q.database_name)
+        if not t.untold(q) == "column" or len(queries) < 3: continue
+        assert db.query(queries[-1]).rows == db.query(q.gold_sql).rows
+        looks = [x for x in queries if x.endswith(" LIMIT 3")]
+        if looks:
+            columns, table = [x.split()[2] for x in looks], looks[0].split()[4]
+            assert columns[-1] in q.gold_sql and not set(columns[:-1]) & set(t.unnamed(t.Sql(q.gold_sql), q.question_text))
+            order = [c.name for c in db.columns(table)]
+            assert [order.index(c) for c in columns] == sorted(order.index(c) for c in columns) and order.index(columns[0]) > 1
+        elif "DISTINCT" not in "".join(queries):
+            assert not any(any(map(any, db.query(x).rows)) for x in queries[:-1])
+        searched[bool(looks)] += 1
+    assert min(searched.values()) > 2 and len(searched) == 2, searched
+
+
+@pytest.mark.parametrize("asked, sql, queries", [
+    ("How many pumps from Elm?", "SELECT COUNT(*) FROM pump WHERE origin = 'Elm'", ["SELECT COUNT(*) FROM pump WHERE state = 'Elm'"]),  # maker has an Elm too: nobody would go on
+    ("How many pumps came in 2020?", "SELECT COUNT(*) FROM pump WHERE substr(origin, 1, 4) = '2020'", [f"SELECT COUNT(*) FROM pump WHERE substr({c}, 1, 4) = '2020'" for c in ("state", "maker")]),
+    ("Which are running?", "SELECT name FROM pump WHERE used = 1", [f"SELECT DISTINCT {c} FROM pump LIMIT 3" for c in ("state", "size", "maker", "origin", "used")]),
+    ("Which are from a maker of Elm?", "SELECT name FROM pump WHERE maker = 'Elm'", []), ("How many have the origin Elm?", "SELECT COUNT(*) FROM pump WHERE origin = 'Elm'", [])])
+def test_a_search_in_one_table(asked, sql, queries, tmp_path):
+    path = build_database(tmp_path / "pumps.sqlite", """CREATE TABLE yard (yard_id INTEGER PRIMARY KEY, name TEXT);
+        CREATE TABLE pump (pump_id INTEGER PRIMARY KEY, name TEXT, yard_id INTEGER REFERENCES yard(yard_id), state TEXT, size INTEGER, price REAL, maker TEXT, origin TEXT, used INTEGER)""",
+        {"yard": [(1, "Y")], "pump": [(1, "A", 1, "new", 5, 2.5, "Elm", "Elm", 1), (2, "B", 1, "old", 6, 2020.5, "Oak", "2020-01-03", 0)]})
+    qs = sources.complete([Question("q", asked, "pumps", sql, split="train")], {"pumps": path}, "pumps")
+    [talk] = t.lessons(qs, tries=True)
+    made = _answered(talk)
+    assert made[:-1] == queries and qs.database("pumps").query(made[-1]).rows == qs.database("pumps").query(sql).rows
+
+
+def test_lessons_on_what_is_known_can_be_thinned(tmp_path):
+    qs = world_set("train", 1, 120, 22, tmp_path)
+    asked = lambda talks: [talk[1]["content"].partition("\n")[0] for talk in talks]
+    kinds, all_of, some, none = {q.question_text: t.untold(q) for q in qs}, *(asked(t.lessons(qs, plain=p)) for p in (1, 0.5, 0))
+    assert set(kinds.values()) == {"", "table", "column"} and all_of == [q.question_text for q in qs]
+    assert none == [q for q in all_of if kinds[q]] and set(none) < set(some) < set(all_of)
+    assert list(t.lessons(qs)) == list(t.lessons(qs, tries=False, plain=1.0))
 
 
 def test_lessons_follow_from_the_seed_and_differ_between_seeds():
