@@ -48,7 +48,7 @@ def baselines(out: Path = HERE / "nano_baselines.json", n: int = 500):
             rows.append(exam_row(evaluate(EpisodeEnv(qs, EXAMS[name].get("budget", 15)), policy, progress=False), policy=policy.name, exam=name))
         floor = hack_floor(qs, EXAMS[name].get("budget", 15))
         rows.append(dict(policy="best cheat", exam=name, success=round(max(floor.values()), 4), n=len(qs)))
-    out.write_text('{"command": "python benchmarks/nano.py baselines", "rows": [\n' + ",\n".join(map(json.dumps, rows)) + "\n]}\n", encoding="utf-8")
+    keep(out, "baselines", rows)
 
 
 @app.command()
@@ -81,7 +81,12 @@ def misses(runs: Path = HERE / "nano.json", out: Path = HERE / "nano_misses.json
                 right = defaultdict(list)
                 for kind, c in zip(kinds, e["correct"], strict=True): right[kind].append(c == "1")
                 rows += [dict(exam=name, stage=e["stage"], seed=int(seed), untold=k, n=len(v), success=round(sum(v) / len(v), 4)) for k, v in sorted(right.items())]
-    out.write_text('{"command": "python benchmarks/nano.py misses", "rows": [\n' + ",\n".join(map(json.dumps, rows)) + "\n]}\n", encoding="utf-8")
+    keep(out, "misses", rows)
+
+
+def keep(out: Path, command: str, rows: list[dict]) -> None:
+    "Write rows, a line each, with the command that made them."
+    out.write_text(f'{{"command": "python benchmarks/nano.py {command}", "rows": [\n' + ",\n".join(map(json.dumps, rows)) + "\n]}\n", encoding="utf-8")
 
 
 def draw(runs: dict, images: Path) -> None:

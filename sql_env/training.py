@@ -4,12 +4,13 @@
 
 # %% auto #0
 __all__ = ['MARKS', 'CALLS', 'NANO_TEMPLATE', 'NANO_RESPONSE', 'PIECES', 'COMPOUNDS', 'NANO', 'CURVES', 'ERROR', 'EXAMS', 'COLAB',
-           'CLUSTER', 'RECIPES', 'CARD', 'short_names', 'is_named', 'look', 'misplaced', 'unspelled', 'unnamed',
-           'is_given', 'rivals', 'TerseExpert', 'untold', 'lessons', 'world_lessons', 'spoken', 'common_words',
-           'nano_tokenizer', 'nano_model', 'open_gates', 'Stage', 'Recipe', 'replace_args', 'tokens_of', 'echoes',
-           'sft_data', 'grpo_questions', 'sft_trainer', 'lora', 'grpo_trainer', 'turns_of', 'per_turn_advantages',
-           'read_metrics', 'running_mean', 'plot_metrics', 'live', 'Run', 'run_stage', 'train', 'memory_advice',
-           'exam_questions', 'exam', 'exam_row', 'examine', 'async_grpo', 'check_recipe', 'model_card', 'push']
+           'CLUSTER', 'RECIPES', 'CARD', 'short_names', 'is_named', 'misplaced', 'look', 'unspelled', 'unnamed',
+           'is_given', 'rivals', 'search', 'TerseExpert', 'untold', 'lessons', 'world_lessons', 'spoken',
+           'common_words', 'nano_tokenizer', 'nano_model', 'open_gates', 'Stage', 'Recipe', 'replace_args', 'tokens_of',
+           'echoes', 'sft_data', 'grpo_questions', 'sft_trainer', 'lora', 'grpo_trainer', 'turns_of',
+           'per_turn_advantages', 'read_metrics', 'running_mean', 'plot_metrics', 'live', 'Run', 'run_stage', 'train',
+           'memory_advice', 'exam_questions', 'exam', 'exam_row', 'examine', 'async_grpo', 'check_recipe', 'model_card',
+           'push']
 
 # %% ../nbs/32_training.ipynb #9329295e
 import json, math, os, re, shutil, tempfile, time
@@ -49,7 +50,15 @@ def is_named(table: str, question: str) -> bool:
     bare = lambda text: re.sub(r"[^a-z0-9]", "", text.lower())
     return bare(table.removeprefix("tbl_"))[:-2] in bare(question)
 
-def look(author: Author, hasty: Callable[[], bool] = lambda: False # whether to ask of a wrong table what the question wants, and be refused
+# %% ../nbs/32_training.ipynb #0f08b5fc
+def misplaced(author: Author, table: str, other: str) -> str:
+    "The query with another table in the place of one; its name column goes along, if both have one."
+    labels = [c.name for t in (table, other) for c in author.database.columns(t)[1:2] if not c.references]
+    sql = re.sub(rf"\b{table}\b", other, author.question.gold_sql)
+    return short_names(re.sub(rf"\b{labels[0]}\b", labels[1], sql) if len(labels) == 2 else sql)
+
+# %% ../nbs/32_training.ipynb #fd0b8103
+def look(author: Author, hasty: Callable[[], bool] = lambda: False # whether to ask a wrong table before the next is described
          ) -> Generator[Action, Observation, None]:
     "Describe tables until those of the query are among them."
     sql = re.findall(r"\w+", author.question.gold_sql.lower().partition(" from ")[2])
@@ -61,11 +70,6 @@ def look(author: Author, hasty: Callable[[], bool] = lambda: False # whether to 
         if table in left: left.remove(table)
         elif hasty() and author.fails(wrong := misplaced(author, left[0], table)): yield Action("QUERY", wrong)
 
-def misplaced(author: Author, table: str, other: str) -> str:
-    "The query with another table in the place of one, and its name column too."
-    sql, labels = re.sub(rf"\b{table}\b", other, author.question.gold_sql), [author.database.columns(t)[1] for t in (table, other)]
-    return short_names(sql if any(c.references for c in labels) else re.sub(rf"\b{labels[0].name}\b", labels[1].name, sql))
-
 # %% ../nbs/32_training.ipynb #b81f1cdb
 def unspelled(sql: Sql, question: str) -> list[str]:
     "Columns of a query whose values the question does not spell as the database does."
@@ -74,6 +78,7 @@ def unspelled(sql: Sql, question: str) -> list[str]:
 # %% ../nbs/32_training.ipynb #8be15800
 def unnamed(sql: Sql, question: str) -> list[str]:
     "Columns of conditions that a question does not call by name, as `entry_date` of those who joined in 2019."
+    # Of a thing with a name ("the height of Greta") the name column need not be said; of a place, a maker or a year it could have been
     phrase = lambda v: re.search(rf"\b(?:from|in|by) {re.escape(v.text)}\b", question)
     texts = [column for column, value in named_values(sql) if column in unspelled(sql, question) or phrase(value)]
     others = re.findall(r"(?:substr\(|(?:WHERE|AND) (?=\S+ = [01]\b))(?:\w+\.)?(\w+)", sql.sql)
@@ -95,36 +100,38 @@ def rivals(author: Author, column: str) -> list[str]:
     return names[:names.index(column) + 1] if column in names else []
 
 # %% ../nbs/32_training.ipynb #5e3c7aee
+def search(author: Author, column: str) -> Generator[Action, Observation, None]:
+    "Queries with other columns that find nothing; or looks at values, if the question spells none."
+    q = author.question
+    if not is_given(author.sql, column, q.question_text):
+        for name in rivals(author, column): yield Action("QUERY", distinct(author.table_of(column), name).argument + " LIMIT 3")
+        return
+    for name in rivals(author, column)[:-1]:
+        rows = author.rows(wrong := short_names(re.sub(rf"\b{column}\b", name, q.gold_sql)))
+        if rows is not None and not any(map(any, rows)): yield Action("QUERY", wrong)
+
+# %% ../nbs/32_training.ipynb #c12099a9
 class TerseExpert(Expert):
     "An expert that writes as little as it can."
     name = "terse expert"
     def __init__(self, questions: QuestionSet, seed: int = 0,
                  slips: float = 0.2, # share of episodes with a column misspelt at first
-                 tries: bool = False): # search for what the question does not name
+                 tries: bool = False, # search for a column that the question does not name
+                 haste: float = 0.6): # share of wrong tables that are asked, by one that tries
         super().__init__(questions, styles=["direct"], copy_rows=0, seed=seed)
-        self.slips, self.tries = slips, tries
+        self.slips, self.tries, self.haste = slips, tries, haste
 
     def tell(self, author: Author, style: Style, mistake: list[Action], o: Observation) -> Generator[Action, Observation, None]:
         q = author.question
-        if "\n  " not in o.schema_info: yield from look(author, lambda: self.tries and self.dice.random() < 0.6)
+        if "\n  " not in o.schema_info: yield from look(author, lambda: self.tries and self.dice.random() < self.haste)
         hidden = [c for c in unnamed(author.sql, q.question_text) if rivals(author, c)][:1] if self.tries else []
-        for column in hidden: yield from self.search(author, column)
+        for column in hidden: yield from search(author, column)
         for column in unspelled(author.sql, q.question_text)[:2]:
             if column not in hidden and (table := author.table_of(column)): o = yield distinct(table, column)
         if not hidden and self.dice.random() < self.slips: yield from self.slip(author)
         short = short_names(q.gold_sql)
         o = yield Action("QUERY", short if author.rows(short) == author.rows(q.gold_sql) else q.gold_sql)
         while True: o = yield Action("ANSWER", "@last")
-
-    def search(self, author: Author, column: str) -> Generator[Action, Observation, None]:
-        "Queries with other columns that find nothing; or looks at values, if the question spells none."
-        q = author.question
-        for name in rivals(author, column):
-            wrong = short_names(re.sub(rf"\b{column}\b", name, q.gold_sql))
-            rows = author.rows(wrong)
-            if not is_given(author.sql, column, q.question_text):
-                yield Action("QUERY", distinct(author.table_of(column), name).argument + " LIMIT 3")
-            elif name != column and rows is not None and not any(map(any, rows)): yield Action("QUERY", wrong)
 
     def slip(self, author: Author) -> Generator[Action, Observation, None]:
         "A query that is refused, if the question allows one."

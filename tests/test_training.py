@@ -158,6 +158,15 @@ def test_a_search_in_one_table(asked, sql, queries, tmp_path):
     assert made[:-1] == queries and qs.database("pumps").query(made[-1]).rows == qs.database("pumps").query(sql).rows
 
 
+def test_a_wrong_table_may_have_no_second_column(tmp_path):
+    path = build_database(tmp_path / "pumps.sqlite", "CREATE TABLE day (day TEXT PRIMARY KEY); CREATE TABLE pump (pump_id INTEGER PRIMARY KEY, name TEXT, size INTEGER)",
+        {"day": [("Monday",)], "pump": [(1, "A", 5), (2, "B", 6)]})
+    qs = sources.complete([Question("q", "What is the size of A?", "pumps", "SELECT size FROM pump WHERE name = 'A'", split="train")], {"pumps": path}, "pumps")
+    author = t.Author(qs[0], qs.database("pumps"))
+    assert t.misplaced(author, "pump", "day") == "SELECT size FROM day WHERE name = 'A'"
+    assert len(list(t.lessons(qs, tries=True))) == 1
+
+
 def test_lessons_on_what_is_known_can_be_thinned(tmp_path):
     qs = world_set("train", 1, 120, 22, tmp_path)
     asked = lambda talks: [talk[1]["content"].partition("\n")[0] for talk in talks]
