@@ -414,7 +414,7 @@ def train_command(recipe: Annotated[str, typer.Argument(help="nano, colab or clu
         out: Annotated[Optional[Path], typer.Option(help="Folder of the run; runs/RECIPE-SEED if left out.")] = None, seed: Seed = 0,
         stage: Annotated[Optional[list[str]], typer.Option(help="A stage to run, instead of all; may be given more than once.")] = None,
         scale: Annotated[float, typer.Option(min=0.001, max=10, help="Share of lessons and steps, to try a recipe out.")] = 1.0,
-        threads: Annotated[Optional[int], typer.Option(min=1, help="Threads of torch on a processor.")] = None,
+        threads: Annotated[Optional[int], typer.Option(min=1, help="Threads of torch on a processor; all cores if left out.")] = None,
         exams: Annotated[int, typer.Option(min=0, help="Questions of each exam at the end; 0 for none.")] = 500,
         push: Annotated[Optional[str], typer.Option(help="Repository on the Hub that the last model goes to, with its card.")] = None, as_json: AsJson = False):
     """Train a model by a recipe, or go on with a run that was stopped.
@@ -428,6 +428,7 @@ def train_command(recipe: Annotated[str, typer.Argument(help="nano, colab or clu
     if recipe not in t.RECIPES: raise ValueError(f"no recipe {recipe!r}; there are {', '.join(t.RECIPES)}")
     made = t.RECIPES[recipe] if scale == 1 else t.replace_args(t.RECIPES[recipe], scale)
     ran = t.train(made, out or Path("runs")/f"{recipe}-{seed}", seed, stage, threads)
+    if not t.is_first(): return # of several processes one is enough for the rest
     rows = t.examine(ran, stage, n=exams) if exams else []
     last = (stage or [s.name for s in made.stages])[-1]
     if as_json: print(json.dumps(dict(folder=str(ran.folder), exams=rows)))

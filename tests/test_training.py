@@ -283,6 +283,25 @@ def test_both_kinds_of_stage_leave_a_model_and_metrics(run):
     assert run.metrics.read_text() == before
 
 
+def test_two_processes_learn_what_one_learns(tmp_path):
+    "As on several GPUs; each has half of the batch, and one of them keeps model, metrics and checkpoints."
+    import torch
+    from safetensors.torch import load_file
+    def plain(batch): return replace(TINY, sft=TINY.sft | dict(train_sampling_strategy="random", per_device_train_batch_size=batch))  # lessons meet by chance, not by length
+    one = t.train(plain(4), tmp_path / "one", threads=1, stages=["sft"])
+    work = tmp_path / "work.py"
+    work.write_text(f"""import sys; sys.path.insert(0, {os.path.dirname(__file__)!r})
+from test_training import TINY, replace, t
+t.train(replace(TINY, sft=TINY.sft | dict(train_sampling_strategy="random", per_device_train_batch_size=2)), {str(tmp_path / "two")!r}, threads=1)""")
+    subprocess.run([sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", work], env=os.environ | OFFLINE, check=True, timeout=500)
+    two = t.Run(plain(2), tmp_path / "two")
+    a, b = (load_file(r.model_of("sft") / "model.safetensors") for r in (one, two))
+    assert max((a[k] - b[k]).abs().max().item() for k in a) < 1e-3 and isinstance(a["model.embed_tokens.weight"], torch.Tensor)
+    lines = [(m["stage"], m["step"]) for m in t.read_metrics(two.metrics) if "loss" in m]
+    assert lines == sorted(set(lines), key=lambda x: (x[0] == "grpo", x[1])) and ("grpo", 1) in lines
+    assert two.model_of("grpo").exists() and not list(two.folder.rglob("checkpoint-*"))
+
+
 def test_another_recipe_does_not_go_on_in_the_same_folder(run):
     with pytest.raises(ValueError, match="holds another run"):
         t.train(t.replace_args(TINY, 2), run.folder)
@@ -318,9 +337,9 @@ def test_a_model_sits_the_exam_of_the_game_it_learned(run, monkeypatch, tmp_path
 
 def test_a_card_counts_the_stages_behind_its_model(tmp_path):
     run = t.Run(t.NANO, tmp_path)
-    assert [s.name for s in run.path_to("all")] == ["copy", "few", "all"] and [s.name for s in run.path_to("copy")] == ["copy"]
+    assert [s.name for s in run.path_to("all")] == ["copy", "few", "most", "all"] and [s.name for s in run.path_to("copy")] == ["copy"]
     run.metrics.write_text("".join(json.dumps(dict(stage=s.name, step=1, seconds=60 * 10**i)) + "\n" for i, s in enumerate(t.NANO.stages)))
-    assert "in 10011 minutes" in t.model_card(run, "all") and "in 111 minutes" in t.model_card(run, "grpo")
+    assert "in 110011 minutes" in t.model_card(run, "all") and "in 111 minutes" in t.model_card(run, "grpo")
 
 
 def test_the_recipe_for_colab_with_a_tiny_qwen(tmp_path):
@@ -424,7 +443,7 @@ def test_a_stage_may_play_by_other_rules(run, tmp_path):
 def test_recipes_know_only_settings_of_trl():
     assert [t.check_recipe(r) for r in t.RECIPES.values()] == [[], [], []]
     bad = replace(t.NANO, sft=t.NANO.sft | dict(nonsense=1))
-    assert t.check_recipe(bad) == ["copy: nonsense", "few: nonsense", "full: nonsense", "all: nonsense"]
+    assert t.check_recipe(bad) == ["copy: nonsense", "few: nonsense", "full: nonsense", "most: nonsense", "all: nonsense"]
 
 
 def test_grpo_batches_hold_whole_groups():
@@ -476,7 +495,7 @@ def test_kinds_of_errors_share_a_panel(tmp_path):
 
 
 def test_the_curve_says_how_long_it_takes(tmp_path):
-    seen, state = [], SimpleNamespace(global_step=0, max_steps=1000)
+    seen, state = [], SimpleNamespace(global_step=0, max_steps=1000, is_world_process_zero=True)
     keep = t._keeper(tmp_path / "m", "few", lambda path, title, now=False: seen.append((title, now)))
     keep.on_train_begin(None, state, None)
     keep.start -= 600
@@ -484,6 +503,11 @@ def test_the_curve_says_how_long_it_takes(tmp_path):
     keep.on_log(None, state, None, {"loss": 1.0})
     keep.on_train_end(None, state, None)
     assert seen == [("few: step 250 of 1,000, 30 min left", False), ("few: 250 steps in 10 min", True)]
+    state.is_world_process_zero, before = False, (tmp_path / "m").read_text()  # another process of several
+    keep.on_train_begin(None, state, None)
+    keep.on_log(None, state, None, {"loss": 1.0})
+    keep.on_train_end(None, state, None)
+    assert len(seen) == 2 and (tmp_path / "m").read_text() == before
 
 
 def test_the_loss_of_play_is_not_drawn(tmp_path):
