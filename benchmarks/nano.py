@@ -29,7 +29,7 @@ def run(seed: int = 0, folder: Path = Path("runs"), threads: int = 0, n: int = 5
     start = time.perf_counter()
     r = train(NANO, folder / f"nano-{seed}", seed, stage or None, threads or None)
     trained = time.perf_counter() - start
-    for s in stage or [s.name for s in NANO.stages if s.name != "most"]:  # most is half of the way to all
+    for s in stage or [s.name for s in NANO.stages]:
         examine(r, [s], EXAMS if s == "all" else COMPARED if s in ("few", "grpo") else COMPARED[:3], n)
     with (r.folder / "wall.jsonl").open("a") as f:
         f.write(json.dumps(dict(seconds=round(trained), exams=round(time.perf_counter() - start - trained), stages=stage or "all", threads=threads or os.cpu_count(), machine=platform.processor() or platform.machine())) + "\n")
@@ -59,7 +59,7 @@ def collect(folder: Path = Path("runs"), out: Path = HERE / "nano.json", images:
     runs = {}
     for f in sorted(folder.glob("nano-*")):
         metrics = [{k: v for k, v in m.items() if k in KEPT or k.startswith(ERROR)} for m in read_metrics(f / "metrics.jsonl") if "loss" in m or "reward" in m]
-        thin = [m for i, m in enumerate(metrics) if m["stage"] not in ("few", "most", "all") or i % 5 == 0]
+        thin = [m for i, m in enumerate(metrics) if m["stage"] not in ("few", "all") or i % 5 == 0]
         runs[f.name.rpartition("-")[2]] = dict(exams=read_metrics(f / "exams.jsonl"), wall=read_metrics(f / "wall.jsonl"), metrics=thin)
     out.write_text(json.dumps(dict(command="python benchmarks/nano.py run --seed N", runs=runs), separators=(",", ":")) + "\n", encoding="utf-8")
     draw(runs, images)
@@ -95,8 +95,8 @@ def draw(runs: dict, images: Path) -> None:
     import matplotlib.pyplot as plt
     from matplotlib.ticker import MaxNLocator
     from sql_env.training import EXAMS, running_mean
-    colours = {"copy": "#8c8c8c", "few": "#4c72b0", "grpo": "#dd8452", "full": "#8172b3", "most": "#a3d4b0", "all": "#55a868"}
-    panels = (("loss", ("few", "most", "all"), "imitation: loss"), ("sql_env/correct", ("grpo",), "play: right answers"), ("sql_env/errors", ("grpo",), "play: refused actions per episode"))
+    colours = {"copy": "#8c8c8c", "few": "#4c72b0", "grpo": "#dd8452", "full": "#8172b3", "all": "#55a868"}
+    panels = (("loss", ("few", "all"), "imitation: loss"), ("sql_env/correct", ("grpo",), "play: right answers"), ("sql_env/errors", ("grpo",), "play: refused actions per episode"))
     fig, axes = plt.subplots(1, 3, figsize=(11, 3), layout="constrained")
     for ax, (column, stages, title) in zip(axes, panels):
         for r in runs.values():

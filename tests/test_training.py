@@ -337,9 +337,9 @@ def test_a_model_sits_the_exam_of_the_game_it_learned(run, monkeypatch, tmp_path
 
 def test_a_card_counts_the_stages_behind_its_model(tmp_path):
     run = t.Run(t.NANO, tmp_path)
-    assert [s.name for s in run.path_to("all")] == ["copy", "few", "most", "all"] and [s.name for s in run.path_to("copy")] == ["copy"]
+    assert [s.name for s in run.path_to("all")] == ["copy", "few", "all"] and [s.name for s in run.path_to("copy")] == ["copy"]
     run.metrics.write_text("".join(json.dumps(dict(stage=s.name, step=1, seconds=60 * 10**i)) + "\n" for i, s in enumerate(t.NANO.stages)))
-    assert "in 110011 minutes" in t.model_card(run, "all") and "in 111 minutes" in t.model_card(run, "grpo")
+    assert "in 10011 minutes" in t.model_card(run, "all") and "in 111 minutes" in t.model_card(run, "grpo")
 
 
 def test_the_recipe_for_colab_with_a_tiny_qwen(tmp_path):
@@ -443,7 +443,7 @@ def test_a_stage_may_play_by_other_rules(run, tmp_path):
 def test_recipes_know_only_settings_of_trl():
     assert [t.check_recipe(r) for r in t.RECIPES.values()] == [[], [], []]
     bad = replace(t.NANO, sft=t.NANO.sft | dict(nonsense=1))
-    assert t.check_recipe(bad) == ["copy: nonsense", "few: nonsense", "full: nonsense", "most: nonsense", "all: nonsense"]
+    assert t.check_recipe(bad) == ["copy: nonsense", "few: nonsense", "full: nonsense", "all: nonsense"]
 
 
 def test_grpo_batches_hold_whole_groups():
