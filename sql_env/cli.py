@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['app', 'Source', 'DataPath', 'Split', 'Seed', 'Level', 'Budget', 'AsJson', 'POLICIES', 'Model', 'BaseUrl', 'Shots',
-           'Nudges', 'Patience', 'Price', 'Temperature', 'MaxTokens', 'AsTrained', 'Batch', 'Check', 'main',
+           'Nudges', 'Patience', 'Price', 'Temperature', 'MaxTokens', 'MaxChars', 'AsTrained', 'Batch', 'Check', 'main',
            'make_policy', 'demo', 'show_episode', 'make_chat', 'evaluate_command', 'load_with_bar', 'run_policy',
            'file_name', 'summary', 'print_results', 'print_left_out', 'write_reports', 'data', 'show_data',
            'compare_command', 'show_comparison', 'export_command', 'films_of', 'pick_recording', 'outcome',
@@ -31,6 +31,7 @@ from .database import Database, QueryError
 from .episode import SCHEMA_LEVELS, VERIFY, Episode, EpisodeEnv
 from . import audit as audits
 from .evaluation import Comparison, EvaluationResult, compare, evaluate, hack_floor, load_result, save_result, to_markdown, usage_text
+from .chat import MAX_CHARS
 from .policies import ChatPolicy, Endpoint, GreedyPolicy, LocalModel, OraclePolicy, RandomPolicy, play
 from .questions import QUARANTINE, QuestionSet, save_set
 from .reward import RewardConfig
@@ -113,11 +114,12 @@ Patience = Annotated[Optional[int], typer.Option(min=1, help="Refused calls in a
 Price = Annotated[Optional[tuple[float, float]], typer.Option(help="Price of a million tokens, in and out.")]
 Temperature = Annotated[Optional[float], typer.Option(min=0, help="Of the model; the server's default if not given.")]
 MaxTokens = Annotated[Optional[int], typer.Option(min=1, help="Tokens of one message of the model.")]
+MaxChars = Annotated[int, typer.Option(min=1, help="Characters of one result that the model reads; 600 for nano.")]
 AsTrained = Annotated[bool, typer.Option("--as-trained", help="Send tool schemas to the server as in training.")]
 Batch = Annotated[Optional[int], typer.Option(min=1, help="Episodes side by side; 64 for a local model.")]
 
 def make_chat(model: str|None, base_url: str|None, shots: int, nudges: int, patience: int|None, price: tuple[float, float]|None,
-              temperature: float|None, max_tokens: int|None, as_trained: bool) -> ChatPolicy:
+              temperature: float|None, max_tokens: int|None, max_chars: int, as_trained: bool) -> ChatPolicy:
     "A language model that plays, on a server or from a folder."
     if not model: raise ValueError("--policy chat needs --model: a name on a server (with --base-url if it is not OpenAI's), or a folder")
     given: dict[str, Any] = {k: v for k, v in dict(temperature=temperature, max_tokens=max_tokens).items() if v is not None}
@@ -126,7 +128,7 @@ def make_chat(model: str|None, base_url: str|None, shots: int, nudges: int, pati
     else:
         backend = Endpoint(model, base_url, as_trained=as_trained, **given)
         backend.client # a missing key is said now, not in each episode
-    return ChatPolicy(backend, shots=shots, nudges=nudges, patience=patience, price=price)
+    return ChatPolicy(backend, shots=shots, nudges=nudges, patience=patience, price=price, max_chars=max_chars)
 
 # %% ../nbs/40_cli.ipynb #406cf23f
 @app.command("evaluate")
@@ -139,7 +141,7 @@ def evaluate_command(source: Source = "bundled", path: DataPath = None, split: S
         workers: Annotated[int, typer.Option(min=1, help="Processes; for a model on a server, episodes at once.")] = 1,
         level: Level = 1, model: Model = None, base_url: BaseUrl = None, shots: Shots = 0, nudges: Nudges = 3,
         patience: Patience = None, price: Price = None,
-        temperature: Temperature = None, max_tokens: MaxTokens = None, as_trained: AsTrained = False, batch: Batch = None,
+        temperature: Temperature = None, max_tokens: MaxTokens = None, max_chars: MaxChars = MAX_CHARS, as_trained: AsTrained = False, batch: Batch = None,
         log: Annotated[Optional[Path], typer.Option(help="Folder for logs; a run that was killed goes on from there.")] = None,
         out: Annotated[Optional[Path], typer.Option(help="Folder for results as JSON, a Markdown table and a picture.")] = None,
         as_json: AsJson = False):
@@ -151,10 +153,10 @@ def evaluate_command(source: Source = "bundled", path: DataPath = None, split: S
 
     Your own server: `sql_env evaluate --split test --policy chat --model Qwen/Qwen3-0.6B --base-url http://localhost:8000/v1 --shots 3`
 
-    A model in a folder: `sql_env evaluate --split test --policy chat --model checkpoints/nano --nudges 0`
+    A model in a folder: `sql_env evaluate --split test --policy chat --model runs/nano-0/all/model --nudges 0 --max-chars 600`
     """
     progress = not as_json
-    chat = make_chat(model, base_url, shots, nudges, patience, price, temperature, max_tokens, as_trained) if "chat" in policy else None
+    chat = make_chat(model, base_url, shots, nudges, patience, price, temperature, max_tokens, max_chars, as_trained) if "chat" in policy else None
     qs = load_with_bar(source, path, split, progress, **_worlds(source, level, n or 200))
     env = EpisodeEnv(qs, budget, schema_level=schema_level, verify=verify)
     players = [chat if p == "chat" else make_policy(p, qs, seed) for p in policy]

@@ -692,8 +692,10 @@ explores with `describe`, `sample` and `query`, and ends with `answer`.
 
 Intervals are clustered by database and gold query. Exams use schemas, names and values that training never showed.
 
-    sql_env train {recipe} --seed {seed}
-    sql_env evaluate --source worlds --level 1 --split test --policy chat --model <this folder>{level} --nudges 0 --patience 3 --max-tokens 120
+Trained by `sql_env train {recipe} --seed {seed}`. To take an exam again:
+
+    from sql_env.training import exam
+    exam("<this folder>", ["level 1"], {options})["level 1"]
 """
 
 def model_card(run: Run, stage: str) -> str:
@@ -703,9 +705,10 @@ def model_card(run: Run, stage: str) -> str:
     metrics, path = read_metrics(run.metrics), run.path_to(stage)
     spent = sum(max((m["seconds"] for m in metrics if m["stage"] == s.name), default=0) for s in path)
     full = path[-1].schema_level != "names"
+    options = dict(env=run.recipe.env) | ({} if run.recipe.model else dict(system="")) | (dict(schema_level=path[-1].schema_level) if full else {})
     return CARD.format(tag=run.recipe.name, title=f"sql_env {run.recipe.name}, seed {run.seed}, stage {stage}", about=run.recipe.about[:1].upper() + run.recipe.about[1:],
         url="https://github.com/hjerpe/sql_env", minutes=spent / 60, rows=table, recipe=run.recipe.name, seed=run.seed,
-        shown="schema" if full else "names of the tables", level=f" --schema-level {path[-1].schema_level}" if full else "")
+        shown="schema" if full else "names of the tables", options=", ".join(f"{k}={v!r}" for k, v in options.items()))
 
 # %% ../nbs/32_training.ipynb #507c0061
 def push(run: Run, stage: str, repo: str, private: bool = True) -> str:

@@ -316,7 +316,7 @@ def test_exams_are_kept_once_and_make_a_card(run):
     assert [(r["exam"], r["n"], len(r["correct"])) for r in rows] == [("level 1", 6, 6)]
     assert t.examine(run, ["sft"], ["level 1"], n=6) == rows
     card = t.model_card(run, "sft")
-    assert "| level 1 | 0.0%" in card and card.startswith("---\nlibrary_name") and "sql_env train nano --seed 0\n" in card
+    assert "| level 1 | 0.0%" in card and card.startswith("---\nlibrary_name") and "`sql_env train nano --seed 0`" in card
     with pytest.raises(ValueError, match="no exam 'x'"):
         t.examine(run, ["sft"], ["x"], n=6)
 
@@ -332,7 +332,15 @@ def test_a_model_sits_the_exam_of_the_game_it_learned(run, monkeypatch, tmp_path
     shown = replace(t.NANO, stages=(t.Stage("names", "sft", {1: 1}), t.Stage("full", "sft", {1: 1}, schema_level="full")))
     rows = t.examine(t.Run(shown, tmp_path), ["names", "full"], ["level 1"], n=2)
     assert asked == [("names", "", "names"), ("full", "", "full")] and [r["stage"] for r in rows] == ["names", "full"]
-    assert "--model <this folder> --schema-level full " in t.model_card(t.Run(shown, tmp_path), "full")
+    assert ", system='', schema_level='full')" in t.model_card(t.Run(shown, tmp_path), "full")
+    assert "system=" not in t.model_card(t.Run(t.COLAB, tmp_path / "colab"), "names")
+
+
+def test_the_exam_of_a_card_can_be_taken_again(run):
+    code = t.model_card(run, "sft").rpartition("again:")[2].replace("<this folder>", str(run.model_of("sft"))).replace('["level 1"],', '["level 1"], 2,')
+    *setup, last = [line.strip() for line in code.splitlines() if line]
+    exec("\n".join(setup), names := {})
+    assert eval(last, names).n_episodes == 2
 
 
 def test_a_card_counts_the_stages_behind_its_model(tmp_path):
