@@ -421,7 +421,7 @@ def train_command(recipe: Annotated[str, typer.Argument(help="nano, colab or clu
         push: Annotated[Optional[str], typer.Option(help="Repository on the Hub that the last model goes to, with its card.")] = None, as_json: AsJson = False):
     """Train a model by a recipe, or go on with a run that was stopped.
 
-    A model from nothing on a laptop: `sql_env train nano`, or in a few minutes `sql_env train nano --scale 0.02 --exams 50`
+    A model from nothing on a laptop: `sql_env train nano`; to try it out: `sql_env train nano --scale 0.02 --exams 10`
 
     Qwen3-0.6B on one GPU, and then to the Hub: `sql_env train colab --push you/sql-explorer`
     """
