@@ -150,11 +150,6 @@ def test_the_console_script_ends_with_0_1_and_2(tmp_path):
     helpful(shell("demo", "--question", "nothing-01"))
 
 
-def test_the_package_is_the_command_for_launchers_that_want_a_module():
-    asked = [subprocess.run([sys.executable, "-m", "sql_env", *args], capture_output=True, text=True, timeout=60) for args in (["--help"], ["demo", "--question", "nothing-01"])]
-    assert [p.returncode for p in asked] == [0, 2] and "evaluate" in asked[0].stdout and "sql_env:" in asked[1].stderr
-
-
 def test_the_console_script_knows_the_variable_of_spider(tmp_path):
     text = helpful(shell("data", "spider", SQL_ENV_SPIDER=str(tmp_path)))
     assert "dev.json" in text
