@@ -93,10 +93,9 @@ def is_given(sql: Sql, column: str, question: str) -> bool:
 
 # %% ../nbs/32_training.ipynb #d7547b22
 def rivals(author: Author, column: str) -> list[str]:
-    "Columns that might be the one of a condition, in the order of the table and up to it."
-    kinds = ("TEXT",) if is_given(author.sql, column, author.question.question_text) else ("TEXT", "INTEGER")
+    "Columns that might be the one of a condition: those after the name of a thing, in the order of the table and up to it."
     table = author.table_of(column)
-    names = [c.name for c in author.database.columns(table)[2:] if c.type in kinds and not c.references] if table else []
+    names = [c.name for c in author.database.columns(table)[2:]] if table else []
     return names[:names.index(column) + 1] if column in names else []
 
 # %% ../nbs/32_training.ipynb #5e3c7aee

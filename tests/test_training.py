@@ -144,9 +144,9 @@ def test_a_search_goes_down_the_table_and_ends_where_something_is_found(level, t
 
 
 @pytest.mark.parametrize("asked, sql, queries", [
-    ("How many pumps from Elm?", "SELECT COUNT(*) FROM pump WHERE origin = 'Elm'", ["SELECT COUNT(*) FROM pump WHERE state = 'Elm'"]),  # maker has an Elm too: nobody would go on
-    ("How many pumps came in 2020?", "SELECT COUNT(*) FROM pump WHERE substr(origin, 1, 4) = '2020'", [f"SELECT COUNT(*) FROM pump WHERE substr({c}, 1, 4) = '2020'" for c in ("state", "maker")]),
-    ("Which are running?", "SELECT name FROM pump WHERE used = 1", [f"SELECT DISTINCT {c} FROM pump LIMIT 3" for c in ("state", "size", "maker", "origin", "used")]),
+    ("How many pumps from Elm?", "SELECT COUNT(*) FROM pump WHERE origin = 'Elm'", [f"SELECT COUNT(*) FROM pump WHERE {c} = 'Elm'" for c in ("yard_id", "state", "size", "price")]),  # maker has an Elm too: nobody would go on
+    ("How many pumps came in 2020?", "SELECT COUNT(*) FROM pump WHERE substr(origin, 1, 4) = '2020'", [f"SELECT COUNT(*) FROM pump WHERE substr({c}, 1, 4) = '2020'" for c in ("yard_id", "state", "size", "maker")]),  # not a price of 2020.5
+    ("Which are running?", "SELECT name FROM pump WHERE used = 1", [f"SELECT DISTINCT {c} FROM pump LIMIT 3" for c in ("yard_id", "state", "size", "price", "maker", "origin", "used")]),
     ("Which are from a maker of Elm?", "SELECT name FROM pump WHERE maker = 'Elm'", []), ("How many have the origin Elm?", "SELECT COUNT(*) FROM pump WHERE origin = 'Elm'", [])])
 def test_a_search_in_one_table(asked, sql, queries, tmp_path):
     path = build_database(tmp_path / "pumps.sqlite", """CREATE TABLE yard (yard_id INTEGER PRIMARY KEY, name TEXT);
