@@ -3,10 +3,12 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
+if "PYTEST_XDIST_WORKER" in os.environ: os.environ.setdefault("OMP_NUM_THREADS", "1") # the processes share the cores; before torch is loaded
 ROOT = Path(__file__).resolve().parent.parent
 HAND_WRITTEN = {"__init__.py"}
 
@@ -16,6 +18,34 @@ def run(*args, cwd, **kw) -> str:
     r = subprocess.run(list(map(str, args)), cwd=cwd, capture_output=True, text=True, **kw)
     assert r.returncode == 0, f"{' '.join(map(str, args))}\n{r.stdout[-6000:]}\n{r.stderr[-6000:]}"
     return r.stdout
+
+
+def in_time(seconds: float, work, clock=time.process_time):
+    "What `work` returns, if it takes at most so long; the best of three counts, as others may use the machine."
+    for _ in range(3):
+        start = clock()
+        out = work()
+        if (took := clock() - start) <= seconds: return out
+    pytest.fail(f"it took {took:.1f} s, and may take {seconds}")
+
+
+def busy() -> float:
+    "How many times slower this machine is than it would be for us alone, measured now; limits of time are stretched by it."
+    wall, cpu = time.perf_counter(), time.process_time()
+    while time.process_time() - cpu < 0.2: pass
+    return max(1, (time.perf_counter() - wall) / 0.2)
+
+
+@pytest.fixture
+def tell(request):
+    "Say a figure at the end of the run, whichever process measured it."
+    return lambda text: request.node.user_properties.append(("told", text))
+
+
+def pytest_terminal_summary(terminalreporter):
+    told = [text for r in terminalreporter.getreports("passed") + terminalreporter.getreports("failed") for kind, text in r.user_properties if kind == "told"]
+    if told: terminalreporter.section("measured")
+    for text in told: terminalreporter.write_line(text)
 
 
 def tool(name: str) -> str: return str(Path(sys.executable).with_name(name))

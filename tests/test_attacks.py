@@ -1,11 +1,12 @@
 """Attacks on `sql_env.database`: hostile statements, hostile files, races. Each must be refused or harmless, quick and small.
 
 Statements and files run in a child process that reports time and memory, so that a crash or a hang fails one test only.
-A test marked `FAILS TODAY` shows a known hole; the comment says what is wrong.
+A comment `once a hole` says what went wrong before the hole was closed; its test keeps it closed.
 """
 import ctypes, gc, hashlib, json, os, pickle, select, signal, subprocess, sys, threading, time
 from pathlib import Path
 import apsw, pytest
+from conftest import in_time
 from sql_env.database import Database, Limits, NotBrief, QueryError, Result, briefly, build_database, quote_name, write
 
 SECONDS, MEGABYTES = 2.0, 150 # what one statement may cost
@@ -178,7 +179,7 @@ MEMORY = [
     ("result-text", f"WITH {loop(10000)} SELECT printf('%018000d', n) FROM k", ("too_large",)),
     ("json-pretty", f"SELECT length(json_pretty({repeat('[', 900)} || {repeat(']', 900)}, printf('%018000d', 0)))", BIG),
     ("wide-integers", f"WITH {loop(20000)} SELECT {times('n + 1000', 100)} FROM k", BIG + OK),
-    # FAILS TODAY: 399 MB. Characters are counted, cells are not; one emoji is 1 character and 88 bytes of Python
+    # once a hole: 399 MB. Characters are counted, cells are not; one emoji is 1 character and 88 bytes of Python
     ("wide-emoji", f"WITH {loop(19999)} SELECT {times(chr(39) + '😀' + chr(39), 200)} FROM k", BIG + SLOW + OK),
 ]
 
@@ -202,7 +203,7 @@ WORK = [
     ("glob", over(ZEROS, "'*[0-9]*[0-9]*[0-9]*[0-9]*[0-9]*[0-9]*[0-9]*0b'", "sum(x || n GLOB y)", 5000), SLOW + OK),
     ("json-pretty-loop", over(repeat('[', 900) + "||" + repeat(']', 900), "'  '", "sum(length(json_pretty(x, y || n)))"), BIG + SLOW),
     ("json-patch", over(keys('"%x":1', 1900), keys('"z%x":null', 1400), times("sum(length(json_patch(x || substr('     ', 1, # % 5), y)))"), 100), SLOW + OK + CLOSED),
-    # FAILS TODAY, all six: SQLite looks at the budget only where a program jumps back, so all calls in one row run to the end. Trimming
+    # once a hole, all six: SQLite looks at the budget only where a program jumps back, so all calls in one row run to the end. Trimming
     # 19,000 characters by a set of 1,600 takes 40 ms, unhex with a long second argument 200 ms, instr 1.4 ms, LIKE 0.3 ms
     ("trim", over(ZEROS, repeat('b', 1600) + "|| '0'", times("length(trim(x, y || #))")), SLOW + CLOSED + ("memory",)),
     ("rtrim", over(ZEROS, repeat('b', 1600) + "|| '0'", times("length(rtrim(x, y || #))")), SLOW + CLOSED + ("memory",)),
@@ -260,7 +261,7 @@ TEXTS = [
     ("zero-width", "SEL\u200bECT 1", WORDS + DENIED), ("right-to-left", "SELECT 1 \u202e; DELETE FROM animal", DENIED),
     ("fullwidth-semicolon", "SELECT 1； DELETE FROM animal", WORDS + ("unknown_column",)), ("line-separator", "SELECT 1 -- x\u2028; DELETE FROM animal", OK + DENIED),
     ("turkish-i", "SELECT * FROM sqlıte_master", ("unknown_table", "syntax")), ("kelvin", "SELECT \u212ailos FROM animal", ("unknown_column",)),
-    ("surrogate", "SELECT '\ud800'", ("syntax", "encoding", "bad_type")), # FAILS TODAY: UnicodeEncodeError instead of QueryError
+    ("surrogate", "SELECT '\ud800'", ("syntax", "encoding", "bad_type")), # once a hole: UnicodeEncodeError instead of QueryError
     ("parameter", "SELECT ?1, :a, @b", LONG), ("parameter-many", "SELECT ?999999999", WORDS + LONG),
     ("double-quoted", 'SELECT "no_such" FROM animal', ("unknown_column",)),
     ("shell", ".tables", DENIED), ("backslash", "\\dt", DENIED), ("use", "USE animal", DENIED), ("copy", "COPY animal TO 'x'", DENIED),
@@ -277,7 +278,7 @@ TEXTS = [
 CHANGING = [(f"changing-{i}", f"SELECT {f}", CLOSED) for i, f in enumerate(
     ("random()", "abs(random())", "wombat FROM animal ORDER BY random()", "changes()", "total_changes()", "last_insert_rowid()", "sqlite_version()",
      "sqlite_source_id()", "sqlite_offset(wombat) FROM animal", "sqlite_compileoption_get(0)", "sqlite_compileoption_used('THREADSAFE')", "hex(randomblob(8))"))] + [
-    ("fts5-source-id", "SELECT fts5_source_id()", CLOSED)] # FAILS TODAY: tells the version of SQLite, as sqlite_source_id would
+    ("fts5-source-id", "SELECT fts5_source_id()", CLOSED)] # once a hole: tells the version of SQLite, as sqlite_source_id would
 
 ATTACKS = WRITES + FILES + PRAGMAS + CATALOG + MEMORY + WORK + PREPARE + TEXTS + CHANGING
 
@@ -466,23 +467,23 @@ FILES_TO_OPEN = [
     ("text", lambda path: path.write_text("CREATE TABLE t(a);\n" * 900), "bad_database"),
     ("cut-header", cut(50), "bad_database"), ("cut-page", cut(4096), "bad_database"), ("cut-middle", cut(30_000), "bad_database"),
     ("wal", wal, "bad_database"),
-    ("journal", journal, "bad_database"), # FAILS TODAY: opens, and serves rows of the unfinished change that SQLite would undo
+    ("journal", journal, "bad_database"), # once a hole: opens, and serves rows of the unfinished change that SQLite would undo
     *((f"damage-{offset}", damage(offset), None) for offset in (16, 28, 52, 100, 108, 4096, 8192, 20_000, 50_000, 61_000)),
     ("views", sql(*TWO, *(f"CREATE VIEW v{i} AS {v}" for i, v in enumerate(VIEWS))), "ok"),
     ("view-bomb", sql("CREATE VIEW v0 AS SELECT 1 x", *(f"CREATE VIEW v{i} AS SELECT p.x FROM v{i-1} p, v{i-1} q" for i in range(1, 26))), None),
     ("view-of-300", sql(f"CREATE TABLE t({times('c#', 150)})", "CREATE VIEW v AS SELECT * FROM t a, t b"), None),
-    # FAILS TODAY: one view that can't be read (its table is gone) closes the whole file, as "damaged"
+    # once a hole: one view that can't be read (its table is gone) closes the whole file, as "damaged"
     ("view-broken", sql(*TWO, "CREATE VIEW v AS SELECT x FROM gone"), "ok"),
-    ("view-pragma", sql(*TWO, "CREATE VIEW v AS SELECT * FROM pragma_database_list"), "ok"), # FAILS TODAY: same
+    ("view-pragma", sql(*TWO, "CREATE VIEW v AS SELECT * FROM pragma_database_list"), "ok"), # once a hole: same
     ("generated", sql("CREATE TABLE t(a, b AS (printf('%.*c', a, 'x')), c AS (hex(zeroblob(a))))", "INSERT INTO t(a) VALUES (500000)"), None),
     ("generated-slow", sql("CREATE TABLE t(a, b AS (trim(a, a)) STORED, c AS (instr(a, a || 'x')))", f"INSERT INTO t(a) VALUES ({ZEROS})"), None),
     ("check", sql("CREATE TABLE t(a CHECK (length(printf('%.*c', a, 'x')) > 0))", "INSERT INTO t VALUES (500000)"), "ok"),
     ("trigger", sql(*TWO, "CREATE VIEW v AS SELECT * FROM t", "CREATE TRIGGER g INSTEAD OF DELETE ON v BEGIN DELETE FROM t; END",
                     "CREATE TRIGGER h BEFORE INSERT ON t BEGIN SELECT load_extension('evil'); END"), "ok"),
     ("fts5-empty", sql(*TWO, "CREATE VIRTUAL TABLE docs USING fts5(body)"), "ok"),
-    # FAILS TODAY: "damaged", because the check of virtual tables runs SQL with parameters, and VARIABLE_NUMBER is 0
+    # once a hole: "damaged", because the check of virtual tables runs SQL with parameters, and VARIABLE_NUMBER is 0
     ("fts5", sql(*TWO, "CREATE VIRTUAL TABLE docs USING fts5(body)", "INSERT INTO docs VALUES ('secret words')"), "ok"),
-    ("rtree", sql(*TWO, "CREATE VIRTUAL TABLE box USING rtree(id, low, high)"), "ok"), # FAILS TODAY: same
+    ("rtree", sql(*TWO, "CREATE VIRTUAL TABLE box USING rtree(id, low, high)"), "ok"), # once a hole: same
     ("dbstat", sql(*TWO, "CREATE VIRTUAL TABLE pages USING dbstat"), None),
     ("names", sql(*(s for n in NAMES for q in [quote_name(n)] for s in (f'CREATE TABLE {q}("c d" INT, {q} TEXT)', f"INSERT INTO {q} VALUES (1, 'x')"))), "ok"),
     ("bad-utf8", sql("CREATE TABLE t(a TEXT, b BLOB)", "INSERT INTO t VALUES (CAST(x'ff41' AS TEXT), x'ff')"), "ok"),
@@ -524,14 +525,14 @@ def test_names_that_need_quotes(tmp_path):
     with Database(path) as db:
         for n in (*NAMES, " lead", "É"):
             assert db.describe(n if n != " lead" else '" lead"').name == n
-            assert db.describe(quote_name(n)).name == n # FAILS TODAY for we"ird: doubled quotes are not read back
+            assert db.describe(quote_name(n)).name == n # once a hole for we"ird: doubled quotes are not read back
 
 def test_errors_of_a_file_that_vanishes(tmp_path):
     path = plain(tmp_path/"t.sqlite")
     with Database(path) as db:
         path.unlink()
         with pytest.raises(QueryError) as e: db.query("SELECT * FROM t")
-        assert e.value.kind == "bad_database" # FAILS TODAY: "syntax: unable to open database file."
+        assert e.value.kind == "bad_database" # once a hole: "syntax: unable to open database file."
         assert str(tmp_path) not in str(e.value)
 
 # --- Real data ---
@@ -569,7 +570,7 @@ def test_stopped_child_is_killed(home):
         os.kill(process.pid, signal.SIGSTOP)
         start = time.monotonic()
         with pytest.raises(QueryError) as e: db.query(HONEST)
-        assert time.monotonic() - start <= limits.seconds + db._pool[0].grace + 0.5
+        assert time.monotonic() - start <= limits.seconds + db._pool[0].grace + 3 # a stopped process would wait for ever
         assert e.value.kind == "timeout" and process.returncode is not None
         assert list(map(list, db.query(HONEST).rows)) == expected_honest()
 
@@ -582,8 +583,8 @@ def test_killed_child_is_replaced(home):
 
 @pytest.mark.parametrize("sql", [HONEST, "SELECT 9e999, x'00ff', 'é😀', 1.5e300, -9223372036854775808, NULL", "SELECT womba FROM animal", "SELECT * FROM anima",
     "SELECT * FROM sqlite_master", "DELETE FROM animal", "SELECT 1; SELECT 2", "SELECT CAST(x'ff' AS TEXT)", ENDLESS, None, "SELECT 1 AS a; -- x",
-    pytest.param(f"WITH {loop(10000)} SELECT printf('%018000d', n) FROM k", id="too-large"), # FAILS TODAY: the hint of the child is lost
-    pytest.param("SELECT '\ud800'", id="surrogate")]) # FAILS TODAY: UnicodeEncodeError here, "memory" there
+    pytest.param(f"WITH {loop(10000)} SELECT printf('%018000d', n) FROM k", id="too-large"), # once a hole: the hint of the child is lost
+    pytest.param("SELECT '\ud800'", id="surrogate")]) # once a hole: UnicodeEncodeError here, "memory" there
 def test_isolated_answers_as_in_process(home, both, sql):
     answers = []
     for db in both:
@@ -610,7 +611,7 @@ if pid == 0: os._exit(0 if right == 100 else 1)
 sys.exit(0 if right == 100 and os.waitpid(pid, 0)[1] == 0 else 1)
 """
 
-# FAILS TODAY for "1": both processes talk to one child through one pipe, and get each other's rows
+# once a hole for "1": both processes talk to one child through one pipe, and get each other's rows
 @pytest.mark.parametrize("isolate", ["0", "1"])
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 def test_fork_keeps_answers_apart(home, isolate):
@@ -675,7 +676,7 @@ def test_verdict_at_the_edge_of_the_budget_is_the_same_cached_and_fresh(home):
 
 CLOCKS = "SELECT date('now'), datetime(), CURRENT_TIMESTAMP, julianday('now'), strftime('%s %f', 'now'), unixepoch('now', 'subsec')"
 
-# FAILS TODAY for localtime: the time zone of the machine shows
+# once a hole for localtime: the time zone of the machine shows
 @pytest.mark.parametrize("sql", [CLOCKS, pytest.param("SELECT datetime('2024-06-01', 'localtime'), datetime('2024-06-01', 'utc')", id="localtime")])
 def test_clocks_stand_still_everywhere(home, sql):
     code = "import sys\nfrom sql_env.database import *\ntry: print(Database(sys.argv[1]).query(sys.argv[2]).rows)\nexcept QueryError as e: print(e.kind)"
@@ -684,13 +685,13 @@ def test_clocks_stand_still_everywhere(home, sql):
     assert runs[0] and len(set(runs)) == 1, runs
 
 @pytest.mark.parametrize("sql", ["/* x */ SELECT 1 AS a", " \n SELECT 1 AS a \n", "SELECT 1 AS a;", "SELECT 1 AS a ;; ", "SELECT 1 AS a -- x",
-    "SELECT 1 AS a; -- x", "SELECT 1 AS a;\t/* x */;"]) # FAILS TODAY for the last two: no column names
+    "SELECT 1 AS a; -- x", "SELECT 1 AS a;\t/* x */;"]) # once a hole for the last two: no column names
 def test_comments_around_a_statement_change_nothing(both, sql):
     for _ in range(3): assert both[0].query(sql) == Result(("a",), [(1,)])
 
 # --- What one agent leaves to the next ---
 
-# FAILS TODAY: 64 cached statements of nearly 1 MB each fill the heap that all connections share, until they are evicted
+# once a hole: 64 cached statements of nearly 1 MB each fill the heap that all connections share, until they are evicted
 def test_statements_of_one_agent_do_not_starve_another(home):
     code = f"""import sys
 from sql_env.database import *
@@ -702,7 +703,7 @@ for i in range(70):
 assert db.query(honest + " -- again").rows == first"""
     assert subprocess.run([sys.executable, "-c", code, str(home[0])], capture_output=True).returncode == 0
 
-# FAILS TODAY: 300 MB; the names of 500 statements are kept, however long
+# once a hole: 300 MB; the names of 500 statements are kept, however long
 def test_names_of_old_statements_are_forgotten(home):
     code = """import sys
 sys.path.insert(0, sys.argv[2])
@@ -715,7 +716,7 @@ for i in range(490): ask(i)
 sys.exit(memory("VmRSS") - before > 100)"""
     assert subprocess.run([sys.executable, "-c", code, str(home[0]), str(Path(__file__).parent)], capture_output=True).returncode == 0
 
-# FAILS TODAY: the heap limit belongs to the process, so an agent's limit also holds for the grader (with isolate=True it does not)
+# once a hole: the heap limit belongs to the process, so an agent's limit also holds for the grader (with isolate=True it does not)
 def test_gold_limits_have_no_heap_limit(home):
     code = f"""import sys
 from sql_env.database import *
@@ -726,18 +727,18 @@ assert grader.query("WITH {loop(6000)} SELECT count(*) FROM (SELECT DISTINCT pri
 # --- Fair words for fair queries ---
 
 @pytest.mark.parametrize("sql,kind", [
-    (f"WITH RECURSIVE series{loop(9)[1:].replace(' k ', ' series ')} SELECT count(*) FROM series", "ok"), # FAILS TODAY: a name that begins like a module's
-    ("SELECT '" + "船" * 1500 + "'", "ok"), # FAILS TODAY: "memory"; characters are counted here, bytes in SQLite
-    (doubling(22), "too_long"), # FAILS TODAY: "syntax"
-    ("SELECT near function function", "syntax"), # FAILS TODAY: "unknown_function"
-    ("SELECT near overflow overflow", "syntax"), # FAILS TODAY: "value"
+    (f"WITH RECURSIVE series{loop(9)[1:].replace(' k ', ' series ')} SELECT count(*) FROM series", "ok"), # once a hole: a name that begins like a module's
+    ("SELECT '" + "船" * 1500 + "'", "ok"), # once a hole: "memory"; characters are counted here, bytes in SQLite
+    (doubling(22), "too_long"), # once a hole: "syntax"
+    ("SELECT near function function", "syntax"), # once a hole: "unknown_function"
+    ("SELECT near overflow overflow", "syntax"), # once a hole: "value"
 ], ids=["count-of-series", "bytes", "nested", "function", "overflow"])
 def test_kind_fits(both, sql, kind):
     try: found = both[0].query(sql) and "ok"
     except QueryError as e: found = e.kind
     assert found == kind
 
-# FAILS TODAY: rows far into a big table are out of reach of the budget, so SAMPLE of such a table always fails
+# once a hole: rows far into a big table are out of reach of the budget, so SAMPLE of such a table always fails
 def test_sample_of_a_big_table(tmp_path):
     path = make(tmp_path/"big.sqlite", "CREATE TABLE big(id INTEGER PRIMARY KEY, v INT)", f"WITH {loop(100_000)} INSERT INTO big SELECT n, n FROM k")
     with Database(path, Limits(operations=100_000)) as db: # like 5 million rows with the usual limits
@@ -745,16 +746,12 @@ def test_sample_of_a_big_table(tmp_path):
 
 @pytest.mark.parametrize("name", ["x" * 10**6, "\ud800", "a\0b", "", " ", "'", '""', "; DROP TABLE animal", "animal; --", "sqlite_master", "main.animal", None, 7, b"animal"])
 def test_describe_of_anything_is_a_clear_error(both, name):
-    start = time.monotonic()
     for action in (both[0].describe, both[0].sample):
-        with pytest.raises(QueryError) as e: action(name)
+        with pytest.raises(QueryError) as e: in_time(0.5, lambda: action(name), time.monotonic)
         assert e.value.kind in ("unknown_table", "bad_type") and len(str(e.value)) < 500
-        str(e.value).encode() # FAILS TODAY for a surrogate: the message can't be sent
-    assert time.monotonic() - start < 1
+        str(e.value).encode() # once a hole for a surrogate: the message can't be sent
 
 def test_writing_a_long_number_is_quick():
-    start = time.monotonic()
-    write("1" * 8000 + "x") # FAILS TODAY: 1.5 s, and 9 s for 20,000 characters; the pattern of numbers backtracks
-    assert time.monotonic() - start < 0.2
+    in_time(0.2, lambda: write("1" * 8000 + "x")) # once a hole: 1.5 s, and 9 s for 20,000 characters; the pattern of numbers backtracks
 
 if __name__ == "__main__": serve(sys.argv[1])

@@ -221,12 +221,12 @@ def test_the_page_forbids_everything_but_its_script():
     assert "default-src 'none'" in policy and "http" not in re.sub(r"<meta[^>]*>", "", page.replace(SCRIPT, ""))
 
 
-def test_a_long_episode_is_a_small_file(capsys):
+def test_a_long_episode_is_a_small_file(tell):
     wide = "SELECT * FROM visit v JOIN animal a USING (animal_id) JOIN line_item USING (visit_id)"
     moves = [(verb, t) for t in ("animal", "visit", "owner", "code_list") for verb in ("DESCRIBE", "SAMPLE")] + [("QUERY", f"{wide} LIMIT {i}") for i in range(20, 26)] + [("ANSWER", "1")]
     film = film_of(played(moves))
     size = len(page_html(film).encode())
-    with capsys.disabled(): print(f"\n15 steps, wide results: {size / 1000:.0f} kB")
+    tell(f"15 steps, wide results: {size / 1000:.0f} kB")
     assert len(film.turns) == 15 and size <= 300_000
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import nbformat
 import pytest
+from conftest import busy
 
 from sql_env import sources
 from sql_env.database import build_database
@@ -57,13 +58,6 @@ def open_page(browser, size=(1100, 1000), scheme="light"):
     page.on("dialog", lambda d: (errors.append(f"dialog {d.message}"), d.dismiss()))
     page.route(re.compile("^https?://(?!127\\.0\\.0\\.1)"), lambda r: r.abort())
     return page, errors
-
-
-def busy():
-    "How many times slower this machine is than it would be for us alone, measured now; limits of time are stretched by it."
-    wall, cpu = time.perf_counter(), time.process_time()
-    while time.process_time() - cpu < 0.2: pass
-    return max(1, (time.perf_counter() - wall) / 0.2)
 
 
 def picture(page, name, **options):
@@ -134,7 +128,7 @@ def click(page, text, sign, value=""):
     return page.evaluate(TIMED, [act, sign])
 
 
-def test_jupyterlab(browser, lab, capsys):
+def test_jupyterlab(browser, lab, tell):
     page, errors = open_page(browser, (1100, 1700))
     page.goto(lab.url + "/lab/tree/a.ipynb")
     ready_kernel(page)
@@ -175,7 +169,7 @@ def test_jupyterlab(browser, lab, capsys):
     page.get_by_role("tab", name="Play", exact=True).click()
     picture(page, "lab_wrong_dark")
     slow = busy()
-    with capsys.disabled(): print(f"\nJupyterLab (machine {slow:.1f} times slower than alone): first view {', '.join(f'{t:.0f}' for t in first)} ms; steps {', '.join(f'{t:.0f}' for t in steps)} ms; slider {', '.join(f'{t:.0f}' for t in turns)} ms")
+    tell(f"JupyterLab (machine {slow:.1f} times slower than alone): first view {', '.join(f'{t:.0f}' for t in first)} ms; steps {', '.join(f'{t:.0f}' for t in steps)} ms; slider {', '.join(f'{t:.0f}' for t in turns)} ms")
     assert min(first) < 2000 * slow and min(steps) < 150 * slow and min(turns) < 150 * slow
     assert not errors
 
@@ -231,7 +225,7 @@ def offline(browser, path, size=(1000, 900), scheme="light", **options):
     return page, asked
 
 
-def test_the_page_plays_offline(browser, films, tmp_path, capsys):
+def test_the_page_plays_offline(browser, films, tmp_path, tell):
     path = tmp_path / "one.html"
     path.write_text(page_html(films[0]), encoding="utf-8")
     page, asked = offline(browser, path)
@@ -256,7 +250,7 @@ def test_the_page_plays_offline(browser, films, tmp_path, capsys):
     assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"
     page.locator("#sx-play").click()
     assert page.locator("#sx-play").inner_text() == "Play"
-    with capsys.disabled(): print(f"\nstatic page: a step {', '.join(f'{t:.0f}' for t in times)} ms")
+    tell(f"static page: a step {', '.join(f'{t:.0f}' for t in times)} ms")
     assert min(times) < 150 * busy() and asked == [path.as_uri()]
 
 

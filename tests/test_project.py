@@ -70,9 +70,9 @@ def test_ruff_and_types(root):
     run(tool("mypy"), "sql_env", cwd=root)
 
 
-def test_style_is_reported(root, capsys):
-    "Prints the style measures of the exporting notebooks; informs and does not fail the build."
-    with capsys.disabled(): print("\n" + run(sys.executable, "tests/style.py", cwd=root))
+def test_style_is_reported(root, tell):
+    "Tells the style measures of the exporting notebooks; informs and does not fail the build."
+    tell(run(sys.executable, "tests/style.py", cwd=root))
 
 
 @pytest.fixture(scope="module")

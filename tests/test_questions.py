@@ -53,13 +53,12 @@ def quirk(sql: dict) -> bool:
     return negated or bool(sql["having"]) or subquery
 
 
-def test_hardness_agrees_with_spider(spider_path, capsys):
+def test_hardness_agrees_with_spider(spider_path, tell):
     rows = json.loads((spider_path / "dev.json").read_text(encoding="utf-8"))
     differ = [r for r in rows if hardness(r["query"]) != published_class(*published_counts(r["sql"]))]
     counts = sum(count_parts(r["query"]) == published_counts(r["sql"]) for r in rows)
-    with capsys.disabled():
-        print(f"\nhardness: {len(rows) - len(differ)} of {len(rows)} of Spider dev in Spider's class ({1 - len(differ) / len(rows):.1%}), "
-              f"counts equal for {counts / len(rows):.1%}")
+    tell(f"hardness: {len(rows) - len(differ)} of {len(rows)} of Spider dev in Spider's class ({1 - len(differ) / len(rows):.1%}), "
+         f"counts equal for {counts / len(rows):.1%}")
     assert len(rows) == 595 and len(differ) <= 0.02 * len(rows)
     assert all(quirk(r["sql"]) for r in differ), [r["query"] for r in differ if not quirk(r["sql"])]
     level = {"easy": 0, "medium": 1, "hard": 2, "extra": 3}

@@ -310,7 +310,7 @@ def mutate(rng, script, pool, budget=15):
 
 
 @pytest.mark.parametrize("name", CONFIGS)
-def test_no_adversary_finds_an_exploit(name, stage, capsys):
+def test_no_adversary_finds_an_exploit(name, stage, tell):
     "Random scripts and hill climbing, up for episodes without a right answer, down for those with one."
     referee, rng = Referee(CONFIGS[name]), Random(f"adversary {name}")
     each, climbs = EPISODES // 2 // len(stage) + 1, EPISODES // 4 // len(stage) + 1
@@ -330,7 +330,7 @@ def test_no_adversary_finds_an_exploit(name, stage, capsys):
             assert episode.verdict.correct
             if sum(rewards) <= worst: worst, script = sum(rewards), new
     assert referee.played >= EPISODES and referee.rights > EPISODES // 5
-    with capsys.disabled(): print(f"\nadversary, {name}: {referee.played} episodes, best without a right answer {referee.best_other:.3f}, worst with one {referee.worst_right:.3f}")
+    tell(f"adversary, {name}: {referee.played} episodes, best without a right answer {referee.best_other:.3f}, worst with one {referee.worst_right:.3f}")
     if CONFIGS[name].gamma == 1: assert referee.worst_right > referee.best_other
     if name == "shaped": assert 0.4 < referee.worst_right < 0.5, "the search does find the most expensive way to be right"
     if CONFIGS[name].credit: assert 0.05 < referee.best_other <= CONFIGS[name].credit, "the search does find what partial pays for"
