@@ -357,7 +357,7 @@ def child(home):
 
 @pytest.fixture(scope="module")
 def costs():
-    "Seconds and megabytes of each attack; the worst are printed with `pytest -s`."
+    "Seconds and megabytes of each attack; the worst are printed with `pytest -n 0 -s`."
     found = []
     yield found
     for i, unit in ((1, "s"), (2, "MB")):
