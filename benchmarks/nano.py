@@ -129,7 +129,7 @@ def draw(runs: dict, images: Path) -> None:
     by = dict(zip(labels, handles))
     by = {stage: by[stage] for stage in colours if stage in by}
     ax.legend(by.values(), by.keys(), frameon=False, loc="upper left", bbox_to_anchor=(1, 1), title="after stage")
-    ax.set_xticks(range(len(exams)), [e.replace(", ", ",\n") for e in exams])
+    ax.set_xticks(range(len(exams)), [e.replace(", ", ",\n").replace("unseen ", "unseen\n") for e in exams])
     ax.set(xlim=(-0.5, len(exams) - 0.5), ylim=(0, 1), ylabel="right answers", title="exams on schemas never seen: each seed with its 95 % interval")
     ax.spines[["top", "right"]].set_visible(False)
     fig.savefig(images / "nano_exams.png", dpi=110)
