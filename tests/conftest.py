@@ -21,7 +21,7 @@ def run(*args, cwd, **kw) -> str:
 
 
 def in_time(seconds: float, work, clock=time.process_time):
-    "What `work` returns, if it takes at most so long; the best of three counts, as others may use the machine."
+    "What `work` returns, if it takes at most so long; the best of three counts, as what others do on the machine only adds."
     for _ in range(3):
         start = clock()
         out = work()

@@ -2,6 +2,7 @@
 import ast
 import math
 import random
+import time
 from pathlib import Path
 
 import pytest
@@ -368,7 +369,9 @@ def test_hostile_text_takes_bounded_time(name):
     answer = HOSTILE[name]
     n = answer.count("\n") + 1
     for gold in ([(2.5,)], [("a", 1)], [(i / n + 0.00001,) for i in range(n)], [(1, 2)] * (K // 4)):
-        v = in_time(2, lambda: verify(answer, gold, True))
+        start = time.process_time()
+        v = verify(answer, gold, True)
+        assert time.process_time() - start < 2, (name, len(gold))
         assert not v.correct and v.reason in REASONS
 
 
@@ -399,8 +402,10 @@ def test_dense_near_matches_take_bounded_time():
     "The worst case for pairing rows: wide values first, narrow ones after, so that each needs all others to move."
     gold = [(1.0 + i * 3e-7,) for i in range(1, 151)] + [(1.0001 + i * 3e-7,) for i in range(150)]
     lines = ["1.00"] * 150 + ["1.0000"] * 150
-    assert in_time(2, lambda: verify("\n".join(lines), gold)).correct
-    assert not in_time(2, lambda: verify("\n".join(lines[1:] + ["1.0000"]), gold)).correct
+    start = time.process_time()
+    assert verify("\n".join(lines), gold).correct
+    assert not verify("\n".join(lines[1:] + ["1.0000"]), gold).correct
+    assert time.process_time() - start < 2
 
 
 def test_no_evaluation_of_text():

@@ -6,7 +6,6 @@ A comment `once a hole` says what went wrong before the hole was closed; its tes
 import ctypes, gc, hashlib, json, os, pickle, select, signal, subprocess, sys, threading, time
 from pathlib import Path
 import apsw, pytest
-from conftest import in_time
 from sql_env.database import Database, Limits, NotBrief, QueryError, Result, briefly, build_database, quote_name, write
 
 SECONDS, MEGABYTES = 2.0, 150 # what one statement may cost
@@ -570,7 +569,7 @@ def test_stopped_child_is_killed(home):
         os.kill(process.pid, signal.SIGSTOP)
         start = time.monotonic()
         with pytest.raises(QueryError) as e: db.query(HONEST)
-        assert time.monotonic() - start <= limits.seconds + db._pool[0].grace + 3 # a stopped process would wait for ever
+        assert time.monotonic() - start <= limits.seconds + db._pool[0].grace + 0.5
         assert e.value.kind == "timeout" and process.returncode is not None
         assert list(map(list, db.query(HONEST).rows)) == expected_honest()
 
@@ -746,12 +745,16 @@ def test_sample_of_a_big_table(tmp_path):
 
 @pytest.mark.parametrize("name", ["x" * 10**6, "\ud800", "a\0b", "", " ", "'", '""', "; DROP TABLE animal", "animal; --", "sqlite_master", "main.animal", None, 7, b"animal"])
 def test_describe_of_anything_is_a_clear_error(both, name):
+    start = time.monotonic()
     for action in (both[0].describe, both[0].sample):
-        with pytest.raises(QueryError) as e: in_time(0.5, lambda: action(name), time.monotonic)
+        with pytest.raises(QueryError) as e: action(name)
         assert e.value.kind in ("unknown_table", "bad_type") and len(str(e.value)) < 500
         str(e.value).encode() # once a hole for a surrogate: the message can't be sent
+    assert time.monotonic() - start < 1
 
 def test_writing_a_long_number_is_quick():
-    in_time(0.2, lambda: write("1" * 8000 + "x")) # once a hole: 1.5 s, and 9 s for 20,000 characters; the pattern of numbers backtracks
+    start = time.monotonic()
+    write("1" * 8000 + "x") # once a hole: 1.5 s, and 9 s for 20,000 characters; the pattern of numbers backtracks
+    assert time.monotonic() - start < 0.2
 
 if __name__ == "__main__": serve(sys.argv[1])

@@ -10,7 +10,6 @@ from functools import lru_cache, partial
 from unittest.mock import patch
 
 import pytest
-from conftest import busy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -486,7 +485,7 @@ def test_pool_grows_once_and_is_reused(tiny, tmp_path):
 def test_a_warm_model_calls_tools_by_itself(tiny, tmp_path, tell):
     "The smoke test: two GRPO steps, real generation, real tool calls, in a minute."
     kit, tok = tiny
-    start, slow = time.monotonic(), busy()
+    start = time.monotonic()
     from sql_env.trajectories import Expert, Experts, sft_rows
     one = bundled().filter(question_id=ID)
     made = Experts(one, 2, policy=Expert(one, ["direct", "glance"]))
@@ -498,4 +497,4 @@ def test_a_warm_model_calls_tools_by_itself(tiny, tmp_path, tell):
     logs = [h for h in trainer.state.log_history if "reward" in h]
     seconds = time.monotonic() - start
     tell(f"TRL smoke: {seconds:.0f} s, loss after warm-up {loss:.3f}, " + ", ".join(f"step {i}: {h['tools/call_frequency']:.1f} calls per rollout, reward {h['reward']:.2f}" for i, h in enumerate(logs, 1)))
-    assert len(logs) == 2 and all(h["tools/call_frequency"] >= 1 for h in logs) and seconds <= 60 * max(slow, busy())
+    assert len(logs) == 2 and all(h["tools/call_frequency"] >= 1 for h in logs) and seconds <= 60

@@ -5,7 +5,7 @@ import subprocess
 import sys
 import threading
 import time
-from unittest.mock import patch
+from types import SimpleNamespace
 
 import apsw
 import pytest
@@ -212,12 +212,13 @@ def test_rounded_and_cast_evidence(harbour):
 @pytest.mark.parametrize("sql, kind", [
     ("DELETE FROM ship", "not_read_only"), ("SELECT sql FROM sqlite_master", "forbidden"), ("SELECT * FROM pragma_table_list", "forbidden"),
     ("SELECT load_extension('x')", "forbidden"), ("SELECT 1; SELECT 2", "not_read_only"), ("SELECT random()", "forbidden"),
-    ("WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n", ("operations", "timeout")),
+    ("WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n", "operations"),
     ("SELECT hex(zeroblob(1000000000))", "forbidden"), ("SELECT replace(replace(printf('%9999d', 1), ' ', 'xxxxxxxxx'), 'x', 'yyyyyyyyy')", "memory")])
-def test_agent_sql_is_guarded_on_variants(harbour, sql, kind):
+def test_agent_sql_is_guarded_on_variants(harbour, sql, kind, monkeypatch):
+    monkeypatch.setattr("sql_env.database.time", SimpleNamespace(monotonic=lambda: 0., thread_time=lambda: 0.))  # operations are counted, however slow the machine
     db = Database(harbour)
     v = V.judge_evidence(GOLDS[0], db, sql)
-    assert (v.correct, v.reason) == (False, "fails") and any(k in v.detail for k in ([kind] if isinstance(kind, str) else kind)), v # a slow machine runs out of time first
+    assert (v.correct, v.reason) == (False, "fails") and kind in v.detail, v
 
 
 def test_bombs_that_wake_up_on_variants_are_stopped(harbour):
@@ -227,7 +228,7 @@ def test_bombs_that_wake_up_on_variants_are_stopped(harbour):
     bomb = f"""WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < CASE WHEN (SELECT count(*) FROM ship) = {n} THEN 2 ELSE 100000000 END)
         SELECT name FROM ship WHERE home = 'OSL' AND (SELECT count(*) FROM n) > 0"""
     assert db.query(bomb).rows == db.query(GOLDS[0]).rows
-    assert in_time(5, lambda: V.judge_evidence(GOLDS[0], db, bomb)).reason in ("fails", "differs")
+    assert in_time(5, lambda: V.judge_evidence(GOLDS[0], db, bomb), time.monotonic).reason in ("fails", "differs")
 
 
 def test_a_variant_is_not_changed_by_the_agent_and_shares_nothing(harbour):
@@ -302,7 +303,9 @@ class TestCache:
     def test_another_process_finds_it(self, harbour):
         V.variants_of(harbour, GOLDS[0])
         V._variants.cache_clear()
-        with patch.object(V, "build_variants", side_effect=AssertionError("built again")): V.variants_of(harbour, GOLDS[0])
+        start = time.perf_counter()
+        V.variants_of(harbour, GOLDS[0])
+        assert time.perf_counter() - start < 0.5
         assert V.Cache().path.stat().st_size < 2_000_000
 
     def test_a_changed_database_gives_new_variants(self, harbour, tmp_path):
@@ -387,10 +390,14 @@ def test_bundled_golds_have_variants_and_agree():
 
 
 @pytest.mark.slow
-def test_spider_agrees_with_itself(spider_path):
-    "Every gold of a sample agrees with itself, and its instances are built once."
+def test_spider_speed_and_self_agreement(spider_path):
+    "Every gold of a sample agrees with itself; a cached verdict takes milliseconds."
     qs = sources.load("spider", spider_path, "dev").sample(60, seed=1)
+    times = []
     for q in qs:
         db = qs.database(q.database_name)
         assert V.judge_evidence(q.gold_sql, db, q.gold_sql).correct, q.gold_sql
-        with patch.object(V, "build_variants", side_effect=AssertionError("built again")): assert V.judge_evidence(q.gold_sql, db, q.gold_sql).correct
+        start = time.perf_counter()
+        V.judge_evidence(q.gold_sql, db, q.gold_sql)
+        times.append(time.perf_counter() - start)
+    assert sorted(times)[len(times) // 2] < 0.02, "3 ms on a quiet machine"
