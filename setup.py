@@ -1,17 +1,35 @@
 "What pyproject.toml leaves to settings.ini: version, author, keywords, README, extras, package data."
+
 from configparser import ConfigParser
 from pathlib import Path
+
 from setuptools import find_packages, setup
 
 ini = ConfigParser(delimiters=["="])
 ini.read(Path(__file__).with_name("settings.ini"), encoding="utf-8")
 cfg = ini["DEFAULT"]
-extras = {k.removesuffix("_requirements"): v.split() for k, v in cfg.items() if k.endswith("_requirements")}
+extras = {
+    k.removesuffix("_requirements"): v.split()
+    for k, v in cfg.items()
+    if k.endswith("_requirements")
+}
 
-setup(version=cfg["version"], author=cfg["author"], author_email=cfg["author_email"], license="Apache-2.0",
-      keywords=cfg["keywords"], long_description=Path("README.md").read_text(encoding="utf-8"),
-      long_description_content_type="text/markdown", extras_require=extras,
-      packages=find_packages(include=[cfg["lib_name"], cfg["lib_name"] + ".*"]),
-      include_package_data=False, package_data={cfg["lib_name"]: ["bundled/*", "worlds.toml", "py.typed"]},
-      classifiers=["Development Status :: 4 - Beta", "Intended Audience :: Science/Research",
-                   "Programming Language :: Python :: 3", "Topic :: Scientific/Engineering :: Artificial Intelligence"])
+setup(
+    version=cfg["version"],
+    author=cfg["author"],
+    author_email=cfg["author_email"],
+    license="Apache-2.0",
+    keywords=cfg["keywords"],
+    long_description=Path("README.md").read_text(encoding="utf-8"),
+    long_description_content_type="text/markdown",
+    extras_require=extras,
+    packages=find_packages(include=[cfg["lib_name"], cfg["lib_name"] + ".*"]),
+    include_package_data=False,
+    package_data={cfg["lib_name"]: ["bundled/*", "worlds/*.toml", "py.typed"]},
+    classifiers=[
+        "Development Status :: 4 - Beta",
+        "Intended Audience :: Science/Research",
+        "Programming Language :: Python :: 3",
+        "Topic :: Scientific/Engineering :: Artificial Intelligence",
+    ],
+)

@@ -4,6 +4,7 @@ Every figure is a ratio or a rate of one run on one machine: the guarded executo
 executor of the common kind (new connection, timeout thread, rollback), steps per second, memory per episode, import time.
 Spider is read from SQL_ENV_SPIDER or ../shared/spider; without it the bundled gold is used and the output says so.
 """
+
 import argparse
 import gc
 import json
@@ -20,11 +21,12 @@ from pathlib import Path
 
 import apsw
 
-from sql_env import sources
-from sql_env.database import Database, Limits
+from sql_env.database import Database
 from sql_env.episode import EpisodeEnv
 from sql_env.evaluation import evaluate, hack_floor
-from sql_env.policies import OraclePolicy, RandomPolicy
+from sql_env.guards import Limits
+from sql_env.policies.baselines import OraclePolicy, RandomPolicy
+from sql_env.sources import load
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -65,7 +67,10 @@ def fresh_executor(path: Path, sql: str, seconds: float = 5) -> list:
 def executors(qs, repeats: int = 15) -> dict:
     "Median over the gold queries of the time ratio to bare APSW, and of a fresh connection to ours."
     flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
-    raw = {n: apsw.Connection(f"file:{p.absolute()}?mode=ro&immutable=1", flags=flags) for n, p in qs.databases.items()}
+    raw = {
+        n: apsw.Connection(f"file:{p.absolute()}?mode=ro&immutable=1", flags=flags)
+        for n, p in qs.databases.items()
+    }
     ours = {n: Database(p) for n, p in qs.databases.items()}
     to_raw, to_fresh, base = [], [], []
     for q in qs:
@@ -76,8 +81,12 @@ def executors(qs, repeats: int = 15) -> dict:
         base.append(a)
         to_raw.append(b / a)
         to_fresh.append(c / b)
-    return dict(queries=len(to_raw), raw_apsw_us=round(statistics.median(base) * 1e6, 1), guarded_to_raw=round(statistics.median(to_raw), 2),
-                fresh_connection_to_guarded=round(statistics.median(to_fresh), 1))
+    return dict(
+        queries=len(to_raw),
+        raw_apsw_us=round(statistics.median(base) * 1e6, 1),
+        guarded_to_raw=round(statistics.median(to_raw), 2),
+        fresh_connection_to_guarded=round(statistics.median(to_fresh), 1),
+    )
 
 
 def steps_per_second(qs, rounds: int = 5) -> dict:
@@ -87,7 +96,8 @@ def steps_per_second(qs, rounds: int = 5) -> dict:
         scripts = []
         for i, q in enumerate(qs):
             observation, script = env.reset(question_id=q.question_id), []
-            if hasattr(policy, "reset"): policy.reset(i)
+            if hasattr(policy, "reset"):
+                policy.reset(i)
             while not observation.done:
                 script.append(policy.select_action(observation))
                 observation = env.step(*script[-1])
@@ -96,7 +106,8 @@ def steps_per_second(qs, rounds: int = 5) -> dict:
         def replay():
             for question_id, script in scripts:
                 env.reset(question_id=question_id)
-                for action in script: env.step(*action)
+                for action in script:
+                    env.step(*action)
 
         n = sum(len(s) for _, s in scripts)
         rate[policy.name] = round(n / min(median_time(replay, 1) for _ in range(rounds)))
@@ -106,11 +117,18 @@ def steps_per_second(qs, rounds: int = 5) -> dict:
 def memory_per_episode(qs, n: int = 500) -> float:
     "kB that a further open episode costs, after DESCRIBE, SAMPLE and QUERY, on a database that is open already."
     q = qs[0]
+
     def start():
         env = EpisodeEnv(qs)
         env.reset(question_id=q.question_id)
-        for a in (("DESCRIBE", q.tables_involved[0]), ("SAMPLE", q.tables_involved[0]), ("QUERY", q.gold_sql)): env.step(*a)
+        for a in (
+            ("DESCRIBE", q.tables_involved[0]),
+            ("SAMPLE", q.tables_involved[0]),
+            ("QUERY", q.gold_sql),
+        ):
+            env.step(*a)
         return env
+
     start()
     gc.collect()
     tracemalloc.start()
@@ -124,7 +142,10 @@ def memory_per_episode(qs, n: int = 500) -> float:
 
 def import_seconds() -> float:
     "Seconds that `import sql_env` takes beyond an empty Python."
-    def run(code): return median_time(lambda: subprocess.run([sys.executable, "-c", code], check=True), 7)
+
+    def run(code):
+        return median_time(lambda: subprocess.run([sys.executable, "-c", code], check=True), 7)
+
     return round(run("import sql_env") - run("pass"), 3)
 
 
@@ -132,17 +153,31 @@ def main() -> None:
     args = argparse.ArgumentParser(description=__doc__)
     args.add_argument("--out", type=Path)
     out = args.parse_args().out
-    bundled, folder = sources.load("bundled"), spider()
-    gold = sources.load("spider", folder, "dev") if folder else bundled
+    bundled, folder = load("bundled"), spider()
+    gold = load("spider", folder, "dev") if folder else bundled
     figures = dict(
-        command="python benchmarks/core.py --out benchmarks/core.json", python=platform.python_version(),
-        sqlite=apsw.sqlite_lib_version(), gold=gold.name, executors=executors(gold), steps_per_second=steps_per_second(bundled),
-        kB_per_further_episode=memory_per_episode(bundled), import_seconds=import_seconds(),
-        oracle={qs.name: round(evaluate(qs, OraclePolicy(qs), progress=False).success_rate, 4) for qs in {bundled.name: bundled, gold.name: gold}.values()},
-        hack_floor={qs.name: {k: round(v, 4) for k, v in list(hack_floor(qs).items())[:3]} for qs in {bundled.name: bundled, gold.name: gold}.values()},
-        limits=dict(operations=Limits().operations, seconds=Limits().seconds))
+        command="python benchmarks/core.py --out benchmarks/core.json",
+        python=platform.python_version(),
+        sqlite=apsw.sqlite_lib_version(),
+        gold=gold.name,
+        executors=executors(gold),
+        steps_per_second=steps_per_second(bundled),
+        kB_per_further_episode=memory_per_episode(bundled),
+        import_seconds=import_seconds(),
+        oracle={
+            qs.name: round(evaluate(qs, OraclePolicy(qs), progress=False).success_rate, 4)
+            for qs in {bundled.name: bundled, gold.name: gold}.values()
+        },
+        hack_floor={
+            qs.name: {k: round(v, 4) for k, v in list(hack_floor(qs).items())[:3]}
+            for qs in {bundled.name: bundled, gold.name: gold}.values()
+        },
+        limits=dict(operations=Limits().operations, seconds=Limits().seconds),
+    )
     print(json.dumps(figures, indent=1))
-    if out: out.write_text(json.dumps(figures, indent=1) + "\n")
+    if out:
+        out.write_text(json.dumps(figures, indent=1) + "\n")
 
 
-if __name__ == "__main__": main()
+if __name__ == "__main__":
+    main()

@@ -1,4 +1,5 @@
 """Put the figures of benchmarks/core.json into the table of nbs/index.ipynb: `python benchmarks/fill_readme.py`."""
+
 import json
 import re
 from pathlib import Path
@@ -33,5 +34,6 @@ if __name__ == "__main__":
     path = ROOT / "nbs" / "index.ipynb"
     nb = json.loads(path.read_text())
     for cell in nb["cells"]:
-        if cell["cell_type"] == "markdown": cell["source"] = fill("".join(cell["source"])).splitlines(keepends=True)
+        if cell["cell_type"] == "markdown":
+            cell["source"] = fill("".join(cell["source"])).splitlines(keepends=True)
     path.write_text(json.dumps(nb, indent=1, ensure_ascii=False) + "\n")

@@ -1,10 +1,21 @@
 """Load on a server, on the loopback only, beside a bare OpenEnv echo environment that sends as many bytes.
 
-    python benchmarks/server.py                 all figures, about four minutes, into benchmarks/server.json
-    python benchmarks/server.py --only latency  one of: latency, load, memory, growth, hostile
-    python benchmarks/server.py --quick         smaller numbers, for tests; writes nothing
+python benchmarks/server.py                 all figures, about four minutes, into benchmarks/server.json
+python benchmarks/server.py --only latency  one of: latency, load, memory, growth, hostile
+python benchmarks/server.py --quick         smaller numbers, for tests; writes nothing
 """
-import argparse, asyncio, json, os, random, socket, statistics, subprocess, sys, time, urllib.request
+
+import argparse
+import asyncio
+import json
+import os
+import random
+import socket
+import statistics
+import subprocess
+import sys
+import time
+import urllib.request
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -26,54 +37,104 @@ def echo_app():
 
     class Echo(Environment):
         SUPPORTS_CONCURRENT_SESSIONS = True
-        def reset(self, seed=None, episode_id=None, size=0, **kwargs): return EchoObservation(text="x" * size)
-        def step(self, action, timeout_s=None, **kwargs): return EchoObservation(text="x" * action.size, reward=0.0)
+
+        def reset(self, seed=None, episode_id=None, size=0, **kwargs):
+            return EchoObservation(text="x" * size)
+
+        def step(self, action, timeout_s=None, **kwargs):
+            return EchoObservation(text="x" * action.size, reward=0.0)
+
         @property
-        def state(self): return State()
+        def state(self):
+            return State()
 
     return create_fastapi_app(Echo, EchoAction, EchoObservation, max_concurrent_envs=2000)
 
 
 class Server:
     "A server in a process of its own: ours, or `echo`."
+
     def __init__(self, kind="sql", **env):
         self.port = socket.create_server(("127.0.0.1", 0)).getsockname()[1]
-        code = ("from sql_env.server.app import main; main()" if kind == "sql" else
-                f"import sys; sys.path.insert(0, {str(HERE)!r}); import server, uvicorn; uvicorn.run(server.echo_app(), port={self.port}, "
-                "ws_max_size=2**20, ws_per_message_deflate=False, log_level='error', access_log=False)")
-        self.env = {**os.environ, "PORT": str(self.port), "HOST": "127.0.0.1", "MAX_CONCURRENT_ENVS": "2000", "ENABLE_WEB_INTERFACE": "false",
-                    "PYTHONPATH": str(HERE.parent), "MALLOC_ARENA_MAX": "2", **env}
-        self.process = subprocess.Popen([sys.executable, "-c", code], env=self.env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        code = (
+            "from sql_env.server.app import main; main()"
+            if kind == "sql"
+            else f"import sys; sys.path.insert(0, {str(HERE)!r}); import server, uvicorn; uvicorn.run(server.echo_app(), port={self.port}, "
+            "ws_max_size=2**20, ws_per_message_deflate=False, log_level='error', access_log=False)"
+        )
+        self.env = {
+            **os.environ,
+            "PORT": str(self.port),
+            "HOST": "127.0.0.1",
+            "MAX_CONCURRENT_ENVS": "2000",
+            "ENABLE_WEB_INTERFACE": "false",
+            "PYTHONPATH": str(HERE.parent),
+            "MALLOC_ARENA_MAX": "2",
+            **env,
+        }
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", code],
+            env=self.env,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
         self.http, self.ws = f"http://127.0.0.1:{self.port}", f"ws://127.0.0.1:{self.port}/ws"
 
     def __enter__(self):
         end = time.monotonic() + 60
         while time.monotonic() < end and self.process.poll() is None:
-            try: return urllib.request.urlopen(self.http + "/health", timeout=1) and self
-            except OSError: time.sleep(0.1)
+            try:
+                return urllib.request.urlopen(self.http + "/health", timeout=1) and self
+            except OSError:
+                time.sleep(0.1)
         raise RuntimeError("the server did not start")
 
     def __exit__(self, *args):
         self.process.terminate()
-        try: self.process.wait(10)
-        except subprocess.TimeoutExpired: self.process.kill()
+        try:
+            self.process.wait(10)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
 
     def cpu(self):
         "Seconds of processor time that the process has used, all threads."
-        return sum(map(int, open(f"/proc/{self.process.pid}/stat").read().rpartition(")")[2].split()[11:13])) / os.sysconf("SC_CLK_TCK")
+        return sum(
+            map(
+                int, open(f"/proc/{self.process.pid}/stat").read().rpartition(")")[2].split()[11:13]
+            )
+        ) / os.sysconf("SC_CLK_TCK")
 
     def rss(self):
         "Resident memory in kB."
-        return int(next(line for line in open(f"/proc/{self.process.pid}/status") if line.startswith("VmRSS")).split()[1])
+        return int(
+            next(
+                line
+                for line in open(f"/proc/{self.process.pid}/status")
+                if line.startswith("VmRSS")
+            ).split()[1]
+        )
 
 
 class Session:
     "A raw WebSocket client: cheap enough to load a server from one process."
-    def __init__(self, ws): self.ws, self.times = ws, []
+
+    def __init__(self, ws):
+        self.ws, self.times = ws, []
+
     @classmethod
     async def open(cls, url):
         import websockets
-        return cls(await websockets.connect(url, compression=None, proxy=None, ping_interval=None, open_timeout=60, max_size=2**24))
+
+        return cls(
+            await websockets.connect(
+                url,
+                compression=None,
+                proxy=None,
+                ping_interval=None,
+                open_timeout=60,
+                max_size=2**24,
+            )
+        )
 
     async def raw(self, text):
         start = time.perf_counter()
@@ -82,24 +143,44 @@ class Session:
         self.times.append(time.perf_counter() - start)
         return answer
 
-    async def call(self, kind, **data): return json.loads(await self.raw(json.dumps({"type": kind, "data": data})))
+    async def call(self, kind, **data):
+        return json.loads(await self.raw(json.dumps({"type": kind, "data": data})))
 
 
-def wire(obs): return dict(question=obs.question, schema_info=obs.schema_info, result=obs.result, error=obs.error, step_count=obs.step_count,
-                           budget_remaining=obs.budget_remaining, action_history=list(obs.action_history))
+def wire(obs):
+    return dict(
+        question=obs.question,
+        schema_info=obs.schema_info,
+        result=obs.result,
+        error=obs.error,
+        step_count=obs.step_count,
+        budget_remaining=obs.budget_remaining,
+        action_history=list(obs.action_history),
+    )
+
 
 def plans(n, seed=0):
     "Episodes to play: what reset gets, the actions, and what each call must return, computed in this process."
-    from sql_env import sources
     from sql_env.answers import format_rows
     from sql_env.episode import EpisodeEnv
-    env, rng, out = EpisodeEnv(sources.load("bundled")), random.Random(seed), []
+    from sql_env.sources import load
+
+    env, rng, out = EpisodeEnv(load("bundled")), random.Random(seed), []
     for i in range(n):
         q = rng.choice(env.questions)
         table = rng.choice(q.tables_involved)
-        right = [("QUERY", q.gold_sql), ("ANSWER", "@last")] if i % 2 else [("ANSWER", format_rows(q.gold_answer))]
+        right = (
+            [("QUERY", q.gold_sql), ("ANSWER", "@last")]
+            if i % 2
+            else [("ANSWER", format_rows(q.gold_answer))]
+        )
         wrong = [("QUERY", f"SELECT * FROM {table} LIMIT 5"), ("ANSWER", "no idea")]
-        actions = [("DESCRIBE", table), ("SAMPLE", table), ("QUERY", f"SELECT count(*) FROM {table}"), *(wrong if rng.random() < 0.4 else right)]
+        actions = [
+            ("DESCRIBE", table),
+            ("SAMPLE", table),
+            ("QUERY", f"SELECT count(*) FROM {table}"),
+            *(wrong if rng.random() < 0.4 else right),
+        ]
         reset = dict(question_id=q.question_id, seed=i)
         first = env.reset(**reset)
         expected = [(wire(first), None, False)]
@@ -109,58 +190,101 @@ def plans(n, seed=0):
         out.append((reset, actions, expected, env.episode.verdict.correct))
     return out
 
+
 async def play(session, plan, faults):
     "Play one episode and compare every observation and the verdict with the same episode in process."
     reset, actions, expected, correct = plan
     answers = [await session.call("reset", **reset)]
-    for kind, argument in actions: answers.append(await session.call("step", action_type=kind, argument=argument))
+    for kind, argument in actions:
+        answers.append(await session.call("step", action_type=kind, argument=argument))
     for answer, (obs, reward, done) in zip(answers, expected):
         d = answer["data"]
-        if answer["type"] != "observation": faults["errors"] += 1
-        elif {k: d["observation"][k] for k in obs} != obs or d["reward"] != reward or d["done"] != done: faults["different"] += 1
-    if answers[-1]["data"].get("metadata", {}).get("correct") is not correct: faults["wrong_verdicts"] += 1
+        if answer["type"] != "observation":
+            faults["errors"] += 1
+        elif (
+            {k: d["observation"][k] for k in obs} != obs
+            or d["reward"] != reward
+            or d["done"] != done
+        ):
+            faults["different"] += 1
+    if answers[-1]["data"].get("metadata", {}).get("correct") is not correct:
+        faults["wrong_verdicts"] += 1
+
 
 def echo_messages(plan, lengths):
     "The messages of a plan for the echo environment, asking for answers of the same length."
     reset, actions, *_ = plan
     out = [json.dumps({"type": "reset", "data": {"size": lengths[0], **reset}})]
-    return out + [json.dumps({"type": "step", "data": {"text": a[1], "size": n}}) for a, n in zip(actions, lengths[1:])]
+    return out + [
+        json.dumps({"type": "step", "data": {"text": a[1], "size": n}})
+        for a, n in zip(actions, lengths[1:])
+    ]
 
-def quantile(times, q): return sorted(times)[min(len(times) - 1, int(q * len(times)))]
-def ms(seconds): return round(seconds * 1000, 3)
+
+def quantile(times, q):
+    return sorted(times)[min(len(times) - 1, int(q * len(times)))]
+
+
+def ms(seconds):
+    return round(seconds * 1000, 3)
+
 
 async def latency(n=3000):
     "p50 of a QUERY (gold queries of the bundled collection) beside the p50 of an echo of equal length, one message to each in turn."
-    from sql_env import sources
-    questions, rng, at = list(sources.load("bundled")), random.Random(0), dict(sql=[], echo=[])
+    from sql_env.sources import load
+
+    questions, rng, at = list(load("bundled")), random.Random(0), dict(sql=[], echo=[])
     with Server() as sql, Server("echo") as echo:
         a, b = await Session.open(sql.ws), await Session.open(echo.ws)
         empty = len(await b.raw(json.dumps({"type": "step", "data": {"text": "", "size": 0}})))
         for i in range(n + 200):
             q = rng.choice(questions)
             await asyncio.gather(a.call("reset", question_id=q.question_id), b.call("reset"))
-            answer = await a.raw(json.dumps({"type": "step", "data": {"action_type": "QUERY", "argument": q.gold_sql}}))
+            answer = await a.raw(
+                json.dumps(
+                    {"type": "step", "data": {"action_type": "QUERY", "argument": q.gold_sql}}
+                )
+            )
             at["sql"].append(a.times[-1])
-            got = await b.raw(json.dumps({"type": "step", "data": {"text": q.gold_sql, "size": len(answer) - empty}}))
+            got = await b.raw(
+                json.dumps(
+                    {"type": "step", "data": {"text": q.gold_sql, "size": len(answer) - empty}}
+                )
+            )
             at["echo"].append(b.times[-1])
         sql_p50, echo_p50 = (statistics.median(at[k][200:]) for k in ("sql", "echo"))
-        return dict(query_p50_ms=ms(sql_p50), echo_p50_ms=ms(echo_p50), ratio=round(sql_p50 / echo_p50, 3), bytes=len(answer), echo_bytes=len(got),
-                    query_p99_ms=ms(quantile(at["sql"][200:], 0.99)), echo_p99_ms=ms(quantile(at["echo"][200:], 0.99)))
+        return dict(
+            query_p50_ms=ms(sql_p50),
+            echo_p50_ms=ms(echo_p50),
+            ratio=round(sql_p50 / echo_p50, 3),
+            bytes=len(answer),
+            echo_bytes=len(got),
+            query_p99_ms=ms(quantile(at["sql"][200:], 0.99)),
+            echo_p99_ms=ms(quantile(at["echo"][200:], 0.99)),
+        )
+
 
 async def _all(url, sessions, work):
     "Open `sessions` sockets, run `work(session, i)` on all at once; returns the seconds it took and all times."
     opened = []
-    for i in range(0, sessions, 32): opened += await asyncio.gather(*[Session.open(url) for _ in range(min(32, sessions - i))])
+    for i in range(0, sessions, 32):
+        opened += await asyncio.gather(*[Session.open(url) for _ in range(min(32, sessions - i))])
     start = time.perf_counter()
     await asyncio.gather(*[work(s, i) for i, s in enumerate(opened)])
     seconds = time.perf_counter() - start
     await asyncio.gather(*[s.ws.close() for s in opened])
     return seconds, [t for s in opened for t in s.times]
 
+
 async def load(sessions=64, episodes=20, repeat=3):
     "Errors, wrong verdicts and throughput of many sessions at once; the echo environment carries the same messages."
     work = plans(sessions * episodes)
-    faults, rates, tail, cpu = dict(errors=0, different=0, wrong_verdicts=0), dict(sql=[], echo=[]), {}, dict(sql=[], echo=[])
+    faults, rates, tail, cpu = (
+        dict(errors=0, different=0, wrong_verdicts=0),
+        dict(sql=[], echo=[]),
+        {},
+        dict(sql=[], echo=[]),
+    )
     with Server() as sql, Server("echo") as echo:
         s = await Session.open(sql.ws)
         e = await Session.open(echo.ws)
@@ -168,20 +292,28 @@ async def load(sessions=64, episodes=20, repeat=3):
         messages = []
         for plan in work:
             sizes = []
-            for m in ([json.dumps({"type": "reset", "data": plan[0]})] +
-                      [json.dumps({"type": "step", "data": {"action_type": k, "argument": v}}) for k, v in plan[1]]):
+            for m in [json.dumps({"type": "reset", "data": plan[0]})] + [
+                json.dumps({"type": "step", "data": {"action_type": k, "argument": v}})
+                for k, v in plan[1]
+            ]:
                 sizes.append((m, max(0, len(await s.raw(m)) - empty)))
             messages.append(([m for m, _ in sizes], echo_messages(plan, [n for _, n in sizes])))
         await s.ws.close()
         n = sum(len(m[0]) for m in messages)
+
         async def check(session, i):
-            for p in work[i * episodes:(i + 1) * episodes]: await play(session, p, faults)
+            for p in work[i * episodes : (i + 1) * episodes]:
+                await play(session, p, faults)
+
         await _all(sql.ws, sessions, check)
         for _ in range(repeat):
             for k, server, which in (("sql", sql, 0), ("echo", echo, 1)):
+
                 async def run(session, i):
-                    for m in messages[i * episodes:(i + 1) * episodes]:
-                        for text in m[which]: await session.raw(text)
+                    for m in messages[i * episodes : (i + 1) * episodes]:
+                        for text in m[which]:
+                            await session.raw(text)
+
                 before = server.cpu()
                 seconds, times = await _all(server.ws, sessions, run)
                 cpu[k].append(1e6 * (server.cpu() - before) / n)
@@ -189,17 +321,31 @@ async def load(sessions=64, episodes=20, repeat=3):
                 tail[k] = ms(quantile(times, 0.99))
     best = {k: max(v) for k, v in rates.items()}
     least = {k: round(min(v)) for k, v in cpu.items()}
-    return dict(sessions=sessions, episodes=len(work), calls=n, **faults, cpu_us_per_call=least["sql"], echo_cpu_us_per_call=least["echo"], calls_per_second=round(best["sql"]), echo_calls_per_second=round(best["echo"]),
-                ratio=round(best["sql"] / best["echo"], 3), p99_ms=tail["sql"], echo_p99_ms=tail["echo"])
+    return dict(
+        sessions=sessions,
+        episodes=len(work),
+        calls=n,
+        **faults,
+        cpu_us_per_call=least["sql"],
+        echo_cpu_us_per_call=least["echo"],
+        calls_per_second=round(best["sql"]),
+        echo_calls_per_second=round(best["echo"]),
+        ratio=round(best["sql"] / best["echo"], 3),
+        p99_ms=tail["sql"],
+        echo_p99_ms=tail["echo"],
+    )
+
 
 async def memory(sessions=400):
     "Memory of a session that has played an episode and is idle."
     with Server() as server:
+
         async def one():
             s = await Session.open(server.ws)
             await s.call("reset", question_id="vet_clinic-05")
             await s.call("step", action_type="QUERY", argument="SELECT * FROM owner")
             return s
+
         warm = [await one() for _ in range(40)]
         before = server.rss()
         idle = [await one() for _ in range(sessions)]
@@ -207,49 +353,109 @@ async def memory(sessions=400):
         await asyncio.gather(*[s.ws.close() for s in warm + idle])
         return dict(sessions=sessions, kb_per_session=round((after - before) / sessions, 1))
 
+
 async def growth(episodes=10_000, sessions=16):
     "Memory after a fifth of the episodes and after all."
     work, faults = plans(64), dict(errors=0, different=0, wrong_verdicts=0)
     with Server() as server:
+
         async def run(session, i, n):
-            for j in range(n // sessions): await play(session, work[(i + j) % len(work)], faults)
+            for j in range(n // sessions):
+                await play(session, work[(i + j) % len(work)], faults)
+
         await _all(server.ws, sessions, lambda s, i: run(s, i, episodes // 5))
         before = server.rss()
         await _all(server.ws, sessions, lambda s, i: run(s, i, episodes - episodes // 5))
         after = server.rss()
-    return dict(episodes=episodes, mb_before=round(before / 1024, 1), mb_after=round(after / 1024, 1), growth_mb=round((after - before) / 1024, 1), **faults)
+    return dict(
+        episodes=episodes,
+        mb_before=round(before / 1024, 1),
+        mb_after=round(after / 1024, 1),
+        growth_mb=round((after - before) / 1024, 1),
+        **faults,
+    )
+
 
 def attacks():
     "What a hostile client sends: messages, or raw text."
     many = "WITH RECURSIVE k(n) AS (SELECT 1 UNION ALL SELECT n+1 FROM k) "
-    zeros, cells = "printf('%019000d',0)", "WITH k(n) AS (SELECT 1000 UNION ALL SELECT n+1 FROM k LIMIT 20000) "
-    sql = dict(endless=many + "SELECT count(*) FROM k", endless_rows=many + "SELECT n FROM k", cross="SELECT count(*) FROM " + ",".join(f"owner o{i}" for i in range(9)),
-        doubling="WITH RECURSIVE d(s) AS (SELECT 'xy' UNION ALL SELECT s||s FROM d) SELECT max(length(s)) FROM d", blob="SELECT zeroblob(2000000000)",
+    zeros, cells = (
+        "printf('%019000d',0)",
+        "WITH k(n) AS (SELECT 1000 UNION ALL SELECT n+1 FROM k LIMIT 20000) ",
+    )
+    sql = dict(
+        endless=many + "SELECT count(*) FROM k",
+        endless_rows=many + "SELECT n FROM k",
+        cross="SELECT count(*) FROM " + ",".join(f"owner o{i}" for i in range(9)),
+        doubling="WITH RECURSIVE d(s) AS (SELECT 'xy' UNION ALL SELECT s||s FROM d) SELECT max(length(s)) FROM d",
+        blob="SELECT zeroblob(2000000000)",
         instr=f"WITH k(n) AS (SELECT 1 UNION ALL SELECT n+1 FROM k LIMIT 1000) SELECT sum(instr({zeros}, printf('%09500d',0)||'b'||n)) FROM k",
         trim=f"WITH k(n) AS (SELECT 1 UNION ALL SELECT n+1 FROM k LIMIT 1000) SELECT sum(length(trim(substr({zeros},n), replace(printf('%01600d',0),'0','b')||'0'))) FROM k",
-        like=f"SELECT count(*) FROM owner a, owner b WHERE {zeros} LIKE '%0%0%0%0%0%0%1%'", sort=f"{cells}SELECT count(*) FROM (SELECT DISTINCT printf('%015000d',n) FROM k)",
-        wide=cells + "SELECT " + ",".join(["n+.5"] * 90) + " FROM k", text=cells + "SELECT printf('%0190d',n) FROM k", nested="SELECT " + "(" * 1900 + "1" + ")" * 1900,
-        bomb="WITH a0(x) AS (SELECT 1)" + "".join(f",a{i}(x) AS (SELECT p.x FROM a{i-1} p,a{i-1} q)" for i in range(1, 20)) + " SELECT x FROM a19",
-        catalog="SELECT * FROM sqlite_master", write="DELETE FROM owner", attach="ATTACH 'x' AS y", extension="SELECT load_extension('x')", several="SELECT 1; DROP TABLE owner",
-        concat=f"{cells}SELECT group_concat(n) OVER (ORDER BY n) FROM k", json="SELECT json_pretty(replace(printf('%0900d',0),'0','[')||replace(printf('%0900d',0),'0',']'))")
-    step = lambda kind, argument: json.dumps({"type": "step", "data": {"action_type": kind, "argument": argument}})
+        like=f"SELECT count(*) FROM owner a, owner b WHERE {zeros} LIKE '%0%0%0%0%0%0%1%'",
+        sort=f"{cells}SELECT count(*) FROM (SELECT DISTINCT printf('%015000d',n) FROM k)",
+        wide=cells + "SELECT " + ",".join(["n+.5"] * 90) + " FROM k",
+        text=cells + "SELECT printf('%0190d',n) FROM k",
+        nested="SELECT " + "(" * 1900 + "1" + ")" * 1900,
+        bomb="WITH a0(x) AS (SELECT 1)"
+        + "".join(f",a{i}(x) AS (SELECT p.x FROM a{i - 1} p,a{i - 1} q)" for i in range(1, 20))
+        + " SELECT x FROM a19",
+        catalog="SELECT * FROM sqlite_master",
+        write="DELETE FROM owner",
+        attach="ATTACH 'x' AS y",
+        extension="SELECT load_extension('x')",
+        several="SELECT 1; DROP TABLE owner",
+        concat=f"{cells}SELECT group_concat(n) OVER (ORDER BY n) FROM k",
+        json="SELECT json_pretty(replace(printf('%0900d',0),'0','[')||replace(printf('%0900d',0),'0',']'))",
+    )
+    step = lambda kind, argument: json.dumps(
+        {"type": "step", "data": {"action_type": kind, "argument": argument}}
+    )
     out = {k: [step("QUERY", v)] for k, v in sql.items()}
-    out |= {f"answer_{k}": [step("QUERY", cells + "SELECT n+.5 FROM k"), step("ANSWER", v)] for k, v in dict(
-        near=", ".join(f"{i + 1000}.499999" for i in range(8000)), lines="a\n" * 49999, deep="[" * 50000, pipes="|" * 99999, digits="9" * 99999,
-        quotes="'" * 99999, objects="[" + ",".join(['{"a": 1}'] * 9000) + "]").items()}
-    out |= dict(unknown=[step("DROP", "owner")], long=[step("QUERY", "SELECT '" + "a" * 99000 + "'")], over=[step("ANSWER", "a" * 900_000)], half=['{"type": "st'],
-        list=["[1, 2]"], number=["7"], nested_json=["[" * 100_000], surrogate=['{"type": "step", "data": {"action_type": "QUERY", "argument": "\\ud800"}}'],
-        keys=[json.dumps({"type": "reset", "data": {f"k{i}": i for i in range(20_000)}})], kind=[json.dumps({"type": "\x00" * 1000})],
-        mcp=[json.dumps({"type": "mcp", "data": {"method": "openenv/session/create"}})], flood=[json.dumps({"type": "reset", "data": {}})] * 300, huge=["x" * 10_000_000])
+    out |= {
+        f"answer_{k}": [step("QUERY", cells + "SELECT n+.5 FROM k"), step("ANSWER", v)]
+        for k, v in dict(
+            near=", ".join(f"{i + 1000}.499999" for i in range(8000)),
+            lines="a\n" * 49999,
+            deep="[" * 50000,
+            pipes="|" * 99999,
+            digits="9" * 99999,
+            quotes="'" * 99999,
+            objects="[" + ",".join(['{"a": 1}'] * 9000) + "]",
+        ).items()
+    }
+    out |= dict(
+        unknown=[step("DROP", "owner")],
+        long=[step("QUERY", "SELECT '" + "a" * 99000 + "'")],
+        over=[step("ANSWER", "a" * 900_000)],
+        half=['{"type": "st'],
+        list=["[1, 2]"],
+        number=["7"],
+        nested_json=["[" * 100_000],
+        surrogate=['{"type": "step", "data": {"action_type": "QUERY", "argument": "\\ud800"}}'],
+        keys=[json.dumps({"type": "reset", "data": {f"k{i}": i for i in range(20_000)}})],
+        kind=[json.dumps({"type": "\x00" * 1000})],
+        mcp=[json.dumps({"type": "mcp", "data": {"method": "openenv/session/create"}})],
+        flood=[json.dumps({"type": "reset", "data": {}})] * 300,
+        huge=["x" * 10_000_000],
+    )
     return out
+
 
 async def hostile(neighbours=31, seconds=20.0, pause=0.05, rounds=4):
     "Latency of neighbours that take a step every `pause` seconds, in peace and beside one hostile session."
     import websockets
-    faults, work, found, survived, worst = dict(errors=0, different=0, wrong_verdicts=0), plans(neighbours * 4), {}, {}, {}
+
+    faults, work, found, survived, worst = (
+        dict(errors=0, different=0, wrong_verdicts=0),
+        plans(neighbours * 4),
+        {},
+        {},
+        {},
+    )
     bad = attacks()
     with Server() as server:
         sessions = await asyncio.gather(*[Session.open(server.ws) for _ in range(neighbours)])
+
         async def neighbour(s, i, live):
             j = 0
             while live():
@@ -259,51 +465,100 @@ async def hostile(neighbours=31, seconds=20.0, pause=0.05, rounds=4):
                 for kind, argument in actions:
                     await asyncio.sleep(pause * 2 * random.random())
                     got.append(await s.call("step", action_type=kind, argument=argument))
-                if got[-1]["data"].get("metadata", {}).get("correct") is not correct: faults["wrong_verdicts"] += 1
-                faults["different"] += sum({k: g["data"]["observation"][k] for k in e[0]} != e[0] for g, e in zip(got, expected))
+                if got[-1]["data"].get("metadata", {}).get("correct") is not correct:
+                    faults["wrong_verdicts"] += 1
+                faults["different"] += sum(
+                    {k: g["data"]["observation"][k] for k in e[0]} != e[0]
+                    for g, e in zip(got, expected)
+                )
                 j += 1
+
         async def attack(name, messages):
             start = time.monotonic()
             try:
                 s = await Session.open(server.ws)
                 await s.call("reset", question_id="vet_clinic-05")
-                for m in messages: await asyncio.wait_for(s.raw(m), 30)
+                for m in messages:
+                    await asyncio.wait_for(s.raw(m), 30)
                 await s.ws.close()
                 survived[name] = round(time.monotonic() - start, 2)
-            except websockets.ConnectionClosed as e: survived[name] = f"closed {e.rcvd.code if e.rcvd else ''}".strip()
+            except websockets.ConnectionClosed as e:
+                survived[name] = f"closed {e.rcvd.code if e.rcvd else ''}".strip()
+
         async def measure(during):
-            for s in sessions: s.times.clear()
+            for s in sessions:
+                s.times.clear()
             live = True
+
             async def until():
                 nonlocal live
                 await during()
                 live = False
-            await asyncio.gather(until(), *[neighbour(s, i, lambda: live) for i, s in enumerate(sessions)])
+
+            await asyncio.gather(
+                until(), *[neighbour(s, i, lambda: live) for i, s in enumerate(sessions)]
+            )
             times = [t for s in sessions for t in s.times]
-            return dict(calls=len(times), p50_ms=ms(statistics.median(times)), p99_ms=ms(quantile(times, 0.99)), max_ms=ms(max(times)))
+            return dict(
+                calls=len(times),
+                p50_ms=ms(statistics.median(times)),
+                p99_ms=ms(quantile(times, 0.99)),
+                max_ms=ms(max(times)),
+            )
+
         async def all_attacks():
             for _ in range(rounds):
                 for name, messages in bad.items():
                     before = [len(s.times) for s in sessions]
                     await attack(name, messages)
-                    worst[name] = max([0.0, *[t for s, n in zip(sessions, before) for t in s.times[n:]]])
+                    worst[name] = max(
+                        [0.0, *[t for s, n in zip(sessions, before) for t in s.times[n:]]]
+                    )
+
         found["peace"] = await measure(lambda: asyncio.sleep(seconds))
         found["war"] = await measure(all_attacks)
         healthy = urllib.request.urlopen(server.http + "/health").status == 200
         await asyncio.gather(*[s.ws.close() for s in sessions])
-        return dict(neighbours=neighbours, attacks=len(bad), **found, delay_p99_ms=round(found["war"]["p99_ms"] - found["peace"]["p99_ms"], 3),
-                    healthy=healthy, **faults, attack_seconds=survived,
-                    slowest_neighbour_ms={k: ms(v) for k, v in sorted(worst.items(), key=lambda kv: -kv[1])[:8]})
+        return dict(
+            neighbours=neighbours,
+            attacks=len(bad),
+            **found,
+            delay_p99_ms=round(found["war"]["p99_ms"] - found["peace"]["p99_ms"], 3),
+            healthy=healthy,
+            **faults,
+            attack_seconds=survived,
+            slowest_neighbour_ms={
+                k: ms(v) for k, v in sorted(worst.items(), key=lambda kv: -kv[1])[:8]
+            },
+        )
 
-FIGURES = dict(latency=latency, load=load, load_512=lambda **k: load(512, 2, repeat=1), memory=memory, growth=growth, hostile=hostile)
-QUICK = dict(latency=dict(n=600), load=dict(sessions=16, episodes=4, repeat=1), memory=dict(sessions=60), growth=dict(episodes=800), hostile=dict(seconds=3.0, rounds=1))
+
+FIGURES = dict(
+    latency=latency,
+    load=load,
+    load_512=lambda **k: load(512, 2, repeat=1),
+    memory=memory,
+    growth=growth,
+    hostile=hostile,
+)
+QUICK = dict(
+    latency=dict(n=600),
+    load=dict(sessions=16, episodes=4, repeat=1),
+    memory=dict(sessions=60),
+    growth=dict(episodes=800),
+    hostile=dict(seconds=3.0, rounds=1),
+)
+
 
 def run(names, quick=False):
     "The named figures as a dictionary."
     return {n: asyncio.run(FIGURES[n](**(QUICK.get(n, {}) if quick else {}))) for n in names}
 
+
 if __name__ == "__main__":
-    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     p.add_argument("--only", choices=FIGURES, action="append")
     p.add_argument("--quick", action="store_true")
     args = p.parse_args()
@@ -312,5 +567,9 @@ if __name__ == "__main__":
         found |= run([name], args.quick)
         print(name, json.dumps(found[name]), flush=True)
     if not args.quick and not args.only:
-        about = dict(command="python benchmarks/server.py", cpus=os.cpu_count(), python=sys.version.split()[0])
-        (HERE/"server.json").write_text(json.dumps(about | found, indent=1) + "\n")
+        about = dict(
+            command="python benchmarks/server.py",
+            cpus=os.cpu_count(),
+            python=sys.version.split()[0],
+        )
+        (HERE / "server.json").write_text(json.dumps(about | found, indent=1) + "\n")

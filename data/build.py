@@ -3,6 +3,7 @@
 Each file data/<name>.py holds SPLIT, SCHEMA, rows(rng) and QUESTIONS. Gold is run, audited and stored; a question with a
 finding, or a leak between splits, stops the build. The same sources give the same content on every machine.
 """
+
 import runpy
 import sys
 from collections import Counter
@@ -10,7 +11,8 @@ from pathlib import Path
 from random import Random
 
 from sql_env.database import build_database
-from sql_env.questions import QUARANTINE, GoldRunner, Question, find_leaks, to_json
+from sql_env.gold import GoldRunner
+from sql_env.questions import QUARANTINE_FLAGS, Question, find_split_leaks, question_to_json
 
 HERE = Path(__file__).parent
 SOURCES = sorted(p for p in HERE.glob("*.py") if p.name != "build.py")
@@ -19,23 +21,37 @@ SOURCES = sorted(p for p in HERE.glob("*.py") if p.name != "build.py")
 def build(source: Path, out: Path) -> list[Question]:
     "Write the database of one source file and return its questions with gold answers."
     name, module = source.stem, runpy.run_path(str(source))
-    path = build_database(out / f"{name}.sqlite", module["SCHEMA"], module["rows"](Random(f"sql_env:{name}")))
+    path = build_database(
+        out / f"{name}.sqlite", module["SCHEMA"], module["rows"](Random(f"sql_env:{name}"))
+    )
     gold = GoldRunner(path)
     try:
-        return [gold.complete(Question(f"{name}-{i:02}", text, name, sql, split=module["SPLIT"]))
-                for i, (text, sql) in enumerate(module["QUESTIONS"], 1)]
-    finally: gold.close()
+        return [
+            gold.complete(Question(f"{name}-{i:02}", text, name, sql, split=module["SPLIT"]))
+            for i, (text, sql) in enumerate(module["QUESTIONS"], 1)
+        ]
+    finally:
+        gold.close()
 
 
 def main(out: Path = HERE.parent / "sql_env" / "bundled") -> None:
     out.mkdir(parents=True, exist_ok=True)
     questions = [q for source in SOURCES for q in build(source, out)]
-    faults = [f"{q.question_id}: {', '.join(q.flags)}" for q in questions if QUARANTINE & set(q.flags) or "order_unknown" in q.flags]
+    faults = [
+        f"{q.question_id}: {', '.join(q.flags)}"
+        for q in questions
+        if QUARANTINE_FLAGS & set(q.flags) or "order_unknown" in q.flags
+    ]
     splits = {s: [q for q in questions if q.split == s] for s in ("train", "validation", "test")}
-    faults += [f"leak: {kind} {value}" for kind, value in find_leaks(*splits.values())]
-    (out / "questions.jsonl").write_text("\n".join(map(to_json, questions)) + "\n", encoding="utf-8")
-    for s, qs in splits.items(): print(f"{s:10} {len(qs):4} {dict(Counter(q.difficulty for q in qs))}")
-    if faults: sys.exit("\n".join(faults))
+    faults += [f"leak: {kind} {value}" for kind, value in find_split_leaks(*splits.values())]
+    (out / "questions.jsonl").write_text(
+        "\n".join(map(question_to_json, questions)) + "\n", encoding="utf-8"
+    )
+    for s, qs in splits.items():
+        print(f"{s:10} {len(qs):4} {dict(Counter(q.difficulty for q in qs))}")
+    if faults:
+        sys.exit("\n".join(faults))
 
 
-if __name__ == "__main__": main(*map(Path, sys.argv[1:]))
+if __name__ == "__main__":
+    main(*map(Path, sys.argv[1:]))

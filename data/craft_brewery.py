@@ -1,4 +1,5 @@
 """Saltbush Brewing, a fictional craft brewery on an invented southern coast: recipes, tanks, batches and deliveries."""
+
 from datetime import date, timedelta
 
 SPLIT = "train"
@@ -179,9 +180,17 @@ RECIPES = """
 
 # beers older than the brew log; for the others it is the date of their first batch
 FIRST_BREWED = {
-    "Saltbush Lager": "2014-05-19", "Lighthouse Pale": "2014-08-04", "Night Ferry": "2015-06-22",
-    "Drover's Dog": "2016-03-07", "Squall": "2017-11-13", "Galah": "2018-10-01", "Gull's Breakfast": "2020-01-20",
-    "Lantern": "2017-02-06", "Harbourmaster": "2014-09-15", "Pomelo Sour": "2020-11-16", "Quandong Sour": "2021-11-08",
+    "Saltbush Lager": "2014-05-19",
+    "Lighthouse Pale": "2014-08-04",
+    "Night Ferry": "2015-06-22",
+    "Drover's Dog": "2016-03-07",
+    "Squall": "2017-11-13",
+    "Galah": "2018-10-01",
+    "Gull's Breakfast": "2020-01-20",
+    "Lantern": "2017-02-06",
+    "Harbourmaster": "2014-09-15",
+    "Pomelo Sour": "2020-11-16",
+    "Quandong Sour": "2021-11-08",
 }
 
 VESSELS = [
@@ -254,10 +263,18 @@ CONTACTS = """Aroha Pene|Ben Castellano|Chau Pham|Dimitra Kostas|Ewan Birrell
 |Yvonne Adler""".replace("\n", "").split("|")
 BREWERS = ["Maeve Sandilands", "Tariq Aziz", "Joanna Pruszko", "Koa Makani"]
 DRIVERS = ["Bluey Hargreaves", "Linh Tran", "Stavros Pappas"]
-FAULTS = ["infected, poured down the drain", "stuck fermentation, poured down the drain",
-          "poured down the drain, butter taste"]
-CHATTER = ["a touch hazy", "brewed with the apprentices", "one day late, boiler trouble", "lovely aroma",
-           "open day batch"]
+FAULTS = [
+    "infected, poured down the drain",
+    "stuck fermentation, poured down the drain",
+    "poured down the drain, butter taste",
+]
+CHATTER = [
+    "a touch hazy",
+    "brewed with the apprentices",
+    "one day late, boiler trouble",
+    "lovely aroma",
+    "open day batch",
+]
 
 
 def between(rng, first, last):
@@ -295,9 +312,20 @@ def make_batches(rng, beers):
         days = rng.randrange(24, 38) if beer[1] in lagers else rng.randrange(11, 19)
         year = when.year % 100
         numbers[year] = numbers.get(year, 0) + 1
-        packed, bright, grade, remark, parent = weekday(when + timedelta(days=days)), None, "A", None, None
+        packed, bright, grade, remark, parent = (
+            weekday(when + timedelta(days=days)),
+            None,
+            "A",
+            None,
+            None,
+        )
         previous = last.get(beer[7])
-        if previous and previous[1] <= when and (when - previous[1]).days < 25 and previous[2] != "X":
+        if (
+            previous
+            and previous[1] <= when
+            and (when - previous[1]).days < 25
+            and previous[2] != "X"
+        ):
             parent = previous[0] if rng.random() < 0.75 else None
         grade = rng.choices(["A", "B", "X"], [74, 19, 7])[0]
         if rng.random() < 0.2:
@@ -319,8 +347,22 @@ def make_batches(rng, beers):
         brewer = rng.choices(BREWERS, [44, 28, 20, 8])[0]
         n = len(out) + 1
         done = None if stop is None or grade == "X" else stop.isoformat()
-        out.append((n, f"B{year}-{numbers[year]:03}", number, when.isoformat(), brewer, tank, bright, volume, parent,
-                    done, grade, remark))
+        out.append(
+            (
+                n,
+                f"B{year}-{numbers[year]:03}",
+                number,
+                when.isoformat(),
+                brewer,
+                tank,
+                bright,
+                volume,
+                parent,
+                done,
+                grade,
+                remark,
+            )
+        )
         if stop:
             last[beer[7]] = (n, packed, grade)
         last[number] = n
@@ -335,7 +377,9 @@ def make_beers(beers, batches):
         first = FIRST_BREWED.get(name) or min([b[3] for b in batches if b[2] == i], default=None)
         degree = f"{int(strength) // 10}.{int(strength) % 10} % vol. "
         bitter = int(ibu) if ibu else None
-        out.append((i, name, style, line, int(strength), bitter, number.get(base), first, degree + text))
+        out.append(
+            (i, name, style, line, int(strength), bitter, number.get(base), first, degree + text)
+        )
     return out
 
 
@@ -366,13 +410,28 @@ def make_outlets(rng):
         if i % 4 == 0:
             since = between(rng, date(2022, 1, 10), date(2023, 8, 31))
         contact = contacts.pop() if contacts and rng.random() < 0.7 else None
-        out.append((i, name, kind, town, since.isoformat(), contact, "N" if weight == "0" or i in (11, 17) else "Y"))
+        out.append(
+            (
+                i,
+                name,
+                kind,
+                town,
+                since.isoformat(),
+                contact,
+                "N" if weight == "0" or i in (11, 17) else "Y",
+            )
+        )
     return out
 
 
 def make_deliveries(rng, batches, outlets):
     weights = [int(o[3]) for o in table(OUTLETS)]
-    by_kind = {"PUB": [34, 52, 8, 3], "BOT": [0, 3, 66, 31], "RES": [2, 30, 42, 26], "EVT": [55, 45, 0, 0]}
+    by_kind = {
+        "PUB": [34, 52, 8, 3],
+        "BOT": [0, 3, 66, 31],
+        "RES": [2, 30, 42, 26],
+        "EVT": [55, 45, 0, 0],
+    }
     prices, litres = {p[0]: p[3] for p in PACKS}, {p[0]: p[2] for p in PACKS}
     out = []
     for batch in batches:
@@ -380,18 +439,27 @@ def make_deliveries(rng, batches, outlets):
             continue
         left, when = batch[7] * (0.80 + 0.14 * rng.random()), date.fromisoformat(batch[9])
         while True:
-            when = weekday(when + timedelta(days=rng.choices([0, 1, 2, 4, 7], [30, 25, 20, 15, 10])[0]))
+            when = weekday(
+                when + timedelta(days=rng.choices([0, 1, 2, 4, 7], [30, 25, 20, 15, 10])[0])
+            )
             outlet = rng.choices(outlets, weights)[0]
             if when > LAST_DAY or left < 60:
                 break
             if outlet[4] > when.isoformat() or outlet[0] in (11, 17) and when > date(2023, 3, 31):
                 continue
             code = rng.choices(["K50", "K30", "C24", "B12"], by_kind[outlet[2]])[0]
-            quantity = rng.choices([1, 2, 3, 4, 6], [22, 34, 22, 14, 8])[0] * (1 if code[0] == "K" else 3)
+            quantity = rng.choices([1, 2, 3, 4, 6], [22, 34, 22, 14, 8])[0] * (
+                1 if code[0] == "K" else 3
+            )
             if quantity * litres[code] > left:
                 quantity = 1
             left -= quantity * litres[code]
-            cents = int(prices[code] * 100 * (0.94 if batch[10] == "B" else 1) * (0.95 if quantity >= 6 else 1))
+            cents = int(
+                prices[code]
+                * 100
+                * (0.94 if batch[10] == "B" else 1)
+                * (0.95 if quantity >= 6 else 1)
+            )
             paid = weekday(when + timedelta(days=3 + int(70 * rng.random() ** 2)))
             paid = None if paid > LAST_DAY or rng.random() < 0.03 else paid.isoformat()
             driver = rng.choices(DRIVERS, [52, 33, 15])[0]
@@ -405,103 +473,186 @@ def rows(rng):
     beers, ingredients = table(BEERS), table(INGREDIENTS)
     batches = make_batches(rng, beers)
     outlets = make_outlets(rng)
-    stock = [(i, name, kind, supplier, country, int(organic), float(alpha) if alpha else None,
-              float(price) if price else None)
-             for i, (_, name, kind, supplier, country, organic, alpha, price) in enumerate(ingredients, 1)]
-    return {"beer": make_beers(beers, batches), "ingredient": stock, "recipe_line": make_recipes(beers, ingredients),
-            "vessel": VESSELS, "batch": batches, "pack": PACKS, "outlet": outlets,
-            "delivery": make_deliveries(rng, batches, outlets)}
+    stock = [
+        (
+            i,
+            name,
+            kind,
+            supplier,
+            country,
+            int(organic),
+            float(alpha) if alpha else None,
+            float(price) if price else None,
+        )
+        for i, (_, name, kind, supplier, country, organic, alpha, price) in enumerate(
+            ingredients, 1
+        )
+    ]
+    return {
+        "beer": make_beers(beers, batches),
+        "ingredient": stock,
+        "recipe_line": make_recipes(beers, ingredients),
+        "vessel": VESSELS,
+        "batch": batches,
+        "pack": PACKS,
+        "outlet": outlets,
+        "delivery": make_deliveries(rng, batches, outlets),
+    }
 
 
 QUESTIONS = [
-    ("How many deliveries are we still waiting to be paid for?",
-     "SELECT COUNT(*) FROM delivery WHERE paid_on IS NULL"),
-    ("The printer lost the file: what exactly does it say on the label of Squall?",
-     "SELECT label_text FROM beer WHERE name = 'Squall'"),
-    ("How many litres fit into our smallest fermenter?",
-     "SELECT MIN(litres) FROM vessel WHERE kind = 'FV'"),
-    ("What do we buy from Fenwick & Daughters? I just need the names of the ingredients.",
-     "SELECT name FROM ingredient WHERE supplier = 'Fenwick & Daughters'"),
-    ("How many kegs of 50 litres have we delivered in total?",
-     "SELECT SUM(quantity) FROM delivery WHERE pack_code = 'K50'"),
-    ("For the excise form: how many litres did we brew in 2023, going by the brewing dates and counting every batch?",
-     "SELECT SUM(volume) FROM batch WHERE brewed_on BETWEEN '2023-01-01' AND '2023-12-31'"),
-    ("Whom do I ask for when I ring Izakaya Umi?",
-     "SELECT contact FROM outlet WHERE name = 'Izakaya Umi'"),
-    ("How strong is the strongest beer on our list, in per cent of alcohol?",
-     "SELECT MAX(strength) / 10.0 FROM beer"),
-    ("How many of the places on our books became customers in 2020 or later?",
-     "SELECT COUNT(*) FROM outlet WHERE customer_since >= '2020-01-01'"),
-    ("To how many different customers has Stavros Pappas ever driven a delivery?",
-     "SELECT COUNT(DISTINCT outlet_id) FROM delivery WHERE driver = 'Stavros Pappas'"),
-    ("Which of the customers still marked as active have no contact person on file? Their names, please.",
-     "SELECT name FROM outlet WHERE active = 'Y' AND contact IS NULL"),
-    ("What is the bitterest beer we have a recipe for?",
-     "SELECT name FROM beer ORDER BY ibu DESC LIMIT 1"),
-    ("Leaving out the organic ones, what is the average price per kilo of the hops on our ingredient list? Two "
-     "decimals, please.",
-     "SELECT ROUND(AVG(price_per_kg), 2) FROM ingredient WHERE kind = 'H' AND organic = 0"),
-    ("How many batches of Lighthouse Pale are in the brew log?",
-     "SELECT COUNT(*) FROM batch JOIN beer ON beer.beer_id = batch.beer_id WHERE beer.name = 'Lighthouse Pale'"),
-    ("Who has brewed how much? Name every brewer with the litres of all their batches together.",
-     "SELECT brewer, SUM(volume) FROM batch GROUP BY brewer"),
-    ("According to the recipes, which of our beers get actual hops at the dry step, brewed already or not? Each beer "
-     "once, please.",
-     "SELECT DISTINCT beer.name FROM recipe_line JOIN beer ON beer.beer_id = recipe_line.beer_id "
-     "JOIN ingredient ON ingredient.ingredient_id = recipe_line.ingredient_id "
-     "WHERE recipe_line.step = 'dry' AND ingredient.kind = 'H'"),
-    ("I'm doing the drivers' yearly talks: how many deliveries did each of them make in 2023? Give me driver and "
-     "number.",
-     "SELECT driver, COUNT(*) FROM delivery WHERE delivered_on BETWEEN '2023-01-01' AND '2023-12-31' GROUP BY driver"),
-    ("Which of our beers were developed as variations on Night Ferry?",
-     "SELECT v.name FROM beer AS v JOIN beer AS b ON b.beer_id = v.based_on WHERE b.name = 'Night Ferry'"),
-    ("Which tank did batch B23-019 ferment in? We call our tanks by their names.",
-     "SELECT vessel.name FROM batch JOIN vessel ON vessel.vessel_id = batch.fermenter_id "
-     "WHERE batch.batch_no = 'B23-019'"),
-    ("Of the batches that did get packed, how many went straight from the fermenter, without a bright tank in between?",
-     "SELECT COUNT(*) FROM batch WHERE packed_on IS NOT NULL AND bright_id IS NULL"),
-    ("There are two places called Railway Hotel. How many deliveries has the one in Wattle Creek had?",
-     "SELECT COUNT(*) FROM delivery JOIN outlet ON outlet.outlet_id = delivery.outlet_id "
-     "WHERE outlet.name = 'Railway Hotel' AND outlet.town = 'Wattle Creek'"),
-    ("Give me the batch numbers of everything brewed in 2023 that was graded A, in the order of brewing.",
-     "SELECT batch_no FROM batch WHERE brewed_on BETWEEN '2023-01-01' AND '2023-12-31' AND grade = 'A' "
-     "ORDER BY brewed_on"),
-    ("Since what date has the Anchor over in Wattle Creek been our customer?",
-     "SELECT customer_since FROM outlet WHERE name = 'The Anchor' AND town = 'Wattle Creek'"),
-    ("We often pitch yeast taken from an earlier batch. How many batches got theirs from a batch of a different beer?",
-     "SELECT COUNT(*) FROM batch AS b JOIN batch AS p ON p.batch_id = b.pitched_from WHERE p.beer_id <> b.beer_id"),
-    ("For every place on our books, even those never delivered to, I'd like the name, the town and the number of "
-     "deliveries.",
-     "SELECT outlet.name, outlet.town, COUNT(delivery.delivery_id) FROM outlet "
-     "LEFT JOIN delivery ON delivery.outlet_id = outlet.outlet_id "
-     "GROUP BY outlet.outlet_id, outlet.name, outlet.town"),
-    ("What do all our deliveries of plain Night Ferry come to in dollars, at the price charged per pack, whether paid "
-     "or not?",
-     "SELECT SUM(delivery.quantity * delivery.rate) / 100.0 FROM delivery "
-     "JOIN batch ON batch.batch_id = delivery.batch_id JOIN beer ON beer.beer_id = batch.beer_id "
-     "WHERE beer.name = 'Night Ferry'"),
-    ("Port Ellery aside, which town did we deliver the most beer to in 2023, measured in litres?",
-     "SELECT outlet.town FROM delivery JOIN outlet ON outlet.outlet_id = delivery.outlet_id "
-     "JOIN pack ON pack.pack_code = delivery.pack_code "
-     "WHERE delivery.delivered_on BETWEEN '2023-01-01' AND '2023-12-31' "
-     "AND outlet.town <> 'Port Ellery' GROUP BY outlet.town "
-     "ORDER BY SUM(delivery.quantity * pack.litres) DESC LIMIT 1"),
-    ("On average, how many days pass between brewing and packing for beers of the lager style? One decimal, please.",
-     "SELECT ROUND(AVG(julianday(batch.packed_on) - julianday(batch.brewed_on)), 1) FROM batch "
-     "JOIN beer ON beer.beer_id = batch.beer_id WHERE beer.style = 'Lager' AND batch.packed_on IS NOT NULL"),
-    ("Which beers on our list have no batch at all in the brew log?",
-     "SELECT name FROM beer WHERE beer_id NOT IN (SELECT beer_id FROM batch)"),
-    ("Whose brews ended up down the drain most often?",
-     "SELECT brewer FROM batch WHERE grade = 'X' GROUP BY brewer ORDER BY COUNT(*) DESC LIMIT 1"),
-    ("Looking only at paid deliveries, which customer takes longest to pay on average? Give the name and the average "
-     "days from delivery to payment, to two decimals.",
-     "SELECT outlet.name, ROUND(AVG(julianday(delivery.paid_on) - julianday(delivery.delivered_on)), 2) "
-     "FROM delivery JOIN outlet ON outlet.outlet_id = delivery.outlet_id WHERE delivery.paid_on IS NOT NULL "
-     "GROUP BY outlet.outlet_id, outlet.name "
-     "ORDER BY AVG(julianday(delivery.paid_on) - julianday(delivery.delivered_on)) DESC LIMIT 1"),
-    ("Which recipes call for four or more different malts? Give the beer and how many malts it has.",
-     "SELECT beer.name, COUNT(DISTINCT ingredient.ingredient_id) FROM recipe_line "
-     "JOIN ingredient ON ingredient.ingredient_id = recipe_line.ingredient_id "
-     "JOIN beer ON beer.beer_id = recipe_line.beer_id WHERE ingredient.kind = 'M' "
-     "GROUP BY beer.beer_id, beer.name HAVING COUNT(DISTINCT ingredient.ingredient_id) >= 4"),
+    (
+        "How many deliveries are we still waiting to be paid for?",
+        "SELECT COUNT(*) FROM delivery WHERE paid_on IS NULL",
+    ),
+    (
+        "The printer lost the file: what exactly does it say on the label of Squall?",
+        "SELECT label_text FROM beer WHERE name = 'Squall'",
+    ),
+    (
+        "How many litres fit into our smallest fermenter?",
+        "SELECT MIN(litres) FROM vessel WHERE kind = 'FV'",
+    ),
+    (
+        "What do we buy from Fenwick & Daughters? I just need the names of the ingredients.",
+        "SELECT name FROM ingredient WHERE supplier = 'Fenwick & Daughters'",
+    ),
+    (
+        "How many kegs of 50 litres have we delivered in total?",
+        "SELECT SUM(quantity) FROM delivery WHERE pack_code = 'K50'",
+    ),
+    (
+        "For the excise form: how many litres did we brew in 2023, going by the brewing dates and counting every batch?",
+        "SELECT SUM(volume) FROM batch WHERE brewed_on BETWEEN '2023-01-01' AND '2023-12-31'",
+    ),
+    (
+        "Whom do I ask for when I ring Izakaya Umi?",
+        "SELECT contact FROM outlet WHERE name = 'Izakaya Umi'",
+    ),
+    (
+        "How strong is the strongest beer on our list, in per cent of alcohol?",
+        "SELECT MAX(strength) / 10.0 FROM beer",
+    ),
+    (
+        "How many of the places on our books became customers in 2020 or later?",
+        "SELECT COUNT(*) FROM outlet WHERE customer_since >= '2020-01-01'",
+    ),
+    (
+        "To how many different customers has Stavros Pappas ever driven a delivery?",
+        "SELECT COUNT(DISTINCT outlet_id) FROM delivery WHERE driver = 'Stavros Pappas'",
+    ),
+    (
+        "Which of the customers still marked as active have no contact person on file? Their names, please.",
+        "SELECT name FROM outlet WHERE active = 'Y' AND contact IS NULL",
+    ),
+    (
+        "What is the bitterest beer we have a recipe for?",
+        "SELECT name FROM beer ORDER BY ibu DESC LIMIT 1",
+    ),
+    (
+        "Leaving out the organic ones, what is the average price per kilo of the hops on our ingredient list? Two "
+        "decimals, please.",
+        "SELECT ROUND(AVG(price_per_kg), 2) FROM ingredient WHERE kind = 'H' AND organic = 0",
+    ),
+    (
+        "How many batches of Lighthouse Pale are in the brew log?",
+        "SELECT COUNT(*) FROM batch JOIN beer ON beer.beer_id = batch.beer_id WHERE beer.name = 'Lighthouse Pale'",
+    ),
+    (
+        "Who has brewed how much? Name every brewer with the litres of all their batches together.",
+        "SELECT brewer, SUM(volume) FROM batch GROUP BY brewer",
+    ),
+    (
+        "According to the recipes, which of our beers get actual hops at the dry step, brewed already or not? Each beer "
+        "once, please.",
+        "SELECT DISTINCT beer.name FROM recipe_line JOIN beer ON beer.beer_id = recipe_line.beer_id "
+        "JOIN ingredient ON ingredient.ingredient_id = recipe_line.ingredient_id "
+        "WHERE recipe_line.step = 'dry' AND ingredient.kind = 'H'",
+    ),
+    (
+        "I'm doing the drivers' yearly talks: how many deliveries did each of them make in 2023? Give me driver and "
+        "number.",
+        "SELECT driver, COUNT(*) FROM delivery WHERE delivered_on BETWEEN '2023-01-01' AND '2023-12-31' GROUP BY driver",
+    ),
+    (
+        "Which of our beers were developed as variations on Night Ferry?",
+        "SELECT v.name FROM beer AS v JOIN beer AS b ON b.beer_id = v.based_on WHERE b.name = 'Night Ferry'",
+    ),
+    (
+        "Which tank did batch B23-019 ferment in? We call our tanks by their names.",
+        "SELECT vessel.name FROM batch JOIN vessel ON vessel.vessel_id = batch.fermenter_id "
+        "WHERE batch.batch_no = 'B23-019'",
+    ),
+    (
+        "Of the batches that did get packed, how many went straight from the fermenter, without a bright tank in between?",
+        "SELECT COUNT(*) FROM batch WHERE packed_on IS NOT NULL AND bright_id IS NULL",
+    ),
+    (
+        "There are two places called Railway Hotel. How many deliveries has the one in Wattle Creek had?",
+        "SELECT COUNT(*) FROM delivery JOIN outlet ON outlet.outlet_id = delivery.outlet_id "
+        "WHERE outlet.name = 'Railway Hotel' AND outlet.town = 'Wattle Creek'",
+    ),
+    (
+        "Give me the batch numbers of everything brewed in 2023 that was graded A, in the order of brewing.",
+        "SELECT batch_no FROM batch WHERE brewed_on BETWEEN '2023-01-01' AND '2023-12-31' AND grade = 'A' "
+        "ORDER BY brewed_on",
+    ),
+    (
+        "Since what date has the Anchor over in Wattle Creek been our customer?",
+        "SELECT customer_since FROM outlet WHERE name = 'The Anchor' AND town = 'Wattle Creek'",
+    ),
+    (
+        "We often pitch yeast taken from an earlier batch. How many batches got theirs from a batch of a different beer?",
+        "SELECT COUNT(*) FROM batch AS b JOIN batch AS p ON p.batch_id = b.pitched_from WHERE p.beer_id <> b.beer_id",
+    ),
+    (
+        "For every place on our books, even those never delivered to, I'd like the name, the town and the number of "
+        "deliveries.",
+        "SELECT outlet.name, outlet.town, COUNT(delivery.delivery_id) FROM outlet "
+        "LEFT JOIN delivery ON delivery.outlet_id = outlet.outlet_id "
+        "GROUP BY outlet.outlet_id, outlet.name, outlet.town",
+    ),
+    (
+        "What do all our deliveries of plain Night Ferry come to in dollars, at the price charged per pack, whether paid "
+        "or not?",
+        "SELECT SUM(delivery.quantity * delivery.rate) / 100.0 FROM delivery "
+        "JOIN batch ON batch.batch_id = delivery.batch_id JOIN beer ON beer.beer_id = batch.beer_id "
+        "WHERE beer.name = 'Night Ferry'",
+    ),
+    (
+        "Port Ellery aside, which town did we deliver the most beer to in 2023, measured in litres?",
+        "SELECT outlet.town FROM delivery JOIN outlet ON outlet.outlet_id = delivery.outlet_id "
+        "JOIN pack ON pack.pack_code = delivery.pack_code "
+        "WHERE delivery.delivered_on BETWEEN '2023-01-01' AND '2023-12-31' "
+        "AND outlet.town <> 'Port Ellery' GROUP BY outlet.town "
+        "ORDER BY SUM(delivery.quantity * pack.litres) DESC LIMIT 1",
+    ),
+    (
+        "On average, how many days pass between brewing and packing for beers of the lager style? One decimal, please.",
+        "SELECT ROUND(AVG(julianday(batch.packed_on) - julianday(batch.brewed_on)), 1) FROM batch "
+        "JOIN beer ON beer.beer_id = batch.beer_id WHERE beer.style = 'Lager' AND batch.packed_on IS NOT NULL",
+    ),
+    (
+        "Which beers on our list have no batch at all in the brew log?",
+        "SELECT name FROM beer WHERE beer_id NOT IN (SELECT beer_id FROM batch)",
+    ),
+    (
+        "Whose brews ended up down the drain most often?",
+        "SELECT brewer FROM batch WHERE grade = 'X' GROUP BY brewer ORDER BY COUNT(*) DESC LIMIT 1",
+    ),
+    (
+        "Looking only at paid deliveries, which customer takes longest to pay on average? Give the name and the average "
+        "days from delivery to payment, to two decimals.",
+        "SELECT outlet.name, ROUND(AVG(julianday(delivery.paid_on) - julianday(delivery.delivered_on)), 2) "
+        "FROM delivery JOIN outlet ON outlet.outlet_id = delivery.outlet_id WHERE delivery.paid_on IS NOT NULL "
+        "GROUP BY outlet.outlet_id, outlet.name "
+        "ORDER BY AVG(julianday(delivery.paid_on) - julianday(delivery.delivered_on)) DESC LIMIT 1",
+    ),
+    (
+        "Which recipes call for four or more different malts? Give the beer and how many malts it has.",
+        "SELECT beer.name, COUNT(DISTINCT ingredient.ingredient_id) FROM recipe_line "
+        "JOIN ingredient ON ingredient.ingredient_id = recipe_line.ingredient_id "
+        "JOIN beer ON beer.beer_id = recipe_line.beer_id WHERE ingredient.kind = 'M' "
+        "GROUP BY beer.beer_id, beer.name HAVING COUNT(DISTINCT ingredient.ingredient_id) >= 4",
+    ),
 ]

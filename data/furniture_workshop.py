@@ -1,4 +1,5 @@
 """The books of Tamm & Okafor, a furniture workshop: parts lists, orders, bench work and complaints (fictional)."""
+
 from datetime import date, timedelta
 
 SPLIT = "test"
@@ -238,13 +239,21 @@ Rooftop Sauna Club|H|Helsinki|Finland
 Mathilde Roux|P|Strasbourg|France
 Tomáš Dvořák|P|Prague|Czechia
 """
-REASONS = {"SCR": ["scratch on the top", "scratched corner", "two scratches near the edge"],
-           "WOB": ["wobbles on a level floor", "rocks when leaned on", "one leg loose"],
-           "COL": ["darker than the sample", "tone does not match earlier order", "stain shows lap marks"],
-           "MIS": ["bag of fittings missing", "one cushion missing", "feet not in the parcel"],
-           "SQK": ["squeaks at night", "creaks when sitting down"]}
-TRADE_OF = {"cut": "machinist", "join": "joiner", "sand": "joiner", "surface": "finisher", "upholster": "upholsterer",
-            "pack": "packer"}
+REASONS = {
+    "SCR": ["scratch on the top", "scratched corner", "two scratches near the edge"],
+    "WOB": ["wobbles on a level floor", "rocks when leaned on", "one leg loose"],
+    "COL": ["darker than the sample", "tone does not match earlier order", "stain shows lap marks"],
+    "MIS": ["bag of fittings missing", "one cushion missing", "feet not in the parcel"],
+    "SQK": ["squeaks at night", "creaks when sitting down"],
+}
+TRADE_OF = {
+    "cut": "machinist",
+    "join": "joiner",
+    "sand": "joiner",
+    "surface": "finisher",
+    "upholster": "upholsterer",
+    "pack": "packer",
+}
 BASE_MINUTES = {"cut": 35, "join": 70, "sand": 40, "surface": 45, "upholster": 80, "pack": 18}
 
 
@@ -257,17 +266,38 @@ def cents(euros):
 
 
 def workers():
-    return [(i, first, last, trade, hired, left or None, cents(wage), int(master) if master else None)
-            for i, (first, last, trade, hired, left, wage, master) in enumerate(table(WORKERS), 1)]
+    return [
+        (i, first, last, trade, hired, left or None, cents(wage), int(master) if master else None)
+        for i, (first, last, trade, hired, left, wage, master) in enumerate(table(WORKERS), 1)
+    ]
 
 
 def items():
-    out = [(no, name, "F", wood, "pc", cents(price), None, None, None, int(who), start, end or None)
-           for no, name, wood, price, who, start, end, _ in table(PRODUCTS)]
-    out += [(no, name, "S", wood or None, "pc", None, None, None, None, None, None, None)
-            for no, name, wood, _ in table(SUBASSEMBLIES)]
-    out += [(no, name, "B", wood or None, unit, None, cents(cost), maker or None, int(stock), None, None, None)
-            for no, name, wood, unit, cost, maker, stock in table(BOUGHT)]
+    out = [
+        (no, name, "F", wood, "pc", cents(price), None, None, None, int(who), start, end or None)
+        for no, name, wood, price, who, start, end, _ in table(PRODUCTS)
+    ]
+    out += [
+        (no, name, "S", wood or None, "pc", None, None, None, None, None, None, None)
+        for no, name, wood, _ in table(SUBASSEMBLIES)
+    ]
+    out += [
+        (
+            no,
+            name,
+            "B",
+            wood or None,
+            unit,
+            None,
+            cents(cost),
+            maker or None,
+            int(stock),
+            None,
+            None,
+            None,
+        )
+        for no, name, wood, unit, cost, maker, stock in table(BOUGHT)
+    ]
     return out
 
 
@@ -284,39 +314,60 @@ def customers(rng):
     out = []
     for i, (name, kind, city, country) in enumerate(table(CUSTOMERS), 1):
         discount = {"P": [0, 0, 0, 5], "H": [5, 10, 12], "O": [0, 5, 10], "S": [15, 20, 25]}[kind]
-        friend = rng.randrange(1, i) if i > 5 and rng.random() < .22 else None
+        friend = rng.randrange(1, i) if i > 5 and rng.random() < 0.22 else None
         out.append((i, name, kind, city, country, rng.choice(discount), friend))
     return out
 
 
 def sales_orders(rng, all_customers):
     buyers = [c for c in all_customers if c[0] % 9 != 4]  # the others only asked for a catalogue
-    weight = [rng.lognormvariate({"P": -.4, "H": .5, "O": 0, "S": .9}[c[2]], .6) for c in buyers]
+    weight = [
+        rng.lognormvariate({"P": -0.4, "H": 0.5, "O": 0, "S": 0.9}[c[2]], 0.6) for c in buyers
+    ]
     days = sorted(rng.randrange(0, 905) for _ in range(190))
     out = []
     for no, d in enumerate(days, 2201):
         ordered = date(2022, 1, 4) + timedelta(days=d)
-        rush = "Y" if rng.random() < .14 else "N"
-        promised = ordered + timedelta(days=rng.randrange(14, 25) if rush == "Y" else rng.randrange(40, 85))
+        rush = "Y" if rng.random() < 0.14 else "N"
+        promised = ordered + timedelta(
+            days=rng.randrange(14, 25) if rush == "Y" else rng.randrange(40, 85)
+        )
         delivered = promised + timedelta(days=round(rng.gauss(-2, 8)))
-        status = "X" if rng.random() < .06 else "D" if delivered < TODAY else "W"
-        out.append((no, rng.choices(buyers, weight)[0][0], str(ordered), str(promised),
-                    str(delivered) if status == "D" else None, status, rush))
+        status = "X" if rng.random() < 0.06 else "D" if delivered < TODAY else "W"
+        out.append(
+            (
+                no,
+                rng.choices(buyers, weight)[0][0],
+                str(ordered),
+                str(promised),
+                str(delivered) if status == "D" else None,
+                status,
+                rush,
+            )
+        )
     return out
 
 
 def order_lines(rng, orders, all_customers):
     made = table(PRODUCTS)
-    popular = [rng.lognormvariate(0, .8) for _ in made]
+    popular = [rng.lognormvariate(0, 0.8) for _ in made]
     out = []
     for no, who, ordered, *_ in orders:
         kind, discount = all_customers[who - 1][2], all_customers[who - 1][5]
-        known = [(p, w) for p, w in zip(made, popular) if p[5] <= ordered and (not p[6] or ordered <= p[6])
-                 and p[0] != "SH-07"]
+        known = [
+            (p, w)
+            for p, w in zip(made, popular)
+            if p[5] <= ordered and (not p[6] or ordered <= p[6]) and p[0] != "SH-07"
+        ]
         for _ in range(rng.choices([1, 2, 3, 4], [9, 6, 3, 1])[0]):
             p = rng.choices([p for p, _ in known], [w for _, w in known])[0]
-            n = rng.choice([4, 6, 8, 12, 20]) if kind == "H" and p[0][:2] == "CH" else rng.choices(
-                [1, 2, 4, 6], [10, 4, 2, 2] if p[0][:2] == "CH" else [10, 2, 0, 0])[0]
+            n = (
+                rng.choice([4, 6, 8, 12, 20])
+                if kind == "H" and p[0][:2] == "CH"
+                else rng.choices(
+                    [1, 2, 4, 6], [10, 4, 2, 2] if p[0][:2] == "CH" else [10, 2, 0, 0]
+                )[0]
+            )
             finish = rng.choices(["OIL", "SOAP", "LAC", "WAX", None], [9, 4, 4, 2, 2])[0]
             out.append((len(out) + 1, no, p[0], n, finish, cents(p[3]) * (100 - discount) // 100))
     return out
@@ -329,21 +380,46 @@ def work_steps(rng, lines, orders):
         if order[5] == "X":
             continue
         soft = item[:2] == "SF" or item in ("CH-01", "CH-02", "CH-05", "CH-08")
-        tasks = ["cut", "join", "sand"] + ["surface"] * bool(finish) + ["upholster"] * soft + ["pack"]
+        tasks = (
+            ["cut", "join", "sand"] + ["surface"] * bool(finish) + ["upholster"] * soft + ["pack"]
+        )
         start, end = date.fromisoformat(order[2]), date.fromisoformat(order[4] or order[3])
         gap = max(1, (end - start).days // (len(tasks) + 1))
         for k, task in enumerate(tasks, 1):
             day = start + timedelta(days=k * gap)
-            if day >= min(end, TODAY) or day.weekday() == 6 and (day := day - timedelta(days=1)) <= start:
+            if (
+                day >= min(end, TODAY)
+                or day.weekday() == 6
+                and (day := day - timedelta(days=1)) <= start
+            ):
                 continue
-            able = [w for w in staff if (staff[w[7] - 1] if w[7] else w)[3] == TRADE_OF[task]  # apprentices: as master
-                    and w[4] <= str(day) and (not w[5] or str(day) <= w[5])]
+            able = [
+                w
+                for w in staff
+                if (staff[w[7] - 1] if w[7] else w)[3] == TRADE_OF[task]  # apprentices: as master
+                and w[4] <= str(day)
+                and (not w[5] or str(day) <= w[5])
+            ]
             doer = rng.choices(able, [1 + (w[0] * 7) % 4 for w in able])[0]
             peers = [w[0] for w in staff if w[0] in (2, 3, 7, 10, 13) and w[0] != doer[0]]
-            checked = rng.choices(peers, [6, 3, 1, 3, 1][:len(peers)])[0] if rng.random() < .55 else None
-            minutes = round(BASE_MINUTES[task] * (n ** .7) * rng.lognormvariate(.1, .35))
-            out.append((len(out) + 1, line, task, doer[0], checked, str(day), max(5, minutes),
-                        int(rng.random() < (.12 if doer[3] == "apprentice" else .05))))
+            checked = (
+                rng.choices(peers, [6, 3, 1, 3, 1][: len(peers)])[0]
+                if rng.random() < 0.55
+                else None
+            )
+            minutes = round(BASE_MINUTES[task] * (n**0.7) * rng.lognormvariate(0.1, 0.35))
+            out.append(
+                (
+                    len(out) + 1,
+                    line,
+                    task,
+                    doer[0],
+                    checked,
+                    str(day),
+                    max(5, minutes),
+                    int(rng.random() < (0.12 if doer[3] == "apprentice" else 0.05)),
+                )
+            )
     return out
 
 
@@ -351,17 +427,28 @@ def complaints(rng, lines, orders):
     by_no, out = {o[0]: o for o in orders}, []
     for line, no, item, _, finish, price in lines:
         order = by_no[no]
-        if order[5] != "D" or rng.random() > .17:
+        if order[5] != "D" or rng.random() > 0.17:
             continue
         for _ in range(rng.choices([1, 2], [6, 1])[0]):
             reason = rng.choices(list(REASONS), [5, 4, 3, 2, 2])[0]
-            seen = date.fromisoformat(order[4]) + timedelta(days=rng.choice([0, 1, 2, 5, 9, 20, 70]))
+            seen = date.fromisoformat(order[4]) + timedelta(
+                days=rng.choice([0, 1, 2, 5, 9, 20, 70])
+            )
             seen = min(seen, TODAY)
             done = seen + timedelta(days=rng.randrange(1, 40))
-            settled = str(done) if done <= TODAY and rng.random() < .85 else None
-            refund = round(price * rng.choice([.05, .1, .1, .2, .5]) / 100) * 100
-            note = rng.choice(REASONS[reason]) if rng.random() < .8 else None
-            out.append([line, str(seen), reason, note, settled, refund if settled and rng.random() < .4 else None])
+            settled = str(done) if done <= TODAY and rng.random() < 0.85 else None
+            refund = round(price * rng.choice([0.05, 0.1, 0.1, 0.2, 0.5]) / 100) * 100
+            note = rng.choice(REASONS[reason]) if rng.random() < 0.8 else None
+            out.append(
+                [
+                    line,
+                    str(seen),
+                    reason,
+                    note,
+                    settled,
+                    refund if settled and rng.random() < 0.4 else None,
+                ]
+            )
     return [(i, *c) for i, c in enumerate(sorted(out, key=lambda c: (c[1], c[0])), 1)]
 
 
@@ -370,97 +457,169 @@ def rows(rng):
     clients = customers(rng)
     orders = sales_orders(rng, clients)
     lines = order_lines(rng, orders, clients)
-    return {"worker": workers(), "item": items(), "bom": parts_lists(), "customer": clients, "sales_order": orders,
-            "order_line": lines, "work_step": work_steps(rng, lines, orders),
-            "complaint": complaints(rng, lines, orders)}
+    return {
+        "worker": workers(),
+        "item": items(),
+        "bom": parts_lists(),
+        "customer": clients,
+        "sales_order": orders,
+        "order_line": lines,
+        "work_step": work_steps(rng, lines, orders),
+        "complaint": complaints(rng, lines, orders),
+    }
 
 
 QUESTIONS = [
     # easy
-    ("How many of our orders were cancelled?", "SELECT COUNT(*) FROM sales_order WHERE status = 'X'"),
-    ("When a complaint ends in a refund, how much do we pay back on average? In euros, to two decimals, please.",
-     "SELECT ROUND(AVG(refund_cents) / 100.0, 2) FROM complaint"),
-    ("How many complaints are still waiting to be settled?", "SELECT COUNT(*) FROM complaint WHERE settled IS NULL"),
-    ("What is the longest anybody has ever spent on a single step at the bench, in minutes?",
-     "SELECT MAX(minutes) FROM work_step"),
-    ("Which pieces have we taken out of the range? Their names will do.",
-     "SELECT name FROM item WHERE retired IS NOT NULL"),
-    ("I need to send a courier to Gasthaus zum Anker: which city are they in?",
-     "SELECT city FROM customer WHERE name = 'Gasthaus zum Anker'"),
-    ("Which bought-in parts have we run out of completely? Give me the names.",
-     "SELECT name FROM item WHERE stock = 0"),
-    ("Counting every order ever placed, cancelled ones too, how many pieces were to get a soap finish?",
-     "SELECT SUM(quantity) FROM order_line WHERE finish = 'SOAP'"),
-    ("Which orders reached the customer later than we had promised? Order numbers, please.",
-     "SELECT order_no FROM sales_order WHERE delivered > promised"),
+    (
+        "How many of our orders were cancelled?",
+        "SELECT COUNT(*) FROM sales_order WHERE status = 'X'",
+    ),
+    (
+        "When a complaint ends in a refund, how much do we pay back on average? In euros, to two decimals, please.",
+        "SELECT ROUND(AVG(refund_cents) / 100.0, 2) FROM complaint",
+    ),
+    (
+        "How many complaints are still waiting to be settled?",
+        "SELECT COUNT(*) FROM complaint WHERE settled IS NULL",
+    ),
+    (
+        "What is the longest anybody has ever spent on a single step at the bench, in minutes?",
+        "SELECT MAX(minutes) FROM work_step",
+    ),
+    (
+        "Which pieces have we taken out of the range? Their names will do.",
+        "SELECT name FROM item WHERE retired IS NOT NULL",
+    ),
+    (
+        "I need to send a courier to Gasthaus zum Anker: which city are they in?",
+        "SELECT city FROM customer WHERE name = 'Gasthaus zum Anker'",
+    ),
+    (
+        "Which bought-in parts have we run out of completely? Give me the names.",
+        "SELECT name FROM item WHERE stock = 0",
+    ),
+    (
+        "Counting every order ever placed, cancelled ones too, how many pieces were to get a soap finish?",
+        "SELECT SUM(quantity) FROM order_line WHERE finish = 'SOAP'",
+    ),
+    (
+        "Which orders reached the customer later than we had promised? Order numbers, please.",
+        "SELECT order_no FROM sales_order WHERE delivered > promised",
+    ),
     ("Who supplies our wood glue?", "SELECT supplier FROM item WHERE name = 'wood glue'"),
-    ("On what date did the very first complaint about wobbly furniture come in?",
-     "SELECT MIN(reported) FROM complaint WHERE reason = 'WOB'"),
+    (
+        "On what date did the very first complaint about wobbly furniture come in?",
+        "SELECT MIN(reported) FROM complaint WHERE reason = 'WOB'",
+    ),
     # medium
-    ("Who drew the Tideline sideboard? First name and last name.",
-     "SELECT w.first_name, w.last_name FROM item AS i JOIN worker AS w ON w.worker_id = i.designer_id "
-     "WHERE i.name = 'Tideline sideboard'"),
-    ("The insurers want the three bought-in parts with the highest cost per unit: just the item numbers, dearest "
-     "first, please.",
-     "SELECT item_no FROM item ORDER BY cost_cents DESC LIMIT 3"),
-    ("For each kind of task in the workshop, how many minutes does one step take on average? Give the task and the "
-     "minutes, to one decimal.", "SELECT task, ROUND(AVG(minutes), 1) FROM work_step GROUP BY task"),
-    ("Rush jobs aside, how many orders did we take in during 2023, whatever became of them?",
-     "SELECT COUNT(*) FROM sales_order WHERE rush = 'N' AND ordered BETWEEN '2023-01-01' AND '2023-12-31'"),
-    ("Some customers in our address book have never ordered anything, though a namesake may have. What are their "
-     "names?",
-     "SELECT c.name FROM customer AS c LEFT JOIN sales_order AS o ON o.customer_id = c.customer_id "
-     "WHERE o.order_no IS NULL"),
-    ("Kontor 12 came to us on a recommendation. Which customer had referred them?",
-     "SELECT b.name FROM customer AS a JOIN customer AS b ON b.customer_id = a.referred_by "
-     "WHERE a.name = 'Kontor 12'"),
-    ("How many hours of bench work has our apprentice Hanna Vesk logged altogether, to one decimal?",
-     "SELECT ROUND(SUM(s.minutes) / 60.0, 1) FROM work_step AS s JOIN worker AS w ON w.worker_id = s.worker_id "
-     "WHERE w.last_name = 'Vesk'"),
-    ("Which orders contain at least one Long Sunday footstool? Every order number once, cancelled orders included.",
-     "SELECT DISTINCT l.order_no FROM order_line AS l JOIN item AS i ON i.item_no = l.item_no "
-     "WHERE i.name = 'Long Sunday footstool'"),
-    ("Two of our people are called Anna Lind. How many work steps has the upholsterer of that name carried out?",
-     "SELECT COUNT(*) FROM work_step AS s JOIN worker AS w ON w.worker_id = s.worker_id "
-     "WHERE w.first_name = 'Anna' AND w.last_name = 'Lind' AND w.trade = 'upholsterer'"),
-    ("One of the packers no longer works here. What is the last name?",
-     "SELECT last_name FROM worker WHERE trade = 'packer' AND left_on IS NOT NULL"),
+    (
+        "Who drew the Tideline sideboard? First name and last name.",
+        "SELECT w.first_name, w.last_name FROM item AS i JOIN worker AS w ON w.worker_id = i.designer_id "
+        "WHERE i.name = 'Tideline sideboard'",
+    ),
+    (
+        "The insurers want the three bought-in parts with the highest cost per unit: just the item numbers, dearest "
+        "first, please.",
+        "SELECT item_no FROM item ORDER BY cost_cents DESC LIMIT 3",
+    ),
+    (
+        "For each kind of task in the workshop, how many minutes does one step take on average? Give the task and the "
+        "minutes, to one decimal.",
+        "SELECT task, ROUND(AVG(minutes), 1) FROM work_step GROUP BY task",
+    ),
+    (
+        "Rush jobs aside, how many orders did we take in during 2023, whatever became of them?",
+        "SELECT COUNT(*) FROM sales_order WHERE rush = 'N' AND ordered BETWEEN '2023-01-01' AND '2023-12-31'",
+    ),
+    (
+        "Some customers in our address book have never ordered anything, though a namesake may have. What are their "
+        "names?",
+        "SELECT c.name FROM customer AS c LEFT JOIN sales_order AS o ON o.customer_id = c.customer_id "
+        "WHERE o.order_no IS NULL",
+    ),
+    (
+        "Kontor 12 came to us on a recommendation. Which customer had referred them?",
+        "SELECT b.name FROM customer AS a JOIN customer AS b ON b.customer_id = a.referred_by "
+        "WHERE a.name = 'Kontor 12'",
+    ),
+    (
+        "How many hours of bench work has our apprentice Hanna Vesk logged altogether, to one decimal?",
+        "SELECT ROUND(SUM(s.minutes) / 60.0, 1) FROM work_step AS s JOIN worker AS w ON w.worker_id = s.worker_id "
+        "WHERE w.last_name = 'Vesk'",
+    ),
+    (
+        "Which orders contain at least one Long Sunday footstool? Every order number once, cancelled orders included.",
+        "SELECT DISTINCT l.order_no FROM order_line AS l JOIN item AS i ON i.item_no = l.item_no "
+        "WHERE i.name = 'Long Sunday footstool'",
+    ),
+    (
+        "Two of our people are called Anna Lind. How many work steps has the upholsterer of that name carried out?",
+        "SELECT COUNT(*) FROM work_step AS s JOIN worker AS w ON w.worker_id = s.worker_id "
+        "WHERE w.first_name = 'Anna' AND w.last_name = 'Lind' AND w.trade = 'upholsterer'",
+    ),
+    (
+        "One of the packers no longer works here. What is the last name?",
+        "SELECT last_name FROM worker WHERE trade = 'packer' AND left_on IS NOT NULL",
+    ),
     # hard
-    ("How many pieces of furniture have hotels, restaurants and the like ordered from us, cancelled orders included?",
-     "SELECT SUM(l.quantity) FROM order_line AS l JOIN sales_order AS o ON o.order_no = l.order_no "
-     "JOIN customer AS c ON c.customer_id = o.customer_id WHERE c.kind = 'H'"),
-    ("Who are our regulars, with six orders or more to date, cancelled ones included? Give the name and number of "
-     "orders.",
-     "SELECT c.name, COUNT(*) FROM sales_order AS o JOIN customer AS c ON c.customer_id = o.customer_id "
-     "GROUP BY c.customer_id, c.name HAVING COUNT(*) >= 6"),
-    ("How many shelf pins go into one Archive bookcase (the tall one), counting those inside its sub-assemblies?",
-     "WITH p AS (SELECT item_no FROM item WHERE name = 'Archive bookcase'), "
-     "n AS (SELECT b.child_no, b.qty FROM bom AS b JOIN p ON b.parent_no = p.item_no UNION ALL "
-     "SELECT c.child_no, b.qty * c.qty FROM bom AS b JOIN p ON b.parent_no = p.item_no "
-     "JOIN bom AS c ON c.parent_no = b.child_no) "
-     "SELECT SUM(n.qty) FROM n JOIN item AS i ON i.item_no = n.child_no WHERE i.name = 'shelf pin'"),
-    ("Which parts and sub-assemblies does no parts list call for? Item numbers, please, leaving finished pieces aside.",
-     "SELECT item_no FROM item WHERE kind <> 'F' AND item_no NOT IN (SELECT child_no FROM bom)"),
-    ("From which supplier do we get the greatest number of different parts?",
-     "SELECT supplier FROM item WHERE supplier IS NOT NULL GROUP BY supplier ORDER BY COUNT(*) DESC LIMIT 1"),
-    ("Of the rush orders already delivered, what percentage came after the promised day? One decimal, please.",
-     "SELECT ROUND(100.0 * SUM(CASE WHEN delivered > promised THEN 1 ELSE 0 END) / COUNT(*), 1) FROM sales_order "
-     "WHERE rush = 'Y' AND delivered IS NOT NULL"),
-    ("Cancelled orders aside, who has ordered goods for the most money, going by the prices on the orders? Give the "
-     "name and the total in euros.",
-     "SELECT c.name, SUM(l.quantity * l.unit_cents) / 100.0 FROM customer AS c "
-     "JOIN sales_order AS o ON o.customer_id = c.customer_id JOIN order_line AS l ON l.order_no = o.order_no "
-     "WHERE o.status <> 'X' GROUP BY c.customer_id, c.name ORDER BY 2 DESC LIMIT 1"),
-    ("Who is on the lowest hourly wage we pay? First and last names of everyone it applies to.",
-     "SELECT first_name, last_name FROM worker WHERE wage_cents = (SELECT MIN(wage_cents) FROM worker)"),
-    ("How many of the steps done by apprentices were checked by the apprentice's own master?",
-     "SELECT COUNT(*) FROM work_step AS s JOIN worker AS w ON w.worker_id = s.worker_id "
-     "WHERE w.trade = 'apprentice' AND s.checked_by = w.master_id"),
-    ("In which month of 2023 did the most orders come in, cancelled ones included? Write it like 2023-01.",
-     "SELECT strftime('%Y-%m', ordered) AS m FROM sales_order WHERE ordered LIKE '2023-%' "
-     "GROUP BY m ORDER BY COUNT(*) DESC LIMIT 1"),
-    ("How long do customers wait, rush against normal? Give the Y/N mark for each and the average days from order to "
-     "delivery, to one decimal.",
-     "SELECT rush, ROUND(AVG(julianday(delivered) - julianday(ordered)), 1) FROM sales_order "
-     "WHERE delivered IS NOT NULL GROUP BY rush"),
+    (
+        "How many pieces of furniture have hotels, restaurants and the like ordered from us, cancelled orders included?",
+        "SELECT SUM(l.quantity) FROM order_line AS l JOIN sales_order AS o ON o.order_no = l.order_no "
+        "JOIN customer AS c ON c.customer_id = o.customer_id WHERE c.kind = 'H'",
+    ),
+    (
+        "Who are our regulars, with six orders or more to date, cancelled ones included? Give the name and number of "
+        "orders.",
+        "SELECT c.name, COUNT(*) FROM sales_order AS o JOIN customer AS c ON c.customer_id = o.customer_id "
+        "GROUP BY c.customer_id, c.name HAVING COUNT(*) >= 6",
+    ),
+    (
+        "How many shelf pins go into one Archive bookcase (the tall one), counting those inside its sub-assemblies?",
+        "WITH p AS (SELECT item_no FROM item WHERE name = 'Archive bookcase'), "
+        "n AS (SELECT b.child_no, b.qty FROM bom AS b JOIN p ON b.parent_no = p.item_no UNION ALL "
+        "SELECT c.child_no, b.qty * c.qty FROM bom AS b JOIN p ON b.parent_no = p.item_no "
+        "JOIN bom AS c ON c.parent_no = b.child_no) "
+        "SELECT SUM(n.qty) FROM n JOIN item AS i ON i.item_no = n.child_no WHERE i.name = 'shelf pin'",
+    ),
+    (
+        "Which parts and sub-assemblies does no parts list call for? Item numbers, please, leaving finished pieces aside.",
+        "SELECT item_no FROM item WHERE kind <> 'F' AND item_no NOT IN (SELECT child_no FROM bom)",
+    ),
+    (
+        "From which supplier do we get the greatest number of different parts?",
+        "SELECT supplier FROM item WHERE supplier IS NOT NULL GROUP BY supplier ORDER BY COUNT(*) DESC LIMIT 1",
+    ),
+    (
+        "Of the rush orders already delivered, what percentage came after the promised day? One decimal, please.",
+        "SELECT ROUND(100.0 * SUM(CASE WHEN delivered > promised THEN 1 ELSE 0 END) / COUNT(*), 1) FROM sales_order "
+        "WHERE rush = 'Y' AND delivered IS NOT NULL",
+    ),
+    (
+        "Cancelled orders aside, who has ordered goods for the most money, going by the prices on the orders? Give the "
+        "name and the total in euros.",
+        "SELECT c.name, SUM(l.quantity * l.unit_cents) / 100.0 FROM customer AS c "
+        "JOIN sales_order AS o ON o.customer_id = c.customer_id JOIN order_line AS l ON l.order_no = o.order_no "
+        "WHERE o.status <> 'X' GROUP BY c.customer_id, c.name ORDER BY 2 DESC LIMIT 1",
+    ),
+    (
+        "Who is on the lowest hourly wage we pay? First and last names of everyone it applies to.",
+        "SELECT first_name, last_name FROM worker WHERE wage_cents = (SELECT MIN(wage_cents) FROM worker)",
+    ),
+    (
+        "How many of the steps done by apprentices were checked by the apprentice's own master?",
+        "SELECT COUNT(*) FROM work_step AS s JOIN worker AS w ON w.worker_id = s.worker_id "
+        "WHERE w.trade = 'apprentice' AND s.checked_by = w.master_id",
+    ),
+    (
+        "In which month of 2023 did the most orders come in, cancelled ones included? Write it like 2023-01.",
+        "SELECT strftime('%Y-%m', ordered) AS m FROM sales_order WHERE ordered LIKE '2023-%' "
+        "GROUP BY m ORDER BY COUNT(*) DESC LIMIT 1",
+    ),
+    (
+        "How long do customers wait, rush against normal? Give the Y/N mark for each and the average days from order to "
+        "delivery, to one decimal.",
+        "SELECT rush, ROUND(AVG(julianday(delivered) - julianday(ordered)), 1) FROM sales_order "
+        "WHERE delivered IS NOT NULL GROUP BY rush",
+    ),
 ]

@@ -1,4 +1,5 @@
 """The public library of Port Alder, a fictional harbour town: titles, copies, readers, loans, holds and fines."""
+
 from datetime import date, timedelta
 
 SPLIT = "train"
@@ -238,7 +239,9 @@ Winifred Yusuf Zofia""".split()
 LAST = """Abara|Anand|Arsenault|Bui|Campbell|Chen|Cho|Cruz|Dhaliwal|Duarte|Farouk|Fitzgerald|Fontaine|Gagnon|Grewal
 |Haddad|Hansen|Ivanova|Jack|Johal|Kaplan|Kim|Kowalski|Laliberté|Le Roux|MacLeod|Mbeki|McAllister|Mendoza|Moffat
 |Nair|Novak|O'Brien|O'Shea|Okonkwo|Osei|Papadakis|Park|Pereira|Petrov|Ramos|Reyes|Santos|Sato|Sidhu|Silva|Singh
-|Steiner|Tanaka|Thomas|Toivonen|Turgut|Vance|Wallace|Williams|Wong|Yamamoto|Zhang""".replace("\n", "").split("|")
+|Steiner|Tanaka|Thomas|Toivonen|Turgut|Vance|Wallace|Williams|Wong|Yamamoto|Zhang""".replace(
+    "\n", ""
+).split("|")
 TOWNS = ["Port Alder", "Nether Cove", "St. Anne's Ferry", "Coldwater", "Juniper Flats"]
 
 
@@ -264,7 +267,9 @@ def make_titles(rng):
         name, author, year, medium, language, audience = line.split("|")
         pages = None
         if medium in ("BK", "GN"):
-            low, high = (24, 160) if audience == "C" else (96, 220) if medium == "GN" else (180, 620)
+            low, high = (
+                (24, 160) if audience == "C" else (96, 220) if medium == "GN" else (180, 620)
+            )
             pages = rng.randrange(low, high, 4)
         out.append((i, name, author or None, int(year), medium, language, audience, pages))
     return out
@@ -275,8 +280,12 @@ def make_readers(rng):
     dates = [between(rng, date(2012, 3, 1), date(2021, 12, 1)) for _ in range(95)]
     dates = sorted(dates + [between(rng, date(2022, 1, 3), date(2024, 6, 14)) for _ in range(95)])
     for i, joined in enumerate(dates, 1):
-        category = "AD" if i <= 25 else rng.choices(["AD", "JU", "ST", "SR", "HB"], [46, 30, 10, 16, 4])[0]
-        low, high = {"AD": (24, 64), "JU": (5, 16), "ST": (17, 25), "SR": (65, 86), "HB": (58, 90)}[category]
+        category = (
+            "AD" if i <= 25 else rng.choices(["AD", "JU", "ST", "SR", "HB"], [46, 30, 10, 16, 4])[0]
+        )
+        low, high = {"AD": (24, 64), "JU": (5, 16), "ST": (17, 25), "SR": (65, 86), "HB": (58, 90)}[
+            category
+        ]
         born = joined - timedelta(days=int(365.25 * (low + rng.random() * (high - low))))
         name, guarantor = f"{rng.choice(FIRST)} {rng.choice(LAST)}", None
         town = rng.choices(TOWNS, [60, 14, 11, 9, 6])[0]
@@ -286,13 +295,30 @@ def make_readers(rng):
             guarantor, home, town = parent[0], parent[6], parent[7]
             if rng.random() < 0.8:
                 name = f"{rng.choice(FIRST)} {parent[1].split(' ', 1)[1]}"
-        name = {41: "Maria Santos", 118: "Maria Santos", 77: "Wei Chen", 152: "Wei Chen"}.get(i, name)
+        name = {41: "Maria Santos", 118: "Maria Santos", 77: "Wei Chen", 152: "Wei Chen"}.get(
+            i, name
+        )
         mail = None
         if rng.random() < (0.85 if category in ("AD", "ST") else 0.35):
-            mail = "".join(c for c in name.lower().replace(" ", ".") if c.isascii() and (c.isalpha() or c == "."))
+            mail = "".join(
+                c
+                for c in name.lower().replace(" ", ".")
+                if c.isascii() and (c.isalpha() or c == ".")
+            )
             mail += f"{i}@{rng.choice(['aldermail.example', 'inlet.example', 'postbox.example'])}"
         blocked = "Y" if rng.random() < 0.07 else "N"
-        row = (i, name, born.isoformat(), joined.isoformat(), category, guarantor, home, town, mail, blocked)
+        row = (
+            i,
+            name,
+            born.isoformat(),
+            joined.isoformat(),
+            category,
+            guarantor,
+            home,
+            town,
+            mail,
+            blocked,
+        )
         out.append(row)
         if category == "AD":
             adults.append(row)
@@ -313,7 +339,17 @@ def make_items(rng, titles, popularity):
             state = rng.choices(["OK", "RP", "LO", "WD"], [86, 3, 4, 7])[0]
             n = len(out) + 1
             branch = rng.choices([1, 2, 3, 4, 5], [44, 20, 19, 9, 8])[0]
-            out.append((n, f"PA{30000 + 7 * n + rng.randrange(7)}", t[0], branch, acquired.isoformat(), price, state))
+            out.append(
+                (
+                    n,
+                    f"PA{30000 + 7 * n + rng.randrange(7)}",
+                    t[0],
+                    branch,
+                    acquired.isoformat(),
+                    price,
+                    state,
+                )
+            )
     return out
 
 
@@ -343,7 +379,9 @@ def make_loans(rng, titles, items, readers, popularity):
         stop = LAST_DAY if state == "OK" else between(rng, date(2023, 1, 9), date(2024, 3, 9))
         when = max(day(item[4]), date(2022, 1, 3))
         while True:
-            when = open_day(when + timedelta(days=3 + int(rng.random() * 420 * (1.05 - popularity[item[2]]))))
+            when = open_day(
+                when + timedelta(days=3 + int(rng.random() * 420 * (1.05 - popularity[item[2]])))
+            )
             if when > stop:
                 break
             r = pick_reader(rng, readers, activity, title[6], when)
@@ -352,8 +390,11 @@ def make_loans(rng, titles, items, readers, popularity):
             renewals = rng.choices([0, 1, 2, 3], [72, 18, 7, 3])[0]
             due = open_day(when + timedelta(days=weeks * (1 + renewals)))
             late = rng.random() < 0.15
-            back = due + timedelta(days=1 + int(40 * rng.random() ** 3)) if late else due - timedelta(
-                days=int(rng.random() ** 2 * weeks * 0.9))
+            back = (
+                due + timedelta(days=1 + int(40 * rng.random() ** 3))
+                if late
+                else due - timedelta(days=int(rng.random() ** 2 * weeks * 0.9))
+            )
             back = max(open_day(back), when)
             out_branch = r[6] if rng.random() < 0.15 else item[3]
             in_branch = rng.choices([out_branch, 1, 2, 3, 4], [75, 12, 6, 5, 2])[0]
@@ -363,8 +404,10 @@ def make_loans(rng, titles, items, readers, popularity):
         if lend and (state == "LO" or lend[-1][6] > LAST_DAY and state == "OK"):
             lend[-1][3] = lend[-1][6] = None
     out.sort(key=lambda x: (x[4], x[0]))
-    return [(i, *x[:4], x[4].isoformat(), x[5].isoformat(), x[6] and x[6].isoformat(), x[7])
-            for i, x in enumerate(out, 1)]
+    return [
+        (i, *x[:4], x[4].isoformat(), x[5].isoformat(), x[6] and x[6].isoformat(), x[7])
+        for i, x in enumerate(out, 1)
+    ]
 
 
 def make_holds(rng, titles, readers, popularity):
@@ -380,11 +423,24 @@ def make_holds(rng, titles, readers, popularity):
         ready = None if status in "WX" else open_day(min(ready, LAST_DAY))
         branch = rng.choice([1, 2, 3]) if rng.random() < 0.3 else r[6]
         out.append((r[0], t[0], branch, placed, ready, status))
-        if status in "XE" and placed < date(2024, 2, 1) and rng.random() < 0.4:  # the same reader tries again
+        if (
+            status in "XE" and placed < date(2024, 2, 1) and rng.random() < 0.4
+        ):  # the same reader tries again
             again = between(rng, placed + timedelta(days=20), placed + timedelta(days=60))
-            out.append((r[0], t[0], branch, again, open_day(again + timedelta(days=rng.randrange(4, 40))), "C"))
+            out.append(
+                (
+                    r[0],
+                    t[0],
+                    branch,
+                    again,
+                    open_day(again + timedelta(days=rng.randrange(4, 40))),
+                    "C",
+                )
+            )
     out.sort(key=lambda h: (h[3], h[0]))
-    return [(i, *h[:3], h[3].isoformat(), h[4] and h[4].isoformat(), h[5]) for i, h in enumerate(out, 1)]
+    return [
+        (i, *h[:3], h[3].isoformat(), h[4] and h[4].isoformat(), h[5]) for i, h in enumerate(out, 1)
+    ]
 
 
 def make_fines(rng, loans, items, readers):
@@ -401,7 +457,12 @@ def make_fines(rng, loans, items, readers):
     for loan_id, item_id, reader_id, _, _, lent, due, back, _ in loans:
         price = items[item_id - 1][5] or 20.0
         if items[item_id - 1][6] == "LO" and back is None:
-            charge(loan_id, "LP", round(price * 100), min(open_day(day(due) + timedelta(days=60)), LAST_DAY))
+            charge(
+                loan_id,
+                "LP",
+                round(price * 100),
+                min(open_day(day(due) + timedelta(days=60)), LAST_DAY),
+            )
             continue
         if back is None:
             continue
@@ -424,90 +485,156 @@ def rows(rng):
     loans = make_loans(rng, titles, items, readers, popularity)
     holds = make_holds(rng, titles, readers, popularity)
     fines = make_fines(rng, loans, items, readers)
-    return {"branch": BRANCHES, "reader": readers, "title": titles, "item": items, "loan": loans, "hold": holds,
-            "fine_line": fines, "code_list": CODES}
+    return {
+        "branch": BRANCHES,
+        "reader": readers,
+        "title": titles,
+        "item": items,
+        "loan": loans,
+        "hold": holds,
+        "fine_line": fines,
+        "code_list": CODES,
+    }
 
 
 QUESTIONS = [
-    ("How many of our readers have not given us an e-mail address?",
-     "SELECT COUNT(*) FROM reader WHERE email IS NULL"),
-    ("What number do I dial to reach the Old Cannery?",
-     "SELECT phone FROM branch WHERE name = 'Old Cannery'"),
-    ("How many copies came to us as gifts rather than purchases?",
-     "SELECT COUNT(*) FROM item WHERE price IS NULL"),
-    ("A boy at the desk asks who wrote Captain Turnip at Sea. What name does our catalogue give?",
-     "SELECT author FROM title WHERE name = 'Captain Turnip at Sea'"),
-    ("Which copies are out of service, be they lost, withdrawn or away for repair? I need their barcodes.",
-     "SELECT barcode FROM item WHERE state <> 'OK'"),
-    ("Somebody found one of our copies on the bus, barcode PA30351. What is the work called?",
-     "SELECT title.name FROM item JOIN title ON title.title_id = item.title_id WHERE item.barcode = 'PA30351'"),
-    ("How many loans were never renewed?",
-     "SELECT COUNT(*) FROM loan WHERE renewals = 0"),
-    ("What is the highest price we have paid for a single copy, in dollars?",
-     "SELECT MAX(price) FROM item"),
-    ("How many different readers have borrowed something at least once?",
-     "SELECT COUNT(DISTINCT reader_id) FROM loan"),
-    ("How much have we charged readers for damage altogether, settled or not, in dollars?",
-     "SELECT SUM(amount) / 100.0 FROM fine_line WHERE reason = 'DM'"),
-    ("In which month of 2023 did we lend the most? Write it like 2023-01.",
-     "SELECT strftime('%Y-%m', lent_on) FROM loan WHERE lent_on BETWEEN '2023-01-01' AND '2023-12-31' "
-     "GROUP BY strftime('%Y-%m', lent_on) ORDER BY COUNT(*) DESC LIMIT 1"),
-    ("Who is our oldest reader?",
-     "SELECT full_name FROM reader ORDER BY born LIMIT 1"),
-    ("How many copies are at home in St. Brigid's Reading Room, whatever shape they are in?",
-     "SELECT COUNT(*) FROM item JOIN branch ON branch.branch_id = item.branch_id "
-     "WHERE branch.name = 'St. Brigid''s Reading Room'"),
-    ("How do our readers divide into adults, juniors and so on? Give each category in the words of our code list, with "
-     "its number of readers.",
-     "SELECT code_list.meaning, COUNT(*) FROM reader JOIN code_list ON code_list.field = 'reader.category' "
-     "AND code_list.code = reader.category GROUP BY code_list.meaning"),
-    ("Of the loans that were due during 2023, how many were brought back after their due date?",
-     "SELECT COUNT(*) FROM loan WHERE due_on BETWEEN '2023-01-01' AND '2023-12-31' AND back_on > due_on"),
-    ("Which readers from Port Alder itself are blocked? Their names will do.",
-     "SELECT full_name FROM reader WHERE town = 'Port Alder' AND blocked = 'Y'"),
-    ("On average, how many pages does a printed book for children have? Two decimals, please.",
-     "SELECT ROUND(AVG(pages), 2) FROM title WHERE medium = 'BK' AND audience = 'C'"),
-    ("What is the name of the thickest volume in the catalogue, going by its page count?",
-     "SELECT name FROM title ORDER BY pages DESC LIMIT 1"),
-    ("There are two novels called The Crossing. For the one by Rosaura Quispe, which barcodes are on file?",
-     "SELECT item.barcode FROM item JOIN title ON title.title_id = item.title_id "
-     "WHERE title.name = 'The Crossing' AND title.author = 'Quispe, Rosaura'"),
-    ("Two readers are called Maria Santos. On what date did the younger one sign up?",
-     "SELECT joined FROM reader WHERE full_name = 'Maria Santos' ORDER BY born DESC LIMIT 1"),
-    ("For the stocktaking I need the barcode of every copy that was lent and has not been brought back so far.",
-     "SELECT item.barcode FROM loan JOIN item ON item.item_id = loan.item_id WHERE loan.back_on IS NULL"),
-    ("How much is still unsettled for each reason we charge for? Give the short code of the reason and the sum "
-     "in dollars.",
-     "SELECT reason, SUM(amount) / 100.0 FROM fine_line WHERE settled_on IS NULL GROUP BY reason"),
-    ("How many loans did we hand out in each calendar year? Give me the year and the number.",
-     "SELECT strftime('%Y', lent_on), COUNT(*) FROM loan GROUP BY strftime('%Y', lent_on)"),
-    ("How many of our readers in the adult category have never borrowed anything?",
-     "SELECT COUNT(*) FROM reader WHERE category = 'AD' AND reader_id NOT IN (SELECT reader_id FROM loan)"),
-    ("Which works do we own both as a printed book and as a film of the same name?",
-     "SELECT name FROM title WHERE medium = 'BK' INTERSECT SELECT name FROM title WHERE medium = 'DV'"),
-    ("Some people reserved the very same title more than once. Who? Name each person once.",
-     "SELECT full_name FROM reader WHERE reader_id IN "
-     "(SELECT reader_id FROM hold GROUP BY reader_id, title_id HAVING COUNT(*) > 1)"),
-    ("Of all loans that came back, what percentage was handed in at another branch than the lending one? One decimal, "
-     "please.",
-     "SELECT ROUND(100.0 * SUM(CASE WHEN in_branch_id <> out_branch_id THEN 1 ELSE 0 END) / COUNT(*), 1) "
-     "FROM loan WHERE back_on IS NOT NULL"),
-    ("When things come back late, how many days late are they on average? Two decimals, please.",
-     "SELECT ROUND(AVG(julianday(back_on) - julianday(due_on)), 2) FROM loan WHERE back_on > due_on"),
-    ("Late returns aren't always charged: how many loans came back after the due date without any overdue charge being "
-     "entered, not even one waived later?",
-     "SELECT COUNT(*) FROM loan WHERE back_on > due_on AND NOT EXISTS "
-     "(SELECT 1 FROM fine_line WHERE fine_line.loan_id = loan.loan_id AND fine_line.reason = 'OD')"),
-    ("How many loans did each branch hand out in 2024? Give its name and the number, including any branch that lent "
-     "nothing.",
-     "SELECT branch.name, COUNT(loan.loan_id) FROM branch LEFT JOIN loan ON loan.out_branch_id = branch.branch_id "
-     "AND loan.lent_on >= '2024-01-01' GROUP BY branch.branch_id, branch.name"),
-    ("Little Arjun Osei has lost his card. Which grown-up stands surety for him?",
-     "SELECT g.full_name FROM reader AS r JOIN reader AS g ON g.reader_id = r.guarantor_id "
-     "WHERE r.full_name = 'Arjun Osei'"),
-    ("Which reader owes us the most in unsettled charges, and how much is it in dollars?",
-     "SELECT reader.full_name, SUM(fine_line.amount) / 100.0 FROM fine_line "
-     "JOIN loan ON loan.loan_id = fine_line.loan_id JOIN reader ON reader.reader_id = loan.reader_id "
-     "WHERE fine_line.settled_on IS NULL GROUP BY reader.reader_id, reader.full_name "
-     "ORDER BY SUM(fine_line.amount) DESC LIMIT 1"),
+    (
+        "How many of our readers have not given us an e-mail address?",
+        "SELECT COUNT(*) FROM reader WHERE email IS NULL",
+    ),
+    (
+        "What number do I dial to reach the Old Cannery?",
+        "SELECT phone FROM branch WHERE name = 'Old Cannery'",
+    ),
+    (
+        "How many copies came to us as gifts rather than purchases?",
+        "SELECT COUNT(*) FROM item WHERE price IS NULL",
+    ),
+    (
+        "A boy at the desk asks who wrote Captain Turnip at Sea. What name does our catalogue give?",
+        "SELECT author FROM title WHERE name = 'Captain Turnip at Sea'",
+    ),
+    (
+        "Which copies are out of service, be they lost, withdrawn or away for repair? I need their barcodes.",
+        "SELECT barcode FROM item WHERE state <> 'OK'",
+    ),
+    (
+        "Somebody found one of our copies on the bus, barcode PA30351. What is the work called?",
+        "SELECT title.name FROM item JOIN title ON title.title_id = item.title_id WHERE item.barcode = 'PA30351'",
+    ),
+    ("How many loans were never renewed?", "SELECT COUNT(*) FROM loan WHERE renewals = 0"),
+    (
+        "What is the highest price we have paid for a single copy, in dollars?",
+        "SELECT MAX(price) FROM item",
+    ),
+    (
+        "How many different readers have borrowed something at least once?",
+        "SELECT COUNT(DISTINCT reader_id) FROM loan",
+    ),
+    (
+        "How much have we charged readers for damage altogether, settled or not, in dollars?",
+        "SELECT SUM(amount) / 100.0 FROM fine_line WHERE reason = 'DM'",
+    ),
+    (
+        "In which month of 2023 did we lend the most? Write it like 2023-01.",
+        "SELECT strftime('%Y-%m', lent_on) FROM loan WHERE lent_on BETWEEN '2023-01-01' AND '2023-12-31' "
+        "GROUP BY strftime('%Y-%m', lent_on) ORDER BY COUNT(*) DESC LIMIT 1",
+    ),
+    ("Who is our oldest reader?", "SELECT full_name FROM reader ORDER BY born LIMIT 1"),
+    (
+        "How many copies are at home in St. Brigid's Reading Room, whatever shape they are in?",
+        "SELECT COUNT(*) FROM item JOIN branch ON branch.branch_id = item.branch_id "
+        "WHERE branch.name = 'St. Brigid''s Reading Room'",
+    ),
+    (
+        "How do our readers divide into adults, juniors and so on? Give each category in the words of our code list, with "
+        "its number of readers.",
+        "SELECT code_list.meaning, COUNT(*) FROM reader JOIN code_list ON code_list.field = 'reader.category' "
+        "AND code_list.code = reader.category GROUP BY code_list.meaning",
+    ),
+    (
+        "Of the loans that were due during 2023, how many were brought back after their due date?",
+        "SELECT COUNT(*) FROM loan WHERE due_on BETWEEN '2023-01-01' AND '2023-12-31' AND back_on > due_on",
+    ),
+    (
+        "Which readers from Port Alder itself are blocked? Their names will do.",
+        "SELECT full_name FROM reader WHERE town = 'Port Alder' AND blocked = 'Y'",
+    ),
+    (
+        "On average, how many pages does a printed book for children have? Two decimals, please.",
+        "SELECT ROUND(AVG(pages), 2) FROM title WHERE medium = 'BK' AND audience = 'C'",
+    ),
+    (
+        "What is the name of the thickest volume in the catalogue, going by its page count?",
+        "SELECT name FROM title ORDER BY pages DESC LIMIT 1",
+    ),
+    (
+        "There are two novels called The Crossing. For the one by Rosaura Quispe, which barcodes are on file?",
+        "SELECT item.barcode FROM item JOIN title ON title.title_id = item.title_id "
+        "WHERE title.name = 'The Crossing' AND title.author = 'Quispe, Rosaura'",
+    ),
+    (
+        "Two readers are called Maria Santos. On what date did the younger one sign up?",
+        "SELECT joined FROM reader WHERE full_name = 'Maria Santos' ORDER BY born DESC LIMIT 1",
+    ),
+    (
+        "For the stocktaking I need the barcode of every copy that was lent and has not been brought back so far.",
+        "SELECT item.barcode FROM loan JOIN item ON item.item_id = loan.item_id WHERE loan.back_on IS NULL",
+    ),
+    (
+        "How much is still unsettled for each reason we charge for? Give the short code of the reason and the sum "
+        "in dollars.",
+        "SELECT reason, SUM(amount) / 100.0 FROM fine_line WHERE settled_on IS NULL GROUP BY reason",
+    ),
+    (
+        "How many loans did we hand out in each calendar year? Give me the year and the number.",
+        "SELECT strftime('%Y', lent_on), COUNT(*) FROM loan GROUP BY strftime('%Y', lent_on)",
+    ),
+    (
+        "How many of our readers in the adult category have never borrowed anything?",
+        "SELECT COUNT(*) FROM reader WHERE category = 'AD' AND reader_id NOT IN (SELECT reader_id FROM loan)",
+    ),
+    (
+        "Which works do we own both as a printed book and as a film of the same name?",
+        "SELECT name FROM title WHERE medium = 'BK' INTERSECT SELECT name FROM title WHERE medium = 'DV'",
+    ),
+    (
+        "Some people reserved the very same title more than once. Who? Name each person once.",
+        "SELECT full_name FROM reader WHERE reader_id IN "
+        "(SELECT reader_id FROM hold GROUP BY reader_id, title_id HAVING COUNT(*) > 1)",
+    ),
+    (
+        "Of all loans that came back, what percentage was handed in at another branch than the lending one? One decimal, "
+        "please.",
+        "SELECT ROUND(100.0 * SUM(CASE WHEN in_branch_id <> out_branch_id THEN 1 ELSE 0 END) / COUNT(*), 1) "
+        "FROM loan WHERE back_on IS NOT NULL",
+    ),
+    (
+        "When things come back late, how many days late are they on average? Two decimals, please.",
+        "SELECT ROUND(AVG(julianday(back_on) - julianday(due_on)), 2) FROM loan WHERE back_on > due_on",
+    ),
+    (
+        "Late returns aren't always charged: how many loans came back after the due date without any overdue charge being "
+        "entered, not even one waived later?",
+        "SELECT COUNT(*) FROM loan WHERE back_on > due_on AND NOT EXISTS "
+        "(SELECT 1 FROM fine_line WHERE fine_line.loan_id = loan.loan_id AND fine_line.reason = 'OD')",
+    ),
+    (
+        "How many loans did each branch hand out in 2024? Give its name and the number, including any branch that lent "
+        "nothing.",
+        "SELECT branch.name, COUNT(loan.loan_id) FROM branch LEFT JOIN loan ON loan.out_branch_id = branch.branch_id "
+        "AND loan.lent_on >= '2024-01-01' GROUP BY branch.branch_id, branch.name",
+    ),
+    (
+        "Little Arjun Osei has lost his card. Which grown-up stands surety for him?",
+        "SELECT g.full_name FROM reader AS r JOIN reader AS g ON g.reader_id = r.guarantor_id "
+        "WHERE r.full_name = 'Arjun Osei'",
+    ),
+    (
+        "Which reader owes us the most in unsettled charges, and how much is it in dollars?",
+        "SELECT reader.full_name, SUM(fine_line.amount) / 100.0 FROM fine_line "
+        "JOIN loan ON loan.loan_id = fine_line.loan_id JOIN reader ON reader.reader_id = loan.reader_id "
+        "WHERE fine_line.settled_on IS NULL GROUP BY reader.reader_id, reader.full_name "
+        "ORDER BY SUM(fine_line.amount) DESC LIMIT 1",
+    ),
 ]

@@ -1,1 +1,48 @@
+"""An environment for language-model agents that explore a hidden SQL database.
+
+Everything a user needs can be imported from here; a name loads its module when it is first used.
+"""
+
 __version__ = "0.1.0"
+
+_MODULE_OF = {
+    "ChatPolicy": "policies",
+    "Database": "database",
+    "Episode": "episode",
+    "EpisodeEnv": "episode",
+    "EpisodeExplorer": "explorer",
+    "GreedyPolicy": "policies",
+    "OraclePolicy": "policies",
+    "Policy": "policies",
+    "Question": "questions",
+    "QuestionSet": "questions",
+    "RandomPolicy": "policies",
+    "RewardConfig": "reward",
+    "SQLAction": "models",
+    "SQLEnv": "client",
+    "SQLEnvTRL": "trl_adapter",
+    "World": "worlds",
+    "compare": "evaluation",
+    "evaluate": "evaluation",
+    "hack_floor": "evaluation",
+    "load": "sources",
+    "sql_env_reward_func": "trl_adapter",
+    "train": "training",
+    "verify": "answers",
+}
+__all__ = ["__version__", *_MODULE_OF]
+
+
+def __getattr__(name: str):
+    "Import `name` from its module when it is first used."
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module 'sql_env' has no attribute {name!r}")
+    from importlib import import_module
+
+    value = getattr(import_module(f"sql_env.{_MODULE_OF[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

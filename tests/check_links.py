@@ -2,6 +2,7 @@
 
 Internal links and their anchors (doclinks are such), pictures, the form of external addresses, and pages that nothing leads to.
 """
+
 import re
 import sys
 from html.parser import HTMLParser
@@ -11,6 +12,7 @@ from urllib.parse import unquote, urlsplit
 
 class Page(HTMLParser):
     "Ids, links and pictures of a page."
+
     def __init__(self, text: str):
         super().__init__()
         self.ids, self.links, self.pictures = {"", "top"}, [], []
@@ -18,20 +20,31 @@ class Page(HTMLParser):
 
     def handle_starttag(self, tag, attrs):
         at = dict(attrs)
-        if at.get("id"): self.ids.add(at["id"])
-        if tag == "a" and at.get("href") is not None: self.links.append(at["href"])
-        if tag in ("img", "iframe", "source") and at.get("src"): self.pictures.append(at["src"])
+        if at.get("id"):
+            self.ids.add(at["id"])
+        if tag == "a" and at.get("href") is not None:
+            self.links.append(at["href"])
+        if tag in ("img", "iframe", "source") and at.get("src"):
+            self.pictures.append(at["src"])
 
 
-def is_external(url: str) -> bool: return bool(re.match(r"[a-z][a-z0-9+.-]*:|//", url, re.I))
+def is_external(url: str) -> bool:
+    return bool(re.match(r"[a-z][a-z0-9+.-]*:|//", url, re.I))
 
 
 def bad_address(url: str) -> bool:
     "Whether an external address can't be one."
     parts = urlsplit(url)
-    if parts.scheme == "mailto": return "@" not in parts.path
-    if parts.scheme == "data": return False
-    return parts.scheme not in ("http", "https") or "." not in parts.netloc and parts.hostname != "localhost" or bool(re.search(r"[\s<>\"{}]", url))
+    if parts.scheme == "mailto":
+        return "@" not in parts.path
+    if parts.scheme == "data":
+        return False
+    return (
+        parts.scheme not in ("http", "https")
+        or "." not in parts.netloc
+        and parts.hostname != "localhost"
+        or bool(re.search(r"[\s<>\"{}]", url))
+    )
 
 
 def check(site: Path, home: str = "index.html") -> list[str]:
@@ -43,22 +56,34 @@ def check(site: Path, home: str = "index.html") -> list[str]:
         here = path.relative_to(site)
         for url in page.links:
             if is_external(url):
-                if bad_address(url): faults.append(f"{here}: no address: {url}")
+                if bad_address(url):
+                    faults.append(f"{here}: no address: {url}")
                 continue
             target, _, anchor = url.partition("#")
             goal = (path.parent / unquote(target)).resolve() if target else path
-            if not goal.is_relative_to(site) or not goal.is_file(): faults.append(f"{here}: no page {url}")
-            elif goal in pages and unquote(anchor) not in pages[goal].ids: faults.append(f"{here}: no anchor {url}")
+            if not goal.is_relative_to(site) or not goal.is_file():
+                faults.append(f"{here}: no page {url}")
+            elif goal in pages and unquote(anchor) not in pages[goal].ids:
+                faults.append(f"{here}: no anchor {url}")
         for url in page.pictures:
             if is_external(url):
-                if bad_address(url): faults.append(f"{here}: no address: {url[:60]}")
-            elif not (path.parent / unquote(url)).is_file(): faults.append(f"{here}: no picture {url}")
+                if bad_address(url):
+                    faults.append(f"{here}: no address: {url[:60]}")
+            elif not (path.parent / unquote(url)).is_file():
+                faults.append(f"{here}: no picture {url}")
     while todo:
         path = todo.pop()
-        if path in reached or path not in pages: continue
+        if path in reached or path not in pages:
+            continue
         reached.add(path)
-        todo += [(path.parent / unquote(u.partition("#")[0])).resolve() for u in pages[path].links if not is_external(u) and u.partition("#")[0]]
-    return faults + [f"{p.relative_to(site)}: nothing leads to this page" for p in pages if p not in reached]
+        todo += [
+            (path.parent / unquote(u.partition("#")[0])).resolve()
+            for u in pages[path].links
+            if not is_external(u) and u.partition("#")[0]
+        ]
+    return faults + [
+        f"{p.relative_to(site)}: nothing leads to this page" for p in pages if p not in reached
+    ]
 
 
 if __name__ == "__main__":

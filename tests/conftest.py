@@ -1,4 +1,5 @@
 "Where the tests find the repository, real Spider data, and a copy of the repository that they may change."
+
 import os
 import shutil
 import subprocess
@@ -8,9 +9,24 @@ from pathlib import Path
 
 import pytest
 
-if "PYTEST_XDIST_WORKER" in os.environ: os.environ.setdefault("OMP_NUM_THREADS", "1") # the processes share the cores; before torch is loaded
+if "PYTEST_XDIST_WORKER" in os.environ:
+    os.environ.setdefault(
+        "OMP_NUM_THREADS", "1"
+    )  # the processes share the cores; before torch is loaded
 ROOT = Path(__file__).resolve().parent.parent
 HAND_WRITTEN = {"__init__.py"}
+
+
+def pytest_addoption(parser):
+    parser.addoption("--runslow", action="store_true", help="run the tests marked slow too")
+
+
+def pytest_collection_modifyitems(config, items):
+    if config.getoption("--runslow"):
+        return
+    for item in items:
+        if "slow" in item.keywords:
+            item.add_marker(pytest.mark.skip(reason="slow: runs with --runslow"))
 
 
 def run(*args, cwd, **kw) -> str:
@@ -25,14 +41,16 @@ def in_time(seconds: float, work, clock=time.process_time):
     for _ in range(3):
         start = clock()
         out = work()
-        if (took := clock() - start) <= seconds: return out
+        if (took := clock() - start) <= seconds:
+            return out
     pytest.fail(f"it took {took:.1f} s, and may take {seconds}")
 
 
 def busy() -> float:
     "How many times slower this machine is than it would be for us alone, measured now; limits of time are stretched by it."
     wall, cpu = time.perf_counter(), time.process_time()
-    while time.process_time() - cpu < 0.2: pass
+    while time.process_time() - cpu < 0.2:
+        pass
     return max(1, (time.perf_counter() - wall) / 0.2)
 
 
@@ -43,12 +61,20 @@ def tell(request):
 
 
 def pytest_terminal_summary(terminalreporter):
-    told = [text for r in terminalreporter.getreports("passed") + terminalreporter.getreports("failed") for kind, text in r.user_properties if kind == "told"]
-    if told: terminalreporter.section("measured")
-    for text in told: terminalreporter.write_line(text)
+    told = [
+        text
+        for r in terminalreporter.getreports("passed") + terminalreporter.getreports("failed")
+        for kind, text in r.user_properties
+        if kind == "told"
+    ]
+    if told:
+        terminalreporter.section("measured")
+    for text in told:
+        terminalreporter.write_line(text)
 
 
-def tool(name: str) -> str: return str(Path(sys.executable).with_name(name))
+def tool(name: str) -> str:
+    return str(Path(sys.executable).with_name(name))
 
 
 def notebooks(root: Path) -> list[Path]:
@@ -56,28 +82,44 @@ def notebooks(root: Path) -> list[Path]:
 
 
 def modules(root: Path) -> dict[str, str]:
-    return {str(p.relative_to(root)): p.read_text() for p in (root / "sql_env").rglob("*.py") if p.name not in HAND_WRITTEN}
+    return {
+        str(p.relative_to(root)): p.read_text()
+        for p in (root / "sql_env").rglob("*.py")
+        if p.name not in HAND_WRITTEN
+    }
 
 
 @pytest.fixture(scope="session")
-def root() -> Path: return ROOT
+def root() -> Path:
+    return ROOT
 
 
 @pytest.fixture(scope="session")
 def spider_path() -> Path:
     path = Path(os.environ.get("SQL_ENV_SPIDER") or ROOT.parent / "shared" / "spider")
-    if not (path / "dev.json").is_file(): pytest.skip("no Spider data: set SQL_ENV_SPIDER or put it into ../shared/spider")
+    if not (path / "dev.json").is_file():
+        pytest.skip("no Spider data: set SQL_ENV_SPIDER or put it into ../shared/spider")
     return path
 
 
 def tracked(root: Path) -> list[str]:
     "Files of the repository: those git knows and new ones it does not ignore; without git, all but caches."
     try:
-        out = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=root, capture_output=True, text=True, check=True)
+        out = subprocess.run(
+            ["git", "ls-files", "-co", "--exclude-standard"],
+            cwd=root,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
         return [f for f in out.stdout.splitlines() if (root / f).is_file()]
     except (OSError, subprocess.CalledProcessError):
         skip = {".git", ".venv", ".boot", "__pycache__", "build", "dist", "_docs", "_proc"}
-        return [str(p.relative_to(root)) for p in root.rglob("*") if p.is_file() and not skip & set(p.parts)]
+        return [
+            str(p.relative_to(root))
+            for p in root.rglob("*")
+            if p.is_file() and not skip & set(p.parts)
+        ]
 
 
 @pytest.fixture(scope="session")
@@ -94,7 +136,8 @@ def repo_copy(tmp_path_factory) -> Path:
 def exported(repo_copy) -> Path:
     "A copy whose modules were deleted and exported anew, so that a stale module shows."
     for p in (repo_copy / "sql_env").rglob("*.py"):
-        if p.name not in HAND_WRITTEN: p.unlink()
+        if p.name not in HAND_WRITTEN:
+            p.unlink()
     run(tool("nbdev-export"), cwd=repo_copy)
     return repo_copy
 
@@ -102,10 +145,17 @@ def exported(repo_copy) -> Path:
 @pytest.fixture(scope="session")
 def tiny():
     "The kit for tests with TRL, and a tokenizer trained on this package's texts."
-    for name in ("torch", "trl", "transformers", "datasets"): pytest.importorskip(name, reason=f"{name} is not installed: pip install 'sql_env[train]'")
+    for name in ("torch", "trl", "transformers", "datasets"):
+        pytest.importorskip(name, reason=f"{name} is not installed: pip install 'sql_env[train]'")
     import tiny_trl
-    from sql_env import sources
-    from sql_env.trl_adapter import SQLEnvTRL, tool_schemas
-    qs = sources.load("bundled")
-    texts = [q.gold_sql for q in qs] + [str(tool_schemas()), *(SQLEnvTRL(qs).reset(question_id=q.question_id) for q in qs[::32])]
+
+    from sql_env.chat import tool_schemas
+    from sql_env.sources import load
+    from sql_env.trl_adapter import SQLEnvTRL
+
+    qs = load("bundled")
+    texts = [q.gold_sql for q in qs] + [
+        str(tool_schemas()),
+        *(SQLEnvTRL(qs).reset(question_id=q.question_id) for q in qs[::32]),
+    ]
     return tiny_trl, tiny_trl.make_tokenizer(texts)

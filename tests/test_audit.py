@@ -1,4 +1,5 @@
 """Room 23, the audit: every planted flaw is found, nothing else is; reports, exit codes, mutants."""
+
 import json
 from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
@@ -6,16 +7,30 @@ from dataclasses import replace
 
 import pytest
 
-from sql_env import audit as A
-from sql_env import sources
-from sql_env import variants as V
+from sql_env.audit import audit, audit_markdown, bare_columns, near_duplicates, save_report
 from sql_env.database import build_database
-from sql_env.questions import FLAGS, QUARANTINE, Question, QuestionSet
+from sql_env.mutants import one_edit_mutants
+from sql_env.mutation_study import (
+    mutation_study,
+    mutation_study_json,
+    mutation_study_markdown,
+    passed_comparisons,
+    surviving_mutants,
+)
+from sql_env.questions import QUARANTINE_FLAGS, QUESTION_FLAGS, Question, QuestionSet
+from sql_env.sources import complete_questions, load
+from sql_env.variants.selection import instance_generator
 
 SCHEMA = """CREATE TABLE captain (captain_id INTEGER PRIMARY KEY, name TEXT, home TEXT);
 CREATE TABLE ship (ship_id INTEGER PRIMARY KEY, name TEXT, captain_id INTEGER REFERENCES captain, tonnes REAL, note TEXT);"""
 CAPTAINS = [(1, "Ines", "Porto"), (2, "Max", "Bremen"), (3, "Mia", "Porto")]
-SHIPS = [(1, "Aurora", 1, 0.1, None), (2, "Bora", 2, 0.2, "x"), (3, "Cirrus", 1, 0.7, "y"), (4, "Dione", 2, 0.7, "z"), (5, "Eos", None, 0.3, "z")]
+SHIPS = [
+    (1, "Aurora", 1, 0.1, None),
+    (2, "Bora", 2, 0.2, "x"),
+    (3, "Cirrus", 1, 0.7, "y"),
+    (4, "Dione", 2, 0.7, "z"),
+    (5, "Eos", None, 0.3, "z"),
+]
 PLANTED = {
     "SELECT home FROM captain WHERE name = 'Ines'": set(),
     "SELECT name FROM ship WHERE captain_id = 1": set(),
@@ -26,84 +41,130 @@ PLANTED = {
     "SELECT note FROM ship WHERE ship_id = 1": {"null"},
     "SELECT name FROM ship ORDER BY tonnes DESC LIMIT 1": {"order_dependent", "tie_at_limit"},
     "SELECT captain_id, name FROM ship GROUP BY captain_id": {"order_dependent", "bare_column"},
-    "SELECT tonnes FROM ship WHERE name = \"Bora\"": {"double_quoted"},
+    'SELECT tonnes FROM ship WHERE name = "Bora"': {"double_quoted"},
     "SELECT group_concat(name) FROM ship": {"order_dependent"},
     "SELECT count(*) FROM captain": {"guessable"},
-    "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1000000) SELECT max(i) FROM n": {"unanswerable"},
+    "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1000000) SELECT max(i) FROM n": {
+        "unanswerable"
+    },
 }
 
 
 @pytest.fixture(scope="module")
 def harbour(tmp_path_factory):
-    path = build_database(tmp_path_factory.mktemp("harbour") / "harbour.sqlite", SCHEMA, {"captain": CAPTAINS, "ship": SHIPS})
-    questions = [Question(f"q{i:02}", f"Question number {i} about {sql[-9:]}?", "harbour", sql, split="train") for i, sql in enumerate(PLANTED)]
-    return sources.complete(questions, {"harbour": path}, "harbour")
+    path = build_database(
+        tmp_path_factory.mktemp("harbour") / "harbour.sqlite",
+        SCHEMA,
+        {"captain": CAPTAINS, "ship": SHIPS},
+    )
+    questions = [
+        Question(
+            f"q{i:02}", f"Question number {i} about {sql[-9:]}?", "harbour", sql, split="train"
+        )
+        for i, sql in enumerate(PLANTED)
+    ]
+    return complete_questions(questions, {"harbour": path}, "harbour")
 
 
 @pytest.fixture(scope="module")
 def report(harbour):
-    return A.audit(harbour, progress=False)
+    return audit(harbour, progress=False)
 
 
 @pytest.fixture(autouse=True)
-def own_cache(tmp_path, monkeypatch): monkeypatch.setenv("SQL_ENV_CACHE", str(tmp_path / "cache"))
+def own_cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("SQL_ENV_CACHE", str(tmp_path / "cache"))
 
 
 @pytest.mark.parametrize("i, sql", list(enumerate(PLANTED)))
 def test_planted_flaws(report, i, sql):
-    q, = (q for q in report.questions if q.question_id == f"q{i:02}")
-    assert set(q.flags) - {"guessable"} == PLANTED[sql] - {"guessable"} and PLANTED[sql] <= set(q.flags), (sql, q.flags)
+    (q,) = (q for q in report.questions if q.question_id == f"q{i:02}")
+    assert set(q.flags) - {"guessable"} == PLANTED[sql] - {"guessable"} and PLANTED[sql] <= set(
+        q.flags
+    ), (sql, q.flags)
 
 
 def test_counts_exit_code_and_files(report, harbour, tmp_path):
     n = Counter(f for q in report.questions for f in q.flags)
-    assert report.counts() == {f: n[f] for f in FLAGS if n[f]}
-    assert report.exit_code == 1 and len(report.bad) == sum(bool(QUARANTINE & set(q.flags)) for q in report.questions)
-    A.save_report(report, tmp_path)
+    assert report.counts() == {f: n[f] for f in QUESTION_FLAGS if n[f]}
+    assert report.exit_code == 1 and len(report.bad) == sum(
+        bool(QUARANTINE_FLAGS & set(q.flags)) for q in report.questions
+    )
+    save_report(report, tmp_path)
     lines = [json.loads(x) for x in (tmp_path / "flags.jsonl").read_text().splitlines()]
     assert {d["question_id"] for d in lines} == {q.question_id for q in report.questions if q.flags}
     text = (tmp_path / "audit.md").read_text()
     assert all(f"| {f} | {c} |" in text and f"## {f}" in text for f, c in report.counts().items())
     assert json.loads((tmp_path / "audit.json").read_text())["flags"] == report.counts()
-    clean = A.audit(harbour.filter(lambda q: q.question_id in ("q00", "q01")), progress=False)
-    assert clean.exit_code == 0 and "set aside" in A.to_markdown(clean)
+    clean = audit(harbour.filter(lambda q: q.question_id in ("q00", "q01")), progress=False)
+    assert clean.exit_code == 0 and "set aside" in audit_markdown(clean)
 
 
 def test_same_in_processes(harbour, report):
-    with ProcessPoolExecutor(2) as pool: assert A.audit(harbour, executor=pool, progress=False) == report
+    with ProcessPoolExecutor(2) as pool:
+        assert audit(harbour, executor=pool, progress=False) == report
 
 
 def test_stored_answer_that_gold_no_longer_gives(harbour):
     q = replace(harbour.get("q00"), gold_answer=(("Oslo",),))
-    report = A.audit(QuestionSet([q], harbour.databases, "stale"), progress=False)
+    report = audit(QuestionSet([q], harbour.databases, "stale"), progress=False)
     assert report.questions[0].flags == ("stale",) and report.exit_code == 1
 
 
 def test_duplicates(harbour):
     a = harbour.get("q00")
-    twins = [replace(a, question_id="a", question_text="Where does the captain called Ines live?"),
-             replace(a, question_id="b", question_text="Where does the captain called Ines live now?", gold_sql=a.gold_sql.replace("SELECT", "select "), split="dev"),
-             replace(harbour.get("q01"), question_id="c", question_text="Something quite different")]
-    report = A.audit(QuestionSet(twins, harbour.databases, "twins"), progress=False)
+    twins = [
+        replace(a, question_id="a", question_text="Where does the captain called Ines live?"),
+        replace(
+            a,
+            question_id="b",
+            question_text="Where does the captain called Ines live now?",
+            gold_sql=a.gold_sql.replace("SELECT", "select "),
+            split="dev",
+        ),
+        replace(harbour.get("q01"), question_id="c", question_text="Something quite different"),
+    ]
+    report = audit(QuestionSet(twins, harbour.databases, "twins"), progress=False)
     flags = {q.question_id: set(q.flags) - {"guessable"} for q in report.questions}
-    assert flags == {"a": {"duplicate_gold", "near_duplicate"}, "b": {"duplicate_gold", "near_duplicate"}, "c": set()}
+    assert flags == {
+        "a": {"duplicate_gold", "near_duplicate"},
+        "b": {"duplicate_gold", "near_duplicate"},
+        "c": set(),
+    }
     assert [pair[:2] for pair in report.near] == [("a", "b")]
-    assert not A.near_duplicates([replace(t, split="train") for t in twins]), "only across splits"
+    assert not near_duplicates([replace(t, split="train") for t in twins]), "only across splits"
 
 
-@pytest.mark.parametrize("sql, bare", [
-    ("SELECT name FROM ship", 0), ("SELECT name, count(*) FROM ship", 1), ("SELECT count(*), sum(tonnes) FROM ship", 0),
-    ("SELECT upper(name) FROM ship GROUP BY upper(name)", 0), ("SELECT upper(name) AS u FROM ship GROUP BY u", 0),
-    ("SELECT s.name, c.name FROM ship s JOIN captain c ON c.captain_id = s.captain_id GROUP BY s.ship_id", 0),
-    ("SELECT s.name, c.name FROM ship s JOIN captain c ON c.captain_id = s.captain_id GROUP BY c.captain_id", 1),
-    ("SELECT name, (SELECT max(home) FROM captain) FROM ship", 0), ("SELECT note, max(tonnes) FROM ship WHERE note = 'x'", 0),
-    ("SELECT name FROM ship WHERE ship_id IN (SELECT ship_id FROM ship GROUP BY captain_id)", 1)])
+@pytest.mark.parametrize(
+    "sql, bare",
+    [
+        ("SELECT name FROM ship", 0),
+        ("SELECT name, count(*) FROM ship", 1),
+        ("SELECT count(*), sum(tonnes) FROM ship", 0),
+        ("SELECT upper(name) FROM ship GROUP BY upper(name)", 0),
+        ("SELECT upper(name) AS u FROM ship GROUP BY u", 0),
+        (
+            "SELECT s.name, c.name FROM ship s JOIN captain c ON c.captain_id = s.captain_id GROUP BY s.ship_id",
+            0,
+        ),
+        (
+            "SELECT s.name, c.name FROM ship s JOIN captain c ON c.captain_id = s.captain_id GROUP BY c.captain_id",
+            1,
+        ),
+        ("SELECT name, (SELECT max(home) FROM captain) FROM ship", 0),
+        ("SELECT note, max(tonnes) FROM ship WHERE note = 'x'", 0),
+        (
+            "SELECT name FROM ship WHERE ship_id IN (SELECT ship_id FROM ship GROUP BY captain_id)",
+            1,
+        ),
+    ],
+)
 def test_bare_columns(harbour, sql, bare):
-    assert len(A.bare_columns(sql, V.fuzzer_of(harbour.databases["harbour"]).shapes)) == bare
+    assert len(bare_columns(sql, instance_generator(harbour.databases["harbour"]).shapes)) == bare
 
 
 def test_bundled_is_clean():
-    report = A.audit(sources.load("bundled"), progress=False)
+    report = audit(load("bundled"), progress=False)
     assert report.exit_code == 0, [(q.question_id, q.flags) for q in report.bad]
     assert max(report.guessed.values()) <= 0.02 * 384 and max(report.robust.values()) <= 0.01 * 384
     assert not {"near_duplicate", "tie_at_limit"} & set(report.counts()), report.counts()
@@ -113,47 +174,85 @@ class TestMutants:
     SQL = "SELECT DISTINCT c.home FROM captain c JOIN ship s ON s.captain_id = c.captain_id WHERE s.tonnes > 0.5 AND c.name <> 'Mia' ORDER BY c.home LIMIT 3"
 
     def test_edits(self):
-        found = Counter(name for name, _ in V.mutants(self.SQL))
-        assert set(found) == {"drop_distinct", "drop_where", "left_join", "drop_order", "flip_order", "drop_limit", "limit", "drop_term", "and_or", "operator", "literal"}
+        found = Counter(name for name, _ in one_edit_mutants(self.SQL))
+        assert set(found) == {
+            "drop_distinct",
+            "drop_where",
+            "left_join",
+            "drop_order",
+            "flip_order",
+            "drop_limit",
+            "limit",
+            "drop_term",
+            "and_or",
+            "operator",
+            "literal",
+        }
         assert found["drop_term"] == 2 and found["operator"] == 3
         more = "SELECT a, max(b), count(c), count(DISTINCT d) FROM t WHERE NOT x LIKE '%y' AND z IN (1, 2) GROUP BY a, e HAVING sum(f) >= 3 UNION SELECT 1, 2, 3, 4 FROM u"
-        kinds = {name for name, _ in V.mutants(more)}
-        assert {"aggregate", "count_distinct", "count_star", "drop_not", "add_not", "drop_having", "drop_group_key", "union_all", "set_operation", "drop_branch"} <= kinds
+        kinds = {name for name, _ in one_edit_mutants(more)}
+        assert {
+            "aggregate",
+            "count_distinct",
+            "count_star",
+            "drop_not",
+            "add_not",
+            "drop_having",
+            "drop_group_key",
+            "union_all",
+            "set_operation",
+            "drop_branch",
+        } <= kinds
 
     def test_each_differs_and_the_tree_is_whole(self):
-        texts = [s for _, s in V.mutants(self.SQL)]
+        texts = [s for _, s in one_edit_mutants(self.SQL)]
         assert len(texts) == len(set(texts)) and self.SQL not in texts
-        assert V.mutants(self.SQL) == V.mutants(self.SQL)
+        assert one_edit_mutants(self.SQL) == one_edit_mutants(self.SQL)
 
     def test_passes(self):
         a, b = ("x", 1), ("y", 2)
-        assert A.passes([a, b], [b, a], None) == dict(set=True, bag=True, order=True, value=True)
-        assert A.passes([a, b], [b, a], (0, 1)) == dict(set=True, bag=True, order=False, value=False)
-        assert A.passes([a, b], [b, a], (0, 0)) == dict(set=True, bag=True, order=False, value=True)
-        assert A.passes([a, a], [a], None) == dict(set=True, bag=False, order=False, value=False)
-        assert A.passes([("x", 1.0)], [("x", 1.0 + 1e-9)], None)["value"]
+        assert passed_comparisons([a, b], [b, a], None) == dict(
+            set=True, bag=True, order=True, value=True
+        )
+        assert passed_comparisons([a, b], [b, a], (0, 1)) == dict(
+            set=True, bag=True, order=False, value=False
+        )
+        assert passed_comparisons([a, b], [b, a], (0, 0)) == dict(
+            set=True, bag=True, order=False, value=True
+        )
+        assert passed_comparisons([a, a], [a], None) == dict(
+            set=True, bag=False, order=False, value=False
+        )
+        assert passed_comparisons([("x", 1.0)], [("x", 1.0 + 1e-9)], None)["value"]
 
     def test_equivalent_mutants_survive_random_instances_and_others_do_not(self, harbour):
-        fuzzer = V.fuzzer_of(harbour.databases["harbour"], False)
+        fuzzer = instance_generator(harbour.databases["harbour"], False)
         gold = "SELECT c.name FROM ship s JOIN captain c ON c.captain_id = s.captain_id WHERE s.tonnes > 0.5"
         same = "SELECT c.name FROM captain c JOIN ship s ON s.captain_id = c.captain_id WHERE NOT s.tonnes <= 0.5"
         wrong = gold.replace(">", ">=")
-        assert A.survivors(fuzzer, gold, [same, wrong], n=80) == {0}
+        assert surviving_mutants(fuzzer, gold, [same, wrong], n=80) == {0}
 
     def test_study_adds_up(self, harbour):
-        study = A.mutation_study(harbour, ks=(1, 20), n_random=30, progress=False)
+        study = mutation_study(harbour, ks=(1, 20), n_random=30, progress=False)
         total = sum((c for c in study.count.values()), Counter())
-        assert study.golds == len({q.gold_sql for q in harbour}) and not [k for k in study.count if k.startswith("failed")]
+        assert study.golds == len({q.gold_sql for q in harbour}) and not [
+            k for k in study.count if k.startswith("failed")
+        ]
         share = study.share
-        assert share("set") >= share("bag") >= share("order") and share("value") >= share("robust 1") >= share("robust 20")
+        assert share("set") >= share("bag") >= share("order") and share("value") >= share(
+            "robust 1"
+        ) >= share("robust 20")
         assert share("robust 20") < 0.1 < share("set")
         assert total["value="] == total["equivalent"] == total["robust 20="]
-        assert "| robust 20 |" in A.study_table(study) and A.study_json(study)["count"]["operator"]["n"] == study.count["operator"]["n"]
+        assert (
+            "| robust 20 |" in mutation_study_markdown(study)
+            and mutation_study_json(study)["count"]["operator"]["n"] == study.count["operator"]["n"]
+        )
 
 
 @pytest.mark.slow
 def test_spider_dev(spider_path):
-    qs = sources.load("spider", spider_path, "dev")
-    report = A.audit(qs, progress=False)
+    qs = load("spider", spider_path, "dev")
+    report = audit(qs, progress=False)
     assert max(report.robust.values()) <= 0.01 * len(qs)
     assert report.counts()["empty"] == 12 and report.counts()["double_quoted"] >= 100

@@ -1,4 +1,5 @@
 """Room 20's language-model player: conversations by hand, a server that misbehaves as scripted, a local model, and a real server."""
+
 import json
 import os
 import pickle
@@ -17,52 +18,112 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sql_env import sources
-from sql_env.chat import TOOLS, BadCall, begin, call, read_call, tool_schemas
+from sql_env.chat import (
+    TOOLS,
+    InvalidToolCall,
+    action_message,
+    initial_messages,
+    parse_tool_call,
+    tool_schemas,
+)
 from sql_env.episode import SCHEMA_LEVELS, Action, EpisodeEnv, Observation
-from sql_env.evaluation import compare, evaluate, load_result, save_result, to_markdown
-from sql_env.policies import (NUDGE, TOO_LONG, ChatPolicy, Endpoint, GaveUp, LocalModel, ModelError, OraclePolicy, Said, cost_of, example_episodes, level_of,
-                              play, read_text, shared_prefix, wire_messages, wire_tools)
+from sql_env.evaluation import compare, evaluate
+from sql_env.policies.base import Completion, ModelError, RolloutAborted, play_episode
+from sql_env.policies.baselines import OraclePolicy
+from sql_env.policies.chat import (
+    NUDGE_MESSAGE,
+    TRUNCATED_MESSAGE,
+    ChatPolicy,
+    example_episodes,
+    shot_difficulty,
+    usage_cost,
+)
+from sql_env.policies.endpoint import Endpoint, to_openai_messages, to_openai_tools
+from sql_env.policies.local import LocalModel, longest_common_prefix, parse_assistant_text
+from sql_env.reports import load_result, results_markdown, save_result
+from sql_env.sources import load
 
 ID, KEY = "vet_clinic-02", "sk-secret-0123456789"
 GOLD = "SELECT count(*) FROM visit WHERE paid_on IS NULL"
-GOOD = [[("describe", {"table_name": "visit"})], [("query", {"sql": GOLD})], [("answer", {"value": "@last"})]]
+GOOD = [
+    [("describe", {"table_name": "visit"})],
+    [("query", {"sql": GOLD})],
+    [("answer", {"value": "@last"})],
+]
 
 
 @lru_cache(None)
 def bundled():
-    return sources.load("bundled")
+    return load("bundled")
 
 
-def one(): return bundled().filter(question_id=ID)
+def one():
+    return bundled().filter(question_id=ID)
 
 
 # ---- a server that does what a script says
 
+
 def message(said):
     "A message in the form of the interface: text, a list of calls, or a dictionary as it is."
-    if isinstance(said, dict): return said
-    if isinstance(said, str): return dict(role="assistant", content=said)
-    calls = [dict(id=f"x{i}", type="function", function=dict(name=n, arguments=a if isinstance(a, str) else json.dumps(a))) for i, (n, a) in enumerate(said)]
+    if isinstance(said, dict):
+        return said
+    if isinstance(said, str):
+        return dict(role="assistant", content=said)
+    calls = [
+        dict(
+            id=f"x{i}",
+            type="function",
+            function=dict(name=n, arguments=a if isinstance(a, str) else json.dumps(a)),
+        )
+        for i, (n, a) in enumerate(said)
+    ]
     return dict(role="assistant", content=None, tool_calls=calls)
 
 
 def completion(said, finish="stop"):
-    usage = dict(prompt_tokens=100, completion_tokens=10, total_tokens=110, prompt_tokens_details=dict(cached_tokens=40))
-    return dict(id="c", object="chat.completion", created=0, model="m", choices=[dict(index=0, message=message(said), finish_reason=finish)], usage=usage)
+    usage = dict(
+        prompt_tokens=100,
+        completion_tokens=10,
+        total_tokens=110,
+        prompt_tokens_details=dict(cached_tokens=40),
+    )
+    return dict(
+        id="c",
+        object="chat.completion",
+        created=0,
+        model="m",
+        choices=[dict(index=0, message=message(said), finish_reason=finish)],
+        usage=usage,
+    )
 
 
-def fault(status, text="busy", code=None, **headers): return ("fault", status, headers, dict(error=dict(message=text, code=code, type="t", param=None)))
+def fault(status, text="busy", code=None, **headers):
+    return (
+        "fault",
+        status,
+        headers,
+        dict(error=dict(message=text, code=code, type="t", param=None)),
+    )
 
 
 class Server:
     "Answers each request with the next line of a script, or with what `script(body)` returns."
+
     def __init__(self, script):
-        self.script, self.bodies, self.headers, self.times, self.lock = script, [], [], [], threading.Lock()
+        self.script, self.bodies, self.headers, self.times, self.lock = (
+            script,
+            [],
+            [],
+            [],
+            threading.Lock(),
+        )
         outer = self
 
         class Handler(BaseHTTPRequestHandler):
-            def log_message(self, *args): pass
+            def log_message(self, *args):
+                pass
+
             def do_POST(self):
                 body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
                 with outer.lock:
@@ -70,32 +131,59 @@ class Server:
                     outer.bodies.append(body)
                     outer.headers.append({k.lower(): v for k, v in self.headers.items()})
                     outer.times.append(time.monotonic())
-                line = outer.script(body) if callable(outer.script) else outer.script[min(n, len(outer.script) - 1)]
-                try: self.answer(line)
-                except OSError: pass # the client did not wait
+                line = (
+                    outer.script(body)
+                    if callable(outer.script)
+                    else outer.script[min(n, len(outer.script) - 1)]
+                )
+                try:
+                    self.answer(line)
+                except OSError:
+                    pass  # the client did not wait
 
             def answer(self, line):
-                if line == "drop": return self.connection.shutdown(socket.SHUT_RDWR)
-                if line == "hang": return time.sleep(4)
-                status, headers, payload = line[1:] if isinstance(line, tuple) and line[0] == "fault" else (200, {}, line if isinstance(line, bytes) or isinstance(line, dict) and "role" not in line else completion(line))
+                if line == "drop":
+                    return self.connection.shutdown(socket.SHUT_RDWR)
+                if line == "hang":
+                    return time.sleep(4)
+                status, headers, payload = (
+                    line[1:]
+                    if isinstance(line, tuple) and line[0] == "fault"
+                    else (
+                        200,
+                        {},
+                        line
+                        if isinstance(line, bytes) or isinstance(line, dict) and "role" not in line
+                        else completion(line),
+                    )
+                )
                 data = payload if isinstance(payload, bytes) else json.dumps(payload).encode()
                 self.send_response(status)
-                self.send_header("Content-Type", "text/html" if isinstance(payload, bytes) else "application/json")
-                for k, v in headers.items(): self.send_header(k.replace("_", "-"), v)
+                self.send_header(
+                    "Content-Type",
+                    "text/html" if isinstance(payload, bytes) else "application/json",
+                )
+                for k, v in headers.items():
+                    self.send_header(k.replace("_", "-"), v)
                 self.send_header("Content-Length", str(len(data)))
                 self.end_headers()
                 self.wfile.write(data)
 
         self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self.http.server_address[1]}/v1"
-        threading.Thread(target=self.http.serve_forever, kwargs=dict(poll_interval=0.02), daemon=True).start()
+        threading.Thread(
+            target=self.http.serve_forever, kwargs=dict(poll_interval=0.02), daemon=True
+        ).start()
 
-    def __enter__(self): return self
+    def __enter__(self):
+        return self
+
     def __exit__(self, *args):
         self.http.shutdown()
         self.http.server_close()
 
-    def policy(self, **options): return ChatPolicy("m", self.url, KEY, **dict(timeout=30, max_retries=2) | options)
+    def policy(self, **options):
+        return ChatPolicy("m", self.url, KEY, **dict(timeout=30, max_retries=2) | options)
 
 
 def test_a_plain_episode_and_what_it_cost():
@@ -103,8 +191,14 @@ def test_a_plain_episode_and_what_it_cost():
         r = evaluate(one(), server.policy(price=(1.0, 10.0, 0.1)), progress=False)
     e = r.episodes[0]
     assert e.correct and e.grounded and e.robust and e.steps == 3
-    assert {k: v for k, v in e.usage.items() if k != "seconds"} == dict(calls=3, prompt_tokens=300, completion_tokens=30, cached_tokens=120, retries=0,
-        cost=pytest.approx((180 * 1 + 120 * 0.1 + 30 * 10) / 1e6))
+    assert {k: v for k, v in e.usage.items() if k != "seconds"} == dict(
+        calls=3,
+        prompt_tokens=300,
+        completion_tokens=30,
+        cached_tokens=120,
+        retries=0,
+        cost=pytest.approx((180 * 1 + 120 * 0.1 + 30 * 10) / 1e6),
+    )
     assert 0 < e.usage["seconds"] < 10 and r.usage == e.usage
 
 
@@ -112,23 +206,74 @@ def test_a_plain_episode_and_what_it_cost():
 FAULTS = {
     "text first": (["Let me think.", *GOOD], "match", dict(nudges=1, no_call=1, calls=4)),
     "empty": ([dict(role="assistant", content=None), *GOOD], "match", dict(nudges=1, no_call=1)),
-    "empty list of calls": ([dict(role="assistant", content="", tool_calls=[]), *GOOD], "match", dict(nudges=1)),
-    "refusal": ([dict(role="assistant", content=None, refusal="I can't help with that."), *GOOD], "match", dict(nudges=1, no_call=1)),
+    "empty list of calls": (
+        [dict(role="assistant", content="", tool_calls=[]), *GOOD],
+        "match",
+        dict(nudges=1),
+    ),
+    "refusal": (
+        [dict(role="assistant", content=None, refusal="I can't help with that."), *GOOD],
+        "match",
+        dict(nudges=1, no_call=1),
+    ),
     "cut": ([completion("SELECT and so on", "length"), *GOOD], "match", dict(nudges=1, no_call=1)),
     "unknown tool": ([[("run_sql", {"sql": GOLD})], *GOOD], "match", dict(nudges=1, malformed=1)),
-    "no name": ([dict(role="assistant", tool_calls=[dict(id="a", type="function", function=dict(name="", arguments="{}"))]), *GOOD], "match", dict(malformed=1)),
-    "arguments are no JSON": ([[("query", '{"sql": "SELECT')], *GOOD], "match", dict(nudges=1, malformed=1)),
-    "arguments are a list": ([[("query", '["SELECT 1"]')], *GOOD], "match", dict(nudges=1, malformed=1)),
+    "no name": (
+        [
+            dict(
+                role="assistant",
+                tool_calls=[dict(id="a", type="function", function=dict(name="", arguments="{}"))],
+            ),
+            *GOOD,
+        ],
+        "match",
+        dict(malformed=1),
+    ),
+    "arguments are no JSON": (
+        [[("query", '{"sql": "SELECT')], *GOOD],
+        "match",
+        dict(nudges=1, malformed=1),
+    ),
+    "arguments are a list": (
+        [[("query", '["SELECT 1"]')], *GOOD],
+        "match",
+        dict(nudges=1, malformed=1),
+    ),
     "no arguments": ([[("query", "")], *GOOD], "match", dict(nudges=1, malformed=1)),
-    "wrong parameter": ([[("describe", {"table": "visit"})], *GOOD], "match", dict(nudges=1, malformed=1)),
-    "one parameter too many": ([[("query", {"sql": GOLD, "limit": 3})], *GOOD], "match", dict(nudges=1, malformed=1)),
+    "wrong parameter": (
+        [[("describe", {"table": "visit"})], *GOOD],
+        "match",
+        dict(nudges=1, malformed=1),
+    ),
+    "one parameter too many": (
+        [[("query", {"sql": GOLD, "limit": 3})], *GOOD],
+        "match",
+        dict(nudges=1, malformed=1),
+    ),
     "a number as value": ([*GOOD[:2], [("answer", {"value": 44})]], "match", dict(calls=3)),
     "several calls": ([[c for turn in GOOD for c in turn]], "match", dict(calls=1)),
-    "good and bad calls": ([[("look", {}), *GOOD[0], ("query", "{"), *GOOD[1]], GOOD[2]], "match", dict(calls=2, malformed=2)),
-    "calls after the answer": ([*GOOD[:2], [*GOOD[2][0:1], ("query", {"sql": "SELECT 1"})]], "match", dict(calls=3)),
+    "good and bad calls": (
+        [[("look", {}), *GOOD[0], ("query", "{"), *GOOD[1]], GOOD[2]],
+        "match",
+        dict(calls=2, malformed=2),
+    ),
+    "calls after the answer": (
+        [*GOOD[:2], [*GOOD[2][0:1], ("query", {"sql": "SELECT 1"})]],
+        "match",
+        dict(calls=3),
+    ),
     "only text": (["Well..."], "no_answer", dict(calls=4, nudges=3, no_call=4)),
     "only bad calls": ([[("query", "{")]], "no_answer", dict(calls=4, nudges=3, malformed=4)),
-    "context full later": ([GOOD[0], fault(400, "This model's maximum context length is 512 tokens.", "context_length_exceeded")], "no_answer", dict(calls=2)),
+    "context full later": (
+        [
+            GOOD[0],
+            fault(
+                400, "This model's maximum context length is 512 tokens.", "context_length_exceeded"
+            ),
+        ],
+        "no_answer",
+        dict(calls=2),
+    ),
     "rate limit": ([fault(429, Retry_After="0.3"), *GOOD], "match", dict(retries=1)),
     "server error": ([fault(500), *GOOD], "match", dict(retries=1)),
     "gateway": ([fault(502), fault(503), *GOOD], "match", dict(retries=2)),
@@ -141,10 +286,16 @@ FAULTS = {
 def test_what_can_be_repaired_is_repaired(name):
     script, reason, used = FAULTS[name]
     with Server(script) as server:
-        e = evaluate(one(), server.policy(timeout=1 if "hang" in script else 30), progress=False).episodes[0]
+        e = evaluate(
+            one(), server.policy(timeout=1 if "hang" in script else 30), progress=False
+        ).episodes[0]
     assert (e.error, e.reason, e.correct) == (None, reason, reason == "match"), e
     assert {k: e.usage.get(k, 0) for k in used} == used
-    assert "malformed" in used or "nudges" in used or not {"nudges", "malformed", "no_call"} & e.usage.keys()
+    assert (
+        "malformed" in used
+        or "nudges" in used
+        or not {"nudges", "malformed", "no_call"} & e.usage.keys()
+    )
 
 
 BROKEN = {
@@ -152,10 +303,26 @@ BROKEN = {
     "server error for ever": (fault(503), "after 2 retries.*InternalServerError", 3),
     "timeout for ever": ("hang", "after 2 retries.*APITimeoutError", 3),
     "no connection for ever": ("drop", "after 2 retries.*is the server running", 3),
-    "bad key": (fault(401, f"Incorrect API key provided: {KEY}."), r"after 0 retries.*\*\*\*.*check OPENAI_API_KEY", 1),
-    "no such model": (fault(404, "The model m does not exist"), "after 0 retries.*check the name", 1),
-    "bad request": (fault(400, "tools are not supported"), "after 0 retries.*tools are not supported", 1),
-    "prompt too long": (fault(400, "maximum context length is 8 tokens", "context_length_exceeded"), "first prompt does not fit", 1),
+    "bad key": (
+        fault(401, f"Incorrect API key provided: {KEY}."),
+        r"after 0 retries.*\*\*\*.*check OPENAI_API_KEY",
+        1,
+    ),
+    "no such model": (
+        fault(404, "The model m does not exist"),
+        "after 0 retries.*check the name",
+        1,
+    ),
+    "bad request": (
+        fault(400, "tools are not supported"),
+        "after 0 retries.*tools are not supported",
+        1,
+    ),
+    "prompt too long": (
+        fault(400, "maximum context length is 8 tokens", "context_length_exceeded"),
+        "first prompt does not fit",
+        1,
+    ),
     "a web page": (b"<html>Welcome</html>", "no chat completion", 1),
     "no choices": (dict(completion("x"), choices=[]), "no chat completion", 1),
     "an error with status 200": (dict(error=dict(message="overloaded")), "no chat completion", 1),
@@ -166,7 +333,12 @@ BROKEN = {
 def test_what_can_not_is_the_error_of_the_episode(name, tmp_path):
     line, said, asked = BROKEN[name]
     with Server([line]) as server:
-        r = evaluate(one(), server.policy(timeout=1 if line == "hang" else 30), progress=False, log=tmp_path / "log.jsonl")
+        r = evaluate(
+            one(),
+            server.policy(timeout=1 if line == "hang" else 30),
+            progress=False,
+            log=tmp_path / "log.jsonl",
+        )
         seen = len(server.bodies)
     e, log = r.episodes[0], (tmp_path / "log.jsonl").read_text()
     assert e.error and re.search(said, e.error), e.error
@@ -181,23 +353,60 @@ def test_retry_after_is_obeyed():
 
 
 def test_what_the_model_is_told():
-    with Server(["Hm.", completion("SELECT", "length"), [("look", {}), *GOOD[0]], [("query", {"sql": "SELECT nope FROM visit"})], *GOOD[1:]]) as server:
+    with Server(
+        [
+            "Hm.",
+            completion("SELECT", "length"),
+            [("look", {}), *GOOD[0]],
+            [("query", {"sql": "SELECT nope FROM visit"})],
+            *GOOD[1:],
+        ]
+    ) as server:
         assert evaluate(one(), server.policy(), progress=False).success_rate == 1
         bodies = server.bodies
     last = bodies[-1]["messages"]
-    assert [m["role"] for m in last] == ["system", "user", "assistant", "user", "assistant", "user", "assistant", "tool", "tool", "assistant", "tool", "assistant", "tool"]
-    assert last[3]["content"] == NUDGE and last[5]["content"] == TOO_LONG
-    assert last[7]["content"].startswith("{'error': \"Tool look not found.") or last[7]["content"].startswith("{'error': 'Tool look not found.")
-    assert last[8]["content"].startswith("visit: 847 rows") and "unknown_column" in last[10]["content"] or "error" in last[10]["content"]
+    assert [m["role"] for m in last] == [
+        "system",
+        "user",
+        "assistant",
+        "user",
+        "assistant",
+        "user",
+        "assistant",
+        "tool",
+        "tool",
+        "assistant",
+        "tool",
+        "assistant",
+        "tool",
+    ]
+    assert last[3]["content"] == NUDGE_MESSAGE and last[5]["content"] == TRUNCATED_MESSAGE
+    assert last[7]["content"].startswith("{'error': \"Tool look not found.") or last[7][
+        "content"
+    ].startswith("{'error': 'Tool look not found.")
+    assert (
+        last[8]["content"].startswith("visit: 847 rows")
+        and "unknown_column" in last[10]["content"]
+        or "error" in last[10]["content"]
+    )
     ids = [c["id"] for m in last for c in m.get("tool_calls", ())]
-    assert ids == [m["tool_call_id"] for m in last if m["role"] == "tool"] and len(set(ids)) == len(ids)
-    for before, after in zip(bodies, bodies[1:]): assert after["messages"][:len(before["messages"])] == before["messages"], "a cache can keep the start"
+    assert ids == [m["tool_call_id"] for m in last if m["role"] == "tool"] and len(set(ids)) == len(
+        ids
+    )
+    for before, after in zip(bodies, bodies[1:]):
+        assert after["messages"][: len(before["messages"])] == before["messages"], (
+            "a cache can keep the start"
+        )
 
 
 def test_arguments_that_are_no_json_do_not_go_back_to_the_server():
     with Server([[("query", '{"sql": "SELE')], *GOOD]) as server:
         evaluate(one(), server.policy(), progress=False)
-        sent = [c["function"]["arguments"] for m in server.bodies[-1]["messages"] for c in m.get("tool_calls", ())]
+        sent = [
+            c["function"]["arguments"]
+            for m in server.bodies[-1]["messages"]
+            for c in m.get("tool_calls", ())
+        ]
     assert all(isinstance(json.loads(a), dict) for a in sent) and sent[0] == "{}"
 
 
@@ -208,8 +417,18 @@ def test_the_request(monkeypatch):
         evaluate(one(), policy, progress=False)
         body, headers = server.bodies[0], server.headers[0]
         assert headers["authorization"] == "Bearer sk-from-the-environment"
-        assert (body["model"], body["temperature"], body["max_tokens"], body["top_k"]) == ("m", 0, 50, 1)
-        assert [t["function"]["name"] for t in body["tools"]] == ["answer", "describe", "query", "sample"] and "return" not in body["tools"][0]["function"]
+        assert (body["model"], body["temperature"], body["max_tokens"], body["top_k"]) == (
+            "m",
+            0,
+            50,
+            1,
+        )
+        assert [t["function"]["name"] for t in body["tools"]] == [
+            "answer",
+            "describe",
+            "query",
+            "sample",
+        ] and "return" not in body["tools"][0]["function"]
         evaluate(one(), server.policy(as_trained=True), progress=False)
         assert server.bodies[3]["tools"] == tool_schemas()
     assert "sk-" not in str(policy.settings) and json.dumps(policy.settings)
@@ -217,33 +436,57 @@ def test_the_request(monkeypatch):
 
 def test_a_key_is_asked_for_only_where_it_is_needed(monkeypatch):
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    with pytest.raises(ValueError, match="OPENAI_API_KEY"): Endpoint("m").complete([], [])
+    with pytest.raises(ValueError, match="OPENAI_API_KEY"):
+        Endpoint("m").complete([], [])
     with Server(GOOD) as server:
         assert evaluate(one(), ChatPolicy("m", server.url), progress=False).success_rate == 1
 
 
 def test_settings_hide_credentials():
-    policy = ChatPolicy("m", "http://user:password@host:1/v1", KEY, extra_headers={"Authorization": KEY})
-    assert policy.settings["server"] == "host:1" and KEY not in str(policy.settings) and "password" not in str(policy.settings)
+    policy = ChatPolicy(
+        "m", "http://user:password@host:1/v1", KEY, extra_headers={"Authorization": KEY}
+    )
+    assert (
+        policy.settings["server"] == "host:1"
+        and KEY not in str(policy.settings)
+        and "password" not in str(policy.settings)
+    )
 
 
 # ---- many at once
+
 
 def oracle_script(body):
     "A model that knows gold: describes a table, queries, answers; it goes by the question in the conversation."
     asked = next(m["content"] for m in body["messages"] if m["role"] == "user").split("\n\n")[0]
     q = next(q for q in bundled() if q.question_text == asked)
     played = sum(m["role"] == "assistant" for m in body["messages"])
-    if q.question_id.endswith("7") and played == 1: return fault(400, "no")
-    if q.question_id.endswith("3") and played == 1: return "I wonder."
-    return [("describe", {"table_name": q.tables_involved[0]})] if played == 0 else [("answer", {"value": "@last"})] if body["messages"][-1]["content"][:1] != "{" \
-        and played > 1 and any(c["function"]["name"] == "query" for m in body["messages"] for c in m.get("tool_calls", ())) else [("query", {"sql": q.gold_sql})]
+    if q.question_id.endswith("7") and played == 1:
+        return fault(400, "no")
+    if q.question_id.endswith("3") and played == 1:
+        return "I wonder."
+    return (
+        [("describe", {"table_name": q.tables_involved[0]})]
+        if played == 0
+        else [("answer", {"value": "@last"})]
+        if body["messages"][-1]["content"][:1] != "{"
+        and played > 1
+        and any(
+            c["function"]["name"] == "query"
+            for m in body["messages"]
+            for c in m.get("tool_calls", ())
+        )
+        else [("query", {"sql": q.gold_sql})]
+    )
 
 
 def bare(r):
     "Episodes without what differs from run to run."
     from dataclasses import replace
-    return [replace(e, usage={k: v for k, v in e.usage.items() if k != "seconds"}) for e in r.episodes]
+
+    return [
+        replace(e, usage={k: v for k, v in e.usage.items() if k != "seconds"}) for e in r.episodes
+    ]
 
 
 @pytest.mark.parametrize("how", ["threads", "processes", "batch", "batch in threads"])
@@ -252,12 +495,24 @@ def test_parallel_evaluation_is_the_same(how):
     with Server(oracle_script) as server:
         policy = server.policy()
         plain = evaluate(some, policy, progress=False)
-        pools = {"threads": ThreadPoolExecutor(8), "processes": ProcessPoolExecutor(2), "batch": None, "batch in threads": ThreadPoolExecutor(2)}
-        other = evaluate(some, policy, progress=False, executor=pools[how], batch=5 if "batch" in how else 1)
+        pools = {
+            "threads": ThreadPoolExecutor(8),
+            "processes": ProcessPoolExecutor(2),
+            "batch": None,
+            "batch in threads": ThreadPoolExecutor(2),
+        }
+        other = evaluate(
+            some, policy, progress=False, executor=pools[how], batch=5 if "batch" in how else 1
+        )
     assert bare(plain) == bare(other)
-    assert plain.success_rate == 1 and 0 < plain.n_completed < plain.n_episodes == len(some) and plain.usage["nudges"] > 0
+    assert (
+        plain.success_rate == 1
+        and 0 < plain.n_completed < plain.n_episodes == len(some)
+        and plain.usage["nudges"] > 0
+    )
     assert compare(plain, other).difference == 0
-    if pools[how]: pools[how].shutdown()
+    if pools[how]:
+        pools[how].shutdown()
 
 
 def test_a_policy_travels_without_its_connection():
@@ -269,28 +524,47 @@ def test_a_policy_travels_without_its_connection():
 
 
 def test_batch_says_what_it_needs():
-    with pytest.raises(ValueError, match="select_many"): evaluate(one(), OraclePolicy(one()), batch=2)
+    with pytest.raises(ValueError, match="select_many"):
+        evaluate(one(), OraclePolicy(one()), batch=2)
+
     class Far:
         questions = []
-    with pytest.raises(ValueError, match="threads"): evaluate(Far(), ChatPolicy(Script(GOOD)), batch=2)
+
+    with pytest.raises(ValueError, match="threads"):
+        evaluate(Far(), ChatPolicy(Script(GOOD)), batch=2)
 
 
 class Script:
     "A backend in this process."
+
     name, settings = "script", {}
-    def __init__(self, script): self.script = script
+
+    def __init__(self, script):
+        self.script = script
+
     def complete(self, messages, tools, seed):
-        said = self.script[min(sum(m["role"] == "assistant" for m in messages), len(self.script) - 1)]
-        if isinstance(said, Exception): raise said
-        return Said(message(said), dict(prompt_tokens=7, completion_tokens=2))
+        said = self.script[
+            min(sum(m["role"] == "assistant" for m in messages), len(self.script) - 1)
+        ]
+        if isinstance(said, Exception):
+            raise said
+        return Completion(message(said), dict(prompt_tokens=7, completion_tokens=2))
 
 
 @pytest.mark.parametrize("patience, calls", [(1, 1), (3, 5), (None, 6)])
 def test_patience_is_for_refused_calls_in_a_row(patience, calls):
-    bad, good = [("query", {"sql": "SELECT nope FROM visit"})], [("describe", {"table_name": "visit"})]
+    bad, good = (
+        [("query", {"sql": "SELECT nope FROM visit"})],
+        [("describe", {"table_name": "visit"})],
+    )
     backend = Script([bad, good, bad, bad, bad, [("answer", {"value": "no"})]])
     for batch in (None, 4):
-        e = evaluate(one(), ChatPolicy(backend, patience=patience), progress=False, **dict(batch=batch) if batch else {}).episodes[0]
+        e = evaluate(
+            one(),
+            ChatPolicy(backend, patience=patience),
+            progress=False,
+            **dict(batch=batch) if batch else {},
+        ).episodes[0]
         assert e.usage["calls"] == calls and e.error is None and e.steps == calls and not e.correct
         assert e.reason.startswith("no_answer") == (patience is not None)
 
@@ -298,24 +572,47 @@ def test_patience_is_for_refused_calls_in_a_row(patience, calls):
 def test_in_a_batch_one_failure_is_one_failure():
     class Sometimes(Script):
         def complete_many(self, talks, tools, seeds):
-            return [RuntimeError("out of memory") if "unpaid" in t[1]["content"] or "waiting" in t[1]["content"] else self.complete(t, tools, 0) for t in talks]
-    r = evaluate(bundled(), ChatPolicy(Sometimes([[("answer", {"value": "1"})]])), batch=50, progress=False)
+            return [
+                RuntimeError("out of memory")
+                if "unpaid" in t[1]["content"] or "waiting" in t[1]["content"]
+                else self.complete(t, tools, 0)
+                for t in talks
+            ]
+
+    r = evaluate(
+        bundled(), ChatPolicy(Sometimes([[("answer", {"value": "1"})]])), batch=50, progress=False
+    )
     failed = [e for e in r.episodes if e.error]
-    assert 0 < len(failed) < 20 and all("out of memory" in e.error for e in failed) and r.n_episodes == len(bundled())
+    assert (
+        0 < len(failed) < 20
+        and all("out of memory" in e.error for e in failed)
+        and r.n_episodes == len(bundled())
+    )
 
     class Never(Script):
-        def complete_many(self, talks, tools, seeds): raise MemoryError("all of it")
+        def complete_many(self, talks, tools, seeds):
+            raise MemoryError("all of it")
+
     r = evaluate(bundled(), ChatPolicy(Never([])), n_episodes=30, batch=8, progress=False)
-    assert r.n_completed == 0 and r.n_episodes == 30 and all("all of it" in e.error for e in r.episodes)
+    assert (
+        r.n_completed == 0
+        and r.n_episodes == 30
+        and all("all of it" in e.error for e in r.episodes)
+    )
 
 
 def test_an_episode_without_an_answer_counts():
     "A model that talks instead of playing must not score well by having its failures set aside."
+
     class Half(Script):
         def complete(self, messages, tools, seed):
-            if len(messages[1]["content"]) % 2: return Said(dict(content="No."))
+            if len(messages[1]["content"]) % 2:
+                return Completion(dict(content="No."))
             return super().complete(messages, tools, seed)
-    r = evaluate(bundled(), ChatPolicy(Half([[("answer", {"value": "0"})]])), n_episodes=40, progress=False)
+
+    r = evaluate(
+        bundled(), ChatPolicy(Half([[("answer", {"value": "0"})]])), n_episodes=40, progress=False
+    )
     assert r.n_completed == 40 and {e.reason for e in r.episodes} >= {"no_answer", "values"}
     assert all(e.steps == 0 and not e.correct for e in r.episodes if e.reason == "no_answer")
 
@@ -324,7 +621,9 @@ def test_the_budget_and_the_nudges_end_every_episode():
     r = evaluate(one(), ChatPolicy(Script([GOOD[0]])), progress=False).episodes[0]
     assert (r.steps, r.usage["calls"], r.reason) == (15, 15, "no_answer")
     mixed = evaluate(one(), ChatPolicy(Script(["Hm.", GOOD[0]] * 40)), progress=False).episodes[0]
-    assert (mixed.steps, mixed.usage["calls"], mixed.reason) == (3, 7, "no_answer"), "nudges are counted over the whole episode"
+    assert (mixed.steps, mixed.usage["calls"], mixed.reason) == (3, 7, "no_answer"), (
+        "nudges are counted over the whole episode"
+    )
     none = evaluate(one(), ChatPolicy(Script(["Hm."]), nudges=0), progress=False).episodes[0]
     assert (none.steps, none.usage["calls"], none.reason) == (0, 1, "no_answer")
 
@@ -333,12 +632,22 @@ def test_log_and_reports(tmp_path):
     policy = ChatPolicy(Script(["Hm.", *GOOD[0:1], *GOOD[1:]]), price=(1, 2), name="a/b")
     r = evaluate(one(), policy, progress=False, log=tmp_path / "log.jsonl")
     about, line = map(json.loads, (tmp_path / "log.jsonl").read_text().splitlines())
-    assert line["episode"]["usage"]["calls"] == 4 and line["notes"] == ["no_call: Hm."] and about["policy_settings"]["nudges"] == 3
-    assert evaluate(one(), policy, progress=False, log=tmp_path / "log.jsonl") == r, "resumed from the log alone"
+    assert (
+        line["episode"]["usage"]["calls"] == 4
+        and line["notes"] == ["no_call: Hm."]
+        and about["policy_settings"]["nudges"] == 3
+    )
+    assert evaluate(one(), policy, progress=False, log=tmp_path / "log.jsonl") == r, (
+        "resumed from the log alone"
+    )
     assert load_result(save_result(r, tmp_path / "r.json")) == r
-    assert "28 tokens in" in to_markdown([r]) and "cost 0.0000" in to_markdown([r])
-    from sql_env.trajectories import check_log, read_log
-    assert check_log(tmp_path / "log.jsonl", one()) == {} and read_log(tmp_path / "log.jsonl")[1][0].episode == r.episodes[0]
+    assert "28 tokens in" in results_markdown([r]) and "cost 0.0000" in results_markdown([r])
+    from sql_env.logs import check_log, read_log
+
+    assert (
+        check_log(tmp_path / "log.jsonl", one()) == {}
+        and read_log(tmp_path / "log.jsonl")[1][0].episode == r.episodes[0]
+    )
 
 
 def test_old_logs_can_be_read(tmp_path):
@@ -351,138 +660,271 @@ def test_old_logs_can_be_read(tmp_path):
 
 # ---- the same words as in training
 
+
 @pytest.mark.parametrize("level", SCHEMA_LEVELS)
 def test_the_conversation_is_that_of_training(level):
     "What the model reads is, message by message, what supervised rows of the same episode hold."
-    from sql_env.trajectories import conversation, keep
-    script = [*GOOD[:1], [("query", {"sql": "SELECT nope FROM visit"})], [("sample", {"table_name": "owners"})], *GOOD[1:]]
+    from sql_env.experts import trajectory_from_episode
+    from sql_env.sft import trajectory_messages
+
+    script = [
+        *GOOD[:1],
+        [("query", {"sql": "SELECT nope FROM visit"})],
+        [("sample", {"table_name": "owners"})],
+        *GOOD[1:],
+    ]
     env, policy = EpisodeEnv(bundled(), schema_level=level, budget=6), ChatPolicy(Script(script))
     policy.reset(0)
-    play(env, policy, env.reset(question_id=ID, seed=3))
+    play_episode(env, policy, env.reset(question_id=ID, seed=3))
     policy._tell(policy.max_chars and "The answer was submitted.")
-    rows = conversation(env, keep(env.episode, reset=dict(question_id=ID, seed=3)))
+    rows = trajectory_messages(
+        env, trajectory_from_episode(env.episode, reset=dict(question_id=ID, seed=3))
+    )
     assert policy.messages == rows[:-1] and rows[-1]["content"] == "Done."
 
 
 def test_actions_and_calls_are_inverse():
-    for kind in TOOLS: assert read_call(call(Action(kind, "x"))["tool_calls"][0]["function"]) == (kind, "x")
+    for kind in TOOLS:
+        assert parse_tool_call(action_message(Action(kind, "x"))["tool_calls"][0]["function"]) == (
+            kind,
+            "x",
+        )
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.recursive(st.none() | st.booleans() | st.integers() | st.floats() | st.text(), lambda x: st.lists(x) | st.dictionaries(st.text() | st.sampled_from(["name", "arguments", "sql"]), x)))
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+        lambda x: (
+            st.lists(x)
+            | st.dictionaries(st.text() | st.sampled_from(["name", "arguments", "sql"]), x)
+        ),
+    )
+)
 def test_any_message_is_read_or_refused(value):
-    for function in ({"name": value, "arguments": "{}"}, {"name": "query", "arguments": value}, {"name": "query", "arguments": json.dumps(value)}):
-        try: assert isinstance(read_call(function), Action)
-        except BadCall: pass
+    for function in (
+        {"name": value, "arguments": "{}"},
+        {"name": "query", "arguments": value},
+        {"name": "query", "arguments": json.dumps(value)},
+    ):
+        try:
+            assert isinstance(parse_tool_call(function), Action)
+        except InvalidToolCall:
+            pass
     policy = ChatPolicy(Script([]))
     policy.reset(0)
     policy.see(Observation("How many?", "visit", budget_remaining=15))
     calls = value if isinstance(value, list) else [value]
-    policy.hear(Said(dict(content=value, tool_calls=calls)))
-    json.dumps(wire_messages(policy.messages))
+    policy.hear(Completion(dict(content=value, tool_calls=calls)))
+    json.dumps(to_openai_messages(policy.messages))
 
 
 # ---- examples
 
+
 @pytest.mark.parametrize("shots", [0, 1, 3])
 @pytest.mark.parametrize("level", SCHEMA_LEVELS)
 def test_shots(shots, level):
-    env, policy = EpisodeEnv(bundled(), schema_level=level, budget=9), ChatPolicy(Script(GOOD), shots=shots)
+    env, policy = (
+        EpisodeEnv(bundled(), schema_level=level, budget=9),
+        ChatPolicy(Script(GOOD), shots=shots),
+    )
     policy.reset(0)
     obs = env.reset(question_id=ID)
-    assert level_of(obs.schema_info) == level
+    assert shot_difficulty(obs.schema_info) == level
     messages = policy.start(obs)
-    assert messages[0] == begin(obs)[0] and messages[-1] == begin(obs)[-1]
+    assert messages[0] == initial_messages(obs)[0] and messages[-1] == initial_messages(obs)[-1]
     users = [m for m in messages if m["role"] == "user"]
     assert len(users) == shots + 1 and all("Steps: 9" in m["content"] for m in users)
     train = {q.question_text: q for q in bundled().split("train")}
     asked = [train[m["content"].split("\n\n")[0]] for m in users[:-1]]
     assert len({q.database_name for q in asked}) == shots
     names = [c["function"]["name"] for m in messages for c in m.get("tool_calls", ())]
-    assert names.count("answer") == shots == [m["content"] for m in messages].count("The answer was submitted.")
-    if level in ("columns", "full") and shots: assert "(" in users[0]["content"]
+    assert (
+        names.count("answer")
+        == shots
+        == [m["content"] for m in messages].count("The answer was submitted.")
+    )
+    if level in ("columns", "full") and shots:
+        assert "(" in users[0]["content"]
 
 
 def test_examples_never_come_from_what_is_played():
     for split in (None, "train"):
         qs = bundled().split(split) if split else bundled()
-        with pytest.raises(ValueError, match="choose another split"): evaluate(qs, ChatPolicy(Script(GOOD), shots=1), n_episodes=1)
-    evaluate(bundled().split("test"), ChatPolicy(Script(GOOD), shots=1), n_episodes=1, progress=False)
+        with pytest.raises(ValueError, match="choose another split"):
+            evaluate(qs, ChatPolicy(Script(GOOD), shots=1), n_episodes=1)
+    evaluate(
+        bundled().split("test"), ChatPolicy(Script(GOOD), shots=1), n_episodes=1, progress=False
+    )
     q = bundled().split("train")[0]
-    for shot in example_episodes(bundled(), 1000, avoid=q.question_text): assert q.question_text not in shot[1]["content"]
+    for shot in example_episodes(bundled(), 1000, avoid=q.question_text):
+        assert q.question_text not in shot[1]["content"]
 
 
 def test_examples_may_come_from_another_set():
-    other = sources.load("worlds", level=1, n=40, progress=False)
+    other = load("worlds", level=1, n=40, progress=False)
     train = {q.question_text for q in other.split("train")}
     policy = ChatPolicy(Script(GOOD), shots=3, examples=other)
     policy.reset(0)
-    asked = [m["content"].split("\n\n")[0] for m in policy.start(EpisodeEnv(one()).reset(index=0)) if m["role"] == "user"]
+    asked = [
+        m["content"].split("\n\n")[0]
+        for m in policy.start(EpisodeEnv(one()).reset(index=0))
+        if m["role"] == "user"
+    ]
     assert len(asked) == 4 and train.issuperset(asked[:3])
 
 
 # ---- small parts
 
-@pytest.mark.parametrize("text, content, calls", [
-    ('<think>\n\n</think>\n\n<tool_call>\n{"name": "query", "arguments": {"sql": "S"}}\n</tool_call>', "", ["query"]),
-    ('Look.\n<tool_call>{"name": "sample", "arguments": {"table_name": "a"}}</tool_call><tool_call>{"name": "query", "arguments": "{}"}</tool_call>', "Look.", ["sample", "query"]),
-    ("Just text", "Just text", []), ("", "", []),
-    ('<tool_call>{"name": "query", "arguments": {"sql": </tool_call>', '<tool_call>{"name": "query", "arguments": {"sql": </tool_call>', None),
-    ('<tool_call>{"name": "query"', '<tool_call>{"name": "query"', [])])
+
+@pytest.mark.parametrize(
+    "text, content, calls",
+    [
+        (
+            '<think>\n\n</think>\n\n<tool_call>\n{"name": "query", "arguments": {"sql": "S"}}\n</tool_call>',
+            "",
+            ["query"],
+        ),
+        (
+            'Look.\n<tool_call>{"name": "sample", "arguments": {"table_name": "a"}}</tool_call><tool_call>{"name": "query", "arguments": "{}"}</tool_call>',
+            "Look.",
+            ["sample", "query"],
+        ),
+        ("Just text", "Just text", []),
+        ("", "", []),
+        (
+            '<tool_call>{"name": "query", "arguments": {"sql": </tool_call>',
+            '<tool_call>{"name": "query", "arguments": {"sql": </tool_call>',
+            None,
+        ),
+        ('<tool_call>{"name": "query"', '<tool_call>{"name": "query"', []),
+    ],
+)
 def test_read_text(text, content, calls):
-    m = read_text(text)
-    assert m["content"] == content and (calls is None or [c["function"]["name"] for c in m.get("tool_calls", ())] == calls)
+    m = parse_assistant_text(text)
+    assert m["content"] == content and (
+        calls is None or [c["function"]["name"] for c in m.get("tool_calls", ())] == calls
+    )
     assert calls is not None or "tool_calls" not in m
 
 
 def test_cost_and_prefix_and_schemas():
-    assert cost_of(dict(prompt_tokens=1e6, completion_tokens=1e6, cached_tokens=5e5), (2, 8)) == 10
-    assert cost_of(dict(prompt_tokens=1e6, completion_tokens=0, cached_tokens=5e5), (2, 8, 0)) == 1
-    assert [shared_prefix(p) for p in ([[1, 2]], [[1, 2], [1, 2]], [[1], [1, 2]], [[1, 2], [3]], [[1, 2, 3], [1, 2, 4, 5]])] == [1, 1, 0, 0, 2]
-    assert tool_schemas() != wire_tools(tool_schemas()) and "return" in tool_schemas()[0]["function"]
+    assert (
+        usage_cost(dict(prompt_tokens=1e6, completion_tokens=1e6, cached_tokens=5e5), (2, 8)) == 10
+    )
+    assert (
+        usage_cost(dict(prompt_tokens=1e6, completion_tokens=0, cached_tokens=5e5), (2, 8, 0)) == 1
+    )
+    assert [
+        longest_common_prefix(p)
+        for p in (
+            [[1, 2]],
+            [[1, 2], [1, 2]],
+            [[1], [1, 2]],
+            [[1, 2], [3]],
+            [[1, 2, 3], [1, 2, 4, 5]],
+        )
+    ] == [1, 1, 0, 0, 2]
+    assert (
+        tool_schemas() != to_openai_tools(tool_schemas())
+        and "return" in tool_schemas()[0]["function"]
+    )
 
 
 def test_nothing_heavy_is_imported():
-    code = ("import sys, sql_env.policies as p; p.ChatPolicy('m', 'http://h/v1'); p.LocalModel('x'); "
-            "print([m for m in ('torch', 'trl', 'transformers', 'openenv', 'openai') if m in sys.modules])")
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"
+    code = (
+        "import sys, sql_env.policies as p; p.ChatPolicy('m', 'http://h/v1'); p.LocalModel('x'); "
+        "print([m for m in ('torch', 'trl', 'transformers', 'openenv', 'openai') if m in sys.modules])"
+    )
+    assert (
+        subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True
+        ).stdout.strip()
+        == "[]"
+    )
 
 
 # ---- the command
 
+
 def command(*args, env=None):
     from typer.testing import CliRunner
-    from sql_env.cli import app
-    return CliRunner().invoke(app, ["evaluate", "--policy", "chat", *args], env={"COLUMNS": "200", "NO_COLOR": "1"} | (env or {}))
+
+    from sql_env.cli.app import app
+
+    return CliRunner().invoke(
+        app,
+        ["evaluate", "--policy", "chat", *args],
+        env={"COLUMNS": "200", "NO_COLOR": "1"} | (env or {}),
+    )
 
 
 def test_the_command(tmp_path):
     with Server(oracle_script) as server:
-        args = ("--model", "org/m", "--base-url", server.url, "--split", "test", "-n", "6", "--no-hacks", "--price", "1", "2")
-        r = command(*args, "--workers", "3", "--json", "--log", str(tmp_path / "logs"), "--out", str(tmp_path / "out"), env={"OPENAI_API_KEY": KEY})
+        args = (
+            "--model",
+            "org/m",
+            "--base-url",
+            server.url,
+            "--split",
+            "test",
+            "-n",
+            "6",
+            "--no-hacks",
+            "--price",
+            "1",
+            "2",
+        )
+        r = command(
+            *args,
+            "--workers",
+            "3",
+            "--json",
+            "--log",
+            str(tmp_path / "logs"),
+            "--out",
+            str(tmp_path / "out"),
+            env={"OPENAI_API_KEY": KEY},
+        )
         assert r.exit_code == 0, r.output
-        d, = json.loads(r.stdout)
+        (d,) = json.loads(r.stdout)
         assert d["policy"] == "org/m" and d["usage"]["calls"] >= 12 and d["usage"]["cost"] > 0
         assert server.headers[0]["authorization"] == f"Bearer {KEY}"
-        assert (tmp_path / "logs" / "org-m.jsonl").exists() and (tmp_path / "out" / "org-m.json").exists()
-        assert not [p for p in tmp_path.rglob("*") if p.is_file() and KEY.encode() in p.read_bytes()] and KEY not in r.output
+        assert (tmp_path / "logs" / "org-m.jsonl").exists() and (
+            tmp_path / "out" / "org-m.json"
+        ).exists()
+        assert (
+            not [p for p in tmp_path.rglob("*") if p.is_file() and KEY.encode() in p.read_bytes()]
+            and KEY not in r.output
+        )
         assert "tokens in" in command(*args, "--shots", "1", env={"OPENAI_API_KEY": KEY}).output
 
 
 def test_the_command_says_what_is_missing():
-    for args, said in (((), "needs --model"), (("--model", "m"), "OPENAI_API_KEY"), (("--model", "m", "--base-url", "http://127.0.0.1:9/v1", "--shots", "1", "--no-hacks"), "another split")):
+    for args, said in (
+        ((), "needs --model"),
+        (("--model", "m"), "OPENAI_API_KEY"),
+        (
+            ("--model", "m", "--base-url", "http://127.0.0.1:9/v1", "--shots", "1", "--no-hacks"),
+            "another split",
+        ),
+    ):
         r = command(*args, env={"OPENAI_API_KEY": ""})
         assert r.exit_code == 1 and said in str(r.exception)
 
 
 # ---- a model in this process, and on a real server
 
+
 @pytest.fixture(scope="module")
 def tiny_model(tiny):
     "A model that has learned two episodes of one question by heart, in a few seconds."
     kit, tok = tiny
-    from sql_env.trajectories import Expert, Experts, sft_rows
-    made = Experts(one(), 1, policy=Expert(one(), ["direct"]))
+    from sql_env.experts import ExpertPolicy, ExpertTrajectories
+    from sql_env.sft import sft_rows
+
+    made = ExpertTrajectories(one(), 1, policy=ExpertPolicy(one(), ["direct"]))
     model = kit.make_model(tok)
     kit.warm(model, tok, sft_rows(made.env, made), steps=120)
     return model, tok
@@ -491,6 +933,7 @@ def tiny_model(tiny):
 @pytest.fixture(scope="module")
 def template():
     from trl.chat_template_utils import qwen3_training_chat_template
+
     return qwen3_training_chat_template
 
 
@@ -506,9 +949,9 @@ def test_a_batch_with_a_shared_start_writes_the_same(tiny_model, template):
     "Different conversations side by side, with and without reading their start once, as one by one."
     local = LocalModel(*tiny_model, template=template, max_new_tokens=24)
     env = EpisodeEnv(bundled())
-    talks = [begin(env.reset(question_id=q.question_id)) for q in bundled()[::60]]
+    talks = [initial_messages(env.reset(question_id=q.question_id)) for q in bundled()[::60]]
     ids = [local.tokens(t, tool_schemas()) for t in talks]
-    assert shared_prefix(ids) > 200 and len(set(map(len, ids))) > 1
+    assert longest_common_prefix(ids) > 200 and len(set(map(len, ids))) > 1
     shared = local.generate(ids, 0)
     assert shared == [local.generate([i], 0)[0] for i in ids]
     local.read_start = lambda prompts: (0, None)
@@ -517,9 +960,18 @@ def test_a_batch_with_a_shared_start_writes_the_same(tiny_model, template):
 
 def test_a_context_that_is_full(tiny_model, template):
     model, tok = tiny_model
-    local = LocalModel(model, tok, template=template, max_new_tokens=model.config.max_position_embeddings - 1000)
-    said = local.complete_many([begin(EpisodeEnv(one()).reset(index=0)), [dict(role="user", content="long " * 3000)]], tool_schemas(), [0, 0])
-    assert isinstance(said[1], GaveUp) and not isinstance(said[0], GaveUp)
+    local = LocalModel(
+        model, tok, template=template, max_new_tokens=model.config.max_position_embeddings - 1000
+    )
+    said = local.complete_many(
+        [
+            initial_messages(EpisodeEnv(one()).reset(index=0)),
+            [dict(role="user", content="long " * 3000)],
+        ],
+        tool_schemas(),
+        [0, 0],
+    )
+    assert isinstance(said[1], RolloutAborted) and not isinstance(said[0], RolloutAborted)
     with pytest.raises(ModelError, match="first prompt"):
         LocalModel_full = ChatPolicy(LocalModel(model, tok, template=template, max_new_tokens=4090))
         LocalModel_full.reset(0)
@@ -528,8 +980,9 @@ def test_a_context_that_is_full(tiny_model, template):
 
 def test_dice_depend_on_the_seed(tiny_model, template):
     import torch
+
     local = LocalModel(*tiny_model, template=template, max_new_tokens=12, temperature=3.0)
-    talk = begin(EpisodeEnv(one()).reset(index=0))
+    talk = initial_messages(EpisodeEnv(one()).reset(index=0))
     state = torch.random.get_rng_state()
     a, b, c = (local.complete([*talk], tool_schemas(), seed).message for seed in (1, 1, 2))
     assert a == b != c and torch.equal(state, torch.random.get_rng_state())
@@ -539,6 +992,7 @@ def test_dice_depend_on_the_seed(tiny_model, template):
 def folder(tiny_model, template, tmp_path_factory):
     "The model on disk, its tokenizer with the template it was trained with."
     from copy import deepcopy
+
     path, (model, tok) = tmp_path_factory.mktemp("served") / "tiny", tiny_model
     tok = deepcopy(tok)
     tok.chat_template = template
@@ -548,9 +1002,24 @@ def folder(tiny_model, template, tmp_path_factory):
 
 
 def test_the_command_plays_a_folder(folder):
-    r = command("--model", str(folder), "--nudges", "0", "-n", "4", "--no-hacks", "--json", "--max-tokens", "60", "--split", "test")
+    r = command(
+        "--model",
+        str(folder),
+        "--nudges",
+        "0",
+        "-n",
+        "4",
+        "--no-hacks",
+        "--json",
+        "--max-tokens",
+        "60",
+        "--split",
+        "test",
+    )
     assert r.exit_code == 0, r.output
-    assert json.loads(r.stdout)[0]["policy"] == "tiny" and str(folder) not in r.stdout.replace(str(folder.name), "")
+    assert json.loads(r.stdout)[0]["policy"] == "tiny" and str(folder) not in r.stdout.replace(
+        str(folder.name), ""
+    )
 
 
 @pytest.fixture(scope="module")
@@ -559,17 +1028,50 @@ def served(folder):
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
         port = s.getsockname()[1]
-    env = os.environ | dict(HF_HUB_OFFLINE="1", TRANSFORMERS_OFFLINE="1", OMP_NUM_THREADS="1", HF_HUB_DISABLE_TELEMETRY="1")
+    env = os.environ | dict(
+        HF_HUB_OFFLINE="1",
+        TRANSFORMERS_OFFLINE="1",
+        OMP_NUM_THREADS="1",
+        HF_HUB_DISABLE_TELEMETRY="1",
+    )
     code = "from transformers.cli.transformers import main; main()"
-    server = subprocess.Popen([sys.executable, "-c", code, "serve", str(folder), "--device", "cpu", "--host", "127.0.0.1", "--port", str(port)],
-                              env=env, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    server = subprocess.Popen(
+        [
+            sys.executable,
+            "-c",
+            code,
+            "serve",
+            str(folder),
+            "--device",
+            "cpu",
+            "--host",
+            "127.0.0.1",
+            "--port",
+            str(port),
+        ],
+        env=env,
+        cwd=folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
     def up():
-        try: return urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=1).status == 200
-        except OSError: return False
+        try:
+            return (
+                urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=1).status == 200
+            )
+        except OSError:
+            return False
+
     try:
         until = time.monotonic() + 240
         while not up():
-            if server.poll() is not None or time.monotonic() > until: pytest.fail("transformers serve did not start:\n" + (server.stdout.read() if server.poll() is not None else "")[-3000:])
+            if server.poll() is not None or time.monotonic() > until:
+                pytest.fail(
+                    "transformers serve did not start:\n"
+                    + (server.stdout.read() if server.poll() is not None else "")[-3000:]
+                )
             time.sleep(0.2)
         yield f"http://127.0.0.1:{port}/v1"
     finally:
@@ -579,11 +1081,25 @@ def served(folder):
 
 def test_a_real_server(served, folder, tiny_model, template):
     "The model plays on `transformers serve` as it plays here: same calls, same answer, same count of tokens."
-    options = dict(as_trained=True, max_tokens=80, max_retries=0, extra_body=dict(chat_template_kwargs=dict(enable_thinking=False)))
-    there = evaluate(one(), ChatPolicy(str(folder), served, name="there", **options), progress=False)
-    here = evaluate(one(), ChatPolicy(LocalModel(*tiny_model, template=template, max_new_tokens=80)), progress=False)
+    options = dict(
+        as_trained=True,
+        max_tokens=80,
+        max_retries=0,
+        extra_body=dict(chat_template_kwargs=dict(enable_thinking=False)),
+    )
+    there = evaluate(
+        one(), ChatPolicy(str(folder), served, name="there", **options), progress=False
+    )
+    here = evaluate(
+        one(),
+        ChatPolicy(LocalModel(*tiny_model, template=template, max_new_tokens=80)),
+        progress=False,
+    )
     a, b = there.episodes[0], here.episodes[0]
     assert (a.error, a.correct, a.steps) == (None, True, 3) and (b.correct, b.steps) == (True, 3)
-    assert a.usage["prompt_tokens"] == b.usage["prompt_tokens"] and abs(a.usage["completion_tokens"] - b.usage["completion_tokens"]) <= 3
+    assert (
+        a.usage["prompt_tokens"] == b.usage["prompt_tokens"]
+        and abs(a.usage["completion_tokens"] - b.usage["completion_tokens"]) <= 3
+    )
     missing = evaluate(one(), ChatPolicy("no-such-model", served, max_retries=0), progress=False)
     assert missing.n_completed == 0

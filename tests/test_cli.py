@@ -1,4 +1,5 @@
 """Room 40, the command line: exit codes that mean something, JSON that parses, errors that say what to do, tables that fit."""
+
 import json
 import os
 import re
@@ -10,21 +11,32 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from sql_env import cli, sources
+from sql_env.cli.app import POLICIES, app, main
 from sql_env.database import Database, build_database
-from sql_env.evaluation import load_result
+from sql_env.paths import BUNDLED
+from sql_env.reports import load_result
+from sql_env.sources import load
 
-SPIDER = Path(os.environ.get("SQL_ENV_SPIDER") or Path(__file__).resolve().parents[2] / "shared" / "spider")
-needs_spider = pytest.mark.skipif(not (SPIDER / "dev.json").is_file(), reason="Spider is not here: set SQL_ENV_SPIDER to its folder")
+SPIDER = Path(
+    os.environ.get("SQL_ENV_SPIDER") or Path(__file__).resolve().parents[2] / "shared" / "spider"
+)
+needs_spider = pytest.mark.skipif(
+    not (SPIDER / "dev.json").is_file(),
+    reason="Spider is not here: set SQL_ENV_SPIDER to its folder",
+)
 SCRIPT = shutil.which("sql_env", path=str(Path(sys.executable).parent))
 COMMANDS = ["demo", "evaluate", "data", "doctor", "export"]
-BUNDLED = sources.BUNDLED
+BUNDLED = BUNDLED
 
 
 class Run:
     "What a command printed and how it ended."
-    def __init__(self, code, out, err): self.code, self.out, self.err = code, out, err
-    def __repr__(self): return f"exit {self.code}\n{self.out}\n--- stderr\n{self.err}"
+
+    def __init__(self, code, out, err):
+        self.code, self.out, self.err = code, out, err
+
+    def __repr__(self):
+        return f"exit {self.code}\n{self.out}\n--- stderr\n{self.err}"
 
 
 @pytest.fixture
@@ -33,22 +45,30 @@ def sql_env(monkeypatch, capfd):
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.delenv("SQL_ENV_SPIDER", raising=False)
     monkeypatch.setenv("NO_COLOR", "1")
+
     def run(*args):
         monkeypatch.setattr(sys, "argv", ["sql_env", *map(str, args)])
         capfd.readouterr()
         try:
-            cli.main()
+            main()
             code = 0
         except SystemExit as e:
             code = e.code or 0
         return Run(code, *capfd.readouterr())
+
     return run
 
 
 def shell(*args, **env):
     if not SCRIPT:
         pytest.skip("the console script sql_env is not installed: pip install -e .")
-    p = subprocess.run([SCRIPT, *map(str, args)], capture_output=True, text=True, timeout=60, env=os.environ | {"COLUMNS": "80", "NO_COLOR": "1"} | env)
+    p = subprocess.run(
+        [SCRIPT, *map(str, args)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env=os.environ | {"COLUMNS": "80", "NO_COLOR": "1"} | env,
+    )
     return Run(p.returncode, p.stdout, p.stderr)
 
 
@@ -67,27 +87,55 @@ def fits(run, width=80):
 
 def strict(text):
     "JSON as the standard has it: without NaN."
-    def no(name): raise AssertionError(f"{name} is not JSON")
+
+    def no(name):
+        raise AssertionError(f"{name} is not JSON")
+
     return json.loads(text, parse_constant=no)
 
 
 def make_folder(path, lines, database=None):
     path.mkdir(exist_ok=True)
     if database is None:
-        build_database(path / "shop.sqlite", "CREATE TABLE item(id INTEGER PRIMARY KEY, name TEXT, price REAL); CREATE TABLE sale(item_id REFERENCES item, n INTEGER)",
-                       {"item": [(i, f"thing {i}", i * 1.25 + 0.37) for i in range(1, 21)], "sale": [(i % 20 + 1, i % 7 + 3) for i in range(90)]})
+        build_database(
+            path / "shop.sqlite",
+            "CREATE TABLE item(id INTEGER PRIMARY KEY, name TEXT, price REAL); CREATE TABLE sale(item_id REFERENCES item, n INTEGER)",
+            {
+                "item": [(i, f"thing {i}", i * 1.25 + 0.37) for i in range(1, 21)],
+                "sale": [(i % 20 + 1, i % 7 + 3) for i in range(90)],
+            },
+        )
     else:
         (path / "shop.sqlite").write_bytes(database)
-    (path / "questions.jsonl").write_text("\n".join(x if isinstance(x, str) else json.dumps(x) for x in lines) + "\n")
+    (path / "questions.jsonl").write_text(
+        "\n".join(x if isinstance(x, str) else json.dumps(x) for x in lines) + "\n"
+    )
     return path
 
 
-GOOD = [{"question": "What is the price of thing 7?", "sql": "SELECT price FROM item WHERE name = 'thing 7'"},
-        {"question": "How many pieces were sold in all?", "sql": "SELECT sum(n) FROM sale"},
-        {"question": "Which things cost more than 24?", "sql": "SELECT name FROM item WHERE price > 24"},
-        {"question": "What is the dearest thing?", "sql": "SELECT name FROM item ORDER BY price DESC LIMIT 1"}]
-GUESSABLE = [{"question": f"Is {i} there?", "sql": f"SELECT count(*) FROM item WHERE id = {i}"} for i in range(1, 9)]
-UNANSWERABLE = [{"question": f"Which things cost {i}?", "sql": f"SELECT name FROM item WHERE price = {i}000"} for i in range(5)]
+GOOD = [
+    {
+        "question": "What is the price of thing 7?",
+        "sql": "SELECT price FROM item WHERE name = 'thing 7'",
+    },
+    {"question": "How many pieces were sold in all?", "sql": "SELECT sum(n) FROM sale"},
+    {
+        "question": "Which things cost more than 24?",
+        "sql": "SELECT name FROM item WHERE price > 24",
+    },
+    {
+        "question": "What is the dearest thing?",
+        "sql": "SELECT name FROM item ORDER BY price DESC LIMIT 1",
+    },
+]
+GUESSABLE = [
+    {"question": f"Is {i} there?", "sql": f"SELECT count(*) FROM item WHERE id = {i}"}
+    for i in range(1, 9)
+]
+UNANSWERABLE = [
+    {"question": f"Which things cost {i}?", "sql": f"SELECT name FROM item WHERE price = {i}000"}
+    for i in range(5)
+]
 
 
 @pytest.fixture(scope="module")
@@ -97,6 +145,7 @@ def folder(tmp_path_factory):
 
 # ---- help
 
+
 @pytest.mark.parametrize("command", COMMANDS)
 def test_help_of_each_command_has_an_example(sql_env, command):
     run = fits(sql_env(command, "--help"))
@@ -105,10 +154,14 @@ def test_help_of_each_command_has_an_example(sql_env, command):
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_the_example_of_each_command_works(sql_env, command, tmp_path, folder):
-    said = re.split(r"\n\s*\n|╭", sql_env(command, "--help").out) # paragraphs of the help
+    said = re.split(r"\n\s*\n|╭", sql_env(command, "--help").out)  # paragraphs of the help
     line = " ".join(next(p for p in said if p.strip().startswith("Example:")).split())
     example = re.search(rf"sql_env {command}[^`]*", line.removeprefix("Example:"))[0].split()[1:]
-    args = [str(SPIDER) if "spider" in a and "/" in a else str(folder) if a == "mydata" else a for a in example if a.strip()]
+    args = [
+        str(SPIDER) if "spider" in a and "/" in a else str(folder) if a == "mydata" else a
+        for a in example
+        if a.strip()
+    ]
     if str(SPIDER) in args and not SPIDER.is_dir():
         pytest.skip("Spider is not here")
     if command == "evaluate":
@@ -126,27 +179,54 @@ def test_help_lists_the_commands(sql_env):
 
 def test_every_option_has_a_help_text():
     import typer
-    for name, command in typer.main.get_command(cli.app).commands.items():
+
+    for name, command in typer.main.get_command(app).commands.items():
         assert [p.name for p in command.params if not p.help] == [], name
 
 
-@pytest.mark.parametrize("args", [["nonsense"], ["demo", "--nope"], ["evaluate", "-n", "many"], ["demo", "--budget", "0"], ["demo", "--budget", "x"], ["data", "bundled", "more"], ["evaluate", "--policy"]])
+@pytest.mark.parametrize(
+    "args",
+    [
+        ["nonsense"],
+        ["demo", "--nope"],
+        ["evaluate", "-n", "many"],
+        ["demo", "--budget", "0"],
+        ["demo", "--budget", "x"],
+        ["data", "bundled", "more"],
+        ["evaluate", "--policy"],
+    ],
+)
 def test_misspelt_commands_end_with_2(sql_env, args):
     assert "Error" in helpful(sql_env(*args))
 
 
 # ---- runner and real processes
 
+
 def test_every_command_runs_under_the_runner():
-    for args in (["demo", "--seed", "3"], ["evaluate", "-n", "4", "--no-hacks"], ["data", "--split", "test"], ["doctor", "-n", "8"]):
-        result = CliRunner(env={"COLUMNS": "80"}).invoke(cli.app, args)
-        assert result.exit_code in (0,) and result.stdout.strip() and not result.stderr, (args, result.output, result.exception)
+    for args in (
+        ["demo", "--seed", "3"],
+        ["evaluate", "-n", "4", "--no-hacks"],
+        ["data", "--split", "test"],
+        ["doctor", "-n", "8"],
+    ):
+        result = CliRunner(env={"COLUMNS": "80"}).invoke(app, args)
+        assert result.exit_code in (0,) and result.stdout.strip() and not result.stderr, (
+            args,
+            result.output,
+            result.exception,
+        )
 
 
 def test_the_console_script_ends_with_0_1_and_2(tmp_path):
     ok = shell("evaluate", "-n", 5, "--no-hacks", "--policy", "oracle")
     assert ok.code == 0 and "oracle" in ok.out and not ok.err
-    assert shell("doctor", "--source", "folder", "--path", make_folder(tmp_path / "bad", GUESSABLE)).code == 1
+    assert (
+        shell(
+            "doctor", "--source", "folder", "--path", make_folder(tmp_path / "bad", GUESSABLE)
+        ).code
+        == 1
+    )
     helpful(shell("demo", "--question", "nothing-01"))
 
 
@@ -161,23 +241,55 @@ def test_the_order_of_a_pipe_is_kept(tmp_path):
     "Nothing but JSON on stdout, even where a bar would be shown."
     if not SCRIPT:
         pytest.skip("the console script sql_env is not installed: pip install -e .")
-    p = subprocess.run([SCRIPT, "evaluate", "-n", "6", "--no-hacks", "--json", "--out", str(tmp_path / "o"), "--log", str(tmp_path / "l")], capture_output=True, text=True, timeout=60)
-    assert p.returncode == 0 and [r["policy"] for r in strict(p.stdout)] == ["random", "greedy", "oracle"] and not p.stderr
+    p = subprocess.run(
+        [
+            SCRIPT,
+            "evaluate",
+            "-n",
+            "6",
+            "--no-hacks",
+            "--json",
+            "--out",
+            str(tmp_path / "o"),
+            "--log",
+            str(tmp_path / "l"),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert (
+        p.returncode == 0
+        and [r["policy"] for r in strict(p.stdout)] == ["random", "greedy", "oracle"]
+        and not p.stderr
+    )
 
 
 # ---- demo
 
+
 def test_demo_reads_from_question_to_gold(sql_env):
     run = fits(sql_env("demo", "--question", "vet_clinic-02"))
-    q = sources.load("bundled").get("vet_clinic-02")
+    q = load("bundled").get("vet_clinic-02")
     flat = " ".join(run.out.split())
     assert run.code == 0 and not run.err
-    parts = ["vet_clinic-02", q.question_text, "tables:", "1 DESCRIBE", "2 QUERY" if len(q.tables_involved) == 1 else "DESCRIBE", "ANSWER", "right", "gold:"]
+    parts = [
+        "vet_clinic-02",
+        q.question_text,
+        "tables:",
+        "1 DESCRIBE",
+        "2 QUERY" if len(q.tables_involved) == 1 else "DESCRIBE",
+        "ANSWER",
+        "right",
+        "gold:",
+    ]
     at = [flat.index(p) for p in parts]
     assert at == sorted(at)
 
 
-@pytest.mark.parametrize("policy, ends", [("oracle", "right"), ("greedy", "wrong"), ("random", "wrong")])
+@pytest.mark.parametrize(
+    "policy, ends", [("oracle", "right"), ("greedy", "wrong"), ("random", "wrong")]
+)
 def test_demo_plays_each_policy(sql_env, policy, ends):
     run = fits(sql_env("demo", "--policy", policy, "--question", "museum_loans-20"))
     assert run.code == 0 and ends in run.out
@@ -194,50 +306,128 @@ def test_demo_with_a_budget_of_one_says_so(sql_env):
 
 
 def test_demo_shows_brackets_as_they_are(sql_env, tmp_path):
-    line = {"question": "Which [bold]thing[/bold] is [red]first[/]?", "sql": "SELECT '[bold]x[/bold] [/nope]'"}
+    line = {
+        "question": "Which [bold]thing[/bold] is [red]first[/]?",
+        "sql": "SELECT '[bold]x[/bold] [/nope]'",
+    }
     run = sql_env("demo", "--source", "folder", "--path", make_folder(tmp_path / "f", [line]))
-    assert run.code == 0 and "[bold]thing[/bold] is [red]first[/]" in run.out and "[bold]x[/bold] [/nope]" in run.out
+    assert (
+        run.code == 0
+        and "[bold]thing[/bold] is [red]first[/]" in run.out
+        and "[bold]x[/bold] [/nope]" in run.out
+    )
 
 
 # ---- evaluate
 
+
 def test_evaluate_prints_a_table_that_fits(sql_env):
     run = fits(sql_env("evaluate", "--split", "test"))
-    n = len(sources.load("bundled", split="test"))
+    n = len(load("bundled", split="test"))
     assert run.code == 0 and not run.err
     head = next(x for x in run.out.split("\n") if "policy" in x)
-    assert all(w in head for w in ("success", "95 % interval", "easy", "medium", "hard", "grounded", "robust", "n"))
-    rows = {p: next(x for x in run.out.split("\n") if x.strip().startswith(p)) for p in ("random", "greedy", "oracle")}
-    assert "100.0%" in rows["oracle"] and rows["oracle"].rstrip().endswith(f" {n}") and "…" not in run.out
+    assert all(
+        w in head
+        for w in ("success", "95 % interval", "easy", "medium", "hard", "grounded", "robust", "n")
+    )
+    rows = {
+        p: next(x for x in run.out.split("\n") if x.strip().startswith(p))
+        for p in ("random", "greedy", "oracle")
+    }
+    assert (
+        "100.0%" in rows["oracle"]
+        and rows["oracle"].rstrip().endswith(f" {n}")
+        and "…" not in run.out
+    )
     floor = float(re.search(r"Hack floor ([\d.]+)%", run.out)[1])
     assert floor < 6, "a split of this size lets a cheat win a few"
 
 
 @needs_spider
 def test_evaluate_on_spider_says_what_is_left_out(sql_env):
-    run = fits(sql_env("evaluate", "--source", "spider", "--path", SPIDER, "--split", "dev", "-n", 60, "--policy", "oracle", "--no-hacks"))
-    assert run.code == 0 and "100.0%" in run.out and "Left out: 62 questions, database wta_1 is missing" in run.out and "In quarantine: " in run.out
+    run = fits(
+        sql_env(
+            "evaluate",
+            "--source",
+            "spider",
+            "--path",
+            SPIDER,
+            "--split",
+            "dev",
+            "-n",
+            60,
+            "--policy",
+            "oracle",
+            "--no-hacks",
+        )
+    )
+    assert (
+        run.code == 0
+        and "100.0%" in run.out
+        and "Left out: 62 questions, database wta_1 is missing" in run.out
+        and "In quarantine: " in run.out
+    )
 
 
 def test_evaluate_as_json(sql_env):
-    run = sql_env("evaluate", "--split", "validation", "-n", 30, "--json", "--policy", "oracle", "--policy", "random")
+    run = sql_env(
+        "evaluate",
+        "--split",
+        "validation",
+        "-n",
+        30,
+        "--json",
+        "--policy",
+        "oracle",
+        "--policy",
+        "random",
+    )
     assert run.code == 0 and not run.err
     oracle, chance = strict(run.out)
-    assert (oracle["policy"], oracle["success_rate"], oracle["n_episodes"], oracle["n_completed"]) == ("oracle", 1.0, 30, 30)
-    assert chance["policy"] == "random" and 0 <= chance["low"] <= chance["success_rate"] <= chance["high"] <= 1
-    assert set(oracle["hack_floor"]) >= {"empty", "select 1"} and oracle["settings"]["questions"] == "bundled"
+    assert (
+        oracle["policy"],
+        oracle["success_rate"],
+        oracle["n_episodes"],
+        oracle["n_completed"],
+    ) == ("oracle", 1.0, 30, 30)
+    assert (
+        chance["policy"] == "random"
+        and 0 <= chance["low"] <= chance["success_rate"] <= chance["high"] <= 1
+    )
+    assert (
+        set(oracle["hack_floor"]) >= {"empty", "select 1"}
+        and oracle["settings"]["questions"] == "bundled"
+    )
 
 
 def test_evaluate_writes_results(sql_env, tmp_path):
     out = tmp_path / "deep" / "out"
     assert sql_env("evaluate", "-n", 12, "--no-hacks", "--out", out).code == 0
-    assert {p.name for p in out.iterdir()} == {"random.json", "greedy.json", "oracle.json", "results.md", "results.png"}
-    assert load_result(out / "oracle.json").success_rate == 1 and (out / "results.md").read_text().startswith("| policy |")
+    assert {p.name for p in out.iterdir()} == {
+        "random.json",
+        "greedy.json",
+        "oracle.json",
+        "results.md",
+        "results.png",
+    }
+    assert load_result(out / "oracle.json").success_rate == 1 and (
+        out / "results.md"
+    ).read_text().startswith("| policy |")
     assert (out / "results.png").read_bytes()[:4] == b"\x89PNG"
 
 
 def test_evaluate_resumes_its_logs(sql_env, tmp_path):
-    args = ["evaluate", "-n", 20, "--no-hacks", "--policy", "random", "--log", tmp_path / "log", "--json"]
+    args = [
+        "evaluate",
+        "-n",
+        20,
+        "--no-hacks",
+        "--policy",
+        "random",
+        "--log",
+        tmp_path / "log",
+        "--json",
+    ]
     whole = strict(sql_env(*args).out)
     log = tmp_path / "log" / "random.jsonl"
     lines = log.read_bytes().split(b"\n")
@@ -252,14 +442,29 @@ def test_evaluate_with_workers_gives_the_same_numbers(sql_env):
 
 
 def test_evaluate_is_the_same_for_a_seed(sql_env):
-    a, b, c = (sql_env("evaluate", "-n", 40, "--no-hacks", "--policy", "random", "--seed", s, "--json").out for s in (1, 1, 2))
+    a, b, c = (
+        sql_env("evaluate", "-n", 40, "--no-hacks", "--policy", "random", "--seed", s, "--json").out
+        for s in (1, 1, 2)
+    )
     assert a == b
     assert json.loads(a)[0]["avg_steps"] != json.loads(c)[0]["avg_steps"]
 
 
 @pytest.mark.parametrize("level", ["none", "names", "columns", "full"])
 def test_evaluate_knows_schema_levels(sql_env, level):
-    (r,) = strict(sql_env("evaluate", "-n", 10, "--no-hacks", "--policy", "oracle", "--schema-level", level, "--json").out)
+    (r,) = strict(
+        sql_env(
+            "evaluate",
+            "-n",
+            10,
+            "--no-hacks",
+            "--policy",
+            "oracle",
+            "--schema-level",
+            level,
+            "--json",
+        ).out
+    )
     assert r["success_rate"] == 1 and r["settings"]["schema_level"] == level
 
 
@@ -270,22 +475,48 @@ def test_evaluate_without_hacks_prints_no_floor(sql_env):
 def test_evaluate_says_when_episodes_crash(sql_env, monkeypatch):
     class Broken:
         name = "broken"
-        def select_action(self, observation): raise RuntimeError("[red]boom[/]")
-    monkeypatch.setitem(cli.POLICIES, "broken", lambda qs, seed: Broken())
+
+        def select_action(self, observation):
+            raise RuntimeError("[red]boom[/]")
+
+    monkeypatch.setitem(POLICIES, "broken", lambda qs, seed: Broken())
     run = sql_env("evaluate", "-n", 4, "--no-hacks", "--policy", "broken")
-    assert run.code in (0, 1) and "4 episodes crashed" in run.out and "RuntimeError: [red]boom[/]" in run.out and "Traceback" not in run.err
+    assert (
+        run.code in (0, 1)
+        and "4 episodes crashed" in run.out
+        and "RuntimeError: [red]boom[/]" in run.out
+        and "Traceback" not in run.err
+    )
     (r,) = strict(sql_env("evaluate", "-n", 4, "--no-hacks", "--policy", "broken", "--json").out)
     assert r["n_completed"] == 0 and r["n_episodes"] == 4
 
 
 # ---- errors of what was asked
 
-@pytest.mark.parametrize("args, says", [
-    (["demo", "--source", "nope"], "bundled, spider"), (["evaluate", "--source", "spidr"], "spider"), (["data", "nope"], "bundled"), (["demo", "--policy", "nope"], "random, greedy, oracle"),
-    (["evaluate", "--policy", "nope"], "random, greedy, oracle"), (["demo", "--question", "vet_clinic-2"], "vet_clinic-"), (["demo", "--split", "dev"], "validation"), (["evaluate", "--split", "dev"], "validation"),
-    (["doctor", "--source", "nope"], "bundled"), (["demo", "--source", "folder"], "--path"), (["demo", "--source", "folder", "--path", "/no/such"], "not a folder"), (["data", "bird"], "--path"),
-    (["data", "spider"], "SQL_ENV_SPIDER"), (["data", "spider", "--path", "/no/such"], "Check the path"), (["data", "spider", "--path", "/"], "dev.json"), (["evaluate", "--schema-level", "all", "-n", "3"], "columns"),
-    (["evaluate", "-n", "0", "--no-hacks"], ""), (["evaluate", "-n", "-3", "--no-hacks"], "")])
+
+@pytest.mark.parametrize(
+    "args, says",
+    [
+        (["demo", "--source", "nope"], "bundled, spider"),
+        (["evaluate", "--source", "spidr"], "spider"),
+        (["data", "nope"], "bundled"),
+        (["demo", "--policy", "nope"], "random, greedy, oracle"),
+        (["evaluate", "--policy", "nope"], "random, greedy, oracle"),
+        (["demo", "--question", "vet_clinic-2"], "vet_clinic-"),
+        (["demo", "--split", "dev"], "validation"),
+        (["evaluate", "--split", "dev"], "validation"),
+        (["doctor", "--source", "nope"], "bundled"),
+        (["demo", "--source", "folder"], "--path"),
+        (["demo", "--source", "folder", "--path", "/no/such"], "not a folder"),
+        (["data", "bird"], "--path"),
+        (["data", "spider"], "SQL_ENV_SPIDER"),
+        (["data", "spider", "--path", "/no/such"], "Check the path"),
+        (["data", "spider", "--path", "/"], "dev.json"),
+        (["evaluate", "--schema-level", "all", "-n", "3"], "columns"),
+        (["evaluate", "-n", "0", "--no-hacks"], ""),
+        (["evaluate", "-n", "-3", "--no-hacks"], ""),
+    ],
+)
 def test_what_cannot_be_done_says_what_to_do(sql_env, args, says):
     run = sql_env(*args)
     assert says in helpful(run)
@@ -296,7 +527,9 @@ def test_advice_names_options_that_exist(sql_env):
     for args in (["data", "spider"], ["demo", "--source", "folder"], ["data", "bird"]):
         advice = set(re.findall(r"--[a-z][a-z-]+", helpful(sql_env(*args))))
         assert advice
-        assert not [o for o in advice if o not in sql_env(args[0], "--help").out], "the advice can't be followed"
+        assert not [o for o in advice if o not in sql_env(args[0], "--help").out], (
+            "the advice can't be followed"
+        )
 
 
 def test_a_log_of_another_run_is_an_error_not_a_traceback(sql_env, tmp_path):
@@ -305,7 +538,14 @@ def test_a_log_of_another_run_is_an_error_not_a_traceback(sql_env, tmp_path):
     assert "another run" in helpful(sql_env(*args, "--seed", 9))
 
 
-@pytest.mark.parametrize("args", [["evaluate", "-n", 3, "--no-hacks", "--log"], ["evaluate", "-n", 3, "--no-hacks", "--out"], ["data", "--out"]])
+@pytest.mark.parametrize(
+    "args",
+    [
+        ["evaluate", "-n", 3, "--no-hacks", "--log"],
+        ["evaluate", "-n", 3, "--no-hacks", "--out"],
+        ["data", "--out"],
+    ],
+)
 def test_a_file_where_a_folder_should_be_is_an_error_not_a_traceback(sql_env, tmp_path, args):
     (tmp_path / "file").write_text("precious")
     run = sql_env(*args, tmp_path / "file")
@@ -321,16 +561,20 @@ def test_a_folder_that_may_not_be_written_is_an_error_not_a_traceback(sql_env, t
 
 # ---- data
 
+
 def test_data_shows_databases_and_questions(sql_env):
     run = fits(sql_env("data", "--questions", 3))
-    qs = sources.load("bundled")
+    qs = load("bundled")
     assert run.code == 0 and all(n in run.out for n in qs.databases) and "384 questions" in run.out
     assert sum(q.question_id in run.out for q in qs) == 3
 
 
 def test_data_as_json(sql_env):
     d = strict(sql_env("data", "--json").out)
-    assert d["questions"] == 384 == sum(d["databases"].values()) == sum(d["difficulty"].values()) and d["left_out"] == {}
+    assert (
+        d["questions"] == 384 == sum(d["databases"].values()) == sum(d["difficulty"].values())
+        and d["left_out"] == {}
+    )
     assert strict(sql_env("data", "--split", "test", "--json").out)["questions"] < 384
 
 
@@ -339,18 +583,38 @@ def test_data_of_spider_counts_and_names_what_is_missing(sql_env):
     run = fits(sql_env("data", "spider", "--path", SPIDER, "--split", "dev"))
     assert run.code == 0 and "wta_1" in run.out and "62" in run.out
     d = strict(sql_env("data", "spider", "--path", SPIDER, "--split", "dev", "--json").out)
-    assert d["left_out"] == {"database wta_1 is missing": 62} and d["questions"] + sum(d["left_out"].values()) <= 595
+    assert (
+        d["left_out"] == {"database wta_1 is missing": 62}
+        and d["questions"] + sum(d["left_out"].values()) <= 595
+    )
 
 
 def test_data_that_was_written_is_a_source_again(sql_env, tmp_path):
     out = tmp_path / "copy"
     assert sql_env("data", "--split", "test", "--out", out).code == 0
     again = strict(sql_env("data", "folder", "--path", out, "--json").out)
-    assert again["questions"] == strict(sql_env("data", "--split", "test", "--json").out)["questions"]
-    assert "100.0%" in sql_env("evaluate", "--source", "folder", "--path", out, "--policy", "oracle", "-n", 20, "--no-hacks").out
+    assert (
+        again["questions"] == strict(sql_env("data", "--split", "test", "--json").out)["questions"]
+    )
+    assert (
+        "100.0%"
+        in sql_env(
+            "evaluate",
+            "--source",
+            "folder",
+            "--path",
+            out,
+            "--policy",
+            "oracle",
+            "-n",
+            20,
+            "--no-hacks",
+        ).out
+    )
 
 
 # ---- your own folder
+
 
 def test_your_own_folder_works_in_every_command(sql_env, folder):
     own = ["--source", "folder", "--path", folder]
@@ -361,9 +625,21 @@ def test_your_own_folder_works_in_every_command(sql_env, folder):
     assert run.code == 0 and "FAIL" not in run.out
 
 
-@pytest.mark.parametrize("lines, number, says", [
-    (['{"question": "x", '], 1, ""), ([*GOOD, "not json"], 5, ""), ([GOOD[0], {"question": "no sql?"}], 2, "gold_sql"), ([GOOD[0], {"sql": "SELECT 1"}], 2, "question_text"), ([GOOD[0], "[1, 2]"], 2, ""), ([GOOD[0], "null"], 2, ""),
-    ([GOOD[0] | {"id": "a"}, GOOD[1] | {"id": "a"}], 2, "twice"), ([GOOD[0] | {"colour": "red"}], 1, "colour"), ([GOOD[0] | {"question": 5}], 1, "question_text"), (["{", *GOOD], 1, "")])
+@pytest.mark.parametrize(
+    "lines, number, says",
+    [
+        (['{"question": "x", '], 1, ""),
+        ([*GOOD, "not json"], 5, ""),
+        ([GOOD[0], {"question": "no sql?"}], 2, "gold_sql"),
+        ([GOOD[0], {"sql": "SELECT 1"}], 2, "question_text"),
+        ([GOOD[0], "[1, 2]"], 2, ""),
+        ([GOOD[0], "null"], 2, ""),
+        ([GOOD[0] | {"id": "a"}, GOOD[1] | {"id": "a"}], 2, "twice"),
+        ([GOOD[0] | {"colour": "red"}], 1, "colour"),
+        ([GOOD[0] | {"question": 5}], 1, "question_text"),
+        (["{", *GOOD], 1, ""),
+    ],
+)
 @pytest.mark.parametrize("command", [["doctor", "--source", "folder"], ["data", "folder"]])
 def test_a_malformed_line_is_named_by_its_number(sql_env, tmp_path, lines, number, says, command):
     run = sql_env(*command, "--path", make_folder(tmp_path / "f", lines))
@@ -394,33 +670,64 @@ def test_a_folder_that_lacks_something_says_what(sql_env, tmp_path):
 
 
 def test_questions_on_a_database_that_is_missing_are_counted_and_named(sql_env, tmp_path):
-    folder = make_folder(tmp_path / "f", [GOOD[0], GOOD[1] | {"database": "mall"}, GOOD[2] | {"database": "mall"}])
-    assert strict(sql_env("data", "folder", "--path", folder, "--json").out)["left_out"] == {"database mall is missing": 2}
-    assert "Left out: 2 questions, database mall is missing" in sql_env("data", "folder", "--path", folder).out
+    folder = make_folder(
+        tmp_path / "f", [GOOD[0], GOOD[1] | {"database": "mall"}, GOOD[2] | {"database": "mall"}]
+    )
+    assert strict(sql_env("data", "folder", "--path", folder, "--json").out)["left_out"] == {
+        "database mall is missing": 2
+    }
+    assert (
+        "Left out: 2 questions, database mall is missing"
+        in sql_env("data", "folder", "--path", folder).out
+    )
 
 
 WHOLE = (BUNDLED / "vet_clinic.sqlite").read_bytes()
-DAMAGED = {"empty": b"", "text": b"hello " * 500, "cut": WHOLE[:5000], "header only": WHOLE[:100], "noise": WHOLE[:4096] + os.urandom(0) + bytes(i * 7 % 256 for i in range(len(WHOLE) - 4096))}
+DAMAGED = {
+    "empty": b"",
+    "text": b"hello " * 500,
+    "cut": WHOLE[:5000],
+    "header only": WHOLE[:100],
+    "noise": WHOLE[:4096] + os.urandom(0) + bytes(i * 7 % 256 for i in range(len(WHOLE) - 4096)),
+}
 
 
 @pytest.mark.parametrize("bytes_", DAMAGED.values(), ids=DAMAGED)
 def test_a_damaged_database_fails_the_doctor_and_is_named(sql_env, tmp_path, bytes_):
     folder = make_folder(tmp_path / "f", [{"question": "q?", "sql": "SELECT 1"}], bytes_)
     run = sql_env("doctor", "--source", "folder", "--path", folder)
-    assert run.code == 1 and "FAIL" in run.out and "shop.sqlite" in run.out and "Traceback" not in run.err + run.out, run
+    assert (
+        run.code == 1
+        and "FAIL" in run.out
+        and "shop.sqlite" in run.out
+        and "Traceback" not in run.err + run.out
+    ), run
     run = sql_env("data", "folder", "--path", folder)
     assert "shop.sqlite" in " ".join(run.out.split()) and "Left out: 1" in run.out
     for command in (["evaluate", "--no-hacks"], ["demo"]):
         run = sql_env(*command, "--source", "folder", "--path", folder)
-        assert run.code in (1, 2) and "no questions" in run.err and "Traceback" not in run.err + run.out, run
+        assert (
+            run.code in (1, 2)
+            and "no questions" in run.err
+            and "Traceback" not in run.err + run.out
+        ), run
 
 
 # ---- doctor
 
+
 def test_doctor_finds_nothing_wrong_with_bundled(sql_env):
     run = fits(sql_env("doctor"))
     assert run.code == 0 and "FAIL" not in run.out and not run.err
-    for check in ("Python 3.11", "SQLite 3.54", "catalog is closed", "writing is refused", "endless queries stop", "oracle answers", "cheats"):
+    for check in (
+        "Python 3.11",
+        "SQLite 3.54",
+        "catalog is closed",
+        "writing is refused",
+        "endless queries stop",
+        "oracle answers",
+        "cheats",
+    ):
         assert any(line.startswith("ok") and check in line for line in run.out.split("\n")), check
 
 
@@ -429,7 +736,14 @@ def test_doctor_as_json(sql_env):
     assert len(checks) >= 9 and all(c["ok"] is True and c["check"] and c["detail"] for c in checks)
 
 
-@pytest.mark.parametrize("lines, failed", [(GUESSABLE, "cheats"), (UNANSWERABLE, "questions to play"), ([{"question": "q?", "sql": "SELECT nope FROM item"}], "questions to play")])
+@pytest.mark.parametrize(
+    "lines, failed",
+    [
+        (GUESSABLE, "cheats"),
+        (UNANSWERABLE, "questions to play"),
+        ([{"question": "q?", "sql": "SELECT nope FROM item"}], "questions to play"),
+    ],
+)
 def test_doctor_fails_on_questions_that_measure_nothing(sql_env, tmp_path, lines, failed):
     folder = make_folder(tmp_path / "f", lines)
     run = sql_env("doctor", "--source", "folder", "--path", folder)
@@ -447,15 +761,25 @@ def test_doctor_fails_if_gold_is_not_what_the_database_says(sql_env, tmp_path):
 
 def test_doctor_fails_if_a_guard_is_open(sql_env, monkeypatch):
     honest = Database.query
-    monkeypatch.setattr(Database, "query", lambda self, sql: honest(self, "SELECT 1" if "sqlite_master" in sql else sql))
+    monkeypatch.setattr(
+        Database,
+        "query",
+        lambda self, sql: honest(self, "SELECT 1" if "sqlite_master" in sql else sql),
+    )
     run = sql_env("doctor", "-n", 3)
     assert run.code == 1 and any("FAIL" in x and "catalog" in x for x in run.out.split("\n"))
 
 
 @pytest.mark.parametrize("command", [["evaluate", "--no-hacks"], ["demo"]])
-def test_questions_that_are_all_in_quarantine_are_an_error_not_a_traceback(sql_env, tmp_path, command):
-    run = sql_env(*command, "--source", "folder", "--path", make_folder(tmp_path / "f", UNANSWERABLE))
-    assert run.code in (1, 2) and "no questions" in run.err and "Traceback" not in run.err + run.out, run
+def test_questions_that_are_all_in_quarantine_are_an_error_not_a_traceback(
+    sql_env, tmp_path, command
+):
+    run = sql_env(
+        *command, "--source", "folder", "--path", make_folder(tmp_path / "f", UNANSWERABLE)
+    )
+    assert (
+        run.code in (1, 2) and "no questions" in run.err and "Traceback" not in run.err + run.out
+    ), run
 
 
 def test_nothing_is_written_where_the_command_runs(sql_env, tmp_path, monkeypatch):
@@ -468,21 +792,39 @@ def test_nothing_is_written_where_the_command_runs(sql_env, tmp_path, monkeypatc
 def test_export_of_a_question(sql_env, tmp_path):
     out = tmp_path / "two.html"
     r = sql_env("export", "vet_clinic-12", "--policy", "greedy", "--policy", "oracle", "--out", out)
-    assert r.code == 0 and "played by greedy, 11 steps, wrong (rows)." in r.out and "oracle, 4 steps, right." in r.out and "open it in a browser" in r.out
+    assert (
+        r.code == 0
+        and "played by greedy, 11 steps, wrong (rows)." in r.out
+        and "oracle, 4 steps, right." in r.out
+        and "open it in a browser" in r.out
+    )
     page = out.read_text()
-    assert page.startswith("<!doctype html>") and page.count("<article") == 2 and "http://" not in page and "https://" not in page
+    assert (
+        page.startswith("<!doctype html>")
+        and page.count("<article") == 2
+        and "http://" not in page
+        and "https://" not in page
+    )
     d = json.loads(sql_env("export", "vet_clinic-12", "vet_clinic-02", "--out", out, "--json").out)
-    assert [e["policy"] for e in d["episodes"]] == ["greedy"] * 2 and d["characters"] == len(out.read_text())
+    assert [e["policy"] for e in d["episodes"]] == ["greedy"] * 2 and d["characters"] == len(
+        out.read_text()
+    )
 
 
 def test_export_of_a_log(sql_env, tmp_path):
     sql_env("evaluate", "--policy", "random", "-n", "5", "--log", tmp_path, "--no-hacks", "--json")
     log, out = tmp_path / "random.jsonl", tmp_path / "e.html"
     ids = [json.loads(line)["episode"]["question_id"] for line in log.read_text().splitlines()[1:]]
-    for pick, wanted in ((["--episode", "3"], ids[3]), (["--question", ids[2]], ids[2]), ([], ids[0])):
+    for pick, wanted in (
+        (["--episode", "3"], ids[3]),
+        (["--question", ids[2]], ids[2]),
+        ([], ids[0]),
+    ):
         r = sql_env("export", log, *pick, "--out", out)
         assert r.code == 0 and wanted in r.out and wanted in out.read_text()
-    assert "neither schema nor gold" in sql_env("export", log, "--out", out, "--source", "worlds").out
+    assert (
+        "neither schema nor gold" in sql_env("export", log, "--out", out, "--source", "worlds").out
+    )
 
 
 def test_export_says_what_is_wrong(sql_env, tmp_path):
@@ -490,7 +832,11 @@ def test_export_says_what_is_wrong(sql_env, tmp_path):
     sql_env("evaluate", "--policy", "random", "-n", "5", "--log", tmp_path, "--no-hacks", "--json")
     assert "evaluate --log" in helpful(sql_env("export", tmp_path / "none.jsonl"))
     assert "line 1" in helpful(sql_env("export", tmp_path / "x.jsonl"))
-    assert "no such episode; there are 5" in helpful(sql_env("export", tmp_path / "random.jsonl", "--episode", "9"))
+    assert "no such episode; there are 5" in helpful(
+        sql_env("export", tmp_path / "random.jsonl", "--episode", "9")
+    )
     assert "vet_clinic-12" in helpful(sql_env("export", "vet_clinic-120"))
-    assert "random, greedy, oracle" in helpful(sql_env("export", "vet_clinic-12", "--policy", "nobody"))
+    assert "random, greedy, oracle" in helpful(
+        sql_env("export", "vet_clinic-12", "--policy", "nobody")
+    )
     assert "name a file" in helpful(sql_env("export", "vet_clinic-12", "--out", tmp_path))

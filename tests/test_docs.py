@@ -1,4 +1,5 @@
 "The documentation: built once without Quarto, then looked through for whatever leads nowhere."
+
 import json
 import re
 import shutil
@@ -14,15 +15,22 @@ from conftest import notebooks, run
 @pytest.fixture(scope="session")
 def site(root, exported) -> Path:
     "The check build of the site, made in a copy of the repository; README is written there too."
-    env = {"PYTHONPATH": str(exported), "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin", "HOME": str(exported)}
+    env = {
+        "PYTHONPATH": str(exported),
+        "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin",
+        "HOME": str(exported),
+    }
     said = run(sys.executable, "tests/build_docs.py", "--readme", cwd=exported, env=env)
     assert f"{len(notebooks(root))} pages" in said
     return exported / "_docs" / "check"
 
 
 def test_readme_is_the_index(root, exported, site):
-    assert " ".join((root / "README.md").read_text().split()) == " ".join((exported / "README.md").read_text().split()), "run python tests/build_docs.py --readme"
-    for link in re.findall(r"\]\(([^)#:\s]+)\)", (root / "README.md").read_text()): assert (root / link).exists(), link
+    assert " ".join((root / "README.md").read_text().split()) == " ".join(
+        (exported / "README.md").read_text().split()
+    ), "run python tests/build_docs.py --readme"
+    for link in re.findall(r"\]\(([^)#:\s]+)\)", (root / "README.md").read_text()):
+        assert (root / link).exists(), link
 
 
 def test_everything_leads_somewhere(site):
@@ -33,12 +41,18 @@ def test_everything_leads_somewhere(site):
 BREAKS = {
     "no page": ('<a href="nowhere.html">x</a>', "index.html: no page nowhere.html"),
     "outside": ('<a href="../../secret.html">x</a>', "index.html: no page ../../secret.html"),
-    "no anchor": ('<a href="episode.html#nothing">x</a>', "index.html: no anchor episode.html#nothing"),
+    "no anchor": (
+        '<a href="episode.html#nothing">x</a>',
+        "index.html: no anchor episode.html#nothing",
+    ),
     "no own anchor": ('<a href="#nothing">x</a>', "index.html: no anchor #nothing"),
     "a notebook": ('<a href="07_episode.ipynb">x</a>', "index.html: no page 07_episode.ipynb"),
     "no picture": ('<img src="images/none.png">', "index.html: no picture images/none.png"),
     "no address": ('<a href="https://example">x</a>', "index.html: no address: https://example"),
-    "odd scheme": ('<a href="htps://example.org/a">x</a>', "index.html: no address: htps://example.org/a"),
+    "odd scheme": (
+        '<a href="htps://example.org/a">x</a>',
+        "index.html: no address: htps://example.org/a",
+    ),
 }
 
 
@@ -46,27 +60,44 @@ def test_the_check_finds_what_is_broken(site, tmp_path):
     "Every kind of fault put into a copy of the site is found, and nothing else."
     copy = shutil.copytree(site, tmp_path / "site")
     page = copy / "index.html"
-    page.write_text(page.read_text().replace("</main>", "".join(html for html, _ in BREAKS.values()) + "</main>"))
+    page.write_text(
+        page.read_text().replace(
+            "</main>", "".join(html for html, _ in BREAKS.values()) + "</main>"
+        )
+    )
     (copy / "lonely.html").write_text('<a href="index.html">home</a>')
-    assert sorted(check(copy)) == sorted([*(fault for _, fault in BREAKS.values()), "lonely.html: nothing leads to this page"])
+    assert sorted(check(copy)) == sorted(
+        [*(fault for _, fault in BREAKS.values()), "lonely.html: nothing leads to this page"]
+    )
 
 
 def test_navigation_is_complete(root):
     "Each notebook stands in the sidebar once, and the sidebar names none that is missing."
     named = [p for _, section in navigation(root / "nbs") for p in section]
-    assert sorted(named) == notebooks(root), "add the notebook to the sidebar in _quarto.yml and copy that file to nbs/"
+    assert sorted(named) == notebooks(root), (
+        "add the notebook to the sidebar in _quarto.yml and copy that file to nbs/"
+    )
 
 
-def cells(path: Path) -> list[dict]: return json.loads(path.read_text())["cells"]
+def cells(path: Path) -> list[dict]:
+    return json.loads(path.read_text())["cells"]
 
 
 def test_tutorials_can_be_opened(root):
     "Tutorials and posts export nothing; the badge comes after the title and opens this very file, the hidden cell installs on Colab."
-    for path in (*(root / "nbs" / "tutorials").glob("*.ipynb"), *(root / "nbs" / "blog").glob("*.ipynb")):
+    for path in (
+        *(root / "nbs" / "tutorials").glob("*.ipynb"),
+        *(root / "nbs" / "blog").glob("*.ipynb"),
+    ):
         sources = ["".join(c["source"]) for c in cells(path)]
-        assert not [s for s in sources if re.search(r"#\|\s*(default_exp|exports?)\b", s)], path.name
+        assert not [s for s in sources if re.search(r"#\|\s*(default_exp|exports?)\b", s)], (
+            path.name
+        )
         assert sources[0].startswith("# ") and "colab-badge.svg" in sources[1], path.name
-        assert f"colab.research.google.com/github/hjerpe/sql_env/blob/main/nbs/{path.parent.name}/{path.name})" in sources[1]
+        assert (
+            f"colab.research.google.com/github/hjerpe/sql_env/blob/main/nbs/{path.parent.name}/{path.name})"
+            in sources[1]
+        )
         assert "#| hide\n#| eval: false\n! [ -e /content ]" in sources[2], path.name
 
 
@@ -76,15 +107,25 @@ def opening(path: Path) -> str:
     for c in cells(path):
         s = "".join(c["source"])
         if c["cell_type"] == "code":
-            if re.match(r"#\|\s*(hide|default_exp|export\n)", s): continue
+            if re.match(r"#\|\s*(hide|default_exp|export\n)", s):
+                continue
             shown.append("result" if c.get("outputs") else "code")
-        elif s.startswith("#"): shown.append("heading")
-        elif re.search(r"^\|.*\|\n\|[-|: ]+\|$|^!\[|^```\n|<img|<table", s, re.M): shown.append("result")
-        else: shown.append("badge" if s.startswith("[![") else "text")
-    return " ".join(shown[:shown.index("result") + 1] if "result" in shown else shown)
+        elif s.startswith("#"):
+            shown.append("heading")
+        elif re.search(r"^\|.*\|\n\|[-|: ]+\|$|^!\[|^```\n|<img|<table", s, re.M):
+            shown.append("result")
+        else:
+            shown.append("badge" if s.startswith("[![") else "text")
+    return " ".join(shown[: shown.index("result") + 1] if "result" in shown else shown)
 
 
 def test_pages_open_with_a_result(root):
     "A picture, a table or an episode comes before any definition and before the text goes on for long."
-    late = [p.stem for p in notebooks(root) if not re.fullmatch(r"heading (badge )?(text )?(heading )?(text )?(code )?result", opening(p))]
+    late = [
+        p.stem
+        for p in notebooks(root)
+        if not re.fullmatch(
+            r"heading (badge )?(text )?(heading )?(text )?(code )?result", opening(p)
+        )
+    ]
     assert late == [], late

@@ -1,4 +1,5 @@
 """Room 07, the episode: section 4 of the house plan sentence by sentence, determinism to the byte, fuzzing, and no gold in sight."""
+
 import json
 import math
 import os
@@ -14,20 +15,29 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from sql_env import sources
 from sql_env.answers import format_rows
-from sql_env.database import Database, Limits, build_database
+from sql_env.database import Database, build_database
 from sql_env.episode import ACTIONS, SCHEMA_LEVELS, Episode, EpisodeEnv, Observation
-from sql_env.policies import HACKS, RandomPolicy, known_tables, most_frequent
-from sql_env.questions import Question, normal_sql
+from sql_env.guards import Limits
+from sql_env.policies.base import parse_schema_info
+from sql_env.policies.baselines import RandomPolicy
+from sql_env.policies.hacks import HACKS, most_frequent_answer
+from sql_env.questions import Question
 from sql_env.reward import RewardConfig
+from sql_env.sources import load
+from sql_env.sqltext import normalize_sql
 
-REWARDS = {"sparse": RewardConfig.sparse(), "shaped": RewardConfig.shaped(), "shaped 0.9": RewardConfig.shaped(0.9), "partial": RewardConfig.partial()}
+REWARDS = {
+    "sparse": RewardConfig.sparse(),
+    "shaped": RewardConfig.shaped(),
+    "shaped 0.9": RewardConfig.shaped(0.9),
+    "partial": RewardConfig.partial(),
+}
 
 
 @lru_cache(None)
 def bundled():
-    return sources.load("bundled")
+    return load("bundled")
 
 
 SCHEMA = """CREATE TABLE Owner (owner_id INTEGER PRIMARY KEY, name TEXT NOT NULL, city VARCHAR(20));
@@ -37,9 +47,11 @@ CREATE TABLE "Vet Visit" (visit INTEGER, "Total Cost" NUMERIC, note)"""
 
 @pytest.fixture(scope="module")
 def db(tmp_path_factory):
-    rows = {"Owner": [(i, f"name {i}", None if i == 3 else f"city {i % 4}") for i in range(1, 13)],
-            "pet": [(i, i % 12 + 1, f"nick{i}", i / 8) for i in range(300)],
-            "Vet Visit": [(1, 2.5, "it's"), (2, None, b"\x00\xff")]}
+    rows = {
+        "Owner": [(i, f"name {i}", None if i == 3 else f"city {i % 4}") for i in range(1, 13)],
+        "pet": [(i, i % 12 + 1, f"nick{i}", i / 8) for i in range(300)],
+        "Vet Visit": [(1, 2.5, "it's"), (2, None, b"\x00\xff")],
+    }
     return Database(build_database(tmp_path_factory.mktemp("db") / "pets.sqlite", SCHEMA, rows))
 
 
@@ -54,8 +66,12 @@ def start(db, q=None, seed=None, **settings):
 
 # ---- the fields of an observation
 
+
 def test_the_fields_of_an_observation_are_the_contract():
-    assert [f.name for f in fields(Observation)] == "question schema_info result error step_count budget_remaining action_history done reward".split()
+    assert (
+        [f.name for f in fields(Observation)]
+        == "question schema_info result error step_count budget_remaining action_history done reward".split()
+    )
 
 
 def test_actions_and_levels_are_the_contract():
@@ -65,11 +81,19 @@ def test_actions_and_levels_are_the_contract():
 
 # ---- reset
 
+
 def test_reset_reveals_the_question_and_the_names_of_tables_only(db):
     _, o = start(db)
     assert o.question == "How many pets are there?"
     assert o.schema_info.split("\n") == ["Owner", "pet", "Vet Visit"]
-    assert (o.result, o.error, o.step_count, o.action_history, o.done, o.reward) == ("", "", 0, (), False, None)
+    assert (o.result, o.error, o.step_count, o.action_history, o.done, o.reward) == (
+        "",
+        "",
+        0,
+        (),
+        False,
+        None,
+    )
 
 
 def test_the_budget_is_15_by_default(db):
@@ -111,6 +135,7 @@ def test_reset_by_split_and_difficulty_stays_within(split, difficulty):
 def test_reset_is_deterministic_in_its_seed_and_its_order():
     def ids(env, seeds):
         return [(env.reset(seed=s), env.episode.question.question_id)[1] for s in seeds]
+
     seeds = [5, None, None, 7, None, 5, None]
     a, b = ids(EpisodeEnv(bundled()), seeds), ids(EpisodeEnv(bundled()), seeds)
     assert a == b
@@ -119,10 +144,20 @@ def test_reset_is_deterministic_in_its_seed_and_its_order():
     assert len({i for s in range(40) for i in ids(EpisodeEnv(bundled()), [s])}) > 20
 
 
-@pytest.mark.parametrize("wrong, says", [
-    (dict(question_id="vet_clinic-999"), "vet_clinic-"), (dict(question_id=""), "there are"), (dict(question_id="no such thing at all"), "there are"),
-    (dict(split="dev"), "validation"), (dict(difficulty="extra"), "easy, medium and hard"), (dict(index=10**6), "0 to"), (dict(index=-1), "0 to"),
-    (dict(split="test", index=96), "0 to"), (dict(split="nope", difficulty="hard"), "validation")])
+@pytest.mark.parametrize(
+    "wrong, says",
+    [
+        (dict(question_id="vet_clinic-999"), "vet_clinic-"),
+        (dict(question_id=""), "there are"),
+        (dict(question_id="no such thing at all"), "there are"),
+        (dict(split="dev"), "validation"),
+        (dict(difficulty="extra"), "easy, medium and hard"),
+        (dict(index=10**6), "0 to"),
+        (dict(index=-1), "0 to"),
+        (dict(split="test", index=96), "0 to"),
+        (dict(split="nope", difficulty="hard"), "validation"),
+    ],
+)
 def test_an_unknown_id_says_what_exists(wrong, says):
     env = EpisodeEnv(bundled())
     env.reset(seed=3)
@@ -144,16 +179,30 @@ def test_reset_keeps_an_episode_id():
 
 def test_reset_begins_anew_whatever_was_played(db):
     episode, first = start(db, seed=4, reward=RewardConfig.shaped())
+
     def play():
-        return [asdict(episode.step(*a)) for a in (("SAMPLE", "pet"), ("QUERY", "SELECT 1 AS n"), ("SAMPLE", "pet"), ("ANSWER", "@last"))]
+        return [
+            asdict(episode.step(*a))
+            for a in (
+                ("SAMPLE", "pet"),
+                ("QUERY", "SELECT 1 AS n"),
+                ("SAMPLE", "pet"),
+                ("ANSWER", "@last"),
+            )
+        ]
+
     one = play()
     assert episode.reset(4) == first
     assert episode.verdict is None and episode.turns == [] and episode.total_reward == 0
-    assert episode.step("ANSWER", "@last").error.startswith("unreadable"), "the last result of an earlier episode is gone"
+    assert episode.step("ANSWER", "@last").error.startswith("unreadable"), (
+        "the last result of an earlier episode is gone"
+    )
     assert episode.reset(4) == first and play() == one
 
 
-@pytest.mark.parametrize("wrong", [dict(budget=0), dict(budget=-3), dict(verify="no"), dict(schema_level="all")])
+@pytest.mark.parametrize(
+    "wrong", [dict(budget=0), dict(budget=-3), dict(verify="no"), dict(schema_level="all")]
+)
 def test_settings_that_make_no_sense_are_refused_at_once(db, wrong):
     with pytest.raises(ValueError):
         Episode(question(), db, **wrong).reset()
@@ -168,11 +217,22 @@ def test_an_empty_set_of_questions_is_refused():
 
 # ---- DESCRIBE and SAMPLE
 
+
 def test_describe_shows_columns_types_keys_and_the_row_count(db):
     episode, _ = start(db)
     assert episode.step("DESCRIBE", "pet").result.split("\n") == [
-        "pet: 300 rows", "pet_id INTEGER, primary key", "owner_id INTEGER, references Owner.owner_id", "nickname TEXT", "weight REAL"]
-    assert episode.step("DESCRIBE", "vet visit").result.split("\n") == ["Vet Visit: 2 rows", "visit INTEGER", "Total Cost NUMERIC", "note"]
+        "pet: 300 rows",
+        "pet_id INTEGER, primary key",
+        "owner_id INTEGER, references Owner.owner_id",
+        "nickname TEXT",
+        "weight REAL",
+    ]
+    assert episode.step("DESCRIBE", "vet visit").result.split("\n") == [
+        "Vet Visit: 2 rows",
+        "visit INTEGER",
+        "Total Cost NUMERIC",
+        "note",
+    ]
 
 
 def test_sample_shows_five_rows_of_the_table_the_same_for_a_seed(db):
@@ -182,7 +242,9 @@ def test_sample_shows_five_rows_of_the_table_the_same_for_a_seed(db):
         episode, _ = start(db, seed=seed)
         o = episode.step("SAMPLE", "pet")
         lines = o.result.split("\n")
-        assert lines[0] == "pet_id | owner_id | nickname | weight" and len(lines) == 6 and not o.error
+        assert (
+            lines[0] == "pet_id | owner_id | nickname | weight" and len(lines) == 6 and not o.error
+        )
         assert set(episode.seen[-1].rows) <= set(stored) and len(set(episode.seen[-1].rows)) == 5
         assert episode.step("sample", '"PET"').result == o.result, "and when it is asked again"
         shown[seed] = o.result
@@ -191,10 +253,16 @@ def test_sample_shows_five_rows_of_the_table_the_same_for_a_seed(db):
 
 def test_sample_of_a_small_table_shows_all_of_it(db):
     episode, _ = start(db)
-    assert episode.step("SAMPLE", "Vet Visit").result == "visit | Total Cost | note\n1 | 2.5 | it's\n2 | NULL | x'00ff'"
+    assert (
+        episode.step("SAMPLE", "Vet Visit").result
+        == "visit | Total Cost | note\n1 | 2.5 | it's\n2 | NULL | x'00ff'"
+    )
 
 
-@pytest.mark.parametrize("name", ["pet", "PET", "Pet", '"pet"', "'pet'", "`Pet`", "[PET]", "  pet  ", "pet;", ' "Pet" ; '])
+@pytest.mark.parametrize(
+    "name",
+    ["pet", "PET", "Pet", '"pet"', "'pet'", "`Pet`", "[PET]", "  pet  ", "pet;", ' "Pet" ; '],
+)
 @pytest.mark.parametrize("action", ["DESCRIBE", "SAMPLE"])
 def test_names_are_case_insensitive_and_may_be_quoted(db, action, name):
     o = start(db)[0].step(action, name)
@@ -214,10 +282,15 @@ def test_action_types_are_case_insensitive(db, action):
 
 
 @pytest.mark.parametrize("action", ["DESCRIBE", "SAMPLE"])
-@pytest.mark.parametrize("name, near", [("pets", "pet"), ("owners", "Owner"), ("vet_visit", "Vet Visit"), ("oner", "Owner")])
+@pytest.mark.parametrize(
+    "name, near",
+    [("pets", "pet"), ("owners", "Owner"), ("vet_visit", "Vet Visit"), ("oner", "Owner")],
+)
 def test_an_unknown_table_is_answered_with_the_nearest_names(db, action, name, near):
     o = start(db)[0].step(action, name)
-    assert o.error.startswith("unknown_table: ") and f"Did you mean {near}" in o.error and not o.result
+    assert (
+        o.error.startswith("unknown_table: ") and f"Did you mean {near}" in o.error and not o.result
+    )
 
 
 def test_an_unknown_table_without_a_near_name_is_answered_with_all(db):
@@ -233,47 +306,132 @@ def test_an_unknown_column_is_answered_with_the_nearest_names(db):
 
 # ---- QUERY
 
-@pytest.mark.parametrize("sql", ["SELECT 1", "select 1;", "WITH t(n) AS (SELECT 3) SELECT n FROM t", "VALUES (1, 'a'), (2, NULL)",
-                                 "-- hello\nSELECT 1", "/* a */ SELECT 1 /* b */", "  \n SELECT 1 ; ", "SELECT ';' -- ; \n"])
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT 1",
+        "select 1;",
+        "WITH t(n) AS (SELECT 3) SELECT n FROM t",
+        "VALUES (1, 'a'), (2, NULL)",
+        "-- hello\nSELECT 1",
+        "/* a */ SELECT 1 /* b */",
+        "  \n SELECT 1 ; ",
+        "SELECT ';' -- ; \n",
+    ],
+)
 def test_reading_statements_are_accepted(db, sql):
     assert not start(db)[0].step("QUERY", sql).error
 
 
-@pytest.mark.parametrize("sql", ["", " ", "INSERT INTO pet VALUES (1,1,'a',1)", "DELETE FROM pet", "UPDATE pet SET weight = 0", "DROP TABLE pet", "PRAGMA table_list",
-                                 "EXPLAIN SELECT 1", "ATTACH ':memory:' AS x", "BEGIN", "WITH t AS (SELECT 1) DELETE FROM pet", "SELECT 1; SELECT 2", "SELECT 1; DROP TABLE pet",
-                                 "CREATE TABLE x(a)", "VACUUM", "hello", "SELEC 1", "SELECT", "\0", "SELECT 1\0"])
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "",
+        " ",
+        "INSERT INTO pet VALUES (1,1,'a',1)",
+        "DELETE FROM pet",
+        "UPDATE pet SET weight = 0",
+        "DROP TABLE pet",
+        "PRAGMA table_list",
+        "EXPLAIN SELECT 1",
+        "ATTACH ':memory:' AS x",
+        "BEGIN",
+        "WITH t AS (SELECT 1) DELETE FROM pet",
+        "SELECT 1; SELECT 2",
+        "SELECT 1; DROP TABLE pet",
+        "CREATE TABLE x(a)",
+        "VACUUM",
+        "hello",
+        "SELEC 1",
+        "SELECT",
+        "\0",
+        "SELECT 1\0",
+    ],
+)
 def test_all_else_is_refused_and_costs_a_step(db, sql):
     episode, _ = start(db)
     o = episode.step("QUERY", sql)
     kind = o.error.partition(":")[0]
-    assert kind in ("not_read_only", "syntax", "forbidden") and not o.result and o.step_count == 1 and not o.done
+    assert (
+        kind in ("not_read_only", "syntax", "forbidden")
+        and not o.result
+        and o.step_count == 1
+        and not o.done
+    )
     assert db.query("SELECT count(*) FROM pet").rows == [(300,)]
 
 
-@pytest.mark.parametrize("n, last", [(1, "1"), (19, "19"), (20, "20"), (21, "... 21 rows, 20 shown"), (300, "... 300 rows, 20 shown"), (20_000, "... 20000 rows, 20 shown"),
-                                     (20_001, "... 20000 or more rows, 20 shown")])
+@pytest.mark.parametrize(
+    "n, last",
+    [
+        (1, "1"),
+        (19, "19"),
+        (20, "20"),
+        (21, "... 21 rows, 20 shown"),
+        (300, "... 300 rows, 20 shown"),
+        (20_000, "... 20000 rows, 20 shown"),
+        (20_001, "... 20000 or more rows, 20 shown"),
+    ],
+)
 def test_twenty_rows_are_shown_and_how_many_were_cut(db, n, last):
-    o = start(db)[0].step("QUERY", f"WITH RECURSIVE t(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM t WHERE n < {n}) SELECT n FROM t")
+    o = start(db)[0].step(
+        "QUERY",
+        f"WITH RECURSIVE t(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM t WHERE n < {n}) SELECT n FROM t",
+    )
     lines = o.result.split("\n")
     assert lines[0] == "n" and lines[-1] == last
-    assert lines[1:21] == [str(i) for i in range(1, min(n, 20) + 1)] + ([last] if n < 20 and lines[-1].startswith("...") else [])
+    assert lines[1:21] == [str(i) for i in range(1, min(n, 20) + 1)] + (
+        [last] if n < 20 and lines[-1].startswith("...") else []
+    )
 
 
 def test_no_rows_are_said_in_words(db):
-    assert start(db)[0].step("QUERY", "SELECT nickname FROM pet WHERE 0").result == "nickname\n(no rows)"
+    assert (
+        start(db)[0].step("QUERY", "SELECT nickname FROM pet WHERE 0").result
+        == "nickname\n(no rows)"
+    )
 
 
 def test_a_result_is_never_longer_than_an_observation_may_be(db):
-    wide = "SELECT " + ", ".join(f"replace(hex(pet_id) || '{i}', '0', 'some words ') || printf('%250d', pet_id) AS c{i}" for i in range(30)) + " FROM pet"
+    wide = (
+        "SELECT "
+        + ", ".join(
+            f"replace(hex(pet_id) || '{i}', '0', 'some words ') || printf('%250d', pet_id) AS c{i}"
+            for i in range(30)
+        )
+        + " FROM pet"
+    )
     o = start(db)[0].step("QUERY", wide)
     assert not o.error and len(o.result) < 8200 and "cut after 8000 characters" in o.result
 
 
 # ---- the hidden schema
 
-DOORS = ["sqlite_master", "sqlite_schema", "sqlite_temp_master", "sqlite_temp_schema", "SQLITE_MASTER", '"sqlite_master"', "main.sqlite_master", "pragma_table_list", "pragma_table_info('pet')",
-         "pragma_table_xinfo('pet')", "pragma_database_list", "pragma_foreign_key_list('pet')", "pragma_index_list('pet')", "pragma_function_list", "pragma_compile_options",
-         "dbstat", "sqlite_dbpage", "bytecode('SELECT 1')", "tables_used('SELECT * FROM pet')", "sqlite_stmt", "sqlite_sequence", "sqlite_stat1"]
+DOORS = [
+    "sqlite_master",
+    "sqlite_schema",
+    "sqlite_temp_master",
+    "sqlite_temp_schema",
+    "SQLITE_MASTER",
+    '"sqlite_master"',
+    "main.sqlite_master",
+    "pragma_table_list",
+    "pragma_table_info('pet')",
+    "pragma_table_xinfo('pet')",
+    "pragma_database_list",
+    "pragma_foreign_key_list('pet')",
+    "pragma_index_list('pet')",
+    "pragma_function_list",
+    "pragma_compile_options",
+    "dbstat",
+    "sqlite_dbpage",
+    "bytecode('SELECT 1')",
+    "tables_used('SELECT * FROM pet')",
+    "sqlite_stmt",
+    "sqlite_sequence",
+    "sqlite_stat1",
+]
 
 
 @pytest.mark.parametrize("door", DOORS)
@@ -282,7 +440,7 @@ def test_the_catalog_is_closed(db, door):
     o = episode.step("QUERY", f"SELECT * FROM {door}")
     assert o.error and not o.result
     seen = o.error + o.schema_info
-    assert not any(c in seen for c in ("pet_id", "nickname", "Total Cost", "city", ".sqlite\"", "/"))
+    assert not any(c in seen for c in ("pet_id", "nickname", "Total Cost", "city", '.sqlite"', "/"))
     assert episode.step("DESCRIBE", door).error and episode.step("SAMPLE", door).error
 
 
@@ -291,10 +449,27 @@ def test_the_catalog_is_closed(db, door):
 ROWS = ((1, "one"), (2, "it's"), (None, "3"))
 
 
-@pytest.mark.parametrize("gold, answer", [
-    (((300,),), "300"), (((300,),), "300.0"), (((300,),), " 300 "), (((300,),), "[300]"), (((300,),), '{"n": 300}'), ((("name 1",),), "name 1"), ((("name 1",),), "'name 1'"),
-    ((("name 1",),), '"name 1"'), (((None,),), "NULL"), (((None,),), "[null]"), (((1,), (2,), (3,)), "3, 1, 2"), (((1,), (2,), (3,)), "1\n2\n3"), (((1,), (2,), (3,)), "[1, 2, 3]"),
-    (ROWS, "1 | one\n2 | it's\nNULL | '3'"), (ROWS, '[[1, "one"], [2, "it\'s"], [null, "3"]]'), (ROWS, '[{"a": 1, "b": "one"}, {"a": 2, "b": "it\'s"}, {"a": null, "b": "3"}]')])
+@pytest.mark.parametrize(
+    "gold, answer",
+    [
+        (((300,),), "300"),
+        (((300,),), "300.0"),
+        (((300,),), " 300 "),
+        (((300,),), "[300]"),
+        (((300,),), '{"n": 300}'),
+        ((("name 1",),), "name 1"),
+        ((("name 1",),), "'name 1'"),
+        ((("name 1",),), '"name 1"'),
+        (((None,),), "NULL"),
+        (((None,),), "[null]"),
+        (((1,), (2,), (3,)), "3, 1, 2"),
+        (((1,), (2,), (3,)), "1\n2\n3"),
+        (((1,), (2,), (3,)), "[1, 2, 3]"),
+        (ROWS, "1 | one\n2 | it's\nNULL | '3'"),
+        (ROWS, '[[1, "one"], [2, "it\'s"], [null, "3"]]'),
+        (ROWS, '[{"a": 1, "b": "one"}, {"a": 2, "b": "it\'s"}, {"a": null, "b": "3"}]'),
+    ],
+)
 def test_an_answer_may_be_a_value_a_list_rows_or_json(db, gold, answer):
     episode, _ = start(db, question(gold))
     o = episode.step("ANSWER", answer)
@@ -302,7 +477,9 @@ def test_an_answer_may_be_a_value_a_list_rows_or_json(db, gold, answer):
     assert episode.verdict.correct and not episode.grounded
 
 
-@pytest.mark.parametrize("answer", ["301", "299.9", "NULL", "[]", "''", "'300'x", "300 | 300", "300\n300"])
+@pytest.mark.parametrize(
+    "answer", ["301", "299.9", "NULL", "[]", "''", "'300'x", "300 | 300", "300\n300"]
+)
 def test_a_wrong_answer_ends_the_episode_and_pays_nothing(db, answer):
     episode, _ = start(db)
     o = episode.step("ANSWER", answer)
@@ -313,7 +490,12 @@ def test_last_is_the_full_result_of_the_last_successful_query(db):
     gold = tuple(db.query("SELECT pet_id, nickname FROM pet").rows)
     episode, _ = start(db, question(gold, "SELECT pet_id, nickname FROM pet"))
     assert "300 rows, 20 shown" in episode.step("QUERY", "SELECT pet_id, nickname FROM pet").result
-    for between in (("DESCRIBE", "pet"), ("SAMPLE", "pet"), ("QUERY", "SELECT nope FROM pet"), ("QUERY", "DROP TABLE pet")):
+    for between in (
+        ("DESCRIBE", "pet"),
+        ("SAMPLE", "pet"),
+        ("QUERY", "SELECT nope FROM pet"),
+        ("QUERY", "DROP TABLE pet"),
+    ):
         episode.step(*between)
     o = episode.step("ANSWER", "@last")
     assert (o.done, o.reward) == (True, 1.0) and episode.grounded
@@ -334,13 +516,20 @@ def test_last_of_an_earlier_query_is_not_meant(db):
     assert episode.step("ANSWER", "@last").reward == 0.0
 
 
-@pytest.mark.parametrize("before", [[], [("DESCRIBE", "pet")], [("SAMPLE", "pet")], [("QUERY", "SELECT nope FROM pet")]])
+@pytest.mark.parametrize(
+    "before", [[], [("DESCRIBE", "pet")], [("SAMPLE", "pet")], [("QUERY", "SELECT nope FROM pet")]]
+)
 def test_last_without_a_query_is_an_error_that_does_not_end_the_episode(db, before):
     episode, _ = start(db)
     for a in before:
         episode.step(*a)
     o = episode.step("ANSWER", "@last")
-    assert o.error.startswith("unreadable_answer") and not o.done and o.reward == 0 and o.step_count == len(before) + 1
+    assert (
+        o.error.startswith("unreadable_answer")
+        and not o.done
+        and o.reward == 0
+        and o.step_count == len(before) + 1
+    )
     assert episode.step("ANSWER", "300").reward == 1.0
 
 
@@ -363,8 +552,13 @@ def test_answering_before_anything_else_is_allowed(db):
 
 
 def test_grounded_says_whether_the_answer_was_seen(db):
-    for seen, answer, grounded in ((("DESCRIBE", "pet"), "300", True), (("QUERY", "SELECT count(*) FROM pet"), "300", True), (("QUERY", "SELECT 299"), "300", False),
-                                   (("DESCRIBE", "Owner"), "300", False), (("QUERY", "SELECT 1"), "@last", True)):
+    for seen, answer, grounded in (
+        (("DESCRIBE", "pet"), "300", True),
+        (("QUERY", "SELECT count(*) FROM pet"), "300", True),
+        (("QUERY", "SELECT 299"), "300", False),
+        (("DESCRIBE", "Owner"), "300", False),
+        (("QUERY", "SELECT 1"), "@last", True),
+    ):
         episode, _ = start(db)
         episode.step(*seen)
         episode.step("ANSWER", answer)
@@ -373,7 +567,13 @@ def test_grounded_says_whether_the_answer_was_seen(db):
 
 def test_order_counts_only_if_gold_says_so(db):
     gold = ((3,), (2,), (1,))
-    for ranks, answer, right in ((None, "1, 2, 3", True), ((0, 1, 2), "1, 2, 3", False), ((0, 1, 2), "3, 2, 1", True), ((0, 1, 1), "3, 1, 2", True), ((0, 0, 1), "3, 1, 2", False)):
+    for ranks, answer, right in (
+        (None, "1, 2, 3", True),
+        ((0, 1, 2), "1, 2, 3", False),
+        ((0, 1, 2), "3, 2, 1", True),
+        ((0, 1, 1), "3, 1, 2", True),
+        ((0, 0, 1), "3, 1, 2", False),
+    ):
         episode, _ = start(db, question(gold, ranks=ranks))
         episode.step("ANSWER", answer)
         assert episode.verdict.correct is right, (ranks, answer)
@@ -381,14 +581,34 @@ def test_order_counts_only_if_gold_says_so(db):
 
 # ---- the budget
 
-@pytest.mark.parametrize("action", [("DESCRIBE", "pet"), ("SAMPLE", "pet"), ("QUERY", "SELECT 1"), ("DESCRIBE", "nope"), ("QUERY", "DROP TABLE pet"), ("ANSWER", ""), ("NOPE", "x"), (None, None)])
+
+@pytest.mark.parametrize(
+    "action",
+    [
+        ("DESCRIBE", "pet"),
+        ("SAMPLE", "pet"),
+        ("QUERY", "SELECT 1"),
+        ("DESCRIBE", "nope"),
+        ("QUERY", "DROP TABLE pet"),
+        ("ANSWER", ""),
+        ("NOPE", "x"),
+        (None, None),
+    ],
+)
 def test_every_action_costs_exactly_one_step(db, action):
     episode, _ = start(db, budget=6)
     for i in range(1, 6):
         o = episode.step(*action)
-        assert (o.step_count, o.budget_remaining, o.done, len(o.action_history)) == (i, 6 - i, False, i)
+        assert (o.step_count, o.budget_remaining, o.done, len(o.action_history)) == (
+            i,
+            6 - i,
+            False,
+            i,
+        )
     o = episode.step("ANSWER", "300")
-    assert (o.step_count, o.budget_remaining, o.done, o.reward) == (6, 0, True, 1.0), "the last step may be ANSWER"
+    assert (o.step_count, o.budget_remaining, o.done, o.reward) == (6, 0, True, 1.0), (
+        "the last step may be ANSWER"
+    )
 
 
 @pytest.mark.parametrize("budget", [1, 2, 3, 15])
@@ -400,7 +620,16 @@ def test_the_last_step_may_be_an_answer(db, budget):
     assert o.done and o.reward == 1.0 and o.budget_remaining == 0 and episode.verdict.correct
 
 
-@pytest.mark.parametrize("last", [("DESCRIBE", "pet"), ("QUERY", "SELECT count(*) FROM pet"), ("NOPE", ""), ("ANSWER", ""), ("ANSWER", "@last")])
+@pytest.mark.parametrize(
+    "last",
+    [
+        ("DESCRIBE", "pet"),
+        ("QUERY", "SELECT count(*) FROM pet"),
+        ("NOPE", ""),
+        ("ANSWER", ""),
+        ("ANSWER", "@last"),
+    ],
+)
 @pytest.mark.parametrize("budget", [1, 4])
 def test_out_of_budget_is_done_without_an_answer(db, last, budget):
     episode, _ = start(db, budget=budget)
@@ -408,22 +637,56 @@ def test_out_of_budget_is_done_without_an_answer(db, last, budget):
         episode.step("DESCRIBE", "Owner")
     o = episode.step(*last)
     assert (o.done, o.budget_remaining, o.reward) == (True, 0, 0.0)
-    assert episode.verdict.reason == "no_answer" and not episode.verdict.correct and not episode.grounded
+    assert (
+        episode.verdict.reason == "no_answer"
+        and not episode.verdict.correct
+        and not episode.grounded
+    )
 
 
 @pytest.mark.parametrize("config", REWARDS.values(), ids=REWARDS)
-@pytest.mark.parametrize("ending", [[("ANSWER", "300")], [("ANSWER", "1")], [("DESCRIBE", "pet")] * 3])
+@pytest.mark.parametrize(
+    "ending", [[("ANSWER", "300")], [("ANSWER", "1")], [("DESCRIBE", "pet")] * 3]
+)
 def test_after_done_nothing_changes_and_nothing_is_paid(db, config, ending):
     episode, _ = start(db, reward=config, budget=3)
     for a in ending:
         end = episode.step(*a)
     assert end.done
-    before = (episode.verdict, episode.grounded, [asdict(t) for t in episode.turns], episode.total_reward, episode.steps, str(episode.known), len(episode.seen))
-    for a in (("DESCRIBE", "Owner"), ("QUERY", "SELECT 1"), ("ANSWER", "300"), ("ANSWER", "1"), (None, None), ("", b"x")):
+    before = (
+        episode.verdict,
+        episode.grounded,
+        [asdict(t) for t in episode.turns],
+        episode.total_reward,
+        episode.steps,
+        str(episode.known),
+        len(episode.seen),
+    )
+    for a in (
+        ("DESCRIBE", "Owner"),
+        ("QUERY", "SELECT 1"),
+        ("ANSWER", "300"),
+        ("ANSWER", "1"),
+        (None, None),
+        ("", b"x"),
+    ):
         o = episode.step(*a)
         assert o.done and o.reward == 0 and o.error.startswith("episode_over") and not o.result
-        assert (o.step_count, o.budget_remaining, o.action_history, o.schema_info) == (end.step_count, end.budget_remaining, end.action_history, end.schema_info)
-    assert before == (episode.verdict, episode.grounded, [asdict(t) for t in episode.turns], episode.total_reward, episode.steps, str(episode.known), len(episode.seen))
+        assert (o.step_count, o.budget_remaining, o.action_history, o.schema_info) == (
+            end.step_count,
+            end.budget_remaining,
+            end.action_history,
+            end.schema_info,
+        )
+    assert before == (
+        episode.verdict,
+        episode.grounded,
+        [asdict(t) for t in episode.turns],
+        episode.total_reward,
+        episode.steps,
+        str(episode.known),
+        len(episode.seen),
+    )
 
 
 def test_step_before_reset_is_an_error_not_an_exception(db):
@@ -447,32 +710,60 @@ def test_the_argument_may_be_left_out(db):
 
 # ---- schema levels
 
+
 def test_level_none_shows_nothing_but_the_question(db):
     episode, o = start(db, schema_level="none")
     assert o.schema_info == ""
-    for action in (("DESCRIBE", "pe"), ("SAMPLE", "owners"), ("QUERY", "SELECT * FROM ptes"), ("QUERY", "SELECT nicknam FROM nope"), ("QUERY", "SELECT nicknam"), ("DESCRIBE", ""), ("QUERY", "SELECT * FROM sqlite_master")):
+    for action in (
+        ("DESCRIBE", "pe"),
+        ("SAMPLE", "owners"),
+        ("QUERY", "SELECT * FROM ptes"),
+        ("QUERY", "SELECT nicknam FROM nope"),
+        ("QUERY", "SELECT nicknam"),
+        ("DESCRIBE", ""),
+        ("QUERY", "SELECT * FROM sqlite_master"),
+    ):
         o = episode.step(*action)
         words = o.error.replace(action[1], "")
-        assert o.error and o.schema_info == "" and not any(w in words for w in ("pet", "Owner", "Vet", "nickname")), o.error
-    assert episode.step("DESCRIBE", "pet").schema_info == "pet(pet_id, owner_id, nickname, weight)", "what was found out is kept"
+        assert (
+            o.error
+            and o.schema_info == ""
+            and not any(w in words for w in ("pet", "Owner", "Vet", "nickname"))
+        ), o.error
+    assert (
+        episode.step("DESCRIBE", "pet").schema_info == "pet(pet_id, owner_id, nickname, weight)"
+    ), "what was found out is kept"
 
 
 def test_level_columns_shows_names_of_tables_and_columns(db):
     _, o = start(db, schema_level="columns")
-    assert o.schema_info.split("\n") == ["Owner(owner_id, name, city)", "pet(pet_id, owner_id, nickname, weight)", "Vet Visit(visit, Total Cost, note)"]
+    assert o.schema_info.split("\n") == [
+        "Owner(owner_id, name, city)",
+        "pet(pet_id, owner_id, nickname, weight)",
+        "Vet Visit(visit, Total Cost, note)",
+    ]
 
 
 def test_level_full_shows_types_keys_and_row_counts(db):
     episode, o = start(db, schema_level="full")
     text = o.schema_info
-    for part in ("pet(pet_id, owner_id, nickname, weight)", "pet: 300 rows", "pet_id INTEGER, primary key", "owner_id INTEGER, references Owner.owner_id", "city VARCHAR(20)", "Vet Visit: 2 rows"):
+    for part in (
+        "pet(pet_id, owner_id, nickname, weight)",
+        "pet: 300 rows",
+        "pet_id INTEGER, primary key",
+        "owner_id INTEGER, references Owner.owner_id",
+        "city VARCHAR(20)",
+        "Vet Visit: 2 rows",
+    ):
         assert part in text
     assert episode.step("DESCRIBE", "pet").schema_info == text
 
 
 @pytest.mark.parametrize("level", SCHEMA_LEVELS)
 def test_no_level_shows_values(db, level):
-    assert not any(v in start(db, schema_level=level)[1].schema_info for v in ("nick1", "name 1", "city 1"))
+    assert not any(
+        v in start(db, schema_level=level)[1].schema_info for v in ("nick1", "name 1", "city 1")
+    )
 
 
 def test_no_column_is_named_before_its_table_was_described():
@@ -483,16 +774,28 @@ def test_no_column_is_named_before_its_table_was_described():
         episode, o = start(database, next(q for q in qs if q.database_name == name), budget=40)
         known = set()
         for _ in range(30):
-            assert known_tables(o.schema_info) == {t: columns[t] if t in known else [] for t in database.tables}
-            assert not any("(" in line for line in o.schema_info.split("\n") if line.partition("(")[0] not in known)
+            assert parse_schema_info(o.schema_info) == {
+                t: columns[t] if t in known else [] for t in database.tables
+            }
+            assert not any(
+                "(" in line
+                for line in o.schema_info.split("\n")
+                if line.partition("(")[0] not in known
+            )
             t = rng.choice(database.tables)
             kind = rng.choice(("DESCRIBE", "SAMPLE", "QUERY", "QUERY"))
-            o = episode.step(kind, rng.choice([f'SELECT count(*) FROM "{t}"', f"SELECT nope FROM {t}", "SELECT nope"]) if kind == "QUERY" else t)
+            o = episode.step(
+                kind,
+                rng.choice([f'SELECT count(*) FROM "{t}"', f"SELECT nope FROM {t}", "SELECT nope"])
+                if kind == "QUERY"
+                else t,
+            )
             if kind != "QUERY":
                 known.add(t)
 
 
 # ---- determinism
+
 
 def script(q, database, seed):
     "A fixed random list of actions for a question, with everything that an agent does."
@@ -500,10 +803,30 @@ def script(q, database, seed):
     tables = database.tables
     t, u = rng.choice(tables), rng.choice(tables)
     c = rng.choice([c.name for c in database.columns(t)])
-    choices = [("DESCRIBE", t), ("sample", u), ("SAMPLE", t[:-1]), ("DESCRIBE", "zzz"), ("QUERY", q.gold_sql), ("QUERY", f'SELECT * FROM "{t}"'), ("QUERY", f"SELECT {c[:-1]}x FROM {t}"),
-               ("QUERY", f'SELECT "{c}", count(*) FROM "{t}" GROUP BY 1 ORDER BY 2 DESC, 1'), ("QUERY", f'SELECT * FROM "{t}", "{u}"' + ("" if rng.random() < 0.1 else " LIMIT 30")), ("QUERY", "SELECT datetime('now'), 1/3.0, 1e300*1e10"),
-               ("QUERY", "SELECT random()"), ("QUERY", f"SELECT avg(length({c})), group_concat({c}) FROM {t}"), ("ANSWER", ""), ("ANSWER", "@last"), ("ANSWER", format_rows(q.gold_answer)), ("NOPE", None),
-               ("QUERY", "WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n+1 FROM r) SELECT max(n) FROM r") if rng.random() < 0.05 else ("DESCRIBE", u)]
+    choices = [
+        ("DESCRIBE", t),
+        ("sample", u),
+        ("SAMPLE", t[:-1]),
+        ("DESCRIBE", "zzz"),
+        ("QUERY", q.gold_sql),
+        ("QUERY", f'SELECT * FROM "{t}"'),
+        ("QUERY", f"SELECT {c[:-1]}x FROM {t}"),
+        ("QUERY", f'SELECT "{c}", count(*) FROM "{t}" GROUP BY 1 ORDER BY 2 DESC, 1'),
+        ("QUERY", f'SELECT * FROM "{t}", "{u}"' + ("" if rng.random() < 0.1 else " LIMIT 30")),
+        ("QUERY", "SELECT datetime('now'), 1/3.0, 1e300*1e10"),
+        ("QUERY", "SELECT random()"),
+        ("QUERY", f"SELECT avg(length({c})), group_concat({c}) FROM {t}"),
+        ("ANSWER", ""),
+        ("ANSWER", "@last"),
+        ("ANSWER", format_rows(q.gold_answer)),
+        ("NOPE", None),
+        (
+            "QUERY",
+            "WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n+1 FROM r) SELECT max(n) FROM r",
+        )
+        if rng.random() < 0.05
+        else ("DESCRIBE", u),
+    ]
     return [choices[min(int(rng.random() * len(choices)), len(choices) - 1)] for _ in range(15)]
 
 
@@ -524,22 +847,38 @@ def play_all(qs, seed=7, order=None, n=60):
 def test_same_seed_and_actions_give_the_same_bytes_across_processes_and_hash_seeds():
     here = play_all(bundled())
     assert len(here) > 200_000
-    run = [subprocess.Popen([sys.executable, __file__], stdout=subprocess.PIPE, cwd=cwd, env=os.environ | {"PYTHONHASHSEED": h, "TZ": tz, "LC_ALL": lang})
-           for h, tz, lang, cwd in (("0", "UTC", "C", "/"), ("4242", "Asia/Tokyo", "C.UTF-8", None))]
+    run = [
+        subprocess.Popen(
+            [sys.executable, __file__],
+            stdout=subprocess.PIPE,
+            cwd=cwd,
+            env=os.environ | {"PYTHONHASHSEED": h, "TZ": tz, "LC_ALL": lang},
+        )
+        for h, tz, lang, cwd in (("0", "UTC", "C", "/"), ("4242", "Asia/Tokyo", "C.UTF-8", None))
+    ]
     for process in run:
         out, _ = process.communicate(timeout=60)
         assert process.returncode == 0 and out == here
 
 
 def test_the_order_of_episodes_and_what_was_played_before_change_nothing():
-    qs = sources.load("bundled")  # databases that are not open yet
-    assert play_all(qs, order=lambda some: some[::-1], n=30) == play_all(qs, n=30) == play_all(bundled(), n=30)
+    qs = load("bundled")  # databases that are not open yet
+    assert (
+        play_all(qs, order=lambda some: some[::-1], n=30)
+        == play_all(qs, n=30)
+        == play_all(bundled(), n=30)
+    )
 
 
 def test_threads_that_share_databases_give_the_same_bytes():
-    here, shared = play_all(bundled(), n=20), sources.load("bundled")
+    here, shared = play_all(bundled(), n=20), load("bundled")
     with ThreadPoolExecutor(8) as pool:
-        found = list(pool.map(lambda i: play_all(shared, order=lambda some: some[i * 2:] + some[:i * 2], n=20), range(8)))
+        found = list(
+            pool.map(
+                lambda i: play_all(shared, order=lambda some: some[i * 2 :] + some[: i * 2], n=20),
+                range(8),
+            )
+        )
     assert all(f == here for f in found)
 
 
@@ -550,32 +889,152 @@ def test_another_seed_gives_other_samples():
 # ---- anything may come in
 
 plain = st.sampled_from([*ACTIONS, "describe", " Query ", "answer"])
-junk = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.binary(max_size=50), st.text(max_size=50), st.lists(st.integers(), max_size=3),
-                 st.text(st.characters(), max_size=30), st.sampled_from([10**5000, -10**400, float("nan"), float("inf"), "\ud800", "\0", "x" * 2**20, b"\xff" * 2**20, object(), {}, Exception("x"), len]))
-sensible = st.one_of(st.sampled_from(["pet", "Owner", "Vet Visit", "@last", "300", "SELECT * FROM pet", "SELECT nope FROM pet", "SELECT 1", "SELECT '\ud800'", "SELECT 9223372036854775807 + 1",
-                                      "9" * 400, "9" * 5000, "[" + "9" * 400 + "]", "-1e999", "nan", "Infinity", "[" * 50_000, '{"a": [1, {"b": 2}]}', "1e400", "'|" * 20_000, "١٢٣", "0x10", "1_000",
-                                      "SELECT " + "(" * 500, "SELECT 1e999", "SELECT x'00ff', NULL, ''", "VALUES (1)", "SELECT * FROM pet a, pet b, pet c, pet d", "🦊", "SELECT '🦊' AS 狐"]),
-                     st.text(max_size=40).map(lambda t: f"SELECT '{t}'"), st.from_regex(r"SELECT [a-z*]{1,5} FROM (pet|owner)( WHERE [a-z]{1,3} [<>=] '?[0-9a-z]')?", fullmatch=True))
-actions = st.lists(st.tuples(st.one_of(plain, plain, plain, junk), st.one_of(sensible, sensible, junk)), min_size=1, max_size=8)
-GOLDS = [((300,),), ((2.5,),), ((None,),), (("nick1",),), ((b"\x00\xff",),), ((1.5, "a"), (float("inf"), None)), ((10**18,),), tuple((i / 3,) for i in range(50))]
+junk = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.floats(),
+    st.binary(max_size=50),
+    st.text(max_size=50),
+    st.lists(st.integers(), max_size=3),
+    st.text(st.characters(), max_size=30),
+    st.sampled_from(
+        [
+            10**5000,
+            -(10**400),
+            float("nan"),
+            float("inf"),
+            "\ud800",
+            "\0",
+            "x" * 2**20,
+            b"\xff" * 2**20,
+            object(),
+            {},
+            Exception("x"),
+            len,
+        ]
+    ),
+)
+sensible = st.one_of(
+    st.sampled_from(
+        [
+            "pet",
+            "Owner",
+            "Vet Visit",
+            "@last",
+            "300",
+            "SELECT * FROM pet",
+            "SELECT nope FROM pet",
+            "SELECT 1",
+            "SELECT '\ud800'",
+            "SELECT 9223372036854775807 + 1",
+            "9" * 400,
+            "9" * 5000,
+            "[" + "9" * 400 + "]",
+            "-1e999",
+            "nan",
+            "Infinity",
+            "[" * 50_000,
+            '{"a": [1, {"b": 2}]}',
+            "1e400",
+            "'|" * 20_000,
+            "١٢٣",
+            "0x10",
+            "1_000",
+            "SELECT " + "(" * 500,
+            "SELECT 1e999",
+            "SELECT x'00ff', NULL, ''",
+            "VALUES (1)",
+            "SELECT * FROM pet a, pet b, pet c, pet d",
+            "🦊",
+            "SELECT '🦊' AS 狐",
+        ]
+    ),
+    st.text(max_size=40).map(lambda t: f"SELECT '{t}'"),
+    st.from_regex(
+        r"SELECT [a-z*]{1,5} FROM (pet|owner)( WHERE [a-z]{1,3} [<>=] '?[0-9a-z]')?", fullmatch=True
+    ),
+)
+actions = st.lists(
+    st.tuples(st.one_of(plain, plain, plain, junk), st.one_of(sensible, sensible, junk)),
+    min_size=1,
+    max_size=8,
+)
+GOLDS = [
+    ((300,),),
+    ((2.5,),),
+    ((None,),),
+    (("nick1",),),
+    ((b"\x00\xff",),),
+    ((1.5, "a"), (float("inf"), None)),
+    ((10**18,),),
+    tuple((i / 3,) for i in range(50)),
+]
 
 
 class Hostile:
     "An object that can't even be printed."
-    def __str__(self): raise RuntimeError("no")
+
+    def __str__(self):
+        raise RuntimeError("no")
+
     __repr__ = __hash__ = __str__
 
 
-@settings(max_examples=150, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
-@given(actions=actions, gold=st.sampled_from(GOLDS), config=st.sampled_from(list(REWARDS.values())), level=st.sampled_from(list(SCHEMA_LEVELS)), budget=st.integers(1, 8))
-@example(actions=[("QUERY", 10**5000)], gold=GOLDS[0], config=REWARDS["sparse"], level="names", budget=3)
-@example(actions=[(10**5000, "x")], gold=GOLDS[0], config=REWARDS["sparse"], level="names", budget=3)
-@example(actions=[("QUERY", "SELECT '\ud800'")], gold=GOLDS[0], config=REWARDS["sparse"], level="names", budget=3)
-@example(actions=[("DESCRIBE", "\ud800"), ("ANSWER", "\ud800")], gold=GOLDS[0], config=REWARDS["sparse"], level="names", budget=3)
-@example(actions=[("ANSWER", "9" * 400)], gold=GOLDS[1], config=REWARDS["sparse"], level="names", budget=3)
-@example(actions=[("ANSWER", "[" + "9" * 400 + "]")], gold=GOLDS[1], config=REWARDS["partial"], level="names", budget=3)
-@example(actions=[("QUERY", "SELECT 2.5"), ("ANSWER", "-" + "9" * 380)], gold=GOLDS[7], config=REWARDS["partial"], level="names", budget=3)
-def test_nothing_raises_everything_ends_and_rewards_stay_in_range(db, actions, gold, config, level, budget):
+@settings(
+    max_examples=150, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)
+)
+@given(
+    actions=actions,
+    gold=st.sampled_from(GOLDS),
+    config=st.sampled_from(list(REWARDS.values())),
+    level=st.sampled_from(list(SCHEMA_LEVELS)),
+    budget=st.integers(1, 8),
+)
+@example(
+    actions=[("QUERY", 10**5000)], gold=GOLDS[0], config=REWARDS["sparse"], level="names", budget=3
+)
+@example(
+    actions=[(10**5000, "x")], gold=GOLDS[0], config=REWARDS["sparse"], level="names", budget=3
+)
+@example(
+    actions=[("QUERY", "SELECT '\ud800'")],
+    gold=GOLDS[0],
+    config=REWARDS["sparse"],
+    level="names",
+    budget=3,
+)
+@example(
+    actions=[("DESCRIBE", "\ud800"), ("ANSWER", "\ud800")],
+    gold=GOLDS[0],
+    config=REWARDS["sparse"],
+    level="names",
+    budget=3,
+)
+@example(
+    actions=[("ANSWER", "9" * 400)],
+    gold=GOLDS[1],
+    config=REWARDS["sparse"],
+    level="names",
+    budget=3,
+)
+@example(
+    actions=[("ANSWER", "[" + "9" * 400 + "]")],
+    gold=GOLDS[1],
+    config=REWARDS["partial"],
+    level="names",
+    budget=3,
+)
+@example(
+    actions=[("QUERY", "SELECT 2.5"), ("ANSWER", "-" + "9" * 380)],
+    gold=GOLDS[7],
+    config=REWARDS["partial"],
+    level="names",
+    budget=3,
+)
+def test_nothing_raises_everything_ends_and_rewards_stay_in_range(
+    db, actions, gold, config, level, budget
+):
     episode, o = start(db, question(gold), reward=config, schema_level=level, budget=budget)
     low, high = config.range
     for i in range(budget + 2):
@@ -583,25 +1042,42 @@ def test_nothing_raises_everything_ends_and_rewards_stay_in_range(db, actions, g
         o = episode.step(*actions[i % len(actions)])
         assert isinstance(o, Observation) and time.monotonic() - before < 3
         assert math.isfinite(o.reward) and low - 1e-9 <= o.reward <= high + 1e-9
-        assert 0 <= o.step_count <= budget and o.step_count + o.budget_remaining == budget == episode.budget
+        assert (
+            0 <= o.step_count <= budget
+            and o.step_count + o.budget_remaining == budget == episode.budget
+        )
         assert (o.error or o.result) and not (o.error and o.result)
         assert o.done or not done
-        assert len(o.result) < 8200 and len(o.error) < 2500 and all(len(h) <= 500 for h in o.action_history)
+        assert (
+            len(o.result) < 8200
+            and len(o.error) < 2500
+            and all(len(h) <= 500 for h in o.action_history)
+        )
         json.dumps(asdict(o), ensure_ascii=False).encode()  # it can be sent
     assert o.done and episode.verdict is not None
     assert abs(episode.total_reward - sum(sum(t.reward.values()) for t in episode.turns)) < 1e-9
     assert "/tmp" not in json.dumps(asdict(o)) and "Traceback" not in json.dumps(asdict(o))
 
 
-@pytest.mark.parametrize("action", [("QUERY", Hostile()), (Hostile(), "pet"), (Hostile(), Hostile()), ("ANSWER", Hostile())])
+@pytest.mark.parametrize(
+    "action",
+    [("QUERY", Hostile()), (Hostile(), "pet"), (Hostile(), Hostile()), ("ANSWER", Hostile())],
+)
 def test_what_cannot_even_be_printed_is_an_error_too(db, action):
     o = start(db)[0].step(*action)
-    assert o.error.partition(":")[0] in ("bad_type", "unknown_action") and o.step_count == 1 and not o.done
+    assert (
+        o.error.partition(":")[0] in ("bad_type", "unknown_action")
+        and o.step_count == 1
+        and not o.done
+    )
 
 
 def test_answers_of_ten_thousand_cells_are_graded_in_time(db):
     episode, _ = start(db)
-    episode.step("QUERY", "WITH RECURSIVE t(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM t WHERE n < 10000) SELECT ' ' || n || 'a' FROM t")
+    episode.step(
+        "QUERY",
+        "WITH RECURSIVE t(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM t WHERE n < 10000) SELECT ' ' || n || 'a' FROM t",
+    )
     before = time.monotonic()
     o = episode.step("ANSWER", "\n".join(f"{i}a" for i in range(1, 10_001)))
     assert o.done and time.monotonic() - before < 2
@@ -609,13 +1085,14 @@ def test_answers_of_ten_thousand_cells_are_graded_in_time(db):
 
 # ---- gold never reaches an observation
 
+
 def texts(o):
     "What an observation says beyond the question and the agent's own words."
     return o.schema_info, o.result, o.error
 
 
 def players(qs):
-    return [RandomPolicy(1), RandomPolicy(2), *HACKS, most_frequent(qs)]
+    return [RandomPolicy(1), RandomPolicy(2), *HACKS, most_frequent_answer(qs)]
 
 
 def play_with(env, policy, **reset):
@@ -636,18 +1113,39 @@ def test_gold_sql_and_gold_rows_are_in_no_observation():
     env, some = EpisodeEnv(qs, reward=RewardConfig.shaped()), qs.sample(200, 5)
     for i, q in enumerate(some):
         rows = {r for r in (format_rows([row]) for row in q.gold_answer) if len(r) > 3}
-        sql = normal_sql(q.gold_sql)
+        sql = normalize_sql(q.gold_sql)
         for policy in (players(qs)[i % 3 % 2], HACKS[i % len(HACKS)], HACKS[(i + 7) % len(HACKS)]):
             observations, taken = play_with(env, policy, seed=5, question_id=q.question_id)
             database = env.episode.database
             for o, action in zip(observations, [None, *taken]):
-                assert not any(sql in normal_sql(t) or q.gold_sql in t for t in texts(o))
-                own = {None: lambda a: "", "DESCRIBE": lambda a: str(database.describe(a)), "SAMPLE": lambda a: database.sample(a, seed=5).text(), "QUERY": lambda a: database.query(a).text(),
-                       "ANSWER": lambda a: "The answer was submitted."}
-                expected = own[action and action.action_type](action and action.argument) if not o.error else ""
-                assert o.result == expected or o.result.startswith(expected[:4000]), "a result is what the database says, no more"
-                leaked = [r for r in rows if any(r in t for t in (o.error, o.schema_info)) and r.lower() not in {w.lower() for t in database.tables for w in (t, *(c.name for c in database.columns(t)))}
-                          and not (action and r in action.argument)]
+                assert not any(sql in normalize_sql(t) or q.gold_sql in t for t in texts(o))
+                own = {
+                    None: lambda a: "",
+                    "DESCRIBE": lambda a: str(database.describe(a)),
+                    "SAMPLE": lambda a: database.sample(a, seed=5).text(),
+                    "QUERY": lambda a: database.query(a).text(),
+                    "ANSWER": lambda a: "The answer was submitted.",
+                }
+                expected = (
+                    own[action and action.action_type](action and action.argument)
+                    if not o.error
+                    else ""
+                )
+                assert o.result == expected or o.result.startswith(expected[:4000]), (
+                    "a result is what the database says, no more"
+                )
+                leaked = [
+                    r
+                    for r in rows
+                    if any(r in t for t in (o.error, o.schema_info))
+                    and r.lower()
+                    not in {
+                        w.lower()
+                        for t in database.tables
+                        for w in (t, *(c.name for c in database.columns(t)))
+                    }
+                    and not (action and r in action.argument)
+                ]
                 assert not leaked, (q.question_id, leaked)
             assert observations[-1].action_history == tuple(str(a)[:500] for a in taken)
 
@@ -657,16 +1155,36 @@ def test_observations_do_not_depend_on_gold(level):
     "The same play on a question with another gold: every byte but the reward is the same."
     qs = bundled()
     for i, q in enumerate(qs.sample(60, 9)):
-        fake = replace(q, gold_sql="SELECT 'nothing of the kind'", gold_answer=(("nothing of the kind", 77.25), ("nothing", -1)), tables_involved=("nowhere",), ranks=(0, 1), difficulty="hard", answer_type="table")
+        fake = replace(
+            q,
+            gold_sql="SELECT 'nothing of the kind'",
+            gold_answer=(("nothing of the kind", 77.25), ("nothing", -1)),
+            tables_involved=("nowhere",),
+            ranks=(0, 1),
+            difficulty="hard",
+            answer_type="table",
+        )
         for policy in (RandomPolicy(i), HACKS[i % len(HACKS)], HACKS[(i + 5) % len(HACKS)]):
-            plays = [play_with(Episode(x, qs.database(q.database_name), RewardConfig.sparse(), schema_level=level), policy)[0] for x in (q, fake)]
-            assert [replace(o, reward=None) for o in plays[0]] == [replace(o, reward=None) for o in plays[1]]
+            plays = [
+                play_with(
+                    Episode(
+                        x, qs.database(q.database_name), RewardConfig.sparse(), schema_level=level
+                    ),
+                    policy,
+                )[0]
+                for x in (q, fake)
+            ]
+            assert [replace(o, reward=None) for o in plays[0]] == [
+                replace(o, reward=None) for o in plays[1]
+            ]
 
 
 def test_the_breakdown_of_rewards_is_not_in_an_observation(db):
     episode, _ = start(db, reward=RewardConfig.shaped())
     o = episode.step("QUERY", "SELECT count(*) FROM pet")
-    assert "shaping" in episode.turns[-1].reward and not any(w in json.dumps(asdict(o)) for w in ("shaping", "outcome", "repeat"))
+    assert "shaping" in episode.turns[-1].reward and not any(
+        w in json.dumps(asdict(o)) for w in ("shaping", "outcome", "repeat")
+    )
 
 
 def test_a_wrong_answer_is_not_explained(db):
@@ -677,14 +1195,22 @@ def test_a_wrong_answer_is_not_explained(db):
 
 # ---- memory
 
+
 def test_a_further_episode_costs_little():
     import tracemalloc
+
     env, q = EpisodeEnv(bundled()), bundled()[0]
+
     def episode():
         env.reset(question_id=q.question_id)
-        for a in (("DESCRIBE", env.episode.database.tables[0]), ("QUERY", "SELECT 1"), ("ANSWER", "1")):
+        for a in (
+            ("DESCRIBE", env.episode.database.tables[0]),
+            ("QUERY", "SELECT 1"),
+            ("ANSWER", "1"),
+        ):
             env.step(*a)
         return env.episode
+
     episode()
     tracemalloc.start()
     kept = [episode() for _ in range(50)]
@@ -694,12 +1220,16 @@ def test_a_further_episode_costs_little():
 
 
 def test_small_limits_end_in_an_error_not_in_an_exception(tmp_path):
-    path = build_database(tmp_path / "a.sqlite", "CREATE TABLE t(x)", {"t": [(i,) for i in range(500)]})
-    episode, _ = start(Database(path, Limits(operations=2000, rows=10, text=500)), question(((1,),)))
+    path = build_database(
+        tmp_path / "a.sqlite", "CREATE TABLE t(x)", {"t": [(i,) for i in range(500)]}
+    )
+    episode, _ = start(
+        Database(path, Limits(operations=2000, rows=10, text=500)), question(((1,),))
+    )
     assert episode.step("QUERY", "SELECT count(*) FROM t a, t b").error.startswith("operations")
     assert "10 or more rows" in episode.step("QUERY", "SELECT x FROM t").result
     assert not episode.step("SAMPLE", "t").error
 
 
 if __name__ == "__main__":
-    sys.stdout.buffer.write(play_all(sources.load("bundled")))
+    sys.stdout.buffer.write(play_all(load("bundled")))

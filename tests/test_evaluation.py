@@ -1,4 +1,5 @@
 """Room 21, the evaluation: the same numbers whoever computes them, no episode lost, logs that survive a kill, intervals that cover."""
+
 import json
 import math
 import multiprocessing
@@ -15,20 +16,30 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sql_env import sources
 from sql_env.episode import Action, EpisodeEnv
-from sql_env.evaluation import (EpisodeLog, EpisodeResult, EvaluationResult, chunks_of, cluster_interval, evaluate, gold_name, hack_floor, load_result, plan_episodes, plot, rate_interval,
-                                save_result, table, to_markdown)
-from sql_env.policies import HACKS, OraclePolicy, RandomPolicy, ScriptedPolicy
-from sql_env.questions import QuestionSet, Question
+from sql_env.evaluation import EvaluationResult, evaluate, hack_floor, plan_episodes, split_chunks
+from sql_env.logs import EpisodeLog, EpisodeResult, gold_key
+from sql_env.policies.base import ScriptedPolicy
+from sql_env.policies.baselines import OraclePolicy, RandomPolicy
+from sql_env.policies.hacks import HACKS
+from sql_env.questions import Question, QuestionSet
+from sql_env.reports import (
+    load_result,
+    plot_success_rates,
+    results_frame,
+    results_markdown,
+    save_result,
+)
 from sql_env.reward import RewardConfig
+from sql_env.sources import load
+from sql_env.statistics import cluster_bootstrap_interval, rate_interval
 
 CONSTANT = HACKS[2]
 
 
 @lru_cache(None)
 def bundled():
-    return sources.load("bundled")
+    return load("bundled")
 
 
 def env(n=60, **settings):
@@ -37,12 +48,19 @@ def env(n=60, **settings):
 
 def same(a, b):
     "Equal bit for bit, nan included."
-    return repr(a.episodes) == repr(b.episodes) and a.settings == b.settings and a.policy == b.policy and repr(a.interval()) == repr(b.interval())
+    return (
+        repr(a.episodes) == repr(b.episodes)
+        and a.settings == b.settings
+        and a.policy == b.policy
+        and repr(a.interval()) == repr(b.interval())
+    )
 
 
 class Slow(RandomPolicy):
     "A random policy that takes its time."
+
     name = "slow"
+
     def select_action(self, observation):
         time.sleep(0.003)
         return super().select_action(observation)
@@ -50,7 +68,9 @@ class Slow(RandomPolicy):
 
 class Broken(RandomPolicy):
     "Raises on every third question."
+
     name = "broken"
+
     def select_action(self, observation):
         if len(observation.question) % 3 == 0 and observation.step_count == 2:
             raise RuntimeError("I give up")
@@ -59,9 +79,15 @@ class Broken(RandomPolicy):
 
 class Deadly(RandomPolicy):
     "Ends its process on one question."
+
     name = "deadly"
-    def __init__(self, victim): self.victim, self.pid = victim, os.getpid()
-    def reset(self, seed): pass
+
+    def __init__(self, victim):
+        self.victim, self.pid = victim, os.getpid()
+
+    def reset(self, seed):
+        pass
+
     def select_action(self, observation):
         if observation.question == self.victim and os.getpid() != self.pid:
             os._exit(3)
@@ -70,10 +96,12 @@ class Deadly(RandomPolicy):
 
 class BrokenEnv(EpisodeEnv):
     "Raises at some resets and at some steps."
+
     def reset(self, **options):
         if options["question_id"].endswith("1"):
             raise OSError("the disk is gone")
         return super().reset(**options)
+
     def step(self, *action):
         if self.episode.question.question_id.endswith("2") and self.episode.steps == 1:
             raise MemoryError
@@ -82,25 +110,51 @@ class BrokenEnv(EpisodeEnv):
 
 # ---- the result
 
+
 def test_the_fields_of_results_are_the_contract():
-    assert {"episode_index", "correct", "total_reward", "steps", "error"} <= {f.name for f in fields(EpisodeResult)}
+    assert {"episode_index", "correct", "total_reward", "steps", "error"} <= {
+        f.name for f in fields(EpisodeResult)
+    }
     result = evaluate(env(), RandomPolicy(0), 5, progress=False)
-    for name in ("success_rate", "avg_reward", "avg_steps", "n_episodes", "n_completed", "episodes"):
+    for name in (
+        "success_rate",
+        "avg_reward",
+        "avg_steps",
+        "n_episodes",
+        "n_completed",
+        "episodes",
+    ):
         assert getattr(result, name) is not None
-    assert isinstance(result, EvaluationResult) and [e.episode_index for e in result.episodes] == list(range(5))
+    assert isinstance(result, EvaluationResult) and [
+        e.episode_index for e in result.episodes
+    ] == list(range(5))
 
 
 def test_rates_are_means_over_completed_episodes():
-    episodes = [EpisodeResult(0, "a", True, 1.0, 3, grounded=True), EpisodeResult(1, "b", False, 0.5, 5), EpisodeResult(2, "c", True, 1.0, 4), EpisodeResult(3, "d", error="E: x")]
+    episodes = [
+        EpisodeResult(0, "a", True, 1.0, 3, grounded=True),
+        EpisodeResult(1, "b", False, 0.5, 5),
+        EpisodeResult(2, "c", True, 1.0, 4),
+        EpisodeResult(3, "d", error="E: x"),
+    ]
     result = EvaluationResult("p", episodes)
     assert (result.n_episodes, result.n_completed) == (4, 3)
-    assert result.success_rate == 2 / 3 and result.avg_steps == 4 and result.avg_reward == 2.5 / 3 and result.grounded_rate == 1 / 3
+    assert (
+        result.success_rate == 2 / 3
+        and result.avg_steps == 4
+        and result.avg_reward == 2.5 / 3
+        and result.grounded_rate == 1 / 3
+    )
     assert "1 crashed" in repr(result)
 
 
 def test_a_result_without_completed_episodes_is_nan():
     result = EvaluationResult("p", [EpisodeResult(0, "a", error="E: x")])
-    assert math.isnan(result.success_rate) and all(map(math.isnan, result.interval())) and "1 crashed" in repr(result)
+    assert (
+        math.isnan(result.success_rate)
+        and all(map(math.isnan, result.interval()))
+        and "1 crashed" in repr(result)
+    )
 
 
 def test_numbers_agree_with_a_count_by_hand():
@@ -116,18 +170,24 @@ def test_numbers_agree_with_a_count_by_hand():
         o = e.step(*policy.select_action(o))
         total += o.reward
     assert one.total_reward == pytest.approx(total, abs=1e-12) and one.steps == o.step_count
-    assert (one.database, one.difficulty, one.gold) == (q.database_name, q.difficulty, gold_name(q))
+    assert (one.database, one.difficulty, one.gold) == (q.database_name, q.difficulty, gold_key(q))
 
 
 def test_every_question_is_played_once_by_default():
     result = evaluate(env(), CONSTANT, progress=False)
-    assert sorted(e.question_id for e in result.episodes) == sorted(q.question_id for q in env().questions)
+    assert sorted(e.question_id for e in result.episodes) == sorted(
+        q.question_id for q in env().questions
+    )
 
 
 @pytest.mark.parametrize("n", [1, 59, 60, 61, 150])
 def test_more_episodes_than_questions_play_them_again_with_other_seeds(n):
     plan = plan_episodes(env(), n, 5)
-    assert [p[0] for p in plan] == list(range(n)) and len({(p[1]["question_id"], p[1]["seed"]) for p in plan}) == n and len({p[2] for p in plan}) == n
+    assert (
+        [p[0] for p in plan] == list(range(n))
+        and len({(p[1]["question_id"], p[1]["seed"]) for p in plan}) == n
+        and len({p[2] for p in plan}) == n
+    )
     result = evaluate(env(), RandomPolicy(0), n, 5, progress=False)
     assert result.n_episodes == result.n_completed == n
     counts = np.unique([e.question_id for e in result.episodes], return_counts=True)[1]
@@ -137,11 +197,16 @@ def test_more_episodes_than_questions_play_them_again_with_other_seeds(n):
 def test_the_seed_decides_everything():
     a, b, c = (evaluate(env(), RandomPolicy(0), 60, s, progress=False) for s in (1, 1, 2))
     assert same(a, b) and [e.question_id for e in a.episodes] != [e.question_id for e in c.episodes]
-    assert {e.question_id: e.steps for e in a.episodes} != {e.question_id: e.steps for e in c.episodes}
+    assert {e.question_id: e.steps for e in a.episodes} != {
+        e.question_id: e.steps for e in c.episodes
+    }
 
 
 def test_a_question_set_is_an_environment_too():
-    assert same(evaluate(bundled().sample(60, 3), RandomPolicy(0), progress=False), evaluate(env(), RandomPolicy(0), progress=False))
+    assert same(
+        evaluate(bundled().sample(60, 3), RandomPolicy(0), progress=False),
+        evaluate(env(), RandomPolicy(0), progress=False),
+    )
 
 
 def test_an_empty_set_is_an_error():
@@ -153,18 +218,30 @@ def test_by_difficulty_database_and_error_kind():
     result = evaluate(bundled(), RandomPolicy(0), 200, progress=False)
     for name in ("difficulty", "database"):
         frame = result.by(name)
-        assert frame.episodes.sum() == 200 and set(frame.index) == {getattr(e, name) for e in result.episodes}
+        assert frame.episodes.sum() == 200 and set(frame.index) == {
+            getattr(e, name) for e in result.episodes
+        }
         for key, row in frame.iterrows():
             mine = [e.correct for e in result.episodes if getattr(e, name) == key]
-            assert row.success == round(sum(mine) / len(mine), 3) and row.low <= row.success <= row.high
-    errors = evaluate(env(), ScriptedPolicy([("NOPE", ""), ("QUERY", "DROP TABLE x"), ("ANSWER", "1")]), progress=False).error_kinds()
+            assert (
+                row.success == round(sum(mine) / len(mine), 3)
+                and row.low <= row.success <= row.high
+            )
+    errors = evaluate(
+        env(),
+        ScriptedPolicy([("NOPE", ""), ("QUERY", "DROP TABLE x"), ("ANSWER", "1")]),
+        progress=False,
+    ).error_kinds()
     assert errors == {"unknown_action": 60, "not_read_only": 60}
     assert len(result.frame()) == 200
 
 
 # ---- executors
 
-@pytest.mark.parametrize("policy", [RandomPolicy(4), OraclePolicy(bundled()), CONSTANT], ids=lambda p: p.name)
+
+@pytest.mark.parametrize(
+    "policy", [RandomPolicy(4), OraclePolicy(bundled()), CONSTANT], ids=lambda p: p.name
+)
 @pytest.mark.parametrize("context", ["fork", "spawn"])
 def test_processes_give_the_same_result_bit_for_bit(policy, context):
     if context == "spawn" and policy is not CONSTANT:
@@ -172,14 +249,26 @@ def test_processes_give_the_same_result_bit_for_bit(policy, context):
     e = env(60, reward=RewardConfig.shaped())
     with ProcessPoolExecutor(2, multiprocessing.get_context(context)) as pool:
         parallel = evaluate(e, policy, 130, 3, executor=pool, progress=False)
-    assert same(parallel, evaluate(e, policy, 130, 3, progress=False)) and parallel.n_completed == 130
+    assert (
+        same(parallel, evaluate(e, policy, 130, 3, progress=False)) and parallel.n_completed == 130
+    )
 
 
 def test_threads_give_the_same_result_bit_for_bit():
     serial = evaluate(env(reward=RewardConfig.shaped()), RandomPolicy(4), 200, 3, progress=False)
     with ThreadPoolExecutor(8) as pool:
         for _ in range(2):
-            assert same(evaluate(env(reward=RewardConfig.shaped()), RandomPolicy(4), 200, 3, executor=pool, progress=False), serial)
+            assert same(
+                evaluate(
+                    env(reward=RewardConfig.shaped()),
+                    RandomPolicy(4),
+                    200,
+                    3,
+                    executor=pool,
+                    progress=False,
+                ),
+                serial,
+            )
 
 
 def test_one_episode_in_an_executor():
@@ -189,27 +278,43 @@ def test_one_episode_in_an_executor():
 
 def test_logs_of_an_executor_resume_in_the_same_result(tmp_path):
     with ThreadPoolExecutor(3) as pool:
-        a = evaluate(env(), RandomPolicy(4), 60, executor=pool, log=tmp_path / "a.jsonl", progress=False)
+        a = evaluate(
+            env(), RandomPolicy(4), 60, executor=pool, log=tmp_path / "a.jsonl", progress=False
+        )
     lines = (tmp_path / "a.jsonl").read_text().splitlines()
     assert len(lines) == 61
     (tmp_path / "a.jsonl").write_text("\n".join(lines[:30]) + "\n")
     assert same(evaluate(env(), RandomPolicy(4), 60, log=tmp_path / "a.jsonl", progress=False), a)
 
 
-@pytest.mark.parametrize("n, size, want", [(0, 3, []), (1, 3, [1]), (7, 3, [3, 3, 1]), (6, 3, [3, 3])])
+@pytest.mark.parametrize(
+    "n, size, want", [(0, 3, []), (1, 3, [1]), (7, 3, [3, 3, 1]), (6, 3, [3, 3])]
+)
 def test_chunks(n, size, want):
-    assert [len(c) for c in chunks_of(range(n), size)] == want and [i for c in chunks_of(range(n), size) for i in c] == list(range(n))
+    assert [len(c) for c in split_chunks(range(n), size)] == want and [
+        i for c in split_chunks(range(n), size) for i in c
+    ] == list(range(n))
 
 
 # ---- nothing is lost
 
+
 def test_a_policy_that_raises_loses_no_episode():
     result = evaluate(env(), Broken(), progress=False)
     crashed = [e for e in result.episodes if e.error]
-    assert result.n_episodes == 60 and 0 < len(crashed) < 60 and result.n_completed == 60 - len(crashed)
+    assert (
+        result.n_episodes == 60
+        and 0 < len(crashed) < 60
+        and result.n_completed == 60 - len(crashed)
+    )
     for e in crashed:
         q = bundled().get(e.question_id)
-        assert e.error == "RuntimeError: I give up" and len(q.question_text) % 3 == 0 and (e.database, e.difficulty) == (q.database_name, q.difficulty) and not e.correct
+        assert (
+            e.error == "RuntimeError: I give up"
+            and len(q.question_text) % 3 == 0
+            and (e.database, e.difficulty) == (q.database_name, q.difficulty)
+            and not e.correct
+        )
     assert result.avg_steps == 4, "crashed episodes don't enter the means"
     with ProcessPoolExecutor(2) as pool:
         assert same(evaluate(env(), Broken(), executor=pool, progress=False), result)
@@ -218,7 +323,12 @@ def test_a_policy_that_raises_loses_no_episode():
 def test_an_environment_that_raises_loses_no_episode():
     result = evaluate(BrokenEnv(bundled().sample(60, 3)), RandomPolicy(0), progress=False)
     errors = {e.question_id[-1]: e.error for e in result.episodes}
-    assert result.n_episodes == 60 and errors["1"] == "OSError: the disk is gone" and errors["2"].startswith("MemoryError") and errors["3"] is None
+    assert (
+        result.n_episodes == 60
+        and errors["1"] == "OSError: the disk is gone"
+        and errors["2"].startswith("MemoryError")
+        and errors["3"] is None
+    )
     assert result.n_completed == sum(e.question_id[-1] not in "12" for e in result.episodes)
     assert all(e.question_id in bundled().by_id for e in result.episodes)
 
@@ -226,9 +336,13 @@ def test_an_environment_that_raises_loses_no_episode():
 @pytest.mark.parametrize("bad", [None, 3, ("ANSWER",) * 3, "AB", Action(None, None), (b"x", 1.5)])
 def test_a_policy_that_returns_nonsense_loses_no_episode(bad):
     class Nonsense:
-        def select_action(self, observation): return bad
+        def select_action(self, observation):
+            return bad
+
     result = evaluate(env(), Nonsense(), 5, progress=False)
-    assert result.n_episodes == 5 and all(e.error or e.reason == "no_answer" for e in result.episodes)
+    assert result.n_episodes == 5 and all(
+        e.error or e.reason == "no_answer" for e in result.episodes
+    )
 
 
 def test_a_policy_whose_reset_raises_loses_no_episode():
@@ -237,8 +351,11 @@ def test_a_policy_whose_reset_raises_loses_no_episode():
             if hasattr(self, "rng"):
                 raise ValueError("no reset")
             super().reset(seed)
+
     result = evaluate(env(), NoReset(), 5, progress=False)
-    assert result.n_episodes == 5 and all(e.error == "ValueError: no reset" for e in result.episodes)
+    assert result.n_episodes == 5 and all(
+        e.error == "ValueError: no reset" for e in result.episodes
+    )
 
 
 def test_a_worker_that_dies_loses_no_episode():
@@ -248,7 +365,11 @@ def test_a_worker_that_dies_loses_no_episode():
         result = evaluate(e, Deadly(victim), executor=pool, progress=False)
     assert result.n_episodes == 60 and [x.episode_index for x in result.episodes] == list(range(60))
     crashed = [x for x in result.episodes if x.error]
-    assert crashed and victim in {bundled().get(x.question_id).question_text for x in crashed} and all("BrokenProcessPool" in x.error for x in crashed)
+    assert (
+        crashed
+        and victim in {bundled().get(x.question_id).question_text for x in crashed}
+        and all("BrokenProcessPool" in x.error for x in crashed)
+    )
 
 
 def test_episodes_of_a_dead_worker_are_played_again_when_a_log_resumes(tmp_path):
@@ -262,12 +383,19 @@ def test_episodes_of_a_dead_worker_are_played_again_when_a_log_resumes(tmp_path)
 
 # ---- logs
 
+
 def test_a_log_holds_every_turn(tmp_path):
-    result = evaluate(env(), OraclePolicy(bundled()), 10, log=tmp_path / "sub" / "a.jsonl", progress=False)
+    result = evaluate(
+        env(), OraclePolicy(bundled()), 10, log=tmp_path / "sub" / "a.jsonl", progress=False
+    )
     about, *lines = map(json.loads, (tmp_path / "sub" / "a.jsonl").read_text().splitlines())
     assert about == result.settings and len(lines) == 10
     for line, e in zip(lines, result.episodes):
-        assert line["episode"]["question_id"] == e.question_id and len(line["turns"]) == e.steps and line["turns"][-1]["action"][0] == "ANSWER"
+        assert (
+            line["episode"]["question_id"] == e.question_id
+            and len(line["turns"]) == e.steps
+            and line["turns"][-1]["action"][0] == "ANSWER"
+        )
         assert line["reset"]["question_id"] == e.question_id
 
 
@@ -287,11 +415,17 @@ def test_a_killed_run_goes_on_where_it_was(tmp_path):
     done = before.count(b"\n") - 1
     assert 8 <= done < 80, "killed in the middle"
     with log.open("ab") as f:
-        f.write(b'{"episode": {"episode_index": 79, "question_id": "x", "corr')  # half a line, as a crash of the machine leaves it
+        f.write(
+            b'{"episode": {"episode_index": 79, "question_id": "x", "corr'
+        )  # half a line, as a crash of the machine leaves it
     resumed = run_slow(log)
     assert same(resumed, run_slow(None)) and resumed.n_completed == 80
     lines = log.read_bytes().split(b"\n")
-    assert lines[-1] == b"" and len(lines) == 82 and b"\n".join(lines).startswith(before[:before.rindex(b"\n") + 1]), "what was done is kept as it was"
+    assert (
+        lines[-1] == b""
+        and len(lines) == 82
+        and b"\n".join(lines).startswith(before[: before.rindex(b"\n") + 1])
+    ), "what was done is kept as it was"
     assert sorted(json.loads(x)["episode"]["episode_index"] for x in lines[1:-1]) == list(range(80))
 
 
@@ -309,8 +443,11 @@ def test_a_log_cut_anywhere_resumes_in_the_same_result(tmp_path, keep, tail):
 def test_a_finished_log_plays_nothing_again(tmp_path):
     log = tmp_path / "a.jsonl"
     whole = evaluate(env(20), RandomPolicy(1), log=log, progress=False)
+
     class Never(RandomPolicy):
-        def select_action(self, observation): raise AssertionError("played again")
+        def select_action(self, observation):
+            raise AssertionError("played again")
+
     assert same(evaluate(env(20), Never(1), log=log, progress=False), whole)
 
 
@@ -318,8 +455,15 @@ def test_the_log_of_another_run_is_refused_and_kept(tmp_path):
     log = tmp_path / "a.jsonl"
     evaluate(env(20), RandomPolicy(1), log=log, progress=False)
     before = log.read_bytes()
-    others = [(env(20), CONSTANT, {}), (env(20), RandomPolicy(1), dict(seed=1)), (env(20), RandomPolicy(1), dict(n_episodes=5)), (env(21), RandomPolicy(1), {}), (env(20, budget=5), RandomPolicy(1), {}),
-              (env(20, schema_level="full"), RandomPolicy(1), {}), (env(20, reward=RewardConfig.shaped()), RandomPolicy(1), {})]
+    others = [
+        (env(20), CONSTANT, {}),
+        (env(20), RandomPolicy(1), dict(seed=1)),
+        (env(20), RandomPolicy(1), dict(n_episodes=5)),
+        (env(21), RandomPolicy(1), {}),
+        (env(20, budget=5), RandomPolicy(1), {}),
+        (env(20, schema_level="full"), RandomPolicy(1), {}),
+        (env(20, reward=RewardConfig.shaped()), RandomPolicy(1), {}),
+    ]
     for e, policy, options in others:
         with pytest.raises(ValueError, match="a.jsonl is the log of another run"):
             evaluate(e, policy, log=log, progress=False, **options)
@@ -327,7 +471,12 @@ def test_the_log_of_another_run_is_refused_and_kept(tmp_path):
 
 
 def test_a_file_that_is_no_log_is_refused_and_kept(tmp_path):
-    for text in (b"my precious notes\nsecond line\n", b"[1, 2]\n", b"\xff\xfe\n\x00\n", b'{"a": 1}\nnot json\n'):
+    for text in (
+        b"my precious notes\nsecond line\n",
+        b"[1, 2]\n",
+        b"\xff\xfe\n\x00\n",
+        b'{"a": 1}\nnot json\n',
+    ):
         log = tmp_path / "notes.jsonl"
         log.write_bytes(text)
         with pytest.raises(ValueError, match="notes.jsonl"):
@@ -343,7 +492,9 @@ def test_crashed_episodes_stay_in_the_log(tmp_path):
 
 def test_results_of_a_log_keep_every_field(tmp_path):
     about = {"x": 1}
-    one = EpisodeResult(3, "q", True, 0.1 + 0.2, 4, None, "match", True, ("syntax", "value"), "db", "easy", "g")
+    one = EpisodeResult(
+        3, "q", True, 0.1 + 0.2, 4, None, "match", True, ("syntax", "value"), "db", "easy", "g"
+    )
     two = EpisodeResult(4, "ü\n\ud800", error="E: \x00")
     log = EpisodeLog(tmp_path / "a.jsonl", about)
     log.write(one, {})
@@ -353,9 +504,13 @@ def test_results_of_a_log_keep_every_field(tmp_path):
 
 # ---- statistics
 
+
 def wilson(k, n, z=1.959963984540054):
     p = k / n
-    middle, half = (p + z * z / (2 * n)) / (1 + z * z / n), z / (1 + z * z / n) * math.sqrt(p * (1 - p) / n + z * z / (4 * n * n))
+    middle, half = (
+        (p + z * z / (2 * n)) / (1 + z * z / n),
+        z / (1 + z * z / n) * math.sqrt(p * (1 - p) / n + z * z / (4 * n * n)),
+    )
     return middle - half, middle + half
 
 
@@ -369,8 +524,13 @@ def test_intervals_of_unanimous_values_are_wilsons(n, value):
 
 def test_wilson_values_from_the_literature():
     "Newcombe 1998, table I: 0 of 20 gives 0 to 0.1611."
-    assert rate_interval([0.0] * 20, ["d"] * 20, list(map(str, range(20)))) == (0.0, pytest.approx(0.1611, abs=5e-5))
-    assert rate_interval([1.0] * 20, ["d"] * 20, list(map(str, range(20))))[0] == pytest.approx(0.8389, abs=5e-5)
+    assert rate_interval([0.0] * 20, ["d"] * 20, list(map(str, range(20)))) == (
+        0.0,
+        pytest.approx(0.1611, abs=5e-5),
+    )
+    assert rate_interval([1.0] * 20, ["d"] * 20, list(map(str, range(20))))[0] == pytest.approx(
+        0.8389, abs=5e-5
+    )
 
 
 def test_repeated_questions_make_nobody_surer():
@@ -379,35 +539,51 @@ def test_repeated_questions_make_nobody_surer():
     assert once == again
     rng = np.random.default_rng(0)
     values, golds = rng.integers(0, 2, 50).astype(float), [str(i) for i in range(50)]
-    assert rate_interval([*values] * 4, ["d"] * 200, golds * 4) == pytest.approx(rate_interval([*values], ["d"] * 50, golds), abs=1e-9)
+    assert rate_interval([*values] * 4, ["d"] * 200, golds * 4) == pytest.approx(
+        rate_interval([*values], ["d"] * 50, golds), abs=1e-9
+    )
 
 
 def test_cluster_interval_by_hand():
-    assert cluster_interval([1, 0], ["a", "b"]) == (0.0, 1.0)
-    assert cluster_interval([0.5, 0.5, 0.5], ["a", "b", "c"]) == (0.5, 0.5)
-    assert cluster_interval([1, 0, 1, 0], ["a", "a", "b", "b"]) == (0.5, 0.5), "clusters that agree leave no doubt"
-    low, high = cluster_interval([1, 1, 1, 0], ["a", "a", "a", "b"], 0.4)  # means 0, 3/4, 1 with probability 1/4, 1/2, 1/4
+    assert cluster_bootstrap_interval([1, 0], ["a", "b"]) == (0.0, 1.0)
+    assert cluster_bootstrap_interval([0.5, 0.5, 0.5], ["a", "b", "c"]) == (0.5, 0.5)
+    assert cluster_bootstrap_interval([1, 0, 1, 0], ["a", "a", "b", "b"]) == (0.5, 0.5), (
+        "clusters that agree leave no doubt"
+    )
+    low, high = cluster_bootstrap_interval(
+        [1, 1, 1, 0], ["a", "a", "a", "b"], 0.4
+    )  # means 0, 3/4, 1 with probability 1/4, 1/2, 1/4
     assert (low, high) == (0.75, 0.75)
     # three clusters of size one with one success: the mean is B(3, 1/3) / 3; P(0) = 8/27 = 0.296, P(<= 1/3) = 20/27 = 0.741, P(<= 2/3) = 26/27 = 0.963
-    assert cluster_interval([1, 0, 0], list("abc"), 0.95) == (0.0, 1.0)
-    assert cluster_interval([1, 0, 0], list("abc"), 0.90) == (0.0, pytest.approx(2 / 3))
-    assert cluster_interval([1, 0, 0], list("abc"), 0.30) == (pytest.approx(1 / 3), pytest.approx(1 / 3))
+    assert cluster_bootstrap_interval([1, 0, 0], list("abc"), 0.95) == (0.0, 1.0)
+    assert cluster_bootstrap_interval([1, 0, 0], list("abc"), 0.90) == (0.0, pytest.approx(2 / 3))
+    assert cluster_bootstrap_interval([1, 0, 0], list("abc"), 0.30) == (
+        pytest.approx(1 / 3),
+        pytest.approx(1 / 3),
+    )
 
 
 def test_cluster_interval_is_deterministic_whatever_the_order_and_grows_with_level():
     rng = np.random.default_rng(1)
     values, clusters = rng.integers(0, 2, 200), rng.integers(0, 20, 200)
-    a = cluster_interval(values, clusters)
+    a = cluster_bootstrap_interval(values, clusters)
     order = rng.permutation(200)
-    assert a == cluster_interval(values, clusters) == pytest.approx(cluster_interval(values[order], clusters[order]))
-    widths = [np.subtract(*cluster_interval(values, clusters, level)[::-1]) for level in (0.5, 0.8, 0.95, 0.99)]
+    assert (
+        a
+        == cluster_bootstrap_interval(values, clusters)
+        == pytest.approx(cluster_bootstrap_interval(values[order], clusters[order]))
+    )
+    widths = [
+        np.subtract(*cluster_bootstrap_interval(values, clusters, level)[::-1])
+        for level in (0.5, 0.8, 0.95, 0.99)
+    ]
     assert widths == sorted(widths) and a[0] < values.mean() < a[1]
 
 
 def test_clusters_make_intervals_wider_than_single_episodes_do():
     values = [float(c % 2) for c in range(20) for _ in range(20)]  # all episodes of a cluster agree
-    by_cluster = cluster_interval(values, [c for c in range(20) for _ in range(20)])
-    by_episode = cluster_interval(values, range(400))
+    by_cluster = cluster_bootstrap_interval(values, [c for c in range(20) for _ in range(20)])
+    by_episode = cluster_bootstrap_interval(values, range(400))
     assert by_cluster[1] - by_cluster[0] > 3 * (by_episode[1] - by_episode[0])
 
 
@@ -423,9 +599,17 @@ def coverage(interval, clusters, size, runs=200):
 
 
 def test_the_interval_covers_the_truth_as_often_as_it_says():
-    assert 0.90 <= coverage(lambda v, c: cluster_interval(v, c, draws=1000), 30, 8) <= 0.99
-    assert 0.45 <= coverage(lambda v, c: cluster_interval(v, c, 0.6, draws=1000), 40, 8) <= 0.72
-    naive = coverage(lambda v, c: cluster_interval(v, range(len(v)), draws=200), 30, 15, 100)
+    assert (
+        0.90 <= coverage(lambda v, c: cluster_bootstrap_interval(v, c, draws=1000), 30, 8) <= 0.99
+    )
+    assert (
+        0.45
+        <= coverage(lambda v, c: cluster_bootstrap_interval(v, c, 0.6, draws=1000), 40, 8)
+        <= 0.72
+    )
+    naive = coverage(
+        lambda v, c: cluster_bootstrap_interval(v, range(len(v)), draws=200), 30, 15, 100
+    )
     assert naive < 0.90, "the simulation must tell: episodes as their own clusters cover too seldom"
 
 
@@ -433,9 +617,11 @@ def test_the_wider_of_the_two_intervals_is_reported():
     rng = np.random.default_rng(2)
     databases, golds = np.repeat(np.arange(12), 30), np.arange(360)
     values = (rng.random(360) < rng.beta(1, 1, 12)[databases]).astype(float)
-    both = cluster_interval(values, databases), cluster_interval(values, golds)
+    both = cluster_bootstrap_interval(values, databases), cluster_bootstrap_interval(values, golds)
     found = rate_interval([*values], [*map(str, databases)], [*map(str, golds)])
-    assert found == pytest.approx(max(both, key=lambda i: i[1] - i[0])) and found[1] - found[0] > 0.2
+    assert (
+        found == pytest.approx(max(both, key=lambda i: i[1] - i[0])) and found[1] - found[0] > 0.2
+    )
 
 
 def test_no_values_and_one_cluster_are_said_honestly():
@@ -445,9 +631,13 @@ def test_no_values_and_one_cluster_are_said_honestly():
 
 # ---- reports
 
+
 @pytest.fixture(scope="module")
 def results():
-    return [evaluate(env(), p, progress=False) for p in (RandomPolicy(0), OraclePolicy(bundled()), Broken())]
+    return [
+        evaluate(env(), p, progress=False)
+        for p in (RandomPolicy(0), OraclePolicy(bundled()), Broken())
+    ]
 
 
 def test_a_result_is_saved_and_read_back(tmp_path, results):
@@ -456,33 +646,48 @@ def test_a_result_is_saved_and_read_back(tmp_path, results):
         back = load_result(save_result(r, tmp_path / f"{r.policy}.json"))
         assert back == r and same(back, r)
         d = json.loads((tmp_path / f"{r.policy}.json").read_text())
-        assert d["summary"]["success_rate"] == r.success_rate and (d["summary"]["low"], d["summary"]["high"]) == r.interval()
+        assert (
+            d["summary"]["success_rate"] == r.success_rate
+            and (d["summary"]["low"], d["summary"]["high"]) == r.interval()
+        )
         assert d["settings"]["questions"] == "bundled" and d["settings"]["budget"] == 15
 
 
 def test_a_table_has_a_row_for_each_result(results):
-    t = table(results)
+    t = results_frame(results)
     assert list(t.index) == ["random", "oracle", "broken"]
-    assert t.loc["oracle", "success"] == 1 and t.loc["broken", "completed"] < t.loc["broken", "episodes"] == 60
+    assert (
+        t.loc["oracle", "success"] == 1
+        and t.loc["broken", "completed"] < t.loc["broken", "episodes"] == 60
+    )
 
 
 def test_markdown_is_a_table_with_the_floor_below(results):
-    lines = to_markdown(results, {"empty": 0.004, "constant 1": 0.0}).split("\n")
-    assert lines[0].startswith("| policy | success |") and len(lines) == 7 and all(x.count("|") == lines[0].count("|") for x in lines[:5])
+    lines = results_markdown(results, {"empty": 0.004, "constant 1": 0.0}).split("\n")
+    assert (
+        lines[0].startswith("| policy | success |")
+        and len(lines) == 7
+        and all(x.count("|") == lines[0].count("|") for x in lines[:5])
+    )
     assert "100.0%" in lines[3] and lines[-1] == "Hack floor: 0.4% (empty)."
-    assert "Hack floor" not in to_markdown(results)
+    assert "Hack floor" not in results_markdown(results)
 
 
 def test_markdown_survives_an_awkward_name(results):
-    lines = to_markdown([replace(results[0], policy="a|b\nc")]).split("\n")
+    lines = results_markdown([replace(results[0], policy="a|b\nc")]).split("\n")
     assert len(lines) == 3 and lines[2].replace("\\|", "").count("|") == lines[0].count("|")
 
 
 def test_a_plot_is_drawn_and_written(tmp_path, results):
     import matplotlib
+
     matplotlib.use("Agg")
-    for some, floor in ((results, {"empty": 0.1}), (results[:1], None), ([EvaluationResult("none", [EpisodeResult(0, "a", error="E")])], {})):
-        ax = plot(some, floor)
+    for some, floor in (
+        (results, {"empty": 0.1}),
+        (results[:1], None),
+        ([EvaluationResult("none", [EpisodeResult(0, "a", error="E")])], {}),
+    ):
+        ax = plot_success_rates(some, floor)
         assert [t.get_text() for t in ax.get_yticklabels()] == [r.policy for r in some]
         assert ("hack floor" in str([x.get_label() for x in ax.lines])) == bool(floor)
         ax.figure.savefig(tmp_path / "a.png")
@@ -492,16 +697,29 @@ def test_a_plot_is_drawn_and_written(tmp_path, results):
 
 def test_the_hack_floor_names_each_cheat_the_best_first():
     floor = hack_floor(bundled().sample(40, 2))
-    assert len(floor) == len(HACKS) + 1 and list(floor.values()) == sorted(floor.values(), reverse=True)
-    guessable = QuestionSet([Question(str(i), "How many?", "vet_clinic", "SELECT 1", ((1,),)) for i in range(5)], bundled().databases)
+    assert len(floor) == len(HACKS) + 1 and list(floor.values()) == sorted(
+        floor.values(), reverse=True
+    )
+    guessable = QuestionSet(
+        [Question(str(i), "How many?", "vet_clinic", "SELECT 1", ((1,),)) for i in range(5)],
+        bundled().databases,
+    )
     found = hack_floor(guessable)
-    assert found["constant 1"] == found["select 1"] == found["most frequent answer"] == 1 and found["empty"] == 0
+    assert (
+        found["constant 1"] == found["select 1"] == found["most frequent answer"] == 1
+        and found["empty"] == 0
+    )
 
 
 def test_gold_names_are_equal_for_equal_sql_only_and_give_nothing_away():
-    a, b, c = (Question("q", "?", "db", sql, ((1,),)) for sql in ("SELECT  x FROM t", "select x\nfrom T ;", "SELECT y FROM t"))
-    assert gold_name(a) == gold_name(b) != gold_name(c) and gold_name(a) != gold_name(replace(a, database_name="other"))
-    assert "select" not in gold_name(a).lower()
+    a, b, c = (
+        Question("q", "?", "db", sql, ((1,),))
+        for sql in ("SELECT  x FROM t", "select x\nfrom T ;", "SELECT y FROM t")
+    )
+    assert gold_key(a) == gold_key(b) != gold_key(c) and gold_key(a) != gold_key(
+        replace(a, database_name="other")
+    )
+    assert "select" not in gold_key(a).lower()
 
 
 def test_progress_is_silent_when_it_is_told_to_be(capfd):
@@ -519,13 +737,18 @@ if __name__ == "__main__":
 
 
 def test_a_log_is_not_resumed_by_the_same_policy_with_another_seed(tmp_path):
-    qs = sources.load("bundled")
+    qs = load("bundled")
     evaluate(qs, RandomPolicy(1), 5, log=tmp_path / "log.jsonl", progress=False)
-    with pytest.raises(ValueError, match="another run"): evaluate(qs, RandomPolicy(2), 5, log=tmp_path / "log.jsonl", progress=False)
+    with pytest.raises(ValueError, match="another run"):
+        evaluate(qs, RandomPolicy(2), 5, log=tmp_path / "log.jsonl", progress=False)
 
 
 def test_a_pool_that_is_already_broken_loses_no_episode():
     class Broken(Executor):
-        def submit(self, *args, **kwargs): raise RuntimeError("the pool is broken")
-    result = evaluate(sources.load("bundled"), RandomPolicy(1), 40, executor=Broken(), progress=False)
-    assert result.n_episodes == 40 and result.n_completed == 0 and "broken" in result.episodes[0].error
+        def submit(self, *args, **kwargs):
+            raise RuntimeError("the pool is broken")
+
+    result = evaluate(load("bundled"), RandomPolicy(1), 40, executor=Broken(), progress=False)
+    assert (
+        result.n_episodes == 40 and result.n_completed == 0 and "broken" in result.episodes[0].error
+    )

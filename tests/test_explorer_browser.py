@@ -1,4 +1,5 @@
 "The explorer in JupyterLab and Voila, and its static page, in a real browser; SQL_ENV_SCREENSHOTS names a folder to keep pictures in."
+
 import os
 import re
 import shutil
@@ -14,18 +15,24 @@ import nbformat
 import pytest
 from conftest import busy
 
-from sql_env import sources
 from sql_env.database import build_database
 from sql_env.episode import EpisodeEnv
-from sql_env.explorer import film_of, page_html
-from sql_env.policies import OraclePolicy, ScriptedPolicy, play
+from sql_env.policies.base import ScriptedPolicy, play_episode
+from sql_env.policies.baselines import OraclePolicy
 from sql_env.questions import Question, QuestionSet
 from sql_env.reward import RewardConfig
+from sql_env.sources import load
+from sql_env.view.episode import view_episode
+from sql_env.view.page import episode_page_html
 
-playwright = pytest.importorskip("playwright.sync_api", reason="no playwright: pip install playwright")
+playwright = pytest.importorskip(
+    "playwright.sync_api", reason="no playwright: pip install playwright"
+)
 pytest.importorskip("jupyterlab", reason="no jupyterlab: pip install jupyterlab voila")
 pytest.importorskip("voila", reason="no voila: pip install jupyterlab voila")
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+CHROMIUM = (
+    shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+)
 
 TIMED = """async ([act, sign]) => {
   const seen = () => [...document.querySelectorAll(sign[0])].some(e => e.offsetParent !== null && e.textContent.includes(sign[1]));
@@ -44,7 +51,8 @@ TIMED = """async ([act, sign]) => {
 
 @pytest.fixture(scope="module")
 def browser():
-    if not CHROMIUM: pytest.skip("no chromium: apt-get install chromium")
+    if not CHROMIUM:
+        pytest.skip("no chromium: apt-get install chromium")
     with playwright.sync_playwright() as p:
         b = p.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         yield b
@@ -53,7 +61,10 @@ def browser():
 
 def open_page(browser, size=(1100, 1000), scheme="light"):
     "A page that reaches nothing but this machine, and what it complained about."
-    page, errors = browser.new_page(viewport=dict(width=size[0], height=size[1]), color_scheme=scheme), []
+    page, errors = (
+        browser.new_page(viewport=dict(width=size[0], height=size[1]), color_scheme=scheme),
+        [],
+    )
     page.on("pageerror", lambda e: errors.append(str(e)))
     page.on("dialog", lambda d: (errors.append(f"dialog {d.message}"), d.dismiss()))
     page.route(re.compile("^https?://(?!127\\.0\\.0\\.1)"), lambda r: r.abort())
@@ -61,32 +72,51 @@ def open_page(browser, size=(1100, 1000), scheme="light"):
 
 
 def picture(page, name, **options):
-    if folder := os.environ.get("SQL_ENV_SCREENSHOTS"): page.screenshot(path=Path(folder) / f"{name}.png", **options)
+    if folder := os.environ.get("SQL_ENV_SCREENSHOTS"):
+        page.screenshot(path=Path(folder) / f"{name}.png", **options)
 
 
 class Started:
     "A Jupyter server or Voila on a port of its own, in an empty home."
+
     def __init__(self, home, command, ready):
         port = socket.create_server(("127.0.0.1", 0)).getsockname()[1]
         self.url = f"http://127.0.0.1:{port}"
-        env = {**os.environ, "HOME": str(home), "PYTHONPATH": str(Path(__file__).resolve().parent.parent), "JUPYTERLAB_SETTINGS_DIR": str(home / "settings"),
-               "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "JUPYTER_PLATFORM_DIRS": "1"}
+        env = {
+            **os.environ,
+            "HOME": str(home),
+            "PYTHONPATH": str(Path(__file__).resolve().parent.parent),
+            "JUPYTERLAB_SETTINGS_DIR": str(home / "settings"),
+            "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+            "JUPYTER_PLATFORM_DIRS": "1",
+        }
         self.log = open(home / "server.log", "w")
-        self.process = subprocess.Popen([sys.executable, "-m", *command, f"--port={port}"], cwd=home, env=env, stdout=self.log, stderr=self.log)
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", *command, f"--port={port}"],
+            cwd=home,
+            env=env,
+            stdout=self.log,
+            stderr=self.log,
+        )
         self.ready = ready
 
     def __enter__(self):
         end = time.monotonic() + 120
         while time.monotonic() < end and self.process.poll() is None:
-            try: return urllib.request.urlopen(self.url + self.ready, timeout=2) and self
-            except urllib.error.HTTPError: return self # it answers
-            except OSError: time.sleep(0.1)
+            try:
+                return urllib.request.urlopen(self.url + self.ready, timeout=2) and self
+            except urllib.error.HTTPError:
+                return self  # it answers
+            except OSError:
+                time.sleep(0.1)
         raise RuntimeError(f"it did not start: {Path(self.log.name).read_text()[-2000:]}")
 
     def __exit__(self, *args):
         self.process.terminate()
-        try: self.process.wait(15)
-        except subprocess.TimeoutExpired: self.process.kill()
+        try:
+            self.process.wait(15)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
         self.log.close()
 
 
@@ -102,24 +132,49 @@ SHOW = "ex = EpisodeExplorer(question_id='vet_clinic-12')\nex"
 @pytest.fixture(scope="module")
 def lab(tmp_path_factory):
     home = tmp_path_factory.mktemp("lab")
-    write_notebook(home / "a.ipynb", "from sql_env.explorer import EpisodeExplorer\nimport ipywidgets", SHOW)
-    quiet = home / "settings" / "@jupyterlab" / "apputils-extension" / "notification.jupyterlab-settings"
+    write_notebook(
+        home / "a.ipynb", "from sql_env.explorer import EpisodeExplorer\nimport ipywidgets", SHOW
+    )
+    quiet = (
+        home
+        / "settings"
+        / "@jupyterlab"
+        / "apputils-extension"
+        / "notification.jupyterlab-settings"
+    )
     quiet.parent.mkdir(parents=True)
     quiet.write_text('{"fetchNews": "false", "checkForUpdates": false}')
-    options = ["--no-browser", "--ip=127.0.0.1", "--allow-root", "--IdentityProvider.token=", "--expose-app-in-browser"]
-    with Started(home, ["jupyterlab", *options], "/api/status") as s: yield s
+    options = [
+        "--no-browser",
+        "--ip=127.0.0.1",
+        "--allow-root",
+        "--IdentityProvider.token=",
+        "--expose-app-in-browser",
+    ]
+    with Started(home, ["jupyterlab", *options], "/api/status") as s:
+        yield s
 
 
 def ready_kernel(page):
     "Wait until the kernel of the open notebook has answered; before that, run-all may hang."
-    page.wait_for_function("window.jupyterapp?.shell.currentWidget?.sessionContext?.session?.kernel?.connectionStatus === 'connected'", timeout=120000)
-    page.evaluate("() => jupyterapp.shell.currentWidget.sessionContext.session.kernel.requestKernelInfo().then(() => 1)")
-    page.wait_for_function("jupyterapp.shell.currentWidget.sessionContext.kernelDisplayStatus === 'idle'", timeout=120000)
+    page.wait_for_function(
+        "window.jupyterapp?.shell.currentWidget?.sessionContext?.session?.kernel?.connectionStatus === 'connected'",
+        timeout=120000,
+    )
+    page.evaluate(
+        "() => jupyterapp.shell.currentWidget.sessionContext.session.kernel.requestKernelInfo().then(() => 1)"
+    )
+    page.wait_for_function(
+        "jupyterapp.shell.currentWidget.sessionContext.kernelDisplayStatus === 'idle'",
+        timeout=120000,
+    )
 
 
 def run_cell(page, i):
     "Run one cell of the open notebook; does not wait for it."
-    page.evaluate(f"() => {{ jupyterapp.shell.currentWidget.content.activeCellIndex = {i}; jupyterapp.commands.execute('notebook:run-cell'); }}")
+    page.evaluate(
+        f"() => {{ jupyterapp.shell.currentWidget.content.activeCellIndex = {i}; jupyterapp.commands.execute('notebook:run-cell'); }}"
+    )
 
 
 def click(page, text, sign, value=""):
@@ -133,15 +188,27 @@ def test_jupyterlab(browser, lab, tell):
     page.goto(lab.url + "/lab/tree/a.ipynb")
     ready_kernel(page)
     run_cell(page, 0)
-    page.wait_for_function("jupyterapp.shell.currentWidget.content.widgets[0].model.executionCount > 0 && jupyterapp.shell.currentWidget.sessionContext.kernelDisplayStatus === 'idle'")
+    page.wait_for_function(
+        "jupyterapp.shell.currentWidget.content.widgets[0].model.executionCount > 0 && jupyterapp.shell.currentWidget.sessionContext.kernelDisplayStatus === 'idle'"
+    )
     page.evaluate("() => { jupyterapp.commands.execute('application:toggle-left-area'); }")
     first = []
-    for _ in range(3): # the last one stays
-        page.evaluate("() => { jupyterapp.shell.currentWidget.content.activeCellIndex = 1; jupyterapp.commands.execute('notebook:clear-cell-output'); }")
+    for _ in range(3):  # the last one stays
+        page.evaluate(
+            "() => { jupyterapp.shell.currentWidget.content.activeCellIndex = 1; jupyterapp.commands.execute('notebook:clear-cell-output'); }"
+        )
         page.wait_for_function("!document.querySelector('.sx-schema')")
-        first.append(page.evaluate(TIMED, ["jupyterapp.commands.execute('notebook:run-cell')", [".sx-schema", "code_list"]]))
+        first.append(
+            page.evaluate(
+                TIMED,
+                ["jupyterapp.commands.execute('notebook:run-cell')", [".sx-schema", "code_list"]],
+            )
+        )
     picture(page, "lab_start")
-    steps = [click(page, "animal", [".sx-verb", "DESCRIBE"]), click(page, "animal", [".sx-verb", "SAMPLE"], "1")]
+    steps = [
+        click(page, "animal", [".sx-verb", "DESCRIBE"]),
+        click(page, "animal", [".sx-verb", "SAMPLE"], "1"),
+    ]
     box = page.locator("textarea:visible")
     box.nth(0).fill("SELECT species FROM animal")
     box.nth(0).press("Tab")
@@ -153,23 +220,37 @@ def test_jupyterlab(browser, lab, tell):
     picture(page, "lab_middle")
     steps.append(click(page, "Answer with last result", [".sx-wrong", "not in gold"]))
     picture(page, "lab_wrong")
-    assert page.locator("button:visible", has_text="Run query").is_disabled() and "code_list" in page.locator(".sx-gold:visible").inner_text()
+    assert (
+        page.locator("button:visible", has_text="Run query").is_disabled()
+        and "code_list" in page.locator(".sx-gold:visible").inner_text()
+    )
     assert not page.locator(".sx-bare .sx-error").count()
     page.get_by_role("tab", name="Watch").click()
-    click(page, "Watch", [".sx-about", "played by greedy"], 1 if page.locator("button:visible", has_text=re.compile("^Watch$")).count() > 1 else 0)
+    click(
+        page,
+        "Watch",
+        [".sx-about", "played by greedy"],
+        1 if page.locator("button:visible", has_text=re.compile("^Watch$")).count() > 1 else 0,
+    )
     turns = [click(page, "Next", [".sx-status", f"{15 - i} of 15 steps left"]) for i in (1, 2, 3)]
     picture(page, "lab_watch")
     page.get_by_role("tab", name="Compare").click()
     click(page, "Compare", [".sx-about", "played by oracle"])
     picture(page, "lab_compare")
-    page.evaluate("() => jupyterapp.commands.execute('apputils:change-theme', {theme: 'JupyterLab Dark'})")
+    page.evaluate(
+        "() => jupyterapp.commands.execute('apputils:change-theme', {theme: 'JupyterLab Dark'})"
+    )
     page.wait_for_function("document.body.dataset.jpThemeLight === 'false'")
-    page.wait_for_function("getComputedStyle(document.querySelector('.sx')).backgroundColor !== 'rgb(255, 255, 255)'")
+    page.wait_for_function(
+        "getComputedStyle(document.querySelector('.sx')).backgroundColor !== 'rgb(255, 255, 255)'"
+    )
     picture(page, "lab_compare_dark")
     page.get_by_role("tab", name="Play", exact=True).click()
     picture(page, "lab_wrong_dark")
     slow = busy()
-    tell(f"JupyterLab (machine {slow:.1f} times slower than alone): first view {', '.join(f'{t:.0f}' for t in first)} ms; steps {', '.join(f'{t:.0f}' for t in steps)} ms; slider {', '.join(f'{t:.0f}' for t in turns)} ms")
+    tell(
+        f"JupyterLab (machine {slow:.1f} times slower than alone): first view {', '.join(f'{t:.0f}' for t in first)} ms; steps {', '.join(f'{t:.0f}' for t in steps)} ms; slider {', '.join(f'{t:.0f}' for t in turns)} ms"
+    )
     assert min(first) < 2000 * slow and min(steps) < 150 * slow and min(turns) < 150 * slow
     assert not errors
 
@@ -177,9 +258,15 @@ def test_jupyterlab(browser, lab, tell):
 @pytest.fixture(scope="module")
 def voila(tmp_path_factory):
     home = tmp_path_factory.mktemp("voila")
-    write_notebook(home / "b.ipynb", "from sql_env.explorer import EpisodeExplorer\none = EpisodeExplorer(question_id='vet_clinic-12')\none",
-                   "two = EpisodeExplorer(question_id='vet_clinic-12')\ntwo")
-    with Started(home, ["voila", "b.ipynb", "--no-browser", "--Voila.ip=127.0.0.1"], "/no-such-page") as s: yield s
+    write_notebook(
+        home / "b.ipynb",
+        "from sql_env.explorer import EpisodeExplorer\none = EpisodeExplorer(question_id='vet_clinic-12')\none",
+        "two = EpisodeExplorer(question_id='vet_clinic-12')\ntwo",
+    )
+    with Started(
+        home, ["voila", "b.ipynb", "--no-browser", "--Voila.ip=127.0.0.1"], "/no-such-page"
+    ) as s:
+        yield s
 
 
 def test_voila(browser, voila):
@@ -193,7 +280,9 @@ def test_voila(browser, voila):
     page.locator("button:visible", has_text=re.compile("^Watch$")).click()
     page.wait_for_selector(".sx-about:visible >> text=played by greedy")
     page.locator("button:visible", has_text=re.compile("^Next$")).click()
-    page.wait_for_function("[...document.querySelectorAll('.sx-status')].filter(e => e.offsetParent && e.textContent.includes('14 of 15 steps left')).length === 1")
+    page.wait_for_function(
+        "[...document.querySelectorAll('.sx-status')].filter(e => e.offsetParent && e.textContent.includes('14 of 15 steps left')).length === 1"
+    )
     assert page.locator(".sx-status:visible").all_inner_texts()[0].startswith("13 of 15 steps left")
     picture(page, "voila_800")
     for box in page.locator(".sx:visible").all():
@@ -204,18 +293,30 @@ def test_voila(browser, voila):
 
 @pytest.fixture(scope="module")
 def films():
-    qs = sources.load("bundled")
-    env, moves = EpisodeEnv(qs, reward=RewardConfig.shaped()), [("DESCRIBE", "animal"), ("SAMPLE", "animal"), ("QUERY", "SELECT species FROM animal"),
-                                                                ("QUERY", "SELECT type, count(*) FROM animal GROUP BY type"), ("ANSWER", "@last")]
+    qs = load("bundled")
+    env, moves = (
+        EpisodeEnv(qs, reward=RewardConfig.shaped()),
+        [
+            ("DESCRIBE", "animal"),
+            ("SAMPLE", "animal"),
+            ("QUERY", "SELECT species FROM animal"),
+            ("QUERY", "SELECT type, count(*) FROM animal GROUP BY type"),
+            ("ANSWER", "@last"),
+        ],
+    )
+
     def film(policy, who):
-        play(env, policy, env.reset(question_id="vet_clinic-12"))
-        return film_of(env.episode, who)
+        play_episode(env, policy, env.reset(question_id="vet_clinic-12"))
+        return view_episode(env.episode, who)
+
     return film(ScriptedPolicy(moves), "hasty"), film(OraclePolicy(qs), "oracle")
 
 
 def offline(browser, path, size=(1000, 900), scheme="light", **options):
     "A file opened without any network, and everything it asked for."
-    context = browser.new_context(offline=True, viewport=dict(width=size[0], height=size[1]), color_scheme=scheme, **options)
+    context = browser.new_context(
+        offline=True, viewport=dict(width=size[0], height=size[1]), color_scheme=scheme, **options
+    )
     page, asked = context.new_page(), []
     page.on("request", lambda r: asked.append(r.url))
     page.on("pageerror", lambda e: asked.append(str(e)))
@@ -227,22 +328,37 @@ def offline(browser, path, size=(1000, 900), scheme="light", **options):
 
 def test_the_page_plays_offline(browser, films, tmp_path, tell):
     path = tmp_path / "one.html"
-    path.write_text(page_html(films[0]), encoding="utf-8")
+    path.write_text(episode_page_html(films[0]), encoding="utf-8")
     page, asked = offline(browser, path)
     said, step = page.locator("#sx-said"), page.locator(".sx-step:visible")
-    assert said.inner_text() == "step 0 of 5" and "Nothing is known" in step.inner_text() and page.locator(".sx-table.sx-on").count() == 0
-    times = [page.evaluate(TIMED, ["document.querySelector('#sx-next').click()", ["#sx-said", f"step {i} of 5"]]) for i in (1, 2, 3)]
+    assert (
+        said.inner_text() == "step 0 of 5"
+        and "Nothing is known" in step.inner_text()
+        and page.locator(".sx-table.sx-on").count() == 0
+    )
+    times = [
+        page.evaluate(
+            TIMED, ["document.querySelector('#sx-next').click()", ["#sx-said", f"step {i} of 5"]]
+        )
+        for i in (1, 2, 3)
+    ]
     assert "unknown column" in step.inner_text() and page.locator(".sx-table.sx-on").count() == 1
     picture(page, "page_step3")
     for key, at in (("ArrowRight", 4), ("ArrowLeft", 3), ("End", 5), ("Home", 0), ("ArrowLeft", 0)):
         page.keyboard.press(key)
         assert said.inner_text() == f"step {at} of 5"
     page.locator("#sx-slider").fill("4")
-    assert "77" in step.inner_text() and page.locator("[aria-current=step]").inner_text().startswith("4")
+    assert "77" in step.inner_text() and page.locator(
+        "[aria-current=step]"
+    ).inner_text().startswith("4")
     page.locator(".sx-steps button").nth(1).click()
     assert said.inner_text() == "step 2 of 5"
     page.keyboard.press("End")
-    assert "Row 1, CN | 77, is not in gold" in step.inner_text() and page.locator(".sx-step").count() == 6 and step.count() == 1
+    assert (
+        "Row 1, CN | 77, is not in gold" in step.inner_text()
+        and page.locator(".sx-step").count() == 6
+        and step.count() == 1
+    )
     page.locator("#sx-play").click()
     assert page.locator("#sx-play").inner_text() == "Pause" and said.inner_text() == "step 0 of 5"
     page.locator("#sx-said", has_text="step 1 of 5").wait_for()
@@ -256,57 +372,121 @@ def test_the_page_plays_offline(browser, films, tmp_path, tell):
 
 def test_the_page_in_the_dark_on_a_phone_and_without_scripts(browser, films, tmp_path):
     path = tmp_path / "two.html"
-    path.write_text(page_html(*films), encoding="utf-8")
+    path.write_text(episode_page_html(*films), encoding="utf-8")
     dark, _ = offline(browser, path, (1400, 1000), "dark")
     dark.keyboard.press("End")
-    assert dark.locator(".sx-wrong, .sx-right").all_inner_texts()[0].startswith("Wrong") and dark.locator(".sx-right:visible").count() == 1
+    assert (
+        dark.locator(".sx-wrong, .sx-right").all_inner_texts()[0].startswith("Wrong")
+        and dark.locator(".sx-right:visible").count() == 1
+    )
     picture(dark, "page_pair_dark", full_page=True)
     light, _ = offline(browser, path, (1400, 1000))
     light.keyboard.press("End")
     picture(light, "page_pair_light", full_page=True)
-    colours = [p.evaluate("getComputedStyle(document.querySelector('article')).backgroundColor") for p in (dark, light)]
+    colours = [
+        p.evaluate("getComputedStyle(document.querySelector('article')).backgroundColor")
+        for p in (dark, light)
+    ]
     assert colours[0] != colours[1]
     phone, _ = offline(browser, path, (390, 844))
     phone.keyboard.press("End")
     assert phone.evaluate("document.documentElement.scrollWidth") <= 390
     picture(phone, "page_phone", full_page=True)
     plain, asked = offline(browser, path, java_script_enabled=False)
-    assert plain.locator(".sx-step:visible").count() == 6 + 5 and not plain.locator(".sx-controls:visible").count()
+    assert (
+        plain.locator(".sx-step:visible").count() == 6 + 5
+        and not plain.locator(".sx-controls:visible").count()
+    )
 
 
 def contrast(page, selector):
     "Contrast of text and the background that is painted behind it, as WCAG counts."
-    return page.evaluate("""(selector) => {
+    return page.evaluate(
+        """(selector) => {
       const rgb = (c) => { const x = document.createElement('canvas').getContext('2d'); x.fillStyle = c; x.fillRect(0, 0, 1, 1); return [...x.getImageData(0, 0, 1, 1).data]; };
       const lum = (c) => c.slice(0, 3).map(v => v / 255).map(v => v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4).reduce((s, v, i) => s + v * [0.2126, 0.7152, 0.0722][i], 0);
       const layer = (e) => { const c = rgb(getComputedStyle(e).backgroundColor); if (c[3] === 255 || !e.parentElement) return c; const under = layer(e.parentElement); return c.slice(0, 3).map((v, i) => v * c[3] / 255 + under[i] * (1 - c[3] / 255)); };
-      return [...document.querySelectorAll(selector)].filter(e => e.offsetParent && e.textContent.trim()).map(e => { const a = lum(rgb(getComputedStyle(e).color)), b = lum(layer(e)); return (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05); }).sort((a, b) => a - b)[0] ?? 99; }""", selector)
+      return [...document.querySelectorAll(selector)].filter(e => e.offsetParent && e.textContent.trim()).map(e => { const a = lum(rgb(getComputedStyle(e).color)), b = lum(layer(e)); return (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05); }).sort((a, b) => a - b)[0] ?? 99; }""",
+        selector,
+    )
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_text_can_be_read(browser, films, tmp_path, scheme):
     path = tmp_path / "one.html"
-    path.write_text(page_html(films[0]), encoding="utf-8")
+    path.write_text(episode_page_html(films[0]), encoding="utf-8")
     page, _ = offline(browser, path, scheme=scheme)
     for step in ("3", "5"):
         page.goto(f"{path.as_uri()}#{step}")
         page.reload()
-        for selector in ("h2", "h3", ".sx-about span", ".sx-status span", ".sx-note", "td", "th", ".sx-sql", ".sx-error", ".sx-error b", ".sx-wrong", ".sx-wrong b", ".sx-pay span", ".sx-verb", ".sx-now *", "button"):
+        for selector in (
+            "h2",
+            "h3",
+            ".sx-about span",
+            ".sx-status span",
+            ".sx-note",
+            "td",
+            "th",
+            ".sx-sql",
+            ".sx-error",
+            ".sx-error b",
+            ".sx-wrong",
+            ".sx-wrong b",
+            ".sx-pay span",
+            ".sx-verb",
+            ".sx-now *",
+            "button",
+        ):
             assert contrast(page, selector) >= 4.5, (selector, contrast(page, selector))
 
 
 def test_hostile_pages_are_tame(browser, tmp_path):
     evil = """</script><script>alert(1)</script><img src=x onerror="alert(2)"> ' " & `"""
     t = '"' + evil.replace('"', '""') + '"'
-    build_database(tmp_path / "evil.sqlite", f"CREATE TABLE {t} ({t} TEXT PRIMARY KEY, n INTEGER)", {evil: [(f"{evil}{i}", i) for i in range(7)]})
-    qs = QuestionSet([Question("evil-1", f"How many {evil}?", "evil", f"SELECT count(*) FROM {t}", ((7,),), split="train")], {"evil": tmp_path / "evil.sqlite"}, evil)
+    build_database(
+        tmp_path / "evil.sqlite",
+        f"CREATE TABLE {t} ({t} TEXT PRIMARY KEY, n INTEGER)",
+        {evil: [(f"{evil}{i}", i) for i in range(7)]},
+    )
+    qs = QuestionSet(
+        [
+            Question(
+                "evil-1",
+                f"How many {evil}?",
+                "evil",
+                f"SELECT count(*) FROM {t}",
+                ((7,),),
+                split="train",
+            )
+        ],
+        {"evil": tmp_path / "evil.sqlite"},
+        evil,
+    )
     env = EpisodeEnv(qs)
-    play(env, ScriptedPolicy([("DESCRIBE", t), ("SAMPLE", t), ("QUERY", f"SELECT * FROM {t}"), ("QUERY", f"SELECT x FROM no_{evil}"), ("ANSWER", evil)]), env.reset())
+    play_episode(
+        env,
+        ScriptedPolicy(
+            [
+                ("DESCRIBE", t),
+                ("SAMPLE", t),
+                ("QUERY", f"SELECT * FROM {t}"),
+                ("QUERY", f"SELECT x FROM no_{evil}"),
+                ("ANSWER", evil),
+            ]
+        ),
+        env.reset(),
+    )
     path = tmp_path / "evil.html"
-    path.write_text(page_html(film_of(env.episode, evil)), encoding="utf-8")
+    path.write_text(episode_page_html(view_episode(env.episode, evil)), encoding="utf-8")
     page, asked = offline(browser, path)
     for i in range(6):
         picture(page, f"page_hostile_{i}")
         page.keyboard.press("ArrowRight")
-    assert page.locator("h2").inner_text() == " ".join(f"How many {evil}?".split()) and page.locator("img").count() == 0 and page.locator("script").count() == 1
-    assert page.evaluate("document.documentElement.scrollWidth") <= 1000 and asked == [path.as_uri()]
+    assert (
+        page.locator("h2").inner_text() == " ".join(f"How many {evil}?".split())
+        and page.locator("img").count() == 0
+        and page.locator("script").count() == 1
+    )
+    assert page.evaluate("document.documentElement.scrollWidth") <= 1000 and asked == [
+        path.as_uri()
+    ]

@@ -1,4 +1,5 @@
 """Room 20, the policies: the protocol, dice that depend on nothing but their seed, an oracle that proves answerability, cheats that earn nothing."""
+
 import copy
 import os
 from functools import lru_cache
@@ -8,30 +9,45 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from sql_env import sources
 from sql_env.answers import format_rows
-from sql_env.database import Database, build_database, quote_name
+from sql_env.database import Database, build_database
 from sql_env.episode import ACTIONS, SCHEMA_LEVELS, Action, Episode, EpisodeEnv, Observation
 from sql_env.evaluation import evaluate, hack_floor
-from sql_env.policies import HACKS, GreedyPolicy, OraclePolicy, Policy, RandomPolicy, ScriptedPolicy, known_tables, most_frequent, play, read_result
+from sql_env.policies.base import Policy, ScriptedPolicy, parse_schema_info, play_episode
+from sql_env.policies.baselines import GreedyPolicy, OraclePolicy, RandomPolicy, answer_from_result
+from sql_env.policies.hacks import HACKS, most_frequent_answer
 from sql_env.questions import Question
+from sql_env.sources import load
+from sql_env.values import quote_identifier
 
-SPIDER = Path(os.environ.get("SQL_ENV_SPIDER") or Path(__file__).resolve().parents[2] / "shared" / "spider")
-needs_spider = pytest.mark.skipif(not (SPIDER / "dev.json").is_file(), reason="Spider is not here: set SQL_ENV_SPIDER to its folder")
+SPIDER = Path(
+    os.environ.get("SQL_ENV_SPIDER") or Path(__file__).resolve().parents[2] / "shared" / "spider"
+)
+needs_spider = pytest.mark.skipif(
+    not (SPIDER / "dev.json").is_file(),
+    reason="Spider is not here: set SQL_ENV_SPIDER to its folder",
+)
 
 
 @lru_cache(None)
 def bundled():
-    return sources.load("bundled")
+    return load("bundled")
 
 
 @lru_cache(None)
 def spider():
-    return sources.load("spider", SPIDER, split="dev")
+    return load("spider", SPIDER, split="dev")
 
 
 def everyone():
-    return [RandomPolicy(3), OraclePolicy(bundled()), ScriptedPolicy([("DESCRIBE", "x"), ("ANSWER", "1")]), GreedyPolicy(), *HACKS, most_frequent(bundled())]
+    return [
+        RandomPolicy(3),
+        OraclePolicy(bundled()),
+        ScriptedPolicy([("DESCRIBE", "x"), ("ANSWER", "1")]),
+        GreedyPolicy(),
+        *HACKS,
+        most_frequent_answer(bundled()),
+    ]
 
 
 def record(env, policy, seed=0, **reset):
@@ -47,13 +63,17 @@ def record(env, policy, seed=0, **reset):
 
 # ---- the protocol
 
+
 @pytest.mark.parametrize("policy", everyone(), ids=lambda p: p.name)
 def test_every_policy_keeps_the_protocol(policy):
     assert isinstance(policy, Policy) and isinstance(policy.name, str) and policy.name
     env = EpisodeEnv(bundled())
     for q in bundled().sample(12, 2):
         taken, o = record(env, copy.copy(policy), question_id=q.question_id)
-        assert all(isinstance(a, Action) and a.action_type in ACTIONS and isinstance(a.argument, str) for a in taken)
+        assert all(
+            isinstance(a, Action) and a.action_type in ACTIONS and isinstance(a.argument, str)
+            for a in taken
+        )
         assert o.done and len(taken) == o.step_count <= 15
 
 
@@ -68,9 +88,9 @@ def test_names_are_unique():
 
 def test_play_stops_when_done():
     env = EpisodeEnv(bundled())
-    o = play(env, ScriptedPolicy([("DESCRIBE", "x")]), env.reset(seed=0))
+    o = play_episode(env, ScriptedPolicy([("DESCRIBE", "x")]), env.reset(seed=0))
     assert o.done and o.step_count == 15
-    assert play(env, None, o) is o, "an episode that is over is not played"
+    assert play_episode(env, None, o) is o, "an episode that is over is not played"
 
 
 def test_a_scripted_policy_plays_its_list_and_repeats_the_last():
@@ -83,12 +103,15 @@ def test_a_scripted_policy_plays_its_list_and_repeats_the_last():
 
 # ---- random
 
+
 def test_random_policy_is_determined_by_its_seeds():
     env = EpisodeEnv(bundled())
     ids = [q.question_id for q in bundled().sample(25, 4)]
+
     def run(seed):
         policy = RandomPolicy(seed)
         return [record(env, policy, seed=i, question_id=k)[0] for i, k in enumerate(ids)]
+
     assert run(1) == run(1)
     assert sum(a != b for a, b in zip(run(1), run(2))) > 20
 
@@ -98,7 +121,9 @@ def test_random_policy_does_not_depend_on_what_it_played_before():
     ids = [(i, q.question_id) for i, q in enumerate(bundled().sample(30, 6))]
     forth = {i: record(env, policy, seed=i, question_id=k)[0] for i, k in ids}
     back = {i: record(env, policy, seed=i, question_id=k)[0] for i, k in reversed(ids)}
-    alone = {i: record(EpisodeEnv(bundled()), RandomPolicy(9), seed=i, question_id=k)[0] for i, k in ids}
+    alone = {
+        i: record(EpisodeEnv(bundled()), RandomPolicy(9), seed=i, question_id=k)[0] for i, k in ids
+    }
     assert forth == back == alone
 
 
@@ -118,15 +143,18 @@ def test_random_policy_forgets_when_a_new_episode_begins_without_reset():
         o = env.reset(question_id=q.question_id)
         policy.select_action(o)
         assert policy.values == [] and policy.last == 0
-        play(env, policy, env.step("SAMPLE", next(iter(known_tables(o.schema_info)))))
+        play_episode(env, policy, env.step("SAMPLE", next(iter(parse_schema_info(o.schema_info)))))
 
 
 # ---- the oracle
 
+
 @pytest.mark.parametrize("level", SCHEMA_LEVELS)
 @pytest.mark.parametrize("budget", [2, 3, 15])
 def test_oracle_gets_every_bundled_question(budget, level):
-    result = evaluate(EpisodeEnv(bundled(), budget, schema_level=level), OraclePolicy(bundled()), progress=False)
+    result = evaluate(
+        EpisodeEnv(bundled(), budget, schema_level=level), OraclePolicy(bundled()), progress=False
+    )
     wrong = [(e.question_id, e.reason, e.error) for e in result.episodes if not e.correct]
     assert not wrong and result.n_completed == len(bundled()) >= 360
     assert result.grounded_rate == 1, "from what was observed only"
@@ -158,7 +186,7 @@ def test_oracle_answers_from_what_it_saw(tmp_path):
     q = Question("q", "How many?", "a", "SELECT count(*) FROM t", ((77,),))
     episode = Episode(q, Database(path))
     o = episode.reset()
-    play(episode, OraclePolicy([q]), o)
+    play_episode(episode, OraclePolicy([q]), o)
     assert episode.turns[-1].action == ("ANSWER", "2") and not episode.verdict.correct
 
 
@@ -166,29 +194,69 @@ def test_oracle_finds_the_right_one_of_two_equal_questions(tmp_path):
     one = Question("a", "How many?", "a", "SELECT count(*) FROM apple", ((1,),))
     two = Question("b", "How many?", "b", "SELECT count(*) FROM pear", ((2,),))
     for q, table, rows in ((one, "apple", 1), (two, "pear", 2)):
-        episode = Episode(q, Database(build_database(tmp_path / f"{table}.sqlite", f"CREATE TABLE {table}(x)", {table: [(1,)] * rows})))
-        play(episode, OraclePolicy([one, two]), episode.reset())
+        episode = Episode(
+            q,
+            Database(
+                build_database(
+                    tmp_path / f"{table}.sqlite", f"CREATE TABLE {table}(x)", {table: [(1,)] * rows}
+                )
+            ),
+        )
+        play_episode(episode, OraclePolicy([one, two]), episode.reset())
         assert episode.verdict.correct
 
 
-@pytest.mark.parametrize("result, answer", [
-    ("n\n3", "3"), ("a | b\n1 | x\n2 | y", "1 | x\n2 | y"), ("n\n(no rows)", "[]"), ("", "@last"), ("n", "@last"), ("n\n1\n... 25 rows, 20 shown", "@last"), ("n\nlong text... (900 characters)", "@last")])
+@pytest.mark.parametrize(
+    "result, answer",
+    [
+        ("n\n3", "3"),
+        ("a | b\n1 | x\n2 | y", "1 | x\n2 | y"),
+        ("n\n(no rows)", "[]"),
+        ("", "@last"),
+        ("n", "@last"),
+        ("n\n1\n... 25 rows, 20 shown", "@last"),
+        ("n\nlong text... (900 characters)", "@last"),
+    ],
+)
 def test_reading_a_result(result, answer):
-    assert read_result(result) == answer
+    assert answer_from_result(result) == answer
 
 
-@pytest.mark.parametrize("rows", [[("(no rows)",)], [("... 25 rows, 20 shown",)], [(None,)], [("NULL",)], [("3",)], [(" x ",)], [("a | b", 1)], [("a\nb",)], [("[]",)], [("@last",)], [(b"\x00",)],
-                                  [("it's", 'say "x"')], [("",)], [("\x1f",)], [(float("inf"), -0.0)], [("x" * 500,)], [("1, 2",)], [("é 🦊",)], [("a\\nb",)]])
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [("(no rows)",)],
+        [("... 25 rows, 20 shown",)],
+        [(None,)],
+        [("NULL",)],
+        [("3",)],
+        [(" x ",)],
+        [("a | b", 1)],
+        [("a\nb",)],
+        [("[]",)],
+        [("@last",)],
+        [(b"\x00",)],
+        [("it's", 'say "x"')],
+        [("",)],
+        [("\x1f",)],
+        [(float("inf"), -0.0)],
+        [("x" * 500,)],
+        [("1, 2",)],
+        [("é 🦊",)],
+        [("a\\nb",)],
+    ],
+)
 def test_oracle_reads_awkward_values(tmp_path, rows):
     columns = ", ".join(f"c{i}" for i in range(len(rows[0])))
     db = Database(build_database(tmp_path / "a.sqlite", f"CREATE TABLE t({columns})", {"t": rows}))
     q = Question("q", "What?", "a", "SELECT * FROM t", tuple(rows))
     episode = Episode(q, db)
-    play(episode, OraclePolicy([q]), episode.reset())
+    play_episode(episode, OraclePolicy([q]), episode.reset())
     assert episode.verdict.correct and episode.grounded, episode.turns
 
 
 # ---- cheats
+
 
 def test_no_cheat_earns_more_than_one_percent_on_bundled():
     floor = hack_floor(bundled())
@@ -197,23 +265,40 @@ def test_no_cheat_earns_more_than_one_percent_on_bundled():
 
 
 def test_the_cheats_are_those_that_the_plan_names():
-    named = ["do nothing", "empty", "constant", "row count", "select 1", "repeat describe", "oscillate", "delete", "dump catalog", "select all"]
+    named = [
+        "do nothing",
+        "empty",
+        "constant",
+        "row count",
+        "select 1",
+        "repeat describe",
+        "oscillate",
+        "delete",
+        "dump catalog",
+        "select all",
+    ]
     assert all(any(h.name.startswith(n) for h in HACKS) for n in named)
-    assert most_frequent(bundled()).name == "most frequent answer"
+    assert most_frequent_answer(bundled()).name == "most frequent answer"
 
 
 def test_cheats_can_win_where_a_question_lets_them(tmp_path):
     "A floor that can't rise measures nothing: each kind of guessable question is found."
-    db = Database(build_database(tmp_path / "a.sqlite", "CREATE TABLE t(x, y)", {"t": [(1, "a"), (7, "b"), (9, "c")]}))
+    db = Database(
+        build_database(
+            tmp_path / "a.sqlite", "CREATE TABLE t(x, y)", {"t": [(1, "a"), (7, "b"), (9, "c")]}
+        )
+    )
+
     def winners(gold):
         q = Question("q", "How many t?", "a", "SELECT 1", gold)
         out = set()
         for h in HACKS:
             episode = Episode(q, db)
-            play(episode, h, episode.reset())
+            play_episode(episode, h, episode.reset())
             if episode.verdict.correct:
                 out.add(h.name)
         return out
+
     assert winners(((3,),)) == {"row count", "constant 3"}
     assert winners(((1,),)) == {"constant 1", "select 1"}
     assert winners(()) == {"empty", "delete", "select nothing"}
@@ -223,22 +308,75 @@ def test_cheats_can_win_where_a_question_lets_them(tmp_path):
 
 
 def test_most_frequent_answer_is_the_most_frequent_one():
-    qs = [Question(str(i), "?", "a", "SELECT 1", gold) for i, gold in enumerate([((5,),), ((5,),), (("x",),), (("x",),), ((7,),)])]
-    hack = most_frequent(qs)
+    qs = [
+        Question(str(i), "?", "a", "SELECT 1", gold)
+        for i, gold in enumerate([((5,),), ((5,),), (("x",),), (("x",),), ((7,),)])
+    ]
+    hack = most_frequent_answer(qs)
     env = Observation("?", "t")
-    assert hack.select_action(env) == ("ANSWER", "5"), "the smaller text wins a tie, whatever the order"
-    assert most_frequent(qs[::-1]).select_action(env) == ("ANSWER", "5")
+    assert hack.select_action(env) == ("ANSWER", "5"), (
+        "the smaller text wins a tie, whatever the order"
+    )
+    assert most_frequent_answer(qs[::-1]).select_action(env) == ("ANSWER", "5")
     assert hack.select_action(env).argument in {format_rows(q.gold_answer) for q in qs}
 
 
 # ---- reading a schema
 
-AWKWARD = ["plain", "With Space", "comma, inside", "last,first", "a(b)", "Height (cm)", "(", ")", "f(x, y)", "it's", "'single'", '"double"', 'a"b', "[bracket]", "`tick`", "semi;", " lead", "trail ", "new\nline",
-           "tab\tx", "back\\slash", "\\n", "NULL", "3", "4.5", "x'ff'", "select", "é", "名前", "🦊", "A|B", "...", "@last", "-", "a.b", "''", "'", "', '", "a', 'b", "x(", "x)", "--c", "/*c*/", "%", "{table}"]
+AWKWARD = [
+    "plain",
+    "With Space",
+    "comma, inside",
+    "last,first",
+    "a(b)",
+    "Height (cm)",
+    "(",
+    ")",
+    "f(x, y)",
+    "it's",
+    "'single'",
+    '"double"',
+    'a"b',
+    "[bracket]",
+    "`tick`",
+    "semi;",
+    " lead",
+    "trail ",
+    "new\nline",
+    "tab\tx",
+    "back\\slash",
+    "\\n",
+    "NULL",
+    "3",
+    "4.5",
+    "x'ff'",
+    "select",
+    "é",
+    "名前",
+    "🦊",
+    "A|B",
+    "...",
+    "@last",
+    "-",
+    "a.b",
+    "''",
+    "'",
+    "', '",
+    "a', 'b",
+    "x(",
+    "x)",
+    "--c",
+    "/*c*/",
+    "%",
+    "{table}",
+]
 
 
 def awkward_database(path, names, columns=None):
-    schema = ";".join(f"CREATE TABLE {quote_name(n)} ({', '.join(quote_name(c) for c in (columns or [n, n + ' 2', 'x ' + n]))})" for n in names)
+    schema = ";".join(
+        f"CREATE TABLE {quote_identifier(n)} ({', '.join(quote_identifier(c) for c in (columns or [n, n + ' 2', 'x ' + n]))})"
+        for n in names
+    )
     return Database(build_database(path, schema, {}))
 
 
@@ -249,23 +387,28 @@ def test_known_tables_reads_any_name_at_any_level(tmp_path, level, name):
     names = ["zebra", name, "after"]
     episode = Episode(Question("q", "?", "a", "SELECT 1", ((1,),)), db, schema_level=level)
     o = episode.reset()
-    known = known_tables(o.schema_info)
+    known = parse_schema_info(o.schema_info)
     assert list(known) == names
     everything = {n: [n, n + " 2", "x " + n] for n in names}
     assert known == (everything if level != "names" else {n: [] for n in names})
-    assert not episode.step("DESCRIBE", quote_name(name)).error
-    assert known_tables(episode.step("SAMPLE", quote_name(name)).schema_info)[name] == everything[name]
+    assert not episode.step("DESCRIBE", quote_identifier(name)).error
+    assert (
+        parse_schema_info(episode.step("SAMPLE", quote_identifier(name)).schema_info)[name]
+        == everything[name]
+    )
 
 
 def test_known_tables_of_nothing():
-    assert known_tables("") == {}
+    assert parse_schema_info("") == {}
 
 
 def test_known_tables_at_level_none_knows_what_was_described(tmp_path):
     db = awkward_database(tmp_path / "a.sqlite", ["a b", "c"])
     episode = Episode(Question("q", "?", "a", "SELECT 1", ((1,),)), db, schema_level="none")
-    assert known_tables(episode.reset().schema_info) == {}
-    assert known_tables(episode.step("DESCRIBE", "a b").schema_info) == {"a b": ["a b", "a b 2", "x a b"]}
+    assert parse_schema_info(episode.reset().schema_info) == {}
+    assert parse_schema_info(episode.step("DESCRIBE", "a b").schema_info) == {
+        "a b": ["a b", "a b 2", "x a b"]
+    }
 
 
 @pytest.mark.parametrize("level", SCHEMA_LEVELS)
@@ -274,8 +417,12 @@ def test_known_tables_reads_every_bundled_database(level):
     for name in qs.databases:
         db = qs.database(name)
         episode = Episode(qs[0], db, schema_level=level)
-        known = known_tables(episode.reset().schema_info)
-        assert known == {t: [c.name for c in db.columns(t)] if level in ("columns", "full") else [] for t in db.tables if level != "none"}
+        known = parse_schema_info(episode.reset().schema_info)
+        assert known == {
+            t: [c.name for c in db.columns(t)] if level in ("columns", "full") else []
+            for t in db.tables
+            if level != "none"
+        }
 
 
 @needs_spider
@@ -283,34 +430,54 @@ def test_known_tables_reads_every_database_of_spider_dev():
     qs = spider()
     for name in sorted({q.database_name for q in qs}):
         db = qs.database(name)
-        known = known_tables(Episode(qs[0], db, schema_level="full").reset().schema_info)
+        known = parse_schema_info(Episode(qs[0], db, schema_level="full").reset().schema_info)
         assert known == {t: [c.name for c in db.columns(t)] for t in db.tables}
 
 
-names_of = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=12).filter(lambda s: not s.lower().startswith("sqlite_"))
+names_of = st.text(
+    st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=12
+).filter(lambda s: not s.lower().startswith("sqlite_"))
 
 
 @settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
-@given(table=names_of, columns=st.lists(names_of, min_size=1, max_size=4, unique_by=lambda s: s.casefold()))
+@given(
+    table=names_of,
+    columns=st.lists(names_of, min_size=1, max_size=4, unique_by=lambda s: s.casefold()),
+)
 def test_known_tables_reads_what_schema_info_wrote(tmp_path, table, columns):
     db = awkward_database(tmp_path / "h.sqlite", [table], columns)
-    assert known_tables(Episode(Question("q", "?", "h", "SELECT 1", ((1,),)), db, schema_level="columns").reset().schema_info) == {table: columns}
+    assert parse_schema_info(
+        Episode(Question("q", "?", "h", "SELECT 1", ((1,),)), db, schema_level="columns")
+        .reset()
+        .schema_info
+    ) == {table: columns}
 
 
 # ---- greedy
 
+
 def test_greedy_never_crashes_and_beats_random_on_bundled():
     for level in SCHEMA_LEVELS:
-        result = evaluate(EpisodeEnv(bundled(), schema_level=level), GreedyPolicy(), 100, progress=False)
+        result = evaluate(
+            EpisodeEnv(bundled(), schema_level=level), GreedyPolicy(), 100, progress=False
+        )
         assert result.n_completed == 100, [e.error for e in result.episodes if e.error][:3]
-    greedy, chance = (evaluate(bundled(), p, progress=False) for p in (GreedyPolicy(), RandomPolicy(0)))
-    assert greedy.n_completed == chance.n_completed == len(bundled()) and greedy.success_rate > chance.success_rate
+    greedy, chance = (
+        evaluate(bundled(), p, progress=False) for p in (GreedyPolicy(), RandomPolicy(0))
+    )
+    assert (
+        greedy.n_completed == chance.n_completed == len(bundled())
+        and greedy.success_rate > chance.success_rate
+    )
 
 
 @needs_spider
 def test_greedy_never_crashes_and_beats_random_on_spider():
     qs = spider()
-    greedy, chance = evaluate(qs, GreedyPolicy(), progress=False), evaluate(qs, RandomPolicy(0), progress=False)
+    greedy, chance = (
+        evaluate(qs, GreedyPolicy(), progress=False),
+        evaluate(qs, RandomPolicy(0), progress=False),
+    )
     assert greedy.n_completed == chance.n_completed == len(qs)
     assert greedy.success_rate > chance.success_rate + 0.03
     assert greedy.interval()[0] > 0.01
@@ -321,28 +488,52 @@ def test_small_budgets_crash_nobody(budget):
     env = EpisodeEnv(bundled(), budget)
     for policy in everyone():
         result = evaluate(env, policy, 8, progress=False)
-        assert result.n_completed == 8, (policy.name, [e.error for e in result.episodes if e.error][:1])
+        assert result.n_completed == 8, (
+            policy.name,
+            [e.error for e in result.episodes if e.error][:1],
+        )
 
 
 def test_greedy_on_names_that_need_quotes(tmp_path):
     db = awkward_database(tmp_path / "a.sqlite", AWKWARD)
-    for text in ("How many 'single' are there?", "average Height (cm) over 3", "", "(((", "select [bracket] \\ at least 5 in 2020", "it's most | . * + ?"):
+    for text in (
+        "How many 'single' are there?",
+        "average Height (cm) over 3",
+        "",
+        "(((",
+        "select [bracket] \\ at least 5 in 2020",
+        "it's most | . * + ?",
+    ):
         episode = Episode(Question("q", text, "a", "SELECT 1", ((1,),)), db, schema_level="columns")
-        play(episode, GreedyPolicy(), episode.reset())
+        play_episode(episode, GreedyPolicy(), episode.reset())
         assert episode.verdict is not None
-        assert not any(t.error for t in episode.turns if t.action.action_type in ("DESCRIBE", "SAMPLE")), episode.turns
+        assert not any(
+            t.error for t in episode.turns if t.action.action_type in ("DESCRIBE", "SAMPLE")
+        ), episode.turns
 
 
 anything = st.text(max_size=60)
 
 
-@settings(max_examples=200, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
-@given(question=anything, schema=st.one_of(anything, st.lists(anything, max_size=4).map("\n".join), st.just("a(b, c)\nd")), result=st.one_of(anything, st.lists(anything, max_size=4).map("\n".join)), error=anything, left=st.integers(0, 15))
+@settings(
+    max_examples=200, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)
+)
+@given(
+    question=anything,
+    schema=st.one_of(
+        anything, st.lists(anything, max_size=4).map("\n".join), st.just("a(b, c)\nd")
+    ),
+    result=st.one_of(anything, st.lists(anything, max_size=4).map("\n".join)),
+    error=anything,
+    left=st.integers(0, 15),
+)
 def test_policies_cope_with_any_observation(question, schema, result, error, left):
     for policy in (RandomPolicy(1), GreedyPolicy(), *HACKS):
         if hasattr(policy, "reset"):
             policy.reset(0)
         for step in range(4):
-            o = Observation(question, schema, result, error, step, left, ("SAMPLE x",) * step, False, 0.0)
+            o = Observation(
+                question, schema, result, error, step, left, ("SAMPLE x",) * step, False, 0.0
+            )
             action = policy.select_action(o)
             assert action.action_type in ACTIONS and isinstance(action.argument, str)

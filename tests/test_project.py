@@ -1,4 +1,5 @@
 "The package as a whole: configuration, exports, notebooks, documentation, style, wheel."
+
 import configparser
 import json
 import re
@@ -13,7 +14,14 @@ from pathlib import Path
 import pytest
 from conftest import modules, notebooks, run, tool, tracked
 
-COLAB = ["ipywidgets==7.7.1", "ipython<8", "ipykernel==6.17.1", "fastcore==2.2.12", "nbclient==0.10.4", "setuptools<81"]
+COLAB = [
+    "ipywidgets==7.7.1",
+    "ipython<8",
+    "ipykernel==6.17.1",
+    "fastcore==2.2.12",
+    "nbclient==0.10.4",
+    "setuptools<81",
+]
 
 
 def test_settings_and_pyproject_agree(root):
@@ -27,6 +35,7 @@ def test_settings_and_pyproject_agree(root):
     assert all(cfg[k] == nbdev[k] for k in ("nbs_path", "doc_path", "tst_flags"))
     assert cfg["git_url"] == project["urls"]["Repository"]
     import sql_env
+
     assert sql_env.__version__ == cfg["version"]
 
 
@@ -48,21 +57,45 @@ def test_package_equals_notebooks(root, exported):
 
 def test_notebooks_run_clean_and_fresh(root, exported):
     "Notebooks pass, are clean, and their stored outputs are what they print today."
-    env = {"PYTHONPATH": str(exported), "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin", "HOME": str(exported)}
+    env = {
+        "PYTHONPATH": str(exported),
+        "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin",
+        "HOME": str(exported),
+    }
     run(tool("nbdev-test"), "--save", "--n-workers", "2", cwd=exported, env=env)
     run(tool("nbdev-clean"), cwd=exported, env=env)
-    def text(p): return re.sub(r'"image/png": "[^"]+"', '"image/png": "..."', p.read_text()) # pixels differ between machines
-    stale = {p.name: [l[:200] for l in unified_diff(*(text(f).splitlines() for f in (p, exported / p.relative_to(root))), n=0, lineterm="")][:12]
-             for p in notebooks(root) if text(p) != text(exported / p.relative_to(root))}
-    assert not stale, f"outputs are stale or not clean: nbdev-test --save and nbdev-clean\n{json.dumps(stale, indent=1)}"
+
+    def text(p):
+        return re.sub(
+            r'"image/png": "[^"]+"', '"image/png": "..."', p.read_text()
+        )  # pixels differ between machines
+
+    stale = {
+        p.name: [
+            l[:200]
+            for l in unified_diff(
+                *(text(f).splitlines() for f in (p, exported / p.relative_to(root))),
+                n=0,
+                lineterm="",
+            )
+        ][:12]
+        for p in notebooks(root)
+        if text(p) != text(exported / p.relative_to(root))
+    }
+    assert not stale, (
+        f"outputs are stale or not clean: nbdev-test --save and nbdev-clean\n{json.dumps(stale, indent=1)}"
+    )
 
 
 def test_readme_figures(root):
     "The figures in README are those of the committed benchmark."
     sys.path.insert(0, str(root / "benchmarks"))
     from fill_readme import fill
+
     text = (root / "README.md").read_text()
-    assert fill(text) == text, "run python benchmarks/fill_readme.py and tests/build_docs.py --readme"
+    assert fill(text) == text, (
+        "run python benchmarks/fill_readme.py and tests/build_docs.py --readme"
+    )
 
 
 def test_ruff_and_types(root):
@@ -86,7 +119,11 @@ def wheel(repo_copy, tmp_path_factory) -> Path:
 def test_wheel_holds_the_data(wheel):
     names = zipfile.ZipFile(wheel).namelist()
     assert sum(n.startswith("sql_env/bundled/") and n.endswith(".sqlite") for n in names) >= 12
-    assert "sql_env/bundled/questions.jsonl" in names and "sql_env/worlds.toml" in names and "sql_env/py.typed" in names
+    assert (
+        "sql_env/bundled/questions.jsonl" in names
+        and "sql_env/worlds.toml" in names
+        and "sql_env/py.typed" in names
+    )
     assert not [n for n in names if n.startswith(("tests", "data", "nbs", "benchmarks"))]
 
 
@@ -122,8 +159,16 @@ def test_wheel_rehearsal(root, wheel, tmp_path):
         shutil.copyfile(nb, target)
     said = run(python, "-c", RUN_ALL, cwd=tmp_path / "work", timeout=1200)
     skipped = re.findall(r"^skipped (\S+)", said, re.M)
-    assert {"benchmarks.ipynb", "blog/draft.ipynb", "concepts/verification.ipynb", "tutorials/train_grpo.ipynb", "tutorials/compare_methods.ipynb"} <= set(skipped) and len(skipped) < 8, said
+    assert {
+        "benchmarks.ipynb",
+        "blog/draft.ipynb",
+        "concepts/verification.ipynb",
+        "tutorials/train_grpo.ipynb",
+        "tutorials/compare_methods.ipynb",
+    } <= set(skipped) and len(skipped) < 8, said
     assert said.count("ok ") == len(notebooks(root)) - len(skipped)
-    assert {f"ok tutorials/{t}.ipynb" for t in ("showcase_sqlenv", "own_data", "remote")} <= set(said.splitlines())
+    assert {f"ok tutorials/{t}.ipynb" for t in ("showcase_sqlenv", "own_data", "remote")} <= set(
+        said.splitlines()
+    )
     said = run(tmp_path / "env" / "bin" / "sql_env", "doctor", "--json", cwd=tmp_path / "work")
     assert all(c["ok"] for c in json.loads(said))

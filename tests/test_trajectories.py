@@ -1,4 +1,5 @@
 """Room 31, trajectories: logs that reproduce, experts that explore, conversations that train what they should."""
+
 import json
 import os
 import pickle
@@ -12,40 +13,77 @@ from random import Random
 
 import pytest
 
-from sql_env import sources
+from sql_env.chat import TOOLS, action_message, tool_schemas
 from sql_env.episode import SCHEMA_LEVELS, Action, EpisodeEnv, Turn
-from sql_env.evaluation import evaluate, summarize
-from sql_env.policies import HACKS, GreedyPolicy, OraclePolicy, RandomPolicy
+from sql_env.evaluation import episode_result, evaluate
+from sql_env.experts import (
+    EXPERT_STYLES,
+    ExpertPolicy,
+    ExpertTrajectories,
+    GoldQuery,
+    record_trajectory,
+    trajectory_from_episode,
+    trajectory_summary,
+)
+from sql_env.logs import Trajectory, check_log, log_env, read_log, replay_trajectory, write_log
+from sql_env.mistakes import forgotten_condition, forgotten_join, misspelled_names, near_misses
+from sql_env.policies.baselines import GreedyPolicy, OraclePolicy, RandomPolicy
+from sql_env.policies.hacks import HACKS
 from sql_env.reward import RewardConfig
-from sql_env.trajectories import (STYLES, Author, Expert, Experts, Sql, Trajectory, check_log, check_rendering, conversation, forgotten_condition,
-                                  forgotten_join, keep, log_env, misspelt, named_values, near_misses, overview, qwen_turn, read_log, record, replay,
-                                  sft_rows, write_log)
-from sql_env.chat import call
-from sql_env.trl_adapter import SQLEnvTRL, TOOLS, prompt_rows, tool_schemas
+from sql_env.sft import check_rendering, qwen_assistant_turn, sft_rows, trajectory_messages
+from sql_env.sources import load
+from sql_env.sqltext import TokenizedSql, compared_values
+from sql_env.trl_adapter import SQLEnvTRL, prompt_rows
 
-SPIDER = Path(os.environ.get("SQL_ENV_SPIDER") or Path(__file__).resolve().parents[2] / "shared" / "spider")
-needs_spider = pytest.mark.skipif(not (SPIDER / "dev.json").is_file(), reason="Spider is not here: set SQL_ENV_SPIDER to its folder")
+SPIDER = Path(
+    os.environ.get("SQL_ENV_SPIDER") or Path(__file__).resolve().parents[2] / "shared" / "spider"
+)
+needs_spider = pytest.mark.skipif(
+    not (SPIDER / "dev.json").is_file(),
+    reason="Spider is not here: set SQL_ENV_SPIDER to its folder",
+)
 
 
 @lru_cache(None)
-def bundled(): return sources.load("bundled")
+def bundled():
+    return load("bundled")
 
 
 @lru_cache(None)
-def some(): return tuple(Experts(bundled(), 400, seed=7))
+def some():
+    return tuple(ExpertTrajectories(bundled(), 400, seed=7))
 
 
 # ---- logs and replay
 
+
 class Crash:
     name = "crash"
+
     def select_action(self, o):
-        if o.step_count == 2: raise RuntimeError("no more")
+        if o.step_count == 2:
+            raise RuntimeError("no more")
         return Action("DESCRIBE", "x")
 
 
-@pytest.mark.parametrize("policy", [RandomPolicy(2), GreedyPolicy(), OraclePolicy(bundled()), Expert(bundled()), Crash(), *HACKS[:3], HACKS[-3]], ids=lambda p: p.name)
-@pytest.mark.parametrize("env", [dict(), dict(budget=4, schema_level="full", reward=RewardConfig.shaped())], ids=["default", "other"])
+@pytest.mark.parametrize(
+    "policy",
+    [
+        RandomPolicy(2),
+        GreedyPolicy(),
+        OraclePolicy(bundled()),
+        ExpertPolicy(bundled()),
+        Crash(),
+        *HACKS[:3],
+        HACKS[-3],
+    ],
+    ids=lambda p: p.name,
+)
+@pytest.mark.parametrize(
+    "env",
+    [dict(), dict(budget=4, schema_level="full", reward=RewardConfig.shaped())],
+    ids=["default", "other"],
+)
 def test_every_log_of_the_evaluation_reads_and_reproduces(tmp_path, policy, env):
     path = tmp_path / "log.jsonl"
     evaluate(EpisodeEnv(bundled(), **env), policy, 25, seed=3, log=path, progress=False)
@@ -59,31 +97,49 @@ def test_every_log_of_the_evaluation_reads_and_reproduces(tmp_path, policy, env)
 
 def test_replay_finds_any_change():
     env, t = EpisodeEnv(bundled(), reward=RewardConfig.partial()), some()[3]
-    assert replay(env, t) == ""
-    def changed(i, **kw): return replace(t, turns=[replace(x, **kw) if j == i else x for j, x in enumerate(t.turns)])
+    assert replay_trajectory(env, t) == ""
+
+    def changed(i, **kw):
+        return replace(t, turns=[replace(x, **kw) if j == i else x for j, x in enumerate(t.turns)])
+
     n = len(t.turns)
     for i in range(n):
-        assert f"turn {i + 1}: result" in replay(env, changed(i, result=t.turns[i].result + " "))
-        assert f"turn {i + 1}: error" in replay(env, changed(i, error="syntax: x"))
-        assert f"turn {i + 1}: reward" in replay(env, changed(i, reward={"outcome": 0.123}))
-    assert "turn 1" in replay(env, changed(0, action=Action("DESCRIBE", "nothing")))
-    assert "over before" in replay(env, replace(t, turns=[*t.turns, t.turns[-1]]))
-    assert "verdict" in replay(env, replace(t, episode=replace(t.episode, correct=False, reason="values")))
-    assert "verdict" in replay(env, replace(t, turns=t.turns[:-1]))
-    assert "turn" in replay(EpisodeEnv(bundled(), reward=RewardConfig.shaped()), t)
-    assert len(replay(env, changed(0, result="x" * 5000))) < 200
+        assert f"turn {i + 1}: result" in replay_trajectory(
+            env, changed(i, result=t.turns[i].result + " ")
+        )
+        assert f"turn {i + 1}: error" in replay_trajectory(env, changed(i, error="syntax: x"))
+        assert f"turn {i + 1}: reward" in replay_trajectory(
+            env, changed(i, reward={"outcome": 0.123})
+        )
+    assert "turn 1" in replay_trajectory(env, changed(0, action=Action("DESCRIBE", "nothing")))
+    assert "over before" in replay_trajectory(env, replace(t, turns=[*t.turns, t.turns[-1]]))
+    assert "verdict" in replay_trajectory(
+        env, replace(t, episode=replace(t.episode, correct=False, reason="values"))
+    )
+    assert "verdict" in replay_trajectory(env, replace(t, turns=t.turns[:-1]))
+    assert "turn" in replay_trajectory(EpisodeEnv(bundled(), reward=RewardConfig.shaped()), t)
+    assert len(replay_trajectory(env, changed(0, result="x" * 5000))) < 200
 
 
 def test_replay_notices_a_changed_database(tmp_path):
     import apsw
+
     from sql_env.questions import QuestionSet
+
     t = next(t for t in some() if t.episode.database == "vet_clinic" and t.style == "direct")
     copy = tmp_path / "vet_clinic.sqlite"
     copy.write_bytes(bundled().databases["vet_clinic"].read_bytes())
     con = apsw.Connection(str(copy))
-    for table in bundled().get(t.episode.question_id).tables_involved: con.execute(f"DELETE FROM {table} WHERE rowid % 2")
+    for table in bundled().get(t.episode.question_id).tables_involved:
+        con.execute(f"DELETE FROM {table} WHERE rowid % 2")
     con.close()
-    assert replay(EpisodeEnv(QuestionSet(bundled(), bundled().databases | {"vet_clinic": copy}), reward=RewardConfig.partial()), t).startswith("turn ")
+    assert replay_trajectory(
+        EpisodeEnv(
+            QuestionSet(bundled(), bundled().databases | {"vet_clinic": copy}),
+            reward=RewardConfig.partial(),
+        ),
+        t,
+    ).startswith("turn ")
 
 
 def test_broken_logs_are_named(tmp_path):
@@ -94,19 +150,27 @@ def test_broken_logs_are_named(tmp_path):
     assert len(read_log(path)[1]) == 3, "what a killed run leaves is forgiven"
     lines = whole.splitlines()
     path.write_text("\n".join([*lines[:2], "{}", *lines[2:], ""]))
-    with pytest.raises(ValueError, match="log.jsonl, line 3"): read_log(path)
+    with pytest.raises(ValueError, match="log.jsonl, line 3"):
+        read_log(path)
     path.write_text("")
-    with pytest.raises(ValueError, match="no log"): read_log(path)
-    with pytest.raises(ValueError, match="SomeClient"): log_env({"environment": "SomeClient"}, bundled())
+    with pytest.raises(ValueError, match="no log"):
+        read_log(path)
+    with pytest.raises(ValueError, match="SomeClient"):
+        log_env({"environment": "SomeClient"}, bundled())
 
 
 def test_keep_takes_unfinished_episodes():
     env = EpisodeEnv(bundled())
     env.reset(question_id="vet_clinic-02", seed=4)
     env.step("DESCRIBE", "visit")
-    t = keep(env.episode)
-    assert (t.correct, t.episode.reason, t.episode.steps, t.reset) == (False, "", 1, {"question_id": "vet_clinic-02", "seed": 4})
-    assert replay(env, t) == ""
+    t = trajectory_from_episode(env.episode)
+    assert (t.correct, t.episode.reason, t.episode.steps, t.reset) == (
+        False,
+        "",
+        1,
+        {"question_id": "vet_clinic-02", "seed": 4},
+    )
+    assert replay_trajectory(env, t) == ""
 
 
 def test_a_trainer_rollout_is_a_trajectory():
@@ -114,92 +178,165 @@ def test_a_trainer_rollout_is_a_trajectory():
     env.reset(question_id="vet_clinic-02")
     env.describe("visit")
     env.answer("44")
-    t = keep(env.episode)
-    assert t.correct and replay(EpisodeEnv(bundled(), reward=RewardConfig.partial()), t) == ""
+    t = trajectory_from_episode(env.episode)
+    assert (
+        t.correct
+        and replay_trajectory(EpisodeEnv(bundled(), reward=RewardConfig.partial()), t) == ""
+    )
 
 
 def test_keep_knows_what_is_robust():
     "As the evaluation has it, with the short way for answers that rest on gold."
     env = EpisodeEnv(bundled(), reward=RewardConfig.partial())
-    for policy in (Expert(bundled()), GreedyPolicy(), Expert(bundled(), ["too_wide"], copy_rows=0)):
+    for policy in (
+        ExpertPolicy(bundled()),
+        GreedyPolicy(),
+        ExpertPolicy(bundled(), ["too_wide"], copy_rows=0),
+    ):
         for q in bundled().sample(20, 3):
-            t = record(env, policy, 0, {"question_id": q.question_id, "seed": 0}, 1)
-            assert t.episode == summarize(env.episode, 0)
+            t = record_trajectory(env, policy, 0, {"question_id": q.question_id, "seed": 0}, 1)
+            assert t.episode == episode_result(env.episode, 0)
 
 
 # ---- edits of SQL
 
-TRICKY = ["SELECT 'it''s WHERE' FROM \"a b\" WHERE x = 'AND' AND (y = 1 OR z = 2) -- AND\nORDER BY 1", "WITH c AS (SELECT 1 AS n WHERE 1) SELECT n FROM c",
-          "SELECT a FROM t WHERE a BETWEEN 1 AND 2 AND b = 'x' GROUP BY a HAVING count(*) > 1", "VALUES (1)", "SELECT 1 UNION SELECT 2 FROM t WHERE c IN ('p', 'q')"]
+TRICKY = [
+    "SELECT 'it''s WHERE' FROM \"a b\" WHERE x = 'AND' AND (y = 1 OR z = 2) -- AND\nORDER BY 1",
+    "WITH c AS (SELECT 1 AS n WHERE 1) SELECT n FROM c",
+    "SELECT a FROM t WHERE a BETWEEN 1 AND 2 AND b = 'x' GROUP BY a HAVING count(*) > 1",
+    "VALUES (1)",
+    "SELECT 1 UNION SELECT 2 FROM t WHERE c IN ('p', 'q')",
+]
 
 
 @pytest.mark.parametrize("sql", TRICKY + [q.gold_sql for q in bundled()[::6]])
 def test_tokens_cover_the_statement(sql):
-    tokens = Sql(sql).tokens
+    tokens = TokenizedSql(sql).tokens
     for t in tokens:
-        piece = sql[t.start:t.end]
-        assert piece == t.text or t.text.replace("'", "''") == piece[1:-1] or t.kind in ("STRING", "IDENTIFIER") or piece.upper().split() == t.text.upper().split(), (t, piece)
-    assert all(a.end <= b.start for a, b in zip(tokens, tokens[1:])) and min(t.depth for t in tokens) == 0 == tokens[-1].depth
+        piece = sql[t.start : t.end]
+        assert (
+            piece == t.text
+            or t.text.replace("'", "''") == piece[1:-1]
+            or t.kind in ("STRING", "IDENTIFIER")
+            or piece.upper().split() == t.text.upper().split()
+        ), (t, piece)
+    assert (
+        all(a.end <= b.start for a, b in zip(tokens, tokens[1:]))
+        and min(t.depth for t in tokens) == 0 == tokens[-1].depth
+    )
 
 
 def test_forgotten_condition():
-    def f(sql): return set(forgotten_condition(Sql(sql), Random(0)))
+    def f(sql):
+        return set(forgotten_condition(TokenizedSql(sql), Random(0)))
+
     assert f("SELECT a FROM t WHERE b = 1") == {"SELECT a FROM t"}
-    assert f("SELECT a FROM t WHERE b = 1 AND c = 2 AND d = 3 LIMIT 2") == {"SELECT a FROM t WHERE c = 2 AND d = 3 LIMIT 2", "SELECT a FROM t WHERE b = 1 AND d = 3 LIMIT 2",
-                                                                            "SELECT a FROM t WHERE b = 1 AND c = 2 LIMIT 2"}
-    assert f(TRICKY[2]) == {"SELECT a FROM t GROUP BY a HAVING count(*) > 1"}, "BETWEEN has an AND of its own"
+    assert f("SELECT a FROM t WHERE b = 1 AND c = 2 AND d = 3 LIMIT 2") == {
+        "SELECT a FROM t WHERE c = 2 AND d = 3 LIMIT 2",
+        "SELECT a FROM t WHERE b = 1 AND d = 3 LIMIT 2",
+        "SELECT a FROM t WHERE b = 1 AND c = 2 LIMIT 2",
+    }
+    assert f(TRICKY[2]) == {"SELECT a FROM t GROUP BY a HAVING count(*) > 1"}, (
+        "BETWEEN has an AND of its own"
+    )
     assert f("SELECT a FROM t WHERE b = 1 OR c = 2 AND d") == {"SELECT a FROM t"}
     assert f("SELECT a FROM (SELECT a FROM t WHERE b)") == f("VALUES (1)") == set()
-    assert f("SELECT a FROM t WHERE b IN (SELECT c FROM u WHERE d AND e) AND f") == {"SELECT a FROM t WHERE f", "SELECT a FROM t WHERE b IN (SELECT c FROM u WHERE d AND e)"}
+    assert f("SELECT a FROM t WHERE b IN (SELECT c FROM u WHERE d AND e) AND f") == {
+        "SELECT a FROM t WHERE f",
+        "SELECT a FROM t WHERE b IN (SELECT c FROM u WHERE d AND e)",
+    }
 
 
 def test_forgotten_join():
-    def f(sql): return set(forgotten_join(Sql(sql), Random(0)))
-    assert f("SELECT a FROM t LEFT JOIN u ON t.x = u.x JOIN v USING (y) WHERE v.z") == {"SELECT a FROM t JOIN v USING (y) WHERE v.z", "SELECT a FROM t LEFT JOIN u ON t.x = u.x WHERE v.z"}
+    def f(sql):
+        return set(forgotten_join(TokenizedSql(sql), Random(0)))
+
+    assert f("SELECT a FROM t LEFT JOIN u ON t.x = u.x JOIN v USING (y) WHERE v.z") == {
+        "SELECT a FROM t JOIN v USING (y) WHERE v.z",
+        "SELECT a FROM t LEFT JOIN u ON t.x = u.x WHERE v.z",
+    }
     assert f("SELECT a FROM t LEFT OUTER JOIN u ON t.x = u.x") == {"SELECT a FROM t"}
     assert f("SELECT a FROM t") == set()
 
 
 def test_misspelt_changes_every_use_and_nothing_else():
-    for sql in misspelt(Sql("SELECT visit_day, 'visit_day' FROM v WHERE v.visit_day > 'x'"), {"visit_day"}, Random(0)):
-        assert sql in ("SELECT visit, 'visit_day' FROM v WHERE v.visit > 'x'", "SELECT day, 'visit_day' FROM v WHERE v.day > 'x'")
-    assert misspelt(Sql("SELECT weight_kg FROM t"), {"weight_kg", "weight", "kg"}, Random(0)) == [], "a column that exists is no mistake"
-    assert all(near_misses(n) and n.lower() not in map(str.lower, near_misses(n)) for n in ("a", "s", "fooBar", "x_id", "name", "_x", "paid_on"))
+    for sql in misspelled_names(
+        TokenizedSql("SELECT visit_day, 'visit_day' FROM v WHERE v.visit_day > 'x'"),
+        {"visit_day"},
+        Random(0),
+    ):
+        assert sql in (
+            "SELECT visit, 'visit_day' FROM v WHERE v.visit > 'x'",
+            "SELECT day, 'visit_day' FROM v WHERE v.day > 'x'",
+        )
+    assert (
+        misspelled_names(
+            TokenizedSql("SELECT weight_kg FROM t"), {"weight_kg", "weight", "kg"}, Random(0)
+        )
+        == []
+    ), "a column that exists is no mistake"
+    assert all(
+        near_misses(n) and n.lower() not in map(str.lower, near_misses(n))
+        for n in ("a", "s", "fooBar", "x_id", "name", "_x", "paid_on")
+    )
 
 
 def test_named_values():
-    sql = Sql("SELECT 'no' FROM t WHERE a = 'x' AND b LIKE 'y%' AND \"c d\" IN ('p', 'q') AND 'z' = e AND f <> 'w' AND lower(g) = 'v'")
-    assert [(c, t.text) for c, t in named_values(sql)] == [("a", "x"), ("b", "y%"), ("c d", "p"), ("f", "w")]
+    sql = TokenizedSql(
+        "SELECT 'no' FROM t WHERE a = 'x' AND b LIKE 'y%' AND \"c d\" IN ('p', 'q') AND 'z' = e AND f <> 'w' AND lower(g) = 'v'"
+    )
+    assert [(c, t.text) for c, t in compared_values(sql)] == [
+        ("a", "x"),
+        ("b", "y%"),
+        ("c d", "p"),
+        ("f", "w"),
+    ]
 
 
 def test_mistakes_can_be_noticed():
     env = EpisodeEnv(bundled())
     found = Counter()
     for q in bundled():
-        author = Author(q, bundled().database(q.database_name))
+        author = GoldQuery(q, bundled().database(q.database_name))
         for kind in ("column", "condition", "join", "value"):
             for action, *after in filter(None, [author.mistake(kind, Random(1))]):
                 found[kind] += 1
                 env.reset(question_id=q.question_id)
                 o = env.step(*action)
                 assert bool(o.error) == (kind in ("column", "join")), (q.question_id, action)
-                if kind == "condition": assert tuple(env.episode.last.rows) != q.gold_answer
-                if kind == "value": assert not any(v for r in env.episode.last.rows for v in r) and not env.step(*after[0]).error
-    assert found["column"] > 300 and found["condition"] > 150 and found["join"] > 50 and found["value"] > 40, found
+                if kind == "condition":
+                    assert tuple(env.episode.last.rows) != q.gold_answer
+                if kind == "value":
+                    assert (
+                        not any(v for r in env.episode.last.rows for v in r)
+                        and not env.step(*after[0]).error
+                    )
+    assert (
+        found["column"] > 300
+        and found["condition"] > 150
+        and found["join"] > 50
+        and found["value"] > 40
+    ), found
 
 
 # ---- experts
 
+
 def test_all_experts_reproduce_and_are_right():
-    made = Experts(bundled(), 2 * len(bundled()), seed=11)
+    made = ExpertTrajectories(bundled(), 2 * len(bundled()), seed=11)
     n = Counter(t.style for t in made)
-    assert n.total() == 768 and made.dropped == {} and set(n) == set(STYLES) and min(n.values()) >= 15, (n, made.dropped)
+    assert (
+        n.total() == 768
+        and made.dropped == {}
+        and set(n) == set(EXPERT_STYLES)
+        and min(n.values()) >= 15
+    ), (n, made.dropped)
 
 
 @needs_spider
 def test_experts_on_spider():
-    qs = sources.load("spider", SPIDER, split="dev")
-    made = Experts(qs, seed=1)
+    qs = load("spider", SPIDER, split="dev")
+    made = ExpertTrajectories(qs, seed=1)
     kept = list(made)
     assert len(kept) / len(qs) > 0.98, list(made.dropped.values())[:5]
 
@@ -207,10 +344,11 @@ def test_experts_on_spider():
 @pytest.mark.parametrize("level", SCHEMA_LEVELS)
 @pytest.mark.parametrize("budget", [2, 3, 4, 6])
 def test_experts_fit_any_budget_and_schema_level(level, budget):
-    made = Experts(bundled(), 60, seed=2, budget=budget, schema_level=level)
+    made = ExpertTrajectories(bundled(), 60, seed=2, budget=budget, schema_level=level)
     kept = list(made)
     assert len(kept) == 60 and max(t.episode.steps for t in kept) <= budget
-    if level == "full": assert not any(t.turns[0].action.action_type == "DESCRIBE" for t in kept)
+    if level == "full":
+        assert not any(t.turns[0].action.action_type == "DESCRIBE" for t in kept)
 
 
 def test_experts_look_before_they_ask():
@@ -221,11 +359,16 @@ def test_experts_look_before_they_ask():
         looked = {a.argument.lower() for a in actions if a.action_type in ("DESCRIBE", "SAMPLE")}
         assert looked >= set(q.tables_involved), (t.style, actions)
         assert actions[-2] == ("QUERY", q.gold_sql) and actions[-1].action_type == "ANSWER"
-        if t.style in ("misspelt", "no_join"): assert any(x.error for x in t.turns)
-        else: assert not any(x.error for x in t.turns), t.style
-        if t.style == "curious": assert looked > set(q.tables_involved)
-        if t.style == "careful": assert [a.action_type for a in actions].count("SAMPLE")
-        if t.style in ("wrong_value", "thorough"): assert any(a.argument.startswith("SELECT DISTINCT") for a in actions[:-2])
+        if t.style in ("misspelt", "no_join"):
+            assert any(x.error for x in t.turns)
+        else:
+            assert not any(x.error for x in t.turns), t.style
+        if t.style == "curious":
+            assert looked > set(q.tables_involved)
+        if t.style == "careful":
+            assert [a.action_type for a in actions].count("SAMPLE")
+        if t.style in ("wrong_value", "thorough"):
+            assert any(a.argument.startswith("SELECT DISTINCT") for a in actions[:-2])
 
 
 def test_answers_are_read_off_the_result():
@@ -233,70 +376,116 @@ def test_answers_are_read_off_the_result():
         answer, shown = t.turns[-1].action.argument, t.turns[-2].result
         assert t.episode.grounded and (answer == "@last" or shown.split("\n", 1)[1] == answer)
     assert {t.turns[-1].action.argument == "@last" for t in some()} == {True, False}
-    assert all(t.turns[-1].action.argument == "@last" for t in Experts(bundled(), 20, policy=Expert(bundled(), copy_rows=0)))
+    assert all(
+        t.turns[-1].action.argument == "@last"
+        for t in ExpertTrajectories(bundled(), 20, policy=ExpertPolicy(bundled(), copy_rows=0))
+    )
 
 
 def test_experts_are_determined_by_their_seed():
-    def run(seed, n=60): return [(t.style, t.turns) for t in Experts(bundled(), n, seed=seed)]
+    def run(seed, n=60):
+        return [(t.style, t.turns) for t in ExpertTrajectories(bundled(), n, seed=seed)]
+
     assert run(5) == run(5) != run(6)
     assert run(5, 30) == run(5)[:30], "an episode does not depend on how many follow"
 
 
 def test_an_expert_is_a_policy_for_the_evaluation(tmp_path):
-    expert = Expert(bundled())
+    expert = ExpertPolicy(bundled())
     plain = evaluate(bundled(), expert, 40, seed=1, progress=False)
     assert plain.success_rate == 1
-    with ProcessPoolExecutor(2) as pool: spread = evaluate(bundled(), expert, 40, seed=1, executor=pool, log=tmp_path / "log.jsonl", progress=False)
+    with ProcessPoolExecutor(2) as pool:
+        spread = evaluate(
+            bundled(), expert, 40, seed=1, executor=pool, log=tmp_path / "log.jsonl", progress=False
+        )
     assert spread.episodes == plain.episodes and check_log(tmp_path / "log.jsonl", bundled()) == {}
     assert pickle.loads(pickle.dumps(expert)).styles == expert.styles
-    with pytest.raises(ValueError, match="misspelt"): Expert(bundled(), ["mispelt"])
+    with pytest.raises(ValueError, match="misspelt"):
+        ExpertPolicy(bundled(), ["mispelt"])
 
 
 def test_what_does_not_reproduce_is_dropped_and_named():
-    class Wrong(Expert):
-        def read_off(self, o): return "no such thing"
-    made = Experts(bundled(), 5, policy=Wrong(bundled()))
-    assert list(made) == [] and len(made.dropped) == 5 and all("-" in w for w in made.dropped.values())
+    class Wrong(ExpertPolicy):
+        def read_off(self, o):
+            return "no such thing"
+
+    made = ExpertTrajectories(bundled(), 5, policy=Wrong(bundled()))
+    assert (
+        list(made) == [] and len(made.dropped) == 5 and all("-" in w for w in made.dropped.values())
+    )
 
 
 def test_saved_experts_resume(tmp_path):
-    made = Experts(bundled(), 30, seed=3)
+    made = ExpertTrajectories(bundled(), 30, seed=3)
     made.save(tmp_path / "whole.jsonl")
     whole = (tmp_path / "whole.jsonl").read_bytes()
-    (tmp_path / "part.jsonl").write_bytes(whole[:len(whole) // 2])
-    Experts(bundled(), 30, seed=3).save(tmp_path / "part.jsonl")
+    (tmp_path / "part.jsonl").write_bytes(whole[: len(whole) // 2])
+    ExpertTrajectories(bundled(), 30, seed=3).save(tmp_path / "part.jsonl")
     assert (tmp_path / "part.jsonl").read_bytes() == whole
-    with pytest.raises(ValueError, match="another run"): Experts(bundled(), 30, seed=4).save(tmp_path / "part.jsonl")
-    with pytest.raises(ValueError, match="another run"): Experts(bundled(), 30, seed=3, policy=Expert(bundled(), ["direct"], seed=3)).save(tmp_path / "part.jsonl")
+    with pytest.raises(ValueError, match="another run"):
+        ExpertTrajectories(bundled(), 30, seed=4).save(tmp_path / "part.jsonl")
+    with pytest.raises(ValueError, match="another run"):
+        ExpertTrajectories(
+            bundled(), 30, seed=3, policy=ExpertPolicy(bundled(), ["direct"], seed=3)
+        ).save(tmp_path / "part.jsonl")
     assert read_log(tmp_path / "whole.jsonl")[1] == list(made)
-    assert overview(made).episodes.sum() == 30
+    assert trajectory_summary(made).episodes.sum() == 30
 
 
 # ---- conversations
 
+
 def rows_of(trajectories=None, **kw):
-    return sft_rows(EpisodeEnv(bundled(), reward=RewardConfig.partial()), some()[:60] if trajectories is None else trajectories, **kw)
+    return sft_rows(
+        EpisodeEnv(bundled(), reward=RewardConfig.partial()),
+        some()[:60] if trajectories is None else trajectories,
+        **kw,
+    )
 
 
 def test_a_conversation_has_the_words_of_a_rollout():
     "Each message of an expert conversation is what TRL would show for the same calls."
-    env, plain = SQLEnvTRL(bundled(), max_chars=300), EpisodeEnv(bundled(), reward=RewardConfig.partial())
-    for t in [*some()[:80], *(record(plain, p, 0, {"question_id": "vet_clinic-02", "seed": 0}, 0) for p in (RandomPolicy(4), _walker()))]:
+    env, plain = (
+        SQLEnvTRL(bundled(), max_chars=300),
+        EpisodeEnv(bundled(), reward=RewardConfig.partial()),
+    )
+    for t in [
+        *some()[:80],
+        *(
+            record_trajectory(plain, p, 0, {"question_id": "vet_clinic-02", "seed": 0}, 0)
+            for p in (RandomPolicy(4), _walker())
+        ),
+    ]:
         row = prompt_rows([bundled().get(t.episode.question_id)])[0]
         start = env.reset(**row, seed=t.reset["seed"])
-        messages = conversation(plain, t, max_chars=300)
-        assert messages[0] == row["prompt"][0] and messages[1]["content"] == row["prompt"][1]["content"] + start
+        messages = trajectory_messages(plain, t, max_chars=300)
+        assert (
+            messages[0] == row["prompt"][0]
+            and messages[1]["content"] == row["prompt"][1]["content"] + start
+        )
         for ask, told in zip(messages[2:-1:2], messages[3:-1:2]):
             f = ask["tool_calls"][0]["function"]
-            try: said = getattr(env, f["name"])(**json.loads(f["arguments"]))
-            except ValueError as e: said = str({"error": str(e)})
+            try:
+                said = getattr(env, f["name"])(**json.loads(f["arguments"]))
+            except ValueError as e:
+                said = str({"error": str(e)})
             assert told == dict(role="tool", name=f["name"], content=said)
-        assert messages[-1] == dict(role="assistant", content="Done.") and len(messages) == 2 + 2 * len(t.turns) + 1
+        assert (
+            messages[-1] == dict(role="assistant", content="Done.")
+            and len(messages) == 2 + 2 * len(t.turns) + 1
+        )
 
 
 class _walker:
-    def reset(self, seed): pass
-    def select_action(self, o): return Action("DESCRIBE", "visit") if o.step_count % 2 else Action("QUERY", "SELECT x FROM visit")
+    def reset(self, seed):
+        pass
+
+    def select_action(self, o):
+        return (
+            Action("DESCRIBE", "visit")
+            if o.step_count % 2
+            else Action("QUERY", "SELECT x FROM visit")
+        )
 
 
 def test_arguments_and_tools_are_text():
@@ -304,27 +493,35 @@ def test_arguments_and_tools_are_text():
         assert json.loads(row["tools"]) == tool_schemas()
         for m in row["messages"]:
             for c in m.get("tool_calls", ()):
-                (name, value), = json.loads(c["function"]["arguments"]).items()
+                ((name, value),) = json.loads(c["function"]["arguments"]).items()
                 assert isinstance(value, str) and (c["function"]["name"], name) in TOOLS.values()
-    with pytest.raises(ValueError, match="DANCE"): call(Action("DANCE", ""))
+    with pytest.raises(ValueError, match="DANCE"):
+        action_message(Action("DANCE", ""))
 
 
 def test_through_arrow_and_the_template(tiny):
     "The whole way: rows, Dataset, file, template, mask."
     from datasets import Dataset
+
     kit, tok = tiny
     rows = rows_of()
     said = check_rendering(Dataset.from_list(rows), tok)
     assert said["rows"] == 60 and 0.05 < said["trained"] < 0.5
     row = Dataset.from_list(rows)[5]
     from trl.chat_template_utils import qwen3_training_chat_template as template
-    text = tok.apply_chat_template(row["messages"], tools=json.loads(row["tools"]), tokenize=False, chat_template=template)
+
+    text = tok.apply_chat_template(
+        row["messages"], tools=json.loads(row["tools"]), tokenize=False, chat_template=template
+    )
     assert "null" not in text and "None" not in text
-    assert text.count("<tool_call>\n{") == len(some()[5].turns) + 1, "one per turn, and one in the instructions"
+    assert text.count("<tool_call>\n{") == len(some()[5].turns) + 1, (
+        "one per turn, and one in the instructions"
+    )
 
 
 def test_through_a_json_file(tiny, tmp_path):
     from datasets import load_dataset
+
     path = tmp_path / "sft.jsonl"
     path.write_text("\n".join(json.dumps(r) for r in rows_of()))
     data = load_dataset("json", data_files=str(path), split="train", cache_dir=str(tmp_path))
@@ -333,41 +530,80 @@ def test_through_a_json_file(tiny, tmp_path):
 
 def test_the_self_test_finds_the_null_trap(tiny):
     from datasets import Dataset
+
     rows = rows_of()
     for r in rows:
         for m in r["messages"]:
-            for c in m.get("tool_calls", ()): c["function"] = dict(c["function"], arguments=json.loads(c["function"]["arguments"]))
-    try: data = Dataset.from_list(rows)
-    except Exception: pytest.skip("this version of datasets refuses such rows")
-    with pytest.raises(ValueError, match="without nulls"): check_rendering(data, tiny[1])
+            for c in m.get("tool_calls", ()):
+                c["function"] = dict(
+                    c["function"], arguments=json.loads(c["function"]["arguments"])
+                )
+    try:
+        data = Dataset.from_list(rows)
+    except Exception:
+        pytest.skip("this version of datasets refuses such rows")
+    with pytest.raises(ValueError, match="without nulls"):
+        check_rendering(data, tiny[1])
     with pytest.raises(ValueError, match="without nulls"):
         row = rows_of()[0]
-        row["messages"][2]["tool_calls"][0]["function"]["arguments"] = '{"sql": "SELECT 1", "value": null}'
+        row["messages"][2]["tool_calls"][0]["function"]["arguments"] = (
+            '{"sql": "SELECT 1", "value": null}'
+        )
         check_rendering([row], tiny[1])
 
 
 def test_the_self_test_finds_a_wrong_mask(tiny):
     from trl.chat_template_utils import qwen3_training_chat_template as template
-    wide = template.replace("{%- generation %}", "").replace("{{- '<|im_start|>' + message.role + '\\n' }}\n        \n", "{%- generation %}{{- '<|im_start|>' + message.role + '\\n' }}")
+
+    wide = template.replace("{%- generation %}", "").replace(
+        "{{- '<|im_start|>' + message.role + '\\n' }}\n        \n",
+        "{%- generation %}{{- '<|im_start|>' + message.role + '\\n' }}",
+    )
     assert wide != template and "generation %}" in wide
-    narrow = template.replace("{{- '<|im_end|>\\n' }}\n        {%- endgeneration %}", "{%- endgeneration %}{{- '<|im_end|>\\n' }}")
+    narrow = template.replace(
+        "{{- '<|im_end|>\\n' }}\n        {%- endgeneration %}",
+        "{%- endgeneration %}{{- '<|im_end|>\\n' }}",
+    )
     assert narrow != template
     for bad in (wide, narrow):
-        with pytest.raises(ValueError, match="row 0: the trained text"): check_rendering(rows_of()[:1], tiny[1], bad)
+        with pytest.raises(ValueError, match="row 0: the trained text"):
+            check_rendering(rows_of()[:1], tiny[1], bad)
 
 
 def test_sft_trainer_trains_exactly_the_assistant(tiny, tmp_path):
     "TRL's own trainer on our rows: the labels that reach the loss, decoded, are the assistant's turns."
     from datasets import Dataset
     from trl import SFTConfig, SFTTrainer
+
     kit, tok = tiny
     rows = rows_of()[:8]
-    args = SFTConfig(output_dir=str(tmp_path), use_cpu=True, bf16=False, gradient_checkpointing=False, assistant_only_loss=True, per_device_train_batch_size=4,
-                     max_steps=2, max_length=4096, report_to="none", save_strategy="no", logging_steps=1, disable_tqdm=True, shuffle_dataset=False)
-    trainer = SFTTrainer(model=kit.make_model(tok), args=args, train_dataset=Dataset.from_list(rows), processing_class=tok)
+    args = SFTConfig(
+        output_dir=str(tmp_path),
+        use_cpu=True,
+        bf16=False,
+        gradient_checkpointing=False,
+        assistant_only_loss=True,
+        per_device_train_batch_size=4,
+        max_steps=2,
+        max_length=4096,
+        report_to="none",
+        save_strategy="no",
+        logging_steps=1,
+        disable_tqdm=True,
+        shuffle_dataset=False,
+    )
+    trainer = SFTTrainer(
+        model=kit.make_model(tok),
+        args=args,
+        train_dataset=Dataset.from_list(rows),
+        processing_class=tok,
+    )
     batch = trainer.data_collator([trainer.train_dataset[i] for i in range(8)])
     labels = [[t for t in row if t != -100] for row in batch["labels"].tolist()]
-    wanted = ["".join(qwen_turn(m) for m in r["messages"] if m["role"] == "assistant") for r in rows]
+    wanted = [
+        "".join(qwen_assistant_turn(m) for m in r["messages"] if m["role"] == "assistant")
+        for r in rows
+    ]
     assert [tok.decode(x, skip_special_tokens=False) for x in labels] == wanted
     trainer.train()
     losses = [h["loss"] for h in trainer.state.log_history if "loss" in h]
@@ -378,21 +614,33 @@ def test_grpo_prompts_are_the_beginning_of_sft_texts(tiny):
     "A rollout begins with the very tokens that supervised training saw before the first turn."
     from transformers.utils import get_json_schema
     from trl.chat_template_utils import qwen3_training_chat_template as template
+
     _, tok = tiny
     env = SQLEnvTRL(bundled())
     for t, row in zip(some()[:5], rows_of()):
         prompt = prompt_rows([bundled().get(t.episode.question_id)])[0]
-        messages = [*prompt["prompt"][:-1], {**prompt["prompt"][-1], "content": prompt["prompt"][-1]["content"] + env.reset(**prompt)}]
+        messages = [
+            *prompt["prompt"][:-1],
+            {
+                **prompt["prompt"][-1],
+                "content": prompt["prompt"][-1]["content"] + env.reset(**prompt),
+            },
+        ]
         tools = [get_json_schema(m) for m in (env.answer, env.describe, env.query, env.sample)]
-        start = tok.apply_chat_template(messages, tools=tools, add_generation_prompt=True, enable_thinking=False, tokenize=False)
-        whole = tok.apply_chat_template(row["messages"], tools=json.loads(row["tools"]), tokenize=False, chat_template=template)
+        start = tok.apply_chat_template(
+            messages, tools=tools, add_generation_prompt=True, enable_thinking=False, tokenize=False
+        )
+        whole = tok.apply_chat_template(
+            row["messages"], tools=json.loads(row["tools"]), tokenize=False, chat_template=template
+        )
         assert whole.startswith(start)
 
 
 def test_experts_take_a_set_of_any_source(tmp_path):
-    from sql_env.questions import save_set
-    folder = save_set(bundled().filter(database_name="vet_clinic"), tmp_path / "mine")
-    made = Experts(sources.load("folder", folder), 32)
+    from sql_env.questions import save_question_set
+
+    folder = save_question_set(bundled().filter(database_name="vet_clinic"), tmp_path / "mine")
+    made = ExpertTrajectories(load("folder", folder), 32)
     assert len(list(made)) == 32 and made.dropped == {}
-    first = list(islice(Experts(bundled(), seed=1), 3))
+    first = list(islice(ExpertTrajectories(bundled(), seed=1), 3))
     assert [type(t) for t in first] == [Trajectory] * 3 and isinstance(first[0].turns[0], Turn)

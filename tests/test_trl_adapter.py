@@ -1,4 +1,5 @@
 """Room 30, the TRL adapter: its contract by hand, and against TRL itself where that is installed."""
+
 import json
 import os
 import pickle
@@ -13,20 +14,41 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sql_env import sources
+from sql_env.chat import (
+    MAX_TOOL_RESULT_CHARS,
+    TOOLS,
+    argument_text,
+    initial_view,
+    observation_text,
+    question_messages,
+    tool_result_text,
+    tool_schemas,
+)
 from sql_env.episode import Episode, Observation
 from sql_env.reward import RewardConfig
-from sql_env.trl_adapter import (MAX_CHARS, TOOLS, SQLEnvTRL, SQLEnvTRLRemote, ToolError, as_text, first_view, opening, prompt_rows, reply,
-                                 rollout_metrics, sql_env_reward_func, tool_schemas, tool_text)
+from sql_env.sources import load
+from sql_env.trl_adapter import (
+    SQLEnvTRL,
+    SQLEnvTRLRemote,
+    ToolError,
+    prompt_rows,
+    rollout_metrics,
+    sql_env_reward_func,
+)
 
 ID = "vet_clinic-02"
 GOLD = "SELECT COUNT(*) FROM visit WHERE paid_on IS NULL"
-ROW = {"question_id": ID, "prompt": opening("How many of our visits, from whatever year, are still waiting to be paid?")}
+ROW = {
+    "question_id": ID,
+    "prompt": question_messages(
+        "How many of our visits, from whatever year, are still waiting to be paid?"
+    ),
+}
 
 
 @lru_cache(None)
 def bundled():
-    return sources.load("bundled")
+    return load("bundled")
 
 
 def started(**kw):
@@ -39,30 +61,60 @@ def play_tools(env, calls):
     "Call tools as TRL does: what the model reads after each."
     out = []
     for name, value in calls:
-        try: out.append(getattr(env, name)(value))
-        except Exception as e: out.append(str({"error": str(e)}))
+        try:
+            out.append(getattr(env, name)(value))
+        except Exception as e:
+            out.append(str({"error": str(e)}))
     return out
 
 
-CALLS = [("describe", "visit"), ("query", "SELECT naem FROM visit"), ("sample", "owner"), ("sample", "owner"), ("query", GOLD), ("answer", "44")]
+CALLS = [
+    ("describe", "visit"),
+    ("query", "SELECT naem FROM visit"),
+    ("sample", "owner"),
+    ("sample", "owner"),
+    ("query", GOLD),
+    ("answer", "44"),
+]
 
 
 # ---- by hand
 
+
 def test_nothing_heavy_is_imported():
     code = "import sys, sql_env.trl_adapter, sql_env.trajectories; print([m for m in ('torch', 'trl', 'transformers', 'openenv', 'datasets') if m in sys.modules])"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"
+    assert (
+        subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True
+        ).stdout.strip()
+        == "[]"
+    )
 
 
 @pytest.mark.parametrize("cls", [SQLEnvTRL, SQLEnvTRLRemote])
 def test_the_tools_are_these_four(cls):
     import inspect
-    public = [n for n, _ in inspect.getmembers(cls, predicate=inspect.isfunction) if not n.startswith("_")]
+
+    public = [
+        n for n, _ in inspect.getmembers(cls, predicate=inspect.isfunction) if not n.startswith("_")
+    ]
     assert sorted(public) == ["answer", "describe", "get_reward", "query", "reset", "sample"]
 
 
-@pytest.mark.parametrize("config", [RewardConfig.sparse(), RewardConfig.shaped(), RewardConfig.shaped(0.9), RewardConfig.partial()])
-@pytest.mark.parametrize("calls", [CALLS, CALLS[:2] + [("answer", "43")], [("answer", "[]")], [("describe", "visit")] * 15], ids=["right", "wrong", "empty", "budget"])
+@pytest.mark.parametrize(
+    "config",
+    [
+        RewardConfig.sparse(),
+        RewardConfig.shaped(),
+        RewardConfig.shaped(0.9),
+        RewardConfig.partial(),
+    ],
+)
+@pytest.mark.parametrize(
+    "calls",
+    [CALLS, CALLS[:2] + [("answer", "43")], [("answer", "[]")], [("describe", "visit")] * 15],
+    ids=["right", "wrong", "empty", "budget"],
+)
 def test_rewards_are_those_of_the_plain_episode(config, calls):
     env, q = started(reward=config), bundled().get(ID)
     play_tools(env, calls)
@@ -71,7 +123,9 @@ def test_rewards_are_those_of_the_plain_episode(config, calls):
     kinds = {name: kind for kind, (name, _) in TOOLS.items()}
     plain = [episode.step(kinds[n], v) for n, v in calls]
     assert env.done and env.turn_rewards == [o.reward for o in plain]
-    assert env.get_reward() == pytest.approx(episode.total_reward) and env.correct == bool(episode.verdict)
+    assert env.get_reward() == pytest.approx(episode.total_reward) and env.correct == bool(
+        episode.verdict
+    )
 
 
 def test_the_default_reward_is_partial():
@@ -89,8 +143,9 @@ def test_who_stops_in_the_middle_keeps_no_progress(gamma):
         play_tools(env, CALLS[:k])
         cut = Episode(q, bundled().database(q.database_name), RewardConfig.shaped(gamma), budget=15)
         cut.reset()
-        cut.budget = k # the costs per step stay those of 15
-        for name, value in CALLS[:k]: cut.step({n: a for a, (n, _) in TOOLS.items()}[name], value)
+        cut.budget = k  # the costs per step stay those of 15
+        for name, value in CALLS[:k]:
+            cut.step({n: a for a, (n, _) in TOOLS.items()}[name], value)
         assert env.get_reward() == pytest.approx(cut.total_reward), k
 
 
@@ -99,7 +154,8 @@ def test_after_the_end_every_tool_says_so_and_nothing_changes():
     play_tools(env, CALLS)
     before = env.get_reward(), list(env.turn_rewards), env.episode.steps
     for name in ("describe", "sample", "query", "answer"):
-        with pytest.raises(ValueError, match="^Episode is over.$"): getattr(env, name)("visit")
+        with pytest.raises(ValueError, match="^Episode is over.$"):
+            getattr(env, name)("visit")
     assert (env.get_reward(), env.turn_rewards, env.episode.steps) == before and env.late_calls == 4
 
 
@@ -111,12 +167,14 @@ def test_late_calls_cost_a_share_and_keep_the_order():
     play_tools(plain, CALLS)
     assert right.get_reward() == pytest.approx(0.9 * plain.get_reward())
     assert right.get_reward() > wrong.get_reward() > nothing.get_reward() == 0
-    with pytest.raises(ValueError, match="share"): SQLEnvTRL(bundled(), late_cost=2)
+    with pytest.raises(ValueError, match="share"):
+        SQLEnvTRL(bundled(), late_cost=2)
 
 
 def test_before_reset_tools_say_so():
     env = SQLEnvTRL(bundled())
-    with pytest.raises(ToolError, match="Call reset first"): env.query("SELECT 1")
+    with pytest.raises(ToolError, match="Call reset first"):
+        env.query("SELECT 1")
     assert env.get_reward() == 0
 
 
@@ -126,7 +184,14 @@ def test_reset_wipes_everything():
     env.late_calls = 3
     sql_env_reward_func([env], trainer_state=object())
     env.reset(**ROW)
-    assert (env.done, env.correct, env.turn_rewards, env.error_kinds, env.late_calls, env.get_reward()) == (False, False, [], [], 0, 0)
+    assert (
+        env.done,
+        env.correct,
+        env.turn_rewards,
+        env.error_kinds,
+        env.late_calls,
+        env.get_reward(),
+    ) == (False, False, [], [], 0, 0)
     assert play_tools(env, CALLS) == seen
     env._close()
     env._close()
@@ -135,23 +200,30 @@ def test_reset_wipes_everything():
 
 def test_reset_needs_a_question_id_and_knows_its_neighbours():
     env = SQLEnvTRL(bundled())
-    with pytest.raises(ValueError, match="prompt_rows"): env.reset(prompt=ROW["prompt"])
-    with pytest.raises(KeyError, match="vet_clinic-02"): env.reset(question_id="vet_clinic-002")
-    assert "Tables" in env.reset(seed=3) and "Tables" in env.reset(split="test", index=0), "by hand, as EpisodeEnv"
+    with pytest.raises(ValueError, match="prompt_rows"):
+        env.reset(prompt=ROW["prompt"])
+    with pytest.raises(KeyError, match="vet_clinic-02"):
+        env.reset(question_id="vet_clinic-002")
+    assert "Tables" in env.reset(seed=3) and "Tables" in env.reset(split="test", index=0), (
+        "by hand, as EpisodeEnv"
+    )
     env.reset(question_id=ID, difficulty="hard", split="test", extra=[1], prompt=ROW["prompt"])
     assert env.episode.question.question_id == ID, "the id wins over other columns of the dataset"
 
 
 def test_the_seed_of_a_row_chooses_the_sample():
     a, b, c = (SQLEnvTRL(bundled()) for _ in range(3))
-    for env, seed in ((a, 1), (b, 1), (c, 2)): env.reset(question_id=ID, seed=seed)
+    for env, seed in ((a, 1), (b, 1), (c, 2)):
+        env.reset(question_id=ID, seed=seed)
     assert a.sample("visit") == b.sample("visit") != c.sample("visit")
 
 
 def test_wrong_settings_show_at_construction():
     for bad in (dict(budget=0), dict(schema_level="some"), dict(verify="luck")):
-        with pytest.raises(ValueError): SQLEnvTRL(bundled(), **bad)
-    with pytest.raises(ValueError, match="no questions"): SQLEnvTRL(bundled().filter(question_id="none"))
+        with pytest.raises(ValueError):
+            SQLEnvTRL(bundled(), **bad)
+    with pytest.raises(ValueError, match="no questions"):
+        SQLEnvTRL(bundled().filter(question_id="none"))
 
 
 def test_verify_and_schema_level_reach_the_episode():
@@ -174,26 +246,42 @@ def test_robust_grading_pays_no_lucky_answer():
 def test_what_reset_adds_to_the_prompt():
     env = SQLEnvTRL(bundled())
     text = env.reset(**ROW)
-    assert text.startswith("\n\nTables:\n") and text.endswith("Steps: 15") and ROW["prompt"][-1]["content"] not in text
+    assert (
+        text.startswith("\n\nTables:\n")
+        and text.endswith("Steps: 15")
+        and ROW["prompt"][-1]["content"] not in text
+    )
     other = env.reset(question_id=ID, prompt=[{"role": "user", "content": "Answer the question."}])
     assert other == f"\n\nQuestion: {ROW['prompt'][-1]['content']}" + text
-    assert first_view(Observation("Q?", "", budget_remaining=3)) == "\n\nQuestion: Q?\n\nSteps: 3"
+    assert initial_view(Observation("Q?", "", budget_remaining=3)) == "\n\nQuestion: Q?\n\nSteps: 3"
 
 
 def test_gold_is_nowhere_in_what_the_model_reads():
     for q in bundled().sample(60, 5):
         env = SQLEnvTRL(bundled(), schema_level="full")
-        seen = json.dumps([prompt_rows([q]), env.reset(**prompt_rows([q])[0]), *play_tools(env, [("describe", q.tables_involved[0]), ("answer", ""), ("answer", "nothing")])])
+        seen = json.dumps(
+            [
+                prompt_rows([q]),
+                env.reset(**prompt_rows([q])[0]),
+                *play_tools(
+                    env, [("describe", q.tables_involved[0]), ("answer", ""), ("answer", "nothing")]
+                ),
+            ]
+        )
         assert q.gold_sql not in seen
 
 
-@pytest.mark.parametrize("value", [7, 7.5, None, True, ["visit"], {"a": 1}, [["a", 3]], "\ud800", "", "x" * 200_000])
+@pytest.mark.parametrize(
+    "value", [7, 7.5, None, True, ["visit"], {"a": 1}, [["a", 3]], "\ud800", "", "x" * 200_000]
+)
 def test_any_json_argument_gets_a_string_or_an_error(value):
     for name in ("describe", "sample", "query", "answer"):
         env = started()
-        try: text = getattr(env, name)(value)
-        except ValueError as e: text = str(e)
-        assert isinstance(text, str) and text and len(text) < MAX_CHARS + 100
+        try:
+            text = getattr(env, name)(value)
+        except ValueError as e:
+            text = str(e)
+        assert isinstance(text, str) and text and len(text) < MAX_TOOL_RESULT_CHARS + 100
         assert env.episode.steps == 1
 
 
@@ -210,15 +298,22 @@ def test_numbers_and_rows_are_answers():
 
 
 def test_text_that_no_encoding_knows_is_replaced():
-    assert as_text("a\ud800b") == "a?b" and as_text(["\udfff"]) == '["?"]'
+    assert argument_text("a\ud800b") == "a?b" and argument_text(["\udfff"]) == '["?"]'
 
 
-@given(st.recursive(st.none() | st.booleans() | st.integers() | st.floats() | st.text(), lambda x: st.lists(x) | st.dictionaries(st.text(), x), max_leaves=6))
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+        lambda x: st.lists(x) | st.dictionaries(st.text(), x),
+        max_leaves=6,
+    )
+)
 @settings(max_examples=60, deadline=None, derandomize=True)
 def test_as_text_takes_all_of_json(value):
-    text = as_text(value)
+    text = argument_text(value)
     text.encode()
-    if isinstance(value, str): assert text == value.encode("utf-8", "replace").decode()
+    if isinstance(value, str):
+        assert text == value.encode("utf-8", "replace").decode()
 
 
 long = st.builds(lambda s, n: s * n, st.text(max_size=40), st.integers(0, 90))
@@ -228,32 +323,47 @@ long = st.builds(lambda s, n: s * n, st.text(max_size=40), st.integers(0, 90))
 @settings(max_examples=150, deadline=None, derandomize=True)
 def test_tool_text_is_short(result, error, left, done, limit):
     o = Observation("?", "", result, error, 1, left, (), done)
-    text = tool_text(o, limit)
+    text = observation_text(o, limit)
     assert len(text) <= limit + 60
-    assert ("left)" in text.removeprefix((error or result)[:limit])) == (left <= 3 and not done) or "left)" in error + result
-    assert reply(o, limit) == (str({"error": text}) if error else text)
+    assert ("left)" in text.removeprefix((error or result)[:limit])) == (
+        left <= 3 and not done
+    ) or "left)" in error + result
+    assert tool_result_text(o, limit) == (str({"error": text}) if error else text)
 
 
 def test_instances_play_at_once_and_share_nothing():
     "Eight instances with different settings, in threads, as eight rollouts; each as if it were alone."
-    settings = [dict(budget=b, schema_level=s) for b in (6, 15) for s in ("none", "names", "columns", "full")]
+    settings = [
+        dict(budget=b, schema_level=s)
+        for b in (6, 15)
+        for s in ("none", "names", "columns", "full")
+    ]
     alone = [play_tools(started(**kw), CALLS) for kw in settings]
     envs = [started(**kw) for kw in settings]
     out = [None] * 8
-    def run(i): out[i] = play_tools(envs[i], CALLS)
+
+    def run(i):
+        out[i] = play_tools(envs[i], CALLS)
+
     threads = [threading.Thread(target=run, args=(i,)) for i in range(8)]
-    for t in threads: t.start()
-    for t in threads: t.join()
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
     assert out == alone
     turns = [play_tools(e, []) for e in envs]
-    assert turns == [[]] * 8 and not [k for k, v in vars(SQLEnvTRL).items() if isinstance(v, (list, dict, set))]
+    assert turns == [[]] * 8 and not [
+        k for k, v in vars(SQLEnvTRL).items() if isinstance(v, (list, dict, set))
+    ]
 
 
 def test_the_factory_survives_another_process(tmp_path):
     factory = partial(SQLEnvTRL, bundled().split("train"), RewardConfig.shaped(), budget=9)
     (tmp_path / "f.pkl").write_bytes(pickle.dumps(factory))
     code = f"import pickle; e = pickle.load(open({str(tmp_path / 'f.pkl')!r}, 'rb'))(); print(e.reset(question_id={ID!r})[-8:]); print(e.query({GOLD!r}))"
-    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    said = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    ).stdout
     assert said == "Steps: 9\nCOUNT(*)\n44\n"
 
 
@@ -261,19 +371,36 @@ def test_long_results_are_cut_at_a_line():
     env = started(max_chars=300)
     text = env.query("SELECT * FROM owner")
     assert len(text) < 340 and text.split("\n")[-1] == "... cut after 300 characters"
-    assert env.query("SELECT * FROM owner").split("\n")[:2] == started().query("SELECT * FROM owner").split("\n")[:2]
-    assert tool_text(Observation("?", "", "x" * 999, budget_remaining=9), 50) == "x" * 50 + "\n... cut after 50 characters"
+    assert (
+        env.query("SELECT * FROM owner").split("\n")[:2]
+        == started().query("SELECT * FROM owner").split("\n")[:2]
+    )
+    assert (
+        observation_text(Observation("?", "", "x" * 999, budget_remaining=9), 50)
+        == "x" * 50 + "\n... cut after 50 characters"
+    )
 
 
 # ---- the reward function
+
 
 def test_reward_func_pays_and_logs():
     right, idle, other = started(), started(), object()
     play_tools(right, CALLS)
     logged = {}
-    assert sql_env_reward_func(environments=[right, idle, other], log_metric=logged.__setitem__, prompts=None, completions=None) == [right.get_reward(), 0.0, None]
-    assert logged["sql_env/correct"] == logged["sql_env/answered"] == 0.5 and logged["sql_env/steps"] == 3 and logged["sql_env/errors"] == 0.5
-    with pytest.raises(ValueError, match="get_reward"): sql_env_reward_func(prompts=[], completions=[])
+    assert sql_env_reward_func(
+        environments=[right, idle, other],
+        log_metric=logged.__setitem__,
+        prompts=None,
+        completions=None,
+    ) == [right.get_reward(), 0.0, None]
+    assert (
+        logged["sql_env/correct"] == logged["sql_env/answered"] == 0.5
+        and logged["sql_env/steps"] == 3
+        and logged["sql_env/errors"] == 0.5
+    )
+    with pytest.raises(ValueError, match="get_reward"):
+        sql_env_reward_func(prompts=[], completions=[])
 
 
 def test_an_episode_is_paid_once():
@@ -289,39 +416,73 @@ def test_an_episode_is_paid_once():
 def test_metrics_of_a_budget_that_ran_out():
     env = started(budget=2)
     play_tools(env, [("describe", "visit"), ("describe", "visit")])
-    assert env.done and rollout_metrics([env]) == dict(correct=0, answered=0, steps=2, errors=0, late_calls=0)
+    assert env.done and rollout_metrics([env]) == dict(
+        correct=0, answered=0, steps=2, errors=0, late_calls=0
+    )
 
 
 def test_metrics_tell_refused_actions_by_kind():
     envs = [started(), started()]
-    play_tools(envs[0], [("query", "SELECT nope FROM visit"), ("query", "SELECT no FROM visit"), ("describe", "nope")])
-    assert {k: v for k, v in rollout_metrics(envs).items() if "error" in k} == {"errors": 1.5, "error/unknown_column": 1.0, "error/unknown_table": 0.5}
+    play_tools(
+        envs[0],
+        [
+            ("query", "SELECT nope FROM visit"),
+            ("query", "SELECT no FROM visit"),
+            ("describe", "nope"),
+        ],
+    )
+    assert {k: v for k, v in rollout_metrics(envs).items() if "error" in k} == {
+        "errors": 1.5,
+        "error/unknown_column": 1.0,
+        "error/unknown_table": 0.5,
+    }
 
 
 # ---- the remote twin, with a client in its place
 
+
 class FakeClient:
     "A server that is an `EpisodeEnv`; breaks after some calls."
+
     def __init__(self, made, breaks_at=None):
         from sql_env.episode import EpisodeEnv
-        self.env, self.calls, self.breaks_at, self.closed = EpisodeEnv(bundled(), reward=RewardConfig.partial()), 0, breaks_at, False
+
+        self.env, self.calls, self.breaks_at, self.closed = (
+            EpisodeEnv(bundled(), reward=RewardConfig.partial()),
+            0,
+            breaks_at,
+            False,
+        )
         made.append(self)
+
     def _result(self, observation):
         self.calls += 1
-        if self.calls == self.breaks_at: raise ConnectionError("gone")
+        if self.calls == self.breaks_at:
+            raise ConnectionError("gone")
         return type("Result", (), dict(observation=observation))
-    def reset(self, **kw): return self._result(self.env.reset(**kw))
-    def step(self, action): return self._result(self.env.step(action.action_type, action.argument))
-    def close(self): self.closed = True
+
+    def reset(self, **kw):
+        return self._result(self.env.reset(**kw))
+
+    def step(self, action):
+        return self._result(self.env.step(action.action_type, action.argument))
+
+    def close(self):
+        self.closed = True
 
 
 @pytest.fixture
 def fake_server(monkeypatch):
     import types
+
     made, breaks = [], []
     module = types.ModuleType("sql_env.client")
-    module.SQLAction = lambda action_type, argument: type("A", (), dict(action_type=action_type, argument=argument))
-    module.SQLEnv = lambda base_url, **kw: type("C", (), dict(sync=lambda self: FakeClient(made, breaks.pop(0) if breaks else None)))()
+    module.SQLAction = lambda action_type, argument: type(
+        "A", (), dict(action_type=action_type, argument=argument)
+    )
+    module.SQLEnv = lambda base_url, **kw: type(
+        "C", (), dict(sync=lambda self: FakeClient(made, breaks.pop(0) if breaks else None))
+    )()
     monkeypatch.setitem(sys.modules, "sql_env.client", module)
     return made, breaks
 
@@ -330,7 +491,11 @@ def test_the_twin_shows_the_same(fake_server):
     local, remote = started(), SQLEnvTRLRemote("http://localhost:1")
     assert remote.reset(**ROW) == local.reset(**ROW)
     assert play_tools(remote, CALLS) == play_tools(local, CALLS)
-    assert remote.turn_rewards == local.turn_rewards and remote.get_reward() == local.get_reward() and remote.done
+    assert (
+        remote.turn_rewards == local.turn_rewards
+        and remote.get_reward() == local.get_reward()
+        and remote.done
+    )
     assert sql_env_reward_func([remote, local]) == [local.get_reward()] * 2
     remote.reset(**ROW)
     assert len(fake_server[0]) == 1, "one connection serves many rollouts"
@@ -343,10 +508,17 @@ def test_a_lost_connection_ends_the_rollout_without_reward(fake_server):
     breaks[:] = [3, 1]
     env = SQLEnvTRLRemote("http://localhost:1")
     env.reset(**ROW)
-    assert play_tools(env, CALLS[:3])[1:] == [str({"error": "The connection was lost. Episode is over."}), str({"error": "Episode is over."})]
+    assert play_tools(env, CALLS[:3])[1:] == [
+        str({"error": "The connection was lost. Episode is over."}),
+        str({"error": "Episode is over."}),
+    ]
     assert env.get_reward() is None and sql_env_reward_func([env]) == [None] and made[0].closed
     assert "Steps" in env.reset(**ROW), "the first connection fails at reset, the second works"
-    assert play_tools(env, CALLS)[-1] == "The answer was submitted." and env.get_reward() > 0.9 and len(made) == 3
+    assert (
+        play_tools(env, CALLS)[-1] == "The answer was submitted."
+        and env.get_reward() > 0.9
+        and len(made) == 3
+    )
 
 
 @pytest.fixture(scope="module")
@@ -355,18 +527,31 @@ def server():
     pytest.importorskip("openenv", reason="openenv is not installed")
     import socket
     import urllib.request
+
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
         port = s.getsockname()[1]
-    command = [sys.executable, "-m", "uvicorn", "sql_env.server.app:app", "--port", str(port), "--log-level", "warning"]
-    process = subprocess.Popen(command, env={**os.environ, "MAX_CONCURRENT_ENVS": "8", "SQL_ENV_REWARD": "partial"})
+    command = [
+        sys.executable,
+        "-m",
+        "uvicorn",
+        "sql_env.server.app:app",
+        "--port",
+        str(port),
+        "--log-level",
+        "warning",
+    ]
+    process = subprocess.Popen(
+        command, env={**os.environ, "MAX_CONCURRENT_ENVS": "8", "SQL_ENV_REWARD": "partial"}
+    )
     url = f"http://127.0.0.1:{port}"
     try:
         for _ in range(240):
             try:
                 urllib.request.urlopen(url + "/health")
                 break
-            except OSError: time.sleep(0.25)
+            except OSError:
+                time.sleep(0.25)
         yield url
     finally:
         process.terminate()
@@ -379,16 +564,23 @@ def test_the_twin_on_a_real_server(server):
     envs = [SQLEnvTRLRemote(server) for _ in range(8)]
     starts = [e.reset(**ROW) for e in envs]
     out: list = [None] * 8
-    def run(i): out[i] = play_tools(envs[i], CALLS)
+
+    def run(i):
+        out[i] = play_tools(envs[i], CALLS)
+
     threads = [threading.Thread(target=run, args=(i,)) for i in range(8)]
-    for t in threads: t.start()
-    for t in threads: t.join()
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
     assert starts == [started().reset(**ROW)] * 8 and out == [seen] * 8
     assert [e.turn_rewards for e in envs] == [local.turn_rewards] * 8
-    for e in envs: e._close()
+    for e in envs:
+        e._close()
 
 
 # ---- with TRL
+
 
 def tool_call(name, **arguments):
     return f"<tool_call>\n{json.dumps(dict(name=name, arguments=arguments))}\n</tool_call>"
@@ -397,33 +589,72 @@ def tool_call(name, **arguments):
 def completions_of(trainer):
     "Run a trainer and keep what its reward step saw: prompts and completions of each batch."
     seen, original = [], trainer._calculate_rewards
+
     def spy(inputs, prompts, completions, ids):
-        seen.append((prompts, completions, [(e.turn_rewards, e.correct, e._reward()) for e in trainer.environments]))
+        seen.append(
+            (
+                prompts,
+                completions,
+                [(e.turn_rewards, e.correct, e._reward()) for e in trainer.environments],
+            )
+        )
         return original(inputs, prompts, completions, ids)
+
     trainer._calculate_rewards = spy
     return seen
 
 
 def test_schemas_are_those_of_transformers(tiny):
     from transformers.utils import get_json_schema
+
     env = SQLEnvTRL(bundled())
-    assert [get_json_schema(m) for m in (env.answer, env.describe, env.query, env.sample)] == tool_schemas()
-    assert [get_json_schema(getattr(SQLEnvTRLRemote, n)) for n in ("answer", "describe", "query", "sample")] == tool_schemas()
+    assert [
+        get_json_schema(m) for m in (env.answer, env.describe, env.query, env.sample)
+    ] == tool_schemas()
+    assert [
+        get_json_schema(getattr(SQLEnvTRLRemote, n))
+        for n in ("answer", "describe", "query", "sample")
+    ] == tool_schemas()
 
 
 SCRIPT = [
-    [tool_call("describe", table_name="visit"), tool_call("query", sql=GOLD), tool_call("answer", value="44"), "Done."],
+    [
+        tool_call("describe", table_name="visit"),
+        tool_call("query", sql=GOLD),
+        tool_call("answer", value="44"),
+        "Done.",
+    ],
     [tool_call("answer", value=43), tool_call("query", sql="SELECT 1"), "Done."],
-    [tool_call("nope", x=1), tool_call("query", sql="SELECT naem FROM visit"), tool_call("query", statement="SELECT 1"), tool_call("sample", table_name=7), "I give up."],
-    ["No tools."]]
-ACTIONS = [[("DESCRIBE", "visit"), ("QUERY", GOLD), ("ANSWER", "44")], [("ANSWER", "43")], [("QUERY", "SELECT naem FROM visit"), ("SAMPLE", "7")], []]
+    [
+        tool_call("nope", x=1),
+        tool_call("query", sql="SELECT naem FROM visit"),
+        tool_call("query", statement="SELECT 1"),
+        tool_call("sample", table_name=7),
+        "I give up.",
+    ],
+    ["No tools."],
+]
+ACTIONS = [
+    [("DESCRIBE", "visit"), ("QUERY", GOLD), ("ANSWER", "44")],
+    [("ANSWER", "43")],
+    [("QUERY", "SELECT naem FROM visit"), ("SAMPLE", "7")],
+    [],
+]
 
 
 def test_scripted_rollouts_have_the_rewards_of_plain_episodes(tiny, tmp_path):
     kit, tok = tiny
-    trainer = kit.grpo(tok, kit.make_model(tok), [ROW] * 2, partial(SQLEnvTRL, bundled()), tmp_path, lr_scheduler_type="constant")
+    trainer = kit.grpo(
+        tok,
+        kit.make_model(tok),
+        [ROW] * 2,
+        partial(SQLEnvTRL, bundled()),
+        tmp_path,
+        lr_scheduler_type="constant",
+    )
     seen, before = completions_of(trainer), [p.detach().clone() for p in trainer.model.parameters()]
-    with patch.object(trainer.model, "generate", kit.Scripted(tok, SCRIPT)): trainer.train()
+    with patch.object(trainer.model, "generate", kit.Scripted(tok, SCRIPT)):
+        trainer.train()
     q, plain = bundled().get(ID), []
     for actions in ACTIONS:
         episode = Episode(q, bundled().database(q.database_name), RewardConfig.partial())
@@ -432,40 +663,86 @@ def test_scripted_rollouts_have_the_rewards_of_plain_episodes(tiny, tmp_path):
     assert len(seen) == 2, "two steps, the same pool twice"
     for prompts, completions, envs in seen:
         assert [e[0] for e in envs] == plain and [e[1] for e in envs] == [True, False, False, False]
-        assert all("Tables:\n" in p[1]["content"] and p[1]["content"].endswith("Steps: 15") for p in prompts)
+        assert all(
+            "Tables:\n" in p[1]["content"] and p[1]["content"].endswith("Steps: 15")
+            for p in prompts
+        )
         said = [[m["content"] for m in c if m["role"] == "tool"] for c in completions]
         assert said[0][1:] == ["COUNT(*)\n44", "The answer was submitted."]
         assert said[1] == ["The answer was submitted.", "{'error': 'Episode is over.'}"]
-        assert said[2][0] == "{'error': 'Tool nope not found.'}" and "Did you mean name" not in said[2][1] and "unknown_column" in said[2][1]
-        assert "unexpected keyword" in said[2][2] and "unknown_table" in said[2][3] and said[3] == []
+        assert (
+            said[2][0] == "{'error': 'Tool nope not found.'}"
+            and "Did you mean name" not in said[2][1]
+            and "unknown_column" in said[2][1]
+        )
+        assert (
+            "unexpected keyword" in said[2][2] and "unknown_table" in said[2][3] and said[3] == []
+        )
     log = next(h for h in trainer.state.log_history if "reward" in h)
-    assert log["rewards/SQLEnvTRL/mean"] == pytest.approx(sum(map(sum, plain)) / 4, abs=1e-6) == pytest.approx(log["reward"], abs=1e-6)
-    assert log["tools/call_frequency"] == 9 / 4 and log["tools/failure_frequency"] == pytest.approx(5 / 9)
+    assert (
+        log["rewards/SQLEnvTRL/mean"]
+        == pytest.approx(sum(map(sum, plain)) / 4, abs=1e-6)
+        == pytest.approx(log["reward"], abs=1e-6)
+    )
+    assert log["tools/call_frequency"] == 9 / 4 and log["tools/failure_frequency"] == pytest.approx(
+        5 / 9
+    )
     assert any((a != b).any() for a, b in zip(before, trainer.model.parameters())), "it learned"
 
 
 def test_the_reward_function_alone_pays(tiny, tmp_path):
     kit, tok = tiny
-    trainer = kit.grpo(tok, kit.make_model(tok), [ROW], partial(SQLEnvTRL, bundled()), tmp_path, steps=1, reward_funcs=[sql_env_reward_func])
-    with patch.object(trainer.model, "generate", kit.Scripted(tok, SCRIPT)): trainer.train()
+    trainer = kit.grpo(
+        tok,
+        kit.make_model(tok),
+        [ROW],
+        partial(SQLEnvTRL, bundled()),
+        tmp_path,
+        steps=1,
+        reward_funcs=[sql_env_reward_func],
+    )
+    with patch.object(trainer.model, "generate", kit.Scripted(tok, SCRIPT)):
+        trainer.train()
     log = next(h for h in trainer.state.log_history if "reward" in h)
-    assert log["reward"] == pytest.approx(log["rewards/sql_env_reward_func/mean"]) and 0.2 < log["reward"] < 0.4
-    assert log["sql_env/correct"] == 0.25 and log["sql_env/answered"] == 0.5 and log["sql_env/late_calls"] == 0.25
+    assert (
+        log["reward"] == pytest.approx(log["rewards/sql_env_reward_func/mean"])
+        and 0.2 < log["reward"] < 0.4
+    )
+    assert (
+        log["sql_env/correct"] == 0.25
+        and log["sql_env/answered"] == 0.5
+        and log["sql_env/late_calls"] == 0.25
+    )
 
 
 def test_two_trainers_at_once(tiny, tmp_path):
     "Two trainers with different settings train in two threads; each has its own pool and budget."
     kit, tok = tiny
     kinds = [dict(budget=15), dict(budget=2, reward=RewardConfig.sparse())]
-    trainers = [kit.grpo(tok, kit.make_model(tok), [ROW], partial(SQLEnvTRL, bundled(), **k), tmp_path / str(i), steps=1) for i, k in enumerate(kinds)]
+    trainers = [
+        kit.grpo(
+            tok,
+            kit.make_model(tok),
+            [ROW],
+            partial(SQLEnvTRL, bundled(), **k),
+            tmp_path / str(i),
+            steps=1,
+        )
+        for i, k in enumerate(kinds)
+    ]
     seen = [completions_of(t) for t in trainers]
     script = [SCRIPT[0]] * 4
-    for t in trainers: t.model.generate = kit.Scripted(tok, script)
+    for t in trainers:
+        t.model.generate = kit.Scripted(tok, script)
     threads = [threading.Thread(target=t.train) for t in trainers]
-    for t in threads: t.start()
-    for t in threads: t.join()
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
     (_, _, long), (_, _, short) = seen[0][0], seen[1][0]
-    assert [e[1] for e in long] == [True] * 4 and [e[1] for e in short] == [False] * 4, "two steps are too few"
+    assert [e[1] for e in long] == [True] * 4 and [e[1] for e in short] == [False] * 4, (
+        "two steps are too few"
+    )
     pools = [t._environment_pool[None] for t in trainers]
     assert [len(p) for p in pools] == [4, 4] and len({id(e) for p in pools for e in p}) == 8
 
@@ -473,11 +750,16 @@ def test_two_trainers_at_once(tiny, tmp_path):
 def test_pool_grows_once_and_is_reused(tiny, tmp_path):
     kit, tok = tiny
     made = []
+
     def factory():
         made.append(SQLEnvTRL(bundled()))
         return made[-1]
-    trainer = kit.grpo(tok, kit.make_model(tok), prompt_rows(bundled()[:4]), factory, tmp_path, n=4, steps=3)
-    with patch.object(trainer.model, "generate", kit.Scripted(tok, [["Hm."]] * 4)): trainer.train()
+
+    trainer = kit.grpo(
+        tok, kit.make_model(tok), prompt_rows(bundled()[:4]), factory, tmp_path, n=4, steps=3
+    )
+    with patch.object(trainer.model, "generate", kit.Scripted(tok, [["Hm."]] * 4)):
+        trainer.train()
     assert len(made) == 4 and all(not e.done and e.get_reward() == 0 for e in made)
 
 
@@ -486,15 +768,32 @@ def test_a_warm_model_calls_tools_by_itself(tiny, tmp_path, tell):
     "The smoke test: two GRPO steps, real generation, real tool calls, in a minute."
     kit, tok = tiny
     start = time.monotonic()
-    from sql_env.trajectories import Expert, Experts, sft_rows
+    from sql_env.experts import ExpertPolicy, ExpertTrajectories
+    from sql_env.sft import sft_rows
+
     one = bundled().filter(question_id=ID)
-    made = Experts(one, 2, policy=Expert(one, ["direct", "glance"]))
+    made = ExpertTrajectories(one, 2, policy=ExpertPolicy(one, ["direct", "glance"]))
     rows = sft_rows(made.env, made)
     model = kit.make_model(tok)
     loss = kit.warm(model, tok, rows, steps=250)
-    trainer = kit.grpo(tok, model, prompt_rows(one), partial(SQLEnvTRL, one), tmp_path, n=8, reward_funcs=[sql_env_reward_func], temperature=0.7)
+    trainer = kit.grpo(
+        tok,
+        model,
+        prompt_rows(one),
+        partial(SQLEnvTRL, one),
+        tmp_path,
+        n=8,
+        reward_funcs=[sql_env_reward_func],
+        temperature=0.7,
+    )
     trainer.train()
     logs = [h for h in trainer.state.log_history if "reward" in h]
     seconds = time.monotonic() - start
-    tell(f"TRL smoke: {seconds:.0f} s, loss after warm-up {loss:.3f}, " + ", ".join(f"step {i}: {h['tools/call_frequency']:.1f} calls per rollout, reward {h['reward']:.2f}" for i, h in enumerate(logs, 1)))
+    tell(
+        f"TRL smoke: {seconds:.0f} s, loss after warm-up {loss:.3f}, "
+        + ", ".join(
+            f"step {i}: {h['tools/call_frequency']:.1f} calls per rollout, reward {h['reward']:.2f}"
+            for i, h in enumerate(logs, 1)
+        )
+    )
     assert len(logs) == 2 and all(h["tools/call_frequency"] >= 1 for h in logs) and seconds <= 60

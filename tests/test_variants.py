@@ -1,4 +1,5 @@
 """Room 05, variants: possible databases only, the same everywhere, telling wrong SQL from right, under the guards of room 00."""
+
 import os
 import random
 import subprocess
@@ -13,13 +14,26 @@ from conftest import in_time
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from sql_env import sources
-from sql_env import variants as V
 from sql_env.answers import Verdict
-from sql_env.database import Database, Limits, QueryError, build_database
+from sql_env.database import Database, build_database
 from sql_env.episode import Episode
+from sql_env.guards import Limits, QueryError
+from sql_env.mutants import one_edit_mutants
 from sql_env.questions import Question
 from sql_env.reward import RewardConfig
+from sql_env.sources import load
+from sql_env.variants.instances import InstanceGenerator
+from sql_env.variants.robust import judge_evidence, verify_robust
+from sql_env.variants.selection import (
+    VariantCache,
+    _variants,
+    build_variants,
+    candidate_instances,
+    pack_variants,
+    selection_task,
+    unpack_variants,
+    variants_for,
+)
 
 SCHEMA = """
 CREATE TABLE port (code TEXT PRIMARY KEY, name TEXT NOT NULL UNIQUE, depth REAL CHECK (depth > 0));
@@ -32,24 +46,46 @@ CREATE VIEW busy AS SELECT port, count(*) AS n FROM stay GROUP BY port;
 CREATE TRIGGER t AFTER INSERT ON ship BEGIN DELETE FROM port; END;
 """
 GOLDS = [
-    "SELECT name FROM ship WHERE home = 'OSL'", "SELECT count(DISTINCT ship_id) FROM stay WHERE paid > 100",
+    "SELECT name FROM ship WHERE home = 'OSL'",
+    "SELECT count(DISTINCT ship_id) FROM stay WHERE paid > 100",
     "SELECT p.name, count(*) FROM stay AS s JOIN port AS p ON p.code = s.port GROUP BY p.name HAVING count(*) >= 2 ORDER BY count(*) DESC",
-    "SELECT name FROM ship ORDER BY built LIMIT 1", "SELECT n FROM busy WHERE port = 'OSL'",
-    "SELECT name FROM ship WHERE ship_id NOT IN (SELECT ship_id FROM stay)", "SELECT name FROM ship WHERE home IS NULL",
+    "SELECT name FROM ship ORDER BY built LIMIT 1",
+    "SELECT n FROM busy WHERE port = 'OSL'",
+    "SELECT name FROM ship WHERE ship_id NOT IN (SELECT ship_id FROM stay)",
+    "SELECT name FROM ship WHERE home IS NULL",
     "SELECT name FROM port EXCEPT SELECT p.name FROM port AS p JOIN ship AS s ON s.home = p.code",
-    "SELECT strftime('%Y', built), count(*) FROM ship GROUP BY 1", "SELECT avg(paid) FROM stay WHERE state IN ('P', 'O') AND number BETWEEN 2 AND 4",
+    "SELECT strftime('%Y', built), count(*) FROM ship GROUP BY 1",
+    "SELECT avg(paid) FROM stay WHERE state IN ('P', 'O') AND number BETWEEN 2 AND 4",
     "WITH long AS (SELECT * FROM berth WHERE length >= 50) SELECT port, max(number) FROM long GROUP BY port",
     "SELECT name, row_number() OVER (ORDER BY ship_id) FROM ship WHERE built LIKE '2001-%'",
-    "SELECT a.name FROM ship AS a JOIN ship AS b ON a.mother = b.ship_id WHERE b.name = 'Bora'"]
+    "SELECT a.name FROM ship AS a JOIN ship AS b ON a.mother = b.ship_id WHERE b.name = 'Bora'",
+]
 
 
 @pytest.fixture(scope="module")
 def harbour(tmp_path_factory):
     rng = random.Random(0)
-    ports = [(c, n, d) for c, n, d in (("OSL", "Oslo", 12.5), ("ROM", "Rome", 8.0), ("BRE", "Bremen", 9.5), ("POR", "Porto", 20.0), ("KIE", "Kiel", 7.5))]
+    ports = [
+        (c, n, d)
+        for c, n, d in (
+            ("OSL", "Oslo", 12.5),
+            ("ROM", "Rome", 8.0),
+            ("BRE", "Bremen", 9.5),
+            ("POR", "Porto", 20.0),
+            ("KIE", "Kiel", 7.5),
+        )
+    ]
     names = ["Aurora", "Bora", "Cirrus", "Dione", "Eos", "Flora", "Gaia", "Hera", "Iris", "Juno"]
-    ships = [(i, n, rng.choice(["OSL", "ROM", "BRE", None]), f"200{rng.randint(0, 4)}-0{rng.randint(1, 9)}-1{rng.randint(0, 9)}", i - 3 if i > 4 else None)
-             for i, n in enumerate(names, 1)]
+    ships = [
+        (
+            i,
+            n,
+            rng.choice(["OSL", "ROM", "BRE", None]),
+            f"200{rng.randint(0, 4)}-0{rng.randint(1, 9)}-1{rng.randint(0, 9)}",
+            i - 3 if i > 4 else None,
+        )
+        for i, n in enumerate(names, 1)
+    ]
     berths = [(p[0], n, rng.randint(30, 90)) for p in ports for n in range(1, 6)]
     stays, seen = [], set()
     while len(stays) < 40:
@@ -61,8 +97,11 @@ def harbour(tmp_path_factory):
     con = apsw.Connection(str(path))
     con.execute(SCHEMA.replace("CREATE TRIGGER", "-- CREATE TRIGGER"))
     for table, rows in (("port", ports), ("ship", ships), ("berth", berths), ("stay", stays)):
-        con.executemany(f"INSERT INTO {table} ({', '.join(c[1] for c in con.execute(f'PRAGMA table_info({table})'))}) VALUES ({','.join('?' * len(rows[0]))})", rows)
-    con.execute(SCHEMA[SCHEMA.index("CREATE TRIGGER"):])
+        con.executemany(
+            f"INSERT INTO {table} ({', '.join(c[1] for c in con.execute(f'PRAGMA table_info({table})'))}) VALUES ({','.join('?' * len(rows[0]))})",
+            rows,
+        )
+    con.execute(SCHEMA[SCHEMA.index("CREATE TRIGGER") :])
     con.close()
     return path
 
@@ -70,7 +109,7 @@ def harbour(tmp_path_factory):
 @pytest.fixture(autouse=True)
 def own_cache(tmp_path, monkeypatch):
     monkeypatch.setenv("SQL_ENV_CACHE", str(tmp_path / "cache"))
-    V._variants.cache_clear()
+    _variants.cache_clear()
 
 
 def opened(image):
@@ -82,7 +121,7 @@ def opened(image):
 @pytest.mark.parametrize("gold", GOLDS)
 def test_instances_are_possible_databases(harbour, gold):
     "Schema unchanged, integrity, foreign keys, CHECK, NOT NULL, UNIQUE, circles and codes as in the data; gold's rows are what gold gives."
-    v = V.build_variants(V.Fuzzer(harbour), gold)
+    v = build_variants(InstanceGenerator(harbour), gold)
     real = apsw.Connection(str(harbour))
     schema = "SELECT name, sql FROM sqlite_schema WHERE type IN ('table', 'view') ORDER BY name"
     assert len(v) == 20
@@ -98,31 +137,47 @@ def test_instances_are_possible_databases(harbour, gold):
                 at, steps = graph[at], steps + 1
             assert steps < 100, "ships are their own ancestors"
         assert {s for (s,) in con.execute("SELECT DISTINCT state FROM stay")} <= {"P", "O", "C"}
-        assert all(d is None or time.strptime(d, "%Y-%m-%d") for (d,) in con.execute("SELECT built FROM ship"))
+        assert all(
+            d is None or time.strptime(d, "%Y-%m-%d")
+            for (d,) in con.execute("SELECT built FROM ship")
+        )
         assert con.execute(gold).fetchall() == rows
         assert ranks is None or len(ranks) == len(rows)
 
 
 def test_natural_keys_are_kept_only_when_inferred(harbour):
     "Names never repeat in the data of ten ships: instances keep that, unless only what is declared counts."
+
     def repeated(infer):
-        v = V.build_variants(V.Fuzzer(harbour, infer), GOLDS[0])
-        return any(opened(i).execute("SELECT count(name) > count(DISTINCT name) FROM ship").fetchone()[0] for i in v.images)
+        v = build_variants(InstanceGenerator(harbour, infer), GOLDS[0])
+        return any(
+            opened(i).execute("SELECT count(name) > count(DISTINCT name) FROM ship").fetchone()[0]
+            for i in v.images
+        )
+
     assert not repeated(True) and repeated(False)
 
 
 @pytest.mark.parametrize("gold", GOLDS)
 def test_gold_agrees_with_itself_and_mutants_are_told_apart(harbour, gold):
     db = Database(harbour)
-    assert V.judge_evidence(gold, db, gold).correct
-    v = V.variants_of(harbour, gold)
-    assert v.mutants == len(V.mutants(gold)) > 0
-    other = [i for i, (name, _) in enumerate(V.mutants(gold)) if name not in ("add_distinct", "left_join")]
-    assert len(set(other) - set(v.alive)) >= 0.8 * len(other), [V.mutants(gold)[i] for i in v.alive]
-    for i, (name, sql) in enumerate(V.mutants(gold)):
-        try: db.query(sql)
-        except QueryError: continue
-        assert V.judge_evidence(gold, db, sql).correct == (i in v.alive), (name, sql)
+    assert judge_evidence(gold, db, gold).correct
+    v = variants_for(harbour, gold)
+    assert v.mutants == len(one_edit_mutants(gold)) > 0
+    other = [
+        i
+        for i, (name, _) in enumerate(one_edit_mutants(gold))
+        if name not in ("add_distinct", "left_join")
+    ]
+    assert len(set(other) - set(v.alive)) >= 0.8 * len(other), [
+        one_edit_mutants(gold)[i] for i in v.alive
+    ]
+    for i, (name, sql) in enumerate(one_edit_mutants(gold)):
+        try:
+            db.query(sql)
+        except QueryError:
+            continue
+        assert judge_evidence(gold, db, sql).correct == (i in v.alive), (name, sql)
 
 
 def test_same_seed_same_bytes_in_every_process(harbour):
@@ -135,46 +190,91 @@ import sys
 if sys.argv[1] == "1": V.build_variants(f, golds[3])
 print(hashlib.sha256(b"".join(V.pack(V.build_variants(f, g)) for g in golds[:3])).hexdigest())"""
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    said = {subprocess.run([sys.executable, "-c", code, h], env=env | {"PYTHONHASHSEED": h}, capture_output=True, text=True, check=True).stdout for h in "012"}
+    said = {
+        subprocess.run(
+            [sys.executable, "-c", code, h],
+            env=env | {"PYTHONHASHSEED": h},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for h in "012"
+    }
     assert len(said) == 1
-    f = V.Fuzzer(harbour)
-    assert V.build_variants(f, GOLDS[0]) == V.build_variants(f, GOLDS[0]) != V.build_variants(f, GOLDS[0], seed=1)
+    f = InstanceGenerator(harbour)
+    assert (
+        build_variants(f, GOLDS[0])
+        == build_variants(f, GOLDS[0])
+        != build_variants(f, GOLDS[0], seed=1)
+    )
 
 
 def test_choice_beats_chance(harbour):
     "With k = 2 the chosen instances tell at least as many mutants apart as the first two random ones, over all golds more."
-    f, chosen, chance = V.Fuzzer(harbour), 0, 0
+    f, chosen, chance = InstanceGenerator(harbour), 0, 0
     for gold in GOLDS:
-        wrong = [s for _, s in V.mutants(gold)]
-        task = V._task(f, gold, wrong)
-        chance += len(frozenset().union(*(c.killed for c, _ in zip(V._candidates(f, task, 0), range(2)))))
-        v = V.build_variants(f, gold, k=2)
+        wrong = [s for _, s in one_edit_mutants(gold)]
+        task = selection_task(f, gold, wrong)
+        chance += len(
+            frozenset().union(
+                *(c.killed for c, _ in zip(candidate_instances(f, task, 0), range(2)))
+            )
+        )
+        v = build_variants(f, gold, k=2)
         chosen += v.mutants - len(v.alive)
     assert chosen > chance
 
 
-EQUAL = [("SELECT name FROM ship WHERE home = 'OSL'", "SELECT s.name FROM port p JOIN ship s ON s.home = p.code WHERE p.code = 'OSL'"),
-         ("SELECT count(DISTINCT ship_id) FROM stay WHERE paid > 100", "WITH x AS (SELECT ship_id FROM stay WHERE NOT paid <= 100 GROUP BY ship_id) SELECT count(*) FROM x"),
-         ("SELECT name FROM ship ORDER BY built LIMIT 1", "SELECT name FROM ship WHERE built = (SELECT min(built) FROM ship)"),
-         ("SELECT name FROM ship WHERE ship_id NOT IN (SELECT ship_id FROM stay)",
-          "SELECT s.name FROM ship s LEFT JOIN stay t USING (ship_id) WHERE t.stay_id IS NULL"),
-         ("SELECT name FROM ship WHERE built LIKE '2001-%'", "SELECT name FROM ship WHERE strftime('%Y', built) = '2001'"),
-         ("SELECT name FROM ship WHERE built LIKE '2001-%'", "SELECT name FROM ship WHERE built BETWEEN '2001-01-01' AND '2001-12-31'"),
-         ("SELECT stay_id FROM stay WHERE state <> 'C'", "SELECT stay_id FROM stay WHERE state IN ('O', 'P')"),
-         ("SELECT home, count(*) FROM ship WHERE home IS NOT NULL GROUP BY home", "SELECT DISTINCT home, count(*) OVER (PARTITION BY home) FROM ship WHERE home NOT NULL"),
-         ("SELECT max(paid) FROM stay", "SELECT paid FROM stay ORDER BY paid DESC LIMIT 1"),
-         ("SELECT code FROM port EXCEPT SELECT home FROM ship", "SELECT code FROM port WHERE code NOT IN (SELECT home FROM ship WHERE home IS NOT NULL)")]
+EQUAL = [
+    (
+        "SELECT name FROM ship WHERE home = 'OSL'",
+        "SELECT s.name FROM port p JOIN ship s ON s.home = p.code WHERE p.code = 'OSL'",
+    ),
+    (
+        "SELECT count(DISTINCT ship_id) FROM stay WHERE paid > 100",
+        "WITH x AS (SELECT ship_id FROM stay WHERE NOT paid <= 100 GROUP BY ship_id) SELECT count(*) FROM x",
+    ),
+    (
+        "SELECT name FROM ship ORDER BY built LIMIT 1",
+        "SELECT name FROM ship WHERE built = (SELECT min(built) FROM ship)",
+    ),
+    (
+        "SELECT name FROM ship WHERE ship_id NOT IN (SELECT ship_id FROM stay)",
+        "SELECT s.name FROM ship s LEFT JOIN stay t USING (ship_id) WHERE t.stay_id IS NULL",
+    ),
+    (
+        "SELECT name FROM ship WHERE built LIKE '2001-%'",
+        "SELECT name FROM ship WHERE strftime('%Y', built) = '2001'",
+    ),
+    (
+        "SELECT name FROM ship WHERE built LIKE '2001-%'",
+        "SELECT name FROM ship WHERE built BETWEEN '2001-01-01' AND '2001-12-31'",
+    ),
+    (
+        "SELECT stay_id FROM stay WHERE state <> 'C'",
+        "SELECT stay_id FROM stay WHERE state IN ('O', 'P')",
+    ),
+    (
+        "SELECT home, count(*) FROM ship WHERE home IS NOT NULL GROUP BY home",
+        "SELECT DISTINCT home, count(*) OVER (PARTITION BY home) FROM ship WHERE home NOT NULL",
+    ),
+    ("SELECT max(paid) FROM stay", "SELECT paid FROM stay ORDER BY paid DESC LIMIT 1"),
+    (
+        "SELECT code FROM port EXCEPT SELECT home FROM ship",
+        "SELECT code FROM port WHERE code NOT IN (SELECT home FROM ship WHERE home IS NOT NULL)",
+    ),
+]
 
 
 @pytest.mark.parametrize("gold, other", EQUAL[:8] + EQUAL[9:])
 def test_equal_queries_in_other_dress_agree(harbour, gold, other):
-    v = V.judge_evidence(gold, Database(harbour), other)
+    v = judge_evidence(gold, Database(harbour), other)
     assert v.correct, v
 
 
 def ask(db, gold, answer, *queries, ranks=None, verdict=Verdict(True, "match")):
     q = Question("q", "?", "harbour", gold, db.query(gold).rows, ranks=ranks)
-    return V.verify_robust(q, db, answer, [(s, db.query(s)) for s in queries], verdict)
+    return verify_robust(q, db, answer, [(s, db.query(s)) for s in queries], verdict)
 
 
 def test_evidence(harbour):
@@ -184,17 +284,28 @@ def test_evidence(harbour):
     names = "\n".join(r[0] for r in db.query(gold).rows)
     assert ask(db, gold, "@last", gold).correct
     assert ask(db, gold, names, gold).correct
-    assert ask(db, gold, names, "SELECT ship_id, home, name FROM ship WHERE home = 'OSL'").correct, "a column of the result"
-    assert ask(db, gold, "@last", "SELECT ship_id, name FROM ship WHERE home = 'OSL'").reason == "no_evidence", "@last is the whole result"
-    assert ask(db, gold, names, gold, "SELECT 1", "SELECT count(*) FROM ship").correct, "the last that holds the answer"
+    assert ask(
+        db, gold, names, "SELECT ship_id, home, name FROM ship WHERE home = 'OSL'"
+    ).correct, "a column of the result"
+    assert (
+        ask(db, gold, "@last", "SELECT ship_id, name FROM ship WHERE home = 'OSL'").reason
+        == "no_evidence"
+    ), "@last is the whole result"
+    assert ask(db, gold, names, gold, "SELECT 1", "SELECT count(*) FROM ship").correct, (
+        "the last that holds the answer"
+    )
     assert ask(db, gold, "@last", gold, "SELECT 1").reason == "no_evidence", "@last is the last"
     literal = "VALUES " + ", ".join(f"('{n}')" for n in names.split("\n"))
-    assert ask(db, gold, names, gold, literal).reason == "differs", "a later query that only repeats the answer is the evidence"
+    assert ask(db, gold, names, gold, literal).reason == "differs", (
+        "a later query that only repeats the answer is the evidence"
+    )
     assert ask(db, gold, names).reason == "no_evidence"
     assert ask(db, gold, names, "SELECT name FROM ship").reason == "no_evidence", "picked by eye"
     top = "SELECT name FROM ship ORDER BY built LIMIT 1"
     first = db.query(top).rows[0][0]
-    assert ask(db, top, first, "SELECT built, name FROM ship ORDER BY built").correct, "the first of a sorted list"
+    assert ask(db, top, first, "SELECT built, name FROM ship ORDER BY built").correct, (
+        "the first of a sorted list"
+    )
     assert ask(db, top, "@last", "SELECT name FROM ship ORDER BY built").reason == "no_evidence"
     wrong = Verdict(False, "values")
     assert ask(db, gold, "x", gold, verdict=wrong) is wrong
@@ -209,15 +320,32 @@ def test_rounded_and_cast_evidence(harbour):
     assert ask(db, gold, value, "SELECT CAST(avg(paid) AS TEXT) FROM stay").correct
 
 
-@pytest.mark.parametrize("sql, kind", [
-    ("DELETE FROM ship", "not_read_only"), ("SELECT sql FROM sqlite_master", "forbidden"), ("SELECT * FROM pragma_table_list", "forbidden"),
-    ("SELECT load_extension('x')", "forbidden"), ("SELECT 1; SELECT 2", "not_read_only"), ("SELECT random()", "forbidden"),
-    ("WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n", "operations"),
-    ("SELECT hex(zeroblob(1000000000))", "forbidden"), ("SELECT replace(replace(printf('%9999d', 1), ' ', 'xxxxxxxxx'), 'x', 'yyyyyyyyy')", "memory")])
+@pytest.mark.parametrize(
+    "sql, kind",
+    [
+        ("DELETE FROM ship", "not_read_only"),
+        ("SELECT sql FROM sqlite_master", "forbidden"),
+        ("SELECT * FROM pragma_table_list", "forbidden"),
+        ("SELECT load_extension('x')", "forbidden"),
+        ("SELECT 1; SELECT 2", "not_read_only"),
+        ("SELECT random()", "forbidden"),
+        (
+            "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n",
+            "operations",
+        ),
+        ("SELECT hex(zeroblob(1000000000))", "forbidden"),
+        (
+            "SELECT replace(replace(printf('%9999d', 1), ' ', 'xxxxxxxxx'), 'x', 'yyyyyyyyy')",
+            "memory",
+        ),
+    ],
+)
 def test_agent_sql_is_guarded_on_variants(harbour, sql, kind, monkeypatch):
-    monkeypatch.setattr("sql_env.database.time", SimpleNamespace(monotonic=lambda: 0., thread_time=lambda: 0.))  # operations are counted, however slow the machine
+    monkeypatch.setattr(
+        "sql_env.database.time", SimpleNamespace(monotonic=lambda: 0.0, thread_time=lambda: 0.0)
+    )  # operations are counted, however slow the machine
     db = Database(harbour)
-    v = V.judge_evidence(GOLDS[0], db, sql)
+    v = judge_evidence(GOLDS[0], db, sql)
     assert (v.correct, v.reason) == (False, "fails") and kind in v.detail, v
 
 
@@ -228,29 +356,42 @@ def test_bombs_that_wake_up_on_variants_are_stopped(harbour):
     bomb = f"""WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < CASE WHEN (SELECT count(*) FROM ship) = {n} THEN 2 ELSE 100000000 END)
         SELECT name FROM ship WHERE home = 'OSL' AND (SELECT count(*) FROM n) > 0"""
     assert db.query(bomb).rows == db.query(GOLDS[0]).rows
-    assert in_time(5, lambda: V.judge_evidence(GOLDS[0], db, bomb), time.monotonic).reason in ("fails", "differs")
+    assert in_time(5, lambda: judge_evidence(GOLDS[0], db, bomb), time.monotonic).reason in (
+        "fails",
+        "differs",
+    )
 
 
 def test_a_variant_is_not_changed_by_the_agent_and_shares_nothing(harbour):
     "The next verdict sees the same instance, whatever the last one tried; the real file is untouched."
     before, db = harbour.read_bytes(), Database(harbour)
-    v = V.variants_of(harbour, GOLDS[0])
-    for sql in ("CREATE TEMP TABLE ship AS SELECT 1", "PRAGMA writable_schema = ON", "SELECT * FROM ship", "WITH ship AS (SELECT 'x' AS name) SELECT name FROM ship"):
-        V.judge_evidence(GOLDS[0], db, sql)
-        assert V.judge_evidence(GOLDS[0], db, GOLDS[0]).correct
-    assert V.variants_of(harbour, GOLDS[0]) is v and harbour.read_bytes() == before
+    v = variants_for(harbour, GOLDS[0])
+    for sql in (
+        "CREATE TEMP TABLE ship AS SELECT 1",
+        "PRAGMA writable_schema = ON",
+        "SELECT * FROM ship",
+        "WITH ship AS (SELECT 'x' AS name) SELECT name FROM ship",
+    ):
+        judge_evidence(GOLDS[0], db, sql)
+        assert judge_evidence(GOLDS[0], db, GOLDS[0]).correct
+    assert variants_for(harbour, GOLDS[0]) is v and harbour.read_bytes() == before
 
 
 def test_verdicts_in_threads(harbour):
     "Many verdicts at once give what they give alone."
-    db, wrong = Database(harbour), [V.mutants(g)[0][1] for g in GOLDS[:4]]
+    db, wrong = Database(harbour), [one_edit_mutants(g)[0][1] for g in GOLDS[:4]]
     jobs = [(g, s) for g, w in zip(GOLDS, wrong) for s in (g, w)] * 4
-    alone, found = [V.judge_evidence(g, db, s) for g, s in jobs], [None] * len(jobs)
+    alone, found = [judge_evidence(g, db, s) for g, s in jobs], [None] * len(jobs)
+
     def work(k):
-        for i in range(k, len(jobs), 6): found[i] = V.judge_evidence(*[jobs[i][0], db, jobs[i][1]])
+        for i in range(k, len(jobs), 6):
+            found[i] = judge_evidence(*[jobs[i][0], db, jobs[i][1]])
+
     threads = [threading.Thread(target=work, args=(k,)) for k in range(6)]
-    for t in threads: t.start()
-    for t in threads: t.join()
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
     assert found == alone
 
 
@@ -259,72 +400,84 @@ def test_a_stage_may_rest_between_verdicts(tmp_path):
     columns = ", ".join(f"c{i} INTEGER NOT NULL DEFAULT (1 + {i})" for i in range(150))
     many = ";".join(f"CREATE TABLE x{i} (id INTEGER PRIMARY KEY, name TEXT)" for i in range(120))
     schema = f"CREATE TABLE t7 (id INTEGER PRIMARY KEY, name TEXT, {columns});{many}"
-    path = build_database(tmp_path / "wide.sqlite", schema, {"t7": [(i, "ab"[i % 2], *range(150)) for i in range(9)]})
+    path = build_database(
+        tmp_path / "wide.sqlite", schema, {"t7": [(i, "ab"[i % 2], *range(150)) for i in range(9)]}
+    )
     db, gold = Database(path), "SELECT name FROM t7 WHERE id > 1"
     for sql in ("SELECT 1", gold, gold):
-        assert V.judge_evidence(gold, db, sql).correct == (sql == gold)
+        assert judge_evidence(gold, db, sql).correct == (sql == gold)
         time.sleep(0.7)
 
 
 def test_limits_of_the_database_apply(harbour):
     strict = Database(harbour, Limits(rows=1, operations=2000))
-    assert V.judge_evidence(GOLDS[0], strict, "SELECT s.name FROM ship s, stay, stay t WHERE home = 'OSL'").reason in ("fails", "differs")
+    assert judge_evidence(
+        GOLDS[0], strict, "SELECT s.name FROM ship s, stay, stay t WHERE home = 'OSL'"
+    ).reason in ("fails", "differs")
 
 
 class TestCache:
     def test_round_trip_and_limit(self, harbour, tmp_path):
-        v = V.build_variants(V.Fuzzer(harbour), GOLDS[0])
-        assert V.unpack(V.pack(v)) == v
-        cache = V.Cache(tmp_path / "c.sqlite", limit=len(V.pack(v)) * 3 + 10)
-        for i in range(6): cache.put(str(i), v)
+        v = build_variants(InstanceGenerator(harbour), GOLDS[0])
+        assert unpack_variants(pack_variants(v)) == v
+        cache = VariantCache(tmp_path / "c.sqlite", limit=len(pack_variants(v)) * 3 + 10)
+        for i in range(6):
+            cache.put(str(i), v)
         assert [i for i in range(6) if cache.get(str(i))] == [3, 4, 5]
 
     def test_damage_and_read_only_folders_cost_only_time(self, harbour, tmp_path, monkeypatch):
         path = tmp_path / "c.sqlite"
         path.write_bytes(b"not a database" * 100)
-        cache = V.Cache(path)
-        v = V.build_variants(V.Fuzzer(harbour), GOLDS[0])
+        cache = VariantCache(path)
+        v = build_variants(InstanceGenerator(harbour), GOLDS[0])
         cache.put("a", v)
         assert cache.get("a") is None, "a damaged file is thrown away"
         cache.put("a", v)
         assert cache.get("a") == v
         monkeypatch.setenv("SQL_ENV_CACHE", str(path / "below" / "a" / "file"))
-        assert V.variants_of(harbour, GOLDS[0]) == v
+        assert variants_for(harbour, GOLDS[0]) == v
 
     def test_damaged_entry_is_built_anew(self, harbour, tmp_path):
-        v = V.variants_of(harbour, GOLDS[0])
-        con = apsw.Connection(str(V.Cache().path))
+        v = variants_for(harbour, GOLDS[0])
+        con = apsw.Connection(str(VariantCache().path))
         assert con.execute("SELECT count(*) FROM variants").fetchone() == (1,)
         con.execute("UPDATE variants SET data = x'00'")
         con.close()
-        V._variants.cache_clear()
-        assert V.variants_of(harbour, GOLDS[0]) == v
+        _variants.cache_clear()
+        assert variants_for(harbour, GOLDS[0]) == v
 
     def test_another_process_finds_it(self, harbour):
-        V.variants_of(harbour, GOLDS[0])
-        V._variants.cache_clear()
+        variants_for(harbour, GOLDS[0])
+        _variants.cache_clear()
         start = time.perf_counter()
-        V.variants_of(harbour, GOLDS[0])
+        variants_for(harbour, GOLDS[0])
         assert time.perf_counter() - start < 0.5
-        assert V.Cache().path.stat().st_size < 2_000_000
+        assert VariantCache().path.stat().st_size < 2_000_000
 
     def test_a_changed_database_gives_new_variants(self, harbour, tmp_path):
         copy = tmp_path / "copy.sqlite"
         copy.write_bytes(harbour.read_bytes())
-        a = V.variants_of(copy, GOLDS[0])
+        a = variants_for(copy, GOLDS[0])
         con = apsw.Connection(str(copy))
         con.execute("UPDATE ship SET name = name || '!'")
         con.close()
-        assert V.variants_of(copy, GOLDS[0]) != a
+        assert variants_for(copy, GOLDS[0]) != a
 
 
 class TestEpisode:
     def play(self, harbour, verify, *actions, reward=RewardConfig.sparse()):
         db = Database(harbour)
-        q = Question("q", "How many ships stayed for more than 100?", "harbour", GOLDS[1], db.query(GOLDS[1]).rows)
+        q = Question(
+            "q",
+            "How many ships stayed for more than 100?",
+            "harbour",
+            GOLDS[1],
+            db.query(GOLDS[1]).rows,
+        )
         ep = Episode(q, db, reward, verify=verify)
         ep.reset()
-        for a in actions: obs = ep.step(*a)
+        for a in actions:
+            obs = ep.step(*a)
         return ep, obs, q.gold_answer[0][0]
 
     def test_reward_follows_the_mode_and_all_three_are_reported(self, harbour):
@@ -356,48 +509,59 @@ class TestEpisode:
         n = Database(harbour).query(GOLDS[1]).rows[0][0]
         lucky = self.play(harbour, "robust", ("QUERY", f"SELECT {n}"), ("ANSWER", str(n)))[1]
         honest = self.play(harbour, "robust", ("QUERY", GOLDS[1]), ("ANSWER", str(n)))[1]
-        for name in ("question", "schema_info", "result", "error", "done", "step_count"): assert getattr(lucky, name) == getattr(honest, name)
+        for name in ("question", "schema_info", "result", "error", "done", "step_count"):
+            assert getattr(lucky, name) == getattr(honest, name)
 
     def test_unknown_mode(self, harbour):
-        with pytest.raises(ValueError, match="value, robust"): self.play(harbour, "strict")
+        with pytest.raises(ValueError, match="value, robust"):
+            self.play(harbour, "strict")
 
 
 NAMES = st.sampled_from(["ship", "stay", "port", "berth"])
 
 
 @settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
-@given(table=NAMES, column=st.integers(0, 3), sign=st.sampled_from(["=", ">", "<>", "<="]), value=st.sampled_from(["3", "'OSL'", "'2001-02-11'", "90.5", "NULL"]),
-       what=st.sampled_from(["*", "count(*)", "min({c})", "DISTINCT {c}"]), order=st.booleans())
+@given(
+    table=NAMES,
+    column=st.integers(0, 3),
+    sign=st.sampled_from(["=", ">", "<>", "<="]),
+    value=st.sampled_from(["3", "'OSL'", "'2001-02-11'", "90.5", "NULL"]),
+    what=st.sampled_from(["*", "count(*)", "min({c})", "DISTINCT {c}"]),
+    order=st.booleans(),
+)
 def test_any_gold_can_be_fuzzed(harbour, table, column, sign, value, what, order):
     "Random gold: variants exist, gold agrees with itself, SELECT 1 does not."
     with apsw.Connection(str(harbour)) as con:
         columns = [c[1] for c in con.execute(f"PRAGMA table_info({table})")]
     c = columns[column % len(columns)]
-    gold = f"SELECT {what.format(c=c)} FROM {table} WHERE {c} {sign} {value}" + (f" ORDER BY {c}" if order and "(" not in what else "")
+    gold = f"SELECT {what.format(c=c)} FROM {table} WHERE {c} {sign} {value}" + (
+        f" ORDER BY {c}" if order and "(" not in what else ""
+    )
     db = Database(harbour)
-    assert len(V.variants_of(harbour, gold)) == 20
-    assert V.judge_evidence(gold, db, gold).correct
-    if value != "NULL": assert not V.judge_evidence(gold, db, "SELECT 'no such thing'").correct
+    assert len(variants_for(harbour, gold)) == 20
+    assert judge_evidence(gold, db, gold).correct
+    if value != "NULL":
+        assert not judge_evidence(gold, db, "SELECT 'no such thing'").correct
 
 
 def test_bundled_golds_have_variants_and_agree():
     "A question of each bundled database."
-    qs = sources.load("bundled")
+    qs = load("bundled")
     for name in dict.fromkeys(q.database_name for q in qs):
         for q in qs.filter(database_name=name).sample(2, seed=5):
-            assert V.judge_evidence(q.gold_sql, qs.database(name), q.gold_sql).correct, q.question_id
-            assert len(V.variants_of(qs.databases[name], q.gold_sql)) >= 12, q.question_id
+            assert judge_evidence(q.gold_sql, qs.database(name), q.gold_sql).correct, q.question_id
+            assert len(variants_for(qs.databases[name], q.gold_sql)) >= 12, q.question_id
 
 
 @pytest.mark.slow
 def test_spider_speed_and_self_agreement(spider_path):
     "Every gold of a sample agrees with itself; a cached verdict takes milliseconds."
-    qs = sources.load("spider", spider_path, "dev").sample(60, seed=1)
+    qs = load("spider", spider_path, "dev").sample(60, seed=1)
     times = []
     for q in qs:
         db = qs.database(q.database_name)
-        assert V.judge_evidence(q.gold_sql, db, q.gold_sql).correct, q.gold_sql
+        assert judge_evidence(q.gold_sql, db, q.gold_sql).correct, q.gold_sql
         start = time.perf_counter()
-        V.judge_evidence(q.gold_sql, db, q.gold_sql)
+        judge_evidence(q.gold_sql, db, q.gold_sql)
         times.append(time.perf_counter() - start)
     assert sorted(times)[len(times) // 2] < 0.02, "3 ms on a quiet machine"

@@ -1,8 +1,15 @@
 """A tokenizer and a model small enough for tests: Qwen3's architecture and chat template, nothing downloaded."""
+
 import os
 
-os.environ.update(HF_HUB_OFFLINE="1", TRANSFORMERS_OFFLINE="1", HF_DATASETS_OFFLINE="1", HF_HUB_DISABLE_TELEMETRY="1",
-                  TRL_EXPERIMENTAL_SILENCE="1", TOKENIZERS_PARALLELISM="false")
+os.environ.update(
+    HF_HUB_OFFLINE="1",
+    TRANSFORMERS_OFFLINE="1",
+    HF_DATASETS_OFFLINE="1",
+    HF_HUB_DISABLE_TELEMETRY="1",
+    TRL_EXPERIMENTAL_SILENCE="1",
+    TOKENIZERS_PARALLELISM="false",
+)
 
 
 def make_tokenizer(texts, vocab: int = 1024):
@@ -10,16 +17,34 @@ def make_tokenizer(texts, vocab: int = 1024):
     from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
     from transformers import PreTrainedTokenizerFast
     from trl.chat_template_utils import qwen3_chat_template
+
     raw = Tokenizer(models.BPE())
     raw.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     raw.decoder = decoders.ByteLevel()
-    trainer = trainers.BpeTrainer(vocab_size=vocab, initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), show_progress=False,
-                                  special_tokens=["<|endoftext|>", "<|im_start|>", "<|im_end|>"])
+    trainer = trainers.BpeTrainer(
+        vocab_size=vocab,
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+        special_tokens=["<|endoftext|>", "<|im_start|>", "<|im_end|>"],
+    )
     raw.train_from_iterator([*texts, qwen3_chat_template], trainer)
-    marks = ("<think>", "</think>", "<tool_call>", "</tool_call>", "<tool_response>", "</tool_response>")
+    marks = (
+        "<think>",
+        "</think>",
+        "<tool_call>",
+        "</tool_call>",
+        "<tool_response>",
+        "</tool_response>",
+    )
     raw.add_tokens([AddedToken(t, special=False, normalized=False) for t in marks])
-    tok = PreTrainedTokenizerFast(tokenizer_object=raw, eos_token="<|im_end|>", pad_token="<|endoftext|>", padding_side="left",
-                                  truncation_side="left", model_max_length=4096)
+    tok = PreTrainedTokenizerFast(
+        tokenizer_object=raw,
+        eos_token="<|im_end|>",
+        pad_token="<|endoftext|>",
+        padding_side="left",
+        truncation_side="left",
+        model_max_length=4096,
+    )
     tok.chat_template = qwen3_chat_template
     return tok
 
@@ -28,13 +53,28 @@ def make_model(tok, width: int = 64, layers: int = 2, seed: int = 0):
     "A random Qwen3 of some 100,000 parameters; one thread, because more only hurt at this size."
     import torch
     from transformers import Qwen3Config, Qwen3ForCausalLM
+
     torch.set_num_threads(1)
     torch.manual_seed(seed)
-    config = Qwen3Config(vocab_size=len(tok), hidden_size=width, intermediate_size=2 * width, num_hidden_layers=layers, num_attention_heads=4,
-                         num_key_value_heads=2, head_dim=width // 4, max_position_embeddings=4096, tie_word_embeddings=True, bos_token_id=None,
-                         eos_token_id=tok.eos_token_id, pad_token_id=tok.pad_token_id)
+    config = Qwen3Config(
+        vocab_size=len(tok),
+        hidden_size=width,
+        intermediate_size=2 * width,
+        num_hidden_layers=layers,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        head_dim=width // 4,
+        max_position_embeddings=4096,
+        tie_word_embeddings=True,
+        bos_token_id=None,
+        eos_token_id=tok.eos_token_id,
+        pad_token_id=tok.pad_token_id,
+    )
     model = Qwen3ForCausalLM(config)
-    model.generation_config.eos_token_id, model.generation_config.pad_token_id = tok.eos_token_id, tok.pad_token_id
+    model.generation_config.eos_token_id, model.generation_config.pad_token_id = (
+        tok.eos_token_id,
+        tok.pad_token_id,
+    )
     return model
 
 
@@ -44,7 +84,13 @@ def warm(model, tok, rows, steps: int = 100, lr: float = 5e-3) -> float:
 
     import torch
     from trl.chat_template_utils import qwen3_training_chat_template as template
-    texts = [tok.apply_chat_template(r["messages"], tools=json.loads(r["tools"]), tokenize=False, chat_template=template) for r in rows]
+
+    texts = [
+        tok.apply_chat_template(
+            r["messages"], tools=json.loads(r["tools"]), tokenize=False, chat_template=template
+        )
+        for r in rows
+    ]
     batch = tok(texts, return_tensors="pt", padding=True, add_special_tokens=False)
     labels = batch["input_ids"].masked_fill(batch["attention_mask"] == 0, -100)
     opt = torch.optim.AdamW(model.parameters(), lr=lr)
@@ -60,25 +106,62 @@ def grpo(tok, model, rows, factory, out, n: int = 4, steps: int = 2, **options):
     "A GRPOTrainer on the CPU with all groups in one batch."
     from datasets import Dataset
     from trl import GRPOConfig, GRPOTrainer
+
     funcs = options.pop("reward_funcs", [])
-    args = GRPOConfig(output_dir=str(out), **dict(
-        use_cpu=True, bf16=False, gradient_checkpointing=False, per_device_train_batch_size=n, num_generations=n, max_steps=steps, learning_rate=1e-4,
-        max_completion_length=600, max_tool_calling_iterations=8, chat_template_kwargs={"enable_thinking": False}, temperature=1.0, logging_steps=1,
-        save_strategy="no", report_to="none", disable_tqdm=True, shuffle_dataset=False) | options)
-    return GRPOTrainer(model=model, reward_funcs=funcs, args=args, train_dataset=Dataset.from_list(rows), processing_class=tok, environment_factory=factory)
+    args = GRPOConfig(
+        output_dir=str(out),
+        **dict(
+            use_cpu=True,
+            bf16=False,
+            gradient_checkpointing=False,
+            per_device_train_batch_size=n,
+            num_generations=n,
+            max_steps=steps,
+            learning_rate=1e-4,
+            max_completion_length=600,
+            max_tool_calling_iterations=8,
+            chat_template_kwargs={"enable_thinking": False},
+            temperature=1.0,
+            logging_steps=1,
+            save_strategy="no",
+            report_to="none",
+            disable_tqdm=True,
+            shuffle_dataset=False,
+        )
+        | options,
+    )
+    return GRPOTrainer(
+        model=model,
+        reward_funcs=funcs,
+        args=args,
+        train_dataset=Dataset.from_list(rows),
+        processing_class=tok,
+        environment_factory=factory,
+    )
 
 
 class Scripted:
     "Stands in for `model.generate` and writes what a script says: one list of turns per rollout."
-    def __init__(self, tok, script): self.tok, self.script, self.alive, self.turn = tok, script, None, [0] * len(script)
+
+    def __init__(self, tok, script):
+        self.tok, self.script, self.alive, self.turn = tok, script, None, [0] * len(script)
 
     def __call__(self, *args, input_ids=None, **kwargs):
         import torch
+
         rows = self.alive if self.alive is not None else range(len(self.script))
         said = [self.script[r][min(self.turn[r], len(self.script[r]) - 1)] for r in rows]
-        for r in rows: self.turn[r] += 1
+        for r in rows:
+            self.turn[r] += 1
         self.alive = [r for r, s in zip(rows, said) if "<tool_call>" in s] or None
-        if self.alive is None: self.turn = [0] * len(self.script)
+        if self.alive is None:
+            self.turn = [0] * len(self.script)
         ids = [self.tok(s + "<|im_end|>", add_special_tokens=False)["input_ids"] for s in said]
         width = max(map(len, ids))
-        return torch.cat([input_ids, torch.tensor([i + [self.tok.pad_token_id] * (width - len(i)) for i in ids])], dim=1)
+        return torch.cat(
+            [
+                input_ids,
+                torch.tensor([i + [self.tok.pad_token_id] * (width - len(i)) for i in ids]),
+            ],
+            dim=1,
+        )

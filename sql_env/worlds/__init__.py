@@ -1,0 +1,17 @@
+"Generated databases and questions: the public names of the package's modules."
+
+from sql_env.worlds import families, families_advanced  # noqa: F401  they register their families
+from sql_env.worlds.phrases import FAMILIES
+from sql_env.worlds.words import SPLITS, NameMix
+from sql_env.worlds.world import World, export_worlds, guessing_statistics, world_set, worlds
+
+__all__ = [
+    "FAMILIES",
+    "SPLITS",
+    "NameMix",
+    "World",
+    "export_worlds",
+    "guessing_statistics",
+    "world_set",
+    "worlds",
+]
