@@ -58,7 +58,7 @@ class Question:
     ranks: tuple[int, ...] | None = None  # rank of each gold row, or None if order is free
     flags: tuple[str, ...] = ()  # what the audit found; see `QUESTION_FLAGS`
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         derived: dict[str, Any] = {"gold_answer": tuple(map(tuple, self.gold_answer))}
         if not self.answer_type:
             derived["answer_type"] = classify_answer(derived["gold_answer"])

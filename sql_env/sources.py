@@ -134,8 +134,10 @@ def load_spider(
     if split and split not in _SPIDER_FILES:
         raise SourceError(f"Spider has no split {split!r}; it has train and dev.")
     questions = []
-    for part in [split] if split else _SPIDER_FILES:
-        rows = _read_rows(root / _SPIDER_FILES[part], "question", "db_id", "query")
+    for part, file in _SPIDER_FILES.items():
+        if split and part != split:
+            continue
+        rows = _read_rows(root / file, "question", "db_id", "query")
         for i, row in enumerate(rows):
             questions.append(
                 Question(
@@ -233,7 +235,8 @@ def load_folder(
     if not databases:
         raise SourceError(f"There is no .sqlite or .db file in {str(path)!r}.")
     read = _folder_reader(path.name, databases)
-    done, rest = [], []
+    done: list[Question] = []
+    rest: list[Question] = []
     for file in files:
         try:
             questions = read_questions(file, read)

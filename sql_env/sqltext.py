@@ -40,9 +40,7 @@ class QueryComponents(NamedTuple):
 
     components: int  # clauses, joins, OR and LIKE
     nested: int  # subqueries and branches of set operations
-    others: (
-        int  # of aggregates, columns, conditions, grouping columns: how many occur more than once
-    )
+    others: int  # how many occur twice of: aggregates, columns, conditions, grouping columns
 
 # %% ../nbs/04_sqltext.ipynb #a29be273
 def count_components(sql: str) -> QueryComponents:
@@ -243,7 +241,7 @@ def _operands(predicate) -> list:
 
 # %% ../nbs/04_sqltext.ipynb #0ac59f98
 def column_literals(sql: str) -> dict[str, list]:
-    "The literals that each column is compared with, bare or inside an aggregate; raises `sqlglot.ParseError`."
+    "The literals that each column, bare or aggregated, is compared with; raises `sqlglot.ParseError`."
     from sqlglot import exp
 
     found: dict[str, list] = {}
@@ -273,7 +271,7 @@ def null_tested_columns(sql: str) -> tuple[str, ...]:
 
 # %% ../nbs/04_sqltext.ipynb #3e728285
 def joined_columns(sql: str) -> tuple[tuple[str, str], ...]:
-    "Pairs of columns that an equation or an IN with a subquery connects; raises `sqlglot.ParseError`."
+    "Pairs of columns that an equation or IN with a subquery connects; raises `sqlglot.ParseError`."
     from sqlglot import exp
 
     tree = _parse(sql)
@@ -307,7 +305,7 @@ def table_conditions(
 
 # %% ../nbs/04_sqltext.ipynb #6af80fdb
 class KeyedTable(Protocol):
-    "What is asked of a table: its columns, and the places of those in each key."
+    "What `bare_columns` asks of a table: its columns, and the places of those in each key."
 
     @property
     def name(self) -> str: ...
