@@ -206,10 +206,10 @@ def _folder_reader(name: str, databases: Iterable[str]) -> Callable[[str], Quest
     only = [*databases]
 
     def read(line: str) -> Question:
-        given = json.loads(line)
+        given: dict[str, Any] = json.loads(line)
         if not isinstance(given, dict):
             raise ValueError("expected a JSON object")
-        fields = {"question_id": f"{name}-{next(numbers):04}"}
+        fields: dict[str, Any] = {"question_id": f"{name}-{next(numbers):04}"}
         if len(only) == 1:
             fields["database_name"] = only[0]
         for key, value in given.items():
