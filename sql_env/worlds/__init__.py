@@ -3,7 +3,14 @@
 from sql_env.worlds import families, families_advanced  # noqa: F401  they register their families
 from sql_env.worlds.phrases import FAMILIES
 from sql_env.worlds.words import SPLITS, NameMix
-from sql_env.worlds.world import World, export_worlds, guessing_statistics, world_set, worlds
+from sql_env.worlds.world import (
+    World,
+    export_worlds,
+    guessing_statistics,
+    show_family,
+    world_set,
+    worlds,
+)
 
 __all__ = [
     "FAMILIES",
@@ -12,6 +19,7 @@ __all__ = [
     "World",
     "export_worlds",
     "guessing_statistics",
+    "show_family",
     "world_set",
     "worlds",
 ]
