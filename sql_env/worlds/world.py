@@ -66,10 +66,8 @@ def is_answerable(
 def has_no_tie(values: Sequence[Any]) -> bool:
     "Whether all values differ, floats by more than a millionth."
     values = sorted(values)
-    for a, b in zip(values, values[1:]):
-        if a == b or (isinstance(b, float) and b - a <= 1e-6):
-            return False
-    return True
+    pairs = zip(values, values[1:])
+    return not any(a == b or (isinstance(b, float) and b - a <= 1e-6) for a, b in pairs)
 
 # %% ../../nbs/45_worlds_world.ipynb #a7e0ec1b
 def _passes_thinning(rows: Sequence[tuple], rng: Rng) -> bool:
@@ -79,8 +77,8 @@ def _passes_thinning(rows: Sequence[tuple], rng: Rng) -> bool:
 
 # %% ../../nbs/45_worlds_world.ipynb #ac5ebabf
 _SQL_WORDS = frozenset(
-    """SELECT FROM WHERE AND OR NOT IN IS NULL AS ON JOIN GROUP BY ORDER HAVING LIMIT DESC DISTINCT BETWEEN CASE WHEN THEN
-    ELSE END UNION INTERSECT EXCEPT COUNT SUM AVG MIN MAX SUBSTR CAST INTEGER JULIANDAY LAG OVER PARTITION ROW_NUMBER
+    """SELECT FROM WHERE AND OR NOT IN IS NULL AS ON JOIN GROUP BY ORDER HAVING LIMIT DESC DISTINCT BETWEEN CASE WHEN
+    THEN ELSE END UNION INTERSECT EXCEPT COUNT SUM AVG MIN MAX SUBSTR CAST INTEGER JULIANDAY LAG OVER PARTITION ROW_NUMBER
     RANK""".split()
 )
 
@@ -186,8 +184,8 @@ def _to_question(a: _AnsweredDraft, text: str, world: str, number: str, split: s
 class World:
     """A database and its questions, made from a seed.
 
-    Besides its options it has `split`, `image` (the SQLite file as bytes), `tables` (by role), `questions`, and `drafts`: the
-    family and the draft of each question.
+    Besides its options it has `split`, `image` (the SQLite file as bytes), `tables` (by role), `questions`, and
+    `drafts`: the family and the draft of each question.
     """
 
     seed: int  # its range says the split
