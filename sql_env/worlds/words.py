@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['SPLITS', 'Rng', 'load_vocabulary', 'invent_word', 'NameMix', 'pluralize', 'split_of', 'split_of_word', 'DrawnWord',
-           'WordSampler', 'to_snake_case', 'to_camel_case', 'Namer']
+           'WordSampler', 'Namer']
 
 # %% ../../nbs/40_worlds_words.ipynb #74e1ea25
 import re
@@ -202,12 +202,12 @@ class WordSampler:
         return True
 
 # %% ../../nbs/40_worlds_words.ipynb #3bb30cdd
-def to_snake_case(phrase: str) -> str:
+def _snake_case(phrase: str) -> str:
     "`load weight` as `load_weight`."
     return re.sub(r"\W+", "_", phrase.lower())
 
 # %% ../../nbs/40_worlds_words.ipynb #408674f0
-def to_camel_case(phrase: str) -> str:
+def _camel_case(phrase: str) -> str:
     "`load weight` as `LoadWeight`."
     return "".join(word.capitalize() for word in re.split(r"\W+", phrase))
 
@@ -224,23 +224,23 @@ class Namer:
 
     def table_name(self, phrase: str) -> str:
         "A name for a table of such things."
-        plural = to_snake_case(pluralize(phrase))
+        plural = _snake_case(pluralize(phrase))
         styles = {
-            "snake": to_snake_case(phrase),
+            "snake": _snake_case(phrase),
             "plural": plural,
-            "camel": to_camel_case(phrase),
-            "tbl": f"tbl_{to_snake_case(phrase)}",
+            "camel": _camel_case(phrase),
+            "tbl": f"tbl_{_snake_case(phrase)}",
         }
         return self._unused(styles[self.style], plural)
 
     def key_name(self, phrase: str) -> str:
         "A name for a key, the same in the table itself and where others refer to it."
-        return self.key_pattern.format(to_snake_case(phrase))
+        return self.key_pattern.format(_snake_case(phrase))
 
     def column_name(self, phrase: str, unit: str = "") -> str:
         "A name for a column."
         is_camel = self.style == "camel"
-        name = to_camel_case(phrase) if is_camel else to_snake_case(phrase)
+        name = _camel_case(phrase) if is_camel else _snake_case(phrase)
         if unit and self.rng.chance(0.25):
             name += unit if is_camel else f"_{unit}"
         if self.level >= 3 and self.rng.chance(0.2):
