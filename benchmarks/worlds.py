@@ -1,7 +1,7 @@
 """Figures of the generated worlds: `python benchmarks/worlds.py` writes benchmarks/worlds.json.
 
-Speed and memory per level, the largest database, repeats among 100,000 questions, overlap of splits, how far answers can be
-guessed, and what the oracle, the hacks and the greedy baseline earn. It takes about 15 minutes on one core.
+Speed and memory per level, the largest database, repeats among 100,000 questions, overlap of splits, how far answers
+can be guessed, and what the oracle, the hacks and the greedy baseline earn. It takes about 15 minutes on one core.
 """
 
 import argparse

@@ -1,6 +1,11 @@
 "Generated databases and questions: the public names of the package's modules."
 
-from sql_env.worlds import families, families_advanced  # noqa: F401  they register their families
+from sql_env.worlds import (  # noqa: F401  they register their families
+    families_basic,
+    families_joins,
+    families_nested,
+    families_advanced,
+)
 from sql_env.worlds.phrases import FAMILIES
 from sql_env.worlds.words import SPLITS, NameMix
 from sql_env.worlds.world import (

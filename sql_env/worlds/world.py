@@ -342,10 +342,9 @@ def show_family(name: str) -> None:
         for question, (family, _) in zip(w.questions, w.drafts):
             if family.name == name:
                 print(textwrap.fill(question.question_text, 78))
-                indent = dict(initial_indent="  ", subsequent_indent="    ")
-                print(textwrap.fill(question.gold_sql, 78, **indent))
-                more = " ..." if len(question.gold_answer) > 2 else ""
-                print("  ", question.gold_answer[:2], more, sep="")
+                print(textwrap.indent(textwrap.fill(question.gold_sql, 74), "    "))
+                more = "..." if len(question.gold_answer) > 2 else ""
+                print("   ", question.gold_answer[:2], more)
                 return
 
 # %% ../../nbs/45_worlds_world.ipynb #9c166fe1
