@@ -344,7 +344,7 @@ def ranking(
 
 # %% ../../nbs/40_worlds_phrases.ipynb #4a86a212
 class Family(NamedTuple):
-    "A kind of question."
+    "A kind of question: how it is drafted, and how it is worded."
 
     name: str
     level: int
