@@ -34,6 +34,14 @@ def classify_answer(rows: Sequence[tuple]) -> str:
     return kinds.get(type(rows[0][0]), "null")
 
 # %% ../nbs/21_questions.ipynb #bf810547
+def _or_default(f: Callable, sql: str, default: Any) -> Any:
+    "`f(sql)`, or a default for SQL that SQLite may run but sqlglot can't parse."
+    try:
+        return f(sql)
+    except Exception:
+        return default
+
+# %% ../nbs/21_questions.ipynb #111d2679
 @dataclass(frozen=True)
 class Question:
     "A question in words with its gold SQL and answer; what is left out is derived from the SQL."
@@ -48,214 +56,20 @@ class Question:
     tables_involved: tuple[str, ...] = ()  # lower case
     split: str = ""  # train, validation or test
     ranks: tuple[int, ...] | None = None  # rank of each gold row, or None if order is free
-    flags: tuple[str, ...] = ()  # what the audit found; see `FLAGS`
+    flags: tuple[str, ...] = ()  # what the audit found; see `QUESTION_FLAGS`
 
     def __post_init__(self):
-        def put(name, value):
+        derived: dict[str, Any] = {"gold_answer": tuple(map(tuple, self.gold_answer))}
+        if not self.answer_type:
+            derived["answer_type"] = classify_answer(derived["gold_answer"])
+        if not self.difficulty:
+            derived["difficulty"] = _or_default(classify_difficulty, self.gold_sql, "hard")
+        if not self.tables_involved:
+            derived["tables_involved"] = _or_default(referenced_tables, self.gold_sql, ())
+        for name, value in derived.items():
             object.__setattr__(self, name, value)
 
-        put("gold_answer", tuple(map(tuple, self.gold_answer)))
-        if not self.answer_type:
-            put("answer_type", classify_answer(self.gold_answer))
-        if not self.difficulty:
-            put("difficulty", _or(classify_difficulty, self.gold_sql, "hard"))
-        if not self.tables_involved:
-            put("tables_involved", _or(referenced_tables, self.gold_sql, ()))
-
-# %% ../nbs/21_questions.ipynb #111d2679
-def _or(f: Callable, sql: str, otherwise: Any) -> Any:
-    "`f(sql)`, or `otherwise` for SQL that SQLite may run but `sqlglot` can't parse."
-    try:
-        return f(sql)
-    except Exception:
-        return otherwise
-
-# %% ../nbs/21_questions.ipynb #4108c0ff
-def question_to_json(q: Question) -> str:
-    "One line of JSON for a question."
-    d = asdict(q) | {"gold_answer": [[value_to_json(v) for v in row] for row in q.gold_answer]}
-    return json.dumps({k: v for k, v in d.items() if v not in ((), None, "")}, ensure_ascii=False)
-
-# %% ../nbs/21_questions.ipynb #bbfaa66b
-def question_from_json(line: str) -> Question:
-    "The question of a line of JSON; raises `ValueError` with what is wrong."
-    d = json.loads(line)
-    if not isinstance(d, dict):
-        raise ValueError("expected a JSON object")
-    if extra := d.keys() - Question.__dataclass_fields__:
-        raise ValueError(f"unknown field {sorted(extra)[0]!r}")
-    if lost := [
-        k
-        for k in ("question_id", "question_text", "database_name", "gold_sql")
-        if not isinstance(d.get(k), str)
-    ]:
-        raise ValueError(f"field {lost[0]!r} is missing or not text")
-    rows, ranks = (
-        tuple(tuple(map(value_from_json, row)) for row in d.get("gold_answer", [])),
-        d.get("ranks"),
-    )
-    if (
-        isinstance(d.get("gold_answer"), str)
-        or len({len(r) for r in rows}) > 1
-        or not all(is_sql_value(v) for r in rows for v in r)
-    ):
-        raise ValueError("field 'gold_answer' is not a list of rows of values, all of one width")
-    if ranks is not None and (
-        len(ranks) != len(rows) or not all(isinstance(r, int) for r in ranks)
-    ):
-        raise ValueError("field 'ranks' does not give a whole number for each row of gold_answer")
-    lists = {k: tuple(d[k]) for k in ("tables_involved", "ranks", "flags") if k in d}
-    return Question(**d | lists | {"gold_answer": rows})
-
-# %% ../nbs/21_questions.ipynb #9203d7d9
-class _Choosing(Sequence):
-    "Ways to choose from a set of questions."
-
-    questions: list[Question]
-    quarantined: list[Question]
-    name: str
-
-    def with_questions(self, questions, quarantined=()) -> Any:
-        raise TypeError("a subclass says how")
-
-    def filter(self, test: Callable[[Question], bool] | None = None, **fields) -> Any:
-        "The questions for which `test` holds and each field has the given value, or one of them."
-
-        def fits(q):
-            return (test is None or test(q)) and all(
-                _fits(getattr(q, k), v) for k, v in fields.items()
-            )
-
-        return self.with_questions(filter(fits, self.questions), filter(fits, self.quarantined))
-
-    def split(self, name: str) -> Any:
-        "The questions of one split; raises `KeyError` naming the splits there are."
-        known = dict.fromkeys(q.split for q in (*self.questions, *self.quarantined))
-        if name not in known:
-            raise KeyError(
-                f"{self.name} has no split {name!r}; it has {', '.join(map(repr, known))}"
-            )
-        return self.filter(split=name)
-
-    def sample(self, n: int, seed: int = 0) -> Any:
-        "`n` questions chosen by `seed`, in their order."
-        picks = sorted(Random(seed).sample(range(len(self.questions)), min(n, len(self.questions))))
-        return self.with_questions([self.questions[i] for i in picks])
-
-    def get(self, question_id: str) -> Question:
-        "The question of that id; raises `KeyError` with ids that are near."
-        by_id = self.by_id
-        if question_id in by_id:
-            return by_id[question_id]
-        raise KeyError(f"no question {question_id!r}; {nearest_names(question_id, list(by_id))}")
-
-    @cached_property
-    def by_id(self) -> dict[str, Question]:
-        return {q.question_id: q for q in self.questions}
-
-# %% ../nbs/21_questions.ipynb #80734516
-def _fits(value: Any, wanted: Any) -> bool:
-    return value in wanted if isinstance(wanted, (list, tuple, set, frozenset)) else value == wanted
-
-# %% ../nbs/21_questions.ipynb #0b88b494
-class QuestionSet(_Choosing):
-    "Questions with the files of their databases."
-
-    def __init__(
-        self,
-        questions: Iterable[Question],  # those with a flag in `QUARANTINE` are set aside
-        databases: Mapping[str, str | Path],  # file of each database name
-        name: str = "questions",
-        left_out: Mapping[str, int] | None = None,  # what the source lacks: reason and count
-        quarantined: Iterable[Question] = (),
-    ):
-        self.questions, self.quarantined = [], list(quarantined)
-        for q in questions:
-            (self.quarantined if QUARANTINE_FLAGS & set(q.flags) else self.questions).append(q)
-        self.name, self.left_out = name, dict(left_out or {})
-        self.databases = {k: Path(v) for k, v in databases.items()}
-        self._open: dict[str, Database] = {}
-
-    def __len__(self):
-        return len(self.questions)
-
-    def __getitem__(self, i):
-        return self.with_questions(self.questions[i]) if isinstance(i, slice) else self.questions[i]
-
-    def __repr__(self):
-        return f"QuestionSet({self.name!r}: {len(self)} questions, {len({q.database_name for q in self})} databases)"
-
-    def __reduce__(self):
-        return QuestionSet, (
-            self.questions,
-            self.databases,
-            self.name,
-            self.left_out,
-            self.quarantined,
-        )
-
-    def with_questions(self, questions, quarantined=()) -> "QuestionSet":
-        "The same databases with other questions."
-        return QuestionSet(questions, self.databases, self.name, self.left_out, quarantined)
-
-    def database(self, name: str) -> Database:
-        "The open database of that name; opened once and shared."
-        if name not in self._open:
-            if name not in self.databases:
-                raise KeyError(f"no database {name!r}; {nearest_names(name, list(self.databases))}")
-            self._open[name] = Database(self.databases[name])
-        return self._open[name]
-
-# %% ../nbs/21_questions.ipynb #a1102444
-def save_question_set(qs: QuestionSet, folder: str | Path) -> Path:
-    "Write the questions and copies of their databases into a folder."
-    folder = Path(folder)
-    folder.mkdir(parents=True, exist_ok=True)
-    for name in sorted({q.database_name for q in (*qs, *qs.quarantined)}):
-        target = folder / f"{name}.sqlite"
-        if qs.databases[name].resolve() != target.resolve():
-            shutil.copyfile(qs.databases[name], target)
-    lines = [question_to_json(q) for q in (*qs, *qs.quarantined)]
-    (folder / "questions.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    return folder
-
-# %% ../nbs/21_questions.ipynb #476fedf9
-def read_questions(
-    path: str | Path, read: Callable[[str], Question] = question_from_json
-) -> list[Question]:
-    "Questions of a JSONL file; raises `ValueError` that names the line."
-    path, out, seen = Path(path), [], set()
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError as e:
-        raise ValueError(f"{path.name} is not UTF-8 text: byte {e.start}") from None
-    for i, line in enumerate(text.split("\n"), 1):
-        if not line.strip():
-            continue
-        try:
-            q = read(line)
-        except Exception as e:
-            raise ValueError(f"{path.name}, line {i}: {e}") from None
-        if q.question_id in seen:
-            raise ValueError(f"{path.name}, line {i}: question_id {q.question_id!r} occurs twice")
-        seen.add(q.question_id)
-        out.append(q)
-    return out
-
-# %% ../nbs/21_questions.ipynb #e139abfe
-def find_split_leaks(*splits: Iterable[Question]) -> list[tuple[str, str]]:
-    "What occurs in more than one split: (kind, value), kind is `database` or `gold`."
-    kinds = {
-        "database": lambda q: q.database_name,
-        "gold": lambda q: f"{q.database_name}: {normalize_sql(q.gold_sql, literals=False)}",
-    }
-    out = []
-    for kind, key in kinds.items():
-        count = Counter(v for s in splits for v in {key(q) for q in s})
-        out += [(kind, v) for v, n in count.items() if n > 1]
-    return out
-
-# %% ../nbs/21_questions.ipynb #748f8838
+# %% ../nbs/21_questions.ipynb #42f522e5
 QUESTION_FLAGS = dict(
     error="gold does not run",
     empty="gold has no rows, so [] would be right",
@@ -269,7 +83,7 @@ QUESTION_FLAGS = dict(
     float_bits="the last bits of a float change with the order of rows",
     unanswerable="an oracle that may only look can't answer it",
     stale="the stored answer is not what gold gives",
-    guessable="a cheat gets it right",
+    guessable="a reward-hacking baseline gets it right",
     few_variants="too few variants could be made",
     duplicate_gold="another question has the same gold",
     near_duplicate="a question of another split has nearly the same words",
@@ -277,3 +91,221 @@ QUESTION_FLAGS = dict(
 QUARANTINE_FLAGS = frozenset(
     ("error", "empty", "null", "order_dependent", "over_cap", "unanswerable", "stale")
 )
+
+# %% ../nbs/21_questions.ipynb #4108c0ff
+def question_to_json(q: Question) -> str:
+    "One line of JSON for a question; what is empty is left out."
+    fields = asdict(q)
+    fields["gold_answer"] = [[value_to_json(v) for v in row] for row in q.gold_answer]
+    given = {name: value for name, value in fields.items() if value not in ((), None, "")}
+    return json.dumps(given, ensure_ascii=False)
+
+# %% ../nbs/21_questions.ipynb #a33a2c44
+_REQUIRED_FIELDS = ("question_id", "question_text", "database_name", "gold_sql")
+_LIST_FIELDS = ("tables_involved", "ranks", "flags")
+
+# %% ../nbs/21_questions.ipynb #43c59cc4
+def _check_fields(fields: Any) -> None:
+    "Raise `ValueError` unless `fields` is an object with the fields of a question."
+    if not isinstance(fields, dict):
+        raise ValueError("expected a JSON object")
+    unknown = fields.keys() - Question.__dataclass_fields__
+    if unknown:
+        raise ValueError(f"unknown field {min(unknown)!r}")
+    for name in _REQUIRED_FIELDS:
+        if not isinstance(fields.get(name), str):
+            raise ValueError(f"field {name!r} is missing or not text")
+
+# %% ../nbs/21_questions.ipynb #ef951eeb
+def _gold_from_json(value: Any) -> tuple[tuple, ...]:
+    "Typed rows of a JSON list of lists; raises `ValueError`."
+    is_table = isinstance(value, list) and all(isinstance(row, list) for row in value)
+    rows = tuple(tuple(map(value_from_json, row)) for row in value) if is_table else ()
+    has_one_width = len({len(row) for row in rows}) <= 1
+    if not is_table or not has_one_width or not all(is_sql_value(v) for row in rows for v in row):
+        raise ValueError("field 'gold_answer' is not a list of rows of values, all of one width")
+    return rows
+
+# %% ../nbs/21_questions.ipynb #8efde6c6
+def question_from_json(line: str) -> Question:
+    "The question of a line of JSON; raises `ValueError` with what is wrong."
+    fields = json.loads(line)
+    _check_fields(fields)
+    fields = {name: value for name, value in fields.items() if value is not None}
+    fields["gold_answer"] = _gold_from_json(fields.get("gold_answer", []))
+    for name in _LIST_FIELDS:
+        if not isinstance(fields.get(name, []), list):
+            raise ValueError(f"field {name!r} is not a list")
+        if name in fields:
+            fields[name] = tuple(fields[name])
+    question = Question(**fields)
+    ranks = question.ranks
+    if ranks is not None:
+        is_complete = len(ranks) == len(question.gold_answer)
+        if not is_complete or not all(isinstance(rank, int) for rank in ranks):
+            raise ValueError(
+                "field 'ranks' does not give a whole number for each row of gold_answer"
+            )
+    return question
+
+# %% ../nbs/21_questions.ipynb #0b88b494
+def _is_wanted(value: Any, wanted: Any) -> bool:
+    "Whether a field has the wanted value, or one of several."
+    if isinstance(wanted, (list, tuple, set, frozenset)):
+        return value in wanted
+    return value == wanted
+
+# %% ../nbs/21_questions.ipynb #67f8c82f
+class QuestionSet(Sequence):
+    "Questions with the files of their databases."
+
+    def __init__(
+        self,
+        questions: Iterable[Question],  # those with a flag in `QUARANTINE_FLAGS` are set aside
+        databases: Mapping[str, str | Path],  # file of each database name
+        name: str = "questions",
+        left_out: Mapping[str, int] | None = None,  # what the source lacks: reason and count
+        quarantined: Iterable[Question] = (),
+    ):
+        self.questions: list[Question] = []
+        self.quarantined = list(quarantined)
+        for q in questions:
+            is_bad = QUARANTINE_FLAGS.intersection(q.flags)
+            (self.quarantined if is_bad else self.questions).append(q)
+        self.name = name
+        self.left_out = dict(left_out or {})
+        self.databases = {key: Path(path) for key, path in databases.items()}
+        self._open: dict[str, Database] = {}
+
+    def __len__(self):
+        return len(self.questions)
+
+    def __getitem__(self, i):
+        found = self.questions[i]
+        return self.with_questions(found) if isinstance(i, slice) else found
+
+    def __repr__(self):
+        databases = {q.database_name for q in self}
+        return f"QuestionSet({self.name!r}: {len(self)} questions, {len(databases)} databases)"
+
+    def __reduce__(self):  # a copy in another process opens its own databases
+        args = (self.questions, self.databases, self.name, self.left_out, self.quarantined)
+        return QuestionSet, args
+
+    @cached_property
+    def by_id(self) -> dict[str, Question]:
+        "The questions by their ids, those in quarantine left out."
+        return {q.question_id: q for q in self.questions}
+
+    def get(self, question_id: str) -> Question:
+        "The question of that id; raises `KeyError` with ids that are near."
+        if question_id not in self.by_id:
+            near = nearest_names(question_id, list(self.by_id))
+            raise KeyError(f"no question {question_id!r}; {near}")
+        return self.by_id[question_id]
+
+    def with_questions(
+        self, questions: Iterable[Question], quarantined: Iterable[Question] = ()
+    ) -> "QuestionSet":
+        "The same databases with other questions."
+        return QuestionSet(questions, self.databases, self.name, self.left_out, quarantined)
+
+    def filter(
+        self,
+        test: Callable[[Question], bool] | None = None,
+        **fields: Any,  # a value or several for a field of `Question`
+    ) -> "QuestionSet":
+        "The questions for which `test` holds and each field has the given value, or one of them."
+
+        def fits(q: Question) -> bool:
+            if test is not None and not test(q):
+                return False
+            return all(_is_wanted(getattr(q, name), wanted) for name, wanted in fields.items())
+
+        return self.with_questions(filter(fits, self.questions), filter(fits, self.quarantined))
+
+    def split(self, name: str) -> "QuestionSet":
+        "The questions of one split; raises `KeyError` naming the splits there are."
+        splits = dict.fromkeys(q.split for q in (*self.questions, *self.quarantined))
+        if name not in splits:
+            there = ", ".join(map(repr, splits))
+            raise KeyError(f"{self.name} has no split {name!r}; it has {there}")
+        return self.filter(split=name)
+
+    def sample(self, n: int, seed: int = 0) -> "QuestionSet":
+        "`n` questions chosen by `seed`, in their order; all if there are fewer."
+        picks = Random(seed).sample(range(len(self)), min(n, len(self)))
+        return self.with_questions([self.questions[i] for i in sorted(picks)])
+
+    def database(self, name: str) -> Database:
+        "The open database of that name, opened once and shared; raises `KeyError` with names that are near."
+        if name not in self._open:
+            if name not in self.databases:
+                near = nearest_names(name, list(self.databases))
+                raise KeyError(f"no database {name!r}; {near}")
+            self._open[name] = Database(self.databases[name])
+        return self._open[name]
+
+    def is_open(self, name: str) -> bool:
+        "Whether `database(name)` was called already, so that it costs nothing now."
+        return name in self._open
+
+# %% ../nbs/21_questions.ipynb #a1102444
+def save_question_set(qs: QuestionSet, folder: str | Path) -> Path:
+    "Write the questions, quarantined ones too, and copies of their databases into a folder."
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    questions = [*qs, *qs.quarantined]
+    for name in sorted({q.database_name for q in questions}):
+        target = folder / f"{name}.sqlite"
+        if qs.databases[name].resolve() != target.resolve():
+            shutil.copyfile(qs.databases[name], target)
+    lines = [question_to_json(q) + "\n" for q in questions]
+    (folder / "questions.jsonl").write_text("".join(lines) or "\n", encoding="utf-8")
+    return folder
+
+# %% ../nbs/21_questions.ipynb #fcb86a10
+def read_questions(
+    path: str | Path,
+    read: Callable[[str], Question] = question_from_json,  # what makes a question of a line
+) -> list[Question]:
+    "Questions of a JSONL file; raises `ValueError` that names the line."
+    path = Path(path)
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as e:
+        raise ValueError(f"{path.name} is not UTF-8 text: byte {e.start}") from None
+    questions: dict[str, Question] = {}
+    for number, line in enumerate(text.split("\n"), 1):
+        if not line.strip():
+            continue
+        where = f"{path.name}, line {number}"
+        try:
+            q = read(line)
+        except Exception as e:
+            raise ValueError(f"{where}: {e}") from None
+        if q.question_id in questions:
+            raise ValueError(f"{where}: question_id {q.question_id!r} occurs twice")
+        questions[q.question_id] = q
+    return list(questions.values())
+
+# %% ../nbs/21_questions.ipynb #e139abfe
+def _values_in_two(splits: Sequence[set[str]]) -> list[str]:
+    "What is in more than one of some sets, sorted."
+    count = Counter(value for split in splits for value in split)
+    return sorted(value for value, n in count.items() if n > 1)
+
+# %% ../nbs/21_questions.ipynb #0d3b5d79
+def find_split_leaks(
+    *splits: Iterable[Question],
+) -> list[tuple[str, str]]:  # of ("database", name) and ("gold", pattern)
+    "Databases and patterns of gold SQL that occur in more than one split."
+    databases, patterns = [], []
+    for split in splits:
+        questions = list(split)
+        databases.append({q.database_name for q in questions})
+        patterns.append(
+            {f"{q.database_name}: {normalize_sql(q.gold_sql, literals=False)}" for q in questions}
+        )
+    leaks = [("database", name) for name in _values_in_two(databases)]
+    return leaks + [("gold", pattern) for pattern in _values_in_two(patterns)]

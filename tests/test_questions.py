@@ -1,10 +1,11 @@
-"Room 02: difficulty by Spider's rules, ranks and ties, the audit of gold, and sets that save, split and travel."
+"Difficulty by Spider's rules, ranks and ties, checks of gold, and sets that save, split and travel."
 
 import json
 import math
 import pickle
 from dataclasses import replace
 
+import apsw
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -35,19 +36,27 @@ from sql_env.sqltext import (
 
 laws = settings(deadline=None, derandomize=True, max_examples=150, database=None)
 
-# --- Spider's hardness -------------------------------------------------------------------------------------------------
+
+def question(sql, database_name="d", **fields) -> Question:
+    given = dict(question_id="q", question_text="?") | fields
+    return Question(database_name=database_name, gold_sql=sql, **given)
+
+
+# --- Spider's hardness
 
 LIKE = 9  # number of LIKE among the operators of Spider's parsed conditions
 
 
 def published_counts(sql: dict) -> tuple[int, int, int]:
-    """Spider's counts (components, nested queries, others) over its own parsed form of a query, as its evaluation script defines them.
+    """Spider's counts (components, nested queries, others) over its own parsed form of a query.
 
-    A condition is [negated, operator, left side, value, second value]. The script counts an aggregate where the first field of a
-    unit is not zero, which for a condition is its negation; that is kept, since it is the published number.
+    They are defined by its evaluation script. A condition is [negated, operator, left side, value, second value].
+    The script counts an aggregate where the first field of a unit is not zero, which for a condition is its negation;
+    that is kept, since it is the published number.
     """
     conditions = [sql["from"]["conds"], sql["where"], sql["having"]]
-    units, words = [u for c in conditions for u in c[::2]], [w for c in conditions for w in c[1::2]]
+    units = [unit for condition in conditions for unit in condition[::2]]
+    words = [word for condition in conditions for word in condition[1::2]]
     components = (
         sum(bool(sql[k]) for k in ("where", "groupBy", "orderBy"))
         + (sql["limit"] is not None)
@@ -94,7 +103,10 @@ def published_class(components: int, nested: int, others: int) -> str:
 
 
 def quirk(sql: dict) -> bool:
-    "Where the script miscounts by its own intent: NOT as an aggregate, aggregates of HAVING unseen, a subquery in FROM not nested."
+    """Where the script miscounts by its own intent.
+
+    It takes NOT for an aggregate, does not see aggregates of HAVING, and does not count a subquery in FROM as nested.
+    """
     negated = any(u[0] for u in sql["where"][::2])
     subquery = any(kind == "sql" for kind, _ in sql["from"]["table_units"])
     return negated or bool(sql["having"]) or subquery
@@ -109,8 +121,8 @@ def test_hardness_agrees_with_spider(spider_path, tell):
     ]
     counts = sum(count_components(r["query"]) == published_counts(r["sql"]) for r in rows)
     tell(
-        f"hardness: {len(rows) - len(differ)} of {len(rows)} of Spider dev in Spider's class ({1 - len(differ) / len(rows):.1%}), "
-        f"counts equal for {counts / len(rows):.1%}"
+        f"hardness: {len(rows) - len(differ)} of {len(rows)} of Spider dev in Spider's class "
+        f"({1 - len(differ) / len(rows):.1%}), counts equal for {counts / len(rows):.1%}"
     )
     assert len(rows) == 595 and len(differ) <= 0.02 * len(rows)
     assert all(quirk(r["sql"]) for r in differ), [r["query"] for r in differ if not quirk(r["sql"])]
@@ -147,7 +159,8 @@ def test_hardness_agrees_with_spider(spider_path, tell):
             "hard",
         ),
         (
-            "SELECT a.name FROM city a JOIN land b ON a.land = b.id WHERE b.id NOT IN (SELECT land FROM city) ORDER BY a.name",
+            "SELECT a.name FROM city a JOIN land b ON a.land = b.id"
+            " WHERE b.id NOT IN (SELECT land FROM city) ORDER BY a.name",
             (3, 1, 0),
             "extra",
         ),
@@ -173,12 +186,10 @@ def test_difficulty_also_counts_tables():
     assert referenced_tables(
         "WITH Big AS (SELECT * FROM City) SELECT * FROM big JOIN Land USING (id)"
     ) == ("city", "land")
-    assert Question("q", "?", "d", "this is not SQL (").difficulty == "hard", (
-        "what can't be parsed counts as hard"
-    )
+    assert question("this is not SQL (").difficulty == "hard", "what can't be parsed counts as hard"
 
 
-# --- ranks and ties ----------------------------------------------------------------------------------------------------
+# --- ranks and ties
 
 
 @pytest.fixture(scope="module")
@@ -225,12 +236,11 @@ def runner(cities):
 )
 def test_order_keys(sql, keys, cities):
     found = select_order_keys(sql)
-    assert (found and found[1]) == keys
+    assert (found and found.columns) == keys
     if found:
         with Database(cities) as db:
-            assert [r[: len(db.query(sql).columns)] for r in db.query(found[0]).rows] == db.query(
-                sql
-            ).rows
+            plain, keyed = db.query(sql), db.query(found.sql)
+            assert [row[: len(plain.columns)] for row in keyed.rows] == plain.rows
 
 
 @pytest.mark.parametrize(
@@ -247,7 +257,7 @@ def test_keys_that_can_not_be_selected_are_an_error(sql):
 
 
 def complete(runner, sql, **fields) -> Question:
-    return runner.complete(Question("q1", "Which?", "cities", sql, **fields))
+    return runner.complete(question(sql, "cities", **fields))
 
 
 @pytest.mark.parametrize(
@@ -267,7 +277,7 @@ def test_ranks_tell_ties(runner, sql, ranks):
     assert q.ranks == ranks and len(q.ranks or q.gold_answer) == len(q.gold_answer)
 
 
-# --- the audit of gold -------------------------------------------------------------------------------------------------
+# --- the audit of gold
 
 
 @pytest.mark.parametrize(
@@ -366,7 +376,7 @@ def test_double_quoted_texts_become_single_quoted(cities, sql, expected):
         assert expected is None or fix_double_quotes(db, sql) == expected
 
 
-# --- a question and its line of JSON -----------------------------------------------------------------------------------
+# --- a question and its line of JSON
 
 value = (
     st.none()
@@ -384,12 +394,10 @@ value = (
     st.booleans(),
 )
 def test_a_line_of_json_brings_a_question_back(rows, words, ordered):
-    q = Question(
-        "q1",
-        words,
-        "d",
+    q = question(
         "SELECT a, b FROM t",
-        tuple(rows),
+        question_text=words,
+        gold_answer=tuple(rows),
         split="train",
         ranks=tuple(range(len(rows))) if ordered and rows else None,
         flags=("double_quoted",),
@@ -432,10 +440,11 @@ GOOD = '{"question_id": "q%d", "question_text": "?", "database_name": "d", "gold
         (GOOD.replace('"?"', "null") % 9, "question_text"),
         (GOOD[:-1] % 9 + ', "gold": 3}', "'gold'"),
         (GOOD % 1, "occurs twice"),
-        (GOOD[:-1] % 9 + ', "gold_answer": 5}', ""),
-        (GOOD[:-1] % 9 + ', "gold_answer": [5]}', ""),
+        (GOOD[:-1] % 9 + ', "gold_answer": 5}', "gold_answer"),
+        (GOOD[:-1] % 9 + ', "gold_answer": [5]}', "gold_answer"),
         (GOOD[:-1] % 9 + ', "gold_answer": [[{"hex": "zz"}]]}', ""),
-        (GOOD[:-1] % 9 + ', "tables_involved": 5}', ""),
+        (GOOD[:-1] % 9 + ', "tables_involved": 5}', "tables_involved"),
+        (GOOD[:-1] % 9 + ', "flags": "empty"}', "flags"),
         (GOOD[:-1] % 9 + ', "gold_answer": [[{}]]}', ""),
         (GOOD[:-1] % 9 + ', "gold_answer": "ab"}', "gold_answer"),
         (GOOD[:-1] % 9 + ', "gold_answer": [[1, 2], [3]]}', "gold_answer"),
@@ -444,7 +453,7 @@ GOOD = '{"question_id": "q%d", "question_text": "?", "database_name": "d", "gold
         (GOOD[:-1] % 9 + ', "gold_answer": [[1], [2]], "ranks": [0]}', "ranks"),
         (GOOD[:-1] % 9 + ', "gold_answer": [[1]], "ranks": ["a"]}', "ranks"),
     ],
-    ids=range(21),
+    ids=range(22),
 )
 def test_a_malformed_line_is_named_with_its_number(tmp_path, bad, says):
     (tmp_path / "mine.jsonl").write_text(
@@ -462,18 +471,17 @@ def test_empty_lines_and_windows_line_ends(tmp_path):
     assert [q.question_id for q in read_questions(tmp_path / "q.jsonl")] == ["q1", "q2"]
 
 
-# --- sets --------------------------------------------------------------------------------------------------------------
+# --- sets
 
 
 @pytest.fixture
 def questions(cities):
     def q(i, split, level, flags=()):
-        return Question(
-            f"q{i}",
-            f"Question {i}?",
-            "cities",
+        return question(
             f"SELECT count(*) FROM city WHERE size > {i}",
-            ((i, 0.5, None, b"x", math.inf),),
+            "cities",
+            question_id=f"q{i}",
+            gold_answer=((i, 0.5, None, b"x", math.inf),),
             difficulty=level,
             split=split,
             flags=flags,
@@ -499,17 +507,12 @@ def ids(qs) -> list[str]:
 
 def test_filter(questions):
     assert ids(questions) == ["q0", "q1", "q2", "q4"] and len(questions) == 4
-    assert ids(questions.filter(split="train")) == ["q0", "q1"] and ids(
-        questions.filter(difficulty=("easy", "hard"))
-    ) == ["q0", "q1", "q2"]
-    assert ids(questions.filter(lambda q: q.question_id > "q1", split="test")) == ["q2"] and ids(
-        questions.filter(split="test").quarantined
-    ) == ["q3"]
-    assert (
-        ids(questions.filter(split="nothing")) == []
-        and ids(questions[1:3]) == ["q1", "q2"]
-        and questions[-1].question_id == "q4"
-    )
+    assert ids(questions.filter(split="train")) == ["q0", "q1"]
+    assert ids(questions.filter(difficulty=("easy", "hard"))) == ["q0", "q1", "q2"]
+    assert ids(questions.filter(lambda q: q.question_id > "q1", split="test")) == ["q2"]
+    assert ids(questions.filter(split="test").quarantined) == ["q3"]
+    assert ids(questions.filter(split="nothing")) == []
+    assert ids(questions[1:3]) == ["q1", "q2"] and questions[-1].question_id == "q4"
     with pytest.raises(AttributeError):
         questions.filter(colour="red")
 
@@ -521,16 +524,11 @@ def test_split(questions):
 
 
 def test_sample(questions):
-    assert (
-        ids(questions.sample(2, seed=1)) == ids(questions.sample(2, seed=1))
-        and len(questions.sample(2)) == 2
-        and ids(questions.sample(99)) == ids(questions)
-    )
-    assert (
-        len({tuple(ids(questions.sample(2, seed=s))) for s in range(30)}) > 3
-        and ids(questions.sample(3, 5)) == sorted(ids(questions.sample(3, 5)))
-        and ids(questions.sample(0)) == []
-    )
+    assert ids(questions.sample(2, seed=1)) == ids(questions.sample(2, seed=1))
+    assert [len(questions.sample(n)) for n in (0, 2, 99)] == [0, 2, 4]
+    assert ids(questions.sample(99)) == ids(questions)
+    assert ids(questions.sample(3, 5)) == sorted(ids(questions.sample(3, 5)))
+    assert len({tuple(ids(questions.sample(2, seed=s))) for s in range(30)}) > 3
 
 
 def test_get_names_what_is_near(questions):
@@ -541,7 +539,12 @@ def test_get_names_what_is_near(questions):
         questions.get("###")
     with pytest.raises(KeyError, match="no database 'citys'; the nearest are cities"):
         questions.database("citys")
+
+
+def test_a_database_is_opened_once_and_shared(questions):
+    assert not questions.is_open("cities")
     assert questions.database("cities") is questions.database("cities")
+    assert questions.is_open("cities") and not questions[:1].is_open("cities")
 
 
 def test_saved_and_loaded(questions, tmp_path):
@@ -574,38 +577,36 @@ def test_pickled(questions):
     )
 
 
-# --- leaks -------------------------------------------------------------------------------------------------------------
+# --- leaks
 
 
-def test_find_leaks():
-    def q(db, sql):
-        return Question("q", "?", db, sql)
-
-    train = [q("a", "SELECT x FROM t WHERE y = 1"), q("a", "SELECT 1")]
-    assert find_split_leaks(train, [q("b", "SELECT x FROM t WHERE y = 1")]) == []
-    assert ("database", "a") in find_split_leaks(train, [q("a", "SELECT z FROM t")]) and len(
-        find_split_leaks(train, [q("a", "SELECT z FROM t")])
-    ) == 1
-    assert [k for k, _ in find_split_leaks(train, [q("a", "select  X from T\nwhere y=2 ;")])] == [
-        "database",
-        "gold",
-    ], "other spelling and other numbers are the same gold"
-    assert find_split_leaks(train, train[:1]) == [
-        ("database", "a"),
-        ("gold", "a: select x from t where y = ?"),
-    ]
+def test_find_split_leaks():
+    train = [question("SELECT x FROM t WHERE y = 1", "a"), question("SELECT 1", "a")]
+    assert find_split_leaks(train, [question("SELECT x FROM t WHERE y = 1", "b")]) == []
+    assert find_split_leaks(train, [question("SELECT z FROM t", "a")]) == [("database", "a")]
+    both = [("database", "a"), ("gold", "a: select x from t where y = ?")]
+    assert find_split_leaks(train, train[:1]) == both
+    assert find_split_leaks(train, [question("select  X from T\nwhere y=2 ;", "a")]) == both, (
+        "other spelling and other numbers are the same gold"
+    )
     assert find_split_leaks(train * 2) == [], "a repetition inside one split is no leak"
 
 
-def test_normal_sql():
-    assert (
-        normalize_sql("SELECT  A\nFROM t WHERE b='It''s X' AND c>=1.5;")
-        == "select a from t where b = 'It''s X' and c > = 1.5"
-    )
-    assert (
-        normalize_sql("SELECT a1 FROM t2 WHERE b = 'x' LIMIT 5", literals=False)
-        == "select a1 from t2 where b = ? limit ?"
-    )
+def test_normalize_sql():
+    text = "SELECT  A\nFROM t WHERE b='It''s X' AND c>=1.5;"
+    assert normalize_sql(text) == "select a from t where b = 'It''s X' and c > = 1.5"
+    text = "SELECT a1 FROM t2 WHERE b = 'x' LIMIT 5"
+    assert normalize_sql(text, literals=False) == "select a1 from t2 where b = ? limit ?"
+
+
+def test_gold_runs_where_columns_are_generated(tmp_path):
+    schema = "CREATE TABLE t(a, b AS (a + 1), c AS (a + 2) STORED)"
+    path = build_database(tmp_path / "generated.sqlite", schema, {})
+    con = apsw.Connection(str(path))
+    con.execute("INSERT INTO t(a) VALUES (1), (2)")
+    con.close()
+    q = complete(GoldRunner(path), "SELECT a, b, c FROM t ORDER BY b DESC")
+    assert (q.gold_answer, q.ranks, q.flags) == (((2, 3, 4), (1, 2, 3)), (0, 1), ())
 
 
 def test_gold_without_an_end_is_flagged(tmp_path):
@@ -613,12 +614,10 @@ def test_gold_without_an_end_is_flagged(tmp_path):
     path = build_database(
         tmp_path / "trap.sqlite",
         """CREATE TABLE guest (name TEXT);
-        CREATE VIEW endless AS WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i FROM n""",
+        CREATE VIEW endless AS
+            WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i FROM n""",
         {"guest": [("Ann",)]},
     )
     runner = GoldRunner(path)
-    asked = {
-        sql: runner.complete(Question("t-1", "?", "trap", sql)).flags
-        for sql in ("SELECT name FROM guest", "SELECT i FROM endless")
-    }
-    assert asked == {"SELECT name FROM guest": (), "SELECT i FROM endless": ("over_cap",)}
+    assert complete(runner, "SELECT name FROM guest").flags == ()
+    assert complete(runner, "SELECT i FROM endless").flags == ("over_cap",)
