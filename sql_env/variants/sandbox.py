@@ -105,9 +105,9 @@ class Sandbox:
         "The result of a statement that `check_statement` let pass; raises `QueryError`."
         return self._guarded.run(sql)
 
-    def is_heavy(self) -> bool:
+    def is_bloated(self) -> bool:
         "Whether cached statements hold so much memory that the sandbox should be closed."
-        return self._guarded.heavy()
+        return self._guarded.is_bloated()
 
     def close(self) -> None:
         "Close the connection and give its share of the heap back."
@@ -139,7 +139,7 @@ class SandboxPool:
         except BaseException:
             sandbox.close()
             raise
-        if len(idle) < self.max_idle and not sandbox.is_heavy():
+        if len(idle) < self.max_idle and not sandbox.is_bloated():
             idle.append(sandbox)
         else:
             sandbox.close()
