@@ -263,6 +263,10 @@ def build_variants(
         alive=tuple(i for i in range(len(task.mutants)) if i not in killed),
     )
 
+# %% ../../nbs/32_variants_selection.ipynb #f144d9e5
+def _rows_to_json(rows: Iterable[tuple]) -> list[list]:
+    return [[value_to_json(value) for value in row] for row in rows]
+
 # %% ../../nbs/32_variants_selection.ipynb #7bdd9514
 def pack_variants(v: Variants) -> bytes:
     "Variants as compressed bytes: a line of JSON, then the images."
@@ -270,10 +274,6 @@ def pack_variants(v: Variants) -> bytes:
     sizes = [len(image) for image in v.images]
     head = dict(sql=v.sql, mutants=v.mutants, alive=v.alive, sizes=sizes, golds=golds)
     return zlib.compress(b"\n".join([json.dumps(head).encode(), b"".join(v.images)]), 1)
-
-# %% ../../nbs/32_variants_selection.ipynb #f144d9e5
-def _rows_to_json(rows: Iterable[tuple]) -> list[list]:
-    return [[value_to_json(value) for value in row] for row in rows]
 
 # %% ../../nbs/32_variants_selection.ipynb #70ce3799
 def _rows_from_json(rows: Iterable[list]) -> list[tuple]:
