@@ -24,12 +24,6 @@ from .values import format_value
 class BareText(str):
     "An unquoted word: number or text, whatever the gold value is."
 
-# %% ../nbs/20_answers.ipynb #4b4c4f47
-class QuotedText(str):
-    "A quoted text; `raw` is what stood between the quotes, before escapes were read."
-
-    raw: str = ""
-
 # %% ../nbs/20_answers.ipynb #cab58b37
 _ESCAPE = re.compile(r"\\(x[0-9a-f]{2}|[ntr\\])")
 _ESCAPED = {"n": "\n", "t": "\t", "r": "\r", "\\": "\\"}
@@ -38,6 +32,12 @@ _ESCAPED = {"n": "\n", "t": "\t", "r": "\r", "\\": "\\"}
 def _unescape(text: str) -> str:
     "Text with its escapes read."
     return _ESCAPE.sub(lambda m: _ESCAPED.get(m[1]) or chr(int(m[1][1:], 16)), text)
+
+# %% ../nbs/20_answers.ipynb #4b4c4f47
+class QuotedText(str):
+    "A quoted text; `raw` is what stood between the quotes, before escapes were read."
+
+    raw: str = ""
 
 # %% ../nbs/20_answers.ipynb #cf90474f
 def _unquote(text: str) -> QuotedText:

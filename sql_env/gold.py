@@ -180,5 +180,7 @@ class GoldRunner:
 
     def close(self) -> None:
         "Close its databases."
-        for db in (self.agent, self.gold, *self.copies):
-            db.close()
+        self.agent.close()
+        self.gold.close()
+        for copy in self.copies:
+            copy.close()

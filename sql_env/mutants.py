@@ -68,9 +68,10 @@ def _clause_edits(node) -> Iterator[str]:
             with _with_argument(join, "side", "LEFT"):
                 yield "left_join"
     group = node.args.get("group")
-    for key in group.expressions[1:] if group else []:
-        others = [other for other in group.expressions if other is not key]
-        with _with_argument(group, "expressions", others):
+    keys = group.expressions if group else []
+    for key in keys[1:]:
+        others = [other for other in keys if other is not key]
+        with _with_argument(key.parent, "expressions", others):
             yield "drop_group_key"
 
 # %% ../nbs/05_mutants.ipynb #d34ff5e3
@@ -143,13 +144,12 @@ def _literal_edits(node) -> Iterator[str]:
     if not isinstance(node, exp.Literal) or not node.find_ancestor(exp.Where, exp.Having, exp.Join):
         return
     if node.is_string:
-        near = [exp.Literal.string(text) for text in _near_texts(node.name)]
+        near = _near_texts(node.name)
     else:
         number = float(node.name)
-        shifted = [x for x in (number + 1, number - 1) if x >= 0]
-        near = [exp.Literal.number(f"{x:.12g}") for x in shifted]
-    for new in near:
-        with _replaced(node, new):
+        near = [f"{x:.12g}" for x in (number + 1, number - 1) if x >= 0]
+    for text in near:
+        with _replaced(node, exp.Literal(this=text, is_string=node.is_string)):
             yield "literal"
 
 # %% ../nbs/05_mutants.ipynb #f6bf464a

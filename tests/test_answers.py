@@ -162,6 +162,7 @@ CASES = {
         ("Bonn\nOslo\nRome", LIST, False, "match"),
         ('["Rome", "Bonn", "Oslo"]', LIST, False, "match"),
         ('[["Rome"], ["Bonn"], ["Oslo"]]', LIST, False, "match"),
+        ('[["Rome"], "Bonn", {"city": "Oslo"}]', LIST, False, "match"),
         ("Oslo\n\nRome\n\nBonn", LIST, False, "match"),
         ("Oslo, Rome", LIST, False, "rows"),
         ("Oslo, Rome, Bonn, Bern", LIST, False, "rows"),

@@ -1,6 +1,5 @@
-"Difficulty by Spider's rules, ranks and ties, checks of gold, and sets that save, split and travel."
+"Ranks and ties, checks of gold, a question as JSON, and sets that save, split and travel."
 
-import json
 import math
 import pickle
 from dataclasses import replace
@@ -11,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sql_env.database import Database, build_database
-from sql_env.gold import GoldRunner, fix_double_quotes
+from sql_env.gold import GoldRunner, fix_double_quotes, rank_rows
 from sql_env.guards import Limits
 from sql_env.questions import (
     QUARANTINE_FLAGS,
@@ -25,14 +24,6 @@ from sql_env.questions import (
     read_questions,
     save_question_set,
 )
-from sql_env.sqltext import (
-    classify_difficulty,
-    count_components,
-    normalize_sql,
-    referenced_tables,
-    select_order_keys,
-    spider_hardness,
-)
 
 laws = settings(deadline=None, derandomize=True, max_examples=150, database=None)
 
@@ -40,153 +31,6 @@ laws = settings(deadline=None, derandomize=True, max_examples=150, database=None
 def question(sql, database_name="d", **fields) -> Question:
     given = dict(question_id="q", question_text="?") | fields
     return Question(database_name=database_name, gold_sql=sql, **given)
-
-
-# --- Spider's hardness
-
-LIKE = 9  # number of LIKE among the operators of Spider's parsed conditions
-
-
-def published_counts(sql: dict) -> tuple[int, int, int]:
-    """Spider's counts (components, nested queries, others) over its own parsed form of a query.
-
-    They are defined by its evaluation script. A condition is [negated, operator, left side, value, second value].
-    The script counts an aggregate where the first field of a unit is not zero, which for a condition is its negation;
-    that is kept, since it is the published number.
-    """
-    conditions = [sql["from"]["conds"], sql["where"], sql["having"]]
-    units = [unit for condition in conditions for unit in condition[::2]]
-    words = [word for condition in conditions for word in condition[1::2]]
-    components = (
-        sum(bool(sql[k]) for k in ("where", "groupBy", "orderBy"))
-        + (sql["limit"] is not None)
-        + max(len(sql["from"]["table_units"]) - 1, 0)
-    )
-    components += words.count("or") + sum(u[1] == LIKE for u in units)
-    nested = sum(isinstance(v, dict) for u in units for v in u[3:5]) + sum(
-        sql[k] is not None for k in ("intersect", "union", "except")
-    )
-    sorting = [c for u in sql["orderBy"][1] for c in u[1:3] if c] if sql["orderBy"] else []
-    aggregates = sum(
-        u[0] != 0
-        for u in [*sql["select"][1], *sql["where"][::2], *sql["groupBy"], *sorting, *sql["having"]]
-    )
-    others = (
-        (aggregates > 1)
-        + (len(sql["select"][1]) > 1)
-        + (len(sql["where"]) > 1)
-        + (len(sql["groupBy"]) > 1)
-    )
-    return components, nested, others
-
-
-def published_class(components: int, nested: int, others: int) -> str:
-    "Easy, medium, hard or extra, as the script's if-chain has it."
-    if components <= 1 and others == 0 and nested == 0:
-        return "easy"
-    if (
-        others <= 2
-        and components <= 1
-        and nested == 0
-        or components <= 2
-        and others < 2
-        and nested == 0
-    ):
-        return "medium"
-    if others > 2 and components <= 2 and nested == 0:
-        return "hard"
-    if 2 < components <= 3 and others <= 2 and nested == 0:
-        return "hard"
-    if components <= 1 and others == 0 and nested <= 1:
-        return "hard"
-    return "extra"
-
-
-def quirk(sql: dict) -> bool:
-    """Where the script miscounts by its own intent.
-
-    It takes NOT for an aggregate, does not see aggregates of HAVING, and does not count a subquery in FROM as nested.
-    """
-    negated = any(u[0] for u in sql["where"][::2])
-    subquery = any(kind == "sql" for kind, _ in sql["from"]["table_units"])
-    return negated or bool(sql["having"]) or subquery
-
-
-def test_hardness_agrees_with_spider(spider_path, tell):
-    rows = json.loads((spider_path / "dev.json").read_text(encoding="utf-8"))
-    differ = [
-        r
-        for r in rows
-        if spider_hardness(r["query"]) != published_class(*published_counts(r["sql"]))
-    ]
-    counts = sum(count_components(r["query"]) == published_counts(r["sql"]) for r in rows)
-    tell(
-        f"hardness: {len(rows) - len(differ)} of {len(rows)} of Spider dev in Spider's class "
-        f"({1 - len(differ) / len(rows):.1%}), counts equal for {counts / len(rows):.1%}"
-    )
-    assert len(rows) == 595 and len(differ) <= 0.02 * len(rows)
-    assert all(quirk(r["sql"]) for r in differ), [r["query"] for r in differ if not quirk(r["sql"])]
-    level = {"easy": 0, "medium": 1, "hard": 2, "extra": 3}
-    shares = {k: sum(spider_hardness(r["query"]) == k for r in rows) for k in level}
-    assert all(n > 0.05 * len(rows) for n in shares.values()), shares
-
-
-@pytest.mark.parametrize(
-    "sql, counts, name",
-    [
-        ("SELECT name FROM city", (0, 0, 0), "easy"),
-        ("SELECT count(*) FROM city WHERE size > 3", (1, 0, 0), "easy"),
-        ("SELECT min(size), max(size) FROM city", (0, 0, 2), "medium"),
-        ("SELECT name FROM city WHERE size > 3 AND name = 'Oslo'", (1, 0, 1), "medium"),
-        ("SELECT name FROM city ORDER BY size LIMIT 1", (2, 0, 0), "medium"),
-        (
-            "SELECT a.name FROM city a JOIN land b ON a.land = b.id WHERE b.name = 'x'",
-            (2, 0, 0),
-            "medium",
-        ),
-        ("SELECT name FROM city WHERE name LIKE 'O%'", (2, 0, 0), "medium"),
-        ("SELECT name FROM city WHERE size = 1 OR size = 2", (2, 0, 1), "medium"),
-        (
-            "SELECT land, count(*) FROM city WHERE size > 1 GROUP BY land ORDER BY 2",
-            (3, 0, 1),
-            "hard",
-        ),
-        ("SELECT name FROM city WHERE land IN (SELECT id FROM land)", (1, 1, 0), "hard"),
-        ("SELECT name FROM city UNION SELECT name FROM land", (0, 1, 0), "hard"),
-        (
-            "SELECT land, count(*) FROM city GROUP BY land ORDER BY count(*) DESC LIMIT 1",
-            (3, 0, 2),
-            "hard",
-        ),
-        (
-            "SELECT a.name FROM city a JOIN land b ON a.land = b.id"
-            " WHERE b.id NOT IN (SELECT land FROM city) ORDER BY a.name",
-            (3, 1, 0),
-            "extra",
-        ),
-        (
-            "SELECT a, b, count(*), sum(c) FROM t JOIN u USING (x) JOIN v USING (y) WHERE a > 1 GROUP BY a, b",
-            (4, 0, 3),
-            "extra",
-        ),
-        ("WITH big AS (SELECT * FROM city WHERE size > 3) SELECT name FROM big", None, None),
-    ],
-)
-def test_hardness_of_known_queries(sql, counts, name):
-    assert counts is None or (count_components(sql), spider_hardness(sql)) == (counts, name)
-    assert spider_hardness(sql) in ("easy", "medium", "hard", "extra")
-
-
-def test_difficulty_also_counts_tables():
-    assert classify_difficulty("SELECT name FROM city") == "easy"
-    assert classify_difficulty("SELECT count(*) FROM city, land") == "medium", (
-        "easy by its clauses, but two tables"
-    )
-    assert classify_difficulty("SELECT 1 FROM a JOIN b USING (x) JOIN c USING (y)") == "hard"
-    assert referenced_tables(
-        "WITH Big AS (SELECT * FROM City) SELECT * FROM big JOIN Land USING (id)"
-    ) == ("city", "land")
-    assert question("this is not SQL (").difficulty == "hard", "what can't be parsed counts as hard"
 
 
 # --- ranks and ties
@@ -216,46 +60,6 @@ def runner(cities):
     r.close()
 
 
-@pytest.mark.parametrize(
-    "sql, keys",
-    [
-        ("SELECT name FROM city", None),
-        ("SELECT name FROM city ORDER BY name", [0]),
-        ("SELECT name, size FROM city ORDER BY size DESC, name", [1, 0]),
-        ("SELECT name FROM city ORDER BY 1", [0]),
-        ("SELECT name AS n FROM city ORDER BY n", [0]),
-        ("SELECT land, count(*) FROM city GROUP BY land ORDER BY count(*)", [1]),
-        ("SELECT name FROM city ORDER BY size", [1]),
-        ("SELECT name FROM city ORDER BY size, area", [1, 2]),
-        ("SELECT NAME FROM city ORDER BY Name", [0]),
-        ("SELECT name FROM city UNION SELECT land FROM city ORDER BY name", [0]),
-        ("SELECT name FROM city UNION SELECT land FROM city ORDER BY 1", [0]),
-        ("SELECT name FROM city WHERE size IN (SELECT size FROM city ORDER BY 1)", None),
-        ("SELECT * FROM (SELECT name FROM city ORDER BY name)", None),
-    ],
-)
-def test_order_keys(sql, keys, cities):
-    found = select_order_keys(sql)
-    assert (found and found.columns) == keys
-    if found:
-        with Database(cities) as db:
-            plain, keyed = db.query(sql), db.query(found.sql)
-            assert [row[: len(plain.columns)] for row in keyed.rows] == plain.rows
-
-
-@pytest.mark.parametrize(
-    "sql",
-    [
-        "SELECT DISTINCT name FROM city ORDER BY size",
-        "SELECT * FROM city ORDER BY size + 1",
-        "SELECT name FROM city UNION SELECT land FROM city ORDER BY upper(name)",
-    ],
-)
-def test_keys_that_can_not_be_selected_are_an_error(sql):
-    with pytest.raises(ValueError):
-        select_order_keys(sql)
-
-
 def complete(runner, sql, **fields) -> Question:
     return runner.complete(question(sql, "cities", **fields))
 
@@ -275,6 +79,11 @@ def complete(runner, sql, **fields) -> Question:
 def test_ranks_tell_ties(runner, sql, ranks):
     q = complete(runner, sql)
     assert q.ranks == ranks and len(q.ranks or q.gold_answer) == len(q.gold_answer)
+
+
+def test_ranks_need_the_same_rows():
+    with pytest.raises(ValueError, match="the keys changed the result"):
+        rank_rows([(1,), (2,)], [(2, 5), (1, 6)], [1])
 
 
 # --- the audit of gold
@@ -360,7 +169,10 @@ def test_complete_fills_in_what_follows_from_gold(runner):
             "SELECT name FROM city WHERE name = 'a \"b\"'",
             "SELECT name FROM city WHERE name = 'a \"b\"'",
         ),
-        ('SELECT nothing FROM city WHERE land = "it"', None),
+        (
+            'SELECT nothing FROM city WHERE land = "it"',
+            'SELECT nothing FROM city WHERE land = "it"',
+        ),
         (
             'SELECT name FROM city WHERE land = "it" OR land = "de" OR name = "Oslo"',
             "SELECT name FROM city WHERE land = 'it' OR land = 'de' OR name = 'Oslo'",
@@ -373,7 +185,7 @@ def test_complete_fills_in_what_follows_from_gold(runner):
 )
 def test_double_quoted_texts_become_single_quoted(cities, sql, expected):
     with Database(cities) as db:
-        assert expected is None or fix_double_quotes(db, sql) == expected
+        assert fix_double_quotes(db, sql) == expected
 
 
 # --- a question and its line of JSON
@@ -407,6 +219,13 @@ def test_a_line_of_json_brings_a_question_back(rows, words, ordered):
     assert [[type(v) for v in r] for r in question_from_json(line).gold_answer] == [
         [type(v) for v in r] for r in rows
     ]
+
+
+def test_what_is_left_out_follows_from_the_sql():
+    q = question("SELECT a FROM T JOIN u USING (x)", gold_answer=[[1]])
+    derived = (q.gold_answer, q.answer_type, q.difficulty, q.tables_involved)
+    assert derived == (((1,),), "integer", "medium", ("t", "u"))
+    assert question("this is not SQL (").difficulty == "hard", "what can't be parsed counts as hard"
 
 
 def test_answer_types():
@@ -590,13 +409,6 @@ def test_find_split_leaks():
         "other spelling and other numbers are the same gold"
     )
     assert find_split_leaks(train * 2) == [], "a repetition inside one split is no leak"
-
-
-def test_normalize_sql():
-    text = "SELECT  A\nFROM t WHERE b='It''s X' AND c>=1.5;"
-    assert normalize_sql(text) == "select a from t where b = 'It''s X' and c > = 1.5"
-    text = "SELECT a1 FROM t2 WHERE b = 'x' LIMIT 5"
-    assert normalize_sql(text, literals=False) == "select a1 from t2 where b = ? limit ?"
 
 
 def test_gold_runs_where_columns_are_generated(tmp_path):
