@@ -438,11 +438,7 @@ class QuestionSampler:
     def __init__(self, questions: QuestionSet):
         self.questions = questions
         self._subsets: dict[tuple, QuestionSet] = {}
-        self.seed(0)
-
-    def seed(self, seed: int) -> None:
-        "Start the random generator anew."
-        self._seed = seed
+        self._seed = 0
         self._rng: Random | None = None  # made when it is needed, as that takes a while
 
     def subset(self, split: str | None = None, difficulty: str | None = None) -> QuestionSet:
@@ -476,8 +472,11 @@ class QuestionSampler:
         split: str | None = None,
         index: int | None = None,  # counts within split and difficulty
         difficulty: str | None = None,
+        seed: int | None = None,  # starts the generator anew
     ) -> Question:
         "One question, drawn by chance if neither id nor index is given; raises `KeyError` or `IndexError`."
+        if seed is not None:
+            self._seed, self._rng = seed, None
         if question_id is not None:
             return self.questions.get(question_id)
         found = self.subset(split, difficulty)
@@ -521,18 +520,18 @@ class EpisodeEnv:
         difficulty: str | None = None,
     ) -> Observation:
         "Start an episode; raises `KeyError` or `IndexError` saying which questions there are."
-        if seed is not None:
-            self.sampler.seed(seed)
-        question = self.sampler.choose(question_id, split, index, difficulty)
+        question = self.sampler.choose(question_id, split, index, difficulty, seed)
         return self.start(question, seed, episode_id)
 
     def start(
         self, question: Question, seed: int | None = None, episode_id: str | None = None
     ) -> Observation:
         "Start an episode of a question of the set."
+        episode = self._new_episode(question)
+        first = episode.reset(seed)
         self.episode_id = episode_id or f"{question.question_id}-{seed or 0}"
-        self.episode = self._new_episode(question)
-        return self.episode.reset(seed)
+        self.episode = episode
+        return first
 
     def step(self, action_type: str, argument: str = "", fast: bool = False) -> Observation:
         "Take one action, as `Episode.step` does."
