@@ -342,7 +342,7 @@ def test_rounded_and_cast_evidence(harbour):
 )
 def test_agent_sql_is_guarded_on_variants(harbour, sql, kind, monkeypatch):
     monkeypatch.setattr(
-        "sql_env.database.time", SimpleNamespace(monotonic=lambda: 0.0, thread_time=lambda: 0.0)
+        "sql_env.guards.time", SimpleNamespace(monotonic=lambda: 0.0, thread_time=lambda: 0.0)
     )  # operations are counted, however slow the machine
     db = Database(harbour)
     v = judge_evidence(GOLDS[0], db, sql)

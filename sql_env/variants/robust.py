@@ -72,7 +72,7 @@ def _stage(fuzzer: InstanceGenerator, limits: Limits):
     except BaseException:
         stage.close()
         raise
-    if len(free) < 8 and not stage.heavy():
+    if len(free) < 8 and not stage.is_bloated():
         free.append(stage)
     else:
         stage.close()
