@@ -265,7 +265,7 @@ def build_page(make: Callable[[], SQLEnvironment], splits: list[str]):
         last_answer = gr.State("@last")
         step_buttons = [describe, sample, run, submit]
         outputs = [state, question, result, schema, history, tables, *step_buttons, submit_last]
-        event = dict(
+        event: dict[str, Any] = dict(
             api_visibility="private",
             concurrency_limit=16,
             show_progress="hidden",
