@@ -395,7 +395,8 @@ def attacks():
         doubling="WITH RECURSIVE d(s) AS (SELECT 'xy' UNION ALL SELECT s||s FROM d) SELECT max(length(s)) FROM d",
         blob="SELECT zeroblob(2000000000)",
         instr=f"{thousand} SELECT sum(instr({zeros}, printf('%09500d',0)||'b'||n)) FROM k",
-        trim=f"{thousand} SELECT sum(length(trim(substr({zeros},n), replace(printf('%01600d',0),'0','b')||'0'))) FROM k",
+        trim=f"{thousand} SELECT sum(length(trim(substr({zeros},n), replace(printf('%01600d',0),'0','b')||'0')))"
+        " FROM k",
         like=f"SELECT count(*) FROM owner a, owner b WHERE {zeros} LIKE '%0%0%0%0%0%0%1%'",
         sort=f"{cells}SELECT count(*) FROM (SELECT DISTINCT printf('%015000d',n) FROM k)",
         wide=cells + "SELECT " + ",".join(["n+.5"] * 90) + " FROM k",

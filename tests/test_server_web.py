@@ -98,8 +98,8 @@ def test_an_episode_is_played_by_hand(browser, server):
 
 @pytest.mark.slow
 def test_what_is_typed_right_after_a_new_question_stays(browser, server):
-    """A click once sent a second event, which cleared the text boxes: on a busy machine it arrived after the visitor had
-    typed, and the answer that was submitted was empty. Events after the first are delayed here."""
+    """A click once sent a second event, which cleared the text boxes: on a busy machine it came after the visitor
+    had typed, and the answer that was submitted was empty. Events after the first are delayed here."""
     page, errors = open_page(browser, server.http)
     events = []
 
