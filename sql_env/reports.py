@@ -107,9 +107,7 @@ def save_result(result: EvaluationResult, path: str | Path) -> Path:
 def load_result(path: str | Path) -> EvaluationResult:
     "Read a result that `save_result` wrote."
     d = json.loads(Path(path).read_text())
-    episodes = [
-        EpisodeResult(**e | {"error_kinds": tuple(e["error_kinds"])}) for e in d["episodes"]
-    ]
+    episodes = [EpisodeResult.from_dict(e) for e in d["episodes"]]
     return EvaluationResult(d["policy"], episodes, d["settings"], d["hack_floor"])
 
 # %% ../nbs/69_reports.ipynb #611954f1

@@ -524,7 +524,7 @@ def test_a_policy_travels_without_its_connection():
 
 
 def test_batch_says_what_it_needs():
-    with pytest.raises(ValueError, match="select_many"):
+    with pytest.raises(ValueError, match="select_actions"):
         evaluate(one(), OraclePolicy(one()), batch=2)
 
     class Far:

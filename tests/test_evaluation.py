@@ -17,8 +17,8 @@ import numpy as np
 import pytest
 
 from sql_env.episode import Action, EpisodeEnv
-from sql_env.evaluation import EvaluationResult, evaluate, hack_floor, plan_episodes, split_chunks
-from sql_env.logs import EpisodeLog, EpisodeResult, gold_key
+from sql_env.evaluation import EvaluationResult, evaluate, hack_floor, plan_episodes
+from sql_env.logs import EpisodeResult, gold_key
 from sql_env.policies.base import ScriptedPolicy
 from sql_env.policies.baselines import OraclePolicy, RandomPolicy
 from sql_env.policies.hacks import HACKS
@@ -287,15 +287,6 @@ def test_logs_of_an_executor_resume_in_the_same_result(tmp_path):
     assert same(evaluate(env(), RandomPolicy(4), 60, log=tmp_path / "a.jsonl", progress=False), a)
 
 
-@pytest.mark.parametrize(
-    "n, size, want", [(0, 3, []), (1, 3, [1]), (7, 3, [3, 3, 1]), (6, 3, [3, 3])]
-)
-def test_chunks(n, size, want):
-    assert [len(c) for c in split_chunks(range(n), size)] == want and [
-        i for c in split_chunks(range(n), size) for i in c
-    ] == list(range(n))
-
-
 # ---- nothing is lost
 
 
@@ -381,22 +372,7 @@ def test_episodes_of_a_dead_worker_are_played_again_when_a_log_resumes(tmp_path)
     assert result.n_completed == 60, "what the machine lost must not stay lost"
 
 
-# ---- logs
-
-
-def test_a_log_holds_every_turn(tmp_path):
-    result = evaluate(
-        env(), OraclePolicy(bundled()), 10, log=tmp_path / "sub" / "a.jsonl", progress=False
-    )
-    about, *lines = map(json.loads, (tmp_path / "sub" / "a.jsonl").read_text().splitlines())
-    assert about == result.settings and len(lines) == 10
-    for line, e in zip(lines, result.episodes):
-        assert (
-            line["episode"]["question_id"] == e.question_id
-            and len(line["turns"]) == e.steps
-            and line["turns"][-1]["action"][0] == "ANSWER"
-        )
-        assert line["reset"]["question_id"] == e.question_id
+# ---- logs (their format: test_logs.py)
 
 
 def run_slow(log):
@@ -429,77 +405,10 @@ def test_a_killed_run_goes_on_where_it_was(tmp_path):
     assert sorted(json.loads(x)["episode"]["episode_index"] for x in lines[1:-1]) == list(range(80))
 
 
-@pytest.mark.parametrize("keep", [0, 1, 17, 20])
-@pytest.mark.parametrize("tail", [b"", b'{"ep', b"\x00\x00\xff"])
-def test_a_log_cut_anywhere_resumes_in_the_same_result(tmp_path, keep, tail):
-    log = tmp_path / "a.jsonl"
-    whole = evaluate(env(20), RandomPolicy(1), log=log, progress=False)
-    lines = log.read_bytes().split(b"\n")[:-1]
-    log.write_bytes(b"".join(x + b"\n" for x in lines[:keep]) + tail)
-    assert same(evaluate(env(20), RandomPolicy(1), log=log, progress=False), whole)
-    assert log.read_bytes().count(b"\n") == 21
-
-
-def test_a_finished_log_plays_nothing_again(tmp_path):
-    log = tmp_path / "a.jsonl"
-    whole = evaluate(env(20), RandomPolicy(1), log=log, progress=False)
-
-    class Never(RandomPolicy):
-        def select_action(self, observation):
-            raise AssertionError("played again")
-
-    assert same(evaluate(env(20), Never(1), log=log, progress=False), whole)
-
-
-def test_the_log_of_another_run_is_refused_and_kept(tmp_path):
-    log = tmp_path / "a.jsonl"
-    evaluate(env(20), RandomPolicy(1), log=log, progress=False)
-    before = log.read_bytes()
-    others = [
-        (env(20), CONSTANT, {}),
-        (env(20), RandomPolicy(1), dict(seed=1)),
-        (env(20), RandomPolicy(1), dict(n_episodes=5)),
-        (env(21), RandomPolicy(1), {}),
-        (env(20, budget=5), RandomPolicy(1), {}),
-        (env(20, schema_level="full"), RandomPolicy(1), {}),
-        (env(20, reward=RewardConfig.shaped()), RandomPolicy(1), {}),
-    ]
-    for e, policy, options in others:
-        with pytest.raises(ValueError, match="a.jsonl is the log of another run"):
-            evaluate(e, policy, log=log, progress=False, **options)
-        assert log.read_bytes() == before
-
-
-def test_a_file_that_is_no_log_is_refused_and_kept(tmp_path):
-    for text in (
-        b"my precious notes\nsecond line\n",
-        b"[1, 2]\n",
-        b"\xff\xfe\n\x00\n",
-        b'{"a": 1}\nnot json\n',
-    ):
-        log = tmp_path / "notes.jsonl"
-        log.write_bytes(text)
-        with pytest.raises(ValueError, match="notes.jsonl"):
-            evaluate(env(5), CONSTANT, log=log, progress=False)
-        assert log.read_bytes() == text
-
-
 def test_crashed_episodes_stay_in_the_log(tmp_path):
     log = tmp_path / "a.jsonl"
     a = evaluate(env(), Broken(), log=log, progress=False)
     assert same(evaluate(env(), Broken(), log=log, progress=False), a) and a.n_completed < 60
-
-
-def test_results_of_a_log_keep_every_field(tmp_path):
-    about = {"x": 1}
-    one = EpisodeResult(
-        3, "q", True, 0.1 + 0.2, 4, None, "match", True, ("syntax", "value"), "db", "easy", "g"
-    )
-    two = EpisodeResult(4, "ü\n\ud800", error="E: \x00")
-    log = EpisodeLog(tmp_path / "a.jsonl", about)
-    log.write(one, {})
-    log.write(two, {})
-    assert EpisodeLog(tmp_path / "a.jsonl", about).done == {3: one, 4: two}
 
 
 # ---- statistics
@@ -711,17 +620,6 @@ def test_the_hack_floor_names_each_cheat_the_best_first():
     )
 
 
-def test_gold_names_are_equal_for_equal_sql_only_and_give_nothing_away():
-    a, b, c = (
-        Question("q", "?", "db", sql, ((1,),))
-        for sql in ("SELECT  x FROM t", "select x\nfrom T ;", "SELECT y FROM t")
-    )
-    assert gold_key(a) == gold_key(b) != gold_key(c) and gold_key(a) != gold_key(
-        replace(a, database_name="other")
-    )
-    assert "select" not in gold_key(a).lower()
-
-
 def test_progress_is_silent_when_it_is_told_to_be(capfd):
     evaluate(env(20), Slow(1), 60, progress=False)
     evaluate(env(20), RandomPolicy(1), 3, progress=True)
@@ -734,13 +632,6 @@ def test_results_can_be_asdict(results):
 
 if __name__ == "__main__":
     run_slow(Path(sys.argv[1]))
-
-
-def test_a_log_is_not_resumed_by_the_same_policy_with_another_seed(tmp_path):
-    qs = load("bundled")
-    evaluate(qs, RandomPolicy(1), 5, log=tmp_path / "log.jsonl", progress=False)
-    with pytest.raises(ValueError, match="another run"):
-        evaluate(qs, RandomPolicy(2), 5, log=tmp_path / "log.jsonl", progress=False)
 
 
 def test_a_pool_that_is_already_broken_loses_no_episode():

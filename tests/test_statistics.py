@@ -14,7 +14,6 @@ from sql_env.evaluation import (
     compare,
     evaluate,
     hack_floor,
-    paired_permutation_test,
     pass_rates,
 )
 from sql_env.logs import EpisodeResult
@@ -24,6 +23,7 @@ from sql_env.reports import results_frame, results_markdown
 from sql_env.sources import load
 from sql_env.statistics import (
     cluster_bootstrap_interval,
+    paired_permutation_test,
     paired_power,
     pass_at_k,
     pass_hat_k,

@@ -212,7 +212,7 @@ class _Deciding(_Talk):
         return self.patience is not None and self.refused >= self.patience
 
     @staticmethod
-    def select_many(
+    def select_actions(
         players: Sequence["_Deciding"], observations: Sequence[Observation]
     ) -> list[Any]:
         "The next action of each player, or the exception that ended its episode."
@@ -246,7 +246,7 @@ class _Deciding(_Talk):
         self.hear(said)
 
     def select_action(self, observation: Observation) -> Action:
-        action = self.select_many([self], [observation])[0]
+        action = self.select_actions([self], [observation])[0]
         if isinstance(action, Exception):
             raise action
         return action
@@ -282,7 +282,7 @@ class _Shown(_Deciding):
             question,
         ]
 
-    def check(self, questions: Iterable[Question]) -> None:
+    def check_questions(self, questions: Iterable[Question]) -> None:
         "Raise `ValueError` if examples come from questions that are to be played."
         mine = {q.question_id for q in self.examples.split("train")} if self.examples else set()
         both = [q.question_id for q in questions if q.question_id in mine]
@@ -296,7 +296,7 @@ class _Shown(_Deciding):
 class ChatPolicy(_Shown):
     "A language model plays by tool calls."
 
-    chunk = 1  # episodes that an executor's worker gets at once
+    chunk_size = 1  # episodes that an executor's worker gets at once
 
     def __init__(
         self,
