@@ -31,12 +31,13 @@ class Stage:
 # %% ../../nbs/86_training_recipes.ipynb #1cf37d93
 @dataclass(frozen=True)
 class Recipe:
-    "A model and the stages that train it."
+    "A model and the stages that train it; `tokenizer` counts transcripts for that of a new model."
 
     name: str
     about: str
     stages: tuple[Stage, ...]
     model: str = ""  # a name on the Hub or a folder; a new `nano_model` if empty
+    tokenizer: dict[int, int] = field(default_factory=lambda: {1: 2000, 2: 2000, 3: 2000})
     sft: dict[str, Any] = field(default_factory=dict)  # of every SFTConfig
     grpo: dict[str, Any] = field(default_factory=dict)  # of every GRPOConfig
     env: dict[str, Any] = field(default_factory=dict)  # of `SQLEnvTRL`

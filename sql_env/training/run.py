@@ -34,6 +34,7 @@ def is_main_process() -> bool:
 
 # %% ../../nbs/90_training_run.ipynb #8c9f6e86
 _MAX_SEEDS = 100  # runs of a recipe; a stage draws with the run's seed + 100 x its number
+_TOKENIZER_SEED = 900  # more than any of a stage
 
 # %% ../../nbs/90_training_run.ipynb #0666fbb0
 class Run:
@@ -97,7 +98,7 @@ class Run:
 
             model = AutoModelForCausalLM.from_pretrained(source, dtype="auto")
             return model, AutoTokenizer.from_pretrained(source)
-        transcripts = world_transcripts({1: 2000, 2: 2000, 3: 2000}, 900 + self.seed)
+        transcripts = world_transcripts(self.recipe.tokenizer, _TOKENIZER_SEED + self.seed)
         tokenizer = nano_tokenizer(list(transcripts))
         return nano_model(tokenizer, self.seed), tokenizer
 
