@@ -142,7 +142,7 @@ def test_random_policy_forgets_when_a_new_episode_begins_without_reset():
     for q in bundled().sample(5, 1):
         o = env.reset(question_id=q.question_id)
         policy.select_action(o)
-        assert policy.values == [] and policy.last == 0
+        assert policy.values == [] and policy.last_step == 0
         play_episode(env, policy, env.step("SAMPLE", next(iter(parse_schema_info(o.schema_info)))))
 
 
