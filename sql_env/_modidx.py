@@ -943,8 +943,6 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                       'sql_env/training/data.py')},
             'sql_env.training.evals': { 'sql_env.training.evals.evaluate_checkpoint': ( 'training_evals.html#evaluate_checkpoint',
                                                                                         'sql_env/training/evals.py'),
-                                        'sql_env.training.evals.model_settings': ( 'training_evals.html#model_settings',
-                                                                                   'sql_env/training/evals.py'),
                                         'sql_env.training.evals.run_evals': ('training_evals.html#run_evals', 'sql_env/training/evals.py'),
                                         'sql_env.training.evals.suite_questions': ( 'training_evals.html#suite_questions',
                                                                                     'sql_env/training/evals.py'),

@@ -28,12 +28,12 @@ from sql_env.episode import EpisodeEnv
 from sql_env.evaluation import evaluate
 from sql_env.policies.base import Completion
 from sql_env.policies.chat import ChatPolicy
+from sql_env.policies.local import MODEL_SETTINGS_FILE, load_model_settings
 from sql_env.training import evals
 from sql_env.training.card import model_card, push_to_hub
 from sql_env.training.data import IGNORED, grpo_questions, sft_dataset, tokenize_transcript
 from sql_env.training.evals import (
     evaluate_checkpoint,
-    model_settings,
     run_evals,
     suite_questions,
     suite_row,
@@ -239,7 +239,7 @@ def test_both_kinds_of_stage_leave_a_model_and_metrics(tiny_run):
     for stage in TINY.stages:
         folder = tiny_run.model_path(stage.name)
         assert (folder / "model.safetensors").exists()
-        assert model_settings(folder) == evaluation_settings(TINY, stage)
+        assert load_model_settings(folder) == evaluation_settings(TINY, stage)
     assert not list(tiny_run.folder.rglob("checkpoint-*"))
     before = tiny_run.metrics.read_text()
     train(TINY, tiny_run.folder, threads=1)  # nothing is left to do
@@ -429,7 +429,7 @@ def folder_with_settings(tmp_path):
     "A folder that holds settings and no model."
 
     def make(**settings):
-        (tmp_path / evals.MODEL_SETTINGS_FILE).write_text(json.dumps(settings))
+        (tmp_path / MODEL_SETTINGS_FILE).write_text(json.dumps(settings))
         return tmp_path
 
     return make

@@ -15,7 +15,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from ..policies.chat import MODEL_SETTINGS_FILE
+from ..policies.local import MODEL_SETTINGS_FILE
 from sql_env.training.metrics import (
     MetricsWriter,
     live_plot,
