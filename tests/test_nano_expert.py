@@ -11,11 +11,11 @@ from sql_env.questions import Question
 from sql_env.sources import complete_questions
 from sql_env.sqltext import TokenizedSql
 from sql_env.training.nano_expert import (
+    _swap_table,
     alias_tables,
     expert_transcripts,
     mentions_table,
     missing_mention,
-    swap_table,
     unmentioned_columns,
     world_transcripts,
 )
@@ -243,7 +243,7 @@ def test_a_wrong_table_may_have_no_second_column(tmp_path):
     question = Question("q", "What is the size of A?", "pumps", sql, split="train")
     questions = complete_questions([question], {"pumps": path}, "pumps")
     gold = GoldQuery(questions[0], questions.database("pumps"))
-    assert swap_table(gold, "pump", "day") == "SELECT size FROM day WHERE name = 'A'"
+    assert _swap_table(gold, "pump", "day") == "SELECT size FROM day WHERE name = 'A'"
     assert len(list(expert_transcripts(questions, probe_columns=True))) == 1
 
 

@@ -56,7 +56,7 @@ from sql_env.training.recipes import (
     evaluation_settings,
     scale_recipe,
 )
-from sql_env.training.run import Run, memory_advice, train
+from sql_env.training.run import Run, _memory_advice, train
 from sql_env.training.trainers import (
     grpo_trainer,
     grpo_trainer_class,
@@ -392,7 +392,7 @@ def test_a_run_knows_its_stages(tmp_path):
     ],
 )
 def test_memory_advice_names_the_setting(error, said):
-    advice = memory_advice(error, "grpo")
+    advice = _memory_advice(error, "grpo")
     assert said in advice and bool(advice) == bool(said)
 
 

@@ -52,7 +52,7 @@ def suite_questions(name: str, n: int = 500) -> QuestionSet:
 
 # %% ../../nbs/91_training_evals.ipynb #3a3b9908
 _BATCH = 64  # episodes side by side
-_DEFAULTS = dict(  # for models without settings
+_DEFAULTS: dict[str, Any] = dict(  # for models without settings
     nudges=0,
     patience=3,
     max_chars=MAX_TOOL_RESULT_CHARS,

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['METRIC_CURVES', 'ERROR_METRIC', 'read_metrics', 'MetricsWriter', 'metrics_callback', 'running_mean', 'plot_metrics',
-           'LivePlot', 'live_plot', 'remove_progress_output']
+           'live_plot', 'remove_progress_output']
 
 # %% ../../nbs/89_training_metrics.ipynb #6b0f3b6a
 import json
@@ -174,7 +174,7 @@ def plot_metrics(path: Path | str, columns: Sequence[str] = tuple(METRIC_CURVES)
     return fig
 
 # %% ../../nbs/89_training_metrics.ipynb #b7c8c92c
-class LivePlot:
+class _LivePlot:
     "Redraws the curves of a run in a notebook's output, at most once in some seconds."
 
     def __init__(self, every: float = 10):
@@ -195,14 +195,14 @@ class LivePlot:
         self.last = time.monotonic()
 
 # %% ../../nbs/89_training_metrics.ipynb #cf66fe64
-def live_plot(every: float = 10) -> LivePlot | None:
-    "A `LivePlot` in a notebook, None elsewhere."
+def live_plot(every: float = 10) -> _LivePlot | None:
+    "A `_LivePlot` in a notebook, None elsewhere."
     try:
         from IPython import get_ipython
     except ImportError:
         return None
     in_notebook = type(get_ipython()).__name__ in ("ZMQInteractiveShell", "Shell")
-    return LivePlot(every) if in_notebook else None
+    return _LivePlot(every) if in_notebook else None
 
 # %% ../../nbs/89_training_metrics.ipynb #81577bb0
 def remove_progress_output(trainer: Any) -> None:
