@@ -12,10 +12,9 @@ from sql_env.catalog import Column, TableInfo
 from sql_env.database import build_database
 from sql_env.episode import Action, Episode, EpisodeEnv, Turn
 from sql_env.evaluation import evaluate
-from sql_env.experts import trajectory_from_episode
 from sql_env.explorer import EpisodeExplorer, EpisodePlayer
 from sql_env.html import element, parse_result_table, render_html, text_html
-from sql_env.logs import read_log
+from sql_env.logs import Trajectory, read_log
 from sql_env.policies.base import ScriptedPolicy, play_episode
 from sql_env.policies.baselines import OraclePolicy, RandomPolicy
 from sql_env.questions import Question, QuestionSet
@@ -457,7 +456,7 @@ def test_a_crash_and_an_unfinished_episode_can_be_shown():
         SimpleNamespace(episode=SimpleNamespace(**crashed), reset={}, turns=[]), QS
     )
     assert "crashed: ValueError: no" in film.note and film.ending is None
-    assert to_episode_view(trajectory_from_episode(played(MOVES[:2])), questions=QS).ending is None
+    assert to_episode_view(Trajectory.from_episode(played(MOVES[:2])), questions=QS).ending is None
 
 
 # Widgets
