@@ -558,14 +558,14 @@ def model_folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-CHAT = ["evaluate", "--policy", "chat", "-n", "1", "--no-hacks", "--json"]
+CHAT = ["evaluate", "--split", "test", "--policy", "chat", "-n", "1", "--no-hacks", "--json"]
 
 
 def settings(run):
+    "Settings of the environment and of the policy that a result reports."
     (result,) = strict(run.out)
-    return {k: result["settings"][k] for k in ("budget", "schema_level")} | {
-        k: result["settings"]["policy"][k] for k in ("nudges", "max_chars", "shots")
-    }
+    both = result["settings"] | result["settings"]["policy_settings"]
+    return {name: both[name] for name in ("budget", "schema_level", "nudges", "max_chars", "shots")}
 
 
 def test_a_model_folder_carries_its_settings(sql_env, model_folder):
