@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['app', 'Version', 'QUESTIONS', 'Source', 'SourceName', 'DataPath', 'Split', 'Level', 'Seed', 'Budget', 'Workers',
-           'AsJson', 'POLICIES', 'main', 'takes_options', 'SourceOptions', 'NamedSourceOptions', 'make_policy',
+           'AsJson', 'POLICIES', 'main', 'SourceOptions', 'NamedSourceOptions', 'takes_options', 'make_policy',
            'make_table', 'print_left_out']
 
 # %% ../../nbs/95_cli_app.ipynb #363a8042
@@ -100,6 +100,38 @@ Budget = Annotated[
 Workers = Annotated[int, typer.Option(min=1, help="Number of processes.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
 
+# %% ../../nbs/95_cli_app.ipynb #8721e39b
+@dataclass(frozen=True)
+class SourceOptions:
+    "Where the questions of a command come from."
+
+    source: Source = "bundled"
+    path: DataPath = None
+    split: Split = None
+    level: Level = 1
+
+    def load(
+        self,
+        n: int | None = None,  # number of questions, if they are generated
+        show_progress: bool = True,
+        **options: Any,  # of the source
+    ) -> QuestionSet:
+        "Load the questions; sources that take long show a bar."
+        if self.source in ("spider", "bird", "folder", "worlds"):
+            options["progress"] = show_progress
+        if self.source == "worlds":
+            options["level"] = self.level
+            if n is not None:
+                options["n"] = n
+        return load(self.source, self.path, self.split, **options)
+
+# %% ../../nbs/95_cli_app.ipynb #23d4960d
+@dataclass(frozen=True)
+class NamedSourceOptions(SourceOptions):
+    "As `SourceOptions`, with the source as an argument."
+
+    source: SourceName = "bundled"
+
 # %% ../../nbs/95_cli_app.ipynb #b6fe8c93
 def _option_parameters(group: type) -> list[inspect.Parameter]:
     "The fields of a dataclass as parameters of a command."
@@ -132,38 +164,6 @@ def takes_options(command: Callable) -> Callable:
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {p.name: p.annotation for p in parameters}
     return run
-
-# %% ../../nbs/95_cli_app.ipynb #8721e39b
-@dataclass(frozen=True)
-class SourceOptions:
-    "Where the questions of a command come from."
-
-    source: Source = "bundled"
-    path: DataPath = None
-    split: Split = None
-    level: Level = 1
-
-    def load(
-        self,
-        n: int | None = None,  # number of questions, if they are generated
-        show_progress: bool = True,
-        **options: Any,  # of the source
-    ) -> QuestionSet:
-        "Load the questions; sources that take long show a bar."
-        if self.source in ("spider", "bird", "folder", "worlds"):
-            options["progress"] = show_progress
-        if self.source == "worlds":
-            options["level"] = self.level
-            if n is not None:
-                options["n"] = n
-        return load(self.source, self.path, self.split, **options)
-
-# %% ../../nbs/95_cli_app.ipynb #23d4960d
-@dataclass(frozen=True)
-class NamedSourceOptions(SourceOptions):
-    "As `SourceOptions`, with the source as an argument."
-
-    source: SourceName = "bundled"
 
 # %% ../../nbs/95_cli_app.ipynb #935bd207
 POLICIES: dict[str, Callable[[QuestionSet, int], Any]] = {
