@@ -431,6 +431,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                   'sql_env.explorer.PolicyTab': ('explorer.html#policytab', 'sql_env/explorer.py'),
                                   'sql_env.explorer.PolicyTab.__init__': ('explorer.html#policytab.__init__', 'sql_env/explorer.py'),
                                   'sql_env.explorer.PolicyTab.choose': ('explorer.html#policytab.choose', 'sql_env/explorer.py'),
+                                  'sql_env.explorer._copies_of': ('explorer.html#_copies_of', 'sql_env/explorer.py'),
                                   'sql_env.explorer._name_policies': ('explorer.html#_name_policies', 'sql_env/explorer.py'),
                                   'sql_env.explorer._result_word': ('explorer.html#_result_word', 'sql_env/explorer.py'),
                                   'sql_env.explorer.policy_makers': ('explorer.html#policy_makers', 'sql_env/explorer.py')},

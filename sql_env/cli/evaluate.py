@@ -148,7 +148,7 @@ class ChatOptions:
         from sql_env.policies.endpoint import Endpoint
 
         request = dict(temperature=self.temperature, max_tokens=self.max_tokens)
-        given = {name: value for name, value in request.items() if value is not None}
+        given: dict[str, Any] = {name: x for name, x in request.items() if x is not None}
         backend = Endpoint(str(self.model), self.base_url, as_trained=self.as_trained, **given)
         _ = backend.client  # a missing key is an error now, not in each episode
         return backend
