@@ -119,14 +119,14 @@ def audit_command(
 
     Example: `sql_env audit folder --path mydata --out report`
     """
-    from sql_env.audit import audit, audit_markdown, audit_summary, save_report
+    from sql_env.audit import audit_markdown, audit_questions, audit_summary, save_report
 
     loaded = questions.load(n, show_progress=not as_json)
     if mutants:
         _print_mutation_study(loaded, as_json)
         return
     with ProcessPoolExecutor(workers) if workers > 1 else nullcontext() as pool:
-        report = audit(loaded, executor=pool, progress=not as_json)
+        report = audit_questions(loaded, executor=pool, progress=not as_json)
     if out:
         save_report(report, out)
     print(json.dumps(audit_summary(report), indent=1) if as_json else audit_markdown(report))
