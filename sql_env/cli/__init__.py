@@ -3,7 +3,7 @@
 Each module registers its commands with `app` when it is imported; what a command needs is imported when it runs.
 """
 
-from sql_env.cli import data, evaluate, learn, play
 from sql_env.cli.app import app, main
+from sql_env.cli import play, evaluate, data, learn  # the help lists commands in this order
 
 __all__ = ["app", "data", "evaluate", "learn", "main", "play"]
