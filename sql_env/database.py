@@ -53,17 +53,20 @@ def build_database(
     return path
 
 # %% ../nbs/13_database.ipynb #8d82ba4b
+_Connection = GuardedConnection | IsolatedConnection
+
+# %% ../nbs/13_database.ipynb #2e585018
 class ConnectionPool:
     "Connections of one database that are free at the moment."
 
     keep = 8  # free connections that are not closed
 
-    def __init__(self, connect: Callable[[], GuardedConnection | IsolatedConnection]):
+    def __init__(self, connect: Callable[[], _Connection]):
         self._connect = connect
         self._pid = os.getpid()
-        self.free: list[GuardedConnection | IsolatedConnection] | None = []  # None once closed
+        self.free: list[_Connection] | None = []  # None once closed
 
-    def take(self) -> GuardedConnection | IsolatedConnection:
+    def take(self) -> _Connection:
         "A connection for this thread alone; raises `QueryError` if the pool was closed."
         if self._pid != os.getpid() and self.free is not None:
             self.free, self._pid = [], os.getpid()
@@ -79,7 +82,7 @@ class ConnectionPool:
         except apsw.Error as e:
             raise to_query_error(e) from None
 
-    def give_back(self, con: GuardedConnection | IsolatedConnection) -> None:
+    def give_back(self, con: _Connection) -> None:
         "Keep a connection for later, or close it."
         free = self.free
         if free is None or len(free) >= self.keep or con.is_bloated():
@@ -141,9 +144,7 @@ class Database:
 
     def __init__(
         self,
-        path: str
-        | Path
-        | bytes,  # a SQLite file that does not change while it is open, or its bytes
+        path: str | Path | bytes,  # a SQLite file, which must not change, or its bytes
         limits: Limits = Limits(),  # what one statement may use
         isolate: bool = False,  # run statements in a process that can be killed
     ):
@@ -153,8 +154,11 @@ class Database:
         self.limits, self.isolate = limits, isolate
         self._tables = {t.name.lower(): t for t in load_catalog(self.path, limits)}
         self._samples: dict[tuple, Result] = {}
-        connection = IsolatedConnection if isolate else GuardedConnection
-        self.pool = ConnectionPool(partial(connection, self.path, frozenset(self._tables), limits))
+        names = frozenset(self._tables)
+        connect: Callable[[], _Connection] = partial(GuardedConnection, self.path, names, limits)
+        if isolate and isinstance(self.path, Path):
+            connect = partial(IsolatedConnection, self.path, names, limits)
+        self.pool = ConnectionPool(connect)
         size = len(self.path) if isinstance(self.path, bytes) else self.path.stat().st_size
         self._may_be_fast = not isolate and allows_fast_path(size, limits)
 

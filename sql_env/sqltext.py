@@ -6,7 +6,7 @@
 __all__ = ['parse_sql', 'QueryComponents', 'count_components', 'spider_hardness', 'referenced_tables', 'classify_difficulty',
            'normalize_sql', 'OrderKeys', 'select_order_keys', 'has_order_by', 'TieTest', 'tie_tests',
            'may_depend_on_row_order', 'column_literals', 'null_tested_columns', 'joined_columns', 'table_conditions',
-           'KeyedTable', 'bare_columns', 'SqlToken', 'TokenizedSql', 'compared_values']
+           'bare_columns', 'SqlToken', 'TokenizedSql', 'compared_values']
 
 # %% ../nbs/04_sqltext.ipynb #835708ec
 import re
@@ -304,7 +304,7 @@ def table_conditions(
     return list(dict.fromkeys(out))
 
 # %% ../nbs/04_sqltext.ipynb #6af80fdb
-class KeyedTable(Protocol):
+class _KeyedTable(Protocol):
     "What `bare_columns` asks of a table: its columns, and the places of those in each key."
 
     @property
@@ -320,14 +320,14 @@ class KeyedTable(Protocol):
 class _Scope:
     "The tables of one SELECT by their aliases; columns are pairs (alias, name), lower case."
 
-    def __init__(self, select, tables: Mapping[str, KeyedTable]):
+    def __init__(self, select, tables: Mapping[str, _KeyedTable]):
         self.select = select
         # `from_` since sqlglot 28, `from` before
         first = select.args.get("from_") or select.args.get("from")
         sources = [first] if first else []
         sources += select.args.get("joins") or []
         self.is_known = all(source.this.name.lower() in tables for source in sources)
-        self.tables: dict[str, KeyedTable] = {}
+        self.tables: dict[str, _KeyedTable] = {}
         if self.is_known:  # otherwise there is a subquery or a view
             for source in sources:
                 self.tables[source.this.alias_or_name.lower()] = tables[source.this.name.lower()]
@@ -401,7 +401,7 @@ def _has_aggregate(select) -> bool:
     return False
 
 # %% ../nbs/04_sqltext.ipynb #828ea7ef
-def _bare_in(select, tables: Mapping[str, KeyedTable]) -> list[str]:
+def _bare_in(select, tables: Mapping[str, _KeyedTable]) -> list[str]:
     "Bare columns of one SELECT, as `alias.column`."
     scope = _Scope(select, tables)
     if not scope.is_known:
@@ -419,7 +419,7 @@ def _bare_in(select, tables: Mapping[str, KeyedTable]) -> list[str]:
 # %% ../nbs/04_sqltext.ipynb #f6255f8a
 def bare_columns(
     sql: str,
-    tables: Iterable[KeyedTable],  # such as `TableShape`; a SELECT from others is not judged
+    tables: Iterable[_KeyedTable],  # such as `TableShape`; a SELECT from others is not judged
 ) -> list[str]:
     "Columns, as `alias.column`, that the grouping does not determine; raises `sqlglot.ParseError`."
     from sqlglot import exp
