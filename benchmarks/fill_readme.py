@@ -19,7 +19,7 @@ def rows() -> dict[str, str]:
         "the same, random": f"{steps['random']:,}",
         "a further episode": f"{f['kB_per_further_episode']} kB",
         "oracle, from": ", ".join(f"{v:.0%}" for v in oracle.values()),
-        "best cheat": ", ".join(f"{v:.1%}" for v in best.values()),
+        "best hack": ", ".join(f"{v:.1%}" for v in best.values()),
     }
 
 

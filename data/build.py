@@ -1,7 +1,7 @@
 """Build the bundled collection: `python data/build.py` writes sql_env/bundled/ from the files beside this one.
 
-Each file data/<name>.py holds SPLIT, SCHEMA, rows(rng) and QUESTIONS. Gold is run, audited and stored; a question with a
-finding, or a leak between splits, stops the build. The same sources give the same content on every machine.
+Each file data/<name>.py holds SPLIT, SCHEMA, rows(rng) and QUESTIONS. Gold is run, checked and stored; a question with
+a finding, or a leak between splits, stops the build. The same sources give the same content on every machine.
 """
 
 import runpy
@@ -16,39 +16,43 @@ from sql_env.questions import QUARANTINE_FLAGS, Question, find_split_leaks, ques
 
 HERE = Path(__file__).parent
 SOURCES = sorted(p for p in HERE.glob("*.py") if p.name != "build.py")
+FATAL_FLAGS = {*QUARANTINE_FLAGS, "order_unknown"}
 
 
 def build(source: Path, out: Path) -> list[Question]:
     "Write the database of one source file and return its questions with gold answers."
     name, module = source.stem, runpy.run_path(str(source))
-    path = build_database(
-        out / f"{name}.sqlite", module["SCHEMA"], module["rows"](Random(f"sql_env:{name}"))
-    )
-    gold = GoldRunner(path)
-    try:
-        return [
-            gold.complete(Question(f"{name}-{i:02}", text, name, sql, split=module["SPLIT"]))
-            for i, (text, sql) in enumerate(module["QUESTIONS"], 1)
-        ]
-    finally:
-        gold.close()
+    rows = module["rows"](Random(f"sql_env:{name}"))
+    path = build_database(out / f"{name}.sqlite", module["SCHEMA"], rows)
+    runner = GoldRunner(path)
+    questions = []
+    for i, (text, sql) in enumerate(module["QUESTIONS"], 1):
+        draft = Question(
+            question_id=f"{name}-{i:02}",
+            question_text=text,
+            database_name=name,
+            gold_sql=sql,
+            split=module["SPLIT"],
+        )
+        questions.append(runner.complete(draft))
+    runner.close()
+    return questions
 
 
 def main(out: Path = HERE.parent / "sql_env" / "bundled") -> None:
     out.mkdir(parents=True, exist_ok=True)
     questions = [q for source in SOURCES for q in build(source, out)]
-    faults = [
-        f"{q.question_id}: {', '.join(q.flags)}"
-        for q in questions
-        if QUARANTINE_FLAGS & set(q.flags) or "order_unknown" in q.flags
-    ]
     splits = {s: [q for q in questions if q.split == s] for s in ("train", "validation", "test")}
-    faults += [f"leak: {kind} {value}" for kind, value in find_split_leaks(*splits.values())]
-    (out / "questions.jsonl").write_text(
-        "\n".join(map(question_to_json, questions)) + "\n", encoding="utf-8"
-    )
-    for s, qs in splits.items():
-        print(f"{s:10} {len(qs):4} {dict(Counter(q.difficulty for q in qs))}")
+    faults = []
+    for q in questions:
+        if FATAL_FLAGS & set(q.flags):
+            faults.append(f"{q.question_id}: {', '.join(q.flags)}")
+    for kind, value in find_split_leaks(*splits.values()):
+        faults.append(f"leak: {kind} {value}")
+    lines = [question_to_json(q) + "\n" for q in questions]
+    (out / "questions.jsonl").write_text("".join(lines), encoding="utf-8")
+    for s, chosen in splits.items():
+        print(f"{s:10} {len(chosen):4} {dict(Counter(q.difficulty for q in chosen))}")
     if faults:
         sys.exit("\n".join(faults))
 

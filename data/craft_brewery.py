@@ -522,7 +522,8 @@ QUESTIONS = [
         "SELECT SUM(quantity) FROM delivery WHERE pack_code = 'K50'",
     ),
     (
-        "For the excise form: how many litres did we brew in 2023, going by the brewing dates and counting every batch?",
+        "For the excise form: how many litres did we brew in 2023, going by the brewing dates and "
+        "counting every batch?",
         "SELECT SUM(volume) FROM batch WHERE brewed_on BETWEEN '2023-01-01' AND '2023-12-31'",
     ),
     (
@@ -563,7 +564,8 @@ QUESTIONS = [
         "SELECT brewer, SUM(volume) FROM batch GROUP BY brewer",
     ),
     (
-        "According to the recipes, which of our beers get actual hops at the dry step, brewed already or not? Each beer "
+        "According to the recipes, which of our beers get actual hops at the dry step, brewed "
+        "already or not? Each beer "
         "once, please.",
         "SELECT DISTINCT beer.name FROM recipe_line JOIN beer ON beer.beer_id = recipe_line.beer_id "
         "JOIN ingredient ON ingredient.ingredient_id = recipe_line.ingredient_id "
@@ -572,7 +574,8 @@ QUESTIONS = [
     (
         "I'm doing the drivers' yearly talks: how many deliveries did each of them make in 2023? Give me driver and "
         "number.",
-        "SELECT driver, COUNT(*) FROM delivery WHERE delivered_on BETWEEN '2023-01-01' AND '2023-12-31' GROUP BY driver",
+        "SELECT driver, COUNT(*) FROM delivery WHERE delivered_on BETWEEN '2023-01-01' AND "
+        "'2023-12-31' GROUP BY driver",
     ),
     (
         "Which of our beers were developed as variations on Night Ferry?",
@@ -584,7 +587,8 @@ QUESTIONS = [
         "WHERE batch.batch_no = 'B23-019'",
     ),
     (
-        "Of the batches that did get packed, how many went straight from the fermenter, without a bright tank in between?",
+        "Of the batches that did get packed, how many went straight from the fermenter, without a "
+        "bright tank in between?",
         "SELECT COUNT(*) FROM batch WHERE packed_on IS NOT NULL AND bright_id IS NULL",
     ),
     (
@@ -602,7 +606,8 @@ QUESTIONS = [
         "SELECT customer_since FROM outlet WHERE name = 'The Anchor' AND town = 'Wattle Creek'",
     ),
     (
-        "We often pitch yeast taken from an earlier batch. How many batches got theirs from a batch of a different beer?",
+        "We often pitch yeast taken from an earlier batch. How many batches got theirs from a "
+        "batch of a different beer?",
         "SELECT COUNT(*) FROM batch AS b JOIN batch AS p ON p.batch_id = b.pitched_from WHERE p.beer_id <> b.beer_id",
     ),
     (
@@ -613,7 +618,8 @@ QUESTIONS = [
         "GROUP BY outlet.outlet_id, outlet.name, outlet.town",
     ),
     (
-        "What do all our deliveries of plain Night Ferry come to in dollars, at the price charged per pack, whether paid "
+        "What do all our deliveries of plain Night Ferry come to in dollars, at the price charged "
+        "per pack, whether paid "
         "or not?",
         "SELECT SUM(delivery.quantity * delivery.rate) / 100.0 FROM delivery "
         "JOIN batch ON batch.batch_id = delivery.batch_id JOIN beer ON beer.beer_id = batch.beer_id "
@@ -641,7 +647,8 @@ QUESTIONS = [
         "SELECT brewer FROM batch WHERE grade = 'X' GROUP BY brewer ORDER BY COUNT(*) DESC LIMIT 1",
     ),
     (
-        "Looking only at paid deliveries, which customer takes longest to pay on average? Give the name and the average "
+        "Looking only at paid deliveries, which customer takes longest to pay on average? Give "
+        "the name and the average "
         "days from delivery to payment, to two decimals.",
         "SELECT outlet.name, ROUND(AVG(julianday(delivery.paid_on) - julianday(delivery.delivered_on)), 2) "
         "FROM delivery JOIN outlet ON outlet.outlet_id = delivery.outlet_id WHERE delivery.paid_on IS NOT NULL "

@@ -341,7 +341,7 @@ def invoices(rng, all_meters, used):
 def payments(rng, bills):
     "Most pay in time, some late, some in two parts, some not at all (yet)."
     found, manner = [], {}
-    for invoice_no, home, quarter, issued, due, amount in bills:
+    for invoice_no, home, quarter, _, due, amount in bills:
         usual = rng.choices(["DD", "TR", "CASH", "CARD"], [45, 32, 8, 15])[0]
         method, care = manner.setdefault(home, (usual, rng.random()))
         due = date.fromisoformat(due)
@@ -481,11 +481,13 @@ QUESTIONS = [
         "SELECT ROUND(AVG(persons), 2) FROM household",
     ),
     (
-        "What has been behind our power cuts? Give each cause as noted and the number of electricity outages it led to.",
+        "What has been behind our power cuts? Give each cause as noted and the number of "
+        "electricity outages it led to.",
         "SELECT cause, COUNT(*) FROM outage WHERE service = 'electricity' GROUP BY cause",
     ),
     (
-        "How high was the average invoice of each quarter, in euros to two decimals? Put the quarter first, and remember "
+        "How high was the average invoice of each quarter, in euros to two decimals? Put the "
+        "quarter first, and remember "
         "that we book in cents.",
         "SELECT quarter, ROUND(AVG(amount) / 100.0, 2) FROM invoice GROUP BY quarter",
     ),
@@ -498,7 +500,8 @@ QUESTIONS = [
         "SELECT COUNT(*) FROM meter WHERE type = 'E' AND removed_on IS NULL AND smart = 0",
     ),
     (
-        "I want to write to everybody on file who lives in a flat, contract or no contract: which e-mail addresses do we "
+        "I want to write to everybody on file who lives in a flat, contract or no contract: which "
+        "e-mail addresses do we "
         "have?",
         "SELECT email FROM household WHERE type = 'flat' AND email IS NOT NULL",
     ),
@@ -521,7 +524,8 @@ QUESTIONS = [
         "ORDER BY c.signed_on LIMIT 1",
     ),
     (
-        "Of the outages whose end was noted, where was the longest one and what was cut off? Give the district, then the "
+        "Of the outages whose end was noted, where was the longest one and what was cut off? Give "
+        "the district, then the "
         "service.",
         "SELECT district, service FROM outage WHERE restored_at IS NOT NULL "
         "ORDER BY julianday(restored_at) - julianday(began_at) DESC LIMIT 1",
@@ -550,17 +554,20 @@ QUESTIONS = [
         "GROUP BY i.invoice_no, i.amount HAVING SUM(p.amount) < i.amount",
     ),
     (
-        "In which month did the most outages begin? Write it like 2024-07, and if several share the lead, give them all.",
+        "In which month did the most outages begin? Write it like 2024-07, and if several share "
+        "the lead, give them all.",
         "WITH monthly AS (SELECT strftime('%Y-%m', began_at) AS month, COUNT(*) AS n FROM outage "
         "GROUP BY strftime('%Y-%m', began_at)) SELECT month FROM monthly WHERE n = (SELECT MAX(n) FROM monthly)",
     ),
     (
-        "How long did storm outages last on average, counting only those whose end was noted? In minutes, to one decimal, "
+        "How long did storm outages last on average, counting only those whose end was noted? In "
+        "minutes, to one decimal, "
         "please.",
         "SELECT ROUND(AVG((julianday(restored_at) - julianday(began_at)) * 1440), 1) FROM outage WHERE cause = 'STORM'",
     ),
     (
-        "When a newer tariff succeeded an old one, by how many cents did the unit price rise? Give the old tariff's name "
+        "When a newer tariff succeeded an old one, by how many cents did the unit price rise? "
+        "Give the old tariff's name "
         "and the rise.",
         "SELECT t.name, s.rate - t.rate FROM tariff AS t JOIN tariff AS s ON s.tariff_id = t.successor",
     ),
@@ -570,7 +577,8 @@ QUESTIONS = [
         "SELECT household_id FROM meter WHERE type = 'W' AND removed_on IS NULL) AS both_kinds",
     ),
     (
-        "In each district, whose home used the most water in 2024, all its meters together? Give district and holder, and "
+        "In each district, whose home used the most water in 2024, all its meters together? Give "
+        "district and holder, and "
         "if homes tie, name all of them.",
         "SELECT district, holder FROM (SELECT h.district, h.holder, RANK() OVER (PARTITION BY h.district "
         "ORDER BY SUM(r.used) DESC) AS place FROM household AS h JOIN meter AS m ON m.household_id = h.household_id "

@@ -522,7 +522,8 @@ QUESTIONS = [
         "WHERE f.organic_since IS NOT NULL",
     ),
     (
-        "How many kilos went over the weighbridge in each month of 2023, loads turned away included? Give the month, like "
+        "How many kilos went over the weighbridge in each month of 2023, loads turned away "
+        "included? Give the month, like "
         "2023-07, and the kilos.",
         "SELECT strftime('%Y-%m', delivered_on), SUM(kg) FROM docket WHERE delivered_on >= '2023-01-01' "
         "AND delivered_on < '2024-01-01' GROUP BY strftime('%Y-%m', delivered_on)",
@@ -533,7 +534,8 @@ QUESTIONS = [
         "(SELECT 1 FROM field AS f WHERE f.member_no = m.member_no)",
     ),
     (
-        "Of the 2022 loads that got any grade, turned-away ones included, what percentage was good for nothing but juice "
+        "Of the 2022 loads that got any grade, turned-away ones included, what percentage was "
+        "good for nothing but juice "
         "and pulp? One decimal, please.",
         "SELECT ROUND(100.0 * SUM(CASE WHEN grade = 'JP' THEN 1 ELSE 0 END) / COUNT(*), 1) FROM docket "
         "WHERE grade IS NOT NULL AND strftime('%Y', delivered_on) = '2022'",
@@ -546,7 +548,8 @@ QUESTIONS = [
     (
         "Which members have planted both top fruit and soft fruit on their fields?",
         "SELECT m.name FROM member AS m WHERE m.member_no IN (SELECT f.member_no FROM field AS f "
-        "JOIN planting AS p ON p.field_id = f.field_id JOIN crop AS c ON c.crop_id = p.crop_id WHERE c.type = 'top fruit' "
+        "JOIN planting AS p ON p.field_id = f.field_id JOIN crop AS c ON c.crop_id = p.crop_id "
+        "WHERE c.type = 'top fruit' "
         "INTERSECT SELECT f.member_no FROM field AS f JOIN planting AS p ON p.field_id = f.field_id "
         "JOIN crop AS c ON c.crop_id = p.crop_id WHERE c.type = 'soft fruit')",
     ),

@@ -481,7 +481,8 @@ QUESTIONS = [
         "SELECT type, SUM(seats) FROM ticket_sale WHERE refunded_on IS NULL GROUP BY type",
     ),
     (
-        "Chairs aside, what is the average fee per jury seat, ignoring seats with no fee recorded? Two decimals, please.",
+        "Chairs aside, what is the average fee per jury seat, ignoring seats with no fee "
+        "recorded? Two decimals, please.",
         "SELECT ROUND(AVG(fee), 2) FROM jury_seat WHERE role = 'member' AND fee IS NOT NULL",
     ),
     (
@@ -507,24 +508,28 @@ QUESTIONS = [
         "SELECT ROUND(100.0 * SUM(CASE WHEN status = 'SEL' THEN 1 ELSE 0 END) / COUNT(*), 1) FROM entry",
     ),
     (
-        "This is embarrassing: what are the titles of the selected films that were never shown, neither as the main film "
+        "This is embarrassing: what are the titles of the selected films that were never shown, "
+        "neither as the main film "
         "nor before another?",
         "SELECT title FROM entry WHERE status = 'SEL' AND entry_id NOT IN (SELECT entry_id FROM screening) "
         "AND entry_id NOT IN (SELECT opener_id FROM screening WHERE opener_id IS NOT NULL)",
     ),
     (
-        "Which of this year's jurors, in any jury, also have a selected film that they directed? Each name once, please.",
+        "Which of this year's jurors, in any jury, also have a selected film that they directed? "
+        "Each name once, please.",
         "SELECT full_name FROM person WHERE person_id IN (SELECT person_id FROM jury_seat) "
         "AND person_id IN (SELECT director_id FROM entry WHERE status = 'SEL')",
     ),
     (
-        "Which screenings were full, counting free tickets but not refunded ones? Give the main film's title and the day.",
+        "Which screenings were full, counting free tickets but not refunded ones? Give the main "
+        "film's title and the day.",
         "SELECT e.title, s.day FROM screening AS s JOIN entry AS e ON e.entry_id = s.entry_id "
         "JOIN venue AS v ON v.venue_id = s.venue_id JOIN ticket_sale AS t ON t.screening_id = s.screening_id "
         "WHERE t.refunded_on IS NULL GROUP BY s.screening_id, e.title, s.day, v.seats HAVING SUM(t.seats) >= v.seats",
     ),
     (
-        "How many submissions reached us in each month of 2024? Give the month like 2024-03 and the number of films, in "
+        "How many submissions reached us in each month of 2024? Give the month like 2024-03 and "
+        "the number of films, in "
         "date order.",
         "SELECT strftime('%Y-%m', received) AS month, COUNT(*) FROM entry GROUP BY month ORDER BY month",
     ),

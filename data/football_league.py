@@ -421,7 +421,8 @@ QUESTIONS = [
     ),
     (
         "Which referee is the mentor of Ross McTavish?",
-        "SELECT m.name FROM referee AS r JOIN referee AS m ON m.referee_id = r.mentor_id WHERE r.name = 'Ross McTavish'",
+        "SELECT m.name FROM referee AS r JOIN referee AS m ON m.referee_id = r.mentor_id WHERE "
+        "r.name = 'Ross McTavish'",
     ),
     (
         "What was the average crowd at Old Marden Town's home matches, where one was counted? One decimal, please.",
@@ -441,7 +442,8 @@ QUESTIONS = [
         "SELECT COUNT(*) FROM transfer WHERE fee IS NOT NULL AND moved_on BETWEEN '2023-01-01' AND '2023-12-31'",
     ),
     (
-        "Which three clubs topped the 2022/23 table, best first, and on how many points? It's three for a win, walkovers "
+        "Which three clubs topped the 2022/23 table, best first, and on how many points? It's "
+        "three for a win, walkovers "
         "too, and one for a draw.",
         "SELECT c.name, SUM(CASE WHEN r.own > r.other THEN 3 WHEN r.own = r.other THEN 1 ELSE 0 END) AS points FROM "
         "(SELECT season, home_club AS club_id, home_goals AS own, away_goals AS other FROM fixture UNION ALL "
@@ -454,13 +456,15 @@ QUESTIONS = [
         "GROUP BY p.player_id, p.name HAVING COUNT(DISTINCT g.credited_to) = 3",
     ),
     (
-        "Of the matches that were really played to the end, what percentage did the home side win? One decimal, please.",
+        "Of the matches that were really played to the end, what percentage did the home side "
+        "win? One decimal, please.",
         "SELECT ROUND(100.0 * SUM(CASE WHEN home_goals > away_goals THEN 1 ELSE 0 END) / COUNT(*), 1) "
         "FROM fixture WHERE status = 'FT'",
     ),
     (
         "Which clubs on our books do not appear in a single fixture, home or away?",
-        "SELECT name FROM club WHERE club_id NOT IN (SELECT home_club FROM fixture UNION SELECT away_club FROM fixture)",
+        "SELECT name FROM club WHERE club_id NOT IN (SELECT home_club FROM fixture UNION SELECT "
+        "away_club FROM fixture)",
     ),
     (
         "Who has managed to score and get a red card in the same match? Own goals don't count, and each name once, "
@@ -483,7 +487,8 @@ QUESTIONS = [
         "JOIN club AS a ON a.club_id = f.away_club WHERE ABS(f.home_goals - f.away_goals) >= 5",
     ),
     (
-        "How many goals were actually scored on the pitch in each month of 2023/24? Give the month, like 2023-10, and the "
+        "How many goals were actually scored on the pitch in each month of 2023/24? Give the "
+        "month, like 2023-10, and the "
         "goals.",
         "SELECT strftime('%Y-%m', f.day), COUNT(*) FROM goal AS g JOIN fixture AS f ON f.fixture_id = g.fixture_id "
         "WHERE f.season = '2023/24' GROUP BY strftime('%Y-%m', f.day)",

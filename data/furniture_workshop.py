@@ -425,7 +425,7 @@ def work_steps(rng, lines, orders):
 
 def complaints(rng, lines, orders):
     by_no, out = {o[0]: o for o in orders}, []
-    for line, no, item, _, finish, price in lines:
+    for line, no, _, _, _, price in lines:
         order = by_no[no]
         if order[5] != "D" or rng.random() > 0.17:
             continue
@@ -564,7 +564,8 @@ QUESTIONS = [
     ),
     # hard
     (
-        "How many pieces of furniture have hotels, restaurants and the like ordered from us, cancelled orders included?",
+        "How many pieces of furniture have hotels, restaurants and the like ordered from us, "
+        "cancelled orders included?",
         "SELECT SUM(l.quantity) FROM order_line AS l JOIN sales_order AS o ON o.order_no = l.order_no "
         "JOIN customer AS c ON c.customer_id = o.customer_id WHERE c.kind = 'H'",
     ),
@@ -583,7 +584,8 @@ QUESTIONS = [
         "SELECT SUM(n.qty) FROM n JOIN item AS i ON i.item_no = n.child_no WHERE i.name = 'shelf pin'",
     ),
     (
-        "Which parts and sub-assemblies does no parts list call for? Item numbers, please, leaving finished pieces aside.",
+        "Which parts and sub-assemblies does no parts list call for? Item numbers, please, "
+        "leaving finished pieces aside.",
         "SELECT item_no FROM item WHERE kind <> 'F' AND item_no NOT IN (SELECT child_no FROM bom)",
     ),
     (
@@ -617,7 +619,8 @@ QUESTIONS = [
         "GROUP BY m ORDER BY COUNT(*) DESC LIMIT 1",
     ),
     (
-        "How long do customers wait, rush against normal? Give the Y/N mark for each and the average days from order to "
+        "How long do customers wait, rush against normal? Give the Y/N mark for each and the "
+        "average days from order to "
         "delivery, to one decimal.",
         "SELECT rush, ROUND(AVG(julianday(delivered) - julianday(ordered)), 1) FROM sales_order "
         "WHERE delivered IS NOT NULL GROUP BY rush",

@@ -544,7 +544,8 @@ QUESTIONS = [
         "SELECT started FROM staff WHERE full_name = 'Eoin Sweeney'",
     ),
     (
-        "How many prescriptions on the drug charts are only to be given when needed, with no fixed number of times a day?",
+        "How many prescriptions on the drug charts are only to be given when needed, with no "
+        "fixed number of times a day?",
         "SELECT COUNT(*) FROM drug_chart WHERE times_a_day IS NULL",
     ),
     (
@@ -576,7 +577,8 @@ QUESTIONS = [
         "SELECT COUNT(*) FROM off_duty AS o JOIN ward AS w ON w.ward_id = o.ward_id WHERE w.name = 'Sea View'",
     ),
     (
-        "Sickness is hurting the rota: how many shifts were lost to it for each shift code? Give the code and the number.",
+        "Sickness is hurting the rota: how many shifts were lost to it for each shift code? Give "
+        "the code and the number.",
         "SELECT shift, COUNT(*) FROM off_duty WHERE sick = 1 GROUP BY shift",
     ),
     (
@@ -585,7 +587,8 @@ QUESTIONS = [
         "WHERE b.full_name = 'Ngozi Adeyemi'",
     ),
     (
-        "How many nights did finished elective stays last on average, from admission to discharge? Two decimals, please.",
+        "How many nights did finished elective stays last on average, from admission to "
+        "discharge? Two decimals, please.",
         "SELECT ROUND(AVG(julianday(discharged) - julianday(admitted)), 2) FROM spell "
         "WHERE type = 'EL' AND discharged IS NOT NULL",
     ),
@@ -620,7 +623,8 @@ QUESTIONS = [
         "WHERE a.ward_id <> b.ward_id GROUP BY w.name",
     ),
     (
-        "How many babies were born with us month by month? Write the month like 2023-10, then the number, in date order.",
+        "How many babies were born with us month by month? Write the month like 2023-10, then the "
+        "number, in date order.",
         "SELECT strftime('%Y-%m', born) AS month, COUNT(*) FROM patient WHERE mother_id IS NOT NULL "
         "GROUP BY month ORDER BY month",
     ),

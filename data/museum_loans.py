@@ -464,7 +464,7 @@ def loan_items(rng, objects, agreements):
     busy, favour = {}, {obj[0]: rng.paretovariate(1.1) for obj in objects}
     stay_home, themes, toured = set(rng.sample(range(1, len(objects) + 1), 60)), dict(SHOWS), {}
     items = []
-    for loan_id, show, venue, kind, start, end, _, _ in agreements:
+    for loan_id, show, _, _, start, end, _, _ in agreements:
         wanted = min(11, 1 + int(rng.expovariate(0.22)))
         free = [
             obj
@@ -619,7 +619,8 @@ QUESTIONS = [
         "SELECT name FROM maker WHERE died IS NULL AND born < 1950",
     ),
     (
-        "How many objects are on show in each gallery? Give gallery and number, from the fullest to the emptiest, please.",
+        "How many objects are on show in each gallery? Give gallery and number, from the fullest "
+        "to the emptiest, please.",
         "SELECT gallery, COUNT(*) FROM accession WHERE gallery IS NOT NULL GROUP BY gallery ORDER BY COUNT(*) DESC",
     ),
     (
@@ -627,7 +628,8 @@ QUESTIONS = [
         "SELECT inv_no FROM accession ORDER BY value_keur DESC LIMIT 1",
     ),
     (
-        "Which conservator wrote how many of the reports made after objects came home? Give me name and number, please.",
+        "Which conservator wrote how many of the reports made after objects came home? Give me "
+        "name and number, please.",
         "SELECT conservator, COUNT(*) FROM condition_report WHERE stage = 'IN' GROUP BY conservator",
     ),
     (
@@ -650,7 +652,8 @@ QUESTIONS = [
         "WHERE a.title = 'Collector''s Cabinet in Walnut'",
     ),
     (
-        "What are the three oldest dated objects in our collection, in the house or away? Give title and year, starting "
+        "What are the three oldest dated objects in our collection, in the house or away? Give "
+        "title and year, starting "
         "with the oldest.",
         "SELECT title, year_made FROM accession WHERE year_made IS NOT NULL ORDER BY year_made LIMIT 3",
     ),
@@ -675,10 +678,12 @@ QUESTIONS = [
     ),
     (
         "Which pupils came from a different country from their teacher? Name the pupil first, then the teacher.",
-        "SELECT p.name, t.name FROM maker AS p JOIN maker AS t ON t.maker_id = p.teacher_id WHERE p.country <> t.country",
+        "SELECT p.name, t.name FROM maker AS p JOIN maker AS t ON t.maker_id = p.teacher_id WHERE "
+        "p.country <> t.country",
     ),
     (
-        "What are the inventory numbers of our paintings that were never put down for any loan, not even a withdrawn one?",
+        "What are the inventory numbers of our paintings that were never put down for any loan, "
+        "not even a withdrawn one?",
         "SELECT a.inv_no FROM accession AS a WHERE a.type = 'PT' AND NOT EXISTS "
         "(SELECT 1 FROM loan_item AS i WHERE i.accession_id = a.accession_id)",
     ),

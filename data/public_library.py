@@ -454,7 +454,7 @@ def make_fines(rng, loans, items, readers):
                 settled, how = paid.isoformat(), rng.choices(["CA", "CD", "WV"], [34, 50, 16])[0]
         out.append((loan_id, reason, cents, when.isoformat(), settled, how))
 
-    for loan_id, item_id, reader_id, _, _, lent, due, back, _ in loans:
+    for loan_id, item_id, reader_id, _, _, _, due, back, _ in loans:
         price = items[item_id - 1][5] or 20.0
         if items[item_id - 1][6] == "LO" and back is None:
             charge(
@@ -547,7 +547,8 @@ QUESTIONS = [
         "WHERE branch.name = 'St. Brigid''s Reading Room'",
     ),
     (
-        "How do our readers divide into adults, juniors and so on? Give each category in the words of our code list, with "
+        "How do our readers divide into adults, juniors and so on? Give each category in the "
+        "words of our code list, with "
         "its number of readers.",
         "SELECT code_list.meaning, COUNT(*) FROM reader JOIN code_list ON code_list.field = 'reader.category' "
         "AND code_list.code = reader.category GROUP BY code_list.meaning",
@@ -604,7 +605,8 @@ QUESTIONS = [
         "(SELECT reader_id FROM hold GROUP BY reader_id, title_id HAVING COUNT(*) > 1)",
     ),
     (
-        "Of all loans that came back, what percentage was handed in at another branch than the lending one? One decimal, "
+        "Of all loans that came back, what percentage was handed in at another branch than the "
+        "lending one? One decimal, "
         "please.",
         "SELECT ROUND(100.0 * SUM(CASE WHEN in_branch_id <> out_branch_id THEN 1 ELSE 0 END) / COUNT(*), 1) "
         "FROM loan WHERE back_on IS NOT NULL",
@@ -614,7 +616,8 @@ QUESTIONS = [
         "SELECT ROUND(AVG(julianday(back_on) - julianday(due_on)), 2) FROM loan WHERE back_on > due_on",
     ),
     (
-        "Late returns aren't always charged: how many loans came back after the due date without any overdue charge being "
+        "Late returns aren't always charged: how many loans came back after the due date without "
+        "any overdue charge being "
         "entered, not even one waived later?",
         "SELECT COUNT(*) FROM loan WHERE back_on > due_on AND NOT EXISTS "
         "(SELECT 1 FROM fine_line WHERE fine_line.loan_id = loan.loan_id AND fine_line.reason = 'OD')",

@@ -199,7 +199,7 @@ def timetable(rng):
     days, found = [date(2023, 1, 1) + timedelta(days=i) for i in range(365)], []
     for day in days:
         trains = rng.choice([1, 2, 2, 3, 3, 4] if day.weekday() < 5 else [1, 2])
-        for line in rng.choices(LINES, [l[4] for l in LINES], k=trains):
+        for line in rng.choices(LINES, [known[4] for known in LINES], k=trains):
             first, last = rng.choices([(310, 560), (560, 930), (930, 1380)], [4, 3, 5])[0]
             minute = rng.randrange(first, last)
             found.append((str(day), f"{minute // 60:02}:{minute % 60:02}", line))
@@ -261,7 +261,7 @@ def make_run(rng, i, day, departs, line, crew, taken):
 
 
 def make_delays(rng, runs):
-    lines, found = {l[0]: l for l in LINES}, []
+    lines, found = {line[0]: line for line in LINES}, []
     for r in runs:
         month = int(r[2][5:7])
         if r[5] is None or rng.random() > (0.5 if r[1] == 30 or month in (1, 10, 11, 12) else 0.32):
@@ -301,8 +301,10 @@ def rows(rng):
         runs.append(make_run(rng, i, when, departs, line, crew, taken))
     return {
         "station": STATIONS,
-        "line": [(l[0], l[1], stops(l)[0][1], stops(l)[-1][1], l[2]) for l in LINES],
-        "calling_point": [(l[0], *s) for l in LINES for s in stops(l)],
+        "line": [
+            (line[0], line[1], stops(line)[0][1], stops(line)[-1][1], line[2]) for line in LINES
+        ],
+        "calling_point": [(line[0], *stop) for line in LINES for stop in stops(line)],
         "rolling_stock": UNITS,
         "crew": crew,
         "cause": CAUSES,
@@ -373,7 +375,8 @@ QUESTIONS = [
         "SELECT COUNT(*) FROM run WHERE status = 'OK' AND guard_id IS NULL",
     ),
     (
-        "Where do we lose time? Name every station with delay entries and the total minutes lost there, keeping stations "
+        "Where do we lose time? Name every station with delay entries and the total minutes lost "
+        "there, keeping stations "
         "of the same name apart.",
         "SELECT s.name, SUM(d.lost) FROM station s "
         "JOIN delay_attribution d ON d.station = s.code GROUP BY s.code, s.name",
@@ -435,7 +438,8 @@ QUESTIONS = [
         "FROM run r JOIN line l ON l.line_no = r.line_no WHERE l.name = 'Moor Line'",
     ),
     (
-        "At which stations can you change trains because at least two lines serve them? Just the names, and stations of "
+        "At which stations can you change trains because at least two lines serve them? Just the "
+        "names, and stations of "
         "the same name count separately.",
         "SELECT s.name FROM station s JOIN calling_point c ON c.station = s.code GROUP BY s.code, s.name "
         "HAVING COUNT(DISTINCT c.line_no) >= 2",
@@ -449,12 +453,14 @@ QUESTIONS = [
         "SELECT name FROM crew WHERE grade = 'driver' GROUP BY name HAVING COUNT(*) > 1",
     ),
     (
-        "On how many trains were more passengers counted than there were seats, adding both units where two were coupled?",
+        "On how many trains were more passengers counted than there were seats, adding both units "
+        "where two were coupled?",
         "SELECT COUNT(*) FROM run r JOIN rolling_stock a ON a.unit_no = r.lead_unit "
         "LEFT JOIN rolling_stock b ON b.unit_no = r.tail_unit WHERE r.boarded > a.seats + COALESCE(b.seats, 0)",
     ),
     (
-        "How many kilometres is the longest stretch between two neighbouring stations on the Coast Line, to one decimal?",
+        "How many kilometres is the longest stretch between two neighbouring stations on the "
+        "Coast Line, to one decimal?",
         "SELECT ROUND(MAX(b.km - a.km), 1) FROM calling_point a JOIN calling_point b ON b.line_no = a.line_no "
         "AND b.seq = a.seq + 1 JOIN line l ON l.line_no = a.line_no WHERE l.name = 'Coast Line'",
     ),

@@ -479,7 +479,7 @@ def lowerings(rng, all_stations, sailing):
         "rock dredge": 1.5,
     }
     out = []
-    for sid, code, no, _, _, _, arrived, bottom, wind in all_stations:
+    for sid, code, _, _, _, _, arrived, bottom, wind in all_stations:
         gear = [
             (i, g)
             for i, g in enumerate(table(INSTRUMENTS), 1)
@@ -712,7 +712,8 @@ QUESTIONS = [
         "SELECT COUNT(*) FROM c JOIN a ON a.type = c.type WHERE c.minutes > a.usual",
     ),
     (
-        "For the legs that sailed in 2023, how many different species did each bring up in jars? Give title and number, "
+        "For the legs that sailed in 2023, how many different species did each bring up in jars? "
+        "Give title and number, "
         "leaving out legs that brought none.",
         "SELECT l.title, COUNT(DISTINCT j.species_id) FROM leg AS l JOIN station AS s ON s.leg_code = l.leg_code "
         "JOIN lowering AS w ON w.station_id = s.station_id JOIN sample_jar AS j ON j.lowering_id = w.lowering_id "

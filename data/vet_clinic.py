@@ -559,7 +559,8 @@ QUESTIONS = [
     (
         "What do all the reductions add up to in euros, that is, list price minus what we really charged, over "
         "everything ever dispensed?",
-        "SELECT SUM(l.units * f.rate - l.price_cents) / 100.0 FROM line_item l JOIN formulary f ON f.drug_id = l.drug_id",
+        "SELECT SUM(l.units * f.rate - l.price_cents) / 100.0 FROM line_item l JOIN formulary f "
+        "ON f.drug_id = l.drug_id",
     ),
     # two tables, or two conditions
     (
@@ -600,15 +601,18 @@ QUESTIONS = [
     ),
     (
         "When was Captain Hook last in for a visit?",
-        "SELECT MAX(v.visited_on) FROM visit v JOIN animal a ON a.animal_id = v.animal_id WHERE a.name = 'Captain Hook'",
+        "SELECT MAX(v.visited_on) FROM visit v JOIN animal a ON a.animal_id = v.animal_id WHERE "
+        "a.name = 'Captain Hook'",
     ),
     (
-        "Reminders go out today: for every unpaid visit I need the animal's name, the day of the visit and the visit fee.",
+        "Reminders go out today: for every unpaid visit I need the animal's name, the day of the "
+        "visit and the visit fee.",
         "SELECT a.name, v.visited_on, v.fee_eur FROM visit v JOIN animal a ON a.animal_id = v.animal_id "
         "WHERE v.paid_on IS NULL",
     ),
     (
-        "We're planning a fun run for grown-up dogs: what are the names and birth dates of all dogs born before 2021 that "
+        "We're planning a fun run for grown-up dogs: what are the names and birth dates of all "
+        "dogs born before 2021 that "
         "are still alive?",
         "SELECT name, born FROM animal WHERE type = 'CN' AND born < '2021-01-01' AND died IS NULL",
     ),
@@ -641,7 +645,8 @@ QUESTIONS = [
         "WHERE visited_on LIKE '2023-%' AND paid_on > visited_on",
     ),
     (
-        "Who are our regulars, the animals that have been in more than ten times? Give the name, species in plain words "
+        "Who are our regulars, the animals that have been in more than ten times? Give the name, "
+        "species in plain words "
         "and number of visits.",
         "SELECT a.name, c.meaning, COUNT(*) FROM visit v JOIN animal a ON a.animal_id = v.animal_id "
         "JOIN code_list c ON c.code = a.type GROUP BY a.animal_id, a.name, c.meaning HAVING COUNT(*) > 10",
@@ -657,7 +662,8 @@ QUESTIONS = [
     ),
     (
         "In which town does the main keeper of Queen Mab live?",
-        "SELECT o.town FROM animal a JOIN keeper k ON k.animal_id = a.animal_id JOIN owner o ON o.owner_id = k.owner_id "
+        "SELECT o.town FROM animal a JOIN keeper k ON k.animal_id = a.animal_id JOIN owner o ON "
+        "o.owner_id = k.owner_id "
         "WHERE a.name = 'Queen Mab' AND k.main = 1",
     ),
     (

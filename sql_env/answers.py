@@ -4,17 +4,18 @@
 
 # %% auto #0
 __all__ = ['MAX_ANSWER_CHARS', 'VERDICT_REASONS', 'BareText', 'QuotedText', 'parse_cell', 'UnreadableAnswerError', 'parse_answer',
-           'parse_number', 'numbers_equal', 'cells_equal', 'match_bag', 'align_columns_by_kind', 'Verdict', 'verify',
-           'compare_rows', 'format_rows']
+           'parse_number', 'numbers_equal', 'cells_equal', 'match_bag', 'align_columns_by_kind', 'Verdict',
+           'format_rows', 'compare_rows', 'verify']
 
 # %% ../nbs/20_answers.ipynb #8bc36f12
 import json
 import math
 import re
 import sys
-from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any
 
 from .values import format_value
@@ -23,52 +24,139 @@ from .values import format_value
 class BareText(str):
     "An unquoted word: number or text, whatever the gold value is."
 
+# %% ../nbs/20_answers.ipynb #cab58b37
+_ESCAPE = re.compile(r"\\(x[0-9a-f]{2}|[ntr\\])")
+_ESCAPED = {"n": "\n", "t": "\t", "r": "\r", "\\": "\\"}
+
+# %% ../nbs/20_answers.ipynb #2441247e
+def _unescape(text: str) -> str:
+    "Text with its escapes read."
+    return _ESCAPE.sub(lambda m: _ESCAPED.get(m[1]) or chr(int(m[1][1:], 16)), text)
+
 # %% ../nbs/20_answers.ipynb #4b4c4f47
 class QuotedText(str):
     "A quoted text; `raw` is what stood between the quotes, before escapes were read."
 
     raw: str = ""
 
-# %% ../nbs/20_answers.ipynb #cab58b37
-_escape = re.compile(r"\\(x[0-9a-f]{2}|[ntr\\])")
-_named = {"n": "\n", "t": "\t", "r": "\r", "\\": "\\"}
-
-# %% ../nbs/20_answers.ipynb #2441247e
-def _unescape(text: str) -> str:
-    return _escape.sub(lambda m: _named.get(m[1]) or chr(int(m[1][1:], 16)), text)
-
 # %% ../nbs/20_answers.ipynb #cf90474f
 def _unquote(text: str) -> QuotedText:
-    q = text[0]
-    raw = text[1:-1].replace(q * 2, q)
+    "The text between two quotes."
+    quote = text[0]
+    raw = text[1:-1].replace(quote * 2, quote)
     out = QuotedText(_unescape(raw))
     out.raw = raw
     return out
 
 # %% ../nbs/20_answers.ipynb #2cd2306c
-_quoted = re.compile(r"""'(?:[^']|'')*'|"(?:[^"]|"")*\"""", re.S)
+_QUOTED = re.compile(r"""'(?:[^']|'')*'|"(?:[^"]|"")*\"""", re.S)
+_BYTES = re.compile(r"x'((?:[0-9a-f]{2})*)'", re.I)
 
 # %% ../nbs/20_answers.ipynb #c71db8a5
 def parse_cell(text: str) -> Any:
-    "One written value: None for NULL, `Quoted`, bytes, or a `Bare` word."
+    "One written value: None for NULL, `QuotedText`, bytes, or a word as `BareText`."
     text = text.strip()
     if text[-1:] in ("'", '"'):
-        if _quoted.fullmatch(text):
+        if _QUOTED.fullmatch(text):
             return _unquote(text)
-        if re.fullmatch(r"x'([0-9a-f]{2})*'", text, re.I):
-            return bytes.fromhex(text[2:-1])
+        if match := _BYTES.fullmatch(text):
+            return bytes.fromhex(match[1])
     return None if text.lower() == "null" else BareText(text)
 
 # %% ../nbs/20_answers.ipynb #6d57b0b6
-MAX_ANSWER_CHARS = 100_000  # characters
+MAX_ANSWER_CHARS = 100_000  # of an answer, and of any argument that an agent sends
 
 # %% ../nbs/20_answers.ipynb #350ba483
 class UnreadableAnswerError(ValueError):
     "An answer that can't be read at all: not text, empty, too long, or `@last` without a query."
 
-# %% ../nbs/20_answers.ipynb #2b0d2ff6
+# %% ../nbs/20_answers.ipynb #530123b0
+def _json_cell(value: Any) -> Any:
+    "A JSON value as a cell; raises `ValueError` for a list or an object."
+    if isinstance(value, (list, dict)):
+        raise ValueError("nested")
+    if isinstance(value, bool):
+        return int(value)
+    if type(value) is str and "'" not in value:  # decimals are `BareText`
+        return _unquote(f"'{value}'")
+    return value
+
+# %% ../nbs/20_answers.ipynb #1d2ed66f
+def _json_row(value: Any) -> tuple:
+    "A row of a JSON list of rows."
+    if isinstance(value, dict):
+        value = value.values()
+    elif not isinstance(value, list):
+        value = [value]
+    return tuple(_json_cell(cell) for cell in value)
+
+# %% ../nbs/20_answers.ipynb #e7c32c13
+def _refuse_constant(name: str):
+    "Python reads NaN and Infinity as JSON; they are words here."
+    raise ValueError(name)
+
+# %% ../nbs/20_answers.ipynb #e4043509
+def _parse_json(text: str) -> list[list[tuple]]:
+    "All readings of JSON; raises `ValueError` for what is no JSON, or nested."
+    value = json.loads(text, parse_float=BareText, parse_constant=_refuse_constant)
+    items = value if isinstance(value, list) else [value]
+    if any(isinstance(item, (list, dict)) for item in items):
+        return [[_json_row(item) for item in items]]
+    row = _json_row(items)
+    column = [(cell,) for cell in row]
+    return [column, [row]] if len(row) > 1 else [column]
+
+# %% ../nbs/20_answers.ipynb #53b180ae
+_QUOTED_CELL = r"""\s*(?:'(?:[^']|'')*'|"(?:[^"]|"")*")\s*"""
+_CELL = {
+    "|": re.compile(_QUOTED_CELL + r"(?=\||$)|[^|]*", re.S),
+    ",": re.compile(_QUOTED_CELL + r"(?=,|$)|[^,]*", re.S),
+}
+
+# %% ../nbs/20_answers.ipynb #e43f1848
+def _split(line: str, mark: str) -> list[str]:
+    "`line` cut at `mark`, except inside quotes that begin a cell."
+    if "'" not in line and '"' not in line:
+        return line.split(mark)
+    cells, start = [], 0
+    while start <= len(line):
+        match = _CELL[mark].match(line, start)
+        cells.append(match.group() if match else "")
+        start += len(cells[-1]) + 1
+    return cells
+
+# %% ../nbs/20_answers.ipynb #5cbdc0b0
+def _parse_row(line: str, mark: str) -> tuple:
+    "The cells of a line."
+    return tuple(parse_cell(cell) for cell in _split(line, mark))
+
+# %% ../nbs/20_answers.ipynb #18be580e
+def _unframe(line: str) -> str:
+    "A row of a Markdown table without its outer bars."
+    return line.strip()[1:-1] if re.fullmatch(r"\s*\|.*\|\s*", line) else line
+
+# %% ../nbs/20_answers.ipynb #18588e8c
+def _parse_lines(lines: list[str]) -> list[list[tuple]]:
+    "All readings of plain text: by bars, or a cell a line, and by commas where there are some."
+    if any("|" in line for line in lines):
+        lines = [_unframe(line) for line in lines]
+        rows = [_parse_row(line, "|") for line in lines]
+        if any(len(row) > 1 for row in rows):
+            return [rows]
+    readings = [[(parse_cell(line),) for line in lines]]
+    if "," not in lines[0]:
+        return readings
+    by_comma = [_parse_row(line, ",") for line in lines]
+    width = len(by_comma[0])
+    if width > 1 and len(lines) == 1:
+        readings.append([(cell,) for cell in by_comma[0]])
+    if width > 1 and all(len(row) == width for row in by_comma):
+        readings.append(by_comma)
+    return readings
+
+# %% ../nbs/20_answers.ipynb #cad706e7
 def parse_answer(text: str) -> list[list[tuple]]:
-    "All fair readings of an answer, each a list of rows."
+    "All fair readings of an answer, each a list of rows; raises `UnreadableAnswerError`."
     if not isinstance(text, str):
         raise UnreadableAnswerError("The answer must be text.")
     if len(text) > MAX_ANSWER_CHARS:
@@ -82,94 +170,41 @@ def parse_answer(text: str) -> list[list[tuple]]:
         )
     if text[0] in '[{"':
         try:
-            return _read_json(json.loads(text, parse_float=BareText, parse_constant=_no_constant))
+            return _parse_json(text)
         except (ValueError, RecursionError):
-            pass
-    return _read_text([line for line in text.split("\n") if line.strip()])
-
-# %% ../nbs/20_answers.ipynb #1cd08b27
-def _no_constant(name):
-    raise ValueError(name)
-
-# %% ../nbs/20_answers.ipynb #530123b0
-def _read_json(x: Any) -> list[list[tuple]]:
-    rows = x if isinstance(x, list) else [x]
-    if any(isinstance(r, (list, dict)) for r in rows):
-        rows = [
-            tuple(r.values()) if isinstance(r, dict) else tuple(r) if isinstance(r, list) else (r,)
-            for r in rows
-        ]
-        if any(isinstance(v, (list, dict)) for r in rows for v in r):
-            raise ValueError("nested")
-        return [[tuple(map(_json_cell, r)) for r in rows]]
-    cells = [_json_cell(v) for v in rows]
-    return [[(c,) for c in cells]] + ([[tuple(cells)]] if len(cells) > 1 else [])
-
-# %% ../nbs/20_answers.ipynb #1d2ed66f
-def _json_cell(v: Any) -> Any:
-    if isinstance(v, bool):
-        return int(v)
-    return _unquote(f"'{v}'") if type(v) is str and "'" not in v else v
-
-# %% ../nbs/20_answers.ipynb #53b180ae
-def _split(line: str, mark: str) -> list[str]:
-    "`line` cut at `mark`, except inside quotes that begin a cell."
-    if "'" not in line and '"' not in line:
-        return line.split(mark)
-    pattern = (
-        rf"""\s*(?:'(?:[^']|'')*'|"(?:[^"]|"")*")\s*(?={re.escape(mark)}|$)|[^{re.escape(mark)}]*"""
-    )
-    cells, at = [], 0
-    while at <= len(line):
-        m = re.compile(pattern, re.S).match(line, at)
-        cells.append(m.group() if m else "")
-        at += len(cells[-1]) + 1
-    return cells
-
-# %% ../nbs/20_answers.ipynb #e43f1848
-def _read_rows(lines: list[str], mark: str) -> list[tuple]:
-    return [tuple(parse_cell(c) for c in _split(line, mark)) for line in lines]
-
-# %% ../nbs/20_answers.ipynb #822ad83d
-def _read_text(lines: list[str]) -> list[list[tuple]]:
-    if any("|" in line for line in lines):
-        lines = [
-            line.strip()[1:-1] if re.fullmatch(r"\s*\|.*\|\s*", line) else line for line in lines
-        ]
-        barred = _read_rows(lines, "|")
-        if any(len(r) > 1 for r in barred):
-            return [barred]
-    readings = [[(parse_cell(line),) for line in lines]]
-    if "," not in lines[0]:
-        return readings
-    commas = _read_rows(lines, ",")
-    if len(lines) == 1 and len(commas[0]) > 1:
-        return [*readings, [(c,) for c in commas[0]], commas]
-    if len(commas[0]) > 1 and len({len(r) for r in commas}) == 1:
-        readings.append(commas)
-    return readings
+            pass  # then it is plain text
+    return _parse_lines([line for line in text.split("\n") if line.strip()])
 
 # %% ../nbs/20_answers.ipynb #6bfa1eee
-_number = re.compile(r"[-+]?(?:\d+(?:\.(\d*))?|\.(\d+))(?:e([-+]?\d+))?", re.I | re.A)
-_integer = re.compile(r"[-+]?\d+", re.A)
-_infinite = re.compile(r"[-+]?inf(?:inity)?", re.I | re.A)
+_NUMBER = re.compile(r"[-+]?(?:\d+(?:\.(\d*))?|\.(\d+))(?:e([-+]?\d+))?", re.I | re.A)
+_INTEGER = re.compile(r"[-+]?\d+", re.A)
+_INFINITE = re.compile(r"[-+]?inf(?:inity)?", re.I | re.A)
+_MAX_DIGITS = 400  # more than any float has
 
 # %% ../nbs/20_answers.ipynb #bc6a8e42
-def parse_number(x: Any) -> tuple[float, int] | None:
-    "The number that a cell holds and its stated decimals, or None if it holds none."
-    if isinstance(x, int):
-        return x, 0
-    text = repr(x) if isinstance(x, float) else x
-    if not isinstance(text, str) or isinstance(text, QuotedText) or len(text) > 400:
+def parse_number(
+    cell: Any,
+) -> tuple[float, int] | None:  # the number, and how many decimals it states
+    "The number that a cell holds, or None if it holds none."
+    if isinstance(cell, int):
+        return cell, 0
+    text = repr(cell) if isinstance(cell, float) else cell
+    if not isinstance(text, str) or isinstance(text, QuotedText) or len(text) > _MAX_DIGITS:
         return None
-    m = _number.fullmatch(text)
-    if not m:
-        return (float(text), 0) if _infinite.fullmatch(text) else None
-    if _integer.fullmatch(text):
+    match = _NUMBER.fullmatch(text)
+    if not match:
+        return (float(text), 0) if _INFINITE.fullmatch(text) else None
+    if _INTEGER.fullmatch(text):
         return int(text), 0
-    return float(text), max(0, len(m[1] or m[2] or "") - int(m[3] or 0))
+    digits, digits_only, exponent = match.groups()
+    decimals = len(digits or digits_only or "") - int(exponent or 0)
+    return float(text), max(0, decimals)
 
-# %% ../nbs/20_answers.ipynb #d0cb62e1
+# %% ../nbs/20_answers.ipynb #aa005444
+_RELATIVE_TOLERANCE = 1e-6
+_MIN_STATED_DECIMALS = 2  # of an answer that may be rounded
+
+# %% ../nbs/20_answers.ipynb #63b96b94
 def numbers_equal(x: float, decimals: int, gold: float) -> bool:
     "Whether `x`, written with `decimals` decimals, is the number `gold`."
     if x == gold:
@@ -177,18 +212,17 @@ def numbers_equal(x: float, decimals: int, gold: float) -> bool:
     if isinstance(gold, int) or math.isinf(gold) or abs(x) > sys.float_info.max:
         return False
     if x == int(x) and gold == int(gold) and abs(gold) < 2**53:
-        return False
-    if math.isclose(x, gold, rel_tol=1e-6, abs_tol=1e-12):
+        return False  # two whole numbers
+    if math.isclose(x, gold, rel_tol=_RELATIVE_TOLERANCE, abs_tol=1e-12):
         return True
-    return (
-        decimals >= 2
-        and x != 0
-        and abs(x - gold) <= 0.5 * 10.0**-decimals * (1 + 1e-9) + 1e-15 * abs(gold)
-    )
+    if decimals < _MIN_STATED_DECIMALS or x == 0:
+        return False
+    half_unit = 0.5 * 10.0**-decimals
+    return abs(x - gold) <= half_unit * (1 + 1e-9) + 1e-15 * abs(gold)
 
-# %% ../nbs/20_answers.ipynb #63b96b94
+# %% ../nbs/20_answers.ipynb #f03ab300
 def cells_equal(cell: Any, gold: Any, ignore_case: bool = False) -> bool:
-    "Whether a cell of an answer is the gold value."
+    "Whether a cell of an answer, bare or typed, is the gold value."
     if gold is None or cell is None:
         return gold is cell
     if isinstance(gold, str):
@@ -197,129 +231,174 @@ def cells_equal(cell: Any, gold: Any, ignore_case: bool = False) -> bool:
         if gold == cell or gold.strip() == cell.strip():
             return True
         fold = str.casefold if ignore_case else str
-        return fold(gold.strip()) in (fold(cell.strip()), fold(getattr(cell, "raw", cell).strip()))
+        raw = getattr(cell, "raw", cell)
+        return fold(gold.strip()) in (fold(cell.strip()), fold(raw.strip()))
     if isinstance(gold, bytes) or isinstance(cell, bytes):
         return cell == gold
     if type(cell) is str:
-        return False
+        return False  # a text of a result
     number = parse_number(cell)
     return number is not None and numbers_equal(*number, gold)
 
+# %% ../nbs/20_answers.ipynb #8831a108
+def _rows_equal(row: tuple, gold: tuple, ignore_case: bool = False) -> bool:
+    "Whether all cells of a row are those of a gold row of the same width."
+    return all(cells_equal(cell, value, ignore_case) for cell, value in zip(row, gold))
+
 # %% ../nbs/20_answers.ipynb #509b7315
-def _letter(row: tuple, ignore_case: bool) -> tuple:
-    "A row as a key for exact comparison; bare numbers become numbers."
-    out = []
-    for v in row:
-        if isinstance(v, BareText):
-            v = n[0] if (n := parse_number(v)) else str(v)
-        if isinstance(v, str):
-            v = ("text", v.strip().casefold() if ignore_case else v.strip())
-        out.append(v)
-    return tuple(out)
-
-# %% ../nbs/20_answers.ipynb #326e0e30
-def _shape(row: tuple, ignore_case: bool) -> tuple:
-    "A row as a key in which all numbers look alike, also those in text."
-
-    def shape(v):
-        if v is None or isinstance(v, bytes):
-            return v
-        if isinstance(v, (int, float)) or parse_number(BareText(v.strip())):
-            return "#"
-        v = _unescape(getattr(v, "raw", v)).strip()
-        return v.casefold() if ignore_case else v
-
-    return tuple(map(shape, row))
+def _exact_key(row: tuple, ignore_case: bool = False) -> tuple:
+    "A row as a key that is equal for rows that are equal to the letter; bare numbers become numbers."
+    key: list[Any] = []
+    for cell in row:
+        if isinstance(cell, BareText):
+            number = parse_number(cell)
+            cell = str(cell) if number is None else number[0]
+        if isinstance(cell, str):
+            text = cell.strip()
+            cell = ("text", text.casefold() if ignore_case else text)
+        key.append(cell)
+    return tuple(key)
 
 # %% ../nbs/20_answers.ipynb #68f37e45
-def _pair(rows: list[tuple], gold: list[tuple], same: Callable) -> int | None:
-    "None if `rows` and `gold` can be paired one to one, else the index of a row without a partner."
-    partner: dict[int, int] = {}
-
-    def place(i: int, seen: set[int]) -> bool:
-        for j in range(len(gold)):
-            if j not in seen and same(rows[i], gold[j]):
-                seen.add(j)
-                if j not in partner or place(partner[j], seen):
-                    partner[j] = i
-                    return True
-        return False
-
-    return next((i for i in range(len(rows)) if not place(i, set())), None)
+def _exact_leftovers(
+    rows: list[tuple], gold: list[tuple], ignore_case: bool = False
+) -> tuple[list[int], list[int]]:
+    "Which rows, and which gold rows, are left when those with equal keys are paired off: a multiset difference."
+    gold_keys = [_exact_key(row, ignore_case) for row in gold]
+    free = Counter(gold_keys)
+    rows_left, gold_left = [], []
+    for i, row in enumerate(rows):
+        key = _exact_key(row, ignore_case)
+        if free[key] > 0:
+            free[key] -= 1
+        else:
+            rows_left.append(i)
+    if rows_left:
+        for j, key in enumerate(gold_keys):
+            if free[key] > 0:
+                free[key] -= 1
+                gold_left.append(j)
+    return rows_left, gold_left
 
 # %% ../nbs/20_answers.ipynb #9d7ad5fa
+def _pattern_key(row: tuple, ignore_case: bool = False) -> tuple:
+    "A row as a key in which all numbers look alike, also those in text."
+    key: list[Any] = []
+    for cell in row:
+        if isinstance(cell, str):
+            if parse_number(BareText(cell.strip())):
+                cell = "#"
+            else:
+                text = _unescape(getattr(cell, "raw", cell)).strip()
+                cell = text.casefold() if ignore_case else text
+        elif isinstance(cell, (int, float)):
+            cell = "#"
+        key.append(cell)
+    return tuple(key)
+
+# %% ../nbs/20_answers.ipynb #c90a2a8f
+def _float_columns(rows: list[tuple]) -> set[int]:
+    "Columns in which a row has a float: what is compared with them may be rounded."
+    return {i for i in range(len(rows[0])) if any(isinstance(row[i], float) for row in rows)}
+
+# %% ../nbs/20_answers.ipynb #24259f68
+def _sorting_order(rows: list[tuple], rounded: set[int]) -> list[int]:
+    "The order of rows by their numbers: first those that must be exact, then all, `rounded` ones too."
+
+    def number(cell):
+        found = parse_number(BareText(cell) if isinstance(cell, str) else cell)
+        return found[0] if found else 0
+
+    def key(i):
+        numbers = [number(cell) for cell in rows[i]]
+        exact = [(numbers[c], str(rows[i][c])) for c in range(len(numbers)) if c not in rounded]
+        return exact, numbers
+
+    return sorted(range(len(rows)), key=key)
+
+# %% ../nbs/20_answers.ipynb #0e0173b0
+def _first_unequal(rows: list[tuple], gold: list[tuple], ignore_case: bool = False) -> int | None:
+    "The first row that is not equal to the gold row in the same place."
+    for i, (row, gold_row) in enumerate(zip(rows, gold)):
+        if not _rows_equal(row, gold_row, ignore_case):
+            return i
+    return None
+
+# %% ../nbs/20_answers.ipynb #dbbcddbd
+_MAX_MATCHING_ROWS = 300  # of a group; larger ones are paired in sorted order only
+
+# %% ../nbs/20_answers.ipynb #68617af3
+def _augment(i: int, neighbours: list[list[int]], partner: dict[int, int], seen: set[int]) -> bool:
+    "Find a partner for row `i`, moving the rows of others along an augmenting path; `partner` maps gold to rows."
+    for j in neighbours[i]:
+        if j in seen:
+            continue
+        seen.add(j)
+        if j not in partner or _augment(partner[j], neighbours, partner, seen):
+            partner[j] = i
+            return True
+    return False
+
+# %% ../nbs/20_answers.ipynb #7678d28e
+def _first_unmatched(rows: list[tuple], gold: list[tuple], ignore_case: bool = False) -> int | None:
+    "The first row without a partner in a maximum bipartite matching; None if each row has one."
+    neighbours: list[list[int]] = []
+    partner: dict[int, int] = {}
+    for i, row in enumerate(rows):
+        equal = [j for j, gold_row in enumerate(gold) if _rows_equal(row, gold_row, ignore_case)]
+        neighbours.append(equal)
+        if not _augment(i, neighbours, partner, set()):
+            return i
+    return None
+
+# %% ../nbs/20_answers.ipynb #3ed5622d
+def _match_group(rows: list[tuple], gold: list[tuple], ignore_case: bool = False) -> int | None:
+    "A row of one pattern without a partner among the gold rows of that pattern; None if each has one."
+    if len(rows) > len(gold):
+        return len(gold)
+    rounded = _float_columns(gold)
+    order = _sorting_order(rows, rounded)
+    rows = [rows[i] for i in order]
+    gold = [gold[j] for j in _sorting_order(gold, rounded)]
+    bad = _first_unequal(rows, gold, ignore_case)
+    if bad is not None and len(rows) <= _MAX_MATCHING_ROWS:
+        bad = _first_unmatched(rows, gold, ignore_case)
+    return None if bad is None else order[bad]
+
+# %% ../nbs/20_answers.ipynb #2ac74240
 def match_bag(
     rows: list[tuple],  # as an answer gives them
     gold: list[tuple],  # as many rows, of the same width
     ignore_case: bool = False,
 ) -> int | None:
-    "None if the rows are the same bag as gold, else the index of a row that is not in gold."
+    "None if the rows are the same bag as gold, else the index of a row that has no partner."
     if len(rows) == 1:
-        return None if _same_row(rows[0], gold[0], ignore_case) else 0
-    free = Counter(_letter(g, ignore_case) for g in gold)
-    left: list[int] = []
-    groups: dict[tuple, tuple[list[int], list[tuple]]] = defaultdict(lambda: ([], []))
-    for i, r in enumerate(rows):
-        key = _letter(r, ignore_case)
-        if free[key] > 0:
-            free[key] -= 1
-        else:
-            left.append(i)
-    if not left:
-        return None
-    for i in left:
-        groups[_shape(rows[i], ignore_case)][0].append(i)
-    for g in gold:
-        key = _letter(g, ignore_case)
-        if free[key] > 0:
-            free[key] -= 1
-            groups[_shape(g, ignore_case)][1].append(g)
-    return next(
-        (
-            bad
-            for mine, theirs in groups.values()
-            if (bad := _match_group(rows, mine, theirs, ignore_case)) is not None
-        ),
-        None,
-    )
-
-# %% ../nbs/20_answers.ipynb #69c2d16b
-def _same_row(row: tuple, gold: tuple, ignore_case: bool) -> bool:
-    return all(cells_equal(c, g, ignore_case) for c, g in zip(row, gold))
-
-# %% ../nbs/20_answers.ipynb #c90a2a8f
-def _match_group(
-    rows: list[tuple], mine: list[int], theirs: list[tuple], ignore_case: bool
-) -> int | None:
-    if len(mine) > len(theirs):
-        return mine[len(theirs)]
-    if not mine:
-        return None
-    inexact = {i for g in theirs for i, v in enumerate(g) if isinstance(v, float)}
-
-    def key(r):
-        numbers = [
-            n[0] if (n := parse_number(BareText(v) if isinstance(v, str) else v)) else 0 for v in r
-        ]
-        exact = [(x, str(v)) for i, (x, v) in enumerate(zip(numbers, r)) if i not in inexact]
-        return exact, numbers
-
-    mine, theirs = sorted(mine, key=lambda i: key(rows[i])), sorted(theirs, key=key)
-    wrong = [i for i, g in zip(mine, theirs) if not _same_row(rows[i], g, ignore_case)]
-    if not wrong or len(mine) > 300:
-        return wrong[0] if wrong else None
-    bad = _pair([rows[i] for i in mine], theirs, lambda r, g: _same_row(r, g, ignore_case))
-    return None if bad is None else mine[bad]
+        return _first_unequal(rows, gold, ignore_case)
+    rows_left, gold_left = _exact_leftovers(rows, gold, ignore_case)
+    row_groups: dict[tuple, list[int]] = {}
+    for i in rows_left:
+        row_groups.setdefault(_pattern_key(rows[i], ignore_case), []).append(i)
+    gold_groups: dict[tuple, list[tuple]] = {}
+    for j in gold_left:
+        gold_groups.setdefault(_pattern_key(gold[j], ignore_case), []).append(gold[j])
+    for pattern, group in row_groups.items():
+        theirs = gold_groups.get(pattern, [])
+        bad = _match_group([rows[i] for i in group], theirs, ignore_case)
+        if bad is not None:
+            return group[bad]
+    return None
 
 # %% ../nbs/20_answers.ipynb #f2de895e
-def _match_order(
-    rows: list[tuple], gold: list[tuple], ranks: Sequence, ignore_case: bool
+def _match_ordered(
+    rows: list[tuple],
+    gold: list[tuple],
+    ranks: Iterable,  # of each gold row
+    ignore_case: bool = False,
 ) -> int | None:
+    "None if the rows come in the order of gold, else the index of a row that is not in its place."
     start = 0
-    while start < len(gold):
-        end = start + 1
-        while end < len(gold) and ranks[end] == ranks[start]:
-            end += 1
+    for _, tied in groupby(ranks):
+        end = start + len(list(tied))
         bad = match_bag(rows[start:end], gold[start:end], ignore_case)
         if bad is not None:
             return start + bad
@@ -327,38 +406,37 @@ def _match_order(
     return None
 
 # %% ../nbs/20_answers.ipynb #eeb67612
-def _kinds(rows: Sequence[tuple], width: int) -> list[str]:
-    "For each column: number, text, bytes, mixed, or '' if it holds only NULL."
-
-    def kind(v):
-        return (
-            "bytes"
-            if isinstance(v, bytes)
-            else "number"
-            if parse_number(
-                v if not isinstance(v, str) or isinstance(v, BareText) else QuotedText(v)
-            )
-            else "text"
-        )
-
-    found = [{kind(r[i]) for r in rows if r[i] is not None} for i in range(width)]
-    return [k.pop() if len(k) == 1 else "mixed" if k else "" for k in found]
+def _cell_kind(cell: Any) -> str:
+    "number, text or bytes; a bare number is a number."
+    if isinstance(cell, bytes):
+        return "bytes"
+    if isinstance(cell, str) and not isinstance(cell, BareText):
+        return "text"
+    return "number" if parse_number(cell) else "text"
 
 # %% ../nbs/20_answers.ipynb #f81f99f6
-def align_columns_by_kind(rows: Sequence[tuple], gold: Sequence[tuple]) -> list[int] | None:
-    "Where each gold column stands in `rows`, if kinds moved and that can be done in one way."
-    width = len(gold[0])
-    mine, theirs = _kinds(rows, width), _kinds(gold, width)
-    if sorted(mine) != sorted(theirs) or mine == theirs or {"", "mixed"} & set(theirs):
-        return None
-    places = {k: iter([i for i in range(width) if mine[i] == k]) for k in set(mine)}
-    return [next(places[k]) for k in theirs]
+def _column_kinds(rows: Sequence[tuple]) -> list[str]:
+    "For each column the kind of its cells, `mixed`, or `` if it holds only NULL."
+    kinds = []
+    for column in zip(*rows):
+        found = {_cell_kind(cell) for cell in column if cell is not None}
+        kinds.append("mixed" if len(found) > 1 else "".join(found))
+    return kinds
 
-# %% ../nbs/20_answers.ipynb #db8a1694
-def _permute(rows: Sequence[tuple], gold: Sequence[tuple]) -> list[tuple] | None:
-    "`rows` with columns moved between kinds to where gold has them."
-    order = align_columns_by_kind(rows, gold)
-    return [tuple(r[i] for i in order) for r in rows] if order else None
+# %% ../nbs/20_answers.ipynb #9b424d83
+def align_columns_by_kind(
+    rows: Sequence[tuple], gold: Sequence[tuple]
+) -> list[int] | None:  # for each gold column its place in `rows`
+    "Where gold's columns stand, if kinds changed places and that can be undone in one way; else None."
+    kinds, gold_kinds = _column_kinds(rows), _column_kinds(gold)
+    if kinds == gold_kinds or sorted(kinds) != sorted(gold_kinds):
+        return None
+    if "" in kinds or "mixed" in kinds:
+        return None
+    places: dict[str, list[int]] = {}
+    for i, kind in enumerate(kinds):
+        places.setdefault(kind, []).append(i)
+    return [places[kind].pop(0) for kind in gold_kinds]
 
 # %% ../nbs/20_answers.ipynb #877938a5
 VERDICT_REASONS = dict(
@@ -374,7 +452,7 @@ VERDICT_REASONS = dict(
 # %% ../nbs/20_answers.ipynb #4fbd32e3
 @dataclass(frozen=True)
 class Verdict:
-    "Whether an answer is right, why not (`REASONS`), and the first row that differs."
+    "Whether an answer is right, why not (`VERDICT_REASONS`), and the first row that differs."
 
     correct: bool
     reason: str
@@ -384,6 +462,63 @@ class Verdict:
     def __bool__(self):
         return self.correct
 
+# %% ../nbs/20_answers.ipynb #a5cf47af
+def format_rows(rows: Sequence[tuple]) -> str:
+    "Rows in the form in which an agent may answer; `[]` if there are none."
+    return "\n".join(" | ".join(format_value(v) for v in row) for row in rows) or "[]"
+
+# %% ../nbs/20_answers.ipynb #d5707478
+def _compare_aligned(
+    rows: list[tuple], gold: list[tuple], ordered: bool | Sequence, ignore_case: bool
+) -> Verdict:
+    "Compare rows with as many gold rows, column by column."
+    bad = match_bag(rows, gold, ignore_case)
+    if bad is not None:
+        detail = f"row {bad + 1}, {format_rows([rows[bad]])}, is not in gold"
+        return Verdict(False, "values", detail, bad)
+    if ordered is False or len(gold) == 1:
+        return Verdict(True, "match")
+    ranks = range(len(gold)) if ordered is True else ordered
+    bad = _match_ordered(rows, gold, ranks, ignore_case)
+    if bad is not None:
+        detail = f"row {bad + 1}, {format_rows([rows[bad]])}, is not in its place"
+        return Verdict(False, "order", detail, bad)
+    return Verdict(True, "match")
+
+# %% ../nbs/20_answers.ipynb #153ec791
+_FROM_FAR_TO_NEAR = ("unreadable", "rows", "columns", "values", "order", "match")
+
+# %% ../nbs/20_answers.ipynb #d344dc63
+def _nearest(verdicts: Iterable[Verdict]) -> Verdict:
+    "The verdict that comes closest to right."
+    return max(verdicts, key=lambda verdict: _FROM_FAR_TO_NEAR.index(verdict.reason))
+
+# %% ../nbs/20_answers.ipynb #ccaa1c67
+def compare_rows(
+    rows: Sequence[tuple],  # typed, or with bare words
+    gold: Sequence[tuple],
+    ordered: bool | Sequence = False,  # does order count; or the rank of each gold row
+    ignore_case: bool = False,
+) -> Verdict:
+    "Compare the rows of one reading, or of a result, with gold rows."
+    rows, gold = [tuple(row) for row in rows], [tuple(row) for row in gold]
+    if len(rows) != len(gold):
+        return Verdict(False, "rows", f"{len(rows)} rows, gold has {len(gold)}")
+    if not gold:
+        return Verdict(True, "match")
+    width = len(gold[0])
+    for i, row in enumerate(rows):
+        if len(row) != width:
+            return Verdict(False, "columns", f"{len(row)} columns, gold has {width}", i)
+    verdict = _compare_aligned(rows, gold, ordered, ignore_case)
+    if verdict or width == 1:
+        return verdict
+    order = align_columns_by_kind(rows, gold)
+    if order is None:
+        return verdict
+    moved = [tuple(row[i] for i in order) for row in rows]
+    return _nearest([verdict, _compare_aligned(moved, gold, ordered, ignore_case)])
+
 # %% ../nbs/20_answers.ipynb #9ef21d32
 def verify(
     answer: str,  # what the agent wrote
@@ -392,7 +527,7 @@ def verify(
     last: Sequence[tuple] | None = None,  # what `@last` stands for
     ignore_case: bool = False,
 ) -> Verdict:
-    "Whether an answer is right, and if not, why."
+    "Whether an answer is right, and if not, why: execution accuracy."
     try:
         if isinstance(answer, str) and answer.strip().lower() == "@last":
             if last is None:
@@ -402,57 +537,4 @@ def verify(
             readings = parse_answer(answer)
     except UnreadableAnswerError as e:
         return Verdict(False, "unreadable", str(e))
-    verdicts = [compare_rows(rows, gold_rows, ordered, ignore_case) for rows in readings]
-    return max(verdicts, key=_rank)
-
-# %% ../nbs/20_answers.ipynb #76f3a4fd
-def _rank(v: Verdict) -> int:
-    return ("unreadable", "rows", "columns", "values", "order", "match").index(v.reason)
-
-# %% ../nbs/20_answers.ipynb #34482dc8
-def compare_rows(
-    rows: list[tuple],
-    gold: Sequence[tuple],
-    ordered: bool | Sequence = False,
-    ignore_case: bool = False,
-) -> Verdict:
-    "Compare typed or bare rows with gold rows."
-    rows, gold = [tuple(r) for r in rows], [tuple(g) for g in gold]
-    if len(rows) != len(gold):
-        return Verdict(False, "rows", f"{len(rows)} rows, gold has {len(gold)}")
-    if not gold:
-        return Verdict(True, "match")
-    width = len(gold[0])
-    wrong = next((i for i, r in enumerate(rows) if len(r) != width), None)
-    if wrong is not None:
-        return Verdict(False, "columns", f"{len(rows[wrong])} columns, gold has {width}", wrong)
-    first = _compare_rows(rows, gold, ordered, ignore_case)
-    if first or width == 1:
-        return first
-    moved = _permute(rows, gold)
-    return (
-        max(first, _compare_rows(moved, gold, ordered, ignore_case), key=_rank) if moved else first
-    )
-
-# %% ../nbs/20_answers.ipynb #53088302
-def _compare_rows(
-    rows: list[tuple], gold: list[tuple], ordered: bool | Sequence, ignore_case: bool
-) -> Verdict:
-    bad = match_bag(rows, gold, ignore_case)
-    if bad is not None:
-        return Verdict(
-            False, "values", f"row {bad + 1}, {format_rows([rows[bad]])}, is not in gold", bad
-        )
-    if ordered is False or len(gold) == 1:
-        return Verdict(True, "match")
-    bad = _match_order(rows, gold, range(len(gold)) if ordered is True else ordered, ignore_case)
-    if bad is None:
-        return Verdict(True, "match")
-    return Verdict(
-        False, "order", f"row {bad + 1}, {format_rows([rows[bad]])}, is not in its place", bad
-    )
-
-# %% ../nbs/20_answers.ipynb #b3c02d02
-def format_rows(rows: Sequence[tuple]) -> str:
-    "Rows in the form in which an agent may answer; `[]` if there are none."
-    return "\n".join(" | ".join(format_value(v) for v in r) for r in rows) or "[]"
+    return _nearest([compare_rows(rows, gold_rows, ordered, ignore_case) for rows in readings])

@@ -8,43 +8,76 @@ __all__ = ['ProgressBar']
 # %% ../nbs/01_progress.ipynb #c7f05992
 import time
 from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
 
 # %% ../nbs/01_progress.ipynb #acbfbc2c
 class ProgressBar:
-    "A progress bar that appears only if the work takes longer than a second."
+    "A progress bar on standard error that appears only if the work takes longer than a second."
 
-    def __init__(self, label: str, total: int, show: bool = True):
+    def __init__(
+        self,
+        label: str,  # what is being done, shown before the bar
+        total: int,  # number of items of the whole work
+        show: bool = True,  # False: never draw anything
+        delay: float = 1.0,  # seconds of work before the bar appears
+    ):
         self.label, self.total, self.show = label, total, show
+        self.done = 0  # items so far
+        self._appears_at = time.monotonic() + delay
+        self._bar: Progress | None = None
 
-    def start(self):
-        "A running bar on standard error; it stays silent where nobody could see it move."
-        from rich.console import Console
-        from rich.progress import MofNCompleteColumn, TimeRemainingColumn
-        from rich.progress import Progress as Bar
-
-        console = Console(stderr=True)
-        bar = Bar(
-            *Bar.get_default_columns()[:2],
-            MofNCompleteColumn(),
-            TimeRemainingColumn(),
-            console=console,
-            transient=True,
-            disable=not (console.is_terminal or console.is_jupyter),
-        )
-        bar.add_task(self.label, total=self.total)
-        bar.start()
-        return bar
+    def advance(self, n: int = 1) -> None:
+        "Count `n` more items as done."
+        self.done += n
+        if self._bar is None and self.show and time.monotonic() >= self._appears_at:
+            self._bar = _start_bar(self.label, self.total)
+        if self._bar is not None:
+            self._bar.update(self._bar.task_ids[0], completed=self.done)
 
     def watch(self, items: Iterable) -> Iterator:
-        "Pass `items` on, and show how far they are."
-        start, bar = time.monotonic(), None
-        try:
-            for n, item in enumerate(items, 1):
+        "Yield `items` one by one; each counts as done when the next one is asked for."
+        with self:
+            for item in items:
                 yield item
-                if self.show and bar is None and time.monotonic() - start > 1:
-                    bar = self.start()
-                if bar:
-                    bar.update(bar.task_ids[0], completed=n)
-        finally:
-            if bar:
-                bar.stop()
+                self.advance()
+
+    def close(self) -> None:
+        "Remove the bar from the screen."
+        if self._bar is not None:
+            self._bar.stop()
+            self._bar = None
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exc_info):
+        self.close()
+
+# %% ../nbs/01_progress.ipynb #cf57c336
+def _start_bar(label: str, total: int) -> "Progress":
+    "A running bar on standard error, silent unless that is a terminal or a notebook."
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+    )
+
+    console = Console(stderr=True)
+    bar = Progress(
+        TextColumn("[progress.description]{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        console=console,
+        transient=True,
+        disable=not (console.is_terminal or console.is_jupyter),
+    )
+    bar.add_task(label, total=total)
+    bar.start()
+    return bar

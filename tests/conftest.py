@@ -8,11 +8,11 @@ import time
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 
 if "PYTEST_XDIST_WORKER" in os.environ:
-    os.environ.setdefault(
-        "OMP_NUM_THREADS", "1"
-    )  # the processes share the cores; before torch is loaded
+    # The processes share the cores; set before torch is loaded
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
 ROOT = Path(__file__).resolve().parent.parent
 HAND_WRITTEN = {"__init__.py"}
 
@@ -37,7 +37,7 @@ def run(*args, cwd, **kw) -> str:
 
 
 def in_time(seconds: float, work, clock=time.process_time):
-    "What `work` returns, if it takes at most so long; the best of three counts, as what others do on the machine only adds."
+    "What `work` returns, if it takes at most so long, the best of three."
     for _ in range(3):
         start = clock()
         out = work()
@@ -47,7 +47,7 @@ def in_time(seconds: float, work, clock=time.process_time):
 
 
 def busy() -> float:
-    "How many times slower this machine is than it would be for us alone, measured now; limits of time are stretched by it."
+    "How many times slower this machine is than it would be for us alone, measured now."
     wall, cpu = time.perf_counter(), time.process_time()
     while time.process_time() - cpu < 0.2:
         pass
@@ -122,24 +122,44 @@ def tracked(root: Path) -> list[str]:
         ]
 
 
+def made_once(tmp_path_factory, name: str, make) -> Path:
+    "A folder that the first of the test processes fills and the others use."
+    shared = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        shared = shared.parent
+    folder, done = shared / name, shared / f"{name}.done"
+    with FileLock(shared / f"{name}.lock"):
+        if not done.exists():
+            folder.mkdir()
+            make(folder)
+            done.touch()
+    return folder
+
+
+def copy_repository(folder: Path) -> None:
+    for name in tracked(ROOT):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(ROOT / name, folder / name)
+
+
 @pytest.fixture(scope="session")
 def repo_copy(tmp_path_factory) -> Path:
-    "A copy of the repository's files, for tests that export, build or run notebooks."
-    copy = tmp_path_factory.mktemp("repo")
-    for name in tracked(ROOT):
-        (copy / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(ROOT / name, copy / name)
-    return copy
+    "A copy of the repository's files, for tests that build."
+    return made_once(tmp_path_factory, "repo", copy_repository)
+
+
+def export_repository(folder: Path) -> None:
+    copy_repository(folder)
+    for path in (folder / "sql_env").rglob("*.py"):
+        if path.name not in HAND_WRITTEN:
+            path.unlink()
+    run(tool("nbdev-export"), cwd=folder)
 
 
 @pytest.fixture(scope="session")
-def exported(repo_copy) -> Path:
+def exported(tmp_path_factory) -> Path:
     "A copy whose modules were deleted and exported anew, so that a stale module shows."
-    for p in (repo_copy / "sql_env").rglob("*.py"):
-        if p.name not in HAND_WRITTEN:
-            p.unlink()
-    run(tool("nbdev-export"), cwd=repo_copy)
-    return repo_copy
+    return made_once(tmp_path_factory, "exported", export_repository)
 
 
 @pytest.fixture(scope="session")

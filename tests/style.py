@@ -1,85 +1,226 @@
-"""Style measures of the exporting notebooks: `python tests/style.py`. Targets: see the head of the table; nothing fails."""
+"""Style measures of package and notebooks: `python tests/style.py [ROOT] [--json]`.
 
+The table has a line per measure with its target; `tests/test_project.py` holds the targets.
+"""
+
+import argparse
 import ast
+import io
 import json
 import re
-import statistics
-import sys
+import tokenize
+from collections import defaultdict
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
+HERE = Path(__file__).resolve().parent.parent
+LAYOUT_TOKENS = {
+    tokenize.NL,
+    tokenize.NEWLINE,
+    tokenize.INDENT,
+    tokenize.DEDENT,
+    tokenize.COMMENT,
+    tokenize.ENCODING,
+    tokenize.ENDMARKER,
+}
+DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 TARGETS = {
-    "markdown": "30-40 %",
-    "words/line": "4-8",
-    "cell median": "<= 8",
-    "cell p90": "<= 22",
-    "cell max": "<= 30",
-    "def median": "<= 6",
-    "followed": ">= 75 %",
-    "hidden": "<= 5 %",
-    "docstrings": "100 %",
-    "wide": "0",
+    "private base classes with one child": "0",
+    "forward annotations": "0",
+    "import circles": "0",
+    "modules over 600 lines": "0",
+    "public names": "about 215",
+    "tokens a line": "<= 10",
+    "lines over 120, package": "0",
+    "lines over 120, tests and benchmarks": "0",
+    "exported cells with one definition": ">= 80 %",
+    "public definitions followed by an example": ">= 75 %",
+    "public definitions with a docstring": "100 %",
+    "hidden cells": "<= 5 %",
+    "markdown cells": "30-40 %",
 }
 
 
-def measure(path: Path) -> dict[str, str]:
-    "The measures of one notebook."
-    cells = json.loads(path.read_text())["cells"]
-    source = ["".join(c["source"]) for c in cells]
-    is_code = [c["cell_type"] == "code" for c in cells]
-    exported = [bool(re.match(r"#\|\s*exports?\b", s)) and code for s, code in zip(source, is_code)]
-    lines = [
-        len([x for x in s.split("\n") if x.strip() and not x.startswith("#|")])
-        for s, e in zip(source, exported)
-        if e
-    ]
-    tree = ast.parse("\n".join(s for s, e in zip(source, exported) if e))
-    defs = [n for n in ast.walk(tree) if isinstance(n, (ast.FunctionDef, ast.ClassDef))]
-    public = [
-        n
-        for n in tree.body
-        if isinstance(n, (ast.FunctionDef, ast.ClassDef)) and not n.name.startswith("_")
-    ]
-    words = sum(len(s.split()) for s, code in zip(source, is_code) if not code)
-    has_def = [e and re.search(r"^(def|class|@)", s, re.M) for s, e in zip(source, exported)]
-    followed = [
-        next((not exported[j] for j in range(i + 1, len(cells)) if is_code[j]), False)
-        for i, d in enumerate(has_def)
-        if d
-    ]
-    shown = [
-        line
-        for s, code, e in zip(source, is_code, exported)
-        if code and not e and not s.startswith("#| hide")
-        for line in s.split("\n")
-    ]
-    sizes = [n.end_lineno - n.lineno + 1 for n in defs if isinstance(n, ast.FunctionDef)]
-    quantile = statistics.quantiles(lines, n=10)[-1] if len(lines) > 1 else lines[0]
+def modules(root: Path) -> dict[str, str]:
+    "Source of each module of the package by its dotted name."
+    paths = [p for p in (root / "sql_env").rglob("*.py") if p.name != "_modidx.py"]
+    return {name_of(p.relative_to(root)): p.read_text(encoding="utf-8") for p in sorted(paths)}
+
+
+def name_of(path: Path) -> str:
+    return ".".join(path.with_suffix("").parts).removesuffix(".__init__")
+
+
+def code_lines(source: str) -> list[str]:
+    "Lines that are neither blank nor a comment."
+    lines = (line.strip() for line in source.splitlines())
+    return [line for line in lines if line and not line.startswith("#")]
+
+
+def count_tokens(source: str) -> int:
+    tokens = tokenize.generate_tokens(io.StringIO(source).readline)
+    return sum(t.type not in LAYOUT_TOKENS for t in tokens)
+
+
+def class_ladders(trees: dict[str, ast.Module]) -> list[str]:
+    "Private classes that serve as base of a single class."
+    children, defined = defaultdict(list), set()
+    for tree in trees.values():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ClassDef):
+                defined.add(node.name)
+                for base in node.bases:
+                    if isinstance(base, ast.Name):
+                        children[base.id].append(node.name)
+    return sorted(
+        b for b, kids in children.items() if b in defined and b[0] == "_" and len(kids) == 1
+    )
+
+
+def is_record(node: ast.ClassDef) -> bool:
+    "Whether annotations of a class are its fields."
+    marks = [*node.decorator_list, *node.bases]
+    text = " ".join(ast.unparse(m) for m in marks)
+    return bool(
+        re.search(r"dataclass|NamedTuple|TypedDict|Protocol|Action|Observation|State", text)
+    )
+
+
+def forward_annotations(trees: dict[str, ast.Module]) -> int:
+    "Bare annotations in classes whose annotations are no fields."
+    count = 0
+    for tree in trees.values():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ClassDef) and not is_record(node):
+                count += sum(isinstance(n, ast.AnnAssign) and n.value is None for n in node.body)
+    return count
+
+
+def import_circles(sources: dict[str, str], root: Path) -> int:
+    "Circles among the imports of modules, those inside functions included."
+    graph = {}
+    for name, source in sources.items():
+        is_package = (root / Path(*name.split("."), "__init__.py")).is_file()
+        package = name.split(".") if is_package else name.split(".")[:-1]
+        found = set()
+        for node in ast.walk(ast.parse(source)):
+            if isinstance(node, ast.ImportFrom):
+                base = package[: len(package) - node.level + 1] if node.level else []
+                target = ".".join([*base, *([node.module] if node.module else [])])
+                found |= {target, *(f"{target}.{a.name}" for a in node.names)} & sources.keys()
+        graph[name] = found - {name, "sql_env"}
+    circles = 0
+    while True:
+        try:
+            list(TopologicalSorter(graph).static_order())
+            return circles
+        except CycleError as e:
+            circles += 1
+            after, before = e.args[1][:2]
+            graph[before].discard(after)
+            graph[after].discard(before)
+
+
+def public_names(trees: dict[str, ast.Module]) -> int:
+    "Functions and classes without an underscore, at module level."
+    return sum(
+        isinstance(n, DEFINITIONS) and n.name[0] != "_" for t in trees.values() for n in t.body
+    )
+
+
+def is_exported(cell: dict) -> bool:
+    return cell["cell_type"] == "code" and bool(re.match(r"#\|\s*exports?\b", source_of(cell)))
+
+
+def source_of(cell: dict) -> str:
+    return "".join(cell["source"])
+
+
+def definitions(cell: dict) -> list[ast.stmt]:
+    return [n for n in ast.parse(source_of(cell)).body if isinstance(n, DEFINITIONS)]
+
+
+def shows(cell: dict) -> bool:
+    "Whether a code cell is an example: not exported, not hidden."
+    hidden = re.match(r"#\|\s*(hide|default_exp)\b", source_of(cell))
+    return cell["cell_type"] == "code" and not is_exported(cell) and not hidden
+
+
+def has_example(cells: list[dict], i: int) -> bool:
+    "Whether an example comes after cell `i` and before the next definition of a public name."
+    for cell in cells[i + 1 :]:
+        if shows(cell):
+            return True
+        if is_exported(cell) and any(n.name[0] != "_" for n in definitions(cell)):
+            return False
+    return False
+
+
+def notebook_measures(root: Path) -> dict[str, str]:
+    "Measures of the notebooks that export a module, all together."
+    exported = single = public = followed = documented = hidden = markdown = total = 0
+    for path in sorted((root / "nbs").glob("[0-9]*.ipynb")):
+        cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+        total += len(cells)
+        markdown += sum(c["cell_type"] == "markdown" for c in cells)
+        hidden += sum(source_of(c).startswith("#| hide") for c in cells)
+        for i, cell in enumerate(cells):
+            found = definitions(cell) if is_exported(cell) else []
+            if not found:
+                continue
+            exported += 1
+            single += len(found) == 1
+            names = [n for n in found if n.name[0] != "_"]
+            public += len(names)
+            documented += sum(bool(ast.get_docstring(n)) for n in names)
+            followed += len(names) if has_example(cells, i) else 0
     return {
-        "markdown": f"{1 - sum(is_code) / len(cells):.0%}",
-        "words/line": f"{words / max(sum(lines), 1):.1f}",
-        "cell median": f"{statistics.median(lines):.0f}",
-        "cell p90": f"{quantile:.0f}",
-        "cell max": str(max(lines)),
-        "def median": f"{statistics.median(sizes):.0f}" if sizes else "-",
-        "followed": f"{sum(followed) / len(followed):.0%}" if followed else "-",
-        "hidden": f"{sum(s.startswith('#| hide') for s in source) / len(cells):.0%}",
-        "docstrings": f"{sum(bool(ast.get_docstring(n)) for n in public) / max(len(public), 1):.0%}",
-        "wide": str(sum(len(x) > 80 for x in shown)),
+        "exported cells with one definition": f"{single / exported:.0%}",
+        "public definitions followed by an example": f"{followed / public:.0%}",
+        "public definitions with a docstring": f"{documented / public:.0%}",
+        "hidden cells": f"{hidden / total:.0%}",
+        "markdown cells": f"{markdown / total:.0%}",
     }
 
 
-def main(root: Path = Path(__file__).resolve().parent.parent) -> None:
-    print(
-        f"{'':16}"
-        + "".join(f"{k:>13}" for k in TARGETS)
-        + "\n"
-        + f"{'target':16}"
-        + "".join(f"{v:>13}" for v in TARGETS.values())
-    )
-    for path in sorted((root / "nbs").glob("[0-9]*.ipynb")):
-        m = measure(path)
-        print(f"{path.stem:16}" + "".join(f"{m[k]:>13}" for k in TARGETS))
+def over_120(texts: list[str]) -> int:
+    lines = (line for text in texts for line in text.splitlines())
+    return sum(len(line) > 120 and not line.startswith("__all__") for line in lines)
+
+
+def measure(root: Path = HERE) -> dict[str, str]:
+    "All measures of a checkout."
+    sources = modules(root)
+    trees = {name: ast.parse(source) for name, source in sources.items()}
+    lines = {name: len(code_lines(source)) for name, source in sources.items()}
+    folders = ("tests", "benchmarks", "data", "examples")
+    others = [p.read_text(encoding="utf-8") for f in folders for p in (root / f).glob("*.py")]
+    tokens = sum(map(count_tokens, sources.values()))
+    return {
+        "private base classes with one child": str(len(class_ladders(trees))),
+        "forward annotations": str(forward_annotations(trees)),
+        "import circles": str(import_circles(sources, root)),
+        "modules over 600 lines": str(sum(n > 600 for n in lines.values())),
+        "public names": str(public_names(trees)),
+        "tokens a line": f"{tokens / sum(lines.values()):.1f}",
+        "lines over 120, package": str(over_120(list(sources.values()))),
+        "lines over 120, tests and benchmarks": str(over_120(others)),
+        **notebook_measures(root),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("root", nargs="?", type=Path, default=HERE)
+    parser.add_argument("--json", action="store_true")
+    args = parser.parse_args()
+    found = measure(args.root)
+    if args.json:
+        print(json.dumps(found, indent=1))
+        return
+    for name, value in found.items():
+        print(f"{name:45}{value:>8}   {TARGETS[name]}")
 
 
 if __name__ == "__main__":
-    main(*map(Path, sys.argv[1:]))
+    main()

@@ -1,4 +1,4 @@
-"""Room 23, the audit: every planted flaw is found, nothing else is; reports, exit codes, mutants."""
+"""The audit: every planted flaw is found, nothing else is; reports, exit codes, mutants."""
 
 import json
 from collections import Counter
@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from sql_env.audit import audit, audit_markdown, bare_columns, near_duplicates, save_report
+from sql_env.audit import audit, audit_markdown, near_duplicates, save_report
 from sql_env.database import build_database
 from sql_env.mutants import one_edit_mutants
 from sql_env.mutation_study import (
@@ -19,10 +19,13 @@ from sql_env.mutation_study import (
 )
 from sql_env.questions import QUARANTINE_FLAGS, QUESTION_FLAGS, Question, QuestionSet
 from sql_env.sources import complete_questions, load
+from sql_env.sqltext import bare_columns
 from sql_env.variants.selection import instance_generator
 
-SCHEMA = """CREATE TABLE captain (captain_id INTEGER PRIMARY KEY, name TEXT, home TEXT);
-CREATE TABLE ship (ship_id INTEGER PRIMARY KEY, name TEXT, captain_id INTEGER REFERENCES captain, tonnes REAL, note TEXT);"""
+SCHEMA = """
+CREATE TABLE captain (captain_id INTEGER PRIMARY KEY, name TEXT, home TEXT);
+CREATE TABLE ship (ship_id INTEGER PRIMARY KEY, name TEXT, captain_id INTEGER REFERENCES captain,
+                   tonnes REAL, note TEXT);"""
 CAPTAINS = [(1, "Ines", "Porto"), (2, "Max", "Bremen"), (3, "Mia", "Porto")]
 SHIPS = [
     (1, "Aurora", 1, 0.1, None),
@@ -31,6 +34,10 @@ SHIPS = [
     (4, "Dione", 2, 0.7, "z"),
     (5, "Eos", None, 0.3, "z"),
 ]
+COUNT_TO_A_MILLION = (
+    "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1000000) "
+    "SELECT max(i) FROM n"
+)
 PLANTED = {
     "SELECT home FROM captain WHERE name = 'Ines'": set(),
     "SELECT name FROM ship WHERE captain_id = 1": set(),
@@ -44,9 +51,7 @@ PLANTED = {
     'SELECT tonnes FROM ship WHERE name = "Bora"': {"double_quoted"},
     "SELECT group_concat(name) FROM ship": {"order_dependent"},
     "SELECT count(*) FROM captain": {"guessable"},
-    "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1000000) SELECT max(i) FROM n": {
-        "unanswerable"
-    },
+    COUNT_TO_A_MILLION: {"unanswerable"},
 }
 
 
@@ -57,12 +62,10 @@ def harbour(tmp_path_factory):
         SCHEMA,
         {"captain": CAPTAINS, "ship": SHIPS},
     )
-    questions = [
-        Question(
-            f"q{i:02}", f"Question number {i} about {sql[-9:]}?", "harbour", sql, split="train"
-        )
-        for i, sql in enumerate(PLANTED)
-    ]
+    questions = []
+    for i, sql in enumerate(PLANTED):
+        text = f"Question number {i} about {sql[-9:]}?"
+        questions.append(Question(f"q{i:02}", text, "harbour", sql, split="train"))
     return complete_questions(questions, {"harbour": path}, "harbour")
 
 
@@ -79,17 +82,16 @@ def own_cache(tmp_path, monkeypatch):
 @pytest.mark.parametrize("i, sql", list(enumerate(PLANTED)))
 def test_planted_flaws(report, i, sql):
     (q,) = (q for q in report.questions if q.question_id == f"q{i:02}")
-    assert set(q.flags) - {"guessable"} == PLANTED[sql] - {"guessable"} and PLANTED[sql] <= set(
-        q.flags
-    ), (sql, q.flags)
+    flags, planted = set(q.flags), PLANTED[sql]
+    assert flags - {"guessable"} == planted - {"guessable"}
+    assert planted <= flags
 
 
 def test_counts_exit_code_and_files(report, harbour, tmp_path):
     n = Counter(f for q in report.questions for f in q.flags)
     assert report.counts() == {f: n[f] for f in QUESTION_FLAGS if n[f]}
-    assert report.exit_code == 1 and len(report.bad) == sum(
-        bool(QUARANTINE_FLAGS & set(q.flags)) for q in report.questions
-    )
+    assert report.exit_code == 1
+    assert len(report.bad) == sum(bool(QUARANTINE_FLAGS & set(q.flags)) for q in report.questions)
     save_report(report, tmp_path)
     lines = [json.loads(x) for x in (tmp_path / "flags.jsonl").read_text().splitlines()]
     assert {d["question_id"] for d in lines} == {q.question_id for q in report.questions if q.flags}
@@ -131,7 +133,7 @@ def test_duplicates(harbour):
         "b": {"duplicate_gold", "near_duplicate"},
         "c": set(),
     }
-    assert [pair[:2] for pair in report.near] == [("a", "b")]
+    assert [(p.first, p.second) for p in report.near_duplicates] == [("a", "b")]
     assert not near_duplicates([replace(t, split="train") for t in twins]), "only across splits"
 
 
@@ -166,12 +168,16 @@ def test_bare_columns(harbour, sql, bare):
 def test_bundled_is_clean():
     report = audit(load("bundled"), progress=False)
     assert report.exit_code == 0, [(q.question_id, q.flags) for q in report.bad]
-    assert max(report.guessed.values()) <= 0.02 * 384 and max(report.robust.values()) <= 0.01 * 384
+    assert max(report.hacks_correct.values()) <= 0.02 * 384
+    assert max(report.hacks_robust.values()) <= 0.01 * 384
     assert not {"near_duplicate", "tie_at_limit"} & set(report.counts()), report.counts()
 
 
 class TestMutants:
-    SQL = "SELECT DISTINCT c.home FROM captain c JOIN ship s ON s.captain_id = c.captain_id WHERE s.tonnes > 0.5 AND c.name <> 'Mia' ORDER BY c.home LIMIT 3"
+    SQL = (
+        "SELECT DISTINCT c.home FROM captain c JOIN ship s ON s.captain_id = c.captain_id "
+        "WHERE s.tonnes > 0.5 AND c.name <> 'Mia' ORDER BY c.home LIMIT 3"
+    )
 
     def test_edits(self):
         found = Counter(name for name, _ in one_edit_mutants(self.SQL))
@@ -189,7 +195,10 @@ class TestMutants:
             "literal",
         }
         assert found["drop_term"] == 2 and found["operator"] == 3
-        more = "SELECT a, max(b), count(c), count(DISTINCT d) FROM t WHERE NOT x LIKE '%y' AND z IN (1, 2) GROUP BY a, e HAVING sum(f) >= 3 UNION SELECT 1, 2, 3, 4 FROM u"
+        more = (
+            "SELECT a, max(b), count(c), count(DISTINCT d) FROM t WHERE NOT x LIKE '%y' AND z IN (1, 2) "
+            "GROUP BY a, e HAVING sum(f) >= 3 UNION SELECT 1, 2, 3, 4 FROM u"
+        )
         kinds = {name for name, _ in one_edit_mutants(more)}
         assert {
             "aggregate",
@@ -211,48 +220,46 @@ class TestMutants:
 
     def test_passes(self):
         a, b = ("x", 1), ("y", 2)
-        assert passed_comparisons([a, b], [b, a], None) == dict(
-            set=True, bag=True, order=True, value=True
-        )
-        assert passed_comparisons([a, b], [b, a], (0, 1)) == dict(
-            set=True, bag=True, order=False, value=False
-        )
-        assert passed_comparisons([a, b], [b, a], (0, 0)) == dict(
-            set=True, bag=True, order=False, value=True
-        )
-        assert passed_comparisons([a, a], [a], None) == dict(
-            set=True, bag=False, order=False, value=False
-        )
-        assert passed_comparisons([("x", 1.0)], [("x", 1.0 + 1e-9)], None)["value"]
+
+        def passed(rows, gold, ranks):
+            return [
+                name for name, passes in passed_comparisons(rows, gold, ranks).items() if passes
+            ]
+
+        assert passed([a, b], [b, a], None) == ["set", "bag", "order", "value"]
+        assert passed([a, b], [b, a], (0, 1)) == ["set", "bag"]
+        assert passed([a, b], [b, a], (0, 0)) == ["set", "bag", "value"]
+        assert passed([a, a], [a], None) == ["set"]
+        assert passed([("x", 1.0)], [("x", 1.0 + 1e-9)], None) == ["value"]
 
     def test_equivalent_mutants_survive_random_instances_and_others_do_not(self, harbour):
-        fuzzer = instance_generator(harbour.databases["harbour"], False)
-        gold = "SELECT c.name FROM ship s JOIN captain c ON c.captain_id = s.captain_id WHERE s.tonnes > 0.5"
-        same = "SELECT c.name FROM captain c JOIN ship s ON s.captain_id = c.captain_id WHERE NOT s.tonnes <= 0.5"
+        generator = instance_generator(harbour.databases["harbour"], False)
+        gold = """SELECT c.name FROM ship s JOIN captain c ON c.captain_id = s.captain_id
+                  WHERE s.tonnes > 0.5"""
+        same = """SELECT c.name FROM captain c JOIN ship s ON s.captain_id = c.captain_id
+                  WHERE NOT s.tonnes <= 0.5"""
         wrong = gold.replace(">", ">=")
-        assert surviving_mutants(fuzzer, gold, [same, wrong], n=80) == {0}
+        assert surviving_mutants(generator, gold, [same, wrong], n=80) == {0}
 
     def test_study_adds_up(self, harbour):
         study = mutation_study(harbour, ks=(1, 20), n_random=30, progress=False)
-        total = sum((c for c in study.count.values()), Counter())
-        assert study.golds == len({q.gold_sql for q in harbour}) and not [
-            k for k in study.count if k.startswith("failed")
-        ]
+        total = sum(study.count.values(), Counter())
+        assert study.golds == len({q.gold_sql for q in harbour})
+        assert not [kind for kind in study.count if kind.startswith("failed")]
         share = study.share
-        assert share("set") >= share("bag") >= share("order") and share("value") >= share(
-            "robust 1"
-        ) >= share("robust 20")
+        assert share("set") >= share("bag") >= share("order")
+        assert share("value") >= share("robust 1") >= share("robust 20")
         assert share("robust 20") < 0.1 < share("set")
         assert total["value="] == total["equivalent"] == total["robust 20="]
-        assert (
-            "| robust 20 |" in mutation_study_markdown(study)
-            and mutation_study_json(study)["count"]["operator"]["n"] == study.count["operator"]["n"]
-        )
+        assert "| robust 20 |" in mutation_study_markdown(study)
+        counts = mutation_study_json(study)["count"]
+        assert counts["operator"]["n"] == study.count["operator"]["n"]
 
 
 @pytest.mark.slow
 def test_spider_dev(spider_path):
     qs = load("spider", spider_path, "dev")
     report = audit(qs, progress=False)
-    assert max(report.robust.values()) <= 0.01 * len(qs)
-    assert report.counts()["empty"] == 12 and report.counts()["double_quoted"] >= 100
+    assert max(report.hacks_robust.values()) <= 0.01 * len(qs)
+    assert report.counts()["empty"] == 12
+    assert report.counts()["double_quoted"] >= 100

@@ -1,16 +1,16 @@
-"Room 02: difficulty by Spider's rules, ranks and ties, the audit of gold, and sets that save, split and travel."
+"Ranks and ties, checks of gold, a question as JSON, and sets that save, split and travel."
 
-import json
 import math
 import pickle
 from dataclasses import replace
 
+import apsw
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sql_env.database import Database, build_database
-from sql_env.gold import GoldRunner, fix_double_quotes
+from sql_env.gold import GoldRunner, fix_double_quotes, rank_rows
 from sql_env.guards import Limits
 from sql_env.questions import (
     QUARANTINE_FLAGS,
@@ -24,161 +24,16 @@ from sql_env.questions import (
     read_questions,
     save_question_set,
 )
-from sql_env.sqltext import (
-    classify_difficulty,
-    count_components,
-    normalize_sql,
-    referenced_tables,
-    select_order_keys,
-    spider_hardness,
-)
 
 laws = settings(deadline=None, derandomize=True, max_examples=150, database=None)
 
-# --- Spider's hardness -------------------------------------------------------------------------------------------------
 
-LIKE = 9  # number of LIKE among the operators of Spider's parsed conditions
-
-
-def published_counts(sql: dict) -> tuple[int, int, int]:
-    """Spider's counts (components, nested queries, others) over its own parsed form of a query, as its evaluation script defines them.
-
-    A condition is [negated, operator, left side, value, second value]. The script counts an aggregate where the first field of a
-    unit is not zero, which for a condition is its negation; that is kept, since it is the published number.
-    """
-    conditions = [sql["from"]["conds"], sql["where"], sql["having"]]
-    units, words = [u for c in conditions for u in c[::2]], [w for c in conditions for w in c[1::2]]
-    components = (
-        sum(bool(sql[k]) for k in ("where", "groupBy", "orderBy"))
-        + (sql["limit"] is not None)
-        + max(len(sql["from"]["table_units"]) - 1, 0)
-    )
-    components += words.count("or") + sum(u[1] == LIKE for u in units)
-    nested = sum(isinstance(v, dict) for u in units for v in u[3:5]) + sum(
-        sql[k] is not None for k in ("intersect", "union", "except")
-    )
-    sorting = [c for u in sql["orderBy"][1] for c in u[1:3] if c] if sql["orderBy"] else []
-    aggregates = sum(
-        u[0] != 0
-        for u in [*sql["select"][1], *sql["where"][::2], *sql["groupBy"], *sorting, *sql["having"]]
-    )
-    others = (
-        (aggregates > 1)
-        + (len(sql["select"][1]) > 1)
-        + (len(sql["where"]) > 1)
-        + (len(sql["groupBy"]) > 1)
-    )
-    return components, nested, others
+def question(sql, database_name="d", **fields) -> Question:
+    given = dict(question_id="q", question_text="?") | fields
+    return Question(database_name=database_name, gold_sql=sql, **given)
 
 
-def published_class(components: int, nested: int, others: int) -> str:
-    "Easy, medium, hard or extra, as the script's if-chain has it."
-    if components <= 1 and others == 0 and nested == 0:
-        return "easy"
-    if (
-        others <= 2
-        and components <= 1
-        and nested == 0
-        or components <= 2
-        and others < 2
-        and nested == 0
-    ):
-        return "medium"
-    if others > 2 and components <= 2 and nested == 0:
-        return "hard"
-    if 2 < components <= 3 and others <= 2 and nested == 0:
-        return "hard"
-    if components <= 1 and others == 0 and nested <= 1:
-        return "hard"
-    return "extra"
-
-
-def quirk(sql: dict) -> bool:
-    "Where the script miscounts by its own intent: NOT as an aggregate, aggregates of HAVING unseen, a subquery in FROM not nested."
-    negated = any(u[0] for u in sql["where"][::2])
-    subquery = any(kind == "sql" for kind, _ in sql["from"]["table_units"])
-    return negated or bool(sql["having"]) or subquery
-
-
-def test_hardness_agrees_with_spider(spider_path, tell):
-    rows = json.loads((spider_path / "dev.json").read_text(encoding="utf-8"))
-    differ = [
-        r
-        for r in rows
-        if spider_hardness(r["query"]) != published_class(*published_counts(r["sql"]))
-    ]
-    counts = sum(count_components(r["query"]) == published_counts(r["sql"]) for r in rows)
-    tell(
-        f"hardness: {len(rows) - len(differ)} of {len(rows)} of Spider dev in Spider's class ({1 - len(differ) / len(rows):.1%}), "
-        f"counts equal for {counts / len(rows):.1%}"
-    )
-    assert len(rows) == 595 and len(differ) <= 0.02 * len(rows)
-    assert all(quirk(r["sql"]) for r in differ), [r["query"] for r in differ if not quirk(r["sql"])]
-    level = {"easy": 0, "medium": 1, "hard": 2, "extra": 3}
-    shares = {k: sum(spider_hardness(r["query"]) == k for r in rows) for k in level}
-    assert all(n > 0.05 * len(rows) for n in shares.values()), shares
-
-
-@pytest.mark.parametrize(
-    "sql, counts, name",
-    [
-        ("SELECT name FROM city", (0, 0, 0), "easy"),
-        ("SELECT count(*) FROM city WHERE size > 3", (1, 0, 0), "easy"),
-        ("SELECT min(size), max(size) FROM city", (0, 0, 2), "medium"),
-        ("SELECT name FROM city WHERE size > 3 AND name = 'Oslo'", (1, 0, 1), "medium"),
-        ("SELECT name FROM city ORDER BY size LIMIT 1", (2, 0, 0), "medium"),
-        (
-            "SELECT a.name FROM city a JOIN land b ON a.land = b.id WHERE b.name = 'x'",
-            (2, 0, 0),
-            "medium",
-        ),
-        ("SELECT name FROM city WHERE name LIKE 'O%'", (2, 0, 0), "medium"),
-        ("SELECT name FROM city WHERE size = 1 OR size = 2", (2, 0, 1), "medium"),
-        (
-            "SELECT land, count(*) FROM city WHERE size > 1 GROUP BY land ORDER BY 2",
-            (3, 0, 1),
-            "hard",
-        ),
-        ("SELECT name FROM city WHERE land IN (SELECT id FROM land)", (1, 1, 0), "hard"),
-        ("SELECT name FROM city UNION SELECT name FROM land", (0, 1, 0), "hard"),
-        (
-            "SELECT land, count(*) FROM city GROUP BY land ORDER BY count(*) DESC LIMIT 1",
-            (3, 0, 2),
-            "hard",
-        ),
-        (
-            "SELECT a.name FROM city a JOIN land b ON a.land = b.id WHERE b.id NOT IN (SELECT land FROM city) ORDER BY a.name",
-            (3, 1, 0),
-            "extra",
-        ),
-        (
-            "SELECT a, b, count(*), sum(c) FROM t JOIN u USING (x) JOIN v USING (y) WHERE a > 1 GROUP BY a, b",
-            (4, 0, 3),
-            "extra",
-        ),
-        ("WITH big AS (SELECT * FROM city WHERE size > 3) SELECT name FROM big", None, None),
-    ],
-)
-def test_hardness_of_known_queries(sql, counts, name):
-    assert counts is None or (count_components(sql), spider_hardness(sql)) == (counts, name)
-    assert spider_hardness(sql) in ("easy", "medium", "hard", "extra")
-
-
-def test_difficulty_also_counts_tables():
-    assert classify_difficulty("SELECT name FROM city") == "easy"
-    assert classify_difficulty("SELECT count(*) FROM city, land") == "medium", (
-        "easy by its clauses, but two tables"
-    )
-    assert classify_difficulty("SELECT 1 FROM a JOIN b USING (x) JOIN c USING (y)") == "hard"
-    assert referenced_tables(
-        "WITH Big AS (SELECT * FROM City) SELECT * FROM big JOIN Land USING (id)"
-    ) == ("city", "land")
-    assert Question("q", "?", "d", "this is not SQL (").difficulty == "hard", (
-        "what can't be parsed counts as hard"
-    )
-
-
-# --- ranks and ties ----------------------------------------------------------------------------------------------------
+# --- ranks and ties
 
 
 @pytest.fixture(scope="module")
@@ -205,49 +60,8 @@ def runner(cities):
     r.close()
 
 
-@pytest.mark.parametrize(
-    "sql, keys",
-    [
-        ("SELECT name FROM city", None),
-        ("SELECT name FROM city ORDER BY name", [0]),
-        ("SELECT name, size FROM city ORDER BY size DESC, name", [1, 0]),
-        ("SELECT name FROM city ORDER BY 1", [0]),
-        ("SELECT name AS n FROM city ORDER BY n", [0]),
-        ("SELECT land, count(*) FROM city GROUP BY land ORDER BY count(*)", [1]),
-        ("SELECT name FROM city ORDER BY size", [1]),
-        ("SELECT name FROM city ORDER BY size, area", [1, 2]),
-        ("SELECT NAME FROM city ORDER BY Name", [0]),
-        ("SELECT name FROM city UNION SELECT land FROM city ORDER BY name", [0]),
-        ("SELECT name FROM city UNION SELECT land FROM city ORDER BY 1", [0]),
-        ("SELECT name FROM city WHERE size IN (SELECT size FROM city ORDER BY 1)", None),
-        ("SELECT * FROM (SELECT name FROM city ORDER BY name)", None),
-    ],
-)
-def test_order_keys(sql, keys, cities):
-    found = select_order_keys(sql)
-    assert (found and found[1]) == keys
-    if found:
-        with Database(cities) as db:
-            assert [r[: len(db.query(sql).columns)] for r in db.query(found[0]).rows] == db.query(
-                sql
-            ).rows
-
-
-@pytest.mark.parametrize(
-    "sql",
-    [
-        "SELECT DISTINCT name FROM city ORDER BY size",
-        "SELECT * FROM city ORDER BY size + 1",
-        "SELECT name FROM city UNION SELECT land FROM city ORDER BY upper(name)",
-    ],
-)
-def test_keys_that_can_not_be_selected_are_an_error(sql):
-    with pytest.raises(ValueError):
-        select_order_keys(sql)
-
-
 def complete(runner, sql, **fields) -> Question:
-    return runner.complete(Question("q1", "Which?", "cities", sql, **fields))
+    return runner.complete(question(sql, "cities", **fields))
 
 
 @pytest.mark.parametrize(
@@ -267,7 +81,12 @@ def test_ranks_tell_ties(runner, sql, ranks):
     assert q.ranks == ranks and len(q.ranks or q.gold_answer) == len(q.gold_answer)
 
 
-# --- the audit of gold -------------------------------------------------------------------------------------------------
+def test_ranks_need_the_same_rows():
+    with pytest.raises(ValueError, match="the keys changed the result"):
+        rank_rows([(1,), (2,)], [(2, 5), (1, 6)], [1])
+
+
+# --- the audit of gold
 
 
 @pytest.mark.parametrize(
@@ -350,7 +169,10 @@ def test_complete_fills_in_what_follows_from_gold(runner):
             "SELECT name FROM city WHERE name = 'a \"b\"'",
             "SELECT name FROM city WHERE name = 'a \"b\"'",
         ),
-        ('SELECT nothing FROM city WHERE land = "it"', None),
+        (
+            'SELECT nothing FROM city WHERE land = "it"',
+            'SELECT nothing FROM city WHERE land = "it"',
+        ),
         (
             'SELECT name FROM city WHERE land = "it" OR land = "de" OR name = "Oslo"',
             "SELECT name FROM city WHERE land = 'it' OR land = 'de' OR name = 'Oslo'",
@@ -363,10 +185,10 @@ def test_complete_fills_in_what_follows_from_gold(runner):
 )
 def test_double_quoted_texts_become_single_quoted(cities, sql, expected):
     with Database(cities) as db:
-        assert expected is None or fix_double_quotes(db, sql) == expected
+        assert fix_double_quotes(db, sql) == expected
 
 
-# --- a question and its line of JSON -----------------------------------------------------------------------------------
+# --- a question and its line of JSON
 
 value = (
     st.none()
@@ -384,12 +206,10 @@ value = (
     st.booleans(),
 )
 def test_a_line_of_json_brings_a_question_back(rows, words, ordered):
-    q = Question(
-        "q1",
-        words,
-        "d",
+    q = question(
         "SELECT a, b FROM t",
-        tuple(rows),
+        question_text=words,
+        gold_answer=tuple(rows),
         split="train",
         ranks=tuple(range(len(rows))) if ordered and rows else None,
         flags=("double_quoted",),
@@ -399,6 +219,13 @@ def test_a_line_of_json_brings_a_question_back(rows, words, ordered):
     assert [[type(v) for v in r] for r in question_from_json(line).gold_answer] == [
         [type(v) for v in r] for r in rows
     ]
+
+
+def test_what_is_left_out_follows_from_the_sql():
+    q = question("SELECT a FROM T JOIN u USING (x)", gold_answer=[[1]])
+    derived = (q.gold_answer, q.answer_type, q.difficulty, q.tables_involved)
+    assert derived == (((1,),), "integer", "medium", ("t", "u"))
+    assert question("this is not SQL (").difficulty == "hard", "what can't be parsed counts as hard"
 
 
 def test_answer_types():
@@ -432,10 +259,11 @@ GOOD = '{"question_id": "q%d", "question_text": "?", "database_name": "d", "gold
         (GOOD.replace('"?"', "null") % 9, "question_text"),
         (GOOD[:-1] % 9 + ', "gold": 3}', "'gold'"),
         (GOOD % 1, "occurs twice"),
-        (GOOD[:-1] % 9 + ', "gold_answer": 5}', ""),
-        (GOOD[:-1] % 9 + ', "gold_answer": [5]}', ""),
+        (GOOD[:-1] % 9 + ', "gold_answer": 5}', "gold_answer"),
+        (GOOD[:-1] % 9 + ', "gold_answer": [5]}', "gold_answer"),
         (GOOD[:-1] % 9 + ', "gold_answer": [[{"hex": "zz"}]]}', ""),
-        (GOOD[:-1] % 9 + ', "tables_involved": 5}', ""),
+        (GOOD[:-1] % 9 + ', "tables_involved": 5}', "tables_involved"),
+        (GOOD[:-1] % 9 + ', "flags": "empty"}', "flags"),
         (GOOD[:-1] % 9 + ', "gold_answer": [[{}]]}', ""),
         (GOOD[:-1] % 9 + ', "gold_answer": "ab"}', "gold_answer"),
         (GOOD[:-1] % 9 + ', "gold_answer": [[1, 2], [3]]}', "gold_answer"),
@@ -444,7 +272,7 @@ GOOD = '{"question_id": "q%d", "question_text": "?", "database_name": "d", "gold
         (GOOD[:-1] % 9 + ', "gold_answer": [[1], [2]], "ranks": [0]}', "ranks"),
         (GOOD[:-1] % 9 + ', "gold_answer": [[1]], "ranks": ["a"]}', "ranks"),
     ],
-    ids=range(21),
+    ids=range(22),
 )
 def test_a_malformed_line_is_named_with_its_number(tmp_path, bad, says):
     (tmp_path / "mine.jsonl").write_text(
@@ -462,18 +290,17 @@ def test_empty_lines_and_windows_line_ends(tmp_path):
     assert [q.question_id for q in read_questions(tmp_path / "q.jsonl")] == ["q1", "q2"]
 
 
-# --- sets --------------------------------------------------------------------------------------------------------------
+# --- sets
 
 
 @pytest.fixture
 def questions(cities):
     def q(i, split, level, flags=()):
-        return Question(
-            f"q{i}",
-            f"Question {i}?",
-            "cities",
+        return question(
             f"SELECT count(*) FROM city WHERE size > {i}",
-            ((i, 0.5, None, b"x", math.inf),),
+            "cities",
+            question_id=f"q{i}",
+            gold_answer=((i, 0.5, None, b"x", math.inf),),
             difficulty=level,
             split=split,
             flags=flags,
@@ -499,17 +326,12 @@ def ids(qs) -> list[str]:
 
 def test_filter(questions):
     assert ids(questions) == ["q0", "q1", "q2", "q4"] and len(questions) == 4
-    assert ids(questions.filter(split="train")) == ["q0", "q1"] and ids(
-        questions.filter(difficulty=("easy", "hard"))
-    ) == ["q0", "q1", "q2"]
-    assert ids(questions.filter(lambda q: q.question_id > "q1", split="test")) == ["q2"] and ids(
-        questions.filter(split="test").quarantined
-    ) == ["q3"]
-    assert (
-        ids(questions.filter(split="nothing")) == []
-        and ids(questions[1:3]) == ["q1", "q2"]
-        and questions[-1].question_id == "q4"
-    )
+    assert ids(questions.filter(split="train")) == ["q0", "q1"]
+    assert ids(questions.filter(difficulty=("easy", "hard"))) == ["q0", "q1", "q2"]
+    assert ids(questions.filter(lambda q: q.question_id > "q1", split="test")) == ["q2"]
+    assert ids(questions.filter(split="test").quarantined) == ["q3"]
+    assert ids(questions.filter(split="nothing")) == []
+    assert ids(questions[1:3]) == ["q1", "q2"] and questions[-1].question_id == "q4"
     with pytest.raises(AttributeError):
         questions.filter(colour="red")
 
@@ -521,16 +343,11 @@ def test_split(questions):
 
 
 def test_sample(questions):
-    assert (
-        ids(questions.sample(2, seed=1)) == ids(questions.sample(2, seed=1))
-        and len(questions.sample(2)) == 2
-        and ids(questions.sample(99)) == ids(questions)
-    )
-    assert (
-        len({tuple(ids(questions.sample(2, seed=s))) for s in range(30)}) > 3
-        and ids(questions.sample(3, 5)) == sorted(ids(questions.sample(3, 5)))
-        and ids(questions.sample(0)) == []
-    )
+    assert ids(questions.sample(2, seed=1)) == ids(questions.sample(2, seed=1))
+    assert [len(questions.sample(n)) for n in (0, 2, 99)] == [0, 2, 4]
+    assert ids(questions.sample(99)) == ids(questions)
+    assert ids(questions.sample(3, 5)) == sorted(ids(questions.sample(3, 5)))
+    assert len({tuple(ids(questions.sample(2, seed=s))) for s in range(30)}) > 3
 
 
 def test_get_names_what_is_near(questions):
@@ -541,7 +358,12 @@ def test_get_names_what_is_near(questions):
         questions.get("###")
     with pytest.raises(KeyError, match="no database 'citys'; the nearest are cities"):
         questions.database("citys")
+
+
+def test_a_database_is_opened_once_and_shared(questions):
+    assert not questions.is_open("cities")
     assert questions.database("cities") is questions.database("cities")
+    assert questions.is_open("cities") and not questions[:1].is_open("cities")
 
 
 def test_saved_and_loaded(questions, tmp_path):
@@ -574,38 +396,29 @@ def test_pickled(questions):
     )
 
 
-# --- leaks -------------------------------------------------------------------------------------------------------------
+# --- leaks
 
 
-def test_find_leaks():
-    def q(db, sql):
-        return Question("q", "?", db, sql)
-
-    train = [q("a", "SELECT x FROM t WHERE y = 1"), q("a", "SELECT 1")]
-    assert find_split_leaks(train, [q("b", "SELECT x FROM t WHERE y = 1")]) == []
-    assert ("database", "a") in find_split_leaks(train, [q("a", "SELECT z FROM t")]) and len(
-        find_split_leaks(train, [q("a", "SELECT z FROM t")])
-    ) == 1
-    assert [k for k, _ in find_split_leaks(train, [q("a", "select  X from T\nwhere y=2 ;")])] == [
-        "database",
-        "gold",
-    ], "other spelling and other numbers are the same gold"
-    assert find_split_leaks(train, train[:1]) == [
-        ("database", "a"),
-        ("gold", "a: select x from t where y = ?"),
-    ]
+def test_find_split_leaks():
+    train = [question("SELECT x FROM t WHERE y = 1", "a"), question("SELECT 1", "a")]
+    assert find_split_leaks(train, [question("SELECT x FROM t WHERE y = 1", "b")]) == []
+    assert find_split_leaks(train, [question("SELECT z FROM t", "a")]) == [("database", "a")]
+    both = [("database", "a"), ("gold", "a: select x from t where y = ?")]
+    assert find_split_leaks(train, train[:1]) == both
+    assert find_split_leaks(train, [question("select  X from T\nwhere y=2 ;", "a")]) == both, (
+        "other spelling and other numbers are the same gold"
+    )
     assert find_split_leaks(train * 2) == [], "a repetition inside one split is no leak"
 
 
-def test_normal_sql():
-    assert (
-        normalize_sql("SELECT  A\nFROM t WHERE b='It''s X' AND c>=1.5;")
-        == "select a from t where b = 'It''s X' and c > = 1.5"
-    )
-    assert (
-        normalize_sql("SELECT a1 FROM t2 WHERE b = 'x' LIMIT 5", literals=False)
-        == "select a1 from t2 where b = ? limit ?"
-    )
+def test_gold_runs_where_columns_are_generated(tmp_path):
+    schema = "CREATE TABLE t(a, b AS (a + 1), c AS (a + 2) STORED)"
+    path = build_database(tmp_path / "generated.sqlite", schema, {})
+    con = apsw.Connection(str(path))
+    con.execute("INSERT INTO t(a) VALUES (1), (2)")
+    con.close()
+    q = complete(GoldRunner(path), "SELECT a, b, c FROM t ORDER BY b DESC")
+    assert (q.gold_answer, q.ranks, q.flags) == (((2, 3, 4), (1, 2, 3)), (0, 1), ())
 
 
 def test_gold_without_an_end_is_flagged(tmp_path):
@@ -613,12 +426,10 @@ def test_gold_without_an_end_is_flagged(tmp_path):
     path = build_database(
         tmp_path / "trap.sqlite",
         """CREATE TABLE guest (name TEXT);
-        CREATE VIEW endless AS WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i FROM n""",
+        CREATE VIEW endless AS
+            WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i FROM n""",
         {"guest": [("Ann",)]},
     )
     runner = GoldRunner(path)
-    asked = {
-        sql: runner.complete(Question("t-1", "?", "trap", sql)).flags
-        for sql in ("SELECT name FROM guest", "SELECT i FROM endless")
-    }
-    assert asked == {"SELECT name FROM guest": (), "SELECT i FROM endless": ("over_cap",)}
+    assert complete(runner, "SELECT name FROM guest").flags == ()
+    assert complete(runner, "SELECT i FROM endless").flags == ("over_cap",)

@@ -1,4 +1,4 @@
-"Room 03: the bundled collection keeps its promises; Spider, BIRD and own folders are read, and what they lack is named."
+"The bundled collection keeps its promises; Spider, BIRD and own folders are read; what they lack is named."
 
 import functools
 import http.server
@@ -15,6 +15,7 @@ from pathlib import Path
 import apsw
 import pytest
 
+from sql_env import sources
 from sql_env.answers import format_rows, verify
 from sql_env.database import build_database
 from sql_env.gold import GoldRunner
@@ -25,7 +26,7 @@ from sql_env.sqltext import normalize_sql
 
 SPLITS = ("train", "validation", "test")
 
-# --- the bundled collection --------------------------------------------------------------------------------------------
+# --- the bundled collection
 
 
 @pytest.fixture(scope="module")
@@ -35,18 +36,11 @@ def bundled() -> QuestionSet:
 
 def test_twelve_databases_of_thirty_questions(bundled):
     counts = Counter(q.database_name for q in bundled)
-    assert (
-        len(counts) >= 12
-        and min(counts.values()) >= 30
-        and not bundled.quarantined
-        and not bundled.left_out
-    )
+    assert len(counts) >= 12 and min(counts.values()) >= 30
+    assert not bundled.quarantined and not bundled.left_out
     assert all(bundled.databases[name].is_file() for name in counts)
-    assert (
-        len({q.question_id for q in bundled})
-        == len({q.question_text for q in bundled})
-        == len(bundled)
-    )
+    for field in ("question_id", "question_text"):
+        assert len({getattr(q, field) for q in bundled}) == len(bundled)
 
 
 def test_split_by_database(bundled):
@@ -75,16 +69,10 @@ def test_difficulty_is_spread(bundled):
 
 @pytest.mark.parametrize("name", sorted(p.stem for p in BUNDLED.glob("*.sqlite")))
 def test_gold_runs_again_and_gives_the_stored_rows(bundled, name):
-    runner, mine = (
-        GoldRunner(bundled.databases[name]),
-        [q for q in bundled if q.database_name == name],
-    )
-    for q in mine:
+    runner = GoldRunner(bundled.databases[name])
+    for q in bundled.filter(database_name=name):
         again = runner.complete(q)
-        assert not QUARANTINE_FLAGS & set(again.flags) and "order_unknown" not in again.flags, (
-            q.question_id,
-            again.flags,
-        )
+        assert not {*QUARANTINE_FLAGS, "order_unknown"} & set(again.flags), q.question_id
         assert again == q, q.question_id
         assert [[type(v) for v in r] for r in again.gold_answer] == [
             [type(v) for v in r] for r in q.gold_answer
@@ -98,10 +86,9 @@ def test_gold_runs_again_and_gives_the_stored_rows(bundled, name):
 def test_gold_written_out_is_right_and_needs_few_characters(bundled):
     for q in bundled:
         text = format_rows(q.gold_answer)
-        assert (
-            verify(text, q.gold_answer, False if q.ranks is None else q.ranks).correct
-            and len(text) < 8000
-        ), q.question_id
+        ordered = False if q.ranks is None else q.ranks
+        assert verify(text, q.gold_answer, ordered).correct, q.question_id
+        assert len(text) < 8000, q.question_id
 
 
 def test_answers_can_not_be_guessed(bundled):
@@ -109,9 +96,8 @@ def test_answers_can_not_be_guessed(bundled):
     for q in bundled:
         db = bundled.database(q.database_name)
         if len(q.gold_answer) == 1:
-            assert not any(
-                verify(str(db.describe(t).rows), q.gold_answer).correct for t in db.tables
-            ), q.question_id
+            sizes = [str(db.describe(t).rows) for t in db.tables]
+            assert not any(verify(size, q.gold_answer).correct for size in sizes), q.question_id
     fixed = ["0", "1", "2", "3", "10", "100", "NULL", "[]", "yes", "no", "true", "''", "unknown"]
     common = [
         format_rows(rows) for rows, _ in Counter(q.gold_answer for q in bundled).most_common(25)
@@ -128,23 +114,18 @@ def test_a_dumped_table_is_no_answer(bundled):
     for q in bundled:
         db = bundled.database(q.database_name)
         for t in db.tables:
-            assert not verify(
-                "@last", q.gold_answer, last=db.query(f'SELECT * FROM "{t}"').rows
-            ).correct, (q.question_id, t)
+            rows = db.query(f'SELECT * FROM "{t}"').rows
+            assert not verify("@last", q.gold_answer, last=rows).correct, (q.question_id, t)
 
 
 def test_questions_read_like_people_talk(bundled):
     for q in bundled:
         assert 3 <= len(q.question_text.split()) <= 34, q.question_id
-        assert (
-            q.question_text[0].isupper()
-            or q.question_text[0] in "'\""
-            or q.question_text[0].isdigit()
-        ), q.question_id
-        assert q.question_text[-1] in "?.", q.question_id
-        assert not {"sql", "null", "column", "columns"} & {
-            w.strip("?.,:;()").lower() for w in q.question_text.split()
-        }, q.question_id
+        first, last = q.question_text[0], q.question_text[-1]
+        assert first.isupper() or first.isdigit() or first in "'\"", q.question_id
+        assert last in "?.", q.question_id
+        words = {w.strip("?.,:;()").lower() for w in q.question_text.split()}
+        assert not {"sql", "null", "column", "columns"} & words, q.question_id
 
 
 def contents(path: Path) -> dict:
@@ -187,7 +168,7 @@ def test_build_gives_the_same_collection(root, tmp_path, hashseed):
         assert contents(p) == contents(BUNDLED / p.name), p.name
 
 
-# --- Spider ------------------------------------------------------------------------------------------------------------
+# --- Spider
 
 
 @pytest.fixture(scope="module")
@@ -197,19 +178,13 @@ def dev(spider_path) -> QuestionSet:
 
 def test_spider_dev_counts_what_is_missing(dev):
     assert dev.left_out == {"database wta_1 is missing": 62}
-    assert (
-        len(dev) + len(dev.quarantined) == 533
-        and len({q.database_name for q in (*dev, *dev.quarantined)}) == 11
-    )
-    assert (
-        {q.split for q in dev} == {"dev"}
-        and all(q.gold_answer for q in dev)
-        and all(QUARANTINE_FLAGS & set(q.flags) for q in dev.quarantined)
-    )
-    assert len(dev) > 450 and len({q.question_id for q in (*dev, *dev.quarantined)}) == 533
-    assert [q.question_id for q in dev] == sorted(q.question_id for q in dev), (
-        "in the order of the file"
-    )
+    together = [*dev, *dev.quarantined]
+    assert len(together) == len({q.question_id for q in together}) == 533 and len(dev) > 450
+    assert len({q.database_name for q in together}) == 11
+    assert {q.split for q in dev} == {"dev"} and all(q.gold_answer for q in dev)
+    assert all(QUARANTINE_FLAGS & set(q.flags) for q in dev.quarantined)
+    ids = [q.question_id for q in dev]
+    assert ids == sorted(ids), "in the order of the file"
 
 
 def test_spider_names_its_split_as_others_do(spider_path, dev):
@@ -353,7 +328,7 @@ def test_a_damaged_database_is_named_and_counted(small_spider):
     )
 
 
-# --- download ----------------------------------------------------------------------------------------------------------
+# --- download
 
 
 @pytest.fixture
@@ -377,7 +352,7 @@ def server(tmp_path):
 def test_download_is_cached(small_spider, server, cache, monkeypatch):
     url, folder, asked = server
     zipped(small_spider, folder / "data.zip")
-    monkeypatch.setattr(sources, "SPIDER_URL", f"{url}/data.zip")
+    monkeypatch.setattr(sources, "_SPIDER_URL", f"{url}/data.zip")
     for _ in range(2):
         check_small(load("spider", download=True, split="dev"))
     assert len(asked) == 1 and (cache / "spider_data.zip").is_file()
@@ -419,7 +394,7 @@ def test_a_zip_may_not_write_outside_its_folder(tmp_path, cache):
     assert all(cache in p.parents for p in tmp_path.rglob("outside.txt"))
 
 
-# --- your own folder ---------------------------------------------------------------------------------------------------
+# --- your own folder
 
 
 @pytest.fixture
@@ -527,7 +502,7 @@ def test_a_folder_of_the_bundled_collection(bundled, tmp_path):
     }
 
 
-# --- BIRD, and the front door ------------------------------------------------------------------------------------------
+# --- BIRD, and `load`
 
 
 @pytest.fixture
@@ -586,7 +561,7 @@ def test_errors_of_bird(bird_folder, tmp_path):
         load("bird", tmp_path / "none")
 
 
-def test_the_front_door(tmp_path):
+def test_load_says_what_it_does_not_know():
     with pytest.raises(SourceError, match="no source 'spidr'; the nearest are spider"):
         load("spidr")
     with pytest.raises(SourceError, match="bundled has no option 'colour'; it takes none"):

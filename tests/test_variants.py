@@ -1,4 +1,4 @@
-"""Room 05, variants: possible databases only, the same everywhere, telling wrong SQL from right, under the guards of room 00."""
+"""Variants: possible databases only, the same everywhere, telling wrong SQL from right, under all guards."""
 
 import os
 import random
@@ -6,11 +6,11 @@ import subprocess
 import sys
 import threading
 import time
+from itertools import islice
 from types import SimpleNamespace
 
 import apsw
 import pytest
-from conftest import in_time
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -25,8 +25,8 @@ from sql_env.sources import load
 from sql_env.variants.instances import InstanceGenerator
 from sql_env.variants.robust import judge_evidence, verify_robust
 from sql_env.variants.selection import (
+    VARIANT_STORE,
     VariantCache,
-    _variants,
     build_variants,
     candidate_instances,
     pack_variants,
@@ -37,18 +37,21 @@ from sql_env.variants.selection import (
 
 SCHEMA = """
 CREATE TABLE port (code TEXT PRIMARY KEY, name TEXT NOT NULL UNIQUE, depth REAL CHECK (depth > 0));
-CREATE TABLE ship (ship_id INTEGER PRIMARY KEY, name TEXT COLLATE NOCASE, home TEXT REFERENCES port(code), built TEXT, mother INTEGER REFERENCES ship);
-CREATE TABLE berth (port TEXT NOT NULL REFERENCES port, number INTEGER NOT NULL, length INTEGER, PRIMARY KEY (port, number)) WITHOUT ROWID;
-CREATE TABLE stay (stay_id INTEGER PRIMARY KEY, ship_id INTEGER NOT NULL REFERENCES ship, port TEXT NOT NULL, number INTEGER NOT NULL, state TEXT,
-                   paid INTEGER, total INTEGER GENERATED ALWAYS AS (paid * 2), FOREIGN KEY (port, number) REFERENCES berth);
+CREATE TABLE ship (ship_id INTEGER PRIMARY KEY, name TEXT COLLATE NOCASE, home TEXT REFERENCES port(code),
+                   built TEXT, mother INTEGER REFERENCES ship);
+CREATE TABLE berth (port TEXT NOT NULL REFERENCES port, number INTEGER NOT NULL, length INTEGER,
+                    PRIMARY KEY (port, number)) WITHOUT ROWID;
+CREATE TABLE stay (stay_id INTEGER PRIMARY KEY, ship_id INTEGER NOT NULL REFERENCES ship, port TEXT NOT NULL,
+                   number INTEGER NOT NULL, state TEXT, paid INTEGER,
+                   total INTEGER GENERATED ALWAYS AS (paid * 2), FOREIGN KEY (port, number) REFERENCES berth);
 CREATE UNIQUE INDEX one_a_day ON stay (ship_id, port, number, state);
-CREATE VIEW busy AS SELECT port, count(*) AS n FROM stay GROUP BY port;
-CREATE TRIGGER t AFTER INSERT ON ship BEGIN DELETE FROM port; END;
-"""
+CREATE VIEW busy AS SELECT port, count(*) AS n FROM stay GROUP BY port;"""
+TRIGGER = "CREATE TRIGGER t AFTER INSERT ON ship BEGIN DELETE FROM port; END;"
 GOLDS = [
     "SELECT name FROM ship WHERE home = 'OSL'",
     "SELECT count(DISTINCT ship_id) FROM stay WHERE paid > 100",
-    "SELECT p.name, count(*) FROM stay AS s JOIN port AS p ON p.code = s.port GROUP BY p.name HAVING count(*) >= 2 ORDER BY count(*) DESC",
+    "SELECT p.name, count(*) FROM stay AS s JOIN port AS p ON p.code = s.port "
+    "GROUP BY p.name HAVING count(*) >= 2 ORDER BY count(*) DESC",
     "SELECT name FROM ship ORDER BY built LIMIT 1",
     "SELECT n FROM busy WHERE port = 'OSL'",
     "SELECT name FROM ship WHERE ship_id NOT IN (SELECT ship_id FROM stay)",
@@ -60,33 +63,26 @@ GOLDS = [
     "SELECT name, row_number() OVER (ORDER BY ship_id) FROM ship WHERE built LIKE '2001-%'",
     "SELECT a.name FROM ship AS a JOIN ship AS b ON a.mother = b.ship_id WHERE b.name = 'Bora'",
 ]
+EVERY_TABLE = "SELECT name, sql FROM sqlite_schema WHERE type IN ('table', 'view') ORDER BY name"
 
 
 @pytest.fixture(scope="module")
 def harbour(tmp_path_factory):
     rng = random.Random(0)
     ports = [
-        (c, n, d)
-        for c, n, d in (
-            ("OSL", "Oslo", 12.5),
-            ("ROM", "Rome", 8.0),
-            ("BRE", "Bremen", 9.5),
-            ("POR", "Porto", 20.0),
-            ("KIE", "Kiel", 7.5),
-        )
+        ("OSL", "Oslo", 12.5),
+        ("ROM", "Rome", 8.0),
+        ("BRE", "Bremen", 9.5),
+        ("POR", "Porto", 20.0),
+        ("KIE", "Kiel", 7.5),
     ]
     names = ["Aurora", "Bora", "Cirrus", "Dione", "Eos", "Flora", "Gaia", "Hera", "Iris", "Juno"]
-    ships = [
-        (
-            i,
-            n,
-            rng.choice(["OSL", "ROM", "BRE", None]),
-            f"200{rng.randint(0, 4)}-0{rng.randint(1, 9)}-1{rng.randint(0, 9)}",
-            i - 3 if i > 4 else None,
-        )
-        for i, n in enumerate(names, 1)
-    ]
-    berths = [(p[0], n, rng.randint(30, 90)) for p in ports for n in range(1, 6)]
+    ships = []
+    for i, name in enumerate(names, 1):
+        home = rng.choice(["OSL", "ROM", "BRE", None])
+        built = f"200{rng.randint(0, 4)}-0{rng.randint(1, 9)}-1{rng.randint(0, 9)}"
+        ships.append((i, name, home, built, i - 3 if i > 4 else None))
+    berths = [(code, n, rng.randint(30, 90)) for code, _, _ in ports for n in range(1, 6)]
     stays, seen = [], set()
     while len(stays) < 40:
         row = (rng.randint(1, 9), *rng.choice(berths)[:2], rng.choice("POC"))
@@ -95,13 +91,12 @@ def harbour(tmp_path_factory):
             stays.append((len(stays) + 1, *row, rng.randint(50, 150)))
     path = tmp_path_factory.mktemp("harbour") / "harbour.sqlite"
     con = apsw.Connection(str(path))
-    con.execute(SCHEMA.replace("CREATE TRIGGER", "-- CREATE TRIGGER"))
+    con.execute(SCHEMA)
     for table, rows in (("port", ports), ("ship", ships), ("berth", berths), ("stay", stays)):
-        con.executemany(
-            f"INSERT INTO {table} ({', '.join(c[1] for c in con.execute(f'PRAGMA table_info({table})'))}) VALUES ({','.join('?' * len(rows[0]))})",
-            rows,
-        )
-    con.execute(SCHEMA[SCHEMA.index("CREATE TRIGGER") :])
+        columns = ", ".join(name for _, name, *_ in con.execute(f"PRAGMA table_info({table})"))
+        marks = ",".join("?" * len(rows[0]))
+        con.executemany(f"INSERT INTO {table} ({columns}) VALUES ({marks})", rows)
+    con.execute(TRIGGER)
     con.close()
     return path
 
@@ -109,7 +104,16 @@ def harbour(tmp_path_factory):
 @pytest.fixture(autouse=True)
 def own_cache(tmp_path, monkeypatch):
     monkeypatch.setenv("SQL_ENV_CACHE", str(tmp_path / "cache"))
-    _variants.cache_clear()
+    VARIANT_STORE.clear()
+
+
+@pytest.fixture
+def still_clock(monkeypatch):
+    "The clock of the guards moves only when a test says so: operations are counted, however slow the machine."
+    clock = SimpleNamespace(now=0.0)
+    fake = SimpleNamespace(monotonic=lambda: clock.now, thread_time=lambda: clock.now)
+    monkeypatch.setattr("sql_env.guards.time", fake)
+    return clock
 
 
 def opened(image):
@@ -118,29 +122,35 @@ def opened(image):
     return con
 
 
+def has_cycle(parents):
+    "Whether a way from child to parent comes back, or is longer than 100."
+    for start in parents:
+        at, steps = start, 0
+        while at in parents and steps < 100:
+            at, steps = parents[at], steps + 1
+        if steps == 100:
+            return True
+    return False
+
+
 @pytest.mark.parametrize("gold", GOLDS)
 def test_instances_are_possible_databases(harbour, gold):
-    "Schema unchanged, integrity, foreign keys, CHECK, NOT NULL, UNIQUE, circles and codes as in the data; gold's rows are what gold gives."
+    """Schema unchanged; integrity, foreign keys, CHECK, NOT NULL and UNIQUE hold; no circles, codes as in the data.
+
+    What is kept as gold's rows is what gold gives."""
     v = build_variants(InstanceGenerator(harbour), gold)
-    real = apsw.Connection(str(harbour))
-    schema = "SELECT name, sql FROM sqlite_schema WHERE type IN ('table', 'view') ORDER BY name"
+    schema = apsw.Connection(str(harbour)).execute(EVERY_TABLE).fetchall()
     assert len(v) == 20
     for image, (rows, ranks) in zip(v.images, v.golds):
         con = opened(image)
-        assert con.execute(schema).fetchall() == real.execute(schema).fetchall()
+        assert con.execute(EVERY_TABLE).fetchall() == schema
         assert con.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
         assert con.execute("PRAGMA foreign_key_check").fetchall() == []
-        graph = dict(con.execute("SELECT ship_id, mother FROM ship WHERE mother IS NOT NULL"))
-        for start in graph:
-            at, steps = start, 0
-            while at in graph and steps < 100:
-                at, steps = graph[at], steps + 1
-            assert steps < 100, "ships are their own ancestors"
+        mothers = dict(con.execute("SELECT ship_id, mother FROM ship WHERE mother IS NOT NULL"))
+        assert not has_cycle(mothers), "ships are their own ancestors"
         assert {s for (s,) in con.execute("SELECT DISTINCT state FROM stay")} <= {"P", "O", "C"}
-        assert all(
-            d is None or time.strptime(d, "%Y-%m-%d")
-            for (d,) in con.execute("SELECT built FROM ship")
-        )
+        for (built,) in con.execute("SELECT built FROM ship WHERE built IS NOT NULL"):
+            assert time.strptime(built, "%Y-%m-%d")
         assert con.execute(gold).fetchall() == rows
         assert ranks is None or len(ranks) == len(rows)
 
@@ -149,11 +159,9 @@ def test_natural_keys_are_kept_only_when_inferred(harbour):
     "Names never repeat in the data of ten ships: instances keep that, unless only what is declared counts."
 
     def repeated(infer):
+        sql = "SELECT count(name) > count(DISTINCT name) FROM ship"
         v = build_variants(InstanceGenerator(harbour, infer), GOLDS[0])
-        return any(
-            opened(i).execute("SELECT count(name) > count(DISTINCT name) FROM ship").fetchone()[0]
-            for i in v.images
-        )
+        return any(opened(image).execute(sql).fetchone()[0] for image in v.images)
 
     assert not repeated(True) and repeated(False)
 
@@ -163,16 +171,12 @@ def test_gold_agrees_with_itself_and_mutants_are_told_apart(harbour, gold):
     db = Database(harbour)
     assert judge_evidence(gold, db, gold).correct
     v = variants_for(harbour, gold)
-    assert v.mutants == len(one_edit_mutants(gold)) > 0
-    other = [
-        i
-        for i, (name, _) in enumerate(one_edit_mutants(gold))
-        if name not in ("add_distinct", "left_join")
-    ]
-    assert len(set(other) - set(v.alive)) >= 0.8 * len(other), [
-        one_edit_mutants(gold)[i] for i in v.alive
-    ]
-    for i, (name, sql) in enumerate(one_edit_mutants(gold)):
+    mutants = one_edit_mutants(gold)
+    assert v.mutants == len(mutants) > 0
+    mostly_equivalent = ("add_distinct", "left_join")
+    other = {i for i, (name, _) in enumerate(mutants) if name not in mostly_equivalent}
+    assert len(other - set(v.alive)) >= 0.8 * len(other), [mutants[i] for i in v.alive]
+    for i, (name, sql) in enumerate(mutants):
         try:
             db.query(sql)
         except QueryError:
@@ -183,44 +187,40 @@ def test_gold_agrees_with_itself_and_mutants_are_told_apart(harbour, gold):
 def test_same_seed_same_bytes_in_every_process(harbour):
     "Hash seeds, order of calls and other questions change nothing."
     code = f"""
-import hashlib; from sql_env import variants as V
-f = V.Fuzzer({str(harbour)!r})
-golds = {GOLDS!r}
-import sys
-if sys.argv[1] == "1": V.build_variants(f, golds[3])
-print(hashlib.sha256(b"".join(V.pack(V.build_variants(f, g)) for g in golds[:3])).hexdigest())"""
+import hashlib, sys
+from sql_env.variants.instances import InstanceGenerator
+from sql_env.variants.selection import build_variants, pack_variants
+generator, golds = InstanceGenerator({str(harbour)!r}), {GOLDS!r}
+if sys.argv[1] == "1":
+    build_variants(generator, golds[3])
+packed = [pack_variants(build_variants(generator, g)) for g in golds[:3]]
+print(hashlib.sha256(b"".join(packed)).hexdigest())"""
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    said = {
-        subprocess.run(
-            [sys.executable, "-c", code, h],
-            env=env | {"PYTHONHASHSEED": h},
+    printed = set()
+    for hash_seed in "012":
+        done = subprocess.run(
+            [sys.executable, "-c", code, hash_seed],
+            env=env | {"PYTHONHASHSEED": hash_seed},
             capture_output=True,
             text=True,
             check=True,
-        ).stdout
-        for h in "012"
-    }
-    assert len(said) == 1
-    f = InstanceGenerator(harbour)
-    assert (
-        build_variants(f, GOLDS[0])
-        == build_variants(f, GOLDS[0])
-        != build_variants(f, GOLDS[0], seed=1)
-    )
+        )
+        printed.add(done.stdout)
+    assert len(printed) == 1
+    generator = InstanceGenerator(harbour)
+    first = build_variants(generator, GOLDS[0])
+    assert first == build_variants(generator, GOLDS[0])
+    assert first != build_variants(generator, GOLDS[0], seed=1)
 
 
 def test_choice_beats_chance(harbour):
-    "With k = 2 the chosen instances tell at least as many mutants apart as the first two random ones, over all golds more."
-    f, chosen, chance = InstanceGenerator(harbour), 0, 0
+    "Two chosen instances for each gold tell more mutants apart than the first two random ones, over all golds."
+    generator, chosen, chance = InstanceGenerator(harbour), 0, 0
     for gold in GOLDS:
-        wrong = [s for _, s in one_edit_mutants(gold)]
-        task = selection_task(f, gold, wrong)
-        chance += len(
-            frozenset().union(
-                *(c.killed for c, _ in zip(candidate_instances(f, task, 0), range(2)))
-            )
-        )
-        v = build_variants(f, gold, k=2)
+        task = selection_task(generator, gold)
+        random_two = islice(candidate_instances(generator, task, seed=0), 2)
+        chance += len(frozenset().union(*(c.killed for c in random_two)))
+        v = build_variants(generator, gold, k=2)
         chosen += v.mutants - len(v.alive)
     assert chosen > chance
 
@@ -258,7 +258,6 @@ EQUAL = [
         "SELECT home, count(*) FROM ship WHERE home IS NOT NULL GROUP BY home",
         "SELECT DISTINCT home, count(*) OVER (PARTITION BY home) FROM ship WHERE home NOT NULL",
     ),
-    ("SELECT max(paid) FROM stay", "SELECT paid FROM stay ORDER BY paid DESC LIMIT 1"),
     (
         "SELECT code FROM port EXCEPT SELECT home FROM ship",
         "SELECT code FROM port WHERE code NOT IN (SELECT home FROM ship WHERE home IS NOT NULL)",
@@ -266,8 +265,8 @@ EQUAL = [
 ]
 
 
-@pytest.mark.parametrize("gold, other", EQUAL[:8] + EQUAL[9:])
-def test_equal_queries_in_other_dress_agree(harbour, gold, other):
+@pytest.mark.parametrize("gold, other", EQUAL)
+def test_equal_queries_agree(harbour, gold, other):
     v = judge_evidence(gold, Database(harbour), other)
     assert v.correct, v
 
@@ -340,26 +339,22 @@ def test_rounded_and_cast_evidence(harbour):
         ),
     ],
 )
-def test_agent_sql_is_guarded_on_variants(harbour, sql, kind, monkeypatch):
-    monkeypatch.setattr(
-        "sql_env.database.time", SimpleNamespace(monotonic=lambda: 0.0, thread_time=lambda: 0.0)
-    )  # operations are counted, however slow the machine
-    db = Database(harbour)
-    v = judge_evidence(GOLDS[0], db, sql)
-    assert (v.correct, v.reason) == (False, "fails") and kind in v.detail, v
+def test_agent_sql_is_guarded_on_variants(harbour, sql, kind, still_clock):
+    v = judge_evidence(GOLDS[0], Database(harbour), sql)
+    assert (v.correct, v.reason) == (False, "fails")
+    assert kind in v.detail, v
 
 
-def test_bombs_that_wake_up_on_variants_are_stopped(harbour):
-    "A query may be cheap on the real database and endless elsewhere; all instances together stay within seconds."
+def test_bombs_that_wake_up_on_variants_are_stopped(harbour, still_clock):
+    "A query may be cheap on the real database and endless elsewhere: the first such instance ends the verdict."
     db = Database(harbour)
     n = db.query("SELECT count(*) FROM ship").rows[0][0]
-    bomb = f"""WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < CASE WHEN (SELECT count(*) FROM ship) = {n} THEN 2 ELSE 100000000 END)
+    bomb = f"""WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE
+        i < CASE WHEN (SELECT count(*) FROM ship) = {n} THEN 2 ELSE 100000000 END)
         SELECT name FROM ship WHERE home = 'OSL' AND (SELECT count(*) FROM n) > 0"""
     assert db.query(bomb).rows == db.query(GOLDS[0]).rows
-    assert in_time(5, lambda: judge_evidence(GOLDS[0], db, bomb), time.monotonic).reason in (
-        "fails",
-        "differs",
-    )
+    verdict = judge_evidence(GOLDS[0], db, bomb)
+    assert (verdict.reason, verdict.detail) == ("fails", "instance 1: operations")
 
 
 def test_a_variant_is_not_changed_by_the_agent_and_shares_nothing(harbour):
@@ -383,9 +378,10 @@ def test_verdicts_in_threads(harbour):
     jobs = [(g, s) for g, w in zip(GOLDS, wrong) for s in (g, w)] * 4
     alone, found = [judge_evidence(g, db, s) for g, s in jobs], [None] * len(jobs)
 
-    def work(k):
-        for i in range(k, len(jobs), 6):
-            found[i] = judge_evidence(*[jobs[i][0], db, jobs[i][1]])
+    def work(first):
+        for i in range(first, len(jobs), 6):
+            gold, sql = jobs[i]
+            found[i] = judge_evidence(gold, db, sql)
 
     threads = [threading.Thread(target=work, args=(k,)) for k in range(6)]
     for t in threads:
@@ -395,7 +391,7 @@ def test_verdicts_in_threads(harbour):
     assert found == alone
 
 
-def test_a_stage_may_rest_between_verdicts(tmp_path):
+def test_a_sandbox_may_rest_between_verdicts(tmp_path, still_clock):
     "A guarded connection that is used again later loads its next image without the clock of its last query."
     columns = ", ".join(f"c{i} INTEGER NOT NULL DEFAULT (1 + {i})" for i in range(150))
     many = ";".join(f"CREATE TABLE x{i} (id INTEGER PRIMARY KEY, name TEXT)" for i in range(120))
@@ -406,7 +402,7 @@ def test_a_stage_may_rest_between_verdicts(tmp_path):
     db, gold = Database(path), "SELECT name FROM t7 WHERE id > 1"
     for sql in ("SELECT 1", gold, gold):
         assert judge_evidence(gold, db, sql).correct == (sql == gold)
-        time.sleep(0.7)
+        still_clock.now += 3600
 
 
 def test_limits_of_the_database_apply(harbour):
@@ -420,7 +416,7 @@ class TestCache:
     def test_round_trip_and_limit(self, harbour, tmp_path):
         v = build_variants(InstanceGenerator(harbour), GOLDS[0])
         assert unpack_variants(pack_variants(v)) == v
-        cache = VariantCache(tmp_path / "c.sqlite", limit=len(pack_variants(v)) * 3 + 10)
+        cache = VariantCache(tmp_path / "c.sqlite", max_bytes=len(pack_variants(v)) * 3 + 10)
         for i in range(6):
             cache.put(str(i), v)
         assert [i for i in range(6) if cache.get(str(i))] == [3, 4, 5]
@@ -443,15 +439,14 @@ class TestCache:
         assert con.execute("SELECT count(*) FROM variants").fetchone() == (1,)
         con.execute("UPDATE variants SET data = x'00'")
         con.close()
-        _variants.cache_clear()
+        VARIANT_STORE.clear()
         assert variants_for(harbour, GOLDS[0]) == v
 
-    def test_another_process_finds_it(self, harbour):
-        variants_for(harbour, GOLDS[0])
-        _variants.cache_clear()
-        start = time.perf_counter()
-        variants_for(harbour, GOLDS[0])
-        assert time.perf_counter() - start < 0.5
+    def test_another_process_finds_it(self, harbour, monkeypatch):
+        built = variants_for(harbour, GOLDS[0])
+        VARIANT_STORE.clear()
+        monkeypatch.setattr("sql_env.variants.selection.build_variants", None)
+        assert variants_for(harbour, GOLDS[0]) == built
         assert VariantCache().path.stat().st_size < 2_000_000
 
     def test_a_changed_database_gives_new_variants(self, harbour, tmp_path):
@@ -505,7 +500,7 @@ class TestEpisode:
         assert ep.correct and ep.robust_verdict.reason == "no_evidence"
 
     def test_nothing_of_it_is_observed(self, harbour):
-        "The observation of a lucky answer differs from that of an honest one in nothing but the reward and the history."
+        "The observations of a lucky and of an honest answer differ in nothing but the reward and the history."
         n = Database(harbour).query(GOLDS[1]).rows[0][0]
         lucky = self.play(harbour, "robust", ("QUERY", f"SELECT {n}"), ("ANSWER", str(n)))[1]
         honest = self.play(harbour, "robust", ("QUERY", GOLDS[1]), ("ANSWER", str(n)))[1]
@@ -554,14 +549,8 @@ def test_bundled_golds_have_variants_and_agree():
 
 
 @pytest.mark.slow
-def test_spider_speed_and_self_agreement(spider_path):
-    "Every gold of a sample agrees with itself; a cached verdict takes milliseconds."
+def test_spider_golds_agree_with_themselves(spider_path):
     qs = load("spider", spider_path, "dev").sample(60, seed=1)
-    times = []
     for q in qs:
         db = qs.database(q.database_name)
         assert judge_evidence(q.gold_sql, db, q.gold_sql).correct, q.gold_sql
-        start = time.perf_counter()
-        judge_evidence(q.gold_sql, db, q.gold_sql)
-        times.append(time.perf_counter() - start)
-    assert sorted(times)[len(times) // 2] < 0.02, "3 ms on a quiet machine"

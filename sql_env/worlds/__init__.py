@@ -1,9 +1,21 @@
 "Generated databases and questions: the public names of the package's modules."
 
-from sql_env.worlds import families, families_advanced  # noqa: F401  they register their families
+from sql_env.worlds import (  # noqa: F401  they register their families
+    families_basic,
+    families_joins,
+    families_nested,
+    families_advanced,
+)
 from sql_env.worlds.phrases import FAMILIES
 from sql_env.worlds.words import SPLITS, NameMix
-from sql_env.worlds.world import World, export_worlds, guessing_statistics, world_set, worlds
+from sql_env.worlds.world import (
+    World,
+    export_worlds,
+    guessing_statistics,
+    show_family,
+    world_set,
+    worlds,
+)
 
 __all__ = [
     "FAMILIES",
@@ -12,6 +24,7 @@ __all__ = [
     "World",
     "export_worlds",
     "guessing_statistics",
+    "show_family",
     "world_set",
     "worlds",
 ]

@@ -1,0 +1,880 @@
+"""Attacks on `sql_env.database`: hostile statements and hostile files. Each must be refused or harmless.
+
+A comment `once a hole` says what went wrong before the hole was closed; its test keeps it closed.
+"""
+
+import hashlib
+
+import apsw
+
+from sql_env.database import build_database
+from sql_env.values import quote_identifier
+
+HONEST = "SELECT wombat, kilos FROM animal WHERE kilos > 20 ORDER BY wombat LIMIT 3"
+SCHEMA = """CREATE TABLE animal(quokka INTEGER PRIMARY KEY, wombat TEXT, kilos REAL);
+    CREATE TABLE vault(numbat INTEGER PRIMARY KEY, bilby TEXT REFERENCES animal);
+    CREATE INDEX dunnart ON vault(bilby);
+    CREATE VIEW heavy AS SELECT wombat FROM animal WHERE kilos > 100;"""
+COLUMNS = {
+    "animal": ("quokka", "wombat", "kilos"),
+    "vault": ("numbat", "bilby", "dunnart"),
+}  # and an index
+
+# --- Building blocks of statements ---
+
+
+def repeat(char, n):
+    "A text of `n` times the same character."
+    return f"replace(printf('%0{n}d', 0), '0', '{char}')"
+
+
+def loop(n):
+    "A CTE `k` of the numbers from 1 to `n`."
+    return f"k(n) AS (SELECT 1 UNION ALL SELECT n+1 FROM k LIMIT {n})"
+
+
+def over(x, y, expression, n=1000):
+    "An expression of two long values `x` and `y` and a counter `n`, on each row of a loop."
+    values = f"t(x) AS MATERIALIZED (SELECT {x}), u(y) AS MATERIALIZED (SELECT {y})"
+    return f"WITH RECURSIVE {loop(n)}, {values} SELECT {expression} FROM k, t, u"
+
+
+def copies(x, y, expression, terms, columns):
+    "A sum of `terms` expressions that SQLite copies into each of `columns` columns: code without a jump."
+    total, selected = " + ".join([expression] * terms), ", ".join(["z"] * columns)
+    values = f"t(x) AS MATERIALIZED (SELECT {x}), u(y) AS MATERIALIZED (SELECT {y})"
+    return f"WITH {values} SELECT {selected} FROM (SELECT {total} AS z FROM t, u)"
+
+
+def times(expression, n=50):
+    return ", ".join(expression.replace("#", str(i)) for i in range(n))
+
+
+def keys(form, n):
+    members = f"WITH RECURSIVE {loop(n)} SELECT printf('{form}', n) s FROM k"
+    return f"(SELECT '{{' || group_concat(s) || '}}' FROM ({members}))"
+
+
+def doubling(n):
+    "`n` CTEs, each a join of the one before with itself."
+    return (
+        "WITH a0(x) AS (SELECT 1)"
+        + "".join(f", a{i}(x) AS (SELECT p.x FROM a{i - 1} p, a{i - 1} q)" for i in range(1, n))
+        + f" SELECT x FROM a{n - 1}"
+    )
+
+
+ZEROS = "printf('%019000d', 0)"
+DENIED, CLOSED = ("not_read_only",), ("forbidden", "unknown_table", "unknown_function")
+SLOW, BIG, LONG, WORDS = (
+    ("operations", "timeout"),
+    ("memory", "too_large", "operations"),
+    ("too_long", "syntax", "memory"),
+    ("syntax",),
+)
+ANY = tuple("operations timeout memory too_large too_long syntax forbidden value ok".split())
+OK = ("ok",)
+
+# --- The attacks: name, statement, kinds that are right ---
+
+WRITES = [
+    (f"write-{i}", sql, DENIED)
+    for i, sql in enumerate(
+        """DELETE FROM animal
+DELETE FROM animal RETURNING *
+INSERT INTO animal(wombat) VALUES ('x')
+INSERT INTO animal(wombat) VALUES ('x') RETURNING quokka
+REPLACE INTO animal(quokka) VALUES (1)
+UPDATE animal SET kilos = 0
+CREATE TABLE mine(a)
+CREATE TABLE mine AS SELECT * FROM animal
+CREATE TEMP TABLE animal(a)
+CREATE TEMP VIEW animal AS SELECT 1
+CREATE TRIGGER t AFTER INSERT ON animal BEGIN SELECT 1; END
+CREATE INDEX i ON animal(wombat)
+CREATE VIRTUAL TABLE temp.f USING fts5(a)
+CREATE VIRTUAL TABLE temp.s USING dbstat
+DROP TABLE animal
+ALTER TABLE animal RENAME TO mine
+REINDEX
+ANALYZE
+VACUUM
+BEGIN EXCLUSIVE
+SAVEPOINT s
+ROLLBACK""".splitlines()
+    )
+] + [
+    ("with-delete", "WITH x AS (SELECT 1) DELETE FROM animal", ("forbidden", "not_read_only")),
+    (
+        "with-insert",
+        "WITH x(a) AS (SELECT 1) INSERT INTO animal(wombat) SELECT a FROM x RETURNING quokka",
+        ("forbidden", "not_read_only"),
+    ),
+    (
+        "with-update",
+        "WITH x AS (SELECT 1) UPDATE animal SET kilos = 0 RETURNING *",
+        ("forbidden", "not_read_only"),
+    ),
+    (
+        "with-replace",
+        "WITH x AS (SELECT 1) REPLACE INTO animal SELECT * FROM animal",
+        ("forbidden", "not_read_only"),
+    ),
+    ("values-insert", "VALUES (1) INSERT INTO animal VALUES (1)", WORDS),
+]
+
+FILES = [
+    ("vacuum-into", "VACUUM INTO 'stolen.sqlite'", DENIED),
+    ("vacuum-into-comment", "/* SELECT */ VACUUM INTO 'stolen.sqlite'", DENIED),
+    ("attach-new", "ATTACH 'stolen.sqlite' AS a", DENIED),
+    ("attach-memory", "ATTACH ':memory:' AS a", DENIED),
+    ("attach-uri", "ATTACH 'file:stolen.sqlite?mode=rwc' AS a", DENIED),
+    ("detach", "DETACH main", DENIED),
+    ("load-extension", "SELECT load_extension('/lib/evil.so')", CLOSED),
+    ("load-extension-entry", "SELECT load_extension('evil', 'entry')", CLOSED),
+    ("readfile", "SELECT readfile('/etc/passwd')", CLOSED),
+    ("writefile", "SELECT writefile('stolen.txt', 'x')", CLOSED),
+    ("edit", "SELECT edit('x', 'sh')", CLOSED),
+    ("fts3-tokenizer", "SELECT fts3_tokenizer('simple')", CLOSED),
+    ("fts3-tokenizer-set", "SELECT fts3_tokenizer('simple', x'4141414141414141')", CLOSED),
+    ("rtreecheck", "SELECT rtreecheck('animal')", CLOSED),
+    ("rtreenode", "SELECT rtreenode(2, zeroblob(9000))", CLOSED),
+    ("sqlite-log", "SELECT sqlite_log(1, 'x')", CLOSED),
+]
+
+PRAGMAS = [
+    (f"pragma-{i}", f"PRAGMA {p}", DENIED)
+    for i, p in enumerate(
+        (
+            "writable_schema=ON",
+            "query_only=OFF",
+            "mmap_size=1000000000",
+            "cache_size=-1000000",
+            "journal_mode=WAL",
+            "table_info(vault)",
+            "database_list",
+            "hard_heap_limit=0",
+            "trusted_schema=ON",
+            "temp_store_directory='.'",
+            "user_version=7",
+        )
+    )
+]
+
+CATALOG = [
+    (f"catalog-{i}", sql, CLOSED)
+    for i, sql in enumerate(
+        """SELECT * FROM sqlite_master
+SELECT sql FROM sqlite_schema
+SELECT sql FROM main.sqlite_schema
+SELECT sql FROM main."sqlite_master"
+SELECT sql FROM [SQLITE_MASTER]
+SELECT sql FROM `sqlite_schema` AS animal
+SELECT * FROM temp.sqlite_master
+SELECT * FROM sqlite_temp_schema
+SELECT count(*) FROM sqlite_master
+SELECT 1 FROM temp.sqlite_schema
+SELECT wombat FROM animal WHERE EXISTS (SELECT 1 FROM sqlite_master WHERE sql LIKE '%vault%')
+SELECT wombat FROM animal WHERE 1 IN (SELECT rootpage FROM sqlite_master)
+SELECT 1 IN sqlite_master
+SELECT (SELECT group_concat(sql) FROM sqlite_master)
+WITH animal AS (SELECT * FROM sqlite_master) SELECT * FROM animal
+WITH a AS MATERIALIZED (SELECT sql FROM sqlite_schema) SELECT count(*) FROM a
+SELECT wombat FROM animal UNION ALL SELECT sql FROM sqlite_master
+SELECT * FROM animal NATURAL JOIN sqlite_master
+SELECT * FROM animal LEFT JOIN main.sqlite_master AS vault ON 1
+VALUES ((SELECT sql FROM sqlite_master LIMIT 1))
+SELECT rowid FROM sqlite_master
+SELECT max(length(sql)) OVER () FROM sqlite_master
+SELECT * FROM pragma_table_info('vault')
+SELECT * FROM pragma_table_xinfo('vault')
+SELECT count(*) FROM pragma_table_info('vault')
+SELECT 1 FROM pragma_table_list WHERE name = 'vault'
+SELECT * FROM pragma_database_list
+SELECT * FROM pragma_index_list('vault')
+SELECT * FROM pragma_foreign_key_list('vault')
+SELECT * FROM pragma_function_list
+SELECT * FROM pragma_module_list
+SELECT * FROM pragma_compile_options
+SELECT * FROM animal, pragma_table_info(wombat)
+SELECT * FROM dbstat
+SELECT count(*) FROM dbstat
+SELECT count(*) FROM dbstat('main')
+SELECT * FROM sqlite_stmt
+SELECT * FROM sqlite_dbpage
+SELECT count(*) FROM sqlite_dbpage
+SELECT * FROM bytecode('SELECT * FROM vault')
+SELECT * FROM tables_used('SELECT * FROM heavy')
+SELECT * FROM sqlite_stat1
+SELECT * FROM sqlite_sequence
+SELECT * FROM fts5vocab
+SELECT * FROM json_each('[1]')
+SELECT count(*) FROM json_tree('[1]')
+SELECT * FROM generate_series(1, 10)
+SELECT * FROM carray
+SELECT * FROM sqlite_parameters""".splitlines()
+    )
+] + [
+    (
+        "json-each-huge",
+        "SELECT count(*) FROM json_each((SELECT json_group_array(wombat) FROM animal))",
+        CLOSED,
+    ),
+    (
+        "catalog-cte-name",
+        "WITH sqlite_master(sql) AS (SELECT 'mine') SELECT sql FROM sqlite_master",
+        ("ok", "forbidden"),
+    ),
+    ("catalog-column", "SELECT sqlite_master.sql FROM animal", ("unknown_column",)),
+    ("schema-typeof", "SELECT typeof(bilbi) FROM animal", ("unknown_column",)),
+    ("hint-other-table", "SELECT bilbi, numbats FROM animal", ("unknown_column",)),
+    ("hint-index", "SELECT wombat FROM animal INDEXED BY dunnar", ("syntax", "unknown_table")),
+    ("hint-function", "SELECT bilby(1)", CLOSED),
+    ("unknown-schema", "SELECT * FROM nowhere.vault", CLOSED),
+    ("union-width", "SELECT * FROM animal UNION SELECT 1", WORDS),
+    ("scalar-width", "SELECT (SELECT * FROM animal)", WORDS),
+    (
+        "ambiguous",
+        "SELECT * FROM animal a JOIN animal b USING (quoka)",
+        ("syntax", "unknown_column"),
+    ),
+]
+
+MEMORY = [
+    ("randomblob", "SELECT length(randomblob(1000000000))", CLOSED),
+    ("zeroblob", "SELECT hex(zeroblob(1000000000))", CLOSED),
+    ("printf-width", "SELECT printf('%999999999d', 1)", BIG),
+    ("printf-precision", "SELECT length(printf('%.999999999f', 1))", ("memory", "ok")),
+    ("printf-star", "SELECT length(printf('%.*c', 999999999, 'x'))", BIG),
+    (
+        "replace-growth",
+        f"SELECT replace(replace({repeat('a', 900)}, 'a', {repeat('b', 900)}), 'b', {repeat('c', 900)})",
+        BIG,
+    ),
+    (
+        "doubling",
+        "WITH RECURSIVE c(s) AS (SELECT 'x' UNION ALL SELECT s || s FROM c) SELECT max(length(s)) FROM c",
+        BIG,
+    ),
+    (
+        "hex-doubling",
+        "WITH RECURSIVE c(s) AS (SELECT 'x' UNION ALL SELECT hex(s) FROM c) SELECT max(length(s)) FROM c",
+        BIG,
+    ),
+    (
+        "quote-doubling",
+        "WITH RECURSIVE c(s) AS (SELECT '''' UNION ALL SELECT quote(s) FROM c) SELECT max(length(s)) FROM c",
+        BIG,
+    ),
+    (
+        "json-doubling",
+        "WITH RECURSIVE c(s) AS (SELECT '1' UNION ALL SELECT json_array(s, s) FROM c) SELECT max(length(s)) FROM c",
+        BIG,
+    ),
+    ("group-concat", f"WITH {loop(10**9)} SELECT length(group_concat(n)) FROM k", BIG),
+    ("json-group-array", f"WITH {loop(10**9)} SELECT length(json_group_array(n)) FROM k", BIG),
+    ("json-group-object", f"WITH {loop(10**9)} SELECT length(json_group_object(n, n)) FROM k", BIG),
+    (
+        "distinct-wide",
+        f"WITH {loop(10000)} SELECT count(*) FROM (SELECT DISTINCT printf('%018000d', n) FROM k)",
+        BIG,
+    ),
+    ("sort-wide", f"WITH {loop(10000)} SELECT n FROM k ORDER BY printf('%018000d', -n)", BIG),
+    (
+        "materialize-wide",
+        f"WITH {loop(10000)}, m AS MATERIALIZED (SELECT printf('%018000d', n) s FROM k) SELECT count(s) FROM m",
+        BIG,
+    ),
+    ("percentile", f"WITH {loop(10**9)} SELECT median(n) FROM k", BIG),
+    ("window-all", f"WITH {loop(10**9)} SELECT sum(n) OVER (ORDER BY n DESC) FROM k", BIG),
+    (
+        "window-concat",
+        f"WITH {loop(3000)} SELECT group_concat(n) OVER (ORDER BY n) FROM k",
+        BIG + OK,
+    ),
+    ("result-text", f"WITH {loop(10000)} SELECT printf('%018000d', n) FROM k", ("too_large",)),
+    (
+        "json-pretty",
+        f"SELECT length(json_pretty({repeat('[', 900)} || {repeat(']', 900)}, printf('%018000d', 0)))",
+        BIG,
+    ),
+    ("wide-integers", f"WITH {loop(20000)} SELECT {times('n + 1000', 100)} FROM k", BIG + OK),
+    # once a hole: 399 MB. Characters are counted, cells are not; one emoji is 1 character and 88 bytes of Python
+    (
+        "wide-emoji",
+        f"WITH {loop(19999)} SELECT {times(chr(39) + '😀' + chr(39), 200)} FROM k",
+        BIG + SLOW + OK,
+    ),
+]
+
+WORK = [
+    (
+        "endless-rows",
+        "WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c) SELECT n FROM c",
+        SLOW + OK,
+    ),
+    (
+        "endless-silent",
+        "WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c) SELECT n FROM c WHERE n < 0",
+        SLOW,
+    ),
+    (
+        "endless-distinct",
+        "WITH RECURSIVE c(n) AS (SELECT 1 UNION SELECT n + 1 FROM c) SELECT count(*) FROM c",
+        SLOW,
+    ),
+    (
+        "endless-offset",
+        "WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c) SELECT n FROM c LIMIT 1 OFFSET 999999999",
+        SLOW,
+    ),
+    (
+        "endless-fib",
+        "WITH RECURSIVE c(a, b) AS (SELECT 1, 1 UNION ALL SELECT b, a + b FROM c) SELECT max(a) FROM c",
+        SLOW + ("value",),
+    ),
+    ("cartesian", "SELECT count(*) FROM animal a, animal b, animal c, animal d, animal e", SLOW),
+    ("cartesian-60", "SELECT count(*) FROM " + ", ".join(f"animal a{i}" for i in range(60)), SLOW),
+    (
+        "cartesian-sort",
+        "SELECT a.wombat FROM animal a, animal b, animal c, animal d ORDER BY a.kilos * b.kilos",
+        BIG,
+    ),
+    (
+        "cartesian-group",
+        "SELECT a.wombat, count(*) FROM animal a, animal b, animal c, animal d "
+        "GROUP BY a.wombat || b.wombat || c.wombat",
+        BIG,
+    ),
+    (
+        "correlated",
+        "SELECT (SELECT count(*) FROM animal b, animal c, animal d WHERE b.kilos < a.kilos) FROM animal a",
+        SLOW,
+    ),
+    (
+        "window-quadratic",
+        f"WITH {loop(10000)} SELECT sum(n) OVER "
+        "(ORDER BY n ROWS BETWEEN 5000 PRECEDING AND 5000 FOLLOWING EXCLUDE TIES) FROM k",
+        SLOW,
+    ),
+    ("instr", over(ZEROS, "printf('%09500d', 0) || 'b'", "sum(instr(x, y || n))", 10000), SLOW),
+    (
+        "replace",
+        over(ZEROS, "printf('%09500d', 0) || 'b'", "sum(length(replace(x, y || n, '')))", 10000),
+        SLOW,
+    ),
+    (
+        "replace-straight",
+        over(ZEROS, "printf('%09500d', 0) || 'b'", times("sum(length(replace(x, y || #, '')))")),
+        SLOW,
+    ),
+    (
+        "like",
+        over(
+            ZEROS, "'%0%0%0%0%0%0%0%0%0%0%0%00000000000000000000000b'", times("sum(x || # LIKE y)")
+        ),
+        SLOW + OK,
+    ),
+    ("like-long", "SELECT 'a' LIKE " + repeat("%", 60), ("too_long",)),
+    (
+        "glob",
+        over(ZEROS, "'*[0-9]*[0-9]*[0-9]*[0-9]*[0-9]*[0-9]*[0-9]*0b'", "sum(x || n GLOB y)", 5000),
+        SLOW + OK,
+    ),
+    (
+        "json-pretty-loop",
+        over(
+            repeat("[", 900) + "||" + repeat("]", 900),
+            "'  '",
+            "sum(length(json_pretty(x, y || n)))",
+        ),
+        BIG + SLOW,
+    ),
+    (
+        "json-patch",
+        over(
+            keys('"%x":1', 1900),
+            keys('"z%x":null', 1400),
+            times("sum(length(json_patch(x || substr('     ', 1, # % 5), y)))"),
+            100,
+        ),
+        SLOW + OK + CLOSED,
+    ),
+    # once a hole, all six: SQLite looks at the budget only where a program jumps back, so all calls in one row run to
+    # the end. Trimming 19,000 characters by a set of 1,600 takes 40 ms, unhex with a long second argument 200 ms,
+    # instr 1.4 ms, LIKE 0.3 ms
+    (
+        "trim",
+        over(ZEROS, repeat("b", 1600) + "|| '0'", times("length(trim(x, y || #))")),
+        SLOW + CLOSED + ("memory",),
+    ),
+    (
+        "rtrim",
+        over(ZEROS, repeat("b", 1600) + "|| '0'", times("length(rtrim(x, y || #))")),
+        SLOW + CLOSED + ("memory",),
+    ),
+    (
+        "unhex",
+        over(repeat("z", 10000), repeat("y", 10000) + "|| 'z0123'", times("unhex(x, y) IS #", 80)),
+        SLOW + CLOSED,
+    ),
+    (
+        "trim-copies",
+        copies(ZEROS, repeat("b", 1600) + "|| '0'", "length(trim(x, y))", 2, 40),
+        SLOW + CLOSED + ("memory",),
+    ),
+    (
+        "instr-copies",
+        copies(ZEROS, "printf('%09500d', 0) || 'b'", "instr(x, y)", 12, 180),
+        SLOW + ("memory",),
+    ),
+    (
+        "like-copies",
+        copies(ZEROS, "'%0%0%0%0%0%0%0%0%0%0%0%00000000000000000000000b'", "(x LIKE y)", 20, 190),
+        SLOW + ("memory",),
+    ),
+    (
+        "nocase-sort",
+        f"WITH {loop(3000)} SELECT count(*) FROM "
+        "(SELECT printf('%018000d', n) s FROM k ORDER BY s COLLATE NOCASE LIMIT 9999 OFFSET 1)",
+        BIG + SLOW + OK,
+    ),
+]
+
+PREPARE = [
+    ("prepare-bomb", doubling(22), LONG),
+    (
+        "prepare-bomb-union",
+        "WITH a0(x) AS (SELECT 1)"
+        + "".join(
+            f", a{i} AS (SELECT * FROM a{i - 1} UNION ALL SELECT * FROM a{i - 1})"
+            for i in range(1, 9)
+        )
+        + " SELECT * FROM a8",
+        LONG + OK,
+    ),
+    (
+        "prepare-bomb-expression",
+        "SELECT x FROM "
+        + "(SELECT x + x AS x FROM " * 22
+        + "(SELECT kilos AS x FROM animal)"
+        + ")" * 22,
+        LONG,
+    ),
+    ("prepare-selects", doubling(40), ("too_long",)),
+    ("prepare-in-list", "SELECT 1 IN (" + ",".join("1" * 1900) + ")", LONG + OK),
+    ("prepare-join-64", "SELECT 1 FROM " + ", ".join(f"animal a{i}" for i in range(65)), LONG),
+    (
+        "prepare-natural",
+        "SELECT 1 FROM " + " NATURAL JOIN ".join(f"animal a{i}" for i in range(60)),
+        LONG + OK,
+    ),
+    (
+        "prepare-or",
+        "SELECT 1 FROM "
+        + ", ".join(f"animal a{i}" for i in range(30))
+        + " WHERE "
+        + " AND ".join(
+            f"(a{i}.quokka = a{(i * 7 + 3) % 30}.quokka OR a{i}.quokka = {i})" for i in range(30)
+        )
+        + " LIMIT 1",
+        ANY,
+    ),
+    ("prepare-case", "SELECT " + "CASE WHEN 1 THEN " * 200 + "1" + " END" * 200, LONG),
+    (
+        "prepare-windows",
+        "SELECT " + times("sum(kilos + #) OVER (ORDER BY kilos + #)", 70) + " FROM animal",
+        LONG + OK,
+    ),
+    ("compound-500", " UNION ALL ".join(["SELECT 1"] * 24), LONG),
+    ("columns-300", "SELECT " + times("#", 300), LONG),
+    ("arguments-200", "SELECT max(" + times("#", 200) + ")", ("unknown_function", "too_long")),
+]
+
+TEXTS = [
+    ("two-statements", "SELECT 1; DELETE FROM animal", DENIED),
+    ("two-reads", "SELECT 1; SELECT * FROM sqlite_master", DENIED),
+    ("two-comment", "SELECT 1; -- x\n DELETE FROM animal", DENIED),
+    ("two-hidden", "SELECT '--'; DELETE FROM animal --'", DENIED),
+    ("two-nested-comment", "SELECT 1 /* ; */ ; /* */ ATTACH 'x' AS y", DENIED),
+    ("two-variable", "SELECT $a('); DELETE FROM animal; SELECT $a(')", LONG),
+    ("two-bracket", "SELECT [a; DELETE FROM animal", WORDS + DENIED),
+    ("explain", "EXPLAIN SELECT * FROM vault", DENIED),
+    ("explain-plan", "EXPLAIN QUERY PLAN SELECT * FROM vault", DENIED),
+    ("explain-comment", "/**/ -- SELECT\n EXPLAIN SELECT 1", DENIED),
+    ("explain-later", "SELECT 1; EXPLAIN SELECT * FROM vault", DENIED),
+    ("explain-with", "WITH x AS (SELECT 1) EXPLAIN SELECT 1", WORDS),
+    ("parentheses", "SELECT " + "(" * 1900 + "1" + ")" * 1900, LONG + OK),
+    ("parentheses-first", "(" * 1900 + "SELECT 1" + ")" * 1900, LONG),
+    ("not-chain", "SELECT " + "NOT " * 900 + "1", LONG),
+    ("minus-chain", "SELECT " + "- " * 1900 + "1", LONG),
+    ("and-chain", "SELECT 1 FROM animal WHERE " + " AND ".join(["quokka > 1"] * 250), LONG),
+    ("megabyte", "SELECT '" + "x" * 10**6 + "'", ("too_long",)),
+    ("megabyte-spaces", " " * 10**6 + "SELECT 1", ("too_long",)),
+    ("megabyte-parentheses", "(" * 10**6, ("too_long",)),
+    ("nul-inside", "SELECT 1\0; DELETE FROM animal", WORDS),
+    ("nul-literal", "SELECT 'a\0b'", WORDS),
+    ("none", None, ("bad_type",)),
+    ("number", 7, ("bad_type",)),
+    ("list", ["SELECT 1"], ("bad_type",)),
+    ("object", {"sql": "SELECT 1"}, ("bad_type",)),
+    ("empty", "", DENIED),
+    ("space", " \n\t", DENIED),
+    ("semicolon", ";", DENIED),
+    ("semicolon-first", ";SELECT 1", DENIED),
+    ("comment-only", "-- SELECT 1", DENIED),
+    ("comment-open", "/* SELECT 1", DENIED),
+    ("comment-open-after", "SELECT 1 /* ; DELETE FROM animal", OK + DENIED),
+    ("comment-split", "SEL/**/ECT 1", DENIED),
+    ("string-open", "SELECT 'abc", WORDS),
+    ("name-open", 'SELECT "abc', WORDS + ("unknown_column",)),
+    ("byte-order-mark", "\ufeffDELETE FROM animal", DENIED),
+    ("no-break-space", "\xa0SELECT 1", WORDS),
+    ("fullwidth", "ＳＥＬＥＣＴ 1", DENIED),
+    ("zero-width", "SEL\u200bECT 1", WORDS + DENIED),
+    ("right-to-left", "SELECT 1 \u202e; DELETE FROM animal", DENIED),
+    ("fullwidth-semicolon", "SELECT 1； DELETE FROM animal", WORDS + ("unknown_column",)),
+    ("line-separator", "SELECT 1 -- x\u2028; DELETE FROM animal", OK + DENIED),
+    ("turkish-i", "SELECT * FROM sqlıte_master", ("unknown_table", "syntax")),
+    ("kelvin", "SELECT \u212ailos FROM animal", ("unknown_column",)),
+    (
+        "surrogate",
+        "SELECT '\ud800'",
+        ("syntax", "encoding", "bad_type"),
+    ),  # once a hole: UnicodeEncodeError instead of QueryError
+    ("parameter", "SELECT ?1, :a, @b", LONG),
+    ("parameter-many", "SELECT ?999999999", WORDS + LONG),
+    ("double-quoted", 'SELECT "no_such" FROM animal', ("unknown_column",)),
+    ("shell", ".tables", DENIED),
+    ("backslash", "\\dt", DENIED),
+    ("use", "USE animal", DENIED),
+    ("copy", "COPY animal TO 'x'", DENIED),
+    ("bad-utf8", "SELECT CAST(x'fffe41' AS TEXT)", ("encoding",)),
+    ("bad-utf8-name", "SELECT CAST(x'ff' AS TEXT) AS \"é\"", ("encoding",)),
+    ("overflow", "SELECT abs(-9223372036854775808)", ("value",)),
+    ("sum-overflow", "SELECT sum(9223372036854775807) FROM animal", ("value",)),
+    ("infinity", "SELECT 9e999, -9e999", OK),
+    ("nan", "SELECT 9e999 - 9e999, 0.0 / 0", OK),
+    (
+        "control-characters",
+        "SELECT char(27) || '[2J', char(10, 13, 0, 8), 'a' || char(0) || 'b'",
+        OK,
+    ),
+    ("fake-rows", "SELECT 'a | b' || char(10) || '... 900 rows, 20 shown'", OK),
+    ("bad-json", "SELECT json('{')", ("value",)),
+    ("bad-json-path", "SELECT json_extract('{}', 'x')", ("value",)),
+    ("deep-json", f"SELECT json({repeat('[', 5000)} || {repeat(']', 5000)})", ("value", "memory")),
+    ("long-name", 'SELECT 1 AS "' + "x" * 3900 + '"', OK),
+]
+
+CHANGING = [
+    (f"changing-{i}", f"SELECT {f}", CLOSED)
+    for i, f in enumerate(
+        (
+            "random()",
+            "abs(random())",
+            "wombat FROM animal ORDER BY random()",
+            "changes()",
+            "total_changes()",
+            "last_insert_rowid()",
+            "sqlite_version()",
+            "sqlite_source_id()",
+            "sqlite_offset(wombat) FROM animal",
+            "sqlite_compileoption_get(0)",
+            "sqlite_compileoption_used('THREADSAFE')",
+            "hex(randomblob(8))",
+        )
+    )
+] + [
+    ("fts5-source-id", "SELECT fts5_source_id()", CLOSED)
+]  # once a hole: tells the version of SQLite, as sqlite_source_id would
+
+ATTACKS = WRITES + FILES + PRAGMAS + CATALOG + MEMORY + WORK + PREPARE + TEXTS + CHANGING
+
+
+def write_home(folder):
+    "The database that the statements attack."
+    rows = dict(
+        animal=[(i, f"wombat {i}", i * 7 % 300 + 0.5) for i in range(200)],
+        vault=[(i, f"secret {i}") for i in range(20)],
+    )
+    return build_database(folder / "hidden.sqlite", SCHEMA, rows)
+
+
+# --- Files ---
+
+
+def make(path, *statements):
+    "A file written by SQLite without guards, one statement at a time."
+    con = apsw.Connection(str(path))
+    for sql in statements:
+        con.execute(sql).fetchall()
+    con.close()
+    return path
+
+
+ROWS = f"WITH {loop(3000)} INSERT INTO t SELECT n, printf('row %d', n) FROM k"
+
+
+def plain(path):
+    return make(
+        path, "CREATE TABLE t(a INTEGER PRIMARY KEY, b TEXT)", ROWS, "CREATE INDEX i ON t(b)"
+    )
+
+
+def damage(offset, length=64):
+    def write_damage(path):
+        data = bytearray(plain(path).read_bytes())
+        data[offset : offset + length] = bytes(range(7, 7 + length))
+        path.write_bytes(data)
+
+    return write_damage
+
+
+def cut(keep):
+    return lambda path: path.write_bytes(plain(path).read_bytes()[:keep])
+
+
+def junk(head):
+    return lambda path: path.write_bytes(
+        plain(path).read_bytes()[:head] + hashlib.shake_128(b"junk").digest(60_000)
+    )
+
+
+def magic(path):
+    path.write_bytes(b"SQLite format 4\0" + plain(path).read_bytes()[16:])
+
+
+def sql(*statements):
+    return lambda path: make(path, *statements)
+
+
+def wal(path):
+    "A database whose last change is only in its write-ahead log, as after a crash."
+    con = apsw.Connection(str(path))
+    for statement in ("PRAGMA journal_mode=WAL", "CREATE TABLE t(a)", "INSERT INTO t VALUES (1)"):
+        con.execute(statement).fetchall()
+    saved = {p: p.read_bytes() for p in (path, path.with_name(path.name + "-wal"))}
+    con.close()
+    for p, data in saved.items():
+        p.write_bytes(data)
+
+
+def journal(path):
+    "A database in the middle of a change, with the journal that would undo it, as after a crash."
+    make(path, "CREATE TABLE t(a INTEGER PRIMARY KEY, b TEXT)", ROWS)
+    con = apsw.Connection(str(path))
+    for statement in ("PRAGMA cache_size=5", "BEGIN", "UPDATE t SET b = 'hal' || substr(b, 4)"):
+        con.execute(statement).fetchall()
+    saved = {p: p.read_bytes() for p in (path, path.with_name(path.name + "-journal"))}
+    con.close()
+    for p, data in saved.items():
+        p.write_bytes(data)
+
+
+def columns_3000(path):
+    "Rewrite the schema by hand: a table of 3,000 columns."
+    make(path, "CREATE TABLE t(a)")
+    con = apsw.Connection(str(path))
+    con.execute("PRAGMA writable_schema=ON").fetchall()
+    con.execute("UPDATE sqlite_schema SET sql = ?", (f"CREATE TABLE t({times('c#', 3000)})",))
+    con.close()
+
+
+NAMES = (
+    'we"ird',
+    "new\nline",
+    "select",
+    "a b",
+    "semi;colon",
+    "it's",
+    "*",
+    ";--",
+    "[br]",
+    "日本",
+    "tab\tbed",
+    "sqlite",
+    "UPPER",
+    "\u202eright",
+)
+ENDLESS = "WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c) SELECT n FROM c"
+VIEWS = (
+    "SELECT * FROM sqlite_master",
+    "SELECT count(*) n FROM sqlite_schema",
+    "SELECT random() n",
+    ENDLESS,
+    ENDLESS + " WHERE n < 0",
+)
+TWO = ("CREATE TABLE t(a)", "INSERT INTO t VALUES (1), (2)")
+KINDS_OF_STEPS = (
+    "ok",
+    "operations",
+    "timeout",
+    "forbidden",
+    "memory",
+    "encoding",
+    "too_long",
+    "bad_database",
+    "value",
+    "syntax",
+    "unknown_function",
+    "unknown_table",
+)
+
+# name, how to write the file, what opening it gives
+FILES_TO_OPEN = [
+    ("zero-length", lambda path: path.write_bytes(b""), "bad_database"),
+    ("directory", lambda path: path.mkdir(), "bad_database"),
+    ("missing", lambda path: None, "bad_database"),
+    ("no-tables", sql("CREATE TABLE t(a)", "DROP TABLE t"), "bad_database"),
+    ("magic", magic, "bad_database"),
+    ("junk", junk(0), "bad_database"),
+    ("encrypted", junk(16), "bad_database"),
+    ("encrypted-header-kept", junk(100), "bad_database"),
+    ("text", lambda path: path.write_text("CREATE TABLE t(a);\n" * 900), "bad_database"),
+    ("cut-header", cut(50), "bad_database"),
+    ("cut-page", cut(4096), "bad_database"),
+    ("cut-middle", cut(30_000), "bad_database"),
+    ("wal", wal, "bad_database"),
+    (
+        "journal",
+        journal,
+        "bad_database",
+    ),  # once a hole: opens, and serves rows of the unfinished change that SQLite would undo
+    *(
+        (f"damage-{offset}", damage(offset), None)
+        for offset in (16, 28, 52, 100, 108, 4096, 8192, 20_000, 50_000, 61_000)
+    ),
+    ("views", sql(*TWO, *(f"CREATE VIEW v{i} AS {v}" for i, v in enumerate(VIEWS))), "ok"),
+    (
+        "view-bomb",
+        sql(
+            "CREATE VIEW v0 AS SELECT 1 x",
+            *(f"CREATE VIEW v{i} AS SELECT p.x FROM v{i - 1} p, v{i - 1} q" for i in range(1, 26)),
+        ),
+        None,
+    ),
+    (
+        "view-of-300",
+        sql(f"CREATE TABLE t({times('c#', 150)})", "CREATE VIEW v AS SELECT * FROM t a, t b"),
+        None,
+    ),
+    # once a hole: one view that can't be read (its table is gone) closes the whole file, as "damaged"
+    ("view-broken", sql(*TWO, "CREATE VIEW v AS SELECT x FROM gone"), "ok"),
+    (
+        "view-pragma",
+        sql(*TWO, "CREATE VIEW v AS SELECT * FROM pragma_database_list"),
+        "ok",
+    ),  # once a hole: same
+    (
+        "generated",
+        sql(
+            "CREATE TABLE t(a, b AS (printf('%.*c', a, 'x')), c AS (hex(zeroblob(a))))",
+            "INSERT INTO t(a) VALUES (500000)",
+        ),
+        None,
+    ),
+    (
+        "generated-slow",
+        sql(
+            "CREATE TABLE t(a, b AS (trim(a, a)) STORED, c AS (instr(a, a || 'x')))",
+            f"INSERT INTO t(a) VALUES ({ZEROS})",
+        ),
+        None,
+    ),
+    (
+        "check",
+        sql(
+            "CREATE TABLE t(a CHECK (length(printf('%.*c', a, 'x')) > 0))",
+            "INSERT INTO t VALUES (500000)",
+        ),
+        "ok",
+    ),
+    (
+        "trigger",
+        sql(
+            *TWO,
+            "CREATE VIEW v AS SELECT * FROM t",
+            "CREATE TRIGGER g INSTEAD OF DELETE ON v BEGIN DELETE FROM t; END",
+            "CREATE TRIGGER h BEFORE INSERT ON t BEGIN SELECT load_extension('evil'); END",
+        ),
+        "ok",
+    ),
+    ("fts5-empty", sql(*TWO, "CREATE VIRTUAL TABLE docs USING fts5(body)"), "ok"),
+    # once a hole: "damaged", because the check of virtual tables runs SQL with parameters, and VARIABLE_NUMBER is 0
+    (
+        "fts5",
+        sql(
+            *TWO,
+            "CREATE VIRTUAL TABLE docs USING fts5(body)",
+            "INSERT INTO docs VALUES ('secret words')",
+        ),
+        "ok",
+    ),
+    (
+        "rtree",
+        sql(*TWO, "CREATE VIRTUAL TABLE box USING rtree(id, low, high)"),
+        "ok",
+    ),  # once a hole: same
+    ("dbstat", sql(*TWO, "CREATE VIRTUAL TABLE pages USING dbstat"), None),
+    (
+        "names",
+        sql(
+            *(
+                s
+                for n in NAMES
+                for q in [quote_identifier(n)]
+                for s in (
+                    f'CREATE TABLE {q}("c d" INT, {q} TEXT)',
+                    f"INSERT INTO {q} VALUES (1, 'x')",
+                )
+            )
+        ),
+        "ok",
+    ),
+    (
+        "bad-utf8",
+        sql(
+            "CREATE TABLE t(a TEXT, b BLOB)", "INSERT INTO t VALUES (CAST(x'ff41' AS TEXT), x'ff')"
+        ),
+        "ok",
+    ),
+    (
+        "bad-utf8-wide",
+        sql(
+            f"CREATE TABLE t({times('c#', 150)})",
+            "INSERT INTO t(c0) VALUES (CAST(x'ff41' AS TEXT))",
+        ),
+        "ok",
+    ),
+    ("columns-3000", columns_3000, None),
+    ("columns-2000", sql(f"CREATE TABLE t({times('c#', 2000)})"), None),
+    (
+        "huge-cell",
+        sql("CREATE TABLE t(a)", "INSERT INTO t VALUES (printf('%.*c', 3000000, 'x')), ('small')"),
+        "ok",
+    ),
+    ("long-schema", sql(f"CREATE TABLE t(a /* {'x' * 30_000} */)"), None),
+    (
+        "infinite",
+        sql(
+            "CREATE TABLE t(a)",
+            "INSERT INTO t VALUES (9e999), (-9e999), (NULL), (''), (x''), (-0.0), (9223372036854775807)",
+        ),
+        "ok",
+    ),
+    (
+        "utf16",
+        sql("PRAGMA encoding='UTF-16le'", "CREATE TABLE t(a)", "INSERT INTO t VALUES ('日本😀')"),
+        "ok",
+    ),
+    (
+        "shadow-names",
+        sql(
+            "CREATE TABLE json_each(a)",
+            "CREATE TABLE pragma_table_info(a)",
+            "CREATE TABLE dbstat(a)",
+        ),
+        "ok",
+    ),
+]

@@ -1,0 +1,35 @@
+"Small databases for the tests of the database layer, and what came of a statement."
+
+import pytest
+
+from sql_env.database import build_database
+from sql_env.guards import ERROR_KINDS, QueryError
+
+COUNT = "WITH RECURSIVE t(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM t WHERE n < {}) SELECT count(*), max(n) FROM t"
+
+
+def work_database(folder):
+    "Persons and their jobs."
+    schema = """CREATE TABLE person (id INTEGER PRIMARY KEY, name TEXT, boss REFERENCES person, secret_wage REAL);
+        CREATE TABLE job (person_id INTEGER REFERENCES person(id), title TEXT, hidden_code BLOB)"""
+    rows = {
+        "person": [(i, f"name {i}", i // 2 or None, i / 4) for i in range(1, 101)],
+        "job": [(i % 100 + 1, f"title {i % 7}", bytes([i])) for i in range(200)],
+    }
+    return build_database(folder / "work.sqlite", schema, rows)
+
+
+def kind(f, *args):
+    "The kind of the `QueryError` that a call raises."
+    with pytest.raises(QueryError) as e:
+        f(*args)
+    assert e.value.kind in ERROR_KINDS
+    return e.value.kind
+
+
+def outcome(db, sql):
+    "Rows or error of a statement, as text."
+    try:
+        return repr(db.query(sql).rows)
+    except QueryError as e:
+        return f"{e.kind}: {e}"

@@ -1,0 +1,155 @@
+"""How the reference shows a definition: short signatures, an entry for every public method, source folded.
+
+nbdev finds the two by `renderer` and `doc_procs` in pyproject.toml; this folder must be on the path:
+`PYTHONPATH=tests nbdev-docs`.
+"""
+
+import inspect
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import is_dataclass
+from functools import cached_property
+from importlib import import_module
+from typing import Any
+
+from fastcore.docments import docments
+from nbdev.processors import Processor
+from nbdev.showdoc import BasicMarkdownRenderer
+
+MAX_DEFAULT = 40  # characters of a default value in a signature
+_module_prefix = re.compile(r"\b(?:[A-Za-z_]\w*\.)+(?=[A-Za-z_])")
+
+
+def annotation_text(annotation: Any) -> str:
+    "An annotation without the modules of its names."
+    text = annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
+    return _module_prefix.sub("", text)
+
+
+def default_text(value: Any) -> str:
+    "A default value; a long one by the name of its type."
+    if inspect.isfunction(value) or inspect.isclass(value):
+        return value.__name__
+    text = re.sub(r" at 0x[0-9a-f]+", "", repr(value))
+    if len(text) <= MAX_DEFAULT:
+        return text
+    return f"{type(value).__name__}()" if is_dataclass(value) else f"{type(value).__name__}(...)"
+
+
+def parameter_text(p: inspect.Parameter) -> str:
+    "A parameter as Python writes it."
+    stars = {p.VAR_POSITIONAL: "*", p.VAR_KEYWORD: "**"}.get(p.kind, "")
+    text = stars + p.name
+    if p.annotation is not p.empty:
+        text += f": {annotation_text(p.annotation)}"
+    if p.default is not p.empty:
+        text += (" = " if ":" in text else "=") + default_text(p.default)
+    return text
+
+
+def comments_of(function: Callable) -> dict[str, str]:
+    "The comments beside the parameters of a function or class, by name."
+    try:
+        found = docments(function, returns=False)
+    except Exception:
+        return {}
+    return {name: " ".join(text.split()) for name, text in found.items() if text}
+
+
+def signature_text(name: str, function: Callable) -> str:
+    "The signature of a function or class with its comments, on one line if it is short."
+    try:
+        s = inspect.signature(function)
+    except (TypeError, ValueError):
+        return name
+    parameters = {p.name: parameter_text(p) for p in s.parameters.values() if p.name != "self"}
+    comments = comments_of(function)
+    result = "" if s.return_annotation is s.empty else f" -> {annotation_text(s.return_annotation)}"
+    line = f"{name}({', '.join(parameters.values())}){result}"
+    if len(line) <= 80 and not comments:
+        return line
+    lines = [f"    {text},  # {comments.get(n, '')}" for n, text in parameters.items()]
+    body = "\n".join(line.removesuffix("  # ") for line in lines)
+    return f"{name}(\n{body}\n){result}"
+
+
+def public_members(cls: type) -> Iterator[tuple[str, Any]]:
+    "Public methods and properties of a class and of its bases in this package."
+    seen = set[str]()
+    for base in cls.__mro__:
+        if not base.__module__.startswith(("sql_env", "__main__")):
+            continue
+        for name, member in vars(base).items():
+            kinds = (property, cached_property, classmethod, staticmethod)
+            if (
+                name[0] == "_"
+                or name in seen
+                or not (isinstance(member, kinds) or inspect.isfunction(member))
+            ):
+                continue
+            seen.add(name)
+            yield name, member
+
+
+def member_function(member: Any) -> Callable:
+    "The function behind a method or property."
+    if isinstance(member, property):
+        return member.fget
+    if isinstance(member, cached_property):
+        return member.func
+    return getattr(member, "__func__", member)
+
+
+def member_entry(cls: type, name: str, member: Any) -> str:
+    "Heading, signature and docstring of a public method or property."
+    function = member_function(member)
+    if isinstance(member, property | cached_property):
+        result = inspect.signature(function).return_annotation
+        shown = name if result is inspect.Signature.empty else f"{name}: {annotation_text(result)}"
+    else:
+        shown = signature_text(name, function)
+    doc = inspect.getdoc(function) or ""
+    heading = f"#### {cls.__name__}.{name}"
+    return f"{heading}\n\n```python\n{shown}\n```\n\n" + (f"*{doc}*\n\n" if doc else "")
+
+
+class ReferenceRenderer(BasicMarkdownRenderer):
+    "nbdev's entry of a definition with a short signature and, for a class, its public members."
+
+    def _repr_markdown_(self) -> str:
+        name = self.nm
+        short = f"```python\n{signature_text(name, self.sym)}\n```"
+        text = re.sub(
+            r"```python\n.*?\n```", lambda _: short, super()._repr_markdown_(), count=1, flags=re.S
+        )
+        text = text.replace("#LNone", f"#L{inspect.getsourcelines(self.sym)[1]}")
+        if not inspect.isclass(self.sym):
+            return text
+        entries = [member_entry(self.sym, n, m) for n, m in public_members(self.sym)]
+        return text + "\n\n" + "".join(entries)
+
+
+class RenderDefinitions(Processor):
+    "Entries of definitions are read off the installed package: no notebook runs for the documentation."
+
+    def __init__(self, nb) -> None:
+        super().__init__(nb)
+        modules = [c.directives_["default_exp"] for c in nb.cells if "default_exp" in c.directives_]
+        self.module = import_module(f"sql_env.{modules[0]}") if modules else None
+
+    def cell(self, cell) -> None:
+        found = re.search(r"^show_doc\((\w+)\)$", cell.source, re.M)
+        if not cell.get("has_sd") or not found or self.module is None:
+            return
+        text = ReferenceRenderer(getattr(self.module, found[1]))._repr_markdown_()
+        data = {"text/markdown": text}
+        cell.outputs = [
+            {"output_type": "display_data", "data": data, "metadata": {}},
+        ]
+
+
+class FoldSource(Processor):
+    "Exported source is folded, whatever nbdev's default."
+
+    def cell(self, cell) -> None:
+        cell.source = cell.source.replace("#| code-fold: show", "#| code-fold: true")

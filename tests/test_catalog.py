@@ -1,0 +1,250 @@
+"Catalog: tables, columns and keys of every kind, any name, and hints that name nothing the agent should not learn."
+
+import apsw
+import pytest
+from databases import kind, outcome, work_database
+
+from sql_env.database import Database, build_database
+from sql_env.guards import Limits, QueryError
+from sql_env.values import Result, quote_identifier
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory):
+    return work_database(tmp_path_factory.mktemp("work"))
+
+
+@pytest.fixture(scope="module")
+def db(path):
+    with Database(path) as db:
+        yield db
+
+
+NAMES = [
+    "With Space",
+    "select",
+    "semi;",
+    'dou"ble',
+    "sin'gle",
+    "br[ack]et",
+    "ba`ck",
+    "a.b",
+    "é",
+    "名前",
+    "UPPER",
+    " lead",
+    "trail ",
+    "new\nline",
+    "(",
+    "1",
+    "NULL",
+    "x'ff'",
+    "--",
+    "%",
+    "a" * 300,
+    '"quoted"',
+    "[b]",
+    "''",
+    "-",
+    "🦊",
+]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_tables_and_columns_may_have_any_name(tmp_path, name):
+    column = name + " c"
+    path = build_database(
+        tmp_path / "a.sqlite",
+        f"CREATE TABLE {quote_identifier(name)} ({quote_identifier(column)} TEXT, {quote_identifier(name)} INTEGER)",
+        {name: [("a", 1), ("b", 2)]},
+    )
+    db = Database(path)
+    assert db.tables == [name]
+    for form in (
+        name,
+        quote_identifier(name),
+        quote_identifier(name).upper() if name.isascii() else quote_identifier(name),
+        f"  {quote_identifier(name)} ",
+    ):
+        info = db.describe(form)
+        assert (info.name, [c.name for c in info.columns], info.rows) == (name, [column, name], 2)
+        assert db.sample(form).rows == [("a", 1), ("b", 2)] and db.columns(form) == info.columns
+    assert db.query(f"SELECT {quote_identifier(column)} FROM {quote_identifier(name)}").columns == (
+        column,
+    )
+    assert len(str(info).split("\n")) == 3
+
+
+@pytest.fixture(scope="module")
+def kinds(tmp_path_factory):
+    schema = """CREATE TABLE base (k TEXT, n INTEGER, total REAL GENERATED ALWAYS AS (n * 2.5) VIRTUAL,
+            stored TEXT AS (k || '!') STORED, PRIMARY KEY (k, n)) WITHOUT ROWID;
+        CREATE TABLE empty (x, y DECIMAL(10, 2) NOT NULL DEFAULT 1);
+        CREATE TABLE child (id INTEGER PRIMARY KEY AUTOINCREMENT, k TEXT, n INTEGER, p REFERENCES parent,
+            FOREIGN KEY (k, n) REFERENCES base(k, n));
+        CREATE TABLE parent (code TEXT PRIMARY KEY) STRICT;
+        CREATE TABLE lost (gone INTEGER REFERENCES nowhere);
+        CREATE VIEW seen AS SELECT k, count(*) AS how_many FROM base GROUP BY k;
+        CREATE VIEW heavy AS SELECT a.k FROM base a, base b, base c, base d, base e, base f, base g;
+        CREATE INDEX i ON base(n); CREATE TRIGGER tr AFTER INSERT ON empty BEGIN SELECT 1; END;
+        CREATE VIRTUAL TABLE words USING fts5(body)"""
+    path = tmp_path_factory.mktemp("kinds") / "kinds.sqlite"
+    con = apsw.Connection(str(path))
+    con.execute(schema)
+    con.executemany("INSERT INTO base(k, n) VALUES (?, ?)", [(f"k{i % 4}", i) for i in range(12)])
+    con.execute("INSERT INTO child(k, n) VALUES ('k0', 0)")
+    con.close()
+    return path
+
+
+def test_every_kind_of_table_is_described(kinds):
+    db = Database(kinds)
+    assert {"base", "empty", "child", "parent", "lost", "seen", "heavy"} <= set(db.tables) and not {
+        "words",
+        "sqlite_sequence",
+    } & set(db.tables)
+    assert str(db.describe("base")).split("\n") == [
+        "base: 12 rows",
+        "k TEXT, primary key",
+        "n INTEGER, primary key",
+        "total REAL",
+        "stored TEXT",
+    ]
+    assert str(db.describe("empty")).split("\n") == ["empty: 0 rows", "x", "y DECIMAL(10, 2)"]
+    assert str(db.describe("child")).split("\n") == [
+        "child: 1 rows",
+        "id INTEGER, primary key",
+        "k TEXT, references base.k",
+        "n INTEGER, references base.n",
+        "p, references parent.code",
+    ]
+    assert "nowhere" in str(db.describe("lost"))
+    assert str(db.describe("seen")).split("\n")[0] == "seen: 4 rows"
+    assert (
+        str(Database(kinds, Limits(operations=200_000)).describe("heavy")).split("\n")[0]
+        == "heavy: unknown number of rows"
+    )
+
+
+def test_every_kind_of_table_is_sampled(kinds):
+    db = Database(kinds)
+    everything = db.query("SELECT * FROM base").rows
+    assert db.sample("base").columns == ("k", "n", "total", "stored")
+    assert len(db.sample("base").rows) == 5 and set(db.sample("base").rows) <= set(everything)
+    assert db.sample("empty") == Result(("x", "y"), [])
+    assert db.sample("seen").rows == db.query("SELECT * FROM seen").rows
+    assert db.sample("heavy").rows == [("k0",)] * 5
+
+
+@pytest.mark.parametrize("n", [0, 1, 5, 12, 13, 1000])
+def test_a_sample_has_the_size_that_was_asked_for(kinds, n):
+    rows = Database(kinds).sample("base", n, 3).rows
+    assert len(rows) == len(set(rows)) == min(n, 12)
+    assert rows == sorted(rows, key=Database(kinds).query("SELECT * FROM base").rows.index), (
+        "in their stored order"
+    )
+
+
+def test_a_view_that_is_broken_does_not_close_the_database(tmp_path):
+    con = apsw.Connection(str(tmp_path / "a.sqlite"))
+    con.execute("CREATE TABLE t(x); INSERT INTO t VALUES (1); CREATE VIEW v AS SELECT nope FROM t")
+    con.close()
+    db = Database(tmp_path / "a.sqlite")
+    assert db.query("SELECT x FROM t").rows == [(1,)] and "t" in db.tables
+
+
+def test_a_file_behind_a_symbolic_link_opens(tmp_path):
+    "SQLite's Python file layer reports a link as an error, so the path is resolved first."
+    real = build_database(tmp_path / "real.sqlite", "CREATE TABLE t (a INTEGER)", {"t": [(1,)]})
+    (tmp_path / "folder").symlink_to(tmp_path, target_is_directory=True)
+    with Database(tmp_path / "folder" / real.name) as db:
+        assert db.query("SELECT a FROM t").rows == [(1,)]
+
+
+# ---- names that are unknown
+
+
+@pytest.mark.parametrize(
+    "name, near",
+    [
+        ("persn", "person"),
+        ("PERSONS", "person"),
+        ("jobs", "job"),
+        ('"jop"', "job"),
+        ("main.person", "person"),
+    ],
+)
+def test_an_unknown_table_is_answered_with_near_ones(db, name, near):
+    for f in (db.describe, db.sample, db.columns):
+        with pytest.raises(QueryError, match=f"Did you mean {near}") as e:
+            f(name)
+        assert e.value.kind == "unknown_table"
+
+
+@pytest.mark.parametrize("bad", [None, 3, b"person", ["person"], object()])
+def test_a_name_that_is_no_text_is_an_error(db, bad):
+    assert kind(db.describe, bad) == kind(db.sample, bad) == kind(db.query, bad) == "bad_type"
+
+
+def test_of_a_long_name_only_the_beginning_is_compared(db, monkeypatch):
+    compared = []
+    monkeypatch.setattr(
+        "sql_env.catalog.get_close_matches", lambda word, *args: compared.append(word) or []
+    )
+    assert kind(db.describe, "x" * 10**6) == "unknown_table"
+    assert compared == ["x" * 1000]
+
+
+@pytest.mark.parametrize(
+    "sql, hint",
+    [
+        ("SELECT nam FROM person", "name"),
+        ("SELECT p.titel FROM job p", "title"),
+        ("SELECT nam FROM PERSON", "name"),
+        ('SELECT person."nam" FROM "person"', "name"),
+    ],
+)
+def test_an_unknown_column_is_answered_with_near_ones(db, sql, hint):
+    with pytest.raises(QueryError, match=f"Did you mean .*{hint}"):
+        db.query(sql)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT secret_wag FROM job",
+        "SELECT secret_wage",
+        "SELECT job.secret_wag FROM job",
+        "SELECT secret_wag FROM (SELECT 1)",
+        "SELECT hidden_cod FROM person",
+        "SELECT x.secret_wag FROM job x",
+        "SELECT secret_wag FROM persons",
+        "SELECT secret_wage FROM job ORDER BY 1",
+        "WITH c AS (SELECT 1 AS z) SELECT secret_wag FROM c",
+        "SELECT nam FROM job",
+        "VALUES (secret_wag)",
+    ],
+)
+def test_hints_name_no_column_of_a_table_that_the_query_does_not_mention(db, sql):
+    with pytest.raises(QueryError) as e:
+        db.query(sql)
+    mentioned = (
+        "job" if "job" in sql else "person" if "FROM person" in sql and "persons" not in sql else ""
+    )
+    allowed = {c.name for c in db.columns(mentioned)} if mentioned else set()
+    others = {c.name for t in db.tables for c in db.columns(t)} - allowed
+    assert not others & set(
+        e.value.hint.replace("?", " ").replace(".", " ").replace(",", " ").split()
+    ), e.value.hint
+
+
+def test_messages_hold_no_path(db, path):
+    for sql in (
+        "SELECT",
+        "SELECT nope",
+        "SELECT * FROM x.person",
+        "SELECT load_extension('x')",
+        "ATTACH 'x' AS y",
+        "SELECT readfile('/etc/passwd')",
+    ):
+        assert str(path.parent) not in outcome(db, sql) and "/tmp" not in outcome(db, sql)

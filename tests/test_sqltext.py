@@ -1,0 +1,363 @@
+"What is read off the text of a query: Spider's hardness, sorting keys, ties, literals, bare columns, mutants."
+
+import json
+
+import pytest
+
+from sql_env.database import Database, build_database
+from sql_env.mutants import one_edit_mutants, wrong_column_mutants
+from sql_env.sqltext import (
+    TokenizedSql,
+    classify_difficulty,
+    column_literals,
+    compared_values,
+    count_components,
+    has_order_by,
+    joined_columns,
+    may_depend_on_row_order,
+    normalize_sql,
+    null_tested_columns,
+    parse_sql,
+    referenced_tables,
+    select_order_keys,
+    spider_hardness,
+    table_conditions,
+    tie_tests,
+)
+
+# --- Spider's hardness
+
+LIKE = 9  # number of LIKE among the operators of Spider's parsed conditions
+
+
+def published_counts(sql: dict) -> tuple[int, int, int]:
+    """Spider's counts (components, nested queries, others) over its own parsed form of a query.
+
+    They are defined by its evaluation script. A condition is [negated, operator, left side, value, second value].
+    The script counts an aggregate where the first field of a unit is not zero, which for a condition is its negation;
+    that is kept, since it is the published number.
+    """
+    conditions = [sql["from"]["conds"], sql["where"], sql["having"]]
+    units = [unit for condition in conditions for unit in condition[::2]]
+    words = [word for condition in conditions for word in condition[1::2]]
+    components = (
+        sum(bool(sql[k]) for k in ("where", "groupBy", "orderBy"))
+        + (sql["limit"] is not None)
+        + max(len(sql["from"]["table_units"]) - 1, 0)
+    )
+    components += words.count("or") + sum(u[1] == LIKE for u in units)
+    nested = sum(isinstance(v, dict) for u in units for v in u[3:5]) + sum(
+        sql[k] is not None for k in ("intersect", "union", "except")
+    )
+    sorting = [c for u in sql["orderBy"][1] for c in u[1:3] if c] if sql["orderBy"] else []
+    aggregates = sum(
+        u[0] != 0
+        for u in [*sql["select"][1], *sql["where"][::2], *sql["groupBy"], *sorting, *sql["having"]]
+    )
+    others = (
+        (aggregates > 1)
+        + (len(sql["select"][1]) > 1)
+        + (len(sql["where"]) > 1)
+        + (len(sql["groupBy"]) > 1)
+    )
+    return components, nested, others
+
+
+def published_class(components: int, nested: int, others: int) -> str:
+    "Easy, medium, hard or extra, as the script's if-chain has it."
+    if components <= 1 and others == 0 and nested == 0:
+        return "easy"
+    if (
+        others <= 2
+        and components <= 1
+        and nested == 0
+        or components <= 2
+        and others < 2
+        and nested == 0
+    ):
+        return "medium"
+    if others > 2 and components <= 2 and nested == 0:
+        return "hard"
+    if 2 < components <= 3 and others <= 2 and nested == 0:
+        return "hard"
+    if components <= 1 and others == 0 and nested <= 1:
+        return "hard"
+    return "extra"
+
+
+def quirk(sql: dict) -> bool:
+    """Where the script miscounts by its own intent.
+
+    It takes NOT for an aggregate, does not see aggregates of HAVING, and does not count a subquery in FROM as nested.
+    """
+    negated = any(u[0] for u in sql["where"][::2])
+    subquery = any(kind == "sql" for kind, _ in sql["from"]["table_units"])
+    return negated or bool(sql["having"]) or subquery
+
+
+def test_hardness_agrees_with_spider(spider_path, tell):
+    rows = json.loads((spider_path / "dev.json").read_text(encoding="utf-8"))
+    differ = [
+        r
+        for r in rows
+        if spider_hardness(r["query"]) != published_class(*published_counts(r["sql"]))
+    ]
+    counts = sum(count_components(r["query"]) == published_counts(r["sql"]) for r in rows)
+    tell(
+        f"hardness: {len(rows) - len(differ)} of {len(rows)} of Spider dev in Spider's class "
+        f"({1 - len(differ) / len(rows):.1%}), counts equal for {counts / len(rows):.1%}"
+    )
+    assert len(rows) == 595 and len(differ) <= 0.02 * len(rows)
+    assert all(quirk(r["sql"]) for r in differ), [r["query"] for r in differ if not quirk(r["sql"])]
+    level = {"easy": 0, "medium": 1, "hard": 2, "extra": 3}
+    shares = {k: sum(spider_hardness(r["query"]) == k for r in rows) for k in level}
+    assert all(n > 0.05 * len(rows) for n in shares.values()), shares
+
+
+@pytest.mark.parametrize(
+    "sql, counts, name",
+    [
+        ("SELECT name FROM city", (0, 0, 0), "easy"),
+        ("SELECT count(*) FROM city WHERE size > 3", (1, 0, 0), "easy"),
+        ("SELECT min(size), max(size) FROM city", (0, 0, 2), "medium"),
+        ("SELECT name FROM city WHERE size > 3 AND name = 'Oslo'", (1, 0, 1), "medium"),
+        ("SELECT name FROM city ORDER BY size LIMIT 1", (2, 0, 0), "medium"),
+        (
+            "SELECT a.name FROM city a JOIN land b ON a.land = b.id WHERE b.name = 'x'",
+            (2, 0, 0),
+            "medium",
+        ),
+        ("SELECT name FROM city WHERE name LIKE 'O%'", (2, 0, 0), "medium"),
+        ("SELECT name FROM city WHERE size = 1 OR size = 2", (2, 0, 1), "medium"),
+        (
+            "SELECT land, count(*) FROM city WHERE size > 1 GROUP BY land ORDER BY 2",
+            (3, 0, 1),
+            "hard",
+        ),
+        ("SELECT name FROM city WHERE land IN (SELECT id FROM land)", (1, 1, 0), "hard"),
+        ("SELECT name FROM city UNION SELECT name FROM land", (0, 1, 0), "hard"),
+        (
+            "SELECT land, count(*) FROM city GROUP BY land ORDER BY count(*) DESC LIMIT 1",
+            (3, 0, 2),
+            "hard",
+        ),
+        (
+            "SELECT a.name FROM city a JOIN land b ON a.land = b.id"
+            " WHERE b.id NOT IN (SELECT land FROM city) ORDER BY a.name",
+            (3, 1, 0),
+            "extra",
+        ),
+        (
+            "SELECT a, b, count(*), sum(c) FROM t JOIN u USING (x) JOIN v USING (y) WHERE a > 1 GROUP BY a, b",
+            (4, 0, 3),
+            "extra",
+        ),
+        ("WITH big AS (SELECT * FROM city WHERE size > 3) SELECT name FROM big", None, None),
+    ],
+)
+def test_hardness_of_known_queries(sql, counts, name):
+    assert counts is None or (count_components(sql), spider_hardness(sql)) == (counts, name)
+    assert spider_hardness(sql) in ("easy", "medium", "hard", "extra")
+
+
+def test_difficulty_also_counts_tables():
+    assert classify_difficulty("SELECT name FROM city") == "easy"
+    assert classify_difficulty("SELECT count(*) FROM city, land") == "medium", (
+        "easy by its clauses, but two tables"
+    )
+    assert classify_difficulty("SELECT 1 FROM a JOIN b USING (x) JOIN c USING (y)") == "hard"
+    assert referenced_tables(
+        "WITH Big AS (SELECT * FROM City) SELECT * FROM big JOIN Land USING (id)"
+    ) == ("city", "land")
+
+
+# --- sorting keys and ties
+
+
+@pytest.fixture(scope="module")
+def cities(tmp_path_factory):
+    schema = "CREATE TABLE city(name TEXT, land TEXT, size INTEGER, area REAL)"
+    rows = [
+        ("Oslo", "no", 3, 1.5),
+        ("Rome", "it", 4, 2.5),
+        ("Bonn", "de", 3, 0.5),
+        ("Bern", "ch", 1, None),
+    ]
+    return build_database(
+        tmp_path_factory.mktemp("sqltext") / "cities.sqlite", schema, {"city": rows}
+    )
+
+
+@pytest.mark.parametrize(
+    "sql, keys",
+    [
+        ("SELECT name FROM city", None),
+        ("SELECT name FROM city ORDER BY name", [0]),
+        ("SELECT name, size FROM city ORDER BY size DESC, name", [1, 0]),
+        ("SELECT name FROM city ORDER BY 1", [0]),
+        ("SELECT name AS n FROM city ORDER BY n", [0]),
+        ("SELECT land, count(*) FROM city GROUP BY land ORDER BY count(*)", [1]),
+        ("SELECT name FROM city ORDER BY size", [1]),
+        ("SELECT name FROM city ORDER BY size, area", [1, 2]),
+        ("SELECT NAME FROM city ORDER BY Name", [0]),
+        ("SELECT name FROM city UNION SELECT land FROM city ORDER BY name", [0]),
+        ("SELECT name FROM city UNION SELECT land FROM city ORDER BY 1", [0]),
+        ("SELECT name FROM city WHERE size IN (SELECT size FROM city ORDER BY 1)", None),
+        ("SELECT * FROM (SELECT name FROM city ORDER BY name)", None),
+    ],
+)
+def test_order_keys(sql, keys, cities):
+    found = select_order_keys(sql)
+    assert (found and found.columns) == keys
+    if found:
+        with Database(cities) as db:
+            plain, keyed = db.query(sql), db.query(found.sql)
+            assert [row[: len(plain.columns)] for row in keyed.rows] == plain.rows
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT DISTINCT name FROM city ORDER BY size",
+        "SELECT * FROM city ORDER BY size + 1",
+        "SELECT name FROM city UNION SELECT land FROM city ORDER BY upper(name)",
+    ],
+)
+def test_keys_that_can_not_be_selected_are_an_error(sql):
+    with pytest.raises(ValueError):
+        select_order_keys(sql)
+
+
+@pytest.mark.parametrize(
+    "sql, tests",
+    [
+        ("SELECT name FROM city ORDER BY size LIMIT 2", [([1], 2, "LIMIT 3")]),
+        ("SELECT name FROM city ORDER BY name", []),
+        ("SELECT name FROM city LIMIT 2", []),
+        ("SELECT DISTINCT name FROM city ORDER BY size LIMIT 1", []),
+        ("SELECT name FROM (SELECT name FROM city ORDER BY size LIMIT 1)", [([1], 1, "LIMIT 2")]),
+        ("SELECT row_number() OVER (ORDER BY size) FROM city", [(None, 0, "RANK() OVER")]),
+    ],
+)
+def test_tie_tests(sql, tests):
+    found = tie_tests(sql)
+    assert [(t.columns, t.limit) for t in found] == [
+        (columns, limit) for columns, limit, _ in tests
+    ]
+    assert all(part in t.sql for t, (_, _, part) in zip(found, tests))
+
+
+@pytest.mark.parametrize(
+    "sql, fragile",
+    [
+        ("SELECT count(*) FROM city", False),
+        ("SELECT name FROM city ORDER BY size", False),
+        ("SELECT name, max(size) FROM city", True),
+        ("SELECT name FROM city LIMIT 1", True),
+        ("SELECT land FROM city GROUP BY land", True),
+        ("SELECT group_concat(name) FROM city", True),
+    ],
+)
+def test_may_depend_on_row_order(sql, fragile):
+    assert may_depend_on_row_order(sql) == fragile
+
+
+def test_has_order_by():
+    assert has_order_by("SELECT name FROM city UNION SELECT land FROM city ORDER BY 1")
+    assert not has_order_by("SELECT name FROM (SELECT name FROM city ORDER BY name)")
+    assert not has_order_by("SELECT FROM (")
+
+
+# --- what a query compares
+
+
+@pytest.mark.parametrize(
+    "where, literals",
+    [
+        ("size > 3", {"size": [3]}),
+        ("3 < Size AND name = 'Oslo'", {"size": [3], "name": ["Oslo"]}),
+        ("size BETWEEN -1 AND 2.5", {"size": [-1, 2.5]}),
+        ("name IN ('a', 'b') OR name LIKE 'x%'", {"name": ["a", "b", "x%"]}),
+        ("(size) = (4)", {"size": [4]}),
+        ("size = area", {"size": [], "area": []}),
+        ("size > (SELECT avg(size) FROM city)", {"size": []}),
+    ],
+)
+def test_column_literals(where, literals):
+    assert column_literals(f"SELECT name FROM city WHERE {where}") == literals
+
+
+def test_literals_beside_an_aggregate():
+    assert column_literals("SELECT land FROM city GROUP BY land HAVING sum(size + area) > 9") == {
+        "area": [9],
+        "size": [9],
+    }
+
+
+def test_columns_tested_for_null_and_joined():
+    sql = "SELECT 1 FROM city c JOIN land l ON c.land = l.id WHERE l.Name IS NOT NULL AND c.size IN (SELECT n FROM x)"
+    assert null_tested_columns(sql) == ("name",)
+    assert joined_columns(sql) == (("land", "id"), ("size", "n"))
+
+
+def test_conditions_of_one_table():
+    sql = "SELECT 1 FROM city c JOIN land l ON c.land = l.id WHERE c.size > 3 AND l.name = 'x' AND c.size > 3"
+    assert table_conditions(sql, ["Land", "size"]) == ["size > 3"]
+    assert table_conditions(sql, ["id", "name"]) == ["name = 'x'"]
+    assert (
+        table_conditions(
+            "SELECT 1 FROM city WHERE size > (SELECT 1) GROUP BY land HAVING max(size) > 2",
+            ["size"],
+        )
+        == []
+    )
+
+
+# --- texts and trees
+
+
+def test_normalize_sql():
+    text = "SELECT  A\nFROM t WHERE b='It''s X' AND c>=1.5;"
+    assert normalize_sql(text) == "select a from t where b = 'It''s X' and c > = 1.5"
+    text = "SELECT a1 FROM t2 WHERE b = 'x' LIMIT 5"
+    assert normalize_sql(text, literals=False) == "select a1 from t2 where b = ? limit ?"
+
+
+def test_a_tree_belongs_to_its_caller():
+    sql = "SELECT name FROM city WHERE size > 3"
+    parse_sql(sql).set("where", None)
+    assert parse_sql(sql).args["where"], "the next caller gets the whole tree"
+
+
+def test_tokens_keep_the_text():
+    sql = TokenizedSql("SELECT  name FROM city WHERE (size > 3) AND name = 'it''s' ORDER BY name")
+    assert [sql.sql[t.start : t.end] for t in sql.tokens[:4]] == ["SELECT", "name", "FROM", "city"]
+    where = next(i for i, t in enumerate(sql.tokens) if t.kind == "WHERE")
+    start, end = sql.clause(where, ["ORDER_BY"])
+    assert sql.sql[start:end] == "WHERE (size > 3) AND name = 'it''s' "
+    assert sql.swap([(start, end)], "") == "SELECT name FROM city ORDER BY name"
+    assert [(column, t.text) for column, t in compared_values(sql)] == [("name", "it's")]
+
+
+# --- mutants; their kinds are tested with the audit
+
+
+def test_mutants_are_near_and_differ():
+    sql = "SELECT land, count(*) FROM city WHERE size > 3 AND name LIKE 'O%' GROUP BY land, size ORDER BY 2 LIMIT 3"
+    mutants = one_edit_mutants(sql)
+    texts = [text for _, text in mutants]
+    assert len(set(texts)) == len(texts) > 15 and parse_sql(sql).sql("sqlite") not in texts
+    assert mutants == one_edit_mutants(sql)
+
+
+def test_wrong_columns():
+    columns = dict(city=["name", "Land", "size"], one=["x"])
+    assert wrong_column_mutants("SELECT LAND FROM city WHERE size > 1", columns) == [
+        'SELECT "size" FROM city WHERE size > 1',
+        'SELECT LAND FROM city WHERE "name" > 1',
+    ]
+    assert wrong_column_mutants("SELECT x FROM one", columns) == [], "there is no other column"
+    joined = "SELECT c.size FROM city c JOIN one ON one.x = c.land"
+    assert wrong_column_mutants(joined, columns) == [
+        'SELECT c."name" FROM city AS c JOIN one ON one.x = c.land'
+    ]

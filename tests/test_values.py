@@ -1,0 +1,134 @@
+"Values: one written form for each, which reads back; results as text; values in JSON."
+
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sql_env.answers import cells_equal, parse_cell
+from sql_env.values import Result, format_value, is_sql_value, value_from_json, value_to_json
+
+VALUES = [
+    None,
+    0,
+    1,
+    -1,
+    2**63 - 1,
+    -(2**63),
+    0.0,
+    -0.0,
+    1.5,
+    1e308,
+    5e-324,
+    float("inf"),
+    float("-inf"),
+    0.1 + 0.2,
+    "",
+    " ",
+    "text",
+    "it's",
+    "é 🦊\n\t\\",
+    "\x00",
+    "\x1f\x7f\x85\u2028",
+    "NULL",
+    "3",
+    '{"hex": "ff"}',
+    b"",
+    b"\x00\xff",
+    b"text",
+]
+
+
+values = st.one_of(
+    st.none(),
+    st.integers(-(2**63), 2**63 - 1),
+    st.floats(allow_nan=False),
+    st.binary(max_size=20),
+    st.text(st.characters(codec="utf-8"), max_size=20),
+    st.sampled_from(VALUES),
+    st.from_regex(r"['\"\\nxNUL0-9eE+. |@\[{-]{0,8}", fullmatch=True),
+    st.integers().map(str).filter(lambda s: len(s) < 25),
+    st.floats().map(str),
+)
+
+
+@settings(max_examples=800, deadline=None, derandomize=True)
+@given(v=values)
+def test_a_written_value_is_one_line_and_reads_back(v):
+    text = format_value(v)
+    assert text and text == text.strip() and all(ord(c) > 31 and c != "\x7f" for c in text)
+    assert "|" not in text or text[0] == text[-1] == "'", "a bar only between quotes"
+    assert cells_equal(parse_cell(text), v), "and is the value again"
+    assert format_value(v) == text
+
+
+@settings(max_examples=800, deadline=None, derandomize=True)
+@given(a=values, b=values)
+def test_different_values_are_written_differently(a, b):
+    if format_value(a) == format_value(b):
+        assert a == b and type(a) is type(b)
+
+
+@pytest.mark.parametrize(
+    "value, text",
+    [
+        (None, "NULL"),
+        (3, "3"),
+        (-0.0, "0.0"),
+        (2.5, "2.5"),
+        (3.0, "3.0"),
+        (float("inf"), "Infinity"),
+        (float("-inf"), "-Infinity"),
+        ("plain", "plain"),
+        ("", "''"),
+        ("NULL", "'NULL'"),
+        ("null", "'null'"),
+        ("3", "'3'"),
+        ("1e5", "'1e5'"),
+        ("it's", "it's"),
+        ("'x'", "'''x'''"),
+        ("a | b", "'a | b'"),
+        ("a\nb", "'a\\nb'"),
+        (b"\xff", "x'ff'"),
+        (b"", "x''"),
+        (" x", "' x'"),
+        ("@last", "'@last'"),
+        ("[1]", "'[1]'"),
+        ("2**63", "2**63"),
+        ("١٢", "'١٢'"),
+        ("1_000", "'1_000'"),
+        ("Infinity", "'Infinity'"),
+        ("nan", "nan"),
+        ("(no rows)", "'(no rows)'"),
+    ],
+)
+def test_written_forms(value, text):
+    assert format_value(value) == text
+
+
+def test_long_values_are_cut_and_say_how_long_they_are():
+    assert format_value("x" * 400, 300) == "x" * 300 + "... (400 characters)"
+    assert format_value(b"\xab" * 200, 300) == "x'" + "ab" * 150 + "'... (200 bytes)"
+    assert (
+        format_value("x" * 300, 300) == "x" * 300
+        and format_value(b"\xab" * 150, 300) == "x'" + "ab" * 150 + "'"
+    )
+
+
+def test_a_long_number_is_decided_without_backtracking():
+    "A pattern that backtracks on this text would need ten thousand million steps and never end."
+    text = "1" * 200_000 + "x"
+    assert format_value(text) == text
+
+
+@pytest.mark.parametrize("value", VALUES, ids=repr)
+def test_a_value_comes_back_from_json(value):
+    back = value_from_json(json.loads(json.dumps(value_to_json(value), allow_nan=False)))
+    assert (type(back), repr(back)) == (type(value), repr(value)) and is_sql_value(back)
+
+
+def test_text_says_how_many_rows_are_not_shown():
+    r = Result(("n",), [(i,) for i in range(25)])
+    assert r.text().split("\n")[-1] == "... 25 rows, 20 shown" and len(r.text().split("\n")) == 22
+    assert Result(("n",), [], False).text() == "n\n(no rows)"
