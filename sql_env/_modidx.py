@@ -561,7 +561,6 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                               'sql_env.logs.Trajectory.from_episode': ('logs.html#trajectory.from_episode', 'sql_env/logs.py'),
                               'sql_env.logs.Trajectory.to_dict': ('logs.html#trajectory.to_dict', 'sql_env/logs.py'),
                               'sql_env.logs._difference': ('logs.html#_difference', 'sql_env/logs.py'),
-                              'sql_env.logs._read_about': ('logs.html#_read_about', 'sql_env/logs.py'),
                               'sql_env.logs._read_turn': ('logs.html#_read_turn', 'sql_env/logs.py'),
                               'sql_env.logs._turn_dict': ('logs.html#_turn_dict', 'sql_env/logs.py'),
                               'sql_env.logs._verdict_difference': ('logs.html#_verdict_difference', 'sql_env/logs.py'),
