@@ -129,13 +129,8 @@ class Server:
     "Answers each request with the next line of a script, or with what `script(body)` returns."
 
     def __init__(self, script):
-        self.script, self.bodies, self.headers, self.times, self.lock = (
-            script,
-            [],
-            [],
-            [],
-            threading.Lock(),
-        )
+        self.script, self.bodies, self.headers = script, [], []
+        self.lock = threading.Lock()
         outer = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -148,7 +143,6 @@ class Server:
                     n = len(outer.bodies)
                     outer.bodies.append(body)
                     outer.headers.append({k.lower(): v for k, v in self.headers.items()})
-                    outer.times.append(time.monotonic())
                 line = (
                     outer.script(body)
                     if callable(outer.script)
