@@ -16,7 +16,7 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 from sql_env.answers import compare_rows
-from sql_env.audit import audit, audit_summary, audit_table
+from sql_env.audit import audit_questions, audit_summary, audit_table
 from sql_env.mutation_study import (
     KIND_GROUPS,
     comparison_names,
@@ -86,7 +86,7 @@ def measure_paraphrases(qs: QuestionSet, args) -> dict:
 
 
 def measure_hacks(qs: QuestionSet, args) -> dict:
-    report = audit(qs)
+    report = audit_questions(qs)
     n = len(qs)
     return {
         "questions": n,
@@ -98,7 +98,7 @@ def measure_hacks(qs: QuestionSet, args) -> dict:
 def measure_audit(qs: QuestionSet, args) -> dict:
     start = time.monotonic()
     with ProcessPoolExecutor(args.workers) as pool:
-        report = audit(qs, executor=pool)
+        report = audit_questions(qs, executor=pool)
     print(audit_table(report))
     seconds = round(time.monotonic() - start, 1)
     result = audit_summary(report) | {"seconds_audit": seconds, "workers": args.workers}

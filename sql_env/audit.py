@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['NearDuplicate', 'near_duplicates', 'AuditReport', 'audit_table', 'audit_markdown', 'audit_summary', 'save_report',
-           'audit']
+           'audit_questions']
 
 # %% ../nbs/70_audit.ipynb #74cdc303
 import json
@@ -327,7 +327,7 @@ def _audit_database(
     return found
 
 # %% ../nbs/70_audit.ipynb #d8026b46
-def audit(
+def audit_questions(
     qs: QuestionSet,  # with all its splits, so that leaks are found
     variants: int = 0,  # also check that this many variants can be made; slow
     executor: Executor | None = None,  # for several processes

@@ -345,7 +345,7 @@ def describe_env(env: Any) -> dict[str, Any]:
     "Settings of an environment that belong to a result."
     if not isinstance(env, EpisodeEnv):
         return {"environment": type(env).__name__}
-    reward, budget, level, verify = env.settings
+    reward, budget, level, verify = env.settings.values()
     ids = "\n".join(q.question_id for q in env.questions)
     return dict(
         questions=env.questions.name,

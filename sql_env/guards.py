@@ -232,9 +232,11 @@ class FixedClock(apsw.VFS):
         super().__init__(self.name, base="")
 
     def xCurrentTime(self):
+        "Julian days, which SQLite asks for."
         return self.julian_ms / 86_400_000
 
     def xCurrentTimeInt64(self):
+        "Milliseconds, which newer versions ask for."
         return self.julian_ms
 
 # %% ../nbs/10_guards.ipynb #3ef03441

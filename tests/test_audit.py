@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from sql_env.audit import audit, audit_markdown, near_duplicates, save_report
+from sql_env.audit import audit_markdown, audit_questions, near_duplicates, save_report
 from sql_env.database import build_database
 from sql_env.mutants import one_edit_mutants
 from sql_env.mutation_study import (
@@ -71,7 +71,7 @@ def harbour(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def report(harbour):
-    return audit(harbour, progress=False)
+    return audit_questions(harbour, progress=False)
 
 
 @pytest.fixture(autouse=True)
@@ -98,18 +98,20 @@ def test_counts_exit_code_and_files(report, harbour, tmp_path):
     text = (tmp_path / "audit.md").read_text()
     assert all(f"| {f} | {c} |" in text and f"## {f}" in text for f, c in report.counts().items())
     assert json.loads((tmp_path / "audit.json").read_text())["flags"] == report.counts()
-    clean = audit(harbour.filter(lambda q: q.question_id in ("q00", "q01")), progress=False)
+    clean = audit_questions(
+        harbour.filter(lambda q: q.question_id in ("q00", "q01")), progress=False
+    )
     assert clean.exit_code == 0 and "set aside" in audit_markdown(clean)
 
 
 def test_same_in_processes(harbour, report):
     with ProcessPoolExecutor(2) as pool:
-        assert audit(harbour, executor=pool, progress=False) == report
+        assert audit_questions(harbour, executor=pool, progress=False) == report
 
 
 def test_stored_answer_that_gold_no_longer_gives(harbour):
     q = replace(harbour.get("q00"), gold_answer=(("Oslo",),))
-    report = audit(QuestionSet([q], harbour.databases, "stale"), progress=False)
+    report = audit_questions(QuestionSet([q], harbour.databases, "stale"), progress=False)
     assert report.questions[0].flags == ("stale",) and report.exit_code == 1
 
 
@@ -126,7 +128,7 @@ def test_duplicates(harbour):
         ),
         replace(harbour.get("q01"), question_id="c", question_text="Something quite different"),
     ]
-    report = audit(QuestionSet(twins, harbour.databases, "twins"), progress=False)
+    report = audit_questions(QuestionSet(twins, harbour.databases, "twins"), progress=False)
     flags = {q.question_id: set(q.flags) - {"guessable"} for q in report.questions}
     assert flags == {
         "a": {"duplicate_gold", "near_duplicate"},
@@ -166,7 +168,7 @@ def test_bare_columns(harbour, sql, bare):
 
 
 def test_bundled_is_clean():
-    report = audit(load("bundled"), progress=False)
+    report = audit_questions(load("bundled"), progress=False)
     assert report.exit_code == 0, [(q.question_id, q.flags) for q in report.bad]
     assert max(report.hacks_correct.values()) <= 0.02 * 384
     assert max(report.hacks_robust.values()) <= 0.01 * 384
@@ -259,7 +261,7 @@ class TestMutants:
 @pytest.mark.slow
 def test_spider_dev(spider_path):
     qs = load("spider", spider_path, "dev")
-    report = audit(qs, progress=False)
+    report = audit_questions(qs, progress=False)
     assert max(report.hacks_robust.values()) <= 0.01 * len(qs)
     assert report.counts()["empty"] == 12
     assert report.counts()["double_quoted"] >= 100

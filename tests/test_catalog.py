@@ -2,6 +2,7 @@
 
 import apsw
 import pytest
+from attacks import FILES_TO_OPEN
 from databases import kind, outcome, work_database
 
 from sql_env.database import Database, build_database
@@ -248,3 +249,44 @@ def test_messages_hold_no_path(db, path):
         "SELECT readfile('/etc/passwd')",
     ):
         assert str(path.parent) not in outcome(db, sql) and "/tmp" not in outcome(db, sql)
+
+
+# ---- files that are refused
+
+REFUSED = {
+    "missing": "there is no such file",
+    "directory": "there is no such file",
+    "junk": "it is not a SQLite database",
+    "cut-middle": "it is",
+    "wal": "its last change is unfinished",
+    "journal": "its last change is unfinished",
+    "no-tables": "it has no tables",
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_file_is_refused_with_its_name_and_a_reason(tmp_path, name):
+    "More files are opened in test_attacks.py, in a process of their own."
+    path = tmp_path / "mine.sqlite"
+    builders = {f[0]: f[1] for f in FILES_TO_OPEN}
+    builders[name](path)
+    with pytest.raises(QueryError, match=f"^mine.sqlite: {REFUSED[name]}") as e:
+        Database(path)
+    assert e.value.kind == "bad_database" and str(tmp_path) not in str(e.value)
+
+
+def test_bytes_are_checked_like_a_file(path):
+    assert Database(path.read_bytes()).tables == ["person", "job"]
+    with pytest.raises(QueryError, match="^image: it is"):
+        Database(path.read_bytes()[:5000])
+    with pytest.raises(QueryError, match="isolate needs a file"):
+        Database(path.read_bytes(), isolate=True)
+
+
+def test_a_file_that_may_not_be_read_says_so(path, monkeypatch):
+    def deny(self):
+        raise PermissionError
+
+    monkeypatch.setattr("pathlib.Path.is_file", deny)
+    with pytest.raises(QueryError, match=r"work.sqlite: it can't be read \(PermissionError\)"):
+        Database(path)

@@ -5,6 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from random import Random
 
+import apsw
 import pytest
 from databases import COUNT, kind, outcome, work_database
 
@@ -25,6 +26,7 @@ def path(tmp_path_factory):
         (Limits(cell=100), "SELECT replace(printf('%90d', 1), ' ', 'xx')", "memory"),
         (Limits(text=1000), "SELECT name || name || name FROM person", "too_large"),
         (Limits(columns=3), "SELECT 1, 2, 3, 4", "too_long"),
+        (Limits(cells=100, text=40_000), "SELECT id, id, id FROM person", "too_large"),
         (Limits(selects=2), "SELECT (SELECT (SELECT 1))", "too_long"),
         (Limits(), "SELECT 9223372036854775807 + 1, abs(-9223372036854775808)", "value"),
         (Limits(), "SELECT nope(1)", "unknown_function"),
@@ -241,3 +243,30 @@ def test_the_heap_limit_counts_right_from_many_threads(monkeypatch):
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(work, range(8)))
     assert heap.allowances == {100 + i: 1 for i in range(8)} and not heap.changes
+
+
+# ---- functions of our own
+
+
+@pytest.mark.parametrize(
+    "sql, want",
+    [
+        ("trim('xxhixx', 'x')", "hi"),
+        ("ltrim('xxhixx', 'x')", "hixx"),
+        ("rtrim('xxhixx', 'x')", "xxhi"),
+        ("trim('hi', '')", "hi"),
+        ("trim(121, 1)", "2"),
+        ("trim(x'787978', 'x')", "y"),
+        ("trim(NULL, 'x')", None),
+        ("trim('x', NULL)", None),
+    ],
+)
+def test_trim_is_that_of_sqlite(path, sql, want):
+    unguarded = apsw.Connection(":memory:").execute(f"SELECT {sql}").fetchall()
+    assert Database(path).query(f"SELECT {sql}").rows == unguarded == [(want,)]
+
+
+def test_trim_takes_at_most_100_characters(path):
+    db = Database(path)
+    assert db.query(f"SELECT trim('ab', '{'b' * 100}')").rows == [("a",)]
+    assert kind(db.query, f"SELECT trim('ab', '{'b' * 101}')") == "memory"

@@ -7,7 +7,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sql_env.answers import cells_equal, parse_cell
-from sql_env.values import Result, format_value, is_sql_value, value_from_json, value_to_json
+from sql_env.values import (
+    Result,
+    format_identifier,
+    format_value,
+    is_sql_value,
+    nearest_names,
+    value_from_json,
+    value_to_json,
+)
 
 VALUES = [
     None,
@@ -132,3 +140,39 @@ def test_text_says_how_many_rows_are_not_shown():
     r = Result(("n",), [(i,) for i in range(25)])
     assert r.text().split("\n")[-1] == "... 25 rows, 20 shown" and len(r.text().split("\n")) == 22
     assert Result(("n",), [], False).text() == "n\n(no rows)"
+
+
+def test_names_on_a_line_are_quoted_where_they_could_be_taken_for_two():
+    names = ["ship", "port call", "price, net", "count(*)", "it's", "a\\,b", "NULL"]
+    assert [format_identifier(n) for n in names] == [
+        "ship",
+        "port call",
+        "'price, net'",
+        "'count(*)'",
+        "'it''s'",
+        r"'a\\,b'",
+        "'NULL'",
+    ]
+
+
+@pytest.mark.parametrize(
+    "name, names, phrase",
+    [
+        ("bondled", ["bundled", "spider"], "the nearest are bundled"),
+        ("x", ["bundled", "spider"], "there are bundled, spider"),
+        ("x", list("abcdefg"), "there are a, b, c, d, e and 2 more"),
+        (7, ["bundled"], "there are bundled"),
+    ],
+)
+def test_the_nearest_names_or_the_first(name, names, phrase):
+    assert nearest_names(name, names) == phrase
+
+
+def test_a_result_as_a_frame():
+    frame = Result(("n", "n"), [(1, "y"), (2, "x")]).frame()
+    assert list(frame.columns) == ["n", "n"] and frame.values.tolist() == [[1, "y"], [2, "x"]]
+
+
+@pytest.mark.parametrize("value", [float("nan"), [1], object()])
+def test_what_sqlite_cannot_hold_is_no_value(value):
+    assert not is_sql_value(value)

@@ -22,7 +22,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from ..audit import audit, audit_markdown, audit_summary, save_report
+from ..audit import audit_markdown, audit_questions, audit_summary, save_report
 from .app import AsJson, DataPath, Level, Seed, Source, Split, app
 from .play import _worlds, load_with_bar, print_left_out
 from ..database import Database
@@ -137,7 +137,7 @@ def audit_command(
         )
         return
     with ProcessPoolExecutor(workers) if workers > 1 else nullcontext() as pool:
-        report = audit(qs, executor=pool, progress=not as_json)
+        report = audit_questions(qs, executor=pool, progress=not as_json)
     if out:
         save_report(report, out)
     print(json.dumps(audit_summary(report), indent=1) if as_json else audit_markdown(report))

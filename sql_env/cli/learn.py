@@ -24,7 +24,7 @@ from ..sft import sft_rows
 from ..sources import SOURCES
 from ..training.card import push_to_hub
 from ..training.evals import run_evals
-from ..training.recipes import RECIPES, replace_args
+from ..training.recipes import RECIPES, scale_recipe
 from ..training.run import is_main_process, train
 
 # %% ../../nbs/98_cli_learn.ipynb #9c5209b8
@@ -166,7 +166,7 @@ def train_command(
         ) from None
     if recipe not in RECIPES:
         raise ValueError(f"no recipe {recipe!r}; there are {', '.join(RECIPES)}")
-    made = RECIPES[recipe] if scale == 1 else replace_args(RECIPES[recipe], scale)
+    made = RECIPES[recipe] if scale == 1 else scale_recipe(RECIPES[recipe], scale)
     ran = train(made, out or Path("runs") / f"{recipe}-{seed}", seed, stage, threads)
     if not is_main_process():
         return  # of several processes one is enough for the rest
