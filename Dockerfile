@@ -9,8 +9,10 @@ COPY sql_env sql_env
 RUN python -m venv /opt/sql_env && /opt/sql_env/bin/pip install --no-cache-dir . && rm -rf /opt/sql_env/lib/python3.12/site-packages/pip
 ARG SPIDER_URL=""
 RUN SPIDER_URL="$SPIDER_URL" SQL_ENV_CACHE=/tmp/cache /opt/sql_env/bin/python -c "\
-import os; from sql_env import sources; from sql_env.questions import save_set; url = os.environ['SPIDER_URL']; \
-save_set(sources.spider(sources.fetch(url, 'spider.zip'), 'dev') if url else sources.load('bundled'), '/questions')"
+import os; from sql_env.paths import download_file; from sql_env.questions import save_question_set; \
+from sql_env.sources import load; url = os.environ['SPIDER_URL']; \
+found = load('spider', download_file(url, 'spider.zip'), 'dev') if url else load('bundled'); \
+save_question_set(found, '/questions')"
 
 FROM python:3.12-slim-bookworm
 COPY --from=build /opt/sql_env /opt/sql_env

@@ -1,1 +1,1 @@
-"Empty, because `openenv push` asks for it; the package is `sql_env/`."
+"Empty: `openenv push` asks for this file; the package is `sql_env/`."

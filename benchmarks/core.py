@@ -1,7 +1,7 @@
 """Measure the core: `python benchmarks/core.py [--out benchmarks/core.json]`.
 
-Every figure is a ratio or a rate of one run on one machine: the guarded executor against bare APSW and against an
-executor of the common kind (new connection, timeout thread, rollback), steps per second, memory per episode, import time.
+Every figure is a ratio or a rate of one run on one machine: the guarded executor against bare APSW and against one of
+the common kind (new connection, timeout thread, rollback), steps per second, memory per episode, import time.
 Spider is read from SQL_ENV_SPIDER or ../shared/spider; without it the bundled gold is used and the output says so.
 """
 
@@ -17,6 +17,7 @@ import sys
 import threading
 import time
 import tracemalloc
+from functools import partial
 from pathlib import Path
 
 import apsw
@@ -64,6 +65,10 @@ def fresh_executor(path: Path, sql: str, seconds: float = 5) -> list:
     return out[0]
 
 
+def run_raw(con, sql: str) -> list:
+    return con.execute(sql).fetchall()
+
+
 def executors(qs, repeats: int = 15) -> dict:
     "Median over the gold queries of the time ratio to bare APSW, and of a fresh connection to ours."
     flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
@@ -75,9 +80,9 @@ def executors(qs, repeats: int = 15) -> dict:
     to_raw, to_fresh, base = [], [], []
     for q in qs:
         con, db, path = raw[q.database_name], ours[q.database_name], qs.databases[q.database_name]
-        a = median_time(lambda: con.execute(q.gold_sql).fetchall(), repeats)
-        b = median_time(lambda: db.query(q.gold_sql), repeats)
-        c = median_time(lambda: fresh_executor(path, q.gold_sql), 3)
+        a = median_time(partial(run_raw, con, q.gold_sql), repeats)
+        b = median_time(partial(db.query, q.gold_sql), repeats)
+        c = median_time(partial(fresh_executor, path, q.gold_sql), 3)
         base.append(a)
         to_raw.append(b / a)
         to_fresh.append(c / b)
@@ -89,8 +94,15 @@ def executors(qs, repeats: int = 15) -> dict:
     )
 
 
+def replay(env, scripts) -> None:
+    for question_id, script in scripts:
+        env.reset(question_id=question_id)
+        for action in script:
+            env.step(*action)
+
+
 def steps_per_second(qs, rounds: int = 5) -> dict:
-    "Steps per second on one core: the oracle's and a random explorer's actions, recorded first, then replayed and graded."
+    "Steps per second on one core: actions of the oracle and a random policy, recorded, then replayed and graded."
     env, rate = EpisodeEnv(qs), {}
     for policy in (OraclePolicy(qs), RandomPolicy()):
         scripts = []
@@ -103,14 +115,10 @@ def steps_per_second(qs, rounds: int = 5) -> dict:
                 observation = env.step(*script[-1])
             scripts.append((q.question_id, script))
 
-        def replay():
-            for question_id, script in scripts:
-                env.reset(question_id=question_id)
-                for action in script:
-                    env.step(*action)
-
         n = sum(len(s) for _, s in scripts)
-        rate[policy.name] = round(n / min(median_time(replay, 1) for _ in range(rounds)))
+        rate[policy.name] = round(
+            n / min(median_time(partial(replay, env, scripts), 1) for _ in range(rounds))
+        )
     return rate
 
 

@@ -51,17 +51,21 @@ def echo_app():
     return create_fastapi_app(Echo, EchoAction, EchoObservation, max_concurrent_envs=2000)
 
 
+ECHO = f"""
+import os, sys
+sys.path.insert(0, {str(HERE)!r})
+import server, uvicorn
+options = dict(ws_max_size=2**20, ws_per_message_deflate=False, log_level="error", access_log=False)
+uvicorn.run(server.echo_app(), port=int(os.environ["PORT"]), **options)
+"""
+
+
 class Server:
     "A server in a process of its own: ours, or `echo`."
 
     def __init__(self, kind="sql", **env):
         self.port = socket.create_server(("127.0.0.1", 0)).getsockname()[1]
-        code = (
-            "from sql_env.server.app import main; main()"
-            if kind == "sql"
-            else f"import sys; sys.path.insert(0, {str(HERE)!r}); import server, uvicorn; uvicorn.run(server.echo_app(), port={self.port}, "
-            "ws_max_size=2**20, ws_per_message_deflate=False, log_level='error', access_log=False)"
-        )
+        code = "from sql_env.server.app import main; main()" if kind == "sql" else ECHO
         self.env = {
             **os.environ,
             "PORT": str(self.port),
@@ -230,14 +234,14 @@ def ms(seconds):
 
 
 async def latency(n=3000):
-    "p50 of a QUERY (gold queries of the bundled collection) beside the p50 of an echo of equal length, one message to each in turn."
+    "p50 of a QUERY (bundled gold queries) beside that of an echo of equal length, one message to each in turn."
     from sql_env.sources import load
 
     questions, rng, at = list(load("bundled")), random.Random(0), dict(sql=[], echo=[])
     with Server() as sql, Server("echo") as echo:
         a, b = await Session.open(sql.ws), await Session.open(echo.ws)
         empty = len(await b.raw(json.dumps({"type": "step", "data": {"text": "", "size": 0}})))
-        for i in range(n + 200):
+        for _ in range(n + 200):
             q = rng.choice(questions)
             await asyncio.gather(a.call("reset", question_id=q.question_id), b.call("reset"))
             answer = await a.raw(
@@ -309,7 +313,7 @@ async def load(sessions=64, episodes=20, repeat=3):
         for _ in range(repeat):
             for k, server, which in (("sql", sql, 0), ("echo", echo, 1)):
 
-                async def run(session, i):
+                async def run(session, i, which=which):
                     for m in messages[i * episodes : (i + 1) * episodes]:
                         for text in m[which]:
                             await session.raw(text)
@@ -379,6 +383,7 @@ async def growth(episodes=10_000, sessions=16):
 def attacks():
     "What a hostile client sends: messages, or raw text."
     many = "WITH RECURSIVE k(n) AS (SELECT 1 UNION ALL SELECT n+1 FROM k) "
+    thousand = "WITH k(n) AS (SELECT 1 UNION ALL SELECT n+1 FROM k LIMIT 1000)"
     zeros, cells = (
         "printf('%019000d',0)",
         "WITH k(n) AS (SELECT 1000 UNION ALL SELECT n+1 FROM k LIMIT 20000) ",
@@ -389,8 +394,9 @@ def attacks():
         cross="SELECT count(*) FROM " + ",".join(f"owner o{i}" for i in range(9)),
         doubling="WITH RECURSIVE d(s) AS (SELECT 'xy' UNION ALL SELECT s||s FROM d) SELECT max(length(s)) FROM d",
         blob="SELECT zeroblob(2000000000)",
-        instr=f"WITH k(n) AS (SELECT 1 UNION ALL SELECT n+1 FROM k LIMIT 1000) SELECT sum(instr({zeros}, printf('%09500d',0)||'b'||n)) FROM k",
-        trim=f"WITH k(n) AS (SELECT 1 UNION ALL SELECT n+1 FROM k LIMIT 1000) SELECT sum(length(trim(substr({zeros},n), replace(printf('%01600d',0),'0','b')||'0'))) FROM k",
+        instr=f"{thousand} SELECT sum(instr({zeros}, printf('%09500d',0)||'b'||n)) FROM k",
+        trim=f"{thousand} SELECT sum(length(trim(substr({zeros},n), replace(printf('%01600d',0),'0','b')||'0')))"
+        " FROM k",
         like=f"SELECT count(*) FROM owner a, owner b WHERE {zeros} LIKE '%0%0%0%0%0%0%1%'",
         sort=f"{cells}SELECT count(*) FROM (SELECT DISTINCT printf('%015000d',n) FROM k)",
         wide=cells + "SELECT " + ",".join(["n+.5"] * 90) + " FROM k",
@@ -407,9 +413,10 @@ def attacks():
         concat=f"{cells}SELECT group_concat(n) OVER (ORDER BY n) FROM k",
         json="SELECT json_pretty(replace(printf('%0900d',0),'0','[')||replace(printf('%0900d',0),'0',']'))",
     )
-    step = lambda kind, argument: json.dumps(
-        {"type": "step", "data": {"action_type": kind, "argument": argument}}
-    )
+
+    def step(kind, argument):
+        return json.dumps({"type": "step", "data": {"action_type": kind, "argument": argument}})
+
     out = {k: [step("QUERY", v)] for k, v in sql.items()}
     out |= {
         f"answer_{k}": [step("QUERY", cells + "SELECT n+.5 FROM k"), step("ANSWER", v)]

@@ -1,8 +1,10 @@
-"""Measure the generator of expert trajectories: `python benchmarks/trajectories.py [--n 3000] [--out benchmarks/trajectories.json]`.
+"""Measure the generator of expert trajectories.
 
-Validated trajectories per second on one core, seconds of processor time and of the clock: each episode is played, played again in
-an environment of its own, compared byte for byte, and kept if its answer is right. Then the same with the conversation for
-supervised training. Bundled questions, and generated worlds where they are installed (a new database for every few questions).
+`python benchmarks/trajectories.py [--n 3000] [--out benchmarks/trajectories.json]`
+
+Validated trajectories per second on one core, of processor time and of the clock: each episode is played, played again
+in an environment of its own, compared byte for byte, and kept if its answer is right. Then the same with the
+conversation for supervised training. Bundled questions, and generated worlds (a new database for every few questions).
 """
 
 import argparse

@@ -447,6 +447,7 @@ VERDICT_REASONS = dict(
     values="a row that gold does not have",
     order="the right rows in the wrong order",
     no_answer="the episode ended without an answer",
+    undisclosed="the answer is wrong; the server does not say why",
 )
 
 # %% ../nbs/20_answers.ipynb #4fbd32e3

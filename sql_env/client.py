@@ -29,7 +29,15 @@ class SessionLostError(ConnectionError):
 class SQLEnv(EnvClient[SQLAction, SQLObservation, SQLState]):
     "A client for a server of this environment; `SQLEnv(base_url=...).sync()` for code without `await`."
 
-    playing: str | None = None  # id of the episode that reset started
+    _playing: str | None = None  # id of the episode that reset started
+
+    def as_episodes(self, questions: list[Question] | None = None) -> "RemoteEpisodeEnv":
+        "This connection as an environment for `evaluate`; `questions` with gold add difficulty to its reports."
+        options = dict(headers=self._headers, message_timeout_s=self._message_timeout)
+        clients = _ThreadClients(self.base_url or "", options, self.sync())
+        if questions is None:
+            questions = list_questions(clients.base_url, self._headers)
+        return RemoteEpisodeEnv(clients, questions)
 
     def _step_payload(self, action: SQLAction) -> dict[str, Any]:
         return action.model_dump(exclude={"metadata"})
@@ -38,23 +46,23 @@ class SQLEnv(EnvClient[SQLAction, SQLObservation, SQLState]):
         return SQLState(**payload)
 
     def _parse_result(self, payload: dict[str, Any]) -> StepResult[SQLObservation]:
-        obs = SQLObservation(
-            **payload["observation"], reward=payload.get("reward"), done=payload.get("done", False)
-        )
+        reward, done = payload.get("reward"), payload.get("done", False)
+        obs = SQLObservation(**payload["observation"], reward=reward, done=done)
         return StepResult(observation=obs, reward=obs.reward, done=obs.done, metadata=obs.metadata)
 
     async def _reset_async(self, **kwargs: Any) -> StepResult[SQLObservation]:
-        self.playing = None
+        self._playing = None
         result = await super()._reset_async(**kwargs)
-        self.playing = result.observation.metadata.get("episode_id")
+        self._playing = result.observation.metadata.get("episode_id")
         return result
 
     async def _step_async(self, action: SQLAction, **kwargs: Any) -> StepResult[SQLObservation]:
         result = await super()._step_async(action, **kwargs)
-        if self.playing in (None, result.observation.metadata.get("episode_id")):
+        if self._playing in (None, result.observation.metadata.get("episode_id")):
             return result
         raise SessionLostError(
-            "The server no longer knows this episode: it was restarted, or it closed the session. Call reset to start another."
+            "The server no longer knows this episode: it was restarted, or it closed the session. "
+            "Call reset to start another."
         )
 
     async def _send_and_receive(self, message: dict[str, Any]) -> dict[str, Any]:
@@ -67,91 +75,94 @@ class SQLEnv(EnvClient[SQLAction, SQLObservation, SQLState]):
             ) from e
 
 # %% ../nbs/57_client.ipynb #c9be1f7c
+def _remote_question(
+    question_id: str, text: str, database: str = "unknown", split: str = ""
+) -> Question:
+    "A question without gold."
+    return Question(
+        question_id=question_id,
+        question_text=text,
+        database_name=database,
+        gold_sql="",
+        answer_type="unknown",
+        difficulty="unknown",
+        tables_involved=("unknown",),
+        split=split,
+    )
+
+# %% ../nbs/57_client.ipynb #586fb43b
+def _request_json(url: str, headers: Mapping[str, str] | None, data: dict | None = None) -> Any:
+    body = None if data is None else json.dumps(data).encode()
+    request = Request(url, body, {"Content-Type": "application/json", **(headers or {})})
+    with urlopen(request, timeout=60) as response:
+        return json.load(response)
+
+# %% ../nbs/57_client.ipynb #fbe83d79
 def list_questions(
-    base_url: str,  # of the server
+    base_url: str,  # of the server, http or ws
     headers: Mapping[str, str] | None = None,  # such as a bearer token
 ) -> list[Question]:
-    "What a server has to play, without gold; the id stands where gold would be."
-
-    def get(path, data=None):
-        body = None if data is None else json.dumps(data).encode()
-        request = Request(
-            f"{base_url.replace('ws', 'http', 1) if base_url.startswith('ws') else base_url}/{path}",
-            body,
-            {"Content-Type": "application/json", **(headers or {})},
-        )
-        with urlopen(request, timeout=60) as response:
-            return json.load(response)
-
-    name = get("list_environments")[0]
-    tasks = [
-        t
-        for s in get(f"{name}/splits")
-        for t in get(f"{name}/task_range", {"split": s["name"]})["tasks"]
-    ]
+    "The questions of a server in its order, without gold."
+    if base_url.startswith("ws"):
+        base_url = base_url.replace("ws", "http", 1)
+    name = _request_json(f"{base_url}/list_environments", headers)[0]
+    tasks = []
+    for split in _request_json(f"{base_url}/{name}/splits", headers):
+        data = {"split": split["name"]}
+        tasks += _request_json(f"{base_url}/{name}/task_range", headers, data)["tasks"]
     tasks.sort(key=lambda t: t["place"])
-    return [
-        Question(
-            t["id"],
-            t["question"],
-            t["database"],
-            gold_sql=t["id"],
-            answer_type="unknown",
-            difficulty="unknown",
-            tables_involved=("unknown",),
-            split=t["split"],
-        )
-        for t in tasks
-    ]
+    return [_remote_question(t["id"], t["question"], t["database"], t["split"]) for t in tasks]
 
 # %% ../nbs/57_client.ipynb #60df108e
-class RemoteEpisode:
-    "An episode as its client saw it."
+def _read_verdict(action: Action, obs: SQLObservation) -> Verdict:
+    "The verdict of a last observation, with a reason of `VERDICT_REASONS`."
+    if obs.metadata.get("correct"):
+        return Verdict(True, "match")
+    was_answered = action.action_type == "ANSWER" and not obs.error
+    return Verdict(False, "undisclosed" if was_answered else "no_answer")
 
-    verdict: Verdict | None = None
-    steps, grounded, robust = 0, False, False
+# %% ../nbs/57_client.ipynb #38567422
+class RemoteEpisode:
+    "An episode as its client saw it; the attributes are those of `Episode`."
 
     def __init__(self, question: Question):
         self.question = question
         self.turns: list[Turn] = []
+        self.steps = 0
+        self.verdict: Verdict | None = None
+        self.grounded = self.robust = False
 
-    def note(self, action: Action, obs: SQLObservation) -> None:
-        "Write down a turn and, if it was the last, the verdict."
+    def add(self, action: Action, obs: SQLObservation) -> None:
+        "Record a turn and, if it was the last, the verdict."
         self.steps = obs.step_count
-        self.turns.append(
-            Turn(action, obs.result, obs.error, {"reward": obs.reward} if obs.reward else {})
-        )
-        if not obs.done:
-            return
-        known = obs.metadata
-        reason = (
-            "match"
-            if known.get("correct")
-            else "no_answer"
-            if action.action_type != "ANSWER" or obs.error
-            else "wrong"
-        )
-        self.verdict = Verdict(bool(known.get("correct")), reason)
-        self.grounded, self.robust = bool(known.get("grounded")), bool(known.get("robust"))
+        reward = {"reward": obs.reward} if obs.reward else {}
+        self.turns.append(Turn(action, obs.result, obs.error, reward))
+        if obs.done:
+            self.verdict = _read_verdict(action, obs)
+            self.grounded = bool(obs.metadata.get("grounded"))
+            self.robust = bool(obs.metadata.get("robust"))
 
     @property
     def total_reward(self) -> float:
+        "The return so far: the sum of all rewards, undiscounted."
         return sum(sum(t.reward.values()) for t in self.turns)
 
 # %% ../nbs/57_client.ipynb #19d8c7da
-class _PerThread:
-    "One connection to a server for each thread that uses this object or a copy of it."
+class _ThreadClients:
+    "One client of a server for each thread that uses this object or a copy of it."
 
-    def __init__(self, base_url: str, options: dict, client: Any = None):
-        self.base_url, self.options, self._local = base_url, options, threading.local()
+    def __init__(self, base_url: str, options: dict[str, Any], client: Any = None):
+        self.base_url, self.options = base_url, options
+        self._local = threading.local()
         if client is not None:
             self._local.client = client
 
     def __reduce__(self):
-        return _PerThread, (self.base_url, self.options)
+        return _ThreadClients, (self.base_url, self.options)
 
     @property
-    def client(self):
+    def client(self) -> Any:
+        "The client of this thread."
         if not hasattr(self._local, "client"):
             self._local.client = SQLEnv(base_url=self.base_url, **self.options).sync()
         return self._local.client
@@ -160,42 +171,25 @@ class _PerThread:
 class RemoteEpisodeEnv:
     "A server that looks like an `EpisodeEnv`; made by `SQLEnv.as_episodes`."
 
-    episode: RemoteEpisode | None = None
-
-    def __init__(self, connection: _PerThread, questions: list[Question]):
-        self.connection, self.questions = connection, questions
+    def __init__(self, clients: _ThreadClients, questions: list[Question]):
+        self.clients = clients
+        self.questions = questions
+        self.episode: RemoteEpisode | None = None
         self._by_id = {q.question_id: q for q in questions}
 
-    def reset(self, **chosen: Any) -> SQLObservation:
+    def reset(self, **options: Any) -> SQLObservation:
         "Start an episode on the server."
         self.episode = None
-        obs = self.connection.client.reset(**chosen).observation
-        known = obs.metadata["question_id"]
-        self.episode = RemoteEpisode(
-            self._by_id.get(known) or Question(known, obs.question, "unknown", known)
-        )
+        obs = self.clients.client.reset(**options).observation
+        question_id = obs.metadata["question_id"]
+        question = self._by_id.get(question_id) or _remote_question(question_id, obs.question)
+        self.episode = RemoteEpisode(question)
         return obs
 
     def step(self, action_type: str, argument: str = "") -> SQLObservation:
-        "Take one action; raises `EpisodeLost` if the connection broke."
-        obs = self.connection.client.step(
-            SQLAction(action_type=action_type, argument=argument)
-        ).observation
+        "Take one action; raises `SessionLostError` if the connection broke."
+        action = SQLAction(action_type=action_type, argument=argument)
+        obs = self.clients.client.step(action).observation
         if self.episode is not None:
-            self.episode.note(Action(action_type, argument), obs)
+            self.episode.add(Action(action_type, argument), obs)
         return obs
-
-# %% ../nbs/57_client.ipynb #33c093f5
-def _as_episodes(self, questions: list[Question] | None = None) -> RemoteEpisodeEnv:
-    "This connection as an environment for `evaluate`; `questions` with gold add difficulty to its reports."
-    connection = _PerThread(
-        self.base_url,
-        dict(headers=self._headers, message_timeout_s=self._message_timeout),
-        self.sync(),
-    )
-    return RemoteEpisodeEnv(
-        connection, list_questions(self.base_url, self._headers) if questions is None else questions
-    )
-
-# %% ../nbs/57_client.ipynb #b288760e
-SQLEnv.as_episodes = _as_episodes

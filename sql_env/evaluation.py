@@ -30,7 +30,7 @@ from .statistics import paired_permutation_test, pass_at_k, pass_hat_k, rate_int
 class PlannedEpisode(NamedTuple):
     "An episode that is to be played."
 
-    index: int  # in its run
+    episode_index: int  # in its run
     reset: dict[str, Any]  # arguments of the environment's reset
     seed: int  # of the policy
 
@@ -50,6 +50,53 @@ def plan_episodes(
         plan.append(PlannedEpisode(i, reset, seed=seed * 1_000_003 + i))
     return plan
 
+# %% ../nbs/68_evaluation.ipynb #dabbd427
+def _error_text(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"[:500]
+
+# %% ../nbs/68_evaluation.ipynb #ed8fadc7
+def _crash_result(
+    env: Any, planned: PlannedEpisode, error: Exception, usage: dict[str, float] | None = None
+) -> EpisodeResult:
+    "The result of an episode that crashed; what is known of its question is kept."
+    reset = planned.reset
+    question_id = str(reset.get("question_id", reset.get("index", planned.episode_index)))
+    result = EpisodeResult(
+        planned.episode_index, question_id, error=_error_text(error), usage=usage or {}
+    )
+    question = getattr(getattr(env, "episode", None), "question", None)
+    if question is None or question.question_id != question_id:
+        return result
+    return replace(
+        result,
+        database=question.database_name,
+        difficulty=question.difficulty,
+        gold=gold_key(question),
+    )
+
+# %% ../nbs/68_evaluation.ipynb #53cb039d
+def _record(env: Any, policy: Any, planned: PlannedEpisode, error: Exception | None) -> Trajectory:
+    "The trajectory of an episode that is over; `error` is what ended it before its time."
+    usage = {name: round(value, 6) for name, value in getattr(policy, "usage", {}).items()}
+    notes = list(getattr(policy, "notes", ()))
+    if isinstance(error, RolloutAborted):
+        notes.append(f"gave up: {error}")
+        error = None
+    record = Trajectory(
+        EpisodeResult(planned.episode_index, ""), dict(planned.reset), [], planned.seed
+    )
+    record.notes = notes
+    if error is None:
+        try:
+            result = episode_result(env.episode, planned.episode_index, usage)
+            record.episode = result if result.reason else replace(result, reason="no_answer")
+            record.turns = list(env.episode.turns)
+            return record
+        except Exception as e:
+            error = e
+    record.episode = _crash_result(env, planned, error, usage)
+    return record
+
 # %% ../nbs/68_evaluation.ipynb #9b210cc0
 def run_episode(
     env: Any,  # `EpisodeEnv` or another environment with `reset` and `step`
@@ -65,49 +112,6 @@ def run_episode(
     except Exception as e:
         error = e
     return _record(env, policy, planned, error)
-
-# %% ../nbs/68_evaluation.ipynb #53cb039d
-def _record(env: Any, policy: Any, planned: PlannedEpisode, error: Exception | None) -> Trajectory:
-    "The trajectory of an episode that is over; `error` is what ended it before its time."
-    usage = {name: round(value, 6) for name, value in getattr(policy, "usage", {}).items()}
-    notes = list(getattr(policy, "notes", ()))
-    if isinstance(error, RolloutAborted):
-        notes.append(f"gave up: {error}")
-        error = None
-    record = Trajectory(EpisodeResult(planned.index, ""), dict(planned.reset), [], planned.seed)
-    record.notes = notes
-    if error is None:
-        try:
-            result = episode_result(env.episode, planned.index, usage)
-            record.episode = result if result.reason else replace(result, reason="no_answer")
-            record.turns = list(env.episode.turns)
-            return record
-        except Exception as e:
-            error = e
-    record.episode = _crash_result(env, planned, error, usage)
-    return record
-
-# %% ../nbs/68_evaluation.ipynb #ed8fadc7
-def _crash_result(
-    env: Any, planned: PlannedEpisode, error: Exception, usage: dict[str, float] | None = None
-) -> EpisodeResult:
-    "The result of an episode that crashed; what is known of its question is kept."
-    reset = planned.reset
-    question_id = str(reset.get("question_id", reset.get("index", planned.index)))
-    result = EpisodeResult(planned.index, question_id, error=_error_text(error), usage=usage or {})
-    question = getattr(getattr(env, "episode", None), "question", None)
-    if question is None or question.question_id != question_id:
-        return result
-    return replace(
-        result,
-        database=question.database_name,
-        difficulty=question.difficulty,
-        gold=gold_key(question),
-    )
-
-# %% ../nbs/68_evaluation.ipynb #dabbd427
-def _error_text(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}"[:500]
 
 # %% ../nbs/68_evaluation.ipynb #e34d9ac0
 @dataclass
@@ -258,6 +262,16 @@ class _Slot:
     def trajectory(self) -> Trajectory:
         return _record(self.env, self.policy, self.planned, self.error)
 
+# %% ../nbs/68_evaluation.ipynb #d0d041e5
+def _select_actions(policy: Any, slots: Sequence[_Slot]) -> list[Any]:
+    "An action for each slot, or the exception that ends its episode."
+    if not slots:
+        return []
+    try:
+        return policy.select_actions([s.policy for s in slots], [s.observation for s in slots])
+    except Exception as e:
+        return [e] * len(slots)
+
 # %% ../nbs/68_evaluation.ipynb #d491fbce
 def _run_batch(
     env: Any,
@@ -282,26 +296,15 @@ def _run_batch(
             else:
                 live.append(slot)
 
-# %% ../nbs/68_evaluation.ipynb #d0d041e5
-def _select_actions(policy: Any, slots: Sequence[_Slot]) -> list[Any]:
-    "An action for each slot, or the exception that ends its episode."
-    if not slots:
-        return []
+# %% ../nbs/68_evaluation.ipynb #1163cba7
+def _submit(executor: Executor, env: Any, policy: Policy, chunk: Sequence, batch: int) -> Future:
+    "The future of a chunk; of a broken pool too, where `submit` itself raises."
     try:
-        return policy.select_actions([s.policy for s in slots], [s.observation for s in slots])
+        return executor.submit(_run_chunk, env, policy, chunk, batch)
     except Exception as e:
-        return [e] * len(slots)
-
-# %% ../nbs/68_evaluation.ipynb #a816472e
-def _run_plan(
-    env: Any, policy: Any, plan: Sequence[PlannedEpisode], executor: Executor | None, batch: int = 1
-) -> Iterator[tuple[EpisodeResult, Trajectory | None]]:
-    "Results as they are finished, with what the log keeps of them: nothing if their worker died."
-    for played in _run_chunks(env, policy, plan, executor, batch):
-        if isinstance(played, Trajectory):
-            yield played.episode, played
-        else:
-            yield played, None
+        future: Future = Future()
+        future.set_exception(e)
+        return future
 
 # %% ../nbs/68_evaluation.ipynb #f4aabd16
 def _run_chunks(
@@ -326,22 +329,23 @@ def _run_chunks(
             for planned in futures[future]:
                 yield _crash_result(None, planned, e)
 
-# %% ../nbs/68_evaluation.ipynb #1163cba7
-def _submit(executor: Executor, env: Any, policy: Policy, chunk: Sequence, batch: int) -> Future:
-    "The future of a chunk; of a broken pool too, where `submit` itself raises."
-    try:
-        return executor.submit(_run_chunk, env, policy, chunk, batch)
-    except Exception as e:
-        future: Future = Future()
-        future.set_exception(e)
-        return future
+# %% ../nbs/68_evaluation.ipynb #a816472e
+def _run_plan(
+    env: Any, policy: Any, plan: Sequence[PlannedEpisode], executor: Executor | None, batch: int = 1
+) -> Iterator[tuple[EpisodeResult, Trajectory | None]]:
+    "Results as they are finished, with what the log keeps of them: nothing if their worker died."
+    for played in _run_chunks(env, policy, plan, executor, batch):
+        if isinstance(played, Trajectory):
+            yield played.episode, played
+        else:
+            yield played, None
 
 # %% ../nbs/68_evaluation.ipynb #a87e4c9c
 def describe_env(env: Any) -> dict[str, Any]:
     "Settings of an environment that belong to a result."
     if not isinstance(env, EpisodeEnv):
         return {"environment": type(env).__name__}
-    reward, budget, level, verify = env.settings
+    reward, budget, level, verify = env.settings.values()
     ids = "\n".join(q.question_id for q in env.questions)
     return dict(
         questions=env.questions.name,
@@ -352,6 +356,19 @@ def describe_env(env: Any) -> dict[str, Any]:
         verify=verify,
         reward=asdict(reward),
     )
+
+# %% ../nbs/68_evaluation.ipynb #9729725b
+def _check_batch(env: Any, policy: Any) -> None:
+    "Raise `ValueError` if episodes can't be played side by side."
+    if not hasattr(policy, "select_actions"):
+        name = type(policy).__name__
+        raise ValueError(
+            f"batch needs a policy with select_actions, which {name} lacks; leave batch out"
+        )
+    if not isinstance(env, EpisodeEnv):
+        raise ValueError(
+            "batch needs an environment in this process; on a server use an executor with threads"
+        )
 
 # %% ../nbs/68_evaluation.ipynb #a709eb67
 def evaluate(
@@ -384,26 +401,13 @@ def evaluate(
     )
     file = EpisodeLog(log, about) if log else None
     results = dict(file.done) if file else {}
-    todo = [planned for planned in plan if planned.index not in results]
+    todo = [planned for planned in plan if planned.episode_index not in results]
     bar = ProgressBar(name, len(todo), progress)
     for result, trajectory in bar.watch(_run_plan(env, policy, todo, executor, batch)):
         results[result.episode_index] = result
         if file and trajectory:
             file.append(trajectory)
     return EvaluationResult(name, [results[i] for i in sorted(results)], settings=about)
-
-# %% ../nbs/68_evaluation.ipynb #9729725b
-def _check_batch(env: Any, policy: Any) -> None:
-    "Raise `ValueError` if episodes can't be played side by side."
-    if not hasattr(policy, "select_actions"):
-        name = type(policy).__name__
-        raise ValueError(
-            f"batch needs a policy with select_actions, which {name} lacks; leave batch out"
-        )
-    if not isinstance(env, EpisodeEnv):
-        raise ValueError(
-            "batch needs an environment in this process; on a server use an executor with threads"
-        )
 
 # %% ../nbs/68_evaluation.ipynb #d234a857
 def hack_floor(
@@ -444,6 +448,31 @@ class Comparison:
             f"{len(self.gained)} gained and {len(self.lost)} lost of {self.n}"
         )
 
+# %% ../nbs/68_evaluation.ipynb #e65eac29
+def _paired_episodes(
+    a: EvaluationResult, b: EvaluationResult
+) -> list[tuple[EpisodeResult, EpisodeResult]]:
+    "Episodes that both results hold and completed."
+    first = {(e.episode_index, e.question_id): e for e in a.completed}
+    pairs = []
+    for e in b.completed:
+        key = e.episode_index, e.question_id
+        if key in first:
+            pairs.append((first[key], e))
+    return pairs
+
+# %% ../nbs/68_evaluation.ipynb #50837e44
+def _difference_interval(
+    differences: Sequence[float], databases: Sequence[str], golds: Sequence[str]
+) -> tuple[float, float]:
+    "The interval of a mean of paired differences."
+    if len(set(golds)) == 1:
+        return -1.0, 1.0  # one cluster says nothing
+    low, high = rate_interval(differences, databases, golds)
+    if not any(differences):
+        low = -high  # Wilson's interval of 0 has one side only
+    return low, high
+
 # %% ../nbs/68_evaluation.ipynb #3f2f1984
 def compare(
     a: EvaluationResult,
@@ -471,31 +500,6 @@ def compare(
         lost=tuple(i for i, d in zip(ids, differences) if d == -1),
     )
 
-# %% ../nbs/68_evaluation.ipynb #e65eac29
-def _paired_episodes(
-    a: EvaluationResult, b: EvaluationResult
-) -> list[tuple[EpisodeResult, EpisodeResult]]:
-    "Episodes that both results hold and completed."
-    first = {(e.episode_index, e.question_id): e for e in a.completed}
-    pairs = []
-    for e in b.completed:
-        key = e.episode_index, e.question_id
-        if key in first:
-            pairs.append((first[key], e))
-    return pairs
-
-# %% ../nbs/68_evaluation.ipynb #50837e44
-def _difference_interval(
-    differences: Sequence[float], databases: Sequence[str], golds: Sequence[str]
-) -> tuple[float, float]:
-    "The interval of a mean of paired differences."
-    if len(set(golds)) == 1:
-        return -1.0, 1.0  # one cluster says nothing
-    low, high = rate_interval(differences, databases, golds)
-    if not any(differences):
-        low = -high  # Wilson's interval of 0 has one side only
-    return low, high
-
 # %% ../nbs/68_evaluation.ipynb #bab2906f
 def pass_rates(result: EvaluationResult, ks: Sequence[int] = (1,), by: str = "correct"):
     "Means of pass@k and pass^k over the questions of a result, as a pandas DataFrame with one row per k."
@@ -512,6 +516,10 @@ def pass_rates(result: EvaluationResult, ks: Sequence[int] = (1,), by: str = "co
     index = pd.Index(ks, name="k")
     return pd.DataFrame(rows, index=index, columns=["pass@k", "pass^k"]).round(4)
 
+# %% ../nbs/68_evaluation.ipynb #7f4c812f
+def _call(fn: Callable, args: tuple, kwargs: Mapping[str, Any]) -> Any:
+    return fn(*args, **kwargs)
+
 # %% ../nbs/68_evaluation.ipynb #9cb68275
 class RayExecutor(Executor):
     "Runs tasks on a Ray cluster; call `ray.init` first."
@@ -521,7 +529,3 @@ class RayExecutor(Executor):
         import ray
 
         return ray.remote(_call).remote(fn, args, kwargs).future()
-
-# %% ../nbs/68_evaluation.ipynb #7f4c812f
-def _call(fn: Callable, args: tuple, kwargs: Mapping[str, Any]) -> Any:
-    return fn(*args, **kwargs)

@@ -50,7 +50,7 @@ class EpisodeResult:
 # %% ../nbs/67_logs.ipynb #bdf4fdac
 def gold_key(question: Question) -> str:
     "A short name for the gold SQL of a question, equal for equal queries."
-    sql = normalize_sql(question.gold_sql)
+    sql = normalize_sql(question.gold_sql or question.question_id)  # a server tells no gold
     return f"{question.database_name}-{zlib.crc32(sql.encode()):08x}"
 
 # %% ../nbs/67_logs.ipynb #f1385dc5
@@ -78,6 +78,19 @@ def episode_result(
         gold=gold_key(question),
         robust=(correct and ran_gold) or episode.robust,
         usage=usage or {},
+    )
+
+# %% ../nbs/67_logs.ipynb #18c52d67
+def _turn_dict(turn: Turn) -> dict[str, Any]:
+    return dict(action=list(turn.action), result=turn.result, error=turn.error, reward=turn.reward)
+
+# %% ../nbs/67_logs.ipynb #fc8abb5b
+def _read_turn(values: dict[str, Any]) -> Turn:
+    return Turn(
+        action=Action(*values["action"]),
+        result=values["result"],
+        error=values["error"],
+        reward=values["reward"],
     )
 
 # %% ../nbs/67_logs.ipynb #3a549790
@@ -135,18 +148,23 @@ class Trajectory:
             notes=line.get("notes", []),
         )
 
-# %% ../nbs/67_logs.ipynb #18c52d67
-def _turn_dict(turn: Turn) -> dict[str, Any]:
-    return dict(action=list(turn.action), result=turn.result, error=turn.error, reward=turn.reward)
+# %% ../nbs/67_logs.ipynb #0c8d31fd
+_OLD_REWARD_NAMES = {"credit": "partial_credit", "slowness": "time_penalty"}
 
-# %% ../nbs/67_logs.ipynb #fc8abb5b
-def _read_turn(values: dict[str, Any]) -> Turn:
-    return Turn(
-        action=Action(*values["action"]),
-        result=values["result"],
-        error=values["error"],
-        reward=values["reward"],
-    )
+# %% ../nbs/67_logs.ipynb #f95dab2a
+def _read_about(line: bytes) -> dict[str, Any]:
+    "The settings of a run, with today's names."
+    about = json.loads(line)
+    if not isinstance(about, dict) or "policy" not in about:
+        raise ValueError("the first line does not name a policy")
+    if "reward" in about:
+        known = {f.name for f in fields(RewardConfig)}
+        reward = {}
+        for name, value in about["reward"].items():
+            new_name = _OLD_REWARD_NAMES.get(name, name)
+            reward[new_name if new_name in known else name] = value
+        about["reward"] = reward
+    return about
 
 # %% ../nbs/67_logs.ipynb #c27f4f99
 def read_log(path: str | Path) -> tuple[dict[str, Any], list[Trajectory]]:
@@ -168,24 +186,6 @@ def read_log(path: str | Path) -> tuple[dict[str, Any], list[Trajectory]]:
                 "Give one that evaluate(..., log=...) wrote."
             ) from None
     return about, trajectories
-
-# %% ../nbs/67_logs.ipynb #0c8d31fd
-_OLD_REWARD_NAMES = {"credit": "partial_credit", "slowness": "time_penalty"}
-
-# %% ../nbs/67_logs.ipynb #f95dab2a
-def _read_about(line: bytes) -> dict[str, Any]:
-    "The settings of a run, with today's names."
-    about = json.loads(line)
-    if not isinstance(about, dict) or "policy" not in about:
-        raise ValueError("the first line does not name a policy")
-    if "reward" in about:
-        known = {f.name for f in fields(RewardConfig)}
-        reward = {}
-        for name, value in about["reward"].items():
-            new_name = _OLD_REWARD_NAMES.get(name, name)
-            reward[new_name if new_name in known else name] = value
-        about["reward"] = reward
-    return about
 
 # %% ../nbs/67_logs.ipynb #0ac379c9
 class EpisodeLog:
@@ -251,6 +251,24 @@ def log_env(about: dict[str, Any], questions: QuestionSet) -> EpisodeEnv:
         verify=about["verify"],
     )
 
+# %% ../nbs/67_logs.ipynb #53e1b1bb
+def _difference(old: str, new: str) -> str:
+    "Two texts from shortly before their first difference."
+    common = os.path.commonprefix([old, new])
+    part = slice(max(len(common) - 20, 0), len(common) + 20)
+    return f"was {old[part]!r}, is {new[part]!r}"
+
+# %% ../nbs/67_logs.ipynb #af7d2d90
+def _verdict_difference(old: EpisodeResult, new: Verdict | None) -> str:
+    "How two verdicts differ, '' if they agree; an episode that was given up is on record as one without an answer."
+    if new is None:
+        return (
+            "" if old.reason in ("", "no_answer") else f"the verdict {_difference(old.reason, '')}"
+        )
+    if (old.correct, old.reason) == (new.correct, new.reason):
+        return ""
+    return f"the verdict {_difference(old.reason, new.reason)}"
+
 # %% ../nbs/67_logs.ipynb #0de569ac
 def replay_trajectory(env: EpisodeEnv, trajectory: Trajectory) -> str:
     "The first difference when an episode is played again, '' if there is none."
@@ -266,24 +284,6 @@ def replay_trajectory(env: EpisodeEnv, trajectory: Trajectory) -> str:
             if was != now:
                 return f"turn {number}: {name} {_difference(str(was), str(now))}"
     return _verdict_difference(trajectory.episode, episode.verdict)
-
-# %% ../nbs/67_logs.ipynb #af7d2d90
-def _verdict_difference(old: EpisodeResult, new: Verdict | None) -> str:
-    "How two verdicts differ, '' if they agree; an episode that was given up is on record as one without an answer."
-    if new is None:
-        return (
-            "" if old.reason in ("", "no_answer") else f"the verdict {_difference(old.reason, '')}"
-        )
-    if (old.correct, old.reason) == (new.correct, new.reason):
-        return ""
-    return f"the verdict {_difference(old.reason, new.reason)}"
-
-# %% ../nbs/67_logs.ipynb #53e1b1bb
-def _difference(old: str, new: str) -> str:
-    "Two texts from shortly before their first difference."
-    common = os.path.commonprefix([old, new])
-    part = slice(max(len(common) - 20, 0), len(common) + 20)
-    return f"was {old[part]!r}, is {new[part]!r}"
 
 # %% ../nbs/67_logs.ipynb #3c8817ac
 def check_log(path: str | Path, questions: QuestionSet) -> dict[int, str]:

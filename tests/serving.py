@@ -1,4 +1,4 @@
-"Servers in processes of their own, for the tests of rooms 10 to 13."
+"Servers in processes of their own, and the load generator that `benchmarks/server.py` is."
 
 import importlib.util
 from pathlib import Path
@@ -6,6 +6,6 @@ from pathlib import Path
 spec = importlib.util.spec_from_file_location(
     "server_load", Path(__file__).resolve().parent.parent / "benchmarks" / "server.py"
 )
-load = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(load)
-Server, Session = load.Server, load.Session
+benchmark = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(benchmark)
+Server, Session = benchmark.Server, benchmark.Session

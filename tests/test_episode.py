@@ -1,11 +1,10 @@
-"""Room 07, the episode: section 4 of the house plan sentence by sentence, determinism to the byte, fuzzing, and no gold in sight."""
+"""The episode: its rules sentence by sentence, determinism to the byte, fuzzing, and no gold in any observation."""
 
 import json
 import math
 import os
 import subprocess
 import sys
-import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, fields, replace
 from functools import lru_cache
@@ -18,7 +17,7 @@ from hypothesis import strategies as st
 from sql_env.answers import format_rows
 from sql_env.database import Database, build_database
 from sql_env.episode import ACTIONS, SCHEMA_LEVELS, Episode, EpisodeEnv, Observation
-from sql_env.guards import Limits
+from sql_env.guards import FastPathMiss, Limits
 from sql_env.policies.base import parse_schema_info
 from sql_env.policies.baselines import RandomPolicy
 from sql_env.policies.hacks import HACKS, most_frequent_answer
@@ -245,7 +244,8 @@ def test_sample_shows_five_rows_of_the_table_the_same_for_a_seed(db):
         assert (
             lines[0] == "pet_id | owner_id | nickname | weight" and len(lines) == 6 and not o.error
         )
-        assert set(episode.seen[-1].rows) <= set(stored) and len(set(episode.seen[-1].rows)) == 5
+        rows = set(episode.evidence.results[-1].rows)
+        assert rows <= set(stored) and len(rows) == 5
         assert episode.step("sample", '"PET"').result == o.result, "and when it is asked again"
         shown[seed] = o.result
     assert shown[None] == shown[0] and len(set(shown.values())) >= 5
@@ -408,7 +408,7 @@ def test_a_result_is_never_longer_than_an_observation_may_be(db):
 
 # ---- the hidden schema
 
-DOORS = [
+CATALOG_TABLES = [
     "sqlite_master",
     "sqlite_schema",
     "sqlite_temp_master",
@@ -434,14 +434,14 @@ DOORS = [
 ]
 
 
-@pytest.mark.parametrize("door", DOORS)
-def test_the_catalog_is_closed(db, door):
+@pytest.mark.parametrize("table", CATALOG_TABLES)
+def test_the_catalog_is_closed(db, table):
     episode, _ = start(db)
-    o = episode.step("QUERY", f"SELECT * FROM {door}")
+    o = episode.step("QUERY", f"SELECT * FROM {table}")
     assert o.error and not o.result
     seen = o.error + o.schema_info
     assert not any(c in seen for c in ("pet_id", "nickname", "Total Cost", "city", '.sqlite"', "/"))
-    assert episode.step("DESCRIBE", door).error and episode.step("SAMPLE", door).error
+    assert episode.step("DESCRIBE", table).error and episode.step("SAMPLE", table).error
 
 
 # ---- ANSWER
@@ -659,8 +659,8 @@ def test_after_done_nothing_changes_and_nothing_is_paid(db, config, ending):
         [asdict(t) for t in episode.turns],
         episode.total_reward,
         episode.steps,
-        str(episode.known),
-        len(episode.seen),
+        str(episode.schema),
+        len(episode.evidence.results),
     )
     for a in (
         ("DESCRIBE", "Owner"),
@@ -684,8 +684,8 @@ def test_after_done_nothing_changes_and_nothing_is_paid(db, config, ending):
         [asdict(t) for t in episode.turns],
         episode.total_reward,
         episode.steps,
-        str(episode.known),
-        len(episode.seen),
+        str(episode.schema),
+        len(episode.evidence.results),
     )
 
 
@@ -886,6 +886,62 @@ def test_another_seed_gives_other_samples():
     assert play_all(bundled(), 8, n=10) != play_all(bundled(), 7, n=10)
 
 
+# ---- the fast path
+
+
+def snapshot(episode):
+    "All that a step could change."
+    e = episode.evidence
+    seen = len(e.results), len(e.queries), e.last, e.cells
+    return (
+        episode.steps,
+        episode.done,
+        episode.verdict,
+        len(episode.turns),
+        episode.history,
+        str(episode.schema),
+        seen,
+    )
+
+
+def test_a_step_on_the_fast_path_is_the_same_step_or_none():
+    qs = bundled()
+    outcomes = {"taken": 0, "missed": 0}
+    for q in qs.sample(40, 3):
+        database = qs.database(q.database_name)
+        plain, tried = (Episode(q, database, RewardConfig.shaped()) for _ in range(2))
+        plain.reset(7), tried.reset(7)
+        for action in script(q, database, 7):
+            before = snapshot(tried)
+            try:
+                o = tried.step(*action, fast=True)
+                outcomes["taken"] += 1
+            except FastPathMiss:
+                assert snapshot(tried) == before
+                outcomes["missed"] += 1
+                o = tried.step(*action)
+            assert o == plain.step(*action)
+        assert [asdict(t) for t in plain.turns] == [asdict(t) for t in tried.turns]
+    assert outcomes["taken"] > 100 and outcomes["missed"] > 50, outcomes
+
+
+@pytest.mark.parametrize(
+    "action, settings",
+    [
+        (("ANSWER", "1, " * 100), {}),
+        (("ANSWER", "300"), dict(verify="robust")),
+        (("QUERY", "SELECT " + "1 + " * 200 + "1"), {}),
+        (("QUERY", "SELECT count(*) FROM pet a, pet b, pet c"), {}),
+        (("DESCRIBE", "x" * 10_000), {}),
+    ],
+)
+def test_what_may_take_long_misses_the_fast_path(db, action, settings):
+    episode, _ = start(db, **settings)
+    with pytest.raises(FastPathMiss):
+        episode.step(*action, fast=True)
+    assert episode.steps == 0 and not episode.turns
+
+
 # ---- anything may come in
 
 plain = st.sampled_from([*ACTIONS, "describe", " Query ", "answer"])
@@ -1038,9 +1094,9 @@ def test_nothing_raises_everything_ends_and_rewards_stay_in_range(
     episode, o = start(db, question(gold), reward=config, schema_level=level, budget=budget)
     low, high = config.range
     for i in range(budget + 2):
-        done, before = o.done, time.monotonic()
+        done = o.done
         o = episode.step(*actions[i % len(actions)])
-        assert isinstance(o, Observation) and time.monotonic() - before < 3
+        assert isinstance(o, Observation)
         assert math.isfinite(o.reward) and low - 1e-9 <= o.reward <= high + 1e-9
         assert (
             0 <= o.step_count <= budget
@@ -1072,15 +1128,19 @@ def test_what_cannot_even_be_printed_is_an_error_too(db, action):
     )
 
 
-def test_answers_of_ten_thousand_cells_are_graded_in_time(db):
-    episode, _ = start(db)
+def test_answers_of_ten_thousand_cells_are_graded_without_comparing_all_pairs(db, monkeypatch):
+    from sql_env import answers
+
+    episode, _ = start(db, question(tuple((f" {i}a",) for i in range(1, 10_001))))
+    calls, equal = [], answers.cells_equal
+    monkeypatch.setattr(answers, "cells_equal", lambda *a, **k: calls.append(1) or equal(*a, **k))
     episode.step(
         "QUERY",
         "WITH RECURSIVE t(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM t WHERE n < 10000) SELECT ' ' || n || 'a' FROM t",
     )
-    before = time.monotonic()
     o = episode.step("ANSWER", "\n".join(f"{i}a" for i in range(1, 10_001)))
-    assert o.done and time.monotonic() - before < 2
+    assert o.done and o.reward == 1 and episode.grounded
+    assert len(calls) < 1_000_000
 
 
 # ---- gold never reaches an observation
@@ -1108,43 +1168,50 @@ def play_with(env, policy, **reset):
     return out, taken
 
 
+def database_text(database, action):
+    "What the database itself says to an action."
+    if action is None:
+        return ""
+    kind, argument = action
+    if kind == "DESCRIBE":
+        return str(database.describe(argument))
+    if kind == "SAMPLE":
+        return database.sample(argument, seed=5).text()
+    if kind == "QUERY":
+        return database.query(argument).text()
+    return "The answer was submitted."
+
+
+def schema_names(database):
+    "Names of tables and columns, lower case."
+    columns = [c.name for t in database.tables for c in database.columns(t)]
+    return {name.lower() for name in (*database.tables, *columns)}
+
+
 def test_gold_sql_and_gold_rows_are_in_no_observation():
     qs = bundled()
     env, some = EpisodeEnv(qs, reward=RewardConfig.shaped()), qs.sample(200, 5)
     for i, q in enumerate(some):
-        rows = {r for r in (format_rows([row]) for row in q.gold_answer) if len(r) > 3}
+        rows = [format_rows([row]) for row in q.gold_answer]
+        secrets = {
+            r
+            for r in rows
+            if len(r) > 3 and r.lower() not in schema_names(qs.database(q.database_name))
+        }
         sql = normalize_sql(q.gold_sql)
         for policy in (players(qs)[i % 3 % 2], HACKS[i % len(HACKS)], HACKS[(i + 7) % len(HACKS)]):
             observations, taken = play_with(env, policy, seed=5, question_id=q.question_id)
-            database = env.episode.database
             for o, action in zip(observations, [None, *taken]):
                 assert not any(sql in normalize_sql(t) or q.gold_sql in t for t in texts(o))
-                own = {
-                    None: lambda a: "",
-                    "DESCRIBE": lambda a: str(database.describe(a)),
-                    "SAMPLE": lambda a: database.sample(a, seed=5).text(),
-                    "QUERY": lambda a: database.query(a).text(),
-                    "ANSWER": lambda a: "The answer was submitted.",
-                }
-                expected = (
-                    own[action and action.action_type](action and action.argument)
-                    if not o.error
-                    else ""
-                )
+                expected = "" if o.error else database_text(env.episode.database, action)
                 assert o.result == expected or o.result.startswith(expected[:4000]), (
                     "a result is what the database says, no more"
                 )
+                own_words = action.argument if action else ""
                 leaked = [
                     r
-                    for r in rows
-                    if any(r in t for t in (o.error, o.schema_info))
-                    and r.lower()
-                    not in {
-                        w.lower()
-                        for t in database.tables
-                        for w in (t, *(c.name for c in database.columns(t)))
-                    }
-                    and not (action and r in action.argument)
+                    for r in secrets
+                    if (r in o.error or r in o.schema_info) and r not in own_words
                 ]
                 assert not leaked, (q.question_id, leaked)
             assert observations[-1].action_history == tuple(str(a)[:500] for a in taken)

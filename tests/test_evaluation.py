@@ -1,4 +1,4 @@
-"""Room 21, the evaluation: the same numbers whoever computes them, no episode lost, logs that survive a kill, intervals that cover."""
+"Evaluation: the same numbers whoever computes them, no episode lost, logs that survive a kill, intervals that cover."
 
 import json
 import math
@@ -32,7 +32,6 @@ from sql_env.reports import (
 )
 from sql_env.reward import RewardConfig
 from sql_env.sources import load
-from sql_env.statistics import cluster_bootstrap_interval, rate_interval
 
 CONSTANT = HACKS[2]
 
@@ -57,7 +56,7 @@ def same(a, b):
 
 
 class Slow(RandomPolicy):
-    "A random policy that takes its time."
+    "A random policy that sleeps, so that a run can be killed in the middle."
 
     name = "slow"
 
@@ -240,18 +239,21 @@ def test_by_difficulty_database_and_error_kind():
 
 
 @pytest.mark.parametrize(
-    "policy", [RandomPolicy(4), OraclePolicy(bundled()), CONSTANT], ids=lambda p: p.name
+    "policy, context",
+    [
+        (RandomPolicy(4), "fork"),
+        (OraclePolicy(bundled()), "fork"),
+        (CONSTANT, "fork"),
+        (CONSTANT, "spawn"),
+    ],
+    ids=lambda x: getattr(x, "name", x),
 )
-@pytest.mark.parametrize("context", ["fork", "spawn"])
 def test_processes_give_the_same_result_bit_for_bit(policy, context):
-    if context == "spawn" and policy is not CONSTANT:
-        pytest.skip("one is enough, starting takes long")
     e = env(60, reward=RewardConfig.shaped())
     with ProcessPoolExecutor(2, multiprocessing.get_context(context)) as pool:
         parallel = evaluate(e, policy, 130, 3, executor=pool, progress=False)
-    assert (
-        same(parallel, evaluate(e, policy, 130, 3, progress=False)) and parallel.n_completed == 130
-    )
+    assert same(parallel, evaluate(e, policy, 130, 3, progress=False))
+    assert parallel.n_completed == 130
 
 
 def test_threads_give_the_same_result_bit_for_bit():
@@ -411,133 +413,6 @@ def test_crashed_episodes_stay_in_the_log(tmp_path):
     assert same(evaluate(env(), Broken(), log=log, progress=False), a) and a.n_completed < 60
 
 
-# ---- statistics
-
-
-def wilson(k, n, z=1.959963984540054):
-    p = k / n
-    middle, half = (
-        (p + z * z / (2 * n)) / (1 + z * z / n),
-        z / (1 + z * z / n) * math.sqrt(p * (1 - p) / n + z * z / (4 * n * n)),
-    )
-    return middle - half, middle + half
-
-
-@pytest.mark.parametrize("n", [1, 5, 20, 384])
-@pytest.mark.parametrize("value", [0.0, 1.0])
-def test_intervals_of_unanimous_values_are_wilsons(n, value):
-    low, high = rate_interval([value] * n, ["d"] * n, [str(i) for i in range(n)])
-    assert (low, high) == pytest.approx(wilson(n * value, n), abs=1e-12)
-    assert value in (low, high) or n == 1
-
-
-def test_wilson_values_from_the_literature():
-    "Newcombe 1998, table I: 0 of 20 gives 0 to 0.1611."
-    assert rate_interval([0.0] * 20, ["d"] * 20, list(map(str, range(20)))) == (
-        0.0,
-        pytest.approx(0.1611, abs=5e-5),
-    )
-    assert rate_interval([1.0] * 20, ["d"] * 20, list(map(str, range(20))))[0] == pytest.approx(
-        0.8389, abs=5e-5
-    )
-
-
-def test_repeated_questions_make_nobody_surer():
-    once = rate_interval([0.0] * 10, ["d"] * 10, list(map(str, range(10))))
-    again = rate_interval([0.0] * 100, ["d"] * 100, [str(i % 10) for i in range(100)])
-    assert once == again
-    rng = np.random.default_rng(0)
-    values, golds = rng.integers(0, 2, 50).astype(float), [str(i) for i in range(50)]
-    assert rate_interval([*values] * 4, ["d"] * 200, golds * 4) == pytest.approx(
-        rate_interval([*values], ["d"] * 50, golds), abs=1e-9
-    )
-
-
-def test_cluster_interval_by_hand():
-    assert cluster_bootstrap_interval([1, 0], ["a", "b"]) == (0.0, 1.0)
-    assert cluster_bootstrap_interval([0.5, 0.5, 0.5], ["a", "b", "c"]) == (0.5, 0.5)
-    assert cluster_bootstrap_interval([1, 0, 1, 0], ["a", "a", "b", "b"]) == (0.5, 0.5), (
-        "clusters that agree leave no doubt"
-    )
-    low, high = cluster_bootstrap_interval(
-        [1, 1, 1, 0], ["a", "a", "a", "b"], 0.4
-    )  # means 0, 3/4, 1 with probability 1/4, 1/2, 1/4
-    assert (low, high) == (0.75, 0.75)
-    # three clusters of size one with one success: the mean is B(3, 1/3) / 3; P(0) = 8/27 = 0.296, P(<= 1/3) = 20/27 = 0.741, P(<= 2/3) = 26/27 = 0.963
-    assert cluster_bootstrap_interval([1, 0, 0], list("abc"), 0.95) == (0.0, 1.0)
-    assert cluster_bootstrap_interval([1, 0, 0], list("abc"), 0.90) == (0.0, pytest.approx(2 / 3))
-    assert cluster_bootstrap_interval([1, 0, 0], list("abc"), 0.30) == (
-        pytest.approx(1 / 3),
-        pytest.approx(1 / 3),
-    )
-
-
-def test_cluster_interval_is_deterministic_whatever_the_order_and_grows_with_level():
-    rng = np.random.default_rng(1)
-    values, clusters = rng.integers(0, 2, 200), rng.integers(0, 20, 200)
-    a = cluster_bootstrap_interval(values, clusters)
-    order = rng.permutation(200)
-    assert (
-        a
-        == cluster_bootstrap_interval(values, clusters)
-        == pytest.approx(cluster_bootstrap_interval(values[order], clusters[order]))
-    )
-    widths = [
-        np.subtract(*cluster_bootstrap_interval(values, clusters, level)[::-1])
-        for level in (0.5, 0.8, 0.95, 0.99)
-    ]
-    assert widths == sorted(widths) and a[0] < values.mean() < a[1]
-
-
-def test_clusters_make_intervals_wider_than_single_episodes_do():
-    values = [float(c % 2) for c in range(20) for _ in range(20)]  # all episodes of a cluster agree
-    by_cluster = cluster_bootstrap_interval(values, [c for c in range(20) for _ in range(20)])
-    by_episode = cluster_bootstrap_interval(values, range(400))
-    assert by_cluster[1] - by_cluster[0] > 3 * (by_episode[1] - by_episode[0])
-
-
-def coverage(interval, clusters, size, runs=200):
-    hits = 0
-    for seed in range(runs):
-        rng = np.random.default_rng(seed)
-        rates = rng.beta(3, 2, clusters)  # mean 0.6
-        names = np.repeat(np.arange(clusters), rng.integers(1, 2 * size, clusters))
-        low, high = interval((rng.random(len(names)) < rates[names]).astype(float), names)
-        hits += low <= 0.6 <= high
-    return hits / runs
-
-
-def test_the_interval_covers_the_truth_as_often_as_it_says():
-    assert (
-        0.90 <= coverage(lambda v, c: cluster_bootstrap_interval(v, c, draws=1000), 30, 8) <= 0.99
-    )
-    assert (
-        0.45
-        <= coverage(lambda v, c: cluster_bootstrap_interval(v, c, 0.6, draws=1000), 40, 8)
-        <= 0.72
-    )
-    naive = coverage(
-        lambda v, c: cluster_bootstrap_interval(v, range(len(v)), draws=200), 30, 15, 100
-    )
-    assert naive < 0.90, "the simulation must tell: episodes as their own clusters cover too seldom"
-
-
-def test_the_wider_of_the_two_intervals_is_reported():
-    rng = np.random.default_rng(2)
-    databases, golds = np.repeat(np.arange(12), 30), np.arange(360)
-    values = (rng.random(360) < rng.beta(1, 1, 12)[databases]).astype(float)
-    both = cluster_bootstrap_interval(values, databases), cluster_bootstrap_interval(values, golds)
-    found = rate_interval([*values], [*map(str, databases)], [*map(str, golds)])
-    assert (
-        found == pytest.approx(max(both, key=lambda i: i[1] - i[0])) and found[1] - found[0] > 0.2
-    )
-
-
-def test_no_values_and_one_cluster_are_said_honestly():
-    assert all(map(math.isnan, rate_interval([], [], [])))
-    assert rate_interval([1.0, 0.0], ["d", "d"], ["g", "g"]) == (0.0, 1.0)
-
-
 # ---- reports
 
 
@@ -604,7 +479,7 @@ def test_a_plot_is_drawn_and_written(tmp_path, results):
         matplotlib.pyplot.close(ax.figure)
 
 
-def test_the_hack_floor_names_each_cheat_the_best_first():
+def test_the_hack_floor_names_each_hack_the_best_first():
     floor = hack_floor(bundled().sample(40, 2))
     assert len(floor) == len(HACKS) + 1 and list(floor.values()) == sorted(
         floor.values(), reverse=True
@@ -630,10 +505,6 @@ def test_results_can_be_asdict(results):
     assert json.loads(json.dumps(asdict(results[0])))["policy"] == "random"
 
 
-if __name__ == "__main__":
-    run_slow(Path(sys.argv[1]))
-
-
 def test_a_pool_that_is_already_broken_loses_no_episode():
     class Broken(Executor):
         def submit(self, *args, **kwargs):
@@ -643,3 +514,7 @@ def test_a_pool_that_is_already_broken_loses_no_episode():
     assert (
         result.n_episodes == 40 and result.n_completed == 0 and "broken" in result.episodes[0].error
     )
+
+
+if __name__ == "__main__":
+    run_slow(Path(sys.argv[1]))

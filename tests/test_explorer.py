@@ -1,8 +1,14 @@
-"Room 22 without a browser: films, diagrams, pages, and widgets clicked from Python."
+"The viewer without a browser: views of episodes, diagrams, pages, and widgets clicked from Python."
 
+import base64
+import hashlib
 import html
 import re
+import shutil
+import subprocess
+import sys
 from html.parser import HTMLParser
+from importlib.resources import files
 
 import pytest
 from hypothesis import given, settings
@@ -12,31 +18,39 @@ from sql_env.catalog import Column, TableInfo
 from sql_env.database import build_database
 from sql_env.episode import Action, Episode, EpisodeEnv, Turn
 from sql_env.evaluation import evaluate
+<<<<<<< HEAD
+from sql_env.explorer import EpisodeExplorer, LogTab, PolicyTab
+from sql_env.html import element, parse_result_table, read_asset, render_html, stylesheet, text_html
+from sql_env.logs import EpisodeResult, Trajectory, read_log
+=======
 from sql_env.explorer import EpisodeExplorer, EpisodePlayer
 from sql_env.html import element, parse_result_table, render_html, text_html
 from sql_env.logs import Trajectory, read_log
+>>>>>>> area-H
 from sql_env.policies.base import ScriptedPolicy, play_episode
 from sql_env.policies.baselines import OraclePolicy, RandomPolicy
 from sql_env.questions import Question, QuestionSet
 from sql_env.reward import RewardConfig
 from sql_env.sources import load
-from sql_env.values import Result, quote_identifier
-from sql_env.view.diagram import discovered_columns, layer_tables, layout_tables, schema_svg
+from sql_env.values import Result, format_value, quote_identifier
+from sql_env.view.diagram import discovered_tables, layer_tables, layout_tables, schema_svg
 from sql_env.view.episode import (
     EpisodeView,
-    read_recordings,
     to_episode_view,
     view_episode,
-    view_recording,
+    view_trajectory,
+    watch_policy,
 )
+from sql_env.view.human import ActionBoard, HumanPlayer
 from sql_env.view.page import (
-    SCRIPT,
     embed_page,
     episode_html,
     episode_page_html,
     episode_view_html,
     unmatched_rows,
 )
+from sql_env.view.picker import QuestionPicker
+from sql_env.view.widgets import EpisodePlayer
 
 EVIL = """</script><script>alert(1)</script><img src=x onerror="alert(2)"> ' " & `"""
 QS = load("bundled")
@@ -76,19 +90,19 @@ class Tree(HTMLParser):
         self.text.append(data)
 
 
-# Films
+# Views
 
 
-def test_a_film_holds_gold_only_after_the_end():
+def test_a_view_holds_gold_only_after_the_end():
     e = played(MOVES[:4])
-    assert view_episode(e).ending is None
+    assert view_episode(e).outcome is None
     gold = html.escape(QS.get("vet_clinic-12").gold_sql, quote=False)
     assert gold not in episode_page_html(view_episode(e)) and "guinea pig" not in episode_page_html(
-        view_episode(e, fog=True)
+        view_episode(e, hide_unexplored=True)
     )
     e.step("ANSWER", "@last")
     assert (
-        view_episode(e).ending.gold_sql
+        view_episode(e).outcome.gold_sql
         and gold in episode_page_html(view_episode(e))
         and "guinea pig" in episode_page_html(view_episode(e))
     )
@@ -96,19 +110,19 @@ def test_a_film_holds_gold_only_after_the_end():
 
 def test_an_episode_without_an_answer_ends_too():
     e = played([("DESCRIBE", "animal")] * 3, budget=3)
-    film = view_episode(e)
-    assert film.ending.verdict.reason == "no_answer" and film.ending.answer is None
+    view = view_episode(e)
+    assert view.outcome.verdict.reason == "no_answer" and view.outcome.answer is None
     assert "used up without an answer" in render_html(
-        episode_view_html(film, 3)
-    ) and film.ending.gold_sql in html.unescape(render_html(episode_view_html(film, 3)))
+        episode_view_html(view, 3)
+    ) and view.outcome.gold_sql in html.unescape(render_html(episode_view_html(view, 3)))
 
 
-def test_films_do_not_change():
+def test_views_do_not_change():
     e = played(MOVES[:2])
-    film = view_episode(e)
-    before = render_html(episode_view_html(film, 2))
+    view = view_episode(e)
+    before = render_html(episode_view_html(view, 2))
     e.step(*MOVES[2])
-    assert len(film.turns) == 2 and render_html(episode_view_html(film, 2)) == before
+    assert len(view.turns) == 2 and render_html(episode_view_html(view, 2)) == before
 
 
 @pytest.mark.parametrize(
@@ -122,7 +136,7 @@ def test_the_row_that_differs_is_marked(answer, marked):
     assert 'class="sx-wrong"' in page
 
 
-def test_strangers_know_numbers_as_the_judge_does():
+def test_unmatched_rows_compare_numbers_as_the_grader_does():
     assert unmatched_rows([("a", 1.0000000001), ("b", 2)], [("b", 2.0), ("a", 1)]) == []
     assert unmatched_rows([("x",), ("a", 1)], [("a", 1)]) == [0]
 
@@ -134,9 +148,9 @@ def test_every_episode_of_a_policy_can_be_shown():
             if hasattr(policy, "reset"):
                 policy.reset(1)
             play_episode(env, policy, env.reset(question_id=q.question_id))
-            film = view_episode(env.episode, policy.name)
-            page = episode_page_html(film)
-            assert len(page) < 300_000 and page.count('class="sx-step"') == len(film.turns) + 1
+            view = view_episode(env.episode, policy.name)
+            page = episode_page_html(view)
+            assert len(page) < 300_000 and page.count('class="sx-step"') == len(view.turns) + 1
             assert ('class="sx-right"' in page) == env.episode.verdict.correct
 
 
@@ -170,8 +184,6 @@ def test_a_table_is_read_as_it_was_written(data):
     shown = rows[:20] if rows else []
     if len(names) == 1 and shown and "... 9 rows" in text.split("\n")[-1]:
         return  # a value that looks like a note is taken for one
-    from sql_env.values import format_value
-
     assert head == [format_value(c, 80) for c in names] and body == [
         [format_value(v, 300) for v in r] for r in shown
     ]
@@ -191,29 +203,29 @@ def test_any_text_is_shown_as_it_is(text):
 
 
 def test_tables_are_discovered_by_looking():
-    film = view_episode(played())
-    assert discovered_columns(film) == {"animal": 1}
+    view = view_episode(played())
+    assert discovered_tables(view) == {"animal": 1}
     assert (
-        render_html(schema_svg(film, 0)).count("sx-table sx-on") == 0
-        and render_html(schema_svg(film, 1)).count("sx-table sx-on") == 1
+        render_html(schema_svg(view, 0)).count("sx-table sx-on") == 0
+        and render_html(schema_svg(view, 1)).count("sx-table sx-on") == 1
     )
-    assert len(discovered_columns(view_episode(played(schema_level="full")))) == 8
+    assert len(discovered_tables(view_episode(played(schema_level="full")))) == 8
 
 
-def test_fog_hides_what_was_not_found():
+def test_what_was_not_discovered_is_hidden():
     e = played(MOVES[:1])
-    foggy, clear = (
-        render_html(schema_svg(view_episode(e, fog=True), 1)),
+    hidden, clear = (
+        render_html(schema_svg(view_episode(e, hide_unexplored=True), 1)),
         render_html(schema_svg(view_episode(e), 1)),
     )
     assert (
-        "dam_id" in foggy
-        and "price_cents" not in foggy
+        "dam_id" in hidden
+        and "price_cents" not in hidden
         and "price_cents" in clear
-        and "line_item" in foggy
+        and "line_item" in hidden
     )
     nameless = render_html(
-        schema_svg(view_episode(played(MOVES[:1], schema_level="none"), fog=True), 1)
+        schema_svg(view_episode(played(MOVES[:1], schema_level="none"), hide_unexplored=True), 1)
     )
     assert "line_item" not in nameless and "animal" in nameless
 
@@ -230,8 +242,6 @@ names = st.text(st.characters(codec="utf-8"), min_size=1, max_size=10)
     )
 )
 def test_boxes_never_overlap(spec):
-    from sql_env.values import format_value
-
     tables = [
         TableInfo(
             t,
@@ -295,7 +305,7 @@ def hostile(tmp_path_factory):
     return QuestionSet([q], {"evil": folder / "evil.sqlite"}, EVIL)
 
 
-def hostile_film(questions):
+def hostile_view(questions):
     e = Episode(questions[0], questions.database("evil"), RewardConfig.shaped())
     e.reset()
     t = quote_identifier(EVIL)
@@ -332,17 +342,16 @@ def harmless(page, scripts=0):
 
 
 def test_hostile_names_and_values_stay_text(hostile):
-    film = hostile_film(hostile)
-    assert not film.ending.verdict and len(film.turns) == 6
-    tree = harmless(episode_page_html(film, title=EVIL), scripts=1)
+    view = hostile_view(hostile)
+    assert not view.outcome.verdict and len(view.turns) == 6
+    tree = harmless(episode_page_html(view, title=EVIL), scripts=1)
     assert "".join(tree.text).count("alert(1)") > 10
-    harmless(episode_html(film).data)
+    harmless(episode_html(view).data)
     for step in range(7):
-        harmless(render_html(episode_view_html(film, step)))
-    frame = Tree(embed_page(film).data)
-    assert frame.tags == ["div", "iframe"] and dict((k, v) for _, k, v in frame.attributes)[
-        "srcdoc"
-    ] == episode_page_html(film)
+        harmless(render_html(episode_view_html(view, step)))
+    frame = Tree(embed_page(view).data)
+    attributes = {name: value for _, name, value in frame.attributes}
+    assert frame.tags == ["div", "iframe"] and attributes["srcdoc"] == episode_page_html(view)
 
 
 @settings(max_examples=200, deadline=None)
@@ -355,19 +364,61 @@ def test_any_text_survives_an_attribute_and_an_element(text):
         assert tree.attributes[0][2] == text
 
 
+# Style sheets and the script
+
+
+def test_style_sheets_are_well_formed():
+    tinycss2 = pytest.importorskip("tinycss2")
+    for name in ("replay.css", "page.css"):
+        rules = tinycss2.parse_stylesheet(
+            read_asset(name), skip_comments=True, skip_whitespace=True
+        )
+        assert rules and not [rule for rule in rules if rule.type == "error"], name
+        assert read_asset(name).count("{") == read_asset(name).count("}")
+    assert "/*" not in stylesheet("replay.css", "page.css")
+
+
+def test_style_sheets_touch_nothing_outside():
+    tinycss2 = pytest.importorskip("tinycss2")
+    text = read_asset("replay.css")
+    for rule in tinycss2.parse_stylesheet(text, skip_comments=True, skip_whitespace=True):
+        if rule.type == "qualified-rule":
+            assert ".sx" in tinycss2.serialize(rule.prelude)
+
+
+def test_dark_colors_are_the_same_in_both_places():
+    dark = re.findall(r"\{\s*(--sx-fg0: #e6edf3;.*?)\}", read_asset("replay.css"), re.S)
+    one, two = (re.findall(r"--[\w-]+: \S+;", block) for block in dark)
+    light = re.search(r"\.sx \{\s*(--sx-fg0: #1f2328;.*?)\}", read_asset("replay.css"), re.S)[1]
+    assert one == two and re.findall(r"--[\w-]+", light) == re.findall(r"--[\w-]+", dark[0])
+
+
+def test_the_script_is_valid():
+    node = shutil.which("node")
+    if not node:
+        pytest.skip("no node: apt-get install nodejs")
+    path = files("sql_env").joinpath("assets", "replay.js")
+    checked = subprocess.run([node, "--check", str(path)], capture_output=True, text=True)
+    assert checked.returncode == 0, checked.stderr
+
+
+def test_every_class_of_the_page_is_styled_or_used_by_the_script():
+    page = episode_page_html(view_episode(played()), view_episode(played(MOVES[:1])))
+    styles = read_asset("replay.css") + read_asset("page.css") + read_asset("replay.js")
+    used = {name for value in re.findall(r'class="([^"]*)"', page) for name in value.split()}
+    assert {name for name in used if f".{name}" not in styles} <= {"sx-box"}
+
+
 def test_the_page_forbids_everything_but_its_script():
     page = episode_page_html(view_episode(played()))
     policy = re.search(r'content="(default-src[^"]*)"', page)[1]
-    import base64
-    import hashlib
-
     script = re.search(r"<script>(.*?)</script>", page, re.S)[1]
     assert (
-        script == SCRIPT
+        script == read_asset("replay.js")
         and base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() in policy
     )
     assert "default-src 'none'" in policy and "http" not in re.sub(
-        r"<meta[^>]*>", "", page.replace(SCRIPT, "")
+        r"<meta[^>]*>", "", page.replace(read_asset("replay.js"), "")
     )
 
 
@@ -382,13 +433,13 @@ def test_a_long_episode_is_a_small_file(tell):
         + [("QUERY", f"{wide} LIMIT {i}") for i in range(20, 26)]
         + [("ANSWER", "1")]
     )
-    film = view_episode(played(moves))
-    size = len(episode_page_html(film).encode())
+    view = view_episode(played(moves))
+    size = len(episode_page_html(view).encode())
     tell(f"15 steps, wide results: {size / 1000:.0f} kB")
-    assert len(film.turns) == 15 and size <= 300_000
+    assert len(view.turns) == 15 and size <= 300_000
 
 
-# Recordings
+# Logs
 
 
 @pytest.fixture(scope="module")
@@ -398,25 +449,19 @@ def log(tmp_path_factory):
     return path
 
 
-def test_a_log_is_read_like_room_31_reads_it(log):
-    about, mine = read_recordings(log)
-    theirs_about, theirs = read_log(log)
-    assert about == theirs_about and [t.turns for t in theirs] == [r.turns for r in mine]
-    for r, t in zip(mine, theirs):
-        film = view_recording(r, QS, about)
-        assert (
-            film == view_recording(t, QS, about)
-            and not film.note
-            and film.who == "random"
-            and film.ending.gold_sql
-        )
+def test_episodes_of_a_log_are_shown_as_they_were_played(log):
+    about, trajectories = read_log(log)
+    for trajectory in trajectories:
+        view = view_trajectory(trajectory, QS, about)
+        assert view.turns == tuple(trajectory.turns) and view.note == ""
+        assert view.policy == "random" and view.outcome.gold_sql
 
 
 def test_a_log_without_its_questions_can_be_watched(log):
-    about, (first, *_) = read_recordings(log)
-    film = view_recording(first, None, about)
-    assert film.turns == tuple(first.turns) and not film.tables and "not among those" in film.note
-    episode_page_html(film)
+    about, (first, *_) = read_log(log)
+    view = view_trajectory(first, None, about)
+    assert view.turns == tuple(first.turns) and not view.tables and "not among those" in view.note
+    episode_page_html(view)
 
 
 @pytest.mark.parametrize(
@@ -433,15 +478,17 @@ def test_a_log_without_its_questions_can_be_watched(log):
 def test_what_is_no_log_is_refused(tmp_path, text):
     (tmp_path / "x.jsonl").write_text(text)
     with pytest.raises(ValueError, match="x.jsonl"):
-        read_recordings(tmp_path / "x.jsonl")
-
-
-def test_half_a_line_at_the_end_is_left_out(log, tmp_path):
-    (tmp_path / "cut.jsonl").write_bytes(log.read_bytes()[:-40])
-    assert len(read_recordings(tmp_path / "cut.jsonl")[1]) == 3
+        read_log(tmp_path / "x.jsonl")
 
 
 def test_a_crash_and_an_unfinished_episode_can_be_shown():
+<<<<<<< HEAD
+    crashed = EpisodeResult(0, "vet_clinic-12", error="ValueError: no")
+    view = view_trajectory(Trajectory(crashed, {}, []), QS)
+    assert "crashed: ValueError: no" in view.note and view.outcome is None
+    unfinished = Trajectory(EpisodeResult(0, "vet_clinic-12"), {}, played(MOVES[:2]).turns)
+    assert to_episode_view(unfinished, questions=QS).outcome is None
+=======
     crashed = dict(
         episode_index=0,
         question_id="vet_clinic-12",
@@ -457,6 +504,7 @@ def test_a_crash_and_an_unfinished_episode_can_be_shown():
     )
     assert "crashed: ValueError: no" in film.note and film.ending is None
     assert to_episode_view(Trajectory.from_episode(played(MOVES[:2])), questions=QS).ending is None
+>>>>>>> area-H
 
 
 # Widgets
@@ -468,15 +516,15 @@ def ex():
 
 
 def test_playing_by_hand(ex):
-    b = ex.hand.board
-    assert b.last.disabled and len(b.buttons) == 16
+    b = ex.human.board
+    assert b.answer_last.disabled and len(b.buttons) == 16
     b.buttons["DESCRIBE", "animal"].click()
     b.sql.value = "SELECT species FROM animal"
     b.run.click()
     assert (
         "unknown column" in b.errors["QUERY"].value
         and not b.errors["ANSWER"].value
-        and b.last.disabled
+        and b.answer_last.disabled
     )
     b.submit.click()
     assert "unreadable answer" in b.errors["ANSWER"].value and not b.errors["QUERY"].value
@@ -487,70 +535,70 @@ def test_playing_by_hand(ex):
         and "77" in b.screen.value
         and "guinea pig" not in b.screen.value
     )
-    b.last.click()
+    b.answer_last.click()
     assert "guinea pig" in b.screen.value and 'class="sx-wrong"' in b.screen.value
     assert (
         b.run.disabled
         and b.submit.disabled
-        and b.last.disabled
+        and b.answer_last.disabled
         and all(x.disabled for x in b.buttons.values())
-        and not b.again.disabled
+        and not b.start_over.disabled
     )
-    b.again.click()
-    assert not ex.films[0].turns and not b.run.disabled and b.sql.value == ""
+    b.start_over.click()
+    assert not ex.views[0].turns and not b.run.disabled and b.sql.value == ""
 
 
 def test_a_mistake_at_a_table_is_said_there():
     e = EpisodeExplorer(schema_level="none")
-    (_, box, *_), b = e.hand.board.tables.children[0].children, e.hand.board
+    (_, box, *_), b = e.human.board.tables.children[0].children, e.human.board
     box.value = "no such"
     b.buttons["SAMPLE", ""].click()
-    assert "unknown table" in b.errors["TABLE"].value and len(e.films[0].turns) == 1
+    assert "unknown table" in b.errors["TABLE"].value and len(e.views[0].turns) == 1
 
 
 def test_choosing(ex):
-    c = ex.chooser
+    c = ex.picker
     c.split.value, c.difficulty.value = "test", "hard"
     ids = [v for _, v in c.question.options]
     assert (
         ids
         and all((QS.get(i).split, QS.get(i).difficulty) == ("test", "hard") for i in ids)
-        and ex.hand.episode.question.question_id == c.question.value == ids[0]
+        and ex.human.episode.question.question_id == c.question.value == ids[0]
     )
     c.search.value = "nothing is called like this"
-    assert "no question" in c.said.value and c.question.value == ids[0]
+    assert "no question" in c.error.value and c.question.value == ids[0]
     ex.choose("vet_clinic-12")
-    assert ex.hand.episode.question.question_id == "vet_clinic-12" and not c.said.value
+    assert ex.human.episode.question.question_id == "vet_clinic-12" and not c.error.value
     with pytest.raises(KeyError, match="vet_clinic-12"):
         ex.choose("vet_clinic-120")
 
 
 def test_other_sources(ex, hostile):
-    ex.chooser.source.value = "worlds"
+    ex.picker.source.value = "worlds"
     assert (
-        ex.chooser.questions.name != QS.name
-        and ex.hand.episode.question.question_id == ex.chooser.question.value
+        ex.picker.questions.name != QS.name
+        and ex.human.episode.question.question_id == ex.picker.question.value
     )
-    before = ex.chooser.questions
-    ex.chooser.source.value, ex.chooser.path.value = "folder", "nowhere"
-    ex.chooser.load.click()
-    assert "nowhere" in ex.chooser.said.value and ex.chooser.questions is before
+    before = ex.picker.questions
+    ex.picker.source.value, ex.picker.path.value = "folder", "nowhere"
+    ex.picker.load.click()
+    assert "nowhere" in ex.picker.error.value and ex.picker.questions is before
     e = EpisodeExplorer(hostile)
-    for b in e.hand.board.buttons.values():
+    for b in e.human.board.buttons.values():
         b.click()
-    harmless(e.hand.board.screen.value)
+    harmless(e.human.board.screen.value)
     e.watch("random")
-    harmless(e.rooms[0].player.screens.children[0].value)
-    assert e.chooser.source.value == EVIL
+    harmless(e.watching.player.screens.children[0].value)
+    assert e.picker.source.value == EVIL
 
 
 def test_watching_with_the_slider(ex):
-    ex.policy.value = "oracle"
-    ex.go_watch.click()
-    p = ex.rooms[0].player
+    ex.watching.menus[0].value = "oracle"
+    ex.watching.button.click()
+    p = ex.watching.player
     assert (
         ex.tabs.selected_index == 1
-        and p.slider.max == p.play.max == len(ex.films[0].turns) == 4
+        and p.slider.max == p.play.max == len(ex.views[0].turns) == 4
         and p.slider.value == 0
     )
     assert "Nothing is known yet" in p.screens.children[0].value
@@ -565,7 +613,7 @@ def test_watching_with_the_slider(ex):
 
 def test_two_policies_side_by_side(ex, tmp_path):
     ex.compare("greedy", "oracle")
-    p = ex.rooms[1].player
+    p = ex.comparing.player
     p.slider.value = p.slider.max
     a, b = (c.value for c in p.screens.children)
     assert (
@@ -577,63 +625,55 @@ def test_two_policies_side_by_side(ex, tmp_path):
     page = ex.to_html(tmp_path / "two.html").read_text()
     assert page.count("<article") == 2 and Tree(ex.html().data).tags.count("article") == 2
     ex.choose("vet_clinic-02")
-    assert ex.films[0].about.startswith("vet_clinic-02")  # the open tab follows
+    assert ex.views[0].about.startswith("vet_clinic-02")  # the open tab follows
     ex.tabs.selected_index = 1
     with pytest.raises(ValueError, match="watch"):
         ex.to_html(tmp_path / "none.html")
 
 
+def test_a_slow_policy_is_seen_while_it_plays():
+    episode = played([])
+    policy = ScriptedPolicy(MOVES)
+    views = list(watch_policy(episode, policy, "slow", interval=0))
+    assert [len(view.turns) for view in views] == [1, 2, 3, 4, 5, 5]
+    assert [view.outcome is None for view in views[:4]] == [True] * 4 and views[-1].outcome
+    assert len(list(watch_policy(episode, policy, "fast", interval=1e9))) == 1
+
+
 def test_policies_of_ones_own():
-    class Slow(ScriptedPolicy):
-        def select_action(self, o):
-            import time
-
-            time.sleep(0.3)
-            return super().select_action(o)
-
     class Broken:
         name = "broken"
 
         def select_action(self, o):
             raise RuntimeError(EVIL)
 
-    seen = []
-    e = EpisodeExplorer(
-        question_id="vet_clinic-12",
-        policies={"slow": Slow(MOVES[:2] + MOVES[4:] + [("ANSWER", "1")]), "broken": Broken()},
-    )
-    screens = e.rooms[0].player
-    show = screens.show
-    screens.show = lambda *f, **k: (seen.append(len(f[-1].turns)), show(*f, **k))
-    e.watch("slow")
-    assert seen[-1] == 4 and len(seen) > 1  # it was seen while it played
+    own = {"hasty": ScriptedPolicy(MOVES), "broken": Broken()}
+    e = EpisodeExplorer(question_id="vet_clinic-12", policies=own)
+    e.watch("hasty")
+    assert len(e.views[0].turns) == 5
     e.watch("broken")
-    assert (
-        "The policy crashed: RuntimeError"
-        in harmless(screens.screens.children[0].value).text.__str__()
-    )
-    with pytest.raises(ValueError, match="random, greedy, oracle, slow, broken"):
+    page = harmless(e.watching.player.screens.children[0].value)
+    assert "The policy crashed: RuntimeError" in str(page.text)
+    with pytest.raises(ValueError, match="random, greedy, oracle, hasty, broken"):
         e.watch("nobody")
 
 
 def test_replaying(ex, log, tmp_path):
-    ex.file.value = str(log)
-    ex.go_replay.click()
+    ex.replaying.path.value = str(log)
+    ex.replaying.button.click()
     assert (
         ex.tabs.selected_index == 3
-        and len(ex.recording.options) == 4
-        and ex.films[0].who == "random"
+        and len(ex.replaying.episode.options) == 4
+        and ex.views[0].policy == "random"
     )
-    ex.recording.value = 2
-    assert (
-        ex.films[0].question == QS.get(read_recordings(log)[1][2].episode.question_id).question_text
-    )
+    ex.replaying.episode.value = 2
+    assert ex.views[0].question == QS.get(read_log(log)[1][2].episode.question_id).question_text
     ex.replay(read_log(log)[1], episode=1)
-    assert ex.recording.value == 1
+    assert ex.replaying.episode.value == 1
     for wrong in (str(tmp_path / "none.jsonl"), str(tmp_path), ""):
-        ex.file.value = wrong
-        ex.go_replay.click()
-        assert "no log" in ex.rooms[2].said.value
+        ex.replaying.path.value = wrong
+        ex.replaying.button.click()
+        assert "no log" in ex.replaying.error.value
     with pytest.raises(ValueError, match="no episodes"):
         ex.replay([])
 
@@ -643,28 +683,29 @@ def test_two_explorers_share_nothing(tmp_path):
         EpisodeExplorer(question_id="vet_clinic-12"),
         EpisodeExplorer(question_id="vet_clinic-12"),
     )
-    still = [s.value for s in (two.hand.board.head, two.hand.board.screen)]
+    still = [s.value for s in (two.human.board.head, two.human.board.screen)]
     for m in MOVES:
         one.play(*m)
     one.compare("random", "oracle")
     one.choose("vet_clinic-02")
     assert (
-        [s.value for s in (two.hand.board.head, two.hand.board.screen)] == still
+        [s.value for s in (two.human.board.head, two.human.board.screen)] == still
         and two.tabs.selected_index in (0, None)
-        and not two.rooms[1].player.films
+        and not two.comparing.player.views
     )
     mine, theirs = ({id(x) for x in everything(e.box)} for e in (one, two))
     assert not mine & theirs and len(mine) > 60
-    from sql_env import explorer
-
-    state = [
-        k
-        for c in vars(explorer).values()
-        if isinstance(c, type) and c.__module__ == "sql_env.explorer"
-        for k, v in vars(c).items()
-        if isinstance(v, (list, dict, set)) and not k.startswith("__")
-    ]
-    assert not state
+    for widget in (
+        EpisodeExplorer,
+        EpisodePlayer,
+        HumanPlayer,
+        QuestionPicker,
+        ActionBoard,
+        PolicyTab,
+        LogTab,
+    ):
+        shared = [name for name, x in vars(widget).items() if isinstance(x, (list, dict, set))]
+        assert not [name for name in shared if not name.startswith("__")]
 
 
 def everything(w):
@@ -673,7 +714,7 @@ def everything(w):
         yield from everything(c)
 
 
-def test_player_takes_films_of_different_length():
+def test_player_takes_episodes_of_different_length():
     p = EpisodePlayer(view_episode(played()), view_episode(played(MOVES[:2])))
     p.slider.value = 5
     assert (
@@ -702,14 +743,12 @@ def test_still_pictures_have_no_style_sheet():
 
 
 def test_import_is_light():
-    import subprocess
-    import sys
-
     said = subprocess.run(
         [
             sys.executable,
             "-c",
-            "import sys, sql_env.explorer; print([m for m in ('ipywidgets', 'IPython', 'openenv', 'torch', 'pandas') if m in sys.modules])",
+            "import sys, sql_env.explorer; "
+            "print([m for m in ('ipywidgets', 'IPython', 'openenv', 'torch', 'pandas') if m in sys.modules])",
         ],
         capture_output=True,
         text=True,

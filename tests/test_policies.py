@@ -1,4 +1,4 @@
-"""Room 20, the policies: the protocol, dice that depend on nothing but their seed, an oracle that proves answerability, cheats that earn nothing."""
+"Policies: a protocol, randomness that depends on the seed only, an oracle that proves answerability, hacks in vain."
 
 import copy
 import os
@@ -149,15 +149,31 @@ def test_random_policy_forgets_when_a_new_episode_begins_without_reset():
 # ---- the oracle
 
 
-@pytest.mark.parametrize("level", SCHEMA_LEVELS)
-@pytest.mark.parametrize("budget", [2, 3, 15])
-def test_oracle_gets_every_bundled_question(budget, level):
-    result = evaluate(
-        EpisodeEnv(bundled(), budget, schema_level=level), OraclePolicy(bundled()), progress=False
-    )
+def assert_oracle_gets_all(questions, budget, level):
+    environment = EpisodeEnv(questions, budget, schema_level=level)
+    result = evaluate(environment, OraclePolicy(questions), progress=False)
     wrong = [(e.question_id, e.reason, e.error) for e in result.episodes if not e.correct]
-    assert not wrong and result.n_completed == len(bundled()) >= 360
+    assert not wrong and result.n_completed == len(questions)
     assert result.grounded_rate == 1, "from what was observed only"
+
+
+MATRIX = [(budget, level) for budget in (15, 3, 2) for level in SCHEMA_LEVELS]
+
+
+def test_oracle_gets_every_bundled_question():
+    assert len(bundled()) >= 360
+    assert_oracle_gets_all(bundled(), 15, "names")
+
+
+@pytest.mark.parametrize("budget, level", [c for c in MATRIX if c != (15, "names")])
+def test_oracle_gets_some_questions_in_any_setting(budget, level):
+    assert_oracle_gets_all(bundled().sample(48, budget), budget, level)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("budget, level", [c for c in MATRIX if c != (15, "names")])
+def test_oracle_gets_every_bundled_question_in_any_setting(budget, level):
+    assert_oracle_gets_all(bundled(), budget, level)
 
 
 def test_oracle_cannot_answer_with_a_single_step():
@@ -165,19 +181,19 @@ def test_oracle_cannot_answer_with_a_single_step():
     assert result.n_completed == 60 and result.success_rate == 0
 
 
-@pytest.mark.parametrize("look", [0, 1, 5])
-def test_oracle_may_look_at_fewer_or_more_tables(look):
-    assert evaluate(bundled(), OraclePolicy(bundled(), look), 60, progress=False).success_rate == 1
+@pytest.mark.parametrize("describe_first", [0, 1, 5])
+def test_oracle_may_describe_fewer_or_more_tables(describe_first):
+    policy = OraclePolicy(bundled(), describe_first)
+    assert evaluate(bundled(), policy, 60, progress=False).success_rate == 1
 
 
 @needs_spider
+@pytest.mark.slow
 @pytest.mark.parametrize("budget", [2, 15])
 def test_oracle_gets_every_runnable_question_of_spider_dev(budget):
     qs = spider()
     assert len(qs) >= 450 and sum(qs.left_out.values()) == 62
-    result = evaluate(EpisodeEnv(qs, budget), OraclePolicy(qs), progress=False)
-    wrong = [(e.question_id, e.reason, e.error) for e in result.episodes if not e.correct]
-    assert not wrong and result.grounded_rate == 1
+    assert_oracle_gets_all(qs, budget, "names")
 
 
 def test_oracle_answers_from_what_it_saw(tmp_path):
@@ -255,16 +271,16 @@ def test_oracle_reads_awkward_values(tmp_path, rows):
     assert episode.verdict.correct and episode.grounded, episode.turns
 
 
-# ---- cheats
+# ---- reward-hacking baselines
 
 
-def test_no_cheat_earns_more_than_one_percent_on_bundled():
+def test_no_hack_earns_more_than_one_percent_on_bundled():
     floor = hack_floor(bundled())
     assert len(floor) == len(HACKS) + 1
     assert max(floor.values()) <= 0.01, {k: v for k, v in floor.items() if v > 0.01}
 
 
-def test_the_cheats_are_those_that_the_plan_names():
+def test_the_hacks_are_those_that_were_planned():
     named = [
         "do nothing",
         "empty",
@@ -281,7 +297,7 @@ def test_the_cheats_are_those_that_the_plan_names():
     assert most_frequent_answer(bundled()).name == "most frequent answer"
 
 
-def test_cheats_can_win_where_a_question_lets_them(tmp_path):
+def test_hacks_can_win_where_a_question_lets_them(tmp_path):
     "A floor that can't rise measures nothing: each kind of guessable question is found."
     db = Database(
         build_database(
@@ -372,17 +388,20 @@ AWKWARD = [
 ]
 
 
+def table_schema(name, columns):
+    return f"CREATE TABLE {quote_identifier(name)} ({', '.join(map(quote_identifier, columns))})"
+
+
 def awkward_database(path, names, columns=None):
     schema = ";".join(
-        f"CREATE TABLE {quote_identifier(n)} ({', '.join(quote_identifier(c) for c in (columns or [n, n + ' 2', 'x ' + n]))})"
-        for n in names
+        table_schema(name, columns or [name, name + " 2", "x " + name]) for name in names
     )
     return Database(build_database(path, schema, {}))
 
 
 @pytest.mark.parametrize("level", ["names", "columns", "full"])
 @pytest.mark.parametrize("name", AWKWARD)
-def test_known_tables_reads_any_name_at_any_level(tmp_path, level, name):
+def test_parse_schema_info_reads_any_name_at_any_level(tmp_path, level, name):
     db = awkward_database(tmp_path / "a.sqlite", ["zebra", name, "after"])
     names = ["zebra", name, "after"]
     episode = Episode(Question("q", "?", "a", "SELECT 1", ((1,),)), db, schema_level=level)
@@ -398,11 +417,11 @@ def test_known_tables_reads_any_name_at_any_level(tmp_path, level, name):
     )
 
 
-def test_known_tables_of_nothing():
+def test_parse_schema_info_of_nothing():
     assert parse_schema_info("") == {}
 
 
-def test_known_tables_at_level_none_knows_what_was_described(tmp_path):
+def test_parse_schema_info_at_level_none_knows_what_was_described(tmp_path):
     db = awkward_database(tmp_path / "a.sqlite", ["a b", "c"])
     episode = Episode(Question("q", "?", "a", "SELECT 1", ((1,),)), db, schema_level="none")
     assert parse_schema_info(episode.reset().schema_info) == {}
@@ -412,7 +431,7 @@ def test_known_tables_at_level_none_knows_what_was_described(tmp_path):
 
 
 @pytest.mark.parametrize("level", SCHEMA_LEVELS)
-def test_known_tables_reads_every_bundled_database(level):
+def test_parse_schema_info_reads_every_bundled_database(level):
     qs = bundled()
     for name in qs.databases:
         db = qs.database(name)
@@ -426,7 +445,8 @@ def test_known_tables_reads_every_bundled_database(level):
 
 
 @needs_spider
-def test_known_tables_reads_every_database_of_spider_dev():
+@pytest.mark.slow
+def test_parse_schema_info_reads_every_database_of_spider_dev():
     qs = spider()
     for name in sorted({q.database_name for q in qs}):
         db = qs.database(name)
@@ -444,7 +464,7 @@ names_of = st.text(
     table=names_of,
     columns=st.lists(names_of, min_size=1, max_size=4, unique_by=lambda s: s.casefold()),
 )
-def test_known_tables_reads_what_schema_info_wrote(tmp_path, table, columns):
+def test_parse_schema_info_reads_what_schema_info_wrote(tmp_path, table, columns):
     db = awkward_database(tmp_path / "h.sqlite", [table], columns)
     assert parse_schema_info(
         Episode(Question("q", "?", "h", "SELECT 1", ((1,),)), db, schema_level="columns")
@@ -472,6 +492,7 @@ def test_greedy_never_crashes_and_beats_random_on_bundled():
 
 
 @needs_spider
+@pytest.mark.slow
 def test_greedy_never_crashes_and_beats_random_on_spider():
     qs = spider()
     greedy, chance = (

@@ -1,21 +1,32 @@
-"Rooms 10 to 13 in this process: wire types, environment, settings, the page's HTML."
+"Models, environment, client, settings and the page's HTML, all in this process."
 
 import asyncio
 import json
 import threading
+from dataclasses import fields
 from html.parser import HTMLParser
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sql_env.answers import MAX_ANSWER_CHARS, VERDICT_REASONS
+from sql_env.client import RemoteEpisode
 from sql_env.environment import ResetError, SQLEnvironment
-from sql_env.episode import ACTIONS, EpisodeEnv, Observation
-from sql_env.models import MAX_ARGUMENT, SQLAction, SQLObservation, SQLState
-from sql_env.questions import QuestionSet
+from sql_env.episode import ACTIONS, Action, EpisodeEnv, Observation
+from sql_env.html import render_html, table_html
+from sql_env.models import SQLAction, SQLObservation, SQLState
+from sql_env.questions import Question, QuestionSet
 from sql_env.server import app as server
+from sql_env.server.page import (
+    Visit,
+    build_page,
+    history_html,
+    question_html,
+    result_html,
+    schema_html,
+)
 from sql_env.sources import load
-from sql_env.values import Result
 
 
 @pytest.fixture(scope="module")
@@ -24,15 +35,25 @@ def questions():
 
 
 def test_models_follow_the_episode():
-    from dataclasses import fields
-
-    from sql_env.answers import MAX_ANSWER_CHARS
-
-    assert (
-        SQLAction.model_json_schema()["properties"]["action_type"]["enum"] == list(ACTIONS)
-        and MAX_ARGUMENT == MAX_ANSWER_CHARS
-    )
+    schema = SQLAction.model_json_schema()["properties"]
+    assert schema["action_type"]["enum"] == list(ACTIONS)
+    assert schema["argument"]["maxLength"] == MAX_ANSWER_CHARS
     assert {f.name for f in fields(Observation)} | {"metadata"} == set(SQLObservation.model_fields)
+
+
+@pytest.mark.parametrize(
+    "action, observation, reason",
+    [
+        (("ANSWER", "1"), dict(reward=1.0, metadata=dict(correct=True)), "match"),
+        (("ANSWER", "2"), dict(reward=0.0, metadata=dict(correct=False)), "undisclosed"),
+        (("ANSWER", ""), dict(reward=0.0, error="unreadable_answer: x"), "no_answer"),
+        (("QUERY", "SELECT 1"), dict(reward=0.0), "no_answer"),
+    ],
+)
+def test_a_client_gives_reasons_that_exist(action, observation, reason):
+    episode = RemoteEpisode(Question("q", "How many?", "db", ""))
+    episode.add(Action(*action), SQLObservation(done=True, **observation))
+    assert episode.verdict.reason == reason and reason in VERDICT_REASONS
 
 
 def test_observations_equal_those_of_the_plain_episode(questions):
@@ -203,7 +224,7 @@ SHARED = SQLEnvironment()
 def test_step_hides_what_breaks(questions, monkeypatch):
     env = SQLEnvironment(questions)
     env.reset(seed=1)
-    monkeypatch.setattr(type(env.game), "step", lambda *a: 1 / 0)
+    monkeypatch.setattr(type(env.episode_env), "step", lambda *a: 1 / 0)
     obs = env.step(SQLAction(action_type="QUERY", argument="SELECT 1"))
     assert obs.done and obs.error.startswith("internal") and "division" not in obs.error
 
@@ -278,7 +299,7 @@ def test_settings_come_from_the_environment():
         budget=7, reward="shaped", capacity=3, web=False, port=9000, split="test"
     )
     assert server.Settings.from_env({}) == server.Settings()
-    assert set(server.VARIABLES) == set(server.Settings.__dataclass_fields__)
+    assert len(server.settings_table().splitlines()) == 2 + len(fields(server.Settings))
     for bad in (
         dict(SQL_ENV_SOURCE="x"),
         dict(PORT="70000"),
@@ -337,56 +358,68 @@ nasty = st.one_of(
     nasty,
 )
 def test_nothing_on_the_page_becomes_markup(columns, rows, question, error):
-    result = Result(tuple((columns * 4)[:4]), [tuple(r) for r in rows])
+    table = table_html((columns * 4)[:4], [[str(value) for value in row] for row in rows])
     obs = SQLObservation(question=question, error=f"kind: {error}", budget_remaining=3)
     SHARED.reset(question_id="vet_clinic-05")
     SHARED.step(SQLAction(action_type="QUERY", argument=f"SELECT '{error}'"))
-    page = server.join(
-        server.table_html(result),
-        server.question_html(obs),
-        server.result_html(SHARED, obs),
-        server.history_html(SHARED),
-    )
-    allowed = {
-        "div",
-        "table",
-        "thead",
-        "tbody",
-        "tr",
-        "th",
-        "td",
-        "p",
-        "b",
-        "i",
-        "span",
-        "h2",
-        "ol",
-        "li",
-        "code",
-        "small",
-    }
+    page = render_html(table) + question_html(obs) + result_html(SHARED, obs) + history_html(SHARED)
+    allowed = set("div table thead tbody tr th td p b i span h2 ol li code small".split())
     assert {t for t, _ in Tags(page).seen} <= allowed
-    assert all(set(a) <= {"class"} for _, a in Tags(page).seen)
+    attributes = {"class", "scope", "tabindex", "role", "aria-label"}
+    assert all(set(a) <= attributes for _, a in Tags(page).seen)
 
 
 def test_page_functions_show_what_happened(questions):
-    env = SQLEnvironment(questions)
-    obs = env.reset(question_id="vet_clinic-05")
-    show = lambda: (
-        server.result_html(env, obs)
-        + server.schema_html(env)
-        + server.history_html(env)
-        + server.question_html(obs)
-    )
-    assert "15 of 15" in show()
-    obs = env.step(SQLAction(action_type="DESCRIBE", argument='"Owner"'))
+    visit = Visit(SQLEnvironment(questions))
+
+    def show():
+        env, obs = visit.env, visit.obs
+        return result_html(env, obs) + schema_html(env) + history_html(env) + question_html(obs)
+
+    assert "New question" in show()
+    visit.start(split="nowhere")
+    assert "no question" in show() and "se-error" in show()
+    visit.obs = visit.env.reset(question_id="vet_clinic-05")
+    assert "15 of 15" in show() and "No steps yet" in show()
+    visit.step("DESCRIBE", '"Owner"')
     assert "primary key" in show() and "owner_id, name, town" in show()
-    obs = env.step(
-        SQLAction(action_type="QUERY", argument="SELECT name FROM owner WHERE phone IS NULL")
-    )
+    visit.step("QUERY", "SELECT name FROM owner WHERE phone IS NULL")
     assert "Ursula Quiroga" in show()
-    obs = env.step(SQLAction(action_type="ANSWER", argument="@last"))
+    visit.step("ANSWER", "@last")
     assert "Correct" in show() and "outcome +1.00" in show()
+    end = show()
+    visit.step("ANSWER", "@last")
+    assert show() == end, "a second click on the answer does not hide the verdict"
+
+
+def test_a_budget_that_ends_with_an_error_shows_both(questions):
+    visit = Visit(SQLEnvironment(questions, step_budget=1))
+    visit.start()
+    visit.step("QUERY", "SELEC 1")
+    page = result_html(visit.env, visit.obs)
+    assert "se-error" in page and "The budget is used up" in page
+
+
+def test_clicks_at_the_same_time_are_steps_one_after_the_other(questions):
+    visit = Visit(SQLEnvironment(questions))
+    visit.start(seed="3")
+    clicks = [
+        threading.Thread(target=visit.step, args=("QUERY", f"SELECT {i} AS n")) for i in range(12)
+    ]
+    for click in clicks:
+        click.start()
+    for click in clicks:
+        click.join()
+    assert visit.env.episode.steps == 12
+    assert {t.result for t in visit.env.episode.turns} == {f"n\n{i}" for i in range(12)}
+
+
+def test_the_page_has_one_event_per_click_and_drops_none(questions):
+    "A second event after a click would arrive later, and undo what a visitor typed in the meantime."
+    page = build_page(lambda: SQLEnvironment(questions), ["train"])
+    events = page.config["dependencies"]
+    assert len(events) == 6
+    assert all(e["trigger_mode"] == "always_last" and e["trigger_after"] is None for e in events)
 
 
 def test_an_empty_set_is_refused_before_serving(questions):

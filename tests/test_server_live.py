@@ -12,7 +12,7 @@ import urllib.request
 from dataclasses import replace
 
 import pytest
-from serving import Server, Session, load
+from serving import Server, Session, benchmark
 
 from sql_env.answers import format_rows
 from sql_env.client import SessionLostError, SQLEnv
@@ -133,6 +133,7 @@ def test_no_file_of_gold_is_served(server):
         assert status >= 400 and "gold" not in body and "PATH=" not in body, path
 
 
+@pytest.mark.slow
 def test_upstream_validation_of_the_running_server(server):
     r = subprocess.run(
         [sys.executable, "-m", "openenv.cli", "validate", "--url", server.http],
@@ -142,37 +143,22 @@ def test_upstream_validation_of_the_running_server(server):
     assert r.returncode == 0 and "Verdict: PASS" in r.stdout, r.stdout + r.stderr
 
 
+def told(e):
+    "What a result says of an episode, as far as a client can know it."
+    verdict = e.question_id, e.correct, e.grounded, e.total_reward
+    return *verdict, e.steps, e.error, e.error_kinds, e.database
+
+
 def test_evaluate_is_the_same_here_and_there(server):
     questions = load("bundled")
     for policy in (OraclePolicy(questions), RandomPolicy(3)):
         here = evaluate(EpisodeEnv(questions), policy, 40, seed=5, progress=False)
         with SQLEnv(base_url=server.http).sync() as client:
             there = evaluate(client, policy, 40, seed=5, progress=False)
-        assert [
-            (
-                e.question_id,
-                e.correct,
-                e.total_reward,
-                e.steps,
-                e.error,
-                e.grounded,
-                e.error_kinds,
-                e.database,
-            )
-            for e in here.episodes
-        ] == [
-            (
-                e.question_id,
-                e.correct,
-                e.total_reward,
-                e.steps,
-                e.error,
-                e.grounded,
-                e.error_kinds,
-                e.database,
-            )
-            for e in there.episodes
-        ]
+        assert [told(e) for e in here.episodes] == [told(e) for e in there.episodes]
+        assert len({e.gold for e in there.episodes}) > 20, (
+            "questions without gold are not one cluster"
+        )
     with (
         SQLEnv(base_url=server.http).sync() as client,
         concurrent.futures.ThreadPoolExecutor(4) as pool,
@@ -185,6 +171,7 @@ def test_evaluate_is_the_same_here_and_there(server):
         )
 
 
+@pytest.mark.slow
 def test_robust_verdicts_travel_where_answers_are_graded_so():
     questions = load("bundled")
     here = evaluate(
@@ -198,6 +185,7 @@ def test_robust_verdicts_travel_where_answers_are_graded_so():
     assert there.robust_rate > 0
 
 
+@pytest.mark.slow
 def test_a_restarted_server_is_an_error_of_its_episode():
     questions, at = load("bundled"), {}
 
@@ -237,13 +225,13 @@ def test_a_restarted_server_is_an_error_of_its_episode():
         False,
     ]
     assert (
-        "EpisodeLost" in result.episodes[2].error
+        "SessionLostError" in result.episodes[2].error
         and result.success_rate == 1
         and result.n_completed == 5
     )
 
 
-def test_two_clients_with_one_episode_id_are_strangers(server):
+def test_two_clients_with_one_episode_id_share_nothing(server):
     with SQLEnv(base_url=server.http).sync() as a, SQLEnv(base_url=server.http).sync() as b:
         a.reset(question_id="vet_clinic-05", episode_id="same")
         b.reset(question_id="film_festival-04", episode_id="same")
@@ -266,6 +254,7 @@ def test_step_after_done_and_before_reset(server):
         )
 
 
+@pytest.mark.slow
 def test_full_server_says_so_and_recovers(small):
     clients = [SQLEnv(base_url=small.http).sync() for _ in range(4)]
     for c in clients:
@@ -294,11 +283,17 @@ def eventually(what, seconds=20):
         time.sleep(0.1)
 
 
+@pytest.mark.slow
 def test_slots_of_killed_clients_are_freed(small):
-    code = (
-        "import sys, time; from sql_env.client import SQLEnv\ncs = [SQLEnv(base_url=sys.argv[1]).sync() for _ in range(4)]\n"
-        "for c in cs: c.reset(seed=1)\nprint('up', flush=True); time.sleep(60)"
-    )
+    code = """
+import sys, time
+from sql_env.client import SQLEnv
+clients = [SQLEnv(base_url=sys.argv[1]).sync() for _ in range(4)]
+for client in clients:
+    client.reset(seed=1)
+print("up", flush=True)
+time.sleep(60)
+"""
     p = subprocess.Popen(
         [sys.executable, "-c", code, small.http], stdout=subprocess.PIPE, text=True
     )
@@ -373,6 +368,7 @@ def test_a_client_that_times_out_knows_that_its_episode_is_lost(server):
     env.close()
 
 
+@pytest.mark.slow
 def test_idle_sessions_are_closed():
     with (
         Server(SQL_ENV_IDLE="1", MAX_CONCURRENT_ENVS="1") as s,
@@ -386,6 +382,7 @@ def test_idle_sessions_are_closed():
         other.close()
 
 
+@pytest.mark.slow
 def test_workers_serve_one_port():
     s = Server()
     s.process.kill()
@@ -490,6 +487,7 @@ def test_traffic_of_200_episodes_holds_no_gold(server):
     assert searched > 500
 
 
+@pytest.mark.slow
 def test_gold_does_not_influence_what_is_sent(server, tmp_path):
     "The same episodes on a set whose gold was replaced: every byte is the same but the verdict's."
     questions = load("bundled")
@@ -520,9 +518,10 @@ def blank(text):
     return d
 
 
+@pytest.mark.slow
 def test_load_and_hostility_in_small(server):
-    "The load generator's own checks, with bounds that hold on a busy machine; the figures themselves stand in benchmarks/server.json."
-    found = load.run(["load", "memory", "hostile"], quick=True)
+    "The load generator's own checks without its times; the figures are in benchmarks/server.json."
+    found = benchmark.run(["load", "memory", "hostile"], quick=True)
     for name in ("load", "hostile"):
         assert (found[name]["errors"], found[name]["different"], found[name]["wrong_verdicts"]) == (
             0,
@@ -530,16 +529,16 @@ def test_load_and_hostility_in_small(server):
             0,
         ), found[name]
     assert found["memory"]["kb_per_session"] < 200 and found["hostile"]["healthy"]
-    assert found["hostile"]["war"]["p99_ms"] < 100 + 3 * found["hostile"]["peace"]["p99_ms"] + 100
 
 
+@pytest.mark.slow
 def test_the_comparison_can_fail(server):
-    faults, plan = dict(errors=0, different=0, wrong_verdicts=0), load.plans(1)[0]
+    faults, plan = dict(errors=0, different=0, wrong_verdicts=0), benchmark.plans(1)[0]
     wrong = (*plan[:2], [(dict(o, result="other"), r, d) for o, r, d in plan[2]], not plan[3])
 
     async def main():
         s = await Session.open(server.ws)
-        await load.play(s, wrong, faults)
+        await benchmark.play(s, wrong, faults)
         await s.ws.close()
 
     asyncio.run(main())

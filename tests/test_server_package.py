@@ -6,7 +6,6 @@ import re
 import shutil
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -35,12 +34,14 @@ def test_the_manifest_tells_the_truth(root):
         manifest["version"] == __version__
         and tuple(manifest["validation"]["reward"]["range"]) == RewardConfig.sparse().range
     )
-    assert (root / "server" / "app.py").is_file() and manifest["app"] == "server.app:app"
+    module, _, name = manifest["app"].partition(":")
+    assert module == "sql_env.server.app"
+    assert (root / manifest["validation"]["execution"]["probe_path"]).is_file()
     r = subprocess.run(
         [
             sys.executable,
             "-c",
-            "import server.app as s; print(type(s.app).__name__, callable(s.main))",
+            f"import {module} as s; print(type(s.{name}).__name__, callable(s.main))",
         ],
         cwd=root,
         capture_output=True,
@@ -99,7 +100,8 @@ def questions_of_image(root, tmp_path_factory):
 
 
 def sandbox(root, questions, port, *extra):
-    "The command of the image in a sandbox like the validator's: its user, read-only root, a writable /tmp only, no capabilities, its environment."
+    """The command of the image in a sandbox like the validator's: its user and environment, a read-only root,
+    a writable /tmp only, no capabilities."""
     if (
         not shutil.which("bwrap")
         or subprocess.run(["bwrap", "--ro-bind", "/", "/", "true"], capture_output=True).returncode
@@ -162,9 +164,9 @@ class Sandboxed(Server):
 
     def __init__(self, args, cmd, port):
         self.port, self.http = port, f"http://127.0.0.1:{port}"
-        self.log = open(os.devnull, "w")
+        command = [*args, sys.executable, *cmd[1:]]
         self.process = subprocess.Popen(
-            [*args, sys.executable, *cmd[1:]], stdout=self.log, stderr=self.log
+            command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
         self.base_url = self.http
 
@@ -176,19 +178,15 @@ class Sandboxed(Server):
 
 
 class BubblewrapProvider:
-    "Gives OpenEnv's runtime validation a sandbox where there is no Docker; the network is shared, see the test without one."
+    "A sandbox for OpenEnv's runtime validation where there is no Docker; the network is shared."
 
     name, supported_network_modes = "bubblewrap", frozenset({"no-network", "public"})
 
     def __init__(self, root, questions):
         from openenv.validation.types import ProviderCapability
 
-        self.capabilities, self.root, self.questions, self.seconds = (
-            frozenset({ProviderCapability.IMAGE_BUILD}),
-            root,
-            questions,
-            None,
-        )
+        self.capabilities = frozenset({ProviderCapability.IMAGE_BUILD})
+        self.root, self.questions = root, questions
 
     def build(self, root, execution):
         return "sha256:" + "0" * 64
@@ -198,14 +196,11 @@ class BubblewrapProvider:
 
         with socket.create_server(("127.0.0.1", 0)) as s:
             port = s.getsockname()[1]
-        start = time.monotonic()
-        running = Sandboxed(
-            sandbox(self.root, self.questions, port), dockerfile(self.root)["cmd"], port
-        ).__enter__()
-        self.seconds = time.monotonic() - start
-        return running
+        args = sandbox(self.root, self.questions, port)
+        return Sandboxed(args, dockerfile(self.root)["cmd"], port).__enter__()
 
 
+@pytest.mark.slow
 def test_runtime_validation_in_a_sandbox(root, repo_copy, questions_of_image):
     "OpenEnv's own runtime level: rewards, observations against the schema, state, with the limits of its container."
     from openenv.validation.runner import run_validation
@@ -222,10 +217,7 @@ def test_runtime_validation_in_a_sandbox(root, repo_copy, questions_of_image):
         "runtime.observation_schema",
         "runtime.state_contract",
     } <= passed, report
-    assert (
-        not [k for k, r in found.items() if r.status.value in ("fail", "error")]
-        and provider.seconds < 30
-    )
+    assert not [k for k, r in found.items() if r.status.value in ("fail", "error")]
 
 
 INSIDE = r"""
@@ -235,7 +227,6 @@ at, start, found = "http://127.0.0.1:" + os.environ["PORT"], time.monotonic(), {
 while time.monotonic() - start < 60:
     try: urllib.request.urlopen(at + "/health", timeout=2); break
     except OSError: time.sleep(0.2)
-found["seconds"] = time.monotonic() - start
 found["health"] = subprocess.run([sys.executable, *json.loads(sys.argv[2])], capture_output=True).returncode
 found["web"] = urllib.request.urlopen(at + "/web/", timeout=20).status
 from websockets.sync.client import connect
@@ -245,7 +236,8 @@ found["resets"] = sum(json.loads(c.recv())["type"] == "observation" for c in cs)
 for c in cs: c.send(json.dumps({"type": "step", "data": {"action_type": "QUERY", "argument": "SELECT 1"}}))
 found["steps"] = sum(json.loads(c.recv())["data"]["observation"]["error"] == "" for c in cs)
 status = dict(line.split(":", 1) for line in open(f"/proc/{p.pid}/status"))
-found |= {"threads": int(status["Threads"]), "mb": int(status["VmHWM"].split()[0]) // 1024, "caps": status["CapEff"].strip(), "uid": os.getuid()}
+found |= {"threads": int(status["Threads"]), "mb": int(status["VmHWM"].split()[0]) // 1024}
+found |= {"caps": status["CapEff"].strip(), "uid": os.getuid()}
 def writes(path):
     try: open(path + "/x", "w").close(); return True
     except OSError: return False
@@ -257,6 +249,7 @@ print(json.dumps(found))
 """
 
 
+@pytest.mark.slow
 def test_the_image_command_in_a_sealed_sandbox(root, questions_of_image):
     "No network but the loopback, read-only files, no privileges, all 64 sessions at once, within the declared limits."
     d = dockerfile(root)
@@ -276,12 +269,8 @@ def test_the_image_command_in_a_sealed_sandbox(root, questions_of_image):
     )
     assert r.returncode == 0, r.stderr[-3000:]
     found = json.loads(r.stdout)
-    assert (
-        found["seconds"] < 30
-        and found["health"] == 0
-        and found["web"] == 200
-        and found["resets"] == found["steps"] == 64
-    )
+    assert (found["health"], found["web"]) == (0, 200)
+    assert found["resets"] == found["steps"] == 64
     assert (
         found["threads"] < LIMITS["threads"]
         and found["mb"] < LIMITS["mb"]
@@ -313,7 +302,7 @@ def test_push_dry_run(repo_copy, monkeypatch, tmp_path):
     monkeypatch.setattr(push, "_upload_to_hf_space", upload)
     monkeypatch.chdir(repo_copy)
     r = CliRunner().invoke(
-        app, ["push", "--repo-id", "someone/sql_env", "--exclude", "validation/push.exclude"]
+        app, ["push", "--repo-id", "someone/sql_env", "--exclude", ".openenv/push.exclude"]
     )
     assert r.exit_code == 0 and sent, r.output
     files = sent["files"]
@@ -330,7 +319,8 @@ def test_push_dry_run(repo_copy, monkeypatch, tmp_path):
     assert not [
         f
         for f in files
-        if f.split("/")[0] in ("nbs", "tests", "benchmarks", "data", ".git", ".github")
+        if f.split("/")[0]
+        in ("nbs", "tests", "benchmarks", "data", "examples", ".git", ".github", ".openenv")
     ]
     assert sum(map(len, files.values())) < 20_000_000
 

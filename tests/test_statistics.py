@@ -1,4 +1,4 @@
-"""Room 21, statistics and distribution: published and hand-computed cases, calibration by simulation, executors that change nothing."""
+"Statistics and executors: published and hand-computed cases, calibration by simulation, executors that change nothing."
 
 import math
 import random
@@ -78,10 +78,10 @@ class TestCompare:
         ), "Agresti's interval: -0.059 to -0.021"
 
     def test_pairs_are_not_counted_twice(self):
-        "Twins with one gold query flip together: p is that of half as many questions."
+        "Paraphrases with one gold query flip together: p is that of half as many questions."
         a, b = [0] * 20, [1] * 12 + [0] * 8
         single = compare(result("a", a[:10]), result("b", [1] * 6 + [0] * 4))
-        twins = compare(
+        pairs = compare(
             result("a", a, golds=[f"g{i // 2}" for i in range(20)]),
             result("b", b, golds=[f"g{i // 2}" for i in range(20)]),
         )
@@ -90,12 +90,12 @@ class TestCompare:
             naive.p_value
             < 0.001
             < single.p_value
-            == pytest.approx(twins.p_value, abs=1e-9)
+            == pytest.approx(pairs.p_value, abs=1e-9)
             == pytest.approx(2 / 2**6)
         )
 
     def test_is_calibrated(self):
-        "Without a difference, p below 5 % comes at most 5 % of the time, twins or not."
+        "Without a difference, p below 5 % comes at most 5 % of the time, pairs or not."
         rng, hits = random.Random(0), 0
         for _ in range(200):
             flips = [rng.choice((-1, 0, 0, 1)) for _ in range(40)]
@@ -146,7 +146,7 @@ class TestTries:
                 pass_at_k(5, 2, k)
 
     def test_unbiased(self):
-        "The mean over samples of n tries is the true value; playing k of them as they come would be right too, but (c/n)^k would not."
+        "The mean over samples of n tries is the true value; that of (c/n)^k would not be."
         p, n, k, rng = 0.3, 6, 3, np.random.default_rng(0)
         c = rng.binomial(n, p, 40_000)
         assert np.mean([pass_at_k(n, x, k) for x in c]) == pytest.approx(1 - (1 - p) ** k, abs=0.01)
@@ -183,23 +183,135 @@ class TestPower:
         assert hits / 400 == pytest.approx(0.8, abs=0.06)
 
 
-class TestIntervals:
-    def test_wilson(self):
-        assert rate_interval([0] * 50, ["a"] * 50, range(50)) == pytest.approx(
-            (0, 0.0714), abs=1e-3
-        )
+# ---- intervals
 
-    def test_coverage(self):
-        "A 95 % cluster interval holds the true rate about 95 % of the time; one that ignores the clusters does not."
-        rng, kept, naive = np.random.default_rng(0), 0, 0
-        for _ in range(150):
-            rates = rng.beta(2, 2, 40)
-            values = np.concatenate([rng.binomial(1, r, 10) for r in rates]).astype(float)
-            low, high = cluster_bootstrap_interval(values, np.repeat(np.arange(40), 10), draws=600)
-            kept += low <= 0.5 <= high
-            low, high = cluster_bootstrap_interval(values, np.arange(400), draws=600)
-            naive += low <= 0.5 <= high
-        assert kept / 150 > 0.88 > 0.85 > naive / 150
+
+def wilson(k, n, z=1.959963984540054):
+    p = k / n
+    middle, half = (
+        (p + z * z / (2 * n)) / (1 + z * z / n),
+        z / (1 + z * z / n) * math.sqrt(p * (1 - p) / n + z * z / (4 * n * n)),
+    )
+    return middle - half, middle + half
+
+
+@pytest.mark.parametrize("n", [1, 5, 20, 384])
+@pytest.mark.parametrize("value", [0.0, 1.0])
+def test_intervals_of_unanimous_values_are_wilsons(n, value):
+    low, high = rate_interval([value] * n, ["d"] * n, [str(i) for i in range(n)])
+    assert (low, high) == pytest.approx(wilson(n * value, n), abs=1e-12)
+    assert value in (low, high) or n == 1
+
+
+def test_wilson_values_from_the_literature():
+    "Newcombe 1998, table I: 0 of 20 gives 0 to 0.1611."
+    assert rate_interval([0.0] * 20, ["d"] * 20, list(map(str, range(20)))) == (
+        0.0,
+        pytest.approx(0.1611, abs=5e-5),
+    )
+    assert rate_interval([1.0] * 20, ["d"] * 20, list(map(str, range(20))))[0] == pytest.approx(
+        0.8389, abs=5e-5
+    )
+
+
+def test_repeated_questions_make_nobody_surer():
+    once = rate_interval([0.0] * 10, ["d"] * 10, list(map(str, range(10))))
+    again = rate_interval([0.0] * 100, ["d"] * 100, [str(i % 10) for i in range(100)])
+    assert once == again
+    rng = np.random.default_rng(0)
+    values, golds = rng.integers(0, 2, 50).astype(float), [str(i) for i in range(50)]
+    assert rate_interval([*values] * 4, ["d"] * 200, golds * 4) == pytest.approx(
+        rate_interval([*values], ["d"] * 50, golds), abs=1e-9
+    )
+
+
+def test_cluster_interval_by_hand():
+    assert cluster_bootstrap_interval([1, 0], ["a", "b"]) == (0.0, 1.0)
+    assert cluster_bootstrap_interval([0.5, 0.5, 0.5], ["a", "b", "c"]) == (0.5, 0.5)
+    assert cluster_bootstrap_interval([1, 0, 1, 0], ["a", "a", "b", "b"]) == (0.5, 0.5), (
+        "clusters that agree leave no doubt"
+    )
+    low, high = cluster_bootstrap_interval(
+        [1, 1, 1, 0], ["a", "a", "a", "b"], 0.4
+    )  # means 0, 3/4, 1 with probability 1/4, 1/2, 1/4
+    assert (low, high) == (0.75, 0.75)
+    # three clusters of size one with one success: the mean is B(3, 1/3) / 3;
+    # P(0) = 8/27 = 0.296, P(<= 1/3) = 20/27 = 0.741, P(<= 2/3) = 26/27 = 0.963
+    assert cluster_bootstrap_interval([1, 0, 0], list("abc"), 0.95) == (0.0, 1.0)
+    assert cluster_bootstrap_interval([1, 0, 0], list("abc"), 0.90) == (0.0, pytest.approx(2 / 3))
+    assert cluster_bootstrap_interval([1, 0, 0], list("abc"), 0.30) == (
+        pytest.approx(1 / 3),
+        pytest.approx(1 / 3),
+    )
+
+
+def test_cluster_interval_is_deterministic_whatever_the_order_and_grows_with_level():
+    rng = np.random.default_rng(1)
+    values, clusters = rng.integers(0, 2, 200), rng.integers(0, 20, 200)
+    a = cluster_bootstrap_interval(values, clusters)
+    order = rng.permutation(200)
+    assert (
+        a
+        == cluster_bootstrap_interval(values, clusters)
+        == pytest.approx(cluster_bootstrap_interval(values[order], clusters[order]))
+    )
+    widths = [
+        np.subtract(*cluster_bootstrap_interval(values, clusters, level)[::-1])
+        for level in (0.5, 0.8, 0.95, 0.99)
+    ]
+    assert widths == sorted(widths) and a[0] < values.mean() < a[1]
+
+
+def test_clusters_make_intervals_wider_than_single_episodes_do():
+    values = [float(c % 2) for c in range(20) for _ in range(20)]  # all episodes of a cluster agree
+    by_cluster = cluster_bootstrap_interval(values, [c for c in range(20) for _ in range(20)])
+    by_episode = cluster_bootstrap_interval(values, range(400))
+    assert by_cluster[1] - by_cluster[0] > 3 * (by_episode[1] - by_episode[0])
+
+
+def coverage(interval, clusters, size, runs=200):
+    hits = 0
+    for seed in range(runs):
+        rng = np.random.default_rng(seed)
+        rates = rng.beta(3, 2, clusters)  # mean 0.6
+        names = np.repeat(np.arange(clusters), rng.integers(1, 2 * size, clusters))
+        low, high = interval((rng.random(len(names)) < rates[names]).astype(float), names)
+        hits += low <= 0.6 <= high
+    return hits / runs
+
+
+def test_the_interval_covers_the_truth_as_often_as_it_says():
+    assert (
+        0.90 <= coverage(lambda v, c: cluster_bootstrap_interval(v, c, draws=1000), 30, 8) <= 0.99
+    )
+    assert (
+        0.45
+        <= coverage(lambda v, c: cluster_bootstrap_interval(v, c, 0.6, draws=1000), 40, 8)
+        <= 0.72
+    )
+    naive = coverage(
+        lambda v, c: cluster_bootstrap_interval(v, range(len(v)), draws=200), 30, 15, 100
+    )
+    assert naive < 0.90, "the simulation must tell: episodes as their own clusters cover too seldom"
+
+
+def test_the_wider_of_the_two_intervals_is_reported():
+    rng = np.random.default_rng(2)
+    databases, golds = np.repeat(np.arange(12), 30), np.arange(360)
+    values = (rng.random(360) < rng.beta(1, 1, 12)[databases]).astype(float)
+    both = cluster_bootstrap_interval(values, databases), cluster_bootstrap_interval(values, golds)
+    found = rate_interval([*values], [*map(str, databases)], [*map(str, golds)])
+    assert (
+        found == pytest.approx(max(both, key=lambda i: i[1] - i[0])) and found[1] - found[0] > 0.2
+    )
+
+
+def test_no_values_and_one_cluster_are_said_honestly():
+    assert all(map(math.isnan, rate_interval([], [], [])))
+    assert rate_interval([1.0, 0.0], ["d", "d"], ["g", "g"]) == (0.0, 1.0)
+
+
+# ---- results and executors
 
 
 @pytest.fixture(scope="module")
@@ -212,15 +324,15 @@ def qs(tmp_path_factory):
 def test_robust_is_reported(qs):
     oracle = evaluate(qs, OraclePolicy(qs), n_episodes=30)
     assert oracle.success_rate == oracle.robust_rate == 1
-    lucky = evaluate(qs, Cheat(qs), n_episodes=30)
+    lucky = evaluate(qs, WritesAnswers(qs), n_episodes=30)
     assert (lucky.success_rate, lucky.robust_rate) == (1, 0)
     assert "robust" in results_frame([lucky]).columns and "| 0.0% |" in results_markdown([lucky])
 
 
-class Cheat(OraclePolicy):
+class WritesAnswers(OraclePolicy):
     "Knows the answers and shows a query that merely writes them down."
 
-    name = "cheat"
+    name = "writes answers"
 
     def select_action(self, observation):
         from sql_env.answers import format_rows
@@ -276,6 +388,7 @@ class TestExecutors:
         with ProcessPoolExecutor(2) as pool:
             self.check(qs, serial, pool)
 
+    @pytest.mark.slow
     def test_dask(self, qs, serial):
         distributed = pytest.importorskip("distributed", reason="pip install sql_env[cluster]")
         with (
@@ -286,6 +399,7 @@ class TestExecutors:
         ):
             self.check(qs, serial, client.get_executor())
 
+    @pytest.mark.slow
     def test_ray(self, qs, serial):
         ray = pytest.importorskip("ray", reason="pip install sql_env[cluster]")
         ray.init(
@@ -305,14 +419,16 @@ class TestExecutors:
 
     def test_a_dead_worker_loses_no_episode(self, qs):
         with ProcessPoolExecutor(1) as pool:
-            r = evaluate(EpisodeEnv(qs), Suicide(), n_episodes=10, executor=pool, progress=False)
+            r = evaluate(
+                EpisodeEnv(qs), KillsItsProcess(), n_episodes=10, executor=pool, progress=False
+            )
         assert r.n_episodes == 10 and r.n_completed == 0 and math.isnan(r.success_rate)
 
 
-class Suicide:
-    "Kills its process."
+class KillsItsProcess:
+    "Ends the process that plays it."
 
-    name = "suicide"
+    name = "kills its process"
 
     def select_action(self, observation):
         import os

@@ -46,6 +46,12 @@ def play_episode(
         observation = env.step(*policy.select_action(observation))
     return observation
 
+# %% ../../nbs/60_policies_base.ipynb #62bb7c2b
+def _parse_quoted_names(line: str) -> list[str]:
+    "The table and the columns of a line in which names are quoted."
+    found = re.findall(r"'(?:[^']|'')*'|[^'(),\s][^(),]*", line)
+    return [str(parse_cell(name)) for name in found] or ["?"]
+
 # %% ../../nbs/60_policies_base.ipynb #0835e551
 def parse_schema_info(schema_info: str) -> dict[str, list[str]]:
     "Tables of a `schema_info` with their columns, as far as they are known."
@@ -60,12 +66,6 @@ def parse_schema_info(schema_info: str) -> dict[str, list[str]]:
             columns = inside.split(", ") if inside else []
         tables[name] = columns
     return tables
-
-# %% ../../nbs/60_policies_base.ipynb #62bb7c2b
-def _parse_quoted_names(line: str) -> list[str]:
-    "The table and the columns of a line in which names are quoted."
-    found = re.findall(r"'(?:[^']|'')*'|[^'(),\s][^(),]*", line)
-    return [str(parse_cell(name)) for name in found] or ["?"]
 
 # %% ../../nbs/60_policies_base.ipynb #6479451f
 @dataclass

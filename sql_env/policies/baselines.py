@@ -136,6 +136,15 @@ _COMPARISON_HINTS = [
     ("<=", r"at most|up to"),
 ]
 
+# %% ../../nbs/61_policies_baselines.ipynb #4f16f7f6
+def _named_value(question: str, values: Iterable[str]) -> str | None:
+    "The first of some values that the question names."
+    for value in values:
+        text = value.strip("'")
+        if len(value) > 2 and re.search(rf"\b{re.escape(text)}\b", question, re.I):
+            return text
+    return None
+
 # %% ../../nbs/61_policies_baselines.ipynb #abbe1eca
 def _guess_conditions(
     question: str,
@@ -161,14 +170,11 @@ def _guess_conditions(
             conditions.append(f"{quote_identifier(number)} {sign} {limit}")
     return conditions
 
-# %% ../../nbs/61_policies_baselines.ipynb #4f16f7f6
-def _named_value(question: str, values: Iterable[str]) -> str | None:
-    "The first of some values that the question names."
-    for value in values:
-        text = value.strip("'")
-        if len(value) > 2 and re.search(rf"\b{re.escape(text)}\b", question, re.I):
-            return text
-    return None
+# %% ../../nbs/61_policies_baselines.ipynb #55d8620d
+def _is_number_column(column: str, columns: Sequence[str], sample: Sequence[Sequence[str]]) -> bool:
+    "Whether a sample shows nothing but numbers and NULL in a column."
+    place = columns.index(column)
+    return all(re.fullmatch(r"-?[\d.]+|NULL", row[place]) for row in sample)
 
 # %% ../../nbs/61_policies_baselines.ipynb #8f6cdac0
 def _guess_query(
@@ -198,11 +204,15 @@ def _guess_query(
         return f"SELECT {label} {source} ORDER BY {number}{direction} LIMIT 1"
     return f"SELECT DISTINCT {label} {source}"
 
-# %% ../../nbs/61_policies_baselines.ipynb #55d8620d
-def _is_number_column(column: str, columns: Sequence[str], sample: Sequence[Sequence[str]]) -> bool:
-    "Whether a sample shows nothing but numbers and NULL in a column."
-    place = columns.index(column)
-    return all(re.fullmatch(r"-?[\d.]+|NULL", row[place]) for row in sample)
+# %% ../../nbs/61_policies_baselines.ipynb #25071fad
+def _nearest_table(question: str, tables: dict[str, list[str]]) -> str:
+    "The table whose name and columns share most words with the question."
+
+    def similarity(table: str) -> float:
+        columns = sum(name_similarity(question, column) for column in tables[table])
+        return 2 * name_similarity(question, table) + columns
+
+    return max(tables, key=similarity, default="?")
 
 # %% ../../nbs/61_policies_baselines.ipynb #341abf95
 class GreedyPolicy:
@@ -232,13 +242,3 @@ class GreedyPolicy:
             return Action("DESCRIBE", unknown[0])
         self.table = _nearest_table(question, tables)
         return Action("SAMPLE", self.table)
-
-# %% ../../nbs/61_policies_baselines.ipynb #25071fad
-def _nearest_table(question: str, tables: dict[str, list[str]]) -> str:
-    "The table whose name and columns share most words with the question."
-
-    def similarity(table: str) -> float:
-        columns = sum(name_similarity(question, column) for column in tables[table])
-        return 2 * name_similarity(question, table) + columns
-
-    return max(tables, key=similarity, default="?")

@@ -16,20 +16,6 @@ from .base import parse_schema_info
 from .baselines import name_similarity
 from ..questions import Question
 
-# %% ../../nbs/62_policies_hacks.ipynb #e774946c
-class HackPolicy:
-    "A reward-hacking baseline: actions in which {table}, {other} and {rows} are filled in; the last is repeated."
-
-    def __init__(self, name: str, *actions: tuple[str, str]):
-        self.name, self.actions = name, actions
-
-    def select_action(self, observation: Observation) -> Action:
-        "The action at the place of this step, filled in."
-        action_type, argument = self.actions[min(observation.step_count, len(self.actions) - 1)]
-        if "{" in argument:
-            argument = _fill_in(argument, observation)
-        return Action(action_type, argument)
-
 # %% ../../nbs/62_policies_hacks.ipynb #bdc09757
 def _fill_in(argument: str, observation: Observation) -> str:
     "Replace {table} by the table nearest to the question, {other} by the farthest, {rows} by the last row count."
@@ -44,6 +30,20 @@ def _fill_in(argument: str, observation: Observation) -> str:
         "{rows}": rows[1] if rows else "0",
     }
     return re.sub(r"\{\w+\}", lambda found: known.get(found[0], found[0]), argument)
+
+# %% ../../nbs/62_policies_hacks.ipynb #e774946c
+class HackPolicy:
+    "A reward-hacking baseline: actions in which {table}, {other} and {rows} are filled in; the last is repeated."
+
+    def __init__(self, name: str, *actions: tuple[str, str]):
+        self.name, self.actions = name, actions
+
+    def select_action(self, observation: Observation) -> Action:
+        "The action at the place of this step, filled in."
+        action_type, argument = self.actions[min(observation.step_count, len(self.actions) - 1)]
+        if "{" in argument:
+            argument = _fill_in(argument, observation)
+        return Action(action_type, argument)
 
 # %% ../../nbs/62_policies_hacks.ipynb #a97c2ceb
 HACKS = [

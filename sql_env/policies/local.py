@@ -76,6 +76,20 @@ def _read_common_prefix(model: Any, prompts: Sequence[Sequence[int]]) -> tuple[i
     cache.batch_repeat_interleave(len(prompts))
     return n, cache
 
+# %% ../../nbs/64_policies_local.ipynb #3a4db283
+def _end_tokens(model: Any, tokenizer: Any) -> list[int]:
+    "The tokens that end a message, sorted."
+    ends = model.generation_config.eos_token_id or tokenizer.eos_token_id
+    return sorted(set(ends if isinstance(ends, list) else [ends]))
+
+# %% ../../nbs/64_policies_local.ipynb #578ef194
+def _until_end(tokens: list[int], ends: Sequence[int]) -> list[int]:
+    "The tokens before the first that ends a message."
+    for i, token in enumerate(tokens):
+        if token in ends:
+            return tokens[:i]
+    return tokens
+
 # %% ../../nbs/64_policies_local.ipynb #6a5a89ba
 def generate_batch(
     model: Any,
@@ -118,20 +132,6 @@ def generate_batch(
     model.train(was_training)
     return [_until_end(row, ends) for row in output[:, width:].tolist()]
 
-# %% ../../nbs/64_policies_local.ipynb #3a4db283
-def _end_tokens(model: Any, tokenizer: Any) -> list[int]:
-    "The tokens that end a message, sorted."
-    ends = model.generation_config.eos_token_id or tokenizer.eos_token_id
-    return sorted(set(ends if isinstance(ends, list) else [ends]))
-
-# %% ../../nbs/64_policies_local.ipynb #578ef194
-def _until_end(tokens: list[int], ends: Sequence[int]) -> list[int]:
-    "The tokens before the first that ends a message."
-    for i, token in enumerate(tokens):
-        if token in ends:
-            return tokens[:i]
-    return tokens
-
 # %% ../../nbs/64_policies_local.ipynb #8af6699b
 def parse_assistant_text(text: str, tokenizer: Any = None) -> dict[str, Any]:
     "The message in what a model wrote: content and, if there are any, tool calls."
@@ -167,7 +167,7 @@ class LocalModel:
         device: str | None = None,
         name: str = "",
     ):
-        self.path = str(model) if isinstance(model, (str, Path)) else None
+        self.path = str(model) if isinstance(model, (str, Path)) else ""
         self._loaded = None if self.path else (model, tokenizer)
         self.model_settings = load_model_settings(self.path) if self.path else {}
         own = self.model_settings
