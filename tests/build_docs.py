@@ -1,7 +1,7 @@
 """The documentation build that needs no Quarto: `python tests/build_docs.py [--readme]`.
 
-Processes the notebooks as nbdev does, with the entries of `reference_docs`, turns them into HTML under _docs/check, and with
---readme writes README.md from the index. Where Quarto exists, `PYTHONPATH=tests nbdev-docs` builds the real site.
+Processes the notebooks as nbdev does, with the entries of `reference_docs`, turns them into HTML under _docs/check, and
+with --readme writes README.md from the index. Where Quarto exists, `PYTHONPATH=tests nbdev-docs` builds the real site.
 """
 
 import os
