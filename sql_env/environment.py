@@ -270,6 +270,6 @@ class SQLEnvironment(Environment[SQLAction, SQLObservation, SQLState]):
         self._executor = self._executor or ThreadPoolExecutor(1)
         return await get_running_loop().run_in_executor(self._executor, work, *args)
 
-# %% ../nbs/56_environment.ipynb #8aff6b26
+
 # OpenEnv asks for the signature at each reset
 SQLEnvironment.reset_async.__signature__ = signature(SQLEnvironment.reset_async)  # type: ignore[attr-defined]

@@ -169,6 +169,10 @@ class SchemaView:
 # %% ../nbs/51_episode.ipynb #bba0c661
 MAX_REMEMBERED_CELLS = 1_000_000  # cells of all results that an episode keeps
 
+# %% ../nbs/51_episode.ipynb #e64a1c1c
+def _count_cells(result: Result) -> int:
+    return len(result.rows) * len(result.columns)
+
 # %% ../nbs/51_episode.ipynb #59dcdcdf
 class Evidence:
     "The results that an agent has seen in an episode, and the queries they came from."
@@ -192,10 +196,6 @@ class Evidence:
     def _forget(self, result: Result) -> None:
         self.cells -= _count_cells(result)
         self.queries = [(sql, kept) for sql, kept in self.queries if kept is not result]
-
-# %% ../nbs/51_episode.ipynb #e64a1c1c
-def _count_cells(result: Result) -> int:
-    return len(result.rows) * len(result.columns)
 
 # %% ../nbs/51_episode.ipynb #fd65aa28
 class _ValueIndex:

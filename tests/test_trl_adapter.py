@@ -491,7 +491,8 @@ def server():
     )
     url = f"http://127.0.0.1:{port}"
     try:
-        for _ in range(240):
+        while True:
+            assert process.poll() is None, "the server ended"
             try:
                 urllib.request.urlopen(url + "/health")
                 break
