@@ -1,8 +1,9 @@
 """Measure the environment's share of a GRPO step: `python benchmarks/trl_share.py [--out benchmarks/trl_share.json]`.
 
-TRL's GRPOTrainer with 8 generations on the CPU and a model far smaller than any that is trained in earnest (100,000 parameters,
-warmed up on expert conversations until it calls tools), which makes the share as large as it can be. Time in `reset`, the four
-tools and the reward is summed over the 8 rollouts and divided by the time of the steps.
+TRL's GRPOTrainer with 8 generations on the CPU and a model far smaller than any that is trained in earnest
+(100,000 parameters, warmed up on expert conversations until it calls tools), which makes the share as large as
+it can be. Time in `reset`, the four tools and the reward is summed over the 8 rollouts and divided by the time
+of the steps.
 """
 
 import argparse

@@ -255,7 +255,8 @@ class _Slot:
         try:
             if isinstance(action, Exception):
                 raise action
-            self.observation = self.env.step(*action)
+            action_type, argument = action
+            self.observation = self.env.step(action_type, argument)
         except Exception as e:
             self.error = e
 

@@ -43,6 +43,10 @@ def _name_policies(policies: Mapping[str, Any] | Iterable[Any] | None) -> dict[s
     return {getattr(policy, "name", type(policy).__name__): policy for policy in policies or ()}
 
 # %% ../nbs/78_explorer.ipynb #3cd65c6a
+def _copies_of(policy: Any) -> PolicyMaker:
+    return lambda questions: copy.copy(policy)
+
+# %% ../nbs/78_explorer.ipynb #06e60eac
 def policy_makers(
     policies: Mapping[str, Any] | Iterable[Any] | None = None,
 ) -> dict[str, PolicyMaker]:
@@ -53,7 +57,7 @@ def policy_makers(
         "oracle": OraclePolicy,
     }
     for name, policy in _name_policies(policies).items():
-        makers[name] = lambda questions, policy=policy: copy.copy(policy)
+        makers[name] = _copies_of(policy)
     return makers
 
 # %% ../nbs/78_explorer.ipynb #b1c89834
@@ -174,7 +178,7 @@ class EpisodeExplorer:
         menus = {"Left": "greedy", "Right": "oracle"}
         self.comparing = PolicyTab("Compare", menus, self.policies, self.compare)
         self.replaying = LogTab(self._open_log, self._show_trajectory)
-        tabs = dict(
+        tabs: dict[str, Any] = dict(
             Play=self.human, Watch=self.watching, Compare=self.comparing, Replay=self.replaying
         )
         self.tabs = w.Tab([tab.box for tab in tabs.values()])

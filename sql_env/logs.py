@@ -11,7 +11,7 @@ import json
 import os
 import zlib
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -148,24 +148,6 @@ class Trajectory:
             notes=line.get("notes", []),
         )
 
-# %% ../nbs/67_logs.ipynb #0c8d31fd
-_OLD_REWARD_NAMES = {"credit": "partial_credit", "slowness": "time_penalty"}
-
-# %% ../nbs/67_logs.ipynb #f95dab2a
-def _read_about(line: bytes) -> dict[str, Any]:
-    "The settings of a run, with today's names."
-    about = json.loads(line)
-    if not isinstance(about, dict) or "policy" not in about:
-        raise ValueError("the first line does not name a policy")
-    if "reward" in about:
-        known = {f.name for f in fields(RewardConfig)}
-        reward = {}
-        for name, value in about["reward"].items():
-            new_name = _OLD_REWARD_NAMES.get(name, name)
-            reward[new_name if new_name in known else name] = value
-        about["reward"] = reward
-    return about
-
 # %% ../nbs/67_logs.ipynb #c27f4f99
 def read_log(path: str | Path) -> tuple[dict[str, Any], list[Trajectory]]:
     "The settings of the run and its episodes; raises `ValueError` that names the line if it is no log."
@@ -176,10 +158,13 @@ def read_log(path: str | Path) -> tuple[dict[str, Any], list[Trajectory]]:
     trajectories = []
     for number, line in enumerate(lines, 1):
         try:
-            if number == 1:
-                about = _read_about(line)
+            values = json.loads(line)
+            if number > 1:
+                trajectories.append(Trajectory.from_dict(values))
+            elif "policy" in values:
+                about = dict(values)
             else:
-                trajectories.append(Trajectory.from_dict(json.loads(line)))
+                raise KeyError("policy")
         except (ValueError, KeyError, TypeError, AttributeError) as e:
             raise ValueError(
                 f"{path.name}, line {number}: this is not a log of episodes ({type(e).__name__}: {e}). "

@@ -7,91 +7,61 @@ __all__ = ['trajectory_messages', 'sft_rows', 'qwen_assistant_turn', 'check_rend
 
 # %% ../nbs/82_sft.ipynb #00d4d057
 import json
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
 
 from .chat import MAX_TOOL_RESULT_CHARS, SYSTEM_PROMPT, episode_messages, tool_schemas
 from .episode import EpisodeEnv
 from .logs import Trajectory
 
-# %% ../nbs/82_sft.ipynb #7f5c966d
+# %% ../nbs/82_sft.ipynb #48901531
 def trajectory_messages(
     env: EpisodeEnv,
-    t: Trajectory,
+    trajectory: Trajectory,
     system: str = SYSTEM_PROMPT,
-    max_chars: int = MAX_TOOL_RESULT_CHARS,  # as in training with rewards
-    goodbye: str = "Done.",
+    max_chars: int = MAX_TOOL_RESULT_CHARS,  # of one tool result, as in training with rewards
+    last_message: str = "Done.",
 ) -> list[dict[str, Any]]:
-    "The messages of an episode; `env` gives what was seen at its start."
-    messages = episode_messages(env.reset(**t.reset), t.turns, system, max_chars)
-    return [*messages, dict(role="assistant", content=goodbye)]
+    "The messages of an episode; `env` is reset to show what was seen at its start."
+    start = env.reset(**trajectory.reset)
+    messages = episode_messages(start, trajectory.turns, system, max_chars)
+    return [*messages, dict(role="assistant", content=last_message)]
 
-# %% ../nbs/82_sft.ipynb #9c2e3aaa
+# %% ../nbs/82_sft.ipynb #366a5e93
 def sft_rows(
-    env: EpisodeEnv, trajectories: Iterable[Trajectory], **options: Any
+    env: EpisodeEnv,
+    trajectories: Iterable[Trajectory],
+    **options: Any,  # of `trajectory_messages`
 ) -> list[dict[str, Any]]:
-    "Rows with `messages` and `tools` for `SFTTrainer`; `options` are those of `conversation`."
+    "Rows for `SFTTrainer`: `messages`, and `tools` as JSON text."
     tools = json.dumps(tool_schemas(), ensure_ascii=False)
-    return [
-        dict(messages=trajectory_messages(env, t, **options), tools=tools) for t in trajectories
-    ]
+    rows = []
+    for trajectory in trajectories:
+        messages = trajectory_messages(env, trajectory, **options)
+        rows.append(dict(messages=messages, tools=tools))
+    return rows
 
 # %% ../nbs/82_sft.ipynb #63f1c79a
 def qwen_assistant_turn(message: dict[str, Any]) -> str:
-    "What Qwen3's training template writes for a turn of the assistant."
-    calls = [
-        f'<tool_call>\n{{"name": "{c["function"]["name"]}", "arguments": {c["function"]["arguments"]}}}\n</tool_call>'
-        for c in message.get("tool_calls") or ()
-    ]
-    return (
-        "<think>\n\n</think>\n\n"
-        + "\n".join(filter(None, [message["content"], *calls]))
-        + "<|im_end|>\n"
-    )
+    "What Qwen3's training template writes for a message of the assistant."
+    parts = [message["content"]] if message["content"] else []
+    for call in message.get("tool_calls") or ():
+        name, arguments = call["function"]["name"], call["function"]["arguments"]
+        text = f'{{"name": "{name}", "arguments": {arguments}}}'
+        parts.append(f"<tool_call>\n{text}\n</tool_call>")
+    return "<think>\n\n</think>\n\n" + "\n".join(parts) + "<|im_end|>\n"
 
-# %% ../nbs/82_sft.ipynb #a0e2e977
-def check_rendering(
-    rows: Iterable[dict],
-    tokenizer: Any,
-    template: str
-    | None = None,  # chat template; TRL's training variant of the tokenizer's own if None
-    turn: Callable[[dict], str] = qwen_assistant_turn,
-) -> dict[str, float]:
-    "Raise `ValueError` unless exactly the assistant's turns are trained; returns rows, longest row and share of trained tokens."
-    sizes, trained = list[int](), 0
-    for i, row in enumerate(rows):
-        if bad := [c for c in _arguments(row["messages"]) if not _is_whole(c)]:
-            raise ValueError(f"row {i}: arguments {bad[0]!r} are not JSON text without nulls")
-        wanted, found, size, n = _rendered(row, tokenizer, template, turn)
-        if wanted != found:
-            raise ValueError(f"row {i}: the trained text is\n{found!r}\nnot\n{wanted!r}")
-        sizes.append(size)
-        trained += n
-    return dict(
-        rows=len(sizes),
-        longest=max(sizes, default=0),
-        trained=round(trained / max(sum(sizes), 1), 3),
-    )
+# %% ../nbs/82_sft.ipynb #dc395516
+class _Rendered(NamedTuple):
+    "A row as the trainer has it."
 
-# %% ../nbs/82_sft.ipynb #ec3a47fd
-def _arguments(messages: Sequence[dict]) -> list[Any]:
-    return [c["function"]["arguments"] for m in messages for c in m.get("tool_calls") or ()]
+    trained_text: str
+    n_tokens: int
+    n_trained: int
 
-# %% ../nbs/82_sft.ipynb #2c705a59
-def _is_whole(arguments: Any) -> bool:
-    return isinstance(arguments, str) and all(
-        isinstance(v, str) for v in json.loads(arguments).values()
-    )
-
-# %% ../nbs/82_sft.ipynb #10016b1f
-def _rendered(
-    row: dict, tokenizer: Any, template: str | None, turn: Callable
-) -> tuple[str, str, int, int]:
-    "Wanted and found trained text of a row, its tokens, and how many are trained."
-    if template is None:
-        from trl.chat_template_utils import get_training_chat_template
-
-        template = get_training_chat_template(tokenizer) or tokenizer.chat_template
+# %% ../nbs/82_sft.ipynb #a9d6cc7d
+def _render(row: dict, tokenizer: Any, template: str) -> _Rendered:
+    "Tokens of a row by the chat template, and the text of those that are trained."
     tools = json.loads(row["tools"]) if isinstance(row["tools"], str) else row["tools"]
     out = tokenizer.apply_chat_template(
         row["messages"],
@@ -100,6 +70,45 @@ def _rendered(
         return_dict=True,
         return_assistant_tokens_mask=True,
     )
-    ids = [t for t, m in zip(out["input_ids"], out["assistant_masks"]) if m]
-    wanted = "".join(turn(m) for m in row["messages"] if m["role"] == "assistant")
-    return wanted, tokenizer.decode(ids, skip_special_tokens=False), len(out["input_ids"]), len(ids)
+    ids = [t for t, trained in zip(out["input_ids"], out["assistant_masks"]) if trained]
+    text = tokenizer.decode(ids, skip_special_tokens=False)
+    return _Rendered(text, len(out["input_ids"]), len(ids))
+
+# %% ../nbs/82_sft.ipynb #19e6685c
+def _check_arguments(index: int, row: dict) -> None:
+    "Raise `ValueError` if arguments of a call are not JSON text, or hold anything but text."
+    calls = [c for m in row["messages"] for c in m.get("tool_calls") or ()]
+    for call in calls:
+        arguments = call["function"]["arguments"]
+        values = json.loads(arguments).values() if isinstance(arguments, str) else [None]
+        if not all(isinstance(v, str) for v in values):
+            raise ValueError(
+                f"row {index}: arguments {arguments!r} are not JSON text without nulls"
+            )
+
+# %% ../nbs/82_sft.ipynb #657f81e6
+def check_rendering(
+    rows: Iterable[dict],
+    tokenizer: Any,
+    template: str | None = None,  # chat template; TRL's training variant of the tokenizer's if None
+    turn: Callable[[dict], str] = qwen_assistant_turn,  # the text of an assistant's message
+) -> dict[str, float]:
+    "Rows, tokens of the longest, share trained; `ValueError` if not just the assistant is trained."
+    if template is None:
+        from trl.chat_template_utils import get_training_chat_template
+
+        template = get_training_chat_template(tokenizer) or tokenizer.chat_template
+    sizes: list[int] = []
+    trained = 0
+    for i, row in enumerate(rows):
+        _check_arguments(i, row)
+        wanted = "".join(turn(m) for m in row["messages"] if m["role"] == "assistant")
+        found = _render(row, tokenizer, template)
+        if found.trained_text != wanted:
+            raise ValueError(
+                f"row {i}: the trained text is\n{found.trained_text!r}\nnot\n{wanted!r}"
+            )
+        sizes.append(found.n_tokens)
+        trained += found.n_trained
+    share = round(trained / max(sum(sizes), 1), 3)
+    return dict(rows=len(sizes), longest=max(sizes, default=0), trained=share)

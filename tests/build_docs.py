@@ -1,7 +1,7 @@
 """The documentation build that needs no Quarto: `python tests/build_docs.py [--readme]`.
 
-Processes the notebooks as nbdev does (which executes exported cells and show_doc), turns them into HTML under _docs/check, and
-with --readme writes README.md from the index. Where Quarto exists, `nbdev-docs` builds the real site.
+Processes the notebooks as nbdev does, with the entries of `reference_docs`, turns them into HTML under _docs/check, and with
+--readme writes README.md from the index. Where Quarto exists, `PYTHONPATH=tests nbdev-docs` builds the real site.
 """
 
 import os
@@ -129,24 +129,21 @@ class Site:
         path = Path(os.path.normpath(page.parent / target))
         return (up + str(self.pages[path]) if path in self.pages else target) + hash + anchor
 
+    def sidebar_item(self, notebook: Path, page: Path, up: str) -> str:
+        target = self.pages.get(notebook, notebook)
+        mark = " class=here" if target == page else ""
+        title = self.about.get(notebook, {"title": notebook.name})["title"]
+        return f'<li><a{mark} href="{up}{target}">{escape(str(title))}</a></li>'
+
     def sidebar(self, page: Path) -> str:
         up, parts = "../" * (len(page.parts) - 1), []
         for section, notebooks in self.nav:
-            items = [
-                (
-                    n.relative_to(self.proc),
-                    self.about.get(n.relative_to(self.proc), {"title": n.name}),
-                )
-                for n in notebooks
-            ]
             links = "".join(
-                f'<li><a{" class=here" if self.pages.get(n) == page else ""} href="{up}{self.pages.get(n, n)}">{escape(str(a["title"]))}</a></li>'
-                for n, a in items
+                self.sidebar_item(n.relative_to(self.proc), page, up) for n in notebooks
             )
             if links:
-                parts.append(
-                    f"<h4>{section}</h4><ul>{links}</ul>" if section else f"<ul>{links}</ul>"
-                )
+                heading = f"<h4>{section}</h4>" if section else ""
+                parts.append(f"{heading}<ul>{links}</ul>")
         return "".join(parts)
 
     def write(self, notebook: Path) -> Path:

@@ -1,6 +1,7 @@
 """Find what is broken in a built site: `python tests/check_links.py _docs/check`.
 
-Internal links and their anchors (doclinks are such), pictures, the form of external addresses, and pages that nothing leads to.
+Internal links and their anchors (doclinks are such), pictures, the form of external addresses, and pages that nothing
+leads to.
 """
 
 import re

@@ -179,3 +179,15 @@ def tiny():
         *(SQLEnvTRL(qs).reset(question_id=q.question_id) for q in qs[::32]),
     ]
     return tiny_trl, tiny_trl.make_tokenizer(texts)
+
+
+@pytest.fixture(scope="session")
+def tiny_run(tmp_path_factory):
+    "The recipe `nano` made tiny, trained once: one stage of imitation and one of play."
+    pytest.importorskip("torch")
+    pytest.importorskip("trl")
+    from tiny_trl import tiny_recipe
+
+    from sql_env.training.run import train
+
+    return train(tiny_recipe(), tmp_path_factory.mktemp("run"), threads=1)

@@ -1,4 +1,4 @@
-"""Room 40, the command line: exit codes that mean something, JSON that parses, errors that say what to do, tables that fit."""
+"The command line: exit codes that mean something, JSON that parses, errors that say what to do, tables that fit."
 
 import json
 import os
@@ -6,14 +6,18 @@ import re
 import shutil
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
+import typer
 from typer.testing import CliRunner
 
 from sql_env.cli.app import POLICIES, app, main
 from sql_env.database import Database, build_database
 from sql_env.paths import BUNDLED
+from sql_env.policies.base import Completion
+from sql_env.policies.local import load_model_settings
 from sql_env.reports import load_result
 from sql_env.sources import load
 
@@ -25,8 +29,19 @@ needs_spider = pytest.mark.skipif(
     reason="Spider is not here: set SQL_ENV_SPIDER to its folder",
 )
 SCRIPT = shutil.which("sql_env", path=str(Path(sys.executable).parent))
-COMMANDS = ["demo", "evaluate", "data", "doctor", "export"]
-BUNDLED = BUNDLED
+COMMANDS = [
+    "demo",
+    "evaluate",
+    "compare",
+    "export",
+    "data",
+    "audit",
+    "doctor",
+    "trajectories",
+    "train",
+    "serve",
+]
+WITH_RUNNABLE_EXAMPLE = ["demo", "evaluate", "data", "doctor", "export"]
 
 
 class Run:
@@ -99,7 +114,8 @@ def make_folder(path, lines, database=None):
     if database is None:
         build_database(
             path / "shop.sqlite",
-            "CREATE TABLE item(id INTEGER PRIMARY KEY, name TEXT, price REAL); CREATE TABLE sale(item_id REFERENCES item, n INTEGER)",
+            "CREATE TABLE item(id INTEGER PRIMARY KEY, name TEXT, price REAL); "
+            "CREATE TABLE sale(item_id REFERENCES item, n INTEGER)",
             {
                 "item": [(i, f"thing {i}", i * 1.25 + 0.37) for i in range(1, 21)],
                 "sale": [(i % 20 + 1, i % 7 + 3) for i in range(90)],
@@ -152,7 +168,7 @@ def test_help_of_each_command_has_an_example(sql_env, command):
     assert run.code == 0 and "Example" in run.out and f"sql_env {command}" in run.out
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("command", WITH_RUNNABLE_EXAMPLE)
 def test_the_example_of_each_command_works(sql_env, command, tmp_path, folder):
     said = re.split(r"\n\s*\n|╭", sql_env(command, "--help").out)  # paragraphs of the help
     line = " ".join(next(p for p in said if p.strip().startswith("Example:")).split())
@@ -177,9 +193,29 @@ def test_help_lists_the_commands(sql_env):
     assert all(c in sql_env().out + sql_env().err for c in COMMANDS), "and so does the bare command"
 
 
-def test_every_option_has_a_help_text():
-    import typer
+def test_version_and_completion(sql_env):
+    assert sql_env("--version").out == f"sql_env {version('sql_env')}\n"
+    assert "--install-completion" in sql_env("--help").out
+    complete = dict(
+        _SQL_ENV_COMPLETE="complete_bash", COMP_WORDS="sql_env demo --sou", COMP_CWORD="2"
+    )
+    assert shell(**complete).out.split() == ["--source"]
 
+
+def test_help_needs_no_heavy_package():
+    "The help comes at once: what a command needs is imported when it runs."
+    code = (
+        "import sys; from sql_env.cli import app; from typer.testing import CliRunner\n"
+        "assert CliRunner().invoke(app, ['--help']).exit_code == 0\n"
+        "heavy = ['openai', 'openenv', 'torch', 'trl', 'transformers', 'matplotlib', 'scipy', 'pandas', 'duckdb']\n"
+        "own = ['audit', 'evaluation', 'explorer', 'reports', 'server.app', 'training.run', 'view.page']\n"
+        "print([m for m in heavy + ['sql_env.' + name for name in own] if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout == "[]\n", done
+
+
+def test_every_option_has_a_help_text():
     for name, command in typer.main.get_command(app).commands.items():
         assert [p.name for p in command.params if not p.help] == [], name
 
@@ -340,7 +376,7 @@ def test_evaluate_prints_a_table_that_fits(sql_env):
         and "…" not in run.out
     )
     floor = float(re.search(r"Hack floor ([\d.]+)%", run.out)[1])
-    assert floor < 6, "a split of this size lets a cheat win a few"
+    assert floor < 6, "a split of this size lets a hack win a few"
 
 
 @needs_spider
@@ -489,6 +525,84 @@ def test_evaluate_says_when_episodes_crash(sql_env, monkeypatch):
     )
     (r,) = strict(sql_env("evaluate", "-n", 4, "--no-hacks", "--policy", "broken", "--json").out)
     assert r["n_completed"] == 0 and r["n_episodes"] == 4
+
+
+# ---- a language model
+
+
+class Silent:
+    "A backend whose model never calls a tool."
+
+    name, settings, client = "silent", {}, None
+
+    def __init__(self, *args, **options):
+        self.args, self.options = args, options
+        Silent.made = self
+
+    def complete(self, messages, tools, seed):
+        return Completion(dict(content="Let me think."))
+
+
+@pytest.fixture
+def model_folder(tmp_path, monkeypatch):
+    "A folder with the settings of a model, and a backend that needs no more than that."
+
+    class SilentModel(Silent):
+        def __init__(self, path, **options):
+            super().__init__(path, **options)
+            self.model_settings = load_model_settings(path)
+
+    monkeypatch.setattr("sql_env.policies.local.LocalModel", SilentModel)
+    stored = dict(nudges=1, max_chars=77, schema_level="columns", budget=4)
+    (tmp_path / "sql_env.json").write_text(json.dumps(stored))
+    return tmp_path
+
+
+CHAT = ["evaluate", "--split", "test", "--policy", "chat", "-n", "1", "--no-hacks", "--json"]
+
+
+def settings(run):
+    "Settings of the environment and of the policy that a result reports."
+    (result,) = strict(run.out)
+    both = result["settings"] | result["settings"]["policy_settings"]
+    return {name: both[name] for name in ("budget", "schema_level", "nudges", "max_chars", "shots")}
+
+
+def test_a_model_folder_carries_its_settings(sql_env, model_folder):
+    found = settings(sql_env(*CHAT, "--model", model_folder))
+    assert found == dict(budget=4, schema_level="columns", nudges=1, max_chars=77, shots=0)
+
+
+def test_only_what_is_given_overrides_a_model_folder(sql_env, model_folder):
+    given = [
+        "--budget",
+        5,
+        "--schema-level",
+        "none",
+        "--nudges",
+        0,
+        "--shots",
+        1,
+        "--temperature",
+        0.5,
+    ]
+    found = settings(sql_env(*CHAT, "--model", model_folder, *given))
+    assert found == dict(budget=5, schema_level="none", nudges=0, max_chars=77, shots=1)
+    assert Silent.made.options == dict(max_new_tokens=None, temperature=0.5)
+
+
+def test_a_model_on_a_server_has_the_defaults(sql_env, monkeypatch):
+    monkeypatch.setattr("sql_env.policies.endpoint.Endpoint", Silent)
+    found = settings(
+        sql_env(*CHAT, "--model", "a/b", "--base-url", "http://x/v1", "--max-tokens", 9)
+    )
+    assert found == dict(budget=15, schema_level="names", nudges=3, max_chars=1000, shots=0)
+    assert Silent.made.args == ("a/b", "http://x/v1")
+    assert Silent.made.options == dict(as_trained=False, max_tokens=9)
+
+
+def test_a_model_must_be_named(sql_env):
+    assert "--policy chat needs --model" in helpful(sql_env("evaluate", "--policy", "chat"))
 
 
 # ---- errors of what was asked
@@ -726,7 +840,7 @@ def test_doctor_finds_nothing_wrong_with_bundled(sql_env):
         "writing is refused",
         "endless queries stop",
         "oracle answers",
-        "cheats",
+        "reward hacking",
     ):
         assert any(line.startswith("ok") and check in line for line in run.out.split("\n")), check
 
@@ -739,7 +853,7 @@ def test_doctor_as_json(sql_env):
 @pytest.mark.parametrize(
     "lines, failed",
     [
-        (GUESSABLE, "cheats"),
+        (GUESSABLE, "reward hacking"),
         (UNANSWERABLE, "questions to play"),
         ([{"question": "q?", "sql": "SELECT nope FROM item"}], "questions to play"),
     ],

@@ -84,7 +84,7 @@ def cells(path: Path) -> list[dict]:
 
 
 def test_tutorials_can_be_opened(root):
-    "Tutorials and posts export nothing; the badge comes after the title and opens this very file, the hidden cell installs on Colab."
+    "Tutorials and posts export nothing; the badge after the title opens this file, the hidden cell installs on Colab."
     for path in (
         *(root / "nbs" / "tutorials").glob("*.ipynb"),
         *(root / "nbs" / "blog").glob("*.ipynb"),

@@ -458,23 +458,6 @@ def test_a_log_without_its_questions_can_be_watched(log):
     episode_page_html(view)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "hello\n",
-        "[]\n",
-        '{"policy": "x"}\n{"episode": 7}\n',
-        '{"policy": "x"}\n{"turns": []}\n',
-        '{"a": 1}\n',
-    ],
-)
-def test_what_is_no_log_is_refused(tmp_path, text):
-    (tmp_path / "x.jsonl").write_text(text)
-    with pytest.raises(ValueError, match="x.jsonl"):
-        read_log(tmp_path / "x.jsonl")
-
-
 def test_a_crash_and_an_unfinished_episode_can_be_shown():
     crashed = EpisodeResult(0, "vet_clinic-12", error="ValueError: no")
     view = view_trajectory(Trajectory(crashed, {}, []), QS)

@@ -205,7 +205,9 @@ def test_the_log_of_another_run_is_refused_and_kept(tmp_path):
         b'{"policy": "x"}\n{"episode": 7}\n',
         b'{"policy": "x"}\n{"turns": []}\n',
         b'{"policy": "x"}\n[]\n',
-        b'{"policy": "x", "reward": 3}\n',
+        b'["policy"]\n',
+        b'"policy"\n',
+        b"3\n",
     ],
 )
 def test_a_file_that_is_no_log_is_refused_and_kept(tmp_path, text):

@@ -1,4 +1,4 @@
-"""Room 31, trajectories: logs that reproduce, experts that explore, conversations that train what they should."""
+"Trajectories: logs that reproduce, experts that explore, conversations that train what they should."
 
 import json
 import os
@@ -15,17 +15,24 @@ import pytest
 
 from sql_env.chat import TOOLS, action_message, tool_schemas
 from sql_env.episode import SCHEMA_LEVELS, Action, EpisodeEnv, Turn
-from sql_env.evaluation import episode_result, evaluate
+from sql_env.evaluation import evaluate
 from sql_env.experts import (
     EXPERT_STYLES,
     ExpertPolicy,
     ExpertTrajectories,
     GoldQuery,
     record_trajectory,
-    trajectory_from_episode,
     trajectory_summary,
 )
-from sql_env.logs import Trajectory, check_log, log_env, read_log, replay_trajectory, write_log
+from sql_env.logs import (
+    Trajectory,
+    check_log,
+    episode_result,
+    log_env,
+    read_log,
+    replay_trajectory,
+    write_log,
+)
 from sql_env.mistakes import forgotten_condition, forgotten_join, misspelled_names, near_misses
 from sql_env.policies.baselines import GreedyPolicy, OraclePolicy, RandomPolicy
 from sql_env.policies.hacks import HACKS
@@ -133,13 +140,9 @@ def test_replay_notices_a_changed_database(tmp_path):
     for table in bundled().get(t.episode.question_id).tables_involved:
         con.execute(f"DELETE FROM {table} WHERE rowid % 2")
     con.close()
-    assert replay_trajectory(
-        EpisodeEnv(
-            QuestionSet(bundled(), bundled().databases | {"vet_clinic": copy}),
-            reward=RewardConfig.partial(),
-        ),
-        t,
-    ).startswith("turn ")
+    changed = QuestionSet(bundled(), bundled().databases | {"vet_clinic": copy})
+    env = EpisodeEnv(changed, reward=RewardConfig.partial())
+    assert replay_trajectory(env, t).startswith("turn ")
 
 
 def test_broken_logs_are_named(tmp_path):
@@ -153,23 +156,19 @@ def test_broken_logs_are_named(tmp_path):
     with pytest.raises(ValueError, match="log.jsonl, line 3"):
         read_log(path)
     path.write_text("")
-    with pytest.raises(ValueError, match="no log"):
+    with pytest.raises(ValueError, match="is not a log of episodes"):
         read_log(path)
     with pytest.raises(ValueError, match="SomeClient"):
         log_env({"environment": "SomeClient"}, bundled())
 
 
-def test_keep_takes_unfinished_episodes():
+def test_an_unfinished_episode_is_a_trajectory():
     env = EpisodeEnv(bundled())
     env.reset(question_id="vet_clinic-02", seed=4)
     env.step("DESCRIBE", "visit")
-    t = trajectory_from_episode(env.episode)
-    assert (t.correct, t.episode.reason, t.episode.steps, t.reset) == (
-        False,
-        "",
-        1,
-        {"question_id": "vet_clinic-02", "seed": 4},
-    )
+    t = Trajectory.from_episode(env.episode)
+    assert (t.correct, t.episode.reason, t.episode.steps) == (False, "", 1)
+    assert t.reset == {"question_id": "vet_clinic-02", "seed": 4}
     assert replay_trajectory(env, t) == ""
 
 
@@ -178,14 +177,12 @@ def test_a_trainer_rollout_is_a_trajectory():
     env.reset(question_id="vet_clinic-02")
     env.describe("visit")
     env.answer("44")
-    t = trajectory_from_episode(env.episode)
-    assert (
-        t.correct
-        and replay_trajectory(EpisodeEnv(bundled(), reward=RewardConfig.partial()), t) == ""
-    )
+    t = Trajectory.from_episode(env.episode)
+    same = EpisodeEnv(bundled(), reward=RewardConfig.partial())
+    assert t.correct and replay_trajectory(same, t) == ""
 
 
-def test_keep_knows_what_is_robust():
+def test_a_trajectory_knows_what_is_robust():
     "As the evaluation has it, with the short way for answers that rest on gold."
     env = EpisodeEnv(bundled(), reward=RewardConfig.partial())
     for policy in (
@@ -214,16 +211,10 @@ def test_tokens_cover_the_statement(sql):
     tokens = TokenizedSql(sql).tokens
     for t in tokens:
         piece = sql[t.start : t.end]
-        assert (
-            piece == t.text
-            or t.text.replace("'", "''") == piece[1:-1]
-            or t.kind in ("STRING", "IDENTIFIER")
-            or piece.upper().split() == t.text.upper().split()
-        ), (t, piece)
-    assert (
-        all(a.end <= b.start for a, b in zip(tokens, tokens[1:]))
-        and min(t.depth for t in tokens) == 0 == tokens[-1].depth
-    )
+        is_quoted = t.kind in ("STRING", "IDENTIFIER")
+        assert is_quoted or piece.upper().split() == t.text.upper().split(), (t, piece)
+    assert all(a.end <= b.start for a, b in zip(tokens, tokens[1:]))
+    assert min(t.depth for t in tokens) == 0 == tokens[-1].depth
 
 
 def test_forgotten_condition():
@@ -259,64 +250,56 @@ def test_forgotten_join():
     assert f("SELECT a FROM t") == set()
 
 
-def test_misspelt_changes_every_use_and_nothing_else():
-    for sql in misspelled_names(
-        TokenizedSql("SELECT visit_day, 'visit_day' FROM v WHERE v.visit_day > 'x'"),
-        {"visit_day"},
-        Random(0),
-    ):
-        assert sql in (
-            "SELECT visit, 'visit_day' FROM v WHERE v.visit > 'x'",
-            "SELECT day, 'visit_day' FROM v WHERE v.day > 'x'",
-        )
-    assert (
-        misspelled_names(
-            TokenizedSql("SELECT weight_kg FROM t"), {"weight_kg", "weight", "kg"}, Random(0)
-        )
-        == []
-    ), "a column that exists is no mistake"
-    assert all(
-        near_misses(n) and n.lower() not in map(str.lower, near_misses(n))
-        for n in ("a", "s", "fooBar", "x_id", "name", "_x", "paid_on")
-    )
+def test_a_misspelling_changes_every_use_and_nothing_else():
+    sql = TokenizedSql("SELECT visit_day, 'visit_day' FROM v WHERE v.visit_day > 'x'")
+    assert set(misspelled_names(sql, {"visit_day"}, Random(0))) == {
+        "SELECT visit, 'visit_day' FROM v WHERE v.visit > 'x'",
+        "SELECT day, 'visit_day' FROM v WHERE v.day > 'x'",
+    }
 
 
-def test_named_values():
+def test_a_column_that_exists_is_no_mistake():
+    sql = TokenizedSql("SELECT weight_kg FROM t")
+    assert misspelled_names(sql, {"weight_kg", "weight", "kg"}, Random(0)) == []
+
+
+@pytest.mark.parametrize("name", ["a", "s", "fooBar", "x_id", "name", "_x", "paid_on"])
+def test_near_misses(name):
+    wrong = near_misses(name)
+    assert wrong and name.lower() not in [w.lower() for w in wrong]
+
+
+def test_compared_values():
     sql = TokenizedSql(
-        "SELECT 'no' FROM t WHERE a = 'x' AND b LIKE 'y%' AND \"c d\" IN ('p', 'q') AND 'z' = e AND f <> 'w' AND lower(g) = 'v'"
+        "SELECT 'no' FROM t WHERE a = 'x' AND b LIKE 'y%' AND \"c d\" IN ('p', 'q') "
+        "AND 'z' = e AND f <> 'w' AND lower(g) = 'v'"
     )
-    assert [(c, t.text) for c, t in compared_values(sql)] == [
-        ("a", "x"),
-        ("b", "y%"),
-        ("c d", "p"),
-        ("f", "w"),
-    ]
+    compared = [(column, token.text) for column, token in compared_values(sql)]
+    assert compared == [("a", "x"), ("b", "y%"), ("c d", "p"), ("f", "w")]
 
 
-def test_mistakes_can_be_noticed():
+MISTAKES = {"column": 300, "condition": 150, "join": 50, "value": 40}  # at least so many
+
+
+@pytest.mark.parametrize("kind", MISTAKES)
+def test_mistakes_can_be_noticed(kind):
     env = EpisodeEnv(bundled())
-    found = Counter()
+    found = 0
     for q in bundled():
-        author = GoldQuery(q, bundled().database(q.database_name))
-        for kind in ("column", "condition", "join", "value"):
-            for action, *after in filter(None, [author.mistake(kind, Random(1))]):
-                found[kind] += 1
-                env.reset(question_id=q.question_id)
-                o = env.step(*action)
-                assert bool(o.error) == (kind in ("column", "join")), (q.question_id, action)
-                if kind == "condition":
-                    assert tuple(env.episode.last.rows) != q.gold_answer
-                if kind == "value":
-                    assert (
-                        not any(v for r in env.episode.last.rows for v in r)
-                        and not env.step(*after[0]).error
-                    )
-    assert (
-        found["column"] > 300
-        and found["condition"] > 150
-        and found["join"] > 50
-        and found["value"] > 40
-    ), found
+        gold = GoldQuery(q, bundled().database(q.database_name))
+        mistake = gold.mistake(kind, Random(1))
+        if not mistake:
+            continue
+        found += 1
+        env.reset(question_id=q.question_id)
+        observation = env.step(*mistake[0])
+        assert bool(observation.error) == (kind in ("column", "join")), (q.question_id, mistake)
+        if kind == "condition":
+            assert tuple(env.episode.last.rows) != q.gold_answer
+        if kind == "value":
+            assert not any(any(row) for row in env.episode.last.rows)
+            assert not env.step(*mistake[1]).error
+    assert found > MISTAKES[kind]
 
 
 # ---- experts
@@ -325,14 +308,11 @@ def test_mistakes_can_be_noticed():
 def test_all_experts_reproduce_and_are_right():
     made = ExpertTrajectories(bundled(), 2 * len(bundled()), seed=11)
     n = Counter(t.style for t in made)
-    assert (
-        n.total() == 768
-        and made.dropped == {}
-        and set(n) == set(EXPERT_STYLES)
-        and min(n.values()) >= 15
-    ), (n, made.dropped)
+    assert n.total() == 768 and made.dropped == {}
+    assert set(n) == set(EXPERT_STYLES) and min(n.values()) >= 15, n
 
 
+@pytest.mark.slow
 @needs_spider
 def test_experts_on_spider():
     qs = load("spider", SPIDER, split="dev")
@@ -376,10 +356,8 @@ def test_answers_are_read_off_the_result():
         answer, shown = t.turns[-1].action.argument, t.turns[-2].result
         assert t.episode.grounded and (answer == "@last" or shown.split("\n", 1)[1] == answer)
     assert {t.turns[-1].action.argument == "@last" for t in some()} == {True, False}
-    assert all(
-        t.turns[-1].action.argument == "@last"
-        for t in ExpertTrajectories(bundled(), 20, policy=ExpertPolicy(bundled(), copy_rows=0))
-    )
+    by_last = ExpertTrajectories(bundled(), 20, policy=ExpertPolicy(bundled(), copy_rows=0))
+    assert {t.turns[-1].action.argument for t in by_last} == {"@last"}
 
 
 def test_experts_are_determined_by_their_seed():
@@ -395,10 +373,10 @@ def test_an_expert_is_a_policy_for_the_evaluation(tmp_path):
     plain = evaluate(bundled(), expert, 40, seed=1, progress=False)
     assert plain.success_rate == 1
     with ProcessPoolExecutor(2) as pool:
-        spread = evaluate(
-            bundled(), expert, 40, seed=1, executor=pool, log=tmp_path / "log.jsonl", progress=False
-        )
-    assert spread.episodes == plain.episodes and check_log(tmp_path / "log.jsonl", bundled()) == {}
+        options = dict(seed=1, executor=pool, log=tmp_path / "log.jsonl", progress=False)
+        spread = evaluate(bundled(), expert, 40, **options)
+    assert spread.episodes == plain.episodes
+    assert check_log(tmp_path / "log.jsonl", bundled()) == {}
     assert pickle.loads(pickle.dumps(expert)).styles == expert.styles
     with pytest.raises(ValueError, match="misspelt"):
         ExpertPolicy(bundled(), ["mispelt"])
@@ -406,13 +384,12 @@ def test_an_expert_is_a_policy_for_the_evaluation(tmp_path):
 
 def test_what_does_not_reproduce_is_dropped_and_named():
     class Wrong(ExpertPolicy):
-        def read_off(self, o):
+        def read_answer(self, observation):
             return "no such thing"
 
     made = ExpertTrajectories(bundled(), 5, policy=Wrong(bundled()))
-    assert (
-        list(made) == [] and len(made.dropped) == 5 and all("-" in w for w in made.dropped.values())
-    )
+    assert list(made) == [] and len(made.dropped) == 5
+    assert all("-" in problem for problem in made.dropped.values()), "question ids are named"
 
 
 def test_saved_experts_resume(tmp_path):
@@ -424,10 +401,9 @@ def test_saved_experts_resume(tmp_path):
     assert (tmp_path / "part.jsonl").read_bytes() == whole
     with pytest.raises(ValueError, match="another run"):
         ExpertTrajectories(bundled(), 30, seed=4).save(tmp_path / "part.jsonl")
+    other_policy = ExpertPolicy(bundled(), ["direct"], seed=3)
     with pytest.raises(ValueError, match="another run"):
-        ExpertTrajectories(
-            bundled(), 30, seed=3, policy=ExpertPolicy(bundled(), ["direct"], seed=3)
-        ).save(tmp_path / "part.jsonl")
+        ExpertTrajectories(bundled(), 30, seed=3, policy=other_policy).save(tmp_path / "part.jsonl")
     assert read_log(tmp_path / "whole.jsonl")[1] == list(made)
     assert trajectory_summary(made).episodes.sum() == 30
 
@@ -435,57 +411,44 @@ def test_saved_experts_resume(tmp_path):
 # ---- conversations
 
 
-def rows_of(trajectories=None, **kw):
-    return sft_rows(
-        EpisodeEnv(bundled(), reward=RewardConfig.partial()),
-        some()[:60] if trajectories is None else trajectories,
-        **kw,
-    )
+def rows_of():
+    return sft_rows(EpisodeEnv(bundled(), reward=RewardConfig.partial()), some()[:60])
+
+
+class WrongQueries:
+    "Describes and is refused by turns."
+
+    def reset(self, seed):
+        pass
+
+    def select_action(self, observation):
+        if observation.step_count % 2:
+            return Action("DESCRIBE", "visit")
+        return Action("QUERY", "SELECT x FROM visit")
 
 
 def test_a_conversation_has_the_words_of_a_rollout():
     "Each message of an expert conversation is what TRL would show for the same calls."
-    env, plain = (
-        SQLEnvTRL(bundled(), max_chars=300),
-        EpisodeEnv(bundled(), reward=RewardConfig.partial()),
-    )
-    for t in [
-        *some()[:80],
-        *(
-            record_trajectory(plain, p, 0, {"question_id": "vet_clinic-02", "seed": 0}, 0)
-            for p in (RandomPolicy(4), _walker())
-        ),
-    ]:
+    env = SQLEnvTRL(bundled(), max_chars=300)
+    plain = EpisodeEnv(bundled(), reward=RewardConfig.partial())
+    reset = {"question_id": "vet_clinic-02", "seed": 0}
+    others = [record_trajectory(plain, p, 0, reset, 0) for p in (RandomPolicy(4), WrongQueries())]
+    for t in [*some()[:80], *others]:
         row = prompt_rows([bundled().get(t.episode.question_id)])[0]
         start = env.reset(**row, seed=t.reset["seed"])
         messages = trajectory_messages(plain, t, max_chars=300)
-        assert (
-            messages[0] == row["prompt"][0]
-            and messages[1]["content"] == row["prompt"][1]["content"] + start
-        )
-        for ask, told in zip(messages[2:-1:2], messages[3:-1:2]):
-            f = ask["tool_calls"][0]["function"]
+        assert messages[0] == row["prompt"][0]
+        assert messages[1]["content"] == row["prompt"][1]["content"] + start
+        for call, result in zip(messages[2:-1:2], messages[3:-1:2]):
+            function = call["tool_calls"][0]["function"]
+            tool = getattr(env, function["name"])
             try:
-                said = getattr(env, f["name"])(**json.loads(f["arguments"]))
+                text = tool(**json.loads(function["arguments"]))
             except ValueError as e:
-                said = str({"error": str(e)})
-            assert told == dict(role="tool", name=f["name"], content=said)
-        assert (
-            messages[-1] == dict(role="assistant", content="Done.")
-            and len(messages) == 2 + 2 * len(t.turns) + 1
-        )
-
-
-class _walker:
-    def reset(self, seed):
-        pass
-
-    def select_action(self, o):
-        return (
-            Action("DESCRIBE", "visit")
-            if o.step_count % 2
-            else Action("QUERY", "SELECT x FROM visit")
-        )
+                text = str({"error": str(e)})
+            assert result == dict(role="tool", name=function["name"], content=text)
+        assert messages[-1] == dict(role="assistant", content="Done.")
+        assert len(messages) == 2 + 2 * len(t.turns) + 1
 
 
 def test_arguments_and_tools_are_text():

@@ -1,4 +1,4 @@
-"""Room 30, the TRL adapter: its contract by hand, and against TRL itself where that is installed."""
+"The TRL adapter: its contract by hand, and against TRL itself where that is installed."
 
 import json
 import os
@@ -82,23 +82,21 @@ CALLS = [
 
 
 def test_nothing_heavy_is_imported():
-    code = "import sys, sql_env.trl_adapter, sql_env.trajectories; print([m for m in ('torch', 'trl', 'transformers', 'openenv', 'datasets') if m in sys.modules])"
-    assert (
-        subprocess.run(
-            [sys.executable, "-c", code], capture_output=True, text=True, check=True
-        ).stdout.strip()
-        == "[]"
+    code = (
+        "import sys, sql_env.trl_adapter, sql_env.experts, sql_env.sft, sql_env.training\n"
+        "print({'torch', 'trl', 'transformers', 'openenv', 'datasets'} & set(sys.modules))"
     )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert out.stdout.strip() == "set()"
 
 
 @pytest.mark.parametrize("cls", [SQLEnvTRL, SQLEnvTRLRemote])
 def test_the_tools_are_these_four(cls):
     import inspect
 
-    public = [
-        n for n, _ in inspect.getmembers(cls, predicate=inspect.isfunction) if not n.startswith("_")
-    ]
-    assert sorted(public) == ["answer", "describe", "get_reward", "query", "reset", "sample"]
+    methods = [name for name, _ in inspect.getmembers(cls, predicate=inspect.isfunction)]
+    public = sorted(name for name in methods if not name.startswith("_"))
+    assert public == ["answer", "describe", "get_reward", "query", "reset", "sample"]
 
 
 @pytest.mark.parametrize(
@@ -122,10 +120,9 @@ def test_rewards_are_those_of_the_plain_episode(config, calls):
     episode.reset()
     kinds = {name: kind for kind, (name, _) in TOOLS.items()}
     plain = [episode.step(kinds[n], v) for n, v in calls]
-    assert env.done and env.turn_rewards == [o.reward for o in plain]
-    assert env.get_reward() == pytest.approx(episode.total_reward) and env.correct == bool(
-        episode.verdict
-    )
+    assert env.rollout.done and env.rollout.turn_rewards == [o.reward for o in plain]
+    assert env.get_reward() == pytest.approx(episode.total_reward)
+    assert env.correct == bool(episode.verdict)
 
 
 def test_the_default_reward_is_partial():
@@ -152,15 +149,16 @@ def test_who_stops_in_the_middle_keeps_no_progress(gamma):
 def test_after_the_end_every_tool_says_so_and_nothing_changes():
     env = started()
     play_tools(env, CALLS)
-    before = env.get_reward(), list(env.turn_rewards), env.episode.steps
+    before = env.get_reward(), list(env.rollout.turn_rewards), env.episode.steps
     for name in ("describe", "sample", "query", "answer"):
         with pytest.raises(ValueError, match="^Episode is over.$"):
             getattr(env, name)("visit")
-    assert (env.get_reward(), env.turn_rewards, env.episode.steps) == before and env.late_calls == 4
+    assert (env.get_reward(), env.rollout.turn_rewards, env.episode.steps) == before
+    assert env.rollout.late_calls == 4
 
 
 def test_late_calls_cost_a_share_and_keep_the_order():
-    right, wrong, nothing = (started(late_cost=0.1) for _ in range(3))
+    right, wrong, nothing = (started(late_call_penalty=0.1) for _ in range(3))
     play_tools(right, [*CALLS, ("query", "SELECT 1")])
     play_tools(wrong, [("query", GOLD), ("answer", "1"), ("query", "SELECT 1")])
     plain = started()
@@ -168,7 +166,7 @@ def test_late_calls_cost_a_share_and_keep_the_order():
     assert right.get_reward() == pytest.approx(0.9 * plain.get_reward())
     assert right.get_reward() > wrong.get_reward() > nothing.get_reward() == 0
     with pytest.raises(ValueError, match="share"):
-        SQLEnvTRL(bundled(), late_cost=2)
+        SQLEnvTRL(bundled(), late_call_penalty=2)
 
 
 def test_before_reset_tools_say_so():
@@ -181,17 +179,12 @@ def test_before_reset_tools_say_so():
 def test_reset_wipes_everything():
     env = started()
     seen = play_tools(env, CALLS)
-    env.late_calls = 3
+    env.rollout.late_calls = 3
     sql_env_reward_func([env], trainer_state=object())
     env.reset(**ROW)
-    assert (
-        env.done,
-        env.correct,
-        env.turn_rewards,
-        env.error_kinds,
-        env.late_calls,
-        env.get_reward(),
-    ) == (False, False, [], [], 0, 0)
+    rollout = env.rollout
+    assert (rollout.turn_rewards, rollout.error_kinds, rollout.late_calls) == ([], [], 0)
+    assert (rollout.done, env.correct, env.get_reward()) == (False, False, 0)
     assert play_tools(env, CALLS) == seen
     env._close()
     env._close()
@@ -204,9 +197,8 @@ def test_reset_needs_a_question_id_and_knows_its_neighbours():
         env.reset(prompt=ROW["prompt"])
     with pytest.raises(KeyError, match="vet_clinic-02"):
         env.reset(question_id="vet_clinic-002")
-    assert "Tables" in env.reset(seed=3) and "Tables" in env.reset(split="test", index=0), (
-        "by hand, as EpisodeEnv"
-    )
+    assert "Tables" in env.reset(seed=3), "by hand, as EpisodeEnv"
+    assert "Tables" in env.reset(split="test", index=0)
     env.reset(question_id=ID, difficulty="hard", split="test", extra=[1], prompt=ROW["prompt"])
     assert env.episode.question.question_id == ID, "the id wins over other columns of the dataset"
 
@@ -246,11 +238,8 @@ def test_robust_grading_pays_no_lucky_answer():
 def test_what_reset_adds_to_the_prompt():
     env = SQLEnvTRL(bundled())
     text = env.reset(**ROW)
-    assert (
-        text.startswith("\n\nTables:\n")
-        and text.endswith("Steps: 15")
-        and ROW["prompt"][-1]["content"] not in text
-    )
+    assert text.startswith("\n\nTables:\n") and text.endswith("Steps: 15")
+    assert ROW["prompt"][-1]["content"] not in text
     other = env.reset(question_id=ID, prompt=[{"role": "user", "content": "Answer the question."}])
     assert other == f"\n\nQuestion: {ROW['prompt'][-1]['content']}" + text
     assert initial_view(Observation("Q?", "", budget_remaining=3)) == "\n\nQuestion: Q?\n\nSteps: 3"
@@ -259,16 +248,10 @@ def test_what_reset_adds_to_the_prompt():
 def test_gold_is_nowhere_in_what_the_model_reads():
     for q in bundled().sample(60, 5):
         env = SQLEnvTRL(bundled(), schema_level="full")
-        seen = json.dumps(
-            [
-                prompt_rows([q]),
-                env.reset(**prompt_rows([q])[0]),
-                *play_tools(
-                    env, [("describe", q.tables_involved[0]), ("answer", ""), ("answer", "nothing")]
-                ),
-            ]
-        )
-        assert q.gold_sql not in seen
+        [row] = prompt_rows([q])
+        start = env.reset(**row)
+        calls = [("describe", q.tables_involved[0]), ("answer", ""), ("answer", "nothing")]
+        assert q.gold_sql not in json.dumps([row, start, *play_tools(env, calls)])
 
 
 @pytest.mark.parametrize(
@@ -325,9 +308,8 @@ def test_tool_text_is_short(result, error, left, done, limit):
     o = Observation("?", "", result, error, 1, left, (), done)
     text = observation_text(o, limit)
     assert len(text) <= limit + 60
-    assert ("left)" in text.removeprefix((error or result)[:limit])) == (
-        left <= 3 and not done
-    ) or "left)" in error + result
+    says_left = "left)" in text.removeprefix((error or result)[:limit])
+    assert says_left == (left <= 3 and not done) or "left)" in error + result
     assert tool_result_text(o, limit) == (str({"error": text}) if error else text)
 
 
@@ -351,34 +333,29 @@ def test_instances_play_at_once_and_share_nothing():
     for t in threads:
         t.join()
     assert out == alone
-    turns = [play_tools(e, []) for e in envs]
-    assert turns == [[]] * 8 and not [
-        k for k, v in vars(SQLEnvTRL).items() if isinstance(v, (list, dict, set))
-    ]
+    on_class = vars(SQLEnvTRL).values()
+    assert not [v for v in on_class if isinstance(v, (list, dict, set))]
 
 
 def test_the_factory_survives_another_process(tmp_path):
     factory = partial(SQLEnvTRL, bundled().split("train"), RewardConfig.shaped(), budget=9)
     (tmp_path / "f.pkl").write_bytes(pickle.dumps(factory))
-    code = f"import pickle; e = pickle.load(open({str(tmp_path / 'f.pkl')!r}, 'rb'))(); print(e.reset(question_id={ID!r})[-8:]); print(e.query({GOLD!r}))"
-    said = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True
-    ).stdout
-    assert said == "Steps: 9\nCOUNT(*)\n44\n"
+    code = (
+        f"import pickle\nenv = pickle.load(open({str(tmp_path / 'f.pkl')!r}, 'rb'))()\n"
+        f"print(env.reset(question_id={ID!r})[-8:])\nprint(env.query({GOLD!r}))"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert out.stdout == "Steps: 9\nCOUNT(*)\n44\n"
 
 
 def test_long_results_are_cut_at_a_line():
     env = started(max_chars=300)
     text = env.query("SELECT * FROM owner")
     assert len(text) < 340 and text.split("\n")[-1] == "... cut after 300 characters"
-    assert (
-        env.query("SELECT * FROM owner").split("\n")[:2]
-        == started().query("SELECT * FROM owner").split("\n")[:2]
-    )
-    assert (
-        observation_text(Observation("?", "", "x" * 999, budget_remaining=9), 50)
-        == "x" * 50 + "\n... cut after 50 characters"
-    )
+    whole = started().query("SELECT * FROM owner")
+    assert text.split("\n")[:2] == whole.split("\n")[:2]
+    long_line = Observation("?", "", "x" * 999, budget_remaining=9)
+    assert observation_text(long_line, 50) == "x" * 50 + "\n... cut after 50 characters"
 
 
 # ---- the reward function
@@ -388,17 +365,11 @@ def test_reward_func_pays_and_logs():
     right, idle, other = started(), started(), object()
     play_tools(right, CALLS)
     logged = {}
-    assert sql_env_reward_func(
-        environments=[right, idle, other],
-        log_metric=logged.__setitem__,
-        prompts=None,
-        completions=None,
-    ) == [right.get_reward(), 0.0, None]
-    assert (
-        logged["sql_env/correct"] == logged["sql_env/answered"] == 0.5
-        and logged["sql_env/steps"] == 3
-        and logged["sql_env/errors"] == 0.5
-    )
+    passed = dict(prompts=None, completions=None, log_metric=logged.__setitem__)
+    rewards = sql_env_reward_func(environments=[right, idle, other], **passed)
+    assert rewards == [right.get_reward(), 0.0, None]
+    assert logged["sql_env/correct"] == logged["sql_env/answered"] == 0.5
+    assert (logged["sql_env/steps"], logged["sql_env/errors"]) == (3, 0.5)
     with pytest.raises(ValueError, match="get_reward"):
         sql_env_reward_func(prompts=[], completions=[])
 
@@ -416,21 +387,14 @@ def test_an_episode_is_paid_once():
 def test_metrics_of_a_budget_that_ran_out():
     env = started(budget=2)
     play_tools(env, [("describe", "visit"), ("describe", "visit")])
-    assert env.done and rollout_metrics([env]) == dict(
-        correct=0, answered=0, steps=2, errors=0, late_calls=0
-    )
+    nothing = dict(correct=0, answered=0, steps=2, errors=0, late_calls=0)
+    assert env.rollout.done and rollout_metrics([env]) == nothing
 
 
 def test_metrics_tell_refused_actions_by_kind():
     envs = [started(), started()]
-    play_tools(
-        envs[0],
-        [
-            ("query", "SELECT nope FROM visit"),
-            ("query", "SELECT no FROM visit"),
-            ("describe", "nope"),
-        ],
-    )
+    columns = [("query", "SELECT nope FROM visit"), ("query", "SELECT no FROM visit")]
+    play_tools(envs[0], [*columns, ("describe", "nope")])
     assert {k: v for k, v in rollout_metrics(envs).items() if "error" in k} == {
         "errors": 1.5,
         "error/unknown_column": 1.0,
@@ -438,7 +402,7 @@ def test_metrics_tell_refused_actions_by_kind():
     }
 
 
-# ---- the remote twin, with a client in its place
+# ---- the remote environment, with a client in its place
 
 
 class FakeClient:
@@ -447,12 +411,8 @@ class FakeClient:
     def __init__(self, made, breaks_at=None):
         from sql_env.episode import EpisodeEnv
 
-        self.env, self.calls, self.breaks_at, self.closed = (
-            EpisodeEnv(bundled(), reward=RewardConfig.partial()),
-            0,
-            breaks_at,
-            False,
-        )
+        self.env = EpisodeEnv(bundled(), reward=RewardConfig.partial())
+        self.calls, self.breaks_at, self.closed = 0, breaks_at, False
         made.append(self)
 
     def _result(self, observation):
@@ -487,15 +447,12 @@ def fake_server(monkeypatch):
     return made, breaks
 
 
-def test_the_twin_shows_the_same(fake_server):
+def test_the_remote_environment_shows_the_same(fake_server):
     local, remote = started(), SQLEnvTRLRemote("http://localhost:1")
     assert remote.reset(**ROW) == local.reset(**ROW)
     assert play_tools(remote, CALLS) == play_tools(local, CALLS)
-    assert (
-        remote.turn_rewards == local.turn_rewards
-        and remote.get_reward() == local.get_reward()
-        and remote.done
-    )
+    assert remote.rollout.turn_rewards == local.rollout.turn_rewards and remote.rollout.done
+    assert remote.get_reward() == local.get_reward()
     assert sql_env_reward_func([remote, local]) == [local.get_reward()] * 2
     remote.reset(**ROW)
     assert len(fake_server[0]) == 1, "one connection serves many rollouts"
@@ -508,17 +465,13 @@ def test_a_lost_connection_ends_the_rollout_without_reward(fake_server):
     breaks[:] = [3, 1]
     env = SQLEnvTRLRemote("http://localhost:1")
     env.reset(**ROW)
-    assert play_tools(env, CALLS[:3])[1:] == [
-        str({"error": "The connection was lost. Episode is over."}),
-        str({"error": "Episode is over."}),
-    ]
+    lost, over = play_tools(env, CALLS[:3])[1:]
+    assert lost == str({"error": "The connection was lost. Episode is over."})
+    assert over == str({"error": "Episode is over."})
     assert env.get_reward() is None and sql_env_reward_func([env]) == [None] and made[0].closed
     assert "Steps" in env.reset(**ROW), "the first connection fails at reset, the second works"
-    assert (
-        play_tools(env, CALLS)[-1] == "The answer was submitted."
-        and env.get_reward() > 0.9
-        and len(made) == 3
-    )
+    assert play_tools(env, CALLS)[-1] == "The answer was submitted."
+    assert env.get_reward() > 0.9 and len(made) == 3
 
 
 @pytest.fixture(scope="module")
@@ -531,22 +484,15 @@ def server():
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
         port = s.getsockname()[1]
-    command = [
-        sys.executable,
-        "-m",
-        "uvicorn",
-        "sql_env.server.app:app",
-        "--port",
-        str(port),
-        "--log-level",
-        "warning",
-    ]
+    uvicorn = [sys.executable, "-m", "uvicorn", "--log-level", "warning"]
     process = subprocess.Popen(
-        command, env={**os.environ, "MAX_CONCURRENT_ENVS": "8", "SQL_ENV_REWARD": "partial"}
+        [*uvicorn, "--port", str(port), "sql_env.server.app:app"],
+        env={**os.environ, "MAX_CONCURRENT_ENVS": "8", "SQL_ENV_REWARD": "partial"},
     )
     url = f"http://127.0.0.1:{port}"
     try:
-        for _ in range(240):
+        while True:
+            assert process.poll() is None, "the server ended"
             try:
                 urllib.request.urlopen(url + "/health")
                 break
@@ -558,7 +504,8 @@ def server():
         process.wait()
 
 
-def test_the_twin_on_a_real_server(server):
+@pytest.mark.slow
+def test_the_remote_environment_on_a_real_server(server):
     local = started()
     seen = play_tools(local, CALLS)
     envs = [SQLEnvTRLRemote(server) for _ in range(8)]
@@ -574,7 +521,7 @@ def test_the_twin_on_a_real_server(server):
     for t in threads:
         t.join()
     assert starts == [started().reset(**ROW)] * 8 and out == [seen] * 8
-    assert [e.turn_rewards for e in envs] == [local.turn_rewards] * 8
+    assert [e.rollout.turn_rewards for e in envs] == [local.rollout.turn_rewards] * 8
     for e in envs:
         e._close()
 
@@ -591,13 +538,8 @@ def completions_of(trainer):
     seen, original = [], trainer._calculate_rewards
 
     def spy(inputs, prompts, completions, ids):
-        seen.append(
-            (
-                prompts,
-                completions,
-                [(e.turn_rewards, e.correct, e._reward()) for e in trainer.environments],
-            )
-        )
+        envs = [(e.rollout.turn_rewards, e.correct, e._reward()) for e in trainer.environments]
+        seen.append((prompts, completions, envs))
         return original(inputs, prompts, completions, ids)
 
     trainer._calculate_rewards = spy
@@ -607,14 +549,9 @@ def completions_of(trainer):
 def test_schemas_are_those_of_transformers(tiny):
     from transformers.utils import get_json_schema
 
-    env = SQLEnvTRL(bundled())
-    assert [
-        get_json_schema(m) for m in (env.answer, env.describe, env.query, env.sample)
-    ] == tool_schemas()
-    assert [
-        get_json_schema(getattr(SQLEnvTRLRemote, n))
-        for n in ("answer", "describe", "query", "sample")
-    ] == tool_schemas()
+    for cls in (SQLEnvTRL, SQLEnvTRLRemote):
+        tools = [getattr(cls, name) for name in ("answer", "describe", "query", "sample")]
+        assert [get_json_schema(tool) for tool in tools] == tool_schemas()
 
 
 SCRIPT = [
@@ -663,30 +600,21 @@ def test_scripted_rollouts_have_the_rewards_of_plain_episodes(tiny, tmp_path):
     assert len(seen) == 2, "two steps, the same pool twice"
     for prompts, completions, envs in seen:
         assert [e[0] for e in envs] == plain and [e[1] for e in envs] == [True, False, False, False]
-        assert all(
-            "Tables:\n" in p[1]["content"] and p[1]["content"].endswith("Steps: 15")
-            for p in prompts
-        )
+        texts = [p[1]["content"] for p in prompts]
+        assert all("Tables:\n" in text and text.endswith("Steps: 15") for text in texts)
         said = [[m["content"] for m in c if m["role"] == "tool"] for c in completions]
         assert said[0][1:] == ["COUNT(*)\n44", "The answer was submitted."]
         assert said[1] == ["The answer was submitted.", "{'error': 'Episode is over.'}"]
-        assert (
-            said[2][0] == "{'error': 'Tool nope not found.'}"
-            and "Did you mean name" not in said[2][1]
-            and "unknown_column" in said[2][1]
-        )
-        assert (
-            "unexpected keyword" in said[2][2] and "unknown_table" in said[2][3] and said[3] == []
-        )
+        unknown_tool, unknown_column, unknown_argument, unknown_table = said[2]
+        assert unknown_tool == "{'error': 'Tool nope not found.'}"
+        assert "unknown_column" in unknown_column and "Did you mean name" not in unknown_column
+        assert "unexpected keyword" in unknown_argument and "unknown_table" in unknown_table
+        assert said[3] == []
     log = next(h for h in trainer.state.log_history if "reward" in h)
-    assert (
-        log["rewards/SQLEnvTRL/mean"]
-        == pytest.approx(sum(map(sum, plain)) / 4, abs=1e-6)
-        == pytest.approx(log["reward"], abs=1e-6)
-    )
-    assert log["tools/call_frequency"] == 9 / 4 and log["tools/failure_frequency"] == pytest.approx(
-        5 / 9
-    )
+    mean = pytest.approx(sum(map(sum, plain)) / 4, abs=1e-6)
+    assert log["rewards/SQLEnvTRL/mean"] == mean and log["reward"] == mean
+    assert log["tools/call_frequency"] == 9 / 4
+    assert log["tools/failure_frequency"] == pytest.approx(5 / 9)
     assert any((a != b).any() for a, b in zip(before, trainer.model.parameters())), "it learned"
 
 
@@ -704,15 +632,10 @@ def test_the_reward_function_alone_pays(tiny, tmp_path):
     with patch.object(trainer.model, "generate", kit.Scripted(tok, SCRIPT)):
         trainer.train()
     log = next(h for h in trainer.state.log_history if "reward" in h)
-    assert (
-        log["reward"] == pytest.approx(log["rewards/sql_env_reward_func/mean"])
-        and 0.2 < log["reward"] < 0.4
-    )
-    assert (
-        log["sql_env/correct"] == 0.25
-        and log["sql_env/answered"] == 0.5
-        and log["sql_env/late_calls"] == 0.25
-    )
+    assert log["reward"] == pytest.approx(log["rewards/sql_env_reward_func/mean"])
+    assert 0.2 < log["reward"] < 0.4
+    assert log["sql_env/correct"] == log["sql_env/late_calls"] == 0.25
+    assert log["sql_env/answered"] == 0.5
 
 
 def test_two_trainers_at_once(tiny, tmp_path):
@@ -760,22 +683,20 @@ def test_pool_grows_once_and_is_reused(tiny, tmp_path):
     )
     with patch.object(trainer.model, "generate", kit.Scripted(tok, [["Hm."]] * 4)):
         trainer.train()
-    assert len(made) == 4 and all(not e.done and e.get_reward() == 0 for e in made)
+    assert len(made) == 4 and all(not e.rollout.done and e.get_reward() == 0 for e in made)
 
 
 @pytest.mark.slow
 def test_a_warm_model_calls_tools_by_itself(tiny, tmp_path, tell):
-    "The smoke test: two GRPO steps, real generation, real tool calls, in a minute."
-    kit, tok = tiny
-    start = time.monotonic()
+    "Two GRPO steps, real generation, real tool calls."
     from sql_env.experts import ExpertPolicy, ExpertTrajectories
     from sql_env.sft import sft_rows
 
+    kit, tok = tiny
     one = bundled().filter(question_id=ID)
     made = ExpertTrajectories(one, 2, policy=ExpertPolicy(one, ["direct", "glance"]))
-    rows = sft_rows(made.env, made)
     model = kit.make_model(tok)
-    loss = kit.warm(model, tok, rows, steps=250)
+    loss = kit.warm(model, tok, sft_rows(made.env, made), steps=250)
     trainer = kit.grpo(
         tok,
         model,
@@ -787,13 +708,8 @@ def test_a_warm_model_calls_tools_by_itself(tiny, tmp_path, tell):
         temperature=0.7,
     )
     trainer.train()
-    logs = [h for h in trainer.state.log_history if "reward" in h]
-    seconds = time.monotonic() - start
-    tell(
-        f"TRL smoke: {seconds:.0f} s, loss after warm-up {loss:.3f}, "
-        + ", ".join(
-            f"step {i}: {h['tools/call_frequency']:.1f} calls per rollout, reward {h['reward']:.2f}"
-            for i, h in enumerate(logs, 1)
-        )
-    )
-    assert len(logs) == 2 and all(h["tools/call_frequency"] >= 1 for h in logs) and seconds <= 60
+    logs = [line for line in trainer.state.log_history if "reward" in line]
+    calls = [line["tools/call_frequency"] for line in logs]
+    rewards = [round(line["reward"], 2) for line in logs]
+    tell(f"TRL smoke: loss {loss:.3f} after warm-up, calls per rollout {calls}, rewards {rewards}")
+    assert len(calls) == 2 and min(calls) >= 1

@@ -12,6 +12,21 @@ os.environ.update(
 )
 
 
+def tiny_recipe():
+    "`nano` in a few seconds: one stage of each method on a few questions."
+    from dataclasses import replace
+
+    from sql_env.training.recipes import NANO, Stage
+
+    often = dict(save_steps=2, logging_steps=1, warmup_steps=1)
+    few = dict(per_device_train_batch_size=4, num_generations=4, max_completion_length=60)
+    stages = (
+        Stage("sft", "sft", {1: 60, 3: 12}, often),
+        Stage("grpo", "grpo", {1: 4}, dict(max_steps=1, **few)),
+    )
+    return replace(NANO, stages=stages, tokenizer={1: 100, 2: 100, 3: 100})
+
+
 def make_tokenizer(texts, vocab: int = 1024):
     "A byte-level BPE tokenizer with the tokens and the template of Qwen3."
     from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
@@ -71,10 +86,8 @@ def make_model(tok, width: int = 64, layers: int = 2, seed: int = 0):
         pad_token_id=tok.pad_token_id,
     )
     model = Qwen3ForCausalLM(config)
-    model.generation_config.eos_token_id, model.generation_config.pad_token_id = (
-        tok.eos_token_id,
-        tok.pad_token_id,
-    )
+    model.generation_config.eos_token_id = tok.eos_token_id
+    model.generation_config.pad_token_id = tok.pad_token_id
     return model
 
 

@@ -1,4 +1,4 @@
-"Baselines, hacks and language models that play episodes: the public names of the package's modules."
+"Baselines, reward-hacking baselines and language models that play episodes: the public names of the modules."
 
 from sql_env.policies.base import Policy, ScriptedPolicy, play_episode
 from sql_env.policies.baselines import GreedyPolicy, OraclePolicy, RandomPolicy

@@ -43,7 +43,8 @@ def play_episode(
 ) -> Observation:
     "Play an episode that was just reset to its end; returns the last observation."
     while not observation.done:
-        observation = env.step(*policy.select_action(observation))
+        action_type, argument = policy.select_action(observation)
+        observation = env.step(action_type, argument)
     return observation
 
 # %% ../../nbs/60_policies_base.ipynb #62bb7c2b

@@ -35,7 +35,7 @@ from sql_env.policies.base import (
 )
 from .baselines import OraclePolicy
 from .endpoint import Endpoint
-from .local import MODEL_SETTINGS_FILE, LocalModel, load_model_settings  # noqa: F401
+from .local import MODEL_SETTINGS_FILE, LocalModel, load_model_settings
 from ..questions import Question, QuestionSet
 from ..sources import load
 

@@ -12,65 +12,66 @@ from .run import Run
 # %% ../../nbs/92_training_card.ipynb #641ec616
 CARD_TEMPLATE = """---
 library_name: transformers
-tags: [sql_env, text-to-sql, agent, {tag}]
+tags: [sql_env, text-to-sql, agent, {recipe}]
 ---
-# {title}
+# sql_env {recipe}, seed {seed}, stage {stage}
 
-{about}. Trained with [sql_env]({url}) in {minutes:.0f} minutes: an agent gets a question and the {shown} of a database it has never seen,
-explores with `describe`, `sample` and `query`, and ends with `answer`.
+{about}. Trained with [sql_env](https://github.com/hjerpe/sql_env) in {minutes:.0f} minutes: an agent gets a
+question and the {shown} of a database it has never seen, explores with `describe`, `sample` and `query`,
+and ends with `answer`.
 
-| exam | right answers | 95 % interval | questions |
+| suite | right answers | 95 % interval | questions |
 |---|---|---|---|
 {rows}
 
-Intervals are clustered by database and gold query. Exams use schemas, names and values that training never showed.
+Intervals are clustered by database and gold query. The suites use schemas, names and values that
+training never showed.
 
-Trained by `sql_env train {recipe} --seed {seed}`. To take an exam again:
+Trained by `sql_env train {recipe} --seed {seed}`. To evaluate it again:
 
-    from sql_env.training import exam
-    exam("<this folder>", ["level 1"], {options})["level 1"]
+    from sql_env.training import evaluate_checkpoint
+    evaluate_checkpoint("<this folder>", ["level 1"])["level 1"]
 """
 
 # %% ../../nbs/92_training_card.ipynb #cc31563f
-def model_card(run: Run, stage: str) -> str:
-    "A card in the Hub's form, with the results of `examine`."
-    rows = [r for r in read_metrics(run.folder / "exams.jsonl") if r["stage"] == stage]
-    table = (
-        "\n".join(
-            f"| {r['exam']} | {r['success']:.1%} | {r['low']:.1%} to {r['high']:.1%} | {r['n']} |"
-            for r in rows
-        )
-        or "| not examined yet | | | |"
-    )
-    metrics, path = read_metrics(run.metrics), run.path_to(stage)
-    spent = sum(
-        max((m["seconds"] for m in metrics if m["stage"] == s.name), default=0) for s in path
-    )
-    full = path[-1].schema_level != "names"
-    options = (
-        dict(env=run.recipe.env)
-        | ({} if run.recipe.model else dict(system=""))
-        | (dict(schema_level=path[-1].schema_level) if full else {})
-    )
-    return CARD_TEMPLATE.format(
-        tag=run.recipe.name,
-        title=f"sql_env {run.recipe.name}, seed {run.seed}, stage {stage}",
-        about=run.recipe.about[:1].upper() + run.recipe.about[1:],
-        url="https://github.com/hjerpe/sql_env",
-        minutes=spent / 60,
-        rows=table,
-        recipe=run.recipe.name,
-        seed=run.seed,
-        shown="schema" if full else "names of the tables",
-        options=", ".join(f"{k}={v!r}" for k, v in options.items()),
-    )
+def _suite_rows(run: Run, stage: str) -> str:
+    "The results of a stage as rows of a table."
+    rows = []
+    for r in read_metrics(run.evals):
+        if r["stage"] == stage:
+            interval = f"{r['low']:.1%} to {r['high']:.1%}"
+            rows.append(f"| {r['exam']} | {r['success']:.1%} | {interval} | {r['n']} |")
+    return "\n".join(rows) or "| not evaluated yet | | | |"
 
 # %% ../../nbs/92_training_card.ipynb #507c0061
+def _training_minutes(run: Run, stage: str) -> float:
+    "Minutes of all stages behind a model."
+    seconds: dict[str, float] = {}
+    for line in read_metrics(run.metrics):
+        name = line["stage"]
+        seconds[name] = max(seconds.get(name, 0), line["seconds"])
+    return sum(seconds.get(s.name, 0) for s in run.lineage(stage)) / 60
+
+# %% ../../nbs/92_training_card.ipynb #2290cb06
+def model_card(run: Run, stage: str) -> str:
+    "A card in the Hub's form, with the results of `run_evals`."
+    last = run.lineage(stage)[-1]
+    return CARD_TEMPLATE.format(
+        recipe=run.recipe.name,
+        seed=run.seed,
+        stage=stage,
+        about=run.recipe.about[:1].upper() + run.recipe.about[1:],
+        minutes=_training_minutes(run, stage),
+        rows=_suite_rows(run, stage),
+        shown="names of the tables" if last.schema_level == "names" else "schema",
+    )
+
+# %% ../../nbs/92_training_card.ipynb #25832e3d
 def push_to_hub(run: Run, stage: str, repo: str, private: bool = True) -> str:
-    "Upload a model with its card to the Hugging Face Hub; returns the address. Needs a token (`hf auth login`)."
+    "Upload a model with its card and return the address; needs a token (`hf auth login`)."
     from huggingface_hub import HfApi, get_token
 
-    folder = run.model_of(stage)
+    folder = run.model_path(stage)
     if not folder.exists():
         raise ValueError(f"{run.folder.name} has no model of stage {stage}; train it first")
     if not get_token():

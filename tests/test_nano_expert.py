@@ -1,0 +1,285 @@
+"The expert of nano: it looks for tables and columns as the model will have to, and every transcript ends right."
+
+import json
+from collections import Counter
+
+import pytest
+
+from sql_env.database import build_database
+from sql_env.experts import GoldQuery
+from sql_env.questions import Question
+from sql_env.sources import complete_questions
+from sql_env.sqltext import TokenizedSql
+from sql_env.training.nano_expert import (
+    _swap_table,
+    alias_tables,
+    expert_transcripts,
+    mentions_table,
+    missing_mention,
+    unmentioned_columns,
+    world_transcripts,
+)
+from sql_env.training.nano_model import render_transcript
+from sql_env.worlds.world import world_set
+
+
+def question_of(transcript):
+    return transcript[1]["content"].partition("\n")[0]
+
+
+def calls_of(transcript):
+    "Tools and arguments of the calls, in order."
+    calls = [c["function"] for m in transcript for c in m.get("tool_calls") or ()]
+    return [(c["name"], *json.loads(c["arguments"]).values()) for c in calls]
+
+
+def results_of(transcript):
+    return [m["content"] for m in transcript if m["role"] == "tool"]
+
+
+def answered_queries(transcript):
+    "Queries that were not refused."
+    played = zip(calls_of(transcript), results_of(transcript), strict=True)
+    return [
+        argument
+        for (tool, argument), result in played
+        if tool == "query" and not result.startswith("{'error'")
+    ]
+
+
+@pytest.mark.parametrize("level", [1, 2, 3, 4, 5])
+def test_transcripts_end_right_and_are_terse(level, tmp_path):
+    questions = world_set("train", level, 40, 11, tmp_path)
+    transcripts = list(expert_transcripts(questions, 0))
+    assert len(transcripts) == len(questions)
+    for transcript in transcripts:
+        assert calls_of(transcript)[-1] == ("answer", "@last")
+        refused = [text for text in results_of(transcript) if text.startswith("{'error'")]
+        assert len(refused) <= 1
+        for text in refused:
+            assert "unknown_column" in text or "syntax" in text or "ambiguous" in text
+        assert transcript[0]["content"] == ""
+        assert transcript[-1] == {"role": "assistant", "content": ""}
+
+
+def test_tables_that_a_question_does_not_mention_are_searched(tmp_path):
+    "Mentioned tables first, then those that a table seen refers to, then as listed; none after the last needed."
+    questions = world_set("train", 3, 60, 12, tmp_path)
+    searched = 0
+    for question, transcript in zip(questions, expert_transcripts(questions, 0)):
+        seen = [table for tool, table in calls_of(transcript) if tool == "describe"]
+        needed = set(question.tables_involved)
+        assert len(set(seen)) == len(seen)
+        assert needed <= {table.lower() for table in seen}
+        assert seen[-1].lower() in needed
+        mentioned = [mentions_table(x, question.question_text) for x in seen if x.lower() in needed]
+        assert mentioned == sorted(mentioned, reverse=True)
+        searched += len(seen) > len(needed)
+    assert 3 < searched < 30
+
+
+def test_a_query_on_a_wrong_table_is_refused_and_not_learned(tmp_path):
+    "What is learned is the next call: describe another table."
+    too_early = 0
+    questions = world_set("train", 1, 200, 23, tmp_path)
+    for transcript in expert_transcripts(questions, probe_columns=True):
+        calls = calls_of(transcript)
+        for before, call, after in zip(calls, calls[1:], calls[2:]):
+            if (before[0], call[0], after[0]) != ("describe", "query", "describe"):
+                continue
+            too_early += 1
+            sql = call[1]
+            assert before[1] in sql and after[1] not in sql
+            pieces = render_transcript(transcript)
+            assert [p.is_learned for p in pieces if sql + "<|end|>" in p.text] == [False]
+    assert too_early > 8
+
+
+@pytest.mark.parametrize(
+    "table, question, mentioned",
+    [
+        ("tbl_night_courses", "How many night courses are there?", True),
+        ("NightCourse", "Which night course is it?", True),
+        ("nightcourse", "Which night course is it?", True),
+        ("pump", "Pumps over 3?", True),
+        ("pumps", "the pump Kettle 37", True),
+        ("craftsman", "How many craftsmen are there?", True),
+        ("classes", "Which class is the largest?", True),
+        ("agencies", "Where is the agency Viceby?", True),
+        ("regulars", "the ranking score of Greta Enmorme", False),
+        ("cat", "Where was it located?", False),
+        ("loan", "How long is the list of readers from Elm?", False),
+        ("pase", "Whose space is over 3 square metres?", False),
+        ("Rental", "Which renter is it?", False),
+        ("ab", "Who?", False),
+    ],
+)
+def test_mentions_table(table, question, mentioned):
+    assert mentions_table(table, question) is mentioned
+
+
+@pytest.mark.parametrize(
+    "condition, question, columns",
+    [
+        ("substr(entry_date, 1, 4) = '2019'", "How many pumps joined in 2019?", ["entry_date"]),
+        ("substr(p.entry_date, 1, 4) = '2019'", "How many pumps with an entry date in 2019?", []),
+        ("town = 'Elm'", "How many pumps from Elm?", ["town"]),
+        ("town = 'Elm'", "How many pumps have the town Elm?", []),
+        ("site = 'Elm'", "How many pumps in Elm?", ["site"]),
+        ("running_body = 'Elm'", "How many pumps run by Elm?", ["running_body"]),
+        ("title = 'Elm'", "What is the a of Elm?", []),
+        ("price < 3 AND onHold = 1", "Which pumps under 3 are reserved?", ["onHold"]),
+        ("on_hold = 'Y'", "Which pumps of Yann are reserved?", ["on_hold"]),
+        ("reserved = 'yes'", "Which pumps are reserved?", []),
+        ("1", "How many pumps?", []),
+    ],
+)
+def test_columns_that_a_question_does_not_mention(condition, question, columns):
+    sql = TokenizedSql(f"SELECT COUNT(*) FROM pump WHERE {condition}")
+    assert unmentioned_columns(sql, question) == columns
+
+
+@pytest.mark.parametrize("level", [1, 2, 3])
+def test_a_search_goes_down_the_table_and_ends_where_something_is_found(level, tmp_path):
+    questions = world_set("train", level, 200, 21, tmp_path)
+    transcripts = list(expert_transcripts(questions, probe_columns=True))
+    assert len(transcripts) >= 0.98 * len(questions)
+    by_text, searched = {q.question_text: q for q in questions}, Counter()
+    for transcript in transcripts:
+        question, queries = by_text[question_of(transcript)], answered_queries(transcript)
+        if missing_mention(question) != "column" or len(queries) < 3:
+            continue
+        database = questions.database(question.database_name)
+        assert database.query(queries[-1]).rows == database.query(question.gold_sql).rows
+        looks = [sql for sql in queries if sql.endswith(" LIMIT 3")]
+        if looks:
+            check_looks(question, database, looks)
+        elif "DISTINCT" not in "".join(queries):
+            rows = [row for sql in queries[:-1] for row in database.query(sql).rows]
+            assert not any(any(row) for row in rows)
+        searched[bool(looks)] += 1
+    assert min(searched.values()) > 2 and len(searched) == 2, searched
+
+
+def check_looks(question, database, looks):
+    "SELECT DISTINCT column FROM table LIMIT 3: columns in the order of the table, the right one last."
+    columns, table = [sql.split()[2] for sql in looks], looks[0].split()[4]
+    hidden = unmentioned_columns(TokenizedSql(question.gold_sql), question.question_text)
+    assert columns[-1] in question.gold_sql and not set(columns[:-1]) & set(hidden)
+    order = [column.name for column in database.columns(table)]
+    places = [order.index(column) for column in columns]
+    assert places == sorted(places) and places[0] > 1
+
+
+@pytest.fixture
+def pumps(tmp_path):
+    "Makes a set of one question about pumps."
+    path = build_database(
+        tmp_path / "pumps.sqlite",
+        """CREATE TABLE yard (yard_id INTEGER PRIMARY KEY, name TEXT);
+        CREATE TABLE pump (pump_id INTEGER PRIMARY KEY, name TEXT,
+            yard_id INTEGER REFERENCES yard(yard_id), state TEXT, size INTEGER, price REAL,
+            maker TEXT, origin TEXT, used INTEGER)""",
+        {
+            "yard": [(1, "Y")],
+            "pump": [
+                (1, "A", 1, "new", 5, 2.5, "Elm", "Elm", 1),
+                (2, "B", 1, "old", 6, 2020.5, "Oak", "2020-01-03", 0),
+            ],
+        },
+    )
+
+    def make(text, sql):
+        question = Question("q", text, "pumps", sql, split="train")
+        return complete_questions([question], {"pumps": path}, "pumps")
+
+    return make
+
+
+YEAR = "SELECT COUNT(*) FROM pump WHERE substr({}, 1, 4) = '2020'"
+PLACE = "SELECT COUNT(*) FROM pump WHERE {} = 'Elm'"
+LOOK = "SELECT DISTINCT {} FROM pump LIMIT 3"
+
+
+@pytest.mark.parametrize(
+    "text, sql, probe, columns",
+    [
+        # maker has an Elm too: nobody would go on
+        ("How many pumps from Elm?", PLACE.format("origin"), PLACE, "yard_id state size price"),
+        # not a price of 2020.5
+        (
+            "How many pumps came in 2020?",
+            YEAR.format("origin"),
+            YEAR,
+            "yard_id state size maker",
+        ),
+        (
+            "Which are running?",
+            "SELECT name FROM pump WHERE used = 1",
+            LOOK,
+            "yard_id state size price maker origin used",
+        ),
+        ("Which are from a maker of Elm?", "SELECT name FROM pump WHERE maker = 'Elm'", LOOK, ""),
+        ("How many have the origin Elm?", PLACE.format("origin"), PLACE, ""),
+    ],
+)
+def test_a_search_in_one_table(pumps, text, sql, probe, columns):
+    questions = pumps(text, sql)
+    [transcript] = expert_transcripts(questions, probe_columns=True)
+    *probes, last = answered_queries(transcript)
+    assert probes == [probe.format(column) for column in columns.split()]
+    database = questions.database("pumps")
+    assert database.query(last).rows == database.query(sql).rows
+
+
+def test_a_wrong_table_may_have_no_second_column(tmp_path):
+    path = build_database(
+        tmp_path / "pumps.sqlite",
+        """CREATE TABLE day (day TEXT PRIMARY KEY);
+        CREATE TABLE pump (pump_id INTEGER PRIMARY KEY, name TEXT, size INTEGER)""",
+        {"day": [("Monday",)], "pump": [(1, "A", 5), (2, "B", 6)]},
+    )
+    sql = "SELECT size FROM pump WHERE name = 'A'"
+    question = Question("q", "What is the size of A?", "pumps", sql, split="train")
+    questions = complete_questions([question], {"pumps": path}, "pumps")
+    gold = GoldQuery(questions[0], questions.database("pumps"))
+    assert _swap_table(gold, "pump", "day") == "SELECT size FROM day WHERE name = 'A'"
+    assert len(list(expert_transcripts(questions, probe_columns=True))) == 1
+
+
+def test_fully_specified_questions_can_be_thinned(tmp_path):
+    questions = world_set("train", 1, 120, 22, tmp_path)
+    missing = {q.question_text: missing_mention(q) for q in questions}
+    assert set(missing.values()) == {"", "table", "column"}
+    kept = {}
+    for share in (1, 0.5, 0):
+        transcripts = expert_transcripts(questions, keep_fully_specified=share)
+        kept[share] = [question_of(t) for t in transcripts]
+    assert kept[1] == [q.question_text for q in questions]
+    assert kept[0] == [text for text in kept[1] if missing[text]]
+    assert set(kept[0]) < set(kept[0.5]) < set(kept[1])
+
+
+def test_transcripts_follow_from_the_seed_and_differ_between_seeds():
+    a, b, c = (list(world_transcripts({2: 10}, seed)) for seed in (1, 1, 2))
+    assert a == b != c
+
+
+def test_aliases_keep_the_result(tmp_path):
+    joined = 0
+    for questions in (
+        world_set("train", 5, 60, 3, tmp_path),
+        world_set("train", 3, 60, 4, tmp_path),
+    ):
+        for question in questions:
+            short = alias_tables(question.gold_sql)
+            database = questions.database(question.database_name)
+            assert database.query(short).rows == database.query(question.gold_sql).rows
+            joined += short != question.gold_sql
+    assert joined > 30
+
+
+def test_a_schema_that_is_shown_is_not_described(tmp_path):
+    questions = world_set("train", 1, 12, 5, tmp_path)
+    for transcript in expert_transcripts(questions, schema_level="full"):
+        assert "describe" not in [tool for tool, _ in calls_of(transcript)]
