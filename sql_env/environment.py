@@ -165,12 +165,13 @@ class SQLEnvironment(Environment[SQLAction, SQLObservation, SQLState]):
         self,
         action: SQLAction,
         timeout_s: float | None = None,  # ignored: the limits of a query are those of its database
+        *,
         fast: bool = False,  # see `Episode.step`
         **kwargs: Any,
     ) -> SQLObservation:
         "Take one action; never raises, unless with `fast`, which may raise `FastPathMiss`."
         try:
-            obs = self.episode_env.step(action.action_type, action.argument, fast)
+            obs = self.episode_env.step(action.action_type, action.argument, fast=fast)
             return to_sql_observation(obs, _metadata(self.episode, self.episode_id))
         except FastPathMiss:
             raise

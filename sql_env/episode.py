@@ -346,7 +346,7 @@ class Episode:
         self._robust: Verdict | None = None
         return self._observe()
 
-    def step(self, action_type: str, argument: str = "", fast: bool = False) -> Observation:
+    def step(self, action_type: str, argument: str = "", *, fast: bool = False) -> Observation:
         """Take one action; an agent's mistakes are observations.
         With `fast` it raises `FastPathMiss`, and changes nothing, unless the step takes about a millisecond at most."""
         if not self.started:
@@ -533,11 +533,11 @@ class EpisodeEnv:
         self.episode = episode
         return first
 
-    def step(self, action_type: str, argument: str = "", fast: bool = False) -> Observation:
+    def step(self, action_type: str, argument: str = "", *, fast: bool = False) -> Observation:
         "Take one action, as `Episode.step` does."
         if self.episode is None:
             return _NOT_STARTED
-        return self.episode.step(action_type, argument, fast)
+        return self.episode.step(action_type, argument, fast=fast)
 
     def _new_episode(self, question: Question) -> Episode:
         return Episode(question, self.questions.database(question.database_name), **self.settings)
