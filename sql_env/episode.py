@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['ACTIONS', 'MAX_OBSERVATION_CHARS', 'MAX_TOOL_RESULT_CHARS', 'MAX_HISTORY_CHARS', 'SCHEMA_LEVELS',
-           'MAX_REMEMBERED_CELLS', 'VERIFY_MODES', 'Action', 'Observation', 'Turn', 'repair_unicode', 'parse_action',
-           'truncate_text', 'SchemaView', 'Evidence', 'is_grounded', 'Episode', 'QuestionSampler', 'EpisodeEnv']
+           'MAX_REMEMBERED_CELLS', 'VERIFY_MODES', 'Action', 'Observation', 'Turn', 'repair_unicode', 'truncate_text',
+           'SchemaView', 'is_grounded', 'Episode', 'EpisodeEnv']
 
 # %% ../nbs/51_episode.ipynb #1fcc749d
 from bisect import bisect_left
@@ -85,7 +85,7 @@ def _as_text(value: Any) -> str:
     return repair_unicode(value) if isinstance(value, str) else f"({type(value).__name__})"
 
 # %% ../nbs/51_episode.ipynb #672aa894
-def parse_action(action_type: Any, argument: Any) -> tuple[Action, QueryError | None]:
+def _parse_action(action_type: Any, argument: Any) -> tuple[Action, QueryError | None]:
     "The action as valid text, its verb in capitals, and the error if it can't be carried out."
     verb, text = _as_text(action_type), _as_text(argument)
     known = verb.strip().upper()
@@ -174,7 +174,7 @@ def _count_cells(result: Result) -> int:
     return len(result.rows) * len(result.columns)
 
 # %% ../nbs/51_episode.ipynb #59dcdcdf
-class Evidence:
+class _Evidence:
     "The results that an agent has seen in an episode, and the queries they came from."
 
     def __init__(self) -> None:
@@ -329,13 +329,13 @@ class Episode:
         self.steps = 0
         self.turns: list[Turn] = []
         self.verdict: Verdict | None = None  # None before the end
-        self.evidence = Evidence()
+        self.evidence = _Evidence()
 
     def reset(self, seed: int | None = None) -> Observation:
         "Start the episode anew; `seed` chooses the rows that SAMPLE shows."
         q = self.question
         self.schema = SchemaView(self.database, self.schema_level)
-        self.evidence = Evidence()
+        self.evidence = _Evidence()
         self.meter = RewardMeter(self.config, q.gold_answer, q.tables_involved, self.budget)
         self.seed = seed or 0
         self.started, self.done, self.steps = True, False, 0
@@ -355,7 +355,7 @@ class Episode:
             return self._observe(
                 error="episode_over: The episode is over; call reset to start another.", reward=0.0
             )
-        action, problem = parse_action(action_type, argument)
+        action, problem = _parse_action(action_type, argument)
         if fast and len(action.argument) > FAST_LIMITS.sql:
             raise FastPathMiss
         result, error, facts = "", "", TurnFacts(error=True)
@@ -432,7 +432,7 @@ class Episode:
         return self._robust
 
 # %% ../nbs/51_episode.ipynb #cb3e5785
-class QuestionSampler:
+class _QuestionSampler:
     "Chooses questions of a set by id, by index, or by chance."
 
     def __init__(self, questions: QuestionSet):
@@ -505,7 +505,7 @@ class EpisodeEnv:
         self.settings: dict[str, Any] = dict(
             reward=reward, budget=budget, schema_level=schema_level, verify=verify
         )
-        self.sampler = QuestionSampler(questions)
+        self.sampler = _QuestionSampler(questions)
         self.episode: Episode | None = None
         self.episode_id = ""
         self._new_episode(questions[0])  # refuses wrong settings now

@@ -332,7 +332,11 @@ def _run_chunks(
 
 # %% ../nbs/68_evaluation.ipynb #a816472e
 def _run_plan(
-    env: Any, policy: Any, plan: Sequence[PlannedEpisode], executor: Executor | None, batch: int = 1
+    env: Any,
+    policy: Any,
+    plan: Sequence[PlannedEpisode],
+    executor: Executor | None,
+    batch: int = 1,
 ) -> Iterator[tuple[EpisodeResult, Trajectory | None]]:
     "Results as they are finished, with what the log keeps of them: nothing if their worker died."
     for played in _run_chunks(env, policy, plan, executor, batch):

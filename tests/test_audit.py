@@ -11,11 +11,11 @@ from sql_env.audit import audit_markdown, audit_questions, near_duplicates, save
 from sql_env.database import build_database
 from sql_env.mutants import one_edit_mutants
 from sql_env.mutation_study import (
+    _passed_comparisons,
+    _surviving_mutants,
     mutation_study,
     mutation_study_json,
     mutation_study_markdown,
-    passed_comparisons,
-    surviving_mutants,
 )
 from sql_env.questions import QUARANTINE_FLAGS, QUESTION_FLAGS, Question, QuestionSet
 from sql_env.sources import complete_questions, load
@@ -225,7 +225,7 @@ class TestMutants:
 
         def passed(rows, gold, ranks):
             return [
-                name for name, passes in passed_comparisons(rows, gold, ranks).items() if passes
+                name for name, passes in _passed_comparisons(rows, gold, ranks).items() if passes
             ]
 
         assert passed([a, b], [b, a], None) == ["set", "bag", "order", "value"]
@@ -241,7 +241,7 @@ class TestMutants:
         same = """SELECT c.name FROM captain c JOIN ship s ON s.captain_id = c.captain_id
                   WHERE NOT s.tonnes <= 0.5"""
         wrong = gold.replace(">", ">=")
-        assert surviving_mutants(generator, gold, [same, wrong], n=80) == {0}
+        assert _surviving_mutants(generator, gold, [same, wrong], n=80) == {0}
 
     def test_study_adds_up(self, harbour):
         study = mutation_study(harbour, ks=(1, 20), n_random=30, progress=False)

@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 from sql_env.chat import (
     TOOLS,
     InvalidToolCall,
-    action_message,
+    _action_message,
     initial_messages,
     parse_tool_call,
     tool_schemas,
@@ -38,16 +38,16 @@ from sql_env.policies.chat import (
     NUDGE_MESSAGE,
     TRUNCATED_MESSAGE,
     ChatPolicy,
+    _shown_schema_level,
+    _usage_cost,
     example_episodes,
     load_model_settings,
-    shown_schema_level,
-    usage_cost,
 )
 from sql_env.policies.endpoint import Endpoint
 from sql_env.policies.local import (
     LocalModel,
-    generate_batch,
-    parse_assistant_text,
+    _generate_batch,
+    _parse_assistant_text,
 )
 from sql_env.reports import load_result, results_markdown, save_result
 from sql_env.sources import load
@@ -693,7 +693,7 @@ def test_the_conversation_is_that_of_training(level):
 
 def test_actions_and_calls_are_inverse():
     for kind in TOOLS:
-        assert parse_tool_call(action_message(Action(kind, "x"))["tool_calls"][0]["function"]) == (
+        assert parse_tool_call(_action_message(Action(kind, "x"))["tool_calls"][0]["function"]) == (
             kind,
             "x",
         )
@@ -737,7 +737,7 @@ def test_shots(shots, level):
     )
     policy.reset(0)
     obs = env.reset(question_id=ID)
-    assert shown_schema_level(obs.schema_info) == level
+    assert _shown_schema_level(obs.schema_info) == level
     messages = policy.initial_messages(obs)
     assert messages[0] == initial_messages(obs)[0] and messages[-1] == initial_messages(obs)[-1]
     users = [m for m in messages if m["role"] == "user"]
@@ -809,7 +809,7 @@ def test_examples_may_come_from_another_set():
     ],
 )
 def test_read_text(text, content, calls):
-    m = parse_assistant_text(text)
+    m = _parse_assistant_text(text)
     assert m["content"] == content and (
         calls is None or [c["function"]["name"] for c in m.get("tool_calls", ())] == calls
     )
@@ -818,8 +818,8 @@ def test_read_text(text, content, calls):
 
 def test_the_cost_of_tokens():
     used = dict(prompt_tokens=1e6, completion_tokens=1e6, cached_tokens=5e5)
-    assert usage_cost(used, (2, 8)) == 10
-    assert usage_cost(used | dict(completion_tokens=0), (2, 8, 0)) == 1
+    assert _usage_cost(used, (2, 8)) == 10
+    assert _usage_cost(used | dict(completion_tokens=0), (2, 8, 0)) == 1
 
 
 def test_nothing_heavy_is_imported():
@@ -1008,9 +1008,9 @@ def test_a_batch_with_a_shared_start_writes_the_same(untrained, template):
     talks = [initial_messages(env.reset(question_id=q.question_id)) for q in bundled()[::60]]
     ids = [local.tokens(t, tool_schemas()) for t in talks]
     assert len(os.path.commonprefix(ids)) > 200 and len(set(map(len, ids))) > 1
-    shared = generate_batch(*local.load(), ids, 24)
-    assert shared == [generate_batch(*local.load(), [i], 24)[0] for i in ids]
-    assert shared == generate_batch(*local.load(), ids, 24, share_prefix=False)
+    shared = _generate_batch(*local.load(), ids, 24)
+    assert shared == [_generate_batch(*local.load(), [i], 24)[0] for i in ids]
+    assert shared == _generate_batch(*local.load(), ids, 24, share_prefix=False)
 
 
 @pytest.mark.slow

@@ -18,7 +18,7 @@ from sql_env.catalog import Column, TableInfo
 from sql_env.database import build_database
 from sql_env.episode import Action, Episode, EpisodeEnv, Turn
 from sql_env.evaluation import evaluate
-from sql_env.explorer import EpisodeExplorer, LogTab, PolicyTab
+from sql_env.explorer import EpisodeExplorer, _LogTab, _PolicyTab
 from sql_env.html import element, parse_result_table, read_asset, render_html, stylesheet, text_html
 from sql_env.logs import EpisodeResult, Trajectory, read_log
 from sql_env.policies.base import ScriptedPolicy, play_episode
@@ -27,7 +27,7 @@ from sql_env.questions import Question, QuestionSet
 from sql_env.reward import RewardConfig
 from sql_env.sources import load
 from sql_env.values import Result, format_value, quote_identifier
-from sql_env.view.diagram import discovered_tables, layer_tables, layout_tables, schema_svg
+from sql_env.view.diagram import _discovered_tables, _layer_tables, _layout_tables, schema_svg
 from sql_env.view.episode import (
     EpisodeView,
     to_episode_view,
@@ -35,13 +35,13 @@ from sql_env.view.episode import (
     view_trajectory,
     watch_policy,
 )
-from sql_env.view.human import ActionBoard, HumanPlayer
+from sql_env.view.human import HumanPlayer, _ActionBoard
 from sql_env.view.page import (
+    _unmatched_rows,
     embed_page,
     episode_html,
     episode_page_html,
     episode_view_html,
-    unmatched_rows,
 )
 from sql_env.view.picker import QuestionPicker
 from sql_env.view.widgets import EpisodePlayer
@@ -131,8 +131,8 @@ def test_the_row_that_differs_is_marked(answer, marked):
 
 
 def test_unmatched_rows_compare_numbers_as_the_grader_does():
-    assert unmatched_rows([("a", 1.0000000001), ("b", 2)], [("b", 2.0), ("a", 1)]) == []
-    assert unmatched_rows([("x",), ("a", 1)], [("a", 1)]) == [0]
+    assert _unmatched_rows([("a", 1.0000000001), ("b", 2)], [("b", 2.0), ("a", 1)]) == []
+    assert _unmatched_rows([("x",), ("a", 1)], [("a", 1)]) == [0]
 
 
 def test_every_episode_of_a_policy_can_be_shown():
@@ -198,12 +198,12 @@ def test_any_text_is_shown_as_it_is(text):
 
 def test_tables_are_discovered_by_looking():
     view = view_episode(played())
-    assert discovered_tables(view) == {"animal": 1}
+    assert _discovered_tables(view) == {"animal": 1}
     assert (
         render_html(schema_svg(view, 0)).count("sx-table sx-on") == 0
         and render_html(schema_svg(view, 1)).count("sx-table sx-on") == 1
     )
-    assert len(discovered_tables(view_episode(played(schema_level="full")))) == 8
+    assert len(_discovered_tables(view_episode(played(schema_level="full")))) == 8
 
 
 def test_what_was_not_discovered_is_hidden():
@@ -251,7 +251,7 @@ def test_boxes_never_overlap(spec):
         )
         for t, columns in spec
     ]
-    boxes = layout_tables(tables)
+    boxes = _layout_tables(tables)
     assert sorted(b.table.name for b in boxes) == sorted(t.name for t in tables)
     for i, a in enumerate(boxes):
         for b in boxes[:i]:
@@ -266,10 +266,10 @@ def test_boxes_never_overlap(spec):
 
 def test_keys_point_left():
     for name in QS.databases:
-        where = {b.table.name: b for b in layout_tables(QS.database(name).infos)}
+        where = {b.table.name: b for b in _layout_tables(QS.database(name).infos)}
         depth = {
             t.name: i
-            for i, layer in enumerate(layer_tables(QS.database(name).infos))
+            for i, layer in enumerate(_layer_tables(QS.database(name).infos))
             for t in layer
         }
         assert len(where) == len(QS.database(name).tables) and max(depth.values()) >= 1
@@ -659,9 +659,9 @@ def test_two_explorers_share_nothing(tmp_path):
         EpisodePlayer,
         HumanPlayer,
         QuestionPicker,
-        ActionBoard,
-        PolicyTab,
-        LogTab,
+        _ActionBoard,
+        _PolicyTab,
+        _LogTab,
     ):
         shared = [name for name, x in vars(widget).items() if isinstance(x, (list, dict, set))]
         assert not [name for name in shared if not name.startswith("__")]

@@ -13,10 +13,10 @@ from sql_env.logs import (
     EpisodeLog,
     EpisodeResult,
     Trajectory,
+    _log_env,
     check_log,
     episode_result,
     gold_key,
-    log_env,
     read_log,
     replay_trajectory,
     write_log,
@@ -55,7 +55,7 @@ def test_a_log_of_an_earlier_version_is_read_and_reproduces(path, tmp_path):
     about, trajectories = read_log(path)
     assert len(trajectories) == {"log_chat": 8, "log_experts": 3}[path.stem]
     assert sum(len(t.turns) for t in trajectories) >= 6
-    assert log_env(about, bundled()).settings is not None
+    assert _log_env(about, bundled()).settings is not None
     assert check_log(path, bundled()) == {}
     copy = tmp_path / path.name
     write_log(copy, about, trajectories)
@@ -228,7 +228,7 @@ def test_an_empty_file_is_no_log(tmp_path):
 
 def test_a_log_of_a_server_is_not_replayed():
     with pytest.raises(ValueError, match="SomeClient"):
-        log_env({"environment": "SomeClient"}, bundled())
+        _log_env({"environment": "SomeClient"}, bundled())
 
 
 def test_an_episode_without_an_answer_replays(tmp_path):
@@ -239,9 +239,9 @@ def test_an_episode_without_an_answer_replays(tmp_path):
     given_up = replace(
         first, turns=[], episode=replace(first.episode, reason="no_answer", correct=False)
     )
-    assert replay_trajectory(log_env(about, bundled()), given_up) == ""
+    assert replay_trajectory(_log_env(about, bundled()), given_up) == ""
     wrong = replace(given_up, episode=replace(first.episode, reason="values"))
-    assert "verdict" in replay_trajectory(log_env(about, bundled()), wrong)
+    assert "verdict" in replay_trajectory(_log_env(about, bundled()), wrong)
 
 
 def test_a_log_holds_every_turn(tmp_path):

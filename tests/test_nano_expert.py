@@ -11,12 +11,12 @@ from sql_env.questions import Question
 from sql_env.sources import complete_questions
 from sql_env.sqltext import TokenizedSql
 from sql_env.training.nano_expert import (
+    _alias_tables,
+    _mentions_table,
     _swap_table,
-    alias_tables,
+    _unmentioned_columns,
     expert_transcripts,
-    mentions_table,
     missing_mention,
-    unmentioned_columns,
     world_transcripts,
 )
 from sql_env.training.nano_model import render_transcript
@@ -72,7 +72,9 @@ def test_tables_that_a_question_does_not_mention_are_searched(tmp_path):
         assert len(set(seen)) == len(seen)
         assert needed <= {table.lower() for table in seen}
         assert seen[-1].lower() in needed
-        mentioned = [mentions_table(x, question.question_text) for x in seen if x.lower() in needed]
+        mentioned = [
+            _mentions_table(x, question.question_text) for x in seen if x.lower() in needed
+        ]
         assert mentioned == sorted(mentioned, reverse=True)
         searched += len(seen) > len(needed)
     assert 3 < searched < 30
@@ -115,7 +117,7 @@ def test_a_query_on_a_wrong_table_is_refused_and_not_learned(tmp_path):
     ],
 )
 def test_mentions_table(table, question, mentioned):
-    assert mentions_table(table, question) is mentioned
+    assert _mentions_table(table, question) is mentioned
 
 
 @pytest.mark.parametrize(
@@ -136,7 +138,7 @@ def test_mentions_table(table, question, mentioned):
 )
 def test_columns_that_a_question_does_not_mention(condition, question, columns):
     sql = TokenizedSql(f"SELECT COUNT(*) FROM pump WHERE {condition}")
-    assert unmentioned_columns(sql, question) == columns
+    assert _unmentioned_columns(sql, question) == columns
 
 
 @pytest.mark.parametrize("level", [1, 2, 3])
@@ -164,7 +166,7 @@ def test_a_search_goes_down_the_table_and_ends_where_something_is_found(level, t
 def check_looks(question, database, looks):
     "SELECT DISTINCT column FROM table LIMIT 3: columns in the order of the table, the right one last."
     columns, table = [sql.split()[2] for sql in looks], looks[0].split()[4]
-    hidden = unmentioned_columns(TokenizedSql(question.gold_sql), question.question_text)
+    hidden = _unmentioned_columns(TokenizedSql(question.gold_sql), question.question_text)
     assert columns[-1] in question.gold_sql and not set(columns[:-1]) & set(hidden)
     order = [column.name for column in database.columns(table)]
     places = [order.index(column) for column in columns]
@@ -272,7 +274,7 @@ def test_aliases_keep_the_result(tmp_path):
         world_set("train", 3, 60, 4, tmp_path),
     ):
         for question in questions:
-            short = alias_tables(question.gold_sql)
+            short = _alias_tables(question.gold_sql)
             database = questions.database(question.database_name)
             assert database.query(short).rows == database.query(question.gold_sql).rows
             joined += short != question.gold_sql

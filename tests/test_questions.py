@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sql_env.database import Database, build_database
-from sql_env.gold import GoldRunner, fix_double_quotes, rank_rows
+from sql_env.gold import GoldRunner, _fix_double_quotes, rank_rows
 from sql_env.guards import Limits
 from sql_env.questions import (
     QUARANTINE_FLAGS,
@@ -185,7 +185,7 @@ def test_complete_fills_in_what_follows_from_gold(runner):
 )
 def test_double_quoted_texts_become_single_quoted(cities, sql, expected):
     with Database(cities) as db:
-        assert fix_double_quotes(db, sql) == expected
+        assert _fix_double_quotes(db, sql) == expected
 
 
 # --- a question and its line of JSON

@@ -19,12 +19,12 @@ from sql_env.models import SQLAction, SQLObservation, SQLState
 from sql_env.questions import Question, QuestionSet
 from sql_env.server import app as server
 from sql_env.server.page import (
-    Visit,
+    _history_html,
+    _result_html,
+    _schema_html,
+    _Visit,
     build_page,
-    history_html,
     question_html,
-    result_html,
-    schema_html,
 )
 from sql_env.sources import load
 
@@ -362,7 +362,9 @@ def test_nothing_on_the_page_becomes_markup(columns, rows, question, error):
     obs = SQLObservation(question=question, error=f"kind: {error}", budget_remaining=3)
     SHARED.reset(question_id="vet_clinic-05")
     SHARED.step(SQLAction(action_type="QUERY", argument=f"SELECT '{error}'"))
-    page = render_html(table) + question_html(obs) + result_html(SHARED, obs) + history_html(SHARED)
+    page = (
+        render_html(table) + question_html(obs) + _result_html(SHARED, obs) + _history_html(SHARED)
+    )
     allowed = set("div table thead tbody tr th td p b i span h2 ol li code small".split())
     assert {t for t, _ in Tags(page).seen} <= allowed
     attributes = {"class", "scope", "tabindex", "role", "aria-label"}
@@ -370,11 +372,11 @@ def test_nothing_on_the_page_becomes_markup(columns, rows, question, error):
 
 
 def test_page_functions_show_what_happened(questions):
-    visit = Visit(SQLEnvironment(questions))
+    visit = _Visit(SQLEnvironment(questions))
 
     def show():
         env, obs = visit.env, visit.obs
-        return result_html(env, obs) + schema_html(env) + history_html(env) + question_html(obs)
+        return _result_html(env, obs) + _schema_html(env) + _history_html(env) + question_html(obs)
 
     assert "New question" in show()
     visit.start(split="nowhere")
@@ -393,15 +395,15 @@ def test_page_functions_show_what_happened(questions):
 
 
 def test_a_budget_that_ends_with_an_error_shows_both(questions):
-    visit = Visit(SQLEnvironment(questions, step_budget=1))
+    visit = _Visit(SQLEnvironment(questions, step_budget=1))
     visit.start()
     visit.step("QUERY", "SELEC 1")
-    page = result_html(visit.env, visit.obs)
+    page = _result_html(visit.env, visit.obs)
     assert "se-error" in page and "The budget is used up" in page
 
 
 def test_clicks_at_the_same_time_are_steps_one_after_the_other(questions):
-    visit = Visit(SQLEnvironment(questions))
+    visit = _Visit(SQLEnvironment(questions))
     visit.start(seed="3")
     clicks = [
         threading.Thread(target=visit.step, args=("QUERY", f"SELECT {i} AS n")) for i in range(12)

@@ -31,7 +31,7 @@ from sql_env.policies.chat import ChatPolicy
 from sql_env.policies.local import MODEL_SETTINGS_FILE, load_model_settings
 from sql_env.training import evals
 from sql_env.training.card import model_card, push_to_hub
-from sql_env.training.data import IGNORED, grpo_questions, sft_dataset, tokenize_transcript
+from sql_env.training.data import IGNORED, _tokenize_transcript, grpo_questions, sft_dataset
 from sql_env.training.evals import (
     evaluate_checkpoint,
     run_evals,
@@ -58,10 +58,10 @@ from sql_env.training.recipes import (
 )
 from sql_env.training.run import Run, _memory_advice, train
 from sql_env.training.trainers import (
+    _grpo_trainer_class,
+    _token_turns,
     grpo_trainer,
-    grpo_trainer_class,
     per_turn_advantages,
-    token_turns,
 )
 from sql_env.trl_adapter import SQLEnvTRL
 from sql_env.worlds.world import world_set
@@ -86,7 +86,7 @@ def test_only_calls_that_were_not_refused_are_learned(transcripts, tok):
     refused = 0
     for transcript in transcripts:
         pieces = render_transcript(transcript)
-        row = tokenize_transcript(pieces, tok)
+        row = _tokenize_transcript(pieces, tok)
         assert all(label in (i, IGNORED) for i, label in zip(row["input_ids"], row["labels"]))
         assert tok.decode(row["input_ids"]) == "".join(p.text for p in pieces)
         learned = [label for label in row["labels"] if label != IGNORED]
@@ -166,8 +166,8 @@ def test_names_have_the_same_pieces_wherever_they_stand(tok, name):
 
 
 def test_turns_of_a_mask():
-    assert token_turns([1, 1, 0, 1, 0, 0, 1]) == [0, 0, -1, 1, -1, -1, 2]
-    assert token_turns([0, 1]) == [-1, 0]
+    assert _token_turns([1, 1, 0, 1, 0, 0, 1]) == [0, 0, -1, 1, -1, -1, 2]
+    assert _token_turns([0, 1]) == [-1, 0]
 
 
 def test_per_turn_advantages_credit_what_came_after():
@@ -209,7 +209,7 @@ def test_the_private_method_of_trl_is_as_we_know_it():
 def test_another_trl_is_refused_in_plain_words(monkeypatch):
     monkeypatch.delattr(trl.GRPOTrainer, "_generate_and_score_completions")
     with pytest.raises(ImportError, match="install the version it was tested with"):
-        grpo_trainer_class(False)
+        _grpo_trainer_class(False)
 
 
 def test_a_rounding_error_is_no_difference(monkeypatch):
@@ -220,7 +220,7 @@ def test_a_rounding_error_is_no_difference(monkeypatch):
     monkeypatch.setattr(
         trl.GRPOTrainer, "_generate_and_score_completions", lambda self, inputs: dict(out)
     )
-    trainer = object.__new__(grpo_trainer_class(False))
+    trainer = object.__new__(_grpo_trainer_class(False))
     trainer.model = SimpleNamespace(training=True)
     trainer.accelerator = SimpleNamespace(gather=lambda x: x)
     trainer._metrics = {"train": {"frac_reward_zero_std": [0.0]}}
@@ -584,10 +584,10 @@ def test_data_for_large_models_are_conversations():
 
 
 def test_the_factory_of_a_cluster_can_be_pickled():
-    from sql_env.training.trainers import _environment_factory
+    from sql_env.training.trainers import environment_factory
 
     stage = Stage("x", "grpo", {1: 4})
-    factory = _environment_factory(CLUSTER, stage, grpo_questions(stage))
+    factory = environment_factory(CLUSTER, stage, grpo_questions(stage))
     assert isinstance(pickle.loads(pickle.dumps(factory))(), SQLEnvTRL)
 
 

@@ -13,7 +13,7 @@ from random import Random
 
 import pytest
 
-from sql_env.chat import TOOLS, action_message, tool_schemas
+from sql_env.chat import TOOLS, _action_message, tool_schemas
 from sql_env.episode import SCHEMA_LEVELS, Action, EpisodeEnv, Turn
 from sql_env.evaluation import evaluate
 from sql_env.experts import (
@@ -26,9 +26,9 @@ from sql_env.experts import (
 )
 from sql_env.logs import (
     Trajectory,
+    _log_env,
     check_log,
     episode_result,
-    log_env,
     read_log,
     replay_trajectory,
     write_log,
@@ -37,7 +37,7 @@ from sql_env.mistakes import forgotten_condition, forgotten_join, misspelled_nam
 from sql_env.policies.baselines import GreedyPolicy, OraclePolicy, RandomPolicy
 from sql_env.policies.hacks import HACKS
 from sql_env.reward import RewardConfig
-from sql_env.sft import check_rendering, qwen_assistant_turn, sft_rows, trajectory_messages
+from sql_env.sft import _qwen_assistant_turn, check_rendering, sft_rows, trajectory_messages
 from sql_env.sources import load
 from sql_env.sqltext import TokenizedSql, compared_values
 from sql_env.trl_adapter import SQLEnvTRL, prompt_rows
@@ -99,7 +99,7 @@ def test_every_log_of_the_evaluation_reads_and_reproduces(tmp_path, policy, env)
     again = tmp_path / "again.jsonl"
     assert write_log(again, about, trajectories) == 25 and again.read_bytes() == path.read_bytes()
     assert write_log(again, about, trajectories) == 0
-    assert log_env(about, bundled()).settings == EpisodeEnv(bundled(), **env).settings
+    assert _log_env(about, bundled()).settings == EpisodeEnv(bundled(), **env).settings
 
 
 def test_replay_finds_any_change():
@@ -159,7 +159,7 @@ def test_broken_logs_are_named(tmp_path):
     with pytest.raises(ValueError, match="is not a log of episodes"):
         read_log(path)
     with pytest.raises(ValueError, match="SomeClient"):
-        log_env({"environment": "SomeClient"}, bundled())
+        _log_env({"environment": "SomeClient"}, bundled())
 
 
 def test_an_unfinished_episode_is_a_trajectory():
@@ -459,7 +459,7 @@ def test_arguments_and_tools_are_text():
                 ((name, value),) = json.loads(c["function"]["arguments"]).items()
                 assert isinstance(value, str) and (c["function"]["name"], name) in TOOLS.values()
     with pytest.raises(ValueError, match="DANCE"):
-        action_message(Action("DANCE", ""))
+        _action_message(Action("DANCE", ""))
 
 
 def test_through_arrow_and_the_template(tiny):
@@ -564,7 +564,7 @@ def test_sft_trainer_trains_exactly_the_assistant(tiny, tmp_path):
     batch = trainer.data_collator([trainer.train_dataset[i] for i in range(8)])
     labels = [[t for t in row if t != -100] for row in batch["labels"].tolist()]
     wanted = [
-        "".join(qwen_assistant_turn(m) for m in r["messages"] if m["role"] == "assistant")
+        "".join(_qwen_assistant_turn(m) for m in r["messages"] if m["role"] == "assistant")
         for r in rows
     ]
     assert [tok.decode(x, skip_special_tokens=False) for x in labels] == wanted

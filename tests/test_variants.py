@@ -27,11 +27,11 @@ from sql_env.variants.robust import judge_evidence, verify_robust
 from sql_env.variants.selection import (
     VARIANT_STORE,
     VariantCache,
+    _pack_variants,
+    _unpack_variants,
     build_variants,
     candidate_instances,
-    pack_variants,
     selection_task,
-    unpack_variants,
     variants_for,
 )
 
@@ -415,8 +415,8 @@ def test_limits_of_the_database_apply(harbour):
 class TestCache:
     def test_round_trip_and_limit(self, harbour, tmp_path):
         v = build_variants(InstanceGenerator(harbour), GOLDS[0])
-        assert unpack_variants(pack_variants(v)) == v
-        cache = VariantCache(tmp_path / "c.sqlite", max_bytes=len(pack_variants(v)) * 3 + 10)
+        assert _unpack_variants(_pack_variants(v)) == v
+        cache = VariantCache(tmp_path / "c.sqlite", max_bytes=len(_pack_variants(v)) * 3 + 10)
         for i in range(6):
             cache.put(str(i), v)
         assert [i for i in range(6) if cache.get(str(i))] == [3, 4, 5]

@@ -36,7 +36,7 @@ from sql_env.worlds import (
     worlds,
 )
 from sql_env.worlds.phrases import _CONDITION_PHRASES, DraftRejected, Sampler, sample_condition
-from sql_env.worlds.words import Namer, Rng, WordSampler, load_vocabulary, split_of, split_of_word
+from sql_env.worlds.words import Namer, Rng, WordSampler, _split_of_word, load_vocabulary, split_of
 from sql_env.worlds.world import sql_skeleton
 
 LEVELS = range(1, 6)
@@ -106,7 +106,7 @@ def test_rng_is_uniform_and_keyed():
 def test_no_word_and_no_identifier_is_used_twice():
     words = WordSampler(Rng(1), "train", NameMix())
     drawn = [words.draw(["boat", "ferry"]).text for _ in range(50)]
-    assert len(set(drawn)) == 50 and {split_of_word(word) for word in drawn} == {"train"}
+    assert len(set(drawn)) == 50 and {_split_of_word(word) for word in drawn} == {"train"}
     namer = Namer(Rng(1), "train", level=1)
     names = [namer.table_name("boat") for _ in range(4)] + [namer.column_name("select")]
     assert len({name.lower() for name in names}) == 5 and names[-1] == "select_noted"
@@ -459,7 +459,7 @@ def test_mix():
 def test_made_up_names_hardly_ever_repeat():
     tables = [t for w in some(2, 150, mix=NameMix(0, 0, 1)) for t in w.tables.values()]
     assert len(tables) == 450 and len({t.name for t in tables}) > 430
-    assert {split_of_word(t.singular) for t in tables} == {"train"}
+    assert {_split_of_word(t.singular) for t in tables} == {"train"}
 
 
 @pytest.mark.slow
