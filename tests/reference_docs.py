@@ -138,6 +138,8 @@ class RenderDefinitions(Processor):
         self.module = import_module(f"sql_env.{modules[0]}") if modules else None
 
     def cell(self, cell) -> None:
+        if cell.cell_type == "markdown":  # private names have no entry to link to
+            cell.source = re.sub(r"\[(`_\w+`)\]\([^)]*\)", r"\1", cell.source)
         found = re.search(r"^show_doc\((\w+)\)$", cell.source, re.M)
         if not cell.get("has_sd") or not found or self.module is None:
             return

@@ -46,7 +46,7 @@ BREAKS = {
         "index.html: no anchor episode.html#nothing",
     ),
     "no own anchor": ('<a href="#nothing">x</a>', "index.html: no anchor #nothing"),
-    "a notebook": ('<a href="07_episode.ipynb">x</a>', "index.html: no page 07_episode.ipynb"),
+    "a notebook": ('<a href="51_episode.ipynb">x</a>', "index.html: no page 51_episode.ipynb"),
     "no picture": ('<img src="images/none.png">', "index.html: no picture images/none.png"),
     "no address": ('<a href="https://example">x</a>', "index.html: no address: https://example"),
     "odd scheme": (
