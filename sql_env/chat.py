@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['SYSTEM_PROMPT', 'TOOLS', 'question_messages', 'initial_view', 'initial_messages', 'observation_text',
-           'error_result_text', 'tool_result_text', 'ToolMethods', 'tool_schemas', 'argument_text', 'InvalidToolCall',
-           'parse_tool_call', 'episode_messages', 'MAX_TOOL_RESULT_CHARS']
+           'error_result_text', 'tool_result_text', 'ToolMethods', 'tool_schemas', 'argument_text', 'action_message',
+           'InvalidToolCall', 'parse_tool_call', 'episode_messages', 'MAX_TOOL_RESULT_CHARS']
 
 # %% ../nbs/52_chat.ipynb #2294e84e
 import inspect
@@ -152,7 +152,7 @@ def argument_text(value: Any) -> str:
     return repair_unicode(text)
 
 # %% ../nbs/52_chat.ipynb #9cbe7643
-def _action_message(action: Action) -> dict[str, Any]:
+def action_message(action: Action) -> dict[str, Any]:
     "The assistant's message that takes an action; raises `ValueError` for one that no tool takes."
     if action.action_type not in TOOLS:
         raise ValueError(f"there is no tool for the action {action.action_type!r}")
@@ -203,6 +203,6 @@ def episode_messages(
             done=i == len(turns),
         )
         name, _ = TOOLS[turn.action.action_type]
-        messages.append(_action_message(turn.action))
+        messages.append(action_message(turn.action))
         messages.append(dict(role="tool", name=name, content=tool_result_text(seen, max_chars)))
     return messages

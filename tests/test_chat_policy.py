@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 from sql_env.chat import (
     TOOLS,
     InvalidToolCall,
-    _action_message,
+    action_message,
     initial_messages,
     parse_tool_call,
     tool_schemas,
@@ -693,7 +693,7 @@ def test_the_conversation_is_that_of_training(level):
 
 def test_actions_and_calls_are_inverse():
     for kind in TOOLS:
-        assert parse_tool_call(_action_message(Action(kind, "x"))["tool_calls"][0]["function"]) == (
+        assert parse_tool_call(action_message(Action(kind, "x"))["tool_calls"][0]["function"]) == (
             kind,
             "x",
         )

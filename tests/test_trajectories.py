@@ -13,7 +13,7 @@ from random import Random
 
 import pytest
 
-from sql_env.chat import TOOLS, _action_message, tool_schemas
+from sql_env.chat import TOOLS, action_message, tool_schemas
 from sql_env.episode import SCHEMA_LEVELS, Action, EpisodeEnv, Turn
 from sql_env.evaluation import evaluate
 from sql_env.experts import (
@@ -459,7 +459,7 @@ def test_arguments_and_tools_are_text():
                 ((name, value),) = json.loads(c["function"]["arguments"]).items()
                 assert isinstance(value, str) and (c["function"]["name"], name) in TOOLS.values()
     with pytest.raises(ValueError, match="DANCE"):
-        _action_message(Action("DANCE", ""))
+        action_message(Action("DANCE", ""))
 
 
 def test_through_arrow_and_the_template(tiny):

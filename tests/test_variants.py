@@ -189,11 +189,11 @@ def test_same_seed_same_bytes_in_every_process(harbour):
     code = f"""
 import hashlib, sys
 from sql_env.variants.instances import InstanceGenerator
-from sql_env.variants.selection import build_variants, pack_variants
+from sql_env.variants.selection import build_variants, _pack_variants
 generator, golds = InstanceGenerator({str(harbour)!r}), {GOLDS!r}
 if sys.argv[1] == "1":
     build_variants(generator, golds[3])
-packed = [pack_variants(build_variants(generator, g)) for g in golds[:3]]
+packed = [_pack_variants(build_variants(generator, g)) for g in golds[:3]]
 print(hashlib.sha256(b"".join(packed)).hexdigest())"""
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     printed = set()
