@@ -2,9 +2,9 @@
 
 import configparser
 import json
+import os
 import re
 import shutil
-import subprocess
 import sys
 import tomllib
 import venv
@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 import style
 from conftest import ROOT, modules, notebooks, run, tool, tracked
+from fake_server import FakeServer
 
 COLAB = [
     "ipywidgets==7.7.1",
@@ -178,16 +179,22 @@ def test_example_of_own_data(root, tmp_path):
     assert "oracle" in said and "100.0%" in said
 
 
-def test_example_of_evaluation_names_a_server_that_is_not_there(root, tmp_path):
-    command = [
-        sys.executable,
-        root / "examples" / "evaluate_a_model.py",
-        "m",
-        "http://127.0.0.1:9/v1",
-        "1",
-    ]
-    result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
-    assert "greedy" in result.stdout + result.stderr
+def test_example_of_evaluation(root, tmp_path):
+    command = [sys.executable, root / "examples" / "evaluate_a_model.py", "m"]
+    with FakeServer(lambda body: [("answer", {"value": "0"})]) as server:
+        env = os.environ | {"OPENAI_API_KEY": "none"}
+        said = run(*command, server.url, "2", cwd=tmp_path, env=env)
+    assert "| m |" in said and "Hack floor" in said and len(server.bodies) == 2
+
+
+@pytest.mark.slow
+def test_example_of_grpo(root, tmp_path, tiny):
+    tiny_trl, tokenizer = tiny
+    model = tiny_trl.make_model(tokenizer)
+    for part in (model, tokenizer):
+        part.save_pretrained(tmp_path / "tiny")
+    run(sys.executable, root / "examples" / "grpo.py", tmp_path / "tiny", "1", cwd=tmp_path)
+    assert (tmp_path / "runs" / "grpo" / "model" / "config.json").is_file()
 
 
 @pytest.fixture(scope="module")
