@@ -5,6 +5,7 @@ python examples/grpo.py Qwen/Qwen3-0.6B 200    # model, steps
 
 import sys
 
+import torch
 from datasets import Dataset
 from trl import GRPOConfig, GRPOTrainer
 
@@ -14,9 +15,12 @@ model = sys.argv[1]
 max_steps = int(sys.argv[2]) if len(sys.argv) > 2 else 200
 
 questions = load("bundled", split="train")
+gpu = torch.cuda.is_available()
 config = GRPOConfig(
     output_dir="runs/grpo",
     max_steps=max_steps,
+    bf16=gpu,
+    use_cpu=not gpu,
     per_device_train_batch_size=4,
     num_generations=4,
     max_completion_length=1024,
