@@ -113,7 +113,7 @@ class _LogTab:
         )
         self.button = make_button("Open", self._open, button_style="primary")
         self.episode = make_menu("Episode", [], flex="1 1 100%")
-        self.episode.observe(lambda _: self._choose(), "value")
+        self.episode.observe(self._choose, "value")
         self.error, self.player = make_screen(), EpisodePlayer()
         row = make_row(self.path, self.button, self.episode, align_items="center")
         self.box = w.VBox([row, self.error, self.player.box])
@@ -128,11 +128,14 @@ class _LogTab:
             f"{i}   {t.episode.question_id}   {_result_word(t.episode)}"
             for i, t in enumerate(found)
         ]
+        # Filling the menu changes its value, on ipywidgets 7 once more than on 8: one episode is shown
+        self.episode.unobserve(self._choose, "value")
         self.episode.options = [(label, i) for i, label in enumerate(labels)]
-        self.episode.value = None  # so that the next line is a change
         self.episode.value = min(chosen, len(found) - 1)
+        self.episode.observe(self._choose, "value")
+        self._choose()
 
-    def _choose(self) -> None:
+    def _choose(self, change: Any = None) -> None:
         if self.episode.value is not None:
             show_error(self.error, "")
             self.on_choose(self.trajectories[self.episode.value], self.about)
