@@ -135,6 +135,8 @@ SCHEMA_LEVELS = dict(
 class SchemaView:
     "What the agent knows of the schema; it begins at one of `SCHEMA_LEVELS` and grows with what is described."
 
+    __slots__ = ("_described", "_text", "database", "level", "lines")
+
     def __init__(self, database: Database, level: str = "names"):
         self.database = database
         self.level = level
@@ -176,6 +178,8 @@ def _count_cells(result: Result) -> int:
 # %% ../nbs/51_episode.ipynb #59dcdcdf
 class _Evidence:
     "The results that an agent has seen in an episode, and the queries they came from."
+
+    __slots__ = ("cells", "last", "queries", "results")
 
     def __init__(self) -> None:
         self.results: list[Result] = []  # of all actions, oldest first

@@ -100,6 +100,8 @@ class TurnFacts:
 class _GoldProgress:
     "How much of gold's tables and content an episode has found so far."
 
+    __slots__ = ("gold_rows", "gold_tables", "overlap", "tables")
+
     def __init__(self, gold_rows: Sequence[tuple], gold_tables: Sequence[str]):
         self.gold_rows = gold_rows
         self.gold_tables = frozenset(gold_tables)
@@ -120,6 +122,8 @@ class _GoldProgress:
 # %% ../nbs/50_reward.ipynb #cb4c64a5
 class RewardMeter:
     "Follows one episode and computes the reward of each turn."
+
+    __slots__ = ("budget", "config", "phi", "progress", "steps")
 
     def __init__(
         self,
