@@ -64,7 +64,8 @@ def signature_text(name: str, function: Callable) -> str:
         return name
     parameters = {p.name: parameter_text(p) for p in s.parameters.values() if p.name != "self"}
     comments = comments_of(function)
-    result = "" if s.return_annotation is s.empty else f" -> {annotation_text(s.return_annotation)}"
+    silent = s.return_annotation is s.empty or inspect.isclass(function)
+    result = "" if silent else f" -> {annotation_text(s.return_annotation)}"
     line = f"{name}({', '.join(parameters.values())}){result}"
     if len(line) <= 80 and not comments:
         return line

@@ -4,12 +4,14 @@ import json
 import re
 import shutil
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 from build_docs import navigation
 from check_links import check
 from conftest import notebooks, run
+from reference_docs import public_members
 
 
 @pytest.fixture(scope="session")
@@ -36,6 +38,31 @@ def test_readme_is_the_index(root, exported, site):
 def test_everything_leads_somewhere(site):
     "Links, anchors (those of doclinks too), pictures, the form of addresses, and no page that nothing leads to."
     assert check(site) == []
+
+
+def public_classes(root: Path):
+    "Public classes of the package with the file of their reference page."
+    for path in sorted((root / "nbs").glob("[0-9]*.ipynb")):
+        code = "\n".join("".join(c["source"]) for c in cells(path) if c["cell_type"] == "code")
+        module = re.search(r"^#\|\s*default_exp (\S+)", code, re.M)[1]
+        found = import_module(f"sql_env.{module}")
+        for name in re.findall(r"^class ([A-Z]\w*)", code, re.M):
+            if hasattr(found, name):
+                yield getattr(found, name), module.replace(".", "_") + ".html"
+
+
+def test_every_public_method_has_an_entry(root, site):
+    "The reference has a heading for each public class, method and property, and signatures are short."
+    missing, entries = [], 0
+    for cls, page in public_classes(root):
+        text = (site / page).read_text()
+        names = [cls.__name__, *(f"{cls.__name__}.{m}" for m, _ in public_members(cls))]
+        missing += [f"{page}: {n}" for n in names if f'id="{n.lower()}"' not in text]
+        entries += len(names)
+    assert missing == [] and entries > 350
+    for page in site.glob("*.html"):
+        signatures = re.findall(r"<pre>.*?</pre>", page.read_text(), re.S)
+        assert not [s for s in signatures if "__main__." in s], page.name
 
 
 BREAKS = {
