@@ -4,7 +4,6 @@ import os
 import shutil
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -34,24 +33,6 @@ def run(*args, cwd, **kw) -> str:
     r = subprocess.run(list(map(str, args)), cwd=cwd, capture_output=True, text=True, **kw)
     assert r.returncode == 0, f"{' '.join(map(str, args))}\n{r.stdout[-6000:]}\n{r.stderr[-6000:]}"
     return r.stdout
-
-
-def in_time(seconds: float, work, clock=time.process_time):
-    "What `work` returns, if it takes at most so long, the best of three."
-    for _ in range(3):
-        start = clock()
-        out = work()
-        if (took := clock() - start) <= seconds:
-            return out
-    pytest.fail(f"it took {took:.1f} s, and may take {seconds}")
-
-
-def busy() -> float:
-    "How many times slower this machine is than it would be for us alone, measured now."
-    wall, cpu = time.perf_counter(), time.process_time()
-    while time.process_time() - cpu < 0.2:
-        pass
-    return max(1, (time.perf_counter() - wall) / 0.2)
 
 
 @pytest.fixture
