@@ -20,11 +20,11 @@ from sql_env.questions import Question, QuestionSet
 from sql_env.server import app as server
 from sql_env.server.page import (
     _history_html,
+    _question_html,
     _result_html,
     _schema_html,
     _Visit,
     build_page,
-    question_html,
 )
 from sql_env.sources import load
 
@@ -363,7 +363,7 @@ def test_nothing_on_the_page_becomes_markup(columns, rows, question, error):
     SHARED.reset(question_id="vet_clinic-05")
     SHARED.step(SQLAction(action_type="QUERY", argument=f"SELECT '{error}'"))
     page = (
-        render_html(table) + question_html(obs) + _result_html(SHARED, obs) + _history_html(SHARED)
+        render_html(table) + _question_html(obs) + _result_html(SHARED, obs) + _history_html(SHARED)
     )
     allowed = set("div table thead tbody tr th td p b i span h2 ol li code small".split())
     assert {t for t, _ in Tags(page).seen} <= allowed
@@ -376,7 +376,7 @@ def test_page_functions_show_what_happened(questions):
 
     def show():
         env, obs = visit.env, visit.obs
-        return _result_html(env, obs) + _schema_html(env) + _history_html(env) + question_html(obs)
+        return _result_html(env, obs) + _schema_html(env) + _history_html(env) + _question_html(obs)
 
     assert "New question" in show()
     visit.start(split="nowhere")

@@ -584,10 +584,10 @@ def test_data_for_large_models_are_conversations():
 
 
 def test_the_factory_of_a_cluster_can_be_pickled():
-    from sql_env.training.trainers import environment_factory
+    from sql_env.training.trainers import trl_environment_factory
 
     stage = Stage("x", "grpo", {1: 4})
-    factory = environment_factory(CLUSTER, stage, grpo_questions(stage))
+    factory = trl_environment_factory(CLUSTER, stage, grpo_questions(stage))
     assert isinstance(pickle.loads(pickle.dumps(factory))(), SQLEnvTRL)
 
 

@@ -17,7 +17,7 @@ from sql_env.worlds.phrases import (
     sample_condition,
     sql_literal,
 )
-from .tables import Column, Table
+from .tables import Table, WorldColumn
 
 # %% ../../nbs/44_worlds_families_advanced.ipynb #cbeef421
 @family(
@@ -94,7 +94,7 @@ def _count_pairs(s: Sampler) -> QuestionDraft:
     return QuestionDraft(Select("COUNT(*)", source), [member.name], dict(attr=column.text))
 
 # %% ../../nbs/44_worlds_families_advanced.ipynb #170317e8
-def _join_self_reference(member: Table, reference: Column) -> str:
+def _join_self_reference(member: Table, reference: WorldColumn) -> str:
     "Members `a` and the members `b` that they refer to."
     on_key = f"a.{reference.name} = b.{member.key.name}"
     return f"{member.name} AS a JOIN {member.name} AS b ON {on_key}"

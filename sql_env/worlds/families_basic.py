@@ -17,7 +17,7 @@ from sql_env.worlds.phrases import (
     sample_condition,
     sql_literal,
 )
-from .tables import Column, Table
+from .tables import Table, WorldColumn
 
 # %% ../../nbs/41_worlds_families_basic.ipynb #1165f5c2
 @family(
@@ -236,7 +236,7 @@ def _extreme_value(s: Sampler) -> QuestionDraft:
     return draft._replace(slots=draft.slots | dict(hi=extreme))
 
 # %% ../../nbs/41_worlds_families_basic.ipynb #0f35e2ed
-def _superlative(table: Table, column: Column, top: bool) -> Phrase:
+def _superlative(table: Table, column: WorldColumn, top: bool) -> Phrase:
     "The row with the highest or lowest value of a column, in words."
     extreme = "highest" if top else "lowest"
     word = column.about.get("most" if top else "least")

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from .tables import Column, Table
+from .tables import Table, WorldColumn
 from .words import Rng
 
 # %% ../../nbs/40_worlds_phrases.ipynb #231a6e02
@@ -73,7 +73,7 @@ _UNITS = {
 
 # %% ../../nbs/40_worlds_phrases.ipynb #94d4af91
 def _phrase_condition(
-    column: Column,
+    column: WorldColumn,
     kind: str,  # category, over, under, date, since, before or flag
     value: Any,
 ) -> Phrase:
@@ -207,8 +207,8 @@ class Sampler:
         *kinds: str,
         summable: bool = False,  # sums of it make sense
         complete: bool = False,  # without NULL
-        exclude: Sequence[Column | None] = (),
-    ) -> Column:
+        exclude: Sequence[WorldColumn | None] = (),
+    ) -> WorldColumn:
         "A column of one of the kinds."
         fitting = []
         for column in table.columns_of(*kinds):
@@ -221,7 +221,7 @@ class Sampler:
             raise DraftRejected("no such column")
         return self.rng.choice(fitting)
 
-    def row(self, table: Table, *known: Column) -> _NamedRow:
+    def row(self, table: Table, *known: WorldColumn) -> _NamedRow:
         "A row with a name that no other row has, and with values in the `known` columns."
         names = table.data[table.label.name]
         counts = self._name_counts.setdefault(table.name, Counter(names))
@@ -238,7 +238,7 @@ class _Condition(NamedTuple):
 
     sql: str
     phrase: Phrase
-    column: Column
+    column: WorldColumn
     tables: tuple[str, ...] = ()  # that it reads besides that of the column
 
 # %% ../../nbs/40_worlds_phrases.ipynb #50272c04
@@ -254,7 +254,7 @@ def sample_condition(
     table: Table,
     *kinds: str,  # of the column; all that conditions can be about if none is given
     alias: str = "",  # goes before the column
-    exclude: Sequence[Column] = (),
+    exclude: Sequence[WorldColumn] = (),
 ) -> _Condition:
     "A condition on a column of `table` with a value that occurs."
     kinds = kinds or ("category", "coded", "flag", "number", "date")
@@ -286,7 +286,7 @@ def sample_condition(
     return _Condition(f"{name} = {sql_literal(value)}", phrase, column)
 
 # %% ../../nbs/40_worlds_phrases.ipynb #8a5c4d70
-def reference_column(table: Table, role: str) -> Column:
+def reference_column(table: Table, role: str) -> WorldColumn:
     "The column of `table` that points to the table of a role, or `self` to its own; else DraftRejected."
     for column in table.columns_of("ref"):
         if column.target_role == role:
