@@ -304,7 +304,7 @@ def large(tmp_path_factory):
     "A file beyond the size up to which a key covers all bytes."
     path = tmp_path_factory.mktemp("large") / "large.sqlite"
     con = apsw.Connection(str(path))
-    con.execute("PRAGMA journal_mode = OFF; CREATE TABLE t(i INTEGER PRIMARY KEY, x BLOB)")
+    con.execute("CREATE TABLE t(i INTEGER PRIMARY KEY, x BLOB)")
     with con:
         con.executemany("INSERT INTO t VALUES (?, zeroblob(8000))", [(i,) for i in range(2200)])
     con.close()
