@@ -88,6 +88,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                  'sql_env.catalog._suggest_names': ('catalog.html#_suggest_names', 'sql_env/catalog.py'),
                                  'sql_env.catalog._unquote': ('catalog.html#_unquote', 'sql_env/catalog.py'),
                                  'sql_env.catalog.add_name_hint': ('catalog.html#add_name_hint', 'sql_env/catalog.py'),
+                                 'sql_env.catalog.database_fingerprint': ('catalog.html#database_fingerprint', 'sql_env/catalog.py'),
                                  'sql_env.catalog.load_catalog': ('catalog.html#load_catalog', 'sql_env/catalog.py'),
                                  'sql_env.catalog.read_catalog': ('catalog.html#read_catalog', 'sql_env/catalog.py'),
                                  'sql_env.catalog.resolve_table': ('catalog.html#resolve_table', 'sql_env/catalog.py')},
