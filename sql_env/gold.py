@@ -208,8 +208,8 @@ def _fill_sql(table: _TableFacts, seed: int) -> str:
         number = "sql_env_row"
         rows = f"(SELECT {columns}, row_number() OVER () AS {number} FROM {rows})"
     if seed:
-        # two steps of a random generator, the second not linear, so that neighbours part
-        step = f"(abs({number} % 2147483647) * {48271 + 2 * seed} % 2147483647)"
+        # a step of a random generator, then one that is not linear, so that neighbours part
+        step = f"((abs({number} % 2147483647) * 1583458089 + {seed * 784588716}) % 2147483647)"
         order = f"{step} * {step} % 2147483629"
     else:
         order = f"{number} DESC"
