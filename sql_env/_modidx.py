@@ -995,6 +995,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                    'sql_env.row_order._is_aggregated': ('row_order.html#_is_aggregated', 'sql_env/row_order.py'),
                                    'sql_env.row_order._is_scalar': ('row_order.html#_is_scalar', 'sql_env/row_order.py'),
                                    'sql_env.row_order._own': ('row_order.html#_own', 'sql_env/row_order.py'),
+                                   'sql_env.row_order.filters_only': ('row_order.html#filters_only', 'sql_env/row_order.py'),
+                                   'sql_env.row_order.is_sorted': ('row_order.html#is_sorted', 'sql_env/row_order.py'),
                                    'sql_env.row_order.order_proof': ('row_order.html#order_proof', 'sql_env/row_order.py')},
             'sql_env.server.app': { 'sql_env.server.app.Settings': ('server_app.html#settings', 'sql_env/server/app.py'),
                                     'sql_env.server.app.Settings.__post_init__': ( 'server_app.html#settings.__post_init__',
