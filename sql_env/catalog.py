@@ -19,7 +19,7 @@ from typing import Any
 
 import apsw
 
-from .guards import Limits, QueryError, connect_readonly, heap_limit
+from .guards import Limits, QueryError, connect_readonly
 from .values import format_identifier, format_value, quote_identifier
 
 # %% ../nbs/11_catalog.ipynb #2ee27f2c
@@ -126,18 +126,14 @@ def _has_unfinished_change(path: Path) -> bool:
 # %% ../nbs/11_catalog.ipynb #cf56118c
 def _check_file(path: Path | bytes, limits: Limits) -> tuple[list, list[TableInfo]]:
     "Findings of quick_check, and the catalog."
-    heap_limit.change(limits.heap, 1)
-    try:
-        con = connect_readonly(path, limits)
-        end = time.monotonic() + max(limits.seconds, 10)
-        con.set_progress_handler(lambda: time.monotonic() > end, 1000)
-        con.limit(apsw.SQLITE_LIMIT_VDBE_OP, 100_000)
-        con.limit(apsw.SQLITE_LIMIT_VARIABLE_NUMBER, 100)  # for the checks of virtual tables
-        found = con.execute("PRAGMA quick_check(1)").fetchall(), read_catalog(con)
-        con.close()
-        return found
-    finally:
-        heap_limit.change(limits.heap, -1)
+    con = connect_readonly(path, limits)
+    end = time.monotonic() + max(limits.seconds, 10)
+    con.set_progress_handler(lambda: time.monotonic() > end, 1000)
+    con.limit(apsw.SQLITE_LIMIT_VDBE_OP, 100_000)
+    con.limit(apsw.SQLITE_LIMIT_VARIABLE_NUMBER, 100)  # for the checks of virtual tables
+    found = con.execute("PRAGMA quick_check(1)").fetchall(), read_catalog(con)
+    con.close()
+    return found
 
 # %% ../nbs/11_catalog.ipynb #8267f5c9
 def load_catalog(

@@ -14,12 +14,12 @@ from pathlib import Path
 from random import Random
 
 import apsw
+from .connection import GuardedConnection
 
 from .catalog import Column, TableInfo, add_name_hint, load_catalog, resolve_table
 from sql_env.guards import (
     FAST_LIMITS,
     FastPathMiss,
-    GuardedConnection,
     Limits,
     QueryError,
     allows_fast_path,
@@ -85,7 +85,7 @@ class ConnectionPool:
     def give_back(self, con: _Connection) -> None:
         "Keep a connection for later, or close it."
         free = self.free
-        if free is None or len(free) >= self.keep or con.is_bloated():
+        if free is None or len(free) >= self.keep or (con.new_statements and con.is_bloated()):
             con.close()
         else:
             free.append(con)
@@ -186,7 +186,7 @@ class Database:
             raise FastPathMiss
         con = self.pool.take()
         try:
-            if not isinstance(sql, str) or not con.has_seen(sql):
+            if type(sql) is not str or sql not in con.known:
                 check_statement(sql, self.limits)
             return con.run_fast(sql) if fast else con.run(sql)
         except QueryError as e:
