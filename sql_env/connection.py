@@ -10,7 +10,7 @@ import os
 import time
 from itertools import islice
 from pathlib import Path
-from threading import Condition
+from threading import Condition, Lock, RLock
 from typing import NamedTuple
 
 import apsw
@@ -27,6 +27,58 @@ from sql_env.guards import (
 )
 from .values import Result
 
+# %% ../nbs/11_connection.ipynb #f07595c6
+class _ProcessMemory:
+    "What statements of one process share."
+
+    shared = 256 * 2**20  # bytes for large statements together
+    compiling = 64 * 2**20  # bytes that SQLite may add while it compiles a statement
+    compiling_fast = 16 * 2**20  # the same on the fast path
+    watched = 96 * 2**20  # bytes that SQLite may add while it runs a JSON aggregate
+    soft, hard = 256 * 2**20, 4 * 2**30  # bytes of SQLite; no statement meets the hard limit
+
+    def __init__(self):
+        self.reset()
+
+    def reset(self) -> None:
+        "Nothing is in use, as in a new process."
+        self.free, self.changed = self.shared, Condition()
+        self.compile_lock, self.watch_lock = RLock(), Lock()
+        apsw.soft_heap_limit(self.soft)
+        apsw.hard_heap_limit(self.hard)
+
+    def take(self, n: int) -> None:
+        "Wait until `n` bytes are free, or all if it is more than there are."
+        with self.changed:
+            while self.free < min(n, self.shared):
+                self.changed.wait()
+            self.free -= n
+
+    def give(self, n: int) -> None:
+        "Give bytes back."
+        with self.changed:
+            self.free += n
+            self.changed.notify_all()
+
+    def begin_compiling(self, is_fast: bool) -> bool:
+        "Set the limit for compiling; False if another thread compiles and this one must not wait."
+        if not self.compile_lock.acquire(blocking=not is_fast):
+            return False
+        room = self.compiling_fast if is_fast else self.compiling
+        apsw.hard_heap_limit(apsw.memory_used() + room)
+        return True
+
+    def end_compiling(self) -> None:
+        "Set the limit back."
+        apsw.hard_heap_limit(self.hard)
+        self.compile_lock.release()
+
+# %% ../nbs/11_connection.ipynb #266c2369
+_LARGE = 4 * 2**20  # bytes of temporary files from which a statement takes its share of the memory
+_memory = _ProcessMemory()  # one for the process, because SQLite's limits are
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_memory.reset)
+
 # %% ../nbs/11_connection.ipynb #4114ebdc
 class Budget:
     "Operations and time of the statement that runs on one connection."
@@ -39,6 +91,7 @@ class Budget:
 
     def begin(self, limits: Limits) -> None:
         "Start the count for a statement; the clocks start at the first look."
+        self.start_memory: int | None = None  # of SQLite, where it is watched
         self.limits = limits
         self.ticks = 0  # looks so far
         self.stop = ""  # "operations", "timeout" or "memory" once that is used up
@@ -51,6 +104,8 @@ class Budget:
         self.ticks += 1
         if self.ticks > self.max_ticks + 1:
             self.stop = "operations"
+        elif self.start_memory is not None and self._has_grown(self.start_memory):
+            self.stop = "memory"
         elif self.deadline is None:
             self.deadline = time.monotonic() + self.limits.seconds
             self.cpu_deadline = time.thread_time() + self.limits.seconds
@@ -58,72 +113,25 @@ class Budget:
             self.stop = "timeout"
         return bool(self.stop)
 
+    def watch_memory(self) -> None:
+        "From now on the statement runs as the only one that is watched, until `end`."
+        _memory.watch_lock.acquire()
+        self.start_memory = apsw.memory_used()
+
+    def end(self) -> None:
+        "The statement has ended."
+        if self.start_memory is not None:
+            self.start_memory = None
+            _memory.watch_lock.release()
+
+    def _has_grown(self, start: int) -> bool:
+        return apsw.memory_used() > start + _memory.watched
+
     def _is_overdue(self, deadline: float) -> bool:
         "Whether this thread itself used up the time; what else the machine does must not change a result."
         if time.thread_time() > self.cpu_deadline:
             return True
         return time.monotonic() > deadline + self.waiting * self.limits.seconds
-
-# %% ../nbs/11_connection.ipynb #127ff823
-_QUICK_FUNCTIONS = frozenset(
-    """count sum total avg min max abs round length lower upper coalesce ifnull nullif iif typeof substr substring
-    date time datetime julianday strftime sign row_number rank dense_rank lag lead first_value last_value""".split()
-)
-
-# %% ../nbs/11_connection.ipynb #a474a436
-class _StatementLog:
-    "What SQLite reports about a statement before it runs for the first time."
-
-    def __init__(self, budget: Budget):
-        self.budget = budget
-        self.columns: tuple[str, ...] = ()  # of the statement that runs
-        self.is_quick: bool | None = None  # whether its functions are; None if it was not compiled
-
-    def on_function(self, name: str) -> None:
-        "Called while a statement is compiled, for each function, and with an empty name for each SELECT."
-        quick = not name or name.lower() in _QUICK_FUNCTIONS
-        self.is_quick = quick and self.is_quick is not False
-
-    def on_execute(self, cursor, sql: str, bindings) -> bool:
-        "Called by SQLite when a statement is about to run; False refuses it."
-        self.budget.ticks = 0
-        self.columns = tuple([c[0] for c in cursor.get_description()])
-        return self.is_quick is True or self.budget.limits is not FAST_LIMITS
-
-# %% ../nbs/11_connection.ipynb #f07595c6
-class _SharedMemory:
-    "Bytes that statements of the whole process may use at once; who needs more waits, and nobody is refused."
-
-    def __init__(self, size: int):
-        self.size = size
-        self.reset()
-
-    def reset(self) -> None:
-        "All is free, as in a new process."
-        self.free, self.changed = self.size, Condition()
-
-    def take(self, n: int) -> None:
-        "Wait until `n` bytes are free, or all if it is more than there are."
-        with self.changed:
-            while self.free < min(n, self.size):
-                self.changed.wait()
-            self.free -= n
-
-    def give(self, n: int) -> None:
-        "Give bytes back."
-        with self.changed:
-            self.free += n
-            self.changed.notify_all()
-
-# %% ../nbs/11_connection.ipynb #266c2369
-_LARGE = 4 * 2**20  # bytes of temporary files from which a statement takes its share of the memory
-_memory = _SharedMemory(256 * 2**20)  # one for the process, because its memory is
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_memory.reset)
-
-# %% ../nbs/11_connection.ipynb #d4fe26e5
-apsw.soft_heap_limit(256 * 2**20)
-apsw.hard_heap_limit(4 * 2**30)
 
 # %% ../nbs/11_connection.ipynb #6c1d445d
 class _TempFile:
@@ -206,6 +214,58 @@ class _Files(FixedClock):
         if not self.used and self.share:
             share, self.share = self.share, 0
             _memory.give(share)
+
+# %% ../nbs/11_connection.ipynb #127ff823
+_QUICK_FUNCTIONS = frozenset(
+    """count sum total avg min max abs round length lower upper coalesce ifnull nullif iif typeof substr substring
+    date time datetime julianday strftime sign row_number rank dense_rank lag lead first_value last_value""".split()
+)
+_JSON_AGGREGATES = frozenset(
+    "json_group_array json_group_object jsonb_group_array jsonb_group_object".split()
+)
+
+# %% ../nbs/11_connection.ipynb #a474a436
+class _StatementLog:
+    "What SQLite reports about a statement that is compiled."
+
+    def __init__(self, budget: Budget):
+        self.budget = budget
+        self.begin()
+
+    def begin(self) -> None:
+        "Forget the statement before."
+        self.columns: tuple[str, ...] = ()
+        self.is_quick: bool | None = None  # whether its functions are; None if it was not compiled
+        self.is_watched = False  # whether it calls a JSON aggregate
+        self.is_compiling = False
+
+    def compiles(self, is_fast: bool = False) -> bool:
+        "Call it before SQLite compiles; False if that would have to wait."
+        self.is_compiling = _memory.begin_compiling(is_fast)
+        return self.is_compiling
+
+    def has_compiled(self) -> None:
+        "Called after SQLite compiled, or failed to."
+        if self.is_compiling:
+            self.is_compiling = False
+            _memory.end_compiling()
+
+    def on_function(self, name: str) -> None:
+        "Called while a statement is compiled, for each function, and with an empty name for each SELECT."
+        name = name.lower()
+        self.is_quick = (not name or name in _QUICK_FUNCTIONS) and self.is_quick is not False
+        self.is_watched = self.is_watched or name in _JSON_AGGREGATES
+
+    def on_execute(self, cursor, sql: str, bindings) -> bool:
+        "Called by SQLite when a statement is about to run; False refuses it."
+        self.has_compiled()
+        self.budget.ticks = 0
+        self.columns = tuple([c[0] for c in cursor.get_description()])
+        if self.budget.limits is FAST_LIMITS:
+            return self.is_quick is True
+        if self.is_watched or self.is_quick is None:
+            self.budget.watch_memory()
+        return True
 
 # %% ../nbs/11_connection.ipynb #21fc9a43
 def _text_size(rows: list[tuple]) -> int:
@@ -296,6 +356,9 @@ class GuardedConnection:
             if len(rows) < known.block:
                 return Result(known.columns, rows)
             _fetch_more(cursor, rows, len(known.columns), self.limits)
+        except apsw.NoMemError:
+            self._new_cursors()
+            return self._run_counted(sql)
         except (apsw.Error, MemoryError, UnicodeError, QueryError) as e:
             raise self._failed(e) from None
         return self._result(known.columns, rows)
@@ -304,9 +367,32 @@ class GuardedConnection:
         "Run a statement for the first time, or on a database that may have changed."
         budget, log = self.budget, self.log
         budget.begin(self.limits)
-        log.is_quick = None
+        log.begin()
         if self._every != Budget.every:
             self._look_every(Budget.every)
+        try:
+            columns, rows = self._read(sql, can_cache)
+        except apsw.NoMemError as e:
+            if not (can_cache and not budget.stop):
+                raise self._failed(e) from None
+        except (apsw.Error, MemoryError, UnicodeError, QueryError) as e:
+            raise self._failed(e) from None
+        else:
+            if budget.ticks <= budget.max_ticks:
+                self.new_statements += 1
+                if self._never_changes and not log.is_watched:
+                    self._remember(sql, columns, log.is_quick is True)
+                return self._result(columns, rows)
+            if not can_cache:
+                raise self._failed(apsw.InterruptError(), "operations")
+        self._new_cursors()
+        with _memory.compile_lock:
+            return self._run_counted(sql, can_cache=False)
+
+    def _read(self, sql: str, can_cache: bool) -> tuple[tuple[str, ...], list[tuple]]:
+        "Columns and rows of a statement that is compiled now."
+        log = self.log
+        log.compiles()
         try:
             cursor = self._traced.execute(sql, can_cache=can_cache)
             columns = log.columns  # now, because what follows a semicolon is compiled too
@@ -314,16 +400,10 @@ class GuardedConnection:
             rows = list(islice(cursor, block))
             if len(rows) == block:
                 _fetch_more(cursor, rows, len(columns), self.limits)
-        except (apsw.Error, MemoryError, UnicodeError, QueryError) as e:
-            raise self._failed(e) from None
-        if budget.ticks > budget.max_ticks:
-            if can_cache:
-                return self._run_counted(sql, can_cache=False)
-            raise self._failed(apsw.InterruptError(), "operations")
-        self.new_statements += 1
-        if self._never_changes:
-            self._remember(sql, columns, log.is_quick is True)
-        return self._result(columns, rows)
+            return columns, rows
+        finally:
+            log.has_compiled()
+            self.budget.end()
 
     def run_fast(self, sql: str) -> Result:
         "Run one checked statement within `FAST_LIMITS`; raises `FastPathMiss` if that is not enough."
@@ -331,7 +411,9 @@ class GuardedConnection:
         known = self.known.get(sql)
         if sql in self._slow or (known and not known.is_quick):
             raise FastPathMiss
-        self.log.is_quick = None
+        self.log.begin()
+        if not known and not self.log.compiles(is_fast=True):
+            raise FastPathMiss
         if self._every != Budget.every:
             self._look_every(Budget.every)
         self.con.limit(apsw.SQLITE_LIMIT_LENGTH, FAST_LIMITS.cell)
@@ -349,6 +431,7 @@ class GuardedConnection:
                 self._slow[sql] = True
                 _forget_oldest(self._slow, self.max_known)
         finally:
+            self.log.has_compiled()
             self.con.limit(apsw.SQLITE_LIMIT_LENGTH, self.limits.cell)
         self._new_cursors()
         raise FastPathMiss

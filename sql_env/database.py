@@ -14,9 +14,9 @@ from pathlib import Path
 from random import Random
 
 import apsw
-from .connection import GuardedConnection
 
 from .catalog import Column, TableInfo, add_name_hint, load_catalog, resolve_table
+from .connection import GuardedConnection
 from sql_env.guards import (
     FAST_LIMITS,
     FastPathMiss,

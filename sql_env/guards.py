@@ -179,7 +179,7 @@ def check_statement(sql: str, limits: Limits = Limits()) -> None:
 _DENIED_FUNCTIONS = frozenset(
     """load_extension randomblob zeroblob edit readfile writefile fts3_tokenizer random changes
     total_changes last_insert_rowid sqlite_version sqlite_source_id sqlite_compileoption_get
-    sqlite_compileoption_used sqlite_log sqlite_offset unhex json_patch jsonb_patch subtype""".split()
+    sqlite_compileoption_used sqlite_log sqlite_offset unhex json_patch jsonb_patch json_pretty subtype""".split()
 )
 _EXTENSION_FUNCTION = re.compile(
     r"(fts|rtree|geopoly)|(match|matchinfo|offsets|optimize|snippet|highlight|bm25)$", re.I

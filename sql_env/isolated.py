@@ -16,7 +16,6 @@ from dataclasses import asdict
 from pathlib import Path
 
 from .connection import GuardedConnection
-
 from .guards import FastPathMiss, Limits, QueryError, to_query_error
 from .values import Result, value_from_json, value_to_json
 
