@@ -4,12 +4,14 @@
 
 # %% auto #0
 __all__ = ['ERROR_KINDS', 'FAST_LIMITS', 'QueryError', 'Limits', 'sqlite_limits', 'FastPathMiss', 'allows_fast_path',
-           'check_statement', 'make_authorizer', 'FixedClock', 'connect_readonly', 'to_query_error']
+           'check_statement', 'make_authorizer', 'FixedClock', 'load_schema', 'connect_readonly', 'to_query_error']
 
 # %% ../nbs/10_guards.ipynb #1c52f255
+import os
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from urllib.parse import quote
 
@@ -193,7 +195,7 @@ _VIRTUAL_TABLE = re.compile(
 # %% ../nbs/10_guards.ipynb #0c7e93cb
 def make_authorizer(
     tables: frozenset[str],  # names in lower case
-    on_function: Callable[[str], None] = str,  # called for each function; "" for each SELECT
+    on_function: Callable[[str], object] = str,  # called for each function; "" for each SELECT
 ) -> Callable:
     "An authorizer that allows reading `tables` and calling deterministic functions."
 
@@ -278,13 +280,13 @@ def _bounded_trim(strip: Callable[[str, str], str]) -> Callable:
 # %% ../nbs/10_guards.ipynb #c2ae8060
 def _replace_functions(con: apsw.Connection, most_arguments: int) -> None:
     "Put our own functions in the place of those of SQLite that take long or ask for the time zone."
-    options = dict(deterministic=True, flags=apsw.SQLITE_INNOCUOUS)
+    add = partial(con.create_scalar_function, deterministic=True, flags=apsw.SQLITE_INNOCUOUS)
     for name, strip in (("trim", str.strip), ("ltrim", str.lstrip), ("rtrim", str.rstrip)):
-        con.create_scalar_function(name, _bounded_trim(strip), 2, **options)
+        add(name, _bounded_trim(strip), 2)
     for name, first in _FIRST_MODIFIER.items():
         function = _without_local_time(name)
         for n in range(first + 1, most_arguments + 1):
-            con.create_scalar_function(name, function, n, **options)
+            add(name, function, n)
 
 # %% ../nbs/10_guards.ipynb #b370f8ff
 def _open(path: Path | bytes | None, vfs: str) -> apsw.Connection:
@@ -295,11 +297,26 @@ def _open(path: Path | bytes | None, vfs: str) -> apsw.Connection:
             con.deserialize("main", path)
         return con
     # SQLite's Python file layer takes a symbolic link for an error, so the path is resolved
-    uri = f"file:{quote(str(path.resolve()))}?mode=ro&immutable=1"
+    uri = f"file:{quote(os.fsencode(path.resolve()))}?mode=ro&immutable=1"
     flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
     return apsw.Connection(uri, flags, vfs=vfs, statementcachesize=64)
 
 # %% ../nbs/10_guards.ipynb #dd232d63
+def load_schema(con: apsw.Connection, limits: Limits) -> None:
+    "Read the definitions of all tables, however long, and set the limits after it."
+    for number in (
+        apsw.SQLITE_LIMIT_LENGTH,
+        apsw.SQLITE_LIMIT_SQL_LENGTH,
+        apsw.SQLITE_LIMIT_COLUMN,
+    ):
+        con.limit(number, 10**9)  # the largest value that SQLite was compiled for
+    try:
+        con.execute("SELECT 1 FROM sqlite_schema LIMIT 0").fetchall()
+    finally:
+        for number, value in sqlite_limits(limits).items():
+            con.limit(number, value)
+
+# %% ../nbs/10_guards.ipynb #870f608c
 _PRAGMAS = """query_only=ON trusted_schema=OFF cell_size_check=ON mmap_size=0
     temp_store=MEMORY cache_size=-1024""".split()
 
@@ -316,10 +333,8 @@ def connect_readonly(
     con.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
     con.config(apsw.SQLITE_DBCONFIG_DQS_DML, int(limits.quoted_text))
     con.enable_load_extension(False)
-    sizes = sqlite_limits(limits)
-    for number, value in sizes.items():
-        con.limit(number, value)
-    _replace_functions(con, sizes[apsw.SQLITE_LIMIT_FUNCTION_ARG])
+    load_schema(con, limits)
+    _replace_functions(con, con.limit(apsw.SQLITE_LIMIT_FUNCTION_ARG))
     return con
 
 # %% ../nbs/10_guards.ipynb #6e5ce94a

@@ -350,7 +350,7 @@ class InstanceGenerator:
         data = self.path if isinstance(self.path, bytes) else self.path.read_bytes()
         self.digest = hashlib.sha256(data).hexdigest()  # of the database
         con = connect_readonly(self.path, Limits.gold())
-        names = [table.name for table in read_catalog(con)]
+        names = [table.name for table in read_catalog(con).tables]
         views = {name.lower() for name, _ in con.execute(_VIEWS)}
         tables = [name for name in names if name.lower() not in views]
         self.has_views = bool(views)
