@@ -102,12 +102,11 @@ def _unique_keys(
     return keys
 
 # %% ../nbs/22_gold.ipynb #789763ac
-def _row_id(con: apsw.Connection, table: str, columns: tuple[str, ...]) -> str:
+def _row_id(options: tuple, columns: tuple[str, ...]) -> str:
     "A name for the number of a row that no column has; empty in a table WITHOUT ROWID."
-    has_none = any(row[4] for row in _pragma(con, "table_list", table) if row[0] == "main")
     taken = {column.lower() for column in columns}
     free = [name for name in ("rowid", "_rowid_", "oid") if name not in taken]
-    return free[0] if free and not has_none else ""
+    return free[0] if free and not options[4] else ""
 
 # %% ../nbs/22_gold.ipynb #babb8cec
 def _table_facts(con: apsw.Connection, table: str) -> _TableFacts:
@@ -115,11 +114,14 @@ def _table_facts(con: apsw.Connection, table: str) -> _TableFacts:
     info = [row for row in _pragma(con, "table_xinfo", table) if row[6] != 1]
     columns = tuple([str(row[1]) for row in info])
     declared, collations = [], set()
+    (options,) = [row for row in _pragma(con, "table_list", table) if row[0] == "main"]
     for column in columns:
         kind, collation, *_ = con.column_metadata("main", table, column)
+        if options[5] and kind == "ANY":
+            kind = ""  # in a STRICT table it keeps values as they are
         declared.append(f"{quote_identifier(column)} {kind or ''} COLLATE {collation}")
         collations.add(collation)
-    row_id = _row_id(con, table, columns)
+    row_id = _row_id(options, columns)
     primary = [i for i, row in sorted(enumerate(info), key=lambda pair: pair[1][5]) if row[5]]
     keys = [*_unique_keys(con, table, columns), tuple(primary)]
     # SQLite allows NULLs, which are not equal, in every key but these
@@ -151,10 +153,11 @@ class StatementReader:
                 self.views[str(name).lower()] = str(sql)
             else:
                 self.tables[str(name).lower()] = str(name)
+        self._odd_names = [name for name in self.tables if not re.fullmatch(r"\w+", name)]
         self._facts: dict[str, _TableFacts] = {}
 
     def tables_read(self, sql: str) -> tuple[list[str], bool]:
-        "The tables that a statement reads, sorted, and whether it reads a view; raises `apsw.Error`."
+        "The tables that a statement reads or names, sorted, and whether it reads a view; raises `apsw.Error`."
         names: set[str] = set()
 
         def authorize(operation, first, second, database, inner):
@@ -167,8 +170,12 @@ class StatementReader:
             self.con.execute(f"EXPLAIN {sql}", can_cache=False).close(True)
         finally:
             self.con.authorizer = None
-        found = sorted(self.tables[name] for name in names & self.tables.keys())
-        return found, bool(names & self.views.keys())
+        # tables of a join whose columns are not read are not reported, so names in the text count too
+        used = [sql, *[self.views[name] for name in names & self.views.keys()]]
+        text = " ".join(used).lower()
+        names |= {name for name in self._odd_names if name in text}
+        names.update(re.findall(r"\w+", text))
+        return sorted(self.tables[name] for name in names & self.tables.keys()), len(used) > 1
 
     def facts(self, table: str) -> _TableFacts:
         "The facts of a table; raises `apsw.Error`."
@@ -341,9 +348,9 @@ class _WatchedClock(FixedClock):
     "A clock that notices whether it is asked."
 
     def __init__(self):
-        self.name = f"sql_env_clock_{id(self):x}"
         self.was_asked = False
-        super().__init__()
+        self.name = f"sql_env_clock_{id(self):x}"
+        super().__init__(self.name)
 
     def xCurrentTimeInt64(self):
         "The milliseconds of `FixedClock`."

@@ -63,6 +63,7 @@ GOLD_CACHE_BYTES = 256 * 2**20  # size of the file
 GOLD_CACHE_VERSION = 1  # of what is derived; older entries are not used
 _MAX_ENTRY_BYTES = 2**20  # a longer result is run again
 _PAGE_BYTES = 4096
+_DELETE_OLDER_HALF = """DELETE FROM gold WHERE id <= (SELECT (min(id) + max(id)) / 2 FROM gold)"""
 
 # %% ../nbs/23_gold_cache.ipynb #c709977c
 class GoldCache:
@@ -120,10 +121,7 @@ class GoldCache:
                 try:
                     self._insert(con, packed)
                 except apsw.FullError:
-                    with con:
-                        con.execute(
-                            "DELETE FROM gold WHERE rowid <= (SELECT (min(rowid) + max(rowid)) / 2 FROM gold)"
-                        )
+                    con.execute(_DELETE_OLDER_HALF)
                     self._insert(con, packed)
         except (apsw.NotADBError, apsw.CorruptError):
             self.path.unlink(missing_ok=True)
@@ -131,8 +129,13 @@ class GoldCache:
             pass  # nothing is kept
 
     def _insert(self, con: apsw.Connection, packed: list[tuple[bytes, bytes]]) -> None:
-        with con:
+        con.execute("BEGIN IMMEDIATE")
+        try:
             con.executemany("INSERT OR REPLACE INTO gold (key, data) VALUES (?, ?)", packed)
+            con.execute("COMMIT")
+        finally:
+            if con.in_transaction:  # SQLite ends it by itself where the file is full
+                con.execute("ROLLBACK")
 
     @contextmanager
     def _open(self) -> Iterator[apsw.Connection]:

@@ -128,6 +128,9 @@ def _has_loose_columns(select, known: set[str], names: set[str]) -> bool:
     for column in select.expressions:
         if column.find(exp.Star) and not column.find(exp.Count):
             return True
+        alias, text = column.alias.lower(), column.unalias().sql("sqlite").lower()
+        if alias in texts & names and text not in texts and column.unalias().name.lower() != alias:
+            return True  # GROUP BY means the column of that name, not the alias
         is_grouped = bool(column.alias) and column.alias.lower() in texts & aliases
         if not is_grouped and not is_known and is_loose(column.unalias()):
             return True  # where all sources are tables, `bare_columns` tells
@@ -168,6 +171,8 @@ def order_proof(
     names = {column.lower() for table in tables for column in table.columns}
     try:
         tree = parse_sql(sql)
+        if not isinstance(tree, exp.Query):
+            return None
         if not _has_order_free_form(tree, known, names) or bare_columns(sql, tables):
             return None
         cuts = [node for node in tree.find_all(exp.Limit) if not _gives_one_row(node.parent)]

@@ -1,0 +1,500 @@
+"Gold is run once for all processes: keys, damage, two writers, a killed one, a full disk; and proofs about row order."
+
+import os
+import random
+import resource
+import signal
+import subprocess
+import sys
+from itertools import product
+from pathlib import Path
+from types import SimpleNamespace
+
+import apsw
+import pytest
+
+from sql_env import gold_cache
+from sql_env.database import Database, build_database
+from sql_env.gold import GoldResult, GoldRunner, ShuffledCopy, StatementReader, same_rows
+from sql_env.gold_cache import GoldCache, gold_results
+from sql_env.guards import Limits, QueryError
+from sql_env.row_order import filters_only, is_sorted, order_proof
+
+SHIPS = (
+    "CREATE TABLE ship(id INTEGER PRIMARY KEY, name TEXT, kind TEXT COLLATE NOCASE, tonnes REAL)"
+)
+ROWS = [
+    (1, "Ada", "tug", 5.0),
+    (2, "Bora", "Tug", 5.0),
+    (3, "Cid", "bark", 2.0),
+    (4, None, "bark", None),
+]
+
+
+@pytest.fixture
+def ship(tmp_path) -> Path:
+    return build_database(tmp_path / "ship.sqlite", SHIPS, {"ship": ROWS})
+
+
+@pytest.fixture(autouse=True)
+def cache_folder(tmp_path, monkeypatch) -> Path:
+    monkeypatch.setenv("SQL_ENV_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+def result(i: int, text: str = "") -> GoldResult:
+    return GoldResult(
+        f"SELECT {i}",
+        ((i, 0.5, None, b"x", text, float("inf")),),
+        (0,),
+        ("null",),
+        (("null", "why"),),
+    )
+
+
+# --- entries
+
+
+def test_an_entry_comes_back_as_it_was(tmp_path):
+    cache = GoldCache(tmp_path / "c" / "gold.cache")
+    odd = [
+        result(1, 'ä "{" \0 \n'),
+        GoldResult("", (), None, (), ()),
+        GoldResult("x", None, None, ("error",), (("error", "no such table: x."),)),
+        GoldResult("{", ((1,), (2,)), (0, 0), (), ()),
+    ]
+    kept = {cache.key(str(i)): r for i, r in enumerate(odd)}
+    cache.put(kept)
+    assert GoldCache(tmp_path / "c" / "gold.cache").get([*kept, b"other"]) == kept
+    types = [type(v) for v in cache.get([cache.key("0")])[cache.key("0")].rows[0]]
+    assert types == [int, float, type(None), bytes, str, float]
+
+
+def test_a_key_is_content_sql_and_limits(ship, tmp_path):
+    copy = tmp_path / "copy.sqlite"
+    copy.write_bytes(ship.read_bytes())
+    keys = [GoldCache(database=d).key("SELECT 1") for d in (ship, copy, str(copy))]
+    con = apsw.Connection(str(copy))
+    con.execute("UPDATE ship SET tonnes = 6 WHERE id = 2")
+    con.close()
+    keys += [GoldCache(database=copy).key("SELECT 1"), GoldCache(database=ship).key("SELECT 2")]
+    keys += [GoldCache(database=ship, limits=Limits(rows=9)).key("SELECT 1")]
+    assert len(set(keys[:3])) == 1 and len(set(keys)) == 4
+
+
+def test_the_size_is_bounded_and_the_newest_stay(tmp_path):
+    cache = GoldCache(tmp_path / "gold.cache", max_bytes=100_000)
+    for i in range(60):
+        cache.put({cache.key(str(i)): result(i, "x" * 4000)})
+    assert cache.path.stat().st_size <= 100_000
+    there = [i for i in range(60) if cache.get([cache.key(str(i))])]
+    assert there and there[-1] == 59 and there == list(range(there[0], 60))
+    cache.put({cache.key("long"): result(1, "x" * 2**20)})
+    assert not cache.get([cache.key("long")]), "one entry does not push out all others"
+
+
+# --- what may happen to the file
+
+
+def test_any_damage_only_costs_the_entry(ship):
+    sqls = [f"SELECT id + {i} FROM ship WHERE id = 1" for i in range(40)]
+    right = {sql: r.rows for sql, r in gold_results(ship, sqls).items()}
+    path = GoldCache().path
+    sound = path.read_bytes()
+    chance = random.Random(0)
+    for i in range(60):
+        data = bytearray(sound)
+        if i % 3 == 0:
+            del data[chance.randrange(len(data)) :]
+        for _ in range(chance.choice([1, 20, 400])):
+            if data:
+                data[chance.randrange(len(data))] ^= chance.randrange(1, 256)
+        path.write_bytes(data)
+        assert {sql: r.rows for sql, r in gold_results(ship, sqls[::9]).items()} == {
+            sql: right[sql] for sql in sqls[::9]
+        }
+    path.write_bytes(b"no database at all" * 99)
+    gold_results(ship, sqls)
+    assert len(GoldCache(database=ship).get(map(GoldCache(database=ship).key, sqls))) in (0, 40)
+    gold_results(ship, sqls)
+    assert len(GoldCache(database=ship).get(map(GoldCache(database=ship).key, sqls))) == 40
+
+
+def in_process(code: str, *args, **options) -> subprocess.Popen:
+    head = "import sys, os, resource, signal\nfrom pathlib import Path\nfrom sql_env.gold_cache import *\n"
+    head += "from sql_env.gold import GoldResult\ncache = GoldCache(Path(sys.argv[1]))\n"
+    head += "def r(i): return GoldResult(str(i), ((i, 'x' * 500),), None, (), ())\n"
+    return subprocess.Popen([sys.executable, "-c", head + code, *map(str, args)], **options)
+
+
+def test_two_writers_lose_nothing(tmp_path):
+    code = """for i in range(int(sys.argv[2]), int(sys.argv[2]) + 200): cache.put({cache.key(str(i)): r(i)})"""
+    path = tmp_path / "gold.cache"
+    writers = [in_process(code, path, start) for start in (0, 100, 200)]
+    assert [w.wait() for w in writers] == [0, 0, 0]
+    cache = GoldCache(path)
+    found = cache.get([cache.key(str(i)) for i in range(400)])
+    assert len(found) == 400 and all(r.rows[0][0] == int(r.sql) for r in found.values())
+
+
+def test_a_killed_writer_leaves_whole_entries(tmp_path):
+    path = tmp_path / "gold.cache"
+    code = """
+for i in range(10**6):
+    cache.put({cache.key(str(n)): r(n) for n in range(i * 50, i * 50 + 50)})
+    print(i, flush=True)"""
+    with in_process(code, path, stdout=subprocess.PIPE) as writer:
+        for _ in range(3):
+            writer.stdout.readline()
+        writer.send_signal(signal.SIGKILL)
+    cache = GoldCache(path)
+    groups = [
+        len(cache.get([cache.key(str(n)) for n in range(i * 50, i * 50 + 50)])) for i in range(6)
+    ]
+    assert groups[:3] == [50] * 3 and set(groups) <= {0, 50}, "all of a group or nothing"
+    cache.put({cache.key("new"): result(1)})
+    assert cache.get([cache.key("new")])
+
+
+def test_a_full_disk_only_means_no_cache(ship, tmp_path):
+    code = """
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (30_000, 30_000))
+for i in range(200): cache.put({cache.key(str(i)): r(i)})
+found = cache.get([cache.key(str(i)) for i in range(200)])
+print(len(found), {s: g.rows for s, g in gold_results(sys.argv[2], ["SELECT max(id) FROM ship"]).items()})"""
+    env = dict(os.environ, SQL_ENV_CACHE=str(tmp_path / "cache"))
+    with in_process(
+        code, tmp_path / "gold.cache", ship, stdout=subprocess.PIPE, env=env
+    ) as process:
+        out = process.stdout.read().decode()
+    assert process.returncode == 0 and out.endswith("{'SELECT max(id) FROM ship': ((4,),)}\n")
+    assert resource.getrlimit(resource.RLIMIT_FSIZE)[0] != 30_000
+
+
+def test_a_folder_that_can_not_be_written_only_means_no_cache(ship, tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("SQL_ENV_CACHE", str(tmp_path / "file" / "below"))
+    assert gold_results(ship, ["SELECT max(id) FROM ship"])["SELECT max(id) FROM ship"].rows == (
+        (4,),
+    )
+
+
+def test_an_agent_can_not_read_the_cache(ship):
+    gold_results(ship, ["SELECT max(id) FROM ship"])
+    path = GoldCache().path
+    assert path.is_file() and path.suffix not in (".sqlite", ".db", ".sqlite3")
+    with Database(ship) as db:
+        for sql in (f"ATTACH '{path}' AS c", "SELECT * FROM gold", f"SELECT readfile('{path}')"):
+            with pytest.raises(QueryError):
+                db.query(sql)
+
+
+# --- run once
+
+
+def test_equal_gold_runs_once_and_then_never(ship, monkeypatch):
+    ran = []
+    judge = GoldRunner.judge
+    monkeypatch.setattr(GoldRunner, "judge", lambda self, sql: ran.append(sql) or judge(self, sql))
+    sqls = ["SELECT max(id) FROM ship", "SELECT 1", "SELECT max(id) FROM ship"]
+    first = gold_results(ship, sqls)
+    assert ran == sqls[:2]
+    opened = []
+    monkeypatch.setattr(gold_cache, "GoldRunner", lambda *args: opened.append(args))
+    assert gold_results(ship, sqls) == first and not opened, "the file is not even opened"
+
+
+def test_a_file_with_an_unfinished_change_is_refused_though_it_is_cached(ship):
+    gold_results(ship, ["SELECT max(id) FROM ship"])
+    ship.with_name("ship.sqlite-wal").write_bytes(b"x" * 4096)
+    with pytest.raises(QueryError, match="unfinished"):
+        gold_results(ship, ["SELECT max(id) FROM ship"])
+
+
+def test_what_goes_wrong_with_one_query_costs_no_other(ship, monkeypatch):
+    judge = GoldRunner.judge
+
+    def broken(self, sql):
+        if "name" in sql:
+            raise apsw.CorruptError("a broken page")
+        return judge(self, sql)
+
+    monkeypatch.setattr(GoldRunner, "judge", broken)
+    found = gold_results(ship, ["SELECT name FROM ship", "SELECT max(id) FROM ship"])
+    assert [r.flags for r in found.values()] == [("error",), ()]
+    assert dict(found["SELECT name FROM ship"].reasons)["error"]
+
+
+# --- copies
+
+
+def test_a_copy_keeps_types_collations_and_generated_columns(tmp_path):
+    path = tmp_path / "odd.sqlite"
+    con = apsw.Connection(str(path))
+    con.execute("""
+        CREATE TABLE "a b"(x INTEGER, t TEXT COLLATE NOCASE, g AS (x * 2), s TEXT AS (t || x) STORED, n);
+        CREATE TABLE pair(p TEXT, q INT, PRIMARY KEY (p, q)) WITHOUT ROWID;
+        CREATE TABLE hidden(rowid TEXT, oid TEXT, _rowid_ TEXT);
+        CREATE TABLE strict_one(x ANY, y BLOB) STRICT;
+        CREATE VIEW seen AS SELECT g, s FROM "a b" WHERE x > 1;
+        INSERT INTO "a b"(x, t, n) VALUES (1, 'A', 1.5), (2, 'b', '7'), (3, 'a', x'00'), (4, 'c', NULL);
+        INSERT INTO pair VALUES ('z', 1), ('y', 2), ('y', 1), ('x', 5);
+        INSERT INTO hidden VALUES ('1', 'a', 'b'), ('2', 'c', 'd'), ('3', 'e', 'f');
+        INSERT INTO strict_one VALUES (1, x'01'), ('1', x'02'), (1.5, NULL)""")
+    con.close()
+    reader = StatementReader(path)
+    gold = Database(path, Limits.gold())
+    orders = []
+    for seed in range(4):
+        copy = ShuffledCopy(reader, seed)
+        for sql in (
+            'SELECT *, typeof(n) FROM "a b"',
+            "SELECT * FROM pair",
+            "SELECT rowid, oid FROM hidden",
+            "SELECT x, y, typeof(x) FROM strict_one",
+            "SELECT s FROM seen",
+            "SELECT x FROM \"a b\" WHERE t = 'A'",
+        ):
+            tables, _ = reader.tables_read(sql)
+            assert copy.hold(tables) and copy.tables >= set(tables)
+            assert same_rows(copy.rows(sql, 99), gold.query(sql).rows), sql
+        orders.append(tuple(tuple(copy.rows(f"SELECT * FROM {t}", 9)) for t in ("pair", "hidden")))
+        copy.close()
+    assert orders[0] == (
+        (("z", 1), ("y", 2), ("y", 1), ("x", 5)),
+        (("3", "e", "f"), ("2", "c", "d"), ("1", "a", "b")),
+    ), "turned round"
+    assert len(set(orders)) > 2
+    reader.close()
+
+
+def test_only_tables_that_gold_reads_are_copied(tmp_path):
+    tables = {f"t{i}": [(n, "x" * 500) for n in range(200)] for i in range(5)}
+    schema = "".join(f"CREATE TABLE {t}(a INT, b TEXT);" for t in tables)
+    schema += (
+        "CREATE VIEW v AS SELECT a FROM t3; CREATE VIEW w AS SELECT a FROM v JOIN t1 USING (a)"
+    )
+    reader = StatementReader(build_database(tmp_path / "five.sqlite", schema, tables))
+    reads = {
+        "SELECT 1": [],
+        "SELECT count(*) FROM t2": ["t2"],
+        "SELECT a FROM T0 WHERE a IN (SELECT a FROM t4)": ["t0", "t4"],
+        "SELECT a FROM w": ["t1", "t3"],
+        "SELECT t0.b FROM t0 JOIN t1 USING (a)": ["t0", "t1"],
+        "SELECT 1 FROM t4 CROSS JOIN t0": ["t0", "t4"],
+    }
+    for sql, tables_read in reads.items():
+        assert reader.tables_read(sql) == (tables_read, "FROM w" in sql), sql
+    copy = ShuffledCopy(reader, 0, max_bytes=300_000)
+    assert copy.hold(["t0", "t1"]) and copy.tables == {"t0", "t1"}
+    assert copy.hold(["t2"]) and copy.tables == {"t2"}, "others make room"
+    assert not copy.hold(["t0", "t1", "t2"]) and copy.hold(["t2", "t4"])
+    assert not ShuffledCopy(reader, 1, max_bytes=50_000).hold(["t0"])
+
+
+def test_beyond_the_size_a_proof_or_a_flag(tmp_path):
+    rows = [(i, f"n{i}", i % 7, "x" * 300) for i in range(400)]
+    schema = (
+        "CREATE TABLE t(id INTEGER PRIMARY KEY, name TEXT, k INT, pad TEXT); CREATE INDEX k ON t(k)"
+    )
+    path = build_database(tmp_path / "large.sqlite", schema, {"t": rows})
+    runner = GoldRunner(path, max_copy_bytes=20_000)
+    for sql, flags in {
+        "SELECT name FROM t WHERE k = 3": (),
+        "SELECT k, count(*), avg(id) FROM t GROUP BY k": (),
+        "SELECT name FROM t ORDER BY id DESC LIMIT 3": (),
+        "SELECT name FROM t ORDER BY k LIMIT 3": ("order_unchecked",),
+        "SELECT name FROM t LIMIT 3": ("order_unchecked",),
+        "SELECT group_concat(name) FROM t WHERE id < 5": ("order_unchecked",),
+        "SELECT k, name, count(*) FROM t GROUP BY k": ("order_unchecked",),
+    }.items():
+        found = runner.judge(sql)
+        assert found.flags == flags, sql
+        assert bool(dict(found.reasons).get("order_unchecked")) == bool(flags)
+    runner.close()
+
+
+# --- flags and reasons
+
+
+@pytest.mark.parametrize(
+    "sql, flag, says",
+    [
+        ("SELECT crew FROM ship", "error", "no such column: crew"),
+        ("SELEC 1", "error", "A query begins with SELECT"),
+        ("SELECT date('now')", "not_deterministic", "2025-01-01"),
+        (
+            "SELECT count(*) FROM ship WHERE current_date > '2024'",
+            "not_deterministic",
+            "current time",
+        ),
+        (
+            "SELECT name FROM ship ORDER BY random() LIMIT 1",
+            "not_deterministic",
+            "deterministic functions",
+        ),
+        ("SELECT name FROM ship WHERE tonnes = 5 LIMIT 1", "order_dependent", ""),
+    ],
+)
+def test_a_flag_keeps_its_reason(ship, sql, flag, says):
+    runner = GoldRunner(ship)
+    found = runner.judge(sql)
+    assert flag in found.flags and says in dict(found.reasons).get(flag, "")
+    assert runner.judge("SELECT count(*) FROM ship WHERE name != 'now'").flags == ()
+    assert runner.judge("SELECT date('2020-01-01', '+1 day')").flags == ()
+    runner.close()
+
+
+def test_what_an_agent_can_not_compute_has_the_figure_it_needs(ship):
+    cross = (
+        "SELECT count(*) FROM ship a, ship b, ship c, ship d, ship e, ship f WHERE a.id + b.id > 1"
+    )
+    figures = []
+    for operations in (2000, 8000):
+        runner = GoldRunner(ship, Limits(operations=operations))
+        found = runner.judge(cross)
+        reason = dict(found.reasons)["over_limits"]
+        figures.append(int(reason.split()[2].replace(",", "")))
+        assert found.flags == ("over_limits",) and found.rows == ((4**6,),)
+        assert f"; {operations:,} are allowed." in reason
+        runner.close()
+    assert figures[0] == figures[1] > 8000
+    enough = GoldRunner(ship, Limits(operations=figures[0] + 1000))
+    assert enough.judge(cross).flags == ()
+    enough.close()
+    few = GoldRunner(ship, Limits(rows=2, cells=3, sql=60))
+    wide = few.judge("SELECT * FROM ship WHERE id < 3")
+    assert wide.flags in ((), ("over_limits",))
+    assert few.judge("SELECT name FROM ship").flags == ("over_cap",)
+    long = few.judge("SELECT count(*) FROM ship WHERE id > 0 AND id > 0 AND id > 0 AND id > 0")
+    assert long.flags == ("over_limits",) and "60 are allowed" in dict(long.reasons)["over_limits"]
+    few.close()
+
+
+# --- proofs
+
+
+def table(name, *columns, keys=()):
+    return SimpleNamespace(name=name, columns=columns, keys=keys)
+
+
+SCHEMA = [table("t", "id", "a", "b", keys=[(0,)]), table("u", "id", "t_id", "c", keys=[(0,)])]
+
+
+@pytest.mark.parametrize(
+    "sql, tests",
+    [
+        ("SELECT a FROM t", 0),
+        ("SELECT count(*), max(a) FROM t WHERE b IN (SELECT c FROM u)", 0),
+        ("SELECT a, count(*) FROM t GROUP BY a HAVING count(*) > 1 ORDER BY count(*)", 0),
+        ("SELECT t.a, t.b, count(*) FROM t JOIN u ON t.id = u.t_id GROUP BY t.id", 0),
+        ("SELECT a FROM t ORDER BY b LIMIT 2", 1),
+        ("SELECT a FROM t WHERE b = (SELECT max(b) FROM t)", 0),
+        ("SELECT a FROM t WHERE id = (SELECT t_id FROM u ORDER BY c LIMIT 1)", 1),
+        ("SELECT DISTINCT a FROM t UNION SELECT c FROM u", 0),
+        ("SELECT count(*) FROM (SELECT a FROM t GROUP BY a)", 0),
+        ("SELECT count(*) FROM t LIMIT 1", 0),
+        ("SELECT a FROM t LIMIT 2", None),
+        ("SELECT a FROM t ORDER BY b LIMIT 2 OFFSET 1", None),
+        ("SELECT a, b FROM t GROUP BY a", None),
+        ("SELECT a, max(b) FROM t", None),
+        ("SELECT count(*) FROM t GROUP BY a ORDER BY b", None),
+        ("SELECT count(*) FROM t GROUP BY a HAVING b > 1", None),
+        ("SELECT * FROM t GROUP BY a", None),
+        ("SELECT upper(b) AS a, count(*) FROM t GROUP BY a", None),
+        ("SELECT a FROM t WHERE b = (SELECT c FROM u)", None),
+        ("SELECT (SELECT c FROM u WHERE t_id = t.id) FROM t", None),
+        ("SELECT group_concat(a) FROM t", None),
+        ("SELECT a, row_number() OVER (ORDER BY b) FROM t", None),
+        ("SELECT a FROM t ORDER BY rowid LIMIT 1", None),
+        ("SELECT DISTINCT a COLLATE NOCASE FROM t", None),
+        ("SELECT max(n) FROM (SELECT a AS n, b FROM t GROUP BY a HAVING b > 1)", None),
+        ("SELECT x, y FROM (SELECT a AS x, b AS y FROM t) GROUP BY x", None),
+        ("WITH t AS (SELECT c AS a FROM u LIMIT 1) SELECT a FROM t", None),
+        ("SELECT json_group_array(a) FROM t", None),
+        ("this is no SQL", None),
+    ],
+)
+def test_order_proof(sql, tests):
+    found = order_proof(sql, SCHEMA)
+    assert (None if found is None else len(found)) == tests
+
+
+@pytest.mark.parametrize(
+    "sql, plain, is_ordered",
+    [
+        ("SELECT a FROM t WHERE b = 'limit 1 -- group by'", False, False),
+        ("SELECT a FROM t WHERE b > 1", True, False),
+        ("SELECT a FROM t ORDER BY b", True, True),
+        ("SELECT a FROM t WHERE a IN (SELECT a FROM t ORDER BY a)", False, False),
+        ("SELECT a FROM t WHERE b = ' order by a ('", True, False),
+        ("SELECT DISTINCT a FROM t order\n by a", False, True),
+        ("SELECT count(*) FROM t", False, False),
+        ("WITH x AS (SELECT a FROM t ORDER BY a) SELECT a FROM x", False, False),
+    ],
+)
+def test_words_of_a_query(sql, plain, is_ordered):
+    assert (filters_only(sql), is_sorted(sql)) == (plain, is_ordered)
+
+
+COLUMNS = [
+    "a",
+    "b",
+    "count(*)",
+    "max(a)",
+    "sum(b)",
+    "u.c",
+    "id",
+    "(SELECT c FROM u)",
+    "(SELECT min(c) FROM u)",
+]
+ENDS = [
+    "",
+    " ORDER BY a",
+    " LIMIT 2",
+    " ORDER BY b LIMIT 1",
+    " ORDER BY a, b LIMIT 2",
+    " ORDER BY count(*) LIMIT 1",
+]
+
+
+@pytest.mark.parametrize(
+    "part", [0, *[pytest.param(i, marks=pytest.mark.slow) for i in range(1, 8)]]
+)
+def test_what_is_proved_never_changes(tmp_path, part):
+    "All queries of a small grammar on data full of ties: a proof means that eight orders give the same values."
+    schema = "CREATE TABLE t(id INTEGER PRIMARY KEY, a INT, b TEXT); CREATE TABLE u(id INTEGER PRIMARY KEY, t_id INT, c INT)"
+    chance = random.Random(part)
+    rows = {
+        "t": [(i, chance.randrange(3), chance.choice("xyz")) for i in range(6)],
+        "u": [(i, chance.randrange(6), chance.randrange(3)) for i in range(5)],
+    }
+    runner = GoldRunner(build_database(tmp_path / "ties.sqlite", schema, rows), copies=8)
+    sources = ["t", "t LEFT JOIN u ON t.id = u.t_id", "(SELECT id, a, b FROM t GROUP BY b) AS t"]
+    groups = [
+        "",
+        " GROUP BY a",
+        " GROUP BY t.id",
+        " GROUP BY b HAVING count(*) > 1",
+        " WHERE a > 0 GROUP BY a, b",
+    ]
+    selects = ["SELECT ", "SELECT DISTINCT "]
+    proved = changed = 0
+    for select, first, second, source, group, end in product(
+        selects, COLUMNS, COLUMNS, sources, groups, ENDS
+    ):
+        if chance.random() > 0.03:
+            continue
+        sql = f"{select}{first}, {second} FROM {source}{group}{end}"
+        try:
+            gold = runner.gold.query(sql).rows
+        except QueryError:
+            continue
+        results = [*runner.rows_in_other_orders(sql, len(gold) + 1)]
+        differs = any(not same_rows(gold, rows) for rows in results if rows is not None)
+        is_proved = filters_only(sql) or runner.is_proved(sql)
+        assert not (is_proved and differs), sql
+        proved, changed = proved + is_proved, changed + differs
+    assert proved > 15 and changed > 15
+    runner.close()
