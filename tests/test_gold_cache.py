@@ -464,7 +464,8 @@ ENDS = [
 )
 def test_what_is_proved_never_changes(tmp_path, part):
     "All queries of a small grammar on data full of ties: a proof means that eight orders give the same values."
-    schema = "CREATE TABLE t(id INTEGER PRIMARY KEY, a INT, b TEXT); CREATE TABLE u(id INTEGER PRIMARY KEY, t_id INT, c INT)"
+    schema = """CREATE TABLE t(id INTEGER PRIMARY KEY, a INT, b TEXT);
+        CREATE TABLE u(id INTEGER PRIMARY KEY, t_id INT, c INT)"""
     chance = random.Random(part)
     rows = {
         "t": [(i, chance.randrange(3), chance.choice("xyz")) for i in range(6)],

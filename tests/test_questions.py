@@ -433,3 +433,49 @@ def test_gold_without_an_end_is_flagged(tmp_path):
     runner = GoldRunner(path)
     assert complete(runner, "SELECT name FROM guest").flags == ()
     assert complete(runner, "SELECT i FROM endless").flags == ("over_cap",)
+
+
+# --- many questions, flags with reasons, limits
+
+
+def test_nothing_is_parsed_until_it_is_asked_for():
+    q = question("SELECT count(*) FROM City")
+    derived = {"difficulty", "tables_involved"}
+    assert not derived & q.__dict__.keys()
+    for same in (q.with_flag("empty"), pickle.loads(pickle.dumps(q))):
+        assert not derived & same.__dict__.keys()
+    assert (q.difficulty, q.tables_involved) == ("easy", ("city",)) and derived <= q.__dict__.keys()
+    given = question("SELECT 1", difficulty="hard", tables_involved=("x",))
+    assert (given.difficulty, given.tables_involved) == ("hard", ("x",))
+    odd = question("this is no SQL (")
+    assert (odd.difficulty, odd.tables_involved) == ("hard", ())
+    assert q == question("SELECT count(*) FROM City") and hash(q) == hash(
+        pickle.loads(pickle.dumps(q))
+    )
+
+
+def test_a_flag_has_a_reason_that_travels():
+    q = question("SELECT 1").with_flag("over_limits", "It needs 7.").with_flag("null")
+    assert q.flags == ("over_limits", "null") and q.reason("null") == q.reason("empty") == ""
+    assert q.with_flag("over_limits", "It needs 8.").reasons == (("over_limits", "It needs 8."),)
+    assert question_from_json(question_to_json(q)) == q and "7" in question_to_json(q)
+    for bad in ('["x"]', '{"a": 5}', '"x"'):
+        line = question_to_json(q)[:-1].replace(', "reasons": {"over_limits": "It needs 7."}', "")
+        with pytest.raises(ValueError, match="reasons"):
+            question_from_json(f'{line}, "reasons": {bad}}}')
+
+
+def test_a_set_opens_its_databases_with_its_limits(questions):
+    few = questions.with_limits(Limits(rows=2))
+    for qs in (
+        few,
+        few[:1],
+        few.filter(split="train"),
+        pickle.loads(pickle.dumps(few)),
+        few.sample(1),
+    ):
+        assert (
+            qs.limits.rows == 2 and qs.database("cities").query("SELECT name FROM city").truncated
+        )
+    assert ids(few) == ids(questions) and few.quarantined == questions.quarantined
+    assert not questions.database("cities").query("SELECT name FROM city").truncated

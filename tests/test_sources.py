@@ -19,6 +19,7 @@ from sql_env import sources
 from sql_env.answers import format_rows, verify
 from sql_env.database import build_database
 from sql_env.gold import GoldRunner
+from sql_env.guards import Limits
 from sql_env.paths import BUNDLED, SourceError, download_file
 from sql_env.questions import QUARANTINE_FLAGS, QuestionSet, find_split_leaks, save_question_set
 from sql_env.sources import load
@@ -569,3 +570,106 @@ def test_load_says_what_it_does_not_know():
     with pytest.raises(SourceError, match="no split 'dev'; it has 'train', 'validation', 'test'"):
         load("bundled", split="dev")
     assert len(load()) == len(load("bundled"))
+
+
+# --- big, bad and many
+
+
+def bad_databases(folder: Path) -> dict[str, str]:
+    "Databases of all kinds in a folder, each with a question of its own; names and gold SQL."
+    wide = ", ".join(f"c{i} INT" for i in range(1500))
+    build_database(folder / "wide.sqlite", f"CREATE TABLE t({wide})", {"t": [tuple(range(1500))]})
+    con = apsw.Connection(str(folder / "generated.sqlite"))
+    con.execute("CREATE TABLE t(c0 INT, g AS (c0 + 1), s AS (c0 + 2) STORED)")
+    con.execute("INSERT INTO t(c0) VALUES (0)")
+    con.close()
+    build_database(
+        folder / "damaged.sqlite", "CREATE TABLE t(c0)", {"t": [(i,) for i in range(9999)]}
+    )
+    data = bytearray((folder / "damaged.sqlite").read_bytes())
+    data[4096:] = b"\xff" * (len(data) - 4096)
+    (folder / "damaged.sqlite").write_bytes(data)
+    (folder / "text.sqlite").write_text("no database")
+    (folder / "empty.sqlite").write_bytes(b"")
+    (folder / "folder.sqlite").mkdir()
+    con = apsw.Connection(str(folder / "odd.sqlite"))
+    con.execute("CREATE TABLE t(c0); INSERT INTO t VALUES (0); CREATE VIEW v AS SELECT x FROM gone")
+    con.execute("CREATE VIRTUAL TABLE f USING fts5(x)")
+    con.close()
+    build_database(folder / "good.sqlite", "CREATE TABLE t(c0)", {"t": [(0,)]})
+    names = ("wide", "generated", "damaged", "text", "empty", "folder", "odd", "good", "goood")
+    return dict.fromkeys(names, "SELECT c0 FROM t")
+
+
+def test_a_bad_database_never_costs_the_others(tmp_path, cache):
+    folder = tmp_path / "all"
+    folder.mkdir()
+    lines = [
+        dict(question=n, sql=sql, database=n, id=n) for n, sql in bad_databases(folder).items()
+    ]
+    for _ in range(2):
+        qs = load("folder", write_lines(folder, *lines))
+        assert {q.question_id for q in qs} >= {"wide", "generated", "odd", "good"}
+        assert all(q.gold_answer == ((0,),) for q in qs)
+        left = " ".join(qs.left_out)
+        assert all(name in left for name in ("text", "empty"))
+        assert "database goood is missing; the nearest name is good" in qs.left_out
+        there = len(qs) + len(qs.quarantined) + sum(qs.left_out.values())
+        assert there == len(lines), "each question is somewhere"
+
+
+def test_limits_are_a_setting_of_a_source(own, cache):
+    tables = ", ".join(f"item i{i}" for i in range(10))
+    line = {"question": "How many?", "sql": f"SELECT count(*) FROM {tables}"}
+    few = load("folder", write_lines(own, line), limits=Limits(operations=2000))
+    assert not few and "2,000 are allowed" in few.quarantined[0].reason("over_limits")
+    assert few.limits.operations == 2000
+    saved = save_question_set(few, own.parent / "saved")
+    assert load("folder", saved).quarantined[0].reason("over_limits")
+    assert len(load("folder", saved, limits=Limits())) == 1, "larger limits bring it back"
+    assert len(load("folder", own)) == 1 and load("folder", own).limits == Limits()
+
+
+def test_every_source_takes_limits(small_spider, bird_folder, cache):
+    limits = Limits(operations=3_000_000)
+    for source, path in (("spider", small_spider), ("bird", bird_folder), ("bundled", None)):
+        qs = load(source, path, limits=limits)
+        assert qs.limits == limits and len(qs), source
+    made = load("worlds", n=3, limits=limits)
+    assert len(made) == 3 and made.limits == limits
+
+
+def test_batches_run_only_what_they_hold(own, cache, monkeypatch):
+    ran = []
+    judge = GoldRunner.judge
+    monkeypatch.setattr(GoldRunner, "judge", lambda self, sql: ran.append(sql) or judge(self, sql))
+    lines = [
+        {"question": "?", "sql": f"SELECT {i} FROM item LIMIT {i % 3}", "id": str(i)}
+        for i in range(30)
+    ]
+    batches = sources.load_batches("folder", write_lines(own, *lines), size=10)
+    assert len(ran) == 0
+    first = next(batches)
+    assert len(ran) == 10 and len(first) + len(first.quarantined) == 10
+    assert all(q.gold_answer for q in first) and len(first.database("shop").tables) == 1
+    rest = [q.question_id for qs in batches for q in (*qs, *qs.quarantined)]
+    assert len(ran) == 30 and len(rest) == 20
+    mixed = [[*qs] for qs in sources.load_batches("folder", own, size=10, seed=1)]
+    assert len(ran) == 30, "what has run is in the cache"
+    whole = {q.question_id: q for q in load("folder", own)}
+    assert {q.question_id: q for qs in mixed for q in qs} == whole
+    assert [q.question_id for q in mixed[0]] != [q.question_id for q in first]
+    with pytest.raises(SourceError, match="no source"):
+        next(sources.load_batches("foldr"))
+
+
+@pytest.mark.slow
+def test_the_flags_of_real_sets_stay(spider_path):
+    "A proof never speaks against the copies, on all gold of Spider that hangs on the order of rows."
+    qs = load("spider", spider_path)
+    found = [q for q in qs.quarantined if "order_dependent" in q.flags]
+    assert len(found) >= 125
+    for name in {q.database_name for q in found}:
+        runner = GoldRunner(qs.databases[name])
+        assert not [q for q in found if q.database_name == name and runner.is_proved(q.gold_sql)]
+        runner.close()
