@@ -37,7 +37,7 @@ class _ProcessMemory:
     compiling = 64 * 2**20  # bytes that SQLite may add while it compiles a statement
     compiling_fast = 16 * 2**20  # the same on the fast path, and for a view
     watched = 96 * 2**20  # bytes that SQLite may add while it runs a JSON aggregate
-    soft, hard = 256 * 2**20, 4 * 2**30  # bytes of SQLite; no statement meets the hard limit
+    soft, hard = 64 * 2**20, 4 * 2**30  # bytes of SQLite; no statement meets the hard limit
 
     def __init__(self):
         self.reset()
