@@ -211,6 +211,7 @@ def _open_to_check(path: Path | bytes, limits: Limits, seconds: float) -> apsw.C
     con.limit(apsw.SQLITE_LIMIT_VDBE_OP, 100_000)
     con.limit(apsw.SQLITE_LIMIT_VARIABLE_NUMBER, 100)  # for the checks of virtual tables
     con.limit(apsw.SQLITE_LIMIT_COLUMN, 10**9)
+    con.limit(apsw.SQLITE_LIMIT_LENGTH, 10**9)
     return con
 
 # %% ../nbs/11_catalog.ipynb #badb6627

@@ -35,9 +35,9 @@ class _ProcessMemory:
 
     shared = 256 * 2**20  # bytes for large statements together
     compiling = 64 * 2**20  # bytes that SQLite may add while it compiles a statement
-    compiling_fast = 16 * 2**20  # the same on the fast path
+    compiling_fast = 16 * 2**20  # the same on the fast path, and for a view
     watched = 96 * 2**20  # bytes that SQLite may add while it runs a JSON aggregate
-    soft, hard = 256 * 2**20, 4 * 2**30  # bytes of SQLite; no statement meets the hard limit
+    soft, hard = 64 * 2**20, 4 * 2**30  # bytes of SQLite; no statement meets the hard limit
 
     def __init__(self):
         self.reset()
@@ -62,17 +62,17 @@ class _ProcessMemory:
             self.free += n
             self.changed.notify_all()
 
-    def begin_compiling(self, is_fast: bool) -> bool:
-        "Set the limit for compiling; False if another thread compiles and this one must not wait."
-        if not self.compile_lock.acquire(blocking=not is_fast):
+    def begin_compiling(self, room: int, wait: bool = True) -> bool:
+        "Let SQLite add `room` bytes; False if another thread compiles and this one must not wait."
+        if not self.compile_lock.acquire(blocking=wait):
             return False
-        room = self.compiling_fast if is_fast else self.compiling
         apsw.hard_heap_limit(apsw.memory_used() + room)
         return True
 
     def end_compiling(self) -> None:
-        "Set the limit back."
+        "Set the limits back; a closer hard limit has moved the soft one too."
         apsw.hard_heap_limit(self.hard)
+        apsw.soft_heap_limit(self.soft)
         self.compile_lock.release()
 
 # %% ../nbs/11_connection.ipynb #266c2369
@@ -84,8 +84,8 @@ if hasattr(os, "register_at_fork"):
 # %% ../nbs/11_connection.ipynb #28eb6c20
 @contextmanager
 def bounded_compiling() -> Iterator[None]:
-    "While the block runs, SQLite may add 64 MB, and no other thread compiles; raises `apsw.NoMemError` beyond."
-    _memory.begin_compiling(is_fast=False)
+    "While the block runs, SQLite may add 16 MB, and no other thread compiles; raises `apsw.NoMemError` beyond."
+    _memory.begin_compiling(_memory.compiling_fast)
     try:
         yield
     finally:
@@ -208,11 +208,11 @@ class _Files(FixedClock):
 
     def take(self, n: int) -> None:
         "Count bytes of temporary files; raises `apsw.FullError` beyond the limit."
-        self.used += n
         heap = self.budget.limits.heap
-        if heap and self.used > heap:
+        if heap and self.used + n > heap:
             self.budget.stop = "memory"
             raise apsw.FullError("too much memory")
+        self.used += n
         if heap and self.used > _LARGE and not self.share:
             start = time.monotonic()
             _memory.take(heap)
@@ -253,7 +253,8 @@ class _StatementLog:
 
     def compiles(self, is_fast: bool = False) -> bool:
         "Call it before SQLite compiles; False if that would have to wait."
-        self.is_compiling = _memory.begin_compiling(is_fast)
+        room = _memory.compiling_fast if is_fast else _memory.compiling
+        self.is_compiling = _memory.begin_compiling(room, wait=not is_fast)
         return self.is_compiling
 
     def has_compiled(self) -> None:
