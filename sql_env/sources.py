@@ -67,13 +67,14 @@ def _with_gold(q: Question, gold: GoldResult) -> Question:
 
 # %% ../nbs/46_sources.ipynb #274b8ea7
 def complete_questions(
-    drafts: Drafts,
-    limits: Limits
-    | None = None,  # of agents; if None, today's, and gold that is there is not run again
+    questions: Iterable[Question],  # with or without gold answers
+    databases: Mapping[str, Path],  # file of each database name
+    name: str,  # of the set
     progress: bool = False,  # show a bar
+    limits: Limits | None = None,  # of agents; if None, gold that is there is not run again
 ) -> QuestionSet:
     "A `QuestionSet` with gold rows, ranks and flags for each question."
-    done = dict(enumerate(drafts.questions))
+    done = dict(enumerate(questions))
     by_database: dict[str, dict[str, list[int]]] = {}
     for i, q in done.items():
         by_sql = by_database.setdefault(q.database_name, {})
@@ -82,21 +83,17 @@ def complete_questions(
     bar = ProgressBar("Running gold", len(by_database), progress)
     for database, by_sql in bar.watch(by_database.items()):
         try:
-            if database not in drafts.databases:
-                raise QueryError("bad_database", _missing_database(database, drafts.databases))
+            if database not in databases:
+                raise QueryError("bad_database", _missing_database(database, databases))
             wanted = [
                 sql
                 for sql, places in by_sql.items()
                 if limits is not None or not all(_is_complete(done[i]) for i in places)
             ]
-            golds = (
-                gold_results(drafts.databases[database], wanted, limits or Limits())
-                if wanted
-                else {}
-            )
+            golds = gold_results(databases[database], wanted, limits or Limits()) if wanted else {}
         except QueryError as e:
             places = [i for numbers in by_sql.values() for i in numbers]
-            reason = str(e) if database not in drafts.databases else f"database {e}"
+            reason = str(e) if database not in databases else f"database {e}"
             left_out[reason] += len(places)
             for i in places:
                 del done[i]
@@ -105,7 +102,7 @@ def complete_questions(
             for i in by_sql[sql]:
                 if limits is not None or not _is_complete(done[i]):
                     done[i] = _with_gold(done[i], gold)
-    about = (drafts.databases, drafts.name, left_out)
+    about = (databases, name, left_out)
     return QuestionSet(done.values(), *about, limits=limits or Limits())
 
 # %% ../nbs/46_sources.ipynb #a9e10fe1
@@ -120,7 +117,7 @@ def load_bundled(
     limits: Limits | None = None,  # of agents; if given, gold is run under them
 ) -> QuestionSet:
     "The collection that comes with the package."
-    return complete_questions(read_bundled(), limits)
+    return complete_questions(*read_bundled(), limits=limits)
 
 # %% ../nbs/46_sources.ipynb #42a05166
 def _read_rows(path: Path, *fields: str) -> list[dict]:
@@ -222,7 +219,7 @@ def load_spider(
     progress: bool = False,  # show a bar
 ) -> QuestionSet:
     "Spider's questions on those of its databases that are there; raises `SourceError`."
-    return complete_questions(read_spider(path, split, download), limits, progress)
+    return complete_questions(*read_spider(path, split, download), progress, limits)
 
 # %% ../nbs/46_sources.ipynb #c3acbf9d
 _BIRD_DIFFICULTY = dict(simple="easy", moderate="medium", challenging="hard")
@@ -268,7 +265,7 @@ def load_bird(
     progress: bool = False,  # show a bar
 ) -> QuestionSet:
     "Questions of a BIRD-style folder; raises `SourceError`."
-    return complete_questions(read_bird(path, split), limits, progress)
+    return complete_questions(*read_bird(path, split), progress, limits)
 
 # %% ../nbs/46_sources.ipynb #8976def6
 _SHORT_NAMES = dict(
@@ -331,7 +328,7 @@ def load_folder(
     progress: bool = False,  # show a bar
 ) -> QuestionSet:
     "Your own questions and databases; raises `SourceError`."
-    return complete_questions(read_folder(path), limits, progress)
+    return complete_questions(*read_folder(path), progress, limits)
 
 # %% ../nbs/46_sources.ipynb #cf0d5524
 def read_worlds(
@@ -359,7 +356,8 @@ def load_worlds(
     made = world_set(split, level, n, seed, size=size, progress=progress)
     if limits is None:
         return made
-    return complete_questions(Drafts([*made, *made.quarantined], made.databases, made.name), limits)
+    questions = [*made, *made.quarantined]
+    return complete_questions(questions, made.databases, made.name, limits=limits)
 
 # %% ../nbs/46_sources.ipynb #e4443abe
 SOURCES: dict[str, Callable[..., QuestionSet]] = {
@@ -398,8 +396,7 @@ def load(
     source: str = "bundled",  # one of `SOURCES`
     path: str | Path | None = None,  # where the data is, for sources that are not bundled
     split: str | None = None,  # only this split
-    limits: Limits
-    | None = None,  # what a statement of an agent may use; today's `Limits()` if None
+    limits: Limits | None = None,  # what a statement of an agent may use; `Limits()` if None
     **options: Any,  # passed to the source
 ) -> QuestionSet:
     "A set of questions with their databases; raises `SourceError`."
@@ -443,4 +440,6 @@ def load_batches(
     if seed is not None:
         questions = Random(seed).sample(questions, len(questions))
     for i in range(0, len(questions), size):
-        yield complete_questions(drafts._replace(questions=questions[i : i + size]), limits)
+        yield complete_questions(
+            questions[i : i + size], drafts.databases, drafts.name, limits=limits
+        )
