@@ -51,7 +51,7 @@ PLANTED = {
     'SELECT tonnes FROM ship WHERE name = "Bora"': {"double_quoted"},
     "SELECT group_concat(name) FROM ship": {"order_dependent"},
     "SELECT count(*) FROM captain": {"guessable"},
-    COUNT_TO_A_MILLION: {"unanswerable"},
+    COUNT_TO_A_MILLION: {"over_limits"},
 }
 
 
