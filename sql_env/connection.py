@@ -35,7 +35,8 @@ class _ProcessMemory:
 
     shared = 256 * 2**20  # bytes for large statements together
     compiling = 64 * 2**20  # bytes that SQLite may add while it compiles a statement
-    compiling_fast = 16 * 2**20  # the same on the fast path, and for a view
+    compiling_fast = 4 * 2**20  # the same on the fast path
+    compiling_view = 16 * 2**20  # the same when a file is opened
     watched = 96 * 2**20  # bytes that SQLite may add while it runs a JSON aggregate
     soft, hard = 64 * 2**20, 4 * 2**30  # bytes of SQLite; no statement meets the hard limit
 
@@ -85,7 +86,7 @@ if hasattr(os, "register_at_fork"):
 @contextmanager
 def bounded_compiling() -> Iterator[None]:
     "While the block runs, SQLite may add 16 MB, and no other thread compiles; raises `apsw.NoMemError` beyond."
-    _memory.begin_compiling(_memory.compiling_fast)
+    _memory.begin_compiling(_memory.compiling_view)
     try:
         yield
     finally:
