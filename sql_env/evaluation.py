@@ -150,8 +150,19 @@ class EvaluationResult:
 
     @property
     def robust_rate(self) -> float:
-        "Test-suite accuracy: share of answers whose query is right on variants of the database too."
-        return self.mean(lambda e: e.robust)
+        "Test-suite accuracy: share of right queries among the episodes that were judged, nan if none was."
+        judged = [e.robust for e in self.completed if e.robust is not None]
+        return sum(judged) / len(judged) if judged else float("nan")
+
+    @property
+    def not_judged(self) -> Counter:
+        "Why completed episodes have no robust verdict, see `NOT_JUDGED_REASONS`: reason and count."
+        return Counter(e.not_judged for e in self.completed if e.robust is None)
+
+    @property
+    def n_not_judged(self) -> int:
+        "Number of completed episodes without a robust verdict; `robust_rate` leaves them out."
+        return self.not_judged.total()
 
     @property
     def grounded_rate(self) -> float:
