@@ -4,19 +4,20 @@
 
 # %% auto #0
 __all__ = ['NOT_JUDGED_REASONS', 'EpisodeResult', 'gold_key', 'with_robust', 'episode_result', 'Trajectory', 'read_log',
-           'EpisodeLog', 'write_log', 'replay_trajectory', 'check_log']
+           'EpisodeLog', 'write_log', 'join_settings', 'merge_logs', 'replay_trajectory', 'check_log']
 
 # %% ../nbs/67_logs.ipynb #5e061986
 import json
 import os
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from .answers import Verdict
 from .episode import Action, Episode, EpisodeEnv, Turn
+from .guards import Limits
 from .questions import Question, QuestionSet
 from .reward import RewardConfig
 from .sqltext import normalize_sql
@@ -248,6 +249,53 @@ def write_log(path: str | Path, about: dict[str, Any], trajectories: Iterable[Tr
             written += 1
     return written
 
+# %% ../nbs/67_logs.ipynb #d41f5329
+def join_settings(
+    settings: Sequence[dict[str, Any]],  # of each shard
+    indices: Sequence[Iterable[int]],  # of the episodes that each has
+) -> dict[str, Any]:
+    "The settings of the whole run; raises `ValueError` unless the shards are all of one run, and complete."
+    whole = [{name: value for name, value in s.items() if name != "shard"} for s in settings]
+    shards = [tuple(s.get("shard") or (1, 1)) for s in settings]
+    if not shards:
+        raise ValueError("there are no shards")
+    n = shards[0][1]
+    for other, (_, parts) in zip(whole, shards):
+        if other != whole[0] or parts != n:
+            names = [name for name in whole[0] | other if whole[0].get(name) != other.get(name)]
+            raise ValueError(
+                f"these are not shards of one run: {', '.join(names) or 'shard'} differs"
+            )
+    for number in range(1, n + 1):
+        times = shards.count((number, n))
+        if times != 1:
+            raise ValueError(f"shard {number}/{n} is {'there twice' if times else 'missing'}")
+    for (number, _), found in zip(shards, indices):
+        lacking = set(range(number - 1, whole[0]["episodes"], n)).difference(found)
+        if lacking:
+            raise ValueError(
+                f"shard {number}/{n} lacks {len(lacking)} episodes, the first is {min(lacking)}; "
+                "play it again with the same log, and it goes on where it was"
+            )
+    return whole[0]
+
+# %% ../nbs/67_logs.ipynb #be38e720
+def merge_logs(
+    paths: Iterable[str | Path],  # logs of all shards of a run
+    out: str | Path,
+) -> Path:
+    "Write the log of a whole run, episodes in their order; raises `ValueError` as `join_settings` does."
+    settings, indices, lines = [], [], {}
+    for path in paths:
+        about, trajectories = read_log(path)
+        settings.append(about)
+        indices.append([t.episode.episode_index for t in trajectories])
+        lines |= dict(zip(indices[-1], Path(path).read_bytes().split(b"\n")[1:]))
+    whole = join_settings(settings, indices)
+    parts = [json.dumps(whole).encode(), *(lines[i] for i in sorted(lines)), b""]
+    Path(out).write_bytes(b"\n".join(parts))
+    return Path(out)
+
 # %% ../nbs/67_logs.ipynb #f6f1ee06
 def _log_env(about: dict[str, Any], questions: QuestionSet) -> EpisodeEnv:
     "The environment of a log, on questions that hold those of the log; raises `ValueError` for a remote one."
@@ -256,6 +304,8 @@ def _log_env(about: dict[str, Any], questions: QuestionSet) -> EpisodeEnv:
         raise ValueError(
             f"This log was played in {environment}; only episodes of an EpisodeEnv can be replayed."
         )
+    if "limits" in about:
+        questions = questions.with_limits(Limits(**about["limits"]))
     return EpisodeEnv(
         questions,
         budget=about["budget"],
