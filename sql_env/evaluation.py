@@ -14,8 +14,6 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from .rollouts import PlannedEpisode, Rollouts, plan_episodes, run_plan
-
 from .episode import EpisodeEnv
 from .guards import Limits
 from .logs import EpisodeLog, EpisodeResult, join_settings
@@ -23,6 +21,7 @@ from .policies.base import Policy
 from .policies.hacks import HACKS, most_frequent_answer
 from .progress import ProgressBar
 from .questions import QuestionSet
+from .rollouts import PlannedEpisode, Rollouts, plan_episodes, run_plan
 from .statistics import paired_permutation_test, pass_at_k, pass_hat_k, rate_interval
 
 # %% ../nbs/68_evaluation.ipynb #e34d9ac0

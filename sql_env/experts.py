@@ -14,7 +14,6 @@ from random import Random
 from typing import Any, NamedTuple
 
 import apsw
-from .rollouts import plan_episodes
 
 from .chat import MAX_TOOL_RESULT_CHARS
 from .database import Database
@@ -27,6 +26,7 @@ from .policies.base import parse_schema_info, play_episode
 from .policies.baselines import OraclePolicy, answer_from_result, name_similarity
 from .questions import Question, QuestionSet
 from .reward import RewardConfig
+from .rollouts import plan_episodes
 from .sqltext import TokenizedSql, compared_values
 from .values import quote_identifier
 

@@ -285,7 +285,8 @@ def merge_logs(
     out: str | Path,
 ) -> Path:
     "Write the log of a whole run, episodes in their order; raises `ValueError` as `join_settings` does."
-    settings, indices, lines = [], [], {}
+    settings, indices = [], []
+    lines: dict[int, bytes] = {}
     for path in paths:
         about, trajectories = read_log(path)
         settings.append(about)

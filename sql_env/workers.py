@@ -6,6 +6,7 @@
 __all__ = ['WORKER_STORE', 'ProcessWorkers', 'RayExecutor', 'WorkerError', 'PieceDone', 'run_pieces']
 
 # %% ../nbs/06_workers.ipynb #d140e48c
+import gc
 import pickle
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -37,7 +38,7 @@ class ProcessWorkers(Executor):
     def submit(self, fn: Callable, /, *args: Any, **kwargs: Any) -> Future:
         "Run `fn(*args, **kwargs)` in one of the processes."
         if self._pool is None:
-            self._pool = ProcessPoolExecutor(self.n_workers, self.context)
+            self._pool = ProcessPoolExecutor(self.n_workers, self.context, gc.freeze)
         try:
             return self._pool.submit(fn, *args, **kwargs)
         except BrokenExecutor:
