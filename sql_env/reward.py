@@ -195,10 +195,11 @@ class _GoldProgress:
         if not overlaps or not overlaps.width or not origin:
             return 0.0
         columns, tables = origin()
-        if not columns:
+        shared = tables & self.gold_tables
+        if not columns or not shared:
             return 0.0
-        shared = len(tables & self.gold_tables) / len(tables | self.gold_tables)
-        return shared * (0.3 + 0.7 * overlaps.total(columns))
+        share = len(shared) / len(tables | self.gold_tables)
+        return share * (0.3 + 0.7 * overlaps.total(columns))
 
 # %% ../nbs/50_reward.ipynb #cb4c64a5
 class RewardMeter:
