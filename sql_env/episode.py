@@ -4,35 +4,25 @@
 
 # %% auto #0
 __all__ = ['ACTIONS', 'MAX_OBSERVATION_CHARS', 'MAX_TOOL_RESULT_CHARS', 'MAX_HISTORY_CHARS', 'MAX_HISTORY_ACTIONS',
-           'MAX_SCHEMA_CHARS', 'SCHEMA_LEVELS', 'MAX_RESULT_BYTES', 'VERIFY_MODES', 'Action', 'Observation', 'Turn',
-           'repair_unicode', 'truncate_text', 'SchemaView', 'is_grounded', 'Episode', 'EpisodeEnv']
+           'MAX_SCHEMA_CHARS', 'SCHEMA_LEVELS', 'VERIFY_MODES', 'Action', 'Observation', 'Turn', 'repair_unicode',
+           'truncate_text', 'SchemaView', 'Episode', 'EpisodeEnv']
 
 # %% ../nbs/51_episode.ipynb #1fcc749d
 import re
-from array import array
-from bisect import bisect_left
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from itertools import chain
 from random import Random
 from sys import getsizeof
 from typing import Any, NamedTuple
 
-from sql_env.answers import (
-    MAX_ANSWER_CHARS,
-    UnreadableAnswerError,
-    Verdict,
-    numbers_equal,
-    parse_answer,
-    parse_number,
-    verify,
-)
+from .answers import MAX_ANSWER_CHARS, UnreadableAnswerError, Verdict, verify
 from .catalog import TableInfo
 from .database import Database
+from .evidence import Evidence, SeenResult, is_grounded
 from .guards import FAST_LIMITS, FastPathMiss, Limits, QueryError
 from .questions import Question, QuestionSet
 from .reward import ResultOrigin, RewardConfig, RewardMeter, TurnFacts
-from .sqltext import ColumnOrigin, column_origins, has_order_by, referenced_tables
+from .sqltext import referenced_tables
 from .values import Result, quote_identifier
 from .variants.robust import NOT_JUDGED, verify_robust
 from .variants.selection import why_no_instances, why_no_variants
@@ -226,247 +216,6 @@ class SchemaView:
             self._text = self._render()
         return self._text
 
-# %% ../nbs/51_episode.ipynb #bba0c661
-MAX_RESULT_BYTES = 700_000  # of all results that an episode keeps
-_MAX_SQL_BYTES = 200_000  # of the queries whose results it does not keep
-_MAX_HASHES = 30_000  # of values of results that it does not keep
-_ENTRY_BYTES = 300  # of a result without rows
-_MAX_RERUNS = 4  # results that one verdict asks for again
-
-# %% ../nbs/51_episode.ipynb #e64a1c1c
-def _result_bytes(result: Result) -> int:
-    "About the memory that a result takes."
-    width = len(result.columns)
-    row_bytes = 64 + 8 * width
-    return len(result.rows) * row_bytes + sum(map(getsizeof, chain.from_iterable(result.rows)))
-
-# %% ../nbs/51_episode.ipynb #b85598a2
-def _hash(value: Any) -> int:
-    "The hash of a value; equal numbers have one, and equal texts but for blanks at their ends."
-    if isinstance(value, bytes):
-        return hash((b"", value))
-    return hash(value.strip()) if isinstance(value, str) else hash(value)
-
-# %% ../nbs/51_episode.ipynb #c37e8b84
-class _ValueHashes:
-    "Hashes of some values, 16 bytes for each, to look up cells of an answer."
-
-    __slots__ = ("floats", "hashes")
-
-    def __init__(self, values: Iterable[Any]):
-        distinct = set(values)
-        self.hashes = array("q", sorted({_hash(value) for value in distinct}))
-        self.floats = array("d", sorted(v for v in distinct if isinstance(v, float)))
-
-    def __len__(self):
-        return len(self.hashes)
-
-    def _has(self, value: Any) -> bool:
-        wanted = _hash(value)
-        i = bisect_left(self.hashes, wanted)
-        return i < len(self.hashes) and self.hashes[i] == wanted
-
-    def __contains__(self, cell: Any) -> bool:
-        "Whether the cell stands for one of the values, by the rules of `cells_equal`."
-        if cell is None or isinstance(cell, bytes):
-            return self._has(cell)
-        if isinstance(cell, str) and (self._has(cell) or self._has(getattr(cell, "raw", cell))):
-            return True
-        parsed = None if type(cell) is str else parse_number(cell)
-        if parsed is None:
-            return False
-        number, decimals = parsed
-        return self._has(number) or self._has_float(number, decimals)
-
-    def _has_float(self, number: float, decimals: int) -> bool:
-        i = bisect_left(self.floats, number)
-        neighbours = self.floats[max(i - 8, 0) : i + 8]
-        return any(numbers_equal(number, decimals, v) for v in neighbours)
-
-# %% ../nbs/51_episode.ipynb #bb6715c8
-_FROM, _WORD_OR_SIGN = re.compile(r"\bfrom\b"), re.compile(r"[a-z_]\w*|\S")
-_NOT_COLUMNS = frozenset(
-    "select null true false current_date current_time current_timestamp".split()
-)
-
-
-def _selects_columns_only(sql: str) -> bool:
-    "Whether a query plainly selects columns and functions of them, without a subquery or a constant."
-    text = sql.lower()
-    found = _FROM.search(text)
-    if not found or text.count("select") > 1 or "values" in text:
-        return False
-    words = _WORD_OR_SIGN.findall(text[: found.start()])
-    if words[:1] != ["select"] or "( )" in " ".join(words):
-        return False
-    return all(
-        word in ",.()*" or (word.isidentifier() and word not in _NOT_COLUMNS) for word in words[1:]
-    )
-
-# %% ../nbs/51_episode.ipynb #f4a6fca2
-class _SeenResult:
-    "A result that was seen: itself or hashes of its values, and the query it came from if there is one."
-
-    __slots__ = ("_origins", "columns", "hashes", "n_rows", "result", "size", "sql", "truncated")
-
-    def __init__(self, result: Result, sql: str | None = None):
-        self.result: Result | None = result
-        self.sql = sql
-        self.n_rows, self.truncated = len(result.rows), result.truncated
-        self.columns = len(result.columns)
-        self.size = _result_bytes(result) + getsizeof(sql) + _ENTRY_BYTES
-        self.hashes: _ValueHashes | None = None  # once the result is forgotten
-        self._origins: list[ColumnOrigin] | None = None
-
-    def origins(self, database: Database) -> list[ColumnOrigin]:
-        "The origin of each column; without tables where it is not known."
-        if self._origins is None:
-            everything = frozenset(["?"])
-            origins = [ColumnOrigin("", everything)] * self.columns
-            if self.sql is not None and not _selects_columns_only(self.sql):
-                tables = {t.name: [c.name for c in t.columns] for t in database.infos}
-                origins = column_origins(self.sql, tables)
-            unknown = [ColumnOrigin("")] * self.columns
-            self._origins = origins if len(origins) == self.columns else unknown
-        return self._origins
-
-    def grounding_values(self, database: Database, max_rows: int | None = None) -> set[Any]:
-        "The values of the columns that come from tables, without constants of the query."
-        rows = self.result.rows[:max_rows] if self.result else []
-        values: set[Any] = set()
-        for origin, column in zip(self.origins(database), zip(*rows)):
-            if origin.tables:
-                written = {v.strip() if isinstance(v, str) else v for v in origin.literals}
-                found = set(column)
-                if written:
-                    found = {
-                        v for v in found if (v.strip() if isinstance(v, str) else v) not in written
-                    }
-                values |= found
-        return values
-
-    def forget(self, database: Database, max_hashes: int) -> None:
-        "Keep hashes of the values only."
-        if self.hashes is None:
-            max_rows = max_hashes // max(self.columns, 1)
-            self.hashes = _ValueHashes(self.grounding_values(database, max_rows))
-            self.result, self._origins = None, None
-
-    def may_hold(self, gold: tuple[tuple, ...]) -> bool:
-        "Whether gold may be all rows, or the first ones of sorted rows."
-        if self.truncated or self.sql is None or self.n_rows < len(gold):
-            return False
-        return self.n_rows == len(gold) or has_order_by(self.sql)
-
-# %% ../nbs/51_episode.ipynb #a89fffb7
-class _Evidence:
-    "What an agent has seen in an episode, oldest first, in bounded memory."
-
-    __slots__ = ("cells", "database", "last_seen", "seen")
-
-    def __init__(self, database: Database) -> None:
-        self.database = database
-        self.seen: list[_SeenResult] = []  # of all actions
-        self.last_seen: _SeenResult | None = None  # of the last query that ran
-        self.cells = 0  # of all results together
-
-    def add(self, result: Result, sql: str | None = None) -> _SeenResult:
-        "Remember a result, and the query it came from if there is one."
-        seen = _SeenResult(result, sql)
-        self.seen.append(seen)
-        self.cells += seen.n_rows * seen.columns
-        if sql is not None:
-            self.last_seen = seen
-        kept = [s for s in self.seen if s.result is not None]
-        size = sum(s.size for s in kept)
-        for large in sorted(kept, key=lambda s: -s.size) if size > MAX_RESULT_BYTES else ():
-            size -= large.size
-            large.forget(self.database, _MAX_HASHES // 3)
-            if size <= MAX_RESULT_BYTES:
-                self._drop_oldest()
-                break
-        return seen
-
-    def _drop_oldest(self) -> None:
-        "Drop what exceeds the room for hashes and for SQL."
-        hashes, sql = _MAX_HASHES, _MAX_SQL_BYTES
-        kept = []
-        for seen in reversed(self.seen):
-            if seen.hashes is not None:
-                hashes -= len(seen.hashes)
-                sql -= getsizeof(seen.sql) + _ENTRY_BYTES
-            if seen.hashes is None or seen is self.last_seen or (hashes >= 0 and sql >= 0):
-                kept.append(seen)
-        self.seen = kept[::-1]
-
-    def result_of(self, seen: _SeenResult) -> Result | None:
-        "The result itself, by the same query again if it was forgotten; None if that fails now."
-        if seen.result is not None or seen.sql is None:
-            return seen.result
-        try:
-            return self.database.query(seen.sql)
-        except QueryError:
-            return None
-
-    def queries_for(self, gold: tuple[tuple, ...]) -> list[tuple[str, Result]]:
-        "The queries with their results; of forgotten ones the latest that may hold gold."
-        found, reruns = [], _MAX_RERUNS
-        for seen in reversed(self.seen):
-            result = seen.result
-            if seen.sql is None:
-                continue
-            if result is None and reruns and seen.may_hold(gold):
-                reruns -= 1
-                result = self.result_of(seen)
-            if result is not None:
-                found.append((seen.sql, result))
-        return found[::-1]
-
-# %% ../nbs/51_episode.ipynb #fd65aa28
-def _is_last_grounded(evidence: _Evidence) -> bool:
-    "Whether the last result holds nothing but values from tables."
-    seen = evidence.last_seen
-    if seen is None:
-        return False
-    origins = seen.origins(evidence.database)
-    if not all(origin.tables for origin in origins):
-        return False
-    if not any(origin.literals for origin in origins) or seen.result is None:
-        return True
-    values = seen.grounding_values(evidence.database)
-    return all(value in values for row in seen.result.rows for value in row)
-
-# %% ../nbs/51_episode.ipynb #3dfbc014
-def _missing_cells(cells: set[Any], evidence: _Evidence) -> set[Any]:
-    "The cells of an answer that no result grounds."
-    for seen in reversed(evidence.seen):
-        if not cells:
-            break
-        found = seen.hashes
-        if found is None and seen.result is not None:
-            everything = _ValueHashes(chain.from_iterable(seen.result.rows))
-            if any(cell in everything for cell in cells):
-                found = _ValueHashes(seen.grounding_values(evidence.database))
-        if found is not None:
-            cells = {cell for cell in cells if cell not in found}
-    return cells
-
-# %% ../nbs/51_episode.ipynb #c376cf05
-def is_grounded(
-    answer: str,
-    evidence: _Evidence,  # what was seen; row counts of DESCRIBE are results too
-) -> bool:
-    "Whether every value of an answer came out of a table in a result."
-    if answer.strip().lower() == "@last":
-        return _is_last_grounded(evidence)
-    readings = parse_answer(answer)
-    if not readings[0]:
-        empty = [seen for seen in evidence.seen if not seen.n_rows]
-        return any(all(o.tables for o in seen.origins(evidence.database)) for seen in empty)
-    return any(
-        not _missing_cells({cell for row in rows for cell in row}, evidence) for rows in readings
-    )
-
 # %% ../nbs/51_episode.ipynb #7eadf9ac
 def _describe(episode: "Episode", name: str, fast: bool) -> tuple[str, TurnFacts]:
     info = episode.database.describe(name, fast=fast)
@@ -483,7 +232,7 @@ def _sample(episode: "Episode", name: str, fast: bool) -> tuple[str, TurnFacts]:
     return rows.text(), TurnFacts(tables=[info.name.lower()])
 
 # %% ../nbs/51_episode.ipynb #69eaeea2
-def _result_origin(seen: _SeenResult, evidence: _Evidence) -> ResultOrigin:
+def _result_origin(seen: SeenResult, evidence: Evidence) -> ResultOrigin:
     "Which columns of a query's result were computed from rows of tables, and which tables it read."
     database, sql = evidence.database, seen.sql or ""
     columns = [i for i, origin in enumerate(seen.origins(database)) if origin.tables]
@@ -588,7 +337,7 @@ class Episode:
         self.steps = 0
         self.turns: list[Turn] = []
         self.verdict: Verdict | None = None  # None before the end
-        self.evidence = _Evidence(database)
+        self.evidence = Evidence(database)
 
     def reset(self, seed: int | None = None) -> Observation:
         """Start the episode anew; `seed` chooses the rows that SAMPLE shows.
@@ -597,7 +346,7 @@ class Episode:
         if self.verify == "robust" and (reason := why_no_variants(self.database.path, q.gold_sql)):
             raise ValueError(_cannot_judge(q, reason))
         self.schema = SchemaView(self.database, self.schema_level)
-        self.evidence = _Evidence(self.database)
+        self.evidence = Evidence(self.database)
         self.meter = RewardMeter(self.config, q.gold_answer, q.tables_involved, self.budget)
         self.seed = seed or 0
         self.started, self.done, self.steps = True, False, 0
@@ -707,7 +456,8 @@ class Episode:
     def robust(self) -> bool | None:
         "Test-suite accuracy: whether the query behind the answer is right on variants too; None if there are none."
         verdict = self.robust_verdict
-        return None if verdict and verdict.reason in NOT_JUDGED else bool(verdict)
+        unknown = verdict is not None and verdict.reason in NOT_JUDGED
+        return None if unknown else bool(verdict)
 
     @property
     def robust_verdict(self) -> Verdict | None:

@@ -76,7 +76,8 @@ def with_robust(result: EpisodeResult, episode: Any) -> EpisodeResult:
     if robust is not None:
         return replace(result, robust=robust, not_judged="")
     verdict = getattr(episode, "robust_verdict", None)
-    return replace(result, robust=None, not_judged=verdict.reason if verdict else "undisclosed")
+    reason = "undisclosed" if verdict is None else verdict.reason
+    return replace(result, robust=None, not_judged=reason)
 
 # %% ../nbs/67_logs.ipynb #9d563318
 def episode_result(

@@ -17,7 +17,7 @@ from .answers import Verdict
 # %% ../nbs/50_reward.ipynb #388d1a5d
 def _discounted_steps(gamma: float, n: int) -> float:
     "The sum of the discounts of `n` steps: 1 + gamma + gamma ** 2 + ..."
-    return n if gamma == 1 else (1 - gamma**n) / (1 - gamma)
+    return n if gamma == 1 else math.expm1(n * math.log(gamma)) / math.expm1(math.log(gamma))
 
 # %% ../nbs/50_reward.ipynb #ccc7ae16
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class RewardConfig:
             )
         if self.credit and self.gamma < 1:
             raise ValueError(
-                "with credit for wrong answers gamma must be 1: discounted, an early wrong answer beats a late correct one"
+                "with credit gamma must be 1: discounted, an early wrong answer beats a late correct one"
             )
 
     @classmethod
@@ -195,10 +195,11 @@ class _GoldProgress:
         if not overlaps or not overlaps.width or not origin:
             return 0.0
         columns, tables = origin()
-        if not columns:
+        shared = tables & self.gold_tables
+        if not columns or not shared:
             return 0.0
-        shared = len(tables & self.gold_tables) / len(tables | self.gold_tables)
-        return shared * (0.3 + 0.7 * overlaps.total(columns))
+        share = len(shared) / len(tables | self.gold_tables)
+        return share * (0.3 + 0.7 * overlaps.total(columns))
 
 # %% ../nbs/50_reward.ipynb #cb4c64a5
 class RewardMeter:

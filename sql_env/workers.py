@@ -159,6 +159,8 @@ class _Dispatcher:
         self, executor: Executor, fn: Callable, shared: Any, check: Callable | None = None
     ):
         self.executor, self.fn, self.shared, self.check = executor, fn, shared, check
+        n_workers = getattr(executor, "n_workers", getattr(executor, "_max_workers", 0))
+        self.n_workers: int = n_workers  # 0 if not known, as of Dask and Ray
         self.is_local = isinstance(executor, ThreadPoolExecutor)
         self.packed = None if self.is_local else _pack(shared, executor)
         self.token = uuid4().hex
@@ -200,8 +202,7 @@ class _Dispatcher:
         "Give workers the shared object before the first piece; raises `WorkerError` if one can't take part."
         if self.is_local:
             return
-        n_workers = getattr(self.executor, "n_workers", 0)
-        for _ in range(n_workers or getattr(self.executor, "_max_workers", _PROBES)):
+        for _ in range(self.n_workers or _PROBES):
             self.send((), with_shared=True)
         while self.under_way:
             self.receive()
@@ -209,7 +210,7 @@ class _Dispatcher:
     def run(self, pieces: Iterable[Sequence]) -> Iterator[PieceDone]:
         "Each piece, and in the end the items of lost ones, as they are done."
         waiting, lost = deque(pieces), []
-        most = 2 * getattr(self.executor, "n_workers", len(waiting))
+        most = 2 * self.n_workers or len(waiting)
         while waiting or self.under_way:
             while waiting and len(self.under_way) < most:
                 self.send(waiting.popleft())
