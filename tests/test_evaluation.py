@@ -44,6 +44,7 @@ from sql_env.reports import (
 from sql_env.reward import RewardConfig
 from sql_env.rollouts import plan_episodes
 from sql_env.sources import load
+from sql_env.variants.robust import ROBUST_REASONS
 from sql_env.workers import ProcessWorkers, WorkerError
 
 CONSTANT = HACKS[2]
@@ -524,7 +525,7 @@ def test_a_verdict_that_can_t_be_made_is_a_third_state(monkeypatch, tmp_path):
     right = [replace(x, robust=True, not_judged="") for x in oracle.episodes[:7]]
     most = replace(oracle, episodes=[*right, *oracle.episodes[7:]])
     assert most.robust_rate == 1 and most.n_not_judged == 3
-    text = "robust 100.0%, 3 not judged: no instance could be made for this gold query (3)"
+    text = f"robust 100.0%, 3 not judged: {ROBUST_REASONS['no_variants']} (3)"
     assert robust_text(most) == text and text in results_markdown([most])
     assert results_frame([most]).loc["oracle", "not_judged"] == 3
     path = save_result(most, tmp_path / "a.json")

@@ -216,7 +216,7 @@ def takes_options(command: Callable) -> Callable:
 
     def run(**given: Any) -> Any:
         for name, group in groups.items():
-            given[name] = group(**{field.name: given.pop(field.name) for field in fields(group)})
+            given[name] = group(**{f.name: given.pop(f.name, f.default) for f in fields(group)})
         return command(**given)
 
     functools.update_wrapper(run, command)
