@@ -523,7 +523,7 @@ def _merge_command(
         print(json.dumps([_result_numbers(result) for result in results], indent=1))
         return
     for policy, paths in logs.items():
-        print(f"{out / _file_name(policy)}.jsonl: {len(paths)} logs")
+        print(f"{_file_name(policy)}.jsonl: {len(paths)} logs")
     if results:
         title = f"{results[0].settings['questions']}: {len(files)} files"
         _print_results(Console(), title, results, results[0].hack_floor)
