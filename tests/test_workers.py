@@ -184,8 +184,9 @@ def test_a_worker_that_cant_take_part_says_so_before_the_first_piece(make, tmp_p
 
 
 def test_what_cant_be_sent_or_read_is_said():
-    with ProcessWorkers(1) as workers, pytest.raises(
-        ValueError, match="can't be sent to another process.*ThreadPoolExecutor"
+    with (
+        ProcessWorkers(1) as workers,
+        pytest.raises(ValueError, match="can't be sent to another process.*ThreadPoolExecutor"),
     ):
         list(run_pieces(workers, double, lambda: 1, [[0]]))
     with pytest.raises(WorkerError, match="can't read what was sent.*importable"):
