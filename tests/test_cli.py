@@ -78,14 +78,14 @@ def sql_env(monkeypatch, capfd):
     return run
 
 
-def shell(*args, **env):
+def shell(*args, timeout=60, **env):
     if not SCRIPT:
         pytest.skip("the console script sql_env is not installed: pip install -e .")
     p = subprocess.run(
         [SCRIPT, *map(str, args)],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=timeout,
         env=os.environ | {"COLUMNS": "80", "NO_COLOR": "1"} | env,
     )
     return Run(p.returncode, p.stdout, p.stderr)
@@ -547,7 +547,7 @@ def test_a_cluster_that_is_not_installed_is_said(sql_env, monkeypatch, name):
 def test_evaluate_on_a_cluster_of_this_machine(sql_env, name):
     pytest.importorskip("ray" if name == "ray" else "dask.distributed")
     args = ["evaluate", "-n", 40, "--no-hacks", "--policy", "random", "--json"]
-    run = shell(*args, "--workers", 2, "--executor", name)
+    run = shell(*args, "--workers", 2, "--executor", name, timeout=400)
     assert strict(run.out) == strict(sql_env(*args).out)
 
 
