@@ -305,7 +305,8 @@ def compare(
     ]
     if not pairs:
         raise ValueError(
-            f"{a.policy} and {b.policy} share no {'judged ' * (by == 'robust')}episode: evaluate both on the same questions with the same seed"
+            f"{a.policy} and {b.policy} share no {'judged ' * (by == 'robust')}episode: "
+            "evaluate both on the same questions with the same seed"
         )
     differences = [float(getattr(y, by)) - float(getattr(x, by)) for x, y in pairs]
     golds = [y.gold or y.question_id for _, y in pairs]
