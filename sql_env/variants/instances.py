@@ -7,7 +7,6 @@ __all__ = ['REAL', 'MIXED', 'DENSE', 'ONE_ROW', 'EMPTY', 'InstanceGenerator', 'I
            'make_instance']
 
 # %% ../../nbs/31_variants_instances.ipynb #55481587
-import hashlib
 import re
 import threading
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,11 +15,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
+from weakref import finalize
 
 import apsw
 
-from ..catalog import read_catalog
-from ..guards import FixedClock, Limits, connect_readonly
+from ..catalog import database_fingerprint, read_catalog
+from ..guards import FixedClock, Limits, connect_readonly, heap_limit
 from sql_env.sqltext import (
     column_literals,
     joined_columns,
@@ -347,10 +347,11 @@ class InstanceGenerator:
         self.path = path if isinstance(path, bytes) else Path(path)
         self.infer = infer
         self.lock = threading.Lock()
-        data = self.path if isinstance(self.path, bytes) else self.path.read_bytes()
-        self.digest = hashlib.sha256(data).hexdigest()  # of the database
+        self.digest = database_fingerprint(self.path)
+        heap_limit.change(Limits().heap, 3)  # for three connections
+        finalize(self, heap_limit.change, Limits().heap, -3)
         con = connect_readonly(self.path, Limits.gold())
-        names = [table.name for table in read_catalog(con).tables]
+        names = [table.name for table in read_catalog(con)]
         views = {name.lower() for name, _ in con.execute(_VIEWS)}
         tables = [name for name in names if name.lower() not in views]
         self.has_views = bool(views)
@@ -361,6 +362,11 @@ class InstanceGenerator:
         self.scratch = ScratchDatabase()  # an instance
         self.reversed = ScratchDatabase()  # the same instance without keys, rows in reverse
         self.sandboxes = SandboxPool(frozenset(name.lower() for name in names))
+
+    @property
+    def nbytes(self) -> int:
+        "About how many bytes of memory it takes, its connections left out."
+        return len(self.empty) + len(self.loose)
 
     def __repr__(self):
         name = "memory" if isinstance(self.path, bytes) else self.path.stem
