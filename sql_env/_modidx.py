@@ -476,6 +476,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                   'sql_env.explorer._name_policies': ('explorer.html#_name_policies', 'sql_env/explorer.py'),
                                   'sql_env.explorer._policy_makers': ('explorer.html#_policy_makers', 'sql_env/explorer.py'),
                                   'sql_env.explorer._result_word': ('explorer.html#_result_word', 'sql_env/explorer.py')},
+            'sql_env.extras': { 'sql_env.extras.MissingExtraError': ('extras.html#missingextraerror', 'sql_env/extras.py'),
+                                'sql_env.extras.needs_extra': ('extras.html#needs_extra', 'sql_env/extras.py')},
             'sql_env.gold': { 'sql_env.gold.GoldRunner': ('gold.html#goldrunner', 'sql_env/gold.py'),
                               'sql_env.gold.GoldRunner.__init__': ('gold.html#goldrunner.__init__', 'sql_env/gold.py'),
                               'sql_env.gold.GoldRunner.close': ('gold.html#goldrunner.close', 'sql_env/gold.py'),
