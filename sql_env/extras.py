@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 # %% ../nbs/06_extras.ipynb #1b819394
 EXTRAS = dict(
-    server="a server, and a client that plays on one",
+    server="a server, or a client that plays on one",
     openai="a model behind an API",
     train="training, or a model on this machine",
 )
@@ -31,6 +31,6 @@ def needs_extra(extra: str) -> Iterator[None]:  # one of `EXTRAS`
     except ModuleNotFoundError as e:
         what, package = EXTRAS[extra], (e.name or "a package").partition(".")[0]
         raise MissingExtraError(
-            f'{package} is not installed; {what} needs it: pip install "sql_env[{extra}]"',
+            f'{package} is not installed. For {what}: pip install "sql_env[{extra}]"',
             name=e.name,
         ) from None
