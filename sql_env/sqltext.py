@@ -5,8 +5,9 @@
 # %% auto #0
 __all__ = ['parse_sql', 'QueryComponents', 'count_components', 'spider_hardness', 'referenced_tables', 'classify_difficulty',
            'normalize_sql', 'OrderKeys', 'select_order_keys', 'has_order_by', 'TieTest', 'tie_tests',
-           'may_depend_on_row_order', 'column_literals', 'null_tested_columns', 'joined_columns', 'table_conditions',
-           'bare_columns', 'SqlToken', 'TokenizedSql', 'compared_values']
+           'may_depend_on_row_order', 'column_literals', 'ValueTest', 'value_tests', 'sorted_columns',
+           'null_tested_columns', 'joined_columns', 'table_conditions', 'bare_columns', 'SqlToken', 'TokenizedSql',
+           'compared_values']
 
 # %% ../nbs/04_sqltext.ipynb #835708ec
 import re
@@ -258,6 +259,81 @@ def column_literals(sql: str) -> dict[str, list]:
         for column in sorted(columns):
             found.setdefault(column, []).extend(values)
     return found
+
+# %% ../nbs/04_sqltext.ipynb #d9d5bda0
+_OPERATORS = dict(EQ="=", NEQ="!=", LT="<", LTE="<=", GT=">", GTE=">=")
+_TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
+
+# %% ../nbs/04_sqltext.ipynb #0c34c78d
+class ValueTest(NamedTuple):
+    "A comparison of a column, or of an aggregate, with a value."
+
+    table: str  # lower case; empty if the query does not say whose column it is
+    column: str  # lower case; empty for count(*)
+    operator: str  # =, !=, <, <=, > or >=
+    value: Any
+
+# %% ../nbs/04_sqltext.ipynb #7f4269f5
+def _table_of(column) -> str:
+    "The table that a column belongs to, as far as aliases tell; lower case."
+    from sqlglot import exp
+
+    select = column.parent_select
+    while select is not None:
+        # `from_` since sqlglot 28, `from` before
+        first = select.args.get("from_") or select.args.get("from")
+        sources = [
+            source.this for source in filter(None, [first, *(select.args.get("joins") or [])])
+        ]
+        tables = {
+            t.alias_or_name.lower(): t.name.lower() for t in sources if isinstance(t, exp.Table)
+        }
+        if column.table.lower() in tables:
+            return tables[column.table.lower()]
+        if not column.table:
+            return next(iter(tables.values())) if len(sources) == len(tables) == 1 else ""
+        select = select.parent_select
+    return ""
+
+# %% ../nbs/04_sqltext.ipynb #f4fd6b12
+def _tested_column(node) -> tuple[str, str] | None:
+    "Table and column of one side of a comparison; None if it is neither a column nor an aggregate."
+    from sqlglot import exp
+
+    if isinstance(node, exp.AggFunc):
+        node = node.find(exp.Column)
+        if node is None or node.is_star:
+            return "", ""
+    return (_table_of(node), node.name.lower()) if isinstance(node, exp.Column) else None
+
+# %% ../nbs/04_sqltext.ipynb #7fda39fb
+def value_tests(sql: str) -> list[ValueTest]:
+    "The comparisons of columns and aggregates with values; raises `sqlglot.ParseError`."
+    from sqlglot import exp
+
+    found = []
+    for node in _parse(sql).find_all(exp.Binary, exp.Between):
+        sides = []
+        if isinstance(node, exp.Between):
+            low, high = node.args["low"], node.args["high"]
+            sides = [(node.this, ">=", low), (node.this, "<=", high)]
+        elif operator := _OPERATORS.get(type(node).__name__):
+            turned = _TURNED.get(operator, operator)
+            sides = [(node.left, operator, node.right), (node.right, turned, node.left)]
+        for tested, operator, other in sides:
+            column, value = _tested_column(tested.unnest()), _literal_value(other.unnest())
+            if column and value is not None:
+                found.append(ValueTest(*column, operator, value))
+    return found
+
+# %% ../nbs/04_sqltext.ipynb #28498dc5
+def sorted_columns(sql: str) -> tuple[tuple[str, str], ...]:
+    "Table and name of the columns that ORDER BY, min and max put in order; raises `sqlglot.ParseError`."
+    from sqlglot import exp
+
+    parts = [part.this for part in _parse(sql).find_all(exp.Ordered, exp.Min, exp.Max)]
+    columns = [part for part in parts if isinstance(part, exp.Column) and not part.is_star]
+    return tuple(dict.fromkeys((_table_of(c), c.name.lower()) for c in columns))
 
 # %% ../nbs/04_sqltext.ipynb #11711e00
 def null_tested_columns(sql: str) -> tuple[str, ...]:
