@@ -17,7 +17,6 @@ from typing import Any, NamedTuple
 from weakref import finalize
 
 import apsw
-from .schemas import choose_tables, empty_image, loose_image, read_schema
 
 from ..catalog import database_fingerprint, read_catalog
 from ..guards import Limits, connect_readonly, heap_limit
@@ -30,6 +29,7 @@ from sql_env.sqltext import (
     table_conditions,
 )
 from .sandbox import SandboxPool, ScratchDatabase
+from .schemas import choose_tables, empty_image, loose_image, read_schema
 from sql_env.variants.shapes import (
     DATE_PATTERN,
     ForeignKey,
@@ -335,7 +335,8 @@ class InstanceGenerator:
 class InstancePlan:
     "What the instances for one query should hold; all names in lower case."
 
-    tables: tuple[str, ...]  # that the query reads, and their parents
+    read: tuple[str, ...]  # tables that the query reads
+    tables: tuple[str, ...]  # those and their parents
     shapes: tuple[TableShape, ...]  # of all tables of an instance, parents first
     literals: Mapping[str, list]  # values for columns of that name
     matching_rows: Mapping[str, list[tuple]]  # real rows that meet a condition of the query
@@ -379,12 +380,11 @@ def plan_instances(generator: InstanceGenerator, sql: str) -> InstancePlan:
         columns = {shape.lower_name: shape.columns for shape in shapes}
         loose = loose_image(generator.source.con, generator.schema, columns, named)
     return InstancePlan(
+        read=choice.read,
         tables=choice.filled,
         shapes=tuple(shapes),
         literals=literals,
-        matching_rows={
-            t: _matching_rows(generator, generator.shape(t), sql) for t in choice.filled
-        },
+        matching_rows={t: _matching_rows(generator, generator.shape(t), sql) for t in choice.read},
         joined=joined_columns(sql),
         null_tested=null_tested_columns(sql),
         empty=empty_image(generator.schema, choice.all, named),
@@ -419,16 +419,18 @@ class RowSampler:
     def __init__(self, generator: InstanceGenerator, plan: InstancePlan):
         self.plan = plan
         self.infer = generator.infer
-        self._pools: dict[str, list[_ValuePool]] = {}
+        self._pools: dict[str, list[_ValuePool | None]] = {}
         for shape in plan.shapes:
             if shape.lower_name in plan.tables:
                 columns = range(len(shape.columns))
                 self._pools[shape.lower_name] = [self._pool(shape, i) for i in columns]
 
-    def _pool(self, shape: TableShape, column: int) -> _ValuePool:
-        "The values that one column can draw from."
+    def _pool(self, shape: TableShape, column: int) -> _ValuePool | None:
+        "The values that one column can draw from, None if it keeps its real values."
         name = shape.lower_columns[column]
-        rows = [*shape.sample_rows, *self.plan.matching_rows[shape.lower_name]]
+        if shape.lower_name not in self.plan.read and name not in self.plan.literals:
+            return None
+        rows = [*shape.sample_rows, *self.plan.matching_rows.get(shape.lower_name, [])]
         values = [row[column] for row in rows if row[column] is not None]
         real = list(dict.fromkeys(values))
         kind = column_kind(values, shape.types[column])
@@ -456,7 +458,7 @@ class RowSampler:
         start = rng.sample(base, n) if n <= len(base) else rng.choices(base, k=n)
         if not pools:
             return [list(row) for row in start]
-        columns = [pool.column(c, mode, rng) for pool, c in zip(pools, zip(*start))]
+        columns = [p.column(c, mode, rng) if p else c for p, c in zip(pools, zip(*start))]
         return [list(row) for row in zip(*columns)]
 
 # %% ../../nbs/31_variants_instances.ipynb #86651528
