@@ -14,11 +14,12 @@ from random import Random
 from typing import Any, NamedTuple
 
 import apsw
+from .rollouts import plan_episodes
 
 from .chat import MAX_TOOL_RESULT_CHARS
 from .database import Database
 from .episode import Action, EpisodeEnv, Observation
-from .evaluation import describe_env, plan_episodes
+from .evaluation import describe_env
 from .guards import QueryError
 from .logs import Trajectory, replay_trajectory, write_log
 from .mistakes import forgotten_condition, forgotten_join, misspelled_names, wrong_value

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from sql_env.episode import Action, EpisodeEnv
-from sql_env.evaluation import EvaluationResult, evaluate, hack_floor, plan_episodes
+from sql_env.evaluation import EvaluationResult, evaluate, hack_floor
 from sql_env.logs import EpisodeResult, gold_key
 from sql_env.policies.base import ScriptedPolicy
 from sql_env.policies.baselines import OraclePolicy, RandomPolicy
@@ -31,6 +31,7 @@ from sql_env.reports import (
     save_result,
 )
 from sql_env.reward import RewardConfig
+from sql_env.rollouts import plan_episodes
 from sql_env.sources import load
 
 CONSTANT = HACKS[2]
