@@ -419,7 +419,7 @@ def audit_questions(
     progress: bool = True,
 ) -> AuditReport:
     "Run every check on a question set, under its limits; a database that fails is reported and costs no other."
-    hacks = [*_answering_hacks(HACKS), most_frequent_answer(qs)]
+    hacks = _answering_hacks(HACKS) + ([most_frequent_answer(qs)] if len(qs) else [])
     questions = sorted([*qs, *qs.quarantined], key=lambda q: q.question_id)
     by_database: dict[str, list[Question]] = {}
     for q in questions:

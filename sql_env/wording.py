@@ -21,7 +21,7 @@ from .values import quote_identifier
 _WORDS = "zero one two three four five six seven eight nine ten eleven twelve".split()
 _NUMBER = rf"(?:the |[$€£])?(\d+(?:,\d{{3}})*(?:\.\d+)?|{'|'.join(_WORDS)})(?![\w%]|[.,]\d)"
 _OPPOSITE = {">=": "<", "<": ">=", ">": "<=", "<=": ">"}
-_NEGATION = re.compile(r"\b(?:not|never|n't)(?: \w+)? $", re.I)  # do not have more than 3
+_NEGATION = re.compile(r"(?:\bnot|\bnever|n['’]t)(?: \w+)? $", re.I)  # do not have more than 3
 _UNIT = r"(?:[a-z]+ )?"  # 10 dollars or more
 _BOUNDS = {
     ">=": (
