@@ -132,6 +132,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                   'sql_env.cli.data._audit_command': ('cli_data.html#_audit_command', 'sql_env/cli/data.py'),
                                   'sql_env.cli.data._check_guards': ('cli_data.html#_check_guards', 'sql_env/cli/data.py'),
                                   'sql_env.cli.data._check_questions': ('cli_data.html#_check_questions', 'sql_env/cli/data.py'),
+                                  'sql_env.cli.data._check_variants': ('cli_data.html#_check_variants', 'sql_env/cli/data.py'),
                                   'sql_env.cli.data._check_versions': ('cli_data.html#_check_versions', 'sql_env/cli/data.py'),
                                   'sql_env.cli.data._data_numbers': ('cli_data.html#_data_numbers', 'sql_env/cli/data.py'),
                                   'sql_env.cli.data._database_row': ('cli_data.html#_database_row', 'sql_env/cli/data.py'),
