@@ -252,8 +252,7 @@ def rehearse(root: Path, python: Path, folder: Path, names: tuple[str, ...]) -> 
 
 @pytest.mark.slow
 def test_wheel_rehearsal(root, wheel, tmp_path):
-    """Tutorials and explorer run from the wheel in an empty folder, with the packages that Colab has, and leave these as
-    they are; the one about servers runs with the extra `server`."""
+    "Tutorials and explorer run from the wheel with Colab's packages as they are; the one about servers with its extra."
     venv.create(tmp_path / "env", with_pip=True)
     python = tmp_path / "env" / "bin" / "python"
     run(python, "-m", "pip", "install", "-q", wheel, *COLAB, cwd=tmp_path)
