@@ -155,11 +155,11 @@ def _similar_sets(
 ) -> Iterator[tuple[int, int, float]]:
     "Places and Jaccard similarity of the pairs of different sets that reach the threshold."
     size = len(str(len(word_sets)))
-    holders: dict[tuple[str, ...], list[int]] = {}
+    holders: dict[int, list[int]] = {}  # by the hash of a key, which takes less memory
     for i, words in enumerate(_rarest_first(word_sets)):
         others: set[int] = set()
         for key in _blocking_keys(words, threshold, size):
-            block = holders.setdefault(key, [])
+            block = holders.setdefault(hash(key), [])
             others.update(block)
             block.append(i)
         for j in sorted(others):
