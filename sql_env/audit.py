@@ -10,16 +10,19 @@ __all__ = ['NearDuplicate', 'near_duplicates', 'AuditReport', 'audit_table', 'au
 import json
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
+from itertools import combinations
+from math import ceil
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from .answers import compare_rows
 from .episode import EpisodeEnv
 from .gold import GoldRunner, same_rows
+from .guards import QueryError
 from .policies.base import play_episode
 from .policies.baselines import OraclePolicy
 from .policies.hacks import HACKS, most_frequent_answer
@@ -27,7 +30,13 @@ from .progress import ProgressBar
 from .questions import QUARANTINE_FLAGS, QUESTION_FLAGS, Question, QuestionSet
 from .sqltext import bare_columns, normalize_sql
 from .variants.instances import InstanceGenerator
-from .variants.selection import instance_generator, variants_for
+from sql_env.variants.selection import (
+    instance_generator,
+    variants_for,
+    why_no_instances,
+    why_no_variants,
+)
+from .wording import WordingCheck
 
 # %% ../nbs/70_audit.ipynb #851fdd9b
 def _has_bare_columns(sql: str, generator: InstanceGenerator) -> bool:
@@ -49,25 +58,28 @@ def _changes_float_bits(runner: GoldRunner, q: Question) -> bool:
     return False
 
 # %% ../nbs/70_audit.ipynb #17a8abeb
-def _check_gold(runner: GoldRunner, generator: InstanceGenerator, q: Question) -> list[str]:
-    "Flags of a question's gold query."
-    now = runner.complete(replace(q, flags=()))
-    flags = list(now.flags)
-    if "double_quoted" in q.flags and "double_quoted" not in flags:
-        flags.append("double_quoted")  # they were replaced when the set was loaded
-    if "error" in flags:
-        return flags
+def _check_gold(
+    runner: GoldRunner, generator: InstanceGenerator | None, wording: WordingCheck, q: Question
+) -> Question:
+    "The question with the flags that its gold query gives it."
+    now = runner.complete(q.with_fields(flags=(), reasons=()))
+    found = q.with_fields(flags=now.flags, reasons=now.reasons)
+    if "double_quoted" in q.flags:
+        found = found.with_flag("double_quoted")  # they were replaced when the set was loaded
+    if "error" in now.flags:
+        return found
     ranks = q.ranks or False
     if q.gold_answer and not compare_rows(list(now.gold_answer), q.gold_answer, ranks).correct:
-        flags.append("stale")
-    is_bare = _has_bare_columns(now.gold_sql, generator)
-    if is_bare:
-        flags.append("bare_column")
-    elif "order_dependent" in flags and re.search(r"\blimit\b", now.gold_sql, re.I):
-        flags.append("tie_at_limit")
+        found = found.with_flag("stale")
+    if generator and _has_bare_columns(now.gold_sql, generator):
+        found = found.with_flag("bare_column")
+    elif "order_dependent" in now.flags and re.search(r"\blimit\b", now.gold_sql, re.I):
+        found = found.with_flag("tie_at_limit")
     if _changes_float_bits(runner, now):
-        flags.append("float_bits")
-    return flags
+        found = found.with_flag("float_bits")
+    for flag, reason in wording.doubts(now).items():
+        found = found.with_flag(flag, reason)
+    return found
 
 # %% ../nbs/70_audit.ipynb #bc3d1f09
 def _answering_hacks(hacks: Iterable[Any]) -> list[Any]:
@@ -119,17 +131,42 @@ def _duplicate_golds(questions: Collection[Question]) -> set[str]:
     return {q.question_id for q, key in zip(questions, keys) if count[key] > 1}
 
 # %% ../nbs/70_audit.ipynb #922eda02
-def _shared_words(words: Sequence[Collection[str]]):
-    "For each pair of word sets the number of words that both hold, as a sparse matrix."
-    from scipy.sparse import csr_matrix
+def _rarest_first(word_sets: Iterable[frozenset[str]]) -> list[tuple[str, ...]]:
+    "The words of each set, those first that the fewest sets hold."
+    sets = list(word_sets)
+    count = Counter(word for words in sets for word in words)
+    return [tuple(sorted(words, key=lambda word: (count[word], word))) for words in sets]
 
-    place = {word: i for i, word in enumerate(sorted(set().union(*words)))}
-    rows, columns = [], []
-    for i, some in enumerate(words):
-        rows += [i] * len(some)
-        columns += [place[word] for word in some]
-    holds = csr_matrix(([1] * len(rows), (rows, columns)), shape=(len(words), len(place)))
-    return (holds @ holds.T).tocoo()
+# %% ../nbs/70_audit.ipynb #5bb98283
+def _blocking_keys(
+    words: tuple[str, ...],  # rarest first
+    threshold: float,
+    size: int,  # words of a key
+) -> Iterator[tuple[str, ...]]:
+    "Combinations of rare words: sets that reach the threshold have one in common."
+    n = len(words)
+    least = ceil(threshold * n - 1e-9)  # words that a similar set shares
+    for k in range(min(least, size), min(n, size) + 1):
+        yield from combinations(words[: n - max(least, k) + k], k)
+
+# %% ../nbs/70_audit.ipynb #9a9266d6
+def _similar_sets(
+    word_sets: Sequence[frozenset[str]], threshold: float
+) -> Iterator[tuple[int, int, float]]:
+    "Places and Jaccard similarity of the pairs of different sets that reach the threshold."
+    size = len(str(len(word_sets)))
+    holders: dict[int, list[int]] = {}  # by the hash of a key, which takes less memory
+    for i, words in enumerate(_rarest_first(word_sets)):
+        others: set[int] = set()
+        for key in _blocking_keys(words, threshold, size):
+            block = holders.setdefault(hash(key), [])
+            others.update(block)
+            block.append(i)
+        for j in sorted(others):
+            shared = len(word_sets[i] & word_sets[j])
+            similarity = shared / (len(word_sets[i]) + len(word_sets[j]) - shared)
+            if similarity >= threshold:
+                yield j, i, similarity
 
 # %% ../nbs/70_audit.ipynb #793ba206
 class NearDuplicate(NamedTuple):
@@ -145,16 +182,21 @@ def near_duplicates(
     threshold: float = 0.85,  # lowest Jaccard similarity that counts
 ) -> list[NearDuplicate]:
     "Pairs of questions of two splits that share nearly all words."
-    words = [sorted(set(re.findall(r"\w+", q.question_text.lower()))) for q in questions]
-    shared = _shared_words(words)
+    by_words: dict[frozenset[str], list[Question]] = {}
+    for q in questions:
+        by_words.setdefault(frozenset(re.findall(r"\w+", q.question_text.lower())), []).append(q)
+    by_words.pop(frozenset(), None)
+    groups = list(by_words.values())
+    pairs = [(a, b, 1.0) for group in groups for a, b in combinations(group, 2)]
+    for i, j, similarity in _similar_sets(list(by_words), threshold):
+        pairs += [(a, b, similarity) for a in groups[i] for b in groups[j]]
+    place = {q.question_id: i for i, q in enumerate(questions)}
     found = []
-    for i, j, n in zip(shared.row, shared.col, shared.data):
-        a, b = questions[i], questions[j]
-        if i < j and a.split != b.split:
-            similarity = float(n / (len(words[i]) + len(words[j]) - n))
-            if similarity >= threshold:
-                found.append(NearDuplicate(a.question_id, b.question_id, round(similarity, 3)))
-    return found
+    for a, b, similarity in pairs:
+        if a.split != b.split:
+            first, second = sorted((a.question_id, b.question_id), key=place.__getitem__)
+            found.append(NearDuplicate(first, second, round(similarity, 3)))
+    return sorted(found, key=lambda pair: (place[pair.first], place[pair.second]))
 
 # %% ../nbs/70_audit.ipynb #d5791289
 @dataclass
@@ -169,6 +211,7 @@ class AuditReport:
     )  # questions that each hack got right
     hacks_robust: dict[str, int] = field(default_factory=dict)  # those where its query is robust
     near_duplicates: list[NearDuplicate] = field(default_factory=list)
+    failed: dict[str, str] = field(default_factory=dict)  # databases that couldn't be checked: why
 
     @property
     def bad(self) -> list[Question]:
@@ -177,8 +220,8 @@ class AuditReport:
 
     @property
     def exit_code(self) -> int:
-        "1 if a question must be set aside, else 0."
-        return int(bool(self.bad))
+        "1 if a question must be set aside or a database couldn't be checked, else 0."
+        return int(bool(self.bad or self.failed))
 
     @property
     def n_databases(self) -> int:
@@ -232,6 +275,8 @@ def _example_lines(report: AuditReport, flag: str, n: int) -> list[str]:
     for q in [q for q in report.questions if flag in q.flags][:n]:
         sql = " ".join(q.gold_sql.split())[:300]
         lines.append(f"* `{q.question_id}` {q.question_text}\n  `{sql}`")
+        if q.reason(flag):
+            lines.append(f"  {q.reason(flag)}")
     return lines
 
 # %% ../nbs/70_audit.ipynb #bac8d0bb
@@ -249,6 +294,7 @@ def audit_markdown(
         audit_table(report),
         "",
     ]
+    lines += [f"Not checked: database {name}. {reason}" for name, reason in report.failed.items()]
     lines += [f"Missing: {n} questions, {reason}." for reason, n in report.left_out.items()]
     lines += _hack_lines(report)
     if examples:
@@ -270,6 +316,7 @@ def audit_summary(report: AuditReport) -> dict:
         hacks_correct=report.hacks_correct,
         hacks_robust=report.hacks_robust,
         near_duplicates=len(report.near_duplicates),
+        failed=report.failed,
     )
 
 # %% ../nbs/70_audit.ipynb #3a6f1852
@@ -277,12 +324,16 @@ def save_report(
     report: AuditReport,
     folder: str | Path,  # made if it isn't there
 ) -> Path:
-    "Write `flags.jsonl` (id and flags of each flagged question), `audit.json` (counts) and `audit.md` into a folder."
+    "Write `flags.jsonl` (id, flags and reasons of each flagged question), `audit.json` and `audit.md` into a folder."
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     flagged = [q for q in report.questions if q.flags]
-    lines = [json.dumps(dict(question_id=q.question_id, flags=q.flags)) for q in flagged]
-    (folder / "flags.jsonl").write_text("".join(f"{line}\n" for line in lines))
+    lines = []
+    for q in flagged:
+        reasons = dict(reasons=dict(q.reasons)) if q.reasons else {}
+        line = dict(question_id=q.question_id, flags=q.flags, **reasons)
+        lines.append(json.dumps(line, ensure_ascii=False) + "\n")
+    (folder / "flags.jsonl").write_text("".join(lines), encoding="utf-8")
     (folder / "audit.json").write_text(json.dumps(audit_summary(report), indent=1) + "\n")
     (folder / "audit.md").write_text(audit_markdown(report), encoding="utf-8")
     return folder
@@ -292,72 +343,102 @@ def save_report(
 class _Findings:
     "What was found on one database, or on several."
 
-    flags: dict[str, list[str]] = field(default_factory=dict)  # of each question
+    questions: dict[str, Question] = field(default_factory=dict)  # by id, with their flags
     hacks_correct: Counter = field(default_factory=Counter)
     hacks_robust: Counter = field(default_factory=Counter)
+    failed: dict[str, str] = field(default_factory=dict)
 
     def add(self, other: "_Findings") -> None:
         "Take in what was found on other databases."
-        self.flags |= other.flags
+        self.questions |= other.questions
         self.hacks_correct += other.hacks_correct
         self.hacks_robust += other.hacks_robust
+        self.failed |= other.failed
+
+    def flag(self, flag: str, question_ids: Iterable[str]) -> None:
+        "Give some questions a flag."
+        for question_id in sorted(question_ids):
+            self.questions[question_id] = self.questions[question_id].with_flag(flag)
 
 # %% ../nbs/70_audit.ipynb #60b0c332
+def _check_variants(path: Path, q: Question, least: int, why_none: str) -> Question:
+    "The question, flagged if its database has no variants or fewer than `least`; 0 of them are not made."
+    if least and not why_none:
+        n = len(variants_for(path, q.gold_sql))
+        if 0 < n < least:
+            return q.with_flag("few_variants", f"There are {n}.")
+        why_none = why_no_variants(path, q.gold_sql)
+    return q.with_flag("no_variants", why_none) if why_none else q
+
+# %% ../nbs/70_audit.ipynb #d8026b46
 def _audit_database(
     qs: QuestionSet,  # with one database
     hacks: Sequence[Any],
     min_variants: int,  # fewer are flagged; 0: none are made
 ) -> _Findings:
-    "Check all questions of a set with one database."
+    "Check all questions of a set with one database; raises what keeps it from being checked."
     questions = [*qs, *qs.quarantined]
-    path = qs.databases[questions[0].database_name]
-    runner, generator = GoldRunner(path), instance_generator(path)
-    playable = [replace(q, flags=()) for q in questions]
-    env = EpisodeEnv(QuestionSet(playable, qs.databases, qs.name))
-    found = _Findings()
+    name = questions[0].database_name
+    path = qs.databases[name]
+    runner, why_none = GoldRunner(path, qs.limits), why_no_instances(path)
+    generator = None if why_none else instance_generator(path)
+    playable = [q.with_fields(flags=(), reasons=()) for q in questions]
+    env = EpisodeEnv(QuestionSet(playable, qs.databases, qs.name, limits=qs.limits))
+    wording, found = WordingCheck(env.questions.database(name)), _Findings()
     for q in questions:
-        flags = _check_gold(runner, generator, q)
-        if not QUARANTINE_FLAGS & set(flags):
+        checked = _check_gold(runner, generator, wording, q)
+        if not QUARANTINE_FLAGS & set(checked.flags):
             check = _check_by_playing(env, q, hacks)
-            flags += check.flags
+            for flag in check.flags:
+                checked = checked.with_flag(flag)
             found.hacks_correct.update(check.hacks_correct)
             found.hacks_robust.update(check.hacks_robust)
-            if min_variants and len(variants_for(path, q.gold_sql)) < min_variants:
-                flags.append("few_variants")
-        found.flags[q.question_id] = flags
+            checked = _check_variants(path, checked, min_variants, why_none)
+        found.questions[q.question_id] = checked
     runner.close()
     return found
 
-# %% ../nbs/70_audit.ipynb #d8026b46
+# %% ../nbs/70_audit.ipynb #a81e8550
+def _audit_or_report(qs: QuestionSet, **options: Any) -> _Findings:
+    "`_audit_database`, or why that can't be done; then the questions keep the flags they have."
+    try:
+        return _audit_database(qs, **options)
+    except Exception as e:  # whatever a strange file causes, the other databases are checked
+        reason = e.message if isinstance(e, QueryError) else f"{type(e).__name__}: {e}"
+        questions = [*qs, *qs.quarantined]
+        return _Findings(
+            questions={q.question_id: q for q in questions},
+            failed={questions[0].database_name: reason},
+        )
+
+# %% ../nbs/70_audit.ipynb #6068631a
 def audit_questions(
     qs: QuestionSet,  # with all its splits, so that leaks are found
     variants: int = 0,  # also check that this many variants can be made; slow
     executor: Executor | None = None,  # for several processes
     progress: bool = True,
 ) -> AuditReport:
-    "Run every check on a question set."
-    hacks = [*_answering_hacks(HACKS), most_frequent_answer(qs)]
+    "Run every check on a question set, under its limits; a database that fails is reported and costs no other."
+    hacks = _answering_hacks(HACKS) + ([most_frequent_answer(qs)] if len(qs) else [])
     questions = sorted([*qs, *qs.quarantined], key=lambda q: q.question_id)
-    names = dict.fromkeys(q.database_name for q in questions)
-    parts = [qs.filter(database_name=name) for name in names]
-    check = partial(_audit_database, hacks=hacks, min_variants=variants)
+    by_database: dict[str, list[Question]] = {}
+    for q in questions:
+        by_database.setdefault(q.database_name, []).append(q)
+    parts = [qs.with_questions(some) for some in by_database.values()]
+    check = partial(_audit_or_report, hacks=hacks, min_variants=variants)
     findings = executor.map(check, parts) if executor else map(check, parts)
     found = _Findings()
     for some in ProgressBar(f"Auditing {qs.name}", len(parts), progress).watch(findings):
         found.add(some)
     near = near_duplicates(questions)
-    _flag(found, "duplicate_gold", _duplicate_golds(questions))
-    _flag(found, "near_duplicate", {i for pair in near for i in (pair.first, pair.second)})
+    found.flag("duplicate_gold", _duplicate_golds(questions))
+    found.flag("near_duplicate", {i for pair in near for i in (pair.first, pair.second)})
     return AuditReport(
         name=qs.name,
-        questions=[replace(q, flags=tuple(found.flags[q.question_id])) for q in questions],
+        questions=[found.questions[q.question_id] for q in questions],
         left_out=qs.left_out,
         hacks_correct={hack.name: found.hacks_correct[hack.name] for hack in hacks},
         hacks_robust={hack.name: found.hacks_robust[hack.name] for hack in hacks},
         near_duplicates=near,
+        failed=found.failed,
     )
-
-# %% ../nbs/70_audit.ipynb #a81e8550
-def _flag(found: _Findings, flag: str, question_ids: Iterable[str]) -> None:
-    for question_id in question_ids:
-        found.flags[question_id].append(flag)

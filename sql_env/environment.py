@@ -15,16 +15,18 @@ from inspect import signature
 from typing import Any
 from uuid import uuid4
 
-from openenv.core.env_server.interfaces import Environment
-from openenv.core.env_server.types import EnvironmentMetadata
-
 from . import __version__
 from .episode import Episode, EpisodeEnv, Observation
+from .extras import needs_extra
 from .guards import FastPathMiss
 from .models import SQLAction, SQLObservation, SQLState
 from .questions import Question, QuestionSet
 from .reward import RewardConfig
 from .sources import load
+
+with needs_extra("server"):
+    from openenv.core.env_server.interfaces import Environment
+    from openenv.core.env_server.types import EnvironmentMetadata
 
 # %% ../nbs/56_environment.ipynb #c0709d71
 def _to_sql_observation(obs: Observation, metadata: dict[str, Any] | None = None) -> SQLObservation:

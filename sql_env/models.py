@@ -8,11 +8,13 @@ __all__ = ['SQLAction', 'SQLObservation', 'SQLState']
 # %% ../nbs/55_models.ipynb #2301b02d
 from typing import Any, Literal
 
-from openenv.core.env_server.types import Action, Observation, State
-from pydantic import Field, field_validator
-
 from .answers import MAX_ANSWER_CHARS
 from .episode import repair_unicode
+from .extras import needs_extra
+
+with needs_extra("server"):
+    from openenv.core.env_server.types import Action, Observation, State
+    from pydantic import Field, field_validator
 
 # %% ../nbs/55_models.ipynb #cdcd075c
 class SQLAction(Action):

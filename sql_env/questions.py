@@ -125,6 +125,9 @@ QUESTION_FLAGS = dict(
     stale="the stored answer is not what gold gives",
     guessable="a reward-hacking baseline gets it right",
     few_variants="too few variants could be made",
+    wrong_bound="gold draws a limit otherwise than the question says",
+    unused_value="the question names a value of the data that gold does not use",
+    text_as_number="gold puts numbers in order that are stored as text",
     duplicate_gold="another question has the same gold",
     near_duplicate="a question of another split has nearly the same words",
 )

@@ -2,10 +2,21 @@
 
 import importlib.util
 from pathlib import Path
+from types import ModuleType
 
-spec = importlib.util.spec_from_file_location(
-    "server_load", Path(__file__).resolve().parent.parent / "benchmarks" / "server.py"
-)
-benchmark = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(benchmark)
+import pytest
+
+pytest.importorskip("openenv", reason="openenv is not installed: pip install 'sql_env[server]'")
+
+
+def load_benchmark(name: str) -> ModuleType:
+    "A script of `benchmarks` as a module."
+    path = Path(__file__).resolve().parent.parent / "benchmarks" / f"{name}.py"
+    spec = importlib.util.spec_from_file_location(f"benchmark_{name}", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+benchmark = load_benchmark("server")
 Server, Session = benchmark.Server, benchmark.Session

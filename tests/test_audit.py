@@ -1,14 +1,27 @@
 """The audit: every planted flaw is found, nothing else is; reports, exit codes, mutants."""
 
 import json
+import re
 from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
+from itertools import combinations
+from random import Random
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from sql_env.audit import audit_markdown, audit_questions, near_duplicates, save_report
+from sql_env import audit
+from sql_env.audit import (
+    audit_markdown,
+    audit_questions,
+    audit_summary,
+    near_duplicates,
+    save_report,
+)
 from sql_env.database import build_database
+from sql_env.guards import Limits
 from sql_env.mutants import one_edit_mutants
 from sql_env.mutation_study import (
     _passed_comparisons,
@@ -18,7 +31,7 @@ from sql_env.mutation_study import (
     mutation_study_markdown,
 )
 from sql_env.questions import QUARANTINE_FLAGS, QUESTION_FLAGS, Question, QuestionSet
-from sql_env.sources import complete_questions, load
+from sql_env.sources import Drafts, complete_questions, load
 from sql_env.sqltext import bare_columns
 from sql_env.variants.selection import instance_generator
 
@@ -66,7 +79,7 @@ def harbour(tmp_path_factory):
     for i, sql in enumerate(PLANTED):
         text = f"Question number {i} about {sql[-9:]}?"
         questions.append(Question(f"q{i:02}", text, "harbour", sql, split="train"))
-    return complete_questions(questions, {"harbour": path}, "harbour")
+    return complete_questions(Drafts(questions, {"harbour": path}, "harbour"))
 
 
 @pytest.fixture(scope="module")
@@ -137,6 +150,163 @@ def test_duplicates(harbour):
     }
     assert [(p.first, p.second) for p in report.near_duplicates] == [("a", "b")]
     assert not near_duplicates([replace(t, split="train") for t in twins]), "only across splits"
+
+
+def square_near_duplicates(questions, threshold):
+    "All pairs of two splits, compared one by one: what the blocking must not change."
+    words = [set(re.findall(r"\w+", q.question_text.lower())) for q in questions]
+    found = {}
+    for i, j in combinations(range(len(questions)), 2):
+        a, b = words[i], words[j]
+        if questions[i].split != questions[j].split and a | b:
+            similarity = len(a & b) / len(a | b)
+            if similarity >= threshold:
+                pair = questions[i].question_id, questions[j].question_id
+                found[pair] = round(similarity, 3)
+    return found
+
+
+def as_questions(texts):
+    "Questions with these texts, in two splits by turns."
+    return [
+        Question(f"q{i}", text, "x", "SELECT 1", split=("train", "dev")[i % 2])
+        for i, text in enumerate(texts)
+    ]
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.lists(st.sampled_from("abcdefghij"), max_size=9).map(" ".join), max_size=25),
+    st.sampled_from([0.2, 0.5, 0.7, 0.85, 0.9, 1.0]),
+)
+def test_blocking_loses_no_pair(texts, threshold):
+    questions = as_questions(texts)
+    found = near_duplicates(questions, threshold)
+    assert {(p.first, p.second): p.similarity for p in found} == square_near_duplicates(
+        questions, threshold
+    )
+    assert len(found) == len({p[:2] for p in found})
+
+
+def test_blocking_finds_what_the_square_finds_in_bundled():
+    questions = [replace(q, split="ab"[i % 2]) for i, q in enumerate(load("bundled"))]
+    again = [
+        replace(q, question_id=f"{q.question_id}+", question_text=f"{q.question_text} Now")
+        for q in questions
+    ]
+    pairs = {p[:2] for p in near_duplicates([*questions, *again])}
+    assert pairs == set(square_near_duplicates([*questions, *again], 0.85))
+
+
+@pytest.mark.slow
+def test_blocking_finds_what_the_square_finds_in_spider(spider_path, tell):
+    questions = list(load("spider", spider_path, "dev"))
+    questions = [replace(q, split="ab"[i % 2]) for i, q in enumerate(questions)]
+    found = {p[:2] for p in near_duplicates(questions, 0.6)}
+    square = set(square_near_duplicates(questions, 0.6))
+    tell(f"near-duplicates of Spider dev: {len(found)} of {len(square)} that all pairs give")
+    assert found == square and len(found) > 10
+
+
+def work_of_blocking(texts):
+    "Keys that are made and pairs that are compared."
+    counts = Counter()
+
+    class CountedSet(frozenset):
+        def __and__(self, other):
+            counts["pairs"] += 1
+            return frozenset.__and__(self, other)
+
+    def counted(words, threshold, size):
+        for key in keys(words, threshold, size):
+            counts["keys"] += 1
+            yield key
+
+    keys = audit._blocking_keys
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(audit, "_blocking_keys", counted)
+        sets = dict.fromkeys(CountedSet(re.findall(r"\w+", text.lower())) for text in texts)
+        list(audit._similar_sets(list(sets), 0.85))
+    return counts["keys"] + counts["pairs"]
+
+
+def zipf_texts(n):
+    "Questions of 12 words of a vocabulary whose frequencies fall as they do in English."
+    rng = Random(0)
+    weights = [1 / (i + 3) for i in range(600)]
+    words = [f"w{i}" for i in range(600)]
+    return [" ".join(rng.choices(words, weights, k=12)) for _ in range(n)]
+
+
+def test_the_audit_of_words_grows_linearly(tell):
+    "Four times as many questions take four times as much work, where the square would take 16 times."
+    texts = zipf_texts(4000)
+    small, large = work_of_blocking(texts[:1000]), work_of_blocking(texts)
+    tell(
+        f"near-duplicates: {small / 1000:.1f} operations a question of 1,000, {large / 4000:.1f} of 4,000"
+    )
+    assert large < 1.3 * 4 * small
+
+
+def folder_with_two(tmp_path):
+    "A folder of questions on two databases."
+    folder = tmp_path / "two"
+    folder.mkdir()
+    for name in ("north", "south"):
+        build_database(folder / f"{name}.sqlite", SCHEMA, {"captain": CAPTAINS, "ship": SHIPS})
+    questions = [
+        dict(question=f"Where does {who} of the {name} live?", sql=sql, database=name)
+        for name in ("north", "south")
+        for who, sql in [("Ines", next(iter(PLANTED))), ("Max", BY_MAX)]
+    ]
+    (folder / "questions.jsonl").write_text("".join(json.dumps(q) + "\n" for q in questions))
+    return folder
+
+
+BY_MAX = "SELECT home FROM captain WHERE name = 'Max'"
+
+
+def test_a_database_that_fails_is_reported_and_the_audit_goes_on(tmp_path):
+    qs = load("folder", folder_with_two(tmp_path))
+    qs.databases["south"].write_bytes(b"no database" * 100)
+    report = audit_questions(qs, progress=False)
+    assert list(report.failed) == ["south"] and "SQLite" in report.failed["south"]
+    assert report.exit_code == 1 and not report.bad
+    assert {q.database_name for q in report.questions} == {"north", "south"}
+    assert "Not checked: database south." in audit_markdown(report)
+    assert audit_summary(report)["failed"] == report.failed
+
+
+def test_a_database_without_variants_is_flagged_with_the_reason(tmp_path, monkeypatch):
+    why = "Its tables can't be copied."
+    monkeypatch.setattr(audit, "why_no_instances", lambda path: why if "south" in str(path) else "")
+    report = audit_questions(load("folder", folder_with_two(tmp_path)), progress=False)
+    for q in report.questions:
+        assert ("no_variants" in q.flags) == (q.database_name == "south")
+        assert q.reason("no_variants") == (why if q.database_name == "south" else "")
+    assert not report.bad and not report.failed
+
+
+def test_gold_without_variants_is_flagged_where_variants_are_asked_for(tmp_path, monkeypatch):
+    def why(path, sql):
+        return "Gold can't be parsed." if sql == BY_MAX else ""
+
+    monkeypatch.setattr(audit, "why_no_variants", why)
+    monkeypatch.setattr(audit, "variants_for", lambda path, sql: [] if sql == BY_MAX else [1, 2])
+    qs = load("folder", folder_with_two(tmp_path))
+    report = audit_questions(qs, variants=5, progress=False)
+    assert report.counts()["no_variants"] == report.counts()["few_variants"] == 2
+    assert audit_questions(qs, progress=False).counts().get("no_variants", 0) == 0
+
+
+def test_the_audit_keeps_to_the_limits_of_the_set(harbour):
+    sql = COUNT_TO_A_MILLION.replace("1000000", "20000")
+    alone = harbour.with_questions([Question("q", "How far do we count?", "harbour", sql)])
+    (q,) = audit_questions(alone, progress=False).questions
+    assert "over_limits" not in q.flags
+    few = alone.with_limits(Limits(operations=10_000))
+    (q,) = audit_questions(few, progress=False).questions
+    assert q.flags == ("over_limits",) and "operations" in q.reason("over_limits")
 
 
 @pytest.mark.parametrize(

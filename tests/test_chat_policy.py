@@ -19,6 +19,8 @@ from fake_server import FakeServer, completion, fault, message
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+pytest.importorskip("openai", reason="openai is not installed: pip install 'sql_env[openai]'")
+
 from sql_env.chat import (
     TOOLS,
     InvalidToolCall,

@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections import Counter
 from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
@@ -918,6 +919,7 @@ def test_doctor_finds_nothing_wrong_with_bundled(sql_env):
         "endless queries stop",
         "oracle answers",
         "reward hacking",
+        "variants for the robust verdict",
     ):
         assert any(line.startswith("ok") and check in line for line in run.out.split("\n")), check
 
@@ -959,6 +961,33 @@ def test_doctor_fails_if_a_guard_is_open(sql_env, monkeypatch):
     )
     run = sql_env("doctor", "-n", 3)
     assert run.code == 1 and any("FAIL" in x and "catalog" in x for x in run.out.split("\n"))
+
+
+def test_doctor_tries_one_variant_of_each_database(sql_env, monkeypatch):
+    asked = []
+
+    def why_no_variants(path, sql):
+        asked.append(path.stem)
+        return "No table has a key." if path.stem == "vet_clinic" else ""
+
+    monkeypatch.setattr("sql_env.variants.selection.why_no_variants", why_no_variants)
+    run = sql_env("doctor", "-n", 3, "--json")
+    (check,) = (c for c in strict(run.out) if "variants" in c["check"])
+    assert run.code == 1 and not check["ok"]
+    assert check["detail"] == "11 of 12 databases; vet_clinic: No table has a key."
+    assert Counter(asked) == Counter(set(asked)) + Counter(vet_clinic=2)
+
+
+@pytest.mark.parametrize("command", ["doctor", "audit"])
+def test_checks_keep_to_limits_that_are_given(sql_env, tmp_path, command):
+    source = ["--source", "folder"] if command == "doctor" else ["folder"]
+    count = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i+1 FROM n WHERE i < 20000) SELECT max(i) FROM n"
+    folder = make_folder(tmp_path / "f", [{"question": "How far?", "sql": count}])
+    options = [*source, "--path", folder, "--json"]
+    few = sql_env(command, *options, "--operations", 10_000)
+    many = sql_env(command, *options)
+    assert few.code == 1 and few.out != many.out
+    assert "over_limits" not in many.out and ("over_limits" in few.out) == (command == "audit")
 
 
 @pytest.mark.parametrize("command", [["evaluate", "--no-hacks"], ["demo"]])

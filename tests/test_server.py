@@ -10,6 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+pytest.importorskip("openenv", reason="openenv is not installed: pip install 'sql_env[server]'")
+
 from sql_env.answers import MAX_ANSWER_CHARS, VERDICT_REASONS
 from sql_env.client import RemoteEpisode
 from sql_env.environment import ResetError, SQLEnvironment

@@ -9,9 +9,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from serving import Server
+from serving import Server, load_benchmark
 
 LIMITS = dict(threads=256, mb=2048)
+measured = load_benchmark("install")
 
 
 def test_static_validation(repo_copy):
@@ -325,27 +326,33 @@ def test_push_dry_run(repo_copy, monkeypatch, tmp_path):
     assert sum(map(len, files.values())) < 20_000_000
 
 
-@pytest.mark.slow
-def test_the_client_works_where_it_is_installed(root, repo_copy, tmp_path):
-    "`pip install` of the repository into a new environment, and the client of that environment against a server."
-    subprocess.run([sys.executable, "-m", "venv", tmp_path / "venv"], check=True)
-    python = tmp_path / "venv" / "bin" / "python"
-    subprocess.run([python, "-m", "pip", "install", "-q", repo_copy], check=True, timeout=900)
-    code = """
+PLAY = """
 import sys
-from sql_env.client import SQLEnv
-from sql_env.models import SQLAction
+from sql_env import SQLAction, SQLEnv
 with SQLEnv(base_url=sys.argv[1]).sync() as env:
     env.reset(question_id="vet_clinic-05")
     env.step(SQLAction(action_type="QUERY", argument="SELECT name FROM owner WHERE phone IS NULL"))
     print(env.step(SQLAction(action_type="ANSWER", argument="@last")).reward)
 """
+
+
+@pytest.mark.slow
+def test_a_small_install_plays_and_the_server_extra_brings_the_client(repo_copy, tmp_path, tell):
+    "`pip install` of the repository into a new environment: its size, what it says without OpenEnv, and with it."
+    python = measured.make_environment(tmp_path / "env")
+    clean = dict(cwd=tmp_path, capture_output=True, text=True, env={"PATH": "/usr/bin:/bin"})
+
+    measured.install(python, repo_copy)
+    size = measured.measure(python)
+    tell(f"base install: {size}")
+    assert size["distributions"] <= 65 and size["megabytes"] <= 530
+    r = subprocess.run([python.with_name("sql_env"), "evaluate", "-n", "5"], **clean)
+    assert r.returncode == 0 and "100.0%" in r.stdout, r.stderr
+    r = subprocess.run([python, "-c", PLAY, "http://localhost:1"], **clean)
+    assert r.returncode and r.stderr.endswith('pip install "sql_env[server]"\n'), r.stderr
+
+    measured.install(python, repo_copy, "server")
+    assert not subprocess.run([python, "-c", "import uvloop"], **clean).returncode
     with Server() as s:
-        r = subprocess.run(
-            [python, "-c", code, s.http],
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            env={"PATH": "/usr/bin:/bin"},
-        )
+        r = subprocess.run([python, "-c", PLAY, s.http], **clean)
     assert r.stdout.strip() == "1.0", r.stderr

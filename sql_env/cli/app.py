@@ -24,6 +24,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from .. import __version__
+from ..extras import MissingExtraError
 from ..guards import Limits, QueryError
 from ..paths import SourceError
 from ..policies.baselines import GreedyPolicy, OraclePolicy, RandomPolicy
@@ -60,7 +61,7 @@ def main() -> None:
     "Entry point of the `sql_env` command: mistakes in what was asked end with a sentence and exit code 2."
     try:
         app()
-    except (ValueError, QueryError, KeyError, IndexError, OSError) as e:
+    except (ValueError, QueryError, KeyError, IndexError, OSError, MissingExtraError) as e:
         text = e.args[0] if isinstance(e, KeyError) and e.args else e
         Console(stderr=True).print(f"[red]sql_env:[/] {escape(str(text))}")
         sys.exit(2)

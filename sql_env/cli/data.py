@@ -32,6 +32,7 @@ from sql_env.cli.app import (
     takes_options,
 )
 from ..database import Database
+from ..extras import EXTRAS
 from ..guards import QueryError
 from ..questions import QuestionSet, save_question_set
 from ..sources import load
@@ -174,8 +175,9 @@ def _check_versions() -> list[_Check]:
     sqlite = apsw.sqlite_lib_version()
     is_new = tuple(map(int, sqlite.split("."))) >= (3, 54)
     advice = "" if is_new else "; older ones hang on small statements: pip install -U apsw"
-    found = _installed("torch", "transformers", "trl", "openenv", "ipywidgets")
-    optional = ", ".join(found) or "none; pip install 'sql_env[train]' for training"
+    found = _installed("openenv", "uvloop", "openai", "torch", "transformers", "trl")
+    extras = [f"sql_env[{name}] for {purpose}" for name, purpose in EXTRAS.items()]
+    optional = ", ".join(found) or f"none; there are {'; '.join(extras)}"
     return [
         _Check("Python 3.11 or newer", sys.version_info >= (3, 11), platform.python_version()),
         _Check("SQLite 3.54 or newer", is_new, sqlite + advice),
@@ -243,6 +245,27 @@ def _check_questions(questions: QuestionSet, n: int) -> list[_Check]:
     ]
 
 # %% ../../nbs/97_cli_data.ipynb #decfaa04
+def _check_variants(questions: QuestionSet) -> _Check:
+    "Whether variants of each database can be made, tried with three gold queries at most."
+    from sql_env.variants.selection import why_no_variants
+
+    golds: dict[str, list[str]] = {}
+    for q in questions:
+        golds.setdefault(q.database_name, []).append(q.gold_sql)
+    reasons = {}
+    for name, queries in golds.items():
+        path = questions.databases[name]
+        whys = [why_no_variants(path, queries[0])]
+        if whys[0]:
+            whys += [why_no_variants(path, sql) for sql in queries[1:3]]
+        if all(whys):
+            reasons[name] = whys[0]
+    detail = f"{len(golds) - len(reasons)} of {len(golds)} databases"
+    for name, why in list(reasons.items())[:3]:
+        detail += f"; {name}: {why}"
+    return _Check("variants for the robust verdict", not reasons, detail)
+
+# %% ../../nbs/97_cli_data.ipynb #271e42c7
 @app.command(rich_help_panel="Questions")
 @takes_options
 def doctor(
@@ -254,8 +277,10 @@ def doctor(
 
     Example: `sql_env doctor --source folder --path mydata`
     """
-    checks = _check_versions() + _check_guards()
-    checks += _check_questions(questions.load(show_progress=not as_json), n)
+    loaded = questions.load(show_progress=not as_json)
+    checks = _check_versions() + _check_guards() + _check_questions(loaded, n)
+    if len(loaded):
+        checks.append(_check_variants(loaded))
     if as_json:
         shown = [dict(check=check.name, ok=check.ok, detail=check.detail) for check in checks]
         print(json.dumps(shown, indent=1))

@@ -23,6 +23,7 @@ from sql_env.cli.app import (
     make_table,
     takes_options,
 )
+from ..extras import needs_extra
 from ..questions import QuestionSet
 from ..sources import SOURCES
 
@@ -159,15 +160,11 @@ def _train_command(
 
     Qwen3-0.6B on one GPU, and then to the Hub: `sql_env train colab --push you/sql-explorer`
     """
-    try:
+    with needs_extra("train"):
         from sql_env.training.card import push_to_hub
         from sql_env.training.evals import run_evals
         from sql_env.training.recipes import RECIPES, scale_recipe
         from sql_env.training.run import is_main_process, train
-    except ImportError as e:
-        raise ValueError(
-            f'training needs more packages ({e.name} is missing): pip install "sql_env[train]"'
-        ) from None
     if recipe not in RECIPES:
         raise ValueError(f"no recipe {recipe!r}; there are {', '.join(RECIPES)}")
     made = RECIPES[recipe] if scale == 1 else scale_recipe(RECIPES[recipe], scale)

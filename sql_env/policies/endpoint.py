@@ -14,6 +14,7 @@ from os import environ
 from typing import Any
 from urllib.parse import urlsplit
 
+from ..extras import needs_extra
 from .base import Completion, ModelError, RolloutAborted
 
 # %% ../../nbs/63_policies_endpoint.ipynb #dc33baf9
@@ -143,8 +144,8 @@ class Endpoint:
     def client(self) -> Any:
         "The client of the `openai` package; raises `ValueError` if it would lack a key."
         if self._client is None:
-            from openai import OpenAI
-
+            with needs_extra("openai"):
+                from openai import OpenAI
             if not self.key and not self.base_url:
                 raise ValueError(
                     "there is no API key: set OPENAI_API_KEY, or give the base_url of your own server"

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from ..extras import needs_extra
 from .base import Completion, RolloutAborted
 
 # %% ../../nbs/64_policies_local.ipynb #c4fb6d65
@@ -194,7 +195,8 @@ class LocalModel:
     def load(self) -> tuple[Any, Any]:
         "The model and its tokenizer, loaded at the first call."
         if self._loaded is None:
-            from transformers import AutoModelForCausalLM, AutoTokenizer
+            with needs_extra("train"):
+                from transformers import AutoModelForCausalLM, AutoTokenizer
 
             model = AutoModelForCausalLM.from_pretrained(self.path, dtype="auto").eval()
             if self.device:

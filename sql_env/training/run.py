@@ -15,6 +15,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from ..extras import needs_extra
 from ..policies.local import MODEL_SETTINGS_FILE
 from sql_env.training.metrics import (
     MetricsWriter,
@@ -174,8 +175,8 @@ def train(
     callbacks: Sequence[Any] = (),  # of transformers' Trainer
 ) -> Run:
     "Run the stages of a recipe; the same call continues where a killed one stopped."
-    import torch
-
+    with needs_extra("train"):
+        import torch
     recipe = RECIPES[recipe] if isinstance(recipe, str) else recipe
     names = [stage.name for stage in recipe.stages]
     if unknown := set(stages or ()) - set(names):

@@ -63,6 +63,15 @@ class ScratchDatabase:
             self.error = f"more than {max_rows:,} rows"
         return None
 
+    def some_rows(self, sql: str) -> list[tuple]:
+        "The rows that come before the statement ends, fails or takes too much."
+        self.ticks = 0
+        rows: list[tuple] = []
+        with suppress(apsw.Error, MemoryError, UnicodeDecodeError):
+            for row in self.con.execute(sql, can_cache=False):
+                rows.append(row)
+        return rows
+
     def insert(self, sql: str, rows: Iterable[Sequence]) -> None:
         "Insert rows by a statement; rows that a constraint or a strict type forbids are left out."
         self.ticks = 0

@@ -1,0 +1,55 @@
+"""What `pip install sql_env` brings into an empty virtual environment: `python benchmarks/install.py [EXTRA ...]`.
+
+Prints distributions and megabytes on disk as JSON, for the base install and for each extra that is named, without pip
+and setuptools, which are there before. Installing takes a minute and the network."""
+
+import json
+import subprocess
+import sys
+import tempfile
+import venv
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+SEEDED = ("pip", "setuptools", "pkg_resources", "_distutils_hack", "distutils-precedence")
+
+
+def make_environment(folder: Path) -> Path:
+    "An empty virtual environment; returns its Python."
+    venv.create(folder, with_pip=True)
+    return folder / "bin" / "python"
+
+
+def install(python: Path, source: Path = ROOT, extra: str = "") -> None:
+    "Install a copy of the repository, or a wheel, with an extra."
+    what = f"{source}[{extra}]" if extra else str(source)
+    command = [python, "-m", "pip", "install", "-q", "--disable-pip-version-check", what]
+    subprocess.run(command, check=True, timeout=900)
+
+
+def megabytes(path: Path) -> float:
+    "Space on disk of a file or folder."
+    files = [path] if path.is_file() else [p for p in path.rglob("*") if not p.is_symlink()]
+    return sum(p.stat().st_blocks for p in files) * 512 / 2**20
+
+
+def measure(python: Path) -> dict[str, int]:
+    "Number of distributions and megabytes of an environment, without what it was made with."
+    (packages,) = python.parent.parent.glob("lib/python*/site-packages")
+    own = [path for path in packages.iterdir() if not path.name.startswith(SEEDED)]
+    distributions = [path for path in own if path.suffix == ".dist-info"]
+    return dict(distributions=len(distributions), megabytes=round(sum(map(megabytes, own))))
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        python = make_environment(Path(folder) / "env")
+        found = {}
+        for extra in ("", *sys.argv[1:]):
+            install(python, extra=extra)
+            found[extra or "base"] = measure(python)
+        print(json.dumps(found, indent=1))
+
+
+if __name__ == "__main__":
+    main()
