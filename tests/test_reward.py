@@ -778,8 +778,8 @@ def test_no_constant_policy_earns_more_than_the_greedy_baseline(source, request,
     elif source == "bundled":
         qs = load("bundled")
     else:
-        qs = load("worlds", level=int(source[-1]), n=60)
-    greedy, means, credit = returns(qs, qs.sample(60, 2), 32)
+        qs = load("worlds", level=int(source[-1]), n=40)
+    greedy, means, credit = returns(qs, qs.sample(40, 2), 24)
     best = max(means, key=means.get)
     tell(
         f"partial, {source}: greedy {greedy:.3f}, best constant policy {means[best]:.3f} {best}, "
