@@ -409,6 +409,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
             'sql_env.evidence': { 'sql_env.evidence.Evidence': ('evidence.html#evidence', 'sql_env/evidence.py'),
                                   'sql_env.evidence.Evidence.__init__': ('evidence.html#evidence.__init__', 'sql_env/evidence.py'),
                                   'sql_env.evidence.Evidence._drop_oldest': ('evidence.html#evidence._drop_oldest', 'sql_env/evidence.py'),
+                                  'sql_env.evidence.Evidence._forget_largest': ( 'evidence.html#evidence._forget_largest',
+                                                                                 'sql_env/evidence.py'),
                                   'sql_env.evidence.Evidence.add': ('evidence.html#evidence.add', 'sql_env/evidence.py'),
                                   'sql_env.evidence.Evidence.queries_for': ('evidence.html#evidence.queries_for', 'sql_env/evidence.py'),
                                   'sql_env.evidence.Evidence.result_of': ('evidence.html#evidence.result_of', 'sql_env/evidence.py'),
