@@ -43,8 +43,10 @@ def _changes_float_bits(runner: GoldRunner, q: Question) -> bool:
     gold = list(q.gold_answer)
     if not any(type(value) is float for row in gold for value in row):
         return False
-    results = [copy.execute(q.gold_sql).fetchall() for copy in runner.copies]
-    return any(same_rows(gold, rows) and Counter(gold) != Counter(rows) for rows in results)
+    for rows in runner.rows_in_other_orders(q.gold_sql, len(gold) + 1):
+        if rows is not None and same_rows(gold, rows) and Counter(gold) != Counter(rows):
+            return True
+    return False
 
 # %% ../nbs/70_audit.ipynb #17a8abeb
 def _check_gold(runner: GoldRunner, generator: InstanceGenerator, q: Question) -> list[str]:

@@ -296,7 +296,7 @@ MEMORY = [
     (
         "json-pretty",
         f"SELECT length(json_pretty({repeat('[', 900)} || {repeat(']', 900)}, printf('%018000d', 0)))",
-        BIG,
+        CLOSED,  # its result can be two hundred times as long as what is allowed before anybody looks
     ),
     ("wide-integers", f"WITH {loop(20000)} SELECT {times('n + 1000', 100)} FROM k", BIG + OK),
     # once a hole: 399 MB. Characters are counted, cells are not; one emoji is 1 character and 88 bytes of Python
@@ -388,7 +388,7 @@ WORK = [
             "'  '",
             "sum(length(json_pretty(x, y || n)))",
         ),
-        BIG + SLOW,
+        CLOSED,
     ),
     (
         "json-patch",

@@ -1,6 +1,5 @@
 "Guards: each limit has its kind, the budget decides the same way every time, the heap limit counts right."
 
-import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from random import Random
@@ -9,8 +8,9 @@ import apsw
 import pytest
 from databases import COUNT, kind, outcome, work_database
 
+from sql_env.connection import Budget
 from sql_env.database import Database
-from sql_env.guards import Budget, HeapLimit, Limits, QueryError
+from sql_env.guards import Limits, QueryError
 
 
 @pytest.fixture(scope="module")
@@ -184,65 +184,26 @@ def test_a_busy_machine_does_not_make_a_query_time_out(path, monkeypatch, ahead,
     "A statement is late by its own work, or by twenty times the limit; waiting for others is not its fault."
     db = Database(path, Limits(seconds=20))
     db.query("SELECT 1")  # opens the connection, which looks at the clocks too
-    monkeypatch.setattr("sql_env.guards.time", StandingClock(**ahead))
+    monkeypatch.setattr("sql_env.connection.time", StandingClock(**ahead))
     with pytest.raises(QueryError) as e:
         db.query(COUNT.format(10**9))
     assert e.value.kind == kind
 
 
 def test_the_time_limit_is_of_processor_time_or_twenty_times_of_wall_clock(monkeypatch):
-    "The budget looks at the clock with each hundred operations; where a clock stands decides, nothing else."
+    "The clocks start at the first look; where they stand at the next one decides, nothing else."
     clock = StandingClock()
-    monkeypatch.setattr("sql_env.guards.time", clock)
+    monkeypatch.setattr("sql_env.connection.time", clock)
     late = []
     for cpu, wall in ((0, 0), (9, 9), (11, 9), (0, 199), (11, 11), (0, 211)):
         clock.asked, clock.ahead = set(), {"thread_time": cpu, "monotonic": wall}
         budget = Budget(Limits(seconds=10))
+        assert not budget.tick()
         late.append((budget.tick(), budget.stop))
     assert late == [(False, "")] * 4 + [(True, "timeout")] * 2
 
 
 # ---- memory
-
-
-def test_a_connection_collected_in_the_middle_of_counting_does_not_wait_for_itself(monkeypatch):
-    "The garbage collector may end a connection at any allocation, also while this thread counts the heap limit."
-    heap, limits = HeapLimit(), []
-    monkeypatch.setattr("apsw.hard_heap_limit", limits.append)
-
-    def memory_used():
-        heap.change(7, -1)  # as a finalizer would
-        return 1000
-
-    def work():
-        heap.change(7, 2)
-        monkeypatch.setattr("apsw.memory_used", memory_used)
-        heap.change(7, -2)
-        heap.change(9, 1)
-
-    thread = threading.Thread(target=work, daemon=True)
-    thread.start()
-    thread.join(30)
-    assert (
-        not thread.is_alive()
-        and not heap.changes
-        and heap.allowances == {9: 1}
-        and limits[-1] == 1000 + 9 + heap.overhead
-    )
-
-
-def test_the_heap_limit_counts_right_from_many_threads(monkeypatch):
-    monkeypatch.setattr("apsw.hard_heap_limit", lambda n: None)
-    heap = HeapLimit()
-
-    def work(i):
-        for k in range(300):
-            heap.change(1 + k % 5, 1), heap.change(1 + k % 5, -1)
-        heap.change(100 + i, 1)
-
-    with ThreadPoolExecutor(8) as pool:
-        list(pool.map(work, range(8)))
-    assert heap.allowances == {100 + i: 1 for i in range(8)} and not heap.changes
 
 
 # ---- functions of our own

@@ -15,12 +15,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
-from weakref import finalize
 
 import apsw
 
 from ..catalog import database_fingerprint, read_catalog
-from ..guards import FixedClock, Limits, connect_readonly, heap_limit
+from ..guards import FixedClock, Limits, connect_readonly
 from sql_env.sqltext import (
     column_literals,
     joined_columns,
@@ -348,10 +347,8 @@ class InstanceGenerator:
         self.infer = infer
         self.lock = threading.Lock()
         self.digest = database_fingerprint(self.path)
-        heap_limit.change(Limits().heap, 3)  # for three connections
-        finalize(self, heap_limit.change, Limits().heap, -3)
         con = connect_readonly(self.path, Limits.gold())
-        names = [table.name for table in read_catalog(con)]
+        names = [table.name for table in read_catalog(con).tables]
         views = {name.lower() for name, _ in con.execute(_VIEWS)}
         tables = [name for name in names if name.lower() not in views]
         self.has_views = bool(views)
