@@ -281,7 +281,11 @@ def _fill_references(
 
 # %% ../../nbs/31_variants_instances.ipynb #a22db96a
 _SEARCH_TICKS = 300  # thousands of operations for one look into the real data
-_SQLITE_COLUMNS = 2000  # of a table, at most
+_SOURCE_LIMITS = {
+    apsw.SQLITE_LIMIT_COLUMN: 2000,  # as many as SQLite allows
+    apsw.SQLITE_LIMIT_VDBE_OP: 250_000,  # for pragmas on such a table
+    apsw.SQLITE_LIMIT_VARIABLE_NUMBER: 1,  # for probes of a key
+}
 
 # %% ../../nbs/31_variants_instances.ipynb #e943c702
 class InstanceGenerator:
@@ -299,8 +303,8 @@ class InstanceGenerator:
         heap_limit.change(Limits().heap, 3)  # for three connections
         finalize(self, heap_limit.change, Limits().heap, -3)
         con = connect_readonly(self.path, Limits.gold())
-        con.limit(apsw.SQLITE_LIMIT_COLUMN, _SQLITE_COLUMNS)
-        con.limit(apsw.SQLITE_LIMIT_VARIABLE_NUMBER, 1)  # for probes of a key
+        for limit, value in _SOURCE_LIMITS.items():
+            con.limit(limit, value)
         self.source = ScratchDatabase(con, max_ticks=_SEARCH_TICKS)  # the real data
         self.scratch = ScratchDatabase()  # an instance
         self.reversed = ScratchDatabase()  # the same instance without keys, rows in reverse
@@ -413,6 +417,9 @@ def _matching_rows(generator: InstanceGenerator, shape: TableShape, sql: str) ->
     return [cut_long_values(row) for row in rows]
 
 # %% ../../nbs/31_variants_instances.ipynb #38a791eb
+_MAX_OTHER_VALUES = 300  # in all rows of a table that gold doesn't read
+
+# %% ../../nbs/31_variants_instances.ipynb #f1c89e61
 class RowSampler:
     "Draws rows for the tables of one plan."
 
@@ -448,7 +455,7 @@ class RowSampler:
         pools = self._pools.get(shape.lower_name)
         n = rng.randint(mode.min_rows, mode.max_rows)
         if pools is None:
-            n = min(n, 3)
+            n = min(n, _MAX_OTHER_VALUES // max(len(shape.columns), 1), 3)
         if not n:
             return []
         matching = self.plan.matching_rows.get(shape.lower_name, [])
@@ -533,6 +540,9 @@ def make_instance(
     with scratch.con:
         for shape in sampler.plan.shapes:
             rows = sampler.rows(shape, mode, rng)
+            if not rows:
+                filled[shape.lower_name] = _FilledTable(shape, ())
+                continue
             _fill_keys(rows, shape)
             _share_joined_values(rows, shape, sampler.plan.joined, filled, rng)
             rows = _fill_references(rows, shape, _parent_keys(shape, rows, filled), rng)

@@ -409,8 +409,7 @@ class TableShape:
     @cached_property
     def insert_sql(self) -> str:
         marks = ",".join("?" * len(self.columns))
-        names = _quoted_names(self.columns)
-        return f"INSERT OR IGNORE INTO {quote_identifier(self.name)} ({names}) VALUES ({marks})"
+        return f"INSERT OR IGNORE INTO {quote_identifier(self.name)} VALUES ({marks})"
 
 # %% ../../nbs/30_variants_shapes.ipynb #6e172473
 def read_table_shape(
