@@ -341,12 +341,12 @@ class InstancePlan:
 
     read: tuple[str, ...]  # tables that the query reads
     tables: tuple[str, ...]  # those and their parents
-    shapes: tuple[TableShape, ...]  # of all tables of an instance, parents first
+    shapes: tuple[TableShape, ...]  # of `tables`, parents first
     literals: Mapping[str, list]  # values for columns of that name
     matching_rows: Mapping[str, list[tuple]]  # real rows that meet a condition of the query
     joined: tuple[tuple[str, str], ...]  # pairs of columns that are set equal
     null_tested: tuple[str, ...]  # columns tested for NULL
-    empty: bytes = field(repr=False)  # an instance without rows
+    empty: bytes = field(repr=False)  # an instance without rows, which has other tables too
     loose: bytes | None = field(
         repr=False
     )  # without keys too; None if the order of rows can't matter
@@ -373,12 +373,11 @@ def plan_instances(generator: InstanceGenerator, sql: str) -> InstancePlan:
     "What the instances for one query should hold; raises `sqlglot.ParseError`."
     named = referenced_tables(sql)
     choice = choose_tables(generator.schema, named)
-    shapes = _parents_first([generator.shape(table) for table in sorted(choice.all)])
+    shapes = _parents_first([generator.shape(table) for table in sorted(choice.filled)])
     literals = column_literals(sql)
     for shape in reversed(shapes):
-        if shape.lower_name in choice.filled:
-            for foreign_key in shape.foreign_keys:
-                _pass_on_literals(literals, shape, foreign_key)
+        for foreign_key in shape.foreign_keys:
+            _pass_on_literals(literals, shape, foreign_key)
     loose = None
     if may_depend_on_row_order(sql):
         columns = {shape.lower_name: shape.columns for shape in shapes}
@@ -417,9 +416,6 @@ def _matching_rows(generator: InstanceGenerator, shape: TableShape, sql: str) ->
     return [cut_long_values(row) for row in rows]
 
 # %% ../../nbs/31_variants_instances.ipynb #38a791eb
-_MAX_OTHER_VALUES = 300  # in all rows of a table that gold doesn't read
-
-# %% ../../nbs/31_variants_instances.ipynb #f1c89e61
 class RowSampler:
     "Draws rows for the tables of one plan."
 
@@ -428,9 +424,8 @@ class RowSampler:
         self.infer = generator.infer
         self._pools: dict[str, list[_ValuePool | None]] = {}
         for shape in plan.shapes:
-            if shape.lower_name in plan.tables:
-                columns = range(len(shape.columns))
-                self._pools[shape.lower_name] = [self._pool(shape, i) for i in columns]
+            columns = range(len(shape.columns))
+            self._pools[shape.lower_name] = [self._pool(shape, i) for i in columns]
 
     def _pool(self, shape: TableShape, column: int) -> _ValuePool | None:
         "The values that one column can draw from, None if it keeps its real values."
@@ -452,10 +447,7 @@ class RowSampler:
 
     def rows(self, shape: TableShape, mode: _InstanceMode, rng: Random) -> list[list]:
         "Rows of a table; keys and references are not yet right."
-        pools = self._pools.get(shape.lower_name)
         n = rng.randint(mode.min_rows, mode.max_rows)
-        if pools is None:
-            n = min(n, _MAX_OTHER_VALUES // max(len(shape.columns), 1), 3)
         if not n:
             return []
         matching = self.plan.matching_rows.get(shape.lower_name, [])
@@ -463,8 +455,7 @@ class RowSampler:
         if not base:
             base = [tuple(_random_value(t, rng) for t in shape.types) for _ in range(8)]
         start = rng.sample(base, n) if n <= len(base) else rng.choices(base, k=n)
-        if not pools:
-            return [list(row) for row in start]
+        pools = self._pools[shape.lower_name]
         columns = [p.column(c, mode, rng) if p else c for p, c in zip(pools, zip(*start))]
         return [list(row) for row in zip(*columns)]
 
