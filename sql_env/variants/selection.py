@@ -92,13 +92,14 @@ def _shows_tie(
 # %% ../../nbs/32_variants_selection.ipynb #8e2510f2
 def _is_stable(generator: InstanceGenerator, task: _SelectionTask, rows: list[tuple]) -> bool:
     "Whether gold gives the same values when the rows lie in the opposite order."
+    if task.plan.loose is None:
+        return True
     copy = generator.reversed
-    copy.load(generator.loose)
+    copy.load(task.plan.loose)
     with copy.con:
-        for shape in generator.shapes:
-            if shape.lower_name in task.plan.tables or generator.has_views:
-                lying = generator.scratch.run(shape.select_sql) or []
-                copy.insert(shape.insert_sql, lying[::-1])
+        for shape in task.plan.shapes:
+            lying = generator.scratch.run(shape.select_sql) or []
+            copy.insert(shape.insert_sql, lying[::-1])
     other = copy.run(task.sql)
     return other is not None and same_rows(rows, other)
 
@@ -109,9 +110,7 @@ def _trusted_rows(generator: InstanceGenerator, task: _SelectionTask) -> list[tu
     rows = scratch.run(task.sql)
     if rows is None or any(_shows_tie(tie, scratch.run(tie.sql), rows) for tie in task.ties):
         return None
-    if task.plan.order_sensitive and not _is_stable(generator, task, rows):
-        return None
-    return rows
+    return rows if _is_stable(generator, task, rows) else None
 
 # %% ../../nbs/32_variants_selection.ipynb #365139b7
 def _gold_ranks(
@@ -268,10 +267,12 @@ def build_variants(
     seed: int = 0,
     mutants: Iterable[str] | None = None,  # to choose by; all one-edit mutants if None
 ) -> Variants:
-    "`k` instances that tell a gold query from its neighbours, or the reason why there are none."
+    "`k` instances that tell a gold query from its neighbours, or why there are none; raises `apsw.Error`."
     with generator.lock:
         try:
             task = selection_task(generator, sql, mutants)
+        except (apsw.Error, MemoryError):
+            raise
         except Exception as e:  # the parser may fail in any way on text that SQLite takes
             return Variants(sql, (), (), why_none=f"Gold can't be parsed ({type(e).__name__}).")
         candidates = candidate_instances(generator, task, seed)
@@ -449,6 +450,10 @@ def _why_unreadable(e: Exception) -> str:
     )
 
 # %% ../../nbs/32_variants_selection.ipynb #ead1b22f
+_GENERATOR_BYTES = 400_000  # of the connections of a generator, about
+_TABLE_BYTES = 20_000  # of a sample of a table's rows, about
+
+# %% ../../nbs/32_variants_selection.ipynb #0f614ebb
 class _VariantStore:
     "Generators and variants that were made before, the latest of each; for any number of threads."
 
@@ -467,10 +472,10 @@ class _VariantStore:
         if found is None:
             try:
                 found = InstanceGenerator(path, infer)
-                size = found.nbytes
+                size = _GENERATOR_BYTES + _TABLE_BYTES * len(found.schema.tables)
             except (apsw.Error, QueryError, OSError, MemoryError, UnicodeDecodeError) as e:
-                found, size = _why_unreadable(e), 0
-            self._generators.put(key, found, size + 10_000)
+                found, size = _why_unreadable(e), 1000
+            self._generators.put(key, found, size)
         if isinstance(found, str):
             raise QueryError("bad_database", found)
         return found
@@ -480,7 +485,10 @@ class _VariantStore:
         key = (_DatabaseState.of(path), sql, k, seed)
         found = self._variants.get(key)
         if found is None:
-            found = self._find_or_build(path, sql, k, seed)
+            try:
+                found = self._find_or_build(path, sql, k, seed)
+            except (apsw.Error, MemoryError) as e:  # of this machine now, not of gold: not kept
+                return Variants(sql, (), (), why_none=_why_unreadable(e))
             self._variants.put(key, found, found.nbytes)
         return found
 
@@ -533,4 +541,4 @@ def why_no_instances(path: str | Path | bytes) -> str:
         generator = instance_generator(path)
     except QueryError as e:
         return e.message
-    return "" if generator.shapes else "It has no table with rows of its own."
+    return "" if generator.schema.tables else "It has no table with rows of its own."
