@@ -156,13 +156,14 @@ class SeenResult:
 class Evidence:
     "What an agent has seen in an episode, oldest first, in bounded memory."
 
-    __slots__ = ("cells", "database", "last_seen", "seen")
+    __slots__ = ("cells", "database", "last_seen", "seen", "size")
 
     def __init__(self, database: Database) -> None:
         self.database = database
         self.seen: list[SeenResult] = []  # of all actions
         self.last_seen: SeenResult | None = None  # of the last query that ran
         self.cells = 0  # of all results together
+        self.size = 0  # bytes of the results that are kept
 
     def add(self, result: Result, sql: str | None = None) -> SeenResult:
         "Remember a result, and the query it came from if there is one."
@@ -171,15 +172,20 @@ class Evidence:
         self.cells += seen.n_rows * seen.columns
         if sql is not None:
             self.last_seen = seen
-        kept = [s for s in self.seen if s.result is not None]
-        size = sum(s.size for s in kept)
-        for large in sorted(kept, key=lambda s: -s.size) if size > MAX_RESULT_BYTES else ():
-            size -= large.size
-            large.forget(self.database, _MAX_HASHES // 3)
-            if size <= MAX_RESULT_BYTES:
-                self._drop_oldest()
-                break
+        self.size += seen.size
+        if self.size > MAX_RESULT_BYTES:
+            self._forget_largest()
         return seen
+
+    def _forget_largest(self) -> None:
+        "Forget results until there is room again."
+        kept = [seen for seen in self.seen if seen.result is not None]
+        for large in sorted(kept, key=lambda seen: -seen.size):
+            self.size -= large.size
+            large.forget(self.database, _MAX_HASHES // 3)
+            if self.size <= MAX_RESULT_BYTES:
+                break
+        self._drop_oldest()
 
     def _drop_oldest(self) -> None:
         "Drop what exceeds the room for hashes and for SQL."

@@ -162,10 +162,16 @@ class TurnFacts:
 class _GoldProgress:
     "How much of gold's tables and content an episode has found so far."
 
-    __slots__ = ("gold_rows", "gold_tables", "last", "overlap", "tables")
+    __slots__ = ("gold_rows", "gold_tables", "last", "overlap", "tables", "tracks_best")
 
-    def __init__(self, gold_rows: Sequence[tuple], gold_tables: Sequence[str]):
+    def __init__(
+        self,
+        gold_rows: Sequence[tuple],
+        gold_tables: Sequence[str],
+        tracks_best: bool = True,  # for the potential
+    ):
         self.gold_rows = gold_rows
+        self.tracks_best = tracks_best
         self.gold_tables = frozenset(gold_tables)
         self.tables: set[str] = set()  # gold's tables that were looked into
         self.overlap = 0.0  # of the best result
@@ -180,7 +186,7 @@ class _GoldProgress:
         everything = range(overlaps.width)
         origin = turn.origin or (lambda: ResultOrigin(everything, tables))
         self.last = overlaps, origin
-        if overlaps.total(everything) > self.overlap:
+        if self.tracks_best and overlaps.total(everything) > self.overlap:
             self.overlap = max(self.overlap, overlaps.total(origin().columns))
 
     @property
@@ -217,7 +223,7 @@ class RewardMeter:
         self.config = config
         self.budget = budget
         self.scale = config.cost_scale(budget) / budget  # of the costs of one step
-        self.progress = _GoldProgress(gold_rows, gold_tables)
+        self.progress = _GoldProgress(gold_rows, gold_tables, bool(config.shaping))
         self.steps = 0
         self.phi = 0.0  # potential of the state
 

@@ -16,12 +16,20 @@ from hypothesis import strategies as st
 
 from sql_env.answers import format_rows
 from sql_env.database import Database, build_database
-from sql_env.episode import ACTIONS, SCHEMA_LEVELS, Episode, EpisodeEnv, Observation
+from sql_env.episode import (
+    ACTIONS,
+    MAX_HISTORY_ACTIONS,
+    MAX_SCHEMA_CHARS,
+    SCHEMA_LEVELS,
+    Episode,
+    EpisodeEnv,
+    Observation,
+)
 from sql_env.guards import FastPathMiss, Limits
 from sql_env.policies.base import parse_schema_info
 from sql_env.policies.baselines import RandomPolicy
 from sql_env.policies.hacks import HACKS, most_frequent_answer
-from sql_env.questions import Question
+from sql_env.questions import Question, QuestionSet
 from sql_env.reward import RewardConfig
 from sql_env.sources import load
 from sql_env.sqltext import normalize_sql
@@ -1297,6 +1305,174 @@ def test_small_limits_end_in_an_error_not_in_an_exception(tmp_path):
     assert episode.step("QUERY", "SELECT count(*) FROM t a, t b").error.startswith("operations")
     assert "10 or more rows" in episode.step("QUERY", "SELECT x FROM t").result
     assert not episode.step("SAMPLE", "t").error
+
+
+# ---- observations stay small
+
+
+def test_the_history_of_an_observation_is_bounded_and_the_episode_has_the_whole(db):
+    episode, _ = start(db, budget=1001)
+    for i in range(1000):
+        o = episode.step("QUERY", f"SELECT {i}, '" + "x" * 600 + "'")
+        assert len(o.action_history) == min(i + 1, MAX_HISTORY_ACTIONS)
+    assert len(json.dumps(asdict(o))) < 40_000
+    assert o.action_history == episode.history[-MAX_HISTORY_ACTIONS:]
+    assert len(episode.history) == len(episode.turns) == o.step_count == 1000
+    assert episode.history[0].startswith("QUERY SELECT 0, 'xx")
+
+
+@pytest.fixture(scope="module")
+def wide_db(tmp_path_factory):
+    "500 tables of ten columns, and one row in each."
+    columns = ", ".join(f"a_longer_name_{i} INTEGER" for i in range(10))
+    schema = ";".join(f"CREATE TABLE table_number_{i} ({columns})" for i in range(500))
+    path = tmp_path_factory.mktemp("wide") / "wide.sqlite"
+    return Database(build_database(path, schema, {"table_number_7": [tuple(range(10))]}))
+
+
+@pytest.mark.parametrize("level", SCHEMA_LEVELS)
+def test_the_schema_of_500_tables_is_cut_and_says_so(wide_db, level):
+    episode, o = start(wide_db, schema_level=level)
+    assert len(o.schema_info) <= MAX_SCHEMA_CHARS + 200
+    lines = o.schema_info.split("\n")
+    if level in ("columns", "full"):
+        assert "a_longer_name_9" in lines[0] and "table_number_499" in o.schema_info
+        assert "are not shown here; DESCRIBE shows them" in lines[-1]
+    o = episode.step("DESCRIBE", "table_number_499")
+    shown = [line for line in o.schema_info.split("\n") if line.startswith("table_number_499(")]
+    assert len(shown) == (level != "full") and len(o.schema_info) <= MAX_SCHEMA_CHARS + 200
+    assert "table_number_499" in episode.schema.lines
+
+
+def test_only_what_is_shown_in_full_is_counted(wide_db, monkeypatch):
+    "Row counts of 500 tables are not asked for when there is room for eighty."
+    asked, describe = [], Database.describe
+    monkeypatch.setattr(Database, "describe", lambda *a, **k: asked.append(a) or describe(*a, **k))
+    start(wide_db, schema_level="full")
+    assert 20 < len(asked) < 150
+
+
+def test_many_described_tables_stay_within_the_room(wide_db):
+    episode, _ = start(wide_db, budget=500)
+    for i in range(300):
+        o = episode.step("DESCRIBE", f"table_number_{i}")
+    assert len(o.schema_info) <= MAX_SCHEMA_CHARS + 200
+    assert "table_number_299(" in o.schema_info and "table_number_0(" not in o.schema_info
+    assert "columns of" in o.schema_info and "table_number_0\n" in o.schema_info
+
+
+# ---- a query that shows a table
+
+
+ALL = "SELECT * FROM Owner, pet, [Vet Visit] LIMIT 1"
+SHOWN = [
+    (ALL, ["owner", "pet", "vet visit"]),
+    ("SELECT * FROM (SELECT * FROM Owner LIMIT 1), (SELECT * FROM pet LIMIT 1)", ["owner", "pet"]),
+    ("select p.* from PET as p", ["pet"]),
+    ("WITH o AS (SELECT * FROM Owner) SELECT * FROM o", ["owner"]),
+    ("SELECT count(*) FROM pet", []),
+    ("SELECT pet_id FROM pet", []),
+    ("SELECT pet_id, nickname FROM pet /* * */", []),
+    ("SELECT 1 AS pet_id, 2 AS owner_id, 3 AS nickname, 4 AS weight, 5 * 1 /* FROM pet */", []),
+    ("SELECT * FROM nothing", []),
+]
+
+
+@pytest.mark.parametrize("sql, tables", SHOWN)
+def test_a_query_that_shows_a_table_counts_as_describing_it(db, sql, tables):
+    episode, first = start(db, reward=RewardConfig.shaped())
+    o = episode.step("QUERY", sql)
+    known = [name for name, line in episode.schema.lines.items() if "(" in line]
+    assert known == tables
+    assert (o.schema_info != first.schema_info) == bool(tables)
+
+
+def test_looking_by_describe_or_by_a_query_is_worth_the_same(db):
+    q = question(tables_involved=("pet", "owner"))
+    shaping = []
+    for action in (("DESCRIBE", "pet"), ("QUERY", "SELECT * FROM pet WHERE 0")):
+        episode, _ = start(db, q, reward=RewardConfig.shaped())
+        episode.step(*action)
+        shaping.append(episode.turns[-1].reward["shaping"])
+    assert shaping[0] == shaping[1] > 0
+    episode, _ = start(db, q, reward=RewardConfig.shaped())
+    episode.step("QUERY", ALL)
+    episode.step("DESCRIBE", "pet")
+    assert "shaping" not in episode.turns[-1].reward, "it was shown already"
+
+
+# ---- limits and verdicts that can't be made
+
+
+def test_limits_are_a_setting_of_the_environment():
+    qs = bundled()
+    q = qs[0]
+    tight = EpisodeEnv(qs, limits=Limits(operations=300))
+    tight.reset(question_id=q.question_id)
+    table = tight.episode.database.tables[0]
+    join = f'SELECT count(*) FROM "{table}" a, "{table}" b'
+    assert tight.step("QUERY", join).error.startswith("operations")
+    plain = EpisodeEnv(qs)
+    plain.reset(question_id=q.question_id)
+    assert not plain.step("QUERY", join).error and plain.questions is qs
+    assert EpisodeEnv(qs, limits=Limits()).questions is qs
+    assert tight.questions.limits.operations == 300 and qs.limits == Limits()
+
+
+@pytest.fixture
+def two_databases(tmp_path, db):
+    "A set with a database of tables, one that has but a view, and a gold query without variants."
+    path = build_database(tmp_path / "view.sqlite", "CREATE VIEW one AS SELECT 1 AS x", {})
+    rows = {"pet": [(i, f"n{i}") for i in range(30)]}
+    pets = build_database(
+        tmp_path / "pets.sqlite", "CREATE TABLE pet (id INTEGER, name TEXT)", rows
+    )
+    questions = [
+        Question("pets-1", "How many pets?", "pets", "SELECT count(*) FROM pet", ((30,),)),
+        Question("pets-2", "Which?", "pets", "SELECT nothing FROM pet", ((30,),)),
+        Question("view-1", "Which one?", "view", "SELECT x FROM one", ((1,),)),
+    ]
+    return QuestionSet(questions, {"pets": pets, "view": path})
+
+
+def test_robust_verdicts_are_never_a_guess_for_want_of_variants(two_databases):
+    env = EpisodeEnv(two_databases, verify="robust")
+    assert [q.question_id for q in env.questions] == ["pets-1", "pets-2"]
+    (out,) = env.questions.quarantined
+    assert out.flags == ("no_variants",) and out.reason("no_variants")
+    with pytest.raises(KeyError, match="pets-2.*be graded with verify=.*: Gold fails"):
+        env.reset(question_id="pets-2")
+    with pytest.raises(KeyError, match="view-1"):
+        env.reset(question_id="view-1")
+    with pytest.raises(KeyError, match="be graded"):
+        env.reset(index=1)
+    assert {env.reset(seed=i).question for i in range(12)} == {"How many pets?"}
+    assert env.why_refused(env.questions[1]) and not env.why_refused(env.questions[0])
+    env.step("QUERY", "SELECT count(*) FROM pet")
+    assert env.step("ANSWER", "30").reward == 1 and env.episode.robust is True
+    assert not env.sampler.is_ready(question_id="pets-1"), "variants may have to be made"
+
+
+def test_a_set_without_any_variants_is_refused_with_the_reason(two_databases):
+    only = two_databases.filter(database_name="view")
+    with pytest.raises(ValueError, match="no question can be graded robustly: "):
+        EpisodeEnv(only, verify="robust")
+    EpisodeEnv(only).reset()
+
+
+def test_robust_is_none_where_it_can_not_be_judged(two_databases):
+    env = EpisodeEnv(two_databases)
+    env.reset(question_id="pets-2")
+    assert env.episode.robust is False, "there is no answer yet"
+    env.step("QUERY", "SELECT count(*) FROM pet")
+    assert env.step("ANSWER", "@last").reward == 1
+    assert env.episode.correct and env.episode.robust is None
+    env.reset(question_id="pets-2")
+    env.step("ANSWER", "2")
+    assert env.episode.robust is False, "a wrong answer is wrong everywhere"
+    episode = Episode(two_databases[1], two_databases.database("pets"), verify="robust")
+    with pytest.raises(ValueError, match="can't be graded"):
+        episode.reset()
 
 
 if __name__ == "__main__":

@@ -299,7 +299,7 @@ DISCOUNTS = [1.0, 1 - 1e-16, 0.9999, 0.99, 0.95, 0.9, 0.8, 0.5, 0.1]
 @pytest.mark.parametrize("gamma", DISCOUNTS)
 def test_the_order_holds_for_every_discount(gamma):
     "The most expensive way to be right against an immediate wrong answer, as the learner values them."
-    for budget in (1, 2, 3, 8, 15, 50, 200):
+    for budget in (1, 2, 3, 15, 60):
         config, gold = RewardConfig.shaped(gamma), [("x",)]
         for n in range(budget):
             refused = [TurnFacts(error=True, repeat=i > 0) for i in range(n)]
@@ -312,7 +312,7 @@ def test_the_order_holds_for_every_discount(gamma):
             assert worth >= gamma ** (budget - 1) * (1 - config.costs) * (1 - 1e-9)
 
 
-@laws
+@settings(laws, max_examples=40)
 @given(
     shaped(st.floats(0.3, 1)),
     result(),
@@ -696,7 +696,7 @@ def looked(q, db, queries, answer="no such thing"):
 def test_who_reads_no_row_earns_nothing(stage):
     "A search through queries that read no row, alone and one after another, finds nothing that pays."
     rng = Random(8)
-    for q, db, _ in stage:
+    for q, db, _ in stage[::2]:
         numbers = [v for row in q.gold_answer for v in row if isinstance(v, int) and 0 <= v < 1000]
         for template in CONSTANTS:
             k = rng.choice(numbers or [rng.randrange(30)])
@@ -761,7 +761,7 @@ def returns(questions, picked, n):
 
 def test_constants_earn_less_than_reading(tell):
     qs = load("bundled")
-    greedy, means, credit = returns(qs, qs.sample(40, 1), 8)
+    greedy, means, credit = returns(qs, qs.sample(24, 1), 4)
     tell(f"partial: greedy {greedy:.3f}, best constant policy {max(means.values()):.3f}")
     assert means["ints_desc",] == means["star_ints",] == 0
     assert max(credit.values()) < greedy and greedy > 0.05
@@ -778,8 +778,8 @@ def test_no_constant_policy_earns_more_than_the_greedy_baseline(source, request,
     elif source == "bundled":
         qs = load("bundled")
     else:
-        qs = load("worlds", level=int(source[-1]), n=60)
-    greedy, means, credit = returns(qs, qs.sample(60, 2), 32)
+        qs = load("worlds", level=int(source[-1]), n=40)
+    greedy, means, credit = returns(qs, qs.sample(40, 2), 24)
     best = max(means, key=means.get)
     tell(
         f"partial, {source}: greedy {greedy:.3f}, best constant policy {means[best]:.3f} {best}, "

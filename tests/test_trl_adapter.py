@@ -128,8 +128,12 @@ def test_rewards_are_those_of_the_plain_episode(config, calls):
 def test_the_default_reward_is_partial():
     env = started()
     assert env.episode.config == RewardConfig.partial()
-    play_tools(env, [("query", "SELECT 1 WHERE 0"), ("describe", "visit"), ("answer", "9")])
+    read = [("query", "SELECT count(*) FROM visit"), ("describe", "visit"), ("answer", "9")]
+    play_tools(env, read)
     assert 0 < env.get_reward() <= RewardConfig.partial().credit
+    env = started()
+    play_tools(env, [("query", "SELECT 1"), ("describe", "visit"), ("answer", "9")])
+    assert env.get_reward() == 0
 
 
 @pytest.mark.parametrize("gamma", [1.0, 0.9])

@@ -480,7 +480,7 @@ class TestEpisode:
         lucky = ("QUERY", f"SELECT {n}")
         for verify, pays in (("value", 1.0), ("robust", 0.0)):
             ep, obs, _ = self.play(harbour, verify, lucky, ("ANSWER", "@last"))
-            assert (obs.reward, ep.correct, ep.grounded, ep.robust) == (pays, True, True, False)
+            assert (obs.reward, ep.correct, ep.grounded, ep.robust) == (pays, True, False, False)
             assert ep.verdict.correct and ep.robust_verdict.reason == "differs"
         ep, obs, _ = self.play(harbour, "robust", ("QUERY", GOLDS[1]), ("ANSWER", "@last"))
         assert (obs.reward, ep.correct, ep.robust) == (1.0, True, True)

@@ -14,12 +14,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
-from weakref import finalize
 
 import apsw
 
 from ..catalog import database_fingerprint, read_catalog
-from ..guards import Limits, connect_readonly, heap_limit
+from ..guards import Limits, connect_readonly
 from sql_env.sqltext import (
     column_literals,
     joined_columns,
@@ -281,7 +280,11 @@ def _fill_references(
 
 # %% ../../nbs/31_variants_instances.ipynb #a22db96a
 _SEARCH_TICKS = 300  # thousands of operations for one look into the real data
-_SQLITE_COLUMNS = 2000  # of a table, at most
+_SOURCE_LIMITS = {
+    apsw.SQLITE_LIMIT_COLUMN: 2000,  # as many as SQLite allows
+    apsw.SQLITE_LIMIT_VDBE_OP: 250_000,  # for pragmas on such a table
+    apsw.SQLITE_LIMIT_VARIABLE_NUMBER: 1,  # for probes of a key
+}
 
 # %% ../../nbs/31_variants_instances.ipynb #e943c702
 class InstanceGenerator:
@@ -296,15 +299,13 @@ class InstanceGenerator:
         self.infer = infer
         self.lock = threading.RLock()
         self.digest = database_fingerprint(self.path)
-        heap_limit.change(Limits().heap, 3)  # for three connections
-        finalize(self, heap_limit.change, Limits().heap, -3)
         con = connect_readonly(self.path, Limits.gold())
-        con.limit(apsw.SQLITE_LIMIT_COLUMN, _SQLITE_COLUMNS)
-        con.limit(apsw.SQLITE_LIMIT_VARIABLE_NUMBER, 1)  # for probes of a key
+        for limit, value in _SOURCE_LIMITS.items():
+            con.limit(limit, value)
         self.source = ScratchDatabase(con, max_ticks=_SEARCH_TICKS)  # the real data
         self.scratch = ScratchDatabase()  # an instance
         self.reversed = ScratchDatabase()  # the same instance without keys, rows in reverse
-        known = frozenset(table.name.lower() for table in read_catalog(con))
+        known = frozenset(table.name.lower() for table in read_catalog(con).tables)
         self.schema = read_schema(con, known)
         self.sandboxes = SandboxPool(known)
         self._shapes: dict[str, TableShape] = {}
@@ -337,12 +338,12 @@ class InstancePlan:
 
     read: tuple[str, ...]  # tables that the query reads
     tables: tuple[str, ...]  # those and their parents
-    shapes: tuple[TableShape, ...]  # of all tables of an instance, parents first
+    shapes: tuple[TableShape, ...]  # of `tables`, parents first
     literals: Mapping[str, list]  # values for columns of that name
     matching_rows: Mapping[str, list[tuple]]  # real rows that meet a condition of the query
     joined: tuple[tuple[str, str], ...]  # pairs of columns that are set equal
     null_tested: tuple[str, ...]  # columns tested for NULL
-    empty: bytes = field(repr=False)  # an instance without rows
+    empty: bytes = field(repr=False)  # an instance without rows, which has other tables too
     loose: bytes | None = field(
         repr=False
     )  # without keys too; None if the order of rows can't matter
@@ -369,12 +370,11 @@ def plan_instances(generator: InstanceGenerator, sql: str) -> InstancePlan:
     "What the instances for one query should hold; raises `sqlglot.ParseError`."
     named = referenced_tables(sql)
     choice = choose_tables(generator.schema, named)
-    shapes = _parents_first([generator.shape(table) for table in sorted(choice.all)])
+    shapes = _parents_first([generator.shape(table) for table in sorted(choice.filled)])
     literals = column_literals(sql)
     for shape in reversed(shapes):
-        if shape.lower_name in choice.filled:
-            for foreign_key in shape.foreign_keys:
-                _pass_on_literals(literals, shape, foreign_key)
+        for foreign_key in shape.foreign_keys:
+            _pass_on_literals(literals, shape, foreign_key)
     loose = None
     if may_depend_on_row_order(sql):
         columns = {shape.lower_name: shape.columns for shape in shapes}
@@ -421,9 +421,8 @@ class RowSampler:
         self.infer = generator.infer
         self._pools: dict[str, list[_ValuePool | None]] = {}
         for shape in plan.shapes:
-            if shape.lower_name in plan.tables:
-                columns = range(len(shape.columns))
-                self._pools[shape.lower_name] = [self._pool(shape, i) for i in columns]
+            columns = range(len(shape.columns))
+            self._pools[shape.lower_name] = [self._pool(shape, i) for i in columns]
 
     def _pool(self, shape: TableShape, column: int) -> _ValuePool | None:
         "The values that one column can draw from, None if it keeps its real values."
@@ -445,10 +444,7 @@ class RowSampler:
 
     def rows(self, shape: TableShape, mode: _InstanceMode, rng: Random) -> list[list]:
         "Rows of a table; keys and references are not yet right."
-        pools = self._pools.get(shape.lower_name)
         n = rng.randint(mode.min_rows, mode.max_rows)
-        if pools is None:
-            n = min(n, 3)
         if not n:
             return []
         matching = self.plan.matching_rows.get(shape.lower_name, [])
@@ -456,8 +452,7 @@ class RowSampler:
         if not base:
             base = [tuple(_random_value(t, rng) for t in shape.types) for _ in range(8)]
         start = rng.sample(base, n) if n <= len(base) else rng.choices(base, k=n)
-        if not pools:
-            return [list(row) for row in start]
+        pools = self._pools[shape.lower_name]
         columns = [p.column(c, mode, rng) if p else c for p, c in zip(pools, zip(*start))]
         return [list(row) for row in zip(*columns)]
 
@@ -533,6 +528,9 @@ def make_instance(
     with scratch.con:
         for shape in sampler.plan.shapes:
             rows = sampler.rows(shape, mode, rng)
+            if not rows:
+                filled[shape.lower_name] = _FilledTable(shape, ())
+                continue
             _fill_keys(rows, shape)
             _share_joined_values(rows, shape, sampler.plan.joined, filled, rng)
             rows = _fill_references(rows, shape, _parent_keys(shape, rows, filled), rng)

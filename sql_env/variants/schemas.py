@@ -93,7 +93,7 @@ def tables_below(
     return sorted(found & schema.tables.keys())
 
 # %% ../../nbs/30_variants_schemas.ipynb #22af8abc
-MAX_TABLES = 16  # of an instance, unless gold reads more
+MAX_TABLES = 24  # of an instance, unless gold reads more
 _MAX_FILLED = 8  # of these that get many rows, unless gold reads more
 
 # %% ../../nbs/30_variants_schemas.ipynb #fe647026
@@ -102,7 +102,7 @@ class TableChoice(NamedTuple):
 
     read: tuple[str, ...]  # by gold
     filled: tuple[str, ...]  # those and their parents, the nearest first: they get many rows
-    all: tuple[str, ...]  # those and others near them, which get a few rows
+    all: tuple[str, ...]  # those and others near them, which stay empty
 
 # %% ../../nbs/30_variants_schemas.ipynb #1ef04046
 def _reached(start: Iterable[str], steps: Mapping[str, Iterable[str]]) -> Iterator[str]:
