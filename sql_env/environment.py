@@ -17,6 +17,7 @@ from uuid import uuid4
 
 from openenv.core.env_server.interfaces import Environment
 from openenv.core.env_server.types import EnvironmentMetadata
+from .markup import escape_markup
 
 from . import __version__
 from .episode import Episode, EpisodeEnv, Observation
@@ -101,7 +102,7 @@ def _task(question: Question, index: int, place: int) -> dict[str, Any]:
         place=place,
         split=question.split,
         database=question.database_name,
-        question=question.question_text,
+        question=escape_markup(question.question_text),
     )
 
 # %% ../nbs/56_environment.ipynb #7615825e

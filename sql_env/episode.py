@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any, NamedTuple
 
+from .markup import escape_markup, unescape_markup
+
 from sql_env.answers import (
     MAX_ANSWER_CHARS,
     UnreadableAnswerError,
@@ -165,7 +167,7 @@ class SchemaView:
 
     def __str__(self):
         if self._text is None:
-            self._text = "\n".join(self.lines.values())
+            self._text = escape_markup("\n".join(self.lines.values()))
         return self._text
 
 # %% ../nbs/51_episode.ipynb #bba0c661
@@ -342,6 +344,7 @@ class Episode:
         self.evidence = _Evidence()
         self.meter = RewardMeter(self.config, q.gold_answer, q.tables_involved, self.budget)
         self.seed = seed or 0
+        self._question_text = escape_markup(q.question_text)
         self.started, self.done, self.steps = True, False, 0
         self.turns = []
         self.history: tuple[str, ...] = ()
@@ -366,14 +369,17 @@ class Episode:
         try:
             if problem is not None:
                 raise problem
-            result, facts = _CARRY_OUT[action.action_type](self, argument, fast)
+            said = unescape_markup(argument)
+            result, facts = _CARRY_OUT[action.action_type](self, said, fast)
         except QueryError as e:
             # the hint of an error names tables, which level "none" must not
             error = f"{e.kind}: {e.message if self.schema_level == 'none' else e}"
         except UnreadableAnswerError as e:
             error = f"unreadable_answer: {e}"
-        result = truncate_text(result, MAX_OBSERVATION_CHARS, "; select fewer columns")
-        return self._finish_turn(action, result, error, facts)
+        result = truncate_text(
+            escape_markup(result), MAX_OBSERVATION_CHARS, "; select fewer columns"
+        )
+        return self._finish_turn(action, result, escape_markup(error), facts)
 
     def _finish_turn(
         self, action: Action, result: str, error: str, facts: TurnFacts
@@ -384,19 +390,20 @@ class Episode:
         self._taken.add(key)
         self.done = facts.done = facts.done or self.steps >= self.budget
         if facts.verdict is not None:
-            self.grounded = is_grounded(action.argument, self.evidence.results)
+            self.grounded = is_grounded(unescape_markup(action.argument), self.evidence.results)
         elif self.done:
             self.verdict = Verdict(False, "no_answer")
         parts = self.meter.score(facts)
         self.turns.append(Turn(action, result, error, parts))
-        self.history += (str(action)[:MAX_HISTORY_CHARS],)
+        said = escape_markup(unescape_markup(str(action)))
+        self.history += (said[:MAX_HISTORY_CHARS],)
         return self._observe(result, error, sum(parts.values()))
 
     def _observe(
         self, result: str = "", error: str = "", reward: float | None = None
     ) -> Observation:
         left = self.budget - self.steps
-        question, known = self.question.question_text, str(self.schema)
+        question, known = self._question_text, str(self.schema)
         return Observation(
             question, known, result, error, self.steps, left, self.history, self.done, reward
         )
