@@ -107,7 +107,7 @@ class Names:
             return "The Host or Origin of the request can't be read."
         if self.hosts and "*" not in self.hosts and name not in self.hosts:
             return "This server has another name; SQL_ENV_HOSTS lists those it answers to."
-        if not origin or "*" in self.origins or origin in self.origins:
+        if not origin or {"*", origin, site} & set(self.origins):
             return ""
         if not site or site != host:
             return "Requests from pages of other sites are refused; SQL_ENV_ORIGINS lists those that may."
@@ -255,7 +255,7 @@ class Guard:
     app: Callable  # the application behind it
     seats: Seats
     names: Names = field(default_factory=Names)
-    deadline: float = 10  # seconds for the first message, and for a whole request; 0 = any
+    deadline: float = 30  # seconds for the first message, and for a whole request; 0 = any
     idle: float = 900  # seconds until the next message; 0 = any
 
     async def __call__(self, scope, receive, send):
@@ -303,7 +303,7 @@ class Guard:
 class RequestProtocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
     "uvicorn's HTTP protocol with a deadline for the head of a request."
 
-    def __init__(self, *args: Any, deadline: float = 10, **kwargs: Any):
+    def __init__(self, *args: Any, deadline: float = 30, **kwargs: Any):
         super().__init__(*args, **kwargs)
         self._deadline = deadline  # seconds
         self._timer: asyncio.TimerHandle | None = None
