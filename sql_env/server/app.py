@@ -53,7 +53,7 @@ _VARIABLES = dict(
     operations=_Variable("SQL_ENV_OPERATIONS", "steps of SQLite's virtual machine for one query"),
     seconds=_Variable("SQL_ENV_SECONDS", "processor time for one query"),
     rows=_Variable("SQL_ENV_ROWS", "rows that one query may read out"),
-    memory=_Variable("SQL_ENV_MEMORY", "MB that queries may take from SQLite's heap"),
+    memory=_Variable("SQL_ENV_MEMORY", "MB that queries may take from SQLite's heap; 0 = any"),
     capacity=_Variable("MAX_CONCURRENT_ENVS", "sessions of one process"),
     share=_Variable(
         "SQL_ENV_SHARE", "sessions of one client; 0 = 3/4 of the capacity, all for this machine"
@@ -86,7 +86,7 @@ _RANGES = dict(
     operations=(1, 10**12),
     seconds=(0.001, 10**6),
     rows=(1, 10**7),
-    memory=(1, 10**6),
+    memory=(0, 10**6),
     capacity=(1, 100_000),
     share=(0, 100_000),
     deadline=(0, 10**9),
@@ -133,13 +133,18 @@ class Settings:
     port: int = 8000
 
     @classmethod
-    def from_env(cls, environ: Mapping[str, str] = os.environ) -> "Settings":
+    def from_env(
+        cls,
+        environ: Mapping[str, str] = os.environ,
+        given: Mapping[str, Any] | None = None,  # goes before the environment, unless None
+    ) -> "Settings":
         "Settings from environment variables; defaults for those that are not set or empty."
-        found = {}
+        found: dict[str, Any] = {}
         for field in fields(cls):
             text = environ.get(_VARIABLES[field.name].name)
             if text:
                 found[field.name] = _read_setting(field.name, text, type(field.default))
+        found |= {name: value for name, value in (given or {}).items() if value is not None}
         return cls(**found)
 
     @property
@@ -311,21 +316,14 @@ def _process_app(settings: Settings | None = None):
 
 # %% ../../nbs/59_server_app.ipynb #bb812e6b
 def serve(
-    host: str | None = None,  # these five are taken from the environment if None
-    port: int | None = None,
-    capacity: int | None = None,
-    source: str | None = None,
-    web: bool | None = None,
+    settings: Settings | None = None,  # from the environment if None
     workers: int = 1,  # processes; more than one means no page
-    settings: Settings | None = None,  # instead of the environment
     **options: Any,  # for uvicorn
 ) -> None:
     "Serve until interrupted."
     import uvicorn
 
-    given: dict[str, Any] = dict(host=host, port=port, capacity=capacity, source=source, web=web)
-    given = {name: value for name, value in given.items() if value is not None}
-    settings = replace(settings or Settings.from_env(), **given)
+    settings = settings or Settings.from_env()
     limits: dict[str, Any] = dict(
         host=settings.host,
         port=settings.port,
@@ -361,7 +359,9 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--port", type=int, help="port to listen on")
     parser.add_argument("--workers", type=int, default=workers, help="number of processes")
     try:
-        serve(**vars(parser.parse_args(argv)))
+        given = vars(parser.parse_args(argv))
+        n = given.pop("workers")
+        serve(Settings.from_env(given=given), n)
     except ValueError as e:
         raise SystemExit(f"server: {e}") from None
 
