@@ -20,11 +20,11 @@ from sql_env.questions import Question, QuestionSet
 from sql_env.server import app as server
 from sql_env.server.guard import Seats
 from sql_env.server.page import (
+    Visits,
     _history_html,
     _question_html,
     _result_html,
     _schema_html,
-    Visits,
     _Visit,
     build_page,
 )
