@@ -15,6 +15,7 @@ from urllib.request import Request, urlopen
 from openenv.core.client_types import StepResult
 from openenv.core.env_client import EnvClient
 from websockets.exceptions import ConnectionClosed
+from websockets.protocol import State
 
 from .answers import Verdict
 from .episode import Action, Turn
@@ -57,6 +58,11 @@ class SQLEnv(EnvClient[SQLAction, SQLObservation, SQLState]):
         return result
 
     async def _step_async(self, action: SQLAction, **kwargs: Any) -> StepResult[SQLObservation]:
+        if self._playing and (self._ws is None or self._ws.state in (State.CLOSING, State.CLOSED)):
+            why = getattr(self._ws, "close_reason", None) or "it is closed"
+            raise SessionLostError(
+                f"The connection to the server was lost ({why}). Call reset to start another episode."
+            )
         result = await super()._step_async(action, **kwargs)
         if self._playing in (None, result.observation.metadata.get("episode_id")):
             return result

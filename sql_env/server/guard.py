@@ -7,7 +7,9 @@ __all__ = ['MAX_MESSAGE_BYTES', 'client_name', 'is_this_machine', 'Seats', 'Name
 
 # %% ../../nbs/58_server_guard.ipynb #d9817a7e
 import asyncio
+import ctypes
 import json
+import sys
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -247,6 +249,12 @@ def _with_page_policy(send: Callable) -> Callable:
 
     return sent
 
+# %% ../../nbs/58_server_guard.ipynb #e5502468
+def _trim_memory() -> None:
+    "Give free memory back to the system, where the C library can."
+    if sys.platform == "linux" and hasattr(ctypes.CDLL(None), "malloc_trim"):
+        ctypes.CDLL(None).malloc_trim(0)
+
 # %% ../../nbs/58_server_guard.ipynb #889e6bfc
 @dataclass
 class Guard:
@@ -257,6 +265,7 @@ class Guard:
     names: Names = field(default_factory=Names)
     deadline: float = 30  # seconds for the first message, and for a whole request; 0 = any
     idle: float = 900  # seconds until the next message; 0 = any
+    _trim: asyncio.TimerHandle | None = None
 
     async def __call__(self, scope, receive, send):
         if scope["type"] == "http":
@@ -298,6 +307,15 @@ class Guard:
             pass  # the server stops and does not wait any longer
         finally:
             self.seats.give_back(address)
+            self._trim_soon()
+
+    def _trim_soon(self) -> None:
+        if self._trim is None:
+            self._trim = asyncio.get_running_loop().call_later(1, self._trim_now)
+
+    def _trim_now(self) -> None:
+        self._trim = None
+        _trim_memory()
 
 # %% ../../nbs/58_server_guard.ipynb #6ddc8ce6
 class RequestProtocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
