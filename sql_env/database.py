@@ -136,6 +136,15 @@ def _draw_rows(
         found = [_read_row(query, info, i) for i in range(n)]
     return list(chain.from_iterable(found))
 
+# %% ../nbs/13_database.ipynb #041a525c
+def _image_without_rows(infos: Iterable[TableInfo]) -> bytes:
+    "A database file in memory with the same tables and columns, views included, and no rows."
+    con = apsw.Connection(":memory:")
+    for table in infos:
+        columns = ", ".join([quote_identifier(c.name) for c in table.columns])
+        con.execute(f"CREATE TABLE {quote_identifier(table.name)} ({columns})")
+    return con.serialize("main")
+
 # %% ../nbs/13_database.ipynb #103b68fe
 class Database:
     "A read-only SQLite database behind four guards; safe to share between episodes and threads."
@@ -154,6 +163,7 @@ class Database:
         self.limits, self.isolate = limits, isolate
         self._tables = {t.name.lower(): t for t in load_catalog(self.path, limits)}
         self._samples: dict[tuple, Result] = {}
+        self._emptied: Database | None = None
         names = frozenset(self._tables)
         connect: Callable[[], _Connection] = partial(GuardedConnection, self.path, names, limits)
         if isolate and isinstance(self.path, Path):
@@ -241,9 +251,17 @@ class Database:
             result = self._samples[key] = Result(tuple([c.name for c in info.columns]), rows)
         return Result(result.columns, list(result.rows))
 
+    def emptied(self) -> "Database":
+        "The same tables and columns without a row, in memory; made once."
+        if self._emptied is None:
+            self._emptied = Database(_image_without_rows(self.infos), self.limits)
+        return self._emptied
+
     def close(self) -> None:
         "Close all connections; more than once does no harm."
         self.pool.close()
+        if self._emptied is not None:
+            self._emptied.close()
 
     def __enter__(self):
         return self

@@ -45,7 +45,7 @@ class SQLObservation(Observation):
     step_count: int = Field(default=0, ge=0, description="steps taken")
     budget_remaining: int = Field(default=0, ge=0, description="steps left, the answer included")
     action_history: list[str] = Field(
-        default_factory=list, description="actions taken, oldest first"
+        default_factory=list, description="the last 30 actions taken, oldest first"
     )
 
 # %% ../nbs/55_models.ipynb #67ba013c

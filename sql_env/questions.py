@@ -17,7 +17,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from .database import Database
+from .database import Database, Limits
 from .sqltext import classify_difficulty, normalize_sql, referenced_tables
 from .values import is_sql_value, nearest_names, value_from_json, value_to_json
 
@@ -42,6 +42,27 @@ def _or_default(f: Callable, sql: str, default: Any) -> Any:
         return default
 
 # %% ../nbs/21_questions.ipynb #111d2679
+class _DerivedField:
+    "A field that is read off the SQL when it is asked for, unless it was given: parsing takes time."
+
+    def __init__(self, read: Callable, default: Any, empty: Any):
+        self.read, self.default, self.empty = read, default, empty
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def __get__(self, q: Any, owner: type | None = None) -> Any:
+        if q is None:
+            return self.empty  # the default of the dataclass
+        value = q.__dict__[self.name] = _or_default(self.read, q.gold_sql, self.default)
+        return value
+
+# %% ../nbs/21_questions.ipynb #eedcdc96
+def _derived(read: Callable, default: Any, empty: Any) -> Any:
+    "A `_DerivedField`, in the place of a default."
+    return _DerivedField(read, default, empty)
+
+# %% ../nbs/21_questions.ipynb #c4d6e1d5
 @dataclass(frozen=True)
 class Question:
     "A question in words with its gold SQL and answer; what is left out is derived from the SQL."
@@ -52,22 +73,37 @@ class Question:
     gold_sql: str
     gold_answer: tuple[tuple, ...] = ()  # typed rows
     answer_type: str = ""
-    difficulty: str = ""  # easy, medium or hard
-    tables_involved: tuple[str, ...] = ()  # lower case
+    difficulty: str = _derived(classify_difficulty, "hard", "")  # easy, medium or hard
+    tables_involved: tuple[str, ...] = _derived(referenced_tables, (), ())  # lower case
     split: str = ""  # train, validation or test
     ranks: tuple[int, ...] | None = None  # rank of each gold row, or None if order is free
-    flags: tuple[str, ...] = ()  # what the audit found; see `QUESTION_FLAGS`
+    flags: tuple[str, ...] = ()  # what a check found; see `QUESTION_FLAGS`
+    reasons: tuple[tuple[str, str], ...] = ()  # a flag and its reason, where there is one
 
     def __post_init__(self) -> None:
-        derived: dict[str, Any] = {"gold_answer": tuple(map(tuple, self.gold_answer))}
+        fields = self.__dict__
+        fields["gold_answer"] = tuple(map(tuple, self.gold_answer))
         if not self.answer_type:
-            derived["answer_type"] = classify_answer(derived["gold_answer"])
-        if not self.difficulty:
-            derived["difficulty"] = _or_default(classify_difficulty, self.gold_sql, "hard")
-        if not self.tables_involved:
-            derived["tables_involved"] = _or_default(referenced_tables, self.gold_sql, ())
-        for name, value in derived.items():
-            object.__setattr__(self, name, value)
+            fields["answer_type"] = classify_answer(self.gold_answer)
+        for name in ("difficulty", "tables_involved"):
+            if not fields[name]:
+                del fields[name]  # so that it is derived when it is asked for
+
+    def reason(self, flag: str) -> str:
+        "Why the question has a flag, in a sentence; empty if there is nothing to add to `QUESTION_FLAGS`."
+        return dict(self.reasons).get(flag, "")
+
+    def with_flag(self, flag: str, reason: str = "") -> "Question":
+        "The question with one more flag and its reason; the reason replaces an older one."
+        flags = dict.fromkeys((*self.flags, flag))
+        reasons = dict(self.reasons) | ({flag: reason} if reason else {})
+        return self.with_fields(flags=tuple(flags), reasons=tuple(reasons.items()))
+
+    def with_fields(self, **fields: Any) -> "Question":
+        "The question with other values of some fields; what was not derived from the SQL yet is still not."
+        q = object.__new__(Question)
+        q.__dict__.update(self.__dict__, **fields)
+        return q
 
 # %% ../nbs/21_questions.ipynb #42f522e5
 QUESTION_FLAGS = dict(
@@ -76,6 +112,10 @@ QUESTION_FLAGS = dict(
     null="gold is a single NULL",
     order_dependent="gold changes with the physical order of rows",
     over_cap="the result is longer than a query may return",
+    over_limits="gold needs more than the limits of an agent allow",
+    not_deterministic="gold asks for the current time or a random number",
+    order_unchecked="the tables are too large to try other orders of rows, and no proof was found",
+    no_variants="no variants of the database can be made, so no robust verdict is possible",
     double_quoted="gold used double quotes for text; they were replaced",
     order_unknown="the keys of ORDER BY could not be found",
     tie_at_limit="rows tie where a LIMIT cuts, and gold changes",
@@ -89,7 +129,7 @@ QUESTION_FLAGS = dict(
     near_duplicate="a question of another split has nearly the same words",
 )
 QUARANTINE_FLAGS = frozenset(
-    ("error", "empty", "null", "order_dependent", "over_cap", "unanswerable", "stale")
+    """error empty null order_dependent over_cap over_limits not_deterministic unanswerable stale""".split()
 )
 
 # %% ../nbs/21_questions.ipynb #4108c0ff
@@ -97,6 +137,7 @@ def question_to_json(q: Question) -> str:
     "One line of JSON for a question; what is empty is left out."
     fields = asdict(q)
     fields["gold_answer"] = [[value_to_json(v) for v in row] for row in q.gold_answer]
+    fields["reasons"] = dict(q.reasons) or None
     given = {name: value for name, value in fields.items() if value not in ((), None, "")}
     return json.dumps(given, ensure_ascii=False)
 
@@ -127,6 +168,13 @@ def _gold_from_json(value: Any) -> tuple[tuple, ...]:
     return rows
 
 # %% ../nbs/21_questions.ipynb #8efde6c6
+def _reasons_from_json(value: Any) -> tuple[tuple[str, str], ...]:
+    "Pairs of a flag and its reason of a JSON object; raises `ValueError`."
+    if not isinstance(value, dict) or not all(isinstance(text, str) for text in value.values()):
+        raise ValueError("field 'reasons' is not an object of texts")
+    return tuple(value.items())
+
+# %% ../nbs/21_questions.ipynb #7b02f1b9
 def question_from_fields(
     fields: Any,  # a mapping as JSON gives it
 ) -> Question:
@@ -139,6 +187,8 @@ def question_from_fields(
             raise ValueError(f"field {name!r} is not a list")
         if name in given:
             given[name] = tuple(given[name])
+    if "reasons" in given:
+        given["reasons"] = _reasons_from_json(given["reasons"])
     question = Question(**given)
     ranks = question.ranks
     if ranks is not None:
@@ -172,6 +222,7 @@ class QuestionSet(Sequence):
         name: str = "questions",
         left_out: Mapping[str, int] | None = None,  # what the source lacks: reason and count
         quarantined: Iterable[Question] = (),
+        limits: Limits = Limits(),  # what one statement on the databases may use
     ):
         self.questions: list[Question] = []
         self.quarantined = list(quarantined)
@@ -181,6 +232,7 @@ class QuestionSet(Sequence):
         self.name = name
         self.left_out = dict(left_out or {})
         self.databases = {key: Path(path) for key, path in databases.items()}
+        self.limits = limits
         self._open: dict[str, Database] = {}
 
     def __len__(self):
@@ -196,7 +248,7 @@ class QuestionSet(Sequence):
 
     def __reduce__(self):  # a copy in another process opens its own databases
         args = (self.questions, self.databases, self.name, self.left_out, self.quarantined)
-        return QuestionSet, args
+        return QuestionSet, (*args, self.limits)
 
     @cached_property
     def by_id(self) -> dict[str, Question]:
@@ -214,7 +266,13 @@ class QuestionSet(Sequence):
         self, questions: Iterable[Question], quarantined: Iterable[Question] = ()
     ) -> "QuestionSet":
         "The same databases with other questions."
-        return QuestionSet(questions, self.databases, self.name, self.left_out, quarantined)
+        about = (self.databases, self.name, self.left_out, quarantined, self.limits)
+        return QuestionSet(questions, *about)
+
+    def with_limits(self, limits: Limits) -> "QuestionSet":
+        "The same questions on databases that open with other limits; flags stay as the source found them."
+        about = (self.databases, self.name, self.left_out, self.quarantined, limits)
+        return QuestionSet(self.questions, *about)
 
     def filter(
         self,
@@ -249,7 +307,7 @@ class QuestionSet(Sequence):
             if name not in self.databases:
                 near = nearest_names(name, list(self.databases))
                 raise KeyError(f"no database {name!r}; {near}")
-            self._open[name] = Database(self.databases[name])
+            self._open[name] = Database(self.databases[name], self.limits)
         return self._open[name]
 
     def is_open(self, name: str) -> bool:

@@ -10,8 +10,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from sql_env.answers import Verdict, format_rows
-from sql_env.episode import Episode
+from sql_env.episode import Episode, EpisodeEnv
 from sql_env.guards import QueryError
+from sql_env.policies import GreedyPolicy, play_episode
 from sql_env.reward import RewardConfig, RewardMeter, TurnFacts, result_overlap
 from sql_env.sources import load
 
@@ -159,7 +160,7 @@ def test_cycles_pay_nothing(game, times):
             total(loop, "shaping") <= EPS
             and abs(total(loop, "shaping") + len(walk) * (1 - config.gamma) * before) < 1e-7
         )
-        assert total(loop) <= EPS - len(walk) * config.step_cost / budget
+        assert total(loop) <= EPS - len(walk) * config.step_cost * meter.scale
 
 
 @laws
@@ -248,10 +249,10 @@ def test_no_answer_and_wrong_answers_have_a_ceiling(game):
     "Sparse nothing; shaped nothing but costs; partial at most the credit, and that only for an answer."
     config, *_, walk = game
     parts = pay(*game)
-    n = len(walk)
-    assert total(parts) <= config.credit - n * config.step_cost / game[3] + 1e-7
+    steps = len(walk) * config.step_cost * config.cost_scale(game[3]) / game[3]
+    assert total(parts) <= config.credit - steps + 1e-7
     if walk[-1].verdict is None:
-        assert total(parts) <= 1e-7 - n * config.step_cost / game[3]
+        assert total(parts) <= 1e-7 - steps
 
 
 @laws
@@ -291,6 +292,81 @@ def test_a_faster_right_answer_is_worth_more(config, budget, data):
     assert slow >= config.correct - config.slowness - EPS
 
 
+PAID = "outcome", "step", "error", "repeat"
+DISCOUNTS = [1.0, 1 - 1e-16, 0.9999, 0.99, 0.95, 0.9, 0.8, 0.5, 0.1]
+
+
+@pytest.mark.parametrize("gamma", DISCOUNTS)
+def test_the_order_holds_for_every_discount(gamma):
+    "The most expensive way to be right against an immediate wrong answer, as the learner values them."
+    for budget in (1, 2, 3, 8, 15, 50, 200):
+        config, gold = RewardConfig.shaped(gamma), [("x",)]
+        for n in range(budget):
+            refused = [TurnFacts(error=True, repeat=i > 0) for i in range(n)]
+            right = pay(
+                config, gold, ("a",), budget, [*refused, TurnFacts(verdict=RIGHT, done=True)]
+            )
+            worth = discounted(right, gamma, *PAID)
+            wrong = pay(config, gold, ("a",), budget, [TurnFacts(verdict=WRONG, done=True)])
+            assert worth > 0 > discounted(wrong, gamma, *PAID)
+            assert worth >= gamma ** (budget - 1) * (1 - config.costs) * (1 - 1e-9)
+
+
+@laws
+@given(
+    shaped(st.floats(0.3, 1)),
+    result(),
+    st.sets(st.sampled_from(TABLES)),
+    st.integers(1, 60),
+    st.data(),
+)
+def test_right_is_worth_more_to_a_learner_that_discounts(config, gold, tables, budget, data):
+    right = pay(config, gold, tables, budget, data.draw(turns((RIGHT,), min(budget, 12))))
+    other = pay(config, gold, tables, budget, data.draw(turns((WRONG, None), min(budget, 12))))
+    worth = [discounted(parts, config.gamma, *PAID) for parts in (right, other)]
+    assert worth[0] > worth[1]
+    assert worth[0] - worth[1] >= config.margin(budget) * (1 - 1e-9) - 1e-12
+    assert config.margin(budget) > 0
+
+
+@pytest.mark.parametrize(
+    "settings, says",
+    [
+        (dict(gamma=0), "gamma must be over 0"),
+        (dict(gamma=1.01), "gamma must be over 0"),
+        (dict(gamma=math.nan), "gamma must be a number"),
+        (dict(gamma=-0.5), "gamma must be a number"),
+        (dict(step_cost=-0.1), "step_cost must be a number"),
+        (dict(correct=math.inf), "correct must be a number"),
+        (dict(credit=0.3, gamma=0.99), "gamma must be 1"),
+        (dict(step_cost=0.5, repeat_cost=0.5), "earn more"),
+        (dict(credit=0.8, slowness=0.3), "earn more"),
+    ],
+)
+def test_what_breaks_the_order_is_refused(settings, says):
+    with pytest.raises(ValueError, match=says):
+        RewardConfig(**settings)
+
+
+@pytest.mark.parametrize("budget", [2, 5, 15, 40])
+@pytest.mark.parametrize("gamma", [1.0, 0.97, 0.93, 0.9, 0.7])
+def test_what_partial_promises_to_a_learner_that_discounts(budget, gamma):
+    "At equal length always; at any length where the margin is positive, and not where it is negative."
+    config, gold = RewardConfig.partial(), [("x",)]
+
+    def worth(n, verdict):
+        near = [TurnFacts(tables=["a"], rows=gold)] * (n - 1)
+        parts = pay(config, gold, ("a",), budget, [*near, TurnFacts(verdict=verdict, done=True)])
+        return discounted(parts, gamma)
+
+    rights = [worth(n, RIGHT) for n in range(1, budget + 1)]
+    wrongs = [worth(n, WRONG) for n in range(1, budget + 1)]
+    assert all(a > b for a, b in zip(rights, wrongs))
+    assert min(rights) - max(wrongs) == pytest.approx(config.margin(budget, gamma))
+    with pytest.raises(ValueError, match="own gamma"):
+        RewardConfig.shaped(0.9).margin(15, gamma=1.0)
+
+
 # --- overlap
 
 
@@ -298,15 +374,19 @@ def test_a_faster_right_answer_is_worth_more(config, budget, data):
 @given(result(), result(), st.randoms(use_true_random=False))
 def test_overlap(rows, gold, rng):
     x = result_overlap(rows, gold)
-    assert 0 <= x <= 1 and result_overlap(gold, gold) == pytest.approx(1.0)
+    assert 0 <= x <= 1 and result_overlap(gold, gold) == pytest.approx(float(bool(gold)))
     assert result_overlap(rng.sample(rows, len(rows)), gold) == pytest.approx(x), (
         "the order of rows does not count"
     )
     assert result_overlap([r[::-1] for r in rows], gold) == pytest.approx(x), "nor that of columns"
-    if rows and gold:
-        assert result_overlap([(*r, "extra") for r in rows], gold) >= x - EPS
+    wider = [(*r, "extra") for r in rows]
+    if rows and gold and "extra" not in {v for r in gold for v in r}:
+        assert result_overlap(wider, gold) <= x + EPS, "a column more is a guess more"
+        columns = range(len(rows[0]))
+        assert result_overlap(wider, gold, columns) == pytest.approx(result_overlap(wider, gold))
     if not rows or not gold:
-        assert x == float(not rows and not gold)
+        assert x == 0
+    assert result_overlap(rows, gold, ()) == 0
 
 
 def test_a_dump_is_worth_little():
@@ -315,6 +395,7 @@ def test_a_dump_is_worth_little():
         result_overlap([(i,) for i in range(1000)], [(3,)]) < 0.01
         and result_overlap([(3,)], [(3,)]) == 1
     )
+    assert result_overlap([tuple(range(200))], [(3,)]) == 1 / 200, "nor is a row of all answers"
 
 
 # --- the adversary: real episodes
@@ -470,9 +551,8 @@ class Referee:
             return
         self.best_other = max(self.best_other, back)
         ceiling = c.credit if episode.verdict.reason != "no_answer" else 0.0
-        assert back <= ceiling - c.step_cost * episode.steps / episode.budget + EPS, [
-            t.action for t in episode.turns
-        ]
+        steps = c.step_cost * episode.steps * c.cost_scale(episode.budget) / episode.budget
+        assert back <= ceiling - steps + EPS, [t.action for t in episode.turns]
 
 
 def random_script(rng, pool, budget=15):
@@ -550,9 +630,10 @@ def test_no_loop_pays(name, stage):
             rounds = 4
             _, rewards = Referee(config).play(q, db, loop * rounds, budget=n * rounds + 1)
             for k in range(1, rounds):
-                assert sum(rewards[k * n : (k + 1) * n]) <= EPS - (
-                    config.step_cost + config.repeat_cost
-                ) * n / (n * rounds + 1)
+                budget = n * rounds + 1
+                unit = config.cost_scale(budget) / budget
+                costs = config.step_cost + config.repeat_cost
+                assert sum(rewards[k * n : (k + 1) * n]) <= EPS - costs * n * unit
             for a in range(n, rounds * n - 1):
                 assert max(rewards[a : rounds * n]) <= EPS, "not even one step of it"
 
@@ -566,3 +647,144 @@ def test_looking_after_the_end_pays_nothing(stage):
                 all(episode.step(*m).reward == 0 for m in pool[:20])
                 and episode.total_reward == before
             )
+
+
+# --- nothing read, nothing earned
+
+CONSTANTS = [
+    "SELECT {ints}",
+    "SELECT {k}",
+    "VALUES ({k})",
+    "SELECT {k} FROM {t}",
+    "SELECT {ints} FROM {t} LIMIT 1",
+    "WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < {k}) SELECT i FROM n",
+    "WITH c AS (SELECT {k} AS x) SELECT x FROM c, {t}",
+    "SELECT {k} UNION SELECT {c} FROM {t} WHERE 0",
+    "SELECT count(*) FROM {t} WHERE 0",
+    "SELECT {k} + count(*) FROM {t} WHERE 1 = 2",
+    "SELECT (SELECT count({c}) FROM {t} WHERE 0) + {k}",
+    "SELECT coalesce(max({c}), {k}) FROM {t} WHERE 0",
+    "SELECT {c} FROM {t} WHERE 0",
+    "SELECT * FROM {t} LIMIT 0",
+    "SELECT sum({k}) FROM (SELECT {c} FROM {t} LIMIT 0)",
+    "SELECT total({c}) + {k}, {k} FROM {t} WHERE {c} IS NULL AND {c} = 1",
+    "SELECT EXISTS (SELECT 1 FROM {t} WHERE 0)",
+    "SELECT count(*) FROM (SELECT 1 UNION SELECT 2)",
+    "SELECT '{k}' AS {c}",
+    "SELECT length('aaaa') + {k}",
+]
+
+
+def fill(template, db, k):
+    table = db.infos[k % len(db.infos)]
+    ints = ", ".join(map(str, range(150)))
+    column = table.columns[k % len(table.columns)].name
+    return template.format(k=k, t=f'"{table.name}"', c=f'"{column}"', ints=ints)
+
+
+def looked(q, db, queries, answer="no such thing"):
+    "The reward of the last step, and whether the answer is right."
+    episode = Episode(q, db, RewardConfig.partial())
+    episode.reset(0)
+    for name in db.tables[: 14 - len(queries)]:
+        episode.step("DESCRIBE", f'"{name}"')
+    for sql in queries:
+        episode.step("QUERY", sql)
+    return episode.step("ANSWER", answer).reward, episode.correct
+
+
+def test_who_reads_no_row_earns_nothing(stage):
+    "A search through queries that read no row, alone and one after another, finds nothing that pays."
+    rng = Random(8)
+    for q, db, _ in stage:
+        numbers = [v for row in q.gold_answer for v in row if isinstance(v, int) and 0 <= v < 1000]
+        for template in CONSTANTS:
+            k = rng.choice(numbers or [rng.randrange(30)])
+            queries = [fill(rng.choice(CONSTANTS), db, k), fill(template, db, k)]
+            assert looked(q, db, queries) == (0.0, False), queries
+        everything = [fill(template, db, 3) for template in rng.sample(CONSTANTS, 10)]
+        assert looked(q, db, everything) == (0.0, False)
+
+
+def test_who_reads_the_right_table_earns_something(stage):
+    for q, db, _ in stage:
+        reward, right = looked(q, db, [q.gold_sql])
+        assert right or reward == pytest.approx(0.3), "all of gold, and the wrong answer"
+        reward, _ = looked(q, db, [q.gold_sql, "SELECT 1"])
+        assert reward == 0, "the last query is what counts"
+
+
+POSITIONS = {
+    "count": "SELECT count(*) FROM {t}",
+    "all": "SELECT * FROM {t}",
+    "column": "SELECT {c} FROM {t}",
+    "values": "SELECT DISTINCT {c} FROM {t}",
+    "one": "SELECT {c} FROM {t} LIMIT 1",
+    "most": "SELECT max({c}) FROM {t}",
+    "number": "SELECT 0 * rowid + {k} FROM {t} LIMIT 1",
+    "integers": "SELECT {ints} FROM {t} LIMIT 1",
+}
+
+
+def constant_policies(n):
+    "Policies that see neither question nor result: a kind of query on the table and column at some place."
+    kinds = list(POSITIONS)
+    for i in range(n):
+        yield kinds[i % len(kinds)], i // len(kinds)
+
+
+def returns(questions, picked, n):
+    "Mean returns of the greedy baseline and of constant policies: all, and what wrong answers earned."
+    env = EpisodeEnv(questions, reward=RewardConfig.partial())
+    greedy, found = [], {}
+    for q in picked:
+        play_episode(env, GreedyPolicy(), env.reset(0, question_id=q.question_id))
+        greedy.append(env.episode.total_reward)
+        db = questions.database(q.database_name)
+        integers = "SELECT " + ", ".join(map(str, range(200)))
+        stars = [f'SELECT * FROM "{name}"' for name in db.tables[:5]]
+        plays = {
+            ("ints_desc",): ([integers], "0"),
+            ("star_ints",): ([*stars, integers], "0"),
+            ("ints_star",): ([integers, *stars], "0"),
+        }
+        for kind, place in constant_policies(n):
+            sql = fill(POSITIONS[kind], db, place)
+            plays[kind, place] = ([sql], "@last")
+        for name, (queries, answer) in plays.items():
+            reward, right = looked(q, db, queries, answer)
+            found.setdefault(name, []).append((reward, right))
+    means = {k: sum(r for r, _ in v) / len(v) for k, v in found.items()}
+    credit = {k: sum(r for r, right in v if not right) / len(v) for k, v in found.items()}
+    return sum(greedy) / len(greedy), means, credit
+
+
+def test_constants_earn_less_than_reading(tell):
+    qs = load("bundled")
+    greedy, means, credit = returns(qs, qs.sample(40, 1), 8)
+    tell(f"partial: greedy {greedy:.3f}, best constant policy {max(means.values()):.3f}")
+    assert means["ints_desc",] == means["star_ints",] == 0
+    assert max(credit.values()) < greedy and greedy > 0.05
+
+
+SOURCES = ["bundled", "spider", *(f"worlds {level}" for level in range(1, 6))]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("source", SOURCES)
+def test_no_constant_policy_earns_more_than_the_greedy_baseline(source, request, tell):
+    if source == "spider":
+        qs = load("spider", path=request.getfixturevalue("spider_path"), split="dev")
+    elif source == "bundled":
+        qs = load("bundled")
+    else:
+        qs = load("worlds", level=int(source[-1]), n=60)
+    greedy, means, credit = returns(qs, qs.sample(60, 2), 32)
+    best = max(means, key=means.get)
+    tell(
+        f"partial, {source}: greedy {greedy:.3f}, best constant policy {means[best]:.3f} {best}, "
+        f"of wrong answers {max(credit.values()):.3f}"
+    )
+    lucky = ("ints_desc",), ("star_ints",)  # where 0 is right, it is right
+    assert all(credit[name] == 0 for name in lucky)
+    assert max(credit.values()) < greedy

@@ -256,7 +256,7 @@ def _page_values(visit: _Visit, table: str | None = None) -> list[Any]:
     episode = env.episode
     names = [] if episode is None or env.schema_level == "none" else episode.database.tables
     is_live = episode is not None and not episode.done
-    has_result = is_live and episode is not None and episode.last is not None
+    has_result = is_live and episode is not None and episode.has_result
     if table not in names:
         table = names[0] if names else None
     return [

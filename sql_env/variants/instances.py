@@ -7,7 +7,6 @@ __all__ = ['REAL', 'MIXED', 'DENSE', 'ONE_ROW', 'EMPTY', 'InstanceGenerator', 'I
            'make_instance']
 
 # %% ../../nbs/31_variants_instances.ipynb #55481587
-import hashlib
 import re
 import threading
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,7 +19,7 @@ from weakref import finalize
 
 import apsw
 
-from ..catalog import read_catalog
+from ..catalog import database_fingerprint, read_catalog
 from ..guards import FixedClock, Limits, connect_readonly, heap_limit
 from sql_env.sqltext import (
     column_literals,
@@ -348,8 +347,7 @@ class InstanceGenerator:
         self.path = path if isinstance(path, bytes) else Path(path)
         self.infer = infer
         self.lock = threading.Lock()
-        data = self.path if isinstance(self.path, bytes) else self.path.read_bytes()
-        self.digest = hashlib.sha256(data).hexdigest()  # of the database
+        self.digest = database_fingerprint(self.path)
         heap_limit.change(Limits().heap, 3)  # for three connections
         finalize(self, heap_limit.change, Limits().heap, -3)
         con = connect_readonly(self.path, Limits.gold())
@@ -364,6 +362,11 @@ class InstanceGenerator:
         self.scratch = ScratchDatabase()  # an instance
         self.reversed = ScratchDatabase()  # the same instance without keys, rows in reverse
         self.sandboxes = SandboxPool(frozenset(name.lower() for name in names))
+
+    @property
+    def nbytes(self) -> int:
+        "About how many bytes of memory it takes, its connections left out."
+        return len(self.empty) + len(self.loose)
 
     def __repr__(self):
         name = "memory" if isinstance(self.path, bytes) else self.path.stem

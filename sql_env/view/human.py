@@ -175,4 +175,4 @@ class HumanPlayer:
         board.head.value = render_html(element("div", question_html(view), cls="sx"))
         shown = episode_view_html(view, len(view.turns), head=False)
         board.screen.value = render_html(shown)
-        board.set_enabled(not self.episode.done, has_result=self.episode.last is not None)
+        board.set_enabled(not self.episode.done, has_result=self.episode.has_result)
