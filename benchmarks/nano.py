@@ -163,7 +163,7 @@ def misses(
 def missing_in_order_of_play(suite: str) -> list[str]:
     "What each question of a suite does not mention."
     from sql_env.episode import EpisodeEnv
-    from sql_env.evaluation import plan_episodes
+    from sql_env.rollouts import plan_episodes
     from sql_env.training.evals import suite_questions
     from sql_env.training.nano_expert import missing_mention
 

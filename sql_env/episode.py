@@ -461,7 +461,8 @@ class Episode:
     def robust(self) -> bool | None:
         "Test-suite accuracy: whether the query behind the answer is right on variants too; None if there are none."
         verdict = self.robust_verdict
-        return None if verdict and verdict.reason in NOT_JUDGED else bool(verdict)
+        unknown = verdict is not None and verdict.reason in NOT_JUDGED
+        return None if unknown else bool(verdict)
 
     @property
     def robust_verdict(self) -> Verdict | None:

@@ -18,7 +18,7 @@ import apsw
 from .chat import MAX_TOOL_RESULT_CHARS
 from .database import Database
 from .episode import Action, EpisodeEnv, Observation
-from .evaluation import describe_env, plan_episodes
+from .evaluation import describe_env
 from .guards import QueryError
 from .logs import Trajectory, replay_trajectory, write_log
 from .mistakes import forgotten_condition, forgotten_join, misspelled_names, wrong_value
@@ -26,6 +26,7 @@ from .policies.base import parse_schema_info, play_episode
 from .policies.baselines import OraclePolicy, answer_from_result, name_similarity
 from .questions import Question, QuestionSet
 from .reward import RewardConfig
+from .rollouts import plan_episodes
 from .sqltext import TokenizedSql, compared_values
 from .values import quote_identifier
 

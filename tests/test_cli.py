@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
+from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
 
@@ -13,8 +14,10 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from sql_env.answers import Verdict
 from sql_env.cli.app import POLICIES, app, main
 from sql_env.database import Database, build_database
+from sql_env.guards import Limits
 from sql_env.paths import BUNDLED
 from sql_env.policies.base import Completion
 from sql_env.policies.local import load_model_settings
@@ -33,6 +36,7 @@ COMMANDS = [
     "demo",
     "evaluate",
     "compare",
+    "merge",
     "export",
     "data",
     "audit",
@@ -477,6 +481,76 @@ def test_evaluate_with_workers_gives_the_same_numbers(sql_env):
     assert strict(shell(*args, "--workers", 2).out) == strict(sql_env(*args).out)
 
 
+def test_merge_makes_the_files_of_a_run_that_nobody_split(sql_env, tmp_path):
+    args = ["evaluate", "--split", "test", "-n", 13, "--policy", "greedy", "--policy", "random"]
+    whole, parts, merged = (tmp_path / name for name in ("whole", "parts", "merged"))
+    assert sql_env(*args, "--out", whole, "--log", whole).code == 0
+    for i in (1, 2, 3):
+        run = sql_env(*args, "--out", parts, "--log", parts, "--shard", f"{i}/3")
+        assert run.code == 0 and f"shard {i} of 3" in run.out
+        assert ("Hack floor" in run.out) == (i == 1), "the floor is measured once"
+    assert {p.name for p in parts.iterdir()} == {
+        f"{policy}.{i}-of-3.{ending}"
+        for policy in ("greedy", "random")
+        for i in (1, 2, 3)
+        for ending in ("json", "jsonl")
+    }
+    run = fits(sql_env("merge", *sorted(parts.iterdir()), "--out", merged))
+    assert run.code == 0 and "Hack floor" in run.out and "greedy" in run.out
+    assert {p.name for p in merged.iterdir()} == {p.name for p in whole.iterdir()}
+    for path in whole.iterdir():
+        if path.suffix != ".png":
+            assert (merged / path.name).read_bytes() == path.read_bytes(), path.name
+    lacking = sql_env("merge", *sorted(parts.glob("*.json"))[:-1], "--out", merged)
+    assert lacking.code == 2 and "shard 3/3 is missing" in lacking.err
+
+
+def test_evaluate_without_robust_shows_a_dash(sql_env, tmp_path):
+    args = ["evaluate", "-n", 4, "--no-hacks", "--policy", "oracle", "--no-robust"]
+    run = fits(sql_env(*args, "--out", tmp_path))
+    row = next(x for x in run.out.split("\n") if x.strip().startswith("oracle"))
+    assert row.split()[-2:] == ["-", "4"] and "not judged" not in run.out
+    (r,) = strict(sql_env(*args, "--json").out)
+    assert (r["robust_rate"], r["n_not_judged"], r["not_judged"]) == (None, 4, {"off": 4})
+    assert "| - |" in (tmp_path / "results.md").read_text()
+
+
+def test_evaluate_says_what_was_not_judged(sql_env, monkeypatch):
+    monkeypatch.setattr(
+        "sql_env.episode.verify_robust", lambda *args: Verdict(False, "no_variants")
+    )
+    args = ["evaluate", "-n", 4, "--no-hacks", "--policy", "oracle"]
+    assert "oracle: robust -, 4 not judged: " in " ".join(sql_env(*args).out.split())
+    (r,) = strict(sql_env(*args, "--json").out)
+    assert (r["robust_rate"], r["not_judged"]) == (None, {"no_variants": 4})
+
+
+def test_limits_are_options(sql_env):
+    args = ["evaluate", "-n", 4, "--no-hacks", "--policy", "oracle", "--json"]
+    (r,) = strict(sql_env(*args, "--operations", 9_000_000, "--memory", 128).out)
+    limits = Limits(operations=9_000_000, heap=128 * 2**20)
+    assert r["settings"]["limits"] == asdict(limits)
+    (r,) = strict(sql_env(*args).out)
+    assert "limits" not in r["settings"]
+
+
+@pytest.mark.parametrize("name", ["dask", "ray"])
+def test_a_cluster_that_is_not_installed_is_said(sql_env, monkeypatch, name):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    monkeypatch.setitem(sys.modules, "dask.distributed", None)
+    run = sql_env("evaluate", "-n", 4, "--no-hacks", "--executor", name)
+    assert run.code == 2 and "pip install sql_env[cluster]" in " ".join(run.err.split())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["dask", "ray"])
+def test_evaluate_on_a_cluster_of_this_machine(sql_env, name):
+    pytest.importorskip("ray" if name == "ray" else "dask.distributed")
+    args = ["evaluate", "-n", 40, "--no-hacks", "--policy", "random", "--json"]
+    run = shell(*args, "--workers", 2, "--executor", name)
+    assert strict(run.out) == strict(sql_env(*args).out)
+
+
 def test_evaluate_is_the_same_for_a_seed(sql_env):
     a, b, c = (
         sql_env("evaluate", "-n", 40, "--no-hacks", "--policy", "random", "--seed", s, "--json").out
@@ -627,6 +701,9 @@ def test_a_model_must_be_named(sql_env):
         (["data", "spider", "--path", "/no/such"], "Check the path"),
         (["data", "spider", "--path", "/"], "dev.json"),
         (["evaluate", "--schema-level", "all", "-n", "3"], "columns"),
+        (["evaluate", "--executor", "slurm"], "processes, dask, ray"),
+        (["evaluate", "--shard", "3/2"], "such as 2/8"),
+        (["evaluate", "--operations", "0"], "operations"),
         (["evaluate", "-n", "0", "--no-hacks"], ""),
         (["evaluate", "-n", "-3", "--no-hacks"], ""),
     ],

@@ -4,11 +4,12 @@ import json
 import math
 import multiprocessing
 import os
+import pickle
 import signal
 import subprocess
 import sys
 import time
-from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import asdict, fields, replace
 from functools import lru_cache
 from pathlib import Path
@@ -16,22 +17,35 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from sql_env.answers import Verdict
 from sql_env.episode import Action, EpisodeEnv
-from sql_env.evaluation import EvaluationResult, evaluate, hack_floor, plan_episodes
-from sql_env.logs import EpisodeResult, gold_key
+from sql_env.evaluation import (
+    EvaluationResult,
+    compare,
+    evaluate,
+    hack_floor,
+    merge_results,
+    pass_rates,
+)
+from sql_env.guards import Limits
+from sql_env.logs import EpisodeResult, check_log, gold_key, merge_logs
 from sql_env.policies.base import ScriptedPolicy
 from sql_env.policies.baselines import OraclePolicy, RandomPolicy
 from sql_env.policies.hacks import HACKS
-from sql_env.questions import Question, QuestionSet
+from sql_env.questions import Question, QuestionSet, save_question_set
 from sql_env.reports import (
     load_result,
     plot_success_rates,
     results_frame,
     results_markdown,
+    robust_text,
     save_result,
 )
 from sql_env.reward import RewardConfig
+from sql_env.rollouts import plan_episodes
 from sql_env.sources import load
+from sql_env.variants.robust import ROBUST_REASONS
+from sql_env.workers import ProcessWorkers, WorkerError
 
 CONSTANT = HACKS[2]
 
@@ -372,6 +386,213 @@ def test_episodes_of_a_dead_worker_are_played_again_when_a_log_resumes(tmp_path)
         assert evaluate(e, policy, executor=pool, log=log, progress=False).n_completed < 60
     result = evaluate(e, policy, log=log, progress=False)  # it dies in workers only
     assert result.n_completed == 60, "what the machine lost must not stay lost"
+
+
+def test_a_worker_of_our_own_that_dies_loses_its_episode_only():
+    e = env()
+    victim = e.questions.get(plan_episodes(e, None, 0)[40][1]["question_id"])
+    serial = evaluate(e, Deadly(victim.question_text), progress=False)  # it dies in workers only
+    with ProcessWorkers(2, multiprocessing.get_context("fork")) as pool:
+        result = evaluate(e, Deadly(victim.question_text), executor=pool, progress=False)
+    lost = [x for x in result.episodes if x.error]
+    assert {e.questions.get(x.question_id).question_text for x in lost} == {victim.question_text}
+    assert all("BrokenProcessPool" in x.error for x in lost)
+    lost_indices = {x.episode_index for x in lost}
+    kept = [x for x in serial.episodes if x.episode_index not in lost_indices]
+    assert [x for x in result.episodes if not x.error] == kept
+
+
+# ---- databases of workers
+
+
+class OtherMachine(Executor):
+    "A worker whose disk changes when it gets something to do for the first time."
+
+    def __init__(self, change):
+        self.change, self.played = change, 0
+
+    def submit(self, fn, /, *args):
+        if self.change:
+            self.change()
+        self.change = None
+        self.played += bool(args[-1])  # the piece
+        future = Future()
+        try:
+            future.set_result(fn(*pickle.loads(pickle.dumps(args))))
+        except Exception as e:
+            future.set_exception(e)
+        return future
+
+
+@pytest.fixture
+def few_questions(tmp_path):
+    qs = bundled().filter(database_name="vet_clinic")[:5]
+    save_question_set(qs, tmp_path)
+    return load("folder", tmp_path)
+
+
+def test_a_worker_without_a_database_says_so_before_the_first_episode(few_questions):
+    machine = OtherMachine(few_questions.databases["vet_clinic"].unlink)
+    with pytest.raises(WorkerError, match=r"worker on \S+ lacks the database 'vet_clinic'"):
+        evaluate(few_questions, RandomPolicy(), executor=machine, progress=False)
+    assert machine.played == 0
+
+
+def test_a_worker_with_another_version_of_a_database_says_so(few_questions):
+    path = few_questions.databases["vet_clinic"]
+
+    def one_byte():
+        content = bytearray(path.read_bytes())
+        content[-1] ^= 1
+        path.write_bytes(content)
+
+    machine = OtherMachine(one_byte)
+    with pytest.raises(WorkerError, match="holds another version of the database 'vet_clinic'"):
+        evaluate(few_questions, RandomPolicy(), executor=machine, progress=False)
+    assert machine.played == 0
+    same_files = OtherMachine(None)
+    assert (
+        evaluate(few_questions, RandomPolicy(), executor=same_files, progress=False).n_completed
+        == 5
+    )
+    assert same_files.played == 5
+
+
+# ---- robust verdicts
+
+
+def count_judgements(monkeypatch, reason="match"):
+    "The golds that are judged, in order; each verdict has this reason."
+    judged = []
+
+    def judge(q, db, answer, queries, verdict, *args):
+        if verdict.correct:
+            judged.append((q.database_name, q.gold_sql))
+            return Verdict(reason == "match", reason)
+        return verdict
+
+    monkeypatch.setattr("sql_env.episode.verify_robust", judge)
+    return judged
+
+
+def test_nothing_is_judged_when_it_is_off(monkeypatch, tmp_path):
+    judged = count_judgements(monkeypatch)
+    log = tmp_path / "a.jsonl"
+    e = env()
+    result = evaluate(e, OraclePolicy(bundled()), robust=False, log=log, progress=False)
+    assert judged == [] and math.isnan(result.robust_rate) and result.success_rate == 1
+    assert result.not_judged == {"off": 60} == {"off": result.n_not_judged}
+    assert {x.robust for x in result.episodes} == {None} and result.settings["robust"] is False
+    with pytest.raises(ValueError, match="another run"):
+        evaluate(e, OraclePolicy(bundled()), log=log, progress=False)
+
+
+def test_what_the_reward_was_made_of_is_reported_even_then():
+    result = evaluate(
+        env(10, verify="robust"), OraclePolicy(bundled()), robust=False, progress=False
+    )
+    assert result.robust_rate == 1 and result.n_not_judged == 0
+
+
+def test_verdicts_are_made_in_order_of_gold_and_once_for_equal_queries(monkeypatch):
+    judged = count_judgements(monkeypatch)
+    e = env()
+    result = evaluate(e, OraclePolicy(bundled()), 150, progress=False)
+    golds = {(q.database_name, q.gold_sql) for q in e.questions}
+    assert result.robust_rate == 1 and len(judged) == len(golds) <= 60 and judged == sorted(golds)
+
+
+def test_verdicts_in_bulk_are_those_of_each_episode():
+    e = env(30)
+    result = evaluate(e, OraclePolicy(bundled()), progress=False)
+    lucky = evaluate(e, CONSTANT, progress=False)
+    for r, policy in ((result, OraclePolicy(bundled())), (lucky, CONSTANT)):
+        for x in r.episodes:
+            o = e.reset(question_id=x.question_id, seed=0)
+            while not o.done:
+                o = e.step(*policy.select_action(o))
+            assert e.episode.robust is x.robust
+
+
+def test_a_verdict_that_can_t_be_made_is_a_third_state(monkeypatch, tmp_path):
+    count_judgements(monkeypatch, "no_variants")
+    result = evaluate(env(), Broken(), 10, progress=False)
+    oracle = evaluate(env(), OraclePolicy(bundled()), 10, progress=False)
+    assert oracle.not_judged == {"no_variants": 10} and math.isnan(oracle.robust_rate)
+    half = replace(oracle, episodes=[*oracle.episodes[:4], *result.episodes[4:]])
+    wrong = sum(not x.error for x in result.episodes[4:])
+    assert half.n_not_judged == 4 and half.robust_rate == (0 if wrong else None)
+    right = [replace(x, robust=True, not_judged="") for x in oracle.episodes[:7]]
+    most = replace(oracle, episodes=[*right, *oracle.episodes[7:]])
+    assert most.robust_rate == 1 and most.n_not_judged == 3
+    text = f"robust 100.0%, 3 not judged: {ROBUST_REASONS['no_variants']} (3)"
+    assert robust_text(most) == text and text in results_markdown([most])
+    assert results_frame([most]).loc["oracle", "not_judged"] == 3
+    path = save_result(most, tmp_path / "a.json")
+    assert load_result(path) == most
+    summary = json.loads(path.read_text())["summary"]
+    assert summary["robust_rate"] == 1 and summary["not_judged"] == {"no_variants": 3}
+    json.loads(save_result(oracle, path).read_text(), parse_constant=pytest.fail)
+    compared = compare(most, replace(most, policy="other"), by="robust")
+    assert compared.n == 7 and compared.difference == 0
+    assert pass_rates(most, by="robust").loc[1, "pass@k"] == 1
+    assert robust_text(replace(most, episodes=right)) == ""
+
+
+# ---- shards
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 7, 80])
+def test_shards_merge_into_the_run_that_nobody_split(n, tmp_path):
+    e, policy = env(30), RandomPolicy(4)
+    whole = evaluate(e, policy, 60, 2, log=tmp_path / "whole.jsonl", progress=False)
+    shards = []
+    for i in range(1, n + 1):
+        log = tmp_path / f"{i}.jsonl"
+        shards.append(evaluate(e, policy, 60, 2, log=log, shard=(i, n), progress=False))
+    assert sum(s.n_episodes for s in shards) == 60
+    merged = merge_results(shards[::-1])
+    assert same(merged, whole) and merged == whole
+    logs = [tmp_path / f"{i}.jsonl" for i in range(n, 0, -1)]
+    merge_logs(logs, tmp_path / "merged.jsonl")
+    assert (tmp_path / "merged.jsonl").read_bytes() == (tmp_path / "whole.jsonl").read_bytes()
+    a, b = save_result(merged, tmp_path / "a.json"), save_result(whole, tmp_path / "b.json")
+    assert a.read_bytes() == b.read_bytes()
+
+
+def test_shards_that_are_not_one_run_are_refused():
+    e = env(30)
+
+    def play(i, n, seed=0):
+        return evaluate(e, RandomPolicy(4), 30, seed, shard=(i, n), progress=False)
+
+    one, two = play(1, 2), play(2, 2)
+    cut = replace(two, episodes=two.episodes[:-2])
+    for shards, words in (
+        ([], "no shards"),
+        ([one], "shard 2/2 is missing"),
+        ([one, one, two], "shard 1/2 is there twice"),
+        ([one, play(2, 2, seed=1)], "not shards of one run: seed differs"),
+        ([one, play(2, 3)], "shard differs"),
+        ([one, cut], "shard 2/2 lacks 2 episodes, the first is 27.*same log"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            merge_results(shards)
+    for shard in ((0, 2), (3, 2), (1, 0)):
+        with pytest.raises(ValueError, match="there is no shard"):
+            play(*shard)
+
+
+def test_limits_belong_to_a_run(tmp_path):
+    few = bundled().sample(10, 3)
+    log = tmp_path / "a.jsonl"
+    wide = few.with_limits(Limits(operations=20_000_000))
+    result = evaluate(wide, RandomPolicy(), log=log, progress=False)
+    assert result.settings["limits"]["operations"] == 20_000_000
+    assert check_log(log, few) == {}
+    with pytest.raises(ValueError, match="another run"):
+        evaluate(few, RandomPolicy(), log=log, progress=False)
+    assert "limits" not in evaluate(few, RandomPolicy(), progress=False).settings
 
 
 # ---- logs (their format: test_logs.py)

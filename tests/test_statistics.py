@@ -10,7 +10,6 @@ import pytest
 from sql_env.episode import EpisodeEnv
 from sql_env.evaluation import (
     EvaluationResult,
-    RayExecutor,
     compare,
     evaluate,
     hack_floor,
@@ -30,6 +29,7 @@ from sql_env.statistics import (
     questions_needed,
     rate_interval,
 )
+from sql_env.workers import RayExecutor
 
 
 def result(name, right, robust=None, databases=None, golds=None, ids=None):

@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['app', 'Version', 'QUESTIONS', 'Source', 'SourceName', 'DataPath', 'Split', 'Level', 'Seed', 'Budget', 'Workers',
-           'AsJson', 'POLICIES', 'main', 'SourceOptions', 'NamedSourceOptions', 'takes_options', 'make_policy',
-           'make_table', 'print_left_out']
+           'AsJson', 'LIMITS', 'Operations', 'Seconds', 'Rows', 'Memory', 'POLICIES', 'main', 'limits_from_options',
+           'SourceOptions', 'NamedSourceOptions', 'takes_options', 'make_policy', 'make_table', 'print_left_out']
 
 # %% ../../nbs/95_cli_app.ipynb #363a8042
 import functools
@@ -24,7 +24,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from .. import __version__
-from ..guards import QueryError
+from ..guards import Limits, QueryError
 from ..paths import SourceError
 from ..policies.baselines import GreedyPolicy, OraclePolicy, RandomPolicy
 from ..questions import QUARANTINE_FLAGS, QuestionSet
@@ -100,6 +100,54 @@ Budget = Annotated[
 Workers = Annotated[int, typer.Option(min=1, help="Number of processes.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
 
+# %% ../../nbs/95_cli_app.ipynb #d144c3df
+LIMITS = "Limits of one statement"  # panel of the help
+Operations = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        help=f"Steps of SQLite's virtual machine; {Limits().operations:,} if not given.",
+        rich_help_panel=LIMITS,
+    ),
+]
+Seconds = Annotated[
+    float | None,
+    typer.Option(
+        min=0.01,
+        help=f"Seconds of processor time; {Limits().seconds} if not given.",
+        rich_help_panel=LIMITS,
+    ),
+]
+Rows = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        help=f"Rows of a result; {Limits().rows:,} if not given.",
+        rich_help_panel=LIMITS,
+    ),
+]
+Memory = Annotated[
+    int | None,
+    typer.Option(
+        min=0,
+        help=f"Megabytes that SQLite may take, 0 for any number; {Limits().heap // 2**20} if not given.",
+        rich_help_panel=LIMITS,
+    ),
+]
+
+# %% ../../nbs/95_cli_app.ipynb #39972684
+def limits_from_options(
+    operations: int | None = None,
+    seconds: float | None = None,
+    rows: int | None = None,
+    memory: int | None = None,  # megabytes
+) -> Limits | None:
+    "The limits of these options, with the defaults for what is None; None if all are."
+    heap = None if memory is None else memory * 2**20
+    given = dict(operations=operations, seconds=seconds, rows=rows, heap=heap)
+    changed: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    return Limits(**changed) if changed else None
+
 # %% ../../nbs/95_cli_app.ipynb #8721e39b
 @dataclass(frozen=True)
 class SourceOptions:
@@ -109,6 +157,15 @@ class SourceOptions:
     path: DataPath = None
     split: Split = None
     level: Level = 1
+    operations: Operations = None
+    seconds: Seconds = None
+    rows: Rows = None
+    memory: Memory = None
+
+    @property
+    def limits(self) -> Limits | None:
+        "What one statement may use, None for the defaults."
+        return limits_from_options(self.operations, self.seconds, self.rows, self.memory)
 
     def load(
         self,
@@ -123,6 +180,8 @@ class SourceOptions:
             options["level"] = self.level
             if n is not None:
                 options["n"] = n
+        if self.limits is not None:
+            options["limits"] = self.limits
         return load(self.source, self.path, self.split, **options)
 
 # %% ../../nbs/95_cli_app.ipynb #23d4960d
@@ -157,7 +216,7 @@ def takes_options(command: Callable) -> Callable:
 
     def run(**given: Any) -> Any:
         for name, group in groups.items():
-            given[name] = group(**{field.name: given.pop(field.name) for field in fields(group)})
+            given[name] = group(**{f.name: given.pop(f.name, f.default) for f in fields(group)})
         return command(**given)
 
     functools.update_wrapper(run, command)
