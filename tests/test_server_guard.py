@@ -329,6 +329,16 @@ def test_settings_of_the_guard():
             Settings.from_env(bad)
 
 
+def test_limits_are_settings(questions):
+    env = environment_factory(Settings(operations=500, rows=3), questions)()
+    env.reset(question_id="vet_clinic-05")
+    said = [
+        env.step(SQLAction(action_type="QUERY", argument=sql))
+        for sql in ("SELECT name FROM owner", "SELECT count(*) FROM visit a, visit b")
+    ]
+    assert "or more rows, 3 shown" in said[0].result and said[1].error.startswith("operations")
+
+
 # ---- half requests, on a socket
 
 

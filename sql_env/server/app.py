@@ -207,7 +207,12 @@ def environment_factory(
     questions: QuestionSet | None = None,  # instead of the settings' source
 ) -> Callable[[], SQLEnvironment]:
     "What makes one environment per session; raises now what would fail for every session."
-    shared = _load_questions(settings) if questions is None else questions
+    if questions is None:
+        shared = _load_questions(settings)
+    elif settings.limits == Limits():
+        shared = questions
+    else:
+        shared = questions.with_limits(settings.limits)
     make = partial(
         SQLEnvironment,
         shared,
