@@ -15,8 +15,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from .markup import escape_markup, unescape_markup
-
 from sql_env.episode import (
     MAX_TOOL_RESULT_CHARS,
     Action,
@@ -25,6 +23,7 @@ from sql_env.episode import (
     repair_unicode,
     truncate_text,
 )
+from .markup import escape_markup, unescape_markup
 
 # %% ../nbs/52_chat.ipynb #77e6970f
 def harmless_text(text: str) -> str:

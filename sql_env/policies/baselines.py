@@ -10,9 +10,8 @@ import re
 from collections.abc import Iterable, Sequence
 from random import Random
 
-from ..markup import escape_markup
-
 from ..episode import Action, Observation
+from ..markup import escape_markup
 from .base import parse_schema_info
 from ..questions import Question
 from ..values import quote_identifier
