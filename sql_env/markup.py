@@ -20,9 +20,9 @@ _MARKUP = re.compile(
 # %% ../nbs/06_markup.ipynb #6076da60
 def escape_markup(text: str) -> str:
     "`text` in which chat markup is broken by a `¦`."
-    if not any(mark in text for mark in "<[]＜﹤"):
-        return text  # the usual case
-    return _MARKUP.sub(r"\g<0>¦", text)
+    if "<" in text or "[" in text or "]" in text or "＜" in text or "﹤" in text:
+        return _MARKUP.sub(r"\g<0>¦", text)
+    return text  # the usual case
 
 # %% ../nbs/06_markup.ipynb #0910d6fc
 _ESCAPED = re.compile(rf"(?x)( {_MARKUP.pattern.partition(')')[2]} ) ¦")

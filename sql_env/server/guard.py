@@ -153,19 +153,28 @@ class _Line:
 
     def __init__(self, receive: Callable, send: Callable, deadline: float, idle: float):
         self._receive, self._send = receive, send
-        self._seconds = deadline or None  # until the next message must be there
-        self._idle = idle or None
-        self._closed = False
+        self._loop = asyncio.get_running_loop()
+        self._seconds, self._idle = deadline, idle  # until the next message must be there; 0 = any
+        self._start = self._loop.time()  # of the time that counts
+        self._waiting: asyncio.Task | None = None
+        self._late = self._closed = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._look()
 
     async def receive(self) -> dict[str, Any]:
         "The next message that OpenEnv can read, or the end."
         while not self._closed:
+            self._waiting = asyncio.current_task()
             try:
-                async with asyncio.timeout(self._seconds):
-                    message = await self._receive()
-            except TimeoutError:
+                message = await self._receive()
+            except asyncio.CancelledError:
+                if not self._late or self._waiting is None:
+                    raise
+                self._waiting.uncancel()
                 await self.close(1001, f"no message in {self._seconds:g} seconds")
                 break
+            finally:
+                self._waiting = None
             if message["type"] == "websocket.connect":
                 return message
             if message["type"] != "websocket.receive":
@@ -173,7 +182,7 @@ class _Line:
                 return message
             code, problem = message_problem(message)
             if not code:
-                self._seconds = self._idle
+                self._become_idle()
                 return message
             await self.send(_error_message(code, problem))
         return {"type": "websocket.disconnect", "code": 1001}
@@ -182,7 +191,9 @@ class _Line:
         "Send a message, unless the client is gone."
         if self._closed:
             return
-        self._closed = message["type"] == "websocket.close"
+        if message["type"] == "websocket.close":
+            self._closed = True
+            self.stop()
         try:
             await self._send(message)
         except OSError:  # uvicorn's ClientDisconnected
@@ -191,6 +202,32 @@ class _Line:
     async def close(self, code: int, reason: str) -> None:
         "Close the session."
         await self.send({"type": "websocket.close", "code": code, "reason": reason})
+
+    def stop(self) -> None:
+        "Stop the timer."
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _become_idle(self) -> None:
+        "The next message may take longer than the first, from now on."
+        self._start = self._loop.time()
+        if self._seconds != self._idle:
+            self._seconds = self._idle
+            self.stop()
+            self._look()
+
+    def _look(self) -> None:
+        "Cancel a wait that is late, or look again when it would be."
+        if not self._seconds:
+            return
+        now = self._loop.time()
+        if self._waiting is None and now >= self._start + self._seconds:
+            self._start = now  # a step takes long; the client can't be blamed
+        if now < self._start + self._seconds:
+            self._timer = self._loop.call_at(self._start + self._seconds, self._look)
+        elif self._waiting is not None:
+            self._late = True
+            self._waiting.cancel()
 
 # %% ../../nbs/58_server_guard.ipynb #9ed5177f
 MAX_MESSAGE_BYTES = 2**20  # bytes of a request or a WebSocket message
@@ -306,6 +343,7 @@ class Guard:
         except asyncio.CancelledError:
             pass  # the server stops and does not wait any longer
         finally:
+            line.stop()
             self.seats.give_back(address)
             self._trim_soon()
 
