@@ -1,7 +1,7 @@
 """Load on a server, on the loopback only, beside a bare OpenEnv echo environment that sends as many bytes.
 
 python benchmarks/server.py                 all figures, about four minutes, into benchmarks/server.json
-python benchmarks/server.py --only latency  one of: latency, load, memory, growth, hostile
+python benchmarks/server.py --only latency  one of: latency, load, memory, hostile_memory, growth, hostile
 python benchmarks/server.py --quick         smaller numbers, for tests; writes nothing
 """
 
@@ -63,7 +63,7 @@ uvicorn.run(server.echo_app(), port=int(os.environ["PORT"]), **options)
 class Server:
     "A server in a process of its own: ours, or `echo`."
 
-    def __init__(self, kind="sql", **env):
+    def __init__(self, kind="sql", stderr=subprocess.DEVNULL, **env):
         self.port = socket.create_server(("127.0.0.1", 0)).getsockname()[1]
         code = "from sql_env.server.app import main; main()" if kind == "sql" else ECHO
         self.env = {
@@ -80,7 +80,7 @@ class Server:
             [sys.executable, "-c", code],
             env=self.env,
             stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
+            stderr=stderr,
         )
         self.http, self.ws = f"http://127.0.0.1:{self.port}", f"ws://127.0.0.1:{self.port}/ws"
 
@@ -358,6 +358,42 @@ async def memory(sessions=400):
         return dict(sessions=sessions, kb_per_session=round((after - before) / sessions, 1))
 
 
+async def hostile_memory(sessions=64, queries=14):
+    "Memory that hostile sessions add with legal queries of long texts, and what stays when they are gone."
+    # 790 rows of 4,970 characters that take four bytes each
+    sql = (
+        "WITH k(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM k LIMIT 790) "
+        "SELECT n || {i} || replace(printf('%04970d', 0), '0', char(128512)) FROM k"
+    )
+    with Server() as server:
+        warm = [await Session.open(server.ws) for _ in range(8)]
+        for s in warm:
+            await s.call("reset", question_id="vet_clinic-05")
+            await s.call("step", action_type="QUERY", argument="SELECT * FROM owner")
+            await s.ws.close()
+        before, rows = server.rss(), 0
+        taken = []
+        for _ in range(sessions):
+            s = await Session.open(server.ws)
+            await s.call("reset", question_id="vet_clinic-05")
+            for i in range(queries):
+                got = await s.call("step", action_type="QUERY", argument=sql.format(i=i))
+                rows += not got["data"]["observation"]["error"]
+            taken.append(s)
+        full = server.rss()
+        await asyncio.gather(*[s.ws.close() for s in taken])
+        for _ in range(50):
+            await asyncio.sleep(0.1)
+            after = server.rss()
+        return dict(
+            sessions=sessions,
+            queries_that_ran=rows,
+            mb_before=round(before / 1024, 1),
+            mb_added=round((full - before) / 1024, 1),
+            mb_kept=round((after - before) / 1024, 1),
+        )
+
+
 async def growth(episodes=10_000, sessions=16):
     "Memory after a fifth of the episodes and after all."
     work, faults = plans(64), dict(errors=0, different=0, wrong_verdicts=0)
@@ -545,6 +581,7 @@ FIGURES = dict(
     load=load,
     load_512=lambda **k: load(512, 2, repeat=1),
     memory=memory,
+    hostile_memory=hostile_memory,
     growth=growth,
     hostile=hostile,
 )
@@ -552,6 +589,7 @@ QUICK = dict(
     latency=dict(n=600),
     load=dict(sessions=16, episodes=4, repeat=1),
     memory=dict(sessions=60),
+    hostile_memory=dict(sessions=8),
     growth=dict(episodes=800),
     hostile=dict(seconds=3.0, rounds=1),
 )

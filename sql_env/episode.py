@@ -20,6 +20,7 @@ from .catalog import TableInfo
 from .database import Database
 from .evidence import Evidence, SeenResult, is_grounded
 from .guards import FAST_LIMITS, FastPathMiss, Limits, QueryError
+from .markup import escape_markup, unescape_markup
 from .questions import Question, QuestionSet
 from .reward import ResultOrigin, RewardConfig, RewardMeter, TurnFacts
 from .sqltext import referenced_tables
@@ -213,7 +214,7 @@ class SchemaView:
 
     def __str__(self):
         if self._text is None:
-            self._text = self._render()
+            self._text = escape_markup(self._render())
         return self._text
 
 # %% ../nbs/51_episode.ipynb #7eadf9ac
@@ -349,6 +350,7 @@ class Episode:
         self.evidence = Evidence(self.database)
         self.meter = RewardMeter(self.config, q.gold_answer, q.tables_involved, self.budget)
         self.seed = seed or 0
+        self._question_text = escape_markup(q.question_text)
         self.started, self.done, self.steps = True, False, 0
         self.turns = []
         self._recent: tuple[str, ...] = ()  # last entries of the history
@@ -374,14 +376,17 @@ class Episode:
         try:
             if problem is not None:
                 raise problem
-            result, facts = _CARRY_OUT[action.action_type](self, argument, fast)
+            said = unescape_markup(argument)
+            result, facts = _CARRY_OUT[action.action_type](self, said, fast)
         except QueryError as e:
             # the hint of an error names tables, which level "none" must not
             error = f"{e.kind}: {e.message if self.schema_level == 'none' else e}"
         except UnreadableAnswerError as e:
             error = f"unreadable_answer: {e}"
-        result = truncate_text(result, MAX_OBSERVATION_CHARS, "; select fewer columns")
-        return self._finish_turn(action, result, error, facts)
+        result = truncate_text(
+            escape_markup(result), MAX_OBSERVATION_CHARS, "; select fewer columns"
+        )
+        return self._finish_turn(action, result, escape_markup(error), facts)
 
     def _finish_turn(
         self, action: Action, result: str, error: str, facts: TurnFacts
@@ -392,7 +397,7 @@ class Episode:
         self._taken.add(key)
         self.done = facts.done = facts.done or self.steps >= self.budget
         if facts.verdict is not None:
-            self.grounded = is_grounded(action.argument, self.evidence)
+            self.grounded = is_grounded(unescape_markup(action.argument), self.evidence)
         elif self.done:
             self.verdict = Verdict(False, "no_answer")
         parts = self.meter.score(facts)
@@ -400,7 +405,7 @@ class Episode:
         return self._observe(result, error, sum(parts.values()))
 
     def _record(self, turn: Turn) -> None:
-        entry = str(turn.action)[:MAX_HISTORY_CHARS]
+        entry = escape_markup(unescape_markup(str(turn.action)))[:MAX_HISTORY_CHARS]
         self._recent = (*self._recent, entry)[-MAX_HISTORY_ACTIONS:]
         size = _text_bytes(turn.action.argument, turn.result, turn.error)
         room = max(_MIN_RECORD_BYTES, _RECORD_BYTES_PER_STEP * self.budget) - self._record_bytes
@@ -416,7 +421,7 @@ class Episode:
         self, result: str = "", error: str = "", reward: float | None = None
     ) -> Observation:
         left = self.budget - self.steps
-        question, known = self.question.question_text, str(self.schema)
+        question, known = self._question_text, str(self.schema)
         return Observation(
             question, known, result, error, self.steps, left, self._recent, self.done, reward
         )

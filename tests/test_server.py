@@ -20,7 +20,9 @@ from sql_env.html import render_html, table_html
 from sql_env.models import SQLAction, SQLObservation, SQLState
 from sql_env.questions import Question, QuestionSet
 from sql_env.server import app as server
+from sql_env.server.guard import Seats
 from sql_env.server.page import (
+    Visits,
     _history_html,
     _question_html,
     _result_html,
@@ -420,8 +422,8 @@ def test_clicks_at_the_same_time_are_steps_one_after_the_other(questions):
 
 def test_the_page_has_one_event_per_click_and_drops_none(questions):
     "A second event after a click would arrive later, and undo what a visitor typed in the meantime."
-    page = build_page(lambda: SQLEnvironment(questions), ["train"])
-    events = page.config["dependencies"]
+    page = build_page(Visits(lambda: SQLEnvironment(questions), Seats(4)), ["train"])
+    events = [e for e in page.config["dependencies"] if e["targets"][0][1] == "click"]
     assert len(events) == 6
     assert all(e["trigger_mode"] == "always_last" and e["trigger_after"] is None for e in events)
 

@@ -9,6 +9,7 @@ import pytest
 from serving import Server
 
 from sql_env.database import build_database
+from sql_env.markup import escape_markup
 
 playwright = pytest.importorskip(
     "playwright.sync_api", reason="no playwright: pip install playwright"
@@ -182,7 +183,7 @@ def test_hostile_names_and_values_stay_text(browser, tmp_path):
         page.click("#se-submit")
         page.wait_for_selector(".se-wrong")
         assert (
-            evil in page.locator(".se-page h2").inner_text()
+            escape_markup(evil) in page.locator(".se-page h2").inner_text()
             and evil in page.locator("#se-tables").inner_text()
         )
         assert page.locator(".se-page img, .se-page script").count() == 0 and not errors

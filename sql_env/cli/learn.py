@@ -16,6 +16,10 @@ from rich.console import Console
 
 from sql_env.cli.app import (
     AsJson,
+    Memory,
+    Operations,
+    Rows,
+    Seconds,
     Seed,
     SourceOptions,
     Split,
@@ -194,6 +198,26 @@ def serve_command(
     web: Annotated[
         bool | None, typer.Option(help="Whether there is a page for people at /web.")
     ] = None,
+    share: Annotated[
+        int | None, typer.Option(min=0, help="Most sessions of one client; 0 for 3/4 of all.")
+    ] = None,
+    hosts: Annotated[
+        str | None, typer.Option(help="Names of this server, with commas; * for any.")
+    ] = None,
+    origins: Annotated[
+        str | None,
+        typer.Option(help="Sites whose pages may use it beside its own, with commas; * for any."),
+    ] = None,
+    reveal: Annotated[
+        str | None, typer.Option(help="What agents are told of how they did: verdict or none.")
+    ] = None,
+    results: Annotated[
+        str | None, typer.Option(help="File to which the result of each episode is added.")
+    ] = None,
+    operations: Operations = None,
+    seconds: Seconds = None,
+    rows: Rows = None,
+    memory: Memory = None,
     workers: Annotated[
         int, typer.Option(min=1, help="Number of processes; with more than one there is no page.")
     ] = 1,
@@ -201,7 +225,10 @@ def serve_command(
     """Serve the environment over HTTP and WebSocket.
 
     Example: `sql_env serve --port 8000` and then `SQLEnv(base_url="http://localhost:8000")`
-    """
-    from sql_env.server.app import serve
 
-    serve(host, port, capacity, source, web, workers)
+    For a benchmark, without verdicts: `sql_env serve --reveal none --results results.jsonl`
+    """
+    given = {k: v for k, v in locals().items() if k != "workers"}
+    from sql_env.server.app import Settings, serve
+
+    serve(Settings.from_env(given=given), workers)

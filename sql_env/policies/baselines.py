@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from random import Random
 
 from ..episode import Action, Observation
+from ..markup import escape_markup
 from .base import parse_schema_info
 from ..questions import Question
 from ..values import quote_identifier
@@ -71,9 +72,9 @@ class OraclePolicy:
     ):
         self.describe_first = describe_first
         self.settings = {"describe_first": describe_first}
-        self.questions: dict[str, list[Question]] = {}  # by text
+        self.questions: dict[str, list[Question]] = {}  # by text, as an observation shows it
         for q in questions:
-            self.questions.setdefault(q.question_text, []).append(q)
+            self.questions.setdefault(escape_markup(q.question_text), []).append(q)
 
     def find(self, observation: Observation) -> Question:
         "The question of an observation; the tables decide if two databases have the same one."

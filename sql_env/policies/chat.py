@@ -8,6 +8,7 @@ __all__ = ['NUDGE_MESSAGE', 'TRUNCATED_MESSAGE', 'Conversation', 'example_episod
 
 # %% ../../nbs/65_policies_chat.ipynb #95650616
 import json
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -20,6 +21,7 @@ from sql_env.chat import (
     InvalidToolCall,
     episode_messages,
     error_result_text,
+    harmless_text,
     initial_messages,
     parse_tool_call,
     tool_result_text,
@@ -65,7 +67,7 @@ def _clean_call(call: Any) -> dict[str, Any]:
         arguments = {}
     if not isinstance(arguments, str):
         arguments = json.dumps(arguments, ensure_ascii=False, default=str)
-    name = str(function.get("name") or "unknown")[:64]
+    name = harmless_text(str(function.get("name") or "unknown"))[:64]
     clean = dict(type="function", function=dict(name=name, arguments=arguments))
     for key, value in call.items():
         if key not in ("id", "index", "function", "type") and value is not None:
@@ -74,14 +76,23 @@ def _clean_call(call: Any) -> dict[str, Any]:
 
 # %% ../../nbs/65_policies_chat.ipynb #433e111d
 def _with_readable_arguments(call: dict[str, Any]) -> dict[str, Any]:
-    "A call whose arguments a server can read back: what is no JSON object becomes an empty one."
+    "A call whose arguments a server can read back, without markup: what is no JSON object becomes an empty one."
     try:
         arguments = json.loads(call["function"]["arguments"], strict=False)
     except (ValueError, RecursionError):
         arguments = None
-    if isinstance(arguments, dict):
+    if not isinstance(arguments, dict):
+        return call | {"function": call["function"] | {"arguments": "{}"}}
+    plain = json.dumps(arguments, ensure_ascii=False)
+    harmless = harmless_text(plain)
+    if harmless == plain:
         return call
-    return call | {"function": call["function"] | {"arguments": "{}"}}
+    return call | {"function": call["function"] | {"arguments": harmless}}
+
+# %% ../../nbs/65_policies_chat.ipynb #fd2a7bf6
+def _harmless_words(content: str) -> str:
+    "The words of a model without markup other than that of thoughts."
+    return re.sub(r"<¦(/?think>)", r"<\1", harmless_text(content))
 
 # %% ../../nbs/65_policies_chat.ipynb #11411fa8
 def _read_call(call: dict[str, Any]) -> _PendingCall:
@@ -127,7 +138,7 @@ class Conversation:
         "Take in a message of the model; raises `RolloutAborted` after too many without a usable call."
         content = str(completion.message.get("content") or "")
         calls = [_clean_call(call) for call in completion.message.get("tool_calls") or ()]
-        message: dict[str, Any] = dict(role="assistant", content=content)
+        message: dict[str, Any] = dict(role="assistant", content=_harmless_words(content))
         if calls:
             message["tool_calls"] = [_with_readable_arguments(call) for call in calls]
         else:
@@ -183,7 +194,7 @@ def example_episodes(
     seed: int = 0,
 ) -> Iterator[list[dict[str, Any]]]:
     "Conversations of `n` episodes on train questions, of different databases as far as possible."
-    pool = [q for q in questions.split("train") if q.question_text != avoid]
+    pool = [q for q in questions.split("train") if harmless_text(q.question_text) != avoid]
     Random(seed).shuffle(pool)
     by_database = {q.database_name: q for q in reversed(pool)}
     first = list(by_database.values())

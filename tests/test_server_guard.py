@@ -1,0 +1,570 @@
+"Strangers at a server: whose pages may use it, how many sessions there are, how long it waits, and what it gives away."
+
+import asyncio
+import http.client
+import json
+import signal
+import socket
+import threading
+import urllib.request
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from serving import Server, Session, benchmark
+
+from sql_env.client import SQLEnv, VerdictWithheldError
+from sql_env.environment import SQLEnvironment
+from sql_env.evaluation import evaluate
+from sql_env.models import SQLAction
+from sql_env.policies.baselines import OraclePolicy
+from sql_env.server.app import Settings, environment_factory
+from sql_env.server.guard import (
+    Guard,
+    Names,
+    RequestProtocol,
+    Seats,
+    client_name,
+    message_problem,
+)
+from sql_env.server.page import Visits, _history_html, _result_html
+from sql_env.sources import load
+
+
+@pytest.fixture(scope="module")
+def questions():
+    return load("bundled")
+
+
+# ---- seats
+
+
+def test_all_sessions_together_are_bounded():
+    seats = Seats(4, share=4)
+    assert [bool(seats.take(f"203.0.113.{i}")) for i in range(6)] == [False] * 4 + [True] * 2
+    seats.give_back("203.0.113.0")
+    assert not seats.take("198.51.100.1") and seats.taken.total() == 4
+    assert "203.0.113.0" not in seats.taken, "a client without sessions is forgotten"
+
+
+@pytest.mark.parametrize(
+    "capacity, share, address, granted",
+    [
+        (64, 0, "203.0.113.7", 48),
+        (64, 0, "127.0.0.1", 64),
+        (64, 5, "127.0.0.1", 5),
+        (1, 0, "203.0.113.7", 1),
+    ],
+)
+def test_one_client_has_a_share(capacity, share, address, granted):
+    seats = Seats(capacity, share)
+    refused = [seats.take(address) for _ in range(capacity + 3)]
+    assert refused.count("") == granted and "capacity" in refused[-1]
+    if granted < capacity:
+        assert not seats.take("198.51.100.1"), "there is room for others"
+
+
+def test_a_customer_with_many_addresses_is_one_client():
+    assert (
+        client_name("2001:db8:1:2::1")
+        == client_name("2001:db8:1:2:ffff::9")
+        != client_name("2001:db8:1:3::1")
+    )
+    assert client_name("not an address") == "not an address"
+
+
+def test_threads_take_no_seat_twice():
+    seats, got = Seats(50), []
+    threads = [
+        threading.Thread(target=lambda: got.append(seats.take("127.0.0.1"))) for _ in range(80)
+    ]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert got.count("") == 50 == seats.taken.total()
+
+
+def test_visits_of_the_page_take_seats_and_give_them_back(questions):
+    now, seats = [0.0], Seats(3, share=3)
+    visits = Visits(lambda: SQLEnvironment(questions), seats, 100, clock=lambda: now[0])
+    tabs = [visits.begin(f"tab{i}", "127.0.0.1") for i in range(150)]
+    assert sum(not isinstance(t, str) for t in tabs) == 3 == len(visits) == seats.taken.total()
+    assert visits.begin("tab0", "127.0.0.1") is tabs[0], "the same tab keeps its visit"
+    tabs[1].start()
+    visits.end("tab1")
+    assert tabs[1].env.episode is None and seats.taken.total() == 2
+    visits.end("tab1")
+    assert seats.taken.total() == 2
+    now[0] = 60.0
+    assert visits.find("tab0") and not isinstance(visits.begin("new", "127.0.0.1"), str)
+    now[0] = 120.0  # tab2 was idle for longer than 100
+    assert not seats.take("127.0.0.1") and visits.find("tab2") is None and visits.find("tab0")
+
+
+def test_two_clicks_at_once_are_one_visit(questions):
+    seats = Seats(8)
+    visits, found = Visits(lambda: SQLEnvironment(questions), seats), []
+    clicks = [
+        threading.Thread(target=lambda: found.append(visits.begin("tab", "127.0.0.1")))
+        for _ in range(8)
+    ]
+    for click in clicks:
+        click.start()
+    for click in clicks:
+        click.join()
+    assert len(set(map(id, found))) == 1 == seats.taken.total()
+
+
+# ---- names
+
+
+@pytest.mark.parametrize(
+    "hosts, origins, listens, host, origin, welcome",
+    [
+        ("", "", "127.0.0.1", "127.0.0.1:8000", "", True),
+        ("", "", "127.0.0.1", "localhost:8000", "http://localhost:8000", True),
+        ("", "", "127.0.0.1", "[::1]:8000", "", True),
+        ("", "", "127.0.0.1", "LOCALHOST:8000", "", True),
+        ("", "", "127.0.0.1", "localhost:8000", "http://evil.example", False),
+        ("", "", "127.0.0.1", "localhost:8000", "http://localhost:9999", False),
+        ("", "", "127.0.0.1", "localhost:8000", "null", False),
+        ("", "", "127.0.0.1", "evil.example:8000", "", False),
+        ("", "", "127.0.0.1", "evil.example:8000", "http://evil.example:8000", False),
+        ("", "", "127.0.0.1", "", "", False),
+        ("", "", "127.0.0.1", "[::1", "", False),
+        ("", "", "0.0.0.0", "any.example", "", True),
+        ("", "", "0.0.0.0", "any.example", "https://any.example", True),
+        ("", "", "0.0.0.0", "any.example", "https://other.example", False),
+        ("a.example, b.example", "", "0.0.0.0", "b.example:80", "", True),
+        ("a.example", "", "0.0.0.0", "c.example", "", False),
+        ("*", "", "127.0.0.1", "c.example", "", True),
+        ("", "https://ok.example/", "0.0.0.0", "x", "https://ok.example", True),
+        ("", "ok.example", "0.0.0.0", "x", "https://ok.example", True),
+        ("", "https://ok.example", "0.0.0.0", "x", "https://ok.example.evil.example", False),
+        ("", "*", "0.0.0.0", "x", "https://any.example", True),
+    ],
+)
+def test_names(hosts, origins, listens, host, origin, welcome):
+    assert (Names.read(hosts, origins, listens).refusal(host, origin) == "") is welcome
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.text(max_size=30), st.text(max_size=30))
+def test_any_header_is_judged(host, origin):
+    assert isinstance(Names.read("", "", "127.0.0.1").refusal(host, origin), str)
+
+
+# ---- messages
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.one_of(
+        st.text(),
+        st.recursive(
+            st.none()
+            | st.booleans()
+            | st.integers()
+            | st.floats()
+            | st.text(st.characters(codec=None)),
+            lambda x: st.lists(x) | st.dictionaries(st.sampled_from(["type", "data", "x"]), x),
+        ).map(json.dumps),
+    )
+)
+def test_any_text_is_a_message_or_gets_a_reason(text):
+    code, problem = message_problem({"text": text})
+    assert bool(code) == bool(problem)
+    if not code:
+        assert isinstance(json.loads(text), dict)
+
+
+NO_MESSAGES = [
+    "[]",
+    "null",
+    "1",
+    '"reset"',
+    "[" * 100_000,
+    '{"a":' * 100_000,
+    "9" * 5000,
+    '{"type": "\\ud800"}',
+    "",
+    "NaN",
+]
+
+
+def guarded(app, **options):
+    "A guard, and what it does with some events of a WebSocket."
+
+    def play(*events, host=b"localhost", origin=None):
+        sent, events = [], [dict(type="websocket.connect"), *events]
+
+        async def receive():
+            return events.pop(0) if events else await asyncio.sleep(3600)
+
+        async def send(message):
+            sent.append(message)
+
+        headers = [(b"host", host)] + ([(b"origin", origin)] if origin else [])
+        scope = dict(type="websocket", path="/ws", headers=headers, client=("127.0.0.1", 1))
+        asyncio.run(guard(scope, receive, send))
+        return sent
+
+    guard = Guard(app, **(dict(seats=Seats(1), names=Names.read("", "", "127.0.0.1")) | options))
+    return play, guard
+
+
+async def echo(scope, receive, send):
+    "An application that says what it received, and errs when the client is gone."
+    await receive()
+    await send(dict(type="websocket.accept"))
+    while (message := await receive())["type"] == "websocket.receive":
+        await send(dict(type="websocket.send", text=message["text"]))
+    await send(dict(type="websocket.close"))
+
+
+def received(text):
+    return dict(
+        type="websocket.receive", **({"text": text} if isinstance(text, str) else {"bytes": text})
+    )
+
+
+def test_what_is_no_message_gets_an_error_and_the_session_goes_on():
+    play, guard = guarded(echo)
+    good = '{"type": "state"}'
+    bad = [received(t) for t in [*NO_MESSAGES, b"\x00"]]
+    said = play(*bad, received(good), dict(type="websocket.disconnect", code=1000))
+    texts = [json.loads(m["text"]) for m in said if m["type"] == "websocket.send"]
+    assert [t["type"] for t in texts] == ["error"] * len(bad) + ["state"]
+    assert all(t["data"]["code"] in ("INVALID_JSON", "VALIDATION_ERROR") for t in texts[:-1])
+    assert not guard.seats.taken
+
+
+def test_deadlines():
+    for options, n in ((dict(deadline=0.01), 0), (dict(idle=0.01), 1)):
+        play, guard = guarded(echo, **options)
+        said = play(*[received("{}")] * n)
+        assert said[-1]["type"] == "websocket.close" and "no message" in said[-1]["reason"]
+        assert len(said) == 2 + n and not guard.seats.taken
+
+
+def test_what_is_no_message_does_not_count_as_the_first():
+    play, _ = guarded(echo, deadline=0.01, idle=0)
+    assert play(received("[]"))[-1]["type"] == "websocket.close"
+
+
+def test_strangers_and_one_too_many():
+    play, guard = guarded(echo)
+    assert [m["type"] for m in play(origin=b"http://evil.example")] == ["websocket.close"]
+    assert [m["type"] for m in play(host=b"evil.example")] == ["websocket.close"]
+    guard.seats.take("127.0.0.1")
+    said = play()
+    assert (
+        json.loads(said[1]["text"])["data"]["code"] == "CAPACITY_REACHED"
+        and said[2]["code"] == 1013
+    )
+
+
+def test_nothing_is_raised_when_a_client_is_gone():
+    async def gone(message):
+        raise OSError("client disconnected")
+
+    guard = Guard(echo, Seats(1))
+    events = [dict(type="websocket.connect"), dict(type="websocket.disconnect", code=1006)]
+
+    async def receive():
+        return events.pop(0)
+
+    scope = dict(type="websocket", path="/ws", headers=[], client=("127.0.0.1", 1))
+    asyncio.run(guard(scope, receive, gone))
+    assert not guard.seats.taken
+
+
+# ---- verdicts that are withheld
+
+
+def test_a_benchmark_tells_nothing_and_writes_results(questions, tmp_path):
+    made = Settings(reveal="none", reward="shaped", results=str(tmp_path / "results.jsonl"))
+    env = environment_factory(made, questions)()
+    q = questions.get("vet_clinic-05")
+    seen = []
+    for answer in ("wrong", "@last"):
+        env.reset(question_id=q.question_id, seed=1, episode_id=answer)
+        env.step(SQLAction(action_type="QUERY", argument=q.gold_sql))
+        obs = env.step(SQLAction(action_type="ANSWER", argument=answer))
+        page = _result_html(env, obs) + _history_html(env)
+        seen.append(
+            (obs.model_dump(exclude={"action_history", "metadata"}), page.replace(answer, ""))
+        )
+        assert obs.done and obs.reward == 0 and set(obs.metadata) == {"episode_id", "question_id"}
+        assert (
+            "orrect" not in page
+            and "rong" not in page.replace("wrong", "")
+            and "outcome" not in page
+        )
+        env.step(SQLAction(action_type="QUERY", argument="SELECT 1"))
+    assert seen[0] == seen[1], "a wrong answer looks like a right one"
+    lines = [json.loads(line) for line in (tmp_path / "results.jsonl").read_text().splitlines()]
+    assert [(r["episode_id"], r["correct"], r["steps"]) for r in lines] == [
+        ("wrong", False, 2),
+        ("@last", True, 2),
+    ]
+
+
+def test_settings_of_the_guard():
+    assert (
+        Settings.from_env(
+            dict(SQL_ENV_SECONDS="0.5", SQL_ENV_ROWS="7", SQL_ENV_MEMORY="3")
+        ).limits.heap
+        == 3 * 2**20
+    )
+    assert Settings.from_env(dict(PORT="1"), given=dict(port=2, host=None)).port == 2
+    for bad in (
+        dict(SQL_ENV_REVEAL="all"),
+        dict(SQL_ENV_SECONDS="x"),
+        dict(SQL_ENV_SHARE="-1"),
+        dict(SQL_ENV_ROWS="0"),
+    ):
+        with pytest.raises(ValueError, match=next(iter(bad))):
+            Settings.from_env(bad)
+
+
+def test_limits_are_settings(questions):
+    env = environment_factory(Settings(operations=500, rows=3), questions)()
+    env.reset(question_id="vet_clinic-05")
+    said = [
+        env.step(SQLAction(action_type="QUERY", argument=sql))
+        for sql in ("SELECT name FROM owner", "SELECT count(*) FROM visit a, visit b")
+    ]
+    assert "or more rows, 3 shown" in said[0].result and said[1].error.startswith("operations")
+
+
+# ---- half requests, on a socket
+
+
+def cut_off_after(*pieces, deadline=0.2):
+    "What a server with a short deadline for heads sends until it closes the connection, for some pieces of requests."
+    import uvicorn
+
+    async def app(scope, receive, send):
+        if scope["type"] == "lifespan":
+            return
+        await send(dict(type="http.response.start", status=204, headers=[]))
+        await send(dict(type="http.response.body", body=b""))
+
+    def protocol(**options):
+        return RequestProtocol(deadline=deadline, **options)
+
+    async def main():
+        config = uvicorn.Config(
+            app, log_level="critical", http=protocol, timeout_keep_alive=60, lifespan="off"
+        )
+        server = uvicorn.Server(config)
+        listener = socket.create_server(("127.0.0.1", 0))
+        task = asyncio.create_task(server.serve([listener]))
+        reader, writer = await asyncio.open_connection(*listener.getsockname())
+        for piece in pieces:
+            writer.write(piece)
+            await asyncio.sleep(0.05)
+        try:
+            said = await asyncio.wait_for(reader.read(), 1)
+        except TimeoutError:
+            said = None
+        writer.close()
+        server.should_exit = True
+        await task
+        return said
+
+    return asyncio.run(main())
+
+
+def test_half_a_head_is_cut_off():
+    whole = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    assert cut_off_after() == b""
+    assert cut_off_after(b"GET / HTT") == b""
+    assert cut_off_after(whole, b"GET / HTT").startswith(b"HTTP/1.1 204"), "so is half a second one"
+    assert cut_off_after(whole) is None, "a connection that waits for its next request is not"
+
+
+# ---- real servers
+
+
+@pytest.fixture(scope="module")
+def benchmark_server(tmp_path_factory):
+    "A server for strangers: six sessions, three for each, one second to say something, and no verdicts."
+    results = tmp_path_factory.mktemp("results") / "results.jsonl"
+    with Server(
+        ENABLE_WEB_INTERFACE="true",
+        MAX_CONCURRENT_ENVS="6",
+        SQL_ENV_SHARE="3",
+        SQL_ENV_DEADLINE="1",
+        SQL_ENV_REVEAL="none",
+        SQL_ENV_RESULTS=str(results),
+    ) as s:
+        s.results = results
+        yield s
+
+
+def request(server, method, path, body=None, **headers):
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=20)
+    connection.request(method, path, body, headers)
+    response = connection.getresponse()
+    return response.status, response.read().decode(), dict(response.getheaders())
+
+
+async def opened(server, address="127.0.0.1", **options):
+    import websockets
+
+    return await websockets.connect(server.ws, proxy=None, local_addr=(address, 0), **options)
+
+
+@pytest.mark.slow
+def test_no_session_is_shared(benchmark_server):
+    for method, path in (
+        ("GET", "/web/state"),
+        ("POST", "/web/step"),
+        ("POST", "/web/reset"),
+        ("GET", "/ws/ui"),
+    ):
+        assert request(benchmark_server, method, path, b"{}")[0] in (404, 405), path
+
+
+@pytest.mark.slow
+def test_origin_and_host_of_a_real_server(benchmark_server):
+    import websockets
+
+    s = benchmark_server
+    assert request(s, "GET", "/health")[0] == 200
+    assert request(s, "GET", "/health", Host="evil.example")[0] == 403
+    assert request(s, "POST", "/reset", b"{}", Origin="http://evil.example")[0] == 403
+    assert "content-security-policy" in request(s, "GET", "/web/")[2]
+
+    async def main():
+        for options in (
+            dict(origin="http://evil.example"),
+            dict(additional_headers={"Origin": "null"}),
+        ):
+            with pytest.raises(websockets.InvalidStatus):
+                await opened(s, **options)
+        await (await opened(s, origin=s.http)).close()
+
+    asyncio.run(main())
+
+
+@pytest.mark.slow
+def test_shares_and_silent_clients_of_a_real_server(benchmark_server):
+    import websockets
+
+    reset = json.dumps({"type": "reset", "data": {"seed": 1}})
+
+    async def main():
+        silent = [await opened(benchmark_server, "127.0.0.3") for _ in range(3)]
+        fourth = await opened(benchmark_server, "127.0.0.3")
+        assert "share" in await fourth.recv()
+        other = await opened(benchmark_server, "127.0.0.4")
+        await other.send(reset)
+        assert "question" in await other.recv()
+        for socket_ in silent:  # closed for silence, not by us
+            with pytest.raises(websockets.ConnectionClosed) as e:
+                await asyncio.wait_for(socket_.recv(), 20)
+            assert "no message" in e.value.rcvd.reason
+        again = await opened(benchmark_server, "127.0.0.3")
+        await again.send(reset)
+        assert "question" in await again.recv()
+        for text in [*NO_MESSAGES, b"\x00"]:
+            await again.send(text)
+            assert json.loads(await again.recv())["type"] == "error"
+        await again.send('{"type": "state"}')
+        assert json.loads(await again.recv())["data"]["question_id"], "the session is still there"
+        await other.close()
+        await again.close()
+
+    asyncio.run(main())
+
+
+@pytest.mark.slow
+def test_half_requests_of_a_real_server(benchmark_server):
+    head = b"POST /reset HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 20\r\n"
+    for half in (b"", b"GET /health HT", head, head + b"\r\n{"):
+        s = socket.create_connection(("127.0.0.1", benchmark_server.port))
+        s.settimeout(20)
+        s.sendall(half)
+        said = b""
+        while piece := s.recv(4096):
+            said += piece
+        assert (b" 408 " in said) == half.endswith(b"{"), half
+
+
+@pytest.mark.slow
+def test_guessing_finds_nothing(benchmark_server, questions):
+    with SQLEnv(base_url=benchmark_server.http).sync() as env:
+        said = set()
+        for guess in ("1", "2", "3", "4"):
+            env.reset(question_id="vet_clinic-02", episode_id="guess")
+            r = env.step(SQLAction(action_type="ANSWER", argument=guess))
+            said.add(json.dumps(r.observation.model_dump(exclude={"action_history"})))
+        assert len(said) == 1
+        result = evaluate(env, OraclePolicy(questions), 2, progress=False)
+        assert [e.error.partition(":")[0] for e in result.episodes] == [
+            VerdictWithheldError.__name__
+        ] * 2
+    kept = [json.loads(line) for line in benchmark_server.results.read_text().splitlines()]
+    assert [r["correct"] for r in kept[-2:]] == [True, True] and len(kept) == 6
+
+
+@pytest.mark.slow
+def test_the_queue_of_the_page_obeys_the_capacity(benchmark_server):
+    "A program presses the button of 40 tabs; programs then find no seat either."
+    s = benchmark_server
+    config = json.loads(request(s, "GET", "/web/config")[1])
+    click = next(d for d in config["dependencies"] if d["targets"][0][1] == "click")
+    said = []
+    for i in range(40):
+        data = dict(data=["any", "any", ""], fn_index=click["id"], session_hash=f"tab{i}")
+        headers = {"Content-Type": "application/json"}
+        request(s, "POST", "/web/gradio_api/queue/join", json.dumps(data), **headers)
+        with urllib.request.urlopen(
+            f"{s.http}/web/gradio_api/queue/data?session_hash=tab{i}", timeout=20
+        ) as r:
+            said.append(next(line for line in map(bytes.decode, r) if "process_completed" in line))
+    started = [text for text in said if "steps left" in text]
+    assert len(started) == 3 and "share" in said[-1]
+
+    async def main():
+        mine = await opened(s)
+        assert "share" in await mine.recv()
+
+    asyncio.run(main())
+
+
+@pytest.mark.slow
+def test_a_server_that_is_stopped_under_load_logs_no_traceback(tmp_path):
+    slow = "SELECT count(*) FROM visit a, visit b, visit c"
+    with open(tmp_path / "log", "w") as log, Server(stderr=log) as s:
+
+        async def main():
+            sessions = [await Session.open(s.ws) for _ in range(12)]
+            for one in sessions:
+                await one.call("reset", question_id="vet_clinic-02")
+            for one in sessions:
+                message = {"type": "step", "data": {"action_type": "QUERY", "argument": slow}}
+                await one.ws.send(json.dumps(message))
+            await asyncio.sleep(0.2)
+            s.process.send_signal(signal.SIGTERM)
+            await asyncio.sleep(0.2)
+            for one in sessions[:6]:
+                one.ws.transport.abort()
+            for one in sessions[6:]:
+                await one.ws.close()
+
+        asyncio.run(main())
+        s.process.wait(30)
+    text = (tmp_path / "log").read_text()
+    assert "Shutting down" in text and "Traceback" not in text and "ERROR" not in text, text[-2000:]
+
+
+@pytest.mark.slow
+def test_memory_of_hostile_sessions():
+    found = benchmark.run(["hostile_memory"], quick=True)["hostile_memory"]
+    assert found["mb_added"] < 100, found
+    assert found["mb_kept"] < 60, found
