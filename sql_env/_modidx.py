@@ -1331,6 +1331,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                            'sql_env/variants/instances.py')},
             'sql_env.variants.robust': { 'sql_env.variants.robust.EvidenceReading': ( 'variants_robust.html#evidencereading',
                                                                                       'sql_env/variants/robust.py'),
+                                         'sql_env.variants.robust.EvidenceReading.is_whole': ( 'variants_robust.html#evidencereading.is_whole',
+                                                                                               'sql_env/variants/robust.py'),
                                          'sql_env.variants.robust.EvidenceReading.read': ( 'variants_robust.html#evidencereading.read',
                                                                                            'sql_env/variants/robust.py'),
                                          'sql_env.variants.robust._as_written': ( 'variants_robust.html#_as_written',
