@@ -1543,6 +1543,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                          'sql_env.variants.shapes._may_be_natural_key': ( 'variants_shapes.html#_may_be_natural_key',
                                                                                           'sql_env/variants/shapes.py'),
                                          'sql_env.variants.shapes._middle': ('variants_shapes.html#_middle', 'sql_env/variants/shapes.py'),
+                                         'sql_env.variants.shapes._middle_text': ( 'variants_shapes.html#_middle_text',
+                                                                                   'sql_env/variants/shapes.py'),
                                          'sql_env.variants.shapes._order_key': ( 'variants_shapes.html#_order_key',
                                                                                  'sql_env/variants/shapes.py'),
                                          'sql_env.variants.shapes._pragma': ('variants_shapes.html#_pragma', 'sql_env/variants/shapes.py'),
