@@ -448,13 +448,13 @@ GOLDS = (Path(__file__).parent / "large_golds.sql").read_text().strip().split(";
 
 @pytest.mark.slow
 def test_as_many_mutants_are_told_apart_in_a_large_file(tmp_path):
-    "Fifty golds on a file of 1 MB and on one of 50 MB."
+    "Every second of fifty golds on a file of 1 MB and on one of 40 MB."
     killed = []
     for rows in (1000, 50_000):
         path = tmp_path / f"{rows}.sqlite"
         grown("rowid", rows, tables=10, path=path).close()
         generator = InstanceGenerator(path)
-        all_variants = [build_variants(generator, gold.rstrip(";")) for gold in GOLDS]
+        all_variants = [build_variants(generator, gold.rstrip(";")) for gold in GOLDS[::2]]
         assert all(len(v) == 20 for v in all_variants)
         killed.append(sum(v.mutants - len(v.alive) for v in all_variants))
     assert len(GOLDS) == 50 and killed[1] >= 0.95 * killed[0]
