@@ -112,7 +112,7 @@ def still_clock(monkeypatch):
     "The clock of the guards moves only when a test says so: operations are counted, however slow the machine."
     clock = SimpleNamespace(now=0.0)
     fake = SimpleNamespace(monotonic=lambda: clock.now, thread_time=lambda: clock.now)
-    monkeypatch.setattr("sql_env.guards.time", fake)
+    monkeypatch.setattr("sql_env.connection.time", fake)
     return clock
 
 
