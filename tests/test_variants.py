@@ -116,6 +116,11 @@ def still_clock(monkeypatch):
     return clock
 
 
+def agrees_with_itself(db, gold):
+    "Whether gold passes on its instances; with a space more, since gold to the letter is not run."
+    return judge_evidence(gold, db, f"{gold} ").correct
+
+
 def opened(image):
     con = apsw.Connection(":memory:")
     con.deserialize("main", image)
@@ -169,7 +174,7 @@ def test_natural_keys_are_kept_only_when_inferred(harbour):
 @pytest.mark.parametrize("gold", GOLDS)
 def test_gold_agrees_with_itself_and_mutants_are_told_apart(harbour, gold):
     db = Database(harbour)
-    assert judge_evidence(gold, db, gold).correct
+    assert agrees_with_itself(db, gold)
     v = variants_for(harbour, gold)
     mutants = one_edit_mutants(gold)
     assert v.mutants == len(mutants) > 0
@@ -368,14 +373,14 @@ def test_a_variant_is_not_changed_by_the_agent_and_shares_nothing(harbour):
         "WITH ship AS (SELECT 'x' AS name) SELECT name FROM ship",
     ):
         judge_evidence(GOLDS[0], db, sql)
-        assert judge_evidence(GOLDS[0], db, GOLDS[0]).correct
+        assert agrees_with_itself(db, GOLDS[0])
     assert variants_for(harbour, GOLDS[0]) is v and harbour.read_bytes() == before
 
 
 def test_verdicts_in_threads(harbour):
     "Many verdicts at once give what they give alone."
     db, wrong = Database(harbour), [one_edit_mutants(g)[0][1] for g in GOLDS[:4]]
-    jobs = [(g, s) for g, w in zip(GOLDS, wrong) for s in (g, w)] * 4
+    jobs = [(g, s) for g, w in zip(GOLDS, wrong) for s in (f"{g} ", w)] * 4
     alone, found = [judge_evidence(g, db, s) for g, s in jobs], [None] * len(jobs)
 
     def work(first):
@@ -534,7 +539,7 @@ def test_any_gold_can_be_fuzzed(harbour, table, column, sign, value, what, order
     )
     db = Database(harbour)
     assert len(variants_for(harbour, gold)) == 20
-    assert judge_evidence(gold, db, gold).correct
+    assert agrees_with_itself(db, gold)
     if value != "NULL":
         assert not judge_evidence(gold, db, "SELECT 'no such thing'").correct
 
@@ -544,7 +549,7 @@ def test_bundled_golds_have_variants_and_agree():
     qs = load("bundled")
     for name in dict.fromkeys(q.database_name for q in qs):
         for q in qs.filter(database_name=name).sample(2, seed=5):
-            assert judge_evidence(q.gold_sql, qs.database(name), q.gold_sql).correct, q.question_id
+            assert agrees_with_itself(qs.database(name), q.gold_sql), q.question_id
             assert len(variants_for(qs.databases[name], q.gold_sql)) >= 12, q.question_id
 
 
@@ -553,4 +558,4 @@ def test_spider_golds_agree_with_themselves(spider_path):
     qs = load("spider", spider_path, "dev").sample(60, seed=1)
     for q in qs:
         db = qs.database(q.database_name)
-        assert judge_evidence(q.gold_sql, db, q.gold_sql).correct, q.gold_sql
+        assert agrees_with_itself(db, q.gold_sql), q.gold_sql
