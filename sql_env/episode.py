@@ -14,19 +14,12 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any, NamedTuple
 
-from sql_env.answers import (
-    MAX_ANSWER_CHARS,
-    UnreadableAnswerError,
-    Verdict,
-    numbers_equal,
-    parse_answer,
-    parse_number,
-    verify,
-)
+from .answers import Verdict, numbers_equal, verify
 from .catalog import TableInfo
 from .database import Database
 from .guards import FAST_LIMITS, FastPathMiss, QueryError
 from .questions import Question, QuestionSet
+from .readings import MAX_ANSWER_CHARS, UnreadableAnswerError, parse_answer, parse_number
 from .reward import RewardConfig, RewardMeter, TurnFacts
 from .values import Result, quote_identifier
 from .variants.robust import verify_robust

@@ -11,8 +11,8 @@ from typing import Any, Literal
 from openenv.core.env_server.types import Action, Observation, State
 from pydantic import Field, field_validator
 
-from .answers import MAX_ANSWER_CHARS
 from .episode import repair_unicode
+from .readings import MAX_ANSWER_CHARS
 
 # %% ../nbs/55_models.ipynb #cdcd075c
 class SQLAction(Action):

@@ -14,10 +14,10 @@ from typing import Any
 
 from fastcore.xml import FT
 
-from ..answers import MAX_ANSWER_CHARS
 from ..environment import ResetError, SQLEnvironment
 from ..html import element, render_html, stylesheet, table_html, text_html
 from ..models import SQLAction, SQLObservation
+from ..readings import MAX_ANSWER_CHARS
 from ..values import format_value
 
 # %% ../../nbs/58_server_page.ipynb #a06ee985
