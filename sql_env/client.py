@@ -12,15 +12,17 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.request import Request, urlopen
 
-from openenv.core.client_types import StepResult
-from openenv.core.env_client import EnvClient
-from websockets.exceptions import ConnectionClosed
-from websockets.protocol import State
-
 from .answers import Verdict
 from .episode import Action, Turn
+from .extras import needs_extra
 from .models import SQLAction, SQLObservation, SQLState
 from .questions import Question
+
+with needs_extra("server"):
+    from openenv.core.client_types import StepResult
+    from openenv.core.env_client import EnvClient
+    from websockets.exceptions import ConnectionClosed
+    from websockets.protocol import State
 
 # %% ../nbs/57_client.ipynb #2424ca4b
 class SessionLostError(ConnectionError):

@@ -15,13 +15,14 @@ from random import Random
 from sys import getsizeof
 from typing import Any, NamedTuple
 
-from .answers import MAX_ANSWER_CHARS, UnreadableAnswerError, Verdict, verify
+from .answers import Verdict, verify
 from .catalog import TableInfo
 from .database import Database
 from .evidence import Evidence, SeenResult, is_grounded
 from .guards import FAST_LIMITS, FastPathMiss, Limits, QueryError
 from .markup import escape_markup, unescape_markup
 from .questions import Question, QuestionSet
+from .readings import MAX_ANSWER_CHARS, UnreadableAnswerError
 from .reward import ResultOrigin, RewardConfig, RewardMeter, TurnFacts
 from .sqltext import referenced_tables
 from .values import Result, quote_identifier

@@ -14,9 +14,10 @@ from itertools import chain
 from sys import getsizeof
 from typing import Any
 
-from .answers import numbers_equal, parse_answer, parse_number
+from .answers import numbers_equal
 from .database import Database
 from .guards import QueryError
+from .readings import parse_answer, parse_number
 from .sqltext import ColumnOrigin, column_origins, has_order_by
 from .values import Result
 

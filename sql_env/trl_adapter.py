@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from .answers import MAX_ANSWER_CHARS
 from sql_env.chat import (
     MAX_TOOL_RESULT_CHARS,
     SYSTEM_PROMPT,
@@ -22,6 +21,7 @@ from sql_env.chat import (
 )
 from .episode import Episode, EpisodeEnv, Observation
 from .questions import Question, QuestionSet
+from .readings import MAX_ANSWER_CHARS
 from .reward import RewardConfig
 from .sources import load
 

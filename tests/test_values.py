@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sql_env.answers import cells_equal, parse_cell
+from sql_env.answers import cells_equal
+from sql_env.readings import parse_cell
 from sql_env.values import (
     Result,
     format_identifier,

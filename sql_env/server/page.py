@@ -15,11 +15,11 @@ from typing import Any
 
 from fastcore.xml import FT
 
-from ..answers import MAX_ANSWER_CHARS
 from ..environment import ResetError, SQLEnvironment
 from ..html import element, render_html, stylesheet, table_html, text_html
 from ..markup import unescape_markup
 from ..models import SQLAction, SQLObservation
+from ..readings import MAX_ANSWER_CHARS
 from .guard import Seats
 from ..values import format_value
 

@@ -12,10 +12,11 @@ from itertools import islice, product
 
 import apsw
 
-from ..answers import BareText, Verdict, align_columns_by_kind, compare_rows, match_bag
+from ..answers import Verdict, align_columns_by_kind, compare_rows, match_bag
 from ..database import Database
 from ..guards import QueryError, check_statement
 from ..questions import Question
+from ..readings import BareText
 from ..sqltext import has_order_by
 from ..values import Result
 from .sandbox import Sandbox

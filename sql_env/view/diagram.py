@@ -13,10 +13,10 @@ from typing import NamedTuple
 
 from fastcore.xml import FT
 
-from ..answers import parse_cell
 from ..catalog import Column, TableInfo, resolve_table
 from ..episode import Turn
 from ..html import element
+from ..readings import parse_cell
 from ..sqltext import referenced_tables
 from ..values import format_value
 from .episode import EpisodeView

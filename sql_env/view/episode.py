@@ -11,11 +11,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ..answers import Verdict, compare_rows, parse_answer
+from ..answers import Verdict, compare_rows
 from ..catalog import TableInfo
 from ..episode import Episode, Turn
 from ..logs import Trajectory
 from ..questions import Question, QuestionSet
+from ..readings import parse_answer
 from ..reward import RewardConfig
 
 # %% ../../nbs/72_view_episode.ipynb #3d3053e4

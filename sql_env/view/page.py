@@ -14,7 +14,7 @@ from typing import Any
 
 from fastcore.xml import FT, Safe
 
-from ..answers import BareText, Verdict, compare_rows
+from ..answers import Verdict, compare_rows
 from ..episode import Turn
 from sql_env.html import (
     count_rows,
@@ -26,6 +26,7 @@ from sql_env.html import (
     table_html,
     text_html,
 )
+from ..readings import BareText
 from ..values import format_value
 from .diagram import schema_svg, touched_tables
 from .episode import EpisodeView, Outcome, to_episode_view

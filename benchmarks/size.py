@@ -1,0 +1,376 @@
+"""How cost grows with databases, questions and processes: `python benchmarks/size.py [PART ...] [--out FILE]`.
+
+Parts: robust, load, questions, processes, first, superhero, picture. Every measurement of memory or of a first use
+runs in a process of its own with an empty cache; its CPU time and its peak memory beyond the imports are given.
+Big files are made here in seconds and deleted at the end. Spider and BIRD are read from SQL_ENV_SPIDER, SQL_ENV_BIRD
+or ../shared; a part that lacks its data says so. Results of the parts that ran replace those in the file.
+"""
+
+import argparse
+import json
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+
+import apsw
+
+ROOT = Path(__file__).resolve().parent.parent
+OUT = ROOT / "benchmarks" / "size.json"
+SIZES = (1, 9, 93, 951)  # megabytes
+BYTES_OF_A_ROW = 100
+
+TABLE = """
+CREATE TABLE t{t} (id INTEGER PRIMARY KEY, parent INTEGER REFERENCES t{parent}(id), city TEXT, kind TEXT,
+    amount REAL, day TEXT, n INTEGER, label TEXT, flag INTEGER, note TEXT)"""
+ROWS = """
+WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c WHERE i < {rows})
+INSERT INTO t{t} SELECT i, 1 + (i * 7919) % {rows}, 'city ' || ((i * 31) % 200), substr('ABCDEF', 1 + (i * 13) % 6, 1),
+    ((i * 104729) % 100000) / 7.0, date('2001-01-01', '+' || ((i * 17) % 7000) || ' days'), (i * 37) % 1000,
+    'label ' || i, i % 2, 'note ' || ((i * 11) % 5000) || ' of row' FROM c"""
+QUESTIONS = {
+    "How many of the first 1,000 rows of t0 have kind A?": "SELECT count(*) FROM t0 WHERE id <= 1000 AND kind = 'A'",
+    "What is the label of the row of t1 with the smallest id?": "SELECT label FROM t1 ORDER BY id LIMIT 1",
+    "Which label has id 5 in t2?": "SELECT label FROM t2 WHERE id = 5",
+    "Which city does the parent of row 7 of t3 have?": (
+        "SELECT b.city FROM t3 a JOIN t2 b ON a.parent = b.id WHERE a.id = 7"
+    ),
+    "What are the labels of the rows of t4 with an id below 4?": "SELECT label FROM t4 WHERE id < 4",
+    "What is the largest id of t5?": "SELECT max(id) FROM t5",
+    "How many of the first 100 rows of t6 have flag 1?": "SELECT count(*) FROM t6 WHERE id <= 100 AND flag = 1",
+    "What is the mean of n over the rows of t7 with an id up to 50?": "SELECT avg(n) FROM t7 WHERE id <= 50",
+    "Which kinds occur among the first 200 rows of t8?": "SELECT DISTINCT kind FROM t8 WHERE id <= 200",
+    "How many of the first 300 rows of t9 are in each city?": (
+        "SELECT city, count(*) FROM t9 WHERE id <= 300 GROUP BY city"
+    ),
+}
+
+
+def make_folder(folder: Path, megabytes: float) -> Path:
+    "A database of ten tables with ten columns, and ten questions an agent can answer at any size."
+    folder.mkdir(parents=True)
+    con = apsw.Connection(str(folder / "data.sqlite"))
+    con.execute("PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF")
+    rows = round(megabytes * 1e6 / 10 / BYTES_OF_A_ROW)
+    with con:
+        for t in range(10):
+            con.execute(TABLE.format(t=t, parent=max(t - 1, 0)))
+            con.execute(ROWS.format(t=t, rows=rows))
+    con.close()
+    lines = [json.dumps(dict(question=q, sql=sql)) + "\n" for q, sql in QUESTIONS.items()]
+    (folder / "questions.jsonl").write_text("".join(lines))
+    return folder
+
+
+def shared(name: str) -> Path | None:
+    "The folder of a data set, None if it is not there."
+    path = Path(os.environ.get(f"SQL_ENV_{name.upper()}") or ROOT.parent / "shared" / name)
+    return path if path.is_dir() else None
+
+
+MEASURE = """
+import json, resource, sys, time
+def usage():
+    u = resource.getrusage(resource.RUSAGE_SELF)
+    return u.ru_utime + u.ru_stime, u.ru_maxrss
+{setup}
+cpu, peak = usage(); wall = time.perf_counter()
+{code}
+end_cpu, end_peak = usage()
+print(json.dumps(dict(cpu_s=round(end_cpu - cpu, 3), wall_s=round(time.perf_counter() - wall, 3),
+    peak_MB=round((end_peak - peak) / 1024, 1), result=result)))
+"""
+
+
+def measure(setup: str, code: str, cache: Path, *args: str) -> dict:
+    "What a piece of code costs in a process of its own: CPU, wall clock, peak memory beyond the set-up; its `result`."
+    text = MEASURE.format(setup=setup, code=code)
+    env = {**os.environ, "SQL_ENV_CACHE": str(cache)}
+    done = subprocess.run(
+        [sys.executable, "-c", text, *args], env=env, capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        raise RuntimeError(done.stderr[-2000:])
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+IMPORTS = """
+from sql_env.evaluation import evaluate
+from sql_env.policies.baselines import OraclePolicy, RandomPolicy
+from sql_env.sources import load
+from sql_env.variants.robust import judge_evidence
+from sql_env.database import Database
+"""
+FIRST_VERDICT = """
+sql = "SELECT b.city, count(*) FROM t3 a JOIN t2 b ON a.parent = b.id WHERE a.n > 500 GROUP BY b.city"
+db = Database(sys.argv[1] + "/data.sqlite")
+result = judge_evidence(sql, db, sql).reason
+"""
+ORACLE = """
+qs = load("folder", sys.argv[1])
+r = evaluate(qs, OraclePolicy(qs), progress=False)
+result = dict(success=r.success_rate, robust=r.robust_rate, not_judged=r.n_not_judged, questions=len(qs))
+"""
+LOAD = """
+qs = load("folder", sys.argv[1])
+result = len(qs)
+"""
+
+
+def part_robust(folders: dict[int, Path], work: Path) -> dict:
+    "The first robust verdict, and the oracle's rates, by the size of the file in megabytes."
+    found = {}
+    for mb, folder in folders.items():
+        first = measure(IMPORTS, FIRST_VERDICT, work / f"cache-r{mb}", str(folder))
+        oracle = measure(IMPORTS, ORACLE, work / f"cache-o{mb}", str(folder))
+        found[str(mb)] = dict(first_verdict=first, oracle=oracle["result"])
+    return found
+
+
+def part_load(folders: dict[int, Path], work: Path) -> dict:
+    "Loading a folder with ten questions, the first time and again, by the size of the file in megabytes."
+    found = {}
+    for mb, folder in folders.items():
+        cache = work / f"cache-l{mb}"
+        found[str(mb)] = dict(
+            first=measure(IMPORTS, LOAD, cache, str(folder)),
+            again=measure(IMPORTS, LOAD, cache, str(folder)),
+        )
+    return found
+
+
+PLAY_FIRST = """
+from sql_env.episode import EpisodeEnv
+qs = load("folder", sys.argv[1])
+env = EpisodeEnv(qs)
+env.reset(seed=0)
+result = len(qs)
+"""
+STREAM_FIRST = """
+from sql_env.episode import EpisodeEnv
+qs = load("folder", sys.argv[1], lazy=True)
+env = EpisodeEnv(qs)
+env.reset(seed=0)
+result = len(qs)
+"""
+
+
+def make_many(folder: Path, spider: Path, n: int) -> Path:
+    "A folder with `n` questions that repeat those of Spider's training set on its databases."
+    folder.mkdir(parents=True)
+    rows = json.loads((spider / "train_spider.json").read_text())
+    names = {p.parent.name for p in (spider / "database").glob("*/*.sqlite")}
+    rows = [row for row in rows if row["db_id"] in names]
+    for name in sorted({row["db_id"] for row in rows}):
+        source = spider / "database" / name / f"{name}.sqlite"
+        (folder / f"{name}.sqlite").symlink_to(source.resolve())
+    with (folder / "questions.jsonl").open("w") as file:
+        for i in range(n):
+            row = rows[i % len(rows)]
+            text = dict(question=row["question"], sql=row["query"], database=row["db_id"])
+            file.write(json.dumps(text) + "\n")
+    return folder
+
+
+def part_questions(work: Path) -> dict:
+    "From a folder of 1,000 to 100,000 questions to the first observation."
+    spider = shared("spider")
+    if spider is None:
+        return {"skipped": "Spider is not there"}
+    found = {}
+    for n in (1_000, 10_000, 100_000):
+        folder = make_many(work / f"many{n}", spider, n)
+        cache = work / f"cache-q{n}"
+        found[str(n)] = dict(
+            lazy=measure(IMPORTS, STREAM_FIRST, work / f"cache-s{n}", str(folder)),
+            first=measure(IMPORTS, PLAY_FIRST, cache, str(folder)),
+            again=measure(IMPORTS, PLAY_FIRST, cache, str(folder)),
+        )
+    return found
+
+
+def timed_evaluate(qs, policy, workers: int, n: int | None, robust: bool) -> float:
+    "Wall clock of one evaluation, start of the workers included."
+    from sql_env.evaluation import evaluate
+
+    start = time.perf_counter()
+    if workers == 1:
+        evaluate(qs, policy, n, robust=robust, progress=False)
+    else:
+        with ProcessPoolExecutor(workers) as pool:
+            evaluate(qs, policy, n, executor=pool, robust=robust, progress=False)
+    return time.perf_counter() - start
+
+
+def part_processes(work: Path) -> dict:
+    "Wall clock of `evaluate` with two processes, as a share of that with one, start-up included; the best of three."
+    from sql_env.policies.baselines import OraclePolicy, RandomPolicy
+    from sql_env.sources import load
+    from sql_env.variants.selection import VARIANT_STORE
+
+    spider = shared("spider")
+    if spider is None:
+        return {"skipped": "Spider is not there"}
+    os.environ["SQL_ENV_CACHE"] = str(work / "cache-p")
+    train = load("spider", spider, "train")
+    dev = load("spider", spider, "dev")
+    found = {}
+    for name, qs, policy, robust in (
+        ("random", train, RandomPolicy(), True),
+        ("random, no robust", train, RandomPolicy(), False),
+        ("oracle", dev, OraclePolicy(dev), True),
+        ("oracle, no robust", dev, OraclePolicy(dev), False),
+    ):
+        wall: dict[int, float] = {}
+        for _ in range(3):
+            for workers in (1, 2):
+                VARIANT_STORE.clear()
+                shutil.rmtree(work / "cache-p" / "variants", ignore_errors=True)
+                for file in (work / "cache-p").glob("variants*"):
+                    file.unlink(missing_ok=True)
+                seconds = timed_evaluate(qs, policy, workers, None, robust)
+                wall[workers] = min(seconds, wall.get(workers, seconds))
+        found[name] = dict(
+            questions=len(qs), serial_s=round(wall[1], 2), ratio=round(wall[2] / wall[1], 2)
+        )
+    return found
+
+
+FIRST_EVALUATE = """
+import os, subprocess
+u = resource.getrusage(resource.RUSAGE_CHILDREN)
+done = subprocess.run([sys.executable, "-m", "sql_env.cli", "evaluate", *sys.argv[1:]], capture_output=True, check=True)
+after = resource.getrusage(resource.RUSAGE_CHILDREN)
+result = round(after.ru_utime + after.ru_stime - u.ru_utime - u.ru_stime, 2)
+"""
+
+
+def part_first(work: Path) -> dict:
+    "CPU seconds of the first `sql_env evaluate` after installation, of the second, and without robust verdicts."
+    cache = work / "cache-f"
+    return dict(
+        first_cpu_s=measure("", FIRST_EVALUATE, cache)["result"],
+        second_cpu_s=measure("", FIRST_EVALUATE, cache)["result"],
+        no_robust_cpu_s=measure("", FIRST_EVALUATE, work / "cache-n", "--no-robust")["result"],
+    )
+
+
+SUPERHERO = """
+qs = load("bird", sys.argv[1])
+r = evaluate(qs, OraclePolicy(qs), progress=False)
+from collections import Counter
+flags = Counter(flag for q in qs.quarantined for flag in q.flags)
+result = dict(played=len(qs), quarantined=dict(flags), success=r.success_rate, robust=r.robust_rate,
+    not_judged=r.n_not_judged)
+"""
+
+
+def part_superhero(work: Path) -> dict:
+    "The oracle on BIRD's superhero database: of the questions that are not flagged."
+    bird = shared("bird")
+    if bird is None:
+        return {"skipped": "BIRD is not there"}
+    return measure(IMPORTS, SUPERHERO, work / "cache-b", str(bird))["result"]
+
+
+def picture(results: dict) -> Path:
+    "Curves of cost against size, as a picture."
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot as plt
+
+    plt.style.use("default")
+    figure, axes = plt.subplots(1, 3, figsize=(11, 3.4), layout="constrained")
+    sizes = [int(mb) for mb in results["robust"]]
+    verdict = [results["robust"][str(mb)]["first_verdict"] for mb in sizes]
+    loads = [results["load"][str(mb)] for mb in sizes]
+    curves = {
+        "CPU seconds": (
+            ("load, ten questions", [v["first"]["cpu_s"] for v in loads], "#0072B2"),
+            ("load again", [v["again"]["cpu_s"] for v in loads], "#56B4E9"),
+            ("first robust verdict", [v["cpu_s"] for v in verdict], "#D55E00"),
+        ),
+        "peak memory, MB": (
+            ("load, ten questions", [v["first"]["peak_MB"] for v in loads], "#0072B2"),
+            ("load again", [v["again"]["peak_MB"] for v in loads], "#56B4E9"),
+            ("first robust verdict", [v["peak_MB"] for v in verdict], "#D55E00"),
+        ),
+    }
+    for ax, (what, lines) in zip(axes, curves.items()):
+        for label, values, color in lines:
+            ax.plot(sizes, values, "o-", label=label, color=color)
+        ax.set(xscale="log", xlabel="size of the database, MB", title=what)
+        ax.set_xticks(sizes, [str(mb) for mb in sizes])
+        ax.minorticks_off()
+        ax.set_ylim(bottom=0)
+        ax.legend(frameon=False, fontsize=8)
+    ax, many = axes[2], results["questions"]
+    if "skipped" not in many:
+        numbers = [int(n) for n in many]
+        for label, key, color in (
+            ("first", "first", "#0072B2"),
+            ("again", "again", "#56B4E9"),
+            ("lazy", "lazy", "#D55E00"),
+        ):
+            ax.plot(
+                numbers,
+                [many[str(n)][key]["cpu_s"] for n in numbers],
+                "o-",
+                label=label,
+                color=color,
+            )
+        ax.set(
+            xscale="log",
+            yscale="log",
+            xlabel="questions",
+            title="CPU seconds until the first episode",
+        )
+        ax.legend(frameon=False, fontsize=8)
+    for ax in axes:
+        ax.spines[["top", "right"]].set_visible(False)
+        ax.grid(alpha=0.25)
+    path = ROOT / "nbs" / "images" / "size.png"
+    figure.savefig(path, dpi=130, metadata={"Software": None})
+    return path
+
+
+PARTS = ("robust", "load", "questions", "processes", "first", "superhero", "picture")
+
+
+def main() -> None:
+    args = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    args.add_argument("parts", nargs="*", metavar="PART", help=", ".join(PARTS))
+    args.add_argument("--sizes", type=int, nargs="+", default=SIZES, help="megabytes")
+    args.add_argument("--out", type=Path, default=OUT)
+    given = args.parse_args()
+    parts = given.parts or list(PARTS)
+    if unknown := set(parts) - set(PARTS):
+        args.error(f"no part {min(unknown)!r}; there are {', '.join(PARTS)}")
+    results = json.loads(given.out.read_text()) if given.out.is_file() else {}
+    results["command"] = "python benchmarks/size.py"
+    results["machine"] = f"Python {platform.python_version()}, {os.cpu_count()} cores"
+    with tempfile.TemporaryDirectory(prefix="sql_env_size") as temporary:
+        work = Path(temporary)
+        folders = {}
+        if {"robust", "load"} & set(parts):
+            folders = {mb: make_folder(work / f"mb{mb}", mb) for mb in given.sizes}
+        for part in parts:
+            if part == "picture":
+                continue
+            function = globals()[f"part_{part}"]
+            takes_folders = part in ("robust", "load")
+            results[part] = function(folders, work) if takes_folders else function(work)
+            print(part, json.dumps(results[part], indent=1), flush=True)
+            given.out.write_text(json.dumps(results, indent=1) + "\n")
+    if "picture" in parts:
+        print(picture(results))
+
+
+if __name__ == "__main__":
+    main()
