@@ -11,8 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
+from ..answers import parse_cell
 from ..episode import Action, Observation
-from ..readings import parse_cell
+from ..markup import unescape_markup
 
 # %% ../../nbs/60_policies_base.ipynb #6b3a27e2
 @runtime_checkable
@@ -55,9 +56,9 @@ def _parse_quoted_names(line: str) -> list[str]:
 
 # %% ../../nbs/60_policies_base.ipynb #0835e551
 def parse_schema_info(schema_info: str) -> dict[str, list[str]]:
-    "Tables of a `schema_info` with their columns, as far as they are known."
+    "Tables of a `schema_info` with their columns, as far as they are known, by their real names."
     tables = {}
-    for line in schema_info.split("\n"):
+    for line in unescape_markup(schema_info).split("\n"):
         if not line or line.startswith(" "):
             continue  # details of the level `full`
         if "'" in line:
