@@ -251,8 +251,9 @@ def rehearse(root: Path, python: Path, folder: Path, names: tuple[str, ...]) -> 
 
 
 @pytest.mark.slow
-def test_wheel_rehearsal(root, wheel, tmp_path):
+def test_wheel_rehearsal(root, wheel, tmp_path, monkeypatch):
     "Tutorials and explorer run from the wheel with Colab's packages as they are; the one about servers with its extra."
+    monkeypatch.delenv("PYTHONPATH", raising=False)  # or pip may find this checkout installed
     venv.create(tmp_path / "env", with_pip=True)
     python = tmp_path / "env" / "bin" / "python"
     run(python, "-m", "pip", "install", "-q", wheel, *COLAB, cwd=tmp_path)

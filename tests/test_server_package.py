@@ -337,8 +337,11 @@ with SQLEnv(base_url=sys.argv[1]).sync() as env:
 
 
 @pytest.mark.slow
-def test_a_small_install_plays_and_the_server_extra_brings_the_client(repo_copy, tmp_path, tell):
+def test_a_small_install_plays_and_the_server_extra_brings_the_client(
+    repo_copy, tmp_path, tell, monkeypatch
+):
     "`pip install` of the repository into a new environment: its size, what it says without OpenEnv, and with it."
+    monkeypatch.delenv("PYTHONPATH", raising=False)
     python = measured.make_environment(tmp_path / "env")
     clean = dict(cwd=tmp_path, capture_output=True, text=True, env={"PATH": "/usr/bin:/bin"})
 
