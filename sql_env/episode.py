@@ -277,9 +277,11 @@ def _answer(episode: "Episode", text: str, fast: bool) -> tuple[str, TurnFacts]:
         raise UnreadableAnswerError(
             "The last result was cut and can't be an answer; narrow the query."
         )
-    result = evidence.result_of(last) if last and "@last" in text.lower() else None
+    needs_last = last and ("@last" in text.lower() or "\n" in text)
+    result = evidence.result_of(last) if needs_last else None
     ordered = False if q.ranks is None else q.ranks
-    verdict = verify(text, q.gold_answer, ordered, result.rows if result else None)
+    rows, columns = (result.rows, result.columns) if result else (None, ())
+    verdict = verify(text, q.gold_answer, ordered, rows, columns=columns)
     if verdict.reason == "unreadable":
         raise UnreadableAnswerError(verdict.detail)
     episode.verdict, episode.answered = verdict, text

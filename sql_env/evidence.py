@@ -102,13 +102,23 @@ def _selects_columns_only(sql: str) -> bool:
 class SeenResult:
     "A result that was seen: itself or hashes of its values, and the query it came from if there is one."
 
-    __slots__ = ("_origins", "columns", "hashes", "n_rows", "result", "size", "sql", "truncated")
+    __slots__ = (
+        "_origins",
+        "column_names",
+        "columns",
+        "hashes",
+        "n_rows",
+        "result",
+        "size",
+        "sql",
+        "truncated",
+    )
 
     def __init__(self, result: Result, sql: str | None = None):
         self.result: Result | None = result
         self.sql = sql
         self.n_rows, self.truncated = len(result.rows), result.truncated
-        self.columns = len(result.columns)
+        self.columns, self.column_names = len(result.columns), result.columns
         self.size = _result_bytes(result) + getsizeof(sql) + _ENTRY_BYTES
         self.hashes: ValueHashes | None = None  # once the result is forgotten
         self._origins: list[ColumnOrigin] | None = None
@@ -253,6 +263,22 @@ def _missing_cells(cells: set[Any], evidence: Evidence) -> set[Any]:
     return cells
 
 # %% ../nbs/48_evidence.ipynb #4103e019
+def _is_empty_grounded(evidence: Evidence) -> bool:
+    "Whether a query of tables gave no rows."
+    empty = [seen for seen in evidence.seen if not seen.n_rows]
+    return any(all(o.tables for o in seen.origins(evidence.database)) for seen in empty)
+
+# %% ../nbs/48_evidence.ipynb #7dad8d17
+def _has_header(rows: list[tuple], evidence: Evidence) -> bool:
+    "Whether the first of some rows holds the column names of the last result."
+    last = evidence.last_seen
+    if last is None or len(rows) < 2:
+        return False
+    return [str(cell).strip().lower() for cell in rows[0]] == [
+        name.strip().lower() for name in last.column_names
+    ]
+
+# %% ../nbs/48_evidence.ipynb #3ee0874f
 def is_grounded(
     answer: str,
     evidence: Evidence,  # what was seen; row counts of DESCRIBE are results too
@@ -260,10 +286,10 @@ def is_grounded(
     "Whether every value of an answer came out of a table in a result."
     if answer.strip().lower() == "@last":
         return _is_last_grounded(evidence)
-    readings = parse_answer(answer)
-    if not readings[0]:
-        empty = [seen for seen in evidence.seen if not seen.n_rows]
-        return any(all(o.tables for o in seen.origins(evidence.database)) for seen in empty)
-    return any(
-        not _missing_cells({cell for row in rows for cell in row}, evidence) for rows in readings
-    )
+    for rows in parse_answer(answer):
+        if not rows and _is_empty_grounded(evidence):
+            return True
+        rows = rows[1:] if _has_header(rows, evidence) else rows
+        if rows and not _missing_cells({cell for row in rows for cell in row}, evidence):
+            return True
+    return False

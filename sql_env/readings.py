@@ -376,7 +376,7 @@ def parse_answer(text: str) -> list[list[tuple]]:
 _GUESS = re.compile(
     r"(?:about|around|approx\w*\.?|roughly|nearly|almost|circa|ca\.|over|under|at least|at most|more than|less than)"
     r"\s+\S*\d.*"
-    r"|[~≈<>].*\d.*"
+    r"|[~≈<>]=?\s*[-+]?[$€£]?\.?\d.*"
     r"|[-+]?\d[\d.,]*\s*%?(?:\s+[a-z][a-z/-]*)+"
     r"|(?:either\s+)?\S+(?:\s+\S+){0,2}\s+or\s+\S+(?:\s+\S+){0,2}"
     r"|(?:there|it|they|he|she|this|these|those|i)\s+(?:is|are|was|were|has|have|think|believe)\b.*"

@@ -31,7 +31,7 @@ from sql_env.mutation_study import (
     mutation_study_markdown,
 )
 from sql_env.questions import QUARANTINE_FLAGS, QUESTION_FLAGS, Question, QuestionSet
-from sql_env.sources import Drafts, complete_questions, load
+from sql_env.sources import complete_questions, load
 from sql_env.sqltext import bare_columns
 from sql_env.variants.selection import instance_generator
 
@@ -79,7 +79,7 @@ def harbour(tmp_path_factory):
     for i, sql in enumerate(PLANTED):
         text = f"Question number {i} about {sql[-9:]}?"
         questions.append(Question(f"q{i:02}", text, "harbour", sql, split="train"))
-    return complete_questions(Drafts(questions, {"harbour": path}, "harbour"))
+    return complete_questions(questions, {"harbour": path}, "harbour")
 
 
 @pytest.fixture(scope="module")

@@ -298,3 +298,32 @@ def test_closing_forgets_the_episode(db):
     env.close()
     assert env.episode is None and env.step("QUERY", "SELECT 1").error.startswith("not_started")
     assert not env.reset().error
+
+
+def test_rows_copied_with_their_header_are_right_and_grounded():
+    qs = load("bundled")
+    q = qs.get("vet_clinic-05")
+    for text in ("", "@last"):
+        episode = Episode(q, qs.database(q.database_name))
+        episode.reset()
+        shown = episode.step("QUERY", q.gold_sql).result
+        episode.step("ANSWER", text or shown)
+        assert episode.correct and episode.grounded, (text, episode.verdict)
+
+
+def test_no_rows_are_grounded_by_an_empty_result_only(tmp_path):
+    episode = Episode(empty_question(), empty_database(tmp_path))
+    for sql, grounded in (("SELECT 1 WHERE 0", False), ("SELECT x FROM t", True)):
+        for answer in ("[]", "(no rows)"):
+            episode.reset()
+            episode.step("QUERY", sql)
+            episode.step("ANSWER", answer)
+            assert episode.correct and episode.grounded is grounded, (sql, answer)
+
+
+def empty_question():
+    return Question("e", "Which x are there?", "empty", "SELECT x FROM t", answer_type="empty")
+
+
+def empty_database(folder):
+    return Database(build_database(folder / "empty.sqlite", "CREATE TABLE t (x)", {}))

@@ -71,7 +71,7 @@ def test_every_way_to_what_is_missing_says_what_to_install():
     assert said and set(said.values()) == {sentence}, said
 
 
-NEEDS_OPENENV = {"client", "environment", "models", "server.app", "server.page"}
+NEEDS_OPENENV = {"client", "environment", "models", "server.app", "server.guard", "server.page"}
 IMPORT_ALL = """
 import importlib, pkgutil, sql_env
 for found in pkgutil.walk_packages(sql_env.__path__, "sql_env."):

@@ -244,6 +244,23 @@ def _check_questions(questions: QuestionSet, n: int) -> list[_Check]:
         ),
     ]
 
+# %% ../../nbs/97_cli_data.ipynb #aec35b28
+def _check_files(questions: QuestionSet) -> _Check:
+    "Whether the databases are sound; each file is read whole."
+    names = dict.fromkeys(q.database_name for q in [*questions, *questions.quarantined])
+    damaged = {}
+    for name in names:
+        try:
+            findings = questions.database(name).check()
+        except QueryError as e:
+            findings = [str(e)]
+        if findings:
+            damaged[questions.databases[name].name] = findings[0]
+    detail = f"{len(names) - len(damaged)} of {len(names)} databases"
+    for file, finding in list(damaged.items())[:3]:
+        detail += f"; {file}: {finding}"
+    return _Check("files are sound", not damaged, detail)
+
 # %% ../../nbs/97_cli_data.ipynb #decfaa04
 def _check_variants(questions: QuestionSet) -> _Check:
     "Whether variants of each database can be made, tried with three gold queries at most."
@@ -280,7 +297,7 @@ def doctor(
     loaded = questions.load(show_progress=not as_json)
     checks = _check_versions() + _check_guards() + _check_questions(loaded, n)
     if len(loaded):
-        checks.append(_check_variants(loaded))
+        checks += [_check_files(loaded), _check_variants(loaded)]
     if as_json:
         shown = [dict(check=check.name, ok=check.ok, detail=check.detail) for check in checks]
         print(json.dumps(shown, indent=1))

@@ -18,7 +18,10 @@ from threading import Lock
 from typing import Any
 from urllib.parse import urlsplit
 
-from uvicorn.protocols.http.auto import AutoHTTPProtocol
+from ..extras import needs_extra
+
+with needs_extra("server"):
+    from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
 # %% ../../nbs/58_server_guard.ipynb #257e6580
 def client_name(address: str) -> str:
