@@ -1,10 +1,14 @@
 "Catalog: tables, columns and keys of every kind, any name, and hints that name nothing the agent should not learn."
 
+import io
+import os
+
 import apsw
 import pytest
 from attacks import FILES_TO_OPEN
 from databases import kind, outcome, work_database
 
+from sql_env.catalog import database_fingerprint
 from sql_env.database import Database, build_database
 from sql_env.guards import Limits, QueryError
 from sql_env.values import Result, quote_identifier
@@ -290,3 +294,54 @@ def test_a_file_that_may_not_be_read_says_so(path, monkeypatch):
     monkeypatch.setattr("pathlib.Path.is_file", deny)
     with pytest.raises(QueryError, match=r"work.sqlite: it can't be read \(PermissionError\)"):
         Database(path)
+
+
+# ---- a key of the content
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory):
+    "A file beyond the size up to which a key covers all bytes."
+    path = tmp_path_factory.mktemp("large") / "large.sqlite"
+    con = apsw.Connection(str(path))
+    con.execute("CREATE TABLE t(i INTEGER PRIMARY KEY, x BLOB)")
+    with con:
+        con.executemany("INSERT INTO t VALUES (?, zeroblob(8000))", [(i,) for i in range(2200)])
+    con.close()
+    return path
+
+
+class CountingFile(io.FileIO):
+    "A file that counts what is read."
+
+    read_bytes = 0
+
+    def read(self, size=-1):
+        data = super().read(size)
+        CountingFile.read_bytes += len(data)
+        return data
+
+
+def test_a_fingerprint_is_of_the_content(path, large, tmp_path):
+    for file in (path, large):
+        copy = tmp_path / f"copy of {file.name}"
+        copy.write_bytes(file.read_bytes())
+        os.utime(copy, (1, 1))
+        key = database_fingerprint(file)
+        assert len(key) == 64 and key == database_fingerprint(copy) == database_fingerprint(str(copy))
+        assert key == database_fingerprint(file.read_bytes())
+        con = apsw.Connection(str(copy))
+        con.execute(f"UPDATE {'t SET x = 1 WHERE i = 1234' if file is large else 'job SET title = 1'}")
+        con.close()
+        assert key != database_fingerprint(copy)
+
+
+def test_a_fingerprint_does_not_read_a_large_file(large, monkeypatch):
+    monkeypatch.setattr("sql_env.catalog.open", CountingFile, raising=False)
+    database_fingerprint(large)
+    assert large.stat().st_size > 16 * 2**20 and 0 < CountingFile.read_bytes < 300_000
+
+
+def test_a_fingerprint_of_no_file_is_an_os_error(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        database_fingerprint(tmp_path / "none.sqlite")

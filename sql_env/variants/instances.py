@@ -7,21 +7,20 @@ __all__ = ['REAL', 'MIXED', 'DENSE', 'ONE_ROW', 'EMPTY', 'InstanceGenerator', 'I
            'make_instance']
 
 # %% ../../nbs/31_variants_instances.ipynb #55481587
-import hashlib
 import re
 import threading
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
 from weakref import finalize
 
 import apsw
+from .schemas import choose_tables, empty_image, loose_image, read_schema
 
-from ..catalog import read_catalog
-from ..guards import FixedClock, Limits, connect_readonly, heap_limit
+from ..catalog import database_fingerprint, read_catalog
+from ..guards import Limits, connect_readonly, heap_limit
 from sql_env.sqltext import (
     column_literals,
     joined_columns,
@@ -30,7 +29,6 @@ from sql_env.sqltext import (
     referenced_tables,
     table_conditions,
 )
-from ..values import quote_identifier
 from .sandbox import SandboxPool, ScratchDatabase
 from sql_env.variants.shapes import (
     DATE_PATTERN,
@@ -38,6 +36,7 @@ from sql_env.variants.shapes import (
     ReferencePair,
     TableShape,
     column_kind,
+    cut_long_values,
     read_table_shape,
 )
 
@@ -280,6 +279,73 @@ def _fill_references(
     pairs = shape.reference_pairs
     return [row for row in rows if all(_fix_pair(row, p, shape, orders, rng) for p in pairs)]
 
+# %% ../../nbs/31_variants_instances.ipynb #a22db96a
+_SEARCH_TICKS = 300  # thousands of operations for one look into the real data
+_SQLITE_COLUMNS = 2000  # of a table, at most
+
+# %% ../../nbs/31_variants_instances.ipynb #e943c702
+class InstanceGenerator:
+    "Makes instances of one database; hold its `lock` while one is on `scratch`."
+
+    def __init__(
+        self,
+        path: str | Path | bytes,  # a file, or its bytes
+        infer: bool = True,  # keep what the data shows (natural keys, codes), not only what is declared
+    ):
+        self.path = path if isinstance(path, bytes) else Path(path)
+        self.infer = infer
+        self.lock = threading.RLock()
+        self.digest = database_fingerprint(self.path)
+        heap_limit.change(Limits().heap, 3)  # for three connections
+        finalize(self, heap_limit.change, Limits().heap, -3)
+        con = connect_readonly(self.path, Limits.gold())
+        con.limit(apsw.SQLITE_LIMIT_COLUMN, _SQLITE_COLUMNS)
+        con.limit(apsw.SQLITE_LIMIT_VARIABLE_NUMBER, 1)  # for probes of a key
+        self.source = ScratchDatabase(con, max_ticks=_SEARCH_TICKS)  # the real data
+        self.scratch = ScratchDatabase()  # an instance
+        self.reversed = ScratchDatabase()  # the same instance without keys, rows in reverse
+        known = frozenset(table.name.lower() for table in read_catalog(con))
+        self.schema = read_schema(con, known)
+        self.sandboxes = SandboxPool(known)
+        self._shapes: dict[str, TableShape] = {}
+
+    def shape(
+        self,
+        table: str,  # a table of `schema`, lower case
+    ) -> TableShape:
+        "The shape of a table, read when it is first asked for."
+        with self.lock:
+            if table not in self._shapes:
+                self.source.ticks = 0
+                name = self.schema.tables[table]
+                self._shapes[table] = read_table_shape(self.source.con, name, self.infer)
+            return self._shapes[table]
+
+    @property
+    def shapes(self) -> list[TableShape]:
+        "The shapes of all tables, as the schema has them."
+        return [self.shape(table) for table in self.schema.tables]
+
+    def __repr__(self):
+        name = "memory" if isinstance(self.path, bytes) else self.path.stem
+        return f"InstanceGenerator({name!r}, {len(self.schema.tables)} tables)"
+
+# %% ../../nbs/31_variants_instances.ipynb #adef7142
+@dataclass(frozen=True)
+class InstancePlan:
+    "What the instances for one query should hold; all names in lower case."
+
+    tables: tuple[str, ...]  # that the query reads, and their parents
+    shapes: tuple[TableShape, ...]  # of all tables of an instance, parents first
+    literals: Mapping[str, list]  # values for columns of that name
+    matching_rows: Mapping[str, list[tuple]]  # real rows that meet a condition of the query
+    joined: tuple[tuple[str, str], ...]  # pairs of columns that are set equal
+    null_tested: tuple[str, ...]  # columns tested for NULL
+    empty: bytes = field(repr=False)  # an instance without rows
+    loose: bytes | None = field(
+        repr=False
+    )  # without keys too; None if the order of rows can't matter
+
 # %% ../../nbs/31_variants_instances.ipynb #ccdf706d
 def _parents_first(shapes: Sequence[TableShape]) -> list[TableShape]:
     "Shapes in an order in which parents come before children, as far as there is one."
@@ -297,110 +363,32 @@ def _parents_first(shapes: Sequence[TableShape]) -> list[TableShape]:
         visit(shape, (shape.lower_name,))
     return list(ordered.values())
 
-# %% ../../nbs/31_variants_instances.ipynb #929280dd
-_PAGE_BYTES = 1024  # small pages make small instances
-
-# %% ../../nbs/31_variants_instances.ipynb #97ad4448
-def _new_image(statements: Iterable[str]) -> bytes:
-    "An empty database with a schema, as bytes; statements that fail are left out."
-    con = apsw.Connection(":memory:", vfs=FixedClock.name)
-    con.execute(f"PRAGMA page_size={_PAGE_BYTES}")
-    for sql in statements:
-        with suppress(apsw.SQLError):
-            con.execute(sql)
-    return con.serialize("main")
-
-# %% ../../nbs/31_variants_instances.ipynb #e1ceda44
-_CONSTRAINING_SCHEMA = """SELECT sql FROM sqlite_schema
-WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'
-  AND (type IN ('table', 'view') OR type = 'index' AND upper(sql) LIKE 'CREATE UNIQUE%')
-  AND upper(sql) NOT LIKE 'CREATE VIRTUAL%'
-ORDER BY type = 'view', rowid"""
-_VIEWS = "SELECT name, sql FROM sqlite_schema WHERE type = 'view'"
-
-# %% ../../nbs/31_variants_instances.ipynb #99fa64e2
-def _empty_copy(con: apsw.Connection) -> bytes:
-    "The schema of a database without rows, triggers and indexes that constrain nothing."
-    return _new_image(sql for (sql,) in con.execute(_CONSTRAINING_SCHEMA))
-
-# %% ../../nbs/31_variants_instances.ipynb #4433237c
-def _loose_copy(con: apsw.Connection, shapes: Iterable[TableShape]) -> bytes:
-    "The same tables with types and collations only."
-    statements = []
-    for shape in shapes:
-        columns = []
-        for column in shape.columns:
-            declared, collation, *_ = con.column_metadata("main", shape.name, column)
-            columns.append(f"{quote_identifier(column)} {declared or ''} COLLATE {collation}")
-        statements.append(f"CREATE TABLE {quote_identifier(shape.name)} ({', '.join(columns)})")
-    views = [sql for _, sql in con.execute(_VIEWS)]
-    return _new_image(statements + views)
-
-# %% ../../nbs/31_variants_instances.ipynb #7a2faff5
-class InstanceGenerator:
-    "Makes instances of one database; hold its `lock` while one is on `scratch`."
-
-    def __init__(
-        self,
-        path: str | Path | bytes,  # a file, or its bytes
-        infer: bool = True,  # keep what the data shows (natural keys, codes), not only what is declared
-    ):
-        self.path = path if isinstance(path, bytes) else Path(path)
-        self.infer = infer
-        self.lock = threading.Lock()
-        data = self.path if isinstance(self.path, bytes) else self.path.read_bytes()
-        self.digest = hashlib.sha256(data).hexdigest()  # of the database
-        heap_limit.change(Limits().heap, 3)  # for three connections
-        finalize(self, heap_limit.change, Limits().heap, -3)
-        con = connect_readonly(self.path, Limits.gold())
-        names = [table.name for table in read_catalog(con)]
-        views = {name.lower() for name, _ in con.execute(_VIEWS)}
-        tables = [name for name in names if name.lower() not in views]
-        self.has_views = bool(views)
-        self.shapes = _parents_first([read_table_shape(con, t, infer) for t in tables])
-        self.empty = _empty_copy(con)
-        self.loose = _loose_copy(con, self.shapes)
-        self.source = ScratchDatabase(con)  # the real data
-        self.scratch = ScratchDatabase()  # an instance
-        self.reversed = ScratchDatabase()  # the same instance without keys, rows in reverse
-        self.sandboxes = SandboxPool(frozenset(name.lower() for name in names))
-
-    def __repr__(self):
-        name = "memory" if isinstance(self.path, bytes) else self.path.stem
-        return f"InstanceGenerator({name!r}, {len(self.shapes)} tables)"
-
-# %% ../../nbs/31_variants_instances.ipynb #adef7142
-@dataclass(frozen=True)
-class InstancePlan:
-    "What the instances for one query should hold; all names in lower case."
-
-    tables: tuple[str, ...]  # that the query reads, and their parents
-    literals: Mapping[str, list]  # values for columns of that name
-    matching_rows: Mapping[str, list[tuple]]  # real rows that meet a condition of the query
-    joined: tuple[tuple[str, str], ...]  # pairs of columns that are set equal
-    null_tested: tuple[str, ...]  # columns tested for NULL
-    order_sensitive: bool = False  # the result may depend on the physical order of rows
-
-# %% ../../nbs/31_variants_instances.ipynb #faa8abbb
+# %% ../../nbs/31_variants_instances.ipynb #06a52634
 def plan_instances(generator: InstanceGenerator, sql: str) -> InstancePlan:
     "What the instances for one query should hold; raises `sqlglot.ParseError`."
-    tables = set(referenced_tables(sql))
+    named = referenced_tables(sql)
+    choice = choose_tables(generator.schema, named)
+    shapes = _parents_first([generator.shape(table) for table in sorted(choice.all)])
     literals = column_literals(sql)
-    for shape in reversed(generator.shapes):
-        if shape.lower_name in tables:
+    for shape in reversed(shapes):
+        if shape.lower_name in choice.filled:
             for foreign_key in shape.foreign_keys:
-                tables.add(foreign_key.parent)
                 _pass_on_literals(literals, shape, foreign_key)
-    planned = [shape for shape in generator.shapes if shape.lower_name in tables]
+    loose = None
+    if may_depend_on_row_order(sql):
+        columns = {shape.lower_name: shape.columns for shape in shapes}
+        loose = loose_image(generator.source.con, generator.schema, columns, named)
     return InstancePlan(
-        tables=tuple(sorted(tables)),
+        tables=choice.filled,
+        shapes=tuple(shapes),
         literals=literals,
         matching_rows={
-            shape.lower_name: _matching_rows(generator, shape, sql) for shape in planned
+            t: _matching_rows(generator, generator.shape(t), sql) for t in choice.filled
         },
         joined=joined_columns(sql),
         null_tested=null_tested_columns(sql),
-        order_sensitive=may_depend_on_row_order(sql),
+        empty=empty_image(generator.schema, choice.all, named),
+        loose=loose,
     )
 
 # %% ../../nbs/31_variants_instances.ipynb #af3a470f
@@ -421,8 +409,8 @@ def _matching_rows(generator: InstanceGenerator, shape: TableShape, sql: str) ->
         conditions.append(" AND ".join(f"({c})" for c in conditions))
     rows: list[tuple] = []
     for condition in conditions:
-        rows += generator.source.run(f"{shape.select_sql} WHERE {condition} LIMIT 5") or []
-    return rows
+        rows += generator.source.some_rows(f"{shape.select_sql} WHERE {condition} LIMIT 5")
+    return [cut_long_values(row) for row in rows]
 
 # %% ../../nbs/31_variants_instances.ipynb #38a791eb
 class RowSampler:
@@ -432,7 +420,7 @@ class RowSampler:
         self.plan = plan
         self.infer = generator.infer
         self._pools: dict[str, list[_ValuePool]] = {}
-        for shape in generator.shapes:
+        for shape in plan.shapes:
             if shape.lower_name in plan.tables:
                 columns = range(len(shape.columns))
                 self._pools[shape.lower_name] = [self._pool(shape, i) for i in columns]
@@ -538,10 +526,10 @@ def make_instance(
 ) -> None:
     "Put a new instance onto the generator's `scratch` database; the caller holds the generator's lock."
     scratch = generator.scratch
-    scratch.load(generator.empty)
+    scratch.load(sampler.plan.empty)
     filled: dict[str, _FilledTable] = {}
     with scratch.con:
-        for shape in generator.shapes:
+        for shape in sampler.plan.shapes:
             rows = sampler.rows(shape, mode, rng)
             _fill_keys(rows, shape)
             _share_joined_values(rows, shape, sampler.plan.joined, filled, rng)

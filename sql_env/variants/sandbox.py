@@ -28,6 +28,7 @@ class ScratchDatabase:
         self.con = apsw.Connection(":memory:", vfs=FixedClock.name) if con is None else con
         self.max_ticks = max_ticks
         self.ticks = 0
+        self.error = ""  # why the last `run` gave None
         self.con.set_progress_handler(self._tick, 1000)
 
     def _tick(self) -> bool:
@@ -46,13 +47,29 @@ class ScratchDatabase:
     def run(self, sql: str, max_rows: int = 5000) -> list[tuple] | None:
         "The rows, or None if the statement fails, takes too much, or gives more than `max_rows`."
         self.ticks = 0
+        self.error = ""
         try:
-            cursor = self.con.execute(sql)
+            cursor = self.con.execute(sql, can_cache=False)
             rows = list(islice(cursor, max_rows + 1))
             cursor.close(True)
-        except (apsw.Error, MemoryError, UnicodeDecodeError):
-            return None
-        return rows if len(rows) <= max_rows else None
+        except apsw.InterruptError:
+            self.error = f"more than {self.max_ticks * 1000:,} operations"
+        except (apsw.Error, MemoryError, UnicodeDecodeError) as e:
+            self.error = str(e)
+        else:
+            if len(rows) <= max_rows:
+                return rows
+            self.error = f"more than {max_rows:,} rows"
+        return None
+
+    def some_rows(self, sql: str) -> list[tuple]:
+        "The rows that come before the statement ends, fails or takes too much."
+        self.ticks = 0
+        rows: list[tuple] = []
+        with suppress(apsw.Error, MemoryError, UnicodeDecodeError):
+            for row in self.con.execute(sql, can_cache=False):
+                rows.append(row)
+        return rows
 
     def insert(self, sql: str, rows: Iterable[Sequence]) -> None:
         "Insert rows by a statement; rows that a constraint or a strict type forbids are left out."

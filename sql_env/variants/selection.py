@@ -4,26 +4,30 @@
 
 # %% auto #0
 __all__ = ['MAX_CANDIDATES', 'VARIANT_CACHE_BYTES', 'CACHE_VERSION', 'VARIANT_STORE', 'selection_task', 'results_agree',
-           'candidate_instances', 'Variants', 'build_variants', 'VariantCache', 'variants_for', 'instance_generator']
+           'candidate_instances', 'Variants', 'build_variants', 'VariantCache', 'variants_for', 'instance_generator',
+           'why_no_variants', 'why_no_instances']
 
 # %% ../../nbs/32_variants_selection.ipynb #4ab0fc54
 import hashlib
 import json
 import os
+import threading
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections import OrderedDict
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from random import Random
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import apsw
 
 from ..answers import compare_rows
 from ..gold import rank_rows, same_rows
+from ..guards import QueryError
 from ..mutants import one_edit_mutants
 from ..paths import cache_dir
 from ..sqltext import OrderKeys, TieTest, select_order_keys, tie_tests
@@ -88,13 +92,14 @@ def _shows_tie(
 # %% ../../nbs/32_variants_selection.ipynb #8e2510f2
 def _is_stable(generator: InstanceGenerator, task: _SelectionTask, rows: list[tuple]) -> bool:
     "Whether gold gives the same values when the rows lie in the opposite order."
+    if task.plan.loose is None:
+        return True
     copy = generator.reversed
-    copy.load(generator.loose)
+    copy.load(task.plan.loose)
     with copy.con:
-        for shape in generator.shapes:
-            if shape.lower_name in task.plan.tables or generator.has_views:
-                lying = generator.scratch.run(shape.select_sql) or []
-                copy.insert(shape.insert_sql, lying[::-1])
+        for shape in task.plan.shapes:
+            lying = generator.scratch.run(shape.select_sql) or []
+            copy.insert(shape.insert_sql, lying[::-1])
     other = copy.run(task.sql)
     return other is not None and same_rows(rows, other)
 
@@ -105,9 +110,7 @@ def _trusted_rows(generator: InstanceGenerator, task: _SelectionTask) -> list[tu
     rows = scratch.run(task.sql)
     if rows is None or any(_shows_tie(tie, scratch.run(tie.sql), rows) for tie in task.ties):
         return None
-    if task.plan.order_sensitive and not _is_stable(generator, task, rows):
-        return None
-    return rows
+    return rows if _is_stable(generator, task, rows) else None
 
 # %% ../../nbs/32_variants_selection.ipynb #365139b7
 def _gold_ranks(
@@ -226,11 +229,20 @@ class Variants:
     golds: tuple[tuple[list, tuple | None], ...]  # rows and ranks on each image
     mutants: int = 0  # one-edit neighbours that were tried
     alive: tuple[int, ...] = ()  # those that no instance tells from gold
+    why_none: str = ""  # if there are no instances, a sentence that says why
 
     def __len__(self):
         return len(self.images)
 
+    @cached_property
+    def nbytes(self) -> int:
+        "About how many bytes of memory they take."
+        values = sum(len(row) for rows, _ in self.golds for row in rows)
+        return sum(map(len, self.images)) + 100 * values + 200 * len(self.golds) + 1000
+
     def __repr__(self):
+        if self.why_none:
+            return f"Variants({self.sql!r}: none, {self.why_none})"
         killed = self.mutants - len(self.alive)
         return (
             f"Variants({self.sql!r}: {len(self)} instances, "
@@ -241,6 +253,13 @@ class Variants:
 MAX_CANDIDATES = 32  # instances to choose from, for 20 variants or fewer
 
 # %% ../../nbs/32_variants_selection.ipynb #61d8fbef
+def _why_untrusted(generator: InstanceGenerator, task: _SelectionTask) -> str:
+    "Why gold can't be trusted on the instance that is on `scratch`."
+    if generator.scratch.run(task.sql) is None:
+        return f"Gold fails on every instance ({generator.scratch.error})."
+    return "Gold's result is a matter of luck on every instance: rows tie, or their order decides."
+
+# %% ../../nbs/32_variants_selection.ipynb #e0b23378
 def build_variants(
     generator: InstanceGenerator,
     sql: str,
@@ -248,11 +267,15 @@ def build_variants(
     seed: int = 0,
     mutants: Iterable[str] | None = None,  # to choose by; all one-edit mutants if None
 ) -> Variants:
-    "`k` instances that tell a gold query from its neighbours; the same for the same seed."
+    "`k` instances that tell a gold query from its neighbours, or the reason why there are none."
     with generator.lock:
-        task = selection_task(generator, sql, mutants)
+        try:
+            task = selection_task(generator, sql, mutants)
+        except Exception as e:  # the parser may fail in any way on text that SQLite takes
+            return Variants(sql, (), (), why_none=f"Gold can't be parsed ({type(e).__name__}).")
         candidates = candidate_instances(generator, task, seed)
         chosen = _choose(list(islice(candidates, max(MAX_CANDIDATES, k + k // 2))), k)
+        why_none = "" if chosen else _why_untrusted(generator, task)
     killed = frozenset().union(*(c.killed for c in chosen))
     return Variants(
         sql=sql,
@@ -260,6 +283,7 @@ def build_variants(
         golds=tuple((c.rows, c.ranks) for c in chosen),
         mutants=len(task.mutants),
         alive=tuple(i for i in range(len(task.mutants)) if i not in killed),
+        why_none=why_none,
     )
 
 # %% ../../nbs/32_variants_selection.ipynb #f144d9e5
@@ -271,7 +295,14 @@ def _pack_variants(v: Variants) -> bytes:
     "Variants as compressed bytes: a line of JSON, then the images."
     golds = [[_rows_to_json(rows), ranks] for rows, ranks in v.golds]
     sizes = [len(image) for image in v.images]
-    head = dict(sql=v.sql, mutants=v.mutants, alive=v.alive, sizes=sizes, golds=golds)
+    head = dict(
+        sql=v.sql,
+        mutants=v.mutants,
+        alive=v.alive,
+        sizes=sizes,
+        golds=golds,
+        why_none=v.why_none,
+    )
     return zlib.compress(b"\n".join([json.dumps(head).encode(), b"".join(v.images)]), 1)
 
 # %% ../../nbs/32_variants_selection.ipynb #70ce3799
@@ -290,11 +321,18 @@ def _unpack_variants(data: bytes) -> Variants:
     golds = []
     for rows, ranks in head["golds"]:
         golds.append((_rows_from_json(rows), None if ranks is None else tuple(ranks)))
-    return Variants(head["sql"], tuple(images), tuple(golds), head["mutants"], tuple(head["alive"]))
+    return Variants(
+        sql=head["sql"],
+        images=tuple(images),
+        golds=tuple(golds),
+        mutants=head["mutants"],
+        alive=tuple(head["alive"]),
+        why_none=head["why_none"],
+    )
 
 # %% ../../nbs/32_variants_selection.ipynb #1d0417ba
 VARIANT_CACHE_BYTES = 256 * 2**20  # size of the file that all processes share
-CACHE_VERSION = 2  # of the generator; older entries are not used
+CACHE_VERSION = 3  # of the generator; older entries are not used
 
 # %% ../../nbs/32_variants_selection.ipynb #8c0bdc7d
 _DELETE_OLDEST = """DELETE FROM variants WHERE rowid IN (
@@ -349,6 +387,38 @@ class VariantCache:
         except (apsw.Error, OSError):
             pass  # nothing is cached
 
+# %% ../../nbs/32_variants_selection.ipynb #f1194ad0
+class _LatestBySize:
+    "The values that were used last, as many as fit into a number of bytes; for any number of threads."
+
+    def __init__(self, max_bytes: int):
+        self.max_bytes = max_bytes
+        self.bytes = 0  # of all values that are kept
+        self._kept: OrderedDict[Hashable, tuple[Any, int]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, key: Hashable) -> Any:
+        "The value of a key, None if it is not kept."
+        with self._lock:
+            if key not in self._kept:
+                return None
+            self._kept.move_to_end(key)
+            return self._kept[key][0]
+
+    def put(self, key: Hashable, value: Any, size: int) -> None:
+        "Keep a value of so many bytes; those that were not used for longest make room."
+        with self._lock:
+            self.bytes += size - self._kept.pop(key, (None, 0))[1]
+            self._kept[key] = value, size
+            while self.bytes > self.max_bytes and len(self._kept) > 1:
+                self.bytes -= self._kept.popitem(last=False)[1][1]
+
+    def clear(self) -> None:
+        "Keep nothing."
+        with self._lock:
+            self._kept.clear()
+            self.bytes = 0
+
 # %% ../../nbs/32_variants_selection.ipynb #157266cf
 class _DatabaseState(NamedTuple):
     "A database, and what changes when its file does."
@@ -362,35 +432,71 @@ class _DatabaseState(NamedTuple):
         if isinstance(path, bytes):
             return cls(path)
         path = Path(path).absolute()
-        info = path.stat()
+        try:
+            info = path.stat()
+        except OSError:
+            return cls(path)
         return cls(path, info.st_mtime_ns, info.st_size)
 
 # %% ../../nbs/32_variants_selection.ipynb #f4614f9b
+def _why_unreadable(e: Exception) -> str:
+    "A sentence on why the tables of a database can't be read."
+    return (
+        e.message
+        if isinstance(e, QueryError)
+        else f"Its tables can't be read ({type(e).__name__})."
+    )
+
+# %% ../../nbs/32_variants_selection.ipynb #ead1b22f
+_GENERATOR_BYTES = 400_000  # of the connections of a generator, about
+_TABLE_BYTES = 20_000  # of a sample of a table's rows, about
+
+# %% ../../nbs/32_variants_selection.ipynb #0f614ebb
 class _VariantStore:
     "Generators and variants that were made before, the latest of each; for any number of threads."
 
-    def __init__(self, max_generators: int = 64, max_variants: int = 128):
-        self._generator = lru_cache(max_generators)(self._make_generator)
-        self._variants = lru_cache(max_variants)(self._find_or_build)
+    def __init__(
+        self,
+        generator_bytes: int = 64 * 2**20,  # memory for generators
+        variant_bytes: int = 128 * 2**20,  # memory for variants
+    ):
+        self._generators = _LatestBySize(generator_bytes)
+        self._variants = _LatestBySize(variant_bytes)
 
     def generator(self, path: str | Path | bytes, infer: bool = True) -> InstanceGenerator:
-        "The generator of a database."
-        return self._generator(_DatabaseState.of(path), os.getpid(), infer)
+        "The generator of a database; raises `QueryError` if there can be none."
+        key = (_DatabaseState.of(path), os.getpid(), infer)
+        found = self._generators.get(key)
+        if found is None:
+            try:
+                found = InstanceGenerator(path, infer)
+                size = _GENERATOR_BYTES + _TABLE_BYTES * len(found.schema.tables)
+            except (apsw.Error, QueryError, OSError, MemoryError, UnicodeDecodeError) as e:
+                found, size = _why_unreadable(e), 1000
+            self._generators.put(key, found, size)
+        if isinstance(found, str):
+            raise QueryError("bad_database", found)
+        return found
 
     def variants(self, path: str | Path | bytes, sql: str, k: int = 20, seed: int = 0) -> Variants:
         "Variants of a database for a gold query, from memory, from the cache file, or built."
-        return self._variants(_DatabaseState.of(path), sql, k, seed)
+        key = (_DatabaseState.of(path), sql, k, seed)
+        found = self._variants.get(key)
+        if found is None:
+            found = self._find_or_build(path, sql, k, seed)
+            self._variants.put(key, found, found.nbytes)
+        return found
 
     def clear(self) -> None:
         "Forget everything; the cache file stays."
-        self._generator.cache_clear()
-        self._variants.cache_clear()
+        self._generators.clear()
+        self._variants.clear()
 
-    def _make_generator(self, state: _DatabaseState, pid: int, infer: bool) -> InstanceGenerator:
-        return InstanceGenerator(state.path, infer)
-
-    def _find_or_build(self, state: _DatabaseState, sql: str, k: int, seed: int) -> Variants:
-        generator = self.generator(state.path)
+    def _find_or_build(self, path: str | Path | bytes, sql: str, k: int, seed: int) -> Variants:
+        try:
+            generator = self.generator(path)
+        except QueryError as e:
+            return Variants(sql, (), (), why_none=e.message)
         parts = json.dumps([CACHE_VERSION, generator.digest, sql, k, seed])
         key = hashlib.sha256(parts.encode()).hexdigest()
         cache = VariantCache()
@@ -410,5 +516,24 @@ def variants_for(path: str | Path | bytes, sql: str, k: int = 20, seed: int = 0)
 
 # %% ../../nbs/32_variants_selection.ipynb #71c774ce
 def instance_generator(path: str | Path | bytes, infer: bool = True) -> InstanceGenerator:
-    "The generator of a database, made once per process."
+    "The generator of a database, made once per process; raises `QueryError` if there can be none."
     return VARIANT_STORE.generator(path, infer)
+
+# %% ../../nbs/32_variants_selection.ipynb #d6d37d32
+def why_no_variants(
+    path: str | Path | bytes,  # of the database
+    gold_sql: str,
+    k: int = 20,
+    seed: int = 0,
+) -> str:
+    "Why a gold query has no variants, as a sentence; empty if it has some, which then are made."
+    return variants_for(path, gold_sql, k, seed).why_none
+
+# %% ../../nbs/32_variants_selection.ipynb #220beacf
+def why_no_instances(path: str | Path | bytes) -> str:
+    "Why a database has no instances for any gold query, as a sentence; empty if it may have."
+    try:
+        generator = instance_generator(path)
+    except QueryError as e:
+        return e.message
+    return "" if generator.schema.tables else "It has no table with rows of its own."
