@@ -6,6 +6,7 @@ around the numbers that a query names. Rows lie in several shuffled orders, and 
 result depends on that order proves nothing.
 """
 
+import re
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import closing
@@ -18,6 +19,7 @@ from sqlglot import exp, parse_one
 from sql_env.mutants import one_edit_mutants
 from sql_env.values import quote_identifier
 
+DATE = re.compile(r"\d{4}-\d\d(-\d\d)?")
 MAX_ROWS = 400  # rows of a table that are read
 MAX_TICKS = 3000  # thousands of operations of one query
 
@@ -139,7 +141,13 @@ def as_type_of(value: Any, like: Sequence) -> Any:
         except (TypeError, ValueError):
             return None
         return int(number) if kinds == {int} else number
-    return str(value) if kinds == {str} and not (isinstance(value, str) and not value) else None
+    if kinds != {str} or value == "":
+        return None
+    dated = all(DATE.match(v) for v in like if v)
+    if not dated:
+        return str(value)
+    form = next(v for v in like if v)  # a date keeps the form of the column, the time of day included
+    return f"{value}{form[len(str(value)) :]}" if DATE.match(str(value)) else None
 
 
 def new_values(table: Table, place: int, near: list, n: int, rng: Random) -> list:
@@ -232,6 +240,21 @@ def realistic_rows(tables: Sequence[Table], sql: str, rng: Random) -> dict[str, 
     return filled
 
 
+def has_composite_reference(con: sqlite3.Connection, table: str) -> bool:
+    "Whether a table has a foreign key of several columns that its data obeys."
+    name = quote_identifier(table)
+    keys = con.execute(f"PRAGMA foreign_key_list({name})").fetchall()
+    wide = any(key[1] for key in keys)  # the second column of a key
+    return wide and not con.execute(f"PRAGMA foreign_key_check({name})").fetchall()
+
+
+def drop_orphans(con: sqlite3.Connection, table: str) -> None:
+    "Delete rows that refer to nothing."
+    name = quote_identifier(table)
+    orphans = {row[1] for row in con.execute(f"PRAGMA foreign_key_check({name})")}
+    con.executemany(f"DELETE FROM {name} WHERE rowid = ?", [(rowid,) for rowid in orphans])
+
+
 class RealisticInstance:
     "One instance, with its rows in several orders."
 
@@ -243,6 +266,7 @@ class RealisticInstance:
                 "SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL AND type IN ('table', 'view')"
                 " AND name NOT LIKE 'sqlite%' ORDER BY type"
             ).fetchall()
+            composite = [t for t in rows if has_composite_reference(con, t)]
         self.copies = []
         kept: dict[str, list[tuple]] = {}
         for number in range(orders):
@@ -257,6 +281,8 @@ class RealisticInstance:
                     marks = ",".join("?" * len(lines[0]))
                     name = quote_identifier(table)
                     con.executemany(f"INSERT OR IGNORE INTO {name} VALUES ({marks})", lines)
+            for table in composite * (not number):
+                drop_orphans(con, table)
             if not number:  # rows that a key refuses are left out of the other orders too
                 kept = {
                     t: con.execute(f"SELECT * FROM {quote_identifier(t)}").fetchall() for t in rows

@@ -1026,6 +1026,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                  'sql_env.sqltext.null_tested_columns': ('sqltext.html#null_tested_columns', 'sql_env/sqltext.py'),
                                  'sql_env.sqltext.parse_sql': ('sqltext.html#parse_sql', 'sql_env/sqltext.py'),
                                  'sql_env.sqltext.presupposed_parts': ('sqltext.html#presupposed_parts', 'sql_env/sqltext.py'),
+                                 'sql_env.sqltext.ranked_counts': ('sqltext.html#ranked_counts', 'sql_env/sqltext.py'),
                                  'sql_env.sqltext.referenced_tables': ('sqltext.html#referenced_tables', 'sql_env/sqltext.py'),
                                  'sql_env.sqltext.select_order_keys': ('sqltext.html#select_order_keys', 'sql_env/sqltext.py'),
                                  'sql_env.sqltext.spider_hardness': ('sqltext.html#spider_hardness', 'sql_env/sqltext.py'),

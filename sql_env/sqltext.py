@@ -5,9 +5,9 @@
 # %% auto #0
 __all__ = ['parse_sql', 'QueryComponents', 'count_components', 'spider_hardness', 'referenced_tables', 'classify_difficulty',
            'normalize_sql', 'OrderKeys', 'select_order_keys', 'has_order_by', 'TieTest', 'tie_tests',
-           'may_depend_on_row_order', 'column_literals', 'null_tested_columns', 'compared_counts', 'grouped_columns',
-           'PresupposedParts', 'presupposed_parts', 'joined_columns', 'table_conditions', 'bare_columns', 'SqlToken',
-           'TokenizedSql', 'compared_values']
+           'may_depend_on_row_order', 'column_literals', 'null_tested_columns', 'compared_counts', 'ranked_counts',
+           'grouped_columns', 'PresupposedParts', 'presupposed_parts', 'joined_columns', 'table_conditions',
+           'bare_columns', 'SqlToken', 'TokenizedSql', 'compared_values']
 
 # %% ../nbs/04_sqltext.ipynb #835708ec
 import re
@@ -294,6 +294,21 @@ def compared_counts(sql: str) -> tuple[int, ...]:
             values = [_literal_value(part) for part in parts]
             found |= {value for value in values if type(value) is int and value >= 0}
     return tuple(sorted(found))
+
+# %% ../nbs/04_sqltext.ipynb #7927c253
+_RANKED_COUNTS = (2, 4)  # rows of groups that a query sorts by size
+
+# %% ../nbs/04_sqltext.ipynb #d6441d83
+def ranked_counts(sql: str) -> tuple[int, ...]:
+    "Sizes for groups of a query that sorts them by size; none for others. Raises `sqlglot.ParseError`."
+    from sqlglot import exp
+
+    tree = _parse(sql)
+    aliases = {a.alias.lower() for a in tree.find_all(exp.Alias) if _is_count(a.this)}
+    for key in tree.find_all(exp.Ordered):
+        if _is_count(key.this) or key.this.name.lower() in aliases:
+            return _RANKED_COUNTS
+    return ()
 
 # %% ../nbs/04_sqltext.ipynb #32555630
 def grouped_columns(sql: str) -> tuple[str, ...]:

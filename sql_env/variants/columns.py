@@ -110,12 +110,13 @@ class InstanceMode(NamedTuple):
     keep_rate: float  # probability that a column keeps its real values
     literal_rate: float  # probability that gold's literals are mixed into a column that has some
     domain_sizes: tuple[int, ...] = (2, 4, 8, 50)  # distinct values of a column that is not kept
+    shuffle_rate: float = 0.5  # of such columns hold their real values in another order
     grouped: bool = False  # rows lie in groups whose sizes go around gold's thresholds
 
 # %% ../../nbs/30_variants_columns.ipynb #97c5939c
 REAL = InstanceMode(8, 30, 0.8, 0.5)
 MIXED = InstanceMode(6, 24, 0.4, 1.0)
-DENSE = InstanceMode(6, 30, 0.1, 1.0, (1, 2, 3))
+DENSE = InstanceMode(6, 30, 0.1, 1.0, (1, 2, 3), 0.0)
 ONE_ROW = InstanceMode(1, 1, 0.4, 1.0)
 GROUPED = InstanceMode(8, 16, 0.6, 0.7, grouped=True)
 
@@ -135,7 +136,9 @@ class ValuePool:
     def column(self, start: Sequence, mode: InstanceMode, rng: Random) -> list:
         "New values for a column that holds the real values `start`."
         values, roll = list(start), rng.random()
-        if self.real and roll > mode.keep_rate:
+        if self.real and roll > mode.keep_rate and rng.random() < mode.shuffle_rate:
+            rng.shuffle(values)
+        elif self.real and roll > mode.keep_rate:
             size = min(rng.choice(mode.domain_sizes), len(self.real))
             values = rng.choices(rng.sample(self.real, size), k=len(start))
         if self.literals and roll >= 1 - mode.literal_rate:

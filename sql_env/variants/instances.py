@@ -15,13 +15,6 @@ from typing import Any, NamedTuple
 from weakref import finalize
 
 import apsw
-from sql_env.variants.columns import (
-    InstanceMode,
-    ValuePool,
-    candidate_values,
-    random_value,
-    with_neighbours,
-)
 
 from ..catalog import database_fingerprint, read_catalog
 from ..guards import Limits, connect_readonly, heap_limit
@@ -33,8 +26,16 @@ from sql_env.sqltext import (
     may_depend_on_row_order,
     null_tested_columns,
     presupposed_parts,
+    ranked_counts,
     referenced_tables,
     table_conditions,
+)
+from sql_env.variants.columns import (
+    InstanceMode,
+    ValuePool,
+    candidate_values,
+    random_value,
+    with_neighbours,
 )
 from .sandbox import SandboxPool, ScratchDatabase
 from .schemas import choose_tables, empty_image, loose_image, read_schema
@@ -73,11 +74,9 @@ def _in_blocks(values: Sequence, n: int, sizes: Sequence[int], rng: Random) -> l
     order = rng.sample(values, len(values))
     around = [max(size + step, 1) for size in sizes for step in (-1, 0, 1)]
     drawn: list = []
-    for value in order * (n // len(order) + 1):
+    for value in order:
         drawn += [value] * rng.choice((*around, rng.randint(1, 2 * max(sizes) + 1)))
-        if len(drawn) >= n:
-            break
-    return drawn[:n]
+    return (drawn + order[-1:] * n)[:n]
 
 # %% ../../nbs/31_variants_instances.ipynb #14da6617
 _HOT_RATE = 0.6  # of the foreign keys refer mostly to rows that hold what gold asks for
@@ -319,7 +318,7 @@ def plan_instances(generator: InstanceGenerator, sql: str) -> InstancePlan:
         },
         joined=joined_columns(sql),
         null_tested=null_tested_columns(sql),
-        counts=tuple(n for n in compared_counts(sql) if n <= _MAX_COUNT),
+        counts=tuple(n for n in compared_counts(sql) if n <= _MAX_COUNT) or ranked_counts(sql),
         group_columns=grouped_columns(sql),
         presence=Presence.of(generator, sql) if generator.infer else Presence(),
         empty=empty_image(generator.schema, choice.all, named),
@@ -389,7 +388,9 @@ class RowSampler:
             real = with_neighbours(real)
         lacks_null = name in self.plan.null_tested and len(values) == len(rows)
         null_anywhere = column not in shape.required and (lacks_null or not shape.sample_rows)
-        once = self.infer and kind == "text" and _is_nearly_unique(rows, column, literals)
+        named = [c for c in shape.lower_columns if self.plan.literals.get(c)]
+        once = self.infer and kind == "text" and named == [name]
+        once = once and _is_nearly_unique(rows, column, literals)
         return ValuePool(real, literals, null_anywhere, once)
 
     def is_optional(self, shape: TableShape, foreign_key: ForeignKey) -> bool:
@@ -417,7 +418,7 @@ class RowSampler:
         columns = [pool.column(c, mode, rng) for pool, c in zip(pools, zip(*start))]
         if mode.grouped and self.plan.counts:
             for column in self._group_places(shape):
-                values = list(dict.fromkeys(columns[column]))
+                values = list(dict.fromkeys([*columns[column], *pools[column].real]))[:n]
                 columns[column] = _in_blocks(values, n, self.plan.counts, rng)
         return [list(row) for row in zip(*columns)]
 

@@ -24,7 +24,6 @@ from random import Random
 from typing import Any, NamedTuple
 
 import apsw
-from .columns import DENSE, GROUPED, MIXED, ONE_ROW, REAL
 
 from ..answers import compare_rows
 from ..gold import rank_rows, same_rows
@@ -33,6 +32,7 @@ from ..mutants import one_edit_mutants
 from ..paths import cache_dir
 from ..sqltext import OrderKeys, TieTest, select_order_keys, tie_tests
 from ..values import value_from_json, value_to_json
+from .columns import DENSE, GROUPED, MIXED, ONE_ROW, REAL
 from sql_env.variants.instances import (
     InstanceGenerator,
     InstancePlan,
@@ -211,12 +211,12 @@ def _cover(candidates: Iterable[_Candidate], k: int) -> list[_Candidate]:
 
 # %% ../../nbs/32_variants_selection.ipynb #f4b8e417
 def _choose(candidates: Sequence[_Candidate], k: int) -> list[_Candidate]:
-    "`k` candidates: first those that kill most of what is left, then the others, few of them weak."
+    "`k` candidates: first those that kill most of what is left, then others that kill many, few of them weak."
     chosen = _cover(candidates, k)
     if len(chosen) == k:
         return chosen
     taken = {id(c) for c in chosen}
-    others = [c for c in candidates if id(c) not in taken]
+    others = sorted((c for c in candidates if id(c) not in taken), key=lambda c: -len(c.killed))
     weak = [c for c in others if c.is_weak]
     strong = [c for c in others if not c.is_weak]
     n_weak = min(len(weak), k // 10)
