@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from sqlglot import exp, parse_one
 
 from sql_env.mutants import one_edit_mutants
+from sql_env.sqltext import TieTest
 from sql_env.values import quote_identifier
 
 DATE = re.compile(r"\d{4}-\d\d(-\d\d)?")
@@ -300,6 +301,14 @@ class RealisticInstance:
             except sqlite3.Error:
                 found.append(None)
         return found
+
+    def ties(self, test: TieTest) -> bool:
+        "Whether the first row that a query cuts off ties with the last one that it keeps."
+        if test.columns is None:
+            return False
+        rows = self.results(test.sql)[0] or []
+        keys = [[row[i] for i in test.columns] for row in rows]
+        return len(keys) > test.limit and keys[test.limit - 1] == keys[test.limit]
 
     def close(self) -> None:
         for con in self.copies:

@@ -36,7 +36,7 @@ from sql_env.mutation_study import (
 )
 from sql_env.questions import Question, QuestionSet
 from sql_env.sources import load
-from sql_env.sqltext import normalize_sql, select_order_keys
+from sql_env.sqltext import normalize_sql, select_order_keys, tie_tests
 from sql_env.statistics import rate_interval
 from sql_env.variants.robust import judge_evidence, verify_robust
 from sql_env.variants.selection import build_variants, instance_generator, results_agree
@@ -214,6 +214,7 @@ def proven_wrong(path: Path, tables: list, q: Question, mutants: list[str]) -> d
         keys = select_order_keys(q.gold_sql)
     except ValueError:
         keys = None
+    ties = tie_tests(q.gold_sql)
     for number in range(N_INSTANCES):
         rng = Random(f"{number}:{q.gold_sql}")
         instance = RealisticInstance(path, realistic_rows(tables, q.gold_sql, rng), rng)
@@ -224,7 +225,8 @@ def proven_wrong(path: Path, tables: list, q: Question, mutants: list[str]) -> d
                 ranks = rank_rows(golds[0], instance.results(keys.sql)[0] or [], keys.columns)
             except (ValueError, IndexError):
                 ranks = None
-        if all(rows is not None and results_agree(rows, golds[0], ranks) for rows in golds):
+        stable = all(rows is not None and results_agree(rows, golds[0], ranks) for rows in golds)
+        if stable and not any(instance.ties(test) for test in ties):
             for sql, found in proofs.items():
                 if all(not results_agree(r, golds[0], ranks) for r in instance.results(sql)):
                     found.append(number)

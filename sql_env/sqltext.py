@@ -5,8 +5,7 @@
 # %% auto #0
 __all__ = ['parse_sql', 'QueryComponents', 'count_components', 'spider_hardness', 'referenced_tables', 'classify_difficulty',
            'normalize_sql', 'OrderKeys', 'select_order_keys', 'has_order_by', 'TieTest', 'tie_tests',
-           'may_depend_on_row_order', 'column_literals', 'null_tested_columns', 'compared_counts', 'ranked_counts',
-           'grouped_columns', 'PresupposedParts', 'presupposed_parts', 'joined_columns', 'table_conditions',
+           'may_depend_on_row_order', 'column_literals', 'null_tested_columns', 'joined_columns', 'table_conditions',
            'bare_columns', 'SqlToken', 'TokenizedSql', 'compared_values']
 
 # %% ../nbs/04_sqltext.ipynb #835708ec
@@ -269,82 +268,6 @@ def null_tested_columns(sql: str) -> tuple[str, ...]:
     for test in _parse(sql).find_all(exp.Is):
         found |= {p.name.lower() for p in _operands(test) if isinstance(p, exp.Column)}
     return tuple(sorted(found))
-
-# %% ../nbs/04_sqltext.ipynb #c463f101
-def _is_count(node) -> bool:
-    "Whether a node counts rows, itself or as the only column of a subquery."
-    from sqlglot import exp
-
-    if isinstance(node, exp.Query):
-        return len(node.selects) == 1 and _is_count(node.selects[0].unalias())
-    return isinstance(node, exp.Count)
-
-# %% ../nbs/04_sqltext.ipynb #065b782d
-def compared_counts(sql: str) -> tuple[int, ...]:
-    "The whole numbers that a query compares a count of rows with, sorted; raises `sqlglot.ParseError`."
-    from sqlglot import exp
-
-    tree = _parse(sql)
-    aliases = {a.alias.lower() for a in tree.find_all(exp.Alias) if _is_count(a.this)}
-    found = set()
-    for predicate in tree.find_all(exp.Predicate):
-        parts = _operands(predicate)
-        names = {part.name.lower() for part in parts if isinstance(part, exp.Column)}
-        if names & aliases or any(map(_is_count, parts)):
-            values = [_literal_value(part) for part in parts]
-            found |= {value for value in values if type(value) is int and value >= 0}
-    return tuple(sorted(found))
-
-# %% ../nbs/04_sqltext.ipynb #7927c253
-_RANKED_COUNTS = (2, 4)  # rows of groups that a query sorts by size
-
-# %% ../nbs/04_sqltext.ipynb #d6441d83
-def ranked_counts(sql: str) -> tuple[int, ...]:
-    "Sizes for groups of a query that sorts them by size; none for others. Raises `sqlglot.ParseError`."
-    from sqlglot import exp
-
-    tree = _parse(sql)
-    aliases = {a.alias.lower() for a in tree.find_all(exp.Alias) if _is_count(a.this)}
-    for key in tree.find_all(exp.Ordered):
-        if _is_count(key.this) or key.this.name.lower() in aliases:
-            return _RANKED_COUNTS
-    return ()
-
-# %% ../nbs/04_sqltext.ipynb #32555630
-def grouped_columns(sql: str) -> tuple[str, ...]:
-    "The columns that a query groups by, in lower case, sorted; raises `sqlglot.ParseError`."
-    from sqlglot import exp
-
-    groups = _parse(sql).find_all(exp.Group)
-    return tuple(sorted({c.name.lower() for g in groups for c in g.find_all(exp.Column)}))
-
-# %% ../nbs/04_sqltext.ipynb #28f3e965
-class PresupposedParts(NamedTuple):
-    "What a query presupposes to be there."
-
-    aggregates: bool  # it has one row, whatever there is
-    ranks: bool  # it cuts a sorted result
-    source_sql: str  # of one that aggregates: finds a row of what it reads, before its WHERE
-
-# %% ../nbs/04_sqltext.ipynb #c7b430c1
-def presupposed_parts(sql: str) -> PresupposedParts:
-    "What a query presupposes; nothing for a set operation. Raises `sqlglot.ParseError`."
-    from sqlglot import exp
-
-    tree = _parse(sql)
-    if not isinstance(tree, exp.Select):
-        return PresupposedParts(False, False, "")
-    ranks = bool(tree.args.get("limit") and tree.args.get("order"))
-    grouped = tree.args.get("group") or tree.args.get("having")
-    aggregates = not grouped and _has_aggregate(tree)
-    if not aggregates:
-        return PresupposedParts(aggregates, ranks, "")
-    source = tree.copy()
-    for part in ("where", "order", "distinct", "windows"):
-        source.set(part, None)
-    source.set("expressions", [exp.Literal.number(1)])
-    source.set("limit", exp.Limit(expression=exp.Literal.number(1)))
-    return PresupposedParts(True, ranks, source.sql("sqlite"))
 
 # %% ../nbs/04_sqltext.ipynb #3e728285
 def joined_columns(sql: str) -> tuple[tuple[str, str], ...]:

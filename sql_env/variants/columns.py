@@ -22,6 +22,9 @@ def _nearby_values(value: Any, step: float = 0.5) -> list:
         return [value + 1, value - 1] if value > 0 else [value + 1]
     if isinstance(value, float):
         return [value + step, value - step] if value >= step else [value + step]
+    if value.isdecimal():  # as long as before, so that it sorts like a number
+        others = [(int(value) + n) % 10 ** len(value) for n in (1, -1)]
+        return [f"{n:0{len(value)}}" for n in others]
     plain = value.replace("%", "").replace("_", "x")
     if plain != value:  # a pattern of LIKE
         return [plain, f"x{plain}", f"{plain}x", f"x{plain}x", plain[:-1]]
@@ -49,6 +52,8 @@ def candidate_values(
         return numbers * 2 + near
     if kind == "date":
         return _edge_dates([v for v in literals if isinstance(v, (str, int))], real[0])
+    if real and all(isinstance(v, str) for v in real):
+        literals = [str(v) for v in literals]
     exact = [v for v in literals if type(v) is not str or "%" not in v]
     return exact * 2 + ([] if kind == "code" and _is_flag(real) else _all_nearby(literals))
 
@@ -122,8 +127,36 @@ GROUPED = InstanceMode(8, 16, 0.6, 0.7, grouped=True)
 
 # %% ../../nbs/30_variants_columns.ipynb #7332eb48
 _NULL_RATE = 0.25  # of the values of a column that is to hold NULLs
+_DISTINCT_RATE = 0.8  # of the columns that gold sorts by hold no value twice
 
 # %% ../../nbs/30_variants_columns.ipynb #afb0d3bf
+def _made_distinct(values: Sequence) -> list:
+    "Values of which those that come twice are moved: numbers by whole steps, dates by years, texts by a letter."
+    seen: set = set()
+    moved = []
+    for value in values:
+        for step in range(1, len(values) + 1):
+            if value not in seen or value is None:
+                break
+            value = _moved(value, step)
+        seen.add(value)
+        moved.append(value)
+    return moved
+
+# %% ../../nbs/30_variants_columns.ipynb #25d77fd9
+_LEADING_DIGITS = re.compile(r"[0-9]+")
+
+# %% ../../nbs/30_variants_columns.ipynb #50cb91f4
+def _moved(value: Any, step: int) -> Any:
+    "Another value, a step away; digits stay as long as they are."
+    if isinstance(value, (int, float)):
+        return value + step
+    if isinstance(value, str) and (m := _LEADING_DIGITS.match(value)):
+        digits = m[0]
+        return f"{(int(digits) + step) % 10 ** len(digits):0{len(digits)}}{value[len(digits) :]}"
+    return f"{value}{chr(96 + step % 26)}" if isinstance(value, str) else value
+
+# %% ../../nbs/30_variants_columns.ipynb #62ecd13c
 @dataclass
 class ValuePool:
     "Values for one column of one plan."
@@ -132,6 +165,7 @@ class ValuePool:
     literals: Sequence  # gold's literals, twice, and their neighbours
     null_anywhere: bool = False  # otherwise NULL stands only where a real row has it
     once: bool = False  # hardly any value comes twice in the data: each literal comes once
+    distinct: bool = False  # gold sorts by it: values mostly differ
 
     def column(self, start: Sequence, mode: InstanceMode, rng: Random) -> list:
         "New values for a column that holds the real values `start`."
@@ -141,24 +175,31 @@ class ValuePool:
         elif self.real and roll > mode.keep_rate:
             size = min(rng.choice(mode.domain_sizes), len(self.real))
             values = rng.choices(rng.sample(self.real, size), k=len(start))
-        if self.literals and roll >= 1 - mode.literal_rate:
-            values = self._mix(values, rng)
+        if self.literals and self.once:
+            values = self._with_each_once(values, roll >= 1 - mode.literal_rate, rng)
+        elif self.literals and roll >= 1 - mode.literal_rate:
+            share = rng.choice((0.3, 0.6, 0.9))
+            near = rng.choices(self.literals, k=len(values))
+            values = [n if rng.random() < share else v for v, n in zip(values, near)]
+        if self.distinct and mode is not DENSE and rng.random() < _DISTINCT_RATE:
+            values = _made_distinct(values)
         if self.null_anywhere and rng.random() < 0.4:
             return [None if rng.random() < _NULL_RATE else v for v in values]
         return [None if old is None else v for old, v in zip(start, values)]
 
-    def _mix(self, values: list, rng: Random) -> list:
-        "Values with some of the literals among them."
-        if self.once:
-            named = list(dict.fromkeys(self.literals))
-            others = [v for v in self.real if v not in named] or ["x"]
-            values = [rng.choice(others) if v in named else v for v in values]
-            for value, place in zip(named, rng.sample(range(len(values)), len(values))):
-                values[place] = value
-            return values
-        share = rng.choice((0.3, 0.6, 0.9))
-        near = rng.choices(self.literals, k=len(values))
-        return [n if rng.random() < share else v for v, n in zip(values, near)]
+    def _with_each_once(self, values: list, all_of_them: bool, rng: Random) -> list:
+        "Values among which each literal occurs once, or at most once."
+        named = dict.fromkeys(self.literals)
+        others = [v for v in self.real if v not in named] or ["x"]
+        wanted = (
+            dict(zip(named, rng.sample(range(len(values)), len(values)))) if all_of_them else {}
+        )
+        for value in named:
+            first = wanted.get(value, values.index(value) if value in values else None)
+            values = [rng.choice(others) if v == value else v for v in values]
+            if first is not None:
+                values[first] = value
+        return values
 
 # %% ../../nbs/30_variants_columns.ipynb #a7cdd620
 def random_value(declared: str, rng: Random) -> Any:

@@ -20,13 +20,9 @@ from ..catalog import database_fingerprint, read_catalog
 from ..guards import Limits, connect_readonly, heap_limit
 from sql_env.sqltext import (
     column_literals,
-    compared_counts,
-    grouped_columns,
     joined_columns,
     may_depend_on_row_order,
     null_tested_columns,
-    presupposed_parts,
-    ranked_counts,
     referenced_tables,
     table_conditions,
 )
@@ -36,6 +32,13 @@ from sql_env.variants.columns import (
     candidate_values,
     random_value,
     with_neighbours,
+)
+from sql_env.variants.demands import (
+    compared_counts,
+    grouped_columns,
+    presupposition,
+    ranked_counts,
+    sorted_columns,
 )
 from .sandbox import SandboxPool, ScratchDatabase
 from .schemas import choose_tables, empty_image, loose_image, read_schema
@@ -241,7 +244,7 @@ class Presence(NamedTuple):
     @classmethod
     def of(cls, generator: InstanceGenerator, sql: str) -> "Presence":
         "What holds for a gold query on the real data, as far as a bounded look tells."
-        parts = presupposed_parts(sql)
+        parts = presupposition(sql)
         if not parts.aggregates and not parts.ranks:
             return cls()
         found = generator.source.run(sql)
@@ -271,6 +274,7 @@ class InstancePlan:
     null_tested: tuple[str, ...]  # columns tested for NULL
     counts: tuple[int, ...]  # numbers that gold compares the size of a group with
     group_columns: tuple[str, ...]  # columns that gold groups by
+    sorted_columns: tuple[str, ...]  # columns that gold sorts by
     presence: Presence  # what gold finds in every instance
     empty: bytes = field(repr=False)  # an instance without rows
     loose: bytes | None = field(
@@ -320,6 +324,7 @@ def plan_instances(generator: InstanceGenerator, sql: str) -> InstancePlan:
         null_tested=null_tested_columns(sql),
         counts=tuple(n for n in compared_counts(sql) if n <= _MAX_COUNT) or ranked_counts(sql),
         group_columns=grouped_columns(sql),
+        sorted_columns=sorted_columns(sql),
         presence=Presence.of(generator, sql) if generator.infer else Presence(),
         empty=empty_image(generator.schema, choice.all, named),
         loose=loose,
@@ -391,7 +396,8 @@ class RowSampler:
         named = [c for c in shape.lower_columns if self.plan.literals.get(c)]
         once = self.infer and kind == "text" and named == [name]
         once = once and _is_nearly_unique(rows, column, literals)
-        return ValuePool(real, literals, null_anywhere, once)
+        distinct = name in self.plan.sorted_columns
+        return ValuePool(real, literals, null_anywhere, once, distinct)
 
     def is_optional(self, shape: TableShape, foreign_key: ForeignKey) -> bool:
         "Whether a reference may be NULL: nothing forbids it and the data has it, or gold asks for it."
@@ -487,7 +493,8 @@ def _hot_rows(
     hot_keys = [(key.columns, frozenset(parents.hot)) for key, parents in parents_of.items()]
     hot = set()
     for number, row in enumerate(rows):
-        if any(row[i] in values for i, values in wanted.items()) or any(tuple([row[i] for i in places]) in keys for places, keys in hot_keys):
+        asked = any(row[i] in values for i, values in wanted.items())
+        if asked or any(tuple([row[i] for i in places]) in keys for places, keys in hot_keys):
             hot.add(number)
     return frozenset(hot)
 
