@@ -182,7 +182,11 @@ def _fill_references(
 
 # %% ../../nbs/31_variants_instances.ipynb #a22db96a
 _SEARCH_TICKS = 300  # thousands of operations for one look into the real data
-_SQLITE_COLUMNS = 2000  # of a table, at most
+_SOURCE_LIMITS = {
+    apsw.SQLITE_LIMIT_COLUMN: 2000,  # as many as SQLite allows
+    apsw.SQLITE_LIMIT_VDBE_OP: 250_000,  # for pragmas on such a table
+    apsw.SQLITE_LIMIT_VARIABLE_NUMBER: 1,  # for probes of a key
+}
 
 # %% ../../nbs/31_variants_instances.ipynb #e943c702
 class InstanceGenerator:
@@ -200,8 +204,8 @@ class InstanceGenerator:
         heap_limit.change(Limits().heap, 3)  # for three connections
         finalize(self, heap_limit.change, Limits().heap, -3)
         con = connect_readonly(self.path, Limits.gold())
-        con.limit(apsw.SQLITE_LIMIT_COLUMN, _SQLITE_COLUMNS)
-        con.limit(apsw.SQLITE_LIMIT_VARIABLE_NUMBER, 1)  # for probes of a key
+        for limit, value in _SOURCE_LIMITS.items():
+            con.limit(limit, value)
         self.source = ScratchDatabase(con, max_ticks=_SEARCH_TICKS)  # the real data
         self.scratch = ScratchDatabase()  # an instance
         self.reversed = ScratchDatabase()  # the same instance without keys, rows in reverse
@@ -266,8 +270,9 @@ class Presence(NamedTuple):
 class InstancePlan:
     "What the instances for one query should hold; all names in lower case."
 
-    tables: tuple[str, ...]  # that the query reads, and their parents
-    shapes: tuple[TableShape, ...]  # of all tables of an instance, parents first
+    read: tuple[str, ...]  # tables that the query reads
+    tables: tuple[str, ...]  # those and their parents
+    shapes: tuple[TableShape, ...]  # of `tables`, parents first
     literals: Mapping[str, list]  # values for columns of that name
     matching_rows: Mapping[str, list[tuple]]  # real rows that meet a condition of the query
     joined: tuple[tuple[str, str], ...]  # pairs of columns that are set equal
@@ -276,7 +281,7 @@ class InstancePlan:
     group_columns: tuple[str, ...]  # columns that gold groups by
     sorted_columns: tuple[str, ...]  # columns that gold sorts by
     presence: Presence  # what gold finds in every instance
-    empty: bytes = field(repr=False)  # an instance without rows
+    empty: bytes = field(repr=False)  # an instance without rows, which has other tables too
     loose: bytes | None = field(
         repr=False
     )  # without keys too; None if the order of rows can't matter
@@ -303,23 +308,21 @@ def plan_instances(generator: InstanceGenerator, sql: str) -> InstancePlan:
     "What the instances for one query should hold; raises `sqlglot.ParseError`."
     named = referenced_tables(sql)
     choice = choose_tables(generator.schema, named)
-    shapes = _parents_first([generator.shape(table) for table in sorted(choice.all)])
+    shapes = _parents_first([generator.shape(table) for table in sorted(choice.filled)])
     literals = column_literals(sql)
     for shape in reversed(shapes):
-        if shape.lower_name in choice.filled:
-            for foreign_key in shape.foreign_keys:
-                _pass_on_literals(literals, shape, foreign_key)
+        for foreign_key in shape.foreign_keys:
+            _pass_on_literals(literals, shape, foreign_key)
     loose = None
     if may_depend_on_row_order(sql):
         columns = {shape.lower_name: shape.columns for shape in shapes}
         loose = loose_image(generator.source.con, generator.schema, columns, named)
     return InstancePlan(
+        read=choice.read,
         tables=choice.filled,
         shapes=tuple(shapes),
         literals=literals,
-        matching_rows={
-            t: _matching_rows(generator, generator.shape(t), sql) for t in choice.filled
-        },
+        matching_rows={t: _matching_rows(generator, generator.shape(t), sql) for t in choice.read},
         joined=joined_columns(sql),
         null_tested=null_tested_columns(sql),
         counts=tuple(n for n in compared_counts(sql) if n <= _MAX_COUNT) or ranked_counts(sql),
@@ -373,16 +376,17 @@ class RowSampler:
     def __init__(self, generator: InstanceGenerator, plan: InstancePlan):
         self.plan = plan
         self.infer = generator.infer
-        self._pools: dict[str, list[ValuePool]] = {}
+        self._pools: dict[str, list[ValuePool | None]] = {}
         for shape in plan.shapes:
-            if shape.lower_name in plan.tables:
-                columns = range(len(shape.columns))
-                self._pools[shape.lower_name] = [self._pool(shape, i) for i in columns]
+            columns = range(len(shape.columns))
+            self._pools[shape.lower_name] = [self._pool(shape, i) for i in columns]
 
-    def _pool(self, shape: TableShape, column: int) -> ValuePool:
-        "The values that one column can draw from."
+    def _pool(self, shape: TableShape, column: int) -> ValuePool | None:
+        "The values that one column can draw from, None if it keeps its real values."
         name = shape.lower_columns[column]
-        rows = [*shape.sample_rows, *self.plan.matching_rows[shape.lower_name]]
+        if shape.lower_name not in self.plan.read and name not in self.plan.literals:
+            return None
+        rows = [*shape.sample_rows, *self.plan.matching_rows.get(shape.lower_name, [])]
         values = [row[column] for row in rows if row[column] is not None]
         real = list(dict.fromkeys(values))
         kind = column_kind(values, shape.types[column])
@@ -412,19 +416,19 @@ class RowSampler:
 
     def rows(self, shape: TableShape, mode: InstanceMode, rng: Random) -> list[list]:
         "Rows of a table; keys and references are not yet right."
-        pools = self._pools.get(shape.lower_name)
         n = self._number_of_rows(shape, mode, rng)
         matching = self.plan.matching_rows.get(shape.lower_name, [])
         base = [*shape.sample_rows, *matching * 3]
         if not base:
             base = [tuple(random_value(t, rng) for t in shape.types) for _ in range(8)]
         start = rng.sample(base, n) if n <= len(base) else rng.choices(base, k=n)
-        if not pools:
-            return [list(row) for row in start]
-        columns = [pool.column(c, mode, rng) for pool, c in zip(pools, zip(*start))]
+        pools = self._pools[shape.lower_name]
+        columns = [p.column(c, mode, rng) if p else c for p, c in zip(pools, zip(*start))]
         if mode.grouped and self.plan.counts:
             for column in self._group_places(shape):
-                values = list(dict.fromkeys([*columns[column], *pools[column].real]))[:n]
+                pool = pools[column]
+                real = pool.real if pool else ()
+                values = list(dict.fromkeys([*columns[column], *real]))[:n]
                 columns[column] = _in_blocks(values, n, self.plan.counts, rng)
         return [list(row) for row in zip(*columns)]
 
@@ -439,8 +443,6 @@ class RowSampler:
     def _number_of_rows(self, shape: TableShape, mode: InstanceMode, rng: Random) -> int:
         "How many rows a table gets; in groups at least so many that some reach gold's thresholds."
         n = rng.randint(mode.min_rows, mode.max_rows)
-        if shape.lower_name not in self._pools:
-            return min(n, 3)
         if not mode.grouped or not self.plan.counts:
             return n
         needed = max(self.plan.counts) + 2
@@ -545,6 +547,9 @@ def make_instance(
     with scratch.con:
         for shape in sampler.plan.shapes:
             rows = sampler.rows(shape, mode, rng)
+            if not rows:
+                filled[shape.lower_name] = _FilledTable(shape, ())
+                continue
             _fill_keys(rows, shape)
             _share_joined_values(rows, shape, sampler.plan.joined, filled, rng)
             parents_of = _find_parents(shape, rows, filled, sampler)

@@ -17,6 +17,9 @@ from ..guards import FixedClock, GuardedConnection, Limits, sqlite_limits
 from ..values import Result
 
 # %% ../../nbs/30_variants_sandbox.ipynb #cea99600
+_REFUSED_ROW = (apsw.Error, OverflowError, UnicodeEncodeError)  # what writing a row may raise
+
+# %% ../../nbs/30_variants_sandbox.ipynb #9c928c80
 class ScratchDatabase:
     "A connection for trusted SQL (gold and its mutants) with a budget of operations."
 
@@ -76,14 +79,19 @@ class ScratchDatabase:
         self.ticks = 0
         try:
             self.con.executemany(sql, rows)
-        except apsw.Error:
+        except _REFUSED_ROW:
             for row in rows:
-                with suppress(apsw.Error):
+                with suppress(*_REFUSED_ROW):
                     self.con.execute(sql, row)
 
 # %% ../../nbs/30_variants_sandbox.ipynb #07cd5466
 SANDBOX_OPERATIONS = 2_000_000  # steps of SQLite's virtual machine for one query on one instance
 SANDBOX_SECONDS = 0.5  # wall clock for one query on one instance
+_LOAD_LIMITS = {  # while the schema of an instance is read
+    apsw.SQLITE_LIMIT_LENGTH: 10_000_000,
+    apsw.SQLITE_LIMIT_SQL_LENGTH: 10_000_000,
+    apsw.SQLITE_LIMIT_COLUMN: 2000,
+}
 
 # %% ../../nbs/30_variants_sandbox.ipynb #40be9d8d
 class Sandbox:
@@ -99,8 +107,7 @@ class Sandbox:
         lowered = replace(limits, operations=operations, seconds=seconds)
         self._guarded = GuardedConnection(None, tables, lowered)
         self._authorizer = self._guarded.con.authorizer
-        text_limits = (apsw.SQLITE_LIMIT_LENGTH, apsw.SQLITE_LIMIT_SQL_LENGTH)
-        self._text_limits = {kind: sqlite_limits(limits)[kind] for kind in text_limits}
+        self._limits = {kind: sqlite_limits(limits)[kind] for kind in _LOAD_LIMITS}
 
     def load(self, image: bytes) -> None:
         "Show an instance. Its schema may be longer than a statement of the agent, and no clock runs."
@@ -108,13 +115,13 @@ class Sandbox:
         guarded.budget.begin(guarded.limits)
         guarded.budget.deadline = float("inf")
         con.authorizer = None
-        for kind in self._text_limits:
-            con.limit(kind, 10_000_000)
+        for kind, value in _LOAD_LIMITS.items():
+            con.limit(kind, value)
         try:
             con.deserialize("main", image)
             con.execute("SELECT 1 FROM sqlite_schema LIMIT 0")  # the schema is read now
         finally:
-            for kind, value in self._text_limits.items():
+            for kind, value in self._limits.items():
                 con.limit(kind, value)
             con.authorizer = self._authorizer
 

@@ -94,14 +94,15 @@ def tables_below(
 
 # %% ../../nbs/30_variants_schemas.ipynb #22af8abc
 MAX_TABLES = 24  # of an instance, unless gold reads more
+_MAX_FILLED = 8  # of these that get many rows, unless gold reads more
 
 # %% ../../nbs/30_variants_schemas.ipynb #fe647026
 class TableChoice(NamedTuple):
     "The tables of an instance, in lower case."
 
     read: tuple[str, ...]  # by gold
-    filled: tuple[str, ...]  # those and their parents: they get many rows
-    all: tuple[str, ...]  # those and others near them, which get a few rows
+    filled: tuple[str, ...]  # those and their parents, the nearest first: they get many rows
+    all: tuple[str, ...]  # those and others near them, which stay empty
 
 # %% ../../nbs/30_variants_schemas.ipynb #1ef04046
 def _reached(start: Iterable[str], steps: Mapping[str, Iterable[str]]) -> Iterator[str]:
@@ -122,10 +123,11 @@ def choose_tables(
     "The tables that the instances for a query hold."
     read = tables_below(schema, names)
     most = max(most, len(read))
+    most_filled = min(most, max(_MAX_FILLED, len(read)))
     parents = {
         table: [p for p in above if p in schema.tables] for table, above in schema.parents.items()
     }
-    filled = list(_reached(read, parents))[:most]
+    filled = list(_reached(read, parents))[:most_filled]
     near: dict[str, list[str]] = {table: list(above) for table, above in parents.items()}
     for table, above in parents.items():
         for parent in above:

@@ -270,10 +270,12 @@ def build_variants(
     seed: int = 0,
     mutants: Iterable[str] | None = None,  # to choose by; all one-edit mutants if None
 ) -> Variants:
-    "`k` instances that tell a gold query from its neighbours, or the reason why there are none."
+    "`k` instances that tell a gold query from its neighbours, or why there are none; raises `apsw.Error`."
     with generator.lock:
         try:
             task = selection_task(generator, sql, mutants)
+        except (apsw.Error, MemoryError):
+            raise
         except Exception as e:  # the parser may fail in any way on text that SQLite takes
             return Variants(sql, (), (), why_none=f"Gold can't be parsed ({type(e).__name__}).")
         candidates = candidate_instances(generator, task, seed)
@@ -486,7 +488,10 @@ class _VariantStore:
         key = (_DatabaseState.of(path), sql, k, seed)
         found = self._variants.get(key)
         if found is None:
-            found = self._find_or_build(path, sql, k, seed)
+            try:
+                found = self._find_or_build(path, sql, k, seed)
+            except (apsw.Error, MemoryError) as e:  # of this machine now, not of gold: not kept
+                return Variants(sql, (), (), why_none=_why_unreadable(e))
             self._variants.put(key, found, found.nbytes)
         return found
 

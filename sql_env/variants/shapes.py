@@ -204,9 +204,8 @@ def _unique_columns(
     counts = ", ".join(f"count(DISTINCT {name})" for name in quoted)
     rows = min(_MAX_CHECKED_ROWS, _MAX_CHECKED_VALUES // len(columns))
     first = f"SELECT {', '.join(quoted)} FROM {quote_identifier(table)} NOT INDEXED LIMIT {rows}"
-    total, *distinct = con.execute(
-        f"SELECT count(*), {counts} FROM ({first})", can_cache=False
-    ).fetchone()
+    sql = f"SELECT count(*), {counts} FROM ({first})"
+    ((total, *distinct),) = con.execute(sql, can_cache=False)
     return [i for i, n in zip(columns, distinct) if n == total]
 
 # %% ../../nbs/30_variants_shapes.ipynb #65db8178
@@ -409,8 +408,7 @@ class TableShape:
     @cached_property
     def insert_sql(self) -> str:
         marks = ",".join("?" * len(self.columns))
-        names = _quoted_names(self.columns)
-        return f"INSERT OR IGNORE INTO {quote_identifier(self.name)} ({names}) VALUES ({marks})"
+        return f"INSERT OR IGNORE INTO {quote_identifier(self.name)} VALUES ({marks})"
 
 # %% ../../nbs/30_variants_shapes.ipynb #6e172473
 def read_table_shape(
