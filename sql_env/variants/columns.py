@@ -32,10 +32,10 @@ def _nearby_values(value: Any, step: float = 0.5) -> list:
 
 # %% ../../nbs/30_variants_columns.ipynb #dbea02a2
 def _is_flag(real: Sequence) -> bool:
-    "Whether two short codes are all that a column holds."
-    if len(real) != 2:
-        return False
-    return set(real) == {0, 1} or all(isinstance(v, str) and len(v) <= 2 for v in real)
+    "Whether two or three short codes, or 0 and 1, are all that a column holds."
+    if set(real) == {0, 1}:
+        return True
+    return len(real) in (2, 3) and all(isinstance(v, str) and len(v) <= 2 for v in real)
 
 # %% ../../nbs/30_variants_columns.ipynb #c142a7f8
 def candidate_values(
