@@ -147,7 +147,9 @@ def as_type_of(value: Any, like: Sequence) -> Any:
     dated = all(DATE.match(v) for v in like if v)
     if not dated:
         return str(value)
-    form = next(v for v in like if v)  # a date keeps the form of the column, the time of day included
+    form = next(
+        v for v in like if v
+    )  # a date keeps the form of the column, the time of day included
     return f"{value}{form[len(str(value)) :]}" if DATE.match(str(value)) else None
 
 

@@ -2,10 +2,11 @@
 
 Parts: `mutants` (share of one-edit wrong SQL that passes each comparison), `paraphrases` (pairs of gold SQL for the
 same question that the robust verdict tells apart), `hacks` (what reward hacks earn by value and robustly), `audit`
-(flags of a whole set), `speed` (time to build variants and to reach a robust verdict), `alternatives` (honest SQL, written
-from question and schema without sight of gold, that the robust verdict rejects), `wrong` (one-edit
-queries that pass though realistic instances prove them wrong). Counts and question ids only; no text
-of the source is written. Spider is read from SQL_ENV_SPIDER or ../shared/spider, KaggleDBQA from ../shared/kaggledbqa.
+(flags of a whole set), `speed` (time to build variants and to reach a robust verdict), `alternatives` (honest SQL,
+written from question and schema without sight of gold, that the robust verdict rejects), `wrong` (one-edit queries
+that pass though realistic instances prove them wrong), `hedges` (guesses one by one and side by side). Counts and
+question ids only; no text of the source is written. Spider is read from SQL_ENV_SPIDER or ../shared/spider, KaggleDBQA
+and BIRD's superhero from ../shared.
 """
 
 import argparse
@@ -27,6 +28,7 @@ from sql_env.answers import Verdict, compare_rows
 from sql_env.audit import audit_questions, audit_summary, audit_table
 from sql_env.gold import rank_rows
 from sql_env.guards import QueryError
+from sql_env.mutants import one_edit_mutants
 from sql_env.mutation_study import (
     KIND_GROUPS,
     comparison_names,
@@ -300,6 +302,50 @@ def wrong_summary(count: Counter, by_kind: dict, passed: list, databases: list[s
     }
 
 
+N_GUESSES = 8  # candidates of one question
+
+
+def measure_hedges(qs: QuestionSet, args) -> dict:
+    "Candidates for one number, asked one after the other or all in one row: is a row worth more?"
+    count: Counter = Counter()
+    for q in sorted(qs, key=lambda q: q.question_id):
+        if len(q.gold_answer) != 1 or len(q.gold_answer[0]) != 1 or q.gold_answer[0][0] is None:
+            continue
+        db = qs.database(q.database_name)
+        guesses = scalar_guesses(q, db)
+        if not any(result.rows == list(q.gold_answer) for _, result in guesses):
+            continue
+        count["questions"] += 1
+        right = Verdict(True, "match")
+        answer = str(q.gold_answer[0][0])
+        row = "SELECT " + ", ".join(f"({sql})" for sql, _ in reversed(guesses))
+        try:
+            in_a_row = [(row, db.query(row))]
+        except QueryError:
+            count["row_refused"] += 1
+            continue
+        count["robust_each_alone"] += verify_robust(q, db, answer, guesses, right).correct
+        count["robust_in_one_row"] += verify_robust(q, db, answer, in_a_row, right).correct
+    return {"guesses": N_GUESSES, **count}
+
+
+def scalar_guesses(q: Question, db) -> list[tuple]:
+    "Gold and mutants of it that give one cell, in an order drawn by the question's id."
+    rng = Random(q.question_id)
+    mutants = [text for _, text in one_edit_mutants(q.gold_sql)]
+    texts = [q.gold_sql.rstrip("; "), *rng.sample(mutants, len(mutants))]
+    found: list[tuple] = []
+    for text in texts:
+        try:
+            result = db.query(text)
+        except QueryError:
+            continue
+        if len(result.rows) == 1 and len(result.rows[0]) == 1 and len(found) < N_GUESSES:
+            found.append((text, result))
+    rng.shuffle(found)
+    return found
+
+
 def milliseconds(seconds: list[float]) -> dict:
     return {
         "p50": round(statistics.median(seconds) * 1e3, 3),
@@ -352,6 +398,7 @@ PARTS = {
     "speed": measure_speed,
     "alternatives": measure_alternatives,
     "wrong": measure_wrong,
+    "hedges": measure_hedges,
 }
 
 
