@@ -23,6 +23,7 @@ from random import Random
 
 from realistic import RealisticInstance, read_tables, realistic_rows, wider_mutants
 from scipy.stats import binomtest
+from sqlglot import exp
 
 from sql_env.answers import Verdict, compare_rows
 from sql_env.audit import audit_questions, audit_summary, audit_table
@@ -38,7 +39,7 @@ from sql_env.mutation_study import (
 )
 from sql_env.questions import Question, QuestionSet
 from sql_env.sources import load
-from sql_env.sqltext import normalize_sql, select_order_keys, tie_tests
+from sql_env.sqltext import normalize_sql, parse_sql, select_order_keys, tie_tests
 from sql_env.statistics import rate_interval
 from sql_env.variants.robust import judge_evidence, verify_robust
 from sql_env.variants.selection import build_variants, instance_generator, results_agree
@@ -306,10 +307,11 @@ N_GUESSES = 8  # candidates of one question
 
 
 def measure_hedges(qs: QuestionSet, args) -> dict:
-    "Candidates for one number, asked one after the other or all in one row: is a row worth more?"
+    "Candidates for one total, asked one after the other or all in one row: is a row worth more?"
     count: Counter = Counter()
     for q in sorted(qs, key=lambda q: q.question_id):
-        if len(q.gold_answer) != 1 or len(q.gold_answer[0]) != 1 or q.gold_answer[0][0] is None:
+        tree = parse_sql(q.gold_sql)
+        if not is_total(tree) or q.gold_answer[0][0] is None:
             continue
         db = qs.database(q.database_name)
         guesses = scalar_guesses(q, db)
@@ -327,6 +329,12 @@ def measure_hedges(qs: QuestionSet, args) -> dict:
         count["robust_each_alone"] += verify_robust(q, db, answer, guesses, right).correct
         count["robust_in_one_row"] += verify_robust(q, db, answer, in_a_row, right).correct
     return {"guesses": N_GUESSES, **count}
+
+
+def is_total(tree) -> bool:
+    "Whether a query is one aggregate of all rows: one cell on every instance."
+    plain = isinstance(tree, exp.Select) and len(tree.selects) == 1
+    return plain and not tree.args.get("group") and isinstance(tree.selects[0], exp.AggFunc)
 
 
 def scalar_guesses(q: Question, db) -> list[tuple]:

@@ -135,7 +135,7 @@ def has_cycle(parents):
 
 @pytest.mark.parametrize("gold", GOLDS)
 def test_instances_are_possible_databases(harbour, gold):
-    """Schema unchanged; integrity, foreign keys, CHECK, NOT NULL and UNIQUE hold; no circles, codes as in the data or beside gold's.
+    """Schema unchanged; integrity, foreign keys, CHECK, NOT NULL and UNIQUE hold; no circles, codes as in data or gold.
 
     What is kept as gold's rows is what gold gives."""
     v = build_variants(InstanceGenerator(harbour), gold)
