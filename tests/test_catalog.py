@@ -328,14 +328,10 @@ def test_a_fingerprint_is_of_the_content(path, large, tmp_path):
         copy.write_bytes(file.read_bytes())
         os.utime(copy, (1, 1))
         key = database_fingerprint(file)
-        assert len(key) == 64 and key == database_fingerprint(copy) == database_fingerprint(
-            str(copy)
-        )
+        assert len(key) == 64 and key == database_fingerprint(copy) == database_fingerprint(str(copy))
         assert key == database_fingerprint(file.read_bytes())
         con = apsw.Connection(str(copy))
-        con.execute(
-            f"UPDATE {'t SET x = 1 WHERE i = 1234' if file is large else 'job SET title = 1'}"
-        )
+        con.execute(f"UPDATE {'t SET x = 1 WHERE i = 1234' if file is large else 'job SET title = 1'}")
         con.close()
         assert key != database_fingerprint(copy)
 

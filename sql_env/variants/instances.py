@@ -93,7 +93,7 @@ class _Parents(NamedTuple):
     optional: bool = False  # the reference may be NULL
     unique: bool = False  # no two rows refer to the same
 
-    def draw(self, n: int, sizes: Sequence[int], rng: Random) -> list[tuple | None]:
+    def draw(self, n: int, sizes: Sequence[int], rng: Random) -> Sequence[tuple | None]:
         "A key for each of `n` rows, None for none; in groups of about these sizes, of any size if there are none."
         if not self.existing:
             return [None] * n
