@@ -126,6 +126,8 @@ def measure_audit(qs: QuestionSet, args) -> dict:
 
 
 ALTERNATIVES = Path(__file__).with_name("alternatives.jsonl")
+# of each rejected question: honest (the robust verdict is too strict), ambiguous or gold (is wrong), and why
+JUDGED = Path(__file__).with_name("alternatives_judged.json")
 
 
 def half_of(database: str, names: set[str]) -> str:
@@ -171,14 +173,23 @@ def alternatives_summary(rows: list[tuple[dict, Verdict, Verdict]]) -> dict:
     rejected = [0.0 if robust.correct else 1.0 for _, robust in right]
     clusters = [[line[key] for line, _ in right] for key in ("database", "question")]
     low, high = rate_interval(rejected, *clusters)
+    questions = Counter(line["question"] for line, robust in right if not robust.correct)
+    judged = json.loads(JUDGED.read_text())
+    kinds: Counter = Counter()
+    for question, n in questions.items():
+        kinds[judged.get(question, ["not judged"])[0]] += n
+    honest = kinds["honest"] + kinds["not judged"]
     return {
         "queries": len(rows),
+        "questions": len({line["question"] for line, *_ in rows}),
         "databases": sorted({line["database"] for line, *_ in rows}),
         "right_by_value": len(right),
         "rejected": int(sum(rejected)),
         "rejected_share": round(statistics.mean(rejected), 4),
         "interval": [round(low, 4), round(high, 4)],
-        "rejected_questions": dict(Counter(x["question"] for x, v in right if not v.correct)),
+        "rejected_by_kind": dict(kinds),
+        "rejected_share_of_clear_ones": round(honest / (len(right) - sum(rejected) + honest), 4),
+        "rejected_questions": dict(questions),
     }
 
 
