@@ -7,7 +7,8 @@ __all__ = ['build_database', 'ConnectionPool', 'Database', 'QueryError', 'Limits
 
 # %% ../nbs/13_database.ipynb #f84de38a
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -15,11 +16,18 @@ from random import Random
 
 import apsw
 
-from .catalog import Column, TableInfo, add_name_hint, load_catalog, resolve_table
+from sql_env.catalog import (
+    Column,
+    TableInfo,
+    add_name_hint,
+    check_database,
+    load_catalog,
+    resolve_table,
+)
+from .connection import GuardedConnection
 from sql_env.guards import (
     FAST_LIMITS,
     FastPathMiss,
-    GuardedConnection,
     Limits,
     QueryError,
     allows_fast_path,
@@ -27,7 +35,7 @@ from sql_env.guards import (
     to_query_error,
 )
 from .isolated import IsolatedConnection
-from .values import Result, quote_identifier
+from .values import Result, format_value, quote_identifier
 
 # %% ../nbs/13_database.ipynb #693de9e6
 _all_ = ["QueryError", "Limits", "Result"]
@@ -79,13 +87,13 @@ class ConnectionPool:
             pass
         try:
             return self._connect()
-        except apsw.Error as e:
+        except (apsw.Error, OSError, MemoryError, UnicodeError) as e:
             raise to_query_error(e) from None
 
     def give_back(self, con: _Connection) -> None:
         "Keep a connection for later, or close it."
         free = self.free
-        if free is None or len(free) >= self.keep or con.is_bloated():
+        if free is None or len(free) >= self.keep or (con.new_statements and con.is_bloated()):
             con.close()
         else:
             free.append(con)
@@ -97,19 +105,50 @@ class ConnectionPool:
             con.close()
 
 # %% ../nbs/13_database.ipynb #8a9f6521
-def _read_row(query: Callable[[str], Result], info: TableInfo, i: int) -> list[tuple]:
+def _in_parts(
+    cells: Sequence[Sequence[str]],  # the expressions of each column
+    limits: Limits,
+) -> Iterator[list[str]]:
+    "Expressions for one statement after another, each well within the limits on length and columns."
+    part: list[str] = []
+    size = 0
+    for expressions in cells:
+        length = sum(map(len, expressions)) + 2 * len(expressions)
+        too_many = len(part) + len(expressions) > limits.columns // 2
+        if part and (too_many or size + length > limits.sql // 2):
+            yield part
+            part, size = [], 0
+        part.extend(expressions)
+        size += length
+    yield part
+
+# %% ../nbs/13_database.ipynb #c7b82a49
+def _read_row(
+    query: Callable[[str], Result],
+    info: TableInfo,  # of the table
+    columns: Sequence[Column],  # that are read
+    limits: Limits,
+    i: int,  # the place of the row
+) -> list[tuple]:
     "Row `i` of a table in a list, which is empty if there is no such row."
     place = f"FROM {quote_identifier(info.name)} LIMIT 1 OFFSET {i}"
+    names = [quote_identifier(column.name) for column in columns]
+    parts = (
+        [["*"]] if len(columns) == len(info.columns) else _in_parts([[n] for n in names], limits)
+    )
     try:
-        return query(f"SELECT * {place}").rows
+        found = [query(f"SELECT {', '.join(part)} {place}").rows for part in parts]
+        return [tuple(chain.from_iterable(rows)) for rows in zip(*found)]
     except QueryError as e:
         if e.kind != "encoding":
             raise
     cells = []
-    for c in [quote_identifier(column.name) for column in info.columns]:
-        cells.append(f"typeof({c}) = 'text'")
-        cells.append(f"CASE typeof({c}) WHEN 'text' THEN CAST({c} AS BLOB) ELSE {c} END")
-    (row,) = query(f"SELECT {', '.join(cells)} {place}").rows
+    for c in names:
+        text_as_bytes = f"CASE typeof({c}) WHEN 'text' THEN CAST({c} AS BLOB) ELSE {c} END"
+        cells.append([f"typeof({c}) = 'text'", text_as_bytes])
+    row: list = []
+    for part in _in_parts(cells, limits):
+        row.extend(query(f"SELECT {', '.join(part)} {place}").rows[0])
     pairs = zip(row[::2], row[1::2])
     return [tuple([v.decode(errors="replace") if is_text else v for is_text, v in pairs])]
 
@@ -118,7 +157,7 @@ _OUT_OF_BUDGET = ("operations", "timeout")
 
 # %% ../nbs/13_database.ipynb #5230d9d9
 def _draw_rows(
-    query: Callable[[str], Result],
+    read_row: Callable[[int], list[tuple]],  # the row at a place
     info: TableInfo,  # of the table
     n: int,  # rows wanted
     seed: int,  # of the draw
@@ -129,11 +168,11 @@ def _draw_rows(
     n = min(n, total)
     drawn = sorted(Random(f"{seed}:{info.name}").sample(range(total), n))
     try:
-        found = [_read_row(query, info, i) for i in drawn]
+        found = [read_row(i) for i in drawn]
     except QueryError as e:
         if e.kind not in _OUT_OF_BUDGET:
             raise
-        found = [_read_row(query, info, i) for i in range(n)]
+        found = [read_row(i) for i in range(n)]
     return list(chain.from_iterable(found))
 
 # %% ../nbs/13_database.ipynb #103b68fe
@@ -152,7 +191,9 @@ class Database:
             raise QueryError("bad_database", "isolate needs a file; write the bytes to one first.")
         self.path = path if isinstance(path, bytes) else Path(path).absolute()
         self.limits, self.isolate = limits, isolate
-        self._tables = {t.name.lower(): t for t in load_catalog(self.path, limits)}
+        catalog = load_catalog(self.path, limits)
+        self._tables = {t.name.lower(): t for t in catalog.tables}
+        self.closed = catalog.closed  # why each other table can't be read, by name
         self._samples: dict[tuple, Result] = {}
         names = frozenset(self._tables)
         connect: Callable[[], _Connection] = partial(GuardedConnection, self.path, names, limits)
@@ -174,7 +215,25 @@ class Database:
 
     def columns(self, table: str) -> tuple[Column, ...]:
         "Columns of a table; raises `QueryError` if there is no such table."
-        return self._tables[resolve_table(table, self._tables)].columns
+        return self._tables[self._resolve(table)].columns
+
+    def _resolve(self, table: str) -> str:
+        "The key of a table; raises `QueryError` with the reason if it is closed."
+        try:
+            return resolve_table(table, self._tables)
+        except QueryError as e:
+            for name, why in self.closed.items():
+                if e.kind == "unknown_table" and table.strip(" ;\"'`[]").lower() == name.lower():
+                    shown = format_value(name, 80)
+                    raise QueryError("forbidden", f"{shown} can't be read: {why}.") from None
+            raise
+
+    def check(
+        self,
+        seconds: float = 600.0,  # of processor time; the whole file is read
+    ) -> list[str]:
+        "What is damaged in the file, nothing if it is sound; raises `QueryError`, `timeout` if time is up."
+        return check_database(self.path, self.limits, seconds)
 
     def query(
         self,
@@ -186,7 +245,7 @@ class Database:
             raise FastPathMiss
         con = self.pool.take()
         try:
-            if not isinstance(sql, str) or not con.has_seen(sql):
+            if type(sql) is not str or sql not in con.known:
                 check_statement(sql, self.limits)
             return con.run_fast(sql) if fast else con.run(sql)
         except QueryError as e:
@@ -208,7 +267,7 @@ class Database:
         fast: bool = False,  # raise `FastPathMiss` unless it is certain to be short
     ) -> TableInfo:
         "Columns, keys and row count of a table; raises `QueryError`."
-        key = resolve_table(table, self._tables)
+        key = self._resolve(table)
         info = self._tables[key]
         if info.rows is not None:
             return info
@@ -234,12 +293,19 @@ class Database:
         key = (info.name, n, seed)
         result = self._samples.get(key)
         if result is None:
-            query = partial(self.query, fast=fast)
-            rows = _draw_rows(query, info, n, seed, reach=self.limits.operations // 10)
+            result = self._read_sample(info, n, seed, fast)
             if len(self._samples) >= self.max_samples:
                 self._samples.clear()
-            result = self._samples[key] = Result(tuple([c.name for c in info.columns]), rows)
-        return Result(result.columns, list(result.rows))
+            self._samples[key] = result
+        return replace(result, rows=list(result.rows))
+
+    def _read_sample(self, info: TableInfo, n: int, seed: int, fast: bool) -> Result:
+        columns = info.columns[: self.limits.columns]
+        query = partial(self.query, fast=fast)
+        read_row = partial(_read_row, query, info, columns, self.limits)
+        rows = _draw_rows(read_row, info, n, seed, reach=self.limits.operations // 10)
+        left_out = len(info.columns) - len(columns)
+        return Result(tuple([c.name for c in columns]), rows, columns_left_out=left_out)
 
     def close(self) -> None:
         "Close all connections; more than once does no harm."

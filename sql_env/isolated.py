@@ -15,7 +15,8 @@ import time
 from dataclasses import asdict
 from pathlib import Path
 
-from .guards import FastPathMiss, GuardedConnection, Limits, QueryError, to_query_error
+from .connection import GuardedConnection
+from .guards import FastPathMiss, Limits, QueryError, to_query_error
 from .values import Result, value_from_json, value_to_json
 
 # %% ../nbs/12_isolated.ipynb #22652086
@@ -103,10 +104,8 @@ class IsolatedConnection:
         self.limits = limits
         self.settings = json.dumps([str(path.absolute()), sorted(tables), asdict(limits)])
         self.worker: _WorkerProcess | None = None
-
-    def has_seen(self, sql: str) -> bool:
-        "Always False: each statement is checked."
-        return False
+        self.known: dict[str, None] = {}  # empty: each statement is checked
+        self.new_statements = 0
 
     def run(self, sql: str) -> Result:
         "Run one checked statement in the child; raises `QueryError`."

@@ -77,6 +77,7 @@ class Result:
     columns: tuple[str, ...]  # names as SQLite gives them
     rows: list[tuple]  # values are None, int, float, str or bytes
     truncated: bool = False  # True if there were more rows than the limit
+    columns_left_out: int = 0  # of a table too wide for a sample
 
     def text(
         self,
@@ -93,6 +94,9 @@ class Result:
             lines.append(f"... {n} {more}rows, {min(n, rows)} shown")
         elif not n:
             lines.append("(no rows)")
+        if self.columns_left_out:
+            shown = len(self.columns)
+            lines.append(f"... {shown + self.columns_left_out} columns, the first {shown} shown")
         return "\n".join(lines)
 
     def frame(self):

@@ -16,8 +16,9 @@ from pathlib import Path
 
 from attacks import HONEST
 
+from sql_env.connection import Budget
 from sql_env.database import Database
-from sql_env.guards import Budget, QueryError
+from sql_env.guards import QueryError
 from sql_env.values import quote_identifier
 
 

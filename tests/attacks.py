@@ -296,7 +296,7 @@ MEMORY = [
     (
         "json-pretty",
         f"SELECT length(json_pretty({repeat('[', 900)} || {repeat(']', 900)}, printf('%018000d', 0)))",
-        BIG,
+        CLOSED,  # its result can be two hundred times as long as what is allowed before anybody looks
     ),
     ("wide-integers", f"WITH {loop(20000)} SELECT {times('n + 1000', 100)} FROM k", BIG + OK),
     # once a hole: 399 MB. Characters are counted, cells are not; one emoji is 1 character and 88 bytes of Python
@@ -388,7 +388,7 @@ WORK = [
             "'  '",
             "sum(length(json_pretty(x, y || n)))",
         ),
-        BIG + SLOW,
+        CLOSED,
     ),
     (
         "json-patch",
@@ -589,7 +589,83 @@ CHANGING = [
     ("fts5-source-id", "SELECT fts5_source_id()", CLOSED)
 ]  # once a hole: tells the version of SQLite, as sqlite_source_id would
 
-ATTACKS = WRITES + FILES + PRAGMAS + CATALOG + MEMORY + WORK + PREPARE + TEXTS + CHANGING
+
+def nested(levels, first, expression):
+    "A SELECT of `expression` of `x` from the one before, `levels` times."
+    sql = f"SELECT {first} AS x FROM animal"
+    for _ in range(levels):
+        sql = f"SELECT {expression} AS x FROM ({sql})"
+    return sql
+
+
+# once holes: the modifier was looked for in the text, so a word put together by SQL showed the machine's time zone
+MODIFIERS = (
+    "'local' || 'time'",
+    "replace('localXtime', 'X', '')",
+    "char(117, 116, 99)",
+    "CAST(x'6c6f63616c74696d65' AS TEXT)",
+    "x'6c6f63616c74696d65'",
+    "(SELECT 'LocalTime')",
+    "'utc'",
+)
+LOCAL_TIME = [
+    (f"local-time-{i}", f"SELECT datetime('2024-06-01 12:00', {modifier})", CLOSED)
+    for i, modifier in enumerate(MODIFIERS)
+] + [
+    ("local-time-strftime", "SELECT strftime('%H', '2024-06-01', 'local' || 'time')", CLOSED),
+    ("local-time-julianday", "SELECT julianday('now', '-1 day', 'local' || 'time')", CLOSED),
+    ("local-time-unixepoch", "SELECT unixepoch('2024-06-01', lower('UTC'))", CLOSED),
+    ("local-time-rows", "SELECT date(2460000 + quokka, 'local' || 'time') FROM animal", CLOSED),
+    ("local-time-word", "SELECT wombat FROM animal WHERE wombat <> 'localtime' LIMIT 1", OK),
+    ("local-time-none", "SELECT datetime('2024-06-01', '+1 day', 'start of month')", OK),
+]
+# what nobody counts before it is there: each of these is bounded by a rule of its own
+MEMORY_AT_ONCE = [
+    (
+        "many-distinct",
+        f"WITH {loop(600)} SELECT {times('count(DISTINCT s || #)', 90)} FROM (SELECT printf('%05000d', n) s FROM k)",
+        BIG + LONG,
+    ),
+    (
+        "json-group-long",
+        f"WITH {loop(10**9)} SELECT length(json_group_array(printf('%018000d', n))) FROM k",
+        BIG,
+    ),
+    (
+        "json-group-groups",
+        f"WITH {loop(10**9)} SELECT n % 9, length(json_group_object(n, printf('%018000d', n))) FROM k GROUP BY 1",
+        BIG,
+    ),
+    ("prepare-bomb-wide", nested(3, "kilos", "+".join(["x"] * 40)), BIG + LONG),
+    ("prepare-bomb-function", nested(9, "kilos", "max(x, x, x, x, x, x, x)"), BIG + LONG),
+    (
+        "prepare-bomb-alias",
+        f"SELECT {'+'.join(['kilos'] * 45)} AS x FROM animal ORDER BY {'+'.join(['x'] * 45)}",
+        BIG + LONG + OK,
+    ),
+    (
+        "sort-of-long-rows",
+        f"WITH {loop(5000)} SELECT n FROM k ORDER BY printf('%018000d', -n) LIMIT 3 OFFSET 4000",
+        BIG,
+    ),
+    (
+        "sort-of-many-rows",
+        f"WITH {loop(10**9)} SELECT n FROM k ORDER BY -n LIMIT 3 OFFSET 9",
+        BIG + OK,
+    ),
+]
+# one query that joins all tables shows all columns at once; it is allowed, and counted as what it reveals
+REVEALING = [
+    (
+        "all-tables",
+        "SELECT * FROM (SELECT * FROM animal LIMIT 1), (SELECT * FROM vault LIMIT 1), (SELECT * FROM heavy LIMIT 1)",
+        OK,
+    )
+]
+ATTACKS = (
+    WRITES + FILES + PRAGMAS + CATALOG + MEMORY + WORK + PREPARE + TEXTS + CHANGING
+    + LOCAL_TIME + MEMORY_AT_ONCE + REVEALING
+)  # fmt: skip
 
 
 def write_home(folder):
@@ -670,6 +746,28 @@ def journal(path):
     con.close()
     for p, data in saved.items():
         p.write_bytes(data)
+
+
+def wal_behind_a_link(path):
+    "A symbolic link to a database whose last change is only in its write-ahead log."
+    folder = path.with_name("elsewhere")
+    folder.mkdir()
+    wal(folder / "real.sqlite")
+    path.symlink_to(folder / "real.sqlite")
+
+
+def many(n):
+    "A database of so many tables."
+
+    def write_many(path):
+        con = apsw.Connection(str(path))
+        con.execute("PRAGMA journal_mode=OFF").fetchall()
+        with con:
+            for i in range(n):
+                con.execute(f"CREATE TABLE t{i}(a, b)")
+        con.close()
+
+    return write_many
 
 
 def columns_3000(path):
@@ -848,6 +946,21 @@ FILES_TO_OPEN = [
         "ok",
     ),
     ("columns-3000", columns_3000, None),
+    (
+        "columns-250",
+        sql(f"CREATE TABLE t({times('c#', 250)})", "INSERT INTO t(c1) VALUES (1)"),
+        "ok",
+    ),
+    # once a hole: "damaged", because SQLite's limit on columns held for the definitions too
+    (
+        "columns-1999",
+        sql(f"CREATE TABLE t({times('c#', 1999)})", "INSERT INTO t(c1) VALUES (1)"),
+        "ok",
+    ),
+    # once a hole: 511 of 3,001 tables were not there, and 20,000 were called damage
+    ("tables-3001", many(3001), "ok"),
+    # once a hole: what the log beside the target holds was not seen, and rows were missing
+    ("wal-behind-a-link", wal_behind_a_link, "bad_database"),
     ("columns-2000", sql(f"CREATE TABLE t({times('c#', 2000)})"), None),
     (
         "huge-cell",

@@ -22,8 +22,9 @@ from attacks import (
     write_home,
 )
 
+from sql_env.connection import Budget
 from sql_env.database import Database
-from sql_env.guards import FAST_LIMITS, Budget, FastPathMiss, Limits, QueryError
+from sql_env.guards import FAST_LIMITS, FastPathMiss, Limits, QueryError
 from sql_env.paths import BUNDLED
 from sql_env.sources import load
 

@@ -6,11 +6,11 @@ import os
 import apsw
 import pytest
 from attacks import FILES_TO_OPEN
-from databases import kind, outcome, work_database
+from databases import COUNT, kind, outcome, work_database
 
 from sql_env.catalog import database_fingerprint
 from sql_env.database import Database, build_database
-from sql_env.guards import Limits, QueryError
+from sql_env.guards import FixedClock, Limits, QueryError
 from sql_env.values import Result, quote_identifier
 
 
@@ -328,10 +328,14 @@ def test_a_fingerprint_is_of_the_content(path, large, tmp_path):
         copy.write_bytes(file.read_bytes())
         os.utime(copy, (1, 1))
         key = database_fingerprint(file)
-        assert len(key) == 64 and key == database_fingerprint(copy) == database_fingerprint(str(copy))
+        assert len(key) == 64 and key == database_fingerprint(copy) == database_fingerprint(
+            str(copy)
+        )
         assert key == database_fingerprint(file.read_bytes())
         con = apsw.Connection(str(copy))
-        con.execute(f"UPDATE {'t SET x = 1 WHERE i = 1234' if file is large else 'job SET title = 1'}")
+        con.execute(
+            f"UPDATE {'t SET x = 1 WHERE i = 1234' if file is large else 'job SET title = 1'}"
+        )
         con.close()
         assert key != database_fingerprint(copy)
 
@@ -345,3 +349,137 @@ def test_a_fingerprint_does_not_read_a_large_file(large, monkeypatch):
 def test_a_fingerprint_of_no_file_is_an_os_error(tmp_path):
     with pytest.raises(FileNotFoundError):
         database_fingerprint(tmp_path / "none.sqlite")
+
+
+# ---- large, wide and odd files
+
+
+def test_opening_reads_a_few_pages_of_a_large_file(large, monkeypatch):
+    "The header and the catalog, whatever the size; the full check reads everything."
+    read = []
+
+    class File(apsw.VFSFile):
+        def __init__(self, name, flags):
+            super().__init__("", name, flags)
+
+        def xRead(self, n, offset):
+            read.append(n)
+            return super().xRead(n, offset)
+
+    monkeypatch.setattr(
+        FixedClock, "xOpen", lambda self, name, flags: File(name, flags), raising=False
+    )
+    with Database(large) as db:
+        assert sum(read) < 100_000 < 16 * 2**20 < large.stat().st_size
+        assert db.check() == [] and sum(read) > 16 * 2**20
+
+
+def test_damage_is_found_by_the_check_and_by_the_query_that_meets_it(tmp_path):
+    path = tmp_path / "a.sqlite"
+    rows = {"t": [(i, "x" * 50) for i in range(5000)], "u": [(1,)]}
+    build_database(path, "CREATE TABLE t(a, b); CREATE TABLE u(a)", rows)
+    data = bytearray(path.read_bytes())
+    data[100_000:120_000] = b"\xff" * 20_000
+    path.write_bytes(data)
+    with Database(path) as db:
+        assert db.query("SELECT a FROM u").rows == [(1,)]
+        assert kind(db.query, "SELECT sum(length(b)) FROM t") == "bad_database"
+        assert db.check()
+
+
+def test_an_interruption_is_not_damage(path, large, monkeypatch):
+    with Database(large) as db:
+        with pytest.raises(QueryError, match="takes more than 0 seconds") as e:
+            db.check(seconds=0)
+        assert e.value.kind == "timeout" and "damage" not in str(e.value)
+    monkeypatch.setattr("sql_env.catalog._CATALOG_SECONDS", -1.0)
+    monkeypatch.setattr(
+        "sql_env.catalog.read_catalog", lambda con: con.execute(COUNT.format(10**5)).fetchall()
+    )
+    with pytest.raises(QueryError, match="to read its catalog takes more than") as e:
+        Database(path)
+    assert "damage" not in str(e.value)
+
+
+@pytest.mark.parametrize("n", [200, 201, 250, 2000])
+def test_a_wide_table_shows_its_first_columns_and_says_so(tmp_path, n):
+    path = tmp_path / "a.sqlite"
+    con = apsw.Connection(str(path))
+    con.execute(
+        f"CREATE TABLE wide({', '.join(f'a_long_name_of_column_{i} INT' for i in range(n))})"
+    )
+    con.execute("INSERT INTO wide(a_long_name_of_column_0) VALUES (7)")
+    con.execute("UPDATE wide SET a_long_name_of_column_199 = CAST(x'ff41' AS TEXT)")
+    con.close()
+    with Database(path) as db:
+        described, sample = str(db.describe("wide")), db.sample("wide")
+        assert len(db.columns("wide")) == n and len(sample.columns) == 200
+        assert sample.rows == [(7, *[None] * 198, "\ufffdA")]
+        note = f"... {n} columns, the first 200 shown"
+        assert (note in described) == (note in sample.text()) == (n > 200)
+        assert len(described.split("\n")) == 201 + (n > 200)
+        assert (kind(db.query, "SELECT * FROM wide") == "too_long") == (n > 200) or n == 200
+        assert db.query(f"SELECT a_long_name_of_column_{n - 1} IS NULL FROM wide").rows
+
+
+def test_a_table_of_too_many_columns_is_not_called_damage(tmp_path):
+    {f[0]: f[1] for f in FILES_TO_OPEN}["columns-3000"](tmp_path / "a.sqlite")
+    with pytest.raises(QueryError, match="a table has more than 2000 columns"):
+        Database(tmp_path / "a.sqlite")
+
+
+def test_none_of_3001_tables_vanishes(tmp_path):
+    {f[0]: f[1] for f in FILES_TO_OPEN}["tables-3001"](tmp_path / "a.sqlite")
+    with Database(tmp_path / "a.sqlite") as db:
+        assert db.tables == [f"t{i}" for i in range(3001)] and not db.closed
+        assert db.sample("t3000").columns == ("a", "b") and db.describe("t0").rows == 0
+
+
+def test_virtual_tables_are_closed_and_their_shadows_hidden(tmp_path):
+    path = tmp_path / "a.sqlite"
+    con = apsw.Connection(str(path))
+    con.execute("""CREATE TABLE real_one(a); CREATE VIRTUAL TABLE papers USING fts5(body);
+        CREATE VIRTUAL TABLE "my box" USING rtree(id, low, high); CREATE VIEW seen AS SELECT * FROM papers;
+        CREATE VIEW lost AS SELECT nope FROM real_one; CREATE TABLE papers_about(a)""")
+    con.close()
+    with Database(path) as db:
+        assert (
+            {"real_one", "papers_about"} <= set(db.tables) <= {"real_one", "papers_about", "seen"}
+        )
+        assert {"papers", "my box", "lost"} <= set(db.closed)
+        for name in ("papers", "PAPERS", '"my box"', "[my box]; "):
+            for ask in (db.describe, db.sample, db.columns):
+                with pytest.raises(
+                    QueryError, match="it is a virtual table, and those are closed"
+                ) as e:
+                    ask(name)
+                assert e.value.kind == "forbidden"
+        assert (
+            kind(db.query, "SELECT * FROM papers")
+            == kind(db.query, "SELECT * FROM papers_data")
+            == "forbidden"
+        )
+        assert kind(db.describe, "papers_data") == "unknown_table"
+
+
+def test_without_rowid(tmp_path):
+    rows = {"t": [(f"k{i:04}", i) for i in range(2000)]}
+    path = build_database(
+        tmp_path / "a.sqlite", "CREATE TABLE t(k TEXT PRIMARY KEY, n) WITHOUT ROWID", rows
+    )
+    with Database(path) as db:
+        assert db.describe("t").rows == 2000 and len(set(db.sample("t").rows)) == 5
+        assert db.query("SELECT n FROM t WHERE k = 'k1234'").rows == [(1234,)] and db.check() == []
+
+
+def test_a_link_to_an_unfinished_change_is_refused_like_its_target(tmp_path):
+    "Once a hole: SQLite's log lies beside the target, not beside the link."
+    {f[0]: f[1] for f in FILES_TO_OPEN}["wal-behind-a-link"](tmp_path / "link.sqlite")
+    for path in (tmp_path / "link.sqlite", tmp_path / "elsewhere" / "real.sqlite"):
+        with pytest.raises(QueryError, match="its last change is unfinished"):
+            Database(path)
+
+
+@pytest.mark.parametrize("name", ["a\0b", "x" * 5000, "", ".", "\udcff.sqlite"])
+def test_no_name_of_a_file_raises_an_error_of_another_kind(name):
+    assert kind(Database, name) == "bad_database"

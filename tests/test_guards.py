@@ -9,8 +9,10 @@ import apsw
 import pytest
 from databases import COUNT, kind, outcome, work_database
 
+from sql_env import connection
+from sql_env.connection import Budget
 from sql_env.database import Database
-from sql_env.guards import Budget, HeapLimit, Limits, QueryError
+from sql_env.guards import Limits, QueryError
 
 
 @pytest.fixture(scope="module")
@@ -184,65 +186,226 @@ def test_a_busy_machine_does_not_make_a_query_time_out(path, monkeypatch, ahead,
     "A statement is late by its own work, or by twenty times the limit; waiting for others is not its fault."
     db = Database(path, Limits(seconds=20))
     db.query("SELECT 1")  # opens the connection, which looks at the clocks too
-    monkeypatch.setattr("sql_env.guards.time", StandingClock(**ahead))
+    monkeypatch.setattr("sql_env.connection.time", StandingClock(**ahead))
     with pytest.raises(QueryError) as e:
         db.query(COUNT.format(10**9))
     assert e.value.kind == kind
 
 
 def test_the_time_limit_is_of_processor_time_or_twenty_times_of_wall_clock(monkeypatch):
-    "The budget looks at the clock with each hundred operations; where a clock stands decides, nothing else."
+    "The clocks start at the first look; where they stand at the next one decides, nothing else."
     clock = StandingClock()
-    monkeypatch.setattr("sql_env.guards.time", clock)
+    monkeypatch.setattr("sql_env.connection.time", clock)
     late = []
     for cpu, wall in ((0, 0), (9, 9), (11, 9), (0, 199), (11, 11), (0, 211)):
         clock.asked, clock.ahead = set(), {"thread_time": cpu, "monotonic": wall}
         budget = Budget(Limits(seconds=10))
+        assert not budget.tick()
         late.append((budget.tick(), budget.stop))
     assert late == [(False, "")] * 4 + [(True, "timeout")] * 2
 
 
 # ---- memory
 
+DISTINCT = """WITH RECURSIVE k(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM k LIMIT {})
+    SELECT count(*) FROM (SELECT DISTINCT printf('%09000d', n) FROM k)"""
+SORTED = DISTINCT.replace("SELECT DISTINCT", "SELECT").replace(
+    "FROM k)", "FROM k ORDER BY 1 LIMIT -1 OFFSET 1)"
+)
 
-def test_a_connection_collected_in_the_middle_of_counting_does_not_wait_for_itself(monkeypatch):
-    "The garbage collector may end a connection at any allocation, also while this thread counts the heap limit."
-    heap, limits = HeapLimit(), []
-    monkeypatch.setattr("apsw.hard_heap_limit", limits.append)
 
-    def memory_used():
-        heap.change(7, -1)  # as a finalizer would
-        return 1000
+def megabytes(form, n):
+    return form.format(int(n * 1e6 / 9000))
 
-    def work():
-        heap.change(7, 2)
-        monkeypatch.setattr("apsw.memory_used", memory_used)
-        heap.change(7, -2)
-        heap.change(9, 1)
 
-    thread = threading.Thread(target=work, daemon=True)
-    thread.start()
-    thread.join(30)
-    assert (
-        not thread.is_alive()
-        and not heap.changes
-        and heap.allowances == {9: 1}
-        and limits[-1] == 1000 + 9 + heap.overhead
+def verdicts(db, sqls, threads):
+    with ThreadPoolExecutor(threads) as pool:
+        return list(pool.map(lambda sql: outcome(db, sql)[:6], sqls))
+
+
+@pytest.mark.parametrize("form", [DISTINCT, SORTED], ids=["distinct", "sorted"])
+def test_memory_is_counted_for_each_statement(path, form):
+    "What a statement needs decides, alone and beside seven others."
+    db = Database(path, Limits(heap=8 * 2**20))
+    sqls = [megabytes(form, n) for n in (4, 7, 12)] * 8
+    alone = verdicts(Database(path, Limits(heap=8 * 2**20)), sqls[:3], 1)
+    assert [a == "memory" for a in alone] == [False, False, True]
+    assert verdicts(db, sqls, 8) == alone * 8
+
+
+def test_the_border_of_memory_is_sharp_and_the_same_for_all(path, monkeypatch):
+    monkeypatch.setattr(connection._memory, "soft", 2**30)  # other tests' caches don't matter
+    limits = Limits(heap=5 * 2**20)
+    low, high = 1, 2000
+    while high - low > 1:
+        n = (low + high) // 2
+        fits = outcome(Database(path, limits), DISTINCT.format(n)).startswith("[")
+        low, high = (n, high) if fits else (low, n)
+    sqls = [DISTINCT.format(low), DISTINCT.format(low + 1)] * 8
+    assert verdicts(Database(path, limits), sqls, 8) == [f"[({low},"[:6], "memory"] * 8
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("n", [20, 30, 45, 90])
+def test_a_large_query_ends_alike_beside_none_three_and_seven_others(path, n):
+    "Of 48 verdicts none differs, by the default limits; a query of 90 MB is refused each time."
+    db = Database(path)
+    alone = outcome(Database(path), megabytes(DISTINCT, n))[:6]
+    assert (alone == "memory") == (n == 90)
+    for neighbours in (0, 3, 7):
+        times = 16 if n < 90 else 4
+        assert verdicts(db, [megabytes(DISTINCT, n)] * times, neighbours + 1) == [alone] * times
+
+
+def test_who_needs_much_memory_waits_for_it_and_is_not_late(path, monkeypatch):
+    "All memory for large statements is taken; a statement that needs some ends once it is given back."
+    db, waits = Database(path), threading.Event()
+    wait = connection._memory.changed.wait
+
+    def note_and_wait():
+        waits.set()
+        return wait()
+
+    monkeypatch.setattr(connection._memory.changed, "wait", note_and_wait)
+    connection._memory.take(connection._memory.shared)
+    with ThreadPoolExecutor(1) as pool:
+        found = pool.submit(outcome, db, megabytes(DISTINCT, 9))
+        waited = waits.wait(30) and not found.done()
+        small = outcome(db, megabytes(DISTINCT, 3))
+        connection._memory.give(connection._memory.shared)
+        assert (waited, small, found.result(30)) == (True, "[(333,)]", "[(1000,)]")
+    assert connection._memory.free == connection._memory.shared
+
+
+def test_memory_is_given_back_whatever_happens(path):
+    db = Database(path, Limits(heap=8 * 2**20))
+    for sql in (
+        megabytes(DISTINCT, 7),
+        megabytes(DISTINCT, 12),
+        megabytes(DISTINCT, 7).replace("count(*)", "abs(count(*) - 9223372036854775807 - 779)"),
+        megabytes(DISTINCT, 7).replace("count(*)", "*"),
+    ):
+        outcome(db, sql)
+        (con,) = db.pool.free
+        assert con._files.used == 0 and con._files.share == 0
+    assert connection._memory.free == connection._memory.shared
+
+
+def nested(levels):
+    return (
+        "SELECT id AS x FROM person"
+        if not levels
+        else f"SELECT x + x AS x FROM ({nested(levels - 1)})"
     )
 
 
-def test_the_heap_limit_counts_right_from_many_threads(monkeypatch):
-    monkeypatch.setattr("apsw.hard_heap_limit", lambda n: None)
-    heap = HeapLimit()
+def test_statements_that_grow_while_they_are_compiled_leave_others_alone(path):
+    db, stop = Database(path), threading.Event()
 
-    def work(i):
-        for k in range(300):
-            heap.change(1 + k % 5, 1), heap.change(1 + k % 5, -1)
-        heap.change(100 + i, 1)
+    def bomb(i):
+        found = set()
+        while not stop.is_set():
+            found.add(outcome(db, nested(22))[:6])
+        return found
 
-    with ThreadPoolExecutor(8) as pool:
-        list(pool.map(work, range(8)))
-    assert heap.allowances == {100 + i: 1 for i in range(8)} and not heap.changes
+    with ThreadPoolExecutor(4) as pool:
+        bombs = [pool.submit(bomb, i) for i in range(2)]
+        honest = [f"SELECT count(*), {i} FROM person" for i in range(60)]
+        try:
+            found = list(pool.map(lambda sql: outcome(db, sql), honest))
+        finally:
+            stop.set()
+        assert found == [f"[(100, {i})]" for i in range(60)]
+        assert all(b.result() == {"memory"} for b in bombs)
+
+
+def test_a_statement_that_found_no_memory_runs_once_more(path):
+    "SQLite's limit belongs to the process, so the first failure may be a neighbour's fault."
+    db = Database(path)
+    db.query("SELECT 1")
+    con, failures = db.pool.free[0], []
+
+    def on_execute(cursor, sql, bindings):
+        if not failures:
+            failures.append(sql)
+            raise apsw.NoMemError
+        return con.log.on_execute(cursor, sql, bindings)
+
+    con._traced.exec_trace = on_execute
+    assert db.query("SELECT count(*) FROM person").rows == [(100,)] and failures
+
+
+def test_a_statement_with_a_json_aggregate_is_watched(path):
+    db = Database(path)
+    sql = "SELECT json_group_array(id) FROM person WHERE id < 4"
+    assert [outcome(db, sql) for _ in range(3)] == ["[('[1,2,3]',)]"] * 3
+    assert not connection._memory.watch_lock.locked()
+
+
+# ---- statements that are known
+
+KNOWN = [
+    "SELECT id FROM person",
+    "SELECT id, name FROM person WHERE id <= 20",
+    "SELECT id, name FROM person WHERE id <= 21",
+    "SELECT id, name FROM person WHERE id <= 10",
+    "SELECT a.id, b.id FROM person a, person b",
+    "SELECT name || name FROM person",
+    "SELECT printf('%0900d', id) FROM person LIMIT 4",
+    "SELECT printf('%0900d', id) FROM person LIMIT 5",
+    "SELECT id, id, id, id, id FROM person",
+    "SELECT abs(id - 9223372036854775807 - 4) FROM person",
+    "SELECT title, count(*) FROM job GROUP BY 1",
+    "SELECT id FROM person WHERE name LIKE '%1'; -- done",
+    "SELECT nope FROM person",
+    COUNT.format(300),
+    COUNT.format(3000),
+]
+TIGHT = [
+    Limits(),
+    Limits(rows=20),
+    Limits(rows=99),
+    Limits(rows=100),
+    Limits(cells=400, text=4000, cell=1000),
+    Limits(text=4000, cell=1000),
+    Limits(operations=9_000),
+    Limits(heap=2**20, rows=1),
+]
+
+
+@pytest.mark.parametrize("limits", TIGHT, ids=str)
+def test_a_known_statement_ends_as_a_new_one(path, limits):
+    "Rows, truncation marks and errors are those of the first run on a fresh connection."
+
+    def end(db, sql):
+        try:
+            return db.query(sql)
+        except QueryError as e:
+            return str(e)
+
+    db = Database(path, limits)
+    for sql in KNOWN:
+        fresh = end(Database(path, limits), sql)
+        assert [end(db, sql) for _ in range(3)] == [fresh] * 3, sql
+
+
+def test_operations_of_a_known_statement_are_not_counted_again(path):
+    "The clock is looked at ten times less often where all functions are quick, as often where one may be slow."
+    db = Database(path, Limits(operations=50_000_000))
+    sql = "SELECT count(*){} FROM person a, person b, person c"
+    for extra, ratio in (("", 10), (", max('x' LIKE 'y')", 1)):
+        db.query(sql.format(extra))
+        (con,) = db.pool.free
+        first = con.budget.ticks
+        db.query(sql.format(extra))
+        assert first > 1000 and abs(first / con.budget.ticks - ratio) < 0.1
+
+
+def test_what_is_remembered_of_statements_is_bounded(path):
+    db = Database(path)
+    for i in range(700):
+        db.query(f"SELECT {i}")
+    assert sum(len(con.known) for con in db.pool.free) == 500
 
 
 # ---- functions of our own

@@ -8,6 +8,7 @@ __all__ = ['RandomPolicy', 'answer_from_result', 'OraclePolicy', 'word_stems', '
 # %% ../../nbs/61_policies_baselines.ipynb #bfa26cdb
 import re
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from random import Random
 
 from ..episode import Action, Observation
@@ -96,11 +97,12 @@ class OraclePolicy:
         return Action("ANSWER", answer_from_result(observation.result))
 
 # %% ../../nbs/61_policies_baselines.ipynb #f24d2f21
-def word_stems(text: str) -> set[str]:
+@lru_cache(maxsize=4096)
+def word_stems(text: str) -> frozenset[str]:
     "Word stems of a text: lower case, without plural and verb endings; camelCase counts as two words."
     spaced = re.sub(r"([a-z])([A-Z])", r"\1 \2", text)
     words = re.findall(r"[a-z]+", spaced.lower())
-    return {re.sub(r"(ies|es|s|ed|ing|e|y)$", "", word) for word in words if len(word) > 2}
+    return frozenset(re.sub(r"(ies|es|s|ed|ing|e|y)$", "", w) for w in words if len(w) > 2)
 
 # %% ../../nbs/61_policies_baselines.ipynb #c9fb54a1
 def name_similarity(question: str, name: str) -> float:

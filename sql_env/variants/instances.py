@@ -12,12 +12,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
-from weakref import finalize
 
 import apsw
 
 from ..catalog import database_fingerprint, read_catalog
-from ..guards import Limits, connect_readonly, heap_limit
+from ..guards import Limits, connect_readonly
 from sql_env.sqltext import (
     column_literals,
     joined_columns,
@@ -201,15 +200,13 @@ class InstanceGenerator:
         self.infer = infer
         self.lock = threading.RLock()
         self.digest = database_fingerprint(self.path)
-        heap_limit.change(Limits().heap, 3)  # for three connections
-        finalize(self, heap_limit.change, Limits().heap, -3)
         con = connect_readonly(self.path, Limits.gold())
         for limit, value in _SOURCE_LIMITS.items():
             con.limit(limit, value)
         self.source = ScratchDatabase(con, max_ticks=_SEARCH_TICKS)  # the real data
         self.scratch = ScratchDatabase()  # an instance
         self.reversed = ScratchDatabase()  # the same instance without keys, rows in reverse
-        known = frozenset(table.name.lower() for table in read_catalog(con))
+        known = frozenset(table.name.lower() for table in read_catalog(con).tables)
         self.schema = read_schema(con, known)
         self.sandboxes = SandboxPool(known)
         self._shapes: dict[str, TableShape] = {}

@@ -29,6 +29,12 @@ class EvidenceReading:
     columns: tuple[int, ...] | None = None
     head: int | None = None
 
+    @property
+    def is_whole(self) -> bool:
+        "Whether the whole result is read as it stands."
+        in_order = self.columns is None or self.columns == tuple(range(len(self.columns)))
+        return in_order and self.head is None
+
     def read(self, rows: Sequence[tuple]) -> list[tuple]:
         "What is read from a result."
         rows = rows if self.head is None else rows[: self.head]
@@ -143,6 +149,8 @@ def judge_evidence(
     seed: int = 0,
 ) -> Verdict:
     "Whether a query agrees with gold on `k` variants of a database, as its result is read."
+    if sql == gold_sql and reading.is_whole:
+        return Verdict(True, "match")
     variants = variants_for(db.path, gold_sql, k, seed)
     if variants.why_none:
         return Verdict(False, "no_variants", variants.why_none)

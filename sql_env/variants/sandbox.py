@@ -13,7 +13,8 @@ from itertools import islice
 
 import apsw
 
-from ..guards import FixedClock, GuardedConnection, Limits, sqlite_limits
+from ..connection import GuardedConnection
+from ..guards import FixedClock, Limits, sqlite_limits
 from ..values import Result
 
 # %% ../../nbs/30_variants_sandbox.ipynb #cea99600

@@ -8,14 +8,14 @@ __all__ = ['DATE_PATTERN', 'MAX_SAMPLE_ROWS', 'MAX_TEXT', 'ForeignKey', 'column_
 
 # %% ../../nbs/30_variants_shapes.ipynb #e4ab4629
 import re
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from graphlib import CycleError, TopologicalSorter
-from heapq import heappop, heappush
 from itertools import combinations
+from os.path import commonprefix
 from typing import Any, NamedTuple
 
 import apsw
@@ -282,50 +282,69 @@ def _order_key(con: apsw.Connection, table: str) -> str:
     return next((name for name in ("rowid", "_rowid_", "oid") if name not in taken), "")
 
 # %% ../../nbs/30_variants_shapes.ipynb #0cc87bba
-def _middle(low: Any, high: Any) -> tuple[Any, float]:
-    "A value between two keys and how far they lie apart; None and 0 if there is none."
+_COMPARED_CHARACTERS = 8
+
+# %% ../../nbs/30_variants_shapes.ipynb #361cbb47
+def _middle_text(low: str, high: str) -> str:
+    "A text between two texts, made of characters that lie between theirs."
+    start = len(commonprefix([low, high]))
+    ends = [text[start : start + _COMPARED_CHARACTERS] for text in (low, high)]
+    codes = [ord(char) for text in ends for char in text]
+    if not codes:
+        return low
+    first, base = min(codes), max(codes) - min(codes) + 2
+    total = 0  # of both ends as numbers whose digits are characters
+    for text in ends:
+        for place, char in enumerate(text, 1):
+            total += (ord(char) - first + 1) * base ** (_COMPARED_CHARACTERS - place)
+    digits, rest = [], total // 2
+    while rest:
+        rest, digit = divmod(rest, base)
+        digits.append(digit)
+    digits += [0] * (_COMPARED_CHARACTERS - len(digits))
+    middle = "".join([chr(first + digit - 1) for digit in reversed(digits) if digit])
+    return low[:start] + middle.encode(errors="ignore").decode()
+
+# %% ../../nbs/30_variants_shapes.ipynb #83143b64
+def _middle(low: Any, high: Any) -> Any:
+    "A value between two keys, None if there is none."
     if isinstance(low, str) and isinstance(high, str):
-        a, b = [int.from_bytes(key.encode()[:16].ljust(16, b"\0")) for key in (low, high)]
-        text = ((a + b) // 2).to_bytes(16).rstrip(b"\0").decode(errors="ignore")
-        return (text, float(b - a)) if low < text < high else (None, 0.0)
+        text = _middle_text(low, high)
+        return text if low < text < high else None
     if isinstance(low, int) and isinstance(high, int):
-        return ((low + high) // 2, float(high - low)) if high - low > 1 else (None, 0.0)
+        return (low + high) // 2 if high - low > 1 else None
     if isinstance(low, (int, float)) and isinstance(high, (int, float)):
         middle = low / 2 + high / 2
-        return (middle, float(high) - float(low)) if low < middle < high else (None, 0.0)
-    return None, 0.0
+        return middle if low < middle < high else None
+    return None
 
 # %% ../../nbs/30_variants_shapes.ipynb #d5ac1ddf
 def _spread_keys(con: apsw.Connection, table: str, key: str, most: int = MAX_SAMPLE_ROWS) -> list:
-    "Values of a key from the whole range of a table, sorted, at most so many."
-    select = f"SELECT {quote_identifier(key)} FROM {quote_identifier(table)}"
+    "Values of a key from the whole range of a table, at most so many, none twice."
     column = quote_identifier(key)
+    select = f"SELECT {column} FROM {quote_identifier(table)}"
 
     def nearest(condition: str, order: str, *values: Any) -> Any:
         return con.execute(f"{select} {condition} ORDER BY {column} {order} LIMIT 1", values).get
 
-    ends = [nearest("", "ASC"), nearest("", "DESC")]
+    ends = nearest("", "ASC"), nearest("", "DESC")
     found = dict.fromkeys(end for end in ends if end is not None)
-    gaps: list[
-        tuple[float, int, Any, Any, Any]
-    ] = []  # widest first: -width, number, low, middle, high
-
-    def add_gap(low: Any, high: Any) -> None:
-        middle, width = _middle(low, high)
-        if middle is not None:
-            heappush(gaps, (-width, len(found), low, middle, high))
-
-    if len(found) == 2:
-        add_gap(*ends)
-    for _ in range(2 * most):
+    gaps = deque([ends])
+    for _ in range(3 * most):
         if not gaps or len(found) >= most:
             break
-        _, _, low, middle, high = heappop(gaps)
-        below = nearest(f"WHERE {column} <= ?", "DESC", middle)
-        above = nearest(f"WHERE {column} > ?", "ASC", middle)
-        found |= dict.fromkeys(k for k in (below, above) if k is not None)
-        add_gap(low, below)
-        add_gap(above, high)
+        low, high = gaps.popleft()
+        middle = _middle(low, high)
+        if middle is None:
+            continue
+        new = nearest(f"WHERE {column} <= ?", "DESC", middle)
+        if new != low:
+            gaps.append((low, new))
+        else:
+            new = nearest(f"WHERE {column} > ?", "ASC", middle)
+        if new is not None and new != high:
+            found[new] = None
+            gaps.append((new, high))
     return list(found)[:most]
 
 # %% ../../nbs/30_variants_shapes.ipynb #f517fdaa

@@ -1,0 +1,460 @@
+"""Variants at any size: the cost of a shape does not grow with a file, and no odd table spoils the rest."""
+
+import random
+import threading
+from pathlib import Path
+
+import apsw
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sql_env.database import Database
+from sql_env.guards import Limits, QueryError
+from sql_env.variants import selection
+from sql_env.variants.instances import InstanceGenerator, plan_instances
+from sql_env.variants.robust import NOT_JUDGED, judge_evidence
+from sql_env.variants.schemas import MAX_TABLES, choose_tables, read_schema
+from sql_env.variants.selection import (
+    VARIANT_STORE,
+    _LatestBySize,
+    build_variants,
+    instance_generator,
+    variants_for,
+    why_no_instances,
+    why_no_variants,
+)
+from sql_env.variants.shapes import MAX_SAMPLE_ROWS, MAX_TEXT, _spread_keys, read_table_shape
+
+KEYS = {
+    "rowid": "id INTEGER PRIMARY KEY",
+    "number": "id INTEGER PRIMARY KEY, WITHOUT",
+    "text": "id TEXT PRIMARY KEY, WITHOUT",
+}
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("SQL_ENV_CACHE", str(tmp_path / "cache"))
+    VARIANT_STORE.clear()
+
+
+def grown(kind, rows, tables=1, path=":memory:"):
+    "Tables of so many rows that differ in nothing but the number of rows."
+    con = apsw.Connection(str(path))
+    key, _, without = KEYS[kind].partition(", ")
+    value = "printf('k%07d', i)" if kind == "text" else "i"
+    for t in range(tables):
+        con.execute(f"""CREATE TABLE t{t} ({key}, parent INTEGER REFERENCES t{max(t - 1, 0)},
+            city TEXT, kind TEXT, amount REAL, day TEXT, n INTEGER, label TEXT)
+            {"WITHOUT ROWID" if without else ""}""")
+        with con:
+            con.execute(f"""WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c WHERE i < {rows})
+                INSERT INTO t{t} SELECT {value}, 1 + (i * 7919) % {rows}, 'city ' || ((i * 31) % 200),
+                substr('ABCDEF', 1 + (i * 13) % 6, 1), ((i * 104729) % 100000) / 7.0,
+                date('2001-01-01', '+' || ((i * 17) % 7000) || ' days'), (i * 37) % 1000, 'label ' || i FROM c""")
+    return con
+
+
+def operations(con, work):
+    "Hundreds of operations of SQLite's virtual machine that `work` takes."
+    ticks = []
+    con.set_progress_handler(lambda: bool(ticks.append(1)), 100)
+    work()
+    con.set_progress_handler(None)
+    return len(ticks)
+
+
+@pytest.mark.parametrize("kind", KEYS)
+def test_a_shape_costs_the_same_at_any_size(kind):
+    "Ten times the rows, and no more operations."
+    small, large = grown(kind, 8000), grown(kind, 80_000)
+    cost_small = operations(small, lambda: read_table_shape(small, "t0"))
+    cost_large = operations(large, lambda: read_table_shape(large, "t0"))
+    assert cost_large <= 1.1 * cost_small
+    shape = read_table_shape(large, "t0")
+    assert shape.natural_keys == (7,), "labels are all different, cities are not"
+    assert len(set(shape.sample_rows)) == MAX_SAMPLE_ROWS
+
+
+@pytest.mark.parametrize("kind", KEYS)
+def test_sampled_rows_come_from_the_whole_table(kind):
+    rows = read_table_shape(grown(kind, 8000), "t0").sample_rows
+    places = sorted(int(str(row[0]).lstrip("k")) for row in rows)
+    assert places[0] == 1 and places[-1] == 8000
+    tenths = {(place - 1) // 800 for place in places}
+    assert tenths == set(range(10))
+
+
+CROWDED = [*range(1, 300), 2**63 - 1, -(2**63), *(2**40 + 1000 * i for i in range(300))]
+
+
+def test_crowded_keys_are_followed():
+    "Ids of 1 to 300, some around 10**12, and the two ends of the range: all crowds are sampled."
+    con = apsw.Connection(":memory:")
+    con.execute("CREATE TABLE t (id INTEGER PRIMARY KEY)")
+    con.executemany("INSERT INTO t VALUES (?)", [(i,) for i in CROWDED])
+    found = _spread_keys(con, "t", "rowid")
+    assert len(set(found)) == MAX_SAMPLE_ROWS and set(found) <= set(CROWDED)
+    assert sum(k >= 2**40 for k in found) > 20 and sum(0 < k < 300 for k in found) > 20
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    keys=st.sets(
+        st.one_of(st.integers(-(2**63), 2**63 - 1), st.integers(0, 200)), min_size=0, max_size=150
+    )
+)
+def test_all_keys_of_a_small_table_are_found(keys):
+    con = apsw.Connection(":memory:")
+    con.execute("CREATE TABLE t (id INTEGER PRIMARY KEY)")
+    con.executemany("INSERT INTO t VALUES (?)", [(i,) for i in keys])
+    found = _spread_keys(con, "t", "rowid")
+    assert set(found) <= keys and len(found) == len(set(found)) == min(len(keys), MAX_SAMPLE_ROWS)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    keys=st.sets(
+        st.one_of(
+            st.text(max_size=20),
+            st.integers(-5, 5),
+            st.floats(allow_nan=False),
+            st.binary(max_size=3),
+        ),
+        max_size=150,
+    ),
+    nocase=st.booleans(),
+)
+def test_any_keys_can_be_sampled(keys, nocase):
+    "Texts, numbers and blobs in one column, whatever the collation: rows of the table, none twice."
+    con = apsw.Connection(":memory:")
+    collation = "COLLATE NOCASE" if nocase else ""
+    con.execute(f"CREATE TABLE t (id {collation} PRIMARY KEY, n) WITHOUT ROWID")
+    con.executemany("INSERT OR IGNORE INTO t VALUES (?, 1)", [(k,) for k in keys])
+    there = con.execute("SELECT * FROM t").fetchall()
+    rows = read_table_shape(con, "t").sample_rows
+    assert set(rows) <= set(there) and len(rows) == min(len(there), MAX_SAMPLE_ROWS)
+
+
+def test_few_pages_of_a_large_table_are_read(tmp_path):
+    "For variants of a query on 120,000 rows less than a third of the file is read."
+    path = tmp_path / "large.sqlite"
+    con = grown("rowid", 120_000, path=path)
+    pages = con.execute("PRAGMA page_count").get
+    con.close()
+    generator = InstanceGenerator(path)
+    v = build_variants(generator, "SELECT label FROM t0 WHERE city = 'city 5' AND n > 400")
+    read = generator.source.con.status(apsw.SQLITE_DBSTATUS_CACHE_MISS)[0]
+    assert len(v) == 20 and pages > 1500 and read < pages / 3
+    plan = plan_instances(generator, "SELECT label FROM t0 WHERE label = 'no such label'")
+    read_more = generator.source.con.status(apsw.SQLITE_DBSTATUS_CACHE_MISS)[0] - read
+    assert plan.matching_rows == {"t0": []} and read_more < pages, "a vain search ends early"
+
+
+ODD = """
+CREATE TABLE berth (port TEXT, number INTEGER, length INTEGER, PRIMARY KEY (port DESC, number)) WITHOUT ROWID;
+CREATE TABLE gen (id INTEGER PRIMARY KEY, a INTEGER, b INTEGER GENERATED ALWAYS AS (a * 2), c AS (a + 1) STORED);
+CREATE TABLE taken (rowid TEXT, _rowid_ TEXT, oid INTEGER);
+CREATE TABLE bad (id INTEGER PRIMARY KEY, t TEXT, n INTEGER);
+CREATE TABLE mixed (k PRIMARY KEY, v) WITHOUT ROWID;
+CREATE TABLE blobs (id INTEGER PRIMARY KEY, data BLOB, name TEXT);
+CREATE TABLE edge (id INTEGER PRIMARY KEY, kind TEXT);
+CREATE TABLE strict (id INTEGER PRIMARY KEY, x INTEGER NOT NULL) STRICT;
+CREATE TABLE empty (id INTEGER PRIMARY KEY, x DATE, y TEXT);
+CREATE TABLE orphan (id INTEGER PRIMARY KEY, gone INTEGER REFERENCES nowhere (id));
+CREATE TABLE "select ""x"" (y)" (id INTEGER PRIMARY KEY, "group by" TEXT);
+CREATE VIRTUAL TABLE doc USING fts5(title, body);
+CREATE VIEW deep AS SELECT port, count(*) AS n FROM berth GROUP BY port;
+CREATE VIEW deeper AS SELECT * FROM deep WHERE n > 2;
+CREATE VIEW broken AS SELECT * FROM nowhere;
+CREATE VIEW by_doc AS SELECT title FROM doc;"""
+
+
+@pytest.fixture(scope="module")
+def odd(tmp_path_factory):
+    path = tmp_path_factory.mktemp("odd") / "odd.sqlite"
+    con = apsw.Connection(str(path))
+    con.execute(ODD)
+    fill = {
+        "berth": [("ABCDE"[i % 5], i, i * 31 % 90) for i in range(400)],
+        "gen (a)": [(i % 50,) for i in range(300)],
+        "taken": [(str(i), str(i % 7), i) for i in range(300)],
+        "bad": [(i, f"text {i}", i % 9) for i in range(300)],
+        "mixed": [(i if i % 2 else f"k{i}", i) for i in range(300)],
+        "blobs": [(i, b"x" * (2_000_000 if i == 3 else 5000), f"n{i}") for i in range(25)],
+        "edge": [(i, "ABC"[i % 3]) for i in [-(2**63), 2**63 - 1, *range(1, 900, 7)]],
+        "strict": [(i, i % 5) for i in range(300)],
+        "doc": [(f"t{i}", "some words") for i in range(10)],
+        '"select ""x"" (y)"': [(i, f"g{i % 4}") for i in range(200)],
+        "orphan": [(i, i) for i in range(5)],
+    }
+    with con:
+        for table, rows in fill.items():
+            marks = ",".join("?" * len(rows[0]))
+            con.executemany(f"INSERT INTO {table} VALUES ({marks})", rows)
+        con.execute("UPDATE bad SET t = CAST(x'fffe' AS TEXT) WHERE id % 3 = 0")
+    con.close()
+    return path
+
+
+@pytest.mark.parametrize(
+    "gold",
+    [
+        "SELECT port, max(length) FROM berth GROUP BY port",
+        "SELECT count(*) FROM gen WHERE b > 20",
+        "SELECT rowid FROM taken WHERE oid = 5",
+        "SELECT count(*) FROM bad WHERE n = 3",
+        "SELECT t FROM bad WHERE n = 4",
+        "SELECT v FROM mixed WHERE k = 'k8'",
+        "SELECT name FROM blobs WHERE length(data) > 100",
+        "SELECT kind, count(*) FROM edge GROUP BY kind",
+        "SELECT id FROM strict WHERE x = 3",
+        "SELECT y FROM empty WHERE x > '2020-01-01'",
+        "SELECT count(*) FROM orphan WHERE gone > 2",
+        "SELECT n FROM deeper WHERE port = 'A'",
+        'SELECT count(*) FROM "select ""x"" (y)" WHERE "group by" = \'g1\'',
+    ],
+)
+def test_odd_tables_do_not_spoil_the_rest(odd, gold):
+    v = variants_for(odd, gold)
+    assert len(v) == 20 and not v.why_none
+    db = Database(odd)
+    assert judge_evidence(gold, db, f"{gold} ").correct, "with another text, so that it is run"
+    assert judge_evidence(gold, db, "SELECT 'no such thing'").reason == "differs"
+
+
+def test_rows_that_cannot_be_read_are_left_out(odd):
+    generator = InstanceGenerator(odd)
+    bad, blobs = generator.shape("bad"), generator.shape("blobs")
+    assert len(bad.sample_rows) > 60 and all(row[0] % 3 for row in bad.sample_rows)
+    assert {row[0] for row in blobs.sample_rows} == set(range(25)) - {3}, "one is too long"
+    assert max(len(row[1]) for row in blobs.sample_rows) == MAX_TEXT
+    assert generator.shape("gen").columns == ("id", "a"), "generated columns can't be written"
+
+
+def test_views_lead_to_the_tables_below_them(odd):
+    plan = plan_instances(InstanceGenerator(odd), "SELECT n FROM deeper WHERE port = 'A'")
+    assert plan.read == ("berth",)
+    v = variants_for(odd, "SELECT n FROM deeper WHERE port = 'A'")
+    assert v.mutants > len(v.alive) and any(rows for rows, _ in v.golds)
+
+
+@pytest.mark.parametrize(
+    "gold, why",
+    [
+        ("SELECT title FROM doc WHERE body = 'x'", "no such table: doc"),
+        ("SELECT * FROM by_doc", "no such table"),
+        ("SELECT * FROM broken", "no such table"),
+        ("SELEC", "syntax error"),
+        ("SELECT (", "can't be parsed"),
+        ("SELECT z FROM gen", "no such column"),
+    ],
+)
+def test_no_variants_is_an_answer_of_its_own(odd, gold, why):
+    "A sentence says why, no exception, and the verdict is marked as none."
+    assert why in why_no_variants(odd, gold) and why_no_variants(odd, gold).endswith(".")
+    verdict = judge_evidence(gold, Database(odd), "SELECT 1")
+    assert verdict.reason in NOT_JUDGED and why in verdict.detail
+
+
+def test_databases_without_instances(tmp_path, odd):
+    nothing, damaged = tmp_path / "none.sqlite", tmp_path / "damaged.sqlite"
+    con = apsw.Connection(str(nothing))
+    con.execute("CREATE VIEW one AS SELECT 1; CREATE VIRTUAL TABLE v USING rtree(id, a, b)")
+    con.close()
+    damaged.write_bytes(b"no database" * 1000)
+    assert why_no_instances(odd) == ""
+    assert "NotADBError" in why_no_instances(damaged) and "NotADBError" in why_no_variants(
+        damaged, "SELECT 1"
+    )
+    assert "FileNotFoundError" in why_no_instances(tmp_path / "missing.sqlite")
+    with pytest.raises(QueryError, match="NotADBError"):
+        instance_generator(damaged)
+
+
+def test_a_failure_is_paid_for_once(odd, tmp_path, monkeypatch):
+    "By one process, and by the next through the file; what the machine lacked for a moment is tried again."
+    built, opened = [], []
+
+    class Counting(InstanceGenerator):
+        def __init__(self, *args):
+            opened.append(args)
+            super().__init__(*args)
+
+    def counting(*args):
+        built.append(args)
+        return build_variants(*args)
+
+    monkeypatch.setattr(selection, "InstanceGenerator", Counting)
+    monkeypatch.setattr(selection, "build_variants", counting)
+    damaged = tmp_path / "damaged.sqlite"
+    damaged.write_bytes(b"no database" * 1000)
+    for _ in range(3):
+        why_no_variants(damaged, "SELECT 1")
+    assert (len(opened), len(built)) == (1, 0)
+    for _ in range(3):
+        why_no_variants(odd, "SELECT * FROM broken")
+    VARIANT_STORE.clear()
+    assert "no such table" in why_no_variants(odd, "SELECT * FROM broken") and len(built) == 1
+
+    def lacking(*args):
+        raise apsw.NoMemError("out of memory")
+
+    monkeypatch.setattr(selection, "build_variants", lacking)
+    assert "NoMemError" in why_no_variants(odd, "SELECT count(*) FROM gen")
+    monkeypatch.setattr(selection, "build_variants", counting)
+    assert why_no_variants(odd, "SELECT count(*) FROM gen") == ""
+
+
+def test_gold_itself_needs_no_instances(odd, monkeypatch):
+    monkeypatch.setattr("sql_env.variants.robust.variants_for", None)
+    gold = "SELECT title FROM doc WHERE body = 'x'"
+    assert judge_evidence(gold, Database(odd), gold).correct
+
+
+def many_tables(path, n, parents):
+    "So many tables with a few rows; `parents` gives the tables that each refers to."
+    con, rng = apsw.Connection(str(path)), random.Random(1)
+    with con:
+        for t in range(n):
+            above = parents(t)
+            columns = "".join(f", p{i} INTEGER REFERENCES t{p} (id)" for i, p in enumerate(above))
+            con.execute(f"CREATE TABLE t{t} (id INTEGER PRIMARY KEY, kind TEXT{columns})")
+            marks = ",".join("?" * (2 + len(above)))
+            rows = [
+                (i, rng.choice("ABC"), *[rng.randint(1, 6) for _ in above]) for i in range(1, 7)
+            ]
+            con.executemany(f"INSERT INTO t{t} VALUES ({marks})", rows)
+    con.close()
+    return path
+
+
+def table_names(image):
+    con = apsw.Connection(":memory:")
+    con.deserialize("main", image)
+    return [name for (name,) in con.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")]
+
+
+def test_instances_of_500_tables_hold_those_near_gold(tmp_path):
+    "Few shapes are read and few tables made; what refers to gold's table is there, and empty."
+    path = many_tables(tmp_path / "many.sqlite", 500, lambda t: [t // 2, t // 3] if t else [])
+    generator = InstanceGenerator(path)
+    gold = "SELECT count(*) FROM t100 WHERE kind = 'A'"
+    v = build_variants(generator, gold)
+    assert len(v) == 20 and len(generator._shapes) <= 8
+    names = table_names(v.images[0])
+    assert len(names) == MAX_TABLES and {"t100", "t50", "t33", "t200", "t300"} <= set(names)
+    db = Database(path)
+    left = (
+        "SELECT count(DISTINCT a.id) FROM t100 a LEFT JOIN t200 b ON b.p0 = a.id WHERE a.kind = 'A'"
+    )
+    assert judge_evidence(gold, db, left).correct
+    inner = "SELECT count(DISTINCT a.id) FROM t100 a JOIN t200 b ON b.p0 = a.id WHERE a.kind = 'A'"
+    assert not judge_evidence(gold, db, inner).correct
+
+
+def test_a_chain_of_parents_is_followed_for_a_while(tmp_path):
+    path = many_tables(tmp_path / "chain.sqlite", 600, lambda t: [t - 1] if t else [])
+    generator = InstanceGenerator(path)
+    plan = plan_instances(generator, "SELECT count(*) FROM t599 WHERE kind = 'A'")
+    assert plan.tables[:3] == ("t599", "t598", "t597") and len(plan.tables) == 8
+    every = " UNION ALL ".join(f"SELECT id FROM t{t}" for t in range(0, 60, 2))
+    assert len(plan_instances(generator, every).read) == 30, "all that gold reads"
+
+
+def test_tables_that_refer_to_each_other(tmp_path):
+    con = apsw.Connection(":memory:")
+    con.execute("""CREATE TABLE a (id INTEGER PRIMARY KEY, b INTEGER REFERENCES b);
+        CREATE TABLE b (id INTEGER PRIMARY KEY, a INTEGER REFERENCES A, c INTEGER REFERENCES missing);
+        CREATE TABLE d (x); CREATE VIEW loop AS SELECT * FROM loop2; CREATE VIEW loop2 AS SELECT * FROM loop;""")
+    schema = read_schema(con, {"a", "b", "d", "loop", "loop2"})
+    assert choose_tables(schema, ["a"]).all == ("a", "b", "d")
+    assert choose_tables(schema, ["a"], most=1).all == ("a",)
+    assert choose_tables(schema, ["loop", "nowhere"]).read == ()
+    assert choose_tables(read_schema(con, {"a"}), ["a", "b"]).all == ("a",), (
+        "others may not be read"
+    )
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 60)), max_size=60))
+def test_what_is_kept_stays_below_its_size(puts):
+    latest = _LatestBySize(100)
+    for key, size in puts:
+        latest.put(key, size, size)
+        assert latest.get(key) == size, "what was put last is there"
+        sizes = [latest.get(k) for k in range(10)]
+        assert latest.bytes == sum(s for s in sizes if s is not None) <= 100
+    latest.clear()
+    assert latest.bytes == 0 and latest.get(0) is None
+
+
+def test_a_value_that_is_too_large_is_kept_alone_and_threads_share():
+    latest = _LatestBySize(100)
+    latest.put("a", 1, 60)
+    latest.put("b", 2, 500)
+    assert (latest.get("a"), latest.get("b"), latest.bytes) == (None, 2, 500)
+
+    def work(first):
+        for i in range(300):
+            latest.put((first, i % 7), i, 10)
+            latest.get((first, i % 5))
+
+    threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert latest.bytes <= 100
+
+
+def test_variants_are_kept_by_their_bytes(odd):
+    store = selection._VariantStore(variant_bytes=1_000_000)
+    golds = [f"SELECT count(*) FROM strict WHERE x > {i}" for i in range(6)]
+    for gold in golds:
+        store.variants(odd, gold)
+    size = sum(map(len, store.variants(odd, golds[0]).images))
+    assert size < store._variants.bytes <= 1_000_000 < 6 * size
+
+
+def test_a_table_of_2000_columns(tmp_path):
+    "It can be read, and it costs other tables nothing: it stands in their instances without rows."
+    path = tmp_path / "wide.sqlite"
+    con = apsw.Connection(str(path))
+    columns = ", ".join(f"c{i} TEXT" for i in range(1999))
+    con.execute(
+        f"CREATE TABLE wide (id INTEGER PRIMARY KEY, {columns}); CREATE TABLE t (id INTEGER, kind TEXT)"
+    )
+    with con:
+        rows = [(f"x{i}", "ab"[i % 2], f"y{i % 4}") for i in range(150)]
+        con.executemany("INSERT INTO wide (c0, c5, c1998) VALUES (?, ?, ?)", rows)
+        con.executemany("INSERT INTO t VALUES (?, ?)", [(i, "ABC"[i % 3]) for i in range(30)])
+    con.close()
+    generator = InstanceGenerator(path)
+    plan = plan_instances(generator, "SELECT count(*) FROM t WHERE kind = 'A'")
+    assert [shape.name for shape in plan.shapes] == ["t"] and "wide" not in generator._shapes
+    gold = "SELECT count(*) FROM wide WHERE c5 = 'a' AND c1998 = 'y2'"
+    v = build_variants(generator, gold, k=2, mutants=["SELECT count(*) FROM wide WHERE c5 = 'a'"])
+    assert len(v) == 2 and v.alive == ()
+    with generator.sandboxes.borrow(Limits()) as sandbox:
+        for image, (rows, _) in zip(v.images, v.golds):
+            sandbox.load(image)
+            assert sandbox.run(gold).rows == rows
+
+
+GOLDS = (Path(__file__).parent / "large_golds.sql").read_text().strip().split(";\n")
+
+
+@pytest.mark.slow
+def test_as_many_mutants_are_told_apart_in_a_large_file(tmp_path):
+    "Every second of fifty golds on a file of 1 MB and on one of 40 MB."
+    killed = []
+    for rows in (1000, 50_000):
+        path = tmp_path / f"{rows}.sqlite"
+        grown("rowid", rows, tables=10, path=path).close()
+        generator = InstanceGenerator(path)
+        all_variants = [build_variants(generator, gold.rstrip(";")) for gold in GOLDS[::2]]
+        assert all(len(v) == 20 for v in all_variants)
+        killed.append(sum(v.mutants - len(v.alive) for v in all_variants))
+    assert len(GOLDS) == 50 and killed[1] >= 0.95 * killed[0]
