@@ -2,21 +2,34 @@
 
 Parts: `mutants` (share of one-edit wrong SQL that passes each comparison), `paraphrases` (pairs of gold SQL for the
 same question that the robust verdict tells apart), `hacks` (what reward hacks earn by value and robustly), `audit`
-(flags of a whole set), `speed` (time to build variants and to reach a robust verdict). Counts and question ids only;
-no text of the source is written. Spider is read from SQL_ENV_SPIDER or ../shared/spider.
+(flags of a whole set), `speed` (time to build variants and to reach a robust verdict), `alternatives` (honest SQL,
+written from question and schema without sight of gold, that the robust verdict rejects), `wrong` (one-edit queries
+that pass though realistic instances prove them wrong), `hedges` (guesses one by one and side by side). Counts and
+question ids only; no text of the source is written. Spider is read from SQL_ENV_SPIDER or ../shared/spider, KaggleDBQA
+and BIRD's superhero from ../shared.
 """
 
 import argparse
+import hashlib
 import json
 import os
 import statistics
 import sys
 import time
+from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
+from random import Random
 
-from sql_env.answers import compare_rows
+from realistic import RealisticInstance, read_tables, realistic_rows, wider_mutants
+from scipy.stats import binomtest
+from sqlglot import exp
+
+from sql_env.answers import Verdict, compare_rows
 from sql_env.audit import audit_questions, audit_summary, audit_table
+from sql_env.gold import rank_rows
+from sql_env.guards import QueryError
+from sql_env.mutants import one_edit_mutants
 from sql_env.mutation_study import (
     KIND_GROUPS,
     comparison_names,
@@ -26,18 +39,20 @@ from sql_env.mutation_study import (
 )
 from sql_env.questions import Question, QuestionSet
 from sql_env.sources import load
-from sql_env.sqltext import normalize_sql
-from sql_env.variants.robust import judge_evidence
-from sql_env.variants.selection import build_variants, instance_generator
+from sql_env.sqltext import normalize_sql, parse_sql, select_order_keys, tie_tests
+from sql_env.statistics import rate_interval
+from sql_env.variants.robust import judge_evidence, verify_robust
+from sql_env.variants.selection import build_variants, instance_generator, results_agree
 
 ROOT = Path(__file__).resolve().parent.parent
+SHARED = ROOT.parent / "shared"  # data that does not belong to the project
 MAX_LISTED_IDS = 400  # of a flag; with more questions their ids are not listed
 
 
 def load_source(source: str, split: str | None) -> QuestionSet:
     if source != "spider":
         return load(source, split=split)
-    path = os.environ.get("SQL_ENV_SPIDER") or ROOT.parent / "shared" / "spider"
+    path = os.environ.get("SQL_ENV_SPIDER") or SHARED / "spider"
     return load("spider", path, split, progress=True)
 
 
@@ -110,6 +125,246 @@ def measure_audit(qs: QuestionSet, args) -> dict:
     return result
 
 
+ALTERNATIVES = Path(__file__).with_name("alternatives.jsonl")
+# of each rejected question: honest (the robust verdict is too strict), ambiguous or gold (is wrong), and why
+JUDGED = Path(__file__).with_name("alternatives_judged.json")
+
+
+def half_of(database: str, names: set[str]) -> str:
+    "The half that a database belongs to: sorted without regard to case, every second one is reported on."
+    place = sorted(names, key=str.lower).index(database)
+    return "reporting" if place % 2 else "tuning"
+
+
+def judge_alternative(qs: QuestionSet, q: Question, sql: str) -> tuple[Verdict, Verdict]:
+    "Value and robust verdict on a query whose whole result is the answer."
+    db = qs.database(q.database_name)
+    try:
+        result = db.query(sql)
+    except QueryError as e:
+        failed = Verdict(False, "fails", e.kind)
+        return failed, failed
+    value = compare_rows(result.rows, q.gold_answer, q.ranks or False)
+    return value, verify_robust(q, db, "@last", [(sql, result)], value)
+
+
+def measure_alternatives(qs: QuestionSet, args) -> dict:
+    "How many honest queries each verdict accepts, on the databases tuned on and on those kept for the report."
+    sets = [qs, load("folder", SHARED / "kaggledbqa")]
+    home = {q.question_id: (s, q) for s in sets for q in s}
+    lines = [json.loads(line) for line in ALTERNATIVES.read_text().splitlines()]
+    names = {line["database"] for line in lines}
+    table: dict[str, list] = {"tuning": [], "reporting": []}
+    for line in lines:
+        home_set, q = home[line["question"]]
+        value, robust = judge_alternative(home_set, q, line["sql"])
+        half = half_of(line["database"], names)
+        table[half].append((line, value, robust))
+        if args.show and half == "tuning" and value.correct and not robust.correct:
+            print(
+                "", q.question_id, q.question_text, q.gold_sql, line["sql"], robust.detail, sep="\n"
+            )
+    return {half: alternatives_summary(rows) for half, rows in table.items()}
+
+
+def alternatives_summary(rows: list[tuple[dict, Verdict, Verdict]]) -> dict:
+    "Counts of one half, with a 95 % interval over questions or databases, whichever is wider."
+    right = [(line, robust) for line, value, robust in rows if value.correct]
+    rejected = [0.0 if robust.correct else 1.0 for _, robust in right]
+    clusters = [[line[key] for line, _ in right] for key in ("database", "question")]
+    low, high = rate_interval(rejected, *clusters)
+    questions = Counter(line["question"] for line, robust in right if not robust.correct)
+    judged = json.loads(JUDGED.read_text())
+    kinds: Counter = Counter()
+    for question, n in questions.items():
+        kinds[judged.get(question, ["not judged"])[0]] += n
+    honest = kinds["honest"] + kinds["not judged"]
+    return {
+        "queries": len(rows),
+        "questions": len({line["question"] for line, *_ in rows}),
+        "databases": sorted({line["database"] for line, *_ in rows}),
+        "right_by_value": len(right),
+        "rejected": int(sum(rejected)),
+        "rejected_share": round(statistics.mean(rejected), 4),
+        "interval": [round(low, 4), round(high, 4)],
+        "rejected_by_kind": dict(kinds),
+        "rejected_share_of_clear_ones": round(honest / (len(right) - sum(rejected) + honest), 4),
+        "rejected_questions": dict(questions),
+    }
+
+
+N_DATABASES = 16  # of Spider's train part in each half
+MAX_GOLDS = 25  # of one database
+N_INSTANCES = 24  # realistic ones that may prove a mutant wrong
+
+
+def databases_left_out(args) -> dict[str, list[tuple[QuestionSet, str]]]:
+    "The databases of each half; those reported on were left out of all tuning."
+    train = load("spider", SHARED / "spider", "train")
+    order = sorted(
+        {q.database_name for q in train}, key=lambda n: hashlib.sha256(n.encode()).hexdigest()
+    )
+    kaggle = load("folder", SHARED / "kaggledbqa")
+    bird = load("bird", SHARED / "bird")
+    halves: dict[str, list[tuple[QuestionSet, str]]] = {
+        "tuning": [(train, n) for n in order[:N_DATABASES]] + [(kaggle, "GeoNuclearData")],
+        "reporting": [(train, n) for n in order[N_DATABASES : 2 * N_DATABASES]]
+        + [(kaggle, "GreaterManchesterCrime"), (bird, "superhero")],
+    }
+    return {half: items for half, items in halves.items() if half in args.half}
+
+
+def golds_of(qs: QuestionSet, name: str) -> list[Question]:
+    "Questions of a database with different gold, evenly spread."
+    golds = {normalize_sql(q.gold_sql): q for q in qs if q.database_name == name}
+    questions = sorted(golds.values(), key=lambda q: q.question_id)
+    return questions[:: max(1, len(questions) // MAX_GOLDS)][:MAX_GOLDS]
+
+
+def proven_wrong(path: Path, tables: list, q: Question, mutants: list[str]) -> dict[str, list[int]]:
+    "For each mutant the realistic instances that tell it from gold whatever the order of rows."
+    proofs: dict[str, list[int]] = {sql: [] for sql in mutants}
+    try:
+        keys = select_order_keys(q.gold_sql)
+    except ValueError:
+        keys = None
+    ties = tie_tests(q.gold_sql)
+    for number in range(N_INSTANCES):
+        rng = Random(f"{number}:{q.gold_sql}")
+        instance = RealisticInstance(path, realistic_rows(tables, q.gold_sql, rng), rng)
+        golds = instance.results(q.gold_sql)
+        ranks = None
+        if keys and golds[0] and None not in golds:
+            try:
+                ranks = rank_rows(golds[0], instance.results(keys.sql)[0] or [], keys.columns)
+            except (ValueError, IndexError):
+                ranks = None
+        stable = all(rows is not None and results_agree(rows, golds[0], ranks) for rows in golds)
+        if stable and not any(instance.ties(test) for test in ties):
+            for sql, found in proofs.items():
+                if all(not results_agree(r, golds[0], ranks) for r in instance.results(sql)):
+                    found.append(number)
+        instance.close()
+    return proofs
+
+
+def measure_wrong(qs: QuestionSet, args) -> dict:
+    "Wrong one-edit queries that pass each verdict, on databases tuned on and on others."
+    found = {}
+    for half, databases in databases_left_out(args).items():
+        count: Counter = Counter()
+        by_kind: dict[str, Counter] = {}
+        passed = []
+        for own_set, name in databases:
+            path = own_set.databases[name]
+            tables = read_tables(path)
+            for q in golds_of(own_set, name):
+                count["golds"] += 1
+                for kind, sql, state in judged_mutants(own_set, q, path, tables):
+                    count["mutants"] += 1
+                    count.update(state)
+                    by_kind.setdefault(kind, Counter()).update(["n", *state])
+                    if {"proven", "robust"} <= set(state):
+                        passed.append([q.question_id, kind])
+                        if args.show:
+                            print("", q.question_id, kind, q.gold_sql, sql, state, sep="\n")
+        found[half] = wrong_summary(count, by_kind, passed, [name for _, name in databases])
+    return found
+
+
+def judged_mutants(qs: QuestionSet, q: Question, path: Path, tables: list) -> list[tuple]:
+    "The mutants of a gold query that run: kind, SQL, and what holds of each (value, robust, proven)."
+    db = qs.database(q.database_name)
+    seen, close, judged = {q.gold_sql}, [], []
+    for kind, sql in wider_mutants(q.gold_sql, tables, Random(q.question_id)):
+        if sql in seen:
+            continue
+        seen.add(sql)
+        try:
+            rows = db.query(sql).rows
+        except QueryError:
+            continue
+        if compare_rows(rows, q.gold_answer, q.ranks or False).correct:
+            close.append((kind, sql))
+        else:
+            judged.append((kind, sql, ()))
+    proofs = proven_wrong(path, tables, q, [sql for _, sql in close])
+    for kind, sql in close:
+        verdict = judge_evidence(q.gold_sql, db, sql)
+        state = ["value"]
+        state += ["proven"] if proofs[sql] else []
+        state += ["robust"] if verdict.correct else []
+        state += ["proven_robust"] if verdict.correct and proofs[sql] else []
+        judged.append((kind, sql, tuple(state)))
+    return judged
+
+
+def wrong_summary(count: Counter, by_kind: dict, passed: list, databases: list[str]) -> dict:
+    "Counts of one half, with Wilson's 95 % interval of the share that passes though proven wrong."
+    n, k = count["mutants"], count["proven_robust"]
+    interval = binomtest(k, n).proportion_ci(0.95, method="wilson")
+    return {
+        "databases": databases,
+        "counts": dict(count),
+        "share_value": round(count["proven"] / n, 5),
+        "share_robust": round(k / n, 5),
+        "interval": [round(interval.low, 5), round(interval.high, 5)],
+        "by_kind": {kind: dict(c) for kind, c in sorted(by_kind.items())},
+        "passed": passed,
+    }
+
+
+N_GUESSES = 8  # candidates of one question
+
+
+def measure_hedges(qs: QuestionSet, args) -> dict:
+    "Candidates for one total, asked one after the other or all in one row: is a row worth more?"
+    count: Counter = Counter()
+    for q in sorted(qs, key=lambda q: q.question_id):
+        tree = parse_sql(q.gold_sql)
+        if not is_total(tree) or q.gold_answer[0][0] is None:
+            continue
+        db = qs.database(q.database_name)
+        guesses = scalar_guesses(q, db)
+        if not any(result.rows == list(q.gold_answer) for _, result in guesses):
+            continue
+        count["questions"] += 1
+        right = Verdict(True, "match")
+        answer = str(q.gold_answer[0][0])
+        row = "SELECT " + ", ".join(f"({sql})" for sql, _ in reversed(guesses))
+        try:
+            in_a_row = [(row, db.query(row))]
+        except QueryError:
+            count["row_refused"] += 1
+            continue
+        count["robust_each_alone"] += verify_robust(q, db, answer, guesses, right).correct
+        count["robust_in_one_row"] += verify_robust(q, db, answer, in_a_row, right).correct
+    return {"guesses": N_GUESSES, **count}
+
+
+def is_total(tree) -> bool:
+    "Whether a query is one aggregate of all rows: one cell on every instance."
+    plain = isinstance(tree, exp.Select) and len(tree.selects) == 1
+    return plain and not tree.args.get("group") and isinstance(tree.selects[0], exp.AggFunc)
+
+
+def scalar_guesses(q: Question, db) -> list[tuple]:
+    "Gold and mutants of it that give one cell, in an order drawn by the question's id."
+    rng = Random(q.question_id)
+    mutants = [text for _, text in one_edit_mutants(q.gold_sql)]
+    texts = [q.gold_sql.rstrip("; "), *rng.sample(mutants, len(mutants))]
+    found: list[tuple] = []
+    for text in texts:
+        try:
+            result = db.query(text)
+        except QueryError:
+            continue
+        if len(result.rows) == 1 and len(result.rows[0]) == 1 and len(found) < N_GUESSES:
+            found.append((text, result))
+    rng.shuffle(found)
+    return found
+
+
 def milliseconds(seconds: list[float]) -> dict:
     return {
         "p50": round(statistics.median(seconds) * 1e3, 3),
@@ -160,6 +415,9 @@ PARTS = {
     "hacks": measure_hacks,
     "audit": measure_audit,
     "speed": measure_speed,
+    "alternatives": measure_alternatives,
+    "wrong": measure_wrong,
+    "hedges": measure_hedges,
 }
 
 
@@ -174,7 +432,10 @@ def main() -> None:
         "--random", type=int, default=200, help="random instances that decide what is equivalent"
     )
     parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--show", action="store_true", help="print rejected paraphrases")
+    parser.add_argument("--show", action="store_true", help="print what is rejected")
+    parser.add_argument(
+        "--half", nargs="*", default=["tuning", "reporting"], help="of the databases for `wrong`"
+    )
     parser.add_argument("--out", type=Path)
     args = parser.parse_args()
     start = time.monotonic()

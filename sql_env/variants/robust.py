@@ -50,7 +50,6 @@ def _as_written(rows: Iterable[tuple]) -> list[tuple]:
 
 # %% ../../nbs/33_variants_robust.ipynb #f8ee05f3
 _MAX_COLUMN_CHOICES = 64  # ways to choose columns that are tried
-_MAX_READINGS = 8  # of one result that are followed
 
 # %% ../../nbs/33_variants_robust.ipynb #f32f343f
 def _same_values(
@@ -62,7 +61,7 @@ def _same_values(
 
 # %% ../../nbs/33_variants_robust.ipynb #b764da31
 def _column_choices(rows: Sequence[tuple], gold: Sequence[tuple]) -> Iterator[tuple[int, ...]]:
-    "Ways to choose for each gold column one with the same values, no column twice."
+    "Ways to choose for each gold column one with the same values, no column twice; the first ones first."
     matching = []
     for gold_column in range(len(gold[0])):
         columns = range(len(rows[0]))
@@ -80,22 +79,22 @@ def _exact_choices(rows: Sequence[tuple], gold: Sequence[tuple]) -> Iterator[tup
             yield tuple(aligned)
 
 # %% ../../nbs/33_variants_robust.ipynb #fa2cecbd
-def _evidence_readings(
+def _evidence_reading(
     result: Result,
     q: Question,  # gold of the question is the right answer
     sql: str,  # that gave the result
     exact: bool = False,  # the whole result was the answer, as with `@last`
-) -> list[EvidenceReading]:
-    "The ways in which gold's rows lie in a result, at most 8."
+) -> EvidenceReading | None:
+    "The first way in which gold's rows lie in a result, None if there is none."
     gold, rows = q.gold_answer, result.rows
     if result.truncated or len(rows) < len(gold):
-        return []
+        return None
     if not gold:
-        return [] if rows else [EvidenceReading()]
+        return None if rows else EvidenceReading()
     head = None
     if len(rows) > len(gold):
         if exact or not has_order_by(sql):
-            return []
+            return None
         head = len(gold)
     if exact:
         choices = _exact_choices(rows, gold)
@@ -104,8 +103,7 @@ def _evidence_readings(
         choices = _column_choices(rows[:head], gold)
     readings = (EvidenceReading(columns, head) for columns in choices)
     ranks = False if q.ranks is None else q.ranks
-    true = (r for r in readings if compare_rows(r.read(rows), gold, ranks).correct)
-    return list(islice(true, _MAX_READINGS))
+    return next((r for r in readings if compare_rows(r.read(rows), gold, ranks).correct), None)
 
 # %% ../../nbs/33_variants_robust.ipynb #24ba0eb3
 ROBUST_REASONS = dict(
@@ -123,11 +121,10 @@ def _judge_on(
     sandbox: Sandbox,
     variants: Variants,
     sql: str,
-    readings: Sequence[EvidenceReading],
+    reading: EvidenceReading,
     exact: bool,
 ) -> Verdict:
     "The verdict on a query that ran on all variants, or on those up to the first that refutes it."
-    left = list(readings)
     for number, (image, (gold, ranks)) in enumerate(zip(variants.images, variants.golds), 1):
         sandbox.load(image)
         try:
@@ -137,11 +134,9 @@ def _judge_on(
         if not exact:
             rows = _as_written(rows)
         order = False if ranks is None else ranks
-        verdicts = [compare_rows(reading.read(rows), gold, order) for reading in left]
-        left = [reading for reading, verdict in zip(left, verdicts) if verdict.correct]
-        if not left:
-            first = verdicts[0]
-            return Verdict(False, "differs", f"instance {number}: {first.detail}", first.row)
+        verdict = compare_rows(reading.read(rows), gold, order)
+        if not verdict.correct:
+            return Verdict(False, "differs", f"instance {number}: {verdict.detail}", verdict.row)
     return Verdict(True, "match")
 
 # %% ../../nbs/33_variants_robust.ipynb #64a2eae5
@@ -149,13 +144,13 @@ def judge_evidence(
     gold_sql: str,
     db: Database,
     sql: str,  # of the agent; any text
-    readings: Sequence[EvidenceReading] = (EvidenceReading(),),
+    reading: EvidenceReading = EvidenceReading(),
     exact: bool = True,  # `3` and `'3'` differ, as in the whole result of a query
     k: int = 20,
     seed: int = 0,
 ) -> Verdict:
-    "Whether a query agrees with gold on `k` variants of a database, in one of some readings."
-    if sql == gold_sql and any(reading.is_whole for reading in readings):
+    "Whether a query agrees with gold on `k` variants of a database, as its result is read."
+    if sql == gold_sql and reading.is_whole:
         return Verdict(True, "match")
     variants = variants_for(db.path, gold_sql, k, seed)
     if variants.why_none:
@@ -163,7 +158,7 @@ def judge_evidence(
     try:
         check_statement(sql, db.limits)
         with instance_generator(db.path).sandboxes.borrow(db.limits) as sandbox:
-            return _judge_on(sandbox, variants, sql, readings, exact)
+            return _judge_on(sandbox, variants, sql, reading, exact)
     except QueryError as e:
         return Verdict(False, "fails", e.kind)
     except (apsw.Error, MemoryError) as e:
@@ -185,7 +180,7 @@ def verify_robust(
     exact = answer.strip().lower() == "@last"
     latest_first = queries[::-1]
     for sql, result in latest_first[:1] if exact else latest_first:
-        readings = _evidence_readings(result, q, sql, exact)
-        if readings:
-            return judge_evidence(q.gold_sql, db, sql, readings, exact, k, seed)
+        reading = _evidence_reading(result, q, sql, exact)
+        if reading:
+            return judge_evidence(q.gold_sql, db, sql, reading, exact, k, seed)
     return Verdict(False, "no_evidence", ROBUST_REASONS["no_evidence"])

@@ -32,12 +32,8 @@ from ..mutants import one_edit_mutants
 from ..paths import cache_dir
 from ..sqltext import OrderKeys, TieTest, select_order_keys, tie_tests
 from ..values import value_from_json, value_to_json
+from .columns import DENSE, GROUPED, MIXED, ONE_ROW, REAL
 from sql_env.variants.instances import (
-    DENSE,
-    EMPTY,
-    MIXED,
-    ONE_ROW,
-    REAL,
     InstanceGenerator,
     InstancePlan,
     RowSampler,
@@ -108,7 +104,9 @@ def _trusted_rows(generator: InstanceGenerator, task: _SelectionTask) -> list[tu
     "Gold's rows on the instance that is on `scratch`, None if they can't be trusted."
     scratch = generator.scratch
     rows = scratch.run(task.sql)
-    if rows is None or any(_shows_tie(tie, scratch.run(tie.sql), rows) for tie in task.ties):
+    if rows is None or not task.plan.presence.holds(scratch, rows):
+        return None
+    if any(_shows_tie(tie, scratch.run(tie.sql), rows) for tie in task.ties):
         return None
     return rows if _is_stable(generator, task, rows) else None
 
@@ -168,7 +166,11 @@ def _judge_instance(generator: InstanceGenerator, task: _SelectionTask) -> _Cand
 _MODE_CYCLE = (
     *(REAL, MIXED, DENSE, MIXED),
     *(REAL, ONE_ROW, DENSE, MIXED),
-    *(REAL, EMPTY, MIXED, DENSE),
+    *(REAL, DENSE, MIXED, DENSE),
+)
+_GROUPED_CYCLE = (  # if gold compares the size of a group with a number
+    *(REAL, GROUPED, DENSE, GROUPED),
+    *(MIXED, GROUPED, ONE_ROW, GROUPED),
 )
 _MIN_TRIES = 20  # instances that are made before giving up
 _TRIES_PER_CANDIDATE = 4  # further ones for each that was usable
@@ -181,9 +183,10 @@ def candidate_instances(
 ) -> Iterator[_Candidate]:
     "Usable instances for a task, until too many were made without use."
     sampler = RowSampler(generator, task.plan)
+    cycle = _GROUPED_CYCLE if task.plan.counts else _MODE_CYCLE
     tries = usable = 0
     while tries < _MIN_TRIES + _TRIES_PER_CANDIDATE * usable:
-        mode = _MODE_CYCLE[tries % len(_MODE_CYCLE)]
+        mode = cycle[tries % len(cycle)]
         make_instance(generator, sampler, mode, Random(f"{seed}:{tries}:{task.sql}"))
         tries += 1
         candidate = _judge_instance(generator, task)
@@ -208,12 +211,12 @@ def _cover(candidates: Iterable[_Candidate], k: int) -> list[_Candidate]:
 
 # %% ../../nbs/32_variants_selection.ipynb #f4b8e417
 def _choose(candidates: Sequence[_Candidate], k: int) -> list[_Candidate]:
-    "`k` candidates: first those that kill most of what is left, then the others, few of them weak."
+    "`k` candidates: first those that kill most of what is left, then others that kill many, few of them weak."
     chosen = _cover(candidates, k)
     if len(chosen) == k:
         return chosen
     taken = {id(c) for c in chosen}
-    others = [c for c in candidates if id(c) not in taken]
+    others = sorted((c for c in candidates if id(c) not in taken), key=lambda c: -len(c.killed))
     weak = [c for c in others if c.is_weak]
     strong = [c for c in others if not c.is_weak]
     n_weak = min(len(weak), k // 10)

@@ -1,0 +1,230 @@
+"""The robust verdict against strangers: honest SQL passes, wrong SQL fails, on what the data makes likely."""
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import apsw
+import pytest
+
+from sql_env.answers import compare_rows
+from sql_env.database import Database
+from sql_env.sources import load
+from sql_env.variants.instances import InstanceGenerator
+from sql_env.variants.robust import judge_evidence
+from sql_env.variants.selection import VARIANT_STORE, build_variants
+
+SCHEMA = """
+CREATE TABLE club (club_id INTEGER PRIMARY KEY, title TEXT, country TEXT, founded TEXT, budget REAL);
+CREATE TABLE player (player_id INTEGER PRIMARY KEY, name TEXT, nation TEXT, club_id INTEGER REFERENCES club,
+                     height INTEGER, active TEXT, weight REAL);
+CREATE TABLE goal (goal_id INTEGER PRIMARY KEY, player_id INTEGER REFERENCES player, minute INTEGER, day TEXT);
+"""
+HONEST = [  # gold, honest alternatives
+    (
+        "SELECT count(*) FROM player WHERE nation = 'Chile'",
+        [
+            "SELECT sum(CASE WHEN nation = 'Chile' THEN 1 ELSE 0 END) FROM player",
+            "SELECT count(player_id) FROM player WHERE nation LIKE 'chile'",
+            "SELECT count(DISTINCT player_id) FROM player WHERE lower(nation) = 'chile'",
+        ],
+    ),
+    (
+        "SELECT title FROM club WHERE club_id NOT IN (SELECT club_id FROM player)",
+        [
+            "SELECT title FROM club AS c WHERE NOT EXISTS (SELECT 1 FROM player AS p WHERE p.club_id = c.club_id)",
+            "SELECT c.title FROM club AS c LEFT JOIN player AS p USING (club_id) WHERE p.player_id IS NULL",
+            "SELECT title FROM club EXCEPT SELECT c.title FROM club AS c JOIN player AS p ON p.club_id = c.club_id",
+        ],
+    ),
+    (
+        "SELECT sum(g.minute) FROM goal AS g JOIN player AS p ON p.player_id = g.player_id WHERE p.nation = 'Peru'",
+        [
+            "SELECT sum(CASE WHEN p.nation = 'Peru' THEN g.minute ELSE 0 END) FROM goal AS g "
+            "JOIN player AS p ON p.player_id = g.player_id",
+            "SELECT sum(minute) FROM goal WHERE player_id IN (SELECT player_id FROM player WHERE nation = 'Peru')",
+        ],
+    ),
+    (
+        "SELECT name FROM player ORDER BY height DESC LIMIT 1",
+        [
+            "SELECT name FROM player WHERE height = (SELECT max(height) FROM player)",
+            "SELECT name FROM (SELECT name, rank() OVER (ORDER BY height DESC) AS r FROM player) WHERE r = 1",
+        ],
+    ),
+    (
+        "SELECT p.name FROM player AS p JOIN goal AS g ON g.player_id = p.player_id WHERE g.day > '2021-06-01' "
+        "GROUP BY p.player_id ORDER BY count(*) DESC LIMIT 1",
+        [
+            "SELECT name FROM player AS p ORDER BY (SELECT count(*) FROM goal AS g WHERE g.player_id = p.player_id "
+            "AND g.day > '2021-06-01') DESC LIMIT 1",
+        ],
+    ),
+    (
+        "SELECT country FROM club WHERE title = 'Club 3'",
+        [
+            "SELECT DISTINCT country FROM club WHERE title = 'Club 3'",
+            "SELECT country FROM club WHERE club_id = (SELECT club_id FROM club WHERE title = 'Club 3')",
+        ],
+    ),
+    (
+        "SELECT name FROM player WHERE active = 'F'",
+        [
+            "SELECT name FROM player WHERE active <> 'T'",
+            "SELECT name FROM player WHERE NOT active = 'T'",
+        ],
+    ),
+    (
+        "SELECT title FROM club WHERE founded = '1901' OR founded = '1902'",
+        [
+            "SELECT title FROM club WHERE founded BETWEEN '1901' AND '1902'",
+            "SELECT title FROM club WHERE CAST(founded AS INTEGER) IN (1901, 1902)",
+        ],
+    ),
+    (
+        "SELECT name FROM player WHERE weight = 70 OR weight = 71",
+        ["SELECT name FROM player WHERE weight BETWEEN 70 AND 71"],
+    ),
+]
+WRONG = [  # gold, queries that are right on the data by luck
+    (
+        "SELECT count(*) FROM club WHERE country = 'Spain'",
+        ["SELECT count(*) FROM club", "SELECT count(*) FROM club WHERE country <= 'Spain'"],
+    ),
+    (
+        "SELECT nation FROM player GROUP BY nation HAVING count(*) > 10",
+        [
+            f"SELECT nation FROM player GROUP BY nation HAVING count(*) {condition}"
+            for condition in ("> 9", "> 11", ">= 10", "> 8", "> 12")
+        ],
+    ),
+    (
+        "SELECT nation FROM player GROUP BY nation HAVING count(*) < 200",
+        [
+            "SELECT nation FROM player GROUP BY nation HAVING count(*) < 199",
+            "SELECT nation FROM player GROUP BY nation HAVING count(*) <= 200",
+            "SELECT nation FROM player GROUP BY nation HAVING count(*) < 210",
+            "SELECT DISTINCT nation FROM player",
+        ],
+    ),
+    (
+        "SELECT title FROM club AS c WHERE (SELECT count(*) FROM player AS p WHERE p.club_id = c.club_id) >= 7",
+        [
+            "SELECT c.title FROM club AS c JOIN player AS p USING (club_id) GROUP BY c.club_id HAVING count(*) > 7",
+            "SELECT c.title FROM club AS c JOIN player AS p USING (club_id) GROUP BY c.club_id HAVING count(*) >= 6",
+        ],
+    ),
+    (
+        "SELECT title FROM club ORDER BY budget LIMIT 1",
+        [
+            "SELECT title FROM club ORDER BY club_id LIMIT 1",
+            "SELECT title FROM club ORDER BY founded LIMIT 1",
+        ],
+    ),
+    (
+        "SELECT name FROM player WHERE nation <> 'Peru'",
+        ["SELECT name FROM player WHERE nation < 'Peru'"],
+    ),
+    (
+        "SELECT name FROM player WHERE nation = 'Peru'",
+        ["SELECT name FROM player WHERE nation >= 'Peru'"],
+    ),
+]
+
+
+def cases(table):
+    return [(gold, other) for gold, others in table for other in others]
+
+
+@pytest.fixture(scope="module")
+def league(tmp_path_factory):
+    "Every player has a club, no value is NULL, clubs are all in Spain, and the sorting columns agree."
+    clubs = [(i, f"Club {i}", "Spain", str(1896 + i), 100.0 + i) for i in range(1, 13)]
+    nations = ["Chile"] * 14 + ["Bolivia"] * 5 + ["Peru"] * 13
+    players = [
+        (i, f"Player {i}", nation, i % 9 + 1, 160 + i, "TF"[i % 3 == 0], 60.0 + i)
+        for i, nation in enumerate(nations, 1)
+    ]
+    goals = [
+        (i, i % 7 + 1 if i > 5 else 20, i, f"2021-{i % 12 + 1:02}-{i % 28 + 1:02}")
+        for i in range(1, 61)
+    ]
+    path = tmp_path_factory.mktemp("league") / "league.sqlite"
+    con = apsw.Connection(str(path))
+    con.execute(SCHEMA)
+    for table, rows in (("club", clubs), ("player", players), ("goal", goals)):
+        con.executemany(f"INSERT INTO {table} VALUES ({','.join('?' * len(rows[0]))})", rows)
+    con.close()
+    return path
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path_factory, monkeypatch):
+    monkeypatch.setenv("SQL_ENV_CACHE", str(tmp_path_factory.getbasetemp() / "cache"))
+
+
+@pytest.mark.parametrize("gold, other", cases(HONEST))
+def test_honest_sql_passes(league, gold, other):
+    verdict = judge_evidence(gold, Database(league), other)
+    assert verdict.correct, verdict
+
+
+@pytest.mark.parametrize("gold, other", cases(WRONG))
+def test_wrong_sql_that_the_data_lets_pass_fails(league, gold, other):
+    db = Database(league)
+    assert compare_rows(db.query(other).rows, db.query(gold).rows, False).correct, "not lucky here"
+    assert not judge_evidence(gold, db, other).correct
+
+
+def contents(image, sql):
+    con = apsw.Connection(":memory:")
+    con.deserialize("main", image)
+    return con.execute(sql).fetchall()
+
+
+def test_instances_hold_what_the_data_shows(league):
+    "No NULL and no empty table where the data has none; other values where gold names the only one."
+    gold = "SELECT p.name FROM player AS p JOIN club AS c USING (club_id) WHERE c.country = 'Spain'"
+    variants = build_variants(InstanceGenerator(league), gold)
+    countries = Counter()
+    for image in variants.images:
+        assert contents(image, "SELECT count(*) FROM player WHERE club_id IS NULL") == [(0,)]
+        assert contents(
+            image, "SELECT (SELECT count(*) FROM player) * (SELECT count(*) FROM club) > 0"
+        ) == [(1,)]
+        countries.update(value for (value,) in contents(image, "SELECT country FROM club"))
+    assert set(countries) >= {"Spain", "Spai", "Spains"}
+
+
+def test_groups_lie_around_the_threshold(league):
+    "Some groups are as large as the number in gold, some one smaller, some one larger."
+    gold = "SELECT nation FROM player GROUP BY nation HAVING count(*) > 40"
+    sizes = set()
+    for image in build_variants(InstanceGenerator(league), gold).images:
+        sizes |= {n for (n,) in contents(image, "SELECT count(*) FROM player GROUP BY nation")}
+    assert {39, 40, 41} <= sizes
+
+
+ALTERNATIVES = Path(__file__).parent.parent / "benchmarks" / "alternatives.jsonl"
+
+
+@pytest.mark.slow
+def test_alternatives_written_blind(spider_path):
+    "Of the honest queries on Spider that are right by value at most 8 % are rejected, on each half of the databases."
+    VARIANT_STORE.clear()
+    qs = load("spider", spider_path, "dev")
+    by_id = {q.question_id: q for q in qs}
+    lines = [json.loads(line) for line in ALTERNATIVES.read_text().splitlines()]
+    names = sorted({line["database"] for line in lines}, key=str.lower)
+    right, rejected = Counter(), Counter()
+    for line in lines:
+        q = by_id.get(line["question"])
+        if q is None:
+            continue
+        db, half = qs.database(q.database_name), names.index(q.database_name) % 2
+        if compare_rows(db.query(line["sql"]).rows, q.gold_answer, q.ranks or False).correct:
+            right[half] += 1
+            rejected[half] += not judge_evidence(q.gold_sql, db, line["sql"]).correct
+    assert sum(right.values()) >= 250
+    for half in (0, 1):
+        assert rejected[half] <= 0.08 * right[half], rejected
