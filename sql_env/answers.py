@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['VERDICT_REASONS', 'numbers_equal', 'cells_equal', 'match_bag', 'align_columns_by_kind', 'Verdict', 'format_rows',
-           'compare_rows', 'as_written', 'verify']
+           'compare_rows', 'as_written', 'compare_written', 'verify']
 
 # %% ../nbs/20_answers.ipynb #8bc36f12
 import math
@@ -378,6 +378,19 @@ def _types_differ(rows: Sequence[tuple], gold: Sequence[tuple]) -> bool:
             return True
     return False
 
+# %% ../nbs/20_answers.ipynb #4e9b9b12
+def compare_written(
+    rows: Sequence[tuple],  # typed, of a result
+    gold: Sequence[tuple],
+    ordered: bool | Sequence = False,  # does order count; or the rank of each gold row
+    ignore_case: bool = False,
+) -> Verdict:
+    "Compare rows with gold rows as they are and, where types differ, as an agent would write them."
+    verdict = compare_rows(rows, gold, ordered, ignore_case)
+    if verdict or len(rows) != len(gold) or not _types_differ(rows, gold):
+        return verdict
+    return _nearest([verdict, compare_rows(as_written(rows), gold, ordered, ignore_case)])
+
 # %% ../nbs/20_answers.ipynb #f2375702
 def _is_header(
     rows: Sequence[tuple],
@@ -411,11 +424,7 @@ def _candidates(
         readings, may_have_header = [list(last)], False
     for rows in readings:
         yield rows
-        if len(rows) == len(gold) and _types_differ(rows, gold):
-            yield as_written(rows)
-        elif (
-            may_have_header and len(rows) == len(gold) + 1 and _is_header(rows, gold, last, columns)
-        ):
+        if may_have_header and len(rows) == len(gold) + 1 and _is_header(rows, gold, last, columns):
             yield as_written(rows[1:])
 
 # %% ../nbs/20_answers.ipynb #58144cb9
@@ -440,7 +449,7 @@ def verify(
     verdicts = []
     try:
         for rows in _candidates(answer, gold_rows, last, columns):
-            verdict = compare_rows(rows, gold_rows, ordered, ignore_case)
+            verdict = compare_written(rows, gold_rows, ordered, ignore_case)
             if verdict:
                 return verdict
             verdicts.append(verdict)

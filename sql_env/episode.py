@@ -277,8 +277,8 @@ def _answer(episode: "Episode", text: str, fast: bool) -> tuple[str, TurnFacts]:
         raise UnreadableAnswerError(
             "The last result was cut and can't be an answer; narrow the query."
         )
-    needs_last = last and ("@last" in text.lower() or "\n" in text)
-    result = evidence.result_of(last) if needs_last else None
+    needs_rows = "@last" in text.lower() or "\n" in text
+    result = evidence.result_of(last) if last and needs_rows else None
     ordered = False if q.ranks is None else q.ranks
     rows, columns = (result.rows, result.columns) if result else (None, ())
     verdict = verify(text, q.gold_answer, ordered, rows, columns=columns)

@@ -1477,3 +1477,22 @@ def test_robust_is_none_where_it_can_not_be_judged(two_databases):
 
 if __name__ == "__main__":
     sys.stdout.buffer.write(play_all(load("bundled")))
+
+
+def test_last_and_the_same_text_have_one_verdict(tmp_path):
+    "The number 9 for a gold text '9', by value and on variants of the database."
+    path = build_database(
+        tmp_path / "pets.sqlite",
+        "CREATE TABLE pet (name TEXT, age VARCHAR)",
+        {"pet": [("Ada", "3"), ("Bo", "9"), ("Cy", "5")]},
+    )
+    db = Database(path)
+    q = Question("p", "How old is Bo?", "pets", "SELECT age FROM pet WHERE name = 'Bo'", [("9",)])
+    verdicts = []
+    for answer in ("@last", "9", "'9'", "[9]"):
+        episode = Episode(q, db)
+        episode.reset()
+        episode.step("QUERY", "SELECT CAST(age AS INTEGER) FROM pet WHERE name = 'Bo'")
+        episode.step("ANSWER", answer)
+        verdicts.append((episode.correct, episode.robust_verdict.reason))
+    assert verdicts[0][0] and len(set(verdicts)) == 1, verdicts

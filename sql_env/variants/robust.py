@@ -12,11 +12,16 @@ from itertools import islice, product
 
 import apsw
 
-from ..answers import Verdict, align_columns_by_kind, compare_rows, match_bag
+from sql_env.answers import (
+    Verdict,
+    align_columns_by_kind,
+    as_written,
+    compare_written,
+    match_bag,
+)
 from ..database import Database
 from ..guards import QueryError, check_statement
 from ..questions import Question
-from ..readings import BareText
 from ..sqltext import has_order_by
 from ..values import Result
 from .sandbox import Sandbox
@@ -42,11 +47,6 @@ class EvidenceReading:
         if self.columns is None:
             return list(rows)
         return [tuple([row[i] for i in self.columns]) for row in rows]
-
-# %% ../../nbs/33_variants_robust.ipynb #a45804d6
-def _as_written(rows: Iterable[tuple]) -> list[tuple]:
-    "Rows as they may be written in an answer, where 3 and '3' look alike."
-    return [tuple([BareText(v) if type(v) is str else v for v in row]) for row in rows]
 
 # %% ../../nbs/33_variants_robust.ipynb #f8ee05f3
 _MAX_COLUMN_CHOICES = 64  # ways to choose columns that are tried
@@ -99,11 +99,11 @@ def _evidence_reading(
     if exact:
         choices = _exact_choices(rows, gold)
     else:
-        rows = _as_written(rows)
+        rows = as_written(rows)
         choices = _column_choices(rows[:head], gold)
     readings = (EvidenceReading(columns, head) for columns in choices)
     ranks = False if q.ranks is None else q.ranks
-    return next((r for r in readings if compare_rows(r.read(rows), gold, ranks).correct), None)
+    return next((r for r in readings if compare_written(r.read(rows), gold, ranks).correct), None)
 
 # %% ../../nbs/33_variants_robust.ipynb #24ba0eb3
 ROBUST_REASONS = dict(
@@ -122,7 +122,6 @@ def _judge_on(
     variants: Variants,
     sql: str,
     reading: EvidenceReading,
-    exact: bool,
 ) -> Verdict:
     "The verdict on a query that ran on all variants, or on those up to the first that refutes it."
     for number, (image, (gold, ranks)) in enumerate(zip(variants.images, variants.golds), 1):
@@ -131,10 +130,8 @@ def _judge_on(
             rows = sandbox.run(sql).rows
         except QueryError as e:
             return Verdict(False, "fails", f"instance {number}: {e.kind}")
-        if not exact:
-            rows = _as_written(rows)
         order = False if ranks is None else ranks
-        verdict = compare_rows(reading.read(rows), gold, order)
+        verdict = compare_written(reading.read(rows), gold, order)
         if not verdict.correct:
             return Verdict(False, "differs", f"instance {number}: {verdict.detail}", verdict.row)
     return Verdict(True, "match")
@@ -145,7 +142,6 @@ def judge_evidence(
     db: Database,
     sql: str,  # of the agent; any text
     reading: EvidenceReading = EvidenceReading(),
-    exact: bool = True,  # `3` and `'3'` differ, as in the whole result of a query
     k: int = 20,
     seed: int = 0,
 ) -> Verdict:
@@ -158,7 +154,7 @@ def judge_evidence(
     try:
         check_statement(sql, db.limits)
         with instance_generator(db.path).sandboxes.borrow(db.limits) as sandbox:
-            return _judge_on(sandbox, variants, sql, reading, exact)
+            return _judge_on(sandbox, variants, sql, reading)
     except QueryError as e:
         return Verdict(False, "fails", e.kind)
     except (apsw.Error, MemoryError) as e:
@@ -182,5 +178,5 @@ def verify_robust(
     for sql, result in latest_first[:1] if exact else latest_first:
         reading = _evidence_reading(result, q, sql, exact)
         if reading:
-            return judge_evidence(q.gold_sql, db, sql, reading, exact, k, seed)
+            return judge_evidence(q.gold_sql, db, sql, reading, k, seed)
     return Verdict(False, "no_evidence", ROBUST_REASONS["no_evidence"])
