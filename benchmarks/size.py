@@ -23,7 +23,7 @@ import apsw
 ROOT = Path(__file__).resolve().parent.parent
 OUT = ROOT / "benchmarks" / "size.json"
 SIZES = (1, 9, 93, 951)  # megabytes
-BYTES_OF_A_ROW = 100
+BYTES_OF_A_ROW = 76  # in the file
 
 TABLE = """
 CREATE TABLE t{t} (id INTEGER PRIMARY KEY, parent INTEGER REFERENCES t{parent}(id), city TEXT, kind TEXT,
@@ -108,8 +108,9 @@ from sql_env.database import Database
 """
 FIRST_VERDICT = """
 sql = "SELECT b.city, count(*) FROM t3 a JOIN t2 b ON a.parent = b.id WHERE a.n > 500 GROUP BY b.city"
+other = "SELECT t2.city, count(*) FROM t2 JOIN t3 ON t3.parent = t2.id WHERE t3.n > 500 GROUP BY 1"
 db = Database(sys.argv[1] + "/data.sqlite")
-result = judge_evidence(sql, db, sql).reason
+result = judge_evidence(sql, db, other).reason
 """
 ORACLE = """
 qs = load("folder", sys.argv[1])
@@ -120,6 +121,15 @@ LOAD = """
 qs = load("folder", sys.argv[1])
 result = len(qs)
 """
+MUTANTS = """
+from pathlib import Path
+from sql_env.variants.selection import build_variants, instance_generator
+golds = [line for line in Path(sys.argv[2]).read_text().splitlines() if line.strip() and line[:2] != "--"]
+generator = instance_generator(sys.argv[1] + "/data.sqlite")
+made = [build_variants(generator, sql) for sql in golds]
+mutants = sum(v.mutants for v in made)
+result = dict(golds=len(golds), mutants=mutants, killed=mutants - sum(len(v.alive) for v in made))
+"""
 
 
 def part_robust(folders: dict[int, Path], work: Path) -> dict:
@@ -128,7 +138,12 @@ def part_robust(folders: dict[int, Path], work: Path) -> dict:
     for mb, folder in folders.items():
         first = measure(IMPORTS, FIRST_VERDICT, work / f"cache-r{mb}", str(folder))
         oracle = measure(IMPORTS, ORACLE, work / f"cache-o{mb}", str(folder))
-        found[str(mb)] = dict(first_verdict=first, oracle=oracle["result"])
+        golds = str(ROOT / "tests" / "large_golds.sql")
+        mutants = measure(IMPORTS, MUTANTS, work / f"cache-m{mb}", str(folder), golds)
+        size = round((folder / "data.sqlite").stat().st_size / 1e6, 1)
+        found[str(mb)] = dict(
+            file_MB=size, first_verdict=first, oracle=oracle["result"], mutants=mutants["result"]
+        )
     return found
 
 
@@ -151,12 +166,13 @@ env = EpisodeEnv(qs)
 env.reset(seed=0)
 result = len(qs)
 """
-STREAM_FIRST = """
+BATCHES_FIRST = """
 from sql_env.episode import EpisodeEnv
-qs = load("folder", sys.argv[1], lazy=True)
-env = EpisodeEnv(qs)
+from sql_env.sources import load_batches
+first = next(load_batches("folder", sys.argv[1]))
+env = EpisodeEnv(first)
 env.reset(seed=0)
-result = len(qs)
+result = len(first)
 """
 
 
@@ -187,7 +203,7 @@ def part_questions(work: Path) -> dict:
         folder = make_many(work / f"many{n}", spider, n)
         cache = work / f"cache-q{n}"
         found[str(n)] = dict(
-            lazy=measure(IMPORTS, STREAM_FIRST, work / f"cache-s{n}", str(folder)),
+            first_batch=measure(IMPORTS, BATCHES_FIRST, work / f"cache-s{n}", str(folder)),
             first=measure(IMPORTS, PLAY_FIRST, cache, str(folder)),
             again=measure(IMPORTS, PLAY_FIRST, cache, str(folder)),
         )
@@ -244,7 +260,8 @@ def part_processes(work: Path) -> dict:
 FIRST_EVALUATE = """
 import os, subprocess
 u = resource.getrusage(resource.RUSAGE_CHILDREN)
-done = subprocess.run([sys.executable, "-m", "sql_env.cli", "evaluate", *sys.argv[1:]], capture_output=True, check=True)
+command = os.path.join(os.path.dirname(sys.executable), "sql_env")
+subprocess.run([command, "evaluate", *sys.argv[1:]], capture_output=True, check=True)
 after = resource.getrusage(resource.RUSAGE_CHILDREN)
 result = round(after.ru_utime + after.ru_stime - u.ru_utime - u.ru_stime, 2)
 """
@@ -316,7 +333,7 @@ def picture(results: dict) -> Path:
         for label, key, color in (
             ("first", "first", "#0072B2"),
             ("again", "again", "#56B4E9"),
-            ("lazy", "lazy", "#D55E00"),
+            ("first batch", "first_batch", "#D55E00"),
         ):
             ax.plot(
                 numbers,
