@@ -8,6 +8,7 @@ __version__ = "0.1.0"
 _MODULE_OF = {
     "ChatPolicy": "policies",
     "Database": "database",
+    "Limits": "database",
     "Episode": "episode",
     "EpisodeEnv": "episode",
     "EpisodeExplorer": "explorer",
