@@ -175,7 +175,7 @@ def _are_codes(values: Sequence[str]) -> bool:
 _LABEL_PATTERN = re.compile(
     r"(.*[a-z]_?)?(?<!first_)(?<!last_)(?<!first)(?<!last)(name|title|code)", re.I
 )
-_MIN_LABEL_ROWS = 3
+_MIN_LABEL_ROWS = 5
 _MIN_KEY_ROWS = 8
 
 # %% ../../nbs/30_variants_shapes.ipynb #65be8ee1
