@@ -406,6 +406,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                  'sql_env.episode.Episode._observe': ('episode.html#episode._observe', 'sql_env/episode.py'),
                                  'sql_env.episode.Episode._record': ('episode.html#episode._record', 'sql_env/episode.py'),
                                  'sql_env.episode.Episode.correct': ('episode.html#episode.correct', 'sql_env/episode.py'),
+                                 'sql_env.episode.Episode.grounded': ('episode.html#episode.grounded', 'sql_env/episode.py'),
                                  'sql_env.episode.Episode.has_result': ('episode.html#episode.has_result', 'sql_env/episode.py'),
                                  'sql_env.episode.Episode.history': ('episode.html#episode.history', 'sql_env/episode.py'),
                                  'sql_env.episode.Episode.last': ('episode.html#episode.last', 'sql_env/episode.py'),

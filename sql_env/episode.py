@@ -358,7 +358,8 @@ class Episode:
         self.turns = []
         self._recent: tuple[str, ...] = ()  # last entries of the history
         self._record_bytes = 0
-        self.verdict, self.answered, self.grounded = None, "", False
+        self.verdict, self.answered = None, ""
+        self._grounded: bool | None = None  # once it was asked for
         self._taken: set[int] = set()  # hashes of the actions
         self._robust: Verdict | None = None
         return self._observe()
@@ -399,9 +400,7 @@ class Episode:
         facts.repeat = key in self._taken
         self._taken.add(key)
         self.done = facts.done = facts.done or self.steps >= self.budget
-        if facts.verdict is not None:
-            self.grounded = is_grounded(unescape_markup(action.argument), self.evidence)
-        elif self.done:
+        if facts.verdict is None and self.done:
             self.verdict = Verdict(False, "no_answer")
         parts = self.meter.score(facts)
         self._record(Turn(action, result, error, parts))
@@ -459,6 +458,13 @@ class Episode:
     def correct(self) -> bool:
         "Execution accuracy: whether the answer is right on this database."
         return bool(self.verdict)
+
+    @property
+    def grounded(self) -> bool:
+        "Whether every value of the answer came out of a table in a result; worked out when it is first asked for."
+        if self._grounded is None and self.answered:
+            self._grounded = is_grounded(self.answered, self.evidence)
+        return bool(self._grounded)
 
     @property
     def robust(self) -> bool | None:
