@@ -49,11 +49,22 @@ _MODULE_OF = {
     "verify": "answers",
     "view_episode": "view.episode",
 }
-__all__ = ["__version__", *_MODULE_OF]
+_NEEDS_OPENENV = ("client", "models")
+
+
+def _importable() -> list[str]:
+    "Names for `from sql_env import *`: without the extra `server` those that need it are left out."
+    from importlib.util import find_spec
+
+    has_openenv = find_spec("openenv") is not None
+    names = [name for name, m in _MODULE_OF.items() if has_openenv or m not in _NEEDS_OPENENV]
+    return ["__version__", *names]
 
 
 def __getattr__(name: str):
     "Import `name` from its module when it is first used."
+    if name == "__all__":
+        return _importable()
     if name not in _MODULE_OF:
         raise AttributeError(f"module 'sql_env' has no attribute {name!r}")
     from importlib import import_module
@@ -64,4 +75,4 @@ def __getattr__(name: str):
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *_MODULE_OF})

@@ -1166,6 +1166,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                   'sql_env.rollouts._error_text': ('rollouts.html#_error_text', 'sql_env/rollouts.py'),
                                   'sql_env.rollouts._judgement_key': ('rollouts.html#_judgement_key', 'sql_env/rollouts.py'),
                                   'sql_env.rollouts._play_chunk': ('rollouts.html#_play_chunk', 'sql_env/rollouts.py'),
+                                  'sql_env.rollouts._playable': ('rollouts.html#_playable', 'sql_env/rollouts.py'),
                                   'sql_env.rollouts._record': ('rollouts.html#_record', 'sql_env/rollouts.py'),
                                   'sql_env.rollouts._run_batch': ('rollouts.html#_run_batch', 'sql_env/rollouts.py'),
                                   'sql_env.rollouts._run_one_by_one': ('rollouts.html#_run_one_by_one', 'sql_env/rollouts.py'),

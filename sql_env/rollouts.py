@@ -20,6 +20,7 @@ from .catalog import database_fingerprint
 from .episode import Episode, EpisodeEnv, Observation
 from .logs import EpisodeResult, Trajectory, episode_result, gold_key, with_robust
 from .policies.base import Policy, RolloutAborted, play_episode
+from .questions import Question
 from .workers import ProcessWorkers, WorkerError, run_pieces
 
 # %% ../nbs/67_rollouts.ipynb #62d3b725
@@ -31,14 +32,24 @@ class PlannedEpisode(NamedTuple):
     seed: int  # of the policy
 
 # %% ../nbs/67_rollouts.ipynb #75964d61
+def _playable(env: Any, questions: Iterable[Question]) -> Iterator[Question]:
+    "The questions that the environment doesn't refuse: under `robust` those with variants."
+    judges_variants = isinstance(env, EpisodeEnv) and env.settings["verify"] == "robust"
+    return (q for q in questions if not judges_variants or not env.why_refused(q))
+
+# %% ../nbs/67_rollouts.ipynb #27238d05
 def plan_episodes(
     env: Any,  # with `questions`
     n_episodes: int | None,  # every question once if None; more than there are plays them again
     seed: int,
 ) -> list[PlannedEpisode]:
     "The episodes of a run."
-    ids = [q.question_id for q in env.questions]
-    Random(seed).shuffle(ids)
+    questions = list(env.questions)
+    Random(seed).shuffle(questions)
+    wanted = len(questions) if n_episodes is None else n_episodes
+    ids = [q.question_id for q in islice(_playable(env, questions), wanted)]
+    if not ids and questions:
+        raise ValueError("no question can be played: there are no variants to judge an answer on")
     plan = []
     for i in range(len(ids) if n_episodes is None else n_episodes):
         round_number, place = divmod(i, len(ids))
