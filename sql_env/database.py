@@ -7,6 +7,7 @@ __all__ = ['build_database', 'ConnectionPool', 'Database', 'QueryError', 'Limits
 
 # %% ../nbs/13_database.ipynb #f84de38a
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -261,9 +262,20 @@ class Database:
         except QueryError as e:
             if fast:
                 raise FastPathMiss from None
-            raise add_name_hint(e, sql, self._tables) from None
+            raise self._say_closed(add_name_hint(e, sql, self._tables), sql) from None
         finally:
             self.pool.give_back(con)
+
+    def _say_closed(self, e: QueryError, sql: str) -> QueryError:
+        "The error, or the reason why a table that the statement names is closed."
+        if e.kind in ("forbidden", "unknown_table") and self.closed:
+            words = set(re.findall(r"\w+", sql.lower()))
+            for name, why in self.closed.items():
+                if name.lower() in words:
+                    return QueryError(
+                        "forbidden", f"{format_value(name, 80)} can't be read: {why}."
+                    )
+        return e
 
     def _can_try_fast(self, sql: str) -> bool:
         "Whether the statement is short and a connection is open and free."

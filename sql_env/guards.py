@@ -392,5 +392,7 @@ def to_query_error(
         kind = next((kind for part, kind in _KIND_OF_MESSAGE.items() if part in text), "syntax")
     if kind in _MESSAGES:
         return QueryError(kind, _MESSAGES[kind])
+    if "too many columns" in text:
+        return QueryError(kind, "The result has too many columns.", "Select those that you need.")
     end = "?" if text.endswith("?") else "."
     return QueryError(kind, text[:300].rstrip(".?") + end)

@@ -279,6 +279,15 @@ def _drop_prefix(text: str) -> str:
     match = _PREFIX.match(text)
     return text[match.end() :] if match else text
 
+# %% ../nbs/20_readings.ipynb #f32e454e
+_WRAPPED = re.compile(r"\\boxed\{([^{}]*)\}|<(answer|final_answer)>(.*)</\2>", re.S | re.I)
+
+# %% ../nbs/20_readings.ipynb #f3b22da6
+def _unwrap(text: str) -> str:
+    r"What stands in `\boxed{}` or `<answer>`, which many prompts ask for."
+    match = _WRAPPED.fullmatch(text.strip("$ "))
+    return (match[1] or match[3] or "").strip() if match else text
+
 # %% ../nbs/20_readings.ipynb #2913fc32
 def _drop_table_head(text: str) -> str:
     "Without the header of a Markdown table and the rule below it."
@@ -308,6 +317,7 @@ def _drop_full_stop(text: str) -> str:
 
 # %% ../nbs/20_readings.ipynb #b5ea8b86
 _UNDRESSING = (
+    _unwrap,
     _drop_fence,
     _drop_emphasis,
     _drop_prefix,
@@ -380,12 +390,13 @@ _GUESS = re.compile(
     r"|[-+]?\d[\d.,]*\s*%?(?:\s+[a-z][a-z/-]*)+"
     r"|(?:either\s+)?\S+(?:\s+\S+){0,2}\s+or\s+\S+(?:\s+\S+){0,2}"
     r"|(?:there|it|they|he|she|this|these|those|i)\s+(?:is|are|was|were|has|have|think|believe)\b.*"
-    r"|the\s+.*\s(?:is|are|was|were)\s.*",
+    r"|the\s+.*\s(?:is|are|was|were)\s.*"
+    r"|none|n/?a|nil|unknown|nothing|not found|no (?:results?|rows?|data|answer|match|matches)",
     re.I | re.A,
 )
 
 # %% ../nbs/20_readings.ipynb #0f83944f
 def is_guess(text: str) -> bool:
-    "Whether a text is one line that names alternatives, an approximation, a number with words, or a sentence."
+    "Whether a text is one line of alternatives, an approximation, a number with words, a sentence, or says nothing."
     text = text.strip().rstrip(".")
     return len(text) <= 300 and "\n" not in text and _GUESS.fullmatch(text) is not None

@@ -400,6 +400,8 @@ def load(
     **options: Any,  # passed to the source
 ) -> QuestionSet:
     "A set of questions with their databases; raises `SourceError`."
+    if limits is not None and not isinstance(limits, Limits):
+        raise SourceError("limits= takes Limits(...), of sql_env.database.")
     given = dict(path=path, split=split, limits=limits) | options
     options = _source_options(source, SOURCES, given, ("path", "split", "limits"))
     qs = SOURCES[source](**options)

@@ -142,7 +142,7 @@ CASES = {
         ("NULL", [("",)], False, "values"),
         ("0", [(None,)], False, "values"),
         ("''", [(None,)], False, "values"),
-        ("None", [(None,)], False, "values"),
+        ("None", [(None,)], False, "unreadable"),
         ("a | NULL", [("a", None)], False, "match"),
         ("a | ", [("a", None)], False, "values"),
         ("a | ", [("a", "")], False, "match"),

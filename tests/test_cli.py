@@ -540,7 +540,7 @@ def test_a_cluster_that_is_not_installed_is_said(sql_env, monkeypatch, name):
     monkeypatch.setitem(sys.modules, "ray", None)
     monkeypatch.setitem(sys.modules, "dask.distributed", None)
     run = sql_env("evaluate", "-n", 4, "--no-hacks", "--executor", name)
-    assert run.code == 2 and "pip install sql_env[cluster]" in " ".join(run.err.split())
+    assert run.code == 2 and 'pip install "sql_env[cluster]"' in " ".join(run.err.split())
 
 
 @pytest.mark.slow

@@ -44,7 +44,7 @@ from sql_env.reports import (
 )
 from sql_env.reward import RewardConfig
 from sql_env.rollouts import plan_episodes
-from sql_env.sources import complete_questions, load
+from sql_env.sources import load
 from sql_env.variants.robust import ROBUST_REASONS
 from sql_env.workers import ProcessWorkers, WorkerError
 
@@ -744,14 +744,17 @@ if __name__ == "__main__":
 
 def test_questions_that_cannot_be_judged_are_not_played(tmp_path):
     "With verify='robust' a gold without variants is passed over: no episode crashes, and none is paid 0."
-    schema = "CREATE TABLE t (x INTEGER); CREATE VIEW v AS SELECT 1 AS one"
-    path = build_database(tmp_path / "d.sqlite", schema, {"t": [(i,) for i in range(9)]})
-    golds = {"counts": "SELECT count(*) FROM t", "has none": "SELECT one FROM v"}
-    qs = complete_questions(
-        [Question(name, "How many?", "d", sql) for name, sql in golds.items()], {"d": path}, "d"
+    rows = {"pet": [(i, f"n{i}") for i in range(30)]}
+    schema = "CREATE TABLE pet (id INTEGER, name TEXT)"
+    path = build_database(tmp_path / "pets.sqlite", schema, rows)
+    golds = {"counts": "SELECT count(*) FROM pet", "has none": "SELECT nothing FROM pet"}
+    qs = QuestionSet(
+        [Question(name, "How many?", "pets", sql, ((30,),)) for name, sql in golds.items()],
+        {"pets": path},
     )
-    env = EpisodeEnv(qs, verify="robust")
-    refused = [q.question_id for q in qs if env.why_refused(q)]
-    result = evaluate(env, OraclePolicy(qs), progress=False)
-    assert refused == ["has none"]
-    assert [(e.question_id, e.correct, e.error) for e in result.episodes] == [("counts", True, None)]
+    result = evaluate(EpisodeEnv(qs, verify="robust"), OraclePolicy(qs), progress=False)
+    assert [(e.question_id, e.correct, e.error) for e in result.episodes] == [
+        ("counts", True, None)
+    ]
+    with pytest.raises(ValueError, match="no variants"):
+        evaluate(EpisodeEnv(qs.filter(question_id="has none"), verify="robust"), OraclePolicy(qs))

@@ -301,7 +301,7 @@ def _open_executor(name: str, n_workers: int, address: str | None) -> Iterator[A
             import ray
     except ImportError:
         raise ValueError(
-            f"--executor {name} needs more packages: pip install sql_env[cluster]"
+            f'--executor {name} needs packages that are missing: pip install "sql_env[cluster]"'
         ) from None
     local: dict[str, Any] = {}
     if name == "dask":
