@@ -1082,6 +1082,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
             'sql_env.readings': { 'sql_env.readings.BareText': ('readings.html#baretext', 'sql_env/readings.py'),
                                   'sql_env.readings.UnreadableAnswerError': ('readings.html#unreadableanswererror', 'sql_env/readings.py'),
                                   'sql_env.readings._QuotedText': ('readings.html#_quotedtext', 'sql_env/readings.py'),
+                                  'sql_env.readings._drop_brackets': ('readings.html#_drop_brackets', 'sql_env/readings.py'),
                                   'sql_env.readings._drop_bullets': ('readings.html#_drop_bullets', 'sql_env/readings.py'),
                                   'sql_env.readings._drop_emphasis': ('readings.html#_drop_emphasis', 'sql_env/readings.py'),
                                   'sql_env.readings._drop_fence': ('readings.html#_drop_fence', 'sql_env/readings.py'),

@@ -60,7 +60,7 @@ _NUMBER = re.compile(r"[-+]?(?:\d+(?:\.(\d*))?|\.(\d+))(?:e([-+]?\d+))?", re.I |
 _INTEGER = re.compile(r"[-+]?\d+", re.A)
 _INFINITE = re.compile(r"[-+]?inf(?:inity)?", re.I | re.A)
 _DECORATED = re.compile(
-    r"([-+\u2212]?)[$€£]? ?((?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?|\.\d+) ?%?", re.A
+    r"([-+\u2212]?)[$€£]? ?((?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?|\.\d+) ?[%$€£]?", re.A
 )
 _MAX_DIGITS = 400  # more than any float has
 
@@ -316,6 +316,13 @@ def _drop_full_stop(text: str) -> str:
     return text[:-1] if text.endswith(".") and not text.endswith("..") else text
 
 # %% ../nbs/20_readings.ipynb #b5ea8b86
+def _drop_brackets(text: str) -> str:
+    "Without the brackets around a list of plain words."
+    inner = text[1:-1]
+    is_list = text[:1] == "[" and text[-1:] == "]" and inner.strip()
+    return inner if is_list and not set(inner) & set("[](){}'\"") else text
+
+# %% ../nbs/20_readings.ipynb #f383b87c
 _UNDRESSING = (
     _unwrap,
     _drop_fence,
@@ -324,6 +331,7 @@ _UNDRESSING = (
     _drop_table_head,
     _drop_bullets,
     _drop_full_stop,
+    _drop_brackets,
 )
 
 # %% ../nbs/20_readings.ipynb #cb09256e
@@ -391,6 +399,8 @@ _GUESS = re.compile(
     r"|(?:either\s+)?\S+(?:\s+\S+){0,2}\s+or\s+\S+(?:\s+\S+){0,2}"
     r"|(?:there|it|they|he|she|this|these|those|i)\s+(?:is|are|was|were|has|have|think|believe)\b.*"
     r"|the\s+.*\s(?:is|are|was|were)\s.*"
+    r"|[a-z][\w ]{0,30}(?:\(\*\))?\s*[:=]\s*[-+$€£]?\d[\d.,]*\s*%?"
+    r"|[-+]?\d[\d.,]*\s*\([a-z ]+\)"
     r"|none|n/?a|nil|unknown|nothing|not found|no (?:results?|rows?|data|answer|match|matches)",
     re.I | re.A,
 )

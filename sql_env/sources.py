@@ -312,14 +312,14 @@ def read_folder(
         raise SourceError(f"There is no .jsonl file in {str(path)!r}. {todo}")
     if not databases:
         raise SourceError(f"There is no .sqlite or .db file in {str(path)!r}.")
-    read = _folder_reader(path.name, databases)
+    read = _folder_reader(path.resolve().name, databases)
     questions: list[Question] = []
     for file in files:
         try:
             questions += read_questions(file, read)
         except ValueError as e:
             raise SourceError(f"{e}.") from None
-    return Drafts(questions, databases, path.name)
+    return Drafts(questions, databases, path.resolve().name)
 
 # %% ../nbs/46_sources.ipynb #32d1c66c
 def load_folder(

@@ -457,6 +457,9 @@ _GENERATOR_BYTES = 400_000  # of the connections of a generator, about
 _TABLE_BYTES = 20_000  # of a sample of a table's rows, about
 
 # %% ../../nbs/32_variants_selection.ipynb #0f614ebb
+_NO_TABLES = "The database has no table with rows of its own."
+
+# %% ../../nbs/32_variants_selection.ipynb #86aef2ba
 class _VariantStore:
     "Generators and variants that were made before, the latest of each; for any number of threads."
 
@@ -505,6 +508,8 @@ class _VariantStore:
             generator = self.generator(path)
         except QueryError as e:
             return Variants(sql, (), (), why_none=e.message)
+        if not generator.schema.tables:
+            return Variants(sql, (), (), why_none=_NO_TABLES)
         parts = json.dumps([CACHE_VERSION, generator.digest, sql, k, seed])
         key = hashlib.sha256(parts.encode()).hexdigest()
         cache = VariantCache()
@@ -544,4 +549,4 @@ def why_no_instances(path: str | Path | bytes) -> str:
         generator = instance_generator(path)
     except QueryError as e:
         return e.message
-    return "" if generator.schema.tables else "It has no table with rows of its own."
+    return "" if generator.schema.tables else _NO_TABLES
