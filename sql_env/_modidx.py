@@ -193,6 +193,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                   'sql_env.cli.play._view_summary': ('cli_play.html#_view_summary', 'sql_env/cli/play.py'),
                                   'sql_env.cli.play.demo': ('cli_play.html#demo', 'sql_env/cli/play.py'),
                                   'sql_env.cli.play.show_episode': ('cli_play.html#show_episode', 'sql_env/cli/play.py')},
+            'sql_env.cli.view': {'sql_env.cli.view._view_command': ('cli_view.html#_view_command', 'sql_env/cli/view.py')},
             'sql_env.client': { 'sql_env.client.RemoteEpisode': ('client.html#remoteepisode', 'sql_env/client.py'),
                                 'sql_env.client.RemoteEpisode.__init__': ('client.html#remoteepisode.__init__', 'sql_env/client.py'),
                                 'sql_env.client.RemoteEpisode.add': ('client.html#remoteepisode.add', 'sql_env/client.py'),

@@ -78,7 +78,7 @@
     if (wanted >= 0) show(wanted);
   }
 
-  // The episodes that are on the page now, from their first step
+  // The episodes that are on the page now
   function load() {
     pause();
     episodes = [...document.querySelectorAll("article.sx[data-last]")];
@@ -111,7 +111,7 @@
   addEventListener("hashchange", openAddress);
   document.addEventListener("sx-episodes", () => {
     load();
-    show(0);
+    show(last); // how it ended comes first
   });
   load();
   show(Number(slider.value));

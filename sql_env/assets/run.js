@@ -26,7 +26,7 @@
     ["not_grounded", "right, not grounded", any((e) => e.state === "right" && !e.grounded)],
   ];
   if (runs.length === 2) {
-    states.push(["first", `only ${runs[0]}`, only(0)], ["second", `only ${runs[1]}`, only(1)]);
+    runs.forEach((name, i) => states.push([`only${i}`, `only ${name.length > 26 ? `${name.slice(0, 24)}…` : name}`, only(i)]));
   }
   const isFlip = (row) => new Set(row.runs.map((e) => e && e.state === "right")).size > 1;
   if (runs.length > 1) states.push(["flipped", "flipped", (row) => row.runs.every(Boolean) && isFlip(row)]);
@@ -80,7 +80,7 @@
     if (e.state === "right" && e.robust === null) tag("robust not judged");
     if (e.state === "right" && !e.grounded) tag("not grounded", true);
     if (e.bad) tag(`${e.bad} malformed`, true);
-    if (runs.length > 1) tag(`${e.steps} steps`);
+    if (runs.length > 1 && e.steps) tag(`${e.steps} steps`);
     const counts = {};
     for (const kind of e.kinds) counts[kind] = (counts[kind] || 0) + 1;
     for (const kind in counts) tag(kind.replaceAll("_", " ") + (counts[kind] > 1 ? ` ×${counts[kind]}` : ""));
@@ -211,7 +211,7 @@
   // The player
   async function unpack(packed) {
     const bytes = Uint8Array.from(atob(packed), (c) => c.charCodeAt(0));
-    const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+    const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
     return new Response(stream).text();
   }
 

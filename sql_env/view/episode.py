@@ -43,7 +43,7 @@ class Outcome:
     answer: Sequence[tuple] | None = None  # rows of the answer, as it was read
     grounded: bool = False  # the answer was seen in a result
     gold_sql: str = ""  # empty if the question is not known
-    gold: Sequence[tuple] = ()  # typed rows
+    gold: Sequence[tuple] = ()  # typed rows; empty if they are not known
 
 # %% ../../nbs/72_view_episode.ipynb #61c4147d
 @dataclass(frozen=True)
@@ -138,8 +138,8 @@ def view_trajectory(
     about, result = dict(about or {}), trajectory.episode
     policy, turns = about.get("policy", ""), tuple(trajectory.turns)
     said: dict[str, Any] = dict(
-        messages=tuple(getattr(trajectory, "messages", ())),
-        calls=tuple(getattr(trajectory, "calls", ())),
+        messages=tuple(trajectory.messages),
+        calls=tuple(trajectory.calls),
         notes=tuple(trajectory.notes),
     )
     budget = max(int(about.get("budget", 15)), len(turns))
@@ -151,12 +151,13 @@ def view_trajectory(
         return replace(view_episode(episode, policy), turns=turns, note=note, **said)
     outcome = None
     if result.reason:
-        outcome = Outcome(Verdict(result.correct, result.reason), grounded=result.grounded)
+        verdict = Verdict(result.correct, result.reason)
+        outcome = Outcome(verdict, grounded=result.grounded, gold_sql=trajectory.gold_sql)
     note = (
         note
         or "The question is not among those that are loaded, so neither schema nor gold can be shown."
     )
-    title = f"Question {result.question_id}"
+    title = trajectory.question_text or f"Question {result.question_id}"
     return EpisodeView(title, turns, budget, policy=policy, outcome=outcome, note=note, **said)
 
 # %% ../../nbs/72_view_episode.ipynb #0e36f4fd

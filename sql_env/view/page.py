@@ -14,7 +14,6 @@ from hashlib import sha256
 from typing import Any
 
 from fastcore.xml import FT, Safe
-from .words import words_html
 
 from ..answers import Verdict, compare_rows
 from ..episode import Turn
@@ -32,6 +31,7 @@ from ..readings import BareText
 from ..values import format_value
 from .diagram import schema_svg, touched_tables
 from .episode import EpisodeView, Outcome, to_episode_view
+from .words import words_html
 
 # %% ../../nbs/74_view_page.ipynb #47ab92c1
 def _signed(x: float, digits: int = 2) -> str:
@@ -198,7 +198,7 @@ def _outcome_html(outcome: Outcome) -> FT:
     if not outcome.gold_sql:
         return verdict
     answer = "" if outcome.verdict else _answer_html(outcome)
-    rows = element("div", answer, _gold_html(outcome), cls="sx-two")
+    rows = element("div", answer, _gold_html(outcome), cls="sx-two") if outcome.gold else ""
     query = element("div", outcome.gold_sql, cls="sx-sql")
     return element(
         "div", verdict, rows, element("div", element("h3", "gold query"), query, cls="sx-gold")

@@ -10,19 +10,20 @@ import json
 from base64 import b64encode
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from gzip import compress
 from pathlib import Path
 from typing import Any
+from zlib import compress
 
 from fastcore.xml import FT, Safe
 
-from ..answers import Verdict
+from ..answers import VERDICT_REASONS, Verdict
 from ..evaluation import EvaluationResult, compare
 from ..html import element, read_asset, render_html, stylesheet
 from ..logs import EpisodeResult, Trajectory, read_log
 from ..progress import ProgressBar
 from ..questions import QuestionSet
 from ..reports import rate_text, robust_text
+from ..variants.robust import ROBUST_REASONS
 from .episode import EpisodeView, view_trajectory
 from .page import controls_html, episode_view_html, page_button, security_policy
 
@@ -46,10 +47,9 @@ class Run:
 def read_run(path: str | Path) -> Run:
     "The run of a log; raises `ValueError` if it is none, or holds no episode."
     about, found = read_log(path)
-    last = {trajectory.episode.episode_index: trajectory for trajectory in found}
-    if not last:
+    if not found:
         raise ValueError(f"{Path(path).name} holds no episode yet.")
-    return Run(str(about["policy"]), about, tuple(last[i] for i in sorted(last)))
+    return Run(str(about["policy"]), about, tuple(found))
 
 # %% ../../nbs/79_view_run.ipynb #38e5b9aa
 def _with_own_names(runs: Sequence[Run], paths: Sequence[Path]) -> list[Run]:
@@ -84,11 +84,16 @@ def episode_state(result: EpisodeResult) -> str:
     return "gave_up" if result.reason in ("", "no_answer") else "wrong"
 
 # %% ../../nbs/79_view_run.ipynb #7461a017
+_REASONS = VERDICT_REASONS | ROBUST_REASONS
+
+
 def _why(result: EpisodeResult) -> str:
     "In a few words why an episode was not right."
     if result.error:
         return result.error[:160]
-    return "" if result.correct or result.reason == "no_answer" else result.reason.replace("_", " ")
+    if result.correct or result.reason == "no_answer":
+        return ""
+    return _REASONS.get(result.reason, result.reason)
 
 # %% ../../nbs/79_view_run.ipynb #b15d471f
 def _ending(trajectory: Trajectory) -> dict[str, Any]:
@@ -147,7 +152,7 @@ def _view(trajectory: Trajectory, questions: QuestionSet | None, run: Run) -> Ep
 # %% ../../nbs/79_view_run.ipynb #4c072c43
 def _pack(html: str) -> str:
     "HTML as text that a browser unpacks."
-    return b64encode(compress(html.encode(), 6, mtime=0)).decode()
+    return b64encode(compress(html.encode(), 6)).decode()
 
 # %% ../../nbs/79_view_run.ipynb #32569ab1
 def _row(
@@ -368,9 +373,8 @@ def _overview_html(runs: Sequence[Run], title: str) -> FT:
     )
     cards = [_card_html(run) for run in runs]
     cards += [_comparison_html(runs[0], run) for run in runs[1:]]
-    summary = element("summary", "by level and by database")
-    parts = element("details", summary, element("div", cls="rx-groups"), cls="sx rx-parts")
-    sections = [element("section", *cards, cls="rx-cards"), parts, *_list_html(runs), _keys_html()]
+    cards.append(element("article", element("div", cls="rx-groups"), cls="sx rx-card rx-parts"))
+    sections = [element("section", *cards, cls="rx-cards"), *_list_html(runs), _keys_html()]
     return element("div", head, *sections, id="rx-overview")
 
 # %% ../../nbs/79_view_run.ipynb #c80e0eef

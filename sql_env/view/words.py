@@ -12,14 +12,16 @@ from typing import Any, NamedTuple
 
 from fastcore.xml import FT
 
-from ..chat import InvalidToolCall, parse_tool_call
+from ..chat import InvalidToolCall, harmless_text, parse_tool_call
 from ..html import element
 
 # %% ../../nbs/73_view_words.ipynb #3540a15b
 def _prompt_length(messages: Sequence[Mapping[str, Any]], question: str) -> int:
     "Number of messages before the model's first one; examples of other questions count as prompt."
+    asked = harmless_text(question)  # as it stands in the conversation
     for i in range(len(messages) - 1, -1, -1):
-        if messages[i]["role"] == "user" and question in str(messages[i].get("content")):
+        is_user = messages[i]["role"] == "user"
+        if asked and is_user and asked in str(messages[i].get("content")):
             return i + 1
     roles = [message["role"] for message in messages]
     return roles.index("assistant") if "assistant" in roles else len(roles)
@@ -48,31 +50,39 @@ def _read_call(call: Mapping[str, Any]) -> Call:
 class Said(NamedTuple):
     "One message of a model, or one that was sent to it between two of its own."
 
-    role: str  # assistant, user or tool
+    role: str  # assistant, user, tool or error
     content: str
     reasoning: str = ""
     calls: tuple[Call, ...] = ()
     step: int = 0  # that came of its first usable call; 0 if none did
-    number: int = 0  # of the model's messages, from 1
+    took: Mapping[str, Any] = {}  # the record of the call to the model
 
 # %% ../../nbs/73_view_words.ipynb #be72e2af
 def conversation(
-    messages: Sequence[Mapping[str, Any]],  # of the whole episode
+    messages: Sequence[Mapping[str, Any]],  # of the whole episode, as they were sent
+    records: Sequence[Mapping[str, Any]] = (),  # of the calls to the model, see `log_schema`
     question: str = "",  # its text, after which the model's part begins
 ) -> Iterator[Said]:
     "What was said after the prompt; results of usable calls are left out, for they are the steps."
-    steps, number, waiting = 0, 0, []
-    for message in messages[_prompt_length(messages, question) :]:
+    steps, waiting, start = 0, [], _prompt_length(messages, question)
+    took = {record["message"]: record for record in records if "message" in record}
+    for place, message in enumerate(messages[start:], start):
+        record = took.get(place, {})
+        if message["role"] == "assistant":  # as it came, before it was put in order for the server
+            message = {"role": "assistant"} | dict(record.get("received") or message)
         role, content = message["role"], str(message.get("content") or "")
         if role == "assistant":
             calls = tuple(_read_call(call) for call in message.get("tool_calls") or ())
             usable = sum(not call.problem for call in calls)
             reasoning = message.get("reasoning_content") or message.get("reasoning") or ""
-            number, waiting = number + 1, list(calls)
-            yield Said(role, content, str(reasoning), calls, steps + 1 if usable else 0, number)
+            waiting = list(calls)
+            yield Said(role, content, str(reasoning), calls, steps + 1 if usable else 0, record)
             steps += usable
         elif role != "tool" or (waiting and waiting.pop(0).problem):
             yield Said(role, content)
+    for record in records:
+        if record.get("error"):
+            yield Said("error", record["error"])
 
 # %% ../../nbs/73_view_words.ipynb #02628a83
 def _call_text(call: Mapping[str, Any]) -> str:
@@ -92,7 +102,7 @@ def _call_text(call: Mapping[str, Any]) -> str:
     for name, label in names.items():
         if usage.get(name):
             parts.append(f"{usage[name]:,.0f} {label}")
-    if call.get("stop_reason") not in (None, "stop", "tool_calls"):
+    if call.get("stop_reason") not in (None, "stop", "tool_calls", "end_turn", "tool_use"):
         parts.append(f"stopped by {call['stop_reason']}")
     return " · ".join(parts)
 
@@ -101,13 +111,15 @@ def _words(text: str, cls: str = "sx-words") -> FT | str:
     return element("div", text.strip(), cls=cls) if text.strip() else ""
 
 # %% ../../nbs/73_view_words.ipynb #01d0ec4d
-def _said_html(said: Said, took: str) -> FT:
+def _said_html(said: Said) -> FT:
     "One message."
     title = f"step {said.step}" if said.step else "no step"
+    if said.role == "error":
+        return element("li", element("div", said.content, cls="sx-error"))
     head: Any = element("span", title if said.role == "assistant" else "sent to the model")
     if said.step:
         head = element("button", title, type="button", data_go=said.step)
-    parts = [element("div", head, element("small", took), cls="sx-said-head")]
+    parts = [element("div", head, element("small", _call_text(said.took)), cls="sx-said-head")]
     if said.reasoning:
         opened = element("details", element("summary", "reasoning"), _words(said.reasoning))
         parts.append(opened)
@@ -136,18 +148,14 @@ def _prompt_html(messages: Sequence[Mapping[str, Any]]) -> FT | str:
 # %% ../../nbs/73_view_words.ipynb #933dde72
 def words_html(
     messages: Sequence[Mapping[str, Any]] = (),  # as sent and received
-    calls: Sequence[Mapping[str, Any]] = (),  # what each took: seconds, usage, stop_reason, cached
+    calls: Sequence[Mapping[str, Any]] = (),  # records of the calls to the model
     notes: Sequence[str] = (),  # what was wrong with messages
     question: str = "",
 ) -> FT | str:
     "What a model said in an episode, '' if nothing is known of it."
     parts: list[Any] = []
     if messages:
-        said = list(conversation(messages, question))
-        lines = []
-        for one in said:
-            took = calls[one.number - 1] if 0 < one.number <= len(calls) else {}
-            lines.append(_said_html(one, _call_text(took)))
+        lines = [_said_html(said) for said in conversation(messages, calls, question)]
         prompt = _prompt_html(messages[: _prompt_length(messages, question)])
         parts += [prompt, element("ol", *lines, cls="sx-talk")]
     if notes:
