@@ -284,10 +284,10 @@ def episode_view_html(
     parts = [element("div", now, side, cls="sx-body")]
     if head:
         parts.insert(0, question_html(view))
+    parts.append(words_html(view.messages, view.calls, view.notes, view.question))
     if view.tables:
         schema = schema_svg(view, step)
         parts.append(element("section", element("h3", "schema"), schema, cls="sx-schema"))
-    parts.append(words_html(view.messages, view.calls, view.notes, view.question))
     return element("article", *parts, cls="sx", data_last=last)
 
 # %% ../../nbs/74_view_page.ipynb #4430fc23

@@ -195,7 +195,8 @@ def _range_svg(low: float, high: float, rate: float, floor: float | None) -> FT:
 def _figures(result: EvaluationResult) -> dict[str, str]:
     "Names and values of the smaller figures of a run."
     usage, counts = result.usage, {}
-    counts["robust"] = rate_text(result.robust_rate)
+    if result.n_not_judged < result.n_completed:
+        counts["robust"] = rate_text(result.robust_rate)
     counts["grounded"] = rate_text(result.grounded_rate)
     counts["episodes"] = f"{result.n_episodes:,}"
     counts["crashed"] = f"{result.n_episodes - result.n_completed:,}"
@@ -256,8 +257,8 @@ def _comparison_html(first: Run, second: Run) -> FT:
     def signed(x: float) -> str:
         return f"{100 * x:+.1f}".replace("-", "−")
 
+    between = f"95 % interval {signed(found.low)} to {signed(found.high)}"
     counts = {
-        "95 % interval": f"{signed(found.low)} to {signed(found.high)}",
         "p": f"{found.p_value:.2g}",
         "gained": len(found.gained),
         "lost": len(found.lost),
@@ -267,7 +268,8 @@ def _comparison_html(first: Run, second: Run) -> FT:
     big = element(
         "div", signed(found.difference), element("small", "percentage points"), cls="rx-big"
     )
-    return element("article", title, big, element("dl", *figures), cls="sx rx-card")
+    small = element("p", between, cls="rx-small")
+    return element("article", title, big, small, element("dl", *figures), cls="sx rx-card")
 
 # %% ../../nbs/79_view_run.ipynb #5bb1e58e
 def _list_html(runs: Sequence[Run]) -> list[FT]:
@@ -364,7 +366,8 @@ def _keys_html() -> FT:
 def _overview_html(runs: Sequence[Run], title: str) -> FT:
     "Everything but the player."
     about = runs[0].about
-    said = [about.get("questions"), about.get("model"), about.get("started")]
+    started = str(about.get("started", ""))[:16].replace("T", " ")
+    said = [about.get("questions"), about.get("model"), f"{started} UTC" if started else ""]
     head = element(
         "header",
         element("h1", title),
@@ -373,7 +376,13 @@ def _overview_html(runs: Sequence[Run], title: str) -> FT:
     )
     cards = [_card_html(run) for run in runs]
     cards += [_comparison_html(runs[0], run) for run in runs[1:]]
-    cards.append(element("article", element("div", cls="rx-groups"), cls="sx rx-card rx-parts"))
+    cards.append(
+        element(
+            "article",
+            element("div", cls="rx-groups"),
+            cls="sx rx-card rx-parts" if len(runs) == 1 else "sx rx-card rx-parts rx-row",
+        )
+    )
     sections = [element("section", *cards, cls="rx-cards"), *_list_html(runs), _keys_html()]
     return element("div", head, *sections, id="rx-overview")
 
@@ -401,7 +410,7 @@ def run_page_html(
         rows=[row for row, _ in found],
         films=[film for _, film in found],
     )
-    title = title or " and ".join(run.name for run in runs)
+    title = title or ", ".join(run.name for run in runs)
     scripts = read_asset("replay.js"), read_asset("run.js")
     head = element(
         "head",
