@@ -17,6 +17,7 @@ from sql_env.sources import load
 from sql_env.view.run import episode_state, read_run, read_runs, run_page_html, show_runs
 from sql_env.view.words import conversation, words_html
 
+N = 14  # episodes of each run
 HOSTILE = "</script><script>document.title = 'taken'</script><img src=x onerror=alert(1)>"
 
 
@@ -63,13 +64,13 @@ def questions():
 
 @pytest.fixture(scope="module")
 def logs(questions, tmp_path_factory):
-    "Logs of two models on the same 24 questions."
+    "Logs of two models on the same some questions."
     folder = tmp_path_factory.mktemp("runs")
     for name, right in (("first", 2), ("second", 3)):
         policy = ChatPolicy(
             Talker(questions, right), name=f"maker/{name}-of-a-long-name", price=(1, 2)
         )
-        evaluate(questions, policy, 24, log=folder / f"{name}.jsonl", progress=False, robust=False)
+        evaluate(questions, policy, N, log=folder / f"{name}.jsonl", progress=False, robust=False)
     return folder / "first.jsonl", folder / "second.jsonl"
 
 
@@ -87,7 +88,7 @@ def data_of(page):
 def test_every_episode_is_in_the_page_with_what_the_model_said(page_file, logs):
     page = page_file.read_text()
     data = data_of(page)
-    assert len(data["rows"]) == len(data["films"]) == 24
+    assert len(data["rows"]) == len(data["films"]) == N
     states = [episode_state(t.episode) for t in read_run(logs[0]).trajectories]
     assert [row["runs"][0]["state"] for row in data["rows"]] == states
     assert {"right", "wrong", "crashed"} <= set(states)
@@ -120,9 +121,9 @@ def test_without_questions_text_and_gold_come_from_the_log(logs):
 
 def test_runs_of_other_lengths_stand_side_by_side(questions, logs, tmp_path):
     log = tmp_path / "oracle.jsonl"
-    evaluate(questions, OraclePolicy(questions), 10, log=log, progress=False, robust=False)
+    evaluate(questions, OraclePolicy(questions), 6, log=log, progress=False, robust=False)
     rows = data_of(run_page_html(read_runs([logs[0], log]), questions))["rows"]
-    assert len(rows) == 24 and rows[0]["runs"][1] and rows[23]["runs"][1] is None
+    assert len(rows) == N and rows[0]["runs"][1] and rows[N - 1]["runs"][1] is None
 
 
 def test_names_are_never_equal_and_an_empty_log_is_said(logs, tmp_path):
@@ -135,12 +136,12 @@ def test_names_are_never_equal_and_an_empty_log_is_said(logs, tmp_path):
 
 
 def test_a_thousand_episodes_are_under_ten_megabytes(page_file):
-    "24 episodes of two runs stand for them: bytes an episode, the data alone."
-    assert len(page_file.read_text()) / 24 / 2 < 10_000
+    "A few episodes of two runs stand for them: bytes an episode, the data alone."
+    assert len(page_file.read_text()) / N / 2 < 10_000
 
 
-def test_a_notebook_shows_the_page_in_a_frame_that_reaches_nothing(logs, questions):
-    html = show_runs(*logs, questions=questions).data
+def test_a_notebook_shows_the_page_in_a_frame_that_reaches_nothing(logs):
+    html = show_runs(logs[0]).data
     assert 'sandbox="allow-scripts"' in html and "allow-same-origin" not in html
 
 
@@ -175,7 +176,7 @@ def test_in_a_browser(browser, page_file):  # noqa: F811
     page, errors = open_page(browser, (1300, 900))
     page.goto(page_file.as_uri())
     rows = page.locator("#rx-rows tr")
-    assert rows.count() == 24
+    assert rows.count() == N
     picture(page, "run_light")
 
     def chip(name):
@@ -189,14 +190,14 @@ def test_in_a_browser(browser, page_file):  # noqa: F811
     assert (
         counts["flipped"]
         and counts["only0"] + counts["only1"] <= counts["flipped"]
-        and counts["all"] == 24
+        and counts["all"] == N
     )
     page.select_option("#rx-difficulty", "easy")
-    assert 0 < rows.count() < 24
+    assert 0 < rows.count() < N
     page.select_option("#rx-difficulty", "")
     page.keyboard.press("/")
     page.keyboard.type("film_festival-0")
-    assert 0 < rows.count() < 24
+    assert 0 < rows.count() < N
     page.keyboard.press("Control+A")
     page.keyboard.type("no such words anywhere")
     assert rows.count() == 0 and page.locator("#rx-none").is_visible()
@@ -212,16 +213,16 @@ def test_in_a_browser(browser, page_file):  # noqa: F811
     page.keyboard.press("j")
     page.keyboard.press("Enter")
     page.wait_for_selector("#rx-stage article")
-    assert page.locator("#rx-where").inner_text().startswith("2 of 24")
+    assert page.locator("#rx-where").inner_text().startswith(f"2 of {N}")
     last = page.locator("#sx-position").inner_text()
     page.keyboard.press("Home")
     assert page.locator("#sx-position").inner_text() != last
     assert page.locator(".sx-talk").count() and not page.locator("#rx-overview").is_visible()
     picture(page, "run_film")
     page.keyboard.press("j")
-    page.wait_for_function("document.querySelector('#rx-where').textContent.startsWith('3 of 24')")
+    page.wait_for_function("document.querySelector('#rx-where').textContent.startsWith('3 of ')")
     page.keyboard.press("Escape")
-    assert page.locator("#rx-overview").is_visible() and rows.count() == 24
+    assert page.locator("#rx-overview").is_visible() and rows.count() == N
     assert page.title().startswith("sql_env") and not errors
 
 

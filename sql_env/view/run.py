@@ -55,7 +55,7 @@ def read_run(path: str | Path) -> Run:
 def _with_own_names(runs: Sequence[Run], paths: Sequence[Path]) -> list[Run]:
     "Runs whose names are all different."
     names = [run.name for run in runs]
-    named = []
+    named: list[Run] = []
     for i, (run, path) in enumerate(zip(runs, paths)):
         name = run.name if names.count(run.name) == 1 else f"{run.name} ({path.stem})"
         if name in [other.name for other in named]:
@@ -376,14 +376,12 @@ def _overview_html(runs: Sequence[Run], title: str) -> FT:
     )
     cards = [_card_html(run) for run in runs]
     cards += [_comparison_html(runs[0], run) for run in runs[1:]]
-    cards.append(
-        element(
-            "article",
-            element("div", cls="rx-groups"),
-            cls="sx rx-card rx-parts" if len(runs) == 1 else "sx rx-card rx-parts rx-row",
-        )
-    )
-    sections = [element("section", *cards, cls="rx-cards"), *_list_html(runs), _keys_html()]
+    parts = element("article", element("div", cls="rx-groups"), cls="sx rx-card rx-parts")
+    if len(runs) == 1:
+        sections = [element("section", *cards, parts, cls="rx-cards")]
+    else:
+        sections = [element("section", *cards, cls="rx-cards"), parts]
+    sections += [*_list_html(runs), _keys_html()]
     return element("div", head, *sections, id="rx-overview")
 
 # %% ../../nbs/79_view_run.ipynb #c80e0eef
