@@ -77,6 +77,8 @@ class Completion:
     message: dict[str, Any]  # role, content, tool_calls
     usage: dict[str, float] = field(default_factory=dict)
     truncated: bool = False  # it was cut at the limit of tokens
+    stop_reason: str = ""  # why the model stopped, in the words of its server
+    response_id: str = ""  # by which the server knows the answer
 
 # %% ../../nbs/60_policies_base.ipynb #aee02fb0
 class RolloutAborted(Exception):
