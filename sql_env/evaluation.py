@@ -295,6 +295,17 @@ def _repeat(plan: Sequence[PlannedEpisode], epochs: int, seed: int) -> list[Plan
     return repeated
 
 # %% ../nbs/68_evaluation.ipynb #fb17b645
+def _probe(policy: Any) -> None:
+    "Raise what would go wrong in each episode: a wrong key, model or address. A busy server may recover."
+    if not hasattr(policy, "probe"):
+        return
+    try:
+        policy.probe()
+    except Exception as e:
+        if getattr(e, "kind", "") not in ("rate_limit", "server"):
+            raise
+
+# %% ../nbs/68_evaluation.ipynb #4f6a4de8
 def evaluate(
     env: Any,  # an environment, or a `QuestionSet`
     policy: Policy,
@@ -312,7 +323,7 @@ def evaluate(
     max_tokens: int | None = None,  # stop when they used this many tokens, in and out
     max_seconds: float | None = None,  # stop after this time
 ) -> EvaluationResult:
-    "Play a policy; crashed episodes keep their error. Raises `ValueError` if it can't begin, `RunStopped`."
+    "Play a policy; raises `ValueError` or what its `probe` raises if it can't begin, `RunStopped` if it ends early."
     if isinstance(env, QuestionSet):
         env = EpisodeEnv(env)
     if hasattr(env, "as_episodes"):
@@ -345,8 +356,8 @@ def evaluate(
             run.add(done[planned.episode_index])
     if todo:
         run.check()
-    if todo and not run.reason and hasattr(policy, "probe"):
-        policy.probe()  # a wrong key, model or address is an error now, not in each episode
+    if todo and not run.reason:
+        _probe(policy)
     bar = ProgressBar(run.label, len(todo), progress)
     rollouts = Rollouts(env, policy, batch, robust, keep_turns=file is not None)
     try:
