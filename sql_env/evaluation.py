@@ -18,7 +18,7 @@ from typing import Any
 
 from .episode import EpisodeEnv
 from .guards import Limits
-from .logs import EpisodeLog, EpisodeResult, join_settings
+from .logs import EpisodeLog, EpisodeResult, join_settings, run_details
 from .policies.base import Policy
 from .policies.hacks import HACKS, most_frequent_answer
 from .progress import ProgressBar
@@ -347,7 +347,7 @@ def evaluate(
         about["robust"] = False
     if shard is not None:
         plan, about["shard"] = _shard_of(plan, *shard), list(shard)
-    file = EpisodeLog(log, about) if log else None
+    file = EpisodeLog(log, about, run_details(policy)) if log else None
     done = file.done if file else {}
     todo = [planned for planned in plan if planned.episode_index not in done]
     run = _Run(name, todo, RunLimits(fail_on_error, max_cost, max_tokens, max_seconds))
