@@ -225,8 +225,14 @@ BROKEN = {
         1,
     ),
     "a web page": (b"<html>Welcome</html>", "no chat completion", 1),
-    "no choices": (dict(completion("x"), choices=[]), "no chat completion", 1),
-    "an error with status 200": (dict(error=dict(message="overloaded")), "no chat completion", 1),
+    "no choices": (dict(completion("x"), choices=[]), "no chat completion", 3),
+    "an error with status 200": (dict(error=dict(message="overloaded")), "no chat completion", 3),
+    "garbage": (b"\x00\xff{", "no chat completion", 3),
+    "quota": (
+        fault(429, "You exceeded your current quota", "insufficient_quota"),
+        "after 0 retries.*check its plan",
+        1,
+    ),
 }
 
 

@@ -348,6 +348,11 @@ class ChatPolicy:
             settings["keep_reasoning"] = False
         return settings
 
+    def probe(self) -> None:
+        "Ask the model's server once; raises `EndpointError` if key, model, address or tools are wrong."
+        if hasattr(self.backend, "probe"):
+            self.backend.probe()
+
     def check_questions(self, questions: Iterable[Question]) -> None:
         "Raise `ValueError` if examples come from questions that are to be played."
         if not self.examples:
