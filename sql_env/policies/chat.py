@@ -15,8 +15,6 @@ from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
 
-from .cache import ResponseCache, complete_all
-
 from sql_env.chat import (
     MAX_TOOL_RESULT_CHARS,
     SYSTEM_PROMPT,
@@ -39,6 +37,7 @@ from sql_env.policies.base import (
     usage_cost,
 )
 from .baselines import OraclePolicy
+from .cache import ResponseCache, complete_all
 from .endpoint import Endpoint
 from .local import MODEL_SETTINGS_FILE, LocalModel, load_model_settings
 from ..questions import Question, QuestionSet
@@ -348,6 +347,11 @@ class ChatPolicy:
         if not self.keep_reasoning:
             settings["keep_reasoning"] = False
         return settings
+
+    def probe(self) -> None:
+        "Ask the model's server once; raises `EndpointError` if key, model, address or tools are wrong."
+        if hasattr(self.backend, "probe"):
+            self.backend.probe()
 
     def check_questions(self, questions: Iterable[Question]) -> None:
         "Raise `ValueError` if examples come from questions that are to be played."
