@@ -189,7 +189,7 @@ def test_in_a_browser(browser, page_file):  # noqa: F811
     }
     assert (
         counts["flipped"]
-        and counts["only0"] + counts["only1"] <= counts["flipped"]
+        and counts["only0"] + counts["only1"] == counts["flipped"]
         and counts["all"] == N
     )
     page.select_option("#rx-difficulty", "easy")
@@ -236,3 +236,15 @@ def test_on_a_phone_nothing_is_cut(browser, page_file, scheme):  # noqa: F811
     page.keyboard.press("Escape")
     assert page.evaluate("document.documentElement.scrollWidth") <= 390 and not errors
     picture(page, f"run_phone_{scheme}")
+
+
+@pytest.mark.slow
+def test_in_the_frame_of_a_notebook(browser, logs):  # noqa: F811
+    page, errors = open_page(browser)
+    page.set_content(show_runs(*logs).data)
+    frame = page.frame_locator("iframe")
+    frame.locator("#rx-rows tr").nth(1).click()
+    frame.locator("#rx-stage article").first.wait_for()
+    page.keyboard.press("Escape")
+    frame.locator("#rx-overview").wait_for()
+    assert not errors

@@ -15,7 +15,8 @@
   const words = { right: "right", wrong: "wrong", gave_up: "gave up", crashed: "crashed" };
   const played = (row) => row.runs.filter(Boolean);
   const any = (test) => (row) => played(row).some(test);
-  const only = (i) => (row) => row.runs.every((e, j) => e && e.state !== "crashed" && (e.state === "right") === (i === j));
+  const isOver = (e) => e && e.state !== "crashed";
+  const only = (i) => (row) => row.runs.every((e, j) => isOver(e) && (e.state === "right") === (i === j));
   const states = [
     ["all", "all", () => true],
     ["right", "right", any((e) => e.state === "right")],
@@ -26,10 +27,11 @@
     ["not_grounded", "right, not grounded", any((e) => e.state === "right" && !e.grounded)],
   ];
   if (runs.length === 2) {
-    runs.forEach((name, i) => states.push([`only${i}`, `only ${name.length > 26 ? `${name.slice(0, 24)}…` : name}`, only(i)]));
+    const short = (name) => (name.length > 26 ? `${name.slice(0, 24)}…` : name);
+    runs.forEach((name, i) => states.push([`only${i}`, `only ${short(name)}`, only(i)]));
   }
   const isFlip = (row) => new Set(row.runs.map((e) => e && e.state === "right")).size > 1;
-  if (runs.length > 1) states.push(["flipped", "flipped", (row) => row.runs.every(Boolean) && isFlip(row)]);
+  if (runs.length > 1) states.push(["flipped", "flipped", (row) => row.runs.every(isOver) && isFlip(row)]);
 
   const sum = (row, name) => played(row).reduce((total, e) => total + (e[name] || 0), 0);
   const rank = { right: 0, wrong: 1, gave_up: 2, crashed: 3 };
@@ -154,9 +156,11 @@
 
   // Menus, chips, and rates of the parts of the set, all from the data
   function values(name) {
-    const found = name === "kind" ? rows.flatMap((row) => played(row).flatMap((e) => e.kinds)) : rows.map((row) => row[name]);
+    const of = (row) => (name === "kind" ? played(row).flatMap((e) => e.kinds) : row[name]);
+    const found = rows.flatMap(of);
     const unique = [...new Set(found)].filter(Boolean);
-    return name === "difficulty" ? unique.sort((a, b) => keys.difficulty({ difficulty: a }) - keys.difficulty({ difficulty: b })) : unique.sort();
+    const level = (value) => keys.difficulty({ difficulty: value });
+    return name === "difficulty" ? unique.sort((a, b) => level(a) - level(b)) : unique.sort();
   }
 
   function fillMenus() {
