@@ -148,7 +148,8 @@ def retry_after(error: Exception) -> float | None:
         if milliseconds := headers.get("retry-after-ms"):
             return max(0.0, float(milliseconds) / 1000)
         if not (said := headers.get("retry-after")):
-            return None
+            found = re.search(r"retryDelay\W{1,6}([\d.]+)s", str(error))  # Gemini's way
+            return float(found[1]) if found else None
         if re.fullmatch(r"\s*[\d.]+\s*", said):
             return float(said)
         return max(0.0, (parsedate_to_datetime(said) - datetime.now(UTC)).total_seconds())
