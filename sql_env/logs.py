@@ -20,7 +20,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from . import __version__
+import sql_env
 from .answers import Verdict
 from .episode import Action, Episode, EpisodeEnv, Turn
 from .guards import Limits
@@ -217,7 +217,7 @@ DETAILS = ("format", "sql_env", "commit", "python", "started", "model", "base_ur
 @lru_cache(None)
 def _commit() -> str:
     "The commit of the checkout that this package runs from, '' if it is installed."
-    root = Path(__file__).parents[1]
+    root = Path(sql_env.__file__).parents[1]
     if not (root / ".git").exists():
         return ""
     command = ["git", "-C", str(root), "rev-parse", "HEAD"]
@@ -243,7 +243,7 @@ def run_details(
     host, slash, place = rest.partition("/")
     details = dict(
         format=LOG_FORMAT,
-        sql_env=__version__,
+        sql_env=sql_env.__version__,
         commit=_commit(),
         python=platform.python_version(),
         started=time_stamp(),
@@ -456,6 +456,7 @@ def _header_schema() -> dict[str, Any]:
         model=_TEXT,
         base_url=_TEXT,
         hack_floor=_said(_OBJECT, "Success rate of each reward-hacking baseline."),
+        rescored=_said(_OBJECT, "Of which log, by which version, when; see `rescore_log`."),
     )
 
 # %% ../nbs/67_logs.ipynb #dbd0921c

@@ -288,7 +288,8 @@ class Rollouts:
             if not self.keep_turns:
                 played.turns, played.messages, played.calls = [], [], []
             judge.add(played, episode)
-            if judge.is_full or getattr(self.policy, "chunk_size", None) == 1:  # it may be paid for
+            is_paid = getattr(self.policy, "chunk_size", None) == 1  # nothing of it may be lost
+            if judge.is_full or is_paid or played.episode.error:
                 yield from judge.judge()
         yield from judge.judge()
 

@@ -40,9 +40,9 @@ from sql_env.policies.chat import (
     TRUNCATED_MESSAGE,
     ChatPolicy,
     _shown_schema_level,
-    _usage_cost,
     example_episodes,
     load_model_settings,
+    usage_cost,
 )
 from sql_env.policies.endpoint import Endpoint
 from sql_env.policies.local import (
@@ -714,8 +714,8 @@ def test_read_text(text, content, calls):
 
 def test_the_cost_of_tokens():
     used = dict(prompt_tokens=1e6, completion_tokens=1e6, cached_tokens=5e5)
-    assert _usage_cost(used, (2, 8)) == 10
-    assert _usage_cost(used | dict(completion_tokens=0), (2, 8, 0)) == 1
+    assert usage_cost(used, (2, 8)) == 10
+    assert usage_cost(used | dict(completion_tokens=0), (2, 8, 0)) == 1
 
 
 def test_nothing_heavy_is_imported():

@@ -15,8 +15,6 @@ from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
 
-from .cache import ResponseCache, complete_all
-
 from sql_env.chat import (
     MAX_TOOL_RESULT_CHARS,
     SYSTEM_PROMPT,
@@ -39,6 +37,7 @@ from sql_env.policies.base import (
     usage_cost,
 )
 from .baselines import OraclePolicy
+from .cache import ResponseCache, complete_all
 from .endpoint import Endpoint
 from .local import MODEL_SETTINGS_FILE, LocalModel, load_model_settings
 from ..questions import Question, QuestionSet
