@@ -116,7 +116,7 @@ def policy_of(provider, server, **options):
 @pytest.mark.parametrize("thinks", [True, False])
 @pytest.mark.parametrize("provider", ["anthropic", "google"])
 def test_an_episode_in_the_providers_own_protocol(provider, thinks):
-    with native(provider, [0, 1, 2], thinks) as server:
+    with native(provider, [0, 0, 1, 2], thinks) as server:  # the probe, and three steps
         policy = policy_of(provider, server, price=(1.0, 10.0, 0.1), temperature=0, max_tokens=50)
         e = evaluate(one(), policy, progress=False).episodes[0]
     assert (e.error, e.correct, e.steps) == (None, True, 3)
@@ -273,7 +273,7 @@ def test_the_limit_of_tokens_gets_the_name_that_the_server_wants():
     with FakeServer(picky) as server:
         policy = ChatPolicy("m", server.url, KEY, max_tokens=50)
         assert evaluate(one(), policy, progress=False).success_rate == 1
-    assert [b.get("max_completion_tokens") for b in server.bodies] == [None, 50, 50, 50]
+    assert [b.get("max_completion_tokens") for b in server.bodies] == [None, 50, 50, 50, 50]
     assert Endpoint("gpt-5-mini")._token_limit == "max_completion_tokens"
 
 
