@@ -116,7 +116,7 @@ def policy_of(provider, server, **options):
 @pytest.mark.parametrize("thinks", [True, False])
 @pytest.mark.parametrize("provider", ["anthropic", "google"])
 def test_an_episode_in_the_providers_own_protocol(provider, thinks):
-    with native(provider, [0, 1, 2], thinks) as server:
+    with native(provider, [0, 0, 1, 2], thinks) as server:  # the probe, and three steps
         policy = policy_of(provider, server, price=(1.0, 10.0, 0.1), temperature=0, max_tokens=50)
         e = evaluate(one(), policy, progress=False).episodes[0]
     assert (e.error, e.correct, e.steps) == (None, True, 3)
@@ -273,7 +273,7 @@ def test_the_limit_of_tokens_gets_the_name_that_the_server_wants():
     with FakeServer(picky) as server:
         policy = ChatPolicy("m", server.url, KEY, max_tokens=50)
         assert evaluate(one(), policy, progress=False).success_rate == 1
-    assert [b.get("max_completion_tokens") for b in server.bodies] == [None, 50, 50, 50]
+    assert [b.get("max_completion_tokens") for b in server.bodies] == [None, 50, 50, 50, 50]
     assert Endpoint("gpt-5-mini")._token_limit == "max_completion_tokens"
 
 
@@ -371,3 +371,59 @@ def test_a_server_of_four_places_is_not_flooded():
         thread.join()
     assert not failed and limit.in_flight == 0 and limit.limit < 16
     assert json.dumps(refused)
+
+
+# ---- options of the command
+
+
+def test_options_of_the_command_reach_the_request(monkeypatch):
+    from sql_env.cli.model import ModelOptions
+
+    monkeypatch.setenv("MINE", "sk-mine")
+    with FakeServer(["Hello."]) as server:
+        policy = ModelOptions(
+            "m",
+            server.url,
+            key_var="MINE",
+            reasoning_effort="low",
+            max_tokens=9,
+            timeout=7,
+            max_retries=1,
+            price=(1, 2),
+            cached_price=0.1,
+            option=["top_p=0.5", "stop=END", "metadata={}"],
+        ).make_policy()
+        policy.backend.complete([], [])
+    sent = server.bodies[0]
+    assert server.headers[0]["authorization"] == "Bearer sk-mine" and policy.price == (1, 2, 0.1)
+    assert {
+        k: sent[k] for k in ("top_p", "stop", "metadata", "reasoning_effort", "max_tokens")
+    } == {
+        "top_p": 0.5,
+        "stop": "END",
+        "metadata": {},
+        "reasoning_effort": "low",
+        "max_tokens": 9,
+    }
+    assert (policy.backend.timeout, policy.backend.max_retries) == (7, 1)
+
+
+@pytest.mark.parametrize(
+    "options, said",
+    [
+        (dict(option=["top_p"]), "give a name and a value"),
+        (dict(option=["timeout=3"]), "has an option of its own"),
+        (dict(cached_price=0.1), "goes with --price"),
+        (dict(provider="amazon"), "there are openai"),
+        (dict(base_url="localhost"), "starts with http"),
+        (dict(model="runs/nope", base_url=None), "no folder runs/nope"),
+        (dict(model="anthropic/claude-x", base_url=None), "set ANTHROPIC_API_KEY"),
+    ],
+)
+def test_mistakes_in_options_say_what_to_do(options, said, monkeypatch):
+    from sql_env.cli.model import ModelOptions
+
+    for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(ValueError, match=said):
+        ModelOptions(**dict(model="m", base_url="http://localhost/v1") | options).make_policy()

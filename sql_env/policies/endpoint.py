@@ -13,11 +13,10 @@ from os import environ
 from typing import Any
 from urllib.parse import urlsplit
 
-from .providers import ANTHROPIC, GOOGLE, Provider
-
 from ..chat import tool_schemas
 from ..extras import needs_extra
 from .base import Completion, RolloutAborted
+from .providers import ANTHROPIC, GOOGLE, Provider
 from .requests import AdaptiveLimit, EndpointError, backoff, explain_error, send
 
 # %% ../../nbs/63_policies_endpoint.ipynb #dc33baf9
@@ -172,6 +171,11 @@ class Endpoint:
         guessed, name = _guess_provider(model, base_url) if not provider else (provider, model)
         if guessed not in PROVIDERS:
             raise ValueError(f"there is no provider {provider!r}; there are {', '.join(PROVIDERS)}")
+        if guessed == "openai" and not base_url and "/" in model:
+            raise ValueError(
+                f"there is no folder {model}, and OpenAI's own server has no model with such a name; "
+                "for another server give its base_url"
+            )
         self.name, self.model, self.provider = model, name, guessed
         self.base_url, self.api_key = base_url, api_key
         self.key_var = key_var or PROVIDERS[guessed].key_var
