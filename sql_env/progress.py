@@ -35,7 +35,8 @@ class ProgressBar:
         if self._bar is None and self.show and time.monotonic() >= self._appears_at:
             self._bar = _start_bar(self.label, self.total)
         if self._bar is not None:
-            self._bar.update(self._bar.task_ids[0], completed=self.done)
+            task = self._bar.task_ids[0]
+            self._bar.update(task, completed=self.done, description=self.label)
 
     def watch(self, items: Iterable) -> Iterator:
         "Yield `items` one by one; each counts as done when the next one is asked for."

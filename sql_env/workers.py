@@ -184,9 +184,11 @@ class _Dispatcher:
         future.add_done_callback(self.finished.put)
 
     def receive(self) -> PieceDone | None:
-        "The next piece that is over; None if it goes out again. Raises `WorkerError`."
+        "The next piece that is over; None if it goes out again or was taken back. Raises `WorkerError`."
         future = self.finished.get()
         piece = self.under_way.pop(future)
+        if future.cancelled():
+            return None
         error = future.exception()
         if isinstance(error, WorkerError):
             raise error
@@ -207,11 +209,16 @@ class _Dispatcher:
         while self.under_way:
             self.receive()
 
-    def run(self, pieces: Iterable[Sequence]) -> Iterator[PieceDone]:
-        "Each piece, and in the end the items of lost ones, as they are done."
+    def run(
+        self, pieces: Iterable[Sequence], is_over: Callable[[], bool] = bool
+    ) -> Iterator[PieceDone]:
+        "Each piece, and in the end the items of lost ones, as they are done; none is begun once `is_over()`."
         waiting, lost = deque(pieces), []
         most = 2 * self.n_workers or len(waiting)
         while waiting or self.under_way:
+            if is_over():
+                waiting.clear()
+                self.close()
             while waiting and len(self.under_way) < most:
                 self.send(waiting.popleft())
             done = self.receive()
@@ -219,7 +226,8 @@ class _Dispatcher:
                 lost.append(done)
             elif done:
                 yield done
-        yield from self.retry([(item, done.error) for done in lost for item in done.piece])
+        if not is_over():
+            yield from self.retry([(item, done.error) for done in lost for item in done.piece])
 
     def retry(self, items: Sequence[tuple[Any, Exception | None]]) -> Iterator[PieceDone]:
         "Lost items, each alone."
@@ -251,11 +259,12 @@ def run_pieces(
     pieces: Iterable[Sequence],  # of items; a piece that was lost is tried again item by item
     check: Callable[[Any], None]
     | None = None,  # what a worker does with the object when it gets it
+    is_over: Callable[[], bool] = bool,  # once it is True, no other piece begins
 ) -> Iterator[PieceDone]:
     "`fn(shared, piece)` for each piece, in any order; raises `WorkerError` or `ValueError` if that can't begin."
     dispatcher = _Dispatcher(executor, fn, shared, check)
     try:
         dispatcher.prepare()
-        yield from dispatcher.run(pieces)
+        yield from dispatcher.run(pieces, is_over)
     finally:
         dispatcher.close()

@@ -1,7 +1,7 @@
 "The log format: one writer and one reader, logs that survive a kill, logs of earlier versions."
 
 import json
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import lru_cache
 from pathlib import Path
 
@@ -17,13 +17,17 @@ from sql_env.logs import (
     check_log,
     episode_result,
     gold_key,
+    log_schema,
     read_log,
     replay_trajectory,
+    run_details,
+    run_difference,
     write_log,
 )
-from sql_env.policies.baselines import RandomPolicy
+from sql_env.policies.baselines import OraclePolicy, RandomPolicy
 from sql_env.policies.hacks import HACKS
 from sql_env.questions import Question
+from sql_env.rescoring import rescore_log, write_rescored
 from sql_env.reward import RewardConfig
 from sql_env.sources import load
 
@@ -82,7 +86,9 @@ def test_an_old_log_can_be_resumed(path, tmp_path):
     copy.write_bytes(path.read_bytes())
     about, trajectories = read_log(copy)
     log = EpisodeLog(copy, about)
-    assert log.done == {t.episode.episode_index: t.episode for t in trajectories}
+    known = {t.episode.episode_index: t.episode for t in trajectories}
+    assert log.crashed == {i: e for i, e in known.items() if e.error}
+    assert log.done == {i: e for i, e in known.items() if not e.error}
 
 
 # ---- results and trajectories
@@ -145,7 +151,8 @@ def test_results_of_a_log_keep_every_field(tmp_path):
     log = EpisodeLog(tmp_path / "a.jsonl", about)
     log.append(Trajectory(one, {}, [], style="direct", notes=["a note"]))
     log.append(Trajectory(two, {"seed": 1}, [], seed=7))
-    assert EpisodeLog(tmp_path / "a.jsonl", about).done == {3: one, 4: two}
+    again = EpisodeLog(tmp_path / "a.jsonl", about)
+    assert (again.done, again.crashed) == ({3: one}, {4: two})
     assert read_log(tmp_path / "a.jsonl")[1] == [
         Trajectory(one, {}, [], style="direct", notes=["a note"]),
         Trajectory(two, {"seed": 1}, [], seed=7),
@@ -160,7 +167,8 @@ def test_a_log_cut_anywhere_resumes_in_the_same_result(tmp_path, keep, tail):
     lines = log.read_bytes().split(b"\n")[:-1]
     log.write_bytes(b"".join(x + b"\n" for x in lines[:keep]) + tail)
     assert run(log) == whole
-    assert log.read_bytes().count(b"\n") == 21
+    headers = 2 if keep else 1  # one for each start
+    assert log.read_bytes().count(b"\n") == 20 + headers
 
 
 def test_a_finished_log_plays_nothing_again(tmp_path):
@@ -182,7 +190,6 @@ def test_the_log_of_another_run_is_refused_and_kept(tmp_path):
         (env(20), CONSTANT, {}),
         (env(20), RandomPolicy(1), dict(seed=1)),
         (env(20), RandomPolicy(2), {}),
-        (env(20), RandomPolicy(1), dict(n_episodes=5)),
         (env(21), RandomPolicy(1), {}),
         (env(20, budget=5), RandomPolicy(1), {}),
         (env(20, schema_level="full"), RandomPolicy(1), {}),
@@ -247,7 +254,197 @@ def test_an_episode_without_an_answer_replays(tmp_path):
 def test_a_log_holds_every_turn(tmp_path):
     result = run(tmp_path / "sub" / "a.jsonl", 10)
     about, *lines = map(json.loads, (tmp_path / "sub" / "a.jsonl").read_text().splitlines())
-    assert about == result.settings and len(lines) == 10
+    assert {name: about[name] for name in result.settings} == result.settings and len(lines) == 10
     for line, episode in zip(lines, result.episodes):
         assert line["episode"]["question_id"] == line["reset"]["question_id"] == episode.question_id
         assert len(line["turns"]) == episode.steps and line["turns"][-1]["action"][0] == "ANSWER"
+
+
+# ---- tries, growth, prices
+
+
+class Unlucky(RandomPolicy):
+    "Crashes in every third episode until its server is well."
+
+    is_well = False
+
+    def reset(self, seed):
+        super().reset(seed)
+        self.seed_now = seed
+
+    def select_action(self, observation):
+        if self.seed_now % 3 == 0 and not self.is_well:
+            raise ConnectionError("busy")
+        return super().select_action(observation)
+
+
+def test_a_crashed_episode_is_played_again_and_its_row_stays_as_history(tmp_path):
+    log = tmp_path / "a.jsonl"
+    first = run(log, policy=Unlucky(1))
+    crashed = [e.episode_index for e in first.episodes if e.error]
+    assert crashed and len(crashed) < 20
+    well = Unlucky(1)
+    well.is_well = True
+    second = run(log, policy=well)
+    assert second.n_completed == 20
+    assert second == run(tmp_path / "b.jsonl", policy=well), "as if nothing had happened"
+    lines = log.read_bytes().split(b"\n")[:-1]
+    assert len(lines) == 2 + 20 + len(crashed), "each completed episode was played once"
+    about, trajectories = read_log(log)
+    assert sorted(t.episode.episode_index for t in trajectories) == list(range(20))
+    assert not any(t.episode.error for t in trajectories)
+    assert about["started"] == json.loads(lines[0])["started"]
+
+
+def test_a_run_grows_and_a_part_of_it_is_no_other_run(tmp_path):
+    log = tmp_path / "a.jsonl"
+    e = env(20)
+    run(log, environment=e, n_episodes=5)
+    before = log.read_bytes()
+    whole = run(log, environment=e, n_episodes=12)
+    assert log.read_bytes().startswith(before) and log.read_bytes().count(b"\n") == 14
+    assert read_log(log)[0]["episodes"] == 12
+    assert [x.episode_index for x in whole.episodes] == list(range(12))
+    before = log.read_bytes()
+    part = run(log, environment=e, n_episodes=7)
+    assert part.episodes == whole.episodes[:7] and log.read_bytes() == before
+
+
+def test_another_price_is_no_other_run_and_costs_are_new(tmp_path):
+    log = tmp_path / "a.jsonl"
+    used = dict(calls=2, prompt_tokens=1000, completion_tokens=100, cached_tokens=500, cost=0.5)
+
+    def about(*price):
+        settings = dict(model="m", price=list(price) or None)
+        return {"policy": "m", "policy_settings": settings, "episodes": 1}
+
+    EpisodeLog(log, about(1, 2)).append(Trajectory(EpisodeResult(0, "q", usage=used), {}, []))
+    assert EpisodeLog(log, about(1, 2)).done[0].usage["cost"] == 0.5
+    again = EpisodeLog(log, about(1, 2, 0.5))
+    assert again.done[0].usage == used | {"cost": 0.00095}
+    assert read_log(log)[1][0].episode == again.done[0]
+    assert "cost" not in EpisodeLog(log, about()).done[0].usage
+    assert log.read_bytes().count(b"\n") == 4
+
+
+@pytest.mark.parametrize(
+    "old, new, said",
+    [
+        ({"seed": 0}, {"seed": 1}, "seed was 0 there and is 1 now"),
+        (
+            {"policy_settings": {"top_p": 1}},
+            {"policy_settings": {"top_p": 2}},
+            "settings.top_p was 1",
+        ),
+        ({"a": 1, "b": 1}, {"a": 2, "b": 2}, "a was 1 there and is 2 now (and b differ)"),
+        ({"robust": False}, {}, "robust was false there and is null now"),
+        ({"started": 1, "sql_env": "1", "commit": "a"}, {"started": 2}, ""),
+        ({"episodes": 5}, {"episodes": 9}, ""),
+        ({"policy_settings": {"price": None}}, {"policy_settings": {"price": (1, 2)}}, ""),
+        ({"shard": [1, 2]}, {"shard": (1, 2)}, ""),
+    ],
+)
+def test_two_runs_differ_by_what_decides_their_results(old, new, said):
+    difference = run_difference(old, new)
+    assert said in difference and bool(said) == bool(difference)
+
+
+def test_details_tell_model_and_server_but_no_key():
+    class Model:
+        class backend:
+            model, base_url = "org/m", "https://me:sk-secret@host:8000/v1?key=sk-secret"
+
+    details = run_details(Model())
+    assert details["model"] == "org/m" and details["base_url"] == "https://host:8000/v1"
+    assert "secret" not in json.dumps(details)
+    assert set(run_details()) >= {"format", "sql_env", "python", "started"}
+
+
+def test_details_that_come_later_are_found(tmp_path):
+    log = EpisodeLog(tmp_path / "a.jsonl", {"policy": "x"}, run_details())
+    log.append(Trajectory(EpisodeResult(0, "q"), {}, []))
+    log.add_details(hack_floor={"constant": 0.1})
+    log.add_details(hack_floor={"constant": 0.1})
+    assert log.path.read_bytes().count(b"\n") == 3
+    assert read_log(log.path)[0]["hack_floor"] == {"constant": 0.1}
+    assert EpisodeLog(log.path, {"policy": "x"}).about["hack_floor"] == {"constant": 0.1}
+
+
+# ---- the schema
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", OLD_LOGS, ids=lambda p: p.stem)
+def test_every_line_fits_the_schema(path, tmp_path):
+    jsonschema = pytest.importorskip("jsonschema")
+    check = jsonschema.Draft202012Validator(log_schema())
+    log = tmp_path / "a.jsonl"
+    run(log, 5, Unlucky(1))
+    for line in [*log.read_text().splitlines(), *path.read_text().splitlines()]:
+        check.validate(json.loads(line))
+    assert not check.is_valid({"turns": []})
+
+
+def test_the_schema_knows_every_field(tmp_path):
+    header, episode = log_schema()["oneOf"]
+    assert set(episode["properties"]) == {f.name for f in fields(Trajectory)}
+    result = episode["properties"]["episode"]["properties"]
+    assert set(result) == {f.name for f in fields(EpisodeResult)}
+    run(tmp_path / "a.jsonl", 2)
+    assert set(read_log(tmp_path / "a.jsonl")[0]) <= set(header["properties"])
+
+
+def test_pandas_reads_a_log(tmp_path):
+    pandas = pytest.importorskip("pandas")
+    run(tmp_path / "a.jsonl", 3)
+    frame = pandas.read_json(tmp_path / "a.jsonl", lines=True)
+    played = frame[frame.episode.notna()]
+    assert len(played) == 3 and played.question_text.str.len().min() > 5
+    assert played.gold_sql.str.contains("SELECT").all() and played.started.notna().all()
+
+
+# ---- grading again
+
+
+def test_rescoring_gives_what_playing_would_have_given(tmp_path):
+    log, e = tmp_path / "a.jsonl", env(12)
+    policy = OraclePolicy(e.questions)
+    run(log, policy=policy, environment=e, robust=False)
+    rescored = rescore_log(log, bundled(), "robust")
+    robust = run(tmp_path / "b.jsonl", policy=policy, environment=env(12, verify="robust"))
+    assert [t.episode for t in rescored.trajectories] == robust.episodes
+    assert rescored.changed == tuple(range(12)) and rescored.differences == {}
+    about, trajectories = read_log(write_rescored(rescored, tmp_path / "c.jsonl"))
+    assert trajectories == rescored.trajectories and "robust" not in about
+    assert (about["verify"], about["rescored"]["verify"]) == ("robust", "value")
+    with pytest.raises(ValueError, match="rescored.log was"):
+        run(tmp_path / "c.jsonl", policy=policy, environment=env(12, verify="robust"))
+
+
+def test_rescoring_uses_gold_of_today_and_says_what_went_otherwise(tmp_path):
+    log, e = tmp_path / "a.jsonl", env(8)
+    run(log, policy=OraclePolicy(e.questions), environment=e, robust=False)
+    about, (first, second, *_) = read_log(log)
+    lines = log.read_text().splitlines()
+    forged = replace(first, turns=[replace(first.turns[0], result="other"), *first.turns[1:]])
+    crashed = replace(second, episode=replace(second.episode, error="E: x"), turns=[], calls=[{}])
+    lines[1:3] = [json.dumps(t.to_dict()) for t in (forged, crashed)]
+    log.write_text("\n".join(lines) + "\n")
+    corrected = [
+        replace(q, gold_answer=(("another",),), gold_sql="SELECT 'another'")
+        if q.question_id == read_log(log)[1][2].episode.question_id
+        else q
+        for q in e.questions
+    ]
+    rescored = rescore_log(log, e.questions.with_questions(corrected, []))
+    assert rescored.differences == {0: "step 1 gives another result today"}
+    assert rescored.trajectories[0].turns[0].result == "other", "what the model saw stays"
+    assert rescored.trajectories[1].episode.error == "E: x"
+    assert not rescored.trajectories[2].correct and 2 in rescored.changed
+    assert rescored.trajectories[2].gold_sql == "SELECT 'another'"
+
+
+def test_rescoring_wants_the_questions_of_the_log(tmp_path):
+    run(tmp_path / "a.jsonl", 20)
+    with pytest.raises(ValueError, match="questions of a.jsonl are not in .*, such as"):
+        rescore_log(tmp_path / "a.jsonl", bundled().sample(3, 0))

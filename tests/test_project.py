@@ -219,6 +219,8 @@ def test_wheel_holds_the_data(wheel):
         "py.typed",
         "assets/replay.css",
         "assets/replay.js",
+        "assets/run.css",
+        "assets/run.js",
     ):
         assert f"sql_env/{name}" in names
     assert not [

@@ -27,6 +27,7 @@ from .. import __version__
 from ..extras import MissingExtraError
 from ..guards import Limits, QueryError
 from ..paths import SourceError
+from ..policies.base import ModelError
 from ..policies.baselines import GreedyPolicy, OraclePolicy, RandomPolicy
 from ..questions import QUARANTINE_FLAGS, QuestionSet
 from ..sources import SOURCES, load
@@ -61,7 +62,15 @@ def main() -> None:
     "Entry point of the `sql_env` command: mistakes in what was asked end with a sentence and exit code 2."
     try:
         app()
-    except (ValueError, QueryError, KeyError, IndexError, OSError, MissingExtraError) as e:
+    except (
+        ValueError,
+        QueryError,
+        KeyError,
+        IndexError,
+        OSError,
+        MissingExtraError,
+        ModelError,
+    ) as e:
         text = e.args[0] if isinstance(e, KeyError) and e.args else e
         Console(stderr=True).print(f"[red]sql_env:[/] {escape(str(text))}")
         sys.exit(2)

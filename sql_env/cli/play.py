@@ -15,8 +15,17 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from .app import AsJson, Budget, Seed, SourceOptions, app, make_policy, takes_options
-from ..episode import Episode, EpisodeEnv
+from sql_env.cli.app import (
+    AsJson,
+    Budget,
+    Seed,
+    SourceOptions,
+    app,
+    make_policy,
+    make_table,
+    takes_options,
+)
+from ..episode import VERIFY_MODES, Episode, EpisodeEnv
 from ..questions import QuestionSet
 from ..reward import RewardConfig
 
@@ -214,3 +223,84 @@ def _export_command(
     for view in views:
         print(_view_line(view))
     print(f"{out}, {size / 1000:.0f} kB: open it in a browser.")
+
+# %% ../../nbs/96_cli_play.ipynb #c028d2e0
+def _rescored_row(name: str, result: Any) -> list[str]:
+    "A row of the table before and after."
+    from sql_env.reports import rate_text
+
+    rates = [rate_text(rate) for rate in (result.success_rate, result.robust_rate)]
+    return [name, *rates, f"{result.avg_reward:.3f}", str(result.n_completed)]
+
+# %% ../../nbs/96_cli_play.ipynb #50940edb
+def _print_rescored(console: Console, rescored: Any, before: Any, after: Any) -> None:
+    "Print rates before and after, and which episodes changed."
+    table = make_table(
+        escape(after.policy),
+        verdicts="left",
+        success="right",
+        robust="right",
+        reward="right",
+        n="right",
+    )
+    table.add_row(*_rescored_row("log", before))
+    table.add_row(*_rescored_row("now", after))
+    console.print(table)
+    ids = {e.episode_index: e.question_id for e in after.episodes}
+    changed = [ids[i] for i in rescored.changed]
+    if changed:
+        more = ", ..." if len(changed) > 10 else ""
+        console.print(f"{len(changed)} verdicts changed: {escape(', '.join(changed[:10]))}{more}")
+    for index, difference in list(rescored.differences.items())[:10]:
+        console.print(f"[red]{escape(ids[index])}[/]: {escape(difference)}", highlight=False)
+
+# %% ../../nbs/96_cli_play.ipynb #565b040f
+@app.command("rescore", rich_help_panel="Play and evaluate")
+@takes_options
+def _rescore_command(
+    log: Annotated[Path, typer.Argument(help="A log of `sql_env evaluate`.")],
+    questions: SourceOptions,
+    verify: Annotated[
+        str | None,
+        typer.Option(
+            help=f"How answers are graded: {' or '.join(VERIFY_MODES)}; as in the log if not given."
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="The log to write; LOG.rescored.jsonl if not given.")
+    ] = None,
+    as_json: AsJson = False,
+):
+    """Grade the episodes of a log again, without asking the model.
+
+    Example: `sql_env rescore logs/greedy.jsonl --verify robust`
+    """
+    from sql_env.evaluation import EvaluationResult
+    from sql_env.logs import read_log
+    from sql_env.rescoring import rescore_log, write_rescored
+
+    out = out or log.with_suffix(".rescored.jsonl")
+    if verify not in (None, *VERIFY_MODES):
+        raise ValueError(f"--verify is {verify!r}; there are {' and '.join(VERIFY_MODES)}.")
+    if out.resolve() == log.resolve():
+        raise ValueError(f"--out is the log itself, {log}; name another file.")
+    about, old = read_log(log)
+    rescored = rescore_log(log, questions.load(200, show_progress=not as_json), verify)
+    write_rescored(rescored, out)
+    before = EvaluationResult(about["policy"], [t.episode for t in old])
+    after = EvaluationResult(about["policy"], [t.episode for t in rescored.trajectories])
+    if as_json:
+        report = dict(
+            path=str(out),
+            episodes=after.n_episodes,
+            changed=list(rescored.changed),
+            differences=rescored.differences,
+            success_rate=[before.success_rate, after.success_rate],
+            robust_rate=[before.robust_rate, after.robust_rate],
+        )
+        for name in ("success_rate", "robust_rate"):
+            report[name] = [None if x != x else x for x in report[name]]  # JSON has no NaN
+        print(json.dumps(report))
+        return
+    _print_rescored(Console(), rescored, before, after)
+    print(out)

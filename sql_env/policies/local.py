@@ -204,6 +204,10 @@ class LocalModel:
             self._loaded = model, AutoTokenizer.from_pretrained(self.path)
         return self._loaded
 
+    def probe(self) -> None:
+        "Load the model; raises `MissingExtraError` or `OSError` if that can't be done."
+        self.load()
+
     @property
     def context_length(self) -> int:
         "How many tokens the model can read and write in all."
