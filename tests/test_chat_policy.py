@@ -30,7 +30,7 @@ from sql_env.chat import (
     tool_schemas,
 )
 from sql_env.episode import SCHEMA_LEVELS, Action, EpisodeEnv, Observation
-from sql_env.evaluation import compare, evaluate
+from sql_env.evaluation import RunStopped, compare, evaluate
 from sql_env.logs import Trajectory, check_log, read_log
 from sql_env.policies.base import Completion, ModelError, RolloutAborted, play_episode
 from sql_env.policies.baselines import OraclePolicy
@@ -82,9 +82,16 @@ def waits(monkeypatch):
 # ---- a server that does what a script says
 
 
+class Unprobed(ChatPolicy):
+    "Its first request is that of the first episode, so that a script's first line is, too; test_providers probes."
+
+    def probe(self):
+        pass
+
+
 class Server(FakeServer):
     def policy(self, **options):
-        return ChatPolicy("m", self.url, KEY, **dict(timeout=30, max_retries=2) | options)
+        return Unprobed("m", self.url, KEY, **dict(timeout=30, max_retries=2) | options)
 
 
 def test_a_plain_episode_and_what_it_cost():
@@ -236,16 +243,22 @@ BROKEN = {
 }
 
 
+STOPS = ("bad key", "no such model", "bad request", "a web page", "quota")  # what ends the run
+
+
 @pytest.mark.parametrize("name", BROKEN)
 def test_what_can_not_is_the_error_of_the_episode(name, tmp_path, waits):
     line, said, asked = BROKEN[name]
+    log = tmp_path / "log.jsonl"
     with Server([line]) as server:
-        r = evaluate(
-            one(),
-            server.policy(timeout=1 if line == "hang" else 30),
-            progress=False,
-            log=tmp_path / "log.jsonl",
-        )
+        policy = server.policy(timeout=1 if line == "hang" else 30)
+        try:
+            r = evaluate(one(), policy, progress=False, log=log)
+        except RunStopped as stopped:
+            assert name in STOPS
+            r = stopped.result
+        else:
+            assert name not in STOPS
         seen = len(server.bodies)
     e, log = r.episodes[0], (tmp_path / "log.jsonl").read_text()
     assert e.error and re.search(said, e.error), e.error
@@ -320,7 +333,7 @@ def test_arguments_that_are_no_json_do_not_go_back_to_the_server():
 def test_the_request(monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-from-the-environment")
     with Server(GOOD) as server:
-        policy = ChatPolicy("m", server.url, temperature=0, max_tokens=50, extra_body={"top_k": 1})
+        policy = Unprobed("m", server.url, temperature=0, max_tokens=50, extra_body={"top_k": 1})
         evaluate(one(), policy, progress=False)
         body, headers = server.bodies[0], server.headers[0]
         assert headers["authorization"] == "Bearer sk-from-the-environment"
@@ -773,7 +786,7 @@ def test_the_command(tmp_path):
             str(tmp_path / "out"),
             env={"OPENAI_API_KEY": KEY},
         )
-        assert r.exit_code == 0, r.output
+        assert r.exit_code == 1, r.output  # an episode crashed
         (d,) = json.loads(r.stdout)
         assert d["policy"] == "org/m" and d["usage"]["calls"] >= 12 and d["usage"]["cost"] > 0
         assert server.headers[0]["authorization"] == f"Bearer {KEY}"
