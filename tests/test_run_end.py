@@ -270,6 +270,16 @@ def test_crashes_and_limits_have_an_exit_code(sql_env):
         assert code == 1 and numbers["n_completed"] == 10
 
 
+def test_the_log_holds_the_hack_floor(sql_env, tmp_path):
+    args = ["evaluate", "--split", "test", "-n", 3, "--policy", "oracle", "--log", "kept"]
+    for _ in range(2):
+        assert sql_env(*args)[0] == 0
+    floor = load_result(tmp_path / "kept" / "oracle.jsonl").hack_floor
+    assert "empty" in floor
+    lines = (tmp_path / "kept" / "oracle.jsonl").read_text().split("\n")
+    assert sum('"hack_floor"' in line for line in lines) == 1
+
+
 def test_cached_answers_are_not_asked_for_again(sql_env):
     with FakeServer(player(load("bundled", split="test"))) as server:
         assert sql_env(*chat(server, "--no-log", "--cache", "kept", n=5))[0] == 0

@@ -177,13 +177,6 @@ class ModelOptions:
             rich_help_panel=MODEL,
         ),
     ] = None
-    cache: Annotated[
-        Path | None,
-        typer.Option(
-            help="Folder that keeps answers of the model; the same request is not asked and paid twice.",
-            rich_help_panel=MODEL,
-        ),
-    ] = None
     batch: Annotated[
         int | None,
         typer.Option(
@@ -214,7 +207,6 @@ class ModelOptions:
             patience=self.patience,
             price=self._all_prices(),
             max_chars=self.max_chars,
-            cache=self.cache,
         )
 
     def _all_prices(self) -> tuple[float, ...] | None:
