@@ -189,3 +189,30 @@ def test_a_batch_asks_only_for_what_is_not_there(tmp_path):
     second = cache.complete(backend, others, [], [0] * 4)
     assert backend.asked == 4 and [a.from_cache for a in second] == [True, True, False, False]
     assert [a.message for a in second[:2]] == [a.message for a in first]
+
+
+# ---- the commands
+
+
+def test_the_commands_keep_answers_and_grade_again(tmp_path):
+    from typer.testing import CliRunner
+
+    from sql_env.cli import app
+
+    def run(*args):
+        done = CliRunner().invoke(app, [str(a) for a in args], catch_exceptions=False)
+        assert done.exit_code == 0, done.output
+        return done.stdout
+
+    chosen = bundled().split("test")
+    with FakeServer(player(chosen)) as server:
+        common = ("--split", "test", "-n", 3, "--policy", "chat", "--model", "m", "--json")
+        common += ("--base-url", server.url, "--cache", tmp_path / "c", "--no-hacks", "--no-robust")
+        run("evaluate", *common, "--log", tmp_path / "a")
+        run("evaluate", *common, "--log", tmp_path / "b")
+        assert len(server.bodies) <= 2 * 3 + 2, "six calls, and the probe of each run"
+    (log,) = (tmp_path / "b").glob("*.jsonl")
+    report = json.loads(run("rescore", log, "--split", "test", "--verify", "robust", "--json"))
+    assert report["episodes"] == 3 and report["robust_rate"][1] is not None
+    about, trajectories = read_log(report["path"])
+    assert about["verify"] == "robust" and all(t.messages for t in trajectories)

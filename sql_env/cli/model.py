@@ -136,6 +136,21 @@ class ModelOptions:
             rich_help_panel=MODEL,
         ),
     ] = None
+    cache: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder in which answers of the model are kept, so that no request is sent and paid twice.",
+            rich_help_panel=MODEL,
+        ),
+    ] = None
+    keep_reasoning: Annotated[
+        bool,
+        typer.Option(
+            "--keep-reasoning/--drop-reasoning",
+            help="Send what the model thought back to it; logs keep it in any case.",
+            rich_help_panel=MODEL,
+        ),
+    ] = True
     max_chars: Annotated[
         int | None,
         typer.Option(
@@ -186,6 +201,8 @@ class ModelOptions:
         return ChatPolicy(
             self._local_model() if is_local else self._endpoint(),
             shots=self.shots,
+            cache=self.cache,
+            keep_reasoning=self.keep_reasoning,
             nudges=self.nudges,
             patience=self.patience,
             price=self._all_prices(),

@@ -287,10 +287,8 @@ def _rescore_command(
     about, old = read_log(log)
     rescored = rescore_log(log, questions.load(200, show_progress=not as_json), verify)
     write_rescored(rescored, out)
-    before, after = (
-        EvaluationResult(about["policy"], [t.episode for t in trajectories])
-        for trajectories in (old, rescored.trajectories)
-    )
+    before = EvaluationResult(about["policy"], [t.episode for t in old])
+    after = EvaluationResult(about["policy"], [t.episode for t in rescored.trajectories])
     if as_json:
         report = dict(
             path=str(out),
