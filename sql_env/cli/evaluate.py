@@ -447,6 +447,7 @@ def _evaluate_command(
     One task of an array job: `sql_env evaluate --policy random --shard 2/8 --out results`
     """
     from sql_env.evaluation import RunStopped, hack_floor
+    from sql_env.logs import EpisodeLog, read_log
 
     names = policy or ["random", "greedy", "oracle"]
     model = chat.make_policy() if "chat" in names else None
@@ -475,6 +476,9 @@ def _evaluate_command(
             logs += [path for path in [evaluation.log_path(env, players[len(results) - 1])] if path]
     for result in results:
         result.hack_floor = floor
+    for path in logs if floor else ():
+        about, _ = read_log(path)
+        EpisodeLog(path, about).add_details(hack_floor=floor)
     if out:
         _write_reports(results, floor, out, shard)
     if as_json:

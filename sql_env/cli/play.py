@@ -290,7 +290,7 @@ def _rescore_command(
     before = EvaluationResult(about["policy"], [t.episode for t in old])
     after = EvaluationResult(about["policy"], [t.episode for t in rescored.trajectories])
     if as_json:
-        report = dict(
+        report: dict[str, Any] = dict(
             path=str(out),
             episodes=after.n_episodes,
             changed=list(rescored.changed),
