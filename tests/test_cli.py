@@ -60,8 +60,10 @@ class Run:
 
 
 def timeless(log):
-    "The lines of a log without time stamps."
+    "The last header of a log and its episodes, without time stamps."
     lines = [json.loads(line) for line in log.read_text().splitlines()]
+    headers = [line for line in lines if "policy" in line]
+    lines = headers[-1:] + [line for line in lines if "policy" not in line]
     return [{k: v for k, v in line.items() if k not in ("started", "ended")} for line in lines]
 
 
