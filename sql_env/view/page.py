@@ -95,11 +95,11 @@ def _description_html(view: EpisodeView, turn: Turn) -> FT:
     return table_html(["column", "type", "key"], rows, n_rows, label="columns")
 
 # %% ../../nbs/74_view_page.ipynb #271e75d7
-def _turn_html(view: EpisodeView, turn: Turn) -> FT:
+def _turn_html(view: EpisodeView, turn: Turn, errors: bool = True) -> FT:
     "What was done in a turn and what came of it."
     verb, argument = turn.action
     if turn.error:
-        came = error_html(turn.error)
+        came = error_html(turn.error) if errors else ""
     elif verb == "DESCRIBE":
         came = _description_html(view, turn)
     elif verb == "ANSWER":
@@ -160,12 +160,19 @@ def _explain(verdict: Verdict) -> str:
     return text[:1].upper() + text[1:600] + end
 
 # %% ../../nbs/74_view_page.ipynb #d6db802e
+_ROBUST_WORDS: Mapping[bool | None, str] = {
+    True: " The query is robust: it is right on variants of the database too.",
+    False: " But the query is not robust: on a variant of the database it is wrong.",
+}
+
+# %% ../../nbs/74_view_page.ipynb #daa58e6b
 def _verdict_html(outcome: Outcome) -> FT:
     "Right or wrong, and why."
     if outcome.verdict:
         title, cls, why = "Right.", "sx-right", "Its values were in no result of this episode."
         if outcome.grounded:
             why = "Its values were seen in a result."
+        why += _ROBUST_WORDS.get(outcome.robust, "")
     else:
         title, cls, why = "Wrong.", "sx-wrong", _explain(outcome.verdict)
     return element("div", element("b", title), " ", why, cls=cls, role="status")
@@ -212,10 +219,10 @@ def question_html(view: EpisodeView) -> FT:
     return element("header", about, element("h2", view.question), note, cls="sx-ask")
 
 # %% ../../nbs/74_view_page.ipynb #fa31219f
-def _step_html(view: EpisodeView, step: int, hidden: bool = False) -> FT:
+def _step_html(view: EpisodeView, step: int, hidden: bool = False, errors: bool = True) -> FT:
     "The panel of one step; the last one of a finished episode ends with the verdict."
     if step:
-        parts = [_turn_html(view, view.turns[step - 1])]
+        parts = [_turn_html(view, view.turns[step - 1], errors)]
     else:
         nothing = "Nothing has been done yet."
         only_names = "Nothing is known yet but the names of the tables."
@@ -270,6 +277,7 @@ def episode_view_html(
     view: EpisodeView,
     step: int | None = None,  # all steps for a page with a script, if None
     head: bool = True,  # with the question
+    errors: bool = True,  # say what went wrong; False where it is said already
 ) -> FT:
     "An episode at one step, or at all of them."
     last = len(view.turns)
@@ -277,7 +285,7 @@ def episode_view_html(
         panels = [_step_html(view, i, hidden=i > 0) for i in range(last + 1)]
     else:
         step = max(0, min(step, last))
-        panels = [_step_html(view, step)]
+        panels = [_step_html(view, step, errors=errors)]
     now = element("div", *panels, aria_live="polite" if step is None else "")
     side = element("aside", element("h3", "steps"), _steps_html(view, step))
     parts = [element("div", now, side, cls="sx-body")]
