@@ -16,7 +16,7 @@ from typing import Any
 
 from .episode import EpisodeEnv
 from .guards import Limits
-from .logs import EpisodeLog, EpisodeResult, join_settings
+from .logs import EpisodeLog, EpisodeResult, join_settings, run_details
 from .policies.base import Policy
 from .policies.hacks import HACKS, most_frequent_answer
 from .progress import ProgressBar
@@ -217,7 +217,7 @@ def evaluate(
         about["robust"] = False
     if shard is not None:
         plan, about["shard"] = _shard_of(plan, *shard), list(shard)
-    file = EpisodeLog(log, about) if log else None
+    file = EpisodeLog(log, about, run_details(policy)) if log else None
     results = dict(file.done) if file else {}
     todo = [planned for planned in plan if planned.episode_index not in results]
     bar = ProgressBar(name, len(todo), progress)

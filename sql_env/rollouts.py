@@ -18,7 +18,14 @@ from typing import Any, NamedTuple
 
 from .catalog import database_fingerprint
 from .episode import Episode, EpisodeEnv, Observation
-from .logs import EpisodeResult, Trajectory, episode_result, gold_key, with_robust
+from sql_env.logs import (
+    EpisodeResult,
+    Trajectory,
+    episode_result,
+    gold_key,
+    time_stamp,
+    with_robust,
+)
 from .policies.base import Policy, RolloutAborted, play_episode
 from .workers import ProcessWorkers, WorkerError, run_pieces
 
@@ -71,7 +78,9 @@ def _crash_result(
     )
 
 # %% ../nbs/67_rollouts.ipynb #276399ad
-def _record(env: Any, policy: Any, planned: PlannedEpisode, error: Exception | None) -> Trajectory:
+def _record(
+    env: Any, policy: Any, planned: PlannedEpisode, error: Exception | None, started: str = ""
+) -> Trajectory:
     "The trajectory of an episode that is over, not judged yet; `error` is what ended it before its time."
     usage = {name: round(value, 6) for name, value in getattr(policy, "usage", {}).items()}
     notes = list(getattr(policy, "notes", ()))
@@ -81,16 +90,21 @@ def _record(env: Any, policy: Any, planned: PlannedEpisode, error: Exception | N
     record = Trajectory(
         EpisodeResult(planned.episode_index, ""), dict(planned.reset), [], planned.seed
     )
-    record.notes = notes
+    record.notes, record.started, record.ended = notes, started, time_stamp()
+    transcript = getattr(policy, "transcript", {})
+    record.messages, record.calls = transcript.get("messages", []), transcript.get("calls", [])
     if error is None:
         try:
             result = episode_result(env.episode, planned.episode_index, usage, robust=False)
             record.episode = result if result.reason else replace(result, reason="no_answer")
             record.turns = list(env.episode.turns)
+            record.set_question(env.episode.question)
             return record
         except Exception as e:
             error = e
     record.episode = _crash_result(env, planned, error, usage)
+    if record.episode.gold:
+        record.set_question(env.episode.question)
     return record
 
 # %% ../nbs/67_rollouts.ipynb #2e966d8a
@@ -101,13 +115,14 @@ def run_episode(
 ) -> Trajectory:
     "Play one episode; never raises. No robust verdict is made, see `RobustJudge`."
     error: Exception | None = None
+    started = time_stamp()
     try:
         if hasattr(policy, "reset"):
             policy.reset(planned.seed)
         play_episode(env, policy, env.reset(**planned.reset))
     except Exception as e:
         error = e
-    return _record(env, policy, planned, error)
+    return _record(env, policy, planned, error, started)
 
 # %% ../nbs/67_rollouts.ipynb #ac8d94b0
 _MAX_WAITING_CELLS = 1_000_000  # in the results of episodes that wait
@@ -171,6 +186,7 @@ class _Slot:
     def __init__(self, env: Any, policy: Any, planned: PlannedEpisode):
         self.env, self.policy, self.planned = copy.copy(env), copy.copy(policy), planned
         self.error: Exception | None = None
+        self.started = time_stamp()
         self.observation: Observation | None = None
         try:
             if hasattr(self.policy, "reset"):
@@ -195,7 +211,7 @@ class _Slot:
 
     def played(self) -> tuple[Trajectory, Any]:
         "The trajectory, and the episode itself."
-        record = _record(self.env, self.policy, self.planned, self.error)
+        record = _record(self.env, self.policy, self.planned, self.error, self.started)
         return record, getattr(self.env, "episode", None)
 
 # %% ../nbs/67_rollouts.ipynb #f6aa8f56
@@ -262,7 +278,7 @@ class Rollouts:
         judge = RobustJudge(self.robust)
         for played, episode in episodes:
             if not self.keep_turns:
-                played.turns = []
+                played.turns, played.messages, played.calls = [], [], []
             judge.add(played, episode)
             if judge.is_full:
                 yield from judge.judge()

@@ -1,12 +1,12 @@
-// Shows one step at a time of the episodes on a page that `episode_page_html` wrote.
+// Shows one step at a time of the episodes on a page. A page that brings in other episodes sends `sx-episodes`.
 // It holds no data: every step is in the page already, and the script only changes classes and attributes.
 (() => {
   const find = (selector) => document.querySelector(selector);
   const slider = find("#sx-slider");
   const play = find("#sx-play");
   const position = find("#sx-position");
-  const episodes = [...document.querySelectorAll("article.sx")];
-  const last = Number(slider.max);
+  let episodes = [];
+  let last = 0;
   const interval = 1200; // milliseconds between two steps
   let step = 0;
   let timer = 0;
@@ -78,7 +78,16 @@
     if (wanted >= 0) show(wanted);
   }
 
+  // The episodes that are on the page now
+  function load() {
+    pause();
+    episodes = [...document.querySelectorAll("article.sx[data-last]")];
+    last = Math.max(0, ...episodes.map((episode) => Number(episode.dataset.last)));
+    slider.max = last;
+  }
+
   function onKey(event) {
+    if (!episodes.length) return;
     if (event.target.closest(".sx-scroll, .sx-map") && event.key !== " ") return; // these scroll
     const targets = { ArrowRight: step + 1, ArrowLeft: step - 1, Home: 0, End: last };
     if (event.key in targets) {
@@ -100,6 +109,11 @@
   });
   document.addEventListener("keydown", onKey);
   addEventListener("hashchange", openAddress);
+  document.addEventListener("sx-episodes", () => {
+    load();
+    show(last); // how it ended comes first
+  });
+  load();
   show(Number(slider.value));
   openAddress();
 })();

@@ -15,6 +15,8 @@ from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
 
+from .cache import ResponseCache, complete_all
+
 from sql_env.chat import (
     MAX_TOOL_RESULT_CHARS,
     SYSTEM_PROMPT,
@@ -34,6 +36,7 @@ from sql_env.policies.base import (
     RolloutAborted,
     parse_schema_info,
     play_episode,
+    usage_cost,
 )
 from .baselines import OraclePolicy
 from .endpoint import Endpoint
@@ -74,6 +77,13 @@ def _clean_call(call: Any) -> dict[str, Any]:
             clean[key] = value
     return clean
 
+# %% ../../nbs/65_policies_chat.ipynb #25654666
+def _without_id(call: Any) -> Any:
+    "A call without what only its server needs."
+    if not isinstance(call, dict):
+        return call
+    return {k: v for k, v in call.items() if k not in ("id", "index") and v is not None}
+
 # %% ../../nbs/65_policies_chat.ipynb #433e111d
 def _with_readable_arguments(call: dict[str, Any]) -> dict[str, Any]:
     "A call whose arguments a server can read back, without markup: what is no JSON object becomes an empty one."
@@ -94,6 +104,36 @@ def _harmless_words(content: str) -> str:
     "The words of a model without markup other than that of thoughts."
     return re.sub(r"<¦(/?think>)", r"<\1", harmless_text(content))
 
+# %% ../../nbs/65_policies_chat.ipynb #089ad875
+def _harmless_reasoning(message: dict[str, Any]) -> dict[str, Any]:
+    "What a message holds beside its words and calls."
+    kept = {}
+    for name, value in message.items():
+        if name not in ("role", "content", "tool_calls") and value:
+            kept[name] = _harmless_words(value) if isinstance(value, str) else value
+    return kept
+
+# %% ../../nbs/65_policies_chat.ipynb #4b3d7366
+def _call_record(completion: Completion, place: int, sent: dict[str, Any]) -> dict[str, Any]:
+    "The record of a call: what it took, and the message as received if another one stands in the conversation."
+    usage = dict(completion.usage)
+    record: dict[str, Any] = dict(message=place, seconds=round(usage.pop("seconds", 0), 6))
+    record["usage"] = usage
+    for name in ("stop_reason", "response_id"):
+        if value := getattr(completion, name):
+            record[name] = value
+    if completion.truncated:
+        record["truncated"] = True
+    if completion.from_cache:
+        record["cached"] = True
+    said = {name: value for name, value in completion.message.items() if value}
+    said = {"role": "assistant", "content": ""} | said
+    if "tool_calls" in said:
+        said["tool_calls"] = [_without_id(call) for call in said["tool_calls"]]
+    if said != sent:
+        record["received"] = json.loads(json.dumps(completion.message, default=str))
+    return record
+
 # %% ../../nbs/65_policies_chat.ipynb #11411fa8
 def _read_call(call: dict[str, Any]) -> _PendingCall:
     "The action of a call, or what is wrong with it."
@@ -111,14 +151,17 @@ class Conversation:
         self,
         max_nudges: int = 3,  # messages of an episode that may lack a usable call
         max_chars: int = MAX_TOOL_RESULT_CHARS,  # of one tool result
+        keep_reasoning: bool = True,  # what the model thought stands in the conversation
     ):
         self.max_nudges, self.max_chars = max_nudges, max_chars
+        self.keep_reasoning = keep_reasoning
         self.messages: list[dict[str, Any]] = []
         self.pending: list[_PendingCall] = []  # the first one has an action
         self.usage: Counter = (
             Counter()
         )  # nudges, no_call, malformed; the policy adds tokens and cost
         self.notes: list[str] = []  # what was wrong with messages of the model
+        self.calls: list[dict[str, Any]] = []  # records of what the model was asked
 
     def start(self, messages: list[dict[str, Any]]) -> None:
         "Begin with the messages of an episode that was reset."
@@ -139,10 +182,13 @@ class Conversation:
         content = str(completion.message.get("content") or "")
         calls = [_clean_call(call) for call in completion.message.get("tool_calls") or ()]
         message: dict[str, Any] = dict(role="assistant", content=_harmless_words(content))
+        if self.keep_reasoning:
+            message |= _harmless_reasoning(completion.message)
         if calls:
             message["tool_calls"] = [_with_readable_arguments(call) for call in calls]
         else:
             self._note("no_call", f"cut: {content}" if completion.truncated else content)
+        self.calls.append(_call_record(completion, len(self.messages), message))
         self.messages.append(message)
         self.pending = [_read_call(call) for call in calls]
         for call, pending in zip(calls, self.pending):
@@ -205,32 +251,14 @@ def example_episodes(
         play_episode(env, OraclePolicy([q]), observation)
         yield episode_messages(observation, env.episode.turns)  # type: ignore[union-attr]
 
-# %% ../../nbs/65_policies_chat.ipynb #8c9339d0
-def _usage_cost(
-    usage: dict[str, float],
-    price: Sequence[float],  # of a million tokens: in, out and, if known, in from the cache
-) -> float:
-    "What tokens cost."
-    tokens_in, tokens_out = usage.get("prompt_tokens", 0), usage.get("completion_tokens", 0)
-    cost = tokens_in * price[0] + tokens_out * price[1]
-    if len(price) > 2:
-        cost -= usage.get("cached_tokens", 0) * (price[0] - price[2])
-    return cost / 1e6
-
 # %% ../../nbs/65_policies_chat.ipynb #b6e02719
 def _complete_batch(backend: Any, policies: Sequence["ChatPolicy"]) -> list[Any]:
     "What the model says to each conversation: a `Completion`, or an exception."
     conversations, seeds = [p.messages for p in policies], [p.seed for p in policies]
     tools = tool_schemas()
-    if hasattr(backend, "complete_many"):
-        return backend.complete_many(conversations, tools, seeds)
-    completions: list[Any] = []
-    for messages, seed in zip(conversations, seeds):
-        try:
-            completions.append(backend.complete(messages, tools, seed))
-        except Exception as e:
-            completions.append(e)
-    return completions
+    if policies[0].cache is not None:
+        return policies[0].cache.complete(backend, conversations, tools, seeds)
+    return complete_all(backend, conversations, tools, seeds)
 
 # %% ../../nbs/65_policies_chat.ipynb #ec9059e6
 def _make_backend(model: Any, base_url: str | None, api_key: str | None, options: dict) -> Any:
@@ -260,6 +288,8 @@ class ChatPolicy:
         max_chars: int | None = None,  # of one tool result; `MAX_TOOL_RESULT_CHARS`
         system: str | None = None,  # `SYSTEM_PROMPT`
         name: str = "",
+        keep_reasoning: bool = True,  # send what the model thought back to it
+        cache: str | Path | None = None,  # folder of a `ResponseCache`; none if None
         **options: Any,  # of `Endpoint` or `LocalModel`
     ):
         self.backend = _make_backend(model, base_url, api_key, options)
@@ -270,14 +300,15 @@ class ChatPolicy:
             own.get("max_chars", MAX_TOOL_RESULT_CHARS) if max_chars is None else max_chars
         )
         self.system = own.get("system", SYSTEM_PROMPT) if system is None else system
-        self.shots, self.price = shots, price
+        self.shots, self.price, self.keep_reasoning = shots, price, keep_reasoning
+        self.cache = ResponseCache(cache) if cache else None
         self.examples = (examples or load("bundled")) if shots else None
         self.name = name or self.backend.name + (f" {shots}-shot" if shots else "")
         self.reset(0)
 
     def reset(self, seed: int) -> None:
         "Forget the last episode."
-        self.conversation = Conversation(self.nudges, self.max_chars)
+        self.conversation = Conversation(self.nudges, self.max_chars, self.keep_reasoning)
         self.refused = 0  # calls in a row
         self.seed = seed
 
@@ -297,6 +328,11 @@ class ChatPolicy:
         return self.conversation.notes
 
     @property
+    def transcript(self) -> dict[str, Any]:
+        "The episode for a log: `messages` as they were sent, and a record of each of the `calls`."
+        return dict(messages=self.conversation.messages, calls=self.conversation.calls)
+
+    @property
     def settings(self) -> dict[str, Any]:
         "What results and logs record."
         settings = dict(
@@ -309,6 +345,8 @@ class ChatPolicy:
         )
         if self.system != SYSTEM_PROMPT:
             settings["system"] = self.system
+        if not self.keep_reasoning:
+            settings["keep_reasoning"] = False
         return settings
 
     def check_questions(self, questions: Iterable[Question]) -> None:
@@ -351,12 +389,16 @@ class ChatPolicy:
     def on_completion(self, completion: Completion | Exception) -> None:
         "Take in what the backend returned and what it cost; an exception is raised."
         usage = {"calls": 1} | getattr(completion, "usage", {})
+        if getattr(completion, "from_cache", False):
+            usage = {"calls": 1, "cache_hits": 1}  # paid before
         self.usage.update(usage)
         if self.price:
-            self.usage["cost"] += _usage_cost(usage, self.price)  # type: ignore[assignment]
+            self.usage["cost"] += usage_cost(usage, self.price)  # type: ignore[assignment]
         if isinstance(completion, RolloutAborted) and self.usage["calls"] == 1:
             raise ModelError(f"the first prompt does not fit: {completion}")
         if isinstance(completion, Exception):
+            said = f"{type(completion).__name__}: {completion}"[:500]
+            self.conversation.calls.append(dict(error=said, usage=usage))
             raise completion
         self.conversation.on_completion(completion)
 

@@ -45,6 +45,9 @@ def _to_openai_tools(tools: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     return sent
 
 # %% ../../nbs/63_policies_endpoint.ipynb #68b8c579
+_REASONING = ("reasoning_content", "reasoning", "reasoning_details")
+
+# %% ../../nbs/63_policies_endpoint.ipynb #db88eab7
 def _parse_completion(answer: Any, text: str = "") -> Completion:
     "The first choice of a server's answer; raises `LookupError` with `text`, the answer as it came, if there is none."
     if not getattr(answer, "choices", None):
@@ -55,6 +58,8 @@ def _parse_completion(answer: Any, text: str = "") -> Completion:
         content=choice.message.content or getattr(choice.message, "refusal", None) or "",
         tool_calls=[call.model_dump() for call in choice.message.tool_calls or ()],
     )
+    more = choice.message.model_extra or {}
+    message |= {name: more[name] for name in _REASONING if more.get(name)}
     usage = getattr(answer, "usage", None)
     details = getattr(usage, "prompt_tokens_details", None)
     tokens = dict(
@@ -62,7 +67,8 @@ def _parse_completion(answer: Any, text: str = "") -> Completion:
         completion_tokens=getattr(usage, "completion_tokens", None) or 0,
         cached_tokens=getattr(details, "cached_tokens", None) or 0,
     )
-    return Completion(message, tokens, truncated=choice.finish_reason == "length")
+    stop = choice.finish_reason or ""
+    return Completion(message, tokens, stop == "length", stop, getattr(answer, "id", None) or "")
 
 # %% ../../nbs/63_policies_endpoint.ipynb #c6975ecc
 _ERROR_ADVICE = {

@@ -44,7 +44,7 @@ class Outcome:
     grounded: bool = False  # the answer was seen in a result
     robust: bool | None = None  # right on variants of the database too; None if that is not known
     gold_sql: str = ""  # empty if the question is not known
-    gold: Sequence[tuple] = ()  # typed rows
+    gold: Sequence[tuple] = ()  # typed rows; empty if they are not known
 
 # %% ../../nbs/72_view_episode.ipynb #61c4147d
 @dataclass(frozen=True)
@@ -63,6 +63,9 @@ class EpisodeView:
     hide_unexplored: bool = (
         False  # hide tables that are not discovered yet, from a person who plays
     )
+    messages: Sequence[Mapping[str, Any]] = ()  # of a language model, as sent and received
+    calls: Sequence[Mapping[str, Any]] = ()  # what each of its messages took
+    notes: Sequence[str] = ()  # what was wrong with them
 
 # %% ../../nbs/72_view_episode.ipynb #ef69feea
 def view_episode(
@@ -136,6 +139,11 @@ def view_trajectory(
     "The view of a recorded episode: as it is in the log, even if the database is another today."
     about, result = dict(about or {}), trajectory.episode
     policy, turns = about.get("policy", ""), tuple(trajectory.turns)
+    said: dict[str, Any] = dict(
+        messages=tuple(trajectory.messages),
+        calls=tuple(trajectory.calls),
+        notes=tuple(trajectory.notes),
+    )
     budget = max(int(about.get("budget", 15)), len(turns))
     note = f"The policy or the environment crashed: {result.error}" if result.error else ""
     question = _find_question(questions, result.question_id)
@@ -145,16 +153,17 @@ def view_trajectory(
         view = view_episode(episode, policy)
         if view.outcome and result.correct:
             view = replace(view, outcome=replace(view.outcome, robust=result.robust))
-        return replace(view, turns=turns, note=note)
+        return replace(view, turns=turns, note=note, **said)
     outcome = None
     if result.reason:
-        outcome = Outcome(Verdict(result.correct, result.reason), grounded=result.grounded)
+        verdict = Verdict(result.correct, result.reason)
+        outcome = Outcome(verdict, grounded=result.grounded, gold_sql=trajectory.gold_sql)
     note = (
         note
         or "The question is not among those that are loaded, so neither schema nor gold can be shown."
     )
-    title = f"Question {result.question_id}"
-    return EpisodeView(title, turns, budget, policy=policy, outcome=outcome, note=note)
+    title = trajectory.question_text or f"Question {result.question_id}"
+    return EpisodeView(title, turns, budget, policy=policy, outcome=outcome, note=note, **said)
 
 # %% ../../nbs/72_view_episode.ipynb #0e36f4fd
 def watch_policy(
