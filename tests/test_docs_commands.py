@@ -29,7 +29,6 @@ LESS = dict(
     evaluate=["-n", "4", "--no-hacks"],
     audit=["--workers", "1"],
     trajectories=["-n", "4"],
-    train=["--scale", "0.001", "--stage", "copy", "--evals", "0"],
     serve=["--port", "0"],
 )
 
@@ -158,6 +157,8 @@ def less_of(arguments):
     if "-n" in rest and "-n" in LESS.get(name, ()):
         at = rest.index("-n")
         rest[at : at + 2] = []
+    if name == "evaluate" and "--policy" not in rest:
+        rest += ["--policy", "random"]
     return [name, *rest, *LESS.get(name, ())]
 
 
@@ -170,8 +171,8 @@ def test_the_commands_of_a_block_work(block, home):
             if arguments is None or "..." in " ".join(words) or "<" in " ".join(words):
                 continue
             name, *rest = less_of(arguments)
-            if name == "train":
-                pytest.importorskip("torch", reason="no torch: pip install 'sql_env[train]'")
+            if name == "train":  # minutes at the least; test_training trains
+                continue
             if "spider" in rest and not (SPIDER / "dev.json").is_file():
                 continue
             if "chat" in rest and "--base-url" not in rest:
@@ -194,9 +195,8 @@ def test_the_commands_of_a_block_work(block, home):
                         )
                         shutil.copy(next((home / "made").glob(f"{policy}*.json")), home / file)
             if "--shard" in rest:  # all parts, for the line that merges them
-                parts = rest[rest.index("--shard") + 1].split("/")[1]
-                for i in range(1, int(parts) + 1):
-                    rest[rest.index("--shard") + 1] = f"{i}/{parts}"
+                for i in (1, 2):
+                    rest[rest.index("--shard") + 1] = f"{i}/2"
                     run_line(shlex.join(["sql_env", name, *rest]), home)
                 continue
             line = "sql_env " + " ".join([name, *[w if "*" in w else shlex.quote(w) for w in rest]])
