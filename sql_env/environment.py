@@ -44,13 +44,14 @@ def _to_sql_observation(
         budget_remaining=obs.budget_remaining,
         action_history=list(obs.action_history),
         done=obs.done,
-        reward=reward if reveal == "verdict" or reward is None else 0.0,
+        reward=0.0 if reveal == "none" and reward is not None else reward,
         metadata=metadata or {},
     )
 
 # %% ../nbs/56_environment.ipynb #e0fb777b
 REVEAL_MODES = dict(
     verdict="rewards, and the verdict at the end (default)",
+    gold="as verdict; the page for people shows reason and gold at the end, for practice",
     none="neither; `reward` is 0, and the metadata has no verdict",
 )
 
@@ -61,7 +62,7 @@ def _metadata(
     if episode is None:
         return {}
     found: dict[str, Any] = dict(episode_id=episode_id, question_id=episode.question.question_id)
-    if episode.done and reveal == "verdict":
+    if episode.done and reveal != "none":
         found |= dict(correct=episode.correct, grounded=episode.grounded)
         if episode.verify == "robust":
             found["robust"] = episode.robust

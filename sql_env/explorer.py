@@ -12,8 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from .episode import Episode
+from .extras import MissingExtraError
 from .html import element, render_html, stylesheet
 from .logs import EpisodeResult, Trajectory, read_log
+from .policies.base import ModelError
 from .policies.baselines import GreedyPolicy, OraclePolicy, RandomPolicy
 from .questions import QuestionSet
 from .reward import RewardConfig
@@ -70,15 +72,51 @@ class _PolicyTab:
         labels: Mapping[str, str],  # of each menu, with the policy that is chosen at first
         policies: Iterable[str],  # their names
         on_click: Callable[[], Any],
+        own_chat: bool = False,  # one of the policies is called `chat` and needs no model
     ):
         import ipywidgets as w
 
-        policies = list(policies)
+        policies = list(dict.fromkeys([*policies, "chat"]))
         self.menus = [make_menu(label, policies, first) for label, first in labels.items()]
-        self.button = make_button(text, on_click, button_style="primary")
+        self.on_click = on_click
+        self.button = make_button(text, self._click, button_style="primary")
         self.player = EpisodePlayer()
+        self.error = make_screen()
+        layout = w.Layout(flex="1 1 200px", width="auto", margin="0 8px 4px 0")
+        self.model = w.Text(placeholder="name of a model, or its folder", layout=layout)
+        address = "address of its server, such as http://localhost:8000/v1; OpenAI's if empty"
+        self.address = w.Text(placeholder=address, layout=layout)
+        self.chat = make_row(self.model, self.address, label="Model", align_items="center")
         row = make_row(*self.menus, self.button, align_items="center")
-        self.box = w.VBox([row, self.player.box])
+        self.box = w.VBox([row, self.chat, self.error, self.player.box])
+        self.own_chat = own_chat
+        for menu in self.menus:
+            menu.observe(self._show_model, "value")
+        self._show_model()
+
+    def _click(self) -> None:
+        show_error(self.error, "")
+        try:
+            self.on_click()
+        except (ValueError, ModelError, MissingExtraError) as e:
+            show_error(self.error, f"not played: {e}")
+
+    def _show_model(self, change: Any = None) -> None:
+        "Ask for a model where `chat` is chosen and no policy of this name was given."
+        self.chat.layout.display = "flex" if self.asks_model else "none"
+
+    @property
+    def asks_model(self) -> bool:
+        "Whether a language model is chosen, which plays only when it is told to: it may cost money."
+        return not self.own_chat and any(menu.value == "chat" for menu in self.menus)
+
+    def make_chat(self) -> Any:
+        "The language model of the two fields as a policy; raises `ValueError` if none is named."
+        from sql_env.policies.chat import ChatPolicy
+
+        if not self.model.value.strip():
+            raise ValueError("Name a model: on a server, or the folder of a local one.")
+        return ChatPolicy(self.model.value.strip(), self.address.value.strip() or None)
 
     def choose(self, *names: str | None) -> list[str]:
         "Choose a policy in each menu (None: as it is); returns the chosen names, raises `ValueError` for others."
@@ -94,10 +132,14 @@ def _result_word(result: EpisodeResult) -> str:
     if result.error:
         return "crashed"
     if result.correct:
-        return "right"
+        return "not robust" if result.robust is False else "right"
     return "wrong" if result.reason else "unfinished"
 
 # %% ../nbs/78_explorer.ipynb #185b8ab7
+_RESULT_WORDS = ("wrong", "not robust", "unfinished", "crashed", "right")  # what to look at first
+_WRONG_FIRST, _AS_PLAYED = "all, wrong ones first", "all, as played"
+
+# %% ../nbs/78_explorer.ipynb #4b3ef69a
 class _LogTab:
     "A field for the path of a log, a menu of its episodes, and a player."
 
@@ -107,31 +149,51 @@ class _LogTab:
         self.on_open, self.on_choose = on_open, on_choose
         self.about: dict[str, Any] = {}
         self.trajectories: list[Trajectory] = []
+        self.words: list[str] = []  # how each of them ended
         self.path = w.Text(
             placeholder="a .jsonl file that evaluate(..., log=...) wrote",
             layout=w.Layout(flex="1 1 240px", width="auto", margin="0 8px 4px 0"),
         )
         self.button = make_button("Open", self._open, button_style="primary")
-        self.episode = make_menu("Episode", [], flex="1 1 100%")
+        self.filter = make_menu("Show", [])
+        self.filter.observe(self._offer, "value")
+        self.episode = make_menu("Episode", [], flex="1 1 300px")
         self.episode.observe(self._choose, "value")
         self.error, self.player = make_screen(), EpisodePlayer()
-        row = make_row(self.path, self.button, self.episode, align_items="center")
+        row = make_row(self.path, self.button, self.filter, self.episode, align_items="center")
         self.box = w.VBox([row, self.error, self.player.box])
 
-    def fill(self, trajectories: Iterable[Trajectory], about: dict, chosen: int = 0) -> None:
-        "Offer the episodes of a log and show one; raises `ValueError` if there are none."
+    def fill(
+        self, trajectories: Iterable[Trajectory], about: dict, chosen: int | None = None
+    ) -> None:
+        "Offer the episodes of a log and show one, a wrong one if None; raises `ValueError` if there are none."
         found = list(trajectories)
         if not found:
             raise ValueError("There are no episodes in it yet.")
         self.about, self.trajectories = about, found
-        labels = [
-            f"{i}   {t.episode.question_id}   {_result_word(t.episode)}"
-            for i, t in enumerate(found)
-        ]
+        self.words = [_result_word(t.episode) for t in found]
+        there = [(f"{w} ({self.words.count(w)})", w) for w in _RESULT_WORDS if w in self.words]
+        self.filter.unobserve(self._offer, "value")
+        self.filter.options = [(w, w) for w in (_WRONG_FIRST, _AS_PLAYED)] + there
+        self.filter.value = _WRONG_FIRST
+        self.filter.observe(self._offer, "value")
+        self._offer(chosen=chosen)
+
+    def _offer(self, change: Any = None, chosen: int | None = None) -> None:
+        "Offer the episodes that the menu asks for, and show one: the first of them if None."
+        wanted, order = self.filter.value, list(range(len(self.trajectories)))
+        if wanted == _WRONG_FIRST:
+            order.sort(key=lambda i: _RESULT_WORDS.index(self.words[i]))
+        elif wanted != _AS_PLAYED:
+            order = [i for i in order if self.words[i] == wanted]
+        options = []
+        for i in order:
+            result = self.trajectories[i].episode
+            options.append((f"{i}   {result.question_id}   {self.words[i]}", i))
         # Filling the menu changes its value, on ipywidgets 7 once more than on 8: one episode is shown
         self.episode.unobserve(self._choose, "value")
-        self.episode.options = [(label, i) for i, label in enumerate(labels)]
-        self.episode.value = min(chosen, len(found) - 1)
+        self.episode.options = options
+        self.episode.value = order[0] if chosen is None else min(chosen, len(order) - 1)
         self.episode.observe(self._choose, "value")
         self._choose()
 
@@ -177,9 +239,10 @@ class EpisodeExplorer:
         if question_id:
             self.picker.choose(question_id)
         self.human = HumanPlayer(self._start)
-        self.watching = _PolicyTab("Watch", {"Policy": "greedy"}, self.policies, self.watch)
+        own = "chat" in self.policies
+        self.watching = _PolicyTab("Watch", {"Policy": "greedy"}, self.policies, self.watch, own)
         menus = {"Left": "greedy", "Right": "oracle"}
-        self.comparing = _PolicyTab("Compare", menus, self.policies, self.compare)
+        self.comparing = _PolicyTab("Compare", menus, self.policies, self.compare, own)
         self.replaying = _LogTab(self._open_log, self._show_trajectory)
         tabs: dict[str, Any] = dict(
             Play=self.human, Watch=self.watching, Compare=self.comparing, Replay=self.replaying
@@ -212,7 +275,7 @@ class EpisodeExplorer:
     def replay(
         self,
         log: str | Path | Iterable[Trajectory],  # path of a log, or its episodes
-        episode: int = 0,  # shown first
+        episode: int | None = None,  # shown first; one that is wrong if None
     ) -> None:
         "Show recorded episodes; raises `ValueError` or `OSError` if there are none."
         is_path = isinstance(log, (str, Path))
@@ -240,7 +303,7 @@ class EpisodeExplorer:
         style = f"display:grid; gap:12px; grid-template-columns:{columns}"
         return HTML(render_html(stylesheet(), element("div", *shown, style=style)))
 
-    def to_html(self, path: str | Path, step: int = 0) -> Path:
+    def to_html(self, path: str | Path, step: int = 1) -> Path:
         "Write what the open tab shows as one page that needs no network; returns its path."
         path = Path(path)
         path.write_text(episode_page_html(*self._shown(), step=step), encoding="utf-8")
@@ -267,21 +330,23 @@ class EpisodeExplorer:
         self.tabs.selected_index = index
         finished: list[EpisodeView] = []
         for name in chosen:
-            policy = self.policies[name](self.picker.questions)
+            is_given = name in self.policies
+            policy = self.policies[name](self.picker.questions) if is_given else tab.make_chat()
             view = None
-            for view in watch_policy(self._start(), policy, name, self.seed):
+            shown = name if is_given else policy.name
+            for view in watch_policy(self._start(), policy, shown, self.seed, robust=True):
                 if view.outcome is None and not view.note:
                     tab.player.show(*finished, view, step=-1)
             if view is not None:
                 finished.append(view)
-        tab.player.show(*finished)
+        tab.player.show(*finished, step=1)
 
     def _open_log(self, path: str) -> None:
         self.replay(Path(path).expanduser())
 
     def _show_trajectory(self, trajectory: Trajectory, about: dict) -> None:
         view = view_trajectory(trajectory, self.picker.questions, about)
-        self.replaying.player.show(view)
+        self.replaying.player.show(view, step=1)
 
     def _question_changed(self) -> None:
         "Another question: begin anew, and repeat what the open tab shows."
@@ -289,7 +354,7 @@ class EpisodeExplorer:
         for i, tab, again in ((1, self.watching, self.watch), (2, self.comparing, self.compare)):
             if not tab.player.views:
                 continue
-            if self.tabs.selected_index == i:
+            if self.tabs.selected_index == i and not tab.asks_model:
                 again()
             else:
                 tab.player.show()

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 import typer
+from fake_server import FakeServer, completion
 from typer.testing import CliRunner
 
 from sql_env.answers import Verdict
@@ -342,6 +343,27 @@ def test_demo_reads_from_question_to_gold(sql_env):
 def test_demo_plays_each_policy(sql_env, policy, ends):
     run = fits(sql_env("demo", "--policy", policy, "--question", "museum_loans-20"))
     assert run.code == 0 and ends in run.out
+
+
+def test_demo_plays_a_language_model(sql_env, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "none")
+    assert "--model" in helpful(sql_env("demo", "--policy", "chat"))
+    with FakeServer(lambda body: completion([("answer", dict(value="no such value"))])) as server:
+        args = ("demo", "--policy", "chat", "--model", "m", "--base-url", server.url)
+        run = fits(sql_env(*args, "--question", "museum_loans-20"))
+    assert run.code == 0 and "played by m" in run.out and "wrong" in run.out
+
+
+def test_serve_takes_every_setting_of_its_episodes(sql_env, monkeypatch):
+    app = pytest.importorskip("sql_env.server.app", reason="no openenv: install sql_env[server]")
+    served = []
+    monkeypatch.setattr(app, "serve", lambda settings, workers: served.append(settings))
+    given = dict(source="worlds", path="here", split="test", level=3, budget=7)
+    given |= dict(schema_level="full", reward="shaped", verify="robust", reveal="gold")
+    words = [w for k, v in given.items() for w in (f"--{k.replace('_', '-')}", v)]
+    assert sql_env("serve", *words, "--operations", 1000).code == 0
+    assert {k: getattr(served[0], k) for k in given} == given and served[0].operations == 1000
+    assert "SQL_ENV_REWARD" in helpful(sql_env("serve", "--reward", "much"))
 
 
 def test_demo_is_the_same_for_a_seed(sql_env):

@@ -558,12 +558,14 @@ def test_watching_with_the_slider(ex):
     assert (
         ex.tabs.selected_index == 1
         and p.slider.max == p.play.max == len(ex.views[0].turns) == 4
-        and p.slider.value == 0
+        and p.slider.value == 1
     )
+    p.back.click()
     assert "Nothing is known yet" in p.screens.children[0].value
     for i in range(1, 6):
         p.next.click()
         assert p.slider.value == min(i, 4)
+    assert "is robust" in p.screens.children[0].value
     assert 'class="sx-right"' in p.screens.children[0].value
     p.back.click()
     p.slider.value = 1
@@ -613,7 +615,7 @@ def test_policies_of_ones_own():
     e.watch("broken")
     page = harmless(e.watching.player.screens.children[0].value)
     assert "The policy crashed: RuntimeError" in str(page.text)
-    with pytest.raises(ValueError, match="random, greedy, oracle, hasty, broken"):
+    with pytest.raises(ValueError, match="random, greedy, oracle, hasty, broken, chat"):
         e.watch("nobody")
 
 
@@ -628,13 +630,66 @@ def test_replaying(ex, log, tmp_path):
     ex.replaying.episode.value = 2
     assert ex.views[0].question == QS.get(read_log(log)[1][2].episode.question_id).question_text
     ex.replay(read_log(log)[1], episode=1)
-    assert ex.replaying.episode.value == 1
+    assert ex.replaying.episode.value == 1 and ex.replaying.player.slider.value == 1
     for wrong in (str(tmp_path / "none.jsonl"), str(tmp_path), ""):
         ex.replaying.path.value = wrong
         ex.replaying.button.click()
         assert "no log" in ex.replaying.error.value
     with pytest.raises(ValueError, match="no episodes"):
         ex.replay([])
+
+
+def test_a_replayed_log_shows_wrong_episodes_first():
+    shown = []
+    tab = _LogTab(on_open=print, on_choose=lambda t, about: shown.append(t.episode.episode_index))
+    ends = [
+        dict(correct=True, robust=True),
+        dict(correct=False, reason="values"),
+        dict(correct=True, robust=False),
+        dict(error="ValueError: no"),
+    ]
+    results = [EpisodeResult(i, f"q-{i}", **end) for i, end in enumerate(ends)]
+    tab.fill([Trajectory(result, {}, []) for result in results], {})
+    assert [label.split()[0] for label, _ in tab.episode.options] == ["1", "2", "3", "0"]
+    assert tab.episode.options[1][0].endswith("not robust") and shown == [1]
+    for word, expected in (("crashed", [3]), ("all, as played", [0, 1, 2, 3]), ("right", [0])):
+        tab.filter.value = word
+        assert [i for _, i in tab.episode.options] == expected and shown[-1] == expected[0]
+
+
+def test_a_mistake_is_said_once_and_robustness_is_shown(ex):
+    ex.play("QUERY", "SELECT species FROM animal")
+    error = ex.human.board.errors["QUERY"].value
+    assert "unknown column" in error and "unknown column" not in ex.human.board.screen.value
+    ex.play("QUERY", QS.get("vet_clinic-12").gold_sql)
+    ex.play("ANSWER", "@last")
+    assert ex.human.view.outcome.robust and "is robust" in ex.human.board.screen.value
+
+
+def test_a_language_model_is_chosen_from_the_menu(ex, monkeypatch):
+    made = []
+
+    class Model:
+        def __init__(self, *args):
+            made.append(args)
+            self.name, self.script = args[0], ScriptedPolicy(MOVES)
+
+        def select_action(self, observation):
+            return self.script.select_action(observation)
+
+    monkeypatch.setattr("sql_env.policies.chat.ChatPolicy", Model)
+    tab = ex.watching
+    assert tab.chat.layout.display == "none"
+    tab.menus[0].value = "chat"
+    assert tab.chat.layout.display == "flex"
+    tab.button.click()
+    assert "Name a model" in tab.error.value and not made
+    tab.model.value, tab.address.value = "m", "http://127.0.0.1:1/v1"
+    tab.button.click()
+    assert made == [("m", "http://127.0.0.1:1/v1")] and ex.views[0].policy == "m"
+    assert not tab.error.value
+    ex.choose("vet_clinic-02")
+    assert len(made) == 1 and not tab.player.views  # nobody pays for what was not asked
 
 
 def test_two_explorers_share_nothing(tmp_path):

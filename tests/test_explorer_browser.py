@@ -232,7 +232,7 @@ def test_jupyterlab(browser, lab, tell):
     page.get_by_role("tab", name="Watch").click()
     watch_buttons = page.locator("button:visible", has_text=re.compile("^Watch$")).count()
     click(page, "Watch", [".sx-about", "played by greedy"], 1 if watch_buttons > 1 else 0)
-    turns = [click(page, "Next", [".sx-status", f"{15 - i} of 15 steps left"]) for i in (1, 2, 3)]
+    turns = [click(page, "Next", [".sx-status", f"{15 - i} of 15 steps left"]) for i in (2, 3, 4)]
     picture(page, "lab_watch")
     page.get_by_role("tab", name="Compare").click()
     click(page, "Compare", [".sx-about", "played by oracle"])
@@ -279,8 +279,8 @@ def test_voila(browser, voila):
     page.wait_for_selector(".sx-about:visible >> text=played by greedy")
     page.locator("button:visible", has_text=re.compile("^Next$")).click()
     shown = "[...document.querySelectorAll('.sx-status')].filter(e => e.offsetParent)"
-    after_one = "e => e.textContent.includes('14 of 15 steps left')"
-    page.wait_for_function(f"{shown}.filter({after_one}).length === 1")
+    after_two = "e => e.textContent.includes('13 of 15 steps left')"
+    page.wait_for_function(f"{shown}.filter({after_two}).length === 2")
     assert page.locator(".sx-status:visible").all_inner_texts()[0].startswith("13 of 15 steps left")
     picture(page, "voila_800")
     for box in page.locator(".sx:visible").all():

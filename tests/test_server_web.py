@@ -57,6 +57,10 @@ def new_question(page, seed):
     page.wait_for_selector("text=15 of 15 steps left")
 
 
+def write_sql(page, sql):
+    page.locator("#se-sql .cm-content").fill(sql)
+
+
 def test_an_episode_is_played_by_hand(browser, server):
     page, errors = open_page(browser, server.http)
     picture(page, "0_start")
@@ -71,11 +75,18 @@ def test_an_episode_is_played_by_hand(browser, server):
     page.click("#se-sample")
     page.wait_for_selector(".se-history li:nth-child(2)")
     assert "SAMPLE" in page.locator(".se-history").inner_text()
-    page.fill("#se-sql textarea", f"SELECT * FROM {tables[1]}")
-    page.click("#se-run")
+    assert "primary key" in page.locator(".se-schema").inner_text()  # what was described is kept
+    page.click(".se-history li:nth-child(1) summary")
+    page.wait_for_selector(".se-history details[open] th:has-text('column')")
+    page.fill("#se-answer textarea, #se-answer input", "  ")
+    page.click("#se-submit")
+    page.wait_for_selector("text=Write an answer first")
+    assert page.locator("text=13 of 15 steps left").count()
+    write_sql(page, f"SELECT * FROM {tables[1]}")
+    page.keyboard.press("Control+Enter")
     page.wait_for_selector(".se-history li:nth-child(3)")
     picture(page, "2_query")
-    page.fill("#se-sql textarea", "SELECT nonsense")
+    write_sql(page, "SELECT nonsense")
     page.click("#se-run")
     page.wait_for_selector(".se-error")
     picture(page, "3_error")
@@ -128,7 +139,7 @@ def test_right_answers_are_welcome_and_visitors_do_not_meet(browser, server):
     from sql_env.sources import load
 
     q = next(q for q in load("bundled") if q.question_text == question)
-    one.fill("#se-sql textarea", q.gold_sql)
+    write_sql(one, q.gold_sql)
     one.click("#se-run")
     one.wait_for_selector(".sx-scroll")
     two.click("#se-describe")
@@ -173,10 +184,10 @@ def test_hostile_names_and_values_stay_text(browser, tmp_path):
         for button in ("#se-describe", "#se-sample"):
             page.click(button)
             page.wait_for_selector(f".se-history li:nth-child({1 + (button != '#se-describe')})")
-        page.fill("#se-sql textarea", f"SELECT {quoted} AS {quoted}, '{evil}' FROM {quoted}")
+        write_sql(page, f"SELECT {quoted} AS {quoted}, '{evil}' FROM {quoted}")
         page.click("#se-run")
         page.wait_for_selector("text=7 rows")
-        page.fill("#se-sql textarea", f"SELECT {quoted} FROM no_{evil}")
+        write_sql(page, f"SELECT {quoted} FROM no_{evil}")
         page.click("#se-run")
         page.wait_for_selector(".se-error")
         page.fill("#se-answer textarea, #se-answer input", evil)
@@ -188,6 +199,33 @@ def test_hostile_names_and_values_stay_text(browser, tmp_path):
         )
         assert page.locator(".se-page img, .se-page script").count() == 0 and not errors
         picture(page, "6_hostile")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("theme, width", [("light", 1280), ("dark", 390)])
+def test_a_practice_server_shows_gold_at_the_end(browser, theme, width):
+    with Server(ENABLE_WEB_INTERFACE="true", SQL_ENV_REVEAL="gold") as s:
+        page, errors = open_page(browser, s.http, (width, 1000))
+        page.goto(f"{s.http}/web/?__theme={theme}")
+        page.locator("#se-id").locator("input, textarea").fill("vet_clinic-12")
+        page.keyboard.press("Enter")
+        page.wait_for_selector("text=15 of 15 steps left")
+        assert "vet_clinic-12" in page.locator(".se-page").inner_text()
+        page.click("#se-describe")
+        page.wait_for_selector(".se-schema li")
+        write_sql(page, "SELECT type, count(*) FROM animal GROUP BY type")
+        page.keyboard.press("Control+Enter")
+        page.wait_for_selector(".se-history li:nth-child(2)")
+        picture(page, f"8_query_{theme}_{width}")
+        page.fill("#se-answer textarea, #se-answer input", "dog | 77, cat | 66")
+        page.keyboard.press("Enter")
+        page.wait_for_selector(".se-outcome.se-wrong .sx-marked")
+        assert "gold query" in page.locator(".se-outcome").inner_text().lower()
+        picture(page, f"9_gold_{theme}_{width}")
+        assert page.evaluate("document.documentElement.scrollWidth") <= width + 10 and not errors
+        page.locator("#se-id").locator("input, textarea").fill("vet_clinic-1222")
+        page.keyboard.press("Enter")
+        page.wait_for_selector(".se-error:has-text('no question')")
 
 
 @pytest.mark.slow

@@ -71,6 +71,22 @@ def show_episode(console: Console, episode: Episode, policy: str) -> None:
     say(f"[dim]gold: {escape(question.gold_sql)}[/]")
 
 # %% ../../nbs/96_cli_play.ipynb #a1d5226d
+def _make_player(
+    name: str, questions: QuestionSet, seed: int, model: str | None, base_url: str | None
+) -> Any:
+    "A policy by name, or a language model; raises `ValueError` that says what is missing."
+    if name != "chat":
+        return make_policy(name, questions, seed)
+    if not model:
+        raise ValueError(
+            "--policy chat needs --model: a name on a server (with --base-url if it is not OpenAI's), "
+            "or a folder"
+        )
+    from sql_env.policies.chat import ChatPolicy
+
+    return ChatPolicy(model, base_url)
+
+# %% ../../nbs/96_cli_play.ipynb #352be943
 @app.command(rich_help_panel="Play and evaluate")
 @takes_options
 def demo(
@@ -78,8 +94,16 @@ def demo(
     seed: Seed = 0,
     budget: Budget = 15,
     policy: Annotated[
-        str, typer.Option(help="Policy that plays: random, greedy or oracle.")
+        str, typer.Option(help="Policy that plays: random, greedy, oracle or chat.")
     ] = "oracle",
+    model: Annotated[
+        str | None,
+        typer.Option(help="With `chat`: a model on a server, or the folder of a local one."),
+    ] = None,
+    base_url: Annotated[
+        str | None,
+        typer.Option(help="With `chat`: the model's server, OpenAI's own if not given."),
+    ] = None,
     question_id: Annotated[
         str | None,
         typer.Option("--question", help="Id of a question; drawn by the seed if not given."),
@@ -88,19 +112,23 @@ def demo(
     """Watch one episode, step by step.
 
     Example: `sql_env demo --policy greedy --question vet_clinic-02`
+
+    A language model, with the key in OPENAI_API_KEY: `sql_env demo --policy chat --model gpt-5-mini`
     """
-    from sql_env.policies.base import play_episode
+    from sql_env.policies.base import ModelError, play_episode
 
     loaded = questions.load()
-    env, player = (
-        EpisodeEnv(loaded, budget, RewardConfig.shaped()),
-        make_policy(policy, loaded, seed),
-    )
+    env = EpisodeEnv(loaded, budget, RewardConfig.shaped())
+    player = _make_player(policy, loaded, seed, model, base_url)
     observation = env.reset(seed=seed, question_id=question_id)
     if hasattr(player, "reset"):
         player.reset(seed)
-    play_episode(env, player, observation)
-    show_episode(Console(), env.episode, policy)  # type: ignore[arg-type]
+    try:
+        play_episode(env, player, observation)
+    except ModelError as e:
+        raise ValueError(str(e)) from None
+    name = player.name if policy == "chat" else policy
+    show_episode(Console(), env.episode, name)  # type: ignore[arg-type]
 
 # %% ../../nbs/96_cli_play.ipynb #0d1fa67f
 def _choose_trajectory(log: str, found: list, question: str | None, episode: int | None) -> Any:

@@ -35,11 +35,10 @@ class _Variable(NamedTuple):
 
 # %% ../../nbs/59_server_app.ipynb #8b382a9f
 _VARIABLES = dict(
-    source=_Variable(
-        "SQL_ENV_SOURCE", "where the questions come from: bundled, spider, bird or folder"
-    ),
-    path=_Variable("SQL_ENV_PATH", "folder or zip of the source, unless bundled"),
+    source=_Variable("SQL_ENV_SOURCE", f"where the questions come from: {', '.join(SOURCES)}"),
+    path=_Variable("SQL_ENV_PATH", "folder or zip of the source, if it needs one"),
     split=_Variable("SQL_ENV_SPLIT", "only this split; all if empty"),
+    level=_Variable("SQL_ENV_LEVEL", "level of generated worlds, 1 to 5"),
     budget=_Variable("SQL_ENV_BUDGET", "steps of an episode, the answer included"),
     schema_level=_Variable(
         "SQL_ENV_SCHEMA_LEVEL", "known at the start: none, names, columns or full"
@@ -47,7 +46,9 @@ _VARIABLES = dict(
     reward=_Variable("SQL_ENV_REWARD", "sparse, shaped or partial"),
     verify=_Variable("SQL_ENV_VERIFY", "how answers are graded: value or robust"),
     reveal=_Variable(
-        "SQL_ENV_REVEAL", "what an agent is told of how it did: verdict, or none for a benchmark"
+        "SQL_ENV_REVEAL",
+        "what is told of how an episode went: verdict; gold, which the page shows at the end, for practice; "
+        "none, for a benchmark",
     ),
     results=_Variable("SQL_ENV_RESULTS", "file to which the result of each episode is added"),
     operations=_Variable("SQL_ENV_OPERATIONS", "steps of SQLite's virtual machine for one query"),
@@ -82,6 +83,7 @@ _CHOICES = dict(
     reveal=REVEAL_MODES,
 )
 _RANGES = dict(
+    level=(1, 5),
     budget=(1, 1000),
     operations=(1, 10**12),
     seconds=(0.01, 10**6),
@@ -112,6 +114,7 @@ class Settings:
     source: str = "bundled"
     path: str = ""
     split: str = ""
+    level: int = 1  # of generated worlds
     budget: int = 15
     schema_level: str = "names"
     reward: str = "sparse"
@@ -181,6 +184,8 @@ _OPEN_AT_START = 50  # databases at most, so that the first visitors need not wa
 def _load_questions(settings: Settings) -> QuestionSet:
     "The questions a server plays, with their databases opened."
     options: dict[str, Any] = dict(path=settings.path or None, split=settings.split or None)
+    if settings.source == "worlds":
+        options["level"] = settings.level
     if settings.limits != Limits():
         options["limits"] = settings.limits
     found = load(settings.source, **options)

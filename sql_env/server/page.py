@@ -6,6 +6,7 @@
 __all__ = ['Visits', 'build_page']
 
 # %% ../../nbs/58_server_page.ipynb #9d5dc623
+import re
 import time
 from collections.abc import Callable
 from functools import partial
@@ -15,13 +16,17 @@ from typing import Any
 
 from fastcore.xml import FT
 
+from ..catalog import Column, TableInfo
 from ..environment import ResetError, SQLEnvironment
+from ..episode import Episode, Turn
 from ..html import element, render_html, stylesheet, table_html, text_html
 from ..markup import unescape_markup
 from ..models import SQLAction, SQLObservation
 from ..readings import MAX_ANSWER_CHARS
 from .guard import Seats
 from ..values import format_value
+from ..view.episode import view_episode
+from ..view.page import outcome_html
 
 # %% ../../nbs/58_server_page.ipynb #a06ee985
 def _question_html(obs: SQLObservation | None) -> str:
@@ -38,7 +43,8 @@ def _question_html(obs: SQLObservation | None) -> str:
         marks.append(element("i", cls="se-used" if i < obs.step_count else ""))
     left = "The episode is over." if obs.done else f"{obs.budget_remaining} of {total} steps left"
     budget = element("div", *marks, element("span", left), cls="se-budget")
-    return render_html(element("div", element("h2", obs.question), budget))
+    about = element("p", obs.metadata.get("question_id", ""), cls="se-note")
+    return render_html(element("div", about, element("h2", obs.question), budget))
 
 # %% ../../nbs/58_server_page.ipynb #17eb73e9
 def _description_html(env: SQLEnvironment, name: str) -> FT:
@@ -48,8 +54,7 @@ def _description_html(env: SQLEnvironment, name: str) -> FT:
     info = env.episode.database.describe(unescape_markup(name))
     rows = []
     for c in info.columns:
-        key = "primary key" if c.primary_key else f"→ {c.references}" if c.references else ""
-        rows.append([format_value(c.name), format_value(c.type) if c.type else "", key])
+        rows.append([format_value(c.name), format_value(c.type) if c.type else "", _key_text(c)])
     count = "unknown number of" if info.rows is None else info.rows
     title = element("p", element("b", format_value(info.name)), f" · {count} rows", cls="se-note")
     return element("div", title, table_html(["column", "type", "key"], rows, label="columns"))
@@ -79,9 +84,22 @@ def _hint_html(text: str) -> FT:
     return element("p", text, cls="se-hint")
 
 # %% ../../nbs/58_server_page.ipynb #d754d55c
-def _result_html(env: SQLEnvironment, obs: SQLObservation | None) -> str:
-    "What the last action brought, or what to do first."
-    parts = []
+def _end_html(env: SQLEnvironment, obs: SQLObservation) -> FT:
+    "The verdict; with reason, the rows that differ and gold if the server shows gold."
+    episode = env.episode
+    if episode is None:
+        raise ValueError("there is no episode")
+    if env.reveal == "gold" and (outcome := view_episode(episode).outcome):
+        cls = "se-right" if outcome.verdict else "se-wrong"
+        return element("div", outcome_html(outcome), cls=f"se-outcome {cls}")
+    turn = episode.turns[-1]
+    is_answered = turn.action.action_type == "ANSWER" and not turn.error
+    return _verdict_html(obs, is_answered, env.reveal)
+
+# %% ../../nbs/58_server_page.ipynb #c32e985e
+def _result_html(env: SQLEnvironment, obs: SQLObservation | None, request: str = "") -> str:
+    "What the last action brought, or what to do first; `request` asks for what is missing."
+    parts = [element("div", request, cls="se-error")] if request else []
     turns = env.episode.turns if env.episode else []
     if obs is not None and obs.error:
         parts.append(_error_html(obs.error))
@@ -98,31 +116,65 @@ def _result_html(env: SQLEnvironment, obs: SQLObservation | None) -> str:
     elif turns[-1].action.action_type != "ANSWER":
         parts.append(text_html(obs.result))
     if obs is not None and obs.done and turns:
-        is_answered = turns[-1].action.action_type == "ANSWER" and not turns[-1].error
-        parts.append(_verdict_html(obs, is_answered, env.reveal))
+        parts.append(_end_html(env, obs))
     return render_html(*parts)
 
-# %% ../../nbs/58_server_page.ipynb #6d99a4e8
-def _reward_text(reward: dict[str, float]) -> str:
-    return ", ".join(f"{name} {value:+.2f}" for name, value in reward.items()) or "reward 0"
-
 # %% ../../nbs/58_server_page.ipynb #40e5df44
+_SQL_PARTS = re.compile(
+    r"(?P<text>'(?:[^']|'')*')|(?P<name>\"(?:[^\"]|\"\")*\")|(?P<number>\b\d+(?:\.\d+)?\b)|(?P<word>\b(?:"
+    r"select|from|where|group|by|order|having|limit|offset|join|left|inner|cross|on|using|as|with|recursive|"
+    r"union|all|except|intersect|distinct|and|or|not|in|is|null|like|between|exists|case|when|then|else|end|"
+    r"asc|desc|over|partition|values|cast)\b)",
+    re.I,
+)
+
+# %% ../../nbs/58_server_page.ipynb #6c6accaa
+def _sql_html(sql: str) -> FT:
+    "SQL with its keywords, texts and numbers marked."
+    parts, end = [], 0
+    for found in _SQL_PARTS.finditer(sql):
+        kind = f"se-{found.lastgroup}"
+        parts += [sql[end : found.start()], element("span", found[0], cls=kind)]
+        end = found.end()
+    return element("code", *parts, sql[end:])
+
+# %% ../../nbs/58_server_page.ipynb #426144ca
+def _reward_text(reward: dict[str, float]) -> str:
+    return ", ".join(f"{name} {value:+.2f}" for name, value in reward.items())
+
+# %% ../../nbs/58_server_page.ipynb #c9452614
+_UNFOLDED = 50  # of the last steps in the history have their results
+
+# %% ../../nbs/58_server_page.ipynb #9ed8509a
+def _turn_html(env: SQLEnvironment, turn: Turn, has_result: bool) -> FT:
+    "One step of the history; it unfolds into what came of it."
+    verb, argument = turn.action
+    shown = argument[:300]
+    line = [
+        element("b", verb),
+        " ",
+        _sql_html(shown) if verb == "QUERY" else element("code", shown),
+    ]
+    if turn.error:
+        line.append(element("span", turn.error_kind.replace("_", " "), cls="se-kind"))
+    if env.reveal != "none" and turn.reward:
+        line.append(element("small", _reward_text(turn.reward)))
+    if verb == "ANSWER" or not has_result:
+        return element("li", *line)
+    if turn.error:
+        came = _error_html(turn.error)
+    else:
+        came = _description_html(env, argument) if verb == "DESCRIBE" else text_html(turn.result)
+    return element("li", element("details", element("summary", *line), came))
+
+# %% ../../nbs/58_server_page.ipynb #ac53d7ec
 def _history_html(env: SQLEnvironment) -> str:
-    "What was done, which error came of it, and what each part of the reward paid."
+    "What was done, what came of it, and what each part of the reward paid."
     if env.episode is None or not env.episode.turns:
         return render_html(_hint_html("No steps yet."))
-    items = []
-    for turn in env.episode.turns:
-        parts = [
-            element("b", turn.action.action_type),
-            " ",
-            element("code", turn.action.argument[:300]),
-        ]
-        if turn.error:
-            parts.append(element("span", turn.error_kind.replace("_", " "), cls="se-kind"))
-        if env.reveal != "none":
-            parts.append(element("small", _reward_text(turn.reward)))
-        items.append(element("li", *parts))
+    turns = env.episode.turns
+    first = len(turns) - _UNFOLDED
+    items = [_turn_html(env, turn, i >= first) for i, turn in enumerate(turns)]
     steps = element("ol", *items, cls="se-history")
     if env.reveal == "none":
         return render_html(steps)
@@ -130,6 +182,30 @@ def _history_html(env: SQLEnvironment) -> str:
     return render_html(steps, total)
 
 # %% ../../nbs/58_server_page.ipynb #45bc9c2b
+def _described_tables(episode: Episode) -> dict[str, TableInfo]:
+    "The tables that were described, by their names in lower case."
+    asked = {
+        unescape_markup(turn.action.argument).strip().strip('"').lower()
+        for turn in episode.turns
+        if turn.action.action_type == "DESCRIBE" and not turn.error
+    }
+    return {
+        info.name.lower(): info for info in episode.database.infos if info.name.lower() in asked
+    }
+
+# %% ../../nbs/58_server_page.ipynb #5f96cfe2
+def _key_text(column: Column) -> str:
+    "What kind of key a column is, empty if it is none."
+    if column.primary_key:
+        return "primary key"
+    return f"→ {column.references}" if column.references else ""
+
+# %% ../../nbs/58_server_page.ipynb #935f095d
+def _column_html(column: Column) -> FT:
+    parts = filter(None, (format_value(column.type) if column.type else "", _key_text(column)))
+    return element("li", format_value(column.name), " ", element("span", " · ".join(parts)))
+
+# %% ../../nbs/58_server_page.ipynb #6a8ebe44
 def _schema_html(env: SQLEnvironment) -> str:
     "The tables discovered so far, with `?` for columns that are not known."
     episode = env.episode
@@ -140,9 +216,13 @@ def _schema_html(env: SQLEnvironment) -> str:
     )
     if episode is None or not names:
         return render_html(_hint_html("No tables are known."))
-    items = []
+    items, described = [], _described_tables(episode)
     for name in names:
         shown = format_value(name)
+        if info := described.get(name.lower()):
+            columns = element("ul", *[_column_html(column) for column in info.columns])
+            items.append(element("div", element("b", shown), columns))
+            continue
         columns = episode.schema.lines[name.lower()][len(shown) :].strip("()\n ")
         items.append(element("p", element("b", shown), " ", element("span", columns or "?")))
     return render_html(element("div", *items, cls="se-schema"))
@@ -154,19 +234,33 @@ def _read_seed(text: str | None) -> int:
     return int(digits) if digits.isdigit() and len(digits) < 19 else SystemRandom().randrange(10**6)
 
 # %% ../../nbs/58_server_page.ipynb #115a36a1
+_REQUESTS = dict(
+    DESCRIBE="Choose a table first.",
+    SAMPLE="Choose a table first.",
+    QUERY="Write a query first.",
+    ANSWER="Write an answer first; nothing was submitted, and no step was taken.",
+)
+
+# %% ../../nbs/58_server_page.ipynb #1c4b960f
 class _Visit:
     "One visitor's environment and last observation; events are handled one at a time."
 
     def __init__(self, env: SQLEnvironment):
         self.env = env
         self.obs: SQLObservation | None = None
+        self.request = ""  # what is missing, in words
         self._lock = Lock()
 
-    def start(self, split: str = "any", difficulty: str = "any", seed: str = "") -> None:
+    def start(
+        self, split: str = "any", difficulty: str = "any", seed: str = "", question_id: str = ""
+    ) -> None:
         "Start a question; what does not exist is shown on the page like any other error."
         wanted = dict(split=split, difficulty=difficulty)
         options = {name: value for name, value in wanted.items() if value and value != "any"}
+        if name := (question_id or "").strip():
+            options = dict(question_id=name)
         with self._lock:
+            self.request = ""
             try:
                 self.obs = self.env.reset(seed=_read_seed(seed), **options)
             except ResetError as e:
@@ -176,7 +270,8 @@ class _Visit:
         "Take a step, unless the episode is over."
         text = (argument or "")[:MAX_ANSWER_CHARS]
         with self._lock:
-            if self.obs is not None and not self.obs.done:
+            self.request = "" if text.strip() else _REQUESTS[action_type]
+            if self.obs is not None and not self.obs.done and not self.request:
                 self.obs = self.env.step(SQLAction(action_type=action_type, argument=text))
 
     def close(self) -> None:
@@ -261,7 +356,7 @@ def _page_values(visit: _Visit, table: str | None = None) -> list[Any]:
         table = names[0] if names else None
     return [
         _question_html(obs),
-        _result_html(env, obs),
+        _result_html(env, obs, visit.request),
         _schema_html(env),
         _history_html(env),
         gr.update(choices=names, value=table),
@@ -271,7 +366,13 @@ def _page_values(visit: _Visit, table: str | None = None) -> list[Any]:
 
 # %% ../../nbs/58_server_page.ipynb #2670101a
 def _on_start(
-    visits: Visits, key: str, address: str, split: str, difficulty: str, seed: str
+    visits: Visits,
+    key: str,
+    address: str,
+    split: str,
+    difficulty: str,
+    seed: str,
+    question_id: str,
 ) -> list:
     "Start a question and clear the two text boxes."
     import gradio as gr
@@ -279,7 +380,7 @@ def _on_start(
     visit = visits.begin(key, address)
     if isinstance(visit, str):
         raise gr.Error(visit, print_exception=False)
-    visit.start(split, difficulty, seed)
+    visit.start(split, difficulty, seed, question_id)
     return [*_page_values(visit), "", ""]
 
 # %% ../../nbs/58_server_page.ipynb #30c9b230
@@ -321,6 +422,18 @@ def _on_unload(visits: Visits) -> Callable[..., None]:
     return handle
 
 # %% ../../nbs/58_server_page.ipynb #99d8b00a
+# Ctrl+Enter runs the query, Enter sends the other boxes; the editor itself would take Ctrl+Enter as a new line
+_KEYS = """() => document.addEventListener("keydown", (e) => {
+  const places = {"se-sql": "se-run", "se-answer": "se-submit", "se-seed": "se-new", "se-id": "se-new"};
+  const place = Object.keys(places).find((id) => e.target.closest("#" + id));
+  const isSent = e.key === "Enter" && (e.ctrlKey || e.metaKey || (place !== "se-sql" && !e.shiftKey));
+  if (!place || !isSent) return;
+  e.preventDefault();
+  e.stopPropagation();
+  document.getElementById(places[place]).click();
+}, true)"""
+
+# %% ../../nbs/58_server_page.ipynb #25c2bd52
 def build_page(visits: Visits, splits: list[str]):
     "The page as `gr.Blocks`."
     import gradio as gr
@@ -338,14 +451,20 @@ def build_page(visits: Visits, splits: list[str]):
             seed = gr.Textbox(
                 label="Seed", placeholder="by chance", elem_id="se-seed", min_width=110
             )
+            wanted = gr.Textbox(
+                label="Question id", placeholder="by chance", elem_id="se-id", min_width=110
+            )
         with gr.Row(elem_classes="se-page"):
             with gr.Column(scale=3):
                 question = gr.HTML(_question_html(None))
-                result = gr.HTML(_result_html(visits.make(), None))
-                sql = gr.Textbox(
-                    label="QUERY: one SELECT statement",
+                sql = gr.Code(
+                    label="QUERY: one SELECT statement; Ctrl+Enter runs it",
+                    language="sql-sqlite",
                     lines=3,
-                    placeholder="SELECT ... FROM ...",
+                    max_lines=12,
+                    show_line_numbers=False,
+                    buttons=[],
+                    wrap_lines=True,
                     elem_id="se-sql",
                 )
                 run = button("Run query", elem_id="se-run", interactive=False)
@@ -357,6 +476,7 @@ def build_page(visits: Visits, splits: list[str]):
                     submit_last = button(
                         "Answer with the last result", elem_id="se-last", interactive=False
                     )
+                result = gr.HTML(_result_html(visits.make(), None))
             with gr.Column(scale=2, min_width=320):
                 tables = gr.Radio([], label="Tables", elem_id="se-tables")
                 with gr.Row():
@@ -377,7 +497,7 @@ def build_page(visits: Visits, splits: list[str]):
         )
         start.click(
             _of_tab(_on_start, visits),
-            [split, difficulty, seed],
+            [split, difficulty, seed, wanted],
             [*outputs, sql, answer],
             **event,
         )
@@ -390,6 +510,7 @@ def build_page(visits: Visits, splits: list[str]):
         ):
             act = partial(_on_step, action_type)
             clicked.click(_of_tab(act, visits), [argument, tables], outputs, **event)
+        page.load(None, js=_KEYS)
         page.unload(_on_unload(visits))
         page.queue(max_size=2 * visits.seats.capacity)
     return page

@@ -42,6 +42,7 @@ class Outcome:
     verdict: Verdict
     answer: Sequence[tuple] | None = None  # rows of the answer, as it was read
     grounded: bool = False  # the answer was seen in a result
+    robust: bool | None = None  # right on variants of the database too; None if that is not known
     gold_sql: str = ""  # empty if the question is not known
     gold: Sequence[tuple] = ()  # typed rows; empty if they are not known
 
@@ -71,14 +72,15 @@ def view_episode(
     episode: Episode,
     policy: str = "",  # name of who plays
     hide_unexplored: bool = False,  # while it is played
+    robust: bool = False,  # judge a right answer on variants of the database too
 ) -> EpisodeView:
     "The view of an episode, finished or not; gold is in it only if the episode is over."
     question, verdict, outcome = episode.question, episode.verdict, None
     if episode.done and verdict is not None:
         gold = question.gold_answer or ()
-        outcome = Outcome(
-            verdict, _answered_rows(episode), episode.grounded, question.gold_sql, gold
-        )
+        held = episode.robust if robust and verdict else None
+        rows = _answered_rows(episode)
+        outcome = Outcome(verdict, rows, episode.grounded, held, question.gold_sql, gold)
     about = [question.question_id, question.difficulty, question.split]
     return EpisodeView(
         question=question.question_text,
@@ -148,7 +150,10 @@ def view_trajectory(
     if questions is not None and question is not None:
         episode = _replay(trajectory, question, questions, budget, about)
         note = note or _describe_change(trajectory, episode)
-        return replace(view_episode(episode, policy), turns=turns, note=note, **said)
+        view = view_episode(episode, policy)
+        if view.outcome and result.correct:
+            view = replace(view, outcome=replace(view.outcome, robust=result.robust))
+        return replace(view, turns=turns, note=note, **said)
     outcome = None
     if result.reason:
         verdict = Verdict(result.correct, result.reason)
@@ -167,6 +172,7 @@ def watch_policy(
     name: str,  # shown as who plays
     seed: int = 0,  # of samples and policy
     interval: float = 0.5,  # seconds between two views
+    robust: bool = False,  # see `view_episode`
 ) -> Iterator[EpisodeView]:
     "Views of an episode while a policy plays it; the last is whole."
     if hasattr(policy, "reset"):
@@ -182,7 +188,7 @@ def watch_policy(
         note = f"The policy crashed: {type(e).__name__}: {e}"[:500]
         yield replace(view_episode(episode, name), note=note)
     else:
-        yield view_episode(episode, name)
+        yield view_episode(episode, name, robust=robust)
 
 # %% ../../nbs/72_view_episode.ipynb #6a1d2541
 def to_episode_view(

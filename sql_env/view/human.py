@@ -151,7 +151,7 @@ class HumanPlayer:
     @property
     def view(self) -> EpisodeView:
         "The episode as it is now; what was not discovered is hidden."
-        return view_episode(self.episode, "you", hide_unexplored=True)
+        return view_episode(self.episode, "you", hide_unexplored=True, robust=True)
 
     def reset(self) -> None:
         "Begin a new episode."
@@ -173,6 +173,6 @@ class HumanPlayer:
         for place, screen in board.errors.items():
             show_error(screen, error if place == at else "")
         board.head.value = render_html(element("div", question_html(view), cls="sx"))
-        shown = episode_view_html(view, len(view.turns), head=False)
+        shown = episode_view_html(view, len(view.turns), head=False, errors=False)
         board.screen.value = render_html(shown)
         board.set_enabled(not self.episode.done, has_result=self.episode.has_result)

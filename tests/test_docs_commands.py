@@ -1,0 +1,203 @@
+"Every shell block of README and of the documentation: its options exist, and its commands do what they say."
+
+import json
+import os
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import urllib.request
+from pathlib import Path
+
+import pytest
+import typer
+from fake_server import FakeServer, completion
+
+from sql_env.cli.app import app
+from sql_env.database import build_database
+
+ROOT = Path(__file__).resolve().parent.parent
+SPIDER = Path(os.environ.get("SQL_ENV_SPIDER") or ROOT.parent / "shared" / "spider")
+BIN = Path(sys.executable).parent
+BLOCK = re.compile(r"^```(?:sh|bash|shell|console)\n(.*?)^```", re.M | re.S)
+# What is not run here: installing (the first lines of README are run by whoever builds it), and programs of others
+ELSEWHERE = ("pip", "python3", "uv", "git", "docker", "export", "inspect", "vllm", "llama-server")
+# Less of the same, so that a line takes seconds
+LESS = dict(
+    evaluate=["-n", "4", "--no-hacks"],
+    audit=["--workers", "1"],
+    trajectories=["-n", "4"],
+    serve=["--port", "0"],
+)
+
+
+def shell_blocks():
+    "The shell blocks of README and of each page, with where they stand."
+    for path in (ROOT / "README.md", *sorted((ROOT / "nbs").rglob("*.ipynb"))):
+        texts = [path.read_text()]
+        if path.suffix == ".ipynb":
+            if path.name == "index.ipynb":  # README is made of it
+                continue
+            cells = json.loads(texts[0])["cells"]
+            texts = ["".join(c["source"]) for c in cells if c["cell_type"] == "markdown"]
+        for text in texts:
+            for i, block in enumerate(BLOCK.findall(text)):
+                yield pytest.param(block, id=f"{path.stem}-{i}")
+
+
+BLOCKS = list(shell_blocks())
+
+
+def commands(block):
+    "The lines of a block as lists of words, without comments; a line may go on after a backslash."
+    for line in block.replace("\\\n", " ").splitlines():
+        if words := shlex.split(line.removeprefix("$ "), comments=True):
+            yield words
+
+
+def own_arguments(words):
+    "The arguments of `sql_env`, behind variables or other commands; None if another program is called."
+    for i, word in enumerate(words):
+        is_first = i == 0 or words[i - 1] in ("&&", ";") or "=" in words[i - 1]
+        if is_first and Path(word).name == "sql_env":
+            return words[i + 1 :]
+    return None
+
+
+def test_there_are_shell_blocks():
+    assert len(BLOCKS) >= 6
+
+
+@pytest.mark.parametrize("block", BLOCKS)
+def test_commands_and_options_of_a_block_exist(block):
+    group = typer.main.get_command(app)
+    for words in commands(block):
+        arguments = own_arguments(words)
+        if arguments is None:
+            names = [word for word in words if "=" not in word]
+            assert Path(names[0]).name in ELSEWHERE, f"nobody tests this line: {' '.join(words)}"
+            continue
+        name, *rest = arguments
+        group.commands[name].make_context(name, rest)  # raises for what does not exist
+
+
+def answers(body):
+    return completion([("answer", dict(value="1"))])
+
+
+@pytest.fixture
+def home(tmp_path):
+    "A folder as the documentation supposes it: questions of one's own, and two results."
+    for name in ("mydata", "cafe"):
+        folder = tmp_path / name
+        folder.mkdir()
+        build_database(
+            folder / "cafe.sqlite",
+            "CREATE TABLE sale (id INTEGER PRIMARY KEY, drink TEXT, cups INTEGER)",
+            dict(sale=[(i, "tea" if i % 3 else "coffee", 1 + i % 4) for i in range(40)]),
+        )
+        asked = [
+            ("How many cups of tea were sold?", "SELECT sum(cups) FROM sale WHERE drink = 'tea'"),
+            (
+                "How many sales of coffee were there?",
+                "SELECT count(*) FROM sale WHERE drink = 'coffee'",
+            ),
+        ]
+        lines = [json.dumps(dict(question=q, sql=sql, database="cafe")) for q, sql in asked]
+        (folder / "questions.jsonl").write_text("\n".join(lines))
+    return tmp_path
+
+
+def environment():
+    path = f"{BIN}{os.pathsep}{os.environ['PATH']}"
+    return os.environ | dict(PATH=path, OPENAI_API_KEY="none", PYTHONPATH=str(ROOT))
+
+
+def run_line(line, home, timeout=300):
+    done = subprocess.run(
+        ["bash", "-c", line],
+        cwd=home,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+    )
+    assert done.returncode == 0, f"{line}\n{done.stdout}\n{done.stderr}"
+    assert "Traceback" not in done.stderr, done.stderr
+
+
+def run_server(line, home):
+    "A server has started when it says where; then it is stopped as by Ctrl+C."
+    process = subprocess.Popen(
+        ["bash", "-c", f"exec {line}"],
+        cwd=home,
+        env=environment(),
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    said = []
+    try:
+        for text in process.stderr:
+            said.append(text)
+            if found := re.search(r"running on (http://\S+)", text):
+                with urllib.request.urlopen(f"{found[1]}/health", timeout=30) as answer:
+                    assert answer.status == 200
+                return
+        pytest.fail(f"{line}\n{''.join(said)}")
+    finally:
+        process.send_signal(signal.SIGINT)
+        process.wait(30)
+
+
+def less_of(arguments):
+    "A command that takes seconds: fewer questions, a part of the training, any free port."
+    name, *rest = arguments
+    if "-n" in rest and "-n" in LESS.get(name, ()):
+        at = rest.index("-n")
+        rest[at : at + 2] = []
+    if name == "evaluate" and "--policy" not in rest:
+        rest += ["--policy", "random"]
+    return [name, *rest, *LESS.get(name, ())]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("block", BLOCKS)
+def test_the_commands_of_a_block_work(block, home):
+    with FakeServer(answers) as model:
+        for words in commands(block):
+            arguments = own_arguments(words)
+            if arguments is None or "..." in " ".join(words) or "<" in " ".join(words):
+                continue
+            name, *rest = less_of(arguments)
+            if name == "train":  # minutes at the least; test_training trains
+                continue
+            if "spider" in rest and not (SPIDER / "dev.json").is_file():
+                continue
+            if "chat" in rest and "--base-url" not in rest:
+                rest += ["--base-url", model.url]
+            rest = [
+                model.url
+                if before == "--base-url"
+                else str(SPIDER)
+                if "shared/spider" in word
+                else word
+                for before, word in zip(["", *rest], rest)
+            ]
+            if name == "compare":
+                for policy, file in zip(
+                    ("random", "oracle"), [w for w in rest if w.endswith(".json")]
+                ):
+                    if not (home / file).exists():
+                        run_line(
+                            f"sql_env evaluate --policy {policy} -n 4 --no-hacks --out made", home
+                        )
+                        shutil.copy(next((home / "made").glob(f"{policy}*.json")), home / file)
+            if "--shard" in rest:  # all parts, for the line that merges them
+                for i in (1, 2):
+                    rest[rest.index("--shard") + 1] = f"{i}/2"
+                    run_line(shlex.join(["sql_env", name, *rest]), home)
+                continue
+            line = "sql_env " + " ".join([name, *[w if "*" in w else shlex.quote(w) for w in rest]])
+            (run_server if name == "serve" else run_line)(line, home)
