@@ -13,6 +13,7 @@ from contextlib import contextmanager
 EXTRAS = dict(
     server="a server, or a client that plays on one",
     openai="a model behind an API",
+    inspect="the tasks of Inspect AI",
     train="training, or a model on this machine",
 )
 
