@@ -57,13 +57,13 @@ def question_sample(question: Question) -> Sample:
 # %% ../nbs/69_inspect_tasks.ipynb #91325b0f
 def episode_outcome(episode: Episode) -> dict[str, Any]:
     "What the scorers need of an episode that is over: verdicts, reasons, answer, steps."
-    robust = episode.robust_verdict
+    verdict, robust = episode.verdict, episode.robust_verdict
     return dict(
         correct=episode.correct,
         robust=episode.robust,  # None if it can't be judged
         grounded=episode.correct and episode.grounded,
-        reason=episode.verdict.reason if episode.verdict else "",
-        robust_reason=robust.reason if robust else "",
+        reason="" if verdict is None else verdict.reason,
+        robust_reason="" if robust is None else robust.reason,
         answer=episode.answered,
         steps=episode.steps,
     )

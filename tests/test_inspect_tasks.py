@@ -8,6 +8,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 
 import pytest
+from conftest import ROOT
 from fake_server import FakeServer
 
 REASON = "inspect_ai is not installed: pip install 'sql_env[inspect]'"
@@ -241,25 +242,35 @@ def test_rates_and_words_are_those_of_evaluate(questions, golds, tmp_path):
 
 
 def test_inspect_finds_the_tasks_by_name(tmp_path):
-    "The command of the docs, with the mock model."
+    "The command of the docs, on a server."
     if "sql_env" not in {e.name for e in entry_points(group="inspect_ai")}:
         pytest.skip("sql_env is not installed with its entry point: pip install -e '.[inspect]'")
-    command = [
-        sys.executable,
-        "-m",
-        "inspect_ai",
-        "eval",
-        "sql_env/bundled",
-        "--model",
-        "mockllm/model",
-    ]
-    args = "--limit 2 -T split=test -T budget=3 --display none --log-format json --max-tokens 5".split()
-    done = subprocess.run(
-        [*command, *args, "--log-dir", str(tmp_path)],
-        capture_output=True,
-        text=True,
-        env=os.environ,
-    )
+    pytest.importorskip("openai", reason="openai is not installed: pip install 'sql_env[openai]'")
+    command = [str(Path(sys.executable).with_name("inspect")), "eval", "sql_env/bundled"]
+    options = "--limit 2 -T split=test -T budget=3 --display none --log-format json".split()
+    env = os.environ | {"OPENAI_API_KEY": "none"}
+    with FakeServer(lambda body: [("answer", {"value": "0"})]) as server:
+        model = ["--model", "openai/m", "-M", "responses_api=false"]
+        where = ["--model-base-url", server.url, "--log-dir", str(tmp_path)]
+        command = [*command, *model, *where, *options]
+        done = subprocess.run(command, capture_output=True, text=True, env=env)
     assert done.returncode == 0, done.stdout + done.stderr
-    [path] = Path(tmp_path).glob("*.json")
-    assert json.loads(path.read_text())["eval"]["task"] == "sql_env/bundled"
+    [path] = tmp_path.glob("*.json")
+    log = json.loads(path.read_text())
+    assert log["eval"]["task"] == "sql_env/bundled" and log["status"] == "success"
+    assert [s["name"] for s in log["results"]["scores"]] == list(VERDICTS)
+
+
+def test_the_notebook_runs():
+    "The page is left out where Inspect isn't installed, so its examples run here."
+    shell = pytest.importorskip("execnb.shell", reason="execnb is not installed")
+    nbio = pytest.importorskip("fastcore.nbio")
+    page = nbio.read_nb(ROOT / "nbs" / "69_inspect_tasks.ipynb")
+    capture = shell.CaptureShell()
+    for cell in page.cells:
+        if cell.cell_type != "code" or "eval: false" in cell.source or "default_exp" in cell.source:
+            continue
+        stored = [o.get("text") or o.get("data") for o in cell.outputs]
+        capture.cell(cell)
+        assert not capture.exc, capture.exc
+        assert [o.get("text") or o.get("data") for o in cell.outputs] == stored, cell.source
