@@ -242,18 +242,19 @@ def test_rates_and_words_are_those_of_evaluate(questions, golds, tmp_path):
 
 
 def test_inspect_finds_the_tasks_by_name(tmp_path):
-    "The command of the docs, on a server."
+    "The command of the docs, on a server; not in the root of a checkout, where `sql_env/bundled` is a folder."
     if "sql_env" not in {e.name for e in entry_points(group="inspect_ai")}:
         pytest.skip("sql_env is not installed with its entry point: pip install -e '.[inspect]'")
     pytest.importorskip("openai", reason="openai is not installed: pip install 'sql_env[openai]'")
     command = [str(Path(sys.executable).with_name("inspect")), "eval", "sql_env/bundled"]
     options = "--limit 2 -T split=test -T budget=3 --display none --log-format json".split()
     env = os.environ | {"OPENAI_API_KEY": "none"}
+    env.pop("PYTHONPATH", None)  # Inspect names the tasks of an installed package only
     with FakeServer(lambda body: [("answer", {"value": "0"})]) as server:
         model = ["--model", "openai/m", "-M", "responses_api=false"]
         where = ["--model-base-url", server.url, "--log-dir", str(tmp_path)]
         command = [*command, *model, *where, *options]
-        done = subprocess.run(command, capture_output=True, text=True, env=env)
+        done = subprocess.run(command, capture_output=True, text=True, env=env, cwd=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     [path] = tmp_path.glob("*.json")
     log = json.loads(path.read_text())
@@ -262,7 +263,12 @@ def test_inspect_finds_the_tasks_by_name(tmp_path):
 
 
 def test_the_notebook_runs():
-    "The page is left out where Inspect isn't installed, so its examples run here."
+    "The page is left out where Inspect isn't installed, so its examples run here and print what is stored."
+
+    def outputs(cell):
+        found = [o.get("text") or o["data"]["text/plain"] for o in cell.outputs]
+        return ["".join(text) for text in found]
+
     shell = pytest.importorskip("execnb.shell", reason="execnb is not installed")
     nbio = pytest.importorskip("fastcore.nbio")
     page = nbio.read_nb(ROOT / "nbs" / "69_inspect_tasks.ipynb")
@@ -270,7 +276,7 @@ def test_the_notebook_runs():
     for cell in page.cells:
         if cell.cell_type != "code" or "eval: false" in cell.source or "default_exp" in cell.source:
             continue
-        stored = [o.get("text") or o.get("data") for o in cell.outputs]
+        stored = outputs(cell)
         capture.cell(cell)
         assert not capture.exc, capture.exc
-        assert [o.get("text") or o.get("data") for o in cell.outputs] == stored, cell.source
+        assert outputs(cell) == stored, cell.source
