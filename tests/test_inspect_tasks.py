@@ -20,10 +20,10 @@ from inspect_ai.model import ModelOutput, ModelUsage, get_model  # noqa: E402
 
 from sql_env.evaluation import evaluate  # noqa: E402
 from sql_env.inspect_tasks import (  # noqa: E402
-    correct,
-    grounded,
+    correct_scorer,
+    grounded_scorer,
     question_task,
-    robust,
+    robust_scorer,
 )
 from sql_env.policies.chat import ChatPolicy  # noqa: E402
 from sql_env.sources import load  # noqa: E402
@@ -165,7 +165,9 @@ def test_a_log_can_be_scored_again(questions, golds, tmp_path):
 
     log = play(question_task(questions[:3]), mock(say), tmp_path)
     again = inspect_ai.score(
-        read_eval_log(log.location), [correct(), robust(), grounded()], action="overwrite"
+        read_eval_log(log.location),
+        [correct_scorer(), robust_scorer(), grounded_scorer()],
+        action="overwrite",
     )
     assert rates(again) == rates(log)
 
