@@ -61,7 +61,9 @@ print(json.dumps(said))
 
 def test_every_way_to_what_is_missing_says_what_to_install():
     said = json.loads(without_extras(SENTENCES))
-    sentence = 'inspect_ai is not installed. For the tasks of Inspect AI: pip install "sql_env[inspect]"'
+    sentence = (
+        'inspect_ai is not installed. For the tasks of Inspect AI: pip install "sql_env[inspect]"'
+    )
     assert said.pop("inspect") == sentence
     openai, train, exits = said.pop("openai"), said.pop("train"), said.pop("train nano")
     assert openai == (
