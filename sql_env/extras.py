@@ -13,8 +13,8 @@ from contextlib import contextmanager
 EXTRAS = dict(
     server="a server, or a client that plays on one",
     openai="a model behind an API",
-    inspect="the tasks of Inspect AI",
     train="training, or a model on this machine",
+    inspect="the tasks of Inspect AI",
 )
 
 # %% ../nbs/06_extras.ipynb #c2a3ae69
