@@ -35,7 +35,10 @@ def oracle(body: dict) -> list:
     text = next(m["content"] for m in messages if m["role"] == "user")
     if isinstance(text, list):
         text = text[0]["text"]
-    return [("query", {"sql": GOLDS[text.partition("\n\nTables")[0]]})]
+    gold = GOLDS.get(
+        text.partition("\n\nTables")[0], "SELECT 1"
+    )  # or a request that belongs to no episode
+    return [("query", {"sql": gold})]
 
 
 def commands(url: str, n: int, folder: str) -> dict[str, list[str]]:
@@ -70,7 +73,7 @@ def measure(tool: str, n: int) -> tuple[float, float]:
         subprocess.run(command, check=True, env=env, cwd=folder, stdout=subprocess.DEVNULL)
         wall = time.perf_counter() - start
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        assert len(server.bodies) == 2 * n
+        assert 2 * n <= len(server.bodies) <= 2 * n + 1
     return wall, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 

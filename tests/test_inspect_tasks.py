@@ -71,7 +71,7 @@ def golds(questions):
 
 
 def asked(text, golds):
-    return next(gold for question, gold in golds.items() if question in text)
+    return next((gold for question, gold in golds.items() if question in text), None)
 
 
 def test_an_oracle_gets_everything_right(questions, golds, tmp_path):
@@ -179,6 +179,8 @@ def scripted(golds):
         messages = body["messages"]
         text = next(m["content"] for m in messages if m["role"] == "user")
         gold = asked(text, golds)
+        if gold is None:  # a request that belongs to no episode
+            return [("describe", {"table_name": "t"})]
         kind = sorted(golds.values()).index(gold) % 5
         turn = sum(m["role"] == "assistant" for m in messages)
         plays = [
@@ -228,8 +230,8 @@ def test_rates_and_words_are_those_of_evaluate(questions, golds, tmp_path):
         return parts
 
     a, b = first(bodies), first(others)
-    assert a.keys() == b.keys()
-    assert [words(m) for k in a for m in a[k]] == [words(m) for k in a for m in b[k]]
+    assert b.keys() <= a.keys() and len(b) == len(questions)
+    assert [words(m) for k in b for m in a[k]] == [words(m) for k in b for m in b[k]]
     tools = [
         {
             t["function"]["name"]: (
@@ -238,7 +240,7 @@ def test_rates_and_words_are_those_of_evaluate(questions, golds, tmp_path):
             )
             for t in body["tools"]
         }
-        for body in (bodies[0], others[0])
+        for body in (bodies[-1], others[-1])
     ]
     assert json.dumps(tools[0], sort_keys=True) == json.dumps(tools[1], sort_keys=True)
 
