@@ -17,6 +17,7 @@ pytestmark = pytest.mark.slow
 
 from inspect_ai.log import read_eval_log  # noqa: E402
 from inspect_ai.model import ModelOutput, ModelUsage, get_model  # noqa: E402
+from inspect_ai.solver import generate  # noqa: E402
 
 from sql_env.evaluation import evaluate  # noqa: E402
 from sql_env.inspect_tasks import (  # noqa: E402
@@ -86,6 +87,16 @@ def test_an_oracle_gets_everything_right(questions, golds, tmp_path):
     assert {"database", "difficulty", "gold_sql"} <= sample.metadata.keys()
     assert sample.store["sql_env_outcome"]["steps"] == 2
     assert [m.role for m in sample.messages] == "system user assistant tool assistant tool".split()
+
+
+def test_another_solver_plays_the_same_tools(questions, golds, tmp_path):
+    def say(messages):
+        if messages[-1].role == "user":
+            return "query", {"sql": asked(messages[-1].text, golds)}
+        return ("answer", {"value": "@last"}) if len(messages) == 4 else "Done."
+
+    log = play(question_task(questions[:2]), mock(say), tmp_path, solver=generate())
+    assert rates(log)["correct"][0] == 1
 
 
 def test_standard_errors_are_clustered_by_database(questions, golds, tmp_path):
