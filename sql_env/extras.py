@@ -15,6 +15,7 @@ EXTRAS = dict(
     openai="a model behind an API",
     providers="a model of Anthropic or Google",
     train="training, or a model on this machine",
+    inspect="the tasks of Inspect AI",
 )
 
 # %% ../nbs/06_extras.ipynb #c2a3ae69

@@ -7,6 +7,7 @@ nbdev finds the two by `renderer` and `doc_procs` in pyproject.toml; this folder
 import inspect
 import re
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import is_dataclass
 from functools import cached_property
 from importlib import import_module
@@ -15,6 +16,8 @@ from typing import Any
 from fastcore.docments import docments
 from nbdev.processors import Processor
 from nbdev.showdoc import BasicMarkdownRenderer
+
+from sql_env.extras import MissingExtraError
 
 MAX_DEFAULT = 40  # characters of a default value in a signature
 _module_prefix = re.compile(r"\b(?:[A-Za-z_]\w*\.)+(?=[A-Za-z_])")
@@ -136,7 +139,9 @@ class RenderDefinitions(Processor):
     def __init__(self, nb) -> None:
         super().__init__(nb)
         modules = [c.directives_["default_exp"] for c in nb.cells if "default_exp" in c.directives_]
-        self.module = import_module(f"sql_env.{modules[0]}") if modules else None
+        self.module = None
+        with suppress(MissingExtraError):  # without Inspect its page has no entries
+            self.module = import_module(f"sql_env.{modules[0]}") if modules else None
 
     def cell(self, cell) -> None:
         if cell.cell_type == "markdown":  # private names have no entry to link to

@@ -9,7 +9,7 @@ import pytest
 from sql_env.extras import EXTRAS, MissingExtraError, needs_extra
 
 ABSENT = """openenv openai fastapi uvicorn gradio fastmcp websockets httpx torch transformers trl datasets
-    huggingface_hub nbdev""".split()  # what the base install does not bring
+    huggingface_hub nbdev inspect_ai""".split()  # what the base install does not bring
 BLOCK = f"""
 import sys
 class Absent:
@@ -48,6 +48,7 @@ for name in ("SQLEnv", "SQLAction", "SessionLostError", "list_questions"):
     tell(name, lambda: getattr(sql_env, name))
 tell("SQLEnvTRLRemote", lambda: SQLEnvTRLRemote("http://localhost:1").reset())
 tell("openai", lambda: Endpoint("m", "http://localhost:1/v1").client)
+tell("inspect", lambda: importlib.import_module("sql_env.inspect_tasks"))
 tell("train", lambda: LocalModel("m").load())
 for command in (["serve"], ["train", "nano"]):
     sys.argv, err = ["sql_env", *command], io.StringIO()
@@ -60,6 +61,10 @@ print(json.dumps(said))
 
 def test_every_way_to_what_is_missing_says_what_to_install():
     said = json.loads(without_extras(SENTENCES))
+    sentence = (
+        'inspect_ai is not installed. For the tasks of Inspect AI: pip install "sql_env[inspect]"'
+    )
+    assert said.pop("inspect") == sentence
     openai, train, exits = said.pop("openai"), said.pop("train"), said.pop("train nano")
     assert openai == (
         'openai is not installed. For a model behind an API: pip install "sql_env[openai]"'
@@ -81,7 +86,7 @@ for found in pkgutil.walk_packages(sql_env.__path__, "sql_env."):
 
 
 def test_all_other_modules_need_no_extra():
-    assert set(without_extras(IMPORT_ALL).split()) == NEEDS_OPENENV
+    assert set(without_extras(IMPORT_ALL).split()) == NEEDS_OPENENV | {"inspect_tasks"}
 
 
 PLAY = """

@@ -1,0 +1,297 @@
+"The tasks of Inspect AI: with its mock model, and against `evaluate` on the same server."
+
+import json
+import os
+import subprocess
+import sys
+from importlib.metadata import entry_points
+from pathlib import Path
+
+import pytest
+from conftest import ROOT
+from fake_server import FakeServer
+
+REASON = "inspect_ai is not installed: pip install 'sql_env[inspect]'"
+inspect_ai = pytest.importorskip("inspect_ai", reason=REASON)
+pytestmark = pytest.mark.slow
+
+from inspect_ai.log import read_eval_log  # noqa: E402
+from inspect_ai.model import ModelOutput, ModelUsage, get_model  # noqa: E402
+from inspect_ai.solver import generate  # noqa: E402
+
+from sql_env.evaluation import evaluate  # noqa: E402
+from sql_env.inspect_tasks import (  # noqa: E402
+    correct_scorer,
+    grounded_scorer,
+    question_task,
+    robust_scorer,
+)
+from sql_env.policies.chat import ChatPolicy  # noqa: E402
+from sql_env.sources import load  # noqa: E402
+
+VERDICTS = ("correct", "robust", "grounded")
+
+
+def play(task, model, folder, **options):
+    "The log of a task."
+    [log] = inspect_ai.eval(task, model, display="none", log_dir=str(folder), **options)
+    assert log.status == "success", log.error
+    return log
+
+
+def rates(log):
+    "Each rate and its standard error."
+    return {
+        s.name: (s.metrics["accuracy"].value, s.metrics["stderr"].value) for s in log.results.scores
+    }
+
+
+def mock(say):
+    "Inspect's mock model; `say(messages)` returns text or the name and arguments of a call."
+
+    def outputs(messages, *_):
+        said = say(messages)
+        if isinstance(said, str):
+            output = ModelOutput.from_content("mock", said)
+        else:
+            output = ModelOutput.for_tool_call("mock", *said)
+        output.usage = ModelUsage(input_tokens=100, output_tokens=10, total_tokens=110)
+        return output
+
+    return get_model("mockllm/model", custom_outputs=outputs, memoize=False)
+
+
+@pytest.fixture(scope="module")
+def questions():
+    return load("bundled").sample(10, seed=3)
+
+
+@pytest.fixture(scope="module")
+def golds(questions):
+    return {q.question_text: q.gold_sql for q in questions}
+
+
+def asked(text, golds):
+    return next((gold for question, gold in golds.items() if question in text), None)
+
+
+def test_an_oracle_gets_everything_right(questions, golds, tmp_path):
+    def say(messages):
+        if messages[-1].role == "user":
+            return "query", {"sql": asked(messages[-1].text, golds)}
+        return "answer", {"value": "@last"}
+
+    log = play(question_task(questions), mock(say), tmp_path)
+    assert rates(log) == dict.fromkeys(VERDICTS, (1.0, 0.0))
+    sample = read_eval_log(log.location).samples[0]
+    assert {"database", "difficulty", "gold_sql"} <= sample.metadata.keys()
+    assert sample.store["sql_env_outcome"]["steps"] == 2
+    assert [m.role for m in sample.messages] == "system user assistant tool assistant tool".split()
+
+
+def test_another_solver_plays_the_same_tools(questions, golds, tmp_path):
+    def say(messages):
+        if messages[-1].role == "user":
+            return "query", {"sql": asked(messages[-1].text, golds)}
+        return ("answer", {"value": "@last"}) if len(messages) == 4 else "Done."
+
+    log = play(question_task(questions[:2]), mock(say), tmp_path, solver=generate())
+    assert rates(log)["correct"][0] == 1
+
+
+def test_standard_errors_are_clustered_by_database(questions, golds, tmp_path):
+    "Right on all questions of some databases and wrong on the others: the clustered error is the larger one."
+    wrong = sorted({q.database_name for q in questions})[::2]
+    easy = {q.question_text for q in questions if q.database_name not in wrong}
+
+    def say(messages):
+        if messages[-1].role == "user":
+            return "query", {"sql": asked(messages[-1].text, golds)}
+        is_easy = any(text in messages[1].text for text in easy)
+        return "answer", {"value": "@last" if is_easy else "no such value"}
+
+    log = play(question_task(questions), mock(say), tmp_path)
+    rate, error = rates(log)["correct"]
+    values = [float(q.question_text in easy) for q in questions]
+    assert rate == sum(values) / len(values)
+    by_database = {}
+    for q, value in zip(questions, values):
+        by_database.setdefault(q.database_name, []).append(value - rate)
+    clustered = sum(sum(part) ** 2 for part in by_database.values()) ** 0.5 / len(values)
+    g = len(by_database)
+    assert error == pytest.approx(clustered, rel=1e-6) or error == pytest.approx(
+        clustered * (g / (g - 1)) ** 0.5, rel=1e-6
+    )
+
+
+def test_an_episode_without_an_answer_is_wrong(questions, tmp_path):
+    log = play(question_task(questions[:2]), mock(lambda messages: "I don't know."), tmp_path)
+    assert rates(log)["correct"][0] == 0
+    sample = read_eval_log(log.location).samples[0]
+    assert sample.scores["correct"].explanation == "no_answer"
+    assert sum(m.role == "assistant" for m in sample.messages) == 4  # three reminders
+
+
+def test_the_budget_ends_an_episode(questions, tmp_path):
+    log = play(
+        question_task(questions[:2], budget=3),
+        mock(lambda messages: ("query", {"sql": "SELECT 1"})),
+        tmp_path,
+    )
+    sample = read_eval_log(log.location).samples[0]
+    assert sample.store["sql_env_outcome"]["steps"] == 3
+    assert (
+        sample.scores["correct"].value == 0 and sample.scores["correct"].explanation == "no_answer"
+    )
+
+
+def test_what_was_not_judged_is_left_out_of_its_rate(questions, golds, tmp_path, monkeypatch):
+    import sql_env.inspect_tasks as tasks
+
+    real, seen = tasks.episode_outcome, []
+
+    def outcome(episode):
+        seen.append(episode)
+        hidden = dict(robust=None, robust_reason="no_variants") if len(seen) == 1 else {}
+        return real(episode) | hidden
+
+    monkeypatch.setattr(tasks, "episode_outcome", outcome)
+
+    def say(messages):
+        if messages[-1].role == "user":
+            return "query", {"sql": asked(messages[-1].text, golds)}
+        return "answer", {"value": "@last"}
+
+    log = play(question_task(questions[:4]), mock(say), tmp_path)
+    scores = {s.name: s for s in log.results.scores}
+    assert scores["robust"].scored_samples == 3 and scores["robust"].unscored_samples == 1
+    assert scores["robust"].metrics["accuracy"].value == 1 and scores["correct"].scored_samples == 4
+
+
+def test_a_log_can_be_scored_again(questions, golds, tmp_path):
+    def say(messages):
+        if messages[-1].role == "user":
+            return "query", {"sql": asked(messages[-1].text, golds)}
+        return "answer", {"value": "@last"}
+
+    log = play(question_task(questions[:3]), mock(say), tmp_path)
+    again = inspect_ai.score(
+        read_eval_log(log.location),
+        [correct_scorer(), robust_scorer(), grounded_scorer()],
+        action="overwrite",
+    )
+    assert rates(again) == rates(log)
+
+
+def scripted(golds):
+    "A model of the fake server: each question gets its own kind of play, by what it has said so far."
+
+    def say(body):
+        messages = body["messages"]
+        text = next(m["content"] for m in messages if m["role"] == "user")
+        gold = asked(text, golds)
+        if gold is None:  # a request that belongs to no episode
+            return [("describe", {"table_name": "t"})]
+        kind = sorted(golds.values()).index(gold) % 5
+        turn = sum(m["role"] == "assistant" for m in messages)
+        plays = [
+            [[("query", {"sql": gold})], [("answer", {"value": "@last"})]],
+            ["Let me think.", [("query", {"sql": gold})], [("answer", {"value": "@last"})]],
+            [
+                [("describe", {"table_name": "nonsense"})],
+                [("query", {"sql": "SELEC"})],
+                [("answer", {"value": 0})],
+            ],
+            [[("query", {"sql": gold}), ("answer", {"value": "@last"}), ("query", {"sql": gold})]],
+            [[("sample", {"table": "x"})], [("look", {})], "?", [("nothing", {})], "never"],
+        ]
+        return plays[kind][min(turn, len(plays[kind]) - 1)]
+
+    return say
+
+
+def test_rates_and_words_are_those_of_evaluate(questions, golds, tmp_path):
+    "Both play the same server: verdicts and steps agree question by question, and so do tools and first messages."
+    pytest.importorskip("openai", reason="openai is not installed: pip install 'sql_env[openai]'")
+    with FakeServer(scripted(golds)) as server:
+        ours = evaluate(questions, ChatPolicy("m", server.url, "none"), progress=False)
+        bodies = server.bodies
+    with FakeServer(scripted(golds)) as server:
+        model = get_model("openai/m", base_url=server.url, api_key="none", responses_api=False)
+        log = play(question_task(questions), model, tmp_path)
+        others = server.bodies
+    by_id = {e.question_id: e for e in ours.episodes}
+    assert {e.steps for e in ours.episodes} > {2} and 0 < ours.success_rate < 1
+    for sample in read_eval_log(log.location).samples:
+        mine = by_id[sample.id]
+        outcome = sample.store.get("sql_env_outcome") or dict.fromkeys(VERDICTS, False)
+        assert outcome["correct"] == mine.correct and outcome["robust"] == bool(mine.robust)
+        assert outcome["grounded"] == (mine.correct and mine.grounded)
+        assert outcome.get("steps", mine.steps) == mine.steps
+
+    def first(found):
+        return {
+            b["messages"][1]["content"]: b["messages"][:2] for b in found if len(b["messages"]) == 2
+        }
+
+    def words(message):
+        parts = message["content"]
+        if isinstance(parts, list):
+            parts = "".join(p["text"] for p in parts)
+        return parts
+
+    a, b = first(bodies), first(others)
+    assert b.keys() <= a.keys() and len(b) == len(questions)
+    assert [words(m) for k in b for m in a[k]] == [words(m) for k in b for m in b[k]]
+    tools = [
+        {
+            t["function"]["name"]: (
+                t["function"]["description"],
+                t["function"]["parameters"]["properties"],
+            )
+            for t in body["tools"]
+        }
+        for body in (bodies[-1], others[-1])
+    ]
+    assert json.dumps(tools[0], sort_keys=True) == json.dumps(tools[1], sort_keys=True)
+
+
+def test_inspect_finds_the_tasks_by_name(tmp_path):
+    "The command of the docs, on a server; not in the root of a checkout, where `sql_env/bundled` is a folder."
+    if "sql_env" not in {e.name for e in entry_points(group="inspect_ai")}:
+        pytest.skip("sql_env is not installed with its entry point: pip install -e '.[inspect]'")
+    pytest.importorskip("openai", reason="openai is not installed: pip install 'sql_env[openai]'")
+    command = [str(Path(sys.executable).with_name("inspect")), "eval", "sql_env/bundled"]
+    options = "--limit 2 -T split=test -T budget=3 --display none --log-format json".split()
+    env = os.environ | {"OPENAI_API_KEY": "none"}
+    env.pop("PYTHONPATH", None)  # Inspect names the tasks of an installed package only
+    with FakeServer(lambda body: [("answer", {"value": "0"})]) as server:
+        model = ["--model", "openai/m", "-M", "responses_api=false"]
+        where = ["--model-base-url", server.url, "--log-dir", str(tmp_path)]
+        command = [*command, *model, *where, *options]
+        done = subprocess.run(command, capture_output=True, text=True, env=env, cwd=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    [path] = tmp_path.glob("*.json")
+    log = json.loads(path.read_text())
+    assert log["eval"]["task"] == "sql_env/bundled" and log["status"] == "success"
+    assert [s["name"] for s in log["results"]["scores"]] == list(VERDICTS)
+
+
+def test_the_notebook_runs():
+    "The page is left out where Inspect isn't installed, so its examples run here and print what is stored."
+
+    def outputs(cell):
+        found = [o.get("text") or o["data"]["text/plain"] for o in cell.outputs]
+        return ["".join(text) for text in found]
+
+    shell = pytest.importorskip("execnb.shell", reason="execnb is not installed")
+    nbio = pytest.importorskip("fastcore.nbio")
+    page = nbio.read_nb(ROOT / "nbs" / "69_inspect_tasks.ipynb")
+    capture = shell.CaptureShell()
+    for cell in page.cells:
+        if cell.cell_type != "code" or "eval: false" in cell.source or "default_exp" in cell.source:
+            continue
+        stored = outputs(cell)
+        capture.cell(cell)
+        assert not capture.exc, capture.exc
+        assert outputs(cell) == stored, cell.source
