@@ -249,13 +249,13 @@ def _ask_gemini(
                 parameters_json_schema=function["parameters"],
             )
         )
-    config = types.GenerateContentConfig(
+    settings |= dict(
         system_instruction=_system_text(messages) or None,
         tools=[dict(function_declarations=functions)] if functions else None,
         automatic_function_calling=dict(disable=True),
         http_options=http,
-        **settings,
     )
+    config = types.GenerateContentConfig(**settings)
     contents = [
         types.Content.model_validate_json(json.dumps(content))  # signatures are bytes as base64
         for content in _to_gemini_contents(messages)

@@ -100,7 +100,7 @@ def error_kind(
 # %% ../../nbs/62_policies_requests.ipynb #60304086
 def _causes(error: BaseException | None) -> str:
     "The classes of an error and of its causes, which say how a connection failed."
-    names = []
+    names: list[str] = []
     while error is not None and len(names) < 9:
         names.append(type(error).__name__)
         error = error.__cause__ or error.__context__
