@@ -46,6 +46,13 @@ def _question_html(obs: SQLObservation | None) -> str:
     about = element("p", obs.metadata.get("question_id", ""), cls="se-note")
     return render_html(element("div", about, element("h2", obs.question), budget))
 
+# %% ../../nbs/58_server_page.ipynb #5f96cfe2
+def _key_text(column: Column) -> str:
+    "What kind of key a column is, empty if it is none."
+    if column.primary_key:
+        return "primary key"
+    return f"→ {column.references}" if column.references else ""
+
 # %% ../../nbs/58_server_page.ipynb #17eb73e9
 def _description_html(env: SQLEnvironment, name: str) -> FT:
     "The columns of a table that was described."
@@ -192,13 +199,6 @@ def _described_tables(episode: Episode) -> dict[str, TableInfo]:
     return {
         info.name.lower(): info for info in episode.database.infos if info.name.lower() in asked
     }
-
-# %% ../../nbs/58_server_page.ipynb #5f96cfe2
-def _key_text(column: Column) -> str:
-    "What kind of key a column is, empty if it is none."
-    if column.primary_key:
-        return "primary key"
-    return f"→ {column.references}" if column.references else ""
 
 # %% ../../nbs/58_server_page.ipynb #935f095d
 def _column_html(column: Column) -> FT:
