@@ -137,6 +137,8 @@ def opening(path: Path) -> str:
             if re.match(r"#\|\s*(hide|default_exp|export\n)", s):
                 continue
             shown.append("result" if c.get("outputs") else "code")
+        elif c["cell_type"] == "raw":
+            continue
         elif s.startswith("#"):
             shown.append("heading")
         elif re.search(r"^\|.*\|\n\|[-|: ]+\|$|^!\[|^```\n|<img|<table", s, re.M):

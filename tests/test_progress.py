@@ -19,7 +19,7 @@ def screen(monkeypatch):
             self.label, self.total, self.shown, self.running = label, total, [], True
             screen.bars.append(self)
 
-        def update(self, task, completed):
+        def update(self, task, completed, description=""):
             self.shown.append(completed)
 
         def stop(self):

@@ -187,7 +187,9 @@ def test_example_of_evaluation(root, tmp_path):
     with FakeServer(lambda body: [("answer", {"value": "0"})]) as server:
         env = os.environ | {"OPENAI_API_KEY": "none"}
         said = run(*command, server.url, "2", cwd=tmp_path, env=env)
-    assert "| m |" in said and "Hack floor" in said and len(server.bodies) == 2
+    assert (
+        "| m |" in said and "Hack floor" in said and len(server.bodies) == 3
+    )  # a probe, and a call for each episode
 
 
 @pytest.mark.slow
