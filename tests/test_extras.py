@@ -11,13 +11,14 @@ from sql_env.extras import EXTRAS, MissingExtraError, needs_extra
 ABSENT = """openenv openai fastapi uvicorn gradio fastmcp websockets httpx torch transformers trl datasets
     huggingface_hub nbdev inspect_ai""".split()  # what the base install does not bring
 BLOCK = f"""
-import sys
+import atexit, sys
 class Absent:
     "Imports of what the base install does not bring fail as if it were not there."
     def find_spec(name, path=None, target=None):
         if name.partition(".")[0] in {ABSENT}:
             raise ModuleNotFoundError("No module named " + repr(name), name=name)
 sys.meta_path.insert(0, Absent)
+atexit.register(sys.meta_path.remove, Absent)  # the interpreter's end imports as usual
 """
 SERVER = 'pip install "sql_env[server]"'
 

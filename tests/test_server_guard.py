@@ -520,7 +520,7 @@ def test_the_queue_of_the_page_obeys_the_capacity(benchmark_server):
     click = next(d for d in config["dependencies"] if d["targets"][0][1] == "click")
     said = []
     for i in range(40):
-        data = dict(data=["any", "any", ""], fn_index=click["id"], session_hash=f"tab{i}")
+        data = dict(data=["any", "any", "", ""], fn_index=click["id"], session_hash=f"tab{i}")
         headers = {"Content-Type": "application/json"}
         request(s, "POST", "/web/gradio_api/queue/join", json.dumps(data), **headers)
         with urllib.request.urlopen(
