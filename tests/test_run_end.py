@@ -300,10 +300,11 @@ def test_numbers_are_never_cut_by_a_name(sql_env):
 
 
 def start(tmp_path, *args):
-    "The command in a process of its own."
+    "The command in a process of its own; Ctrl-C reaches it even if the tests run in the background of a shell."
     return subprocess.Popen(
         [sys.executable, "-c", "from sql_env.cli import main; main()", *map(str, args)],
         cwd=tmp_path,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -68,7 +68,7 @@ def read_runs(paths: Iterable[str | Path]) -> list[Run]:
     "The runs of several logs, each with a name of its own; a folder stands for the logs in it."
     files: list[Path] = []
     for path in map(Path, paths):
-        inside = sorted(path.glob("*.jsonl")) if path.is_dir() else [path]
+        inside = sorted(path.rglob("*.jsonl")) if path.is_dir() else [path]
         if not inside:
             raise ValueError(f"There is no log in the folder {str(path)!r}.")
         files += inside
