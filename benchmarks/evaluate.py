@@ -107,7 +107,9 @@ def main():
         figures["wrong_key_seconds"] = wrong_key(url)
     finally:
         server.terminate()
-    figures |= dict(python=platform.python_version(), cores=os.cpu_count())
+    command = "python benchmarks/evaluate.py --out benchmarks/evaluate.json"
+    about = dict(command=command, python=platform.python_version(), cores=os.cpu_count())
+    figures = about | figures
     print(json.dumps(figures, indent=1))
     if args.out:
         args.out.write_text(json.dumps(figures, indent=1) + "\n")

@@ -93,7 +93,8 @@ def main() -> None:
         python=platform.python_version(), inspect_ai=version("inspect_ai"), cores=os.cpu_count()
     )
     out = ROOT / "benchmarks" / "inspect_eval.json"
-    out.write_text(json.dumps(dict(about=about, rows=rows), indent=1) + "\n")
+    figures = dict(command="python benchmarks/inspect_eval.py", about=about, rows=rows)
+    out.write_text(json.dumps(figures, indent=1) + "\n")
     print(out.read_text())
 
 

@@ -1,8 +1,9 @@
-"""What `pip install sql_env` brings into an empty virtual environment: `python benchmarks/install.py [EXTRA ...]`.
+"""What `pip install sql_env` brings: `python benchmarks/install.py [EXTRA ...] [--out FILE]`.
 
 Prints distributions and megabytes on disk as JSON, for the base install and for each extra that is named, without pip
 and setuptools, which are there before. Installing takes a minute and the network."""
 
+import argparse
 import json
 import subprocess
 import sys
@@ -42,13 +43,19 @@ def measure(python: Path) -> dict[str, int]:
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("extras", nargs="*")
+    parser.add_argument("--out", type=Path)
+    args = parser.parse_args()
+    found: dict = dict(command=" ".join(["python", "benchmarks/install.py", *sys.argv[1:]]))
     with tempfile.TemporaryDirectory() as folder:
         python = make_environment(Path(folder) / "env")
-        found = {}
-        for extra in ("", *sys.argv[1:]):
+        for extra in ("", *args.extras):
             install(python, extra=extra)
             found[extra or "base"] = measure(python)
-        print(json.dumps(found, indent=1))
+    print(json.dumps(found, indent=1))
+    if args.out:
+        args.out.write_text(json.dumps(found, indent=1) + "\n")
 
 
 if __name__ == "__main__":

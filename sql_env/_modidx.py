@@ -1151,6 +1151,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                             'sql_env/policies/providers.py'),
                                             'sql_env.policies.providers._call_message': ( 'policies_providers.html#_call_message',
                                                                                           'sql_env/policies/providers.py'),
+                                            'sql_env.policies.providers._describe_tools': ( 'policies_providers.html#_describe_tools',
+                                                                                            'sql_env/policies/providers.py'),
                                             'sql_env.policies.providers._gemini_client': ( 'policies_providers.html#_gemini_client',
                                                                                            'sql_env/policies/providers.py'),
                                             'sql_env.policies.providers._parse_anthropic': ( 'policies_providers.html#_parse_anthropic',

@@ -140,7 +140,7 @@ Memory = Annotated[
     int | None,
     typer.Option(
         min=0,
-        help=f"Megabytes that SQLite may take, 0 for any number; {Limits().heap // 2**20} if not given.",
+        help=f"Megabytes for its sorts and temporary tables, 0 for any number; {Limits().heap // 2**20} if not given.",
         rich_help_panel=LIMITS,
     ),
 ]

@@ -106,6 +106,19 @@ ANTHROPIC_MAX_TOKENS = (
 )
 
 # %% ../../nbs/62_policies_providers.ipynb #3ca62335
+def _describe_tools(
+    tools: Sequence[dict],  # as the chat protocol of OpenAI has them
+    schema: str,  # what the other protocol calls the schema of the parameters
+) -> list[dict[str, Any]]:
+    "Tools as another protocol describes them."
+    described = []
+    for tool in tools:
+        function = tool["function"]
+        named = {name: function[name] for name in ("name", "description")}
+        described.append(named | {schema: function["parameters"]})
+    return described
+
+# %% ../../nbs/62_policies_providers.ipynb #12dfee2e
 def _ask_anthropic(
     client: Any,
     model: str,
@@ -124,16 +137,7 @@ def _ask_anthropic(
         body["output_config"] = dict(body.get("output_config") or {}, effort=effort)
     if system:
         body["system"] = system
-    described = []
-    for tool in tools:
-        function = tool["function"]
-        described.append(
-            dict(
-                name=function["name"],
-                description=function["description"],
-                input_schema=function["parameters"],
-            )
-        )
+    described = _describe_tools(tools, "input_schema")
     raw = client.messages.with_raw_response.create(
         model=model,
         messages=sent,
@@ -239,16 +243,7 @@ def _ask_gemini(
     if effort := settings.pop("reasoning_effort", None):
         thinking = settings.get("thinking_config") or {}
         settings["thinking_config"] = dict(thinking, thinking_level=effort)
-    functions = []
-    for tool in tools:
-        function = tool["function"]
-        functions.append(
-            dict(
-                name=function["name"],
-                description=function["description"],
-                parameters_json_schema=function["parameters"],
-            )
-        )
+    functions = _describe_tools(tools, "parameters_json_schema")
     settings |= dict(
         system_instruction=_system_text(messages) or None,
         tools=[dict(function_declarations=functions)] if functions else None,
