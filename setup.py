@@ -23,9 +23,14 @@ setup(
     long_description=Path("README.md").read_text(encoding="utf-8"),
     long_description_content_type="text/markdown",
     extras_require=extras,
-    packages=find_packages(include=[cfg["lib_name"], cfg["lib_name"] + ".*"]),
+    packages=[*find_packages(include=["sql_env", "sql_env.*"]), "sql_env.benchmarks"],
+    package_dir={"sql_env.benchmarks": "benchmarks"},
     include_package_data=False,
-    package_data={cfg["lib_name"]: ["bundled/*", "worlds/*.toml", "assets/*", "py.typed"]},
+    package_data={
+        "sql_env": ["bundled/*", "worlds/*.toml", "assets/*", "py.typed"],
+        "sql_env.benchmarks": ["*.json"],
+    },
+    exclude_package_data={"sql_env.benchmarks": ["*.py"]},
     classifiers=[
         "Development Status :: 4 - Beta",
         "Intended Audience :: Science/Research",
