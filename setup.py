@@ -4,10 +4,26 @@ from configparser import ConfigParser
 from pathlib import Path
 
 from setuptools import find_packages, setup
+from setuptools.command.build_py import build_py
 
 ini = ConfigParser(delimiters=["="])
 ini.read(Path(__file__).with_name("settings.ini"), encoding="utf-8")
 cfg = ini["DEFAULT"]
+
+
+class BuildWithResults(build_py):
+    "Puts the results of the benchmarks into the package, where `benchmark_results` finds them."
+
+    def run(self) -> None:
+        super().run()
+        if self.editable_mode:
+            return
+        for path in Path(__file__).with_name("benchmarks").glob("*.json"):
+            target = Path(self.build_lib, "sql_env", "benchmarks", path.name)
+            self.mkpath(str(target.parent))
+            self.copy_file(str(path), str(target))
+
+
 extras = {
     k.removesuffix("_requirements"): v.split()
     for k, v in cfg.items()
@@ -23,14 +39,10 @@ setup(
     long_description=Path("README.md").read_text(encoding="utf-8"),
     long_description_content_type="text/markdown",
     extras_require=extras,
-    packages=[*find_packages(include=["sql_env", "sql_env.*"]), "sql_env.benchmarks"],
-    package_dir={"sql_env.benchmarks": "benchmarks"},
+    packages=find_packages(include=[cfg["lib_name"], cfg["lib_name"] + ".*"]),
     include_package_data=False,
-    package_data={
-        "sql_env": ["bundled/*", "worlds/*.toml", "assets/*", "py.typed"],
-        "sql_env.benchmarks": ["*.json"],
-    },
-    exclude_package_data={"sql_env.benchmarks": ["*.py"]},
+    package_data={cfg["lib_name"]: ["bundled/*", "worlds/*.toml", "assets/*", "py.typed"]},
+    cmdclass={"build_py": BuildWithResults},
     classifiers=[
         "Development Status :: 4 - Beta",
         "Intended Audience :: Science/Research",
