@@ -907,6 +907,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                         'sql_env.mutation_study.mutation_study_markdown': ( 'mutation_study.html#mutation_study_markdown',
                                                                                             'sql_env/mutation_study.py')},
             'sql_env.paths': { 'sql_env.paths.SourceError': ('paths.html#sourceerror', 'sql_env/paths.py'),
+                               'sql_env.paths.benchmark_files': ('paths.html#benchmark_files', 'sql_env/paths.py'),
                                'sql_env.paths.benchmark_results': ('paths.html#benchmark_results', 'sql_env/paths.py'),
                                'sql_env.paths.cache_dir': ('paths.html#cache_dir', 'sql_env/paths.py'),
                                'sql_env.paths.download_file': ('paths.html#download_file', 'sql_env/paths.py'),
