@@ -96,19 +96,15 @@ def front(path: Path) -> dict:
 
 
 def navigation(folder: Path) -> list[tuple[str, list[Path]]]:
-    "Sections of the sidebar of _quarto.yml with their notebooks; globs are expanded as Quarto does."
+    "Sections of the sidebars of _quarto.yml with their notebooks; globs are expanded as Quarto does."
     out = []
-    for item in yaml.safe_load((folder / "_quarto.yml").read_text())["website"]["sidebar"][
-        "contents"
-    ]:
+    sidebars = yaml.safe_load((folder / "_quarto.yml").read_text())["website"]["sidebar"]
+    for item in (item for sidebar in sidebars for item in sidebar["contents"]):
         contents = item if isinstance(item, str) else item.get("href") or item["contents"]
         names = [contents] if isinstance(contents, str) else contents
-        out.append(
-            (
-                item.get("section", "") if isinstance(item, dict) else "",
-                [p for n in names for p in (sorted(folder.glob(n)) if "*" in n else [folder / n])],
-            )
-        )
+        section = item.get("section", "") if isinstance(item, dict) else ""
+        globbed = [sorted(folder.glob(n)) if "*" in n else [folder / n] for n in names]
+        out.append((section, [path for paths in globbed for path in paths]))
     return out
 
 
