@@ -4,6 +4,7 @@ from io import StringIO
 from pathlib import Path
 
 import matplotlib
+import matplotlib.figure
 from rich.console import Console
 from rich.terminal_theme import MONOKAI
 
@@ -51,7 +52,39 @@ def scores() -> None:
     )
 
 
+CARD = """DESCRIBE visit
+  visit_id INTEGER, primary key
+  paid_on TEXT ...
+QUERY    SELECT count(*) FROM visit WHERE paid_on IS NULL
+  44
+ANSWER   44"""
+
+
+def card() -> None:
+    "The picture that shows up where a link to the site is shared."
+    matplotlib.use("Agg")
+    figure = matplotlib.figure.Figure(figsize=(12, 6.3), facecolor="#10151c")
+    figure.text(0.06, 0.8, "sql_env", size=54, color="white", weight="bold")
+    tagline = "Explore a hidden database, answer a question,\nget a verdict you can trust"
+    figure.text(0.06, 0.73, tagline, size=25, color="#c8d3e0", va="top")
+    figure.text(0.06, 0.08, CARD, size=19, color="#7ad3a4", family="monospace", linespacing=1.4)
+    figure.savefig(OUT / "card.png", dpi=100, metadata={"Software": None})
+
+
+def favicon() -> None:
+    "A magnifying glass over a table."
+    rows = "".join(f'<rect x="4" y="{y}" width="24" height="5" rx="1"/>' for y in (4, 11, 18))
+    glass = '<circle cx="20" cy="19" r="6"/><path d="m24 24 5 5"/>'
+    (OUT / "favicon.svg").write_text(
+        '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32">'
+        f'<g fill="#2780e3">{rows}</g>'
+        f'<g fill="#fff" stroke="#10151c" stroke-width="2.5" stroke-linecap="round">{glass}</g></svg>\n'
+    )
+
+
 if __name__ == "__main__":
     OUT.mkdir(exist_ok=True)
+    card()
+    favicon()
     episode()
     scores()

@@ -10,7 +10,6 @@ import re
 from importlib import import_module
 from pathlib import Path
 
-import nbformat
 import yaml
 from build_docs import front, load, navigation
 from nbconvert import MarkdownExporter
