@@ -8,7 +8,7 @@ __all__ = ['REVEAL_MODES', 'ResetError', 'SQLEnvironment']
 # %% ../nbs/56_environment.ipynb #41357911
 import logging
 from asyncio import get_running_loop, sleep
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from functools import partial
 from inspect import signature
@@ -16,7 +16,7 @@ from typing import Any
 from uuid import uuid4
 
 from . import __version__
-from .episode import Episode, EpisodeEnv, Observation
+from .episode import ACTIONS, Episode, EpisodeEnv, Observation
 from .extras import needs_extra
 from .guards import FastPathMiss
 from .markup import escape_markup
@@ -152,6 +152,7 @@ class SQLEnvironment(Environment[SQLAction, SQLObservation, SQLState]):
         reveal: str = "verdict",  # what an agent is told of how it did, one of `REVEAL_MODES`
         on_end: Callable[[dict[str, Any]], Any]
         | None = None,  # gets the result of each episode that ends
+        actions: Sequence[str] = ACTIONS,  # what is allowed: `ACTIONS`, and any of `EXTRA_ACTIONS`
     ):
         super().__init__()
         if reveal not in REVEAL_MODES:
@@ -159,7 +160,9 @@ class SQLEnvironment(Environment[SQLAction, SQLObservation, SQLState]):
         self.reveal, self._on_end = reveal, on_end
         self.questions = load("bundled") if questions is None else questions
         self.step_budget, self.schema_level = step_budget, schema_level
-        self.episode_env = EpisodeEnv(self.questions, step_budget, reward, schema_level, verify)
+        self.episode_env = EpisodeEnv(
+            self.questions, step_budget, reward, schema_level, verify, actions=actions
+        )
         self.episode_id: str | None = None
         self._executor = executor
         self._calls = 0  # of the two async methods

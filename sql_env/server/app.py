@@ -17,7 +17,7 @@ from threading import Lock
 from typing import Any, NamedTuple
 
 from ..environment import REVEAL_MODES, ResetError, SQLEnvironment
-from ..episode import SCHEMA_LEVELS, VERIFY_MODES
+from ..episode import SCHEMA_LEVELS, VERIFY_MODES, read_actions
 from ..guards import Limits
 from ..models import SQLAction, SQLObservation, SQLState
 from ..questions import QuestionSet
@@ -45,6 +45,9 @@ _VARIABLES = dict(
     ),
     reward=_Variable("SQL_ENV_REWARD", "sparse, shaped or partial"),
     verify=_Variable("SQL_ENV_VERIFY", "how answers are graded: value or robust"),
+    actions=_Variable(
+        "SQL_ENV_ACTIONS", "actions beside the usual four: abstain, clarify, or both with a comma"
+    ),
     reveal=_Variable(
         "SQL_ENV_REVEAL",
         "what is told of how an episode went: verdict; gold, which the page shows at the end, for practice; "
@@ -119,6 +122,7 @@ class Settings:
     schema_level: str = "names"
     reward: str = "sparse"
     verify: str = "value"
+    actions: str = ""
     reveal: str = "verdict"
     results: str = ""
     operations: int = Limits.operations
@@ -224,6 +228,7 @@ def environment_factory(
         step_budget=settings.budget,
         reward=getattr(RewardConfig, settings.reward)(),
         verify=settings.verify,
+        actions=read_actions(settings.actions),
         schema_level=settings.schema_level,
         reveal=settings.reveal,
         on_end=_results_writer(settings.results) if settings.results else None,
