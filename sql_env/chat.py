@@ -5,8 +5,8 @@
 # %% auto #0
 __all__ = ['SYSTEM_PROMPT', 'TOOLS', 'EXTRA_TOOLS', 'harmless_text', 'question_messages', 'initial_view', 'initial_messages',
            'observation_text', 'error_result_text', 'tool_result_text', 'ToolMethods', 'AskingToolMethods',
-           'tool_schemas', 'argument_text', 'action_message', 'InvalidToolCall', 'parse_tool_call', 'episode_messages',
-           'MAX_TOOL_RESULT_CHARS']
+           'tool_schemas', 'openai_tools', 'argument_text', 'action_message', 'InvalidToolCall', 'parse_tool_call',
+           'episode_messages', 'MAX_TOOL_RESULT_CHARS']
 
 # %% ../nbs/52_chat.ipynb #2294e84e
 import inspect
@@ -175,6 +175,15 @@ def tool_schemas(
     "JSON schemas of the tools, as `transformers.utils.get_json_schema` makes them."
     tools = sorted((TOOLS | EXTRA_TOOLS)[action] for action in actions)
     return [_schema(getattr(AskingToolMethods, name), parameter) for name, parameter in tools]
+
+# %% ../nbs/52_chat.ipynb #7af11e5f
+def openai_tools(tools: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    "Schemas with the fields that every server of chat completions knows."
+    sent = []
+    for tool in tools:
+        function = {name: value for name, value in tool["function"].items() if name != "return"}
+        sent.append(tool | {"function": function})
+    return sent
 
 # %% ../nbs/52_chat.ipynb #c22c4bc8
 def argument_text(value: Any) -> str:
