@@ -57,6 +57,7 @@ _START_OPTIONS = dict(
 
 # %% ../../nbs/58_server_mcp_tools.ipynb #bed2f165
 _JSON_TYPES = {str: "string", int: "integer"}
+_MAX_OPTION_CHARS = 255
 
 # %% ../../nbs/58_server_mcp_tools.ipynb #ff844bd9
 def start_schema() -> dict[str, Any]:
@@ -88,6 +89,8 @@ def start_options(
         if value is not None and type(value) is not kind:
             wanted = "text" if kind is str else "a whole number"
             raise InvalidToolCall(f"{name} must be {wanted}, not {type(value).__name__}.")
+        if kind is str and value is not None and len(value) > _MAX_OPTION_CHARS:
+            raise InvalidToolCall(f"{name} may have {_MAX_OPTION_CHARS} characters.")
     return {name: value for name, value in arguments.items() if value is not None}
 
 # %% ../../nbs/58_server_mcp_tools.ipynb #f68ed301
@@ -480,6 +483,9 @@ def serve_mcp(
         raise ValueError("SQL_ENV_RESULTS is of `sql_env serve`; here --log writes whole episodes.")
     with redirect_stdout(sys.stderr):
         players = _make_players(settings, log)
+    logging.getLogger("mcp").setLevel(
+        logging.CRITICAL
+    )  # it writes a traceback for each client that leaves
     if not http:
         return anyio.run(serve_stdio, players)
     import uvicorn
