@@ -56,7 +56,7 @@ for command in (["serve"], ["mcp"], ["train", "nano"]):
     sys.argv, err = ["sql_env", *command], io.StringIO()
     with contextlib.redirect_stderr(err):
         try: main()
-        except SystemExit as e: said[" ".join(command) if command != ["mcp"] else "mcp command"] = f"{e.code} {' '.join(err.getvalue().split())}"
+        except SystemExit as e: said[" ".join(["command", *command])] = f"{e.code} {' '.join(err.getvalue().split())}"
 print(json.dumps(said))
 """
 
@@ -68,14 +68,14 @@ def test_every_way_to_what_is_missing_says_what_to_install():
     )
     assert said.pop("inspect") == sentence
     for_mcp = 'is not installed. For tools over MCP: pip install "sql_env[mcp]"'
-    assert for_mcp in said.pop("mcp") and for_mcp in said.pop("mcp command")
-    openai, train, exits = said.pop("openai"), said.pop("train"), said.pop("train nano")
+    assert for_mcp in said.pop("mcp") and for_mcp in said.pop("command mcp")
+    openai, train, exits = said.pop("openai"), said.pop("train"), said.pop("command train nano")
     assert openai == (
         'openai is not installed. For a model behind an API: pip install "sql_env[openai]"'
     )
     assert 'pip install "sql_env[train]"' in train
     assert exits.startswith("2 sql_env: ") and 'pip install "sql_env[train]"' in exits
-    assert said.pop("serve").startswith("2 sql_env: openenv is not installed. ")
+    assert said.pop("command serve").startswith("2 sql_env: openenv is not installed. ")
     sentence = f"openenv is not installed. For {EXTRAS['server']}: {SERVER}"
     assert said and set(said.values()) == {sentence}, said
 

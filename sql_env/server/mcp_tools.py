@@ -35,7 +35,7 @@ from sql_env.chat import (
     tool_result_text,
     tool_schemas,
 )
-from ..episode import ACTIONS, MAX_ANSWER_CHARS, Episode, EpisodeEnv, read_actions
+from ..episode import MAX_ANSWER_CHARS, Episode, EpisodeEnv, read_actions
 from ..evaluation import describe_env
 from ..logs import EpisodeLog, Trajectory, run_details
 from ..reward import RewardConfig
@@ -89,7 +89,7 @@ def start_options(
         if value is not None and type(value) is not kind:
             wanted = "text" if kind is str else "a whole number"
             raise InvalidToolCall(f"{name} must be {wanted}, not {type(value).__name__}.")
-        if kind is str and value is not None and len(value) > _MAX_OPTION_CHARS:
+        if isinstance(value, str) and len(value) > _MAX_OPTION_CHARS:
             raise InvalidToolCall(f"{name} may have {_MAX_OPTION_CHARS} characters.")
     return {name: value for name, value in arguments.items() if value is not None}
 
@@ -113,11 +113,10 @@ def _start_text(messages: list[dict[str, Any]]) -> str:
 # %% ../../nbs/58_server_mcp_tools.ipynb #0580ba90
 def _verdict_text(session: Session) -> str:
     "What an agent is told of its answer, if it is told."
-    episode = session.episode
-    if episode.verdict is None:
-        return "There was no answer."
-    is_robust = episode.verify == "robust"
+    is_robust = session.env.settings["verify"] == "robust"
     verdict = session.verdict(robust=is_robust)
+    if verdict.reason == "no_answer":
+        return "There was no answer."
     if verdict.correct and is_robust and not verdict.robust:
         return "The answer is right, but its query is wrong on variants of the database."
     return "The answer is right." if verdict.correct else "The answer is wrong."
