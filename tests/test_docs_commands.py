@@ -23,7 +23,18 @@ SPIDER = Path(os.environ.get("SQL_ENV_SPIDER") or ROOT.parent / "shared" / "spid
 BIN = Path(sys.executable).parent
 BLOCK = re.compile(r"^```(?:sh|bash|shell|console)\n(.*?)^```", re.M | re.S)
 # What is not run here: installing (the first lines of README are run by whoever builds it), and programs of others
-ELSEWHERE = ("pip", "python3", "uv", "git", "docker", "export", "inspect", "vllm", "llama-server", "claude")
+ELSEWHERE = (
+    "pip",
+    "python3",
+    "uv",
+    "git",
+    "docker",
+    "export",
+    "inspect",
+    "vllm",
+    "llama-server",
+    "claude",
+)
 # Less of the same, so that a line takes seconds
 LESS = dict(
     evaluate=["-n", "4", "--no-hacks"],
