@@ -101,7 +101,8 @@ def _clean_call(call: Any) -> dict[str, Any]:
         arguments = {}
     if not isinstance(arguments, str):
         arguments = _json_text(arguments, sys.maxsize)
-    name = repair_unicode(harmless_text(str(function.get("name") or "unknown"))[:64])
+    name = str(function.get("name") or "unknown")[:64]
+    name = repair_unicode(harmless_text(name)[:64])
     clean = dict(type="function", function=dict(name=name, arguments=arguments))
     for key, value in call.items():
         if key in ("id", "index", "function", "type") or value is None:
@@ -118,11 +119,11 @@ def _with_readable_arguments(
     "A call whose arguments a server can read back, without markup: what is no JSON object becomes an empty one."
     written = call["function"]["arguments"]
     try:
-        arguments = json.loads(written, strict=False)
+        arguments = json.loads(written, strict=False) if len(written) <= max_chars else None
     except (ValueError, RecursionError):
         arguments = None
     plain = _json_text(arguments, max_chars) if isinstance(arguments, dict) else ""
-    if not plain or len(written) > max_chars:
+    if not plain:
         return call | {"function": call["function"] | {"arguments": "{}"}}
     harmless = repair_unicode(harmless_text(plain))
     if harmless == plain:
@@ -142,7 +143,7 @@ def _harmless_reasoning(message: dict[str, Any]) -> dict[str, Any]:
         if name in ("role", "content", "tool_calls") or not value:
             continue
         if isinstance(value, str):
-            kept[name] = _harmless_words(value)[:MAX_MESSAGE_CHARS]
+            kept[name] = _harmless_words(value[:MAX_MESSAGE_CHARS])
         elif text := _json_text(value):
             kept[name] = json.loads(text)
     return kept
@@ -169,8 +170,8 @@ def _read_call(call: dict[str, Any], call_id: str, actions: Sequence[str]) -> _P
         # an argument that is too long is refused just so, and need not be kept whole
         return _PendingCall(name, call_id, Action(kind, argument[: MAX_ANSWER_CHARS + 1]))
     except InvalidToolCall as e:
-        written = json.dumps(call["function"], ensure_ascii=False)
-        return _PendingCall(name, call_id, None, str(e), written)
+        written = call["function"] | {"arguments": call["function"]["arguments"][:300]}
+        return _PendingCall(name, call_id, None, str(e), json.dumps(written, ensure_ascii=False))
 
 # %% ../nbs/53_session.ipynb #c33a0c62
 def _read_calls(
@@ -242,9 +243,8 @@ class Conversation:
     ) -> None:
         "Take in a message of the model; `given_up` says so after too many without a usable call."
         message = message if isinstance(message, dict) else dict(content=message)
-        content = _content_text(message.get("content"))
+        content = _content_text(message.get("content"))[:MAX_MESSAGE_CHARS]
         kept: dict[str, Any] = dict(role="assistant", content=_harmless_words(content))
-        kept["content"] = kept["content"][:MAX_MESSAGE_CHARS]
         if self.keep_reasoning:
             kept |= _harmless_reasoning(message)
         calls = self._read_calls(message)
