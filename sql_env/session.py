@@ -10,6 +10,7 @@ __all__ = ['TRUNCATED_MESSAGE', 'EPISODE_OVER', 'CALL_FAILED', 'MAX_CALLS', 'MAX
 import hashlib
 import json
 import re
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from threading import RLock
@@ -99,8 +100,9 @@ def _clean_call(call: Any) -> dict[str, Any]:
     if arguments is None:
         arguments = {}
     if not isinstance(arguments, str):
-        arguments = _json_text(arguments, 10 * MAX_MESSAGE_CHARS)
-    name = repair_unicode(harmless_text(str(function.get("name") or "unknown"))[:64])
+        arguments = _json_text(arguments, sys.maxsize)
+    name = str(function.get("name") or "unknown")[:64]
+    name = repair_unicode(harmless_text(name)[:64])
     clean = dict(type="function", function=dict(name=name, arguments=arguments))
     for key, value in call.items():
         if key in ("id", "index", "function", "type") or value is None:
@@ -117,11 +119,11 @@ def _with_readable_arguments(
     "A call whose arguments a server can read back, without markup: what is no JSON object becomes an empty one."
     written = call["function"]["arguments"]
     try:
-        arguments = json.loads(written, strict=False)
+        arguments = json.loads(written, strict=False) if len(written) <= max_chars else None
     except (ValueError, RecursionError):
         arguments = None
     plain = _json_text(arguments, max_chars) if isinstance(arguments, dict) else ""
-    if not plain or len(written) > max_chars:
+    if not plain:
         return call | {"function": call["function"] | {"arguments": "{}"}}
     harmless = repair_unicode(harmless_text(plain))
     if harmless == plain:
@@ -141,7 +143,7 @@ def _harmless_reasoning(message: dict[str, Any]) -> dict[str, Any]:
         if name in ("role", "content", "tool_calls") or not value:
             continue
         if isinstance(value, str):
-            kept[name] = _harmless_words(value)[:MAX_MESSAGE_CHARS]
+            kept[name] = _harmless_words(value[:MAX_MESSAGE_CHARS])
         elif text := _json_text(value):
             kept[name] = json.loads(text)
     return kept
@@ -168,8 +170,8 @@ def _read_call(call: dict[str, Any], call_id: str, actions: Sequence[str]) -> _P
         # an argument that is too long is refused just so, and need not be kept whole
         return _PendingCall(name, call_id, Action(kind, argument[: MAX_ANSWER_CHARS + 1]))
     except InvalidToolCall as e:
-        written = json.dumps(call["function"], ensure_ascii=False)
-        return _PendingCall(name, call_id, None, str(e), written)
+        written = call["function"] | {"arguments": call["function"]["arguments"][:300]}
+        return _PendingCall(name, call_id, None, str(e), json.dumps(written, ensure_ascii=False))
 
 # %% ../nbs/53_session.ipynb #c33a0c62
 def _read_calls(
@@ -241,9 +243,8 @@ class Conversation:
     ) -> None:
         "Take in a message of the model; `given_up` says so after too many without a usable call."
         message = message if isinstance(message, dict) else dict(content=message)
-        content = _content_text(message.get("content"))
+        content = _content_text(message.get("content"))[:MAX_MESSAGE_CHARS]
         kept: dict[str, Any] = dict(role="assistant", content=_harmless_words(content))
-        kept["content"] = kept["content"][:MAX_MESSAGE_CHARS]
         if self.keep_reasoning:
             kept |= _harmless_reasoning(message)
         calls = self._read_calls(message)
@@ -356,10 +357,13 @@ def _state_problem(env: EpisodeEnv, state: dict[str, Any]) -> str:
     return f"with {'; '.join(values)}"
 
 # %% ../nbs/53_session.ipynb #049edef4
-def _seen_key(observation: Observation) -> str:
+def _seen_key(o: Observation | None) -> str:
     "A key of what the agent saw last."
-    o = observation
-    seen = [o.schema_info, o.result, o.error, o.step_count, o.budget_remaining, o.done]
+    seen = (
+        []
+        if o is None
+        else [o.schema_info, o.result, o.error, o.step_count, o.budget_remaining, o.done]
+    )
     return hashlib.sha256(json.dumps(seen).encode()).hexdigest()
 
 # %% ../nbs/53_session.ipynb #98cb2dfa
@@ -383,12 +387,15 @@ async def _in_thread(function: Callable, *args: Any) -> Any:
     return await asyncio.to_thread(function, *args)
 
 # %% ../nbs/53_session.ipynb #ea5f1487
+_NOT_BEGUN = "The session has no episode; call begin first."
+
+# %% ../nbs/53_session.ipynb #394cce93
 class Session:
     "An episode as a conversation with tools."
 
     def __init__(
         self,
-        env: EpisodeEnv,  # of which it plays one episode after the other; sessions may share it
+        env: EpisodeEnv,  # where it begins episodes; sessions may take turns with one
         system: str = SYSTEM_PROMPT,
         max_chars: int = MAX_TOOL_RESULT_CHARS,  # of one tool result
         max_nudges: int = 3,  # messages of an episode that may lack a usable call
@@ -413,6 +420,12 @@ class Session:
         "Whether the episode ended, or was given up after too many messages without a usable call."
         over = self.observation is not None and self.observation.done
         return over or bool(self.conversation.given_up)
+
+    @property
+    def reward(self) -> float:
+        "The rewards of all actions; an unfinished episode gives back what shaping has lent it."
+        episode = self.episode
+        return sum(self.rewards) - (episode.config.gamma * episode.meter.phi if episode else 0.0)
 
     def begin(
         self,
@@ -448,7 +461,8 @@ class Session:
     ) -> list[dict[str, Any]]:
         "Take a message of the model; returns the messages that answer it, results of tools or a nudge."
         with self._lock:
-            self._check_begun()
+            if self.observation is None:
+                raise ValueError(_NOT_BEGUN)
             conversation = self.conversation
             if self.done:
                 return conversation.on_late_message(message)
@@ -457,6 +471,8 @@ class Session:
             try:
                 while conversation.next_action is not None and not self.done:
                     conversation.on_observation(self._step(conversation.next_action))
+            except ToolError as e:  # of an environment on a server
+                conversation.refuse_calls(str(e))
             except BaseException:
                 conversation.refuse_calls(CALL_FAILED)
                 raise
@@ -476,12 +492,19 @@ class Session:
                 episode.correct,
                 episode.grounded,
                 episode.robust if robust else None,
-                sum(self.rewards) - episode.config.gamma * episode.meter.phi,
+                self.reward,
                 "no_answer" if episode.verdict is None else episode.verdict.reason,
                 "" if judged is None else judged.reason,
                 episode.answered,
                 episode.steps,
             )
+
+    def close(self) -> None:
+        "Forget the episode; `begin` starts another."
+        with self._lock:
+            self.env.close()
+            self.episode, self.observation, self.conversation = None, None, Conversation()
+            self.actions, self.rewards, self._keys = [], [], None
 
     async def acall(self, name: str, arguments: dict[str, Any] | str) -> str:
         "As `call`, beside other work of an event loop."
@@ -540,7 +563,7 @@ class Session:
 
     def _check_begun(self) -> Episode:
         if self.episode is None:
-            raise ValueError("The session has no episode; call begin first.")
+            raise ValueError(_NOT_BEGUN)
         return self.episode
 
     def _open(self, observation: Observation) -> None:

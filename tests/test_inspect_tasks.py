@@ -148,14 +148,14 @@ def test_the_budget_ends_an_episode(questions, tmp_path):
 def test_what_was_not_judged_is_left_out_of_its_rate(questions, golds, tmp_path, monkeypatch):
     import sql_env.inspect_tasks as tasks
 
-    real, seen = tasks.episode_outcome, []
+    real, seen = tasks.session_outcome, []
 
-    def outcome(episode):
-        seen.append(episode)
+    def outcome(session):
+        seen.append(session)
         hidden = dict(robust=None, robust_reason="no_variants") if len(seen) == 1 else {}
-        return real(episode) | hidden
+        return real(session) | hidden
 
-    monkeypatch.setattr(tasks, "episode_outcome", outcome)
+    monkeypatch.setattr(tasks, "session_outcome", outcome)
 
     def say(messages):
         if messages[-1].role == "user":
