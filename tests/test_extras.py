@@ -8,7 +8,7 @@ import pytest
 
 from sql_env.extras import EXTRAS, MissingExtraError, needs_extra
 
-ABSENT = """openenv openai fastapi uvicorn gradio fastmcp mcp anyio websockets httpx torch transformers trl datasets
+ABSENT = """openenv openai fastapi uvicorn gradio fastmcp mcp websockets httpx torch transformers trl datasets
     huggingface_hub nbdev inspect_ai""".split()  # what the base install does not bring
 BLOCK = f"""
 import atexit, sys
