@@ -75,10 +75,13 @@ class _PendingCall(NamedTuple):
     written: str = ""  # and what the model wrote
 
 # %% ../nbs/53_session.ipynb #f1f213f0
+_to_json = json.JSONEncoder(ensure_ascii=False, default=str).encode
+
+# %% ../nbs/53_session.ipynb #91b2bccd
 def _json_text(value: Any, max_chars: int = MAX_MESSAGE_CHARS) -> str:
     "A value as JSON; empty if it can't be written so, or is longer."
     try:
-        text = json.dumps(value, ensure_ascii=False, default=str)
+        text = _to_json(value)
     except (TypeError, ValueError, RecursionError):
         return ""
     return text if len(text) <= max_chars else ""
@@ -112,6 +115,9 @@ def _clean_call(call: Any) -> dict[str, Any]:
     return clean
 
 # %% ../nbs/53_session.ipynb #444f32bb
+_PLAIN = re.compile(r"[^<\[\]\\\x80-\U0010ffff]*")  # no markup, and no escapes that could make some
+
+# %% ../nbs/53_session.ipynb #e37bbfd0
 def _with_readable_arguments(
     call: dict[str, Any],
     max_chars: int = MAX_MESSAGE_CHARS,  # of the arguments
@@ -122,6 +128,8 @@ def _with_readable_arguments(
         arguments = json.loads(written, strict=False) if len(written) <= max_chars else None
     except (ValueError, RecursionError):
         arguments = None
+    if isinstance(arguments, dict) and _PLAIN.fullmatch(written):
+        return call  # the usual case
     plain = _json_text(arguments, max_chars) if isinstance(arguments, dict) else ""
     if not plain:
         return call | {"function": call["function"] | {"arguments": "{}"}}
@@ -186,9 +194,11 @@ def _read_calls(
     for call, call_id in zip(calls, _call_ids(calls, place)):
         clean = _clean_call(call)
         kept = _with_readable_arguments(clean, room)
-        if len(_json_text(kept)) > room + 200:  # what a server added is too long
-            kept = dict(type="function", function=kept["function"] | {"arguments": "{}"})
-        room = max(room - len(_json_text(kept)), 2)
+        added = {k: v for k, v in kept.items() if k not in ("type", "function")}
+        if added and not _json_text(added, room):
+            kept, added = {k: v for k, v in kept.items() if k not in added}, {}
+        room -= len(kept["function"]["arguments"]) + (len(_json_text(added)) if added else 0)
+        room = max(room, 2)
         if keep_ids:
             kept = dict(id=call_id) | kept
         found.append((kept, _read_call(clean, call_id if keep_ids else "", actions)))
