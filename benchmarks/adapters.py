@@ -127,6 +127,35 @@ def trl(questions: QuestionSet) -> Player:
     return play
 
 
+@adapter("MCP, in memory", "server.mcp_tools")
+def mcp(questions: QuestionSet) -> Player:
+    "A connection for each episode, with the reference client and its server in this process."
+    import asyncio
+
+    from mcp.shared.memory import create_connected_server_and_client_session as connect
+
+    from sql_env.server.guard import Seats
+    from sql_env.server.mcp_tools import Player as Client
+    from sql_env.server.mcp_tools import Players, make_mcp_server
+
+    ended: list = []
+    env, runner = EpisodeEnv(questions), asyncio.Runner()
+    server = make_mcp_server(Players(lambda: Client(Session(env), on_end=ended.append), Seats(1)))
+
+    async def play_all(question_id: str, actions: Actions) -> None:
+        async with connect(server) as client:
+            await client.call_tool("start", {"question_id": question_id})
+            for kind, argument in actions:
+                name, parameter = TOOLS[kind]
+                await client.call_tool(name, {parameter: argument})
+
+    def play(question_id: str, actions: Actions) -> bool:
+        runner.run(play_all(question_id, actions))
+        return ended.pop().correct
+
+    return play
+
+
 def oracle_actions(questions: QuestionSet) -> dict[str, list[Action]]:
     "A look at a table, the gold query, and its result as the answer."
     played = {}
