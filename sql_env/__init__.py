@@ -24,6 +24,7 @@ _MODULE_OF = {
     "SQLEnv": "client",
     "SQLEnvTRL": "trl_adapter",
     "ScriptedPolicy": "policies",
+    "Session": "session",
     "SessionLostError": "client",
     "SourceError": "paths",
     "World": "worlds",

@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from .episode import EpisodeEnv
+from .episode import ACTIONS, EpisodeEnv
 from .guards import Limits
 from .logs import EpisodeLog, EpisodeResult, join_settings, run_details
 from .policies.base import Policy
@@ -247,17 +247,18 @@ def describe_env(env: Any) -> dict[str, Any]:
     "Settings of an environment that belong to a result."
     if not isinstance(env, EpisodeEnv):
         return {"environment": type(env).__name__}
-    reward, budget, level, verify = env.settings.values()
+    settings = dict(env.settings)
+    reward, actions = settings.pop("reward"), settings.pop("actions")
     ids = "\n".join(q.question_id for q in env.questions)
     limits = env.questions.limits
     changed = {} if limits == Limits() else dict(limits=asdict(limits))
+    if actions != ACTIONS:
+        changed["actions"] = list(actions)
     return changed | dict(
         questions=env.questions.name,
         n_questions=len(env.questions),
         ids=f"{zlib.crc32(ids.encode()):08x}",
-        budget=budget,
-        schema_level=level,
-        verify=verify,
+        **settings,
         reward=asdict(reward),
     )
 

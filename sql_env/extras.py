@@ -18,6 +18,7 @@ EXTRAS = dict(
     providers="a model of Anthropic or Google",
     train="training, or a model on this machine",
     inspect="the tasks of Inspect AI",
+    mcp="tools over MCP",
 )
 
 # %% ../nbs/06_extras.ipynb #c2a3ae69

@@ -24,7 +24,7 @@ from typing import Any
 
 import sql_env
 from .answers import Verdict
-from .episode import Action, Episode, EpisodeEnv, Turn
+from .episode import ACTIONS, Action, Episode, EpisodeEnv, Turn
 from .guards import Limits
 from .policies.base import usage_cost
 from .questions import Question, QuestionSet
@@ -447,6 +447,7 @@ def _header_schema() -> dict[str, Any]:
         schema_level=_TEXT,
         verify=_TEXT,
         robust=_said(dict(type="boolean"), "False if answers are not judged on variants."),
+        actions=_list(_TEXT, "Actions that are allowed, if they are more than the usual four."),
         reward=_said(_OBJECT, "Fields of `RewardConfig`."),
         limits=_said(_OBJECT, "Fields of `Limits` if they are not the default."),
         environment=_said(_TEXT, "Type of an environment that is not in this process."),
@@ -505,7 +506,9 @@ def log_schema() -> dict[str, Any]:
     "JSON schema of a line of a log: a header, or an episode."
     turn = _object(
         "action result error reward",
-        action=_list(_TEXT, "DESCRIBE, SAMPLE, QUERY or ANSWER, and its argument."),
+        action=_list(
+            _TEXT, "DESCRIBE, SAMPLE, QUERY, ANSWER or an extra action, and its argument."
+        ),
         result=_TEXT,
         error=_TEXT,
         reward=_said(_OBJECT, "Parts of the reward."),
@@ -597,6 +600,7 @@ def _log_env(about: dict[str, Any], questions: QuestionSet) -> EpisodeEnv:
         reward=RewardConfig(**about["reward"]),
         schema_level=about["schema_level"],
         verify=about["verify"],
+        actions=about.get("actions", ACTIONS),
     )
 
 # %% ../nbs/67_logs.ipynb #53e1b1bb

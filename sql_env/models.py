@@ -22,8 +22,9 @@ with needs_extra("server"):
 class SQLAction(Action):
     "One action of an agent: a verb and its argument."
 
-    action_type: Literal["DESCRIBE", "SAMPLE", "QUERY", "ANSWER"] = Field(
-        description="DESCRIBE a table, SAMPLE its rows, QUERY the database, or ANSWER and end the episode"
+    action_type: Literal["DESCRIBE", "SAMPLE", "QUERY", "ANSWER", "ABSTAIN", "CLARIFY"] = Field(
+        description="DESCRIBE a table, SAMPLE its rows, QUERY the database, or ANSWER and end the episode; "
+        "where the server allows it, ABSTAIN from an answer or CLARIFY the question"
     )
     argument: str = Field(
         default="",

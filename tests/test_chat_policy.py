@@ -36,8 +36,6 @@ from sql_env.policies.base import Completion, ModelError, RolloutAborted, play_e
 from sql_env.policies.baselines import OraclePolicy
 from sql_env.policies.chat import (
     MODEL_SETTINGS_FILE,
-    NUDGE_MESSAGE,
-    TRUNCATED_MESSAGE,
     ChatPolicy,
     _shown_schema_level,
     example_episodes,
@@ -52,6 +50,7 @@ from sql_env.policies.local import (
 )
 from sql_env.policies.requests import EndpointError
 from sql_env.reports import load_result, results_markdown, save_result
+from sql_env.session import TRUNCATED_MESSAGE, nudge_text
 from sql_env.sources import load
 
 ID, KEY = "vet_clinic-02", "sk-secret-0123456789"
@@ -301,7 +300,7 @@ def test_what_the_model_is_told():
         "assistant",
         "tool",
     ]
-    assert last[3]["content"] == NUDGE_MESSAGE and last[5]["content"] == TRUNCATED_MESSAGE
+    assert last[3]["content"] == nudge_text() and last[5]["content"] == TRUNCATED_MESSAGE
     assert last[7]["content"].startswith("{'error': \"Tool look not found.") or last[7][
         "content"
     ].startswith("{'error': 'Tool look not found.")

@@ -23,7 +23,18 @@ SPIDER = Path(os.environ.get("SQL_ENV_SPIDER") or ROOT.parent / "shared" / "spid
 BIN = Path(sys.executable).parent
 BLOCK = re.compile(r"^```(?:sh|bash|shell|console)\n(.*?)^```", re.M | re.S)
 # What is not run here: installing (the first lines of README are run by whoever builds it), and programs of others
-ELSEWHERE = ("pip", "python3", "uv", "git", "docker", "export", "inspect", "vllm", "llama-server")
+ELSEWHERE = (
+    "pip",
+    "python3",
+    "uv",
+    "git",
+    "docker",
+    "export",
+    "inspect",
+    "vllm",
+    "llama-server",
+    "claude",
+)
 # Less of the same, so that a line takes seconds
 LESS = dict(
     evaluate=["-n", "4", "--no-hacks"],
@@ -60,7 +71,7 @@ def commands(block):
 def own_arguments(words):
     "The arguments of `sql_env`, behind variables or other commands; None if another program is called."
     for i, word in enumerate(words):
-        is_first = i == 0 or words[i - 1] in ("&&", ";") or "=" in words[i - 1]
+        is_first = i == 0 or words[i - 1] in ("&&", ";", "--") or "=" in words[i - 1]
         if is_first and Path(word).name == "sql_env":
             return words[i + 1 :]
     return None
@@ -120,6 +131,7 @@ def run_line(line, home, timeout=300):
         ["bash", "-c", line],
         cwd=home,
         env=environment(),
+        stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
         timeout=timeout,
@@ -159,6 +171,8 @@ def less_of(arguments):
         rest[at : at + 2] = []
     if name == "evaluate" and "--policy" not in rest:
         rest += ["--policy", "random"]
+    if "--http" in rest:
+        rest += ["--port", "0"]
     return [name, *rest, *LESS.get(name, ())]
 
 
@@ -200,4 +214,5 @@ def test_the_commands_of_a_block_work(block, home):
                     run_line(shlex.join(["sql_env", name, *rest]), home)
                 continue
             line = "sql_env " + " ".join([name, *[w if "*" in w else shlex.quote(w) for w in rest]])
-            (run_server if name == "serve" else run_line)(line, home)
+            is_server = name == "serve" or "--http" in rest
+            (run_server if is_server else run_line)(line, home)

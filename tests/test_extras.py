@@ -8,7 +8,7 @@ import pytest
 
 from sql_env.extras import EXTRAS, MissingExtraError, needs_extra
 
-ABSENT = """openenv openai fastapi uvicorn gradio fastmcp websockets httpx torch transformers trl datasets
+ABSENT = """openenv openai fastapi uvicorn gradio fastmcp mcp websockets httpx torch transformers trl datasets
     huggingface_hub nbdev inspect_ai""".split()  # what the base install does not bring
 BLOCK = f"""
 import atexit, sys
@@ -50,12 +50,13 @@ for name in ("SQLEnv", "SQLAction", "SessionLostError", "list_questions"):
 tell("SQLEnvTRLRemote", lambda: SQLEnvTRLRemote("http://localhost:1").reset())
 tell("openai", lambda: Endpoint("m", "http://localhost:1/v1").client)
 tell("inspect", lambda: importlib.import_module("sql_env.inspect_tasks"))
+tell("mcp", lambda: importlib.import_module("sql_env.server.mcp_tools"))
 tell("train", lambda: LocalModel("m").load())
-for command in (["serve"], ["train", "nano"]):
+for command in (["serve"], ["mcp"], ["train", "nano"]):
     sys.argv, err = ["sql_env", *command], io.StringIO()
     with contextlib.redirect_stderr(err):
         try: main()
-        except SystemExit as e: said[" ".join(command)] = f"{e.code} {' '.join(err.getvalue().split())}"
+        except SystemExit as e: said[" ".join(["command", *command])] = f"{e.code} {' '.join(err.getvalue().split())}"
 print(json.dumps(said))
 """
 
@@ -66,18 +67,21 @@ def test_every_way_to_what_is_missing_says_what_to_install():
         'inspect_ai is not installed. For the tasks of Inspect AI: pip install "sql_env[inspect]"'
     )
     assert said.pop("inspect") == sentence
-    openai, train, exits = said.pop("openai"), said.pop("train"), said.pop("train nano")
+    for_mcp = 'is not installed. For tools over MCP: pip install "sql_env[mcp]"'
+    assert for_mcp in said.pop("mcp") and for_mcp in said.pop("command mcp")
+    openai, train, exits = said.pop("openai"), said.pop("train"), said.pop("command train nano")
     assert openai == (
         'openai is not installed. For a model behind an API: pip install "sql_env[openai]"'
     )
     assert 'pip install "sql_env[train]"' in train
     assert exits.startswith("2 sql_env: ") and 'pip install "sql_env[train]"' in exits
-    assert said.pop("serve").startswith("2 sql_env: openenv is not installed. ")
+    assert said.pop("command serve").startswith("2 sql_env: openenv is not installed. ")
     sentence = f"openenv is not installed. For {EXTRAS['server']}: {SERVER}"
     assert said and set(said.values()) == {sentence}, said
 
 
 NEEDS_OPENENV = {"client", "environment", "models", "server.app", "server.guard", "server.page"}
+NEEDS_MORE = {"inspect_tasks", "server.mcp_tools", "server.settings"}
 IMPORT_ALL = """
 import importlib, pkgutil, sql_env
 for found in pkgutil.walk_packages(sql_env.__path__, "sql_env."):
@@ -87,7 +91,7 @@ for found in pkgutil.walk_packages(sql_env.__path__, "sql_env."):
 
 
 def test_all_other_modules_need_no_extra():
-    assert set(without_extras(IMPORT_ALL).split()) == NEEDS_OPENENV | {"inspect_tasks"}
+    assert set(without_extras(IMPORT_ALL).split()) == NEEDS_OPENENV | NEEDS_MORE
 
 
 PLAY = """

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.slow
 
 from inspect_ai.log import read_eval_log  # noqa: E402
 from inspect_ai.model import ModelOutput, ModelUsage, get_model  # noqa: E402
-from inspect_ai.solver import generate  # noqa: E402
+from inspect_ai.solver import generate, solver  # noqa: E402
 
 from sql_env.evaluation import evaluate  # noqa: E402
 from sql_env.inspect_tasks import (  # noqa: E402
@@ -25,6 +25,7 @@ from sql_env.inspect_tasks import (  # noqa: E402
     grounded_scorer,
     question_task,
     robust_scorer,
+    start_episode,
 )
 from sql_env.policies.chat import ChatPolicy  # noqa: E402
 from sql_env.sources import load  # noqa: E402
@@ -148,14 +149,14 @@ def test_the_budget_ends_an_episode(questions, tmp_path):
 def test_what_was_not_judged_is_left_out_of_its_rate(questions, golds, tmp_path, monkeypatch):
     import sql_env.inspect_tasks as tasks
 
-    real, seen = tasks.episode_outcome, []
+    real, seen = tasks.session_outcome, []
 
-    def outcome(episode):
-        seen.append(episode)
+    def outcome(session):
+        seen.append(session)
         hidden = dict(robust=None, robust_reason="no_variants") if len(seen) == 1 else {}
-        return real(episode) | hidden
+        return real(session) | hidden
 
-    monkeypatch.setattr(tasks, "episode_outcome", outcome)
+    monkeypatch.setattr(tasks, "session_outcome", outcome)
 
     def say(messages):
         if messages[-1].role == "user":
@@ -181,6 +182,47 @@ def test_a_log_can_be_scored_again(questions, golds, tmp_path):
         action="overwrite",
     )
     assert rates(again) == rates(log)
+
+
+def test_a_sample_goes_on_from_the_session_in_its_store(questions, golds, tmp_path):
+    "The first evaluation stops after a query; another one starts from what its log holds, and answers at once."
+
+    def say(messages):
+        if messages[-1].role == "user":
+            return "query", {"sql": asked(messages[-1].text, golds)}
+        return "answer", {"value": "@last"}
+
+    some = questions[:2]
+    log = play(question_task(some), mock(say), tmp_path, message_limit=5)
+    halted = {s.id: s.store["sql_env_session"] for s in read_eval_log(log.location).samples}
+    assert rates(log)["correct"][0] == 0
+
+    @solver
+    def from_log(start):
+        async def solve(state, generate):
+            state.store.set("sql_env_session", json.loads(json.dumps(halted[state.sample_id])))
+            return await start(state, generate)
+
+        return solve
+
+    task = question_task(some)
+    task.setup = from_log(start_episode(some))
+    log = play(task, mock(say), tmp_path / "again")
+    assert rates(log) == dict.fromkeys(VERDICTS, (1.0, 0.0))
+    sample = read_eval_log(log.location).samples[0]
+    assert [m.role for m in sample.messages] == "system user assistant tool assistant tool".split()
+    assert sample.store["sql_env_outcome"]["steps"] == 2
+
+
+def test_extra_actions_are_tools(questions, tmp_path):
+    log = play(
+        question_task(questions[:2], actions="ABSTAIN"),
+        mock(lambda messages: ("abstain", {"reason": "There is no such column."})),
+        tmp_path,
+    )
+    sample = read_eval_log(log.location).samples[0]
+    assert sample.store["sql_env_outcome"]["reason"].startswith("abstain")
+    assert sample.store["sql_env_session"]["actions"][0][0] == "ABSTAIN"
 
 
 def scripted(golds):

@@ -236,7 +236,7 @@ def conversation(say):
         policy.on_completion(Completion(dict(content=say, tool_calls=[call])))
         if policy.conversation.next_action is not None:
             policy.on_observation(env.step(*policy.conversation.next_action))
-    policy.conversation.usage.clear()
+    policy.conversation.counts.clear()
     policy.on_completion(Completion(dict(content=say)))
     return policy.messages
 

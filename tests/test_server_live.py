@@ -111,12 +111,8 @@ def test_wrong_requests_get_4xx(server):
     ]:
         assert http(at + path, data)[0] == status, path
         assert says in http(at + path, data)[1], path
-    assert json.loads(
-        http(
-            at + "/mcp",
-            {"jsonrpc": "2.0", "method": "openenv/session/create", "id": 1, "params": {}},
-        )[1]
-    )["error"]
+    request = {"jsonrpc": "2.0", "method": "tools/delete", "id": 1, "params": {}}
+    assert json.loads(http(at + "/mcp", request)[1])["error"]["code"] == -32601
 
 
 def test_no_file_of_gold_is_served(server):

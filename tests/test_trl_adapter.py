@@ -24,7 +24,7 @@ from sql_env.chat import (
     tool_result_text,
     tool_schemas,
 )
-from sql_env.episode import Episode, Observation
+from sql_env.episode import Episode, EpisodeEnv, Observation
 from sql_env.reward import RewardConfig
 from sql_env.sources import load
 from sql_env.trl_adapter import (
@@ -183,7 +183,7 @@ def test_before_reset_tools_say_so():
 def test_reset_wipes_everything():
     env = started()
     seen = play_tools(env, CALLS)
-    env.rollout.late_calls = 3
+    play_tools(env, CALLS[:3])
     sql_env_reward_func([env], trainer_state=object())
     env.reset(**ROW)
     rollout = env.rollout
@@ -223,7 +223,7 @@ def test_wrong_settings_show_at_construction():
 
 
 def test_verify_and_schema_level_reach_the_episode():
-    with patch("sql_env.trl_adapter.EpisodeEnv") as made:
+    with patch("sql_env.trl_adapter.EpisodeEnv", wraps=EpisodeEnv) as made:
         SQLEnvTRL(bundled(), verify="robust", schema_level="full", budget=7)
     assert made.call_args.args[1:] == (7, RewardConfig.partial(), "full", "robust")
     assert "visit(visit_id" in SQLEnvTRL(bundled(), schema_level="columns").reset(**ROW)

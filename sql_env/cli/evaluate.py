@@ -36,7 +36,7 @@ from sql_env.cli.app import (
     takes_options,
 )
 from .model import ModelOptions
-from ..episode import SCHEMA_LEVELS, VERIFY_MODES, EpisodeEnv
+from ..episode import SCHEMA_LEVELS, VERIFY_MODES, EpisodeEnv, read_actions
 from ..questions import QuestionSet
 
 if TYPE_CHECKING:
@@ -424,6 +424,10 @@ def _evaluate_command(
     verify: Annotated[
         str, typer.Option(help=f"How answers are graded: {' or '.join(VERIFY_MODES)}.")
     ] = "value",
+    actions: Annotated[
+        str,
+        typer.Option(help="Actions beside the usual four: abstain, clarify, or both with a comma."),
+    ] = "",
     hacks: Annotated[
         bool, typer.Option(help="Measure what reward-hacking baselines earn on the same questions.")
     ] = True,
@@ -458,7 +462,8 @@ def _evaluate_command(
     budget = budget or stored.get("budget", 15)
     schema_level = schema_level or stored.get("schema_level", "names")
     loaded = questions.load(evaluation.n or 200, show_progress=not as_json)
-    env = EpisodeEnv(loaded, budget, schema_level=schema_level, verify=verify)
+    allowed = read_actions(actions)
+    env = EpisodeEnv(loaded, budget, schema_level=schema_level, verify=verify, actions=allowed)
     results, logs, reason, floor = [], [], "", {}
     hacks = hacks and (shard is None or shard[0] == 1)  # the floor is the same for all shards
     players = [model if n == "chat" else make_policy(n, loaded, evaluation.seed) for n in names]

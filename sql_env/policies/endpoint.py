@@ -15,7 +15,7 @@ from os import environ
 from typing import Any
 from urllib.parse import urlsplit
 
-from ..chat import tool_schemas
+from ..chat import openai_tools, tool_schemas
 from ..extras import needs_extra
 from .base import Completion, RolloutAborted
 from .providers import ANTHROPIC, GOOGLE, Provider
@@ -37,15 +37,6 @@ def _to_openai_messages(messages: Iterable[dict[str, Any]]) -> list[dict[str, An
             calls.append(dict(call, id=f"call{n_calls:05}"))
             n_calls += 1
         sent.append(message | {"tool_calls": calls} if calls else message)
-    return sent
-
-# %% ../../nbs/63_policies_endpoint.ipynb #80b96592
-def _to_openai_tools(tools: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    "Schemas with the fields that every server knows."
-    sent = []
-    for tool in tools:
-        function = {name: value for name, value in tool["function"].items() if name != "return"}
-        sent.append(tool | {"function": function})
     return sent
 
 # %% ../../nbs/63_policies_endpoint.ipynb #68b8c579
@@ -222,7 +213,7 @@ class Endpoint:
         options = dict(self.options)
         if "max_tokens" in options:
             options[self._token_limit] = options.pop("max_tokens")
-        tools = list(tools) if self.as_trained else _to_openai_tools(tools)
+        tools = list(tools) if self.as_trained else openai_tools(tools)
         ask = PROVIDERS[self.provider].ask
         try:
             return ask(self.client, self.model, messages, tools, options, timeout)

@@ -53,14 +53,15 @@ class Seats:
     ):
         self.capacity, self.share = capacity, share
         self.taken: Counter[str] = Counter()  # by client
-        self.reclaim: Callable[[], Any] = lambda: None  # gives back seats of who has left
+        self.reclaimers: list[Callable[[], Any]] = []  # give back seats of who has left
         self._lock = Lock()
 
     def take(self, address: str) -> str:
         "Take a seat; returns why not, '' if there was one."
         client = client_name(address)
         if why := self._try_to_take(client):
-            self.reclaim()
+            for reclaim in self.reclaimers:
+                reclaim()
             why = self._try_to_take(client)
         return why
 
@@ -253,7 +254,7 @@ async def _refuse(receive, send, status: int, text: str) -> None:
 # %% ../../nbs/58_server_guard.ipynb #32b30466
 def _guard_body(receive: Callable, seconds: float) -> Callable:
     "`receive` that refuses bodies that come in pieces, once they are too long or late."
-    from fastapi import HTTPException
+    from starlette.exceptions import HTTPException
 
     total, complete = 0, False
     end = asyncio.get_running_loop().time() + seconds if seconds else None

@@ -296,7 +296,7 @@ class Visits:
         self.make, self.seats, self.idle, self.clock = make, seats, idle, clock
         self._visits: dict[str, tuple[_Visit, str, float]] = {}  # visit, address, last used
         self._lock = Lock()
-        seats.reclaim = self.end_idle
+        seats.reclaimers.append(self.end_idle)
 
     def __len__(self):
         return len(self._visits)

@@ -1,0 +1,831 @@
+"Tools over MCP: the reference client in memory, over stdio and over HTTP, and OpenEnv's client at `/mcp`."
+
+import asyncio
+import json
+import os
+import socket
+import subprocess
+import sys
+import threading
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+pytest.importorskip("mcp", reason="mcp is not installed: pip install 'sql_env[mcp]'")
+
+import httpx
+from mcp import ClientSession, StdioServerParameters
+from mcp.client.stdio import stdio_client
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared.memory import create_connected_server_and_client_session as connect
+
+from sql_env.answers import format_rows
+from sql_env.chat import tool_schemas
+from sql_env.database import build_database
+from sql_env.episode import ACTIONS, EXTRA_ACTIONS, EpisodeEnv
+from sql_env.logs import check_log, read_log
+from sql_env.policies.baselines import OraclePolicy
+from sql_env.policies.hacks import HACKS
+from sql_env.questions import Question, QuestionSet
+from sql_env.server.guard import MAX_MESSAGE_BYTES, Seats
+from sql_env.server.mcp_tools import (
+    HttpEndpoint,
+    Player,
+    Players,
+    _make_players,
+    http_app,
+    log_writer,
+    make_mcp_server,
+    serve_mcp,
+)
+from sql_env.server.settings import Settings
+from sql_env.session import Session
+from sql_env.sources import load
+
+ROOT = Path(__file__).resolve().parent.parent
+QUESTION = "vet_clinic-02"
+OPENING = dict(
+    jsonrpc="2.0",
+    id=1,
+    method="initialize",
+    params=dict(
+        protocolVersion="2025-06-18", capabilities={}, clientInfo=dict(name="me", version="1")
+    ),
+)
+BOTH = {"accept": "application/json, text/event-stream", "content-type": "application/json"}
+
+
+@pytest.fixture(scope="module")
+def questions():
+    return load("bundled")
+
+
+def make_players(questions, capacity=8, share=0, reveal="none", on_end=None, **options):
+    "Players whose sessions play these questions."
+    return Players(
+        lambda: Player(Session(EpisodeEnv(questions)), reveal, on_end),
+        Seats(capacity, share),
+        **options,
+    )
+
+
+async def read(client, name, **arguments):
+    "The text of a call and whether it is an error."
+    result = await client.call_tool(name, arguments)
+    assert [part.type for part in result.content] == ["text"]
+    return result.content[0].text, result.isError
+
+
+def in_memory(players, *plays):
+    "Run plays side by side, each with a connection of its own; their results."
+
+    async def one(play):
+        async with connect(make_mcp_server(players)) as client:
+            return await play(client)
+
+    async def all_of_them():
+        return await asyncio.gather(*map(one, plays))
+
+    return asyncio.run(all_of_them())
+
+
+@contextmanager
+def serving(app):
+    "The address of an application that is served on the loopback in a thread."
+    import uvicorn
+
+    listening = socket.create_server(("127.0.0.1", 0))
+    server = uvicorn.Server(uvicorn.Config(app, log_level="error"))
+    thread = threading.Thread(target=server.run, kwargs=dict(sockets=[listening]), daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+    finally:
+        server.should_exit = True
+        thread.join(30)
+
+
+@asynccontextmanager
+async def http_client(url, **options):
+    "The reference client over HTTP."
+    async with (
+        streamable_http_client(f"{url}/mcp", **options) as (incoming, outgoing, _),
+        ClientSession(incoming, outgoing) as client,
+    ):
+        await client.initialize()
+        yield client
+
+
+async def until(condition):
+    "Wait for what another thread does."
+    for _ in range(1000):
+        if condition():
+            return
+        await asyncio.sleep(0.01)
+    raise AssertionError("it never happened")
+
+
+# The tools
+
+
+@pytest.mark.parametrize("actions", [ACTIONS, ACTIONS + EXTRA_ACTIONS])
+def test_the_tools_are_start_and_those_of_the_episode(questions, actions):
+    players = Players(lambda: Player(Session(EpisodeEnv(questions, actions=actions))), Seats(1))
+    [listed] = in_memory(players, lambda client: client.list_tools())
+    start, *others = listed.tools
+    assert start.name == "start"
+    assert set(start.inputSchema["properties"]) == {
+        "question_id", "split", "difficulty", "index", "seed",
+    }  # fmt: skip
+    for tool, schema in zip(others, tool_schemas(actions), strict=True):
+        said = dict(name=tool.name, description=tool.description, parameters=tool.inputSchema)
+        function = schema["function"]
+        assert said == {name: function[name] for name in said}
+        assert tool.annotations.readOnlyHint == (tool.name in ("describe", "sample", "query"))
+
+
+def test_what_a_server_says_of_itself_begins_an_episode(questions):
+    async def opened():
+        players = make_players(questions)
+        async with connect(make_mcp_server(players)) as client:
+            return (await client.initialize()).instructions
+
+    assert "start" in asyncio.run(opened())
+
+
+def test_texts_are_those_of_a_session(questions):
+    session = Session(EpisodeEnv(questions))
+    begun = session.begin(question_id=QUESTION)[-1]["content"]
+    calls = [
+        ("describe", dict(table_name="animal")),
+        ("sample", dict(table_name="Animal")),
+        ("sample", dict(table_name="animals")),
+        ("query", dict(sql="SELECT count(*) FROM animal")),
+        ("query", dict(sql="SELECT * FROM sqlite_master")),
+        ("query", dict(statement="SELECT 1")),
+        ("answer", dict(value="12")),
+    ]
+
+    async def play(client):
+        said = [await read(client, "start", question_id=QUESTION)]
+        return said + [await read(client, name, **arguments) for name, arguments in calls]
+
+    [[start, *said]] = in_memory(make_players(questions), play)
+    assert start[0].startswith(begun) and not start[1]
+    assert [text for text, _ in said] == [session.call(*call) for call in calls]
+    assert [is_error for _, is_error in said] == [False, False, True, False, True, True, False]
+
+
+WRONG = [
+    ("describe", dict(table_name="animal"), False, "call start"),
+    ("look", {}, False, "call one of answer, describe, query, sample, start"),
+    ("look", {}, True, "call one of"),
+    ("start", dict(question_id="nobody-01"), True, "nobody-01"),
+    ("start", dict(question_id=7), True, "question_id must be text"),
+    ("start", dict(seed="7"), True, "seed must be a whole number"),
+    ("start", dict(seed=True), True, "seed must be a whole number"),
+    ("start", dict(split="dev"), True, "train"),
+    ("start", dict(difficulty="absurd"), True, "easy"),
+    ("start", dict(index=10**9), True, "0 to"),
+    ("start", dict(question="x"), True, "it takes question_id"),
+    ("query", {}, True, '"sql"'),
+    ("query", dict(sql="SELECT 1", limit=3), True, '"sql"'),
+    ("query", dict(sql="DELETE FROM animal"), True, "SELECT"),
+    ("query", dict(sql="SELECT * FROM sqlite_master"), True, "Only the tables"),
+    ("query", dict(sql="SELECT name FROM pragma_table_info('animal')"), True, "Only the tables"),
+    ("describe", dict(table_name="animals"), True, "animal"),
+    ("start", dict(question_id="x" * 300), True, "255"),
+]
+
+
+@pytest.mark.parametrize("name, arguments, begin, says", WRONG)
+def test_errors_say_what_to_do(questions, name, arguments, begin, says):
+    async def play(client):
+        if begin:
+            await read(client, "start", question_id=QUESTION)
+        wrong = await read(client, name, **arguments)
+        await read(client, "start", question_id=QUESTION)
+        return wrong, await read(client, "describe", table_name="animal")
+
+    [[(text, is_error), after]] = in_memory(make_players(questions), play)
+    assert is_error and says in text, text
+    assert "Traceback" not in text and str(ROOT) not in text
+    assert not after[1]
+
+
+def test_a_wrong_start_keeps_the_episode(questions):
+    async def play(client):
+        await read(client, "start", question_id=QUESTION)
+        await read(client, "start", question_id="nobody-01")
+        return await read(client, "describe", table_name="animal")
+
+    [[text, is_error]] = in_memory(make_players(questions), play)
+    assert not is_error, text
+
+
+def test_after_the_end_only_start_helps(questions):
+    async def play(client):
+        await read(client, "start", question_id=QUESTION)
+        end = await read(client, "answer", value="3")
+        late = [
+            await read(client, "answer", value="4"),
+            await read(client, "query", sql="SELECT 1"),
+        ]
+        return end, late, await read(client, "start", question_id=QUESTION)
+
+    kept = []
+    [[end, late, again]] = in_memory(make_players(questions, on_end=kept.append), play)
+    assert end == ("The answer was submitted.", False)
+    assert all(is_error and "call start" in text for text, is_error in late)
+    assert not again[1]
+    assert [e.steps for e in kept] == [1, 0]  # the second was left when the connection ended
+
+
+def test_a_budget_ends_the_episode(questions):
+    players = Players(lambda: Player(Session(EpisodeEnv(questions, budget=2))), Seats(1))
+
+    async def play(client):
+        await read(client, "start", question_id=QUESTION)
+        return [await read(client, "describe", table_name="animal") for _ in range(3)]
+
+    [said] = in_memory(players, play)
+    assert "1 step left" in said[0][0] and said[2][1] and "call start" in said[2][0]
+
+
+def test_a_start_without_a_seed_draws_by_chance_and_with_one_repeats(questions):
+    async def play(client):
+        free = {(await read(client, "start"))[0] for _ in range(12)}
+        same = {(await read(client, "start", seed=5))[0] for _ in range(3)}
+        return free, same
+
+    [[free, same]] = in_memory(make_players(questions), play)
+    assert len(free) > 6 and len(same) == 1
+
+
+@pytest.mark.parametrize("value, says", [("3", "wrong"), ("@last", "right")])
+@pytest.mark.parametrize("reveal", ["none", "verdict"])
+def test_a_verdict_is_told_only_if_asked_for(questions, reveal, value, says):
+    async def play(client):
+        await read(client, "start", question_id=QUESTION)
+        await read(client, "query", sql=questions.get(QUESTION).gold_sql)
+        return await read(client, "answer", value=value)
+
+    [[text, _]] = in_memory(make_players(questions, reveal=reveal), play)
+    if reveal == "none":
+        assert text == "The answer was submitted."
+    else:
+        assert f"The answer is {says}" in text
+
+
+# Scores
+
+
+def play_over_tools(players, questions, policy):
+    "The share of questions that a policy answers rightly, each in a session of its own."
+    kept = []
+    for question in questions:
+        client = players.enter()
+        client.player.on_end = kept.append
+        assert not players.call(client, "", "start", dict(question_id=question.question_id))[1]
+        session = client.player.session
+        while client.player._playing is not None:
+            action = policy.select_action(session.observation)
+            parameter = {f["name"]: f for f in (s["function"] for s in tool_schemas())}
+            name = action.action_type.lower()
+            [argument] = parameter[name]["parameters"]["properties"]
+            players.call(client, "", name, {argument: action.argument})
+        players.leave(client)
+    return sum(e.correct for e in kept) / len(questions)
+
+
+def test_the_oracle_gets_all_and_no_hack_does(questions):
+    some = questions.split("test").sample(10, seed=0)
+    players = make_players(questions)
+    assert play_over_tools(players, some, OraclePolicy(questions)) == 1
+    for hack in HACKS:
+        assert play_over_tools(players, some, hack) < 1, hack.name
+
+
+@pytest.fixture(scope="module")
+def long_answers(tmp_path_factory):
+    "A question with 300 rows."
+    path = tmp_path_factory.mktemp("long") / "shop.sqlite"
+    build_database(
+        path,
+        "CREATE TABLE item (id INTEGER PRIMARY KEY, name TEXT)",
+        dict(item=[(i, f"item {i}") for i in range(400)]),
+    )
+    sql = "SELECT name FROM item WHERE id < 300"
+    question = Question(
+        "shop-1", "Which items have an id below 300?", "shop", sql,
+        gold_answer=[(f"item {i}",) for i in range(300)], tables_involved=["item"], split="test",
+    )  # fmt: skip
+    return QuestionSet([question], {"shop": path}, "shop")
+
+
+@pytest.mark.parametrize("form", ["@last", "rows", "json"])
+def test_an_answer_of_300_rows(long_answers, form):
+    names = [f"item {i}" for i in range(300)]
+    value = {"@last": "@last", "rows": "\n".join(names), "json": json.dumps(names)}[form]
+    kept = []
+
+    async def play(client):
+        await read(client, "start", question_id="shop-1")
+        seen = await read(client, "query", sql="SELECT name FROM item WHERE id < 300")
+        return seen, await read(client, "answer", value=value)
+
+    [[seen, answered]] = in_memory(make_players(long_answers, on_end=kept.append), play)
+    assert "item 299" not in seen[0]  # 20 rows are shown
+    assert not answered[1] and kept[0].correct
+
+
+# Several clients, and what becomes of them
+
+
+def test_sessions_are_kept_apart(questions):
+    ids = [q.question_id for q in questions.sample(6, seed=1)]
+    both = asyncio.Barrier(len(ids))
+
+    def play(question_id):
+        async def one(client):
+            first = (await read(client, "start", question_id=question_id))[0]
+            await both.wait()
+            last = await read(client, "query", sql=questions.get(question_id).gold_sql)
+            await both.wait()
+            return first, last, await read(client, "answer", value="@last")
+
+        return one
+
+    kept = []
+    players = make_players(questions, on_end=kept.append)
+    said = in_memory(players, *map(play, ids))
+    assert sorted(e.question.question_id for e in kept) == sorted(ids)
+    assert all(e.correct for e in kept)
+    for question_id, (first, last, _) in zip(ids, said):
+        assert questions.get(question_id).question_text in first and not last[1]
+
+
+def test_calls_of_one_session_at_the_same_time_are_carried_out_in_their_order(questions):
+    async def play(client):
+        await read(client, "start", question_id=QUESTION)
+        return await asyncio.gather(
+            *(read(client, "query", sql=f"SELECT {i} AS n") for i in range(10))
+        )
+
+    kept = []
+    [said] = in_memory(make_players(questions, on_end=kept.append), play)
+    assert [text.split()[1] for text, _ in said] == [str(i) for i in range(10)]
+    assert [turn.action.argument for turn in kept[0].turns] == [
+        f"SELECT {i} AS n" for i in range(10)
+    ]
+
+
+def test_seats_are_taken_by_start_and_given_back_at_the_end(questions):
+    players = make_players(questions, capacity=2)
+
+    async def scenario():
+        server = make_mcp_server(players)
+        async with connect(server) as a:
+            assert (len(players), players.seats.taken.total()) == (1, 0)
+            await read(a, "start")
+            await read(a, "start")
+            assert players.seats.taken.total() == 1
+            async with connect(server) as b, connect(server) as c:
+                await read(b, "start")
+                text, is_error = await read(c, "start")
+                assert is_error and "capacity" in text and "again later" in text
+            assert not (await read(a, "describe", table_name="nothing"))[0].startswith("internal")
+            async with connect(server) as c:
+                assert not (await read(c, "start"))[1]
+        assert (len(players), players.seats.taken.total()) == (0, 0)
+
+    asyncio.run(scenario())
+
+
+def test_an_idle_client_gives_way_to_another(questions):
+    now, kept = [0.0], []
+    players = make_players(questions, capacity=1, idle=60, clock=lambda: now[0], on_end=kept.append)
+    a, b = players.enter(), players.enter()
+    assert not players.call(a, "", "start", dict(question_id=QUESTION))[1]
+    now[0] = 59
+    assert players.call(b, "", "start", {})[1]
+    now[0] = 61
+    assert not players.call(b, "", "start", {})[1]
+    assert kept[0].question.question_id == QUESTION and not kept[0].done
+    text, is_error = players.call(a, "", "describe", dict(table_name="animal"))
+    assert is_error and "nothing was done" in text
+    assert players.call(a, "", "start", {})[1]
+    players.leave(b)
+    assert not players.call(a, "", "start", {})[1]
+    players.leave(a)
+    assert players.seats.taken.total() == 0
+
+
+def test_what_fails_inside_is_told_without_details(questions, monkeypatch, caplog):
+    players = make_players(questions)
+    client = players.enter()
+    players.call(client, "", "start", dict(question_id=QUESTION))
+    monkeypatch.setattr(Session, "call_or_raise", lambda *_: 1 / 0)
+    text, is_error = players.call(client, "", "describe", dict(table_name="animal"))
+    assert is_error and "call start" in text and "division" not in text
+    assert "division" in caplog.text
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3)
+    ),
+    max_leaves=6,
+)
+names = st.sampled_from(["start", "describe", "sample", "query", "answer", "", "reset"]) | st.text(
+    max_size=9
+)
+arguments = json_values | st.fixed_dictionaries(
+    {},
+    optional=dict(
+        table_name=json_values | st.just("animal"),
+        sql=json_values | st.just("SELECT 1"),
+        value=json_values | st.just("@last"),
+        question_id=json_values | st.just(QUESTION),
+        seed=json_values,
+    ),
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 2), names, arguments), max_size=12))
+def test_whatever_clients_send_they_get_text_and_seats_add_up(calls):
+    players = make_players(load("bundled"), capacity=2)
+    clients = [players.enter() for _ in range(3)]
+    for i, name, given_arguments in calls:
+        text, is_error = players.call(clients[i], "", name, given_arguments)
+        assert isinstance(text, str) and isinstance(is_error, bool)
+        assert "internal" not in text, text
+        assert players.seats.taken.total() == sum(c.address is not None for c in clients) <= 2
+    for client in clients:
+        players.leave(client)
+    assert (len(players), players.seats.taken.total()) == (0, 0)
+
+
+# Logs
+
+
+def test_a_log_holds_episodes_that_ended_and_those_that_were_left(questions, tmp_path):
+    env, path = EpisodeEnv(questions), tmp_path / "agent.jsonl"
+    for _ in range(2):  # a second process goes on with the same file
+        players = make_players(questions, on_end=log_writer(path, env))
+        client = players.enter()
+        for id_ in ("vet_clinic-03", QUESTION):
+            players.call(client, "", "start", dict(question_id=id_, seed=3))
+            players.call(client, "", "describe", dict(table_name="animal"))
+        players.call(client, "", "query", dict(sql=questions.get(QUESTION).gold_sql))
+        players.call(client, "", "answer", dict(value="@last"))
+        players.leave(client)
+    about, found = read_log(path)
+    assert about["policy"] == "mcp"
+    assert [t.episode.episode_index for t in found] == [0, 1, 2, 3]
+    assert [t.correct for t in found] == [False, True] * 2
+    assert [t.episode.steps for t in found] == [1, 3] * 2
+    assert check_log(path, questions) == {}
+
+
+@pytest.mark.parametrize(
+    "wrong, says", [(dict(reveal="gold"), "verdict or none"), (dict(results="x"), "--log")]
+)
+def test_settings_that_mean_nothing_here_are_refused(wrong, says):
+    with pytest.raises(ValueError, match=says):
+        serve_mcp(Settings(**wrong))
+
+
+# HTTP
+
+
+@pytest.fixture(scope="module")
+def site(questions):
+    "A server for MCP on the loopback, its players and its address."
+    players = _make_players(Settings(capacity=4, split="test", reveal="none"), None)
+    with serving(http_app(players, Settings())) as url:
+        yield players, url
+
+
+def test_http_clients_play_at_the_same_time_and_free_their_seats(site, questions):
+    players, url = site
+
+    async def play(question_id):
+        async with http_client(url) as client:
+            first = await read(client, "start", question_id=question_id)
+            await read(client, "query", sql=questions.get(question_id).gold_sql)
+            assert players.seats.taken.total() > 0
+            return first[0], await read(client, "answer", value="@last")
+
+    async def all_of_them():
+        ids = [q.question_id for q in questions.split("test").sample(4, seed=2)]
+        said = await asyncio.gather(*map(play, ids))
+        for id_, (first, last) in zip(ids, said):
+            assert questions.get(id_).question_text in first
+            assert last == ("The answer was submitted.", False)
+        await until(lambda: not len(players) and not players.seats.taken.total())
+
+    asyncio.run(all_of_them())
+
+
+def test_a_client_that_vanishes_loses_its_session_when_it_is_idle(questions):
+    players = make_players(questions, capacity=1, idle=0.2)
+
+    async def play(url):
+        async with http_client(url, terminate_on_close=False) as client:
+            await read(client, "start")
+        await until(lambda: not len(players) and not players.seats.taken.total())
+
+    with serving(http_app(players, Settings())) as url:
+        asyncio.run(play(url))
+
+
+def bad_requests(url):
+    "Requests that are wrong, and the status that each gets."
+    call = dict(jsonrpc="2.0", id=2, method="tools/call", params=dict(name="start", arguments={}))
+    yield dict(content=b"{", headers=BOTH), 400
+    yield dict(content=b"[1]", headers=BOTH), 400
+    yield dict(content=b"[" * 100_000, headers=BOTH), 500  # by the library
+    yield dict(json=call, headers=BOTH), 400  # without a session
+    yield dict(json=call, headers=BOTH | {"mcp-session-id": "nobody"}), 404
+    yield dict(json=OPENING, headers={"accept": "text/html"}), 406
+    yield dict(json=OPENING, headers=BOTH | {"host": "evil.example"}), 403
+    yield dict(json=OPENING, headers=BOTH | {"origin": "https://evil.example"}), 403
+    yield dict(content=b"x" * (MAX_MESSAGE_BYTES + 1), headers=BOTH), 413
+    yield dict(content=(b"x" * 2**16 for _ in range(40)), headers=BOTH), 413
+
+
+def test_wrong_requests_are_refused_and_harm_nobody(site):
+    players, url = site
+
+    async def beside():
+        async with http_client(url) as client:
+            await read(client, "start")
+            for request, status in bad_requests(url):
+                answer = await asyncio.to_thread(httpx.post, f"{url}/mcp", **request)
+                assert answer.status_code == status, (status, answer.text)
+                assert "Traceback" not in answer.text
+            return await read(client, "query", sql="SELECT 1")
+
+    assert not asyncio.run(beside())[1]
+
+
+def test_huge_arguments_get_a_short_answer(site):
+    _, url = site
+
+    async def play():
+        async with http_client(url) as client:
+            await read(client, "start")
+            huge = "x" * 900_000
+            return [
+                await read(client, "query", sql=huge),
+                await read(client, "describe", table_name=huge),
+                await read(client, "start", question_id=huge),
+                await read(client, huge[:100_000]),
+                await read(client, "answer", value=huge),
+            ]
+
+    for text, _ in asyncio.run(play()):
+        assert len(text) < 5000
+
+
+# Gold
+
+
+@pytest.mark.parametrize("n", [40, pytest.param(10**6, marks=pytest.mark.slow)])
+def test_no_byte_over_http_holds_gold(questions, n):
+    seen, asked = [], questions.sample(min(n, len(questions)), seed=0)
+
+    class Tap:
+        "Keeps what an application sends."
+
+        def __init__(self, app):
+            self.app = app
+
+        async def __call__(self, scope, receive, send):
+            async def tapped(message):
+                seen.append(message.get("body", b"") + repr(message.get("headers", "")).encode())
+                await send(message)
+
+            await self.app(scope, receive, tapped)
+
+    players = make_players(questions, reveal="verdict")
+
+    async def play(url):
+        async with http_client(url) as client:
+            await client.list_tools()
+            for q in asked:
+                at, table = len(seen), q.tables_involved[0]
+                await read(client, "start", question_id=q.question_id)
+                own = [await read(client, "describe", table_name=t) for t in q.tables_involved]
+                own.append(await read(client, "query", sql=f"SELECT count(*) FROM {table}"))
+                await read(client, "query", sql="SELECT * FROM sqlite_master")
+                await read(client, "answer", value="[")
+                await read(client, "answer", value="nothing of the kind")
+                yield q, b" ".join(seen[at:]).decode(), " ".join(text for text, _ in own)
+
+    async def search(url):
+        searched = 0
+        async for q, sent, own in play(url):
+            assert q.gold_sql not in sent and json.dumps(q.gold_sql)[1:-1] not in sent
+            for row in q.gold_answer:
+                shown = format_rows([row])
+                if len(shown) > 3 and shown not in own + q.question_text:
+                    searched += 1
+                    assert json.dumps(shown)[1:-1] not in sent, (q.question_id, shown)
+        assert searched >= len(asked)
+
+    with serving(Tap(http_app(players, Settings()))) as url:
+        asyncio.run(search(url))
+
+
+# stdio
+
+
+def stdio_command(*options):
+    code = "from sql_env.cli import main; main()"
+    environment = os.environ | dict(PYTHONPATH=str(ROOT))
+    return [sys.executable, "-c", code, "mcp", *options], environment
+
+
+def test_the_command_over_stdio(questions, tmp_path):
+    log = tmp_path / "agent.jsonl"
+    (command, *options), environment = stdio_command("--split", "test", "--log", str(log))
+    question = questions.split("test")[0]
+
+    async def play():
+        parameters = StdioServerParameters(command=command, args=options, env=environment)
+        async with stdio_client(parameters) as streams, ClientSession(*streams) as client:
+            await client.initialize()
+            assert len((await client.list_tools()).tools) == 5
+            first = await read(client, "start", question_id=question.question_id)
+            assert question.question_text in first[0]
+            assert (await read(client, "query", sql="SELECT name FROM sqlite_master"))[1]
+            await read(client, "query", sql=question.gold_sql)
+            return await read(client, "answer", value="@last")
+
+    assert asyncio.run(play()) == ("The answer was submitted.", False)
+    _, [trajectory] = read_log(log)
+    assert trajectory.correct and trajectory.episode.robust
+
+
+def test_bad_lines_over_stdio_do_not_end_it_and_the_end_of_input_does():
+    command, environment = stdio_command()
+    lines = [
+        json.dumps(OPENING).encode(),
+        json.dumps(dict(jsonrpc="2.0", method="notifications/initialized")).encode(),
+        b"{",
+        b"\xff\xfe\x00",
+        b"[" * 100_000,
+        json.dumps(dict(jsonrpc="2.0", id=2, method="nothing")).encode(),
+        json.dumps(dict(jsonrpc="2.0", id=3, method="tools/call", params=dict(name=5))).encode(),
+        json.dumps(dict(jsonrpc="2.0", id=4, method="tools/list")).encode(),
+    ]
+    process = subprocess.Popen(
+        command,
+        env=environment,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    for line in lines:
+        process.stdin.write(line + b"\n")
+    process.stdin.flush()
+    answers = {}
+    while 4 not in answers:
+        answer = json.loads(process.stdout.readline())  # nothing else is ever printed there
+        answers[answer.get("id")] = answer
+    rest, errors = process.communicate(timeout=60)
+    assert process.returncode == 0 and b"Traceback" not in errors
+    assert "error" in answers[2] and "error" in answers[3] and answers[4]["result"]["tools"]
+
+
+# OpenEnv
+
+
+@pytest.fixture(scope="module")
+def openenv_site(questions):
+    "OpenEnv's server, with `/mcp`, two seats and a file of results."
+    pytest.importorskip("openenv")
+    from sql_env.server.app import create_app
+
+    with serving(create_app(Settings(web=False, capacity=2, split="test"))) as url:
+        yield url
+
+
+def test_openenv_client_plays_over_mcp(openenv_site, questions):
+    from openenv.core.mcp_client import MCPToolClient
+
+    question = questions.split("test")[3]
+
+    async def play():
+        async with MCPToolClient(openenv_site) as env:
+            names = [tool.name for tool in await env.list_tools()]
+            assert names == ["start", *(s["function"]["name"] for s in tool_schemas())]
+            assert "call start" in await env.call_tool("query", sql="SELECT 1")
+            await env.reset(question_id=question.question_id)  # the trainer's way to begin
+            assert "error" in await env.call_tool("query", sql="SELECT * FROM sqlite_master")
+            assert "Tools: " in await env.call_tool("look")
+            await env.call_tool("query", sql=question.gold_sql)
+            state = await env.state()
+            assert state.step_count == 2
+            assert await env.call_tool("answer", value="@last") == "The answer was submitted."
+            assert "call start" in await env.call_tool("answer", value="1")
+            begun = await env.call_tool("start", question_id=question.question_id)  # the agent's
+            assert question.question_text in begun
+            assert "must be a whole number" in await env.call_tool("start", seed="x")
+
+    asyncio.run(play())
+
+
+def rpc(url, method, **params):
+    body = dict(jsonrpc="2.0", id=1, method=method, params=params)
+    return httpx.post(f"{url}/mcp", json=body).json()
+
+
+def test_openenv_sessions_over_http_take_seats_and_give_them_back(openenv_site):
+    made = [rpc(openenv_site, "openenv/session/create")["result"]["session_id"] for _ in range(2)]
+    assert "capacity" in rpc(openenv_site, "openenv/session/create")["error"]["message"]
+    call = dict(name="start", arguments={})
+    assert not rpc(openenv_site, "tools/call", session_id=made[0], **call)["result"]["is_error"]
+    call = dict(name="query", arguments=dict(sql="SELECT 1"))
+    assert not rpc(openenv_site, "tools/call", session_id=made[0], **call)["result"]["is_error"]
+    assert rpc(openenv_site, "tools/call", session_id=made[1], **call)["result"]["is_error"]
+    assert rpc(openenv_site, "tools/call", **call)["result"]["is_error"]  # of no session
+    for session_id in made:
+        assert rpc(openenv_site, "openenv/session/close", session_id=session_id)["result"]["closed"]
+    again = rpc(openenv_site, "openenv/session/create")["result"]["session_id"]
+    rpc(openenv_site, "openenv/session/close", session_id=again)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"{", b"[]", b"[" * 100_000, b'{"jsonrpc": "2.0"}', b'{"jsonrpc": "2.0", "method": "x"}'],
+)
+def test_bad_requests_at_openenv_mcp_get_errors_of_json_rpc(openenv_site, body):
+    assert httpx.post(f"{openenv_site}/mcp", content=body).json()["error"]["code"] < 0
+
+
+def test_reference_clients_use_the_same_address_and_the_same_seats(openenv_site, questions):
+    question = questions.split("test")[5]
+
+    async def play():
+        async with http_client(openenv_site) as client, http_client(openenv_site) as other:
+            await read(client, "start", question_id=question.question_id)
+            await read(other, "start")
+            assert (
+                "capacity"
+                in (await asyncio.to_thread(rpc, openenv_site, "openenv/session/create"))["error"][
+                    "message"
+                ]
+            )
+            await read(client, "query", sql=question.gold_sql)
+            return await read(client, "answer", value="@last")
+
+    assert asyncio.run(play()) == ("The answer was submitted.", False)
+
+
+def test_results_of_openenv_mcp_are_written_down(questions, tmp_path):
+    pytest.importorskip("openenv")
+    from sql_env.server.app import create_app
+
+    path = tmp_path / "results.jsonl"
+
+    async def play(url):
+        async with http_client(url) as client:
+            await read(client, "start", question_id=QUESTION)
+            await read(client, "answer", value="3")
+            await read(client, "start", question_id="vet_clinic-03")
+
+    with serving(create_app(Settings(web=False, results=str(path)))) as url:
+        asyncio.run(play(url))
+    found = [json.loads(line) for line in path.read_text().splitlines()]
+    assert [(line["question_id"], line["steps"]) for line in found] == [
+        (QUESTION, 1), ("vet_clinic-03", 0),
+    ]  # fmt: skip
+
+
+def test_an_endpoint_that_does_not_run_says_so(questions):
+    with pytest.raises(RuntimeError, match="run"):
+        asyncio.run(HttpEndpoint(make_players(questions))({}, None, None))
+
+
+WITHOUT_OPENENV = """
+import sys
+for name in ("openenv", "fastapi", "fastmcp", "gradio"):
+    sys.modules[name] = None
+import sql_env.server.mcp_tools
+"""
+
+
+@pytest.mark.slow
+def test_the_tools_need_mcp_and_nothing_of_openenv():
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_OPENENV], cwd=ROOT, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
