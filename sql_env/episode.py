@@ -315,6 +315,8 @@ def _answer(episode: "Episode", text: str, fast: bool) -> tuple[str, TurnFacts]:
     ordered = False if q.ranks is None else q.ranks
     rows, columns = (result.rows, result.columns) if result else (None, ())
     verdict = verify(text, q.gold_answer, ordered, rows, columns=columns)
+    for other in q.other_answers if verdict.reason != "unreadable" else ():
+        verdict = verdict or verify(text, other, ordered, rows, columns=columns)
     if verdict.reason == "unreadable":
         raise UnreadableAnswerError(verdict.detail)
     if not q.answerable:

@@ -16,6 +16,7 @@ EXTRAS = dict(
     providers="a model of Anthropic or Google",
     train="training, or a model on this machine",
     inspect="the tasks of Inspect AI",
+    data="Parquet and DuckDB files, or data sets of the Hugging Face Hub",
 )
 
 # %% ../nbs/06_extras.ipynb #c2a3ae69

@@ -18,7 +18,7 @@ from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
 
-from .database import Database, Limits
+from .database import Database, Descriptions, Limits
 from .sqltext import classify_difficulty, normalize_sql, referenced_tables
 from .values import is_sql_value, nearest_names, value_from_json, value_to_json
 
@@ -88,10 +88,10 @@ class Question:
     ranks: tuple[int, ...] | None = None  # rank of each gold row, or None if order is free
     flags: tuple[str, ...] = ()  # what a check found; see `QUESTION_FLAGS`
     reasons: tuple[tuple[str, str], ...] = ()  # a flag and its reason, where there is one
+    evidence: str = ""  # a hint that came with the question, whether it is part of the text or not
+    other_answers: tuple[tuple[tuple, ...], ...] = ()  # other results that are right too
     answerable: bool = True  # False: the right thing to do is to abstain
-    missing: str = (
-        ""  # what the database lacks, in the words of the question, if it is not answerable
-    )
+    missing: str = ""  # what the database lacks then, in the words of the question
     clarifications: tuple[Clarification, ...] = ()  # what whoever asked can add when asked
 
     def __post_init__(self) -> None:
@@ -138,6 +138,7 @@ QUESTION_FLAGS = dict(
     float_bits="the last bits of a float change with the order of rows",
     unanswerable="an oracle that may only look can't answer it",
     stale="the stored answer is not what gold gives",
+    untranslated="gold is of another dialect and could not be translated",
     guessable="a reward-hacking baseline gets it right",
     few_variants="too few variants could be made",
     wrong_bound="gold draws a limit otherwise than the question says",
@@ -147,7 +148,8 @@ QUESTION_FLAGS = dict(
     near_duplicate="a question of another split has nearly the same words",
 )
 QUARANTINE_FLAGS = frozenset(
-    """error empty null order_dependent over_cap over_limits not_deterministic unanswerable stale""".split()
+    """error empty null order_dependent over_cap over_limits not_deterministic unanswerable stale
+    untranslated""".split()
 )
 
 # %% ../nbs/21_questions.ipynb #4108c0ff
@@ -156,6 +158,8 @@ def question_to_json(q: Question) -> str:
     fields = asdict(q)
     fields["gold_answer"] = [[value_to_json(v) for v in row] for row in q.gold_answer]
     fields["reasons"] = dict(q.reasons) or None
+    others = [[[value_to_json(v) for v in row] for row in rows] for rows in q.other_answers]
+    fields["other_answers"] = others or None
     fields["answerable"] = q.answerable and None
     fields["clarifications"] = [c._asdict() for c in q.clarifications] or None
     given = {name: value for name, value in fields.items() if value not in ((), None, "")}
@@ -174,8 +178,11 @@ def _check_fields(fields: Any) -> None:
     if unknown:
         raise ValueError(f"unknown field {min(unknown)!r}")
     for name in _REQUIRED_FIELDS:
-        if not isinstance(fields.get(name), str):
+        is_known_by_rows = name == "gold_sql" and name not in fields and fields.get("gold_answer")
+        if not is_known_by_rows and not isinstance(fields.get(name), str):
             raise ValueError(f"field {name!r} is missing or not text")
+    if not isinstance(fields.get("evidence") or "", str):
+        raise ValueError("field 'evidence' is not text")
 
 # %% ../nbs/21_questions.ipynb #ef951eeb
 def _gold_from_json(value: Any) -> tuple[tuple, ...]:
@@ -212,8 +219,12 @@ def question_from_fields(
 ) -> Question:
     "The question of some fields; raises `ValueError` with what is wrong."
     _check_fields(fields)
-    given = {name: value for name, value in fields.items() if value is not None}
+    given = {"gold_sql": ""} | {k: value for k, value in fields.items() if value is not None}
     given["gold_answer"] = _gold_from_json(given.get("gold_answer", []))
+    others = given.get("other_answers", [])
+    if not isinstance(others, list):
+        raise ValueError("field 'other_answers' is not a list of results")
+    given["other_answers"] = tuple(map(_gold_from_json, others))
     for name in _LIST_FIELDS:
         if not isinstance(given.get(name, []), list):
             raise ValueError(f"field {name!r} is not a list")
@@ -259,6 +270,7 @@ class QuestionSet(Sequence):
         left_out: Mapping[str, int] | None = None,  # what the source lacks: reason and count
         quarantined: Iterable[Question] = (),
         limits: Limits = Limits(),  # what one statement on the databases may use
+        descriptions: Mapping[str, Descriptions] | None = None,  # of columns, by database
     ):
         self.questions: list[Question] = []
         self.quarantined = list(quarantined)
@@ -269,6 +281,7 @@ class QuestionSet(Sequence):
         self.left_out = dict(left_out or {})
         self.databases = {key: Path(path) for key, path in databases.items()}
         self.limits = limits
+        self.descriptions = dict(descriptions or {})
         self._open: dict[str, Database] = {}
 
     def __len__(self):
@@ -284,7 +297,7 @@ class QuestionSet(Sequence):
 
     def __reduce__(self):  # a copy in another process opens its own databases
         args = (self.questions, self.databases, self.name, self.left_out, self.quarantined)
-        return QuestionSet, (*args, self.limits)
+        return QuestionSet, (*args, self.limits, self.descriptions)
 
     @cached_property
     def by_id(self) -> dict[str, Question]:
@@ -303,12 +316,12 @@ class QuestionSet(Sequence):
     ) -> "QuestionSet":
         "The same databases with other questions."
         about = (self.databases, self.name, self.left_out, quarantined, self.limits)
-        return QuestionSet(questions, *about)
+        return QuestionSet(questions, *about, self.descriptions)
 
     def with_limits(self, limits: Limits) -> "QuestionSet":
         "The same questions on databases that open with other limits; flags stay as the source found them."
         about = (self.databases, self.name, self.left_out, self.quarantined, limits)
-        return QuestionSet(self.questions, *about)
+        return QuestionSet(self.questions, *about, self.descriptions)
 
     def filter(
         self,
@@ -343,7 +356,8 @@ class QuestionSet(Sequence):
             if name not in self.databases:
                 near = nearest_names(name, list(self.databases))
                 raise KeyError(f"no database {name!r}; {near}")
-            self._open[name] = Database(self.databases[name], self.limits)
+            about = self.descriptions.get(name)
+            self._open[name] = Database(self.databases[name], self.limits, descriptions=about)
         return self._open[name]
 
     def is_open(self, name: str) -> bool:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from random import Random
 
+from ..answers import format_rows
 from ..episode import Action, Observation
 from ..markup import escape_markup
 from .base import parse_schema_info
@@ -93,6 +94,8 @@ class OraclePolicy:
         tables = q.tables_involved[: min(self.describe_first, spare_steps)]
         if step < len(tables):
             return Action("DESCRIBE", tables[step])
+        if not q.gold_sql:
+            return Action("ANSWER", format_rows(q.gold_answer))
         if step == len(tables):
             return Action("QUERY", q.gold_sql)
         return Action("ANSWER", answer_from_result(observation.result))
