@@ -26,7 +26,7 @@ from .questions import Question, QuestionSet
 from .readings import MAX_ANSWER_CHARS, UnreadableAnswerError
 from .reward import ResultOrigin, RewardConfig, RewardMeter, TurnFacts
 from .sqltext import referenced_tables
-from .user_simulator import is_abstention_grounded, judge_abstention, simulated_reply
+from .user_simulator import has_looked_for_missing, judge_abstention, simulated_reply
 from .values import Result, quote_identifier
 from .variants.robust import NOT_JUDGED, verify_robust
 from .variants.selection import why_no_instances, why_no_variants
@@ -327,7 +327,7 @@ def _answer(episode: "Episode", text: str, fast: bool) -> tuple[str, TurnFacts]:
 
 # %% ../nbs/51_episode.ipynb #9e668cbb
 def _abstain(episode: "Episode", reason: str, fast: bool) -> tuple[str, TurnFacts]:
-    verdict = judge_abstention(episode.question, reason)
+    verdict = judge_abstention(episode.question, reason, episode.has_looked)
     episode.verdict, episode.abstained = verdict, True
     return "The episode ended without an answer.", TurnFacts(verdict=verdict, done=True)
 
@@ -527,10 +527,14 @@ class Episode:
         if self._grounded is None and self.answered:
             self._grounded = is_grounded(self.answered, self.evidence)
         if self._grounded is None and self.abstained:
-            queries = [seen.sql for seen in self.evidence.seen if seen.sql is not None]
-            tables = self.schema.known_columns
-            self._grounded = is_abstention_grounded(self.question, tables, queries)
+            self._grounded = self.has_looked
         return bool(self._grounded)
+
+    @property
+    def has_looked(self) -> bool:
+        "Whether the agent has looked for what the database lacks, if the question is not answerable."
+        queries = [seen.sql for seen in self.evidence.seen if seen.sql is not None]
+        return has_looked_for_missing(self.question, self.schema.known_columns, queries)
 
     @property
     def robust(self) -> bool | None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import apsw
 
@@ -260,10 +260,9 @@ _KINDS: dict[Callable[[_Scene], AmbiguousDraft], int] = {  # weights
     _vague_average: 2,
     _vague_most: 2,
     _vague_row: 8,
-    _absent_column: 1,
-    _absent_row: 1,
-    _plain: 2,
+    _plain: 3,
 }
+_UNANSWERABLE = (_absent_column, _absent_row)
 
 # %% ../../nbs/47_worlds_ambiguity.ipynb #f1cbad1e
 def _answers(con: apsw.Connection, draft: AmbiguousDraft) -> list[tuple]:
@@ -310,6 +309,7 @@ class AmbiguousWorld:
     seed: int  # its range says the split
     level: int = 1  # of the tables, 1 to 3
     n: int = 6  # questions, at most
+    unanswerable: float = 0.05  # share of questions without an answer
 
     def __post_init__(self):
         if self.level not in (1, 2, 3):
@@ -341,7 +341,8 @@ class AmbiguousWorld:
             if len(self.questions) == self.n:
                 return
             try:
-                draft = scene.rng.choice(kinds)(scene)
+                some = _UNANSWERABLE if scene.rng.chance(self.unanswerable) else kinds
+                draft = scene.rng.choice(some)(scene)
                 answers = _answers(con, draft)
             except DraftRejected:
                 continue
@@ -358,7 +359,8 @@ class AmbiguousWorld:
     @property
     def name(self) -> str:
         "Its name, also of its file."
-        return f"ambiguous_{self.level}_{self.seed}"
+        share = "" if self.unanswerable == 0.05 else f"_{self.unanswerable:g}"
+        return f"ambiguous_{self.level}_{self.seed}{share}"
 
     @cached_property
     def database(self) -> Database:
@@ -384,7 +386,7 @@ def ambiguous_worlds(
     level: int = 1,
     seed: int = 0,  # of the stream, 0 to 99,999
     split: str = "train",  # train, validation or test
-    n: int = 6,  # questions of a world, at most
+    **options: Any,  # of `AmbiguousWorld`
 ) -> Iterator[AmbiguousWorld]:
     "Ambiguous worlds without end; ValueError if there is no such split, seed or level."
     if split not in ("train", "validation", "test"):
@@ -395,7 +397,7 @@ def ambiguous_worlds(
         raise ValueError(f"the seed of a stream is a whole number from 0 to 99999, not {seed!r}")
     start = SPLITS[split].start + seed * 10**7
     for i in range(10**7):
-        yield AmbiguousWorld(start + i, level, n)
+        yield AmbiguousWorld(start + i, level, **options)
 
 # %% ../../nbs/47_worlds_ambiguity.ipynb #f1efda0b
 def ambiguous_set(
@@ -404,13 +406,14 @@ def ambiguous_set(
     n: int = 100,  # questions
     seed: int = 0,  # of the stream
     folder: str | Path | None = None,  # where the databases go; the cache if None
+    **options: Any,  # of `AmbiguousWorld`
 ) -> QuestionSet:
     "`n` ambiguous, unanswerable and plain questions on generated databases; play them with `EXTRA_ACTIONS`."
     folder = Path(folder) if folder else cache_dir() / "worlds"
     files: dict[str, Path] = {}
     found: list[Question] = []
     texts: set[str] = set()
-    for world in ambiguous_worlds(level, seed, split):
+    for world in ambiguous_worlds(level, seed, split, **options):
         new = [q for q in world.questions if q.question_text not in texts][: n - len(found)]
         if new:
             files[world.name] = world.save(folder)
