@@ -40,7 +40,7 @@ def _fill_in(argument: str, observation: Observation) -> str:
 
 # %% ../../nbs/62_policies_hacks.ipynb #e774946c
 class HackPolicy:
-    "A reward-hacking baseline: actions in which {table}, {rows}, {question} and others are filled in; the last repeats."
+    "A reward-hacking baseline: actions in which {table}, {rows} and others are filled in; the last is repeated."
 
     def __init__(self, name: str, *actions: tuple[str, str]):
         self.name, self.actions = name, actions

@@ -309,7 +309,7 @@ class AmbiguousWorld:
     seed: int  # its range says the split
     level: int = 1  # of the tables, 1 to 3
     n: int = 6  # questions, at most
-    unanswerable: float = 0.05  # share of questions without an answer
+    unanswerable: float = 0.02  # share of questions without an answer
 
     def __post_init__(self):
         if self.level not in (1, 2, 3):
@@ -359,7 +359,7 @@ class AmbiguousWorld:
     @property
     def name(self) -> str:
         "Its name, also of its file."
-        share = "" if self.unanswerable == 0.05 else f"_{self.unanswerable:g}"
+        share = "" if self.unanswerable == 0.02 else f"_{self.unanswerable:g}"
         return f"ambiguous_{self.level}_{self.seed}{share}"
 
     @cached_property
