@@ -2473,6 +2473,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                                 'sql_env/worlds/ambiguity.py'),
                                           'sql_env.worlds.ambiguity.AmbiguousWorld.name': ( 'worlds_ambiguity.html#ambiguousworld.name',
                                                                                             'sql_env/worlds/ambiguity.py'),
+                                          'sql_env.worlds.ambiguity.AmbiguousWorld.readings': ( 'worlds_ambiguity.html#ambiguousworld.readings',
+                                                                                                'sql_env/worlds/ambiguity.py'),
                                           'sql_env.worlds.ambiguity.AmbiguousWorld.save': ( 'worlds_ambiguity.html#ambiguousworld.save',
                                                                                             'sql_env/worlds/ambiguity.py'),
                                           'sql_env.worlds.ambiguity.Reading': ( 'worlds_ambiguity.html#reading',

@@ -362,6 +362,12 @@ class AmbiguousWorld:
         share = "" if self.unanswerable == 0.02 else f"_{self.unanswerable:g}"
         return f"ambiguous_{self.level}_{self.seed}{share}"
 
+    @property
+    def readings(self) -> dict[str, dict[str, str]]:
+        "For each question that can be read in several ways: SQL by what the user says who means it."
+        drafts = {q.question_id: d for q, d in zip(self.questions, self.drafts) if d.term}
+        return {key: {r.fact: r.sql for r in d.readings} for key, d in drafts.items() if d.readings}
+
     @cached_property
     def database(self) -> Database:
         "The database, opened from memory."
