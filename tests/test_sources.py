@@ -565,7 +565,7 @@ def test_errors_of_bird(bird_folder, tmp_path):
 def test_load_says_what_it_does_not_know():
     with pytest.raises(SourceError, match="no source 'spidr'; the nearest are spider"):
         load("spidr")
-    with pytest.raises(SourceError, match="bundled has no option 'colour'; it takes limits"):
+    with pytest.raises(SourceError, match="bundled has no option 'colour'; it takes none"):
         load("bundled", colour="red")
     with pytest.raises(SourceError, match="no split 'dev'; it has 'train', 'validation', 'test'"):
         load("bundled", split="dev")
