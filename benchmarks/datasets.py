@@ -27,7 +27,10 @@ AUDITS = ROOT / "sql_env" / "bundled" / "audits.json"
 SPIDER = os.environ.get("SQL_ENV_SPIDER") or SHARED / "spider"
 SETS = {
     "bundled": dict(source="bundled"),
-    **{f"worlds level {i}": dict(source="worlds", level=i, n=200, split="test") for i in range(1, 6)},
+    **{
+        f"worlds level {i}": dict(source="worlds", level=i, n=200, split="test")
+        for i in range(1, 6)
+    },
     "spider dev": dict(source="spider", path=SPIDER, split="dev"),
     "spider train": dict(source="spider", path=SPIDER, split="train"),
     "bird superhero": dict(source="bird", path=SHARED / "bird"),

@@ -284,7 +284,10 @@ def test_the_console_script_knows_the_variable_of_spider(tmp_path):
     text = helpful(shell("data", "--source", "spider", SQL_ENV_SPIDER=str(tmp_path)))
     assert "dev.json" in text
     if (SPIDER / "dev.json").is_file():
-        assert shell("data", "--source", "spider", "--split", "dev", SQL_ENV_SPIDER=str(SPIDER)).code == 0
+        assert (
+            shell("data", "--source", "spider", "--split", "dev", SQL_ENV_SPIDER=str(SPIDER)).code
+            == 0
+        )
 
 
 def test_the_order_of_a_pipe_is_kept(tmp_path):
@@ -750,7 +753,11 @@ def test_what_cannot_be_done_says_what_to_do(sql_env, args, says):
 
 
 def test_advice_names_options_that_exist(sql_env):
-    for args in (["data", "--source", "spider"], ["demo", "--source", "folder"], ["data", "--source", "bird"]):
+    for args in (
+        ["data", "--source", "spider"],
+        ["demo", "--source", "folder"],
+        ["data", "--source", "bird"],
+    ):
         advice = set(re.findall(r"--[a-z][a-z-]+", helpful(sql_env(*args))))
         assert advice
         assert not [o for o in advice if o not in sql_env(args[0], "--help").out], (
@@ -808,7 +815,9 @@ def test_data_as_json(sql_env):
 def test_data_of_spider_counts_and_names_what_is_missing(sql_env):
     run = fits(sql_env("data", "--source", "spider", "--path", SPIDER, "--split", "dev"))
     assert run.code == 0 and "wta_1" in run.out and "62" in run.out
-    d = strict(sql_env("data", "--source", "spider", "--path", SPIDER, "--split", "dev", "--json").out)
+    d = strict(
+        sql_env("data", "--source", "spider", "--path", SPIDER, "--split", "dev", "--json").out
+    )
     assert (
         d["left_out"] == {"database wta_1 is missing": 62}
         and d["questions"] + sum(d["left_out"].values()) <= 595
@@ -866,7 +875,9 @@ def test_your_own_folder_works_in_every_command(sql_env, folder):
         (["{", *GOOD], 1, ""),
     ],
 )
-@pytest.mark.parametrize("command", [["doctor", "--source", "folder"], ["data", "--source", "folder"]])
+@pytest.mark.parametrize(
+    "command", [["doctor", "--source", "folder"], ["data", "--source", "folder"]]
+)
 def test_a_malformed_line_is_named_by_its_number(sql_env, tmp_path, lines, number, says, command):
     run = sql_env(*command, "--path", make_folder(tmp_path / "f", lines))
     text = helpful(run)
@@ -883,7 +894,10 @@ def test_a_file_with_a_mark_or_windows_line_ends_is_read(sql_env, tmp_path):
     folder = make_folder(tmp_path / "f", GOOD)
     file = folder / "questions.jsonl"
     file.write_bytes(b"\xef\xbb\xbf" + file.read_bytes().replace(b"\n", b"\r\n"))
-    assert strict(sql_env("data", "--source", "folder", "--path", folder, "--json").out)["questions"] == 4
+    assert (
+        strict(sql_env("data", "--source", "folder", "--path", folder, "--json").out)["questions"]
+        == 4
+    )
 
 
 def test_a_folder_that_lacks_something_says_what(sql_env, tmp_path):
@@ -899,9 +913,9 @@ def test_questions_on_a_database_that_is_missing_are_counted_and_named(sql_env, 
     folder = make_folder(
         tmp_path / "f", [GOOD[0], GOOD[1] | {"database": "mall"}, GOOD[2] | {"database": "mall"}]
     )
-    assert strict(sql_env("data", "--source", "folder", "--path", folder, "--json").out)["left_out"] == {
-        "database mall is missing": 2
-    }
+    assert strict(sql_env("data", "--source", "folder", "--path", folder, "--json").out)[
+        "left_out"
+    ] == {"database mall is missing": 2}
     assert (
         "Left out: 2 questions, database mall is missing"
         in sql_env("data", "--source", "folder", "--path", folder).out
