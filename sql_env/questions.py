@@ -177,9 +177,10 @@ def _check_fields(fields: Any) -> None:
     unknown = fields.keys() - Question.__dataclass_fields__
     if unknown:
         raise ValueError(f"unknown field {min(unknown)!r}")
+    needs_no_sql = fields.get("gold_answer") or fields.get("answerable") is False
     for name in _REQUIRED_FIELDS:
-        is_known_by_rows = name == "gold_sql" and name not in fields and fields.get("gold_answer")
-        if not is_known_by_rows and not isinstance(fields.get(name), str):
+        may_lack = name == "gold_sql" and name not in fields and needs_no_sql
+        if not may_lack and not isinstance(fields.get(name), str):
             raise ValueError(f"field {name!r} is missing or not text")
     if not isinstance(fields.get("evidence") or "", str):
         raise ValueError("field 'evidence' is not text")

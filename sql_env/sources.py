@@ -249,10 +249,11 @@ def read_ambiguous(
     level: int = 1,  # of the tables, from 1 to 3
     n: int = 100,  # questions
     seed: int = 0,
+    unanswerable: float = 0.02,  # share of questions without an answer
 ) -> Drafts:
     "Generated questions that can be read in several ways, or have no answer; see `sql_env.worlds.ambiguity`."
     try:
-        made = ambiguous_set(split, level, n, seed)
+        made = ambiguous_set(split, level, n, seed, unanswerable=unanswerable)
     except ValueError as e:
         raise SourceError(f"{e}.") from None
     return Drafts(list(made), made.databases, made.name)

@@ -336,12 +336,12 @@ class AmbiguousWorld:
         self.drafts: list[AmbiguousDraft] = []
         kinds = [kind for kind, weight in _KINDS.items() for _ in range(weight)]
         texts: set[str] = set()
+        has_answer = not scene.rng.chance(self.unanswerable)
         for _ in range(8 * self.n):
             if len(self.questions) == self.n:
                 return
             try:
-                some = _UNANSWERABLE if scene.rng.chance(self.unanswerable) else kinds
-                draft = scene.rng.choice(some)(scene)
+                draft = scene.rng.choice(kinds if has_answer else _UNANSWERABLE)(scene)
                 answers = _answers(con, draft)
             except DraftRejected:
                 continue
@@ -349,6 +349,7 @@ class AmbiguousWorld:
             text = form.format_map(draft.slots)
             if text not in texts:
                 texts.add(text)
+                has_answer = not scene.rng.chance(self.unanswerable)
                 number = len(self.questions) + 1
                 self.drafts.append(draft)
                 self.questions.append(
