@@ -281,6 +281,8 @@ VERDICT_REASONS = dict(
     values="a row that gold does not have",
     order="the right rows in the wrong order",
     no_answer="the episode ended without an answer",
+    abstained="the agent abstained",
+    not_answerable="the database can't answer the question, so no answer is right",
     undisclosed="the answer is wrong; the server does not say why",
 )
 

@@ -63,7 +63,9 @@ def _changes_float_bits(runner: GoldRunner, q: Question) -> bool:
 def _check_gold(
     runner: GoldRunner, generator: InstanceGenerator | None, wording: WordingCheck, q: Question
 ) -> Question:
-    "The question with the flags that its gold query gives it."
+    "The question with the flags that its gold query gives it; gold that is only rows has none."
+    if not q.gold_sql:
+        return q
     now = runner.complete(q.with_fields(flags=(), reasons=()))
     found = q.with_fields(flags=now.flags, reasons=now.reasons)
     if "double_quoted" in q.flags:
@@ -123,7 +125,7 @@ def _check_by_playing(env: EpisodeEnv, q: Question, hacks: Iterable[Any]) -> _Pl
 # %% ../nbs/70_audit.ipynb #e96cd979
 def _gold_key(q: Question) -> tuple[str, str]:
     "What questions with the same gold on the same database share."
-    return q.database_name, normalize_sql(q.gold_sql)
+    return q.database_name, normalize_sql(q.gold_sql) if q.gold_sql else repr(q.gold_answer)
 
 # %% ../nbs/70_audit.ipynb #1c9f9c00
 def _duplicate_golds(questions: Collection[Question]) -> set[str]:

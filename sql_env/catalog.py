@@ -26,6 +26,9 @@ from .connection import bounded_compiling
 from .guards import Limits, QueryError, connect_readonly
 from .values import format_identifier, format_value, quote_identifier
 
+# %% ../nbs/11_catalog.ipynb #c09f9b0e
+_DESCRIPTION_CHARS = 400  # of a column, shown
+
 # %% ../nbs/11_catalog.ipynb #2ee27f2c
 @dataclass(frozen=True, slots=True)
 class Column:
@@ -35,6 +38,7 @@ class Column:
     type: str  # as declared, may be empty
     primary_key: bool = False
     references: str = ""  # `table.column` that a foreign key points to
+    description: str = ""  # what the authors of a data set say about it
 
     def __str__(self):
         text = f"{format_value(self.name)} {self.type}".rstrip()
@@ -42,6 +46,8 @@ class Column:
             text += ", primary key"
         if self.references:
             text += f", references {self.references}"
+        if self.description:
+            text += f": {format_value(self.description, _DESCRIPTION_CHARS)}"
         return text
 
 # %% ../nbs/11_catalog.ipynb #df74d883

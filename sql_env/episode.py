@@ -28,6 +28,7 @@ from .questions import Question, QuestionSet
 from .readings import MAX_ANSWER_CHARS, UnreadableAnswerError
 from .reward import ResultOrigin, RewardConfig, RewardMeter, TurnFacts
 from .sqltext import referenced_tables
+from .user_simulator import has_looked_for_missing, judge_abstention, simulated_reply
 from .values import Result, quote_identifier
 from .variants.robust import NOT_JUDGED, verify_robust
 from .variants.selection import why_no_instances, why_no_variants
@@ -199,6 +200,13 @@ class SchemaView:
             self._text = None
 
     @property
+    def known_columns(self) -> tuple[str, ...]:
+        "The tables whose columns are known, in lower case."
+        if self.level in ("columns", "full"):
+            return tuple(name.lower() for name in self.database.tables)
+        return tuple(self._described)
+
+    @property
     def lines(self) -> dict[str, str]:
         "How each known table is shown, by its name in lower case."
         str(self)
@@ -309,20 +317,25 @@ def _answer(episode: "Episode", text: str, fast: bool) -> tuple[str, TurnFacts]:
     ordered = False if q.ranks is None else q.ranks
     rows, columns = (result.rows, result.columns) if result else (None, ())
     verdict = verify(text, q.gold_answer, ordered, rows, columns=columns)
+    for other in q.other_answers if verdict.reason != "unreadable" else ():
+        verdict = verdict or verify(text, other, ordered, rows, columns=columns)
     if verdict.reason == "unreadable":
         raise UnreadableAnswerError(verdict.detail)
+    if not q.answerable:
+        verdict = Verdict(False, "not_answerable")
     episode.verdict, episode.answered = verdict, text
     graded = episode.robust_verdict if episode.verify == "robust" else verdict
     return "The answer was submitted.", TurnFacts(verdict=graded, done=True)
 
 # %% ../nbs/51_episode.ipynb #9e668cbb
 def _abstain(episode: "Episode", reason: str, fast: bool) -> tuple[str, TurnFacts]:
-    episode.verdict = Verdict(False, "abstained")
-    return "The episode ended without an answer.", TurnFacts(done=True)
+    verdict = judge_abstention(episode.question, reason, episode.has_looked)
+    episode.verdict, episode.abstained = verdict, True
+    return "The episode ended without an answer.", TurnFacts(verdict=verdict, done=True)
 
 # %% ../nbs/51_episode.ipynb #4052243f
 def _clarify(episode: "Episode", question: str, fast: bool) -> tuple[str, TurnFacts]:
-    return "I can't say more about that.", TurnFacts()
+    return simulated_reply(question, episode.question.clarifications), TurnFacts(asked=True)
 
 # %% ../nbs/51_episode.ipynb #6e808f51
 _CARRY_OUT = dict(
@@ -344,6 +357,11 @@ VERIFY_MODES = dict(
 def _check_choice(what: str, value: str, known: dict[str, str]) -> None:
     if value not in known:
         raise ValueError(f"no {what} {value!r}; there are {', '.join(known)}")
+
+# %% ../nbs/51_episode.ipynb #fd38b723
+def _why_unjudged(question: Question, database: Database) -> str:
+    "Why a question can't be graded robustly, as a sentence; empty if it can, or if it has no answer."
+    return why_no_variants(database.path, question.gold_sql) if question.answerable else ""
 
 # %% ../nbs/51_episode.ipynb #44a785ee
 def _cannot_judge(question: Question, reason: str) -> str:
@@ -392,7 +410,8 @@ class Episode:
         """Start the episode anew; `seed` chooses the rows that SAMPLE shows.
         Raises `ValueError` if the answer could not be graded for want of variants."""
         q = self.question
-        if self.verify == "robust" and (reason := why_no_variants(self.database.path, q.gold_sql)):
+        reason = _why_unjudged(q, self.database) if self.verify == "robust" else ""
+        if reason:
             raise ValueError(_cannot_judge(q, reason))
         self.schema = SchemaView(self.database, self.schema_level)
         self.evidence = Evidence(self.database)
@@ -403,7 +422,7 @@ class Episode:
         self.turns = []
         self._recent: tuple[str, ...] = ()  # last entries of the history
         self._record_bytes = 0
-        self.verdict, self.answered = None, ""
+        self.verdict, self.answered, self.abstained = None, "", False
         self._grounded: bool | None = None  # once it was asked for
         self._taken: set[int] = set()  # hashes of the actions
         self._robust: Verdict | None = None
@@ -509,7 +528,15 @@ class Episode:
         "Whether every value of the answer came out of a table in a result; worked out when it is first asked for."
         if self._grounded is None and self.answered:
             self._grounded = is_grounded(self.answered, self.evidence)
+        if self._grounded is None and self.abstained:
+            self._grounded = self.has_looked
         return bool(self._grounded)
+
+    @property
+    def has_looked(self) -> bool:
+        "Whether the agent has looked for what the database lacks, if the question is not answerable."
+        queries = [seen.sql for seen in self.evidence.seen if seen.sql is not None]
+        return has_looked_for_missing(self.question, self.schema.known_columns, queries)
 
     @property
     def robust(self) -> bool | None:
@@ -522,6 +549,8 @@ class Episode:
     @property
     def robust_verdict(self) -> Verdict | None:
         "The verdict on variants of the database, made when first asked for (milliseconds); None before the end."
+        if self.abstained or not self.question.answerable:
+            return self.verdict  # no query is behind it
         if self.verdict is not None and self._robust is None:
             self._robust = verify_robust(
                 self.question, self.database, self.answered, self.queries, self.verdict
@@ -695,8 +724,7 @@ class EpisodeEnv:
         "Why a question can't be played with robust verdicts, as a sentence; empty if it can."
         if self.settings["verify"] != "robust":
             return ""
-        path = self.questions.database(question.database_name).path
-        return why_no_variants(path, question.gold_sql)
+        return _why_unjudged(question, self.questions.database(question.database_name))
 
     def close(self) -> None:
         "Forget the episode; `reset` starts another."

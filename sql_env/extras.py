@@ -19,6 +19,7 @@ EXTRAS = dict(
     train="training, or a model on this machine",
     inspect="the tasks of Inspect AI",
     mcp="tools over MCP",
+    data="Parquet and DuckDB files, or data sets of the Hugging Face Hub",
 )
 
 # %% ../nbs/06_extras.ipynb #c2a3ae69

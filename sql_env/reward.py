@@ -11,7 +11,7 @@ __all__ = ['RewardConfig', 'result_overlap', 'ResultOrigin', 'TurnFacts', 'Rewar
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import NamedTuple
 
 from .answers import Verdict
@@ -34,6 +34,8 @@ class RewardConfig:
     gamma: float = 1.0  # discount of the shaping, over 0 and at most 1; use the learner's own
     credit: float = 0.0  # most that a wrong answer can earn; needs gamma = 1
     slowness: float = 0.0  # most that a correct answer can lose by taking many steps
+    abstain: float = 0.0  # for ABSTAIN where an answer was possible; needs gamma = 1
+    clarify_cost: float = 0.0  # extra cost if every step of the budget were a CLARIFY
 
     def __post_init__(self):
         values = {f.name: getattr(self, f.name) for f in fields(self)}
@@ -42,13 +44,13 @@ class RewardConfig:
             raise ValueError(f"{wrong[0]} must be a number from 0 on, not {values[wrong[0]]}")
         if not 0 < self.gamma <= 1:
             raise ValueError(f"gamma must be over 0 and at most 1, not {self.gamma}")
-        if self.correct - self.slowness - self.costs <= self.credit:
+        if self.correct - self.slowness - self.costs <= self.most_without_answer:
             raise ValueError(
-                "a correct answer must earn more than any wrong one: lower the costs, slowness or credit"
+                "a correct answer must earn more than any wrong one: lower the costs, slowness, credit or abstain"
             )
-        if self.credit and self.gamma < 1:
+        if self.most_without_answer and self.gamma < 1:
             raise ValueError(
-                "with credit gamma must be 1: discounted, an early wrong answer beats a late correct one"
+                "with credit or abstain gamma must be 1: discounted, an early wrong answer beats a late correct one"
             )
 
     @classmethod
@@ -66,16 +68,25 @@ class RewardConfig:
         "Up to 0.3 for a wrong answer after a query that came close; 0.9 to 1 for a correct one, more if it was fast."
         return cls(credit=0.3, slowness=0.1)
 
+    def asking(self, abstain: float = 0.1, clarify_cost: float = 0.1) -> "RewardConfig":
+        "The same with a pay for abstaining (none if gamma is below 1) and a price for asking."
+        return replace(self, abstain=abstain if self.gamma == 1 else 0.0, clarify_cost=clarify_cost)
+
     @property
     def costs(self) -> float:
-        "What a whole budget of repeated errors costs, without discount."
-        return self.step_cost + self.error_cost + self.repeat_cost
+        "What a whole budget of the dearest steps costs, without discount: all refused, repeated or spent asking."
+        return self.step_cost + self.error_cost + self.repeat_cost + self.clarify_cost
+
+    @property
+    def most_without_answer(self) -> float:
+        "The most that an episode can earn, costs aside, that is not right."
+        return max(self.credit, self.abstain)
 
     @property
     def range(self) -> tuple[float, float]:
         "Lower and upper bound of the reward of any one step."
         low = 0.0 - (self.costs + self.shaping)
-        return low, max(self.correct, self.credit, self.shaping)
+        return low, max(self.correct, self.most_without_answer, self.shaping)
 
     def cost_scale(self, budget: int) -> float:
         "The factor of all costs, 0 to 1: a whole budget of them, discounted, is worth `gamma ** (budget - 1)` of it."
@@ -94,7 +105,7 @@ class RewardConfig:
         costs = self.costs * unit * _discounted_steps(gamma, budget)
         slowness = self.slowness if budget > 1 else 0.0
         worst = gamma ** (budget - 1) * (self.correct - slowness) - costs
-        wrong_at_once = -self.step_cost * unit
+        wrong_at_once = self.abstain - self.step_cost * unit
         wrong_after_query = gamma * self.credit - self.step_cost * unit * (1 + gamma)
         return worst - (max(wrong_at_once, wrong_after_query) if budget > 1 else wrong_at_once)
 
@@ -157,7 +168,8 @@ class TurnFacts:
     tables: Sequence[str] = ()  # tables whose columns were shown, lower case
     rows: Sequence[tuple] | None = None  # result of a query
     origin: Callable[[], ResultOrigin] | None = None  # of the result; None: all of it from `tables`
-    verdict: Verdict | None = None  # of an answer
+    asked: bool = False  # the action was CLARIFY, and carried out
+    verdict: Verdict | None = None  # of an answer or an abstention
     done: bool = False  # the episode is over, by answer or budget
 
 # %% ../nbs/50_reward.ipynb #f7a9b82a
@@ -230,7 +242,7 @@ class RewardMeter:
         self.phi = 0.0  # potential of the state
 
     def score(self, turn: TurnFacts) -> dict[str, float]:
-        "The parts of a turn's reward that are not 0: outcome, step, error, repeat, shaping."
+        "The parts of a turn's reward that are not 0: outcome, step, error, repeat, clarify, shaping."
         c = self.config
         self.steps += 1
         if c.shaping or c.credit:
@@ -240,18 +252,21 @@ class RewardMeter:
             step=-c.step_cost * self.scale,
             error=-c.error_cost * self.scale * turn.error,
             repeat=-c.repeat_cost * self.scale * turn.repeat,
+            clarify=-c.clarify_cost * self.scale * turn.asked,
         )
         if c.shaping:
             parts["shaping"] = self._shaping(turn.done)
         return {name: value for name, value in parts.items() if value}
 
     def _outcome(self, verdict: Verdict | None) -> float:
-        "What an answer earns: the prize, or bounded credit for a wrong one."
+        "What an answer earns: the prize, the pay for an abstention, or bounded credit for a wrong one."
         c = self.config
         if verdict is None:
             return 0.0
         if verdict.correct:
             return c.correct - c.slowness * (self.steps - 1) / max(self.budget - 1, 1)
+        if verdict.reason == "abstained":
+            return c.abstain
         return c.credit * self.progress.closeness if c.credit else 0.0
 
     def _shaping(self, done: bool) -> float:

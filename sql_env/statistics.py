@@ -6,9 +6,10 @@ Docs: https://hjerpe.github.io/sql_env/statistics.html.md"""
 
 # %% auto #0
 __all__ = ['cluster_bootstrap_interval', 'rate_interval', 'paired_permutation_test', 'pass_at_k', 'pass_hat_k',
-           'questions_needed', 'paired_power']
+           'risk_coverage_curve', 'risk_coverage_area', 'questions_needed', 'paired_power']
 
 # %% ../nbs/66_statistics.ipynb #4bb7c8e7
+from collections import Counter
 from collections.abc import Sequence
 from math import ceil, comb
 from typing import Any
@@ -102,6 +103,36 @@ def pass_hat_k(n: int, c: int, k: int) -> float:
     if not 1 <= k <= n:
         raise ValueError(f"k must be between 1 and the number of tries, {n}; it is {k}")
     return comb(c, k) / comb(n, k)
+
+# %% ../nbs/66_statistics.ipynb #8a963ce0
+def risk_coverage_curve(
+    confidences: Sequence[float],  # one per answer, in any unit
+    correct: Sequence[float],  # 1 or 0 for each
+) -> list[tuple[float, float]]:  # coverage, and risk at it, from the surest to all
+    "The share of wrong answers among the surest ones, for each share of them; `ValueError` unless there are as many."
+    if len(confidences) != len(correct):
+        raise ValueError(f"{len(confidences)} confidences for {len(correct)} answers")
+    wrong: Counter = Counter()
+    for confidence, right in zip(confidences, correct):
+        wrong[confidence] += 1 - right
+    sizes = Counter(confidences)
+    curve, n, bad = [], 0, 0.0
+    for confidence in sorted(sizes, reverse=True):
+        n, bad = n + sizes[confidence], bad + wrong[confidence]
+        curve.append((n / len(correct), bad / n))
+    return curve
+
+# %% ../nbs/66_statistics.ipynb #25e53a4b
+def risk_coverage_area(
+    confidences: Sequence[float],  # one per answer
+    correct: Sequence[float],  # 1 or 0 for each
+) -> float:
+    "The mean risk over all coverages, between 0 and 1; nan without answers."
+    area, last = 0.0, 0.0
+    for coverage, risk in risk_coverage_curve(confidences, correct):
+        area += (coverage - last) * risk
+        last = coverage
+    return area if len(correct) else float("nan")
 
 # %% ../nbs/66_statistics.ipynb #84b3bc10
 def questions_needed(

@@ -83,6 +83,24 @@ def spider_path() -> Path:
     return path
 
 
+def shared(name: str) -> Path:
+    "A folder of real data that does not belong to the project."
+    path = ROOT.parent / "shared" / name
+    if not path.is_dir():
+        pytest.skip(f"no real data: put it into ../shared/{name}")
+    return path
+
+
+@pytest.fixture(scope="session")
+def bird_path() -> Path:
+    return shared("bird")
+
+
+@pytest.fixture(scope="session")
+def kaggledbqa_path() -> Path:
+    return shared("kaggledbqa")
+
+
 def tracked(root: Path) -> list[str]:
     "Files of the repository: those git knows and new ones it does not ignore; without git, all but caches."
     try:

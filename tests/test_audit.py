@@ -20,6 +20,7 @@ from sql_env.audit import (
     near_duplicates,
     save_report,
 )
+from sql_env.data_files import Drafts
 from sql_env.database import build_database
 from sql_env.guards import Limits
 from sql_env.mutants import one_edit_mutants
@@ -79,7 +80,7 @@ def harbour(tmp_path_factory):
     for i, sql in enumerate(PLANTED):
         text = f"Question number {i} about {sql[-9:]}?"
         questions.append(Question(f"q{i:02}", text, "harbour", sql, split="train"))
-    return complete_questions(questions, {"harbour": path}, "harbour")
+    return complete_questions(Drafts(questions, {"harbour": path}, "harbour"))
 
 
 @pytest.fixture(scope="module")

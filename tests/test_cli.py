@@ -242,7 +242,7 @@ def test_every_option_has_a_help_text():
         ["evaluate", "-n", "many"],
         ["demo", "--budget", "0"],
         ["demo", "--budget", "x"],
-        ["data", "bundled", "more"],
+        ["data", "bundled"],
         ["evaluate", "--policy"],
     ],
 )
@@ -281,10 +281,13 @@ def test_the_console_script_ends_with_0_1_and_2(tmp_path):
 
 
 def test_the_console_script_knows_the_variable_of_spider(tmp_path):
-    text = helpful(shell("data", "spider", SQL_ENV_SPIDER=str(tmp_path)))
+    text = helpful(shell("data", "--source", "spider", SQL_ENV_SPIDER=str(tmp_path)))
     assert "dev.json" in text
     if (SPIDER / "dev.json").is_file():
-        assert shell("data", "spider", "--split", "dev", SQL_ENV_SPIDER=str(SPIDER)).code == 0
+        assert (
+            shell("data", "--source", "spider", "--split", "dev", SQL_ENV_SPIDER=str(SPIDER)).code
+            == 0
+        )
 
 
 def test_the_order_of_a_pipe_is_kept(tmp_path):
@@ -722,7 +725,7 @@ def test_a_model_must_be_named(sql_env):
     [
         (["demo", "--source", "nope"], "bundled, spider"),
         (["evaluate", "--source", "spidr"], "spider"),
-        (["data", "nope"], "bundled"),
+        (["data", "--source", "nope"], "bundled"),
         (["demo", "--policy", "nope"], "random, greedy, oracle"),
         (["evaluate", "--policy", "nope"], "random, greedy, oracle"),
         (["demo", "--question", "vet_clinic-2"], "vet_clinic-"),
@@ -731,10 +734,10 @@ def test_a_model_must_be_named(sql_env):
         (["doctor", "--source", "nope"], "bundled"),
         (["demo", "--source", "folder"], "--path"),
         (["demo", "--source", "folder", "--path", "/no/such"], "not a folder"),
-        (["data", "bird"], "--path"),
-        (["data", "spider"], "SQL_ENV_SPIDER"),
-        (["data", "spider", "--path", "/no/such"], "Check the path"),
-        (["data", "spider", "--path", "/"], "dev.json"),
+        (["data", "--source", "bird"], "--path"),
+        (["data", "--source", "spider"], "SQL_ENV_SPIDER"),
+        (["data", "--source", "spider", "--path", "/no/such"], "Check the path"),
+        (["data", "--source", "spider", "--path", "/"], "dev.json"),
         (["evaluate", "--schema-level", "all", "-n", "3"], "columns"),
         (["evaluate", "--executor", "slurm"], "processes, dask, ray"),
         (["evaluate", "--shard", "3/2"], "such as 2/8"),
@@ -750,7 +753,11 @@ def test_what_cannot_be_done_says_what_to_do(sql_env, args, says):
 
 
 def test_advice_names_options_that_exist(sql_env):
-    for args in (["data", "spider"], ["demo", "--source", "folder"], ["data", "bird"]):
+    for args in (
+        ["data", "--source", "spider"],
+        ["demo", "--source", "folder"],
+        ["data", "--source", "bird"],
+    ):
         advice = set(re.findall(r"--[a-z][a-z-]+", helpful(sql_env(*args))))
         assert advice
         assert not [o for o in advice if o not in sql_env(args[0], "--help").out], (
@@ -806,9 +813,11 @@ def test_data_as_json(sql_env):
 
 @needs_spider
 def test_data_of_spider_counts_and_names_what_is_missing(sql_env):
-    run = fits(sql_env("data", "spider", "--path", SPIDER, "--split", "dev"))
+    run = fits(sql_env("data", "--source", "spider", "--path", SPIDER, "--split", "dev"))
     assert run.code == 0 and "wta_1" in run.out and "62" in run.out
-    d = strict(sql_env("data", "spider", "--path", SPIDER, "--split", "dev", "--json").out)
+    d = strict(
+        sql_env("data", "--source", "spider", "--path", SPIDER, "--split", "dev", "--json").out
+    )
     assert (
         d["left_out"] == {"database wta_1 is missing": 62}
         and d["questions"] + sum(d["left_out"].values()) <= 595
@@ -818,7 +827,7 @@ def test_data_of_spider_counts_and_names_what_is_missing(sql_env):
 def test_data_that_was_written_is_a_source_again(sql_env, tmp_path):
     out = tmp_path / "copy"
     assert sql_env("data", "--split", "test", "--out", out).code == 0
-    again = strict(sql_env("data", "folder", "--path", out, "--json").out)
+    again = strict(sql_env("data", "--source", "folder", "--path", out, "--json").out)
     assert (
         again["questions"] == strict(sql_env("data", "--split", "test", "--json").out)["questions"]
     )
@@ -846,7 +855,7 @@ def test_your_own_folder_works_in_every_command(sql_env, folder):
     own = ["--source", "folder", "--path", folder]
     assert "right" in fits(sql_env("demo", *own)).out
     assert "100.0%" in fits(sql_env("evaluate", *own, "--policy", "oracle", "--no-hacks")).out
-    assert "4 questions" in fits(sql_env("data", "folder", "--path", folder)).out
+    assert "4 questions" in fits(sql_env("data", "--source", "folder", "--path", folder)).out
     run = fits(sql_env("doctor", *own))
     assert run.code == 0 and "FAIL" not in run.out
 
@@ -866,7 +875,9 @@ def test_your_own_folder_works_in_every_command(sql_env, folder):
         (["{", *GOOD], 1, ""),
     ],
 )
-@pytest.mark.parametrize("command", [["doctor", "--source", "folder"], ["data", "folder"]])
+@pytest.mark.parametrize(
+    "command", [["doctor", "--source", "folder"], ["data", "--source", "folder"]]
+)
 def test_a_malformed_line_is_named_by_its_number(sql_env, tmp_path, lines, number, says, command):
     run = sql_env(*command, "--path", make_folder(tmp_path / "f", lines))
     text = helpful(run)
@@ -876,35 +887,38 @@ def test_a_malformed_line_is_named_by_its_number(sql_env, tmp_path, lines, numbe
 def test_a_file_that_is_no_text_is_an_error(sql_env, tmp_path):
     folder = make_folder(tmp_path / "f", GOOD)
     (folder / "questions.jsonl").write_bytes(b"\xff\xfe\x00binary\n")
-    assert "questions.jsonl" in helpful(sql_env("data", "folder", "--path", folder))
+    assert "questions.jsonl" in helpful(sql_env("data", "--source", "folder", "--path", folder))
 
 
 def test_a_file_with_a_mark_or_windows_line_ends_is_read(sql_env, tmp_path):
     folder = make_folder(tmp_path / "f", GOOD)
     file = folder / "questions.jsonl"
     file.write_bytes(b"\xef\xbb\xbf" + file.read_bytes().replace(b"\n", b"\r\n"))
-    assert strict(sql_env("data", "folder", "--path", folder, "--json").out)["questions"] == 4
+    assert (
+        strict(sql_env("data", "--source", "folder", "--path", folder, "--json").out)["questions"]
+        == 4
+    )
 
 
 def test_a_folder_that_lacks_something_says_what(sql_env, tmp_path):
     folder = make_folder(tmp_path / "f", GOOD)
     (folder / "questions.jsonl").unlink()
-    assert ".jsonl" in helpful(sql_env("data", "folder", "--path", folder))
+    assert ".jsonl" in helpful(sql_env("data", "--source", "folder", "--path", folder))
     folder = make_folder(tmp_path / "g", GOOD)
     (folder / "shop.sqlite").unlink()
-    assert ".sqlite" in helpful(sql_env("data", "folder", "--path", folder))
+    assert ".sqlite" in helpful(sql_env("data", "--source", "folder", "--path", folder))
 
 
 def test_questions_on_a_database_that_is_missing_are_counted_and_named(sql_env, tmp_path):
     folder = make_folder(
         tmp_path / "f", [GOOD[0], GOOD[1] | {"database": "mall"}, GOOD[2] | {"database": "mall"}]
     )
-    assert strict(sql_env("data", "folder", "--path", folder, "--json").out)["left_out"] == {
-        "database mall is missing": 2
-    }
+    assert strict(sql_env("data", "--source", "folder", "--path", folder, "--json").out)[
+        "left_out"
+    ] == {"database mall is missing": 2}
     assert (
         "Left out: 2 questions, database mall is missing"
-        in sql_env("data", "folder", "--path", folder).out
+        in sql_env("data", "--source", "folder", "--path", folder).out
     )
 
 
@@ -930,7 +944,7 @@ def test_a_damaged_database_fails_the_doctor_and_is_named(sql_env, tmp_path, byt
     ), run
     if bytes_ is DAMAGED["noise"]:
         return  # header and catalog are sound, and no query has met the damage yet
-    run = sql_env("data", "folder", "--path", folder)
+    run = sql_env("data", "--source", "folder", "--path", folder)
     assert "shop.sqlite" in " ".join(run.out.split()) and "Left out: 1" in run.out
     for command in (["evaluate", "--no-hacks"], ["demo"]):
         run = sql_env(*command, "--source", "folder", "--path", folder)

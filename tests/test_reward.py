@@ -18,6 +18,7 @@ from sql_env.sources import load
 
 laws = settings(deadline=None, derandomize=True, max_examples=100, database=None)
 RIGHT, WRONG = Verdict(True, "match"), Verdict(False, "values")
+ABSTAINED, RIGHTLY = Verdict(False, "abstained"), Verdict(True, "abstained")
 TABLES = ("a", "b", "c", "d")
 EPS = 1e-9
 
@@ -37,18 +38,23 @@ def shaped(draw, gamma=st.floats(0.5, 1)):
     correct, total, cuts = (
         draw(st.floats(0.1, 10)),
         draw(st.floats(0, 0.95)),
-        [draw(part) for _ in range(3)],
+        [draw(part) for _ in range(4)],
     )
-    step, error, repeat = (correct * total * c / (sum(cuts) or 1) for c in cuts)
-    return RewardConfig(correct, step, error, repeat, draw(st.floats(0, 3)), draw(gamma))
+    step, error, repeat, clarify = (correct * total * c / (sum(cuts) or 1) for c in cuts)
+    costs = dict(step_cost=step, error_cost=error, repeat_cost=repeat, clarify_cost=clarify)
+    return RewardConfig(correct, shaping=draw(st.floats(0, 3)), gamma=draw(gamma), **costs)
 
 
 @st.composite
 def partial(draw):
-    "Credit and slowness that together stay below the prize."
+    "Credit or pay for abstaining, and slowness, that together stay below the prize."
     correct, total, share = draw(st.floats(0.1, 10)), draw(st.floats(0, 0.95)), draw(part)
+    pay = correct * total * share
     return RewardConfig(
-        correct, credit=correct * total * share, slowness=correct * total * (1 - share)
+        correct,
+        credit=pay * draw(part),
+        abstain=pay * draw(part),
+        slowness=correct * total * (1 - share),
     )
 
 
@@ -57,6 +63,7 @@ undiscounted = (
     | shaped(st.just(1.0))
     | partial()
     | st.sampled_from([RewardConfig.sparse(), RewardConfig.shaped(), RewardConfig.partial()])
+    | st.sampled_from([RewardConfig.sparse().asking(), RewardConfig.partial().asking(0.4, 0.2)])
 )
 anything = (
     undiscounted | shaped() | st.sampled_from([RewardConfig.shaped(0.9), RewardConfig.shaped(0.99)])
@@ -82,6 +89,7 @@ def turns(draw, endings=(RIGHT, WRONG, None), budget=None):
             repeat=draw(st.booleans()),
             tables=draw(st.lists(st.sampled_from((*TABLES, "z")), max_size=2)),
             rows=draw(rows),
+            asked=draw(st.booleans()),
         )
         for _ in range(n)
     ]
@@ -202,8 +210,9 @@ def test_potential_is_of_the_state_not_of_the_way():
 @given(undiscounted, result(), st.sets(st.sampled_from(TABLES)), st.integers(1, 100), st.data())
 def test_right_is_always_worth_more(config, gold, tables, budget, data):
     "Any right episode against any wrong or unanswered one, of any length, on any budget."
-    right = pay(config, gold, tables, budget, data.draw(turns((RIGHT,), min(budget, 12))))
-    other = pay(config, gold, tables, budget, data.draw(turns((WRONG, None), min(budget, 12))))
+    right = pay(config, gold, tables, budget, data.draw(turns((RIGHT, RIGHTLY), min(budget, 12))))
+    other = turns((WRONG, ABSTAINED, None), min(budget, 12))
+    other = pay(config, gold, tables, budget, data.draw(other))
     assert total(right) > total(other)
 
 
@@ -227,6 +236,34 @@ def test_the_worst_right_episode_beats_the_best_wrong_one(kind, budget):
         {"sparse": 1, "shaped": 0.4, "partial": 0.9 if budget > 1 else 1}[kind],
         abs=0.3 / budget + EPS,
     )
+
+
+@pytest.mark.parametrize("budget", [1, 2, 15, 100])
+@pytest.mark.parametrize("kind", ["sparse", "shaped", "partial"])
+def test_abstaining_lies_between_wrong_and_right(kind, budget):
+    "Abstaining at once: above a wrong answer at once, below the worst right episode that asks all the way."
+    config = getattr(RewardConfig, kind)().asking(abstain=0.2, clarify_cost=0.15)
+    worst = [TurnFacts(asked=True, repeat=True)] * (budget - 1)
+    ends = {
+        verdict: total(
+            pay(config, [("x",)], ("a",), budget, [TurnFacts(verdict=verdict, done=True)])
+        )
+        for verdict in (WRONG, ABSTAINED)
+    }
+    low = total(
+        pay(config, [("x",)], ("a",), budget, [*worst, TurnFacts(verdict=RIGHT, done=True)])
+    )
+    assert ends[WRONG] + 0.2 == pytest.approx(ends[ABSTAINED])
+    assert ends[ABSTAINED] < low and config.margin(budget) > 0
+
+
+def test_a_pay_for_abstaining_that_beats_an_answer_is_refused():
+    for wrong in (dict(abstain=1.0), dict(abstain=0.95, slowness=0.1), dict(clarify_cost=1.0)):
+        with pytest.raises(ValueError, match="earn more"):
+            RewardConfig(**wrong)
+    with pytest.raises(ValueError, match="gamma must be 1"):
+        RewardConfig(abstain=0.1, gamma=0.9)
+    assert RewardConfig.shaped(0.9).asking().abstain == 0
 
 
 @laws

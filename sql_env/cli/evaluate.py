@@ -75,7 +75,7 @@ def _print_results(
     floor: dict[str, float],  # what each reward-hacking baseline earns
 ) -> None:
     "Print a table of results, the hack floor, what was not judged, and what crashed."
-    from sql_env.reports import pass_text, robust_text, usage_text
+    from sql_env.reports import abstention_text, pass_text, robust_text, usage_text
 
     table = make_table(title)
     table.add_column("policy", overflow="fold")  # a long name takes lines, not the place of numbers
@@ -88,7 +88,8 @@ def _print_results(
         console.print(_floor_line(floor))
     for result in results:
         name, crashed = escape(result.policy), result.n_episodes - result.n_completed
-        for text in filter(None, (pass_text(result), robust_text(result), usage_text(result))):
+        texts = (f(result) for f in (pass_text, abstention_text, robust_text, usage_text))
+        for text in filter(None, texts):
             console.print(f"{name}: {escape(text)}", highlight=False)
         if crashed:
             first = next(e.error for e in result.episodes if e.error)
@@ -124,6 +125,9 @@ def _result_numbers(result: "EvaluationResult") -> dict[str, Any]:
         hack_floor=result.hack_floor,
         settings=result.settings,
     )
+    if "ABSTAIN" in result.settings.get("actions", ()):
+        numbers |= dict(coverage=result.coverage, selective_accuracy=result.selective_accuracy)
+        numbers |= dict(abstention_accuracy=result.abstention_accuracy, aurc=result.aurc())
     if result.usage:
         numbers["usage"] = result.usage
     return {name: None if x != x else x for name, x in numbers.items()}  # JSON has no NaN
@@ -475,7 +479,7 @@ def _evaluate_command(
                 results.append(evaluation.run(env, player, chat.batch, not as_json, executor))
                 logs += [path for path in [evaluation.log_path(env, player)] if path]
         if hacks:
-            floor = hack_floor(loaded, budget, robust=verify == "robust")
+            floor = hack_floor(loaded, budget, robust=verify == "robust", actions=allowed)
     except RunStopped as stopped:
         reason = stopped.reason
         if len(results) < len(players):

@@ -9,12 +9,14 @@ __all__ = ['RandomPolicy', 'answer_from_result', 'OraclePolicy', 'word_stems', '
 
 # %% ../../nbs/61_policies_baselines.ipynb #bfa26cdb
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from random import Random
+from zlib import crc32
 
+from ..answers import format_rows
 from ..episode import Action, Observation
-from ..markup import escape_markup
+from ..markup import escape_markup, unescape_markup
 from .base import parse_schema_info
 from ..questions import Question
 from ..values import quote_identifier
@@ -64,7 +66,7 @@ def answer_from_result(result: str) -> str:
 
 # %% ../../nbs/61_policies_baselines.ipynb #96f6d459
 class OraclePolicy:
-    "Knows the gold SQL of each question and answers from what it observed."
+    "Knows the gold SQL of each question, asks what was meant, abstains where nothing is right, answers what it saw."
 
     name = "oracle"
 
@@ -72,7 +74,11 @@ class OraclePolicy:
         self,
         questions: Iterable[Question],
         describe_first: int = 2,  # tables that it describes before it queries, as far as the budget allows
+        readings: Mapping[str, Mapping[str, str]]
+        | None = None,  # of a question's id: SQL by what the user says who means it
+        asks: bool = True,  # CLARIFY where a question has something to ask for
     ):
+        self.readings, self.asks = readings or {}, asks
         self.describe_first = describe_first
         self.settings = {"describe_first": describe_first}
         self.questions: dict[str, list[Question]] = {}  # by text, as an observation shows it
@@ -88,15 +94,30 @@ class OraclePolicy:
                 return q
         return candidates[0]
 
+    def _sql(self, q: Question, said: str) -> str:
+        "The query of the reading that the user confirmed, or of any; gold where no readings are known."
+        readings = self.readings.get(q.question_id)
+        if not readings:
+            return q.gold_sql
+        guess = sorted(readings.values())[crc32(q.question_id.encode()) % len(readings)]
+        return readings.get(unescape_markup(said), guess)
+
     def select_action(self, observation: Observation) -> Action:
-        "Describe tables, run the gold query, answer what it showed."
+        "Describe tables, ask what is meant, run the gold query, answer what it showed."
         q, step = self.find(observation), observation.step_count
         spare_steps = step + observation.budget_remaining - 2  # query and answer take two
         tables = q.tables_involved[: min(self.describe_first, spare_steps)]
         if step < len(tables):
             return Action("DESCRIBE", tables[step])
-        if step == len(tables):
-            return Action("QUERY", q.gold_sql)
+        if not q.answerable and "unknown_action" not in observation.error:
+            return Action("ABSTAIN", f"There is no {q.missing}.")
+        if not q.gold_sql:
+            return Action("ANSWER", format_rows(q.gold_answer))
+        to_ask = q.clarifications if self.asks and spare_steps > len(tables) else ()
+        if to_ask and step == len(tables):
+            return Action("CLARIFY", f"What do you mean by {to_ask[0].term}?")
+        if step == len(tables) + bool(to_ask):
+            return Action("QUERY", self._sql(q, observation.result if to_ask else ""))
         return Action("ANSWER", answer_from_result(observation.result))
 
 # %% ../../nbs/61_policies_baselines.ipynb #f24d2f21

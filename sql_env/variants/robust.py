@@ -113,10 +113,11 @@ ROBUST_REASONS = dict(
     differs="the query disagrees with gold on another instance",
     fails="the query fails on another instance",
     no_variants="no instance could be made for this gold query",
+    no_gold_sql="the question has gold rows and no gold query",
 )
 
 # %% ../../nbs/33_variants_robust.ipynb #ce573d17
-NOT_JUDGED = frozenset({"no_variants"})  # reasons that mean: it could not be judged
+NOT_JUDGED = frozenset({"no_variants", "no_gold_sql"})  # reasons that mean: it could not be judged
 
 # %% ../../nbs/33_variants_robust.ipynb #e1637dfb
 def _judge_on(
@@ -175,6 +176,8 @@ def verify_robust(
     "Test-suite accuracy: is the query behind a right answer right on variants of the database too?"
     if not verdict.correct:
         return verdict
+    if not q.gold_sql:
+        return Verdict(False, "no_gold_sql", ROBUST_REASONS["no_gold_sql"])
     exact = answer.strip().lower() == "@last"
     latest_first = queries[::-1]
     for sql, result in latest_first[:1] if exact else latest_first:

@@ -542,6 +542,8 @@ def why_no_variants(
     seed: int = 0,
 ) -> str:
     "Why a gold query has no variants, as a sentence; empty if it has some, which then are made."
+    if not gold_sql:
+        return "The question has gold rows and no gold query."
     return variants_for(path, gold_sql, k, seed).why_none
 
 # %% ../../nbs/32_variants_selection.ipynb #220beacf

@@ -6,6 +6,7 @@ from sql_env.worlds import (  # noqa: F401  they register their families
     families_nested,
     families_advanced,
 )
+from sql_env.worlds.ambiguity import AmbiguousWorld, ambiguous_set, ambiguous_worlds
 from sql_env.worlds.phrases import FAMILIES
 from sql_env.worlds.words import SPLITS, NameMix
 from sql_env.worlds.world import (
@@ -19,9 +20,12 @@ from sql_env.worlds.world import (
 
 __all__ = [
     "FAMILIES",
+    "AmbiguousWorld",
     "SPLITS",
     "NameMix",
     "World",
+    "ambiguous_set",
+    "ambiguous_worlds",
     "export_worlds",
     "guessing_statistics",
     "show_family",

@@ -1,0 +1,433 @@
+"Published sets in their own layouts, hints, descriptions, dialects, gold rows, shipped findings, and what is broken."
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from test_sources import zipped
+
+from sql_env import EpisodeEnv
+from sql_env.audit import audit_questions
+from sql_env.database import build_database
+from sql_env.dialects import translate_sql
+from sql_env.evaluation import evaluate
+from sql_env.findings import SHIPPED_FLAGS, findings_of, read_findings, with_findings
+from sql_env.guards import Limits
+from sql_env.paths import BUNDLED, SourceError
+from sql_env.policies.baselines import OraclePolicy
+from sql_env.questions import (
+    QUARANTINE_FLAGS,
+    QUESTION_FLAGS,
+    question_from_json,
+    question_to_json,
+    save_question_set,
+)
+from sql_env.sources import SOURCES, load
+
+SHIPS = [(1, "Aurora", 120.5), (2, "Bora", 300.0), (3, "Cirrus", 300.0)]
+HEAVY = "SELECT tonnes FROM ship WHERE name = 'Bora'"
+POINTER = "version https://git-lfs.github.com/spec/v1\noid sha256:75e94a2c\nsize 237568\n"
+ASKED = dict(question="How heavy is the Bora?", db_id="harbour", query=HEAVY, SQL=HEAVY)
+HINT = "Weight means tonnes."
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("SQL_ENV_CACHE", str(tmp_path / "cache"))
+    monkeypatch.delenv("SQL_ENV_SPIDER", raising=False)
+
+
+def harbour(path: Path) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return build_database(
+        path,
+        "CREATE TABLE ship (ship_id INTEGER PRIMARY KEY, name TEXT, tonnes REAL)",
+        {"ship": SHIPS},
+    )
+
+
+def put(path: Path, content) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    text = content if isinstance(content, str) else json.dumps(content)
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+# --- BIRD
+
+
+@pytest.fixture
+def mini(tmp_path) -> Path:
+    "MINIDEV's layout: three dialects side by side."
+    root = tmp_path / "minidev" / "MINIDEV"
+    harbour(root / "dev_databases/harbour/harbour.sqlite")
+    put(
+        root / "dev_databases/harbour/database_description/ship.csv",
+        "original_column_name,column_name,column_description,data_format,value_description\n"
+        "tonnes,,weight of the ship,real,in metric tonnes\n",
+    )
+    golds = dict(
+        mysql="SELECT `tonnes` FROM `ship` WHERE `name` = 'Bora'",
+        postgresql="SELECT tonnes::numeric FROM ship WHERE name = 'Bora'",
+        sqlite=HEAVY,
+    )
+    for end, gold in golds.items():
+        row = ASKED | dict(question_id=7, SQL=gold, evidence=HINT, difficulty="moderate")
+        put(root / f"mini_dev_{end}.json", [row])
+    put(root / "dev_tables.json", [])
+    return root
+
+
+def test_the_file_for_sqlite_is_taken_where_three_dialects_lie(mini):
+    for path in (mini, mini.parent):
+        qs = load("bird", path)
+        assert qs.name == "mini_dev_sqlite" and qs[0].gold_sql == HEAVY
+        assert qs[0].question_id == "mini_dev_sqlite-7" and qs[0].difficulty == "medium"
+    assert load("bird", mini, split="mini_dev").name == "mini_dev_sqlite"
+
+
+@pytest.mark.parametrize("dialect", ["mysql", "postgres", "PostgreSQL"])
+def test_gold_of_another_dialect_is_translated(mini, dialect):
+    qs = load("bird", mini, dialect=dialect)
+    assert qs.name in ("mini_dev_mysql", "mini_dev_postgresql")
+    assert qs[0].gold_answer == ((300.0,),) and not qs.quarantined
+
+
+def test_other_dialects_alone_are_refused(mini):
+    (mini / "mini_dev_sqlite.json").unlink()
+    with pytest.raises(SourceError, match="no gold for SQLite.*mini_dev_sqlite.json.*--dialect"):
+        load("bird", mini)
+    with pytest.raises(SourceError, match="no gold for SQLite.*dialect='mysql'"):
+        load("bird", mini, split="mini_dev_mysql")
+    assert load("bird", mini, dialect="mysql").name == "mini_dev_mysql"
+    with pytest.raises(SourceError, match="no SQL dialect 'mysqll'; the nearest are mysql"):
+        load("bird", mini, dialect="mysqll")
+
+
+def test_what_can_not_be_translated_is_set_aside_with_the_reason(mini):
+    rows = [ASKED | dict(SQL="SELECT FROM WHERE"), ASKED | dict(SQL=HEAVY)]
+    put(mini / "mini_dev_mysql.json", rows)
+    qs = load("bird", mini, dialect="mysql")
+    assert len(qs) == 1 and [q.flags for q in qs.quarantined] == [("untranslated",)]
+    assert "mysql" in qs.quarantined[0].reason("untranslated")
+    assert "untranslated" in QUARANTINE_FLAGS & set(QUESTION_FLAGS)
+
+
+def test_a_dev_folder_and_several_files(mini):
+    for path in mini.glob("mini_dev*"):
+        path.unlink()
+    put(mini / "dev.json", [ASKED])
+    put(mini / "dev_tied_append.json", [ASKED])
+    assert load("bird", mini).name == "dev"
+    (mini / "dev.json").rename(mini / "mine.json")
+    with pytest.raises(SourceError, match="which of dev_tied_append, mine.*split="):
+        load("bird", mini)
+
+
+def test_evidence_is_a_field_and_a_switch(mini, tmp_path):
+    shown, hidden = load("bird", mini), load("bird", mini, evidence=False)
+    assert shown[0].question_text == f"{ASKED['question']} {HINT}"
+    assert hidden[0].question_text == ASKED["question"]
+    assert shown[0].evidence == hidden[0].evidence == HINT
+    for qs in (shown, hidden):
+        env = EpisodeEnv(qs)
+        assert (HINT in env.reset().question) == (qs is shown)
+        assert question_from_json(question_to_json(qs[0])) == qs[0]
+    saved = save_question_set(shown, tmp_path / "saved")
+    assert load("folder", saved)[0] == shown[0], "the hint is not added twice"
+
+
+def test_descriptions_are_shown_by_describe_if_wished(mini):
+    for wished in (False, True):
+        qs = load("bird", mini, descriptions=wished)
+        for copy in (qs, qs.filter(difficulty="medium"), qs.with_limits(Limits(rows=99))):
+            env = EpisodeEnv(copy)
+            env.reset()
+            seen = env.step("DESCRIBE", "ship")
+            assert ("weight of the ship; in metric tonnes" in seen.result) == wished
+            assert "weight of" not in env.step("QUERY", "SELECT * FROM ship").result
+
+
+def test_the_real_superhero(bird_path):
+    qs = load("bird", bird_path)
+    assert len(qs) + len(qs.quarantined) == 52 and sum(qs.left_out.values()) == 448
+    assert [q.flags for q in qs.quarantined] == [("over_limits",)] * 2
+    more = load("bird", bird_path, limits=Limits(operations=100_000_000, seconds=20))
+    assert len(more) == 52 and all(q.evidence and q.evidence in q.question_text for q in more)
+    some = qs.sample(20)
+    result = evaluate(some, OraclePolicy(some), progress=False)
+    assert result.success_rate == result.robust_rate == 1.0
+
+
+# --- KaggleDBQA
+
+
+def test_kaggledbqa_in_its_own_layout_and_flat(tmp_path):
+    root = tmp_path / "kaggle"
+    other = ASKED | dict(question="How many?", query="SELECT count(*) FROM ship")
+    put(root / "examples/harbour.json", [ASKED, other])
+    put(root / "examples/harbour_test.json", [ASKED])
+    put(root / "examples/harbour_fewshot.json", [other])
+    put(root / "KaggleDBQA_tables.json", [])
+    harbour(root / "databases/harbour/harbour.sqlite")
+    qs = load("kaggledbqa", tmp_path)
+    assert [(q.question_id, q.split) for q in qs] == [
+        ("kaggledbqa-harbour-000", "test"),
+        ("kaggledbqa-harbour-001", "fewshot"),
+    ]
+    assert len(load("kaggledbqa", root, split="test")) == 1
+    flat = tmp_path / "flat"
+    flat.mkdir()
+    shutil.copy(root / "examples/harbour.json", flat)
+    harbour(flat / "harbour.sqlite")
+    assert [q.gold_answer for q in load("kaggledbqa", flat)] == [((300.0,),), ((3,),)]
+    with pytest.raises(SourceError, match="no examples"):
+        load("kaggledbqa", root / "databases")
+
+
+def test_the_real_kaggledbqa(kaggledbqa_path):
+    qs = load("kaggledbqa", kaggledbqa_path)
+    assert len({q.database_name for q in qs}) == 2 and len(qs) + len(qs.quarantined) == 59
+    some = qs.sample(20)
+    result = evaluate(some, OraclePolicy(some), progress=False)
+    assert result.success_rate == result.robust_rate == 1.0
+
+
+# --- Spider 2.0-lite
+
+
+@pytest.fixture
+def lite(tmp_path) -> Path:
+    root = tmp_path / "Spider2" / "spider2-lite"
+    rows = [
+        dict(instance_id="local001", db="Harbour", question="How heavy is the Bora?"),
+        dict(
+            instance_id="local002", db="Harbour", question="Ships?", external_knowledge="fleet.md"
+        ),
+        dict(instance_id="local003", db="Harbour", question="Names?"),
+        dict(instance_id="local004", db="Lost", question="What?"),
+        dict(instance_id="local005", db="Harbour", question="Nothing known?"),
+        dict(instance_id="bq001", db="ga360", question="Visits?"),
+    ]
+    put(root / "spider2-lite.jsonl", "\n".join(map(json.dumps, rows)))
+    put(root / "resource/documents/fleet.md", "A fleet is all ships.")
+    harbour(root / "resource/databases/spider2-localdb/harbour.sqlite")
+    gold = root / "evaluation_suite/gold"
+    put(gold / "exec_result/local001_a.csv", "tonnes\n300.0\n")
+    put(gold / "exec_result/local001_b.csv", "name,tonnes\nBora,300.0\n")
+    put(gold / "sql/local002.sql", "SELECT count(*) FROM ship")
+    put(gold / "exec_result/local003.csv", "id,name\n1,Aurora\n2,Bora\n3,Cirrus\n")
+    put(gold / "exec_result/local004.csv", "a\n1\n")
+    rule = dict(instance_id="local003", condition_cols=[1], ignore_order=False)
+    put(gold / "spider2lite_eval.jsonl", json.dumps(rule))
+    return root
+
+
+def test_spider2_lite_reads_queries_and_results(lite):
+    qs = load("spider2_lite", lite.parent)
+    assert qs.left_out == {
+        "the task needs BigQuery or Snowflake": 1,
+        "no gold": 1,
+        "database Lost is missing": 1,
+    }
+    one, two, three = qs
+    assert one.gold_answer == ((300.0,),) and one.other_answers == ((("Bora", 300.0),),)
+    assert two.gold_sql and two.gold_answer == ((3,),) and two.question_text.endswith("all ships.")
+    assert three.gold_answer == (("Aurora",), ("Bora",), ("Cirrus",)) and three.ranks == (0, 1, 2)
+    assert load("spider2_lite", lite, evidence=False).get("local002").question_text == "Ships?"
+    assert [question_from_json(question_to_json(q)) for q in qs] == [*qs]
+
+
+@pytest.mark.parametrize(
+    "sql, correct",
+    [(HEAVY, True), ("SELECT name, tonnes FROM ship WHERE ship_id = 2", True), ("SELECT 5", False)],
+)
+def test_each_accepted_result_is_right_and_robust_is_not_judged(lite, sql, correct):
+    env = EpisodeEnv(load("spider2_lite", lite))
+    env.reset(question_id="local001")
+    env.step("QUERY", sql)
+    env.step("ANSWER", "@last")
+    assert env.episode.correct is correct
+    assert env.episode.robust is (None if correct else False)
+
+
+def test_gold_rows_need_no_query(lite):
+    qs = load("spider2_lite", lite)
+    result = evaluate(qs, OraclePolicy(qs), progress=False)
+    assert result.success_rate == 1.0 and dict(result.not_judged) == {"no_gold_sql": 2}
+    report = audit_questions(qs, progress=False)
+    assert not report.bad and not report.failed
+    limited = load("spider2_lite", lite, limits=Limits(rows=50))
+    assert len(limited) == 3, "limits run only gold that is a query"
+    with pytest.raises(KeyError, match="no gold query"):
+        EpisodeEnv(qs.filter(question_id="local001"), verify="robust").reset()
+
+
+# --- the Hub
+
+
+@pytest.mark.parametrize("layout", ["bird", "spider2_lite", "folder"])
+def test_a_data_set_of_the_hub_is_read_from_its_cache(mini, lite, tmp_path, layout):
+    "The Hub's own library finds the files in its cache, without a network."
+    files = dict(bird=mini, spider2_lite=lite, folder=tmp_path / "own")[layout]
+    if layout == "folder":
+        save_question_set(load("bird", mini), files)
+    home = tmp_path / "hub" / "hub" / "datasets--sea--ships"
+    shutil.copytree(files, home / "snapshots" / "abc")
+    put(home / "refs" / "main", "abc")
+    code = "from sql_env import load; print(len(load('hf', 'sea/ships')))"
+    about = dict(
+        HF_HOME=str(tmp_path / "hub"), HF_HUB_OFFLINE="1", SQL_ENV_CACHE=str(tmp_path / "c")
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", code], env=os.environ | about, capture_output=True, text=True
+    )
+    assert run.stdout.strip() == str(len(load("hf", files))), run.stderr
+
+
+def test_what_the_hub_has_not_is_an_error(tmp_path):
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(SourceError, match="none of the layouts"):
+        load("hf", tmp_path / "empty")
+    code = "from sql_env import load; load('hf', 'sea/ships')"
+    about = dict(HF_HOME=str(tmp_path / "hub"), HF_HUB_OFFLINE="1")
+    run = subprocess.run(
+        [sys.executable, "-c", code], env=os.environ | about, capture_output=True, text=True
+    )
+    assert "SourceError: hf: the Hub can't be reached" in run.stderr
+    with pytest.raises(SourceError, match="no data set of the Hub"):
+        load("hf", "/no/such/folder")
+
+
+def test_options_go_to_the_layout(mini, tmp_path):
+    assert load("hf", mini, evidence=False)[0].question_text == ASKED["question"]
+    harbour(tmp_path / "spider/database/harbour/harbour.sqlite")
+    for name in ("dev", "train_spider"):
+        put(tmp_path / f"spider/{name}.json", [ASKED])
+    assert load("hf", tmp_path / "spider", split="dev").name == "spider dev"
+    with pytest.raises(SourceError, match="layout spider, which has no evidence"):
+        load("hf", tmp_path / "spider", evidence=False)
+
+
+# --- what is broken
+
+
+def test_pointers_of_git_lfs_are_told(mini):
+    put(mini / "dev_databases/harbour/harbour.sqlite", POINTER)
+    with pytest.raises(SourceError, match="harbour.sqlite is a pointer of Git LFS.*git lfs pull"):
+        load("bird", mini)
+    put(mini / "mini_dev_sqlite.json", POINTER)
+    with pytest.raises(SourceError, match="mini_dev_sqlite.json is a pointer of Git LFS"):
+        load("bird", mini)
+
+
+def test_one_pointer_costs_no_other_database(mini):
+    put(mini / "dev_databases/port/port.sqlite", POINTER)
+    put(mini / "mini_dev_sqlite.json", [ASKED, ASKED | dict(db_id="port")])
+    qs = load("bird", mini)
+    assert len(qs) == 1 and "git lfs pull" in next(iter(qs.left_out))
+
+
+@pytest.mark.parametrize(
+    "source", [name for name in SOURCES if name not in ("bundled", "worlds", "hf")]
+)
+def test_wrong_folders_and_files_are_told(source, tmp_path):
+    (tmp_path / "empty").mkdir()
+    for path in (tmp_path / "nowhere", tmp_path / "empty", put(tmp_path / "a.json", "[]")):
+        with pytest.raises(SourceError) as e:
+            load(source, path)
+        assert len(str(e.value)) > 30 and str(e.value).endswith(".")
+
+
+def test_a_zip_will_do(mini, tmp_path):
+    assert len(load("bird", zipped(mini, tmp_path / "m.zip", "MINIDEV"))) == 1
+    own = save_question_set(load("bird", mini), tmp_path / "own")
+    for inside in ("", "own"):
+        archive = zipped(own, tmp_path / f"own{inside}.zip", inside)
+        assert len(load("folder", archive)) == 1
+
+
+def test_another_layout_is_recognised(mini):
+    with pytest.raises(SourceError, match="layout of bird.*--source bird"):
+        load("folder", mini)
+
+
+def test_a_folder_takes_evidence_rows_and_dialects(tmp_path):
+    harbour(tmp_path / "h.sqlite")
+    lines = [
+        dict(
+            question="How heavy is the Bora?",
+            sql="SELECT `tonnes` FROM `ship` LIMIT 1, 1",
+            evidence=HINT,
+        ),
+        dict(question="Names?", gold_answer=[["Aurora"], ["Bora"], ["Cirrus"]]),
+    ]
+    put(tmp_path / "questions.jsonl", "\n".join(map(json.dumps, lines)))
+    heavy, names = load("folder", tmp_path, dialect="mysql")
+    assert heavy.gold_answer == ((300.0,),) and heavy.question_text.endswith(HINT)
+    assert not names.gold_sql and len(names.gold_answer) == 3
+    wrong = dict(question="?", sql="SELECT count(*) FROM `ship`", gold_answer=[[4]])
+    put(tmp_path / "questions.jsonl", json.dumps(wrong))
+    report = audit_questions(load("folder", tmp_path, dialect="mysql"), progress=False)
+    assert "stale" in report.questions[0].flags, "the audit compares with the known result"
+
+
+@pytest.mark.parametrize("field, value", [("evidence", 5), ("other_answers", 5), ("gold_sql", 5)])
+def test_fields_of_a_wrong_kind_are_named(field, value):
+    given = dict(question_id="q", question_text="?", database_name="d", gold_answer=[[1]])
+    with pytest.raises(ValueError, match=field):
+        question_from_json(json.dumps(given | {field: value}))
+
+
+@pytest.mark.parametrize(
+    "sql, dialect, says",
+    [
+        ("", "mysql", "0 statements"),
+        ("SELECT 1; SELECT 2", "mysql", "2 statements"),
+        ("SELECT (" * 3000, "postgres", "could not be translated"),
+    ],
+)
+def test_translation_says_why_not(sql, dialect, says):
+    with pytest.raises(ValueError, match=says):
+        translate_sql(sql, dialect)
+
+
+# --- what audits found
+
+
+def test_findings_hold_no_text_and_name_flags_only():
+    text = (BUNDLED / "audits.json").read_text()
+    assert len(text) < 200_000
+    for audit in json.loads(text)["sets"].values():
+        for line in audit["questions"].values():
+            digest, *flags = line.split()
+            assert len(digest) == 12 and int(digest, 16) >= 0
+            assert flags and set(flags) <= set(SHIPPED_FLAGS) <= set(QUESTION_FLAGS)
+
+
+def test_findings_are_given_by_id_and_hash(kaggledbqa_path):
+    qs = load("kaggledbqa", kaggledbqa_path)
+    found = findings_of([*qs, *qs.quarantined])
+    shipped = json.loads((BUNDLED / "audits.json").read_text())["sets"]["kaggledbqa"]["questions"]
+    assert found == shipped, "load gives what the audit found"
+    flagged = next(q for q in qs if q.question_id in found)
+    bare = flagged.with_fields(flags=())
+    known = read_findings()
+    assert with_findings(bare, known).flags
+    for changed in (dict(question_text="Other?"), dict(gold_sql="SELECT 1"), dict(question_id="x")):
+        assert with_findings(bare.with_fields(**changed), known).flags == ()
+
+
+def test_what_hangs_on_limits_is_not_given_under_others():
+    q = load("bundled")[0]
+    known = {
+        (q.question_id, findings_of([q.with_flag("unanswerable")])[q.question_id][:12]): (
+            "unanswerable",
+        )
+    }
+    assert with_findings(q, known).flags == ("unanswerable",)
+    assert with_findings(q, known, usual_limits=False).flags == ()
