@@ -1,4 +1,4 @@
-"""What the folders of published data sets have in common: lists of questions, SQLite files, and the ways they are broken
+"""What published data sets have in common: lists of questions, SQLite files, and ways to be broken
 
 Docs: https://hjerpe.github.io/sql_env/data_files.html.md"""
 

@@ -1,4 +1,4 @@
-"""CSV, TSV, Parquet and DuckDB files become a SQLite database, with types, NULLs and names kept as far as SQLite can hold them
+"""CSV, TSV, Parquet and DuckDB files become a SQLite database that keeps types, NULLs and names
 
 Docs: https://hjerpe.github.io/sql_env/data_import.html.md"""
 

@@ -316,15 +316,15 @@ def read_hf(
 # %% ../nbs/46_sources.ipynb #e4443abe
 SOURCES: dict[str, Callable[..., Drafts]] = {
     "bundled": read_bundled,
-    "worlds": read_worlds,
-    "folder": read_folder,
     "spider": read_spider,
     "bird": read_bird,
     "kaggledbqa": read_kaggledbqa,
     "spider2_lite": read_spider2_lite,
+    "folder": read_folder,
     "hf": read_hf,
     "mini_interact": read_mini_interact,
     "ambiguous": read_ambiguous,
+    "worlds": read_worlds,
 }
 
 # %% ../nbs/46_sources.ipynb #46ed8fc0

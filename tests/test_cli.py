@@ -733,7 +733,7 @@ def test_a_model_must_be_named(sql_env):
         (["evaluate", "--split", "dev"], "validation"),
         (["doctor", "--source", "nope"], "bundled"),
         (["demo", "--source", "folder"], "--path"),
-        (["demo", "--source", "folder", "--path", "/no/such"], "not a folder"),
+        (["demo", "--source", "folder", "--path", "/no/such"], "nothing at"),
         (["data", "--source", "bird"], "--path"),
         (["data", "--source", "spider"], "SQL_ENV_SPIDER"),
         (["data", "--source", "spider", "--path", "/no/such"], "Check the path"),
@@ -1030,10 +1030,9 @@ def test_doctor_tries_one_variant_of_each_database(sql_env, monkeypatch):
 
 @pytest.mark.parametrize("command", ["doctor", "audit"])
 def test_checks_keep_to_limits_that_are_given(sql_env, tmp_path, command):
-    source = ["--source", "folder"] if command == "doctor" else ["folder"]
     count = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i+1 FROM n WHERE i < 20000) SELECT max(i) FROM n"
     folder = make_folder(tmp_path / "f", [{"question": "How far?", "sql": count}])
-    options = [*source, "--path", folder, "--json"]
+    options = ["--source", "folder", "--path", folder, "--json"]
     few = sql_env(command, *options, "--operations", 10_000)
     many = sql_env(command, *options)
     assert few.code == 1 and few.out != many.out

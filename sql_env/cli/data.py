@@ -76,9 +76,7 @@ def _data_numbers(questions: QuestionSet) -> dict:
     )
 
 # %% ../../nbs/97_cli_data.ipynb #b78a1b52
-_data_app = typer.Typer(
-    rich_markup_mode="markdown", help="See what a source holds, or make databases of other files."
-)
+_data_app = typer.Typer(rich_markup_mode="markdown")
 app.add_typer(_data_app, name="data", rich_help_panel="Questions")
 
 # %% ../../nbs/97_cli_data.ipynb #6a280270
