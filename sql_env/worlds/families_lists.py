@@ -128,16 +128,12 @@ def _sorted_list(s: Sampler) -> QuestionDraft:
 # %% ../../nbs/44_worlds_families_lists.ipynb #f6f94813
 @family(level=3)
 def _plain_list(s: Sampler) -> QuestionDraft:
-    "Two or three columns of all rows of a short table."
-    table = s.table(s.rng.choice(("group", "tag", "codes")))
-    if table.role == "codes":
-        columns = list(table.columns)
-    else:
-        columns = listed_columns(s, table, s.rng.choice((1, 2, 2, 3)))
+    "One to three columns of all rows of a short table."
+    table = s.table("group")
+    columns = listed_columns(s, table, s.rng.choice((1, 2, 2, 3)))
     query = Select(", ".join(c.name for c in columns), table.name)
     texts = enumerate_texts([column.text for column in columns])
-    items = f"{table.singular} codes" if table.role == "codes" else table.plural
-    return QuestionDraft(query, [table.name], dict(items=items, columns=texts))
+    return QuestionDraft(query, [table.name], dict(items=table.plural, columns=texts))
 
 # %% ../../nbs/44_worlds_families_lists.ipynb #18b28190
 def _far_text(table: Table, column: WorldColumn) -> str:
