@@ -213,7 +213,8 @@ def _text_clause(s: Sampler, column: WorldColumn, name: str, values: list) -> tu
     if not piece.isalnum():
         raise DraftRejected("no plain piece")
     pattern = {"starts": f"{piece}%", "ends": f"%{piece}", "contains": f"%{piece}%"}[kind]
-    slots = dict(column=column.text, value=f"'{piece}'")
+    text = "name" if column.kind == "label" else column.text
+    slots = dict(column=text, value=f"'{piece}'")
     return f"{name} LIKE {sql_literal(pattern)}", selection_phrase(kind, **slots)
 
 # %% ../../nbs/40_worlds_selections.ipynb #ba810b13
