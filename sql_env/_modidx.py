@@ -2496,6 +2496,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                                       'sql_env/worlds/families_figures.py'),
                                                  'sql_env.worlds.families_figures._days_between': ( 'worlds_families_figures.html#_days_between',
                                                                                                     'sql_env/worlds/families_figures.py'),
+                                                 'sql_env.worlds.families_figures._earlier_date': ( 'worlds_families_figures.html#_earlier_date',
+                                                                                                    'sql_env/worlds/families_figures.py'),
                                                  'sql_env.worlds.families_figures._figure_of_all': ( 'worlds_families_figures.html#_figure_of_all',
                                                                                                      'sql_env/worlds/families_figures.py'),
                                                  'sql_env.worlds.families_figures._figure_of_joined': ( 'worlds_families_figures.html#_figure_of_joined',

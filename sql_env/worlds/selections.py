@@ -239,7 +239,8 @@ def sample_clause(
         return Clause(
             sql, selection_phrase("missing" if missing else "known", column=column.text), (column,)
         )
-    return Clause(*make(s, column, name, [v for v in values if v is not None]), (column,))
+    sql, phrase = make(s, column, name, [value for value in values if value is not None])
+    return Clause(sql, phrase, (column,))
 
 # %% ../../nbs/40_worlds_selections.ipynb #08a1bdb0
 class Selection(NamedTuple):
@@ -350,7 +351,7 @@ def sample_joined(
     near, far = tables[0], tables[-1]
     backwards = s.rng.chance(0.4) if reverse is None else reverse
     source = read_from(s, *(tables[::-1] if backwards else tables))
-    used, own, others = list(exclude), [], []
+    used, own, others = list(exclude), list[Clause](), list[Clause]()
     for _ in range(n):
         own.append(sample_clause(s, near, source, used))
         used += own[-1].columns
