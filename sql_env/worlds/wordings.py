@@ -49,9 +49,13 @@ def _expand_sequence(sequence: tuple, rng: Rng) -> str:
     return "".join(parts)
 
 # %% ../../nbs/39_worlds_wordings.ipynb #0982c83f
+_SPACES = re.compile(r"  +")
+_SPACE = re.compile(r"[ ,]+([.?!])| +([,;:]|$)")
+
+# %% ../../nbs/39_worlds_wordings.ipynb #879b82ec
 def tidy(text: str) -> str:
     "`text` without double spaces, and without spaces before punctuation."
-    return re.sub(r" +([,.?!;:]|$)", r"\1", re.sub(r"  +", " ", text)).strip()
+    return _SPACE.sub(lambda match: match[1] or match[2], _SPACES.sub(" ", text)).strip()
 
 # %% ../../nbs/39_worlds_wordings.ipynb #6c90442b
 def expand(form: str, rng: Rng) -> str:
