@@ -2756,6 +2756,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                          'sql_env/worlds/selections.py'),
                                            'sql_env.worlds.selections._select': ( 'worlds_selections.html#_select',
                                                                                   'sql_env/worlds/selections.py'),
+                                           'sql_env.worlds.selections._special_clause': ( 'worlds_selections.html#_special_clause',
+                                                                                          'sql_env/worlds/selections.py'),
                                            'sql_env.worlds.selections._text_clause': ( 'worlds_selections.html#_text_clause',
                                                                                        'sql_env/worlds/selections.py'),
                                            'sql_env.worlds.selections.both_phrases': ( 'worlds_selections.html#both_phrases',
