@@ -1,16 +1,17 @@
-"""How much of the SQL that people write the generated worlds cover: `python benchmarks/skeletons.py` writes skeletons.json.
+"""How much of the SQL that people write worlds cover: `python benchmarks/skeletons.py` writes benchmarks/skeletons.json.
 
 The share of gold queries of Spider dev and of the bundled questions whose skeleton occurs among the questions of worlds.
-A skeleton is a query without its words: names are numbered in order, literals are 1. It is taken in two ways.
+A skeleton is a query without its words: names are numbered in order, literals are 1. It is taken in three ways.
 
-* strict: of the text as it stands (`sql_skeleton`), so that an alias, a lower-case keyword or a line break makes another.
-* plain: of the syntax tree by sqlglot. Tables and columns are numbered each in order of appearance and without qualifiers;
-  aliases of tables go, an alias of a column is put back into what refers to it; the key equality of a join is one mark,
-  as is a list of literals after IN; a text in double quotes is a literal; `<>` and `!=` are the same.
+* strict: of the text as it stands (`sql_skeleton`), so that a lower-case keyword or an alias makes another.
+* rendered: the same after sqlglot has written the query anew, which settles case, blanks and quotes.
+* plain: of the syntax tree. Tables and columns are numbered each in order of appearance and without qualifiers;
+  aliases of tables go, an alias of a column is put back into what refers to it; the key equality of a join is one
+  mark, as is a list of literals after IN; a text in double quotes is a literal; `<>` and `!=` are the same.
 
-The databases of Spider dev are in two halves: the families were written with one half at hand, the other was only counted.
-It takes about two minutes on one core. `--missing 40` prints the most frequent skeletons of the first half and of bundled's
-train split that worlds lack, instead of writing.
+The databases of Spider dev are in two halves: the families were written with one half at hand and bundled's train split,
+the rest was only counted. It takes some minutes on one core. `--missing 40` prints the most frequent skeletons of the
+first half and of bundled's train split that worlds lack, instead of writing.
 """
 
 import argparse
@@ -98,6 +99,18 @@ def plain_skeleton(sql: str) -> str:
     return tree.sql(dialect="sqlite").removesuffix(";")
 
 
+def rendered_skeleton(sql: str) -> str:
+    "`sql_skeleton` of what sqlglot makes of the query; a text in double quotes is a literal."
+    try:
+        tree = parse_sql(sql)
+    except SqlglotError:
+        return sql_skeleton(sql)
+    for column in list(tree.find_all(exp.Column)):
+        if column.this.args.get("quoted") and not column.table:
+            column.replace(exp.Literal.number(1))
+    return sql_skeleton(tree.sql(dialect="sqlite"))
+
+
 def halves(queries: Iterable[tuple[str, str]]) -> tuple[list[str], list[str]]:
     "Gold of the first, third, ... and of the other databases by number of questions."
     queries = list(queries)
@@ -162,6 +175,9 @@ def main() -> None:
         people_queries={name: len(sqls) for name, sqls in queries.items()},
         skeletons_a_level={level: len(found) for level, found in plain.items()},
         plain=coverage(queries, known, plain_skeleton),
+        rendered=coverage(
+            queries, {rendered_skeleton(sql) for sql in set(every)}, rendered_skeleton
+        ),
         strict=coverage(queries, {sql_skeleton(sql) for sql in every}, sql_skeleton),
     )
     print(json.dumps(figures, indent=1))

@@ -269,14 +269,23 @@ def _per_head(s: Sampler) -> QuestionDraft:
     return QuestionDraft(query, selection.tables, _slots(selection, what=what))
 
 # %% ../../nbs/44_worlds_families_figures.ipynb #ef388f33
+def _earlier_date(s: Sampler, table: Table) -> WorldColumn:
+    "A date of a table that others can come after; nobody counts the days since a birth."
+    column = s.column(table, "date")
+    if "birth" in column.text or "born" in column.text:
+        raise DraftRejected("a birth")
+    return column
+
+# %% ../../nbs/44_worlds_families_figures.ipynb #2c9ec284
 @family(level=5)
 def _days_between(s: Sampler) -> QuestionDraft:
     "How many days lie between two dates on average, or at most."
     event = s.table("event")
     role = s.rng.choice(("member", "thing"))
     other = s.table(role)
+    column = _earlier_date(s, other)
     selection = sample_joined(s, "event", role, s.rng.choice((0, 1, 1)), 0)
-    later, earlier = selection.name(event.date), selection.source.name(other, other.date)
+    later, earlier = selection.name(event.date), selection.source.name(other, column)
     days = f"julianday({later}) - julianday({earlier})"
     kind = s.rng.choice(("average", "average", "most"))
     figure = f"ROUND(AVG({days}), 1)" if kind == "average" else f"MAX({days})"
@@ -284,7 +293,7 @@ def _days_between(s: Sampler) -> QuestionDraft:
     where = f"{selection.where} AND {where}" if selection.where else where
     query = Select(figure, selection.source.sql, where)
     slots = _slots(
-        selection, far=other.singular, attr=other.date.text, how=selection_phrase(f"days_{kind}")
+        selection, far=other.singular, attr=column.text, how=selection_phrase(f"days_{kind}")
     )
     return QuestionDraft(query, selection.tables, slots)
 
@@ -295,14 +304,15 @@ def _dates_compared(s: Sampler) -> QuestionDraft:
     event = s.table("event")
     role = s.rng.choice(("member", "thing"))
     other, operator = s.table(role), s.rng.choice(("<", ">"))
+    column = _earlier_date(s, other)
     selection = sample_joined(s, "event", role, s.rng.choice((0, 1)), 0)
-    where = f"{selection.name(event.date)} {operator} {selection.source.name(other, other.date)}"
+    where = f"{selection.name(event.date)} {operator} {selection.source.name(other, column)}"
     where = f"{selection.where} AND {where}" if selection.where else where
     query = Select("COUNT(*)", selection.source.sql, where)
     slots = _slots(
         selection,
         far=other.singular,
-        attr=other.date.text,
+        attr=column.text,
         when={"<": "before", ">": "after"}[operator],
     )
     return QuestionDraft(query, selection.tables, slots)

@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from sql_env.worlds.phrases import (
-    DraftRejected,
     Sampler,
     plain_number,
     sample_condition,
@@ -167,7 +166,9 @@ def in_period(name: str, period: str, year: str) -> str:
     return f"{name} BETWEEN '{period}{first}' AND '{period}{last}'"
 
 # %% ../../nbs/40_worlds_selections.ipynb #18c1e0a4
-def _date_clause(s: Sampler, column: WorldColumn, name: str, values: list) -> tuple[str, Phrase]:
+def _date_clause(
+    s: Sampler, column: WorldColumn, name: str, values: list
+) -> tuple[str, Phrase] | None:
     "A date in some years or in a month."
     day = s.rng.choice(values)
     if s.rng.chance(0.3):
@@ -176,7 +177,7 @@ def _date_clause(s: Sampler, column: WorldColumn, name: str, values: list) -> tu
         return sql, selection_phrase("month", column=column.text, value=month)
     years = sorted({value[:4] for value in values})
     if len(years) < 2:
-        raise DraftRejected("one year only")
+        return None
     first, last = sorted(s.rng.sample(years, 2))
     sql = f"{name} BETWEEN '{first}-01-01' AND '{last}-12-31'"
     return sql, selection_phrase("years", column=column.text, value=first, other=last)
@@ -184,11 +185,11 @@ def _date_clause(s: Sampler, column: WorldColumn, name: str, values: list) -> tu
 # %% ../../nbs/40_worlds_selections.ipynb #209dad09
 def _category_clause(
     s: Sampler, column: WorldColumn, name: str, values: list
-) -> tuple[str, Phrase]:
+) -> tuple[str, Phrase] | None:
     "A category that is not some value, or is one of two."
     options, habits = sorted(set(values)), habits_of(s)
     if len(options) < 3:
-        raise DraftRejected("too few values")
+        return None
     value, other = s.rng.sample(options, 2)
     slots = dict(column=column.text, value=value, other=other)
     if s.rng.chance(0.4):
@@ -200,46 +201,62 @@ def _category_clause(
     return f"({name} = {one} OR {name} = {two})", selection_phrase("either", **slots)
 
 # %% ../../nbs/40_worlds_selections.ipynb #dc6a08b8
-def _text_clause(s: Sampler, column: WorldColumn, name: str, values: list) -> tuple[str, Phrase]:
+def _text_clause(
+    s: Sampler, column: WorldColumn, name: str, values: list
+) -> tuple[str, Phrase] | None:
     "A text that starts or ends with, or contains, a piece of one of its values."
     word = s.rng.choice(re.findall(r"[^\W\d_]{3,}", s.rng.choice(values)) or [""])
     if not word:
-        raise DraftRejected("no words")
+        return None
     text = s.rng.choice(values)
     kind = s.rng.choice(("starts", "ends", "contains"))
     piece = {"starts": text[: s.rng.randint(1, 3)], "ends": text[-2:], "contains": word}[
         kind
     ].strip()
     if not piece.isalnum():
-        raise DraftRejected("no plain piece")
+        return None
     pattern = {"starts": f"{piece}%", "ends": f"%{piece}", "contains": f"%{piece}%"}[kind]
     text = "name" if column.kind == "label" else column.text
     slots = dict(column=text, value=f"'{piece}'")
     return f"{name} LIKE {sql_literal(pattern)}", selection_phrase(kind, **slots)
 
 # %% ../../nbs/40_worlds_selections.ipynb #ba810b13
-def sample_clause(
-    s: Sampler, table: Table, source: Source, exclude: Sequence[WorldColumn] = ()
-) -> Clause:
-    "A condition that `sample_condition` does not know, or one of its own."
-    prefix = source.prefixes[table.name]
-    x = s.rng.random()
-    if x < 0.5:
-        found = sample_condition(s, table, alias=prefix, exclude=exclude)
-        return Clause(found.sql, found.phrase, (found.column,), found.tables)
-    if x < 0.65:
-        kind, make = s.rng.choice((("date", _date_clause), ("label", _text_clause)))
-    else:
-        kind, make = s.rng.choice((("number", _number_clause), ("category", _category_clause)))
-    column = s.column(table, kind, exclude=exclude)
+_MAKERS = {
+    "number": _number_clause,
+    "category": _category_clause,
+    "date": _date_clause,
+    "label": _text_clause,
+}
+
+# %% ../../nbs/40_worlds_selections.ipynb #f1f72185
+def _special_clause(
+    s: Sampler, table: Table, source: Source, exclude: Sequence[WorldColumn]
+) -> Clause | None:
+    "A condition that `sample_condition` does not know; None if the column drawn has no values for it."
+    options = [column for column in table.columns_of(*_MAKERS) if column not in exclude]
+    if not options:
+        return None
+    column = s.rng.choice(options)
     name, values = source.name(table, column), table.data[column.name]
     if None in values and s.rng.chance(0.6):
         missing = s.rng.chance(0.6)
         sql = f"{name} IS NULL" if missing else f"{name} IS NOT NULL"
-        return Clause(
-            sql, selection_phrase("missing" if missing else "known", column=column.text), (column,)
-        )
-    return Clause(*make(s, column, name, [v for v in values if v is not None]), (column,))
+        kind = "missing" if missing else "known"
+        return Clause(sql, selection_phrase(kind, column=column.text), (column,))
+    known = [value for value in values if value is not None]
+    made = _MAKERS[column.kind](s, column, name, known)
+    return Clause(*made, columns=(column,)) if made else None
+
+# %% ../../nbs/40_worlds_selections.ipynb #b075d430
+def sample_clause(
+    s: Sampler, table: Table, source: Source, exclude: Sequence[WorldColumn] = ()
+) -> Clause:
+    "A condition that `sample_condition` does not know, or one of its own."
+    special = None if s.rng.chance(0.5) else _special_clause(s, table, source, exclude)
+    if special:
+        return special
+    found = sample_condition(s, table, alias=source.prefixes[table.name], exclude=exclude)
+    return Clause(found.sql, found.phrase, (found.column,), found.tables)
 
 # %% ../../nbs/40_worlds_selections.ipynb #08a1bdb0
 class Selection(NamedTuple):
@@ -350,7 +367,7 @@ def sample_joined(
     near, far = tables[0], tables[-1]
     backwards = s.rng.chance(0.4) if reverse is None else reverse
     source = read_from(s, *(tables[::-1] if backwards else tables))
-    used, own, others = list(exclude), [], []
+    used, own, others = list(exclude), list[Clause](), list[Clause]()
     for _ in range(n):
         own.append(sample_clause(s, near, source, used))
         used += own[-1].columns
