@@ -1,0 +1,295 @@
+"Wordings of the generated questions: forms, exams, agreement, noise, and what a question mentions."
+
+import re
+from itertools import islice, product
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sql_env.worlds import FAMILIES, World, worlds
+from sql_env.worlds.phrases import with_article
+from sql_env.worlds.wordings import (
+    _is_kept_for_exam,
+    _parse_form,
+    babble,
+    count_forms,
+    expand,
+    load_wordings,
+    tidy,
+)
+from sql_env.worlds.words import EXAMS, Rng, load_vocabulary, split_of_word
+
+LEVELS = range(1, 6)
+
+
+def expansions(sequence):
+    "All texts of a parsed form."
+    choices = [
+        [piece] if isinstance(piece, str) else [t for option in piece for t in expansions(option)]
+        for piece in sequence
+    ]
+    return ["".join(parts) for parts in product(*choices)]
+
+
+def all_texts(form):
+    return [tidy(text) for text in expansions(_parse_form(form))]
+
+
+def words_of(texts):
+    return {
+        word for text in texts for word in re.findall(r"(?<!\{)\b[a-z'-]+\b(?!\})", text.lower())
+    }
+
+
+def own_forms():
+    "Forms of conditions in the vocabulary, and those for test_vocabulary."
+    common, unseen = [], []
+    for kind in ("numbers", "categories", "dates", "flags"):
+        for about in load_vocabulary()[kind].values():
+            unseen += about.get("unseen", ())
+            for key in ("forms", "on", "since", "before", "over", "under", "ask"):
+                common += [] if isinstance(about.get(key, ""), str) else about[key]
+    return common, unseen
+
+
+def phrases():
+    return [*load_wordings().values(), *load_wordings("conditions").values()]
+
+
+# ---- forms
+
+
+@pytest.mark.parametrize(
+    "form, texts",
+    (
+        ("plain {a}", {"plain {a}"}),
+        ("(a|b) c", {"a c", "b c"}),
+        ("(|please) go", {"go", "please go"}),
+        ("a (b (c|d)|e) f", {"a b c f", "a b d f", "a e f"}),
+        ("How many (|old ) {x} ?", {"How many {x}?", "How many old {x}?"}),
+        ("(a|b)(c|)", {"ac", "a", "bc", "b"}),
+    ),
+)
+def test_forms_and_their_texts(form, texts):
+    assert {expand(form, Rng(seed)) for seed in range(80)} == texts == set(all_texts(form))
+    assert count_forms(form) == len(texts)
+
+
+@given(
+    st.recursive(st.sampled_from(["a", "b ", "{x}"]), lambda s: st.lists(s, min_size=1, max_size=3))
+)
+def test_any_form_is_counted(tree):
+    def write(node):
+        return node if isinstance(node, str) else "(" + "|".join(map(write, node)) + ")"
+
+    form = write(tree)
+    assert count_forms(form) == len(expansions(_parse_form(form)))
+    assert expand(form, Rng(1)) in all_texts(form)
+
+
+@pytest.mark.parametrize("form", ("a (b", "a) b", "a | b", "(a|b))", "((a|b)"))
+def test_broken_forms_are_refused(form):
+    with pytest.raises(ValueError, match="parenthes"):
+        expand(form, Rng(0))
+
+
+@pytest.mark.parametrize("name", sorted(FAMILIES))
+def test_each_family_is_asked_in_many_ways(name):
+    texts = {text for form in FAMILIES[name].wordings.forms for text in all_texts(form)}
+    assert len(texts) >= 30
+
+
+# ---- exams
+
+
+def test_exam_words_are_all_training_words():
+    "New combinations: each word that test_wording uses stands in a training wording too."
+    exam, training = set(), set()
+    for phrase in phrases():
+        for form in phrase.forms:
+            texts = all_texts(form)
+            kept = {text for text in texts if _is_kept_for_exam(form, text)}
+            exam |= kept
+            training |= set(texts) - kept
+    training |= {text for form in own_forms()[0] for text in all_texts(form)}
+    assert len(exam) > 2000 and len(exam & training) < len(exam) / 100
+    assert words_of(exam) <= words_of(training)
+
+
+def test_unseen_vocabulary_is_unseen():
+    "Each form for test_vocabulary is new as a whole, and nearly all have a word that no other wording uses."
+    common, unseen = own_forms()
+    training = {text for form in common for text in all_texts(form)}
+    for phrase in phrases():
+        training |= {text for form in phrase.forms for text in all_texts(form)}
+        unseen += phrase.unseen
+    texts = {text for form in unseen for text in all_texts(form)}
+    assert not texts & training
+    known = words_of(training)
+    assert sum(bool(words_of([text]) - known) for text in texts) / len(texts) > 0.6
+
+
+def test_exams_ask_the_questions_of_test_in_other_words():
+    for level in (1, 3):
+        for a in islice(worlds(level, 3, "test"), 5):
+            gold = {q.gold_sql: q.question_text for q in a.questions}
+            for exam in ("test_wording", "test_vocabulary"):
+                b = World(a.seed, level, wording=exam)
+                assert a.image == b.image and b.split == exam
+                same = [q.question_text == gold[q.gold_sql] for q in b.questions]
+                assert len(same) >= 4 and sum(same) <= 1
+
+
+def test_made_up_exam_has_made_up_names():
+    tables = [t for w in islice(worlds(1, 1, "test_made_up"), 20) for t in w.tables.values()]
+    lists = [
+        nouns.words
+        for f in load_vocabulary()["fields"].values()
+        for nouns in f.values()
+        if hasattr(nouns, "words")
+    ]
+    real = {word for words in lists for word in words}
+    assert sum(t.singular.split()[-1] not in real for t in tables) / len(tables) > 0.5
+    ordinary = [t for w in islice(worlds(1, 1, "test"), 20) for t in w.tables.values()]
+    assert all(t.singular.endswith(tuple(real)) for t in ordinary)
+
+
+# ---- the English
+
+
+def bad_english(question, tables):
+    "Rules that a question breaks."
+    text, broken = question.question_text, []
+    for name in (r"[{}<>|]", r"  ", r" [,.?!]", r"\b(a|the|of|is|are|with|in|for) \1\b"):
+        if re.search(name, text):
+            broken.append(name)
+    if re.search(r"\b[Aa] (?!uni|use|eu|one\b)[aeio][a-z]", text) or re.search(
+        r"\ban [bcdfgjklmnpqrstvwz]", text
+    ):
+        broken.append("a or an")
+    for table in tables:
+        many, one = re.escape(table.plural), re.escape(table.singular)
+        if many == one or table.role == "codes":
+            continue
+        if re.search(rf"\b(each|every|a|an|any single|one) {many}\b", text):
+            broken.append(f"singular article before {many}")
+        if re.search(
+            rf"\b(many|all|these|different|those) {one}\b(?! [a-z]+s\b)(?!'?s)", text
+        ) and not many.startswith(one):
+            broken.append(f"plural before {one}")
+        if re.search(
+            rf"(?<!of )(?<!of the )(?<!of all )(?<!by )\b(the|all|our) {many} (is|was|has)\b", text
+        ):
+            broken.append(f"{many} with a singular verb")
+        if table.role != "member" and re.search(rf"\b{many} who\b", text):
+            broken.append(f"{many} who")
+    for sentence in re.findall(r"[^.?]+[.?]", re.sub(r"(\d)\.(\d)|St\.", r"\1\2", text)):
+        is_question = re.match(
+            r" *(What|Which|How|Who|When|Where|Could|Can|Would|Do|Does|Is|Are) [a-z]", sentence
+        )
+        if is_question and sentence[-1] != "?" and ":" not in sentence and "," not in sentence:
+            broken.append("a question without a question mark")
+        if (
+            re.match(r" *(Give|List|Count|Find|Name|Report|Tell|Show|Please) (?!of)[a-z]", sentence)
+            and sentence[-1] == "?"
+            and ":" not in sentence
+        ):
+            broken.append("an order with a question mark")
+    return broken
+
+
+@pytest.mark.parametrize("split", ("train", "test", "test_wording"))
+@pytest.mark.parametrize("level", LEVELS)
+def test_english(level, split):
+    "Agreement, articles, punctuation: over 2,000 questions in all."
+    found = [
+        (q.question_text, broken)
+        for w in islice(worlds(level, 5, split, n=9), 16)
+        for q in w.questions
+        if (broken := bad_english(q, w.tables.values()))
+    ]
+    assert found == []
+
+
+@pytest.mark.parametrize(
+    "text, said",
+    (
+        ("price", "a price"),
+        ("age", "an age"),
+        ("hour count", "an hour count"),
+        ("unit cost", "a unit cost"),
+        ("recorded supply", "recorded supply"),
+        ("number of seats", "number of seats"),
+    ),
+)
+def test_articles(text, said):
+    assert with_article(text) == said
+
+
+# ---- words of splits
+
+
+def test_splits_share_no_words():
+    vocabulary = load_vocabulary()
+    for field in vocabulary["fields"].values():
+        for nouns in (field["group"], field["member"], field["thing"], field["event"]):
+            assert {split_of_word(word) for word in nouns.words} == {"train", "validation", "test"}
+    for kind in ("numbers", "categories", "dates", "flags", "codes"):
+        for name, about in vocabulary[kind].items():
+            splits = {split_of_word(word) for word in about["words"]}
+            assert splits == {"train", "validation", "test"}, name
+
+
+def test_at_least_forty_fields():
+    fields = load_vocabulary()["fields"].values()
+    assert len(fields) >= 40
+    assert len({word for field in fields for word in field["thing"].words}) > 400
+
+
+# ---- noise and mentions
+
+
+def test_noise_leaves_gold_names_and_values():
+    "Tables and gold stay, and so do the texts in quotes of the gold that the plain question spells."
+    changed = 0
+    for plain in islice(worlds(2, 6), 12):
+        noisy = World(plain.seed, 2, noise=1.0)
+        assert noisy.image == plain.image
+        gold = {q.gold_sql: q.question_text for q in plain.questions}
+        for q in noisy.questions:
+            said = gold[q.gold_sql]
+            changed += q.question_text != said
+            for value in re.findall(r"'((?:[^']|'')+)'", q.gold_sql):
+                value = value.replace("''", "'")
+                if value in said and len(value) > 4:
+                    assert value in q.question_text
+    assert changed > 40
+
+
+def test_noise_adds_words_that_are_no_names():
+    assert babble(Rng(3))[-1] == "." and babble(Rng(3))[0].isupper()
+    texts = [q.question_text for w in islice(worlds(1, 6, noise=1.0), 20) for q in w.questions]
+    known = words_of(q.question_text for w in islice(worlds(1, 6), 20) for q in w.questions)
+    assert sum(bool(words_of([text]) - known) for text in texts) / len(texts) > 0.6
+
+
+def test_mentions():
+    told = untold = 0
+    for w in islice(worlds(2, 4), 25):
+        tables = {t.name: t for t in w.tables.values()}
+        for q in w.questions:
+            mentions, text = w.mentions[q.question_id], q.question_text.lower()
+            assert set(mentions.tables) | set(mentions.untold_tables) <= set(tables)
+            for names, is_told in ((mentions.columns, True), (mentions.untold_columns, False)):
+                for name in names:
+                    table, _, column = name.partition(".")
+                    found = next(c for c in tables[table].columns if c.name == column)
+                    assert (found.text.lower() in text) == is_told
+                    assert re.search(rf"\b{column}\b", q.gold_sql)
+            told, untold = told + len(mentions.columns), untold + len(mentions.untold_columns)
+    assert told > 2 * untold > 40
+
+
+def test_exam_names():
+    assert list(EXAMS) == ["test_wording", "test_vocabulary", "test_made_up"]

@@ -1,0 +1,152 @@
+"Generated worlds ask for SQL that people write: every form is right, fair, and met."
+
+import re
+from collections import Counter
+from itertools import islice
+
+import apsw
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sql_env.sqltext import bare_columns
+from sql_env.variants.instances import InstanceGenerator
+from sql_env.worlds import FAMILIES, worlds
+from sql_env.worlds.phrases import DraftRejected, Sampler
+from sql_env.worlds.selections import habits_of, in_period, sample_clause, sample_joined
+from sql_env.worlds.words import Rng
+
+MODULES = {"families_lists", "families_groups", "families_figures", "families_membership"}
+NAMES = [f.name for f in FAMILIES.values() if f.draft.__module__.split(".")[-1] in MODULES]
+LEVELS = range(2, 6)
+YEARS = ("substr", "strftime", "LIKE", "BETWEEN")
+
+
+def some(level, many, seed=6, **options):
+    return list(islice(worlds(level, seed, **options), many))
+
+
+@pytest.fixture(scope="module")
+def asked():
+    "Questions of the families of these modules, by family: world, question, draft."
+    found = {name: [] for name in NAMES}
+    for level in LEVELS:
+        for w in some(level, 14, n=40):
+            for q, (family, draft) in zip(w.questions, w.drafts):
+                if family.name in found:
+                    found[family.name].append((w, q, draft))
+    return found
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_family_is_asked_and_worded_in_hundreds_of_ways(name, asked):
+    assert len(asked[name]) >= 3
+    assert FAMILIES[name].level > 1, "level 1 is for simple questions about one table"
+    texts = [q.question_text for _, q, _ in asked[name]]
+    assert len(set(texts)) == len(texts)
+    for text in texts:
+        assert not re.search(r"[{}|]|  | [,.?]|\bthe the\b|\ba [aeio](?!ne)", text), text
+
+
+def test_gold_says_what_grouping_determines(asked, tmp_path):
+    for golds in asked.values():
+        for w, q, _ in [g for g in golds if "GROUP BY" in g[1].gold_sql][:2]:
+            shapes = InstanceGenerator(w.save(tmp_path)).shapes
+            assert bare_columns(q.gold_sql, shapes) == [], q.gold_sql
+
+
+def test_order_is_part_of_the_answer_where_the_question_names_one(asked):
+    sorted_lists = asked["sorted_list"]
+    assert all(q.ranks == tuple(range(len(q.gold_answer))) for _, q, _ in sorted_lists)
+    assert all("first" in q.question_text for _, q, _ in sorted_lists)
+    without = [q for name in ("plain_list", "list_columns") for _, q, _ in asked[name]]
+    assert not any(q.ranks for q in without)
+
+
+FORMS = {
+    "aliases": r" AS T1 ",
+    "letters": r" AS [a-z]\d? ",
+    "spelled out": r" JOIN (\w+) ON \w+\.\w+ = \1\.",
+    "ROUND": r"ROUND\(",
+    "arithmetic": r"SUM\(.*\) / \d",
+    "product": r"SUM\([\w.]+ \* ",
+    "LIKE": r" LIKE '.*%.*'",
+    "strftime": r"strftime\(",
+    "BETWEEN dates": r"BETWEEN '\d{4}-01-01'",
+    "OR": r"[\w)'] OR ",
+    "IN list": r" IN \('",
+    "NOT IN": r" NOT IN \(SELECT",
+    "EXISTS": r"(?<!NOT )EXISTS",
+    "NOT EXISTS": r"NOT EXISTS",
+    "LEFT JOIN": r"LEFT JOIN",
+    "COUNT DISTINCT": r"COUNT\(DISTINCT",
+    "HAVING": r" HAVING COUNT\(\*\)",
+    "HAVING average": r" HAVING AVG\(",
+    "CASE": r"CASE WHEN",
+    "ORDER BY without LIMIT": r" ORDER BY (?!.*LIMIT)",
+    "INTERSECT": r" INTERSECT ",
+    "EXCEPT": r" EXCEPT ",
+    "UNION": r" UNION ",
+    "superlative by subquery": r"= \(SELECT (MAX|MIN)",
+    "superlative by LIMIT": r"LIMIT 1$",
+    "days": r"julianday\(",
+    "missing": r"IS NULL",
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_people_write_it_so(form, asked):
+    golds = [q.gold_sql for found in asked.values() for _, q, _ in found]
+    assert sum(bool(re.search(FORMS[form], sql)) for sql in golds) >= 2
+
+
+def test_each_world_has_one_author():
+    ws = some(3, 30, seed=9, n=1)
+    samplers = [Sampler(w.tables, Rng("habits", i), 3) for i, w in enumerate(ws)]
+    assert all(habits_of(s) == habits_of(s) for s in samplers)
+    for field in range(6):
+        assert len({habits_of(s)[field] for s in samplers}) > 1
+
+
+@given(
+    st.dates().map(lambda day: day.isoformat()),
+    st.integers(1, 12),
+    st.sampled_from((1999, 2019, 2020)),
+    st.booleans(),
+)
+def test_the_ways_to_test_a_period_agree(day, month, year, is_month):
+    period = f"{year}-{month:02}" if is_month else str(year)
+    con = apsw.Connection(":memory:")
+    told = {con.execute(f"SELECT {in_period(repr(day), period, way)}").get for way in YEARS}
+    assert told == {int(day.startswith(period))}
+
+
+@pytest.mark.parametrize("level", (2, 4))
+def test_conditions_of_one_database_hold_for_some_rows_only(level):
+    "A condition that all or no rows meet asks nothing; most must tell rows apart."
+    telling = Counter()
+    for i, w in enumerate(some(level, 12, seed=3, n=1)):
+        s = Sampler(w.tables, Rng("clauses", i), level)
+        con = apsw.Connection(":memory:")
+        con.deserialize("main", w.image)
+        for first, last in (("event", "member"), ("event", "thing"), ("member", "event")):
+            try:
+                selection = sample_joined(s, first, last, 1)
+            except DraftRejected:
+                continue
+            source = selection.source.sql
+            n = con.execute(f"SELECT COUNT(*) FROM {source}").get
+            met = con.execute(f"SELECT COUNT(*) FROM {source} WHERE {selection.where}").get
+            telling[0 < met < n] += 1
+    assert telling[True] > 2 * telling[False]
+
+
+def test_clauses_never_name_a_column_twice():
+    for i, w in enumerate(some(3, 10, seed=4, n=1)):
+        s = Sampler(w.tables, Rng("twice", i), 3)
+        try:
+            selection = sample_joined(s, "event", "member", 1, 1)
+            clause = sample_clause(s, selection.table, selection.source, selection.columns)
+        except DraftRejected:
+            continue
+        assert not any(column in selection.columns for column in clause.columns)
