@@ -130,6 +130,8 @@ class VerdictWithheldError(RuntimeError):
 # %% ../nbs/57_client.ipynb #38567422
 def _read_verdict(action: Action, obs: SQLObservation) -> Verdict:
     "The verdict of a last observation, with a reason of `VERDICT_REASONS`; raises `VerdictWithheldError`."
+    if action.action_type == "ABSTAIN" and not obs.error:
+        return Verdict(bool(obs.metadata.get("correct")), "abstained")
     if obs.metadata.get("correct"):
         return Verdict(True, "match")
     was_answered = action.action_type == "ANSWER" and not obs.error

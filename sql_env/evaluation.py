@@ -296,7 +296,7 @@ def describe_env(env: Any) -> dict[str, Any]:
     reward, actions = settings.pop("reward"), settings.pop("actions")
     ids = "\n".join(q.question_id for q in env.questions)
     limits = env.questions.limits
-    changed = {} if limits == Limits() else dict(limits=asdict(limits))
+    changed: dict[str, Any] = {} if limits == Limits() else dict(limits=asdict(limits))
     if actions != ACTIONS:
         changed["actions"] = list(actions)
     return changed | dict(
@@ -455,7 +455,7 @@ def answer_agreement(
         if text == "@last":
             text = next((turn.result for turn in reversed(t.turns[:-1]) if turn.result), text)
         said[t.episode.question_id].append((t.episode.episode_index, f"{last.action_type} {text}"))
-    agreement = {}
+    agreement: dict[int, float] = {}
     for tries in said.values():
         counts = Counter(text for _, text in tries)
         agreement |= {index: counts[text] / len(tries) for index, text in tries}

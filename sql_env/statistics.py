@@ -106,17 +106,18 @@ def pass_hat_k(n: int, c: int, k: int) -> float:
 
 # %% ../nbs/66_statistics.ipynb #8a963ce0
 def risk_coverage_curve(
-    confidences: Sequence[float],  # one per answer, in any unit
+    confidences: Sequence[Any],  # one per answer, of anything that has an order
     correct: Sequence[float],  # 1 or 0 for each
 ) -> list[tuple[float, float]]:  # coverage, and risk at it, from the surest to all
     "The share of wrong answers among the surest ones, for each share of them; `ValueError` unless there are as many."
     if len(confidences) != len(correct):
         raise ValueError(f"{len(confidences)} confidences for {len(correct)} answers")
-    wrong: Counter = Counter()
+    wrong: dict[Any, float] = dict.fromkeys(confidences, 0.0)
     for confidence, right in zip(confidences, correct):
         wrong[confidence] += 1 - right
     sizes = Counter(confidences)
-    curve, n, bad = [], 0, 0.0
+    curve: list[tuple[float, float]] = []
+    n, bad = 0, 0.0
     for confidence in sorted(sizes, reverse=True):
         n, bad = n + sizes[confidence], bad + wrong[confidence]
         curve.append((n / len(correct), bad / n))
@@ -124,7 +125,7 @@ def risk_coverage_curve(
 
 # %% ../nbs/66_statistics.ipynb #25e53a4b
 def risk_coverage_area(
-    confidences: Sequence[float],  # one per answer
+    confidences: Sequence[Any],  # one per answer
     correct: Sequence[float],  # 1 or 0 for each
 ) -> float:
     "The mean risk over all coverages, between 0 and 1; nan without answers."

@@ -303,6 +303,7 @@ def test_every_reward_is_finite_and_in_range(game):
             "error",
             "repeat",
             "shaping",
+            "clarify",
         }
         assert low - EPS <= sum(p.values()) <= high + EPS
 
