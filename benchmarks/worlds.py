@@ -87,15 +87,15 @@ def names_and_shapes(split: str, n: int) -> dict[str, set[str]]:
     ws = [w for level in LEVELS for w in islice(worlds(level, 4, split), n)]
     tables = [t for w in ws for t in w.tables.values()]
     questions = [q for w in ws for q in w.questions]
-    holdout = split == "test_wording"
-    wordings = [f.wordings.holdout if holdout else f.wordings.common for f in FAMILIES.values()]
+    phrases = [f.wordings for f in FAMILIES.values()]
+    forms = [p.unseen if split == "test_vocabulary" else p.forms for p in phrases]
     return dict(
         tables={t.name.lower() for t in tables},
         columns={c.name.lower() for t in tables for c in t.columns},
         gold={q.gold_sql for q in questions},
         skeletons={sql_skeleton(q.gold_sql) for q in questions},
         questions={q.question_text for q in questions},
-        wordings={wording for forms in wordings for wording in forms},
+        wordings={form for some in forms for form in some},
     )
 
 

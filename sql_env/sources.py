@@ -332,7 +332,7 @@ def load_folder(
 
 # %% ../nbs/46_sources.ipynb #cf0d5524
 def read_worlds(
-    split: str = "train",  # train, validation, test or test_wording
+    split: str = "train",  # train, validation, test, test_wording, test_vocabulary or test_made_up
     level: int = 1,  # of difficulty, from 1 to 5
     n: int = 100,  # questions
     seed: int = 0,
@@ -344,7 +344,7 @@ def read_worlds(
 
 # %% ../nbs/46_sources.ipynb #72677470
 def load_worlds(
-    split: str = "train",  # train, validation, test or test_wording
+    split: str = "train",  # train, validation, test, test_wording, test_vocabulary or test_made_up
     level: int = 1,  # of difficulty, from 1 to 5
     n: int = 100,  # questions
     seed: int = 0,

@@ -44,6 +44,10 @@ def with_unit(value: Any, about: dict) -> str:
     unit = _UNITS.get(about.get("unit", ""), "")
     return f"{value}{unit.rstrip('s') if value == 1 else unit}"
 
+# %% ../../nbs/40_worlds_phrases.ipynb #2ca532a8
+_AN = re.compile(r"(?!uni|use|eu|one\b)[aeiou]|hour|X-", re.IGNORECASE)
+_A_BEFORE_VOWEL = re.compile(rf"\b([Aa]) (?={_AN.pattern})", re.IGNORECASE)
+
 # %% ../../nbs/40_worlds_phrases.ipynb #be7c321c
 def with_article(text: str) -> str:
     "What people call a column, after `a` or `an` where that is right."
@@ -89,10 +93,6 @@ def _phrase_condition(
 # %% ../../nbs/40_worlds_phrases.ipynb #b48881c7
 _OPENING_SHARE = 0.1  # of questions with words before them
 _CLOSING_SHARE = 0.1  # and after them
-
-# %% ../../nbs/40_worlds_phrases.ipynb #2ca532a8
-_AN = re.compile(r"(?!uni|use|eu|one\b)[aeiou]|hour|X-", re.IGNORECASE)
-_A_BEFORE_VOWEL = re.compile(rf"\b([Aa]) (?={_AN.pattern})", re.IGNORECASE)
 
 # %% ../../nbs/40_worlds_phrases.ipynb #c3b4d494
 def with_fillers(text: str, rng: Rng, wording: str = "", noise: bool = False) -> str:

@@ -233,7 +233,8 @@ class World:
 
     def __post_init__(self):
         if self.wording and (self.wording not in EXAMS or split_of(self.seed) != "test"):
-            raise ValueError(f"a wording is one of {EXAMS}, for seeds of the test split")
+            exams = ", ".join(EXAMS)
+            raise ValueError(f"a wording is one of {exams}, for seeds of the test split")
         if self.wording == "test_made_up":
             self.mix = _MADE_UP_MIX
         split = split_of(self.seed)
