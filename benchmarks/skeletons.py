@@ -1,6 +1,6 @@
-"""How much of the SQL that people write worlds cover: `python benchmarks/skeletons.py` writes benchmarks/skeletons.json.
+"""How much of the SQL that people write worlds cover: `python benchmarks/skeletons.py` writes skeletons.json.
 
-The share of gold queries of Spider dev and of the bundled questions whose skeleton occurs among the questions of worlds.
+The share of gold queries of Spider dev and of the bundled questions whose skeleton occurs among questions of worlds.
 A skeleton is a query without its words: names are numbered in order, literals are 1. It is taken in three ways.
 
 * strict: of the text as it stands (`sql_skeleton`), so that a lower-case keyword or an alias makes another.
@@ -9,9 +9,9 @@ A skeleton is a query without its words: names are numbered in order, literals a
   aliases of tables go, an alias of a column is put back into what refers to it; the key equality of a join is one
   mark, as is a list of literals after IN; a text in double quotes is a literal; `<>` and `!=` are the same.
 
-The databases of Spider dev are in two halves: the families were written with one half at hand and bundled's train split,
-the rest was only counted. It takes some minutes on one core. `--missing 40` prints the most frequent skeletons of the
-first half and of bundled's train split that worlds lack, instead of writing.
+The databases of Spider dev are in two halves: the families were written with one half and bundled's train split at
+hand, the rest was only counted. It takes some minutes on one core. `--missing 40` prints the most frequent skeletons
+of the first half and of bundled's train split that worlds lack, instead of writing.
 """
 
 import argparse
@@ -160,7 +160,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--out", type=Path, default=Path(__file__).with_suffix(".json"))
-    parser.add_argument("-n", type=int, default=4000, help="questions of worlds a level")
+    parser.add_argument("-n", type=int, default=3000, help="questions of worlds a level")
     parser.add_argument("--missing", type=int, default=0, help="print so many, write nothing")
     args = parser.parse_args()
     queries = people_queries()

@@ -192,9 +192,16 @@ def test_duckdb_agrees(level):
     for w in some(level, 8, "validation", n=10):
         con = duck(w)
         for q in w.questions:
+            if "strftime(" in q.gold_sql:
+                continue  # its arguments stand the other way round in DuckDB
+            try:
+                found = con.execute(q.gold_sql).fetchall()
+            except Exception as e:
+                assert "must appear in the GROUP BY" in str(e), e
+                continue  # DuckDB does not see that a key determines the name
             rows = [
                 tuple(float(v) if type(v).__name__ == "Decimal" else v for v in row)
-                for row in con.execute(q.gold_sql).fetchall()
+                for row in found
             ]
             gold = list(q.gold_answer)
             agrees = rows == gold if q.ranks else same_rows(rows, gold)
