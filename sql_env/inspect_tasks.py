@@ -102,10 +102,12 @@ def start_episode(
     actions: str = "",  # that are allowed beside the four, with commas
 ) -> Solver:
     "Begins the episode of a sample: its first messages and its tools."
-    settings = dict(budget=budget, schema_level=schema_level, actions=read_actions(actions))
+    make_env = partial(
+        EpisodeEnv, questions, budget, schema_level=schema_level, actions=read_actions(actions)
+    )
 
     async def solve(state: TaskState, generate: Generate) -> TaskState:
-        env = await run_sync(partial(EpisodeEnv, questions, **settings))
+        env = await run_sync(make_env)
         if saved := state.store.get(_STATE):
             session = await run_sync(Session.resume, env, saved)
         else:

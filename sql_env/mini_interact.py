@@ -133,12 +133,13 @@ def read_mini_interact(
         golds |= {row.get("instance_id"): _gold_sql(row) for row in _json_lines(extra)}
     questions, left_out = [], Counter[str]()
     for row in _json_lines(file):
-        database, question_id = row.get("selected_database"), row.get("instance_id")
-        text = row.get("amb_user_query") or row.get("query")
-        if not all(isinstance(x, str) and x for x in (database, question_id, text)):
+        known = row.get("selected_database"), row.get("instance_id")
+        named = [x for x in (*known, row.get("amb_user_query") or row.get("query")) if x]
+        if len(named) < 3 or not all(isinstance(x, str) for x in named):
             raise SourceError(
                 f"{file.name}: a row lacks instance_id, selected_database or amb_user_query."
             )
+        database, question_id, text = map(str, named)
         gold = golds.get(question_id) or _gold_sql(row)
         if not gold:
             left_out["gold is missing; its authors send mini_interact_GTs by mail"] += 1

@@ -209,11 +209,13 @@ def _clarifications_from_json(value: Any) -> tuple[Clarification, ...]:
     "Clarifications of a JSON list of objects; raises `ValueError`."
     found = []
     for fact in value if isinstance(value, list) else [None]:
-        texts = [fact.get("term"), fact.get("fact")] if isinstance(fact, dict) else [None]
+        term, text = (
+            (fact.get("term"), fact.get("fact")) if isinstance(fact, dict) else (None, None)
+        )
         asks = fact.get("asks", []) if isinstance(fact, dict) else []
-        if not isinstance(asks, list) or not all(isinstance(text, str) for text in texts + asks):
+        if not isinstance(asks, list) or not all(isinstance(x, str) for x in (term, text, *asks)):
             raise ValueError("field 'clarifications' is not a list of objects with term and fact")
-        found.append(Clarification(*texts, tuple(asks)))
+        found.append(Clarification(str(term), str(text), tuple(asks)))
     return tuple(found)
 
 # %% ../nbs/21_questions.ipynb #746b9f54
