@@ -31,7 +31,7 @@ from sql_env.policies.chat import ChatPolicy
 from sql_env.policies.local import MODEL_SETTINGS_FILE, load_model_settings
 from sql_env.training import evals
 from sql_env.training.card import model_card, push_to_hub
-from sql_env.training.data import IGNORED, _tokenize_transcript, grpo_questions, sft_dataset
+from sql_env.training.data import sft_datasets, stage_questions
 from sql_env.training.evals import (
     evaluate_checkpoint,
     run_evals,
@@ -46,22 +46,19 @@ from sql_env.training.metrics import (
 )
 from sql_env.training.nano_expert import expert_transcripts, world_transcripts
 from sql_env.training.nano_model import nano_tokenizer, render_transcript
+from sql_env.training.nano_recipe import IGNORED, NANO, _tokenize_transcript
 from sql_env.training.recipes import (
     CLUSTER,
     COLAB,
-    NANO,
-    RECIPES,
     Stage,
     check_recipe,
     evaluation_settings,
     scale_recipe,
 )
-from sql_env.training.run import Run, _memory_advice, train
+from sql_env.training.run import RECIPES, Run, _memory_advice, train
 from sql_env.training.trainers import (
     _grpo_trainer_class,
-    _token_turns,
     grpo_trainer,
-    per_turn_advantages,
 )
 from sql_env.trl_adapter import SQLEnvTRL
 from sql_env.worlds.world import world_set
@@ -162,32 +159,6 @@ def test_names_have_the_same_pieces_wherever_they_stand(tok, name):
         assert pieces(text) == pieces(f"\n{name}\n")
 
 
-# ---- credit by turns
-
-
-def test_turns_of_a_mask():
-    assert _token_turns([1, 1, 0, 1, 0, 0, 1]) == [0, 0, -1, 1, -1, -1, 2]
-    assert _token_turns([0, 1]) == [-1, 0]
-
-
-def test_per_turn_advantages_credit_what_came_after():
-    mask = torch.tensor([[1, 0, 1, 0], [1, 0, 1, 1]])
-    a = per_turn_advantages(mask, [[0.5, 1.0], [0.5, 0.0]], 2)
-    assert a[0, 0] > 0 > a[1, 0] and a[0, 2] > 0 > a[1, 2]
-    assert a[0, 1] == a[1, 1] == 0 and a[1, 2] == a[1, 3]
-    equal = per_turn_advantages(mask, [[0.1, 0.2], [0.1, 0.2]], 2)
-    assert torch.allclose(equal, torch.zeros(2, 4))
-    early = per_turn_advantages(mask, [[1.0, 0.0], [0.0, 0.0]], 2)
-    assert early[0, 0] > 0 and early[0, 2] == 0, "the second turn has no merit in the first"
-
-
-def test_groups_are_credited_alone():
-    mask = torch.ones(4, 2, dtype=torch.long)
-    both = per_turn_advantages(mask, [[1.0], [0.0], [5.0], [5.0]], 2)
-    assert torch.equal(both[:2], per_turn_advantages(mask[:2], [[1.0], [0.0]], 2))
-    assert torch.equal(both[2:], torch.zeros(2, 2))
-
-
 # ---- the private part of TRL that EpisodeGRPO extends
 
 
@@ -209,7 +180,7 @@ def test_the_private_method_of_trl_is_as_we_know_it():
 def test_another_trl_is_refused_in_plain_words(monkeypatch):
     monkeypatch.delattr(trl.GRPOTrainer, "_generate_and_score_completions")
     with pytest.raises(ImportError, match="install the version it was tested with"):
-        _grpo_trainer_class(False)
+        _grpo_trainer_class()
 
 
 def test_a_rounding_error_is_no_difference(monkeypatch):
@@ -220,7 +191,7 @@ def test_a_rounding_error_is_no_difference(monkeypatch):
     monkeypatch.setattr(
         trl.GRPOTrainer, "_generate_and_score_completions", lambda self, inputs: dict(out)
     )
-    trainer = object.__new__(_grpo_trainer_class(False))
+    trainer = object.__new__(_grpo_trainer_class())
     trainer.model = SimpleNamespace(training=True)
     trainer.accelerator = SimpleNamespace(gather=lambda x: x)
     trainer._metrics = {"train": {"frac_reward_zero_std": [0.0]}}
@@ -380,7 +351,7 @@ def test_a_run_knows_its_stages(tmp_path):
     run = Run(NANO, tmp_path)
     assert [s.name for s in run.lineage("all")] == ["copy", "few", "all"]
     assert [s.name for s in run.lineage("copy")] == ["copy"]
-    assert [run.stage_seed(s) for s in NANO.stages] == [0, 100, 200, 300, 400]
+    assert [run.stage_seed(s) for s in NANO.stages] == [0, 100, 200, 300]
 
 
 @pytest.mark.parametrize(
@@ -442,7 +413,7 @@ def test_a_model_is_evaluated_by_the_settings_in_its_folder(asked, folder_with_s
     [(observation, policy)] = asked
     assert "\n  " in observation.schema_info, "the whole schema is shown"
     assert (policy.nudges, policy.patience, policy.max_chars, policy.system) == (0, 3, 600, "")
-    assert policy.backend.max_new_tokens == 120
+    assert policy.backend.max_new_tokens == 100, "as in play"
 
 
 def test_a_model_without_settings_is_evaluated_by_the_defaults(asked, tmp_path):
@@ -470,7 +441,7 @@ def test_each_stage_is_evaluated_as_it_was_trained(monkeypatch, tmp_path):
 
     result = evaluate(suite_questions("level 1", 2), StandIn({}), progress=False)
     monkeypatch.setattr(evals, "evaluate_checkpoint", evaluate_checkpoint)
-    stages = (Stage("names", "sft", {1: 1}), Stage("full", "sft", {1: 1}, schema_level="full"))
+    stages = (Stage("names", "sft"), Stage("full", "sft", schema_level="full"))
     run = Run(replace(NANO, stages=stages), tmp_path)
     rows = run_evals(run, ["names", "full"], ["level 1"], n=2)
     assert asked == [("names", "", "names"), ("full", "", "full")]
@@ -514,7 +485,8 @@ def test_the_turns_of_the_expert_are_right_in_all_episodes():
 
 
 def test_a_card_has_the_form_of_the_hub(tmp_path):
-    card = model_card(Run(NANO, tmp_path), "full")
+    shown = replace(NANO.stages[0], name="full", schema_level="full")
+    card = model_card(Run(replace(NANO, stages=(shown,)), tmp_path), "full")
     assert card.startswith("---\nlibrary_name") and "the schema of a database" in card
     assert "`sql_env train nano --seed 0`" in card and "| not evaluated yet |" in card
 
@@ -533,7 +505,7 @@ def test_a_card_counts_the_stages_behind_its_model(tmp_path):
         dict(stage=stage.name, step=1, seconds=60 * 10**i) for i, stage in enumerate(NANO.stages)
     ]
     run.metrics.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    assert "in 10011 minutes" in model_card(run, "all")
+    assert "in 1011 minutes" in model_card(run, "all")
     assert "in 111 minutes" in model_card(run, "grpo")
 
 
@@ -553,7 +525,7 @@ def test_push_needs_a_model_and_a_token(tmp_path, monkeypatch):
 def test_recipes_know_only_settings_of_trl():
     assert [check_recipe(r) for r in RECIPES.values()] == [[], [], []]
     bad = replace(NANO, sft=NANO.sft | dict(nonsense=1))
-    assert check_recipe(bad) == [f"{name}: nonsense" for name in ("copy", "few", "full", "all")]
+    assert check_recipe(bad) == [f"{name}: nonsense" for name in ("copy", "few", "all")]
 
 
 @pytest.mark.parametrize("recipe", RECIPES.values(), ids=lambda r: r.name)
@@ -566,28 +538,16 @@ def test_grpo_batches_hold_whole_groups(recipe):
             assert batch % args["num_generations"] == 0
 
 
-def test_a_stage_may_draw_other_worlds(tok):
-    "Options of a stage's worlds reach both kinds of trainer."
-    stage = next(s for s in NANO.stages if s.name == "all")
-    few = replace(stage, mix={1: 8})
-    plain = replace(few, world={})
-    for recipe in (NANO, COLAB):
-        rows, other = (sft_dataset(recipe, s, tok, 3).to_list() for s in (few, plain))
-        assert rows != other
-    texts, other = ([q.question_text for q in grpo_questions(s, 3)] for s in (few, plain))
-    assert texts != other
-
-
 def test_data_for_large_models_are_conversations():
-    data = sft_dataset(COLAB, Stage("x", "sft", {1: 4}, schema_level="full"), None)
-    assert set(data.column_names) == {"messages", "tools"} and len(data) == 4
+    data, kept = sft_datasets(COLAB, Stage("x", "sft", "worlds:1=4", schema_level="full"), None)
+    assert set(data.column_names) == {"messages", "tools"} and len(data) == 4 and kept is None
 
 
 def test_the_factory_of_a_cluster_can_be_pickled():
     from sql_env.training.trainers import trl_environment_factory
 
-    stage = Stage("x", "grpo", {1: 4})
-    factory = trl_environment_factory(CLUSTER, stage, grpo_questions(stage))
+    stage = Stage("x", "grpo", "worlds:1=4")
+    factory = trl_environment_factory(CLUSTER, stage, stage_questions(stage))
     assert isinstance(pickle.loads(pickle.dumps(factory))(), SQLEnvTRL)
 
 

@@ -15,16 +15,18 @@ os.environ.update(
 def tiny_recipe():
     "`nano` in a few seconds: one stage of each method on a few questions."
     from dataclasses import replace
+    from functools import partial
 
-    from sql_env.training.recipes import NANO, Stage
+    from sql_env.training.nano_recipe import NANO, new_nano
+    from sql_env.training.recipes import Stage
 
     often = dict(save_steps=2, logging_steps=1, warmup_steps=1)
     few = dict(per_device_train_batch_size=4, num_generations=4, max_completion_length=60)
     stages = (
-        Stage("sft", "sft", {1: 60, 3: 12}, often),
-        Stage("grpo", "grpo", {1: 4}, dict(max_steps=1, **few)),
+        Stage("sft", "sft", "worlds:1=60,3=12", often),
+        Stage("grpo", "grpo", "worlds:1=4", dict(max_steps=1, **few)),
     )
-    return replace(NANO, stages=stages, tokenizer={1: 100, 2: 100, 3: 100})
+    return replace(NANO, stages=stages, model=partial(new_nano, per_level=100))
 
 
 def make_tokenizer(texts, vocab: int = 1024):

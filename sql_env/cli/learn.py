@@ -169,8 +169,8 @@ def _train_command(
     with needs_extra("train"):
         from sql_env.training.card import push_to_hub
         from sql_env.training.evals import run_evals
-        from sql_env.training.recipes import RECIPES, scale_recipe
-        from sql_env.training.run import is_main_process, train
+        from sql_env.training.recipes import scale_recipe
+        from sql_env.training.run import RECIPES, is_main_process, train
     if recipe not in RECIPES:
         raise ValueError(f"no recipe {recipe!r}; there are {', '.join(RECIPES)}")
     made = RECIPES[recipe] if scale == 1 else scale_recipe(RECIPES[recipe], scale)
