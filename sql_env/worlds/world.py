@@ -32,13 +32,13 @@ from sql_env.worlds.phrases import (
     FAMILIES,
     DraftRejected,
     Family,
-    Phrase,
     QuestionDraft,
     Sampler,
     render_question,
 )
 from .tables import Table, build_tables
-from .words import SPLITS, NameMix, Rng, split_of
+from .wordings import Phrase
+from .words import EXAMS, SPLITS, NameMix, Rng, split_of
 
 # %% ../../nbs/45_worlds_world.ipynb #35c5d971
 def _is_answerable(
@@ -58,8 +58,8 @@ def _is_answerable(
         return value not in row_counts and abs(value) > 3
     texts: list[str] = []
     for piece in slots.values():
-        texts += piece.common if isinstance(piece, Phrase) else [piece]
-    return not any(value in text for text in texts)
+        texts += piece.slots.values() if isinstance(piece, Phrase) else [piece]
+    return not any(value in str(text) for text in texts)
 
 # %% ../../nbs/45_worlds_world.ipynb #20175e47
 def _has_no_tie(values: Sequence[Any]) -> bool:
@@ -192,13 +192,11 @@ class World:
     n: int = 6  # questions, at most
     size: int | None = None  # rows of the largest table; None: some hundred
     mix: NameMix = NameMix()  # of names
-    wording: str = ""  # "test_wording": ask in the wordings kept for it
+    wording: str = ""  # "test_wording" or "test_vocabulary": ask in the words kept for this exam
 
     def __post_init__(self):
-        if self.wording and (self.wording != "test_wording" or split_of(self.seed) != "test"):
-            raise ValueError(
-                "the only special wording is 'test_wording', for seeds of the test split"
-            )
+        if self.wording and (self.wording not in EXAMS or split_of(self.seed) != "test"):
+            raise ValueError(f"a wording is one of {EXAMS}, for seeds of the test split")
         split = split_of(self.seed)
         self.split = self.wording or split
         builder = build_tables(Rng("world", self._key), split, self.level, self.mix, self.size)
@@ -224,13 +222,13 @@ class World:
         "Word the questions, no two in the same words."
         self.questions: list[Question] = []
         self.drafts: list[tuple[Family, QuestionDraft]] = []
-        holdout, texts = self.wording == "test_wording", set()
+        texts = set()
         for i, a in enumerate(answered, 1):
-            rng = Rng("words", self._key, i, holdout)
-            text = render_question(a.family.wordings, words | a.draft.slots, rng, holdout)
+            rng = Rng("words", self._key, i, self.wording)
+            text = render_question(a.family.wordings, words | a.draft.slots, rng, self.wording)
             if text not in texts:
                 texts.add(text)
-                number = f"{i:02}w" if holdout else f"{i:02}"
+                number = f"{i:02}{EXAMS.get(self.wording, '')}"
                 self.questions.append(_to_question(a, text, self.name, number, self.split))
                 self.drafts.append((a.family, a.draft))
 
@@ -276,7 +274,7 @@ def worlds(
         raise ValueError(f"worlds have no split {split!r}; there are {', '.join(SPLITS)}")
     if not 0 <= seed < 10**5:
         raise ValueError(f"the seed of a stream is a whole number from 0 to 99999, not {seed!r}")
-    wording = "test_wording" if split == "test_wording" else ""
+    wording = split if split in EXAMS else ""
     start = SPLITS[split].start + seed * _WORLDS_PER_STREAM
     for i in range(_WORLDS_PER_STREAM):
         yield World(start + i, level, wording=wording, **options)
