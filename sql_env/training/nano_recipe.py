@@ -12,14 +12,10 @@ from itertools import accumulate
 from random import Random
 from typing import Any
 
+from ..nano.text import TextPiece, render_transcript
 from .data import parse_data, share_of
 from .nano_expert import world_transcripts
-from sql_env.training.nano_model import (
-    TextPiece,
-    nano_model,
-    nano_tokenizer,
-    render_transcript,
-)
+from .nano_model import nano_model, nano_tokenizer
 from .recipes import Recipe, Stage
 from ..worlds.words import NameMix
 

@@ -43,6 +43,9 @@ class Recipe:
     model: str | Callable[[int], tuple[Any, Any]]  # name, folder, or seed -> model, tokenizer
     system: str = SYSTEM_PROMPT  # the first message of a conversation; none if empty
     make_rows: Callable[..., list[dict]] | None = None  # recipe, stage, tokenizer, seed -> SFT rows
+    make_trainer: Callable[..., Any] | None = (
+        None  # of imitation, as `sft_trainer`; that one if None
+    )
     reward_funcs: tuple[Callable, ...] = (sql_env_reward_func,)  # of GRPOTrainer
     curriculum: str = "fixed"  # or success: draw questions with mixed results more often
     validation: int = 0  # questions kept out of a stage's data, to choose its best checkpoint

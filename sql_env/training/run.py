@@ -150,7 +150,8 @@ def _run_stage(run: Run, stage: Stage) -> Path:
     show = live_plot()
     writer = MetricsWriter(run.metrics, stage.name, show)
     callbacks = [metrics_callback(writer), *run.callbacks]
-    make_trainer = dict(sft=sft_trainer, grpo=grpo_trainer)[stage.method]
+    imitation = run.recipe.make_trainer or sft_trainer
+    make_trainer = dict(sft=imitation, grpo=grpo_trainer)[stage.method]
     seed, checkpoints = run.stage_seed(stage), run.folder / stage.name
     trainer = make_trainer(run.recipe, stage, model, tokenizer, checkpoints, seed, callbacks)
     if show:

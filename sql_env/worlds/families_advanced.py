@@ -20,18 +20,7 @@ from sql_env.worlds.phrases import (
 from .tables import Table, WorldColumn
 
 # %% ../../nbs/44_worlds_families_advanced.ipynb #cbeef421
-@family(
-    level=5,
-    wordings=[
-        "For each {group}, which of its {members} has the highest {attr}? Give the {group}, then the {member}.",
-        "Who has the highest {attr} in each {group}? First the {group}, then the name.",
-        "Name the {member} with the highest {attr} for every {group} that has {members}, the {group} first.",
-    ],
-    holdout=[
-        "Pick a winner by {attr} for each of the {groups}. One line each: the {group}, the winner.",
-        "Every {group} sends the {member} who leads in {attr}. Who comes from where? {group} first, name second.",
-    ],
-)
+@family(level=5)
 def _top_per_group(s: Sampler) -> QuestionDraft:
     "The member with the highest number in each group."
     group, member = s.table("group"), s.table("member")
@@ -50,18 +39,7 @@ def _top_per_group(s: Sampler) -> QuestionDraft:
     return QuestionDraft(query, [group.name, member.name], dict(attr=column.text), tie_check)
 
 # %% ../../nbs/44_worlds_families_advanced.ipynb #d9064667
-@family(
-    level=5,
-    wordings=[
-        "In which month did we have the most {events} {cond}? Write it like 2021-03.",
-        "Which month, written like 2021-03, saw the most {events} {cond}?",
-        "Counting {events} {cond} by month, which month comes first? Use the form 2021-03.",
-    ],
-    holdout=[
-        "When was the peak for {events} {cond}? Year and month, as in 2021-03.",
-        "Group the {events} {cond} by calendar month and name the fullest one in the form 2021-03.",
-    ],
-)
+@family(level=5)
 def _peak_month(s: Sampler) -> QuestionDraft:
     "The month with the most events that meet a condition."
     event = s.table("event")
@@ -72,18 +50,7 @@ def _peak_month(s: Sampler) -> QuestionDraft:
     return ranking(query, "COUNT(*)", tables, dict(cond=condition.phrase))
 
 # %% ../../nbs/44_worlds_families_advanced.ipynb #2d486cb1
-@family(
-    level=5,
-    wordings=[
-        "How many pairs of {members} in the same {group} have the same {attr}?",
-        "How many pairs of different {members} share both their {group} and their {attr}?",
-        "Two {members} of one {group} with an equal {attr}: how many such pairs are there?",
-    ],
-    holdout=[
-        "We match {members} two by two if {group} and {attr} agree. What number of couples is possible?",
-        "Twosomes of {members} with {group} and {attr} in common, each one once: what is their number?",
-    ],
-)
+@family(level=5)
 def _count_pairs(s: Sampler) -> QuestionDraft:
     "How many pairs of members share a group and a category."
     member = s.table("member")
@@ -100,18 +67,7 @@ def _join_self_reference(member: Table, reference: WorldColumn) -> str:
     return f"{member.name} AS a JOIN {member.name} AS b ON {on_key}"
 
 # %% ../../nbs/44_worlds_families_advanced.ipynb #a0221ccf
-@family(
-    level=5,
-    wordings=[
-        "What is the {attr} of the {self_ref} of {name}?",
-        "{name} has a {self_ref} among our {members}. What is the {attr} of that person?",
-        "Look up who the {self_ref} of {name} is and tell me that person's {attr}.",
-    ],
-    holdout=[
-        "Follow {name} to the {self_ref} we have noted, and read me the {attr} there.",
-        "Behind {name} stands another of our {members} as {self_ref}. With which {attr}?",
-    ],
-)
+@family(level=5)
 def _self_ref_attribute(s: Sampler) -> QuestionDraft:
     "A value of the member that a member refers to."
     member = s.table("member")
@@ -124,18 +80,7 @@ def _self_ref_attribute(s: Sampler) -> QuestionDraft:
     return QuestionDraft(query, [member.name], slots)
 
 # %% ../../nbs/44_worlds_families_advanced.ipynb #d4de3ebe
-@family(
-    level=5,
-    wordings=[
-        "How many {members} {cond} have a higher {attr} than their own {self_ref}?",
-        "How many {members} {cond} are ahead of their {self_ref} in {attr}?",
-        "Comparing the {members} {cond} with the {self_ref} noted for each of them, how many have the higher {attr}?",
-    ],
-    holdout=[
-        "Hold the {attr} of our {members} {cond} against that of the {self_ref} of each. What number come out ahead?",
-        "Sometimes the {self_ref} is outdone. For what number of {members} {cond} is that so in {attr}?",
-    ],
-)
+@family(level=5)
 def _above_self_ref(s: Sampler) -> QuestionDraft:
     "How many members have a higher number than the member they refer to."
     member = s.table("member")
@@ -148,18 +93,7 @@ def _above_self_ref(s: Sampler) -> QuestionDraft:
     return QuestionDraft(Select("COUNT(*)", source, where), [member.name], slots)
 
 # %% ../../nbs/44_worlds_families_advanced.ipynb #cf14b705
-@family(
-    level=5,
-    wordings=[
-        "Which {things} have both {one} and {two} as a {tag}? Names only.",
-        "Name the {things} that come with the {tag} {one} and also with the {tag} {two}.",
-        "Looking for {things} with two {tags} at once, {one} and {two}: which ones are there, by name?",
-    ],
-    holdout=[
-        "A {thing} must carry {one} and, besides, {two} among its {tags}. Which names fit?",
-        "Where do the {tags} {one} and {two} meet? I need the names of the {things}.",
-    ],
-)
+@family(level=5)
 def _with_both_tags(s: Sampler) -> QuestionDraft:
     "Things with two tags."
     thing, tag, link = s.table("thing"), s.table("tag"), s.table("link")
@@ -175,24 +109,7 @@ def _with_both_tags(s: Sampler) -> QuestionDraft:
     return QuestionDraft(query, [thing.name, tag.name, link.name], slots)
 
 # %% ../../nbs/44_worlds_families_advanced.ipynb #87c4dfcd
-@family(
-    level=5,
-    wordings=[
-        "How many different {members} had {events} with {things} under the {tag} {name}?",
-        "Counting each person once, how many {members} have {events} for {things} with the {tag} {name}?",
-        "Take all {things} with {name} as a {tag}: how many different {members} turn up in their {events}?",
-    ],
-    holdout=[
-        (
-            "The {tag} {name} leads to some {things}, these to {events}. What number of distinct {members} "
-            "do we meet there?"
-        ),
-        (
-            "How far does the {tag} {name} reach, measured in different {members} behind the {events} of "
-            "the {things} that carry it?"
-        ),
-    ],
-)
+@family(level=5)
 def _members_by_tag(s: Sampler) -> QuestionDraft:
     "How many different members had events with things of a tag."
     tables = [s.table(role) for role in ("event", "thing", "link", "tag")]
@@ -204,18 +121,7 @@ def _members_by_tag(s: Sampler) -> QuestionDraft:
     return QuestionDraft(query, [table.name for table in tables], dict(name=name))
 
 # %% ../../nbs/44_worlds_families_advanced.ipynb #664c758e
-@family(
-    level=5,
-    wordings=[
-        "What was the longest break between two {events} of {name}, in days?",
-        "How many days was the longest time that {name} went from one {event} to the next?",
-        "Between one {event} and the following one of {name}, what is the greatest number of days?",
-    ],
-    holdout=[
-        "Line up the {events} of {name} by day. What is the widest gap, in days, between neighbours?",
-        "For {name}, give me the most days that ever passed until another {event} came.",
-    ],
-)
+@family(level=5)
 def _longest_gap(s: Sampler) -> QuestionDraft:
     "The most days between two events of a member that follow each other."
     event, member = s.table("event"), s.table("member")
@@ -227,18 +133,7 @@ def _longest_gap(s: Sampler) -> QuestionDraft:
     return QuestionDraft(query, [event.name, member.name], dict(name=row.phrase))
 
 # %% ../../nbs/44_worlds_families_advanced.ipynb #5a9dc7f9
-@family(
-    level=5,
-    wordings=[
-        "On which day did the running total of {attr} over all {events} first go beyond {k}?",
-        "Adding up the {attr} of the {events} day by day from the beginning, on which date did we first pass {k}?",
-        "When did the {events} together first exceed {k} in {attr}? I need the date.",
-    ],
-    holdout=[
-        "Pile up the {attr} of our {events} in the order of their days. Which day lifts the pile over {k}?",
-        "Our {events} crossed the mark of {k} in accumulated {attr} on some day. On which?",
-    ],
-)
+@family(level=5)
 def _running_total(s: Sampler) -> QuestionDraft:
     "The first day on which a running total exceeds a bound."
     event = s.table("event")
@@ -251,21 +146,7 @@ def _running_total(s: Sampler) -> QuestionDraft:
     return QuestionDraft(query, [event.name], dict(attr=column.text, k=str(bound)))
 
 # %% ../../nbs/44_worlds_families_advanced.ipynb #2c8dbd2c
-@family(
-    level=5,
-    wordings=[
-        "By how much did the total {attr} of {events} change from {year} to {other}?",
-        "What is the difference in total {attr} of {events} between {year} and {other}? A fall counts as negative.",
-        (
-            "How much more {attr} did the {events} of {other} bring in total than those of {year}? Less "
-            "counts as negative."
-        ),
-    ],
-    holdout=[
-        "Set the summed {attr} of {events} in {other} against that in {year}. What is the first minus the second?",
-        "Subtract the {attr} of all {events} in {year} from that of all {events} in {other}. What is the result?",
-    ],
-)
+@family(level=5)
 def _change_between_years(s: Sampler) -> QuestionDraft:
     "The difference between the totals of two years."
     event = s.table("event")
@@ -281,18 +162,7 @@ def _change_between_years(s: Sampler) -> QuestionDraft:
     return QuestionDraft(query, [event.name], slots)
 
 # %% ../../nbs/44_worlds_families_advanced.ipynb #d03c01df
-@family(
-    level=5,
-    wordings=[
-        "When did {name} have the {nth} {event}?",
-        "What is the date of the {nth} {event} of {name}, counting from the earliest?",
-        "Counting the {events} of {name} in order of date, on which day was the {nth}?",
-    ],
-    holdout=[
-        "Number the {events} of {name} by day, oldest first. Which day belongs to the {nth}?",
-        "Not the first one: for {name}, give me the day of the {nth} {event}.",
-    ],
-)
+@family(level=5)
 def _nth_event(s: Sampler) -> QuestionDraft:
     "The day of the second to fourth event of a member."
     event, member, place = s.table("event"), s.table("member"), s.rng.randint(2, 4)
@@ -305,18 +175,7 @@ def _nth_event(s: Sampler) -> QuestionDraft:
     return QuestionDraft(query, [event.name, member.name], slots, tie_check)
 
 # %% ../../nbs/44_worlds_families_advanced.ipynb #334a258d
-@family(
-    level=5,
-    wordings=[
-        "Which {things} did the {members} of {name} never have in their {events}? Only {things} {cond}, by name.",
-        "Name the {things} {cond} for which no {member} of {name} has any {event}.",
-        "Of the {things} {cond}, which ones have no {event} by {members} of {name}? Names, please.",
-    ],
-    holdout=[
-        "From the {things} {cond}, strike out all that occur in {events} of {members} of {name}. Which names remain?",
-        "There are {things} {cond} that nobody from {name} has had a single {event} for. What are they called?",
-    ],
-)
+@family(level=5)
 def _never_in_group(s: Sampler) -> QuestionDraft:
     "Things that meet a condition and occur in no event of the members of a group."
     event, member, group, thing = map(s.table, ("event", "member", "group", "thing"))

@@ -7,7 +7,6 @@ __all__ = []
 
 # %% ../../nbs/41_worlds_families_basic.ipynb #dbc66a0d
 from sql_env.worlds.phrases import (
-    Phrase,
     QuestionDraft,
     Sampler,
     Select,
@@ -18,21 +17,10 @@ from sql_env.worlds.phrases import (
     sql_literal,
 )
 from .tables import Table, WorldColumn
+from .wordings import Phrase
 
 # %% ../../nbs/41_worlds_families_basic.ipynb #1165f5c2
-@family(
-    level=1,
-    wordings=[
-        "What is the {attr} of {name}?",
-        "Could you look up the {attr} of {name} for me?",
-        "I need the {attr} of {name}.",
-        "For {name}, which {attr} do we have on file?",
-    ],
-    holdout=[
-        "Someone asks about {name}: what do our records give as the {attr}?",
-        "Please check {name} and tell me what stands under {attr}.",
-    ],
-)
+@family(level=1)
 def _lookup(s: Sampler) -> QuestionDraft:
     "One value of a row that is known by its name."
     table = s.entity()
@@ -42,18 +30,7 @@ def _lookup(s: Sampler) -> QuestionDraft:
     return QuestionDraft(query, [table.name], dict(attr=column.text, name=row.phrase))
 
 # %% ../../nbs/41_worlds_families_basic.ipynb #1d186297
-@family(
-    level=1,
-    wordings=[
-        "What are the {attr} and the {other} of {name}, in this order?",
-        "Give me the {attr} and then the {other} of {name}.",
-        "I need two things about {name}: first the {attr}, then the {other}.",
-    ],
-    holdout=[
-        "Read me the {attr} that is noted for {name}, and after it the {other}.",
-        "{name} again. Both {attr} and {other}, please, one after the other.",
-    ],
-)
+@family(level=1)
 def _lookup_two(s: Sampler) -> QuestionDraft:
     "Two values of a row that is known by its name."
     kinds = ("number", "date", "category", "code")
@@ -66,18 +43,7 @@ def _lookup_two(s: Sampler) -> QuestionDraft:
     return QuestionDraft(query, [table.name], slots)
 
 # %% ../../nbs/41_worlds_families_basic.ipynb #4726ab96
-@family(
-    level=1,
-    wordings=[
-        "Which {item} has the {attr} {value}?",
-        "The {attr} {value} belongs to which {item}?",
-        "I only have the {attr} {value} here. Which {item} is that?",
-    ],
-    holdout=[
-        "Someone wrote down {value} as the {attr}. What is the {item} called?",
-        "Find the name of the {item} behind the {attr} {value}.",
-    ],
-)
+@family(level=1)
 def _name_by_code(s: Sampler) -> QuestionDraft:
     "The name of the row with a code."
     table = s.entity()
@@ -97,69 +63,25 @@ def _count(s: Sampler, *kinds: str) -> QuestionDraft:
     return QuestionDraft(query, [table.name], slots)
 
 # %% ../../nbs/41_worlds_families_basic.ipynb #a9265641
-@family(
-    level=1,
-    wordings=[
-        "How many {items} {cond} are there?",
-        "How many {items} {cond} do we have?",
-        "Could you count the {items} {cond} for me?",
-    ],
-    holdout=[
-        "Tally up the {items} {cond}, please.",
-        "We have some {items} {cond}. Tell me the exact figure.",
-    ],
-)
+@family(level=1)
 def _count_where(s: Sampler) -> QuestionDraft:
     "How many rows have a category or a flag."
     return _count(s, "category", "flag")
 
 # %% ../../nbs/41_worlds_families_basic.ipynb #d5702bc0
-@family(
-    level=1,
-    wordings=[
-        "How many {items} are there {cond}?",
-        "Count the {items} {cond}.",
-        "I would like to know how many {items} we have {cond}.",
-    ],
-    holdout=[
-        "Go through the {items} and tell me the size of the group {cond}.",
-        "{items} {cond}: I just want the head count.",
-    ],
-)
+@family(level=1)
 def _count_number(s: Sampler) -> QuestionDraft:
     "How many rows have a number over or under a bound."
     return _count(s, "number")
 
 # %% ../../nbs/41_worlds_families_basic.ipynb #0583f015
-@family(
-    level=1,
-    wordings=[
-        "How many {items} {cond} can you find?",
-        "How long is the list of {items} {cond}?",
-        "For the annual report: how many {items} {cond} are on record?",
-    ],
-    holdout=[
-        "Suppose we keep only the {items} {cond}. What number remains?",
-        "Give me a figure for the {items} {cond}.",
-    ],
-)
+@family(level=1)
 def _count_year(s: Sampler) -> QuestionDraft:
     "How many rows have a date in, since or before a year."
     return _count(s, "date")
 
 # %% ../../nbs/41_worlds_families_basic.ipynb #49b903b6
-@family(
-    level=1,
-    wordings=[
-        "Which {items} {cond} do we have? The names are enough.",
-        "Give me the names of all {items} {cond}.",
-        "Please list all {items} {cond} by name.",
-    ],
-    holdout=[
-        "I am putting together a list of {items} {cond}. Which names belong on it?",
-        "By name, please: every {item} that counts among the {items} {cond}.",
-    ],
-)
+@family(level=1)
 def _list_where(s: Sampler) -> QuestionDraft:
     "The names of rows that meet a condition."
     table = s.entity()
@@ -179,52 +101,19 @@ def _aggregate(s: Sampler, expression: str, summable: bool = False) -> QuestionD
     return QuestionDraft(query, [table.name], slots)
 
 # %% ../../nbs/41_worlds_families_basic.ipynb #cb37206a
-@family(
-    level=2,
-    wordings=[
-        "What is the average {attr} of {items} {cond}?",
-        "On average, what {attr} do {items} {cond} have?",
-        "What does the {attr} average for {items} {cond}?",
-    ],
-    holdout=[
-        "Take all {items} {cond} and work out their mean {attr}.",
-        "What would be a typical {attr}, as a plain mean, for {items} {cond}?",
-    ],
-)
+@family(level=2)
 def _average(s: Sampler) -> QuestionDraft:
     "AVG of a number."
     return _aggregate(s, "AVG({column})")
 
 # %% ../../nbs/41_worlds_families_basic.ipynb #3e09af89
-@family(
-    level=2,
-    wordings=[
-        "What is the total {attr} of all {items} {cond}?",
-        "Added up, what {attr} do the {items} {cond} come to?",
-        "Please sum up the {attr} over all {items} {cond}.",
-    ],
-    holdout=[
-        "Put the {attr} of all {items} {cond} together. What do you get?",
-        "I need one figure: the {attr} of {items} {cond}, everything thrown together.",
-    ],
-)
+@family(level=2)
 def _total(s: Sampler) -> QuestionDraft:
     "SUM of a number."
     return _aggregate(s, "SUM({column})", summable=True)
 
 # %% ../../nbs/41_worlds_families_basic.ipynb #707ff5c3
-@family(
-    level=2,
-    wordings=[
-        "What is the {hi} {attr} among {items} {cond}?",
-        "Looking only at {items} {cond}, what is the {hi} {attr}?",
-        "I need the {hi} {attr} of any {item} among those {cond}.",
-    ],
-    holdout=[
-        "Of all values of {attr} for {items} {cond}, give me the {hi} one.",
-        "Where {items} {cond} are concerned, name the {hi} {attr} that occurs.",
-    ],
-)
+@family(level=2)
 def _extreme_value(s: Sampler) -> QuestionDraft:
     "MAX or MIN of a number."
     if s.rng.choice((True, False)):
@@ -239,32 +128,19 @@ def _extreme_value(s: Sampler) -> QuestionDraft:
 def _superlative(table: Table, column: WorldColumn, top: bool) -> Phrase:
     "The row with the highest or lowest value of a column, in words."
     extreme = "highest" if top else "lowest"
-    word = column.about.get("most" if top else "least")
-    common = [f"{table.singular} with the {extreme} {column.text}"]
+    word = column.about.get("most" if top else "least", "")
+    forms = ["{item} with the {extreme} {attr}"]
     if word and not column.made_up:
-        common.append(f"{word} {table.singular}")
+        forms.append("{word} {item}")
     rank, end = ("first", "upper") if top else ("last", "lower")
     return Phrase(
-        common,
-        [
-            f"{table.singular} that ranks {rank} in {column.text}",
-            f"{table.singular} at the {end} end of {column.text}",
-        ],
+        tuple(forms),
+        ("{item} that ranks {rank} in {attr}", "{item} at the {end} end of {attr}"),
+        dict(item=table.singular, attr=column.text, extreme=extreme, word=word, rank=rank, end=end),
     )
 
 # %% ../../nbs/41_worlds_families_basic.ipynb #e0e9e151
-@family(
-    level=2,
-    wordings=[
-        "Which is the {best}?",
-        "What is the {best} called?",
-        "I am looking for the {best}. Which one is it?",
-    ],
-    holdout=[
-        "Find me the {best}, by name.",
-        "One name, please: that of the {best}.",
-    ],
-)
+@family(level=2)
 def _top_row(s: Sampler) -> QuestionDraft:
     "The name of the row with the highest or lowest number."
     table, top = s.entity(), s.rng.chance(0.6)
@@ -274,18 +150,7 @@ def _top_row(s: Sampler) -> QuestionDraft:
     return ranking(query, column.name, [table.name], slots, descending=top)
 
 # %% ../../nbs/41_worlds_families_basic.ipynb #1105d0a6
-@family(
-    level=2,
-    wordings=[
-        "Among {items} {cond}, which is the {best}?",
-        "Looking only at {items} {cond}: what is the {best} called?",
-        "We only care about {items} {cond}. Which of them is the {best}?",
-    ],
-    holdout=[
-        "Leave out everything but {items} {cond}, then find me the {best}.",
-        "Name the {best}, as long as it is one of the {items} {cond}.",
-    ],
-)
+@family(level=2)
 def _top_row_where(s: Sampler) -> QuestionDraft:
     "The name of the row with the highest or lowest number among those that meet a condition."
     table, top = s.entity(), s.rng.chance(0.6)
@@ -298,18 +163,7 @@ def _top_row_where(s: Sampler) -> QuestionDraft:
     return ranking(query, column.name, [table.name], slots, descending=top)
 
 # %% ../../nbs/41_worlds_families_basic.ipynb #bff37c40
-@family(
-    level=2,
-    wordings=[
-        "Which {k} {items} have the {hi} {attr}? Start with the {hi}.",
-        "Name the {k} {items} with the {hi} {attr}, the {hi} first.",
-        "Rank the {items} by {attr} and give me the first {k} names, beginning with the {hi}.",
-    ],
-    holdout=[
-        "A shortlist of {k} {items}, please: {hi} {attr} at the head, then the next.",
-        "If we sort our {items} by {attr}, {hi} on top, which {k} names come first, in that order?",
-    ],
-)
+@family(level=2)
 def _top_k(s: Sampler) -> QuestionDraft:
     "The names of the first rows by a number, in order."
     table, k, top = s.entity(), s.rng.randint(3, 6), s.rng.chance(0.6)
@@ -320,18 +174,7 @@ def _top_k(s: Sampler) -> QuestionDraft:
     return ranking(query, column.name, [table.name], slots, descending=top)
 
 # %% ../../nbs/41_worlds_families_basic.ipynb #1aa36ce9
-@family(
-    level=2,
-    wordings=[
-        "How many {items} have a {attr} from {low} to {high}, both included?",
-        "How many {items} are there with a {attr} between {low} and {high}, counting both ends?",
-        "Count the {items} whose {attr} is at least {low} and at most {high}.",
-    ],
-    holdout=[
-        "Our {items} with a {attr} no lower than {low} and no higher than {high}: what number is that?",
-        "Take the range from {low} to {high}, ends included. What number of {items} fall into it with their {attr}?",
-    ],
-)
+@family(level=2)
 def _count_between(s: Sampler) -> QuestionDraft:
     "How many rows have a number in a range."
     table = s.entity(events=True)
@@ -347,18 +190,7 @@ def _count_between(s: Sampler) -> QuestionDraft:
     return QuestionDraft(query, [table.name], slots)
 
 # %% ../../nbs/41_worlds_families_basic.ipynb #baeaa5b2
-@family(
-    level=2,
-    wordings=[
-        "How many {items} {cond} are there {other}?",
-        "Of the {items} {cond}, how many are there {other}?",
-        "Count the {items} {cond}, but only those {other}.",
-    ],
-    holdout=[
-        "Two things must hold: {items} {cond}, and among them just those {other}. What number is left?",
-        "From our {items} {cond}, pick those {other} and tell me the figure.",
-    ],
-)
+@family(level=2)
 def _count_both(s: Sampler) -> QuestionDraft:
     "How many rows meet two conditions."
     table = s.entity(events=True)
@@ -369,18 +201,7 @@ def _count_both(s: Sampler) -> QuestionDraft:
     return QuestionDraft(query, [table.name], slots)
 
 # %% ../../nbs/41_worlds_families_basic.ipynb #f433594e
-@family(
-    level=2,
-    wordings=[
-        "Which {items} have no {attr} on record? Just the names.",
-        "For which {items} is the {attr} missing? Give me their names.",
-        "Name the {items} whose {attr} nobody has filled in.",
-    ],
-    holdout=[
-        "Somebody left the {attr} blank for a few {items}. By name, for which?",
-        "I want to complete our records: the names of {items} that lack a {attr}, please.",
-    ],
-)
+@family(level=2)
 def _list_missing(s: Sampler) -> QuestionDraft:
     "The names of rows without a value."
     table = s.entity()
@@ -389,18 +210,7 @@ def _list_missing(s: Sampler) -> QuestionDraft:
     return QuestionDraft(query, [table.name], dict(items=table.plural, attr=column.text))
 
 # %% ../../nbs/41_worlds_families_basic.ipynb #c9022243
-@family(
-    level=2,
-    wordings=[
-        "Which {item} has the {hi} {attr}?",
-        "What is the name of the {item} with the {hi} {attr}?",
-        "By {attr}, which {item} is the {hi}?",
-    ],
-    holdout=[
-        "Sort the {items} by {attr} and tell me the name at the {hi} end.",
-        "Whose {attr} is the {hi} of all our {items}?",
-    ],
-)
+@family(level=2)
 def _first_or_last_date(s: Sampler) -> QuestionDraft:
     "The name of the row with the earliest or latest date."
     table, latest = s.entity(), s.rng.chance(0.5)
@@ -415,35 +225,13 @@ def _first_or_last_date(s: Sampler) -> QuestionDraft:
     return ranking(query, column.name, [table.name], slots, descending=latest)
 
 # %% ../../nbs/41_worlds_families_basic.ipynb #e8def33f
-@family(
-    level=2,
-    wordings=[
-        "How far apart are the highest and the lowest {attr} among {items} {cond}?",
-        "What is the difference between the highest and the lowest {attr} of {items} {cond}?",
-        "For {items} {cond}, by how much does the highest {attr} exceed the lowest?",
-    ],
-    holdout=[
-        "Compute the spread of {attr}, top value minus bottom value, for {items} {cond}.",
-        "From the smallest to the largest {attr} of {items} {cond}, what distance is that?",
-    ],
-)
+@family(level=2)
 def _value_range(s: Sampler) -> QuestionDraft:
     "The difference between the highest and the lowest number."
     return _aggregate(s, "MAX({column}) - MIN({column})")
 
 # %% ../../nbs/41_worlds_families_basic.ipynb #63243f45
-@family(
-    level=2,
-    wordings=[
-        "Which values of {attr} do we find among {items} {cond}? Each one once.",
-        "What are the different values of {attr} for {items} {cond}?",
-        "Without repeating any, list the {attr} of {items} {cond}.",
-    ],
-    holdout=[
-        "Collect the {attr} of {items} {cond} and strike out doubles. What is on the list?",
-        "Every {attr} that shows up with {items} {cond}, one mention each, please.",
-    ],
-)
+@family(level=2)
 def _distinct_values(s: Sampler) -> QuestionDraft:
     "The different values of a category among rows that meet a condition."
     table = s.entity(events=True)

@@ -18,18 +18,7 @@ from sql_env.worlds.phrases import (
 )
 
 # %% ../../nbs/42_worlds_families_joins.ipynb #1165f5c2
-@family(
-    level=3,
-    wordings=[
-        "How many {members} does each {group} have? Give the {group} and the number, without {groups} that have none.",
-        "For every {group} with {members}, how many of them are there? Name first, then the count.",
-        "Count the {members} {belongs} each {group}: the {group}, then the number, leaving out empty ones.",
-    ],
-    holdout=[
-        "I need an overview of our {groups}: next to each name, the head count of {members}. Skip those without any.",
-        "Break down our {members} by {group}. One line for each that has some, name and figure.",
-    ],
-)
+@family(level=3)
 def _count_per_group(s: Sampler) -> QuestionDraft:
     "The number of members of each group."
     group, member = s.table("group"), s.table("member")
@@ -41,18 +30,7 @@ def _count_per_group(s: Sampler) -> QuestionDraft:
     return QuestionDraft(query, [group.name, member.name])
 
 # %% ../../nbs/42_worlds_families_joins.ipynb #1f58db61
-@family(
-    level=3,
-    wordings=[
-        "What is the average {attr} of {items} for each {by}? Give the {by} first.",
-        "For every {by}, how high is the average {attr} of its {items}? First the {by}, then the average.",
-        "Group the {items} by {by} and tell me the average {attr} of each group, the {by} first.",
-    ],
-    holdout=[
-        "Per {by}, work out the mean {attr} of {items}. Two columns: {by}, mean.",
-        "I want to compare {items} across every {by}: show the {by} and next to it the mean {attr}.",
-    ],
-)
+@family(level=3)
 def _average_per_category(s: Sampler) -> QuestionDraft:
     "AVG of a number for each value of a category."
     table = s.entity(events=True)
@@ -62,18 +40,7 @@ def _average_per_category(s: Sampler) -> QuestionDraft:
     return QuestionDraft(query, [table.name], slots)
 
 # %% ../../nbs/42_worlds_families_joins.ipynb #8c4909ec
-@family(
-    level=3,
-    wordings=[
-        "What is the {attr} of the {group} that {name} belongs to?",
-        "{name} belongs to one of our {groups}. What is its {attr}?",
-        "Look up the {group} of {name} for me: which {attr} does it have?",
-    ],
-    holdout=[
-        "Start from {name}, go to the {group}, and tell me the {attr} noted there.",
-        "Think of the {group} where we have {name}. Which {attr} is on file for it?",
-    ],
-)
+@family(level=3)
 def _parent_attribute(s: Sampler) -> QuestionDraft:
     "A value of the group of a member."
     group, member = s.table("group"), s.table("member")
@@ -84,18 +51,7 @@ def _parent_attribute(s: Sampler) -> QuestionDraft:
     return QuestionDraft(query, [group.name, member.name], slots)
 
 # %% ../../nbs/42_worlds_families_joins.ipynb #3f6aeeda
-@family(
-    level=3,
-    wordings=[
-        "Which {members} {cond} are {belongs} {name}? The names, please.",
-        "Give me the names of all {members} {belongs} {name}, as far as they are {members} {cond}.",
-        "{name} wants a list: which of its {members} are {members} {cond}? By name.",
-    ],
-    holdout=[
-        "Who among the {members} {cond} is {belongs} {name}? I need every name.",
-        "Take {name} and pick its {members} {cond}. What are they called?",
-    ],
-)
+@family(level=3)
 def _children_where(s: Sampler) -> QuestionDraft:
     "The names of the members of a group that meet a condition."
     group, member = s.table("group"), s.table("member")
@@ -110,18 +66,7 @@ def _children_where(s: Sampler) -> QuestionDraft:
     return QuestionDraft(query, [group.name, member.name], slots)
 
 # %% ../../nbs/42_worlds_families_joins.ipynb #af41f6f6
-@family(
-    level=3,
-    wordings=[
-        "What is the total {attr} of all {events} by {name}?",
-        "Over all {events} of {name}, what does the {attr} add up to?",
-        "{name} would like to know: what {attr} do all those {events} come to in total?",
-    ],
-    holdout=[
-        "Put together the {attr} of every {event} that {name} was part of. What is the result?",
-        "How much {attr} has built up for {name} across all {events}?",
-    ],
-)
+@family(level=3)
 def _member_total(s: Sampler) -> QuestionDraft:
     "SUM over the events of a member."
     event, member = s.table("event"), s.table("member")
@@ -133,18 +78,7 @@ def _member_total(s: Sampler) -> QuestionDraft:
     return QuestionDraft(query, [event.name, member.name], slots)
 
 # %% ../../nbs/42_worlds_families_joins.ipynb #344d82c4
-@family(
-    level=3,
-    wordings=[
-        "Who {did} {name}? Each {member} once, by name.",
-        "Which {members} {did} {name} at least once? Just the names.",
-        "Give me the names of all {members} who ever {did} {name}, without repeats.",
-    ],
-    holdout=[
-        "I want to write to everybody who {did} {name}. Whose names go on the list, one mention each?",
-        "Looking at {name}: by which {members}, named once each, do we find {events}?",
-    ],
-)
+@family(level=3)
 def _members_of_thing(s: Sampler) -> QuestionDraft:
     "The different members that had events with a thing."
     event, member, thing = s.table("event"), s.table("member"), s.table("thing")
@@ -157,18 +91,7 @@ def _members_of_thing(s: Sampler) -> QuestionDraft:
     return QuestionDraft(query, tables, dict(name=row.phrase), tie_check)
 
 # %% ../../nbs/42_worlds_families_joins.ipynb #b11a94eb
-@family(
-    level=3,
-    wordings=[
-        "Which {member} {cond} has the most {events}?",
-        "Among the {members} {cond}, who has the most {events}?",
-        "Counting only {members} {cond}, whose name comes up most often among the {events}?",
-    ],
-    holdout=[
-        "Look at {members} {cond}: which one of them is the most frequent in our {events}?",
-        "Of the {members} {cond}, name the one with the longest list of {events}.",
-    ],
-)
+@family(level=3)
 def _most_events(s: Sampler) -> QuestionDraft:
     "The member with the most events."
     event, member = s.table("event"), s.table("member")
@@ -182,18 +105,7 @@ def _most_events(s: Sampler) -> QuestionDraft:
     return ranking(query, "COUNT(*)", [event.name, member.name], dict(cond=condition.phrase))
 
 # %% ../../nbs/42_worlds_families_joins.ipynb #60b1150a
-@family(
-    level=3,
-    wordings=[
-        "Which {thing} has the highest total {attr} over all its {events}?",
-        "Adding up the {attr} of all {events}, which {thing} comes out on top?",
-        "For which {thing} do the {events} come to the highest total {attr}?",
-    ],
-    holdout=[
-        "Sum the {attr} of the {events} for each {thing}. Which name leads?",
-        "Name the {thing} whose {events} together bring in the greatest {attr}.",
-    ],
-)
+@family(level=3)
 def _top_total(s: Sampler) -> QuestionDraft:
     "The thing with the highest SUM over its events."
     event, thing = s.table("event"), s.table("thing")
@@ -205,18 +117,7 @@ def _top_total(s: Sampler) -> QuestionDraft:
     return ranking(query, total, [event.name, thing.name], dict(attr=column.text))
 
 # %% ../../nbs/42_worlds_families_joins.ipynb #a025aef8
-@family(
-    level=3,
-    wordings=[
-        "When was the last {event} of {name}?",
-        "On which day did {name} have the most recent {event}?",
-        "{name} has been here before. What is the date of the latest {event}?",
-    ],
-    holdout=[
-        "How recent is the newest {event} on file for {name}? Give the day.",
-        "Go to the last entry among the {events} of {name} and read me the day.",
-    ],
-)
+@family(level=3)
 def _last_event(s: Sampler) -> QuestionDraft:
     "The day of the last event of a member."
     event, member = s.table("event"), s.table("member")
@@ -226,18 +127,7 @@ def _last_event(s: Sampler) -> QuestionDraft:
     return QuestionDraft(query, [event.name, member.name], dict(name=row.phrase))
 
 # %% ../../nbs/42_worlds_families_joins.ipynb #02b52547
-@family(
-    level=3,
-    wordings=[
-        "What is the total {attr} of {events} by {members} {belongs} {name}?",
-        "Taking all {members} {belongs} {name}, what total {attr} do their {events} come to?",
-        "For {name}, add up the {attr} of all {events} of the {members} {belongs} it.",
-    ],
-    holdout=[
-        "Everybody {belongs} {name} taken together: what {attr} do their {events} amount to?",
-        "Work out for {name} the overall {attr} of what its {members} have among the {events}.",
-    ],
-)
+@family(level=3)
 def _group_total(s: Sampler) -> QuestionDraft:
     "SUM over the events of all members of a group."
     event, member, group = s.table("event"), s.table("member"), s.table("group")
@@ -248,18 +138,7 @@ def _group_total(s: Sampler) -> QuestionDraft:
     return QuestionDraft(query, [event.name, member.name, group.name], slots)
 
 # %% ../../nbs/42_worlds_families_joins.ipynb #fbadf3bf
-@family(
-    level=3,
-    wordings=[
-        "How many {events} {cond} did {members} {other} have?",
-        "How many {events} {cond} go back to {members} {other}?",
-        "Count the {events} {cond} that belong to {members} {other}.",
-    ],
-    holdout=[
-        "Take the {members} {other} and tell me the number of their {events} {cond}.",
-        "For {members} {other}, what is the figure for {events} {cond}?",
-    ],
-)
+@family(level=3)
 def _count_joined(s: Sampler) -> QuestionDraft:
     "How many events meet a condition, of members that meet one."
     event, member = s.table("event"), s.table("member")
@@ -272,21 +151,7 @@ def _count_joined(s: Sampler) -> QuestionDraft:
     return QuestionDraft(query, [event.name, member.name, *of_events.tables], slots)
 
 # %% ../../nbs/42_worlds_families_joins.ipynb #ff273706
-@family(
-    level=3,
-    wordings=[
-        "Which {attr} is the most common among {members} who {did} {name}, counting every {event}?",
-        "Counting each {event} of {name}, which {attr} of {members} comes up most often?",
-        "Among the {events} of {name}, what {attr} do the {members} have most often?",
-    ],
-    holdout=[
-        "Go through the {events} of {name} and note the {attr} of the {member} each time. Which is the most frequent?",
-        (
-            "For {name}, tell me the {attr} that dominates among the {members} behind its {events}, one "
-            "vote for each {event}."
-        ),
-    ],
-)
+@family(level=3)
 def _most_common_value(s: Sampler) -> QuestionDraft:
     "The most common value of a category of members, over the events of a thing."
     event, member, thing = s.table("event"), s.table("member"), s.table("thing")

@@ -20,18 +20,7 @@ from sql_env.worlds.phrases import (
 )
 
 # %% ../../nbs/43_worlds_families_nested.ipynb #250c580a
-@family(
-    level=4,
-    wordings=[
-        "Which {groups} have more than {k} {members}? Give each one with its number of {members}.",
-        "Name every {group} with over {k} {members}, and say how many it has.",
-        "Where do we have more than {k} {members}? I need the {group} and the count.",
-    ],
-    holdout=[
-        "Show me the {groups} that outgrow {k} {members}, name and head count side by side.",
-        "Anything beyond {k} {members} is too much for one {group}. Which ones are over, and at what count?",
-    ],
-)
+@family(level=4)
 def _groups_over(s: Sampler) -> QuestionDraft:
     "Groups with more than some number of members, and that number."
     group, member = s.table("group"), s.table("member")
@@ -47,18 +36,7 @@ def _groups_over(s: Sampler) -> QuestionDraft:
     return QuestionDraft(query, [group.name, member.name], dict(k=str(bound)))
 
 # %% ../../nbs/43_worlds_families_nested.ipynb #6e51d354
-@family(
-    level=4,
-    wordings=[
-        "Which {members} have at least {k} {events} {cond}? The names will do.",
-        "Who has {k} or more {events} {cond}? Names, please.",
-        "Name all {members} with no fewer than {k} {events} {cond}.",
-    ],
-    holdout=[
-        "Our regulars are those whose {events} {cond} number {k} or beyond. What are they called?",
-        "Send me the names: {members} for whom we find {events} {cond} on {k} occasions or still more.",
-    ],
-)
+@family(level=4)
 def _members_at_least(s: Sampler) -> QuestionDraft:
     "Members with at least some number of events that meet a condition."
     event, member = s.table("event"), s.table("member")
@@ -76,18 +54,7 @@ def _members_at_least(s: Sampler) -> QuestionDraft:
     return QuestionDraft(query, tables, dict(cond=condition.phrase, k=str(bound)))
 
 # %% ../../nbs/43_worlds_families_nested.ipynb #671d2747
-@family(
-    level=4,
-    wordings=[
-        "How many {items} {cond} have a {attr} above the average of all {items}?",
-        "How many of the {items} {cond} lie above the overall average in {attr}?",
-        "Compared with the average {attr} of all {items}, how many {items} {cond} are above it?",
-    ],
-    holdout=[
-        "First take the mean {attr} of all {items}, then tell me the number of {items} {cond} that exceed it.",
-        "Among {items} {cond}, what number beats the mean {attr} of the whole lot?",
-    ],
-)
+@family(level=4)
 def _count_above_average(s: Sampler) -> QuestionDraft:
     "How many rows meet a condition and lie above the average of all."
     table = s.entity(events=True)
@@ -100,18 +67,7 @@ def _count_above_average(s: Sampler) -> QuestionDraft:
     return QuestionDraft(query, [table.name, *condition.tables], slots)
 
 # %% ../../nbs/43_worlds_families_nested.ipynb #f5158b08
-@family(
-    level=4,
-    wordings=[
-        "Which {things} {cond} had no {event} in {year}? Names, please.",
-        "In {year}, for which {things} {cond} was there not a single {event}?",
-        "Name the {things} {cond} without any {event} in {year}.",
-    ],
-    holdout=[
-        "Some {things} {cond} stood idle through {year}, with not one {event}. What are they called?",
-        "Cross out the {things} that had {events} during {year}. Of those left, name the {things} {cond}.",
-    ],
-)
+@family(level=4)
 def _things_without_events(s: Sampler) -> QuestionDraft:
     "Things that meet a condition and had no event in a year."
     event, thing = s.table("event"), s.table("thing")
@@ -141,78 +97,25 @@ def _members_of_two_years(s: Sampler, operator: str, count: bool = False) -> Que
     return QuestionDraft(query, tables, slots)
 
 # %% ../../nbs/43_worlds_families_nested.ipynb #03708975
-@family(
-    level=4,
-    wordings=[
-        "Which {members} had {events} {cond} both in {year} and in {other}? Names only.",
-        "Name the {members} who had {events} {cond} in {year} and again in {other}.",
-        "In {year} as well as in {other}: which {members} had {events} {cond}? Their names, please.",
-    ],
-    holdout=[
-        "Two years count, {year} and {other}. By name, whose {events} {cond} cover the one and the other?",
-        (
-            "I compare {year} with {other}. Which names among the {members} appear with {events} {cond} in "
-            "each of the two?"
-        ),
-    ],
-)
+@family(level=4)
 def _in_both_years(s: Sampler) -> QuestionDraft:
     "INTERSECT of the members of two years."
     return _members_of_two_years(s, "INTERSECT")
 
 # %% ../../nbs/43_worlds_families_nested.ipynb #91b508ae
-@family(
-    level=4,
-    wordings=[
-        "Which {members} had {events} {cond} in {year} but none in {other}? Names only.",
-        "Name the {members} with {events} {cond} in {year} and no such {events} in {other}.",
-        "Who had {events} {cond} in {year}, yet not in {other}? Their names, please.",
-    ],
-    holdout=[
-        (
-            "Begin with all {members} who have {events} {cond} in {year}, then drop those with any in "
-            "{other}. Whose names stay?"
-        ),
-        "The year {year} brought {events} {cond} for some {members}, the year {other} did not. What are they called?",
-    ],
-)
+@family(level=4)
 def _in_one_year_only(s: Sampler) -> QuestionDraft:
     "EXCEPT of the members of two years."
     return _members_of_two_years(s, "EXCEPT")
 
 # %% ../../nbs/43_worlds_families_nested.ipynb #a5bc20b4
-@family(
-    level=4,
-    wordings=[
-        "How many different {members} had {events} {cond} in {year} or in {other}?",
-        "In {year} or {other}, how many different {members} had {events} {cond}?",
-        "Counting everyone once, how many {members} had {events} {cond} in {year}, in {other}, or in both?",
-    ],
-    holdout=[
-        (
-            "Merge two lists, {members} with {events} {cond} of {year} and of {other}, each person once. "
-            "What is its length?"
-        ),
-        "What head count of {members} do we reach with {events} {cond} if {year} and {other} both qualify?",
-    ],
-)
+@family(level=4)
 def _in_either_year(s: Sampler) -> QuestionDraft:
     "The number of members in the UNION of two years."
     return _members_of_two_years(s, "UNION", count=True)
 
 # %% ../../nbs/43_worlds_families_nested.ipynb #b41eca7c
-@family(
-    level=4,
-    wordings=[
-        "What percentage of the {items} {cond} are {items} {other}?",
-        "Of the {items} {cond}, what percentage is made up of {items} {other}?",
-        "In per cent, how many of the {items} {cond} are also {items} {other}?",
-    ],
-    holdout=[
-        "Out of a hundred {items} {cond}, what number would be {items} {other}? Decimals are fine.",
-        "Express as a percentage: {items} {other} within all {items} {cond}.",
-    ],
-)
+@family(level=4)
 def _percentage(s: Sampler) -> QuestionDraft:
     "The percentage of rows that meet a second condition, among those that meet a first one."
     table = s.entity(events=True)
@@ -224,18 +127,7 @@ def _percentage(s: Sampler) -> QuestionDraft:
     return QuestionDraft(query, [table.name, *whole.tables], slots)
 
 # %% ../../nbs/43_worlds_families_nested.ipynb #f7786a0b
-@family(
-    level=4,
-    wordings=[
-        "How many {items} {cond} have a higher {attr} than {name}?",
-        "How many {items} {cond} beat {name} in {attr}?",
-        "Compared with {name}, how many {items} {cond} have a higher {attr}?",
-    ],
-    holdout=[
-        "Take the {attr} of {name} as the mark. What number of {items} {cond} top it?",
-        "{name} is outdone in {attr} by some of our {items} {cond}. By what number of them?",
-    ],
-)
+@family(level=4)
 def _count_above_row(s: Sampler) -> QuestionDraft:
     "How many rows meet a condition and have a higher number than a named row."
     table = s.entity()
@@ -248,18 +140,7 @@ def _count_above_row(s: Sampler) -> QuestionDraft:
     return QuestionDraft(query, [table.name], slots)
 
 # %% ../../nbs/43_worlds_families_nested.ipynb #6d55e29e
-@family(
-    level=4,
-    wordings=[
-        "Which other {items} {cond} have the same {attr} as {name}? Names, please.",
-        "Some {items} {cond} have the {attr} of {name}. Which ones, not counting {name}?",
-        "Name all other {items} {cond} whose {attr} is the same as that of {name}.",
-    ],
-    holdout=[
-        "Match the {attr} of {name} against our {items} {cond}. Apart from {name}, which names agree?",
-        "Leaving {name} itself out, who or what has the very same {attr} among the {items} {cond}? By name.",
-    ],
-)
+@family(level=4)
 def _same_value_as(s: Sampler) -> QuestionDraft:
     "Other rows that meet a condition and have the same category as a named row."
     table = s.entity()
@@ -274,18 +155,7 @@ def _same_value_as(s: Sampler) -> QuestionDraft:
     return QuestionDraft(query, [table.name], slots)
 
 # %% ../../nbs/43_worlds_families_nested.ipynb #124d90e8
-@family(
-    level=4,
-    wordings=[
-        "In which {groups} is the average {attr} of the {members} above that of all {members}? Names, please.",
-        "Which {groups} have {members} whose average {attr} is higher than the average over all {members}? By name.",
-        "Name the {groups} where the {members} have a higher average {attr} than {members} do overall.",
-    ],
-    holdout=[
-        "Compute the mean {attr} of all {members}, then by {group}. Which {groups} end up beyond the former?",
-        "Whose {members} do better in mean {attr} than our {members} as a whole? I want the names of the {groups}.",
-    ],
-)
+@family(level=4)
 def _groups_above_average(s: Sampler) -> QuestionDraft:
     "Groups whose members lie above the average of all members."
     group, member = s.table("group"), s.table("member")
@@ -300,18 +170,7 @@ def _groups_above_average(s: Sampler) -> QuestionDraft:
     return QuestionDraft(query, [group.name, member.name], dict(attr=column.text))
 
 # %% ../../nbs/43_worlds_families_nested.ipynb #237ab85f
-@family(
-    level=4,
-    wordings=[
-        "Among {items} {cond}, which one has the {nth} highest {attr}?",
-        "Which {item} has the {nth} highest {attr} of all {items} {cond}?",
-        "Rank the {items} {cond} by {attr}, highest first. What is the name in {nth} place?",
-    ],
-    holdout=[
-        "Sorted downwards by {attr}, which of the {items} {cond} stands {nth} in line?",
-        "Not the top one: name the {nth} among {items} {cond} when {attr} decides, counting from the greatest.",
-    ],
-)
+@family(level=4)
 def _nth_highest(s: Sampler) -> QuestionDraft:
     "The name of the second to fifth row by a number, among those that meet a condition."
     table, place = s.entity(), s.rng.randint(2, 5)

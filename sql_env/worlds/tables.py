@@ -74,6 +74,8 @@ def _entity_name(rng: Rng, style: str, new: str) -> str:
         return new + rng.choice(words["ends"]) if new else rng.choice(words["places"])
     if style == "firms":
         return new or rng.choice(words["firms"])
+    if style == "animal":
+        return f"{rng.choice(words['adjectives'])} {new or rng.choice(words['first'])}"
     if style == "object":
         return f"{new or rng.choice(words['nouns'])} {rng.randint(2, 99)}"
     article = "The " if style == "work" else ""
@@ -83,7 +85,7 @@ def _entity_name(rng: Rng, style: str, new: str) -> str:
 def _entity_names(
     rng: Rng,
     n: int,
-    style: str,  # person, places, firms, work, object or service
+    style: str,  # person, places, firms, work, object, animal or service
     made_up_share: float = 0.6,  # of names with a made-up word
 ) -> list[str]:
     "`n` different names."
@@ -122,7 +124,7 @@ def _column_values(
     elif kind == "category":
         values = _choices(rng, n, _category_options(rng, about, mix.made_up))
     elif kind == "date":
-        values = _dates(rng, n)
+        values = _dates(rng, n, *about.get("years", (2014, 2024)))
     elif kind == "flag":
         values = _flags(rng, n)
     else:
@@ -177,8 +179,9 @@ class Table:
         singular: str,  # what people call a row
         name: str,
         n_rows: int,
+        kind: str = "",  # of what it is about, such as book; "" if that does not matter
     ):
-        self.role, self.name, self.n_rows = role, name, n_rows
+        self.role, self.name, self.n_rows, self.kind = role, name, n_rows, kind
         self.singular, self.plural = singular, pluralize(singular)
         self.columns: list[WorldColumn] = []
         self.data: dict[str, list] = {}  # values by column name
@@ -274,12 +277,12 @@ class TableBuilder:
         self.tables: dict[str, Table] = {}
         self.glossary: list[tuple[str, str]] = []  # name, meaning
 
-    def new_table(self, role: str, singular: str) -> Table:
+    def new_table(self, role: str, singular: str, kind: str = "") -> Table:
         "An empty table with its key; at level 5 its name may say nothing."
         is_main = role in ("group", "member", "thing", "event")
         is_opaque = self.level == 5 and is_main and self.rng.chance(0.3)
         name = self.namer.opaque_name() if is_opaque else self.namer.table_name(singular)
-        table = Table(role, singular, name, self.sizes[role])
+        table = Table(role, singular, name, self.sizes[role], kind)
         if self.level == 5 and (is_opaque or self.rng.chance(0.3)):
             self.glossary.append((table.name, table.plural))
         key = WorldColumn(self.namer.key_name(singular), f"{singular} id", "key")
@@ -308,34 +311,43 @@ _VOCABULARY_SECTIONS = {
 }
 
 # %% ../../nbs/39_worlds_tables.ipynb #a2ff5a3e
-def _add_attributes(b: TableBuilder, table: Table, suits: str, counts: dict[str, int]) -> None:
+def _add_attributes(b: TableBuilder, table: Table, counts: dict[str, int]) -> None:
     "Add as many columns of each kind as `counts` says, in random order."
-    wanted = []
+    wanted, suits = [], {table.kind, "person" if table.role == "member" else table.role}
     for kind, n in counts.items():
         section = load_vocabulary()[_VOCABULARY_SECTIONS[kind]]
-        fitting = [about for about in section.values() if suits in about["fits"].split()]
+        fitting = [about for about in section.values() if suits & set(about["fits"].split())]
         wanted += [(kind, about) for about in b.rng.sample(fitting, n)]
     for kind, about in b.rng.shuffled(wanted):
-        text, made_up = b.words.draw(about["words"], "column_modifiers")
+        modifiers = "column_modifiers" if kind in ("number", "category") else ""
+        text, made_up = b.words.draw(about["words"], modifiers)
         unit = "" if made_up else about.get("unit", "")
         column = WorldColumn(b.column_name(table, text, unit), text, kind, about, made_up)
         table.add(column, b.values(kind, about, table.n_rows))
 
 # %% ../../nbs/39_worlds_tables.ipynb #c05aea4e
+def _name_style(role: str, kind: str) -> str:
+    "How the rows of a table are named."
+    styles = load_vocabulary()["name_styles"]
+    by_role = {"member": "person", "group": "places", "tag": "firms"}
+    return by_role.get(role) or next((s for s, kinds in styles.items() if kind in kinds), "service")
+
+# %% ../../nbs/39_worlds_tables.ipynb #7738f6ce
 def _make_entities(b: TableBuilder, role: str, field: dict, counts: dict[str, int]) -> Table:
     "A table of groups, members, things or tags of a field of life."
-    singular, _ = b.words.draw(field[role])
-    table = b.new_table(role, singular)
-    style = {"member": "person", "group": "places", "tag": "firms"}.get(role, field["kind"])
-    names = _entity_names(b.rng, table.n_rows, style)
+    kind, options = field[role] if role != "tag" else ("", field[role])
+    singular, _ = b.words.draw(options, f"{role}_modifiers")
+    table = b.new_table(role, singular, kind)
+    names = _entity_names(b.rng, table.n_rows, _name_style(role, kind))
     if role == "member" and b.level > 1:
         for i in range(table.n_rows // 25):
             names[b.rng.randrange(table.n_rows)] = names[i]
     text = f"{singular} name"
     if b.rng.chance(0.5):
-        text, _ = b.words.draw(load_vocabulary()["words"]["label"], "column_modifiers")
+        label = "person_label" if role == "member" else "label"
+        text, _ = b.words.draw(load_vocabulary()["words"][label])
     table.add(WorldColumn(b.column_name(table, text), text, "label"), names)
-    _add_attributes(b, table, field["kind"] if role == "thing" else role, counts)
+    _add_attributes(b, table, counts)
     return table
 
 # %% ../../nbs/39_worlds_tables.ipynb #e414bae0
@@ -356,15 +368,16 @@ def _add_reference(b: TableBuilder, table: Table, target: Table, self_ref: str =
 # %% ../../nbs/39_worlds_tables.ipynb #9134253d
 def _add_events(b: TableBuilder, counts: dict[str, int]) -> None:
     "What members did with things, and when."
-    singular, _ = b.words.draw(b.field["event"])
-    table = b.tables["event"] = b.new_table("event", singular)
+    kind, options = b.field["event"]
+    singular, _ = b.words.draw(options, "event_modifiers")
+    table = b.tables["event"] = b.new_table("event", singular, kind)
     for role in ("member", "thing"):
         _add_reference(b, table, b.tables[role])
     about = load_vocabulary()["dates"]["happened"]
-    text, made_up = b.words.draw(about["words"], "column_modifiers")
+    text, made_up = b.words.draw(about["words"])
     column = WorldColumn(b.column_name(table, text), text, "date", about, made_up)
     table.add(column, _dates(b.rng, table.n_rows, first_year=b.rng.randint(2018, 2021)))
-    _add_attributes(b, table, "event", counts)
+    _add_attributes(b, table, counts)
 
 # %% ../../nbs/39_worlds_tables.ipynb #dc3a599c
 def _encode_category(b: TableBuilder, table: Table) -> None:
