@@ -58,12 +58,14 @@ def _is_answerable(
         return value not in row_counts and abs(value) > 3
     texts: list[str] = []
     for piece in slots.values():
-        texts += piece.slots.values() if isinstance(piece, Phrase) else [piece]
+        texts += piece.texts if isinstance(piece, Phrase) else [piece]
     return not any(value in str(text) for text in texts)
 
 # %% ../../nbs/45_worlds_world.ipynb #20175e47
 def _has_no_tie(values: Sequence[Any]) -> bool:
-    "Whether all values differ, floats by more than a millionth."
+    "Whether all values are there and differ, floats by more than a millionth."
+    if None in values:
+        return False
     values = sorted(values)
     pairs = zip(values, values[1:])
     return not any(a == b or (isinstance(b, float) and b - a <= 1e-6) for a, b in pairs)
@@ -78,7 +80,7 @@ def _passes_thinning(rows: Sequence[tuple], rng: Rng) -> bool:
 _SQL_WORDS = frozenset(
     """SELECT FROM WHERE AND OR NOT IN IS NULL AS ON JOIN GROUP BY ORDER HAVING LIMIT DESC DISTINCT BETWEEN CASE WHEN
     THEN ELSE END UNION INTERSECT EXCEPT COUNT SUM AVG MIN MAX SUBSTR CAST INTEGER JULIANDAY LAG OVER PARTITION
-    ROW_NUMBER RANK""".split()
+    ROW_NUMBER RANK ROUND LIKE STRFTIME EXISTS LEFT COALESCE ASC ALL WITH ABS""".split()
 )
 
 # %% ../../nbs/45_worlds_world.ipynb #24520bc5
