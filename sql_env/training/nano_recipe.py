@@ -166,11 +166,11 @@ NANO = Recipe(
         temperature=1.0,
         beta=0.0,
         learning_rate=5e-4,
-        generation_kwargs=dict(max_new_tokens=100),
         warmup_steps=3,
         max_grad_norm=0.5,
         logging_steps=1,
         save_steps=20,
     ),
     env=dict(max_chars=600, late_call_penalty=0.1),
+    turn_tokens=100,
 )
