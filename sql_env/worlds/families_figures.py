@@ -97,6 +97,10 @@ def _count_different(s: Sampler) -> QuestionDraft:
 # %% ../../nbs/44_worlds_families_figures.ipynb #cb872d89
 _CONVERSIONS = {
     "min": (("60.0", "hours"),),
+    "hours": (("24.0", "days"),),
+    "days": (("7.0", "weeks"),),
+    "g": (("1000.0", "kilos"),),
+    "cl": (("100.0", "litres"),),
     "kg": (("1000.0", "tonnes"),),
     "cm": (("100.0", "metres"),),
     "m": (("1000.0", "kilometres"),),

@@ -147,6 +147,12 @@ def _parent_slots(grouped: _Grouped) -> dict[str, str]:
     return dict(parent=parent.singular, parents=parent.plural, columns=f"name{extra}")
 
 # %% ../../nbs/44_worlds_families_groups.ipynb #dd0aacda
+def _none_left_out(figure: Figure) -> dict[str, Phrase | str]:
+    "What a question says where JOIN leaves out what has no rows, and a count of 0 could be meant."
+    is_count = figure.sql.startswith("COUNT")
+    return dict(none=selection_phrase("leave_out_none") if is_count else "")
+
+# %% ../../nbs/44_worlds_families_groups.ipynb #fa526702
 @family(level=3)
 def _per_parent(s: Sampler) -> QuestionDraft:
     "A figure for each row of a short table that others refer to."
@@ -157,7 +163,7 @@ def _per_parent(s: Sampler) -> QuestionDraft:
     columns = _arranged(s, grouped.names, [figure.sql])
     query = Select(columns, grouped.selection.source.sql, grouped.selection.where, grouped.keys)
     slots = _slots(grouped.selection, **_parent_slots(grouped), what=figure.text)
-    return QuestionDraft(query, grouped.selection.tables, slots)
+    return QuestionDraft(query, grouped.selection.tables, slots | _none_left_out(figure))
 
 # %% ../../nbs/44_worlds_families_groups.ipynb #b7a7f4ec
 @family(level=3)
@@ -197,6 +203,7 @@ def _top_parent(s: Sampler) -> QuestionDraft:
     slots |= dict(
         hi="highest" if top else "lowest", counted=selection_phrase("and_figure") if shown else ""
     )
+    slots |= dict(none="") if top else _none_left_out(figure)
     return ranking(query, figure.sql, grouped.selection.tables, slots, top)
 
 # %% ../../nbs/44_worlds_families_groups.ipynb #8d1fd83a

@@ -9,7 +9,7 @@ __all__ = []
 from typing import NamedTuple
 
 from .families_groups import sample_figure
-from .families_lists import enumerate_texts, listed_columns
+from .families_lists import enumerate_columns, listed_columns
 from sql_env.worlds.phrases import (
     DraftRejected,
     QuestionDraft,
@@ -19,6 +19,7 @@ from sql_env.worlds.phrases import (
     family,
     reference_column,
     sql_literal,
+    with_article,
 )
 from sql_env.worlds.selections import (
     Selection,
@@ -170,9 +171,8 @@ def _list_above_figure(s: Sampler) -> QuestionDraft:
     where = f"{column.name} {operator} ({mark})"
     where = f"{own.where} AND {where}" if own.where else where
     query = Select(", ".join(c.name for c in columns), table.name, where)
-    slots = _slots(
-        table, own.phrase, columns=enumerate_texts([c.text for c in columns]), attr=column.text
-    )
+    slots = _slots(table, own.phrase, columns=enumerate_columns(columns), attr=column.text)
+    slots["a_attr"] = with_article(column.text)
     slots |= dict(
         higher="higher" if operator == ">" else "lower",
         what=selection_phrase(kind, attr=column.text),
@@ -198,11 +198,7 @@ def _row_of_extreme(s: Sampler) -> QuestionDraft:
         else ("highest" if top else "lowest")
     )
     slots = _slots(
-        table,
-        own.phrase,
-        columns=enumerate_texts([c.text for c in columns]),
-        attr=column.text,
-        hi=extreme,
+        table, own.phrase, columns=enumerate_columns(columns), attr=column.text, hi=extreme
     )
     return QuestionDraft(query, own.tables, slots)
 

@@ -17,6 +17,8 @@ from sql_env.worlds.phrases import (
     plain_number,
     sample_condition,
     sql_literal,
+    with_article,
+    with_unit,
 )
 from .tables import Table, WorldColumn
 from .wordings import Phrase, load_wordings
@@ -124,25 +126,28 @@ class Clause(NamedTuple):
 
 # %% ../../nbs/40_worlds_selections.ipynb #838ce4f7
 def selection_phrase(kind: str, **slots: Any) -> Phrase:
-    "A phrase of `selections.toml`, with what fills its slots."
+    "A phrase of `selections.toml`, with what fills its slots; a `column` comes with its article too."
+    if "column" in slots:
+        slots["a_column"] = with_article(slots["column"])
     return load_wordings("selections")[kind]._replace(slots=slots)
 
 # %% ../../nbs/40_worlds_selections.ipynb #4c218f00
 def _number_clause(s: Sampler, column: WorldColumn, name: str, values: list) -> tuple[str, Phrase]:
     "A number at least, at most, between or equal."
-    values = sorted(values)
+    values, about = sorted(values), {} if column.made_up else column.about
     low, high = (
-        plain_number(values[len(values) * s.rng.randint(*p) // 100]) for p in ((10, 50), (50, 90))
+        plain_number(values[len(values) * s.rng.randint(*places) // 100])
+        for places in ((10, 50), (50, 90))
     )
     kind = s.rng.choice(("at_least", "at_most", "between", "exact"))
-    slots: dict[str, Any] = dict(column=column.text, value=low, other=high)
+    value = s.rng.choice(values) if kind == "exact" else low
+    phrase = selection_phrase(
+        kind, column=column.text, value=with_unit(value, about), other=with_unit(high, about)
+    )
     if kind == "between":
-        return f"{name} BETWEEN {low} AND {high}", selection_phrase(kind, **slots)
-    if kind == "exact":
-        slots["value"] = s.rng.choice(values)
-        return f"{name} = {slots['value']}", selection_phrase(kind, **slots)
-    slots["value"] = bound = s.rng.choice((low, high))
-    return f"{name} {'>=' if kind == 'at_least' else '<='} {bound}", selection_phrase(kind, **slots)
+        return f"{name} BETWEEN {low} AND {high}", phrase
+    operator = dict(at_least=">=", at_most="<=", exact="=")[kind]
+    return f"{name} {operator} {value}", phrase
 
 # %% ../../nbs/40_worlds_selections.ipynb #f827530b
 _MONTHS = (
@@ -208,7 +213,8 @@ def _text_clause(s: Sampler, column: WorldColumn, name: str, values: list) -> tu
     if not piece.isalnum():
         raise DraftRejected("no plain piece")
     pattern = {"starts": f"{piece}%", "ends": f"%{piece}", "contains": f"%{piece}%"}[kind]
-    slots = dict(column=column.text, value=f"'{piece}'")
+    text = "name" if column.kind == "label" else column.text
+    slots = dict(column=text, value=f"'{piece}'")
     return f"{name} LIKE {sql_literal(pattern)}", selection_phrase(kind, **slots)
 
 # %% ../../nbs/40_worlds_selections.ipynb #ba810b13
