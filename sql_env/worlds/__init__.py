@@ -5,6 +5,10 @@ from sql_env.worlds import (  # noqa: F401  they register their families
     families_joins,
     families_nested,
     families_advanced,
+    families_lists,
+    families_groups,
+    families_figures,
+    families_membership,
 )
 from sql_env.worlds.phrases import FAMILIES
 from sql_env.worlds.words import SPLITS, NameMix

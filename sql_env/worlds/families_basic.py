@@ -20,6 +20,15 @@ from .tables import Table, WorldColumn
 from .wordings import Phrase
 
 # %% ../../nbs/41_worlds_families_basic.ipynb #1165f5c2
+def _by_meaning(column: WorldColumn, form: str) -> list[str]:
+    "Forms that ask for a column without naming it; `form` has a slot for a word such as `heavy`."
+    about = {} if column.made_up else column.about
+    forms = list(about.get("ask", ())) if "{name}" in form else []
+    return forms + (
+        [form.replace("{how}", about["how"])] if about.get("how", "many") != "many" else []
+    )
+
+# %% ../../nbs/41_worlds_families_basic.ipynb #9c9c2e14
 @family(level=1)
 def _lookup(s: Sampler) -> QuestionDraft:
     "One value of a row that is known by its name."
@@ -27,7 +36,9 @@ def _lookup(s: Sampler) -> QuestionDraft:
     column = s.column(table, "number", "number", "category", "date", "code")
     row = s.row(table, column)
     query = Select(column.name, table.name, row.condition())
-    return QuestionDraft(query, [table.name], dict(attr=column.text, name=row.phrase))
+    slots = dict(attr=column.text, name=row.phrase)
+    forms = _by_meaning(column, "How {how} is {name}?")
+    return QuestionDraft(query, [table.name], slots, by_meaning=forms)
 
 # %% ../../nbs/41_worlds_families_basic.ipynb #1d186297
 @family(level=1)

@@ -35,6 +35,7 @@ from sql_env.worlds.phrases import (
     QuestionDraft,
     Sampler,
     render_question,
+    with_fillers,
 )
 from .tables import Table, WorldColumn, build_tables
 from .wordings import Phrase
@@ -58,12 +59,14 @@ def _is_answerable(
         return value not in row_counts and abs(value) > 3
     texts: list[str] = []
     for piece in slots.values():
-        texts += piece.slots.values() if isinstance(piece, Phrase) else [piece]
+        texts += piece.texts if isinstance(piece, Phrase) else [piece]
     return not any(value in str(text) for text in texts)
 
 # %% ../../nbs/45_worlds_world.ipynb #20175e47
 def _has_no_tie(values: Sequence[Any]) -> bool:
-    "Whether all values differ, floats by more than a millionth."
+    "Whether all values are there and differ, floats by more than a millionth."
+    if None in values:
+        return False
     values = sorted(values)
     pairs = zip(values, values[1:])
     return not any(a == b or (isinstance(b, float) and b - a <= 1e-6) for a, b in pairs)
@@ -78,7 +81,7 @@ def _passes_thinning(rows: Sequence[tuple], rng: Rng) -> bool:
 _SQL_WORDS = frozenset(
     """SELECT FROM WHERE AND OR NOT IN IS NULL AS ON JOIN GROUP BY ORDER HAVING LIMIT DESC DISTINCT BETWEEN CASE WHEN
     THEN ELSE END UNION INTERSECT EXCEPT COUNT SUM AVG MIN MAX SUBSTR CAST INTEGER JULIANDAY LAG OVER PARTITION
-    ROW_NUMBER RANK""".split()
+    ROW_NUMBER RANK ROUND LIKE STRFTIME EXISTS LEFT COALESCE ASC ALL WITH ABS""".split()
 )
 
 # %% ../../nbs/45_worlds_world.ipynb #24520bc5
@@ -206,6 +209,12 @@ def _to_question(a: _AnsweredDraft, text: str, world: str, number: str, split: s
     )
 
 # %% ../../nbs/45_worlds_world.ipynb #c715344b
+_BY_MEANING_SHARE = (
+    0.25  # of questions that ask for a column without naming it, where that is possible
+)
+_MADE_UP_MIX = NameMix(real=0.2, compound=0.15, made_up=0.65)  # of names in test_made_up
+
+# %% ../../nbs/45_worlds_world.ipynb #3c7ff1e8
 @dataclass(eq=False, repr=False)
 class World:
     """A database and its questions, made from a seed.
@@ -219,11 +228,14 @@ class World:
     n: int = 6  # questions, at most
     size: int | None = None  # rows of the largest table; None: some hundred
     mix: NameMix = NameMix()  # of names
-    wording: str = ""  # "test_wording" or "test_vocabulary": ask in the words kept for this exam
+    wording: str = ""  # an exam: test_wording, test_vocabulary or test_made_up
+    noise: float = 0.0  # share of questions with made-up words and typing errors in them
 
     def __post_init__(self):
         if self.wording and (self.wording not in EXAMS or split_of(self.seed) != "test"):
             raise ValueError(f"a wording is one of {EXAMS}, for seeds of the test split")
+        if self.wording == "test_made_up":
+            self.mix = _MADE_UP_MIX
         split = split_of(self.seed)
         self.split = self.wording or split
         builder = build_tables(Rng("world", self._key), split, self.level, self.mix, self.size)
@@ -253,7 +265,7 @@ class World:
         texts = set()
         for i, a in enumerate(answered, 1):
             rng = Rng("words", self._key, i, self.wording)
-            text = render_question(a.family.wordings, words | a.draft.slots, rng, self.wording)
+            text = self._word(a, words | a.draft.slots, rng)
             if text not in texts:
                 texts.add(text)
                 number = f"{i:02}{EXAMS.get(self.wording, '')}"
@@ -262,6 +274,16 @@ class World:
                 self.drafts.append((a.family, a.draft))
                 mentions = _find_mentions(text, a.sql, self.tables.values())
                 self.mentions[question.question_id] = mentions
+
+    def _word(self, a: _AnsweredDraft, slots: dict[str, Any], rng: Rng) -> str:
+        "A question in words."
+        is_noisy = self.noise > 0 and rng.chance(self.noise)
+        noise = rng.random() / 2 if is_noisy else 0.0
+        wordings = a.family.wordings
+        if a.draft.by_meaning and not self.wording and rng.chance(_BY_MEANING_SHARE):
+            wordings = Phrase(a.draft.by_meaning)
+        text = render_question(wordings, slots, rng, self.wording, noise)
+        return with_fillers(text, rng, self.wording, is_noisy)
 
     @property
     def name(self) -> str:
