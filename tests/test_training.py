@@ -544,11 +544,22 @@ def test_a_stage_may_play_by_other_rules(tmp_path):
     assert player.rollout.observation.budget_remaining == 6
 
 
+BRANCHED = replace(  # two stages continue `few`
+    NANO,
+    stages=(
+        Stage("copy", "sft"),
+        Stage("few", "sft"),
+        Stage("grpo", "grpo"),
+        Stage("all", "sft", start="few"),
+    ),
+)
+
+
 def test_a_run_knows_its_stages(tmp_path):
-    run = Run(NANO, tmp_path)
+    run = Run(BRANCHED, tmp_path)
     assert [s.name for s in run.lineage("all")] == ["copy", "few", "all"]
     assert [s.name for s in run.lineage("copy")] == ["copy"]
-    assert [run.stage_seed(s) for s in NANO.stages] == [0, 100, 200, 300]
+    assert [run.stage_seed(s) for s in BRANCHED.stages] == [0, 100, 200, 300]
 
 
 @pytest.mark.parametrize(
@@ -697,10 +708,8 @@ def test_the_code_of_a_card_runs(tiny_run):
 
 
 def test_a_card_counts_the_stages_behind_its_model(tmp_path):
-    run = Run(NANO, tmp_path)
-    lines = [
-        dict(stage=stage.name, step=1, seconds=60 * 10**i) for i, stage in enumerate(NANO.stages)
-    ]
+    run = Run(BRANCHED, tmp_path)
+    lines = [dict(stage=s.name, step=1, seconds=60 * 10**i) for i, s in enumerate(BRANCHED.stages)]
     run.metrics.write_text("".join(json.dumps(line) + "\n" for line in lines))
     assert "in 1011 minutes" in model_card(run, "all")
     assert "in 111 minutes" in model_card(run, "grpo")
@@ -721,7 +730,7 @@ def test_push_needs_a_model_and_a_token(tmp_path, monkeypatch):
 
 def test_recipes_know_only_settings_of_trl():
     assert [check_recipe(r) for r in RECIPES.values()] == [[], [], []]
-    bad = replace(NANO, sft=NANO.sft | dict(nonsense=1))
+    bad = replace(BRANCHED, sft=NANO.sft | dict(nonsense=1))
     assert check_recipe(bad) == [f"{name}: nonsense" for name in ("copy", "few", "all")]
 
 
