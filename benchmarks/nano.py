@@ -58,27 +58,46 @@ def suites_of(stage: str) -> tuple[str, ...]:
     return COMPARED if stage in ("few", "grpo") else LEVELS
 
 
+def adapted(share: float, epochs: int, more: str, minutes: str):
+    "NANO with a share of its rows, read several times, with more data in its last stage, and other minutes."
+    from dataclasses import replace
+
+    from sql_env.training.nano_recipe import NANO
+    from sql_env.training.recipes import scale_recipe
+
+    given = dict(part.split("=") for part in minutes.split(",") if part)
+    recipe, stages = scale_recipe(NANO, share) if share != 1 else NANO, []
+    for stage in recipe.stages:
+        options, args, data = dict(stage.options), dict(stage.args), stage.data
+        if stage.name in given:
+            options["minutes"] = float(given[stage.name])
+        if stage.name == "all":
+            args["num_train_epochs"] = epochs
+            data = f"{data} + {more}" if more else data
+        stages.append(replace(stage, options=options, args=args, data=data))
+    return replace(recipe, stages=tuple(stages))
+
+
 @app.command()
 def run(
     seed: int = 0,
     folder: Path = Path("runs"),
     threads: int = 0,
-    n: int = 500,
     stages: Stages = None,
+    share: float = 1.0,
+    epochs: int = 1,
+    more: Annotated[str, typer.Option(help="Data besides worlds, such as spider:train.")] = "",
+    minutes: Annotated[str, typer.Option(help="Of stages, such as few=10,all=30.")] = "",
 ):
-    "Train one seed and evaluate the model of every stage."
-    from sql_env.training.evals import run_evals
-    from sql_env.training.recipes import NANO
+    "Train one seed."
     from sql_env.training.run import train
 
     start = time.perf_counter()
-    trained = train(NANO, folder / f"nano-{seed}", seed, stages, threads or None)
-    after_training = time.perf_counter()
-    for stage in stages or [s.name for s in NANO.stages]:
-        run_evals(trained, [stage], suites_of(stage), n)
+    recipe = adapted(share, epochs, more, minutes)
+    trained = train(recipe, folder / f"nano-{seed}", seed, stages, threads or None)
     line = dict(
-        seconds=round(after_training - start),
-        exams=round(time.perf_counter() - after_training),
+        seconds=round(time.perf_counter() - start),
+        cpu_seconds=round(time.process_time()),
         stages=stages or "all",
         threads=threads or os.cpu_count(),
         machine=platform.processor() or platform.machine(),

@@ -17,6 +17,7 @@ EXTRAS = dict(
     openai="a model behind an API",
     providers="a model of Anthropic or Google",
     train="training, or a model on this machine",
+    vllm="rollouts by vLLM in training",
     inspect="the tasks of Inspect AI",
     mcp="tools over MCP",
     data="Parquet and DuckDB files, or data sets of the Hugging Face Hub",

@@ -15,16 +15,18 @@ os.environ.update(
 def tiny_recipe():
     "`nano` in a few seconds: one stage of each method on a few questions."
     from dataclasses import replace
+    from functools import partial
 
-    from sql_env.training.recipes import NANO, Stage
+    from sql_env.training.nano_recipe import NANO, new_nano
+    from sql_env.training.recipes import Stage
 
     often = dict(save_steps=2, logging_steps=1, warmup_steps=1)
     few = dict(per_device_train_batch_size=4, num_generations=4, max_completion_length=60)
     stages = (
-        Stage("sft", "sft", {1: 60, 3: 12}, often),
-        Stage("grpo", "grpo", {1: 4}, dict(max_steps=1, **few)),
+        Stage("sft", "sft", "worlds:1=60,3=12", often),
+        Stage("grpo", "grpo", "worlds:1=4", dict(max_steps=1, **few)),
     )
-    return replace(NANO, stages=stages, tokenizer={1: 100, 2: 100, 3: 100})
+    return replace(NANO, stages=stages, model=partial(new_nano, per_level=100))
 
 
 def make_tokenizer(texts, vocab: int = 1024):
@@ -89,6 +91,17 @@ def make_model(tok, width: int = 64, layers: int = 2, seed: int = 0):
     model.generation_config.eos_token_id = tok.eos_token_id
     model.generation_config.pad_token_id = tok.pad_token_id
     return model
+
+
+def save_tiny_qwen(folder):
+    "A random Qwen3 with its tokenizer in a folder, as `from_pretrained` takes it; returns the folder."
+    from sql_env.worlds.world import world_set
+
+    texts = [q.question_text + q.gold_sql for q in world_set("train", level=1, n=8)]
+    tok = make_tokenizer(texts)
+    make_model(tok).save_pretrained(folder)
+    tok.save_pretrained(folder)
+    return folder
 
 
 def warm(model, tok, rows, steps: int = 100, lr: float = 5e-3) -> float:

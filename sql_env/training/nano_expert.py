@@ -17,7 +17,7 @@ from random import Random
 from typing import Any
 
 from ..chat import episode_messages
-from ..episode import Action, EpisodeEnv, Observation
+from ..episode import Action, Episode, Observation
 from ..experts import ExpertPolicy, ExpertStyle, GoldQuery, distinct_values_action
 from ..policies.baselines import word_stems
 from ..questions import Question, QuestionSet
@@ -234,6 +234,15 @@ def missing_mention(question: Question) -> str:
     return "table"
 
 # %% ../../nbs/84_training_nano_expert.ipynb #ea757c10
+def _play(episode: Episode, expert: ExpertPolicy, seed: int) -> Observation:
+    "Play an episode to its end; returns the first observation."
+    expert.reset(seed)
+    start = observation = episode.reset(seed)
+    while not observation.done:
+        observation = episode.step(*expert.select_action(observation))
+    return start
+
+# %% ../../nbs/84_training_nano_expert.ipynb #7106b1a1
 def expert_transcripts(
     questions: QuestionSet,
     seed: int = 0,
@@ -241,21 +250,22 @@ def expert_transcripts(
     schema_level: str = "names",
     probe_columns: bool = False,  # of `TerseExpert`
     keep_fully_specified: float = 1.0,  # share kept of questions that mention all that is needed
+    budgets: tuple[int, int] = (5, 20),  # the smallest and the largest
 ) -> Iterator[list[dict[str, Any]]]:
     "Conversations of expert episodes that ended with the right answer."
-    env = EpisodeEnv(questions, schema_level=schema_level)
     expert = TerseExpert(questions, seed, probe_columns=probe_columns)
     rng = Random(seed)
     for i, question in enumerate(questions):
         if rng.random() > keep_fully_specified and not missing_mention(question):
             continue
-        expert.reset(i)
-        start = observation = env.reset(question_id=question.question_id, seed=i)
-        while not observation.done:
-            observation = env.step(*expert.select_action(observation))
-        if env.episode and env.episode.verdict:
-            messages = episode_messages(start, env.episode.turns, "", max_chars)
-            yield [*messages, dict(role="assistant", content="")]
+        for budget in (rng.randint(*budgets), budgets[1]):
+            database = questions.database(question.database_name)
+            episode = Episode(question, database, budget=budget, schema_level=schema_level)
+            start = _play(episode, expert, i)
+            if episode.verdict:
+                messages = episode_messages(start, episode.turns, "", max_chars)
+                yield [*messages, dict(role="assistant", content="")]
+                break
 
 # %% ../../nbs/84_training_nano_expert.ipynb #5ac153b4
 _PIECE = 1000  # questions whose databases are on disk at a time

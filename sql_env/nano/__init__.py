@@ -1,0 +1,1 @@
+"A small model that plays without torch: its text, tokenizer and forward pass."
