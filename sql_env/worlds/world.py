@@ -39,7 +39,7 @@ from sql_env.worlds.phrases import (
     render_question,
     with_fillers,
 )
-from .tables import Table, WorldColumn, build_tables
+from .tables import Table, build_tables
 from .wordings import Phrase
 from .words import EXAMS, SPLITS, NameMix, Rng, split_of
 
