@@ -19,7 +19,7 @@ from sql_env.training.nano_expert import (
     missing_mention,
     world_transcripts,
 )
-from sql_env.training.nano_model import render_transcript
+from sql_env.nano.text import render_transcript
 from sql_env.worlds.world import world_set
 
 
