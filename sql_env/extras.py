@@ -15,6 +15,7 @@ EXTRAS = dict(
     openai="a model behind an API",
     providers="a model of Anthropic or Google",
     train="training, or a model on this machine",
+    vllm="rollouts by vLLM in training",
     inspect="the tasks of Inspect AI",
 )
 

@@ -21,19 +21,25 @@ import torch
 import trl
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tiny_trl import make_model, make_tokenizer, tiny_recipe
+from tiny_trl import save_tiny_qwen, tiny_recipe
 
 from sql_env.chat import SYSTEM_PROMPT, TOOLS
 from sql_env.episode import EpisodeEnv
 from sql_env.evaluation import evaluate
+from sql_env.paths import SourceError
 from sql_env.policies.base import Completion
 from sql_env.policies.chat import ChatPolicy
 from sql_env.policies.local import MODEL_SETTINGS_FILE, load_model_settings
+from sql_env.questions import save_question_set
+from sql_env.sources import load
 from sql_env.training import evals
 from sql_env.training.card import model_card, push_to_hub
-from sql_env.training.data import sft_datasets, stage_questions
+from sql_env.training.curriculum import GroupRecord
+from sql_env.training.data import parse_data, sft_datasets, split_validation, stage_questions
 from sql_env.training.evals import (
+    available_suites,
     evaluate_checkpoint,
+    plan_evals,
     run_evals,
     suite_questions,
     suite_row,
@@ -51,7 +57,9 @@ from sql_env.training.recipes import (
     CLUSTER,
     COLAB,
     Stage,
+    change_recipe,
     check_recipe,
+    describe_recipe,
     evaluation_settings,
     scale_recipe,
 )
@@ -59,9 +67,10 @@ from sql_env.training.run import RECIPES, Run, _memory_advice, train
 from sql_env.training.trainers import (
     _grpo_trainer_class,
     grpo_trainer,
+    trainer_settings,
+    weights_dtype,
 )
-from sql_env.trl_adapter import SQLEnvTRL
-from sql_env.worlds.world import world_set
+from sql_env.trl_adapter import SQLEnvTRL, prompt_rows
 
 TINY = tiny_recipe()
 
@@ -183,20 +192,186 @@ def test_another_trl_is_refused_in_plain_words(monkeypatch):
         _grpo_trainer_class()
 
 
-def test_a_rounding_error_is_no_difference(monkeypatch):
-    "Eight times 0.97142857 have a mean that is none of them."
-    advantages = torch.tensor([6e-4] * 4 + [-1.0, 1.0, 1.0, -1.0])
-    mask = torch.ones(8, 5, dtype=torch.long)
-    out = dict(advantages=advantages, completion_mask=mask, num_items_in_batch=None)
-    monkeypatch.setattr(
-        trl.GRPOTrainer, "_generate_and_score_completions", lambda self, inputs: dict(out)
-    )
-    trainer = object.__new__(_grpo_trainer_class())
+def play_without_a_model(monkeypatch, advantages, record=None):
+    "A trainer after one batch whose rollouts had these advantages, five tokens each."
+    mask = torch.ones(len(advantages), 5, dtype=torch.long)
+    out = dict(advantages=torch.tensor(advantages), completion_mask=mask, num_items_in_batch=None)
+    hook = "_generate_and_score_completions"
+    monkeypatch.setattr(trl.GRPOTrainer, hook, lambda self, inputs: dict(out))
+    trainer = object.__new__(_grpo_trainer_class(record))
     trainer.model = SimpleNamespace(training=True)
     trainer.accelerator = SimpleNamespace(gather=lambda x: x)
     trainer._metrics = {"train": {"frac_reward_zero_std": [0.0]}}
-    assert trainer._generate_and_score_completions([])["num_items_in_batch"] == 20
+    rows = [dict(question_id=f"q{i // 4}") for i in range(len(advantages))]
+    return trainer, getattr(trainer, hook)(rows)
+
+
+def test_a_rounding_error_is_no_difference(monkeypatch):
+    "Eight times 0.97142857 have a mean that is none of them."
+    trainer, out = play_without_a_model(monkeypatch, [6e-4] * 4 + [-1.0, 1.0, 1.0, -1.0])
+    assert out["num_items_in_batch"] == 20
     assert trainer._metrics["train"]["frac_reward_zero_std"] == [0.5]
+
+
+def test_tokens_of_groups_without_differences_are_masked(monkeypatch):
+    "Policy loss, KL term and their denominator speak of the same tokens."
+    _, out = play_without_a_model(monkeypatch, [0.0] * 4 + [-1.0, 1.0, 0.0, 0.0])
+    assert out["tool_mask"].sum(1).tolist() == [0] * 4 + [5, 5, 0, 0]
+    assert out["num_items_in_batch"] == out["tool_mask"].sum()
+
+
+def test_the_curriculum_hears_which_questions_taught(monkeypatch):
+    record = GroupRecord()
+    for _ in range(2):
+        play_without_a_model(monkeypatch, [0.0] * 4 + [-1.0, 1.0, 0.0, 0.0], record)
+    assert record.ties == {"q0": 2, "q1": 0}
+
+
+def played_once(folder, qwen, rewards, trainer_class, beta=0.02):
+    "What is logged of one step without an environment: 4 groups of 8 rollouts, LoRA away from zero."
+    from datasets import Dataset
+    from peft import LoraConfig
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    torch.manual_seed(0)
+    trainer = trainer_class(
+        model=AutoModelForCausalLM.from_pretrained(qwen),
+        args=trl.GRPOConfig(
+            output_dir=str(folder),
+            bf16=False,
+            gradient_checkpointing=False,
+            per_device_train_batch_size=16,
+            gradient_accumulation_steps=2,
+            num_generations=8,
+            max_steps=1,
+            beta=beta,
+            max_completion_length=24,
+            logging_steps=1,
+            save_strategy="no",
+            report_to="none",
+            disable_tqdm=True,
+            max_grad_norm=1e9,
+        ),
+        train_dataset=Dataset.from_list(prompt_rows(load("bundled", split="train")[:8])),
+        processing_class=AutoTokenizer.from_pretrained(qwen),
+        peft_config=LoraConfig(task_type="CAUSAL_LM", **COLAB.lora),
+        reward_funcs=[lambda prompts, **kw: [rewards(i) for i in range(len(prompts))]],
+    )
+    generator = torch.Generator().manual_seed(1)
+    for name, weights in trainer.model.named_parameters():
+        if "lora_B" in name:
+            weights.data.copy_(torch.randn(weights.shape, generator=generator) * 0.02)
+    torch.manual_seed(3)
+    trainer.train()
+    return next(line for line in trainer.state.log_history if "loss" in line)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("told", [0, 1, 8])
+def test_the_kl_term_does_not_explode_when_groups_tie(tmp_path, qwen, told):
+    "With `told` groups of four that differ; on a8720f3 the gradient of none was 6,000 times that of TRL."
+
+    def rewards(i):
+        return float(i % 2) if i < 8 * told else 0.0
+
+    ours = played_once(tmp_path, qwen, rewards, _grpo_trainer_class())
+    trls = played_once(tmp_path, qwen, rewards, trl.GRPOTrainer)
+    groups = 4 / max(told, 1) if told < 4 else 1
+    assert ours["kl"] is None or abs(ours["kl"]) < 0.1
+    assert ours["grad_norm"] <= trls["grad_norm"] * groups * 1.1 + 1e-6
+    if told == 0:
+        assert ours["grad_norm"] == 0 < trls["grad_norm"]
+
+
+@pytest.mark.slow
+def test_a_curriculum_by_success_leaves_fewer_groups_alike(tmp_path, qwen):
+    "Three questions of four are never right, whatever is played."
+    from datasets import Dataset
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    questions = load("bundled", split="train")[:24]
+    hard = {q.question_id for i, q in enumerate(questions) if i % 4}
+
+    def reward(prompts, question_id, **kwargs):
+        return [0.0 if q in hard else float(i % 2) for i, q in enumerate(question_id)]
+
+    def share_alike(record):
+        trainer = _grpo_trainer_class(record)(
+            model=AutoModelForCausalLM.from_pretrained(qwen),
+            args=trl.GRPOConfig(
+                output_dir=str(tmp_path),
+                bf16=False,
+                gradient_checkpointing=False,
+                per_device_train_batch_size=16,
+                num_generations=2,
+                max_steps=16,
+                max_completion_length=2,
+                logging_steps=1,
+                save_strategy="no",
+                report_to="none",
+                disable_tqdm=True,
+            ),
+            train_dataset=Dataset.from_list(prompt_rows(questions)),
+            processing_class=AutoTokenizer.from_pretrained(qwen),
+            reward_funcs=[reward],
+        )
+        trainer.train()
+        shares = [x["frac_reward_zero_std"] for x in trainer.state.log_history if "reward" in x]
+        return sum(shares[-8:]) / 8
+
+    evenly, by_success = share_alike(None), share_alike(GroupRecord())
+    assert evenly > 0.65 and by_success < evenly - 0.15
+
+
+@settings(max_examples=100, deadline=None)
+@given(groups=st.lists(st.tuples(st.sampled_from("abc"), st.lists(st.booleans(), min_size=1))))
+def test_a_record_counts_ties_in_a_row(groups):
+    record, ties = GroupRecord(), {}
+    for name, differs in groups:
+        record.add([name] * len(differs), differs)
+        ties[name] = 0 if any(differs) else ties.get(name, 0) + 1
+    assert record.ties == ties
+    assert all(1 / 64 <= record.weight(name) <= 1 for name in "abc")
+
+
+# ---- what the machine can do
+
+
+@pytest.mark.parametrize(
+    "capability, precision", [(None, "fp32"), ((7, 5), "fp16"), ((8, 9), "bf16"), ((9, 0), "bf16")]
+)
+def test_a_gpu_computes_in_what_it_has(monkeypatch, capability, precision):
+    "A T4 (7.5) has no bf16; trained weights are in float32 wherever."
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: capability is not None)
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda: capability)
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda *a, **k: True)  # it emulates
+    made = trainer_settings(COLAB, COLAB.stages[-1])
+    assert (made["bf16"], made["fp16"]) == (precision == "bf16", precision == "fp16")
+    half = dict(fp32="float32", fp16="float16", bf16="bfloat16")[precision]
+    assert (weights_dtype(COLAB), weights_dtype(CLUSTER)) == (half, "float32")
+
+
+def test_small_steps_move_weights(tmp_path, qwen, monkeypatch):
+    "All weights at 1e-6, as `cluster` trains them: in bf16 they moved 2 % of the weights."
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda: (9, 0))
+    run = Run(replace(CLUSTER, model=str(qwen)), tmp_path)
+    model, _ = run.load_start(CLUSTER.stages[0])
+    before = {name: p.detach().clone() for name, p in model.named_parameters()}
+    optimiser = torch.optim.AdamW(model.parameters(), lr=1e-6, weight_decay=0.0)
+    for p in model.parameters():
+        p.grad = torch.ones_like(p)
+    for _ in range(20):
+        optimiser.step()
+    moved = sum((p != before[name]).sum().item() for name, p in model.named_parameters())
+    assert moved > 0.9 * sum(p.numel() for p in before.values())
+
+
+def test_vllm_is_missed_before_anything_is_trained(tmp_path):
+    made = change_recipe(COLAB, vllm="colocate")
+    with pytest.raises(ModuleNotFoundError, match=r"sql_env\[vllm\]"):
+        train(made, tmp_path)
+    assert not (tmp_path / "sft").exists()
 
 
 # ---- stages
@@ -295,47 +470,55 @@ def test_a_killed_run_goes_on_and_ends_like_one_that_was_not(tiny_run, tmp_path)
     assert steps == sorted(set(steps))
 
 
+@pytest.fixture(scope="module")
+def qwen(tmp_path_factory):
+    "The folder of a tiny random Qwen3 with its tokenizer."
+    return save_tiny_qwen(tmp_path_factory.mktemp("qwen"))
+
+
+def small_colab(model, **changes):
+    "The recipe for Colab with a tiny model, a question here and there, and one step a stage."
+    made = change_recipe(COLAB, model=str(model), max_steps=1, **changes)
+    few = dict(per_device_train_batch_size=2, gradient_accumulation_steps=1, logging_steps=1)
+    turns = dict(max_completion_length=60, max_tool_calling_iterations=2)
+    groups = dict(num_generations=2, steps_per_generation=1, log_completions=False)
+    return replace(
+        made,
+        validation=2,
+        sft=made.sft | few | dict(save_steps=1, warmup_steps=0, gradient_checkpointing=False),
+        grpo=made.grpo | few | turns | groups | dict(save_steps=1, gradient_checkpointing=False),
+    )
+
+
 @pytest.mark.slow
-def test_the_recipe_for_colab_with_a_tiny_qwen(tmp_path):
-    "LoRA, all three stages: each leaves a merged model that the next one starts from and an evaluation can load."
+def test_the_recipe_for_colab_with_a_tiny_qwen_and_own_questions(tmp_path, qwen):
+    "LoRA, both stages: a merged model that the next one starts from, measured on questions kept out."
     from transformers import AutoModelForCausalLM
 
-    texts = [q.question_text + q.gold_sql for q in world_set("train", level=1, n=8)]
-    tok = make_tokenizer(texts)
-    make_model(tok).save_pretrained(tmp_path / "base")
-    tok.save_pretrained(tmp_path / "base")
-    cpu = dict(
-        use_cpu=True,
-        bf16=False,
-        gradient_checkpointing=False,
-        dataloader_pin_memory=False,
-        gradient_accumulation_steps=1,
-        max_steps=1,
-    )
-    small = scale_recipe(COLAB, 0.01)
-    small = replace(
-        small,
-        model=str(tmp_path / "base"),
-        stages=tuple(replace(s, args={}) for s in small.stages),
-        sft=small.sft | cpu | dict(per_device_train_batch_size=2, warmup_steps=0),
-        grpo=small.grpo | cpu | dict(max_completion_length=60, max_tool_calling_iterations=2),
-    )
-    run = train(small, tmp_path / "run")
-    folders = [tmp_path / "base", run.model_path("full"), run.model_path("names")]
+    folder = save_question_set(load("bundled", split="train").sample(30), tmp_path / "mine")
+    run = train(small_colab(qwen, data=f"folder:{folder}=16"), tmp_path / "run", threads=1)
+    folders = [qwen, run.model_path("sft"), run.model_path("grpo")]
     states = [AutoModelForCausalLM.from_pretrained(f).state_dict() for f in folders]
     for before, after in zip(states, states[1:]):
         assert before.keys() == after.keys()
-        assert any(not torch.equal(before[k], after[k]) for k in before)
+    assert any(not torch.equal(states[0][k], states[1][k]) for k in states[0])
+    lines = read_metrics(run.metrics)
+    assert any("eval_loss" in line for line in lines if line["stage"] == "sft")
+    assert any("eval_reward" in line for line in lines if line["stage"] == "grpo")
     assert run_evals(run, ["grpo"], ["level 1"], n=2)[0]["n"] == 2
+    assert load_model_settings(run.model_path("grpo"))["system"] == SYSTEM_PROMPT
 
 
 def test_a_turn_of_play_has_an_end_of_its_own(tmp_path):
     "A model that never stops writing is cut off in each turn, not first at the end of the episode."
-    short = replace(TINY, grpo=TINY.grpo | dict(generation_kwargs=dict(max_new_tokens=7)))
+    short = replace(TINY, turn_tokens=7)
     model, tok = Run(short, tmp_path).load_start(short.stages[0])
     trainer = grpo_trainer(short, short.stages[1], model, tok, tmp_path)
     assert trainer.generation_config.max_new_tokens == 7
-    assert NANO.grpo["generation_kwargs"]["max_new_tokens"] == 100
+    for recipe in RECIPES.values():
+        stage = next(s for s in recipe.stages if s.method == "grpo")
+        name = "max_tokens" if recipe is CLUSTER else "max_new_tokens"
+        assert trainer_settings(recipe, stage)["generation_kwargs"] == {name: recipe.turn_tokens}
 
 
 def test_a_stage_may_play_by_other_rules(tmp_path):
@@ -549,6 +732,135 @@ def test_the_factory_of_a_cluster_can_be_pickled():
     stage = Stage("x", "grpo", "worlds:1=4")
     factory = trl_environment_factory(CLUSTER, stage, stage_questions(stage))
     assert isinstance(pickle.loads(pickle.dumps(factory))(), SQLEnvTRL)
+
+
+# ---- data
+
+
+@pytest.fixture(scope="module")
+def own_folder(tmp_path_factory):
+    "A folder of 40 questions with splits, as a user has it."
+    questions = load("bundled", split="train").sample(40)
+    return save_question_set(questions, tmp_path_factory.mktemp("data") / "mine")
+
+
+PARTS = [
+    ("worlds:1=300,2=600", [("worlds", dict(level=1), 300), ("worlds", dict(level=2), 600)]),
+    ("bundled:train", [("bundled", dict(split="train"), None)]),
+    ("spider:train=20", [("spider", dict(split="train"), 20)]),
+    ("folder:my data=a=3", [("folder", dict(path="my data=a"), 3)]),
+    (" bird:x + folder:a+b ", [("bird", dict(path="x"), None), ("folder", dict(path="a+b"), None)]),
+]
+
+
+@pytest.mark.parametrize("text, parts", PARTS)
+def test_data_are_read_from_a_text(text, parts):
+    assert parse_data(text) == parts
+
+
+@pytest.mark.parametrize(
+    "text", ["", "worlds", "worlds:6=3", "worlds:1", "spyder:train", "folder:"]
+)
+def test_data_that_are_not_there_say_what_to_write(text):
+    with pytest.raises(SourceError, match="worlds:1=300,2=600"):
+        parse_data(text)
+
+
+def stage_on(data, method="sft", **options):
+    return Stage("x", method, data, **options)
+
+
+def test_a_stage_learns_from_any_source(own_folder):
+    mine = load("folder", own_folder)
+    sizes = {
+        f"folder:{own_folder}": 40,
+        f"folder:{own_folder}=7 + worlds:1=5": 12,
+        "bundled:train=9": 9,
+        "worlds:1=5,2=6": 11,
+    }
+    assert {text: len(stage_questions(stage_on(text))) for text in sizes} == sizes
+    assert stage_questions(stage_on(mine)) is mine
+    assert len(stage_questions(stage_on(lambda seed: mine.sample(3 + seed)), 2)) == 5
+    assert len(stage_questions(stage_on(mine, share=0.5))) == 20
+
+
+def test_play_draws_other_worlds_than_imitation():
+    made = [stage_questions(stage_on("worlds:1=8", m), 3) for m in ("sft", "grpo")]
+    assert not {q.question_text for q in made[0]} & {q.question_text for q in made[1]}
+
+
+def test_nothing_is_learned_from_a_test_split(tmp_path, own_folder):
+    tested = load("bundled", split="test").sample(5)
+    folder = save_question_set(tested, tmp_path / "tested")
+    with pytest.raises(SourceError, match="only questions of the split 'test'"):
+        stage_questions(stage_on(f"folder:{folder}"))
+
+
+def test_two_databases_of_one_name_are_told_apart(tmp_path, own_folder):
+    import shutil
+
+    shutil.copytree(own_folder, tmp_path / "copy")
+    with pytest.raises(SourceError, match="have the id|have the name"):
+        stage_questions(stage_on(f"folder:{own_folder} + folder:{tmp_path / 'copy'}"))
+
+
+@settings(max_examples=40, deadline=None)
+@given(n=st.integers(0, 60), size=st.integers(1, 40), seed=st.integers(0, 3))
+def test_validation_takes_no_question_from_training(n, size, seed):
+    questions = load("bundled", split="train").sample(size, seed)
+    learned, kept = split_validation(questions, n, seed)
+    assert len(kept) == min(n, size // 5)
+    assert not {q.question_id for q in learned} & {q.question_id for q in kept}
+    assert len(learned)
+
+
+def test_rows_are_what_play_shows(own_folder):
+    "The same system prompt, budget and length of tool results: on a8720f3 rows had the defaults."
+    recipe = replace(COLAB, system="Be brief.", env=dict(max_chars=80, budget=9))
+    stage = stage_on(f"folder:{own_folder}=12")
+    for row in sft_datasets(recipe, stage, None)[0]:
+        first, asked, *rest = row["messages"]
+        assert first["content"] == "Be brief." and "9" in asked["content"]
+        assert all(len(m["content"]) <= 200 for m in rest if m["role"] == "tool")
+    bare = sft_datasets(replace(recipe, system=""), stage, None)[0][0]
+    assert bare["messages"][0]["content"] == ""
+
+
+def test_a_recipe_is_changed_and_described(own_folder):
+    made = change_recipe(
+        COLAB, f"folder:{own_folder}", "me/mine", 1e-4, 3e-6, 9, 7, "server", "wandb"
+    )
+    assert {stage.data for stage in made.stages} == {f"folder:{own_folder}"}
+    assert (made.sft["learning_rate"], made.grpo["learning_rate"]) == (1e-4, 3e-6)
+    assert (made.model, made.env["budget"], made.grpo["vllm_mode"]) == ("me/mine", 9, "server")
+    assert {stage.args["max_steps"] for stage in made.stages} == {7}
+    assert made.sft["report_to"] == made.grpo["report_to"] == "wandb"
+    assert check_recipe(made) == [] and change_recipe(COLAB) == COLAB
+    with pytest.raises(ValueError, match="colocate or server"):
+        change_recipe(COLAB, vllm="yes")
+
+
+def test_what_a_run_writes_down_is_json(own_folder, tmp_path):
+    "Functions by their names, questions by a hash, and no gold."
+    mine = load("folder", own_folder)
+    changed = change_recipe(NANO, data=mine)
+    text = json.dumps(describe_recipe(changed))
+    assert "sql_env.training" in text and "SELECT" not in text
+    assert text != json.dumps(describe_recipe(change_recipe(NANO, data=mine[:5])))
+    Run(changed, tmp_path)
+    Run(changed, tmp_path)
+    with pytest.raises(ValueError, match="holds another run .other stages"):
+        Run(change_recipe(NANO, data=mine[:5]), tmp_path)
+
+
+def test_evaluation_at_the_end_is_small_unless_asked(monkeypatch):
+    monkeypatch.delenv("SQL_ENV_SPIDER", raising=False)
+    assert plan_evals("small") == (("level 1",), 100, True)
+    assert plan_evals("none").suites == ()
+    assert plan_evals("all").suites == available_suites() and plan_evals("all").n == 500
+    assert plan_evals("bundled", 20) == (("bundled",), 20, True)
+    with pytest.raises(ValueError, match="small, all, none or a suite"):
+        plan_evals("10")
 
 
 # ---- metrics

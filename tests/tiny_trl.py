@@ -93,6 +93,17 @@ def make_model(tok, width: int = 64, layers: int = 2, seed: int = 0):
     return model
 
 
+def save_tiny_qwen(folder):
+    "A random Qwen3 with its tokenizer in a folder, as `from_pretrained` takes it; returns the folder."
+    from sql_env.worlds.world import world_set
+
+    texts = [q.question_text + q.gold_sql for q in world_set("train", level=1, n=8)]
+    tok = make_tokenizer(texts)
+    make_model(tok).save_pretrained(folder)
+    tok.save_pretrained(folder)
+    return folder
+
+
 def warm(model, tok, rows, steps: int = 100, lr: float = 5e-3) -> float:
     "Supervised steps on a few conversations, learned by heart; returns the last loss."
     import json

@@ -13,7 +13,15 @@ from sql_env.training.nano_expert import expert_transcripts, world_transcripts
 from sql_env.nano.text import render_transcript
 from sql_env.training.nano_model import nano_model, nano_tokenizer
 from sql_env.training.nano_recipe import NANO
-from sql_env.training.recipes import CLUSTER, COLAB, Recipe, Stage, scale_recipe
+from sql_env.training.recipes import (
+    CLUSTER,
+    COLAB,
+    Recipe,
+    Stage,
+    change_recipe,
+    describe_recipe,
+    scale_recipe,
+)
 from sql_env.training.run import RECIPES, Run, train
 
 __all__ = [
@@ -25,6 +33,8 @@ __all__ = [
     "Recipe",
     "Run",
     "Stage",
+    "change_recipe",
+    "describe_recipe",
     "evaluate_checkpoint",
     "expert_transcripts",
     "model_card",

@@ -97,7 +97,9 @@ def metrics_callback(writer: MetricsWriter):
 # %% ../../nbs/89_training_metrics.ipynb #5f3c1bd1
 METRIC_CURVES = {
     "loss": "loss while imitating",
+    "eval_loss": "loss on validation questions",
     "reward": "reward",
+    "eval_reward": "reward on validation questions",
     "sql_env/correct": "right answers",
     "sql_env/steps": "steps per episode",
     "sql_env/errors": "refused actions per episode",

@@ -190,6 +190,8 @@ def change_recipe(
     "The recipe with other data, model or settings, as far as they are given."
     if vllm is not None and vllm not in _VLLM_MODES:
         raise ValueError(f"vllm is {' or '.join(_VLLM_MODES)}, not {vllm!r}")
+    if model and callable(recipe.model):
+        raise ValueError(f"{recipe.name} makes its own model; train {model} by colab or cluster")
     reports = dict(report_to=report_to) if report_to else {}
     sft = recipe.sft | reports | (dict(learning_rate=sft_lr) if sft_lr else {})
     grpo = recipe.grpo | reports | (dict(learning_rate=lr) if lr else {})
@@ -240,7 +242,7 @@ def play_memory(recipe: Recipe, shape: ModelShape, prompt: int = 1024) -> dict[s
         weights=weights * (4 if recipe.lora is None else 2),
         gradients_and_adam=trained * 12,
         activations=batch * tokens * inputs * 2,
-        cache=rollouts * tokens * cache,
+        cache=0 if recipe.grpo.get("use_vllm") else rollouts * tokens * cache,
     )
     training = parts["gradients_and_adam"] + parts["activations"]
     total = parts["weights"] + max(training, parts["gradients_and_adam"] + parts["cache"])

@@ -11,6 +11,7 @@ import os
 import re
 import shutil
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,7 @@ from sql_env.training.recipes import (
     describe_recipe,
     evaluation_settings,
 )
-from .trainers import grpo_trainer, sft_trainer
+from .trainers import grpo_trainer, sft_trainer, weights_dtype
 
 # %% ../../nbs/90_training_run.ipynb #8fd8138a
 def is_main_process() -> bool:
@@ -102,7 +103,7 @@ class Run:
             return source(self.seed)
         from transformers import AutoModelForCausalLM, AutoTokenizer
 
-        model = AutoModelForCausalLM.from_pretrained(str(source), dtype="auto")
+        model = AutoModelForCausalLM.from_pretrained(str(source), dtype=weights_dtype(self.recipe))
         return model, AutoTokenizer.from_pretrained(str(source))
 
 # %% ../../nbs/90_training_run.ipynb #9dc014d1
@@ -172,6 +173,14 @@ def _run_stage(run: Run, stage: Stage) -> Path:
 RECIPES = {recipe.name: recipe for recipe in (NANO, COLAB, CLUSTER)}
 
 # %% ../../nbs/90_training_run.ipynb #58faba91
+def _check_vllm(recipe: Recipe, stages: Sequence[Stage]) -> None:
+    "Raise `MissingExtraError` before anything is trained, if a stage plays with vLLM and it is not installed."
+    plays = any(s.method == "grpo" and (recipe.grpo | s.args).get("use_vllm") for s in stages)
+    if plays and find_spec("vllm") is None:
+        with needs_extra("vllm"):
+            raise ModuleNotFoundError(name="vllm")
+
+# %% ../../nbs/90_training_run.ipynb #da2cd257
 def train(
     recipe: Recipe | str = NANO,
     folder: str | Path = "runs/nano",
@@ -192,7 +201,8 @@ def train(
     if threads:
         torch.set_num_threads(threads)
     run = Run(recipe, folder, seed, callbacks)
-    for stage in recipe.stages:
-        if stages is None or stage.name in stages:
-            _run_stage(run, stage)
+    chosen = [stage for stage in recipe.stages if stages is None or stage.name in stages]
+    _check_vllm(recipe, chosen)
+    for stage in chosen:
+        _run_stage(run, stage)
     return run
