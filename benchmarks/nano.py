@@ -175,7 +175,8 @@ def ship(
         text = json.dumps(content, ensure_ascii=False, separators=(",", ":"))
         (out / name).write_text(text + "\n", encoding="utf-8")
     about = shipped_facts(model, out)
-    lines = (folder / f"nano-{seed}" / "exams.jsonl").read_text(encoding="utf-8").splitlines()
+    path = folder / f"nano-{seed}" / "exams.jsonl"
+    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
     results = [line for line in map(json.loads, lines) if line["stage"] == stage]
     about |= dict(command=f"python benchmarks/nano.py ship --seed {seed} --stage {stage}")
     about |= dict(seed=seed, stage=stage)
