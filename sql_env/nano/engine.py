@@ -295,7 +295,7 @@ class NanoEngine:
             for i in np.flatnonzero(is_over):
                 row = rows[i]
                 tokens = [*states[row].tokens, *prompts[row], *written[row]]
-                done[row] = batch.state(i, tokens)
+                done[row] = batch.state(int(i), tokens)
             if is_over.any():
                 left = np.flatnonzero(~is_over)
                 batch.keep(left)
@@ -303,5 +303,5 @@ class NanoEngine:
             for row, token in zip(rows, chosen):
                 written[row].append(int(token))
             if len(rows):
-                logits = self.read(batch, chosen[:, None])
+                logits = self.read(batch, [[int(token)] for token in chosen])
         return [(written[row], done[row]) for row in range(len(states))]

@@ -24,6 +24,8 @@ class NanoPolicy(ChatPolicy):
         **options: Any,  # of `NanoModel`
     ):
         backend = NanoModel(folder, **options)
-        own = dict(nudges=0, patience=3, max_chars=600, system="") | backend.model_settings
+        own: dict[str, Any] = (
+            dict(nudges=0, patience=3, max_chars=600, system="") | backend.model_settings
+        )
         settings = {name: own[name] for name in ("nudges", "patience", "max_chars", "system")}
         super().__init__(backend, **settings)

@@ -60,7 +60,7 @@ def _stage_transcripts(
     "What the expert plays on the data of a stage; `repeat` is for other sources than worlds, which never repeat."
     options = options | dict(max_chars=recipe.env["max_chars"], schema_level=stage.schema_level)
     world, repeat = options.pop("world", {}), options.pop("repeat", 1)
-    for part in parse_data(stage.data) if stage.data else []:
+    for part in parse_data(str(stage.data)) if stage.data else []:
         if part.source == "worlds":
             mix = {part.options["level"]: share_of(part.n or 0, stage.share)}
             yield from world_transcripts(mix, seed, world, **options)
