@@ -41,7 +41,9 @@ setup(
     extras_require=extras,
     packages=find_packages(include=[cfg["lib_name"], cfg["lib_name"] + ".*"]),
     include_package_data=False,
-    package_data={cfg["lib_name"]: ["bundled/*", "worlds/*.toml", "assets/*", "py.typed"]},
+    package_data={
+        cfg["lib_name"]: ["bundled/*", "worlds/*.toml", "assets/*", "nano/weights/*", "py.typed"]
+    },
     cmdclass={"build_py": BuildWithResults},
     classifiers=[
         "Development Status :: 4 - Beta",

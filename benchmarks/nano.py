@@ -1,6 +1,9 @@
 """The learning curve that anyone can reproduce: `nano` from random weights, evaluated on schemas it never saw.
 
-python benchmarks/nano.py run --seed 0  # trains and evaluates in runs/nano-0; start it again to go on
+python benchmarks/nano.py run --seed 0  # trains in runs/nano-0; start it again to go on
+python benchmarks/nano.py evals --seed 0 # evaluates what it trained
+python benchmarks/nano.py play --seed 0 # play on untold columns, and its control
+python benchmarks/nano.py ship --seed 0 # puts the model into the package
 python benchmarks/nano.py baselines     # random, greedy, oracle and the best reward-hacking baseline
 python benchmarks/nano.py collect       # benchmarks/nano.json, and the figures in nbs/images
 python benchmarks/nano.py misses        # right answers by what a question does not mention, from nano.json
@@ -9,8 +12,10 @@ python benchmarks/nano.py misses        # right answers by what a question does 
 import json
 import os
 import platform
+import shutil
 import time
 from collections import defaultdict
+from hashlib import sha256
 from pathlib import Path
 from typing import Annotated
 
@@ -19,6 +24,10 @@ import typer
 os.environ.update(HF_HUB_OFFLINE="1", TRL_EXPERIMENTAL_SILENCE="1", TOKENIZERS_PARALLELISM="false")
 app = typer.Typer(add_completion=False, help=__doc__)
 HERE = Path(__file__).parent
+FIXED_PROMPT = (
+    "<|user|>How many loans are there?\n\nTables:\nloan\nreader\n\nSteps: 12<|end|><|assistant|>"
+    "<describe table_name>loan<|end|><|tool|>loan: 85 rows\nid INTEGER, primary key\nday TEXT<|end|><|assistant|>"
+)
 LEVELS = ("level 1", "level 2", "level 3")
 COMPARED = (*LEVELS, "level 1, eight steps", "level 2, eight steps")
 KEPT = (
@@ -50,12 +59,10 @@ Stages = Annotated[list[str] | None, typer.Option("--stage", help="All if left o
 
 
 def suites_of(stage: str) -> tuple[str, ...]:
-    "The best model takes all suites, the others some."
+    "The model that ships takes all suites, the others the first levels."
     from sql_env.training.evals import EVAL_SUITES
 
-    if stage == "all":
-        return tuple(EVAL_SUITES)
-    return COMPARED if stage in ("few", "grpo") else LEVELS
+    return tuple(EVAL_SUITES) if stage == "all" else LEVELS
 
 
 def adapted(share: float, epochs: int, more: str, minutes: str):
@@ -104,6 +111,128 @@ def run(
     )
     with (trained.folder / "wall.jsonl").open("a") as f:
         f.write(json.dumps(line) + "\n")
+
+
+@app.command()
+def evals(
+    seed: int = 0,
+    folder: Path = Path("runs"),
+    stages: Stages = None,
+    suites: Annotated[list[str] | None, typer.Option("--suite", help="All if left out.")] = None,
+    n: int = 500,
+):
+    "Evaluate the models of a seed, on the suites of their stages; what is there already is left out."
+    from sql_env.training.evals import evaluate_checkpoint, suite_row
+    from sql_env.training.metrics import read_metrics
+
+    out = folder / f"nano-{seed}" / "exams.jsonl"
+    for stage in stages or ("all", "few", "play", "more"):
+        model = folder / f"nano-{seed}" / stage / "model"
+        if not model.exists():
+            continue
+        lines = read_metrics(out) if out.exists() else []
+        done = {line["exam"] for line in lines if (line["stage"], line["asked"]) == (stage, n)}
+        for suite in (s for s in suites or suites_of(stage) if s not in done):
+            result = evaluate_checkpoint(model, [suite], n)[suite]
+            line = suite_row(result, stage=stage, exam=suite, seed=seed, asked=n)
+            print(stage, suite, line["success"], line["low"], line["high"], flush=True)
+            with out.open("a", encoding="utf-8") as f:
+                f.write(json.dumps(line) + "\n")
+
+
+@app.command()
+def play(seed: int = 0, folder: Path = Path("runs"), threads: int = 0, share: float = 1.0):
+    "Play from `few` on untold columns; then, as its control, imitate for the same minutes."
+    from sql_env.training.run import train
+
+    threads, path = threads or os.cpu_count() or 1, folder / f"nano-{seed}"
+    recipe = adapted(share, 1, "", "")
+    train(recipe, path, seed, ["copy", "few"], threads)
+    start = time.perf_counter()
+    train(recipe, path, seed, ["play"], threads)
+    minutes = (time.perf_counter() - start) / 60
+    control = folder / f"control-{seed}"
+    shutil.copytree(path / "few", control / "few", dirs_exist_ok=True)
+    made = train(adapted(share, 1, "", f"more={minutes:.2f}"), control, seed, ["more"], threads)
+    shutil.copytree(made.model_path("more"), path / "more/model", dirs_exist_ok=True)
+
+
+@app.command()
+def ship(
+    seed: int = 0,
+    folder: Path = Path("runs"),
+    stage: str = "all",
+    out: Path = HERE.parent / "sql_env/nano/weights",
+):
+    "Put a trained model into the package: one byte a weight, its tokenizer, its settings and its card."
+    from sql_env.nano.engine import load_weights, save_int8
+
+    model = folder / f"nano-{seed}" / stage / "model"
+    out.mkdir(parents=True, exist_ok=True)
+    save_int8(load_weights(model / "model.safetensors"), out / "model.safetensors")
+    for name in ("tokenizer.json", "config.json", "sql_env.json"):
+        content = json.loads((model / name).read_text(encoding="utf-8"))
+        text = json.dumps(content, ensure_ascii=False, separators=(",", ":"))
+        (out / name).write_text(text + "\n", encoding="utf-8")
+    about = shipped_facts(model, out)
+    path = folder / f"nano-{seed}" / "exams.jsonl"
+    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    results = [line for line in map(json.loads, lines) if line["stage"] == stage]
+    about |= dict(command=f"python benchmarks/nano.py ship --seed {seed} --stage {stage}")
+    about |= dict(seed=seed, stage=stage)
+    about["evaluations"] = {line["exam"]: [line["success"], line["n"]] for line in results}
+    (out / "nano.json").write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
+    (out / "README.md").write_text(shipped_card(about), encoding="utf-8")
+
+
+def shipped_facts(model: Path, out: Path) -> dict:
+    "Which weights were shipped, and what the trained model writes in a fixed conversation."
+    from sql_env.nano.engine import ConversationState, NanoEngine
+    from sql_env.nano.tokenizer import NanoTokenizer
+
+    tokenizer, trained = NanoTokenizer(out / "tokenizer.json"), NanoEngine(model)
+    tokens = tokenizer.encode(FIXED_PROMPT)
+    logits = trained.read(trained.start([ConversationState()]), [tokens])[0]
+    best = logits.argsort()[::-1][:5]
+    [(written, _)] = trained.write([ConversationState()], [tokens], tokenizer.end, 60)
+    files = ("model.safetensors", "tokenizer.json", "config.json")
+    return dict(
+        sha256={name: sha256((out / name).read_bytes()).hexdigest() for name in files},
+        trained_sha256=sha256((model / "model.safetensors").read_bytes()).hexdigest(),
+        parameters=int(sum(w.size for w in load_all(model))),
+        prompt=FIXED_PROMPT,
+        written=tokenizer.decode(written),
+        logits={str(i): round(float(logits[i]), 4) for i in best},
+    )
+
+
+def load_all(model: Path) -> list:
+    "The arrays of a model."
+    from sql_env.nano.engine import load_weights
+
+    return list(load_weights(model / "model.safetensors").values())
+
+
+def shipped_card(about: dict) -> str:
+    "The card beside the weights."
+    rows = [f"| {name} | {rate:.1%} | {n} |" for name, (rate, n) in about["evaluations"].items()]
+    return "\n".join(
+        [
+            "# nano",
+            "",
+            f"{about['parameters']:,} weights, trained from random numbers on generated worlds by",
+            "`sql_env train nano`; one byte a weight. It plays by `sql_env demo --policy nano`.",
+            "It learned from generated worlds and from the train splits of the bundled questions and of Spider:",
+            "on other databases and in other words it is mostly wrong.",
+            "",
+            "| suite | right | episodes |",
+            "|---|---|---|",
+            *rows,
+            "",
+            f"Made by `{about['command']}` (seed {about['seed']}, stage `{about['stage']}`). Licence: as the package.",
+            "",
+        ]
+    )
 
 
 @app.command()

@@ -19,6 +19,7 @@ from .html import element, render_html, stylesheet
 from .logs import EpisodeResult, Trajectory, read_log
 from .policies.base import ModelError
 from .policies.baselines import GreedyPolicy, OraclePolicy, RandomPolicy
+from .policies.nano import NanoPolicy
 from .questions import QuestionSet
 from .reward import RewardConfig
 from .sources import load
@@ -59,6 +60,7 @@ def _policy_makers(
         "random": lambda questions: RandomPolicy(0),
         "greedy": lambda questions: GreedyPolicy(),
         "oracle": OraclePolicy,
+        "nano": lambda questions: NanoPolicy(),
     }
     for name, policy in _name_policies(policies).items():
         makers[name] = _copies_of(policy)

@@ -7,6 +7,7 @@ import pytest
 
 from sql_env.database import build_database
 from sql_env.experts import GoldQuery
+from sql_env.nano.text import render_transcript
 from sql_env.questions import Question
 from sql_env.sources import complete_questions
 from sql_env.sqltext import TokenizedSql
@@ -19,7 +20,6 @@ from sql_env.training.nano_expert import (
     missing_mention,
     world_transcripts,
 )
-from sql_env.training.nano_model import render_transcript
 from sql_env.worlds.world import world_set
 
 

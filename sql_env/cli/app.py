@@ -32,6 +32,7 @@ from ..guards import Limits, QueryError
 from ..paths import SourceError
 from ..policies.base import ModelError
 from ..policies.baselines import GreedyPolicy, OraclePolicy, RandomPolicy
+from ..policies.nano import NanoPolicy
 from ..questions import QUARANTINE_FLAGS, QuestionSet
 from ..sources import SOURCES, load
 
@@ -263,13 +264,19 @@ POLICIES: dict[str, Callable[[QuestionSet, int], Any]] = {
     "random": lambda questions, seed: RandomPolicy(seed),
     "greedy": lambda questions, seed: GreedyPolicy(),
     "oracle": lambda questions, seed: OraclePolicy(questions),
+    "nano": lambda questions, seed: NanoPolicy(),
 }
 
 # %% ../../nbs/95_cli_app.ipynb #4a090528
 def make_policy(name: str, questions: QuestionSet, seed: int = 0) -> Any:
-    "A policy by name; raises `SourceError` that lists the names."
+    "A policy by name, or a model that `sql_env train nano` made by its folder; raises `SourceError`."
     if name not in POLICIES:
-        raise SourceError(f"There is no policy {name!r}; there are {', '.join(POLICIES)}.")
+        if Path(name).is_dir():
+            return NanoPolicy(name)
+        known = ", ".join(POLICIES)
+        raise SourceError(
+            f"There is no policy {name!r}; there are {known}, or the folder of a nano."
+        )
     return POLICIES[name](questions, seed)
 
 # %% ../../nbs/95_cli_app.ipynb #d94a46d5

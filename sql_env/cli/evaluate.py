@@ -340,6 +340,7 @@ class _EvaluationOptions:
 
         from sql_env.evaluation import evaluate
         from sql_env.policies.local import LocalModel
+        from sql_env.policies.nano_model import NanoModel
 
         options: dict[str, Any] = dict(
             n_episodes=self.n,
@@ -355,7 +356,7 @@ class _EvaluationOptions:
             max_seconds=self.max_time,
         )
         backend = getattr(policy, "backend", None)
-        if isinstance(backend, LocalModel):
+        if isinstance(backend, (LocalModel, NanoModel)):
             return evaluate(env, policy, batch=batch or 64, **options)
         if backend is None or self.workers <= 1:
             return evaluate(env, policy, executor=None if backend else executor, **options)
@@ -409,7 +410,8 @@ def _evaluate_command(
     policy: Annotated[
         list[str] | None,
         typer.Option(
-            help="Policy that plays: random, greedy, oracle (these three if not given) or chat; "
+            help="Policy that plays: random, greedy, oracle (these three if not given), nano, the folder of a "
+            "trained nano, or chat; "
             "may be given more than once."
         ),
     ] = None,

@@ -18,6 +18,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from sql_env.cli.app import (
+    POLICIES,
     AsJson,
     Budget,
     Seed,
@@ -96,7 +97,10 @@ def demo(
     seed: Seed = 0,
     budget: Budget = 15,
     policy: Annotated[
-        str, typer.Option(help="Policy that plays: random, greedy, oracle or chat.")
+        str,
+        typer.Option(
+            help="Policy that plays: random, greedy, oracle, nano or chat, or the folder of a trained nano."
+        ),
     ] = "oracle",
     model: Annotated[
         str | None,
@@ -117,7 +121,7 @@ def demo(
 
     A language model, with the key in OPENAI_API_KEY: `sql_env demo --policy chat --model gpt-5-mini`
     """
-    from sql_env.policies.base import ModelError, play_episode
+    from sql_env.policies.base import ModelError, RolloutAborted, play_episode
 
     loaded = questions.load()
     env = EpisodeEnv(loaded, budget, RewardConfig.shaped())
@@ -127,9 +131,11 @@ def demo(
         player.reset(seed)
     try:
         play_episode(env, player, observation)
+    except RolloutAborted as e:
+        print(f"The model gave up: {e}")
     except ModelError as e:
         raise ValueError(str(e)) from None
-    name = player.name if policy == "chat" else policy
+    name = policy if policy in POLICIES else player.name
     show_episode(Console(), env.episode, name)  # type: ignore[arg-type]
 
 # %% ../../nbs/96_cli_play.ipynb #0d1fa67f
@@ -212,7 +218,7 @@ def _export_command(
     policy: Annotated[
         list[str] | None,
         typer.Option(
-            help="Policy that plays a question: random, greedy (if not given) or oracle; "
+            help="Policy that plays a question: random, greedy (if not given), oracle or nano; "
             "may be given more than once."
         ),
     ] = None,

@@ -159,6 +159,19 @@ def _choose_tokens(
     noise = (rng or np.random.default_rng()).gumbel(size=logits.shape)
     return (logits / temperature + noise).argmax(-1)
 
+# %% ../../nbs/59_nano_engine.ipynb #e6814019
+_READ_AT_ONCE = 400  # tokens
+
+# %% ../../nbs/59_nano_engine.ipynb #370a649f
+def _group_by_length(lengths: Sequence[int], most: int) -> list[list[int]]:
+    "Groups of rows of like length, together no more than `most` long when filled up, or one alone."
+    groups: list[list[int]] = []
+    for row in sorted(range(len(lengths)), key=lambda row: lengths[row]):
+        if not groups or (len(groups[-1]) + 1) * lengths[row] > most:
+            groups.append([])
+        groups[-1].append(row)
+    return groups
+
 # %% ../../nbs/59_nano_engine.ipynb #327f0ec1
 class NanoEngine:
     "An LFM2 model that reads and writes tokens."
@@ -249,6 +262,19 @@ class NanoEngine:
         out = (scores @ values[:, :, :seen]).transpose(0, 2, 1, 3).reshape(b, n, -1)
         return out @ w["self_attn.out_proj.weight"]
 
+    def _read_prompts(
+        self, states: Sequence[ConversationState], prompts: Sequence[Sequence[int]]
+    ) -> tuple[_Batch, np.ndarray]:
+        "Read prompts a few hundred tokens at a time, which stay in the processor's cache; then all side by side."
+        logits = np.zeros((len(states), len(self.embedding)), np.float32)
+        after = list(states)
+        for rows in _group_by_length([len(prompt) for prompt in prompts], _READ_AT_ONCE):
+            batch = self.start([states[row] for row in rows])
+            logits[rows] = self.read(batch, [prompts[row] for row in rows])
+            for i, row in enumerate(rows):
+                after[row] = batch.state(i, [*states[row].tokens, *prompts[row]])
+        return self.start(after), logits
+
     def write(
         self,
         states: Sequence[ConversationState],
@@ -259,8 +285,8 @@ class NanoEngine:
         rng: np.random.Generator | None = None,  # for another temperature
     ) -> list[tuple[list[int], ConversationState]]:
         "What the model writes in each conversation, without the end, and the state after it."
-        batch, rows = self.start(states), np.arange(len(states))
-        logits = self.read(batch, prompts)
+        rows = np.arange(len(states))
+        batch, logits = self._read_prompts(states, prompts)
         written: list[list[int]] = [[] for _ in states]
         done: dict[int, ConversationState] = {}
         while len(rows):
@@ -271,7 +297,7 @@ class NanoEngine:
             for i in np.flatnonzero(is_over):
                 row = rows[i]
                 tokens = [*states[row].tokens, *prompts[row], *written[row]]
-                done[row] = batch.state(i, tokens)
+                done[row] = batch.state(int(i), tokens)
             if is_over.any():
                 left = np.flatnonzero(~is_over)
                 batch.keep(left)
@@ -279,5 +305,5 @@ class NanoEngine:
             for row, token in zip(rows, chosen):
                 written[row].append(int(token))
             if len(rows):
-                logits = self.read(batch, chosen[:, None])
+                logits = self.read(batch, [[int(token)] for token in chosen])
         return [(written[row], done[row]) for row in range(len(states))]

@@ -21,6 +21,7 @@ from ..evaluation import EvaluationResult, evaluate
 from ..paths import cache_dir
 from ..policies.chat import ChatPolicy
 from ..policies.local import LocalModel
+from ..policies.nano_model import NanoModel, is_nano
 from ..questions import QuestionSet
 from ..sources import load
 from .metrics import read_metrics
@@ -76,15 +77,20 @@ _DEFAULTS: dict[str, Any] = dict(  # for models without settings
 )
 
 # %% ../../nbs/91_training_evals.ipynb #f0586446
+def _backend(model: str | Path) -> LocalModel | NanoModel:
+    "The model of a folder: nano's own forward pass, or transformers for others."
+    return NanoModel(model) if is_nano(model) else LocalModel(model, batch_size=_BATCH)
+
+# %% ../../nbs/91_training_evals.ipynb #27731638
 def evaluate_checkpoint(
-    model: str | Path | LocalModel,
+    model: str | Path | LocalModel | NanoModel,
     suites: Iterable[str] | None = None,  # those that are available if None
     n: int = 500,  # questions of each
     settings: dict[str, Any] | None = None,  # as `evaluation_settings`; those of the folder if None
     progress: bool = False,
 ) -> dict[str, EvaluationResult]:
     "Results of a model in evaluation suites, by name."
-    backend = model if isinstance(model, LocalModel) else LocalModel(model, batch_size=_BATCH)
+    backend = model if isinstance(model, (LocalModel, NanoModel)) else _backend(model)
     settings = _DEFAULTS | (backend.model_settings if settings is None else settings)
     if backend is not model:
         backend.max_new_tokens = settings["max_new_tokens"]

@@ -62,7 +62,7 @@ def _stage_transcripts(
     "What the expert plays on the data of a stage; `repeat` is for other sources than worlds, which never repeat."
     options = options | dict(max_chars=recipe.env["max_chars"], schema_level=stage.schema_level)
     world, repeat = options.pop("world", {}), options.pop("repeat", 1)
-    for part in parse_data(stage.data) if stage.data else []:
+    for part in parse_data(str(stage.data)) if stage.data else []:
         if part.source == "worlds":
             mix = {part.options["level"]: share_of(part.n or 0, stage.share)}
             yield from world_transcripts(mix, seed, world, **options)
@@ -76,7 +76,8 @@ def nano_rows(recipe: Recipe, stage: Stage, tokenizer: Any, seed: int) -> list[d
     "Tokens and labels of what a stage imitates: `copy` rows of its options, and transcripts of its data."
     options = {k: v for k, v in stage.options.items() if k not in ("max_tokens", "minutes")}
     copied, longest = options.pop("copy", 0), options.pop("longest", 1000)
-    rows = list(_copy_task_rows(copied, len(tokenizer), seed))
+    n = max(min(copied, 1000), round(copied * stage.share))
+    rows = list(_copy_task_rows(n, len(tokenizer), seed))
     for messages in _stage_transcripts(recipe, stage, options, seed):
         row = _tokenize_transcript(render_transcript(messages), tokenizer)
         if len(row["input_ids"]) <= longest:
@@ -89,7 +90,7 @@ _TOKENIZER_SEED = 900  # more than any of a stage
 # %% ../../nbs/87_training_nano_recipe.ipynb #97ec6649
 def new_nano(
     seed: int,
-    per_level: int = 1500,  # transcripts of each level of worlds that the tokenizer is made of
+    per_level: int = 1000,  # transcripts of each level of worlds that the tokenizer is made of
 ) -> tuple[Any, Any]:
     "A model with random weights, and its tokenizer."
     mix = dict.fromkeys((1, 2, 3, 4, 5), per_level)
@@ -118,7 +119,7 @@ _CPU = dict(
 
 # %% ../../nbs/87_training_nano_recipe.ipynb #77a108bd
 _NANO_STAGES = (
-    Stage("copy", "sft", options=dict(copy=6_000)),
+    Stage("copy", "sft", options=dict(copy=6_000, minutes=3)),
     Stage("few", "sft", "worlds:1=30000,2=30000,3=20000", options=dict(minutes=18)),
     Stage("play", "grpo", untold_questions, dict(max_steps=60)),
     Stage("more", "sft", "worlds:1=6000,2=6000", start="few", options=dict(minutes=10)),

@@ -132,26 +132,24 @@ class NanoTrainer(Trainer):
         self.half = torch.bfloat16 if torch.cpu._is_avx512_bf16_supported() else torch.float32
 
     def get_train_dataloader(self) -> DataLoader:
-        lengths = [len(ids) for ids in self.train_dataset["input_ids"]]
+        rows: Any = self.train_dataset
+        lengths = [len(ids) for ids in rows["input_ids"]]
         batches = TokenBatches(lengths, self.max_tokens, self.args.seed)
-        return DataLoader(self.train_dataset, batch_sampler=batches, collate_fn=_collate)
+        return DataLoader(rows, batch_sampler=batches, collate_fn=_collate)
 
     def create_optimizer(self, model: Any = None) -> torch.optim.Optimizer:
         if self.optimizer is None:
-            self.optimizer = MuonWithAdamW(
-                self.model, self.args.learning_rate, self.args.weight_decay
-            )
+            learned: Any = self.model
+            self.optimizer = MuonWithAdamW(learned, self.args.learning_rate, self.args.weight_decay)
         return self.optimizer
 
     def create_scheduler(self, num_training_steps: int, optimizer: Any = None) -> Any:
         def share(step: int) -> float:
             over = self.clock.share(step / max(num_training_steps, 1))
-            return learning_rate_share(step, over, self.args.warmup_steps)
+            return learning_rate_share(step, over, int(self.args.warmup_steps))
 
         if self.lr_scheduler is None:
-            self.lr_scheduler = torch.optim.lr_scheduler.LambdaLR(
-                optimizer or self.optimizer, share
-            )
+            self.lr_scheduler = torch.optim.lr_scheduler.LambdaLR(self.create_optimizer(), share)
         return self.lr_scheduler
 
     def compute_loss(
