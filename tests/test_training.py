@@ -22,6 +22,7 @@ import trl
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tiny_trl import save_tiny_qwen, tiny_recipe
+from transformers import TrainerCallback
 
 from sql_env.chat import SYSTEM_PROMPT, TOOLS
 from sql_env.episode import EpisodeEnv
@@ -481,7 +482,7 @@ def small_colab(model, **changes):
     made = change_recipe(COLAB, model=str(model), max_steps=1, **changes)
     few = dict(per_device_train_batch_size=2, gradient_accumulation_steps=1, logging_steps=1)
     turns = dict(max_completion_length=60, max_tool_calling_iterations=2)
-    groups = dict(num_generations=2, steps_per_generation=1, log_completions=False)
+    groups = dict(num_generations=2, steps_per_generation=1)
     return replace(
         made,
         validation=2,
@@ -490,13 +491,26 @@ def small_colab(model, **changes):
     )
 
 
+class KeepsBest(TrainerCallback):
+    "Notes the checkpoint that each stage ends with."
+
+    def __init__(self):
+        self.of_stages = []
+
+    def on_train_end(self, args, state, control, **kwargs):
+        self.of_stages.append(state.best_model_checkpoint)
+
+
 @pytest.mark.slow
 def test_the_recipe_for_colab_with_a_tiny_qwen_and_own_questions(tmp_path, qwen):
     "LoRA, both stages: a merged model that the next one starts from, measured on questions kept out."
     from transformers import AutoModelForCausalLM
 
     folder = save_question_set(load("bundled", split="train").sample(30), tmp_path / "mine")
-    run = train(small_colab(qwen, data=f"folder:{folder}=16"), tmp_path / "run", threads=1)
+    made, best = small_colab(qwen, data=f"folder:{folder}=16"), KeepsBest()
+    run = train(made, tmp_path / "run", threads=1, callbacks=[best])
+    assert len(best.of_stages) == 2 and None not in best.of_stages
+    assert list(run.folder.glob("grpo/completions/*.parquet")), "what the model wrote can be read"
     folders = [qwen, run.model_path("sft"), run.model_path("grpo")]
     states = [AutoModelForCausalLM.from_pretrained(f).state_dict() for f in folders]
     for before, after in zip(states, states[1:]):
@@ -530,11 +544,22 @@ def test_a_stage_may_play_by_other_rules(tmp_path):
     assert player.rollout.observation.budget_remaining == 6
 
 
+BRANCHED = replace(  # two stages continue `few`
+    NANO,
+    stages=(
+        Stage("copy", "sft"),
+        Stage("few", "sft"),
+        Stage("grpo", "grpo"),
+        Stage("all", "sft", start="few"),
+    ),
+)
+
+
 def test_a_run_knows_its_stages(tmp_path):
-    run = Run(NANO, tmp_path)
+    run = Run(BRANCHED, tmp_path)
     assert [s.name for s in run.lineage("all")] == ["copy", "few", "all"]
     assert [s.name for s in run.lineage("copy")] == ["copy"]
-    assert [run.stage_seed(s) for s in NANO.stages] == [0, 100, 200, 300]
+    assert [run.stage_seed(s) for s in BRANCHED.stages] == [0, 100, 200, 300]
 
 
 @pytest.mark.parametrize(
@@ -657,7 +682,7 @@ def test_the_turns_of_the_expert_are_right_in_all_episodes():
     questions = suite_questions("level 2", 12)
     messages = {
         transcript[1]["content"]: [m for m in transcript if m["role"] == "assistant"]
-        for transcript in expert_transcripts(questions)
+        for transcript in expert_transcripts(questions, budgets=(15, 15))
     }
     policy = ChatPolicy(StandIn(messages), nudges=0, max_chars=600, system="")
     result = evaluate(EpisodeEnv(questions), policy, batch=12, progress=False)
@@ -683,10 +708,8 @@ def test_the_code_of_a_card_runs(tiny_run):
 
 
 def test_a_card_counts_the_stages_behind_its_model(tmp_path):
-    run = Run(NANO, tmp_path)
-    lines = [
-        dict(stage=stage.name, step=1, seconds=60 * 10**i) for i, stage in enumerate(NANO.stages)
-    ]
+    run = Run(BRANCHED, tmp_path)
+    lines = [dict(stage=s.name, step=1, seconds=60 * 10**i) for i, s in enumerate(BRANCHED.stages)]
     run.metrics.write_text("".join(json.dumps(line) + "\n" for line in lines))
     assert "in 1011 minutes" in model_card(run, "all")
     assert "in 111 minutes" in model_card(run, "grpo")
@@ -707,7 +730,7 @@ def test_push_needs_a_model_and_a_token(tmp_path, monkeypatch):
 
 def test_recipes_know_only_settings_of_trl():
     assert [check_recipe(r) for r in RECIPES.values()] == [[], [], []]
-    bad = replace(NANO, sft=NANO.sft | dict(nonsense=1))
+    bad = replace(BRANCHED, sft=NANO.sft | dict(nonsense=1))
     assert check_recipe(bad) == [f"{name}: nonsense" for name in ("copy", "few", "all")]
 
 
@@ -851,6 +874,50 @@ def test_what_a_run_writes_down_is_json(own_folder, tmp_path):
     Run(changed, tmp_path)
     with pytest.raises(ValueError, match="holds another run .other stages"):
         Run(change_recipe(NANO, data=mine[:5]), tmp_path)
+
+
+@pytest.fixture
+def asked_to_train(monkeypatch, tmp_path):
+    "Recipes that the command `train` hands to a `train` that does nothing."
+    made = []
+
+    def train(recipe, folder, seed, stages, threads):
+        made.append(recipe)
+        return Run(recipe, folder, seed)
+
+    monkeypatch.setattr("sql_env.training.run.train", train)
+    monkeypatch.chdir(tmp_path)
+    return made
+
+
+def test_the_command_trains_on_own_questions(asked_to_train):
+    from typer.testing import CliRunner
+
+    from sql_env.cli.app import app
+    from sql_env.cli.learn import CHANGES  # registers the command
+
+    def run(*options):
+        return CliRunner().invoke(app, ["train", "colab", "--evals", "none", *options])
+
+    options = "--source folder --path mydata --model me/mine --lr 2e-6 --budget 10 --max-steps 7 --vllm colocate"
+    assert CHANGES and run(*options.split()).exit_code == 0
+    assert asked_to_train == [
+        change_recipe(COLAB, "folder:mydata", "me/mine", None, 2e-6, 10, 7, "colocate")
+    ]
+    for wrong in (
+        "--source folder",
+        "--source worlds",
+        "--path mydata",
+        "--vllm yes",
+        "--evals x",
+    ):
+        assert run(*wrong.split()).exit_code != 0
+    assert len(asked_to_train) == 1
+
+
+def test_nano_takes_no_other_model():
+    with pytest.raises(ValueError, match="makes its own model"):
+        change_recipe(NANO, model="Qwen/Qwen3-0.6B")
 
 
 def test_evaluation_at_the_end_is_small_unless_asked(monkeypatch):
