@@ -29,7 +29,6 @@ FIXED_PROMPT = (
     "<describe table_name>loan<|end|><|tool|>loan: 85 rows\nid INTEGER, primary key\nday TEXT<|end|><|assistant|>"
 )
 LEVELS = ("level 1", "level 2", "level 3")
-COMPARED = (*LEVELS, "level 1, eight steps", "level 2, eight steps")
 KEPT = (
     "stage",
     "step",
@@ -51,8 +50,8 @@ KEPT = (
 COLOURS = {
     "copy": "#8c8c8c",
     "few": "#4c72b0",
-    "grpo": "#dd8452",
-    "full": "#8172b3",
+    "play": "#dd8452",
+    "more": "#8172b3",
     "all": "#55a868",
 }
 Stages = Annotated[list[str] | None, typer.Option("--stage", help="All if left out.")]
@@ -303,7 +302,9 @@ def misses(
         missing = missing_in_order_of_play(suite)
         for seed, run in results.items():
             for line in run["exams"]:
-                if line["exam"] == suite and line["stage"] in (stages or ("few", "all")):
+                if line["exam"] == suite and line["stage"] in (
+                    stages or ("few", "play", "more", "all")
+                ):
                     rows += miss_rows(line, int(seed), missing)
     write_rows(out, "misses", rows)
 
@@ -352,8 +353,8 @@ def draw_curves(runs: dict, path: Path) -> None:
 
     panels = (
         ("loss", ("few", "all"), "imitation: loss"),
-        ("sql_env/correct", ("grpo",), "play: right answers"),
-        ("sql_env/errors", ("grpo",), "play: refused actions per episode"),
+        ("sql_env/correct", ("play",), "play: right answers"),
+        ("sql_env/errors", ("play",), "play: refused actions per episode"),
     )
     fig, axes = plt.subplots(1, 3, figsize=(11, 3), layout="constrained")
     for ax, (metric, stages, title) in zip(axes, panels):
@@ -418,7 +419,7 @@ def draw_results(runs: dict, path: Path) -> None:
 def draw_suite(ax, place: int, lines: list[dict]) -> None:
     "Dots side by side, a dot's width between two stages."
     positions, position, previous = [], 0, None
-    drawn = [line for stage in ("few", "grpo", "full", "all") for line in of_stage(lines, stage)]
+    drawn = [line for stage in ("few", "play", "more", "all") for line in of_stage(lines, stage)]
     for line in drawn:
         position += previous not in (None, line["stage"])
         positions.append(position)

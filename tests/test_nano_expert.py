@@ -64,7 +64,7 @@ def test_transcripts_end_right_and_are_terse(level, tmp_path):
 
 def test_tables_that_a_question_does_not_mention_are_searched(tmp_path):
     "Mentioned tables first, then those that a table seen refers to, then as listed; none after the last needed."
-    questions = world_set("train", 3, 60, 12, tmp_path)
+    questions = world_set("train", 1, 200, 12, tmp_path)
     searched = 0
     for question, transcript in zip(questions, expert_transcripts(questions, 0)):
         seen = [table for tool, table in calls_of(transcript) if tool == "describe"]
@@ -77,7 +77,7 @@ def test_tables_that_a_question_does_not_mention_are_searched(tmp_path):
         ]
         assert mentioned == sorted(mentioned, reverse=True)
         searched += len(seen) > len(needed)
-    assert 3 < searched < 30
+    assert 3 < searched < 100
 
 
 def test_a_query_on_a_wrong_table_is_refused_and_not_learned(tmp_path):
@@ -143,7 +143,7 @@ def test_columns_that_a_question_does_not_mention(condition, question, columns):
 
 @pytest.mark.parametrize("level", [1, 2, 3])
 def test_a_search_goes_down_the_table_and_ends_where_something_is_found(level, tmp_path):
-    questions = world_set("train", level, 200, 21, tmp_path)
+    questions = world_set("train", level, 600, 21, tmp_path)
     transcripts = list(expert_transcripts(questions, probe_columns=True))
     assert len(transcripts) >= 0.98 * len(questions)
     by_text, searched = {q.question_text: q for q in questions}, Counter()
@@ -167,7 +167,7 @@ def check_looks(question, database, looks):
     "SELECT DISTINCT column FROM table LIMIT 3: columns in the order of the table, the right one last."
     columns, table = [sql.split()[2] for sql in looks], looks[0].split()[4]
     hidden = _unmentioned_columns(TokenizedSql(question.gold_sql), question.question_text)
-    assert columns[-1] in question.gold_sql and not set(columns[:-1]) & set(hidden)
+    assert columns[-1] in hidden  # another hidden column may stand before it
     order = [column.name for column in database.columns(table)]
     places = [order.index(column) for column in columns]
     assert places == sorted(places) and places[0] > 1

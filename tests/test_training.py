@@ -682,7 +682,7 @@ def test_the_turns_of_the_expert_are_right_in_all_episodes():
     questions = suite_questions("level 2", 12)
     messages = {
         transcript[1]["content"]: [m for m in transcript if m["role"] == "assistant"]
-        for transcript in expert_transcripts(questions)
+        for transcript in expert_transcripts(questions, budgets=(15, 15))
     }
     policy = ChatPolicy(StandIn(messages), nudges=0, max_chars=600, system="")
     result = evaluate(EpisodeEnv(questions), policy, batch=12, progress=False)
