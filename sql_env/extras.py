@@ -16,6 +16,9 @@ EXTRAS = dict(
     providers="a model of Anthropic or Google",
     train="training, or a model on this machine",
     inspect="the tasks of Inspect AI",
+    skyrl="the environment of SkyRL",
+    gym="the environment of Gymnasium",
+    verifiers="the taskset of verifiers",
     mcp="tools over MCP",
 )
 
