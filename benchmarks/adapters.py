@@ -8,7 +8,10 @@ are open and gold has run before the clock starts. Rows of adapters that were no
 in the file as they are.
 
 A new adapter is a function below with `@adapter(name, "module", ...)`: it gets the questions and returns what plays
-a question's actions and says whether the answer counted as right."""
+a question's actions and says whether the answer counted as right.
+
+`--query` measures one step of an agent, a small query, where episodes may stand: in this process, in another one behind
+a pipe, and on a server. A row of verifiers comes from an environment that has verifiers and not openenv."""
 
 import argparse
 import ast
@@ -17,9 +20,14 @@ import os
 import platform
 import statistics
 import time
+import tomllib
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+from importlib.metadata import PackageNotFoundError, distribution
+from multiprocessing import get_context
 from pathlib import Path
+
+from packaging.requirements import Requirement
 
 from sql_env.chat import TOOLS, action_message
 from sql_env.episode import Action, EpisodeEnv
@@ -38,11 +46,15 @@ Player = Callable[[str, Actions], bool]
 ADAPTERS: dict[str, tuple[Callable[[QuestionSet], Player], tuple[str, ...]]] = {}
 
 
-def adapter(name: str, *modules: str):
-    "Register an adapter and the modules of the package that it consists of."
+PACKAGES: dict[str, tuple[str, ...]] = {}
+
+
+def adapter(name: str, *modules: str, packages: tuple[str, ...] = ()):
+    "Register an adapter, the modules of the package that it consists of, and what it needs installed."
 
     def register(make: Callable[[QuestionSet], Player]):
         ADAPTERS[name] = make, modules
+        PACKAGES[name] = packages
         return make
 
     return register
@@ -127,7 +139,7 @@ def trl(questions: QuestionSet) -> Player:
     return play
 
 
-@adapter("MCP, in memory", "server.mcp_tools")
+@adapter("MCP, in memory", "server.mcp_tools", packages=("mcp",))
 def mcp(questions: QuestionSet) -> Player:
     "A connection for each episode, with the reference client and its server in this process."
     import asyncio
@@ -152,6 +164,64 @@ def mcp(questions: QuestionSet) -> Player:
     def play(question_id: str, actions: Actions) -> bool:
         runner.run(play_all(question_id, actions))
         return ended.pop().correct
+
+    return play
+
+
+@adapter("skyrl-gym", "skyrl_env", packages=("skyrl-gym",))
+def skyrl(questions: QuestionSet) -> Player:
+    "With an environment for each trajectory, and calls in the text of a message."
+    from sql_env.skyrl_env import SkyRLEnv
+
+    def text(action: Action) -> str:
+        name, parameter = TOOLS[action.action_type]
+        call = dict(name=name, arguments={parameter: action.argument})
+        return f"<tool_call>{json.dumps(call)}</tool_call>"
+
+    def play(question_id: str, actions: Actions) -> bool:
+        env = SkyRLEnv(questions, extras=dict(question_id=question_id))
+        env.init([])
+        for action in actions:
+            env.step(text(action))
+        return bool(env.get_metrics()["correct"])
+
+    return play
+
+
+@adapter("Gymnasium", "gym_env", packages=("gymnasium",))
+def gym(questions: QuestionSet) -> Player:
+    from sql_env.gym_env import GymEnv
+
+    env = GymEnv(questions)
+
+    def play(question_id: str, actions: Actions) -> bool:
+        env.reset(options=dict(question_id=question_id))
+        info = {}
+        for kind, argument in actions:
+            action = dict(action_type=env.actions.index(kind), argument=argument)
+            info = env.step(action)[-1]
+        return info["correct"]
+
+    return play
+
+
+@adapter("verifiers", "verifiers_taskset", packages=("verifiers", "uv"))
+def verifiers(questions: QuestionSet) -> Player:
+    "What the package does for a rollout: state, tools and verdict, without the processes of verifiers."
+    from sql_env.verifiers_taskset import PlayConfig, SQLState, SQLTask, SQLTaskData, call_tool
+
+    config = PlayConfig()
+
+    def play(question_id: str, actions: Actions) -> bool:
+        session = Session(config.env(questions))
+        session.begin(question_id)
+        state = session.state()
+        for kind, argument in actions:
+            name, parameter = TOOLS[kind]
+            env = config.env(questions)
+            _, state, _ = call_tool(env, state, name, {parameter: argument})
+        task = SQLTask(SQLTaskData(id=question_id), play=config, questions=questions)
+        return task.verdict(SQLState(session=state)).correct
 
     return play
 
@@ -208,11 +278,128 @@ def steps_per_second(
     return {name: n_steps / statistics.median(found) for name, found in seconds.items()}
 
 
+def needed(packages: Sequence[str], known: frozenset[str] = frozenset()) -> set[str]:
+    "Names of packages and of all that they need, apart from those that are known."
+    found: set[str] = set()
+    waiting = list(packages)
+    while waiting:
+        name = waiting.pop().lower().replace("_", "-")
+        if name in found or name in known:
+            continue
+        with suppress(PackageNotFoundError):
+            requirements = distribution(name).requires or []
+            found.add(name)
+            wanted = [Requirement(text) for text in requirements]
+            waiting += [
+                r.name for r in wanted if r.marker is None or r.marker.evaluate({"extra": ""})
+            ]
+    return found
+
+
+def added_megabytes(packages: Sequence[str]) -> float:
+    "What packages add to an installation of the core, in MB on disk."
+    text = (ROOT / "pyproject.toml").read_text()
+    core = [Requirement(r).name for r in tomllib.loads(text)["project"]["dependencies"]]
+    added = needed(packages, frozenset(needed(core)))
+    files = [file for name in added for file in distribution(name).files or ()]
+    paths = {Path(file.locate()) for file in files if not file.name.endswith(".pyc")}
+    return sum(path.stat().st_size for path in paths if path.is_file()) / 1e6
+
+
+def _answer_pipe(pipe) -> None:
+    "In a process of its own: an episode whose actions come over a pipe."
+    env = EpisodeEnv(load("bundled"))
+    while (message := pipe.recv()) is not None:
+        pipe.send(env.step(*message) if message else env.reset(question_id=QUERIED))
+
+
+QUERIED = "vet_clinic-02"
+QUERY = "SELECT name, phone FROM owner WHERE owner_id = {}"
+EPISODES, STEPS = 200, 14
+
+
+@contextmanager
+def in_process():
+    env = EpisodeEnv(load("bundled"))
+    yield lambda: env.reset(question_id=QUERIED), env.step
+
+
+@contextmanager
+def behind_a_pipe():
+    ours, theirs = get_context("spawn").Pipe()
+    process = get_context("spawn").Process(target=_answer_pipe, args=(theirs,), daemon=True)
+    process.start()
+
+    def ask(*message):
+        ours.send(message)
+        return ours.recv()
+
+    yield ask, ask
+    ours.send(None)
+    process.join()
+
+
+@contextmanager
+def on_a_server():
+    from server import Server
+
+    from sql_env import SQLAction, SQLEnv
+
+    with Server() as server, SQLEnv(base_url=server.http).sync() as env:
+
+        def step(kind, argument):
+            return env.step(SQLAction(action_type=kind, argument=argument)).observation
+
+        yield lambda: env.reset(question_id=QUERIED), step
+
+
+PLACES = {
+    "in this process": in_process,
+    "another process, over a pipe": behind_a_pipe,
+    "our server, over a WebSocket of the loopback": on_a_server,
+}
+
+
+def query_times(place) -> list[float]:
+    "Seconds of each step, as the caller waits for them."
+    times = []
+    with place() as (reset, step):
+        for episode in range(EPISODES + 5):
+            reset()
+            for i in range(STEPS):
+                start = time.perf_counter()
+                seen = step("QUERY", QUERY.format(i + 1))
+                if episode >= 5:
+                    times.append(time.perf_counter() - start)
+                assert not seen.error, seen.error
+    return times
+
+
+def query_rows() -> dict:
+    "One small query where episodes may stand."
+    rows = []
+    for where, place in PLACES.items():
+        cuts = statistics.quantiles(query_times(place), n=100)
+        rows.append(
+            dict(where=where, median_us=round(cuts[49] * 1e6), p99_us=round(cuts[98] * 1e6))
+        )
+        print(json.dumps(rows[-1]))
+    command = "python benchmarks/adapters.py --query --out benchmarks/adapters.json"
+    return dict(command=command, sql=QUERY, queries=EPISODES * STEPS, rows=rows)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("names", nargs="*", help="adapters to measure; all that can be imported")
     parser.add_argument("--out", type=Path)
+    parser.add_argument("--query", action="store_true", help="one query in each place, and no more")
     options = parser.parse_args()
+    known = json.loads(options.out.read_text()) if options.out and options.out.exists() else {}
+    if options.query:
+        known["query"] = query_rows()
+        if options.out:
+            options.out.write_text(json.dumps(known, indent=1) + "\n")
+        return
     questions = load("bundled")
     oracle, (cheat, cheats) = oracle_actions(questions), cheat_actions(questions)
     players = {}
@@ -223,14 +410,15 @@ def main() -> None:
             print(f"{name} is left out: {e}")
     scores = {name: (score(p, oracle), score(p, cheats)) for name, p in players.items()}
     speed = steps_per_second(players, oracle)
-    rows = {}
-    if options.out and options.out.exists():
-        rows = {row["adapter"]: row for row in json.loads(options.out.read_text())["rows"]}
+    rows = {row["adapter"]: row for row in known.get("rows", ())}
     for name in players:
+        if name in rows and options.names and name not in options.names:
+            continue  # only what others are compared with
         rows[name] = dict(
             adapter=name,
             modules=ADAPTERS[name][1],
             lines=sum(map(code_lines, ADAPTERS[name][1])),
+            installs_mb=round(added_megabytes(PACKAGES[name]), 1),
             steps_per_second=round(speed[name]),
             share_of_bare=round(speed[name] / speed["EpisodeEnv"], 3),
             oracle=scores[name][0],
@@ -245,7 +433,9 @@ def main() -> None:
         best_cheat=cheat,
     )
     if options.out:
-        options.out.write_text(json.dumps(about | dict(rows=list(rows.values())), indent=1) + "\n")
+        options.out.write_text(
+            json.dumps(known | about | dict(rows=list(rows.values())), indent=1) + "\n"
+        )
 
 
 if __name__ == "__main__":

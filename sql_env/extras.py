@@ -19,6 +19,9 @@ EXTRAS = dict(
     train="training, or a model on this machine",
     vllm="rollouts by vLLM in training",
     inspect="the tasks of Inspect AI",
+    skyrl="the environment of SkyRL",
+    gym="the environment of Gymnasium",
+    verifiers="the taskset of verifiers",
     mcp="tools over MCP",
     data="Parquet and DuckDB files, or data sets of the Hugging Face Hub",
 )

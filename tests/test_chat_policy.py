@@ -46,7 +46,7 @@ from sql_env.policies.endpoint import Endpoint
 from sql_env.policies.local import (
     LocalModel,
     _generate_batch,
-    _parse_assistant_text,
+    parse_assistant_text,
 )
 from sql_env.policies.requests import EndpointError
 from sql_env.reports import load_result, results_markdown, save_result
@@ -718,7 +718,7 @@ def test_examples_may_come_from_another_set():
     ],
 )
 def test_read_text(text, content, calls):
-    m = _parse_assistant_text(text)
+    m = parse_assistant_text(text)
     assert m["content"] == content and (
         calls is None or [c["function"]["name"] for c in m.get("tool_calls", ())] == calls
     )

@@ -31,6 +31,7 @@ ELSEWHERE = (
     "docker",
     "export",
     "inspect",
+    "vf-eval",
     "vllm",
     "llama-server",
     "claude",

@@ -9,7 +9,7 @@ import pytest
 from sql_env.extras import EXTRAS, MissingExtraError, needs_extra
 
 ABSENT = """openenv openai fastapi uvicorn gradio fastmcp mcp websockets httpx torch transformers trl datasets
-    huggingface_hub nbdev inspect_ai""".split()  # what the base install does not bring
+    huggingface_hub nbdev inspect_ai skyrl_gym gymnasium verifiers""".split()  # what the base install does not bring
 BLOCK = f"""
 import atexit, sys
 class Absent:
@@ -50,6 +50,8 @@ for name in ("SQLEnv", "SQLAction", "SessionLostError", "list_questions"):
 tell("SQLEnvTRLRemote", lambda: SQLEnvTRLRemote("http://localhost:1").reset())
 tell("openai", lambda: Endpoint("m", "http://localhost:1/v1").client)
 tell("inspect", lambda: importlib.import_module("sql_env.inspect_tasks"))
+for name in ("skyrl_env", "gym_env", "verifiers_taskset"):
+    tell(name, lambda: importlib.import_module("sql_env." + name))
 tell("mcp", lambda: importlib.import_module("sql_env.server.mcp_tools"))
 tell("train", lambda: LocalModel("m").load())
 for command in (["serve"], ["mcp"], ["train", "nano"]):
@@ -67,6 +69,11 @@ def test_every_way_to_what_is_missing_says_what_to_install():
         'inspect_ai is not installed. For the tasks of Inspect AI: pip install "sql_env[inspect]"'
     )
     assert said.pop("inspect") == sentence
+    packages = dict(skyrl_env="skyrl_gym", gym_env="gymnasium", verifiers_taskset="verifiers")
+    for module, package in packages.items():
+        extra = module.partition("_")[0]
+        told = f'{package} is not installed. For {EXTRAS[extra]}: pip install "sql_env[{extra}]"'
+        assert said.pop(module) == told
     for_mcp = 'is not installed. For tools over MCP: pip install "sql_env[mcp]"'
     assert for_mcp in said.pop("mcp") and for_mcp in said.pop("command mcp")
     openai, train, exits = said.pop("openai"), said.pop("train"), said.pop("command train nano")
@@ -81,7 +88,8 @@ def test_every_way_to_what_is_missing_says_what_to_install():
 
 
 NEEDS_OPENENV = {"client", "environment", "models", "server.app", "server.guard", "server.page"}
-NEEDS_MORE = {"inspect_tasks", "server.mcp_tools", "server.settings"}
+NEEDS_MORE = {"inspect_tasks", "skyrl_env", "gym_env", "verifiers_taskset"}
+NEEDS_MORE |= {"server.mcp_tools", "server.settings"}
 IMPORT_ALL = """
 import importlib, pkgutil, sql_env
 for found in pkgutil.walk_packages(sql_env.__path__, "sql_env."):

@@ -1,0 +1,397 @@
+"SkyRL, Gymnasium and verifiers play episodes: the same verdicts, rewards and texts as the episode itself."
+
+import json
+import os
+import subprocess
+import sys
+import tomllib
+import warnings
+from itertools import cycle
+from pathlib import Path
+
+import pytest
+from conftest import ROOT, made_once
+from fake_server import FakeServer, player
+from serving import Server
+
+from sql_env.chat import TOOLS
+from sql_env.episode import EpisodeEnv
+from sql_env.evaluation import hack_floor
+from sql_env.markup import escape_markup
+from sql_env.policies import HACKS, play_episode
+from sql_env.reward import RewardConfig
+from sql_env.session import Session
+from sql_env.sources import load
+
+REWARDS = [RewardConfig.sparse(), RewardConfig.shaped(), RewardConfig.partial()]
+
+
+@pytest.fixture(scope="module")
+def questions():
+    return load("bundled").sample(12, seed=5)
+
+
+def oracle(question):
+    "A look, the gold query, and its result as the answer."
+    return [
+        ("DESCRIBE", question.tables_involved[0]),
+        ("QUERY", question.gold_sql),
+        ("ANSWER", "@last"),
+    ]
+
+
+def best_cheat(questions):
+    "What the best cheat does with each question."
+    name = next(iter(hack_floor(questions, hacks=HACKS)))
+    [hack] = [hack for hack in HACKS if hack.name == name]
+    env, played = EpisodeEnv(questions), {}
+    for q in questions:
+        play_episode(env, hack, env.reset(question_id=q.question_id))
+        played[q.question_id] = [tuple(turn.action) for turn in env.episode.turns]
+    return played
+
+
+def share(questions, play, actions):
+    "Share of the questions that `play(question_id, actions)` finds right."
+    return sum(play(q.question_id, actions(q)) for q in questions) / len(questions)
+
+
+# SkyRL
+
+
+@pytest.fixture
+def skyrl():
+    pytest.importorskip("skyrl_gym", reason="skyrl-gym: pip install 'sql_env[skyrl]'")
+    return pytest.importorskip("sql_env.skyrl_env")
+
+
+def text_call(kind, argument):
+    name, parameter = TOOLS[kind]
+    call = dict(name=name, arguments={parameter: argument})
+    return f"<tool_call>\n{json.dumps(call)}\n</tool_call>"
+
+
+def test_skyrl_scores_as_the_episode_does(skyrl, questions):
+    import skyrl_gym
+
+    skyrl.register_skyrl(questions, id="sql_env-test")
+    cheats = best_cheat(questions)
+
+    def play(question_id, actions):
+        extras = dict(question_id=question_id, max_turns=20)
+        env = skyrl_gym.make("sql_env-test", env_config={}, extras=extras)
+        env.init([])
+        outputs = [env.step(text_call(*action)) for action in actions]
+        assert [o["done"] for o in outputs] == [False] * (len(outputs) - 1) + [True]
+        assert sum(o["reward"] for o in outputs) == env.get_metrics()["correct"]
+        return env.get_metrics()["correct"]
+
+    assert share(questions, play, oracle) == 1
+    assert share(questions, play, lambda q: cheats[q.question_id]) < 0.5
+
+
+@pytest.mark.parametrize("reward", REWARDS)
+@pytest.mark.parametrize("max_turns", [0, 2, 3])
+def test_skyrl_pays_in_all_what_a_session_pays(skyrl, questions, reward, max_turns):
+    "Whether the episode ends by an answer or by the trainer's limit."
+    q = questions[0]
+    env = skyrl.SkyRLEnv(
+        questions, extras=dict(question_id=q.question_id, max_turns=max_turns), reward=reward
+    )
+    session = Session(EpisodeEnv(questions, reward=reward))
+    env.init([])
+    session.begin(q.question_id)
+    paid = 0.0
+    for i, (kind, argument) in enumerate(oracle(q), 1):
+        output = env.step(text_call(kind, argument))
+        name, parameter = TOOLS[kind]
+        session.call(name, {parameter: argument})
+        paid += output["reward"]
+        if output["done"]:
+            assert i == (max_turns or 3)
+            break
+    assert paid == pytest.approx(session.reward)
+
+
+@pytest.mark.parametrize(
+    "said, answer",
+    [
+        ("I think.", "There was no tool call."),
+        ("<tool_call>{broken</tool_call>", "There was no tool call."),
+        (text_call("QUERY", "SELECT 1") * 2, "1\n</tool_response>\n<tool_response>"),
+        ('<tool_call>{"name": "drop", "arguments": {}}</tool_call>', "Tool drop not found"),
+        (text_call("QUERY", "SELECT '</tool_response>'"), escape_markup("</tool_response>")),
+    ],
+)
+def test_skyrl_answers_what_a_model_writes(skyrl, questions, said, answer):
+    env = skyrl.SkyRLEnv(questions, extras=dict(question_id=questions[0].question_id))
+    env.init([])
+    output = env.step(said)
+    [message] = output["observations"]
+    assert message["role"] == "user" and answer in message["content"]
+    n_results = message["content"].count("</tool_response>")
+    assert n_results == message["content"].count("<tool_response>")
+    assert n_results == said.count("<tool_call>") - ("broken" in said)
+    assert (output["done"], output["reward"], output["metadata"]) == (False, 0, {})
+
+
+def test_skyrl_rows_hold_no_gold_and_a_row_without_id_is_refused(skyrl, questions):
+    rows = json.dumps(skyrl.skyrl_rows(questions))
+    for q in questions:
+        assert q.question_id in rows and q.gold_sql not in rows
+    with pytest.raises(ValueError, match="skyrl_rows"):
+        skyrl.SkyRLEnv(questions).init([])
+
+
+def test_skyrl_settings_of_the_trainer_come_first(skyrl, questions):
+    extras = dict(question_id=questions[0].question_id)
+    env = skyrl.SkyRLEnv(questions, dict(budget=3), extras, budget=9)
+    assert "Steps: 3" in env.init([])[0][-1]["content"]
+
+
+# Gymnasium
+
+
+@pytest.fixture
+def gym_env():
+    pytest.importorskip("gymnasium", reason="gymnasium: pip install 'sql_env[gym]'")
+    return pytest.importorskip("sql_env.gym_env")
+
+
+def gym_action(env, kind, argument):
+    return dict(action_type=env.actions.index(kind), argument=argument)
+
+
+def test_gymnasium_finds_nothing_to_complain_about(gym_env, questions):
+    from gymnasium.utils.env_checker import check_env
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        check_env(gym_env.GymEnv(questions), skip_render_check=True)
+
+
+def test_gymnasium_scores_as_the_episode_does(gym_env, questions):
+    env, cheats = gym_env.GymEnv(questions), best_cheat(questions)
+
+    def play(question_id, actions):
+        env.reset(options=dict(question_id=question_id))
+        total, terminated = 0.0, False
+        for kind, argument in actions:
+            seen, reward, terminated, truncated, info = env.step(gym_action(env, kind, argument))
+            assert env.observation_space.contains(seen)
+            total += reward
+        assert terminated != truncated and total == info["correct"]
+        return info["correct"]
+
+    assert share(questions, play, oracle) == 1
+    assert share(questions, play, lambda q: cheats[q.question_id]) < 0.5
+
+
+def test_gymnasium_seeds_and_ends(gym_env, questions):
+    env, other = (gym_env.GymEnv(questions, budget=2) for _ in range(2))
+    drawn = [env.reset(seed=7), *(env.reset() for _ in range(5))]
+    assert drawn == [other.reset(seed=7), *(other.reset() for _ in range(5))]
+    assert len({info["question_id"] for _, info in drawn}) > 1
+    assert all("correct" not in info for _, info in drawn)
+    env.step(gym_action(env, "QUERY", "SELECT 'Łódź'"))
+    seen, reward, terminated, truncated, info = env.step(gym_action(env, "QUERY", "nonsense"))
+    assert (reward, terminated, truncated, info["correct"]) == (0, False, True, False)
+    assert seen["error"] and seen["budget_remaining"] == 0
+
+
+def test_gymnasium_takes_actions_of_any_text(gym_env, questions):
+    env = gym_env.GymEnv(questions)
+    env.action_space.seed(0)
+    for _ in range(30):
+        env.reset()
+        action = env.action_space.sample()
+        assert env.action_space.contains(action) and env.observation_space.contains(
+            env.step(action)[0]
+        )
+
+
+# Both pages
+
+
+@pytest.mark.parametrize(
+    "page, package", [("69_skyrl_env", "skyrl_gym"), ("69_gym_env", "gymnasium")]
+)
+def test_the_notebook_runs(page, package):
+    "The page is left out where its extra isn't installed, so its examples run here and print what is stored."
+    pytest.importorskip(package)
+    shell = pytest.importorskip("execnb.shell", reason="execnb is not installed")
+    from fastcore.nbio import read_nb
+
+    capture = shell.CaptureShell()
+    for cell in read_nb(ROOT / "nbs" / f"{page}.ipynb").cells:
+        if cell.cell_type != "code" or "eval: false" in cell.source or "default_exp" in cell.source:
+            continue
+        stored = printed(cell)
+        capture.cell(cell)
+        assert not capture.exc, capture.exc
+        assert printed(cell) == stored, cell.source
+
+
+def printed(cell):
+    found = [o.get("text") or o["data"]["text/plain"] for o in cell.outputs]
+    return ["".join(text) for text in found]
+
+
+# verifiers, which can't be installed beside openenv
+
+
+def make_environment(folder: Path) -> None:
+    "An environment with verifiers and what the core needs; without openenv."
+    core = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
+    subprocess.run([sys.executable, "-m", "venv", folder], check=True)
+    command = [folder / "bin" / "pip", "install", "-q", "verifiers>=0.4,<0.5", "uv", *core]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600)
+    (folder / "why.txt").write_text("" if done.returncode == 0 else done.stderr[-2000:])
+
+
+@pytest.fixture(scope="module")
+def verifiers_bin(tmp_path_factory):
+    "Where the commands of verifiers are; SQL_ENV_VERIFIERS names an environment that has it."
+    if ready := os.environ.get("SQL_ENV_VERIFIERS"):
+        return Path(ready) / "bin"
+    folder = made_once(tmp_path_factory, "verifiers", make_environment)
+    if why := (folder / "why.txt").read_text():
+        pytest.skip(f"verifiers can't be installed here: {why[-300:]}")
+    return folder / "bin"
+
+
+TASKSET = """from sql_env.verifiers_taskset import SQLTaskset
+
+__all__ = ["SQLTaskset"]
+"""
+
+
+def evaluate_with_verifiers(folder, bin_folder, script, n=4):
+    "The traces of n rollouts of the test split, and the requests that the model got."
+    (folder / "sql_questions.py").write_text(TASKSET)
+    paths = os.pathsep.join([str(folder), str(ROOT)])
+    env = os.environ | {
+        "PYTHONPATH": paths,
+        "PATH": f"{bin_folder}{os.pathsep}{os.environ['PATH']}",
+    }
+    with FakeServer(script) as server:
+        command = [bin_folder / "vf-eval", "sql_questions", "--env.taskset.play.split", "test"]
+        command += ["--env.agent.harness.id", "null", "--env.agent.runtime.type", "subprocess"]
+        command += ["--model", "m", "--client.base-url", server.url, "--no-push", "--no-rich"]
+        command += ["-n", str(n), "-o", folder, "--run.name", "run"]
+        done = subprocess.run(
+            command, cwd=folder, env=env, capture_output=True, text=True, timeout=300
+        )
+    assert done.returncode == 0, done.stderr[-3000:]
+    [file] = folder.rglob("traces.jsonl")
+    episodes = [json.loads(line) for line in file.read_text().splitlines()]
+    return [trace for e in episodes for trace in e.get("traces", [e])], server.bodies, file
+
+
+@pytest.mark.slow
+def test_verifiers_scores_an_oracle_and_a_cheat(verifiers_bin, tmp_path):
+    questions = load("bundled", split="test")
+    (tmp_path / "oracle").mkdir()
+    traces, bodies, file = evaluate_with_verifiers(
+        tmp_path / "oracle", verifiers_bin, player(questions)
+    )
+    assert [t["rewards"]["correct"]["score"] for t in traces] == [1.0] * 4
+    assert {t["stop_condition"] for t in traces} == {"episode_over"}
+    assert all(t["metrics"] == dict(grounded=1, robust=1, steps=2) for t in traces)
+    names = sorted(tool["function"]["name"] for tool in bodies[0]["tools"])
+    assert names == ["answer", "describe", "query", "sample"]
+    first = json.dumps(bodies[0])
+    assert not [q for q in questions if q.gold_sql in first]
+    (tmp_path / "cheat").mkdir()
+    cheat = [("query", dict(sql="SELECT 1"))], [("answer", dict(value="1"))]
+
+    def script(body):
+        return cheat[any(m["role"] == "tool" for m in body["messages"])]
+
+    traces, _, file = evaluate_with_verifiers(tmp_path / "cheat", verifiers_bin, script)
+    assert [t["rewards"]["correct"]["score"] for t in traces] == [0.0] * 4
+    assert {t["metrics"]["steps"] for t in traces} == {2}
+    text = file.read_text()
+    assert not [q for q in questions if json.dumps(q.gold_sql)[1:-1] in text]
+
+
+@pytest.mark.slow
+def test_the_taskset_needs_no_openenv_and_its_page_runs(verifiers_bin):
+    code = """
+import sys
+sys.modules["openenv"] = None
+from execnb.shell import CaptureShell
+from fastcore.nbio import read_nb
+capture = CaptureShell()
+for cell in read_nb("nbs/69_verifiers_taskset.ipynb").cells:
+    if cell.cell_type != "code" or "eval: false" in cell.source or "default_exp" in cell.source:
+        continue
+    capture.cell(cell)
+    assert not capture.exc, capture.exc
+"""
+    pip = [verifiers_bin / "pip", "install", "-q", "execnb"]
+    subprocess.run(pip, check=True, capture_output=True, timeout=300)
+    env = os.environ | {"PYTHONPATH": str(ROOT)}
+    command = [verifiers_bin / "python", "-c", code]
+    done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout[-1000:] + done.stderr[-2000:]
+
+
+# Many processes
+
+
+def play_gold(session, question_id):
+    "In an actor: the process, and whether the gold query was right."
+    session.begin(question_id)
+    gold = session.episode.question.gold_sql
+    session.call("query", dict(sql=gold))
+    session.call("answer", dict(value="@last"))
+    return os.getpid(), session.verdict().correct
+
+
+@pytest.mark.slow
+def test_sessions_play_as_ray_actors(questions):
+    "A session is an actor as it is; two processes share the work, and one that died is made anew from its state."
+    ray = pytest.importorskip("ray", reason="ray: pip install 'sql_env[cluster]'")
+    paths = os.pathsep.join([str(ROOT), str(ROOT / "tests")])
+    ray.init(num_cpus=2, include_dashboard=False, runtime_env=dict(env_vars=dict(PYTHONPATH=paths)))
+    try:
+        Worker, env = ray.remote(Session), EpisodeEnv(questions)
+        workers = [Worker.remote(env) for _ in range(2)]
+        asked = [
+            worker.__ray_call__.remote(play_gold, q.question_id)
+            for worker, q in zip(cycle(workers), questions)
+        ]
+        played = ray.get(asked, timeout=120)
+        assert len({process for process, _ in played}) == 2
+        assert all(correct for _, correct in played)
+
+        q = questions[0]
+        ray.get(workers[0].begin.remote(q.question_id))
+        ray.get(workers[0].call.remote("query", dict(sql=q.gold_sql)))
+        state = ray.get(workers[0].state.remote())
+        ray.kill(workers[0])
+        session = Session.resume(env, state)
+        session.call("answer", dict(value="@last"))
+        assert session.verdict().correct
+    finally:
+        ray.shutdown()
+
+
+@pytest.mark.slow
+def test_sessions_spread_over_two_servers(questions):
+    "Each connection stays on its replica, and both give the same observations."
+    from sql_env import SQLAction, SQLEnv
+
+    with Server() as one, Server() as two:
+        envs = [SQLEnv(base_url=s.http).sync() for s, _ in zip(cycle([one, two]), range(6))]
+        seen = []
+        for env in envs:
+            with env:
+                env.reset(question_id=questions[0].question_id, seed=1)
+                actions = oracle(questions[0])
+                results = [env.step(SQLAction(action_type=a, argument=b)) for a, b in actions]
+                assert results[-1].reward == 1 and results[-1].done
+                seen.append([r.observation.result for r in results])
+        assert len(seen) == 6 and all(texts == seen[0] for texts in seen)
+        assert one.cpu() > 0 and two.cpu() > 0
