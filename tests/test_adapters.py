@@ -244,7 +244,8 @@ def make_environment(folder: Path) -> None:
     "An environment with verifiers and what the core needs; without openenv."
     core = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
     subprocess.run([sys.executable, "-m", "venv", folder], check=True)
-    command = [folder / "bin" / "pip", "install", "-q", "verifiers>=0.4,<0.5", "uv", *core]
+    command = [folder / "bin" / "python", "-I", "-m", "pip", "install", "-q"]  # blind to PYTHONPATH
+    command += ["verifiers>=0.4,<0.5", "uv", "execnb", *core]
     done = subprocess.run(command, capture_output=True, text=True, timeout=600)
     (folder / "why.txt").write_text("" if done.returncode == 0 else done.stderr[-2000:])
 
@@ -329,8 +330,6 @@ for cell in read_nb("nbs/69_verifiers_taskset.ipynb").cells:
     capture.cell(cell)
     assert not capture.exc, capture.exc
 """
-    pip = [verifiers_bin / "pip", "install", "-q", "execnb"]
-    subprocess.run(pip, check=True, capture_output=True, timeout=300)
     env = os.environ | {"PYTHONPATH": str(ROOT)}
     command = [verifiers_bin / "python", "-c", code]
     done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=300)
