@@ -3,6 +3,7 @@
 import inspect
 import json
 import pickle
+from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -24,7 +25,7 @@ from sql_env.server.page import Visits, _history_html, _on_start, _result_html, 
 from sql_env.trl_adapter import SQLEnvTRL, SQLEnvTRLRemote, rollout_metrics
 from sql_env.view.episode import view_trajectory
 from sql_env.view.page import episode_view_html
-from sql_env.view.run import _ending, read_runs, run_page_html
+from sql_env.view.run import _card_html, _ending, read_runs
 from sql_env.view.words import conversation
 from sql_env.worlds.ambiguity import ambiguous_set
 
@@ -258,10 +259,10 @@ def test_a_run_page_tells_abstentions_from_wrong_answers(questions, log):
     assert any(s["asked"] for s in states) and any("abstained" in s["why"] for s in states)
     never = [_ending(t) for t in second.trajectories]
     assert {(s["state"], s["why"]) for s in never} == {("abstained", "")}
-    page = run_page_html([first, second], questions)
-    assert "coverage" in page and "risk-coverage area" in page
-    plain = run_page_html([first.__class__("a", {"policy": "a"}, first.trajectories)], questions)
-    assert "risk-coverage area" not in plain
+    card = render_html(_card_html(second))
+    assert "coverage" in card and "risk-coverage area" in card
+    plain = replace(first, about={"policy": "a"})
+    assert "risk-coverage area" not in render_html(_card_html(plain))
 
 
 def test_the_explorer_has_a_word_for_an_abstention(questions, log):
