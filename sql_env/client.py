@@ -130,16 +130,16 @@ class VerdictWithheldError(RuntimeError):
 # %% ../nbs/57_client.ipynb #38567422
 def _read_verdict(action: Action, obs: SQLObservation) -> Verdict:
     "The verdict of a last observation, with a reason of `VERDICT_REASONS`; raises `VerdictWithheldError`."
-    if action.action_type == "ABSTAIN" and not obs.error:
-        return Verdict(bool(obs.metadata.get("correct")), "abstained")
-    if obs.metadata.get("correct"):
-        return Verdict(True, "match")
-    was_answered = action.action_type == "ANSWER" and not obs.error
-    if was_answered and "correct" not in obs.metadata:
+    if action.action_type not in ("ANSWER", "ABSTAIN") or obs.error:
+        return Verdict(False, "no_answer")
+    if "correct" not in obs.metadata:
         raise VerdictWithheldError(
-            "The server withholds its verdicts (SQL_ENV_REVEAL=none) and keeps the results itself."
+            "The verdict is unknown: the server withholds it (SQL_ENV_REVEAL=none) and keeps the results itself."
         )
-    return Verdict(False, "undisclosed" if was_answered else "no_answer")
+    correct = bool(obs.metadata["correct"])
+    if action.action_type == "ABSTAIN":
+        return Verdict(correct, "abstained")
+    return Verdict(correct, "match" if correct else "undisclosed")
 
 # %% ../nbs/57_client.ipynb #b5ff1919
 class RemoteEpisode:

@@ -9,11 +9,12 @@ __all__ = ['PolicyMaker', 'EpisodeExplorer']
 
 # %% ../nbs/78_explorer.ipynb #55f7d2bc
 import copy
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from .episode import Episode
+from .episode import ACTIONS, Episode, allowed_actions
 from .extras import MissingExtraError
 from .html import element, render_html, stylesheet
 from .logs import EpisodeResult, Trajectory, read_log
@@ -77,6 +78,7 @@ class _PolicyTab:
         policies: Iterable[str],  # their names
         on_click: Callable[[], Any],
         own_chat: bool = False,  # one of the policies is called `chat` and needs no model
+        actions: Sequence[str] = ACTIONS,  # that a language model is offered
     ):
         import ipywidgets as w
 
@@ -93,7 +95,7 @@ class _PolicyTab:
         self.chat = make_row(self.model, self.address, label="Model", align_items="center")
         row = make_row(*self.menus, self.button, align_items="center")
         self.box = w.VBox([row, self.chat, self.error, self.player.box])
-        self.own_chat = own_chat
+        self.own_chat, self.actions = own_chat, actions
         for menu in self.menus:
             menu.observe(self._show_model, "value")
         self._show_model()
@@ -120,7 +122,8 @@ class _PolicyTab:
 
         if not self.model.value.strip():
             raise ValueError("Name a model: on a server, or the folder of a local one.")
-        return ChatPolicy(self.model.value.strip(), self.address.value.strip() or None)
+        model, address = self.model.value.strip(), self.address.value.strip() or None
+        return ChatPolicy(model, address, actions=self.actions)
 
     def choose(self, *names: str | None) -> list[str]:
         "Choose a policy in each menu (None: as it is); returns the chosen names, raises `ValueError` for others."
@@ -137,10 +140,13 @@ def _result_word(result: EpisodeResult) -> str:
         return "crashed"
     if result.correct:
         return "not robust" if result.robust is False else "right"
+    if result.reason == "abstained":
+        return "abstained"
     return "wrong" if result.reason else "unfinished"
 
 # %% ../nbs/78_explorer.ipynb #185b8ab7
-_RESULT_WORDS = ("wrong", "not robust", "unfinished", "crashed", "right")  # what to look at first
+# what to look at first
+_RESULT_WORDS = ("wrong", "not robust", "abstained", "unfinished", "crashed", "right")
 _WRONG_FIRST, _AS_PLAYED = "all, wrong ones first", "all, as played"
 
 # %% ../nbs/78_explorer.ipynb #4b3ef69a
@@ -231,22 +237,26 @@ class EpisodeExplorer:
         schema_level: str = "names",  # what is known at the start, see `SCHEMA_LEVELS`
         verify: str = "value",  # how answers are graded
         seed: int = 0,  # of samples and policies
+        actions: Sequence[str] = ACTIONS,  # what is allowed: `ACTIONS`, and any of `EXTRA_ACTIONS`
         **options: Any,  # of the source
     ):
         import ipywidgets as w
 
         name = source if isinstance(source, str) else source.name
         questions = load(source, path, split, **options) if isinstance(source, str) else source
-        self.settings = dict(reward=reward, budget=budget, schema_level=schema_level, verify=verify)
+        actions = allowed_actions(actions)
+        self.settings = dict(reward=reward, budget=budget, schema_level=schema_level)
+        self.settings |= dict(verify=verify, actions=actions)
         self.seed, self.policies = seed, _policy_makers(policies)
         self.picker = QuestionPicker(questions, name, path)
         if question_id:
             self.picker.choose(question_id)
         self.human = HumanPlayer(self._start)
         own = "chat" in self.policies
-        self.watching = _PolicyTab("Watch", {"Policy": "greedy"}, self.policies, self.watch, own)
+        tab = partial(_PolicyTab, policies=self.policies, own_chat=own, actions=actions)
+        self.watching = tab("Watch", {"Policy": "greedy"}, on_click=self.watch)
         menus = {"Left": "greedy", "Right": "oracle"}
-        self.comparing = _PolicyTab("Compare", menus, self.policies, self.compare, own)
+        self.comparing = tab("Compare", menus, on_click=self.compare)
         self.replaying = _LogTab(self._open_log, self._show_trajectory)
         tabs: dict[str, Any] = dict(
             Play=self.human, Watch=self.watching, Compare=self.comparing, Replay=self.replaying

@@ -13,14 +13,16 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from sql_env.chat import (
+    EXTRA_TOOLS,
     MAX_TOOL_RESULT_CHARS,
     SYSTEM_PROMPT,
     TOOLS,
+    AskingToolMethods,
     ToolMethods,
     initial_view,
     question_messages,
 )
-from .episode import ACTIONS, Episode, EpisodeEnv, Observation
+from .episode import ACTIONS, Episode, EpisodeEnv, Observation, allowed_actions
 from .questions import Question, QuestionSet
 from .readings import MAX_ANSWER_CHARS
 from .reward import RewardConfig
@@ -90,7 +92,7 @@ class Rollout:
         session, taken = self.session, len(self.session.actions)
         if session.observation is None:
             raise ToolError("Call reset first.")
-        name, parameter = TOOLS[action_type]
+        name, parameter = (TOOLS | EXTRA_TOOLS)[action_type]
         try:
             return session.call_or_raise(name, {parameter: argument})
         except ToolError as e:
@@ -106,6 +108,16 @@ class Rollout:
             return total * (1 - self.late_call_penalty)
         return total
 
+# %% ../nbs/83_trl_adapter.ipynb #9c3ae4a7
+def _class_with_tools(environment: type, actions: Iterable[str]) -> type:
+    "The class itself, or a subclass that also has the tools of the actions beside `ACTIONS`."
+    names = [EXTRA_TOOLS[action][0] for action in actions if action in EXTRA_TOOLS]
+    if not names:
+        return environment
+    tools = {name: getattr(AskingToolMethods, name) for name in names}
+    own = dict(__doc__=environment.__doc__, __module__=environment.__module__)
+    return type(environment.__name__, (environment,), own | tools)
+
 # %% ../nbs/83_trl_adapter.ipynb #fc961ced
 class SQLEnvTRL(ToolMethods):
     "An environment for TRL's `environment_factory`; give settings with `functools.partial`."
@@ -119,10 +131,12 @@ class SQLEnvTRL(ToolMethods):
         verify: str = "value",  # how answers are graded, see `sql_env.episode.VERIFY_MODES`
         max_chars: int = MAX_TOOL_RESULT_CHARS,  # of one tool result
         late_call_penalty: float = 0.0,  # share of the reward lost by calls after the end
+        actions: Sequence[str] = ACTIONS,  # and any of `EXTRA_ACTIONS`, each of which is a tool
     ):
         questions = load("bundled") if questions is None else questions
-        env = EpisodeEnv(questions, budget, reward, schema_level, verify)
+        env = EpisodeEnv(questions, budget, reward, schema_level, verify, actions=actions)
         env.reset(index=0)  # a wrong setting shows here, not in the first batch
+        self.__class__ = _class_with_tools(type(self), env.actions)
         self.rollout = Rollout(Session(env, max_chars=max_chars), late_call_penalty)
 
     @property
@@ -152,7 +166,7 @@ class SQLEnvTRL(ToolMethods):
 
 # %% ../nbs/83_trl_adapter.ipynb #d723d196
 def rollout_metrics(environments: Sequence[Any]) -> dict[str, float]:
-    "Shares and means over rollouts: correct, answered, steps, refused actions, late calls."
+    "Shares and means over rollouts: correct, answered, extra actions, steps, refused actions, late calls."
     n = len(environments)
     rollouts = [e.rollout for e in environments]
     kinds = Counter(kind for r in rollouts for kind in r.error_kinds)
@@ -161,6 +175,10 @@ def rollout_metrics(environments: Sequence[Any]) -> dict[str, float]:
     if graded:
         metrics["correct"] = sum(graded) / len(graded)
     metrics["answered"] = sum(r.answered for r in rollouts) / n
+    for action, name in dict(ABSTAIN="abstained", CLARIFY="clarifications").items():
+        if any(action in r.session.env.actions for r in rollouts):
+            taken = (a.action_type for r in rollouts for a in r.session.actions)
+            metrics[name] = sum(kind == action for kind in taken) / n
     metrics["steps"] = sum(len(r.turn_rewards) for r in rollouts) / n
     metrics["errors"] = kinds.total() / n
     metrics["late_calls"] = sum(r.late_calls for r in rollouts) / n
@@ -201,11 +219,11 @@ def prompt_rows(questions: Iterable[Question], system: str = SYSTEM_PROMPT) -> l
 class _RemoteEnv:
     "An environment on a server, as a session plays it."
 
-    actions = ACTIONS
     episode = None  # it is on the server
 
-    def __init__(self, base_url: str, options: dict[str, Any]):
+    def __init__(self, base_url: str, options: dict[str, Any], actions: Sequence[str] = ACTIONS):
         self.base_url, self.options = base_url, options
+        self.actions = allowed_actions(actions)
         self.client: Any = None
         self.lost = False  # the connection, in the middle of an episode
 
@@ -258,9 +276,11 @@ class SQLEnvTRLRemote(ToolMethods):
         base_url: str,  # such as http://localhost:8000
         max_chars: int = MAX_TOOL_RESULT_CHARS,  # of one tool result
         late_call_penalty: float = 0.0,  # share of the reward lost by calls after the end
+        actions: Sequence[str] = ACTIONS,  # what the server allows, see its `SQL_ENV_ACTIONS`
         **options: Any,  # of `sql_env.client.SQLEnv`
     ):
-        self._env = _RemoteEnv(base_url, options)
+        self._env = _RemoteEnv(base_url, options, actions)
+        self.__class__ = _class_with_tools(type(self), self._env.actions)
         session = Session(self._env, max_chars=max_chars)  # type: ignore[arg-type]
         self.rollout = Rollout(session, late_call_penalty)
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from sql_env.catalog import Column, TableInfo
 from sql_env.database import build_database
-from sql_env.episode import Action, Episode, EpisodeEnv, Turn
+from sql_env.episode import ACTIONS, Action, Episode, EpisodeEnv, Turn
 from sql_env.evaluation import evaluate
 from sql_env.explorer import EpisodeExplorer, _LogTab, _PolicyTab
 from sql_env.html import element, parse_result_table, read_asset, render_html, stylesheet, text_html
@@ -615,7 +615,7 @@ def test_policies_of_ones_own():
     e.watch("broken")
     page = harmless(e.watching.player.screens.children[0].value)
     assert "The policy crashed: RuntimeError" in str(page.text)
-    with pytest.raises(ValueError, match="random, greedy, oracle, hasty, broken, chat"):
+    with pytest.raises(ValueError, match="random, greedy, oracle, nano, hasty, broken, chat"):
         e.watch("nobody")
 
 
@@ -670,7 +670,8 @@ def test_a_language_model_is_chosen_from_the_menu(ex, monkeypatch):
     made = []
 
     class Model:
-        def __init__(self, *args):
+        def __init__(self, *args, actions):
+            assert actions == ACTIONS
             made.append(args)
             self.name, self.script = args[0], ScriptedPolicy(MOVES)
 

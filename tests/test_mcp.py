@@ -280,6 +280,18 @@ def test_a_verdict_is_told_only_if_asked_for(questions, reveal, value, says):
         assert f"The answer is {says}" in text
 
 
+@pytest.mark.parametrize("reveal", ["none", "verdict"])
+def test_an_agent_may_abstain_where_it_is_allowed(questions, reveal):
+    async def play(client):
+        await read(client, "start", question_id=QUESTION)
+        return await read(client, "abstain", reason="There is no such column.")
+
+    env = EpisodeEnv(questions, actions=ACTIONS + EXTRA_ACTIONS)
+    [[text, is_error]] = in_memory(Players(lambda: Player(Session(env), reveal), Seats(1)), play)
+    assert not is_error and text.startswith("The episode ended without an answer.")
+    assert ("Abstaining was wrong." in text) == (reveal == "verdict")
+
+
 # Scores
 
 

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 pytest.importorskip("openenv", reason="openenv is not installed: pip install 'sql_env[server]'")
 
 from sql_env.answers import VERDICT_REASONS
-from sql_env.client import RemoteEpisode
+from sql_env.client import RemoteEpisode, VerdictWithheldError
 from sql_env.environment import ResetError, SQLEnvironment
-from sql_env.episode import ACTIONS, Action, EpisodeEnv, Observation
+from sql_env.episode import ACTIONS, EXTRA_ACTIONS, Action, EpisodeEnv, Observation
 from sql_env.html import render_html, table_html
 from sql_env.models import SQLAction, SQLObservation, SQLState
 from sql_env.questions import Question, QuestionSet
@@ -41,7 +41,7 @@ def questions():
 
 def test_models_follow_the_episode():
     schema = SQLAction.model_json_schema()["properties"]
-    assert schema["action_type"]["enum"] == list(ACTIONS)
+    assert schema["action_type"]["enum"] == [*ACTIONS, *EXTRA_ACTIONS]
     assert schema["argument"]["maxLength"] == MAX_ANSWER_CHARS
     assert {f.name for f in fields(Observation)} | {"metadata"} == set(SQLObservation.model_fields)
 
@@ -53,12 +53,25 @@ def test_models_follow_the_episode():
         (("ANSWER", "2"), dict(reward=0.0, metadata=dict(correct=False)), "undisclosed"),
         (("ANSWER", ""), dict(reward=0.0, error="unreadable_answer: x"), "no_answer"),
         (("QUERY", "SELECT 1"), dict(reward=0.0), "no_answer"),
+        (("ABSTAIN", "no"), dict(reward=1.0, metadata=dict(correct=True)), "abstained"),
+        (("ABSTAIN", "no"), dict(reward=0.0, metadata=dict(correct=False)), "abstained"),
+        (("ABSTAIN", "no"), dict(reward=0.0, error="unknown_action: x"), "no_answer"),
+        (("CLARIFY", "what?"), dict(reward=0.0), "no_answer"),
     ],
 )
 def test_a_client_gives_reasons_that_exist(action, observation, reason):
     episode = RemoteEpisode(Question("q", "How many?", "db", ""))
     episode.add(Action(*action), SQLObservation(done=True, **observation))
     assert episode.verdict.reason == reason and reason in VERDICT_REASONS
+    assert episode.verdict.correct == bool(observation["reward"])
+
+
+@pytest.mark.parametrize("action", ["ANSWER", "ABSTAIN"])
+def test_a_withheld_verdict_is_unknown_and_not_wrong(action):
+    episode = RemoteEpisode(Question("q", "How many?", "db", ""))
+    with pytest.raises(VerdictWithheldError, match="unknown"):
+        episode.add(Action(action, "x"), SQLObservation(done=True, reward=0.0))
+    assert episode.verdict is None
 
 
 def test_observations_equal_those_of_the_plain_episode(questions):

@@ -72,6 +72,8 @@ def test_endpoints(server):
         "SAMPLE",
         "QUERY",
         "ANSWER",
+        "ABSTAIN",
+        "CLARIFY",
     ]
     assert (
         "argument" in schema["action"]["properties"]

@@ -236,3 +236,39 @@ def test_the_page_fits_a_phone(browser, server):
     page.wait_for_selector(".sx-scroll")
     picture(page, "7_phone")
     assert page.evaluate("document.documentElement.scrollWidth") <= 400 and not errors
+
+
+@pytest.mark.slow
+def test_a_visitor_asks_and_abstains(browser):
+    from sql_env.sources import load
+
+    asks = next(q for q in load("ambiguous") if q.clarifications)
+    with Server(
+        ENABLE_WEB_INTERFACE="true",
+        SQL_ENV_SOURCE="ambiguous",
+        SQL_ENV_ACTIONS="abstain,clarify",
+    ) as s:
+        page, errors = open_page(browser, s.http)
+        page.locator("#se-id").locator("input, textarea").fill(asks.question_id)
+        page.click("#se-new")
+        page.wait_for_selector("text=15 of 15 steps left")
+        (fact,) = asks.clarifications
+        page.fill("#se-clarify textarea, #se-clarify input", f"Which {fact.term}?")
+        page.keyboard.press("Enter")
+        page.wait_for_selector("blockquote")
+        assert escape_markup(fact.fact) in page.locator("blockquote").inner_text()
+        picture(page, "10_clarify")
+        page.fill("#se-abstain textarea, #se-abstain input", "It is unclear.")
+        page.click("#se-abstain-send")
+        page.wait_for_selector(".se-wrong")
+        assert page.locator("#se-clarify-send").is_disabled() and not errors
+        picture(page, "11_abstain")
+        page.click("#se-new")
+        page.wait_for_selector("text=15 of 15 steps left")
+        assert page.locator("#se-abstain textarea, #se-abstain input").input_value() == ""
+
+
+@pytest.mark.slow
+def test_a_page_without_these_actions_has_no_such_boxes(browser, server):
+    page, errors = open_page(browser, server.http)
+    assert page.locator("#se-clarify, #se-abstain").count() == 0 and not errors

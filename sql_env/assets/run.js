@@ -12,7 +12,7 @@
   let open = -1; // index in `shown` of the open episode
   let place = 0; // where the list was scrolled to
 
-  const words = { right: "right", wrong: "wrong", gave_up: "gave up", crashed: "crashed" };
+  const words = { right: "right", wrong: "wrong", gave_up: "gave up", crashed: "crashed", abstained: "abstained" };
   const played = (row) => row.runs.filter(Boolean);
   const any = (test) => (row) => played(row).some(test);
   const isOver = (e) => e && e.state !== "crashed";
@@ -26,6 +26,9 @@
     ["not_robust", "right, not robust", any((e) => e.state === "right" && e.robust === false)],
     ["not_grounded", "right, not grounded", any((e) => e.state === "right" && !e.grounded)],
   ];
+  if (rows.some(any((e) => e.state === "abstained"))) {
+    states.push(["abstained", "abstained", any((e) => e.state === "abstained")]);
+  }
   if (runs.length === 2) {
     const short = (name) => (name.length > 26 ? `${name.slice(0, 24)}…` : name);
     runs.forEach((name, i) => states.push([`only${i}`, `only ${short(name)}`, only(i)]));
@@ -34,7 +37,7 @@
   if (runs.length > 1) states.push(["flipped", "flipped", (row) => row.runs.every(isOver) && isFlip(row)]);
 
   const sum = (row, name) => played(row).reduce((total, e) => total + (e[name] || 0), 0);
-  const rank = { right: 0, wrong: 1, gave_up: 2, crashed: 3 };
+  const rank = { right: 0, abstained: 0.5, wrong: 1, gave_up: 2, crashed: 3 };
   const keys = {
     index: (row) => row.index,
     question: (row) => row.id,
@@ -78,6 +81,7 @@
     const tags = make("div", "rx-tags");
     const tag = (text, alarm) => tags.append(make("span", alarm ? "rx-alarm" : "", text));
     if (e.why) tag(e.why);
+    if (e.asked) tag(e.asked > 1 ? `asked ${e.asked} times` : "asked");
     if (e.state === "right" && e.robust === false) tag("not robust", true);
     if (e.state === "right" && e.robust === null) tag("robust not judged");
     if (e.state === "right" && !e.grounded) tag("not grounded", true);

@@ -6,8 +6,8 @@ Docs: https://hjerpe.github.io/sql_env/cli_app.html.md"""
 
 # %% auto #0
 __all__ = ['app', 'Version', 'QUESTIONS', 'Source', 'DataPath', 'WithEvidence', 'WithDescriptions', 'Dialect', 'Split', 'Level',
-           'Seed', 'Budget', 'Workers', 'AsJson', 'LIMITS', 'Operations', 'Seconds', 'Rows', 'Memory', 'POLICIES',
-           'main', 'limits_from_options', 'SourceOptions', 'takes_options', 'make_policy', 'make_table',
+           'Seed', 'Budget', 'ExtraActions', 'Workers', 'AsJson', 'LIMITS', 'Operations', 'Seconds', 'Rows', 'Memory',
+           'POLICIES', 'main', 'limits_from_options', 'SourceOptions', 'takes_options', 'make_policy', 'make_table',
            'print_left_out']
 
 # %% ../../nbs/95_cli_app.ipynb #363a8042
@@ -133,6 +133,13 @@ Seed = Annotated[int, typer.Option(help="The same seed gives the same episodes."
 Budget = Annotated[
     int, typer.Option(min=1, help="Number of steps of an episode, the answer included.")
 ]
+ExtraActions = Annotated[
+    str,
+    typer.Option(
+        "--actions",
+        help="Actions beside the usual four: abstain, clarify, or both with a comma.",
+    ),
+]
 Workers = Annotated[int, typer.Option(min=1, help="Number of processes.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
 
@@ -218,7 +225,7 @@ class SourceOptions:
             evidence=self.evidence, descriptions=self.descriptions or None, dialect=self.dialect
         )
         options |= {name: value for name, value in given.items() if value is not None}
-        if self.source == "worlds":
+        if self.source in ("worlds", "ambiguous"):
             options["level"] = self.level
             if n is not None:
                 options["n"] = n

@@ -27,6 +27,7 @@ from rich.markup import escape
 
 from sql_env.cli.app import (
     AsJson,
+    ExtraActions,
     Seed,
     SourceOptions,
     app,
@@ -430,10 +431,7 @@ def _evaluate_command(
     verify: Annotated[
         str, typer.Option(help=f"How answers are graded: {' or '.join(VERIFY_MODES)}.")
     ] = "value",
-    actions: Annotated[
-        str,
-        typer.Option(help="Actions beside the usual four: abstain, clarify, or both with a comma."),
-    ] = "",
+    actions: ExtraActions = "",
     hacks: Annotated[
         bool, typer.Option(help="Measure what reward-hacking baselines earn on the same questions.")
     ] = True,
@@ -462,13 +460,13 @@ def _evaluate_command(
     from sql_env.logs import EpisodeLog, read_log
 
     names = policy or ["random", "greedy", "oracle"]
-    model = chat.make_policy() if "chat" in names else None
+    allowed = read_actions(actions)
+    model = chat.make_policy(allowed) if "chat" in names else None
     stored = getattr(model.backend, "model_settings", {}) if model else {}
     shard = evaluation.part
     budget = budget or stored.get("budget", 15)
     schema_level = schema_level or stored.get("schema_level", "names")
     loaded = questions.load(evaluation.n or 200, show_progress=not as_json)
-    allowed = read_actions(actions)
     env = EpisodeEnv(loaded, budget, schema_level=schema_level, verify=verify, actions=allowed)
     results, logs, reason, floor = [], [], "", {}
     hacks = hacks and (shard is None or shard[0] == 1)  # the floor is the same for all shards

@@ -333,6 +333,13 @@ def serve_command(
         str | None,
         typer.Option(help="Sites whose pages may use it beside its own, with commas; * for any."),
     ] = None,
+    actions: Annotated[
+        str | None,
+        typer.Option(
+            help="Actions beside the usual four: abstain, clarify, or both with a comma.",
+            rich_help_panel=EPISODE,
+        ),
+    ] = None,
     reveal: Annotated[
         str | None,
         typer.Option(

@@ -10,12 +10,14 @@ __all__ = ['MODEL', 'parse_options', 'ModelOptions']
 # %% ../../nbs/95_cli_model.ipynb #dc0caac2
 import inspect
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+
+from ..episode import ACTIONS
 
 # %% ../../nbs/95_cli_model.ipynb #197e82cd
 def parse_options(texts: Iterable[str]) -> dict[str, Any]:  # such as `top_p=0.9`
@@ -188,7 +190,7 @@ class ModelOptions:
         ),
     ] = None
 
-    def make_policy(self) -> Any:
+    def make_policy(self, actions: Sequence[str] = ACTIONS) -> Any:
         "The model as a policy; raises `ValueError` if none is named, or if its key is missing."
         from sql_env.policies.chat import ChatPolicy
 
@@ -209,6 +211,7 @@ class ModelOptions:
             patience=self.patience,
             price=self._all_prices(),
             max_chars=self.max_chars,
+            actions=actions,
         )
 
     def _all_prices(self) -> tuple[float, ...] | None:

@@ -9,6 +9,7 @@ __all__ = ['show_episode', 'demo']
 
 # %% ../../nbs/96_cli_play.ipynb #d88c9a3e
 import json
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -21,6 +22,7 @@ from sql_env.cli.app import (
     POLICIES,
     AsJson,
     Budget,
+    ExtraActions,
     Seed,
     SourceOptions,
     app,
@@ -28,7 +30,7 @@ from sql_env.cli.app import (
     make_table,
     takes_options,
 )
-from ..episode import VERIFY_MODES, Episode, EpisodeEnv
+from ..episode import ACTIONS, VERIFY_MODES, Episode, EpisodeEnv, read_actions
 from ..questions import QuestionSet
 from ..reward import RewardConfig
 
@@ -47,7 +49,9 @@ def _verdict_line(episode: Episode) -> str:
     verdict = episode.verdict
     if verdict is None:
         return f"unfinished, return {episode.total_reward:.3f}"
-    if verdict.correct:
+    if verdict.correct and episode.abstained:
+        said = "[bold green]right[/] to abstain: the database can't answer the question"
+    elif verdict.correct:
         seen = ", and seen in a result" if episode.grounded else ""
         said = f"[bold green]right[/]{seen}"
     else:
@@ -68,14 +72,20 @@ def show_episode(console: Console, episode: Episode, policy: str) -> None:
         say(f"[bold]{i:2}  {verb}[/] {escape(argument)}  [dim]{reward:+.3f}[/]")
         if turn.error:
             say(f"    [red]{escape(turn.error)}[/]")
-        elif turn.result and verb != "ANSWER":
+        elif turn.result and verb not in ("ANSWER", "ABSTAIN"):
             say(_indent(turn.result), style="dim", markup=False)
     say(f"\n{_verdict_line(episode)}")
-    say(f"[dim]gold: {escape(question.gold_sql)}[/]")
+    gold = question.gold_sql if question.answerable else f"none, there is no {question.missing}"
+    say(f"[dim]gold: {escape(gold)}[/]")
 
-# %% ../../nbs/96_cli_play.ipynb #a1d5226d
+# %% ../../nbs/96_cli_play.ipynb #352be943
 def _make_player(
-    name: str, questions: QuestionSet, seed: int, model: str | None, base_url: str | None
+    name: str,
+    questions: QuestionSet,
+    seed: int,
+    model: str | None,
+    base_url: str | None,
+    actions: Sequence[str] = ACTIONS,  # that are allowed
 ) -> Any:
     "A policy by name, or a language model; raises `ValueError` that says what is missing."
     if name != "chat":
@@ -87,9 +97,9 @@ def _make_player(
         )
     from sql_env.policies.chat import ChatPolicy
 
-    return ChatPolicy(model, base_url)
+    return ChatPolicy(model, base_url, actions=actions)
 
-# %% ../../nbs/96_cli_play.ipynb #352be943
+# %% ../../nbs/96_cli_play.ipynb #71b030f2
 @app.command(rich_help_panel="Play and evaluate")
 @takes_options
 def demo(
@@ -114,18 +124,21 @@ def demo(
         str | None,
         typer.Option("--question", help="Id of a question; drawn by the seed if not given."),
     ] = None,
+    actions: ExtraActions = "",
 ):
     """Watch one episode, step by step.
 
     Example: `sql_env demo --policy greedy --question vet_clinic-02`
 
     A language model, with the key in OPENAI_API_KEY: `sql_env demo --policy chat --model gpt-5-mini`
+
+    A question that may need asking: `sql_env demo --source ambiguous --actions abstain,clarify`
     """
     from sql_env.policies.base import ModelError, RolloutAborted, play_episode
 
     loaded = questions.load()
-    env = EpisodeEnv(loaded, budget, RewardConfig.shaped())
-    player = _make_player(policy, loaded, seed, model, base_url)
+    env = EpisodeEnv(loaded, budget, RewardConfig.shaped(), actions=read_actions(actions))
+    player = _make_player(policy, loaded, seed, model, base_url, env.actions)
     observation = env.reset(seed=seed, question_id=question_id)
     if hasattr(player, "reset"):
         player.reset(seed)
@@ -164,7 +177,12 @@ def _view_logged(
 
 # %% ../../nbs/96_cli_play.ipynb #73fc3664
 def _view_played(
-    question_id: str, questions: QuestionSet, policies: list[str], seed: int, budget: int
+    question_id: str,
+    questions: QuestionSet,
+    policies: list[str],
+    seed: int,
+    budget: int,
+    actions: Sequence[str] = ACTIONS,
 ) -> list[Any]:
     "The views of a question that each policy plays."
     from sql_env.view.episode import watch_policy
@@ -173,7 +191,7 @@ def _view_played(
     views = []
     for name in policies:
         database = questions.database(question.database_name)
-        episode = Episode(question, database, RewardConfig.shaped(), budget)
+        episode = Episode(question, database, RewardConfig.shaped(), budget, actions=actions)
         *_, view = watch_policy(episode, make_policy(name, questions, seed), name, seed)
         views.append(view)
     return views
@@ -183,9 +201,9 @@ def _outcome_text(view: Any) -> str:
     "right, wrong and why, or unfinished."
     if view.outcome is None:
         return "unfinished"
-    if view.outcome.verdict:
-        return "right"
-    return f"wrong ({view.outcome.verdict.reason.replace('_', ' ')})"
+    said = "right" if view.outcome.verdict else "wrong"
+    reason = view.outcome.verdict.reason
+    return said if reason == "match" else f"{said} ({reason.replace('_', ' ')})"
 
 # %% ../../nbs/96_cli_play.ipynb #69134d50
 def _view_line(view: Any) -> str:
@@ -230,6 +248,7 @@ def _export_command(
     ] = None,
     seed: Seed = 0,
     budget: Budget = 15,
+    actions: ExtraActions = "",
     as_json: AsJson = False,
 ):
     """Write episodes as one HTML file with a slider, side by side if there are several.
@@ -240,7 +259,7 @@ def _export_command(
 
     if out.is_dir():
         raise ValueError(f"{out} is a folder; name a file, such as {out / 'episode.html'}.")
-    loaded = questions.load(200, show_progress=not as_json)
+    loaded, allowed = questions.load(200, show_progress=not as_json), read_actions(actions)
     views: list[Any] = []
     for word in what:
         if Path(word).is_file():
@@ -250,7 +269,7 @@ def _export_command(
                 f"There is no file {word!r}. Write one with: sql_env evaluate --log FOLDER"
             )
         else:
-            views += _view_played(word, loaded, policy or ["greedy"], seed, budget)
+            views += _view_played(word, loaded, policy or ["greedy"], seed, budget, allowed)
     size = out.write_text(episode_page_html(*views), encoding="utf-8")
     if as_json:
         episodes = [_view_summary(view) for view in views]

@@ -119,6 +119,8 @@ def _verdict_text(session: Session) -> str:
     verdict = session.verdict(robust=is_robust)
     if verdict.reason == "no_answer":
         return "There was no answer."
+    if verdict.reason == "abstained":
+        return f"Abstaining was {'right' if verdict.correct else 'wrong'}."
     if verdict.correct and is_robust and not verdict.robust:
         return "The answer is right, but its query is wrong on variants of the database."
     return "The answer is right." if verdict.correct else "The answer is wrong."

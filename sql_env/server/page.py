@@ -10,7 +10,7 @@ __all__ = ['Visits', 'build_page']
 # %% ../../nbs/58_server_page.ipynb #9d5dc623
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from random import SystemRandom
 from threading import Lock
@@ -20,7 +20,7 @@ from fastcore.xml import FT
 
 from ..catalog import Column, TableInfo
 from ..environment import ResetError, SQLEnvironment
-from ..episode import Episode, Turn
+from ..episode import ACTIONS, Episode, Turn
 from ..html import element, render_html, stylesheet, table_html, text_html
 from ..markup import unescape_markup
 from ..models import SQLAction, SQLObservation
@@ -74,19 +74,32 @@ def _error_html(error: str) -> FT:
     return element("div", element("b", kind.replace("_", " ")), " ", message, cls="se-error")
 
 # %% ../../nbs/58_server_page.ipynb #5760f7d7
-def _verdict_html(obs: SQLObservation, is_answered: bool, reveal: str = "verdict") -> FT:
+# how an episode ended, by its last action: in neutral words, and if it was wrong
+_ENDINGS = dict(
+    ANSWER=("The answer was submitted.", "That is not the answer."),
+    ABSTAIN=(
+        "You abstained.",
+        "There is an answer, or your reason does not name what is missing, or you have not looked for it.",
+    ),
+)
+_OUT_OF_BUDGET = ("The budget is used up.",) * 2
+
+# %% ../../nbs/58_server_page.ipynb #5098d9b4
+def _verdict_html(obs: SQLObservation, last: str, reveal: str = "verdict") -> FT:
+    "The verdict of an episode that an action of the type `last` ended, or the budget."
+    neutral, wrong = _ENDINGS.get(last, _OUT_OF_BUDGET)
     if reveal == "none":
-        text = "The answer was submitted." if is_answered else "The budget is used up."
-        return element("p", text, " This server shows no verdicts.", cls="se-note")
+        return element("p", neutral, " This server shows no verdicts.", cls="se-note")
     if not obs.metadata.get("correct"):
-        why = "That is not the answer." if is_answered else "The budget is used up."
         return element(
-            "div", element("b", "Wrong"), f" {why} Try the next question.", cls="se-wrong"
+            "div", element("b", "Wrong"), f" {wrong} Try the next question.", cls="se-wrong"
         )
-    seen = "and its values were in your results."
-    if not obs.metadata.get("grounded"):
-        seen = "though its values were in none of your results."
-    return element("div", element("b", "Correct"), f" Your answer is right, {seen}", cls="se-right")
+    why = "Your answer is right, though its values were in none of your results."
+    if last == "ABSTAIN":
+        why = "The database can't answer this, and you named what is missing."
+    elif obs.metadata.get("grounded"):
+        why = "Your answer is right, and its values were in your results."
+    return element("div", element("b", "Correct"), f" {why}", cls="se-right")
 
 # %% ../../nbs/58_server_page.ipynb #a7e0ee27
 def _hint_html(text: str) -> FT:
@@ -102,8 +115,7 @@ def _end_html(env: SQLEnvironment, obs: SQLObservation) -> FT:
         cls = "se-right" if outcome.verdict else "se-wrong"
         return element("div", outcome_html(outcome), cls=f"se-outcome {cls}")
     turn = episode.turns[-1]
-    is_answered = turn.action.action_type == "ANSWER" and not turn.error
-    return _verdict_html(obs, is_answered, env.reveal)
+    return _verdict_html(obs, "" if turn.error else turn.action.action_type, env.reveal)
 
 # %% ../../nbs/58_server_page.ipynb #c32e985e
 def _result_html(env: SQLEnvironment, obs: SQLObservation | None, request: str = "") -> str:
@@ -122,7 +134,9 @@ def _result_html(env: SQLEnvironment, obs: SQLObservation | None, request: str =
         )
     elif turns[-1].action.action_type == "DESCRIBE":
         parts.append(_description_html(env, turns[-1].action.argument))
-    elif turns[-1].action.action_type != "ANSWER":
+    elif turns[-1].action.action_type == "CLARIFY":
+        parts.append(element("blockquote", obs.result))
+    elif turns[-1].action.action_type not in _ENDINGS:
         parts.append(text_html(obs.result))
     if obs is not None and obs.done and turns:
         parts.append(_end_html(env, obs))
@@ -168,7 +182,7 @@ def _turn_html(env: SQLEnvironment, turn: Turn, has_result: bool) -> FT:
         line.append(element("span", turn.error_kind.replace("_", " "), cls="se-kind"))
     if env.reveal != "none" and turn.reward:
         line.append(element("small", _reward_text(turn.reward)))
-    if verb == "ANSWER" or not has_result:
+    if verb in _ENDINGS or not has_result:
         return element("li", *line)
     if turn.error:
         came = _error_html(turn.error)
@@ -241,6 +255,8 @@ _REQUESTS = dict(
     SAMPLE="Choose a table first.",
     QUERY="Write a query first.",
     ANSWER="Write an answer first; nothing was submitted, and no step was taken.",
+    ABSTAIN="Write what is missing first; nothing was submitted, and no step was taken.",
+    CLARIFY="Write a question first.",
 )
 
 # %% ../../nbs/58_server_page.ipynb #1c4b960f
@@ -342,9 +358,27 @@ class Visits:
                 self.end(key)
 
 # %% ../../nbs/58_server_page.ipynb #46ec68b3
-_STEP_BUTTONS = 4  # describe, sample, run, submit
+_EXTRA_BOXES = dict(  # the label of the text box, and the text of the button
+    ABSTAIN=("ABSTAIN: what is missing, if the database can't answer", "End without an answer"),
+    CLARIFY=("CLARIFY: ask the user about one word of the question", "Ask the user"),
+)
 
 # %% ../../nbs/58_server_page.ipynb #247cc4a0
+def _make_extra_boxes(actions: Sequence[str]) -> list[tuple[str, Any, Any]]:
+    "Each action beside the usual four with its text box and its button."
+    import gradio as gr
+
+    made = []
+    for action in actions[len(ACTIONS) :]:
+        label, says = _EXTRA_BOXES[action]
+        name = f"se-{action.lower()}"
+        box = gr.Textbox(label=label, elem_id=name)
+        made.append(
+            (action, box, gr.Button(says, size="md", elem_id=f"{name}-send", interactive=False))
+        )
+    return made
+
+# %% ../../nbs/58_server_page.ipynb #f5014d92
 def _page_values(visit: _Visit, table: str | None = None) -> list[Any]:
     "New values of all outputs of the page; `table` is the one that is chosen."
     import gradio as gr
@@ -362,11 +396,11 @@ def _page_values(visit: _Visit, table: str | None = None) -> list[Any]:
         _schema_html(env),
         _history_html(env),
         gr.update(choices=names, value=table),
-        *[gr.update(interactive=is_live) for _ in range(_STEP_BUTTONS)],
+        *[gr.update(interactive=is_live) for _ in env.episode_env.actions],
         gr.update(interactive=has_result),
     ]
 
-# %% ../../nbs/58_server_page.ipynb #2670101a
+# %% ../../nbs/58_server_page.ipynb #d61a37e8
 def _on_start(
     visits: Visits,
     key: str,
@@ -376,14 +410,15 @@ def _on_start(
     seed: str,
     question_id: str,
 ) -> list:
-    "Start a question and clear the two text boxes."
+    "Start a question and clear the text boxes."
     import gradio as gr
 
     visit = visits.begin(key, address)
     if isinstance(visit, str):
         raise gr.Error(visit, print_exception=False)
     visit.start(split, difficulty, seed, question_id)
-    return [*_page_values(visit), "", ""]
+    written = len(visit.env.episode_env.actions) - 2  # tables are chosen
+    return [*_page_values(visit), *[""] * written]
 
 # %% ../../nbs/58_server_page.ipynb #30c9b230
 def _on_step(
@@ -426,7 +461,8 @@ def _on_unload(visits: Visits) -> Callable[..., None]:
 # %% ../../nbs/58_server_page.ipynb #99d8b00a
 # Ctrl+Enter runs the query, Enter sends the other boxes; the editor itself would take Ctrl+Enter as a new line
 _KEYS = """() => document.addEventListener("keydown", (e) => {
-  const places = {"se-sql": "se-run", "se-answer": "se-submit", "se-seed": "se-new", "se-id": "se-new"};
+  const places = {"se-sql": "se-run", "se-answer": "se-submit", "se-seed": "se-new", "se-id": "se-new",
+    "se-abstain": "se-abstain-send", "se-clarify": "se-clarify-send"};
   const place = Object.keys(places).find((id) => e.target.closest("#" + id));
   const isSent = e.key === "Enter" && (e.ctrlKey || e.metaKey || (place !== "se-sql" && !e.shiftKey));
   if (!place || !isSent) return;
@@ -442,6 +478,7 @@ def build_page(visits: Visits, splits: list[str]):
 
     button = partial(gr.Button, size="md")
     choice = partial(gr.Dropdown, value="any", min_width=110)
+    first = visits.make()  # says which actions are allowed
     with gr.Blocks() as page:
         gr.HTML(str(stylesheet("server.css")), padding=False)
         with gr.Row(elem_classes="se-bar"):
@@ -478,7 +515,8 @@ def build_page(visits: Visits, splits: list[str]):
                     submit_last = button(
                         "Answer with the last result", elem_id="se-last", interactive=False
                     )
-                result = gr.HTML(_result_html(visits.make(), None))
+                extra = _make_extra_boxes(first.episode_env.actions)
+                result = gr.HTML(_result_html(first, None))
             with gr.Column(scale=2, min_width=320):
                 tables = gr.Radio([], label="Tables", elem_id="se-tables")
                 with gr.Row():
@@ -489,7 +527,7 @@ def build_page(visits: Visits, splits: list[str]):
                 with gr.Accordion("History and reward"):
                     history = gr.HTML(render_html(_hint_html("No steps yet.")))
         last_answer = gr.State("@last")
-        step_buttons = [describe, sample, run, submit]
+        step_buttons = [describe, sample, run, submit, *[send for _, _, send in extra]]
         outputs = [question, result, schema, history, tables, *step_buttons, submit_last]
         event: dict[str, Any] = dict(
             api_visibility="private",
@@ -500,7 +538,7 @@ def build_page(visits: Visits, splits: list[str]):
         start.click(
             _of_tab(_on_start, visits),
             [split, difficulty, seed, wanted],
-            [*outputs, sql, answer],
+            [*outputs, sql, answer, *[box for _, box, _ in extra]],
             **event,
         )
         for clicked, action_type, argument in (
@@ -509,6 +547,7 @@ def build_page(visits: Visits, splits: list[str]):
             (run, "QUERY", sql),
             (submit, "ANSWER", answer),
             (submit_last, "ANSWER", last_answer),
+            *[(send, action, box) for action, box, send in extra],
         ):
             act = partial(_on_step, action_type)
             clicked.click(_of_tab(act, visits), [argument, tables], outputs, **event)

@@ -15,7 +15,7 @@ from typing import Any
 
 from ..answers import Verdict, compare_rows
 from ..catalog import TableInfo
-from ..episode import Episode, Turn
+from ..episode import ACTIONS, Episode, Turn
 from ..logs import Trajectory
 from ..questions import Question, QuestionSet
 from ..readings import parse_answer
@@ -68,6 +68,7 @@ class EpisodeView:
     messages: Sequence[Mapping[str, Any]] = ()  # of a language model, as sent and received
     calls: Sequence[Mapping[str, Any]] = ()  # what each of its messages took
     notes: Sequence[str] = ()  # what was wrong with them
+    actions: Sequence[str] = ACTIONS  # that were allowed
 
 # %% ../../nbs/72_view_episode.ipynb #ef69feea
 def view_episode(
@@ -94,6 +95,7 @@ def view_episode(
         policy=policy,
         outcome=outcome,
         hide_unexplored=hide_unexplored and outcome is None,
+        actions=episode.actions,
     )
 
 # %% ../../nbs/72_view_episode.ipynb #e5dc3752
@@ -114,7 +116,8 @@ def _replay(
     reward = RewardConfig(**about["reward"]) if "reward" in about else RewardConfig.sparse()
     schema_level, verify = about.get("schema_level", "names"), about.get("verify", "value")
     database = questions.database(question.database_name)
-    episode = Episode(question, database, reward, budget, schema_level, verify)
+    actions = about.get("actions", ACTIONS)
+    episode = Episode(question, database, reward, budget, schema_level, verify, actions=actions)
     episode.reset(trajectory.reset.get("seed"))
     for turn in trajectory.turns:
         episode.step(*turn.action)
@@ -145,6 +148,7 @@ def view_trajectory(
         messages=tuple(trajectory.messages),
         calls=tuple(trajectory.calls),
         notes=tuple(trajectory.notes),
+        actions=tuple(about.get("actions", ACTIONS)),
     )
     budget = max(int(about.get("budget", 15)), len(turns))
     note = f"The policy or the environment crashed: {result.error}" if result.error else ""

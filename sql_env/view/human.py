@@ -9,11 +9,11 @@ __all__ = ['MAX_TABLE_BUTTONS', 'HumanPlayer']
 
 # %% ../../nbs/76_view_human.ipynb #fd033859
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
-from ..episode import Episode
+from ..episode import ACTIONS, Episode
 from ..html import element, render_html
 from ..values import quote_identifier
 from .diagram import shorten_name
@@ -31,6 +31,10 @@ from sql_env.view.widgets import (
 # %% ../../nbs/76_view_human.ipynb #33bd30b2
 MAX_TABLE_BUTTONS = 24  # tables; more are chosen from a list
 _TABLE_ACTIONS = ("DESCRIBE", "SAMPLE")
+_EXTRA_HINTS = dict(
+    ABSTAIN="what is missing, if the database can't answer",
+    CLARIFY="a question about one word of the question",
+)
 
 # %% ../../nbs/76_view_human.ipynb #52d53489
 def _text_area(hint: str, height: str) -> Any:
@@ -60,14 +64,20 @@ def _table_button(verb: str, name: str, act: Callable[[str, str], Any]) -> Any:
 class _ActionBoard:
     "The widgets of a person who plays; each button calls `act` with the type of an action and its argument."
 
-    def __init__(self, act: Callable[[str, str], Any], reset: Callable[[], Any]):
+    def __init__(
+        self,
+        act: Callable[[str, str], Any],
+        reset: Callable[[], Any],
+        actions: Sequence[str] = ACTIONS,  # that are allowed
+    ):
         import ipywidgets as w
 
         self.act = act
+        self.extra = {action: self._extra_row(action) for action in actions[len(ACTIONS) :]}
         self.buttons: dict[tuple[str, str], Any] = {}  # by type of action and table
         self.tables = w.VBox(layout=w.Layout(width="100%"))
         self.head, self.screen = make_screen(), make_screen()
-        self.errors = {place: make_screen() for place in ("TABLE", "QUERY", "ANSWER")}
+        self.errors = {p: make_screen() for p in ("TABLE", "QUERY", "ANSWER", *self.extra)}
         self.sql = _text_area("SELECT ...", "84px")
         self.answer = _text_area("a value, a list, rows such as  a | b", "34px")
         primary = dict(button_style="primary")
@@ -89,8 +99,24 @@ class _ActionBoard:
             self.errors["QUERY"],
             _board_row("Answer", self.answer, self.submit, self.answer_last, self.start_over),
             self.errors["ANSWER"],
+            *self._extra_parts(),
             self.screen,
         )
+
+    def _extra_row(self, action: str) -> tuple[Any, Any]:
+        "The text box and the button of an action beside the usual four."
+        box = _text_area(_EXTRA_HINTS[action], "34px")
+        return box, make_button(action.capitalize(), lambda: self.act(action, box.value))
+
+    def _extra_parts(self) -> Iterator[Any]:
+        for action, parts in self.extra.items():
+            yield _board_row(action.capitalize(), *parts)
+            yield self.errors[action]
+
+    def clear(self) -> None:
+        "Empty all boxes."
+        for box in (self.sql, self.answer, *[box for box, _ in self.extra.values()]):
+            box.value = ""
 
     def _send_query(self) -> None:
         self.act("QUERY", self.sql.value)
@@ -134,7 +160,8 @@ class _ActionBoard:
 
     def set_enabled(self, enabled: bool, has_result: bool) -> None:
         "Enable or disable all that takes an action; the last result can be an answer only if there is one."
-        for button in (self.run, self.submit, *self.buttons.values()):
+        extra = [button for _, button in self.extra.values()]
+        for button in (self.run, self.submit, *self.buttons.values(), *extra):
             button.disabled = not enabled
         self.answer_last.disabled = not (enabled and has_result)
 
@@ -144,9 +171,10 @@ class HumanPlayer:
 
     def __init__(self, start: Callable[[], Episode]):  # gives a new episode that was reset
         self.start = start
-        self.board = _ActionBoard(self.act, self.reset)
+        self.episode = start()
+        self.board = _ActionBoard(self.act, self.reset, self.episode.actions)
         self.box = self.board.box
-        self.reset()
+        self._begin(self.episode)
 
     _ipython_display_ = display_box
 
@@ -157,10 +185,13 @@ class HumanPlayer:
 
     def reset(self) -> None:
         "Begin a new episode."
-        self.episode = self.start()
-        is_hidden = self.episode.schema_level == "none"
-        self.board.set_tables([] if is_hidden else self.episode.database.tables)
-        self.board.sql.value = self.board.answer.value = ""
+        self._begin(self.start())
+
+    def _begin(self, episode: Episode) -> None:
+        self.episode = episode
+        is_hidden = episode.schema_level == "none"
+        self.board.set_tables([] if is_hidden else episode.database.tables)
+        self.board.clear()
         self.draw()
 
     def act(self, action_type: str, argument: str) -> None:

@@ -105,8 +105,10 @@ def _turn_html(view: EpisodeView, turn: Turn, errors: bool = True) -> FT:
         came = error_html(turn.error) if errors else ""
     elif verb == "DESCRIBE":
         came = _description_html(view, turn)
-    elif verb == "ANSWER":
+    elif verb in ("ANSWER", "ABSTAIN"):
         came = ""
+    elif verb == "CLARIFY":
+        came = element("blockquote", turn.result)
     else:
         came = text_html(turn.result)
     action = [element("b", verb, cls="sx-verb"), element("div", argument, cls="sx-sql")]
@@ -154,11 +156,16 @@ def _rows_html(rows: Sequence[tuple], marked: Iterable[int] = (), label: str = "
     return table_html([""] * width, shown, note, marked, label)
 
 # %% ../../nbs/74_view_page.ipynb #70cd2835
+_WITHOUT_DETAIL = dict(
+    no_answer="the budget was used up without an answer",
+    abstained="it abstained where it should not have",
+    not_answerable="the database can't answer the question, so no answer is right",
+)
+
+# %% ../../nbs/74_view_page.ipynb #ec7e1323
 def _explain(verdict: Verdict) -> str:
     "The reason of a verdict as a sentence."
-    text = verdict.detail or verdict.reason.replace("_", " ")
-    if verdict.reason == "no_answer" and not verdict.detail:
-        text = "the budget was used up without an answer"
+    text = verdict.detail or _WITHOUT_DETAIL.get(verdict.reason, verdict.reason.replace("_", " "))
     end = "" if text.endswith(".") else "."
     return text[:1].upper() + text[1:600] + end
 
@@ -176,6 +183,8 @@ def _verdict_html(outcome: Outcome) -> FT:
         if outcome.grounded:
             why = "Its values were seen in a result."
         why += _ROBUST_WORDS.get(outcome.robust, "")
+        if outcome.verdict.reason == "abstained":
+            why = "The database can't answer the question, and the reason names what is missing."
     else:
         title, cls, why = "Wrong.", "sx-wrong", _explain(outcome.verdict)
     return element("div", element("b", title), " ", why, cls=cls, role="status")
@@ -206,7 +215,8 @@ def outcome_html(outcome: Outcome) -> FT:
     verdict = _verdict_html(outcome)
     if not outcome.gold_sql:
         return verdict
-    answer = "" if outcome.verdict else _answer_html(outcome)
+    is_compared = not outcome.verdict and outcome.verdict.reason != "abstained"
+    answer = _answer_html(outcome) if is_compared else ""
     rows = element("div", answer, _gold_html(outcome), cls="sx-two") if outcome.gold else ""
     query = element("div", outcome.gold_sql, cls="sx-sql")
     return element(
@@ -294,7 +304,7 @@ def episode_view_html(
     parts = [element("div", now, side, cls="sx-body")]
     if head:
         parts.insert(0, question_html(view))
-    parts.append(words_html(view.messages, view.calls, view.notes, view.question))
+    parts.append(words_html(view.messages, view.calls, view.notes, view.question, view.actions))
     if view.tables:
         schema = schema_svg(view, step)
         parts.append(element("section", element("h3", "schema"), schema, cls="sx-schema"))
@@ -471,7 +481,7 @@ def _still_step(i: int, turn: Turn, rows: int) -> FT:
         parts.append(_styled("div", "error", element("b", kind.replace("_", " ")), " ", message))
     elif verb == "DESCRIBE":
         parts.append(_styled("div", "code", _still_description(turn.result)))
-    elif verb != "ANSWER":
+    elif verb not in ("ANSWER", "ABSTAIN"):
         parts.append(_still_result(turn.result, rows))
     return _styled("div", "step", *parts)
 

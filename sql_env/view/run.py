@@ -78,32 +78,37 @@ def read_runs(paths: Iterable[str | Path]) -> list[Run]:
 
 # %% ../../nbs/79_view_run.ipynb #bcdc4ea9
 def episode_state(result: EpisodeResult) -> str:
-    "right, wrong, gave_up or crashed."
+    "right, wrong, abstained, gave_up or crashed; an abstention that was right is right."
     if result.error:
         return "crashed"
     if result.correct:
         return "right"
-    return "gave_up" if result.reason in ("", "no_answer") else "wrong"
+    endings = {"": "gave_up", "no_answer": "gave_up", "abstained": "abstained"}
+    return endings.get(result.reason, "wrong")
 
-# %% ../../nbs/79_view_run.ipynb #7461a017
+# %% ../../nbs/79_view_run.ipynb #b15d471f
 _REASONS = VERDICT_REASONS | ROBUST_REASONS
 
 
 def _why(result: EpisodeResult) -> str:
-    "In a few words why an episode was not right."
+    "In a few words why an episode was not right, or that abstaining was."
     if result.error:
         return result.error[:160]
+    if result.reason == "abstained":  # an own state, if it was not right
+        return _REASONS["abstained"] if result.correct else ""
     if result.correct or result.reason == "no_answer":
         return ""
     return _REASONS.get(result.reason, result.reason)
 
-# %% ../../nbs/79_view_run.ipynb #b15d471f
+# %% ../../nbs/79_view_run.ipynb #37f60d62
 def _ending(trajectory: Trajectory) -> dict[str, Any]:
     "What the table shows of an episode."
     result = trajectory.episode
     usage = result.usage
+    asked = [t for t in trajectory.turns if t.action.action_type == "CLARIFY" and not t.error]
     return dict(
         state=episode_state(result),
+        asked=len(asked),
         robust=result.robust,
         grounded=result.grounded,
         why=_why(result),
@@ -206,6 +211,10 @@ def _figures(result: EvaluationResult) -> dict[str, str]:
         counts["steps"] = f"{result.avg_steps:.1f}"
     if result.hack_floor:
         counts["hack floor"] = rate_text(max(result.hack_floor.values()))
+    if "ABSTAIN" in result.settings.get("actions", ()):
+        counts["coverage"] = rate_text(result.coverage)
+        counts["right if answered"] = rate_text(result.selective_accuracy)
+        counts["risk-coverage area"] = f"{result.aurc():.3f}" if result.n_completed else "-"
     if calls := usage.get("calls", 0):
         counts["calls"] = f"{calls:,.0f}"
         counts["tokens in"] = f"{usage.get('prompt_tokens', 0):,.0f}"

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from fastcore.xml import FT
 
 from ..chat import InvalidToolCall, harmless_text, parse_tool_call
+from ..episode import ACTIONS
 from ..html import element
 
 # %% ../../nbs/73_view_words.ipynb #3540a15b
@@ -37,11 +38,11 @@ class Call(NamedTuple):
     problem: str  # why it is no action; "" if it is one
 
 # %% ../../nbs/73_view_words.ipynb #f5734a54
-def _read_call(call: Mapping[str, Any]) -> Call:
+def _read_call(call: Mapping[str, Any], actions: Sequence[str] = ACTIONS) -> Call:
     "A tool call as it is shown."
     function = dict(call.get("function") or {})
     try:
-        action = parse_tool_call(function)
+        action = parse_tool_call(function, actions)
     except InvalidToolCall as e:
         arguments = function.get("arguments")
         written = arguments if isinstance(arguments, str) else json.dumps(arguments)
@@ -64,6 +65,7 @@ def conversation(
     messages: Sequence[Mapping[str, Any]],  # of the whole episode, as they were sent
     records: Sequence[Mapping[str, Any]] = (),  # of the calls to the model, see `log_schema`
     question: str = "",  # its text, after which the model's part begins
+    actions: Sequence[str] = ACTIONS,  # that were allowed
 ) -> Iterator[Said]:
     "What was said after the prompt; results of usable calls are left out, for they are the steps."
     steps, waiting, start = 0, [], _prompt_length(messages, question)
@@ -74,7 +76,7 @@ def conversation(
             message = {"role": "assistant"} | dict(record.get("received") or message)
         role, content = message["role"], str(message.get("content") or "")
         if role == "assistant":
-            calls = tuple(_read_call(call) for call in message.get("tool_calls") or ())
+            calls = tuple(_read_call(call, actions) for call in message.get("tool_calls") or ())
             usable = sum(not call.problem for call in calls)
             reasoning = message.get("reasoning_content") or message.get("reasoning") or ""
             waiting = list(calls)
@@ -153,11 +155,12 @@ def words_html(
     calls: Sequence[Mapping[str, Any]] = (),  # records of the calls to the model
     notes: Sequence[str] = (),  # what was wrong with messages
     question: str = "",
+    actions: Sequence[str] = ACTIONS,  # that were allowed
 ) -> FT | str:
     "What a model said in an episode, '' if nothing is known of it."
     parts: list[Any] = []
     if messages:
-        lines = [_said_html(said) for said in conversation(messages, calls, question)]
+        lines = [_said_html(said) for said in conversation(messages, calls, question, actions)]
         prompt = _prompt_html(messages[: _prompt_length(messages, question)])
         parts += [prompt, element("ol", *lines, cls="sx-talk")]
     if notes:

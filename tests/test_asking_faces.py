@@ -1,0 +1,335 @@
+"ABSTAIN and CLARIFY where people and programs meet them: the page, the explorer, the run page, the command, TRL."
+
+import inspect
+import json
+import pickle
+from dataclasses import replace
+from functools import partial
+
+import pytest
+from fake_server import FakeServer, completion
+from test_cli import sql_env  # noqa: F401
+
+from sql_env.chat import tool_schemas
+from sql_env.environment import SQLEnvironment
+from sql_env.episode import ACTIONS, EXTRA_ACTIONS, Episode, EpisodeEnv
+from sql_env.evaluation import evaluate
+from sql_env.explorer import EpisodeExplorer, _LogTab, _result_word
+from sql_env.html import render_html
+from sql_env.logs import EpisodeResult, read_log
+from sql_env.policies import OraclePolicy, ScriptedPolicy
+from sql_env.reward import RewardConfig
+from sql_env.server.app import Settings, load_questions
+from sql_env.server.guard import Seats
+from sql_env.server.page import Visits, _history_html, _on_start, _result_html, _Visit, build_page
+from sql_env.trl_adapter import SQLEnvTRL, SQLEnvTRLRemote, rollout_metrics
+from sql_env.view.episode import view_trajectory
+from sql_env.view.page import episode_view_html
+from sql_env.view.run import _card_html, _ending, read_runs
+from sql_env.view.words import conversation
+from sql_env.worlds.ambiguity import ambiguous_set
+
+ALLOWED = (*ACTIONS, *EXTRA_ACTIONS)
+
+
+@pytest.fixture(scope="module")
+def questions(tmp_path_factory):
+    "Ambiguous questions, and some without an answer."
+    folder = tmp_path_factory.mktemp("worlds")
+    return ambiguous_set("train", 1, 24, folder=folder, unanswerable=0.4)
+
+
+@pytest.fixture(scope="module")
+def asks(questions):
+    return next(q for q in questions if q.clarifications)
+
+
+@pytest.fixture(scope="module")
+def lacks(questions):
+    return next(q for q in questions if not q.answerable)
+
+
+def abstain(question):
+    "The actions that look for what is missing and then say so."
+    return [
+        ("DESCRIBE", question.tables_involved[0]),
+        ("ABSTAIN", f"There is no {question.missing}."),
+    ]
+
+
+def clarify(question):
+    return "CLARIFY", f"What do you mean by {question.clarifications[0].term}?"
+
+
+# --- TRL
+
+
+def tools_of(cls):
+    "The tools that TRL reads off a class."
+    found = [name for name, _ in inspect.getmembers(cls, predicate=inspect.isfunction)]
+    return {name for name in found if not name.startswith("_")} - {"reset", "get_reward"}
+
+
+FOUR = {"describe", "sample", "query", "answer"}
+
+
+@pytest.mark.parametrize(
+    "actions, more",
+    [
+        (ACTIONS, set()),
+        (["CLARIFY"], {"clarify"}),
+        (["abstain"], {"abstain"}),
+        (EXTRA_ACTIONS, {"abstain", "clarify"}),
+    ],
+)
+def test_each_allowed_action_is_a_tool_of_trl(questions, actions, more):
+    remote = SQLEnvTRLRemote("http://127.0.0.1:9", actions=actions)
+    for env in (SQLEnvTRL(questions, actions=actions), remote):
+        assert tools_of(type(env)) == FOUR | more
+        schemas = tool_schemas(env.rollout.session.env.actions)
+        assert {s["function"]["name"] for s in schemas} == FOUR | more
+        assert all(getattr(env, name).__doc__ for name in more)
+        assert type(env).__name__ in ("SQLEnvTRL", "SQLEnvTRLRemote")
+    assert tools_of(SQLEnvTRL) == tools_of(SQLEnvTRLRemote) == FOUR, "the class itself is as it was"
+
+
+def test_an_action_that_does_not_exist_is_refused_by_the_factories(questions):
+    for make in (partial(SQLEnvTRL, questions), partial(SQLEnvTRLRemote, "http://127.0.0.1:9")):
+        with pytest.raises(ValueError, match="GUESS"):
+            make(actions=["GUESS"])
+
+
+def test_trl_pays_what_the_plain_episode_pays(questions, asks, lacks):
+    reward = RewardConfig.partial().asking(abstain=0.1, clarify_cost=0.05)
+    factory = pickle.loads(pickle.dumps(partial(SQLEnvTRL, reward=reward, actions=EXTRA_ACTIONS)))
+    env = factory(questions)
+    for q, moves in ((lacks, abstain(lacks)), (asks, [clarify(asks), ("ABSTAIN", "unclear")])):
+        env.reset(question_id=q.question_id)
+        episode = Episode(q, questions.database(q.database_name), reward, actions=ALLOWED)
+        episode.reset()
+        for kind, argument in moves:
+            said = getattr(env, kind.lower())(argument)
+            assert said == episode.step(kind, argument).result
+        assert env.rollout.done and env.get_reward() == pytest.approx(episode.total_reward)
+        assert env.correct == (q is lacks)
+        counts = rollout_metrics([env])
+        assert (counts["abstained"], counts["answered"]) == (1, 0)
+        assert counts["clarifications"] == (q is asks)
+    assert "abstained" not in rollout_metrics([SQLEnvTRL(questions)])
+
+
+# --- the page for people
+
+
+def labels(page):
+    return {c["props"].get("elem_id") for c in page.config["components"]}
+
+
+@pytest.mark.parametrize("actions", [ACTIONS, (*ACTIONS, "CLARIFY"), ALLOWED])
+def test_the_page_has_boxes_for_what_is_allowed(questions, actions):
+    visits = Visits(lambda: SQLEnvironment(questions, actions=actions), Seats(4))
+    page = build_page(visits, ["train"])
+    for action in EXTRA_ACTIONS:
+        name = f"se-{action.lower()}"
+        assert ({name, f"{name}-send"} <= labels(page)) == (action in actions)
+    clicks = [e for e in page.config["dependencies"] if e["targets"][0][1] == "click"]
+    assert len(clicks) == 2 + len(actions)
+    begun = _on_start(visits, "tab", "203.0.113.7", "any", "any", "1", "")
+    start = max(clicks, key=lambda e: len(e["inputs"]))
+    assert len(begun) == len(start["outputs"])
+    assert all(len(e["outputs"]) == 6 + len(actions) for e in clicks if e is not start)
+
+
+def shown(visit):
+    return _result_html(visit.env, visit.obs, visit.request) + _history_html(visit.env)
+
+
+def test_a_visitor_asks_and_abstains(questions, asks, lacks):
+    visit = _Visit(SQLEnvironment(questions, actions=ALLOWED))
+    visit.start(question_id=asks.question_id)
+    visit.step("CLARIFY", " ")
+    assert "Write a question first" in shown(visit) and visit.obs.step_count == 0
+    visit.step(*clarify(asks))
+    assert asks.clarifications[0].fact in shown(visit)
+    visit.step("ABSTAIN", "")
+    assert "what is missing" in shown(visit) and not visit.obs.done
+    visit.step("ABSTAIN", "It is unclear.")
+    assert "Wrong" in shown(visit) and "budget" not in shown(visit)
+    visit.start(question_id=lacks.question_id)
+    for move in abstain(lacks):
+        visit.step(*move)
+    assert "Correct" in shown(visit) and "named what is missing" in shown(visit)
+
+
+def test_a_page_without_verdicts_tells_abstentions_apart_by_nothing(questions, lacks):
+    pages = []
+    for reason in (f"There is no {lacks.missing}.", "I can't tell."):
+        visit = _Visit(SQLEnvironment(questions, actions=ALLOWED, reveal="none"))
+        visit.start(question_id=lacks.question_id)
+        visit.step(*abstain(lacks)[0])
+        visit.step("ABSTAIN", reason)
+        pages.append(shown(visit).replace(reason, ""))
+    assert pages[0] == pages[1] and "You abstained" in pages[0]
+
+
+def test_a_practice_page_says_why(questions, asks):
+    visit = _Visit(SQLEnvironment(questions, actions=ALLOWED, reveal="gold"))
+    visit.start(question_id=asks.question_id)
+    visit.step("ABSTAIN", "It is unclear.")
+    assert "The question has an answer." in shown(visit) and "gold query" in shown(visit)
+
+
+@pytest.mark.parametrize("level", [1, 3])
+def test_a_server_knows_the_level_of_ambiguous_questions(level):
+    found = load_questions(Settings(source="ambiguous", level=level))
+    assert {q.database_name.split("_")[1] for q in found} == {str(level)}
+
+
+# --- the explorer
+
+
+def test_playing_by_hand_with_two_more_boxes(questions, asks, lacks):
+    ex = EpisodeExplorer(questions, question_id=asks.question_id, actions=EXTRA_ACTIONS)
+    board = ex.human.board
+    box, button = board.extra["CLARIFY"]
+    box.value = clarify(asks)[1]
+    button.click()
+    assert asks.clarifications[0].fact in board.screen.value and not board.run.disabled
+    box, button = board.extra["ABSTAIN"]
+    box.value = "It is unclear."
+    button.click()
+    assert "The question has an answer" in board.screen.value
+    assert button.disabled and board.extra["CLARIFY"][1].disabled
+    board.start_over.click()
+    assert not box.value and not button.disabled
+    ex.choose(lacks.question_id)
+    for move in abstain(lacks):
+        ex.play(*move)
+    assert "the reason names what is missing" in board.screen.value
+
+
+def test_an_explorer_has_no_such_boxes_unless_it_allows_them(questions):
+    board = EpisodeExplorer(questions).human.board
+    assert board.extra == {} and set(board.errors) == {"TABLE", "QUERY", "ANSWER"}
+    with pytest.raises(ValueError, match="GUESS"):
+        EpisodeExplorer(questions, actions=["GUESS"])
+
+
+def test_policies_of_the_explorer_may_ask(questions, asks):
+    ex = EpisodeExplorer(questions, question_id=asks.question_id, actions=["CLARIFY"])
+    ex.watch("oracle")
+    assert "CLARIFY" in [turn.action.action_type for turn in ex.views[0].turns]
+    ex.watching.model.value = "m"
+    ex.watching.address.value = "http://127.0.0.1:9/v1"
+    assert ex.watching.make_chat().actions == (*ACTIONS, "CLARIFY")
+
+
+# --- logs and their pages
+
+
+@pytest.fixture(scope="module")
+def log(questions, tmp_path_factory):
+    "A run of the oracle, and one that abstains at once."
+    folder = tmp_path_factory.mktemp("logs")
+    env = EpisodeEnv(questions, actions=ALLOWED)
+    options = dict(progress=False, robust=False)
+    evaluate(env, OraclePolicy(questions), log=folder / "oracle.jsonl", **options)
+    never = ScriptedPolicy([("ABSTAIN", "I don't know.")], "never")
+    evaluate(env, never, log=folder / "never.jsonl", **options)
+    return folder
+
+
+def test_a_log_is_shown_as_it_was_played(questions, log):
+    for path in sorted(log.iterdir()):
+        about, found = read_log(path)
+        for trajectory in found:
+            view = view_trajectory(trajectory, questions, about)
+            assert not view.note and view.actions == ALLOWED
+            assert view.outcome.verdict.correct == trajectory.episode.correct
+            page = render_html(episode_view_html(view))
+            assert "sx-fail" not in page
+            if path.stem == "oracle":
+                assert "names what is missing" in page or "seen in a result" in page
+
+
+def test_a_run_page_tells_abstentions_from_wrong_answers(questions, log):
+    first, second = read_runs([log / "oracle.jsonl", log / "never.jsonl"])
+    states = [_ending(t) for t in first.trajectories]
+    assert {s["state"] for s in states} == {"right"}
+    assert any(s["asked"] for s in states) and any("abstained" in s["why"] for s in states)
+    never = [_ending(t) for t in second.trajectories]
+    assert {(s["state"], s["why"]) for s in never} == {("abstained", "")}
+    card = render_html(_card_html(second))
+    assert "coverage" in card and "risk-coverage area" in card
+    plain = replace(first, about={"policy": "a"})
+    assert "risk-coverage area" not in render_html(_card_html(plain))
+
+
+def test_the_explorer_has_a_word_for_an_abstention(questions, log):
+    word = _result_word(EpisodeResult(0, "a", reason="abstained"))
+    tab = _LogTab(print, lambda *_: None)
+    tab.fill(read_log(log / "never.jsonl")[1], {})
+    assert tab.words == [word] * len(questions) and word == "abstained"
+
+
+@pytest.mark.parametrize("actions, steps", [(ACTIONS, [0, 1]), (ALLOWED, [1, 2])])
+def test_a_call_of_a_model_is_an_action_where_it_was_allowed(actions, steps):
+    def call(name, **arguments):
+        function = dict(name=name, arguments=json.dumps(arguments))
+        return dict(role="assistant", content="", tool_calls=[dict(function=function)])
+
+    messages = [
+        dict(role="user", content="How many?"),
+        call("clarify", question="What?"),
+        dict(role="tool", content="This."),
+        call("answer", value="1"),
+    ]
+    said = list(conversation(messages, question="How many?", actions=actions))
+    assert [s.step for s in said if s.role == "assistant"] == steps
+    assert ("This." in [s.content for s in said]) == (actions == ACTIONS)
+
+
+# --- the command
+
+
+def test_demo_asks_where_it_may(sql_env):  # noqa: F811
+    asked = ("demo", "--source", "ambiguous", "--question", "ambiguous_1_0-02")
+    run = sql_env(*asked, "--actions", "clarify")
+    assert (
+        run.code == 0 and "CLARIFY What do you mean" in run.out and "unknown_action" not in run.out
+    )
+    assert "unknown_action" in sql_env(*asked).out
+    assert "GUESS" in sql_env(*asked, "--actions", "guess").err
+
+
+def test_evaluate_prints_coverage_where_abstaining_is_allowed(sql_env):  # noqa: F811
+    asked = ("evaluate", "--source", "ambiguous", "-n", 12, "--policy", "oracle", "--no-hacks")
+    run = sql_env(*asked, "--actions", "abstain,clarify")
+    assert run.code == 0
+    for word in ("coverage", "selective accuracy", "area under risk and coverage"):
+        assert word in " ".join(run.out.split())
+    assert "coverage" not in sql_env(*asked).out
+    numbers = json.loads(sql_env(*asked, "--actions", "abstain", "--json").out)[0]
+    assert {"coverage", "selective_accuracy", "aurc"} <= set(numbers)
+
+
+@pytest.mark.parametrize("command", ["evaluate", "demo"])
+def test_a_language_model_is_offered_what_is_allowed(sql_env, monkeypatch, command):  # noqa: F811
+    monkeypatch.setenv("OPENAI_API_KEY", "none")
+    offered = []
+
+    def abstains(body):
+        offered.append({tool["function"]["name"] for tool in body.get("tools", ())})
+        return completion([("abstain", dict(reason="There is no such column."))])
+
+    with FakeServer(abstains) as server:
+        model = ("--policy", "chat", "--model", "m", "--base-url", server.url)
+        more = ("-n", 1, "--no-hacks") if command == "evaluate" else ()
+        run = sql_env(command, *model, "--actions", "abstain", *more)
+    assert run.code == 0 and offered[-1] == FOUR | {"abstain"}
+    assert ("coverage 0.0%" if command == "evaluate" else "ABSTAIN There is no") in run.out
+
+
+def test_the_level_of_ambiguous_questions_is_an_option(sql_env):  # noqa: F811
+    run = sql_env("demo", "--source", "ambiguous", "--level", 3)
+    assert run.code == 0 and "ambiguous_3_" in run.out
