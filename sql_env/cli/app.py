@@ -302,7 +302,14 @@ def print_left_out(console: Console, questions: QuestionSet) -> None:
         flag for q in questions.quarantined for flag in q.flags if flag in QUARANTINE_FLAGS
     )
     if flags:
-        reasons = ", ".join(f"{flag} {n}" for flag, n in flags.most_common())
-        console.print(f"In quarantine: {len(questions.quarantined)} questions ({reasons})")
-    for reason, n in questions.left_out.items():
+        kinds = ", ".join(f"{flag} {n}" for flag, n in flags.most_common())
+        console.print(f"In quarantine: {len(questions.quarantined)} questions ({kinds})")
+    reasons = Counter(questions.left_out).most_common()
+    shown = reasons if len(reasons) <= 4 else reasons[:3]
+    for reason, n in shown:
         console.print(f"Left out: {n} questions, {escape(reason)}")
+    if others := reasons[len(shown) :]:
+        n = sum(n for _, n in others)
+        console.print(
+            f"Left out: {n} more for {len(others)} such reasons; `left_out` of the set has them"
+        )
