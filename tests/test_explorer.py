@@ -615,7 +615,7 @@ def test_policies_of_ones_own():
     e.watch("broken")
     page = harmless(e.watching.player.screens.children[0].value)
     assert "The policy crashed: RuntimeError" in str(page.text)
-    with pytest.raises(ValueError, match="random, greedy, oracle, hasty, broken, chat"):
+    with pytest.raises(ValueError, match="random, greedy, oracle, nano, hasty, broken, chat"):
         e.watch("nobody")
 
 
