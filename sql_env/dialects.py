@@ -8,9 +8,6 @@ Docs: https://hjerpe.github.io/sql_env/dialects.html.md"""
 __all__ = ['find_dialect', 'translate_sql']
 
 # %% ../nbs/06_dialects.ipynb #d47282a8
-import sqlglot
-from sqlglot.errors import ErrorLevel, SqlglotError
-
 from .paths import SourceError
 from .values import nearest_names
 
@@ -22,6 +19,8 @@ def find_dialect(
     name: str,  # as people write it
 ) -> str:
     "The name of a dialect as sqlglot has it; raises `SourceError` with names that are near."
+    import sqlglot  # takes longer to load than all else together
+
     key = name.strip().lower()
     key = _ALIASES.get(key, key)
     known = sorted(sqlglot.Dialect.classes)
@@ -39,6 +38,9 @@ def translate_sql(
     dialect: str,  # it is written in
 ) -> str:
     "The statement in SQLite's dialect; raises `ValueError` with the reason if that can't be done."
+    import sqlglot
+    from sqlglot.errors import ErrorLevel, SqlglotError
+
     dialect = find_dialect(dialect)
     if dialect == "sqlite":
         return sql

@@ -154,8 +154,8 @@ def _judgement_key(episode: Episode) -> tuple:
     "What a robust verdict depends on; equal keys have equal verdicts."
     q = episode.question
     queries = tuple([sql for sql, _ in episode.queries])
-    gold = q.gold_sql, q.ranks, q.gold_answer, q.other_answers
-    return q.database_name, episode.answered, queries, *gold
+    gold = q.ranks, q.gold_answer, q.other_answers
+    return q.database_name, q.gold_sql, episode.answered, queries, *gold
 
 # %% ../nbs/67_rollouts.ipynb #682e34e9
 class RobustJudge:

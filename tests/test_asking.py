@@ -271,8 +271,9 @@ def test_splits_and_levels_are_checked():
 @pytest.fixture(scope="module")
 def asking(tmp_path_factory):
     "Questions, and readings of each."
-    questions = ambiguous_set("test", 1, 120, folder=tmp_path_factory.mktemp("worlds"))
-    made = islice(ambiguous_worlds(split="test"), 40)
+    folder = tmp_path_factory.mktemp("worlds")
+    questions = ambiguous_set("test", 1, 120, unanswerable=0.1, folder=folder)
+    made = islice(ambiguous_worlds(split="test", unanswerable=0.1), 40)
     return questions, {key: sql for w in made for key, sql in w.readings.items()}
 
 

@@ -89,7 +89,7 @@ def test_every_way_to_what_is_missing_says_what_to_install():
 
 NEEDS_OPENENV = {"client", "environment", "models", "server.app", "server.guard", "server.page"}
 NEEDS_MORE = {"inspect_tasks", "skyrl_env", "gym_env", "verifiers_taskset"}
-NEEDS_MORE |= {"server.mcp_tools", "server.settings"}
+NEEDS_MORE |= {"server.mcp_tools", "server.settings", "training.nano_trainer"}
 IMPORT_ALL = """
 import importlib, pkgutil, sql_env
 for found in pkgutil.walk_packages(sql_env.__path__, "sql_env."):

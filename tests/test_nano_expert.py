@@ -5,6 +5,7 @@ from collections import Counter
 
 import pytest
 
+from sql_env.data_files import Drafts
 from sql_env.database import build_database
 from sql_env.experts import GoldQuery
 from sql_env.nano.text import render_transcript
@@ -193,7 +194,7 @@ def pumps(tmp_path):
 
     def make(text, sql):
         question = Question("q", text, "pumps", sql, split="train")
-        return complete_questions([question], {"pumps": path}, "pumps")
+        return complete_questions(Drafts([question], {"pumps": path}, "pumps"))
 
     return make
 
@@ -243,7 +244,7 @@ def test_a_wrong_table_may_have_no_second_column(tmp_path):
     )
     sql = "SELECT size FROM pump WHERE name = 'A'"
     question = Question("q", "What is the size of A?", "pumps", sql, split="train")
-    questions = complete_questions([question], {"pumps": path}, "pumps")
+    questions = complete_questions(Drafts([question], {"pumps": path}, "pumps"))
     gold = GoldQuery(questions[0], questions.database("pumps"))
     assert _swap_table(gold, "pump", "day") == "SELECT size FROM day WHERE name = 'A'"
     assert len(list(expert_transcripts(questions, probe_columns=True))) == 1
