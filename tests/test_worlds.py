@@ -276,7 +276,7 @@ def count_by_words(text, column, values):
         return sum(map(comparison(text, bound), known))
     if column.kind == "flag":
         return sum(v in (1, "Y", "yes") for v in values)
-    codes = column.code_table.codes if column.code_table else {}
+    codes = column.coding.codes if column.coding else {}
     meanings = {code: meaning for meaning, code in codes.items()}
     said = [meanings.get(v, v) for v in values]
     mentioned = [v for v in set(said) if re.search(rf"(?<!\w){re.escape(v)}(?!\w)", text)]

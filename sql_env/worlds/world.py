@@ -100,9 +100,26 @@ def sql_skeleton(sql: str) -> str:
     return re.sub(r"'(?:[^']|'')*'|\w+(?:\.\d+)?", replace, sql)
 
 # %% ../../nbs/45_worlds_world.ipynb #2c8bc89d
+_NAME = re.compile(r"'(?:[^']|'')*'|(?:\w+\.)?\w+")
+
+# %% ../../nbs/45_worlds_world.ipynb #cc00d00f
+def _outline(sql: str) -> str:
+    "`sql` with tables numbered, other names and literals all alike, and without aliases."
+    sql = re.sub(r" AS (?!INTEGER)\w+", "", sql)
+    tables = {name: f"t{i}" for i, name in enumerate(re.findall(r"(?:FROM|JOIN) (\w+)", sql))}
+
+    def replace(match):
+        word = match[0]
+        if word[0] == "'" or word[0].isdigit():
+            return "1"
+        return word if word.upper() in _SQL_WORDS else tables.get(word, "n")
+
+    return re.sub(r"1(?:, 1)+", "1, 1", re.sub("[<>!]=?", "=", _NAME.sub(replace, sql)))
+
+# %% ../../nbs/45_worlds_world.ipynb #65841322
 @lru_cache(maxsize=4096)
-def _skeleton_difficulty(skeleton: str) -> str:
-    return classify_difficulty(skeleton)
+def _outline_difficulty(outline: str) -> str:
+    return classify_difficulty(outline)
 
 # %% ../../nbs/45_worlds_world.ipynb #92126dc7
 def _load_tables(tables: Iterable[Table]) -> apsw.Connection:
@@ -204,7 +221,7 @@ def _to_question(a: _AnsweredDraft, text: str, world: str, number: str, split: s
         gold_sql=a.sql,
         gold_answer=tuple(a.rows),
         answer_type=classify_answer(a.rows),
-        difficulty=_skeleton_difficulty(sql_skeleton(a.sql)),
+        difficulty=_outline_difficulty(_outline(a.sql)),
         tables_involved=tuple(sorted({table.lower() for table in a.draft.tables})),
         split=split,
         ranks=tuple(range(len(a.rows))) if a.draft.ordered else None,
