@@ -37,11 +37,12 @@ from sql_env.worlds.phrases import (
     QuestionDraft,
     Sampler,
     render_question,
+    with_article,
     with_fillers,
 )
 from .tables import Table, build_tables
-from .wordings import Phrase
-from .words import EXAMS, SPLITS, NameMix, Rng, split_of
+from .wordings import Phrase, Synonyms, load_synonyms
+from .words import EXAMS, SPLITS, NameMix, Rng, pluralize, split_of
 
 # %% ../../nbs/45_worlds_world.ipynb #35c5d971
 def _is_answerable(
@@ -227,6 +228,43 @@ def _to_question(a: _AnsweredDraft, text: str, world: str, number: str, split: s
         ranks=tuple(range(len(a.rows))) if a.draft.ordered else None,
     )
 
+# %% ../../nbs/45_worlds_world.ipynb #80755c74
+_VALUE_SLOTS = frozenset("name value other low high year".split())
+
+# %% ../../nbs/45_worlds_world.ipynb #606f94dd
+def _rename_slots(slots: dict[str, Any], renamed: dict[str, str]) -> dict[str, Any]:
+    "Slots with other words for tables and columns, in the phrases among them too."
+    out = dict(slots)
+    for key, piece in slots.items():
+        if isinstance(piece, Phrase):
+            out[key] = piece._replace(slots=_rename_slots(piece.slots, renamed))
+        elif key not in _VALUE_SLOTS and isinstance(piece, str):
+            out[key] = renamed.get(piece, piece)
+    return out
+
+# %% ../../nbs/45_worlds_world.ipynb #2ea69479
+def _name_synonyms(tables: Iterable[Table], sql: str, rng: Rng, wording: str) -> dict[str, str]:
+    "Another word for one table or column that `sql` reads; empty if none has a synonym."
+    words, names = set(re.findall(r"\w+", sql)), load_synonyms()["name"]
+    found: list[dict[str, str]] = []
+    for table in (table for table in tables if table.name in words):
+        before, _, last = table.singular.rpartition(" ")
+        whole = names.get(table.singular, Synonyms()).of(wording)
+        parts = [f"{before} {s}" for s in names.get(last, Synonyms()).of(wording)] if before else []
+        found += [{table.singular: s, table.plural: pluralize(s)} for s in (*whole, *parts)]
+        for column in table.columns:
+            if column.name in words and not column.made_up:
+                text = column.text
+                options = names.get(text, Synonyms()).of(wording)
+                found += [{text: s, with_article(text): with_article(s)} for s in options]
+    return rng.choice(found) if found else {}
+
+# %% ../../nbs/45_worlds_world.ipynb #2502f471
+_SYNONYM_SHARES = {
+    "": 0.05,
+    "test_vocabulary": 0.5,
+}  # of questions that use a synonym, if there is one
+
 # %% ../../nbs/45_worlds_world.ipynb #c715344b
 _BY_MEANING_SHARE = (
     0.25  # of questions that ask for a column without naming it, where that is possible
@@ -299,6 +337,9 @@ class World:
         "A question in words."
         is_noisy = self.noise > 0 and rng.chance(self.noise)
         noise = rng.random() / 2 if is_noisy else 0.0
+        if rng.chance(_SYNONYM_SHARES.get(self.wording, 0)):
+            renamed = _name_synonyms(self.tables.values(), a.sql, rng, self.wording)
+            slots = _rename_slots(slots, renamed)
         wordings = a.family.wordings
         if a.draft.by_meaning and not self.wording and rng.chance(_BY_MEANING_SHARE):
             wordings = Phrase(a.draft.by_meaning)
