@@ -127,7 +127,9 @@ def words_of(text: str) -> set[str]:
 
 def known_words() -> tuple[set[str], set[str]]:
     "Words of the vocabulary and the forms, and those that only forms for test_vocabulary use."
-    lines = [line for name in SOURCES for line in (WORLDS / f"{name}.toml").read_text().splitlines()]
+    lines = [
+        line for name in SOURCES for line in (WORLDS / f"{name}.toml").read_text().splitlines()
+    ]
     common, unseen, is_unseen = set(), set(), False
     for line in lines:
         head, found, tail = line.partition("unseen = [")
@@ -180,9 +182,15 @@ def form_lines() -> list[str]:
 
 def name_lines() -> list[str]:
     vocabulary, (synsets, senses) = load_vocabulary(), read_wordnet("noun")
-    roles = [(role, f[role].words) for f in vocabulary["fields"].values() for role in ("member", "group", "thing", "event")]
+    roles = [
+        (role, f[role].words)
+        for f in vocabulary["fields"].values()
+        for role in ("member", "group", "thing", "event")
+    ]
     sections = ("numbers", "categories", "dates", "codes")
-    roles += [("column", about["words"]) for name in sections for about in vocabulary[name].values()]
+    roles += [
+        ("column", about["words"]) for name in sections for about in vocabulary[name].values()
+    ]
     lines, seen = ["\n[name]"], set()
     for role, words in roles:
         for word in words:
@@ -195,7 +203,7 @@ def name_lines() -> list[str]:
     return lines
 
 
-HEAD = """# Synonyms from WordNet 3.0 (Princeton University; see WORDNET-LICENSE.txt), chosen and written by data/wordnet.py.
+HEAD = """# Synonyms from WordNet 3.0 (Princeton University; see WORDNET-LICENSE.txt), chosen by data/wordnet.py.
 # verb, noun, adjective: of words in forms; name: of what tables and columns are called. exam: for test_vocabulary only.
 """
 

@@ -373,6 +373,23 @@ def test_policies(levels, n, tmp_path):
 # ---- what the databases are like
 
 
+def test_bare_codes():
+    "At least half of the questions about codes have the code itself in their gold: a look at the column shows it."
+    bare = explained = 0
+    for level in (3, 4, 5):
+        for w in some(level, 40, seed=15):
+            for q in w.questions:
+                for c in (c for t in w.tables.values() for c in t.columns_of("coded")):
+                    is_used = re.search(rf"\b{c.name} =", q.gold_sql)
+                    explained += bool(is_used and c.coding.table)
+                    bare += bool(is_used and not c.coding.table)
+                    if is_used and not c.coding.table:
+                        code = re.search(rf"\b{c.name} = '(\w+)'", q.gold_sql)[1]
+                        meaning = {code: text for text, code in c.coding.codes.items()}[code]
+                        assert meaning.upper().startswith(code) and meaning in q.question_text
+    assert bare >= explained > 3
+
+
 def test_traits():
     "NULLs, ties, duplicate names, codes, many-to-many, self references, clutter and a glossary."
     for level in LEVELS:

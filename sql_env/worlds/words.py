@@ -176,7 +176,6 @@ _IRREGULAR_PLURALS = {
     "bed and breakfast": "bed and breakfasts",
     "loan out": "loans out",
     "reading taken": "readings taken",
-    "weigh-in": "weigh-ins",
     "contact at home": "contacts at home",
     "foot": "feet",
 }

@@ -102,10 +102,21 @@ def sql_skeleton(sql: str) -> str:
 
 # %% ../../nbs/45_worlds_world.ipynb #2c8bc89d
 _NAME = re.compile(r"'(?:[^']|'')*'|(?:\w+\.)?\w+")
+_SAME_FOR_DIFFICULTY = [
+    (re.compile(pattern), replacement)
+    for pattern, replacement in (
+        (r"<>|[<>!]=?", "="),
+        (r"(?:substr\(n, 1, 1\)|strftime\(1, n\))", "n"),
+        (r"n (?:BETWEEN 1 AND 1|IN \(1(?:, 1)*\)|IS (?:NOT )?NULL)", "n = 1"),
+        (r"\b(?:COUNT|SUM|AVG|MIN|MAX)\((?:\*|(?:DISTINCT )?n)\)", "SUM(n)"),
+        (r"(?: AND n = 1)+", " AND n = 1"),
+        (r" DESC\b", ""),
+    )
+]
 
 # %% ../../nbs/45_worlds_world.ipynb #cc00d00f
 def _outline(sql: str) -> str:
-    "`sql` with tables numbered, other names and literals all alike, and without aliases."
+    "What decides on the difficulty of `sql`: its clauses, with tables numbered and other names all alike."
     sql = re.sub(r" AS (?!INTEGER)\w+", "", sql)
     tables = {name: f"t{i}" for i, name in enumerate(re.findall(r"(?:FROM|JOIN) (\w+)", sql))}
 
@@ -115,7 +126,10 @@ def _outline(sql: str) -> str:
             return "1"
         return word if word.upper() in _SQL_WORDS else tables.get(word, "n")
 
-    return re.sub(r"1(?:, 1)+", "1, 1", re.sub("[<>!]=?", "=", _NAME.sub(replace, sql)))
+    outline = _NAME.sub(replace, sql)
+    for pattern, replacement in _SAME_FOR_DIFFICULTY:
+        outline = pattern.sub(replacement, outline)
+    return outline
 
 # %% ../../nbs/45_worlds_world.ipynb #65841322
 @lru_cache(maxsize=4096)
@@ -256,7 +270,7 @@ def _name_synonyms(tables: Iterable[Table], sql: str, rng: Rng, wording: str) ->
             if column.name in words and not column.made_up:
                 text = column.text
                 options = names.get(text, Synonyms()).of(wording)
-                found += [{text: s, with_article(text): with_article(s)} for s in options]
+                found += [{with_article(text): with_article(s), text: s} for s in options]
     return rng.choice(found) if found else {}
 
 # %% ../../nbs/45_worlds_world.ipynb #2502f471
