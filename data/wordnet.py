@@ -35,72 +35,78 @@ KINDS = {
 REFUSED = set(
     """
     frequenter; pedant; scholastic; loaner; subdivision; arm; outstation; book of maps; softback; soft-cover;
-    soft-cover book; softback book; lexicon; loaning; adoption; reclamation; rehabilitation; emptor; vendee; bookstall;
-    best seller; intervention; process; cleansing; cleanup; lightening; assignment; naming; posing; followup; doc;
-    sawbones; accoucheuse; paramedical; specializer; specialiser; sanatarium; image scanner; brooder; scrutiny;
-    airplane pilot; boater; waterman; steerer; crewman; roustabout; wharfage; mooring; groin; groyne; mole; bulwark;
-    seawall; breakwater; flatboat; hoy; dragger; jerk; dory; ocean trip; seafaring; towage; invitee; bon vivant;
-    epicurean; gastronome; dining car; dining compartment; coffeehouse; pizza parlor; chophouse; sweet; afters;
-    battercake; flannel cake; flannel-cake; flapcake; griddlecake; hotcake; omelet; service of process; bringing; chit;
-    candymaker; loaf of bread; roster; crescent roll; beigel; gem; sinker; sideboard; nurseryman; agriculturist;
-    agriculturalist; raiser; plantation owner; phytologist; landscapist; landscape architect; baby's room; grove;
-    woodlet; plantation; patio; industrial plant; bush; herbaceous plant; orchidaceous plant; coniferous tree;
-    husbandman; granger; sodbuster; stock raiser; cattle ranch; lea; ley; hayfield; moo-cow; caprine animal; grunter;
-    squealer; biddy; handler; bird sanctuary; volary; fish tank; marine museum; king of beasts; camelopard;
-    transportation; transferral; conveyance; domestic dog; coney; cony; black-footed ferret; kitty; newcomer; fledgling;
-    fledgeling; neophyte; freshman; newbie; rival; competition; contender; ploy; variance; onslaught; onset; onrush;
-    affaire d'honneur; brush; clash; skirmish; netkeeper; netminder; guardian; protector; shielder; bowl; jock; smuggler;
-    contrabandist; moon curser; moon-curser; throwster; endurance contest; terminus; motortruck; camping bus;
-    beach wagon; wagon; beach waggon; station waggon; waggon; minibike; wheeler; bicycler; messenger; trike; velocipede;
-    all-terrain bike; off-roader; monocycle; railroad terminal; aerial tramway; cable tramway; ropeway; tramway;
-    rattler; railroad train; railroad car; drome; airdock; flying field; whirlybird; eggbeater; jet-propelled plane;
-    chopper; hydroplane; flying; educatee; assimilator; class fellow; initiate; tyro; tiro; course of instruction;
-    mental testing; psychometric test; viva; lector; post doc; postdoc; bibliothec; composition; critique; vocalizer;
-    vocaliser; performing artist; outdoor stage; vocal; symphonic music; lay; strain; melodic line; melodic phrase;
-    doggerel; doggerel verse; public presentation; narration; yarn; motion-picture fan; moving picture;
-    moving-picture show; motion-picture show; pic; picture palace; docudrama; infotainment; sketch; musical theater;
-    dramatic play; prevue; preview; histrion; role player; terpsichorean; theater prompter; wendy house; travesty; mime;
-    dumb show; curtain raising; newsperson; spreader; newsbreak; dissemination; spreading; machinist; lineman; linesman;
-    maintenance man; service man; prentice; fixing; mend; mending; reparation; salesroom; electric refrigerator;
-    automatic washer; dish washer; drier; liquidiser; steal; despatch; examiner; quizzer; photographic camera;
-    installing; installment; instalment; tourer; tramp; tramper; packer; circuit; sashay; junket; jaunt; sail;
-    hunting expedition; pilgrim's journey; military expedition; hostile expedition; engagement; boarder; auberge; guild;
-    gild; manse; showing; aggregator; bargainer; monger; carpeting; pendent; pendant; tapis; decoration; laurel wreath;
-    palm; ribbon; command; bidding; dictation; offering; refinisher; preserver; historiographer; aggregation;
-    accumulation; assemblage; ms; blade; portrayal; portraiture; resettlement; closet; emporium; suit of clothes;
-    chapeau; lid; waterproof; adjustment; accommodation; modification; oarsman; natatorium; exercise; exercising;
-    physical exertion; rise; ascension; mounting; deliverance; saving; walking; sampler; basement; vino; cyder; laager;
-    java; shake; sirup; mixologist; barkeep; apothecary's shop; unction; unguent; balm; salve; anodyne;
-    antibiotic drug; poultice; cataplasm; medicament; medicinal drug; shaver; nipper; small fry; tiddler; tike; tyke; fry;
-    nestling; yearling; bambino; rumpus room; day care center; dolly; puzzler; mystifier; teaser; hobby; hobbyhorse;
-    military volunteer; supporter; task; labor; crusade; movement; effort; entreaty; prayer; designer;
-    applied scientist; pipe fitter; dike; grapevine; mensuration; acceptation; espousal; military officer; tec;
-    fire fighter; investigating; thieving; thievery; stealing; firing; warning signal; alarum; perceiver; percipient;
-    beholder; uranologist; meteorological observation post; beacon; beacon light; pharos; scope; rain gage; udometer;
-    radio detection and ranging; radiolocation; standardization; standardisation; rescuer; recoverer; remunerator;
-    dealing; dealings; backdown; endorser; indorser; ratifier; telco; insurance underwriter; underwriter; traveler;
-    theater; movie theatre; dig; steriliser; autoclave; annex; extension; wing; teller; doughnut; color; coloring;
+    soft-cover book; softback book; lexicon; loaning; adoption; reclamation; rehabilitation; emptor; vendee;
+    bookstall; best seller; intervention; process; cleansing; cleanup; lightening; assignment; naming; posing;
+    followup; doc; sawbones; accoucheuse; paramedical; specializer; specialiser; sanatarium; image scanner;
+    brooder; scrutiny; airplane pilot; boater; waterman; steerer; crewman; roustabout; wharfage; mooring;
+    groin; groyne; mole; bulwark; seawall; breakwater; flatboat; hoy; dragger; jerk; dory; ocean trip;
+    seafaring; towage; invitee; bon vivant; epicurean; gastronome; dining car; dining compartment;
+    coffeehouse; pizza parlor; chophouse; sweet; afters; battercake; flannel cake; flannel-cake; flapcake;
+    griddlecake; hotcake; omelet; service of process; bringing; chit; candymaker; loaf of bread; roster;
+    crescent roll; beigel; gem; sinker; sideboard; nurseryman; agriculturist; agriculturalist; raiser;
+    plantation owner; phytologist; landscapist; landscape architect; baby's room; grove; woodlet; plantation;
+    patio; industrial plant; bush; herbaceous plant; orchidaceous plant; coniferous tree; husbandman; granger;
+    sodbuster; stock raiser; cattle ranch; lea; ley; hayfield; moo-cow; caprine animal; grunter; squealer;
+    biddy; handler; bird sanctuary; volary; fish tank; marine museum; king of beasts; camelopard;
+    transportation; transferral; conveyance; domestic dog; coney; cony; black-footed ferret; kitty; newcomer;
+    fledgling; fledgeling; neophyte; freshman; newbie; rival; competition; contender; ploy; variance;
+    onslaught; onset; onrush; affaire d'honneur; brush; clash; skirmish; netkeeper; netminder; guardian;
+    protector; shielder; bowl; jock; smuggler; contrabandist; moon curser; moon-curser; throwster; endurance
+    contest; terminus; motortruck; camping bus; beach wagon; wagon; beach waggon; station waggon; waggon;
+    minibike; wheeler; bicycler; messenger; trike; velocipede; all-terrain bike; off-roader; monocycle;
+    railroad terminal; aerial tramway; cable tramway; ropeway; tramway; rattler; railroad train; railroad car;
+    drome; airdock; flying field; whirlybird; eggbeater; jet-propelled plane; chopper; hydroplane; flying;
+    educatee; assimilator; class fellow; initiate; tyro; tiro; course of instruction; mental testing;
+    psychometric test; viva; lector; post doc; postdoc; bibliothec; composition; critique; vocalizer;
+    vocaliser; performing artist; outdoor stage; vocal; symphonic music; lay; strain; melodic line; melodic
+    phrase; doggerel; doggerel verse; public presentation; narration; yarn; motion-picture fan; moving
+    picture; moving-picture show; motion-picture show; pic; picture palace; docudrama; infotainment; sketch;
+    musical theater; dramatic play; prevue; preview; histrion; role player; terpsichorean; theater prompter;
+    wendy house; travesty; mime; dumb show; curtain raising; newsperson; spreader; newsbreak; dissemination;
+    spreading; machinist; lineman; linesman; maintenance man; service man; prentice; fixing; mend; mending;
+    reparation; salesroom; electric refrigerator; automatic washer; dish washer; drier; liquidiser; steal;
+    despatch; examiner; quizzer; photographic camera; installing; installment; instalment; tourer; tramp;
+    tramper; packer; circuit; sashay; junket; jaunt; sail; hunting expedition; pilgrim's journey; military
+    expedition; hostile expedition; engagement; boarder; auberge; guild; gild; manse; showing; aggregator;
+    bargainer; monger; carpeting; pendent; pendant; tapis; decoration; laurel wreath; palm; ribbon; command;
+    bidding; dictation; offering; refinisher; preserver; historiographer; aggregation; accumulation;
+    assemblage; ms; blade; portrayal; portraiture; resettlement; closet; emporium; suit of clothes; chapeau;
+    lid; waterproof; adjustment; accommodation; modification; oarsman; natatorium; exercise; exercising;
+    physical exertion; rise; ascension; mounting; deliverance; saving; walking; sampler; basement; vino;
+    cyder; laager; java; shake; sirup; mixologist; barkeep; apothecary's shop; unction; unguent; balm; salve;
+    anodyne; antibiotic drug; poultice; cataplasm; medicament; medicinal drug; shaver; nipper; small fry;
+    tiddler; tike; tyke; fry; nestling; yearling; bambino; rumpus room; day care center; dolly; puzzler;
+    mystifier; teaser; hobby; hobbyhorse; military volunteer; supporter; task; labor; crusade; movement;
+    effort; entreaty; prayer; designer; applied scientist; pipe fitter; dike; grapevine; mensuration;
+    acceptation; espousal; military officer; tec; fire fighter; investigating; thieving; thievery; stealing;
+    firing; warning signal; alarum; perceiver; percipient; beholder; uranologist; meteorological observation
+    post; beacon; beacon light; pharos; scope; rain gage; udometer; radio detection and ranging;
+    radiolocation; standardization; standardisation; rescuer; recoverer; remunerator; dealing; dealings;
+    backdown; endorser; indorser; ratifier; telco; insurance underwriter; underwriter; traveler; theater;
+    movie theatre; dig; steriliser; autoclave; annex; extension; wing; teller; doughnut; color; coloring;
     bicyclist; investigator; trader; vocalist; lounge; rug; examination; kindergarter; kindergartener;
-    evaluation; recognition; longevity; monetary value; continuance; milage; powerfulness; lebensraum; mount; harm;
-    scathe; expanse; maintenance; earth; acme; pinnacle; summit; superlative; meridian; tiptop; backing;
-    financial backing; men; diminution; price cutting; postponement; disbursal; disbursement; attending; urban center;
-    topographic point; commonwealth; res publica; body politic; maternal language; speech; speech communication;
-    spoken communication; voice communication; oral communication; linguistic communication; career; sheepskin;
-    trouble; placement; locating; positioning; emplacement; vicinity; neighborhood; neighbourhood; neck of the woods;
-    angel; manner; dirt; filth; grime; grease; grunge; rootage; coloring material; shadiness; shadowiness; tincture;
-    tone of voice; stuff; kernel; core; center; essence; gist; heart and soul; inwardness; marrow; nub; pith;
-    nitty-gritty; shaper; manufacturing business; formatting; data formatting; signifier; descriptor; thrust;
-    driving force; conformation; contour; wadding; wellness; tantrum; scene; conniption; mixture; miscellany;
-    miscellanea; salmagundi; smorgasbord; potpourri; motley; mentality; mindset; criterion; touchstone; badness;
-    severeness; distressfulness; graveness; sobriety; soberness; somberness; sombreness; readying; solution; resolution;
-    solvent; transmission channel; itinerary; finding of fact; precedency; twenty-four hours;
-    twenty-four hour period; civil day; license number; provenience; advancement; manpower; time lag;
-    demo; demonstrate; check up on; check over; suss out; look into; cipher; cypher; figure; render; range; place; rate;
-    order; see; reckoning; counting; numeration; enumeration; departure; workfellow; hirer; foreman; group meeting;
-    interrogation; disruption; break; advert; bring up; refer; summate; number; check into; check out; full; wanting; lacking; aggroup;
-    expose; entire; gaffer; cite; reckon; honcho; spread; span; voluntary; hands; mind-set; cyclopedia; cyclopaedia; admittance; airdrome;
-    deep-freeze; highschool; prof; discrete; washer; physical exercise; regard; work force; clime; romance; broad jump;
-    nameless; unnamed; sum; total; add; sum up; tot; find; find out; work out; compute; calculate; state; amount;
+    evaluation; recognition; longevity; monetary value; continuance; milage; powerfulness; lebensraum; mount;
+    harm; scathe; expanse; maintenance; earth; acme; pinnacle; summit; superlative; meridian; tiptop; backing;
+    financial backing; men; diminution; price cutting; postponement; disbursal; disbursement; attending; urban
+    center; topographic point; commonwealth; res publica; body politic; maternal language; speech; speech
+    communication; spoken communication; voice communication; oral communication; linguistic communication;
+    career; sheepskin; trouble; placement; locating; positioning; emplacement; vicinity; neighborhood;
+    neighbourhood; neck of the woods; angel; manner; dirt; filth; grime; grease; grunge; rootage; coloring
+    material; shadiness; shadowiness; tincture; tone of voice; stuff; kernel; core; center; essence; gist;
+    heart and soul; inwardness; marrow; nub; pith; nitty-gritty; shaper; manufacturing business; formatting;
+    data formatting; signifier; descriptor; thrust; driving force; conformation; contour; wadding; wellness;
+    tantrum; scene; conniption; mixture; miscellany; miscellanea; salmagundi; smorgasbord; potpourri; motley;
+    mentality; mindset; criterion; touchstone; badness; severeness; distressfulness; graveness; sobriety;
+    soberness; somberness; sombreness; readying; solution; resolution; solvent; transmission channel;
+    itinerary; finding of fact; precedency; twenty-four hours; twenty-four hour period; civil day; license
+    number; provenience; advancement; manpower; time lag; demo; demonstrate; check up on; check over; suss
+    out; look into; cipher; cypher; figure; render; range; place; rate; order; see; reckoning; counting;
+    numeration; enumeration; departure; workfellow; hirer; foreman; group meeting; interrogation; disruption;
+    break; advert; bring up; refer; summate; number; check into; check out; full; wanting; lacking; aggroup;
+    expose; entire; gaffer; cite; reckon; honcho; spread; span; voluntary; hands; mind-set; cyclopedia;
+    cyclopaedia; admittance; airdrome; deep-freeze; highschool; prof; discrete; washer; physical exercise;
+    regard; work force; clime; romance; broad jump; nameless; unnamed; sum; total; add; sum up; tot; find;
+    find out; work out; compute; calculate; state; amount;
     """.replace("\n", " ").replace(";", "\0").split("\0")
 )  # fmt: skip
 REFUSED = {" ".join(word.split()) for word in REFUSED}
