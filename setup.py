@@ -42,7 +42,14 @@ setup(
     packages=find_packages(include=[cfg["lib_name"], cfg["lib_name"] + ".*"]),
     include_package_data=False,
     package_data={
-        cfg["lib_name"]: ["bundled/*", "worlds/*.toml", "assets/*", "nano/weights/*", "py.typed"]
+        cfg["lib_name"]: [
+            "bundled/*",
+            "worlds/*.toml",
+            "worlds/*.txt",
+            "assets/*",
+            "nano/weights/*",
+            "py.typed",
+        ]
     },
     cmdclass={"build_py": BuildWithResults},
     classifiers=[

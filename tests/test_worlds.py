@@ -92,7 +92,7 @@ def test_same_in_every_process_and_hash_seed(hash_seed):
 
 def test_same_on_every_machine_and_python():
     "Change this number only together with the generator: old seeds then mean other worlds."
-    assert digest() == "d6343e0c9d25e88762cf03832b10e9bd7d33ce06318580a0fb3235c7aa8d118b"
+    assert digest() == "813f2e750e1a4d96dad7d9458097d6f010fbed65b0a63ed36caca825c637cbac"
 
 
 def test_same_bytes_and_order_of_making_does_not_matter():
@@ -205,7 +205,8 @@ def test_duckdb_agrees(level):
                 for row in found
             ]
             gold = list(q.gold_answer)
-            agrees = rows == gold if q.ranks else same_rows(rows, gold)
+            pairs = [([a], [b]) for a, b in zip(rows, gold)] if q.ranks else [(rows, gold)]
+            agrees = len(rows) == len(gold) and all(same_rows(a, b) for a, b in pairs)
             assert agrees, (q.gold_sql, rows, gold)
             asked += 1
     assert asked > 60
@@ -276,7 +277,7 @@ def count_by_words(text, column, values):
         return sum(map(comparison(text, bound), known))
     if column.kind == "flag":
         return sum(v in (1, "Y", "yes") for v in values)
-    codes = column.code_table.codes if column.code_table else {}
+    codes = column.coding.codes if column.coding else {}
     meanings = {code: meaning for meaning, code in codes.items()}
     said = [meanings.get(v, v) for v in values]
     mentioned = [v for v in set(said) if re.search(rf"(?<!\w){re.escape(v)}(?!\w)", text)]
@@ -294,7 +295,7 @@ def test_words_and_sql_say_the_same(kind):
                 c = sample_condition(sampler, t, kind)
             except DraftRejected:
                 continue
-            if any(word in c.column.text for word in ("before", "over", "after")):
+            if any(word in c.column.text for word in ("before", "over", "after", "above", "below")):
                 continue
             rows = con.execute(f"SELECT COUNT(*) FROM {t.name} WHERE {c.sql}").fetchone()[0]
             said = {c.phrase.draw(Rng(i), exam) for i in range(12) for exam in EXAMS}
@@ -371,6 +372,23 @@ def test_policies(levels, n, tmp_path):
 
 
 # ---- what the databases are like
+
+
+def test_bare_codes():
+    "At least half of the questions about codes have the code itself in their gold: a look at the column shows it."
+    bare = explained = 0
+    for level in (3, 4, 5):
+        for w in some(level, 40, seed=15):
+            for q in w.questions:
+                for c in (c for t in w.tables.values() for c in t.columns_of("coded")):
+                    is_used = re.search(rf"\b{c.name} =", q.gold_sql)
+                    explained += bool(is_used and c.coding.table)
+                    bare += bool(is_used and not c.coding.table)
+                    if is_used and not c.coding.table:
+                        code = re.search(rf"\b{c.name} = '(\w+)'", q.gold_sql)[1]
+                        meaning = {code: text for text, code in c.coding.codes.items()}[code]
+                        assert meaning.upper().startswith(code) and meaning in q.question_text
+    assert bare >= explained > 3
 
 
 def test_traits():

@@ -99,7 +99,7 @@ def _without_related(s: Sampler) -> QuestionDraft:
     query = joined or Select(shown, parent.name, where)
     if joined and counted:
         query = joined._replace(columns="COUNT(*)")
-    slots = _slots(parent, both_phrases(own.phrase, related.phrase))
+    slots = _slots(parent, both_phrases(own.phrase, related.phrase, link="related"))
     slots["want"] = selection_phrase("how_many" if counted else "which_names", items=parent.plural)
     return QuestionDraft(query, [*own.tables, *related.inner.tables], slots)
 
@@ -132,7 +132,7 @@ def _with_related(s: Sampler) -> QuestionDraft:
     where = _membership(s, related, parent.name, False)
     where = f"{own.where} AND {where}" if own.where else where
     query = Select("COUNT(*)" if counted else parent.label.name, parent.name, where)
-    slots = _slots(parent, both_phrases(own.phrase, related.phrase))
+    slots = _slots(parent, both_phrases(own.phrase, related.phrase, link="related"))
     slots["want"] = selection_phrase("how_many" if counted else "which_names", items=parent.plural)
     return QuestionDraft(query, [*own.tables, *related.inner.tables], slots)
 

@@ -298,11 +298,11 @@ def sample_condition(
         yes = next((yes for yes in (1, "Y", "yes") if yes in values), value)
         phrase = _phrase_condition(column, "flag", yes)
         return _Condition(f"{name} = {sql_literal(yes)}", phrase, column)
-    if code_table := column.code_table:
-        meaning = next(text for text, code in code_table.codes.items() if code == value)
+    if coding := column.coding:
+        meaning = next(text for text, code in coding.codes.items() if code == value)
         phrase = _phrase_condition(column, "category", meaning)
-        sql = f"{name} = {code_table.lookup(sql_literal(meaning))}"
-        return _Condition(sql, phrase, column, (code_table.table,))
+        tables = (coding.table,) if coding.table else ()
+        return _Condition(f"{name} = {coding.code_sql(meaning)}", phrase, column, tables)
     phrase = _phrase_condition(column, "category", value)
     return _Condition(f"{name} = {sql_literal(value)}", phrase, column)
 

@@ -10,6 +10,8 @@ __all__ = ['WorldColumn', 'Table', 'TableBuilder', 'build_tables']
 # %% ../../nbs/39_worlds_tables.ipynb #ec9c7bf4
 from collections.abc import Sequence
 from datetime import date
+from functools import cache
+from itertools import count, islice
 from typing import NamedTuple
 
 from sql_env.worlds.words import (
@@ -91,7 +93,7 @@ def _entity_names(
     made_up_share: float = 0.6,  # of names with a made-up word
 ) -> list[str]:
     "`n` different names."
-    made_up = [invent_word(rng, 4, 7).capitalize() for _ in range(3 + min(n, 100) // 7)]
+    made_up = [invent_word(rng, 4, 7).capitalize() for _ in range(3 + min(n, 100) // 10)]
     names: dict[str, None] = {}
     while len(names) < n:
         new = rng.choice(made_up) if rng.chance(made_up_share) else ""
@@ -136,18 +138,22 @@ def _column_values(
     return values
 
 # %% ../../nbs/39_worlds_tables.ipynb #06604e69
-class _CodeTable(NamedTuple):
-    "The table that explains the codes of a column."
+class _Coding(NamedTuple):
+    "How a column of codes is read: by a table that explains them, or by the codes themselves, short forms of words."
 
-    table: str
-    code_column: str
-    meaning_column: str
     codes: dict[str, str]  # meaning: code
+    table: str = ""  # that explains them
+    code_column: str = ""
+    meaning_column: str = ""
 
-    def lookup(self, meaning: str) -> str:
-        "A subquery for the code; `meaning` is a literal of SQL."
-        where = f"{self.meaning_column} = {meaning}"
-        return f"(SELECT {self.code_column} FROM {self.table} WHERE {where})"
+    def code_sql(self, meaning: str) -> str:
+        "SQL for a code: a subquery where a table explains it, else the code itself."
+        if not self.table:
+            return f"'{self.codes[meaning]}'"
+        said = meaning.replace("'", "''")
+        return (
+            f"(SELECT {self.code_column} FROM {self.table} WHERE {self.meaning_column} = '{said}')"
+        )
 
 # %% ../../nbs/39_worlds_tables.ipynb #0a64fbc3
 class WorldColumn(NamedTuple):
@@ -160,7 +166,7 @@ class WorldColumn(NamedTuple):
     made_up: bool = False  # whether `text` is
     references: str = ""  # what a ref points to, `table(column)`
     target_role: str = ""  # role of the table that a ref points to
-    code_table: _CodeTable | None = None  # of a coded column
+    coding: _Coding | None = None  # of a coded column
 
 # %% ../../nbs/39_worlds_tables.ipynb #f1c1b86b
 def _sql_type(column: WorldColumn, values: list) -> str:
@@ -313,12 +319,21 @@ _VOCABULARY_SECTIONS = {
 }
 
 # %% ../../nbs/39_worlds_tables.ipynb #a2ff5a3e
+@cache
+def _fitting_attributes(
+    kind: str,  # number, category, date, flag or code
+    *suits: str,  # kinds and roles of a table
+) -> tuple[dict, ...]:
+    "The attributes of the vocabulary that suit a table."
+    section = load_vocabulary()[_VOCABULARY_SECTIONS[kind]]
+    return tuple(about for about in section.values() if set(suits) & set(about["fits"].split()))
+
+# %% ../../nbs/39_worlds_tables.ipynb #e47a429d
 def _add_attributes(b: TableBuilder, table: Table, counts: dict[str, int]) -> None:
     "Add as many columns of each kind as `counts` says, in random order."
-    wanted, suits = [], {table.kind, "person" if table.role == "member" else table.role}
+    wanted, role = [], "person" if table.role == "member" else table.role
     for kind, n in counts.items():
-        section = load_vocabulary()[_VOCABULARY_SECTIONS[kind]]
-        fitting = [about for about in section.values() if suits & set(about["fits"].split())]
+        fitting = _fitting_attributes(kind, table.kind, role)
         wanted += [(kind, about) for about in b.rng.sample(fitting, n)]
     for kind, about in b.rng.shuffled(wanted):
         modifiers = "column_modifiers" if kind in ("number", "category") else ""
@@ -331,16 +346,25 @@ def _add_attributes(b: TableBuilder, table: Table, counts: dict[str, int]) -> No
 def _name_style(role: str, kind: str) -> str:
     "How the rows of a table are named."
     styles = load_vocabulary()["name_styles"]
-    by_role = {"member": "person", "group": "places", "tag": "firms"}
+    by_role = {"member": "person", "group": "places"}
     return by_role.get(role) or next((s for s, kinds in styles.items() if kind in kinds), "service")
 
 # %% ../../nbs/39_worlds_tables.ipynb #7738f6ce
+def _tag_names(rng: Rng, n: int, options: Sequence[str]) -> list[str]:
+    "`n` different options; with a number if there are fewer."
+    numbered = (option if i == 1 else f"{option} {i}" for i in count(1) for option in options)
+    return rng.shuffled(list(islice(numbered, n)) if n > len(options) else rng.sample(options, n))
+
+# %% ../../nbs/39_worlds_tables.ipynb #4d5d4a71
 def _make_entities(b: TableBuilder, role: str, field: dict, counts: dict[str, int]) -> Table:
     "A table of groups, members, things or tags of a field of life."
     kind, options = field[role] if role != "tag" else ("", field[role])
     singular, _ = b.words.draw(options, f"{role}_modifiers")
     table = b.new_table(role, singular, kind)
-    names = _entity_names(b.rng, table.n_rows, _name_style(role, kind))
+    if role == "tag":
+        names = _tag_names(b.rng, table.n_rows, field["tags"])
+    else:
+        names = _entity_names(b.rng, table.n_rows, _name_style(role, kind))
     if role == "member" and b.level > 1:
         for i in range(table.n_rows // 25):
             names[b.rng.randrange(table.n_rows)] = names[i]
@@ -382,30 +406,57 @@ def _add_events(b: TableBuilder, counts: dict[str, int]) -> None:
     _add_attributes(b, table, counts)
 
 # %% ../../nbs/39_worlds_tables.ipynb #dc3a599c
+def _encode(table: Table, column: WorldColumn, coding: _Coding) -> None:
+    "Replace the values of a category by codes."
+    table.data[column.name] = [coding.codes[value] for value in table.data[column.name]]
+    coded = column._replace(kind="coded", coding=coding)
+    table.columns[table.columns.index(column)] = coded
+
+# %% ../../nbs/39_worlds_tables.ipynb #835a36a3
+def _explain_codes(
+    b: TableBuilder, table: Table, column: WorldColumn, codes: dict[str, str]
+) -> _Coding:
+    "Add a table that explains codes."
+    words = load_vocabulary()["words"]
+    name = b.namer.table_name(f"{table.singular} {column.text}")
+    explained = b.tables["codes"] = Table("codes", column.text, name, len(codes))
+    for text, values in (("code", codes.values()), ("meaning", codes)):
+        name = b.namer.column_name(b.words.draw(words[text]).text)
+        explained.add(WorldColumn(name, text, "text"), list(values))
+    code, meaning = explained.columns
+    return _Coding(codes, explained.name, code.name, meaning.name)
+
+# %% ../../nbs/39_worlds_tables.ipynb #fd7f3319
+def _short_codes(meanings: Sequence[str]) -> dict[str, str]:
+    "The shortest beginnings that differ, in capitals; empty if three letters don't tell the meanings apart."
+    for length in (1, 2, 3):
+        codes = {meaning: meaning[:length].upper() for meaning in meanings}
+        if len(set(codes.values())) == len(codes) and all(map(str.isalpha, codes.values())):
+            return codes
+    return {}
+
+# %% ../../nbs/39_worlds_tables.ipynb #e72a0259
+_SHORT_CODE_SHARE = (
+    0.6  # of coded columns that no table explains: to see what the codes are, one must look
+)
+
+# %% ../../nbs/39_worlds_tables.ipynb #0454e53b
 def _encode_category(b: TableBuilder, table: Table) -> None:
-    "Replace a category of `table` by codes that a table of their own explains."
+    "Replace a category of `table` by short forms, or by codes that a table of their own explains."
     options = [column for column in table.columns_of("category") if not column.made_up]
     if not options:
         return
-    column, words = b.rng.choice(options), load_vocabulary()["words"]
+    column = b.rng.choice(options)
     meanings = list(dict.fromkeys(table.data[column.name]))
-    codes = []
-    for i in b.rng.shuffled(range(len(meanings))):
-        letter = b.rng.choice("ABCDEFGHKLMNPRSTVWXZ")
-        codes.append(f"{letter}{i + 2 * b.rng.randrange(9)}")
-    if len(set(codes)) < len(codes):
+    if b.rng.chance(_SHORT_CODE_SHARE) and (codes := _short_codes(meanings)):
+        _encode(table, column, _Coding(codes))
         return
-    name = b.namer.table_name(f"{table.singular} {column.text}")
-    explained = b.tables["codes"] = Table("codes", column.text, name, len(codes))
-    for text, values in (("code", codes), ("meaning", meanings)):
-        name = b.namer.column_name(b.words.draw(words[text]).text)
-        explained.add(WorldColumn(name, text, "text"), values)
-    code, meaning = explained.columns
-    code_of = dict(zip(meanings, codes))
-    code_table = _CodeTable(explained.name, code.name, meaning.name, code_of)
-    table.data[column.name] = [code_of[value] for value in table.data[column.name]]
-    coded = column._replace(kind="coded", code_table=code_table)
-    table.columns[table.columns.index(column)] = coded
+    codes = {}
+    for i, meaning in enumerate(b.rng.shuffled(meanings)):
+        letter = b.rng.choice("ABCDEFGHKLMNPRSTVWXZ")
+        codes[meaning] = f"{letter}{i + 2 * b.rng.randrange(9)}"
+    if len(set(codes.values())) == len(codes):
+        _encode(table, column, _explain_codes(b, table, column, codes))
 
 # %% ../../nbs/39_worlds_tables.ipynb #e519f007
 def _add_tags(b: TableBuilder) -> None:

@@ -71,7 +71,7 @@ class Nouns(NamedTuple):
 
 # %% ../../nbs/38_worlds_words.ipynb #6f9f3a5c
 _ROLES = ("group", "member", "thing", "event")
-_WORD_LISTS = frozenset("words values tag reference work object animal".split())
+_WORD_LISTS = frozenset("words values tag tags reference work object animal".split())
 
 # %% ../../nbs/38_worlds_words.ipynb #2e150107
 def _split_lists(entry: Any, key: str = "", path: str = "") -> Any:
@@ -176,7 +176,6 @@ _IRREGULAR_PLURALS = {
     "bed and breakfast": "bed and breakfasts",
     "loan out": "loans out",
     "reading taken": "readings taken",
-    "weigh-in": "weigh-ins",
     "contact at home": "contacts at home",
     "foot": "feet",
 }

@@ -37,11 +37,12 @@ from sql_env.worlds.phrases import (
     QuestionDraft,
     Sampler,
     render_question,
+    with_article,
     with_fillers,
 )
 from .tables import Table, build_tables
-from .wordings import Phrase
-from .words import EXAMS, SPLITS, NameMix, Rng, split_of
+from .wordings import Phrase, Synonyms, load_synonyms
+from .words import EXAMS, SPLITS, NameMix, Rng, pluralize, split_of
 
 # %% ../../nbs/45_worlds_world.ipynb #35c5d971
 def _is_answerable(
@@ -100,9 +101,40 @@ def sql_skeleton(sql: str) -> str:
     return re.sub(r"'(?:[^']|'')*'|\w+(?:\.\d+)?", replace, sql)
 
 # %% ../../nbs/45_worlds_world.ipynb #2c8bc89d
+_NAME = re.compile(r"'(?:[^']|'')*'|(?:\w+\.)?\w+")
+_SAME_FOR_DIFFICULTY = [
+    (re.compile(pattern), replacement)
+    for pattern, replacement in (
+        (r"<>|[<>!]=?", "="),
+        (r"(?:substr\(n, 1, 1\)|strftime\(1, n\))", "n"),
+        (r"n (?:BETWEEN 1 AND 1|IN \(1(?:, 1)*\)|IS (?:NOT )?NULL)", "n = 1"),
+        (r"\b(?:COUNT|SUM|AVG|MIN|MAX)\((?:\*|(?:DISTINCT )?n)\)", "SUM(n)"),
+        (r"(?: AND n = 1)+", " AND n = 1"),
+        (r" DESC\b", ""),
+    )
+]
+
+# %% ../../nbs/45_worlds_world.ipynb #cc00d00f
+def _outline(sql: str) -> str:
+    "What decides on the difficulty of `sql`: its clauses, with tables numbered and other names all alike."
+    sql = re.sub(r" AS (?!INTEGER)\w+", "", sql)
+    tables = {name: f"t{i}" for i, name in enumerate(re.findall(r"(?:FROM|JOIN) (\w+)", sql))}
+
+    def replace(match):
+        word = match[0]
+        if word[0] == "'" or word[0].isdigit():
+            return "1"
+        return word if word.upper() in _SQL_WORDS else tables.get(word, "n")
+
+    outline = _NAME.sub(replace, sql)
+    for pattern, replacement in _SAME_FOR_DIFFICULTY:
+        outline = pattern.sub(replacement, outline)
+    return outline
+
+# %% ../../nbs/45_worlds_world.ipynb #65841322
 @lru_cache(maxsize=4096)
-def _skeleton_difficulty(skeleton: str) -> str:
-    return classify_difficulty(skeleton)
+def _outline_difficulty(outline: str) -> str:
+    return classify_difficulty(outline)
 
 # %% ../../nbs/45_worlds_world.ipynb #92126dc7
 def _load_tables(tables: Iterable[Table]) -> apsw.Connection:
@@ -204,11 +236,48 @@ def _to_question(a: _AnsweredDraft, text: str, world: str, number: str, split: s
         gold_sql=a.sql,
         gold_answer=tuple(a.rows),
         answer_type=classify_answer(a.rows),
-        difficulty=_skeleton_difficulty(sql_skeleton(a.sql)),
+        difficulty=_outline_difficulty(_outline(a.sql)),
         tables_involved=tuple(sorted({table.lower() for table in a.draft.tables})),
         split=split,
         ranks=tuple(range(len(a.rows))) if a.draft.ordered else None,
     )
+
+# %% ../../nbs/45_worlds_world.ipynb #80755c74
+_VALUE_SLOTS = frozenset("name value other low high year".split())
+
+# %% ../../nbs/45_worlds_world.ipynb #606f94dd
+def _rename_slots(slots: dict[str, Any], renamed: dict[str, str]) -> dict[str, Any]:
+    "Slots with other words for tables and columns, in the phrases among them too."
+    out = dict(slots)
+    for key, piece in slots.items():
+        if isinstance(piece, Phrase):
+            out[key] = piece._replace(slots=_rename_slots(piece.slots, renamed))
+        elif key not in _VALUE_SLOTS and isinstance(piece, str):
+            out[key] = renamed.get(piece, piece)
+    return out
+
+# %% ../../nbs/45_worlds_world.ipynb #2ea69479
+def _name_synonyms(tables: Iterable[Table], sql: str, rng: Rng, wording: str) -> dict[str, str]:
+    "Another word for one table or column that `sql` reads; empty if none has a synonym."
+    words, names = set(re.findall(r"\w+", sql)), load_synonyms()["name"]
+    found: list[dict[str, str]] = []
+    for table in (table for table in tables if table.name in words):
+        before, _, last = table.singular.rpartition(" ")
+        whole = names.get(table.singular, Synonyms()).of(wording)
+        parts = [f"{before} {s}" for s in names.get(last, Synonyms()).of(wording)] if before else []
+        found += [{table.singular: s, table.plural: pluralize(s)} for s in (*whole, *parts)]
+        for column in table.columns:
+            if column.name in words and not column.made_up:
+                text = column.text
+                options = names.get(text, Synonyms()).of(wording)
+                found += [{with_article(text): with_article(s), text: s} for s in options]
+    return rng.choice(found) if found else {}
+
+# %% ../../nbs/45_worlds_world.ipynb #2502f471
+_SYNONYM_SHARES = {
+    "": 0.05,
+    "test_vocabulary": 0.5,
+}  # of questions that use a synonym, if there is one
 
 # %% ../../nbs/45_worlds_world.ipynb #c715344b
 _BY_MEANING_SHARE = (
@@ -282,6 +351,9 @@ class World:
         "A question in words."
         is_noisy = self.noise > 0 and rng.chance(self.noise)
         noise = rng.random() / 2 if is_noisy else 0.0
+        if rng.chance(_SYNONYM_SHARES.get(self.wording, 0)):
+            renamed = _name_synonyms(self.tables.values(), a.sql, rng, self.wording)
+            slots = _rename_slots(slots, renamed)
         wordings = a.family.wordings
         if a.draft.by_meaning and not self.wording and rng.chance(_BY_MEANING_SHARE):
             wordings = Phrase(a.draft.by_meaning)
