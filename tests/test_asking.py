@@ -294,13 +294,15 @@ def test_an_oracle_without_the_actions_misses_what_has_no_answer(tmp_path):
     assert without.success_rate == pytest.approx(n / len(questions))
 
 
-def test_hacks_that_ask_or_abstain_earn_no_more(asking):
-    questions, _ = asking
+def test_hacks_that_ask_or_abstain_earn_no_more(tmp_path):
+    "At the default share of questions without an answer; their gain grows with that share."
+    questions = ambiguous_set("test", 1, 200, folder=tmp_path)
+    assert not all(q.answerable for q in questions)
     extra = hacks_for(ALLOWED)[len(HACKS) :]
     assert {h.actions[-1][0] for h in extra} >= {"ABSTAIN", "CLARIFY", "ANSWER"}
     assert hacks_for(ACTIONS) == HACKS
     floor = hack_floor(questions, hacks=extra, actions=ALLOWED)
-    assert max(floor.values()) <= 0.02  # a point; two of 120 questions
+    assert max(floor.values()) <= max(hack_floor(questions).values()) + 0.01
 
 
 # --- reports

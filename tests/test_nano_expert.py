@@ -95,7 +95,7 @@ def test_a_query_on_a_wrong_table_is_refused_and_not_learned(tmp_path):
             assert before[1] in sql and after[1] not in sql
             pieces = render_transcript(transcript)
             assert [p.is_learned for p in pieces if sql + "<|end|>" in p.text] == [False]
-    assert too_early > 8
+    assert too_early > 4
 
 
 @pytest.mark.parametrize(
