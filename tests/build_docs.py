@@ -40,10 +40,22 @@ def folded(cell: nbformat.NotebookNode) -> nbformat.NotebookNode:
     return nbformat.v4.new_markdown_cell(text)
 
 
+def with_alt_texts(cell: nbformat.NotebookNode) -> nbformat.NotebookNode:
+    "The cell with the alternative texts of its pictures where a page without Quarto looks for them."
+    picture = r'!\[[^\]]*\]\(([^)]*)\)\{fig-alt="([^"]*)"\}'
+    if cell.cell_type == "markdown":
+        cell.source = re.sub(picture, r"![\2](\1)", cell.source)
+    if said := re.search(r'^#\|\s*fig-alt:\s*"(.*)"', cell.source, re.M):
+        for output in cell.get("outputs", []):
+            if "image/png" in output.get("data", {}):
+                output.metadata["image/png"] = {"alt": said[1]}
+    return cell
+
+
 def load(path: Path) -> nbformat.NotebookNode:
     "A processed notebook made valid: no private fields, front matter as heading, hidden inputs dropped."
     nb = nbformat.read(path, as_version=4)
-    for cell in nb.cells:
+    for cell in map(with_alt_texts, nb.cells):
         cell.pop("has_sd", None)
         cell.metadata.pop("execution", None)
         cell.source = re.sub(r"\{target=\"?_blank[^}]*\}", "", cell.source)

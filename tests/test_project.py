@@ -223,6 +223,8 @@ def test_wheel_holds_the_data(wheel):
         "assets/replay.js",
         "assets/run.css",
         "assets/run.js",
+        "assets/log.schema.json",
+        "assets/result.schema.json",
     ):
         assert f"sql_env/{name}" in names
     assert not [
