@@ -30,6 +30,7 @@ _MODULE_OF = {
     "World": "worlds",
     "audit_markdown": "audit",
     "audit_questions": "audit",
+    "benchmark_results": "paths",
     "compare": "evaluation",
     "embed_page": "view.page",
     "episode_html": "view.page",

@@ -26,6 +26,7 @@ import sql_env
 from .answers import Verdict
 from .episode import ACTIONS, Action, Episode, EpisodeEnv, Turn
 from .guards import Limits
+from .html import read_asset
 from .policies.base import usage_cost
 from .questions import Question, QuestionSet
 from .reward import RewardConfig
@@ -415,124 +416,10 @@ def write_log(path: str | Path, about: dict[str, Any], trajectories: Iterable[Tr
             written += 1
     return written
 
-# %% ../nbs/67_logs.ipynb #730c3bdc
-_TEXT, _NUMBER, _OBJECT = {"type": "string"}, {"type": "number"}, {"type": "object"}
-
-# %% ../nbs/67_logs.ipynb #17c396e4
-def _object(required: str, **properties: Any) -> dict[str, Any]:
-    "The schema of an object with these properties, of which some must be there."
-    return dict(type="object", required=required.split(), properties=properties)
-
-# %% ../nbs/67_logs.ipynb #924205d0
-def _list(items: dict[str, Any], what: str) -> dict[str, Any]:
-    return dict(type="array", items=items, description=what)
-
-# %% ../nbs/67_logs.ipynb #e59cdb05
-def _said(schema: dict[str, Any], what: str) -> dict[str, Any]:
-    return schema | {"description": what}
-
-# %% ../nbs/67_logs.ipynb #6a48a5fa
-def _header_schema() -> dict[str, Any]:
-    return _object(
-        "policy",
-        policy=_said(_TEXT, "Name of the policy."),
-        policy_settings=_said(_OBJECT, "Model, server, options, price; no key."),
-        seed=dict(type="integer"),
-        episodes=_said(dict(type="integer"), "Length of the plan."),
-        shard=_list(dict(type="integer"), "Number of the part, and how many there are."),
-        questions=_said(_TEXT, "Name of the question set."),
-        n_questions=dict(type="integer"),
-        ids=_said(_TEXT, "CRC-32 of the question ids in their order."),
-        budget=dict(type="integer"),
-        schema_level=_TEXT,
-        verify=_TEXT,
-        robust=_said(dict(type="boolean"), "False if answers are not judged on variants."),
-        actions=_list(_TEXT, "Actions that are allowed, if they are more than the usual four."),
-        reward=_said(_OBJECT, "Fields of `RewardConfig`."),
-        limits=_said(_OBJECT, "Fields of `Limits` if they are not the default."),
-        environment=_said(_TEXT, "Type of an environment that is not in this process."),
-        format=_said(dict(type="integer"), "Of the log; 1 if absent."),
-        sql_env=_said(_TEXT, "Version of the package."),
-        commit=_said(_TEXT, "Commit of its checkout, if it runs from one."),
-        python=_TEXT,
-        started=_said(_TEXT, "Time stamp, ISO 8601 in UTC."),
-        model=_TEXT,
-        base_url=_TEXT,
-        hack_floor=_said(_OBJECT, "Success rate of each reward-hacking baseline."),
-        rescored=_said(_OBJECT, "Of which log, by which version, when; see `rescore_log`."),
-    )
-
-# %% ../nbs/67_logs.ipynb #dbd0921c
-def _call_schema() -> dict[str, Any]:
-    return _object(
-        "usage",
-        message=_said(
-            dict(type="integer"), "Place of the answer in `messages`; none if it failed."
-        ),
-        seconds=_NUMBER,
-        usage=_said(_OBJECT, "Tokens and retries."),
-        stop_reason=_TEXT,
-        response_id=_TEXT,
-        truncated=_said(dict(type="boolean"), "Cut at the limit of tokens."),
-        cached=_said(dict(type="boolean"), "From the response cache."),
-        received=_said(_OBJECT, "The message as it came, if another one stands in `messages`."),
-        error=_said(_TEXT, "Why there is no answer."),
-    )
-
-# %% ../nbs/67_logs.ipynb #e0f3359f
-def _result_schema() -> dict[str, Any]:
-    boolean, or_null = dict(type="boolean"), {"type": ["boolean", "null"]}
-    return _object(
-        "episode_index question_id",
-        episode_index=dict(type="integer"),
-        question_id=_TEXT,
-        correct=_said(boolean, "Execution accuracy."),
-        total_reward=_NUMBER,
-        steps=dict(type="integer"),
-        error=_said({"type": ["string", "null"]}, "Type and message of a crash."),
-        reason=_said(_TEXT, "Of the verdict."),
-        grounded=_said(boolean, "The answer was seen in a result."),
-        error_kinds=_list(_TEXT, "Of refused actions."),
-        database=_TEXT,
-        difficulty=_TEXT,
-        gold=_said(_TEXT, "Name of the gold query, equal for equal queries."),
-        robust=_said(or_null, "Test-suite accuracy; null if it could not be judged."),
-        not_judged=_said(_TEXT, "Why `robust` is null."),
-        usage=_said(_OBJECT, "Tokens, calls, seconds, cost of a model."),
-    )
-
 # %% ../nbs/67_logs.ipynb #cdca7d4f
 def log_schema() -> dict[str, Any]:
     "JSON schema of a line of a log: a header, or an episode."
-    turn = _object(
-        "action result error reward",
-        action=_list(
-            _TEXT, "DESCRIBE, SAMPLE, QUERY, ANSWER or an extra action, and its argument."
-        ),
-        result=_TEXT,
-        error=_TEXT,
-        reward=_said(_OBJECT, "Parts of the reward."),
-    )
-    episode = _object(
-        "episode",
-        episode=_result_schema(),
-        reset=_said(_OBJECT, "Arguments of the environment's reset."),
-        seed=_said(dict(type="integer"), "Of the policy."),
-        question_text=_TEXT,
-        gold_sql=_TEXT,
-        turns=_list(turn, "What the agent did and saw."),
-        messages=_list(_OBJECT, "Of the conversation, as they were sent to the model."),
-        calls=_list(_call_schema(), "What the model was asked."),
-        notes=_list(_TEXT, "What the model did wrong."),
-        style=_said(_TEXT, "Of an expert."),
-        started=_said(_TEXT, "Time stamp, ISO 8601 in UTC."),
-        ended=_TEXT,
-    )
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": "A line of a log of sql_env",
-        "oneOf": [_header_schema(), episode],
-    }
+    return json.loads(read_asset("log.schema.json"))
 
 # %% ../nbs/67_logs.ipynb #d41f5329
 def join_settings(

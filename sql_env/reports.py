@@ -6,7 +6,7 @@ Docs: https://hjerpe.github.io/sql_env/reports.html.md"""
 
 # %% auto #0
 __all__ = ['results_frame', 'rate_text', 'number_text', 'pass_text', 'abstention_text', 'robust_text', 'usage_text',
-           'results_markdown', 'save_result', 'load_result', 'plot_success_rates']
+           'results_markdown', 'save_result', 'load_result', 'result_schema', 'plot_success_rates']
 
 # %% ../nbs/69_reports.ipynb #25bafc48
 import json
@@ -14,8 +14,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from .evaluation import EvaluationResult, pass_rates
+from .html import read_asset
 from .logs import NOT_JUDGED_REASONS, EpisodeResult, read_log
 
 # %% ../nbs/69_reports.ipynb #0207ce75
@@ -188,6 +190,11 @@ def load_result(path: str | Path) -> EvaluationResult:
         settings=saved["settings"],
         hack_floor=saved["hack_floor"],
     )
+
+# %% ../nbs/69_reports.ipynb #6e5f1a02
+def result_schema() -> dict[str, Any]:
+    "JSON schema of what `save_result` writes."
+    return json.loads(read_asset("result.schema.json"))
 
 # %% ../nbs/69_reports.ipynb #611954f1
 def plot_success_rates(

@@ -40,10 +40,23 @@ def folded(cell: nbformat.NotebookNode) -> nbformat.NotebookNode:
     return nbformat.v4.new_markdown_cell(text)
 
 
+def without_quarto(cell: nbformat.NotebookNode) -> nbformat.NotebookNode:
+    "The cell as a page without Quarto reads it: alternative texts in their places, tabs as headings."
+    picture = r'!\[[^\]]*\]\(([^)]*)\)\{fig-alt="([^"]*)"\}'
+    if cell.cell_type == "markdown":
+        cell.source = re.sub(picture, r"![\2](\1)", cell.source)
+        cell.source = re.sub(r"^:::.*\n*", "", cell.source, flags=re.M)
+    if said := re.search(r'^#\|\s*fig-alt:\s*"(.*)"', cell.source, re.M):
+        for output in cell.get("outputs", []):
+            if "image/png" in output.get("data", {}):
+                output.metadata["image/png"] = {"alt": said[1]}
+    return cell
+
+
 def load(path: Path) -> nbformat.NotebookNode:
     "A processed notebook made valid: no private fields, front matter as heading, hidden inputs dropped."
     nb = nbformat.read(path, as_version=4)
-    for cell in nb.cells:
+    for cell in map(without_quarto, nb.cells):
         cell.pop("has_sd", None)
         cell.metadata.pop("execution", None)
         cell.source = re.sub(r"\{target=\"?_blank[^}]*\}", "", cell.source)
@@ -202,4 +215,8 @@ if __name__ == "__main__":
     proc = process(root)
     if "--readme" in sys.argv:
         (root / "README.md").write_text(readme(proc), encoding="utf-8")
-    print(f"{len(html(proc, root / '_docs' / 'check'))} pages in _docs/check")
+    out = root / "_docs" / "check"
+    print(f"{len(html(proc, out))} pages in _docs/check")
+    from site_files import write_files  # which needs this module
+
+    write_files(out, proc)

@@ -1,7 +1,7 @@
 """Find what is broken in a built site: `python tests/check_links.py _docs/check`.
 
-Internal links and their anchors (doclinks are such), pictures, the form of external addresses, and pages that nothing
-leads to.
+Internal links and their anchors (doclinks are such), pictures and their alternative texts, the form of external
+addresses, and pages that nothing leads to.
 """
 
 import re
@@ -10,6 +10,8 @@ from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+NO_ALT = "No description has been provided"  # what nbconvert writes
+
 
 class Page(HTMLParser):
     "Ids, links and pictures of a page."
@@ -17,6 +19,7 @@ class Page(HTMLParser):
     def __init__(self, text: str):
         super().__init__()
         self.ids, self.links, self.pictures = {"", "top"}, [], []
+        self.without_alt: list[str] = []
         self.feed(text)
 
     def handle_starttag(self, tag, attrs):
@@ -27,6 +30,8 @@ class Page(HTMLParser):
             self.links.append(at["href"])
         if tag in ("img", "iframe", "source") and at.get("src"):
             self.pictures.append(at["src"])
+        if tag == "img" and at.get("alt", NO_ALT).startswith(NO_ALT):
+            self.without_alt.append(at.get("src", "")[:60])
 
 
 def is_external(url: str) -> bool:
@@ -51,6 +56,8 @@ def bad_address(url: str) -> bool:
 def check(site: Path, home: str = "index.html") -> list[str]:
     "What is wrong, one line each."
     site = site.resolve()
+    if not (site / home).is_file():
+        return [f"no page {site / home}: build the site first"]
     pages = {p: Page(p.read_text(encoding="utf-8")) for p in sorted(site.rglob("*.html"))}
     faults, reached, todo = [], set(), [site / home]
     for path, page in pages.items():
@@ -72,6 +79,7 @@ def check(site: Path, home: str = "index.html") -> list[str]:
                     faults.append(f"{here}: no address: {url[:60]}")
             elif not (path.parent / unquote(url)).is_file():
                 faults.append(f"{here}: no picture {url}")
+        faults += [f"{here}: no alternative text: {url}" for url in page.without_alt]
     while todo:
         path = todo.pop()
         if path in reached or path not in pages:

@@ -48,6 +48,7 @@ def full_text(proc: Path) -> str:
         for notebook in notebooks:
             body, _ = MarkdownExporter().from_notebook_node(load(notebook))
             body = re.sub(r"!\[[^\]]*\]\([^)]*\)|<img[^>]*>", "", body)
+            body = re.sub(r"<iframe.*?</iframe>", "", body, flags=re.S)
             texts.append(re.sub(r"\n{3,}", "\n\n", body).strip())
     return "\n\n---\n\n".join(texts) + "\n"
 

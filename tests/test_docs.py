@@ -10,8 +10,11 @@ from pathlib import Path
 import pytest
 from build_docs import navigation
 from check_links import check
+from check_sources import cell_faults
+from check_sources import check as check_sources
 from conftest import notebooks, run
 from reference_docs import public_members
+from site_files import ADDRESS
 
 
 @pytest.fixture(scope="session")
@@ -74,7 +77,15 @@ BREAKS = {
     ),
     "no own anchor": ('<a href="#nothing">x</a>', "index.html: no anchor #nothing"),
     "a notebook": ('<a href="51_episode.ipynb">x</a>', "index.html: no page 51_episode.ipynb"),
-    "no picture": ('<img src="images/none.png">', "index.html: no picture images/none.png"),
+    "no picture": (
+        '<img src="images/none.png" alt="x">',
+        "index.html: no picture images/none.png",
+    ),
+    "no words": ('<img src="data:,">', "index.html: no alternative text: data:,"),
+    "nbconvert's words": (
+        '<img src="data:,y" alt="No description has been provided for this image">',
+        "index.html: no alternative text: data:,y",
+    ),
     "no address": ('<a href="https://example">x</a>', "index.html: no address: https://example"),
     "odd scheme": (
         '<a href="htps://example.org/a">x</a>',
@@ -96,6 +107,78 @@ def test_the_check_finds_what_is_broken(site, tmp_path):
     assert sorted(check(copy)) == sorted(
         [*(fault for _, fault in BREAKS.values()), "lonely.html: nothing leads to this page"]
     )
+
+
+def test_a_site_that_is_not_there_does_not_pass(tmp_path):
+    (said,) = check(tmp_path / "nowhere")
+    assert "no page" in said and "build the site first" in said
+    (said,) = check_sources(tmp_path / "nowhere")
+    assert "no notebooks" in said
+
+
+PICTURE = dict(data={"image/png": "iVBOR", "text/plain": "<Figure>"})
+CHANGED = {
+    "| run | python b.py --split dev |": "two hyphens outside code: --split",
+    "Use --split, please.": "two hyphens outside code: --split,",
+    "![Rates](a.png)": "a picture without fig-alt: Rates",
+    '![Rates](a.png){width="9"}': "a picture without fig-alt: Rates",
+    "[![Badge](b.svg)](x)": "a picture without fig-alt: Badge",
+    '<a href="x"><img src="b.svg"></a>': 'a picture without alt: <img src="b.svg">',
+    "Take the split `train`.": "a link to the wrong `train`",
+    "TRL's `environment_factory` makes one": "a link to the wrong `environment_factory`",
+    " \n": "an empty cell",
+}
+KEPT = (
+    "`python b.py --split dev` and\n```sh\nrun --all\n```",
+    "A line of `code that goes on\n--here`",
+    '![Rates](a.png){fig-alt="Dots"} and <img src="b.svg" alt="Badge">',
+    'The split `"train"`, [`train`](x) and `sql_env train`',
+    "|---|---|",
+)
+
+
+@pytest.mark.parametrize("text", CHANGED)
+def test_what_quarto_would_change_is_found(text):
+    "In Markdown that somebody wrote, and in Markdown that a cell printed."
+    cell = dict(cell_type="markdown", source=text)
+    assert list(cell_faults(cell, "51_episode")) == [CHANGED[text]]
+    printed = dict(cell_type="code", source="1", outputs=[dict(data={"text/markdown": text})])
+    if text.strip():
+        assert list(cell_faults(printed, "51_episode")) == [CHANGED[text]]
+
+
+@pytest.mark.parametrize("text", KEPT)
+def test_what_quarto_leaves_alone_passes(text):
+    assert list(cell_faults(dict(cell_type="markdown", source=text), "51_episode")) == []
+
+
+def test_outputs_are_looked_at():
+    drawn = dict(cell_type="code", source="plot()", outputs=[PICTURE])
+    assert list(cell_faults(drawn, "x")) == ["a picture without #| fig-alt"]
+    assert not list(cell_faults(drawn | dict(source='#| fig-alt: "Dots"\nplot()'), "x"))
+    shown = dict(data={"text/plain": ["<function __main__.f>"]})
+    named = dict(cell_type="code", source="f", outputs=[shown])
+    assert list(cell_faults(named, "x")) == ["a name of the notebook's own process: __main__."]
+    assert not list(cell_faults(dict(cell_type="markdown", source="`train`"), "90_training_run"))
+
+
+def test_sources_are_what_quarto_shows(root):
+    assert check_sources(root / "nbs") == []
+
+
+def test_files_for_programs_name_every_page(root, exported, site):
+    "llms.txt links each page once, llms-full.txt has no pictures, apilist.txt has the public definitions."
+    short = (site / "llms.txt").read_text()
+    links = re.findall(r"^- \[.+\]\((https://\S+)\): \S", short, re.M)
+    pages = {str(p.relative_to(site)) for p in site.rglob("*.html")}
+    assert {x.removeprefix(ADDRESS + "/").removesuffix(".md") for x in links} == pages
+    assert len(links) == len(pages) == len(notebooks(root))
+    whole = (site / "llms-full.txt").read_text()
+    assert "# Evaluate a language model" in whole and "# The rules" in whole
+    assert not re.search(r"<img|!\[|data:image|srcdoc", whole) and len(whole) < 600_000
+    names = (site / "apilist.txt").read_text()
+    for name in ("EpisodeEnv(", "evaluate(", "Session.reply: ", "# sql_env.reward"):
+        assert name in names, name
 
 
 def test_navigation_is_complete(root):
@@ -122,10 +205,19 @@ def test_tutorials_can_be_opened(root):
         )
         assert sources[0].startswith("# ") and "colab-badge.svg" in sources[1], path.name
         assert (
-            f"colab.research.google.com/github/hjerpe/sql_env/blob/main/nbs/{path.parent.name}/{path.name})"
+            f'colab.research.google.com/github/hjerpe/sql_env/blob/main/nbs/{path.parent.name}/{path.name}"'
             in sources[1]
         )
         assert "#| hide\n#| eval: false\n! [ -e /content ]" in sources[2], path.name
+
+
+def test_what_a_page_installs_is_there(root):
+    "No index has the package yet, so that every installation names the repository."
+    for path in notebooks(root):
+        for c in cells(path):
+            for line in re.findall(r"pip install -\S*U\S* (.*)", "".join(c["source"])):
+                if "sql_env" in line:
+                    assert "@ git+https://github.com/hjerpe/sql_env" in line, f"{path.name}: {line}"
 
 
 def opening(path: Path) -> str:
@@ -141,10 +233,12 @@ def opening(path: Path) -> str:
             continue
         elif s.startswith("#"):
             shown.append("heading")
+        elif "colab-badge.svg" in s:
+            shown.append("badge")
         elif re.search(r"^\|.*\|\n\|[-|: ]+\|$|^!\[|^```\n|<img|<table", s, re.M):
             shown.append("result")
         else:
-            shown.append("badge" if s.startswith("[![") else "text")
+            shown.append("text")
     return " ".join(shown[: shown.index("result") + 1] if "result" in shown else shown)
 
 

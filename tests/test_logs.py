@@ -24,9 +24,11 @@ from sql_env.logs import (
     run_difference,
     write_log,
 )
+from sql_env.policies.base import ScriptedPolicy
 from sql_env.policies.baselines import OraclePolicy, RandomPolicy
 from sql_env.policies.hacks import HACKS
 from sql_env.questions import Question
+from sql_env.reports import result_schema, save_result
 from sql_env.rescoring import rescore_log, write_rescored
 from sql_env.reward import RewardConfig
 from sql_env.sources import load
@@ -392,6 +394,30 @@ def test_the_schema_knows_every_field(tmp_path):
     assert set(result) == {f.name for f in fields(EpisodeResult)}
     run(tmp_path / "a.jsonl", 2)
     assert set(read_log(tmp_path / "a.jsonl")[0]) <= set(header["properties"])
+
+
+def test_a_result_fits_its_schema(tmp_path):
+    "Saved with a crash, with nothing judged, and by a policy that abstains; fields and rates are those of today."
+    jsonschema = pytest.importorskip("jsonschema")
+    schema = result_schema()
+    check = jsonschema.Draft202012Validator(schema)
+    check.check_schema(schema)
+    asking = EpisodeEnv(bundled().sample(4, 3), actions=("QUERY", "ANSWER", "ABSTAIN"))
+    results = [
+        run(None, 4, Unlucky(1)),
+        run(None, 4, robust=False),
+        run(None, 4, ScriptedPolicy([("ABSTAIN", "no such thing")]), asking),
+    ]
+    names = set()
+    for result in results:
+        written = json.loads(save_result(result, tmp_path / "a.json").read_text())
+        check.validate(written)
+        assert set(written) == set(schema["properties"])
+        names |= set(written["summary"])
+    assert names == set(schema["properties"]["summary"]["properties"])
+    episode = log_schema()["oneOf"][1]["properties"]["episode"]
+    assert schema["properties"]["episodes"]["items"] == episode
+    assert not check.is_valid(written | {"episodes": [{"correct": True}]})
 
 
 def test_pandas_reads_a_log(tmp_path):

@@ -223,6 +223,8 @@ def test_wheel_holds_the_data(wheel):
         "assets/replay.js",
         "assets/run.css",
         "assets/run.js",
+        "assets/log.schema.json",
+        "assets/result.schema.json",
     ):
         assert f"sql_env/{name}" in names
     assert not [
@@ -234,17 +236,38 @@ RUN_ALL = """
 import nbformat
 from pathlib import Path
 from nbclient import NotebookClient
+skipped = ('eval: false', '/content', '#| slow')
 for path in sorted(Path('.').rglob('*.ipynb')):
     nb = nbformat.read(path, as_version=4)
-    nb.cells = [c for c in nb.cells if not ('eval: false' in c.source or '/content' in c.source)]
+    nb.cells = [c for c in nb.cells if not any(mark in c.source for mark in skipped)]
     where = {'metadata': {'path': str(path.parent)}}
     NotebookClient(nb, timeout=300, kernel_name='python3', resources=where).execute()
     print('ok', path)
 """
-REHEARSED = ("tutorials/showcase_sqlenv", "tutorials/own_data", "78_explorer")
+# Pages beside those of tutorials, concepts and blog
+MORE_PAGES = ("index", "faq", "78_explorer")
+# The extra that a page needs; others run from the wheel as it is
+EXTRA_OF = {
+    "tutorials/evaluate_model": "openai",
+    "tutorials/mcp": "mcp,inspect",
+    "tutorials/remote": "server",
+    "faq": "server",
+}
+TRAINED = {"tutorials/train_grpo"}  # trains; test_tutorials runs it
 
 
-def rehearse(root: Path, python: Path, folder: Path, names: tuple[str, ...]) -> None:
+def rehearsed_pages(root: Path) -> dict[str, list[str]]:
+    "Pages to run from the wheel, by the extra that they need; the plain ones come first."
+    folders = ("tutorials", "concepts", "blog")
+    found = [f"{f}/{p.stem}" for f in folders for p in sorted((root / "nbs" / f).glob("*.ipynb"))]
+    pages: dict[str, list[str]] = {"": []}
+    for name in (*found, *MORE_PAGES):
+        if name not in TRAINED:
+            pages.setdefault(EXTRA_OF.get(name, ""), []).append(name)
+    return pages
+
+
+def rehearse(root: Path, python: Path, folder: Path, names: list[str]) -> None:
     "Run notebooks of the documentation in an empty folder."
     for name in names:
         target = folder / f"{name}.ipynb"
@@ -254,19 +277,31 @@ def rehearse(root: Path, python: Path, folder: Path, names: tuple[str, ...]) -> 
     assert said.count("ok ") == len(names)
 
 
+def test_every_page_is_rehearsed(root):
+    "Colab's cell of a page names the extra that the rehearsal installs."
+    for extra, names in rehearsed_pages(root).items():
+        for name in names:
+            text = (root / "nbs" / f"{name}.ipynb").read_text()
+            found = re.search(r"pip install -Uqq \S*sql_env(?:\[([\w,]+)\])? @", text)
+            asked = (found[1] or "") if found else extra
+            assert asked.split(",")[0] in (*extra.split(","), "train"), name
+
+
 @pytest.mark.slow
 def test_wheel_rehearsal(root, wheel, tmp_path, monkeypatch):
-    "Tutorials and explorer run from the wheel with Colab's packages as they are; the one about servers with its extra."
+    "The pages run from the wheel alone, with Colab's packages as they are; some need an extra."
     monkeypatch.delenv("PYTHONPATH", raising=False)  # or pip may find this checkout installed
     venv.create(tmp_path / "env", with_pip=True)
     python = tmp_path / "env" / "bin" / "python"
     run(python, "-m", "pip", "install", "-q", wheel, *COLAB, cwd=tmp_path)
-    rehearse(root, python, tmp_path / "work", REHEARSED)
+    pages = rehearsed_pages(root)
+    rehearse(root, python, tmp_path / "work", pages.pop(""))
     said = run(tmp_path / "env" / "bin" / "sql_env", "doctor", "--json", cwd=tmp_path / "work")
     assert all(c["ok"] for c in json.loads(said))
     listed = run(python, "-m", "pip", "list", "--format=freeze", cwd=tmp_path).lower().split()
     kept = [pin for pin in COLAB if "==" in pin]
     assert set(kept) <= {line.replace("_", "-") for line in listed}, listed
     run(python, "-m", "pip", "check", cwd=tmp_path)
-    run(python, "-m", "pip", "install", "-q", f"{wheel}[server]", cwd=tmp_path)
-    rehearse(root, python, tmp_path / "server", ("tutorials/remote",))
+    for extra, names in pages.items():
+        run(python, "-m", "pip", "install", "-q", f"{wheel}[{extra}]", cwd=tmp_path)
+        rehearse(root, python, tmp_path / extra, names)

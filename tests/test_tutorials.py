@@ -46,7 +46,6 @@ def colab(tmp_path, monkeypatch):
     monkeypatch.setenv("MPLBACKEND", "agg")
     folder = tmp_path / "nbs" / "tutorials"
     folder.mkdir(parents=True)
-    (tmp_path / "benchmarks").symlink_to(TUTORIALS.parents[1] / "benchmarks")
     monkeypatch.chdir(folder)
     return small
 

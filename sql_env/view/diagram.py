@@ -298,7 +298,7 @@ def _foreign_keys_svg(boxes: Sequence[_TableBox], states: dict[str, _TableState]
 
 # %% ../../nbs/73_view_diagram.ipynb #c617a6a1
 def schema_svg(view: EpisodeView, step: int | None = None) -> FT:
-    "The schema as a diagram; what is known at `step` is colored (None leaves that to the page's script)."
+    "The schema as a diagram; what is known at `step` is coloured (None leaves that to the page's script)."
     boxes, states = _layout_tables(view.tables), _table_states(view, step)
     width = max((box.right for box in boxes), default=0) + 24
     height = max((box.y + box.height for box in boxes), default=0) + 2

@@ -107,7 +107,7 @@ def babble(rng: Rng) -> str:
     return words[0].upper() + words[1:] + "."
 
 # %% ../../nbs/39_worlds_wordings.ipynb #f8cef5b9
-_FEWEST_TO_SHARE = 16  # wordings of a form from which the exam may take some
+_FEWEST_TO_SHARE = 16  # wordings of a form from which the test set may take some
 _EXAM_SHARE = 8  # it takes one of so many
 
 # %% ../../nbs/39_worlds_wordings.ipynb #3d361948
@@ -188,7 +188,7 @@ class Phrase(NamedTuple):
     slots: dict[str, Any] = {}  # what fills slots of the forms, if already known: texts and phrases
 
     def draw(self, rng: Rng, wording: str = "", noise: float = 0.0) -> str:
-        "A wording: of training, or of the exam that `wording` names; slots that are known are filled."
+        "A wording: of training, or of the test set that `wording` names; slots that are known are filled."
         text = self._draw_template(rng, wording)
         if noise:
             text = _add_noise(text, rng, noise)

@@ -1,0 +1,86 @@
+"""Find in the notebooks what Quarto would change or leave unreadable: `python tests/check_sources.py [nbs]`.
+
+Quarto makes a dash of two hyphens outside code, a figure without alternative text of a picture with a caption, and a
+page with a hole of an empty cell. nbdev makes a link of each name in backticks that the package defines, meant or not.
+"""
+
+import json
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+# Words that name a definition and something else too, with the pages that mean the definition
+MEANT = {
+    "train": {"90_training_run", "98_cli_learn"},
+    "data": {"97_cli_data"},
+    "worlds": {"45_worlds_world"},
+    "main": {"95_cli_app"},
+    "path": {"40_worlds_selections"},
+    "element": {"03_html", "58_server_page"},
+    "send": {"62_policies_requests", "63_policies_endpoint"},
+    "verify()": set(),
+    "environment_factory": {"59_server_app"},
+}
+
+
+def without_code(text: str) -> str:
+    "Markdown without code, addresses of links and attributes of pictures."
+    text = re.sub(r"^```.*?^```|`(?:(?!\n\n)[^`])*`|<[^>\n]*>", "", text, flags=re.M | re.S)
+    return re.sub(r"\]\([^)]*\)", "]", text)
+
+
+def markdown_faults(text: str, page: str) -> Iterator[str]:
+    "What is wrong in Markdown that somebody wrote, or that a cell printed."
+    for found in re.findall(r"(?:^|[\s(|])(--[a-z]\S*)", without_code(text), re.M):
+        yield f"two hyphens outside code: {found}"
+    for caption, attributes in re.findall(r"!\[([^\]]*)\]\([^)]*\)(\{[^}]*\})?", text):
+        if not re.search(r'fig-alt="[^"]+"', attributes):
+            yield f"a picture without fig-alt: {caption}"
+    for tag in re.findall(r"<img\b[^>]*>", text):
+        if not re.search(r'\balt="[^"]+"', tag):
+            yield f"a picture without alt: {tag}"
+    for name in re.findall(r"(?<![\[`\w])`([\w.]+(?:\(\))?)`(?!`)", text):
+        if page not in MEANT.get(name, {page}):
+            yield f"a link to the wrong `{name}`"
+
+
+def output_faults(output: dict, source: str, page: str) -> Iterator[str]:
+    "What is wrong in an output of a cell."
+    data = {kind: "".join(text) for kind, text in output.get("data", {}).items()}
+    if any(kind.startswith("image/") for kind in data) and not re.search(
+        r"^#\| fig-alt: \S", source, re.M
+    ):
+        yield "a picture without #| fig-alt"
+    yield from markdown_faults(data.get("text/markdown", ""), page)
+    if "__main__." in json.dumps(data):
+        yield "a name of the notebook's own process: __main__."
+
+
+def cell_faults(cell: dict, page: str) -> Iterator[str]:
+    source = "".join(cell["source"])
+    if not source.strip():
+        yield "an empty cell"
+    if cell["cell_type"] == "markdown":
+        yield from markdown_faults(source, page)
+    for output in cell.get("outputs", ()):
+        yield from output_faults(output, source, page)
+
+
+def check(folder: Path) -> list[str]:
+    "What is wrong, one line each with page and number of the cell."
+    paths = sorted(p for p in folder.rglob("*.ipynb") if ".ipynb_checkpoints" not in p.parts)
+    if not paths:
+        return [f"no notebooks in {folder}"]
+    return [
+        f"{path.relative_to(folder)}, cell {i}: {fault}"
+        for path in paths
+        for i, cell in enumerate(json.loads(path.read_text(encoding="utf-8"))["cells"])
+        for fault in cell_faults(cell, path.stem)
+    ]
+
+
+if __name__ == "__main__":
+    found = check(Path(sys.argv[1] if len(sys.argv) > 1 else "nbs"))
+    print("\n".join(found) or "nothing that Quarto would change")
+    raise SystemExit(bool(found))
