@@ -6,9 +6,8 @@ Docs: https://hjerpe.github.io/sql_env/episode.html.md"""
 
 # %% auto #0
 __all__ = ['ACTIONS', 'EXTRA_ACTIONS', 'MAX_OBSERVATION_CHARS', 'MAX_TOOL_RESULT_CHARS', 'MAX_HISTORY_CHARS',
-           'MAX_HISTORY_ACTIONS', 'MAX_SCHEMA_CHARS', 'SCHEMA_LEVELS', 'VERIFY_MODES', 'allowed_actions',
-           'read_actions', 'Action', 'Observation', 'Turn', 'repair_unicode', 'truncate_text', 'SchemaView', 'Episode',
-           'EpisodeEnv']
+           'MAX_HISTORY_ACTIONS', 'VERIFY_MODES', 'allowed_actions', 'read_actions', 'Action', 'Observation', 'Turn',
+           'repair_unicode', 'truncate_text', 'Episode', 'EpisodeEnv']
 
 # %% ../nbs/51_episode.ipynb #1fcc749d
 import re
@@ -19,7 +18,6 @@ from sys import getsizeof
 from typing import Any, NamedTuple
 
 from .answers import Verdict, verify
-from .catalog import TableInfo
 from .database import Database
 from .evidence import Evidence, SeenResult, is_grounded
 from .guards import FAST_LIMITS, FastPathMiss, Limits, QueryError
@@ -27,6 +25,7 @@ from .markup import escape_markup, unescape_markup
 from .questions import Question, QuestionSet
 from .readings import MAX_ANSWER_CHARS, UnreadableAnswerError
 from .reward import ResultOrigin, RewardConfig, RewardMeter, TurnFacts
+from .schema_view import SCHEMA_LEVELS, SchemaView, shown_tables
 from .sqltext import referenced_tables
 from .user_simulator import has_looked_for_missing, judge_abstention, simulated_reply
 from .values import Result, quote_identifier
@@ -138,7 +137,6 @@ MAX_OBSERVATION_CHARS = 8000  # characters of `Observation.result`
 MAX_TOOL_RESULT_CHARS = 1000  # characters of a tool message in a conversation
 MAX_HISTORY_CHARS = 500  # characters of one entry of `Observation.action_history`
 MAX_HISTORY_ACTIONS = 30  # entries of `Observation.action_history`, the last ones
-MAX_SCHEMA_CHARS = 32_000  # characters of `Observation.schema_info`
 
 # %% ../nbs/51_episode.ipynb #d621e97e
 def truncate_text(
@@ -152,106 +150,6 @@ def truncate_text(
     start = text[:max_chars]
     lines = start.rpartition("\n")[0] or start
     return f"{lines}\n... cut after {max_chars} characters{advice}"
-
-# %% ../nbs/51_episode.ipynb #f6df3a76
-SCHEMA_LEVELS = dict(
-    none="nothing but the question",
-    names="names of the tables (default)",
-    columns="names of tables and columns",
-    full="types, keys and row counts as well",
-)
-
-# %% ../nbs/51_episode.ipynb #ad7517b9
-def _shown_tables(database: Database, sql: str, columns: Iterable[str]) -> list[TableInfo]:
-    "Tables that a query reads and shows with all their columns, by the names in its result."
-    if "*" not in sql:
-        return []
-    names = {re.sub(r":\d+$", "", column.lower()) for column in columns}
-    full = [
-        table
-        for table in database.infos
-        if table.columns[0].name.lower() in names
-        and all(column.name.lower() in names for column in table.columns)
-    ]
-    try:
-        read = referenced_tables(sql) if full else ()
-    except Exception:  # sqlglot raises more than its own errors
-        return []
-    return [table for table in full if table.name.lower() in read]
-
-# %% ../nbs/51_episode.ipynb #258371de
-class SchemaView:
-    "What the agent knows of the schema; it begins at one of `SCHEMA_LEVELS` and grows with what is described."
-
-    __slots__ = ("_described", "_lines", "_text", "database", "level")
-
-    def __init__(self, database: Database, level: str = "names"):
-        self.database = database
-        self.level = level
-        self._described: dict[str, TableInfo] = {}  # by lower-case name, the latest last
-        self._lines: dict[str, str] = {}
-        self._text: str | None = None
-
-    def add(self, table: TableInfo) -> None:
-        "Show the columns of a table from now on."
-        key = table.name.lower()
-        if self.level != "full" and key not in self._described:
-            self._described[key] = table
-            self._text = None
-
-    @property
-    def known_columns(self) -> tuple[str, ...]:
-        "The tables whose columns are known, in lower case."
-        if self.level in ("columns", "full"):
-            return tuple(name.lower() for name in self.database.tables)
-        return tuple(self._described)
-
-    @property
-    def lines(self) -> dict[str, str]:
-        "How each known table is shown, by its name in lower case."
-        str(self)
-        return self._lines
-
-    def _long(self, table: TableInfo) -> str:
-        "A table as the level shows it, or with its columns."
-        if self.level != "full":
-            return table.line
-        described = str(self.database.describe(quote_identifier(table.name)))
-        return f"{table.line}\n  " + described.replace("\n", "\n  ")
-
-    def _render(self) -> str:
-        tables = self._described if self.level == "none" else {}
-        if self.level != "none":
-            tables = {table.name.lower(): table for table in self.database.infos}
-        lines, room = {}, MAX_SCHEMA_CHARS
-        for key, table in tables.items():
-            room -= len(table.shown) + 1
-            if room < 0:
-                break
-            lines[key] = table.shown
-        wanted = list(reversed(self._described))
-        if self.level in ("columns", "full"):
-            wanted += [key for key in lines if key not in self._described]
-        n_short = 0
-        for i, key in enumerate(wanted):
-            text = self._long(tables[key])
-            room -= len(text) - len(tables[key].shown)
-            if room < 0 or key not in lines:
-                n_short = len(wanted) - i
-                break
-            lines[key] = text
-        self._lines = lines
-        notes = []
-        if n_short:
-            notes.append(f"... columns of {n_short} tables are not shown here; DESCRIBE shows them")
-        if len(tables) > len(lines):
-            notes.append(f"... {len(tables) - len(lines)} more tables are not shown here")
-        return "\n".join([*lines.values(), *notes])
-
-    def __str__(self):
-        if self._text is None:
-            self._text = escape_markup(self._render())
-        return self._text
 
 # %% ../nbs/51_episode.ipynb #7eadf9ac
 def _describe(episode: "Episode", name: str, fast: bool) -> tuple[str, TurnFacts]:
@@ -286,7 +184,7 @@ def _result_origin(seen: SeenResult, evidence: Evidence) -> ResultOrigin:
 # %% ../nbs/51_episode.ipynb #ba0e0d24
 def _query(episode: "Episode", sql: str, fast: bool) -> tuple[str, TurnFacts]:
     result = episode.database.query(sql, fast=fast)
-    shown = _shown_tables(episode.database, sql, result.columns)
+    shown = shown_tables(episode.database, sql, result.columns)
     for table in shown:
         episode.schema.add(table)
     evidence = episode.evidence

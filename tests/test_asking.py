@@ -271,13 +271,12 @@ def test_splits_and_levels_are_checked():
 @pytest.fixture(scope="module")
 def asking(tmp_path_factory):
     "Questions, and readings of each."
-    folder = tmp_path_factory.mktemp("worlds")
-    questions = ambiguous_set("test", 1, 120, unanswerable=0.1, folder=folder)
-    made = islice(ambiguous_worlds(split="test", unanswerable=0.1), 40)
+    questions = ambiguous_set("test", 1, 120, folder=tmp_path_factory.mktemp("worlds"))
+    made = islice(ambiguous_worlds(split="test"), 40)
     return questions, {key: sql for w in made for key, sql in w.readings.items()}
 
 
-def test_only_who_asks_can_solve_them(asking):
+def test_only_who_asks_can_solve_them(asking, tmp_path):
     questions, readings = asking
     env = EpisodeEnv(questions, actions=ALLOWED)
     knows = evaluate(env, OraclePolicy(questions, readings=readings), progress=False)

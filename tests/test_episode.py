@@ -19,7 +19,6 @@ from sql_env.database import Database, build_database
 from sql_env.episode import (
     ACTIONS,
     MAX_HISTORY_ACTIONS,
-    MAX_SCHEMA_CHARS,
     SCHEMA_LEVELS,
     Episode,
     EpisodeEnv,
@@ -31,6 +30,7 @@ from sql_env.policies.baselines import RandomPolicy
 from sql_env.policies.hacks import HACKS, most_frequent_answer
 from sql_env.questions import Question, QuestionSet
 from sql_env.reward import RewardConfig
+from sql_env.schema_view import MAX_SCHEMA_CHARS
 from sql_env.sources import load
 from sql_env.sqltext import normalize_sql
 

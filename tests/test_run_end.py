@@ -6,15 +6,18 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 
 import pytest
+import typer
 from fake_server import FAULTS, FakeServer, player, share_of_faults, slow
 
 from sql_env.cli.app import main
+from sql_env.cli.evaluate import _PLAYERS, _leave
 from sql_env.evaluation import EvaluationResult, RunStopped, evaluate, pass_rates
 from sql_env.logs import EpisodeResult, read_log
 from sql_env.policies.baselines import OraclePolicy, RandomPolicy
@@ -268,6 +271,26 @@ def test_crashes_and_limits_have_an_exit_code(sql_env):
         code, out, _ = sql_env(*chat(server, "--max-tokens-total", 500, "--json", n=20))
         (numbers,) = json.loads(out)
         assert code == 1 and numbers["n_completed"] == 10
+
+
+@pytest.mark.parametrize(
+    "name, seconds, left_at_once",
+    [(_PLAYERS, 0.05, False), (_PLAYERS, 60, True), ("ThreadPoolExecutor-0", 60, False)],
+)
+def test_only_threads_of_the_command_that_hang_end_the_process(
+    monkeypatch, name, seconds, left_at_once
+):
+    exits, released = [], threading.Event()
+    monkeypatch.setattr("os._exit", exits.append)
+    monkeypatch.setattr("sql_env.cli.evaluate._PATIENCE", 0.5)
+    thread = threading.Thread(target=released.wait, args=(seconds,), name=f"{name}_0", daemon=True)
+    thread.start()
+    with pytest.raises(typer.Exit) as e:
+        _leave(1)
+    released.set()
+    thread.join()
+    assert e.value.exit_code == 1 and exits == [1] * left_at_once
+    _leave(0)
 
 
 def test_the_log_holds_the_hack_floor(sql_env, tmp_path):

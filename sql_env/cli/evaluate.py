@@ -14,6 +14,7 @@ import re
 import shlex
 import sys
 import threading
+import time
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -361,7 +362,7 @@ class _EvaluationOptions:
             return evaluate(env, policy, batch=batch or 64, **options)
         if backend is None or self.workers <= 1:
             return evaluate(env, policy, executor=None if backend else executor, **options)
-        threads = ThreadPoolExecutor(self.workers)
+        threads = ThreadPoolExecutor(self.workers, _PLAYERS)
         try:
             return evaluate(env, policy, executor=threads, **options)
         finally:
@@ -391,10 +392,17 @@ def _print_end(
     return int(bool(reason) or is_crashed or not all(r.n_completed for r in results))
 
 # %% ../../nbs/99_cli_evaluate.ipynb #dfa969d1
+_PLAYERS = "sql_env players"  # name of the threads that ask a model's server
+_PATIENCE = 2.0  # seconds that they have to end
+
+# %% ../../nbs/99_cli_evaluate.ipynb #c14f93dd
 def _leave(code: int) -> None:
     "End the command; threads that wait for a model's server can't hold it up."
-    is_busy = any(t.name.startswith("ThreadPoolExecutor") for t in threading.enumerate())
-    if code and is_busy:
+    end = time.monotonic() + _PATIENCE
+    players = [t for t in threading.enumerate() if t.name.startswith(_PLAYERS)]
+    for thread in players if code else ():
+        thread.join(max(0, end - time.monotonic()))
+    if code and any(t.is_alive() for t in players):
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)
