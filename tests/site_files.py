@@ -17,6 +17,8 @@ from reference_docs import public_members, signature_text
 
 ADDRESS = "https://hjerpe.github.io/sql_env"
 
+from sql_env.extras import MissingExtraError
+
 
 def page_of(notebook: Path, folder: Path) -> str:
     "The address of a notebook's page in Markdown."
@@ -55,7 +57,10 @@ def full_text(proc: Path) -> str:
 
 def definitions(module: str):
     "Public definitions of a module, each as signature and docstring."
-    found = import_module(module)
+    try:
+        found = import_module(module)
+    except MissingExtraError:  # its page has no entries either
+        return
     for name in getattr(found, "__all__", ()):
         value = getattr(found, name, None)
         if not (inspect.isclass(value) or inspect.isfunction(value)):
