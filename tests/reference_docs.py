@@ -133,6 +133,16 @@ class ReferenceRenderer(BasicMarkdownRenderer):
         return text + "\n\n" + "".join(entries)
 
 
+ADDRESS = "https://hjerpe.github.io/sql_env"
+# Private names have no entry; the other words name splits, extras, commands and sources more often than functions
+NO_LINKS = re.compile(r"\[(`(?:_\w+|train|serve|doctor|worlds)`)\]\(/[^)]*\)")
+
+
+def local_links(text: str) -> str:
+    "Markdown whose links to this site lead to the pages beside it, and only to what is meant."
+    return NO_LINKS.sub(r"\1", text.replace(f"]({ADDRESS}/", "](/"))
+
+
 class RenderDefinitions(Processor):
     "Entries of definitions are read off the installed package: no notebook runs for the documentation."
 
@@ -144,8 +154,8 @@ class RenderDefinitions(Processor):
             self.module = import_module(f"sql_env.{modules[0]}") if modules else None
 
     def cell(self, cell) -> None:
-        if cell.cell_type == "markdown":  # private names have no entry to link to
-            cell.source = re.sub(r"\[(`_\w+`)\]\([^)]*\)", r"\1", cell.source)
+        if cell.cell_type == "markdown":
+            cell.source = local_links(cell.source)
         found = re.search(r"^show_doc\((\w+)\)$", cell.source, re.M)
         if not cell.get("has_sd") or not found or self.module is None:
             return

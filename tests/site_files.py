@@ -13,9 +13,7 @@ from pathlib import Path
 import yaml
 from build_docs import front, load, navigation
 from nbconvert import MarkdownExporter
-from reference_docs import public_members, signature_text
-
-ADDRESS = "https://hjerpe.github.io/sql_env"
+from reference_docs import ADDRESS, public_members, signature_text
 
 from sql_env.extras import MissingExtraError
 
