@@ -279,7 +279,7 @@ def test_aliases_keep_the_result(tmp_path):
             database = questions.database(question.database_name)
             assert database.query(short).rows == database.query(question.gold_sql).rows
             joined += short != question.gold_sql
-    assert joined > 30
+    assert joined > 20, "enough queries have joins"
 
 
 def test_a_schema_that_is_shown_is_not_described(tmp_path):
