@@ -26,7 +26,7 @@ import sql_env
 from .answers import Verdict
 from .episode import ACTIONS, Action, Episode, EpisodeEnv, Turn
 from .guards import Limits
-from .html import read_asset
+from .paths import read_asset
 from .policies.base import usage_cost
 from .questions import Question, QuestionSet
 from .reward import RewardConfig

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from .evaluation import EvaluationResult, pass_rates
-from .html import read_asset
 from .logs import NOT_JUDGED_REASONS, EpisodeResult, read_log
+from .paths import read_asset
 
 # %% ../nbs/69_reports.ipynb #0207ce75
 def results_frame(results: Sequence[EvaluationResult]):

@@ -23,12 +23,12 @@ from sql_env.html import (
     count_rows,
     element,
     parse_result_table,
-    read_asset,
     render_html,
     stylesheet,
     table_html,
     text_html,
 )
+from ..paths import read_asset
 from ..readings import BareText
 from ..values import format_value
 from .diagram import schema_svg, touched_tables

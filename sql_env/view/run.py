@@ -20,8 +20,9 @@ from fastcore.xml import FT, Safe
 
 from ..answers import VERDICT_REASONS, Verdict
 from ..evaluation import EvaluationResult, compare
-from ..html import element, read_asset, render_html, stylesheet
+from ..html import element, render_html, stylesheet
 from ..logs import EpisodeResult, Trajectory, read_log
+from ..paths import read_asset
 from ..progress import ProgressBar
 from ..questions import QuestionSet
 from ..reports import rate_text, robust_text

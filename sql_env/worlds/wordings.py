@@ -125,7 +125,7 @@ class Synonyms(NamedTuple):
     exam: tuple[str, ...] = ()  # for `test_vocabulary` only
 
     def of(self, wording: str) -> tuple[str, ...]:
-        "Those that questions of an exam, or of training, may use."
+        "Those that questions of a test split, or of training, may use."
         return self.exam if wording == "test_vocabulary" else self.train
 
 # %% ../../nbs/39_worlds_wordings.ipynb #8b18ae95
@@ -220,7 +220,7 @@ class Phrase(NamedTuple):
         return use_synonym(text, rng) if not wording and rng.chance(_SYNONYM_SHARE) else text
 
     def _draw_unseen(self, rng: Rng) -> str:
-        "One of the forms for the exam, or a common one with a synonym that is kept for it."
+        "One of the forms for the test split, or a common one with a synonym that is kept for it."
         if not self.unseen or rng.chance(0.5):
             text = expand(rng.choice(self.forms), rng)
             unseen = use_synonym(text, rng, "test_vocabulary")
