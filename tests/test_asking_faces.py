@@ -22,6 +22,7 @@ from sql_env.reward import RewardConfig
 from sql_env.server.app import Settings, load_questions
 from sql_env.server.guard import Seats
 from sql_env.server.page import Visits, _history_html, _on_start, _result_html, _Visit, build_page
+from sql_env.sources import load
 from sql_env.trl_adapter import SQLEnvTRL, SQLEnvTRLRemote, rollout_metrics
 from sql_env.view.episode import view_trajectory
 from sql_env.view.page import episode_view_html
@@ -293,7 +294,8 @@ def test_a_call_of_a_model_is_an_action_where_it_was_allowed(actions, steps):
 
 
 def test_demo_asks_where_it_may(sql_env):  # noqa: F811
-    asked = ("demo", "--source", "ambiguous", "--question", "ambiguous_1_0-02")
+    question = next(q for q in load("ambiguous", n=20) if q.clarifications and q.answerable)
+    asked = ("demo", "--source", "ambiguous", "--question", question.question_id)
     run = sql_env(*asked, "--actions", "clarify")
     assert (
         run.code == 0 and "CLARIFY What do you mean" in run.out and "unknown_action" not in run.out
