@@ -221,7 +221,7 @@ def shipped_card(about: dict) -> str:
             "",
             f"{about['parameters']:,} weights, trained from random numbers on generated worlds by",
             "`sql_env train nano`; one byte a weight. It plays by `sql_env demo --policy nano`.",
-            "It learned from generated worlds and from the train splits of the bundled questions and of Spider:",
+            "It learned from generated worlds and from the train splits of the bundled questions and of Spider (Yu et al. 2018, CC BY-SA 4.0):",
             "on other databases and in other words it is mostly wrong.",
             "",
             "| suite | right | episodes |",
