@@ -213,6 +213,7 @@ def test_gymnasium_takes_actions_of_any_text(gym_env, questions):
 # Both pages
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "page, package", [("69_skyrl_env", "skyrl_gym"), ("69_gym_env", "gymnasium")]
 )

@@ -293,6 +293,7 @@ def test_an_oracle_without_the_actions_misses_what_has_no_answer(tmp_path):
     assert without.success_rate == pytest.approx(n / len(questions))
 
 
+@pytest.mark.slow
 def test_hacks_that_ask_or_abstain_earn_no_more(tmp_path):
     "At the default share of questions without an answer; their gain grows with that share."
     questions = ambiguous_set("test", 1, 200, folder=tmp_path)

@@ -468,7 +468,7 @@ arguments = json_values | st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 2), names, arguments), max_size=12))
 def test_whatever_clients_send_they_get_text_and_seats_add_up(calls):
     players = make_players(load("bundled"), capacity=2)
@@ -686,6 +686,7 @@ def test_the_command_over_stdio(questions, tmp_path):
     assert trajectory.correct and trajectory.episode.robust
 
 
+@pytest.mark.slow
 def test_bad_lines_over_stdio_do_not_end_it_and_the_end_of_input_does():
     command, environment = stdio_command()
     lines = [

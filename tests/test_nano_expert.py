@@ -142,7 +142,9 @@ def test_columns_that_a_question_does_not_mention(condition, question, columns):
     assert _unmentioned_columns(sql, question) == columns
 
 
-@pytest.mark.parametrize("level", [1, 2, 3])
+@pytest.mark.parametrize(
+    "level", [1, pytest.param(2, marks=pytest.mark.slow), pytest.param(3, marks=pytest.mark.slow)]
+)
 def test_a_search_goes_down_the_table_and_ends_where_something_is_found(level, tmp_path):
     questions = world_set("train", level, 600, 21, tmp_path)
     transcripts = list(expert_transcripts(questions, probe_columns=True))

@@ -533,6 +533,7 @@ def test_the_self_test_finds_a_wrong_mask(tiny):
             check_rendering(rows_of()[:1], tiny[1], bad)
 
 
+@pytest.mark.slow
 def test_sft_trainer_trains_exactly_the_assistant(tiny, tmp_path):
     "TRL's own trainer on our rows: the labels that reach the loss, decoded, are the assistant's turns."
     from datasets import Dataset
