@@ -193,7 +193,7 @@ def test_a_sample_goes_on_from_the_session_in_its_store(questions, golds, tmp_pa
         return "answer", {"value": "@last"}
 
     some = questions[:2]
-    log = play(question_task(some), mock(say), tmp_path, message_limit=5)
+    log = play(question_task(some), mock(say), tmp_path, message_limit=4)
     halted = {s.id: s.store["sql_env_session"] for s in read_eval_log(log.location).samples}
     assert rates(log)["correct"][0] == 0
 

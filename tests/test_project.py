@@ -287,21 +287,36 @@ def test_every_page_is_rehearsed(root):
             assert asked.split(",")[0] in (*extra.split(","), "train"), name
 
 
+def empty_environment(folder: Path, *installed) -> Path:
+    "The Python of a new virtual environment with these packages."
+    venv.create(folder, with_pip=True)
+    python = folder / "bin" / "python"
+    run(python, "-m", "pip", "install", "-q", *installed, cwd=folder)
+    return python
+
+
 @pytest.mark.slow
 def test_wheel_rehearsal(root, wheel, tmp_path, monkeypatch):
-    "The pages run from the wheel alone, with Colab's packages as they are; some need an extra."
+    "The tutorials that need no extra run from the wheel alone, with Colab's packages as they are."
     monkeypatch.delenv("PYTHONPATH", raising=False)  # or pip may find this checkout installed
-    venv.create(tmp_path / "env", with_pip=True)
-    python = tmp_path / "env" / "bin" / "python"
-    run(python, "-m", "pip", "install", "-q", wheel, *COLAB, cwd=tmp_path)
-    pages = rehearsed_pages(root)
-    rehearse(root, python, tmp_path / "work", pages.pop(""))
+    python = empty_environment(tmp_path / "env", wheel, *COLAB)
+    names = [name for name in rehearsed_pages(root)[""] if name.startswith("tutorials")]
+    rehearse(root, python, tmp_path / "work", names)
     said = run(tmp_path / "env" / "bin" / "sql_env", "doctor", "--json", cwd=tmp_path / "work")
     assert all(c["ok"] for c in json.loads(said))
     listed = run(python, "-m", "pip", "list", "--format=freeze", cwd=tmp_path).lower().split()
     kept = [pin for pin in COLAB if "==" in pin]
     assert set(kept) <= {line.replace("_", "-") for line in listed}, listed
     run(python, "-m", "pip", "check", cwd=tmp_path)
-    for extra, names in pages.items():
-        run(python, "-m", "pip", "install", "-q", f"{wheel}[{extra}]", cwd=tmp_path)
-        rehearse(root, python, tmp_path / extra, names)
+
+
+@pytest.mark.full
+@pytest.mark.slow
+def test_wheel_rehearsal_of_all_pages(root, wheel, tmp_path, monkeypatch):
+    "All pages run from the wheel, those that need an extra with it."
+    monkeypatch.delenv("PYTHONPATH", raising=False)
+    python = empty_environment(tmp_path / "env", wheel, *COLAB)
+    for extra, names in rehearsed_pages(root).items():
+        if extra:
+            run(python, "-m", "pip", "install", "-q", f"{wheel}[{extra}]", cwd=tmp_path)
+        rehearse(root, python, tmp_path / f"work-{extra}", names)
