@@ -158,7 +158,9 @@ class NanoTrainer(Trainer):
         labels = inputs["labels"][:, 1:]
         learned = labels != -100
         with torch.autocast("cpu", self.half, enabled=self.half == torch.bfloat16):
-            if model is not self.accelerator.unwrap_model(model):  # processes share gradients in forward
+            if model is not self.accelerator.unwrap_model(
+                model
+            ):  # processes share gradients in forward
                 logits = model(input_ids=inputs["input_ids"], use_cache=False).logits[:, :-1]
                 return cross_entropy(logits[learned].float(), labels[learned])
             hidden = model.model(input_ids=inputs["input_ids"], use_cache=False).last_hidden_state
