@@ -189,7 +189,7 @@ def shipped_facts(model: Path, out: Path) -> dict:
     from sql_env.nano.engine import ConversationState, NanoEngine
     from sql_env.nano.tokenizer import NanoTokenizer
 
-    tokenizer, trained = NanoTokenizer(out / "tokenizer.json"), NanoEngine(model)
+    tokenizer, trained = NanoTokenizer(out / "tokenizer.json"), NanoEngine.from_folder(model)
     tokens = tokenizer.encode(FIXED_PROMPT)
     logits = trained.read(trained.start([ConversationState()]), [tokens])[0]
     best = logits.argsort()[::-1][:5]

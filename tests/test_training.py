@@ -228,6 +228,37 @@ def test_the_curriculum_hears_which_questions_taught(monkeypatch):
     assert record.ties == {"q0": 2, "q1": 0}
 
 
+def test_the_other_private_methods_of_trl_take_what_we_pass():
+    turn = inspect.signature(trl.GRPOTrainer._generate_single_turn)
+    assert list(turn.parameters)[:2] == ["self", "prompt_ids"]
+    loss = inspect.signature(trl.GRPOTrainer._compute_loss)
+    assert list(loss.parameters) == ["self", "model", "inputs"]
+
+
+@pytest.mark.slow
+def test_rows_that_teach_nothing_are_not_read_and_change_nothing(tmp_path, qwen, monkeypatch):
+    "The same loss and gradient as with all rows, from a quarter of them."
+
+    def rewards(i):
+        return float(i % 2) if i < 8 else 0.0
+
+    read = []
+    hook = trl.GRPOTrainer._compute_loss
+
+    def counted(self, model, inputs):
+        read.append(inputs["completion_ids"].shape[0])
+        return hook(self, model, inputs)
+
+    monkeypatch.setattr(trl.GRPOTrainer, "_compute_loss", counted)
+    few = played_once(tmp_path, qwen, rewards, _grpo_trainer_class())
+    assert sum(read) == 8 + 1  # one batch of two has nothing to learn
+    monkeypatch.setattr("sql_env.training.trainers._rows_to_learn", lambda inputs: inputs)
+    every = played_once(tmp_path, qwen, rewards, _grpo_trainer_class())
+    assert sum(read) == 8 + 1 + 32
+    assert few["grad_norm"] == pytest.approx(every["grad_norm"], rel=1e-3)
+    assert few["loss"] == pytest.approx(every["loss"], abs=1e-5)
+
+
 def played_once(folder, qwen, rewards, trainer_class, beta=0.02):
     "What is logged of one step without an environment: 4 groups of 8 rollouts, LoRA away from zero."
     from datasets import Dataset
@@ -428,7 +459,7 @@ def test_two_processes_learn_what_one_learns(tmp_path):
     at_random = dict(train_sampling_strategy="random")  # rows meet by chance, not by length
     whole, half = (
         replace(
-            TINY, make_trainer=None, sft=TINY.sft | at_random | dict(per_device_train_batch_size=n)
+            TINY, make_trainers={}, sft=TINY.sft | at_random | dict(per_device_train_batch_size=n)
         )
         for n in (4, 2)  # with TRL's trainer: nano's own makes batches of equally many tokens
     )

@@ -10,14 +10,13 @@ __all__ = ['SHIPPED_NANO', 'is_nano', 'find_nano', 'NanoModel']
 # %% ../../nbs/64_policies_nano_model.ipynb #9f0d6def
 import json
 import time
-from collections import OrderedDict
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ..nano.engine import ConversationState, NanoEngine
+from ..nano.engine import NanoEngine, TurnWriter
 from ..nano.text import ROLE_TOKENS, parse_written, render_transcript
 from ..nano.tokenizer import NanoTokenizer
 from .base import Completion, RolloutAborted
@@ -54,9 +53,6 @@ def find_nano(folder: str | Path | None = None) -> Path:
     return Path(folder)
 
 # %% ../../nbs/64_policies_nano_model.ipynb #6ec29068
-_MAX_STATES = 256  # conversations that are remembered
-
-# %% ../../nbs/64_policies_nano_model.ipynb #7e3d7ab4
 class NanoModel:
     "A small model that answers many conversations at once; a backend of `ChatPolicy`."
 
@@ -74,8 +70,7 @@ class NanoModel:
         own = self.model_settings.get("max_new_tokens", 120)
         self.max_new_tokens = own if max_new_tokens is None else max_new_tokens
         self.temperature, self.batch_size = temperature, batch_size
-        self._loaded: tuple[NanoEngine, NanoTokenizer] | None = None
-        self._states: OrderedDict[tuple[int, ...], ConversationState] = OrderedDict()
+        self._loaded: tuple[TurnWriter, NanoTokenizer] | None = None
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -84,11 +79,12 @@ class NanoModel:
             model=self.name, max_new_tokens=self.max_new_tokens, temperature=self.temperature
         )
 
-    def load(self) -> tuple[NanoEngine, NanoTokenizer]:
-        "The engine and its tokenizer, loaded at the first call."
+    def load(self) -> tuple[TurnWriter, NanoTokenizer]:
+        "What writes turns, and the tokenizer, loaded at the first call."
         if self._loaded is None:
             tokenizer = NanoTokenizer(self.folder / "tokenizer.json")
-            self._loaded = NanoEngine(self.folder), tokenizer
+            engine = NanoEngine.from_folder(self.folder)
+            self._loaded = TurnWriter(engine, tokenizer.end), tokenizer
         return self._loaded
 
     def tokens(self, messages: Sequence[dict], tools: Sequence[dict] = ()) -> list[int]:
@@ -113,9 +109,9 @@ class NanoModel:
         seeds: Sequence[int] = (),
     ) -> list[Completion | Exception]:
         "The model's message in each conversation; `RolloutAborted` for one that its context can't hold."
-        engine, _ = self.load()
+        writer, _ = self.load()
         prompts = [self.tokens(messages) for messages in conversations]
-        limit = engine.context_length - self.max_new_tokens
+        limit = writer.engine.context_length - self.max_new_tokens
         fitting = [i for i, prompt in enumerate(prompts) if len(prompt) <= limit]
         answers: dict[int, Completion] = {}
         for start in range(0, len(fitting), self.batch_size):
@@ -127,38 +123,23 @@ class NanoModel:
 
     def _complete_batch(self, prompts: Sequence[list[int]], seed: int) -> list[Completion]:
         "The model's messages after some prompts."
-        engine, tokenizer = self.load()
-        start = time.monotonic()
-        states = [self._recall(prompt) for prompt in prompts]
-        new = [prompt[len(state.tokens) :] for prompt, state in zip(prompts, states)]
+        writer, tokenizer = self.load()
+        start, limit = time.monotonic(), self.max_new_tokens
         rng = np.random.default_rng(seed)
-        end, limit = tokenizer.end, self.max_new_tokens
-        written = engine.write(states, new, end, limit, self.temperature, rng)
+        written = writer.write(prompts, limit, self.temperature, rng)
         seconds = (time.monotonic() - start) / len(prompts)
         completions = []
-        for prompt, state, (tokens, after) in zip(prompts, states, written):
-            self._states[tuple(after.tokens)] = after
+        for prompt, (tokens, remembered) in zip(prompts, written):
             usage = dict(
                 prompt_tokens=len(prompt),
                 completion_tokens=len(tokens),
-                cached_tokens=len(state.tokens),
+                cached_tokens=remembered,
                 retries=0,
                 seconds=seconds,
             )
             message = parse_written(tokenizer.decode(tokens))
             completions.append(Completion(message, usage, len(tokens) >= limit))
-        while len(self._states) > _MAX_STATES:
-            self._states.popitem(last=False)
         return completions
 
-    def _recall(self, prompt: Sequence[int]) -> ConversationState:
-        "What is remembered of the beginning of a prompt; an empty state if nothing is."
-        _, tokenizer = self.load()
-        for i in range(len(prompt) - 1, 0, -1):
-            known = self._states.get(tuple(prompt[:i])) if prompt[i] == tokenizer.end else None
-            if known:
-                return known
-        return ConversationState()
-
     def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | dict(_loaded=None, _states=OrderedDict())
+        return self.__dict__ | dict(_loaded=None)

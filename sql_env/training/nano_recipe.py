@@ -139,7 +139,14 @@ def _imitation_trainer(*args: Any) -> Any:
 
     return nano_trainer(*args)
 
-# %% ../../nbs/87_training_nano_recipe.ipynb #d152fe44
+# %% ../../nbs/87_training_nano_recipe.ipynb #af425c4e
+def _play_trainer(*args: Any) -> Any:
+    "`nano_player`, which needs torch."
+    from sql_env.training.nano_trainer import nano_player
+
+    return nano_player(*args)
+
+# %% ../../nbs/87_training_nano_recipe.ipynb #a311a2dc
 NANO = Recipe(
     "nano",
     "2 million parameters from random weights, on two processor cores, with nothing downloaded",
@@ -147,7 +154,7 @@ NANO = Recipe(
     model=new_nano,
     system="",
     make_rows=nano_rows,
-    make_trainer=_imitation_trainer,
+    make_trainers=dict(sft=_imitation_trainer, grpo=_play_trainer),
     sft=dict(
         _CPU,
         learning_rate=2e-3,

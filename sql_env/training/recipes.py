@@ -45,8 +45,8 @@ class Recipe:
     model: str | Callable[[int], tuple[Any, Any]]  # name, folder, or seed -> model, tokenizer
     system: str = SYSTEM_PROMPT  # the first message of a conversation; none if empty
     make_rows: Callable[..., list[dict]] | None = None  # recipe, stage, tokenizer, seed -> SFT rows
-    make_trainer: Callable[..., Any] | None = (
-        None  # of imitation, as `sft_trainer`; that one if None
+    make_trainers: dict[str, Callable[..., Any]] = field(  # as `sft_trainer` and `grpo_trainer`
+        default_factory=dict  # by method; those if left out
     )
     reward_funcs: tuple[Callable, ...] = (sql_env_reward_func,)  # of GRPOTrainer
     curriculum: str = "fixed"  # or success: draw questions with mixed results more often

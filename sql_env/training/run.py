@@ -153,9 +153,9 @@ def _run_stage(run: Run, stage: Stage) -> Path:
     show = live_plot()
     writer = MetricsWriter(run.metrics, stage.name, show)
     callbacks = [metrics_callback(writer), *run.callbacks]
-    imitation = run.recipe.make_trainer or sft_trainer
-    make_trainer = dict(sft=imitation, grpo=grpo_trainer)[stage.method]
+    makers = dict(sft=sft_trainer, grpo=grpo_trainer) | run.recipe.make_trainers
     seed, checkpoints = run.stage_seed(stage), run.folder / stage.name
+    make_trainer = makers[stage.method]
     trainer = make_trainer(run.recipe, stage, model, tokenizer, checkpoints, seed, callbacks)
     if show:
         remove_progress_output(trainer)

@@ -8,7 +8,7 @@ Docs: https://hjerpe.github.io/sql_env/training_trainers.html.md"""
 __all__ = ['device_precision', 'weights_dtype', 'trainer_settings', 'sft_trainer', 'grpo_trainer', 'trl_environment_factory']
 
 # %% ../../nbs/88_training_trainers.ipynb #754726fd
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -98,18 +98,39 @@ def sft_trainer(
     )
 
 # %% ../../nbs/88_training_trainers.ipynb #1d2e7c85
-_TRL_HOOK = "_generate_and_score_completions"
+_TRL_HOOKS = ("_generate_and_score_completions", "_generate_single_turn", "_compute_loss")
 _SMALLEST_ADVANTAGE = 1e-3  # smaller ones are rounding errors
 
 # %% ../../nbs/88_training_trainers.ipynb #44785cd5
-def _grpo_trainer_class(record: GroupRecord | None = None):
+def _rows_to_learn(inputs: dict[str, Any]) -> dict[str, Any]:
+    "The rows of a batch with a token to learn, or the first, without columns that are padding in all of them."
+    learned = inputs["completion_mask"] * inputs["tool_mask"]
+    rows = learned.any(1)
+    rows[0] |= not rows.any()
+    before = inputs["prompt_mask"][rows].any(0)
+    after = inputs["completion_mask"][rows].any(0)
+    kept = dict(inputs)
+    for name, value in inputs.items():
+        if getattr(value, "ndim", 0) and len(value) == len(rows):
+            kept[name] = value[rows]
+            if value.shape[1:] == after.shape and not name.startswith("prompt_"):
+                kept[name] = kept[name][:, after]
+    for name in ("prompt_ids", "prompt_mask"):
+        kept[name] = kept[name][:, before]
+    return kept
+
+# %% ../../nbs/88_training_trainers.ipynb #8b35d1e4
+def _grpo_trainer_class(
+    record: GroupRecord | None = None,
+    write_turns: Callable[[Any, list[list[int]]], list[list[int]]] | None = None,
+):
     "`EpisodeGRPO`; raises `ImportError` for a TRL in which it does not work."
     import trl
     from accelerate.utils import gather_object
 
-    if not hasattr(trl.GRPOTrainer, _TRL_HOOK):
+    if missing := [name for name in _TRL_HOOKS if not hasattr(trl.GRPOTrainer, name)]:
         raise ImportError(
-            f"trl {trl.__version__} has no GRPOTrainer.{_TRL_HOOK}, which sql_env extends; "
+            f"trl {trl.__version__} has no GRPOTrainer.{missing[0]}, which sql_env extends; "
             'install the version it was tested with: pip install "sql_env[train]"'
         )
 
@@ -130,6 +151,17 @@ def _grpo_trainer_class(record: GroupRecord | None = None):
             if record:
                 record.add(gather_object([row["question_id"] for row in inputs]), all_teach)
             return out
+
+        def _compute_loss(self, model, inputs):
+            is_alone = self.accelerator.num_processes == 1
+            if self.model.training and is_alone and self.loss_type == "dapo":
+                inputs = _rows_to_learn(inputs)
+            return super()._compute_loss(model, inputs)
+
+        def _generate_single_turn(self, prompt_ids, *args, **kwargs):
+            if write_turns is None:
+                return super()._generate_single_turn(prompt_ids, *args, **kwargs)
+            return write_turns(self, prompt_ids), None  # probabilities come with the gradient
 
         def _get_train_sampler(self, dataset=None):
             if record is None:
@@ -159,8 +191,9 @@ def grpo_trainer(
     folder: Path,  # of the checkpoints
     seed: int = 0,
     callbacks: Sequence[Any] = (),
+    write_turns: Callable[[Any, list[list[int]]], list[list[int]]] | None = None,
 ):
-    "TRL's trainer for play."
+    "TRL's trainer for play; `write_turns` takes it and the tokens of prompts, and writes what follows them."
     from datasets import Dataset
     from trl import GRPOConfig
 
@@ -170,8 +203,8 @@ def grpo_trainer(
     if len(kept):
         settings = _validation_settings("grpo", settings) | settings
     kept_rows = Dataset.from_list(prompt_rows(kept, recipe.system)) if len(kept) else None
-    trainer_class = _grpo_trainer_class(GroupRecord() if recipe.curriculum == "success" else None)
-    return trainer_class(
+    record = GroupRecord() if recipe.curriculum == "success" else None
+    return _grpo_trainer_class(record, write_turns)(
         model=model,
         args=GRPOConfig(output_dir=str(folder), seed=seed, **settings),
         train_dataset=Dataset.from_list(prompt_rows(learned, recipe.system)),
