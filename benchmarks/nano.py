@@ -29,6 +29,7 @@ FIXED_PROMPT = (
     "<describe table_name>loan<|end|><|tool|>loan: 85 rows\nid INTEGER, primary key\nday TEXT<|end|><|assistant|>"
 )
 LEVELS = ("level 1", "level 2", "level 3")
+NOT_NAMED = ("level 1, column not named", "level 2, column not named")
 KEPT = (
     "stage",
     "step",
@@ -58,10 +59,10 @@ Stages = Annotated[list[str] | None, typer.Option("--stage", help="All if left o
 
 
 def suites_of(stage: str) -> tuple[str, ...]:
-    "The model that ships takes all suites, the others the first levels."
+    "The model that ships takes all suites, the others those that tell play from imitation."
     from sql_env.training.evals import EVAL_SUITES
 
-    return tuple(EVAL_SUITES) if stage == "all" else LEVELS
+    return tuple(EVAL_SUITES) if stage == "all" else (*LEVELS, *NOT_NAMED)
 
 
 def adapted(share: float, epochs: int, more: str, minutes: str):
@@ -221,8 +222,7 @@ def shipped_card(about: dict) -> str:
             "",
             f"{about['parameters']:,} weights, trained from random numbers on generated worlds by",
             "`sql_env train nano`; one byte a weight. It plays by `sql_env demo --policy nano`.",
-            "It learned from generated worlds and from the train splits of the bundled questions and of",
-            "Spider (Yu et al. 2018, CC BY-SA 4.0):",
+            "It learned from generated worlds and from the train split of the bundled questions:",
             "on other databases and in other words it is mostly wrong.",
             "",
             "| suite | right | episodes |",

@@ -25,6 +25,7 @@ from ..policies.nano_model import NanoModel, is_nano
 from ..questions import QuestionSet
 from ..sources import load
 from .metrics import read_metrics
+from .nano_expert import missing_mention
 from .recipes import evaluation_settings
 from .run import Run
 
@@ -38,6 +39,12 @@ EVAL_SUITES: dict[str, dict[str, Any]] = {
     **{
         f"level {k}, new combinations": dict(source="worlds", level=k, split="test_wording")
         for k in (1, 2, 3)
+    },
+    **{
+        f"level {k}, column not named": dict(
+            source="worlds", level=k, split="test", missing="column"
+        )
+        for k in (1, 2)
     },
     "level 1, unseen vocabulary": dict(source="worlds", level=1, split="test_vocabulary"),
     "bundled": dict(source="bundled", split="test"),
@@ -54,15 +61,22 @@ def available_suites() -> tuple[str, ...]:
 _SUITE_SEED = 7
 
 # %% ../../nbs/91_training_evals.ipynb #1df875fe
+_DRAWN_FOR_ONE = 15  # of worlds, for each that does not mention something
+
+# %% ../../nbs/91_training_evals.ipynb #652e1970
 def suite_questions(name: str, n: int = 500) -> QuestionSet:
     "`n` questions of a suite, or all if it has fewer."
     if name not in EVAL_SUITES:
         raise ValueError(f"no evaluation suite {name!r}; there are {', '.join(EVAL_SUITES)}")
     options = dict(EVAL_SUITES[name])
-    source, _ = options.pop("source"), options.pop("budget", None)
-    if source == "worlds":
+    source, _, missing = (options.pop(key, None) for key in ("source", "budget", "missing"))
+    if source != "worlds":
+        return load(source, **options).sample(n, _SUITE_SEED)
+    if not missing:
         return load(source, n=n, seed=_SUITE_SEED, **options)
-    return load(source, **options).sample(n, _SUITE_SEED)
+    drawn = load(source, n=_DRAWN_FOR_ONE * n, seed=_SUITE_SEED, **options)
+    found = [question for question in drawn if missing_mention(question) == missing]
+    return drawn.with_questions(found[:n])
 
 # %% ../../nbs/91_training_evals.ipynb #3a3b9908
 _BATCH = 64  # episodes side by side

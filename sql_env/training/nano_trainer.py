@@ -162,14 +162,14 @@ class NanoTrainer(Trainer):
     ) -> Any:
         labels = inputs["labels"][:, 1:]
         learned = labels != -100
+        is_shared = model is not self.accelerator.unwrap_model(model)  # by several processes
         with torch.autocast("cpu", self.half, enabled=self.half == torch.bfloat16):
-            if model is not self.accelerator.unwrap_model(
-                model
-            ):  # processes share gradients in forward
-                logits = model(input_ids=inputs["input_ids"], use_cache=False).logits[:, :-1]
-                return cross_entropy(logits[learned].float(), labels[learned])
-            hidden = model.model(input_ids=inputs["input_ids"], use_cache=False).last_hidden_state
-            logits = model.lm_head(hidden[:, :-1][learned]).float()
+            if is_shared:  # gradients are shared in `forward` of the whole model
+                logits = model(input_ids=inputs["input_ids"], use_cache=False).logits
+                logits = logits[:, :-1][learned].float()
+            else:
+                found = model.model(input_ids=inputs["input_ids"], use_cache=False)
+                logits = model.lm_head(found.last_hidden_state[:, :-1][learned]).float()
         return cross_entropy(logits, labels[learned])
 
 # %% ../../nbs/89_training_nano_trainer.ipynb #c1e51446
@@ -182,9 +182,11 @@ def nano_trainer(
     seed: int = 0,
     callbacks: Sequence[Any] = (),
 ) -> NanoTrainer:
-    "The trainer of a stage that imitates; `max_tokens` and `minutes` are options of the stage."
+    "The trainer of a stage that imitates; `max_tokens` and `minutes` (times its share) are options of the stage."
     rows, _ = sft_datasets(recipe, stage, tokenizer, seed)
     own = {k: stage.options[k] for k in ("max_tokens", "minutes") if k in stage.options}
+    if "minutes" in own:
+        own["minutes"] *= stage.share
     return NanoTrainer(
         model,
         TrainingArguments(output_dir=str(folder), seed=seed, **recipe.sft | stage.args),
