@@ -125,16 +125,16 @@ def evals(
     from sql_env.training.evals import evaluate_checkpoint, suite_row
     from sql_env.training.metrics import read_metrics
 
-    out = folder / f"nano-{seed}" / "exams.jsonl"
+    out = folder / f"nano-{seed}" / "evals.jsonl"
     for stage in stages or ("all", "few", "play", "more"):
         model = folder / f"nano-{seed}" / stage / "model"
         if not model.exists():
             continue
         lines = read_metrics(out) if out.exists() else []
-        done = {line["exam"] for line in lines if (line["stage"], line["asked"]) == (stage, n)}
+        done = {line["suite"] for line in lines if (line["stage"], line["asked"]) == (stage, n)}
         for suite in (s for s in suites or suites_of(stage) if s not in done):
             result = evaluate_checkpoint(model, [suite], n)[suite]
-            line = suite_row(result, stage=stage, exam=suite, seed=seed, asked=n)
+            line = suite_row(result, stage=stage, suite=suite, seed=seed, asked=n)
             print(stage, suite, line["success"], line["low"], line["high"], flush=True)
             with out.open("a", encoding="utf-8") as f:
                 f.write(json.dumps(line) + "\n")
@@ -175,12 +175,12 @@ def ship(
         text = json.dumps(content, ensure_ascii=False, separators=(",", ":"))
         (out / name).write_text(text + "\n", encoding="utf-8")
     about = shipped_facts(model, out)
-    path = folder / f"nano-{seed}" / "exams.jsonl"
+    path = folder / f"nano-{seed}" / "evals.jsonl"
     lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
     results = [line for line in map(json.loads, lines) if line["stage"] == stage]
     about |= dict(command=f"python benchmarks/nano.py ship --seed {seed} --stage {stage}")
     about |= dict(seed=seed, stage=stage)
-    about["evaluations"] = {line["exam"]: [line["success"], line["n"]] for line in results}
+    about["evaluations"] = {line["suite"]: [line["success"], line["n"]] for line in results}
     (out / "nano.json").write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
     (out / "README.md").write_text(shipped_card(about), encoding="utf-8")
 
@@ -248,9 +248,9 @@ def baselines(out: Path = HERE / "nano_baselines.json", n: int = 500):
         questions, budget = suite_questions(name, n), suite.get("budget", 15)
         for policy in (RandomPolicy(0), GreedyPolicy(), OraclePolicy(questions)):
             result = evaluate(EpisodeEnv(questions, budget), policy, progress=False)
-            rows.append(suite_row(result, policy=policy.name, exam=name))
+            rows.append(suite_row(result, policy=policy.name, suite=name))
         best = max(hack_floor(questions, budget).values())
-        rows.append(dict(policy="best cheat", exam=name, success=round(best, 4), n=len(questions)))
+        rows.append(dict(policy="best hack", suite=name, success=round(best, 4), n=len(questions)))
     write_rows(out, "baselines", rows)
 
 
@@ -267,7 +267,7 @@ def collect(
     for path in sorted(folder.glob("nano-*")):
         seed = path.name.rpartition("-")[2]
         runs[seed] = dict(
-            exams=read_metrics(path / "exams.jsonl"),
+            evals=read_metrics(path / "evals.jsonl"),
             wall=read_metrics(path / "wall.jsonl"),
             metrics=thin(read_metrics(path / "metrics.jsonl")),
         )
@@ -302,8 +302,8 @@ def misses(
     for suite in LEVELS:
         missing = missing_in_order_of_play(suite)
         for seed, run in results.items():
-            for line in run["exams"]:
-                if line["exam"] == suite and line["stage"] in (
+            for line in run["evals"]:
+                if line["suite"] == suite and line["stage"] in (
                     stages or ("few", "play", "more", "all")
                 ):
                     rows += miss_rows(line, int(seed), missing)
@@ -327,7 +327,7 @@ def miss_rows(line: dict, seed: int, missing: list[str]) -> list[dict]:
     right = defaultdict(list)
     for kind, correct in zip(missing, line["correct"], strict=True):
         right[kind].append(correct == "1")
-    about = dict(exam=line["exam"], stage=line["stage"], seed=seed)
+    about = dict(suite=line["suite"], stage=line["stage"], seed=seed)
     return [
         dict(about, untold=kind, n=len(answers), success=round(sum(answers) / len(answers), 4))
         for kind, answers in sorted(right.items())
@@ -395,11 +395,11 @@ def draw_results(runs: dict, path: Path) -> None:
 
     from sql_env.training.evals import EVAL_SUITES
 
-    lines = [line for run in runs.values() for line in run["exams"]]
-    suites = [name for name in EVAL_SUITES if any(line["exam"] == name for line in lines)]
+    lines = [line for run in runs.values() for line in run["evals"]]
+    suites = [name for name in EVAL_SUITES if any(line["suite"] == name for line in lines)]
     fig, ax = plt.subplots(figsize=(11, 3.6), layout="constrained")
     for place, suite in enumerate(suites):
-        draw_suite(ax, place, [line for line in lines if line["exam"] == suite])
+        draw_suite(ax, place, [line for line in lines if line["suite"] == suite])
         if place:
             ax.axvline(place - 0.5, color="#e5e5e5", lw=0.8, zorder=0)
     entries = legend_entries(ax)

@@ -613,7 +613,7 @@ def test_memory_advice_names_the_setting(error, said):
 
 def test_results_are_kept_once_and_make_a_card(tiny_run):
     rows = run_evals(tiny_run, ["sft"], ["level 1"], n=6)
-    assert [(r["exam"], r["n"], len(r["correct"])) for r in rows] == [("level 1", 6, 6)]
+    assert [(r["suite"], r["n"], len(r["correct"])) for r in rows] == [("level 1", 6, 6)]
     assert run_evals(tiny_run, ["sft"], ["level 1"], n=6) == rows
     assert "| level 1 | 0.0%" in model_card(tiny_run, "sft")
 

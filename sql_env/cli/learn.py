@@ -124,7 +124,7 @@ def _show_run(console: Console, folder: Path, rows: list[dict[str, Any]]) -> Non
     for row in rows:
         table.add_row(
             row["stage"],
-            row["exam"],
+            row["suite"],
             f"{row['success']:.1%}",
             f"{row['low']:.1%} to {row['high']:.1%}",
             f"{row['steps']:.1f}",

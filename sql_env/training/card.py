@@ -42,7 +42,7 @@ def _suite_rows(run: Run, stage: str) -> str:
     for r in read_metrics(run.evals):
         if r["stage"] == stage:
             interval = f"{r['low']:.1%} to {r['high']:.1%}"
-            rows.append(f"| {r['exam']} | {r['success']:.1%} | {interval} | {r['n']} |")
+            rows.append(f"| {r['suite']} | {r['success']:.1%} | {interval} | {r['n']} |")
     return "\n".join(rows) or "| not evaluated yet | | | |"
 
 # %% ../../nbs/92_training_card.ipynb #507c0061

@@ -175,13 +175,13 @@ def run_evals(
     for stage in stages:
         settings = evaluation_settings(run.recipe, by_name[stage])
         lines = read_metrics(run.evals)
-        done = {r["exam"] for r in lines if r["stage"] == stage and r["asked"] == n}
+        done = {r["suite"] for r in lines if r["stage"] == stage and r["asked"] == n}
         for suite in suites:
             if suite in done:
                 continue
             model = run.model_path(stage)
             result = evaluate_checkpoint(model, [suite], n, settings)[suite]
-            line = suite_row(result, stage=stage, exam=suite, seed=run.seed, asked=n)
+            line = suite_row(result, stage=stage, suite=suite, seed=run.seed, asked=n)
             with run.evals.open("a", encoding="utf-8") as f:
                 f.write(json.dumps(line) + "\n")
     return read_metrics(run.evals)

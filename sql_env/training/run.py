@@ -60,7 +60,7 @@ class Run:
         self.recipe, self.folder, self.seed = recipe, Path(folder), seed
         self.callbacks = list(callbacks)
         self.metrics = self.folder / "metrics.jsonl"
-        self.evals = self.folder / "exams.jsonl"
+        self.evals = self.folder / "evals.jsonl"
         self.folder.mkdir(parents=True, exist_ok=True)
         if is_main_process():
             self._claim_folder()
