@@ -20,6 +20,7 @@ from .data import load_part, parse_data, share_of
 from .nano_expert import expert_transcripts, missing_mention, world_transcripts
 from .nano_model import nano_model, nano_tokenizer
 from .recipes import Recipe, Stage
+from ..worlds.words import NameMix
 from ..worlds.world import world_set
 
 # %% ../../nbs/87_training_nano_recipe.ipynb #f295335f
@@ -98,11 +99,14 @@ def new_nano(
     return nano_model(tokenizer, seed), tokenizer
 
 # %% ../../nbs/87_training_nano_recipe.ipynb #ab7b7c5f
+_PLAYED_NAMES = NameMix(real=0.3, compound=0.2, made_up=0.5)
+
+# %% ../../nbs/87_training_nano_recipe.ipynb #efb11c2d
 def untold_questions(seed: int, n: int = 3000) -> QuestionSet:
     "Questions of levels 1 and 2 that do not name the column of a condition; of `n` about a tenth."
     found, databases = [], {}
     for level in (1, 2):
-        questions = world_set("train", level, n // 2, seed)
+        questions = world_set("train", level, n // 2, seed, mix=_PLAYED_NAMES)
         found += [q for q in questions if missing_mention(q) == "column"]
         databases.update(questions.databases)
     return QuestionSet(found, databases, "questions with an untold column")
@@ -121,7 +125,7 @@ _CPU = dict(
 _NANO_STAGES = (
     Stage("copy", "sft", options=dict(copy=6_000, minutes=3)),
     Stage("few", "sft", "worlds:1=30000,2=30000,3=20000", options=dict(minutes=18)),
-    Stage("play", "grpo", untold_questions, dict(max_steps=60)),
+    Stage("play", "grpo", untold_questions, dict(max_steps=45)),
     Stage("more", "sft", "worlds:1=6000,2=6000", start="few", options=dict(minutes=10)),
     Stage(
         "all",
@@ -175,7 +179,7 @@ NANO = Recipe(
         max_tool_calling_iterations=8,
         temperature=1.0,
         beta=0.0,
-        learning_rate=5e-4,
+        learning_rate=1e-4,
         warmup_steps=3,
         max_grad_norm=0.5,
         logging_steps=1,
