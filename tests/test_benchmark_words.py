@@ -13,8 +13,8 @@ from sql_env.sources import load
 from sql_env.training.evals import EVAL_SUITES
 
 COMPARING = (
-    "faster|slower|fewer|less|more|most|mostly|least|longer|shorter|larger|smaller|better|worse|best|worst|none|nothing|"
-    "never|always|only|half|twice|different|same|above|below|must|no"
+    "faster|slower|fewer|less|more|most|mostly|least|longer|shorter|larger|smaller|better|worse|"
+    "best|worst|none|nothing|never|always|only|half|twice|different|same|above|below|must|no"
 )
 # Sentences that compare nothing measured: reasons, and what was not measured
 REASONS = (
@@ -29,7 +29,7 @@ REASONS = (
 
 
 def texts(path):
-    "What a page says: its Markdown cells and what its cells print, without tables; each as one line."
+    "What a page says: its Markdown cells and what cells print, without tables; each as one line."
     for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
         found = ["".join(cell["source"])] if cell["cell_type"] == "markdown" else []
         for output in cell.get("outputs", ()):
@@ -71,11 +71,12 @@ def long_waits(text):
 
 def above_both(text):
     "Counts anew in how many suites the last stage is above word matching and the best hack."
+    stage = re.search(r"After \*(\w+)\* the model is above", text)[1]
     rows = [e for r in benchmark_results("nano")["runs"].values() for e in r["exams"]]
     simple = benchmark_results("nano_baselines")["rows"]
     wins = compared = 0
-    for exam in {e["exam"] for e in rows if e["stage"] == "all"} & {e["exam"] for e in simple}:
-        rates = [e["success"] for e in rows if (e["stage"], e["exam"]) == ("all", exam)]
+    for exam in {e["exam"] for e in rows if e["stage"] == stage} & {e["exam"] for e in simple}:
+        rates = [e["success"] for e in rows if (e["stage"], e["exam"]) == (stage, exam)]
         others = [
             e["success"]
             for e in simple
@@ -83,7 +84,7 @@ def above_both(text):
         ]
         compared += 1
         wins += sum(rates) / len(rates) > max(others)
-    return f"After *all* the model is above both policies in {wins} of {compared} suites" in text
+    return f"is above both policies in {wins} of {compared} suites" in text
 
 
 def at_most_seeds(text):
@@ -125,8 +126,8 @@ CLAIMS = {
             not any(map(faults, ("load", "load_512", "growth", "hostile")))
         ),
         "The rare long waits": long_waits,
-        "The oracle must be right in all, and the best hack in less than one of a hundred": lambda t: (
-            all(c["oracle"] == 1 and c["best_hack"][1] < 0.01 for c in levels().values())
+        "right in all, and the best hack in less than one of a hundred": lambda t: all(
+            c["oracle"] == 1 and c["best_hack"][1] < 0.01 for c in levels().values()
         ),
         "finds a foothold on the two easy ones only": lambda t: all(
             (c["greedy"] > 0.1) == (level <= 2) for level, c in levels().items()
@@ -166,16 +167,8 @@ CLAIMS = {
         ),
         "Two kinds of edit are most of what stays open": lambda t: open_edits() > 0.5,
         "databases left out": lambda t: tuned_apart("wrong") and tuned_apart("alternatives"),
-        "and little English": lambda t: english_of_nano(),
     },
 }
-
-
-def english_of_nano():
-    "In new words the last stage is right in fewer than half of the questions on level 1."
-    rows = [e for r in benchmark_results("nano")["runs"].values() for e in r["exams"]]
-    new = ("level 1, unseen wording", "level 1, unseen vocabulary", "bundled")
-    return all(e["success"] < 0.5 for e in rows if e["stage"] == "all" and e["exam"] in new)
 
 
 def without_command():
@@ -205,7 +198,7 @@ def test_each_comparing_sentence_of_the_benchmarks_is_checked(root):
 
 
 def test_a_wrong_word_is_found(monkeypatch, root):
-    "Other data, and the checks fail: sessions beside a faster echo, a hack that pays, a level that words open."
+    "Other data, and the checks fail: a faster echo, a level that word matching opens."
     text = page_text(root, "benchmarks")
     changed = {
         "calls than the echo": (("server", "load_512", "echo_calls_per_second"), 10**6),
