@@ -168,6 +168,14 @@ CLAIMS = {
         "Two kinds of edit are most of what stays open": lambda t: open_edits() > 0.5,
         "databases left out": lambda t: tuned_apart("wrong") and tuned_apart("alternatives"),
     },
+    "blog/small_model": {
+        "the shapes of most queries are not": lambda t: (
+            benchmark_results("worlds")["overlap_with_train"]["test"]["skeletons"] > 0.5
+        ),
+        "on databases that training never showed": lambda t: (
+            benchmark_results("worlds")["overlap_with_train"]["test"]["gold"] == 0
+        ),
+    },
 }
 
 
