@@ -119,6 +119,7 @@ def executors(qs, repeats: int = 40) -> dict:
     gc.enable()
     return dict(
         queries=len(to_raw),
+        different=len({q.gold_sql for q in qs}),
         raw_apsw_us=round(statistics.median(base) * 1e6, 1),
         guarded_us=round(statistics.median(guarded) * 1e6, 1),
         guarded_to_raw=quantiles(to_raw)["p50"],
