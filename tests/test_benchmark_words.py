@@ -72,15 +72,15 @@ def long_waits(text):
 def above_both(text):
     "Counts anew in how many suites the last stage is above word matching and the best hack."
     stage = re.search(r"After \*(\w+)\* the model is above", text)[1]
-    rows = [e for r in benchmark_results("nano")["runs"].values() for e in r["exams"]]
+    rows = [e for r in benchmark_results("nano")["runs"].values() for e in r["evals"]]
     simple = benchmark_results("nano_baselines")["rows"]
     wins = compared = 0
-    for exam in {e["exam"] for e in rows if e["stage"] == stage} & {e["exam"] for e in simple}:
-        rates = [e["success"] for e in rows if (e["stage"], e["exam"]) == (stage, exam)]
+    for suite in {e["suite"] for e in rows if e["stage"] == stage} & {e["suite"] for e in simple}:
+        rates = [e["success"] for e in rows if (e["stage"], e["suite"]) == (stage, suite)]
         others = [
             e["success"]
             for e in simple
-            if e["exam"] == exam and e["policy"] in ("greedy", "best cheat", "best hack")
+            if e["suite"] == suite and e["policy"] in ("greedy", "best cheat", "best hack")
         ]
         compared += 1
         wins += sum(rates) / len(rates) > max(others)
@@ -89,7 +89,7 @@ def above_both(text):
 
 def at_most_seeds(text):
     runs = benchmark_results("nano")["runs"]
-    return f"that took a suite, at most {sum(bool(r['exams']) for r in runs.values())};" in text
+    return f"that took a suite, at most {sum(bool(r['evals']) for r in runs.values())};" in text
 
 
 def hack_counts():
@@ -258,29 +258,29 @@ def said_with(root, monkeypatch, results):
 
 def run_of(*taken, n=4):
     "A run with these stages and suites, all with the same answers."
-    exams = [
+    evals = [
         dict(
             stage=stage,
-            exam=exam,
+            suite=suite,
             success=right.count("1") / n,
             low=0.0,
             high=1.0,
             n=n,
             correct=right,
         )
-        for stage, exam, right in taken
+        for stage, suite, right in taken
     ]
-    return dict(exams=exams, wall=[], metrics=[])
+    return dict(evals=evals, wall=[], metrics=[])
 
 
-def baselines_of(*exams):
+def baselines_of(*evals):
     rates = {"random": 0.0, "greedy": 0.3, "best cheat": 0.1, "oracle": 1.0}
-    rows = [dict(policy=p, exam=e, success=rate) for e in exams for p, rate in rates.items()]
+    rows = [dict(policy=p, suite=e, success=rate) for e in evals for p, rate in rates.items()]
     return dict(rows=rows)
 
 
 def results_of(runs, baselines, stage="all"):
-    row = dict(exam="level 1", stage=stage, seed=0, untold="column", n=4, success=0.5)
+    row = dict(suite="level 1", stage=stage, seed=0, untold="column", n=4, success=0.5)
     return dict(nano=dict(runs=runs), nano_baselines=baselines, nano_misses=dict(rows=[row]))
 
 
