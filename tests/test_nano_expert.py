@@ -150,9 +150,8 @@ def test_columns_that_a_question_does_not_mention(condition, question, columns):
     assert _unmentioned_columns(sql, question) == columns
 
 
-@pytest.mark.parametrize(
-    "level", [1, pytest.param(2, marks=pytest.mark.slow), pytest.param(3, marks=pytest.mark.slow)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("level", [1, 2, 3])
 def test_a_search_goes_down_the_table_and_ends_where_something_is_found(level, tmp_path):
     questions = world_set("train", level, 600, 21, tmp_path)
     transcripts = list(expert_transcripts(questions, probe_columns=True))
@@ -171,7 +170,7 @@ def test_a_search_goes_down_the_table_and_ends_where_something_is_found(level, t
             rows = [row for sql in queries[:-1] for row in database.query(sql).rows]
             assert not any(any(row) for row in rows)
         searched[bool(looks)] += 1
-    assert min(searched.values()) > 5 and len(searched) == 2, searched
+    assert min(searched.values()) >= 6 and len(searched) == 2, searched
 
 
 def check_looks(question, database, looks):
