@@ -254,10 +254,7 @@ def read_ambiguous(
     unanswerable: float = 0.02,  # share of questions without an answer
 ) -> Drafts:
     "Generated questions that can be read in several ways, or have no answer; see `sql_env.worlds.ambiguity`."
-    try:
-        made = ambiguous_set(split, level, n, seed, unanswerable=unanswerable)
-    except ValueError as e:
-        raise SourceError(f"{e}.") from None
+    made = ambiguous_set(split, level, n, seed, unanswerable=unanswerable)
     return Drafts(list(made), made.databases, made.name)
 
 # %% ../nbs/46_sources.ipynb #72677470

@@ -189,4 +189,9 @@ def tiny_run(tmp_path_factory):
 
     from sql_env.training.run import train
 
-    return train(tiny_recipe(), tmp_path_factory.mktemp("run"), threads=1)
+    def make(folder: Path) -> None:
+        train(tiny_recipe(), folder, threads=1)
+
+    own = tmp_path_factory.mktemp("tiny") / "run"  # tests write into it
+    shutil.copytree(made_once(tmp_path_factory, "tiny_run", make), own)
+    return train(tiny_recipe(), own, threads=1)  # nothing is left to do

@@ -290,6 +290,7 @@ def evaluate_with_verifiers(folder, bin_folder, script, n=4):
     return [trace for e in episodes for trace in e.get("traces", [e])], server.bodies, file
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_verifiers_scores_an_oracle_and_a_cheat(verifiers_bin, tmp_path):
     questions = load("bundled", split="test")
@@ -317,6 +318,7 @@ def test_verifiers_scores_an_oracle_and_a_cheat(verifiers_bin, tmp_path):
     assert not [q for q in questions if json.dumps(q.gold_sql)[1:-1] in text]
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_the_taskset_needs_no_openenv_and_its_page_runs(verifiers_bin):
     code = """

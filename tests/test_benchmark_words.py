@@ -181,9 +181,9 @@ CLAIMS = {
 
 def without_command():
     files = {name: json.loads(path.read_text()) for name, path in benchmark_files().items()}
-    sets = files["datasets"]["sets"].values()
+    sets = files["question_sets"]["sets"].values()
     assert all(s["command"] for s in sets)
-    return [n for n, content in files.items() if "command" not in content and n != "datasets"]
+    return [n for n, content in files.items() if "command" not in content and n != "question_sets"]
 
 
 @pytest.mark.parametrize("name, claim", [(n, c) for n, claims in CLAIMS.items() for c in claims])

@@ -870,6 +870,7 @@ def untrained(tiny):
     return kit.make_model(tok), tok
 
 
+@pytest.mark.slow
 def test_a_model_plays_from_its_folder(untrained, template, tmp_path):
     "What it writes is noise, so each episode ends after the nudges that its folder grants."
     path = save(tmp_path / "tiny", *untrained, template)
@@ -910,6 +911,7 @@ def test_a_local_model_plays(tiny_model, template):
     assert all(e.steps == 3 and e.usage["prompt_tokens"] > 1000 for e in many.episodes)
 
 
+@pytest.mark.slow
 def test_a_batch_with_a_shared_start_writes_the_same(untrained, template):
     "Different conversations side by side, with and without reading their start once, as one by one."
     local = LocalModel(*untrained, template=template)

@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import sys
 from collections import Counter
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from importlib.metadata import version
 from pathlib import Path
 
@@ -46,6 +46,7 @@ COMMANDS = [
     "trajectories",
     "train",
     "serve",
+    "mcp",
 ]
 WITH_RUNNABLE_EXAMPLE = ["demo", "evaluate", "data", "doctor", "export"]
 
@@ -357,16 +358,29 @@ def test_demo_plays_a_language_model(sql_env, monkeypatch):
     assert run.code == 0 and "played by m" in run.out and "wrong" in run.out
 
 
-def test_serve_takes_every_setting_of_its_episodes(sql_env, monkeypatch):
+@pytest.mark.parametrize("command, without", [("serve", set()), ("mcp", {"results", "web"})])
+def test_servers_take_every_setting(sql_env, monkeypatch, command, without):
+    "Each setting has an option, which goes before the variable; what is left out keeps the variable's."
     app = pytest.importorskip("sql_env.server.app", reason="no openenv: install sql_env[server]")
+    tools = pytest.importorskip("sql_env.server.mcp_tools", reason="install sql_env[mcp]")
     served = []
     monkeypatch.setattr(app, "serve", lambda settings, workers: served.append(settings))
-    given = dict(source="worlds", path="here", split="test", level=3, budget=7)
-    given |= dict(schema_level="full", reward="shaped", verify="robust", reveal="gold")
+    monkeypatch.setattr(tools, "serve_mcp", lambda settings, http, log: served.append(settings))
+    given = dict(source="worlds", path="here", split="test", level=3, budget=7, actions="abstain")
+    given |= dict(schema_level="full", reward="shaped", verify="robust", reveal="verdict")
+    given |= dict(operations=1000, seconds=2.5, rows=7, memory=9, capacity=5, share=4, deadline=31)
+    given |= dict(idle=61, hosts="a.org", origins="*", host="0.0.0.0", port=8123, results="r.jsonl")
+    assert given.keys() == {f.name for f in fields(app.Settings)} - {"web"}
+    given = {k: v for k, v in given.items() if k not in without}
     words = [w for k, v in given.items() for w in (f"--{k.replace('_', '-')}", v)]
-    assert sql_env("serve", *words, "--operations", 1000).code == 0
-    assert {k: getattr(served[0], k) for k in given} == given and served[0].operations == 1000
-    assert "SQL_ENV_REWARD" in helpful(sql_env("serve", "--reward", "much"))
+    flags = [] if "web" in without else ["--no-web"]
+    assert sql_env(command, *words, *flags).code == 0
+    assert {k: getattr(served[0], k) for k in given} == given
+    assert served[0].web == ("web" in without)
+    monkeypatch.setenv("SQL_ENV_IDLE", "77")
+    assert sql_env(command).code == 0 and served[1].idle == 77
+    assert served[1].reveal == {"serve": "verdict", "mcp": "none"}[command]
+    assert "SQL_ENV_REWARD" in helpful(sql_env(command, "--reward", "much"))
 
 
 def test_demo_is_the_same_for_a_seed(sql_env):

@@ -12,7 +12,7 @@ from build_docs import navigation
 from check_links import check
 from check_sources import cell_faults
 from check_sources import check as check_sources
-from conftest import notebooks, run
+from conftest import made_once, notebooks, run
 from reference_docs import public_members
 from site_files import ADDRESS
 
@@ -20,15 +20,19 @@ from sql_env.extras import MissingExtraError
 
 
 @pytest.fixture(scope="session")
-def site(root, exported) -> Path:
+def site(root, exported, tmp_path_factory) -> Path:
     "The check build of the site, made in a copy of the repository; README is written there too."
     env = {
         "PYTHONPATH": str(exported),
         "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin",
         "HOME": str(exported),
     }
-    said = run(sys.executable, "tests/build_docs.py", "--readme", cwd=exported, env=env)
-    assert f"{len(notebooks(root))} pages" in said
+
+    def build(_: Path) -> None:
+        said = run(sys.executable, "tests/build_docs.py", "--readme", cwd=exported, env=env)
+        assert f"{len(notebooks(root))} pages" in said
+
+    made_once(tmp_path_factory, "site", build)
     return exported / "_docs" / "check"
 
 

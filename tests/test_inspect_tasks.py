@@ -194,8 +194,10 @@ def test_a_sample_goes_on_from_the_session_in_its_store(questions, golds, tmp_pa
 
     some = questions[:2]
     log = play(question_task(some), mock(say), tmp_path, message_limit=4)
-    halted = {s.id: s.store["sql_env_session"] for s in read_eval_log(log.location).samples}
-    assert rates(log)["correct"][0] == 0
+    samples = read_eval_log(log.location).samples
+    halted = {s.id: s.store["sql_env_session"] for s in samples}
+    assert rates(log)["correct"][0] == 0 and {s.limit.type for s in samples} == {"message"}
+    assert [[kind for kind, _ in h["actions"]] for h in halted.values()] == [["QUERY"]] * 2
 
     @solver
     def from_log(start):
@@ -212,6 +214,19 @@ def test_a_sample_goes_on_from_the_session_in_its_store(questions, golds, tmp_pa
     sample = read_eval_log(log.location).samples[0]
     assert [m.role for m in sample.messages] == "system user assistant tool assistant tool".split()
     assert sample.store["sql_env_outcome"]["steps"] == 2
+
+
+def test_an_answer_counts_whose_result_is_one_message_too_many(questions, golds, tmp_path):
+    def say(messages):
+        if messages[-1].role == "user":
+            return "query", {"sql": asked(messages[-1].text, golds)}
+        return "answer", {"value": "@last"}
+
+    log = play(question_task(questions[:2]), mock(say), tmp_path, message_limit=5)
+    assert rates(log) == dict.fromkeys(VERDICTS, (1.0, 0.0))
+    sample = read_eval_log(log.location).samples[0]
+    assert sample.limit.type == "message"
+    assert [m.role for m in sample.messages] == "system user assistant tool assistant".split()
 
 
 def test_extra_actions_are_tools(questions, tmp_path):

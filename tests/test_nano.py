@@ -174,6 +174,7 @@ def test_what_was_written_is_read_as_a_call_or_as_words(written, call):
     assert calls == ([call] if call else [])
 
 
+@pytest.mark.slow
 def test_numpy_and_transformers_play_the_same_episodes(folder):
     questions = load("worlds", level=1, split="test", n=6, seed=2)
     options = dict(nudges=0, patience=3, max_chars=600, system="")
@@ -240,6 +241,7 @@ def test_what_ships_is_small_and_has_its_card():
     assert sum(sizes.values()) < 3_000_000 and "README.md" in sizes
 
 
+@pytest.mark.slow
 def test_the_shipped_model_plays_without_torch():
     code = (
         "import sys\n"

@@ -63,28 +63,36 @@ def test_transcripts_end_right_and_are_terse(level, tmp_path):
         assert transcript[-1] == {"role": "assistant", "content": ""}
 
 
-def test_tables_that_a_question_does_not_mention_are_searched(tmp_path):
-    "Mentioned tables first, then those that a table seen refers to, then as listed; none after the last needed."
-    questions = world_set("train", 1, 200, 12, tmp_path)
+@pytest.mark.parametrize("level, share", [(1, 0.05), pytest.param(3, 0.03, marks=pytest.mark.slow)])
+def test_tables_that_a_question_does_not_mention_are_searched(level, share, tmp_path):
+    "Needed tables that are mentioned, or that a table seen refers to; else as listed. None after the last needed."
+    questions = world_set("train", level, 400, 12, tmp_path)
     searched = 0
-    for question, transcript in zip(questions, expert_transcripts(questions, 0)):
-        seen = [table for tool, table in calls_of(transcript) if tool == "describe"]
-        needed = set(question.tables_involved)
-        assert len(set(seen)) == len(seen)
-        assert needed <= {table.lower() for table in seen}
-        assert seen[-1].lower() in needed
-        mentioned = [
-            _mentions_table(x, question.question_text) for x in seen if x.lower() in needed
-        ]
-        assert mentioned == sorted(mentioned, reverse=True)
+    transcripts = expert_transcripts(questions, 0, max_chars=10**6)
+    for question, transcript in zip(questions, transcripts, strict=True):
+        needed, seen = set(question.tables_involved), {}
+        listed = GoldQuery(question, questions.database(question.database_name)).columns
+        for (tool, table), text in zip(calls_of(transcript), results_of(transcript)):
+            if tool == "describe":
+                told = {x for x in needed - seen.keys() if is_told(x, question, seen)}
+                unseen = [x.lower() for x in listed if x.lower() not in seen]
+                assert table.lower() in (told or unseen[:1])
+                seen[table.lower()] = text.lower()
+        assert needed <= seen.keys() and list(seen)[-1] in needed
         searched += len(seen) > len(needed)
-    assert 3 < searched < 100
+    assert share < searched / len(questions) < 0.3
+
+
+def is_told(table, question, seen):
+    "Whether a question mentions a table, or a description that was seen refers to it."
+    is_referenced = any(f"references {table}." in text for text in seen.values())
+    return is_referenced or _mentions_table(table, question.question_text)
 
 
 def test_a_query_on_a_wrong_table_is_refused_and_not_learned(tmp_path):
     "What is learned is the next call: describe another table."
     too_early = 0
-    questions = world_set("train", 1, 200, 23, tmp_path)
+    questions = world_set("train", 1, 400, 23, tmp_path)
     for transcript in expert_transcripts(questions, probe_columns=True):
         calls = calls_of(transcript)
         for before, call, after in zip(calls, calls[1:], calls[2:]):
@@ -95,7 +103,7 @@ def test_a_query_on_a_wrong_table_is_refused_and_not_learned(tmp_path):
             assert before[1] in sql and after[1] not in sql
             pieces = render_transcript(transcript)
             assert [p.is_learned for p in pieces if sql + "<|end|>" in p.text] == [False]
-    assert too_early > 4
+    assert too_early > 16
 
 
 @pytest.mark.parametrize(
@@ -142,9 +150,8 @@ def test_columns_that_a_question_does_not_mention(condition, question, columns):
     assert _unmentioned_columns(sql, question) == columns
 
 
-@pytest.mark.parametrize(
-    "level", [1, pytest.param(2, marks=pytest.mark.slow), pytest.param(3, marks=pytest.mark.slow)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("level", [1, 2, 3])
 def test_a_search_goes_down_the_table_and_ends_where_something_is_found(level, tmp_path):
     questions = world_set("train", level, 600, 21, tmp_path)
     transcripts = list(expert_transcripts(questions, probe_columns=True))
@@ -163,17 +170,17 @@ def test_a_search_goes_down_the_table_and_ends_where_something_is_found(level, t
             rows = [row for sql in queries[:-1] for row in database.query(sql).rows]
             assert not any(any(row) for row in rows)
         searched[bool(looks)] += 1
-    assert min(searched.values()) > 2 and len(searched) == 2, searched
+    assert min(searched.values()) >= 6 and len(searched) == 2, searched
 
 
 def check_looks(question, database, looks):
     "SELECT DISTINCT column FROM table LIMIT 3: columns in the order of the table, the right one last."
     columns, table = [sql.split()[2] for sql in looks], looks[0].split()[4]
     hidden = _unmentioned_columns(TokenizedSql(question.gold_sql), question.question_text)
-    assert columns[-1] in hidden  # another hidden column may stand before it
-    order = [column.name for column in database.columns(table)]
-    places = [order.index(column) for column in columns]
-    assert places == sorted(places) and places[0] > 1
+    assert columns[-1] in question.gold_sql
+    order = [column.name for column in database.columns(table)][2:]  # after the key and the name
+    assert columns == order[: order.index(columns[-1]) + 1]
+    assert columns[-1] == next(column for column in hidden if column in order)
 
 
 @pytest.fixture
@@ -273,15 +280,15 @@ def test_transcripts_follow_from_the_seed_and_differ_between_seeds():
 def test_aliases_keep_the_result(tmp_path):
     joined = 0
     for questions in (
-        world_set("train", 5, 60, 3, tmp_path),
-        world_set("train", 3, 60, 4, tmp_path),
+        world_set("train", 5, 120, 3, tmp_path),
+        world_set("train", 3, 120, 4, tmp_path),
     ):
         for question in questions:
             short = _alias_tables(question.gold_sql)
             database = questions.database(question.database_name)
             assert database.query(short).rows == database.query(question.gold_sql).rows
             joined += short != question.gold_sql
-    assert joined > 20, "enough queries have joins"
+    assert joined > 60, "enough queries have joins"
 
 
 def test_a_schema_that_is_shown_is_not_described(tmp_path):

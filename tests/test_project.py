@@ -6,10 +6,12 @@ import os
 import re
 import shutil
 import sys
+import sysconfig
 import tomllib
 import venv
 import zipfile
 from difflib import unified_diff
+from importlib.machinery import PathFinder
 from pathlib import Path
 
 import pytest
@@ -94,6 +96,16 @@ def test_readme_figures(root):
     text = (root / "README.md").read_text()
     advice = "run python benchmarks/fill_readme.py and tests/build_docs.py --readme"
     assert fill(text) == text, advice
+
+
+def test_a_benchmark_hides_no_module(root):
+    "A script's folder is searched first: benchmarks/datasets.py stood before the package that a trainer imports."
+    installed = [
+        sysconfig.get_path(kind) for kind in ("stdlib", "platstdlib", "purelib", "platlib")
+    ]
+    names = {path.stem for path in (root / "benchmarks").glob("*.py")}
+    assert not names & sys.stdlib_module_names
+    assert not [name for name in names if PathFinder.find_spec(name, installed)]
 
 
 def test_ruff(root):

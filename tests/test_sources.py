@@ -163,7 +163,7 @@ def test_build_gives_the_same_collection(root, tmp_path, hashseed):
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert (tmp_path / "questions.jsonl").read_bytes() == (BUNDLED / "questions.jsonl").read_bytes()
-    others = ("__pycache__", "audits.json")  # of Python, and of benchmarks/datasets.py
+    others = ("__pycache__", "audits.json")  # of Python, and of benchmarks/question_sets.py
     assert sorted(p.name for p in tmp_path.iterdir()) == sorted(
         p.name for p in BUNDLED.iterdir() if p.suffix != ".py" and p.name not in others
     )

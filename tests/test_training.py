@@ -409,6 +409,7 @@ def test_vllm_is_missed_before_anything_is_trained(tmp_path):
 # ---- stages
 
 
+@pytest.mark.slow
 def test_both_kinds_of_stage_leave_a_model_and_metrics(tiny_run):
     lines = read_metrics(tiny_run.metrics)
     assert {line["stage"] for line in lines} == {"sft", "grpo"}
@@ -424,12 +425,14 @@ def test_both_kinds_of_stage_leave_a_model_and_metrics(tiny_run):
     assert tiny_run.metrics.read_text() == before
 
 
+@pytest.mark.slow
 def test_groups_without_differences_do_not_count(tiny_run):
     "All rewards alike: no gradient, and nothing in the denominator."
     lines = [m for m in read_metrics(tiny_run.metrics) if "frac_reward_zero_std" in m]
     assert lines and all(m["grad_norm"] == 0 for m in lines if m["frac_reward_zero_std"] == 1)
 
 
+@pytest.mark.slow
 def test_another_recipe_does_not_go_on_in_the_same_folder(tiny_run):
     with pytest.raises(ValueError, match="holds another run .other stages"):
         train(scale_recipe(TINY, 2), tiny_run.folder)
@@ -611,6 +614,7 @@ def test_memory_advice_names_the_setting(error, said):
 # ---- evaluation suites
 
 
+@pytest.mark.slow
 def test_results_are_kept_once_and_make_a_card(tiny_run):
     rows = run_evals(tiny_run, ["sft"], ["level 1"], n=6)
     assert [(r["suite"], r["n"], len(r["correct"])) for r in rows] == [("level 1", 6, 6)]
@@ -732,6 +736,7 @@ def test_a_card_has_the_form_of_the_hub(tmp_path):
     assert "`sql_env train nano --seed 0`" in card and "| not evaluated yet |" in card
 
 
+@pytest.mark.slow
 def test_the_code_of_a_card_runs(tiny_run):
     code = model_card(tiny_run, "sft").rpartition("again:")[2]
     code = code.replace("<this folder>", str(tiny_run.model_path("sft")))

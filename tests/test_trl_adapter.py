@@ -642,6 +642,7 @@ def test_the_reward_function_alone_pays(tiny, tmp_path):
     assert log["sql_env/answered"] == 0.5
 
 
+@pytest.mark.slow
 def test_two_trainers_at_once(tiny, tmp_path):
     "Two trainers with different settings train in two threads; each has its own pool and budget."
     kit, tok = tiny

@@ -8,100 +8,36 @@ Docs: https://hjerpe.github.io/sql_env/cli_mcp.html.md"""
 __all__ = ['mcp_command']
 
 # %% ../../nbs/96_cli_mcp.ipynb #edfe1cff
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from .app import QUESTIONS, DataPath, Memory, Operations, Rows, Seconds, Split, app
-from ..episode import SCHEMA_LEVELS, VERIFY_MODES
-from ..sources import SOURCES
+from .app import app, takes_options
+from .serve import EPISODE, ServerOptions
 
 # %% ../../nbs/96_cli_mcp.ipynb #a9041087
-_EPISODE, _CLIENTS = "Episode", "Clients, with --http"  # panels of the help
+@dataclass(frozen=True)
+class _McpOptions(ServerOptions):
+    "As `ServerOptions`, with the verdict withheld."
 
-# %% ../../nbs/96_cli_mcp.ipynb #6b4c89c7
+    reveal: Annotated[
+        str,
+        typer.Option(
+            help="What the agent is told of its answer: verdict or none.", rich_help_panel=EPISODE
+        ),
+    ] = "none"
+
+# %% ../../nbs/96_cli_mcp.ipynb #9d080797
 @app.command("mcp", rich_help_panel="Train and serve")
+@takes_options
 def mcp_command(
+    options: _McpOptions,
     http: Annotated[bool, typer.Option("--http", help="Serve over HTTP, not over stdio.")] = False,
     log: Annotated[
         Path | None, typer.Option(help="Log to which episodes are added; `sql_env view` shows it.")
     ] = None,
-    source: Annotated[
-        str | None,
-        typer.Option(
-            help=f"Where questions come from: {', '.join(SOURCES)}.", rich_help_panel=QUESTIONS
-        ),
-    ] = None,
-    path: DataPath = None,
-    split: Split = None,
-    level: Annotated[
-        int | None,
-        typer.Option(min=1, max=5, help="Level of generated worlds.", rich_help_panel=QUESTIONS),
-    ] = None,
-    budget: Annotated[
-        int | None,
-        typer.Option(
-            min=1, help="Steps of an episode, the answer included.", rich_help_panel=_EPISODE
-        ),
-    ] = None,
-    schema_level: Annotated[
-        str | None,
-        typer.Option(
-            help=f"What is known at the start: {', '.join(SCHEMA_LEVELS)}.",
-            rich_help_panel=_EPISODE,
-        ),
-    ] = None,
-    verify: Annotated[
-        str | None,
-        typer.Option(
-            help=f"How answers are graded: {' or '.join(VERIFY_MODES)}.", rich_help_panel=_EPISODE
-        ),
-    ] = None,
-    actions: Annotated[
-        str | None,
-        typer.Option(
-            help="Tools beside the usual: abstain, clarify, or both.", rich_help_panel=_EPISODE
-        ),
-    ] = None,
-    reveal: Annotated[
-        str,
-        typer.Option(
-            help="What the agent is told of its answer: verdict or none.", rich_help_panel=_EPISODE
-        ),
-    ] = "none",
-    host: Annotated[
-        str | None, typer.Option(help="Address to listen on.", rich_help_panel=_CLIENTS)
-    ] = None,
-    port: Annotated[
-        int | None, typer.Option(help="Port to listen on.", rich_help_panel=_CLIENTS)
-    ] = None,
-    capacity: Annotated[
-        int | None,
-        typer.Option(min=1, help="Most episodes at the same time.", rich_help_panel=_CLIENTS),
-    ] = None,
-    share: Annotated[
-        int | None,
-        typer.Option(min=0, help="Most of one client; 0 for 3/4 of all.", rich_help_panel=_CLIENTS),
-    ] = None,
-    idle: Annotated[
-        int | None,
-        typer.Option(
-            min=0,
-            help="Seconds until an idle session may be ended; 0 = never.",
-            rich_help_panel=_CLIENTS,
-        ),
-    ] = None,
-    hosts: Annotated[
-        str | None,
-        typer.Option(
-            help="Names of this server, with commas; * for any.", rich_help_panel=_CLIENTS
-        ),
-    ] = None,
-    operations: Operations = None,
-    seconds: Seconds = None,
-    rows: Rows = None,
-    memory: Memory = None,
 ):
     """Serve the tools of an episode over MCP, to Claude Code, Codex and others.
 
@@ -109,9 +45,7 @@ def mcp_command(
 
     For many clients: `sql_env mcp --http --port 8000`
     """
-    given = {k: v for k, v in locals().items() if k not in ("http", "log")}
-    given["path"] = None if path is None else str(path)
     from sql_env.server.mcp_tools import serve_mcp
     from sql_env.server.settings import Settings
 
-    serve_mcp(Settings.from_env(given=given), http, log)
+    serve_mcp(Settings.from_env(given=options.given()), http, log)

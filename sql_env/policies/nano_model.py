@@ -19,8 +19,13 @@ import numpy as np
 from ..nano.engine import NanoEngine, TurnWriter
 from ..nano.text import ROLE_TOKENS, parse_written, render_transcript
 from ..nano.tokenizer import NanoTokenizer
-from .base import Completion, RolloutAborted
-from .local import load_model_settings
+from .base import Completion
+from sql_env.policies.local import (
+    complete_batches,
+    load_model_settings,
+    local_usage,
+    only_completion,
+)
 
 # %% ../../nbs/64_policies_nano_model.ipynb #eea276a5
 SHIPPED_NANO = Path(__file__).parents[1] / "nano/weights" if "__file__" in globals() else Path()
@@ -97,10 +102,7 @@ class NanoModel:
         self, messages: Sequence[dict], tools: Sequence[dict], seed: int = 0
     ) -> Completion:
         "The model's message in one conversation; raises `RolloutAborted` if its context can't hold it."
-        completion = self.complete_many([messages], tools, [seed])[0]
-        if isinstance(completion, Exception):
-            raise completion
-        return completion
+        return only_completion(self.complete_many([messages], tools, [seed]))
 
     def complete_many(
         self,
@@ -112,16 +114,9 @@ class NanoModel:
         writer, _ = self.load()
         prompts = [self.tokens(messages) for messages in conversations]
         limit = writer.engine.context_length - self.max_new_tokens
-        fitting = [i for i, prompt in enumerate(prompts) if len(prompt) <= limit]
-        answers: dict[int, Completion] = {}
-        for start in range(0, len(fitting), self.batch_size):
-            part = fitting[start : start + self.batch_size]
-            seed = sum(seeds[i] for i in part) if seeds else 0
-            answers.update(zip(part, self._complete_batch([prompts[i] for i in part], seed)))
-        too_long = f"the conversation is too long for the model, which can read {limit} tokens"
-        return [answers.get(i) or RolloutAborted(too_long) for i in range(len(prompts))]
+        return complete_batches(prompts, self._complete_batch, limit, self.batch_size, seeds)
 
-    def _complete_batch(self, prompts: Sequence[list[int]], seed: int) -> list[Completion]:
+    def _complete_batch(self, prompts: Sequence[Sequence[int]], seed: int) -> list[Completion]:
         "The model's messages after some prompts."
         writer, tokenizer = self.load()
         start, limit = time.monotonic(), self.max_new_tokens
@@ -130,13 +125,7 @@ class NanoModel:
         seconds = (time.monotonic() - start) / len(prompts)
         completions = []
         for prompt, (tokens, remembered) in zip(prompts, written):
-            usage = dict(
-                prompt_tokens=len(prompt),
-                completion_tokens=len(tokens),
-                cached_tokens=remembered,
-                retries=0,
-                seconds=seconds,
-            )
+            usage = local_usage(prompt, tokens, seconds, cached=remembered)
             message = parse_written(tokenizer.decode(tokens))
             completions.append(Completion(message, usage, len(tokens) >= limit))
         return completions

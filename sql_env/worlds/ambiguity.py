@@ -8,8 +8,6 @@ Docs: https://hjerpe.github.io/sql_env/worlds_ambiguity.html.md"""
 __all__ = ['Reading', 'AmbiguousDraft', 'AmbiguousWorld', 'ambiguous_worlds', 'ambiguous_set']
 
 # %% ../../nbs/47_worlds_ambiguity.ipynb #faafed7a
-import os
-import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -20,13 +18,13 @@ from typing import Any, NamedTuple
 import apsw
 
 from ..database import Database
-from ..paths import cache_dir
 from ..questions import Clarification, Question, QuestionSet, classify_answer
 from ..sqltext import classify_difficulty
 from .phrases import DraftRejected, sql_literal
 from .tables import Table, TableBuilder, WorldColumn, build_tables
 from .wordings import load_wordings
-from .words import SPLITS, Rng, load_vocabulary, split_of
+from .words import Rng, load_vocabulary, split_of
+from .world import collect_questions, load_tables, save_image, stream_seeds
 
 # %% ../../nbs/47_worlds_ambiguity.ipynb #165fe0ce
 _SIBLINGS = dict(
@@ -323,12 +321,7 @@ class AmbiguousWorld:
         main = [table for table in main if table.n_rows > 25]
         siblings = [_split_column(b, table) for table in main]
         namesakes = [(t, rows) for t in main for rows in _share_names(rng, t)]
-        con = apsw.Connection(":memory:")
-        for table in self.tables.values():
-            con.execute(table.create_sql())
-            marks = ",".join("?" * len(table.columns))
-            rows = zip(*(table.data[column.name] for column in table.columns))
-            con.executemany(f"INSERT INTO {table.name} VALUES ({marks})", rows)
+        con = load_tables(self.tables.values())
         self._ask(_Scene(rng, self.tables, siblings, namesakes), con)
         self.image = con.serialize("main")
         con.close()
@@ -376,14 +369,8 @@ class AmbiguousWorld:
         return Database(self.image)
 
     def save(self, folder: str | Path) -> Path:
-        "Write its SQLite file into a folder, in one step."
-        path = Path(folder) / f"{self.name}.sqlite"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        if not path.exists() or path.read_bytes() != self.image:
-            with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as f:
-                f.write(self.image)
-            os.replace(f.name, path)
-        return path
+        "Write its SQLite file into a folder."
+        return save_image(self.image, Path(folder) / f"{self.name}.sqlite")
 
     def __repr__(self):
         counts = f"{len(self.tables)} tables, {len(self.questions)} questions"
@@ -397,15 +384,8 @@ def ambiguous_worlds(
     **options: Any,  # of `AmbiguousWorld`
 ) -> Iterator[AmbiguousWorld]:
     "Ambiguous worlds without end; ValueError if there is no such split, seed or level."
-    if split not in ("train", "validation", "test"):
-        raise ValueError(
-            f"ambiguous worlds have no split {split!r}; there are train, validation, test"
-        )
-    if not 0 <= seed < 10**5:
-        raise ValueError(f"the seed of a stream is a whole number from 0 to 99999, not {seed!r}")
-    start = SPLITS[split].start + seed * 10**7
-    for i in range(10**7):
-        yield AmbiguousWorld(start + i, level, **options)
+    for number in stream_seeds(split, seed, ("train", "validation", "test")):
+        yield AmbiguousWorld(number, level, **options)
 
 # %% ../../nbs/47_worlds_ambiguity.ipynb #f1efda0b
 def ambiguous_set(
@@ -417,16 +397,5 @@ def ambiguous_set(
     **options: Any,  # of `AmbiguousWorld`
 ) -> QuestionSet:
     "`n` ambiguous, unanswerable and plain questions on generated databases; play them with `EXTRA_ACTIONS`."
-    folder = Path(folder) if folder else cache_dir() / "worlds"
-    files: dict[str, Path] = {}
-    found: list[Question] = []
-    texts: set[str] = set()
-    for world in ambiguous_worlds(level, seed, split, **options):
-        new = [q for q in world.questions if q.question_text not in texts][: n - len(found)]
-        if new:
-            files[world.name] = world.save(folder)
-        texts |= {q.question_text for q in new}
-        found += new
-        if len(found) >= n:
-            break
-    return QuestionSet(found, files, f"ambiguous worlds level {level} {split}")
+    stream = ambiguous_worlds(level, seed, split, **options)
+    return collect_questions(stream, n, f"ambiguous worlds level {level} {split}", folder)

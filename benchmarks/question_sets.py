@@ -1,9 +1,9 @@
-"""Audit the known data sets and let the oracle play them: `python benchmarks/datasets.py [SET ...]`.
+"""Audit the known data sets and let the oracle play them: `python benchmarks/question_sets.py [SET ...]`.
 
-Writes what the table of data sets shows into benchmarks/datasets.json, and the flags that `load` gives to questions of
-published sets into sql_env/bundled/audits.json: ids, hashes and flags, no text. Without names all sets are measured;
-others keep what was measured before. Spider is read from SQL_ENV_SPIDER or ../shared/spider, BIRD and KaggleDBQA from
-../shared/bird and ../shared/kaggledbqa.
+Writes what the table of data sets shows into benchmarks/question_sets.json, and the flags that `load` gives to
+questions of published sets into sql_env/bundled/audits.json: ids, hashes and flags, no text. Without names all sets
+are measured; others keep what was measured before. Spider is read from SQL_ENV_SPIDER or ../shared/spider, BIRD and
+KaggleDBQA from ../shared/bird and ../shared/kaggledbqa.
 """
 
 import argparse
@@ -54,7 +54,7 @@ def measure(name: str, pool) -> tuple[dict, dict[str, str]]:
     oracle = evaluate(played, OraclePolicy(played), executor=pool)
     best = max(report.hacks_correct, key=lambda hack: report.hacks_correct[hack])
     figures = dict(
-        command=f'python benchmarks/datasets.py "{name}"',
+        command=f'python benchmarks/question_sets.py "{name}"',
         questions=len(report.questions),
         databases=report.n_databases,
         left_out=sum(report.left_out.values()),
