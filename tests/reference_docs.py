@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import is_dataclass
 from functools import cached_property
 from importlib import import_module
-from typing import Any
+from typing import Annotated, Any, get_origin
 
 from fastcore.docments import docments
 from nbdev.processors import Processor
@@ -24,7 +24,9 @@ _module_prefix = re.compile(r"\b(?:[A-Za-z_]\w*\.)+(?=[A-Za-z_])")
 
 
 def annotation_text(annotation: Any) -> str:
-    "An annotation without the modules of its names."
+    "An annotation without the modules of its names, and without what a command line adds to it."
+    if get_origin(annotation) is Annotated:
+        annotation = annotation.__origin__
     text = annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
     return _module_prefix.sub("", text)
 
@@ -50,13 +52,21 @@ def parameter_text(p: inspect.Parameter) -> str:
     return text
 
 
+def help_texts(function: Callable) -> dict[str, str]:
+    "What the command line says of the parameters of a command, by name."
+    kinds = {p.name: p.annotation for p in inspect.signature(function).parameters.values()}
+    options = {n: a.__metadata__[0] for n, a in kinds.items() if get_origin(a) is Annotated}
+    return {n: o.help for n, o in options.items() if getattr(o, "help", None)}
+
+
 def comments_of(function: Callable) -> dict[str, str]:
     "The comments beside the parameters of a function or class, by name."
     try:
-        found = docments(function, returns=False)
+        written = docments(function, returns=False)
+        found = help_texts(function) | {name: text for name, text in written.items() if text}
     except Exception:
         return {}
-    return {name: " ".join(text.split()) for name, text in found.items() if text}
+    return {name: " ".join(text.split()) for name, text in found.items()}
 
 
 def signature_text(name: str, function: Callable) -> str:
