@@ -1,7 +1,7 @@
 """Find in the notebooks what Quarto would change or leave unreadable: `python tests/check_sources.py [nbs]`.
 
 Quarto makes a dash of two hyphens outside code, a figure without alternative text of a picture with a caption, and a
-page with a hole of an empty cell. nbdev makes a link of each name in backticks that the package defines, meant or not.
+page with a hole of an empty cell; an aside leaves its box for the margin. nbdev makes a link of each name in backticks that the package defines, meant or not.
 """
 
 import json
@@ -53,6 +53,9 @@ def output_faults(output: dict, source: str, page: str) -> Iterator[str]:
     ):
         yield "a picture without #| fig-alt"
     yield from markdown_faults(data.get("text/markdown", ""), page)
+    shown = re.sub(r'srcdoc="[^"]*"', "", data.get("text/html", ""))
+    if re.search(r"<aside\b|class=\"[^\"]*\b(?:aside|column-\w+|page-columns)\b", shown):
+        yield "an element that Quarto moves to the margin"
     if "__main__." in json.dumps(data):
         yield "a name of the notebook's own process: __main__."
 

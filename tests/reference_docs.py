@@ -4,6 +4,7 @@ nbdev finds the two by `renderer` and `doc_procs` in pyproject.toml; this folder
 `PYTHONPATH=tests nbdev-docs`.
 """
 
+import ast
 import inspect
 import re
 from collections.abc import Callable, Iterator
@@ -114,7 +115,7 @@ def member_function(member: Any) -> Callable:
     return getattr(member, "__func__", member)
 
 
-def member_entry(cls: type, name: str, member: Any) -> str:
+def member_entry(cls: type, name: str, member: Any, level: int) -> str:
     "Heading, signature and docstring of a public method or property."
     function = member_function(member)
     if isinstance(member, property | cached_property):
@@ -123,7 +124,7 @@ def member_entry(cls: type, name: str, member: Any) -> str:
     else:
         shown = signature_text(name, function)
     doc = inspect.getdoc(function) or ""
-    heading = f"#### {cls.__name__}.{name}"
+    heading = f"{'#' * level} {cls.__name__}.{name}"
     return f"{heading}\n\n```python\n{shown}\n```\n\n" + (f"*{doc}*\n\n" if doc else "")
 
 
@@ -139,8 +140,23 @@ class ReferenceRenderer(BasicMarkdownRenderer):
         text = text.replace("#LNone", f"#L{inspect.getsourcelines(self.sym)[1]}")
         if not inspect.isclass(self.sym):
             return text
-        entries = [member_entry(self.sym, n, m) for n, m in public_members(self.sym)]
+        level = self.title_level + 1
+        entries = [member_entry(self.sym, n, m, level) for n, m in public_members(self.sym)]
         return text + "\n\n" + "".join(entries)
+
+
+def entry_from_source(name: str, source: str, level: int) -> str:
+    "The entry of a definition whose module can't be imported here, because an extra is missing."
+    nodes = [n for n in ast.walk(ast.parse(source)) if getattr(n, "name", "") == name]
+    shown, doc = name, ""
+    for node in nodes[:1]:
+        doc = ast.get_docstring(node) or ""
+        if isinstance(node, ast.ClassDef):
+            shown = f"class {name}({', '.join(map(ast.unparse, node.bases))})"
+        else:
+            result = f" -> {ast.unparse(node.returns)}" if node.returns else ""
+            shown = f"{name}({ast.unparse(node.args)}){result}"
+    return f"---\n\n{'#' * level} {name}\n\n```python\n{shown}\n```\n\n*{doc}*\n"
 
 
 ADDRESS = "https://hjerpe.github.io/sql_env"
@@ -159,18 +175,30 @@ class RenderDefinitions(Processor):
     def __init__(self, nb) -> None:
         super().__init__(nb)
         modules = [c.directives_["default_exp"] for c in nb.cells if "default_exp" in c.directives_]
-        self.module = None
-        with suppress(MissingExtraError):  # without Inspect its page has no entries
+        self.module, self.level = None, 2  # an entry before the first section is one itself
+        with suppress(MissingExtraError):
             self.module = import_module(f"sql_env.{modules[0]}") if modules else None
+
+    def entry(self, name: str) -> str:
+        "The entry of a definition of this notebook."
+        if self.module is not None:
+            return ReferenceRenderer(
+                getattr(self.module, name), title_level=self.level
+            )._repr_markdown_()
+        defining = rf"^(class|(async )?def) {name}\b"
+        cells = [c.source for c in self.nb.cells if c.cell_type == "code"]
+        found = [text for text in cells if re.search(defining, text, re.M)]
+        return entry_from_source(name, "\n".join(found[:1]), self.level)
 
     def cell(self, cell) -> None:
         if cell.cell_type == "markdown":
             cell.source = local_links(cell.source)
+            if re.search(r"^## ", cell.source, re.M):
+                self.level = 3
         found = re.search(r"^show_doc\((\w+)\)$", cell.source, re.M)
-        if not cell.get("has_sd") or not found or self.module is None:
+        if not cell.get("has_sd") or not found:
             return
-        text = ReferenceRenderer(getattr(self.module, found[1]))._repr_markdown_()
-        data = {"text/markdown": text}
+        data = {"text/markdown": self.entry(found[1])}
         cell.outputs = [
             {"output_type": "display_data", "data": data, "metadata": {}},
         ]
