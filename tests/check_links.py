@@ -40,7 +40,6 @@ class Page(HTMLParser):
         if tag == "img" and at.get("alt", NO_ALT).startswith(NO_ALT):
             self.without_alt.append(at.get("src", "")[:60])
 
-
     def handle_endtag(self, tag):
         if tag == "main":
             self.is_text = False

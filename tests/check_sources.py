@@ -1,7 +1,8 @@
 """Find in the notebooks what Quarto would change or leave unreadable: `python tests/check_sources.py [nbs]`.
 
 Quarto makes a dash of two hyphens outside code, a figure without alternative text of a picture with a caption, and a
-page with a hole of an empty cell; an aside leaves its box for the margin. nbdev makes a link of each name in backticks that the package defines, meant or not.
+page with a hole of an empty cell; an aside leaves its box for the margin. nbdev makes a link of each name in backticks
+that the package defines, meant or not.
 """
 
 import json
