@@ -11,6 +11,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 NO_ALT = "No description has been provided"  # what nbconvert writes
+CODE = ("pre", "code", "script", "style", "svg")
 SIDEBAR = "quarto-sidebar"  # its id on the real site
 
 
@@ -22,7 +23,8 @@ class Page(HTMLParser):
         self.ids, self.links, self.pictures = {"", "top"}, [], []
         self.without_alt: list[str] = []
         self.levels: list[int] = []  # of the headings of the text
-        self.is_text = False
+        self.is_text, self.n_code = False, 0
+        self.unread: list[str] = []
         self.feed(text)
 
     def handle_starttag(self, tag, attrs):
@@ -31,6 +33,7 @@ class Page(HTMLParser):
             self.ids.add(at["id"])
         if tag == "main":
             self.is_text = True
+        self.n_code += tag in CODE
         if self.is_text and re.fullmatch("h[1-6]", tag):
             self.levels.append(int(tag[1]))
         if tag == "a" and at.get("href") is not None:
@@ -41,8 +44,17 @@ class Page(HTMLParser):
             self.without_alt.append(at.get("src", "")[:60])
 
     def handle_endtag(self, tag):
+        self.n_code -= tag in CODE
         if tag == "main":
             self.is_text = False
+
+    def handle_data(self, data):
+        if (
+            self.is_text
+            and not self.n_code
+            and re.search(r"\]\(\S*(?:/|$)|^:::|\*\*\w", data, re.M)
+        ):
+            self.unread.append(" ".join(data.split())[:60])
 
     @property
     def jumps(self) -> list[str]:
@@ -98,6 +110,7 @@ def check(site: Path, home: str = "index.html") -> list[str]:
             elif not (path.parent / unquote(url)).is_file():
                 faults.append(f"{here}: no picture {url}")
         faults += [f"{here}: no alternative text: {url}" for url in page.without_alt]
+        faults += [f"{here}: Markdown that stayed text: {text}" for text in page.unread]
         faults += [f"{here}: a level of headings left out: {jump}" for jump in page.jumps]
         if has_sidebars and SIDEBAR not in page.ids:
             faults.append(f"{here}: no sidebar")

@@ -124,6 +124,8 @@ def member_entry(cls: type, name: str, member: Any, level: int) -> str:
     else:
         shown = signature_text(name, function)
     doc = inspect.getdoc(function) or ""
+    if not function.__doc__:  # it is that of a base, perhaps of another package
+        doc = doc.partition("\n\n")[0]
     heading = f"{'#' * level} {cls.__name__}.{name}"
     return f"{heading}\n\n```python\n{shown}\n```\n\n" + (f"*{doc}*\n\n" if doc else "")
 
@@ -162,10 +164,13 @@ def entry_from_source(name: str, source: str, level: int) -> str:
 ADDRESS = "https://hjerpe.github.io/sql_env"
 # Private names have no entry; the other words name splits, extras, commands and sources more often than functions
 NO_LINKS = re.compile(r"\[(`(?:_\w+|train|serve|doctor|worlds)`)\]\(/[^)]*\)")
+# nbdev makes a link of a name that is one already
+LINKED_TWICE = re.compile(r"\[(\[`[^`]+`\]\()[^)]*\)\]\(([^)]*\))")
 
 
 def local_links(text: str) -> str:
     "Markdown whose links to this site lead to the pages beside it, and only to what is meant."
+    text = LINKED_TWICE.sub(r"\1\2", text)
     return NO_LINKS.sub(r"\1", text.replace(f"]({ADDRESS}/", "](/"))
 
 
@@ -195,6 +200,9 @@ class RenderDefinitions(Processor):
             cell.source = local_links(cell.source)
             if re.search(r"^## ", cell.source, re.M):
                 self.level = 3
+        for output in cell.get("outputs", ()):
+            if text := output.get("data", {}).get("text/markdown"):
+                output["data"]["text/markdown"] = local_links("".join(text))
         found = re.search(r"^show_doc\((\w+)\)$", cell.source, re.M)
         if not cell.get("has_sd") or not found:
             return

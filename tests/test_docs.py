@@ -91,6 +91,10 @@ BREAKS = {
         '<img src="data:,y" alt="No description has been provided for this image">',
         "index.html: no alternative text: data:,y",
     ),
+    "twice a link": (
+        "<p>[<code>x</code>](https://example.org/x)</p>",
+        "index.html: Markdown that stayed text: ](https://example.org/x)",
+    ),
     "headings": ("<h2>x</h2><h4>y</h4>", "index.html: a level of headings left out: h2 to h4"),
     "no address": ('<a href="https://example">x</a>', "index.html: no address: https://example"),
     "odd scheme": (
@@ -132,6 +136,8 @@ CHANGED = {
     '<a href="x"><img src="b.svg"></a>': 'a picture without alt: <img src="b.svg">',
     "Take the split `train`.": "a link to the wrong `train`",
     "TRL's `environment_factory` makes one": "a link to the wrong `environment_factory`",
+    "```python\nplay()\nwatch() ```": "a block of code without an end",
+    "```python\na = 1 b = 2\n```": "a block that Python can't read: a = 1 b = 2",
     " \n": "an empty cell",
 }
 KEPT = (
