@@ -108,16 +108,24 @@ def front(path: Path) -> dict:
     )
 
 
+def listed(contents: str | list | dict, folder: Path) -> list[Path]:
+    "Notebooks of a section: a pattern, or several after `auto`, is expanded; a list names files, as Quarto reads it."
+    if isinstance(contents, list):
+        return [folder / name for name in contents]
+    patterns = contents["auto"] if isinstance(contents, dict) else [contents]
+    return [path for pattern in patterns for path in sorted(folder.glob(pattern))]
+
+
 def navigation(folder: Path) -> list[tuple[str, list[Path]]]:
-    "Sections of the sidebars of _quarto.yml with their notebooks; globs are expanded as Quarto does."
+    "Sections of the sidebars of _quarto.yml with their notebooks."
     out = []
     sidebars = yaml.safe_load((folder / "_quarto.yml").read_text())["website"]["sidebar"]
     for item in (item for sidebar in sidebars for item in sidebar["contents"]):
-        contents = item if isinstance(item, str) else item.get("href") or item["contents"]
-        names = [contents] if isinstance(contents, str) else contents
-        section = item.get("section", "") if isinstance(item, dict) else ""
-        globbed = [sorted(folder.glob(n)) if "*" in n else [folder / n] for n in names]
-        out.append((section, [path for paths in globbed for path in paths]))
+        if isinstance(item, str) or "href" in item:
+            name = item if isinstance(item, str) else item["href"]
+            out.append(("", [folder / name]))
+        else:
+            out.append((item["section"], listed(item["contents"], folder)))
     return out
 
 

@@ -1,7 +1,7 @@
 """Find what is broken in a built site: `python tests/check_links.py _docs/check`.
 
 Internal links and their anchors (doclinks are such), pictures and their alternative texts, the form of external
-addresses, and pages that nothing leads to.
+addresses, the order of headings, and pages without navigation or that nothing leads to.
 """
 
 import re
@@ -11,6 +11,8 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 NO_ALT = "No description has been provided"  # what nbconvert writes
+CODE = ("pre", "code", "script", "style", "svg")
+SIDEBAR = "quarto-sidebar"  # its id on the real site
 
 
 class Page(HTMLParser):
@@ -20,18 +22,45 @@ class Page(HTMLParser):
         super().__init__()
         self.ids, self.links, self.pictures = {"", "top"}, [], []
         self.without_alt: list[str] = []
+        self.levels: list[int] = []  # of the headings of the text
+        self.is_text, self.n_code = False, 0
+        self.unread: list[str] = []
         self.feed(text)
 
     def handle_starttag(self, tag, attrs):
         at = dict(attrs)
         if at.get("id"):
             self.ids.add(at["id"])
+        if tag == "main":
+            self.is_text = True
+        self.n_code += tag in CODE
+        if self.is_text and re.fullmatch("h[1-6]", tag):
+            self.levels.append(int(tag[1]))
         if tag == "a" and at.get("href") is not None:
             self.links.append(at["href"])
         if tag in ("img", "iframe", "source") and at.get("src"):
             self.pictures.append(at["src"])
         if tag == "img" and at.get("alt", NO_ALT).startswith(NO_ALT):
             self.without_alt.append(at.get("src", "")[:60])
+
+    def handle_endtag(self, tag):
+        self.n_code -= tag in CODE
+        if tag == "main":
+            self.is_text = False
+
+    def handle_data(self, data):
+        if (
+            self.is_text
+            and not self.n_code
+            and re.search(r"\]\(\S*(?:/|$)|^:::|\*\*\w", data, re.M)
+        ):
+            self.unread.append(" ".join(data.split())[:60])
+
+    @property
+    def jumps(self) -> list[str]:
+        "Headings that leave a level out."
+        pairs = zip(self.levels, self.levels[1:])
+        return [f"h{before} to h{after}" for before, after in pairs if after > before + 1]
 
 
 def is_external(url: str) -> bool:
@@ -59,6 +88,7 @@ def check(site: Path, home: str = "index.html") -> list[str]:
     if not (site / home).is_file():
         return [f"no page {site / home}: build the site first"]
     pages = {p: Page(p.read_text(encoding="utf-8")) for p in sorted(site.rglob("*.html"))}
+    has_sidebars = any(SIDEBAR in page.ids for page in pages.values())
     faults, reached, todo = [], set(), [site / home]
     for path, page in pages.items():
         here = path.relative_to(site)
@@ -80,6 +110,10 @@ def check(site: Path, home: str = "index.html") -> list[str]:
             elif not (path.parent / unquote(url)).is_file():
                 faults.append(f"{here}: no picture {url}")
         faults += [f"{here}: no alternative text: {url}" for url in page.without_alt]
+        faults += [f"{here}: Markdown that stayed text: {text}" for text in page.unread]
+        faults += [f"{here}: a level of headings left out: {jump}" for jump in page.jumps]
+        if has_sidebars and SIDEBAR not in page.ids:
+            faults.append(f"{here}: no sidebar")
     while todo:
         path = todo.pop()
         if path in reached or path not in pages:

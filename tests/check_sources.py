@@ -1,9 +1,11 @@
 """Find in the notebooks what Quarto would change or leave unreadable: `python tests/check_sources.py [nbs]`.
 
 Quarto makes a dash of two hyphens outside code, a figure without alternative text of a picture with a caption, and a
-page with a hole of an empty cell. nbdev makes a link of each name in backticks that the package defines, meant or not.
+page with a hole of an empty cell; an aside leaves its box for the margin. nbdev makes a link of each name in backticks
+that the package defines, meant or not.
 """
 
+import ast
 import json
 import re
 import sys
@@ -30,8 +32,21 @@ def without_code(text: str) -> str:
     return re.sub(r"\]\([^)]*\)", "]", text)
 
 
+def block_faults(text: str) -> Iterator[str]:
+    "Blocks of code that do not end, which takes the rest of the page with it, or that Python can't read."
+    fences = re.findall(r"^[ \t]*```", text, re.M)
+    if len(fences) % 2 or re.search(r"^[^`\n]*[^`\s][^`\n]*```$", text, re.M):
+        yield "a block of code without an end"
+    for block in re.findall(r"^```python\n(.*?)^```", text, re.M | re.S):
+        try:
+            ast.parse(re.sub(r"^[%!].*", "", block, flags=re.M))
+        except SyntaxError as e:
+            yield f"a block that Python can't read: {e.text or block[:40]}".strip()
+
+
 def markdown_faults(text: str, page: str) -> Iterator[str]:
     "What is wrong in Markdown that somebody wrote, or that a cell printed."
+    yield from block_faults(text)
     for found in re.findall(r"(?:^|[\s(|])(--[a-z]\S*)", without_code(text), re.M):
         yield f"two hyphens outside code: {found}"
     for caption, attributes in re.findall(r"!\[([^\]]*)\]\([^)]*\)(\{[^}]*\})?", text):
@@ -53,6 +68,9 @@ def output_faults(output: dict, source: str, page: str) -> Iterator[str]:
     ):
         yield "a picture without #| fig-alt"
     yield from markdown_faults(data.get("text/markdown", ""), page)
+    shown = re.sub(r'srcdoc="[^"]*"', "", data.get("text/html", ""))
+    if re.search(r"<aside\b|class=\"[^\"]*\b(?:aside|column-\w+|page-columns)\b", shown):
+        yield "an element that Quarto moves to the margin"
     if "__main__." in json.dumps(data):
         yield "a name of the notebook's own process: __main__."
 

@@ -4,6 +4,7 @@ nbdev finds the two by `renderer` and `doc_procs` in pyproject.toml; this folder
 `PYTHONPATH=tests nbdev-docs`.
 """
 
+import ast
 import inspect
 import re
 from collections.abc import Callable, Iterator
@@ -11,7 +12,7 @@ from contextlib import suppress
 from dataclasses import is_dataclass
 from functools import cached_property
 from importlib import import_module
-from typing import Any
+from typing import Annotated, Any, get_origin
 
 from fastcore.docments import docments
 from nbdev.processors import Processor
@@ -24,7 +25,9 @@ _module_prefix = re.compile(r"\b(?:[A-Za-z_]\w*\.)+(?=[A-Za-z_])")
 
 
 def annotation_text(annotation: Any) -> str:
-    "An annotation without the modules of its names."
+    "An annotation without the modules of its names, and without what a command line adds to it."
+    if get_origin(annotation) is Annotated:
+        annotation = annotation.__origin__
     text = annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
     return _module_prefix.sub("", text)
 
@@ -50,13 +53,21 @@ def parameter_text(p: inspect.Parameter) -> str:
     return text
 
 
+def help_texts(function: Callable) -> dict[str, str]:
+    "What the command line says of the parameters of a command, by name."
+    kinds = {p.name: p.annotation for p in inspect.signature(function).parameters.values()}
+    options = {n: a.__metadata__[0] for n, a in kinds.items() if get_origin(a) is Annotated}
+    return {n: o.help for n, o in options.items() if getattr(o, "help", None)}
+
+
 def comments_of(function: Callable) -> dict[str, str]:
     "The comments beside the parameters of a function or class, by name."
     try:
-        found = docments(function, returns=False)
+        written = docments(function, returns=False)
+        found = help_texts(function) | {name: text for name, text in written.items() if text}
     except Exception:
         return {}
-    return {name: " ".join(text.split()) for name, text in found.items() if text}
+    return {name: " ".join(text.split()) for name, text in found.items()}
 
 
 def signature_text(name: str, function: Callable) -> str:
@@ -104,7 +115,7 @@ def member_function(member: Any) -> Callable:
     return getattr(member, "__func__", member)
 
 
-def member_entry(cls: type, name: str, member: Any) -> str:
+def member_entry(cls: type, name: str, member: Any, level: int) -> str:
     "Heading, signature and docstring of a public method or property."
     function = member_function(member)
     if isinstance(member, property | cached_property):
@@ -113,7 +124,9 @@ def member_entry(cls: type, name: str, member: Any) -> str:
     else:
         shown = signature_text(name, function)
     doc = inspect.getdoc(function) or ""
-    heading = f"#### {cls.__name__}.{name}"
+    if not function.__doc__:  # it is that of a base, perhaps of another package
+        doc = doc.partition("\n\n")[0]
+    heading = f"{'#' * level} {cls.__name__}.{name}"
     return f"{heading}\n\n```python\n{shown}\n```\n\n" + (f"*{doc}*\n\n" if doc else "")
 
 
@@ -129,17 +142,35 @@ class ReferenceRenderer(BasicMarkdownRenderer):
         text = text.replace("#LNone", f"#L{inspect.getsourcelines(self.sym)[1]}")
         if not inspect.isclass(self.sym):
             return text
-        entries = [member_entry(self.sym, n, m) for n, m in public_members(self.sym)]
+        level = self.title_level + 1
+        entries = [member_entry(self.sym, n, m, level) for n, m in public_members(self.sym)]
         return text + "\n\n" + "".join(entries)
+
+
+def entry_from_source(name: str, source: str, level: int) -> str:
+    "The entry of a definition whose module can't be imported here, because an extra is missing."
+    nodes = [n for n in ast.walk(ast.parse(source)) if getattr(n, "name", "") == name]
+    shown, doc = name, ""
+    for node in nodes[:1]:
+        doc = ast.get_docstring(node) or ""
+        if isinstance(node, ast.ClassDef):
+            shown = f"class {name}({', '.join(map(ast.unparse, node.bases))})"
+        else:
+            result = f" -> {ast.unparse(node.returns)}" if node.returns else ""
+            shown = f"{name}({ast.unparse(node.args)}){result}"
+    return f"---\n\n{'#' * level} {name}\n\n```python\n{shown}\n```\n\n*{doc}*\n"
 
 
 ADDRESS = "https://hjerpe.github.io/sql_env"
 # Private names have no entry; the other words name splits, extras, commands and sources more often than functions
 NO_LINKS = re.compile(r"\[(`(?:_\w+|train|serve|doctor|worlds)`)\]\(/[^)]*\)")
+# nbdev makes a link of a name that is one already
+LINKED_TWICE = re.compile(r"\[(\[`[^`]+`\]\()[^)]*\)\]\(([^)]*\))")
 
 
 def local_links(text: str) -> str:
     "Markdown whose links to this site lead to the pages beside it, and only to what is meant."
+    text = LINKED_TWICE.sub(r"\1\2", text)
     return NO_LINKS.sub(r"\1", text.replace(f"]({ADDRESS}/", "](/"))
 
 
@@ -149,18 +180,33 @@ class RenderDefinitions(Processor):
     def __init__(self, nb) -> None:
         super().__init__(nb)
         modules = [c.directives_["default_exp"] for c in nb.cells if "default_exp" in c.directives_]
-        self.module = None
-        with suppress(MissingExtraError):  # without Inspect its page has no entries
+        self.module, self.level = None, 2  # an entry before the first section is one itself
+        with suppress(MissingExtraError):
             self.module = import_module(f"sql_env.{modules[0]}") if modules else None
+
+    def entry(self, name: str) -> str:
+        "The entry of a definition of this notebook."
+        if self.module is not None:
+            return ReferenceRenderer(
+                getattr(self.module, name), title_level=self.level
+            )._repr_markdown_()
+        defining = rf"^(class|(async )?def) {name}\b"
+        cells = [c.source for c in self.nb.cells if c.cell_type == "code"]
+        found = [text for text in cells if re.search(defining, text, re.M)]
+        return entry_from_source(name, "\n".join(found[:1]), self.level)
 
     def cell(self, cell) -> None:
         if cell.cell_type == "markdown":
             cell.source = local_links(cell.source)
+            if re.search(r"^## ", cell.source, re.M):
+                self.level = 3
+        for output in cell.get("outputs", ()):
+            if text := output.get("data", {}).get("text/markdown"):
+                output["data"]["text/markdown"] = local_links("".join(text))
         found = re.search(r"^show_doc\((\w+)\)$", cell.source, re.M)
-        if not cell.get("has_sd") or not found or self.module is None:
+        if not cell.get("has_sd") or not found:
             return
-        text = ReferenceRenderer(getattr(self.module, found[1]))._repr_markdown_()
-        data = {"text/markdown": text}
+        data = {"text/markdown": self.entry(found[1])}
         cell.outputs = [
             {"output_type": "display_data", "data": data, "metadata": {}},
         ]

@@ -57,7 +57,7 @@ def definitions(module: str):
     "Public definitions of a module, each as signature and docstring."
     try:
         found = import_module(module)
-    except MissingExtraError:  # its page has no entries either
+    except MissingExtraError:  # there is nothing to ask for signatures
         return
     for name in getattr(found, "__all__", ()):
         value = getattr(found, name, None)

@@ -98,7 +98,7 @@ def data(
 ):
     """See what a source holds, or write it to a folder; `data import` makes databases of other files.
 
-    Example: `sql_env data --source spider --path ../shared/spider --split dev`
+    Example: `sql_env data --source spider --split dev`
     """
     if context.invoked_subcommand:
         return

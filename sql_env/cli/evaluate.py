@@ -451,7 +451,7 @@ def _evaluate_command(
 ):
     """Play policies on a set of questions and print success rates with intervals.
 
-    Example: `sql_env evaluate --source spider --path ../shared/spider --split dev`
+    Example: `sql_env evaluate --source spider --split dev`
 
     A model on a server: `sql_env evaluate --split test --policy chat --model gpt-5-mini
     --workers 16 --price 0.25 2`

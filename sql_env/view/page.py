@@ -300,7 +300,7 @@ def episode_view_html(
         step = max(0, min(step, last))
         panels = [_step_html(view, step, errors=errors)]
     now = element("div", *panels, aria_live="polite" if step is None else "")
-    side = element("aside", element("h3", "steps"), _steps_html(view, step))
+    side = element("div", element("h3", "steps"), _steps_html(view, step))
     parts = [element("div", now, side, cls="sx-body")]
     if head:
         parts.insert(0, question_html(view))
