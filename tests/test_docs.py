@@ -130,6 +130,26 @@ def test_a_site_that_is_not_there_does_not_pass(tmp_path):
     assert "no notebooks" in said
 
 
+BAD_PAGE = """<html lang="en"><title>x</title><main><h1>x</h1><h3>y</h3>
+<p style="color: #aaa">grey</p><div style="width: 800px">wide</div></main></html>"""
+
+
+@pytest.mark.slow
+def test_pages_in_a_browser(site, tmp_path):
+    "Three kinds of page are fine on a phone and a screen, light and dark; a bad one is not."
+    pytest.importorskip("playwright.sync_api", reason="no playwright: pip install playwright")
+    pytest.importorskip("axe_playwright_python", reason="no axe: pip install axe-playwright-python")
+    import check_pages
+
+    if not check_pages.CHROMIUM:
+        pytest.skip("no chromium: apt-get install chromium")
+    assert check_pages.check(site, ["index.html", "explorer.html", "api_index.html"]) == []
+    (tmp_path / "bad.html").write_text(BAD_PAGE)
+    found = "\n".join(check_pages.check(tmp_path))
+    for fault in ("color-contrast, 1 times", "heading-order, 1 times", "px wider than the window"):
+        assert fault in found, found
+
+
 PICTURE = dict(data={"image/png": "iVBOR", "text/plain": "<Figure>"})
 CHANGED = {
     "| run | python b.py --split dev |": "two hyphens outside code: --split",
