@@ -184,17 +184,14 @@ def test_help_of_each_command_has_an_example(sql_env, command):
 
 
 @pytest.mark.parametrize("command", WITH_RUNNABLE_EXAMPLE)
-def test_the_example_of_each_command_works(sql_env, command, tmp_path, folder):
+def test_the_example_of_each_command_works(sql_env, command, tmp_path, folder, monkeypatch):
     said = re.split(r"\n\s*\n|╭", sql_env(command, "--help").out)  # paragraphs of the help
     line = " ".join(next(p for p in said if p.strip().startswith("Example:")).split())
     example = re.search(rf"sql_env {command}[^`]*", line.removeprefix("Example:"))[0].split()[1:]
-    args = [
-        str(SPIDER) if "spider" in a and "/" in a else str(folder) if a == "mydata" else a
-        for a in example
-        if a.strip()
-    ]
-    if str(SPIDER) in args and not SPIDER.is_dir():
+    args = [str(folder) if a == "mydata" else a for a in example if a.strip()]
+    if "spider" in args and not SPIDER.is_dir():
         pytest.skip("Spider is not here")
+    monkeypatch.setenv("SQL_ENV_SPIDER", str(SPIDER))
     if command == "evaluate":
         args += ["-n", "20", "--no-hacks"]
     if command == "export":

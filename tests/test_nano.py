@@ -229,7 +229,10 @@ def test_what_ships_is_what_was_trained():
     about = json.loads((SHIPPED_NANO / "nano.json").read_text(encoding="utf-8"))
     for name, digest in about["sha256"].items():
         assert sha256((SHIPPED_NANO / name).read_bytes()).hexdigest() == digest, name
-    engine, tokenizer = NanoEngine.from_folder(SHIPPED_NANO), NanoTokenizer(SHIPPED_NANO / "tokenizer.json")
+    engine, tokenizer = (
+        NanoEngine.from_folder(SHIPPED_NANO),
+        NanoTokenizer(SHIPPED_NANO / "tokenizer.json"),
+    )
     logits = logits_of(engine, tokenizer.encode(about["prompt"]))
     for token, wanted in about["logits"].items():
         assert logits[int(token)] == pytest.approx(wanted, abs=0.5)
