@@ -166,6 +166,7 @@ def ship(
 ):
     "Put a trained model into the package: one byte a weight, its tokenizer, its settings and its card."
     from sql_env.nano.engine import load_weights, save_int8
+    from sql_env.training.evals import EVAL_SUITES
 
     model = folder / f"nano-{seed}" / stage / "model"
     out.mkdir(parents=True, exist_ok=True)
@@ -177,7 +178,9 @@ def ship(
     about = shipped_facts(model, out)
     path = folder / f"nano-{seed}" / "evals.jsonl"
     lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    order = list(EVAL_SUITES)
     results = [line for line in map(json.loads, lines) if line["stage"] == stage]
+    results.sort(key=lambda line: order.index(line["suite"]))
     about |= dict(command=f"python benchmarks/nano.py ship --seed {seed} --stage {stage}")
     about |= dict(seed=seed, stage=stage)
     about["evaluations"] = {line["suite"]: [line["success"], line["n"]] for line in results}
