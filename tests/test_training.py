@@ -67,6 +67,7 @@ from sql_env.training.recipes import (
 from sql_env.training.run import RECIPES, Run, _memory_advice, train
 from sql_env.training.trainers import (
     _grpo_trainer_class,
+    _rows_to_learn,
     grpo_trainer,
     trainer_settings,
     weights_dtype,
@@ -235,6 +236,16 @@ def test_the_other_private_methods_of_trl_take_what_we_pass():
     assert list(loss.parameters) == ["self", "model", "inputs"]
 
 
+def test_a_batch_without_anything_to_learn_keeps_a_row_and_a_token():
+    "TRL masks a truncated completion as a whole; a batch of such rows still goes through the model."
+    nothing = torch.zeros(3, 4, dtype=torch.long)
+    batch = dict(completion_mask=nothing, tool_mask=nothing, completion_ids=nothing + 5)
+    prompts = torch.ones(3, 2, dtype=torch.long)
+    kept = _rows_to_learn(batch | dict(prompt_mask=prompts, prompt_ids=prompts))
+    assert kept["completion_ids"].shape == kept["completion_mask"].shape == (1, 1)
+    assert kept["prompt_ids"].shape == (1, 2)
+
+
 @pytest.mark.slow
 def test_rows_that_teach_nothing_are_not_read_and_change_nothing(tmp_path, qwen, monkeypatch):
     "The same loss and gradient as with all rows, from a quarter of them."
@@ -251,10 +262,11 @@ def test_rows_that_teach_nothing_are_not_read_and_change_nothing(tmp_path, qwen,
 
     monkeypatch.setattr(trl.GRPOTrainer, "_compute_loss", counted)
     few = played_once(tmp_path, qwen, rewards, _grpo_trainer_class())
-    assert sum(read) == 8 + 1  # one batch of two has nothing to learn
+    of_few = sum(read)
+    assert of_few <= 8 + 1  # a batch that has nothing to learn keeps a row
     monkeypatch.setattr("sql_env.training.trainers._rows_to_learn", lambda inputs: inputs)
     every = played_once(tmp_path, qwen, rewards, _grpo_trainer_class())
-    assert sum(read) == 8 + 1 + 32
+    assert sum(read) == of_few + 32
     assert few["grad_norm"] == pytest.approx(every["grad_norm"], rel=1e-3)
     assert few["loss"] == pytest.approx(every["loss"], abs=1e-5)
 

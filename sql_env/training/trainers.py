@@ -109,6 +109,7 @@ def _rows_to_learn(inputs: dict[str, Any]) -> dict[str, Any]:
     rows[0] |= not rows.any()
     before = inputs["prompt_mask"][rows].any(0)
     after = inputs["completion_mask"][rows].any(0)
+    after[0] |= not after.any()  # a truncated completion may be masked as a whole
     kept = dict(inputs)
     for name, value in inputs.items():
         if getattr(value, "ndim", 0) and len(value) == len(rows):
