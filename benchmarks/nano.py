@@ -13,8 +13,10 @@ import json
 import os
 import platform
 import shutil
+import sys
 import time
 from collections import defaultdict
+from functools import cache
 from hashlib import sha256
 from pathlib import Path
 from typing import Annotated
@@ -103,6 +105,7 @@ def run(
     recipe = adapted(share, epochs, more, minutes)
     trained = train(recipe, folder / f"nano-{seed}", seed, stages, threads or None)
     line = dict(
+        command=" ".join(["python", "benchmarks/nano.py", *sys.argv[1:]]),
         seconds=round(time.perf_counter() - start),
         cpu_seconds=round(time.process_time()),
         stages=stages or "all",
@@ -274,7 +277,7 @@ def collect(
             wall=read_metrics(path / "wall.jsonl"),
             metrics=thin(read_metrics(path / "metrics.jsonl")),
         )
-    content = dict(command="python benchmarks/nano.py run --seed N", runs=runs)
+    content = dict(command="python benchmarks/nano.py collect", runs=runs)
     out.write_text(json.dumps(content, separators=(",", ":")) + "\n", encoding="utf-8")
     draw_curves(runs, images / "nano_curves.png")
     draw_results(runs, images / "nano_suites.png")
@@ -303,24 +306,25 @@ def misses(
     results = json.loads(runs.read_text(encoding="utf-8"))["runs"]
     rows = []
     for suite in LEVELS:
-        missing = missing_in_order_of_play(suite)
         for seed, run in results.items():
             for line in run["evals"]:
                 if line["suite"] == suite and line["stage"] in (
                     stages or ("few", "play", "more", "all")
                 ):
+                    missing = missing_in_order_of_play(suite, line["asked"])
                     rows += miss_rows(line, int(seed), missing)
     write_rows(out, "misses", rows)
 
 
-def missing_in_order_of_play(suite: str) -> list[str]:
-    "What each question of a suite does not mention."
+@cache
+def missing_in_order_of_play(suite: str, n: int) -> list[str]:
+    "What each of `n` questions of a suite does not mention."
     from sql_env.episode import EpisodeEnv
     from sql_env.rollouts import plan_episodes
     from sql_env.training.evals import suite_questions
     from sql_env.training.nano_expert import missing_mention
 
-    questions = suite_questions(suite)
+    questions = suite_questions(suite, n)
     plan = plan_episodes(EpisodeEnv(questions), None, 0)
     return [missing_mention(questions.get(reset["question_id"])) for _, reset, _ in plan]
 

@@ -65,7 +65,7 @@ _FIXED_TOKENS = [*_SQL_PIECES, *_MESSAGE_PIECES, " | ", *(f"{i:02}" for i in ran
 
 # %% ../../nbs/85_training_nano_model.ipynb #3c2e58b8
 def _common_words(transcripts: Sequence[Sequence[dict]], most: int = 600) -> list[str]:
-    "Words of the questions' wording: frequent there, rare in results."
+    "Words of the questions' wording: frequent there, and rare in results, also in the singular."
     in_questions: Counter[str] = Counter()
     in_results: Counter[str] = Counter()
     for messages in transcripts:
@@ -77,7 +77,8 @@ def _common_words(transcripts: Sequence[Sequence[dict]], most: int = 600) -> lis
     words = []
     for word, count in in_questions.most_common(3 * most):
         is_frequent = count * 1000 > len(transcripts)
-        is_rare_in_results = in_results[word] < count
+        names = in_results[word] + (in_results[word[:-1]] if word.endswith("s") else 0)
+        is_rare_in_results = 20 * names < count
         if is_frequent and is_rare_in_results:
             words.append(word)
     return words[:most]
@@ -98,7 +99,7 @@ def _train_merges(
     trainer = trainers.BpeTrainer(
         vocab_size=258 + merges,  # 256 bytes and two special tokens
         initial_alphabet=sorted(pre.ByteLevel.alphabet()),
-        max_token_length=5,
+        max_token_length=12,
         show_progress=False,
         special_tokens=["<|pad|>", "<|end|>"],
     )
@@ -110,7 +111,7 @@ def _train_merges(
     return model["vocab"], [tuple(pair) for pair in model["merges"]]
 
 # %% ../../nbs/85_training_nano_model.ipynb #d1169796
-def nano_tokenizer(transcripts: Sequence[Sequence[dict]], merges: int = 600):
+def nano_tokenizer(transcripts: Sequence[Sequence[dict]], merges: int = 1400):
     "A byte-level tokenizer for transcripts like these."
     from tokenizers import AddedToken, Regex, Tokenizer, decoders, models
     from tokenizers import pre_tokenizers as pre
