@@ -59,6 +59,40 @@ def _copy_task_rows(n: int, vocab: int, seed: int = 0) -> Iterator[dict[str, lis
             labels += [IGNORED, *name[1:]]  # which name comes next can't be known
         yield dict(input_ids=ids, labels=labels)
 
+# %% ../../nbs/87_training_nano_recipe.ipynb #e692bf72
+def _similar_names_rows(n: int, tokenizer: Any, seed: int = 0) -> Iterator[dict[str, list[int]]]:
+    "Rows of 5 to 9 names that share words; each is asked for with spaces and written with underscores."
+    rng, vocab = Random(seed), len(tokenizer)
+    space, underscore, asked, told, *types = (
+        tokenizer(text)["input_ids"]
+        for text in (" ", "_", "<|user|>", "<|assistant|>", " INTEGER\n", " TEXT\n", " REAL\n")
+    )
+
+    def joined(words: Sequence[Sequence[int]], between: list[int]) -> list[int]:
+        return [i for at, word in enumerate(words) for i in ([*between] if at else []) + [*word]]
+
+    for _ in range(n):
+        words = [
+            [rng.randrange(2, vocab) for _ in range(rng.choice((1, 1, 2, 3)))]
+            for _ in range(rng.randint(5, 9))
+        ]
+        names: list[list[list[int]]] = []
+        for _ in range(rng.randint(5, 9)):
+            name = rng.choices(words, k=rng.choice((1, 2, 2, 3, 4)))
+            if names and rng.random() < 0.4:  # begins as another one
+                other = rng.choice(names)
+                name = other[: rng.randint(1, len(other))] + name[:2]
+            if name not in names:
+                names.append(name)
+        ids = [i for name in names for i in joined(name, underscore) + rng.choice(types)]
+        labels = [IGNORED] * len(ids)
+        for name in rng.choices(names, k=len(names)):
+            question = asked + joined(name, space) + told
+            answer = [*joined(name, underscore), tokenizer.eos_token_id]
+            ids += question + answer
+            labels += [IGNORED] * len(question) + answer
+        yield dict(input_ids=ids, labels=labels)
+
 # %% ../../nbs/87_training_nano_recipe.ipynb #b0a564f6
 _NEVER_RENAMED = frozenset(
     "a all an and any are as at be by column columns did error for from has id in is it its left mean no not of on one "
@@ -138,14 +172,20 @@ def _stage_transcripts(
                 yield from expert_transcripts(questions, seed + again, **options)
 
 # %% ../../nbs/87_training_nano_recipe.ipynb #d303b14f
+def _at_least_1000(n: int, share: float) -> int:
+    "A share of `n`, of which 1000 are left if there are as many: copying is not learned from fewer."
+    return max(min(n, 1000), round(n * share))
+
+# %% ../../nbs/87_training_nano_recipe.ipynb #df7bad45
 def nano_rows(recipe: Recipe, stage: Stage, tokenizer: Any, seed: int) -> list[dict]:
-    "Tokens and labels of what a stage imitates: `copy` rows, and transcripts of which a share is `renamed`."
+    "Tokens and labels of what a stage imitates: rows to copy, and transcripts of which a share is `renamed`."
     options = {k: v for k, v in stage.options.items() if k not in ("max_tokens", "minutes")}
     copied, longest = options.pop("copy", 0), options.pop("longest", 1000)
     renamed, rng = options.pop("renamed", 0.0), Random(seed)
     pieces = sorted(token for token in tokenizer.get_vocab() if re.fullmatch("[a-z]{2,}", token))
-    n = max(min(copied, 1000), round(copied * stage.share))
-    rows = list(_copy_task_rows(n, len(tokenizer), seed))
+    rows = list(_copy_task_rows(_at_least_1000(copied, stage.share), len(tokenizer), seed))
+    similar = _at_least_1000(options.pop("similar_names", 0), stage.share)
+    rows += _similar_names_rows(similar, tokenizer, seed)
     for messages in _stage_transcripts(recipe, stage, options, seed):
         if rng.random() < renamed:
             messages = rename_schema(messages, rng, pieces)
@@ -192,7 +232,13 @@ _CPU = dict(
 
 # %% ../../nbs/87_training_nano_recipe.ipynb #77a108bd
 _NANO_STAGES = (
-    Stage("copy", "sft", "", dict(learning_rate=4e-3), options=dict(copy=10_000, minutes=3)),
+    Stage(
+        "copy",
+        "sft",
+        "",
+        dict(learning_rate=4e-3),
+        options=dict(copy=5_500, similar_names=2_500, minutes=4),
+    ),
     Stage(
         "few",
         "sft",
