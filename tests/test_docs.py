@@ -36,6 +36,7 @@ def site(root, exported, tmp_path_factory) -> Path:
     return exported / "_docs" / "check"
 
 
+@pytest.mark.slow
 def test_readme_is_the_index(root, exported, site):
     assert " ".join((root / "README.md").read_text().split()) == " ".join(
         (exported / "README.md").read_text().split()
@@ -44,6 +45,7 @@ def test_readme_is_the_index(root, exported, site):
         assert (root / link).exists(), link
 
 
+@pytest.mark.slow
 def test_everything_leads_somewhere(site):
     "Links, anchors (those of doclinks too), pictures, the form of addresses, and no page that nothing leads to."
     assert check(site) == []
@@ -63,6 +65,7 @@ def public_classes(root: Path):
                 yield getattr(found, name), module.replace(".", "_") + ".html"
 
 
+@pytest.mark.slow
 def test_every_public_method_has_an_entry(root, site):
     "The reference has a heading for each public class, method and property, and signatures are short."
     missing, entries = [], 0
@@ -108,6 +111,7 @@ BREAKS = {
 }
 
 
+@pytest.mark.slow
 def test_the_check_finds_what_is_broken(site, tmp_path):
     "Every kind of fault put into a copy of the site is found, and nothing else."
     copy = shutil.copytree(site, tmp_path / "site")
@@ -205,6 +209,7 @@ def test_sources_are_what_quarto_shows(root):
     assert check_sources(root / "nbs") == []
 
 
+@pytest.mark.slow
 def test_files_for_programs_name_every_page(root, exported, site):
     "llms.txt links each page once, llms-full.txt has no pictures, apilist.txt has the public definitions."
     short = (site / "llms.txt").read_text()
