@@ -397,10 +397,11 @@ def test_a_gpu_computes_in_what_it_has(monkeypatch, capability, precision):
 
 def test_small_steps_move_weights(tmp_path, qwen, monkeypatch):
     "All weights at 1e-6, as `cluster` trains them: in bf16 they moved 2 % of the weights."
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda: (9, 0))
-    run = Run(replace(CLUSTER, model=str(qwen)), tmp_path)
-    model, _ = run.load_start(CLUSTER.stages[0])
+    with monkeypatch.context() as gpu:
+        gpu.setattr(torch.cuda, "is_available", lambda: True)
+        gpu.setattr(torch.cuda, "get_device_capability", lambda: (9, 0))
+        run = Run(replace(CLUSTER, model=str(qwen)), tmp_path)
+        model, _ = run.load_start(CLUSTER.stages[0])
     before = {name: p.detach().clone() for name, p in model.named_parameters()}
     optimiser = torch.optim.AdamW(model.parameters(), lr=1e-6, weight_decay=0.0)
     for p in model.parameters():
