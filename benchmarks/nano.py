@@ -364,8 +364,11 @@ def draw_curves(runs: dict, path: Path) -> None:
         ("sql_env/correct", ("play",), "play: right answers"),
         ("sql_env/errors", ("play",), "play: refused actions per episode"),
     )
-    fig, axes = plt.subplots(1, 3, figsize=(11, 3), layout="constrained")
-    for ax, (metric, stages, title) in zip(axes, panels):
+    lines = [line for run in runs.values() for line in run["metrics"]]
+    panels = tuple(p for p in panels if any(line["stage"] in p[1] for line in lines))
+    size = (5 + 3 * (len(panels) - 1), 3)
+    fig, axes = plt.subplots(1, len(panels), figsize=size, layout="constrained", squeeze=False)
+    for ax, (metric, stages, title) in zip(axes[0], panels):
         for run in runs.values():
             draw_run(ax, run["metrics"], metric, stages)
         ax.set(title=title, xlabel="step")
