@@ -105,7 +105,7 @@ def run(
     recipe = adapted(share, epochs, more, minutes)
     trained = train(recipe, folder / f"nano-{seed}", seed, stages, threads or None)
     line = dict(
-        command=" ".join(["python", "benchmarks/nano.py", *sys.argv[1:]]),
+        command=command_line(),
         seconds=round(time.perf_counter() - start),
         cpu_seconds=round(time.process_time()),
         stages=stages or "all",
@@ -114,6 +114,15 @@ def run(
     )
     with (trained.folder / "wall.jsonl").open("a") as f:
         f.write(json.dumps(line) + "\n")
+
+
+def command_line() -> str:
+    "The command that runs, but for the folder, which is one of this machine."
+    words = ["python", "benchmarks/nano.py", *sys.argv[1:]]
+    if "--folder" in words:
+        at = words.index("--folder")
+        del words[at : at + 2]
+    return " ".join(words)
 
 
 @app.command()
