@@ -12,6 +12,7 @@ from sql_env.training.nano_model import nano_tokenizer
 from sql_env.training.nano_recipe import (
     IGNORED,
     NANO,
+    _schema_names,
     _schema_words,
     _similar_names_rows,
     nano_rows,
@@ -36,18 +37,6 @@ def calls_of(messages):
     return [(c["name"], json.loads(c["arguments"])) for c in calls]
 
 
-def shown_names(messages):
-    "Tables and columns in the order in which they are shown."
-    names = []
-    for message in messages:
-        text = message["content"] or ""
-        if message["role"] == "user":
-            names += text.partition("Tables:\n")[2].partition("\n\n")[0].split()
-        elif message["role"] == "tool":
-            names += re.findall(r"^(\w+) (?:INTEGER|TEXT|REAL)\b", text, re.MULTILINE)
-    return names
-
-
 def test_names_are_replaced_everywhere_alike(transcripts):
     "Each name that a call writes is replaced by what stands in its place in the schema."
     replaced = 0
@@ -56,7 +45,7 @@ def test_names_are_replaced_everywhere_alike(transcripts):
         renamed = rename_schema(messages, Random(seed), PIECES)
         assert messages == before
         assert [m["role"] for m in renamed] == [m["role"] for m in messages]
-        old, new = shown_names(messages), shown_names(renamed)
+        old, new = _schema_names(messages), _schema_names(renamed)
         assert len(old) == len(new)
         table = dict(zip(old, new))
         assert all(table[a] == b for a, b in zip(old, new))

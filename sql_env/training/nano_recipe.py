@@ -100,8 +100,8 @@ _NEVER_RENAMED = frozenset(
 )
 
 # %% ../../nbs/87_training_nano_recipe.ipynb #9a750b48
-def _schema_words(messages: Sequence[dict[str, Any]]) -> set[str]:
-    "Words of the names of tables and columns in a transcript."
+def _schema_names(messages: Sequence[dict[str, Any]]) -> list[str]:
+    "Tables and columns of a transcript, in the order in which it shows them."
     names: list[str] = []
     for message in messages:
         text = message["content"] or ""
@@ -109,8 +109,14 @@ def _schema_words(messages: Sequence[dict[str, Any]]) -> set[str]:
             names += text.partition("Tables:\n")[2].partition("\n\n")[0].split()
         elif message["role"] == "tool":
             names += re.findall(r"^(\w+) (?:INTEGER|TEXT|REAL)\b", text, re.MULTILINE)
-    words = {word for name in names for word in re.findall("[A-Za-z]+", name) if word.islower()}
-    return words - _NEVER_RENAMED
+    return names
+
+# %% ../../nbs/87_training_nano_recipe.ipynb #e51d4b93
+def _schema_words(messages: Sequence[dict[str, Any]]) -> set[str]:
+    "Words of these names that may be replaced."
+    letters = re.compile("[A-Za-z]+")
+    words = {word for name in _schema_names(messages) for word in letters.findall(name)}
+    return {word for word in words if word.islower()} - _NEVER_RENAMED
 
 # %% ../../nbs/87_training_nano_recipe.ipynb #ffada7e6
 def _any_of(words: Iterable[str]) -> re.Pattern[str]:
