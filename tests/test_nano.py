@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from hashlib import sha256
@@ -16,7 +17,7 @@ from sql_env.cli.app import make_policy
 from sql_env.episode import EpisodeEnv
 from sql_env.evaluation import evaluate
 from sql_env.nano.engine import ConversationState, NanoEngine, load_weights, save_int8
-from sql_env.nano.text import parse_written, render_transcript
+from sql_env.nano.text import ROLE_TOKENS, parse_written, render_transcript
 from sql_env.nano.tokenizer import NanoTokenizer
 from sql_env.paths import SourceError
 from sql_env.policies.chat import ChatPolicy
@@ -174,11 +175,18 @@ def test_what_was_written_is_read_as_a_call_or_as_words(written, call):
     assert calls == ([call] if call else [])
 
 
+class SameText(LocalModel):
+    "The library's model, which reads what nano reads and not what the chat template makes of messages."
+
+    def tokens(self, messages, tools):
+        return self.load()[1](text_of(messages) + ROLE_TOKENS[2])["input_ids"]
+
+
 @pytest.mark.slow
 def test_numpy_and_transformers_play_the_same_episodes(folder):
     questions = load("worlds", level=1, split="test", n=6, seed=2)
     options = dict(nudges=0, patience=3, max_chars=600, system="")
-    players = [NanoModel(folder, 20), LocalModel(folder, max_new_tokens=20)]
+    players = [NanoModel(folder, 20), SameText(folder, max_new_tokens=20)]
     played = []
     for backend in players:
         result = evaluate(
@@ -220,6 +228,16 @@ def test_a_folder_is_a_policy_and_others_say_what_to_give(folder, tmp_path):
         make_policy(str(tmp_path), bundled)
     with pytest.raises(SourceError, match="nano"):
         make_policy("nani", bundled)
+
+
+def test_a_model_of_an_earlier_version_is_refused(folder, tmp_path):
+    "It spells names, and would be asked for tokens that it does not have."
+    shutil.copytree(folder, tmp_path / "old")
+    tokenizer = tmp_path / "old/tokenizer.json"
+    text = tokenizer.read_text(encoding="utf-8")
+    tokenizer.write_text(text.replace("<|n", "<|m"), encoding="utf-8")
+    with pytest.raises(ValueError, match="earlier version.*sql_env train nano"):
+        find_nano(tmp_path / "old")
 
 
 # ---- what ships

@@ -95,14 +95,15 @@ def test_a_query_on_a_wrong_table_is_refused_and_not_learned(tmp_path):
     questions = world_set("train", 1, 400, 23, tmp_path)
     for transcript in expert_transcripts(questions, probe_columns=True):
         calls = calls_of(transcript)
-        for before, call, after in zip(calls, calls[1:], calls[2:]):
+        for i, (before, call, after) in enumerate(zip(calls, calls[1:], calls[2:]), 1):
             if (before[0], call[0], after[0]) != ("describe", "query", "describe"):
                 continue
             too_early += 1
             sql = call[1]
             assert before[1] in sql and after[1] not in sql
             pieces = render_transcript(transcript)
-            assert [p.is_learned for p in pieces if sql + "<|end|>" in p.text] == [False]
+            written = [b for a, b in zip(pieces, pieces[1:]) if a.text == "<|assistant|>"]
+            assert written[i].text.startswith("<query sql>") and not written[i].is_learned
     assert too_early > 16
 
 

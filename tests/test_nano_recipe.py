@@ -10,11 +10,9 @@ import pytest
 from sql_env.training.nano_expert import world_transcripts
 from sql_env.training.nano_model import nano_tokenizer
 from sql_env.training.nano_recipe import (
-    IGNORED,
     NANO,
     _schema_names,
     _schema_words,
-    _similar_names_rows,
     nano_rows,
     rename_schema,
 )
@@ -105,36 +103,3 @@ def test_no_word_of_a_name_is_a_token_of_the_wording(transcripts):
     tokens = {token[1:] for token in vocabulary if token.startswith("Ġ")}
     frequent = {"number", "name", "date", "of", "code"}  # of which the wording has far more
     assert not {w for w in nouns if {w, w + "s"} & tokens} - frequent
-
-
-def test_similar_names_are_told_apart_by_the_question_alone(transcripts):
-    "Each answer is a name of the list, asked for with spaces; many names begin as another one does."
-    tokenizer = nano_tokenizer(transcripts)
-    [user], [assistant], [space], [underscore] = (
-        tokenizer(text)["input_ids"] for text in ("<|user|>", "<|assistant|>", " ", "_")
-    )
-    ends = {tokenizer(f" {kind}\n")["input_ids"][0] for kind in ("INTEGER", "TEXT", "REAL")}
-    alike = names_in_all = 0
-    for row in _similar_names_rows(80, tokenizer, 3):
-        ids, labels = row["input_ids"], row["labels"]
-        assert all(label in (IGNORED, token) for token, label in zip(ids, labels, strict=True))
-        learned = [label for label in labels if label != IGNORED]
-        if {user, assistant, space, *ends} & {*learned} or ids.count(user) != ids.count(assistant):
-            continue  # a random word holds a mark
-        start = ids.index(user)
-        names, name = [], []
-        for token in ids[:start]:
-            if token in ends:
-                names, name = [*names, name], []
-            else:
-                name.append(token)
-        for part in " ".join(map(str, ids[start:])).split(f"{user} ")[1:]:
-            asked, written = part.split(f" {assistant} ")
-            answer = [int(token) for token in written.split()[:-1]]
-            assert answer in names
-            question = [underscore if int(t) == space else int(t) for t in asked.split()]
-            assert question == answer
-        assert learned.count(tokenizer.eos_token_id) >= len(names)
-        alike += sum(any(a != b and a[:1] == b[:1] for b in names) for a in names)
-        names_in_all += len(names)
-    assert alike > 0.5 * names_in_all

@@ -1,6 +1,5 @@
 "Training: tokenizer, credit by turns, stages that survive a kill, evaluation suites, cards. Nothing is downloaded."
 
-import copy
 import inspect
 import json
 import os
@@ -27,6 +26,7 @@ from transformers import TrainerCallback
 from sql_env.chat import SYSTEM_PROMPT, TOOLS
 from sql_env.episode import EpisodeEnv
 from sql_env.evaluation import evaluate
+from sql_env.nano.text import number_messages
 from sql_env.paths import SourceError
 from sql_env.policies.base import Completion
 from sql_env.policies.chat import ChatPolicy
@@ -107,17 +107,9 @@ def test_only_calls_that_were_not_refused_are_learned(transcripts, tok):
     assert refused > len(transcripts) * 0.08
 
 
-def with_dicts(message):
-    "A message whose arguments are dictionaries, as the template takes them."
-    message = copy.deepcopy(message)
-    for call in message.get("tool_calls") or ():
-        call["function"]["arguments"] = json.loads(call["function"]["arguments"])
-    return message
-
-
 def test_rendered_transcripts_are_what_the_template_writes(transcripts, tok):
     for transcript in transcripts[::7]:
-        messages = [with_dicts(m) for m in transcript]
+        messages = number_messages(transcript)
         out = tok.apply_chat_template(messages, return_dict=True, return_assistant_tokens_mask=True)
         pieces = render_transcript(transcript)
         assert tok.decode(out["input_ids"]) == "".join(p.text for p in pieces)

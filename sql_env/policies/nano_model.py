@@ -17,7 +17,13 @@ from typing import Any
 import numpy as np
 
 from ..nano.engine import NanoEngine, TurnWriter
-from ..nano.text import ROLE_TOKENS, parse_written, render_transcript
+from sql_env.nano.text import (
+    NAME_TOKENS,
+    ROLE_TOKENS,
+    NumberedNames,
+    parse_written,
+    render_transcript,
+)
 from ..nano.tokenizer import NanoTokenizer
 from .base import Completion
 from sql_env.policies.local import (
@@ -44,18 +50,22 @@ def find_nano(folder: str | Path | None = None) -> Path:
     "The folder of a model: the shipped one if None, the last stage's in the folder of a run. Raises `ValueError`."
     if folder is None:
         return SHIPPED_NANO
-    about = Path(folder) / "recipe.json"
+    about, models = Path(folder) / "recipe.json", [Path(folder)]
     if about.is_file():
         stages = json.loads(about.read_text(encoding="utf-8"))["recipe"]["stages"]
-        for stage in reversed(stages):
-            if is_nano(model := Path(folder) / stage["name"] / "model"):
-                return model
-    if not is_nano(folder):
+        models += [Path(folder) / stage["name"] / "model" for stage in stages]
+    found = [model for model in models if is_nano(model)]
+    if not found:
         raise ValueError(
             f"{folder} holds no model of nano; give the folder of a run of `sql_env train nano`, "
             "or that of one of its models"
         )
-    return Path(folder)
+    if NAME_TOKENS[0] not in (found[-1] / "tokenizer.json").read_text(encoding="utf-8"):
+        raise ValueError(
+            f"{found[-1]} was trained by an earlier version of sql_env, in which nano spelled names; "
+            "train it again with `sql_env train nano`"
+        )
+    return found[-1]
 
 # %% ../../nbs/64_policies_nano_model.ipynb #6ec29068
 class NanoModel:
@@ -92,10 +102,15 @@ class NanoModel:
             self._loaded = TurnWriter(engine, tokenizer.end), tokenizer
         return self._loaded
 
-    def tokens(self, messages: Sequence[dict], tools: Sequence[dict] = ()) -> list[int]:
+    def tokens(
+        self,
+        messages: Sequence[dict],
+        tools: Sequence[dict] = (),
+        names: NumberedNames | None = None,  # what the conversation has shown is added
+    ) -> list[int]:
         "A conversation as the model reads it, up to where its message begins."
         _, tokenizer = self.load()
-        text = "".join(piece.text for piece in render_transcript(messages))
+        text = "".join(piece.text for piece in render_transcript(messages, names))
         return tokenizer.encode(text + ROLE_TOKENS[2])
 
     def complete(
@@ -112,12 +127,17 @@ class NanoModel:
     ) -> list[Completion | Exception]:
         "The model's message in each conversation; `RolloutAborted` for one that its context can't hold."
         writer, _ = self.load()
-        prompts = [self.tokens(messages) for messages in conversations]
+        shown = [NumberedNames() for _ in conversations]
+        prompts = [self.tokens(c, tools, names) for c, names in zip(conversations, shown)]
         limit = writer.engine.context_length - self.max_new_tokens
-        return complete_batches(prompts, self._complete_batch, limit, self.batch_size, seeds)
+        found = complete_batches(prompts, self._complete_batch, limit, self.batch_size, seeds)
+        for completion, names in zip(found, shown):
+            if isinstance(completion, Completion):
+                completion.message = parse_written(completion.message["content"], names)
+        return found
 
     def _complete_batch(self, prompts: Sequence[Sequence[int]], seed: int) -> list[Completion]:
-        "The model's messages after some prompts."
+        "What the model writes after some prompts, each as the content of a message."
         writer, tokenizer = self.load()
         start, limit = time.monotonic(), self.max_new_tokens
         rng = np.random.default_rng(seed)
@@ -126,7 +146,7 @@ class NanoModel:
         completions = []
         for prompt, (tokens, remembered) in zip(prompts, written):
             usage = local_usage(prompt, tokens, seconds, cached=remembered)
-            message = parse_written(tokenizer.decode(tokens))
+            message = dict(content=tokenizer.decode(tokens))
             completions.append(Completion(message, usage, len(tokens) >= limit))
         return completions
 

@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from ..nano.text import ROLE_TOKENS, TOOL_TOKENS, render_transcript
+from ..nano.text import MARKS, NAME_TOKENS, ROLE_TOKENS, TOOL_TOKENS, render_transcript
 from ..nano.tokenizer import byte_characters
 
 # %% ../../nbs/85_training_nano_model.ipynb #a17626a2
@@ -117,7 +117,7 @@ def nano_tokenizer(transcripts: Sequence[Sequence[dict]], merges: int = 1400):
     from tokenizers import pre_tokenizers as pre
     from transformers import PreTrainedTokenizerFast
 
-    fixed = [*ROLE_TOKENS, *TOOL_TOKENS, *_FIXED_TOKENS]
+    fixed = [*ROLE_TOKENS, *TOOL_TOKENS, *NAME_TOKENS, *MARKS, *_FIXED_TOKENS]
     common = _common_words(transcripts)
     any_word = "|".join(sorted(common)) or "(?!)"
     words = rf" ?(?<![A-Za-z])(?:{any_word})(?![A-Za-z])"
@@ -179,7 +179,7 @@ def nano_model(
         num_key_value_heads=width // 32,
         intermediate_size=width * 8 // 3,
         block_auto_adjust_ff_dim=False,
-        conv_L_cache=4,
+        conv_L_cache=3,
         max_position_embeddings=2048,
         tie_word_embeddings=True,
         rope_parameters=dict(rope_type="default", rope_theta=10000.0),

@@ -193,6 +193,7 @@ def grpo_trainer(
     seed: int = 0,
     callbacks: Sequence[Any] = (),
     write_turns: Callable[[Any, list[list[int]]], list[list[int]]] | None = None,
+    environment: type[SQLEnvTRL] = SQLEnvTRL,
 ):
     "TRL's trainer for play; `write_turns` takes it and the tokens of prompts, and writes what follows them."
     from datasets import Dataset
@@ -213,12 +214,14 @@ def grpo_trainer(
         processing_class=tokenizer,
         peft_config=_lora_config(recipe),
         reward_funcs=list(recipe.reward_funcs),
-        environment_factory=trl_environment_factory(recipe, stage, questions),
+        environment_factory=trl_environment_factory(recipe, stage, questions, environment),
         callbacks=list(callbacks),
     )
 
 # %% ../../nbs/88_training_trainers.ipynb #5c2cdeb3
-def trl_environment_factory(recipe: Recipe, stage: Stage, questions: Any) -> partial:
+def trl_environment_factory(
+    recipe: Recipe, stage: Stage, questions: Any, environment: type[SQLEnvTRL] = SQLEnvTRL
+) -> partial:
     "What makes an environment for each rollout; it can be pickled."
     settings = recipe.env | stage.env
-    return partial(SQLEnvTRL, questions, schema_level=stage.schema_level, **settings)
+    return partial(environment, questions, schema_level=stage.schema_level, **settings)

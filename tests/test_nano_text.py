@@ -1,0 +1,173 @@
+"Names of a schema as numbers: what is shown, what is written, and that nothing is lost on the way."
+
+import json
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sql_env.chat import episode_messages
+from sql_env.episode import EpisodeEnv
+from sql_env.nano.text import (
+    MARKS,
+    NAME_TOKENS,
+    NumberedNames,
+    mention_marks,
+    parse_written,
+    render_transcript,
+)
+from sql_env.session import ToolError
+from sql_env.sources import load
+from sql_env.training.nano_expert import world_transcripts
+from sql_env.training.nano_recipe import NumberedSQLEnv
+from sql_env.trl_adapter import prompt_rows
+from sql_env.values import quote_identifier
+
+OPENING = "How many?\n\nTables:\n{}\n\nSteps: 9"
+
+
+def shown(*names):
+    numbered = NumberedNames()
+    numbered.opening(OPENING.format("\n".join(names)))
+    return numbered
+
+
+@pytest.mark.parametrize(
+    ("line", "wanted"),
+    [
+        ("Song_Name VARCHAR(20)", "song name{} TEXT"),
+        ("id INT, primary key", "id{} INTEGER, primary key"),
+        ("Free Meal (K-12) double: share of all", "free meal k 12{} REAL"),
+        ("born DATE", "born{} TEXT"),
+        ("singer_id int(11), references singer.singer_id", "singer id{} INTEGER, references {}.{}"),
+        ("no_type", "no_type"),
+        ("... cut after 600 characters", "... cut after 600 characters"),
+    ],
+)
+def test_a_column_is_shown_by_its_words_its_token_and_a_simple_type(line, wanted):
+    names = shown("singer")
+    singer = names.tokens["singer"]
+    text = names.result(f"singer: 3 rows\n{line}").partition("\n")[2]
+    own = [token for name, token in names.tokens.items() if name != "singer"]
+    assert text == wanted.format(*own, singer, *own)
+
+
+def test_a_name_keeps_its_token_and_the_sixty_fifth_is_spelled():
+    names = shown(*(f"t{i}" for i in range(70)))
+    assert sorted(names.tokens.values()) == sorted(NAME_TOKENS)
+    assert names.numbered("SELECT a FROM t64") == "SELECT a FROM t64"
+    before = dict(names.tokens)
+    names.opening(OPENING.format("t3"))
+    assert names.tokens == before
+
+
+@pytest.mark.parametrize(
+    ("sql", "spelled"),
+    [
+        ("SELECT 'song' FROM song", "SELECT 'song' FROM {song}"),
+        ("SELECT song(1), song FROM x", "SELECT song(1), {song} FROM x"),
+        ('SELECT "Top Song" FROM [Top Song]', "SELECT {Top Song} FROM {Top Song}"),
+        ("SELECT a ORDER BY order", "SELECT a ORDER BY order"),
+        ("SELECT songs, a.song", "SELECT songs, a.{song}"),
+    ],
+)
+def test_names_are_numbered_outside_texts_and_calls(sql, spelled):
+    names = shown("song", "Top Song", "order")
+    assert names.numbered(sql) == re.sub(r"\{(.*?)\}", lambda m: names.tokens[m[1]], spelled)
+
+
+_NAMES = st.lists(st.text(st.sampled_from("aBé_1 '\"([%"), min_size=1, max_size=6), max_size=6)
+_TEXTS = st.lists(st.text(st.sampled_from("aB1 '"), max_size=5), max_size=3)
+
+
+@given(names=_NAMES, texts=_TEXTS)
+def test_sql_survives_numbering(names, texts):
+    numbered = shown(*(n.strip() or "x" for n in names))
+    parts = [quote_identifier(name) for name in numbered.tokens]
+    parts += ["'" + text.replace("'", "''") + "'" for text in texts]
+    sql = "SELECT " + ", ".join(parts)
+    again = numbered.spelled(numbered.numbered(sql), in_sql=True)
+    plain = re.sub(r'"([A-Za-z_]\w*)"', r"\1", sql)
+    assert again.replace('"', "") == plain.replace('"', "")
+
+
+def test_a_token_inside_a_text_is_a_name_and_an_unknown_one_stays():
+    names = shown("song title")
+    token = names.tokens["song title"]
+    other = next(t for t in NAME_TOKENS if t != token)
+    written = f"<query sql>SELECT {token}, '{token}', {other}"
+    call = parse_written(written, names)["tool_calls"][0]["function"]
+    assert call["arguments"]["sql"] == f"SELECT \"song title\", 'song title', {other}"
+    call = parse_written(f"<describe table_name>{token}", names)["tool_calls"][0]["function"]
+    assert call["arguments"]["table_name"] == "song title"
+
+
+def test_calls_of_transcripts_are_read_back_as_they_were():
+    for messages in world_transcripts({1: 20, 3: 20, 5: 20}, seed=8):
+        for i, message in enumerate(messages):
+            if not message.get("tool_calls"):
+                continue
+            names = NumberedNames()
+            render_transcript(messages[:i], names)
+            piece = render_transcript(messages[: i + 1], NumberedNames())[-1].text
+            call = parse_written(piece.removesuffix("<|end|>"), names)["tool_calls"][0]
+            arguments = message["tool_calls"][0]["function"]["arguments"]
+            assert str(call["function"]["arguments"]) == str(json.loads(arguments))
+
+
+def test_play_reads_what_the_policy_reads():
+    questions = load("bundled")
+    for question in questions[::40]:
+        [row] = prompt_rows([question], "")
+        env = NumberedSQLEnv(questions, max_chars=600)
+        told = [row["prompt"][-1]["content"] + env.reset(**row)]
+        table = next(iter(env._names.tokens.values()))
+        told += [env.describe(table), env.query(f"SELECT * FROM {table} LIMIT 1")]
+        with pytest.raises(ToolError, match="no such column"):
+            env.query(f"SELECT nix FROM {table}")
+        start = EpisodeEnv(questions).reset(question_id=question.question_id)
+        messages = episode_messages(start, env.episode.turns[:2], "", 600)
+        read = [piece.text for piece in render_transcript(messages) if not piece.is_learned]
+        read = [text for text in read if not text.startswith("<|a")]
+        assert read == [
+            f"<|{'tool' if i else 'user'}|>{text}<|end|>" for i, text in enumerate(told)
+        ]
+        assert table in read[0] and table in read[1] and "<|n" in read[2]
+        env._close()
+
+
+@pytest.mark.parametrize(
+    ("question", "marks"),
+    [
+        ("What is the number of wins of clubs?", {"number_of_wins": " @1", "clubs": " @2"}),
+        ("Wins by company and box", {"win": " @1", "companies": " @2", "boxes": " @3"}),
+        ("How old is the air port code?", {"AirportCode": " @1", "age": ""}),
+        ("Which number of wins", {"number_of_wins": " @1", "wins": " ~", "number": " ~"}),
+        ("A list of songs", {"song_title": " ~", "first_song_title": "", "%": ""}),
+        ("a b c d e f g h i j", {name: f" @{min(i, 9)}" for i, name in enumerate("abcdefghij", 1)}),
+        ("", {"id": ""}),
+    ],
+)
+def test_a_mark_says_whether_and_where_the_question_has_a_name(question, marks):
+    assert mention_marks(question, list(marks)) == list(marks.values())
+
+
+@given(
+    question=st.text(st.sampled_from("ab s_")),
+    names=st.lists(st.text(st.sampled_from("ab s_")), max_size=8),
+)
+def test_places_are_counted_from_one_without_a_gap(question, names):
+    found = set(mention_marks(question, names)) - {"", " ~"}
+    assert found == set(MARKS[: len(found)])
+
+
+def test_a_refused_call_is_not_learned_whatever_columns_are_called():
+    tool = dict(role="tool", content="log: 2 rows\nerror TEXT")
+    call = dict(function=dict(name="query", arguments=dict(sql="SELECT eror FROM log")))
+    asked = dict(role="user", content=OPENING.format("log"))
+    refusal = dict(role="tool", content="{'error': 'no such column: eror. Did you mean error?'}")
+    written = dict(role="assistant", content="", tool_calls=[call])
+    pieces = render_transcript([asked, tool, written, refusal])
+    assert not any(piece.is_learned for piece in pieces)
+    assert "eror FROM <|n" in pieces[-2].text and "mean <|n" in pieces[-1].text
