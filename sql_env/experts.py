@@ -9,13 +9,10 @@ __all__ = ['EXPERT_STYLES', 'ExpertStyle', 'distinct_values_action', 'GoldQuery'
            'ExpertTrajectories', 'trajectory_summary']
 
 # %% ../nbs/81_experts.ipynb #6181543a
-import re
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
-
-import apsw
 
 from .chat import MAX_TOOL_RESULT_CHARS
 from .database import Database
@@ -30,7 +27,7 @@ from .questions import Question, QuestionSet
 from .reward import RewardConfig
 from .rollouts import plan_episodes
 from .sqltext import TokenizedSql, compared_values
-from .values import quote_identifier
+from .values import bare_identifier
 
 # %% ../nbs/81_experts.ipynb #d2915da7
 class ExpertStyle(NamedTuple):
@@ -55,16 +52,9 @@ EXPERT_STYLES = dict(
 )
 
 # %% ../nbs/81_experts.ipynb #8f125133
-def _bare_identifier(name: str) -> str:
-    "A name in a query, in quotes only if it needs them."
-    if re.fullmatch(r"[A-Za-z_]\w*", name) and name.upper() not in apsw.keywords:
-        return name
-    return quote_identifier(name)
-
-# %% ../nbs/81_experts.ipynb #49cf516f
 def distinct_values_action(table: str, column: str) -> Action:
     "The query that shows which values a column has."
-    sql = f"SELECT DISTINCT {_bare_identifier(column)} FROM {_bare_identifier(table)}"
+    sql = f"SELECT DISTINCT {bare_identifier(column)} FROM {bare_identifier(table)}"
     return Action("QUERY", sql)
 
 # %% ../nbs/81_experts.ipynb #a6f27b2a

@@ -15,10 +15,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 from zlib import crc32
 
-import apsw
-
 from ..chat import TOOLS
-from ..values import quote_identifier
+from ..values import bare_identifier
 
 # %% ../../nbs/59_nano_text.ipynb #52313305
 def _words(name: str) -> str:
@@ -107,11 +105,6 @@ _WRITTEN_PART = re.compile(rf"""'(?:[^']|'')*'|"(?:[^"]|"")*"|{_NAME_TOKEN.patte
 _TABLES, _STEPS, _ROWS = "\n\nTables:\n", "\n\nSteps: ", re.compile(r"(.+): (\d+ rows|unknown .*)")
 
 # %% ../../nbs/59_nano_text.ipynb #22353666
-def _is_plain(name: str) -> bool:
-    "Whether SQL can spell a name without quotes."
-    return bool(re.fullmatch(r"[A-Za-z_]\w*", name)) and name.upper() not in apsw.keywords
-
-# %% ../../nbs/59_nano_text.ipynb #e6fdecd5
 class NumberedNames:
     "The names that a conversation has shown, each with its token."
 
@@ -149,7 +142,7 @@ class NumberedNames:
             text = part[0]
             if text[0] in '"`[':
                 return self.tokens.get(text[1:-1], text)
-            return self.tokens.get(text, text) if _is_plain(text) else text
+            return self.tokens.get(text, text) if bare_identifier(text) == text else text
 
         return _SQL_PART.sub(token, argument)
 
@@ -167,7 +160,7 @@ class NumberedNames:
             name = self.names.get(part[0])
             if name is None:  # a text, or a token that stands for nothing
                 return _NAME_TOKEN.sub(plain, part[0])
-            return name if _is_plain(name) else quote_identifier(name)
+            return bare_identifier(name)
 
         if in_sql:
             return _WRITTEN_PART.sub(quoted, argument)
