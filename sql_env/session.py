@@ -234,8 +234,9 @@ class Conversation:
         self.given_up = ""  # why, after too many messages without a usable call
 
     def start(self, messages: list[dict[str, Any]]) -> None:
-        "Begin with the messages of an episode that was reset."
-        self.messages, self.pending = messages, []
+        "Begin with the messages of an episode that was reset; nothing of an earlier one is left."
+        self.messages, self.pending, self.results = messages, [], []
+        self.counts, self.notes, self.given_up = Counter(), [], ""
 
     @property
     def next_action(self) -> Action | None:

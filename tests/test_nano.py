@@ -231,11 +231,11 @@ def test_a_folder_is_a_policy_and_others_say_what_to_give(folder, tmp_path):
 
 
 def test_a_model_of_an_earlier_version_is_refused(folder, tmp_path):
-    "It spells names, and would be asked for tokens that it does not have."
+    "It would be asked for tokens that it does not have."
     shutil.copytree(folder, tmp_path / "old")
     tokenizer = tmp_path / "old/tokenizer.json"
     text = tokenizer.read_text(encoding="utf-8")
-    tokenizer.write_text(text.replace("<|n", "<|m"), encoding="utf-8")
+    tokenizer.write_text(text.replace("<|v", "<|w"), encoding="utf-8")
     with pytest.raises(ValueError, match="earlier version.*sql_env train nano"):
         find_nano(tmp_path / "old")
 

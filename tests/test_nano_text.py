@@ -12,6 +12,7 @@ from sql_env.episode import EpisodeEnv
 from sql_env.nano.text import (
     MARKS,
     NAME_TOKENS,
+    VALUE_TOKENS,
     NumberedNames,
     mention_marks,
     parse_written,
@@ -39,6 +40,7 @@ def shown(*names):
         ("Song_Name VARCHAR(20)", "song name{} TEXT"),
         ("id INT, primary key", "id{} INTEGER, primary key"),
         ("Free Meal (K-12) double: share of all", "free meal k 12{} REAL"),
+        ("FeeEUR real", "fee{} REAL"),
         ("born DATE", "born{} TEXT"),
         ("singer_id int(11), references singer.singer_id", "singer id{} INTEGER, references {}.{}"),
         ("no_type", "no_type"),
@@ -48,9 +50,10 @@ def shown(*names):
 def test_a_column_is_shown_by_its_words_its_token_and_a_simple_type(line, wanted):
     names = shown("singer")
     singer = names.tokens["singer"]
-    text = names.result(f"singer: 3 rows\n{line}").partition("\n")[2]
+    _, text, restated = names.result(f"singer: 3 rows\n{line}").split("\n")
     own = [token for name, token in names.tokens.items() if name != "singer"]
     assert text == wanted.format(*own, singer, *own)
+    assert restated == "How many?"
 
 
 def test_a_name_keeps_its_token_and_the_sixty_fifth_is_spelled():
@@ -84,6 +87,7 @@ _TEXTS = st.lists(st.text(st.sampled_from("aB1 '"), max_size=5), max_size=3)
 @given(names=_NAMES, texts=_TEXTS)
 def test_sql_survives_numbering(names, texts):
     numbered = shown(*(n.strip() or "x" for n in names))
+    numbered.values = dict(zip(dict.fromkeys(texts), VALUE_TOKENS))
     parts = [quote_identifier(name) for name in numbered.tokens]
     parts += ["'" + text.replace("'", "''") + "'" for text in texts]
     sql = "SELECT " + ", ".join(parts)
@@ -151,6 +155,85 @@ def test_play_reads_what_the_policy_reads():
 )
 def test_a_mark_says_whether_and_where_the_question_has_a_name(question, marks):
     assert mention_marks(question, list(marks)) == list(marks.values())
+
+
+def test_a_first_word_of_all_names_is_not_asked_for():
+    names = ["tbl_loan", "tbl_book", "tbl_"]
+    assert mention_marks("How many loans of a book?", names[:2]) == [" @1", " @2"]
+    assert mention_marks("How many loans of a book?", names) == [" ~", " ~", ""]
+    assert mention_marks("How many tbl loans?", ["tbl_loan"]) == [" @1"]
+
+
+def test_a_unit_at_the_end_of_a_name_is_not_asked_for():
+    names = ["fee_eur", "min", "waiting_time_min", "minutes_left"]
+    assert mention_marks("Which fee and waiting time?", names) == [" @1", "", " @2", ""]
+    assert mention_marks("The fee in euros, 5 min?", names) == [" @1", " @2", "", ""]
+
+
+@pytest.mark.parametrize(
+    ("question", "values"),
+    [
+        ("How much is Salt Compass?", ["Salt Compass"]),
+        ("The Last Harvest: genre, please?", ["The Last Harvest"]),
+        ("Give Amara Bram's fee in Port Ansel, then O'Brien.", "Amara Bram|Port Ansel|O'Brien"),
+        ("Regarding Chidi Pereira, what is A?", ["Chidi Pereira"]),
+        ("Who is from France or the Bank of America?", ["France", "Bank of America"]),
+        ("Which lab has VE-9873, Ading 31 or 'no \"x\" glass'?", 'VE-9873|Ading 31|no "x" glass'),
+        ('Show "rock \'n roll" of the 4 in May 2017. I see Bo.', ["rock 'n roll", "Bo"]),
+        ("Winemakers born in 1967? What 4 have they? In Oslo: Zoë Ångström", "Oslo|Zoë Ångström"),
+        ("January 1947: many, A first", []),
+        ("", []),
+    ],
+)
+def test_values_are_what_is_quoted_or_has_capital_letters(question, values):
+    names = NumberedNames()
+    opening = names.opening(f"{question}\n\nTables:\nt\n\nSteps: 9")
+    values = values.split("|") if isinstance(values, str) else values
+    assert list(names.values) == values
+    lines = [value + token for value, token in zip(values, VALUE_TOKENS)]
+    shown = "\n\nValues:\n" + "\n".join(lines) if values else ""
+    assert opening == f"{question}\n\nTables:\nt{names.tokens['t']}{shown}\n\nSteps: 9"
+
+
+@pytest.mark.parametrize(
+    ("question", "restated"),
+    [
+        (
+            "Age and wins of Bo Berg's club, the club's name?",
+            "{age} and {wins} of <|v1|>'s {club}, the {club}'s name?",
+        ),
+        ("Clubs by year of birth: Which club?", "{club} by {year_of_birth}: Which {club}?"),
+        ("Average win, losses", "Average {wins}, losses"),
+        ("A Club Cup", "A <|v1|>"),
+    ],
+)
+def test_a_description_ends_with_the_question_in_tokens(question, restated):
+    names = NumberedNames()
+    names.opening(f"{question}\n\nTables:\nclub\n\nSteps: 9")
+    text = names.result("club: 2 rows\nage INT\nwins INT\nyear_of_birth INT\nyear INT")
+    assert text.rpartition("\n")[2] == restated.format(**names.tokens)
+
+
+@pytest.mark.parametrize(
+    ("sql", "numbered"),
+    [
+        (
+            "SELECT 1 WHERE a = 'Bo O''Hara' OR b = 'Oslo'",
+            "SELECT 1 WHERE a = '<|v1|>' OR b = '<|v2|>'",
+        ),
+        ("SELECT 1 WHERE a LIKE '%Oslo%'", "SELECT 1 WHERE a LIKE '%<|v2|>%'"),
+        (
+            "SELECT 1 WHERE a = 'oslo' OR a = 'Oslo Cup'",
+            "SELECT 1 WHERE a = 'oslo' OR a = 'Oslo Cup'",
+        ),
+    ],
+)
+def test_a_text_that_is_a_value_is_written_by_its_token(sql, numbered):
+    names = NumberedNames()
+    names.opening("Is Bo O'Hara in Oslo?\n\nTables:\nt\n\nSteps: 9")
+    assert names.numbered(sql) == numbered
+    assert names.spelled(numbered, in_sql=True) == sql
+    assert names.spelled("<|v1|> of <|v9|>") == "Bo O'Hara of <|v9|>"
 
 
 @given(

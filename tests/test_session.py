@@ -15,7 +15,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from sql_env import Session
-from sql_env.chat import TOOLS, action_message, openai_tools, tool_schemas
+from sql_env.chat import TOOLS, action_message, initial_messages, openai_tools, tool_schemas
 from sql_env.episode import ACTIONS, EXTRA_ACTIONS, SCHEMA_LEVELS, Action, EpisodeEnv
 from sql_env.evaluation import evaluate
 from sql_env.policies.base import Completion, play_episode
@@ -346,6 +346,9 @@ def test_too_many_messages_without_a_call_end_it():
     assert session.call("query", {"sql": "SELECT 1"}) == str({"error": EPISODE_OVER})
     verdict = session.verdict()
     assert (verdict.correct, verdict.reason, verdict.steps) == (False, "no_answer", 1)
+    start = session.env.reset(seed=1)
+    session.conversation.start(initial_messages(start))
+    assert not session.conversation.given_up and not session.conversation.counts
 
 
 def test_ids_are_those_of_the_server():

@@ -60,6 +60,13 @@ def phrases():
     return [*load_wordings().values(), *load_wordings("conditions").values()]
 
 
+def test_a_space_stands_between_a_slot_and_a_word():
+    for phrase in (*phrases(), *load_wordings("selections").values()):
+        for form in phrase.forms:
+            for text in {expand(form, Rng(seed)) for seed in range(12)}:
+                assert not re.search(r"\}(?!e?s\b)[A-Za-z]", text), text
+
+
 # ---- forms
 
 

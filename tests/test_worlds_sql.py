@@ -6,6 +6,7 @@ from itertools import islice
 
 import apsw
 import pytest
+import sqlglot
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -53,6 +54,12 @@ def test_gold_says_what_grouping_determines(asked, tmp_path):
         for w, q, _ in [g for g in golds if "GROUP BY" in g[1].gold_sql][:2]:
             shapes = InstanceGenerator(w.save(tmp_path)).shapes
             assert bare_columns(q.gold_sql, shapes) == [], q.gold_sql
+
+
+def test_gold_shows_the_group_and_the_figure_that_are_asked_for(asked):
+    golds = [q for _, q, _ in asked["per_value_of_parent"]]
+    assert any("only" in q.question_text for q in golds)
+    assert all(len(sqlglot.parse_one(q.gold_sql).expressions) == 2 for q in golds)
 
 
 def test_order_is_part_of_the_answer_where_the_question_names_one(asked):

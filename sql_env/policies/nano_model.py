@@ -18,8 +18,8 @@ import numpy as np
 
 from ..nano.engine import NanoEngine, TurnWriter
 from sql_env.nano.text import (
-    NAME_TOKENS,
     ROLE_TOKENS,
+    VALUE_TOKENS,
     NumberedNames,
     parse_written,
     render_transcript,
@@ -60,9 +60,9 @@ def find_nano(folder: str | Path | None = None) -> Path:
             f"{folder} holds no model of nano; give the folder of a run of `sql_env train nano`, "
             "or that of one of its models"
         )
-    if NAME_TOKENS[0] not in (found[-1] / "tokenizer.json").read_text(encoding="utf-8"):
+    if VALUE_TOKENS[0] not in (found[-1] / "tokenizer.json").read_text(encoding="utf-8"):
         raise ValueError(
-            f"{found[-1]} was trained by an earlier version of sql_env, in which nano spelled names; "
+            f"{found[-1]} was trained by an earlier version of sql_env, whose nano read another text; "
             "train it again with `sql_env train nano`"
         )
     return found[-1]

@@ -14,7 +14,14 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from ..nano.text import MARKS, NAME_TOKENS, ROLE_TOKENS, TOOL_TOKENS, render_transcript
+from sql_env.nano.text import (
+    MARKS,
+    NAME_TOKENS,
+    ROLE_TOKENS,
+    TOOL_TOKENS,
+    VALUE_TOKENS,
+    render_transcript,
+)
 from ..nano.tokenizer import byte_characters
 
 # %% ../../nbs/85_training_nano_model.ipynb #a17626a2
@@ -117,7 +124,7 @@ def nano_tokenizer(transcripts: Sequence[Sequence[dict]], merges: int = 1400):
     from tokenizers import pre_tokenizers as pre
     from transformers import PreTrainedTokenizerFast
 
-    fixed = [*ROLE_TOKENS, *TOOL_TOKENS, *NAME_TOKENS, *MARKS, *_FIXED_TOKENS]
+    fixed = [*ROLE_TOKENS, *TOOL_TOKENS, *NAME_TOKENS, *VALUE_TOKENS, *MARKS, *_FIXED_TOKENS]
     common = _common_words(transcripts)
     any_word = "|".join(sorted(common)) or "(?!)"
     words = rf" ?(?<![A-Za-z])(?:{any_word})(?![A-Za-z])"

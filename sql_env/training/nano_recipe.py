@@ -209,13 +209,13 @@ _NANO_STAGES = (
         "sft",
         "",
         dict(learning_rate=4e-3),
-        options=dict(copy=10_000, minutes=3),
+        options=dict(copy=10_000, minutes=2),
     ),
     Stage(
         "few",
         "sft",
         "worlds:1=16000,2=16000,3=13000",
-        options=dict(minutes=13, world=dict(mix=_NAMES), renamed=0.2),
+        options=dict(minutes=12, world=dict(mix=_NAMES), renamed=0.2),
     ),
     Stage("play", "grpo", untold_questions, dict(max_steps=45)),
     Stage(
@@ -231,7 +231,7 @@ _NANO_STAGES = (
         "worlds:1=20000,2=20000,3=20000,4=20000,5=15000 + bundled:train",
         start="few",
         options=dict(
-            minutes=37,
+            minutes=35,
             world=dict(mix=_NAMES),
             renamed=0.2,
             probe_columns=True,
@@ -286,7 +286,7 @@ NANO = Recipe(
     make_trainers=dict(sft=_imitation_trainer, grpo=_play_trainer),
     sft=dict(
         _CPU,
-        learning_rate=2e-3,
+        learning_rate=2.5e-3,
         num_train_epochs=1,
         warmup_steps=50,
         weight_decay=0.1,

@@ -181,7 +181,7 @@ def _per_value_of_parent(s: Sampler) -> QuestionDraft:
     if s.rng.chance(0.3):
         most = s.rng.chance(0.7)
         slots |= dict(top=selection_phrase("top_of_all" if most else "bottom_of_all"))
-        return ranking(query._replace(columns=name), figure.sql, selection.tables, slots, most)
+        return ranking(query, figure.sql, selection.tables, slots, most)
     return QuestionDraft(query, selection.tables, slots | dict(top=""))
 
 # %% ../../nbs/44_worlds_families_groups.ipynb #fd4a494b
