@@ -134,7 +134,8 @@ class NanoTrainer(Trainer):
         self.add_callback(self.clock)
         self.half = torch.bfloat16 if torch.cpu._is_avx512_bf16_supported() else torch.float32
         if self.args.use_cpu:  # where PyTorch's fused attention takes a tenth more time for a step
-            self.model.set_attn_implementation("eager")
+            learned: Any = self.model
+            learned.set_attn_implementation("eager")
 
     def get_train_dataloader(self) -> DataLoader:
         rows: Any = self.train_dataset
