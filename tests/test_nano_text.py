@@ -182,6 +182,11 @@ def test_a_unit_at_the_end_of_a_name_is_not_asked_for():
         ('Show "rock \'n roll" of the 4 in May 2017. I see Bo.', ["rock 'n roll", "Bo"]),
         ("Winemakers born in 1967? What 4 have they? In Oslo: Zoë Ångström", "Oslo|Zoë Ångström"),
         ("January 1947: many, A first", []),
+        ("Concerning Chidi Pereira, who is Ann?", ["Chidi Pereira", "Ann"]),
+        (
+            "Trace PX-5233. Rent Ading 31. Is VE-9 in Boeing B52?",
+            "PX-5233|Rent Ading 31|VE-9|Boeing B52",
+        ),
         ("", []),
     ],
 )

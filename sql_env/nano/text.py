@@ -135,9 +135,12 @@ _PROPER = re.compile(
     rf"(?<![\w'’-]){_CAPITAL}(?: (?:(?:of|the|de|la|van|von) )?{_CAPITAL})*(?: \d+(?![\w.,]\d))?"
 )
 _OPENERS = frozenset(
-    "a all an and are at can could count did do does find for from get give has have how i in is list me name of on "
-    "or please regarding report return say send show state take tell that these this those was were what when where "
-    "which who whose with would you".split()
+    "a about add after all among an and any are as at average before between both but by calculate can check compute "
+    "concerning consider could count determine did display do does during each every fetch find for from get give had "
+    "has have hello hi how i identify if in into is it its let list look looking make may me my name need now of on "
+    "only or our over per please print provide read regarding report return say select send should show since some "
+    "state sum take tell thanks that their then there these they this those to total under until was we were what "
+    "when where which while who whom whose why will with within would you your".split()
 )
 _MONTHS = frozenset(calendar.month_name[1:])
 
@@ -149,7 +152,8 @@ def _value_spans(question: str) -> list[tuple[int, int]]:
         start, end = match.span()
         begins = re.search(r"(?:^|[.?!:]\s+)$", question[:start])
         first, space, rest = match[0].partition(" ")
-        if begins and first.lower() in _OPENERS:
+        is_code = re.search(r"[^\W\d_].*\d|\d.*[^\W\d_]", rest.partition(" ")[0])
+        if begins and (first.lower() in _OPENERS or is_code and first[1:].islower()):
             start += len(first + space)
             first, space, rest = rest.partition(" ")
         elif begins and not rest and first[1:].islower():

@@ -11,7 +11,8 @@ __all__ = ['TerseExpert', 'missing_mention', 'expert_transcripts', 'world_transc
 import math
 import re
 import tempfile
-from collections.abc import Callable, Generator, Iterator
+from collections import Counter
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -26,21 +27,31 @@ from ..worlds.words import pluralize
 from ..worlds.world import world_set
 
 # %% ../../nbs/84_training_nano_expert.ipynb #096e2b84
-_TABLE = re.compile(r"(?:FROM|JOIN) (\w+)\b")
-_NESTED = re.compile(r"\(SELECT|UNION|INTERSECT|EXCEPT")
-_ALIASED = re.compile(r"(?:FROM|JOIN) \w+ (?!JOIN|ON|WHERE|GROUP|ORDER|LIMIT|LEFT)\w")
+_TABLE = re.compile(
+    r"\b(FROM|JOIN) (\w+)(?: (?:AS )?(?!(?:JOIN|LEFT|INNER|CROSS|ON|WHERE|GROUP|HAVING|ORDER|LIMIT|UNION|INTERSECT"
+    r"|EXCEPT|AS)\b)(\w+))?"
+)
+_TEXT_OR_COLUMN = re.compile(r"'(?:[^']|'')*'|\b(\w+)\.(\w+)")
 
 # %% ../../nbs/84_training_nano_expert.ipynb #e63445fe
-def _alias_tables(sql: str) -> str:
-    "A joined query with one-letter names for its tables; other queries as they are."
-    tables = _TABLE.findall(sql)
-    is_self_join = len(set(tables)) < len(tables)
-    if " JOIN " not in sql or is_self_join or _NESTED.search(sql) or _ALIASED.search(sql):
+def _short_query(
+    sql: str,
+    columns: Mapping[str, Collection[str]],  # of each table, in lower case
+) -> str:
+    "The query without other names for tables; a column has its table only where several tables have one of its name."
+    declared = _TABLE.findall(sql)
+    tables = [table for _, table, _ in declared]
+    if len(set(tables)) < len(tables) or not columns.keys() >= set(tables):
         return sql
-    for table, alias in zip(tables, "abcdefgh"):
-        sql = re.sub(rf"\b{table}\.", f"{alias}.", sql)
-        sql = re.sub(rf"\b(FROM|JOIN) {table}\b", rf"\1 {table} {alias}", sql)
-    return sql
+    meant = {alias or table: table for _, table, alias in declared}
+    shared = Counter(column for table in tables for column in columns[table])
+
+    def short(part: re.Match[str]) -> str:
+        if part[1] not in meant:
+            return part[0]
+        return part[2] if shared[part[2].lower()] == 1 else f"{meant[part[1]]}.{part[2]}"
+
+    return _TEXT_OR_COLUMN.sub(short, _TABLE.sub(r"\1 \2", sql))
 
 # %% ../../nbs/84_training_nano_expert.ipynb #fd359ce5
 def _forms(word: str) -> set[str]:
@@ -73,7 +84,7 @@ def _swap_table(gold: GoldQuery, table: str, other: str) -> str:
         name_columns += [column.name for column in second if not column.references]
     if len(name_columns) == 2:
         sql = re.sub(rf"\b{name_columns[0]}\b", name_columns[1], sql)
-    return _alias_tables(sql)
+    return _short_query(sql, gold.columns)
 
 # %% ../../nbs/84_training_nano_expert.ipynb #fd0b8103
 def _next_table(gold: GoldQuery, needed: list[str], seen: dict[str, str]) -> str:
@@ -141,9 +152,7 @@ def _unmentioned_columns(sql: TokenizedSql, question: str) -> list[str]:
 
 # %% ../../nbs/84_training_nano_expert.ipynb #43480f1b
 def _literal_in_question(sql: TokenizedSql, column: str, question: str) -> bool:
-    "Whether a question spells what a condition asks of a column: a text, or a year."
-    if re.search(rf"substr\((?:\w+\.)?{column},", sql.sql):
-        return True
+    "Whether a question spells the text that a condition asks of a column."
     is_compared = column in dict(compared_values(sql))
     return is_compared and column not in _paraphrased_value_columns(sql, question)
 
@@ -166,7 +175,7 @@ def _column_probes(gold: GoldQuery, column: str) -> Generator[Action, Observatio
             yield Action("QUERY", look.argument + " LIMIT 3")
         return
     for name in candidates[:-1]:
-        wrong = _alias_tables(re.sub(rf"\b{column}\b", name, gold.question.gold_sql))
+        wrong = _short_query(re.sub(rf"\b{column}\b", name, gold.question.gold_sql), gold.columns)
         if gold.finds_nothing(wrong):
             yield Action("QUERY", wrong)
 
@@ -204,8 +213,8 @@ class TerseExpert(ExpertPolicy):
                 yield distinct_values_action(table, column)
         if not probed and self.rng.random() < self.typo_prob:
             for typo in gold.mistake("column", self.rng):
-                yield Action("QUERY", _alias_tables(typo.argument))
-        short = _alias_tables(question.gold_sql)
+                yield Action("QUERY", _short_query(typo.argument, gold.columns))
+        short = _short_query(question.gold_sql, gold.columns)
         is_same = gold.rows(short) == gold.rows(question.gold_sql)
         yield Action("QUERY", short if is_same else question.gold_sql)
         while True:
@@ -215,11 +224,12 @@ class TerseExpert(ExpertPolicy):
         return self.probe_columns and self.rng.random() < self.wrong_table_prob
 
     def _column_to_probe(self, gold: GoldQuery) -> str:
-        "The first column that the question does not mention and that a search can find."
+        "The first column that the question does not mention and that a search can find, which is none of a year's."
         if not self.probe_columns:
             return ""
         for column in _unmentioned_columns(gold.sql, gold.question.question_text):
-            if _candidate_columns(gold, column):
+            is_year = re.search(rf"substr\((?:\w+\.)?{column},", gold.sql.sql)
+            if not is_year and _candidate_columns(gold, column):
                 return column
         return ""
 
@@ -228,7 +238,7 @@ def missing_mention(question: Question) -> str:
     "What a question does not mention by name: a `column`, a `table`, or nothing (an empty text)."
     if _unmentioned_columns(TokenizedSql(question.gold_sql), question.question_text):
         return "column"
-    tables = _TABLE.findall(question.gold_sql)
+    tables = [table for _, table, _ in _TABLE.findall(question.gold_sql)]
     if all(_mentions_table(t, question.question_text) for t in tables):
         return ""
     return "table"
