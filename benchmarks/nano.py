@@ -7,6 +7,7 @@ python benchmarks/nano.py ship --seed 0 # puts the model into the package
 python benchmarks/nano.py baselines     # random, greedy, oracle and the best reward-hacking baseline
 python benchmarks/nano.py collect       # benchmarks/nano.json, and the figures in nbs/images
 python benchmarks/nano.py misses        # right answers by what a question does not mention, from nano.json
+python benchmarks/nano.py empty --seed 0 # what a model does next when its query found nothing
 """
 
 import json
@@ -324,6 +325,60 @@ def misses(
                     missing = missing_in_order_of_play(suite, line["asked"])
                     rows += miss_rows(line, int(seed), missing)
     write_rows(out, "misses", rows)
+
+
+@app.command()
+def empty(
+    seed: int = 0,
+    folder: Path = Path("runs"),
+    stages: Stages = None,
+    n: int = 500,
+    temperature: float = 1.0,
+    out: Path = HERE / "nano_empty.json",
+):
+    "What models do after a query that found nothing, in sampled episodes: answer, or query again."
+    import tempfile
+
+    from sql_env.episode import EpisodeEnv
+    from sql_env.evaluation import evaluate
+    from sql_env.logs import read_log
+    from sql_env.policies.nano import NanoPolicy
+    from sql_env.training.evals import suite_questions
+
+    rows = []
+    for stage in stages or ("few", "play", "all"):
+        policy = NanoPolicy(folder / f"nano-{seed}" / stage / "model", temperature=temperature)
+        for suite in NOT_NAMED:
+            env = EpisodeEnv(suite_questions(suite, n))
+            with tempfile.TemporaryDirectory() as logs:
+                log = Path(logs) / "log.jsonl"
+                result = evaluate(env, policy, batch=64, log=log, progress=False, robust=False)
+                episodes = [trajectory.turns for trajectory in read_log(log)[1]]
+            about = dict(seed=seed, stage=stage, suite=suite, temperature=temperature, n=n)
+            rows.append(about | dict(success=round(result.success_rate, 4)) | after_empty(episodes))
+            print(rows[-1], flush=True)
+    write_rows(out, "empty", rows)
+
+
+def after_empty(episodes: list) -> dict[str, int]:
+    "How many queries found nothing, and how many actions of each kind followed."
+    followed = [
+        after.action.action_type
+        for turns in episodes
+        for turn, after in zip(turns, turns[1:])
+        if turn.action.action_type == "QUERY" and not turn.error and found_nothing(turn.result)
+    ]
+    return dict(empty=len(followed)) | {
+        kind.lower(): followed.count(kind) for kind in ("ANSWER", "QUERY", "DESCRIBE", "SAMPLE")
+    }
+
+
+def found_nothing(result: str) -> bool:
+    "Whether a result has no rows, or a single row of nothing or of no things."
+    lines = result.strip().split("\n")
+    return (
+        lines[-1] == "(no rows)" or len(lines) == 2 and set(lines[1].split(" | ")) <= {"NULL", "0"}
+    )
 
 
 @cache

@@ -279,9 +279,13 @@ def baselines_of(*evals):
     return dict(rows=rows)
 
 
-def results_of(runs, baselines, stage="all"):
+def results_of(runs, baselines, stage="all", again=0):
     row = dict(suite="level 1", stage=stage, seed=0, untold="column", n=4, success=0.5)
-    return dict(nano=dict(runs=runs), nano_baselines=baselines, nano_misses=dict(rows=[row]))
+    empty = dict(rows=[dict(stage="few", empty=3, answer=3 - again, query=again)])
+    misses = dict(rows=[row])
+    return dict(
+        nano=dict(runs=runs), nano_baselines=baselines, nano_misses=misses, nano_empty=empty
+    )
 
 
 def test_the_post_tells_what_is_missing(root, monkeypatch):
@@ -310,6 +314,15 @@ def test_the_post_compares_play_with_its_control(root, monkeypatch):
     assert f"For *{new}* the policies without a model were not measured" in said
     assert "There is no control" not in said
     assert "nan" not in said.lower().replace("nano", "")
+
+
+def test_the_post_says_what_sampling_tries_after_an_empty_result(root, monkeypatch):
+    runs = {"0": run_of(("few", "level 1", "1110"), ("all", "level 1", "1110"))}
+    for again, claims in ((0, True), (1, False)):
+        results = results_of(runs, baselines_of("level 1"), again=again)
+        said = said_with(root, monkeypatch, results)
+        assert f"an answer in {3 - again} of 3 cases after *few*" in said
+        assert ("sampling does not come upon it" in said) == claims
 
 
 def test_the_post_says_which_rows_are_old(root, monkeypatch):
