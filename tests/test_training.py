@@ -603,6 +603,24 @@ def test_a_run_knows_its_stages(tmp_path):
     assert [run.stage_seed(s) for s in BRANCHED.stages] == [0, 100, 200, 300]
 
 
+def test_a_stage_brings_those_it_continues(tmp_path, monkeypatch):
+    "Branches that nobody asked for are not trained, and nothing is trained twice."
+    trained = []
+
+    def run_stage(run, stage):
+        trained.append(stage.name)
+        run.model_path(stage.name).mkdir(parents=True)
+        (run.model_path(stage.name) / "config.json").write_text("{}")
+
+    monkeypatch.setattr("sql_env.training.run._run_stage", run_stage)
+    train(BRANCHED, tmp_path)
+    assert trained == ["copy", "few", "all"]
+    train(BRANCHED, tmp_path, stages=["grpo", "few"])
+    assert trained == ["copy", "few", "all", "grpo"]
+    train(BRANCHED, tmp_path / "another", stages=["grpo"])
+    assert trained[4:] == ["copy", "few", "grpo"]
+
+
 @pytest.mark.parametrize(
     "error, said",
     [

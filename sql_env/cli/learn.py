@@ -145,7 +145,9 @@ def _train_command(
     seed: Seed = 0,
     stage: Annotated[
         list[str] | None,
-        typer.Option(help="A stage to run, instead of all; may be given more than once."),
+        typer.Option(
+            help="A stage to run, with those it continues; may be given more than once. The last if not given."
+        ),
     ] = None,
     scale: Annotated[
         float,
@@ -251,7 +253,7 @@ def _train_command(
     trained = train(made, out or Path("runs") / f"{recipe}-{seed}", seed, stage, threads)
     if not is_main_process():
         return  # of several processes one is enough for the rest
-    names = stage or [s.name for s in made.stages]
+    names = stage or [s.name for s in trained.lineage(made.stages[-1].name)]
     rows = run_evals(trained, names[-1:] if plan.only_last else names, plan.suites, plan.n)
     if as_json:
         print(json.dumps(dict(folder=str(trained.folder), evals=rows)))

@@ -93,6 +93,16 @@ class Run:
             return [stages[0]]
         return [*self.lineage(stages[i].start or stages[i - 1].name), stages[i]]
 
+    def stages_to_run(self, names: Sequence[str]) -> list[Stage]:
+        "What is left to train for the models of some stages: these, and those they continue."
+        left = set()
+        for name in names:
+            for stage in reversed(self.lineage(name)):
+                if (self.model_path(stage.name) / "config.json").exists():
+                    break
+                left.add(stage.name)
+        return [stage for stage in self.recipe.stages if stage.name in left]
+
     def stage_seed(self, stage: Stage) -> int:
         "The seed of a stage's data: each stage draws other worlds, and so does each run."
         return self.seed + _MAX_SEEDS * self.recipe.stages.index(stage)
@@ -147,8 +157,6 @@ def _memory_advice(error: Exception, method: str) -> str:
 def _run_stage(run: Run, stage: Stage) -> Path:
     "Train one stage, or go on with it; returns the folder of its model."
     folder = run.model_path(stage.name)
-    if (folder / "config.json").exists():
-        return folder
     model, tokenizer = run.load_start(stage)
     show = live_plot()
     writer = MetricsWriter(run.metrics, stage.name, show)
@@ -187,11 +195,11 @@ def train(
     recipe: Recipe | str = NANO,
     folder: str | Path = "runs/nano",
     seed: int = 0,
-    stages: Sequence[str] | None = None,  # names of those to run; all if None
+    stages: Sequence[str] | None = None,  # names; the last one of the recipe if None
     threads: int | None = None,  # of torch on a processor; as torch chooses if None
     callbacks: Sequence[Any] = (),  # of transformers' Trainer
 ) -> Run:
-    "Run the stages of a recipe; the same call continues where a killed one stopped."
+    "Run stages of a recipe and those they continue; the same call goes on where a killed one stopped."
     with needs_extra("train"):
         import torch
     recipe = RECIPES[recipe] if isinstance(recipe, str) else recipe
@@ -203,8 +211,8 @@ def train(
     if threads:
         torch.set_num_threads(threads)
     run = Run(recipe, folder, seed, callbacks)
-    chosen = [stage for stage in recipe.stages if stages is None or stage.name in stages]
-    _check_vllm(recipe, chosen)
-    for stage in chosen:
+    left = run.stages_to_run(stages or names[-1:])
+    _check_vllm(recipe, left)
+    for stage in left:
         _run_stage(run, stage)
     return run
