@@ -295,13 +295,11 @@ def collect(
 
 
 def thin(lines: list[dict]) -> list[dict]:
-    "The metrics worth keeping; of the long stages each fifth line."
+    "The metrics worth keeping; of the long stages those of each 250th step."
     from sql_env.training.metrics import ERROR_METRIC
 
     reported = [line for line in lines if "loss" in line or "reward" in line]
-    kept = [
-        line for i, line in enumerate(reported) if line["stage"] not in ("few", "all") or i % 5 == 0
-    ]
+    kept = [x for x in reported if x["stage"] not in ("few", "all") or x["step"] % 250 == 0]
     return [
         {k: v for k, v in line.items() if k in KEPT or k.startswith(ERROR_METRIC)} for line in kept
     ]
