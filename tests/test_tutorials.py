@@ -55,7 +55,7 @@ def test_the_tutorials_run_with_the_recipe_for_colab(colab):
     trained, compared = {}, {}
     for code in cells("train_grpo"):
         exec(code, trained)
-    assert trained["recipe"] is colab and trained["play"] == "grpo"
+    assert trained["recipe"] is colab and trained["played"] == "grpo"
     assert (Path("runs/tutorial/grpo/model") / "model.safetensors").exists()
     assert set(trained["found"]) == {"sft", "grpo"}
     for code in cells("compare_methods"):
