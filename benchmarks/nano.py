@@ -58,7 +58,10 @@ COLOURS = {
     "more": "#8172b3",
     "all": "#55a868",
 }
-Stages = Annotated[list[str] | None, typer.Option("--stage", help="All if left out.")]
+Stages = Annotated[
+    list[str] | None,
+    typer.Option("--stage", help="May be repeated; each command has its own if left out."),
+]
 
 
 def suites_of(stage: str) -> tuple[str, ...]:
@@ -109,7 +112,7 @@ def run(
         command=command_line(),
         seconds=round(time.perf_counter() - start),
         cpu_seconds=round(time.process_time()),
-        stages=stages or "all",
+        stages=stages or [recipe.stages[-1].name],
         threads=threads or os.cpu_count(),
         machine=platform.processor() or platform.machine(),
     )
@@ -160,7 +163,7 @@ def play(seed: int = 0, folder: Path = Path("runs"), threads: int = 0, share: fl
 
     threads, path = threads or os.cpu_count() or 1, folder / f"nano-{seed}"
     recipe = adapted(share, 1, "", "")
-    train(recipe, path, seed, ["copy", "few"], threads)
+    train(recipe, path, seed, ["few"], threads)
     start = time.perf_counter()
     train(recipe, path, seed, ["play"], threads)
     minutes = (time.perf_counter() - start) / 60
