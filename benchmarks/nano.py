@@ -2,7 +2,7 @@
 
 python benchmarks/nano.py run --seed 0  # trains in runs/nano-0; start it again to go on
 python benchmarks/nano.py evals --seed 0 # evaluates what it trained
-python benchmarks/nano.py play --seed 0 # play on untold columns, and its control
+python benchmarks/nano.py play --seed 0 # told, play on untold columns, and its control
 python benchmarks/nano.py ship --seed 0 # puts the model into the package
 python benchmarks/nano.py baselines     # random, greedy, oracle and the best reward-hacking baseline
 python benchmarks/nano.py collect       # benchmarks/nano.json, and the figures in nbs/images
@@ -17,6 +17,7 @@ import shutil
 import sys
 import time
 from collections import defaultdict
+from collections.abc import Sequence
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
@@ -54,10 +55,15 @@ KEPT = (
 COLOURS = {
     "copy": "#8c8c8c",
     "few": "#4c72b0",
-    "play": "#dd8452",
+    "told": "#937860",
     "more": "#8172b3",
+    "grpo": "#c44e52",
+    "play_1": "#e5ae38",
+    "play_2": "#dd8452",
     "all": "#55a868",
 }
+TRUNK = ("few", "all")
+BRANCH = ("told", "more", "grpo", "play_1", "play_2")  # trained when it is named
 Stages = Annotated[
     list[str] | None,
     typer.Option("--stage", help="May be repeated; each command has its own if left out."),
@@ -108,15 +114,20 @@ def run(
     start = time.perf_counter()
     recipe = adapted(share, epochs, more, minutes)
     trained = train(recipe, folder / f"nano-{seed}", seed, stages, threads or None)
+    note_time(trained.folder, start, stages or [recipe.stages[-1].name], threads)
+
+
+def note_time(folder: Path, start: float, stages: Sequence[str], threads: int) -> None:
+    "Add to wall.jsonl how long stages took."
     line = dict(
         command=command_line(),
         seconds=round(time.perf_counter() - start),
         cpu_seconds=round(time.process_time()),
-        stages=stages or [recipe.stages[-1].name],
+        stages=list(stages),
         threads=threads or os.cpu_count(),
         machine=platform.processor() or platform.machine(),
     )
-    with (trained.folder / "wall.jsonl").open("a") as f:
+    with (folder / "wall.jsonl").open("a") as f:
         f.write(json.dumps(line) + "\n")
 
 
@@ -142,7 +153,7 @@ def evals(
     from sql_env.training.metrics import read_metrics
 
     out = folder / f"nano-{seed}" / "evals.jsonl"
-    for stage in stages or ("all", "few", "play", "more"):
+    for stage in stages or (*TRUNK, *BRANCH):
         model = folder / f"nano-{seed}" / stage / "model"
         if not model.exists():
             continue
@@ -158,18 +169,28 @@ def evals(
 
 @app.command()
 def play(seed: int = 0, folder: Path = Path("runs"), threads: int = 0, share: float = 1.0):
-    "Play from `few` on untold columns; then, as its control, imitate for the same minutes."
+    "Play from `told` on, in two rounds; then, as a control, imitate as `told` does for as long."
+    from dataclasses import replace
+
     from sql_env.training.run import train
 
     threads, path = threads or os.cpu_count() or 1, folder / f"nano-{seed}"
     recipe = adapted(share, 1, "", "")
-    train(recipe, path, seed, ["few"], threads)
+    train(recipe, path, seed, ["told"], threads)
     start = time.perf_counter()
-    train(recipe, path, seed, ["play"], threads)
+    train(recipe, path, seed, ["play_2"], threads)
+    note_time(path, start, ["play_1", "play_2"], threads)
     minutes = (time.perf_counter() - start) / 60
     control = folder / f"control-{seed}"
-    shutil.copytree(path / "few", control / "few", dirs_exist_ok=True)
-    made = train(adapted(share, 1, "", f"more={minutes:.2f}"), control, seed, ["more"], threads)
+    for stage in ("copy", "told"):
+        shutil.copytree(path / stage, control / stage, dirs_exist_ok=True)
+    told = next(stage for stage in recipe.stages if stage.name == "told")
+    options = told.options | dict(minutes=minutes / told.share)
+    twice = dict(num_train_epochs=2)  # more rows than there is time for
+    more = replace(told, name="more", args=twice, start="told", options=options)
+    stages = [more if stage.name == "play_1" else stage for stage in recipe.stages]
+    stages = [stage for stage in stages if stage.name != "play_2"]
+    made = train(replace(recipe, stages=tuple(stages)), control, seed, ["more"], threads)
     shutil.copytree(made.model_path("more"), path / "more/model", dirs_exist_ok=True)
 
 
@@ -294,7 +315,9 @@ def collect(
     content = dict(command="python benchmarks/nano.py collect", runs=runs)
     out.write_text(json.dumps(content, separators=(",", ":")) + "\n", encoding="utf-8")
     draw_curves(runs, images / "nano_curves.png")
-    draw_results(runs, images / "nano_suites.png")
+    draw_results(runs, images / "nano_suites.png", TRUNK)
+    if any(line["stage"] in BRANCH for run in runs.values() for line in run["evals"]):
+        draw_results(runs, images / "nano_play.png", BRANCH)
 
 
 def thin(lines: list[dict]) -> list[dict]:
@@ -302,7 +325,7 @@ def thin(lines: list[dict]) -> list[dict]:
     from sql_env.training.metrics import ERROR_METRIC
 
     reported = [line for line in lines if "loss" in line or "reward" in line]
-    kept = [x for x in reported if x["stage"] not in ("few", "all") or x["step"] % 250 == 0]
+    kept = [x for x in reported if x["stage"] in ("copy", "grpo") or x["step"] % 250 == 0]
     return [
         {k: v for k, v in line.items() if k in KEPT or k.startswith(ERROR_METRIC)} for line in kept
     ]
@@ -317,12 +340,10 @@ def misses(
     "How often a model is right where the question mentions its tables and columns, and where not."
     results = json.loads(runs.read_text(encoding="utf-8"))["runs"]
     rows = []
-    for suite in LEVELS:
+    for suite in (*LEVELS, "bundled"):
         for seed, run in results.items():
             for line in run["evals"]:
-                if line["suite"] == suite and line["stage"] in (
-                    stages or ("few", "play", "more", "all")
-                ):
+                if line["suite"] == suite and line["stage"] in (stages or (*TRUNK, *BRANCH)):
                     missing = missing_in_order_of_play(suite, line["asked"])
                     rows += miss_rows(line, int(seed), missing)
     write_rows(out, "misses", rows)
@@ -347,7 +368,7 @@ def empty(
     from sql_env.training.evals import suite_questions
 
     rows = []
-    for stage in stages or ("few", "play", "all"):
+    for stage in stages or ("few", "told", "play_2", "all"):
         policy = NanoPolicy(folder / f"nano-{seed}" / stage / "model", temperature=temperature)
         for suite in NOT_NAMED:
             env = EpisodeEnv(suite_questions(suite, n))
@@ -426,9 +447,9 @@ def draw_curves(runs: dict, path: Path) -> None:
     from matplotlib.ticker import MaxNLocator
 
     panels = (
-        ("loss", ("few", "all"), "imitation: loss"),
-        ("sql_env/correct", ("play",), "play: right answers"),
-        ("sql_env/errors", ("play",), "play: refused actions per episode"),
+        ("loss", TRUNK, "imitation: loss"),
+        ("sql_env/correct", ("grpo",), "GRPO: right answers"),
+        ("sql_env/errors", ("grpo",), "GRPO: refused actions per episode"),
     )
     lines = [line for run in runs.values() for line in run["metrics"]]
     panels = tuple(p for p in panels if any(line["stage"] in p[1] for line in lines))
@@ -465,17 +486,19 @@ def draw_run(ax, metrics: list[dict], metric: str, stages: tuple[str, ...]) -> N
             done = steps[-1]
 
 
-def draw_results(runs: dict, path: Path) -> None:
-    "Right answers in each suite after each stage, a dot with its interval per seed."
+def draw_results(runs: dict, path: Path, stages: tuple[str, ...]) -> None:
+    "Right answers in each suite after each of some stages, a dot with its interval per seed."
     import matplotlib.pyplot as plt
 
     from sql_env.training.evals import EVAL_SUITES
 
-    lines = [line for run in runs.values() for line in run["evals"]]
+    lines = [line for run in runs.values() for line in run["evals"] if line["stage"] in stages]
     suites = [name for name in EVAL_SUITES if any(line["suite"] == name for line in lines)]
-    fig, ax = plt.subplots(figsize=(7, 0.42 * len(suites) + 1), layout="constrained")
-    for place, suite in enumerate(suites):
-        draw_suite(ax, place, [line for line in lines if line["suite"] == suite])
+    of_suites = [[line for line in lines if line["suite"] == suite] for suite in suites]
+    row_height = max(0.42, 0.07 * max(map(len, of_suites)))
+    fig, ax = plt.subplots(figsize=(7, row_height * len(suites) + 1), layout="constrained")
+    for place, of_suite in enumerate(of_suites):
+        draw_suite(ax, place, sorted(of_suite, key=lambda line: stages.index(line["stage"])))
         if place:
             ax.axhline(place - 0.5, color="#e5e5e5", lw=0.8, zorder=0)
     entries = legend_entries(ax)
@@ -490,23 +513,18 @@ def draw_results(runs: dict, path: Path) -> None:
 def draw_suite(ax, place: int, lines: list[dict]) -> None:
     "Dots below each other, a dot's height between two stages."
     positions, position, previous = [], 0, None
-    drawn = [line for stage in ("few", "play", "more", "all") for line in of_stage(lines, stage)]
-    for line in drawn:
+    for line in lines:
         position += previous not in (None, line["stage"])
         positions.append(position)
         position, previous = position + 1, line["stage"]
     step = min(0.2, 0.8 / (positions[-1] + 1))
-    for y, line in zip(positions, drawn):
+    for y, line in zip(positions, lines):
         y = place + step * (y - positions[-1] / 2)
         style = dict(color=COLOURS[line["stage"]])
         ax.plot(
             [line["low"], line["high"]], [y, y], lw=3, alpha=0.4, solid_capstyle="round", **style
         )
         ax.plot(line["success"], y, "o", ms=4, label=line["stage"], clip_on=False, **style)
-
-
-def of_stage(lines: list[dict], stage: str) -> list[dict]:
-    return [line for line in lines if line["stage"] == stage]
 
 
 if __name__ == "__main__":

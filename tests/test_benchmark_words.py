@@ -302,18 +302,41 @@ def test_the_post_tells_what_is_missing(root, monkeypatch):
 def test_the_post_compares_play_with_its_control(root, monkeypatch):
     "Three seeds, all stages, a suite without baselines; the model is above word matching."
     new = list(EVAL_SUITES)[-1]
-    took = [("few", "1000"), ("play", "1100"), ("more", "1110"), ("all", "1111")]
+    took = [("told", "1000"), ("play_2", "1100"), ("more", "1110"), ("all", "1111")]
     runs = {
         str(seed): run_of(*((s, e, right) for s, right in took for e in ("level 1", new)))
         for seed in range(3)
     }
     said = said_with(root, monkeypatch, results_of(runs, baselines_of("level 1")))
-    assert "| level 1 | *few* to *play* | 3 | 3 | 0 |" in said
-    assert "| level 1 | *more* to *play* | 3 | 0 | 3 |" in said
+    gain, loss = "+25.0 (-24.0 to +74.0)", "-25.0 (-74.0 to +24.0)"
+    assert f"| *told* to *play_2* | level 1 | {gain} | {gain} | {gain} |" in said
+    assert f"| *more* to *play_2* | level 1 | {loss} | {loss} | {loss} |" in said
+    assert (
+        "*told* to *play_2*, in 3 of 3 seeds: above zero with the whole interval in each on no"
+        in said
+    )
     assert "above both of them in every suite that has both" in said
     assert f"For *{new}* the policies without a model were not measured" in said
-    assert "There is no control" not in said
+    assert "earlier recipe" not in said
     assert "nan" not in said.lower().replace("nano", "")
+
+
+def test_the_post_claims_what_all_seeds_show(root, monkeypatch):
+    "A gain in two seeds of three is none; a loss in one is one."
+    for third, better, worse in (
+        ("1111", "*level 1*", "no suite"),
+        ("0000", "no suite", "no suite"),
+    ):
+        rights = ["1111", "1111", third]
+        runs = {
+            str(i): run_of(("told", "level 1", "0000"), ("play_2", "level 1", right))
+            for i, right in enumerate(rights)
+        }
+        said = said_with(root, monkeypatch, results_of(runs, baselines_of("level 1"), "told"))
+        assert f"in each on {better}; below zero with the whole interval in any on {worse}." in said
+    runs["0"] = run_of(("told", "level 1", "1111"), ("play_2", "level 1", "0000"))
+    said = said_with(root, monkeypatch, results_of(runs, baselines_of("level 1"), "told"))
+    assert "in each on no suite; below zero with the whole interval in any on *level 1*." in said
 
 
 def test_the_post_says_what_sampling_tries_after_an_empty_result(root, monkeypatch):
@@ -326,7 +349,6 @@ def test_the_post_says_what_sampling_tries_after_an_empty_result(root, monkeypat
 
 
 def test_the_post_says_which_rows_are_old(root, monkeypatch):
-    runs = {"0": run_of(("few", "level 1", "1111"), ("grpo", "level 1", "1000"))}
+    runs = {"0": run_of(("few", "level 1", "1111"), ("play", "level 1", "1000"))}
     said = said_with(root, monkeypatch, results_of(runs, baselines_of("level 1"), "few"))
-    assert "rows are of an earlier recipe" in said and "stages *grpo* are no longer" in said
-    assert "every transcript spoke of fifteen steps" in said
+    assert "rows are of an earlier recipe" in said and "stages *play* are no longer" in said

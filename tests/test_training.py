@@ -601,6 +601,16 @@ def test_a_run_knows_its_stages(tmp_path):
     assert [s.name for s in run.lineage("all")] == ["copy", "few", "all"]
     assert [s.name for s in run.lineage("copy")] == ["copy"]
     assert [run.stage_seed(s) for s in BRANCHED.stages] == [0, 100, 200, 300]
+    late = replace(BRANCHED.stages[1], seed=700)
+    assert Run(BRANCHED, tmp_path / "b", seed=2).stage_seed(late) == 702
+
+
+def test_no_stage_of_nano_draws_what_another_draws(tmp_path):
+    "And `all` draws what it drew when the model that ships was trained."
+    run = Run(NANO, tmp_path)
+    seeds = {stage.name: run.stage_seed(stage) for stage in NANO.stages}
+    assert len(set(seeds.values())) == len(seeds) and seeds["all"] == 400
+    assert NANO.stages[-1].name == "all", "trained if no stage is named"
 
 
 def test_a_stage_brings_those_it_continues(tmp_path, monkeypatch):

@@ -260,13 +260,15 @@ def expert_transcripts(
     schema_level: str = "names",
     probe_columns: bool = False,  # of `TerseExpert`
     keep_fully_specified: float = 1.0,  # share kept of questions that mention all that is needed
+    keep_untold: float = 1.0,  # share kept of questions that do not mention the column of a condition
     budgets: tuple[int, int] = (5, 20),  # the smallest and the largest
 ) -> Iterator[list[dict[str, Any]]]:
     "Conversations of expert episodes that ended with the right answer."
     expert = TerseExpert(questions, seed, probe_columns=probe_columns)
     rng = Random(seed)
     for i, question in enumerate(questions):
-        if rng.random() > keep_fully_specified and not missing_mention(question):
+        kept = {"": keep_fully_specified, "column": keep_untold}
+        if rng.random() > kept.get(missing_mention(question), 1):
             continue
         for budget in (rng.randint(*budgets), budgets[1]):
             database = questions.database(question.database_name)

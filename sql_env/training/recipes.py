@@ -25,7 +25,7 @@ class Stage:
     "One part of a training run."
 
     name: str
-    method: str  # sft: imitate experts; grpo: play for reward
+    method: str  # sft: imitate experts; grpo: play for reward; or a name of `make_trainers`
     data: str | QuestionSet | Callable[[int], QuestionSet] = ""  # what is learned from
     args: dict[str, Any] = field(default_factory=dict)  # of TRL's SFTConfig or GRPOConfig
     schema_level: str = "names"  # what an episode shows at its start
@@ -33,6 +33,7 @@ class Stage:
     env: dict[str, Any] = field(default_factory=dict)  # of `SQLEnvTRL`, over the recipe's
     options: dict[str, Any] = field(default_factory=dict)  # of the recipe's `make_rows`
     share: float = 1.0  # of its questions that are used, see `scale_recipe`
+    seed: int | None = None  # of its data, plus the run's; 100 times its place if None
 
 # %% ../../nbs/86_training_recipes.ipynb #1cf37d93
 @dataclass(frozen=True)
@@ -261,8 +262,9 @@ def check_recipe(recipe: Recipe) -> list[str]:
     }
     unknown = []
     for stage in recipe.stages:
-        settings = getattr(recipe, stage.method) | stage.args
-        unknown += [f"{stage.name}: {k}" for k in settings if k not in known[stage.method]]
+        method = "grpo" if stage.method == "grpo" else "sft"  # which settings it takes
+        settings = getattr(recipe, method) | stage.args
+        unknown += [f"{stage.name}: {k}" for k in settings if k not in known[method]]
     return unknown
 
 # %% ../../nbs/86_training_recipes.ipynb #f6e47335

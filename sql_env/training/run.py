@@ -105,6 +105,8 @@ class Run:
 
     def stage_seed(self, stage: Stage) -> int:
         "The seed of a stage's data: each stage draws other worlds, and so does each run."
+        if stage.seed is not None:
+            return self.seed + stage.seed
         return self.seed + _MAX_SEEDS * self.recipe.stages.index(stage)
 
     def load_start(self, stage: Stage) -> tuple[Any, Any]:
@@ -148,7 +150,7 @@ def _memory_advice(error: Exception, method: str) -> str:
     if not is_memory_error and not _OUT_OF_MEMORY.search(str(error)):
         return ""
     return (
-        f"the memory ran out in {method}: lower {_MEMORY_SETTINGS[method]}; "
+        f"the memory ran out in {method}: lower {_MEMORY_SETTINGS.get(method, _MEMORY_SETTINGS['sft'])}; "
         "gradient_checkpointing=True and LoRA (the recipe's lora) save more. "
         "The run continues at its last checkpoint."
     )

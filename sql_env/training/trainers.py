@@ -8,6 +8,7 @@ Docs: https://hjerpe.github.io/sql_env/training_trainers.html.md"""
 __all__ = ['device_precision', 'weights_dtype', 'trainer_settings', 'sft_trainer', 'grpo_trainer', 'trl_environment_factory']
 
 # %% ../../nbs/88_training_trainers.ipynb #754726fd
+import math
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -184,6 +185,11 @@ def _grpo_trainer_class(
     return EpisodeGRPO
 
 # %% ../../nbs/88_training_trainers.ipynb #97adeada
+def _fill_batch(rows: Sequence[dict], size: int) -> list[dict]:
+    "The rows, repeated in whole until a batch of this size is full."
+    return list(rows) * math.ceil(size / len(rows))
+
+# %% ../../nbs/88_training_trainers.ipynb #1f86aa72
 def grpo_trainer(
     recipe: Recipe,
     stage: Stage,
@@ -206,10 +212,13 @@ def grpo_trainer(
         settings = _validation_settings("grpo", settings) | settings
     kept_rows = Dataset.from_list(prompt_rows(kept, recipe.system)) if len(kept) else None
     record = GroupRecord() if recipe.curriculum == "success" else None
+    args = GRPOConfig(output_dir=str(folder), seed=seed, **settings)
+    batch_size = args.generation_batch_size // args.num_generations
+    rows = _fill_batch(prompt_rows(learned, recipe.system), batch_size)
     return _grpo_trainer_class(record, write_turns)(
         model=model,
-        args=GRPOConfig(output_dir=str(folder), seed=seed, **settings),
-        train_dataset=Dataset.from_list(prompt_rows(learned, recipe.system)),
+        args=args,
+        train_dataset=Dataset.from_list(rows),
         eval_dataset=kept_rows,
         processing_class=tokenizer,
         peft_config=_lora_config(recipe),
