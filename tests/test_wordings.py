@@ -185,6 +185,12 @@ def test_synonyms_are_drawn():
         ("Add up the {attr}.", "test_vocabulary", {"Tally the {attr}."}),
         ("I want to know the {attr}.", "", {"I want to know the {attr}."}),
         ("Name the {items}.", "", {"Name the {items}."}),
+        (
+            "I have a question.",
+            "test_vocabulary",
+            {"I have an inquiry.", "I have an enquiry."},
+        ),
+        ("I have a question.", "", {"I have a query."}),
     ),
 )
 def test_synonyms_in_forms(text, wording, said):

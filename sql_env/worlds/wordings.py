@@ -174,7 +174,10 @@ def use_synonym(
     synonym = rng.choice(options)
     if match[1][0].isupper():
         synonym = synonym[0].upper() + synonym[1:]
-    return template[: match.start(1)] + synonym + template[match.end(1) :]
+    before = template[: match.start(1)]
+    if synonym[0] in "aeiou":
+        before = re.sub(r"\b([Aa]) $", r"\1n ", before)
+    return before + synonym + template[match.end(1) :]
 
 # %% ../../nbs/39_worlds_wordings.ipynb #4ef77cc9
 _SYNONYM_SHARE = 0.1  # of wordings in training in which a word is replaced
