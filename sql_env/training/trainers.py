@@ -212,7 +212,7 @@ def grpo_trainer(
         settings = _validation_settings("grpo", settings) | settings
     kept_rows = Dataset.from_list(prompt_rows(kept, recipe.system)) if len(kept) else None
     record = GroupRecord() if recipe.curriculum == "success" else None
-    args = GRPOConfig(output_dir=str(folder), seed=seed, **settings)
+    args: Any = GRPOConfig(output_dir=str(folder), seed=seed, **settings)
     batch_size = args.generation_batch_size // args.num_generations
     rows = _fill_batch(prompt_rows(learned, recipe.system), batch_size)
     return _grpo_trainer_class(record, write_turns)(
