@@ -20,10 +20,10 @@ import apsw
 
 # %% ../nbs/02_values.ipynb #4f026905
 # Text that could be read as something else: with spaces at an end, a bar or a control character, an opening
-# quote or bracket, a word with a meaning, a number, a blob
+# quote or bracket, a word with a meaning, a number, a blob, a note about what was left out
 _AMBIGUOUS = re.compile(
     r"""(?xis) \s.* | .*\s | .*[|\x00-\x1f\x7f-\x9f].* | ['"\[{@].* | \(no\ rows\) | null | [-+]?infinity
-    | [-+]?(\d[\d_]*(\.\d*)?|\.\d+)(e[-+]?\d+)? | x'[\da-f]*'"""
+    | [-+]?(\d[\d_]*(\.\d*)?|\.\d+)(e[-+]?\d+)? | x'[\da-f]*' | \.\.\.\ (\d|cut\ after).*"""
 )
 # The usual case, decided quickly: words that begin with a letter, and dates
 _PLAIN = re.compile(r"[A-Za-z](?:[\w .,:;()&/%+-]*\w)?|\d{4}-\d\d-\d\d", re.A)

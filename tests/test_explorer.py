@@ -11,7 +11,7 @@ from html.parser import HTMLParser
 from importlib.resources import files
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from sql_env.catalog import Column, TableInfo
@@ -169,6 +169,7 @@ cells = st.one_of(
         )
     )
 )
+@example((["n"], [["... 9 rows, 2 shown"]]))
 def test_a_table_is_read_as_it_was_written(data):
     names, rows = data
     text = Result(tuple(names), [tuple(r) for r in rows]).text()
@@ -176,8 +177,6 @@ def test_a_table_is_read_as_it_was_written(data):
     assert found is not None
     head, body, note = found
     shown = rows[:20] if rows else []
-    if len(names) == 1 and shown and "... 9 rows" in text.split("\n")[-1]:
-        return  # a value that looks like a note is taken for one
     assert head == [format_value(c, 80) for c in names] and body == [
         [format_value(v, 300) for v in r] for r in shown
     ]

@@ -110,6 +110,8 @@ def test_different_values_are_written_differently(a, b):
         ("Infinity", "'Infinity'"),
         ("nan", "nan"),
         ("(no rows)", "'(no rows)'"),
+        ("... 9 rows, 2 shown", "'... 9 rows, 2 shown'"),
+        ("... and so on", "... and so on"),
     ],
 )
 def test_written_forms(value, text):
