@@ -35,14 +35,14 @@ def server():
         yield s
 
 
-def open_page(browser, url, size=(1280, 1000)):
+def open_page(browser, url, size=(1280, 1000), theme="light"):
     "The page, ready to play, and what it complained about."
     page, errors = browser.new_page(viewport=dict(width=size[0], height=size[1])), []
     page.on("pageerror", lambda e: errors.append(str(e)))
     page.on("dialog", lambda d: (errors.append(f"dialog {d.message}"), d.dismiss()))
     page.route(re.compile("^https?://(?!127\\.0\\.0\\.1)"), lambda r: r.abort())
-    page.goto(url + "/web/")
-    page.wait_for_selector("#se-new")
+    page.goto(f"{url}/web/?__theme={theme}")
+    page.wait_for_selector("body[data-keys=heard]")
     return page, errors
 
 
@@ -205,8 +205,7 @@ def test_hostile_names_and_values_stay_text(browser, tmp_path):
 @pytest.mark.parametrize("theme, width", [("light", 1280), ("dark", 390)])
 def test_a_practice_server_shows_gold_at_the_end(browser, theme, width):
     with Server(ENABLE_WEB_INTERFACE="true", SQL_ENV_REVEAL="gold") as s:
-        page, errors = open_page(browser, s.http, (width, 1000))
-        page.goto(f"{s.http}/web/?__theme={theme}")
+        page, errors = open_page(browser, s.http, (width, 1000), theme)
         page.locator("#se-id").locator("input, textarea").fill("vet_clinic-12")
         page.keyboard.press("Enter")
         page.wait_for_selector("text=15 of 15 steps left")

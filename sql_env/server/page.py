@@ -459,8 +459,9 @@ def _on_unload(visits: Visits) -> Callable[..., None]:
     return handle
 
 # %% ../../nbs/58_server_page.ipynb #99d8b00a
-# Ctrl+Enter runs the query, Enter sends the other boxes; the editor itself would take Ctrl+Enter as a new line
-_KEYS = """() => document.addEventListener("keydown", (e) => {
+# Ctrl+Enter runs the query, Enter sends the other boxes; the editor itself would take Ctrl+Enter as a new line.
+# `data-keys` says that keys are heard from now on: a key pressed while the page still loads is lost.
+_KEYS = """() => { document.addEventListener("keydown", (e) => {
   const places = {"se-sql": "se-run", "se-answer": "se-submit", "se-seed": "se-new", "se-id": "se-new",
     "se-abstain": "se-abstain-send", "se-clarify": "se-clarify-send"};
   const place = Object.keys(places).find((id) => e.target.closest("#" + id));
@@ -469,7 +470,7 @@ _KEYS = """() => document.addEventListener("keydown", (e) => {
   e.preventDefault();
   e.stopPropagation();
   document.getElementById(places[place]).click();
-}, true)"""
+}, true); document.body.dataset.keys = "heard"; }"""
 
 # %% ../../nbs/58_server_page.ipynb #25c2bd52
 def build_page(visits: Visits, splits: list[str]):
