@@ -8,6 +8,7 @@ python benchmarks/nano.py baselines     # random, greedy, oracle and the best re
 python benchmarks/nano.py collect       # benchmarks/nano.json, and the figures in nbs/images
 python benchmarks/nano.py misses        # right answers by what a question does not mention, from nano.json
 python benchmarks/nano.py empty --seed 0 # what a model does next when its query found nothing
+python benchmarks/nano.py check         # the model that ships, without and with the check of what it writes
 """
 
 import json
@@ -369,7 +370,8 @@ def empty(
 
     rows = []
     for stage in stages or ("few", "told", "play_2", "all"):
-        policy = NanoPolicy(folder / f"nano-{seed}" / stage / "model", temperature=temperature)
+        model = folder / f"nano-{seed}" / stage / "model"
+        policy = NanoPolicy(model, temperature=temperature, check=False)
         for suite in NOT_NAMED:
             env = EpisodeEnv(suite_questions(suite, n))
             with tempfile.TemporaryDirectory() as logs:
@@ -401,6 +403,44 @@ def found_nothing(result: str) -> bool:
     return (
         lines[-1] == "(no rows)" or len(lines) == 2 and set(lines[1].split(" | ")) <= {"NULL", "0"}
     )
+
+
+@app.command()
+def check(
+    suites: Annotated[list[str] | None, typer.Option("--suite", help="All if left out.")] = None,
+    n: int = 500,
+    processes: int = os.cpu_count() or 1,
+    out: Path = HERE / "nano_check.json",
+):
+    "The model that ships, without and with the check of what it writes, on the same questions."
+    from concurrent.futures import ProcessPoolExecutor
+    from itertools import product
+    from multiprocessing import get_context
+
+    from sql_env.training.evals import EVAL_SUITES
+
+    os.environ["OMP_NUM_THREADS"] = "1"  # a process on each core
+    rows = []
+    with ProcessPoolExecutor(processes, get_context("spawn")) as pool:
+        pairs = list(product(suites or EVAL_SUITES, (False, True)))
+        for row in pool.map(checked_row, *zip(*pairs), [n] * len(pairs)):
+            rows.append(row)
+            print(row["suite"], row["check"], row["success"], flush=True)
+            write_rows(out, "check", rows)
+
+
+def checked_row(suite: str, check: bool, n: int) -> dict:
+    "The result of the model that ships in one suite."
+    from sql_env.episode import EpisodeEnv
+    from sql_env.evaluation import evaluate
+    from sql_env.policies.nano import NanoPolicy
+    from sql_env.training.evals import EVAL_SUITES, suite_questions, suite_row
+
+    start = time.process_time()
+    env = EpisodeEnv(suite_questions(suite, n), EVAL_SUITES[suite].get("budget", 15))
+    result = evaluate(env, NanoPolicy(check=check), batch=64, progress=False)
+    row = suite_row(result, suite=suite, check=check, asked=n)
+    return row | dict(cpu_seconds=round(time.process_time() - start))
 
 
 @cache

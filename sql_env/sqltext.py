@@ -7,9 +7,9 @@ Docs: https://hjerpe.github.io/sql_env/sqltext.html.md"""
 # %% auto #0
 __all__ = ['parse_sql', 'QueryComponents', 'count_components', 'spider_hardness', 'referenced_tables', 'classify_difficulty',
            'normalize_sql', 'OrderKeys', 'select_order_keys', 'has_order_by', 'TieTest', 'tie_tests',
-           'may_depend_on_row_order', 'column_literals', 'ValueTest', 'value_tests', 'sorted_columns',
-           'null_tested_columns', 'joined_columns', 'table_conditions', 'bare_columns', 'SqlToken', 'TokenizedSql',
-           'compared_values', 'ColumnOrigin', 'column_origins']
+           'may_depend_on_row_order', 'column_literals', 'ValueTest', 'value_tests', 'has_repeated_part',
+           'sorted_columns', 'null_tested_columns', 'joined_columns', 'table_conditions', 'bare_columns', 'SqlToken',
+           'TokenizedSql', 'compared_values', 'ColumnOrigin', 'column_origins']
 
 # %% ../nbs/04_sqltext.ipynb #835708ec
 import re
@@ -309,7 +309,10 @@ def _tested_column(node) -> tuple[str, str] | None:
     return (_table_of(node), node.name.lower()) if isinstance(node, exp.Column) else None
 
 # %% ../nbs/04_sqltext.ipynb #7fda39fb
-def value_tests(sql: str) -> list[ValueTest]:
+def value_tests(
+    sql: str,
+    aggregates: bool = True,  # whether what is computed from many rows counts too
+) -> list[ValueTest]:
     "The comparisons of columns and aggregates with values; raises `sqlglot.ParseError`."
     from sqlglot import exp
 
@@ -323,10 +326,24 @@ def value_tests(sql: str) -> list[ValueTest]:
             turned = _TURNED.get(operator, operator)
             sides = [(node.left, operator, node.right), (node.right, turned, node.left)]
         for tested, operator, other in sides:
+            if isinstance(tested.unnest(), exp.AggFunc) and not aggregates:
+                continue
             column, value = _tested_column(tested.unnest()), _literal_value(other.unnest())
             if column and value is not None:
                 found.append(ValueTest(*column, operator, value))
     return found
+
+# %% ../nbs/04_sqltext.ipynb #67f41766
+def has_repeated_part(sql: str) -> bool:
+    "Whether a SELECT has a column of its result twice, or a condition; raises `sqlglot.ParseError`."
+    from sqlglot import exp
+
+    for node in _parse(sql).find_all(exp.Select, exp.And, exp.Or):
+        parts = node.expressions if isinstance(node, exp.Select) else list(node.flatten())
+        texts = [part.sql().lower() for part in parts]
+        if len(set(texts)) < len(texts):
+            return True
+    return False
 
 # %% ../nbs/04_sqltext.ipynb #28498dc5
 def sorted_columns(sql: str) -> tuple[tuple[str, str], ...]:

@@ -10,7 +10,7 @@ __all__ = ['load_weights', 'save_int8', 'ConversationState', 'NanoEngine', 'Turn
 # %% ../../nbs/59_nano_engine.ipynb #03073c7e
 import json
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -207,7 +207,12 @@ class NanoEngine:
         "Conversations side by side."
         return _Batch(states, self.kinds, self.width, self.taps, self.heads)
 
-    def read(self, batch: _Batch, tokens: Sequence[Sequence[int]]) -> np.ndarray:
+    def read(
+        self,
+        batch: _Batch,
+        tokens: Sequence[Sequence[int]],
+        every: bool = False,  # whether to return the logits of what follows each token
+    ) -> np.ndarray:
         "Read more tokens of each conversation; returns the logits of what follows the last one."
         counts = np.array([len(row) for row in tokens])
         batch.make_room(int(counts.max()))
@@ -227,7 +232,7 @@ class NanoEngine:
             gate = gate / (1 + np.exp(-gate)) * (h @ w["feed_forward.w3.weight"])
             x = x + gate @ w["feed_forward.w2.weight"]
         batch.lengths = batch.lengths + counts
-        last = x[np.arange(len(tokens)), counts - 1]
+        last = x if every else x[np.arange(len(tokens)), counts - 1]
         return _rms_norm(last, self.last_norm) @ self.embedding.T
 
     def _convolve(
@@ -313,6 +318,21 @@ class NanoEngine:
         return [(written[row], done[row]) for row in range(len(states))]
 
 # %% ../../nbs/59_nano_engine.ipynb #0d0cf936
+def _departures(logits: np.ndarray, written: Sequence[int], n: int) -> list[list[int]]:
+    "The `n` likeliest beginnings that end with another token than `written`, of which `logits` foretell each token."
+    logs = logits - logits.max(-1, keepdims=True)
+    logs -= np.log(np.exp(logs).sum(-1, keepdims=True))
+    places = np.arange(len(written))
+    before = np.cumsum(logs[places, written]) - logs[places, written]
+    logs[places, written] = -np.inf
+    total = before[:, None] + logs
+    likeliest = np.argsort(total, axis=None, kind="stable")[::-1][:n]
+    return [[*written[: i // logits.shape[1]], int(i % logits.shape[1])] for i in likeliest]
+
+# %% ../../nbs/59_nano_engine.ipynb #c3daf3d4
+_WRITTEN_AT_ONCE = 4  # of the other turns: mostly one of the first will do
+
+# %% ../../nbs/59_nano_engine.ipynb #01cc7fa4
 class TurnWriter:
     "Writes turn after turn of many conversations, and remembers the states after the last turns."
 
@@ -336,6 +356,29 @@ class TurnWriter:
         while len(self._states) > self.most:
             self._states.popitem(last=False)
         return [(tokens, len(state.tokens)) for (tokens, _), state in zip(written, states)]
+
+    def alternatives(
+        self,
+        prompt: Sequence[int],
+        turn: Sequence[int],  # what was written, without the end
+        n: int = 12,
+        max_new_tokens: int = 120,
+    ) -> Iterator[list[int]]:
+        "Other turns, the likeliest first: each takes another token at one place, and then always the most likely one."
+        state, written = self._recall(prompt), [*turn, self.end]
+        batch = self.engine.start([state])
+        first = self.engine.read(batch, [prompt[len(state.tokens) :]])
+        start = batch.state(0, list(prompt))
+        after = self.engine.read(batch, [turn], every=True)[0] if turn else first[:0]
+        begun = _departures(np.concatenate([first, after]), written, n)
+        for group in (begun[i : i + _WRITTEN_AT_ONCE] for i in range(0, n, _WRITTEN_AT_ONCE)):
+            open_ends = [tokens for tokens in group if tokens[-1] != self.end]
+            states = [start] * len(open_ends)
+            ends = self.engine.write(states, open_ends, self.end, max_new_tokens) if states else []
+            rest = iter([tokens for tokens, _ in ends])
+            for t in group:
+                whole = t[:-1] if t[-1] == self.end else [*t, *next(rest)]
+                yield whole[:max_new_tokens]
 
     def _recall(self, prompt: Sequence[int]) -> ConversationState:
         "The state after the longest remembered beginning of a prompt; an empty one if there is none."

@@ -16,6 +16,11 @@ from typing import Any
 
 import numpy as np
 
+from sql_env.nano.check import (
+    ConversationFacts,
+    call_objection,
+    conversation_facts,
+)
 from ..nano.engine import NanoEngine, TurnWriter
 from sql_env.nano.text import (
     ROLE_TOKENS,
@@ -78,20 +83,24 @@ class NanoModel:
         | None = None,  # of one message; 120 if neither this nor the folder says
         temperature: float = 0,  # 0: always the most likely token
         batch_size: int = 32,  # conversations that are written side by side
+        check: bool = True,  # whether a call that can't be right is replaced by the next likely one
     ):
         self.folder = find_nano(folder)
         self.name = "nano" if folder is None else Path(folder).name
         self.model_settings = load_model_settings(self.folder)
         own = self.model_settings.get("max_new_tokens", 120)
         self.max_new_tokens = own if max_new_tokens is None else max_new_tokens
-        self.temperature, self.batch_size = temperature, batch_size
+        self.temperature, self.batch_size, self.check = temperature, batch_size, check
         self._loaded: tuple[TurnWriter, NanoTokenizer] | None = None
 
     @property
     def settings(self) -> dict[str, Any]:
         "What results and logs record."
         return dict(
-            model=self.name, max_new_tokens=self.max_new_tokens, temperature=self.temperature
+            model=self.name,
+            max_new_tokens=self.max_new_tokens,
+            temperature=self.temperature,
+            check=self.check,
         )
 
     def load(self) -> tuple[TurnWriter, NanoTokenizer]:
@@ -131,10 +140,33 @@ class NanoModel:
         prompts = [self.tokens(c, tools, names) for c, names in zip(conversations, shown)]
         limit = writer.engine.context_length - self.max_new_tokens
         found = complete_batches(prompts, self._complete_batch, limit, self.batch_size, seeds)
-        for completion, names in zip(found, shown):
+        for i, completion in enumerate(found):
             if isinstance(completion, Completion):
-                completion.message = parse_written(completion.message["content"], names)
+                text, facts = completion.message["content"], conversation_facts(conversations[i])
+                completion.message = parse_written(text, shown[i])
+                if self.check and call_objection(completion.message, facts):
+                    start = time.monotonic()
+                    self._replace(completion, text, prompts[i], shown[i], facts)
+                    completion.usage["seconds"] += time.monotonic() - start
         return found
+
+    def _replace(
+        self,
+        completion: Completion,
+        text: str,  # of its message
+        prompt: Sequence[int],
+        names: NumberedNames,
+        facts: ConversationFacts,
+    ) -> None:
+        "Give a completion the next likely message to which nothing objects, if there is one."
+        writer, tokenizer = self.load()
+        turns = writer.alternatives(
+            prompt, tokenizer.encode(text), max_new_tokens=self.max_new_tokens
+        )
+        for message in (parse_written(tokenizer.decode(turn), names) for turn in turns):
+            if not call_objection(message, facts):
+                completion.message, completion.truncated = message, False
+                return
 
     def _complete_batch(self, prompts: Sequence[Sequence[int]], seed: int) -> list[Completion]:
         "What the model writes after some prompts, each as the content of a message."

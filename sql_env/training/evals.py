@@ -93,7 +93,7 @@ _DEFAULTS: dict[str, Any] = dict(  # for models without settings
 # %% ../../nbs/91_training_evals.ipynb #f0586446
 def _backend(model: str | Path) -> LocalModel | NanoModel:
     "The model of a folder: nano's own forward pass, or transformers for others."
-    return NanoModel(model) if is_nano(model) else LocalModel(model, batch_size=_BATCH)
+    return NanoModel(model, check=False) if is_nano(model) else LocalModel(model, batch_size=_BATCH)
 
 # %% ../../nbs/91_training_evals.ipynb #27731638
 def evaluate_checkpoint(

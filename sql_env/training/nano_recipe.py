@@ -226,7 +226,7 @@ def own_transcripts(
 ) -> list[list[dict[str, Any]]]:
     "A model's right episodes at temperature 1 as conversations, one of each question that it got right."
     env = EpisodeEnv(questions, budget)
-    policy = NanoPolicy(model, temperature=1.0, max_new_tokens=max_new_tokens)
+    policy = NanoPolicy(model, temperature=1.0, max_new_tokens=max_new_tokens, check=False)
     with tempfile.TemporaryDirectory(prefix="sql_env_play") as folder:
         log = Path(folder) / "episodes.jsonl"
         evaluate(

@@ -1,0 +1,263 @@
+"What nano writes is checked against what it has read: calls that can't be right are not sent."
+
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sql_env.chat import action_message, error_result_text
+from sql_env.episode import Action, EpisodeEnv
+from sql_env.evaluation import evaluate
+from sql_env.logs import read_log
+from sql_env.nano.check import call_objection, conversation_facts
+from sql_env.nano.engine import NanoEngine, TurnWriter
+from sql_env.nano.tokenizer import NanoTokenizer
+from sql_env.policies.nano import NanoPolicy
+from sql_env.policies.nano_model import SHIPPED_NANO, NanoModel
+from sql_env.sources import load
+from sql_env.sqltext import has_repeated_part, value_tests
+from sql_env.training.evals import evaluate_checkpoint
+from sql_env.training.nano_expert import expert_transcripts, world_transcripts
+
+QUESTION = (
+    "How many readers of 'New Bergen' born in May 1984 have borrowed over 1,500 books, or three?"
+)
+READER = "reader: 85 rows\nid INTEGER, primary key\nname TEXT\ncity TEXT\nborn DATE\nage INTEGER\nbooks int(8)"
+
+
+def tool(text):
+    return dict(role="tool", content=text)
+
+
+def call(action_type, argument):
+    return action_message(Action(action_type, argument))
+
+
+START = [
+    dict(role="user", content=f"{QUESTION}\n\nTables:\nloan\nreader\n\nSteps: 15"),
+    call("DESCRIBE", "reader"),
+    tool(READER),
+]
+COUNT = "SELECT COUNT(*) FROM reader WHERE "
+
+
+@pytest.mark.parametrize(
+    "sql, objection",
+    [
+        (COUNT + "city = 'New Bergen'", ""),
+        (COUNT + "city = 'new bergen' AND books > 1500", ""),
+        (COUNT + "books > 1500;", ""),
+        (COUNT + "substr(born, 1, 4) = '1984'", ""),
+        (COUNT + "strftime('%Y-%m', born) = '1984-05'", ""),
+        (COUNT + "born LIKE '1984-05-%'", ""),
+        (COUNT + "city LIKE '%berg%'", ""),
+        (COUNT + "books > 3", ""),  # a number in words
+        (COUNT + "books = 1 OR age = 0", ""),
+        (COUNT + "books = '1500'", ""),  # SQLite compares it as a number
+        ("SELECT city FROM reader GROUP BY city HAVING COUNT(name) > 5", ""),
+        ("SELECT city, COUNT(*) FROM reader GROUP BY city", ""),
+        ("WITH a AS (SELECT age FROM reader) SELECT MAX(age) FROM a", ""),
+        (COUNT + "town = 'New Bergen'", "does not fit"),
+        (COUNT + "city = 'New Bergen", "does not fit"),
+        ("SELECT COUNT(*) FROM loan", "does not fit"),  # was not described
+        ("SELECT <|n14|> FROM reader", "does not fit"),
+        ("SELECT 1; SELECT 2", "does not fit"),
+        ("PRAGMA table_info(reader)", "does not fit"),
+        ("ATTACH DATABASE 'somewhere.db' AS other", "does not fit"),
+        (COUNT + "city = 'Bergn'", "text that was never shown"),
+        (COUNT + "city = 'Berg'", "text that was never shown"),
+        (COUNT + "city IN ('New Bergen', 'Oslo')", "text that was never shown"),
+        (COUNT + "born >= '1985-01-01'", "text that was never shown"),
+        (COUNT + "age = 'borrowed'", "another type"),
+        (COUNT + "city > 1500", "another type"),
+        (COUNT + "name BETWEEN 3 AND 1500", "another type"),
+        ("SELECT name, name FROM reader", "twice"),
+        (COUNT + "age > 3 AND age > 3", "twice"),
+    ],
+)
+def test_what_speaks_against_a_query(sql, objection, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    found = call_objection(call("QUERY", sql), conversation_facts(START))
+    assert (objection in found) if objection else not found
+    assert not list(tmp_path.iterdir())  # nothing was run
+
+
+def test_a_number_must_have_been_shown():
+    messages = [dict(role="user", content="How many are over 40?\n\nTables:\nreader\n\nSteps: 9")]
+    messages += START[1:]
+    assert "number" in call_objection(
+        call("QUERY", COUNT + "age > 41"), conversation_facts(messages)
+    )
+    assert not call_objection(call("QUERY", COUNT + "age > 40"), conversation_facts(messages))
+    messages += [call("SAMPLE", "reader"), tool("id | age\n7 | 41")]
+    assert not call_objection(call("QUERY", COUNT + "age > 41"), conversation_facts(messages))
+
+
+def test_what_speaks_against_other_calls():
+    facts = conversation_facts(START)
+    cases = [
+        (call("DESCRIBE", "reader"), "made before"),
+        (call("DESCRIBE", "loan"), ""),
+        (call("SAMPLE", "reader"), ""),
+        (call("SAMPLE", "borrower"), "no table"),
+        (call("ANSWER", "@last"), "no result"),
+        (call("ANSWER", "7"), ""),
+        (dict(role="assistant", content="I don't know."), "no call"),
+    ]
+    for message, objection in cases:
+        found = call_objection(message, facts)
+        assert (objection in found) if objection else not found
+    asked = [*START, call("QUERY", "SELECT 1"), tool(error_result_text("no"))]
+    assert "no result" in call_objection(call("ANSWER", "@last"), conversation_facts(asked))
+    assert "before" in call_objection(call("QUERY", " SELECT  1"), conversation_facts(asked))
+    asked = [*START, call("QUERY", "SELECT 1"), tool("1\n1")]
+    assert not call_objection(call("ANSWER", "@last"), conversation_facts(asked))
+
+
+@pytest.mark.parametrize(
+    "messages",
+    [
+        [dict(role="user", content=f"{QUESTION}\n\nTables:\nreader(id, town)\n\nSteps: 15")],
+        [START[0], call("DESCRIBE", "reader"), tool(READER + "\nplace geometry")],
+        [START[0], call("DESCRIBE", "reader"), tool(READER + "\n... 4 more columns")],
+    ],
+)
+def test_what_was_not_read_in_full_is_not_held_against_a_query(messages):
+    assert not call_objection(
+        call("QUERY", COUNT + "town = 'New Bergen'"), conversation_facts(messages)
+    )
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.text(max_size=60), st.sampled_from(("DESCRIBE", "SAMPLE", "QUERY", "ANSWER")))
+def test_no_text_breaks_the_check(text, action_type):
+    for argument in (text, f"SELECT {text} FROM reader", f"{COUNT} name = '{text}'"):
+        assert isinstance(
+            call_objection(call(action_type, argument), conversation_facts(START)), str
+        )
+
+
+def objections(transcripts):
+    "How many calls of experts there are, and the objections to them, by whether the environment refused them."
+    calls, found = Counter(), Counter()
+    for messages in transcripts:
+        for i, message in enumerate(messages):
+            if message["role"] == "assistant" and message.get("tool_calls"):
+                following = messages[i + 1] if i + 1 < len(messages) else {}
+                was_refused = following.get("content", "").startswith("{'error'")
+                calls[was_refused] += 1
+                if call_objection(message, conversation_facts(messages[:i])):
+                    found[was_refused] += 1
+    return calls, found
+
+
+def test_experts_on_worlds_are_never_stopped_but_where_the_environment_refuses():
+    mix = dict.fromkeys((1, 2, 3, 4, 5), 80)
+    calls, found = objections(world_transcripts(mix, 77, max_chars=600, schema_level="names"))
+    assert calls[False] > 1000 and found[False] == 0
+    assert (
+        calls[True] > 50 and found[True] > 0.95 * calls[True]
+    )  # all but where a description was cut
+
+
+def test_experts_on_questions_of_people_are_seldom_stopped(spider_path):
+    bundled, spider = load("bundled"), load("spider", split="train", path=spider_path)
+    for questions in (bundled, spider.sample(200, 3)):
+        calls, found = objections(
+            expert_transcripts(questions, 77, max_chars=600, schema_level="names")
+        )
+        assert calls[False] > 500 and found[False] <= 0.01 * calls[False]
+        assert found[True] > 0.9 * calls[True]
+
+
+# ---- the next likely turn
+
+
+@pytest.fixture(scope="module")
+def shipped():
+    engine, tokenizer = (
+        NanoEngine.from_folder(SHIPPED_NANO),
+        NanoTokenizer(SHIPPED_NANO / "tokenizer.json"),
+    )
+    return TurnWriter(engine, tokenizer.end), tokenizer
+
+
+def test_other_turns_depart_at_one_token_and_go_on_as_the_model_would(shipped):
+    writer, _ = shipped
+    prompt = NanoModel().tokens([START[0]])
+    [(turn, _)] = writer.write([prompt], 60)
+    others = list(writer.alternatives(prompt, turn, 10, 60))
+    whole = [*turn, writer.end]
+    assert len(others) == 10 == len(set(map(tuple, others))) and turn not in others
+    for other in others:
+        other = [*other, writer.end]
+        place = next(i for i, token in enumerate(whole) if other[i] != token)
+        if other[place] != writer.end:
+            [(rest, _)] = TurnWriter(writer.engine, writer.end).write(
+                [[*prompt, *other[: place + 1]]], 60
+            )
+            assert other == [*other[: place + 1], *rest, writer.end][: len(other)]
+
+
+def test_logits_of_every_token_are_those_of_one_after_the_other(shipped):
+    engine, tokens = shipped[0].engine, NanoModel().tokens(START)[:40]
+    from sql_env.nano.engine import ConversationState
+
+    once = engine.read(engine.start([ConversationState()]), [tokens], every=True)[0]
+    batch = engine.start([ConversationState()])
+    apart = [engine.read(batch, [[token]])[0] for token in tokens]
+    assert np.abs(once - np.array(apart)).max() < 1e-3
+
+
+def refused_and_repeated(tmp_path, questions, check):
+    "Refused queries, and calls made a second time, of the shipped model."
+    log = tmp_path / f"{check}.jsonl"
+    policy = NanoPolicy(check=check)
+    evaluate(EpisodeEnv(questions), policy, log=log, progress=False, batch=64, robust=False)
+    refused = repeated = 0
+    for trajectory in read_log(log)[1]:
+        actions = [turn.action for turn in trajectory.turns if turn.action.action_type != "ANSWER"]
+        refused += sum(bool(turn.error) for turn in trajectory.turns)
+        repeated += len(actions) - len(set(actions))
+    return refused, repeated
+
+
+def test_the_shipped_model_does_not_repeat_itself(tmp_path):
+    questions = load("worlds", level=2, split="test", n=60, seed=1234)
+    before = refused_and_repeated(tmp_path, questions, check=False)
+    after = refused_and_repeated(tmp_path, questions, check=True)
+    assert before[1] > 5 and after == (0, 0)
+
+
+def test_checkpoints_are_evaluated_by_what_their_weights_write(monkeypatch):
+    import sql_env.training.evals as evals
+
+    made = []
+    monkeypatch.setattr(evals, "evaluate", lambda env, policy, **rest: made.append(policy.backend))
+    evaluate_checkpoint(SHIPPED_NANO, ["bundled"], 2)
+    assert made[0].settings["check"] is False and NanoModel().settings["check"] is True
+
+
+# ---- what the check asks of a query
+
+
+def test_comparisons_of_aggregates_can_be_left_out():
+    sql = "SELECT city FROM reader WHERE age > 40 GROUP BY city HAVING COUNT(name) > 5 AND MAX(age) < 60"
+    assert [test.value for test in value_tests(sql)] == [40, 5, 60]
+    assert [test.value for test in value_tests(sql, aggregates=False)] == [40]
+
+
+@pytest.mark.parametrize(
+    "sql, wanted",
+    [
+        ("SELECT a, A FROM t", True),
+        ("SELECT a, b FROM t WHERE x = 1 OR y = 2 OR x = 1", True),
+        ("SELECT a, COUNT(a) FROM t WHERE x = 1 AND (y = 2 OR x = 1)", False),
+        ("SELECT a FROM t UNION SELECT a FROM t", False),
+        ("SELECT a FROM t WHERE b IN (SELECT c, c FROM u)", True),
+    ],
+)
+def test_a_part_that_stands_twice(sql, wanted):
+    assert has_repeated_part(sql) is wanted
