@@ -283,9 +283,19 @@ def results_of(runs, baselines, stage="all", again=0):
     row = dict(suite="level 1", stage=stage, seed=0, untold="column", n=4, success=0.5)
     empty = dict(rows=[dict(stage="few", empty=3, answer=3 - again, query=again)])
     misses = dict(rows=[row])
+    check = dict(rows=[checked_row(check, right) for check, right in enumerate(("1000", "1100"))])
     return dict(
-        nano=dict(runs=runs), nano_baselines=baselines, nano_misses=misses, nano_empty=empty
+        nano=dict(runs=runs),
+        nano_baselines=baselines,
+        nano_misses=misses,
+        nano_empty=empty,
+        nano_check=check,
     )
+
+
+def checked_row(check, right):
+    success, about = right.count("1") / 4, dict(suite="level 1", errors={}, cpu_seconds=3 + check)
+    return about | dict(check=bool(check), success=success, correct=right)
 
 
 def test_the_post_tells_what_is_missing(root, monkeypatch):
@@ -346,6 +356,22 @@ def test_the_post_says_what_sampling_tries_after_an_empty_result(root, monkeypat
         said = said_with(root, monkeypatch, results)
         assert f"an answer in {3 - again} of 3 cases after *few*" in said
         assert ("sampling does not come upon it" in said) == claims
+
+
+def test_the_post_compares_what_is_checked_with_the_weights_alone(root, monkeypatch):
+    runs = {"0": run_of(("all", "level 1", "1110"))}
+    for rights, better, worse in (
+        (("1000", "1100"), "no suite", "no suite"),
+        (("0000", "1111"), "*level 1*", "no suite"),
+        (("1111", "0000"), "no suite", "*level 1*"),
+    ):
+        results = results_of(runs, baselines_of("level 1"))
+        results["nano_check"] = dict(rows=[checked_row(c, r) for c, r in enumerate(rights)])
+        said = said_with(root, monkeypatch, results)
+        assert f"whole interval on {better}; below zero with the whole interval on {worse};" in said
+    results["nano_check"]["rows"].pop()
+    said = said_with(root, monkeypatch, results)
+    assert "interval on no suite; below" in said
 
 
 def test_the_post_says_which_rows_are_old(root, monkeypatch):

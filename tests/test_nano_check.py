@@ -12,7 +12,7 @@ from sql_env.episode import Action, EpisodeEnv
 from sql_env.evaluation import evaluate
 from sql_env.logs import read_log
 from sql_env.nano.check import call_objection, conversation_facts
-from sql_env.nano.engine import NanoEngine, TurnWriter
+from sql_env.nano.engine import ConversationState, NanoEngine, TurnWriter
 from sql_env.nano.tokenizer import NanoTokenizer
 from sql_env.policies.nano import NanoPolicy
 from sql_env.policies.nano_model import SHIPPED_NANO, NanoModel
@@ -203,8 +203,6 @@ def test_other_turns_depart_at_one_token_and_go_on_as_the_model_would(shipped):
 
 def test_logits_of_every_token_are_those_of_one_after_the_other(shipped):
     engine, tokens = shipped[0].engine, NanoModel().tokens(START)[:40]
-    from sql_env.nano.engine import ConversationState
-
     once = engine.read(engine.start([ConversationState()]), [tokens], every=True)[0]
     batch = engine.start([ConversationState()])
     apart = [engine.read(batch, [[token]])[0] for token in tokens]
@@ -224,6 +222,7 @@ def refused_and_repeated(tmp_path, questions, check):
     return refused, repeated
 
 
+@pytest.mark.slow
 def test_the_shipped_model_does_not_repeat_itself(tmp_path):
     questions = load("worlds", level=2, split="test", n=60, seed=1234)
     before = refused_and_repeated(tmp_path, questions, check=False)
