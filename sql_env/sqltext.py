@@ -340,7 +340,7 @@ def has_repeated_part(sql: str) -> bool:
 
     for node in _parse(sql).find_all(exp.Select, exp.And, exp.Or):
         parts = node.expressions if isinstance(node, exp.Select) else list(node.flatten())
-        texts = [part.sql().lower() for part in parts]
+        texts = [part.sql() for part in parts]
         if len(set(texts)) < len(texts):
             return True
     return False

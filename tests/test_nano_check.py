@@ -69,12 +69,20 @@ COUNT = "SELECT COUNT(*) FROM reader WHERE "
         (COUNT + "city = 'Bergn'", "text that was never shown"),
         (COUNT + "city = 'Berg'", "text that was never shown"),
         (COUNT + "city IN ('New Bergen', 'Oslo')", "text that was never shown"),
-        (COUNT + "born >= '1985-01-01'", "text that was never shown"),
+        (COUNT + "born >= '1985-01-01' AND born < '1985-02-01 00:00:00'", ""),  # after 1984
+        (COUNT + "strftime('%m', born) = '05'", ""),
+        (COUNT + "city = ';'", ""),
+        ("SELECT name || ', ' || city FROM reader", ""),
+        (COUNT + "city > 1500", ""),  # a year, maybe
+        (COUNT + "city = ''", ""),
+        (COUNT + 'city = "New Bergen"', "does not fit"),  # no text
+        ("SELECT COUNT(*) FROM reader WHERE city = 'New Bergen' OR city = 'new Bergen'", ""),
+        (COUNT + "born >= '1999-01-01'", "text that was never shown"),
         (COUNT + "age = 'borrowed'", "another type"),
-        (COUNT + "city > 1500", "another type"),
+        (COUNT + "city > 3", "another type"),
         (COUNT + "name BETWEEN 3 AND 1500", "another type"),
-        ("SELECT name, name FROM reader", "twice"),
-        (COUNT + "age > 3 AND age > 3", "twice"),
+        ("SELECT name, name FROM reader", "repeated"),
+        (COUNT + "age > 3 AND age > 3", "repeated"),
     ],
 )
 def test_what_speaks_against_a_query(sql, objection, tmp_path, monkeypatch):
@@ -102,6 +110,8 @@ def test_what_speaks_against_other_calls():
         (call("DESCRIBE", "loan"), ""),
         (call("SAMPLE", "reader"), ""),
         (call("SAMPLE", "borrower"), "no table"),
+        (call("DESCRIBE", '"LOAN"'), ""),
+        (call("CLARIFY", "Which?"), ""),
         (call("ANSWER", "@last"), "no result"),
         (call("ANSWER", "7"), ""),
         (dict(role="assistant", content="I don't know."), "no call"),
@@ -111,7 +121,7 @@ def test_what_speaks_against_other_calls():
         assert (objection in found) if objection else not found
     asked = [*START, call("QUERY", "SELECT 1"), tool(error_result_text("no"))]
     assert "no result" in call_objection(call("ANSWER", "@last"), conversation_facts(asked))
-    assert "before" in call_objection(call("QUERY", " SELECT  1"), conversation_facts(asked))
+    assert "before" in call_objection(call("QUERY", " SELECT 1 "), conversation_facts(asked))
     asked = [*START, call("QUERY", "SELECT 1"), tool("1\n1")]
     assert not call_objection(call("ANSWER", "@last"), conversation_facts(asked))
 
@@ -122,12 +132,50 @@ def test_what_speaks_against_other_calls():
         [dict(role="user", content=f"{QUESTION}\n\nTables:\nreader(id, town)\n\nSteps: 15")],
         [START[0], call("DESCRIBE", "reader"), tool(READER + "\nplace geometry")],
         [START[0], call("DESCRIBE", "reader"), tool(READER + "\n... 4 more columns")],
+        [START[0], call("DESCRIBE", "reader"), tool("reader: 85 rows")],
+        [
+            dict(role="user", content=f"{QUESTION}\n\nTables:\n... 9 more tables\n\nSteps: 5"),
+            *START[1:],
+        ],
     ],
 )
 def test_what_was_not_read_in_full_is_not_held_against_a_query(messages):
     assert not call_objection(
         call("QUERY", COUNT + "town = 'New Bergen'"), conversation_facts(messages)
     )
+
+
+def test_what_descriptions_and_results_say_counts():
+    said = READER + "\nstatus TEXT: A is active, C is closed\nactive BOOLEAN\n(3 steps left)"
+    messages = [START[0], call("DESCRIBE", "reader"), tool(said)]
+    facts = conversation_facts(messages)
+    assert facts.is_whole and not call_objection(call("QUERY", COUNT + "status = 'C'"), facts)
+    assert "type" in call_objection(call("QUERY", COUNT + "active = 'Bergen'"), facts)
+    messages += [call("SAMPLE", "reader"), tool("active\nBergen")]
+    assert not call_objection(
+        call("QUERY", COUNT + "active = 'Bergen'"), conversation_facts(messages)
+    )
+
+
+def test_numbers_are_read_as_people_write_them():
+    asked = "above 2.50, over 1,500, the 7th, 5kg, 40% or 2019,2020?\n\nTables:\nreader\n\nSteps: 9"
+    facts = conversation_facts([dict(role="user", content=asked), *START[1:]])
+    for number in ("2.5", "1500", "7", "5", "0.4", "40", "2019", "2020"):
+        assert not call_objection(call("QUERY", COUNT + f"books > {number}"), facts), number
+    assert "number" in call_objection(call("QUERY", COUNT + "books > 25"), facts)
+
+
+def test_an_earlier_episode_says_nothing_of_this_one():
+    other = dict(role="user", content="How many loans?\n\nTables:\nloan\n\nSteps: 15")
+    facts = conversation_facts([*START, call("QUERY", "SELECT 1"), tool("1\n1"), other])
+    assert not facts.has_result and not facts.calls and not facts.columns
+    assert "no table" in call_objection(call("DESCRIBE", "reader"), facts)
+
+
+@pytest.mark.parametrize("text", ["SELECT 1\0", "SELECT '\ud800'", "SELECT \0 FROM reader"])
+def test_what_sqlite_cannot_take_is_ruled_out_quietly(text):
+    message = dict(tool_calls=[dict(function=dict(name="query", arguments=dict(sql=text)))])
+    assert call_objection(message, conversation_facts(START))
 
 
 @settings(max_examples=300, deadline=None)
@@ -201,6 +249,15 @@ def test_other_turns_depart_at_one_token_and_go_on_as_the_model_would(shipped):
             assert other == [*other[: place + 1], *rest, writer.end][: len(other)]
 
 
+def test_other_turns_than_one_that_was_cut_are_others(shipped):
+    writer, _ = shipped
+    prompt = NanoModel().tokens([START[0]])
+    for limit in (1, 2):
+        [(turn, _)] = writer.write([prompt], limit)
+        others = list(writer.alternatives(prompt, turn, 12, limit))
+        assert turn not in others and all(len(other) <= limit for other in others)
+
+
 def test_logits_of_every_token_are_those_of_one_after_the_other(shipped):
     engine, tokens = shipped[0].engine, NanoModel().tokens(START)[:40]
     once = engine.read(engine.start([ConversationState()]), [tokens], every=True)[0]
@@ -251,7 +308,8 @@ def test_comparisons_of_aggregates_can_be_left_out():
 @pytest.mark.parametrize(
     "sql, wanted",
     [
-        ("SELECT a, A FROM t", True),
+        ("SELECT a, a FROM t", True),
+        ("SELECT b FROM t WHERE b = 'x' OR b = 'X'", False),
         ("SELECT a, b FROM t WHERE x = 1 OR y = 2 OR x = 1", True),
         ("SELECT a, COUNT(a) FROM t WHERE x = 1 AND (y = 2 OR x = 1)", False),
         ("SELECT a FROM t UNION SELECT a FROM t", False),

@@ -1,4 +1,4 @@
-"""A call that can't be right is replaced by the next likely one
+"""A call that the conversation rules out is replaced by the model's next likely one
 
 Docs: https://hjerpe.github.io/sql_env/nano_check.html.md"""
 
@@ -22,24 +22,36 @@ from ..values import quote_identifier
 
 # %% ../../nbs/59_nano_check.ipynb #96e75d6e
 def _plain_words(text: str) -> str:
-    "The words and numbers of a text in lower case, each between spaces."
-    return " " + " ".join(re.findall(r"\w+", re.sub(r"(?<=\d),(?=\d{3})", "", text.lower()))) + " "
+    "The words of a text in lower case, each between spaces."
+    return " " + " ".join(re.findall(r"\w+", text.lower())) + " "
 
 # %% ../../nbs/59_nano_check.ipynb #05871a7e
+_NUMBER = re.compile(r"(?<![\w.])(\d{1,3}(?:,\d{3})+|\d+)(\.\d+)?(?!\d)( ?%)?")
+
+# %% ../../nbs/59_nano_check.ipynb #0c70ce37
+def _numbers(text: str) -> set[float]:
+    "The numbers of a text; of a percentage also the share."
+    found = set()
+    for match in _NUMBER.finditer(text):
+        value = float(match[1].replace(",", "") + (match[2] or ""))
+        found |= {value, value / 100} if match[3] else {value}
+    return found
+
+# %% ../../nbs/59_nano_check.ipynb #258ec592
 class WrittenCall(NamedTuple):
     "A call as it is compared with others."
 
     tool: str
-    argument: str  # with single spaces
+    argument: str
 
-# %% ../../nbs/59_nano_check.ipynb #0c70ce37
+# %% ../../nbs/59_nano_check.ipynb #ac9238b4
 def _call_of(message: Mapping[str, Any]) -> WrittenCall | None:
     "The first call of a message, None if there is none."
     for call in message.get("tool_calls") or ():
         arguments = call["function"]["arguments"]
         values = json.loads(arguments) if isinstance(arguments, str) else arguments
         argument = str(next(iter(values.values()), ""))
-        return WrittenCall(call["function"]["name"], " ".join(argument.split()))
+        return WrittenCall(call["function"]["name"], argument.strip())
     return None
 
 # %% ../../nbs/59_nano_check.ipynb #6524fc0a
@@ -47,10 +59,11 @@ def _call_of(message: Mapping[str, Any]) -> WrittenCall | None:
 class ConversationFacts:
     "What a conversation has shown."
 
-    tables: list[str] = field(default_factory=list)  # as the question listed them
+    tables: list[str] = field(default_factory=list)  # as the question listed them, if it did
     columns: dict[str, dict[str, str]] = field(default_factory=dict)  # by described table: types
     is_whole: bool = True  # whether all that was shown of the schema is here
-    words: str = ""  # of the question and the results
+    asked: str = ""  # the question
+    results: str = ""  # the results, and what descriptions say of columns
     calls: set[WrittenCall] = field(default_factory=set)
     has_result: bool = False  # whether a query has run
 
@@ -59,113 +72,146 @@ class ConversationFacts:
         shown = (pair for columns in self.columns.values() for pair in columns.items())
         return {kind for name, kind in shown if name.lower() == column}
 
+    @property
+    def words(self) -> str:
+        "All that was shown, by its words."
+        return _plain_words(f"{self.asked} {self.results}")
+
+    @property
+    def numbers(self) -> set[float]:
+        "All numbers that were shown."
+        return _numbers(f"{self.asked}\n{self.results}")
+
 # %% ../../nbs/59_nano_check.ipynb #9d6503f6
+def _facts_of_question(text: str) -> ConversationFacts:
+    "What the user's message shows."
+    opening = split_opening(text)
+    if not opening:
+        return ConversationFacts(is_whole=False, asked=text)
+    question, tables, _ = opening
+    if any(table.startswith("... ") for table in tables):  # not all are listed
+        tables = []
+    return ConversationFacts(tables, is_whole=bool(tables), asked=question)
+
+# %% ../../nbs/59_nano_check.ipynb #b050652a
+_STEPS_LEFT = re.compile(r"\n\(\d+ steps? left\)$")
+
+# %% ../../nbs/59_nano_check.ipynb #f32a3798
 def conversation_facts(messages: Sequence[Mapping[str, Any]]) -> ConversationFacts:
-    "What the messages of an episode have shown."
-    facts, texts, call = ConversationFacts(), [], None
+    "What the messages of an episode have shown; of several episodes, those of the last."
+    facts, call = ConversationFacts(is_whole=False), None
     for message in messages:
-        text = message.get("content") or ""
-        if message["role"] == "assistant":
+        text = _STEPS_LEFT.sub("", message.get("content") or "")
+        if message["role"] == "user":
+            facts, call = _facts_of_question(text), None
+        elif message["role"] == "assistant":
             call = _call_of(message)
-            if call:
-                facts.calls.add(call)
-        elif message["role"] == "user":
-            opening = split_opening(text)
-            if opening:
-                facts.tables = opening[1]
-            facts.is_whole &= opening is not None
-            texts.append(opening[0] if opening else text)
-        elif message["role"] == "tool" and call:
+            facts.calls |= {call} if call else set()
+        elif message["role"] == "tool" and call and not text.startswith("{'error'"):
             shown = read_description(text) if call.tool == "describe" else None
             if shown:
                 facts.columns[shown.table] = shown.columns
                 facts.is_whole &= shown.is_whole
-            elif not text.startswith("{'error'"):
-                texts.append(text)
-                facts.has_result |= call.tool == "query"
-    facts.words = _plain_words(" ".join(texts))
+                text = "\n".join(line.partition(": ")[2] for line in text.split("\n")[1:])
+            facts.results += f"\n{text}"
+            facts.has_result |= call.tool == "query"
     return facts
 
 # %% ../../nbs/59_nano_check.ipynb #dc2c88ca
 _READS = re.compile(r"(?i)(SELECT|WITH|VALUES)\b")
+_TEXT = re.compile(r"'((?:[^']|'')*)'")
 
 # %% ../../nbs/59_nano_check.ipynb #3e880ed3
 def _compiles(sql: str, tables: Mapping[str, Mapping[str, str]]) -> bool:
     "Whether SQLite compiles a query on tables with these columns."
     sql = sql.rstrip("; ")
-    if ";" in sql or not _READS.match(sql):
+    if ";" in _TEXT.sub("", sql) or not _READS.match(sql):
         return False
     db = apsw.Connection(":memory:")
     try:
+        db.config(apsw.SQLITE_DBCONFIG_DQS_DML, 0)  # a name in double quotes is no text
         for table, columns in tables.items():
             parts = ", ".join(f"{quote_identifier(name)} {kind}" for name, kind in columns.items())
             db.execute(f"CREATE TABLE {quote_identifier(table)} ({parts})")
         db.execute(f"EXPLAIN {sql}")
-    except apsw.Error:
+    except (apsw.Error, ValueError):  # `ValueError` for a text that SQLite can't take
         return False
     finally:
         db.close()
     return True
 
 # %% ../../nbs/59_nano_check.ipynb #bd48912d
-_TEXT = re.compile(r"'((?:[^']|'')*)'")
-_DATE = re.compile(r"(\d{4})(-[\d%-]*)?")
-_DATE_FORMAT = re.compile(r"(%[A-Za-z]|[-: T/.])+")
+_DATE = re.compile(r"(\d{4})(-[\d%-]*)?([ T][\d:.%]*)?")
+_DATE_PART = re.compile(r"0[1-9]|1[0-2]|(%[A-Za-z]|[-: T/.])+")
 
 # %% ../../nbs/59_nano_check.ipynb #8b8be86b
-def _was_shown(text: str, words: str) -> bool:
-    "Whether a text of a query occurs among the words of a conversation."
-    if not text or text[0] == "%" and _DATE_FORMAT.fullmatch(text):
+def _was_shown(text: str, facts: ConversationFacts) -> bool:
+    "Whether a text of a query occurs in a conversation."
+    wanted, date, words = _plain_words(text).strip(), _DATE.fullmatch(text), facts.words
+    if not wanted or _DATE_PART.fullmatch(text):
         return True
-    date = _DATE.fullmatch(text)
-    wanted = _plain_words(date[1] if date else text).strip()
-    whole = f" {wanted} "
-    return whole in words or "%" in text and wanted in words
+    if re.fullmatch(r"[0-9]+(\.[0-9]+)?", text) and float(text) in facts.numbers:
+        return True
+    if date:
+        return any(f" {int(date[1]) + i} " in words for i in (-1, 0, 1))
+    if "%" in text or not text.isascii():  # a part of a word will do
+        return wanted in words
+    return f" {wanted} " in words
 
 # %% ../../nbs/59_nano_check.ipynb #896ee77e
-_NUMBER_WORDS = (
-    "two three four five six seven eight nine ten eleven twelve "
-    "twice second third fourth fifth sixth"
-).split()
+_NUMBER_WORDS = frozenset(
+    "two three four five six seven eight nine ten eleven twelve twenty thirty forty fifty sixty seventy eighty ninety "
+    "hundred thousand million half dozen twice second third fourth fifth sixth".split()
+)
 
 # %% ../../nbs/59_nano_check.ipynb #d2749d23
-def _is_shown_number(value: float, words: str) -> bool:
-    "Whether a number occurs among the words of a conversation; 0, 1 and numbers in words always do."
-    if value in (0, 1) or any(f" {word} " in words for word in _NUMBER_WORDS):
+def _is_shown_number(value: float, facts: ConversationFacts) -> bool:
+    "Whether a number was shown: 0 and 1 always count, and all do if the question has a number in words."
+    if value in (0, 1) or _NUMBER_WORDS & set(_plain_words(facts.asked).split()):
         return True
-    return _plain_words(f"{value:g}") in words or _plain_words(str(value)) in words
+    return value in facts.numbers
 
 # %% ../../nbs/59_nano_check.ipynb #996e1769
-def _is_other_type(operator: str, value: Any, kind: str) -> bool:
-    "Whether a column of this type can't be compared so: a number with a word, or the order of a text with a number."
+def _is_other_type(operator: str, value: Any, kind: str, results: str = "") -> bool:
+    "Whether a comparison of a column of a type with a value makes no sense after some results."
     if isinstance(value, str):
-        return kind != "TEXT" and not re.fullmatch(r"-?[\d.]+", value)
-    return kind == "TEXT" and operator not in ("=", "!=")
+        is_word = value and not re.fullmatch(r"-?[\d.]+", value)
+        return bool(is_word) and kind != "TEXT" and _plain_words(value) not in _plain_words(results)
+    return kind == "TEXT" and operator not in ("=", "!=") and not 1000 <= value < 3000
 
 # %% ../../nbs/59_nano_check.ipynb #68e9d445
 def _query_objections(sql: str, facts: ConversationFacts) -> Iterator[str]:
-    "What speaks against a query."
+    "What rules a query out."
     if facts.is_whole and not _compiles(sql, facts.columns):
         yield "it does not fit the tables"
         return
-    if not all(_was_shown(text.replace("''", "'"), facts.words) for text in _TEXT.findall(sql)):
+    texts = [text.replace("''", "'") for text in _TEXT.findall(sql)]
+    if not all(_was_shown(text, facts) for text in texts):
         yield "it has a text that was never shown"
     try:
         tests, repeats = value_tests(sql, aggregates=False), has_repeated_part(sql)
     except Exception:  # SQLite compiles more than sqlglot reads
         return
     if repeats:
-        yield "it says something twice"
+        yield "a column or a condition is repeated"
     for test in tests:
-        kinds = facts.types_of(test.column)
-        if kinds and all(_is_other_type(test.operator, test.value, kind) for kind in kinds):
+        misfits = [
+            _is_other_type(test.operator, test.value, kind, facts.results)
+            for kind in facts.types_of(test.column)
+        ]
+        if misfits and all(misfits):
             yield "it compares a column with a value of another type"
-        if not isinstance(test.value, str) and not _is_shown_number(test.value, facts.words):
+        if not isinstance(test.value, str) and not _is_shown_number(test.value, facts):
             yield "it has a number that was never shown"
 
 # %% ../../nbs/59_nano_check.ipynb #75c7e5d1
+def _bare(name: str) -> str:
+    "A name in lower case, without quotes."
+    return name.strip("\"'`[] ").lower()
+
+# %% ../../nbs/59_nano_check.ipynb #a6bb255b
 def call_objection(message: Mapping[str, Any], facts: ConversationFacts) -> str:
-    "Why the call in a message can't be right after what was shown; empty if nothing speaks against it."
+    "Why the call in a message is ruled out by what was shown; empty if it is not."
     call = _call_of(message)
     if call is None:
         return "there is no call"
@@ -175,6 +221,7 @@ def call_objection(message: Mapping[str, Any], facts: ConversationFacts) -> str:
         return "it was made before"
     if call.tool == "query":
         return next(_query_objections(call.argument, facts), "")
-    if facts.tables and call.argument not in facts.tables:
+    is_listed = not facts.tables or _bare(call.argument) in map(_bare, facts.tables)
+    if call.tool in ("describe", "sample") and not is_listed:
         return "it names no table that was listed"
     return ""

@@ -319,7 +319,7 @@ class NanoEngine:
 
 # %% ../../nbs/59_nano_engine.ipynb #0d0cf936
 def _departures(logits: np.ndarray, written: Sequence[int], n: int) -> list[list[int]]:
-    "The `n` likeliest beginnings that end with another token than `written`, of which `logits` foretell each token."
+    "The `n` likeliest beginnings whose last token is another than that of `written`, whose tokens `logits` predict."
     logs = logits - logits.max(-1, keepdims=True)
     logs -= np.log(np.exp(logs).sum(-1, keepdims=True))
     places = np.arange(len(written))
@@ -364,17 +364,22 @@ class TurnWriter:
         n: int = 12,
         max_new_tokens: int = 120,
     ) -> Iterator[list[int]]:
-        "Other turns, the likeliest first: each takes another token at one place, and then always the most likely one."
-        state, written = self._recall(prompt), [*turn, self.end]
+        "Other turns: another token at one place, then the most likely ones; the likeliest beginnings come first."
+        state, is_cut = self._recall(prompt), len(turn) >= max_new_tokens
+        written = [*turn] if is_cut else [*turn, self.end]
         batch = self.engine.start([state])
         first = self.engine.read(batch, [prompt[len(state.tokens) :]])
         start = batch.state(0, list(prompt))
         after = self.engine.read(batch, [turn], every=True)[0] if turn else first[:0]
-        begun = _departures(np.concatenate([first, after]), written, n)
+        logits = np.concatenate([first, after])[: len(written)]
+        begun = _departures(logits, written, n)
         for group in (begun[i : i + _WRITTEN_AT_ONCE] for i in range(0, n, _WRITTEN_AT_ONCE)):
             open_ends = [tokens for tokens in group if tokens[-1] != self.end]
-            states = [start] * len(open_ends)
-            ends = self.engine.write(states, open_ends, self.end, max_new_tokens) if states else []
+            states, left = (
+                [start] * len(open_ends),
+                max_new_tokens - min(map(len, group), default=0),
+            )
+            ends = self.engine.write(states, open_ends, self.end, left) if states else []
             rest = iter([tokens for tokens, _ in ends])
             for t in group:
                 whole = t[:-1] if t[-1] == self.end else [*t, *next(rest)]

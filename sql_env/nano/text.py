@@ -56,7 +56,7 @@ class Description(NamedTuple):
 
     table: str
     columns: dict[str, str]  # INTEGER, TEXT or REAL
-    is_whole: bool  # whether each line is a column that could be read
+    is_whole: bool  # whether there are lines, each a column that could be read
 
 # %% ../../nbs/59_nano_text.ipynb #4e506982
 def read_description(text: str) -> Description | None:
@@ -67,7 +67,7 @@ def read_description(text: str) -> Description | None:
         return None
     found = [_COLUMN_LINE.fullmatch(line) for line in lines]
     columns = {column["name"]: _simple_type(column["type"]) for column in found if column}
-    return Description(described[1], columns, None not in found)
+    return Description(described[1], columns, bool(found) and None not in found)
 
 # %% ../../nbs/59_nano_text.ipynb #24eb5b52
 MARKS = (*(f" @{i}" for i in range(1, 10)), " ~")

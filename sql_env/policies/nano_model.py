@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 
 from sql_env.nano.check import (
-    ConversationFacts,
     call_objection,
     conversation_facts,
 )
@@ -83,7 +82,7 @@ class NanoModel:
         | None = None,  # of one message; 120 if neither this nor the folder says
         temperature: float = 0,  # 0: always the most likely token
         batch_size: int = 32,  # conversations that are written side by side
-        check: bool = True,  # whether a call that can't be right is replaced by the next likely one
+        check: bool = True,  # whether a call that is ruled out is replaced by the next likely one
     ):
         self.folder = find_nano(folder)
         self.name = "nano" if folder is None else Path(folder).name
@@ -142,31 +141,32 @@ class NanoModel:
         found = complete_batches(prompts, self._complete_batch, limit, self.batch_size, seeds)
         for i, completion in enumerate(found):
             if isinstance(completion, Completion):
-                text, facts = completion.message["content"], conversation_facts(conversations[i])
+                text = completion.message["content"]
                 completion.message = parse_written(text, shown[i])
-                if self.check and call_objection(completion.message, facts):
-                    start = time.monotonic()
-                    self._replace(completion, text, prompts[i], shown[i], facts)
-                    completion.usage["seconds"] += time.monotonic() - start
+                if self.check:
+                    self._check(completion, text, conversations[i], prompts[i], shown[i])
         return found
 
-    def _replace(
+    def _check(
         self,
         completion: Completion,
         text: str,  # of its message
-        prompt: Sequence[int],
+        messages: Sequence[dict],
+        prompt: Sequence[int],  # the messages as tokens
         names: NumberedNames,
-        facts: ConversationFacts,
     ) -> None:
-        "Give a completion the next likely message to which nothing objects, if there is one."
-        writer, tokenizer = self.load()
-        turns = writer.alternatives(
-            prompt, tokenizer.encode(text), max_new_tokens=self.max_new_tokens
-        )
-        for message in (parse_written(tokenizer.decode(turn), names) for turn in turns):
+        "If a completion's call is ruled out, give it the next likely message whose call is not."
+        facts = conversation_facts(messages)
+        if not call_objection(completion.message, facts):
+            return
+        (writer, tokenizer), start = self.load(), time.monotonic()
+        turn, limit = tokenizer.encode(text), self.max_new_tokens
+        for other in writer.alternatives(prompt, turn, max_new_tokens=limit):
+            message = parse_written(tokenizer.decode(other), names)
             if not call_objection(message, facts):
-                completion.message, completion.truncated = message, False
-                return
+                completion.message, completion.truncated = message, len(other) >= limit
+                break
+        completion.usage["seconds"] += time.monotonic() - start
 
     def _complete_batch(self, prompts: Sequence[Sequence[int]], seed: int) -> list[Completion]:
         "What the model writes after some prompts, each as the content of a message."
