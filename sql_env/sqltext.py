@@ -338,12 +338,9 @@ def has_repeated_part(sql: str) -> bool:
     "Whether a SELECT has a column of its result twice, or a condition; raises `sqlglot.ParseError`."
     from sqlglot import exp
 
-    for node in _parse(sql).find_all(exp.Select, exp.And, exp.Or):
-        parts = node.expressions if isinstance(node, exp.Select) else list(node.flatten())
-        texts = [part.sql() for part in parts]
-        if len(set(texts)) < len(texts):
-            return True
-    return False
+    nodes = _parse(sql).find_all(exp.Select, exp.And, exp.Or)
+    parts = (n.expressions if isinstance(n, exp.Select) else list(n.flatten()) for n in nodes)
+    return any(len({part.sql() for part in of}) < len(of) for of in parts)
 
 # %% ../nbs/04_sqltext.ipynb #28498dc5
 def sorted_columns(sql: str) -> tuple[tuple[str, str], ...]:
