@@ -284,7 +284,8 @@ def shipped_card(about: dict) -> str:
             "|---|---|---|---|",
             *rows,
             "",
-            f"Made by `{about['command']}` (seed {about['seed']}, stage `{about['stage']}`). Licence: as the package.",
+            f"Made by `{about['command']}` (seed {about['seed']}, stage `{about['stage']}`), the table by",
+            "`python benchmarks/nano.py check`. Licence: as the package.",
             "",
         ]
     )
