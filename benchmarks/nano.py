@@ -463,14 +463,11 @@ def check(
 
 def checked_row(suite: str, check: bool, n: int) -> dict:
     "The result of the model that ships in one suite."
-    from sql_env.episode import EpisodeEnv
-    from sql_env.evaluation import evaluate
-    from sql_env.policies.nano import NanoPolicy
-    from sql_env.training.evals import EVAL_SUITES, suite_questions, suite_row
+    from sql_env.policies.nano_model import NanoModel
+    from sql_env.training.evals import evaluate_checkpoint, suite_row
 
     start = time.process_time()
-    env = EpisodeEnv(suite_questions(suite, n), EVAL_SUITES[suite].get("budget", 15))
-    result = evaluate(env, NanoPolicy(check=check), batch=64, progress=False)
+    result = evaluate_checkpoint(NanoModel(check=check), [suite], n)[suite]
     row = suite_row(result, suite=suite, check=check, asked=n)
     return row | dict(cpu_seconds=round(time.process_time() - start))
 

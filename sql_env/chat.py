@@ -6,9 +6,9 @@ Docs: https://hjerpe.github.io/sql_env/chat.html.md"""
 
 # %% auto #0
 __all__ = ['SYSTEM_PROMPT', 'TOOLS', 'EXTRA_TOOLS', 'harmless_text', 'question_messages', 'initial_view', 'initial_messages',
-           'observation_text', 'error_result_text', 'tool_result_text', 'ToolMethods', 'AskingToolMethods',
-           'tool_schemas', 'openai_tools', 'argument_text', 'action_message', 'InvalidToolCall', 'parse_tool_call',
-           'episode_messages', 'MAX_TOOL_RESULT_CHARS']
+           'observation_text', 'error_result_text', 'is_error_result', 'tool_result_text', 'ToolMethods',
+           'AskingToolMethods', 'tool_schemas', 'openai_tools', 'argument_text', 'action_message', 'InvalidToolCall',
+           'parse_tool_call', 'episode_messages', 'MAX_TOOL_RESULT_CHARS']
 
 # %% ../nbs/52_chat.ipynb #2294e84e
 import inspect
@@ -81,6 +81,11 @@ def observation_text(observation: Observation, max_chars: int = MAX_TOOL_RESULT_
 def error_result_text(message: str) -> str:
     "How an error is shown to the model."
     return str({"error": message})
+
+# %% ../nbs/52_chat.ipynb #d9aca495
+def is_error_result(text: str) -> bool:
+    "Whether the content of a tool message is an error."
+    return text.startswith("{'error'")
 
 # %% ../nbs/52_chat.ipynb #0b72be9a
 def tool_result_text(observation: Observation, max_chars: int = MAX_TOOL_RESULT_CHARS) -> str:

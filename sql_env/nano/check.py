@@ -12,10 +12,12 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import apsw
 
+from ..chat import is_error_result
 from .text import read_description, split_opening
 from ..sqltext import has_repeated_part, value_tests
 from ..values import quote_identifier
@@ -39,7 +41,7 @@ def _numbers(text: str) -> set[float]:
 
 # %% ../../nbs/59_nano_check.ipynb #258ec592
 class WrittenCall(NamedTuple):
-    "A call as it is compared with others."
+    "A call as the model wrote it."
 
     tool: str
     argument: str
@@ -61,7 +63,7 @@ class ConversationFacts:
 
     tables: list[str] = field(default_factory=list)  # as the question listed them, if it did
     columns: dict[str, dict[str, str]] = field(default_factory=dict)  # by described table: types
-    is_whole: bool = True  # whether all that was shown of the schema is here
+    is_whole: bool = False  # whether all that was shown of the schema is here
     asked: str = ""  # the question
     results: str = ""  # the results, and what descriptions say of columns
     calls: set[WrittenCall] = field(default_factory=set)
@@ -72,14 +74,14 @@ class ConversationFacts:
         shown = (pair for columns in self.columns.values() for pair in columns.items())
         return {kind for name, kind in shown if name.lower() == column}
 
-    @property
+    @cached_property
     def words(self) -> str:
-        "All that was shown, by its words."
+        "All that was shown, by its words; to be asked for when all messages are read."
         return _plain_words(f"{self.asked} {self.results}")
 
-    @property
+    @cached_property
     def numbers(self) -> set[float]:
-        "All numbers that were shown."
+        "All numbers that were shown; to be asked for when all messages are read."
         return _numbers(f"{self.asked}\n{self.results}")
 
 # %% ../../nbs/59_nano_check.ipynb #9d6503f6
@@ -87,7 +89,7 @@ def _facts_of_question(text: str) -> ConversationFacts:
     "What the user's message shows."
     opening = split_opening(text)
     if not opening:
-        return ConversationFacts(is_whole=False, asked=text)
+        return ConversationFacts(asked=text)
     question, tables, _ = opening
     if any(table.startswith("... ") for table in tables):  # not all are listed
         tables = []
@@ -99,15 +101,16 @@ _STEPS_LEFT = re.compile(r"\n\(\d+ steps? left\)$")
 # %% ../../nbs/59_nano_check.ipynb #f32a3798
 def conversation_facts(messages: Sequence[Mapping[str, Any]]) -> ConversationFacts:
     "What the messages of an episode have shown; of several episodes, those of the last."
-    facts, call = ConversationFacts(is_whole=False), None
+    facts, call = ConversationFacts(), None
     for message in messages:
         text = _STEPS_LEFT.sub("", message.get("content") or "")
         if message["role"] == "user":
             facts, call = _facts_of_question(text), None
         elif message["role"] == "assistant":
             call = _call_of(message)
-            facts.calls |= {call} if call else set()
-        elif message["role"] == "tool" and call and not text.startswith("{'error'"):
+            if call:
+                facts.calls.add(call)
+        elif message["role"] == "tool" and call and not is_error_result(text):
             shown = read_description(text) if call.tool == "describe" else None
             if shown:
                 facts.columns[shown.table] = shown.columns

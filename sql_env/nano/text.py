@@ -18,7 +18,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 from zlib import crc32
 
-from ..chat import TOOLS
+from ..chat import TOOLS, is_error_result
 from ..values import bare_identifier
 
 # %% ../../nbs/59_nano_text.ipynb #52313305
@@ -50,6 +50,11 @@ def _simple_type(declared: str) -> str:
 # %% ../../nbs/59_nano_text.ipynb #01b0dfaa
 _ROWS = re.compile(r"(.+): (\d+ rows|unknown .*)")
 
+# %% ../../nbs/59_nano_text.ipynb #0b125805
+def _read_columns(lines: Sequence[str]) -> list[re.Match[str] | None]:
+    "For each line of a description its column; None for what was left out and for other lines."
+    return [None if line.startswith("... ") else _COLUMN_LINE.fullmatch(line) for line in lines]
+
 # %% ../../nbs/59_nano_text.ipynb #cd4863e2
 class Description(NamedTuple):
     "A table as DESCRIBE showed it."
@@ -65,7 +70,7 @@ def read_description(text: str) -> Description | None:
     described = _ROWS.fullmatch(first)
     if not described:
         return None
-    found = [_COLUMN_LINE.fullmatch(line) for line in lines]
+    found = _read_columns(lines)
     columns = {column["name"]: _simple_type(column["type"]) for column in found if column}
     return Description(described[1], columns, bool(found) and None not in found)
 
@@ -319,9 +324,7 @@ class NumberedNames:
 
     def _columns(self, lines: Sequence[str]) -> Iterator[str]:
         "The lines of a description below its first."
-        found = [
-            None if line.startswith("... ") else _COLUMN_LINE.fullmatch(line) for line in lines
-        ]
+        found = _read_columns(lines)
         shown = iter(self._shown([column["name"] for column in found if column]))
         for line, column in zip(lines, found):
             if column:
@@ -396,7 +399,7 @@ def render_transcript(
             text = f"<|{message['role']}|>{message['content']}{END_TOKEN}"
             pieces.append(TextPiece(text, False))
         elif message["role"] == "assistant":
-            was_refused = following.get("content", "").startswith("{'error'")
+            was_refused = is_error_result(following.get("content", ""))
             pieces.append(TextPiece(ROLE_TOKENS[2], False))
             pieces.append(TextPiece(_assistant_text(message) + END_TOKEN, not was_refused))
     return pieces
