@@ -21,6 +21,8 @@ from math import ceil
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from .sql.analysis import bare_columns, normalize_sql
+
 from .answers import compare_rows
 from .episode import EpisodeEnv
 from .gold import GoldRunner, same_rows
@@ -30,7 +32,6 @@ from .policies.baselines import OraclePolicy
 from .policies.hacks import HACKS, most_frequent_answer
 from .progress import ProgressBar
 from .questions import QUARANTINE_FLAGS, QUESTION_FLAGS, Question, QuestionSet
-from .sqltext import bare_columns, normalize_sql
 from .variants.instances import InstanceGenerator
 from sql_env.variants.selection import (
     instance_generator,

@@ -21,10 +21,10 @@ from pathlib import Path
 from typing import Any
 
 import apsw
+from .sql.values import format_identifier, format_value, quote_identifier
 
 from .connection import bounded_compiling
 from .guards import Limits, QueryError, connect_readonly
-from .values import format_identifier, format_value, quote_identifier
 
 # %% ../nbs/11_catalog.ipynb #c09f9b0e
 _DESCRIPTION_CHARS = 400  # of a column, shown

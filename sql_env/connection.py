@@ -18,6 +18,7 @@ from threading import Condition, Lock, RLock
 from typing import NamedTuple
 
 import apsw
+from .sql.values import Result
 
 from sql_env.guards import (
     FAST_LIMITS,
@@ -29,7 +30,6 @@ from sql_env.guards import (
     make_authorizer,
     to_query_error,
 )
-from .values import Result
 
 # %% ../nbs/11_connection.ipynb #f07595c6
 class _ProcessMemory:

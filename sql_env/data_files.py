@@ -15,8 +15,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
+from .sql.dialects import translate_sql
+
 from .database import Descriptions
-from .dialects import translate_sql
 from .paths import SourceError, unpack_archive
 from .questions import Question
 

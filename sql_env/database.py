@@ -18,6 +18,7 @@ from pathlib import Path
 from random import Random
 
 import apsw
+from .sql.values import Result, format_value, quote_identifier
 
 from sql_env.catalog import (
     Column,
@@ -38,7 +39,6 @@ from sql_env.guards import (
     to_query_error,
 )
 from .isolated import IsolatedConnection
-from .values import Result, format_value, quote_identifier
 
 # %% ../nbs/13_database.ipynb #693de9e6
 _all_ = ["QueryError", "Limits", "Result"]

@@ -14,6 +14,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from .sql.dialects import find_dialect
+
 from .answers import compare_rows
 from sql_env.data_files import (
     Drafts,
@@ -24,7 +26,6 @@ from sql_env.data_files import (
     translate_gold,
 )
 from .database import Descriptions
-from .dialects import find_dialect
 from .paths import SourceError, cache_dir, download_file
 from .questions import Question
 

@@ -17,6 +17,9 @@ from random import Random
 from sys import getsizeof
 from typing import Any, NamedTuple
 
+from .sql.analysis import referenced_tables
+from .sql.values import Result, quote_identifier
+
 from .answers import Verdict, verify
 from .database import Database
 from .evidence import Evidence, SeenResult, is_grounded
@@ -26,9 +29,7 @@ from .questions import Question, QuestionSet
 from .readings import MAX_ANSWER_CHARS, UnreadableAnswerError
 from .reward import ResultOrigin, RewardConfig, RewardMeter, TurnFacts
 from .schema_view import SCHEMA_LEVELS, SchemaView, shown_tables
-from .sqltext import referenced_tables
 from .user_simulator import has_looked_for_missing, judge_abstention, simulated_reply
-from .values import Result, quote_identifier
 from .variants.robust import NOT_JUDGED, verify_robust
 from .variants.selection import why_no_instances, why_no_variants
 

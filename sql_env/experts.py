@@ -14,6 +14,9 @@ from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
 
+from .sql.analysis import TokenizedSql, compared_values
+from .sql.values import bare_identifier
+
 from .chat import MAX_TOOL_RESULT_CHARS
 from .database import Database
 from .episode import Action, EpisodeEnv, Observation
@@ -26,8 +29,6 @@ from .policies.baselines import OraclePolicy, answer_from_result, name_similarit
 from .questions import Question, QuestionSet
 from .reward import RewardConfig
 from .rollouts import plan_episodes
-from .sqltext import TokenizedSql, compared_values
-from .values import bare_identifier
 
 # %% ../nbs/81_experts.ipynb #d2915da7
 class ExpertStyle(NamedTuple):

@@ -11,7 +11,7 @@ __all__ = ['near_misses', 'misspelled_names', 'forgotten_condition', 'forgotten_
 import re
 from random import Random
 
-from .sqltext import SqlToken, TokenizedSql, compared_values
+from .sql.analysis import SqlToken, TokenizedSql, compared_values
 
 # %% ../nbs/80_mistakes.ipynb #079f36f7
 def near_misses(name: str) -> list[str]:

@@ -15,10 +15,11 @@ from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 
-from .mutants import one_edit_mutants, wrong_column_mutants
+from .sql.analysis import normalize_sql
+from .sql.mutants import one_edit_mutants, wrong_column_mutants
+
 from .progress import ProgressBar
 from .questions import Question, QuestionSet
-from .sqltext import normalize_sql
 from .variants.instances import InstanceGenerator
 from sql_env.variants.selection import (
     Variants,

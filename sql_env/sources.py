@@ -20,6 +20,9 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from .sql.dialects import find_dialect
+from .sql.values import nearest_names
+
 from sql_env.data_files import (
     LFS_ADVICE,
     Drafts,
@@ -30,7 +33,6 @@ from sql_env.data_files import (
     translate_gold,
 )
 from .datasets import read_bird, read_kaggledbqa, read_spider, read_spider2_lite
-from .dialects import find_dialect
 from .extras import needs_extra
 from .findings import read_findings, with_findings
 from .gold import GoldResult
@@ -40,7 +42,6 @@ from .mini_interact import read_mini_interact
 from .paths import BUNDLED, SourceError
 from .progress import ProgressBar
 from .questions import Question, QuestionSet, question_from_fields, read_questions
-from .values import nearest_names
 from .worlds import ambiguous_set, world_set
 
 # %% ../nbs/46_sources.ipynb #82939486

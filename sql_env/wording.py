@@ -12,12 +12,19 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any, NamedTuple
 
+from sql_env.sql.analysis import (
+    TokenizedSql,
+    ValueTest,
+    sorted_columns,
+    table_conditions,
+    value_tests,
+)
+from .sql.values import quote_identifier
+
 from .catalog import TableInfo
 from .database import Database
 from .guards import QueryError
 from .questions import Question
-from .sqltext import TokenizedSql, ValueTest, sorted_columns, table_conditions, value_tests
-from .values import quote_identifier
 
 # %% ../nbs/70_wording.ipynb #888e258a
 _WORDS = "zero one two three four five six seven eight nine ten eleven twelve".split()

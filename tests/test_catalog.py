@@ -7,11 +7,11 @@ import apsw
 import pytest
 from attacks import FILES_TO_OPEN
 from databases import COUNT, kind, outcome, work_database
+from sql_env.sql.values import Result, quote_identifier
 
 from sql_env.catalog import database_fingerprint
 from sql_env.database import Database, build_database
 from sql_env.guards import FixedClock, Limits, QueryError
-from sql_env.values import Result, quote_identifier
 
 
 @pytest.fixture(scope="module")

@@ -9,12 +9,12 @@ from inspect import signature
 from pathlib import Path
 
 import pytest
+from sql_env.sql.dialects import translate_sql
 from test_sources import zipped
 
 from sql_env import EpisodeEnv
 from sql_env.audit import audit_questions
 from sql_env.database import build_database
-from sql_env.dialects import translate_sql
 from sql_env.evaluation import evaluate
 from sql_env.findings import SHIPPED_FLAGS, findings_of, read_findings, with_findings
 from sql_env.guards import Limits

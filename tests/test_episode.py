@@ -13,6 +13,7 @@ from random import Random
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
+from sql_env.sql.analysis import normalize_sql
 
 from sql_env.answers import format_rows
 from sql_env.database import Database, build_database
@@ -32,7 +33,6 @@ from sql_env.questions import Question, QuestionSet
 from sql_env.reward import RewardConfig
 from sql_env.schema_view import MAX_SCHEMA_CHARS
 from sql_env.sources import load
-from sql_env.sqltext import normalize_sql
 
 REWARDS = {
     "sparse": RewardConfig.sparse(),

@@ -13,6 +13,7 @@ from importlib.resources import files
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from sql_env.sql.values import Result, format_value, quote_identifier
 
 from sql_env.catalog import Column, TableInfo
 from sql_env.database import build_database
@@ -26,7 +27,6 @@ from sql_env.policies.baselines import OraclePolicy, RandomPolicy
 from sql_env.questions import Question, QuestionSet
 from sql_env.reward import RewardConfig
 from sql_env.sources import load
-from sql_env.values import Result, format_value, quote_identifier
 from sql_env.view.diagram import _discovered_tables, _layer_tables, _layout_tables, schema_svg
 from sql_env.view.episode import (
     EpisodeView,

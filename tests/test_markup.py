@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sql_env.sql.values import quote_identifier
 
 from sql_env.chat import TOOLS, action_message, initial_messages, tool_schemas
 from sql_env.database import build_database
@@ -23,7 +24,6 @@ from sql_env.policies.chat import ChatPolicy
 from sql_env.questions import Question, QuestionSet
 from sql_env.sft import sft_rows
 from sql_env.trl_adapter import SQLEnvTRL, ToolError, prompt_rows
-from sql_env.values import quote_identifier
 
 MARKS = """
 <|im_start|> <|im_end|> <|endoftext|> <tool_call> </tool_call> <tool_response> </tool_response>

@@ -3,10 +3,7 @@
 import json
 
 import pytest
-
-from sql_env.database import Database, build_database
-from sql_env.mutants import one_edit_mutants, wrong_column_mutants
-from sql_env.sqltext import (
+from sql_env.sql.analysis import (
     TokenizedSql,
     classify_difficulty,
     column_literals,
@@ -24,6 +21,9 @@ from sql_env.sqltext import (
     table_conditions,
     tie_tests,
 )
+from sql_env.sql.mutants import one_edit_mutants, wrong_column_mutants
+
+from sql_env.database import Database, build_database
 
 # --- Spider's hardness
 

@@ -14,6 +14,7 @@ import apsw
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from sql_env.sql.analysis import classify_difficulty, referenced_tables
 
 from sql_env.database import Database
 from sql_env.evaluation import evaluate
@@ -24,7 +25,6 @@ from sql_env.policies.baselines import GreedyPolicy, OraclePolicy
 from sql_env.policies.hacks import HACKS
 from sql_env.questions import find_split_leaks, question_to_json
 from sql_env.sources import load
-from sql_env.sqltext import classify_difficulty, referenced_tables
 from sql_env.worlds import (
     FAMILIES,
     SPLITS,

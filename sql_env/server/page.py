@@ -17,6 +17,7 @@ from threading import Lock
 from typing import Any
 
 from fastcore.xml import FT
+from ..sql.values import format_value
 
 from ..catalog import Column, TableInfo
 from ..environment import ResetError, SQLEnvironment
@@ -26,7 +27,6 @@ from ..markup import unescape_markup
 from ..models import SQLAction, SQLObservation
 from ..readings import MAX_ANSWER_CHARS
 from .guard import Seats
-from ..values import format_value
 from ..view.episode import view_episode
 from ..view.page import outcome_html
 

@@ -16,10 +16,7 @@ from random import Random
 from typing import Any, NamedTuple
 
 import apsw
-
-from ..catalog import database_fingerprint, read_catalog
-from ..guards import Limits, connect_readonly
-from sql_env.sqltext import (
+from sql_env.sql.analysis import (
     column_literals,
     joined_columns,
     may_depend_on_row_order,
@@ -27,19 +24,22 @@ from sql_env.sqltext import (
     referenced_tables,
     table_conditions,
 )
+from sql_env.sql.demands import (
+    compared_counts,
+    grouped_columns,
+    presupposition,
+    ranked_counts,
+    sorted_columns,
+)
+
+from ..catalog import database_fingerprint, read_catalog
+from ..guards import Limits, connect_readonly
 from sql_env.variants.columns import (
     InstanceMode,
     ValuePool,
     candidate_values,
     random_value,
     with_neighbours,
-)
-from sql_env.variants.demands import (
-    compared_counts,
-    grouped_columns,
-    presupposition,
-    ranked_counts,
-    sorted_columns,
 )
 from .sandbox import SandboxPool, ScratchDatabase
 from .schemas import choose_tables, empty_image, loose_image, read_schema

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from itertools import islice, product
 
 import apsw
+from ..sql.analysis import has_order_by
+from ..sql.values import Result
 
 from sql_env.answers import (
     Verdict,
@@ -24,8 +26,6 @@ from sql_env.answers import (
 from ..database import Database
 from ..guards import QueryError, check_statement
 from ..questions import Question
-from ..sqltext import has_order_by
-from ..values import Result
 from .sandbox import Sandbox
 from .selection import Variants, instance_generator, variants_for
 

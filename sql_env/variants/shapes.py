@@ -21,8 +21,7 @@ from os.path import commonprefix
 from typing import Any, NamedTuple
 
 import apsw
-
-from ..values import quote_identifier
+from ..sql.values import quote_identifier
 
 # %% ../../nbs/30_variants_shapes.ipynb #537e22cc
 class _ColumnRow(NamedTuple):
