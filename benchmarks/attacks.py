@@ -12,8 +12,8 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from sql_env.database import Database
-from sql_env.guards import FastPathMiss
+from sql_env.database.database import Database
+from sql_env.database.guards import FastPathMiss
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 from attack_process import Child

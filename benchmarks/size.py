@@ -104,7 +104,7 @@ from sql_env.evaluation import evaluate
 from sql_env.policies.baselines import OraclePolicy, RandomPolicy
 from sql_env.sources import load
 from sql_env.variants.robust import judge_evidence
-from sql_env.database import Database
+from sql_env.database.database import Database
 """
 FIRST_VERDICT = """
 sql = "SELECT b.city, count(*) FROM t3 a JOIN t2 b ON a.parent = b.id WHERE a.n > 500 GROUP BY b.city"

@@ -10,7 +10,8 @@ from collections import Counter
 from pathlib import Path
 from random import Random
 
-from sql_env.database import build_database
+from sql_env.database.database import build_database
+
 from sql_env.gold import GoldRunner
 from sql_env.questions import QUARANTINE_FLAGS, Question, find_split_leaks, question_to_json
 

@@ -7,15 +7,15 @@ __version__ = "0.1.0"
 
 _MODULE_OF = {
     "ChatPolicy": "policies",
-    "Database": "database",
-    "Limits": "database",
+    "Database": "database.database",
+    "Limits": "database.database",
     "Episode": "episode",
     "EpisodeEnv": "episode",
     "EpisodeExplorer": "explorer",
     "GreedyPolicy": "policies",
     "OraclePolicy": "policies",
     "Policy": "policies",
-    "QueryError": "database",
+    "QueryError": "database.database",
     "Question": "questions",
     "QuestionSet": "questions",
     "RandomPolicy": "policies",

@@ -18,8 +18,6 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
-from .sql.values import format_value
-
 from sql_env.readings import (
     BareText,
     UnreadableAnswerError,
@@ -28,6 +26,7 @@ from sql_env.readings import (
     parse_number,
     unescape,
 )
+from .sql.values import format_value
 
 # %% ../nbs/20_answers.ipynb #aa005444
 _RELATIVE_TOLERANCE = 1e-6

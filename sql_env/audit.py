@@ -21,17 +21,17 @@ from math import ceil
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from .sql.analysis import bare_columns, normalize_sql
+from .database.guards import QueryError
 
 from .answers import compare_rows
 from .episode import EpisodeEnv
 from .gold import GoldRunner, same_rows
-from .guards import QueryError
 from .policies.base import play_episode
 from .policies.baselines import OraclePolicy
 from .policies.hacks import HACKS, most_frequent_answer
 from .progress import ProgressBar
 from .questions import QUARANTINE_FLAGS, QUESTION_FLAGS, Question, QuestionSet
+from .sql.analysis import bare_columns, normalize_sql
 from .variants.instances import InstanceGenerator
 from sql_env.variants.selection import (
     instance_generator,

@@ -15,11 +15,11 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from .sql.dialects import translate_sql
+from .database.database import Descriptions
 
-from .database import Descriptions
 from .paths import SourceError, unpack_archive
 from .questions import Question
+from .sql.dialects import translate_sql
 
 # %% ../nbs/46_data_files.ipynb #157ea97d
 class Drafts(NamedTuple):

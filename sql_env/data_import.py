@@ -20,11 +20,11 @@ from math import isnan
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from .sql.values import quote_identifier
+from .database.database import build_database
 
-from .database import build_database
 from .extras import needs_extra
 from .paths import SourceError
+from .sql.values import quote_identifier
 
 # %% ../nbs/47_data_import.ipynb #c5ce6fe9
 def column_names(

@@ -17,10 +17,11 @@ from inspect import signature
 from typing import Any
 from uuid import uuid4
 
+from .database.guards import FastPathMiss
+
 from . import __version__
 from .episode import ACTIONS, Episode, EpisodeEnv, Observation
 from .extras import needs_extra
-from .guards import FastPathMiss
 from .markup import escape_markup
 from .models import SQLAction, SQLObservation, SQLState
 from .questions import Question, QuestionSet

@@ -17,18 +17,18 @@ from random import Random
 from sys import getsizeof
 from typing import Any, NamedTuple
 
-from .sql.analysis import referenced_tables
-from .sql.values import Result, quote_identifier
+from .database.database import Database
+from .database.guards import FAST_LIMITS, FastPathMiss, Limits, QueryError
 
 from .answers import Verdict, verify
-from .database import Database
 from .evidence import Evidence, SeenResult, is_grounded
-from .guards import FAST_LIMITS, FastPathMiss, Limits, QueryError
 from .markup import escape_markup, unescape_markup
 from .questions import Question, QuestionSet
 from .readings import MAX_ANSWER_CHARS, UnreadableAnswerError
 from .reward import ResultOrigin, RewardConfig, RewardMeter, TurnFacts
 from .schema_view import SCHEMA_LEVELS, SchemaView, shown_tables
+from .sql.analysis import referenced_tables
+from .sql.values import Result, quote_identifier
 from .user_simulator import has_looked_for_missing, judge_abstention, simulated_reply
 from .variants.robust import NOT_JUDGED, verify_robust
 from .variants.selection import why_no_instances, why_no_variants

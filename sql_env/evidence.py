@@ -16,13 +16,13 @@ from itertools import chain
 from sys import getsizeof
 from typing import Any
 
-from .sql.analysis import ColumnOrigin, column_origins, has_order_by
-from .sql.values import Result
+from .database.database import Database
+from .database.guards import QueryError
 
 from .answers import numbers_equal
-from .database import Database
-from .guards import QueryError
 from .readings import parse_answer, parse_number
+from .sql.analysis import ColumnOrigin, column_origins, has_order_by
+from .sql.values import Result
 
 # %% ../nbs/48_evidence.ipynb #c0ed3963
 MAX_RESULT_BYTES = 700_000  # of all results that an episode keeps

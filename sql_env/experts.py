@@ -14,14 +14,12 @@ from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
 
-from .sql.analysis import TokenizedSql, compared_values
-from .sql.values import bare_identifier
+from .database.database import Database
+from .database.guards import QueryError
 
 from .chat import MAX_TOOL_RESULT_CHARS
-from .database import Database
 from .episode import Action, EpisodeEnv, Observation
 from .evaluation import describe_env
-from .guards import QueryError
 from .logs import Trajectory, replay_trajectory, write_log
 from .mistakes import forgotten_condition, forgotten_join, misspelled_names, wrong_value
 from .policies.base import parse_schema_info, play_episode
@@ -29,6 +27,8 @@ from .policies.baselines import OraclePolicy, answer_from_result, name_similarit
 from .questions import Question, QuestionSet
 from .reward import RewardConfig
 from .rollouts import plan_episodes
+from .sql.analysis import TokenizedSql, compared_values
+from .sql.values import bare_identifier
 
 # %% ../nbs/81_experts.ipynb #d2915da7
 class ExpertStyle(NamedTuple):

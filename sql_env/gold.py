@@ -19,13 +19,13 @@ from typing import NamedTuple
 from urllib.parse import quote
 
 import apsw
+from .database.database import Database
+from .database.guards import FixedClock, Limits, QueryError, connect_readonly, to_query_error
+
+from .questions import Question, classify_answer
 from .sql.analysis import TieTest, select_order_keys
 from .sql.row_order import filters_only, is_sorted, order_proof
 from .sql.values import quote_identifier
-
-from .database import Database
-from .guards import FixedClock, Limits, QueryError, connect_readonly, to_query_error
-from .questions import Question, classify_answer
 
 # %% ../nbs/22_gold.ipynb #ee1513b9
 _MISSING_QUOTED = re.compile(r'no such column: ("(.*)") - should', re.S)  # SQLite's words

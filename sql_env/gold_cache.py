@@ -17,12 +17,12 @@ from pathlib import Path
 from typing import Any
 
 import apsw
-from .sql.values import value_from_json, value_to_json
+from .database.catalog import database_fingerprint
+from .database.guards import Limits, QueryError, to_query_error
 
-from .catalog import database_fingerprint
 from .gold import MAX_COPY_BYTES, GoldResult, GoldRunner
-from .guards import Limits, QueryError, to_query_error
 from .paths import cache_dir
+from .sql.values import value_from_json, value_to_json
 
 # %% ../nbs/23_gold_cache.ipynb #d94eef85
 _SUM_BYTES = 4

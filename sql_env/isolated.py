@@ -17,10 +17,10 @@ import time
 from dataclasses import asdict
 from pathlib import Path
 
-from .sql.values import Result, value_from_json, value_to_json
+from .database.connection import GuardedConnection
+from .database.guards import FastPathMiss, Limits, QueryError, to_query_error
 
-from .connection import GuardedConnection
-from .guards import FastPathMiss, Limits, QueryError, to_query_error
+from .sql.values import Result, value_from_json, value_to_json
 
 # %% ../nbs/12_isolated.ipynb #22652086
 class _WorkerProcess:

@@ -22,16 +22,16 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from .sql.analysis import normalize_sql
+from .database.guards import Limits
 
 import sql_env
 from .answers import Verdict
 from .episode import ACTIONS, Action, Episode, EpisodeEnv, Turn
-from .guards import Limits
 from .paths import read_asset
 from .policies.base import usage_cost
 from .questions import Question, QuestionSet
 from .reward import RewardConfig
+from .sql.analysis import normalize_sql
 from .variants.robust import ROBUST_REASONS
 
 # %% ../nbs/67_logs.ipynb #539f669c

@@ -20,10 +20,10 @@ from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
 
+from .database.database import Database, Descriptions, Limits
+
 from .sql.analysis import classify_difficulty, normalize_sql, referenced_tables
 from .sql.values import is_sql_value, nearest_names, value_from_json, value_to_json
-
-from .database import Database, Descriptions, Limits
 
 # %% ../nbs/21_questions.ipynb #760178ec
 def classify_answer(rows: Sequence[tuple]) -> str:

@@ -19,7 +19,8 @@ from itertools import islice, takewhile
 from random import Random
 from typing import Any, NamedTuple
 
-from .catalog import database_fingerprint
+from .database.catalog import database_fingerprint
+
 from .episode import Episode, EpisodeEnv, Observation
 from sql_env.logs import (
     EpisodeResult,

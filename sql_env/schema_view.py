@@ -11,12 +11,12 @@ __all__ = ['SCHEMA_LEVELS', 'MAX_SCHEMA_CHARS', 'shown_tables', 'SchemaView']
 import re
 from collections.abc import Iterable
 
+from .database.catalog import TableInfo
+from .database.database import Database
+
+from .markup import escape_markup
 from .sql.analysis import referenced_tables
 from .sql.values import quote_identifier
-
-from .catalog import TableInfo
-from .database import Database
-from .markup import escape_markup
 
 # %% ../nbs/50_schema_view.ipynb #8a0b85cb
 SCHEMA_LEVELS = dict(

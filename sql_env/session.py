@@ -18,7 +18,8 @@ from collections.abc import Callable, Iterable, Sequence
 from threading import RLock
 from typing import Any, NamedTuple
 
-from .catalog import database_fingerprint
+from .database.catalog import database_fingerprint
+
 from sql_env.chat import (
     MAX_TOOL_RESULT_CHARS,
     SYSTEM_PROMPT,

@@ -20,8 +20,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from .sql.dialects import find_dialect
-from .sql.values import nearest_names
+from .database.guards import Limits, QueryError
 
 from sql_env.data_files import (
     LFS_ADVICE,
@@ -37,11 +36,12 @@ from .extras import needs_extra
 from .findings import read_findings, with_findings
 from .gold import GoldResult
 from .gold_cache import gold_results
-from .guards import Limits, QueryError
 from .mini_interact import read_mini_interact
 from .paths import BUNDLED, SourceError
 from .progress import ProgressBar
 from .questions import Question, QuestionSet, question_from_fields, read_questions
+from .sql.dialects import find_dialect
+from .sql.values import nearest_names
 from .worlds import ambiguous_set, world_set
 
 # %% ../nbs/46_sources.ipynb #82939486
@@ -358,7 +358,7 @@ def load(
 ) -> QuestionSet:
     "A set of questions with their databases; raises `SourceError`."
     if limits is not None and not isinstance(limits, Limits):
-        raise SourceError("limits= takes Limits(...), of sql_env.database.")
+        raise SourceError("limits= takes Limits(...), of sql_env.database.database.")
     given = dict(path=path, split=split, progress=progress) | options
     options = _source_options(source, given, ("path", "split", "progress"))
     qs = complete_questions(SOURCES[source](**options), progress, limits)

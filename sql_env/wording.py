@@ -12,6 +12,11 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any, NamedTuple
 
+from .database.catalog import TableInfo
+from .database.database import Database
+from .database.guards import QueryError
+
+from .questions import Question
 from sql_env.sql.analysis import (
     TokenizedSql,
     ValueTest,
@@ -20,11 +25,6 @@ from sql_env.sql.analysis import (
     value_tests,
 )
 from .sql.values import quote_identifier
-
-from .catalog import TableInfo
-from .database import Database
-from .guards import QueryError
-from .questions import Question
 
 # %% ../nbs/70_wording.ipynb #888e258a
 _WORDS = "zero one two three four five six seven eight nine ten eleven twelve".split()

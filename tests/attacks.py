@@ -1,4 +1,4 @@
-"""Attacks on `sql_env.database`: hostile statements and hostile files. Each must be refused or harmless.
+"""Attacks on `sql_env.database.database`: hostile statements and hostile files. Each must be refused or harmless.
 
 A comment `once a hole` says what went wrong before the hole was closed; its test keeps it closed.
 """
@@ -6,9 +6,9 @@ A comment `once a hole` says what went wrong before the hole was closed; its tes
 import hashlib
 
 import apsw
-from sql_env.sql.values import quote_identifier
+from sql_env.database.database import build_database
 
-from sql_env.database import build_database
+from sql_env.sql.values import quote_identifier
 
 HONEST = "SELECT wombat, kilos FROM animal WHERE kilos > 20 ORDER BY wombat LIMIT 3"
 SCHEMA = """CREATE TABLE animal(quokka INTEGER PRIMARY KEY, wombat TEXT, kilos REAL);

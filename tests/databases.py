@@ -1,9 +1,8 @@
 "Small databases for the tests of the database layer, and what came of a statement."
 
 import pytest
-
-from sql_env.database import build_database
-from sql_env.guards import ERROR_KINDS, QueryError
+from sql_env.database.database import build_database
+from sql_env.database.guards import ERROR_KINDS, QueryError
 
 COUNT = "WITH RECURSIVE t(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM t WHERE n < {}) SELECT count(*), max(n) FROM t"
 

@@ -1,4 +1,4 @@
-"Attacks on `sql_env.database`: each statement and file of attacks.py is refused or harmless, and so is what it leaves."
+"Attacks on `sql_env.database.database`: each statement and file of attacks.py is refused or harmless, and so is what it leaves."
 
 import hashlib
 import json
@@ -21,10 +21,10 @@ from attacks import (
     loop,
     write_home,
 )
+from sql_env.database.connection import Budget
+from sql_env.database.database import Database
+from sql_env.database.guards import FAST_LIMITS, FastPathMiss, Limits, QueryError
 
-from sql_env.connection import Budget
-from sql_env.database import Database
-from sql_env.guards import FAST_LIMITS, FastPathMiss, Limits, QueryError
 from sql_env.paths import BUNDLED
 from sql_env.sources import load
 
@@ -200,7 +200,7 @@ def test_spider_gold_runs_unchanged(spider_path):
 CLOCKS = """SELECT date('now'), datetime(), CURRENT_TIMESTAMP, julianday('now'), strftime('%s %f', 'now'),
     unixepoch('now', 'subsec')"""
 ASK = """import sys
-from sql_env.database import *
+from sql_env.database.database import *
 try: print(Database(sys.argv[1]).query(sys.argv[2]).rows)
 except QueryError as e: print(e.kind)
 """
@@ -230,7 +230,7 @@ def test_clocks_stand_still_everywhere(home, sql):
 
 
 NEIGHBOUR = f"""import sys
-from sql_env.database import *
+from sql_env.database.database import *
 db = Database(sys.argv[1])
 honest = "WITH {loop(1500)} SELECT count(*) FROM (SELECT DISTINCT printf('%018000d', n) FROM k)"
 first = db.query(honest).rows
@@ -249,7 +249,7 @@ def test_statements_of_one_agent_do_not_starve_another(home):
 
 OLD_STATEMENTS = """import sys
 sys.path.insert(0, sys.argv[2])
-from sql_env.database import *
+from sql_env.database.database import *
 from attack_process import memory
 db = Database(sys.argv[1])
 columns = ",".join(["a.*"] * 180)
@@ -266,7 +266,7 @@ def test_names_of_old_statements_are_forgotten(home):
 
 
 GRADER = f"""import sys
-from sql_env.database import *
+from sql_env.database.database import *
 agent, grader = Database(sys.argv[1]), Database(sys.argv[1], Limits.gold())
 sql = "WITH {loop(6000)} SELECT count(*) FROM (SELECT DISTINCT printf('%018000d', n) FROM k)"
 assert grader.query(sql).rows == [(6000,)]"""

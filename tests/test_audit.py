@@ -11,8 +11,8 @@ from random import Random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sql_env.sql.analysis import bare_columns
-from sql_env.sql.mutants import one_edit_mutants
+from sql_env.database.database import build_database
+from sql_env.database.guards import Limits
 
 from sql_env import audit
 from sql_env.audit import (
@@ -23,8 +23,6 @@ from sql_env.audit import (
     save_report,
 )
 from sql_env.data_files import Drafts
-from sql_env.database import build_database
-from sql_env.guards import Limits
 from sql_env.mutation_study import (
     _passed_comparisons,
     _surviving_mutants,
@@ -34,6 +32,8 @@ from sql_env.mutation_study import (
 )
 from sql_env.questions import QUARANTINE_FLAGS, QUESTION_FLAGS, Question, QuestionSet
 from sql_env.sources import complete_questions, load
+from sql_env.sql.analysis import bare_columns
+from sql_env.sql.mutants import one_edit_mutants
 from sql_env.variants.selection import instance_generator
 
 SCHEMA = """

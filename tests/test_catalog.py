@@ -7,11 +7,11 @@ import apsw
 import pytest
 from attacks import FILES_TO_OPEN
 from databases import COUNT, kind, outcome, work_database
-from sql_env.sql.values import Result, quote_identifier
+from sql_env.database.catalog import database_fingerprint
+from sql_env.database.database import Database, build_database
+from sql_env.database.guards import FixedClock, Limits, QueryError
 
-from sql_env.catalog import database_fingerprint
-from sql_env.database import Database, build_database
-from sql_env.guards import FixedClock, Limits, QueryError
+from sql_env.sql.values import Result, quote_identifier
 
 
 @pytest.fixture(scope="module")
@@ -194,7 +194,7 @@ def test_a_name_that_is_no_text_is_an_error(db, bad):
 def test_of_a_long_name_only_the_beginning_is_compared(db, monkeypatch):
     compared = []
     monkeypatch.setattr(
-        "sql_env.catalog.get_close_matches", lambda word, *args: compared.append(word) or []
+        "sql_env.database.catalog.get_close_matches", lambda word, *args: compared.append(word) or []
     )
     assert kind(db.describe, "x" * 10**6) == "unknown_table"
     assert compared == ["x" * 1000]
@@ -341,7 +341,7 @@ def test_a_fingerprint_is_of_the_content(path, large, tmp_path):
 
 
 def test_a_fingerprint_does_not_read_a_large_file(large, monkeypatch):
-    monkeypatch.setattr("sql_env.catalog.open", CountingFile, raising=False)
+    monkeypatch.setattr("sql_env.database.catalog.open", CountingFile, raising=False)
     database_fingerprint(large)
     assert large.stat().st_size > 16 * 2**20 and 0 < CountingFile.read_bytes < 300_000
 
@@ -392,9 +392,9 @@ def test_an_interruption_is_not_damage(path, large, monkeypatch):
         with pytest.raises(QueryError, match="takes more than 0 seconds") as e:
             db.check(seconds=0)
         assert e.value.kind == "timeout" and "damage" not in str(e.value)
-    monkeypatch.setattr("sql_env.catalog._CATALOG_SECONDS", -1.0)
+    monkeypatch.setattr("sql_env.database.catalog._CATALOG_SECONDS", -1.0)
     monkeypatch.setattr(
-        "sql_env.catalog.read_catalog", lambda con: con.execute(COUNT.format(10**5)).fetchall()
+        "sql_env.database.catalog.read_catalog", lambda con: con.execute(COUNT.format(10**5)).fetchall()
     )
     with pytest.raises(QueryError, match="to read its catalog takes more than") as e:
         Database(path)

@@ -14,10 +14,9 @@ from random import Random
 import apsw
 import pytest
 from databases import COUNT, kind, outcome, work_database
+from sql_env.database.database import Database, build_database
+from sql_env.database.guards import FAST_LIMITS, FastPathMiss, Limits, QueryError
 from test_values import VALUES
-
-from sql_env.database import Database, build_database
-from sql_env.guards import FAST_LIMITS, FastPathMiss, Limits, QueryError
 
 
 @pytest.fixture(scope="module")
@@ -351,7 +350,7 @@ def test_a_closed_or_large_or_isolated_or_tightly_limited_database_always_misses
     closed.query("SELECT 1")
     closed.close()
     tight, isolated = Database(path, Limits(operations=30_000)), Database(path, isolate=True)
-    monkeypatch.setattr("sql_env.guards._MAX_FAST_FILE_BYTES", 100)
+    monkeypatch.setattr("sql_env.database.guards._MAX_FAST_FILE_BYTES", 100)
     large = Database(path)
     for db in (tight, isolated, large):
         assert db.query("SELECT 1").rows == [(1,)]

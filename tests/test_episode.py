@@ -13,10 +13,10 @@ from random import Random
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
-from sql_env.sql.analysis import normalize_sql
+from sql_env.database.database import Database, build_database
+from sql_env.database.guards import FastPathMiss, Limits
 
 from sql_env.answers import format_rows
-from sql_env.database import Database, build_database
 from sql_env.episode import (
     ACTIONS,
     MAX_HISTORY_ACTIONS,
@@ -25,7 +25,6 @@ from sql_env.episode import (
     EpisodeEnv,
     Observation,
 )
-from sql_env.guards import FastPathMiss, Limits
 from sql_env.policies.base import parse_schema_info
 from sql_env.policies.baselines import RandomPolicy
 from sql_env.policies.hacks import HACKS, most_frequent_answer
@@ -33,6 +32,7 @@ from sql_env.questions import Question, QuestionSet
 from sql_env.reward import RewardConfig
 from sql_env.schema_view import MAX_SCHEMA_CHARS
 from sql_env.sources import load
+from sql_env.sql.analysis import normalize_sql
 
 REWARDS = {
     "sparse": RewardConfig.sparse(),

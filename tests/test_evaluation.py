@@ -16,9 +16,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from sql_env.database.database import build_database
+from sql_env.database.guards import Limits
 
 from sql_env.answers import Verdict
-from sql_env.database import build_database
 from sql_env.episode import Action, EpisodeEnv
 from sql_env.evaluation import (
     EvaluationResult,
@@ -28,7 +29,6 @@ from sql_env.evaluation import (
     merge_results,
     pass_rates,
 )
-from sql_env.guards import Limits
 from sql_env.logs import EpisodeResult, check_log, gold_key, merge_logs
 from sql_env.policies.base import ScriptedPolicy
 from sql_env.policies.baselines import OraclePolicy, RandomPolicy

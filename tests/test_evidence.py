@@ -8,8 +8,8 @@ from functools import lru_cache
 from sys import getsizeof
 
 import pytest
+from sql_env.database.database import Database, build_database
 
-from sql_env.database import Database, build_database
 from sql_env.episode import Episode, EpisodeEnv
 from sql_env.evidence import MAX_RESULT_BYTES, Evidence
 from sql_env.questions import Question, QuestionSet

@@ -13,10 +13,9 @@ from importlib.resources import files
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from sql_env.sql.values import Result, format_value, quote_identifier
+from sql_env.database.catalog import Column, TableInfo
+from sql_env.database.database import build_database
 
-from sql_env.catalog import Column, TableInfo
-from sql_env.database import build_database
 from sql_env.episode import ACTIONS, Action, Episode, EpisodeEnv, Turn
 from sql_env.evaluation import evaluate
 from sql_env.explorer import EpisodeExplorer, _LogTab, _PolicyTab
@@ -27,6 +26,7 @@ from sql_env.policies.baselines import OraclePolicy, RandomPolicy
 from sql_env.questions import Question, QuestionSet
 from sql_env.reward import RewardConfig
 from sql_env.sources import load
+from sql_env.sql.values import Result, format_value, quote_identifier
 from sql_env.view.diagram import _discovered_tables, _layer_tables, _layout_tables, schema_svg
 from sql_env.view.episode import (
     EpisodeView,

@@ -16,8 +16,8 @@ from pathlib import Path
 
 import nbformat
 import pytest
+from sql_env.database.database import build_database
 
-from sql_env.database import build_database
 from sql_env.episode import EpisodeEnv
 from sql_env.policies.base import ScriptedPolicy, play_episode
 from sql_env.policies.baselines import OraclePolicy

@@ -12,13 +12,13 @@ from types import SimpleNamespace
 
 import apsw
 import pytest
-from sql_env.sql.row_order import filters_only, is_sorted, order_proof
+from sql_env.database.database import Database, build_database
+from sql_env.database.guards import Limits, QueryError
 
 from sql_env import gold_cache
-from sql_env.database import Database, build_database
 from sql_env.gold import GoldResult, GoldRunner, ShuffledCopy, StatementReader, same_rows
 from sql_env.gold_cache import GoldCache, gold_results
-from sql_env.guards import Limits, QueryError
+from sql_env.sql.row_order import filters_only, is_sorted, order_proof
 
 SHIPS = (
     "CREATE TABLE ship(id INTEGER PRIMARY KEY, name TEXT, kind TEXT COLLATE NOCASE, tonnes REAL)"

@@ -8,11 +8,9 @@ from random import Random
 import apsw
 import pytest
 from databases import COUNT, kind, outcome, work_database
-
-from sql_env import connection
-from sql_env.connection import Budget
-from sql_env.database import Database
-from sql_env.guards import Limits, QueryError
+from sql_env.database.connection import Budget
+from sql_env.database.database import Database, connection
+from sql_env.database.guards import Limits, QueryError
 
 
 @pytest.fixture(scope="module")
@@ -186,7 +184,7 @@ def test_a_busy_machine_does_not_make_a_query_time_out(path, monkeypatch, ahead,
     "A statement is late by its own work, or by twenty times the limit; waiting for others is not its fault."
     db = Database(path, Limits(seconds=20))
     db.query("SELECT 1")  # opens the connection, which looks at the clocks too
-    monkeypatch.setattr("sql_env.connection.time", StandingClock(**ahead))
+    monkeypatch.setattr("sql_env.database.connection.time", StandingClock(**ahead))
     with pytest.raises(QueryError) as e:
         db.query(COUNT.format(10**9))
     assert e.value.kind == kind
@@ -195,7 +193,7 @@ def test_a_busy_machine_does_not_make_a_query_time_out(path, monkeypatch, ahead,
 def test_the_time_limit_is_of_processor_time_or_twenty_times_of_wall_clock(monkeypatch):
     "The clocks start at the first look; where they stand at the next one decides, nothing else."
     clock = StandingClock()
-    monkeypatch.setattr("sql_env.connection.time", clock)
+    monkeypatch.setattr("sql_env.database.connection.time", clock)
     late = []
     for cpu, wall in ((0, 0), (9, 9), (11, 9), (0, 199), (11, 11), (0, 211)):
         clock.asked, clock.ahead = set(), {"thread_time": cpu, "monotonic": wall}

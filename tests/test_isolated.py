@@ -8,10 +8,9 @@ from types import SimpleNamespace
 
 import pytest
 from databases import COUNT, kind, work_database
+from sql_env.database.database import Database, build_database
+from sql_env.database.guards import Limits, QueryError
 from test_values import VALUES
-
-from sql_env.database import Database, build_database
-from sql_env.guards import Limits, QueryError
 
 
 @pytest.fixture(scope="module")
@@ -133,7 +132,7 @@ def test_a_child_that_does_not_answer_is_killed(path, monkeypatch):
 
 FORK = """
 import os, sys
-from sql_env.database import Database
+from sql_env.database.database import Database
 db = Database(sys.argv[1], isolate=sys.argv[2] == "1")
 db.query("SELECT 0")
 pid = os.fork()

@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sql_env.sql.values import quote_identifier
+from sql_env.database.database import build_database
 
 from sql_env.chat import TOOLS, action_message, initial_messages, tool_schemas
-from sql_env.database import build_database
 from sql_env.environment import SQLEnvironment
 from sql_env.episode import SCHEMA_LEVELS, EpisodeEnv
 from sql_env.evaluation import evaluate
@@ -23,6 +22,7 @@ from sql_env.policies.baselines import OraclePolicy
 from sql_env.policies.chat import ChatPolicy
 from sql_env.questions import Question, QuestionSet
 from sql_env.sft import sft_rows
+from sql_env.sql.values import quote_identifier
 from sql_env.trl_adapter import SQLEnvTRL, ToolError, prompt_rows
 
 MARKS = """

@@ -6,7 +6,6 @@ import re
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sql_env.sql.values import quote_identifier
 
 from sql_env.chat import episode_messages
 from sql_env.episode import EpisodeEnv
@@ -21,6 +20,7 @@ from sql_env.nano.text import (
 )
 from sql_env.session import ToolError
 from sql_env.sources import load
+from sql_env.sql.values import quote_identifier
 from sql_env.training.nano_expert import world_transcripts
 from sql_env.training.nano_recipe import NumberedSQLEnv
 from sql_env.trl_adapter import prompt_rows

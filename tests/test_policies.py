@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from sql_env.sql.values import quote_identifier
+from sql_env.database.database import Database, build_database
 
 from sql_env.answers import format_rows
-from sql_env.database import Database, build_database
 from sql_env.episode import ACTIONS, SCHEMA_LEVELS, Action, Episode, EpisodeEnv, Observation
 from sql_env.evaluation import evaluate, hack_floor
 from sql_env.policies.base import Policy, ScriptedPolicy, parse_schema_info, play_episode
@@ -19,6 +18,7 @@ from sql_env.policies.baselines import GreedyPolicy, OraclePolicy, RandomPolicy,
 from sql_env.policies.hacks import HACKS, most_frequent_answer
 from sql_env.questions import Question
 from sql_env.sources import load
+from sql_env.sql.values import quote_identifier
 
 SPIDER = Path(
     os.environ.get("SQL_ENV_SPIDER") or Path(__file__).resolve().parents[2] / "shared" / "spider"

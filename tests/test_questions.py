@@ -8,10 +8,10 @@ import apsw
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sql_env.database.database import Database, build_database
+from sql_env.database.guards import Limits
 
-from sql_env.database import Database, build_database
 from sql_env.gold import GoldRunner, _fix_double_quotes, rank_rows
-from sql_env.guards import Limits
 from sql_env.questions import (
     QUARANTINE_FLAGS,
     QUESTION_FLAGS,

@@ -3,6 +3,8 @@
 import json
 
 import pytest
+from sql_env.database.database import Database, build_database
+
 from sql_env.sql.analysis import (
     TokenizedSql,
     classify_difficulty,
@@ -22,8 +24,6 @@ from sql_env.sql.analysis import (
     tie_tests,
 )
 from sql_env.sql.mutants import one_edit_mutants, wrong_column_mutants
-
-from sql_env.database import Database, build_database
 
 # --- Spider's hardness
 

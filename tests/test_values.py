@@ -5,6 +5,9 @@ import json
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from sql_env.answers import cells_equal
+from sql_env.readings import parse_cell
 from sql_env.sql.values import (
     Result,
     format_identifier,
@@ -14,9 +17,6 @@ from sql_env.sql.values import (
     value_from_json,
     value_to_json,
 )
-
-from sql_env.answers import cells_equal
-from sql_env.readings import parse_cell
 
 VALUES = [
     None,

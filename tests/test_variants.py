@@ -13,15 +13,15 @@ import apsw
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from sql_env.sql.mutants import one_edit_mutants
+from sql_env.database.database import Database, build_database
+from sql_env.database.guards import Limits, QueryError
 
 from sql_env.answers import Verdict
-from sql_env.database import Database, build_database
 from sql_env.episode import Episode
-from sql_env.guards import Limits, QueryError
 from sql_env.questions import Question
 from sql_env.reward import RewardConfig
 from sql_env.sources import load
+from sql_env.sql.mutants import one_edit_mutants
 from sql_env.variants.instances import InstanceGenerator
 from sql_env.variants.robust import judge_evidence, verify_robust
 from sql_env.variants.selection import (
@@ -112,7 +112,7 @@ def still_clock(monkeypatch):
     "The clock of the guards moves only when a test says so: operations are counted, however slow the machine."
     clock = SimpleNamespace(now=0.0)
     fake = SimpleNamespace(monotonic=lambda: clock.now, thread_time=lambda: clock.now)
-    monkeypatch.setattr("sql_env.connection.time", fake)
+    monkeypatch.setattr("sql_env.database.connection.time", fake)
     return clock
 
 

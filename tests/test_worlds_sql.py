@@ -9,8 +9,8 @@ import pytest
 import sqlglot
 from hypothesis import given
 from hypothesis import strategies as st
-from sql_env.sql.analysis import bare_columns
 
+from sql_env.sql.analysis import bare_columns
 from sql_env.variants.instances import InstanceGenerator
 from sql_env.worlds import FAMILIES, worlds
 from sql_env.worlds.phrases import DraftRejected, Sampler

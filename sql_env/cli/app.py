@@ -25,10 +25,10 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
+from ..database.guards import Limits, QueryError
 
 from .. import __version__
 from ..extras import MissingExtraError
-from ..guards import Limits, QueryError
 from ..paths import SourceError
 from ..policies.base import ModelError
 from ..policies.baselines import GreedyPolicy, OraclePolicy, RandomPolicy

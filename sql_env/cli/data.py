@@ -21,6 +21,8 @@ from typing import Annotated, NamedTuple
 import typer
 from rich.console import Console
 from rich.markup import escape
+from ..database.database import Database
+from ..database.guards import QueryError
 
 from sql_env.cli.app import (
     AsJson,
@@ -32,9 +34,7 @@ from sql_env.cli.app import (
     print_left_out,
     takes_options,
 )
-from ..database import Database
 from ..extras import EXTRAS
-from ..guards import QueryError
 from ..questions import QuestionSet, save_question_set
 from ..sources import load
 

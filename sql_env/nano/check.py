@@ -16,11 +16,11 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import apsw
-from ..sql.analysis import has_repeated_part, value_tests
-from ..sql.values import quote_identifier
 
 from ..chat import is_error_result
 from .text import read_description, split_opening
+from ..sql.analysis import has_repeated_part, value_tests
+from ..sql.values import quote_identifier
 
 # %% ../../nbs/59_nano_check.ipynb #96e75d6e
 def _plain_words(text: str) -> str:

@@ -19,10 +19,11 @@ from functools import partial
 from threading import Lock
 from typing import Any
 
+from ..database.guards import Limits
+
 from .. import __version__
 from ..environment import ResetError, SQLEnvironment, episode_record
 from ..episode import Episode, read_actions
-from ..guards import Limits
 from ..models import SQLAction, SQLObservation, SQLState
 from ..questions import QuestionSet
 from ..reward import RewardConfig

@@ -17,9 +17,8 @@ from threading import Lock
 from typing import Any
 
 from fastcore.xml import FT
-from ..sql.values import format_value
+from ..database.catalog import Column, TableInfo
 
-from ..catalog import Column, TableInfo
 from ..environment import ResetError, SQLEnvironment
 from ..episode import ACTIONS, Episode, Turn
 from ..html import element, render_html, stylesheet, table_html, text_html
@@ -27,6 +26,7 @@ from ..markup import unescape_markup
 from ..models import SQLAction, SQLObservation
 from ..readings import MAX_ANSWER_CHARS
 from .guard import Seats
+from ..sql.values import format_value
 from ..view.episode import view_episode
 from ..view.page import outcome_html
 

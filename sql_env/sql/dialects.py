@@ -8,9 +8,8 @@ Docs: https://hjerpe.github.io/sql_env/sql/dialects.html.md"""
 __all__ = ['find_dialect', 'translate_sql']
 
 # %% ../../nbs/sql/03_dialects.ipynb #d47282a8
-from .values import nearest_names
-
 from ..paths import SourceError
+from .values import nearest_names
 
 # %% ../../nbs/sql/03_dialects.ipynb #b190464c
 _ALIASES = dict(postgresql="postgres", mariadb="mysql", mssql="tsql", sqlserver="tsql")

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from itertools import islice, product
 
 import apsw
-from ..sql.analysis import has_order_by
-from ..sql.values import Result
+from ..database.database import Database
+from ..database.guards import QueryError, check_statement
 
 from sql_env.answers import (
     Verdict,
@@ -23,9 +23,9 @@ from sql_env.answers import (
     compare_written,
     match_bag,
 )
-from ..database import Database
-from ..guards import QueryError, check_statement
 from ..questions import Question
+from ..sql.analysis import has_order_by
+from ..sql.values import Result
 from .sandbox import Sandbox
 from .selection import Variants, instance_generator, variants_for
 

@@ -14,10 +14,10 @@ from dataclasses import replace
 from itertools import islice
 
 import apsw
-from ..sql.values import Result
+from ..database.connection import GuardedConnection
+from ..database.guards import FixedClock, Limits, sqlite_limits
 
-from ..connection import GuardedConnection
-from ..guards import FixedClock, Limits, sqlite_limits
+from ..sql.values import Result
 
 # %% ../../nbs/30_variants_sandbox.ipynb #cea99600
 _REFUSED_ROW = (apsw.Error, OverflowError, UnicodeEncodeError)  # what writing a row may raise

@@ -16,10 +16,10 @@ from itertools import chain
 from typing import NamedTuple
 
 import apsw
+from ..database.guards import FixedClock
+
 from ..sql.analysis import referenced_tables
 from ..sql.values import quote_identifier
-
-from ..guards import FixedClock
 
 # %% ../../nbs/30_variants_schemas.ipynb #90722ebc
 _STATEMENTS = """SELECT type, name, tbl_name, sql FROM sqlite_schema

@@ -26,14 +26,14 @@ from random import Random
 from typing import Any, NamedTuple
 
 import apsw
-from ..sql.analysis import OrderKeys, TieTest, select_order_keys, tie_tests
-from ..sql.mutants import one_edit_mutants
-from ..sql.values import value_from_json, value_to_json
+from ..database.guards import QueryError
 
 from ..answers import compare_rows
 from ..gold import rank_rows, same_rows
-from ..guards import QueryError
 from ..paths import cache_dir
+from ..sql.analysis import OrderKeys, TieTest, select_order_keys, tie_tests
+from ..sql.mutants import one_edit_mutants
+from ..sql.values import value_from_json, value_to_json
 from .columns import DENSE, GROUPED, MIXED, ONE_ROW, REAL
 from sql_env.variants.instances import (
     InstanceGenerator,

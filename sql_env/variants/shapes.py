@@ -21,6 +21,7 @@ from os.path import commonprefix
 from typing import Any, NamedTuple
 
 import apsw
+
 from ..sql.values import quote_identifier
 
 # %% ../../nbs/30_variants_shapes.ipynb #537e22cc

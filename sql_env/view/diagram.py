@@ -14,13 +14,13 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from fastcore.xml import FT
-from ..sql.analysis import referenced_tables
-from ..sql.values import format_value
+from ..database.catalog import Column, TableInfo, resolve_table
 
-from ..catalog import Column, TableInfo, resolve_table
 from ..episode import Turn
 from ..html import element
 from ..readings import parse_cell
+from ..sql.analysis import referenced_tables
+from ..sql.values import format_value
 from .episode import EpisodeView
 
 # %% ../../nbs/73_view_diagram.ipynb #d7c63043

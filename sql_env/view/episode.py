@@ -13,8 +13,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ..database.catalog import TableInfo
+
 from ..answers import Verdict, compare_rows
-from ..catalog import TableInfo
 from ..episode import ACTIONS, Episode, Turn
 from ..logs import Trajectory
 from ..questions import Question, QuestionSet

@@ -13,10 +13,9 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
-from ..sql.values import quote_identifier
-
 from ..episode import ACTIONS, Episode
 from ..html import element, render_html
+from ..sql.values import quote_identifier
 from .diagram import shorten_name
 from .episode import EpisodeView, view_episode
 from .page import episode_view_html, question_html

@@ -16,7 +16,6 @@ from hashlib import sha256
 from typing import Any
 
 from fastcore.xml import FT, Safe
-from ..sql.values import format_value
 
 from ..answers import Verdict, compare_rows
 from ..episode import Turn
@@ -31,6 +30,7 @@ from sql_env.html import (
 )
 from ..paths import read_asset
 from ..readings import BareText
+from ..sql.values import format_value
 from .diagram import schema_svg, touched_tables
 from .episode import EpisodeView, Outcome, to_episode_view
 from .words import words_html

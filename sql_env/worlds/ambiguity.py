@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import apsw
-from ..sql.analysis import classify_difficulty
+from ..database.database import Database
 
-from ..database import Database
 from ..questions import Clarification, Question, QuestionSet, classify_answer
+from ..sql.analysis import classify_difficulty
 from .phrases import DraftRejected, sql_literal
 from .tables import Table, TableBuilder, WorldColumn, build_tables
 from .wordings import load_wordings

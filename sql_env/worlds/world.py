@@ -24,13 +24,13 @@ from typing import Any, NamedTuple
 from zlib import crc32
 
 import apsw
-from ..sql.analysis import classify_difficulty
+from ..database.database import Database
 
-from ..database import Database
 from ..gold import same_rows
 from ..paths import SourceError, cache_dir
 from ..progress import ProgressBar
 from ..questions import Question, QuestionSet, classify_answer, save_question_set
+from ..sql.analysis import classify_difficulty
 from sql_env.worlds.phrases import (
     FAMILIES,
     DraftRejected,
