@@ -21,16 +21,16 @@ from math import ceil
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from .database.guards import QueryError
+from .questions.gold import GoldRunner, same_rows
+from .questions.question_set import QUARANTINE_FLAGS, QUESTION_FLAGS, Question, QuestionSet
 
 from .answers import compare_rows
+from .database.guards import QueryError
 from .episode import EpisodeEnv
-from .gold import GoldRunner, same_rows
 from .policies.base import play_episode
 from .policies.baselines import OraclePolicy
 from .policies.hacks import HACKS, most_frequent_answer
 from .progress import ProgressBar
-from .questions import QUARANTINE_FLAGS, QUESTION_FLAGS, Question, QuestionSet
 from .sql.analysis import bare_columns, normalize_sql
 from .variants.instances import InstanceGenerator
 from sql_env.variants.selection import (

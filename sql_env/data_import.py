@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from .database.database import build_database
-
 from .extras import needs_extra
 from .paths import SourceError
 from .sql.values import quote_identifier

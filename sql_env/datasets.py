@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from .database.database import Descriptions
+from .questions.question_set import Question
 
 from .answers import compare_rows
 from sql_env.data_files import (
@@ -25,8 +25,8 @@ from sql_env.data_files import (
     read_json_rows,
     translate_gold,
 )
+from .database.database import Descriptions
 from .paths import SourceError, cache_dir, download_file
-from .questions import Question
 from .sql.dialects import find_dialect
 
 # %% ../nbs/46_datasets.ipynb #509c3c14

@@ -17,13 +17,13 @@ from random import Random
 from sys import getsizeof
 from typing import Any, NamedTuple
 
-from .database.database import Database
-from .database.guards import FAST_LIMITS, FastPathMiss, Limits, QueryError
+from .questions.question_set import Question, QuestionSet
 
 from .answers import Verdict, verify
+from .database.database import Database
+from .database.guards import FAST_LIMITS, FastPathMiss, Limits, QueryError
 from .evidence import Evidence, SeenResult, is_grounded
 from .markup import escape_markup, unescape_markup
-from .questions import Question, QuestionSet
 from .readings import MAX_ANSWER_CHARS, UnreadableAnswerError
 from .reward import ResultOrigin, RewardConfig, RewardMeter, TurnFacts
 from .schema_view import SCHEMA_LEVELS, SchemaView, shown_tables

@@ -16,10 +16,9 @@ from itertools import chain
 from sys import getsizeof
 from typing import Any
 
+from .answers import numbers_equal
 from .database.database import Database
 from .database.guards import QueryError
-
-from .answers import numbers_equal
 from .readings import parse_answer, parse_number
 from .sql.analysis import ColumnOrigin, column_origins, has_order_by
 from .sql.values import Result

@@ -10,9 +10,10 @@ __all__ = ['AnyText', 'GymEnv']
 # %% ../nbs/69_gym_env.ipynb #f84773d7
 from typing import Any
 
+from .questions.question_set import QuestionSet
+
 from .episode import EpisodeEnv, Observation
 from .extras import needs_extra
-from .questions import QuestionSet
 from .readings import MAX_ANSWER_CHARS
 
 with needs_extra("gym"):

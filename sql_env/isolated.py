@@ -19,7 +19,6 @@ from pathlib import Path
 
 from .database.connection import GuardedConnection
 from .database.guards import FastPathMiss, Limits, QueryError, to_query_error
-
 from .sql.values import Result, value_from_json, value_to_json
 
 # %% ../nbs/12_isolated.ipynb #22652086

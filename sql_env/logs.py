@@ -22,14 +22,14 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from .database.guards import Limits
+from .questions.question_set import Question, QuestionSet
 
 import sql_env
 from .answers import Verdict
+from .database.guards import Limits
 from .episode import ACTIONS, Action, Episode, EpisodeEnv, Turn
 from .paths import read_asset
 from .policies.base import usage_cost
-from .questions import Question, QuestionSet
 from .reward import RewardConfig
 from .sql.analysis import normalize_sql
 from .variants.robust import ROBUST_REASONS

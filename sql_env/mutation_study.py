@@ -15,8 +15,9 @@ from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 
+from .questions.question_set import Question, QuestionSet
+
 from .progress import ProgressBar
-from .questions import Question, QuestionSet
 from .sql.analysis import normalize_sql
 from .sql.mutants import one_edit_mutants, wrong_column_mutants
 from .variants.instances import InstanceGenerator

@@ -13,7 +13,6 @@ from collections.abc import Iterable
 
 from .database.catalog import TableInfo
 from .database.database import Database
-
 from .markup import escape_markup
 from .sql.analysis import referenced_tables
 from .sql.values import quote_identifier

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Sequence
 from threading import RLock
 from typing import Any, NamedTuple
 
-from .database.catalog import database_fingerprint
+from .questions.question_set import Question
 
 from sql_env.chat import (
     MAX_TOOL_RESULT_CHARS,
@@ -32,8 +32,8 @@ from sql_env.chat import (
     parse_tool_call,
     tool_schemas,
 )
+from .database.catalog import database_fingerprint
 from .episode import ACTIONS, Action, Episode, EpisodeEnv, Observation, repair_unicode
-from .questions import Question
 from .readings import MAX_ANSWER_CHARS
 
 # %% ../nbs/53_session.ipynb #8345ebcd

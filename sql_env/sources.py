@@ -20,7 +20,14 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from .database.guards import Limits, QueryError
+from .questions.gold import GoldResult
+from .questions.gold_cache import gold_results
+from sql_env.questions.question_set import (
+    Question,
+    QuestionSet,
+    question_from_fields,
+    read_questions,
+)
 
 from sql_env.data_files import (
     LFS_ADVICE,
@@ -31,15 +38,13 @@ from sql_env.data_files import (
     is_lfs_pointer,
     translate_gold,
 )
+from .database.guards import Limits, QueryError
 from .datasets import read_bird, read_kaggledbqa, read_spider, read_spider2_lite
 from .extras import needs_extra
 from .findings import read_findings, with_findings
-from .gold import GoldResult
-from .gold_cache import gold_results
 from .mini_interact import read_mini_interact
 from .paths import BUNDLED, SourceError
 from .progress import ProgressBar
-from .questions import Question, QuestionSet, question_from_fields, read_questions
 from .sql.dialects import find_dialect
 from .sql.values import nearest_names
 from .worlds import ambiguous_set, world_set

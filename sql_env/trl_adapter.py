@@ -12,6 +12,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from .questions.question_set import Question, QuestionSet
+
 from sql_env.chat import (
     EXTRA_TOOLS,
     MAX_TOOL_RESULT_CHARS,
@@ -23,7 +25,6 @@ from sql_env.chat import (
     question_messages,
 )
 from .episode import ACTIONS, Episode, EpisodeEnv, Observation, allowed_actions
-from .questions import Question, QuestionSet
 from .readings import MAX_ANSWER_CHARS
 from .reward import RewardConfig
 from .session import EPISODE_OVER, Session, ToolError

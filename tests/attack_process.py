@@ -15,10 +15,10 @@ from functools import partial
 from pathlib import Path
 
 from attacks import HONEST
+
 from sql_env.database.connection import Budget
 from sql_env.database.database import Database
 from sql_env.database.guards import QueryError
-
 from sql_env.sql.values import quote_identifier
 
 

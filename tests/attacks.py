@@ -6,8 +6,8 @@ A comment `once a hole` says what went wrong before the hole was closed; its tes
 import hashlib
 
 import apsw
-from sql_env.database.database import build_database
 
+from sql_env.database.database import build_database
 from sql_env.sql.values import quote_identifier
 
 HONEST = "SELECT wombat, kilos FROM animal WHERE kilos > 20 ORDER BY wombat LIMIT 3"

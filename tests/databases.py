@@ -1,6 +1,7 @@
 "Small databases for the tests of the database layer, and what came of a statement."
 
 import pytest
+
 from sql_env.database.database import build_database
 from sql_env.database.guards import ERROR_KINDS, QueryError
 

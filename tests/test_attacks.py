@@ -21,10 +21,10 @@ from attacks import (
     loop,
     write_home,
 )
+
 from sql_env.database.connection import Budget
 from sql_env.database.database import Database
 from sql_env.database.guards import FAST_LIMITS, FastPathMiss, Limits, QueryError
-
 from sql_env.paths import BUNDLED
 from sql_env.sources import load
 

@@ -7,10 +7,10 @@ import apsw
 import pytest
 from attacks import FILES_TO_OPEN
 from databases import COUNT, kind, outcome, work_database
+
 from sql_env.database.catalog import database_fingerprint
 from sql_env.database.database import Database, build_database
 from sql_env.database.guards import FixedClock, Limits, QueryError
-
 from sql_env.sql.values import Result, quote_identifier
 
 

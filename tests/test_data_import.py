@@ -9,9 +9,9 @@ from decimal import Decimal
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sql_env.database.database import Database
 
 from sql_env.data_import import column_names, import_files, read_csv_table, sqlite_value
+from sql_env.database.database import Database
 from sql_env.paths import SourceError
 
 duckdb = pytest.importorskip("duckdb")

@@ -14,9 +14,10 @@ from random import Random
 import apsw
 import pytest
 from databases import COUNT, kind, outcome, work_database
+from test_values import VALUES
+
 from sql_env.database.database import Database, build_database
 from sql_env.database.guards import FAST_LIMITS, FastPathMiss, Limits, QueryError
-from test_values import VALUES
 
 
 @pytest.fixture(scope="module")

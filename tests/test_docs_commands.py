@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 import typer
 from fake_server import FakeServer, completion
-from sql_env.database.database import build_database
 
 from sql_env.cli.app import app
+from sql_env.database.database import build_database
 
 ROOT = Path(__file__).resolve().parent.parent
 SPIDER = Path(os.environ.get("SQL_ENV_SPIDER") or ROOT.parent / "shared" / "spider")

@@ -16,10 +16,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from sql_env.database.database import build_database
-from sql_env.database.guards import Limits
+from sql_env.questions.question_set import Question, QuestionSet, save_question_set
 
 from sql_env.answers import Verdict
+from sql_env.database.database import build_database
+from sql_env.database.guards import Limits
 from sql_env.episode import Action, EpisodeEnv
 from sql_env.evaluation import (
     EvaluationResult,
@@ -33,7 +34,6 @@ from sql_env.logs import EpisodeResult, check_log, gold_key, merge_logs
 from sql_env.policies.base import ScriptedPolicy
 from sql_env.policies.baselines import OraclePolicy, RandomPolicy
 from sql_env.policies.hacks import HACKS
-from sql_env.questions import Question, QuestionSet, save_question_set
 from sql_env.reports import (
     load_result,
     plot_success_rates,

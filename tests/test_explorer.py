@@ -13,9 +13,10 @@ from importlib.resources import files
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from sql_env.questions.question_set import Question, QuestionSet
+
 from sql_env.database.catalog import Column, TableInfo
 from sql_env.database.database import build_database
-
 from sql_env.episode import ACTIONS, Action, Episode, EpisodeEnv, Turn
 from sql_env.evaluation import evaluate
 from sql_env.explorer import EpisodeExplorer, _LogTab, _PolicyTab
@@ -23,7 +24,6 @@ from sql_env.html import element, parse_result_table, read_asset, render_html, s
 from sql_env.logs import EpisodeResult, Trajectory, read_log
 from sql_env.policies.base import ScriptedPolicy, play_episode
 from sql_env.policies.baselines import OraclePolicy, RandomPolicy
-from sql_env.questions import Question, QuestionSet
 from sql_env.reward import RewardConfig
 from sql_env.sources import load
 from sql_env.sql.values import Result, format_value, quote_identifier

@@ -37,7 +37,7 @@ import sql_env
 from sql_env.cli import main
 from sql_env.policies.endpoint import Endpoint
 from sql_env.policies.local import LocalModel
-from sql_env.questions import Question
+from sql_env.questions.question_set import Question
 from sql_env.trl_adapter import SQLEnvTRLRemote
 said = {}
 def tell(name, use):

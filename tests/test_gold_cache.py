@@ -12,12 +12,12 @@ from types import SimpleNamespace
 
 import apsw
 import pytest
+from sql_env.questions.gold import GoldResult, GoldRunner, ShuffledCopy, StatementReader, same_rows
+from sql_env.questions.gold_cache import GoldCache, gold_results
+from sql_env.questions.question_set import gold_cache
+
 from sql_env.database.database import Database, build_database
 from sql_env.database.guards import Limits, QueryError
-
-from sql_env import gold_cache
-from sql_env.gold import GoldResult, GoldRunner, ShuffledCopy, StatementReader, same_rows
-from sql_env.gold_cache import GoldCache, gold_results
 from sql_env.sql.row_order import filters_only, is_sorted, order_proof
 
 SHIPS = (
@@ -121,8 +121,8 @@ def test_any_damage_only_costs_the_entry(ship):
 
 
 def in_process(code: str, *args, **options) -> subprocess.Popen:
-    head = "import sys, os, resource, signal\nfrom pathlib import Path\nfrom sql_env.gold_cache import *\n"
-    head += "from sql_env.gold import GoldResult\ncache = GoldCache(Path(sys.argv[1]))\n"
+    head = "import sys, os, resource, signal\nfrom pathlib import Path\nfrom sql_env.questions.gold_cache import *\n"
+    head += "from sql_env.questions.gold import GoldResult\ncache = GoldCache(Path(sys.argv[1]))\n"
     head += "def r(i): return GoldResult(str(i), ((i, 'x' * 500),), None, (), ())\n"
     return subprocess.Popen([sys.executable, "-c", head + code, *map(str, args)], **options)
 

@@ -8,6 +8,7 @@ from random import Random
 import apsw
 import pytest
 from databases import COUNT, kind, outcome, work_database
+
 from sql_env.database.connection import Budget
 from sql_env.database.database import Database, connection
 from sql_env.database.guards import Limits, QueryError

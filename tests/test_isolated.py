@@ -8,9 +8,10 @@ from types import SimpleNamespace
 
 import pytest
 from databases import COUNT, kind, work_database
+from test_values import VALUES
+
 from sql_env.database.database import Database, build_database
 from sql_env.database.guards import Limits, QueryError
-from test_values import VALUES
 
 
 @pytest.fixture(scope="module")

@@ -8,11 +8,8 @@ import apsw
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sql_env.database.database import Database, build_database
-from sql_env.database.guards import Limits
-
-from sql_env.gold import GoldRunner, _fix_double_quotes, rank_rows
-from sql_env.questions import (
+from sql_env.questions.gold import GoldRunner, _fix_double_quotes, rank_rows
+from sql_env.questions.question_set import (
     QUARANTINE_FLAGS,
     QUESTION_FLAGS,
     Question,
@@ -24,6 +21,9 @@ from sql_env.questions import (
     read_questions,
     save_question_set,
 )
+
+from sql_env.database.database import Database, build_database
+from sql_env.database.guards import Limits
 
 laws = settings(deadline=None, derandomize=True, max_examples=150, database=None)
 

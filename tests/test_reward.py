@@ -8,9 +8,9 @@ from random import Random
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from sql_env.database.guards import QueryError
 
 from sql_env.answers import Verdict, format_rows
+from sql_env.database.guards import QueryError
 from sql_env.episode import Episode, EpisodeEnv
 from sql_env.policies import GreedyPolicy, play_episode
 from sql_env.reward import RewardConfig, RewardMeter, TurnFacts, result_overlap

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import apsw
 import pytest
-from sql_env.database.database import Database
 
 from sql_env.answers import compare_rows
+from sql_env.database.database import Database
 from sql_env.sources import load
 from sql_env.variants.instances import InstanceGenerator
 from sql_env.variants.robust import judge_evidence

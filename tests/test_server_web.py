@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 from serving import Server
-from sql_env.database.database import build_database
 
+from sql_env.database.database import build_database
 from sql_env.markup import escape_markup
 
 playwright = pytest.importorskip(

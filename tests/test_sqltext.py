@@ -3,8 +3,8 @@
 import json
 
 import pytest
-from sql_env.database.database import Database, build_database
 
+from sql_env.database.database import Database, build_database
 from sql_env.sql.analysis import (
     TokenizedSql,
     classify_difficulty,

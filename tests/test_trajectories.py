@@ -130,8 +130,7 @@ def test_replay_finds_any_change():
 
 def test_replay_notices_a_changed_database(tmp_path):
     import apsw
-
-    from sql_env.questions import QuestionSet
+    from sql_env.questions.question_set import QuestionSet
 
     t = next(t for t in some() if t.episode.database == "vet_clinic" and t.style == "direct")
     copy = tmp_path / "vet_clinic.sqlite"
@@ -601,7 +600,7 @@ def test_grpo_prompts_are_the_beginning_of_sft_texts(tiny):
 
 
 def test_experts_take_a_set_of_any_source(tmp_path):
-    from sql_env.questions import save_question_set
+    from sql_env.questions.question_set import save_question_set
 
     folder = save_question_set(bundled().filter(database_name="vet_clinic"), tmp_path / "mine")
     made = ExpertTrajectories(load("folder", folder), 32)

@@ -13,12 +13,12 @@ import apsw
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from sql_env.database.database import Database, build_database
-from sql_env.database.guards import Limits, QueryError
+from sql_env.questions.question_set import Question
 
 from sql_env.answers import Verdict
+from sql_env.database.database import Database, build_database
+from sql_env.database.guards import Limits, QueryError
 from sql_env.episode import Episode
-from sql_env.questions import Question
 from sql_env.reward import RewardConfig
 from sql_env.sources import load
 from sql_env.sql.mutants import one_edit_mutants

@@ -8,9 +8,9 @@ import apsw
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from sql_env.database.database import Database
 from sql_env.database.guards import Limits, QueryError
-
 from sql_env.variants import selection
 from sql_env.variants.instances import InstanceGenerator, plan_instances
 from sql_env.variants.robust import NOT_JUDGED, judge_evidence

@@ -21,8 +21,7 @@ from typing import Annotated, NamedTuple
 import typer
 from rich.console import Console
 from rich.markup import escape
-from ..database.database import Database
-from ..database.guards import QueryError
+from ..questions.question_set import QuestionSet, save_question_set
 
 from sql_env.cli.app import (
     AsJson,
@@ -34,8 +33,9 @@ from sql_env.cli.app import (
     print_left_out,
     takes_options,
 )
+from ..database.database import Database
+from ..database.guards import QueryError
 from ..extras import EXTRAS
-from ..questions import QuestionSet, save_question_set
 from ..sources import load
 
 # %% ../../nbs/97_cli_data.ipynb #5b473c30

@@ -17,6 +17,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 from rich.markup import escape
+from ..questions.question_set import QuestionSet
 
 from sql_env.cli.app import (
     POLICIES,
@@ -31,7 +32,6 @@ from sql_env.cli.app import (
     takes_options,
 )
 from ..episode import ACTIONS, VERIFY_MODES, Episode, EpisodeEnv, read_actions
-from ..questions import QuestionSet
 from ..reward import RewardConfig
 
 # %% ../../nbs/96_cli_play.ipynb #ed7f878e

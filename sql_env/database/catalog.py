@@ -21,9 +21,9 @@ from pathlib import Path
 from typing import Any
 
 import apsw
+
 from .connection import bounded_compiling
 from .guards import Limits, QueryError, connect_readonly
-
 from ..sql.values import format_identifier, format_value, quote_identifier
 
 # %% ../../nbs/database/03_catalog.ipynb #c09f9b0e

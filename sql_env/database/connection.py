@@ -18,6 +18,7 @@ from threading import Condition, Lock, RLock
 from typing import NamedTuple
 
 import apsw
+
 from sql_env.database.guards import (
     FAST_LIMITS,
     FastPathMiss,
@@ -28,7 +29,6 @@ from sql_env.database.guards import (
     make_authorizer,
     to_query_error,
 )
-
 from ..sql.values import Result
 
 # %% ../../nbs/database/02_connection.ipynb #f07595c6

@@ -18,6 +18,7 @@ from pathlib import Path
 from random import Random
 
 import apsw
+
 from sql_env.database.catalog import (
     Column,
     TableInfo,
@@ -36,7 +37,6 @@ from sql_env.database.guards import (
     check_statement,
     to_query_error,
 )
-
 from ..isolated import IsolatedConnection
 from ..sql.values import Result, format_value, quote_identifier
 

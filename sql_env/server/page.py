@@ -17,8 +17,8 @@ from threading import Lock
 from typing import Any
 
 from fastcore.xml import FT
-from ..database.catalog import Column, TableInfo
 
+from ..database.catalog import Column, TableInfo
 from ..environment import ResetError, SQLEnvironment
 from ..episode import ACTIONS, Episode, Turn
 from ..html import element, render_html, stylesheet, table_html, text_html

@@ -16,9 +16,9 @@ from random import Random
 from typing import Any, NamedTuple
 
 import apsw
+
 from ..database.catalog import database_fingerprint, read_catalog
 from ..database.guards import Limits, connect_readonly
-
 from sql_env.sql.analysis import (
     column_literals,
     joined_columns,

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from itertools import islice, product
 
 import apsw
-from ..database.database import Database
-from ..database.guards import QueryError, check_statement
+from ..questions.question_set import Question
 
 from sql_env.answers import (
     Verdict,
@@ -23,7 +22,8 @@ from sql_env.answers import (
     compare_written,
     match_bag,
 )
-from ..questions import Question
+from ..database.database import Database
+from ..database.guards import QueryError, check_statement
 from ..sql.analysis import has_order_by
 from ..sql.values import Result
 from .sandbox import Sandbox

@@ -14,9 +14,9 @@ from dataclasses import replace
 from itertools import islice
 
 import apsw
+
 from ..database.connection import GuardedConnection
 from ..database.guards import FixedClock, Limits, sqlite_limits
-
 from ..sql.values import Result
 
 # %% ../../nbs/30_variants_sandbox.ipynb #cea99600

@@ -16,8 +16,8 @@ from itertools import chain
 from typing import NamedTuple
 
 import apsw
-from ..database.guards import FixedClock
 
+from ..database.guards import FixedClock
 from ..sql.analysis import referenced_tables
 from ..sql.values import quote_identifier
 

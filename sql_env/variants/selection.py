@@ -26,10 +26,10 @@ from random import Random
 from typing import Any, NamedTuple
 
 import apsw
-from ..database.guards import QueryError
+from ..questions.gold import rank_rows, same_rows
 
 from ..answers import compare_rows
-from ..gold import rank_rows, same_rows
+from ..database.guards import QueryError
 from ..paths import cache_dir
 from ..sql.analysis import OrderKeys, TieTest, select_order_keys, tie_tests
 from ..sql.mutants import one_edit_mutants

@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from fastcore.xml import FT
-from ..database.catalog import Column, TableInfo, resolve_table
 
+from ..database.catalog import Column, TableInfo, resolve_table
 from ..episode import Turn
 from ..html import element
 from ..readings import parse_cell

@@ -13,12 +13,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ..database.catalog import TableInfo
+from ..questions.question_set import Question, QuestionSet
 
 from ..answers import Verdict, compare_rows
+from ..database.catalog import TableInfo
 from ..episode import ACTIONS, Episode, Turn
 from ..logs import Trajectory
-from ..questions import Question, QuestionSet
 from ..readings import parse_answer
 from ..reward import RewardConfig
 

@@ -12,7 +12,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..questions import Question, QuestionSet
+from ..questions.question_set import Question, QuestionSet
+
 from ..sources import SOURCES, load
 from .widgets import display_box, make_button, make_row, make_screen, show_error
 

@@ -17,6 +17,7 @@ from typing import Any
 from zlib import compress
 
 from fastcore.xml import FT, Safe
+from ..questions.question_set import QuestionSet
 
 from ..answers import VERDICT_REASONS, Verdict
 from ..evaluation import EvaluationResult, compare
@@ -24,7 +25,6 @@ from ..html import element, render_html, stylesheet
 from ..logs import EpisodeResult, Trajectory, read_log
 from ..paths import read_asset
 from ..progress import ProgressBar
-from ..questions import QuestionSet
 from ..reports import rate_text, robust_text
 from ..variants.robust import ROBUST_REASONS
 from .episode import EpisodeView, view_trajectory
