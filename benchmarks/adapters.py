@@ -28,7 +28,6 @@ from multiprocessing import get_context
 from pathlib import Path
 
 from packaging.requirements import Requirement
-from sql_env.questions.question_set import QuestionSet
 
 from sql_env.chat import TOOLS, action_message
 from sql_env.episode import Action, EpisodeEnv
@@ -36,6 +35,7 @@ from sql_env.evaluation import hack_floor
 from sql_env.policies import HACKS, most_frequent_answer, play_episode
 from sql_env.policies.base import Completion
 from sql_env.policies.chat import ChatPolicy
+from sql_env.questions.question_set import QuestionSet
 from sql_env.session import Session
 from sql_env.sources import load
 

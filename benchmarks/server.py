@@ -165,7 +165,8 @@ def wire(obs):
 
 def plans(n, seed=0):
     "Episodes to play: what reset gets, the actions, and what each call must return, computed in this process."
-    from sql_env.answers import format_rows
+    from sql_env.grading.answers import format_rows
+
     from sql_env.episode import EpisodeEnv
     from sql_env.sources import load
 

@@ -103,7 +103,7 @@ IMPORTS = """
 from sql_env.evaluation import evaluate
 from sql_env.policies.baselines import OraclePolicy, RandomPolicy
 from sql_env.sources import load
-from sql_env.variants.robust import judge_evidence
+from sql_env.grading.variants.robust import judge_evidence
 from sql_env.database.database import Database
 """
 FIRST_VERDICT = """
@@ -123,7 +123,7 @@ result = len(qs)
 """
 MUTANTS = """
 from pathlib import Path
-from sql_env.variants.selection import build_variants, instance_generator
+from sql_env.grading.variants.selection import build_variants, instance_generator
 golds = [line for line in Path(sys.argv[2]).read_text().splitlines() if line.strip() and line[:2] != "--"]
 generator = instance_generator(sys.argv[1] + "/data.sqlite")
 made = [build_variants(generator, sql) for sql in golds]
@@ -238,9 +238,10 @@ class OtherWords:
 
 def part_processes(work: Path) -> dict:
     "Wall clock of `evaluate` with two processes, as a share of that with one, start-up included; the best of three."
+    from sql_env.grading.variants.selection import VARIANT_STORE
+
     from sql_env.policies.baselines import OraclePolicy, RandomPolicy
     from sql_env.sources import load
-    from sql_env.variants.selection import VARIANT_STORE
 
     spider = shared("spider")
     if spider is None:

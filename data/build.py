@@ -10,6 +10,7 @@ from collections import Counter
 from pathlib import Path
 from random import Random
 
+from sql_env.database.database import build_database
 from sql_env.questions.gold import GoldRunner
 from sql_env.questions.question_set import (
     QUARANTINE_FLAGS,
@@ -17,8 +18,6 @@ from sql_env.questions.question_set import (
     find_split_leaks,
     question_to_json,
 )
-
-from sql_env.database.database import build_database
 
 HERE = Path(__file__).parent
 SOURCES = sorted(p for p in HERE.glob("*.py") if p.stem not in ("build", "wordnet"))

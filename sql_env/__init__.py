@@ -48,7 +48,7 @@ _MODULE_OF = {
     "results_markdown": "reports",
     "sql_env_reward_func": "trl_adapter",
     "train": "training",
-    "verify": "answers",
+    "verify": "grading.answers",
     "view_episode": "view.episode",
 }
 _NEEDS_OPENENV = ("client", "models")

@@ -21,24 +21,24 @@ from math import ceil
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from .questions.gold import GoldRunner, same_rows
-from .questions.question_set import QUARANTINE_FLAGS, QUESTION_FLAGS, Question, QuestionSet
+from .grading.answers import compare_rows
+from .grading.variants.instances import InstanceGenerator
+from sql_env.grading.variants.selection import (
+    instance_generator,
+    variants_for,
+    why_no_instances,
+    why_no_variants,
+)
 
-from .answers import compare_rows
 from .database.guards import QueryError
 from .episode import EpisodeEnv
 from .policies.base import play_episode
 from .policies.baselines import OraclePolicy
 from .policies.hacks import HACKS, most_frequent_answer
 from .progress import ProgressBar
+from .questions.gold import GoldRunner, same_rows
+from .questions.question_set import QUARANTINE_FLAGS, QUESTION_FLAGS, Question, QuestionSet
 from .sql.analysis import bare_columns, normalize_sql
-from .variants.instances import InstanceGenerator
-from sql_env.variants.selection import (
-    instance_generator,
-    variants_for,
-    why_no_instances,
-    why_no_variants,
-)
 from .wording import WordingCheck
 
 # %% ../nbs/70_audit.ipynb #851fdd9b

@@ -14,12 +14,12 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.request import Request, urlopen
 
-from .questions.question_set import Question
+from .grading.answers import Verdict
 
-from .answers import Verdict
 from .episode import Action, Turn
 from .extras import needs_extra
 from .models import SQLAction, SQLObservation, SQLState
+from .questions.question_set import Question
 
 with needs_extra("server"):
     from openenv.core.client_types import StepResult

@@ -15,10 +15,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from .questions.question_set import Question
-
 from .database.database import Descriptions
 from .paths import SourceError, unpack_archive
+from .questions.question_set import Question
 from .sql.dialects import translate_sql
 
 # %% ../nbs/46_data_files.ipynb #157ea97d

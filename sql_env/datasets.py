@@ -14,9 +14,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from .questions.question_set import Question
+from .grading.answers import compare_rows
 
-from .answers import compare_rows
 from sql_env.data_files import (
     Drafts,
     check_databases,
@@ -27,6 +26,7 @@ from sql_env.data_files import (
 )
 from .database.database import Descriptions
 from .paths import SourceError, cache_dir, download_file
+from .questions.question_set import Question
 from .sql.dialects import find_dialect
 
 # %% ../nbs/46_datasets.ipynb #509c3c14

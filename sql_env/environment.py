@@ -17,14 +17,13 @@ from inspect import signature
 from typing import Any
 from uuid import uuid4
 
-from .questions.question_set import Question, QuestionSet
-
 from . import __version__
 from .database.guards import FastPathMiss
 from .episode import ACTIONS, Episode, EpisodeEnv, Observation
 from .extras import needs_extra
 from .markup import escape_markup
 from .models import SQLAction, SQLObservation, SQLState
+from .questions.question_set import Question, QuestionSet
 from .reward import RewardConfig
 from .sources import load
 

@@ -18,14 +18,13 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from .questions.question_set import QuestionSet
-
 from .database.guards import Limits
 from .episode import ACTIONS, Action, EpisodeEnv
 from .logs import EpisodeLog, EpisodeResult, Trajectory, join_settings, run_details
 from .policies.base import Policy
 from .policies.hacks import hacks_for, most_frequent_answer
 from .progress import ProgressBar
+from .questions.question_set import QuestionSet
 from .rollouts import PERMANENT, PlannedEpisode, Rollouts, plan_episodes, run_plan
 from sql_env.statistics import (
     paired_permutation_test,

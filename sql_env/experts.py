@@ -14,8 +14,6 @@ from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
 
-from .questions.question_set import Question, QuestionSet
-
 from .chat import MAX_TOOL_RESULT_CHARS
 from .database.database import Database
 from .database.guards import QueryError
@@ -25,6 +23,7 @@ from .logs import Trajectory, replay_trajectory, write_log
 from .mistakes import forgotten_condition, forgotten_join, misspelled_names, wrong_value
 from .policies.base import parse_schema_info, play_episode
 from .policies.baselines import OraclePolicy, answer_from_result, name_similarity
+from .questions.question_set import Question, QuestionSet
 from .reward import RewardConfig
 from .rollouts import plan_episodes
 from .sql.analysis import TokenizedSql, compared_values

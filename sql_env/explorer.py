@@ -14,8 +14,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from .questions.question_set import QuestionSet
-
 from .episode import ACTIONS, Episode, allowed_actions
 from .extras import MissingExtraError
 from .html import element, render_html, stylesheet
@@ -23,6 +21,7 @@ from .logs import EpisodeResult, Trajectory, read_log
 from .policies.base import ModelError
 from .policies.baselines import GreedyPolicy, OraclePolicy, RandomPolicy
 from .policies.nano import NanoPolicy
+from .questions.question_set import QuestionSet
 from .reward import RewardConfig
 from .sources import load
 from .view.episode import EpisodeView, view_trajectory, watch_policy

@@ -15,9 +15,8 @@ from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
 
-from .questions.question_set import Question
-
 from .paths import BUNDLED
+from .questions.question_set import Question
 
 # %% ../nbs/46_findings.ipynb #7802a894
 SHIPPED_FLAGS = """unanswerable guessable wrong_bound unused_value text_as_number tie_at_limit bare_column float_bits

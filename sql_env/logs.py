@@ -22,17 +22,17 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from .questions.question_set import Question, QuestionSet
+from .grading.answers import Verdict
+from .grading.variants.robust import ROBUST_REASONS
 
 import sql_env
-from .answers import Verdict
 from .database.guards import Limits
 from .episode import ACTIONS, Action, Episode, EpisodeEnv, Turn
 from .paths import read_asset
 from .policies.base import usage_cost
+from .questions.question_set import Question, QuestionSet
 from .reward import RewardConfig
 from .sql.analysis import normalize_sql
-from .variants.robust import ROBUST_REASONS
 
 # %% ../nbs/67_logs.ipynb #539f669c
 NOT_JUDGED_REASONS = ROBUST_REASONS | {
@@ -51,7 +51,7 @@ class EpisodeResult:
     total_reward: float = 0.0
     steps: int = 0
     error: str | None = None  # of a crash: type and message
-    reason: str = ""  # of the verdict, see `sql_env.answers.REASONS`; "" if the episode did not end
+    reason: str = ""  # of the verdict, see `sql_env.grading.answers.REASONS`; "" if the episode did not end
     grounded: bool = False  # the answer was seen in a result
     error_kinds: tuple[str, ...] = ()  # of refused actions
     database: str = ""

@@ -15,10 +15,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from .questions.question_set import Clarification, Question
-
 from .data_files import Drafts, check_databases, data_folder, database_files
 from .paths import SourceError
+from .questions.question_set import Clarification, Question
 
 # %% ../nbs/46_mini_interact.ipynb #50501dc2
 _IN_WORDS = {

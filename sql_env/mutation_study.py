@@ -15,13 +15,8 @@ from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 
-from .questions.question_set import Question, QuestionSet
-
-from .progress import ProgressBar
-from .sql.analysis import normalize_sql
-from .sql.mutants import one_edit_mutants, wrong_column_mutants
-from .variants.instances import InstanceGenerator
-from sql_env.variants.selection import (
+from .grading.variants.instances import InstanceGenerator
+from sql_env.grading.variants.selection import (
     Variants,
     build_variants,
     candidate_instances,
@@ -29,6 +24,11 @@ from sql_env.variants.selection import (
     results_agree,
     selection_task,
 )
+
+from .progress import ProgressBar
+from .questions.question_set import Question, QuestionSet
+from .sql.analysis import normalize_sql
+from .sql.mutants import one_edit_mutants, wrong_column_mutants
 
 # %% ../nbs/71_mutation_study.ipynb #032cfba4
 def _passed_comparisons(

@@ -15,11 +15,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from .questions.question_set import QuestionSet
-
 from . import __version__
 from .episode import EpisodeEnv
 from .logs import Trajectory, _log_env, episode_result, read_log, time_stamp
+from .questions.question_set import QuestionSet
 
 # %% ../nbs/67_rescoring.ipynb #cfb701fe
 def _play_again(env: EpisodeEnv, trajectory: Trajectory) -> str:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import NamedTuple
 
-from .answers import Verdict
+from .grading.answers import Verdict
 
 # %% ../nbs/50_reward.ipynb #388d1a5d
 def _discounted_steps(gamma: float, n: int) -> float:

@@ -19,8 +19,6 @@ from itertools import islice, takewhile
 from random import Random
 from typing import Any, NamedTuple
 
-from .questions.question_set import Question
-
 from .database.catalog import database_fingerprint
 from .episode import Episode, EpisodeEnv, Observation
 from sql_env.logs import (
@@ -32,6 +30,7 @@ from sql_env.logs import (
     with_robust,
 )
 from .policies.base import Policy, RolloutAborted, play_episode
+from .questions.question_set import Question
 from .workers import ProcessWorkers, WorkerError, run_pieces
 
 # %% ../nbs/67_rollouts.ipynb #62d3b725

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Sequence
 from threading import RLock
 from typing import Any, NamedTuple
 
-from .questions.question_set import Question
+from .grading.answer_forms import MAX_ANSWER_CHARS
 
 from sql_env.chat import (
     MAX_TOOL_RESULT_CHARS,
@@ -34,7 +34,7 @@ from sql_env.chat import (
 )
 from .database.catalog import database_fingerprint
 from .episode import ACTIONS, Action, Episode, EpisodeEnv, Observation, repair_unicode
-from .readings import MAX_ANSWER_CHARS
+from .questions.question_set import Question
 
 # %% ../nbs/53_session.ipynb #8345ebcd
 def nudge_text(actions: Sequence[str] = ACTIONS) -> str:

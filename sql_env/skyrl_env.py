@@ -13,12 +13,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from .questions.question_set import Question, QuestionSet
-
 from .chat import question_messages
 from .episode import EpisodeEnv
 from .extras import needs_extra
 from .policies.local import parse_assistant_text
+from .questions.question_set import Question, QuestionSet
 from .session import Session
 
 with needs_extra("skyrl"):

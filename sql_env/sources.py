@@ -20,15 +20,6 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from .questions.gold import GoldResult
-from .questions.gold_cache import gold_results
-from sql_env.questions.question_set import (
-    Question,
-    QuestionSet,
-    question_from_fields,
-    read_questions,
-)
-
 from sql_env.data_files import (
     LFS_ADVICE,
     Drafts,
@@ -45,6 +36,14 @@ from .findings import read_findings, with_findings
 from .mini_interact import read_mini_interact
 from .paths import BUNDLED, SourceError
 from .progress import ProgressBar
+from .questions.gold import GoldResult
+from .questions.gold_cache import gold_results
+from sql_env.questions.question_set import (
+    Question,
+    QuestionSet,
+    question_from_fields,
+    read_questions,
+)
 from .sql.dialects import find_dialect
 from .sql.values import nearest_names
 from .worlds import ambiguous_set, world_set

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from .questions.question_set import Question, QuestionSet
+from .grading.answer_forms import MAX_ANSWER_CHARS
 
 from sql_env.chat import (
     EXTRA_TOOLS,
@@ -25,7 +25,7 @@ from sql_env.chat import (
     question_messages,
 )
 from .episode import ACTIONS, Episode, EpisodeEnv, Observation, allowed_actions
-from .readings import MAX_ANSWER_CHARS
+from .questions.question_set import Question, QuestionSet
 from .reward import RewardConfig
 from .session import EPISODE_OVER, Session, ToolError
 from .sources import load

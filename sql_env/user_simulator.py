@@ -12,9 +12,9 @@ import re
 from collections.abc import Sequence
 from functools import lru_cache
 
-from .questions.question_set import Clarification, Question
+from .grading.answers import Verdict
 
-from .answers import Verdict
+from .questions.question_set import Clarification, Question
 
 # %% ../nbs/49_user_simulator.ipynb #0f0bb7ee
 @lru_cache(maxsize=4096)

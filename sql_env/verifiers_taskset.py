@@ -15,11 +15,10 @@ from inspect import Parameter, Signature
 from pathlib import Path
 from typing import Annotated, Any
 
-from .questions.question_set import Question, QuestionSet
-
 from .chat import tool_schemas
 from .episode import EpisodeEnv, read_actions
 from .extras import needs_extra
+from .questions.question_set import Question, QuestionSet
 from .session import Session, SessionVerdict
 from .sources import load
 

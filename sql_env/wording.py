@@ -12,11 +12,10 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from .questions.question_set import Question
-
 from .database.catalog import TableInfo
 from .database.database import Database
 from .database.guards import QueryError
+from .questions.question_set import Question
 from sql_env.sql.analysis import (
     TokenizedSql,
     ValueTest,

@@ -9,10 +9,16 @@ from pathlib import Path
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from sql_env.grading.answer_forms import (
+    MAX_ANSWER_CHARS,
+    BareText,
+    UnreadableAnswerError,
+    parse_answer,
+)
+from sql_env.grading.answers import VERDICT_REASONS, Verdict, compare_rows, format_rows, verify
 
-from sql_env import answers, readings
-from sql_env.answers import VERDICT_REASONS, Verdict, compare_rows, format_rows, verify
-from sql_env.readings import MAX_ANSWER_CHARS, BareText, UnreadableAnswerError, parse_answer
+from sql_env.grading import answer_forms as readings
+from sql_env.grading import answers
 
 laws = settings(deadline=None, derandomize=True, max_examples=150, database=None)
 

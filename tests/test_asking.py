@@ -8,12 +8,6 @@ import apsw
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sql_env.questions.question_set import (
-    Clarification,
-    Question,
-    question_from_json,
-    question_to_json,
-)
 
 from sql_env.chat import InvalidToolCall, initial_messages, parse_tool_call, tool_schemas
 from sql_env.environment import SQLEnvironment
@@ -24,6 +18,12 @@ from sql_env.models import SQLAction
 from sql_env.paths import SourceError
 from sql_env.policies import HACKS, OraclePolicy
 from sql_env.policies.hacks import hacks_for
+from sql_env.questions.question_set import (
+    Clarification,
+    Question,
+    question_from_json,
+    question_to_json,
+)
 from sql_env.reward import RewardConfig
 from sql_env.server.app import Settings, environment_factory
 from sql_env.sources import load

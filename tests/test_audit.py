@@ -11,7 +11,7 @@ from random import Random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sql_env.questions.question_set import QUARANTINE_FLAGS, QUESTION_FLAGS, Question, QuestionSet
+from sql_env.grading.variants.selection import instance_generator
 
 from sql_env import audit
 from sql_env.audit import (
@@ -31,10 +31,10 @@ from sql_env.mutation_study import (
     mutation_study_json,
     mutation_study_markdown,
 )
+from sql_env.questions.question_set import QUARANTINE_FLAGS, QUESTION_FLAGS, Question, QuestionSet
 from sql_env.sources import complete_questions, load
 from sql_env.sql.analysis import bare_columns
 from sql_env.sql.mutants import one_edit_mutants
-from sql_env.variants.selection import instance_generator
 
 SCHEMA = """
 CREATE TABLE captain (captain_id INTEGER PRIMARY KEY, name TEXT, home TEXT);

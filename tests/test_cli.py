@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 import typer
 from fake_server import FakeServer, completion
+from sql_env.grading.answers import Verdict
 from typer.testing import CliRunner
 
-from sql_env.answers import Verdict
 from sql_env.cli.app import POLICIES, app, main
 from sql_env.database.database import Database, build_database
 from sql_env.database.guards import Limits
@@ -1031,7 +1031,7 @@ def test_doctor_tries_one_variant_of_each_database(sql_env, monkeypatch):
         asked.append(path.stem)
         return "No table has a key." if path.stem == "vet_clinic" else ""
 
-    monkeypatch.setattr("sql_env.variants.selection.why_no_variants", why_no_variants)
+    monkeypatch.setattr("sql_env.grading.variants.selection.why_no_variants", why_no_variants)
     run = sql_env("doctor", "-n", 3, "--json")
     (check,) = (c for c in strict(run.out) if "variants" in c["check"])
     assert run.code == 1 and not check["ok"]

@@ -9,13 +9,6 @@ from inspect import signature
 from pathlib import Path
 
 import pytest
-from sql_env.questions.question_set import (
-    QUARANTINE_FLAGS,
-    QUESTION_FLAGS,
-    question_from_json,
-    question_to_json,
-    save_question_set,
-)
 from test_sources import zipped
 
 from sql_env import EpisodeEnv
@@ -26,6 +19,13 @@ from sql_env.evaluation import evaluate
 from sql_env.findings import SHIPPED_FLAGS, findings_of, read_findings, with_findings
 from sql_env.paths import BUNDLED, SourceError
 from sql_env.policies.baselines import OraclePolicy
+from sql_env.questions.question_set import (
+    QUARANTINE_FLAGS,
+    QUESTION_FLAGS,
+    question_from_json,
+    question_to_json,
+    save_question_set,
+)
 from sql_env.sources import SOURCES, load
 from sql_env.sql.dialects import translate_sql
 

@@ -13,9 +13,8 @@ from random import Random
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
-from sql_env.questions.question_set import Question, QuestionSet
+from sql_env.grading.answers import format_rows
 
-from sql_env.answers import format_rows
 from sql_env.database.database import Database, build_database
 from sql_env.database.guards import FastPathMiss, Limits
 from sql_env.episode import (
@@ -29,6 +28,7 @@ from sql_env.episode import (
 from sql_env.policies.base import parse_schema_info
 from sql_env.policies.baselines import RandomPolicy
 from sql_env.policies.hacks import HACKS, most_frequent_answer
+from sql_env.questions.question_set import Question, QuestionSet
 from sql_env.reward import RewardConfig
 from sql_env.schema_view import MAX_SCHEMA_CHARS
 from sql_env.sources import load
@@ -1138,7 +1138,7 @@ def test_what_cannot_even_be_printed_is_an_error_too(db, action):
 
 
 def test_answers_of_ten_thousand_cells_are_graded_without_comparing_all_pairs(db, monkeypatch):
-    from sql_env import answers
+    from sql_env.grading import answers
 
     episode, _ = start(db, question(tuple((f" {i}a",) for i in range(1, 10_001))))
     calls, equal = [], answers.cells_equal

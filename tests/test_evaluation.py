@@ -16,9 +16,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from sql_env.questions.question_set import Question, QuestionSet, save_question_set
+from sql_env.grading.answers import Verdict
+from sql_env.grading.variants.robust import ROBUST_REASONS
 
-from sql_env.answers import Verdict
 from sql_env.database.database import build_database
 from sql_env.database.guards import Limits
 from sql_env.episode import Action, EpisodeEnv
@@ -34,6 +34,7 @@ from sql_env.logs import EpisodeResult, check_log, gold_key, merge_logs
 from sql_env.policies.base import ScriptedPolicy
 from sql_env.policies.baselines import OraclePolicy, RandomPolicy
 from sql_env.policies.hacks import HACKS
+from sql_env.questions.question_set import Question, QuestionSet, save_question_set
 from sql_env.reports import (
     load_result,
     plot_success_rates,
@@ -45,7 +46,6 @@ from sql_env.reports import (
 from sql_env.reward import RewardConfig
 from sql_env.rollouts import plan_episodes
 from sql_env.sources import load
-from sql_env.variants.robust import ROBUST_REASONS
 from sql_env.workers import ProcessWorkers, WorkerError
 
 CONSTANT = HACKS[2]

@@ -13,7 +13,6 @@ from importlib.resources import files
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from sql_env.questions.question_set import Question, QuestionSet
 
 from sql_env.database.catalog import Column, TableInfo
 from sql_env.database.database import build_database
@@ -24,6 +23,7 @@ from sql_env.html import element, parse_result_table, read_asset, render_html, s
 from sql_env.logs import EpisodeResult, Trajectory, read_log
 from sql_env.policies.base import ScriptedPolicy, play_episode
 from sql_env.policies.baselines import OraclePolicy, RandomPolicy
+from sql_env.questions.question_set import Question, QuestionSet
 from sql_env.reward import RewardConfig
 from sql_env.sources import load
 from sql_env.sql.values import Result, format_value, quote_identifier

@@ -12,12 +12,12 @@ from types import SimpleNamespace
 
 import apsw
 import pytest
-from sql_env.questions.gold import GoldResult, GoldRunner, ShuffledCopy, StatementReader, same_rows
-from sql_env.questions.gold_cache import GoldCache, gold_results
-from sql_env.questions.question_set import gold_cache
 
 from sql_env.database.database import Database, build_database
 from sql_env.database.guards import Limits, QueryError
+from sql_env.questions.gold import GoldResult, GoldRunner, ShuffledCopy, StatementReader, same_rows
+from sql_env.questions.gold_cache import GoldCache, gold_results
+from sql_env.questions.question_set import gold_cache
 from sql_env.sql.row_order import filters_only, is_sorted, order_proof
 
 SHIPS = (

@@ -6,7 +6,6 @@ from functools import lru_cache
 from pathlib import Path
 
 import pytest
-from sql_env.questions.question_set import Question
 
 from sql_env.episode import EpisodeEnv
 from sql_env.evaluation import evaluate
@@ -28,6 +27,7 @@ from sql_env.logs import (
 from sql_env.policies.base import ScriptedPolicy
 from sql_env.policies.baselines import OraclePolicy, RandomPolicy
 from sql_env.policies.hacks import HACKS
+from sql_env.questions.question_set import Question
 from sql_env.reports import result_schema, save_result
 from sql_env.rescoring import rescore_log, write_rescored
 from sql_env.reward import RewardConfig

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sql_env.questions.question_set import Question, QuestionSet
 
 from sql_env.chat import TOOLS, action_message, initial_messages, tool_schemas
 from sql_env.database.database import build_database
@@ -21,6 +20,7 @@ from sql_env.models import SQLAction
 from sql_env.policies.base import Completion, parse_schema_info
 from sql_env.policies.baselines import OraclePolicy
 from sql_env.policies.chat import ChatPolicy
+from sql_env.questions.question_set import Question, QuestionSet
 from sql_env.sft import sft_rows
 from sql_env.sql.values import quote_identifier
 from sql_env.trl_adapter import SQLEnvTRL, ToolError, prompt_rows

@@ -8,6 +8,9 @@ import apsw
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from sql_env.database.database import Database, build_database
+from sql_env.database.guards import Limits
 from sql_env.questions.gold import GoldRunner, _fix_double_quotes, rank_rows
 from sql_env.questions.question_set import (
     QUARANTINE_FLAGS,
@@ -21,9 +24,6 @@ from sql_env.questions.question_set import (
     read_questions,
     save_question_set,
 )
-
-from sql_env.database.database import Database, build_database
-from sql_env.database.guards import Limits
 
 laws = settings(deadline=None, derandomize=True, max_examples=150, database=None)
 

@@ -8,8 +8,8 @@ from random import Random
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from sql_env.grading.answers import Verdict, format_rows
 
-from sql_env.answers import Verdict, format_rows
 from sql_env.database.guards import QueryError
 from sql_env.episode import Episode, EpisodeEnv
 from sql_env.policies import GreedyPolicy, play_episode

@@ -13,7 +13,6 @@ from functools import lru_cache
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from sql_env.questions.question_set import QuestionSet
 
 from sql_env import Session
 from sql_env.chat import TOOLS, action_message, initial_messages, openai_tools, tool_schemas
@@ -21,6 +20,7 @@ from sql_env.episode import ACTIONS, EXTRA_ACTIONS, SCHEMA_LEVELS, Action, Episo
 from sql_env.evaluation import evaluate
 from sql_env.policies.base import Completion, play_episode
 from sql_env.policies.chat import ChatPolicy
+from sql_env.questions.question_set import QuestionSet
 from sql_env.reward import RewardConfig
 from sql_env.session import (
     EPISODE_OVER,

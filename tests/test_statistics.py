@@ -335,7 +335,8 @@ class WritesAnswers(OraclePolicy):
     name = "writes answers"
 
     def select_action(self, observation):
-        from sql_env.answers import format_rows
+        from sql_env.grading.answers import format_rows
+
         from sql_env.episode import Action
 
         q = self.find(observation)

@@ -130,6 +130,7 @@ def test_replay_finds_any_change():
 
 def test_replay_notices_a_changed_database(tmp_path):
     import apsw
+
     from sql_env.questions.question_set import QuestionSet
 
     t = next(t for t in some() if t.episode.database == "vet_clinic" and t.style == "direct")

@@ -13,18 +13,10 @@ import apsw
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from sql_env.questions.question_set import Question
-
-from sql_env.answers import Verdict
-from sql_env.database.database import Database, build_database
-from sql_env.database.guards import Limits, QueryError
-from sql_env.episode import Episode
-from sql_env.reward import RewardConfig
-from sql_env.sources import load
-from sql_env.sql.mutants import one_edit_mutants
-from sql_env.variants.instances import InstanceGenerator
-from sql_env.variants.robust import judge_evidence, verify_robust
-from sql_env.variants.selection import (
+from sql_env.grading.answers import Verdict
+from sql_env.grading.variants.instances import InstanceGenerator
+from sql_env.grading.variants.robust import judge_evidence, verify_robust
+from sql_env.grading.variants.selection import (
     VARIANT_STORE,
     VariantCache,
     _pack_variants,
@@ -34,6 +26,14 @@ from sql_env.variants.selection import (
     selection_task,
     variants_for,
 )
+
+from sql_env.database.database import Database, build_database
+from sql_env.database.guards import Limits, QueryError
+from sql_env.episode import Episode
+from sql_env.questions.question_set import Question
+from sql_env.reward import RewardConfig
+from sql_env.sources import load
+from sql_env.sql.mutants import one_edit_mutants
 
 SCHEMA = """
 CREATE TABLE port (code TEXT PRIMARY KEY, name TEXT NOT NULL UNIQUE, depth REAL CHECK (depth > 0));
@@ -194,8 +194,8 @@ def test_same_seed_same_bytes_in_every_process(harbour):
     "Hash seeds, order of calls and other questions change nothing."
     code = f"""
 import hashlib, sys
-from sql_env.variants.instances import InstanceGenerator
-from sql_env.variants.selection import build_variants, _pack_variants
+from sql_env.grading.variants.instances import InstanceGenerator
+from sql_env.grading.variants.selection import build_variants, _pack_variants
 generator, golds = InstanceGenerator({str(harbour)!r}), {GOLDS!r}
 if sys.argv[1] == "1":
     build_variants(generator, golds[3])
@@ -467,7 +467,7 @@ class TestCache:
     def test_another_process_finds_it(self, harbour, monkeypatch):
         built = variants_for(harbour, GOLDS[0])
         VARIANT_STORE.clear()
-        monkeypatch.setattr("sql_env.variants.selection.build_variants", None)
+        monkeypatch.setattr("sql_env.grading.variants.selection.build_variants", None)
         assert variants_for(harbour, GOLDS[0]) == built
         assert VariantCache().path.stat().st_size < 2_000_000
 

@@ -8,14 +8,10 @@ import apsw
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-from sql_env.database.database import Database
-from sql_env.database.guards import Limits, QueryError
-from sql_env.variants import selection
-from sql_env.variants.instances import InstanceGenerator, plan_instances
-from sql_env.variants.robust import NOT_JUDGED, judge_evidence
-from sql_env.variants.schemas import MAX_TABLES, choose_tables, read_schema
-from sql_env.variants.selection import (
+from sql_env.grading.variants.instances import InstanceGenerator, plan_instances
+from sql_env.grading.variants.robust import NOT_JUDGED, judge_evidence
+from sql_env.grading.variants.schemas import MAX_TABLES, choose_tables, read_schema
+from sql_env.grading.variants.selection import (
     VARIANT_STORE,
     _LatestBySize,
     build_variants,
@@ -24,7 +20,16 @@ from sql_env.variants.selection import (
     why_no_instances,
     why_no_variants,
 )
-from sql_env.variants.shapes import MAX_SAMPLE_ROWS, MAX_TEXT, _spread_keys, read_table_shape
+from sql_env.grading.variants.shapes import (
+    MAX_SAMPLE_ROWS,
+    MAX_TEXT,
+    _spread_keys,
+    read_table_shape,
+)
+
+from sql_env.database.database import Database
+from sql_env.database.guards import Limits, QueryError
+from sql_env.grading.variants import selection
 
 KEYS = {
     "rowid": "id INTEGER PRIMARY KEY",
@@ -308,7 +313,7 @@ def test_a_failure_is_paid_for_once(odd, tmp_path, monkeypatch):
 
 
 def test_gold_itself_needs_no_instances(odd, monkeypatch):
-    monkeypatch.setattr("sql_env.variants.robust.variants_for", None)
+    monkeypatch.setattr("sql_env.grading.variants.robust.variants_for", None)
     gold = "SELECT title FROM doc WHERE body = 'x'"
     assert judge_evidence(gold, Database(odd), gold).correct
 

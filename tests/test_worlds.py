@@ -14,8 +14,6 @@ import apsw
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from sql_env.questions.gold import GoldRunner, same_rows
-from sql_env.questions.question_set import find_split_leaks, question_to_json
 
 from sql_env.database.database import Database
 from sql_env.database.guards import QueryError
@@ -23,6 +21,8 @@ from sql_env.evaluation import evaluate
 from sql_env.paths import SourceError
 from sql_env.policies.baselines import GreedyPolicy, OraclePolicy
 from sql_env.policies.hacks import HACKS
+from sql_env.questions.gold import GoldRunner, same_rows
+from sql_env.questions.question_set import find_split_leaks, question_to_json
 from sql_env.sources import load
 from sql_env.sql.analysis import classify_difficulty, referenced_tables
 from sql_env.worlds import (

@@ -9,9 +9,9 @@ import pytest
 import sqlglot
 from hypothesis import given
 from hypothesis import strategies as st
+from sql_env.grading.variants.instances import InstanceGenerator
 
 from sql_env.sql.analysis import bare_columns
-from sql_env.variants.instances import InstanceGenerator
 from sql_env.worlds import FAMILIES, worlds
 from sql_env.worlds.phrases import DraftRejected, Sampler
 from sql_env.worlds.selections import habits_of, in_period, sample_clause, sample_joined

@@ -21,7 +21,6 @@ from typing import Annotated, NamedTuple
 import typer
 from rich.console import Console
 from rich.markup import escape
-from ..questions.question_set import QuestionSet, save_question_set
 
 from sql_env.cli.app import (
     AsJson,
@@ -36,6 +35,7 @@ from sql_env.cli.app import (
 from ..database.database import Database
 from ..database.guards import QueryError
 from ..extras import EXTRAS
+from ..questions.question_set import QuestionSet, save_question_set
 from ..sources import load
 
 # %% ../../nbs/97_cli_data.ipynb #5b473c30
@@ -303,7 +303,7 @@ def _check_files(questions: QuestionSet) -> _Check:
 # %% ../../nbs/97_cli_data.ipynb #decfaa04
 def _check_variants(questions: QuestionSet) -> _Check:
     "Whether variants of each database can be made, tried with three gold queries at most."
-    from sql_env.variants.selection import why_no_variants
+    from sql_env.grading.variants.selection import why_no_variants
 
     golds: dict[str, list[str]] = {}
     for q in questions:

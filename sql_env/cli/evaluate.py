@@ -25,7 +25,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 from rich.markup import escape
-from ..questions.question_set import QuestionSet
 
 from sql_env.cli.app import (
     AsJson,
@@ -40,6 +39,7 @@ from sql_env.cli.app import (
 )
 from .model import ModelOptions
 from ..episode import SCHEMA_LEVELS, VERIFY_MODES, EpisodeEnv, read_actions
+from ..questions.question_set import QuestionSet
 
 if TYPE_CHECKING:
     from sql_env.evaluation import Comparison, EvaluationResult

@@ -15,10 +15,10 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from ..questions.question_set import QuestionSet
 
 from .app import AsJson, Seed, SourceOptions, Split, app, make_table, takes_options
 from ..extras import needs_extra
+from ..questions.question_set import QuestionSet
 
 # %% ../../nbs/98_cli_learn.ipynb #4193bc88
 def _make_trajectories(

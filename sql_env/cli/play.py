@@ -17,7 +17,6 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 from rich.markup import escape
-from ..questions.question_set import QuestionSet
 
 from sql_env.cli.app import (
     POLICIES,
@@ -32,6 +31,7 @@ from sql_env.cli.app import (
     takes_options,
 )
 from ..episode import ACTIONS, VERIFY_MODES, Episode, EpisodeEnv, read_actions
+from ..questions.question_set import QuestionSet
 from ..reward import RewardConfig
 
 # %% ../../nbs/96_cli_play.ipynb #ed7f878e

@@ -14,12 +14,12 @@ from functools import lru_cache
 from random import Random
 from zlib import crc32
 
-from ..questions.question_set import Question
+from ..grading.answers import format_rows
 
-from ..answers import format_rows
 from ..episode import Action, Observation
 from ..markup import escape_markup, unescape_markup
 from .base import parse_schema_info
+from ..questions.question_set import Question
 from ..sql.values import quote_identifier
 
 # %% ../../nbs/61_policies_baselines.ipynb #785ae115

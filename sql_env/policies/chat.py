@@ -15,8 +15,6 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from ..questions.question_set import Question, QuestionSet
-
 from sql_env.chat import (
     MAX_TOOL_RESULT_CHARS,
     SYSTEM_PROMPT,
@@ -38,6 +36,7 @@ from .baselines import OraclePolicy
 from .cache import ResponseCache, complete_all
 from .endpoint import Endpoint
 from .local import MODEL_SETTINGS_FILE, LocalModel, load_model_settings
+from ..questions.question_set import Question, QuestionSet
 from ..session import Conversation
 from ..sources import load
 

@@ -12,12 +12,12 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 
-from ..questions.question_set import Question
+from ..grading.answers import format_rows
 
-from ..answers import format_rows
 from ..episode import Action, Observation
 from .base import parse_schema_info
 from .baselines import name_similarity
+from ..questions.question_set import Question
 
 # %% ../../nbs/62_policies_hacks.ipynb #bdc09757
 def _fill_in(argument: str, observation: Observation) -> str:

@@ -19,10 +19,10 @@ from typing import NamedTuple
 from urllib.parse import quote
 
 import apsw
-from .question_set import Question, classify_answer
 
 from ..database.database import Database
 from ..database.guards import FixedClock, Limits, QueryError, connect_readonly, to_query_error
+from .question_set import Question, classify_answer
 from ..sql.analysis import TieTest, select_order_keys
 from ..sql.row_order import filters_only, is_sorted, order_proof
 from ..sql.values import quote_identifier

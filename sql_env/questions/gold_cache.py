@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import Any
 
 import apsw
-from .gold import MAX_COPY_BYTES, GoldResult, GoldRunner
 
 from ..database.catalog import database_fingerprint
 from ..database.guards import Limits, QueryError, to_query_error
 from ..paths import cache_dir
+from .gold import MAX_COPY_BYTES, GoldResult, GoldRunner
 from ..sql.values import value_from_json, value_to_json
 
 # %% ../../nbs/questions/03_gold_cache.ipynb #d94eef85

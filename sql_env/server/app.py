@@ -19,13 +19,12 @@ from functools import partial
 from threading import Lock
 from typing import Any
 
-from ..questions.question_set import QuestionSet
-
 from .. import __version__
 from ..database.guards import Limits
 from ..environment import ResetError, SQLEnvironment, episode_record
 from ..episode import Episode, read_actions
 from ..models import SQLAction, SQLObservation, SQLState
+from ..questions.question_set import QuestionSet
 from ..reward import RewardConfig
 from .guard import Guard, Names, Seats
 from .mcp_tools import EnvironmentTools, HttpEndpoint, Player, Players

@@ -17,6 +17,7 @@ from threading import Lock
 from typing import Any
 
 from fastcore.xml import FT
+from ..grading.answer_forms import MAX_ANSWER_CHARS
 
 from ..database.catalog import Column, TableInfo
 from ..environment import ResetError, SQLEnvironment
@@ -24,7 +25,6 @@ from ..episode import ACTIONS, Episode, Turn
 from ..html import element, render_html, stylesheet, table_html, text_html
 from ..markup import unescape_markup
 from ..models import SQLAction, SQLObservation
-from ..readings import MAX_ANSWER_CHARS
 from .guard import Seats
 from ..sql.values import format_value
 from ..view.episode import view_episode

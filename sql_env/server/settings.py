@@ -14,10 +14,9 @@ from dataclasses import asdict, dataclass, fields
 from functools import partial
 from typing import Any, NamedTuple
 
-from ..questions.question_set import QuestionSet
-
 from ..database.guards import Limits
 from ..episode import SCHEMA_LEVELS, VERIFY_MODES
+from ..questions.question_set import QuestionSet
 from .guard import MAX_MESSAGE_BYTES, RequestProtocol
 from ..sources import SOURCES, load
 

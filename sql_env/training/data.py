@@ -14,10 +14,9 @@ from collections.abc import Iterable
 from random import Random
 from typing import Any, NamedTuple
 
-from ..questions.question_set import Question, QuestionSet
-
 from ..experts import ExpertTrajectories
 from ..paths import SourceError
+from ..questions.question_set import Question, QuestionSet
 from ..sft import sft_rows
 from ..sources import SOURCES, load
 from .recipes import Recipe, Stage

@@ -15,8 +15,6 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ..questions.question_set import QuestionSet
-
 from ..chat import MAX_TOOL_RESULT_CHARS, SYSTEM_PROMPT
 from ..episode import EpisodeEnv
 from ..evaluation import EvaluationResult, evaluate
@@ -24,6 +22,7 @@ from ..paths import cache_dir
 from ..policies.chat import ChatPolicy
 from ..policies.local import LocalModel
 from ..policies.nano_model import NanoModel, is_nano
+from ..questions.question_set import QuestionSet
 from ..sources import load
 from .metrics import read_metrics
 from .nano_expert import missing_mention

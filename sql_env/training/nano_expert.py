@@ -17,12 +17,11 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from ..questions.question_set import Question, QuestionSet
-
 from ..chat import episode_messages
 from ..episode import Action, Episode, Observation
 from ..experts import ExpertPolicy, ExpertStyle, GoldQuery, distinct_values_action
 from ..policies.baselines import word_stems
+from ..questions.question_set import Question, QuestionSet
 from ..sql.analysis import TokenizedSql, compared_values
 from ..worlds.words import pluralize
 from ..worlds.world import world_set

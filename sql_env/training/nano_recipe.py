@@ -22,13 +22,12 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from ..questions.question_set import Question, QuestionSet
-
 from ..episode import EpisodeEnv
 from ..evaluation import evaluate
 from ..logs import Trajectory, read_log
 from ..nano.text import NumberedNames, TextPiece, render_transcript
 from ..policies.nano import NanoPolicy
+from ..questions.question_set import Question, QuestionSet
 from ..reward import RewardConfig
 from ..session import ToolError
 from ..sft import trajectory_messages

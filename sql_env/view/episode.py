@@ -13,13 +13,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ..questions.question_set import Question, QuestionSet
+from ..grading.answer_forms import parse_answer
+from ..grading.answers import Verdict, compare_rows
 
-from ..answers import Verdict, compare_rows
 from ..database.catalog import TableInfo
 from ..episode import ACTIONS, Episode, Turn
 from ..logs import Trajectory
-from ..readings import parse_answer
+from ..questions.question_set import Question, QuestionSet
 from ..reward import RewardConfig
 
 # %% ../../nbs/72_view_episode.ipynb #3d3053e4

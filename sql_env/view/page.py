@@ -16,8 +16,9 @@ from hashlib import sha256
 from typing import Any
 
 from fastcore.xml import FT, Safe
+from ..grading.answer_forms import BareText
+from ..grading.answers import Verdict, compare_rows
 
-from ..answers import Verdict, compare_rows
 from ..episode import Turn
 from sql_env.html import (
     count_rows,
@@ -29,7 +30,6 @@ from sql_env.html import (
     text_html,
 )
 from ..paths import read_asset
-from ..readings import BareText
 from ..sql.values import format_value
 from .diagram import schema_svg, touched_tables
 from .episode import EpisodeView, Outcome, to_episode_view

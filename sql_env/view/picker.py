@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 from ..questions.question_set import Question, QuestionSet
-
 from ..sources import SOURCES, load
 from .widgets import display_box, make_button, make_row, make_screen, show_error
 

@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import apsw
-from ..questions.question_set import Clarification, Question, QuestionSet, classify_answer
 
 from ..database.database import Database
+from ..questions.question_set import Clarification, Question, QuestionSet, classify_answer
 from ..sql.analysis import classify_difficulty
 from .phrases import DraftRejected, sql_literal
 from .tables import Table, TableBuilder, WorldColumn, build_tables

@@ -24,12 +24,12 @@ from typing import Any, NamedTuple
 from zlib import crc32
 
 import apsw
-from ..questions.gold import same_rows
-from ..questions.question_set import Question, QuestionSet, classify_answer, save_question_set
 
 from ..database.database import Database
 from ..paths import SourceError, cache_dir
 from ..progress import ProgressBar
+from ..questions.gold import same_rows
+from ..questions.question_set import Question, QuestionSet, classify_answer, save_question_set
 from ..sql.analysis import classify_difficulty
 from sql_env.worlds.phrases import (
     FAMILIES,
