@@ -12,7 +12,7 @@ RUN python -m venv /opt/sql_env && /opt/sql_env/bin/pip install --no-cache-dir "
 ARG SPIDER_URL=""
 RUN SPIDER_URL="$SPIDER_URL" SQL_ENV_CACHE=/tmp/cache /opt/sql_env/bin/python -c "\
 import os; from sql_env.paths import download_file; from sql_env.questions.question_set import save_question_set; \
-from sql_env.sources import load; url = os.environ['SPIDER_URL']; \
+from sql_env.sources.loading import load; url = os.environ['SPIDER_URL']; \
 found = load('spider', download_file(url, 'spider.zip'), 'dev') if url else load('bundled'); \
 save_question_set(found, '/questions')"
 

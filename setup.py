@@ -44,8 +44,8 @@ setup(
     package_data={
         cfg["lib_name"]: [
             "bundled/*",
-            "worlds/*.toml",
-            "worlds/*.txt",
+            "sources/worlds/*.toml",
+            "sources/worlds/*.txt",
             "assets/*",
             "nano/weights/*",
             "py.typed",

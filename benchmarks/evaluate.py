@@ -16,19 +16,20 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from sql_env.sources.loading import load
+
 from sql_env.evaluation import evaluate
 from sql_env.logs import read_log
 from sql_env.policies.base import ModelError
 from sql_env.policies.chat import ChatPolicy
 from sql_env.policies.endpoint import Endpoint
-from sql_env.sources import load
 
 ROOT = Path(__file__).resolve().parent.parent
 SERVER = """
 import sys, threading
 sys.path.insert(0, sys.argv[1])
 from fake_server import FAULTS, FakeServer, player, slow
-from sql_env.sources import load
+from sql_env.sources.loading import load
 good = player(load("bundled"))
 def script(body):
     return FAULTS["key"] if body["model"] == "wrong-key" else slow(good(body), 0.05)

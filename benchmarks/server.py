@@ -165,10 +165,10 @@ def wire(obs):
 
 def plans(n, seed=0):
     "Episodes to play: what reset gets, the actions, and what each call must return, computed in this process."
-    from sql_env.grading.answers import format_rows
+    from sql_env.sources.loading import load
 
     from sql_env.episode import EpisodeEnv
-    from sql_env.sources import load
+    from sql_env.grading.answers import format_rows
 
     env, rng, out = EpisodeEnv(load("bundled")), random.Random(seed), []
     for i in range(n):
@@ -236,7 +236,7 @@ def ms(seconds):
 
 async def latency(n=3000):
     "p50 of a QUERY (bundled gold queries) beside that of an echo of equal length, one message to each in turn."
-    from sql_env.sources import load
+    from sql_env.sources.loading import load
 
     questions, rng, at = list(load("bundled")), random.Random(0), dict(sql=[], echo=[])
     with Server() as sql, Server("echo") as echo:

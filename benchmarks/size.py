@@ -102,7 +102,7 @@ def measure(setup: str, code: str, cache: Path, *args: str) -> dict:
 IMPORTS = """
 from sql_env.evaluation import evaluate
 from sql_env.policies.baselines import OraclePolicy, RandomPolicy
-from sql_env.sources import load
+from sql_env.sources.loading import load
 from sql_env.grading.variants.robust import judge_evidence
 from sql_env.database.database import Database
 """
@@ -168,7 +168,7 @@ result = len(qs)
 """
 BATCHES_FIRST = """
 from sql_env.episode import EpisodeEnv
-from sql_env.sources import load_batches
+from sql_env.sources.loading import load_batches
 first = next(load_batches("folder", sys.argv[1]))
 env = EpisodeEnv(first)
 env.reset(seed=0)
@@ -238,10 +238,10 @@ class OtherWords:
 
 def part_processes(work: Path) -> dict:
     "Wall clock of `evaluate` with two processes, as a share of that with one, start-up included; the best of three."
-    from sql_env.grading.variants.selection import VARIANT_STORE
+    from sql_env.sources.loading import load
 
+    from sql_env.grading.variants.selection import VARIANT_STORE
     from sql_env.policies.baselines import OraclePolicy, RandomPolicy
-    from sql_env.sources import load
 
     spider = shared("spider")
     if spider is None:

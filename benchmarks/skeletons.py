@@ -22,13 +22,13 @@ from collections.abc import Iterable
 from itertools import islice
 from pathlib import Path
 
+from sql_env.sources.loading import load
+from sql_env.sources.worlds.world import sql_skeleton
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
-from sql_env.sources import load
+from sql_env.sources.worlds import worlds
 from sql_env.sql.analysis import parse_sql
-from sql_env.worlds import worlds
-from sql_env.worlds.world import sql_skeleton
 
 SPIDER = Path(__file__).parent.parent.parent / "shared" / "spider"
 LEVELS = range(1, 6)

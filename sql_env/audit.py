@@ -21,6 +21,8 @@ from math import ceil
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from .database.guards import QueryError
+from .episode import EpisodeEnv
 from .grading.answers import compare_rows
 from .grading.variants.instances import InstanceGenerator
 from sql_env.grading.variants.selection import (
@@ -29,9 +31,6 @@ from sql_env.grading.variants.selection import (
     why_no_instances,
     why_no_variants,
 )
-
-from .database.guards import QueryError
-from .episode import EpisodeEnv
 from .policies.base import play_episode
 from .policies.baselines import OraclePolicy
 from .policies.hacks import HACKS, most_frequent_answer

@@ -14,10 +14,9 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.request import Request, urlopen
 
-from .grading.answers import Verdict
-
 from .episode import Action, Turn
 from .extras import needs_extra
+from .grading.answers import Verdict
 from .models import SQLAction, SQLObservation, SQLState
 from .questions.question_set import Question
 

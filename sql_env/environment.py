@@ -17,6 +17,8 @@ from inspect import signature
 from typing import Any
 from uuid import uuid4
 
+from .sources.loading import load
+
 from . import __version__
 from .database.guards import FastPathMiss
 from .episode import ACTIONS, Episode, EpisodeEnv, Observation
@@ -25,7 +27,6 @@ from .markup import escape_markup
 from .models import SQLAction, SQLObservation, SQLState
 from .questions.question_set import Question, QuestionSet
 from .reward import RewardConfig
-from .sources import load
 
 with needs_extra("server"):
     from openenv.core.env_server.interfaces import Environment

@@ -17,14 +17,13 @@ from random import Random
 from sys import getsizeof
 from typing import Any, NamedTuple
 
+from .database.database import Database
+from .database.guards import FAST_LIMITS, FastPathMiss, Limits, QueryError
 from .grading.answer_forms import MAX_ANSWER_CHARS, UnreadableAnswerError
 from .grading.answers import Verdict, verify
 from .grading.grounding import Evidence, SeenResult, is_grounded
 from .grading.variants.robust import NOT_JUDGED, verify_robust
 from .grading.variants.selection import why_no_instances, why_no_variants
-
-from .database.database import Database
-from .database.guards import FAST_LIMITS, FastPathMiss, Limits, QueryError
 from .markup import escape_markup, unescape_markup
 from .questions.question_set import Question, QuestionSet
 from .reward import ResultOrigin, RewardConfig, RewardMeter, TurnFacts

@@ -14,6 +14,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from .sources.loading import load
+
 from .episode import ACTIONS, Episode, allowed_actions
 from .extras import MissingExtraError
 from .html import element, render_html, stylesheet
@@ -23,7 +25,6 @@ from .policies.baselines import GreedyPolicy, OraclePolicy, RandomPolicy
 from .policies.nano import NanoPolicy
 from .questions.question_set import QuestionSet
 from .reward import RewardConfig
-from .sources import load
 from .view.episode import EpisodeView, view_trajectory, watch_policy
 from .view.human import HumanPlayer
 from .view.page import episode_page_html, episode_view_html

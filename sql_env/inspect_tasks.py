@@ -13,13 +13,14 @@ import json
 from functools import partial
 from typing import Any
 
+from .sources.loading import load
+
 from .chat import argument_text, error_result_text
 from .episode import EpisodeEnv, read_actions
 from .extras import needs_extra
 from .questions.question_set import Question, QuestionSet
 from .session import Session
 from .session import ToolError as SessionToolError
-from .sources import load
 
 with needs_extra("inspect"):
     from anyio.to_thread import run_sync

@@ -22,12 +22,11 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from .grading.answers import Verdict
-from .grading.variants.robust import ROBUST_REASONS
-
 import sql_env
 from .database.guards import Limits
 from .episode import ACTIONS, Action, Episode, EpisodeEnv, Turn
+from .grading.answers import Verdict
+from .grading.variants.robust import ROBUST_REASONS
 from .paths import read_asset
 from .policies.base import usage_cost
 from .questions.question_set import Question, QuestionSet

@@ -24,7 +24,6 @@ from sql_env.grading.variants.selection import (
     results_agree,
     selection_task,
 )
-
 from .progress import ProgressBar
 from .questions.question_set import Question, QuestionSet
 from .sql.analysis import normalize_sql

@@ -18,8 +18,6 @@ from collections.abc import Callable, Iterable, Sequence
 from threading import RLock
 from typing import Any, NamedTuple
 
-from .grading.answer_forms import MAX_ANSWER_CHARS
-
 from sql_env.chat import (
     MAX_TOOL_RESULT_CHARS,
     SYSTEM_PROMPT,
@@ -34,6 +32,7 @@ from sql_env.chat import (
 )
 from .database.catalog import database_fingerprint
 from .episode import ACTIONS, Action, Episode, EpisodeEnv, Observation, repair_unicode
+from .grading.answer_forms import MAX_ANSWER_CHARS
 from .questions.question_set import Question
 
 # %% ../nbs/53_session.ipynb #8345ebcd

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from .grading.answer_forms import MAX_ANSWER_CHARS
+from .sources.loading import load
 
 from sql_env.chat import (
     EXTRA_TOOLS,
@@ -25,10 +25,10 @@ from sql_env.chat import (
     question_messages,
 )
 from .episode import ACTIONS, Episode, EpisodeEnv, Observation, allowed_actions
+from .grading.answer_forms import MAX_ANSWER_CHARS
 from .questions.question_set import Question, QuestionSet
 from .reward import RewardConfig
 from .session import EPISODE_OVER, Session, ToolError
-from .sources import load
 
 # %% ../nbs/83_trl_adapter.ipynb #3247b4cf
 _RESET_ARGUMENTS = ("question_id", "seed", "split", "index", "difficulty")

@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from .grading.answers import Verdict
-
 from .questions.question_set import Clarification, Question
 
 # %% ../nbs/49_user_simulator.ipynb #0f0bb7ee

@@ -267,7 +267,7 @@ class FakeServer:
 
 
 if __name__ == "__main__":  # a server of its own process, that plays the bundled questions right
-    from sql_env.sources import load
+    from sql_env.sources.loading import load
 
     server = FakeServer(player(load("bundled")))
     print(server.url, flush=True)

@@ -9,6 +9,9 @@ from pathlib import Path
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+
+from sql_env.grading import answer_forms as readings
+from sql_env.grading import answers
 from sql_env.grading.answer_forms import (
     MAX_ANSWER_CHARS,
     BareText,
@@ -16,9 +19,6 @@ from sql_env.grading.answer_forms import (
     parse_answer,
 )
 from sql_env.grading.answers import VERDICT_REASONS, Verdict, compare_rows, format_rows, verify
-
-from sql_env.grading import answer_forms as readings
-from sql_env.grading import answers
 
 laws = settings(deadline=None, derandomize=True, max_examples=150, database=None)
 

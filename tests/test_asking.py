@@ -8,6 +8,8 @@ import apsw
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sql_env.sources.loading import load
+from sql_env.sources.worlds.ambiguity import AmbiguousWorld, ambiguous_set, ambiguous_worlds
 
 from sql_env.chat import InvalidToolCall, initial_messages, parse_tool_call, tool_schemas
 from sql_env.environment import SQLEnvironment
@@ -26,10 +28,8 @@ from sql_env.questions.question_set import (
 )
 from sql_env.reward import RewardConfig
 from sql_env.server.app import Settings, environment_factory
-from sql_env.sources import load
 from sql_env.statistics import risk_coverage_area, risk_coverage_curve
 from sql_env.user_simulator import NO_REPLY, judge_abstention, simulated_reply
-from sql_env.worlds.ambiguity import AmbiguousWorld, ambiguous_set, ambiguous_worlds
 
 ALLOWED = (*ACTIONS, *EXTRA_ACTIONS)
 

@@ -8,6 +8,8 @@ from functools import partial
 
 import pytest
 from fake_server import FakeServer, completion
+from sql_env.sources.loading import load
+from sql_env.sources.worlds.ambiguity import ambiguous_set
 from test_cli import sql_env  # noqa: F401
 
 from sql_env.chat import tool_schemas
@@ -22,13 +24,11 @@ from sql_env.reward import RewardConfig
 from sql_env.server.app import Settings, load_questions
 from sql_env.server.guard import Seats
 from sql_env.server.page import Visits, _history_html, _on_start, _result_html, _Visit, build_page
-from sql_env.sources import load
 from sql_env.trl_adapter import SQLEnvTRL, SQLEnvTRLRemote, rollout_metrics
 from sql_env.view.episode import view_trajectory
 from sql_env.view.page import episode_view_html
 from sql_env.view.run import _card_html, _ending, read_runs
 from sql_env.view.words import conversation
-from sql_env.worlds.ambiguity import ambiguous_set
 
 ALLOWED = (*ACTIONS, *EXTRA_ACTIONS)
 

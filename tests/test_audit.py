@@ -11,7 +11,8 @@ from random import Random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sql_env.grading.variants.selection import instance_generator
+from sql_env.sources.files import Drafts
+from sql_env.sources.loading import complete_questions, load
 
 from sql_env import audit
 from sql_env.audit import (
@@ -21,9 +22,9 @@ from sql_env.audit import (
     near_duplicates,
     save_report,
 )
-from sql_env.data_files import Drafts
 from sql_env.database.database import build_database
 from sql_env.database.guards import Limits
+from sql_env.grading.variants.selection import instance_generator
 from sql_env.mutation_study import (
     _passed_comparisons,
     _surviving_mutants,
@@ -32,7 +33,6 @@ from sql_env.mutation_study import (
     mutation_study_markdown,
 )
 from sql_env.questions.question_set import QUARANTINE_FLAGS, QUESTION_FLAGS, Question, QuestionSet
-from sql_env.sources import complete_questions, load
 from sql_env.sql.analysis import bare_columns
 from sql_env.sql.mutants import one_edit_mutants
 

@@ -21,6 +21,8 @@ from hypothesis import strategies as st
 
 pytest.importorskip("openai", reason="openai is not installed: pip install 'sql_env[openai]'")
 
+from sql_env.sources.loading import load
+
 from sql_env.chat import (
     TOOLS,
     InvalidToolCall,
@@ -51,7 +53,6 @@ from sql_env.policies.local import (
 from sql_env.policies.requests import EndpointError
 from sql_env.reports import load_result, results_markdown, save_result
 from sql_env.session import TRUNCATED_MESSAGE, nudge_text
-from sql_env.sources import load
 
 ID, KEY = "vet_clinic-02", "sk-secret-0123456789"
 GOLD = "SELECT count(*) FROM visit WHERE paid_on IS NULL"

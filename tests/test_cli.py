@@ -14,17 +14,17 @@ from pathlib import Path
 import pytest
 import typer
 from fake_server import FakeServer, completion
-from sql_env.grading.answers import Verdict
+from sql_env.sources.loading import load
 from typer.testing import CliRunner
 
 from sql_env.cli.app import POLICIES, app, main
 from sql_env.database.database import Database, build_database
 from sql_env.database.guards import Limits
+from sql_env.grading.answers import Verdict
 from sql_env.paths import BUNDLED
 from sql_env.policies.base import Completion
 from sql_env.policies.local import load_model_settings
 from sql_env.reports import load_result
-from sql_env.sources import load
 
 SPIDER = Path(
     os.environ.get("SQL_ENV_SPIDER") or Path(__file__).resolve().parents[2] / "shared" / "spider"

@@ -13,7 +13,7 @@ from random import Random
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
-from sql_env.grading.answers import format_rows
+from sql_env.sources.loading import load
 
 from sql_env.database.database import Database, build_database
 from sql_env.database.guards import FastPathMiss, Limits
@@ -25,13 +25,13 @@ from sql_env.episode import (
     EpisodeEnv,
     Observation,
 )
+from sql_env.grading.answers import format_rows
 from sql_env.policies.base import parse_schema_info
 from sql_env.policies.baselines import RandomPolicy
 from sql_env.policies.hacks import HACKS, most_frequent_answer
 from sql_env.questions.question_set import Question, QuestionSet
 from sql_env.reward import RewardConfig
 from sql_env.schema_view import MAX_SCHEMA_CHARS
-from sql_env.sources import load
 from sql_env.sql.analysis import normalize_sql
 
 REWARDS = {

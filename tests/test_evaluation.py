@@ -16,8 +16,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from sql_env.grading.answers import Verdict
-from sql_env.grading.variants.robust import ROBUST_REASONS
+from sql_env.sources.loading import load
 
 from sql_env.database.database import build_database
 from sql_env.database.guards import Limits
@@ -30,6 +29,8 @@ from sql_env.evaluation import (
     merge_results,
     pass_rates,
 )
+from sql_env.grading.answers import Verdict
+from sql_env.grading.variants.robust import ROBUST_REASONS
 from sql_env.logs import EpisodeResult, check_log, gold_key, merge_logs
 from sql_env.policies.base import ScriptedPolicy
 from sql_env.policies.baselines import OraclePolicy, RandomPolicy
@@ -45,7 +46,6 @@ from sql_env.reports import (
 )
 from sql_env.reward import RewardConfig
 from sql_env.rollouts import plan_episodes
-from sql_env.sources import load
 from sql_env.workers import ProcessWorkers, WorkerError
 
 CONSTANT = HACKS[2]

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sql_env.sources.loading import load
 
 from sql_env.chat import initial_messages
 from sql_env.cli.app import make_policy
@@ -24,7 +25,6 @@ from sql_env.policies.chat import ChatPolicy
 from sql_env.policies.local import LocalModel
 from sql_env.policies.nano import NanoPolicy
 from sql_env.policies.nano_model import SHIPPED_NANO, NanoModel, find_nano
-from sql_env.sources import load
 from sql_env.training.nano_expert import world_transcripts
 from sql_env.training.nano_model import nano_model, nano_tokenizer
 from sql_env.training.nano_recipe import NANO

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sql_env.sources.loading import load
 
 from sql_env.chat import action_message, error_result_text
 from sql_env.episode import Action, EpisodeEnv
@@ -16,7 +17,6 @@ from sql_env.nano.engine import ConversationState, NanoEngine, TurnWriter
 from sql_env.nano.tokenizer import NanoTokenizer
 from sql_env.policies.nano import NanoPolicy
 from sql_env.policies.nano_model import SHIPPED_NANO, NanoModel
-from sql_env.sources import load
 from sql_env.sql.analysis import has_repeated_part, value_tests
 from sql_env.training.evals import evaluate_checkpoint
 from sql_env.training.nano_expert import expert_transcripts, world_transcripts

@@ -4,13 +4,14 @@ import json
 from collections import Counter
 
 import pytest
+from sql_env.sources.files import Drafts
+from sql_env.sources.loading import complete_questions
+from sql_env.sources.worlds.world import world_set
 
-from sql_env.data_files import Drafts
 from sql_env.database.database import build_database
 from sql_env.experts import GoldQuery
 from sql_env.nano.text import render_transcript
 from sql_env.questions.question_set import Question
-from sql_env.sources import complete_questions
 from sql_env.sql.analysis import TokenizedSql
 from sql_env.training.nano_expert import (
     _mentions_table,
@@ -21,7 +22,6 @@ from sql_env.training.nano_expert import (
     missing_mention,
     world_transcripts,
 )
-from sql_env.worlds.world import world_set
 
 
 def question_of(transcript):

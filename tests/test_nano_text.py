@@ -6,6 +6,7 @@ import re
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sql_env.sources.loading import load
 
 from sql_env.chat import episode_messages
 from sql_env.episode import EpisodeEnv
@@ -19,7 +20,6 @@ from sql_env.nano.text import (
     render_transcript,
 )
 from sql_env.session import ToolError
-from sql_env.sources import load
 from sql_env.sql.values import quote_identifier
 from sql_env.training.nano_expert import world_transcripts
 from sql_env.training.nano_recipe import NumberedSQLEnv

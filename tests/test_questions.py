@@ -367,7 +367,7 @@ def test_a_database_is_opened_once_and_shared(questions):
 
 
 def test_saved_and_loaded(questions, tmp_path):
-    from sql_env.sources import load
+    from sql_env.sources.loading import load
 
     folder = save_question_set(questions, tmp_path / "new" / "set")
     again = load("folder", folder)

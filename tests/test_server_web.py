@@ -136,7 +136,7 @@ def test_right_answers_are_welcome_and_visitors_do_not_meet(browser, server):
     new_question(one, 5)
     new_question(two, 6)
     question = one.locator(".se-page h2").inner_text()
-    from sql_env.sources import load
+    from sql_env.sources.loading import load
 
     q = next(q for q in load("bundled") if q.question_text == question)
     write_sql(one, q.gold_sql)
@@ -239,7 +239,7 @@ def test_the_page_fits_a_phone(browser, server):
 
 @pytest.mark.slow
 def test_a_visitor_asks_and_abstains(browser):
-    from sql_env.sources import load
+    from sql_env.sources.loading import load
 
     asks = next(q for q in load("ambiguous") if q.clarifications)
     with Server(

@@ -13,6 +13,7 @@ from functools import lru_cache
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from sql_env.sources.loading import load
 
 from sql_env import Session
 from sql_env.chat import TOOLS, action_message, initial_messages, openai_tools, tool_schemas
@@ -31,7 +32,6 @@ from sql_env.session import (
     nudge_text,
     replay,
 )
-from sql_env.sources import load
 from sql_env.trl_adapter import SQLEnvTRL
 
 ID = "vet_clinic-02"

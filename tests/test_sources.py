@@ -14,12 +14,14 @@ from pathlib import Path
 
 import apsw
 import pytest
-from sql_env.grading.answers import format_rows, verify
+from sql_env.sources.findings import read_findings, with_findings
+from sql_env.sources.loading import load
+from sql_env.sources.loading import loading as sources
+from sql_env.sources.loading import published as datasets
 
-from sql_env import datasets, sources
 from sql_env.database.database import build_database
 from sql_env.database.guards import Limits
-from sql_env.findings import read_findings, with_findings
+from sql_env.grading.answers import format_rows, verify
 from sql_env.paths import BUNDLED, SourceError, download_file
 from sql_env.questions.gold import GoldRunner
 from sql_env.questions.question_set import (
@@ -28,7 +30,6 @@ from sql_env.questions.question_set import (
     find_split_leaks,
     save_question_set,
 )
-from sql_env.sources import load
 from sql_env.sql.analysis import normalize_sql
 
 SPLITS = ("train", "validation", "test")

@@ -6,6 +6,7 @@ from concurrent.futures import ProcessPoolExecutor
 
 import numpy as np
 import pytest
+from sql_env.sources.loading import load
 
 from sql_env.episode import EpisodeEnv
 from sql_env.evaluation import (
@@ -19,7 +20,6 @@ from sql_env.logs import EpisodeResult
 from sql_env.policies.baselines import GreedyPolicy, OraclePolicy, RandomPolicy
 from sql_env.policies.hacks import HackPolicy
 from sql_env.reports import results_frame, results_markdown
-from sql_env.sources import load
 from sql_env.statistics import (
     cluster_bootstrap_interval,
     paired_permutation_test,
@@ -335,9 +335,8 @@ class WritesAnswers(OraclePolicy):
     name = "writes answers"
 
     def select_action(self, observation):
-        from sql_env.grading.answers import format_rows
-
         from sql_env.episode import Action
+        from sql_env.grading.answers import format_rows
 
         q = self.find(observation)
         literal = ", ".join(

@@ -20,6 +20,7 @@ import torch
 import trl
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sql_env.sources.loading import load
 from tiny_trl import save_tiny_qwen, tiny_recipe
 from transformers import TrainerCallback
 
@@ -32,7 +33,6 @@ from sql_env.policies.base import Completion
 from sql_env.policies.chat import ChatPolicy
 from sql_env.policies.local import MODEL_SETTINGS_FILE, load_model_settings
 from sql_env.questions.question_set import save_question_set
-from sql_env.sources import load
 from sql_env.training import evals
 from sql_env.training.card import model_card, push_to_hub
 from sql_env.training.curriculum import GroupRecord

@@ -12,6 +12,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
+from sql_env.sources.loading import load
 
 from sql_env.chat import TOOLS, action_message, tool_schemas
 from sql_env.episode import SCHEMA_LEVELS, Action, EpisodeEnv, Turn
@@ -38,7 +39,6 @@ from sql_env.policies.baselines import GreedyPolicy, OraclePolicy, RandomPolicy
 from sql_env.policies.hacks import HACKS
 from sql_env.reward import RewardConfig
 from sql_env.sft import _qwen_assistant_turn, check_rendering, sft_rows, trajectory_messages
-from sql_env.sources import load
 from sql_env.sql.analysis import TokenizedSql, compared_values
 from sql_env.trl_adapter import SQLEnvTRL, prompt_rows
 

@@ -13,6 +13,7 @@ from unittest.mock import patch
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sql_env.sources.loading import load
 
 from sql_env.chat import (
     MAX_TOOL_RESULT_CHARS,
@@ -26,7 +27,6 @@ from sql_env.chat import (
 )
 from sql_env.episode import Episode, EpisodeEnv, Observation
 from sql_env.reward import RewardConfig
-from sql_env.sources import load
 from sql_env.trl_adapter import (
     SQLEnvTRL,
     SQLEnvTRLRemote,

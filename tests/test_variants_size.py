@@ -8,6 +8,10 @@ import apsw
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from sql_env.database.database import Database
+from sql_env.database.guards import Limits, QueryError
+from sql_env.grading.variants import selection
 from sql_env.grading.variants.instances import InstanceGenerator, plan_instances
 from sql_env.grading.variants.robust import NOT_JUDGED, judge_evidence
 from sql_env.grading.variants.schemas import MAX_TABLES, choose_tables, read_schema
@@ -26,10 +30,6 @@ from sql_env.grading.variants.shapes import (
     _spread_keys,
     read_table_shape,
 )
-
-from sql_env.database.database import Database
-from sql_env.database.guards import Limits, QueryError
-from sql_env.grading.variants import selection
 
 KEYS = {
     "rowid": "id INTEGER PRIMARY KEY",

@@ -14,6 +14,18 @@ import apsw
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from sql_env.sources.loading import load
+from sql_env.sources.worlds.phrases import DraftRejected, Sampler, sample_condition
+from sql_env.sources.worlds.words import (
+    EXAMS,
+    Namer,
+    Rng,
+    WordSampler,
+    load_vocabulary,
+    split_of,
+    split_of_word,
+)
+from sql_env.sources.worlds.world import sql_skeleton
 
 from sql_env.database.database import Database
 from sql_env.database.guards import QueryError
@@ -23,9 +35,7 @@ from sql_env.policies.baselines import GreedyPolicy, OraclePolicy
 from sql_env.policies.hacks import HACKS
 from sql_env.questions.gold import GoldRunner, same_rows
 from sql_env.questions.question_set import find_split_leaks, question_to_json
-from sql_env.sources import load
-from sql_env.sql.analysis import classify_difficulty, referenced_tables
-from sql_env.worlds import (
+from sql_env.sources.worlds import (
     FAMILIES,
     SPLITS,
     NameMix,
@@ -35,17 +45,7 @@ from sql_env.worlds import (
     world_set,
     worlds,
 )
-from sql_env.worlds.phrases import DraftRejected, Sampler, sample_condition
-from sql_env.worlds.words import (
-    EXAMS,
-    Namer,
-    Rng,
-    WordSampler,
-    load_vocabulary,
-    split_of,
-    split_of_word,
-)
-from sql_env.worlds.world import sql_skeleton
+from sql_env.sql.analysis import classify_difficulty, referenced_tables
 
 LEVELS = range(1, 6)
 MAIN_ROLES = ("group", "member", "thing", "event")

@@ -9,13 +9,13 @@ import pytest
 import sqlglot
 from hypothesis import given
 from hypothesis import strategies as st
-from sql_env.grading.variants.instances import InstanceGenerator
+from sql_env.sources.worlds.phrases import DraftRejected, Sampler
+from sql_env.sources.worlds.selections import habits_of, in_period, sample_clause, sample_joined
+from sql_env.sources.worlds.words import Rng
 
+from sql_env.grading.variants.instances import InstanceGenerator
+from sql_env.sources.worlds import FAMILIES, worlds
 from sql_env.sql.analysis import bare_columns
-from sql_env.worlds import FAMILIES, worlds
-from sql_env.worlds.phrases import DraftRejected, Sampler
-from sql_env.worlds.selections import habits_of, in_period, sample_clause, sample_joined
-from sql_env.worlds.words import Rng
 
 MODULES = {"families_lists", "families_groups", "families_figures", "families_membership"}
 NAMES = [f.name for f in FAMILIES.values() if f.draft.__module__.split(".")[-1] in MODULES]

@@ -21,6 +21,7 @@ from typing import Annotated, NamedTuple
 import typer
 from rich.console import Console
 from rich.markup import escape
+from ..sources.loading import load
 
 from sql_env.cli.app import (
     AsJson,
@@ -36,7 +37,6 @@ from ..database.database import Database
 from ..database.guards import QueryError
 from ..extras import EXTRAS
 from ..questions.question_set import QuestionSet, save_question_set
-from ..sources import load
 
 # %% ../../nbs/97_cli_data.ipynb #5b473c30
 Generated = Annotated[int, typer.Option("-n", min=1, help="Number of generated questions.")]
@@ -130,7 +130,7 @@ def import_data(
 
     Example: `sql_env data import ships.csv visits.parquet --out harbour`
     """
-    from sql_env.data_import import import_files
+    from sql_env.sources.tables import import_files
 
     path = import_files(files, out, name)
     database = Database(path)

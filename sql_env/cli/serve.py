@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass
 from typing import Annotated, Any
 
 import typer
+from ..sources.loading import SOURCES
 
 from sql_env.cli.app import (
     QUESTIONS,
@@ -25,7 +26,6 @@ from sql_env.cli.app import (
     takes_options,
 )
 from ..episode import SCHEMA_LEVELS, VERIFY_MODES
-from ..sources import SOURCES
 
 # %% ../../nbs/95_cli_serve.ipynb #a18151df
 EPISODE, CLIENTS = "Episodes", "Clients over HTTP"  # panels of the help

@@ -26,7 +26,6 @@ from sql_env.grading.answer_forms import (
     parse_number,
     unescape,
 )
-
 from ..sql.values import format_value
 
 # %% ../../nbs/grading/02_answers.ipynb #aa005444

@@ -16,11 +16,10 @@ from itertools import chain
 from sys import getsizeof
 from typing import Any
 
-from .answer_forms import parse_answer, parse_number
-from .answers import numbers_equal
-
 from ..database.database import Database
 from ..database.guards import QueryError
+from .answer_forms import parse_answer, parse_number
+from .answers import numbers_equal
 from ..sql.analysis import ColumnOrigin, column_origins, has_order_by
 from ..sql.values import Result
 

@@ -14,9 +14,8 @@ from functools import lru_cache
 from random import Random
 from zlib import crc32
 
-from ..grading.answers import format_rows
-
 from ..episode import Action, Observation
+from ..grading.answers import format_rows
 from ..markup import escape_markup, unescape_markup
 from .base import parse_schema_info
 from ..questions.question_set import Question

@@ -15,6 +15,8 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from ..sources.loading import load
+
 from sql_env.chat import (
     MAX_TOOL_RESULT_CHARS,
     SYSTEM_PROMPT,
@@ -38,7 +40,6 @@ from .endpoint import Endpoint
 from .local import MODEL_SETTINGS_FILE, LocalModel, load_model_settings
 from ..questions.question_set import Question, QuestionSet
 from ..session import Conversation
-from ..sources import load
 
 _all_ = ["MODEL_SETTINGS_FILE", "load_model_settings"]
 

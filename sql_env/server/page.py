@@ -17,11 +17,11 @@ from threading import Lock
 from typing import Any
 
 from fastcore.xml import FT
-from ..grading.answer_forms import MAX_ANSWER_CHARS
 
 from ..database.catalog import Column, TableInfo
 from ..environment import ResetError, SQLEnvironment
 from ..episode import ACTIONS, Episode, Turn
+from ..grading.answer_forms import MAX_ANSWER_CHARS
 from ..html import element, render_html, stylesheet, table_html, text_html
 from ..markup import unescape_markup
 from ..models import SQLAction, SQLObservation

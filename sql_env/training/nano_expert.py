@@ -17,14 +17,15 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from ..sources.worlds.words import pluralize
+from ..sources.worlds.world import world_set
+
 from ..chat import episode_messages
 from ..episode import Action, Episode, Observation
 from ..experts import ExpertPolicy, ExpertStyle, GoldQuery, distinct_values_action
 from ..policies.baselines import word_stems
 from ..questions.question_set import Question, QuestionSet
 from ..sql.analysis import TokenizedSql, compared_values
-from ..worlds.words import pluralize
-from ..worlds.world import world_set
 
 # %% ../../nbs/84_training_nano_expert.ipynb #096e2b84
 _TABLE = re.compile(

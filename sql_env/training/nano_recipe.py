@@ -22,6 +22,9 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from ..sources.worlds.words import NameMix
+from ..sources.worlds.world import world_set
+
 from ..episode import EpisodeEnv
 from ..evaluation import evaluate
 from ..logs import Trajectory, read_log
@@ -36,8 +39,6 @@ from .nano_expert import expert_transcripts, missing_mention, world_transcripts
 from .nano_model import nano_model, nano_tokenizer
 from .recipes import Recipe, Stage
 from ..trl_adapter import SQLEnvTRL
-from ..worlds.words import NameMix
-from ..worlds.world import world_set
 
 # %% ../../nbs/87_training_nano_recipe.ipynb #f295335f
 IGNORED = -100  # PyTorch's label for tokens that the loss leaves out

@@ -13,11 +13,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ..grading.answer_forms import parse_answer
-from ..grading.answers import Verdict, compare_rows
-
 from ..database.catalog import TableInfo
 from ..episode import ACTIONS, Episode, Turn
+from ..grading.answer_forms import parse_answer
+from ..grading.answers import Verdict, compare_rows
 from ..logs import Trajectory
 from ..questions.question_set import Question, QuestionSet
 from ..reward import RewardConfig

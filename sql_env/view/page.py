@@ -16,10 +16,10 @@ from hashlib import sha256
 from typing import Any
 
 from fastcore.xml import FT, Safe
-from ..grading.answer_forms import BareText
-from ..grading.answers import Verdict, compare_rows
 
 from ..episode import Turn
+from ..grading.answer_forms import BareText
+from ..grading.answers import Verdict, compare_rows
 from sql_env.html import (
     count_rows,
     element,

@@ -17,10 +17,10 @@ from typing import Any
 from zlib import compress
 
 from fastcore.xml import FT, Safe
-from ..grading.answers import VERDICT_REASONS, Verdict
-from ..grading.variants.robust import ROBUST_REASONS
 
 from ..evaluation import EvaluationResult, compare
+from ..grading.answers import VERDICT_REASONS, Verdict
+from ..grading.variants.robust import ROBUST_REASONS
 from ..html import element, render_html, stylesheet
 from ..logs import EpisodeResult, Trajectory, read_log
 from ..paths import read_asset

@@ -16,6 +16,9 @@ from random import Random
 from typing import Any, NamedTuple
 
 import apsw
+
+from ...database.catalog import database_fingerprint, read_catalog
+from ...database.guards import Limits, connect_readonly
 from sql_env.grading.variants.columns import (
     InstanceMode,
     ValuePool,
@@ -34,9 +37,6 @@ from sql_env.grading.variants.shapes import (
     cut_long_values,
     read_table_shape,
 )
-
-from ...database.catalog import database_fingerprint, read_catalog
-from ...database.guards import Limits, connect_readonly
 from sql_env.sql.analysis import (
     column_literals,
     joined_columns,

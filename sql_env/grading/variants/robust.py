@@ -13,6 +13,9 @@ from dataclasses import dataclass
 from itertools import islice, product
 
 import apsw
+
+from ...database.database import Database
+from ...database.guards import QueryError, check_statement
 from sql_env.grading.answers import (
     Verdict,
     align_columns_by_kind,
@@ -22,9 +25,6 @@ from sql_env.grading.answers import (
 )
 from .sandbox import Sandbox
 from .selection import Variants, instance_generator, variants_for
-
-from ...database.database import Database
-from ...database.guards import QueryError, check_statement
 from ...questions.question_set import Question
 from ...sql.analysis import has_order_by
 from ...sql.values import Result

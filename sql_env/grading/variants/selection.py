@@ -26,6 +26,8 @@ from random import Random
 from typing import Any, NamedTuple
 
 import apsw
+
+from ...database.guards import QueryError
 from ..answers import compare_rows
 from .columns import DENSE, GROUPED, MIXED, ONE_ROW, REAL
 from sql_env.grading.variants.instances import (
@@ -36,8 +38,6 @@ from sql_env.grading.variants.instances import (
     plan_instances,
 )
 from .sandbox import ScratchDatabase
-
-from ...database.guards import QueryError
 from ...paths import cache_dir
 from ...questions.gold import rank_rows, same_rows
 from ...sql.analysis import OrderKeys, TieTest, select_order_keys, tie_tests
