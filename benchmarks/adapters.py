@@ -28,16 +28,16 @@ from multiprocessing import get_context
 from pathlib import Path
 
 from packaging.requirements import Requirement
-from sql_env.sources.loading import load
+from sql_env.play.chat import TOOLS, action_message
+from sql_env.play.episode import Action, EpisodeEnv
+from sql_env.play.session import Session
 
-from sql_env.chat import TOOLS, action_message
-from sql_env.episode import Action, EpisodeEnv
 from sql_env.evaluation import hack_floor
 from sql_env.policies import HACKS, most_frequent_answer, play_episode
 from sql_env.policies.base import Completion
 from sql_env.policies.chat import ChatPolicy
 from sql_env.questions.question_set import QuestionSet
-from sql_env.session import Session
+from sql_env.sources.loading import load
 
 ROOT = Path(__file__).resolve().parent.parent
 ROUNDS = 5

@@ -16,13 +16,12 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from sql_env.sources.loading import load
-
 from sql_env.evaluation import evaluate
 from sql_env.logs import read_log
 from sql_env.policies.base import ModelError
 from sql_env.policies.chat import ChatPolicy
 from sql_env.policies.endpoint import Endpoint
+from sql_env.sources.loading import load
 
 ROOT = Path(__file__).resolve().parent.parent
 SERVER = """

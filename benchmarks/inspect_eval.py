@@ -20,6 +20,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests"))
 
 from fake_server import FakeServer  # noqa: E402
+
 from sql_env.sources.loading import load  # noqa: E402
 
 RUNS = 3

@@ -12,14 +12,13 @@ import os
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
-from sql_env.sources.findings import findings_of
-from sql_env.sources.loading import load
-
 from sql_env import __version__
 from sql_env.audit import AuditReport, audit_questions
 from sql_env.evaluation import evaluate
 from sql_env.policies.baselines import OraclePolicy
 from sql_env.questions.question_set import QUARANTINE_FLAGS, QuestionSet
+from sql_env.sources.findings import findings_of
+from sql_env.sources.loading import load
 
 ROOT = Path(__file__).resolve().parent.parent
 SHARED = ROOT.parent / "shared"  # data that does not belong to the project

@@ -160,14 +160,14 @@ def part_load(folders: dict[int, Path], work: Path) -> dict:
 
 
 PLAY_FIRST = """
-from sql_env.episode import EpisodeEnv
+from sql_env.play.episode import EpisodeEnv
 qs = load("folder", sys.argv[1])
 env = EpisodeEnv(qs)
 env.reset(seed=0)
 result = len(qs)
 """
 BATCHES_FIRST = """
-from sql_env.episode import EpisodeEnv
+from sql_env.play.episode import EpisodeEnv
 from sql_env.sources.loading import load_batches
 first = next(load_batches("folder", sys.argv[1]))
 env = EpisodeEnv(first)
@@ -238,10 +238,9 @@ class OtherWords:
 
 def part_processes(work: Path) -> dict:
     "Wall clock of `evaluate` with two processes, as a share of that with one, start-up included; the best of three."
-    from sql_env.sources.loading import load
-
     from sql_env.grading.variants.selection import VARIANT_STORE
     from sql_env.policies.baselines import OraclePolicy, RandomPolicy
+    from sql_env.sources.loading import load
 
     spider = shared("spider")
     if spider is None:

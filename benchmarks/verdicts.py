@@ -23,7 +23,6 @@ from random import Random
 
 from realistic import RealisticInstance, read_tables, realistic_rows, wider_mutants
 from scipy.stats import binomtest
-from sql_env.sources.loading import load
 from sqlglot import exp
 
 from sql_env.audit import audit_questions, audit_summary, audit_table
@@ -40,6 +39,7 @@ from sql_env.mutation_study import (
 )
 from sql_env.questions.gold import rank_rows
 from sql_env.questions.question_set import Question, QuestionSet
+from sql_env.sources.loading import load
 from sql_env.sql.analysis import normalize_sql, parse_sql, select_order_keys, tie_tests
 from sql_env.sql.mutants import one_edit_mutants
 from sql_env.statistics import rate_interval

@@ -21,8 +21,9 @@ from math import ceil
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from .play.episode import EpisodeEnv
+
 from .database.guards import QueryError
-from .episode import EpisodeEnv
 from .grading.answers import compare_rows
 from .grading.variants.instances import InstanceGenerator
 from sql_env.grading.variants.selection import (

@@ -14,7 +14,8 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.request import Request, urlopen
 
-from .episode import Action, Turn
+from .play.episode import Action, Turn
+
 from .extras import needs_extra
 from .grading.answers import Verdict
 from .models import SQLAction, SQLObservation, SQLState

@@ -17,16 +17,16 @@ from inspect import signature
 from typing import Any
 from uuid import uuid4
 
-from .sources.loading import load
+from .play.episode import ACTIONS, Episode, EpisodeEnv, Observation
+from .play.markup import escape_markup
+from .play.reward import RewardConfig
 
 from . import __version__
 from .database.guards import FastPathMiss
-from .episode import ACTIONS, Episode, EpisodeEnv, Observation
 from .extras import needs_extra
-from .markup import escape_markup
 from .models import SQLAction, SQLObservation, SQLState
 from .questions.question_set import Question, QuestionSet
-from .reward import RewardConfig
+from .sources.loading import load
 
 with needs_extra("server"):
     from openenv.core.env_server.interfaces import Environment

@@ -14,9 +14,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from .sources.loading import load
+from .play.episode import ACTIONS, Episode, allowed_actions
+from .play.reward import RewardConfig
 
-from .episode import ACTIONS, Episode, allowed_actions
 from .extras import MissingExtraError
 from .html import element, render_html, stylesheet
 from .logs import EpisodeResult, Trajectory, read_log
@@ -24,7 +24,7 @@ from .policies.base import ModelError
 from .policies.baselines import GreedyPolicy, OraclePolicy, RandomPolicy
 from .policies.nano import NanoPolicy
 from .questions.question_set import QuestionSet
-from .reward import RewardConfig
+from .sources.loading import load
 from .view.episode import EpisodeView, view_trajectory, watch_policy
 from .view.human import HumanPlayer
 from .view.page import episode_page_html, episode_view_html

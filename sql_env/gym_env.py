@@ -10,7 +10,8 @@ __all__ = ['AnyText', 'GymEnv']
 # %% ../nbs/69_gym_env.ipynb #f84773d7
 from typing import Any
 
-from .episode import EpisodeEnv, Observation
+from .play.episode import EpisodeEnv, Observation
+
 from .extras import needs_extra
 from .grading.answer_forms import MAX_ANSWER_CHARS
 from .questions.question_set import QuestionSet

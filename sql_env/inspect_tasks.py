@@ -13,14 +13,14 @@ import json
 from functools import partial
 from typing import Any
 
-from .sources.loading import load
+from .play.chat import argument_text, error_result_text
+from .play.episode import EpisodeEnv, read_actions
+from .play.session import Session
+from .play.session import ToolError as SessionToolError
 
-from .chat import argument_text, error_result_text
-from .episode import EpisodeEnv, read_actions
 from .extras import needs_extra
 from .questions.question_set import Question, QuestionSet
-from .session import Session
-from .session import ToolError as SessionToolError
+from .sources.loading import load
 
 with needs_extra("inspect"):
     from anyio.to_thread import run_sync

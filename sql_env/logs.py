@@ -22,15 +22,16 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from .play.episode import ACTIONS, Action, Episode, EpisodeEnv, Turn
+from .play.reward import RewardConfig
+
 import sql_env
 from .database.guards import Limits
-from .episode import ACTIONS, Action, Episode, EpisodeEnv, Turn
 from .grading.answers import Verdict
 from .grading.variants.robust import ROBUST_REASONS
 from .paths import read_asset
 from .policies.base import usage_cost
 from .questions.question_set import Question, QuestionSet
-from .reward import RewardConfig
 from .sql.analysis import normalize_sql
 
 # %% ../nbs/67_logs.ipynb #539f669c

@@ -10,7 +10,8 @@ __all__ = ['SQLAction', 'SQLObservation', 'SQLState']
 # %% ../nbs/55_models.ipynb #2301b02d
 from typing import Any, Literal
 
-from .episode import repair_unicode
+from .play.episode import repair_unicode
+
 from .extras import needs_extra
 from .grading.answer_forms import MAX_ANSWER_CHARS
 
@@ -39,7 +40,7 @@ class SQLAction(Action):
 
 # %% ../nbs/55_models.ipynb #4564f908
 class SQLObservation(Observation):
-    "What the agent sees after an action; the fields of `sql_env.episode.Observation`."
+    "What the agent sees after an action; the fields of `sql_env.play.episode.Observation`."
 
     question: str = Field(default="", description="the question to answer")
     schema_info: str = Field(

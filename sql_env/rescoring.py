@@ -15,8 +15,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from .play.episode import EpisodeEnv
+
 from . import __version__
-from .episode import EpisodeEnv
 from .logs import Trajectory, _log_env, episode_result, read_log, time_stamp
 from .questions.question_set import QuestionSet
 

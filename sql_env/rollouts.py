@@ -19,8 +19,9 @@ from itertools import islice, takewhile
 from random import Random
 from typing import Any, NamedTuple
 
+from .play.episode import Episode, EpisodeEnv, Observation
+
 from .database.catalog import database_fingerprint
-from .episode import Episode, EpisodeEnv, Observation
 from sql_env.logs import (
     EpisodeResult,
     Trajectory,

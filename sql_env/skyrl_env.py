@@ -13,12 +13,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from .chat import question_messages
-from .episode import EpisodeEnv
+from .play.chat import question_messages
+from .play.episode import EpisodeEnv
+from .play.session import Session
+
 from .extras import needs_extra
 from .policies.local import parse_assistant_text
 from .questions.question_set import Question, QuestionSet
-from .session import Session
 
 with needs_extra("skyrl"):
     from skyrl_gym.envs.base_text_env import BaseTextEnv, BaseTextEnvStepOutput

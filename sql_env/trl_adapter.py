@@ -12,9 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from .sources.loading import load
-
-from sql_env.chat import (
+from sql_env.play.chat import (
     EXTRA_TOOLS,
     MAX_TOOL_RESULT_CHARS,
     SYSTEM_PROMPT,
@@ -24,11 +22,13 @@ from sql_env.chat import (
     initial_view,
     question_messages,
 )
-from .episode import ACTIONS, Episode, EpisodeEnv, Observation, allowed_actions
+from .play.episode import ACTIONS, Episode, EpisodeEnv, Observation, allowed_actions
+from .play.reward import RewardConfig
+from .play.session import EPISODE_OVER, Session, ToolError
+
 from .grading.answer_forms import MAX_ANSWER_CHARS
 from .questions.question_set import Question, QuestionSet
-from .reward import RewardConfig
-from .session import EPISODE_OVER, Session, ToolError
+from .sources.loading import load
 
 # %% ../nbs/83_trl_adapter.ipynb #3247b4cf
 _RESET_ARGUMENTS = ("question_id", "seed", "split", "index", "difficulty")
@@ -128,8 +128,8 @@ class SQLEnvTRL(ToolMethods):
         questions: QuestionSet | None = None,  # all bundled questions if None; rows choose one
         reward: RewardConfig = RewardConfig.partial(),
         budget: int = 15,  # steps, the answer included
-        schema_level: str = "names",  # see `sql_env.episode.SCHEMA_LEVELS`
-        verify: str = "value",  # how answers are graded, see `sql_env.episode.VERIFY_MODES`
+        schema_level: str = "names",  # see `sql_env.play.episode.SCHEMA_LEVELS`
+        verify: str = "value",  # how answers are graded, see `sql_env.play.episode.VERIFY_MODES`
         max_chars: int = MAX_TOOL_RESULT_CHARS,  # of one tool result
         late_call_penalty: float = 0.0,  # share of the reward lost by calls after the end
         actions: Sequence[str] = ACTIONS,  # and any of `EXTRA_ACTIONS`, each of which is a tool

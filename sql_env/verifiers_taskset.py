@@ -15,13 +15,13 @@ from inspect import Parameter, Signature
 from pathlib import Path
 from typing import Annotated, Any
 
-from .sources.loading import load
+from .play.chat import tool_schemas
+from .play.episode import EpisodeEnv, read_actions
+from .play.session import Session, SessionVerdict
 
-from .chat import tool_schemas
-from .episode import EpisodeEnv, read_actions
 from .extras import needs_extra
 from .questions.question_set import Question, QuestionSet
-from .session import Session, SessionVerdict
+from .sources.loading import load
 
 with needs_extra("verifiers"):
     import verifiers.v1 as vf

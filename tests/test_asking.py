@@ -8,12 +8,12 @@ import apsw
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sql_env.sources.loading import load
-from sql_env.sources.worlds.ambiguity import AmbiguousWorld, ambiguous_set, ambiguous_worlds
+from sql_env.play.chat import InvalidToolCall, initial_messages, parse_tool_call, tool_schemas
+from sql_env.play.episode import ACTIONS, EXTRA_ACTIONS, Episode, EpisodeEnv, allowed_actions
+from sql_env.play.reward import RewardConfig
+from sql_env.play.user_simulator import NO_REPLY, judge_abstention, simulated_reply
 
-from sql_env.chat import InvalidToolCall, initial_messages, parse_tool_call, tool_schemas
 from sql_env.environment import SQLEnvironment
-from sql_env.episode import ACTIONS, EXTRA_ACTIONS, Episode, EpisodeEnv, allowed_actions
 from sql_env.evaluation import EvaluationResult, answer_agreement, evaluate, hack_floor
 from sql_env.logs import EpisodeResult, read_log
 from sql_env.models import SQLAction
@@ -26,10 +26,10 @@ from sql_env.questions.question_set import (
     question_from_json,
     question_to_json,
 )
-from sql_env.reward import RewardConfig
 from sql_env.server.app import Settings, environment_factory
+from sql_env.sources.loading import load
+from sql_env.sources.worlds.ambiguity import AmbiguousWorld, ambiguous_set, ambiguous_worlds
 from sql_env.statistics import risk_coverage_area, risk_coverage_curve
-from sql_env.user_simulator import NO_REPLY, judge_abstention, simulated_reply
 
 ALLOWED = (*ACTIONS, *EXTRA_ACTIONS)
 

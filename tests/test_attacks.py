@@ -21,12 +21,12 @@ from attacks import (
     loop,
     write_home,
 )
-from sql_env.sources.loading import load
 
 from sql_env.database.connection import Budget
 from sql_env.database.database import Database
 from sql_env.database.guards import FAST_LIMITS, FastPathMiss, Limits, QueryError
 from sql_env.paths import BUNDLED
+from sql_env.sources.loading import load
 
 MEGABYTES = 150  # what one statement may cost
 HONEST_ROWS = [["wombat 10", 70.5], ["wombat 100", 100.5], ["wombat 101", 107.5]]

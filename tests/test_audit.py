@@ -11,8 +11,6 @@ from random import Random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sql_env.sources.files import Drafts
-from sql_env.sources.loading import complete_questions, load
 
 from sql_env import audit
 from sql_env.audit import (
@@ -33,6 +31,8 @@ from sql_env.mutation_study import (
     mutation_study_markdown,
 )
 from sql_env.questions.question_set import QUARANTINE_FLAGS, QUESTION_FLAGS, Question, QuestionSet
+from sql_env.sources.files import Drafts
+from sql_env.sources.loading import complete_questions, load
 from sql_env.sql.analysis import bare_columns
 from sql_env.sql.mutants import one_edit_mutants
 

@@ -21,9 +21,7 @@ from hypothesis import strategies as st
 
 pytest.importorskip("openai", reason="openai is not installed: pip install 'sql_env[openai]'")
 
-from sql_env.sources.loading import load
-
-from sql_env.chat import (
+from sql_env.play.chat import (
     TOOLS,
     InvalidToolCall,
     action_message,
@@ -31,7 +29,9 @@ from sql_env.chat import (
     parse_tool_call,
     tool_schemas,
 )
-from sql_env.episode import SCHEMA_LEVELS, Action, EpisodeEnv, Observation
+from sql_env.play.episode import SCHEMA_LEVELS, Action, EpisodeEnv, Observation
+from sql_env.play.session import TRUNCATED_MESSAGE, nudge_text
+
 from sql_env.evaluation import RunStopped, compare, evaluate
 from sql_env.logs import Trajectory, check_log, read_log
 from sql_env.policies.base import Completion, ModelError, RolloutAborted, play_episode
@@ -52,7 +52,7 @@ from sql_env.policies.local import (
 )
 from sql_env.policies.requests import EndpointError
 from sql_env.reports import load_result, results_markdown, save_result
-from sql_env.session import TRUNCATED_MESSAGE, nudge_text
+from sql_env.sources.loading import load
 
 ID, KEY = "vet_clinic-02", "sk-secret-0123456789"
 GOLD = "SELECT count(*) FROM visit WHERE paid_on IS NULL"

@@ -14,7 +14,6 @@ from pathlib import Path
 import pytest
 import typer
 from fake_server import FakeServer, completion
-from sql_env.sources.loading import load
 from typer.testing import CliRunner
 
 from sql_env.cli.app import POLICIES, app, main
@@ -25,6 +24,7 @@ from sql_env.paths import BUNDLED
 from sql_env.policies.base import Completion
 from sql_env.policies.local import load_model_settings
 from sql_env.reports import load_result
+from sql_env.sources.loading import load
 
 SPIDER = Path(
     os.environ.get("SQL_ENV_SPIDER") or Path(__file__).resolve().parents[2] / "shared" / "spider"
@@ -564,7 +564,7 @@ def test_evaluate_without_robust_shows_a_dash(sql_env, tmp_path):
 
 def test_evaluate_says_what_was_not_judged(sql_env, monkeypatch):
     monkeypatch.setattr(
-        "sql_env.episode.verify_robust", lambda *args: Verdict(False, "no_variants")
+        "sql_env.play.episode.verify_robust", lambda *args: Verdict(False, "no_variants")
     )
     args = ["evaluate", "-n", 4, "--no-hacks", "--policy", "oracle"]
     assert "oracle: robust -, 4 not judged: " in " ".join(sql_env(*args).out.split())

@@ -9,10 +9,10 @@ from decimal import Decimal
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sql_env.sources.tables import column_names, import_files, read_csv_table, sqlite_value
 
 from sql_env.database.database import Database
 from sql_env.paths import SourceError
+from sql_env.sources.tables import column_names, import_files, read_csv_table, sqlite_value
 
 duckdb = pytest.importorskip("duckdb")
 pyarrow = pytest.importorskip("pyarrow")
@@ -199,10 +199,10 @@ def test_nothing_is_written_over(tmp_path):
 
 
 def test_the_command_makes_a_source(tmp_path, monkeypatch):
-    from sql_env.sources.loading import load
     from typer.testing import CliRunner
 
     from sql_env.cli import app
+    from sql_env.sources.loading import load
 
     monkeypatch.chdir(tmp_path)
     (tmp_path / "ships.csv").write_text("name,tonnes\nBora,300\n")

@@ -9,8 +9,6 @@ from inspect import signature
 from pathlib import Path
 
 import pytest
-from sql_env.sources.findings import SHIPPED_FLAGS, findings_of, read_findings, with_findings
-from sql_env.sources.loading import SOURCES, load
 from test_sources import zipped
 
 from sql_env import EpisodeEnv
@@ -27,6 +25,8 @@ from sql_env.questions.question_set import (
     question_to_json,
     save_question_set,
 )
+from sql_env.sources.findings import SHIPPED_FLAGS, findings_of, read_findings, with_findings
+from sql_env.sources.loading import SOURCES, load
 from sql_env.sql.dialects import translate_sql
 
 SHIPS = [(1, "Aurora", 120.5), (2, "Bora", 300.0), (3, "Cirrus", 300.0)]

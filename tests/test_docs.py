@@ -221,7 +221,7 @@ def test_files_for_programs_name_every_page(root, exported, site):
     assert "# Evaluate a language model" in whole and "# The rules" in whole
     assert not re.search(r"<img|!\[|data:image|srcdoc", whole) and len(whole) < 600_000
     names = (site / "apilist.txt").read_text()
-    for name in ("EpisodeEnv(", "evaluate(", "Session.reply: ", "# sql_env.reward"):
+    for name in ("EpisodeEnv(", "evaluate(", "Session.reply: ", "# sql_env.play.reward"):
         assert name in names, name
 
 

@@ -13,11 +13,7 @@ from random import Random
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
-from sql_env.sources.loading import load
-
-from sql_env.database.database import Database, build_database
-from sql_env.database.guards import FastPathMiss, Limits
-from sql_env.episode import (
+from sql_env.play.episode import (
     ACTIONS,
     MAX_HISTORY_ACTIONS,
     SCHEMA_LEVELS,
@@ -25,13 +21,17 @@ from sql_env.episode import (
     EpisodeEnv,
     Observation,
 )
+from sql_env.play.reward import RewardConfig
+from sql_env.play.schema_view import MAX_SCHEMA_CHARS
+
+from sql_env.database.database import Database, build_database
+from sql_env.database.guards import FastPathMiss, Limits
 from sql_env.grading.answers import format_rows
 from sql_env.policies.base import parse_schema_info
 from sql_env.policies.baselines import RandomPolicy
 from sql_env.policies.hacks import HACKS, most_frequent_answer
 from sql_env.questions.question_set import Question, QuestionSet
-from sql_env.reward import RewardConfig
-from sql_env.schema_view import MAX_SCHEMA_CHARS
+from sql_env.sources.loading import load
 from sql_env.sql.analysis import normalize_sql
 
 REWARDS = {

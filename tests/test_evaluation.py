@@ -16,11 +16,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from sql_env.sources.loading import load
+from sql_env.play.episode import Action, EpisodeEnv
+from sql_env.play.reward import RewardConfig
 
 from sql_env.database.database import build_database
 from sql_env.database.guards import Limits
-from sql_env.episode import Action, EpisodeEnv
 from sql_env.evaluation import (
     EvaluationResult,
     compare,
@@ -44,8 +44,8 @@ from sql_env.reports import (
     robust_text,
     save_result,
 )
-from sql_env.reward import RewardConfig
 from sql_env.rollouts import plan_episodes
+from sql_env.sources.loading import load
 from sql_env.workers import ProcessWorkers, WorkerError
 
 CONSTANT = HACKS[2]
@@ -478,7 +478,7 @@ def count_judgements(monkeypatch, reason="match"):
             return Verdict(reason == "match", reason)
         return verdict
 
-    monkeypatch.setattr("sql_env.episode.verify_robust", judge)
+    monkeypatch.setattr("sql_env.play.episode.verify_robust", judge)
     return judged
 
 

@@ -8,13 +8,13 @@ from functools import lru_cache
 from sys import getsizeof
 
 import pytest
-from sql_env.sources.loading import load
+from sql_env.play.episode import Episode, EpisodeEnv
+from sql_env.play.reward import RewardConfig
 
 from sql_env.database.database import Database, build_database
-from sql_env.episode import Episode, EpisodeEnv
 from sql_env.grading.grounding import MAX_RESULT_BYTES, Evidence
 from sql_env.questions.question_set import Question, QuestionSet
-from sql_env.reward import RewardConfig
+from sql_env.sources.loading import load
 
 SCHEMA = "CREATE TABLE pet (id INTEGER PRIMARY KEY, name TEXT, age REAL); CREATE TABLE note (pet_id, long TEXT)"
 FOX = "\U0001f98a"
@@ -241,7 +241,7 @@ def test_reruns_are_few(db, monkeypatch):
 SESSIONS = """
 import sys
 from weakref import ref
-from sql_env.episode import EpisodeEnv
+from sql_env.play.episode import EpisodeEnv
 from sql_env.questions.question_set import Question, QuestionSet
 
 def rss():

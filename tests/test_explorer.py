@@ -13,11 +13,11 @@ from importlib.resources import files
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from sql_env.sources.loading import load
+from sql_env.play.episode import ACTIONS, Action, Episode, EpisodeEnv, Turn
+from sql_env.play.reward import RewardConfig
 
 from sql_env.database.catalog import Column, TableInfo
 from sql_env.database.database import build_database
-from sql_env.episode import ACTIONS, Action, Episode, EpisodeEnv, Turn
 from sql_env.evaluation import evaluate
 from sql_env.explorer import EpisodeExplorer, _LogTab, _PolicyTab
 from sql_env.html import element, parse_result_table, read_asset, render_html, stylesheet, text_html
@@ -25,7 +25,7 @@ from sql_env.logs import EpisodeResult, Trajectory, read_log
 from sql_env.policies.base import ScriptedPolicy, play_episode
 from sql_env.policies.baselines import OraclePolicy, RandomPolicy
 from sql_env.questions.question_set import Question, QuestionSet
-from sql_env.reward import RewardConfig
+from sql_env.sources.loading import load
 from sql_env.sql.values import Result, format_value, quote_identifier
 from sql_env.view.diagram import _discovered_tables, _layer_tables, _layout_tables, schema_svg
 from sql_env.view.episode import (

@@ -18,7 +18,6 @@ pytestmark = pytest.mark.slow
 from inspect_ai.log import read_eval_log  # noqa: E402
 from inspect_ai.model import ModelOutput, ModelUsage, get_model  # noqa: E402
 from inspect_ai.solver import generate, solver  # noqa: E402
-from sql_env.sources.loading import load  # noqa: E402
 
 from sql_env.evaluation import evaluate  # noqa: E402
 from sql_env.inspect_tasks import (  # noqa: E402
@@ -29,6 +28,7 @@ from sql_env.inspect_tasks import (  # noqa: E402
     start_episode,
 )
 from sql_env.policies.chat import ChatPolicy  # noqa: E402
+from sql_env.sources.loading import load  # noqa: E402
 
 VERDICTS = ("correct", "robust", "grounded")
 

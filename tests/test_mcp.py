@@ -21,11 +21,11 @@ from mcp import ClientSession, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.memory import create_connected_server_and_client_session as connect
-from sql_env.sources.loading import load
+from sql_env.play.chat import tool_schemas
+from sql_env.play.episode import ACTIONS, EXTRA_ACTIONS, EpisodeEnv
+from sql_env.play.session import Session
 
-from sql_env.chat import tool_schemas
 from sql_env.database.database import build_database
-from sql_env.episode import ACTIONS, EXTRA_ACTIONS, EpisodeEnv
 from sql_env.grading.answers import format_rows
 from sql_env.logs import check_log, read_log
 from sql_env.policies.baselines import OraclePolicy
@@ -43,7 +43,7 @@ from sql_env.server.mcp_tools import (
     serve_mcp,
 )
 from sql_env.server.settings import Settings
-from sql_env.session import Session
+from sql_env.sources.loading import load
 
 ROOT = Path(__file__).resolve().parent.parent
 QUESTION = "vet_clinic-02"

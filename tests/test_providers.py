@@ -11,8 +11,6 @@ from fake_server import FakeServer, completion, fault, message
 
 pytest.importorskip("openai", reason="openai is not installed: pip install 'sql_env[openai]'")
 
-from sql_env.sources.loading import load
-
 from sql_env.evaluation import evaluate
 from sql_env.policies.chat import ChatPolicy
 from sql_env.policies.endpoint import Endpoint
@@ -25,6 +23,7 @@ from sql_env.policies.requests import (
     retry_after,
     send,
 )
+from sql_env.sources.loading import load
 
 ID, KEY = "vet_clinic-02", "sk-secret-0123456789"
 GOLD = "SELECT count(*) FROM visit WHERE paid_on IS NULL"

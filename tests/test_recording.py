@@ -6,7 +6,6 @@ from functools import lru_cache
 
 import pytest
 from fake_server import FakeServer, fault, player, reasoned
-from sql_env.sources.loading import load
 
 from sql_env.evaluation import RunStopped, evaluate
 from sql_env.logs import read_log
@@ -14,6 +13,7 @@ from sql_env.policies.base import Completion
 from sql_env.policies.cache import ResponseCache
 from sql_env.policies.chat import ChatPolicy
 from sql_env.policies.endpoint import Endpoint
+from sql_env.sources.loading import load
 
 ID = "vet_clinic-02"
 QUERY = [("query", dict(sql="SELECT count(*) FROM visit WHERE paid_on IS NULL"))]

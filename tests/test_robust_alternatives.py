@@ -6,13 +6,13 @@ from pathlib import Path
 
 import apsw
 import pytest
-from sql_env.sources.loading import load
 
 from sql_env.database.database import Database
 from sql_env.grading.answers import compare_rows
 from sql_env.grading.variants.instances import InstanceGenerator
 from sql_env.grading.variants.robust import judge_evidence
 from sql_env.grading.variants.selection import VARIANT_STORE, build_variants
+from sql_env.sources.loading import load
 
 SCHEMA = """
 CREATE TABLE club (club_id INTEGER PRIMARY KEY, title TEXT, country TEXT, founded TEXT, budget REAL);

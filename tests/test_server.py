@@ -12,11 +12,10 @@ from hypothesis import strategies as st
 
 pytest.importorskip("openenv", reason="openenv is not installed: pip install 'sql_env[server]'")
 
-from sql_env.sources.loading import load
+from sql_env.play.episode import ACTIONS, EXTRA_ACTIONS, Action, EpisodeEnv, Observation
 
 from sql_env.client import RemoteEpisode, VerdictWithheldError
 from sql_env.environment import ResetError, SQLEnvironment
-from sql_env.episode import ACTIONS, EXTRA_ACTIONS, Action, EpisodeEnv, Observation
 from sql_env.grading.answer_forms import MAX_ANSWER_CHARS
 from sql_env.grading.answers import VERDICT_REASONS
 from sql_env.html import render_html, table_html
@@ -33,6 +32,7 @@ from sql_env.server.page import (
     _Visit,
     build_page,
 )
+from sql_env.sources.loading import load
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from serving import Server, Session, benchmark
-from sql_env.sources.loading import load
 
 from sql_env.client import SQLEnv, VerdictWithheldError
 from sql_env.environment import SQLEnvironment
@@ -29,6 +28,7 @@ from sql_env.server.guard import (
     message_problem,
 )
 from sql_env.server.page import Visits, _history_html, _result_html
+from sql_env.sources.loading import load
 
 
 @pytest.fixture(scope="module")

@@ -13,17 +13,10 @@ from functools import lru_cache
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from sql_env.sources.loading import load
-
-from sql_env import Session
-from sql_env.chat import TOOLS, action_message, initial_messages, openai_tools, tool_schemas
-from sql_env.episode import ACTIONS, EXTRA_ACTIONS, SCHEMA_LEVELS, Action, EpisodeEnv
-from sql_env.evaluation import evaluate
-from sql_env.policies.base import Completion, play_episode
-from sql_env.policies.chat import ChatPolicy
-from sql_env.questions.question_set import QuestionSet
-from sql_env.reward import RewardConfig
-from sql_env.session import (
+from sql_env.play.chat import TOOLS, action_message, initial_messages, openai_tools, tool_schemas
+from sql_env.play.episode import ACTIONS, EXTRA_ACTIONS, SCHEMA_LEVELS, Action, EpisodeEnv
+from sql_env.play.reward import RewardConfig
+from sql_env.play.session import (
     EPISODE_OVER,
     MAX_CALLS,
     MAX_MESSAGE_CHARS,
@@ -32,6 +25,13 @@ from sql_env.session import (
     nudge_text,
     replay,
 )
+
+from sql_env import Session
+from sql_env.evaluation import evaluate
+from sql_env.policies.base import Completion, play_episode
+from sql_env.policies.chat import ChatPolicy
+from sql_env.questions.question_set import QuestionSet
+from sql_env.sources.loading import load
 from sql_env.trl_adapter import SQLEnvTRL
 
 ID = "vet_clinic-02"
@@ -534,7 +534,7 @@ def test_replay():
 
 def test_a_slow_verdict_does_not_stop_the_loop(monkeypatch):
     "The verdict waits for a coroutine that ticks meanwhile; if it held the loop, both would wait for ever."
-    import sql_env.episode as episodes
+    import sql_env.play.episode as episodes
 
     ticked, real = threading.Event(), episodes.verify_robust
 

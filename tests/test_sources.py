@@ -14,10 +14,6 @@ from pathlib import Path
 
 import apsw
 import pytest
-from sql_env.sources.findings import read_findings, with_findings
-from sql_env.sources.loading import load
-from sql_env.sources.loading import loading as sources
-from sql_env.sources.loading import published as datasets
 
 from sql_env.database.database import build_database
 from sql_env.database.guards import Limits
@@ -30,6 +26,10 @@ from sql_env.questions.question_set import (
     find_split_leaks,
     save_question_set,
 )
+from sql_env.sources.findings import read_findings, with_findings
+from sql_env.sources.loading import load
+from sql_env.sources.loading import loading as sources
+from sql_env.sources.loading import published as datasets
 from sql_env.sql.analysis import normalize_sql
 
 SPLITS = ("train", "validation", "test")

@@ -6,9 +6,8 @@ from concurrent.futures import ProcessPoolExecutor
 
 import numpy as np
 import pytest
-from sql_env.sources.loading import load
+from sql_env.play.episode import EpisodeEnv
 
-from sql_env.episode import EpisodeEnv
 from sql_env.evaluation import (
     EvaluationResult,
     compare,
@@ -20,6 +19,7 @@ from sql_env.logs import EpisodeResult
 from sql_env.policies.baselines import GreedyPolicy, OraclePolicy, RandomPolicy
 from sql_env.policies.hacks import HackPolicy
 from sql_env.reports import results_frame, results_markdown
+from sql_env.sources.loading import load
 from sql_env.statistics import (
     cluster_bootstrap_interval,
     paired_permutation_test,
@@ -335,7 +335,8 @@ class WritesAnswers(OraclePolicy):
     name = "writes answers"
 
     def select_action(self, observation):
-        from sql_env.episode import Action
+        from sql_env.play.episode import Action
+
         from sql_env.grading.answers import format_rows
 
         q = self.find(observation)

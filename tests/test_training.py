@@ -20,12 +20,11 @@ import torch
 import trl
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sql_env.sources.loading import load
+from sql_env.play.chat import SYSTEM_PROMPT, TOOLS
+from sql_env.play.episode import EpisodeEnv
 from tiny_trl import save_tiny_qwen, tiny_recipe
 from transformers import TrainerCallback
 
-from sql_env.chat import SYSTEM_PROMPT, TOOLS
-from sql_env.episode import EpisodeEnv
 from sql_env.evaluation import evaluate
 from sql_env.nano.text import number_messages
 from sql_env.paths import SourceError
@@ -33,6 +32,7 @@ from sql_env.policies.base import Completion
 from sql_env.policies.chat import ChatPolicy
 from sql_env.policies.local import MODEL_SETTINGS_FILE, load_model_settings
 from sql_env.questions.question_set import save_question_set
+from sql_env.sources.loading import load
 from sql_env.training import evals
 from sql_env.training.card import model_card, push_to_hub
 from sql_env.training.curriculum import GroupRecord

@@ -13,9 +13,7 @@ from unittest.mock import patch
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sql_env.sources.loading import load
-
-from sql_env.chat import (
+from sql_env.play.chat import (
     MAX_TOOL_RESULT_CHARS,
     TOOLS,
     argument_text,
@@ -25,8 +23,10 @@ from sql_env.chat import (
     tool_result_text,
     tool_schemas,
 )
-from sql_env.episode import Episode, EpisodeEnv, Observation
-from sql_env.reward import RewardConfig
+from sql_env.play.episode import Episode, EpisodeEnv, Observation
+from sql_env.play.reward import RewardConfig
+
+from sql_env.sources.loading import load
 from sql_env.trl_adapter import (
     SQLEnvTRL,
     SQLEnvTRLRemote,
@@ -413,7 +413,7 @@ class FakeClient:
     "A server that is an `EpisodeEnv`; breaks after some calls."
 
     def __init__(self, made, breaks_at=None):
-        from sql_env.episode import EpisodeEnv
+        from sql_env.play.episode import EpisodeEnv
 
         self.env = EpisodeEnv(bundled(), reward=RewardConfig.partial())
         self.calls, self.breaks_at, self.closed = 0, breaks_at, False

@@ -13,11 +13,11 @@ import apsw
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from sql_env.sources.loading import load
+from sql_env.play.episode import Episode
+from sql_env.play.reward import RewardConfig
 
 from sql_env.database.database import Database, build_database
 from sql_env.database.guards import Limits, QueryError
-from sql_env.episode import Episode
 from sql_env.grading.answers import Verdict
 from sql_env.grading.variants.instances import InstanceGenerator
 from sql_env.grading.variants.robust import judge_evidence, verify_robust
@@ -32,7 +32,7 @@ from sql_env.grading.variants.selection import (
     variants_for,
 )
 from sql_env.questions.question_set import Question
-from sql_env.reward import RewardConfig
+from sql_env.sources.loading import load
 from sql_env.sql.mutants import one_edit_mutants
 
 SCHEMA = """

@@ -7,6 +7,8 @@ from itertools import islice, product
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
+from sql_env.sources.worlds import FAMILIES, World, worlds
 from sql_env.sources.worlds.phrases import with_article
 from sql_env.sources.worlds.wordings import (
     _is_kept_for_exam,
@@ -20,8 +22,6 @@ from sql_env.sources.worlds.wordings import (
     use_synonym,
 )
 from sql_env.sources.worlds.words import EXAMS, Rng, load_vocabulary, split_of_word
-
-from sql_env.sources.worlds import FAMILIES, World, worlds
 
 LEVELS = range(1, 6)
 

@@ -14,7 +14,26 @@ import apsw
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+
+from sql_env.database.database import Database
+from sql_env.database.guards import QueryError
+from sql_env.evaluation import evaluate
+from sql_env.paths import SourceError
+from sql_env.policies.baselines import GreedyPolicy, OraclePolicy
+from sql_env.policies.hacks import HACKS
+from sql_env.questions.gold import GoldRunner, same_rows
+from sql_env.questions.question_set import find_split_leaks, question_to_json
 from sql_env.sources.loading import load
+from sql_env.sources.worlds import (
+    FAMILIES,
+    SPLITS,
+    NameMix,
+    World,
+    export_worlds,
+    guessing_statistics,
+    world_set,
+    worlds,
+)
 from sql_env.sources.worlds.phrases import DraftRejected, Sampler, sample_condition
 from sql_env.sources.worlds.words import (
     EXAMS,
@@ -26,25 +45,6 @@ from sql_env.sources.worlds.words import (
     split_of_word,
 )
 from sql_env.sources.worlds.world import sql_skeleton
-
-from sql_env.database.database import Database
-from sql_env.database.guards import QueryError
-from sql_env.evaluation import evaluate
-from sql_env.paths import SourceError
-from sql_env.policies.baselines import GreedyPolicy, OraclePolicy
-from sql_env.policies.hacks import HACKS
-from sql_env.questions.gold import GoldRunner, same_rows
-from sql_env.questions.question_set import find_split_leaks, question_to_json
-from sql_env.sources.worlds import (
-    FAMILIES,
-    SPLITS,
-    NameMix,
-    World,
-    export_worlds,
-    guessing_statistics,
-    world_set,
-    worlds,
-)
 from sql_env.sql.analysis import classify_difficulty, referenced_tables
 
 LEVELS = range(1, 6)

@@ -25,7 +25,6 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
-from ..sources.loading import SOURCES, load
 
 from .. import __version__
 from ..database.guards import Limits, QueryError
@@ -35,6 +34,7 @@ from ..policies.base import ModelError
 from ..policies.baselines import GreedyPolicy, OraclePolicy, RandomPolicy
 from ..policies.nano import NanoPolicy
 from ..questions.question_set import QUARANTINE_FLAGS, QuestionSet
+from ..sources.loading import SOURCES, load
 
 # %% ../../nbs/95_cli_app.ipynb #4de0f626
 app = typer.Typer(

@@ -21,7 +21,6 @@ from typing import Annotated, NamedTuple
 import typer
 from rich.console import Console
 from rich.markup import escape
-from ..sources.loading import load
 
 from sql_env.cli.app import (
     AsJson,
@@ -37,6 +36,7 @@ from ..database.database import Database
 from ..database.guards import QueryError
 from ..extras import EXTRAS
 from ..questions.question_set import QuestionSet, save_question_set
+from ..sources.loading import load
 
 # %% ../../nbs/97_cli_data.ipynb #5b473c30
 Generated = Annotated[int, typer.Option("-n", min=1, help="Number of generated questions.")]

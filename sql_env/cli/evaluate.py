@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 from rich.markup import escape
+from ..play.episode import SCHEMA_LEVELS, VERIFY_MODES, EpisodeEnv, read_actions
 
 from sql_env.cli.app import (
     AsJson,
@@ -38,7 +39,6 @@ from sql_env.cli.app import (
     takes_options,
 )
 from .model import ModelOptions
-from ..episode import SCHEMA_LEVELS, VERIFY_MODES, EpisodeEnv, read_actions
 from ..questions.question_set import QuestionSet
 
 if TYPE_CHECKING:

@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-
-from ..episode import ACTIONS
+from ..play.episode import ACTIONS
 
 # %% ../../nbs/95_cli_model.ipynb #197e82cd
 def parse_options(texts: Iterable[str]) -> dict[str, Any]:  # such as `top_p=0.9`

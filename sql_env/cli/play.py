@@ -17,6 +17,8 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 from rich.markup import escape
+from ..play.episode import ACTIONS, VERIFY_MODES, Episode, EpisodeEnv, read_actions
+from ..play.reward import RewardConfig
 
 from sql_env.cli.app import (
     POLICIES,
@@ -30,9 +32,7 @@ from sql_env.cli.app import (
     make_table,
     takes_options,
 )
-from ..episode import ACTIONS, VERIFY_MODES, Episode, EpisodeEnv, read_actions
 from ..questions.question_set import QuestionSet
-from ..reward import RewardConfig
 
 # %% ../../nbs/96_cli_play.ipynb #ed7f878e
 def _indent(text: str, lines: int = 12) -> str:

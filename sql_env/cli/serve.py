@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from typing import Annotated, Any
 
 import typer
-from ..sources.loading import SOURCES
+from ..play.episode import SCHEMA_LEVELS, VERIFY_MODES
 
 from sql_env.cli.app import (
     QUESTIONS,
@@ -25,7 +25,7 @@ from sql_env.cli.app import (
     app,
     takes_options,
 )
-from ..episode import SCHEMA_LEVELS, VERIFY_MODES
+from ..sources.loading import SOURCES
 
 # %% ../../nbs/95_cli_serve.ipynb #a18151df
 EPISODE, CLIENTS = "Episodes", "Clients over HTTP"  # panels of the help

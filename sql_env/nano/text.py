@@ -18,7 +18,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 from zlib import crc32
 
-from ..chat import TOOLS, is_error_result
+from ..play.chat import TOOLS, is_error_result
+
 from ..sql.values import bare_identifier
 
 # %% ../../nbs/59_nano_text.ipynb #52313305

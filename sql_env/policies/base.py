@@ -14,9 +14,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
-from ..episode import Action, Observation
+from ..play.episode import Action, Observation
+from ..play.markup import unescape_markup
+
 from ..grading.answer_forms import parse_cell
-from ..markup import unescape_markup
 
 # %% ../../nbs/60_policies_base.ipynb #6b3a27e2
 @runtime_checkable

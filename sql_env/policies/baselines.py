@@ -14,9 +14,10 @@ from functools import lru_cache
 from random import Random
 from zlib import crc32
 
-from ..episode import Action, Observation
+from ..play.episode import Action, Observation
+from ..play.markup import escape_markup, unescape_markup
+
 from ..grading.answers import format_rows
-from ..markup import escape_markup, unescape_markup
 from .base import parse_schema_info
 from ..questions.question_set import Question
 from ..sql.values import quote_identifier

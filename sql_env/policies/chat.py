@@ -15,9 +15,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from ..sources.loading import load
-
-from sql_env.chat import (
+from sql_env.play.chat import (
     MAX_TOOL_RESULT_CHARS,
     SYSTEM_PROMPT,
     episode_messages,
@@ -25,7 +23,9 @@ from sql_env.chat import (
     initial_messages,
     tool_schemas,
 )
-from ..episode import ACTIONS, Action, EpisodeEnv, Observation, allowed_actions
+from ..play.episode import ACTIONS, Action, EpisodeEnv, Observation, allowed_actions
+from ..play.session import Conversation
+
 from sql_env.policies.base import (
     Completion,
     ModelError,
@@ -39,7 +39,7 @@ from .cache import ResponseCache, complete_all
 from .endpoint import Endpoint
 from .local import MODEL_SETTINGS_FILE, LocalModel, load_model_settings
 from ..questions.question_set import Question, QuestionSet
-from ..session import Conversation
+from ..sources.loading import load
 
 _all_ = ["MODEL_SETTINGS_FILE", "load_model_settings"]
 

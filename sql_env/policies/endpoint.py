@@ -15,7 +15,8 @@ from os import environ
 from typing import Any
 from urllib.parse import urlsplit
 
-from ..chat import openai_tools, tool_schemas
+from ..play.chat import openai_tools, tool_schemas
+
 from ..extras import needs_extra
 from .base import Completion, RolloutAborted
 from .providers import ANTHROPIC, GOOGLE, Provider

@@ -12,7 +12,8 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 
-from ..episode import Action, Observation
+from ..play.episode import Action, Observation
+
 from ..grading.answers import format_rows
 from .base import parse_schema_info
 from .baselines import name_similarity

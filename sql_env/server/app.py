@@ -19,18 +19,19 @@ from functools import partial
 from threading import Lock
 from typing import Any
 
+from ..play.episode import Episode, read_actions
+from ..play.reward import RewardConfig
+from ..play.session import Session
+
 from .. import __version__
 from ..database.guards import Limits
 from ..environment import ResetError, SQLEnvironment, episode_record
-from ..episode import Episode, read_actions
 from ..models import SQLAction, SQLObservation, SQLState
 from ..questions.question_set import QuestionSet
-from ..reward import RewardConfig
 from .guard import Guard, Names, Seats
 from .mcp_tools import EnvironmentTools, HttpEndpoint, Player, Players
 from .page import Visits, build_page
 from .settings import Settings, load_questions, settings_table, uvicorn_options
-from ..session import Session
 
 # %% ../../nbs/59_server_app.ipynb #4d47268a
 def _results_writer(path: str) -> Callable[[dict[str, Any]], None]:

@@ -28,7 +28,7 @@ with needs_extra("mcp"):
     from mcp.server.stdio import stdio_server
     from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
-from sql_env.chat import (
+from sql_env.play.chat import (
     SYSTEM_PROMPT,
     InvalidToolCall,
     error_result_text,
@@ -37,13 +37,14 @@ from sql_env.chat import (
     tool_result_text,
     tool_schemas,
 )
-from ..episode import MAX_ANSWER_CHARS, Episode, EpisodeEnv, read_actions
+from ..play.episode import MAX_ANSWER_CHARS, Episode, EpisodeEnv, read_actions
+from ..play.reward import RewardConfig
+from ..play.session import Session, ToolError
+
 from ..evaluation import describe_env
 from ..logs import EpisodeLog, Trajectory, run_details
-from ..reward import RewardConfig
 from .guard import MAX_MESSAGE_BYTES, Guard, Names, Seats
 from .settings import Settings, load_questions, uvicorn_options
-from ..session import Session, ToolError
 
 # %% ../../nbs/58_server_mcp_tools.ipynb #fb62dab1
 _START_OPTIONS = dict(

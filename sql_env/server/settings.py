@@ -14,12 +14,12 @@ from dataclasses import asdict, dataclass, fields
 from functools import partial
 from typing import Any, NamedTuple
 
-from ..sources.loading import SOURCES, load
+from ..play.episode import SCHEMA_LEVELS, VERIFY_MODES
 
 from ..database.guards import Limits
-from ..episode import SCHEMA_LEVELS, VERIFY_MODES
 from ..questions.question_set import QuestionSet
 from .guard import MAX_MESSAGE_BYTES, RequestProtocol
+from ..sources.loading import SOURCES, load
 
 # %% ../../nbs/58_server_settings.ipynb #fb3729a1
 class _Variable(NamedTuple):

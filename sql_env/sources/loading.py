@@ -20,19 +20,6 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from sql_env.sources.files import (
-    LFS_ADVICE,
-    Drafts,
-    check_databases,
-    data_folder,
-    database_files,
-    is_lfs_pointer,
-    translate_gold,
-)
-from .findings import read_findings, with_findings
-from .mini_interact import read_mini_interact
-from .published import read_bird, read_kaggledbqa, read_spider, read_spider2_lite
-
 from ..database.guards import Limits, QueryError
 from ..extras import needs_extra
 from ..paths import BUNDLED, SourceError
@@ -45,6 +32,18 @@ from sql_env.questions.question_set import (
     question_from_fields,
     read_questions,
 )
+from sql_env.sources.files import (
+    LFS_ADVICE,
+    Drafts,
+    check_databases,
+    data_folder,
+    database_files,
+    is_lfs_pointer,
+    translate_gold,
+)
+from .findings import read_findings, with_findings
+from .mini_interact import read_mini_interact
+from .published import read_bird, read_kaggledbqa, read_spider, read_spider2_lite
 from .worlds import ambiguous_set, world_set
 from ..sql.dialects import find_dialect
 from ..sql.values import nearest_names

@@ -15,10 +15,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from .files import Drafts, check_databases, data_folder, database_files
-
 from ..paths import SourceError
 from ..questions.question_set import Clarification, Question
+from .files import Drafts, check_databases, data_folder, database_files
 
 # %% ../../nbs/sources/04_mini_interact.ipynb #50501dc2
 _IN_WORDS = {

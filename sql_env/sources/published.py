@@ -14,6 +14,10 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from ..database.database import Descriptions
+from ..grading.answers import compare_rows
+from ..paths import SourceError, cache_dir, download_file
+from ..questions.question_set import Question
 from sql_env.sources.files import (
     Drafts,
     check_databases,
@@ -22,11 +26,6 @@ from sql_env.sources.files import (
     read_json_rows,
     translate_gold,
 )
-
-from ..database.database import Descriptions
-from ..grading.answers import compare_rows
-from ..paths import SourceError, cache_dir, download_file
-from ..questions.question_set import Question
 from ..sql.dialects import find_dialect
 
 # %% ../../nbs/sources/03_published.ipynb #509c3c14

@@ -14,12 +14,11 @@ from collections.abc import Iterable
 from random import Random
 from typing import Any, NamedTuple
 
-from ..sources.loading import SOURCES, load
-
 from ..experts import ExpertTrajectories
 from ..paths import SourceError
 from ..questions.question_set import Question, QuestionSet
 from ..sft import sft_rows
+from ..sources.loading import SOURCES, load
 from .recipes import Recipe, Stage
 
 # %% ../../nbs/87_training_data.ipynb #39fdd32b

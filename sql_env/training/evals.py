@@ -15,16 +15,16 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ..sources.loading import load
+from ..play.chat import MAX_TOOL_RESULT_CHARS, SYSTEM_PROMPT
+from ..play.episode import EpisodeEnv
 
-from ..chat import MAX_TOOL_RESULT_CHARS, SYSTEM_PROMPT
-from ..episode import EpisodeEnv
 from ..evaluation import EvaluationResult, evaluate
 from ..paths import cache_dir
 from ..policies.chat import ChatPolicy
 from ..policies.local import LocalModel
 from ..policies.nano_model import NanoModel, is_nano
 from ..questions.question_set import QuestionSet
+from ..sources.loading import load
 from .metrics import read_metrics
 from .nano_expert import missing_mention
 from .recipes import evaluation_settings

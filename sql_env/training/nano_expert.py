@@ -17,14 +17,14 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from ..sources.worlds.words import pluralize
-from ..sources.worlds.world import world_set
+from ..play.chat import episode_messages
+from ..play.episode import Action, Episode, Observation
 
-from ..chat import episode_messages
-from ..episode import Action, Episode, Observation
 from ..experts import ExpertPolicy, ExpertStyle, GoldQuery, distinct_values_action
 from ..policies.baselines import word_stems
 from ..questions.question_set import Question, QuestionSet
+from ..sources.worlds.words import pluralize
+from ..sources.worlds.world import world_set
 from ..sql.analysis import TokenizedSql, compared_values
 
 # %% ../../nbs/84_training_nano_expert.ipynb #096e2b84

@@ -22,18 +22,18 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from ..sources.worlds.words import NameMix
-from ..sources.worlds.world import world_set
+from ..play.episode import EpisodeEnv
+from ..play.reward import RewardConfig
+from ..play.session import ToolError
 
-from ..episode import EpisodeEnv
 from ..evaluation import evaluate
 from ..logs import Trajectory, read_log
 from ..nano.text import NumberedNames, TextPiece, render_transcript
 from ..policies.nano import NanoPolicy
 from ..questions.question_set import Question, QuestionSet
-from ..reward import RewardConfig
-from ..session import ToolError
 from ..sft import trajectory_messages
+from ..sources.worlds.words import NameMix
+from ..sources.worlds.world import world_set
 from .data import load_part, parse_data, share_of
 from .nano_expert import expert_transcripts, missing_mention, world_transcripts
 from .nano_model import nano_model, nano_tokenizer

@@ -15,7 +15,8 @@ from functools import partial
 from hashlib import sha256
 from typing import Any, NamedTuple
 
-from ..chat import MAX_TOOL_RESULT_CHARS, SYSTEM_PROMPT
+from ..play.chat import MAX_TOOL_RESULT_CHARS, SYSTEM_PROMPT
+
 from ..questions.question_set import QuestionSet
 from ..trl_adapter import sql_env_reward_func
 

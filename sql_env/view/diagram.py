@@ -14,9 +14,9 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from fastcore.xml import FT
+from ..play.episode import Turn
 
 from ..database.catalog import Column, TableInfo, resolve_table
-from ..episode import Turn
 from ..grading.answer_forms import parse_cell
 from ..html import element
 from ..sql.analysis import referenced_tables

@@ -13,13 +13,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ..play.episode import ACTIONS, Episode, Turn
+from ..play.reward import RewardConfig
+
 from ..database.catalog import TableInfo
-from ..episode import ACTIONS, Episode, Turn
 from ..grading.answer_forms import parse_answer
 from ..grading.answers import Verdict, compare_rows
 from ..logs import Trajectory
 from ..questions.question_set import Question, QuestionSet
-from ..reward import RewardConfig
 
 # %% ../../nbs/72_view_episode.ipynb #3d3053e4
 def _answered_rows(episode: Episode) -> list[tuple] | None:

@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
-from ..episode import ACTIONS, Episode
+from ..play.episode import ACTIONS, Episode
+
 from ..html import element, render_html
 from ..sql.values import quote_identifier
 from .diagram import shorten_name

@@ -16,8 +16,8 @@ from hashlib import sha256
 from typing import Any
 
 from fastcore.xml import FT, Safe
+from ..play.episode import Turn
 
-from ..episode import Turn
 from ..grading.answer_forms import BareText
 from ..grading.answers import Verdict, compare_rows
 from sql_env.html import (

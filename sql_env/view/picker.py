@@ -12,9 +12,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..sources.loading import SOURCES, load
-
 from ..questions.question_set import Question, QuestionSet
+from ..sources.loading import SOURCES, load
 from .widgets import display_box, make_button, make_row, make_screen, show_error
 
 # %% ../../nbs/77_view_picker.ipynb #9004f7eb

@@ -13,9 +13,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from fastcore.xml import FT
+from ..play.chat import InvalidToolCall, harmless_text, parse_tool_call
+from ..play.episode import ACTIONS
 
-from ..chat import InvalidToolCall, harmless_text, parse_tool_call
-from ..episode import ACTIONS
 from ..html import element
 
 # %% ../../nbs/73_view_words.ipynb #3540a15b

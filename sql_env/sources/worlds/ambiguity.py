@@ -16,14 +16,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import apsw
+
+from ...database.database import Database
+from ...questions.question_set import Clarification, Question, QuestionSet, classify_answer
 from .phrases import DraftRejected, sql_literal
 from .tables import Table, TableBuilder, WorldColumn, build_tables
 from .wordings import load_wordings
 from .words import Rng, load_vocabulary, split_of
 from .world import collect_questions, load_tables, save_image, stream_seeds
-
-from ...database.database import Database
-from ...questions.question_set import Clarification, Question, QuestionSet, classify_answer
 from ...sql.analysis import classify_difficulty
 
 # %% ../../../nbs/sources/worlds/15_ambiguity.ipynb #165fe0ce

@@ -16,9 +16,8 @@ from math import prod
 from typing import Any, NamedTuple
 from zlib import crc32
 
-from .words import Rng, invent_word, load_vocabulary
-
 from ...paths import BUNDLED
+from .words import Rng, invent_word, load_vocabulary
 
 # %% ../../../nbs/sources/worlds/02_wordings.ipynb #a48875ac
 _TOKEN = re.compile(r"[()|]|[^()|]+")

@@ -24,6 +24,12 @@ from typing import Any, NamedTuple
 from zlib import crc32
 
 import apsw
+
+from ...database.database import Database
+from ...paths import SourceError, cache_dir
+from ...progress import ProgressBar
+from ...questions.gold import same_rows
+from ...questions.question_set import Question, QuestionSet, classify_answer, save_question_set
 from sql_env.sources.worlds.phrases import (
     FAMILIES,
     DraftRejected,
@@ -37,12 +43,6 @@ from sql_env.sources.worlds.phrases import (
 from .tables import Table, build_tables
 from .wordings import Phrase, Synonyms, load_synonyms
 from .words import EXAMS, SPLITS, NameMix, Rng, pluralize, split_of
-
-from ...database.database import Database
-from ...paths import SourceError, cache_dir
-from ...progress import ProgressBar
-from ...questions.gold import same_rows
-from ...questions.question_set import Question, QuestionSet, classify_answer, save_question_set
 from ...sql.analysis import classify_difficulty
 
 # %% ../../../nbs/sources/worlds/14_world.ipynb #35c5d971
