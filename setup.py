@@ -47,7 +47,7 @@ setup(
             "sources/worlds/*.toml",
             "sources/worlds/*.txt",
             "assets/*",
-            "nano/weights/*",
+            "policies/nano/weights/*",
             "py.typed",
         ]
     },

@@ -10,10 +10,9 @@ import tempfile
 from itertools import islice
 from pathlib import Path
 
+from sql_env.evaluation import EvaluationResult, evaluate, hack_floor
 from sql_env.play.episode import ACTIONS, EXTRA_ACTIONS, EpisodeEnv
 from sql_env.play.reward import RewardConfig
-
-from sql_env.evaluation import EvaluationResult, evaluate, hack_floor
 from sql_env.policies import GreedyPolicy, OraclePolicy
 from sql_env.sources.worlds.ambiguity import ambiguous_set, ambiguous_worlds
 

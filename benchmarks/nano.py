@@ -200,10 +200,11 @@ def ship(
     seed: int = 0,
     folder: Path = Path("runs"),
     stage: str = "all",
-    out: Path = HERE.parent / "sql_env/nano/weights",
+    out: Path = HERE.parent / "sql_env/policies/nano/weights",
 ):
     "Put a trained model into the package: one byte a weight, its tokenizer, its settings and its card."
-    from sql_env.nano.engine import load_weights, save_int8
+    from sql_env.policies.nano.engine import load_weights, save_int8
+
     from sql_env.training.evals import EVAL_SUITES
 
     model = folder / f"nano-{seed}" / stage / "model"
@@ -235,8 +236,8 @@ def write_card(about: dict, out: Path) -> None:
 
 def shipped_facts(model: Path, out: Path) -> dict:
     "Which weights were shipped, and what the trained model writes in a fixed conversation."
-    from sql_env.nano.engine import ConversationState, NanoEngine
-    from sql_env.nano.tokenizer import NanoTokenizer
+    from sql_env.policies.nano.engine import ConversationState, NanoEngine
+    from sql_env.policies.nano.tokenizer import NanoTokenizer
 
     tokenizer, trained = NanoTokenizer(out / "tokenizer.json"), NanoEngine.from_folder(model)
     tokens = tokenizer.encode(FIXED_PROMPT)
@@ -256,7 +257,7 @@ def shipped_facts(model: Path, out: Path) -> dict:
 
 def load_all(model: Path) -> list:
     "The arrays of a model."
-    from sql_env.nano.engine import load_weights
+    from sql_env.policies.nano.engine import load_weights
 
     return list(load_weights(model / "model.safetensors").values())
 
@@ -277,7 +278,7 @@ def shipped_card(about: dict) -> str:
             "It learned from generated worlds and from the train split of the bundled questions:",
             "on other databases and in other words it is mostly wrong.",
             "",
-            "`NanoPolicy` replaces calls that the episode rules out (`sql_env.nano.check`);",
+            "`NanoPolicy` replaces calls that the episode rules out (`sql_env.policies.nano.check`);",
             "the column *without the check* is of the weights alone.",
             "",
             "| suite | right | without the check | episodes |",
@@ -299,9 +300,8 @@ def checked_rate(of: dict) -> str:
 @app.command()
 def baselines(out: Path = HERE / "nano_baselines.json", n: int = 500):
     "Policies without a model in the same suites."
-    from sql_env.play.episode import EpisodeEnv
-
     from sql_env.evaluation import evaluate, hack_floor
+    from sql_env.play.episode import EpisodeEnv
     from sql_env.policies.baselines import GreedyPolicy, OraclePolicy, RandomPolicy
     from sql_env.training.evals import EVAL_SUITES, suite_questions, suite_row
 
@@ -382,11 +382,11 @@ def empty(
     "What models do after a query that found nothing, in sampled episodes: answer, or query again."
     import tempfile
 
-    from sql_env.play.episode import EpisodeEnv
+    from sql_env.policies.nano.policy import NanoPolicy
 
     from sql_env.evaluation import evaluate
     from sql_env.logs import read_log
-    from sql_env.policies.nano import NanoPolicy
+    from sql_env.play.episode import EpisodeEnv
     from sql_env.training.evals import suite_questions
 
     rows = []
@@ -433,7 +433,7 @@ def check(
     processes: int = os.cpu_count() or 1,
     out: Path = HERE / "nano_check.json",
     weights: Annotated[Path, typer.Option(help="Whose card gets the figures.")] = HERE.parent
-    / "sql_env/nano/weights",
+    / "sql_env/policies/nano/weights",
 ):
     "The model that ships, without and with the check of what it writes; what is there already is left out."
     from concurrent.futures import ProcessPoolExecutor
@@ -465,7 +465,8 @@ def check(
 
 def checked_row(suite: str, check: bool, n: int) -> dict:
     "The result of the model that ships in one suite."
-    from sql_env.policies.nano_model import NanoModel
+    from sql_env.policies.nano.model import NanoModel
+
     from sql_env.training.evals import evaluate_checkpoint, suite_row
 
     start = time.process_time()
@@ -478,7 +479,6 @@ def checked_row(suite: str, check: bool, n: int) -> dict:
 def missing_in_order_of_play(suite: str, n: int) -> list[str]:
     "What each of `n` questions of a suite does not mention."
     from sql_env.play.episode import EpisodeEnv
-
     from sql_env.rollouts import plan_episodes
     from sql_env.training.evals import suite_questions
     from sql_env.training.nano_expert import missing_mention

@@ -21,8 +21,6 @@ from math import ceil
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from .play.episode import EpisodeEnv
-
 from .database.guards import QueryError
 from .grading.answers import compare_rows
 from .grading.variants.instances import InstanceGenerator
@@ -32,6 +30,7 @@ from sql_env.grading.variants.selection import (
     why_no_instances,
     why_no_variants,
 )
+from .play.episode import EpisodeEnv
 from .policies.base import play_episode
 from .policies.baselines import OraclePolicy
 from .policies.hacks import HACKS, most_frequent_answer

@@ -14,11 +14,10 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.request import Request, urlopen
 
-from .play.episode import Action, Turn
-
 from .extras import needs_extra
 from .grading.answers import Verdict
 from .models import SQLAction, SQLObservation, SQLState
+from .play.episode import Action, Turn
 from .questions.question_set import Question
 
 with needs_extra("server"):

@@ -17,14 +17,13 @@ from inspect import signature
 from typing import Any
 from uuid import uuid4
 
-from .play.episode import ACTIONS, Episode, EpisodeEnv, Observation
-from .play.markup import escape_markup
-from .play.reward import RewardConfig
-
 from . import __version__
 from .database.guards import FastPathMiss
 from .extras import needs_extra
 from .models import SQLAction, SQLObservation, SQLState
+from .play.episode import ACTIONS, Episode, EpisodeEnv, Observation
+from .play.markup import escape_markup
+from .play.reward import RewardConfig
 from .questions.question_set import Question, QuestionSet
 from .sources.loading import load
 

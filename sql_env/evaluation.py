@@ -18,10 +18,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from .play.episode import ACTIONS, Action, EpisodeEnv
-
 from .database.guards import Limits
 from .logs import EpisodeLog, EpisodeResult, Trajectory, join_settings, run_details
+from .play.episode import ACTIONS, Action, EpisodeEnv
 from .policies.base import Policy
 from .policies.hacks import hacks_for, most_frequent_answer
 from .progress import ProgressBar

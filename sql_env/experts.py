@@ -14,15 +14,14 @@ from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
 
-from .play.chat import MAX_TOOL_RESULT_CHARS
-from .play.episode import Action, EpisodeEnv, Observation
-from .play.reward import RewardConfig
-
 from .database.database import Database
 from .database.guards import QueryError
 from .evaluation import describe_env
 from .logs import Trajectory, replay_trajectory, write_log
 from .mistakes import forgotten_condition, forgotten_join, misspelled_names, wrong_value
+from .play.chat import MAX_TOOL_RESULT_CHARS
+from .play.episode import Action, EpisodeEnv, Observation
+from .play.reward import RewardConfig
 from .policies.base import parse_schema_info, play_episode
 from .policies.baselines import OraclePolicy, answer_from_result, name_similarity
 from .questions.question_set import Question, QuestionSet

@@ -10,10 +10,9 @@ __all__ = ['AnyText', 'GymEnv']
 # %% ../nbs/69_gym_env.ipynb #f84773d7
 from typing import Any
 
-from .play.episode import EpisodeEnv, Observation
-
 from .extras import needs_extra
 from .grading.answer_forms import MAX_ANSWER_CHARS
+from .play.episode import EpisodeEnv, Observation
 from .questions.question_set import QuestionSet
 
 with needs_extra("gym"):

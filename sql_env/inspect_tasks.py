@@ -13,12 +13,11 @@ import json
 from functools import partial
 from typing import Any
 
+from .extras import needs_extra
 from .play.chat import argument_text, error_result_text
 from .play.episode import EpisodeEnv, read_actions
 from .play.session import Session
 from .play.session import ToolError as SessionToolError
-
-from .extras import needs_extra
 from .questions.question_set import Question, QuestionSet
 from .sources.loading import load
 

@@ -22,14 +22,13 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from .play.episode import ACTIONS, Action, Episode, EpisodeEnv, Turn
-from .play.reward import RewardConfig
-
 import sql_env
 from .database.guards import Limits
 from .grading.answers import Verdict
 from .grading.variants.robust import ROBUST_REASONS
 from .paths import read_asset
+from .play.episode import ACTIONS, Action, Episode, EpisodeEnv, Turn
+from .play.reward import RewardConfig
 from .policies.base import usage_cost
 from .questions.question_set import Question, QuestionSet
 from .sql.analysis import normalize_sql

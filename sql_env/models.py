@@ -10,10 +10,9 @@ __all__ = ['SQLAction', 'SQLObservation', 'SQLState']
 # %% ../nbs/55_models.ipynb #2301b02d
 from typing import Any, Literal
 
-from .play.episode import repair_unicode
-
 from .extras import needs_extra
 from .grading.answer_forms import MAX_ANSWER_CHARS
+from .play.episode import repair_unicode
 
 with needs_extra("server"):
     from openenv.core.env_server.types import Action, Observation, State

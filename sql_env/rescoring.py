@@ -15,10 +15,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from .play.episode import EpisodeEnv
-
 from . import __version__
 from .logs import Trajectory, _log_env, episode_result, read_log, time_stamp
+from .play.episode import EpisodeEnv
 from .questions.question_set import QuestionSet
 
 # %% ../nbs/67_rescoring.ipynb #cfb701fe

@@ -19,8 +19,6 @@ from itertools import islice, takewhile
 from random import Random
 from typing import Any, NamedTuple
 
-from .play.episode import Episode, EpisodeEnv, Observation
-
 from .database.catalog import database_fingerprint
 from sql_env.logs import (
     EpisodeResult,
@@ -30,6 +28,7 @@ from sql_env.logs import (
     time_stamp,
     with_robust,
 )
+from .play.episode import Episode, EpisodeEnv, Observation
 from .policies.base import Policy, RolloutAborted, play_episode
 from .questions.question_set import Question
 from .workers import ProcessWorkers, WorkerError, run_pieces

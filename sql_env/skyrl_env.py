@@ -13,11 +13,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from .extras import needs_extra
 from .play.chat import question_messages
 from .play.episode import EpisodeEnv
 from .play.session import Session
-
-from .extras import needs_extra
 from .policies.local import parse_assistant_text
 from .questions.question_set import Question, QuestionSet
 

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from .grading.answer_forms import MAX_ANSWER_CHARS
 from sql_env.play.chat import (
     EXTRA_TOOLS,
     MAX_TOOL_RESULT_CHARS,
@@ -25,8 +26,6 @@ from sql_env.play.chat import (
 from .play.episode import ACTIONS, Episode, EpisodeEnv, Observation, allowed_actions
 from .play.reward import RewardConfig
 from .play.session import EPISODE_OVER, Session, ToolError
-
-from .grading.answer_forms import MAX_ANSWER_CHARS
 from .questions.question_set import Question, QuestionSet
 from .sources.loading import load
 

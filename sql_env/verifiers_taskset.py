@@ -15,11 +15,10 @@ from inspect import Parameter, Signature
 from pathlib import Path
 from typing import Annotated, Any
 
+from .extras import needs_extra
 from .play.chat import tool_schemas
 from .play.episode import EpisodeEnv, read_actions
 from .play.session import Session, SessionVerdict
-
-from .extras import needs_extra
 from .questions.question_set import Question, QuestionSet
 from .sources.loading import load
 

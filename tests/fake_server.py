@@ -132,7 +132,6 @@ def share_of_faults(script, share, line=FAULTS["busy"]):
 def player(questions, wrong=()):
     "A script that plays right: the gold query, then what it showed; `wrong`: ids of questions in which it errs."
     from sql_env.play.chat import harmless_text
-
     from sql_env.policies.baselines import answer_from_result
 
     golds = {harmless_text(q.question_text): q for q in questions}

@@ -13,13 +13,13 @@ import pytest
 from conftest import ROOT, made_once
 from fake_server import FakeServer, player
 from serving import Server
+
+from sql_env.evaluation import hack_floor
 from sql_env.play.chat import TOOLS
 from sql_env.play.episode import EpisodeEnv
 from sql_env.play.markup import escape_markup
 from sql_env.play.reward import RewardConfig
 from sql_env.play.session import Session
-
-from sql_env.evaluation import hack_floor
 from sql_env.policies import HACKS, play_episode
 from sql_env.sources.loading import load
 

@@ -8,16 +8,16 @@ import apsw
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sql_env.play.chat import InvalidToolCall, initial_messages, parse_tool_call, tool_schemas
-from sql_env.play.episode import ACTIONS, EXTRA_ACTIONS, Episode, EpisodeEnv, allowed_actions
-from sql_env.play.reward import RewardConfig
-from sql_env.play.user_simulator import NO_REPLY, judge_abstention, simulated_reply
 
 from sql_env.environment import SQLEnvironment
 from sql_env.evaluation import EvaluationResult, answer_agreement, evaluate, hack_floor
 from sql_env.logs import EpisodeResult, read_log
 from sql_env.models import SQLAction
 from sql_env.paths import SourceError
+from sql_env.play.chat import InvalidToolCall, initial_messages, parse_tool_call, tool_schemas
+from sql_env.play.episode import ACTIONS, EXTRA_ACTIONS, Episode, EpisodeEnv, allowed_actions
+from sql_env.play.reward import RewardConfig
+from sql_env.play.user_simulator import NO_REPLY, judge_abstention, simulated_reply
 from sql_env.policies import HACKS, OraclePolicy
 from sql_env.policies.hacks import hacks_for
 from sql_env.questions.question_set import (

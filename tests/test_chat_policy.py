@@ -21,6 +21,8 @@ from hypothesis import strategies as st
 
 pytest.importorskip("openai", reason="openai is not installed: pip install 'sql_env[openai]'")
 
+from sql_env.evaluation import RunStopped, compare, evaluate
+from sql_env.logs import Trajectory, check_log, read_log
 from sql_env.play.chat import (
     TOOLS,
     InvalidToolCall,
@@ -31,9 +33,6 @@ from sql_env.play.chat import (
 )
 from sql_env.play.episode import SCHEMA_LEVELS, Action, EpisodeEnv, Observation
 from sql_env.play.session import TRUNCATED_MESSAGE, nudge_text
-
-from sql_env.evaluation import RunStopped, compare, evaluate
-from sql_env.logs import Trajectory, check_log, read_log
 from sql_env.policies.base import Completion, ModelError, RolloutAborted, play_episode
 from sql_env.policies.baselines import OraclePolicy
 from sql_env.policies.chat import (

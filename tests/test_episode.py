@@ -13,6 +13,10 @@ from random import Random
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
+
+from sql_env.database.database import Database, build_database
+from sql_env.database.guards import FastPathMiss, Limits
+from sql_env.grading.answers import format_rows
 from sql_env.play.episode import (
     ACTIONS,
     MAX_HISTORY_ACTIONS,
@@ -23,10 +27,6 @@ from sql_env.play.episode import (
 )
 from sql_env.play.reward import RewardConfig
 from sql_env.play.schema_view import MAX_SCHEMA_CHARS
-
-from sql_env.database.database import Database, build_database
-from sql_env.database.guards import FastPathMiss, Limits
-from sql_env.grading.answers import format_rows
 from sql_env.policies.base import parse_schema_info
 from sql_env.policies.baselines import RandomPolicy
 from sql_env.policies.hacks import HACKS, most_frequent_answer

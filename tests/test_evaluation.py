@@ -16,8 +16,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from sql_env.play.episode import Action, EpisodeEnv
-from sql_env.play.reward import RewardConfig
 
 from sql_env.database.database import build_database
 from sql_env.database.guards import Limits
@@ -32,6 +30,8 @@ from sql_env.evaluation import (
 from sql_env.grading.answers import Verdict
 from sql_env.grading.variants.robust import ROBUST_REASONS
 from sql_env.logs import EpisodeResult, check_log, gold_key, merge_logs
+from sql_env.play.episode import Action, EpisodeEnv
+from sql_env.play.reward import RewardConfig
 from sql_env.policies.base import ScriptedPolicy
 from sql_env.policies.baselines import OraclePolicy, RandomPolicy
 from sql_env.policies.hacks import HACKS

@@ -8,11 +8,11 @@ from functools import lru_cache
 from sys import getsizeof
 
 import pytest
-from sql_env.play.episode import Episode, EpisodeEnv
-from sql_env.play.reward import RewardConfig
 
 from sql_env.database.database import Database, build_database
 from sql_env.grading.grounding import MAX_RESULT_BYTES, Evidence
+from sql_env.play.episode import Episode, EpisodeEnv
+from sql_env.play.reward import RewardConfig
 from sql_env.questions.question_set import Question, QuestionSet
 from sql_env.sources.loading import load
 

@@ -16,10 +16,10 @@ from pathlib import Path
 
 import nbformat
 import pytest
-from sql_env.play.episode import EpisodeEnv
-from sql_env.play.reward import RewardConfig
 
 from sql_env.database.database import build_database
+from sql_env.play.episode import EpisodeEnv
+from sql_env.play.reward import RewardConfig
 from sql_env.policies.base import ScriptedPolicy, play_episode
 from sql_env.policies.baselines import OraclePolicy
 from sql_env.questions.question_set import Question, QuestionSet

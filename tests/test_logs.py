@@ -6,8 +6,6 @@ from functools import lru_cache
 from pathlib import Path
 
 import pytest
-from sql_env.play.episode import EpisodeEnv
-from sql_env.play.reward import RewardConfig
 
 from sql_env.evaluation import evaluate
 from sql_env.logs import (
@@ -25,6 +23,8 @@ from sql_env.logs import (
     run_difference,
     write_log,
 )
+from sql_env.play.episode import EpisodeEnv
+from sql_env.play.reward import RewardConfig
 from sql_env.policies.base import ScriptedPolicy
 from sql_env.policies.baselines import OraclePolicy, RandomPolicy
 from sql_env.policies.hacks import HACKS

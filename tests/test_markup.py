@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sql_env.play.chat import TOOLS, action_message, initial_messages, tool_schemas
-from sql_env.play.episode import SCHEMA_LEVELS, EpisodeEnv
-from sql_env.play.markup import escape_markup, unescape_markup
 
 from sql_env.database.database import build_database
 from sql_env.environment import SQLEnvironment
 from sql_env.evaluation import evaluate
 from sql_env.experts import ExpertTrajectories
 from sql_env.models import SQLAction
+from sql_env.play.chat import TOOLS, action_message, initial_messages, tool_schemas
+from sql_env.play.episode import SCHEMA_LEVELS, EpisodeEnv
+from sql_env.play.markup import escape_markup, unescape_markup
 from sql_env.policies.base import Completion, parse_schema_info
 from sql_env.policies.baselines import OraclePolicy
 from sql_env.policies.chat import ChatPolicy

@@ -13,13 +13,13 @@ from dataclasses import replace
 
 import pytest
 from serving import Server, Session, benchmark
-from sql_env.play.episode import EpisodeEnv
 
 from sql_env.client import SessionLostError, SQLEnv
 from sql_env.evaluation import evaluate
 from sql_env.grading.answers import format_rows
 from sql_env.models import SQLAction
 from sql_env.paths import BUNDLED
+from sql_env.play.episode import EpisodeEnv
 from sql_env.policies.baselines import OraclePolicy, RandomPolicy
 from sql_env.questions.question_set import save_question_set
 from sql_env.sources.loading import load

@@ -26,9 +26,9 @@ def test_static_validation(repo_copy):
 
 def test_the_manifest_tells_the_truth(root):
     import yaml
-    from sql_env.play.reward import RewardConfig
 
     from sql_env import __version__
+    from sql_env.play.reward import RewardConfig
 
     manifest = yaml.safe_load((root / "openenv.yaml").read_text())
     assert (

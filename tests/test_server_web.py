@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 from serving import Server
-from sql_env.play.markup import escape_markup
 
 from sql_env.database.database import build_database
+from sql_env.play.markup import escape_markup
 
 playwright = pytest.importorskip(
     "playwright.sync_api", reason="no playwright: pip install playwright"

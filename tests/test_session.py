@@ -13,6 +13,9 @@ from functools import lru_cache
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+
+from sql_env import Session
+from sql_env.evaluation import evaluate
 from sql_env.play.chat import TOOLS, action_message, initial_messages, openai_tools, tool_schemas
 from sql_env.play.episode import ACTIONS, EXTRA_ACTIONS, SCHEMA_LEVELS, Action, EpisodeEnv
 from sql_env.play.reward import RewardConfig
@@ -25,9 +28,6 @@ from sql_env.play.session import (
     nudge_text,
     replay,
 )
-
-from sql_env import Session
-from sql_env.evaluation import evaluate
 from sql_env.policies.base import Completion, play_episode
 from sql_env.policies.chat import ChatPolicy
 from sql_env.questions.question_set import QuestionSet

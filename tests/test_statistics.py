@@ -6,7 +6,6 @@ from concurrent.futures import ProcessPoolExecutor
 
 import numpy as np
 import pytest
-from sql_env.play.episode import EpisodeEnv
 
 from sql_env.evaluation import (
     EvaluationResult,
@@ -16,6 +15,7 @@ from sql_env.evaluation import (
     pass_rates,
 )
 from sql_env.logs import EpisodeResult
+from sql_env.play.episode import EpisodeEnv
 from sql_env.policies.baselines import GreedyPolicy, OraclePolicy, RandomPolicy
 from sql_env.policies.hacks import HackPolicy
 from sql_env.reports import results_frame, results_markdown
@@ -335,9 +335,8 @@ class WritesAnswers(OraclePolicy):
     name = "writes answers"
 
     def select_action(self, observation):
-        from sql_env.play.episode import Action
-
         from sql_env.grading.answers import format_rows
+        from sql_env.play.episode import Action
 
         q = self.find(observation)
         literal = ", ".join(

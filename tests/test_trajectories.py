@@ -12,9 +12,6 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from sql_env.play.chat import TOOLS, action_message, tool_schemas
-from sql_env.play.episode import SCHEMA_LEVELS, Action, EpisodeEnv, Turn
-from sql_env.play.reward import RewardConfig
 
 from sql_env.evaluation import evaluate
 from sql_env.experts import (
@@ -35,6 +32,9 @@ from sql_env.logs import (
     write_log,
 )
 from sql_env.mistakes import forgotten_condition, forgotten_join, misspelled_names, near_misses
+from sql_env.play.chat import TOOLS, action_message, tool_schemas
+from sql_env.play.episode import SCHEMA_LEVELS, Action, EpisodeEnv, Turn
+from sql_env.play.reward import RewardConfig
 from sql_env.policies.baselines import GreedyPolicy, OraclePolicy, RandomPolicy
 from sql_env.policies.hacks import HACKS
 from sql_env.sft import _qwen_assistant_turn, check_rendering, sft_rows, trajectory_messages

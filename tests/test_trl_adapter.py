@@ -13,6 +13,7 @@ from unittest.mock import patch
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from sql_env.play.chat import (
     MAX_TOOL_RESULT_CHARS,
     TOOLS,
@@ -25,7 +26,6 @@ from sql_env.play.chat import (
 )
 from sql_env.play.episode import Episode, EpisodeEnv, Observation
 from sql_env.play.reward import RewardConfig
-
 from sql_env.sources.loading import load
 from sql_env.trl_adapter import (
     SQLEnvTRL,

@@ -13,8 +13,6 @@ import apsw
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from sql_env.play.episode import Episode
-from sql_env.play.reward import RewardConfig
 
 from sql_env.database.database import Database, build_database
 from sql_env.database.guards import Limits, QueryError
@@ -31,6 +29,8 @@ from sql_env.grading.variants.selection import (
     selection_task,
     variants_for,
 )
+from sql_env.play.episode import Episode
+from sql_env.play.reward import RewardConfig
 from sql_env.questions.question_set import Question
 from sql_env.sources.loading import load
 from sql_env.sql.mutants import one_edit_mutants

@@ -25,7 +25,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 from rich.markup import escape
-from ..play.episode import SCHEMA_LEVELS, VERIFY_MODES, EpisodeEnv, read_actions
 
 from sql_env.cli.app import (
     AsJson,
@@ -39,6 +38,7 @@ from sql_env.cli.app import (
     takes_options,
 )
 from .model import ModelOptions
+from ..play.episode import SCHEMA_LEVELS, VERIFY_MODES, EpisodeEnv, read_actions
 from ..questions.question_set import QuestionSet
 
 if TYPE_CHECKING:
@@ -340,9 +340,10 @@ class _EvaluationOptions:
         "Evaluate a policy: in one batch if it is a local model, in threads if on a server, else in an executor."
         from concurrent.futures import ThreadPoolExecutor
 
+        from sql_env.policies.nano.model import NanoModel
+
         from sql_env.evaluation import evaluate
         from sql_env.policies.local import LocalModel
-        from sql_env.policies.nano_model import NanoModel
 
         options: dict[str, Any] = dict(
             n_episodes=self.n,

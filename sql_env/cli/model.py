@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+
 from ..play.episode import ACTIONS
 
 # %% ../../nbs/95_cli_model.ipynb #197e82cd

@@ -17,8 +17,6 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 from rich.markup import escape
-from ..play.episode import ACTIONS, VERIFY_MODES, Episode, EpisodeEnv, read_actions
-from ..play.reward import RewardConfig
 
 from sql_env.cli.app import (
     POLICIES,
@@ -32,6 +30,8 @@ from sql_env.cli.app import (
     make_table,
     takes_options,
 )
+from ..play.episode import ACTIONS, VERIFY_MODES, Episode, EpisodeEnv, read_actions
+from ..play.reward import RewardConfig
 from ..questions.question_set import QuestionSet
 
 # %% ../../nbs/96_cli_play.ipynb #ed7f878e

@@ -12,7 +12,6 @@ from dataclasses import asdict, dataclass
 from typing import Annotated, Any
 
 import typer
-from ..play.episode import SCHEMA_LEVELS, VERIFY_MODES
 
 from sql_env.cli.app import (
     QUESTIONS,
@@ -25,6 +24,7 @@ from sql_env.cli.app import (
     app,
     takes_options,
 )
+from ..play.episode import SCHEMA_LEVELS, VERIFY_MODES
 from ..sources.loading import SOURCES
 
 # %% ../../nbs/95_cli_serve.ipynb #a18151df

@@ -17,11 +17,6 @@ from random import Random
 from sys import getsizeof
 from typing import Any, NamedTuple
 
-from .markup import escape_markup, unescape_markup
-from .reward import ResultOrigin, RewardConfig, RewardMeter, TurnFacts
-from .schema_view import SCHEMA_LEVELS, SchemaView, shown_tables
-from .user_simulator import has_looked_for_missing, judge_abstention, simulated_reply
-
 from ..database.database import Database
 from ..database.guards import FAST_LIMITS, FastPathMiss, Limits, QueryError
 from ..grading.answer_forms import MAX_ANSWER_CHARS, UnreadableAnswerError
@@ -29,6 +24,10 @@ from ..grading.answers import Verdict, verify
 from ..grading.grounding import Evidence, SeenResult, is_grounded
 from ..grading.variants.robust import NOT_JUDGED, verify_robust
 from ..grading.variants.selection import why_no_instances, why_no_variants
+from .markup import escape_markup, unescape_markup
+from .reward import ResultOrigin, RewardConfig, RewardMeter, TurnFacts
+from .schema_view import SCHEMA_LEVELS, SchemaView, shown_tables
+from .user_simulator import has_looked_for_missing, judge_abstention, simulated_reply
 from ..questions.question_set import Question, QuestionSet
 from ..sql.analysis import referenced_tables
 from ..sql.values import Result, quote_identifier

@@ -11,10 +11,9 @@ __all__ = ['SCHEMA_LEVELS', 'MAX_SCHEMA_CHARS', 'shown_tables', 'SchemaView']
 import re
 from collections.abc import Iterable
 
-from .markup import escape_markup
-
 from ..database.catalog import TableInfo
 from ..database.database import Database
+from .markup import escape_markup
 from ..sql.analysis import referenced_tables
 from ..sql.values import quote_identifier
 

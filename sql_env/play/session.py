@@ -18,6 +18,8 @@ from collections.abc import Callable, Iterable, Sequence
 from threading import RLock
 from typing import Any, NamedTuple
 
+from ..database.catalog import database_fingerprint
+from ..grading.answer_forms import MAX_ANSWER_CHARS
 from sql_env.play.chat import (
     MAX_TOOL_RESULT_CHARS,
     SYSTEM_PROMPT,
@@ -31,9 +33,6 @@ from sql_env.play.chat import (
     tool_schemas,
 )
 from .episode import ACTIONS, Action, Episode, EpisodeEnv, Observation, repair_unicode
-
-from ..database.catalog import database_fingerprint
-from ..grading.answer_forms import MAX_ANSWER_CHARS
 from ..questions.question_set import Question
 
 # %% ../../nbs/play/07_session.ipynb #8345ebcd

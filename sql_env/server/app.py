@@ -19,14 +19,13 @@ from functools import partial
 from threading import Lock
 from typing import Any
 
-from ..play.episode import Episode, read_actions
-from ..play.reward import RewardConfig
-from ..play.session import Session
-
 from .. import __version__
 from ..database.guards import Limits
 from ..environment import ResetError, SQLEnvironment, episode_record
 from ..models import SQLAction, SQLObservation, SQLState
+from ..play.episode import Episode, read_actions
+from ..play.reward import RewardConfig
+from ..play.session import Session
 from ..questions.question_set import QuestionSet
 from .guard import Guard, Names, Seats
 from .mcp_tools import EnvironmentTools, HttpEndpoint, Player, Players

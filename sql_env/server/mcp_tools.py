@@ -28,6 +28,8 @@ with needs_extra("mcp"):
     from mcp.server.stdio import stdio_server
     from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
+from ..evaluation import describe_env
+from ..logs import EpisodeLog, Trajectory, run_details
 from sql_env.play.chat import (
     SYSTEM_PROMPT,
     InvalidToolCall,
@@ -40,9 +42,6 @@ from sql_env.play.chat import (
 from ..play.episode import MAX_ANSWER_CHARS, Episode, EpisodeEnv, read_actions
 from ..play.reward import RewardConfig
 from ..play.session import Session, ToolError
-
-from ..evaluation import describe_env
-from ..logs import EpisodeLog, Trajectory, run_details
 from .guard import MAX_MESSAGE_BYTES, Guard, Names, Seats
 from .settings import Settings, load_questions, uvicorn_options
 

@@ -14,9 +14,8 @@ from dataclasses import asdict, dataclass, fields
 from functools import partial
 from typing import Any, NamedTuple
 
-from ..play.episode import SCHEMA_LEVELS, VERIFY_MODES
-
 from ..database.guards import Limits
+from ..play.episode import SCHEMA_LEVELS, VERIFY_MODES
 from ..questions.question_set import QuestionSet
 from .guard import MAX_MESSAGE_BYTES, RequestProtocol
 from ..sources.loading import SOURCES, load

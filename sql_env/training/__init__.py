@@ -10,7 +10,7 @@ from sql_env.training.evals import (
 )
 from sql_env.training.metrics import plot_metrics, read_metrics
 from sql_env.training.nano_expert import expert_transcripts, world_transcripts
-from sql_env.nano.text import render_transcript
+from sql_env.policies.nano.text import render_transcript
 from sql_env.training.nano_model import nano_model, nano_tokenizer
 from sql_env.training.nano_recipe import NANO
 from sql_env.training.recipes import (

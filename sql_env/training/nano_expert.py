@@ -17,10 +17,9 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from ..experts import ExpertPolicy, ExpertStyle, GoldQuery, distinct_values_action
 from ..play.chat import episode_messages
 from ..play.episode import Action, Episode, Observation
-
-from ..experts import ExpertPolicy, ExpertStyle, GoldQuery, distinct_values_action
 from ..policies.baselines import word_stems
 from ..questions.question_set import Question, QuestionSet
 from ..sources.worlds.words import pluralize

@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from sql_env.nano.text import (
+from sql_env.policies.nano.text import (
     MARKS,
     NAME_TOKENS,
     ROLE_TOKENS,
@@ -22,7 +22,7 @@ from sql_env.nano.text import (
     VALUE_TOKENS,
     render_transcript,
 )
-from ..nano.tokenizer import byte_characters
+from ..policies.nano.tokenizer import byte_characters
 
 # %% ../../nbs/85_training_nano_model.ipynb #a17626a2
 NANO_TEMPLATE = (

@@ -16,7 +16,6 @@ from hashlib import sha256
 from typing import Any, NamedTuple
 
 from ..play.chat import MAX_TOOL_RESULT_CHARS, SYSTEM_PROMPT
-
 from ..questions.question_set import QuestionSet
 from ..trl_adapter import sql_env_reward_func
 

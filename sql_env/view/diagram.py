@@ -14,11 +14,11 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from fastcore.xml import FT
-from ..play.episode import Turn
 
 from ..database.catalog import Column, TableInfo, resolve_table
 from ..grading.answer_forms import parse_cell
 from ..html import element
+from ..play.episode import Turn
 from ..sql.analysis import referenced_tables
 from ..sql.values import format_value
 from .episode import EpisodeView

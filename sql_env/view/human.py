@@ -13,9 +13,8 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
-from ..play.episode import ACTIONS, Episode
-
 from ..html import element, render_html
+from ..play.episode import ACTIONS, Episode
 from ..sql.values import quote_identifier
 from .diagram import shorten_name
 from .episode import EpisodeView, view_episode

@@ -16,7 +16,6 @@ from hashlib import sha256
 from typing import Any
 
 from fastcore.xml import FT, Safe
-from ..play.episode import Turn
 
 from ..grading.answer_forms import BareText
 from ..grading.answers import Verdict, compare_rows
@@ -30,6 +29,7 @@ from sql_env.html import (
     text_html,
 )
 from ..paths import read_asset
+from ..play.episode import Turn
 from ..sql.values import format_value
 from .diagram import schema_svg, touched_tables
 from .episode import EpisodeView, Outcome, to_episode_view
