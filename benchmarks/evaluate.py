@@ -16,8 +16,9 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from sql_env.evaluation import evaluate
-from sql_env.logs import read_log
+from sql_env.evaluation.harness import evaluate
+from sql_env.evaluation.logs import read_log
+
 from sql_env.policies.base import ModelError
 from sql_env.policies.chat import ChatPolicy
 from sql_env.policies.endpoint import Endpoint

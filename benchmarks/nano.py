@@ -204,7 +204,6 @@ def ship(
 ):
     "Put a trained model into the package: one byte a weight, its tokenizer, its settings and its card."
     from sql_env.policies.nano.engine import load_weights, save_int8
-
     from sql_env.training.evals import EVAL_SUITES
 
     model = folder / f"nano-{seed}" / stage / "model"
@@ -300,7 +299,8 @@ def checked_rate(of: dict) -> str:
 @app.command()
 def baselines(out: Path = HERE / "nano_baselines.json", n: int = 500):
     "Policies without a model in the same suites."
-    from sql_env.evaluation import evaluate, hack_floor
+    from sql_env.evaluation.harness import evaluate, hack_floor
+
     from sql_env.play.episode import EpisodeEnv
     from sql_env.policies.baselines import GreedyPolicy, OraclePolicy, RandomPolicy
     from sql_env.training.evals import EVAL_SUITES, suite_questions, suite_row
@@ -382,11 +382,11 @@ def empty(
     "What models do after a query that found nothing, in sampled episodes: answer, or query again."
     import tempfile
 
-    from sql_env.policies.nano.policy import NanoPolicy
+    from sql_env.evaluation.harness import evaluate
+    from sql_env.evaluation.logs import read_log
 
-    from sql_env.evaluation import evaluate
-    from sql_env.logs import read_log
     from sql_env.play.episode import EpisodeEnv
+    from sql_env.policies.nano.policy import NanoPolicy
     from sql_env.training.evals import suite_questions
 
     rows = []
@@ -466,7 +466,6 @@ def check(
 def checked_row(suite: str, check: bool, n: int) -> dict:
     "The result of the model that ships in one suite."
     from sql_env.policies.nano.model import NanoModel
-
     from sql_env.training.evals import evaluate_checkpoint, suite_row
 
     start = time.process_time()
@@ -478,8 +477,9 @@ def checked_row(suite: str, check: bool, n: int) -> dict:
 @cache
 def missing_in_order_of_play(suite: str, n: int) -> list[str]:
     "What each of `n` questions of a suite does not mention."
+    from sql_env.evaluation.rollouts import plan_episodes
+
     from sql_env.play.episode import EpisodeEnv
-    from sql_env.rollouts import plan_episodes
     from sql_env.training.evals import suite_questions
     from sql_env.training.nano_expert import missing_mention
 

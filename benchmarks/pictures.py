@@ -7,14 +7,14 @@ import matplotlib
 import matplotlib.figure
 from rich.console import Console
 from rich.terminal_theme import MONOKAI
+from sql_env.evaluation.harness import evaluate, hack_floor
+from sql_env.evaluation.reports import plot_success_rates
 
 from sql_env.cli.play import show_episode
-from sql_env.evaluation import evaluate, hack_floor
 from sql_env.play.episode import EpisodeEnv
 from sql_env.play.reward import RewardConfig
 from sql_env.policies.base import ScriptedPolicy, play_episode
 from sql_env.policies.baselines import GreedyPolicy, OraclePolicy, RandomPolicy
-from sql_env.reports import plot_success_rates
 from sql_env.sources.loading import load
 
 OUT = Path(__file__).resolve().parent.parent / "nbs" / "images"

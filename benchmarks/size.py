@@ -100,7 +100,7 @@ def measure(setup: str, code: str, cache: Path, *args: str) -> dict:
 
 
 IMPORTS = """
-from sql_env.evaluation import evaluate
+from sql_env.evaluation.harness import evaluate
 from sql_env.policies.baselines import OraclePolicy, RandomPolicy
 from sql_env.sources.loading import load
 from sql_env.grading.variants.robust import judge_evidence
@@ -212,7 +212,7 @@ def part_questions(work: Path) -> dict:
 
 def timed_evaluate(qs, policy, workers: int, n: int | None, robust: bool) -> float:
     "Wall clock of one evaluation, start of the workers included."
-    from sql_env.evaluation import evaluate
+    from sql_env.evaluation.harness import evaluate
 
     start = time.perf_counter()
     if workers == 1:

@@ -23,26 +23,26 @@ from random import Random
 
 from realistic import RealisticInstance, read_tables, realistic_rows, wider_mutants
 from scipy.stats import binomtest
-from sqlglot import exp
-
-from sql_env.audit import audit_questions, audit_summary, audit_table
-from sql_env.database.guards import QueryError
-from sql_env.grading.answers import Verdict, compare_rows
-from sql_env.grading.variants.robust import judge_evidence, verify_robust
-from sql_env.grading.variants.selection import build_variants, instance_generator, results_agree
-from sql_env.mutation_study import (
+from sql_env.evaluation.audit import audit_questions, audit_summary, audit_table
+from sql_env.evaluation.mutation_study import (
     KIND_GROUPS,
     comparison_names,
     mutation_study,
     mutation_study_json,
     mutation_study_markdown,
 )
+from sql_env.evaluation.statistics import rate_interval
+from sqlglot import exp
+
+from sql_env.database.guards import QueryError
+from sql_env.grading.answers import Verdict, compare_rows
+from sql_env.grading.variants.robust import judge_evidence, verify_robust
+from sql_env.grading.variants.selection import build_variants, instance_generator, results_agree
 from sql_env.questions.gold import rank_rows
 from sql_env.questions.question_set import Question, QuestionSet
 from sql_env.sources.loading import load
 from sql_env.sql.analysis import normalize_sql, parse_sql, select_order_keys, tie_tests
 from sql_env.sql.mutants import one_edit_mutants
-from sql_env.statistics import rate_interval
 
 ROOT = Path(__file__).resolve().parent.parent
 SHARED = ROOT.parent / "shared"  # data that does not belong to the project

@@ -14,10 +14,12 @@ from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
 
+from .evaluation.harness import describe_env
+from .evaluation.logs import Trajectory, replay_trajectory, write_log
+from .evaluation.rollouts import plan_episodes
+
 from .database.database import Database
 from .database.guards import QueryError
-from .evaluation import describe_env
-from .logs import Trajectory, replay_trajectory, write_log
 from .mistakes import forgotten_condition, forgotten_join, misspelled_names, wrong_value
 from .play.chat import MAX_TOOL_RESULT_CHARS
 from .play.episode import Action, EpisodeEnv, Observation
@@ -25,7 +27,6 @@ from .play.reward import RewardConfig
 from .policies.base import parse_schema_info, play_episode
 from .policies.baselines import OraclePolicy, answer_from_result, name_similarity
 from .questions.question_set import Question, QuestionSet
-from .rollouts import plan_episodes
 from .sql.analysis import TokenizedSql, compared_values
 from .sql.values import bare_identifier
 

@@ -14,15 +14,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from .policies.nano.policy import NanoPolicy
+from .evaluation.logs import EpisodeResult, Trajectory, read_log
 
 from .extras import MissingExtraError
 from .html import element, render_html, stylesheet
-from .logs import EpisodeResult, Trajectory, read_log
 from .play.episode import ACTIONS, Episode, allowed_actions
 from .play.reward import RewardConfig
 from .policies.base import ModelError
 from .policies.baselines import GreedyPolicy, OraclePolicy, RandomPolicy
+from .policies.nano.policy import NanoPolicy
 from .questions.question_set import QuestionSet
 from .sources.loading import load
 from .view.episode import EpisodeView, view_trajectory, watch_policy

@@ -12,7 +12,8 @@ import json
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
-from .logs import Trajectory
+from .evaluation.logs import Trajectory
+
 from .play.chat import MAX_TOOL_RESULT_CHARS, SYSTEM_PROMPT, episode_messages, tool_schemas
 from .play.episode import EpisodeEnv
 

@@ -8,13 +8,13 @@ from functools import partial
 
 import pytest
 from fake_server import FakeServer, completion
+from sql_env.evaluation.harness import evaluate
+from sql_env.evaluation.logs import EpisodeResult, read_log
 from test_cli import sql_env  # noqa: F401
 
 from sql_env.environment import SQLEnvironment
-from sql_env.evaluation import evaluate
 from sql_env.explorer import EpisodeExplorer, _LogTab, _result_word
 from sql_env.html import render_html
-from sql_env.logs import EpisodeResult, read_log
 from sql_env.play.chat import tool_schemas
 from sql_env.play.episode import ACTIONS, EXTRA_ACTIONS, Episode, EpisodeEnv
 from sql_env.play.reward import RewardConfig

@@ -6,9 +6,9 @@ import re
 from types import SimpleNamespace
 
 import pytest
-from sql_env.policies.nano.model import find_nano
 
 from sql_env.paths import benchmark_files, benchmark_results
+from sql_env.policies.nano.model import find_nano
 from sql_env.sources.loading import load
 from sql_env.training.evals import EVAL_SUITES
 

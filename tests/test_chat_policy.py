@@ -21,8 +21,10 @@ from hypothesis import strategies as st
 
 pytest.importorskip("openai", reason="openai is not installed: pip install 'sql_env[openai]'")
 
-from sql_env.evaluation import RunStopped, compare, evaluate
-from sql_env.logs import Trajectory, check_log, read_log
+from sql_env.evaluation.harness import RunStopped, compare, evaluate
+from sql_env.evaluation.logs import Trajectory, check_log, read_log
+from sql_env.evaluation.reports import load_result, results_markdown, save_result
+
 from sql_env.play.chat import (
     TOOLS,
     InvalidToolCall,
@@ -50,7 +52,6 @@ from sql_env.policies.local import (
     parse_assistant_text,
 )
 from sql_env.policies.requests import EndpointError
-from sql_env.reports import load_result, results_markdown, save_result
 from sql_env.sources.loading import load
 
 ID, KEY = "vet_clinic-02", "sk-secret-0123456789"

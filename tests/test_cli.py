@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 import typer
 from fake_server import FakeServer, completion
+from sql_env.evaluation.reports import load_result
 from typer.testing import CliRunner
 
 from sql_env.cli.app import POLICIES, app, main
@@ -23,7 +24,6 @@ from sql_env.grading.answers import Verdict
 from sql_env.paths import BUNDLED
 from sql_env.policies.base import Completion
 from sql_env.policies.local import load_model_settings
-from sql_env.reports import load_result
 from sql_env.sources.loading import load
 
 SPIDER = Path(

@@ -16,10 +16,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
-from sql_env.database.database import build_database
-from sql_env.database.guards import Limits
-from sql_env.evaluation import (
+from sql_env.evaluation.harness import (
     EvaluationResult,
     compare,
     evaluate,
@@ -27,16 +24,8 @@ from sql_env.evaluation import (
     merge_results,
     pass_rates,
 )
-from sql_env.grading.answers import Verdict
-from sql_env.grading.variants.robust import ROBUST_REASONS
-from sql_env.logs import EpisodeResult, check_log, gold_key, merge_logs
-from sql_env.play.episode import Action, EpisodeEnv
-from sql_env.play.reward import RewardConfig
-from sql_env.policies.base import ScriptedPolicy
-from sql_env.policies.baselines import OraclePolicy, RandomPolicy
-from sql_env.policies.hacks import HACKS
-from sql_env.questions.question_set import Question, QuestionSet, save_question_set
-from sql_env.reports import (
+from sql_env.evaluation.logs import EpisodeResult, check_log, gold_key, merge_logs
+from sql_env.evaluation.reports import (
     load_result,
     plot_success_rates,
     results_frame,
@@ -44,9 +33,20 @@ from sql_env.reports import (
     robust_text,
     save_result,
 )
-from sql_env.rollouts import plan_episodes
+from sql_env.evaluation.rollouts import plan_episodes
+from sql_env.evaluation.workers import ProcessWorkers, WorkerError
+
+from sql_env.database.database import build_database
+from sql_env.database.guards import Limits
+from sql_env.grading.answers import Verdict
+from sql_env.grading.variants.robust import ROBUST_REASONS
+from sql_env.play.episode import Action, EpisodeEnv
+from sql_env.play.reward import RewardConfig
+from sql_env.policies.base import ScriptedPolicy
+from sql_env.policies.baselines import OraclePolicy, RandomPolicy
+from sql_env.policies.hacks import HACKS
+from sql_env.questions.question_set import Question, QuestionSet, save_question_set
 from sql_env.sources.loading import load
-from sql_env.workers import ProcessWorkers, WorkerError
 
 CONSTANT = HACKS[2]
 

@@ -6,9 +6,8 @@ from functools import lru_cache
 from pathlib import Path
 
 import pytest
-
-from sql_env.evaluation import evaluate
-from sql_env.logs import (
+from sql_env.evaluation.harness import evaluate
+from sql_env.evaluation.logs import (
     EpisodeLog,
     EpisodeResult,
     Trajectory,
@@ -23,14 +22,15 @@ from sql_env.logs import (
     run_difference,
     write_log,
 )
+from sql_env.evaluation.reports import result_schema, save_result
+from sql_env.evaluation.rescoring import rescore_log, write_rescored
+
 from sql_env.play.episode import EpisodeEnv
 from sql_env.play.reward import RewardConfig
 from sql_env.policies.base import ScriptedPolicy
 from sql_env.policies.baselines import OraclePolicy, RandomPolicy
 from sql_env.policies.hacks import HACKS
 from sql_env.questions.question_set import Question
-from sql_env.reports import result_schema, save_result
-from sql_env.rescoring import rescore_log, write_rescored
 from sql_env.sources.loading import load
 
 OLD_LOGS = sorted((Path(__file__).parent / "data").glob("log_*.jsonl"))

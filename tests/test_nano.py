@@ -11,19 +11,19 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sql_env.policies.nano.engine import ConversationState, NanoEngine, load_weights, save_int8
-from sql_env.policies.nano.model import SHIPPED_NANO, NanoModel, find_nano
-from sql_env.policies.nano.policy import NanoPolicy
-from sql_env.policies.nano.text import ROLE_TOKENS, parse_written, render_transcript
-from sql_env.policies.nano.tokenizer import NanoTokenizer
+from sql_env.evaluation.harness import evaluate
 
 from sql_env.cli.app import make_policy
-from sql_env.evaluation import evaluate
 from sql_env.paths import SourceError
 from sql_env.play.chat import initial_messages
 from sql_env.play.episode import EpisodeEnv
 from sql_env.policies.chat import ChatPolicy
 from sql_env.policies.local import LocalModel
+from sql_env.policies.nano.engine import ConversationState, NanoEngine, load_weights, save_int8
+from sql_env.policies.nano.model import SHIPPED_NANO, NanoModel, find_nano
+from sql_env.policies.nano.policy import NanoPolicy
+from sql_env.policies.nano.text import ROLE_TOKENS, parse_written, render_transcript
+from sql_env.policies.nano.tokenizer import NanoTokenizer
 from sql_env.sources.loading import load
 from sql_env.training.nano_expert import world_transcripts
 from sql_env.training.nano_model import nano_model, nano_tokenizer

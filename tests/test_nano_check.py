@@ -6,16 +6,16 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sql_env.evaluation.harness import evaluate
+from sql_env.evaluation.logs import read_log
+
+from sql_env.play.chat import action_message, error_result_text
+from sql_env.play.episode import Action, EpisodeEnv
 from sql_env.policies.nano.check import call_objection, conversation_facts
 from sql_env.policies.nano.engine import ConversationState, NanoEngine, TurnWriter
 from sql_env.policies.nano.model import SHIPPED_NANO, NanoModel
 from sql_env.policies.nano.policy import NanoPolicy
 from sql_env.policies.nano.tokenizer import NanoTokenizer
-
-from sql_env.evaluation import evaluate
-from sql_env.logs import read_log
-from sql_env.play.chat import action_message, error_result_text
-from sql_env.play.episode import Action, EpisodeEnv
 from sql_env.sources.loading import load
 from sql_env.sql.analysis import has_repeated_part, value_tests
 from sql_env.training.evals import evaluate_checkpoint

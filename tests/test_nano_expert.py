@@ -4,10 +4,10 @@ import json
 from collections import Counter
 
 import pytest
-from sql_env.policies.nano.text import render_transcript
 
 from sql_env.database.database import build_database
 from sql_env.experts import GoldQuery
+from sql_env.policies.nano.text import render_transcript
 from sql_env.questions.question_set import Question
 from sql_env.sources.files import Drafts
 from sql_env.sources.loading import complete_questions

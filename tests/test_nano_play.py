@@ -5,10 +5,10 @@ from dataclasses import replace
 from random import Random
 
 import pytest
-from sql_env.policies.nano.text import render_transcript
+from sql_env.evaluation.harness import harness as evaluation
 
-from sql_env import evaluation
 from sql_env.play.episode import Action
+from sql_env.policies.nano.text import render_transcript
 from sql_env.sources.loading import load
 from sql_env.sources.worlds.world import world_set
 from sql_env.training import nano_recipe

@@ -6,6 +6,10 @@ import re
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
+from sql_env.play.chat import episode_messages
+from sql_env.play.episode import EpisodeEnv
+from sql_env.play.session import ToolError
 from sql_env.policies.nano.text import (
     MARKS,
     NAME_TOKENS,
@@ -15,10 +19,6 @@ from sql_env.policies.nano.text import (
     parse_written,
     render_transcript,
 )
-
-from sql_env.play.chat import episode_messages
-from sql_env.play.episode import EpisodeEnv
-from sql_env.play.session import ToolError
 from sql_env.sources.loading import load
 from sql_env.sql.values import quote_identifier
 from sql_env.training.nano_expert import world_transcripts

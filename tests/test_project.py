@@ -156,7 +156,7 @@ def test_the_front_door_is_lazy():
     assert fresh_python(code).split() == ["sql_env"]
     code = "import sys, sql_env; sql_env.load, sql_env.evaluate, sql_env.ChatPolicy; print(*sys.modules)"
     loaded = set(fresh_python(code).split())
-    assert "sql_env.evaluation" in loaded
+    assert "sql_env.evaluation.harness" in loaded
     assert not loaded & {"torch", "openenv", "transformers", "pandas", "matplotlib", "ipywidgets"}
 
 

@@ -6,21 +6,16 @@ from concurrent.futures import ProcessPoolExecutor
 
 import numpy as np
 import pytest
-
-from sql_env.evaluation import (
+from sql_env.evaluation.harness import (
     EvaluationResult,
     compare,
     evaluate,
     hack_floor,
     pass_rates,
 )
-from sql_env.logs import EpisodeResult
-from sql_env.play.episode import EpisodeEnv
-from sql_env.policies.baselines import GreedyPolicy, OraclePolicy, RandomPolicy
-from sql_env.policies.hacks import HackPolicy
-from sql_env.reports import results_frame, results_markdown
-from sql_env.sources.loading import load
-from sql_env.statistics import (
+from sql_env.evaluation.logs import EpisodeResult
+from sql_env.evaluation.reports import results_frame, results_markdown
+from sql_env.evaluation.statistics import (
     cluster_bootstrap_interval,
     paired_permutation_test,
     paired_power,
@@ -29,7 +24,12 @@ from sql_env.statistics import (
     questions_needed,
     rate_interval,
 )
-from sql_env.workers import RayExecutor
+from sql_env.evaluation.workers import RayExecutor
+
+from sql_env.play.episode import EpisodeEnv
+from sql_env.policies.baselines import GreedyPolicy, OraclePolicy, RandomPolicy
+from sql_env.policies.hacks import HackPolicy
+from sql_env.sources.loading import load
 
 
 def result(name, right, robust=None, databases=None, golds=None, ids=None):

@@ -20,17 +20,17 @@ import torch
 import trl
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sql_env.policies.nano.text import number_messages
+from sql_env.evaluation.harness import evaluate
 from tiny_trl import save_tiny_qwen, tiny_recipe
 from transformers import TrainerCallback
 
-from sql_env.evaluation import evaluate
 from sql_env.paths import SourceError
 from sql_env.play.chat import SYSTEM_PROMPT, TOOLS
 from sql_env.play.episode import EpisodeEnv
 from sql_env.policies.base import Completion
 from sql_env.policies.chat import ChatPolicy
 from sql_env.policies.local import MODEL_SETTINGS_FILE, load_model_settings
+from sql_env.policies.nano.text import number_messages
 from sql_env.questions.question_set import save_question_set
 from sql_env.sources.loading import load
 from sql_env.training import evals

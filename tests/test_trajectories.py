@@ -12,17 +12,8 @@ from pathlib import Path
 from random import Random
 
 import pytest
-
-from sql_env.evaluation import evaluate
-from sql_env.experts import (
-    EXPERT_STYLES,
-    ExpertPolicy,
-    ExpertTrajectories,
-    GoldQuery,
-    record_trajectory,
-    trajectory_summary,
-)
-from sql_env.logs import (
+from sql_env.evaluation.harness import evaluate
+from sql_env.evaluation.logs import (
     Trajectory,
     _log_env,
     check_log,
@@ -30,6 +21,15 @@ from sql_env.logs import (
     read_log,
     replay_trajectory,
     write_log,
+)
+
+from sql_env.experts import (
+    EXPERT_STYLES,
+    ExpertPolicy,
+    ExpertTrajectories,
+    GoldQuery,
+    record_trajectory,
+    trajectory_summary,
 )
 from sql_env.mistakes import forgotten_condition, forgotten_join, misspelled_names, near_misses
 from sql_env.play.chat import TOOLS, action_message, tool_schemas

@@ -6,9 +6,9 @@ from base64 import b64decode
 from zlib import decompress
 
 import pytest
+from sql_env.evaluation.harness import evaluate
 from test_explorer_browser import browser, open_page, picture  # noqa: F401
 
-from sql_env.evaluation import evaluate
 from sql_env.html import render_html
 from sql_env.policies.base import Completion
 from sql_env.policies.baselines import OraclePolicy

@@ -3,13 +3,13 @@
 from collections import Counter
 
 import pytest
+from sql_env.evaluation.contradictions import WordingCheck, stated_bounds
 
 from sql_env.database.database import Database, build_database
 from sql_env.questions.question_set import Question
 from sql_env.sources.loading import load
 from sql_env.sql.analysis import sorted_columns, value_tests
 from sql_env.sql.mutants import one_edit_mutants
-from sql_env.wording import WordingCheck, stated_bounds
 
 SCHEMA = """
 CREATE TABLE pet (pet_id INTEGER PRIMARY KEY, kind TEXT, name TEXT, weight TEXT, born TEXT, owner_id INTEGER);

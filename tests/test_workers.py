@@ -15,8 +15,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-from sql_env.workers import (
+from sql_env.evaluation.workers import (
     WORKER_STORE,
     ProcessWorkers,
     WorkerError,
@@ -153,7 +152,7 @@ def test_a_process_that_dies_takes_only_its_item_along():
 
 
 def test_items_that_all_die_end(monkeypatch):
-    monkeypatch.setattr("sql_env.workers._MOST_LOST", 3)
+    monkeypatch.setattr("sql_env.evaluation.workers._MOST_LOST", 3)
     wire = Wire(dies_at=range(8, 10_000))
     done = list(run_pieces(wire, double, Numbers(50), pieces_of(50, 10)))
     assert results(done) == (set(), set(range(50)))

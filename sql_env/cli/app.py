@@ -25,7 +25,6 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
-from ..policies.nano.policy import NanoPolicy
 
 from .. import __version__
 from ..database.guards import Limits, QueryError
@@ -33,6 +32,7 @@ from ..extras import MissingExtraError
 from ..paths import SourceError
 from ..policies.base import ModelError
 from ..policies.baselines import GreedyPolicy, OraclePolicy, RandomPolicy
+from ..policies.nano.policy import NanoPolicy
 from ..questions.question_set import QUARANTINE_FLAGS, QuestionSet
 from ..sources.loading import SOURCES, load
 

@@ -159,7 +159,7 @@ def _audit_command(
 
     Example: `sql_env audit --source folder --path mydata --out report`
     """
-    from sql_env.audit import audit_markdown, audit_questions, audit_summary, save_report
+    from sql_env.evaluation.audit import audit_markdown, audit_questions, audit_summary, save_report
 
     loaded = questions.load(n, show_progress=not as_json)
     if mutants:
@@ -175,7 +175,7 @@ def _audit_command(
 
 # %% ../../nbs/97_cli_data.ipynb #4cc84a10
 def _print_mutation_study(questions: QuestionSet, as_json: bool) -> None:
-    from sql_env.mutation_study import (
+    from sql_env.evaluation.mutation_study import (
         mutation_study,
         mutation_study_json,
         mutation_study_markdown,
@@ -253,7 +253,8 @@ def _check_guards() -> list[_Check]:
 # %% ../../nbs/97_cli_data.ipynb #37106a3f
 def _check_questions(questions: QuestionSet, n: int) -> list[_Check]:
     "Whether the oracle gets everything and reward hacking nothing, on `n` questions; and what was set aside."
-    from sql_env.evaluation import evaluate, hack_floor
+    from sql_env.evaluation.harness import evaluate, hack_floor
+
     from sql_env.policies.baselines import OraclePolicy
 
     set_aside = f"{len(questions.quarantined)} in quarantine"

@@ -42,12 +42,12 @@ from ..play.episode import SCHEMA_LEVELS, VERIFY_MODES, EpisodeEnv, read_actions
 from ..questions.question_set import QuestionSet
 
 if TYPE_CHECKING:
-    from sql_env.evaluation import Comparison, EvaluationResult
+    from sql_env.evaluation.harness import Comparison, EvaluationResult
 
 # %% ../../nbs/99_cli_evaluate.ipynb #05a50901
 def _result_row(result: "EvaluationResult") -> list[str]:
     "A result as a row of the table."
-    from sql_env.reports import rate_text
+    from sql_env.evaluation.reports import rate_text
 
     low, high = result.interval()
     rates = result.by("difficulty").success
@@ -77,7 +77,7 @@ def _print_results(
     floor: dict[str, float],  # what each reward-hacking baseline earns
 ) -> None:
     "Print a table of results, the hack floor, what was not judged, and what crashed."
-    from sql_env.reports import abstention_text, pass_text, robust_text, usage_text
+    from sql_env.evaluation.reports import abstention_text, pass_text, robust_text, usage_text
 
     table = make_table(title)
     table.add_column("policy", overflow="fold")  # a long name takes lines, not the place of numbers
@@ -149,8 +149,7 @@ def _write_reports(
 ) -> None:
     "Write each result as JSON, and all of them as a Markdown table and a picture unless they are shards."
     from matplotlib.figure import Figure  # without pyplot: no window, and no figure left open
-
-    from sql_env.reports import plot_success_rates, results_markdown, save_result
+    from sql_env.evaluation.reports import plot_success_rates, results_markdown, save_result
 
     out.mkdir(parents=True, exist_ok=True)
     for result in results:
@@ -181,7 +180,7 @@ def _parse_shard(text: str | None) -> tuple[int, int] | None:
 @contextmanager
 def _open_executor(name: str, n_workers: int, address: str | None) -> Iterator[Any]:
     "An executor by name, None for a single process; raises `ValueError` for an unknown or a missing one."
-    from sql_env.workers import ProcessWorkers, RayExecutor
+    from sql_env.evaluation.workers import ProcessWorkers, RayExecutor
 
     if name not in EXECUTORS:
         raise ValueError(f"There is no executor {name!r}; there are {', '.join(EXECUTORS)}.")
@@ -322,7 +321,7 @@ class _EvaluationOptions:
 
     def _default_folder(self, env: EpisodeEnv, policy: Any) -> Path:
         "A folder for all that decides a result, so that another run gets another one."
-        from sql_env.evaluation import describe_env
+        from sql_env.evaluation.harness import describe_env
 
         settings = {name: x for name, x in policy.settings.items() if name != "price"}
         about = [settings, describe_env(env), self.seed, self.epochs, self.robust]
@@ -340,10 +339,10 @@ class _EvaluationOptions:
         "Evaluate a policy: in one batch if it is a local model, in threads if on a server, else in an executor."
         from concurrent.futures import ThreadPoolExecutor
 
-        from sql_env.policies.nano.model import NanoModel
+        from sql_env.evaluation.harness import evaluate
 
-        from sql_env.evaluation import evaluate
         from sql_env.policies.local import LocalModel
+        from sql_env.policies.nano.model import NanoModel
 
         options: dict[str, Any] = dict(
             n_episodes=self.n,
@@ -465,8 +464,8 @@ def _evaluate_command(
 
     One task of an array job: `sql_env evaluate --policy random --shard 2/8 --out results`
     """
-    from sql_env.evaluation import RunStopped, hack_floor
-    from sql_env.logs import EpisodeLog, read_log
+    from sql_env.evaluation.harness import RunStopped, hack_floor
+    from sql_env.evaluation.logs import EpisodeLog, read_log
 
     names = policy or ["random", "greedy", "oracle"]
     allowed = read_actions(actions)
@@ -524,9 +523,9 @@ def _merge_command(
 
     Example: `sql_env merge results/*.json logs/*.jsonl --out whole`
     """
-    from sql_env.evaluation import merge_results
-    from sql_env.logs import merge_logs, read_log
-    from sql_env.reports import load_result
+    from sql_env.evaluation.harness import merge_results
+    from sql_env.evaluation.logs import merge_logs, read_log
+    from sql_env.evaluation.reports import load_result
 
     logs: dict[str, list[Path]] = {}
     shards: dict[str, list[EvaluationResult]] = {}
@@ -579,8 +578,8 @@ def _compare_command(
 
     Example: `sql_env compare results/greedy.json results/oracle.json`
     """
-    from sql_env.evaluation import compare
-    from sql_env.reports import load_result
+    from sql_env.evaluation.harness import compare
+    from sql_env.evaluation.reports import load_result
 
     if by not in ("correct", "grounded", "robust"):
         raise ValueError(f"Results have no rate {by!r}; there are correct, grounded and robust.")

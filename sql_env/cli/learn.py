@@ -25,8 +25,9 @@ def _make_trajectories(
     questions: QuestionSet, n: int, seed: int, out: Path | None, sft: Path | None
 ) -> dict[str, Any]:
     "Write expert episodes as a log, as conversations, or both; returns how many there are."
+    from sql_env.evaluation.logs import write_log
+
     from sql_env.experts import ExpertTrajectories
-    from sql_env.logs import write_log
     from sql_env.sft import sft_rows
 
     experts = ExpertTrajectories(questions, n, seed)
@@ -43,7 +44,7 @@ def _make_trajectories(
 # %% ../../nbs/98_cli_learn.ipynb #146bcac6
 def _check_trajectories(log: Path, questions: QuestionSet) -> dict[str, Any]:
     "Play the episodes of a log again; returns what differs."
-    from sql_env.logs import check_log, read_log
+    from sql_env.evaluation.logs import check_log, read_log
 
     changed = check_log(log, questions)
     problems = [f"episode {i}: {difference}" for i, difference in changed.items()]

@@ -168,7 +168,8 @@ def _view_logged(
     path: Path, questions: QuestionSet, question: str | None, episode: int | None
 ) -> Any:
     "The view of an episode of a log."
-    from sql_env.logs import read_log
+    from sql_env.evaluation.logs import read_log
+
     from sql_env.view.episode import view_trajectory
 
     about, found = read_log(path)
@@ -282,7 +283,7 @@ def _export_command(
 # %% ../../nbs/96_cli_play.ipynb #c028d2e0
 def _rescored_row(name: str, result: Any) -> list[str]:
     "A row of the table before and after."
-    from sql_env.reports import rate_text
+    from sql_env.evaluation.reports import rate_text
 
     rates = [rate_text(rate) for rate in (result.success_rate, result.robust_rate)]
     return [name, *rates, f"{result.avg_reward:.3f}", str(result.n_completed)]
@@ -330,9 +331,9 @@ def _rescore_command(
 
     Example: `sql_env rescore logs/greedy.jsonl --verify robust`
     """
-    from sql_env.evaluation import EvaluationResult
-    from sql_env.logs import read_log
-    from sql_env.rescoring import rescore_log, write_rescored
+    from sql_env.evaluation.harness import EvaluationResult
+    from sql_env.evaluation.logs import read_log
+    from sql_env.evaluation.rescoring import rescore_log, write_rescored
 
     out = out or log.with_suffix(".rescored.jsonl")
     if verify not in (None, *VERIFY_MODES):

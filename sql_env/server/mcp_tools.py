@@ -28,8 +28,9 @@ with needs_extra("mcp"):
     from mcp.server.stdio import stdio_server
     from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
-from ..evaluation import describe_env
-from ..logs import EpisodeLog, Trajectory, run_details
+from ..evaluation.harness import describe_env
+from ..evaluation.logs import EpisodeLog, Trajectory, run_details
+
 from sql_env.play.chat import (
     SYSTEM_PROMPT,
     InvalidToolCall,

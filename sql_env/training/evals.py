@@ -15,14 +15,14 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ..policies.nano.model import NanoModel, is_nano
+from ..evaluation.harness import EvaluationResult, evaluate
 
-from ..evaluation import EvaluationResult, evaluate
 from ..paths import cache_dir
 from ..play.chat import MAX_TOOL_RESULT_CHARS, SYSTEM_PROMPT
 from ..play.episode import EpisodeEnv
 from ..policies.chat import ChatPolicy
 from ..policies.local import LocalModel
+from ..policies.nano.model import NanoModel, is_nano
 from ..questions.question_set import QuestionSet
 from ..sources.loading import load
 from .metrics import read_metrics

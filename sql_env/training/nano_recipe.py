@@ -22,14 +22,14 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from ..policies.nano.policy import NanoPolicy
-from ..policies.nano.text import NumberedNames, TextPiece, render_transcript
+from ..evaluation.harness import evaluate
+from ..evaluation.logs import Trajectory, read_log
 
-from ..evaluation import evaluate
-from ..logs import Trajectory, read_log
 from ..play.episode import EpisodeEnv
 from ..play.reward import RewardConfig
 from ..play.session import ToolError
+from ..policies.nano.policy import NanoPolicy
+from ..policies.nano.text import NumberedNames, TextPiece, render_transcript
 from ..questions.question_set import Question, QuestionSet
 from ..sft import trajectory_messages
 from ..sources.worlds.words import NameMix

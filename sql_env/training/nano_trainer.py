@@ -15,9 +15,9 @@ from random import Random
 from typing import Any
 
 import numpy as np
-from ..policies.nano.engine import NanoEngine, TurnWriter
 
 from ..extras import needs_extra
+from ..policies.nano.engine import NanoEngine, TurnWriter
 from .data import sft_datasets
 from .recipes import Recipe, Stage
 

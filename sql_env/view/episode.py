@@ -13,10 +13,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ..evaluation.logs import Trajectory
+
 from ..database.catalog import TableInfo
 from ..grading.answer_forms import parse_answer
 from ..grading.answers import Verdict, compare_rows
-from ..logs import Trajectory
 from ..play.episode import ACTIONS, Episode, Turn
 from ..play.reward import RewardConfig
 from ..questions.question_set import Question, QuestionSet

@@ -17,16 +17,16 @@ from typing import Any
 from zlib import compress
 
 from fastcore.xml import FT, Safe
+from ..evaluation.harness import EvaluationResult, compare
+from ..evaluation.logs import EpisodeResult, Trajectory, read_log
+from ..evaluation.reports import rate_text, robust_text
 
-from ..evaluation import EvaluationResult, compare
 from ..grading.answers import VERDICT_REASONS, Verdict
 from ..grading.variants.robust import ROBUST_REASONS
 from ..html import element, render_html, stylesheet
-from ..logs import EpisodeResult, Trajectory, read_log
 from ..paths import read_asset
 from ..progress import ProgressBar
 from ..questions.question_set import QuestionSet
-from ..reports import rate_text, robust_text
 from .episode import EpisodeView, view_trajectory
 from .page import controls_html, episode_view_html, page_button, security_policy
 

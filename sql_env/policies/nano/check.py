@@ -16,9 +16,9 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import apsw
-from .text import read_description, split_opening
 
 from ...play.chat import is_error_result
+from .text import read_description, split_opening
 from ...sql.analysis import has_repeated_part, value_tests
 from ...sql.values import quote_identifier
 

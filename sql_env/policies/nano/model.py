@@ -15,6 +15,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from ..base import Completion
+from sql_env.policies.local import (
+    complete_batches,
+    load_model_settings,
+    local_usage,
+    only_completion,
+)
 from sql_env.policies.nano.check import (
     call_objection,
     conversation_facts,
@@ -28,14 +36,6 @@ from sql_env.policies.nano.text import (
     render_transcript,
 )
 from .tokenizer import NanoTokenizer
-
-from ..base import Completion
-from sql_env.policies.local import (
-    complete_batches,
-    load_model_settings,
-    local_usage,
-    only_completion,
-)
 
 # %% ../../../nbs/policies/nano/05_model.ipynb #eea276a5
 SHIPPED_NANO = Path(__file__).parents[1] / "nano/weights" if "__file__" in globals() else Path()

@@ -11,9 +11,8 @@ __all__ = ['NanoPolicy']
 from pathlib import Path
 from typing import Any
 
-from .model import NanoModel
-
 from ..chat import ChatPolicy
+from .model import NanoModel
 
 # %% ../../../nbs/policies/nano/06_policy.ipynb #3d386f98
 class NanoPolicy(ChatPolicy):
