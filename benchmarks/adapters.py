@@ -28,8 +28,8 @@ from multiprocessing import get_context
 from pathlib import Path
 
 from packaging.requirements import Requirement
-from sql_env.evaluation.harness import hack_floor
 
+from sql_env.evaluation.harness import hack_floor
 from sql_env.play.chat import TOOLS, action_message
 from sql_env.play.episode import Action, EpisodeEnv
 from sql_env.play.session import Session

@@ -11,7 +11,6 @@ from itertools import islice
 from pathlib import Path
 
 from sql_env.evaluation.harness import EvaluationResult, evaluate, hack_floor
-
 from sql_env.play.episode import ACTIONS, EXTRA_ACTIONS, EpisodeEnv
 from sql_env.play.reward import RewardConfig
 from sql_env.policies import GreedyPolicy, OraclePolicy

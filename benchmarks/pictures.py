@@ -7,10 +7,10 @@ import matplotlib
 import matplotlib.figure
 from rich.console import Console
 from rich.terminal_theme import MONOKAI
-from sql_env.evaluation.harness import evaluate, hack_floor
-from sql_env.evaluation.reports import plot_success_rates
 
 from sql_env.cli.play import show_episode
+from sql_env.evaluation.harness import evaluate, hack_floor
+from sql_env.evaluation.reports import plot_success_rates
 from sql_env.play.episode import EpisodeEnv
 from sql_env.play.reward import RewardConfig
 from sql_env.policies.base import ScriptedPolicy, play_episode

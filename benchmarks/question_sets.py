@@ -12,10 +12,9 @@ import os
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
+from sql_env import __version__
 from sql_env.evaluation.audit import AuditReport, audit_questions
 from sql_env.evaluation.harness import evaluate
-
-from sql_env import __version__
 from sql_env.policies.baselines import OraclePolicy
 from sql_env.questions.question_set import QUARANTINE_FLAGS, QuestionSet
 from sql_env.sources.findings import findings_of

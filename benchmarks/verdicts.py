@@ -23,6 +23,9 @@ from random import Random
 
 from realistic import RealisticInstance, read_tables, realistic_rows, wider_mutants
 from scipy.stats import binomtest
+from sqlglot import exp
+
+from sql_env.database.guards import QueryError
 from sql_env.evaluation.audit import audit_questions, audit_summary, audit_table
 from sql_env.evaluation.mutation_study import (
     KIND_GROUPS,
@@ -32,9 +35,6 @@ from sql_env.evaluation.mutation_study import (
     mutation_study_markdown,
 )
 from sql_env.evaluation.statistics import rate_interval
-from sqlglot import exp
-
-from sql_env.database.guards import QueryError
 from sql_env.grading.answers import Verdict, compare_rows
 from sql_env.grading.variants.robust import judge_evidence, verify_robust
 from sql_env.grading.variants.selection import build_variants, instance_generator, results_agree

@@ -18,7 +18,6 @@ from itertools import islice
 from pathlib import Path
 
 from sql_env.evaluation.harness import evaluate
-
 from sql_env.policies.baselines import GreedyPolicy, OraclePolicy
 from sql_env.policies.hacks import HACKS, most_frequent_answer
 from sql_env.sources.worlds import FAMILIES, SPLITS, World, guessing_statistics, world_set, worlds

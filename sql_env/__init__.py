@@ -11,7 +11,7 @@ _MODULE_OF = {
     "Limits": "database.database",
     "Episode": "play.episode",
     "EpisodeEnv": "play.episode",
-    "EpisodeExplorer": "explorer",
+    "EpisodeExplorer": "view.explorer",
     "GreedyPolicy": "policies",
     "OraclePolicy": "policies",
     "Policy": "policies",

@@ -14,12 +14,11 @@ from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
 
+from .database.database import Database
+from .database.guards import QueryError
 from .evaluation.harness import describe_env
 from .evaluation.logs import Trajectory, replay_trajectory, write_log
 from .evaluation.rollouts import plan_episodes
-
-from .database.database import Database
-from .database.guards import QueryError
 from .mistakes import forgotten_condition, forgotten_join, misspelled_names, wrong_value
 from .play.chat import MAX_TOOL_RESULT_CHARS
 from .play.episode import Action, EpisodeEnv, Observation

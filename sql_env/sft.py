@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from .evaluation.logs import Trajectory
-
 from .play.chat import MAX_TOOL_RESULT_CHARS, SYSTEM_PROMPT, episode_messages, tool_schemas
 from .play.episode import EpisodeEnv
 

@@ -13,8 +13,8 @@ import pytest
 from conftest import ROOT, made_once
 from fake_server import FakeServer, player
 from serving import Server
-from sql_env.evaluation.harness import hack_floor
 
+from sql_env.evaluation.harness import hack_floor
 from sql_env.play.chat import TOOLS
 from sql_env.play.episode import EpisodeEnv
 from sql_env.play.markup import escape_markup

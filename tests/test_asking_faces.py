@@ -8,13 +8,14 @@ from functools import partial
 
 import pytest
 from fake_server import FakeServer, completion
-from sql_env.evaluation.harness import evaluate
-from sql_env.evaluation.logs import EpisodeResult, read_log
+from sql_env.view.explorer import EpisodeExplorer, _LogTab, _result_word
+from sql_env.view.html import render_html
+from sql_env.view.messages import conversation
 from test_cli import sql_env  # noqa: F401
 
 from sql_env.environment import SQLEnvironment
-from sql_env.explorer import EpisodeExplorer, _LogTab, _result_word
-from sql_env.html import render_html
+from sql_env.evaluation.harness import evaluate
+from sql_env.evaluation.logs import EpisodeResult, read_log
 from sql_env.play.chat import tool_schemas
 from sql_env.play.episode import ACTIONS, EXTRA_ACTIONS, Episode, EpisodeEnv
 from sql_env.play.reward import RewardConfig
@@ -28,7 +29,6 @@ from sql_env.trl_adapter import SQLEnvTRL, SQLEnvTRLRemote, rollout_metrics
 from sql_env.view.episode import view_trajectory
 from sql_env.view.page import episode_view_html
 from sql_env.view.run import _card_html, _ending, read_runs
-from sql_env.view.words import conversation
 
 ALLOWED = (*ACTIONS, *EXTRA_ACTIONS)
 

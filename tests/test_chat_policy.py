@@ -24,7 +24,6 @@ pytest.importorskip("openai", reason="openai is not installed: pip install 'sql_
 from sql_env.evaluation.harness import RunStopped, compare, evaluate
 from sql_env.evaluation.logs import Trajectory, check_log, read_log
 from sql_env.evaluation.reports import load_result, results_markdown, save_result
-
 from sql_env.play.chat import (
     TOOLS,
     InvalidToolCall,

@@ -14,12 +14,12 @@ from pathlib import Path
 import pytest
 import typer
 from fake_server import FakeServer, completion
-from sql_env.evaluation.reports import load_result
 from typer.testing import CliRunner
 
 from sql_env.cli.app import POLICIES, app, main
 from sql_env.database.database import Database, build_database
 from sql_env.database.guards import Limits
+from sql_env.evaluation.reports import load_result
 from sql_env.grading.answers import Verdict
 from sql_env.paths import BUNDLED
 from sql_env.policies.base import Completion

@@ -16,6 +16,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
+from sql_env.database.database import build_database
+from sql_env.database.guards import Limits
 from sql_env.evaluation.harness import (
     EvaluationResult,
     compare,
@@ -35,9 +38,6 @@ from sql_env.evaluation.reports import (
 )
 from sql_env.evaluation.rollouts import plan_episodes
 from sql_env.evaluation.workers import ProcessWorkers, WorkerError
-
-from sql_env.database.database import build_database
-from sql_env.database.guards import Limits
 from sql_env.grading.answers import Verdict
 from sql_env.grading.variants.robust import ROBUST_REASONS
 from sql_env.play.episode import Action, EpisodeEnv

@@ -13,13 +13,20 @@ from importlib.resources import files
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from sql_env.evaluation.harness import evaluate
-from sql_env.evaluation.logs import EpisodeResult, Trajectory, read_log
+from sql_env.view.explorer import EpisodeExplorer, _LogTab, _PolicyTab
+from sql_env.view.html import (
+    element,
+    parse_result_table,
+    read_asset,
+    render_html,
+    stylesheet,
+    text_html,
+)
 
 from sql_env.database.catalog import Column, TableInfo
 from sql_env.database.database import build_database
-from sql_env.explorer import EpisodeExplorer, _LogTab, _PolicyTab
-from sql_env.html import element, parse_result_table, read_asset, render_html, stylesheet, text_html
+from sql_env.evaluation.harness import evaluate
+from sql_env.evaluation.logs import EpisodeResult, Trajectory, read_log
 from sql_env.play.episode import ACTIONS, Action, Episode, EpisodeEnv, Turn
 from sql_env.play.reward import RewardConfig
 from sql_env.policies.base import ScriptedPolicy, play_episode
@@ -761,7 +768,7 @@ def test_import_is_light():
         [
             sys.executable,
             "-c",
-            "import sys, sql_env.explorer; "
+            "import sys, sql_env.view.explorer; "
             "print([m for m in ('ipywidgets', 'IPython', 'openenv', 'torch', 'pandas') if m in sys.modules])",
         ],
         capture_output=True,

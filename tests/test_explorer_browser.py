@@ -135,7 +135,7 @@ def lab(tmp_path_factory):
     pytest.importorskip("jupyterlab", reason="no jupyterlab: pip install jupyterlab voila")
     home = tmp_path_factory.mktemp("lab")
     write_notebook(
-        home / "a.ipynb", "from sql_env.explorer import EpisodeExplorer\nimport ipywidgets", SHOW
+        home / "a.ipynb", "from sql_env.view.explorer import EpisodeExplorer\nimport ipywidgets", SHOW
     )
     quiet = (
         home
@@ -251,7 +251,7 @@ def test_jupyterlab(browser, lab, tell):
 
 
 TWO_EXPLORERS = [
-    "from sql_env.explorer import EpisodeExplorer\none = EpisodeExplorer(question_id='vet_clinic-12')\none",
+    "from sql_env.view.explorer import EpisodeExplorer\none = EpisodeExplorer(question_id='vet_clinic-12')\none",
     "two = EpisodeExplorer(question_id='vet_clinic-12')\ntwo",
 ]
 

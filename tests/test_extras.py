@@ -113,7 +113,7 @@ env = EpisodeEnv(qs)
 env.reset(question_id=qs[0].question_id)
 env.step("QUERY", qs[0].gold_sql)
 assert env.step("ANSWER", "@last").reward == 1
-from sql_env.explorer import EpisodeExplorer
+from sql_env.view.explorer import EpisodeExplorer
 EpisodeExplorer(qs)
 audit_questions(qs, progress=False)
 from sql_env.cli import app

@@ -6,6 +6,7 @@ from functools import lru_cache
 from pathlib import Path
 
 import pytest
+
 from sql_env.evaluation.harness import evaluate
 from sql_env.evaluation.logs import (
     EpisodeLog,
@@ -24,7 +25,6 @@ from sql_env.evaluation.logs import (
 )
 from sql_env.evaluation.reports import result_schema, save_result
 from sql_env.evaluation.rescoring import rescore_log, write_rescored
-
 from sql_env.play.episode import EpisodeEnv
 from sql_env.play.reward import RewardConfig
 from sql_env.policies.base import ScriptedPolicy

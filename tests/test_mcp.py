@@ -21,9 +21,9 @@ from mcp import ClientSession, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.memory import create_connected_server_and_client_session as connect
-from sql_env.evaluation.logs import check_log, read_log
 
 from sql_env.database.database import build_database
+from sql_env.evaluation.logs import check_log, read_log
 from sql_env.grading.answers import format_rows
 from sql_env.play.chat import tool_schemas
 from sql_env.play.episode import ACTIONS, EXTRA_ACTIONS, EpisodeEnv

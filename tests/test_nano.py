@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sql_env.evaluation.harness import evaluate
 
 from sql_env.cli.app import make_policy
+from sql_env.evaluation.harness import evaluate
 from sql_env.paths import SourceError
 from sql_env.play.chat import initial_messages
 from sql_env.play.episode import EpisodeEnv

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from sql_env.evaluation.harness import evaluate
 from sql_env.evaluation.logs import read_log
-
 from sql_env.play.chat import action_message, error_result_text
 from sql_env.play.episode import Action, EpisodeEnv
 from sql_env.policies.nano.check import call_objection, conversation_facts

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from sql_env.evaluation.harness import evaluate, hack_floor
 
 from sql_env.database.database import Database, build_database
+from sql_env.evaluation.harness import evaluate, hack_floor
 from sql_env.grading.answers import format_rows
 from sql_env.play.episode import ACTIONS, SCHEMA_LEVELS, Action, Episode, EpisodeEnv, Observation
 from sql_env.policies.base import Policy, ScriptedPolicy, parse_schema_info, play_episode

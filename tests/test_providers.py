@@ -12,7 +12,6 @@ from fake_server import FakeServer, completion, fault, message
 pytest.importorskip("openai", reason="openai is not installed: pip install 'sql_env[openai]'")
 
 from sql_env.evaluation.harness import evaluate
-
 from sql_env.policies.chat import ChatPolicy
 from sql_env.policies.endpoint import Endpoint
 from sql_env.policies.requests import (

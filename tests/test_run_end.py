@@ -15,12 +15,12 @@ from functools import lru_cache
 import pytest
 import typer
 from fake_server import FAULTS, FakeServer, player, share_of_faults, slow
-from sql_env.evaluation.harness import EvaluationResult, RunStopped, evaluate, pass_rates
-from sql_env.evaluation.logs import EpisodeResult, read_log
-from sql_env.evaluation.reports import load_result, pass_text, results_markdown
 
 from sql_env.cli.app import main
 from sql_env.cli.evaluate import _PLAYERS, _leave
+from sql_env.evaluation.harness import EvaluationResult, RunStopped, evaluate, pass_rates
+from sql_env.evaluation.logs import EpisodeResult, read_log
+from sql_env.evaluation.reports import load_result, pass_text, results_markdown
 from sql_env.policies.baselines import OraclePolicy, RandomPolicy
 from sql_env.policies.chat import ChatPolicy
 from sql_env.policies.requests import EndpointError

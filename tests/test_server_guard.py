@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from serving import Server, Session, benchmark
-from sql_env.evaluation.harness import evaluate
 
 from sql_env.client import SQLEnv, VerdictWithheldError
 from sql_env.environment import SQLEnvironment
+from sql_env.evaluation.harness import evaluate
 from sql_env.models import SQLAction
 from sql_env.policies.baselines import OraclePolicy
 from sql_env.server.app import Settings, environment_factory

@@ -13,9 +13,9 @@ from dataclasses import replace
 
 import pytest
 from serving import Server, Session, benchmark
-from sql_env.evaluation.harness import evaluate
 
 from sql_env.client import SessionLostError, SQLEnv
+from sql_env.evaluation.harness import evaluate
 from sql_env.grading.answers import format_rows
 from sql_env.models import SQLAction
 from sql_env.paths import BUNDLED

@@ -6,6 +6,7 @@ from concurrent.futures import ProcessPoolExecutor
 
 import numpy as np
 import pytest
+
 from sql_env.evaluation.harness import (
     EvaluationResult,
     compare,
@@ -25,7 +26,6 @@ from sql_env.evaluation.statistics import (
     rate_interval,
 )
 from sql_env.evaluation.workers import RayExecutor
-
 from sql_env.play.episode import EpisodeEnv
 from sql_env.policies.baselines import GreedyPolicy, OraclePolicy, RandomPolicy
 from sql_env.policies.hacks import HackPolicy

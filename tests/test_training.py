@@ -20,10 +20,10 @@ import torch
 import trl
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sql_env.evaluation.harness import evaluate
 from tiny_trl import save_tiny_qwen, tiny_recipe
 from transformers import TrainerCallback
 
+from sql_env.evaluation.harness import evaluate
 from sql_env.paths import SourceError
 from sql_env.play.chat import SYSTEM_PROMPT, TOOLS
 from sql_env.play.episode import EpisodeEnv

@@ -12,6 +12,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
+
 from sql_env.evaluation.harness import evaluate
 from sql_env.evaluation.logs import (
     Trajectory,
@@ -22,7 +23,6 @@ from sql_env.evaluation.logs import (
     replay_trajectory,
     write_log,
 )
-
 from sql_env.experts import (
     EXPERT_STYLES,
     ExpertPolicy,

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from sql_env.evaluation.workers import (
     WORKER_STORE,
     ProcessWorkers,

@@ -14,10 +14,10 @@ import apsw
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from sql_env.evaluation.harness import evaluate
 
 from sql_env.database.database import Database
 from sql_env.database.guards import QueryError
+from sql_env.evaluation.harness import evaluate
 from sql_env.paths import SourceError
 from sql_env.policies.baselines import GreedyPolicy, OraclePolicy
 from sql_env.policies.hacks import HACKS

@@ -149,6 +149,7 @@ def _write_reports(
 ) -> None:
     "Write each result as JSON, and all of them as a Markdown table and a picture unless they are shards."
     from matplotlib.figure import Figure  # without pyplot: no window, and no figure left open
+
     from sql_env.evaluation.reports import plot_success_rates, results_markdown, save_result
 
     out.mkdir(parents=True, exist_ok=True)
@@ -340,7 +341,6 @@ class _EvaluationOptions:
         from concurrent.futures import ThreadPoolExecutor
 
         from sql_env.evaluation.harness import evaluate
-
         from sql_env.policies.local import LocalModel
         from sql_env.policies.nano.model import NanoModel
 

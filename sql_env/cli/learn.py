@@ -26,7 +26,6 @@ def _make_trajectories(
 ) -> dict[str, Any]:
     "Write expert episodes as a log, as conversations, or both; returns how many there are."
     from sql_env.evaluation.logs import write_log
-
     from sql_env.experts import ExpertTrajectories
     from sql_env.sft import sft_rows
 

@@ -169,7 +169,6 @@ def _view_logged(
 ) -> Any:
     "The view of an episode of a log."
     from sql_env.evaluation.logs import read_log
-
     from sql_env.view.episode import view_trajectory
 
     about, found = read_log(path)

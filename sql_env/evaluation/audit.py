@@ -21,9 +21,8 @@ from math import ceil
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from .contradictions import WordingCheck
-
 from ..database.guards import QueryError
+from .contradictions import WordingCheck
 from ..grading.answers import compare_rows
 from ..grading.variants.instances import InstanceGenerator
 from sql_env.grading.variants.selection import (

@@ -18,6 +18,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ..database.guards import Limits
 from sql_env.evaluation.logs import (
     EpisodeLog,
     EpisodeResult,
@@ -34,8 +35,6 @@ from sql_env.evaluation.statistics import (
     risk_coverage_area,
     risk_coverage_curve,
 )
-
-from ..database.guards import Limits
 from ..play.episode import ACTIONS, Action, EpisodeEnv
 from ..policies.base import Policy
 from ..policies.hacks import hacks_for, most_frequent_answer

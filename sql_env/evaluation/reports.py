@@ -18,7 +18,6 @@ from typing import Any
 
 from .harness import EvaluationResult, pass_rates
 from .logs import NOT_JUDGED_REASONS, EpisodeResult, read_log
-
 from ..paths import read_asset
 
 # %% ../../nbs/evaluation/07_reports.ipynb #0207ce75

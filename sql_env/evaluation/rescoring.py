@@ -15,9 +15,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from .logs import Trajectory, _log_env, episode_result, read_log, time_stamp
-
 from .. import __version__
+from .logs import Trajectory, _log_env, episode_result, read_log, time_stamp
 from ..play.episode import EpisodeEnv
 from ..questions.question_set import QuestionSet
 

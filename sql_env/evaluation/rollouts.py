@@ -19,6 +19,7 @@ from itertools import islice, takewhile
 from random import Random
 from typing import Any, NamedTuple
 
+from ..database.catalog import database_fingerprint
 from sql_env.evaluation.logs import (
     EpisodeResult,
     Trajectory,
@@ -28,8 +29,6 @@ from sql_env.evaluation.logs import (
     with_robust,
 )
 from .workers import ProcessWorkers, WorkerError, run_pieces
-
-from ..database.catalog import database_fingerprint
 from ..play.episode import Episode, EpisodeEnv, Observation
 from ..policies.base import Policy, RolloutAborted, play_episode
 from ..questions.question_set import Question

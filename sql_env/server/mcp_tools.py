@@ -30,7 +30,6 @@ with needs_extra("mcp"):
 
 from ..evaluation.harness import describe_env
 from ..evaluation.logs import EpisodeLog, Trajectory, run_details
-
 from sql_env.play.chat import (
     SYSTEM_PROMPT,
     InvalidToolCall,

@@ -17,11 +17,11 @@ from threading import Lock
 from typing import Any
 
 from fastcore.xml import FT
+from ..view.html import element, render_html, stylesheet, table_html, text_html
 
 from ..database.catalog import Column, TableInfo
 from ..environment import ResetError, SQLEnvironment
 from ..grading.answer_forms import MAX_ANSWER_CHARS
-from ..html import element, render_html, stylesheet, table_html, text_html
 from ..models import SQLAction, SQLObservation
 from ..play.episode import ACTIONS, Episode, Turn
 from ..play.markup import unescape_markup

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..evaluation.harness import EvaluationResult, evaluate
-
 from ..paths import cache_dir
 from ..play.chat import MAX_TOOL_RESULT_CHARS, SYSTEM_PROMPT
 from ..play.episode import EpisodeEnv

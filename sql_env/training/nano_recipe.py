@@ -24,7 +24,6 @@ from typing import Any
 
 from ..evaluation.harness import evaluate
 from ..evaluation.logs import Trajectory, read_log
-
 from ..play.episode import EpisodeEnv
 from ..play.reward import RewardConfig
 from ..play.session import ToolError
