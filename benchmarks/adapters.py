@@ -145,8 +145,8 @@ def mcp(questions: QuestionSet) -> Player:
     import asyncio
 
     from mcp.shared.memory import create_connected_server_and_client_session as connect
+    from sql_env.server.limits import Seats
 
-    from sql_env.server.guard import Seats
     from sql_env.server.mcp_tools import Player as Client
     from sql_env.server.mcp_tools import Players, make_mcp_server
 

@@ -8,8 +8,8 @@ import apsw
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sql_env.server.environment import SQLEnvironment
 
-from sql_env.environment import SQLEnvironment
 from sql_env.evaluation.harness import EvaluationResult, answer_agreement, evaluate, hack_floor
 from sql_env.evaluation.logs import EpisodeResult, read_log
 from sql_env.evaluation.statistics import risk_coverage_area, risk_coverage_curve

@@ -8,12 +8,10 @@ from functools import partial
 
 import pytest
 from fake_server import FakeServer, completion
-from sql_env.view.explorer import EpisodeExplorer, _LogTab, _result_word
-from sql_env.view.html import render_html
-from sql_env.view.messages import conversation
+from sql_env.server.environment import SQLEnvironment
+from sql_env.server.limits import Seats
 from test_cli import sql_env  # noqa: F401
 
-from sql_env.environment import SQLEnvironment
 from sql_env.evaluation.harness import evaluate
 from sql_env.evaluation.logs import EpisodeResult, read_log
 from sql_env.play.chat import tool_schemas
@@ -21,12 +19,14 @@ from sql_env.play.episode import ACTIONS, EXTRA_ACTIONS, Episode, EpisodeEnv
 from sql_env.play.reward import RewardConfig
 from sql_env.policies import OraclePolicy, ScriptedPolicy
 from sql_env.server.app import Settings, load_questions
-from sql_env.server.guard import Seats
 from sql_env.server.page import Visits, _history_html, _on_start, _result_html, _Visit, build_page
 from sql_env.sources.loading import load
 from sql_env.sources.worlds.ambiguity import ambiguous_set
 from sql_env.trl_adapter import SQLEnvTRL, SQLEnvTRLRemote, rollout_metrics
 from sql_env.view.episode import view_trajectory
+from sql_env.view.explorer import EpisodeExplorer, _LogTab, _result_word
+from sql_env.view.html import render_html
+from sql_env.view.messages import conversation
 from sql_env.view.page import episode_view_html
 from sql_env.view.run import _card_html, _ending, read_runs
 

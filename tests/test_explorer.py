@@ -13,15 +13,6 @@ from importlib.resources import files
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from sql_env.view.explorer import EpisodeExplorer, _LogTab, _PolicyTab
-from sql_env.view.html import (
-    element,
-    parse_result_table,
-    read_asset,
-    render_html,
-    stylesheet,
-    text_html,
-)
 
 from sql_env.database.catalog import Column, TableInfo
 from sql_env.database.database import build_database
@@ -41,6 +32,15 @@ from sql_env.view.episode import (
     view_episode,
     view_trajectory,
     watch_policy,
+)
+from sql_env.view.explorer import EpisodeExplorer, _LogTab, _PolicyTab
+from sql_env.view.html import (
+    element,
+    parse_result_table,
+    read_asset,
+    render_html,
+    stylesheet,
+    text_html,
 )
 from sql_env.view.human import HumanPlayer, _ActionBoard
 from sql_env.view.page import (

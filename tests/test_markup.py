@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sql_env.server.environment import SQLEnvironment
 
 from sql_env.database.database import build_database
-from sql_env.environment import SQLEnvironment
 from sql_env.evaluation.harness import evaluate
 from sql_env.experts import ExpertTrajectories
 from sql_env.models import SQLAction

@@ -6,8 +6,6 @@ from base64 import b64decode
 from zlib import decompress
 
 import pytest
-from sql_env.view.html import render_html
-from sql_env.view.messages import conversation, words_html
 from test_explorer_browser import browser, open_page, picture  # noqa: F401
 
 from sql_env.evaluation.harness import evaluate
@@ -15,6 +13,8 @@ from sql_env.policies.base import Completion
 from sql_env.policies.baselines import OraclePolicy
 from sql_env.policies.chat import ChatPolicy
 from sql_env.sources.loading import load
+from sql_env.view.html import render_html
+from sql_env.view.messages import conversation, words_html
 from sql_env.view.run import episode_state, read_run, read_runs, run_page_html, show_runs
 
 N = 14  # episodes of each run

@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from fastcore.xml import FT
-from .html import element
 
 from ..database.catalog import Column, TableInfo, resolve_table
 from ..grading.answer_forms import parse_cell
@@ -22,6 +21,7 @@ from ..play.episode import Turn
 from ..sql.analysis import referenced_tables
 from ..sql.values import format_value
 from .episode import EpisodeView
+from .html import element
 
 # %% ../../nbs/view/04_diagram.ipynb #d7c63043
 def _table_keys(tables: Sequence[TableInfo]) -> set[str]:

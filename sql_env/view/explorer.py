@@ -14,8 +14,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from .html import element, render_html, stylesheet
-
 from ..evaluation.logs import EpisodeResult, Trajectory, read_log
 from ..extras import MissingExtraError
 from ..play.episode import ACTIONS, Episode, allowed_actions
@@ -26,6 +24,7 @@ from ..policies.nano.policy import NanoPolicy
 from ..questions.question_set import QuestionSet
 from ..sources.loading import load
 from .episode import EpisodeView, view_trajectory, watch_policy
+from .html import element, render_html, stylesheet
 from .human import HumanPlayer
 from .page import episode_page_html, episode_view_html
 from .picker import QuestionPicker

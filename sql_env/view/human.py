@@ -13,12 +13,11 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
-from .html import element, render_html
-
 from ..play.episode import ACTIONS, Episode
 from ..sql.values import quote_identifier
 from .diagram import shorten_name
 from .episode import EpisodeView, view_episode
+from .html import element, render_html
 from .page import episode_view_html, question_html
 from sql_env.view.widgets import (
     display_box,

@@ -13,10 +13,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from fastcore.xml import FT
-from .html import element
 
 from ..play.chat import InvalidToolCall, harmless_text, parse_tool_call
 from ..play.episode import ACTIONS
+from .html import element
 
 # %% ../../nbs/view/02_messages.ipynb #3540a15b
 def _prompt_length(messages: Sequence[Mapping[str, Any]], question: str) -> int:

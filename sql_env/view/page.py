@@ -16,6 +16,14 @@ from hashlib import sha256
 from typing import Any
 
 from fastcore.xml import FT, Safe
+
+from ..grading.answer_forms import BareText
+from ..grading.answers import Verdict, compare_rows
+from ..paths import read_asset
+from ..play.episode import Turn
+from ..sql.values import format_value
+from .diagram import schema_svg, touched_tables
+from .episode import EpisodeView, Outcome, to_episode_view
 from sql_env.view.html import (
     count_rows,
     element,
@@ -26,14 +34,6 @@ from sql_env.view.html import (
     text_html,
 )
 from .messages import words_html
-
-from ..grading.answer_forms import BareText
-from ..grading.answers import Verdict, compare_rows
-from ..paths import read_asset
-from ..play.episode import Turn
-from ..sql.values import format_value
-from .diagram import schema_svg, touched_tables
-from .episode import EpisodeView, Outcome, to_episode_view
 
 # %% ../../nbs/view/05_page.ipynb #47ab92c1
 def _signed(x: float, digits: int = 2) -> str:

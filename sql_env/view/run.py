@@ -17,7 +17,6 @@ from typing import Any
 from zlib import compress
 
 from fastcore.xml import FT, Safe
-from .html import element, render_html, stylesheet
 
 from ..evaluation.harness import EvaluationResult, compare
 from ..evaluation.logs import EpisodeResult, Trajectory, read_log
@@ -28,6 +27,7 @@ from ..paths import read_asset
 from ..progress import ProgressBar
 from ..questions.question_set import QuestionSet
 from .episode import EpisodeView, view_trajectory
+from .html import element, render_html, stylesheet
 from .page import controls_html, episode_view_html, page_button, security_policy
 
 # %% ../../nbs/view/06_run.ipynb #7b1b80a5

@@ -12,9 +12,8 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
-from .html import element, render_html, stylesheet
-
 from .episode import EpisodeView
+from .html import element, render_html, stylesheet
 from .page import episode_view_html, error_html
 
 # %% ../../nbs/view/07_widgets.ipynb #810c1e3a
