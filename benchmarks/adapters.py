@@ -124,7 +124,7 @@ def chat_policy(questions: QuestionSet) -> Player:
 
 @adapter("SQLEnvTRL", "trl_adapter")
 def trl(questions: QuestionSet) -> Player:
-    from sql_env.trl_adapter import SQLEnvTRL, ToolError
+    from sql_env.integrations.trl import SQLEnvTRL, ToolError
 
     env = SQLEnvTRL(questions)
 
@@ -145,8 +145,8 @@ def mcp(questions: QuestionSet) -> Player:
     import asyncio
 
     from mcp.shared.memory import create_connected_server_and_client_session as connect
-    from sql_env.server.limits import Seats
 
+    from sql_env.server.limits import Seats
     from sql_env.server.mcp_tools import Player as Client
     from sql_env.server.mcp_tools import Players, make_mcp_server
 
@@ -171,7 +171,7 @@ def mcp(questions: QuestionSet) -> Player:
 @adapter("skyrl-gym", "skyrl_env", packages=("skyrl-gym",))
 def skyrl(questions: QuestionSet) -> Player:
     "With an environment for each trajectory, and calls in the text of a message."
-    from sql_env.skyrl_env import SkyRLEnv
+    from sql_env.integrations.skyrl import SkyRLEnv
 
     def text(action: Action) -> str:
         name, parameter = TOOLS[action.action_type]
@@ -190,7 +190,7 @@ def skyrl(questions: QuestionSet) -> Player:
 
 @adapter("Gymnasium", "gym_env", packages=("gymnasium",))
 def gym(questions: QuestionSet) -> Player:
-    from sql_env.gym_env import GymEnv
+    from sql_env.integrations.gymnasium import GymEnv
 
     env = GymEnv(questions)
 
@@ -208,7 +208,7 @@ def gym(questions: QuestionSet) -> Player:
 @adapter("verifiers", "verifiers_taskset", packages=("verifiers", "uv"))
 def verifiers(questions: QuestionSet) -> Player:
     "What the package does for a rollout: state, tools and verdict, without the processes of verifiers."
-    from sql_env.verifiers_taskset import PlayConfig, SQLState, SQLTask, SQLTaskData, call_tool
+    from sql_env.integrations.verifiers import PlayConfig, SQLState, SQLTask, SQLTaskData, call_tool
 
     config = PlayConfig()
 

@@ -62,7 +62,7 @@ def share(questions, play, actions):
 @pytest.fixture
 def skyrl():
     pytest.importorskip("skyrl_gym", reason="skyrl-gym: pip install 'sql_env[skyrl]'")
-    return pytest.importorskip("sql_env.skyrl_env")
+    return pytest.importorskip("sql_env.integrations.skyrl")
 
 
 def text_call(kind, argument):
@@ -155,7 +155,7 @@ def test_skyrl_settings_of_the_trainer_come_first(skyrl, questions):
 @pytest.fixture
 def gym_env():
     pytest.importorskip("gymnasium", reason="gymnasium: pip install 'sql_env[gym]'")
-    return pytest.importorskip("sql_env.gym_env")
+    return pytest.importorskip("sql_env.integrations.gymnasium")
 
 
 def gym_action(env, kind, argument):
@@ -262,7 +262,7 @@ def verifiers_bin(tmp_path_factory):
     return folder / "bin"
 
 
-TASKSET = """from sql_env.verifiers_taskset import SQLTaskset
+TASKSET = """from sql_env.integrations.verifiers import SQLTaskset
 
 __all__ = ["SQLTaskset"]
 """
@@ -327,7 +327,7 @@ sys.modules["openenv"] = None
 from execnb.shell import CaptureShell
 from fastcore.nbio import read_nb
 capture = CaptureShell()
-for cell in read_nb("nbs/69_verifiers_taskset.ipynb").cells:
+for cell in read_nb("nbs/integrations/03_verifiers.ipynb").cells:
     if cell.cell_type != "code" or "eval: false" in cell.source or "default_exp" in cell.source:
         continue
     capture.cell(cell)

@@ -8,7 +8,6 @@ import apsw
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sql_env.server.environment import SQLEnvironment
 
 from sql_env.evaluation.harness import EvaluationResult, answer_agreement, evaluate, hack_floor
 from sql_env.evaluation.logs import EpisodeResult, read_log
@@ -28,6 +27,7 @@ from sql_env.questions.question_set import (
     question_to_json,
 )
 from sql_env.server.app import Settings, environment_factory
+from sql_env.server.environment import SQLEnvironment
 from sql_env.sources.loading import load
 from sql_env.sources.worlds.ambiguity import AmbiguousWorld, ambiguous_set, ambiguous_worlds
 

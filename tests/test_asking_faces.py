@@ -8,8 +8,7 @@ from functools import partial
 
 import pytest
 from fake_server import FakeServer, completion
-from sql_env.server.environment import SQLEnvironment
-from sql_env.server.limits import Seats
+from sql_env.integrations.trl import SQLEnvTRL, SQLEnvTRLRemote, rollout_metrics
 from test_cli import sql_env  # noqa: F401
 
 from sql_env.evaluation.harness import evaluate
@@ -19,10 +18,11 @@ from sql_env.play.episode import ACTIONS, EXTRA_ACTIONS, Episode, EpisodeEnv
 from sql_env.play.reward import RewardConfig
 from sql_env.policies import OraclePolicy, ScriptedPolicy
 from sql_env.server.app import Settings, load_questions
+from sql_env.server.environment import SQLEnvironment
+from sql_env.server.limits import Seats
 from sql_env.server.page import Visits, _history_html, _on_start, _result_html, _Visit, build_page
 from sql_env.sources.loading import load
 from sql_env.sources.worlds.ambiguity import ambiguous_set
-from sql_env.trl_adapter import SQLEnvTRL, SQLEnvTRLRemote, rollout_metrics
 from sql_env.view.episode import view_trajectory
 from sql_env.view.explorer import EpisodeExplorer, _LogTab, _result_word
 from sql_env.view.html import render_html

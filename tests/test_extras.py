@@ -38,7 +38,7 @@ from sql_env.cli import main
 from sql_env.policies.endpoint import Endpoint
 from sql_env.policies.local import LocalModel
 from sql_env.questions.question_set import Question
-from sql_env.trl_adapter import SQLEnvTRLRemote
+from sql_env.integrations.trl import SQLEnvTRLRemote
 said = {}
 def tell(name, use):
     try: use(); said[name] = "no error"
@@ -49,7 +49,7 @@ for name in ("SQLEnv", "SQLAction", "SessionLostError", "list_questions"):
     tell(name, lambda: getattr(sql_env, name))
 tell("SQLEnvTRLRemote", lambda: SQLEnvTRLRemote("http://localhost:1").reset())
 tell("openai", lambda: Endpoint("m", "http://localhost:1/v1").client)
-tell("inspect", lambda: importlib.import_module("sql_env.inspect_tasks"))
+tell("inspect", lambda: importlib.import_module("sql_env.integrations.inspect_ai"))
 for name in ("skyrl_env", "gym_env", "verifiers_taskset"):
     tell(name, lambda: importlib.import_module("sql_env." + name))
 tell("mcp", lambda: importlib.import_module("sql_env.server.mcp_tools"))

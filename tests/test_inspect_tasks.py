@@ -18,15 +18,15 @@ pytestmark = pytest.mark.slow
 from inspect_ai.log import read_eval_log  # noqa: E402
 from inspect_ai.model import ModelOutput, ModelUsage, get_model  # noqa: E402
 from inspect_ai.solver import generate, solver  # noqa: E402
-
-from sql_env.evaluation.harness import evaluate  # noqa: E402
-from sql_env.inspect_tasks import (  # noqa: E402
+from sql_env.integrations.inspect_ai import (  # noqa: E402
     correct_scorer,
     grounded_scorer,
     question_task,
     robust_scorer,
     start_episode,
 )
+
+from sql_env.evaluation.harness import evaluate  # noqa: E402
 from sql_env.policies.chat import ChatPolicy  # noqa: E402
 from sql_env.sources.loading import load  # noqa: E402
 
@@ -147,7 +147,7 @@ def test_the_budget_ends_an_episode(questions, tmp_path):
 
 
 def test_what_was_not_judged_is_left_out_of_its_rate(questions, golds, tmp_path, monkeypatch):
-    import sql_env.inspect_tasks as tasks
+    import sql_env.integrations.inspect_ai as tasks
 
     real, seen = tasks.session_outcome, []
 

@@ -21,7 +21,6 @@ from mcp import ClientSession, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.memory import create_connected_server_and_client_session as connect
-from sql_env.server.limits import MAX_MESSAGE_BYTES, Seats
 
 from sql_env.database.database import build_database
 from sql_env.evaluation.logs import check_log, read_log
@@ -32,6 +31,7 @@ from sql_env.play.session import Session
 from sql_env.policies.baselines import OraclePolicy
 from sql_env.policies.hacks import HACKS
 from sql_env.questions.question_set import Question, QuestionSet
+from sql_env.server.limits import MAX_MESSAGE_BYTES, Seats
 from sql_env.server.mcp_tools import (
     HttpEndpoint,
     Player,

@@ -12,9 +12,6 @@ from hypothesis import strategies as st
 
 pytest.importorskip("openenv", reason="openenv is not installed: pip install 'sql_env[server]'")
 
-from sql_env.server.environment import ResetError, SQLEnvironment
-from sql_env.server.limits import Seats
-
 from sql_env.client import RemoteEpisode, VerdictWithheldError
 from sql_env.grading.answer_forms import MAX_ANSWER_CHARS
 from sql_env.grading.answers import VERDICT_REASONS
@@ -22,6 +19,8 @@ from sql_env.models import SQLAction, SQLObservation, SQLState
 from sql_env.play.episode import ACTIONS, EXTRA_ACTIONS, Action, EpisodeEnv, Observation
 from sql_env.questions.question_set import Question, QuestionSet
 from sql_env.server import app as server
+from sql_env.server.environment import ResetError, SQLEnvironment
+from sql_env.server.limits import Seats
 from sql_env.server.page import (
     Visits,
     _history_html,

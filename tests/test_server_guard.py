@@ -12,6 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from serving import Server, Session, benchmark
+
+from sql_env.client import SQLEnv, VerdictWithheldError
+from sql_env.evaluation.harness import evaluate
+from sql_env.models import SQLAction
+from sql_env.policies.baselines import OraclePolicy
+from sql_env.server.app import Settings, environment_factory
 from sql_env.server.environment import SQLEnvironment
 from sql_env.server.limits import (
     Guard,
@@ -21,12 +27,6 @@ from sql_env.server.limits import (
     client_name,
     message_problem,
 )
-
-from sql_env.client import SQLEnv, VerdictWithheldError
-from sql_env.evaluation.harness import evaluate
-from sql_env.models import SQLAction
-from sql_env.policies.baselines import OraclePolicy
-from sql_env.server.app import Settings, environment_factory
 from sql_env.server.page import Visits, _history_html, _result_html
 from sql_env.sources.loading import load
 

@@ -13,6 +13,7 @@ from functools import lru_cache
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from sql_env.integrations.trl import SQLEnvTRL
 
 from sql_env import Session
 from sql_env.evaluation.harness import evaluate
@@ -32,7 +33,6 @@ from sql_env.policies.base import Completion, play_episode
 from sql_env.policies.chat import ChatPolicy
 from sql_env.questions.question_set import QuestionSet
 from sql_env.sources.loading import load
-from sql_env.trl_adapter import SQLEnvTRL
 
 ID = "vet_clinic-02"
 GOLD = "SELECT count(*) FROM visit WHERE paid_on IS NULL"

@@ -20,6 +20,7 @@ import torch
 import trl
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sql_env.integrations.trl import SQLEnvTRL, prompt_rows
 from tiny_trl import save_tiny_qwen, tiny_recipe
 from transformers import TrainerCallback
 
@@ -72,7 +73,6 @@ from sql_env.training.trainers import (
     trainer_settings,
     weights_dtype,
 )
-from sql_env.trl_adapter import SQLEnvTRL, prompt_rows
 
 TINY = tiny_recipe()
 

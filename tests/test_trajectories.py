@@ -12,6 +12,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
+from sql_env.integrations.trl import SQLEnvTRL, prompt_rows
 
 from sql_env.evaluation.harness import evaluate
 from sql_env.evaluation.logs import (
@@ -40,7 +41,6 @@ from sql_env.policies.hacks import HACKS
 from sql_env.sft import _qwen_assistant_turn, check_rendering, sft_rows, trajectory_messages
 from sql_env.sources.loading import load
 from sql_env.sql.analysis import TokenizedSql, compared_values
-from sql_env.trl_adapter import SQLEnvTRL, prompt_rows
 
 SPIDER = Path(
     os.environ.get("SQL_ENV_SPIDER") or Path(__file__).resolve().parents[2] / "shared" / "spider"

@@ -13,6 +13,14 @@ from unittest.mock import patch
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sql_env.integrations.trl import (
+    SQLEnvTRL,
+    SQLEnvTRLRemote,
+    ToolError,
+    prompt_rows,
+    rollout_metrics,
+    sql_env_reward_func,
+)
 
 from sql_env.play.chat import (
     MAX_TOOL_RESULT_CHARS,
@@ -27,14 +35,6 @@ from sql_env.play.chat import (
 from sql_env.play.episode import Episode, EpisodeEnv, Observation
 from sql_env.play.reward import RewardConfig
 from sql_env.sources.loading import load
-from sql_env.trl_adapter import (
-    SQLEnvTRL,
-    SQLEnvTRLRemote,
-    ToolError,
-    prompt_rows,
-    rollout_metrics,
-    sql_env_reward_func,
-)
 
 ID = "vet_clinic-02"
 GOLD = "SELECT COUNT(*) FROM visit WHERE paid_on IS NULL"
@@ -83,7 +83,7 @@ CALLS = [
 
 def test_nothing_heavy_is_imported():
     code = (
-        "import sys, sql_env.trl_adapter, sql_env.experts, sql_env.sft, sql_env.training\n"
+        "import sys, sql_env.integrations.trl, sql_env.experts, sql_env.sft, sql_env.training\n"
         "print({'torch', 'trl', 'transformers', 'openenv', 'datasets'} & set(sys.modules))"
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -223,7 +223,7 @@ def test_wrong_settings_show_at_construction():
 
 
 def test_verify_and_schema_level_reach_the_episode():
-    with patch("sql_env.trl_adapter.EpisodeEnv", wraps=EpisodeEnv) as made:
+    with patch("sql_env.integrations.trl.EpisodeEnv", wraps=EpisodeEnv) as made:
         SQLEnvTRL(bundled(), verify="robust", schema_level="full", budget=7)
     assert made.call_args.args[1:] == (7, RewardConfig.partial(), "full", "robust")
     assert "visit(visit_id" in SQLEnvTRL(bundled(), schema_level="columns").reset(**ROW)

@@ -19,9 +19,6 @@ from functools import partial
 from threading import Lock
 from typing import Any
 
-from .environment import ResetError, SQLEnvironment, episode_record
-from .limits import Guard, Names, Seats
-
 from .. import __version__
 from ..database.guards import Limits
 from ..models import SQLAction, SQLObservation, SQLState
@@ -29,6 +26,8 @@ from ..play.episode import Episode, read_actions
 from ..play.reward import RewardConfig
 from ..play.session import Session
 from ..questions.question_set import QuestionSet
+from .environment import ResetError, SQLEnvironment, episode_record
+from .limits import Guard, Names, Seats
 from .mcp_tools import EnvironmentTools, HttpEndpoint, Player, Players
 from .page import Visits, build_page
 from .settings import Settings, load_questions, settings_table, uvicorn_options

@@ -28,8 +28,6 @@ with needs_extra("mcp"):
     from mcp.server.stdio import stdio_server
     from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
-from .limits import MAX_MESSAGE_BYTES, Guard, Names, Seats
-
 from ..evaluation.harness import describe_env
 from ..evaluation.logs import EpisodeLog, Trajectory, run_details
 from sql_env.play.chat import (
@@ -44,6 +42,7 @@ from sql_env.play.chat import (
 from ..play.episode import MAX_ANSWER_CHARS, Episode, EpisodeEnv, read_actions
 from ..play.reward import RewardConfig
 from ..play.session import Session, ToolError
+from .limits import MAX_MESSAGE_BYTES, Guard, Names, Seats
 from .settings import Settings, load_questions, uvicorn_options
 
 # %% ../../nbs/server/05_mcp_tools.ipynb #fb62dab1

@@ -17,14 +17,14 @@ from threading import Lock
 from typing import Any
 
 from fastcore.xml import FT
-from .environment import ResetError, SQLEnvironment
-from .limits import Seats
 
 from ..database.catalog import Column, TableInfo
 from ..grading.answer_forms import MAX_ANSWER_CHARS
 from ..models import SQLAction, SQLObservation
 from ..play.episode import ACTIONS, Episode, Turn
 from ..play.markup import unescape_markup
+from .environment import ResetError, SQLEnvironment
+from .limits import Seats
 from ..sql.values import format_value
 from ..view.episode import view_episode
 from ..view.html import element, render_html, stylesheet, table_html, text_html

@@ -14,11 +14,10 @@ from dataclasses import asdict, dataclass, fields
 from functools import partial
 from typing import Any, NamedTuple
 
-from .limits import MAX_MESSAGE_BYTES, RequestProtocol
-
 from ..database.guards import Limits
 from ..play.episode import SCHEMA_LEVELS, VERIFY_MODES
 from ..questions.question_set import QuestionSet
+from .limits import MAX_MESSAGE_BYTES, RequestProtocol
 from ..sources.loading import SOURCES, load
 
 # %% ../../nbs/server/03_settings.ipynb #fb3729a1

@@ -22,6 +22,8 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from ..integrations.trl import SQLEnvTRL
+
 from ..evaluation.harness import evaluate
 from ..evaluation.logs import Trajectory, read_log
 from ..play.episode import EpisodeEnv
@@ -37,7 +39,6 @@ from .data import load_part, parse_data, share_of
 from .nano_expert import expert_transcripts, missing_mention, world_transcripts
 from .nano_model import nano_model, nano_tokenizer
 from .recipes import Recipe, Stage
-from ..trl_adapter import SQLEnvTRL
 
 # %% ../../nbs/87_training_nano_recipe.ipynb #f295335f
 IGNORED = -100  # PyTorch's label for tokens that the loss leaves out

@@ -15,9 +15,10 @@ from functools import partial
 from hashlib import sha256
 from typing import Any, NamedTuple
 
+from ..integrations.trl import sql_env_reward_func
+
 from ..play.chat import MAX_TOOL_RESULT_CHARS, SYSTEM_PROMPT
 from ..questions.question_set import QuestionSet
-from ..trl_adapter import sql_env_reward_func
 
 # %% ../../nbs/86_training_recipes.ipynb #f32fa04b
 @dataclass(frozen=True)

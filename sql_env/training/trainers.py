@@ -14,10 +14,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from ..integrations.trl import SQLEnvTRL, prompt_rows
+
 from .curriculum import GroupRecord, success_sampler
 from .data import sft_datasets, split_validation, stage_questions
 from .recipes import Recipe, Stage
-from ..trl_adapter import SQLEnvTRL, prompt_rows
 
 # %% ../../nbs/88_training_trainers.ipynb #b5ca0631
 def device_precision() -> str:
