@@ -167,8 +167,8 @@ def tiny():
     for name in ("torch", "trl", "transformers", "datasets"):
         pytest.importorskip(name, reason=f"{name} is not installed: pip install 'sql_env[train]'")
     import tiny_trl
-    from sql_env.integrations.trl import SQLEnvTRL
 
+    from sql_env.integrations.trl import SQLEnvTRL
     from sql_env.play.chat import tool_schemas
     from sql_env.sources.loading import load
 

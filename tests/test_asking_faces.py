@@ -8,11 +8,11 @@ from functools import partial
 
 import pytest
 from fake_server import FakeServer, completion
-from sql_env.integrations.trl import SQLEnvTRL, SQLEnvTRLRemote, rollout_metrics
 from test_cli import sql_env  # noqa: F401
 
 from sql_env.evaluation.harness import evaluate
 from sql_env.evaluation.logs import EpisodeResult, read_log
+from sql_env.integrations.trl import SQLEnvTRL, SQLEnvTRLRemote, rollout_metrics
 from sql_env.play.chat import tool_schemas
 from sql_env.play.episode import ACTIONS, EXTRA_ACTIONS, Episode, EpisodeEnv
 from sql_env.play.reward import RewardConfig

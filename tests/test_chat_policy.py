@@ -582,7 +582,7 @@ def test_old_logs_can_be_read(tmp_path):
 @pytest.mark.parametrize("level", SCHEMA_LEVELS)
 def test_the_conversation_is_that_of_training(level):
     "What the model reads is, message by message, what supervised rows of the same episode hold."
-    from sql_env.sft import trajectory_messages
+    from sql_env.training.sft import trajectory_messages
 
     script = [
         *GOOD[:1],
@@ -886,8 +886,8 @@ def test_a_model_plays_from_its_folder(untrained, template, tmp_path):
 def tiny_model(tiny):
     "A model that has learned two episodes of one question by heart, in a few seconds."
     kit, tok = tiny
-    from sql_env.experts import ExpertPolicy, ExpertTrajectories
-    from sql_env.sft import sft_rows
+    from sql_env.training.experts import ExpertPolicy, ExpertTrajectories
+    from sql_env.training.sft import sft_rows
 
     made = ExpertTrajectories(one(), 1, policy=ExpertPolicy(one(), ["direct"]))
     model = kit.make_model(tok)

@@ -18,6 +18,8 @@ pytestmark = pytest.mark.slow
 from inspect_ai.log import read_eval_log  # noqa: E402
 from inspect_ai.model import ModelOutput, ModelUsage, get_model  # noqa: E402
 from inspect_ai.solver import generate, solver  # noqa: E402
+
+from sql_env.evaluation.harness import evaluate  # noqa: E402
 from sql_env.integrations.inspect_ai import (  # noqa: E402
     correct_scorer,
     grounded_scorer,
@@ -25,8 +27,6 @@ from sql_env.integrations.inspect_ai import (  # noqa: E402
     robust_scorer,
     start_episode,
 )
-
-from sql_env.evaluation.harness import evaluate  # noqa: E402
 from sql_env.policies.chat import ChatPolicy  # noqa: E402
 from sql_env.sources.loading import load  # noqa: E402
 

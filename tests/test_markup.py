@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sql_env.integrations.trl import SQLEnvTRL, ToolError, prompt_rows
+from sql_env.training.experts import ExpertTrajectories
+from sql_env.training.sft import sft_rows
 
 from sql_env.database.database import build_database
 from sql_env.evaluation.harness import evaluate
-from sql_env.experts import ExpertTrajectories
+from sql_env.integrations.trl import SQLEnvTRL, ToolError, prompt_rows
 from sql_env.models import SQLAction
 from sql_env.play.chat import TOOLS, action_message, initial_messages, tool_schemas
 from sql_env.play.episode import SCHEMA_LEVELS, EpisodeEnv
@@ -22,7 +23,6 @@ from sql_env.policies.baselines import OraclePolicy
 from sql_env.policies.chat import ChatPolicy
 from sql_env.questions.question_set import Question, QuestionSet
 from sql_env.server.environment import SQLEnvironment
-from sql_env.sft import sft_rows
 from sql_env.sql.values import quote_identifier
 
 MARKS = """

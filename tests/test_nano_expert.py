@@ -4,16 +4,8 @@ import json
 from collections import Counter
 
 import pytest
-
-from sql_env.database.database import build_database
-from sql_env.experts import GoldQuery
-from sql_env.policies.nano.text import render_transcript
-from sql_env.questions.question_set import Question
-from sql_env.sources.files import Drafts
-from sql_env.sources.loading import complete_questions
-from sql_env.sources.worlds.world import world_set
-from sql_env.sql.analysis import TokenizedSql
-from sql_env.training.nano_expert import (
+from sql_env.training.experts import GoldQuery
+from sql_env.training.nano.expert import (
     _mentions_table,
     _short_query,
     _swap_table,
@@ -22,6 +14,14 @@ from sql_env.training.nano_expert import (
     missing_mention,
     world_transcripts,
 )
+
+from sql_env.database.database import build_database
+from sql_env.policies.nano.text import render_transcript
+from sql_env.questions.question_set import Question
+from sql_env.sources.files import Drafts
+from sql_env.sources.loading import complete_questions
+from sql_env.sources.worlds.world import world_set
+from sql_env.sql.analysis import TokenizedSql
 
 
 def question_of(transcript):

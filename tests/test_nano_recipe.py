@@ -6,16 +6,16 @@ import re
 from random import Random
 
 import pytest
-
-from sql_env.training.nano_expert import world_transcripts
-from sql_env.training.nano_model import nano_tokenizer
-from sql_env.training.nano_recipe import (
+from sql_env.training.nano.expert import world_transcripts
+from sql_env.training.nano.model import nano_tokenizer
+from sql_env.training.nano.recipe import (
     NANO,
     _schema_names,
     _schema_words,
     nano_rows,
     rename_schema,
 )
+
 from sql_env.training.recipes import Stage
 
 PIECES = ["ket", "or", "time", "last", "zu"]

@@ -13,10 +13,10 @@ from functools import lru_cache
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from sql_env.integrations.trl import SQLEnvTRL
 
 from sql_env import Session
 from sql_env.evaluation.harness import evaluate
+from sql_env.integrations.trl import SQLEnvTRL
 from sql_env.play.chat import TOOLS, action_message, initial_messages, openai_tools, tool_schemas
 from sql_env.play.episode import ACTIONS, EXTRA_ACTIONS, SCHEMA_LEVELS, Action, EpisodeEnv
 from sql_env.play.reward import RewardConfig

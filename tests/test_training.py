@@ -20,11 +20,14 @@ import torch
 import trl
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sql_env.integrations.trl import SQLEnvTRL, prompt_rows
+from sql_env.training.nano.expert import expert_transcripts, world_transcripts
+from sql_env.training.nano.model import nano_tokenizer, render_transcript
+from sql_env.training.nano.recipe import IGNORED, NANO, _tokenize_transcript
 from tiny_trl import save_tiny_qwen, tiny_recipe
 from transformers import TrainerCallback
 
 from sql_env.evaluation.harness import evaluate
+from sql_env.integrations.trl import SQLEnvTRL, prompt_rows
 from sql_env.paths import SourceError
 from sql_env.play.chat import SYSTEM_PROMPT, TOOLS
 from sql_env.play.episode import EpisodeEnv
@@ -52,9 +55,6 @@ from sql_env.training.metrics import (
     plot_metrics,
     read_metrics,
 )
-from sql_env.training.nano_expert import expert_transcripts, world_transcripts
-from sql_env.training.nano_model import nano_tokenizer, render_transcript
-from sql_env.training.nano_recipe import IGNORED, NANO, _tokenize_transcript
 from sql_env.training.recipes import (
     CLUSTER,
     COLAB,

@@ -12,7 +12,26 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from sql_env.integrations.trl import SQLEnvTRL, prompt_rows
+from sql_env.training.experts import (
+    EXPERT_STYLES,
+    ExpertPolicy,
+    ExpertTrajectories,
+    GoldQuery,
+    record_trajectory,
+    trajectory_summary,
+)
+from sql_env.training.mistakes import (
+    forgotten_condition,
+    forgotten_join,
+    misspelled_names,
+    near_misses,
+)
+from sql_env.training.sft import (
+    _qwen_assistant_turn,
+    check_rendering,
+    sft_rows,
+    trajectory_messages,
+)
 
 from sql_env.evaluation.harness import evaluate
 from sql_env.evaluation.logs import (
@@ -24,21 +43,12 @@ from sql_env.evaluation.logs import (
     replay_trajectory,
     write_log,
 )
-from sql_env.experts import (
-    EXPERT_STYLES,
-    ExpertPolicy,
-    ExpertTrajectories,
-    GoldQuery,
-    record_trajectory,
-    trajectory_summary,
-)
-from sql_env.mistakes import forgotten_condition, forgotten_join, misspelled_names, near_misses
+from sql_env.integrations.trl import SQLEnvTRL, prompt_rows
 from sql_env.play.chat import TOOLS, action_message, tool_schemas
 from sql_env.play.episode import SCHEMA_LEVELS, Action, EpisodeEnv, Turn
 from sql_env.play.reward import RewardConfig
 from sql_env.policies.baselines import GreedyPolicy, OraclePolicy, RandomPolicy
 from sql_env.policies.hacks import HACKS
-from sql_env.sft import _qwen_assistant_turn, check_rendering, sft_rows, trajectory_messages
 from sql_env.sources.loading import load
 from sql_env.sql.analysis import TokenizedSql, compared_values
 

@@ -13,6 +13,7 @@ from unittest.mock import patch
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from sql_env.integrations.trl import (
     SQLEnvTRL,
     SQLEnvTRLRemote,
@@ -21,7 +22,6 @@ from sql_env.integrations.trl import (
     rollout_metrics,
     sql_env_reward_func,
 )
-
 from sql_env.play.chat import (
     MAX_TOOL_RESULT_CHARS,
     TOOLS,
@@ -83,7 +83,7 @@ CALLS = [
 
 def test_nothing_heavy_is_imported():
     code = (
-        "import sys, sql_env.integrations.trl, sql_env.experts, sql_env.sft, sql_env.training\n"
+        "import sys, sql_env.integrations.trl, sql_env.training.experts, sql_env.training.sft, sql_env.training\n"
         "print({'torch', 'trl', 'transformers', 'openenv', 'datasets'} & set(sys.modules))"
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -694,8 +694,8 @@ def test_pool_grows_once_and_is_reused(tiny, tmp_path):
 @pytest.mark.slow
 def test_a_warm_model_calls_tools_by_itself(tiny, tmp_path, tell):
     "Two GRPO steps, real generation, real tool calls."
-    from sql_env.experts import ExpertPolicy, ExpertTrajectories
-    from sql_env.sft import sft_rows
+    from sql_env.training.experts import ExpertPolicy, ExpertTrajectories
+    from sql_env.training.sft import sft_rows
 
     kit, tok = tiny
     one = bundled().filter(question_id=ID)

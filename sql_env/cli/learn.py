@@ -25,9 +25,10 @@ def _make_trajectories(
     questions: QuestionSet, n: int, seed: int, out: Path | None, sft: Path | None
 ) -> dict[str, Any]:
     "Write expert episodes as a log, as conversations, or both; returns how many there are."
+    from sql_env.training.experts import ExpertTrajectories
+    from sql_env.training.sft import sft_rows
+
     from sql_env.evaluation.logs import write_log
-    from sql_env.experts import ExpertTrajectories
-    from sql_env.sft import sft_rows
 
     experts = ExpertTrajectories(questions, n, seed)
     made = list(experts)

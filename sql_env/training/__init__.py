@@ -9,10 +9,10 @@ from sql_env.training.evals import (
     suite_row,
 )
 from sql_env.training.metrics import plot_metrics, read_metrics
-from sql_env.training.nano_expert import expert_transcripts, world_transcripts
+from sql_env.training.nano.expert import expert_transcripts, world_transcripts
 from sql_env.policies.nano.text import render_transcript
-from sql_env.training.nano_model import nano_model, nano_tokenizer
-from sql_env.training.nano_recipe import NANO
+from sql_env.training.nano.model import nano_model, nano_tokenizer
+from sql_env.training.nano.recipe import NANO
 from sql_env.training.recipes import (
     CLUSTER,
     COLAB,
