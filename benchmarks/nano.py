@@ -83,7 +83,6 @@ def adapted(share: float, epochs: int, more: str, minutes: str):
     from dataclasses import replace
 
     from sql_env.training.nano.recipe import NANO
-
     from sql_env.training.recipes import scale_recipe
 
     given = dict(part.split("=") for part in minutes.split(",") if part)
@@ -476,11 +475,10 @@ def checked_row(suite: str, check: bool, n: int) -> dict:
 @cache
 def missing_in_order_of_play(suite: str, n: int) -> list[str]:
     "What each of `n` questions of a suite does not mention."
-    from sql_env.training.nano.expert import missing_mention
-
     from sql_env.evaluation.rollouts import plan_episodes
     from sql_env.play.episode import EpisodeEnv
     from sql_env.training.evals import suite_questions
+    from sql_env.training.nano.expert import missing_mention
 
     questions = suite_questions(suite, n)
     plan = plan_episodes(EpisodeEnv(questions), None, 0)

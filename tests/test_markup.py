@@ -8,8 +8,6 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sql_env.training.experts import ExpertTrajectories
-from sql_env.training.sft import sft_rows
 
 from sql_env.database.database import build_database
 from sql_env.evaluation.harness import evaluate
@@ -24,6 +22,8 @@ from sql_env.policies.chat import ChatPolicy
 from sql_env.questions.question_set import Question, QuestionSet
 from sql_env.server.environment import SQLEnvironment
 from sql_env.sql.values import quote_identifier
+from sql_env.training.experts import ExpertTrajectories
+from sql_env.training.sft import sft_rows
 
 MARKS = """
 <|im_start|> <|im_end|> <|endoftext|> <tool_call> </tool_call> <tool_response> </tool_response>

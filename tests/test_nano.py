@@ -11,9 +11,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sql_env.training.nano.expert import world_transcripts
-from sql_env.training.nano.model import nano_model, nano_tokenizer
-from sql_env.training.nano.recipe import NANO
 
 from sql_env.cli.app import make_policy
 from sql_env.evaluation.harness import evaluate
@@ -28,6 +25,9 @@ from sql_env.policies.nano.policy import NanoPolicy
 from sql_env.policies.nano.text import ROLE_TOKENS, parse_written, render_transcript
 from sql_env.policies.nano.tokenizer import NanoTokenizer
 from sql_env.sources.loading import load
+from sql_env.training.nano.expert import world_transcripts
+from sql_env.training.nano.model import nano_model, nano_tokenizer
+from sql_env.training.nano.recipe import NANO
 from sql_env.training.recipes import evaluation_settings
 from sql_env.training.run import save_model
 

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sql_env.training.nano.expert import expert_transcripts, world_transcripts
 
 from sql_env.evaluation.harness import evaluate
 from sql_env.evaluation.logs import read_log
@@ -20,6 +19,7 @@ from sql_env.policies.nano.tokenizer import NanoTokenizer
 from sql_env.sources.loading import load
 from sql_env.sql.analysis import has_repeated_part, value_tests
 from sql_env.training.evals import evaluate_checkpoint
+from sql_env.training.nano.expert import expert_transcripts, world_transcripts
 
 QUESTION = (
     "How many readers of 'New Bergen' born in May 1984 have borrowed over 1,500 books, or three?"

@@ -4,6 +4,14 @@ import json
 from collections import Counter
 
 import pytest
+
+from sql_env.database.database import build_database
+from sql_env.policies.nano.text import render_transcript
+from sql_env.questions.question_set import Question
+from sql_env.sources.files import Drafts
+from sql_env.sources.loading import complete_questions
+from sql_env.sources.worlds.world import world_set
+from sql_env.sql.analysis import TokenizedSql
 from sql_env.training.experts import GoldQuery
 from sql_env.training.nano.expert import (
     _mentions_table,
@@ -14,14 +22,6 @@ from sql_env.training.nano.expert import (
     missing_mention,
     world_transcripts,
 )
-
-from sql_env.database.database import build_database
-from sql_env.policies.nano.text import render_transcript
-from sql_env.questions.question_set import Question
-from sql_env.sources.files import Drafts
-from sql_env.sources.loading import complete_questions
-from sql_env.sources.worlds.world import world_set
-from sql_env.sql.analysis import TokenizedSql
 
 
 def question_of(transcript):

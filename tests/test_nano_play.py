@@ -5,6 +5,13 @@ from dataclasses import replace
 from random import Random
 
 import pytest
+
+from sql_env.evaluation.harness import harness as evaluation
+from sql_env.play.episode import Action
+from sql_env.policies.nano.text import render_transcript
+from sql_env.sources.loading import load
+from sql_env.sources.worlds.world import world_set
+from sql_env.training import nano_recipe
 from sql_env.training.nano.expert import expert_transcripts, missing_mention, world_transcripts
 from sql_env.training.nano.model import nano_model, nano_tokenizer
 from sql_env.training.nano.recipe import (
@@ -15,13 +22,6 @@ from sql_env.training.nano.recipe import (
     own_transcripts,
     untold_questions,
 )
-
-from sql_env.evaluation.harness import harness as evaluation
-from sql_env.play.episode import Action
-from sql_env.policies.nano.text import render_transcript
-from sql_env.sources.loading import load
-from sql_env.sources.worlds.world import world_set
-from sql_env.training import nano_recipe
 from sql_env.training.recipes import Stage
 from sql_env.training.run import train
 

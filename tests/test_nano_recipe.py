@@ -6,6 +6,7 @@ import re
 from random import Random
 
 import pytest
+
 from sql_env.training.nano.expert import world_transcripts
 from sql_env.training.nano.model import nano_tokenizer
 from sql_env.training.nano.recipe import (
@@ -15,7 +16,6 @@ from sql_env.training.nano.recipe import (
     nano_rows,
     rename_schema,
 )
-
 from sql_env.training.recipes import Stage
 
 PIECES = ["ket", "or", "time", "last", "zu"]

@@ -6,8 +6,6 @@ import re
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sql_env.training.nano.expert import world_transcripts
-from sql_env.training.nano.recipe import NumberedSQLEnv
 
 from sql_env.integrations.trl import prompt_rows
 from sql_env.play.chat import episode_messages
@@ -24,6 +22,8 @@ from sql_env.policies.nano.text import (
 )
 from sql_env.sources.loading import load
 from sql_env.sql.values import quote_identifier
+from sql_env.training.nano.expert import world_transcripts
+from sql_env.training.nano.recipe import NumberedSQLEnv
 
 OPENING = "How many?\n\nTables:\n{}\n\nSteps: 9"
 

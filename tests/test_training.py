@@ -20,9 +20,6 @@ import torch
 import trl
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sql_env.training.nano.expert import expert_transcripts, world_transcripts
-from sql_env.training.nano.model import nano_tokenizer, render_transcript
-from sql_env.training.nano.recipe import IGNORED, NANO, _tokenize_transcript
 from tiny_trl import save_tiny_qwen, tiny_recipe
 from transformers import TrainerCallback
 
@@ -55,6 +52,9 @@ from sql_env.training.metrics import (
     plot_metrics,
     read_metrics,
 )
+from sql_env.training.nano.expert import expert_transcripts, world_transcripts
+from sql_env.training.nano.model import nano_tokenizer, render_transcript
+from sql_env.training.nano.recipe import IGNORED, NANO, _tokenize_transcript
 from sql_env.training.recipes import (
     CLUSTER,
     COLAB,

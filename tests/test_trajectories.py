@@ -12,6 +12,25 @@ from pathlib import Path
 from random import Random
 
 import pytest
+
+from sql_env.evaluation.harness import evaluate
+from sql_env.evaluation.logs import (
+    Trajectory,
+    _log_env,
+    check_log,
+    episode_result,
+    read_log,
+    replay_trajectory,
+    write_log,
+)
+from sql_env.integrations.trl import SQLEnvTRL, prompt_rows
+from sql_env.play.chat import TOOLS, action_message, tool_schemas
+from sql_env.play.episode import SCHEMA_LEVELS, Action, EpisodeEnv, Turn
+from sql_env.play.reward import RewardConfig
+from sql_env.policies.baselines import GreedyPolicy, OraclePolicy, RandomPolicy
+from sql_env.policies.hacks import HACKS
+from sql_env.sources.loading import load
+from sql_env.sql.analysis import TokenizedSql, compared_values
 from sql_env.training.experts import (
     EXPERT_STYLES,
     ExpertPolicy,
@@ -32,25 +51,6 @@ from sql_env.training.sft import (
     sft_rows,
     trajectory_messages,
 )
-
-from sql_env.evaluation.harness import evaluate
-from sql_env.evaluation.logs import (
-    Trajectory,
-    _log_env,
-    check_log,
-    episode_result,
-    read_log,
-    replay_trajectory,
-    write_log,
-)
-from sql_env.integrations.trl import SQLEnvTRL, prompt_rows
-from sql_env.play.chat import TOOLS, action_message, tool_schemas
-from sql_env.play.episode import SCHEMA_LEVELS, Action, EpisodeEnv, Turn
-from sql_env.play.reward import RewardConfig
-from sql_env.policies.baselines import GreedyPolicy, OraclePolicy, RandomPolicy
-from sql_env.policies.hacks import HACKS
-from sql_env.sources.loading import load
-from sql_env.sql.analysis import TokenizedSql, compared_values
 
 SPIDER = Path(
     os.environ.get("SQL_ENV_SPIDER") or Path(__file__).resolve().parents[2] / "shared" / "spider"

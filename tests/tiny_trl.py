@@ -18,7 +18,6 @@ def tiny_recipe():
     from functools import partial
 
     from sql_env.training.nano.recipe import NANO, new_nano
-
     from sql_env.training.recipes import Stage
 
     often = dict(save_steps=2, logging_steps=1, warmup_steps=1)

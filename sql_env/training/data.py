@@ -14,13 +14,12 @@ from collections.abc import Iterable
 from random import Random
 from typing import Any, NamedTuple
 
-from .experts import ExpertTrajectories
-from .sft import sft_rows
-
 from ..paths import SourceError
 from ..questions.question_set import Question, QuestionSet
 from ..sources.loading import SOURCES, load
+from .experts import ExpertTrajectories
 from .recipes import Recipe, Stage
+from .sft import sft_rows
 
 # %% ../../nbs/training/05_data.ipynb #39fdd32b
 class DataPart(NamedTuple):

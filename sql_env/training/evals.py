@@ -15,8 +15,6 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from .nano.expert import missing_mention
-
 from ..evaluation.harness import EvaluationResult, evaluate
 from ..paths import cache_dir
 from ..play.chat import MAX_TOOL_RESULT_CHARS, SYSTEM_PROMPT
@@ -27,6 +25,7 @@ from ..policies.nano.model import NanoModel, is_nano
 from ..questions.question_set import QuestionSet
 from ..sources.loading import load
 from .metrics import read_metrics
+from .nano.expert import missing_mention
 from .recipes import evaluation_settings
 from .run import Run
 

@@ -14,13 +14,6 @@ from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
 
-from sql_env.training.mistakes import (
-    forgotten_condition,
-    forgotten_join,
-    misspelled_names,
-    wrong_value,
-)
-
 from ..database.database import Database
 from ..database.guards import QueryError
 from ..evaluation.harness import describe_env
@@ -34,6 +27,12 @@ from ..policies.baselines import OraclePolicy, answer_from_result, name_similari
 from ..questions.question_set import Question, QuestionSet
 from ..sql.analysis import TokenizedSql, compared_values
 from ..sql.values import bare_identifier
+from sql_env.training.mistakes import (
+    forgotten_condition,
+    forgotten_join,
+    misspelled_names,
+    wrong_value,
+)
 
 # %% ../../nbs/training/02_experts.ipynb #d2915da7
 class ExpertStyle(NamedTuple):

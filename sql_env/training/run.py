@@ -17,8 +17,6 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from .nano.recipe import NANO
-
 from ..extras import needs_extra
 from ..policies.local import MODEL_SETTINGS_FILE
 from sql_env.training.metrics import (
@@ -27,6 +25,7 @@ from sql_env.training.metrics import (
     metrics_callback,
     remove_progress_output,
 )
+from .nano.recipe import NANO
 from sql_env.training.recipes import (
     CLUSTER,
     COLAB,

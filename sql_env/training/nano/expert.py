@@ -17,8 +17,6 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from ..experts import ExpertPolicy, ExpertStyle, GoldQuery, distinct_values_action
-
 from ...play.chat import episode_messages
 from ...play.episode import Action, Episode, Observation
 from ...policies.baselines import word_stems
@@ -26,6 +24,7 @@ from ...questions.question_set import Question, QuestionSet
 from ...sources.worlds.words import pluralize
 from ...sources.worlds.world import world_set
 from ...sql.analysis import TokenizedSql, compared_values
+from ..experts import ExpertPolicy, ExpertStyle, GoldQuery, distinct_values_action
 
 # %% ../../../nbs/training/nano/01_expert.ipynb #096e2b84
 _TABLE = re.compile(

@@ -22,10 +22,6 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from .expert import expert_transcripts, missing_mention, world_transcripts
-from .model import nano_model, nano_tokenizer
-from ..sft import trajectory_messages
-
 from ...evaluation.harness import evaluate
 from ...evaluation.logs import Trajectory, read_log
 from ...integrations.trl import SQLEnvTRL
@@ -38,7 +34,10 @@ from ...questions.question_set import Question, QuestionSet
 from ...sources.worlds.words import NameMix
 from ...sources.worlds.world import world_set
 from ..data import load_part, parse_data, share_of
+from .expert import expert_transcripts, missing_mention, world_transcripts
+from .model import nano_model, nano_tokenizer
 from ..recipes import Recipe, Stage
+from ..sft import trajectory_messages
 
 # %% ../../../nbs/training/nano/04_recipe.ipynb #f295335f
 IGNORED = -100  # PyTorch's label for tokens that the loss leaves out
@@ -415,7 +414,6 @@ class NumberedSQLEnv(SQLEnvTRL):
 def _grpo_trainer(*args: Any) -> Any:
     "`grpo_trainer` whose turns are written by `EngineTurns`, which needs torch."
     from sql_env.training.nano.trainer import EngineTurns
-
     from sql_env.training.trainers import grpo_trainer
 
     play = partial(grpo_trainer, write_turns=EngineTurns(), environment=NumberedSQLEnv)
