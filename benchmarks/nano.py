@@ -384,7 +384,7 @@ def empty(
     from sql_env.evaluation.harness import evaluate
     from sql_env.evaluation.logs import read_log
     from sql_env.play.episode import EpisodeEnv
-    from sql_env.policies.nano.policy import NanoPolicy
+    from sql_env.policies.nano.model import NanoPolicy
     from sql_env.training.evals import suite_questions
 
     rows = []

@@ -21,19 +21,19 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from random import Random
 
-from realistic import RealisticInstance, read_tables, realistic_rows, wider_mutants
-from scipy.stats import binomtest
-from sqlglot import exp
-
-from sql_env.database.guards import QueryError
-from sql_env.evaluation.audit import audit_questions, audit_summary, audit_table
-from sql_env.evaluation.mutation_study import (
+from mutation_study import (
     KIND_GROUPS,
     comparison_names,
     mutation_study,
     mutation_study_json,
     mutation_study_markdown,
 )
+from realistic import RealisticInstance, read_tables, realistic_rows, wider_mutants
+from scipy.stats import binomtest
+from sqlglot import exp
+
+from sql_env.database.guards import QueryError
+from sql_env.evaluation.audit import audit_questions, audit_summary, audit_table
 from sql_env.evaluation.statistics import rate_interval
 from sql_env.grading.answers import Verdict, compare_rows
 from sql_env.grading.variants.robust import judge_evidence, verify_robust

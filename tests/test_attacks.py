@@ -1,4 +1,4 @@
-"Attacks on `sql_env.database.database`: each statement and file of attacks.py is refused or harmless, and so is what it leaves."
+"Attacks on `sql_env.database`: each statement and file of attacks.py is refused or harmless, and so is what it leaves."
 
 import hashlib
 import json

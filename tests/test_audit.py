@@ -11,6 +11,13 @@ from random import Random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from mutation_study import (
+    _passed_comparisons,
+    _surviving_mutants,
+    mutation_study,
+    mutation_study_json,
+    mutation_study_markdown,
+)
 
 from sql_env.database.database import build_database
 from sql_env.database.guards import Limits
@@ -22,13 +29,6 @@ from sql_env.evaluation.audit import (
     save_report,
 )
 from sql_env.evaluation.harness import audit
-from sql_env.evaluation.mutation_study import (
-    _passed_comparisons,
-    _surviving_mutants,
-    mutation_study,
-    mutation_study_json,
-    mutation_study_markdown,
-)
 from sql_env.grading.variants.selection import instance_generator
 from sql_env.questions.question_set import QUARANTINE_FLAGS, QUESTION_FLAGS, Question, QuestionSet
 from sql_env.sources.files import Drafts

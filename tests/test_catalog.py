@@ -194,7 +194,8 @@ def test_a_name_that_is_no_text_is_an_error(db, bad):
 def test_of_a_long_name_only_the_beginning_is_compared(db, monkeypatch):
     compared = []
     monkeypatch.setattr(
-        "sql_env.database.catalog.get_close_matches", lambda word, *args: compared.append(word) or []
+        "sql_env.database.catalog.get_close_matches",
+        lambda word, *args: compared.append(word) or [],
     )
     assert kind(db.describe, "x" * 10**6) == "unknown_table"
     assert compared == ["x" * 1000]
@@ -394,7 +395,8 @@ def test_an_interruption_is_not_damage(path, large, monkeypatch):
         assert e.value.kind == "timeout" and "damage" not in str(e.value)
     monkeypatch.setattr("sql_env.database.catalog._CATALOG_SECONDS", -1.0)
     monkeypatch.setattr(
-        "sql_env.database.catalog.read_catalog", lambda con: con.execute(COUNT.format(10**5)).fetchall()
+        "sql_env.database.catalog.read_catalog",
+        lambda con: con.execute(COUNT.format(10**5)).fetchall(),
     )
     with pytest.raises(QueryError, match="to read its catalog takes more than") as e:
         Database(path)

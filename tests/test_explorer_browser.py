@@ -135,7 +135,9 @@ def lab(tmp_path_factory):
     pytest.importorskip("jupyterlab", reason="no jupyterlab: pip install jupyterlab voila")
     home = tmp_path_factory.mktemp("lab")
     write_notebook(
-        home / "a.ipynb", "from sql_env.view.explorer import EpisodeExplorer\nimport ipywidgets", SHOW
+        home / "a.ipynb",
+        "from sql_env.view.explorer import EpisodeExplorer\nimport ipywidgets",
+        SHOW,
     )
     quiet = (
         home

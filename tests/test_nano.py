@@ -20,8 +20,7 @@ from sql_env.play.episode import EpisodeEnv
 from sql_env.policies.chat import ChatPolicy
 from sql_env.policies.local import LocalModel
 from sql_env.policies.nano.engine import ConversationState, NanoEngine, load_weights, save_int8
-from sql_env.policies.nano.model import SHIPPED_NANO, NanoModel, find_nano
-from sql_env.policies.nano.policy import NanoPolicy
+from sql_env.policies.nano.model import NANO_WEIGHTS, NanoModel, NanoPolicy, find_nano
 from sql_env.policies.nano.text import ROLE_TOKENS, parse_written, render_transcript
 from sql_env.policies.nano.tokenizer import NanoTokenizer
 from sql_env.sources.loading import load
@@ -244,12 +243,12 @@ def test_a_model_of_an_earlier_version_is_refused(folder, tmp_path):
 
 
 def test_what_ships_is_what_was_trained():
-    about = json.loads((SHIPPED_NANO / "nano.json").read_text(encoding="utf-8"))
+    about = json.loads((NANO_WEIGHTS / "nano.json").read_text(encoding="utf-8"))
     for name, digest in about["sha256"].items():
-        assert sha256((SHIPPED_NANO / name).read_bytes()).hexdigest() == digest, name
+        assert sha256((NANO_WEIGHTS / name).read_bytes()).hexdigest() == digest, name
     engine, tokenizer = (
-        NanoEngine.from_folder(SHIPPED_NANO),
-        NanoTokenizer(SHIPPED_NANO / "tokenizer.json"),
+        NanoEngine.from_folder(NANO_WEIGHTS),
+        NanoTokenizer(NANO_WEIGHTS / "tokenizer.json"),
     )
     logits = logits_of(engine, tokenizer.encode(about["prompt"]))
     for token, wanted in about["logits"].items():
@@ -258,7 +257,7 @@ def test_what_ships_is_what_was_trained():
 
 
 def test_what_ships_is_small_and_has_its_card():
-    sizes = {path.name: path.stat().st_size for path in SHIPPED_NANO.iterdir()}
+    sizes = {path.name: path.stat().st_size for path in NANO_WEIGHTS.iterdir()}
     assert sum(sizes.values()) < 3_000_000 and "README.md" in sizes
 
 

@@ -13,8 +13,7 @@ from sql_env.play.chat import action_message, error_result_text
 from sql_env.play.episode import Action, EpisodeEnv
 from sql_env.policies.nano.check import call_objection, conversation_facts
 from sql_env.policies.nano.engine import ConversationState, NanoEngine, TurnWriter
-from sql_env.policies.nano.model import SHIPPED_NANO, NanoModel
-from sql_env.policies.nano.policy import NanoPolicy
+from sql_env.policies.nano.model import NANO_WEIGHTS, NanoModel, NanoPolicy
 from sql_env.policies.nano.tokenizer import NanoTokenizer
 from sql_env.sources.loading import load
 from sql_env.sql.analysis import has_repeated_part, value_tests
@@ -226,8 +225,8 @@ def test_experts_on_questions_of_people_are_seldom_stopped(spider_path):
 @pytest.fixture(scope="module")
 def shipped():
     engine, tokenizer = (
-        NanoEngine.from_folder(SHIPPED_NANO),
-        NanoTokenizer(SHIPPED_NANO / "tokenizer.json"),
+        NanoEngine.from_folder(NANO_WEIGHTS),
+        NanoTokenizer(NANO_WEIGHTS / "tokenizer.json"),
     )
     return TurnWriter(engine, tokenizer.end), tokenizer
 
@@ -292,7 +291,7 @@ def test_checkpoints_are_evaluated_by_what_their_weights_write(monkeypatch):
 
     made = []
     monkeypatch.setattr(evals, "evaluate", lambda env, policy, **rest: made.append(policy.backend))
-    evaluate_checkpoint(SHIPPED_NANO, ["bundled"], 2)
+    evaluate_checkpoint(NANO_WEIGHTS, ["bundled"], 2)
     assert made[0].settings["check"] is False and NanoModel().settings["check"] is True
 
 

@@ -36,7 +36,6 @@ from sql_env.questions.question_set import save_question_set
 from sql_env.sources.loading import load
 from sql_env.training import evals
 from sql_env.training.card import model_card, push_to_hub
-from sql_env.training.curriculum import GroupRecord
 from sql_env.training.data import parse_data, sft_datasets, split_validation, stage_questions
 from sql_env.training.evals import (
     available_suites,
@@ -67,6 +66,7 @@ from sql_env.training.recipes import (
 )
 from sql_env.training.run import RECIPES, Run, _memory_advice, train
 from sql_env.training.trainers import (
+    GroupRecord,
     _grpo_trainer_class,
     _rows_to_learn,
     grpo_trainer,

@@ -36,14 +36,12 @@ from sql_env.training.experts import (
     ExpertPolicy,
     ExpertTrajectories,
     GoldQuery,
-    record_trajectory,
-    trajectory_summary,
-)
-from sql_env.training.mistakes import (
     forgotten_condition,
     forgotten_join,
     misspelled_names,
     near_misses,
+    record_trajectory,
+    trajectory_summary,
 )
 from sql_env.training.sft import (
     _qwen_assistant_turn,

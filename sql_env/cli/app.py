@@ -32,7 +32,7 @@ from ..extras import MissingExtraError
 from ..paths import SourceError
 from ..policies.base import ModelError
 from ..policies.baselines import GreedyPolicy, OraclePolicy, RandomPolicy
-from ..policies.nano.policy import NanoPolicy
+from ..policies.nano.model import NanoPolicy
 from ..questions.question_set import QUARANTINE_FLAGS, QuestionSet
 from ..sources.loading import SOURCES, load
 

@@ -37,7 +37,6 @@ from sql_env.database.guards import (
     check_statement,
     to_query_error,
 )
-from ..isolated import IsolatedConnection
 from ..sql.values import Result, format_value, quote_identifier
 
 # %% ../../nbs/database/04_database.ipynb #693de9e6
@@ -63,21 +62,18 @@ def build_database(
     con.close()
     return path
 
-# %% ../../nbs/database/04_database.ipynb #8d82ba4b
-_Connection = GuardedConnection | IsolatedConnection
-
 # %% ../../nbs/database/04_database.ipynb #2e585018
 class ConnectionPool:
     "Connections of one database that are free at the moment."
 
     keep = 8  # free connections that are not closed
 
-    def __init__(self, connect: Callable[[], _Connection]):
+    def __init__(self, connect: Callable[[], GuardedConnection]):
         self._connect = connect
         self._pid = os.getpid()
-        self.free: list[_Connection] | None = []  # None once closed
+        self.free: list[GuardedConnection] | None = []  # None once closed
 
-    def take(self) -> _Connection:
+    def take(self) -> GuardedConnection:
         "A connection for this thread alone; raises `QueryError` if the pool was closed."
         if self._pid != os.getpid() and self.free is not None:
             self.free, self._pid = [], os.getpid()
@@ -93,7 +89,7 @@ class ConnectionPool:
         except (apsw.Error, OSError, MemoryError, UnicodeError) as e:
             raise to_query_error(e) from None
 
-    def give_back(self, con: _Connection) -> None:
+    def give_back(self, con: GuardedConnection) -> None:
         "Keep a connection for later, or close it."
         free = self.free
         if free is None or len(free) >= self.keep or (con.new_statements and con.is_bloated()):
@@ -209,13 +205,10 @@ class Database:
         self,
         path: str | Path | bytes,  # a SQLite file, which must not change, or its bytes
         limits: Limits = Limits(),  # what one statement may use
-        isolate: bool = False,  # run statements in a process that can be killed
         descriptions: Descriptions | None = None,  # what DESCRIBE adds to columns
     ):
-        if isinstance(path, bytes) and isolate:
-            raise QueryError("bad_database", "isolate needs a file; write the bytes to one first.")
         self.path = path if isinstance(path, bytes) else Path(path).absolute()
-        self.limits, self.isolate = limits, isolate
+        self.limits = limits
         catalog = load_catalog(self.path, limits)
         self.descriptions = descriptions or {}
         tables = [_described(t, self.descriptions) for t in catalog.tables]
@@ -224,12 +217,9 @@ class Database:
         self._samples: dict[tuple, Result] = {}
         self._emptied: Database | None = None
         names = frozenset(self._tables)
-        connect: Callable[[], _Connection] = partial(GuardedConnection, self.path, names, limits)
-        if isolate and isinstance(self.path, Path):
-            connect = partial(IsolatedConnection, self.path, names, limits)
-        self.pool = ConnectionPool(connect)
+        self.pool = ConnectionPool(partial(GuardedConnection, self.path, names, limits))
         size = len(self.path) if isinstance(self.path, bytes) else self.path.stat().st_size
-        self._may_be_fast = not isolate and allows_fast_path(size, limits)
+        self._may_be_fast = allows_fast_path(size, limits)
 
     @property
     def tables(self) -> list[str]:
@@ -365,4 +355,4 @@ class Database:
         self.close()
 
     def __reduce__(self):
-        return type(self), (self.path, self.limits, self.isolate, self.descriptions)
+        return type(self), (self.path, self.limits, self.descriptions)

@@ -50,7 +50,9 @@ class EpisodeResult:
     total_reward: float = 0.0
     steps: int = 0
     error: str | None = None  # of a crash: type and message
-    reason: str = ""  # of the verdict, see `sql_env.grading.answers.REASONS`; "" if the episode did not end
+    reason: str = (
+        ""  # of the verdict, see `sql_env.grading.answers.REASONS`; "" if the episode did not end
+    )
     grounded: bool = False  # the answer was seen in a result
     error_kinds: tuple[str, ...] = ()  # of refused actions
     database: str = ""

@@ -20,7 +20,7 @@ from ..play.episode import ACTIONS, Episode, allowed_actions
 from ..play.reward import RewardConfig
 from ..policies.base import ModelError
 from ..policies.baselines import GreedyPolicy, OraclePolicy, RandomPolicy
-from ..policies.nano.policy import NanoPolicy
+from ..policies.nano.model import NanoPolicy
 from ..questions.question_set import QuestionSet
 from ..sources.loading import load
 from .episode import EpisodeView, view_trajectory, watch_policy

@@ -16,7 +16,7 @@ from math import prod
 from typing import Any, NamedTuple
 from zlib import crc32
 
-from ...paths import BUNDLED
+from ...paths import WORLDS
 from .words import Rng, invent_word, load_vocabulary
 
 # %% ../../../nbs/sources/worlds/02_wordings.ipynb #a48875ac
@@ -114,9 +114,6 @@ _EXAM_SHARE = 8  # it takes one of so many
 def _is_kept_for_exam(form: str, wording: str) -> bool:
     return count_forms(form) >= _FEWEST_TO_SHARE and crc32(wording.encode()) % _EXAM_SHARE == 0
 
-# %% ../../../nbs/sources/worlds/02_wordings.ipynb #d0b24f1b
-_WORDINGS_FOLDER = BUNDLED.parent / "worlds"
-
 # %% ../../../nbs/sources/worlds/02_wordings.ipynb #7a155e26
 class Synonyms(NamedTuple):
     "Words that may stand for another one."
@@ -132,7 +129,7 @@ class Synonyms(NamedTuple):
 @cache
 def load_synonyms() -> dict[str, dict[str, Synonyms]]:
     "The synonyms of `synonyms.toml`: of a `verb`, `noun` or `adjective` in forms, and of a `name` in a world."
-    tables = tomllib.loads((_WORDINGS_FOLDER / "synonyms.toml").read_text(encoding="utf-8"))
+    tables = tomllib.loads((WORLDS / "synonyms.toml").read_text(encoding="utf-8"))
     return {
         kind: {
             word: Synonyms(**{side: tuple(text.split(", ")) for side, text in sides.items()})
@@ -235,7 +232,7 @@ class Phrase(NamedTuple):
 @cache
 def load_wordings(name: str = "wordings") -> dict[str, Phrase]:
     "The phrases of a file, by the name of the family or of the condition; `<name>` stands for a part."
-    tables = tomllib.loads((_WORDINGS_FOLDER / f"{name}.toml").read_text(encoding="utf-8"))
+    tables = tomllib.loads((WORLDS / f"{name}.toml").read_text(encoding="utf-8"))
     parts = tables.pop("parts", {})
 
     def insert(forms: Sequence[str]) -> tuple[str, ...]:

@@ -21,7 +21,7 @@ from zlib import crc32
 
 import apsw
 
-from ...paths import BUNDLED
+from ...paths import WORLDS
 
 # %% ../../../nbs/sources/worlds/01_words.ipynb #23e5b5b3
 class Rng:
@@ -60,7 +60,7 @@ class Rng:
         return self.sample(items, len(items))
 
 # %% ../../../nbs/sources/worlds/01_words.ipynb #df74600a
-_VOCABULARY_FILE = BUNDLED.parent / "worlds" / "vocabulary.toml"
+_VOCABULARY_FILE = WORLDS / "vocabulary.toml"
 
 # %% ../../../nbs/sources/worlds/01_words.ipynb #e849d9c2
 class Nouns(NamedTuple):

@@ -28,7 +28,7 @@ from ...integrations.trl import SQLEnvTRL
 from ...play.episode import EpisodeEnv
 from ...play.reward import RewardConfig
 from ...play.session import ToolError
-from ...policies.nano.policy import NanoPolicy
+from ...policies.nano.model import NanoPolicy
 from ...policies.nano.text import NumberedNames, TextPiece, render_transcript
 from ...questions.question_set import Question, QuestionSet
 from ...sources.worlds.words import NameMix
