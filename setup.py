@@ -44,8 +44,8 @@ setup(
     package_data={
         cfg["lib_name"]: [
             "bundled/*",
-            "sources/worlds/*.toml",
-            "sources/worlds/*.txt",
+            "sources/generated/*.toml",
+            "sources/generated/*.txt",
             "assets/*",
             "policies/nano/weights/*",
             "py.typed",

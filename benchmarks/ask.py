@@ -14,7 +14,7 @@ from sql_env.evaluation.harness import EvaluationResult, evaluate, hack_floor
 from sql_env.play.episode import ACTIONS, EXTRA_ACTIONS, EpisodeEnv
 from sql_env.play.reward import RewardConfig
 from sql_env.policies import GreedyPolicy, OraclePolicy
-from sql_env.sources.worlds.ambiguity import ambiguous_set, ambiguous_worlds
+from sql_env.sources.generated.ambiguity import ambiguous_set, ambiguous_worlds
 
 ALLOWED = (*ACTIONS, *EXTRA_ACTIONS)
 

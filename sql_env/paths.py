@@ -21,7 +21,7 @@ from typing import Any
 # %% ../nbs/00_paths.ipynb #b181fe3e
 _PACKAGE = Path(str(files("sql_env")))
 BUNDLED = _PACKAGE / "bundled"
-WORLDS = _PACKAGE / "sources" / "worlds"  # words, wordings and conditions
+WORLDS = _PACKAGE / "sources" / "generated"  # words, wordings and conditions
 NANO_WEIGHTS = _PACKAGE / "policies" / "nano" / "weights"
 
 # %% ../nbs/00_paths.ipynb #a60c6ed9

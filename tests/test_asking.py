@@ -29,7 +29,7 @@ from sql_env.questions.question_set import (
 from sql_env.server.app import Settings, environment_factory
 from sql_env.server.environment import SQLEnvironment
 from sql_env.sources.loading import load
-from sql_env.sources.worlds.ambiguity import AmbiguousWorld, ambiguous_set, ambiguous_worlds
+from sql_env.sources.generated.ambiguity import AmbiguousWorld, ambiguous_set, ambiguous_worlds
 
 ALLOWED = (*ACTIONS, *EXTRA_ACTIONS)
 

@@ -22,7 +22,7 @@ from sql_env.server.environment import SQLEnvironment
 from sql_env.server.limits import Seats
 from sql_env.server.page import Visits, _history_html, _on_start, _result_html, _Visit, build_page
 from sql_env.sources.loading import load
-from sql_env.sources.worlds.ambiguity import ambiguous_set
+from sql_env.sources.generated.ambiguity import ambiguous_set
 from sql_env.view.episode import view_trajectory
 from sql_env.view.explorer import EpisodeExplorer, _LogTab, _result_word
 from sql_env.view.html import render_html

@@ -10,7 +10,7 @@ from sql_env.policies.nano.text import render_transcript
 from sql_env.questions.question_set import Question
 from sql_env.sources.files import Drafts
 from sql_env.sources.loading import complete_questions
-from sql_env.sources.worlds.world import world_set
+from sql_env.sources.generated.world import world_set
 from sql_env.sql.analysis import TokenizedSql
 from sql_env.training.experts import GoldQuery
 from sql_env.training.nano.expert import (

@@ -10,7 +10,7 @@ from sql_env.evaluation.harness import harness as evaluation
 from sql_env.play.episode import Action
 from sql_env.policies.nano.text import render_transcript
 from sql_env.sources.loading import load
-from sql_env.sources.worlds.world import world_set
+from sql_env.sources.generated.world import world_set
 from sql_env.training import nano_recipe
 from sql_env.training.nano.expert import expert_transcripts, missing_mention, world_transcripts
 from sql_env.training.nano.model import nano_model, nano_tokenizer

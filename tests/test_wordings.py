@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sql_env.sources.worlds import FAMILIES, World, worlds
-from sql_env.sources.worlds.phrases import with_article
-from sql_env.sources.worlds.wordings import (
+from sql_env.sources.generated import FAMILIES, World, worlds
+from sql_env.sources.generated.phrases import with_article
+from sql_env.sources.generated.wordings import (
     _is_kept_for_exam,
     _parse_form,
     babble,
@@ -21,7 +21,7 @@ from sql_env.sources.worlds.wordings import (
     tidy,
     use_synonym,
 )
-from sql_env.sources.worlds.words import EXAMS, Rng, load_vocabulary, split_of_word
+from sql_env.sources.generated.words import EXAMS, Rng, load_vocabulary, split_of_word
 
 LEVELS = range(1, 6)
 

@@ -24,7 +24,7 @@ from sql_env.policies.hacks import HACKS
 from sql_env.questions.gold import GoldRunner, same_rows
 from sql_env.questions.question_set import find_split_leaks, question_to_json
 from sql_env.sources.loading import load
-from sql_env.sources.worlds import (
+from sql_env.sources.generated import (
     FAMILIES,
     SPLITS,
     NameMix,
@@ -34,8 +34,8 @@ from sql_env.sources.worlds import (
     world_set,
     worlds,
 )
-from sql_env.sources.worlds.phrases import DraftRejected, Sampler, sample_condition
-from sql_env.sources.worlds.words import (
+from sql_env.sources.generated.phrases import DraftRejected, Sampler, sample_condition
+from sql_env.sources.generated.words import (
     EXAMS,
     Namer,
     Rng,
@@ -44,7 +44,7 @@ from sql_env.sources.worlds.words import (
     split_of,
     split_of_word,
 )
-from sql_env.sources.worlds.world import sql_skeleton
+from sql_env.sources.generated.world import sql_skeleton
 from sql_env.sql.analysis import classify_difficulty, referenced_tables
 
 LEVELS = range(1, 6)

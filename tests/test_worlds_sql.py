@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sql_env.grading.variants.instances import InstanceGenerator
-from sql_env.sources.worlds import FAMILIES, worlds
-from sql_env.sources.worlds.phrases import DraftRejected, Sampler
-from sql_env.sources.worlds.selections import habits_of, in_period, sample_clause, sample_joined
-from sql_env.sources.worlds.words import Rng
+from sql_env.sources.generated import FAMILIES, worlds
+from sql_env.sources.generated.phrases import DraftRejected, Sampler
+from sql_env.sources.generated.selections import habits_of, in_period, sample_clause, sample_joined
+from sql_env.sources.generated.words import Rng
 from sql_env.sql.analysis import bare_columns
 
 MODULES = {"families_lists", "families_groups", "families_figures", "families_membership"}

@@ -95,7 +95,7 @@ def make_model(tok, width: int = 64, layers: int = 2, seed: int = 0):
 
 def save_tiny_qwen(folder):
     "A random Qwen3 with its tokenizer in a folder, as `from_pretrained` takes it; returns the folder."
-    from sql_env.sources.worlds.world import world_set
+    from sql_env.sources.generated.world import world_set
 
     texts = [q.question_text + q.gold_sql for q in world_set("train", level=1, n=8)]
     tok = make_tokenizer(texts)

@@ -4,6 +4,13 @@ Each module registers its commands with `app` when it is imported; what a comman
 """
 
 from sql_env.cli.app import app, main
-from sql_env.cli import play, evaluate, view, data, learn, serve  # the help lists commands in this order
+from sql_env.cli import (
+    play,
+    evaluate,
+    view,
+    data,
+    learn,
+    serve,
+)  # the help lists commands in this order
 
 __all__ = ["app", "data", "evaluate", "learn", "main", "play", "serve", "view"]

@@ -1,0 +1,12 @@
+"One SQLite file that nobody can change, look behind or hang."
+
+from sql_env import lazy_names
+
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "guards": "ERROR_KINDS Limits QueryError",
+        "catalog": "Column TableInfo",
+        "database": "Database build_database",
+    },
+)

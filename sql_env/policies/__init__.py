@@ -1,23 +1,17 @@
-"Baselines, reward-hacking baselines and language models that play episodes: the public names of the modules."
+"Who plays: baselines, exploits of rewards, language models behind an API or here, nano."
 
-from sql_env.policies.base import Policy, ScriptedPolicy, play_episode
-from sql_env.policies.baselines import GreedyPolicy, OraclePolicy, RandomPolicy
-from sql_env.policies.chat import ChatPolicy
-from sql_env.policies.endpoint import Endpoint
-from sql_env.policies.hacks import HACKS, HackPolicy, most_frequent_answer
-from sql_env.policies.local import LocalModel
+from sql_env import lazy_names
 
-__all__ = [
-    "HACKS",
-    "ChatPolicy",
-    "Endpoint",
-    "GreedyPolicy",
-    "HackPolicy",
-    "LocalModel",
-    "OraclePolicy",
-    "Policy",
-    "RandomPolicy",
-    "ScriptedPolicy",
-    "most_frequent_answer",
-    "play_episode",
-]
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "base": "Completion ModelError Policy RolloutAborted ScriptedPolicy play_episode",
+        "baselines": "GreedyPolicy OraclePolicy RandomPolicy",
+        "hacks": "HACKS HackPolicy most_frequent_answer",
+        "chat": "ChatPolicy",
+        "endpoint": "Endpoint",
+        "local": "LocalModel",
+        "cache": "ResponseCache",
+        "nano.model": "NanoModel NanoPolicy",
+    },
+)

@@ -44,7 +44,7 @@ from sql_env.sources.files import (
 from .findings import read_findings, with_findings
 from .mini_interact import read_mini_interact
 from .published import read_bird, read_kaggledbqa, read_spider, read_spider2_lite
-from .worlds import ambiguous_set, world_set
+from .generated import ambiguous_set, world_set
 from ..sql.dialects import find_dialect
 from ..sql.values import nearest_names
 
@@ -246,7 +246,7 @@ def read_worlds(
     size: int | None = None,  # rows of the largest table
     progress: bool = False,  # show a bar
 ) -> Drafts:
-    "Generated questions and databases, with gold rows; see `sql_env.sources.worlds`."
+    "Generated questions and databases, with gold rows; see `sql_env.sources.generated`."
     made = world_set(split, level, n, seed, size=size, progress=progress)
     return Drafts([*made, *made.quarantined], made.databases, made.name)
 
@@ -258,7 +258,7 @@ def read_ambiguous(
     seed: int = 0,
     unanswerable: float = 0.02,  # share of questions without an answer
 ) -> Drafts:
-    "Generated questions that can be read in several ways, or have no answer; see `sql_env.sources.worlds.ambiguity`."
+    "Generated questions that can be read in several ways, or have no answer; see `sql_env.sources.generated.ambiguity`."
     made = ambiguous_set(split, level, n, seed, unanswerable=unanswerable)
     return Drafts(list(made), made.databases, made.name)
 

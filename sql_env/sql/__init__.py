@@ -1,0 +1,13 @@
+"SQL as text: how values are written, what a query reads, its one-edit mutants. Alone imports sqlglot."
+
+from sql_env import lazy_names
+
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "values": "Result format_value quote_identifier",
+        "analysis": "classify_difficulty normalize_sql referenced_tables spider_hardness",
+        "dialects": "translate_sql",
+        "mutants": "one_edit_mutants wrong_column_mutants",
+    },
+)

@@ -1,0 +1,13 @@
+"What people look at: pages of episodes and runs, widgets, the explorer. Holds the one HTML toolkit."
+
+from sql_env import lazy_names
+
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "episode": "view_episode view_trajectory watch_policy",
+        "page": "embed_page episode_html",
+        "run": "run_page_html show_runs",
+        "explorer": "EpisodeExplorer",
+    },
+)

@@ -1,0 +1,1 @@
+"How nano learns: its expert, its model in torch, its trainer and recipe."

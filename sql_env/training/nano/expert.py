@@ -21,8 +21,8 @@ from ...play.chat import episode_messages
 from ...play.episode import Action, Episode, Observation
 from ...policies.baselines import word_stems
 from ...questions.question_set import Question, QuestionSet
-from ...sources.worlds.words import pluralize
-from ...sources.worlds.world import world_set
+from ...sources.generated.words import pluralize
+from ...sources.generated.world import world_set
 from ...sql.analysis import TokenizedSql, compared_values
 from ..experts import ExpertPolicy, ExpertStyle, GoldQuery, distinct_values_action
 

@@ -31,8 +31,8 @@ from ...play.session import ToolError
 from ...policies.nano.model import NanoPolicy
 from ...policies.nano.text import NumberedNames, TextPiece, render_transcript
 from ...questions.question_set import Question, QuestionSet
-from ...sources.worlds.words import NameMix
-from ...sources.worlds.world import world_set
+from ...sources.generated.words import NameMix
+from ...sources.generated.world import world_set
 from ..data import load_part, parse_data, share_of
 from .expert import expert_transcripts, missing_mention, world_transcripts
 from .model import nano_model, nano_tokenizer

@@ -1,0 +1,38 @@
+"Generated databases and questions: the public names of the package's modules."
+
+from sql_env.sources.generated import (  # noqa: F401  they register their families
+    families_basic,
+    families_joins,
+    families_nested,
+    families_advanced,
+    families_lists,
+    families_groups,
+    families_figures,
+    families_membership,
+)
+from sql_env.sources.generated.ambiguity import AmbiguousWorld, ambiguous_set, ambiguous_worlds
+from sql_env.sources.generated.phrases import FAMILIES
+from sql_env.sources.generated.words import SPLITS, NameMix
+from sql_env.sources.generated.world import (
+    World,
+    export_worlds,
+    guessing_statistics,
+    show_family,
+    world_set,
+    worlds,
+)
+
+__all__ = [
+    "FAMILIES",
+    "AmbiguousWorld",
+    "SPLITS",
+    "NameMix",
+    "World",
+    "ambiguous_set",
+    "ambiguous_worlds",
+    "export_worlds",
+    "guessing_statistics",
+    "show_family",
+    "world_set",
+    "worlds",
+]
