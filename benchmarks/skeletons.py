@@ -25,9 +25,9 @@ from pathlib import Path
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
-from sql_env.sources.loading import load
 from sql_env.sources.generated import worlds
 from sql_env.sources.generated.world import sql_skeleton
+from sql_env.sources.loading import load
 from sql_env.sql.analysis import parse_sql
 
 SPIDER = Path(__file__).parent.parent.parent / "shared" / "spider"

@@ -20,7 +20,14 @@ from pathlib import Path
 from sql_env.evaluation.harness import evaluate
 from sql_env.policies.baselines import GreedyPolicy, OraclePolicy
 from sql_env.policies.hacks import HACKS, most_frequent_answer
-from sql_env.sources.generated import FAMILIES, SPLITS, World, guessing_statistics, world_set, worlds
+from sql_env.sources.generated import (
+    FAMILIES,
+    SPLITS,
+    World,
+    guessing_statistics,
+    world_set,
+    worlds,
+)
 from sql_env.sources.generated.world import sql_skeleton
 
 LEVELS = range(1, 6)

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from attacks import HONEST
 
-from sql_env.database.connection import Budget
+from sql_env.database.connection import _Budget
 from sql_env.database.database import Database
 from sql_env.database.guards import QueryError
 from sql_env.sql.values import quote_identifier
@@ -57,7 +57,7 @@ def serve(path):
         else:
             answer = measure(lambda: database.query(request["sql"]).text())  # noqa: B023
             answer["operations"] = (
-                sum(con.budget.ticks for con in database.pool.free) * Budget.every
+                sum(con.budget.ticks for con in database.pool.free) * _Budget.every
             )
             answer["honest"] = database.query(HONEST).rows
             answer["pool"] = len(database.pool.free)

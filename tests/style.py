@@ -159,7 +159,7 @@ def has_example(cells: list[dict], i: int) -> bool:
 def notebook_measures(root: Path) -> dict[str, str]:
     "Measures of the notebooks that export a module, all together."
     exported = single = public = followed = documented = hidden = markdown = total = 0
-    for path in sorted((root / "nbs").glob("[0-9]*.ipynb")):
+    for path in sorted((root / "nbs").rglob("[0-9]*.ipynb")):
         cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
         total += len(cells)
         markdown += sum(c["cell_type"] == "markdown" for c in cells)

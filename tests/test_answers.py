@@ -788,7 +788,7 @@ HOSTILE = {
 @pytest.fixture
 def comparisons(monkeypatch):
     "How many cells were compared: the work of a verdict, whatever the machine."
-    compare, count = answers.cells_equal, []
+    compare, count = answers._cells_equal, []
 
     def counted(*args):
         count.append(1)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sql_env.evaluation.harness import EvaluationResult, answer_agreement, evaluate, hack_floor
+from sql_env.evaluation.harness import EvaluationResult, _answer_agreement, evaluate, hack_floor
 from sql_env.evaluation.logs import EpisodeResult, read_log
 from sql_env.evaluation.statistics import risk_coverage_area, risk_coverage_curve
 from sql_env.models import SQLAction
@@ -23,13 +23,13 @@ from sql_env.policies.hacks import hacks_for
 from sql_env.questions.question_set import (
     Clarification,
     Question,
-    question_from_json,
+    _question_from_json,
     question_to_json,
 )
 from sql_env.server.app import Settings, environment_factory
 from sql_env.server.environment import SQLEnvironment
-from sql_env.sources.loading import load
 from sql_env.sources.generated.ambiguity import AmbiguousWorld, ambiguous_set, ambiguous_worlds
+from sql_env.sources.loading import load
 
 ALLOWED = (*ACTIONS, *EXTRA_ACTIONS)
 
@@ -210,7 +210,7 @@ def test_gold_never_reaches_the_agent(world):
 
 def test_what_a_question_carries_survives_a_file():
     q = Question("q", "t", "d", "", answerable=False, missing="x", clarifications=FACTS)
-    assert question_from_json(question_to_json(q)) == q
+    assert _question_from_json(question_to_json(q)) == q
     plain = Question("q", "t", "d", "SELECT 1")
     assert (
         not {"answerable", "missing", "clarifications"} & json.loads(question_to_json(plain)).keys()
@@ -220,7 +220,7 @@ def test_what_a_question_carries_survives_a_file():
             '{"question_id": "q", "question_text": "t", "database_name": "d", "gold_sql": "", %s}'
         )
         with pytest.raises(ValueError, match="field"):
-            question_from_json(line % bad)
+            _question_from_json(line % bad)
 
 
 # --- worlds
@@ -350,7 +350,7 @@ def test_agreement_of_tries(tmp_path):
     questions = load("bundled").sample(3)
     log = tmp_path / "log.jsonl"
     evaluate(questions, OraclePolicy(questions), epochs=2, log=log, progress=False, robust=False)
-    assert set(answer_agreement(read_log(log)[1]).values()) == {1.0}
+    assert set(_answer_agreement(read_log(log)[1]).values()) == {1.0}
 
 
 # --- faces

@@ -21,12 +21,12 @@ from sql_env.server.app import Settings, load_questions
 from sql_env.server.environment import SQLEnvironment
 from sql_env.server.limits import Seats
 from sql_env.server.page import Visits, _history_html, _on_start, _result_html, _Visit, build_page
-from sql_env.sources.loading import load
 from sql_env.sources.generated.ambiguity import ambiguous_set
+from sql_env.sources.loading import load
 from sql_env.view.episode import view_trajectory
 from sql_env.view.explorer import EpisodeExplorer, _LogTab, _result_word
 from sql_env.view.html import render_html
-from sql_env.view.messages import conversation
+from sql_env.view.messages import _conversation
 from sql_env.view.page import episode_view_html
 from sql_env.view.run import _card_html, _ending, read_runs
 
@@ -285,7 +285,7 @@ def test_a_call_of_a_model_is_an_action_where_it_was_allowed(actions, steps):
         dict(role="tool", content="This."),
         call("answer", value="1"),
     ]
-    said = list(conversation(messages, question="How many?", actions=actions))
+    said = list(_conversation(messages, question="How many?", actions=actions))
     assert [s.step for s in said if s.role == "assistant"] == steps
     assert ("This." in [s.content for s in said]) == (actions == ACTIONS)
 

@@ -22,7 +22,7 @@ from attacks import (
     write_home,
 )
 
-from sql_env.database.connection import Budget
+from sql_env.database.connection import _Budget
 from sql_env.database.database import Database
 from sql_env.database.guards import FAST_LIMITS, FastPathMiss, Limits, QueryError
 from sql_env.paths import BUNDLED
@@ -85,7 +85,7 @@ def test_statement(sql, kinds, home, child):
     assert answer["pool"] == 1
     assert [p.name for p in path.parent.iterdir()] == [path.name]
     assert hashlib.sha256(path.read_bytes()).hexdigest() == digest
-    assert answer["operations"] <= Limits().operations + 2 * Budget.every
+    assert answer["operations"] <= Limits().operations + 2 * _Budget.every
     assert answer["megabytes"] <= MEGABYTES
 
 
@@ -119,7 +119,7 @@ def test_an_attempt_on_the_fast_path_is_short(sql, home):
             assert len(result.rows) * len(result.columns) <= FAST_LIMITS.cells
         except FastPathMiss:
             pass
-        assert con.budget.ticks * Budget.every <= FAST_LIMITS.operations + 2 * Budget.every
+        assert con.budget.ticks * _Budget.every <= FAST_LIMITS.operations + 2 * _Budget.every
         assert list(map(list, db.query(HONEST).rows)) == HONEST_ROWS
 
 

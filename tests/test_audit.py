@@ -21,6 +21,7 @@ from mutation_study import (
 
 from sql_env.database.database import build_database
 from sql_env.database.guards import Limits
+from sql_env.evaluation import audit
 from sql_env.evaluation.audit import (
     audit_markdown,
     audit_questions,
@@ -28,11 +29,10 @@ from sql_env.evaluation.audit import (
     near_duplicates,
     save_report,
 )
-from sql_env.evaluation.harness import audit
 from sql_env.grading.variants.selection import instance_generator
 from sql_env.questions.question_set import QUARANTINE_FLAGS, QUESTION_FLAGS, Question, QuestionSet
 from sql_env.sources.files import Drafts
-from sql_env.sources.loading import complete_questions, load
+from sql_env.sources.loading import _complete_questions, load
 from sql_env.sql.analysis import bare_columns
 from sql_env.sql.mutants import one_edit_mutants
 
@@ -80,7 +80,7 @@ def harbour(tmp_path_factory):
     for i, sql in enumerate(PLANTED):
         text = f"Question number {i} about {sql[-9:]}?"
         questions.append(Question(f"q{i:02}", text, "harbour", sql, split="train"))
-    return complete_questions(Drafts(questions, {"harbour": path}, "harbour"))
+    return _complete_questions(Drafts(questions, {"harbour": path}, "harbour"))
 
 
 @pytest.fixture(scope="module")

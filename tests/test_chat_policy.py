@@ -33,14 +33,14 @@ from sql_env.play.chat import (
     tool_schemas,
 )
 from sql_env.play.episode import SCHEMA_LEVELS, Action, EpisodeEnv, Observation
-from sql_env.play.session import TRUNCATED_MESSAGE, nudge_text
+from sql_env.play.session import TRUNCATED_MESSAGE, _nudge_text
 from sql_env.policies.base import Completion, ModelError, RolloutAborted, play_episode
 from sql_env.policies.baselines import OraclePolicy
 from sql_env.policies.chat import (
     MODEL_SETTINGS_FILE,
     ChatPolicy,
+    _example_episodes,
     _shown_schema_level,
-    example_episodes,
     load_model_settings,
     usage_cost,
 )
@@ -300,7 +300,7 @@ def test_what_the_model_is_told():
         "assistant",
         "tool",
     ]
-    assert last[3]["content"] == nudge_text() and last[5]["content"] == TRUNCATED_MESSAGE
+    assert last[3]["content"] == _nudge_text() and last[5]["content"] == TRUNCATED_MESSAGE
     assert last[7]["content"].startswith("{'error': \"Tool look not found.") or last[7][
         "content"
     ].startswith("{'error': 'Tool look not found.")
@@ -673,7 +673,7 @@ def test_examples_never_come_from_what_is_played():
         bundled().split("test"), ChatPolicy(Script(GOOD), shots=1), n_episodes=1, progress=False
     )
     q = bundled().split("train")[0]
-    for shot in example_episodes(bundled(), 1000, avoid=q.question_text):
+    for shot in _example_episodes(bundled(), 1000, avoid=q.question_text):
         assert q.question_text not in shot[1]["content"]
 
 

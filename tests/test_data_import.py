@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from sql_env.database.database import Database
 from sql_env.paths import SourceError
-from sql_env.sources.tables import column_names, import_files, read_csv_table, sqlite_value
+from sql_env.sources.tables import _column_names, _read_csv_table, _sqlite_value, import_files
 
 duckdb = pytest.importorskip("duckdb")
 pyarrow = pytest.importorskip("pyarrow")
@@ -92,7 +92,7 @@ def test_duckdb_round_trip(folder, rows):
 @settings(max_examples=100, deadline=None)
 @given(st.lists(st.text(max_size=5), min_size=1, max_size=8))
 def test_names_are_unique_for_sqlite(names):
-    found = column_names(names)
+    found = _column_names(names)
     assert len({name.lower() for name in found}) == len(names) and all(found)
 
 
@@ -121,7 +121,7 @@ def test_csv_values(tmp_path, text, rows):
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "cp1252"])
 def test_encodings(tmp_path, encoding):
     (tmp_path / "t.tsv").write_text("städt\tx\nZürich\t1\n", encoding=encoding)
-    table = read_csv_table(tmp_path / "t.tsv")
+    table = _read_csv_table(tmp_path / "t.tsv")
     assert table.columns == ["städt", "x"] and table.rows == [("Zürich", 1)]
 
 
@@ -143,7 +143,7 @@ def test_encodings(tmp_path, encoding):
     ],
 )
 def test_values(value, kept):
-    assert sqlite_value(value) == kept and type(sqlite_value(value)) is type(kept)
+    assert _sqlite_value(value) == kept and type(_sqlite_value(value)) is type(kept)
 
 
 def test_integers_beside_fractions_lose_no_digit(tmp_path):

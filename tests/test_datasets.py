@@ -21,7 +21,7 @@ from sql_env.policies.baselines import OraclePolicy
 from sql_env.questions.question_set import (
     QUARANTINE_FLAGS,
     QUESTION_FLAGS,
-    question_from_json,
+    _question_from_json,
     question_to_json,
     save_question_set,
 )
@@ -137,7 +137,7 @@ def test_evidence_is_a_field_and_a_switch(mini, tmp_path):
     for qs in (shown, hidden):
         env = EpisodeEnv(qs)
         assert (HINT in env.reset().question) == (qs is shown)
-        assert question_from_json(question_to_json(qs[0])) == qs[0]
+        assert _question_from_json(question_to_json(qs[0])) == qs[0]
     saved = save_question_set(shown, tmp_path / "saved")
     assert load("folder", saved)[0] == shown[0], "the hint is not added twice"
 
@@ -240,7 +240,7 @@ def test_spider2_lite_reads_queries_and_results(lite):
     assert two.gold_sql and two.gold_answer == ((3,),) and two.question_text.endswith("all ships.")
     assert three.gold_answer == (("Aurora",), ("Bora",), ("Cirrus",)) and three.ranks == (0, 1, 2)
     assert load("spider2_lite", lite, evidence=False).get("local002").question_text == "Ships?"
-    assert [question_from_json(question_to_json(q)) for q in qs] == [*qs]
+    assert [_question_from_json(question_to_json(q)) for q in qs] == [*qs]
 
 
 @pytest.mark.parametrize(
@@ -386,7 +386,7 @@ def test_a_folder_takes_evidence_rows_and_dialects(tmp_path):
 def test_fields_of_a_wrong_kind_are_named(field, value):
     given = dict(question_id="q", question_text="?", database_name="d", gold_answer=[[1]])
     with pytest.raises(ValueError, match=field):
-        question_from_json(json.dumps(given | {field: value}))
+        _question_from_json(json.dumps(given | {field: value}))
 
 
 @pytest.mark.parametrize(

@@ -1141,7 +1141,7 @@ def test_answers_of_ten_thousand_cells_are_graded_without_comparing_all_pairs(db
     from sql_env.grading import answers
 
     episode, _ = start(db, question(tuple((f" {i}a",) for i in range(1, 10_001))))
-    calls, equal = [], answers.cells_equal
+    calls, equal = [], answers._cells_equal
     monkeypatch.setattr(answers, "cells_equal", lambda *a, **k: calls.append(1) or equal(*a, **k))
     episode.step(
         "QUERY",

@@ -15,9 +15,15 @@ import pytest
 
 from sql_env.database.database import Database, build_database
 from sql_env.database.guards import Limits, QueryError
-from sql_env.questions.gold import GoldResult, GoldRunner, ShuffledCopy, StatementReader, same_rows
-from sql_env.questions.gold_cache import GoldCache, gold_results
-from sql_env.questions.question_set import gold_cache
+from sql_env.questions import gold_cache
+from sql_env.questions.gold import (
+    GoldResult,
+    GoldRunner,
+    _ShuffledCopy,
+    _StatementReader,
+    same_rows,
+)
+from sql_env.questions.gold_cache import _GoldCache, gold_results
 from sql_env.sql.row_order import filters_only, is_sorted, order_proof
 
 SHIPS = (
@@ -56,7 +62,7 @@ def result(i: int, text: str = "") -> GoldResult:
 
 
 def test_an_entry_comes_back_as_it_was(tmp_path):
-    cache = GoldCache(tmp_path / "c" / "gold.cache")
+    cache = _GoldCache(tmp_path / "c" / "gold.cache")
     odd = [
         result(1, 'ä "{" \0 \n'),
         GoldResult("", (), None, (), ()),
@@ -65,7 +71,7 @@ def test_an_entry_comes_back_as_it_was(tmp_path):
     ]
     kept = {cache.key(str(i)): r for i, r in enumerate(odd)}
     cache.put(kept)
-    assert GoldCache(tmp_path / "c" / "gold.cache").get([*kept, b"other"]) == kept
+    assert _GoldCache(tmp_path / "c" / "gold.cache").get([*kept, b"other"]) == kept
     types = [type(v) for v in cache.get([cache.key("0")])[cache.key("0")].rows[0]]
     assert types == [int, float, type(None), bytes, str, float]
 
@@ -73,17 +79,17 @@ def test_an_entry_comes_back_as_it_was(tmp_path):
 def test_a_key_is_content_sql_and_limits(ship, tmp_path):
     copy = tmp_path / "copy.sqlite"
     copy.write_bytes(ship.read_bytes())
-    keys = [GoldCache(database=d).key("SELECT 1") for d in (ship, copy, str(copy))]
+    keys = [_GoldCache(database=d).key("SELECT 1") for d in (ship, copy, str(copy))]
     con = apsw.Connection(str(copy))
     con.execute("UPDATE ship SET tonnes = 6 WHERE id = 2")
     con.close()
-    keys += [GoldCache(database=copy).key("SELECT 1"), GoldCache(database=ship).key("SELECT 2")]
-    keys += [GoldCache(database=ship, limits=Limits(rows=9)).key("SELECT 1")]
+    keys += [_GoldCache(database=copy).key("SELECT 1"), _GoldCache(database=ship).key("SELECT 2")]
+    keys += [_GoldCache(database=ship, limits=Limits(rows=9)).key("SELECT 1")]
     assert len(set(keys[:3])) == 1 and len(set(keys)) == 4
 
 
 def test_the_size_is_bounded_and_the_newest_stay(tmp_path):
-    cache = GoldCache(tmp_path / "gold.cache", max_bytes=100_000)
+    cache = _GoldCache(tmp_path / "gold.cache", max_bytes=100_000)
     for i in range(60):
         cache.put({cache.key(str(i)): result(i, "x" * 4000)})
     assert cache.path.stat().st_size <= 100_000
@@ -99,7 +105,7 @@ def test_the_size_is_bounded_and_the_newest_stay(tmp_path):
 def test_any_damage_only_costs_the_entry(ship):
     sqls = [f"SELECT id + {i} FROM ship WHERE id = 1" for i in range(40)]
     right = {sql: r.rows for sql, r in gold_results(ship, sqls).items()}
-    path = GoldCache().path
+    path = _GoldCache().path
     sound = path.read_bytes()
     chance = random.Random(0)
     for i in range(60):
@@ -115,9 +121,9 @@ def test_any_damage_only_costs_the_entry(ship):
         }
     path.write_bytes(b"no database at all" * 99)
     gold_results(ship, sqls)
-    assert len(GoldCache(database=ship).get(map(GoldCache(database=ship).key, sqls))) in (0, 40)
+    assert len(_GoldCache(database=ship).get(map(_GoldCache(database=ship).key, sqls))) in (0, 40)
     gold_results(ship, sqls)
-    assert len(GoldCache(database=ship).get(map(GoldCache(database=ship).key, sqls))) == 40
+    assert len(_GoldCache(database=ship).get(map(_GoldCache(database=ship).key, sqls))) == 40
 
 
 def in_process(code: str, *args, **options) -> subprocess.Popen:
@@ -132,7 +138,7 @@ def test_two_writers_lose_nothing(tmp_path):
     path = tmp_path / "gold.cache"
     writers = [in_process(code, path, start) for start in (0, 100, 200)]
     assert [w.wait() for w in writers] == [0, 0, 0]
-    cache = GoldCache(path)
+    cache = _GoldCache(path)
     found = cache.get([cache.key(str(i)) for i in range(400)])
     assert len(found) == 400 and all(r.rows[0][0] == int(r.sql) for r in found.values())
 
@@ -147,7 +153,7 @@ for i in range(10**6):
         for _ in range(3):
             writer.stdout.readline()
         writer.send_signal(signal.SIGKILL)
-    cache = GoldCache(path)
+    cache = _GoldCache(path)
     groups = [
         len(cache.get([cache.key(str(n)) for n in range(i * 50, i * 50 + 50)])) for i in range(6)
     ]
@@ -182,7 +188,7 @@ def test_a_folder_that_can_not_be_written_only_means_no_cache(ship, tmp_path, mo
 
 def test_an_agent_can_not_read_the_cache(ship):
     gold_results(ship, ["SELECT max(id) FROM ship"])
-    path = GoldCache().path
+    path = _GoldCache().path
     assert path.is_file() and path.suffix not in (".sqlite", ".db", ".sqlite3")
     with Database(ship) as db:
         for sql in (f"ATTACH '{path}' AS c", "SELECT * FROM gold", f"SELECT readfile('{path}')"):
@@ -243,11 +249,11 @@ def test_a_copy_keeps_types_collations_and_generated_columns(tmp_path):
         INSERT INTO hidden VALUES ('1', 'a', 'b'), ('2', 'c', 'd'), ('3', 'e', 'f');
         INSERT INTO strict_one VALUES (1, x'01'), ('1', x'02'), (1.5, NULL)""")
     con.close()
-    reader = StatementReader(path)
+    reader = _StatementReader(path)
     gold = Database(path, Limits.gold())
     orders = []
     for seed in range(4):
-        copy = ShuffledCopy(reader, seed)
+        copy = _ShuffledCopy(reader, seed)
         for sql in (
             'SELECT *, typeof(n) FROM "a b"',
             "SELECT * FROM pair",
@@ -275,7 +281,7 @@ def test_only_tables_that_gold_reads_are_copied(tmp_path):
     schema += (
         "CREATE VIEW v AS SELECT a FROM t3; CREATE VIEW w AS SELECT a FROM v JOIN t1 USING (a)"
     )
-    reader = StatementReader(build_database(tmp_path / "five.sqlite", schema, tables))
+    reader = _StatementReader(build_database(tmp_path / "five.sqlite", schema, tables))
     reads = {
         "SELECT 1": [],
         "SELECT count(*) FROM t2": ["t2"],
@@ -286,11 +292,11 @@ def test_only_tables_that_gold_reads_are_copied(tmp_path):
     }
     for sql, tables_read in reads.items():
         assert reader.tables_read(sql) == (tables_read, "FROM w" in sql), sql
-    copy = ShuffledCopy(reader, 0, max_bytes=300_000)
+    copy = _ShuffledCopy(reader, 0, max_bytes=300_000)
     assert copy.hold(["t0", "t1"]) and copy.tables == {"t0", "t1"}
     assert copy.hold(["t2"]) and copy.tables == {"t2"}, "others make room"
     assert not copy.hold(["t0", "t1", "t2"]) and copy.hold(["t2", "t4"])
-    assert not ShuffledCopy(reader, 1, max_bytes=50_000).hold(["t0"])
+    assert not _ShuffledCopy(reader, 1, max_bytes=50_000).hold(["t0"])
 
 
 def test_beyond_the_size_a_proof_or_a_flag(tmp_path):

@@ -9,7 +9,7 @@ import apsw
 import pytest
 from databases import COUNT, kind, outcome, work_database
 
-from sql_env.database.connection import Budget
+from sql_env.database.connection import _Budget
 from sql_env.database.database import Database, connection
 from sql_env.database.guards import Limits, QueryError
 
@@ -198,7 +198,7 @@ def test_the_time_limit_is_of_processor_time_or_twenty_times_of_wall_clock(monke
     late = []
     for cpu, wall in ((0, 0), (9, 9), (11, 9), (0, 199), (11, 11), (0, 211)):
         clock.asked, clock.ahead = set(), {"thread_time": cpu, "monotonic": wall}
-        budget = Budget(Limits(seconds=10))
+        budget = _Budget(Limits(seconds=10))
         assert not budget.tick()
         late.append((budget.tick(), budget.stop))
     assert late == [(False, "")] * 4 + [(True, "timeout")] * 2

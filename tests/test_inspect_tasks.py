@@ -343,7 +343,7 @@ def test_the_notebook_runs():
 
     shell = pytest.importorskip("execnb.shell", reason="execnb is not installed")
     nbio = pytest.importorskip("fastcore.nbio")
-    page = nbio.read_nb(ROOT / "nbs" / "69_inspect_tasks.ipynb")
+    page = nbio.read_nb(ROOT / "nbs" / "integrations" / "02_inspect_ai.ipynb")
     capture = shell.CaptureShell()
     for cell in page.cells:
         if cell.cell_type != "code" or "eval: false" in cell.source or "default_exp" in cell.source:

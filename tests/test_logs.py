@@ -13,17 +13,17 @@ from sql_env.evaluation.logs import (
     EpisodeResult,
     Trajectory,
     _log_env,
+    _log_schema,
+    _run_difference,
     check_log,
     episode_result,
     gold_key,
-    log_schema,
     read_log,
     replay_trajectory,
     run_details,
-    run_difference,
     write_log,
 )
-from sql_env.evaluation.reports import result_schema, save_result
+from sql_env.evaluation.reports import _result_schema, save_result
 from sql_env.evaluation.rescoring import rescore_log, write_rescored
 from sql_env.play.episode import EpisodeEnv
 from sql_env.play.reward import RewardConfig
@@ -347,7 +347,7 @@ def test_another_price_is_no_other_run_and_costs_are_new(tmp_path):
     ],
 )
 def test_two_runs_differ_by_what_decides_their_results(old, new, said):
-    difference = run_difference(old, new)
+    difference = _run_difference(old, new)
     assert said in difference and bool(said) == bool(difference)
 
 
@@ -379,7 +379,7 @@ def test_details_that_come_later_are_found(tmp_path):
 @pytest.mark.parametrize("path", OLD_LOGS, ids=lambda p: p.stem)
 def test_every_line_fits_the_schema(path, tmp_path):
     jsonschema = pytest.importorskip("jsonschema")
-    check = jsonschema.Draft202012Validator(log_schema())
+    check = jsonschema.Draft202012Validator(_log_schema())
     log = tmp_path / "a.jsonl"
     run(log, 5, Unlucky(1))
     for line in [*log.read_text().splitlines(), *path.read_text().splitlines()]:
@@ -388,7 +388,7 @@ def test_every_line_fits_the_schema(path, tmp_path):
 
 
 def test_the_schema_knows_every_field(tmp_path):
-    header, episode = log_schema()["oneOf"]
+    header, episode = _log_schema()["oneOf"]
     assert set(episode["properties"]) == {f.name for f in fields(Trajectory)}
     result = episode["properties"]["episode"]["properties"]
     assert set(result) == {f.name for f in fields(EpisodeResult)}
@@ -399,7 +399,7 @@ def test_the_schema_knows_every_field(tmp_path):
 def test_a_result_fits_its_schema(tmp_path):
     "Saved with a crash, with nothing judged, and by a policy that abstains; fields and rates are those of today."
     jsonschema = pytest.importorskip("jsonschema")
-    schema = result_schema()
+    schema = _result_schema()
     check = jsonschema.Draft202012Validator(schema)
     check.check_schema(schema)
     asking = EpisodeEnv(bundled().sample(4, 3), actions=("QUERY", "ANSWER", "ABSTAIN"))
@@ -415,7 +415,7 @@ def test_a_result_fits_its_schema(tmp_path):
         assert set(written) == set(schema["properties"])
         names |= set(written["summary"])
     assert names == set(schema["properties"]["summary"]["properties"])
-    episode = log_schema()["oneOf"][1]["properties"]["episode"]
+    episode = _log_schema()["oneOf"][1]["properties"]["episode"]
     assert schema["properties"]["episodes"]["items"] == episode
     assert not check.is_valid(written | {"episodes": [{"correct": True}]})
 

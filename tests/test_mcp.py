@@ -36,9 +36,9 @@ from sql_env.server.mcp_tools import (
     HttpEndpoint,
     Player,
     Players,
+    _http_app,
+    _log_writer,
     _make_players,
-    http_app,
-    log_writer,
     make_mcp_server,
     serve_mcp,
 )
@@ -489,7 +489,7 @@ def test_whatever_clients_send_they_get_text_and_seats_add_up(calls):
 def test_a_log_holds_episodes_that_ended_and_those_that_were_left(questions, tmp_path):
     env, path = EpisodeEnv(questions), tmp_path / "agent.jsonl"
     for _ in range(2):  # a second process goes on with the same file
-        players = make_players(questions, on_end=log_writer(path, env))
+        players = make_players(questions, on_end=_log_writer(path, env))
         client = players.enter()
         for id_ in ("vet_clinic-03", QUESTION):
             players.call(client, "", "start", dict(question_id=id_, seed=3))
@@ -520,7 +520,7 @@ def test_settings_that_mean_nothing_here_are_refused(wrong, says):
 def site(questions):
     "A server for MCP on the loopback, its players and its address."
     players = _make_players(Settings(capacity=4, split="test", reveal="none"), None)
-    with serving(http_app(players, Settings())) as url:
+    with serving(_http_app(players, Settings())) as url:
         yield players, url
 
 
@@ -553,7 +553,7 @@ def test_a_client_that_vanishes_loses_its_session_when_it_is_idle(questions):
             await read(client, "start")
         await until(lambda: not len(players) and not players.seats.taken.total())
 
-    with serving(http_app(players, Settings())) as url:
+    with serving(_http_app(players, Settings())) as url:
         asyncio.run(play(url))
 
 
@@ -652,7 +652,7 @@ def test_no_byte_over_http_holds_gold(questions, n):
                     assert json.dumps(shown)[1:-1] not in sent, (q.question_id, shown)
         assert searched >= len(asked)
 
-    with serving(Tap(http_app(players, Settings()))) as url:
+    with serving(Tap(_http_app(players, Settings()))) as url:
         asyncio.run(search(url))
 
 

@@ -28,7 +28,7 @@ from sql_env.training.nano.expert import world_transcripts
 from sql_env.training.nano.model import nano_model, nano_tokenizer
 from sql_env.training.nano.recipe import NANO
 from sql_env.training.recipes import evaluation_settings
-from sql_env.training.run import save_model
+from sql_env.training.run import _save_model
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +42,7 @@ def folder(transcripts, tmp_path_factory):
     tokenizer = nano_tokenizer(transcripts, merges=80)
     path = tmp_path_factory.mktemp("nano") / "model"
     model = nano_model(tokenizer, seed=3, width=64)
-    save_model(model, tokenizer, path, evaluation_settings(NANO, NANO.stages[0]))
+    _save_model(model, tokenizer, path, evaluation_settings(NANO, NANO.stages[0]))
     return path
 
 

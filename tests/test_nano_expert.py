@@ -9,8 +9,8 @@ from sql_env.database.database import build_database
 from sql_env.policies.nano.text import render_transcript
 from sql_env.questions.question_set import Question
 from sql_env.sources.files import Drafts
-from sql_env.sources.loading import complete_questions
 from sql_env.sources.generated.world import world_set
+from sql_env.sources.loading import _complete_questions
 from sql_env.sql.analysis import TokenizedSql
 from sql_env.training.experts import GoldQuery
 from sql_env.training.nano.expert import (
@@ -204,7 +204,7 @@ def pumps(tmp_path):
 
     def make(text, sql):
         question = Question("q", text, "pumps", sql, split="train")
-        return complete_questions(Drafts([question], {"pumps": path}, "pumps"))
+        return _complete_questions(Drafts([question], {"pumps": path}, "pumps"))
 
     return make
 
@@ -249,7 +249,7 @@ def test_a_wrong_table_may_have_no_second_column(tmp_path):
     )
     sql = "SELECT size FROM pump WHERE name = 'A'"
     question = Question("q", "What is the size of A?", "pumps", sql, split="train")
-    questions = complete_questions(Drafts([question], {"pumps": path}, "pumps"))
+    questions = _complete_questions(Drafts([question], {"pumps": path}, "pumps"))
     gold = GoldQuery(questions[0], questions.database("pumps"))
     assert _swap_table(gold, "pump", "day") == "SELECT size FROM day WHERE name = 'A'"
     assert len(list(expert_transcripts(questions, probe_columns=True))) == 1

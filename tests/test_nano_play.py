@@ -9,18 +9,18 @@ import pytest
 from sql_env.evaluation.harness import harness as evaluation
 from sql_env.play.episode import Action
 from sql_env.policies.nano.text import render_transcript
-from sql_env.sources.loading import load
 from sql_env.sources.generated.world import world_set
-from sql_env.training import nano_recipe
+from sql_env.sources.loading import load
+from sql_env.training.nano import recipe as nano_recipe
 from sql_env.training.nano.expert import expert_transcripts, missing_mention, world_transcripts
 from sql_env.training.nano.model import nano_model, nano_tokenizer
 from sql_env.training.nano.recipe import (
     NANO,
+    _add_own_rows,
+    _own_transcripts,
     _play_round,
     _tokenize_transcript,
-    add_own_rows,
-    own_transcripts,
-    untold_questions,
+    _untold_questions,
 )
 from sql_env.training.recipes import Stage
 from sql_env.training.run import train
@@ -46,7 +46,7 @@ def calls_of(messages):
 
 
 def test_played_are_questions_that_name_no_column(tmp_path):
-    questions = untold_questions(5, 60, 60, tmp_path)
+    questions = _untold_questions(5, 60, 60, tmp_path)
     assert {missing_mention(q) for q in questions} == {"column"}
     assert {q.question_id for q in questions} == {
         q.question_id
@@ -91,7 +91,7 @@ class Tries:
 
 
 def scripted(monkeypatch, **options):
-    "Let `own_transcripts` play `Tries`."
+    "Let `_own_transcripts` play `Tries`."
 
     def evaluate(env, policy, batch, **given):
         return evaluation.evaluate(env, Tries(env.questions, **options), **given)
@@ -104,7 +104,7 @@ def test_one_short_right_episode_of_a_question_is_kept_and_none_with_an_error(mo
     questions = load("bundled").sample(6, 0)
     hopeless = {q.question_id for q in questions[:2]}
     scripted(monkeypatch, hopeless=hopeless)
-    own = own_transcripts(questions, "", tries=4)
+    own = _own_transcripts(questions, "", tries=4)
     expected = [q for q in questions if q.question_id not in hopeless]
     assert sorted(map(question_of, own)) == sorted(q.question_text for q in expected)
     gold = {q.question_text: q.gold_sql for q in expected}
@@ -116,7 +116,7 @@ def test_one_short_right_episode_of_a_question_is_kept_and_none_with_an_error(mo
 def test_nothing_is_kept_of_a_model_that_is_never_right(monkeypatch):
     questions = load("bundled").sample(3, 0)
     scripted(monkeypatch, hopeless={q.question_id for q in questions})
-    assert own_transcripts(questions, "", tries=4) == []
+    assert _own_transcripts(questions, "", tries=4) == []
 
 
 def test_what_is_kept_reads_as_what_the_expert_plays(monkeypatch, tmp_path):
@@ -136,7 +136,7 @@ def test_what_is_kept_reads_as_what_the_expert_plays(monkeypatch, tmp_path):
         "evaluate",
         lambda env, policy, batch, **given: evaluation.evaluate(env, Same(()), **given),
     )
-    [mine] = own_transcripts(questions[:1], "", tries=1)
+    [mine] = _own_transcripts(questions[:1], "", tries=1)
     assert render_transcript(mine) == render_transcript(theirs)
 
 
@@ -144,19 +144,19 @@ def test_what_is_kept_reads_as_what_the_expert_plays(monkeypatch, tmp_path):
 def test_own_rows_are_a_share(transcripts, tokenizer, share):
     rows = [_tokenize_transcript(render_transcript(t), tokenizer) for t in transcripts]
     own = transcripts[:3]
-    found = add_own_rows(rows, own, tokenizer, Random(0), share, renamed=0.0)
+    found = _add_own_rows(rows, own, tokenizer, Random(0), share, renamed=0.0)
     added = found[len(rows) :]
     assert found[: len(rows)] == rows
     assert len(added) == round(len(rows) * share / (1 - share))
     counts = [added.count(row) for row in rows[:3]]
     assert sum(counts) == len(added) and max(counts) - min(counts) <= 1
-    assert add_own_rows(rows, [], tokenizer, Random(0), share) == rows
+    assert _add_own_rows(rows, [], tokenizer, Random(0), share) == rows
 
 
 def test_names_of_own_rows_are_replaced_too(transcripts, tokenizer):
     rows = [_tokenize_transcript(render_transcript(t), tokenizer) for t in transcripts]
     for renamed, least, most in ((0.0, 0, 0), (0.5, 3, 17), (1.0, 15, 20)):
-        found = add_own_rows(rows, transcripts, tokenizer, Random(1), 0.25, renamed)[len(rows) :]
+        found = _add_own_rows(rows, transcripts, tokenizer, Random(1), 0.25, renamed)[len(rows) :]
         assert len(found) == 20
         assert least <= sum(row not in rows for row in found) <= most
 

@@ -11,10 +11,10 @@ from sql_env.training.nano.expert import world_transcripts
 from sql_env.training.nano.model import nano_tokenizer
 from sql_env.training.nano.recipe import (
     NANO,
+    _nano_rows,
+    _rename_schema,
     _schema_names,
     _schema_words,
-    nano_rows,
-    rename_schema,
 )
 from sql_env.training.recipes import Stage
 
@@ -40,7 +40,7 @@ def test_names_are_replaced_everywhere_alike(transcripts):
     replaced = 0
     for seed, messages in enumerate(transcripts):
         before = copy.deepcopy(messages)
-        renamed = rename_schema(messages, Random(seed), PIECES)
+        renamed = _rename_schema(messages, Random(seed), PIECES)
         assert messages == before
         assert [m["role"] for m in renamed] == [m["role"] for m in messages]
         old, new = _schema_names(messages), _schema_names(renamed)
@@ -68,7 +68,7 @@ def test_a_word_that_nothing_tells_keeps_its_meaning(transcripts):
             is_written = re.search(rf"(?<![A-Za-z]){word}(?:s|es)?(?![A-Za-z])", written)
             forms = f"{word}|{word.removesuffix('s')}"
             if is_written and not re.search(rf"(?<![a-z])(?:{forms})(?:s|es)?(?![a-z])", question):
-                renamed = rename_schema(messages, Random(seed), PIECES, share=1.0)
+                renamed = _rename_schema(messages, Random(seed), PIECES, share=1.0)
                 assert word in _schema_words(renamed)
                 kept += 1
     assert kept > 20
@@ -77,7 +77,7 @@ def test_a_word_that_nothing_tells_keeps_its_meaning(transcripts):
 def test_a_mentioned_word_is_replaced_in_the_question_too(transcripts):
     changed = 0
     for seed, messages in enumerate(transcripts):
-        renamed = rename_schema(messages, Random(seed), PIECES, share=1.0)
+        renamed = _rename_schema(messages, Random(seed), PIECES, share=1.0)
         left = _schema_words(messages) & _schema_words(renamed)
         for word in _schema_words(messages) - left - set(PIECES):
             assert not re.search(rf"(?<![a-z]){word}(?![a-z])", question_of(renamed).lower())
@@ -90,7 +90,7 @@ def test_a_share_of_the_rows_is_renamed(transcripts):
     texts = {}
     for share in (0.0, 0.5, 1.0):
         stage = Stage("few", "sft", "worlds:1=40", options=dict(renamed=share))
-        rows = nano_rows(NANO, stage, tokenizer, 5)
+        rows = _nano_rows(NANO, stage, tokenizer, 5)
         texts[share] = [tokenizer.decode(row["input_ids"]) for row in rows]
     as_it_was = [sum(a == b for a, b in zip(texts[0.0], texts[s])) for s in (0.5, 1.0)]
     assert 8 <= as_it_was[0] <= 32 and as_it_was[1] <= 4

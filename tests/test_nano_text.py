@@ -16,14 +16,14 @@ from sql_env.policies.nano.text import (
     NAME_TOKENS,
     VALUE_TOKENS,
     NumberedNames,
-    mention_marks,
+    _mention_marks,
     parse_written,
     render_transcript,
 )
 from sql_env.sources.loading import load
 from sql_env.sql.values import quote_identifier
 from sql_env.training.nano.expert import world_transcripts
-from sql_env.training.nano.recipe import NumberedSQLEnv
+from sql_env.training.nano.recipe import _NumberedSQLEnv
 
 OPENING = "How many?\n\nTables:\n{}\n\nSteps: 9"
 
@@ -124,7 +124,7 @@ def test_play_reads_what_the_policy_reads():
     questions = load("bundled")
     for question in questions[::40]:
         [row] = prompt_rows([question], "")
-        env = NumberedSQLEnv(questions, max_chars=600)
+        env = _NumberedSQLEnv(questions, max_chars=600)
         told = [row["prompt"][-1]["content"] + env.reset(**row)]
         table = next(iter(env._names.tokens.values()))
         told += [env.describe(table), env.query(f"SELECT * FROM {table} LIMIT 1")]
@@ -154,20 +154,20 @@ def test_play_reads_what_the_policy_reads():
     ],
 )
 def test_a_mark_says_whether_and_where_the_question_has_a_name(question, marks):
-    assert mention_marks(question, list(marks)) == list(marks.values())
+    assert _mention_marks(question, list(marks)) == list(marks.values())
 
 
 def test_a_first_word_of_all_names_is_not_asked_for():
     names = ["tbl_loan", "tbl_book", "tbl_"]
-    assert mention_marks("How many loans of a book?", names[:2]) == [" @1", " @2"]
-    assert mention_marks("How many loans of a book?", names) == [" ~", " ~", ""]
-    assert mention_marks("How many tbl loans?", ["tbl_loan"]) == [" @1"]
+    assert _mention_marks("How many loans of a book?", names[:2]) == [" @1", " @2"]
+    assert _mention_marks("How many loans of a book?", names) == [" ~", " ~", ""]
+    assert _mention_marks("How many tbl loans?", ["tbl_loan"]) == [" @1"]
 
 
 def test_a_unit_at_the_end_of_a_name_is_not_asked_for():
     names = ["fee_eur", "min", "waiting_time_min", "minutes_left"]
-    assert mention_marks("Which fee and waiting time?", names) == [" @1", "", " @2", ""]
-    assert mention_marks("The fee in euros, 5 min?", names) == [" @1", " @2", "", ""]
+    assert _mention_marks("Which fee and waiting time?", names) == [" @1", "", " @2", ""]
+    assert _mention_marks("The fee in euros, 5 min?", names) == [" @1", " @2", "", ""]
 
 
 @pytest.mark.parametrize(
@@ -246,7 +246,7 @@ def test_a_text_that_is_a_value_is_written_by_its_token(sql, numbered):
     names=st.lists(st.text(st.sampled_from("ab s_")), max_size=8),
 )
 def test_places_are_counted_from_one_without_a_gap(question, names):
-    found = set(mention_marks(question, names)) - {"", " ~"}
+    found = set(_mention_marks(question, names)) - {"", " ~"}
     assert found == set(MARKS[: len(found)])
 
 

@@ -171,7 +171,7 @@ def test_the_front_door_offers_what_it_lists():
         _ = sql_env.lode
 
 
-FRONT_DOORS = {"sql_env", "sql_env.training"}
+FRONT_DOORS = {"sql_env", "sql_env.policies", "sql_env.training"}
 
 
 def imported_modules(path: Path) -> set[str]:
@@ -182,7 +182,7 @@ def imported_modules(path: Path) -> set[str]:
 
 
 def test_tutorials_use_the_front_door(root):
-    "Home and tutorials import from `sql_env`; what only training needs comes from `sql_env.training`."
+    "Home and tutorials import from `sql_env` and from the packages that train and play."
     for path in [root / "nbs" / "index.ipynb", *(root / "nbs" / "tutorials").glob("*.ipynb")]:
         assert imported_modules(path) <= FRONT_DOORS, path.name
     for block in re.findall(r"```python\n(.*?)```", (root / "README.md").read_text(), re.S):
@@ -229,7 +229,7 @@ def test_wheel_holds_the_data(wheel):
     assert len(bundled) >= 12
     for name in (
         "bundled/questions.jsonl",
-        "worlds/vocabulary.toml",
+        "sources/generated/vocabulary.toml",
         "py.typed",
         "assets/replay.css",
         "assets/replay.js",

@@ -18,9 +18,9 @@ from sql_env.policies.requests import (
     ADVICE,
     AdaptiveLimit,
     EndpointError,
+    _error_kind,
+    _retry_after,
     backoff,
-    error_kind,
-    retry_after,
     send,
 )
 from sql_env.sources.loading import load
@@ -297,7 +297,7 @@ def test_retry_after_in_each_form():
         error.response = SimpleNamespace(
             headers={k.replace("_", "-"): v for k, v in headers.items()}
         )
-        return retry_after(error)
+        return _retry_after(error)
 
     assert said(retry_after="7") == 7 and said(retry_after_ms="250") == 0.25
     assert 50 < said(retry_after=formatdate(__import__("time").time() + 60, usegmt=True)) < 61
@@ -314,7 +314,7 @@ def test_waits_grow_and_differ():
     "text, kind", [("m does not support tools", "no_tools"), ("", "bad_request")]
 )
 def test_every_kind_has_its_advice(text, kind):
-    assert error_kind(400, text) == kind and kind in ADVICE
+    assert _error_kind(400, text) == kind and kind in ADVICE
 
 
 def test_a_burst_of_429s_halves_once_and_answers_raise_again():

@@ -17,9 +17,9 @@ from sql_env.questions.question_set import (
     QUESTION_FLAGS,
     Question,
     QuestionSet,
+    _question_from_json,
     classify_answer,
     find_split_leaks,
-    question_from_json,
     question_to_json,
     read_questions,
     save_question_set,
@@ -215,8 +215,8 @@ def test_a_line_of_json_brings_a_question_back(rows, words, ordered):
         flags=("double_quoted",),
     )
     line = question_to_json(q)
-    assert "\n" not in line and question_from_json(line) == q
-    assert [[type(v) for v in r] for r in question_from_json(line).gold_answer] == [
+    assert "\n" not in line and _question_from_json(line) == q
+    assert [[type(v) for v in r] for r in _question_from_json(line).gold_answer] == [
         [type(v) for v in r] for r in rows
     ]
 
@@ -458,11 +458,11 @@ def test_a_flag_has_a_reason_that_travels():
     q = question("SELECT 1").with_flag("over_limits", "It needs 7.").with_flag("null")
     assert q.flags == ("over_limits", "null") and q.reason("null") == q.reason("empty") == ""
     assert q.with_flag("over_limits", "It needs 8.").reasons == (("over_limits", "It needs 8."),)
-    assert question_from_json(question_to_json(q)) == q and "7" in question_to_json(q)
+    assert _question_from_json(question_to_json(q)) == q and "7" in question_to_json(q)
     for bad in ('["x"]', '{"a": 5}', '"x"'):
         line = question_to_json(q)[:-1].replace(', "reasons": {"over_limits": "It needs 7."}', "")
         with pytest.raises(ValueError, match="reasons"):
-            question_from_json(f'{line}, "reasons": {bad}}}')
+            _question_from_json(f'{line}, "reasons": {bad}}}')
 
 
 def test_a_set_opens_its_databases_with_its_limits(questions):

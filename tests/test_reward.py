@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from sql_env.database.guards import QueryError
 from sql_env.grading.answers import Verdict, format_rows
 from sql_env.play.episode import Episode, EpisodeEnv
-from sql_env.play.reward import RewardConfig, RewardMeter, TurnFacts, result_overlap
+from sql_env.play.reward import RewardConfig, RewardMeter, TurnFacts, _result_overlap
 from sql_env.policies import GreedyPolicy, play_episode
 from sql_env.sources.loading import load
 
@@ -411,29 +411,29 @@ def test_what_partial_promises_to_a_learner_that_discounts(budget, gamma):
 @laws
 @given(result(), result(), st.randoms(use_true_random=False))
 def test_overlap(rows, gold, rng):
-    x = result_overlap(rows, gold)
-    assert 0 <= x <= 1 and result_overlap(gold, gold) == pytest.approx(float(bool(gold)))
-    assert result_overlap(rng.sample(rows, len(rows)), gold) == pytest.approx(x), (
+    x = _result_overlap(rows, gold)
+    assert 0 <= x <= 1 and _result_overlap(gold, gold) == pytest.approx(float(bool(gold)))
+    assert _result_overlap(rng.sample(rows, len(rows)), gold) == pytest.approx(x), (
         "the order of rows does not count"
     )
-    assert result_overlap([r[::-1] for r in rows], gold) == pytest.approx(x), "nor that of columns"
+    assert _result_overlap([r[::-1] for r in rows], gold) == pytest.approx(x), "nor that of columns"
     wider = [(*r, "extra") for r in rows]
     if rows and gold and "extra" not in {v for r in gold for v in r}:
-        assert result_overlap(wider, gold) <= x + EPS, "a column more is a guess more"
+        assert _result_overlap(wider, gold) <= x + EPS, "a column more is a guess more"
         columns = range(len(rows[0]))
-        assert result_overlap(wider, gold, columns) == pytest.approx(result_overlap(wider, gold))
+        assert _result_overlap(wider, gold, columns) == pytest.approx(_result_overlap(wider, gold))
     if not rows or not gold:
         assert x == 0
-    assert result_overlap(rows, gold, ()) == 0
+    assert _result_overlap(rows, gold, ()) == 0
 
 
 def test_a_dump_is_worth_little():
     "A table that holds gold among many other rows overlaps little."
     assert (
-        result_overlap([(i,) for i in range(1000)], [(3,)]) < 0.01
-        and result_overlap([(3,)], [(3,)]) == 1
+        _result_overlap([(i,) for i in range(1000)], [(3,)]) < 0.01
+        and _result_overlap([(3,)], [(3,)]) == 1
     )
-    assert result_overlap([tuple(range(200))], [(3,)]) == 1 / 200, "nor is a row of all answers"
+    assert _result_overlap([tuple(range(200))], [(3,)]) == 1 / 200, "nor is a row of all answers"
 
 
 # --- the adversary: real episodes

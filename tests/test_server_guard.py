@@ -24,8 +24,8 @@ from sql_env.server.limits import (
     Names,
     RequestProtocol,
     Seats,
-    client_name,
-    message_problem,
+    _client_name,
+    _message_problem,
 )
 from sql_env.server.page import Visits, _history_html, _result_html
 from sql_env.sources.loading import load
@@ -66,11 +66,11 @@ def test_one_client_has_a_share(capacity, share, address, granted):
 
 def test_a_customer_with_many_addresses_is_one_client():
     assert (
-        client_name("2001:db8:1:2::1")
-        == client_name("2001:db8:1:2:ffff::9")
-        != client_name("2001:db8:1:3::1")
+        _client_name("2001:db8:1:2::1")
+        == _client_name("2001:db8:1:2:ffff::9")
+        != _client_name("2001:db8:1:3::1")
     )
-    assert client_name("not an address") == "not an address"
+    assert _client_name("not an address") == "not an address"
 
 
 def test_threads_take_no_seat_twice():
@@ -173,7 +173,7 @@ def test_any_header_is_judged(host, origin):
     )
 )
 def test_any_text_is_a_message_or_gets_a_reason(text):
-    code, problem = message_problem({"text": text})
+    code, problem = _message_problem({"text": text})
     assert bool(code) == bool(problem)
     if not code:
         assert isinstance(json.loads(text), dict)

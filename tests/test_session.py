@@ -26,8 +26,8 @@ from sql_env.play.session import (
     MAX_MESSAGE_CHARS,
     TRUNCATED_MESSAGE,
     ToolError,
-    nudge_text,
-    replay,
+    _nudge_text,
+    _replay,
 )
 from sql_env.policies.base import Completion, play_episode
 from sql_env.policies.chat import ChatPolicy
@@ -118,7 +118,7 @@ def test_tools_are_those_of_the_environment(actions):
     assert session.tools == openai_tools(tool_schemas(actions))
     names = [tool["function"]["name"] for tool in session.tools]
     [nudge] = session.reply("Hm.")
-    assert nudge["content"] == nudge_text(actions) and ", ".join(names) in nudge["content"]
+    assert nudge["content"] == _nudge_text(actions) and ", ".join(names) in nudge["content"]
     text = session.call("abstain", {"reason": "There is no such column."})
     assert session.done == ("ABSTAIN" in actions) == ("not found" not in text)
 
@@ -515,17 +515,17 @@ def test_a_damaged_state_is_refused(damage):
 
 def test_replay():
     actions = [("DESCRIBE", "visit"), ("query", GOLD), ("ANSWER", "@last")]
-    episode = replay(EpisodeEnv(bundled()), ID, actions, seed=2)
+    episode = _replay(EpisodeEnv(bundled()), ID, actions, seed=2)
     assert episode.correct and episode.seed == 2 and episode.steps == 3
-    assert replay(EpisodeEnv(bundled()), ID, []).steps == 0
+    assert _replay(EpisodeEnv(bundled()), ID, []).steps == 0
     with pytest.raises(ValueError, match="over after 3 actions"):
-        replay(EpisodeEnv(bundled()), ID, [*actions, ("QUERY", GOLD)])
+        _replay(EpisodeEnv(bundled()), ID, [*actions, ("QUERY", GOLD)])
     with pytest.raises(KeyError, match="vet_clinic"):
-        replay(EpisodeEnv(bundled()), "vet_clinic-002", [])
+        _replay(EpisodeEnv(bundled()), "vet_clinic-002", [])
     session = begun()
     for action in actions:
         session.reply(action_message(Action(action[0].upper(), action[1])))
-    again = replay(EpisodeEnv(bundled()), ID, session.actions)
+    again = _replay(EpisodeEnv(bundled()), ID, session.actions)
     assert again.turns == session.episode.turns
 
 

@@ -7,10 +7,10 @@ import pytest
 from sql_env.database.database import Database, build_database
 from sql_env.sql.analysis import (
     TokenizedSql,
+    _count_components,
     classify_difficulty,
     column_literals,
     compared_values,
-    count_components,
     has_order_by,
     joined_columns,
     may_depend_on_row_order,
@@ -102,7 +102,7 @@ def test_hardness_agrees_with_spider(spider_path, tell):
         for r in rows
         if spider_hardness(r["query"]) != published_class(*published_counts(r["sql"]))
     ]
-    counts = sum(count_components(r["query"]) == published_counts(r["sql"]) for r in rows)
+    counts = sum(_count_components(r["query"]) == published_counts(r["sql"]) for r in rows)
     tell(
         f"hardness: {len(rows) - len(differ)} of {len(rows)} of Spider dev in Spider's class "
         f"({1 - len(differ) / len(rows):.1%}), counts equal for {counts / len(rows):.1%}"
@@ -156,7 +156,7 @@ def test_hardness_agrees_with_spider(spider_path, tell):
     ],
 )
 def test_hardness_of_known_queries(sql, counts, name):
-    assert counts is None or (count_components(sql), spider_hardness(sql)) == (counts, name)
+    assert counts is None or (_count_components(sql), spider_hardness(sql)) == (counts, name)
     assert spider_hardness(sql) in ("easy", "medium", "hard", "extra")
 
 

@@ -17,9 +17,9 @@ from sql_env.evaluation.harness import (
 from sql_env.evaluation.logs import EpisodeResult
 from sql_env.evaluation.reports import results_frame, results_markdown
 from sql_env.evaluation.statistics import (
-    cluster_bootstrap_interval,
+    _cluster_bootstrap_interval,
+    _paired_power,
     paired_permutation_test,
-    paired_power,
     pass_at_k,
     pass_hat_k,
     questions_needed,
@@ -171,7 +171,7 @@ class TestPower:
 
     def test_inverse(self):
         for d, f in ((0.03, 0.1), (0.05, 0.3), (0.1, 0.2)):
-            assert paired_power(questions_needed(d, f), d, f) == pytest.approx(0.8, abs=0.005)
+            assert _paired_power(questions_needed(d, f), d, f) == pytest.approx(0.8, abs=0.005)
 
     def test_by_simulation(self):
         "The promised share of simulated comparisons finds the difference."
@@ -226,20 +226,20 @@ def test_repeated_questions_make_nobody_surer():
 
 
 def test_cluster_interval_by_hand():
-    assert cluster_bootstrap_interval([1, 0], ["a", "b"]) == (0.0, 1.0)
-    assert cluster_bootstrap_interval([0.5, 0.5, 0.5], ["a", "b", "c"]) == (0.5, 0.5)
-    assert cluster_bootstrap_interval([1, 0, 1, 0], ["a", "a", "b", "b"]) == (0.5, 0.5), (
+    assert _cluster_bootstrap_interval([1, 0], ["a", "b"]) == (0.0, 1.0)
+    assert _cluster_bootstrap_interval([0.5, 0.5, 0.5], ["a", "b", "c"]) == (0.5, 0.5)
+    assert _cluster_bootstrap_interval([1, 0, 1, 0], ["a", "a", "b", "b"]) == (0.5, 0.5), (
         "clusters that agree leave no doubt"
     )
-    low, high = cluster_bootstrap_interval(
+    low, high = _cluster_bootstrap_interval(
         [1, 1, 1, 0], ["a", "a", "a", "b"], 0.4
     )  # means 0, 3/4, 1 with probability 1/4, 1/2, 1/4
     assert (low, high) == (0.75, 0.75)
     # three clusters of size one with one success: the mean is B(3, 1/3) / 3;
     # P(0) = 8/27 = 0.296, P(<= 1/3) = 20/27 = 0.741, P(<= 2/3) = 26/27 = 0.963
-    assert cluster_bootstrap_interval([1, 0, 0], list("abc"), 0.95) == (0.0, 1.0)
-    assert cluster_bootstrap_interval([1, 0, 0], list("abc"), 0.90) == (0.0, pytest.approx(2 / 3))
-    assert cluster_bootstrap_interval([1, 0, 0], list("abc"), 0.30) == (
+    assert _cluster_bootstrap_interval([1, 0, 0], list("abc"), 0.95) == (0.0, 1.0)
+    assert _cluster_bootstrap_interval([1, 0, 0], list("abc"), 0.90) == (0.0, pytest.approx(2 / 3))
+    assert _cluster_bootstrap_interval([1, 0, 0], list("abc"), 0.30) == (
         pytest.approx(1 / 3),
         pytest.approx(1 / 3),
     )
@@ -248,15 +248,15 @@ def test_cluster_interval_by_hand():
 def test_cluster_interval_is_deterministic_whatever_the_order_and_grows_with_level():
     rng = np.random.default_rng(1)
     values, clusters = rng.integers(0, 2, 200), rng.integers(0, 20, 200)
-    a = cluster_bootstrap_interval(values, clusters)
+    a = _cluster_bootstrap_interval(values, clusters)
     order = rng.permutation(200)
     assert (
         a
-        == cluster_bootstrap_interval(values, clusters)
-        == pytest.approx(cluster_bootstrap_interval(values[order], clusters[order]))
+        == _cluster_bootstrap_interval(values, clusters)
+        == pytest.approx(_cluster_bootstrap_interval(values[order], clusters[order]))
     )
     widths = [
-        np.subtract(*cluster_bootstrap_interval(values, clusters, level)[::-1])
+        np.subtract(*_cluster_bootstrap_interval(values, clusters, level)[::-1])
         for level in (0.5, 0.8, 0.95, 0.99)
     ]
     assert widths == sorted(widths) and a[0] < values.mean() < a[1]
@@ -264,8 +264,8 @@ def test_cluster_interval_is_deterministic_whatever_the_order_and_grows_with_lev
 
 def test_clusters_make_intervals_wider_than_single_episodes_do():
     values = [float(c % 2) for c in range(20) for _ in range(20)]  # all episodes of a cluster agree
-    by_cluster = cluster_bootstrap_interval(values, [c for c in range(20) for _ in range(20)])
-    by_episode = cluster_bootstrap_interval(values, range(400))
+    by_cluster = _cluster_bootstrap_interval(values, [c for c in range(20) for _ in range(20)])
+    by_episode = _cluster_bootstrap_interval(values, range(400))
     assert by_cluster[1] - by_cluster[0] > 3 * (by_episode[1] - by_episode[0])
 
 
@@ -282,15 +282,15 @@ def coverage(interval, clusters, size, runs=200):
 
 def test_the_interval_covers_the_truth_as_often_as_it_says():
     assert (
-        0.90 <= coverage(lambda v, c: cluster_bootstrap_interval(v, c, draws=1000), 30, 8) <= 0.99
+        0.90 <= coverage(lambda v, c: _cluster_bootstrap_interval(v, c, draws=1000), 30, 8) <= 0.99
     )
     assert (
         0.45
-        <= coverage(lambda v, c: cluster_bootstrap_interval(v, c, 0.6, draws=1000), 40, 8)
+        <= coverage(lambda v, c: _cluster_bootstrap_interval(v, c, 0.6, draws=1000), 40, 8)
         <= 0.72
     )
     naive = coverage(
-        lambda v, c: cluster_bootstrap_interval(v, range(len(v)), draws=200), 30, 15, 100
+        lambda v, c: _cluster_bootstrap_interval(v, range(len(v)), draws=200), 30, 15, 100
     )
     assert naive < 0.90, "the simulation must tell: episodes as their own clusters cover too seldom"
 
@@ -299,7 +299,10 @@ def test_the_wider_of_the_two_intervals_is_reported():
     rng = np.random.default_rng(2)
     databases, golds = np.repeat(np.arange(12), 30), np.arange(360)
     values = (rng.random(360) < rng.beta(1, 1, 12)[databases]).astype(float)
-    both = cluster_bootstrap_interval(values, databases), cluster_bootstrap_interval(values, golds)
+    both = (
+        _cluster_bootstrap_interval(values, databases),
+        _cluster_bootstrap_interval(values, golds),
+    )
     found = rate_interval([*values], [*map(str, databases)], [*map(str, golds)])
     assert (
         found == pytest.approx(max(both, key=lambda i: i[1] - i[0])) and found[1] - found[0] > 0.2

@@ -31,14 +31,14 @@ from sql_env.play.episode import EpisodeEnv
 from sql_env.policies.base import Completion
 from sql_env.policies.chat import ChatPolicy
 from sql_env.policies.local import MODEL_SETTINGS_FILE, load_model_settings
-from sql_env.policies.nano.text import number_messages
+from sql_env.policies.nano.text import _number_messages
 from sql_env.questions.question_set import save_question_set
 from sql_env.sources.loading import load
 from sql_env.training import evals
 from sql_env.training.card import model_card, push_to_hub
 from sql_env.training.data import parse_data, sft_datasets, split_validation, stage_questions
 from sql_env.training.evals import (
-    available_suites,
+    _available_suites,
     evaluate_checkpoint,
     plan_evals,
     run_evals,
@@ -58,19 +58,19 @@ from sql_env.training.recipes import (
     CLUSTER,
     COLAB,
     Stage,
+    _check_recipe,
     change_recipe,
-    check_recipe,
     describe_recipe,
     evaluation_settings,
     scale_recipe,
 )
 from sql_env.training.run import RECIPES, Run, _memory_advice, train
 from sql_env.training.trainers import (
-    GroupRecord,
+    _GroupRecord,
     _grpo_trainer_class,
     _rows_to_learn,
+    _trainer_settings,
     grpo_trainer,
-    trainer_settings,
     weights_dtype,
 )
 
@@ -109,7 +109,7 @@ def test_only_calls_that_were_not_refused_are_learned(transcripts, tok):
 
 def test_rendered_transcripts_are_what_the_template_writes(transcripts, tok):
     for transcript in transcripts[::7]:
-        messages = number_messages(transcript)
+        messages = _number_messages(transcript)
         out = tok.apply_chat_template(messages, return_dict=True, return_assistant_tokens_mask=True)
         pieces = render_transcript(transcript)
         assert tok.decode(out["input_ids"]) == "".join(p.text for p in pieces)
@@ -215,7 +215,7 @@ def test_tokens_of_groups_without_differences_are_masked(monkeypatch):
 
 
 def test_the_curriculum_hears_which_questions_taught(monkeypatch):
-    record = GroupRecord()
+    record = _GroupRecord()
     for _ in range(2):
         play_without_a_model(monkeypatch, [0.0] * 4 + [-1.0, 1.0, 0.0, 0.0], record)
     assert record.ties == {"q0": 2, "q1": 0}
@@ -355,14 +355,14 @@ def test_a_curriculum_by_success_leaves_fewer_groups_alike(tmp_path, qwen):
         shares = [x["frac_reward_zero_std"] for x in trainer.state.log_history if "reward" in x]
         return sum(shares[-8:]) / 8
 
-    evenly, by_success = share_alike(None), share_alike(GroupRecord())
+    evenly, by_success = share_alike(None), share_alike(_GroupRecord())
     assert evenly > 0.65 and by_success < evenly - 0.15
 
 
 @settings(max_examples=100, deadline=None)
 @given(groups=st.lists(st.tuples(st.sampled_from("abc"), st.lists(st.booleans(), min_size=1))))
 def test_a_record_counts_ties_in_a_row(groups):
-    record, ties = GroupRecord(), {}
+    record, ties = _GroupRecord(), {}
     for name, differs in groups:
         record.add([name] * len(differs), differs)
         ties[name] = 0 if any(differs) else ties.get(name, 0) + 1
@@ -381,7 +381,7 @@ def test_a_gpu_computes_in_what_it_has(monkeypatch, capability, precision):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: capability is not None)
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda: capability)
     monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda *a, **k: True)  # it emulates
-    made = trainer_settings(COLAB, COLAB.stages[-1])
+    made = _trainer_settings(COLAB, COLAB.stages[-1])
     assert (made["bf16"], made["fp16"]) == (precision == "bf16", precision == "fp16")
     half = dict(fp32="float32", fp16="float16", bf16="bfloat16")[precision]
     assert (weights_dtype(COLAB), weights_dtype(CLUSTER)) == (half, "float32")
@@ -573,7 +573,7 @@ def test_a_turn_of_play_has_an_end_of_its_own(tmp_path):
     for recipe in RECIPES.values():
         stage = next(s for s in recipe.stages if s.method == "grpo")
         name = "max_tokens" if recipe is CLUSTER else "max_new_tokens"
-        assert trainer_settings(recipe, stage)["generation_kwargs"] == {name: recipe.turn_tokens}
+        assert _trainer_settings(recipe, stage)["generation_kwargs"] == {name: recipe.turn_tokens}
 
 
 def test_a_stage_may_play_by_other_rules(tmp_path):
@@ -800,9 +800,9 @@ def test_push_needs_a_model_and_a_token(tmp_path, monkeypatch):
 
 
 def test_recipes_know_only_settings_of_trl():
-    assert [check_recipe(r) for r in RECIPES.values()] == [[], [], []]
+    assert [_check_recipe(r) for r in RECIPES.values()] == [[], [], []]
     bad = replace(BRANCHED, sft=NANO.sft | dict(nonsense=1))
-    assert check_recipe(bad) == [f"{name}: nonsense" for name in ("copy", "few", "all")]
+    assert _check_recipe(bad) == [f"{name}: nonsense" for name in ("copy", "few", "all")]
 
 
 @pytest.mark.parametrize("recipe", RECIPES.values(), ids=lambda r: r.name)
@@ -821,10 +821,10 @@ def test_data_for_large_models_are_conversations():
 
 
 def test_the_factory_of_a_cluster_can_be_pickled():
-    from sql_env.training.trainers import trl_environment_factory
+    from sql_env.training.trainers import _trl_environment_factory
 
     stage = Stage("x", "grpo", "worlds:1=4")
-    factory = trl_environment_factory(CLUSTER, stage, stage_questions(stage))
+    factory = _trl_environment_factory(CLUSTER, stage, stage_questions(stage))
     assert isinstance(pickle.loads(pickle.dumps(factory))(), SQLEnvTRL)
 
 
@@ -929,7 +929,7 @@ def test_a_recipe_is_changed_and_described(own_folder):
     assert (made.model, made.env["budget"], made.grpo["vllm_mode"]) == ("me/mine", 9, "server")
     assert {stage.args["max_steps"] for stage in made.stages} == {7}
     assert made.sft["report_to"] == made.grpo["report_to"] == "wandb"
-    assert check_recipe(made) == [] and change_recipe(COLAB) == COLAB
+    assert _check_recipe(made) == [] and change_recipe(COLAB) == COLAB
     with pytest.raises(ValueError, match="colocate or server"):
         change_recipe(COLAB, vllm="yes")
 
@@ -995,7 +995,7 @@ def test_evaluation_at_the_end_is_small_unless_asked(monkeypatch):
     monkeypatch.delenv("SQL_ENV_SPIDER", raising=False)
     assert plan_evals("small") == (("level 1",), 100, True)
     assert plan_evals("none").suites == ()
-    assert plan_evals("all").suites == available_suites() and plan_evals("all").n == 500
+    assert plan_evals("all").suites == _available_suites() and plan_evals("all").n == 500
     assert plan_evals("bundled", 20) == (("bundled",), 20, True)
     with pytest.raises(ValueError, match="small, all, none or a suite"):
         plan_evals("10")

@@ -36,16 +36,16 @@ from sql_env.training.experts import (
     ExpertPolicy,
     ExpertTrajectories,
     GoldQuery,
-    forgotten_condition,
-    forgotten_join,
-    misspelled_names,
-    near_misses,
-    record_trajectory,
-    trajectory_summary,
+    _forgotten_condition,
+    _forgotten_join,
+    _misspelled_names,
+    _near_misses,
+    _record_trajectory,
+    _trajectory_summary,
 )
 from sql_env.training.sft import (
+    _check_rendering,
     _qwen_assistant_turn,
-    check_rendering,
     sft_rows,
     trajectory_messages,
 )
@@ -199,7 +199,7 @@ def test_a_trajectory_knows_what_is_robust():
         ExpertPolicy(bundled(), ["too_wide"], copy_rows=0),
     ):
         for q in bundled().sample(20, 3):
-            t = record_trajectory(env, policy, 0, {"question_id": q.question_id, "seed": 0}, 1)
+            t = _record_trajectory(env, policy, 0, {"question_id": q.question_id, "seed": 0}, 1)
             assert t.episode == episode_result(env.episode, 0)
 
 
@@ -227,7 +227,7 @@ def test_tokens_cover_the_statement(sql):
 
 def test_forgotten_condition():
     def f(sql):
-        return set(forgotten_condition(TokenizedSql(sql), Random(0)))
+        return set(_forgotten_condition(TokenizedSql(sql), Random(0)))
 
     assert f("SELECT a FROM t WHERE b = 1") == {"SELECT a FROM t"}
     assert f("SELECT a FROM t WHERE b = 1 AND c = 2 AND d = 3 LIMIT 2") == {
@@ -248,7 +248,7 @@ def test_forgotten_condition():
 
 def test_forgotten_join():
     def f(sql):
-        return set(forgotten_join(TokenizedSql(sql), Random(0)))
+        return set(_forgotten_join(TokenizedSql(sql), Random(0)))
 
     assert f("SELECT a FROM t LEFT JOIN u ON t.x = u.x JOIN v USING (y) WHERE v.z") == {
         "SELECT a FROM t JOIN v USING (y) WHERE v.z",
@@ -260,7 +260,7 @@ def test_forgotten_join():
 
 def test_a_misspelling_changes_every_use_and_nothing_else():
     sql = TokenizedSql("SELECT visit_day, 'visit_day' FROM v WHERE v.visit_day > 'x'")
-    assert set(misspelled_names(sql, {"visit_day"}, Random(0))) == {
+    assert set(_misspelled_names(sql, {"visit_day"}, Random(0))) == {
         "SELECT visit, 'visit_day' FROM v WHERE v.visit > 'x'",
         "SELECT day, 'visit_day' FROM v WHERE v.day > 'x'",
     }
@@ -268,12 +268,12 @@ def test_a_misspelling_changes_every_use_and_nothing_else():
 
 def test_a_column_that_exists_is_no_mistake():
     sql = TokenizedSql("SELECT weight_kg FROM t")
-    assert misspelled_names(sql, {"weight_kg", "weight", "kg"}, Random(0)) == []
+    assert _misspelled_names(sql, {"weight_kg", "weight", "kg"}, Random(0)) == []
 
 
 @pytest.mark.parametrize("name", ["a", "s", "fooBar", "x_id", "name", "_x", "paid_on"])
 def test_near_misses(name):
-    wrong = near_misses(name)
+    wrong = _near_misses(name)
     assert wrong and name.lower() not in [w.lower() for w in wrong]
 
 
@@ -413,7 +413,7 @@ def test_saved_experts_resume(tmp_path):
     with pytest.raises(ValueError, match="another run"):
         ExpertTrajectories(bundled(), 30, seed=3, policy=other_policy).save(tmp_path / "part.jsonl")
     assert read_log(tmp_path / "whole.jsonl")[1] == list(made)
-    assert trajectory_summary(made).episodes.sum() == 30
+    assert _trajectory_summary(made).episodes.sum() == 30
 
 
 # ---- conversations
@@ -440,7 +440,7 @@ def test_a_conversation_has_the_words_of_a_rollout():
     env = SQLEnvTRL(bundled(), max_chars=300)
     plain = EpisodeEnv(bundled(), reward=RewardConfig.partial())
     reset = {"question_id": "vet_clinic-02", "seed": 0}
-    others = [record_trajectory(plain, p, 0, reset, 0) for p in (RandomPolicy(4), WrongQueries())]
+    others = [_record_trajectory(plain, p, 0, reset, 0) for p in (RandomPolicy(4), WrongQueries())]
     for t in [*some()[:80], *others]:
         row = prompt_rows([bundled().get(t.episode.question_id)])[0]
         start = env.reset(**row, seed=t.reset["seed"])
@@ -476,7 +476,7 @@ def test_through_arrow_and_the_template(tiny):
 
     kit, tok = tiny
     rows = rows_of()
-    said = check_rendering(Dataset.from_list(rows), tok)
+    said = _check_rendering(Dataset.from_list(rows), tok)
     assert said["rows"] == 60 and 0.05 < said["trained"] < 0.5
     row = Dataset.from_list(rows)[5]
     from trl.chat_template_utils import qwen3_training_chat_template as template
@@ -496,7 +496,7 @@ def test_through_a_json_file(tiny, tmp_path):
     path = tmp_path / "sft.jsonl"
     path.write_text("\n".join(json.dumps(r) for r in rows_of()))
     data = load_dataset("json", data_files=str(path), split="train", cache_dir=str(tmp_path))
-    assert check_rendering(data, tiny[1])["rows"] == 60
+    assert _check_rendering(data, tiny[1])["rows"] == 60
 
 
 def test_the_self_test_finds_the_null_trap(tiny):
@@ -514,13 +514,13 @@ def test_the_self_test_finds_the_null_trap(tiny):
     except Exception:
         pytest.skip("this version of datasets refuses such rows")
     with pytest.raises(ValueError, match="without nulls"):
-        check_rendering(data, tiny[1])
+        _check_rendering(data, tiny[1])
     with pytest.raises(ValueError, match="without nulls"):
         row = rows_of()[0]
         row["messages"][2]["tool_calls"][0]["function"]["arguments"] = (
             '{"sql": "SELECT 1", "value": null}'
         )
-        check_rendering([row], tiny[1])
+        _check_rendering([row], tiny[1])
 
 
 def test_the_self_test_finds_a_wrong_mask(tiny):
@@ -538,7 +538,7 @@ def test_the_self_test_finds_a_wrong_mask(tiny):
     assert narrow != template
     for bad in (wide, narrow):
         with pytest.raises(ValueError, match="row 0: the trained text"):
-            check_rendering(rows_of()[:1], tiny[1], bad)
+            _check_rendering(rows_of()[:1], tiny[1], bad)
 
 
 @pytest.mark.slow

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sql_env.grading.answer_forms import parse_cell
-from sql_env.grading.answers import cells_equal
+from sql_env.grading.answers import _cells_equal
 from sql_env.sql.values import (
     Result,
     format_identifier,
@@ -68,7 +68,7 @@ def test_a_written_value_is_one_line_and_reads_back(v):
     text = format_value(v)
     assert text and text == text.strip() and all(ord(c) > 31 and c != "\x7f" for c in text)
     assert "|" not in text or text[0] == text[-1] == "'", "a bar only between quotes"
-    assert cells_equal(parse_cell(text), v), "and is the value again"
+    assert _cells_equal(parse_cell(text), v), "and is the value again"
     assert format_value(v) == text
 
 

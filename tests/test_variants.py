@@ -21,9 +21,9 @@ from sql_env.grading.variants.instances import InstanceGenerator
 from sql_env.grading.variants.robust import judge_evidence, verify_robust
 from sql_env.grading.variants.selection import (
     VARIANT_STORE,
-    VariantCache,
     _pack_variants,
     _unpack_variants,
+    _VariantCache,
     build_variants,
     candidate_instances,
     selection_task,
@@ -438,7 +438,7 @@ class TestCache:
     def test_round_trip_and_limit(self, harbour, tmp_path):
         v = build_variants(InstanceGenerator(harbour), GOLDS[0])
         assert _unpack_variants(_pack_variants(v)) == v
-        cache = VariantCache(tmp_path / "c.sqlite", max_bytes=len(_pack_variants(v)) * 3 + 10)
+        cache = _VariantCache(tmp_path / "c.sqlite", max_bytes=len(_pack_variants(v)) * 3 + 10)
         for i in range(6):
             cache.put(str(i), v)
         assert [i for i in range(6) if cache.get(str(i))] == [3, 4, 5]
@@ -446,7 +446,7 @@ class TestCache:
     def test_damage_and_read_only_folders_cost_only_time(self, harbour, tmp_path, monkeypatch):
         path = tmp_path / "c.sqlite"
         path.write_bytes(b"not a database" * 100)
-        cache = VariantCache(path)
+        cache = _VariantCache(path)
         v = build_variants(InstanceGenerator(harbour), GOLDS[0])
         cache.put("a", v)
         assert cache.get("a") is None, "a damaged file is thrown away"
@@ -457,7 +457,7 @@ class TestCache:
 
     def test_damaged_entry_is_built_anew(self, harbour, tmp_path):
         v = variants_for(harbour, GOLDS[0])
-        con = apsw.Connection(str(VariantCache().path))
+        con = apsw.Connection(str(_VariantCache().path))
         assert con.execute("SELECT count(*) FROM variants").fetchone() == (1,)
         con.execute("UPDATE variants SET data = x'00'")
         con.close()
@@ -469,7 +469,7 @@ class TestCache:
         VARIANT_STORE.clear()
         monkeypatch.setattr("sql_env.grading.variants.selection.build_variants", None)
         assert variants_for(harbour, GOLDS[0]) == built
-        assert VariantCache().path.stat().st_size < 2_000_000
+        assert _VariantCache().path.stat().st_size < 2_000_000
 
     def test_a_changed_database_gives_new_variants(self, harbour, tmp_path):
         copy = tmp_path / "copy.sqlite"

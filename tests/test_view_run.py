@@ -14,8 +14,8 @@ from sql_env.policies.baselines import OraclePolicy
 from sql_env.policies.chat import ChatPolicy
 from sql_env.sources.loading import load
 from sql_env.view.html import render_html
-from sql_env.view.messages import conversation, words_html
-from sql_env.view.run import episode_state, read_run, read_runs, run_page_html, show_runs
+from sql_env.view.messages import _conversation, words_html
+from sql_env.view.run import _episode_state, _read_run, read_runs, run_page_html, show_runs
 
 N = 14  # episodes of each run
 HOSTILE = "</script><script>document.title = 'taken'</script><img src=x onerror=alert(1)>"
@@ -89,7 +89,7 @@ def test_every_episode_is_in_the_page_with_what_the_model_said(page_file, logs):
     page = page_file.read_text()
     data = data_of(page)
     assert len(data["rows"]) == len(data["films"]) == N
-    states = [episode_state(t.episode) for t in read_run(logs[0]).trajectories]
+    states = [_episode_state(t.episode) for t in _read_run(logs[0]).trajectories]
     assert [row["runs"][0]["state"] for row in data["rows"]] == states
     assert {"right", "wrong", "crashed"} <= set(states)
     film = decompress(b64decode(data["films"][0])).decode()
@@ -114,7 +114,7 @@ def test_a_page_is_one_file_and_nothing_in_it_ends_its_data(page_file):
 
 
 def test_without_questions_text_and_gold_come_from_the_log(logs):
-    data = data_of(run_page_html([read_run(logs[0])]))
+    data = data_of(run_page_html([_read_run(logs[0])]))
     assert all(row["question"] for row in data["rows"])
     assert "gold query" in decompress(b64decode(data["films"][0])).decode()
 
@@ -163,7 +163,7 @@ def test_steps_of_messages_with_shots_nudges_and_parallel_calls():
         dict(role="assistant", content="", tool_calls=[call("answer", '{"value": "3"}')]),
     ]
     records = [dict(message=4, seconds=1.0), dict(error="ModelError: 503")]
-    said = list(conversation(messages, records, "how many?"))
+    said = list(_conversation(messages, records, "how many?"))
     assert [(s.role, s.step) for s in said] == [
         ("assistant", 1), ("tool", 0), ("assistant", 0), ("user", 0), ("assistant", 2), ("error", 0),
     ]  # fmt: skip

@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 
 from sql_env.database.database import Database, build_database
-from sql_env.evaluation.contradictions import WordingCheck, stated_bounds
+from sql_env.evaluation.contradictions import WordingCheck, _stated_bounds
 from sql_env.questions.question_set import Question
 from sql_env.sources.loading import load
 from sql_env.sql.analysis import sorted_columns, value_tests
@@ -59,7 +59,7 @@ BOUNDS = {
 
 @pytest.mark.parametrize("text, bounds", BOUNDS.items())
 def test_bounds_that_a_question_states(text, bounds):
-    assert sorted((b.operator, b.value) for b in stated_bounds(text)) == sorted(bounds)
+    assert sorted((b.operator, b.value) for b in _stated_bounds(text)) == sorted(bounds)
 
 
 COUNT = "SELECT owner_id FROM pet GROUP BY owner_id HAVING count(*)"
@@ -150,7 +150,7 @@ def test_doubts_about_spider_dev_and_how_many_planted_ones_are_found(spider_path
         for kind, sql in one_edit_mutants(q.gold_sql):
             gone = [v for v in named - {t.value for t in value_tests(sql)} if isinstance(v, str)]
             flag = {"drop_where": "unused_value", "drop_term": "unused_value"}.get(kind, "")
-            if kind == "operator" and stated_bounds(q.question_text):
+            if kind == "operator" and _stated_bounds(q.question_text):
                 flag = "wrong_bound"
             if flag and (gone or flag == "wrong_bound"):
                 planted[kind] += 1

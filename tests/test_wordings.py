@@ -11,17 +11,17 @@ from hypothesis import strategies as st
 from sql_env.sources.generated import FAMILIES, World, worlds
 from sql_env.sources.generated.phrases import with_article
 from sql_env.sources.generated.wordings import (
+    _count_forms,
+    _expand,
     _is_kept_for_exam,
     _parse_form,
+    _use_synonym,
     babble,
-    count_forms,
-    expand,
     load_synonyms,
     load_wordings,
     tidy,
-    use_synonym,
 )
-from sql_env.sources.generated.words import EXAMS, Rng, load_vocabulary, split_of_word
+from sql_env.sources.generated.words import EXAMS, Rng, _split_of_word, load_vocabulary
 
 LEVELS = range(1, 6)
 
@@ -63,7 +63,7 @@ def phrases():
 def test_a_space_stands_between_a_slot_and_a_word():
     for phrase in (*phrases(), *load_wordings("selections").values()):
         for form in phrase.forms:
-            for text in {expand(form, Rng(seed)) for seed in range(12)}:
+            for text in {_expand(form, Rng(seed)) for seed in range(12)}:
                 assert not re.search(r"\}(?!e?s\b)[A-Za-z]", text), text
 
 
@@ -82,8 +82,8 @@ def test_a_space_stands_between_a_slot_and_a_word():
     ),
 )
 def test_forms_and_their_texts(form, texts):
-    assert {expand(form, Rng(seed)) for seed in range(80)} == texts == set(all_texts(form))
-    assert count_forms(form) == len(texts)
+    assert {_expand(form, Rng(seed)) for seed in range(80)} == texts == set(all_texts(form))
+    assert _count_forms(form) == len(texts)
 
 
 @given(
@@ -94,14 +94,14 @@ def test_any_form_is_counted(tree):
         return node if isinstance(node, str) else "(" + "|".join(map(write, node)) + ")"
 
     form = write(tree)
-    assert count_forms(form) == len(expansions(_parse_form(form)))
-    assert expand(form, Rng(1)) in all_texts(form)
+    assert _count_forms(form) == len(expansions(_parse_form(form)))
+    assert _expand(form, Rng(1)) in all_texts(form)
 
 
 @pytest.mark.parametrize("form", ("a (b", "a) b", "a | b", "(a|b))", "((a|b)"))
 def test_broken_forms_are_refused(form):
     with pytest.raises(ValueError, match="parenthes"):
-        expand(form, Rng(0))
+        _expand(form, Rng(0))
 
 
 @pytest.mark.parametrize("name", sorted(FAMILIES))
@@ -194,7 +194,7 @@ def test_synonyms_are_drawn():
     ),
 )
 def test_synonyms_in_forms(text, wording, said):
-    assert {use_synonym(text, Rng(seed), wording) for seed in range(20)} == said
+    assert {_use_synonym(text, Rng(seed), wording) for seed in range(20)} == said
 
 
 def test_exams_ask_the_questions_of_test_in_other_words():
@@ -301,10 +301,10 @@ def test_splits_share_no_words():
     vocabulary = load_vocabulary()
     for field in vocabulary["fields"].values():
         for nouns in (field["group"], field["member"], field["thing"], field["event"]):
-            assert {split_of_word(word) for word in nouns.words} == {"train", "validation", "test"}
+            assert {_split_of_word(word) for word in nouns.words} == {"train", "validation", "test"}
     for kind in ("numbers", "categories", "dates", "flags", "codes"):
         for name, about in vocabulary[kind].items():
-            splits = {split_of_word(word) for word in about["words"]}
+            splits = {_split_of_word(word) for word in about["words"]}
             assert splits == {"train", "validation", "test"}, name
 
 

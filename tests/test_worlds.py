@@ -23,7 +23,6 @@ from sql_env.policies.baselines import GreedyPolicy, OraclePolicy
 from sql_env.policies.hacks import HACKS
 from sql_env.questions.gold import GoldRunner, same_rows
 from sql_env.questions.question_set import find_split_leaks, question_to_json
-from sql_env.sources.loading import load
 from sql_env.sources.generated import (
     FAMILIES,
     SPLITS,
@@ -40,11 +39,12 @@ from sql_env.sources.generated.words import (
     Namer,
     Rng,
     WordSampler,
+    _split_of_word,
     load_vocabulary,
     split_of,
-    split_of_word,
 )
 from sql_env.sources.generated.world import sql_skeleton
+from sql_env.sources.loading import load
 from sql_env.sql.analysis import classify_difficulty, referenced_tables
 
 LEVELS = range(1, 6)
@@ -116,7 +116,7 @@ def test_no_word_and_no_identifier_is_used_twice():
     options = load_vocabulary()["fields"]["harbour"]["thing"].words
     drawn = [words.draw(options, "thing_modifiers").text for _ in range(50)]
     heads = {next(o for o in options if f" {text}".endswith(f" {o}")) for text in drawn}
-    assert len(set(drawn)) == 50 and {split_of_word(word) for word in heads} == {"train"}
+    assert len(set(drawn)) == 50 and {_split_of_word(word) for word in heads} == {"train"}
     namer = Namer(Rng(1), "train", level=1)
     names = [namer.table_name("boat") for _ in range(4)] + [namer.column_name("select")]
     assert len({name.lower() for name in names}) == 5 and names[-1] == "select_noted"
@@ -466,7 +466,7 @@ def test_mix():
 def test_made_up_names_hardly_ever_repeat():
     tables = [t for w in some(2, 150, mix=NameMix(0, 0, 1)) for t in w.tables.values()]
     assert len(tables) == 450 and len({t.name for t in tables}) > 430
-    assert {split_of_word(t.singular) for t in tables} == {"train"}
+    assert {_split_of_word(t.singular) for t in tables} == {"train"}
 
 
 @pytest.mark.slow

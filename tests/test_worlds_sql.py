@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from sql_env.grading.variants.instances import InstanceGenerator
 from sql_env.sources.generated import FAMILIES, worlds
 from sql_env.sources.generated.phrases import DraftRejected, Sampler
-from sql_env.sources.generated.selections import habits_of, in_period, sample_clause, sample_joined
+from sql_env.sources.generated.selections import _in_period, habits_of, sample_clause, sample_joined
 from sql_env.sources.generated.words import Rng
 from sql_env.sql.analysis import bare_columns
 
@@ -124,7 +124,7 @@ def test_each_world_has_one_author():
 def test_the_ways_to_test_a_period_agree(day, month, year, is_month):
     period = f"{year}-{month:02}" if is_month else str(year)
     con = apsw.Connection(":memory:")
-    told = {con.execute(f"SELECT {in_period(repr(day), period, way)}").get for way in YEARS}
+    told = {con.execute(f"SELECT {_in_period(repr(day), period, way)}").get for way in YEARS}
     assert told == {int(day.startswith(period))}
 
 

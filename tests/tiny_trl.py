@@ -17,7 +17,7 @@ def tiny_recipe():
     from dataclasses import replace
     from functools import partial
 
-    from sql_env.training.nano.recipe import NANO, new_nano
+    from sql_env.training.nano.recipe import NANO, _new_nano
     from sql_env.training.recipes import Stage
 
     often = dict(save_steps=2, logging_steps=1, warmup_steps=1)
@@ -26,7 +26,7 @@ def tiny_recipe():
         Stage("sft", "sft", "worlds:1=60,3=12", often),
         Stage("grpo", "grpo", "worlds:1=4", dict(max_steps=1, **few)),
     )
-    return replace(NANO, stages=stages, model=partial(new_nano, per_level=100))
+    return replace(NANO, stages=stages, model=partial(_new_nano, per_level=100))
 
 
 def make_tokenizer(texts, vocab: int = 1024):

@@ -6,7 +6,7 @@ Docs: https://hjerpe.github.io/sql_env/database/guards.html.md"""
 
 # %% auto #0
 __all__ = ['ERROR_KINDS', 'FAST_LIMITS', 'QueryError', 'Limits', 'sqlite_limits', 'FastPathMiss', 'allows_fast_path',
-           'check_statement', 'make_authorizer', 'FixedClock', 'load_schema', 'connect_readonly', 'to_query_error']
+           'check_statement', 'make_authorizer', 'FixedClock', 'connect_readonly', 'to_query_error']
 
 # %% ../../nbs/database/01_guards.ipynb #1c52f255
 import os
@@ -304,7 +304,7 @@ def _open(path: Path | bytes | None, vfs: str) -> apsw.Connection:
     return apsw.Connection(uri, flags, vfs=vfs, statementcachesize=64)
 
 # %% ../../nbs/database/01_guards.ipynb #dd232d63
-def load_schema(con: apsw.Connection, limits: Limits) -> None:
+def _load_schema(con: apsw.Connection, limits: Limits) -> None:
     "Read the definitions of all tables, however long, and set the limits after it."
     for number in (
         apsw.SQLITE_LIMIT_LENGTH,
@@ -335,7 +335,7 @@ def connect_readonly(
     con.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
     con.config(apsw.SQLITE_DBCONFIG_DQS_DML, int(limits.quoted_text))
     con.enable_load_extension(False)
-    load_schema(con, limits)
+    _load_schema(con, limits)
     _replace_functions(con, con.limit(apsw.SQLITE_LIMIT_FUNCTION_ARG))
     return con
 

@@ -6,8 +6,8 @@ Docs: https://hjerpe.github.io/sql_env/evaluation/logs.html.md"""
 
 # %% auto #0
 __all__ = ['NOT_JUDGED_REASONS', 'LOG_FORMAT', 'DETAILS', 'EpisodeResult', 'gold_key', 'with_robust', 'episode_result',
-           'Trajectory', 'time_stamp', 'run_details', 'read_log', 'run_difference', 'EpisodeLog', 'write_log',
-           'log_schema', 'join_settings', 'merge_logs', 'replay_trajectory', 'check_log']
+           'Trajectory', 'time_stamp', 'run_details', 'read_log', 'EpisodeLog', 'write_log', 'join_settings',
+           'merge_logs', 'replay_trajectory', 'check_log']
 
 # %% ../../nbs/evaluation/02_logs.ipynb #5e061986
 import json
@@ -328,7 +328,7 @@ def _identity(about: dict[str, Any]) -> dict[str, Any]:
     return flat
 
 # %% ../../nbs/evaluation/02_logs.ipynb #0375d484
-def run_difference(old: dict[str, Any], new: dict[str, Any]) -> str:
+def _run_difference(old: dict[str, Any], new: dict[str, Any]) -> str:
     "The settings in which two headers are of different runs, in words; '' if they are of one."
     a, b = _identity(old), _identity(new)
     names = [name for name in {**a, **b} if a.get(name) != b.get(name)]
@@ -368,7 +368,7 @@ class EpisodeLog:
     def _resume(self, complete: int) -> None:
         "Take in the episodes of an earlier run; raises `ValueError` if it was another one."
         found, trajectories = read_log(self.path)
-        if difference := run_difference(found, self.about):
+        if difference := _run_difference(found, self.about):
             raise ValueError(
                 f"{self.path.name} is the log of another run: {difference}. "
                 "Choose another file, or delete it."
@@ -419,7 +419,7 @@ def write_log(path: str | Path, about: dict[str, Any], trajectories: Iterable[Tr
     return written
 
 # %% ../../nbs/evaluation/02_logs.ipynb #cdca7d4f
-def log_schema() -> dict[str, Any]:
+def _log_schema() -> dict[str, Any]:
     "JSON schema of a line of a log: a header, or an episode."
     return json.loads(read_asset("log.schema.json"))
 

@@ -6,8 +6,7 @@ Docs: https://hjerpe.github.io/sql_env/questions/question_set.html.md"""
 
 # %% auto #0
 __all__ = ['QUESTION_FLAGS', 'QUARANTINE_FLAGS', 'classify_answer', 'Clarification', 'Question', 'question_to_json',
-           'question_from_fields', 'question_from_json', 'QuestionSet', 'save_question_set', 'read_questions',
-           'find_split_leaks']
+           'question_from_fields', 'QuestionSet', 'save_question_set', 'read_questions', 'find_split_leaks']
 
 # %% ../../nbs/questions/01_question_set.ipynb #e9ad79a4
 import json
@@ -252,7 +251,7 @@ def question_from_fields(
     return question
 
 # %% ../../nbs/questions/01_question_set.ipynb #b03bb763
-def question_from_json(line: str) -> Question:
+def _question_from_json(line: str) -> Question:
     "The question of a line of JSON; raises `ValueError` with what is wrong."
     return question_from_fields(json.loads(line))
 
@@ -386,7 +385,7 @@ def save_question_set(qs: QuestionSet, folder: str | Path) -> Path:
 # %% ../../nbs/questions/01_question_set.ipynb #fcb86a10
 def read_questions(
     path: str | Path,
-    read: Callable[[str], Question] = question_from_json,  # what makes a question of a line
+    read: Callable[[str], Question] = _question_from_json,  # what makes a question of a line
 ) -> list[Question]:
     "Questions of a JSONL file; raises `ValueError` that names the line."
     path = Path(path)

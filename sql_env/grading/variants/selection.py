@@ -6,8 +6,8 @@ Docs: https://hjerpe.github.io/sql_env/grading/variants/selection.html.md"""
 
 # %% auto #0
 __all__ = ['MAX_CANDIDATES', 'VARIANT_CACHE_BYTES', 'CACHE_VERSION', 'VARIANT_STORE', 'selection_task', 'results_agree',
-           'candidate_instances', 'Variants', 'build_variants', 'VariantCache', 'variants_for', 'instance_generator',
-           'why_no_variants', 'why_no_instances']
+           'candidate_instances', 'Variants', 'build_variants', 'variants_for', 'instance_generator', 'why_no_variants',
+           'why_no_instances']
 
 # %% ../../../nbs/grading/variants/06_selection.ipynb #4ab0fc54
 import hashlib
@@ -347,7 +347,7 @@ _DELETE_OLDEST = """DELETE FROM variants WHERE rowid IN (
     WHERE total > ?)"""
 
 # %% ../../../nbs/grading/variants/06_selection.ipynb #82f432d3
-class VariantCache:
+class _VariantCache:
     "A file of packed variants that stays below a size."
 
     def __init__(
@@ -514,7 +514,7 @@ class _VariantStore:
             return Variants(sql, (), (), why_none=_NO_TABLES)
         parts = json.dumps([CACHE_VERSION, generator.digest, sql, k, seed])
         key = hashlib.sha256(parts.encode()).hexdigest()
-        cache = VariantCache()
+        cache = _VariantCache()
         variants = cache.get(key)
         if variants is None:
             variants = build_variants(generator, sql, k, seed)
