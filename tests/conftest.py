@@ -13,6 +13,7 @@ if "PYTEST_XDIST_WORKER" in os.environ:
     # The processes share the cores; set before torch is loaded
     os.environ.setdefault("OMP_NUM_THREADS", "1")
 ROOT = Path(__file__).resolve().parent.parent
+sys.path.append(str(ROOT / "benchmarks"))  # behind tests, which has an attacks.py too
 HAND_WRITTEN = {"__init__.py"}
 
 

@@ -794,7 +794,7 @@ def comparisons(monkeypatch):
         count.append(1)
         return compare(*args)
 
-    monkeypatch.setattr(answers, "cells_equal", counted)
+    monkeypatch.setattr(answers, "_cells_equal", counted)
     return lambda: len(count)
 
 

@@ -284,8 +284,6 @@ def test_bytes_are_checked_like_a_file(path):
     assert Database(path.read_bytes()).tables == ["person", "job"]
     with pytest.raises(QueryError, match="^image: it is"):
         Database(path.read_bytes()[:5000])
-    with pytest.raises(QueryError, match="isolate needs a file"):
-        Database(path.read_bytes(), isolate=True)
 
 
 def test_a_file_that_may_not_be_read_says_so(path, monkeypatch):

@@ -214,12 +214,7 @@ def ask(db):
 
 def test_a_database_goes_to_other_processes(db):
     back = pickle.loads(pickle.dumps(db))
-    assert (back.path, back.limits, back.isolate, back.tables) == (
-        db.path,
-        db.limits,
-        db.isolate,
-        db.tables,
-    )
+    assert (back.path, back.limits, back.tables) == (db.path, db.limits, db.tables)
     back.query("SELECT 1")
     assert back.pool.free[0] not in db.pool.free
     with ProcessPoolExecutor(2) as pool:
@@ -228,18 +223,14 @@ def test_a_database_goes_to_other_processes(db):
 
 
 def test_settings_survive_pickling(path):
-    back = pickle.loads(pickle.dumps(Database(path, Limits(rows=3), isolate=True)))
-    assert (
-        back.isolate
-        and back.limits == Limits(rows=3)
-        and len(back.query("SELECT id FROM person").rows) == 3
-    )
+    back = pickle.loads(pickle.dumps(Database(path, Limits(rows=3))))
+    assert back.limits == Limits(rows=3)
+    assert len(back.query("SELECT id FROM person").rows) == 3
     back.close()
 
 
-@pytest.mark.parametrize("isolate", [False, True])
-def test_a_closed_database_says_so(path, isolate):
-    with Database(path, isolate=isolate) as db:
+def test_a_closed_database_says_so(path):
+    with Database(path) as db:
         assert db.query("SELECT 1").rows == [(1,)]
     assert kind(db.query, "SELECT 1") == kind(db.sample, "job") == "closed"
     db.close()
@@ -346,16 +337,16 @@ def test_a_miss_of_describe_or_sample_changes_nothing(path):
         assert kind(cold.describe, "persn") == "unknown_table"
 
 
-def test_a_closed_or_large_or_isolated_or_tightly_limited_database_always_misses(path, monkeypatch):
+def test_a_closed_or_large_or_tightly_limited_database_always_misses(path, monkeypatch):
     closed = Database(path)
     closed.query("SELECT 1")
     closed.close()
-    tight, isolated = Database(path, Limits(operations=30_000)), Database(path, isolate=True)
+    tight = Database(path, Limits(operations=30_000))
     monkeypatch.setattr("sql_env.database.guards._MAX_FAST_FILE_BYTES", 100)
     large = Database(path)
-    for db in (tight, isolated, large):
+    for db in (tight, large):
         assert db.query("SELECT 1").rows == [(1,)]
-    for db in (closed, tight, isolated, large):
+    for db in (closed, tight, large):
         with pytest.raises(FastPathMiss):
             db.query("SELECT 1", fast=True)
         db.close()

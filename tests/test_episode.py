@@ -1142,7 +1142,7 @@ def test_answers_of_ten_thousand_cells_are_graded_without_comparing_all_pairs(db
 
     episode, _ = start(db, question(tuple((f" {i}a",) for i in range(1, 10_001))))
     calls, equal = [], answers._cells_equal
-    monkeypatch.setattr(answers, "cells_equal", lambda *a, **k: calls.append(1) or equal(*a, **k))
+    monkeypatch.setattr(answers, "_cells_equal", lambda *a, **k: calls.append(1) or equal(*a, **k))
     episode.step(
         "QUERY",
         "SELECT ' ' || (a.pet_id * 300 + b.pet_id) || 'a' FROM pet a, pet b LIMIT 10000 OFFSET 1",

@@ -9,8 +9,9 @@ import apsw
 import pytest
 from databases import COUNT, kind, outcome, work_database
 
+from sql_env.database import connection
 from sql_env.database.connection import _Budget
-from sql_env.database.database import Database, connection
+from sql_env.database.database import Database
 from sql_env.database.guards import Limits, QueryError
 
 
@@ -119,17 +120,13 @@ def test_rows_that_stop_near_the_budget_always_end_alike(path):
         assert all(outcome(db, sql) == fresh for _ in range(10))
 
 
-def test_a_query_near_the_budget_ends_alike_in_threads_and_in_an_isolated_process(path, border):
+def test_a_query_near_the_budget_ends_alike_in_threads(path, border):
     sqls = [COUNT.format(border + i) for i in range(-5, 6)]
     fresh = [outcome(Database(path, SMALL), s) for s in sqls]
     db = Database(path, SMALL)
     with ThreadPoolExecutor(8) as pool:
         for _ in range(5):
             assert list(pool.map(lambda s: outcome(db, s), sqls * 3)) == fresh * 3
-    with Database(path, SMALL, isolate=True) as isolated:
-        assert [outcome(isolated, s) for s in sqls for _ in range(3)] == [
-            f for f in fresh for _ in range(3)
-        ]
 
 
 def test_a_statement_after_an_error_has_its_whole_budget(path, border):

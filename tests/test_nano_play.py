@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from sql_env.evaluation.harness import harness as evaluation
+from sql_env.evaluation import harness as evaluation
 from sql_env.play.episode import Action
 from sql_env.policies.nano.text import render_transcript
 from sql_env.sources.generated.world import world_set

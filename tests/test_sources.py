@@ -26,10 +26,10 @@ from sql_env.questions.question_set import (
     find_split_leaks,
     save_question_set,
 )
+from sql_env.sources import loading as sources
+from sql_env.sources import published as datasets
 from sql_env.sources.findings import read_findings, with_findings
 from sql_env.sources.loading import load
-from sql_env.sources.loading import loading as sources
-from sql_env.sources.loading import published as datasets
 from sql_env.sql.analysis import normalize_sql
 
 SPLITS = ("train", "validation", "test")

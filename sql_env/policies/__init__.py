@@ -12,6 +12,7 @@ __getattr__, __dir__ = lazy_names(
         "endpoint": "Endpoint",
         "local": "LocalModel",
         "cache": "ResponseCache",
+        "nano.text": "render_transcript",
         "nano.model": "NanoModel NanoPolicy",
     },
 )

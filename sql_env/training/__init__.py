@@ -12,7 +12,8 @@ __getattr__, __dir__ = lazy_names(
         "evals": "EVAL_SUITES evaluate_checkpoint run_evals suite_questions suite_row",
         "metrics": "plot_metrics read_metrics",
         "card": "model_card push_to_hub",
-        "nano.expert": "expert_transcripts",
+        "nano.expert": "expert_transcripts world_transcripts",
+        "nano.model": "nano_model nano_tokenizer",
         "nano.recipe": "NANO",
     },
 )
