@@ -1,6 +1,6 @@
 """Choose synonyms for the generated questions: `python data/wordnet.py` writes sql_env/sources/generated/synonyms.toml.
 
-It reads WordNet as the package wordnet-base of Debian installs it; WORDNET-LICENSE.txt beside the result is its licence.
+It reads WordNet as the package wordnet-base of Debian installs it; WORDNET-LICENSE.txt beside it is its licence.
 A word's synonyms are those of one sense, which is named here or is the first of a fitting kind. What was unfit when the
 list was read stands in REFUSED. One word in four is held out: no training question uses it (test_vocabulary does).
 """

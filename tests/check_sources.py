@@ -14,15 +14,15 @@ from pathlib import Path
 
 # Words that name a definition and something else too, with the pages that mean the definition
 MEANT = {
-    "train": {"90_training_run", "98_cli_learn"},
-    "data": {"97_cli_data"},
-    "worlds": {"45_worlds_world"},
-    "main": {"95_cli_app"},
-    "path": {"40_worlds_selections"},
-    "element": {"03_html", "58_server_page"},
-    "send": {"62_policies_requests", "63_policies_endpoint"},
+    "train": {"training/07_run", "cli/07_learn"},
+    "data": {"cli/06_data"},
+    "worlds": {"sources/generated/14_world"},
+    "main": {"cli/01_app"},
+    "path": {"sources/generated/04_selections"},
+    "element": {"view/01_html", "server/04_page"},
+    "send": {"policies/04_requests", "policies/06_endpoint"},
     "verify()": set(),
-    "environment_factory": {"59_server_app"},
+    "environment_factory": {"server/06_app"},
 }
 
 
@@ -94,7 +94,7 @@ def check(folder: Path) -> list[str]:
         f"{path.relative_to(folder)}, cell {i}: {fault}"
         for path in paths
         for i, cell in enumerate(json.loads(path.read_text(encoding="utf-8"))["cells"])
-        for fault in cell_faults(cell, path.stem)
+        for fault in cell_faults(cell, path.relative_to(folder).with_suffix("").as_posix())
     ]
 
 

@@ -202,7 +202,7 @@ def test_outputs_are_looked_at():
     shown = dict(data={"text/plain": ["<function __main__.f>"]})
     named = dict(cell_type="code", source="f", outputs=[shown])
     assert list(cell_faults(named, "x")) == ["a name of the notebook's own process: __main__."]
-    assert not list(cell_faults(dict(cell_type="markdown", source="`train`"), "90_training_run"))
+    assert not list(cell_faults(dict(cell_type="markdown", source="`train`"), "training/07_run"))
 
 
 def test_sources_are_what_quarto_shows(root):

@@ -43,15 +43,15 @@ said = {}
 def tell(name, use):
     try: use(); said[name] = "no error"
     except ModuleNotFoundError as e: said[name] = str(e)
-for module in ("client", "environment", "models", "server.app", "server.page"):
+for module in ("client", "server.environment", "models", "server.app", "server.page"):
     tell(module, lambda: importlib.import_module("sql_env." + module))
 for name in ("SQLEnv", "SQLAction", "SessionLostError", "list_questions"):
     tell(name, lambda: getattr(sql_env, name))
 tell("SQLEnvTRLRemote", lambda: SQLEnvTRLRemote("http://localhost:1").reset())
 tell("openai", lambda: Endpoint("m", "http://localhost:1/v1").client)
 tell("inspect", lambda: importlib.import_module("sql_env.integrations.inspect_ai"))
-for name in ("skyrl_env", "gym_env", "verifiers_taskset"):
-    tell(name, lambda: importlib.import_module("sql_env." + name))
+for name in ("skyrl", "gymnasium", "verifiers"):
+    tell(name, lambda: importlib.import_module("sql_env.integrations." + name))
 tell("mcp", lambda: importlib.import_module("sql_env.server.mcp_tools"))
 tell("train", lambda: LocalModel("m").load())
 for command in (["serve"], ["mcp"], ["train", "nano"]):
@@ -69,9 +69,9 @@ def test_every_way_to_what_is_missing_says_what_to_install():
         'inspect_ai is not installed. For the tasks of Inspect AI: pip install "sql_env[inspect]"'
     )
     assert said.pop("inspect") == sentence
-    packages = dict(skyrl_env="skyrl_gym", gym_env="gymnasium", verifiers_taskset="verifiers")
+    packages = dict(skyrl="skyrl_gym", gymnasium="gymnasium", verifiers="verifiers")
     for module, package in packages.items():
-        extra = module.partition("_")[0]
+        extra = "gym" if module == "gymnasium" else module
         told = f'{package} is not installed. For {EXTRAS[extra]}: pip install "sql_env[{extra}]"'
         assert said.pop(module) == told
     for_mcp = 'is not installed. For tools over MCP: pip install "sql_env[mcp]"'
@@ -87,9 +87,10 @@ def test_every_way_to_what_is_missing_says_what_to_install():
     assert said and set(said.values()) == {sentence}, said
 
 
-NEEDS_OPENENV = {"client", "environment", "models", "server.app", "server.guard", "server.page"}
-NEEDS_MORE = {"inspect_tasks", "skyrl_env", "gym_env", "verifiers_taskset"}
-NEEDS_MORE |= {"server.mcp_tools", "server.settings", "training.nano_trainer"}
+NEEDS_OPENENV = {"client", "models"}
+NEEDS_OPENENV |= {f"server.{name}" for name in ("app", "environment", "limits", "page")}
+NEEDS_MORE = {f"integrations.{name}" for name in ("gymnasium", "inspect_ai", "skyrl", "verifiers")}
+NEEDS_MORE |= {"server.mcp_tools", "server.settings", "training.nano.trainer"}
 IMPORT_ALL = """
 import importlib, pkgutil, sql_env
 for found in pkgutil.walk_packages(sql_env.__path__, "sql_env."):

@@ -127,8 +127,9 @@ def test_any_damage_only_costs_the_entry(ship):
 
 
 def in_process(code: str, *args, **options) -> subprocess.Popen:
-    head = "import sys, os, resource, signal\nfrom pathlib import Path\nfrom sql_env.questions.gold_cache import *\n"
-    head += "from sql_env.questions.gold import GoldResult\ncache = GoldCache(Path(sys.argv[1]))\n"
+    head = "import sys, os, resource, signal\nfrom pathlib import Path\n"
+    head += "from sql_env.questions.gold_cache import _GoldCache, gold_results\n"
+    head += "from sql_env.questions.gold import GoldResult\ncache = _GoldCache(Path(sys.argv[1]))\n"
     head += "def r(i): return GoldResult(str(i), ((i, 'x' * 500),), None, (), ())\n"
     return subprocess.Popen([sys.executable, "-c", head + code, *map(str, args)], **options)
 

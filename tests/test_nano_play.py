@@ -224,7 +224,7 @@ def test_a_round_plays_with_the_weights_that_it_got(transcripts, tokenizer, monk
         assert {missing_mention(q) for q in questions} <= {"column"}
         return iter(transcripts[:1])
 
-    monkeypatch.setattr(nano_recipe, "own_transcripts", own)
+    monkeypatch.setattr(nano_recipe, "_own_transcripts", own)
     monkeypatch.setattr(nano_recipe, "_PLAYED_AT_ONCE", 60)
     model = nano_model(tokenizer, 3, width=64)
     stage = small(transcripts).stages[1]
