@@ -359,18 +359,25 @@ def _table_rows(text: str) -> list[tuple] | None:
     lines = [line.translate(_BARS).rstrip() for line in text.split("\n") if line.strip()]
     if len(lines) > 1 and _ROW_COUNT.fullmatch(lines[-1].strip()):
         del lines[-1]
-    rules = [i for i, line in enumerate(lines) if _RULE.fullmatch(line)]
-    if not rules or rules[0] > 1 or len(lines) < 2:
+    first = next((i for i, line in enumerate(lines[:2]) if _RULE.fullmatch(line)), None)
+    if first is None or len(lines) < 2:
         return None
-    has_header = rules[0] == 1 or (len(rules) > 2 and rules[1] == 2)
-    body = [line for line in lines if not _RULE.fullmatch(line)][has_header:]
-    rule = lines[rules[0]]
-    if rules[0] == 1 and not set("|+\u253c\u256a") & set(rule) and "|" not in "".join(body):
+    rule = lines[first]
+    if first == 1:
+        body = lines[2:]
+    else:  # in a frame, where a row begins with a bar and a rule does not
+        rules = [
+            i for i, line in enumerate(lines) if line.lstrip()[0] != "|" and _RULE.fullmatch(line)
+        ]
+        body = [line for i, line in enumerate(lines) if i not in rules][
+            len(rules) > 2 and rules[1] == 2 :
+        ]
+    if first == 1 and not set("|+\u253c\u256a") & set(rule) and "|" not in "".join(body):
         return [_fixed_width_cells(line, rule) for line in body] if set(rule) <= set("- ") else None
     return [_parse_row(_unframe(line), "|") for line in body]
 
 # %% ../../nbs/grading/01_answer_forms.ipynb #f023d256
-_EMPHASIS = re.compile(r"\*\*(.+?)\*\*|`([^`\n]*)`")
+_EMPHASIS = re.compile(r"\*\*(.+?)\*\*|(?<!`)`([^`\n]+)`(?!`)")
 _BULLET = re.compile(r"\s*(?:[-*•]|(\d{1,6})[.)])\s+(\S.*)")
 _HEDGE = re.compile(
     r"\b(?:or|maybe|perhaps|possibly|probably|likely|might|may|could|would|actually|instead|alternative\w*|however|but"
@@ -403,9 +410,10 @@ _MAX_LINE = 300  # characters of a line of prose
 # %% ../../nbs/grading/01_answer_forms.ipynb #5220a345
 def _is_prose(line: str) -> bool:
     "Whether a line reads as a sentence and not as a value."
-    if len(line) > _MAX_LINE:
+    if len(line) > _MAX_LINE:  # also of a hostile text, which must not cost time
         return " " in line[:_MAX_LINE].strip() and len(line.split(None, 12)) > 12
-    line = line.strip()
+    bullet = _BULLET.fullmatch(line)
+    line = (bullet[2] if bullet else line).strip()
     if " " not in line or line[0] in "'\"[({|":
         return False
     opening = _OPENING.match(line)
@@ -413,9 +421,7 @@ def _is_prose(line: str) -> bool:
         return True
     small = len(_SMALL_WORD.findall(line))
     ends = line[-1] in ".!?" and not line.endswith("..") and len(line.split()) > 3
-    return bool(small and ends) or (
-        small > 1 and bool(re.search(r"(?<![\w.-])\d", line)) and not _BULLET.match(line)
-    )
+    return bool(small and ends) or (small > 1 and bool(re.search(r"(?<![\w.-])\d", line)))
 
 # %% ../../nbs/grading/01_answer_forms.ipynb #7d4c91fc
 def _drop_fence(text: str) -> str:
@@ -456,7 +462,7 @@ def _unwrap(text: str) -> str:
 
 # %% ../../nbs/grading/01_answer_forms.ipynb #468471c3
 _PREFIX = re.compile(
-    r"(?:the\s+|my\s+)?(?:final\s+)?(?:answer|result)(?:\s+is\b|\s*[:=])\s*:?\s*", re.I
+    r"(?:the\s+|my\s+)?(?:final\s+)?(?:answer|result)(?:\s+is\b|\s*[:=])\s*:?\s*|=\s+", re.I
 )
 _HEADING = re.compile(
     r"(?:#{1,6}[ \t]+[^\n\d]*|(?:final\s+)?(?:answers?|results?|output|solution|response)[ \t]*:?)[ \t]*\n\s*",
@@ -537,8 +543,10 @@ def _drop_bullets(text: str) -> str:
 
 # %% ../../nbs/grading/01_answer_forms.ipynb #001b599f
 def _drop_full_stop(text: str) -> str:
-    "Without the full stop at the end of a sentence."
-    return text[:-1] if text.endswith(".") and not text.endswith("..") else text
+    "Without a full stop behind a value."
+    if not text.endswith(".") or text.endswith("..") or _is_prose(text.rpartition("\n")[2]):
+        return text
+    return text[:-1]
 
 # %% ../../nbs/grading/01_answer_forms.ipynb #b5ea8b86
 def _drop_brackets(text: str) -> str:
@@ -575,12 +583,29 @@ def _undressed_texts(text: str) -> Iterator[str]:
         if text == start:
             return
 
+# %% ../../nbs/grading/01_answer_forms.ipynb #5e43d3d7
+def _as_json(text: str) -> str:
+    "Objects in Python's notation as JSON; what is neither stays no JSON."
+    words = {"None": "null", "True": "true", "False": "false"}
+
+    def token(match: re.Match) -> str:
+        quoted, word = match.groups()
+        if not quoted:
+            return words.get(word, word)
+        inner = quoted[1:-1].replace("\\'", "'")
+        return json.dumps(inner.replace('\\"', '"'), ensure_ascii=False)
+
+    return re.sub(r"""('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")|(\b[A-Z][a-z]+\b)""", token, text)
+
 # %% ../../nbs/grading/01_answer_forms.ipynb #3dec09cd
 def _listed_readings(text: str, columns: Sequence[str] = ()) -> list[list[tuple]]:
     "Readings of lists in Python's notation, or of a list or object on each line."
     lines = [line.strip().rstrip(",") for line in text.split("\n") if line.strip()]
     together = f"[{','.join(lines)}]"
-    for form, parse in ((text, _parse_python), (together, _parse_json), (together, _parse_python)):
+    forms = [(text, _parse_python), (together, _parse_json), (together, _parse_python)]
+    if "{" in text and "'" in text:
+        forms += [(_as_json(text), _parse_json), (_as_json(together), _parse_json)]
+    for form, parse in forms:
         try:
             return parse(form, columns) if parse is _parse_json else parse(form)
         except (ValueError, RecursionError):
@@ -641,19 +666,20 @@ _GUESS = re.compile(
     r"|(?:there|it|they|he|she|this|these|those|i)\s+(?:is|are|was|were|has|have|think|believe)\b.*"
     r"|the\s+.*\s(?:is|are|was|were)\s.*"
     r"|[a-z][\w ]{0,30}(?:\(\*\))?\s*[:=]\s*[-+$€£]?\d[\d.,]*\s*%?"
-    r"|[a-z][\w ]{0,30}:\s[^,]+,.*"
+    r"|[a-z][\w ]{0,40}:\s+\S.*"
     r"|none|n/?a|nil|unknown|nothing|not found|no (?:results?|rows?|data|answer|match|matches)",
     re.I | re.A,
 )
 _INEXACT = re.compile(
-    r"(?:about|around|approx\w*\.?|roughly|nearly|almost|circa|ca\.|over|under|at least|at most|more than|less than)"
+    r"(?:about|around|exactly|precisely|only|just"
+    r"|approx\w*\.?|roughly|nearly|almost|circa|ca\.|over|under|at least|at most|more than|less than)"
     r"\s+\S*\d.*"
     r"|[~≈<>]=?\s*[-+]?[$€£]?\.?\d.*"
     r"|[-+]?\d[\d.,]*\s*%?(?:\s+[a-z][a-z/-]*)+"
-    r"|[-+]?\d[\d.,]*\s*\([a-z ]+\)"
+    r"|.*\S\s*\((?-i:[a-z])[^()]*\)"
     r"|[-+]?[$€£]?\d[\d.,]*\s*(?:[+?]|k|m|bn|million|thousand)"
     r"|[-+]?\d[\d.,]*\s*(?:–|to)\s*\d[\d.,]*"
-    r"|not\s.*|.*[(,]\s*(?:or|maybe|perhaps|possibly|probably)\s.*",
+    r"|not\s.*|(?:.*[(,]\s*)?(?:or|maybe|perhaps|possibly|probably)\s.*",
     re.I | re.A,
 )
 _IN_SENTENCE = """The answer reads as a guess or a sentence. Give the value alone, without words around it, or one row

@@ -31,6 +31,7 @@ from ..sql.values import format_value
 
 # %% ../../nbs/grading/02_answers.ipynb #aa005444
 _RELATIVE_TOLERANCE = 1e-6
+_FLOAT_ERROR = 1e-9  # of a sum that should be whole
 _ROUNDED_DECIMALS = 2  # that a rounded answer has at least, zeros that no float shows included
 
 # %% ../../nbs/grading/02_answers.ipynb #63b96b94
@@ -42,7 +43,9 @@ def numbers_equal(x: float, decimals: int, gold: float) -> bool:
         return False
     if x == int(x) and gold == int(gold) and abs(gold) < 2**53:
         return False  # two whole numbers
-    if math.isclose(x, gold, rel_tol=_RELATIVE_TOLERANCE, abs_tol=1e-12):
+    is_whole = decimals == 0 and x == int(x) and abs(gold) < 2**53
+    tolerance = _FLOAT_ERROR if is_whole else _RELATIVE_TOLERANCE
+    if math.isclose(x, gold, rel_tol=tolerance, abs_tol=1e-12):
         return True
     if decimals < 1 or x == 0:
         return False

@@ -212,11 +212,16 @@ def _answer(episode: "Episode", text: str, fast: bool) -> tuple[str, TurnFacts]:
         )
     needs_rows = "@last" in text.lower() or "\n" in text
     result = evidence.result_of(last) if last and needs_rows else None
-    ordered = False if q.ranks is None else q.ranks
-    rows, columns = (result.rows, result.columns) if result else (None, ())
-    verdict = verify(text, q.gold_answer, ordered, rows, columns=columns)
+    seen: dict[str, Any] = dict(
+        ordered=False if q.ranks is None else q.ranks,
+        last=result.rows if result else None,
+        columns=last.column_names if last else (),
+        is_seen=evidence.holds_text,
+        about=q.question_text,
+    )
+    verdict = verify(text, q.gold_answer, **seen)
     for other in q.other_answers if verdict.reason != "unreadable" else ():
-        verdict = verdict or verify(text, other, ordered, rows, columns=columns)
+        verdict = verdict or verify(text, other, **seen)
     if verdict.reason == "unreadable":
         raise UnreadableAnswerError(verdict.detail)
     if not q.answerable:
