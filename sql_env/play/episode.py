@@ -228,7 +228,8 @@ def _answer(episode: "Episode", text: str, fast: bool) -> tuple[str, TurnFacts]:
         verdict = Verdict(False, "not_answerable")
     episode.verdict, episode.answered = verdict, text
     graded = episode.robust_verdict if episode.verify == "robust" else verdict
-    return "The answer was submitted.", TurnFacts(verdict=graded, done=True)
+    facts = TurnFacts(verdict=graded, grounded=lambda: episode.grounded, done=True)
+    return "The answer was submitted.", facts
 
 # %% ../../nbs/play/05_episode.ipynb #9e668cbb
 def _abstain(episode: "Episode", reason: str, fast: bool) -> tuple[str, TurnFacts]:
@@ -238,7 +239,9 @@ def _abstain(episode: "Episode", reason: str, fast: bool) -> tuple[str, TurnFact
 
 # %% ../../nbs/play/05_episode.ipynb #4052243f
 def _clarify(episode: "Episode", question: str, fast: bool) -> tuple[str, TurnFacts]:
-    return simulated_reply(question, episode.question.clarifications), TurnFacts(asked=True)
+    q = episode.question
+    reply = simulated_reply(question, q.clarifications, q.question_text)
+    return reply, TurnFacts(asked=True)
 
 # %% ../../nbs/play/05_episode.ipynb #6e808f51
 _CARRY_OUT = dict(
