@@ -27,7 +27,9 @@ class RewardConfig:
     "What an episode pays; use `sparse`, `shaped` or `partial`. Raises `ValueError` if a wrong answer could win."
 
     correct: float = 1.0  # for a correct answer; a wrong or missing one pays 0
-    step_cost: float = 0.0  # cost of using up the whole budget
+    step_cost: float = (
+        0.0  # cost of using up the whole budget; all of it without a right answer, however early
+    )
     error_cost: float = 0.0  # extra cost if every step of the budget were an error
     repeat_cost: float = 0.0  # extra cost if every step of the budget repeated an earlier action
     shaping: float = 0.0  # weight of the potential
@@ -117,9 +119,8 @@ class RewardConfig:
         costs += self.clarify_cost * self.gamma ** (budget - 1)
         slowness = self.slowness if budget > 1 else 0.0
         worst = gamma ** (budget - 1) * (self.correct - slowness) - costs
-        wrong_at_once = self.abstain - self.step_cost * unit
-        wrong_after_query = gamma * self.credit - self.step_cost * unit * (1 + gamma)
-        return worst - (max(wrong_at_once, wrong_after_query) if budget > 1 else wrong_at_once)
+        others = max(self.abstain, gamma * self.credit) if budget > 1 else self.abstain
+        return worst - (others - self.step_cost * unit * _discounted_steps(self.gamma, budget))
 
 # %% ../../nbs/play/04_reward.ipynb #12697db6
 def _value_counts(column: Sequence) -> Counter:
@@ -266,7 +267,7 @@ class RewardMeter:
             self.progress.update(turn)
         parts = dict(
             outcome=self._outcome(turn),
-            step=-c.step_cost * self.scale,
+            step=-c.step_cost * self.scale * self._steps_paid(turn),
             error=-c.error_cost * self.scale * turn.error,
             repeat=-c.repeat_cost * self.scale * turn.repeat,
             clarify=-c.question_cost(self.asked, self.budget) * turn.asked,
@@ -274,6 +275,13 @@ class RewardMeter:
         if c.shaping:
             parts["shaping"] = self._shaping(turn.done)
         return {name: value for name, value in parts.items() if value}
+
+    def _steps_paid(self, turn: TurnFacts) -> float:
+        "1, and at an end without a right answer the steps that are left, discounted."
+        left = self.budget - self.steps
+        if not turn.done or not left or (turn.verdict is not None and turn.verdict.correct):
+            return 1.0
+        return _discounted_steps(self.config.gamma, left + 1)
 
     def _outcome(self, turn: TurnFacts) -> float:
         "What an answer earns: the prize, the pay for an abstention, or bounded credit for a wrong one."
