@@ -212,18 +212,24 @@ def _answer(episode: "Episode", text: str, fast: bool) -> tuple[str, TurnFacts]:
         )
     needs_rows = "@last" in text.lower() or "\n" in text
     result = evidence.result_of(last) if last and needs_rows else None
-    ordered = False if q.ranks is None else q.ranks
-    rows, columns = (result.rows, result.columns) if result else (None, ())
-    verdict = verify(text, q.gold_answer, ordered, rows, columns=columns)
+    seen: dict[str, Any] = dict(
+        ordered=False if q.ranks is None else q.ranks,
+        last=result.rows if result else None,
+        columns=last.column_names if last else (),
+        is_seen=evidence.holds_text,
+        about=q.question_text,
+    )
+    verdict = verify(text, q.gold_answer, **seen)
     for other in q.other_answers if verdict.reason != "unreadable" else ():
-        verdict = verdict or verify(text, other, ordered, rows, columns=columns)
+        verdict = verdict or verify(text, other, **seen)
     if verdict.reason == "unreadable":
         raise UnreadableAnswerError(verdict.detail)
     if not q.answerable:
         verdict = Verdict(False, "not_answerable")
     episode.verdict, episode.answered = verdict, text
     graded = episode.robust_verdict if episode.verify == "robust" else verdict
-    return "The answer was submitted.", TurnFacts(verdict=graded, done=True)
+    facts = TurnFacts(verdict=graded, grounded=lambda: episode.grounded, done=True)
+    return "The answer was submitted.", facts
 
 # %% ../../nbs/play/05_episode.ipynb #9e668cbb
 def _abstain(episode: "Episode", reason: str, fast: bool) -> tuple[str, TurnFacts]:
@@ -233,7 +239,9 @@ def _abstain(episode: "Episode", reason: str, fast: bool) -> tuple[str, TurnFact
 
 # %% ../../nbs/play/05_episode.ipynb #4052243f
 def _clarify(episode: "Episode", question: str, fast: bool) -> tuple[str, TurnFacts]:
-    return simulated_reply(question, episode.question.clarifications), TurnFacts(asked=True)
+    q = episode.question
+    reply = simulated_reply(question, q.clarifications, q.question_text)
+    return reply, TurnFacts(asked=True)
 
 # %% ../../nbs/play/05_episode.ipynb #6e808f51
 _CARRY_OUT = dict(

@@ -256,9 +256,11 @@ def _read_ambiguous(
     n: int = 100,  # questions
     seed: int = 0,
     unanswerable: float = 0.02,  # share of questions without an answer
+    ambiguous: float = 0.3,  # share of the others that can be read in several ways
 ) -> Drafts:
     "Generated questions that can be read in several ways, or have no answer; see `generated.ambiguity`."
-    made = ambiguous_set(split, level, n, seed, unanswerable=unanswerable)
+    shares = dict(unanswerable=unanswerable, ambiguous=ambiguous)
+    made = ambiguous_set(split, level, n, seed, **shares)
     return Drafts(list(made), made.databases, made.name)
 
 # %% ../../nbs/sources/06_loading.ipynb #72677470
