@@ -11,7 +11,7 @@ __all__ = ['compared_counts', 'ranked_counts', 'grouped_columns', 'sorted_column
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from .analysis import parse_sql
+from .analysis import parse_sql, sql_tree
 
 # %% ../../nbs/sql/05_demands.ipynb #e4bacc57
 def _is_count(node) -> bool:
@@ -43,7 +43,7 @@ def compared_counts(sql: str) -> tuple[int, ...]:
     "The whole numbers that a query compares a count of rows with, sorted; raises `sqlglot.ParseError`."
     from sqlglot import exp
 
-    tree = parse_sql(sql)
+    tree = sql_tree(sql)
     names = _count_names(tree)
     found: set[int] = set()
     for predicate in tree.find_all(exp.Predicate):
@@ -61,7 +61,7 @@ def ranked_counts(sql: str) -> tuple[int, ...]:
     "Sizes for the groups of a query that sorts them by size, () for others; raises `sqlglot.ParseError`."
     from sqlglot import exp
 
-    tree = parse_sql(sql)
+    tree = sql_tree(sql)
     names = _count_names(tree)
     keys = [ordered.this for ordered in tree.find_all(exp.Ordered)]
     return _RANKED_COUNTS if any(_is_count(k) or k.name.lower() in names for k in keys) else ()
@@ -71,7 +71,7 @@ def grouped_columns(sql: str) -> tuple[str, ...]:
     "The columns that a query groups by, in lower case, sorted; raises `sqlglot.ParseError`."
     from sqlglot import exp
 
-    groups = parse_sql(sql).find_all(exp.Group)
+    groups = sql_tree(sql).find_all(exp.Group)
     return tuple(sorted({c.name.lower() for g in groups for c in g.find_all(exp.Column)}))
 
 # %% ../../nbs/sql/05_demands.ipynb #8499ebad
@@ -79,7 +79,7 @@ def sorted_columns(sql: str) -> tuple[str, ...]:
     "The columns in the sorting keys of a query, in lower case, sorted; raises `sqlglot.ParseError`."
     from sqlglot import exp
 
-    keys = parse_sql(sql).find_all(exp.Ordered)
+    keys = sql_tree(sql).find_all(exp.Ordered)
     return tuple(sorted({c.name.lower() for k in keys for c in k.find_all(exp.Column)}))
 
 # %% ../../nbs/sql/05_demands.ipynb #a1b8015d
@@ -105,13 +105,13 @@ def presupposition(sql: str) -> _Presupposition:
     "What a query presupposes; nothing if it is a set operation. Raises `sqlglot.ParseError`."
     from sqlglot import exp
 
-    tree = parse_sql(sql)
+    tree = sql_tree(sql)
     if not isinstance(tree, exp.Select):
         return _Presupposition()
     ranks = bool(tree.args.get("limit") and tree.args.get("order"))
     if not _aggregates(tree):
         return _Presupposition(False, ranks)
-    source = tree.copy()
+    source = parse_sql(sql)
     for part in ("where", "order", "distinct", "windows"):
         source.set(part, None)
     source.set("expressions", [exp.Literal.number(1)])

@@ -543,17 +543,16 @@ def make_instance(
     scratch.load(sampler.plan.empty)
     filled: dict[str, _FilledTable] = {}
     sizes = sampler.plan.counts if mode.grouped else ()
-    with scratch.con:
-        for shape in sampler.plan.shapes:
-            rows = sampler.rows(shape, mode, rng)
-            if not rows:
-                filled[shape.lower_name] = _FilledTable(shape, ())
-                continue
-            _fill_keys(rows, shape)
-            _share_joined_values(rows, shape, sampler.plan.joined, filled, rng)
-            parents_of = _find_parents(shape, rows, filled, sampler)
-            rows = _fill_references(rows, shape, parents_of, sizes, rng)
-            scratch.insert(shape.insert_sql, rows)
-            taken = scratch.run(shape.select_sql) or []
-            hot = _hot_rows(shape, taken, sampler.plan.literals, parents_of)
-            filled[shape.lower_name] = _FilledTable(shape, taken, hot)
+    for shape in sampler.plan.shapes:
+        rows = sampler.rows(shape, mode, rng)
+        if not rows:
+            filled[shape.lower_name] = _FilledTable(shape, ())
+            continue
+        _fill_keys(rows, shape)
+        _share_joined_values(rows, shape, sampler.plan.joined, filled, rng)
+        parents_of = _find_parents(shape, rows, filled, sampler)
+        rows = _fill_references(rows, shape, parents_of, sizes, rng)
+        scratch.insert(shape.insert_sql, rows)
+        taken = scratch.run(shape.select_sql) or []
+        hot = _hot_rows(shape, taken, sampler.plan.literals, parents_of)
+        filled[shape.lower_name] = _FilledTable(shape, taken, hot)

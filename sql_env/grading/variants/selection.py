@@ -94,10 +94,9 @@ def _is_stable(generator: InstanceGenerator, task: _SelectionTask, rows: list[tu
         return True
     copy = generator.reversed
     copy.load(task.plan.loose)
-    with copy.con:
-        for shape in task.plan.shapes:
-            lying = generator.scratch.run(shape.select_sql) or []
-            copy.insert(shape.insert_sql, lying[::-1])
+    for shape in task.plan.shapes:
+        lying = generator.scratch.run(shape.select_sql) or []
+        copy.insert(shape.insert_sql, lying[::-1])
     other = copy.run(task.sql)
     return other is not None and same_rows(rows, other)
 
