@@ -7,9 +7,9 @@ Docs: https://hjerpe.github.io/sql_env/sql/analysis.html.md"""
 # %% auto #0
 __all__ = ['sql_tree', 'parse_sql', 'spider_hardness', 'referenced_tables', 'classify_difficulty', 'normalize_sql', 'OrderKeys',
            'select_order_keys', 'has_order_by', 'TieTest', 'tie_tests', 'may_depend_on_row_order', 'column_literals',
-           'ValueTest', 'value_tests', 'has_repeated_part', 'sorted_columns', 'null_tested_columns', 'joined_columns',
-           'table_conditions', 'bare_columns', 'SqlToken', 'TokenizedSql', 'compared_values', 'ColumnOrigin',
-           'column_origins']
+           'ValueTest', 'value_tests', 'has_repeated_part', 'sorted_columns', 'null_tested_columns', 'named_columns',
+           'joined_columns', 'table_conditions', 'bare_columns', 'SqlToken', 'TokenizedSql', 'compared_values',
+           'ColumnOrigin', 'column_origins']
 
 # %% ../../nbs/sql/02_analysis.ipynb #835708ec
 import re
@@ -361,6 +361,13 @@ def null_tested_columns(sql: str) -> tuple[str, ...]:
     for test in sql_tree(sql).find_all(exp.Is):
         found |= {p.name.lower() for p in _operands(test) if isinstance(p, exp.Column)}
     return tuple(sorted(found))
+
+# %% ../../nbs/sql/02_analysis.ipynb #d4330ae9
+def named_columns(sql: str) -> frozenset[str]:
+    "The columns that a query names, in lower case; raises `sqlglot.ParseError`."
+    from sqlglot import exp
+
+    return frozenset(column.name.lower() for column in sql_tree(sql).find_all(exp.Column))
 
 # %% ../../nbs/sql/02_analysis.ipynb #3e728285
 def joined_columns(sql: str) -> tuple[tuple[str, str], ...]:

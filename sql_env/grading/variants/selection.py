@@ -150,17 +150,18 @@ class _Candidate:
         return not any(value not in (None, 0, "") for row in self.rows for value in row)
 
 # %% ../../../nbs/grading/variants/06_selection.ipynb #b5b327e3
-def _judge_instance(generator: InstanceGenerator, task: _SelectionTask) -> _Candidate | None:
+def _judge_instance(
+    generator: InstanceGenerator,
+    task: _SelectionTask,
+    left: Iterable[int],  # mutants that are tried
+) -> _Candidate | None:
     "The instance on `scratch` as a candidate, or None if gold can't be trusted on it."
     rows = _trusted_rows(generator, task)
     if rows is None:
         return None
     scratch = generator.scratch
     ranks = _gold_ranks(scratch, rows, task.order_keys)
-    killed = []
-    for i, mutant in enumerate(task.mutants):
-        if not results_agree(scratch.run(mutant), rows, ranks):
-            killed.append(i)
+    killed = [i for i in left if not results_agree(scratch.run(task.mutants[i]), rows, ranks)]
     return _Candidate(scratch.image(), rows, ranks, frozenset(killed))
 
 # %% ../../../nbs/grading/variants/06_selection.ipynb #206ea4c0
@@ -175,6 +176,7 @@ _GROUPED_CYCLE = (  # if gold compares the size of a group with a number
 )
 _MIN_TRIES = 20  # instances that are made before giving up
 _TRIES_PER_CANDIDATE = 4  # further ones for each that was usable
+_ENOUGH_KILLS = 3  # instances that tell a mutant apart; it is not tried on others
 
 # %% ../../../nbs/grading/variants/06_selection.ipynb #a80f99e5
 def candidate_instances(
@@ -186,13 +188,18 @@ def candidate_instances(
     sampler = RowSampler(generator, task.plan)
     cycle = _GROUPED_CYCLE if task.plan.counts else _MODE_CYCLE
     tries = usable = 0
+    kills = [0] * len(task.mutants)
     while tries < _MIN_TRIES + _TRIES_PER_CANDIDATE * usable:
         mode = cycle[tries % len(cycle)]
-        make_instance(generator, sampler, mode, Random(f"{seed}:{tries}:{task.sql}"))
+        rng = Random(f"{seed}:{tries}:{task.sql}")
+        make_instance(generator, sampler, mode, rng, repeats=bool(tries // len(cycle) % 2))
         tries += 1
-        candidate = _judge_instance(generator, task)
+        left = [i for i, n in enumerate(kills) if n < _ENOUGH_KILLS]
+        candidate = _judge_instance(generator, task, left)
         if candidate:
             usable += 1
+            for i in candidate.killed:
+                kills[i] += 1
             yield candidate
 
 # %% ../../../nbs/grading/variants/06_selection.ipynb #1f024ac0
@@ -256,6 +263,24 @@ class Variants:
 # %% ../../../nbs/grading/variants/06_selection.ipynb #65a5b18a
 MAX_CANDIDATES = 32  # instances to choose from, for 20 variants or fewer
 
+# %% ../../../nbs/grading/variants/06_selection.ipynb #66479606
+_WITHOUT_NEWS = 5  # candidates after which no more are made
+
+
+def _gather(candidates: Iterable[_Candidate], k: int) -> list[_Candidate]:
+    "Candidates to choose `k` from, until the latest of them tell nothing new apart."
+    found: list[_Candidate] = []
+    killed: frozenset[int] = frozenset()
+    news = 0  # number of candidates when one last told something new
+    for candidate in islice(candidates, max(MAX_CANDIDATES, k + k // 2)):
+        found.append(candidate)
+        if not candidate.killed <= killed:
+            killed |= candidate.killed
+            news = len(found)
+        if len(found) >= k and len(found) - news >= _WITHOUT_NEWS:
+            break
+    return found
+
 # %% ../../../nbs/grading/variants/06_selection.ipynb #61d8fbef
 def _why_untrusted(generator: InstanceGenerator, task: _SelectionTask) -> str:
     "Why gold can't be trusted on the instance that is on `scratch`."
@@ -279,9 +304,10 @@ def build_variants(
             raise
         except Exception as e:  # the parser may fail in any way on text that SQLite takes
             return Variants(sql, (), (), why_none=f"Gold can't be parsed ({type(e).__name__}).")
-        candidates = candidate_instances(generator, task, seed)
-        chosen = _choose(list(islice(candidates, max(MAX_CANDIDATES, k + k // 2))), k)
+        chosen = _choose(_gather(candidate_instances(generator, task, seed), k), k)
         why_none = "" if chosen else _why_untrusted(generator, task)
+        generator.scratch.clear()
+        generator.reversed.clear()
     killed = frozenset().union(*(c.killed for c in chosen))
     return Variants(
         sql=sql,
