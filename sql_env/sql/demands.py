@@ -88,7 +88,8 @@ def depends_on_repetition(sql: str) -> bool:
     "Whether a query groups, drops duplicates or ranks by a count; raises `sqlglot.ParseError`."
     from sqlglot import exp
 
-    return sql_tree(sql).find(exp.Group, exp.Distinct, exp.Having) is not None
+    kinds = (exp.Group, exp.Distinct, exp.Having, exp.Union)
+    return sql_tree(sql).find(*kinds) is not None
 
 # %% ../../nbs/sql/05_demands.ipynb #3d549718
 def counts_rows(sql: str) -> bool:

@@ -257,6 +257,7 @@ class ValuePool:
     null_anywhere: bool = False  # otherwise NULL stands only where a real row has it
     once: bool = False  # hardly any value comes twice in the data: each literal comes once
     distinct: bool = False  # gold sorts by it: values mostly differ
+    exact: Sequence = ()  # those of the literals that gold names, not their neighbours
 
     def column(self, start: Sequence, mode: InstanceMode, rng: Random) -> list:
         "New values for a column that holds the real values `start`."

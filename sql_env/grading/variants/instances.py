@@ -37,6 +37,7 @@ from sql_env.grading.variants.shapes import (
     TableShape,
     column_kind,
     cut_long_values,
+    is_id,
     read_table_shape,
     unique_columns,
 )
@@ -113,8 +114,9 @@ class _Parents(NamedTuple):
         "A key for each of `n` rows, None for none; in groups of about these sizes, of any size if there are none."
         if not self.existing:
             return [None] * n
-        if self.unique:  # rows that find no key are dropped
-            return rng.sample(self.existing, min(n, len(self.existing)))
+        if self.unique:  # rows that find no key are dropped, and some keys are not referred to
+            most = round(len(self.existing) * rng.choice((0.5, 0.8, 1)))
+            return rng.sample(self.existing, min(n, max(most, 1)))
         if sizes:
             return _in_blocks(self.existing, n, sizes, rng)
         chosen = rng.sample(self.existing, min(len(self.existing), rng.choice((1, 3, 8, 50))))
@@ -421,6 +423,7 @@ def _kept_unique(
         places -= shape.referencing
         if references:
             places |= {key.columns[0] for key in shape.foreign_keys if len(key.columns) == 1}
+            places -= {i for key in shape.keys if len(key) > 1 for i in key}  # made to be shared
         if places:
             kept = frozenset(i for i in places if generator.is_unique(shape, i))
             found[shape.lower_name] = kept
@@ -439,6 +442,7 @@ def _repeatable(
     found = {}
     for shape in shapes:
         keys = [i for i in shape.natural_keys if shape.lower_columns[i] not in joined]
+        keys = [i for i in keys if not is_id(shape.columns[i])]
         joins_by_key = any(shape.lower_columns[i] in joined for i in shape.single_keys)
         if not generator.infer or shape.lower_name in parents or joins_by_key:
             continue
@@ -473,6 +477,7 @@ def _matching_rows(generator: InstanceGenerator, shape: TableShape, sql: str) ->
     return [cut_long_values(row) for row in rows]
 
 # %% ../../../nbs/grading/variants/05_instances.ipynb #38a791eb
+_NEAR_MISS_RATE = 0.3  # of the rows meet nearly all that gold asks for
 _NEARLY_UNIQUE = 0.95  # share of different values in a sample
 _MIN_UNIQUE_ROWS = 10
 
@@ -524,7 +529,9 @@ class RowSampler:
         once = self.infer and kind == "text" and named == [name]
         once = once and _is_nearly_unique(rows, column, literals)
         distinct = name in self.plan.sorted_columns
-        return ValuePool(real, literals, null_anywhere, once, distinct)
+        named_here = {*self.plan.literals.get(name, [])}
+        exact = [value for value in dict.fromkeys(literals) if value in named_here]
+        return ValuePool(real, literals, null_anywhere, once, distinct, exact)
 
     def is_optional(self, shape: TableShape, foreign_key: ForeignKey) -> bool:
         "Whether a reference may be NULL: nothing forbids it and the data has it, or gold asks for it."
@@ -552,7 +559,8 @@ class RowSampler:
             base = [tuple(random_value(t, rng) for t in shape.types) for _ in range(8)]
         start = rng.sample(base, n) if n <= len(base) else rng.choices(base, k=n)
         pools = self._pools[shape.lower_name]
-        columns = [p.column(c, mode, rng) if p else c for p, c in zip(pools, zip(*start))]
+        parts = zip(pools, zip(*start))
+        columns = [pool.column(c, mode, rng) if pool else [*c] for pool, c in parts]
         for column in sorted(repeated):
             few = rng.sample(columns[column], min(n, rng.choice((2, 3, 5))))
             columns[column] = rng.choices(few, k=n)
@@ -562,6 +570,7 @@ class RowSampler:
                 real = pool.real if pool else ()
                 values = list(dict.fromkeys([*columns[column], *real]))[:n]
                 columns[column] = _in_blocks(values, n, self.plan.counts, rng)
+        self._miss_narrowly(columns, pools, mode, rng)
         rows = [list(row) for row in zip(*columns)]
         if shape.lower_name in self.plan.read:
             for dependency in shape.dependencies:
@@ -569,6 +578,26 @@ class RowSampler:
                 source_named, target_named = (bool(self.plan.literals.get(name)) for name in names)
                 _keep_dependency(rows, dependency, target_named and not source_named, rng)
         return rows
+
+    def _miss_narrowly(
+        self,
+        columns: list[list],
+        pools: Sequence[ValuePool | None],
+        mode: InstanceMode,
+        rng: Random,
+    ) -> None:
+        "Let some rows meet all conditions of gold but one, which they miss by a little."
+        asked = [i for i, pool in enumerate(pools) if pool and pool.exact and not pool.once]
+        if len(asked) < 2 or rng.random() >= mode.literal_rate:
+            return
+        for n in range(len(columns[0])):
+            if rng.random() < _NEAR_MISS_RATE:
+                for i in asked:
+                    pool = pools[i]
+                    columns[i][n] = rng.choice(pool.exact) if pool else None
+                place = rng.choice(asked)
+                pool = pools[place]
+                columns[place][n] = rng.choice(pool.literals) if pool else None
 
     def _group_places(self, shape: TableShape, repeated: Collection[int]) -> list[int]:
         "Columns that gold groups by and that may hold a value more than once."
@@ -688,7 +717,7 @@ def _spread(rows: Iterable[list], column: int, values: Sequence, rng: Random) ->
 # %% ../../../nbs/grading/variants/05_instances.ipynb #6e87ba50
 def _put_once(rows: Iterable[list], column: int, values: Sequence, rng: Random) -> None:
     "Put each of these values into one row of a column at most, most rows get one."
-    left = iter(values)
+    left = iter([value for value in values if rng.random() < _SHARED_RATE])
     for row in rows:
         if rng.random() < _SHARED_RATE:
             row[column] = next(left, row[column])
