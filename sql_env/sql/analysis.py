@@ -6,10 +6,10 @@ Docs: https://hjerpe.github.io/sql_env/sql/analysis.html.md"""
 
 # %% auto #0
 __all__ = ['sql_tree', 'parse_sql', 'spider_hardness', 'referenced_tables', 'classify_difficulty', 'normalize_sql', 'OrderKeys',
-           'select_order_keys', 'has_order_by', 'TieTest', 'tie_tests', 'may_depend_on_row_order', 'column_literals',
-           'ValueTest', 'value_tests', 'has_repeated_part', 'sorted_columns', 'null_tested_columns', 'named_columns',
-           'joined_columns', 'table_conditions', 'bare_columns', 'SqlToken', 'TokenizedSql', 'compared_values',
-           'ColumnOrigin', 'column_origins']
+           'select_order_keys', 'has_order_by', 'TieTest', 'tie_tests', 'LimitCut', 'limit_cuts',
+           'may_depend_on_row_order', 'column_literals', 'ValueTest', 'value_tests', 'has_repeated_part',
+           'sorted_columns', 'null_tested_columns', 'named_columns', 'joined_columns', 'table_conditions',
+           'bare_columns', 'SqlToken', 'TokenizedSql', 'compared_values', 'ColumnOrigin', 'column_origins']
 
 # %% ../../nbs/sql/02_analysis.ipynb #835708ec
 import re
@@ -206,6 +206,41 @@ def tie_tests(sql: str) -> tuple[TieTest, ...]:
             row_number.replace(exp.Anonymous(this="RANK"))
         tests.append(TieTest(tree.sql("sqlite"), None, 0))
     return tuple(tests)
+
+# %% ../../nbs/sql/02_analysis.ipynb #5a435863
+class LimitCut(NamedTuple):
+    "A part of a statement that sorts rows and keeps the first ones."
+
+    sql: str  # the part with more rows, and with its keys
+    columns: list[int]  # where the keys stand in its result
+    width: int  # columns of the part itself
+    limit: int  # rows that it keeps
+    is_whole: bool  # the part is the whole statement
+
+# %% ../../nbs/sql/02_analysis.ipynb #d45d49f3
+def limit_cuts(
+    sql: str,
+    more: int,  # rows that are asked for beyond each cut
+) -> list[LimitCut]:
+    "The parts of a statement that cut a sorted result, where the keys can be selected; raises `sqlglot.ParseError`."
+    from sqlglot import exp
+
+    found = []
+    for limit in sql_tree(sql).find_all(exp.Limit):
+        part, rows = limit.parent, limit.expression
+        args = part.args
+        if not args.get("order") or args.get("offset") or not rows.is_int or int(rows.name) < 1:
+            continue
+        is_whole, kept = part.parent is None, int(rows.name)
+        part = part.copy()
+        part.set("limit", exp.Limit(expression=exp.Literal.number(kept + more)))
+        try:
+            keys = select_order_keys(part.sql("sqlite"))
+        except ValueError:
+            continue
+        if keys:
+            found.append(LimitCut(keys.sql, keys.columns, len(part.selects), kept, is_whole))
+    return found
 
 # %% ../../nbs/sql/02_analysis.ipynb #dc4e7a93
 def may_depend_on_row_order(sql: str) -> bool:
