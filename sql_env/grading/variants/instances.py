@@ -8,6 +8,7 @@ Docs: https://hjerpe.github.io/sql_env/grading/variants/instances.html.md"""
 __all__ = ['InstanceGenerator', 'Presence', 'InstancePlan', 'plan_instances', 'RowSampler', 'make_instance']
 
 # %% ../../../nbs/grading/variants/05_instances.ipynb #55481587
+import re
 import threading
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -235,6 +236,10 @@ def _keep_dependency(
         sources.setdefault(b, []).append(a)
 
 # %% ../../../nbs/grading/variants/05_instances.ipynb #a22db96a
+_MAX_COLUMNS = 100  # of a table that is filled as a whole
+_COUNTS_ALL = re.compile(r"\(\s*\*\s*\)")
+_MEANS_ALL = re.compile(r"(select|distinct|all|,|\.)\s*\*|\bnatural\b")
+_WORD = re.compile(r"\w+")
 _MIN_UNIQUE = 5  # rows that show that a reference is never shared
 _SEARCH_TICKS = 300  # thousands of operations for one look into the real data
 _SOURCE_LIMITS = {
@@ -262,23 +267,50 @@ class InstanceGenerator:
         self.source = ScratchDatabase(con, max_ticks=_SEARCH_TICKS)  # the real data
         self.scratch = ScratchDatabase()  # an instance
         self.reversed = ScratchDatabase()  # the same instance without keys, rows in reverse
-        known = frozenset(table.name.lower() for table in read_catalog(con).tables)
+        tables = read_catalog(con).tables
+        known = frozenset(table.name.lower() for table in tables)
+        self._wide = {  # the columns of tables that have too many to be filled
+            table.name.lower(): frozenset(column.name.lower() for column in table.columns)
+            for table in tables
+            if len(table.columns) > _MAX_COLUMNS
+        }
         self.schema = read_schema(con, known)
         self.sandboxes = SandboxPool(known)
-        self._shapes: dict[str, TableShape] = {}
+        self._shapes: dict[str | tuple[str, frozenset], TableShape] = {}
         self._unique: dict[tuple[str, int], bool] = {}
 
     def shape(
         self,
         table: str,  # a table of `schema`, lower case
+        named: Collection[str] | None = None,  # of a wide table only these columns and keys
     ) -> TableShape:
         "The shape of a table, read when it is first asked for."
+        only = None
+        if named is not None and table in self._wide:
+            only = self._wide[table].intersection(named)
+        key = table if only is None else (table, only)
         with self.lock:
-            if table not in self._shapes:
+            if key not in self._shapes:
                 self.source.ticks = 0
                 name = self.schema.tables[table]
-                self._shapes[table] = read_table_shape(self.source.con, name, self.infer)
-            return self._shapes[table]
+                self._shapes[key] = read_table_shape(self.source.con, name, self.infer, only)
+            return self._shapes[key]
+
+    def named_columns(
+        self,
+        *texts: str,  # SQL
+    ) -> frozenset[str] | None:
+        "The columns of wide tables that some statements name, lower case; None if they may mean all."
+        if not self._wide:
+            return frozenset()
+        views = [s.sql for s in self.schema.statements if s.type == "view"]
+        text = " ".join([*texts, *views]).lower()
+        if _MEANS_ALL.search(_COUNTS_ALL.sub("", text)):
+            return None
+        words = set(_WORD.findall(text))
+        columns = frozenset().union(*self._wide.values())
+        odd = {name for name in columns if not _WORD.fullmatch(name) and name in text}
+        return columns.intersection(words) | odd
 
     def is_unique(self, shape: TableShape, column: int) -> bool:
         "Whether the data holds no value of a column twice and no NULL, in a table of some rows."
@@ -377,11 +409,17 @@ def _parents_first(shapes: Sequence[TableShape]) -> list[TableShape]:
     return list(ordered.values())
 
 # %% ../../../nbs/grading/variants/05_instances.ipynb #06a52634
-def plan_instances(generator: InstanceGenerator, sql: str) -> InstancePlan:
+def plan_instances(
+    generator: InstanceGenerator,
+    sql: str,
+    other_sql: str = "",  # that will be judged; of a wide table the columns that either names are filled
+) -> InstancePlan:
     "What the instances for one query should hold; raises `sqlglot.ParseError`."
     named = referenced_tables(sql)
     choice = choose_tables(generator.schema, named)
-    shapes = _parents_first([generator.shape(table) for table in sorted(choice.filled)])
+    columns_named = generator.named_columns(sql, other_sql)
+    all_shapes = {table: generator.shape(table, columns_named) for table in sorted(choice.filled)}
+    shapes = _parents_first([*all_shapes.values()])
     literals = column_literals(sql)
     for shape in reversed(shapes):
         for foreign_key in shape.foreign_keys:
@@ -395,7 +433,7 @@ def plan_instances(generator: InstanceGenerator, sql: str) -> InstancePlan:
         tables=choice.filled,
         shapes=tuple(shapes),
         literals=literals,
-        matching_rows={t: _matching_rows(generator, generator.shape(t), sql) for t in choice.read},
+        matching_rows={t: _matching_rows(generator, all_shapes[t], sql) for t in choice.read},
         joined=joined_columns(sql),
         null_tested=null_tested_columns(sql),
         counts=tuple(n for n in compared_counts(sql) if n <= _MAX_COUNT) or ranked_counts(sql),

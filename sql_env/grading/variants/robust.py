@@ -8,6 +8,7 @@ Docs: https://hjerpe.github.io/sql_env/grading/variants/robust.html.md"""
 __all__ = ['ROBUST_REASONS', 'NOT_JUDGED', 'judge_evidence', 'verify_robust']
 
 # %% ../../../nbs/grading/variants/07_robust.ipynb #66821246
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice, product
@@ -62,18 +63,24 @@ class _EvidenceReading:
 _MAX_COLUMN_CHOICES = 64  # ways to choose columns that are tried
 
 # %% ../../../nbs/grading/variants/07_robust.ipynb #dd093852
-def _decimals(rows: Sequence[tuple], gold: Sequence[tuple]) -> tuple[int | None, ...]:
-    "For each column the decimals of a result whose numbers are those of gold, rounded; None where they are not."
+def _decimals(rows: Sequence[tuple], gold: Sequence[tuple], sql: str) -> tuple[int | None, ...]:
+    "For each column the decimals to which a query rounds the numbers of gold; None where it doesn't."
+    stated = max(map(int, _ROUNDS_TO.findall(sql)), default=None)
     found: list[int | None] = []
     for column, gold_column in zip(zip(*rows), zip(*gold)):
         known = {value for value in gold_column if isinstance(value, float)}
         floats = [value for value in column if isinstance(value, float)]
         others = [value for value in floats if value not in known and abs(value) < 1e15]
         places = [len(repr(value).partition(".")[2]) for value in floats if "e" not in repr(value)]
-        found.append(max(places) if others and max(places, default=9) <= _MOST_DECIMALS else None)
+        most = max(places, default=_MOST_DECIMALS + 1)
+        if stated is not None and most <= stated:
+            found.append(stated)
+        else:
+            found.append(most if others and most <= _MOST_DECIMALS else None)
     return tuple(found)
 
 # %% ../../../nbs/grading/variants/07_robust.ipynb #ba776bb3
+_ROUNDS_TO = re.compile(r"\bround\s*\([^;]*?,\s*(\d)\s*\)", re.I)
 _MOST_DECIMALS = 8  # that a query rounds to; more are the digits of a float
 
 
@@ -135,7 +142,7 @@ def _reading_of(
     readings = (_EvidenceReading(columns, head) for columns in choices)
     order = False if ranks is None else ranks
     found = next((r for r in readings if compare_written(r.read(rows), gold, order).correct), None)
-    return replace(found, decimals=_decimals(found.read(result.rows), gold)) if found else None
+    return replace(found, decimals=_decimals(found.read(result.rows), gold, sql)) if found else None
 
 # %% ../../../nbs/grading/variants/07_robust.ipynb #53605b89
 def _evidence_reading(
@@ -204,7 +211,7 @@ def judge_evidence(
     is_gold = sql == gold_sql and reading.is_whole
     if is_gold and not to_the_end:
         return Verdict(True, "match")
-    variants = variants_for(db.path, gold_sql, k, seed)
+    variants = variants_for(db.path, gold_sql, k, seed, sql)
     if is_gold and variants.why_none:
         return Verdict(True, "match")
     if variants.why_none:

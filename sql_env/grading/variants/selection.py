@@ -59,6 +59,7 @@ def selection_task(
     generator: InstanceGenerator,
     sql: str,
     mutants: Iterable[str] | None = None,  # all one-edit mutants if None
+    other_sql: str = "",  # that will be judged
 ) -> _SelectionTask:
     "What is needed to judge instances for a gold query; raises `sqlglot.ParseError`."
     if mutants is None:
@@ -67,7 +68,7 @@ def selection_task(
         order_keys = select_order_keys(sql)
     except Exception:
         order_keys = None
-    plan = plan_instances(generator, sql)
+    plan = plan_instances(generator, sql, other_sql)
     ties = tie_tests(sql) if generator.infer else ()
     return _SelectionTask(sql, order_keys, tuple(mutants), plan, ties)
 
@@ -295,11 +296,12 @@ def build_variants(
     k: int = 20,
     seed: int = 0,
     mutants: Iterable[str] | None = None,  # to choose by; all one-edit mutants if None
+    other_sql: str = "",  # that will be judged; it matters where a table has very many columns
 ) -> Variants:
     "`k` instances that tell a gold query from its neighbours, or why there are none; raises `apsw.Error`."
     with generator.lock:
         try:
-            task = selection_task(generator, sql, mutants)
+            task = selection_task(generator, sql, mutants, other_sql)
         except (apsw.Error, MemoryError):
             raise
         except Exception as e:  # the parser may fail in any way on text that SQLite takes
@@ -364,7 +366,7 @@ def _unpack_variants(data: bytes) -> Variants:
 
 # %% ../../../nbs/grading/variants/06_selection.ipynb #1d0417ba
 VARIANT_CACHE_BYTES = 256 * 2**20  # size of the file that all processes share
-CACHE_VERSION = 3  # of the generator; older entries are not used
+CACHE_VERSION = 4  # of the generator; older entries are not used
 
 # %% ../../../nbs/grading/variants/06_selection.ipynb #8c0bdc7d
 _DELETE_OLDEST = """DELETE FROM variants WHERE rowid IN (
@@ -513,13 +515,16 @@ class _VariantStore:
             raise QueryError("bad_database", found)
         return found
 
-    def variants(self, path: str | Path | bytes, sql: str, k: int = 20, seed: int = 0) -> Variants:
+    def variants(
+        self, path: str | Path | bytes, sql: str, k: int = 20, seed: int = 0, other_sql: str = ""
+    ) -> Variants:
         "Variants of a database for a gold query, from memory, from the cache file, or built."
-        key = (_DatabaseState.of(path), sql, k, seed)
+        named = self._names_beside(path, sql, other_sql) if other_sql else ""
+        key = (_DatabaseState.of(path), sql, k, seed, named)
         found = self._variants.get(key)
         if found is None:
             try:
-                found = self._find_or_build(path, sql, k, seed)
+                found = self._find_or_build(path, sql, k, seed, named)
             except (apsw.Error, MemoryError) as e:  # of this machine now, not of gold: not kept
                 return Variants(sql, (), (), why_none=_why_unreadable(e))
             self._variants.put(key, found, found.nbytes)
@@ -530,19 +535,33 @@ class _VariantStore:
         self._generators.clear()
         self._variants.clear()
 
-    def _find_or_build(self, path: str | Path | bytes, sql: str, k: int, seed: int) -> Variants:
+    def _names_beside(self, path: str | Path | bytes, sql: str, other_sql: str) -> str:
+        "The columns of very wide tables that a query names and gold doesn't; `SELECT *` if it may mean all."
+        try:
+            generator = self.generator(path)
+        except QueryError:
+            return ""
+        of_gold = generator.named_columns(sql)
+        if of_gold is None:
+            return ""
+        named = generator.named_columns(sql, other_sql)
+        return "SELECT *" if named is None else " ".join(sorted(named - of_gold))
+
+    def _find_or_build(
+        self, path: str | Path | bytes, sql: str, k: int, seed: int, named: str
+    ) -> Variants:
         try:
             generator = self.generator(path)
         except QueryError as e:
             return Variants(sql, (), (), why_none=e.message)
         if not generator.schema.tables:
             return Variants(sql, (), (), why_none=_NO_TABLES)
-        parts = json.dumps([CACHE_VERSION, generator.digest, sql, k, seed])
+        parts = json.dumps([CACHE_VERSION, generator.digest, sql, k, seed, named])
         key = hashlib.sha256(parts.encode()).hexdigest()
         cache = _VariantCache()
         variants = cache.get(key)
         if variants is None:
-            variants = build_variants(generator, sql, k, seed)
+            variants = build_variants(generator, sql, k, seed, other_sql=named)
             cache.put(key, variants)
         return variants
 
@@ -550,9 +569,15 @@ class _VariantStore:
 VARIANT_STORE = _VariantStore()  # of this process
 
 # %% ../../../nbs/grading/variants/06_selection.ipynb #f58a5734
-def variants_for(path: str | Path | bytes, sql: str, k: int = 20, seed: int = 0) -> Variants:
+def variants_for(
+    path: str | Path | bytes,
+    sql: str,
+    k: int = 20,
+    seed: int = 0,
+    other_sql: str = "",  # that will be judged; it matters where a table has very many columns
+) -> Variants:
     "Variants of a database for a gold query, from the memory of this process, from the cache file, or built."
-    return VARIANT_STORE.variants(path, sql, k, seed)
+    return VARIANT_STORE.variants(path, sql, k, seed, other_sql)
 
 # %% ../../../nbs/grading/variants/06_selection.ipynb #71c774ce
 def instance_generator(path: str | Path | bytes, infer: bool = True) -> InstanceGenerator:

@@ -11,7 +11,7 @@ __all__ = ['DATE_PATTERN', 'MAX_SAMPLE_ROWS', 'MAX_TEXT', 'ForeignKey', 'column_
 # %% ../../../nbs/grading/variants/02_shapes.ipynb #e4ab4629
 import re
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -136,6 +136,15 @@ def _read_foreign_keys(
         by_id.setdefault(row.id, []).append(row)
     found = [_resolve_foreign_key(con, parts, place) for parts in by_id.values()]
     return tuple(key for key in found if key)
+
+# %% ../../../nbs/grading/variants/02_shapes.ipynb #473d71f7
+def _key_columns(con: apsw.Connection, table: str, columns: Iterable[_ColumnRow]) -> set[str]:
+    "Columns that no row may lack, and those of keys and references; lower case."
+    columns = list(columns)
+    names = {c.name for c in columns if c.primary_key or (c.not_null and c.default is None)}
+    names |= {row.column for row in _pragma(con, "foreign_key_list", _ForeignKeyRow, table)}
+    names |= {columns[i].name for key in _read_keys(con, table, columns) for i in key}
+    return {name.lower() for name in names}
 
 # %% ../../../nbs/grading/variants/02_shapes.ipynb #34b3c008
 DATE_PATTERN = re.compile(
@@ -519,9 +528,12 @@ def read_table_shape(
     con: apsw.Connection,
     table: str,
     infer: bool = True,  # also natural keys and reference pairs, which only the data shows
+    only: Collection[str] | None = None,  # columns, lower case; beside them only keys, if not None
 ) -> TableShape:
     "The shape of a table; its data may be unreadable. Takes a bounded number of operations."
     info = _read_columns(con, table)
+    if only is not None:
+        info = [c for c in info if c.name.lower() in {*only, *_key_columns(con, table, info)}]
     columns = tuple(c.name for c in info)
     place = {c.lower(): i for i, c in enumerate(columns)}
     shape = TableShape(
