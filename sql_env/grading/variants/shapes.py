@@ -533,7 +533,8 @@ def read_table_shape(
     "The shape of a table; its data may be unreadable. Takes a bounded number of operations."
     info = _read_columns(con, table)
     if only is not None:
-        info = [c for c in info if c.name.lower() in {*only, *_key_columns(con, table, info)}]
+        kept = {*only, *_key_columns(con, table, info)}
+        info = [c for c in info if c.name.lower() in kept]
     columns = tuple(c.name for c in info)
     place = {c.lower(): i for i, c in enumerate(columns)}
     shape = TableShape(
