@@ -221,6 +221,8 @@ def _answer(episode: "Episode", text: str, fast: bool) -> tuple[str, TurnFacts]:
     )
     verdict = verify(text, q.gold_answer, **seen)
     for other in q.other_answers if verdict.reason != "unreadable" else ():
+        if len(other) != len(q.gold_answer):
+            seen |= dict(ordered=False)  # ranks are those of gold
         verdict = verdict or verify(text, other, **seen)
     if verdict.reason == "unreadable":
         raise UnreadableAnswerError(verdict.detail)
@@ -458,9 +460,8 @@ class Episode:
         if self.abstained or not self.question.answerable:
             return self.verdict  # no query is behind it
         if self.verdict is not None and self._robust is None:
-            self._robust = verify_robust(
-                self.question, self.database, self.answered, self.queries, self.verdict
-            )
+            about = self.question, self.database, self.answered, self.queries, self.verdict
+            self._robust = verify_robust(*about, evenly=self.verify == "robust")
         return self._robust
 
 # %% ../../nbs/play/05_episode.ipynb #cb3e5785

@@ -8,9 +8,11 @@ Docs: https://hjerpe.github.io/sql_env/grading/variants/robust.html.md"""
 __all__ = ['ROBUST_REASONS', 'NOT_JUDGED', 'judge_evidence', 'verify_robust']
 
 # %% ../../../nbs/grading/variants/07_robust.ipynb #66821246
+import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice, product
+from typing import Any
 
 import apsw
 
@@ -36,6 +38,7 @@ class _EvidenceReading:
 
     columns: tuple[int, ...] | None = None
     head: int | None = None
+    decimals: tuple[int | None, ...] = ()  # to which the query rounds each of gold's columns
 
     @property
     def is_whole(self) -> bool:
@@ -50,8 +53,40 @@ class _EvidenceReading:
             return list(rows)
         return [tuple([row[i] for i in self.columns]) for row in rows]
 
+    def rounded(self, gold: Sequence[tuple]) -> Sequence[tuple]:
+        "Gold's rows to as many decimals as the query gives."
+        if not any(n is not None for n in self.decimals):
+            return gold
+        return [tuple(map(_to_decimals, row, self.decimals)) for row in gold]
+
 # %% ../../../nbs/grading/variants/07_robust.ipynb #f8ee05f3
 _MAX_COLUMN_CHOICES = 64  # ways to choose columns that are tried
+
+# %% ../../../nbs/grading/variants/07_robust.ipynb #dd093852
+def _decimals(rows: Sequence[tuple], gold: Sequence[tuple], sql: str) -> tuple[int | None, ...]:
+    "For each column the decimals to which a query rounds the numbers of gold; None where it doesn't."
+    stated = max(map(int, _ROUNDS_TO.findall(sql)), default=None)
+    found: list[int | None] = []
+    for column, gold_column in zip(zip(*rows), zip(*gold)):
+        known = {value for value in gold_column if isinstance(value, float)}
+        floats = [value for value in column if isinstance(value, float)]
+        others = [value for value in floats if value not in known and abs(value) < 1e15]
+        places = [len(repr(value).partition(".")[2]) for value in floats if "e" not in repr(value)]
+        most = max(places, default=_MOST_DECIMALS + 1)
+        if stated is not None and most <= stated:
+            found.append(stated)
+        else:
+            found.append(most if others and most <= _MOST_DECIMALS else None)
+    return tuple(found)
+
+# %% ../../../nbs/grading/variants/07_robust.ipynb #ba776bb3
+_ROUNDS_TO = re.compile(r"\bround\s*\([^;]*?,\s*(\d)\s*\)", re.I)
+_MOST_DECIMALS = 8  # that a query rounds to; more are the digits of a float
+
+
+def _to_decimals(value: Any, decimals: int | None) -> Any:
+    "A float with so many decimals; anything else as it is."
+    return value if decimals is None or not isinstance(value, float) else round(value, decimals)
 
 # %% ../../../nbs/grading/variants/07_robust.ipynb #f32f343f
 def _same_values(
@@ -81,14 +116,15 @@ def _exact_choices(rows: Sequence[tuple], gold: Sequence[tuple]) -> Iterator[tup
             yield tuple(aligned)
 
 # %% ../../../nbs/grading/variants/07_robust.ipynb #fa2cecbd
-def _evidence_reading(
+def _reading_of(
+    gold: Sequence[tuple],
+    ranks: Sequence[int] | None,  # of gold's rows, None if order is free
     result: Result,
-    q: Question,  # gold of the question is the right answer
     sql: str,  # that gave the result
-    exact: bool = False,  # the whole result was the answer, as with `@last`
+    exact: bool,  # the whole result was the answer, as with `@last`
 ) -> _EvidenceReading | None:
-    "The first way in which gold's rows lie in a result, None if there is none."
-    gold, rows = q.gold_answer, result.rows
+    "The first way in which some rows lie in a result, None if there is none."
+    rows = result.rows
     if result.truncated or len(rows) < len(gold):
         return None
     if not gold:
@@ -104,8 +140,23 @@ def _evidence_reading(
         rows = as_written(rows)
         choices = _column_choices(rows[:head], gold)
     readings = (_EvidenceReading(columns, head) for columns in choices)
-    ranks = False if q.ranks is None else q.ranks
-    return next((r for r in readings if compare_written(r.read(rows), gold, ranks).correct), None)
+    order = False if ranks is None else ranks
+    found = next((r for r in readings if compare_written(r.read(rows), gold, order).correct), None)
+    return replace(found, decimals=_decimals(found.read(result.rows), gold, sql)) if found else None
+
+# %% ../../../nbs/grading/variants/07_robust.ipynb #53605b89
+def _evidence_reading(
+    result: Result,
+    q: Question,  # gold of the question is the right answer
+    sql: str,  # that gave the result
+    exact: bool = False,  # the whole result was the answer, as with `@last`
+) -> _EvidenceReading | None:
+    "The first way in which gold's rows, or those of another right answer, lie in a result, None if there is none."
+    for gold, ranks in ((q.gold_answer, q.ranks), *((rows, None) for rows in q.other_answers)):
+        reading = _reading_of(gold, ranks, result, sql, exact)
+        if reading:
+            return reading
+    return None
 
 # %% ../../../nbs/grading/variants/07_robust.ipynb #24ba0eb3
 ROBUST_REASONS = dict(
@@ -125,19 +176,26 @@ def _judge_on(
     variants: Variants,
     sql: str,
     reading: _EvidenceReading,
+    to_the_end: bool,
 ) -> Verdict:
     "The verdict on a query that ran on all variants, or on those up to the first that refutes it."
+    found = Verdict(True, "match")
     for number, (image, (gold, ranks)) in enumerate(zip(variants.images, variants.golds), 1):
         sandbox.load(image)
         try:
             rows = sandbox.run(sql).rows
         except QueryError as e:
-            return Verdict(False, "fails", f"instance {number}: {e.kind}")
-        order = False if ranks is None else ranks
-        verdict = compare_written(reading.read(rows), gold, order)
-        if not verdict.correct:
-            return Verdict(False, "differs", f"instance {number}: {verdict.detail}", verdict.row)
-    return Verdict(True, "match")
+            if found:
+                found = Verdict(False, "fails", f"instance {number}: {e.kind}")
+        else:
+            gold, order = reading.rounded(gold), False if ranks is None else ranks
+            verdict = compare_written(reading.read(rows), gold, order) if found else found
+            if found and not verdict.correct:
+                detail = f"instance {number}: {verdict.detail}"
+                found = Verdict(False, "differs", detail, verdict.row)
+        if not found and not to_the_end:
+            break
+    return found
 
 # %% ../../../nbs/grading/variants/07_robust.ipynb #64a2eae5
 def judge_evidence(
@@ -147,17 +205,21 @@ def judge_evidence(
     reading: _EvidenceReading = _EvidenceReading(),
     k: int = 20,
     seed: int = 0,
+    to_the_end: bool = False,  # on all variants, so that the time does not tell the outcome
 ) -> Verdict:
     "Whether a query agrees with gold on `k` variants of a database, as its result is read."
-    if sql == gold_sql and reading.is_whole:
+    is_gold = sql == gold_sql and reading.is_whole
+    if is_gold and not to_the_end:
         return Verdict(True, "match")
-    variants = variants_for(db.path, gold_sql, k, seed)
+    variants = variants_for(db.path, gold_sql, k, seed, sql)
+    if is_gold and variants.why_none:
+        return Verdict(True, "match")
     if variants.why_none:
         return Verdict(False, "no_variants", variants.why_none)
     try:
         check_statement(sql, db.limits)
         with instance_generator(db.path).sandboxes.borrow(db.limits) as sandbox:
-            return _judge_on(sandbox, variants, sql, reading)
+            return _judge_on(sandbox, variants, sql, reading, to_the_end)
     except QueryError as e:
         return Verdict(False, "fails", e.kind)
     except (apsw.Error, MemoryError) as e:
@@ -172,16 +234,21 @@ def verify_robust(
     verdict: Verdict,  # of the answer on the database itself
     k: int = 20,
     seed: int = 0,
+    evenly: bool = False,  # a query is judged whatever the verdict, on all variants
 ) -> Verdict:
     "Test-suite accuracy: is the query behind a right answer right on variants of the database too?"
-    if not verdict.correct:
+    if not verdict.correct and not evenly:
         return verdict
     if not q.gold_sql:
-        return Verdict(False, "no_gold_sql", ROBUST_REASONS["no_gold_sql"])
+        reason = "no_gold_sql"
+        return Verdict(False, reason, ROBUST_REASONS[reason]) if verdict.correct else verdict
     exact = answer.strip().lower() == "@last"
-    latest_first = queries[::-1]
-    for sql, result in latest_first[:1] if exact else latest_first:
-        reading = _evidence_reading(result, q, sql, exact)
-        if reading:
-            return judge_evidence(q.gold_sql, db, sql, reading, k, seed)
-    return Verdict(False, "no_evidence", ROBUST_REASONS["no_evidence"])
+    latest_first = queries[:-2:-1] if exact else queries[::-1]
+    evidence = ((sql, _evidence_reading(result, q, sql, exact)) for sql, result in latest_first)
+    found = next(((sql, reading) for sql, reading in evidence if reading), None)
+    judged = Verdict(False, "no_evidence", ROBUST_REASONS["no_evidence"])
+    if found:
+        judged = judge_evidence(q.gold_sql, db, *found, k, seed, evenly)
+    elif evenly and latest_first:
+        judge_evidence(q.gold_sql, db, latest_first[0][0], k=k, seed=seed, to_the_end=True)
+    return judged if verdict.correct else verdict
