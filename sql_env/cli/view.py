@@ -9,6 +9,7 @@ __all__ = []
 
 # %% ../../nbs/cli/05_view.ipynb #dba6aabf
 import json
+import sys
 import webbrowser
 from pathlib import Path
 from typing import Annotated
@@ -18,6 +19,9 @@ import typer
 from .app import AsJson, SourceOptions, app, takes_options
 
 # %% ../../nbs/cli/05_view.ipynb #b84aeea4
+_NOTHING = "There is no run in {where}. Write a log with: sql_env evaluate --log FOLDER"
+
+# %% ../../nbs/cli/05_view.ipynb #0a24c0a9
 @app.command("view", rich_help_panel="Play and evaluate")
 @takes_options
 def _view_command(
@@ -39,7 +43,10 @@ def _view_command(
 
     Example: `sql_env view runs/a.jsonl runs/b.jsonl`
     """
-    from sql_env.view.run import read_runs, run_page_html
+    from sql_env.evaluation.failures import failures_text
+    from sql_env.view.reading import RunReader
+    from sql_env.view.rows import RowMaker
+    from sql_env.view.run import write_run_page
 
     if out.is_dir():
         raise ValueError(f"{out} is a folder; name a file, such as {out / 'runs.html'}.")
@@ -47,16 +54,27 @@ def _view_command(
         raise ValueError(
             f"There is no {missing[0]!r}. Write a log with: sql_env evaluate --log FOLDER"
         )
-    found = read_runs(runs)
+    reader = RunReader(runs)
+    reader.update()
+    for sentence in reader.skipped:
+        print(f"Left out: {sentence}", file=sys.stderr)
+    found = reader.runs
+    if not found:
+        raise ValueError(_NOTHING.format(where=", ".join(map(str, runs))))
     loaded = questions.load(200, show_progress=not as_json)
-    page = run_page_html(found, loaded, title, progress=not as_json)
-    out.write_text(page, encoding="utf-8")
-    sizes = {run.name: len(run.trajectories) for run in found}
+    maker = RowMaker(found, loaded)
+    size = write_run_page(out, maker, title, progress=not as_json)
+    failures = [dict(counts.most_common()) for counts in maker.failures]
+    sizes = {run.name: len(run.episodes) for run in found}
     if as_json:
-        print(json.dumps(dict(path=str(out), characters=len(page), episodes=sizes), indent=1))
+        about = dict(path=str(out), characters=size, episodes=sizes, skipped=reader.skipped)
+        about["failures"] = dict(zip(sizes, failures))
+        print(json.dumps(about, indent=1))
         return
-    for run in found:
+    for run, counts in zip(found, failures):
         print(run.result)
-    print(f"{out}, {len(page) / 1e6:.1f} MB: open it in a browser.")
+        if counts:
+            print(f"  what went wrong: {failures_text(counts)}")
+    print(f"{out}, {size / 1e6:.1f} MB: open it in a browser.")
     if show:
         webbrowser.open(out.resolve().as_uri())
