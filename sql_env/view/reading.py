@@ -7,7 +7,7 @@ Docs: https://hjerpe.github.io/sql_env/view/reading.html.md"""
 # %% auto #0
 __all__ = ['Run', 'JsonlLog', 'RunReader', 'read_runs']
 
-# %% ../../nbs/view/11_reading.ipynb #7f10e411
+# %% ../../nbs/view/11_reading.ipynb #1b586666
 import json
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -19,7 +19,7 @@ from ..evaluation.harness import EvaluationResult
 from ..evaluation.logs import EpisodeResult, Trajectory, reprice
 from .inspect_logs import InspectLog
 
-# %% ../../nbs/view/11_reading.ipynb #859547ac
+# %% ../../nbs/view/11_reading.ipynb #ea61e1e4
 @dataclass(frozen=True)
 class Run:
     "A run: its settings, the last try of each of its episodes, and a way to what was said in them."
@@ -40,7 +40,7 @@ class Run:
         "All episodes, one by one; only one of them is in memory."
         return (self.read(i) for i in range(len(self.episodes)))
 
-# %% ../../nbs/view/11_reading.ipynb #0eac03a6
+# %% ../../nbs/view/11_reading.ipynb #59c477d8
 def _parse_line(line: bytes) -> dict[str, Any]:
     "The values of a line; raises `ValueError` if they are no JSON object."
     values = json.loads(line.decode("utf-8", errors="replace"))
@@ -48,7 +48,7 @@ def _parse_line(line: bytes) -> dict[str, Any]:
         raise ValueError("it is no JSON object")
     return values
 
-# %% ../../nbs/view/11_reading.ipynb #fdf287ca
+# %% ../../nbs/view/11_reading.ipynb #e597ef3f
 class JsonlLog:
     "A log of `evaluate` that may still be written."
 
@@ -139,7 +139,7 @@ class JsonlLog:
         trajectory.episode = self.episodes[place]
         return trajectory
 
-# %% ../../nbs/view/11_reading.ipynb #854d3aab
+# %% ../../nbs/view/11_reading.ipynb #6de55c2e
 def _with_own_names(runs: Sequence[Run], paths: Sequence[Path]) -> list[Run]:
     "Runs whose names are all different."
     names = [run.name for run in runs]
@@ -151,7 +151,7 @@ def _with_own_names(runs: Sequence[Run], paths: Sequence[Path]) -> list[Run]:
         named.append(replace(run, name=name))
     return named
 
-# %% ../../nbs/view/11_reading.ipynb #6b472570
+# %% ../../nbs/view/11_reading.ipynb #84d5f0d0
 class RunReader:
     "The runs of logs and of folders of logs, now and as they grow."
 
@@ -164,8 +164,10 @@ class RunReader:
         "The files that may be logs, those of a folder in the order of their names."
         found: list[Path] = []
         for path in self.paths:
-            inside = [p for ext in ("*.jsonl", "*.eval") for p in path.rglob(ext)]
-            found += sorted(inside) if path.is_dir() else [path]
+            if path.is_dir():
+                found += sorted(p for ext in ("*.jsonl", "*.eval") for p in path.rglob(ext))
+            elif path.exists():
+                found.append(path)
         return found
 
     def update(self) -> bool:
@@ -200,7 +202,7 @@ class RunReader:
         runs = [Run(str(log.about["policy"]), log.about, log.episodes, log.read) for log in logs]
         return _with_own_names(runs, [log.path for log in logs])
 
-# %% ../../nbs/view/11_reading.ipynb #9180dc8f
+# %% ../../nbs/view/11_reading.ipynb #328abf15
 def read_runs(paths: Iterable[str | Path]) -> list[Run]:
     "The runs of logs and folders; warns of what is left out, raises `ValueError` with the reasons if nothing is left."
     reader = RunReader(paths)
