@@ -150,8 +150,10 @@ const drawFilm = (() => {
       tables.push(drawRows("answer", end.answer, end.n_answer, marked));
     }
     if (end.gold) tables.push(drawRows("gold", end.gold, end.n_gold, differs ? unmatched(end.gold, end.answer) : new Set()));
-    const query = make("div", { cls: "sx-gold" }, make("h3", {}, "gold query"), make("div", { cls: "sx-sql" }, end.sql));
-    return make("div", {}, verdict, tables.length ? make("div", { cls: "sx-two" }, tables) : "", query);
+    const query = (title, sql) => make("div", { cls: "sx-gold" }, make("h3", {}, title), make("div", { cls: "sx-sql" }, sql));
+    const own = end.query ? query("its last query", end.query) : "";
+    const compared = tables.length ? make("div", { cls: "sx-two" }, tables) : "";
+    return make("div", {}, verdict, compared, own, query("gold query", end.sql));
   }
 
   function drawStep(film, step, schema) {
@@ -251,7 +253,8 @@ const drawFilm = (() => {
     const steps = Array.from({ length: film.turns.length + 1 }, (_, step) => drawStep(film, step, schema));
     const about = [make("span", {}, film.about), make("span", {}, film.policy ? `played by ${film.policy}` : "")];
     const note = film.note ? make("p", { cls: "sx-remark" }, film.note) : "";
-    const ask = make("header", { cls: "sx-ask" }, make("div", { cls: "sx-about" }, about), make("h2", {}, film.question), note);
+    const failed = film.fail ? make("p", { cls: "sx-failed" }, make("span", {}, film.fail)) : "";
+    const ask = make("header", { cls: "sx-ask" }, make("div", { cls: "sx-about" }, about), make("h2", {}, film.question), failed, note);
     const side = make("div", {}, make("h3", {}, "steps"), drawSteps(film));
     const body = make("div", { cls: "sx-body" }, make("div", { "aria-live": "polite" }, steps), side);
     const given = { cls: "sx", "data-last": film.turns.length };

@@ -14,6 +14,7 @@
   let order = { key: "index", up: true };
   let shown = []; // rows that fit, in their order
   let drawn = 0; // of them in the table
+  let judged = false; // whether any answer was judged on variants
   let open = null; // the row of the open episode
   let place = 0; // where the list was scrolled to
 
@@ -125,9 +126,9 @@
     if (e.why) tag(e.why);
     if (e.asked) tag(e.asked > 1 ? `asked ${e.asked} times` : "asked");
     if (e.state === "right" && e.robust === false) tag("not robust", "rx-alarm");
-    if (e.state === "right" && e.robust === null) tag("robust not judged");
+    if (e.state === "right" && e.robust === null && judged) tag("robust not judged");
     if (e.state === "right" && !e.grounded) tag("not grounded", "rx-alarm");
-    if (e.bad) tag(`${e.bad} malformed`, "rx-alarm");
+    if (e.bad) tag(e.bad === 1 ? "1 unusable message" : `${e.bad} unusable messages`, "rx-alarm");
     if (runs.length > 1 && e.steps) tag(e.steps === 1 ? "1 step" : `${e.steps} steps`);
     const counts = {};
     for (const kind of e.kinds) counts[kind] = (counts[kind] || 0) + 1;
@@ -152,7 +153,11 @@
     question.append(make("span", "rx-ask", row.question || row.id), link);
     line.append(question);
     line.append(make("td", "rx-wide", row.database.replaceAll("_", " ")), make("td", "rx-wide", row.difficulty));
-    for (const e of row.runs) line.append(resultCell(e));
+    row.runs.forEach((e, i) => {
+      const cell = resultCell(e);
+      if (runs.length > 1) cell.dataset.run = runs[i];
+      line.append(cell);
+    });
     for (const head of sums) number((written[head.dataset.sum] || whole)(sum(row, head.dataset.sum)), "rx-wide");
     return line;
   }
@@ -184,6 +189,7 @@
     for (const head of document.querySelectorAll("#rx-head [data-sum]")) {
       head.hidden = !rows.some((row) => row && sum(row, head.dataset.sum));
     }
+    judged = rows.some((row) => row && row.runs.some((e) => e && e.state === "right" && e.robust !== null));
     body.replaceChildren();
     drawn = 0;
     draw(wanted);
@@ -259,8 +265,9 @@
     }
   }
 
-  function groupLine(name, value, label, shares, said) {
+  function groupLine(name, value, label, shares, said, title) {
     const button = make("button");
+    button.title = title;
     button.type = "button";
     button.name = name;
     button.value = value;
@@ -284,7 +291,8 @@
       return done.length ? done.filter((e) => e.state === "right").length / done.length : NaN;
     });
     const text = rates.map((rate) => (rate >= 0 ? Math.round(100 * rate) : "-")).join(" / ");
-    return groupLine(name, value, value.replaceAll("_", " "), rates.map((rate) => rate || 0), `${text} % of ${those.length}`);
+    const shares = rates.map((rate) => rate || 0);
+    return groupLine(name, value, value.replaceAll("_", " "), shares, `${text} %`, `${those.length} episodes`);
   }
 
   function failureLines() {
@@ -302,7 +310,8 @@
       .sort((a, b) => total(b) - total(a))
       .map((kind) => {
         const shares = counts[kind].map((n, i) => n / (failed[i] || 1));
-        return groupLine("fail", kind, failures[kind] || kind, shares, counts[kind].join(" / "));
+        const title = `share of the failures of ${runs.length > 1 ? "each run" : "the run"}`;
+        return groupLine("fail", kind, failures[kind] || kind, shares, counts[kind].join(" / "), title);
       });
   }
 
@@ -467,6 +476,8 @@
     setTimeout(follow, Math.max(1000, 4 * (Date.now() - started)));
   }
 
+  document.body.style.setProperty("--rx-runs", runs.length);
+  document.body.classList.toggle("rx-many", runs.length > 1);
   makeChips();
   rows = await source.rows();
   rows.forEach((row, number) => Object.assign(row, { number }));

@@ -51,15 +51,15 @@ def _follow(paths: list[Path], questions: Any, title: str, port: int, show: bool
 
     feed = RunFeed(paths, questions, title)
     feed.update()
-    waiting = [f"{path} is not there yet." for path in paths if not path.exists()]
-    for sentence in [*waiting, *feed.reader.skipped]:
+    for path in paths:
+        if not path.exists():
+            print(f"Waiting for {path}, which is not there yet.", file=sys.stderr)
+    for sentence in feed.reader.skipped:
         print(f"Left out: {sentence}", file=sys.stderr)
     try:
         server = run_server(feed, port)
     except OSError as e:
-        raise ValueError(
-            f"Port {port} can't be used ({e.strerror}); give another --port."
-        ) from None
+        raise ValueError(f"Port {port} can't be used ({e.strerror}); give another --port.") from None
     address = f"http://127.0.0.1:{server.server_address[1]}/"
     print(f"Following {', '.join(map(str, paths))}: open {address}, end with Ctrl-C.", flush=True)
     if show:

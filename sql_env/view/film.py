@@ -7,11 +7,12 @@ Docs: https://hjerpe.github.io/sql_env/view/film.html.md"""
 # %% auto #0
 __all__ = ['film_data', 'schema_data']
 
-# %% ../../nbs/view/13_film.ipynb #e31483d0
+# %% ../../nbs/view/13_film.ipynb #fbcb857a
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
+from ..evaluation.failures import FAILURES, answer_query, classify_failure
 from ..evaluation.logs import EpisodeResult, Trajectory
 from ..grading.answer_forms import parse_answer, parse_cell
 from ..grading.answers import VERDICT_REASONS, Verdict, compare_rows
@@ -24,7 +25,7 @@ from .html import parse_result_table, render_html
 from .messages import words_data
 from .page import MAX_ROWS, verdict_text, written_value
 
-# %% ../../nbs/view/13_film.ipynb #186f2c0a
+# %% ../../nbs/view/13_film.ipynb #13c17729
 def _answer_rows(trajectory: Trajectory) -> list[tuple] | None:
     "The rows of the answer in their plainest reading; None if there are none, or they are not all in the log."
     answers = [t.action.argument for t in trajectory.turns if t.action.action_type == "ANSWER"]
@@ -42,14 +43,14 @@ def _answer_rows(trajectory: Trajectory) -> list[tuple] | None:
         return None
     return [tuple(parse_cell(cell) for cell in row) for row in found.rows]
 
-# %% ../../nbs/view/13_film.ipynb #e12921fc
+# %% ../../nbs/view/13_film.ipynb #0d25d18b
 _REASONS = {
     **VERDICT_REASONS,
     "no_answer": "",
     "abstained": "",
 }  # of these `verdict_text` knows more
 
-# %% ../../nbs/view/13_film.ipynb #d343bd35
+# %% ../../nbs/view/13_film.ipynb #74461d86
 def _verdict(result: EpisodeResult, rows: list[tuple] | None, question: Question | None) -> Verdict:
     "The verdict of the log, with the details that can be found."
     if not result.correct and rows and question is not None and question.gold_answer:
@@ -61,16 +62,18 @@ def _verdict(result: EpisodeResult, rows: list[tuple] | None, question: Question
         result.correct, result.reason, "" if result.correct else _REASONS.get(result.reason, "")
     )
 
-# %% ../../nbs/view/13_film.ipynb #e9638295
+# %% ../../nbs/view/13_film.ipynb #9e2618af
 def _written_rows(rows: Iterable[Sequence] | None) -> list[list[str]] | None:
     "The first rows as tables show them."
     return (
         None if rows is None else [[written_value(x) for x in row] for row in list(rows)[:MAX_ROWS]]
     )
 
-# %% ../../nbs/view/13_film.ipynb #4318c43b
-def _end_data(trajectory: Trajectory, question: Question | None) -> dict[str, Any] | None:
-    "How an episode ended; None if it did not."
+# %% ../../nbs/view/13_film.ipynb #90967d66
+def _end_data(
+    trajectory: Trajectory, question: Question | None, kind: str
+) -> dict[str, Any] | None:
+    "How an episode with a kind of failure ended; None if it did not."
     result = trajectory.episode
     if not result.reason:
         return None
@@ -81,6 +84,10 @@ def _end_data(trajectory: Trajectory, question: Question | None) -> dict[str, An
         right=result.correct, reason=result.reason, why=verdict_text(outcome)
     )
     data["sql"] = trajectory.gold_sql or (question.gold_sql if question else "")
+    if not result.correct:
+        data["query"] = answer_query(trajectory)
+    if result.reason == "no_answer" and kind != "budget":
+        data["why"] = f"It ended without an answer: {FAILURES.get(kind, kind)}."
     if question is not None and question.gold_answer:
         data["gold"], data["n_gold"] = (
             _written_rows(question.gold_answer),
@@ -92,7 +99,7 @@ def _end_data(trajectory: Trajectory, question: Question | None) -> dict[str, An
         data["row"] = verdict.row
     return data
 
-# %% ../../nbs/view/13_film.ipynb #f43cdc23
+# %% ../../nbs/view/13_film.ipynb #34d24f2c
 def _note(result: EpisodeResult, question: Question | None) -> str:
     "What a reader should know before the first step."
     if result.error:
@@ -101,7 +108,7 @@ def _note(result: EpisodeResult, question: Question | None) -> str:
         return "The question is not among those that are loaded, so neither schema nor gold's rows can be shown."
     return ""
 
-# %% ../../nbs/view/13_film.ipynb #1dd1f84f
+# %% ../../nbs/view/13_film.ipynb #f9a6d96a
 def film_data(
     trajectory: Trajectory,
     about: Mapping[str, Any],  # the settings of its run
@@ -109,7 +116,7 @@ def film_data(
     question: Question | None = None,  # for the rows of gold and the schema, if it is known
 ) -> dict[str, Any]:
     "An episode as data for `film.js`."
-    result = trajectory.episode
+    result, kind = trajectory.episode, classify_failure(trajectory)
     try:
         budget = int(about.get("budget", 15))
     except (TypeError, ValueError):
@@ -126,7 +133,8 @@ def film_data(
         level=str(about.get("schema_level", "names")),
         database=question.database_name if question else "",
         turns=[[*turn.action, turn.result, turn.error, turn.reward] for turn in trajectory.turns],
-        end=_end_data(trajectory, question),
+        end=_end_data(trajectory, question, kind),
+        fail=FAILURES.get(kind, ""),
     )
     try:
         data |= words_data(trajectory.messages, trajectory.calls, trajectory.notes, text, actions)
@@ -134,7 +142,7 @@ def film_data(
         data["note"] = f"What the model said can't be shown: {type(e).__name__}: {e}"[:300]
     return data
 
-# %% ../../nbs/view/13_film.ipynb #6638d3ac
+# %% ../../nbs/view/13_film.ipynb #9132b079
 def schema_data(questions: QuestionSet, databases: Iterable[str]) -> dict[str, Any]:
     "For each database that can be opened, its drawing, and its columns by the line in which DESCRIBE writes them."
     found: dict[str, Any] = {}

@@ -7,7 +7,7 @@ Docs: https://hjerpe.github.io/sql_env/view/live.html.md"""
 # %% auto #0
 __all__ = ['RunFeed', 'run_server']
 
-# %% ../../nbs/view/15_live.ipynb #7881e823
+# %% ../../nbs/view/15_live.ipynb #0d89d33c
 import json
 from collections.abc import Iterable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -23,7 +23,7 @@ from .reading import RunReader
 from .rows import RowMaker, pair_episodes
 from .run import figures_html, run_page_parts
 
-# %% ../../nbs/view/15_live.ipynb #2dcc0627
+# %% ../../nbs/view/15_live.ipynb #982ece2d
 class RunFeed:
     "The rows of runs that go on, with the version in which each changed last."
 
@@ -114,7 +114,7 @@ class RunFeed:
             title = self.title or ", ".join(self.names) or "Waiting for the first episode"
             return "".join(run_page_parts(self.maker, title, live=True))
 
-# %% ../../nbs/view/15_live.ipynb #4b8debdd
+# %% ../../nbs/view/15_live.ipynb #d376fb60
 class _Handler(BaseHTTPRequestHandler):
     "Answers the requests of the page; `feed` is set by `run_server`."
 
@@ -160,7 +160,7 @@ class _Handler(BaseHTTPRequestHandler):
     def log_message(self, format: str, *args: Any) -> None:
         "Requests come each second, so none is printed."
 
-# %% ../../nbs/view/15_live.ipynb #3eb153ce
+# %% ../../nbs/view/15_live.ipynb #7070aa43
 def run_server(
     feed: RunFeed,
     port: int = 0,  # a free one if 0

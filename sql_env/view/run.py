@@ -49,12 +49,13 @@ def _range_svg(low: float, high: float, rate: float, floor: float | None) -> FT:
 # %% ../../nbs/view/06_run.ipynb #15c8fce4
 def _figures(result: EvaluationResult) -> dict[str, str]:
     "Names and values of the smaller figures of a run."
-    usage, counts = result.usage, {}
+    counts, crashed = {}, result.n_episodes - result.n_completed
     if result.n_not_judged < result.n_completed:
         counts["robust"] = rate_text(result.robust_rate)
     counts["grounded"] = rate_text(result.grounded_rate)
     counts["episodes"] = f"{result.n_episodes:,}"
-    counts["crashed"] = f"{result.n_episodes - result.n_completed:,}"
+    if crashed:
+        counts["crashed"] = f"{crashed:,}"
     if result.n_completed:
         counts["steps"] = f"{result.avg_steps:.1f}"
     if result.hack_floor:
@@ -63,20 +64,52 @@ def _figures(result: EvaluationResult) -> dict[str, str]:
         counts["coverage"] = rate_text(result.coverage)
         counts["right if answered"] = rate_text(result.selective_accuracy)
         counts["risk-coverage area"] = f"{result.aurc():.3f}" if result.n_completed else "-"
+    if cost := result.usage.get("cost", 0):
+        counts["cost"] = f"{cost:,.2f}" if cost >= 1 else f"{cost:.4f}"
+    return counts
+
+# %% ../../nbs/view/06_run.ipynb #b4c32288
+def _usage_figures(result: EvaluationResult) -> dict[str, str]:
+    "What a language model used; empty for other policies."
+    usage, counts = result.usage, {}
     if calls := usage.get("calls", 0):
         counts["calls"] = f"{calls:,.0f}"
         counts["tokens in"] = f"{usage.get('prompt_tokens', 0):,.0f}"
         counts["tokens out"] = f"{usage.get('completion_tokens', 0):,.0f}"
         counts["s per call"] = f"{usage.get('seconds', 0) / calls:.2f}"
-    if cost := usage.get("cost", 0):
-        counts["cost"] = f"{cost:,.2f}" if cost >= 1 else f"{cost:.4f}"
     for name, label in dict(malformed="malformed calls", retries="retries").items():
         if usage.get(name):
             counts[label] = f"{usage[name]:,.0f}"
     return counts
 
-# %% ../../nbs/view/06_run.ipynb #b4c32288
-def _card_html(run: Run) -> FT:
+# %% ../../nbs/view/06_run.ipynb #d8a77515
+def _figures_html(figures: Mapping[str, str]) -> FT | str:
+    lines = [element("div", element("dt", name), element("dd", x)) for name, x in figures.items()]
+    return element("dl", *lines) if lines else ""
+
+# %% ../../nbs/view/06_run.ipynb #e2f6bba4
+def _comparison_html(first: Run, second: Run) -> FT:
+    "The paired difference of two runs."
+    try:
+        found = compare(first.result, second.result)
+    except ValueError:
+        nothing = f"It shares no episode with {first.name}: play both on the same questions with the same seed."
+        return element("p", nothing, cls="rx-small rx-against")
+
+    def signed(x: float) -> str:
+        return f"{100 * x:+.1f}".replace("-", "−")
+
+    difference = element("b", f"{signed(found.difference)} points")
+    against = element("div", difference, f" against {first.name}")
+    between = f"95 % interval {signed(found.low)} to {signed(found.high)}"
+    said = f"p {found.p_value:.2g}, {len(found.gained)} gained, {len(found.lost)} lost of {found.n} pairs"
+    return element("div", against, f"{between}, {said}", cls="rx-small rx-against")
+
+# %% ../../nbs/view/06_run.ipynb #c686575d
+def _card_html(
+    run: Run,
+    first: Run | None = None,  # it is compared with
+) -> FT:
     "The figures of one run."
     result = run.result
     low, high = result.interval()
@@ -86,49 +119,21 @@ def _card_html(run: Run) -> FT:
         if result.n_completed
         else "nothing was measured"
     )
-    figures = []
-    for name, value in _figures(result).items():
-        figures.append(element("div", element("dt", name), element("dd", value)))
-    unjudged = robust_text(result)
+    usage, unjudged = _usage_figures(result), robust_text(result)
     settings = json.dumps(run.about, indent=1, ensure_ascii=False, default=str)
+    title = element("summary", "usage and settings" if usage else "settings")
     return element(
         "article",
         element("h2", run.name),
         element("div", rate_text(result.success_rate), element("small", "right"), cls="rx-big"),
         _range_svg(low, high, result.success_rate, floor),
         element("p", between, cls="rx-small"),
-        element("dl", *figures),
+        _figures_html(_figures(result)),
         element("p", unjudged, cls="rx-small") if unjudged else "",
-        element("details", element("summary", "settings"), element("pre", settings)),
+        _comparison_html(first, run) if first else "",
+        element("details", title, _figures_html(usage), element("pre", settings)),
         cls="sx rx-card",
     )
-
-# %% ../../nbs/view/06_run.ipynb #e2f6bba4
-def _comparison_html(first: Run, second: Run) -> FT:
-    "The paired difference of two runs."
-    title = element("h2", f"{second.name} − {first.name}")
-    try:
-        found = compare(first.result, second.result)
-    except ValueError:
-        nothing = "They share no episode: play both on the same questions with the same seed."
-        return element("article", title, element("p", nothing, cls="sx-hint"), cls="sx rx-card")
-
-    def signed(x: float) -> str:
-        return f"{100 * x:+.1f}".replace("-", "−")
-
-    between = f"95 % interval {signed(found.low)} to {signed(found.high)}"
-    counts = {
-        "p": f"{found.p_value:.2g}",
-        "gained": len(found.gained),
-        "lost": len(found.lost),
-        "pairs": found.n,
-    }
-    figures = [element("div", element("dt", name), element("dd", x)) for name, x in counts.items()]
-    big = element(
-        "div", signed(found.difference), element("small", "percentage points"), cls="rx-big"
-    )
-    small = element("p", between, cls="rx-small")
-    return element("article", title, big, small, element("dl", *figures), cls="sx rx-card")
 
 # %% ../../nbs/view/06_run.ipynb #5bb1e58e
 def _list_html(runs: Sequence[Run]) -> list[FT]:
@@ -217,16 +222,15 @@ def _keys_html() -> FT:
 # %% ../../nbs/view/06_run.ipynb #a1448492
 def figures_html(runs: Sequence[Run]) -> str:
     "The figures of each run, and the paired difference of the first and each other one."
-    cards = [_card_html(run) for run in runs]
-    cards += [_comparison_html(runs[0], run) for run in runs[1:]]
-    return render_html(*cards)
+    return render_html(*[_card_html(run, runs[0] if i else None) for i, run in enumerate(runs)])
 
 # %% ../../nbs/view/06_run.ipynb #f9b34562
 def _overview_html(runs: Sequence[Run], title: str) -> FT:
     "Everything but the player."
     about = runs[0].about if runs else {}
     started = str(about.get("started", ""))[:16].replace("T", " ")
-    said = [about.get("questions"), about.get("model"), f"{started} UTC" if started else ""]
+    who = about.get("model") if len(runs) < 2 else f"{len(runs)} runs"
+    said = [about.get("questions"), who, f"{started} UTC" if started else ""]
     head = element(
         "header",
         element("h1", title),
