@@ -28,7 +28,8 @@ from sql_env.view.explorer import EpisodeExplorer, _LogTab, _result_word
 from sql_env.view.html import render_html
 from sql_env.view.messages import _conversation
 from sql_env.view.page import episode_view_html
-from sql_env.view.run import _card_html, _ending, read_runs
+from sql_env.view.rows import episode_ending
+from sql_env.view.run import _card_html, read_runs
 
 ALLOWED = (*ACTIONS, *EXTRA_ACTIONS)
 
@@ -255,10 +256,10 @@ def test_a_log_is_shown_as_it_was_played(questions, log):
 
 def test_a_run_page_tells_abstentions_from_wrong_answers(questions, log):
     first, second = read_runs([log / "oracle.jsonl", log / "never.jsonl"])
-    states = [_ending(t) for t in first.trajectories]
+    states = [episode_ending(t) for t in first.trajectories]
     assert {s["state"] for s in states} == {"right"}
     assert any(s["asked"] for s in states) and any("abstained" in s["why"] for s in states)
-    never = [_ending(t) for t in second.trajectories]
+    never = [episode_ending(t) for t in second.trajectories]
     assert {(s["state"], s["why"]) for s in never} == {("abstained", "")}
     card = render_html(_card_html(second))
     assert "coverage" in card and "risk-coverage area" in card

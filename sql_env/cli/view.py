@@ -1,4 +1,4 @@
-"""`sql_env view RUN...`: runs as one HTML page, with every episode in it
+"""`sql_env view RUN...`: runs as one HTML page with every episode in it, or live while they go on
 
 Docs: https://hjerpe.github.io/sql_env/cli/view.html.md"""
 
@@ -9,25 +9,82 @@ __all__ = []
 
 # %% ../../nbs/cli/05_view.ipynb #dba6aabf
 import json
+import sys
 import webbrowser
+from contextlib import suppress
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from .app import AsJson, SourceOptions, app, takes_options
 
 # %% ../../nbs/cli/05_view.ipynb #b84aeea4
+_NOTHING = "There is no run in {where}. Write a log with: sql_env evaluate --log FOLDER"
+
+# %% ../../nbs/cli/05_view.ipynb #0a24c0a9
+def _write_page(reader: Any, questions: Any, out: Path, title: str, as_json: bool) -> None:
+    "Write the page of the runs that were read, and print what they are."
+    from sql_env.evaluation.failures import failures_text
+    from sql_env.view.rows import RowMaker
+    from sql_env.view.run import write_run_page
+
+    maker = RowMaker(reader.runs, questions)
+    size = write_run_page(out, maker, title, progress=not as_json)
+    failures = [dict(counts.most_common()) for counts in maker.failures]
+    if as_json:
+        sizes = {run.name: len(run.episodes) for run in maker.runs}
+        about = dict(path=str(out), characters=size, episodes=sizes, skipped=reader.skipped)
+        about["failures"] = dict(zip(sizes, failures))
+        print(json.dumps(about, indent=1))
+        return
+    for run, counts in zip(maker.runs, failures):
+        print(run.result)
+        if counts:
+            print(f"  what went wrong: {failures_text(counts)}")
+    print(f"{out}, {size / 1e6:.1f} MB: open it in a browser.")
+
+# %% ../../nbs/cli/05_view.ipynb #9eff528a
+def _follow(paths: list[Path], questions: Any, title: str, port: int, show: bool) -> None:
+    "Serve the page of runs that go on, until Ctrl-C."
+    from sql_env.view.live import RunFeed, run_server
+
+    feed = RunFeed(paths, questions, title)
+    feed.update()
+    for path in paths:
+        if not path.exists():
+            print(f"Waiting for {path}, which is not there yet.", file=sys.stderr)
+    for sentence in feed.reader.skipped:
+        print(f"Left out: {sentence}", file=sys.stderr)
+    try:
+        server = run_server(feed, port)
+    except OSError as e:
+        raise ValueError(f"Port {port} can't be used ({e.strerror}); give another --port.") from None
+    address = f"http://127.0.0.1:{server.server_address[1]}/"
+    print(f"Following {', '.join(map(str, paths))}: open {address}, end with Ctrl-C.", flush=True)
+    if show:
+        webbrowser.open(address)
+    with server, suppress(KeyboardInterrupt):
+        server.serve_forever(poll_interval=0.2)
+
+# %% ../../nbs/cli/05_view.ipynb #16a7f69e
 @app.command("view", rich_help_panel="Play and evaluate")
 @takes_options
 def _view_command(
     runs: Annotated[
-        list[Path],
+        list[Path] | None,
         typer.Argument(
-            help="Logs of `evaluate`, or folders of them; side by side if there are several."
+            help="Logs of `evaluate` or of Inspect, or folders of them; side by side if there are several. "
+            "The folder runs if none is given.",
+            show_default=False,
         ),
-    ],
+    ] = None,
+    *,
     questions: SourceOptions,
+    follow: Annotated[
+        bool, typer.Option(help="Serve the page on this machine; new episodes appear in it.")
+    ] = False,
+    port: Annotated[int, typer.Option(help="Of the page that is served; a free one if 0.")] = 0,
     out: Annotated[Path, typer.Option(help="The file to write.")] = Path("runs.html"),
     title: Annotated[
         str, typer.Option(help="Title of the page; names of the runs if not given.")
@@ -35,28 +92,31 @@ def _view_command(
     show: Annotated[bool, typer.Option("--open", help="Open it in a browser.")] = False,
     as_json: AsJson = False,
 ):
-    """Write runs as one HTML page: figures, filters, and every episode a click away.
+    """Show runs as a page of figures, filters, and every episode a click away.
+
+    It is one file to send around, or with --follow a page of runs that go on.
 
     Example: `sql_env view runs/a.jsonl runs/b.jsonl`
     """
-    from sql_env.view.run import read_runs, run_page_html
+    from sql_env.view.reading import RunReader
 
-    if out.is_dir():
-        raise ValueError(f"{out} is a folder; name a file, such as {out / 'runs.html'}.")
-    if missing := [str(path) for path in runs if not path.exists()]:
+    paths = runs or [Path("runs")]
+    missing = [str(path) for path in paths if not path.exists()]
+    if missing and not follow:  # a run may be about to begin
         raise ValueError(
             f"There is no {missing[0]!r}. Write a log with: sql_env evaluate --log FOLDER"
         )
-    found = read_runs(runs)
-    loaded = questions.load(200, show_progress=not as_json)
-    page = run_page_html(found, loaded, title, progress=not as_json)
-    out.write_text(page, encoding="utf-8")
-    sizes = {run.name: len(run.trajectories) for run in found}
-    if as_json:
-        print(json.dumps(dict(path=str(out), characters=len(page), episodes=sizes), indent=1))
+    if follow:
+        _follow(paths, questions.load(200, show_progress=not as_json), title, port, show)
         return
-    for run in found:
-        print(run.result)
-    print(f"{out}, {len(page) / 1e6:.1f} MB: open it in a browser.")
+    if out.is_dir():
+        raise ValueError(f"{out} is a folder; name a file, such as {out / 'runs.html'}.")
+    reader = RunReader(paths)
+    reader.update()
+    for sentence in reader.skipped:
+        print(f"Left out: {sentence}", file=sys.stderr)
+    if not reader.runs:
+        raise ValueError(_NOTHING.format(where=", ".join(map(str, paths))))
+    _write_page(reader, questions.load(200, show_progress=not as_json), out, title, as_json)
     if show:
         webbrowser.open(out.resolve().as_uri())

@@ -6,7 +6,7 @@ Docs: https://hjerpe.github.io/sql_env/evaluation/logs.html.md"""
 
 # %% auto #0
 __all__ = ['NOT_JUDGED_REASONS', 'LOG_FORMAT', 'DETAILS', 'EpisodeResult', 'gold_key', 'with_robust', 'episode_result',
-           'Trajectory', 'time_stamp', 'run_details', 'read_log', 'EpisodeLog', 'write_log', 'join_settings',
+           'Trajectory', 'time_stamp', 'run_details', 'reprice', 'read_log', 'EpisodeLog', 'write_log', 'join_settings',
            'merge_logs', 'replay_trajectory', 'check_log']
 
 # %% ../../nbs/evaluation/02_logs.ipynb #5e061986
@@ -275,15 +275,23 @@ def _price(about: dict[str, Any]) -> Any:
     "What a million tokens cost, as a header tells."
     return (about.get("policy_settings") or {}).get("price")
 
+# %% ../../nbs/evaluation/02_logs.ipynb #4d1f0c5e
+def reprice(
+    result: EpisodeResult,
+    price: Sequence[float] | None,  # of a million tokens, see `ChatPolicy`
+) -> EpisodeResult:
+    "The result with its cost by another price."
+    usage = dict(result.usage)
+    usage.pop("cost", None)
+    if price and usage:
+        usage["cost"] = round(usage_cost(usage, price), 6)
+    return replace(result, usage=usage)
+
 # %% ../../nbs/evaluation/02_logs.ipynb #ba6d5d64
 def _price_again(trajectories: Iterable[Trajectory], price: Sequence[float] | None) -> None:
     "Set the cost of each episode by another price."
     for trajectory in trajectories:
-        usage = dict(trajectory.episode.usage)
-        usage.pop("cost", None)
-        if price and usage:
-            usage["cost"] = round(usage_cost(usage, price), 6)
-        trajectory.episode = replace(trajectory.episode, usage=usage)
+        trajectory.episode = reprice(trajectory.episode, price)
 
 # %% ../../nbs/evaluation/02_logs.ipynb #55fc710b
 def read_log(path: str | Path) -> tuple[dict[str, Any], list[Trajectory]]:

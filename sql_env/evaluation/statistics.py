@@ -45,11 +45,11 @@ def rate_interval(
     level: float = 0.95,
 ) -> tuple[float, float]:
     "The wider of the cluster intervals by database and by gold SQL; Wilson's if all values agree and are 0 or 1."
-    from scipy.stats import binomtest
-
     if not len(values):
         return float("nan"), float("nan")
     if len(set(values)) == 1 and values[0] in (0, 1):
+        from scipy.stats import binomtest  # 70 MB, for this case alone
+
         n = len(set(golds))
         interval = binomtest(n * int(values[0]), n).proportion_ci(level, method="wilson")
         return float(interval.low), float(interval.high)

@@ -221,9 +221,8 @@ def _answer(episode: "Episode", text: str, fast: bool) -> tuple[str, TurnFacts]:
     )
     verdict = verify(text, q.gold_answer, **seen)
     for other in q.other_answers if verdict.reason != "unreadable" else ():
-        if len(other) != len(q.gold_answer):
-            seen |= dict(ordered=False)  # ranks are those of gold
-        verdict = verdict or verify(text, other, **seen)
+        has_ranks = len(other) == len(q.gold_answer)  # they are those of gold
+        verdict = verdict or verify(text, other, **seen | ({} if has_ranks else {"ordered": False}))
     if verdict.reason == "unreadable":
         raise UnreadableAnswerError(verdict.detail)
     if not q.answerable:

@@ -261,6 +261,7 @@ def _box_svg(box: _TableBox, state: _TableState, names_are_known: bool) -> FT:
         "g",
         *parts,
         cls=f"sx-table {state.cls}".strip(),
+        data_table=box.key,
         data_at=state.known_at,
         data_touch=state.touched_at,
     )
@@ -293,7 +294,8 @@ def _foreign_keys_svg(boxes: Sequence[_TableBox], states: dict[str, _TableState]
             start, end = box.anchor(column.name.lower()), parent.anchor(reference.column)
             cls = "sx-edge sx-on" if state.is_known else "sx-edge"
             curve = _curve(box, start, parent, end)
-            paths.append(element("path", d=curve, cls=cls, data_at=state.known_at))
+            known = dict(data_table=box.key, data_at=state.known_at)
+            paths.append(element("path", d=curve, cls=cls, **known))
     return paths
 
 # %% ../../nbs/view/04_diagram.ipynb #c617a6a1

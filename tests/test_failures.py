@@ -1,0 +1,157 @@
+"Kinds of failures: a hundred labelled ones, and the spellings that must not look like a difference."
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from sql_env.evaluation.failures import (
+    FAILURES,
+    answer_query,
+    classify_failure,
+    count_failures,
+    failures_text,
+)
+from sql_env.evaluation.harness import evaluate
+from sql_env.evaluation.logs import EpisodeResult, Trajectory, read_log
+from sql_env.play.episode import EpisodeEnv
+from sql_env.policies.base import Completion, RolloutAborted
+from sql_env.policies.chat import ChatPolicy
+from sql_env.sources.loading import load
+from sql_env.sql.clauses import differing_clauses
+from sql_env.sql.mutants import one_edit_mutants
+
+LABELS = [
+    json.loads(line)
+    for line in (Path(__file__).parent / "labelled_failures.jsonl").read_text().splitlines()
+]
+PARAMETERS = dict(
+    describe="table_name", sample="table_name", query="sql", answer="value", abstain="reason"
+)
+
+
+class Scripted:
+    "A model that says what a label tells, the last message again and again."
+
+    name, settings, model, base_url = "scripted", {}, "scripted", ""
+
+    def __init__(self, says, **words):
+        self.says, self.words = says, words
+
+    def fill(self, text):
+        for name, value in self.words.items():
+            text = text.replace(f"{{{name}}}", value)
+        return text
+
+    def complete(self, messages, tools, seed):
+        n = sum(m["role"] == "assistant" for m in messages)
+        said = self.says[min(n, len(self.says) - 1)]
+        kind, *rest = ["text", said] if isinstance(said, str) else said
+        if kind == "full":
+            raise RolloutAborted(f"the conversation is too long for the model: {rest[0]}")
+        message, stop = dict(role="assistant", content=""), "stop"
+        if kind == "text":
+            message["content"] = self.fill(rest[0])
+        elif kind == "stop":
+            stop, message["content"] = rest
+        else:
+            name, argument = rest if kind == "bad" else (kind, self.fill(rest[0]))
+            written = argument if kind == "bad" else json.dumps({PARAMETERS[name]: argument})
+            message["tool_calls"] = [
+                dict(type="function", function=dict(name=name, arguments=written))
+            ]
+            stop = "tool_calls"
+        truncated = stop in ("length", "max_tokens")
+        return Completion(message, dict(completion_tokens=5), stop_reason=stop, truncated=truncated)
+
+
+@pytest.fixture(scope="module")
+def questions():
+    return load("bundled")
+
+
+def play_label(label, questions, folder, number):
+    "The trajectory of a label, as a log has it after it was written and read."
+    question = questions.get(label["question"])
+    says = label.get("says") or [["query", label["sql"]], ["answer", "@last"]]
+    model = Scripted(says, table=question.tables_involved[0], gold=question.gold_sql)
+    actions = ("DESCRIBE", "SAMPLE", "QUERY", "ANSWER", "ABSTAIN")
+    policy = ChatPolicy(model, actions=actions)
+    env = EpisodeEnv(questions.with_questions([question]), actions=actions)
+    log = folder / f"{number}.jsonl"
+    evaluate(env, policy, log=log, progress=False, robust=False)
+    [trajectory] = read_log(log)[1]
+    assert not trajectory.correct and not trajectory.episode.error, label
+    return trajectory
+
+
+def test_at_least_ninety_of_a_hundred_labelled_failures_get_the_kind_a_person_named(
+    questions, tmp_path
+):
+    missed = []
+    for number, label in enumerate(LABELS):
+        kind = classify_failure(play_label(label, questions, tmp_path, number))
+        if kind != label["kind"]:
+            missed.append((label["kind"], kind, label.get("sql") or label["says"]))
+    print(len(LABELS) - len(missed), "of", len(LABELS), missed)
+    assert len(LABELS) == 100 and len(missed) <= 10, missed
+
+
+CLAUSE_OF_EDIT = dict(
+    drop_where="filter", operator="filter", literal="filter", drop_term="filter", and_or="filter",
+    drop_not="filter", add_not="filter", drop_having="filter", aggregate="aggregate",
+    count_distinct="aggregate", count_star="aggregate", drop_order="order", flip_order="order",
+    drop_limit="rows", limit="rows", add_distinct="rows", drop_distinct="rows",
+    set_operation="rows", union_all="rows", left_join="join", drop_branch="join",
+)  # fmt: skip
+
+
+def test_an_edited_gold_query_differs_in_the_clause_that_was_edited(questions):
+    "Labels of another origin: the edits of `one_edit_mutants`. Those in subqueries of conditions count as filters."
+    right = n = 0
+    for question in questions[::5]:
+        for edit, sql in one_edit_mutants(question.gold_sql):
+            if wanted := CLAUSE_OF_EDIT.get(edit):
+                differs = differing_clauses(sql, question.gold_sql)
+                n, right = n + 1, right + (differs[:1] == [wanted])
+    print(right, "of", n)
+    assert right / n >= 0.93
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "select COUNT(1) from Batch as b inner join beer on b.beer_id = beer.beer_id where 'Lantern' = beer.Name",
+        "SELECT COUNT(*) FROM beer, batch WHERE beer.name IN ('Lantern') AND batch.beer_id = beer.beer_id",
+        "WITH x AS (SELECT * FROM beer WHERE name = 'Lantern') SELECT COUNT(*) FROM batch b JOIN x USING (beer_id)",
+    ],
+)  # fmt: skip
+def test_other_spellings_do_not_look_like_another_filter(sql):
+    gold = "SELECT COUNT(*) FROM batch JOIN beer ON beer.beer_id = batch.beer_id WHERE beer.name = 'Lantern'"
+    assert "filter" not in differing_clauses(sql, gold)
+
+
+def wrong(reason="values", gold="SELECT a FROM t", **fields):
+    return Trajectory(EpisodeResult(0, "q", reason=reason), {}, [], gold_sql=gold, **fields)
+
+
+def test_nothing_is_known_where_a_server_tells_nothing():
+    assert classify_failure(wrong("undisclosed", ""), sql="SELECT 1") == "wrong_answer"
+    assert classify_failure(wrong("columns", ""), sql="SELECT 1") == "wrong_columns"
+    assert classify_failure(wrong("rows"), sql="SELECT ((( nothing") == "wrong_rows"
+
+
+def test_right_and_crashed_episodes_have_no_kind_and_each_kind_has_words():
+    right = Trajectory(EpisodeResult(0, "q", correct=True, reason="match"), {}, [])
+    crashed = Trajectory(EpisodeResult(0, "q", error="E: x"), {}, [])
+    assert classify_failure(right) == classify_failure(crashed) == "" == answer_query(right)
+    counts = count_failures([right, crashed, wrong(), wrong("not_answerable"), wrong()])
+    assert counts == dict(ungrounded=2, unanswerable=1) and set(counts) <= set(FAILURES)
+    assert failures_text(counts) == "2 no query behind it, 1 answered the unanswerable"
+    assert Counter(label["kind"] for label in LABELS).keys() <= FAILURES.keys()
+
+
+def test_an_agents_query_that_nests_a_thousand_times_is_not_read_to_the_end():
+    sql = "SELECT " + "(" * 3000 + "1" + ")" * 3000
+    assert classify_failure(wrong(), sql=sql) == "wrong_rows"
