@@ -16,8 +16,8 @@ from sql_env.policies.chat import ChatPolicy
 from sql_env.policies.endpoint import Endpoint
 from sql_env.policies.requests import (
     ADVICE,
-    AdaptiveLimit,
     EndpointError,
+    RequestPace,
     _error_kind,
     _retry_after,
     backoff,
@@ -318,7 +318,7 @@ def test_every_kind_has_its_advice(text, kind):
 
 
 def test_a_burst_of_429s_halves_once_and_answers_raise_again():
-    limit = AdaptiveLimit()
+    limit = RequestPace()
     for burst in [limit.start() for _ in range(16)]:
         limit.end(burst, is_rate_limited=True)
     assert limit.limit == 8 and limit.in_flight == 0
@@ -334,7 +334,7 @@ def test_a_burst_of_429s_halves_once_and_answers_raise_again():
 def test_a_server_of_four_places_is_not_flooded():
     "Sixteen threads at a server that refuses the fifth request in flight: all are answered."
     places, lock, refused = [0], threading.Lock(), [0]
-    limit = AdaptiveLimit()
+    limit = RequestPace()
     go = threading.Barrier(16)
 
     class Busy(Exception):
