@@ -73,12 +73,12 @@ class LogFile:
         return (there.st_dev, there.st_ino) == (ours.st_dev, ours.st_ino)
 
     def write(self, data: bytes) -> None:
-        "Add whole lines; raises `OSError` without a part of them, as on a full disk."
+        "Add whole lines; an error, such as `OSError` on a full disk, leaves no part of them."
         before, left = os.fstat(self._fd).st_size, data
         try:
             while left:
                 left = left[os.write(self._fd, left) :]
-        except OSError:
+        except BaseException:
             os.ftruncate(self._fd, before)
             raise
 

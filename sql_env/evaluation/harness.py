@@ -357,6 +357,8 @@ def evaluate(
             probe, known = _probe(policy), run.results.values()
             bar.tell(estimate_text(env, policy, run.todo, known, probe, at_once, caps.max_cost))
         run.play(run_plan(rollouts, run.todo, executor, run), bar)
+        if file and not plan:
+            file.finish()
     result = EvaluationResult(name, [run.results[i] for i in sorted(run.results)], settings=about)
     if run.reason and (run.crashed or run.is_unwritten or len(run.results) < len(plan)):
         raise RunStopped(result, run.reason)

@@ -425,6 +425,12 @@ class EpisodeLog:
             self._file.write(json_line(new))
             self.about = new
 
+    def finish(self) -> None:
+        "Write the line about a run that has no episode, as the last of many shards may have none."
+        if self._header_is_due and not self.done and not self.crashed:
+            self._file.write(json_line(self.about))
+            self._header_is_due = False
+
     def close(self) -> None:
         "Let others write the log."
         self._file.close()
