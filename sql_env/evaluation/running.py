@@ -123,6 +123,11 @@ def _guess_usage(
     return dict(prompt_tokens=tokens_in, completion_tokens=calls * call, seconds=calls * said)
 
 # %% ../../nbs/evaluation/11_running.ipynb #b2e285e5
+def _about(number: float) -> str:
+    "A number with two digits that count, as a guess has no more."
+    return f"{float(f'{number:.2g}'):,.0f}"
+
+# %% ../../nbs/evaluation/11_running.ipynb #4c39e259
 def estimate_text(
     env: Any,
     policy: Any,
@@ -138,9 +143,10 @@ def estimate_text(
     measured = _mean_usage(known)
     usage = measured or _guess_usage(env, policy, todo[0], probe)
     n = len(todo)
-    parts = [
-        f"{n * usage['prompt_tokens']:,.0f} tokens in and {n * usage['completion_tokens']:,.0f} out"
-    ]
+    tokens_in, tokens_out = (
+        _about(n * usage[f"{kind}_tokens"]) for kind in ("prompt", "completion")
+    )
+    parts = [f"{tokens_in} tokens in and {tokens_out} out"]
     if policy.price:
         cost = n * usage_cost(usage, policy.price)
         parts.append(f"{cost:.2f} dollars")
