@@ -8,6 +8,7 @@ Docs: https://hjerpe.github.io/sql_env/progress.html.md"""
 __all__ = ['ProgressBar']
 
 # %% ../nbs/02_progress.ipynb #c7f05992
+import sys
 import time
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
@@ -39,6 +40,15 @@ class ProgressBar:
         if self._bar is not None:
             task = self._bar.task_ids[0]
             self._bar.update(task, completed=self.done, description=self.label)
+
+    def tell(self, text: str) -> None:
+        "Print a sentence above the bar, on standard error; nothing if no bar may be shown."
+        if not text or not self.show:
+            return
+        if self._bar is not None:
+            self._bar.console.print(text, markup=False, highlight=False)
+        else:
+            print(text, file=sys.stderr)
 
     def watch(self, items: Iterable) -> Iterator:
         "Yield `items` one by one; each counts as done when the next one is asked for."

@@ -306,7 +306,7 @@ def test_demo_asks_where_it_may(sql_env):  # noqa: F811
 
 
 def test_evaluate_prints_coverage_where_abstaining_is_allowed(sql_env):  # noqa: F811
-    asked = ("evaluate", "--source", "ambiguous", "-n", 12, "--policy", "oracle", "--no-hacks")
+    asked = ("evaluate", "--source", "ambiguous", "-n", 12, "--policy", "oracle", "--no-floor")
     run = sql_env(*asked, "--actions", "abstain,clarify")
     assert run.code == 0
     for word in ("coverage", "selective accuracy", "area under risk and coverage"):
@@ -327,7 +327,7 @@ def test_a_language_model_is_offered_what_is_allowed(sql_env, monkeypatch, comma
 
     with FakeServer(abstains) as server:
         model = ("--policy", "chat", "--model", "m", "--base-url", server.url)
-        more = ("-n", 1, "--no-hacks") if command == "evaluate" else ()
+        more = ("-n", 1, "--no-floor") if command == "evaluate" else ()
         run = sql_env(command, *model, "--actions", "abstain", *more)
     assert run.code == 0 and offered[-1] == FOUR | {"abstain"}
     assert ("coverage 0.0%" if command == "evaluate" else "ABSTAIN There is no") in run.out

@@ -7,8 +7,8 @@ Docs: https://hjerpe.github.io/sql_env/cli/app.html.md"""
 # %% auto #0
 __all__ = ['app', 'Version', 'QUESTIONS', 'Source', 'DataPath', 'WithEvidence', 'WithDescriptions', 'Dialect', 'Split', 'Level',
            'Seed', 'Budget', 'ExtraActions', 'Workers', 'AsJson', 'LIMITS', 'Operations', 'Seconds', 'Rows', 'Memory',
-           'POLICIES', 'main', 'limits_from_options', 'SourceOptions', 'takes_options', 'make_policy', 'make_table',
-           'print_left_out']
+           'POLICIES', 'main', 'limits_from_options', 'SourceOptions', 'takes_options', 'show_first', 'make_policy',
+           'make_table', 'print_left_out']
 
 # %% ../../nbs/cli/01_app.ipynb #363a8042
 import functools
@@ -16,15 +16,17 @@ import inspect
 import sys
 from collections import Counter
 from collections.abc import Callable
+from copy import copy
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 import typer
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
+from typer.models import OptionInfo
 
 from .. import __version__
 from ..database.guards import Limits, QueryError
@@ -32,7 +34,6 @@ from ..extras import MissingExtraError
 from ..paths import SourceError
 from ..policies.base import ModelError
 from ..policies.baselines import GreedyPolicy, OraclePolicy, RandomPolicy
-from ..policies.nano.model import NanoPolicy
 from ..questions.question_set import QUARANTINE_FLAGS, QuestionSet
 from ..sources.loading import SOURCES, load
 
@@ -267,19 +268,48 @@ def takes_options(command: Callable) -> Callable:
     return run
 
 # %% ../../nbs/cli/01_app.ipynb #935bd207
+def _nano(*folder: str) -> Any:
+    "The shipped nano, or one in a folder."
+    from sql_env.policies.nano.model import NanoPolicy  # numpy is slow to import
+
+    return NanoPolicy(*folder)
+
+# %% ../../nbs/cli/01_app.ipynb #4a090528
+def show_first(*names: str) -> Callable:  # a decorator
+    "These options of a command stand first in its help, in this order and one panel; others get a panel of their own."
+
+    def arrange(command: Callable) -> Callable:
+        known = inspect.signature(command).parameters
+        order = [*names, *(name for name in known if name not in names)]
+        parameters = []
+        for name in order:
+            kind, info = get_args(known[name].annotation)
+            if isinstance(info, OptionInfo):
+                info = copy(info)
+                info.rich_help_panel = (
+                    None if name in names else info.rich_help_panel or "More options"
+                )
+            parameters.append(known[name].replace(annotation=Annotated[kind, info]))
+        command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        command.__annotations__ = {p.name: p.annotation for p in parameters}
+        return command
+
+    return arrange
+
+# %% ../../nbs/cli/01_app.ipynb #8c3eccee
 POLICIES: dict[str, Callable[[QuestionSet, int], Any]] = {
     "random": lambda questions, seed: RandomPolicy(seed),
     "greedy": lambda questions, seed: GreedyPolicy(),
     "oracle": lambda questions, seed: OraclePolicy(questions),
-    "nano": lambda questions, seed: NanoPolicy(),
+    "nano": lambda questions, seed: _nano(),
 }
 
-# %% ../../nbs/cli/01_app.ipynb #4a090528
+# %% ../../nbs/cli/01_app.ipynb #0c121797
 def make_policy(name: str, questions: QuestionSet, seed: int = 0) -> Any:
     "A policy by name, or a model that `sql_env train nano` made by its folder; raises `SourceError`."
     if name not in POLICIES:
         if Path(name).is_dir():
-            return NanoPolicy(name)
+            return _nano(name)
         known = ", ".join(POLICIES)
         raise SourceError(
             f"There is no policy {name!r}; there are {known}, or the folder of a nano."

@@ -16,6 +16,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from .files import replace_file
 from .harness import EvaluationResult, pass_rates
 from .logs import NOT_JUDGED_REASONS, EpisodeResult, read_log
 from ..paths import read_asset
@@ -165,8 +166,7 @@ def save_result(result: EvaluationResult, path: str | Path) -> Path:
     known = {name: None if rate != rate else rate for name, rate in rates.items()}
     unknown = dict(n_not_judged=result.n_not_judged, not_judged=dict(result.not_judged))
     summary = known | unknown
-    path.write_text(json.dumps(asdict(result) | {"summary": summary}, indent=1))
-    return path
+    return replace_file(path, json.dumps(asdict(result) | {"summary": summary}, indent=1).encode())
 
 # %% ../../nbs/evaluation/07_reports.ipynb #5cf020a9
 def load_result(path: str | Path) -> EvaluationResult:

@@ -6,7 +6,7 @@ Docs: https://hjerpe.github.io/sql_env/play/session.html.md"""
 
 # %% auto #0
 __all__ = ['TRUNCATED_MESSAGE', 'EPISODE_OVER', 'CALL_FAILED', 'MAX_CALLS', 'MAX_MESSAGE_CHARS', 'ToolError', 'ToolResult',
-           'Conversation', 'SessionVerdict', 'Session']
+           'Conversation', 'replay', 'SessionVerdict', 'Session']
 
 # %% ../../nbs/play/07_session.ipynb #5046f172
 import hashlib
@@ -14,7 +14,7 @@ import json
 import re
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from threading import RLock
 from typing import Any, NamedTuple
 
@@ -32,7 +32,15 @@ from sql_env.play.chat import (
     parse_tool_call,
     tool_schemas,
 )
-from .episode import ACTIONS, Action, Episode, EpisodeEnv, Observation, repair_unicode
+from sql_env.play.episode import (
+    ACTIONS,
+    Action,
+    Episode,
+    EpisodeEnv,
+    Observation,
+    Turn,
+    repair_unicode,
+)
 from ..questions.question_set import Question
 
 # %% ../../nbs/play/07_session.ipynb #8345ebcd
@@ -153,9 +161,9 @@ def _harmless_reasoning(message: dict[str, Any]) -> dict[str, Any]:
         if name in ("role", "content", "tool_calls") or not value:
             continue
         if isinstance(value, str):
-            kept[name] = _harmless_words(value[:MAX_MESSAGE_CHARS])
+            kept[name] = _harmless_words(repair_unicode(value[:MAX_MESSAGE_CHARS]))
         elif text := _json_text(value):
-            kept[name] = json.loads(text)
+            kept[name] = json.loads(repair_unicode(text))
     return kept
 
 # %% ../../nbs/play/07_session.ipynb #8fa831c6
@@ -324,20 +332,19 @@ class Conversation:
         self.notes.append(f"{kind}: {text[:300]}")
 
 # %% ../../nbs/play/07_session.ipynb #99834cd0
-def _replay(
+def replay(
     env: EpisodeEnv,
-    question_id: str,
     actions: Iterable[Sequence[str]],  # action types and arguments
-    seed: int | None = None,
-) -> Episode:
-    "An episode after actions were played on it; raises `ValueError` if it was over before the last one."
-    env.start(env.questions.get(question_id), seed)
+    **reset: Any,  # how the episode begins
+) -> Iterator[Turn]:
+    "The turns of an episode as actions are taken again, up to the one that ends it."
+    env.reset(**reset)
     episode: Episode = env.episode  # type: ignore[assignment]
-    for i, (action_type, argument) in enumerate(actions):
+    for action_type, argument in actions:
         if episode.done:
-            raise ValueError(f"the episode was over after {i} actions, and there are more")
+            return
         episode.step(action_type, argument)
-    return episode
+        yield episode.turns[-1]
 
 # %% ../../nbs/play/07_session.ipynb #7c5e16e7
 def _env_settings(env: EpisodeEnv) -> dict[str, Any]:
