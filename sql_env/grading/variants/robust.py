@@ -163,6 +163,24 @@ def judge_evidence(
     except (apsw.Error, MemoryError) as e:
         return Verdict(False, "fails", type(e).__name__)
 
+# %% ../../../nbs/grading/variants/07_robust.ipynb #3f506ba9
+def _verify_by_gold(
+    q: Question,
+    db: Database,
+    answer: str,
+    queries: Sequence[tuple[str, Result]],
+    k: int,
+    seed: int,
+) -> Verdict:
+    "Whether the query behind a right answer agrees with one gold query on variants."
+    exact = answer.strip().lower() == "@last"
+    latest_first = queries[::-1]
+    for sql, result in latest_first[:1] if exact else latest_first:
+        reading = _evidence_reading(result, q, sql, exact)
+        if reading:
+            return judge_evidence(q.gold_sql, db, sql, reading, k, seed)
+    return Verdict(False, "no_evidence", ROBUST_REASONS["no_evidence"])
+
 # %% ../../../nbs/grading/variants/07_robust.ipynb #e05d8905
 def verify_robust(
     q: Question,
@@ -178,10 +196,11 @@ def verify_robust(
         return verdict
     if not q.gold_sql:
         return Verdict(False, "no_gold_sql", ROBUST_REASONS["no_gold_sql"])
-    exact = answer.strip().lower() == "@last"
-    latest_first = queries[::-1]
-    for sql, result in latest_first[:1] if exact else latest_first:
-        reading = _evidence_reading(result, q, sql, exact)
-        if reading:
-            return judge_evidence(q.gold_sql, db, sql, reading, k, seed)
-    return Verdict(False, "no_evidence", ROBUST_REASONS["no_evidence"])
+    robust = _verify_by_gold(q, db, answer, queries, k, seed)
+    for sql, rows in zip(q.other_golds, q.other_answers):
+        if robust.correct:
+            break
+        other = q.with_fields(gold_sql=sql, gold_answer=rows, ranks=None)
+        found = _verify_by_gold(other, db, answer, queries, k, seed)
+        robust = found if found.correct else robust
+    return robust
