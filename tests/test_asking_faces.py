@@ -88,11 +88,19 @@ def test_each_allowed_action_is_a_tool_of_trl(questions, actions, more):
     remote = SQLEnvTRLRemote("http://127.0.0.1:9", actions=actions)
     for env in (SQLEnvTRL(questions, actions=actions), remote):
         assert tools_of(type(env)) == FOUR | more
-        schemas = tool_schemas(env.rollout.session.env.actions)
+        schemas = tool_schemas(env.session.env.actions)
         assert {s["function"]["name"] for s in schemas} == FOUR | more
         assert all(getattr(env, name).__doc__ for name in more)
         assert type(env).__name__ in ("SQLEnvTRL", "SQLEnvTRLRemote")
     assert tools_of(SQLEnvTRL) == tools_of(SQLEnvTRLRemote) == FOUR, "the class itself is as it was"
+
+
+def test_environments_with_the_same_tools_are_of_one_class(questions):
+    "On ada7898 each instance changed its class to one of its own."
+    one, two = (SQLEnvTRL(questions, actions=a) for a in (["CLARIFY"], ("clarify",)))
+    assert type(one) is type(two) and isinstance(one, SQLEnvTRL)
+    assert type(SQLEnvTRL(questions)) is SQLEnvTRL
+    assert issubclass(SQLEnvTRLRemote, SQLEnvTRL), "one body for both"
 
 
 def test_an_action_that_does_not_exist_is_refused_by_the_factories(questions):
@@ -112,7 +120,7 @@ def test_trl_pays_what_the_plain_episode_pays(questions, asks, lacks):
         for kind, argument in moves:
             said = getattr(env, kind.lower())(argument)
             assert said == episode.step(kind, argument).result
-        assert env.rollout.done and env.get_reward() == pytest.approx(episode.total_reward)
+        assert env.session.done and env.get_reward() == pytest.approx(episode.total_reward)
         assert env.correct == (q is lacks)
         counts = rollout_metrics([env])
         assert (counts["abstained"], counts["answered"]) == (1, 0)

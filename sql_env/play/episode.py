@@ -28,7 +28,7 @@ from .markup import escape_markup, unescape_markup
 from .reward import ResultOrigin, RewardConfig, RewardMeter, TurnFacts
 from .schema_view import SCHEMA_LEVELS, SchemaView, shown_tables
 from .user_simulator import has_looked_for_missing, judge_abstention, simulated_reply
-from ..questions.question_set import Question, QuestionSet
+from ..questions.question_set import Question, QuestionSet, why_none
 from ..sql.analysis import referenced_tables
 from ..sql.values import Result, quote_identifier
 
@@ -578,7 +578,8 @@ class EpisodeEnv:
         actions: Sequence[str] = ACTIONS,  # what is allowed: `ACTIONS`, and any of `EXTRA_ACTIONS`
     ):
         if not len(questions):
-            raise ValueError(f"{questions.name}: there are no questions to play")
+            why = why_none(questions)
+            raise ValueError(f"{questions.name}: there are no questions to play: {why}")
         if limits is not None and limits != questions.limits:
             questions = questions.with_limits(limits)
         if verify == "robust":

@@ -18,7 +18,8 @@ from random import SystemRandom
 from threading import Lock
 from typing import Any
 
-from ..extras import needs_extra
+from .. import __version__
+from ..extras import MissingExtraError, needs_extra
 
 with needs_extra("mcp"):
     import anyio
@@ -26,6 +27,13 @@ with needs_extra("mcp"):
     from mcp.server.lowlevel import Server
     from mcp.server.stdio import stdio_server
     from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+
+if not hasattr(Server, "list_tools"):  # as in mcp 2, which verifiers brings
+    raise MissingExtraError(
+        'Tools over MCP need mcp 1, and another version is installed: pip install "sql_env[mcp]", '
+        "in an environment of its own beside verifiers",
+        name="mcp",
+    )
 
 from ..evaluation.harness import describe_env
 from ..evaluation.logs import EpisodeLog, Trajectory, run_details
@@ -305,7 +313,10 @@ def make_mcp_server(players: Players) -> Server:
             players.leave(client)
 
     server: Server = Server(
-        "sql_env", instructions=f"{SYSTEM_PROMPT} Call start first.", lifespan=lifespan
+        "sql_env",
+        version=__version__,
+        instructions=f"{SYSTEM_PROMPT} Call start first.",
+        lifespan=lifespan,
     )
     actions = players.make().session.env.actions
 

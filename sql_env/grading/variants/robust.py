@@ -225,6 +225,27 @@ def judge_evidence(
     except (apsw.Error, MemoryError) as e:
         return Verdict(False, "fails", type(e).__name__)
 
+# %% ../../../nbs/grading/variants/07_robust.ipynb #3f506ba9
+def _verify_by_gold(
+    q: Question,
+    db: Database,
+    answer: str,
+    queries: Sequence[tuple[str, Result]],
+    k: int,
+    seed: int,
+    evenly: bool,
+) -> Verdict:
+    "Whether the query behind a right answer agrees with one gold query on variants."
+    exact = answer.strip().lower() == "@last"
+    latest_first = queries[:-2:-1] if exact else queries[::-1]
+    evidence = ((sql, _evidence_reading(result, q, sql, exact)) for sql, result in latest_first)
+    found = next(((sql, reading) for sql, reading in evidence if reading), None)
+    if found:
+        return judge_evidence(q.gold_sql, db, *found, k, seed, evenly)
+    if evenly and latest_first:
+        judge_evidence(q.gold_sql, db, latest_first[0][0], k=k, seed=seed, to_the_end=True)
+    return Verdict(False, "no_evidence", ROBUST_REASONS["no_evidence"])
+
 # %% ../../../nbs/grading/variants/07_robust.ipynb #e05d8905
 def verify_robust(
     q: Question,
@@ -240,15 +261,16 @@ def verify_robust(
     if not verdict.correct and not evenly:
         return verdict
     if not q.gold_sql:
-        reason = "no_gold_sql"
-        return Verdict(False, reason, ROBUST_REASONS[reason]) if verdict.correct else verdict
-    exact = answer.strip().lower() == "@last"
-    latest_first = queries[:-2:-1] if exact else queries[::-1]
-    evidence = ((sql, _evidence_reading(result, q, sql, exact)) for sql, result in latest_first)
-    found = next(((sql, reading) for sql, reading in evidence if reading), None)
-    judged = Verdict(False, "no_evidence", ROBUST_REASONS["no_evidence"])
-    if found:
-        judged = judge_evidence(q.gold_sql, db, *found, k, seed, evenly)
-    elif evenly and latest_first:
-        judge_evidence(q.gold_sql, db, latest_first[0][0], k=k, seed=seed, to_the_end=True)
-    return judged if verdict.correct else verdict
+        return (
+            Verdict(False, "no_gold_sql", ROBUST_REASONS["no_gold_sql"])
+            if verdict.correct
+            else verdict
+        )
+    robust = _verify_by_gold(q, db, answer, queries, k, seed, evenly)
+    for sql, rows in zip(q.other_golds, q.other_answers):
+        if robust.correct and not evenly:
+            break
+        other = q.with_fields(gold_sql=sql, gold_answer=rows, ranks=None)
+        found = _verify_by_gold(other, db, answer, queries, k, seed, evenly)
+        robust = robust if robust.correct else found if found.correct else robust
+    return robust if verdict.correct else verdict
