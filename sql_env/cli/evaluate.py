@@ -23,11 +23,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 
 from sql_env.cli.app import (
     AsJson,
+    Console,
     ExtraActions,
     Seed,
     SourceOptions,
@@ -35,6 +35,7 @@ from sql_env.cli.app import (
     make_policy,
     make_table,
     print_left_out,
+    print_text,
     takes_options,
 )
 from .model import ModelOptions
@@ -501,7 +502,7 @@ def _evaluate_command(
     if out:
         _write_reports(results, floor, out, shard)
     if as_json:
-        print(json.dumps([_result_numbers(result) for result in results], indent=1))
+        print_text(json.dumps([_result_numbers(result) for result in results], indent=1))
     else:
         _print_results(Console(), _title(loaded, shard), results, floor)
         print_left_out(Console(), loaded)
@@ -542,10 +543,10 @@ def _merge_command(
     if results:
         _write_reports(results, results[0].hack_floor, out)
     if as_json:
-        print(json.dumps([_result_numbers(result) for result in results], indent=1))
+        print_text(json.dumps([_result_numbers(result) for result in results], indent=1))
         return
     for policy, paths in logs.items():
-        print(f"{_file_name(policy)}.jsonl: {len(paths)} logs")
+        print_text(f"{_file_name(policy)}.jsonl: {len(paths)} logs")
     if results:
         title = f"{results[0].settings['questions']}: {len(files)} files"
         _print_results(Console(), title, results, results[0].hack_floor)
@@ -585,6 +586,6 @@ def _compare_command(
         raise ValueError(f"Results have no rate {by!r}; there are correct, grounded and robust.")
     comparison = compare(load_result(first), load_result(second), by)
     if as_json:
-        print(json.dumps(asdict(comparison), indent=1))
+        print_text(json.dumps(asdict(comparison), indent=1))
     else:
         _show_comparison(Console(), comparison)

@@ -15,7 +15,7 @@ from typing import Annotated
 
 import typer
 
-from .app import AsJson, SourceOptions, app, takes_options
+from .app import AsJson, SourceOptions, app, print_text, takes_options
 
 # %% ../../nbs/cli/05_view.ipynb #b84aeea4
 @app.command("view", rich_help_panel="Play and evaluate")
@@ -53,10 +53,10 @@ def _view_command(
     out.write_text(page, encoding="utf-8")
     sizes = {run.name: len(run.trajectories) for run in found}
     if as_json:
-        print(json.dumps(dict(path=str(out), characters=len(page), episodes=sizes), indent=1))
+        print_text(json.dumps(dict(path=str(out), characters=len(page), episodes=sizes), indent=1))
         return
     for run in found:
-        print(run.result)
-    print(f"{out}, {len(page) / 1e6:.1f} MB: open it in a browser.")
+        print_text(run.result)
+    print_text(f"{out}, {len(page) / 1e6:.1f} MB: open it in a browser.")
     if show:
         webbrowser.open(out.resolve().as_uri())
