@@ -19,8 +19,8 @@ from sql_env.play.reward import RewardConfig
 from sql_env.policies import OraclePolicy, ScriptedPolicy
 from sql_env.server.app import Settings, load_questions
 from sql_env.server.environment import SQLEnvironment
-from sql_env.server.seats import Seats
 from sql_env.server.page import Visits, _history_html, _on_start, _result_html, _Visit, build_page
+from sql_env.server.seats import Seats
 from sql_env.sources.generated.ambiguity import ambiguous_set
 from sql_env.sources.loading import load
 from sql_env.view.episode import view_trajectory

@@ -20,7 +20,6 @@ from sql_env.play.episode import ACTIONS, EXTRA_ACTIONS, Action, EpisodeEnv, Obs
 from sql_env.questions.question_set import Question, QuestionSet
 from sql_env.server import app as server
 from sql_env.server.environment import ResetError, SQLEnvironment
-from sql_env.server.seats import Seats
 from sql_env.server.page import (
     Visits,
     _history_html,
@@ -30,6 +29,7 @@ from sql_env.server.page import (
     _Visit,
     build_page,
 )
+from sql_env.server.seats import Seats
 from sql_env.sources.loading import load
 from sql_env.view.html import render_html, table_html
 
