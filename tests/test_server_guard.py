@@ -20,7 +20,7 @@ from sql_env.policies.baselines import OraclePolicy
 from sql_env.server.app import Settings, environment_factory
 from sql_env.server.environment import SQLEnvironment
 from sql_env.server.limits import Guard, Names, RequestProtocol, _message_problem
-from sql_env.server.page import Visits, _history_html, _result_html
+from sql_env.server.page import Visits, _episode_html
 from sql_env.server.seats import Seats, client_name
 from sql_env.sources.loading import load
 
@@ -293,7 +293,7 @@ def test_a_benchmark_tells_nothing_and_writes_results(questions, tmp_path):
         env.reset(question_id=q.question_id, seed=1, episode_id=answer)
         env.step(SQLAction(action_type="QUERY", argument=q.gold_sql))
         obs = env.step(SQLAction(action_type="ANSWER", argument=answer))
-        page = _result_html(env, obs) + _history_html(env)
+        page = _episode_html(env, obs)
         seen.append(
             (obs.model_dump(exclude={"action_history", "metadata"}), page.replace(answer, ""))
         )

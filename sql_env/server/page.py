@@ -8,240 +8,102 @@ Docs: https://hjerpe.github.io/sql_env/server/page.html.md"""
 __all__ = ['Visits', 'build_page']
 
 # %% ../../nbs/server/05_page.ipynb #9d5dc623
-import re
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from random import SystemRandom
 from threading import Lock
 from typing import Any
 
-from fastcore.xml import FT
-
-from ..database.catalog import Column, TableInfo
+from ..database.catalog import TableInfo
 from ..grading.answer_forms import MAX_ANSWER_CHARS
+from ..grading.answers import Verdict
 from ..models import SQLAction, SQLObservation
-from ..play.episode import ACTIONS, Episode, Turn
-from ..play.markup import unescape_markup
+from ..play.episode import ACTIONS
+from ..progress import terminal_text
 from .environment import ResetError, SQLEnvironment
 from .seats import Seats
-from ..sql.values import format_value
-from ..view.episode import view_episode
-from ..view.html import element, render_html, stylesheet, table_html, text_html
-from ..view.page import outcome_html
+from ..view.diagram import touched_tables
+from ..view.episode import EpisodeView, Outcome, view_episode
+from ..view.html import element, render_html, stylesheet
+from ..view.page import episode_view_html, error_html, question_html
 
 # %% ../../nbs/server/05_page.ipynb #a06ee985
-def _question_html(obs: SQLObservation | None) -> str:
-    "The question and how much of the budget is left."
-    if obs is None:
+_WRONG = dict(  # by the last action
+    ANSWER="That is not the answer.",
+    ABSTAIN="There is an answer, or your reason does not name what is missing, or you have not looked for it.",
+)
+_NEUTRAL = dict(ANSWER="The answer was submitted.", ABSTAIN="You abstained.")
+_OUT_OF_BUDGET = "The budget is used up."
+
+# %% ../../nbs/server/05_page.ipynb #bd924597
+def _known_tables(view: EpisodeView) -> tuple[TableInfo, ...]:
+    "The tables, without the columns of those that no step has touched: even their number is for the visitor to find."
+    if view.schema_level in ("columns", "full"):
+        return view.tables
+    seen = {name for turn in view.turns for name in touched_tables(view, turn)}
+    return tuple(
+        info if info.name.lower() in seen else replace(info, columns=()) for info in view.tables
+    )
+
+# %% ../../nbs/server/05_page.ipynb #c317041d
+def _page_view(env: SQLEnvironment) -> EpisodeView:
+    "The episode as the page shows it: without what was not discovered, and with as much of its end as may be told."
+    if env.episode is None:
+        raise ValueError("there is no episode")
+    view = view_episode(env.episode, hide_unexplored=True)
+    if env.reveal == "gold" and view.outcome is not None:
+        return view
+    view = replace(view, hide_unexplored=True, show_rewards=env.reveal != "none")
+    view = replace(view, tables=_known_tables(view))
+    if view.outcome is None or env.reveal == "none":
+        return replace(view, outcome=None)
+    found = view.outcome
+    verdict = found.verdict
+    if not verdict:
+        detail = f"{_WRONG.get(_last_action(env), _OUT_OF_BUDGET)} Try the next question."
+        verdict = Verdict(False, verdict.reason, detail)
+    return replace(view, outcome=Outcome(verdict, grounded=found.grounded))
+
+# %% ../../nbs/server/05_page.ipynb #1c1b1be4
+def _last_action(env: SQLEnvironment) -> str:
+    "The type of the last action of an episode, empty if it failed or there was none."
+    turns = env.episode.turns if env.episode else []
+    return turns[-1].action.action_type if turns and not turns[-1].error else ""
+
+# %% ../../nbs/server/05_page.ipynb #5f96cfe2
+def _question_html(env: SQLEnvironment, obs: SQLObservation | None) -> str:
+    "The question, or what to do first."
+    if obs is None or env.episode is None or not obs.question:
         title = element("h2", "A question about a database you have never seen")
         text = (
             "Find out what its tables hold, then answer. Every step costs one mark of the budget."
         )
-        return render_html(element("div", title, element("p", text, cls="se-note")))
-    total = obs.step_count + obs.budget_remaining
-    marks = []
-    for i in range(min(total, 60)):
-        marks.append(element("i", cls="se-used" if i < obs.step_count else ""))
-    left = "The episode is over." if obs.done else f"{obs.budget_remaining} of {total} steps left"
-    budget = element("div", *marks, element("span", left), cls="se-budget")
-    about = element("p", obs.metadata.get("question_id", ""), cls="se-note")
-    return render_html(element("div", about, element("h2", obs.question), budget))
-
-# %% ../../nbs/server/05_page.ipynb #5f96cfe2
-def _key_text(column: Column) -> str:
-    "What kind of key a column is, empty if it is none."
-    if column.primary_key:
-        return "primary key"
-    return f"→ {column.references}" if column.references else ""
-
-# %% ../../nbs/server/05_page.ipynb #17eb73e9
-def _description_html(env: SQLEnvironment, name: str) -> FT:
-    "The columns of a table that was described."
-    if env.episode is None:
-        raise ValueError("there is no episode")
-    info = env.episode.database.describe(unescape_markup(name))
-    rows = []
-    for c in info.columns:
-        rows.append([format_value(c.name), format_value(c.type) if c.type else "", _key_text(c)])
-    count = "unknown number of" if info.rows is None else info.rows
-    title = element("p", element("b", format_value(info.name)), f" · {count} rows", cls="se-note")
-    return element("div", title, table_html(["column", "type", "key"], rows, label="columns"))
+        hint = element("p", "Press “New question” to begin.", cls="sx-hint")
+        return render_html(element("div", title, element("p", text), hint, cls="sx"))
+    view = replace(_page_view(env), question=obs.question)  # as the agent reads it
+    return render_html(element("div", question_html(view), cls="sx"))
 
 # %% ../../nbs/server/05_page.ipynb #1f9828de
-def _error_html(error: str) -> FT:
-    kind, _, message = error.partition(": ")
-    return element("div", element("b", kind.replace("_", " ")), " ", message, cls="se-error")
+_UNFOLDED = 50  # of the last steps in the list show what came of them
 
 # %% ../../nbs/server/05_page.ipynb #5760f7d7
-# how an episode ended, by its last action: in neutral words, and if it was wrong
-_ENDINGS = dict(
-    ANSWER=("The answer was submitted.", "That is not the answer."),
-    ABSTAIN=(
-        "You abstained.",
-        "There is an answer, or your reason does not name what is missing, or you have not looked for it.",
-    ),
-)
-_OUT_OF_BUDGET = ("The budget is used up.",) * 2
-
-# %% ../../nbs/server/05_page.ipynb #5098d9b4
-def _verdict_html(obs: SQLObservation, last: str, reveal: str = "verdict") -> FT:
-    "The verdict of an episode that an action of the type `last` ended, or the budget."
-    neutral, wrong = _ENDINGS.get(last, _OUT_OF_BUDGET)
-    if reveal == "none":
-        return element("p", neutral, " This server shows no verdicts.", cls="se-note")
-    if not obs.metadata.get("correct"):
-        return element(
-            "div", element("b", "Wrong"), f" {wrong} Try the next question.", cls="se-wrong"
-        )
-    why = "Your answer is right, though its values were in none of your results."
-    if last == "ABSTAIN":
-        why = "The database can't answer this, and you named what is missing."
-    elif obs.metadata.get("grounded"):
-        why = "Your answer is right, and its values were in your results."
-    return element("div", element("b", "Correct"), f" {why}", cls="se-right")
-
-# %% ../../nbs/server/05_page.ipynb #a7e0ee27
-def _hint_html(text: str) -> FT:
-    return element("p", text, cls="se-hint")
-
-# %% ../../nbs/server/05_page.ipynb #d754d55c
-def _end_html(env: SQLEnvironment, obs: SQLObservation) -> FT:
-    "The verdict; with reason, the rows that differ and gold if the server shows gold."
+def _episode_html(env: SQLEnvironment, obs: SQLObservation | None, request: str = "") -> str:
+    "What was done and what came of it; `request` asks for what is missing."
+    parts = [element("p", request, cls="sx-remark", role="alert")] if request else []
     episode = env.episode
-    if episode is None:
-        raise ValueError("there is no episode")
-    if env.reveal == "gold" and (outcome := view_episode(episode).outcome):
-        cls = "se-right" if outcome.verdict else "se-wrong"
-        return element("div", outcome_html(outcome), cls=f"se-outcome {cls}")
-    turn = episode.turns[-1]
-    return _verdict_html(obs, "" if turn.error else turn.action.action_type, env.reveal)
-
-# %% ../../nbs/server/05_page.ipynb #c32e985e
-def _result_html(env: SQLEnvironment, obs: SQLObservation | None, request: str = "") -> str:
-    "What the last action brought, or what to do first; `request` asks for what is missing."
-    parts = [element("div", request, cls="se-error")] if request else []
-    turns = env.episode.turns if env.episode else []
-    if obs is not None and obs.error:
-        parts.append(_error_html(obs.error))
-    elif obs is None or env.episode is None:
-        parts.append(_hint_html("Press “New question” to begin."))
-    elif not turns:
-        parts.append(
-            _hint_html(
-                "Nothing is known yet but the names of the tables. Choose one and describe it."
-            )
-        )
-    elif turns[-1].action.action_type == "DESCRIBE":
-        parts.append(_description_html(env, turns[-1].action.argument))
-    elif turns[-1].action.action_type == "CLARIFY":
-        parts.append(element("blockquote", obs.result))
-    elif turns[-1].action.action_type not in _ENDINGS:
-        parts.append(text_html(obs.result))
-    if obs is not None and obs.done and turns:
-        parts.append(_end_html(env, obs))
-    return render_html(*parts)
-
-# %% ../../nbs/server/05_page.ipynb #40e5df44
-_SQL_PARTS = re.compile(
-    r"(?P<text>'(?:[^']|'')*')|(?P<name>\"(?:[^\"]|\"\")*\")|(?P<number>\b\d+(?:\.\d+)?\b)|(?P<word>\b(?:"
-    r"select|from|where|group|by|order|having|limit|offset|join|left|inner|cross|on|using|as|with|recursive|"
-    r"union|all|except|intersect|distinct|and|or|not|in|is|null|like|between|exists|case|when|then|else|end|"
-    r"asc|desc|over|partition|values|cast)\b)",
-    re.I,
-)
-
-# %% ../../nbs/server/05_page.ipynb #6c6accaa
-def _sql_html(sql: str) -> FT:
-    "SQL with its keywords, texts and numbers marked."
-    parts, end = [], 0
-    for found in _SQL_PARTS.finditer(sql):
-        kind = f"se-{found.lastgroup}"
-        parts += [sql[end : found.start()], element("span", found[0], cls=kind)]
-        end = found.end()
-    return element("code", *parts, sql[end:])
-
-# %% ../../nbs/server/05_page.ipynb #426144ca
-def _reward_text(reward: dict[str, float]) -> str:
-    return ", ".join(f"{name} {value:+.2f}" for name, value in reward.items())
-
-# %% ../../nbs/server/05_page.ipynb #c9452614
-_UNFOLDED = 50  # of the last steps in the history have their results
-
-# %% ../../nbs/server/05_page.ipynb #9ed8509a
-def _turn_html(env: SQLEnvironment, turn: Turn, has_result: bool) -> FT:
-    "One step of the history; it unfolds into what came of it."
-    verb, argument = turn.action
-    shown = argument[:300]
-    line = [
-        element("b", verb),
-        " ",
-        _sql_html(shown) if verb == "QUERY" else element("code", shown),
-    ]
-    if turn.error:
-        line.append(element("span", turn.error_kind.replace("_", " "), cls="se-kind"))
-    if env.reveal != "none" and turn.reward:
-        line.append(element("small", _reward_text(turn.reward)))
-    if verb in _ENDINGS or not has_result:
-        return element("li", *line)
-    if turn.error:
-        came = _error_html(turn.error)
-    else:
-        came = _description_html(env, argument) if verb == "DESCRIBE" else text_html(turn.result)
-    return element("li", element("details", element("summary", *line), came))
-
-# %% ../../nbs/server/05_page.ipynb #ac53d7ec
-def _history_html(env: SQLEnvironment) -> str:
-    "What was done, what came of it, and what each part of the reward paid."
-    if env.episode is None or not env.episode.turns:
-        return render_html(_hint_html("No steps yet."))
-    turns = env.episode.turns
-    first = len(turns) - _UNFOLDED
-    items = [_turn_html(env, turn, i >= first) for i, turn in enumerate(turns)]
-    steps = element("ol", *items, cls="se-history")
-    if env.reveal == "none":
-        return render_html(steps)
-    total = element("p", f"Return so far: {env.episode.total_reward:+.2f}", cls="se-note")
-    return render_html(steps, total)
-
-# %% ../../nbs/server/05_page.ipynb #45bc9c2b
-def _described_tables(episode: Episode) -> dict[str, TableInfo]:
-    "The tables that were described, by their names in lower case."
-    asked = {
-        unescape_markup(turn.action.argument).strip().strip('"').lower()
-        for turn in episode.turns
-        if turn.action.action_type == "DESCRIBE" and not turn.error
-    }
-    return {
-        info.name.lower(): info for info in episode.database.infos if info.name.lower() in asked
-    }
-
-# %% ../../nbs/server/05_page.ipynb #935f095d
-def _column_html(column: Column) -> FT:
-    parts = filter(None, (format_value(column.type) if column.type else "", _key_text(column)))
-    return element("li", format_value(column.name), " ", element("span", " · ".join(parts)))
-
-# %% ../../nbs/server/05_page.ipynb #6a8ebe44
-def _schema_html(env: SQLEnvironment) -> str:
-    "The tables discovered so far, with `?` for columns that are not known."
-    episode = env.episode
-    names = (
-        []
-        if episode is None
-        else [t for t in episode.database.tables if t.lower() in episode.schema.lines]
-    )
-    if episode is None or not names:
-        return render_html(_hint_html("No tables are known."))
-    items, described = [], _described_tables(episode)
-    for name in names:
-        shown = format_value(name)
-        if info := described.get(name.lower()):
-            columns = element("ul", *[_column_html(column) for column in info.columns])
-            items.append(element("div", element("b", shown), columns))
-            continue
-        columns = episode.schema.lines[name.lower()][len(shown) :].strip("()\n ")
-        items.append(element("p", element("b", shown), " ", element("span", columns or "?")))
-    return render_html(element("div", *items, cls="se-schema"))
+    turns = episode.turns if episode else []
+    if obs is not None and obs.error and (not turns or turns[-1].error != obs.error):
+        parts.append(error_html(obs.error))
+    if obs is not None and episode is not None and obs.question:
+        if episode.done and env.reveal == "none":
+            said = _NEUTRAL.get(_last_action(env), _OUT_OF_BUDGET)
+            parts.append(element("p", f"{said} This server shows no verdicts.", cls="sx-remark"))
+        view = _page_view(env)
+        shown = episode_view_html(view, len(turns), head=False, unfold=_UNFOLDED)
+        return render_html(element("div", *parts, cls="sx") if parts else "", shown)
+    return render_html(element("div", *parts, cls="sx") if parts else "")
 
 # %% ../../nbs/server/05_page.ipynb #cae0a50f
 def _read_seed(text: str | None) -> int:
@@ -391,11 +253,9 @@ def _page_values(visit: _Visit, table: str | None = None) -> list[Any]:
     if table not in names:
         table = names[0] if names else None
     return [
-        _question_html(obs),
-        _result_html(env, obs, visit.request),
-        _schema_html(env),
-        _history_html(env),
-        gr.update(choices=names, value=table),
+        _question_html(env, obs),
+        _episode_html(env, obs, visit.request),
+        gr.update(choices=[(terminal_text(name), name) for name in names], value=table),
         *[gr.update(interactive=is_live) for _ in env.episode_env.actions],
         gr.update(interactive=has_result),
     ]
@@ -481,7 +341,7 @@ def build_page(visits: Visits, splits: list[str]):
     choice = partial(gr.Dropdown, value="any", min_width=110)
     first = visits.make()  # says which actions are allowed
     with gr.Blocks() as page:
-        gr.HTML(str(stylesheet("server.css")), padding=False)
+        gr.HTML(str(stylesheet("replay.css", "server.css")), padding=False)
         with gr.Row(elem_classes="se-bar"):
             start = button(
                 "New question", variant="primary", elem_id="se-new", scale=0, min_width=170
@@ -496,7 +356,7 @@ def build_page(visits: Visits, splits: list[str]):
             )
         with gr.Row(elem_classes="se-page"):
             with gr.Column(scale=3):
-                question = gr.HTML(_question_html(None))
+                question = gr.HTML(_question_html(first, None))
                 sql = gr.Code(
                     label="QUERY: one SELECT statement; Ctrl+Enter runs it",
                     language="sql-sqlite",
@@ -517,19 +377,15 @@ def build_page(visits: Visits, splits: list[str]):
                         "Answer with the last result", elem_id="se-last", interactive=False
                     )
                 extra = _make_extra_boxes(first.episode_env.actions)
-                result = gr.HTML(_result_html(first, None))
             with gr.Column(scale=2, min_width=320):
                 tables = gr.Radio([], label="Tables", elem_id="se-tables")
                 with gr.Row():
                     describe = button("Describe", elem_id="se-describe", interactive=False)
                     sample = button("Sample 5 rows", elem_id="se-sample", interactive=False)
-                with gr.Accordion("Known so far"):
-                    schema = gr.HTML(render_html(_hint_html("No tables are known.")))
-                with gr.Accordion("History and reward"):
-                    history = gr.HTML(render_html(_hint_html("No steps yet.")))
+        episode = gr.HTML(_episode_html(first, None), elem_id="se-episode")
         last_answer = gr.State("@last")
         step_buttons = [describe, sample, run, submit, *[send for _, _, send in extra]]
-        outputs = [question, result, schema, history, tables, *step_buttons, submit_last]
+        outputs = [question, episode, tables, *step_buttons, submit_last]
         event: dict[str, Any] = dict(
             api_visibility="private",
             concurrency_limit=16,
