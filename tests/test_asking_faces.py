@@ -19,8 +19,8 @@ from sql_env.play.reward import RewardConfig
 from sql_env.policies import OraclePolicy, ScriptedPolicy
 from sql_env.server.app import Settings, load_questions
 from sql_env.server.environment import SQLEnvironment
-from sql_env.server.limits import Seats
-from sql_env.server.page import Visits, _history_html, _on_start, _result_html, _Visit, build_page
+from sql_env.server.page import Visits, _episode_html, _on_start, _Visit, build_page
+from sql_env.server.seats import Seats
 from sql_env.sources.generated.ambiguity import ambiguous_set
 from sql_env.sources.loading import load
 from sql_env.view.episode import view_trajectory
@@ -147,11 +147,11 @@ def test_the_page_has_boxes_for_what_is_allowed(questions, actions):
     begun = _on_start(visits, "tab", "203.0.113.7", "any", "any", "1", "")
     start = max(clicks, key=lambda e: len(e["inputs"]))
     assert len(begun) == len(start["outputs"])
-    assert all(len(e["outputs"]) == 6 + len(actions) for e in clicks if e is not start)
+    assert all(len(e["outputs"]) == 4 + len(actions) for e in clicks if e is not start)
 
 
 def shown(visit):
-    return _result_html(visit.env, visit.obs, visit.request) + _history_html(visit.env)
+    return _episode_html(visit.env, visit.obs, visit.request)
 
 
 def test_a_visitor_asks_and_abstains(questions, asks, lacks):
@@ -168,7 +168,7 @@ def test_a_visitor_asks_and_abstains(questions, asks, lacks):
     visit.start(question_id=lacks.question_id)
     for move in abstain(lacks):
         visit.step(*move)
-    assert "Correct" in shown(visit) and "named what is missing" in shown(visit)
+    assert "Right." in shown(visit) and "names what is missing" in shown(visit)
 
 
 def test_a_page_without_verdicts_tells_abstentions_apart_by_nothing(questions, lacks):

@@ -25,11 +25,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 
 from sql_env.cli.app import (
     AsJson,
+    Console,
     ExtraActions,
     Seed,
     SourceOptions,
@@ -37,6 +37,7 @@ from sql_env.cli.app import (
     make_policy,
     make_table,
     print_left_out,
+    print_text,
     show_first,
     takes_options,
 )
@@ -636,7 +637,7 @@ def _evaluate_command(
             _write_reports(played.results, played.floor, out, shard)
         console = Console(stderr=as_json)
         if as_json:
-            print(json.dumps([_result_numbers(result) for result in played.results], indent=1))
+            print_text(json.dumps([_result_numbers(result) for result in played.results], indent=1))
         else:
             _print_results(console, _title(loaded, shard), played.results, played.floor)
             print_left_out(console, loaded)
@@ -684,10 +685,10 @@ def _merge_command(
     if results:
         _write_reports(results, results[0].hack_floor, out)
     if as_json:
-        print(json.dumps([_result_numbers(result) for result in results], indent=1))
+        print_text(json.dumps([_result_numbers(result) for result in results], indent=1))
         return
     for policy, paths in logs.items():
-        print(f"{_file_name(policy)}.jsonl: {len(paths)} logs")
+        print_text(f"{_file_name(policy)}.jsonl: {len(paths)} logs")
     if results:
         title = f"{results[0].settings['questions']}: {len(files)} files"
         _print_results(Console(), title, results, results[0].hack_floor)
@@ -745,7 +746,7 @@ def _compare_command(
     found = [compare(*results, by)] if len(results) == 2 else compare_all(results, by)
     if as_json:
         rows = [{n: None if x != x else x for n, x in asdict(c).items()} for c in found]
-        print(json.dumps(rows[0] if len(results) == 2 else rows, indent=1))
+        print_text(json.dumps(rows[0] if len(results) == 2 else rows, indent=1))
         return
     for comparison in found:
         _show_comparison(Console(), comparison)

@@ -16,6 +16,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from threading import RLock
+from types import NoneType
 from typing import Any, NamedTuple
 
 from ..database.catalog import database_fingerprint
@@ -360,6 +361,31 @@ def _data_keys(env: EpisodeEnv, question: Question) -> dict[str, str]:
         database=database_fingerprint(env.questions.databases[question.database_name]),
     )
 
+# %% ../../nbs/play/07_session.ipynb #195b38f0
+def _check_types(state: dict[str, Any]) -> None:
+    "Raise `TypeError` if a part of a state is not what `Session.state` makes; it may come from a stranger."
+    settings, counts = state["settings"], state["counts"]
+    parts: list[tuple[str, Any, type | tuple]] = [
+        ("question_id", state["question_id"], str),
+        ("seed", state["seed"], (int, NoneType)),
+        ("messages", state["messages"], list),
+        ("notes", state["notes"], list),
+        ("given_up", state["given_up"], str),
+        ("counts", counts, dict),
+        ("settings", settings, dict),
+        ("system", settings["system"], str),
+        ("max_chars", settings["max_chars"], int),
+        ("max_nudges", settings["max_nudges"], int),
+    ]
+    parts += [("a message", message, dict) for message in state["messages"]]
+    parts += [("a note", note, str) for note in state["notes"]]
+    parts += [(f"counts[{name!r}]", n, int) for name, n in counts.items()]
+    for name, value, kind in parts:
+        if not isinstance(value, kind) or isinstance(value, bool):
+            raise TypeError(f"{name} is {type(value).__name__}")
+    if settings["max_chars"] < 1 or settings["max_nudges"] < 0:
+        raise TypeError("max_chars or max_nudges is too small")
+
 # %% ../../nbs/play/07_session.ipynb #db271071
 def _state_problem(env: EpisodeEnv, state: dict[str, Any]) -> str:
     "Why a session's state can't go on in an environment; empty if it can."
@@ -567,6 +593,7 @@ class Session:
     ) -> "Session":
         "The session that a state was taken from; raises `ValueError` if data or settings are others."
         try:
+            _check_types(state)
             if problem := _state_problem(env, state):
                 raise ValueError(f"this state was made elsewhere: {problem}")
             session = cls(env, **state["settings"])
