@@ -161,10 +161,6 @@ class _Budget:
         "Whether pages are counted, and there were too many."
         return self.last_page is not None and self.pages_read() > self.last_page
 
-    def is_bounded(self, by_counts: bool) -> None:
-        "Say whether counts bound the work of the statement, so that the clock may wait long."
-        self.seconds = self.limits.seconds * (self.far if by_counts else 1)
-
     def watch_memory(self) -> None:
         "From now on the statement runs as the only one that is watched, until `end`."
         _memory.watch_lock.acquire()
@@ -321,7 +317,7 @@ class _StatementLog:
         self.is_quick: bool | None = None  # whether its functions are; None if it was not compiled
         self.is_watched = False  # whether it calls a JSON aggregate
         self.is_compiling = False
-        self.reads_left = 2 * self.budget.limits.program  # of columns
+        self.reads_left = 2 * self.budget.limits.program  # of columns, by views
 
     def compiles(self, wait: bool = True) -> bool:
         "Call it before SQLite compiles; False if that would have to wait."
@@ -340,12 +336,12 @@ class _StatementLog:
         self.is_quick = (not name or name in _QUICK_FUNCTIONS) and self.is_quick is not False
         self.is_watched = self.is_watched or name in _JSON_AGGREGATES
 
-    def on_read(self) -> None:
-        "Called while a statement is compiled, for each column that it reads."
+    def on_view(self) -> None:
+        "Called while a statement is compiled, for each column that a view reads."
         self.reads_left -= 1
         if self.reads_left < 0:
-            message = "The query reads too many tables and columns, those behind views included."
-            raise QueryError("too_long", message, "Name fewer of them.")
+            message = "The views of the query read too many tables and columns."
+            raise QueryError("too_long", message, "Name fewer views.")
 
     def on_execute(self, cursor, sql: str, bindings) -> bool:
         "Called by SQLite when a statement is about to run; False refuses it."
@@ -354,7 +350,8 @@ class _StatementLog:
         self.columns = tuple([c[0] for c in cursor.get_description()])
         if self.budget.limits is FAST_LIMITS:
             return self.is_quick is True
-        self.budget.is_bounded(self.was_quick if self.is_quick is None else self.is_quick)
+        if self.is_quick or (self.is_quick is None and self.was_quick):
+            self.budget.seconds *= self.budget.far  # counts bound its work, so the clock may wait
         if self.is_watched or self.is_quick is None:
             self.budget.watch_memory()
         return True
@@ -398,6 +395,14 @@ def _forget_oldest(known: dict, most: int) -> None:
     if len(known) > most:
         del known[next(iter(known))]
 
+# %% ../../nbs/database/02_connection.ipynb #3cf3c2c8
+def _pages_read(con: apsw.Connection) -> Callable[[], int]:
+    "A function that tells how many pages of 4 kB a connection has looked up so far, in its cache or in the file."
+    units = max(1, con.pragma("page_size") // 4096)
+    hits, misses = apsw.SQLITE_DBSTATUS_CACHE_HIT, apsw.SQLITE_DBSTATUS_CACHE_MISS
+    status = con.status
+    return lambda: units * (status(hits)[0] + status(misses)[0])
+
 # %% ../../nbs/database/02_connection.ipynb #98d2af45
 class _Known(NamedTuple):
     "A statement that ran through."
@@ -437,9 +442,8 @@ class GuardedConnection:
         self._files = _Files(self.budget, is_large)
         self.con = connect_readonly(path, limits, self._files.layer)
         self.con.execute("PRAGMA temp_store=FILE").fetchall()
-        self._page_units = max(1, self.con.pragma("page_size") // 4096)
-        self.budget.pages_read = self._pages_read
-        self.con.authorizer = make_authorizer(tables, self.log.on_function, self.log.on_read)
+        self.budget.pages_read = _pages_read(self.con)
+        self.con.authorizer = make_authorizer(tables, self.log.on_function, self.log.on_view)
         self._look_every(_Budget.every)
         self._cursors: tuple[apsw.Cursor, ...] = ()  # one for known statements, one for others
         self._new_cursors()
@@ -498,7 +502,7 @@ class GuardedConnection:
         "Run a statement for the first time, or on a database that may have changed."
         budget, log = self.budget, self.log
         budget.begin(self.limits)
-        log.begin(self._refused.get(sql, False))
+        log.begin(sql in self._refused and self._refused[sql])
         log.compiles()
         try:
             columns, rows = self._read(sql, can_cache=can_cache)
@@ -508,7 +512,8 @@ class GuardedConnection:
         except (apsw.Error, MemoryError, UnicodeError, QueryError) as e:
             raise self._failed(e, sql=sql) from None
         else:
-            if budget.is_read_out():
+            # without a look a statement was short, unless one operation went through a large file
+            if (budget.ticks or self._files.is_large) and budget.is_read_out():
                 raise self._failed(apsw.InterruptError(), "operations", sql)
             if budget.ticks <= budget.max_ticks:
                 self.new_statements += 1
@@ -543,11 +548,6 @@ class GuardedConnection:
         finally:
             log.has_compiled()
             self.budget.end()
-
-    def _pages_read(self) -> int:
-        "Pages that this connection has looked up so far, in its cache or in the file, in units of 4 kB."
-        hits, misses = apsw.SQLITE_DBSTATUS_CACHE_HIT, apsw.SQLITE_DBSTATUS_CACHE_MISS
-        return self._page_units * (self.con.status(hits)[0] + self.con.status(misses)[0])
 
     def is_bloated(self) -> bool:
         "Whether cached statements use so much memory that the connection should be closed."

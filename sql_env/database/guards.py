@@ -197,18 +197,19 @@ _VIRTUAL_TABLE = re.compile(
 def make_authorizer(
     tables: frozenset[str],  # names in lower case
     on_function: Callable[[str], object] = str,  # called for each function; "" for each SELECT
-    on_read: Callable[
+    on_view: Callable[
         [], object
-    ] = bool,  # called for each column that is read; what it raises ends the compiling
+    ] = bool,  # called for each column that a view reads; what it raises ends the compiling
 ) -> Callable:
     "An authorizer that allows reading `tables` and calling deterministic functions."
 
-    def authorize(operation, first, second, database, trigger):
+    def authorize(operation, first, second, database, view):
         if operation == apsw.SQLITE_FUNCTION or operation == apsw.SQLITE_SELECT:
             on_function(second or "")
         if operation == apsw.SQLITE_READ:
             table, column = first, second
-            on_read()
+            if view:
+                on_view()
             ok = table.lower() in tables or (not column and not _VIRTUAL_TABLE.match(table))
         elif operation == apsw.SQLITE_FUNCTION:
             ok = second.lower() not in _DENIED_FUNCTIONS and not _EXTENSION_FUNCTION.match(second)
