@@ -22,6 +22,7 @@ import apsw
 
 from sql_env.database.guards import (
     FAST_LIMITS,
+    LARGE_FILE_BYTES,
     FixedClock,
     Limits,
     QueryError,
@@ -79,9 +80,7 @@ class _ProcessMemory:
         self.compile_lock.release()
 
 # %% ../../nbs/database/02_connection.ipynb #266c2369
-_LARGE = (
-    4 * 2**20
-)  # bytes of temporary files from which a statement takes its share of the memory, and of a large file
+_LARGE = 4 * 2**20  # bytes of temporary files from which a statement takes its share of the memory
 _log = logging.getLogger("sql_env")
 _memory = _ProcessMemory()  # one for the process, because SQLite's limits are
 if hasattr(os, "register_at_fork"):
@@ -438,7 +437,9 @@ class GuardedConnection:
         self.budget = _Budget(limits)
         self.log = _StatementLog(self.budget)
         self._never_changes = path is not None
-        is_large = isinstance(path, Path) and path.is_file() and path.stat().st_size > _LARGE
+        is_large = (
+            isinstance(path, Path) and path.is_file() and path.stat().st_size > LARGE_FILE_BYTES
+        )
         self._files = _Files(self.budget, is_large)
         self.con = connect_readonly(path, limits, self._files.layer)
         self.con.execute("PRAGMA temp_store=FILE").fetchall()

@@ -8,34 +8,45 @@ Docs: https://hjerpe.github.io/sql_env/database/database.html.md"""
 __all__ = ['Descriptions', 'build_database', 'Database', 'BriefDatabase', 'QueryError', 'Limits', 'Result']
 
 # %% ../../nbs/database/04_database.ipynb #f84de38a
+import json
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from itertools import chain
 from pathlib import Path
 from random import Random
+from threading import get_ident
+from typing import Any
 
 import apsw
 
 from sql_env.database.catalog import (
+    MAX_VIEW_TABLES,
     Column,
     TableInfo,
     add_name_hint,
     check_database,
+    database_fingerprint,
+    format_key,
     load_catalog,
+    middle_key,
     resolve_table,
+    tables_named,
 )
 from .connection import GuardedConnection
 from sql_env.database.guards import (
     FAST_LIMITS,
+    LARGE_FILE_BYTES,
     Limits,
     QueryError,
     allows_fast_path,
     check_statement,
     to_query_error,
 )
+from ..paths import cache_dir
 from ..sql.values import Result, format_value, quote_identifier
 
 # %% ../../nbs/database/04_database.ipynb #693de9e6
@@ -126,10 +137,10 @@ def _read_row(
     info: TableInfo,  # of the table
     columns: Sequence[Column],  # that are read
     limits: Limits,
-    i: int,  # the place of the row
+    which: str,  # what follows the name of the table, to choose one row
 ) -> list[tuple]:
-    "Row `i` of a table in a list, which is empty if there is no such row."
-    place = f"FROM {quote_identifier(info.name)} LIMIT 1 OFFSET {i}"
+    "One row of a table in a list, which is empty if there is no such row."
+    place = f"FROM {quote_identifier(info.name)} {which}"
     names = [quote_identifier(column.name) for column in columns]
     parts = (
         [["*"]] if len(columns) == len(info.columns) else _in_parts([[n] for n in names], limits)
@@ -154,23 +165,89 @@ def _read_row(
 _OUT_OF_BUDGET = ("operations", "timeout")
 
 # %% ../../nbs/database/04_database.ipynb #5230d9d9
+def _key_columns(info: TableInfo) -> list[str]:
+    "Names in whose order the rows of a table may lie: a free one for the number of a row, the primary key's column."
+    taken = {column.name.lower() for column in info.columns}
+    numbers = [name for name in ("rowid", "_rowid_", "oid") if name not in taken]
+    return numbers[:1] + [column.name for column in info.columns if column.primary_key][:1]
+
+# %% ../../nbs/database/04_database.ipynb #5fa0baea
+_MOST_HALVES = 100
+
+# %% ../../nbs/database/04_database.ipynb #f3ba49dd
+def _draw_key(
+    value_of: Callable[[str], Any],  # the value that a query gives
+    table: str,  # quoted
+    key: str,  # quoted
+    ends: tuple[Any, Any],  # the first key and the last
+    coin: Random,
+) -> Any:
+    "A key from anywhere in a table."
+    low, high = ends
+    for _ in range(_MOST_HALVES):
+        if (middle := middle_key(low, high)) is None:
+            break
+        at, is_low = format_key(middle), coin.random() < 0.5
+        if is_low:
+            high = value_of(f"SELECT max({key}) FROM {table} WHERE {key} <= {at}")
+        else:
+            low = value_of(f"SELECT min({key}) FROM {table} WHERE {key} > {at}")
+    return low if coin.random() < 0.5 else high
+
+# %% ../../nbs/database/04_database.ipynb #f6d0e82b
+def _draw_keyed(
+    query: Callable[[str], Result],
+    info: TableInfo,  # of the table
+    n: int,  # rows wanted
+    coin: Random,
+) -> list[str]:
+    "What chooses each of `n` rows of a large table by its key, in their stored order; nothing if it has no key."
+
+    def value_of(sql: str) -> Any:
+        return query(sql).rows[0][0]
+
+    table = quote_identifier(info.name)
+    for name in _key_columns(info):
+        key = name if name in ("rowid", "_rowid_", "oid") else quote_identifier(name)
+        try:
+            low, high = [value_of(f"SELECT {end}({key}) FROM {table}") for end in ("min", "max")]
+            drawn: set = set()
+            for _ in range(4 * n):
+                drawn.add(_draw_key(value_of, table, key, (low, high), coin))
+                if len(drawn) == n:
+                    break
+            return [f"WHERE {key} = {format_key(k)} LIMIT 1" for k in sorted(drawn)]
+        except (
+            QueryError,
+            TypeError,
+        ):  # no such column, not in its order, or keys of several kinds
+            pass
+    return []
+
+# %% ../../nbs/database/04_database.ipynb #15d4d768
 def _draw_rows(
-    read_row: Callable[[int], list[tuple]],  # the row at a place
+    query: Callable[[str], Result],
+    read_row: Callable[[str], list[tuple]],  # the row that is chosen so
     info: TableInfo,  # of the table
     n: int,  # rows wanted
     seed: int,  # of the draw
     reach: int,  # rows that can be skipped within the budget
 ) -> list[tuple]:
     "`n` rows of a table in their stored order, fewer if there are not so many."
+    chance = Random(f"{seed}:{info.name}")
+    is_far = info.rows is None or info.rows > reach
+    if n > 0 and is_far and (keyed := _draw_keyed(query, info, n, chance)):
+        return list(chain.from_iterable(map(read_row, keyed)))
     total = n if info.rows is None else min(info.rows, reach)
     n = min(n, total)
-    drawn = sorted(Random(f"{seed}:{info.name}").sample(range(total), n))
+    drawn = sorted(chance.sample(range(total), n))
     try:
-        found = [read_row(i) for i in drawn]
+        found = [read_row(f"LIMIT 1 OFFSET {i}") for i in drawn]
     except QueryError as e:
         if e.kind not in _OUT_OF_BUDGET:
             raise
-        found = [read_row(i) for i in range(n)]
+        keyed = _draw_keyed(query, info, n, chance)
+        found = [read_row(which) for which in keyed or [f"LIMIT 1 OFFSET {i}" for i in range(n)]]
     return list(chain.from_iterable(found))
 
 # %% ../../nbs/database/04_database.ipynb #041a525c
@@ -194,6 +271,50 @@ def _described(info: TableInfo, descriptions: Descriptions) -> TableInfo:
     columns = [replace(c, description=texts.get(c.name.lower(), "")) for c in info.columns]
     return replace(info, columns=tuple(columns))
 
+# %% ../../nbs/database/04_database.ipynb #072a1d0a
+def _count_sql(info: TableInfo) -> str:
+    return f"SELECT count(*) FROM {quote_identifier(info.name)}"
+
+# %% ../../nbs/database/04_database.ipynb #e75b9c99
+class _RowCounts:
+    "Numbers of rows of the tables of a large file, counted once and kept in the cache."
+
+    limits = Limits(pages=3_000_000, seconds=60.0)
+
+    def __init__(self, path: Path):
+        self.path = path
+
+    def count(self, table: str, sql: str) -> int:
+        "The rows of a table, which a statement counts; raises `QueryError`."
+        with suppress(OSError, ValueError):
+            kept = json.loads(self._file.read_text(encoding="utf-8"))
+            if isinstance(kept, dict) and type(kept.get(table)) is int:
+                return kept[table]
+        con = _ConnectionPool(
+            partial(GuardedConnection, self.path, frozenset([table.lower()]), self.limits)
+        ).take()
+        try:
+            n = con.run(sql).rows[0][0]
+        finally:
+            con.close()
+        with suppress(OSError, ValueError):
+            self._keep(table, n)
+        return n
+
+    @cached_property
+    def _file(self) -> Path:
+        return cache_dir() / "rows" / f"{database_fingerprint(self.path)}.json"
+
+    def _keep(self, table: str, n: int) -> None:
+        "Write a number beside those that are there, in one step."
+        kept = {}
+        with suppress(OSError, ValueError):
+            kept = dict(json.loads(self._file.read_text(encoding="utf-8")))
+        self._file.parent.mkdir(parents=True, exist_ok=True)
+        part = self._file.with_suffix(f".{os.getpid()}.{get_ident()}")
+        part.write_text(json.dumps({**kept, table: n}), encoding="utf-8")
+        part.replace(self._file)
+
 # %% ../../nbs/database/04_database.ipynb #103b68fe
 class Database:
     "A read-only SQLite database behind four guards; safe to share between episodes and threads."
@@ -213,12 +334,17 @@ class Database:
         tables = [_described(t, self.descriptions) for t in catalog.tables]
         self._tables = {t.name.lower(): t for t in tables}
         self.closed = catalog.closed  # why each other table can't be read, by name
+        self._view_sizes = catalog.view_sizes  # tables that each large view comes to
         self._samples: dict[tuple, Result] = {}
         self._emptied: Database | None = None
         names = frozenset(self._tables)
         self.pool = _ConnectionPool(partial(GuardedConnection, self.path, names, limits))
         size = len(self.path) if isinstance(self.path, bytes) else self.path.stat().st_size
         self.may_be_brief = allows_fast_path(size, limits)
+        self._views = catalog.views
+        self._uncounted: set[str] = set()  # tables whose rows are too many to count
+        is_large = isinstance(self.path, Path) and size > LARGE_FILE_BYTES
+        self.row_counts = _RowCounts(self.path) if is_large else None
 
     @property
     def tables(self) -> list[str]:
@@ -260,12 +386,24 @@ class Database:
         con = self.pool.take()
         try:
             if type(sql) is not str or sql not in con.known:
-                check_statement(sql, self.limits)
+                self._check(sql)
             return con.run(sql)
         except QueryError as e:
             raise self._say_closed(add_name_hint(e, sql, self._tables), sql) from None
         finally:
             self.pool.give_back(con)
+
+    def _check(self, sql: str) -> None:
+        "Raise `QueryError` for what must not reach SQLite."
+        check_statement(sql, self.limits)
+        if not self._view_sizes:
+            return
+        sizes = [self._view_sizes[name] for name in tables_named(sql, self._view_sizes)]
+        if max(sizes, default=0) > MAX_VIEW_TABLES:
+            raise QueryError("forbidden", "A view of the query is too large to be read.")
+        if sum(sizes) > 2 * MAX_VIEW_TABLES:
+            message = f"The views of the query come to {sum(sizes)} tables, which is too many."
+            raise QueryError("too_long", message, "Name fewer views.")
 
     def _say_closed(self, e: QueryError, sql: str) -> QueryError:
         "The error, or the reason why a table that the statement names is closed."
@@ -283,7 +421,7 @@ class Database:
         table: str,  # in any case, quoted or not
     ) -> TableInfo:
         "Columns, keys and row count of a table; raises `QueryError`."
-        return self._describe(table, self.query)
+        return self._describe(table, self._count_rows)
 
     def sample(
         self,
@@ -292,32 +430,39 @@ class Database:
         seed: int = 0,  # other seeds draw other rows
     ) -> Result:
         "Rows of a table, drawn by `seed`, in their stored order; raises `QueryError`."
-        return self._sample(table, n, seed, self.query)
+        return self._sample(self.describe(table), n, seed, self.query)
 
     @property
     def brief(self) -> "BriefDatabase":
         "What can be answered in about a millisecond, for a server's event loop."
         return BriefDatabase(self)
 
-    def _describe(self, table: str, query: Callable[[str], Result]) -> TableInfo:
-        "The description of a table, counted by some way to query if it was not yet."
+    def _describe(self, table: str, count: Callable[[TableInfo], int | None]) -> TableInfo:
+        "The description of a table, counted in some way if it was not yet."
         key = self._resolve(table)
         info = self._tables[key]
-        if info.rows is not None:
-            return info
+        if info.rows is None and key not in self._uncounted:
+            n = count(info)
+            if n is None:
+                self._uncounted.add(key)
+            else:
+                info = self._tables[key] = replace(info, rows=n)
+        return info
+
+    def _count_rows(self, info: TableInfo) -> int | None:
+        "The rows of a table; None if to count them takes too much."
+        sql, is_view = _count_sql(info), info.name.lower() in self._views
         try:
-            result = query(f"SELECT count(*) FROM {quote_identifier(info.name)}")
+            if self.row_counts is None or is_view:
+                return self.query(sql).rows[0][0]
+            return self.row_counts.count(info.name, sql)
         except QueryError as e:
             if e.kind not in _OUT_OF_BUDGET:
                 raise
-            return info
-        ((n,),) = result.rows
-        info = self._tables[key] = TableInfo(info.name, info.columns, n)
-        return info
+            return None
 
-    def _sample(self, table: str, n: int, seed: int, query: Callable[[str], Result]) -> Result:
+    def _sample(self, info: TableInfo, n: int, seed: int, query: Callable[[str], Result]) -> Result:
         "The sample of a table, read by some way to query if it was not yet."
-        info = self._describe(table, query)
         key = (info.name, n, seed)
         result = self._samples.get(key)
         if result is None:
@@ -332,7 +477,7 @@ class Database:
     ) -> Result:
         columns = info.columns[: self.limits.columns]
         read_row = partial(_read_row, query, info, columns, self.limits)
-        rows = _draw_rows(read_row, info, n, seed, reach=self.limits.operations // 10)
+        rows = _draw_rows(query, read_row, info, n, seed, reach=self.limits.operations // 10)
         left_out = len(info.columns) - len(columns)
         return Result(tuple([c.name for c in columns]), rows, columns_left_out=left_out)
 
@@ -378,7 +523,7 @@ class BriefDatabase:
         con = pool.take()
         try:
             if sql not in con.known:
-                check_statement(sql, database.limits)
+                database._check(sql)
             return con.try_run(sql)
         except QueryError:
             return None
@@ -388,14 +533,17 @@ class BriefDatabase:
     def describe(self, table: str) -> TableInfo | None:
         "The description of a table, as of `Database.describe`; raises `QueryError` if there is none of that name."
         try:
-            return self.database._describe(table, self._query)
+            return self.database._describe(
+                table, lambda info: self._query(_count_sql(info)).rows[0][0]
+            )
         except _NotBrief:
             return None
 
     def sample(self, table: str, n: int = 5, seed: int = 0) -> Result | None:
         "Rows of a table, as of `Database.sample`; raises `QueryError` if there is none of that name."
+        info = self.describe(table)
         try:
-            return self.database._sample(table, n, seed, self._query)
+            return info and self.database._sample(info, n, seed, self._query)
         except _NotBrief:
             return None
 
