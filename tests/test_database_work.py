@@ -8,6 +8,7 @@ import os
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from statistics import median
 
 import apsw
@@ -73,8 +74,9 @@ def test_the_border_of_pages_is_sharp_and_the_same_for_all(large, sql):
         assert (outcome(Database(large, Limits(pages=limit)), sql) != "operations") == fits
         with ThreadPoolExecutor(8) as pool:
             others = [f"SELECT count(*) FROM station WHERE id > {i}" for i in range(8)]
-            found = list(pool.map(lambda s: outcome(db, s), [sql, *others] * 2 + [sql] * 8))
-        mine = [o for o, s in zip(found, [sql, *others] * 2 + [sql] * 8) if s == sql]
+            asked = [sql, *others] * 2 + [sql] * 8
+            found = list(pool.map(partial(outcome, db), asked))
+        mine = [o for o, s in zip(found, asked) if s == sql]
         assert len(set(mine)) == 1 and (mine[0] != "operations") == fits
 
 
@@ -96,7 +98,7 @@ def test_pages_of_a_small_file_count_too(tmp_path):
         "CREATE TABLE t (id INTEGER, note TEXT)",
         {"t": [(i, f"{i:0900d}") for i in range(2000)]},
     )
-    sql = "SELECT sum((SELECT count(*) FROM t LIMIT a.id + 1)) FROM t a"
+    sql = "SELECT sum((SELECT count(*) FROM t ORDER BY a.id)) FROM t a"
     db = Database(path, Limits(pages=50_000))
     assert path.stat().st_size < 2**22 and outcome(db, sql) == "operations"
     assert db.pool.free[0].budget.ticks < 200
@@ -284,7 +286,7 @@ def test_a_sample_of_a_large_table_comes_from_the_whole(tmp_path, table, schema,
         assert found == [places[x] for _, x in sampled(path, table, seed)]
         drawn += found
     parts = [sum(5000 * q <= place < 5000 * (q + 1) for place in drawn) for q in range(4)]
-    assert min(parts) > 20, parts
+    assert min(parts) > 10, parts
 
 
 def test_a_key_with_a_hole_is_halved_where_keys_are(tmp_path):
@@ -297,13 +299,13 @@ def test_a_key_with_a_hole_is_halved_where_keys_are(tmp_path):
         assert len(set(ids)) == 5 and max(ids[:-1]) <= 20_000
 
 
-def test_a_large_view_shows_its_first_rows(tmp_path):
+def test_a_large_view_shows_rows_that_the_budget_reaches(tmp_path):
     path = build_database(
         tmp_path / "t.sqlite",
         "CREATE TABLE t (id INTEGER PRIMARY KEY); CREATE VIEW v AS SELECT id FROM t",
         {"t": [(i,) for i in range(20_000)]},
     )
-    assert sampled(path, "v") == [(i,) for i in range(5)]
+    assert max(sampled(path, "v", n=20)) < (200,)
 
 
 # ---- what a file can write into its description

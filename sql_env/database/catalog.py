@@ -263,7 +263,7 @@ def _large_views(
     large = dict.fromkeys(views, most + 1)  # unless it is found to be small
     for name, size in _view_sizes(views, tables).items():  # a view comes after those that it names
         if name in views and size <= most:
-            parts = [large.get(part, 0) for part in tables_named(views[name], large)]
+            parts = [large[part] for part in tables_named(views[name], large) if part != name]
             if max(parts, default=0) <= most and _can_compile(con, name):
                 large[name] = size
     return {name: size for name, size in large.items() if size >= _LARGE_VIEW}

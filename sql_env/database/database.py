@@ -286,10 +286,9 @@ class _RowCounts:
 
     def count(self, table: str, sql: str) -> int:
         "The rows of a table, which a statement counts; raises `QueryError`."
-        with suppress(OSError, ValueError):
-            kept = json.loads(self._file.read_text(encoding="utf-8"))
-            if isinstance(kept, dict) and type(kept.get(table)) is int:
-                return kept[table]
+        kept = self._read().get(table)
+        if type(kept) is int:
+            return kept
         con = _ConnectionPool(
             partial(GuardedConnection, self.path, frozenset([table.lower()]), self.limits)
         ).take()
@@ -305,11 +304,17 @@ class _RowCounts:
     def _file(self) -> Path:
         return cache_dir() / "rows" / f"{database_fingerprint(self.path)}.json"
 
+    def _read(self) -> dict[str, Any]:
+        "What is kept; nothing if it can't be read."
+        try:
+            kept = json.loads(self._file.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return {}
+        return kept if isinstance(kept, dict) else {}
+
     def _keep(self, table: str, n: int) -> None:
         "Write a number beside those that are there, in one step."
-        kept = {}
-        with suppress(OSError, ValueError):
-            kept = dict(json.loads(self._file.read_text(encoding="utf-8")))
+        kept = self._read()
         self._file.parent.mkdir(parents=True, exist_ok=True)
         part = self._file.with_suffix(f".{os.getpid()}.{get_ident()}")
         part.write_text(json.dumps({**kept, table: n}), encoding="utf-8")
