@@ -18,11 +18,11 @@ from functools import cached_property
 from graphlib import CycleError, TopologicalSorter
 from itertools import combinations
 from math import log
-from os.path import commonprefix
 from typing import Any, NamedTuple
 
 import apsw
 
+from ...database.catalog import middle_key
 from ...sql.values import quote_identifier
 
 # %% ../../../nbs/grading/variants/02_shapes.ipynb #537e22cc
@@ -374,43 +374,6 @@ def _order_key(con: apsw.Connection, table: str) -> str:
     return next((name for name in ("rowid", "_rowid_", "oid") if name not in taken), "")
 
 # %% ../../../nbs/grading/variants/02_shapes.ipynb #0cc87bba
-_COMPARED_CHARACTERS = 8
-
-# %% ../../../nbs/grading/variants/02_shapes.ipynb #361cbb47
-def _middle_text(low: str, high: str) -> str:
-    "A text between two texts, made of characters that lie between theirs."
-    start = len(commonprefix([low, high]))
-    ends = [text[start : start + _COMPARED_CHARACTERS] for text in (low, high)]
-    codes = [ord(char) for text in ends for char in text]
-    if not codes:
-        return low
-    first, base = min(codes), max(codes) - min(codes) + 2
-    total = 0  # of both ends as numbers whose digits are characters
-    for text in ends:
-        for place, char in enumerate(text, 1):
-            total += (ord(char) - first + 1) * base ** (_COMPARED_CHARACTERS - place)
-    digits, rest = [], total // 2
-    while rest:
-        rest, digit = divmod(rest, base)
-        digits.append(digit)
-    digits += [0] * (_COMPARED_CHARACTERS - len(digits))
-    middle = "".join([chr(first + digit - 1) for digit in reversed(digits) if digit])
-    return low[:start] + middle.encode(errors="ignore").decode()
-
-# %% ../../../nbs/grading/variants/02_shapes.ipynb #83143b64
-def _middle(low: Any, high: Any) -> Any:
-    "A value between two keys, None if there is none."
-    if isinstance(low, str) and isinstance(high, str):
-        text = _middle_text(low, high)
-        return text if low < text < high else None
-    if isinstance(low, int) and isinstance(high, int):
-        return (low + high) // 2 if high - low > 1 else None
-    if isinstance(low, (int, float)) and isinstance(high, (int, float)):
-        middle = low / 2 + high / 2
-        return middle if low < middle < high else None
-    return None
-
-# %% ../../../nbs/grading/variants/02_shapes.ipynb #d5ac1ddf
 def _spread_keys(con: apsw.Connection, table: str, key: str, most: int = MAX_SAMPLE_ROWS) -> list:
     "Values of a key from the whole range of a table, at most so many, none twice."
     column = quote_identifier(key)
@@ -426,7 +389,7 @@ def _spread_keys(con: apsw.Connection, table: str, key: str, most: int = MAX_SAM
         if not gaps or len(found) >= most:
             break
         low, high = gaps.popleft()
-        middle = _middle(low, high)
+        middle = middle_key(low, high)
         if middle is None:
             continue
         new = nearest(f"WHERE {column} <= ?", "DESC", middle)
