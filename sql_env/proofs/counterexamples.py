@@ -1,0 +1,230 @@
+"""Small databases on which two queries may differ"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from random import Random
+from typing import Any
+
+import apsw
+from sqlglot import exp
+
+from .facts import Assumption, Schema, TableFacts, create_tables
+
+MAX_ROWS = 4  # of a table
+MAX_TICKS = 200  # thousands of operations of one query
+
+
+def all_assumptions(schema: Schema) -> list[Assumption]:
+    "All that the declarations and the data say."
+    found = []
+    for table in schema.tables.values():
+        for c in table.columns.values():
+            if c.required or not c.has_null:
+                found.append(Assumption("not_null", table.name, (c.name,), (), c.required))
+            if c.holds:
+                found.append(Assumption("holds", table.name, (c.name,), tuple(sorted(c.holds))))
+        found += [Assumption("key", table.name, key) for key in table.keys + table.natural_keys]
+        found += [Assumption("reference", table.name, r.columns, (r.parent,), True) for r in table.references]
+        found += [Assumption("filled", table.name)] if table.is_filled else []
+    return found
+
+
+def literals_of(trees: Iterable[exp.Expression]) -> tuple[list, list[str]]:
+    "Numbers and texts in some queries, with what lies beside them."
+    numbers: dict[Any, None] = dict.fromkeys((0, 1, 2, 3))
+    texts: dict[str, None] = dict.fromkeys(("a", "b", "B"))
+    for tree in trees:
+        for node in tree.find_all(exp.Literal):
+            if node.is_string:
+                plain = node.name.replace("%", "").replace("_", "x")
+                texts |= dict.fromkeys((node.name, plain, plain.swapcase(), f"x{plain}"))
+                if plain.isdecimal():
+                    numbers |= dict.fromkeys((int(plain), int(plain) + 1))
+            else:
+                value = int(node.name) if node.is_int else float(node.name)
+                numbers |= dict.fromkeys((value, value + 1, value - 1))
+                texts |= dict.fromkeys((node.name,))
+        for node in tree.find_all(exp.Column):
+            if node.this.quoted if isinstance(node.this, exp.Identifier) else False:
+                texts |= dict.fromkeys((node.name, node.name.swapcase()))
+    return list(numbers), list(texts)
+
+
+class Filler:
+    "Fills the tables of a schema with few random rows that keep some assumptions."
+
+    def __init__(self, schema: Schema, tables: Iterable[str], assumptions: Iterable[Assumption], trees: Sequence):
+        self.schema = schema
+        self.tables = self._parents_first(dict.fromkeys(tables))
+        self.con = create_tables(schema.statements)
+        self.con.set_progress_handler(self._tick, 1000)
+        self.ticks = 0
+        self.numbers, self.texts = literals_of(trees)
+        assumptions = list(assumptions)
+        self.required = {(a.table, a.columns[0]) for a in assumptions if a.kind == "not_null"}
+        self.holds = {(a.table, a.columns[0]): a.detail for a in assumptions if a.kind == "holds"}
+        self.filled = {a.table for a in assumptions if a.kind == "filled"}
+        self.references = [(a.table, r) for a in assumptions if a.kind == "reference" and a.table in self.tables
+                           for r in schema.tables[a.table].references if r.columns == a.columns and r.parent in self.tables]
+        for n, a in enumerate(a for a in assumptions if a.kind == "key" and a.table in self.tables):
+            names = ", ".join(quoted(c) for c in a.columns)
+            self.con.execute(f"CREATE UNIQUE INDEX {quoted(f'sqlenv key {n}')} ON {quoted(a.table)} ({names})")
+
+    def _tick(self) -> bool:
+        self.ticks += 1
+        return self.ticks > MAX_TICKS
+
+    def _parents_first(self, tables: Mapping[str, None]) -> list[str]:
+        "Tables and all that they refer to, parents before children as far as there is no circle."
+        found: dict[str, None] = {}
+
+        def add(name: str, path: tuple[str, ...]) -> None:
+            if name in found or name in path or name not in self.schema.tables:
+                return
+            for reference in self.schema.tables[name].references:
+                add(reference.parent, (*path, name))
+            found[name] = None
+
+        for name in tables:
+            add(name, ())
+        return list(found)
+
+    def value(self, table: TableFacts, column: str, rng: Random) -> Any:
+        "A random value that a column may hold."
+        facts = table.columns[column]
+        if (table.name, column) not in self.required and rng.random() < 0.2:
+            return None
+        kinds = self.holds.get((table.name, column))
+        if kinds is None and facts.rowid:
+            kinds = ("integer",)
+        elif kinds is None:
+            common = {"TEXT": ("text",), "INTEGER": ("integer",), "REAL": ("real",)}
+            kinds = common.get(facts.affinity, ("integer", "text"))
+            if rng.random() < 0.15:
+                kinds = ("integer", "real", "text")
+        kind = rng.choice(kinds)
+        if kind == "text":
+            return rng.choice(self.texts)
+        if kind == "blob":
+            return bytes([rng.randrange(3)])
+        number = rng.choice(self.numbers)
+        return int(number) if kind == "integer" else number + rng.choice((0.0, 0.5))
+
+    def row(self, table: TableFacts, rng: Random, wanted: Mapping[str, Any]) -> list:
+        "A random row, with some values as wanted and references that mostly find their row."
+        row = {c: wanted[c] if c in wanted else self.value(table, c, rng) for c in table.columns}
+        for name, reference in self.references:
+            if name == table.name and not set(reference.columns) & set(wanted) and rng.random() < 0.95:
+                names = ", ".join(quoted(c) for c in reference.parent_columns)
+                keys = self.con.execute(f"SELECT {names} FROM {quoted(reference.parent)}").fetchall()
+                if keys and (row[reference.columns[0]] is not None or rng.random() < 0.7):
+                    row.update(zip(reference.columns, rng.choice(keys)))
+        return list(row.values())
+
+    def fill(self, rng: Random, wanted: Mapping[str, Sequence[Mapping[str, Any]]] = {}) -> bool:
+        "New rows for all tables; whether they keep the assumptions."
+        for table in self.tables:
+            self.con.execute(f"DELETE FROM {quoted(table)}")
+        for name in self.tables:
+            table = self.schema.tables[name]
+            marks = ", ".join("?" * len(table.columns))
+            names = ", ".join(map(quoted, table.columns))
+            sql = f"INSERT OR IGNORE INTO {quoted(name)} ({names}) VALUES ({marks})"
+            more = rng.choice((0, 1, 2, 3, MAX_ROWS)) if name not in wanted else rng.choice((0, 0, 1, 2))
+            for values in (*wanted.get(name, ()), *[{}] * more):
+                try:
+                    self.con.execute(sql, self.row(table, rng, values))
+                except apsw.Error:
+                    continue
+        self.drop_orphans()
+        return all(self.con.execute(f"SELECT 1 FROM {quoted(t)}").fetchall() for t in self.filled & set(self.tables))
+
+    def drop_orphans(self) -> None:
+        "Delete rows that refer to none, until there are no more."
+        changes = -1
+        while changes != self.con.total_changes():
+            changes = self.con.total_changes()
+            for name, reference in self.references:
+                pairs = [f"b.{quoted(y)} = {quoted(name)}.{quoted(x)}"
+                         for x, y in zip(reference.columns, reference.parent_columns)]
+                there = [f"{quoted(x)} IS NOT NULL" for x in reference.columns]
+                self.con.execute(f"""DELETE FROM {quoted(name)} WHERE {" AND ".join(there)} AND NOT EXISTS
+                    (SELECT 1 FROM {quoted(reference.parent)} b WHERE {" AND ".join(pairs)})""")
+
+    def run(self, sql: str) -> list[tuple] | None:
+        "The rows of a query, None if it fails."
+        self.ticks = 0
+        try:
+            return self.con.execute(sql).fetchall()
+        except apsw.Error:
+            return None
+
+    def rows(self) -> dict[str, list[tuple]]:
+        "The rows of each table."
+        return {t: self.con.execute(f"SELECT * FROM {quoted(t)}").fetchall() for t in self.tables}
+
+
+def quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def cell_key(value: Any) -> tuple:
+    "A value as it is compared: 3 and 3.0 are the same, 3 and '3' are not."
+    if value is None:
+        return (0, 0)
+    if isinstance(value, (int, float)):
+        return (1, float(f"{value:.9g}"))
+    return (2, value) if isinstance(value, str) else (3, value)
+
+
+def as_bag(rows: Iterable[tuple]) -> list:
+    return sorted(tuple(map(cell_key, row)) for row in rows)
+
+
+class Judge:
+    "Says whether a query gives other rows than gold on a filled database."
+
+    def __init__(self, gold: str, sql: str):
+        from ..sqltext import select_order_keys, tie_tests
+
+        self.gold, self.sql = gold, sql
+        self.keys = select_order_keys(gold)
+        self.ties = tie_tests(gold)
+
+    def is_luck(self, filler: Filler) -> bool:
+        "Whether gold's result depends on the order in which rows lie: a tie is cut."
+        for test in self.ties:
+            found = filler.run(test.sql)
+            if found is None or test.columns is None:
+                return True
+            keys = [tuple(cell_key(row[c]) for c in test.columns) for row in found]
+            if len(keys) > test.limit and (test.limit == 0 or keys[test.limit - 1] == keys[test.limit]):
+                return True
+        return False
+
+    def differ(self, filler: Filler) -> tuple[list, list] | None:
+        "Gold's rows and the other rows if they differ, and not by luck."
+        gold = filler.run(self.gold)
+        if gold is None or self.is_luck(filler):
+            return None
+        rows = filler.run(self.sql)
+        if rows is None:
+            return None
+        return None if self.agree(gold, rows, filler) else (gold, rows)
+
+    def agree(self, gold: list[tuple], rows: list[tuple], filler: Filler) -> bool:
+        if as_bag(gold) != as_bag(rows):
+            return False
+        if self.keys is None or len(gold) < 2:
+            return True
+        keyed = filler.run(self.keys.sql) or []
+        start = 0
+        for _, group in groupby(keyed, key=lambda row: [cell_key(row[c]) for c in self.keys.columns]):
+            end = start + len(list(group))
+            if as_bag(gold[start:end]) != as_bag(rows[start:end]):
+                return False
+            start = end
+        return True
