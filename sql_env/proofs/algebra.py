@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, dataclass_transform
 
 
 class Node:
@@ -13,7 +13,24 @@ class Node:
     __match_args__: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
+@dataclass_transform(frozen_default=True)
+def node(cls: type) -> type:
+    "Make a class a frozen dataclass that computes its hash once."
+    cls = dataclass(frozen=True)(cls)
+    compute = cls.__hash__
+
+    def cached(self) -> int:
+        found = self.__dict__.get("_hash")
+        if found is None:
+            found = compute(self)
+            object.__setattr__(self, "_hash", found)
+        return found
+
+    cls.__hash__ = cached  # type: ignore[assignment]
+    return cls
+
+
+@node
 class Row(Node):
     "A row variable, which ranges over a table."
 
@@ -21,7 +38,7 @@ class Row(Node):
     table: str
 
 
-@dataclass(frozen=True)
+@node
 class Column(Node):
     "The value of a column in a row."
 
@@ -29,14 +46,14 @@ class Column(Node):
     name: str
 
 
-@dataclass(frozen=True)
+@node
 class Identity(Node):
     "Which row a row variable stands for."
 
     row: Row
 
 
-@dataclass(frozen=True)
+@node
 class Constant(Node):
     "A literal; `kind` tells 2 from 2.0 and '2', which Python's equality does not."
 
@@ -44,7 +61,7 @@ class Constant(Node):
     kind: str  # integer, real, text or null
 
 
-@dataclass(frozen=True)
+@node
 class Call(Node):
     "A deterministic function of terms."
 
@@ -52,7 +69,7 @@ class Call(Node):
     args: tuple
 
 
-@dataclass(frozen=True)
+@node
 class Choice(Node):
     "One term if a formula holds, else another."
 
@@ -61,7 +78,7 @@ class Choice(Node):
     otherwise: Node
 
 
-@dataclass(frozen=True)
+@node
 class Aggregate(Node):
     "A function of a bag of values without NULL: count, sum, max, min; or `value`, of a bag of at most one row."
 
@@ -69,7 +86,7 @@ class Aggregate(Node):
     bag: Bag
 
 
-@dataclass(frozen=True)
+@node
 class Compare(Node):
     "Two values in SQLite's order, both not NULL."
 
@@ -78,12 +95,12 @@ class Compare(Node):
     right: Node
 
 
-@dataclass(frozen=True)
+@node
 class IsNull(Node):
     term: Node
 
 
-@dataclass(frozen=True)
+@node
 class Test(Node):
     "A property of values that are not NULL, about which nothing else is known."
 
@@ -91,27 +108,27 @@ class Test(Node):
     args: tuple
 
 
-@dataclass(frozen=True)
+@node
 class Exists(Node):
     block: Block
 
 
-@dataclass(frozen=True)
+@node
 class And(Node):
     parts: tuple
 
 
-@dataclass(frozen=True)
+@node
 class Or(Node):
     parts: tuple
 
 
-@dataclass(frozen=True)
+@node
 class Not(Node):
     part: Node
 
 
-@dataclass(frozen=True)
+@node
 class Block(Node):
     "The result row `out`, once for each value of `key` among the rows for which `where` holds."
 
@@ -121,7 +138,7 @@ class Block(Node):
     out: tuple  # terms
 
 
-@dataclass(frozen=True)
+@node
 class Bag(Node):
     "The sum of some blocks; their union without duplicates if `is_set`."
 

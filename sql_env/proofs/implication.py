@@ -29,16 +29,35 @@ def is_simple(formula: Node) -> bool:
     return not any(isinstance(n, (Exists, Aggregate)) for n in walk(formula))
 
 
+def is_negated_exists(formula: Node) -> bool:
+    return isinstance(formula, Not) and isinstance(formula.part, Exists)
+
+
+def exists_signs(formula: Node, sign: bool = True) -> set[bool]:
+    "Whether EXISTS occurs in a formula, as it is (True) and denied (False); a count may say either."
+    match formula:
+        case Exists():
+            return {sign}
+        case Not():
+            return exists_signs(formula.part, not sign)
+        case And() | Or():
+            return set().union(*(exists_signs(p, sign) for p in formula.parts))
+        case Compare():
+            return set() if is_simple(formula) else {True, False}
+    return set()
+
+
 class Prover:
     "Implications between conditions and containments between blocks."
 
-    def __init__(self, values: Values):
+    def __init__(self, values: Values, end: float):
         self.values = values
         self.steps = 0
         self.depth = 0
-        self.end = thread_time() + MAX_SECONDS
+        self.end = end
         self.models: list = []  # (block, model): rows that show why an implication failed
         self.solved = 0
+        self.answers: dict[tuple, bool] = {}
 
     def step(self) -> None:
         self.steps += 1
@@ -49,30 +68,70 @@ class Prover:
 
     # blocks
 
-    def merged(self, block: Block) -> Block:
-        "A block in which rows that a key makes the same are one row."
-        changed = True
-        while changed:
-            changed = False
-            classes = Classes(block.where)
-            for n, first in enumerate(block.rows):
-                for second in block.rows[n + 1 :]:
-                    if first.table == second.table and self._is_same_row(first, second, classes, block):
-                        block = self._with_one_row(block, first, second)
-                        changed = True
-                        break
-                if changed:
-                    break
-        return block
+    def merged(self, block: Block, outer: frozenset[Row] = frozenset(), given: Sequence[Node] = ()) -> Block:
+        "A block in which rows that a key makes the same are one row, also in what its terms and formulas hold."
+        pair = self._same_rows(block, outer, given)
+        while pair is not None:
+            block = self._with_one_row(block, *pair)
+            pair = self._same_rows(block, outer, given)
+        inner = outer | set(block.rows)
+        context = (*given, *filter(is_simple, block.where))
+        where = [self.settled(p, inner, context) for p in block.where]
+        key, out = [tuple(self.settled(t, inner, context) for t in part) for part in (block.key, block.out)]
+        if where == list(block.where) and (key, out) == (block.key, block.out):
+            return block
+        made = self.values.block(block.rows, where, key, out)
+        return made if made is not None else Block(block.rows, (FALSE,), key, out)
 
-    def _is_same_row(self, first: Row, second: Row, classes: Classes, block: Block) -> bool:
+    def settled(self, node: Node, outer: frozenset[Row], given: Sequence[Node]) -> Node:
+        "A term or formula whose blocks are merged, with each other's rows and with those outside."
+        if is_simple(node):
+            return node
+        match node:
+            case Exists():
+                return self.values.exists(self.merged(node.block, outer, given))
+            case Aggregate():
+                blocks = tuple(self.merged(b, outer, given) for b in node.bag.blocks)
+                return Aggregate(node.name, Bag(blocks, node.bag.is_set))
+            case Not():
+                return negation(self.settled(node.part, outer, given))
+            case And():
+                return conjunction(self.settled(p, outer, given) for p in node.parts)
+            case Or():
+                return disjunction(self.settled(p, outer, given) for p in node.parts)
+            case Call():
+                return Call(node.name, tuple(self.settled(a, outer, given) for a in node.args))
+            case Compare():
+                return Compare(node.operator, self.settled(node.left, outer, given), self.settled(node.right, outer, given))
+            case Choice():
+                return Choice(*(self.settled(p, outer, given) for p in children(node)))
+        return node
+
+    def _same_rows(self, block: Block, outer: Collection[Row], given: Sequence[Node]) -> tuple[Row, Row] | None:
+        "Two rows that a key makes the same: the one to keep, and one of the block."
+        tables = [row.table for row in block.rows]
+        others = [row for row in outer if row.table in tables]
+        if len(set(tables)) == len(tables) and not others:
+            return None
+        classes = Classes([*block.where, *given])
+        for n, second in enumerate(block.rows):
+            for first in [*sorted(others, key=lambda r: r.number), *block.rows[:n]]:
+                if first.table == second.table and self._is_same_row(first, second, classes, block, given):
+                    return first, second
+        return None
+
+    def _is_same_row(self, first: Row, second: Row, classes: Classes, block: Block, given) -> bool:
         known = self.values.known
         for key in known.keys(first.table):
             pairs = [(Column(first, c), Column(second, c)) for c in key]
             if all(classes.same(a, b) for a, b in pairs):
-                if all(Not(IsNull(a)) in block.where or known.not_null(first.table, a.name) for a, _ in pairs):
+                if all(self._is_there(c, block, given) for pair in pairs for c in pair):
                     return known.use_key(first.table, key)
         return False
+
+    def _is_there(self, column: Column, block: Block, given) -> bool:
+        present = Not(IsNull(column))
+        return present in block.where or present in given or self.values.known.not_null(column.row.table, column.name)
 
     def _with_one_row(self, block: Block, kept: Row, dropped: Row) -> Block:
         where, key, out = replace_nodes((block.where, block.key, block.out), {dropped: kept})
@@ -116,10 +175,29 @@ class Prover:
                     added += 1
                     targets = [Column(parent, c) for c in reference.parent_columns]
                     where += [self.values.compare("=", a, b).true for a, b in zip(columns, targets)]
-        if not added:
+        where += self.witnesses(block, tables)
+        if not added and len(where) == len(block.where):
             return block
         made = self.values.block(rows, where, block.key, block.out)
         return made if made is not None else block
+
+    def witnesses(self, block: Block, tables: Collection[str]) -> list[Node]:
+        "That there is a row where a count of rows is positive."
+        found = []
+        for part in block.where:
+            if isinstance(part, Compare) and isinstance(part.left, Constant) and isinstance(part.right, Aggregate):
+                least = part.left.value + (part.operator == "<") if part.left.kind == "integer" else 0
+                bag = part.right.bag
+                if part.right.name == "count" and least >= 1 and len(bag.blocks) == 1:
+                    if {row.table for row in bag.blocks[0].rows} & set(tables):
+                        found.append(self.values.exists(bag.blocks[0]))
+        return found
+
+    def with_filled(self, block: Block, tables: Collection[str]) -> Block | None:
+        "A block with a row of each of some tables that have one; None if that adds nothing."
+        there = {row.table for row in block.rows}
+        rows = [self.values.numbers.row(t) for t in sorted(set(tables) - there) if self.values.known.is_filled(t)]
+        return replace(block, rows=(*block.rows, *rows)) if rows else None
 
     def _has_parent(self, columns, reference, rows, classes) -> bool:
         for row in rows:
@@ -140,18 +218,32 @@ class Prover:
         as_set: bool = False,
     ) -> bool:
         "Whether `b` gives each row that `a` gives, and if not `as_set` at least as often."
+        question = (a, b, outer, given, as_set)
+        if question not in self.answers:
+            self.answers[question] = self._contained(*question)
+        return self.answers[question]
+
+    def _contained(self, a: Block, b: Block, outer: frozenset[Row], given: tuple[Node, ...], as_set: bool) -> bool:
         self.step()
         if len(a.out) != len(b.out) or self.depth > MAX_DEPTH:
             return False
         self.depth += 1
         try:
-            a = self.chased(a, {row.table for row in b.rows}, outer, given)
-            for mapping in self.homomorphisms(a, b, outer, given):
-                if self.maps(a, b, mapping, outer, given, as_set):
-                    return True
-            return False
+            tables = {row.table for row in b.rows}
+            a = self.chased(a, tables, outer, given)
+            if self.maps_into(a, b, outer, given, as_set):
+                return True
+            filled = self.with_filled(a, tables)
+            if filled is None:
+                return False
+            return self.maps_into(self.chased(filled, tables, outer, given), b, outer, given, as_set)
         finally:
             self.depth -= 1
+
+    def maps_into(self, a: Block, b: Block, outer, given, as_set: bool) -> bool:
+        "Whether some homomorphism shows containment."
+        mappings = self.homomorphisms(a, b, outer, given)
+        return any(self.maps(a, b, mapping, outer, given, as_set) for mapping in mappings)
 
     def maps(self, a: Block, b: Block, mapping, outer, given, as_set: bool) -> bool:
         "Whether a homomorphism carries the condition and result of `b` into those of `a`."
@@ -223,9 +315,9 @@ class Prover:
                     left.append(part)
         if not left:
             return True
-        if all(isinstance(p, Exists) for p in left) and FALSE not in there:
-            if not any(not is_simple(p) for p in premises):
-                return False  # no premise speaks of other rows, and none of those at hand is the one wanted
+        signs = set().union(*(exists_signs(p) for p in premises))
+        if any(not exists_signs(p) <= signs for p in left if isinstance(p, Exists) or is_negated_exists(p)):
+            return False  # no premise speaks of other rows in that way, and none of those at hand is the one wanted
         return self.solve(premises, left, a, inner, context)
 
     def is_plain(self, goal: Node, a: Block, there, classes, inner, context) -> bool:
@@ -290,11 +382,11 @@ class Prover:
 
     # bags
 
-    def equal(self, a: Bag, b: Bag, outer=frozenset(), given=(), as_set: bool = False) -> bool:
+    def equal(self, a: Bag, b: Bag, outer: frozenset[Row] = frozenset(), given: tuple[Node, ...] = (), as_set: bool = False) -> bool:
         "Whether two bags have the same rows, each equally often unless `as_set`."
         if a == b or canonical(a) == canonical(b):
             return True
-        left, right = [self.merged(x) for x in a.blocks], [self.merged(x) for x in b.blocks]
+        left, right = [[self.merged(x, outer, given) for x in bag.blocks] for bag in (a, b)]
         sets = [as_set or bag.is_set or not blocks or len(blocks) == 1 and self.is_set(blocks[0], outer, given)
                 for bag, blocks in ((a, left), (b, right))]
         if all(sets):
@@ -359,7 +451,7 @@ class Prover:
                     break
             n += 1
         found = [self.values.block(b.rows, b.where, b.key, b.out) for b in kept]
-        return [self.merged(b) for b in found if b is not None]
+        return [self.merged(b, outer, given) for b in found if b is not None]
 
     def is_empty(self, block: Block, outer, given) -> bool:
         "Whether no row can fulfil the condition of a block."

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from time import thread_time
 from typing import Any
 
 import apsw
+from sqlglot import exp
 
 
 from .algebra import Bag, RowNumbers
 from .facts import Assumption, Knowledge, Schema
-from .implication import Prover
+from .implication import MAX_SECONDS, Prover
 from .translation import Relation, Translator, visible
 from .values import Unproved, Values
 
@@ -32,10 +34,10 @@ class Proof:
 class Attempt:
     "One attempt at a proof, with or without what only the data shows."
 
-    def __init__(self, schema: Schema, data: bool):
+    def __init__(self, schema: Schema, data: bool, end: float):
         self.known = Knowledge(schema, data)
         self.values = Values(self.known, RowNumbers())
-        self.prover = Prover(self.values)
+        self.prover = Prover(self.values, end)
         self.gold = Translator(self.values, True)
         self.other = Translator(self.values, False, self.is_cut_of_gold)
 
@@ -53,6 +55,8 @@ class Attempt:
     def run(self, gold_tree, tree) -> bool:
         "Whether both are proved equal; raises `Unproved` with the reason if that can't be decided."
         gold = self.gold.query(gold_tree, None, True)
+        if gold.limit is not None and gold.order:
+            self.gold.cuts.append(gold)
         other = self.other.query(tree, None, True)
         if gold.width != other.width:
             raise Unproved("another number of columns")
@@ -100,26 +104,51 @@ def is_refined(gold: Relation, other: Relation) -> bool:
     return other.order[: len(gold.order)] == gold.order
 
 
-def compile_error(schema: Schema, sql: str) -> str:
+def parenthesised(tree: exp.Expression) -> str:
+    "A query with brackets around each operation, as it was read."
+    tree = tree.copy()
+    for node in list(tree.find_all(exp.Binary, exp.Unary, exp.Between, exp.In)):
+        if not isinstance(node, (exp.Paren, exp.Dot)) and not isinstance(node.parent, (exp.Paren, exp.Escape)):
+            if not isinstance(node.parent, exp.Window) and not isinstance(node, exp.AggFunc):
+                node.replace(exp.Paren(this=node.copy())) if node.parent else None
+    return tree.sql("sqlite")
+
+
+def program(schema: Schema, sql: str) -> list[tuple]:
+    "SQLite's program of a query; raises `apsw.Error`."
+    return [row[1:7] for row in schema.empty().execute(f"EXPLAIN {sql}")]
+
+
+def read_query(schema: Schema, sql: str) -> exp.Expression:
+    "The tree of a query; raises `Unproved` if SQLite refuses it, or reads it otherwise."
+    from ..sqltext import parse_sql
+
     try:
-        schema.empty().execute(f"EXPLAIN {sql}").fetchall()
+        original = program(schema, sql)
     except apsw.Error as e:
-        return str(e)
-    return ""
+        raise Unproved(f"SQLite refuses it: {e}") from None
+    try:
+        tree = parse_sql(sql)
+        again = program(schema, parenthesised(tree))
+    except Exception:
+        raise Unproved("it can't be parsed") from None
+    if original != again:
+        raise Unproved("SQLite may read it otherwise than the parser")
+    return tree
 
 
 def prove(gold: str, sql: str, schema: Schema) -> Proof:
     "Whether `sql` is proved equal to gold on every database that keeps the assumptions."
-    from ..sqltext import parse_sql
-
-    for text in (gold, sql):
-        if error := compile_error(schema, text):
-            return Proof("open", reason=f"SQLite refuses it: {error}")
     reason = ""
-    for data in (False, True):
-        attempt = Attempt(schema, data)
+    try:
+        trees = [read_query(schema, text) for text in (gold, sql)]
+    except Unproved as e:
+        return Proof("open", reason=str(e))
+    start = thread_time()
+    for data, seconds in ((False, MAX_SECONDS / 2), (True, MAX_SECONDS)):
+        attempt = Attempt(schema, data, start + seconds)
         try:
-            if attempt.run(parse_sql(gold), parse_sql(sql)):
+            if attempt.run(*trees):
                 return Proof("proved", attempt.assumptions())
             reason = "no proof found"
         except Unproved as e:
