@@ -15,9 +15,11 @@ from .algebra import (
 from .dependencies import Classes, determines
 from .values import Unproved, Values
 
-MAX_STEPS = 400  # containments and implications of one proof
-MAX_SECONDS = 0.1
+MAX_STEPS = 80  # containments and implications of one attempt
+MAX_SOLVED = 16  # implications of one attempt that z3 is asked
+MAX_SECONDS = 0.1  # of processor time, for the case that the other limits do not hold
 MAX_HOMOMORPHISMS = 60
+MAX_TRIED = 6  # of these, those that need the least proof first
 MAX_DEPTH = 6  # of containments within each other
 MAX_CASES = 12
 SOLVER_LIMIT = 100_000  # z3's operations for one implication
@@ -242,8 +244,13 @@ class Prover:
 
     def maps_into(self, a: Block, b: Block, outer, given, as_set: bool) -> bool:
         "Whether some homomorphism shows containment."
-        mappings = self.homomorphisms(a, b, outer, given)
-        return any(self.maps(a, b, mapping, outer, given, as_set) for mapping in mappings)
+        there = {*a.where, *given}
+
+        def missing(mapping) -> int:
+            return sum(replace_nodes(part, mapping) not in there for part in b.where)
+
+        mappings = sorted(self.homomorphisms(a, b, outer, given), key=missing)
+        return any(self.maps(a, b, mapping, outer, given, as_set) for mapping in mappings[:MAX_TRIED])
 
     def maps(self, a: Block, b: Block, mapping, outer, given, as_set: bool) -> bool:
         "Whether a homomorphism carries the condition and result of `b` into those of `a`."
@@ -378,6 +385,8 @@ class Prover:
 
         self.step()
         self.solved += 1
+        if self.solved > MAX_SOLVED:
+            raise Unproved("too many steps")
         return Encoding(self, a, inner, context).follows(premises, goals)
 
     # bags

@@ -104,13 +104,16 @@ def is_refined(gold: Relation, other: Relation) -> bool:
     return other.order[: len(gold.order)] == gold.order
 
 
-def parenthesised(tree: exp.Expression) -> str:
-    "A query with brackets around each operation, as it was read."
-    tree = tree.copy()
+def parenthesised(tree: exp.Expression, crossed: bool = False) -> str:
+    "A query with brackets around each operation, as it was read; CROSS JOIN is a comma unless `crossed`."
     for node in list(tree.find_all(exp.Binary, exp.Unary, exp.Between, exp.In)):
-        if not isinstance(node, (exp.Paren, exp.Dot)) and not isinstance(node.parent, (exp.Paren, exp.Escape)):
-            if not isinstance(node.parent, exp.Window) and not isinstance(node, exp.AggFunc):
-                node.replace(exp.Paren(this=node.copy())) if node.parent else None
+        if isinstance(node, (exp.Paren, exp.Dot, exp.AggFunc)) or node.parent is None:
+            continue
+        if not isinstance(node.parent, (exp.Paren, exp.Escape, exp.Window)):
+            node.replace(exp.Paren(this=node.copy()))
+    for join in tree.find_all(exp.Join):
+        if join.kind == "CROSS" and not crossed:
+            join.set("kind", None)
     return tree.sql("sqlite")
 
 
@@ -128,13 +131,14 @@ def read_query(schema: Schema, sql: str) -> exp.Expression:
     except apsw.Error as e:
         raise Unproved(f"SQLite refuses it: {e}") from None
     try:
-        tree = parse_sql(sql)
-        again = program(schema, parenthesised(tree))
+        if original != program(schema, parenthesised(parse_sql(sql))):
+            if original != program(schema, parenthesised(parse_sql(sql), crossed=True)):
+                raise Unproved("SQLite may read it otherwise than the parser")
+        return parse_sql(sql)
+    except Unproved:
+        raise
     except Exception:
         raise Unproved("it can't be parsed") from None
-    if original != again:
-        raise Unproved("SQLite may read it otherwise than the parser")
-    return tree
 
 
 def prove(gold: str, sql: str, schema: Schema) -> Proof:

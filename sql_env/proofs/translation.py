@@ -650,6 +650,8 @@ class Translator:
         partials = self.sources(e, outer)
         limit = limit_of(e)
         sort = e.args["order"].expressions if e.args.get("order") and (is_top or limit is not None) else []
+        if self.is_aggregating(e) and not e.args.get("group"):
+            sort = []  # one row
         outputs = self.outputs(e, partials)
         names = tuple(name for name, _ in outputs)
         aliases = {x.alias.lower(): x.this for x in reversed(e.expressions) if isinstance(x, exp.Alias)}
