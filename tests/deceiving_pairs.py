@@ -268,6 +268,14 @@ GROUPS = [
     ("SELECT count(CASE WHEN a = 1 THEN 1 END) FROM t", "SELECT count(CASE WHEN a = 1 THEN 1 ELSE 0 END) FROM t"),
     ("SELECT count(*) FILTER (WHERE a = 1) FROM t", "SELECT count(a = 1) FROM t"),
     ("SELECT count(DISTINCT a) FROM t", "SELECT count(DISTINCT b) FROM t"),
+    (
+        "SELECT b FROM t WHERE x IN (1, 1.0) GROUP BY b HAVING count(DISTINCT x) = 2",
+        "SELECT DISTINCT b FROM t AS o WHERE EXISTS (SELECT 1 FROM t WHERE b = o.b AND x = 1) AND EXISTS (SELECT 1 FROM t WHERE b = o.b AND x = 1.0)",
+    ),
+    (
+        "SELECT p FROM k WHERE v IN ('a', 'b') GROUP BY p HAVING count(DISTINCT v) = 2",
+        "SELECT p FROM k WHERE v IN ('a', 'b') GROUP BY p HAVING count(v) = 2",
+    ),
     ("SELECT count(DISTINCT p) FROM k", "SELECT count(DISTINCT q) FROM k"),
 ]
 

@@ -6,14 +6,19 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from random import Random
+from fractions import Fraction
+from time import thread_time
 from typing import Any
 
 import apsw
 from sqlglot import exp
 
+from ..values import format_value
+from .algebra import Block, Column, Node
 from .facts import Assumption, Schema, TableFacts, create_tables
 
 MAX_ROWS = 4  # of a table
+SEARCH_SECONDS = 0.05  # of processor time
 MAX_TICKS = 200  # thousands of operations of one query
 
 
@@ -24,6 +29,8 @@ def all_assumptions(schema: Schema) -> list[Assumption]:
         for c in table.columns.values():
             if c.required or not c.has_null:
                 found.append(Assumption("not_null", table.name, (c.name,), (), c.required))
+            if c.numerals:
+                found.append(Assumption("numerals", table.name, (c.name,)))
             if c.holds:
                 found.append(Assumption("holds", table.name, (c.name,), tuple(sorted(c.holds))))
         found += [Assumption("key", table.name, key) for key in table.keys + table.natural_keys]
@@ -53,6 +60,26 @@ def literals_of(trees: Iterable[exp.Expression]) -> tuple[list, list[str]]:
     return list(numbers), list(texts)
 
 
+@dataclass(frozen=True)
+class Counterexample:
+    "A database that keeps all assumptions, on which two queries differ."
+
+    tables: dict[str, list[tuple]]
+    columns: dict[str, tuple[str, ...]]
+    gold_rows: list[tuple]
+    rows: list[tuple]
+
+    def __str__(self):
+        lines = []
+        for table, rows in self.tables.items():
+            if rows:
+                lines.append(f"{table}({', '.join(self.columns[table])})")
+                lines += ["  " + " | ".join(map(format_value, row)) for row in rows]
+        said = [", ".join("(" + ", ".join(map(format_value, row)) + ")" for row in rows) or "no rows"
+                for rows in (self.gold_rows, self.rows)]
+        return "\n".join([*lines, f"gold: {said[0]}", f"query: {said[1]}"])
+
+
 class Filler:
     "Fills the tables of a schema with few random rows that keep some assumptions."
 
@@ -66,6 +93,7 @@ class Filler:
         assumptions = list(assumptions)
         self.required = {(a.table, a.columns[0]) for a in assumptions if a.kind == "not_null"}
         self.holds = {(a.table, a.columns[0]): a.detail for a in assumptions if a.kind == "holds"}
+        self.numerals = {(a.table, a.columns[0]) for a in assumptions if a.kind == "numerals"}
         self.filled = {a.table for a in assumptions if a.kind == "filled"}
         self.references = [(a.table, r) for a in assumptions if a.kind == "reference" and a.table in self.tables
                            for r in schema.tables[a.table].references if r.columns == a.columns and r.parent in self.tables]
@@ -97,6 +125,8 @@ class Filler:
         facts = table.columns[column]
         if (table.name, column) not in self.required and rng.random() < 0.2:
             return None
+        if (table.name, column) in self.numerals:
+            return str(int(rng.choice(self.numbers)))
         kinds = self.holds.get((table.name, column))
         if kinds is None and facts.rowid:
             kinds = ("integer",)
@@ -162,6 +192,20 @@ class Filler:
         except apsw.Error:
             return None
 
+    def is_valid(self) -> bool:
+        "Whether the rows keep the assumptions that rows can lose: references, and tables that have one."
+        before = self.con.total_changes()
+        self.drop_orphans()
+        return before == self.con.total_changes() and all(
+            self.con.execute(f"SELECT 1 FROM {quoted(t)}").fetchall() for t in self.filled & set(self.tables))
+
+    def put(self, tables: Mapping[str, Sequence[tuple]]) -> None:
+        "Exactly these rows."
+        for name, rows in tables.items():
+            self.con.execute(f"DELETE FROM {quoted(name)}")
+            for row in rows:
+                self.con.execute(f"INSERT INTO {quoted(name)} VALUES ({', '.join('?' * len(row))})", row)
+
     def rows(self) -> dict[str, list[tuple]]:
         "The rows of each table."
         return {t: self.con.execute(f"SELECT * FROM {quoted(t)}").fetchall() for t in self.tables}
@@ -208,6 +252,26 @@ class Judge:
                 return True
         return False
 
+    def refuted(self, filler: Filler) -> tuple[list, list] | None:
+        "The results if they differ, also where they are read as an answer."
+        from ..answers import compare_written
+
+        found = self.differ(filler)
+        if found is None or compare_written(found[1], found[0], self.ranks(found[0], filler)).correct:
+            return None
+        return found
+
+    def ranks(self, gold: list[tuple], filler: Filler) -> bool | list[int]:
+        "The rank of each of gold's rows, False if gold is not sorted."
+        if self.keys is None or len(gold) < 2:
+            return False
+        keyed, ranks, before = filler.run(self.keys.sql) or [], [], None
+        for row in keyed:
+            key = [cell_key(row[c]) for c in self.keys.columns]
+            ranks.append(ranks[-1] + (key != before) if ranks else 0)
+            before = key
+        return ranks
+
     def differ(self, filler: Filler) -> tuple[list, list] | None:
         "Gold's rows and the other rows if they differ, and not by luck."
         gold = filler.run(self.gold)
@@ -231,3 +295,73 @@ class Judge:
                 return False
             start = end
         return True
+
+
+def shrunk(filler: Filler, judge: Judge) -> Counterexample:
+    "The database on which two queries differ, without the rows that this does not need."
+    tables = filler.rows()
+    for name in reversed(filler.tables):
+        for row in list(tables[name]):
+            fewer = {**tables, name: [r for r in tables[name] if r is not row]}
+            filler.put(fewer)
+            if filler.is_valid() and judge.refuted(filler):
+                tables = fewer
+    filler.put(tables)
+    found = judge.refuted(filler)
+    assert found is not None
+    columns = {t: tuple(filler.schema.tables[t].columns) for t in filler.tables}
+    return Counterexample(tables, columns, *found)
+
+
+def model_rows(block: Block, terms: Mapping[Node, Any], texts: Mapping[str, Any], model: Any) -> dict[str, list[dict]]:
+    "The rows for which an implication failed, by table, as z3 found them."
+    import z3
+
+    def number(expression) -> Fraction:
+        value = model.eval(expression, model_completion=True)
+        return Fraction(value.numerator_as_long(), value.denominator_as_long())
+
+    known = sorted((number(x), text) for text, x in texts.items())
+    top = number(z3.Real("texts"))
+    rows: dict[str, list[dict]] = {}
+    for row in block.rows:
+        values: dict[str, Any] = {}
+        for term, expression in terms.items():
+            if isinstance(term, Column) and term.row == row:
+                place = number(expression)
+                if z3.is_true(model.eval(z3.Bool(f"null {row.number}.{term.name}"))):
+                    values[term.name] = None
+                elif place > top and known:
+                    values[term.name] = text_at(place, known)
+                else:
+                    values[term.name] = int(place) if place.denominator == 1 else float(place)
+        rows.setdefault(row.table, []).append(values)
+    return rows
+
+
+def text_at(place: Fraction, known: Sequence[tuple[Fraction, str]]) -> str:
+    "A text for a place among the literals: one of them, or one a little after."
+    before = ""
+    for other, text in known:
+        if other == place:
+            return text
+        if other < place:
+            before = text
+    return before + "!" if before else "!"
+
+
+def search(
+    gold: str, sql: str, schema: Schema, trees: Sequence[exp.Expression], wanted: Sequence[Mapping], tries: int
+) -> Counterexample | None:
+    "A database that tells two queries apart; the first ones are built around what z3 found."
+    tables = {t.name.lower() for tree in trees for t in tree.find_all(exp.Table)}
+    filler = Filler(schema, sorted(tables), all_assumptions(schema), trees)
+    judge = Judge(gold, sql)
+    start = thread_time()
+    for n in range(tries):
+        rng = Random(n)
+        if filler.fill(rng, wanted[n % len(wanted)] if wanted and n % 2 else {}) and judge.refuted(filler):
+            return shrunk(filler, judge)
+        if thread_time() - start > SEARCH_SECONDS:
+            break
+    return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from .algebra import And, Block, Column, Compare, Constant, Identity, IsNull, Node, Not, Or, Row, free_terms
+from .algebra import And, Block, Call, Column, Compare, Constant, Identity, IsNull, Node, Not, Or, Row, free_terms
 
 if TYPE_CHECKING:
     from .values import Values
@@ -29,16 +29,32 @@ def equal_pairs(where: Iterable[Node]) -> Iterator[tuple[Node, Node]]:
 class Classes:
     "Terms that are the same where a condition holds, as a union-find."
 
-    def __init__(self, where: Iterable[Node]):
+    def __init__(self, where: Iterable[Node], values: Values):
         self.parent: dict[Node, Node] = {}
         self.terms: dict[Node, None] = {}
         for left, right in equal_pairs(where):
-            self.terms.update({left: None, right: None})
-            a, b = self.find(left), self.find(right)
-            if a != b:
-                if isinstance(a, Constant):
-                    a, b = b, a
-                self.parent[a] = b
+            self.join(left, right)
+        self._join_numerals(values)
+
+    def join(self, left: Node, right: Node) -> None:
+        "Note that two terms are the same."
+        self.terms.update({left: None, right: None})
+        a, b = self.find(left), self.find(right)
+        if a != b:
+            if isinstance(a, Constant):
+                a, b = b, a
+            self.parent[a] = b
+
+    def _join_numerals(self, values: Values) -> None:
+        "Texts that are plain numerals are the same where their numbers are."
+        numbers = [t for t in self.terms if isinstance(t, Call) and t.name == "as_number" and isinstance(t.args[0], Column)]
+        for n, first in enumerate(numbers):
+            for second in numbers[:n]:
+                a, b = first.args[0], second.args[0]
+                if self.same(a, b):
+                    self.join(first, second)
+                elif self.same(first, second) and is_numeral(values, a) and is_numeral(values, b):
+                    self.join(a, b)
 
     def find(self, term: Node) -> Node:
         while term in self.parent:
@@ -49,13 +65,18 @@ class Classes:
         return left == right or self.find(left) == self.find(right)
 
 
+def is_numeral(values: Values, term: Node) -> bool:
+    "Whether a term is a column of plainly written whole numbers as texts."
+    return isinstance(term, Column) and values.known.numerals(term.row.table, term.name)
+
+
 class Closure:
     "What some terms determine in a block: equal values of theirs mean equal values of what is in here."
 
     def __init__(self, values: Values, block: Block, start: Iterable[Node], outer: Collection[Row], given: Sequence[Node]):
         self.values = values
         self.where = {*block.where, *given}
-        self.classes = Classes([*block.where, *given])
+        self.classes = Classes([*block.where, *given], values)
         self.known = {self.classes.find(t) for t in start}
         self.rows = set(outer) | {t.row for t in start if isinstance(t, Identity)}
         self._close(block)
@@ -93,7 +114,8 @@ class Closure:
         if isinstance(term, Identity):
             return term.row in self.rows
         if isinstance(term, Column):
-            return term.row in self.rows
+            number = self.classes.find(Call("as_number", (term,)))
+            return term.row in self.rows or number in self.known and is_numeral(self.values, term)
         return all(self._has_exactly(t) for t in free_terms(term))
 
     def _has_exactly(self, term: Node) -> bool:

@@ -21,7 +21,7 @@ def column_affinity(declared: str) -> str:
 class Assumption(NamedTuple):
     "Something that a proof takes for granted."
 
-    kind: str  # not_null, holds, key, reference, filled, no_ties or exact
+    kind: str  # not_null, holds, numerals, key, reference, filled, no_ties or exact
     table: str = ""
     columns: tuple[str, ...] = ()
     detail: tuple[str, ...] = ()  # of `holds` the storage classes, of a reference the parent
@@ -31,6 +31,7 @@ class Assumption(NamedTuple):
         column = f"{self.table}.{', '.join(self.columns)}"
         said = {
             "not_null": f"{column} holds no NULL",
+            "numerals": f"{column} holds only whole numbers in their plain form",
             "holds": f"{column} holds only {' or '.join(self.detail)}",
             "key": f"{self.table}({', '.join(self.columns)}) is a key",
             "reference": f"each {self.table}({', '.join(self.columns)}) is found in {''.join(self.detail)}",
@@ -61,6 +62,7 @@ class ColumnFacts:
     rowid: bool = False  # another name of the rowid: always an integer
     has_null: bool = True  # in the data
     holds: frozenset[str] = frozenset({"integer", "real", "text", "blob"})  # in the data
+    numerals: bool = False  # a column of texts that are whole numbers, plainly written, in the data
 
 
 @dataclass(frozen=True)
@@ -139,6 +141,14 @@ def _column_data(con: apsw.Connection, table: str, names: Sequence[str]) -> list
     return found
 
 
+def _holds_numerals(con: apsw.Connection, table: str, column: str) -> bool:
+    "Whether all values of a column are texts as `17` is one: no zero in front, nothing around."
+    name = _quoted(column)
+    sql = f"""SELECT count(*) > 0 AND count(*) = sum({name} = CAST(CAST({name} AS INTEGER) AS TEXT))
+        FROM {_quoted(table)} WHERE {name} IS NOT NULL"""
+    return bool(con.execute(sql).fetchall()[0][0])
+
+
 def _keeps(con: apsw.Connection, table: str, reference: Reference) -> bool:
     "Whether each row of a table finds the row that it refers to."
     pairs = [f"a.{_quoted(x)} = b.{_quoted(y)}" for x, y in zip(reference.columns, reference.parent_columns)]
@@ -200,8 +210,10 @@ def _table_facts(con: apsw.Connection, name: str, info: list, keys: Mapping[str,
     for (_, column, declared, not_null, _, place), (has_null, holds) in zip(info, data):
         collation = con.column_metadata("main", name, column)[1]
         rowid = bool(place) and len(primary) == 1 and declared.upper() == "INTEGER"
+        numerals = holds == {"text"} and _holds_numerals(con, name, column)
+        affinity, required = column_affinity(declared), bool(not_null or place)
         columns[column.lower()] = ColumnFacts(
-            column.lower(), column_affinity(declared), collation.upper(), bool(not_null or place), rowid, has_null, holds
+            column.lower(), affinity, collation.upper(), required, rowid, has_null, holds, numerals
         )
     own = keys[name.lower()]
     references = tuple(r for r in _declared_references(con, name, keys) if _keeps(con, name, r))
@@ -246,6 +258,10 @@ class Knowledge:
         if facts.holds and self.data and facts.holds <= set(kinds):
             return self._note("holds", table, (column,), tuple(sorted(facts.holds)))
         return False
+
+    def numerals(self, table: str, column: str) -> bool:
+        "Whether a column of texts holds nothing but whole numbers in their plain form, so that equal numbers are equal texts."
+        return self.data and self.column(table, column).numerals and self._note("numerals", table, (column,))
 
     def keys(self, table: str) -> tuple[tuple[str, ...], ...]:
         "Column lists that no two rows of a table share, NULL left out."

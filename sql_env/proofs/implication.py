@@ -115,7 +115,7 @@ class Prover:
         others = [row for row in outer if row.table in tables]
         if len(set(tables)) == len(tables) and not others:
             return None
-        classes = Classes([*block.where, *given])
+        classes = Classes([*block.where, *given], self.values)
         for n, second in enumerate(block.rows):
             for first in [*sorted(others, key=lambda r: r.number), *block.rows[:n]]:
                 if first.table == second.table and self._is_same_row(first, second, classes, block, given):
@@ -166,7 +166,7 @@ class Prover:
                 if reference.parent not in tables:
                     continue
                 columns = [Column(row, c) for c in reference.columns]
-                classes = Classes([*where, *given])
+                classes = Classes([*where, *given], self.values)
                 if self._has_parent(columns, reference, [*rows, *outer], classes):
                     continue
                 if all(Not(IsNull(c)) in there or known.not_null(row.table, c.name) for c in columns):
@@ -257,7 +257,7 @@ class Prover:
         where, key, out = replace_nodes((b.where, b.key, b.out), mapping)
         if not as_set and not determines(self.values, a, key, a.key, outer, given):
             return False
-        classes, inner = Classes([*a.where, *given]), frozenset({*a.rows, *outer})
+        classes, inner = Classes([*a.where, *given], self.values), frozenset({*a.rows, *outer})
         context = tuple(p for p in (*a.where, *given) if is_simple(p))
         pairs = [p for p in zip(a.out, out) if not self.same_terms(*p, classes, inner, context)]
         goals = [*where, *(self.values.same(x, y) for x, y in pairs)]
@@ -265,7 +265,7 @@ class Prover:
 
     def homomorphisms(self, a: Block, b: Block, outer, given) -> Iterator[dict[Row, Row]]:
         "Ways to map the rows of `b` to rows of `a` or outer ones that keep its equations between columns."
-        classes = Classes([*a.where, *given])
+        classes = Classes([*a.where, *given], self.values)
         own = [*a.rows, *sorted(outer, key=lambda r: r.number)]
         equations = [
             (p.left, p.right) for p in b.where
@@ -312,7 +312,7 @@ class Prover:
     def entails(self, a: Block, goals: Iterable[Node], outer: frozenset[Row], given: tuple[Node, ...]) -> bool:
         "Whether a condition holds wherever a block has a row."
         premises = [*a.where, *given]
-        there, classes = set(premises), Classes(premises)
+        there, classes = set(premises), Classes(premises, self.values)
         inner = frozenset({*a.rows, *outer})
         context = tuple(p for p in premises if is_simple(p))
         left = []

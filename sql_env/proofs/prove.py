@@ -11,11 +11,13 @@ from sqlglot import exp
 
 
 from .algebra import Bag, RowNumbers
+from .counterexamples import Counterexample, model_rows, search
 from .facts import Assumption, Knowledge, Schema
 from .implication import MAX_SECONDS, Prover
 from .translation import Relation, Translator, visible
 from .values import Unproved, Values
 
+MAX_MODELS = 6  # failed implications that databases are built around
 NO_TIES, EXACT = Assumption("no_ties"), Assumption("exact")
 
 
@@ -26,6 +28,7 @@ class Proof:
     outcome: str  # proved, refuted or open
     assumptions: tuple[Assumption, ...] = ()
     reason: str = ""
+    counterexample: Counterexample | None = None
 
     def __bool__(self):
         return self.outcome == "proved"
@@ -141,13 +144,18 @@ def read_query(schema: Schema, sql: str) -> exp.Expression:
         raise Unproved("it can't be parsed") from None
 
 
-def prove(gold: str, sql: str, schema: Schema) -> Proof:
+def prove(
+    gold: str,
+    sql: str,
+    schema: Schema,
+    tries: int = 64,  # databases on which a difference is looked for
+) -> Proof:
     "Whether `sql` is proved equal to gold on every database that keeps the assumptions."
-    reason = ""
     try:
         trees = [read_query(schema, text) for text in (gold, sql)]
     except Unproved as e:
         return Proof("open", reason=str(e))
+    reason, models = "", []
     start = thread_time()
     for data, seconds in ((False, MAX_SECONDS / 2), (True, MAX_SECONDS)):
         attempt = Attempt(schema, data, start + seconds)
@@ -159,4 +167,9 @@ def prove(gold: str, sql: str, schema: Schema) -> Proof:
             reason = str(e)
         except RecursionError:
             reason = "too deep"
+        models = attempt.prover.models
+    wanted = [model_rows(*model) for model in models[:MAX_MODELS]]
+    found = search(gold, sql, schema, trees, wanted, tries) if tries else None
+    if found is not None:
+        return Proof("refuted", (), "they differ on a small database", found)
     return Proof("open", reason=reason)

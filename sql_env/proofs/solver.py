@@ -33,7 +33,7 @@ class Encoding:
         self.exists: list[tuple[Block, Any]] = []
         self.axioms: list = []
         self.top = z3.Real("texts")  # numbers lie below, texts above
-        self.classes = Classes([*a.where, *context])
+        self.classes = Classes([*a.where, *context], self.values)
 
     def follows(self, premises: Sequence[Node], goals: Sequence[Node]) -> bool:
         from .implication import SOLVER_LIMIT
@@ -48,7 +48,7 @@ class Encoding:
         solver.add(*premise, *self.axioms, z3.Not(goal))
         result = solver.check()
         if result == z3.sat:
-            self.prover.models.append((self.block, dict(self.terms), solver.model()))
+            self.prover.models.append((self.block, dict(self.terms), dict(self.texts), solver.model()))
         return result == z3.unsat
 
     def order_texts(self) -> None:

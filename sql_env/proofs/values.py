@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from .algebra import (
     FALSE, NULL, TRUE, Aggregate, And, Bag, Block, Call, Choice, Column, Compare, Constant, Exists, Identity, IsNull, Node,
-    Not, RowNumbers, Test, conjunction, disjunction, negation, replace_nodes, walk,
+    Not, Or, RowNumbers, Test, conjunction, disjunction, negation, replace_nodes, walk,
 )
 from .facts import Knowledge
 
@@ -307,6 +307,13 @@ class Values:
             if isinstance(side, Aggregate) and side.name in ("max", "min"):
                 if not (isinstance(other, Aggregate) and other.name in ("max", "min")):
                     return self.compare_extreme(operator, side, other, at_left)
+        if operator in ("=", "<="):
+            for count, number in ((left, right), (right, left)) if operator == "=" else ((right, left),):
+                if isinstance(count, Aggregate) and count.name == "count" and isinstance(number, Constant):
+                    values = self.counted_values(count)
+                    if len(values) == number.value and len(values) > 1:
+                        holds = self.all_occur(count, values)
+                        return Truth(holds, negation(holds))
         atom = Compare(operator, left, right)
         if operator == "=" and repr(right) < repr(left):
             atom = Compare(operator, right, left)
@@ -336,6 +343,24 @@ class Values:
         }[operator]()
         return Truth(true, conjunction([there, negation(true)]))
 
+    def counted_values(self, count: Aggregate) -> list[Node]:
+        "The equations with literals of which one must hold for what count(DISTINCT x) counts; [] if there are none."
+        if len(count.bag.blocks) != 1 or len(count.bag.blocks[0].key) != 1:
+            return []
+        block = count.bag.blocks[0]
+        for part in block.where:
+            if isinstance(part, Or):
+                found = [equation_of(p, block.key[0]) for p in part.parts]
+                literals = {c for p in found if p is not None for c in (p.left, p.right) if isinstance(c, Constant)}
+                if None not in found and len(literals) == len(found) and len({c.kind for c in literals}) == 1:
+                    return [p for p in found if p is not None]
+        return []
+
+    def all_occur(self, count: Aggregate, equations: list[Node]) -> Node:
+        "That each of the values which count(DISTINCT x) may count is there."
+        block = count.bag.blocks[0]
+        return conjunction(self.exists(self.block(block.rows, [*block.where, e], (), ())) for e in equations)
+
     def same(self, left: Node, right: Node) -> Node:
         "That two values are equal or both NULL, as DISTINCT, GROUP BY and UNION have it."
         if left == right:
@@ -348,6 +373,17 @@ class Values:
                 return disjunction([some, conjunction([self.is_null(value), self.is_null(other)])])
         equal = self.compare_plain("=", left, right).true
         return disjunction([equal, conjunction([self.is_null(left), self.is_null(right)])])
+
+
+def equation_of(formula: Node, term: Node) -> Compare | None:
+    "The equation of a term with a literal that a formula is, the term's not being NULL left out."
+    parts = formula.parts if isinstance(formula, And) else (formula,)
+    rest = [p for p in parts if p != Not(IsNull(term))]
+    if len(rest) == 1 and isinstance(rest[0], Compare) and rest[0].operator == "=":
+        sides = (rest[0].left, rest[0].right)
+        if term in sides and any(isinstance(side, Constant) for side in sides):
+            return rest[0]
+    return None
 
 
 def compare_constants(operator: str, left: Constant, right: Constant) -> bool:
