@@ -39,6 +39,24 @@ def all_assumptions(schema: Schema) -> list[Assumption]:
     return found
 
 
+def values_near(trees: Iterable[exp.Expression]) -> dict[str, dict[str, list]]:
+    "For each column the values it is compared with, and those beside them, by storage class."
+    from ..sqltext import column_literals
+
+    found: dict[str, dict[str, list]] = {}
+    for tree in trees:
+        for column, values in column_literals(tree.sql("sqlite")).items():
+            kinds = found.setdefault(column, {"integer": [], "real": [], "text": []})
+            for value in values:
+                kinds["text"].append(str(value).replace("%", ""))
+                number = int(value) if str(value).isdecimal() else value
+                if isinstance(number, (int, float)):
+                    kinds["integer"] += [int(number), int(number) + 1, int(number)]
+                    kinds["real"] += [float(number), number + 0.5]
+                    kinds["text"].append(str(int(number) + 1))
+    return found
+
+
 def literals_of(trees: Iterable[exp.Expression]) -> tuple[list, list[str]]:
     "Numbers and texts in some queries, with what lies beside them."
     numbers: dict[Any, None] = dict.fromkeys((0, 1, 2, 3))
@@ -90,6 +108,7 @@ class Filler:
         self.con.set_progress_handler(self._tick, 1000)
         self.ticks = 0
         self.numbers, self.texts = literals_of(trees)
+        self.near = values_near(trees)
         assumptions = list(assumptions)
         self.required = {(a.table, a.columns[0]) for a in assumptions if a.kind == "not_null"}
         self.holds = {(a.table, a.columns[0]): a.detail for a in assumptions if a.kind == "holds"}
@@ -136,6 +155,9 @@ class Filler:
             if rng.random() < 0.15:
                 kinds = ("integer", "real", "text")
         kind = rng.choice(kinds)
+        near = self.near.get(column, {}).get(kind)
+        if near and rng.random() < 0.6:
+            return rng.choice(near)
         if kind == "text":
             return rng.choice(self.texts)
         if kind == "blob":
@@ -350,6 +372,16 @@ def text_at(place: Fraction, known: Sequence[tuple[Fraction, str]]) -> str:
     return before + "!" if before else "!"
 
 
+def doubled(rows: Mapping[str, Sequence[Mapping]], schema: Schema) -> dict[str, list[Mapping]]:
+    "Each row, and another with the same values outside of keys."
+    found: dict[str, list[Mapping]] = {}
+    for table, some in rows.items():
+        facts = schema.tables[table]
+        keys = {c for key in facts.keys + facts.natural_keys for c in key}
+        found[table] = [*some, *({c: v for c, v in row.items() if c not in keys} for row in some)]
+    return found
+
+
 def search(
     gold: str, sql: str, schema: Schema, trees: Sequence[exp.Expression], wanted: Sequence[Mapping], tries: int
 ) -> Counterexample | None:
@@ -360,7 +392,8 @@ def search(
     start = thread_time()
     for n in range(tries):
         rng = Random(n)
-        if filler.fill(rng, wanted[n % len(wanted)] if wanted and n % 2 else {}) and judge.refuted(filler):
+        rows = wanted[n // 2 % len(wanted)] if wanted and n % 2 else {}
+        if filler.fill(rng, doubled(rows, schema) if n % 4 == 3 else rows) and judge.refuted(filler):
             return shrunk(filler, judge)
         if thread_time() - start > SEARCH_SECONDS:
             break
