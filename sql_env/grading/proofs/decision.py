@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from time import thread_time
-from typing import Any
 
 import apsw
 from sqlglot import exp
 
+from ...extras import MissingExtraError
 
-from .algebra import Bag, RowNumbers
+
+from .normal_form import Bag, RowNumbers
 from .counterexamples import Counterexample, model_rows, search
 from .facts import Assumption, Knowledge, Schema
 from .implication import MAX_SECONDS, Prover
-from .translation import Relation, Translator, visible
-from .values import Unproved, Values
+from .queries import Relation, Translator, visible
+from .comparisons import Unproved, Values
 
 MAX_MODELS = 6  # failed implications that databases are built around
 NO_TIES, EXACT = Assumption("no_ties"), Assumption("exact")
@@ -49,9 +50,8 @@ class Attempt:
         for cut in self.gold.cuts:
             if cut.limit == relation.limit and cut.order == relation.order[: len(cut.order)]:
                 width = len(cut.order)
-                hidden = [Bag(tuple(replace(b, out=b.out[r.width : r.width + width]) for b in r.bag.blocks), r.bag.is_set)
-                          for r in (cut, relation)]
-                if self.prover.equal(*hidden):
+                theirs, own = (with_out(r.bag, r.width, r.width + width) for r in (cut, relation))
+                if self.prover.equal(theirs, own):
                     return True
         return False
 
@@ -72,7 +72,7 @@ class Attempt:
 
     def same_slices(self, gold: Relation, other: Relation) -> bool:
         "Equality of what LIMIT keeps, written as a condition."
-        one_row = gold.limit == 1 or self.gold.has_one_row(gold.bag)
+        one_row = gold.limit == 1 or self.gold.expressions.has_one_row(gold.bag)
         if other.limit is not None and other.order:
             enough = 1 if one_row else gold.limit
             if enough is None or other.limit < enough:
@@ -90,16 +90,20 @@ class Attempt:
     def same(self, gold: Relation, other: Relation) -> bool:
         "Equality of two relations with their sorting keys, as far as gold is sorted."
         width = gold.width + len(gold.order)
-        bags = [Bag(tuple(replace(b, out=b.out[:width]) for b in r.bag.blocks), r.bag.is_set) for r in (gold, other)]
-        return self.prover.equal(*bags)
+        return self.prover.equal(with_out(gold.bag, 0, width), with_out(other.bag, 0, width))
 
     def assumptions(self) -> tuple[Assumption, ...]:
         used = dict(self.known.used)
         if self.gold.cuts or self.gold.has_limit:
             used[NO_TIES] = None
-        if self.gold.has_arithmetic or self.other.has_arithmetic:
+        if self.values.has_arithmetic:
             used[EXACT] = None
         return tuple(used)
+
+
+def with_out(bag: Bag, start: int, end: int) -> Bag:
+    "A bag that gives only some of its terms."
+    return Bag(tuple(replace(b, out=b.out[start:end]) for b in bag.blocks), bag.is_set)
 
 
 def is_refined(gold: Relation, other: Relation) -> bool:
@@ -127,7 +131,7 @@ def program(schema: Schema, sql: str) -> list[tuple]:
 
 def read_query(schema: Schema, sql: str) -> exp.Expression:
     "The tree of a query; raises `Unproved` if SQLite refuses it, or reads it otherwise."
-    from ..sqltext import parse_sql
+    from ...sql.analysis import parse_sql
 
     try:
         original = program(schema, sql)
@@ -167,6 +171,8 @@ def prove(
             reason = str(e)
         except RecursionError:
             reason = "too deep"
+        except MissingExtraError as e:
+            return Proof("open", reason=str(e))
         models = attempt.prover.models
     wanted = [model_rows(*model) for model in models[:MAX_MODELS]]
     found = search(gold, sql, schema, trees, wanted, tries) if tries else None

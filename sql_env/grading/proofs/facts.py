@@ -189,7 +189,7 @@ def _natural_keys(con: apsw.Connection, table: str, columns: Iterable[ColumnFact
 
 def read_facts(con: apsw.Connection) -> Schema:
     "The facts of each table of a database."
-    rows = con.execute(_STATEMENTS).fetchall()
+    rows = [(str(name), kind, str(sql)) for name, kind, sql in con.execute(_STATEMENTS)]
     names = [name for name, kind, _ in rows if kind == "table"]
     infos = {name: _pragma(con, "table_info", name) for name in names}
     keys = {}

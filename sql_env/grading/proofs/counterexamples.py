@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from random import Random
@@ -13,8 +13,8 @@ from typing import Any
 import apsw
 from sqlglot import exp
 
-from ..values import format_value
-from .algebra import Block, Column, Node
+from ...sql.values import format_value
+from .normal_form import Block, Column, Node
 from .facts import Assumption, Schema, TableFacts, create_tables
 
 MAX_ROWS = 4  # of a table
@@ -41,7 +41,7 @@ def all_assumptions(schema: Schema) -> list[Assumption]:
 
 def values_near(trees: Iterable[exp.Expression]) -> dict[str, dict[str, list]]:
     "For each column the values it is compared with, and those beside them, by storage class."
-    from ..sqltext import column_literals
+    from ...sql.analysis import column_literals
 
     found: dict[str, dict[str, list]] = {}
     for tree in trees:
@@ -72,9 +72,9 @@ def literals_of(trees: Iterable[exp.Expression]) -> tuple[list, list[str]]:
                 value = int(node.name) if node.is_int else float(node.name)
                 numbers |= dict.fromkeys((value, value + 1, value - 1))
                 texts |= dict.fromkeys((node.name,))
-        for node in tree.find_all(exp.Column):
-            if node.this.quoted if isinstance(node.this, exp.Identifier) else False:
-                texts |= dict.fromkeys((node.name, node.name.swapcase()))
+        for name in tree.find_all(exp.Identifier):
+            if name.quoted:  # SQLite reads an unknown "name" as a text
+                texts |= dict.fromkeys((name.name, name.name.swapcase()))
     return list(numbers), list(texts)
 
 
@@ -178,8 +178,8 @@ class Filler:
 
     def fill(self, rng: Random, wanted: Mapping[str, Sequence[Mapping[str, Any]]] = {}) -> bool:
         "New rows for all tables; whether they keep the assumptions."
-        for table in self.tables:
-            self.con.execute(f"DELETE FROM {quoted(table)}")
+        for name in self.tables:
+            self.con.execute(f"DELETE FROM {quoted(name)}")
         for name in self.tables:
             table = self.schema.tables[name]
             marks = ", ".join("?" * len(table.columns))
@@ -254,7 +254,7 @@ class Judge:
     "Says whether a query gives other rows than gold on a filled database."
 
     def __init__(self, gold: str, sql: str):
-        from ..sqltext import select_order_keys, tie_tests
+        from ...sql.analysis import select_order_keys, tie_tests
 
         self.gold, self.sql = gold, sql
         try:
@@ -287,11 +287,11 @@ class Judge:
         "The rank of each of gold's rows, False if gold is not sorted."
         if self.keys is None or len(gold) < 2:
             return False
-        keyed, ranks, before = filler.run(self.keys.sql) or [], [], None
-        for row in keyed:
-            key = [cell_key(row[c]) for c in self.keys.columns]
-            ranks.append(ranks[-1] + (key != before) if ranks else 0)
-            before = key
+        keyed = filler.run(self.keys.sql) or []
+        keys = [[cell_key(row[c]) for c in self.keys.columns] for row in keyed]
+        ranks = [0]
+        for before, key in zip(keys, keys[1:]):
+            ranks.append(ranks[-1] + (before != key))
         return ranks
 
     def differ(self, filler: Filler) -> tuple[list, list] | None:
@@ -309,9 +309,8 @@ class Judge:
             return False
         if self.keys is None or len(gold) < 2:
             return True
-        keyed = filler.run(self.keys.sql) or []
-        start = 0
-        for _, group in groupby(keyed, key=lambda row: [cell_key(row[c]) for c in self.keys.columns]):
+        start, ranks = 0, self.ranks(gold, filler)
+        for _, group in groupby(ranks if isinstance(ranks, list) else []):
             end = start + len(list(group))
             if as_bag(gold[start:end]) != as_bag(rows[start:end]):
                 return False

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from .algebra import And, Block, Call, Column, Compare, Constant, Identity, IsNull, Node, Not, Or, Row, free_terms
+from .normal_form import Block, Call, Column, Compare, Constant, Identity, IsNull, Node, Not, Or, Row, free_terms
 
 if TYPE_CHECKING:
-    from .values import Values
+    from .comparisons import Values
 
 
 def equal_pairs(where: Iterable[Node]) -> Iterator[tuple[Node, Node]]:
@@ -118,7 +118,7 @@ class Closure:
             return term.row in self.rows or number in self.known and is_numeral(self.values, term)
         return all(self._has_exactly(t) for t in free_terms(term))
 
-    def _has_exactly(self, term: Node) -> bool:
+    def _has_exactly(self, term: Column | Identity) -> bool:
         "Whether a term is determined to the way in which it is written, 3 or 3.0."
         if term.row in self.rows:
             return True

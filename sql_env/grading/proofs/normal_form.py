@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, dataclass_transform
 
@@ -216,7 +216,7 @@ def replace_nodes(node: Any, mapping: Mapping) -> Any:
     return node if all(a is b for a, b in zip(values, new)) else type(node)(*new)
 
 
-def free_terms(node: Any, bound: frozenset = frozenset()) -> Iterator[Node]:
+def free_terms(node: Any, bound: frozenset = frozenset()) -> Iterator[Column | Identity]:
     "The columns and identities of rows that a node does not bind itself."
     if isinstance(node, tuple):
         for part in node:

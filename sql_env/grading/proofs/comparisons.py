@@ -2,9 +2,9 @@
 
 from typing import NamedTuple
 
-from .algebra import (
-    FALSE, NULL, TRUE, Aggregate, And, Bag, Block, Call, Choice, Column, Compare, Constant, Exists, Identity, IsNull, Node,
-    Not, Or, RowNumbers, Test, conjunction, disjunction, negation, replace_nodes, walk,
+from .normal_form import (
+    FALSE, NULL, TRUE, Aggregate, And, Bag, Block, Call, Choice, Column, Compare, Constant, Exists, IsNull, Node,
+    Not, Or, RowNumbers, conjunction, disjunction, negation,
 )
 from .facts import Knowledge
 
@@ -23,10 +23,6 @@ class Truth(NamedTuple):
 STRICT = frozenset("+ - * || neg real as_number as_text lower upper length abs round trim ltrim rtrim replace instr substr substring".split())
 TEXT_RESULT = frozenset("|| lower upper trim ltrim rtrim replace substr substring".split())
 NUMERIC_AFFINITIES = frozenset({"INTEGER", "REAL", "NUMERIC"})
-
-
-def number_text(value) -> str:
-    return str(value)
 
 
 def looks_numeric(text: str) -> Constant | None:
@@ -49,6 +45,7 @@ class Values:
     def __init__(self, known: Knowledge, numbers: RowNumbers):
         self.known = known
         self.numbers = numbers
+        self.has_arithmetic = False  # whether a term holds arithmetic, a sum or an average
 
     # what a term can give
 
@@ -212,7 +209,8 @@ class Values:
 
     def block(self, rows, where, key, out) -> Block | None:
         "A block with the rows of positive EXISTS among its own; None if its condition is false."
-        rows, todo, done = list(rows), list(where)[::-1], {}
+        done: dict[Node, None] = {}
+        rows, todo = list(rows), list(where)[::-1]
         while todo:
             part = todo.pop()
             if part == FALSE:
@@ -294,15 +292,11 @@ class Values:
             return self.compare_plain({">": "<", ">=": "<="}[operator], right, left)
         for side, other, at_left in ((left, right, True), (right, left, False)):
             if isinstance(side, Choice):
-                def truth(term, at_left=at_left, other=other):
-                    return self.compare_plain(operator, *((term, other) if at_left else (other, term)))
-
-                return Truth(self.choose(side, lambda t: truth(t).true), self.choose(side, lambda t: truth(t).false))
+                return self.compare_choice(operator, side, other, at_left)
         if left == NULL or right == NULL:
             return Truth(FALSE, FALSE)
         if isinstance(left, Constant) and isinstance(right, Constant):
-            holds = compare_constants(operator, left, right)
-            return Truth(TRUE, FALSE) if holds else Truth(FALSE, TRUE)
+            return Truth(TRUE, FALSE) if compare_constants(operator, left, right) else Truth(FALSE, TRUE)
         for side, other, at_left in ((left, right, True), (right, left, False)):
             if isinstance(side, Aggregate) and side.name in ("max", "min"):
                 if not (isinstance(other, Aggregate) and other.name in ("max", "min")):
@@ -320,6 +314,13 @@ class Values:
         there = self.not_null(left, right)
         return Truth(conjunction([there, atom]), conjunction([there, Not(atom)]))
 
+    def compare_choice(self, operator: str, choice: Choice, other: Node, at_left: bool) -> Truth:
+        "A comparison with a choice, by cases."
+        def truth(term: Node) -> Truth:
+            return self.compare_plain(operator, *((term, other) if at_left else (other, term)))
+
+        return Truth(self.choose(choice, lambda t: truth(t).true), self.choose(choice, lambda t: truth(t).false))
+
     def compare_extreme(self, operator: str, extreme: Aggregate, other: Node, at_left: bool) -> Truth:
         "A comparison with max or min, told by the values among which it is."
         if at_left:  # write it as: other operator' extreme
@@ -333,13 +334,12 @@ class Values:
         else:
             reached = {op: op for op in ("<", "<=", ">", ">=", "=")}
         there = conjunction([self.not_null(other), self.exists_in(extreme.bag, lambda out: TRUE)])
-        mirrored = {op: reached[op] for op in reached}
         true = {
-            "=": lambda: conjunction([some("="), negation(some(mirrored["<"]))]),
-            mirrored["<"]: lambda: some(mirrored["<"]),
-            mirrored["<="]: lambda: some(mirrored["<="]),
-            mirrored[">"]: lambda: conjunction([there, negation(some(mirrored["<="]))]),
-            mirrored[">="]: lambda: conjunction([there, negation(some(mirrored["<"]))]),
+            "=": lambda: conjunction([some("="), negation(some(reached["<"]))]),
+            reached["<"]: lambda: some(reached["<"]),
+            reached["<="]: lambda: some(reached["<="]),
+            reached[">"]: lambda: conjunction([there, negation(some(reached["<="]))]),
+            reached[">="]: lambda: conjunction([there, negation(some(reached["<"]))]),
         }[operator]()
         return Truth(true, conjunction([there, negation(true)]))
 

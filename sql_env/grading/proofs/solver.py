@@ -4,27 +4,38 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
-import z3
+from sql_env.extras import needs_extra
 
-from .algebra import (
-    FALSE, TRUE, Aggregate, And, Block, Call, Choice, Column, Compare, Constant, Exists, IsNull, Node, Not, Or, Test,
+with needs_extra("prove"):
+    import z3
+
+from .normal_form import (
+    Aggregate, And, Block, Call, Choice, Column, Compare, Constant, Exists, IsNull, Node, Not, Or, Test,
 )
 from .dependencies import Classes
-from .values import Unproved
+from .comparisons import Unproved, Values
 
-if TYPE_CHECKING:
-    from .implication import Prover
-
+SOLVER_LIMIT = 100_000  # z3's operations for one implication
 MAX_EXISTS = 8  # atoms of one question
-MAX_CONSTANT_TEXTS = 60
+
+
+class Relations(Protocol):
+    "What is asked about blocks and aggregates while a question is written."
+
+    values: Values
+    models: list
+
+    def contained(self, a: Block, b: Block, outer: frozenset, given: tuple, as_set: bool) -> bool: ...
+
+    def same_aggregates(self, x: Aggregate, y: Aggregate, outer: frozenset, given: tuple) -> bool: ...
 
 
 class Encoding:
     "One question: values are real numbers in SQLite's order, EXISTS and aggregates are unknowns with what relates them."
 
-    def __init__(self, prover: Prover, a: Block, inner, context):
+    def __init__(self, prover: Relations, a: Block, inner, context):
         self.prover, self.values = prover, prover.values
         self.block, self.inner, self.context = a, inner, context
         self.terms: dict[Node, Any] = {}
@@ -36,8 +47,6 @@ class Encoding:
         self.classes = Classes([*a.where, *context], self.values)
 
     def follows(self, premises: Sequence[Node], goals: Sequence[Node]) -> bool:
-        from .implication import SOLVER_LIMIT
-
         solver = z3.SimpleSolver()
         solver.set("rlimit", SOLVER_LIMIT)
         solver.set("timeout", 40)
@@ -115,8 +124,7 @@ class Encoding:
         numbers = all(map(self.values.is_number, term.args))
         if term.name in ("+", "-", "neg", "real") and numbers:
             args = [self.term(a) for a in term.args]
-            return {"+": lambda a, b: a + b, "-": lambda a, b: a - b, "neg": lambda a: -a, "real": lambda a: a}[
-                term.name](*args)
+            return arithmetic(term.name, args)
         if term.name in ("*", "fdiv") and numbers:
             a, b = (self.term(x) for x in term.args)
             if term.name == "*" and (z3.is_rational_value(a) or z3.is_rational_value(b)):
@@ -195,3 +203,10 @@ class Encoding:
                         self.axioms.append(z3.Implies(atom, unknown >= 1))
                     if prover.contained(counted, block, self.inner, self.context, True):
                         self.axioms.append(z3.Implies(unknown >= 1, atom))
+
+
+def arithmetic(name: str, args: Sequence[Any]) -> Any:
+    "A sum, a difference, a negative, or a number as it is."
+    if name in ("+", "-"):
+        return args[0] + args[1] if name == "+" else args[0] - args[1]
+    return -args[0] if name == "neg" else args[0]

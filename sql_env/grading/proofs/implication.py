@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import permutations
 from time import thread_time
-from typing import Any
 
-from .algebra import (
-    FALSE, TRUE, Aggregate, And, Bag, Block, Call, Choice, Column, Compare, Constant, Exists, Identity, IsNull, Node,
-    Not, Or, Row, Test, canonical, children, conjunction, disjunction, free_rows, negation, replace_nodes, walk,
+from .normal_form import (
+    FALSE, TRUE, Aggregate, And, Bag, Block, Call, Choice, Column, Compare, Constant, Exists, IsNull, Node,
+    Not, Or, Row, canonical, children, conjunction, disjunction, free_rows, negation, replace_nodes, walk,
 )
-from .dependencies import Classes, determines
-from .values import Unproved, Values
+from .dependencies import Classes, determines, equal_pairs
+from .comparisons import Unproved, Values
 
 MAX_STEPS = 80  # containments and implications of one attempt
 MAX_SOLVED = 16  # implications of one attempt that z3 is asked
@@ -22,7 +20,6 @@ MAX_HOMOMORPHISMS = 60
 MAX_TRIED = 6  # of these, those that need the least proof first
 MAX_DEPTH = 6  # of containments within each other
 MAX_CASES = 12
-SOLVER_LIMIT = 100_000  # z3's operations for one implication
 MAX_CHASED = 4  # rows that foreign keys add to a block
 
 
@@ -353,8 +350,6 @@ class Prover:
 
     def _is_same(self, goal: Or, classes, inner, context) -> bool:
         "Whether a goal says that two terms are the same, and they are."
-        from .dependencies import equal_pairs
-
         return any(self.same_terms(x, y, classes, inner, context) for x, y in equal_pairs([goal]))
 
     def same_terms(self, x: Node, y: Node, classes: Classes, inner, context) -> bool:
