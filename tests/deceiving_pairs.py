@@ -3,10 +3,13 @@
 Each pair differs on at least one of the databases, so no pair may ever be proved equal under the facts of that one.
 """
 
+import apsw
+
 SCHEMA = """
 CREATE TABLE t (id INTEGER PRIMARY KEY, a INTEGER, b INTEGER, s TEXT, r REAL, x);
 CREATE TABLE u (id INTEGER PRIMARY KEY, t_id INTEGER REFERENCES t(id), c INTEGER, s TEXT COLLATE NOCASE, w TEXT, n NUMERIC);
 CREATE TABLE k (p INTEGER NOT NULL, q INTEGER NOT NULL, v TEXT, PRIMARY KEY (p, q));
+CREATE TABLE n (c INTEGER UNIQUE, d TEXT);
 CREATE TABLE e (id INTEGER PRIMARY KEY, a INTEGER, s TEXT);
 """
 
@@ -18,6 +21,7 @@ DATABASES = {
         "u": [(1, 1, 5, "x", "1", 1), (2, 1, 5, "X", "01", 2), (3, 2, None, "y", "x", 2.5), (4, None, 2, None, None, None),
               (5, 3, 1, "x", "2", "n"), (6, 1, 0, "z", "1.0", 0)],
         "k": [(1, 1, "a"), (1, 2, "a"), (2, 1, "b"), (2, 2, None), (3, 1, "A")],
+        "n": [(1, "a"), (None, "b"), (None, "b"), (2, None)],
         "e": [],
     },
     "tidy": {  # no NULL, each column of one storage class, no broken reference
@@ -31,6 +35,9 @@ DATABASES = {
 }
 
 NULLS = [
+    ("SELECT id FROM t WHERE a = (SELECT a FROM t ORDER BY a LIMIT 1)", "SELECT id FROM t WHERE a = (SELECT min(a) FROM t)"),
+    ("SELECT id FROM t WHERE NOT (a = 1 OR b = 2)", "SELECT id FROM t WHERE NOT a = 1 OR NOT b = 2"),
+    ("SELECT id FROM t WHERE date(s) IS NULL", "SELECT id FROM t WHERE s IS NULL"),
     ("SELECT id FROM t WHERE a = 1", "SELECT id FROM t WHERE NOT a <> 1 OR a IS NULL"),
     ("SELECT id FROM t WHERE a <> 1", "SELECT id FROM t WHERE a <> 1 OR a IS NULL"),
     ("SELECT id FROM t", "SELECT id FROM t WHERE a = a"),
@@ -70,6 +77,9 @@ NULLS = [
 ]
 
 DUPLICATES = [
+    ("SELECT c FROM n", "SELECT DISTINCT c FROM n"),
+    ("SELECT a FROM t WHERE b = 2 GROUP BY a UNION ALL SELECT a FROM t WHERE b <> 2 GROUP BY a", "SELECT a FROM t WHERE b IS NOT NULL GROUP BY a"),
+    ("SELECT count(*) FROM (SELECT b FROM t UNION SELECT c FROM u)", "SELECT count(*) FROM (SELECT DISTINCT b FROM t UNION ALL SELECT DISTINCT c FROM u)"),
     ("SELECT a FROM t", "SELECT DISTINCT a FROM t"),
     ("SELECT s FROM t", "SELECT s FROM t GROUP BY s"),
     ("SELECT a FROM t UNION SELECT c FROM u", "SELECT a FROM t UNION ALL SELECT c FROM u"),
@@ -102,6 +112,7 @@ DUPLICATES = [
 ]
 
 EMPTY = [
+    ("SELECT id FROM t WHERE (SELECT count(*) FROM u WHERE t_id = t.id) >= 0", "SELECT id FROM t WHERE EXISTS (SELECT 1 FROM u WHERE t_id = t.id)"),
     ("SELECT max(a) FROM e", "SELECT a FROM e ORDER BY a DESC LIMIT 1"),
     ("SELECT sum(a) FROM e", "SELECT coalesce(sum(a), 0) FROM e"),
     ("SELECT count(*) FROM e", "SELECT count(*) FROM e GROUP BY a"),
@@ -130,6 +141,7 @@ EMPTY = [
 ]
 
 NUMBERS = [
+    ("SELECT id FROM u WHERE 5 / c IS NULL", "SELECT id FROM u WHERE c IS NULL"),
     ("SELECT a / 2 FROM t", "SELECT a / 2.0 FROM t"),
     ("SELECT b / a FROM t", "SELECT b * 1.0 / a FROM t"),
     ("SELECT sum(b) / count(b) FROM t", "SELECT avg(b) FROM t"),
@@ -165,6 +177,10 @@ NUMBERS = [
 ]
 
 TYPES = [
+    ("SELECT count(*) FROM (SELECT DISTINCT x, x / 2 FROM t WHERE x IS NOT NULL)", "SELECT count(DISTINCT x) FROM t"),
+    ("SELECT t.id, o.id FROM t JOIN t AS o ON t.x = o.x WHERE t.x / 2 = 0", "SELECT t.id, o.id FROM t JOIN t AS o ON t.x = o.x WHERE o.x / 2 = 0"),
+    ("SELECT id FROM t WHERE s = 10", "SELECT id FROM t WHERE s = 11"),
+    ("SELECT id FROM t WHERE a = '1'", "SELECT id FROM t WHERE a = '7'"),
     ("SELECT id FROM t WHERE s > 9", "SELECT id FROM t WHERE CAST(s AS INTEGER) > 9"),
     ("SELECT id FROM t WHERE s = 10", "SELECT id FROM t WHERE s = 10.0"),
     ("SELECT id FROM t WHERE s < '9'", "SELECT id FROM t WHERE s + 0 < 9"),
@@ -195,6 +211,8 @@ TYPES = [
 ]
 
 TEXTS = [
+    ("SELECT id FROM t WHERE s LIKE 'a'", "SELECT id FROM t WHERE s GLOB 'a'"),
+    ("SELECT id FROM u WHERE s = 'x'", "SELECT id FROM u WHERE s = 'x' AND s NOT IN ('X')"),
     ("SELECT id FROM t WHERE s = 'a'", "SELECT id FROM t WHERE s LIKE 'a'"),
     ("SELECT id FROM t WHERE s = 'a'", "SELECT id FROM t WHERE lower(s) = 'a'"),
     ("SELECT id FROM t WHERE s = 'a'", "SELECT id FROM t WHERE trim(s) = 'a'"),
@@ -220,6 +238,9 @@ TEXTS = [
 ]
 
 JOINS = [
+    ("SELECT id FROM t WHERE a = (SELECT c FROM u)", "SELECT id FROM t WHERE a IN (SELECT c FROM u)"),
+    ("SELECT b FROM t EXCEPT SELECT c FROM u", "SELECT b FROM t INTERSECT SELECT c FROM u"),
+    ("SELECT a.id, b.id FROM u AS a JOIN t ON a.w = t.id JOIN u AS b ON b.w = t.id", "SELECT a.id, b.id FROM u AS a JOIN t ON a.w = t.id JOIN u AS b ON b.w = a.w"),
     ("SELECT t.id, u.id FROM t LEFT JOIN u ON t.id = u.t_id AND u.c > 4", "SELECT t.id, u.id FROM t LEFT JOIN u ON t.id = u.t_id WHERE u.c > 4"),
     ("SELECT t.id, u.id FROM t LEFT JOIN u ON t.id = u.t_id AND t.a = 1", "SELECT t.id, u.id FROM t LEFT JOIN u ON t.id = u.t_id WHERE t.a = 1"),
     ("SELECT t.id FROM t LEFT JOIN u ON t.id = u.t_id", "SELECT t.id FROM t JOIN u ON t.id = u.t_id"),
@@ -249,6 +270,10 @@ JOINS = [
 ]
 
 GROUPS = [
+    ("SELECT avg(b) FROM t", "SELECT sum(b) FROM t"),
+    ("SELECT max(b) FROM t", "SELECT min(b) FROM t"),
+    ("SELECT count(b) FROM t", "SELECT sum(b) FROM t"),
+    ("SELECT p FROM k WHERE v IN ('a', 'b', 'c') GROUP BY p HAVING count(DISTINCT v) = 2", "SELECT p FROM k WHERE v IN ('a', 'b', 'c') AND p IN (SELECT p FROM k WHERE v = 'a') AND p IN (SELECT p FROM k WHERE v = 'b') AND p IN (SELECT p FROM k WHERE v = 'c') GROUP BY p"),
     ("SELECT a, count(*) FROM t GROUP BY a", "SELECT a, count(*) FROM t GROUP BY a, b"),
     ("SELECT a, count(*) FROM t GROUP BY a", "SELECT a, count(a) FROM t GROUP BY a"),
     ("SELECT a FROM t GROUP BY a HAVING count(*) > 1", "SELECT a FROM t GROUP BY a HAVING count(DISTINCT b) > 1"),
@@ -280,6 +305,9 @@ GROUPS = [
 ]
 
 ORDER = [
+    ("SELECT id FROM t ORDER BY id LIMIT 2", "SELECT id FROM t WHERE (SELECT count(*) FROM t AS o WHERE o.id < t.id) < 3 ORDER BY id"),
+    ("SELECT id, rank() OVER (ORDER BY a) FROM t", "SELECT id, (SELECT count(*) FROM t AS o WHERE o.a < t.a) + 1 FROM t"),
+    ("SELECT id, rank() OVER (ORDER BY b, id) FROM t", "SELECT id, (SELECT count(*) FROM t AS o WHERE o.b < t.b OR o.id < t.id) + 1 FROM t"),
     ("SELECT id FROM t ORDER BY a, id", "SELECT id FROM t ORDER BY id"),
     ("SELECT id FROM t ORDER BY a DESC, id", "SELECT id FROM t ORDER BY a, id"),
     ("SELECT id FROM t ORDER BY id", "SELECT id FROM t ORDER BY id DESC"),
@@ -304,6 +332,7 @@ ORDER = [
 ]
 
 CONSTANTS = [
+    ("SELECT CASE WHEN a > 0 THEN 'y' WHEN a > 1 THEN 'x' END FROM t", "SELECT CASE WHEN a > 1 THEN 'x' ELSE CASE WHEN a > 0 THEN 'y' END END FROM t"),
     ("SELECT id FROM t WHERE a = 1", "SELECT id FROM t WHERE a = 2"),
     ("SELECT id FROM t WHERE a IN (1, 2, 3)", "SELECT id FROM t WHERE a BETWEEN 0 AND 3 AND a <> 3"),
     ("SELECT 1 FROM t", "SELECT '1' FROM t"),
@@ -322,3 +351,42 @@ CONSTANTS = [
 ]
 
 PAIRS = [*NULLS, *DUPLICATES, *EMPTY, *NUMBERS, *TYPES, *TEXTS, *JOINS, *GROUPS, *ORDER, *CONSTANTS]
+
+
+class Filled:
+    "A database of this file, as the judge of counterexamples asks for it."
+
+    def __init__(self, rows):
+        self.con = apsw.Connection(":memory:")
+        self.con.execute(SCHEMA)
+        for table, some in rows.items():
+            for row in some:
+                marks = ", ".join("?" * len(row))
+                self.con.execute(f"INSERT INTO {table} VALUES ({marks})", row)
+
+    def run(self, sql):
+        return self.con.execute(sql).fetchall()
+
+
+def differing():
+    "Each pair in either direction, with the facts of each database on which the results differ."
+    from sql_env.grading.proofs.counterexamples import Judge
+    from sql_env.grading.proofs.facts import read_facts
+
+    databases = {name: Filled(rows) for name, rows in DATABASES.items()}
+    facts = {name: read_facts(filled.con) for name, filled in databases.items()}
+    for pair in PAIRS:
+        for gold, sql in (pair, pair[::-1]):
+            judge = Judge(gold, sql)
+            for name, filled in databases.items():
+                if judge.differ(filled):
+                    yield gold, sql, facts[name]
+
+
+def false_proofs():
+    "Pairs that are proved equal under the facts of a database on which they differ."
+    from sql_env.grading.proofs.decision import prove
+
+    for gold, sql, facts in differing():
+        if prove(gold, sql, facts, tries=0):
+            yield gold, sql

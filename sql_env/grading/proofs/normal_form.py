@@ -14,10 +14,10 @@ class Node:
 
 
 @dataclass_transform(frozen_default=True)
-def node(cls: type) -> type:
+def node(cls: Any) -> Any:
     "Make a class a frozen dataclass that computes its hash once."
-    cls = dataclass(frozen=True)(cls)
-    compute = cls.__hash__
+    made: Any = dataclass(frozen=True)(cls)
+    compute = made.__hash__
 
     def cached(self) -> int:
         found = self.__dict__.get("_hash")
@@ -26,8 +26,8 @@ def node(cls: type) -> type:
             object.__setattr__(self, "_hash", found)
         return found
 
-    cls.__hash__ = cached  # type: ignore[assignment]
-    return cls
+    made.__hash__ = cached
+    return made
 
 
 @node
