@@ -1,7 +1,5 @@
 """Small databases on which two queries may differ"""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -13,7 +11,7 @@ from typing import Any
 import apsw
 from sqlglot import exp
 
-from ...sql.values import format_value
+from ...sql.values import format_value, quote_identifier
 from .normal_form import Block, Column, Node
 from .facts import Assumption, Schema, TableFacts, create_tables
 
@@ -117,8 +115,8 @@ class Filler:
         self.references = [(a.table, r) for a in assumptions if a.kind == "reference" and a.table in self.tables
                            for r in schema.tables[a.table].references if r.columns == a.columns and r.parent in self.tables]
         for n, a in enumerate(a for a in assumptions if a.kind == "key" and a.table in self.tables):
-            names = ", ".join(quoted(c) for c in a.columns)
-            self.con.execute(f"CREATE UNIQUE INDEX {quoted(f'sqlenv key {n}')} ON {quoted(a.table)} ({names})")
+            names = ", ".join(quote_identifier(c) for c in a.columns)
+            self.con.execute(f"CREATE UNIQUE INDEX {quote_identifier(f'sqlenv key {n}')} ON {quote_identifier(a.table)} ({names})")
 
     def _tick(self) -> bool:
         self.ticks += 1
@@ -170,8 +168,8 @@ class Filler:
         row = {c: wanted[c] if c in wanted else self.value(table, c, rng) for c in table.columns}
         for name, reference in self.references:
             if name == table.name and not set(reference.columns) & set(wanted) and rng.random() < 0.95:
-                names = ", ".join(quoted(c) for c in reference.parent_columns)
-                keys = self.con.execute(f"SELECT {names} FROM {quoted(reference.parent)}").fetchall()
+                names = ", ".join(quote_identifier(c) for c in reference.parent_columns)
+                keys = self.con.execute(f"SELECT {names} FROM {quote_identifier(reference.parent)}").fetchall()
                 if keys and (row[reference.columns[0]] is not None or rng.random() < 0.7):
                     row.update(zip(reference.columns, rng.choice(keys)))
         return list(row.values())
@@ -179,12 +177,12 @@ class Filler:
     def fill(self, rng: Random, wanted: Mapping[str, Sequence[Mapping[str, Any]]] = {}) -> bool:
         "New rows for all tables; whether they keep the assumptions."
         for name in self.tables:
-            self.con.execute(f"DELETE FROM {quoted(name)}")
+            self.con.execute(f"DELETE FROM {quote_identifier(name)}")
         for name in self.tables:
             table = self.schema.tables[name]
             marks = ", ".join("?" * len(table.columns))
-            names = ", ".join(map(quoted, table.columns))
-            sql = f"INSERT OR IGNORE INTO {quoted(name)} ({names}) VALUES ({marks})"
+            names = ", ".join(map(quote_identifier, table.columns))
+            sql = f"INSERT OR IGNORE INTO {quote_identifier(name)} ({names}) VALUES ({marks})"
             more = rng.choice((0, 1, 2, 3, MAX_ROWS)) if name not in wanted else rng.choice((0, 0, 1, 2))
             for values in (*wanted.get(name, ()), *[{}] * more):
                 try:
@@ -192,7 +190,7 @@ class Filler:
                 except apsw.Error:
                     continue
         self.drop_orphans()
-        return all(self.con.execute(f"SELECT 1 FROM {quoted(t)}").fetchall() for t in self.filled & set(self.tables))
+        return all(self.con.execute(f"SELECT 1 FROM {quote_identifier(t)}").fetchall() for t in self.filled & set(self.tables))
 
     def drop_orphans(self) -> None:
         "Delete rows that refer to none, until there are no more."
@@ -200,11 +198,11 @@ class Filler:
         while changes != self.con.total_changes():
             changes = self.con.total_changes()
             for name, reference in self.references:
-                pairs = [f"b.{quoted(y)} = {quoted(name)}.{quoted(x)}"
+                pairs = [f"b.{quote_identifier(y)} = {quote_identifier(name)}.{quote_identifier(x)}"
                          for x, y in zip(reference.columns, reference.parent_columns)]
-                there = [f"{quoted(x)} IS NOT NULL" for x in reference.columns]
-                self.con.execute(f"""DELETE FROM {quoted(name)} WHERE {" AND ".join(there)} AND NOT EXISTS
-                    (SELECT 1 FROM {quoted(reference.parent)} b WHERE {" AND ".join(pairs)})""")
+                there = [f"{quote_identifier(x)} IS NOT NULL" for x in reference.columns]
+                self.con.execute(f"""DELETE FROM {quote_identifier(name)} WHERE {" AND ".join(there)} AND NOT EXISTS
+                    (SELECT 1 FROM {quote_identifier(reference.parent)} b WHERE {" AND ".join(pairs)})""")
 
     def run(self, sql: str) -> list[tuple] | None:
         "The rows of a query, None if it fails."
@@ -219,22 +217,18 @@ class Filler:
         before = self.con.total_changes()
         self.drop_orphans()
         return before == self.con.total_changes() and all(
-            self.con.execute(f"SELECT 1 FROM {quoted(t)}").fetchall() for t in self.filled & set(self.tables))
+            self.con.execute(f"SELECT 1 FROM {quote_identifier(t)}").fetchall() for t in self.filled & set(self.tables))
 
     def put(self, tables: Mapping[str, Sequence[tuple]]) -> None:
         "Exactly these rows."
         for name, rows in tables.items():
-            self.con.execute(f"DELETE FROM {quoted(name)}")
+            self.con.execute(f"DELETE FROM {quote_identifier(name)}")
             for row in rows:
-                self.con.execute(f"INSERT INTO {quoted(name)} VALUES ({', '.join('?' * len(row))})", row)
+                self.con.execute(f"INSERT INTO {quote_identifier(name)} VALUES ({', '.join('?' * len(row))})", row)
 
     def rows(self) -> dict[str, list[tuple]]:
         "The rows of each table."
-        return {t: self.con.execute(f"SELECT * FROM {quoted(t)}").fetchall() for t in self.tables}
-
-
-def quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
+        return {t: self.con.execute(f"SELECT * FROM {quote_identifier(t)}").fetchall() for t in self.tables}
 
 
 def cell_key(value: Any) -> tuple:

@@ -1,7 +1,5 @@
 """Proofs that two queries give the same rows on every database that keeps some assumptions"""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from time import thread_time
 

@@ -1,14 +1,8 @@
 """Which terms of a block are determined by others"""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
-
 from .normal_form import Block, Call, Column, Compare, Constant, Identity, IsNull, Node, Not, Or, Row, free_terms
-
-if TYPE_CHECKING:
-    from .comparisons import Values
+from .comparisons import Values
 
 
 def equal_pairs(where: Iterable[Node]) -> Iterator[tuple[Node, Node]]:

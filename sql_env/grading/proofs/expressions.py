@@ -1,7 +1,5 @@
 """What the conditions and values of a query mean"""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
@@ -31,7 +29,7 @@ class Scope:
     "What names mean at a place of a query."
 
     sources: dict[str, dict[str, Node]]  # terms of columns, by the alias of their source
-    outer: Scope | None = None
+    outer: "Scope | None" = None
     merged: dict[str, Node] = field(default_factory=dict)  # columns that USING has merged
     aliases: dict[str, exp.Expr] = field(default_factory=dict)  # of result columns
     ctes: dict[str, tuple] = field(default_factory=dict)

@@ -6,6 +6,8 @@ from typing import NamedTuple
 
 import apsw
 
+from ...sql.values import quote_identifier
+
 
 def column_affinity(declared: str) -> str:
     "SQLite's affinity of a declared type: INTEGER, TEXT, BLOB, REAL or NUMERIC."
@@ -109,12 +111,8 @@ WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'
   AND (type = 'table' AND rootpage > 0 OR type = 'index' AND upper(sql) LIKE 'CREATE UNIQUE%') ORDER BY rowid"""
 
 
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
-
-
 def _pragma(con: apsw.Connection, name: str, table: str) -> list[tuple]:
-    return con.execute(f"PRAGMA {name}({_quoted(table)})").fetchall()
+    return con.execute(f"PRAGMA {name}({quote_identifier(table)})").fetchall()
 
 
 def _read_keys(con: apsw.Connection, table: str, primary: Sequence[str]) -> Iterator[tuple[str, ...]]:
@@ -131,10 +129,10 @@ def _read_keys(con: apsw.Connection, table: str, primary: Sequence[str]) -> Iter
 def _column_data(con: apsw.Connection, table: str, names: Sequence[str]) -> list[tuple[bool, frozenset[str]]]:
     "For each column whether it holds NULL, and its storage classes."
     kinds = ("null", "integer", "real", "text", "blob")
-    parts = [f"coalesce(max(typeof({_quoted(n)}) = '{kind}'), 0)" for n in names for kind in kinds]
+    parts = [f"coalesce(max(typeof({quote_identifier(n)}) = '{kind}'), 0)" for n in names for kind in kinds]
     found: list[tuple[bool, frozenset[str]]] = []
     for start in range(0, len(parts), 500):
-        row = con.execute(f"SELECT {', '.join(parts[start : start + 500])} FROM {_quoted(table)}").fetchall()[0]
+        row = con.execute(f"SELECT {', '.join(parts[start : start + 500])} FROM {quote_identifier(table)}").fetchall()[0]
         for at in range(0, len(row), 5):
             has_null, *flags = row[at : at + 5]
             found.append((bool(has_null), frozenset(k for k, there in zip(kinds[1:], flags) if there)))
@@ -143,18 +141,18 @@ def _column_data(con: apsw.Connection, table: str, names: Sequence[str]) -> list
 
 def _holds_numerals(con: apsw.Connection, table: str, column: str) -> bool:
     "Whether all values of a column are texts as `17` is one: no zero in front, nothing around."
-    name = _quoted(column)
+    name = quote_identifier(column)
     sql = f"""SELECT count(*) > 0 AND count(*) = sum({name} = CAST(CAST({name} AS INTEGER) AS TEXT))
-        FROM {_quoted(table)} WHERE {name} IS NOT NULL"""
+        FROM {quote_identifier(table)} WHERE {name} IS NOT NULL"""
     return bool(con.execute(sql).fetchall()[0][0])
 
 
 def _keeps(con: apsw.Connection, table: str, reference: Reference) -> bool:
     "Whether each row of a table finds the row that it refers to."
-    pairs = [f"a.{_quoted(x)} = b.{_quoted(y)}" for x, y in zip(reference.columns, reference.parent_columns)]
-    there = [f"a.{_quoted(x)} IS NOT NULL" for x in reference.columns]
-    sql = f"""SELECT 1 FROM {_quoted(table)} a WHERE {" AND ".join(there)}
-        AND NOT EXISTS (SELECT 1 FROM {_quoted(reference.parent)} b WHERE {" AND ".join(pairs)}) LIMIT 1"""
+    pairs = [f"a.{quote_identifier(x)} = b.{quote_identifier(y)}" for x, y in zip(reference.columns, reference.parent_columns)]
+    there = [f"a.{quote_identifier(x)} IS NOT NULL" for x in reference.columns]
+    sql = f"""SELECT 1 FROM {quote_identifier(table)} a WHERE {" AND ".join(there)}
+        AND NOT EXISTS (SELECT 1 FROM {quote_identifier(reference.parent)} b WHERE {" AND ".join(pairs)}) LIMIT 1"""
     return not con.execute(sql).fetchall()
 
 
@@ -176,7 +174,7 @@ def _declared_references(
 
 
 def _is_unique(con: apsw.Connection, table: str, column: str) -> bool:
-    sql = f"SELECT count(*) >= 5 AND count(*) = count(DISTINCT {_quoted(column)}) FROM {_quoted(table)}"
+    sql = f"SELECT count(*) >= 5 AND count(*) = count(DISTINCT {quote_identifier(column)}) FROM {quote_identifier(table)}"
     return bool(con.execute(sql).fetchall()[0][0])
 
 
@@ -218,7 +216,7 @@ def _table_facts(con: apsw.Connection, name: str, info: list, keys: Mapping[str,
     own = keys[name.lower()]
     references = tuple(r for r in _declared_references(con, name, keys) if _keeps(con, name, r))
     natural = tuple(k for k in _natural_keys(con, name, columns.values()) if k not in own)
-    filled = bool(con.execute(f"SELECT 1 FROM {_quoted(name)} LIMIT 1").fetchall())
+    filled = bool(con.execute(f"SELECT 1 FROM {quote_identifier(name)} LIMIT 1").fetchall())
     return TableFacts(name.lower(), columns, tuple(own), natural, references, filled)
 
 

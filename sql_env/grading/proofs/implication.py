@@ -1,7 +1,5 @@
 """Whether a condition follows from others, and whether two bags are equal"""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from time import thread_time

@@ -1,16 +1,17 @@
 """The normal form of a query: a sum of blocks over terms and formulas"""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, dataclass_transform
 
 
 class Node:
-    "A part of a normal form."
+    "A part of a normal form; as text it reads like a formula."
 
     __match_args__: tuple[str, ...] = ()
+
+    def __str__(self):
+        return node_text(self)
 
 
 @dataclass_transform(frozen_default=True)
@@ -83,7 +84,7 @@ class Aggregate(Node):
     "A function of a bag of values without NULL: count, sum, max, min; or `value`, of a bag of at most one row."
 
     name: str
-    bag: Bag
+    bag: "Bag"
 
 
 @node
@@ -110,7 +111,7 @@ class Test(Node):
 
 @node
 class Exists(Node):
-    block: Block
+    block: "Block"
 
 
 @node
@@ -267,3 +268,56 @@ class RowNumbers:
 def canonical(node: Any) -> Any:
     "A node with its bound rows numbered in order, so that copies are equal."
     return replace_nodes(node, {row: Row(-n, row.table) for n, row in enumerate(dict.fromkeys(bound_rows(node)), 1)})
+
+
+def node_text(node: Any) -> str:
+    "A node in words and signs."
+    match node:
+        case Row():
+            return f"{node.table}{node.number}".replace("-", "_")
+        case Column():
+            return f"{node.row}.{node.name}"
+        case Identity():
+            return str(node.row)
+        case Constant():
+            return "NULL" if node.value is None else repr(node.value)
+        case Call():
+            return f"{node.name}({_texts(node.args)})"
+        case Choice():
+            return f"({node.then} if {node.condition} else {node.otherwise})"
+        case Aggregate():
+            return f"{node.name}{node.bag}"
+        case Block() | Bag():
+            return _bag_text(node)
+    return _formula_text(node)
+
+
+def _texts(nodes: Iterable, sign: str = ", ") -> str:
+    return sign.join(map(str, nodes))
+
+
+def _formula_text(node: Node) -> str:
+    match node:
+        case Compare():
+            return f"{node.left} {node.operator} {node.right}"
+        case IsNull():
+            return f"{node.term} is NULL"
+        case Test():
+            return f"{node.name}({_texts(node.args)})"
+        case Exists():
+            return f"some {node.block}"
+        case And():
+            return _texts(node.parts, " and ") or "true"
+        case Or():
+            return f"({_texts(node.parts, ' or ')})" if node.parts else "false"
+        case Not():
+            return f"not {node.part}"
+    return repr(node)
+
+
+def _bag_text(node: Block | Bag) -> str:
+    if isinstance(node, Bag):
+        return f"[{_texts(node.blocks, ' or ' if node.is_set else ' + ')}]"
+    parts = [_texts(node.rows), _texts(node.where, " and ")]
+    key = f" per {_texts(node.key)}" if node.key and node.key != tuple(map(Identity, node.rows)) else ""
+    return f"{{{_texts(node.out)} : {' where '.join(p for p in parts if p)}{key}}}"

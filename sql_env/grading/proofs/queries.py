@@ -1,7 +1,5 @@
 """What a query means: blocks from FROM, WHERE, GROUP BY, set operations and LIMIT"""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 

@@ -1,7 +1,5 @@
 """Implications as questions to z3"""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any, Protocol
