@@ -64,7 +64,7 @@ def count_of(blocks: Sequence[Block]) -> Node:
     return Aggregate("count", bag) if blocks else Constant(0, "integer")
 
 
-def sum_of(values: Values, blocks: Sequence[Block], nonempty: Node) -> Node:
+def _sum_of(values: Values, blocks: Sequence[Block], nonempty: Node) -> Node:
     "A sum; what adds 0 adds nothing, what adds 1 counts."
     plain = [b for b in blocks if not isinstance(b.out[0], Constant) or b.out[0].kind != "integer"]
     ones = [b for b in blocks if b.out == (Constant(1, "integer"),)]
@@ -79,10 +79,10 @@ def sum_of(values: Values, blocks: Sequence[Block], nonempty: Node) -> Node:
     return Aggregate("sum", Bag(tuple(blocks)))
 
 
-def quotient(values: Values, total: Node, count: Node) -> Node:
+def _quotient(values: Values, total: Node, count: Node) -> Node:
     "avg: the sum as a real number by the count."
     if isinstance(total, Choice):
-        return choose_term(total.condition, quotient(values, total.then, count), quotient(values, total.otherwise, count))
+        return choose_term(total.condition, _quotient(values, total.then, count), _quotient(values, total.otherwise, count))
     return NULL if total == NULL else Call("fdiv", (total, count))
 
 
@@ -105,8 +105,8 @@ def aggregate_of(values: Values, name: str, blocks: list[Block], distinct: bool,
     if name == "count":
         return count
     values.has_arithmetic = True
-    total = sum_of(values, kept, nonempty)
-    return total if name == "sum" else quotient(values, total, count)
+    total = _sum_of(values, kept, nonempty)
+    return total if name == "sum" else _quotient(values, total, count)
 
 
 @dataclass(frozen=True)

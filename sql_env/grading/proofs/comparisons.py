@@ -20,12 +20,12 @@ class Truth(NamedTuple):
     false: Node
 
 
-STRICT = frozenset("+ - * || neg real as_number as_text lower upper length abs round trim ltrim rtrim replace instr substr substring".split())
-TEXT_RESULT = frozenset("|| lower upper trim ltrim rtrim replace substr substring".split())
-NUMERIC_AFFINITIES = frozenset({"INTEGER", "REAL", "NUMERIC"})
+_STRICT = frozenset("+ - * || neg real as_number as_text lower upper length abs round trim ltrim rtrim replace instr substr substring".split())
+_TEXT_RESULT = frozenset("|| lower upper trim ltrim rtrim replace substr substring".split())
+_NUMERIC_AFFINITIES = frozenset({"INTEGER", "REAL", "NUMERIC"})
 
 
-def looks_numeric(text: str) -> Constant | None:
+def _looks_numeric(text: str) -> Constant | None:
     "The number that NUMERIC affinity makes of a text."
     stripped = text.strip(" \t\n\v\f\r")
     if not stripped or set(stripped) - set("0123456789+-.eE"):
@@ -136,14 +136,14 @@ class Values:
             case Aggregate("max" | "min" | "value"):
                 return all(map(self.is_text, self.elements(term)))
             case Call():
-                return term.name in TEXT_RESULT
+                return term.name in _TEXT_RESULT
         return False
 
     def is_numeric(self, term: Node) -> bool:
         "Whether NUMERIC affinity changes nothing: it has been applied already, or there are only numbers."
         if isinstance(term, Constant):
             return term.kind != "text"
-        if isinstance(term, Column) and self.affinity(term) in NUMERIC_AFFINITIES:
+        if isinstance(term, Column) and self.affinity(term) in _NUMERIC_AFFINITIES:
             return True
         if isinstance(term, Aggregate) and term.name in ("max", "min", "value"):
             return all(map(self.is_numeric, self.elements(term)))
@@ -190,7 +190,7 @@ class Values:
                 zero = self.compare_plain("=", divisor, Constant(0, "integer")).true
                 return disjunction([self.is_null(dividend), self.is_null(divisor), zero])
             case Call():
-                if term.name in STRICT or term.name.startswith("cast:"):
+                if term.name in _STRICT or term.name.startswith("cast:"):
                     return disjunction(self.is_null(a) for a in term.args)
         return IsNull(term)
 
@@ -246,9 +246,9 @@ class Values:
     def with_affinity(self, left: Node, right: Node) -> tuple[Node, Node]:
         "Both sides of a comparison after SQLite has applied affinities."
         a, b = self.affinity(left), self.affinity(right)
-        if a in NUMERIC_AFFINITIES and b not in NUMERIC_AFFINITIES:
+        if a in _NUMERIC_AFFINITIES and b not in _NUMERIC_AFFINITIES:
             return left, self.as_number(right)
-        if b in NUMERIC_AFFINITIES and a not in NUMERIC_AFFINITIES:
+        if b in _NUMERIC_AFFINITIES and a not in _NUMERIC_AFFINITIES:
             return self.as_number(left), right
         if a == "TEXT" and b == "":
             return left, self.as_text(right)
@@ -258,7 +258,7 @@ class Values:
 
     def as_number(self, term: Node) -> Node:
         if isinstance(term, Constant) and term.kind == "text":
-            return looks_numeric(term.value) or term
+            return _looks_numeric(term.value) or term
         return term if self.is_numeric(term) else Call("as_number", (term,))
 
     def as_text(self, term: Node) -> Node:
@@ -296,7 +296,7 @@ class Values:
         if left == NULL or right == NULL:
             return Truth(FALSE, FALSE)
         if isinstance(left, Constant) and isinstance(right, Constant):
-            return Truth(TRUE, FALSE) if compare_constants(operator, left, right) else Truth(FALSE, TRUE)
+            return Truth(TRUE, FALSE) if _compare_constants(operator, left, right) else Truth(FALSE, TRUE)
         for side, other, at_left in ((left, right, True), (right, left, False)):
             if isinstance(side, Aggregate) and side.name in ("max", "min"):
                 if not (isinstance(other, Aggregate) and other.name in ("max", "min")):
@@ -350,7 +350,7 @@ class Values:
         block = count.bag.blocks[0]
         for part in block.where:
             if isinstance(part, Or):
-                found = [equation_of(p, block.key[0]) for p in part.parts]
+                found = [_equation_of(p, block.key[0]) for p in part.parts]
                 literals = {c for p in found if p is not None for c in (p.left, p.right) if isinstance(c, Constant)}
                 if None not in found and len(literals) == len(found) and len({c.kind for c in literals}) == 1:
                     return [p for p in found if p is not None]
@@ -375,7 +375,7 @@ class Values:
         return disjunction([equal, conjunction([self.is_null(left), self.is_null(right)])])
 
 
-def equation_of(formula: Node, term: Node) -> Compare | None:
+def _equation_of(formula: Node, term: Node) -> Compare | None:
     "The equation of a term with a literal that a formula is, the term's not being NULL left out."
     parts = formula.parts if isinstance(formula, And) else (formula,)
     rest = [p for p in parts if p != Not(IsNull(term))]
@@ -386,7 +386,7 @@ def equation_of(formula: Node, term: Node) -> Compare | None:
     return None
 
 
-def compare_constants(operator: str, left: Constant, right: Constant) -> bool:
+def _compare_constants(operator: str, left: Constant, right: Constant) -> bool:
     "A comparison of two literals that are not NULL: numbers come before texts."
     a, b = [(c.kind == "text", c.value) for c in (left, right)]
     if a[0] != b[0]:

@@ -15,9 +15,9 @@ from ...sql.values import format_value, quote_identifier
 from .normal_form import Block, Column, Node
 from .facts import Assumption, Schema, TableFacts, create_tables
 
-MAX_ROWS = 4  # of a table
-SEARCH_SECONDS = 0.05  # of processor time
-MAX_TICKS = 200  # thousands of operations of one query
+_MAX_ROWS = 4  # of a table
+_SEARCH_SECONDS = 0.05  # of processor time
+_MAX_TICKS = 200  # thousands of operations of one query
 
 
 def all_assumptions(schema: Schema) -> list[Assumption]:
@@ -37,7 +37,7 @@ def all_assumptions(schema: Schema) -> list[Assumption]:
     return found
 
 
-def values_near(trees: Iterable[exp.Expression]) -> dict[str, dict[str, list]]:
+def _values_near(trees: Iterable[exp.Expression]) -> dict[str, dict[str, list]]:
     "For each column the values it is compared with, and those beside them, by storage class."
     from ...sql.analysis import column_literals
 
@@ -55,7 +55,7 @@ def values_near(trees: Iterable[exp.Expression]) -> dict[str, dict[str, list]]:
     return found
 
 
-def literals_of(trees: Iterable[exp.Expression]) -> tuple[list, list[str]]:
+def _literals_of(trees: Iterable[exp.Expression]) -> tuple[list, list[str]]:
     "Numbers and texts in some queries, with what lies beside them."
     numbers: dict[Any, None] = dict.fromkeys((0, 1, 2, 3))
     texts: dict[str, None] = dict.fromkeys(("a", "b", "B"))
@@ -105,8 +105,8 @@ class Filler:
         self.con = create_tables(schema.statements)
         self.con.set_progress_handler(self._tick, 1000)
         self.ticks = 0
-        self.numbers, self.texts = literals_of(trees)
-        self.near = values_near(trees)
+        self.numbers, self.texts = _literals_of(trees)
+        self.near = _values_near(trees)
         assumptions = list(assumptions)
         self.required = {(a.table, a.columns[0]) for a in assumptions if a.kind == "not_null"}
         self.holds = {(a.table, a.columns[0]): a.detail for a in assumptions if a.kind == "holds"}
@@ -120,7 +120,7 @@ class Filler:
 
     def _tick(self) -> bool:
         self.ticks += 1
-        return self.ticks > MAX_TICKS
+        return self.ticks > _MAX_TICKS
 
     def _parents_first(self, tables: Mapping[str, None]) -> list[str]:
         "Tables and all that they refer to, parents before children as far as there is no circle."
@@ -183,7 +183,7 @@ class Filler:
             marks = ", ".join("?" * len(table.columns))
             names = ", ".join(map(quote_identifier, table.columns))
             sql = f"INSERT OR IGNORE INTO {quote_identifier(name)} ({names}) VALUES ({marks})"
-            more = rng.choice((0, 1, 2, 3, MAX_ROWS)) if name not in wanted else rng.choice((0, 0, 1, 2))
+            more = rng.choice((0, 1, 2, 3, _MAX_ROWS)) if name not in wanted else rng.choice((0, 0, 1, 2))
             for values in (*wanted.get(name, ()), *[{}] * more):
                 try:
                     self.con.execute(sql, self.row(table, rng, values))
@@ -231,7 +231,7 @@ class Filler:
         return {t: self.con.execute(f"SELECT * FROM {quote_identifier(t)}").fetchall() for t in self.tables}
 
 
-def cell_key(value: Any) -> tuple:
+def _cell_key(value: Any) -> tuple:
     "A value as it is compared: 3 and 3.0 are the same, 3 and '3' are not."
     if value is None:
         return (0, 0)
@@ -240,8 +240,8 @@ def cell_key(value: Any) -> tuple:
     return (2, value) if isinstance(value, str) else (3, value)
 
 
-def as_bag(rows: Iterable[tuple]) -> list:
-    return sorted(tuple(map(cell_key, row)) for row in rows)
+def _as_bag(rows: Iterable[tuple]) -> list:
+    return sorted(tuple(map(_cell_key, row)) for row in rows)
 
 
 class Judge:
@@ -263,7 +263,7 @@ class Judge:
             found = filler.run(test.sql)
             if found is None or test.columns is None:
                 return True
-            keys = [tuple(cell_key(row[c]) for c in test.columns) for row in found]
+            keys = [tuple(_cell_key(row[c]) for c in test.columns) for row in found]
             if len(keys) > test.limit and (test.limit == 0 or keys[test.limit - 1] == keys[test.limit]):
                 return True
         return False
@@ -282,7 +282,7 @@ class Judge:
         if self.keys is None or len(gold) < 2:
             return False
         keyed = filler.run(self.keys.sql) or []
-        keys = [[cell_key(row[c]) for c in self.keys.columns] for row in keyed]
+        keys = [[_cell_key(row[c]) for c in self.keys.columns] for row in keyed]
         ranks = [0]
         for before, key in zip(keys, keys[1:]):
             ranks.append(ranks[-1] + (before != key))
@@ -299,20 +299,20 @@ class Judge:
         return None if self.agree(gold, rows, filler) else (gold, rows)
 
     def agree(self, gold: list[tuple], rows: list[tuple], filler: Filler) -> bool:
-        if as_bag(gold) != as_bag(rows):
+        if _as_bag(gold) != _as_bag(rows):
             return False
         if self.keys is None or len(gold) < 2:
             return True
         start, ranks = 0, self.ranks(gold, filler)
         for _, group in groupby(ranks if isinstance(ranks, list) else []):
             end = start + len(list(group))
-            if as_bag(gold[start:end]) != as_bag(rows[start:end]):
+            if _as_bag(gold[start:end]) != _as_bag(rows[start:end]):
                 return False
             start = end
         return True
 
 
-def shrunk(filler: Filler, judge: Judge) -> Counterexample:
+def _shrunk(filler: Filler, judge: Judge) -> Counterexample:
     "The database on which two queries differ, without the rows that this does not need."
     tables = filler.rows()
     for name in reversed(filler.tables):
@@ -347,14 +347,14 @@ def model_rows(block: Block, terms: Mapping[Node, Any], texts: Mapping[str, Any]
                 if z3.is_true(model.eval(z3.Bool(f"null {row.number}.{term.name}"))):
                     values[term.name] = None
                 elif place > top and known:
-                    values[term.name] = text_at(place, known)
+                    values[term.name] = _text_at(place, known)
                 else:
                     values[term.name] = int(place) if place.denominator == 1 else float(place)
         rows.setdefault(row.table, []).append(values)
     return rows
 
 
-def text_at(place: Fraction, known: Sequence[tuple[Fraction, str]]) -> str:
+def _text_at(place: Fraction, known: Sequence[tuple[Fraction, str]]) -> str:
     "A text for a place among the literals: one of them, or one a little after."
     before = ""
     for other, text in known:
@@ -365,7 +365,7 @@ def text_at(place: Fraction, known: Sequence[tuple[Fraction, str]]) -> str:
     return before + "!" if before else "!"
 
 
-def doubled(rows: Mapping[str, Sequence[Mapping]], schema: Schema) -> dict[str, list[Mapping]]:
+def _doubled(rows: Mapping[str, Sequence[Mapping]], schema: Schema) -> dict[str, list[Mapping]]:
     "Each row, and another with the same values outside of keys."
     found: dict[str, list[Mapping]] = {}
     for table, some in rows.items():
@@ -386,8 +386,8 @@ def search(
     for n in range(tries):
         rng = Random(n)
         rows = wanted[n // 2 % len(wanted)] if wanted and n % 2 else {}
-        if filler.fill(rng, doubled(rows, schema) if n % 4 == 3 else rows) and judge.refuted(filler):
-            return shrunk(filler, judge)
-        if thread_time() - start > SEARCH_SECONDS:
+        if filler.fill(rng, _doubled(rows, schema) if n % 4 == 3 else rows) and judge.refuted(filler):
+            return _shrunk(filler, judge)
+        if thread_time() - start > _SEARCH_SECONDS:
             break
     return None

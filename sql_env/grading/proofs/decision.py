@@ -16,8 +16,8 @@ from .implication import MAX_SECONDS, Prover
 from .queries import Relation, Translator, visible
 from .comparisons import Unproved, Values
 
-MAX_MODELS = 6  # failed implications that databases are built around
-NO_TIES, EXACT = Assumption("no_ties"), Assumption("exact")
+_MAX_MODELS = 6  # failed implications that databases are built around
+_NO_TIES, _EXACT = Assumption("no_ties"), Assumption("exact")
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Proof:
         return self.outcome == "proved"
 
 
-class Attempt:
+class _Attempt:
     "One attempt at a proof, with or without what only the data shows."
 
     def __init__(self, schema: Schema, data: bool, end: float):
@@ -48,7 +48,7 @@ class Attempt:
         for cut in self.gold.cuts:
             if cut.limit == relation.limit and cut.order == relation.order[: len(cut.order)]:
                 width = len(cut.order)
-                theirs, own = (with_out(r.bag, r.width, r.width + width) for r in (cut, relation))
+                theirs, own = (_with_out(r.bag, r.width, r.width + width) for r in (cut, relation))
                 if self.prover.equal(theirs, own):
                     return True
         return False
@@ -63,7 +63,7 @@ class Attempt:
             raise Unproved("another number of columns")
         if gold.limit is not None and not gold.order:
             gold = self.gold.sliced(gold)
-        if gold.limit is not None and gold.limit == other.limit and is_refined(gold, other):
+        if gold.limit is not None and gold.limit == other.limit and _is_refined(gold, other):
             if self.same(gold, other):
                 return True
         return self.same_slices(gold, other)
@@ -81,35 +81,35 @@ class Attempt:
             other = self.other.sliced(other)
         if one_row:
             gold = replace(gold, order=(), bag=visible(gold))
-        if not is_refined(gold, other):
+        if not _is_refined(gold, other):
             raise Unproved("another order")
         return self.same(gold, other)
 
     def same(self, gold: Relation, other: Relation) -> bool:
         "Equality of two relations with their sorting keys, as far as gold is sorted."
         width = gold.width + len(gold.order)
-        return self.prover.equal(with_out(gold.bag, 0, width), with_out(other.bag, 0, width))
+        return self.prover.equal(_with_out(gold.bag, 0, width), _with_out(other.bag, 0, width))
 
     def assumptions(self) -> tuple[Assumption, ...]:
         used = dict(self.known.used)
         if self.gold.cuts or self.gold.has_limit:
-            used[NO_TIES] = None
+            used[_NO_TIES] = None
         if self.values.has_arithmetic:
-            used[EXACT] = None
+            used[_EXACT] = None
         return tuple(used)
 
 
-def with_out(bag: Bag, start: int, end: int) -> Bag:
+def _with_out(bag: Bag, start: int, end: int) -> Bag:
     "A bag that gives only some of its terms."
     return Bag(tuple(replace(b, out=b.out[start:end]) for b in bag.blocks), bag.is_set)
 
 
-def is_refined(gold: Relation, other: Relation) -> bool:
+def _is_refined(gold: Relation, other: Relation) -> bool:
     "Whether what gold sorts by, the other query sorts by first."
     return other.order[: len(gold.order)] == gold.order
 
 
-def parenthesised(tree: exp.Expression, crossed: bool = False) -> str:
+def _parenthesised(tree: exp.Expression, crossed: bool = False) -> str:
     "A query with brackets around each operation, as it was read; CROSS JOIN is a comma unless `crossed`."
     for node in list(tree.find_all(exp.Binary, exp.Unary, exp.Between, exp.In)):
         if isinstance(node, (exp.Paren, exp.Dot, exp.AggFunc)) or node.parent is None:
@@ -122,8 +122,8 @@ def parenthesised(tree: exp.Expression, crossed: bool = False) -> str:
     return tree.sql("sqlite")
 
 
-def program(schema: Schema, sql: str) -> list[tuple]:
-    "SQLite's program of a query; raises `apsw.Error`."
+def _program(schema: Schema, sql: str) -> list[tuple]:
+    "SQLite's _program of a query; raises `apsw.Error`."
     return [row[1:7] for row in schema.empty().execute(f"EXPLAIN {sql}")]
 
 
@@ -132,12 +132,12 @@ def read_query(schema: Schema, sql: str) -> exp.Expression:
     from ...sql.analysis import parse_sql
 
     try:
-        original = program(schema, sql)
+        original = _program(schema, sql)
     except apsw.Error as e:
         raise Unproved(f"SQLite refuses it: {e}") from None
     try:
-        if original != program(schema, parenthesised(parse_sql(sql))):
-            if original != program(schema, parenthesised(parse_sql(sql), crossed=True)):
+        if original != _program(schema, _parenthesised(parse_sql(sql))):
+            if original != _program(schema, _parenthesised(parse_sql(sql), crossed=True)):
                 raise Unproved("SQLite may read it otherwise than the parser")
         return parse_sql(sql)
     except Unproved:
@@ -160,7 +160,7 @@ def prove(
     reason, models = "", []
     start = thread_time()
     for data, seconds in ((False, MAX_SECONDS / 2), (True, MAX_SECONDS)):
-        attempt = Attempt(schema, data, start + seconds)
+        attempt = _Attempt(schema, data, start + seconds)
         try:
             if attempt.run(*trees):
                 return Proof("proved", attempt.assumptions())
@@ -172,7 +172,7 @@ def prove(
         except MissingExtraError as e:
             return Proof("open", reason=str(e))
         models = attempt.prover.models
-    wanted = [model_rows(*model) for model in models[:MAX_MODELS]]
+    wanted = [model_rows(*model) for model in models[:_MAX_MODELS]]
     found = search(gold, sql, schema, trees, wanted, tries) if tries else None
     if found is not None:
         return Proof("refuted", (), "they differ on a small database", found)

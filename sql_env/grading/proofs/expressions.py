@@ -14,14 +14,13 @@ from .normal_form import (
     free_rows, negation,
 )
 
-FUNCTIONS = frozenset("""abs lower upper length round trim ltrim rtrim replace instr substr substring typeof hex unicode
+_FUNCTIONS = frozenset("""abs lower upper length round trim ltrim rtrim replace instr substr substring typeof hex unicode
     sign date time_to_str ts_or_ds_to_timestamp ts_or_ds_to_date datetime julianday strftime unixepoch""".split())
 BARE = Constant("a column outside of aggregates", "bare")
-COMPARISONS: dict[type, str] = {exp.EQ: "=", exp.NEQ: "<>", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">="}
-ARITHMETIC: dict[type, str] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/", exp.Mod: "%"}
-UNSTABLE = frozenset("random randomblob changes total_changes last_insert_rowid sqlite_version current_date current_time "
+_COMPARISONS: dict[type, str] = {exp.EQ: "=", exp.NEQ: "<>", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">="}
+_ARITHMETIC: dict[type, str] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/", exp.Mod: "%"}
+_UNSTABLE = frozenset("random randomblob changes total_changes last_insert_rowid sqlite_version current_date current_time "
                      "current_timestamp now".split())
-DATE_FUNCTIONS = frozenset("date time datetime julianday unixepoch strftime".split())
 
 
 @dataclass
@@ -89,12 +88,12 @@ class Expressions:
                 return self.pattern(e, scope)
             case exp.Boolean():
                 return Truth(TRUE, FALSE) if e.this else Truth(FALSE, TRUE)
-        if type(e) in COMPARISONS:
+        if type(e) in _COMPARISONS:
             return self.comparison(e, scope)
         return self.truth_of_term(self.term(e, scope))
 
     def comparison(self, e: exp.Expr, scope: Scope) -> Truth:
-        operator = COMPARISONS[type(e)]
+        operator = _COMPARISONS[type(e)]
         left, right = e.this.unnest(), e.expression.unnest()
         if isinstance(left, exp.Tuple) and isinstance(right, exp.Tuple) and operator == "=":
             pairs = [exp.EQ(this=a, expression=b) for a, b in zip(left.expressions, right.expressions, strict=True)]
@@ -214,8 +213,8 @@ class Expressions:
                 return Call("||", (a, b))
             case exp.Collate():
                 raise Unproved("COLLATE")
-        if type(e) in ARITHMETIC:
-            return self.arithmetic(ARITHMETIC[type(e)], self.term(e.this, scope), self.term(e.expression, scope))
+        if type(e) in _ARITHMETIC:
+            return self.arithmetic(_ARITHMETIC[type(e)], self.term(e.this, scope), self.term(e.expression, scope))
         if isinstance(e, (exp.Predicate, exp.Not, exp.Connector)):
             truth = self.truth(e, scope)
             one, zero = Constant(1, "integer"), Constant(0, "integer")
@@ -330,9 +329,9 @@ class Expressions:
         name = e.name.lower() if isinstance(e, exp.Anonymous) else e.sql_name().lower()
         known = {"stringposition": "instr", "strposition": "instr", "str_position": "instr"}
         name = known.get(name, name)
-        if name not in FUNCTIONS:
+        if name not in _FUNCTIONS:
             raise Unproved(f"the function {name}")
-        if name in UNSTABLE or isinstance(e, (exp.CurrentDate, exp.CurrentTime, exp.CurrentTimestamp, exp.Rand)):
+        if name in _UNSTABLE or isinstance(e, (exp.CurrentDate, exp.CurrentTime, exp.CurrentTimestamp, exp.Rand)):
             raise Unproved(f"{name} is not the same each time")
         args, extras = [], []
         for key, value in e.args.items():

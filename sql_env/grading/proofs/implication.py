@@ -11,14 +11,14 @@ from .normal_form import (
 from .dependencies import Classes, determines, equal_pairs
 from .comparisons import Unproved, Values
 
-MAX_STEPS = 80  # containments and implications of one attempt
-MAX_SOLVED = 16  # implications of one attempt that z3 is asked
+_MAX_STEPS = 80  # containments and implications of one attempt
+_MAX_SOLVED = 16  # implications of one attempt that z3 is asked
 MAX_SECONDS = 0.1  # of processor time, for the case that the other limits do not hold
-MAX_HOMOMORPHISMS = 60
-MAX_TRIED = 6  # of these, those that need the least proof first
-MAX_DEPTH = 6  # of containments within each other
-MAX_CASES = 12
-MAX_CHASED = 4  # rows that foreign keys add to a block
+_MAX_HOMOMORPHISMS = 60
+_MAX_TRIED = 6  # of these, those that need the least proof first
+_MAX_DEPTH = 6  # of containments within each other
+_MAX_CASES = 12
+_MAX_CHASED = 4  # rows that foreign keys add to a block
 
 
 def is_simple(formula: Node) -> bool:
@@ -26,19 +26,19 @@ def is_simple(formula: Node) -> bool:
     return not any(isinstance(n, (Exists, Aggregate)) for n in walk(formula))
 
 
-def is_negated_exists(formula: Node) -> bool:
+def _is_negated_exists(formula: Node) -> bool:
     return isinstance(formula, Not) and isinstance(formula.part, Exists)
 
 
-def exists_signs(formula: Node, sign: bool = True) -> set[bool]:
+def _exists_signs(formula: Node, sign: bool = True) -> set[bool]:
     "Whether EXISTS occurs in a formula, as it is (True) and denied (False); a count may say either."
     match formula:
         case Exists():
             return {sign}
         case Not():
-            return exists_signs(formula.part, not sign)
+            return _exists_signs(formula.part, not sign)
         case And() | Or():
-            return set().union(*(exists_signs(p, sign) for p in formula.parts))
+            return set().union(*(_exists_signs(p, sign) for p in formula.parts))
         case Compare():
             return set() if is_simple(formula) else {True, False}
     return set()
@@ -58,7 +58,7 @@ class Prover:
 
     def step(self) -> None:
         self.steps += 1
-        if self.steps > MAX_STEPS:
+        if self.steps > _MAX_STEPS:
             raise Unproved("too many steps")
         if thread_time() > self.end:
             raise Unproved("no time left")
@@ -155,7 +155,7 @@ class Prover:
         there = set(where) | set(given)
         known = self.values.known
         added = 0
-        while todo and added < MAX_CHASED:
+        while todo and added < _MAX_CHASED:
             row = todo.pop(0)
             for reference in known.references(row.table):
                 if reference.parent not in tables:
@@ -222,7 +222,7 @@ class Prover:
 
     def _contained(self, a: Block, b: Block, outer: frozenset[Row], given: tuple[Node, ...], as_set: bool) -> bool:
         self.step()
-        if len(a.out) != len(b.out) or self.depth > MAX_DEPTH:
+        if len(a.out) != len(b.out) or self.depth > _MAX_DEPTH:
             return False
         self.depth += 1
         try:
@@ -245,7 +245,7 @@ class Prover:
             return sum(replace_nodes(part, mapping) not in there for part in b.where)
 
         mappings = sorted(self.homomorphisms(a, b, outer, given), key=missing)
-        return any(self.maps(a, b, mapping, outer, given, as_set) for mapping in mappings[:MAX_TRIED])
+        return any(self.maps(a, b, mapping, outer, given, as_set) for mapping in mappings[:_MAX_TRIED])
 
     def maps(self, a: Block, b: Block, mapping, outer, given, as_set: bool) -> bool:
         "Whether a homomorphism carries the condition and result of `b` into those of `a`."
@@ -270,7 +270,7 @@ class Prover:
 
         def extend(n: int, mapping: dict[Row, Row]) -> Iterator[dict[Row, Row]]:
             nonlocal count
-            if count > MAX_HOMOMORPHISMS:
+            if count > _MAX_HOMOMORPHISMS:
                 return
             if n == len(b.rows):
                 count += 1
@@ -317,8 +317,8 @@ class Prover:
                     left.append(part)
         if not left:
             return True
-        signs = set().union(*(exists_signs(p) for p in premises))
-        if any(not exists_signs(p) <= signs for p in left if isinstance(p, Exists) or is_negated_exists(p)):
+        signs = set().union(*(_exists_signs(p) for p in premises))
+        if any(not _exists_signs(p) <= signs for p in left if isinstance(p, Exists) or _is_negated_exists(p)):
             return False  # no premise speaks of other rows in that way, and none of those at hand is the one wanted
         return self.solve(premises, left, a, inner, context)
 
@@ -378,7 +378,7 @@ class Prover:
 
         self.step()
         self.solved += 1
-        if self.solved > MAX_SOLVED:
+        if self.solved > _MAX_SOLVED:
             raise Unproved("too many steps")
         return Encoding(self, a, inner, context).follows(premises, goals)
 
@@ -423,7 +423,7 @@ class Prover:
         "Whether each row of some blocks is one of others."
         return all(self.covered(x, right, outer, given) for x in left)
 
-    def covered(self, x: Block, right: list[Block], outer, given, cases: int = MAX_CASES) -> bool:
+    def covered(self, x: Block, right: list[Block], outer, given, cases: int = _MAX_CASES) -> bool:
         "Whether the rows of a block are among those of others, by cases of its OR if need be."
         if any(self.contained(x, y, outer, given, True) for y in right):
             return True
@@ -468,7 +468,7 @@ class Prover:
         inside = [p for p in block.where if free_rows(p) & set(loose)]
         outside = [p for p in block.where if not free_rows(p) & set(loose)]
         there = []
-        for rows, parts in components(loose, inside):
+        for rows, parts in _components(loose, inside):
             there.append(Exists(Block(tuple(rows), tuple(parts), (), ())))
         return Block(tuple(r for r in block.rows if r in needed), (*outside, *there), block.key, block.out)
 
@@ -497,7 +497,7 @@ class Prover:
         return Block(x.rows, (*common, rest), x.key, x.out)
 
 
-def components(rows: Sequence[Row], parts: Sequence[Node]) -> Iterator[tuple[list[Row], list[Node]]]:
+def _components(rows: Sequence[Row], parts: Sequence[Node]) -> Iterator[tuple[list[Row], list[Node]]]:
     "Rows and the conditions on them, apart where no condition connects them."
     left, rest = list(rows), list(parts)
     while left:

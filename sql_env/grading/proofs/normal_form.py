@@ -98,6 +98,8 @@ class Compare(Node):
 
 @node
 class IsNull(Node):
+    "That a term is NULL."
+
     term: Node
 
 
@@ -111,21 +113,29 @@ class Test(Node):
 
 @node
 class Exists(Node):
+    "That a block has a row."
+
     block: "Block"
 
 
 @node
 class And(Node):
+    "All of some formulas; true if there are none."
+
     parts: tuple
 
 
 @node
 class Or(Node):
+    "One of some formulas; false if there are none."
+
     parts: tuple
 
 
 @node
 class Not(Node):
+    "The opposite of a formula."
+
     part: Node
 
 

@@ -14,11 +14,11 @@ from .normal_form import (
     negation, replace_nodes,
 )
 
-MAX_BLOCKS = 12  # of one query
+_MAX_BLOCKS = 12  # of one query
 
 
 @dataclass
-class Partial:
+class _Partial:
     "A block in the making: what FROM gives before anything is selected."
 
     rows: tuple[Row, ...] = ()
@@ -43,7 +43,7 @@ class Relation:
 
 
 @dataclass(frozen=True)
-class NamedBlock(Node):
+class _NamedBlock(Node):
     "A block with names for what it gives."
 
     names: tuple[str, ...]
@@ -57,7 +57,7 @@ class NamedBlock(Node):
 
 
 @dataclass
-class Grouping:
+class _Grouping:
     "The rows of a group, and aggregates over them."
 
     expressions: Expressions
@@ -133,7 +133,7 @@ def visible(relation: Relation) -> Bag:
     return replace(bag, blocks=tuple(replace(b, out=b.out[:width]) for b in bag.blocks))
 
 
-def limit_of(e: exp.Expr) -> int | None:
+def _limit_of(e: exp.Expr) -> int | None:
     limit = e.args.get("limit")
     if e.args.get("offset") is not None or isinstance(limit, exp.Fetch):
         raise Unproved("OFFSET")
@@ -146,7 +146,7 @@ def limit_of(e: exp.Expr) -> int | None:
     return int(limit.expression.name)
 
 
-def owns(select: exp.Select, aggregate: exp.Expr) -> bool:
+def _owns(select: exp.Select, aggregate: exp.Expr) -> bool:
     "Whether an aggregate belongs to a SELECT itself, and not to a window or a subquery."
     if isinstance(aggregate.parent, exp.Window) or isinstance(aggregate, (exp.Max, exp.Min)) and aggregate.expressions:
         return False
@@ -155,11 +155,11 @@ def owns(select: exp.Select, aggregate: exp.Expr) -> bool:
     return aggregate.parent_select is select
 
 
-def starred(t: Expressions, alias: str, name: str) -> Callable:
+def _starred(t: Expressions, alias: str, name: str) -> Callable:
     return lambda scope: t.column_here(alias, name, scope)
 
 
-def expressed(t: Expressions, e: exp.Expr) -> Callable:
+def _expressed(t: Expressions, e: exp.Expr) -> Callable:
     return lambda scope: t.term(e, scope)
 
 
@@ -227,7 +227,7 @@ class Translator:
             places.append(place)
         if order:
             bag = Bag(tuple(replace(b, out=b.out + tuple(b.out[p] for p in places)) for b in bag.blocks), bag.is_set)
-        return Relation(names, bag, tuple(order), limit_of(e))
+        return Relation(names, bag, tuple(order), _limit_of(e))
 
     def result_place(self, e: exp.Expr, names: Sequence[str]) -> int | None:
         if is_int(e):
@@ -249,20 +249,20 @@ class Translator:
             found += [] if made is None else [made]
         return distinct_bag(found)
 
-    def sources(self, e: exp.Select, outer: Scope | None) -> list[Partial]:
+    def sources(self, e: exp.Select, outer: Scope | None) -> list[_Partial]:
         "What FROM gives: each part a block without a selection."
-        partials = [Partial()]
+        partials = [_Partial()]
         first = e.args.get("from_") or e.args.get("from")
         if first is None:
             return partials
         items = [(first.this, None), *((join.this, join) for join in e.args.get("joins") or [])]
         for item, join in items:
             partials = self.joined(partials, item, join, outer)
-            if len(partials) > MAX_BLOCKS:
+            if len(partials) > _MAX_BLOCKS:
                 raise Unproved("too many cases")
         return partials
 
-    def joined(self, partials: list[Partial], item, join, outer: Scope | None) -> list[Partial]:
+    def joined(self, partials: list[_Partial], item, join, outer: Scope | None) -> list[_Partial]:
         side = (join.side or "").upper() if join is not None else ""
         kind = (join.kind or "").upper() if join is not None else ""
         method = (join.args.get("method") or "").upper() if join is not None else ""
@@ -296,7 +296,7 @@ class Translator:
             row = self.numbers.row(name)
             names = tuple(self.known.schema.tables[name].columns)
             block = Block((row,), (), (Identity(row),), tuple(Column(row, c) for c in names))
-            return alias, [NamedBlock(names, block)]
+            return alias, [_NamedBlock(names, block)]
         if isinstance(e, exp.Subquery):
             columns = [c.name.lower() for c in e.args["alias"].columns] if e.args.get("alias") else []
             alias = e.alias.lower() or f"({self.numbers.last}"
@@ -311,9 +311,9 @@ class Translator:
         for terms in zip(*(b.out for b in blocks)):
             if len({self.values.affinity(t) for t in terms if t != NULL}) > 1:
                 raise Unproved("a column of several affinities")
-        return [NamedBlock(names, replace(b, out=b.out[: relation.width])) for b in blocks]
+        return [_NamedBlock(names, replace(b, out=b.out[: relation.width])) for b in blocks]
 
-    def on(self, partial: Partial, alias: str, source, join, outer, method: str):
+    def on(self, partial: _Partial, alias: str, source, join, outer, method: str):
         "A partial joined with a block, and the condition of the join; None if it is false."
         columns = source.columns()
         if alias in partial.sources:
@@ -334,11 +334,11 @@ class Translator:
         block = source.block
         if condition == FALSE:
             return None, (block, condition)
-        made = Partial(partial.rows + block.rows, (*partial.where, *block.where, condition),
+        made = _Partial(partial.rows + block.rows, (*partial.where, *block.where, condition),
                        partial.key + block.key, sources, merged)
         return made, (block, condition)
 
-    def unmatched(self, partial: Partial, alias: str, alternatives, matched) -> list[Partial]:
+    def unmatched(self, partial: _Partial, alias: str, alternatives, matched) -> list[_Partial]:
         "The rows of a LEFT JOIN that find no partner: all columns of the other side are NULL."
         there = []
         for _, (block, condition) in matched:
@@ -350,7 +350,7 @@ class Translator:
         missing: dict[str, Node] = dict.fromkeys(names, NULL)
         sources = {**partial.sources, alias: missing}
         merged = dict(matched[0][0].merged) if matched and matched[0][0] is not None else dict(partial.merged)
-        return [Partial(partial.rows, (*partial.where, none), partial.key, sources, merged)]
+        return [_Partial(partial.rows, (*partial.where, none), partial.key, sources, merged)]
 
     def select(self, e: exp.Select, outer: Scope | None, is_top: bool) -> Relation:
         "A SELECT."
@@ -358,7 +358,7 @@ class Translator:
             if e.args.get(part):
                 raise Unproved(f"the clause {part}")
         partials = self.sources(e, outer)
-        limit = limit_of(e)
+        limit = _limit_of(e)
         sort = e.args["order"].expressions if e.args.get("order") and (is_top or limit is not None) else []
         if self.is_aggregating(e) and not e.args.get("group"):
             sort = []  # one row
@@ -397,7 +397,7 @@ class Translator:
             raise Unproved("DISTINCT sorted by what it drops")
         return made
 
-    def outputs(self, e: exp.Select, partials: list[Partial]) -> list[tuple[str, Callable]]:
+    def outputs(self, e: exp.Select, partials: list[_Partial]) -> list[tuple[str, Callable]]:
         "Names of the result columns, each with a function from a scope to its term."
         found: list[tuple[str, Callable]] = []
         for x in e.expressions:
@@ -411,16 +411,16 @@ class Translator:
                     raise Unproved("a star after USING")
                 for alias, columns in partials[0].sources.items():
                     if not only or alias == only:
-                        found += [(name, starred(self.expressions, alias, name)) for name in columns]
+                        found += [(name, _starred(self.expressions, alias, name)) for name in columns]
             else:
-                found.append((x.alias_or_name.lower(), expressed(self.expressions, x)))
+                found.append((x.alias_or_name.lower(), _expressed(self.expressions, x)))
         return found
 
     def is_aggregating(self, e: exp.Select) -> bool:
         if e.args.get("group") or e.args.get("having"):
             return True
         parts = [*e.expressions, *(e.args["order"].expressions if e.args.get("order") else [])]
-        return any(owns(e, a) for part in parts for a in part.find_all(exp.AggFunc))
+        return any(_owns(e, a) for part in parts for a in part.find_all(exp.AggFunc))
 
     def plain(self, e, kept, outputs, sort, names) -> Iterator[Block]:
         "The blocks of a SELECT without aggregates."
@@ -449,7 +449,7 @@ class Translator:
                 a: dict.fromkeys(c, BARE) for a, c in (kept[0][1].sources if kept else {}).items()
             }
             scope = Scope(template, outer, aliases=aliases)
-            scope.aggregate = Grouping(self.expressions, kept, (), by).aggregate
+            scope.aggregate = _Grouping(self.expressions, kept, (), by).aggregate
             yield from self.group_block(Block((), (), (), ()), scope, (), having, outputs, sort, names)
             return
         all_keys = [tuple(self.expressions.term(x, scope) for x in by) for _, scope in kept]
@@ -458,7 +458,7 @@ class Translator:
             for (other, _), other_keys in zip(kept[:n], all_keys):
                 same = [self.values.same(a, b) for a, b in zip(keys, other_keys)]
                 earlier.append(self.values.exists(self.values.block(other.rows, [*other.where, *same], (), ())))
-            scope.aggregate = Grouping(self.expressions, kept, keys, by).aggregate
+            scope.aggregate = _Grouping(self.expressions, kept, keys, by).aggregate
             made = self.values.block(block.rows, [*block.where, negation(disjunction(earlier))], keys, ())
             if made is not None:
                 yield from self.group_block(made, scope, keys, having, outputs, sort, names)
@@ -488,7 +488,7 @@ class Translator:
                 raise Unproved("a window with a frame")
             by = e.args.get("partition_by") or []
             keys = tuple(self.expressions.term(x, scope) for x in by)
-            grouping = Grouping(self.expressions, kept, keys, by)
+            grouping = _Grouping(self.expressions, kept, keys, by)
             order = e.args["order"].expressions if e.args.get("order") else []
             if not order:
                 if not isinstance(e.this, exp.AggFunc):

@@ -15,11 +15,11 @@ from .normal_form import (
 from .dependencies import Classes
 from .comparisons import Unproved, Values
 
-SOLVER_LIMIT = 100_000  # z3's operations for one implication
-MAX_EXISTS = 8  # atoms of one question
+_SOLVER_LIMIT = 100_000  # z3's operations for one implication
+_MAX_EXISTS = 8  # atoms of one question
 
 
-class Relations(Protocol):
+class _Relations(Protocol):
     "What is asked about blocks and aggregates while a question is written."
 
     values: Values
@@ -33,7 +33,7 @@ class Relations(Protocol):
 class Encoding:
     "One question: values are real numbers in SQLite's order, EXISTS and aggregates are unknowns with what relates them."
 
-    def __init__(self, prover: Relations, a: Block, inner, context):
+    def __init__(self, prover: _Relations, a: Block, inner, context):
         self.prover, self.values = prover, prover.values
         self.block, self.inner, self.context = a, inner, context
         self.terms: dict[Node, Any] = {}
@@ -46,7 +46,7 @@ class Encoding:
 
     def follows(self, premises: Sequence[Node], goals: Sequence[Node]) -> bool:
         solver = z3.SimpleSolver()
-        solver.set("rlimit", SOLVER_LIMIT)
+        solver.set("rlimit", _SOLVER_LIMIT)
         solver.set("timeout", 40)
         premise = [self.formula(p) for p in premises]
         goal = z3.And([self.formula(g) for g in goals])
@@ -122,7 +122,7 @@ class Encoding:
         numbers = all(map(self.values.is_number, term.args))
         if term.name in ("+", "-", "neg", "real") and numbers:
             args = [self.term(a) for a in term.args]
-            return arithmetic(term.name, args)
+            return _arithmetic(term.name, args)
         if term.name in ("*", "fdiv") and numbers:
             a, b = (self.term(x) for x in term.args)
             if term.name == "*" and (z3.is_rational_value(a) or z3.is_rational_value(b)):
@@ -176,7 +176,7 @@ class Encoding:
         for other, atom in self.exists:
             if other == block:
                 return atom
-        if len(self.exists) >= MAX_EXISTS:
+        if len(self.exists) >= _MAX_EXISTS:
             raise Unproved("too many subqueries")
         atom = z3.Bool(f"exists {len(self.exists)}")
         self.exists.append((block, atom))
@@ -203,7 +203,7 @@ class Encoding:
                         self.axioms.append(z3.Implies(unknown >= 1, atom))
 
 
-def arithmetic(name: str, args: Sequence[Any]) -> Any:
+def _arithmetic(name: str, args: Sequence[Any]) -> Any:
     "A sum, a difference, a negative, or a number as it is."
     if name in ("+", "-"):
         return args[0] + args[1] if name == "+" else args[0] - args[1]
