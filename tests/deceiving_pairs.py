@@ -270,6 +270,15 @@ JOINS = [
 ]
 
 GROUPS = [
+    (
+        "SELECT t.id FROM t LEFT JOIN u ON t.id = u.t_id GROUP BY t.id",
+        "SELECT t.id FROM t JOIN u ON t.id = u.t_id GROUP BY t.id UNION ALL SELECT id FROM t "
+        "WHERE NOT EXISTS (SELECT 1 FROM u WHERE t_id = t.id) AND NOT EXISTS (SELECT 1 FROM t JOIN u ON t.id = u.t_id)",
+    ),
+    (
+        "SELECT count(*) FROM (SELECT DISTINCT t.a FROM t LEFT JOIN u ON t.id = u.t_id)",
+        "SELECT (SELECT count(DISTINCT a) FROM t WHERE id IN (SELECT t_id FROM u))",
+    ),
     ("SELECT avg(b) FROM t", "SELECT sum(b) FROM t"),
     ("SELECT max(b) FROM t", "SELECT min(b) FROM t"),
     ("SELECT count(b) FROM t", "SELECT sum(b) FROM t"),
