@@ -284,8 +284,8 @@ class Prover:
     def with_filled(self, block: Block, tables: Collection[str]) -> Block | None:
         "A block with a row of each of some tables that have one; None if that adds nothing."
         there = {row.table for row in block.rows}
-        tables = filter(self.values.known.is_filled, sorted(set(tables) - there))
-        rows = [self.values.numbers.row(t) for t in tables]
+        filled = filter(self.values.known.is_filled, sorted(set(tables) - there))
+        rows = [self.values.numbers.row(t) for t in filled]
         return replace(block, rows=(*block.rows, *rows)) if rows else None
 
     def _has_parent(self, columns, reference, rows, classes) -> bool:
