@@ -38,8 +38,8 @@ RULES = [
     (
         "3 and 3.0 may stand in one column",
         "comparisons",
-        'return {"REAL": "real", "TEXT": "text"}.get(affinity, "")',
-        'return {"REAL": "real", "TEXT": "text"}.get(affinity, "canonical")',
+        'if affinity in ("REAL", "TEXT"):',
+        'if affinity == "BLOB":\n                    return "canonical"\n                if affinity in ("REAL", "TEXT"):',
     ),
     (
         "nothing is greater than the max of nothing",

@@ -217,7 +217,8 @@ class Values:
             case Constant():
                 return term.kind in ("text", "null")
             case Column():
-                return self.affinity(term) == "TEXT"
+                table, name = term.row.table, term.name
+                return self.affinity(term) == "TEXT" or self.known.only(table, name, "text", "blob")
             case Choice():
                 return self.is_text(term.then) and self.is_text(term.otherwise)
             case Aggregate("max" | "min" | "value"):
@@ -249,7 +250,8 @@ class Values:
                 affinity = self.affinity(term)
                 if affinity in ("INTEGER", "NUMERIC"):
                     return "canonical"
-                return {"REAL": "real", "TEXT": "text"}.get(affinity, "")
+                if affinity in ("REAL", "TEXT"):
+                    return affinity.lower()
             case Aggregate("max" | "min" | "value"):
                 forms = {self.written_form(e) for e in self.elements(term)}
                 return forms.pop() if len(forms) == 1 else ""

@@ -24,6 +24,7 @@ from sql_env.grading.proofs.normal_form import (
     Or,
     Row,
     free_terms,
+    walk,
 )
 
 # %% ../../../nbs/grading/proofs/04_dependencies.ipynb #58b0e8de
@@ -93,7 +94,14 @@ class Classes:
     def same(self, left: Node, right: Node) -> bool:
         return left == right or self.find(left) == self.find(right)
 
-# %% ../../../nbs/grading/proofs/04_dependencies.ipynb #0aaaf3f6
+# %% ../../../nbs/grading/proofs/04_dependencies.ipynb #49ef92fd
+def _seen_by_functions(node: Node) -> Iterator[Node]:
+    "The terms that functions are applied to, which may see how a value is written."
+    for part in walk(node):
+        if isinstance(part, Call):
+            yield from walk(part)
+
+# %% ../../../nbs/grading/proofs/04_dependencies.ipynb #e597a5ac
 class Closure:
     "What some terms determine in a block: equal values of theirs mean equal values of what is in here."
 
@@ -152,7 +160,8 @@ class Closure:
         if isinstance(term, Column):
             number = self.classes.find(Call("as_number", (term,)))
             return term.row in self.rows or number in self.known and is_numeral(self.values, term)
-        return all(self._has_exactly(t) for t in free_terms(term))
+        exact = set(_seen_by_functions(term))
+        return all(self._has_exactly(t) if t in exact else self.has(t) for t in free_terms(term))
 
     def _has_exactly(self, term: Column | Identity) -> bool:
         "Whether a term is determined to the way in which it is written, 3 or 3.0."
@@ -160,7 +169,7 @@ class Closure:
             return True
         return isinstance(term, Column) and bool(self.values.written_form(term)) and self.has(term)
 
-# %% ../../../nbs/grading/proofs/04_dependencies.ipynb #bec6f683
+# %% ../../../nbs/grading/proofs/04_dependencies.ipynb #1c7ac71f
 def determines(
     values: Values,
     block: Block,

@@ -237,7 +237,17 @@ class Encoding:
                 follows = prover.contained(block, other, self.inner, self.context, True)
                 if follows:
                     self.axioms.append(z3.Implies(atom, implied))
+        self.relate_counts(own, outside)
+
+    def relate_counts(self, own: Block, outside: Any) -> None:
+        "That a count is positive if the rows at hand are counted, and which EXISTS says the same."
+        prover = self.prover
         for term, unknown in self.aggregates:
+            counts = [Block(b.rows, b.where, (), ()) for b in term.bag.blocks]
+            if term.name == "count" and any(
+                prover.contained(own, b, outside, self.context, True) for b in counts
+            ):
+                self.axioms.append(unknown >= 1)
             if term.name == "count" and self.exists and len(term.bag.blocks) == 1:
                 counted = term.bag.blocks[0]
                 counted = Block(counted.rows, counted.where, (), ())
