@@ -285,6 +285,7 @@ EMPTY = [
 ]
 
 NUMBERS = [
+    ("SELECT sum(CAST(b AS REAL)) / 2 FROM t", "SELECT sum(b) / 2 FROM t"),
     ("SELECT id FROM u WHERE 5 / c IS NULL", "SELECT id FROM u WHERE c IS NULL"),
     ("SELECT a / 2 FROM t", "SELECT a / 2.0 FROM t"),
     ("SELECT b / a FROM t", "SELECT b * 1.0 / a FROM t"),
@@ -565,6 +566,9 @@ GROUPS = [
 ]
 
 ORDER = [
+    ("SELECT id FROM t ORDER BY -a, id", "SELECT id FROM t ORDER BY a, id"),
+    ("SELECT id, s FROM t ORDER BY -s, id", "SELECT id, s FROM t ORDER BY s DESC, id"),
+    ("SELECT id, a FROM t ORDER BY -a, id", "SELECT id, a FROM t ORDER BY a DESC, id"),
     (
         "SELECT id FROM t ORDER BY id LIMIT 2",
         "SELECT id FROM t WHERE (SELECT count(*) FROM t AS o WHERE o.id < t.id) < 3 ORDER BY id",

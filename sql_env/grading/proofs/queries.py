@@ -24,6 +24,7 @@ from sql_env.grading.proofs.aggregates import (
 from .comparisons import Unproved, Values
 from .dependencies import determines
 from .expressions import BARE, Expressions, Scope, is_int, sort_key
+from .facts import column_affinity
 from sql_env.grading.proofs.normal_form import (
     FALSE,
     NULL,
@@ -85,7 +86,12 @@ class _NamedBlock(Node):
             columns.setdefault(name, term)
         return columns
 
-# %% ../../../nbs/grading/proofs/07_queries.ipynb #41f0e43e
+# %% ../../../nbs/grading/proofs/07_queries.ipynb #3fbe1429
+def _is_cast_to_real(e: exp.Expr | None) -> bool:
+    "Whether an expression is a cast that sum and avg would make themselves."
+    return isinstance(e, exp.Cast) and column_affinity(e.to.sql("sqlite")) == "REAL"
+
+# %% ../../../nbs/grading/proofs/07_queries.ipynb #0b215857
 @dataclass
 class _Grouping:
     "The rows of a group, and aggregates over them."
@@ -135,11 +141,13 @@ class _Grouping:
             "min",
         ):
             raise Unproved(f"the aggregate {name}")
-        blocks = list(self.rows(argument, condition))
+        is_cast = name in ("sum", "avg") and not distinct and _is_cast_to_real(argument)
+        blocks = list(self.rows(argument.this if is_cast else argument, condition))
         if name in ("max", "min"):
             return extreme(t.values, name, blocks)
         always = bool(self.keys) and condition is None
-        return aggregate_of(t.values, name, blocks, distinct, argument is not None, always)
+        term = aggregate_of(t.values, name, blocks, distinct, argument is not None, always)
+        return Call("real", (term,)) if is_cast and name == "sum" else term
 
     def rank(self, name: str, own: Sequence[Node], order: Sequence[exp.Expr], scope: Scope) -> Node:
         "One more than the rows, or the different keys, that come before."
@@ -166,19 +174,35 @@ class _Grouping:
         count = count_of(before)
         return Call("+", (count, Constant(1, "integer")))
 
-# %% ../../../nbs/grading/proofs/07_queries.ipynb #2f5eb458
+# %% ../../../nbs/grading/proofs/07_queries.ipynb #46c167bf
 def distinct_bag(blocks: Iterable[Block]) -> Bag:
     "The union of some blocks without duplicates."
     found = tuple(replace(b, key=b.out) for b in blocks)
     return Bag(found, len(found) > 1)
 
-# %% ../../../nbs/grading/proofs/07_queries.ipynb #af909a44
+# %% ../../../nbs/grading/proofs/07_queries.ipynb #6a490e28
 def visible(relation: Relation) -> Bag:
     "The bag of a relation without sorting keys."
     bag, width = relation.bag, relation.width
     return replace(bag, blocks=tuple(replace(b, out=b.out[:width]) for b in bag.blocks))
 
-# %% ../../../nbs/grading/proofs/07_queries.ipynb #1f4a654d
+# %% ../../../nbs/grading/proofs/07_queries.ipynb #b49a03f7
+def _without_signs(values: Values, relation: Relation) -> Relation:
+    "ORDER BY -x as ORDER BY x DESC, for numbers that are never NULL."
+    blocks, order = list(relation.bag.blocks), list(relation.order)
+    for n, key in enumerate(order):
+        place = relation.width + n
+        terms = [b.out[place] for b in blocks]
+        if not all(isinstance(t, Call) and t.name == "neg" for t in terms):
+            continue
+        inner = [t.args[0] for t in terms if isinstance(t, Call)]
+        if all(values.is_number(x) and values.is_null(x) == FALSE for x in inner):
+            order[n] = SortKey(not key.descending, key.descending)
+            for at, (b, x) in enumerate(zip(blocks, inner)):
+                blocks[at] = replace(b, out=(*b.out[:place], x, *b.out[place + 1 :]))
+    return replace(relation, bag=Bag(tuple(blocks), relation.bag.is_set), order=tuple(order))
+
+# %% ../../../nbs/grading/proofs/07_queries.ipynb #b12d495e
 def _limit_of(e: exp.Expr) -> int | None:
     limit = e.args.get("limit")
     if e.args.get("offset") is not None or isinstance(limit, exp.Fetch):
@@ -191,7 +215,7 @@ def _limit_of(e: exp.Expr) -> int | None:
         raise Unproved("OFFSET")
     return int(limit.expression.name)
 
-# %% ../../../nbs/grading/proofs/07_queries.ipynb #22f0c80c
+# %% ../../../nbs/grading/proofs/07_queries.ipynb #04846c18
 def _owns(select: exp.Select, aggregate: exp.Expr) -> bool:
     "Whether an aggregate belongs to a SELECT itself, and not to a window or a subquery."
     if (
@@ -204,15 +228,15 @@ def _owns(select: exp.Select, aggregate: exp.Expr) -> bool:
         return False
     return aggregate.parent_select is select
 
-# %% ../../../nbs/grading/proofs/07_queries.ipynb #2fa2c6b3
+# %% ../../../nbs/grading/proofs/07_queries.ipynb #f65b7d19
 def _starred(t: Expressions, alias: str, name: str) -> Callable:
     return lambda scope: t.column_here(alias, name, scope)
 
-# %% ../../../nbs/grading/proofs/07_queries.ipynb #fe58847d
+# %% ../../../nbs/grading/proofs/07_queries.ipynb #6e926eb2
 def _expressed(t: Expressions, e: exp.Expr) -> Callable:
     return lambda scope: t.term(e, scope)
 
-# %% ../../../nbs/grading/proofs/07_queries.ipynb #cb24c782
+# %% ../../../nbs/grading/proofs/07_queries.ipynb #3c205ac2
 class Translator:
     "Turns queries into normal forms, under what is known of a schema."
 
@@ -488,7 +512,8 @@ class Translator:
             bag = Bag(tuple(blocks), len(blocks) > 1)
         else:
             bag = Bag(tuple(blocks))
-        return Relation(names, bag, tuple(sort_key(k) for k in sort), limit)
+        order = tuple(map(sort_key, sort))
+        return _without_signs(self.values, Relation(names, bag, order, limit))
 
     def made_distinct(self, block: Block, width: int) -> Block:
         out = block.out[:width]
