@@ -5,6 +5,7 @@ from sql_env import lazy_names
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
+        "certificates": "certify prove_on",
         "counterexamples": "Counterexample",
         "decision": "Proof prove",
         "facts": "Assumption Schema read_facts",

@@ -42,9 +42,9 @@ from sql_env.grading.proofs.normal_form import (
     walk,
 )
 
-# %% ../../../nbs/grading/proofs/09_implication.ipynb #974fc6a8
-_MAX_STEPS = 80  # containments and implications of one attempt
-_MAX_SOLVED = 16  # implications of one attempt that z3 is asked
+# %% ../../../nbs/grading/proofs/09_implication.ipynb #6b90b61a
+_MAX_STEPS = 50  # containments and implications of one attempt
+_MAX_SOLVED = 8  # implications of one attempt that z3 is asked
 MAX_SECONDS = 0.1  # of processor time, for the case that the other limits do not hold
 _MAX_HOMOMORPHISMS = 60
 _MAX_TRIED = 6  # of these, those that need the least proof first
