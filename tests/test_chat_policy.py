@@ -6,6 +6,7 @@ import json
 import os
 import pickle
 import re
+import shutil
 import socket
 import subprocess
 import sys
@@ -13,6 +14,7 @@ import time
 import urllib.request
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from functools import lru_cache
+from pathlib import Path
 
 import pytest
 from fake_server import FakeServer, completion, fault, message
@@ -24,6 +26,7 @@ pytest.importorskip("openai", reason="openai is not installed: pip install 'sql_
 from sql_env.evaluation.harness import RunStopped, compare, evaluate
 from sql_env.evaluation.logs import Trajectory, check_log, read_log
 from sql_env.evaluation.reports import load_result, results_markdown, save_result
+from sql_env.paths import BUNDLED
 from sql_env.play.chat import (
     TOOLS,
     InvalidToolCall,
@@ -1077,3 +1080,31 @@ def test_a_real_server(served, folder, tiny_model, template):
     )
     with pytest.raises(EndpointError, match="no-such-model"):
         evaluate(one(), ChatPolicy("no-such-model", served, max_retries=0), progress=False)
+
+
+LEFT_OPEN = """
+import sys
+sys.path.append(sys.argv[1])
+from fake_server import FakeServer
+from sql_env import ChatPolicy, evaluate, load
+from sql_env.grading import judge_evidence
+from sql_env.policies import Endpoint
+one = load("folder", sys.argv[2])
+q = one[0]
+assert judge_evidence(q.gold_sql, one.database("vet_clinic"), "SELECT count(*) AS n FROM visit").correct
+with FakeServer(lambda body: [("answer", {"value": "0"})]) as server:
+    evaluate(one, ChatPolicy(Endpoint("m", server.url, api_key="none")), 1, progress=False)
+"""
+
+
+@pytest.mark.slow
+def test_a_process_ends_well_with_databases_left_open(tmp_path):
+    "SQLite closes a file through its layer in Python, which may be gone when the interpreter frees its last objects."
+    line = dict(
+        question="How many visits?", sql="SELECT count(*) FROM visit", database="vet_clinic"
+    )
+    (tmp_path / "questions.jsonl").write_text(json.dumps(line) + "\n")
+    shutil.copy(BUNDLED / "vet_clinic.sqlite", tmp_path)
+    command = [sys.executable, "-c", LEFT_OPEN, str(Path(__file__).parent), str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

@@ -39,7 +39,8 @@ RULES = [
         "3 and 3.0 may stand in one column",
         "comparisons",
         'if affinity in ("REAL", "TEXT"):',
-        'if affinity == "BLOB":\n                    return "canonical"\n                if affinity in ("REAL", "TEXT"):',
+        'if affinity == "BLOB":\n                    return "canonical"\n'
+        '                if affinity in ("REAL", "TEXT"):',
     ),
     (
         "nothing is greater than the max of nothing",

@@ -9,6 +9,7 @@ __all__ = ['ERROR_KINDS', 'FAST_LIMITS', 'LARGE_FILE_BYTES', 'QueryError', 'Limi
            'check_statement', 'make_authorizer', 'FixedClock', 'connect_readonly', 'to_query_error']
 
 # %% ../../nbs/database/01_guards.ipynb #1c52f255
+import atexit
 import os
 import re
 from collections.abc import Callable
@@ -239,6 +240,14 @@ class FixedClock(apsw.VFS):
 
 # %% ../../nbs/database/01_guards.ipynb #3ef03441
 _clock = FixedClock()  # registers the file layer under its name
+
+# %% ../../nbs/database/01_guards.ipynb #c0ffee42
+@atexit.register
+def _close_connections() -> None:
+    "Close the connections that are still open, while their file layers can still be called."
+    for con in apsw.connections():
+        if con.open_vfs.startswith(FixedClock.name):
+            con.close(True)
 
 # %% ../../nbs/database/01_guards.ipynb #ad900b86
 _FIRST_MODIFIER = dict(date=1, time=1, datetime=1, julianday=1, unixepoch=1, strftime=2)
