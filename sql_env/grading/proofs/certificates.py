@@ -24,7 +24,8 @@ from ...questions.question_set import Question
 from ...sql.analysis import parse_sql
 from ...sql.values import Result
 
-# %% ../../../nbs/grading/proofs/12_certificates.ipynb #741d3836
+# %% ../../../nbs/grading/proofs/12_certificates.ipynb #2ec224f4
+@lru_cache(maxsize=20_000)
 def _canonical_sql(sql: str) -> str:
     "A query in one way of writing it; the text itself if it can't be parsed."
     try:
