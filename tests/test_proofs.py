@@ -1,6 +1,7 @@
 "Proofs of equivalence: what is proved, what is refuted, and that nothing wrong is ever proved."
 
 import builtins
+import json
 from random import Random
 
 import apsw
@@ -8,9 +9,14 @@ import pytest
 import weakened_rules
 from deceiving_pairs import DATABASES, PAIRS, SCHEMA, differing, false_proofs
 
+from sql_env.evaluation.harness import EvaluationResult
+from sql_env.evaluation.logs import EpisodeResult, episode_result
+from sql_env.evaluation.reports import certificate_text
+from sql_env.grading.proofs.certificates import prove_on
 from sql_env.grading.proofs.counterexamples import Filler, Judge, all_assumptions
 from sql_env.grading.proofs.decision import prove
 from sql_env.grading.proofs.facts import Assumption, read_facts
+from sql_env.play.episode import EpisodeEnv
 from sql_env.sources.loading import load
 from sql_env.sql.analysis import parse_sql, referenced_tables
 from sql_env.sql.mutants import one_edit_mutants
@@ -303,3 +309,62 @@ def test_gold_is_proved_equal_to_itself():
     ]
     assert sum(map(bool, outcomes)) >= 0.9 * len(outcomes)
     assert not any(p.outcome == "refuted" for p in outcomes)
+
+
+# ---- in the loop
+
+
+def certified_episode(*queries):
+    "An episode under `certified` that ends with `@last`, and its question."
+    questions = load("bundled")
+    question = next(
+        q for q in sorted(questions, key=lambda q: q.question_id) if q.gold_sql.count("WHERE") == 1
+    )
+    env = EpisodeEnv(questions, verify="certified")
+    env.reset(question_id=question.question_id)
+    for sql in queries or (f"SELECT * FROM ({question.gold_sql.rstrip(';')})",):
+        env.step("QUERY", sql.format(gold=question.gold_sql.rstrip(";")))
+    return env.step("ANSWER", "@last"), env.episode
+
+
+def test_a_proof_certifies_an_episode():
+    last, episode = certified_episode()
+    assert last.reward == 1 and episode.certificate.outcome == "proved"
+    result = episode_result(episode)
+    assert result.certificate == "proved"
+    assert EpisodeResult.from_dict(json.loads(json.dumps(result.to_dict()))) == result
+
+
+def test_what_is_not_proved_is_rewarded_all_the_same():
+    last, episode = certified_episode("SELECT * FROM ({gold}) WHERE random() IS NOT NULL OR 1 = 1")
+    assert episode.certificate is None or episode.certificate.outcome != "refuted"
+    assert last.reward == (episode.robust is True)
+
+
+def test_a_wrong_answer_has_no_certificate():
+    last, episode = certified_episode("SELECT 'nothing like it'")
+    assert last.reward == 0 and episode.certificate is None
+
+
+def test_a_kept_proof_costs_nothing(tmp_path):
+    from timeit import timeit
+
+    questions = load("bundled")
+    q = questions[0]
+    db = questions.database(q.database_name)
+    first = prove_on(db, q.gold_sql, f"{q.gold_sql} ")
+    assert prove_on(db, q.gold_sql, q.gold_sql) is first
+    assert timeit(lambda: prove_on(db, q.gold_sql, q.gold_sql), number=20) / 20 < 0.005
+
+
+def test_the_bounds_of_an_evaluation():
+    outcomes = ["proved"] * 5 + ["open"] * 2 + ["refuted", "", ""]
+    tries = [
+        EpisodeResult(n, str(n), correct=bool(p), certificate=p) for n, p in enumerate(outcomes)
+    ]
+    result = EvaluationResult("a policy", tries)
+    assert result.certified_bounds() == (0.5, 0.7)
+    low, high = result.certified_bounds(level=0.95)
+    assert low < 0.5 and high > 0.7
+    assert "certified 50.0%, refuted 10.0%, open 20.0%" in certificate_text(result)
+    assert certificate_text(EvaluationResult("a policy", tries[8:])) == ""

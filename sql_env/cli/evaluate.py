@@ -81,7 +81,7 @@ def _print_results(
     floor: dict[str, float],  # what each reward-hacking baseline earns
 ) -> None:
     "Print a table of results, the hack floor, what was not judged, and what crashed."
-    from sql_env.evaluation.reports import abstention_text, pass_text, robust_text, usage_text
+    from sql_env.evaluation import reports
 
     table = make_table(title)
     table.add_column("policy", overflow="fold")  # a long name takes lines, not the place of numbers
@@ -94,7 +94,8 @@ def _print_results(
         console.print(_floor_line(floor))
     for result in results:
         name, crashed = escape(result.policy), result.n_episodes - result.n_completed
-        texts = (f(result) for f in (pass_text, abstention_text, robust_text, usage_text))
+        kinds = ("pass_text", "abstention_text", "robust_text", "certificate_text", "usage_text")
+        texts = (getattr(reports, kind)(result) for kind in kinds)
         for text in filter(None, texts):
             console.print(f"{name}: {escape(text)}", highlight=False)
         if crashed:

@@ -87,6 +87,25 @@ class EvaluationResult:
         judged = [e.robust for e in self.completed if e.robust is not None]
         return sum(judged) / len(judged) if judged else float("nan")
 
+    def certified_bounds(self, level: float | None = None) -> tuple[float, float]:
+        """Share of answers proved right, and of those not refuted: the truth lies between; nan without proofs.
+        With a `level` the lower end of the first share's interval and the upper end of the second's."""
+        if not self.certificates:
+            return float("nan"), float("nan")
+        done = self.completed
+        clusters = [e.database for e in done], [e.gold for e in done]
+        proved = [float(e.certificate == "proved") for e in done]
+        possible = [float(e.certificate in ("proved", "open")) for e in done]
+        if level is None:
+            return sum(proved) / len(done), sum(possible) / len(done)
+        low, high = (rate_interval(v, *clusters, level=level) for v in (proved, possible))
+        return low[0], high[1]
+
+    @property
+    def certificates(self) -> Counter:
+        "How many right answers are proved, refuted and open; empty unless `verify` was `certified`."
+        return Counter(e.certificate for e in self.completed if e.certificate)
+
     @property
     def not_judged(self) -> Counter:
         "Why completed episodes have no robust verdict, see `NOT_JUDGED_REASONS`: reason and count."

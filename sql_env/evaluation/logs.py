@@ -65,19 +65,25 @@ class EpisodeResult:
     robust: bool | None = False  # test-suite accuracy: correct, and the query is right on variants
     usage: dict[str, float] = field(default_factory=dict)  # tokens, calls, seconds, cost of a model
     not_judged: str = ""  # why `robust` is None, one of `NOT_JUDGED_REASONS`
+    certificate: str = (
+        ""  # under `verify="certified"`: proved, refuted or open; "" for a wrong answer
+    )
+    assumptions: tuple[str, ...] = ()  # of a proof, in words
 
     def to_dict(self) -> dict[str, Any]:
         "The result as a log holds it."
         values = dict(vars(self))
-        if not self.not_judged:
-            del values["not_judged"]
+        for name in ("not_judged", "certificate", "assumptions"):
+            if not values[name]:
+                del values[name]
         return values
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> "EpisodeResult":
         "The inverse of `to_dict`."
         kinds = tuple(values.get("error_kinds", ()))
-        return cls(**values | {"error_kinds": kinds})
+        assumptions = tuple(values.get("assumptions", ()))
+        return cls(**values | {"error_kinds": kinds, "assumptions": assumptions})
 
 # %% ../../nbs/evaluation/02_logs.ipynb #bdf4fdac
 def gold_key(question: Question) -> str:
@@ -89,6 +95,9 @@ def gold_key(question: Question) -> str:
 def with_robust(result: EpisodeResult, episode: Any) -> EpisodeResult:
     "A result with the verdict on variants of its database, which is made now if it was not before."
     robust = episode.robust
+    if getattr(episode, "verify", "") == "certified" and (proof := episode.certificate) is not None:
+        assumptions = tuple(map(str, proof.assumptions))
+        result = replace(result, certificate=proof.outcome, assumptions=assumptions)
     if robust is not None:
         return replace(result, robust=robust, not_judged="")
     verdict = getattr(episode, "robust_verdict", None)

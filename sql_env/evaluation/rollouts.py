@@ -43,7 +43,7 @@ class PlannedEpisode(NamedTuple):
 # %% ../../nbs/evaluation/03_rollouts.ipynb #75964d61
 def _playable(env: Any, questions: Iterable[Question]) -> Iterator[Question]:
     "The questions that the environment doesn't refuse: under `robust` those with variants."
-    judges_variants = isinstance(env, EpisodeEnv) and env.settings["verify"] == "robust"
+    judges_variants = isinstance(env, EpisodeEnv) and env.settings["verify"] != "value"
     return (q for q in questions if not judges_variants or not env.why_refused(q))
 
 # %% ../../nbs/evaluation/03_rollouts.ipynb #27238d05
@@ -183,7 +183,7 @@ class _RobustJudge:
     def add(self, played: Trajectory, episode: Any) -> None:
         "Take in an episode; what needs no judging has its verdict at once."
         result = played.episode
-        is_known = not isinstance(episode, Episode) or episode.verify == "robust"
+        is_known = not isinstance(episode, Episode) or episode.verify != "value"
         if result.error is None and (is_known or (self.robust and not result.correct)):
             played.episode = with_robust(result, episode)
         is_open = played.episode.not_judged == "off" and self.robust and not is_known

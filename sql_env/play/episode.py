@@ -231,8 +231,7 @@ def _answer(episode: "Episode", text: str) -> tuple[str, TurnFacts]:
     if not q.answerable:
         verdict = Verdict(False, "not_answerable")
     episode.verdict, episode.answered = verdict, text
-    graded = episode.robust_verdict if episode.verify == "robust" else verdict
-    facts = TurnFacts(verdict=graded, grounded=lambda: episode.grounded, done=True)
+    facts = TurnFacts(verdict=episode.graded_verdict, grounded=lambda: episode.grounded, done=True)
     return "The answer was submitted.", facts
 
 # %% ../../nbs/play/05_episode.ipynb #80e5a56c
@@ -286,6 +285,7 @@ def _may_be_brief(episode: "Episode", action: Action) -> bool:
 VERIFY_MODES = dict(
     value="the answer is right on this database (default)",
     robust="and the query it came from is right on variants of the database",
+    certified="and no database is found on which it differs from gold, where it is not proved equal",
 )
 
 # %% ../../nbs/play/05_episode.ipynb #c9e2027f
@@ -345,7 +345,7 @@ class Episode:
         """Start the episode anew; `seed` chooses the rows that SAMPLE shows.
         Raises `ValueError` if the answer could not be graded for want of variants."""
         q = self.question
-        reason = _why_unjudged(q, self.database) if self.verify == "robust" else ""
+        reason = _why_unjudged(q, self.database) if self.verify != "value" else ""
         if reason:
             raise ValueError(_cannot_judge(q, reason))
         self.schema = SchemaView(self.database, self.schema_level)
@@ -361,6 +361,7 @@ class Episode:
         self._grounded: bool | None = None  # once it was asked for
         self._taken: set[int] = set()  # hashes of the actions
         self._robust: Verdict | None = None
+        self._certificate: Any = None  # a `Proof`, once it was asked for
         return self._observe()
 
     def step(self, action_type: str, argument: str = "") -> Observation:
@@ -499,8 +500,34 @@ class Episode:
             return self.verdict  # no query is behind it
         if self.verdict is not None and self._robust is None:
             about = self.question, self.database, self.answered, self.queries, self.verdict
-            self._robust = verify_robust(*about, evenly=self.verify == "robust")
+            self._robust = verify_robust(*about, evenly=self.verify != "value")
         return self._robust
+
+    @property
+    def certificate(self) -> Any:
+        "The `Proof` behind an answer that is right by value and on variants, made when first asked for; else None."
+        if self.verdict is None or self.abstained or not self.question.answerable:
+            return None
+        if self._certificate is None:
+            from sql_env.grading.proofs.certificates import certify
+
+            robust = self.robust_verdict
+            judged = self.verdict if robust is None or robust.reason in NOT_JUDGED else robust
+            q, db, queries = self.question, self.database, self.queries
+            self._certificate = certify(q, db, self.answered, queries, judged)
+        return self._certificate
+
+    @property
+    def graded_verdict(self) -> Verdict | None:
+        "The verdict that is rewarded, as `verify` says; under `certified` only what is refuted counts less."
+        if self.verify == "value":
+            return self.verdict
+        verdict = self.robust_verdict
+        if self.verify == "certified" and verdict:
+            certificate = self.certificate
+            if certificate is not None and certificate.outcome == "refuted":
+                return Verdict(False, "refuted")
+        return verdict
 
 # %% ../../nbs/play/05_episode.ipynb #cb3e5785
 _MAX_DRAWS = 100  # of questions that can't be played, before the last one's reason is raised
@@ -621,7 +648,7 @@ class EpisodeEnv:
             raise ValueError(f"{questions.name}: there are no questions to play: {why}")
         if limits is not None and limits != questions.limits:
             questions = questions.with_limits(limits)
-        if verify == "robust":
+        if verify != "value":
             questions = _without_unjudged(questions)
         self.questions = questions
         self.actions = allowed_actions(actions)
@@ -632,7 +659,7 @@ class EpisodeEnv:
             verify=verify,
             actions=self.actions,
         )
-        self.sampler = _QuestionSampler(questions, self.why_refused if verify == "robust" else None)
+        self.sampler = _QuestionSampler(questions, self.why_refused if verify != "value" else None)
         self.episode: Episode | None = None
         self.episode_id = ""
         self._new_episode(questions[0])  # refuses wrong settings now
@@ -674,7 +701,7 @@ class EpisodeEnv:
 
     def why_refused(self, question: Question) -> str:
         "Why a question can't be played with robust verdicts, as a sentence; empty if it can."
-        if self.settings["verify"] != "robust":
+        if self.settings["verify"] == "value":
             return ""
         return _why_unjudged(question, self.questions.database(question.database_name))
 

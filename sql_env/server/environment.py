@@ -65,7 +65,7 @@ def _metadata(
     found: dict[str, Any] = dict(episode_id=episode_id, question_id=episode.question.question_id)
     if episode.done and reveal != "none":
         found |= dict(correct=episode.correct, grounded=episode.grounded)
-        if episode.verify == "robust":
+        if episode.verify != "value":
             found["robust"] = episode.robust
     return found
 
@@ -90,7 +90,7 @@ def episode_record(episode: Episode, episode_id: str | None) -> dict[str, Any]:
         answer=episode.answered,
         correct=episode.correct,
         grounded=episode.grounded,
-        robust=episode.robust if episode.verify == "robust" else None,
+        robust=episode.robust if episode.verify != "value" else None,
         steps=episode.steps,
         total_reward=episode.total_reward,
     )

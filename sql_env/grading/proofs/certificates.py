@@ -24,7 +24,8 @@ from ...questions.question_set import Question
 from ...sql.analysis import parse_sql
 from ...sql.values import Result
 
-# %% ../../../nbs/grading/proofs/12_certificates.ipynb #741d3836
+# %% ../../../nbs/grading/proofs/12_certificates.ipynb #2ec224f4
+@lru_cache(maxsize=20_000)
 def _canonical_sql(sql: str) -> str:
     "A query in one way of writing it; the text itself if it can't be parsed."
     try:
@@ -68,19 +69,11 @@ def prove_on(
     except (apsw.Error, OSError) as e:
         return Proof("open", reason=f"the database can't be read ({type(e).__name__})")
 
-# %% ../../../nbs/grading/proofs/12_certificates.ipynb #d9936173
-def certify(
-    q: Question,
-    db: Database,
-    answer: str,
-    queries: Sequence[tuple[str, Result]],  # successful queries of the episode, oldest first
-    verdict: Verdict,  # on the database itself, or on its variants
-) -> Proof | None:  # None where there is nothing to certify: the answer is wrong
-    "The certificate of a right answer: its query against gold."
-    if not verdict.correct:
-        return None
-    if not q.gold_sql:
-        return Proof("open", reason="the question has no gold query")
+# %% ../../../nbs/grading/proofs/12_certificates.ipynb #72d16fa7
+def _by_gold(
+    q: Question, db: Database, answer: str, queries: Sequence[tuple[str, Result]]
+) -> Proof:
+    "The certificate of an answer against one gold query."
     found = find_evidence(q, answer, queries)
     if found is None:
         return Proof("open", reason="no single query of the episode holds the answer")
@@ -88,3 +81,23 @@ def certify(
     if not reading.is_whole:
         return Proof("open", reason="the answer is a part of the query's result")
     return prove_on(db, q.gold_sql, sql)
+
+# %% ../../../nbs/grading/proofs/12_certificates.ipynb #6202160f
+def certify(
+    q: Question,
+    db: Database,
+    answer: str,
+    queries: Sequence[tuple[str, Result]],  # successful queries of the episode, oldest first
+    verdict: Verdict,  # on the database itself, or on its variants
+) -> Proof | None:  # None where there is nothing to certify: the answer is wrong
+    "The certificate of a right answer: its query against gold, or against another gold that the question has."
+    if not verdict.correct:
+        return None
+    if not q.gold_sql:
+        return Proof("open", reason="the question has no gold query")
+    proofs = [_by_gold(q, db, answer, queries)]
+    for sql, rows in zip(q.other_golds, q.other_answers):
+        if not proofs[-1]:
+            other = q.with_fields(gold_sql=sql, gold_answer=rows, ranks=None)
+            proofs.append(_by_gold(other, db, answer, queries))
+    return min(proofs, key=lambda proof: ("proved", "open", "refuted").index(proof.outcome))
