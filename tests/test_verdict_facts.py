@@ -124,9 +124,7 @@ def test_a_tie_within_a_subquery_is_flagged(path):
 @pytest.mark.parametrize("answer", ["Bird", "Aero\nBird", "Bird\nAero"])
 def test_each_tied_answer_is_right_and_robust(path, answer):
     q = completed(path, WHICH, MOST)
-    counts = (
-        "SELECT name, count(*) AS n FROM airline JOIN flight USING (airline_id) GROUP BY name"
-    )
+    counts = "SELECT name, count(*) AS n FROM airline JOIN flight USING (airline_id) GROUP BY name"
     tied = f"WITH c AS ({counts}) SELECT name FROM c WHERE n = (SELECT max(n) FROM c)"
     episode = Episode(q, Database(path))
     episode.reset()
