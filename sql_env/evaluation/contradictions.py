@@ -256,8 +256,8 @@ def _unused_value(
 
 # %% ../../nbs/evaluation/08_contradictions.ipynb #7b569e3b
 _HIGH = re.compile(
-    r"(?<!at )\bmost\b(?! (?:of|cheap|recent|unpopular|poorly|badly))|\b(?:highest|largest|biggest|greatest|longest|maximum|max"
-    r"|tallest|heaviest|deepest|widest|richest|costliest|priciest|latest|newest|most recent|most recently)\b",
+    r"(?<!at )\bmost\b(?! (?:of|cheap|recent|unpopular|poorly|badly))|\b(?:highest|largest|biggest|greatest|longest"
+    r"|maximum|max|tallest|heaviest|deepest|widest|richest|costliest|priciest|latest|newest|most recent|most recently)\b",
     re.I,
 )
 _LOW = re.compile(
