@@ -257,7 +257,7 @@ def _unused_value(
 # %% ../../nbs/evaluation/08_contradictions.ipynb #7b569e3b
 _HIGH = re.compile(
     r"(?<!at )\bmost\b(?! (?:of|cheap|recent|unpopular|poorly|badly))|\b(?:highest|largest|biggest|greatest|longest"
-    r"|maximum|max|tallest|heaviest|deepest|widest|richest|costliest|priciest|latest|newest|most recent|most recently)\b",
+    r"|maximum|max|tallest|heaviest|deepest|widest|richest|costliest|priciest|latest|newest|most recent(?:ly)?)\b",
     re.I,
 )
 _LOW = re.compile(
