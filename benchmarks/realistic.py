@@ -390,3 +390,64 @@ def other_nodes(node, used: dict, columns: dict, rng: Random) -> Iterator[tuple[
             new = node.copy()
             new.set("this", exp.to_identifier(other, quoted=True))
             yield kind, new
+
+
+def careless_mutants(sql: str, tables: Sequence[Table]) -> Iterator[tuple[str, str]]:
+    "What a careless writer makes of a query: kind of the slip and SQL. Made apart from the package's own mutants."
+    tree = parse_one(sql, read="sqlite")
+    used = {t.name.lower() for t in tree.find_all(exp.Table)}
+    labels = [
+        column
+        for table in tables
+        if table.name.lower() in used
+        for place, column in enumerate(table.columns)
+        if re.search(r"name|title", column, re.I) and table.unique[place]
+    ]
+    for node in list(tree.walk()):
+        for kind, other in careless_nodes(node, labels):
+            parent, key = node.parent, node.arg_key
+            if other is None:
+                parent.set(key, None)
+                yield kind, tree.sql("sqlite")
+                parent.set(key, node)
+            else:
+                node.replace(other)
+                yield kind, tree.sql("sqlite")
+                other.replace(node)
+
+
+def careless_nodes(node, labels: Sequence[str]) -> Iterator[tuple[str, Any]]:
+    "What may stand in the place of a node by a slip; None if it is left out."
+    if isinstance(node, (exp.Having, exp.Where)):
+        yield "condition_left_out", None
+    if isinstance(node, exp.Distinct) and isinstance(node.parent, exp.Select):
+        yield "distinct_left_out", None
+    if isinstance(node, (exp.And, exp.Or)):
+        yield "term_left_out", node.this.copy()
+        yield "term_left_out", node.expression.copy()
+    if isinstance(node, (exp.Max, exp.Min)) and node.find_ancestor(exp.Select).args.get("group"):
+        yield (
+            "min_for_max",
+            (exp.Min if isinstance(node, exp.Max) else exp.Max)(this=node.this.copy()),
+        )
+    if isinstance(node, exp.Count) and isinstance(node.this, exp.Star):
+        for label in labels:
+            column = exp.column(exp.to_identifier(label, quoted=True))
+            yield "labels_counted", exp.Count(this=exp.Distinct(expressions=[column]))
+    literal = node.args.get("expression") if isinstance(node, COMPARISONS) else None
+    if not isinstance(literal, exp.Literal) or node.find_ancestor(exp.Join):
+        return
+    if literal.is_string and isinstance(node, exp.EQ) and len(literal.name) >= 6:
+        for pattern in (f"{literal.name[:4]}%", f"%{literal.name[-4:]}", f"%{literal.name[1:-1]}%"):
+            yield "affix", exp.Like(this=node.this.copy(), expression=exp.Literal.string(pattern))
+    if not literal.is_string and literal.is_int:
+        n = int(literal.name)
+        beyond = {exp.GT: n + 1, exp.LT: n - 1, exp.GTE: n, exp.LTE: n}.get(type(node))
+        if beyond is not None:
+            equal = exp.EQ(this=node.this.copy(), expression=exp.Literal.number(beyond))
+            yield "equals_for_beyond", equal
+        for other in {n * 5, n // 2, 1} - {n}:
+            yield (
+                "other_bound",
+                type(node)(this=node.this.copy(), expression=exp.Literal.number(other)),
+            )

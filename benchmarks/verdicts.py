@@ -4,9 +4,10 @@ Parts: `mutants` (share of one-edit wrong SQL that passes each comparison), `par
 same question that the robust verdict tells apart), `hacks` (what reward hacks earn by value and robustly), `audit`
 (flags of a whole set), `speed` (time to build variants and to reach a robust verdict), `alternatives` (honest SQL,
 written from question and schema without sight of gold, that the robust verdict rejects), `wrong` (one-edit queries
-that pass though realistic instances prove them wrong), `hedges` (guesses one by one and side by side). Counts and
-question ids only; no text of the source is written. Spider is read from SQL_ENV_SPIDER or ../shared/spider, KaggleDBQA
-and BIRD's superhero from ../shared.
+that pass though realistic instances prove them wrong), `careless` (slips that are right by value: how many are
+caught), `evenness` (time of a right and a wrong ANSWER under robust), `hedges` (guesses one by one and side by side).
+Counts and question ids only; no text of the source is written. Spider is read from SQL_ENV_SPIDER or ../shared/spider,
+KaggleDBQA and BIRD's superhero from ../shared, or from the folder that SQL_ENV_SHARED names.
 """
 
 import argparse
@@ -28,16 +29,23 @@ from mutation_study import (
     mutation_study_json,
     mutation_study_markdown,
 )
-from realistic import RealisticInstance, read_tables, realistic_rows, wider_mutants
+from realistic import (
+    RealisticInstance,
+    careless_mutants,
+    read_tables,
+    realistic_rows,
+    wider_mutants,
+)
 from scipy.stats import binomtest
 from sqlglot import exp
 
 from sql_env.database.guards import QueryError
 from sql_env.evaluation.audit import audit_questions, audit_summary, audit_table
 from sql_env.evaluation.statistics import rate_interval
-from sql_env.grading.answers import Verdict, compare_rows
+from sql_env.grading.answers import Verdict, compare_rows, format_rows
 from sql_env.grading.variants.robust import judge_evidence, verify_robust
 from sql_env.grading.variants.selection import build_variants, instance_generator, results_agree
+from sql_env.play.episode import Episode
 from sql_env.questions.gold import rank_rows
 from sql_env.questions.question_set import Question, QuestionSet
 from sql_env.sources.loading import load
@@ -314,6 +322,74 @@ def wrong_summary(count: Counter, by_kind: dict, passed: list, databases: list[s
     }
 
 
+BY_DEFINITION = {"labels_counted"}  # wrong though the data shows each label once
+
+
+def measure_careless(qs: QuestionSet, args) -> dict:
+    "Slips that are right by value and wrong on realistic instances: the share that the robust verdict catches."
+    found = {}
+    for half, databases in databases_left_out(args).items():
+        count: Counter = Counter()
+        by_kind: dict[str, Counter] = {}
+        passed = []
+        for own_set, name in databases:
+            path = own_set.databases[name]
+            tables = read_tables(path)
+            for q in golds_of(own_set, name):
+                for kind, sql, caught in judged_slips(own_set, q, path, tables):
+                    count.update(["slips", "caught" if caught else "passed"])
+                    by_kind.setdefault(kind, Counter()).update(["n", "caught" * caught or "passed"])
+                    if not caught:
+                        passed.append([q.question_id, kind])
+                        if args.show:
+                            print("", q.question_id, kind, q.gold_sql, sql, sep="\n")
+        interval = binomtest(count["caught"], count["slips"]).proportion_ci(0.95, method="wilson")
+        found[half] = {
+            "databases": [name for _, name in databases],
+            "counts": dict(count),
+            "share_caught": round(count["caught"] / count["slips"], 4),
+            "interval": [round(interval.low, 4), round(interval.high, 4)],
+            "by_kind": {kind: dict(c) for kind, c in sorted(by_kind.items())},
+            "passed": passed,
+        }
+    return found
+
+
+def judged_slips(qs: QuestionSet, q: Question, path: Path, tables: list) -> list[tuple]:
+    "The slips in a gold query that are right by value and wrong: kind, SQL and whether they are caught."
+    db = qs.database(q.database_name)
+    close: dict[str, str] = {}
+    for kind, sql in careless_mutants(q.gold_sql, tables):
+        try:
+            rows = db.query(sql).rows
+        except QueryError:
+            continue
+        if q.gold_answer and compare_rows(rows, q.gold_answer, q.ranks or False).correct:
+            close.setdefault(sql, kind)
+    proofs = proven_wrong(path, tables, q, list(close))
+    wrong = [(kind, sql) for sql, kind in close.items() if proofs[sql] or kind in BY_DEFINITION]
+    return [(kind, sql, not judge_evidence(q.gold_sql, db, sql).correct) for kind, sql in wrong]
+
+
+def measure_evenness(qs: QuestionSet, args) -> dict:
+    "Milliseconds of a right and of a wrong ANSWER under robust, after the same query; instances are made before."
+    times: dict[str, list[float]] = {"right": [], "wrong": []}
+    for number, q in enumerate(sorted(qs, key=lambda q: q.question_id)[::5]):
+        db = qs.database(q.database_name)
+        judge_evidence(q.gold_sql, db, "SELECT 1")
+        for kind in ("right", "wrong") if number % 2 else ("wrong", "right"):
+            episode = Episode(q, db, verify="robust")
+            episode.reset()
+            episode.step("QUERY", q.gold_sql)
+            answer = format_rows(q.gold_answer) if kind == "right" else "no such value 17"
+            start = time.perf_counter()
+            episode.step("ANSWER", answer)
+            times[kind].append(time.perf_counter() - start)
+    ratio = statistics.median(times["right"]) / statistics.median(times["wrong"])
+    found = {kind: milliseconds(seconds) for kind, seconds in times.items()}
+    return {"questions": len(times["right"]), **found, "ratio_of_medians": round(ratio, 3)}
+
+
 N_GUESSES = 8  # candidates of one question
 
 
@@ -384,6 +460,7 @@ def median_database(seconds: list[float], names: list[str]) -> float:
 def measure_speed(qs: QuestionSet, args) -> dict:
     golds = list({(q.database_name, normalize_sql(q.gold_sql)): q for q in qs}.values())
     wall, cpu, cold, warm = [], [], [], []
+    cold_cpu, warm_cpu = [], []
     generators = {q.database_name: instance_generator(qs.databases[q.database_name]) for q in golds}
     for q in golds:
         start, cpu_start = time.perf_counter(), time.process_time()
@@ -392,12 +469,13 @@ def measure_speed(qs: QuestionSet, args) -> dict:
         cpu.append(time.process_time() - cpu_start)
     for q in golds:
         db = qs.database(q.database_name)
-        for times in (cold, warm):
-            start = time.perf_counter()
+        for times, cpu_times in ((cold, cold_cpu), (warm, warm_cpu)):
+            start, cpu_start = time.perf_counter(), time.process_time()
             judge_evidence(
                 q.gold_sql, db, f"{q.gold_sql} "
             )  # other text: gold itself needs no instances
             times.append(time.perf_counter() - start)
+            cpu_times.append(time.process_time() - cpu_start)
     names = [q.database_name for q in golds]
     return {
         "golds": len(golds),
@@ -407,7 +485,9 @@ def measure_speed(qs: QuestionSet, args) -> dict:
         "build_20_cpu_ms_median_database": median_database(cpu, names),
         "load_average": os.getloadavg()[0],
         "first_verdict_ms": milliseconds(cold),
+        "first_verdict_cpu_ms": milliseconds(cold_cpu),
         "verdict_ms": milliseconds(warm),
+        "verdict_cpu_ms": milliseconds(warm_cpu),
     }
 
 
@@ -419,6 +499,8 @@ PARTS = {
     "speed": measure_speed,
     "alternatives": measure_alternatives,
     "wrong": measure_wrong,
+    "careless": measure_careless,
+    "evenness": measure_evenness,
     "hedges": measure_hedges,
 }
 
@@ -436,7 +518,10 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--show", action="store_true", help="print what is rejected")
     parser.add_argument(
-        "--half", nargs="*", default=["tuning", "reporting"], help="of the databases for `wrong`"
+        "--half",
+        nargs="*",
+        default=["tuning", "reporting"],
+        help="of the databases for `wrong` and `careless`",
     )
     parser.add_argument("--out", type=Path)
     args = parser.parse_args()

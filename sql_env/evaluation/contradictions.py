@@ -21,6 +21,7 @@ from sql_env.sql.analysis import (
     ValueTest,
     sorted_columns,
     table_conditions,
+    taken_ends,
     value_tests,
 )
 from ..sql.values import quote_identifier
@@ -253,6 +254,80 @@ def _unused_value(
             return f"The question names {text!r}, a value of {table.name}.{column}; gold does not."
     return ""
 
+# %% ../../nbs/evaluation/08_contradictions.ipynb #7b569e3b
+_HIGH = re.compile(
+    r"(?<!at )\bmost\b(?! (?:of|cheap|recent|unpopular|poorly|badly))|\b(?:highest|largest|biggest|greatest|longest"
+    r"|maximum|max|tallest|heaviest|deepest|widest|richest|costliest|priciest|latest|newest|most recent(?:ly)?)\b",
+    re.I,
+)
+_LOW = re.compile(
+    r"(?<!at )\bleast\b(?! (?:of|one|two|three|\d))|\b(?:lowest|smallest|fewest|minimum|min|shortest|cheapest|lightest"
+    r"|narrowest|poorest|earliest)\b",
+    re.I,
+)
+_OLD, _YOUNG = re.compile(r"\b(?:oldest|eldest)\b", re.I), re.compile(r"\byoungest\b", re.I)
+_ORDER_WORDS = {
+    True: re.compile(r"\b(?:descending|decreasing)\b", re.I),
+    False: re.compile(r"\b(?:ascending|increasing)\b", re.I),
+}
+_IS_DATE = re.compile(
+    r"birth|born|dob|date|year|found|open|built|start|since|establish|hire|join", re.I
+)
+_LASTING = re.compile(r"\b(?:longest|shortest)\b", re.I)
+_IS_RANK = re.compile(r"rank|position|place|order|grade|seed|round|level|priorit", re.I)
+
+# %% ../../nbs/evaluation/08_contradictions.ipynb #24cc7a46
+def _asked_end(question: str, columns: Sequence[str]) -> tuple[str, bool] | None:
+    "The words that ask for an end, and whether it is the high one; None if they ask for both or neither."
+    found = [(m[0], True) for m in _HIGH.finditer(question)]
+    found += [(m[0], False) for m in _LOW.finditer(question)]
+    is_age = any("age" in re.split(r"[\W_]+", name) for name in columns)
+    is_date = any(_IS_DATE.search(name) for name in columns)
+    for regex, high_age in ((_OLD, True), (_YOUNG, False)):
+        for m in regex.finditer(question):
+            if is_age == is_date:
+                return None
+            found.append((m[0], high_age == is_age))
+    if is_date and _LASTING.search(question):
+        return None  # who works here longest was hired first
+    return found[0] if len({is_high for _, is_high in found}) == 1 else None
+
+# %% ../../nbs/evaluation/08_contradictions.ipynb #68ccd619
+def _wrong_order(question: str, sql: str) -> str:
+    "How gold takes the other end of an order than its question asks for, as a sentence; empty if it doesn't."
+    ends = taken_ends(sql)
+    columns = [name for end in ends for name in end.columns]
+    if not ends or any(_IS_RANK.search(name) for name in columns) or "-" in sql:
+        return ""
+    cut = {end.takes_high for end in ends if end.is_cut}
+    asked = _asked_end(question, columns)
+    if asked and len(cut) == 1 and cut != {asked[1]}:
+        return f'The question says "{asked[0]}"; gold takes the {"highest" if not asked[1] else "lowest"}.'
+    listed = {end.takes_high for end in ends}
+    said = [high for high, words in _ORDER_WORDS.items() if words.search(question)]
+    if len(said) == len(listed) == 1 and listed != {*said} and not cut:
+        words = "descending" if said[0] else "ascending"
+        return f"The question asks for {words} order; gold sorts the other way."
+    return ""
+
+# %% ../../nbs/evaluation/08_contradictions.ipynb #6782da5b
+def _unknown_value(db: Database, q: Question, tests: Sequence[ValueTest]) -> str:
+    "A text that gold looks for and the data holds in other letters only, as a sentence; empty if there is none."
+    for test in tests:
+        if test.operator != "=" or not isinstance(test.value, str) or not test.value.strip():
+            continue
+        for table in _tables_with(db, test.table, test.column, q.tables_involved):
+            name, literal = quote_identifier(test.column), "'" + test.value.replace("'", "''") + "'"
+            source = quote_identifier(table)
+            same = f"SELECT 1 FROM {source} WHERE {name} = {literal} LIMIT 1"
+            like = f"SELECT {name} FROM {source} WHERE lower({name}) = lower({literal}) LIMIT 1"
+            try:
+                if not db.query(same).rows and (other := db.query(like).rows):
+                    return f"Gold looks for {test.value!r} in {table}.{test.column}, which holds {other[0][0]!r}."
+            except QueryError:
+                continue
+    return ""
+
 # %% ../../nbs/evaluation/08_contradictions.ipynb #30861a92
 class WordingCheck:
     "Finds gold queries of one database that contradict the words of their questions."
@@ -269,6 +344,8 @@ class WordingCheck:
                 wrong_bound=_wrong_bound(q.question_text, q.gold_sql, tests),
                 unused_value=_unused_value(self.db, self._values, q, tests),
                 text_as_number=_text_as_number(self.db, q, tests),
+                wrong_order=_wrong_order(q.question_text, q.gold_sql),
+                unknown_value=_unknown_value(self.db, q, tests),
             )
         except Exception:  # SQLite runs more than sqlglot reads
             return {}

@@ -366,7 +366,7 @@ def _shows_tie(db: Database, test: TieTest) -> bool:
 _MOST_TIED = 50  # rows that tie, beyond the cut, that are looked at
 _MOST_OTHERS = 20  # other answers of a question
 
-
+# %% ../../nbs/questions/02_gold.ipynb #ee2e59ee
 class _Tie(NamedTuple):
     "Rows that tie where a query cuts."
 
@@ -449,7 +449,7 @@ def _means_any(question: str) -> bool:
 # %% ../../nbs/questions/02_gold.ipynb #0a82540a
 _MOST_CODES = 5000  # different values of a column that are compared
 
-
+# %% ../../nbs/questions/02_gold.ipynb #b45c41f2
 def _padded_pair(db: Database, first: str, second: str) -> tuple[str, str] | None:
     "Two texts of two sources of a column `v` that are equal only without the blanks around them."
     sources = [

@@ -147,6 +147,8 @@ QUESTION_FLAGS = dict(
     wrong_bound="gold draws a limit otherwise than the question says",
     unused_value="the question names a value of the data that gold does not use",
     text_as_number="gold puts numbers in order that are stored as text",
+    wrong_order="gold takes the other end of an order than the question asks for",
+    unknown_value="gold looks for a text that the data writes in other letters",
     duplicate_gold="another question has the same gold",
     near_duplicate="a question of another split has nearly the same words",
 )

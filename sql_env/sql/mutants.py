@@ -140,6 +140,15 @@ def _condition_edits(node) -> Iterator[str]:
     elif isinstance(node, (exp.In, exp.Like)) and not isinstance(node.parent, exp.Not):
         with _replaced(node, exp.Not(this=node.copy())):
             yield "add_not"
+    if isinstance(node, exp.EQ) and node.expression.is_string:
+        text = node.expression.name
+        half = len(text) // 2
+        for pattern in (f"{text[:half]}%", f"%{text[half:]}") if half > 1 else ():
+            with (
+                _with_argument(node, "expression", exp.Literal.string(pattern)),
+                _retyped(node, exp.Like),
+            ):
+                yield "affix"
     if not node.find_ancestor(exp.Join):
         for name in _OTHER_OPERATORS.get(type(node).__name__, ()):
             with _retyped(node, getattr(exp, name)):

@@ -67,7 +67,10 @@ _NUMBER_FORM = re.compile(r"[^\w\s]{0,3} ?[-+]?\d[\d,]*(?:\.\d+)? ?[^\W\d]{0,5}%
 def _nearby_texts(value: str, is_pattern: bool) -> list:
     "Texts near another: numbers and codes in their own form; words that lack or have a letter at either end."
     if _NUMBER_FORM.fullmatch(value) or _CODE.fullmatch(value):
-        return list(dict.fromkeys(moved_text(value, step) for step in (1, -1, 2, -2)))
+        near = [moved_text(value, step) for step in (1, -1, 2, -2)]
+        if value.isdecimal() and len(value) > 4:  # with the end of the value
+            near.append(f"{int(value[0]) % 9 + 1}{value[1:]}")
+        return list(dict.fromkeys(near))
     if not is_pattern and any(char.isdigit() for char in value):
         starts_with_word = [value[1:]] if value[0].isalpha() else []
         return list(dict.fromkeys([moved_text(value, 1), moved_text(value, -1), *starts_with_word]))

@@ -83,7 +83,7 @@ def _decimals(rows: Sequence[tuple], gold: Sequence[tuple], sql: str) -> tuple[i
 _ROUNDS_TO = re.compile(r"\bround\s*\([^;]*?,\s*(\d)\s*\)", re.I)
 _MOST_DECIMALS = 8  # that a query rounds to; more are the digits of a float
 
-
+# %% ../../../nbs/grading/variants/07_robust.ipynb #6f9976e0
 def _to_decimals(value: Any, decimals: int | None) -> Any:
     "A float with so many decimals; anything else as it is."
     return value if decimals is None or not isinstance(value, float) else round(value, decimals)

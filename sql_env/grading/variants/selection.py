@@ -267,7 +267,7 @@ MAX_CANDIDATES = 32  # instances to choose from, for 20 variants or fewer
 # %% ../../../nbs/grading/variants/06_selection.ipynb #66479606
 _WITHOUT_NEWS = 5  # candidates after which no more are made
 
-
+# %% ../../../nbs/grading/variants/06_selection.ipynb #68832491
 def _gather(candidates: Iterable[_Candidate], k: int) -> list[_Candidate]:
     "Candidates to choose `k` from, until the latest of them tell nothing new apart."
     found: list[_Candidate] = []
