@@ -37,9 +37,8 @@ class _ProcessMemory:
     "What statements of one process share."
 
     shared = 256 * 2**20  # bytes for large statements together
-    compiling = (
-        3 * 2**10
-    )  # bytes that SQLite may add while it compiles, for each instruction of `Limits.program`
+    compiling = 1400  # bytes that SQLite may add while it compiles, for each instruction of `Limits.program`
+    pause = 0.02  # seconds that a statement waits which needed more, so that others can compile
     watched = 96 * 2**20  # bytes that SQLite may add while it runs a JSON aggregate
     soft, hard = 64 * 2**20, 4 * 2**30  # bytes of SQLite; no statement meets the hard limit
 
@@ -510,6 +509,7 @@ class GuardedConnection:
         except apsw.NoMemError as e:
             if not (can_cache and not budget.stop):
                 raise self._failed(e, sql=sql) from None
+            time.sleep(_memory.pause)
         except (apsw.Error, MemoryError, UnicodeError, QueryError) as e:
             raise self._failed(e, sql=sql) from None
         else:
