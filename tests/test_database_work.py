@@ -18,7 +18,9 @@ from sql_env.database import catalog
 from sql_env.database.connection import GuardedConnection
 from sql_env.database.database import Database, build_database
 from sql_env.database.guards import Limits, QueryError
+from sql_env.grading.variants.instances import InstanceGenerator
 from sql_env.paths import cache_dir
+from sql_env.questions.gold import GoldRunner, _is_strict
 
 COUNTS = "SELECT " + ", ".join(["(SELECT count(*) FROM reading)"] * 8)
 JOIN = "SELECT count(s.name), min(r.note) FROM reading r JOIN station s ON s.id = r.station WHERE r.id < 5000"
@@ -127,6 +129,16 @@ def test_rows_of_a_large_file_are_counted_apart_and_kept(large):
     kept.unlink()
 
 
+def test_gold_that_reads_too_much_for_an_agent_is_flagged(large):
+    runner = GoldRunner(large, Limits(pages=2000))
+    assert runner.judge("SELECT count(*) FROM station").flags == ()
+    found = runner.judge(COUNTS)
+    assert found.rows == ((10_000,) * 8,) and found.flags == ("over_limits",)
+    ((_, reason),) = found.reasons
+    assert "pages of the file; 2,000 are allowed" in reason
+    runner.close()
+
+
 # ---- views
 
 VIEW_BOMBS = {
@@ -171,6 +183,29 @@ def test_a_view_that_would_grow_is_never_named_to_sqlite(tmp_path, monkeypatch, 
     for ask in (db.describe, db.sample):
         with pytest.raises(QueryError):
             ask("w20")
+
+
+def test_nothing_that_reads_tables_compiles_all_views(tmp_path, monkeypatch):
+    "`PRAGMA table_list` would, of every table; gold and instances ask otherwise."
+    path = write_chain(tmp_path / "chain.sqlite", VIEW_BOMBS["join"])
+    con = apsw.Connection(str(path))
+    con.execute("CREATE TABLE s(a ANY) STRICT; CREATE TABLE k(a PRIMARY KEY, rowid) WITHOUT ROWID")
+    assert [catalog.has_row_numbers(con, name) for name in ("t", "s", "k")] == [True, True, False]
+    assert _is_strict(con, "s") and not _is_strict(con, "t") and not _is_strict(con, "k")
+    con.close()
+    asked = []
+    con_type = apsw.Connection
+
+    class Noted(con_type):
+        def execute(self, sql, *args, **kwargs):
+            asked.append(sql)
+            return super().execute(sql, *args, **kwargs)
+
+    monkeypatch.setattr(apsw, "Connection", Noted)
+    runner = GoldRunner(path)
+    assert runner.judge("SELECT a FROM k ORDER BY a LIMIT 1").rows == ()
+    InstanceGenerator(path).shape("t")
+    assert asked and not [sql for sql in asked if "table_list" in sql]
 
 
 def test_a_statement_names_few_large_views(tmp_path):
