@@ -97,14 +97,15 @@ def bounded_compiling() -> Iterator[None]:
 
 # %% ../../nbs/database/02_connection.ipynb #4114ebdc
 try:
-    from resource import RUSAGE_THREAD, getrusage
-except ImportError:  # of Linux only
-    getrusage = None
+    import resource
+except ImportError:  # on Windows
+    resource = None  # type: ignore[assignment]
+_THREAD = getattr(resource, "RUSAGE_THREAD", None)  # of Linux only
 
 # %% ../../nbs/database/02_connection.ipynb #f7435462
 def _thread_seconds() -> float:
     "Processor time of this thread, if possible without that of the system, which reads files for it."
-    return getrusage(RUSAGE_THREAD).ru_utime if getrusage else time.thread_time()
+    return time.thread_time() if _THREAD is None else resource.getrusage(_THREAD).ru_utime
 
 # %% ../../nbs/database/02_connection.ipynb #8c4656bb
 class _Budget:

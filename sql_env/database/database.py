@@ -348,8 +348,9 @@ class Database:
         self.may_be_brief = allows_fast_path(size, limits)
         self._views = catalog.views
         self._uncounted: set[str] = set()  # tables whose rows are too many to count
-        is_large = isinstance(self.path, Path) and size > LARGE_FILE_BYTES
-        self.row_counts = _RowCounts(self.path) if is_large else None
+        self.row_counts: _RowCounts | None = None  # of a large file
+        if isinstance(self.path, Path) and size > LARGE_FILE_BYTES:
+            self.row_counts = _RowCounts(self.path)
 
     @property
     def tables(self) -> list[str]:
@@ -547,8 +548,10 @@ class BriefDatabase:
     def sample(self, table: str, n: int = 5, seed: int = 0) -> Result | None:
         "Rows of a table, as of `Database.sample`; raises `QueryError` if there is none of that name."
         info = self.describe(table)
+        if info is None:
+            return None
         try:
-            return info and self.database._sample(info, n, seed, self._query)
+            return self.database._sample(info, n, seed, self._query)
         except _NotBrief:
             return None
 
