@@ -341,7 +341,7 @@ def test_nothing_is_brief_in_a_closed_or_large_or_tightly_limited_database(path,
     closed.query("SELECT 1")
     closed.close()
     tight = Database(path, Limits(operations=30_000))
-    monkeypatch.setattr("sql_env.database.guards._MAX_FAST_FILE_BYTES", 100)
+    monkeypatch.setattr("sql_env.database.guards.LARGE_FILE_BYTES", 100)
     large = Database(path)
     for db in (tight, large):
         assert db.query("SELECT 1").rows == [(1,)]

@@ -6,14 +6,15 @@ Docs: https://hjerpe.github.io/sql_env/database/catalog.html.md"""
 
 # %% auto #0
 __all__ = ['MAX_VIEW_TABLES', 'Column', 'TableInfo', 'tables_named', 'read_catalog', 'load_catalog', 'check_database',
-           'database_fingerprint', 'middle_key', 'format_key', 'resolve_table', 'add_name_hint']
+           'database_fingerprint', 'row_number_name', 'has_row_numbers', 'middle_key', 'format_key', 'resolve_table',
+           'add_name_hint']
 
 # %% ../../nbs/database/03_catalog.ipynb #44c36f90
 import hashlib
 import re
 import time
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -417,6 +418,17 @@ def database_fingerprint(
             file.seek(last * i // _KEY_BLOCKS)
             digest.update(file.read(_KEY_BLOCK_BYTES))
         return digest.hexdigest()
+
+# %% ../../nbs/database/03_catalog.ipynb #48c46b17
+def row_number_name(columns: Iterable[str]) -> str:
+    "A name for the number of a row that no column has; empty if all are taken."
+    taken = {column.lower() for column in columns}
+    return next((name for name in ("rowid", "_rowid_", "oid") if name not in taken), "")
+
+# %% ../../nbs/database/03_catalog.ipynb #5d4ec0a1
+def has_row_numbers(con: apsw.Connection, table: str) -> bool:
+    "Whether the rows of a table have numbers: of one that has none SQLite gives the key as that of an index."
+    return not _pragma(con, "index_info", table)
 
 # %% ../../nbs/database/03_catalog.ipynb #9ac120d6
 _COMPARED_CHARACTERS = 8

@@ -34,6 +34,7 @@ from sql_env.database.catalog import (
     load_catalog,
     middle_key,
     resolve_table,
+    row_number_name,
     tables_named,
 )
 from .connection import GuardedConnection
@@ -166,10 +167,10 @@ _OUT_OF_BUDGET = ("operations", "timeout")
 
 # %% ../../nbs/database/04_database.ipynb #5230d9d9
 def _key_columns(info: TableInfo) -> list[str]:
-    "Names in whose order the rows of a table may lie: a free one for the number of a row, the primary key's column."
-    taken = {column.name.lower() for column in info.columns}
-    numbers = [name for name in ("rowid", "_rowid_", "oid") if name not in taken]
-    return numbers[:1] + [column.name for column in info.columns if column.primary_key][:1]
+    "Names in whose order rows may lie: a free one for the number of a row, and the primary key's column in quotes."
+    number = row_number_name(column.name for column in info.columns)
+    keys = [quote_identifier(column.name) for column in info.columns if column.primary_key]
+    return [name for name in (number, *keys[:1]) if name]
 
 # %% ../../nbs/database/04_database.ipynb #5fa0baea
 _MOST_HALVES = 100
@@ -207,8 +208,7 @@ def _draw_keyed(
         return query(sql).rows[0][0]
 
     table = quote_identifier(info.name)
-    for name in _key_columns(info):
-        key = name if name in ("rowid", "_rowid_", "oid") else quote_identifier(name)
+    for key in _key_columns(info):
         try:
             low, high = [value_of(f"SELECT {end}({key}) FROM {table}") for end in ("min", "max")]
             drawn: set = set()
@@ -348,8 +348,9 @@ class Database:
         self.may_be_brief = allows_fast_path(size, limits)
         self._views = catalog.views
         self._uncounted: set[str] = set()  # tables whose rows are too many to count
-        is_large = isinstance(self.path, Path) and size > LARGE_FILE_BYTES
-        self.row_counts = _RowCounts(self.path) if is_large else None
+        self.row_counts: _RowCounts | None = None  # of a large file
+        if isinstance(self.path, Path) and size > LARGE_FILE_BYTES:
+            self.row_counts = _RowCounts(self.path)
 
     @property
     def tables(self) -> list[str]:
@@ -547,8 +548,10 @@ class BriefDatabase:
     def sample(self, table: str, n: int = 5, seed: int = 0) -> Result | None:
         "Rows of a table, as of `Database.sample`; raises `QueryError` if there is none of that name."
         info = self.describe(table)
+        if info is None:
+            return None
         try:
-            return info and self.database._sample(info, n, seed, self._query)
+            return self.database._sample(info, n, seed, self._query)
         except _NotBrief:
             return None
 

@@ -166,8 +166,10 @@ def _describe(episode: "Episode", name: str, source: _Source) -> tuple[str, Turn
 # %% ../../nbs/play/05_episode.ipynb #1c2ec8cf
 def _sample(episode: "Episode", name: str, source: _Source) -> tuple[str, TurnFacts] | None:
     info = source.describe(name)
-    rows = info and source.sample(quote_identifier(info.name), seed=episode.seed)
-    if info is None or rows is None:
+    if info is None:
+        return None
+    rows = source.sample(quote_identifier(info.name), seed=episode.seed)
+    if rows is None:
         return None
     episode.schema.add(info)
     episode.evidence.add(rows)

@@ -22,6 +22,8 @@ from urllib.parse import quote
 
 import apsw
 
+from ..database.catalog import has_row_numbers, row_number_name
+from ..database.connection import pages_read
 from ..database.database import Database
 from ..database.guards import FixedClock, Limits, QueryError, connect_readonly, to_query_error
 from .question_set import Question, classify_answer
@@ -124,26 +126,29 @@ def _unique_keys(
     return keys
 
 # %% ../../nbs/questions/02_gold.ipynb #789763ac
-def _row_id(options: tuple, columns: tuple[str, ...]) -> str:
-    "A name for the number of a row that no column has; empty in a table WITHOUT ROWID."
-    taken = {column.lower() for column in columns}
-    free = [name for name in ("rowid", "_rowid_", "oid") if name not in taken]
-    return free[0] if free and not options[4] else ""
+_STRICT = re.compile(r"\)[^()]*\bstrict\b[^()]*$", re.I)
 
 # %% ../../nbs/questions/02_gold.ipynb #babb8cec
+def _is_strict(con: apsw.Connection, table: str) -> bool:
+    "Whether values of a table must have the declared types."
+    name = table.replace("'", "''")
+    sql = con.execute(f"SELECT sql FROM sqlite_schema WHERE type = 'table' AND name = '{name}'").get
+    return bool(sql and _STRICT.search(sql))
+
+# %% ../../nbs/questions/02_gold.ipynb #9ffdb57e
 def _table_facts(con: apsw.Connection, table: str) -> _TableFacts:
     "The facts of a table; raises `apsw.Error`."
     info = [row for row in _pragma(con, "table_xinfo", table) if row[6] != 1]
     columns = tuple([str(row[1]) for row in info])
     declared, collations = [], set()
-    (options,) = [row for row in _pragma(con, "table_list", table) if row[0] == "main"]
+    is_strict = _is_strict(con, table)
     for column in columns:
         kind, collation, *_ = con.column_metadata("main", table, column)
-        if options[5] and kind == "ANY":
+        if is_strict and kind == "ANY":
             kind = ""  # in a STRICT table it keeps values as they are
         declared.append(f"{quote_identifier(column)} {kind or ''} COLLATE {collation}")
         collations.add(collation)
-    row_id = _row_id(options, columns)
+    row_id = row_number_name(columns) if has_row_numbers(con, table) else ""
     primary = [i for i, row in sorted(enumerate(info), key=lambda pair: pair[1][5]) if row[5]]
     keys = [*_unique_keys(con, table, columns), tuple(primary)]
     # SQLite allows NULLs, which are not equal, in every key but these
@@ -175,6 +180,7 @@ class _StatementReader:
                 self.views[str(name).lower()] = str(sql)
             else:
                 self.tables[str(name).lower()] = str(name)
+        self._pages_read = pages_read(self.con)
         self._odd_names = [name for name in self.tables if not re.fullmatch(r"\w+", name)]
         self._facts: dict[str, _TableFacts] = {}
 
@@ -213,9 +219,9 @@ class _StatementReader:
         except (apsw.Error, UnicodeError):
             return False
 
-    def operations(self, sql: str) -> int:
-        "Operations that a statement needs, to a thousand; it must be known to end."
-        thousands = 1
+    def work(self, sql: str) -> tuple[int, int]:
+        "Operations that a statement needs, to a thousand, and pages of 4 kB; it must be known to end."
+        thousands, before = 1, self._pages_read()
 
         def tick() -> bool:
             nonlocal thousands
@@ -227,7 +233,7 @@ class _StatementReader:
             deque(self.con.execute(sql), maxlen=0)
         finally:
             self.con.set_progress_handler(None)
-        return 1000 * thousands
+        return 1000 * thousands, self._pages_read() - before
 
     def close(self) -> None:
         "Close the connection."
@@ -548,7 +554,10 @@ def _needed(
 ) -> str:
     "A sentence with what gold needs and what an agent may use; raises `apsw.Error`."
     if refused.kind == "operations":
-        return f"It needs {reader.operations(sql):,} operations; {limits.operations:,} are allowed."
+        operations, pages = reader.work(sql)
+        if operations > limits.operations or pages <= limits.pages:
+            return f"It needs {operations:,} operations; {limits.operations:,} are allowed."
+        return f"It looks up {pages:,} pages of the file; {limits.pages:,} are allowed."
     if refused.kind == "too_large":
         size = sum(len(v) for row in rows for v in row if isinstance(v, (str, bytes)))
         n = len(rows) * len(rows[0])
@@ -597,8 +606,8 @@ class GoldRunner:
     ):
         self.limits, self.max_copy_bytes = limits, max_copy_bytes
         most = _gold_limits(limits)
-        # seconds differ from machine to machine, so that only what can be counted decides
-        self.agent = Database(path, replace(limits, seconds=max(limits.seconds, most.seconds)))
+        # seconds differ from machine to machine, so what can be counted decides; but what takes far too long is flagged
+        self.agent = Database(path, replace(limits, seconds=4 * limits.seconds))
         self.gold = Database(path, most)
         try:
             self.reader = _StatementReader(path)

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 import apsw
 
-from ...database.catalog import middle_key
+from ...database.catalog import has_row_numbers, middle_key, row_number_name
 from ...sql.values import quote_identifier
 
 # %% ../../../nbs/grading/variants/02_shapes.ipynb #537e22cc
@@ -353,25 +353,12 @@ MAX_SAMPLE_ROWS = 120  # real rows that a shape keeps
 MAX_TEXT = 1000  # characters of a text, or bytes of a blob, that a sample keeps
 
 # %% ../../../nbs/grading/variants/02_shapes.ipynb #9db5de68
-class _TableListRow(NamedTuple):
-    "A row of `PRAGMA table_list`."
-
-    schema: str
-    name: str
-    type: str
-    columns: int
-    without_rowid: int
-    strict: int
-
-# %% ../../../nbs/grading/variants/02_shapes.ipynb #e9064c14
 def _order_key(con: apsw.Connection, table: str) -> str:
     "The name of the column in whose order the rows lie, '' if no name for it is free."
     columns = _pragma(con, "table_xinfo", _ColumnRow, table)
-    listed = [t for t in _pragma(con, "table_list", _TableListRow, table) if t.schema == "main"]
-    if listed and listed[0].without_rowid:
+    if not has_row_numbers(con, table):
         return _primary_key(columns)[0]
-    taken = {c.name.lower() for c in columns}
-    return next((name for name in ("rowid", "_rowid_", "oid") if name not in taken), "")
+    return row_number_name(c.name for c in columns)
 
 # %% ../../../nbs/grading/variants/02_shapes.ipynb #0cc87bba
 def _spread_keys(con: apsw.Connection, table: str, key: str, most: int = MAX_SAMPLE_ROWS) -> list:
