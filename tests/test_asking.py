@@ -394,6 +394,19 @@ def test_an_echo_of_the_question_is_not_answered(tell):
     assert not got and len(questions) > 200
 
 
+def test_hacks_that_echo_learn_nothing(tmp_path):
+    questions = ambiguous_set("test", 1, 60, folder=tmp_path, ambiguous=1.0, unanswerable=0.0)
+    env = EpisodeEnv(questions, actions=ALLOWED, reward=RewardConfig.sparse().asking())
+    names = {"ask for ever", "ask and echo", "ask what all of it means", "ask and select all"}
+    hacks = [h for h in hacks_for(["CLARIFY"]) if h.name in names]
+    assert len(hacks) == len(names)
+    for hack in hacks:
+        for q in questions:
+            observation = env.reset(question_id=q.question_id)
+            assert env.step(*hack.select_action(observation)).result == NO_REPLY
+        assert evaluate(env, hack, progress=False, robust=False).avg_reward <= -0.05
+
+
 def test_each_way_of_asking_gets_the_fact():
     "By two alternatives, by the noun, by a first name, by any column that tells the rows apart."
     worlds = list(islice(ambiguous_worlds(split="test", ambiguous=1.0, unanswerable=0.0), 40))
