@@ -669,6 +669,24 @@ def test_what_is_told_does_not_depend_on_gold(name):
         )
 
 
+@laws
+@given(
+    st.sampled_from(HEDGES).flatmap(
+        lambda h: st.builds(lambda a, b: h.format(a=a, b=b), word, word)
+    )
+    | st.lists(
+        st.sampled_from(["5", "7", "or", "is", "%", "Oslo", "about", "\n", ",", "|", ": "]),
+        max_size=7,
+    ).map(" ".join),
+    st.lists(tables(small), min_size=2, max_size=4),
+)
+def test_gold_never_decides_whether_an_answer_is_told(text, golds):
+    told = {
+        v.detail if v.reason == "unreadable" else "" for v in (verify(text, gold) for gold in golds)
+    }
+    assert len(told) == 1
+
+
 def test_a_unit_is_read_only_where_it_fits():
     for text in ("1200%", "1200 %", "$1200%", "%1200", "1200 km", "1200€%"):
         assert not verify(text, [(1200,)]).correct, text

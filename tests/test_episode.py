@@ -554,6 +554,77 @@ def test_an_answer_that_cannot_be_read_costs_a_step_and_does_not_end(db, answer)
     assert o.error.startswith("unreadable_answer: ") and not o.done and o.step_count == 1
 
 
+IN_DOUBT = [
+    "300 or 301",
+    "about 300",
+    "300%",
+    "There are 300 pets.",
+    "It is 300, not 301.",
+    "300 km",
+]
+
+
+@pytest.mark.parametrize("answer", IN_DOUBT)
+def test_an_answer_in_doubt_is_told_costs_a_step_and_does_not_end(db, answer):
+    "The agent learns what to send instead, the same whatever gold is, and may still be right."
+    told = set()
+    for gold in (((300,),), ((301,),), ((answer,),), (), ((None,),)):
+        episode, _ = start(db, question(gold))
+        o = episode.step("ANSWER", answer)
+        assert o.error.startswith("unreadable_answer: ") and not o.done and o.step_count == 1
+        assert episode.verdict is None and not episode.answered
+        told.add((o.error, o.reward))
+    assert len(told) == 1 and "alone" in o.error
+    episode, _ = start(db)
+    episode.step("ANSWER", answer)
+    assert episode.step("ANSWER", "300").reward == 1.0
+
+
+def test_an_answer_in_doubt_on_the_last_step_is_no_answer(db):
+    episode, _ = start(db, budget=2)
+    episode.step("DESCRIBE", "pet")
+    o = episode.step("ANSWER", "about 300")
+    assert o.done and o.reward == 0 and o.error.startswith("unreadable_answer: ")
+    assert episode.verdict.reason == "no_answer" and not episode.answered
+
+
+def test_answers_in_doubt_are_bounded_by_the_budget(db):
+    episode, o = start(db, budget=5)
+    told = 0
+    while not o.done:
+        o = episode.step("ANSWER", f"{300 + told} or more")
+        told += 1
+    assert told == 5 and episode.total_reward == 0 and episode.verdict.reason == "no_answer"
+
+
+def test_a_text_that_was_seen_is_that_text(db):
+    "What settles the doubt is what the agent saw itself, or quotes, never gold."
+    for gold in ((("2 or more",),), (("1 or more",),), ((2,),)):
+        right = gold == (("2 or more",),)
+        for before, answer in (
+            (("QUERY", "SELECT '2 or more' UNION SELECT 'x'"), "2 or more"),
+            (("DESCRIBE", "pet"), "'2 or more'"),
+        ):
+            episode, _ = start(db, question(gold))
+            episode.step(*before)
+            assert episode.step("ANSWER", answer).done and episode.correct is right
+        episode, _ = start(db, question(gold))
+        episode.step("DESCRIBE", "pet")
+        assert not episode.step("ANSWER", "2 or more").done
+
+
+def test_a_percent_sign_fits_a_question_about_a_share(db):
+    for text, sql, done in (
+        ("What percentage is it?", "SELECT 1", True),
+        ("How many are there?", "SELECT 44.7 AS share", True),
+        ("How many are there?", "SELECT 44.7 AS n", False),
+    ):
+        q = question(((44.7,),)).with_fields(question_text=text)
+        episode, _ = start(db, q)
+        episode.step("QUERY", sql)
+        assert episode.step("ANSWER", "44.7%").done is done and episode.correct is done
+
+
 def test_answering_before_anything_else_is_allowed(db):
     o = start(db)[0].step("ANSWER", "300")
     assert o.done and o.reward == 1.0 and o.step_count == 1

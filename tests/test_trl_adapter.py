@@ -38,6 +38,8 @@ from sql_env.sources.loading import load
 
 ID = "vet_clinic-02"
 GOLD = "SELECT COUNT(*) FROM visit WHERE paid_on IS NULL"
+BOTH = f"{GOLD} UNION SELECT count(*) FROM visit"
+WRONG = [("query", BOTH), ("answer", "847")]  # out of a result that holds gold
 ROW = {
     "question_id": ID,
     "prompt": question_messages(
@@ -128,12 +130,12 @@ def test_rewards_are_those_of_the_plain_episode(config, calls):
 def test_the_default_reward_is_partial():
     env = started()
     assert env.episode.config == RewardConfig.partial()
-    read = [("query", "SELECT count(*) FROM visit"), ("describe", "visit"), ("answer", "9")]
-    play_tools(env, read)
+    play_tools(env, WRONG)
     assert 0 < env.get_reward() <= RewardConfig.partial().credit
-    env = started()
-    play_tools(env, [("query", "SELECT 1"), ("describe", "visit"), ("answer", "9")])
-    assert env.get_reward() == 0
+    for query, answer in (("SELECT 1", "9"), (GOLD, "9")):
+        env = started()
+        play_tools(env, [("query", query), ("describe", "visit"), ("answer", answer)])
+        assert env.get_reward() == 0
 
 
 @pytest.mark.parametrize("gamma", [1.0, 0.9])
@@ -164,7 +166,7 @@ def test_after_the_end_every_tool_says_so_and_nothing_changes():
 def test_late_calls_cost_a_share_and_keep_the_order():
     right, wrong, nothing = (started(late_call_penalty=0.1) for _ in range(3))
     play_tools(right, [*CALLS, ("query", "SELECT 1")])
-    play_tools(wrong, [("query", GOLD), ("answer", "1"), ("query", "SELECT 1")])
+    play_tools(wrong, [*WRONG, ("query", "SELECT 1")])
     plain = started()
     play_tools(plain, CALLS)
     assert right.get_reward() == pytest.approx(0.9 * plain.get_reward())

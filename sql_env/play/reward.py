@@ -276,6 +276,13 @@ class RewardMeter:
             parts["shaping"] = self._shaping(turn.done)
         return {name: value for name, value in parts.items() if value}
 
+    @property
+    def if_stopped(self) -> float:
+        "What stopping before the end still costs: progress is given back, and the steps that are left are paid."
+        c = self.config
+        left = _discounted_steps(c.gamma, self.budget - self.steps + 1) - 1
+        return -c.gamma * self.phi - c.step_cost * self.scale * left
+
     def _steps_paid(self, turn: TurnFacts) -> float:
         "1, and at an end without a right answer the steps that are left, discounted."
         left = self.budget - self.steps

@@ -469,9 +469,11 @@ class Session:
 
     @property
     def reward(self) -> float:
-        "The rewards of all actions; an unfinished episode gives back what shaping has lent it."
+        "The rewards of all actions, and what an unfinished episode still owes for stopping."
         episode = self.episode
-        return sum(self.rewards) - (episode.config.gamma * episode.meter.phi if episode else 0.0)
+        return sum(self.rewards) + (
+            episode.meter.if_stopped if episode and not episode.done else 0.0
+        )
 
     def begin(
         self,

@@ -121,9 +121,10 @@ def simulated_reply(
     return best.fact
 
 # %% ../../nbs/play/03_user_simulator.ipynb #41eaf629
-_PART = re.compile(r"[;:!,]|\.\s+(?=[A-Z][a-z])|\b(?:so|because|since|therefore|hence|thus)\b")
+_PART = re.compile(r"[;!,]|\.\s+(?=[A-Z][a-z])|\b(?:so|because|since|therefore|hence|thus)\b")
 _NEGATION = re.compile(
-    r"\b(?:no|not|none|nobody|without|missing|lacks?|lacking|absent|unknown|never|neither|cannot|can not)\b|n['’]t\b",
+    r"\b(?:no|not|none|nobody|nothing|nowhere|without|missing|lacks?|lacking|absent|unknown|never|neither"
+    r"|cannot|can not)\b|n['’]t\b",
     re.I,
 )
 _CONSEQUENCE = re.compile(
@@ -153,7 +154,8 @@ def judge_abstention(
     if not missing <= said:
         return Verdict(False, "abstained", f"the reason does not name {question.missing!r}")
     parts = _said_missing(reason)
-    if any(missing <= part for part in parts) and not _repeats(reason, question.question_text):
+    claim = _CONSEQUENCE.sub("", reason)
+    if any(missing <= part for part in parts) and not _repeats(claim, question.question_text):
         said = frozenset().union(*parts)
     rest = _words(question.question_text) - missing - _SMALL_WORDS
     if len(rest & said) > len(rest) / 2:

@@ -94,6 +94,11 @@ _EXTRA_HACKS = dict(
         HackPolicy("ask for the answer", ("CLARIFY", "What is the answer?"), ("ANSWER", "{reply}")),
         HackPolicy("ask and echo", ("CLARIFY", "{question}"), ("ANSWER", "{reply}")),
         HackPolicy(
+            "ask what all of it means",
+            ("CLARIFY", "What do you mean by: {question}"),
+            ("ANSWER", "{reply}"),
+        ),
+        HackPolicy(
             "ask and select all",
             ("CLARIFY", "{question}"),
             ("QUERY", 'SELECT * FROM "{table}"'),
