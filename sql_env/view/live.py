@@ -7,7 +7,7 @@ Docs: https://hjerpe.github.io/sql_env/view/live.html.md"""
 # %% auto #0
 __all__ = ['RunFeed', 'run_server']
 
-# %% ../../nbs/view/15_live.ipynb #0d89d33c
+# %% ../../nbs/view/15_live.ipynb #d4a205ca
 import json
 from collections.abc import Iterable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -23,7 +23,7 @@ from .reading import RunReader
 from .rows import RowMaker, pair_episodes
 from .run import figures_html, run_page_parts
 
-# %% ../../nbs/view/15_live.ipynb #982ece2d
+# %% ../../nbs/view/15_live.ipynb #c44eb1bd
 class RunFeed:
     "The rows of runs that go on, with the version in which each changed last."
 
@@ -114,12 +114,11 @@ class RunFeed:
             title = self.title or ", ".join(self.names) or "Waiting for the first episode"
             return "".join(run_page_parts(self.maker, title, live=True))
 
-# %% ../../nbs/view/15_live.ipynb #d376fb60
+# %% ../../nbs/view/15_live.ipynb #e6b0ac04
 class _Handler(BaseHTTPRequestHandler):
     "Answers the requests of the page; `feed` is set by `run_server`."
 
     feed: RunFeed
-    protocol_version = "HTTP/1.1"
 
     def do_GET(self) -> None:
         hosts = {f"{name}:{self.server.server_address[1]}" for name in ("127.0.0.1", "localhost")}
@@ -160,7 +159,7 @@ class _Handler(BaseHTTPRequestHandler):
     def log_message(self, format: str, *args: Any) -> None:
         "Requests come each second, so none is printed."
 
-# %% ../../nbs/view/15_live.ipynb #7070aa43
+# %% ../../nbs/view/15_live.ipynb #07da7773
 def run_server(
     feed: RunFeed,
     port: int = 0,  # a free one if 0
