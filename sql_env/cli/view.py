@@ -59,7 +59,9 @@ def _follow(paths: list[Path], questions: Any, title: str, port: int, show: bool
     try:
         server = run_server(feed, port)
     except OSError as e:
-        raise ValueError(f"Port {port} can't be used ({e.strerror}); give another --port.") from None
+        raise ValueError(
+            f"Port {port} can't be used ({e.strerror}); give another --port."
+        ) from None
     address = f"http://127.0.0.1:{server.server_address[1]}/"
     print(f"Following {', '.join(map(str, paths))}: open {address}, end with Ctrl-C.", flush=True)
     if show:
