@@ -146,9 +146,9 @@ def mcp(questions: QuestionSet) -> Player:
 
     from mcp.shared.memory import create_connected_server_and_client_session as connect
 
-    from sql_env.server.limits import Seats
     from sql_env.server.mcp_tools import Player as Client
     from sql_env.server.mcp_tools import Players, make_mcp_server
+    from sql_env.server.seats import Seats
 
     ended: list = []
     env, runner = EpisodeEnv(questions), asyncio.Runner()

@@ -1,7 +1,7 @@
 """Seconds and megabytes of each attack in tests/attacks.py: `python benchmarks/attacks.py [--out attacks.json]`.
 
 The tests count operations, because seconds depend on the machine. Here the seconds of processor time are measured: of
-each hostile statement and file in a process of its own, and of the same statements on the fast path of a server.
+each hostile statement and file in a process of its own, and of the same statements where a server only tries them.
 """
 
 import argparse
@@ -9,11 +9,9 @@ import json
 import sys
 import tempfile
 import time
-from contextlib import suppress
 from pathlib import Path
 
 from sql_env.database.database import Database
-from sql_env.database.guards import FastPathMiss
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 from attack_process import Child
@@ -36,12 +34,11 @@ def measure_attacks(home: Path, folder: Path) -> dict[str, tuple[float, float]]:
 
 
 def fast_attempt(home: Path, sql: str) -> float:
-    "Seconds of an attempt on the fast path."
+    "Seconds of an attempt to be brief."
     with Database(home) as db:
         db.query(HONEST)
         start = time.thread_time()
-        with suppress(FastPathMiss):
-            db.query(sql, fast=True)
+        db.brief.query(sql)
         return time.thread_time() - start
 
 

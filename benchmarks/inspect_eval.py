@@ -55,7 +55,7 @@ def commands(url: str, n: int, folder: str) -> dict[str, list[str]]:
         sql_env=[
             str(beside("sql_env")),
             *ours.split(),
-            "--no-hacks",
+            "--no-floor",
             "--log",
             f"{folder}/log.jsonl",
         ],

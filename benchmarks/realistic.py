@@ -1,7 +1,8 @@
 """Wrong queries and realistic instances that prove them wrong, made without the package's own generator.
 
 A realistic instance holds what the data of a database shows: no NULL in a column without one, no value twice in a
-column without duplicates, references that exist, real values and a few that lie beside them. Sizes of groups go
+column without duplicates, references that exist, columns that determine others (a state its code), real values and a
+few that lie beside them. Sizes of groups go
 around the numbers that a query names. Rows lie in several shuffled orders, and an instance on which a query's own
 result depends on that order proves nothing.
 """
@@ -36,6 +37,7 @@ class Table(NamedTuple):
     references: list[
         tuple[int, str, str]
     ]  # column, parent, parent's column; of one column each, in the data too
+    determined: list[tuple[int, int]]  # a column, and one that its value determines in all rows
 
 
 def connect(path: Path | str) -> sqlite3.Connection:
@@ -68,7 +70,29 @@ def read_table(con: sqlite3.Connection, name: str) -> Table:
         target = key[4] or primary_column(con, key[2])
         if sum(1 for other in keys if other[0] == key[0]) == 1 and key[3] in columns and target:
             references.append((columns.index(key[3]), key[2].lower(), target.lower()))
-    return Table(name, columns, [row[2].upper() for row in info], rows, unique, references)
+    determined = determined_columns(rows, unique)
+    return Table(
+        name, columns, [row[2].upper() for row in info], rows, unique, references, determined
+    )
+
+
+MIN_REPEATS = 8  # rows that repeat a value before what it determines is believed
+
+
+def determined_columns(rows: list[list], unique: list[bool]) -> list[tuple[int, int]]:
+    "Pairs of columns of which the first determines the second in all rows, where that is hardly luck."
+    pairs = []
+    distinct = [len({row[i] for row in rows}) for i in range(len(unique))]
+    for a in sorted(range(len(unique)), key=lambda i: -distinct[i]):
+        if unique[a] or len(rows) - distinct[a] < MIN_REPEATS:
+            continue
+        for b in range(len(unique)):
+            is_told = any(target == b for _, target in pairs)
+            if a == b or unique[b] or is_told or (b, a) in pairs or distinct[b] < 3:
+                continue
+            if len({(row[a], row[b]) for row in rows}) == distinct[a]:
+                pairs.append((a, b))
+    return pairs
 
 
 def primary_column(con: sqlite3.Connection, table: str) -> str:
@@ -238,6 +262,10 @@ def realistic_rows(tables: Sequence[Table], sql: str, rng: Random) -> dict[str, 
                     None if old is None else new
                     for old, new in zip([row[place] for row in chosen], drawn)
                 ]
+        for source, target in table.determined:
+            known = {row[source]: row[target] for row in table.rows}
+            pairs = zip(columns[source], columns[target])
+            columns[target] = [known.setdefault(a, b) for a, b in pairs]
         rows = list(zip(*columns))
         filled[table.name] = rows
     return filled

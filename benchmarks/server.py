@@ -61,9 +61,11 @@ uvicorn.run(server.echo_app(), port=int(os.environ["PORT"]), **options)
 
 
 class Server:
-    "A server in a process of its own: ours, or `echo`."
+    "A server in a process of its own: ours, or `echo`, or what a command starts."
 
-    def __init__(self, kind="sql", stderr=subprocess.DEVNULL, **env):
+    start_with: dict = {}  # further arguments of `Popen`
+
+    def __init__(self, kind="sql", stderr=subprocess.DEVNULL, command=None, **env):
         self.port = socket.create_server(("127.0.0.1", 0)).getsockname()[1]
         code = "from sql_env.server.app import main; main()" if kind == "sql" else ECHO
         self.env = {
@@ -77,10 +79,11 @@ class Server:
             **env,
         }
         self.process = subprocess.Popen(
-            [sys.executable, "-c", code],
+            command or [sys.executable, "-c", code],
             env=self.env,
             stdout=subprocess.DEVNULL,
             stderr=stderr,
+            **self.start_with,
         )
         self.http, self.ws = f"http://127.0.0.1:{self.port}", f"ws://127.0.0.1:{self.port}/ws"
 
@@ -126,7 +129,7 @@ class Session:
         self.ws, self.times = ws, []
 
     @classmethod
-    async def open(cls, url):
+    async def open(cls, url, **options):
         import websockets
 
         return cls(
@@ -137,6 +140,7 @@ class Session:
                 ping_interval=None,
                 open_timeout=60,
                 max_size=2**24,
+                **options,
             )
         )
 

@@ -45,7 +45,7 @@ from sql_env.sql.analysis import normalize_sql, parse_sql, select_order_keys, ti
 from sql_env.sql.mutants import one_edit_mutants
 
 ROOT = Path(__file__).resolve().parent.parent
-SHARED = ROOT.parent / "shared"  # data that does not belong to the project
+SHARED = Path(os.environ.get("SQL_ENV_SHARED") or ROOT.parent / "shared")  # data of others
 MAX_LISTED_IDS = 400  # of a flag; with more questions their ids are not listed
 
 

@@ -23,6 +23,7 @@ EXTRAS = dict(
     gym="the environment of Gymnasium",
     verifiers="the taskset of verifiers",
     mcp="tools over MCP",
+    prove="proofs that two queries are equal",
     data="Parquet and DuckDB files, or data sets of the Hugging Face Hub",
 )
 

@@ -30,8 +30,10 @@ def cache_dir() -> Path:
     chosen = os.environ.get("SQL_ENV_CACHE")
     if chosen:
         return Path(chosen).expanduser()
-    user_cache = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache")
-    return user_cache.expanduser() / "sql_env"
+    user_cache = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
+    if not user_cache.is_absolute():  # such a path is to be ignored, says the XDG specification
+        user_cache = Path("~/.cache").expanduser()
+    return user_cache / "sql_env"
 
 # %% ../nbs/00_paths.ipynb #cc419a57
 @cache

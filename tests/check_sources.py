@@ -19,10 +19,10 @@ MEANT = {
     "worlds": {"sources/generated/14_world"},
     "main": {"cli/01_app"},
     "path": {"sources/generated/04_selections"},
-    "element": {"view/01_html", "server/04_page"},
+    "element": {"view/01_html", "server/05_page"},
     "send": {"policies/04_requests", "policies/06_endpoint"},
     "verify()": set(),
-    "environment_factory": {"server/06_app"},
+    "environment_factory": {"server/07_app"},
 }
 
 

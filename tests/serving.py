@@ -19,4 +19,4 @@ def load_benchmark(name: str) -> ModuleType:
 
 
 benchmark = load_benchmark("server")
-Server, Session = benchmark.Server, benchmark.Session
+Server, Session, quantile = benchmark.Server, benchmark.Session, benchmark.quantile

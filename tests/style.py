@@ -29,7 +29,12 @@ TARGETS = {
     "forward annotations": "0",
     "import circles": "0",
     "modules over 600 lines": "0",
-    "public names": "about 215",
+    "modules": "about 125",
+    "modules flat at the top": "<= 6",
+    "lines": "<= 40,000",
+    "public names": "<= 540",
+    "promised names": "<= 160",
+    "words of prose for a line of code": ">= 2",
     "tokens a line": "<= 10",
     "lines over 120, package": "0",
     "lines over 120, tests and benchmarks": "0",
@@ -128,6 +133,42 @@ def public_names(trees: dict[str, ast.Module]) -> int:
     )
 
 
+def promised_names(root: Path) -> int:
+    "Different names that the front doors of the packages list, each in a text of names with blanks between them."
+    found: set[str] = set()
+    for path in sorted((root / "sql_env").glob("*/__init__.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "lazy_names":
+                table = ast.literal_eval(node.args[1])
+                found |= {name for names in table.values() for name in names.split()}
+    return len(found)
+
+
+def flat_modules(sources: dict[str, str]) -> int:
+    "Modules that stand in no package, the front door itself left out."
+    return sum(
+        name.count(".") == 1 and not any(n.startswith(f"{name}.") for n in sources)
+        for name in sources
+    )
+
+
+def prose_share(root: Path) -> float:
+    "Words of prose in the notebooks of modules and packages for each line that they export."
+    words = lines = 0
+    for path in sorted((root / "nbs").rglob("*.ipynb")):
+        if (
+            path.parent.name in ("tutorials", "concepts", "blog")
+            or ".ipynb_checkpoints" in path.parts
+        ):
+            continue
+        for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
+            if cell["cell_type"] == "markdown":
+                words += len(re.findall(r"\b\w+\b", source_of(cell)))
+            elif is_exported(cell):
+                lines += len(code_lines(source_of(cell)))
+    return words / lines
+
+
 def is_exported(cell: dict) -> bool:
     return cell["cell_type"] == "code" and bool(re.match(r"#\|\s*exports?\b", source_of(cell)))
 
@@ -201,7 +242,14 @@ def measure(root: Path = HERE) -> dict[str, str]:
         "forward annotations": str(forward_annotations(trees)),
         "import circles": str(import_circles(sources, root)),
         "modules over 600 lines": str(sum(n > 600 for n in lines.values())),
+        "modules": str(
+            sum(not (root / Path(*n.split("."), "__init__.py")).is_file() for n in sources)
+        ),
+        "modules flat at the top": str(flat_modules(sources)),
+        "lines": str(sum(source.count("\n") for source in sources.values())),
         "public names": str(public_names(trees)),
+        "promised names": str(promised_names(root)),
+        "words of prose for a line of code": f"{prose_share(root):.2f}",
         "tokens a line": f"{tokens / sum(lines.values()):.1f}",
         "lines over 120, package": str(over_120(list(sources.values()))),
         "lines over 120, tests and benchmarks": str(over_120(others)),

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import tomllib
 import warnings
+from copy import deepcopy
 from itertools import cycle
 from pathlib import Path
 
@@ -210,12 +211,92 @@ def test_gymnasium_takes_actions_of_any_text(gym_env, questions):
         )
 
 
+@pytest.mark.parametrize(
+    "kind, argument, end",
+    [("ANSWER", "no such thing", (True, False)), ("QUERY", "SELECT 1", (False, True))],
+)
+def test_gymnasium_is_terminated_by_any_answer_and_truncated_without(
+    gym_env, questions, kind, argument, end
+):
+    "On ada7898 a wrong answer was truncated."
+    env = gym_env.GymEnv(questions, budget=1)
+    env.reset(seed=0)
+    _, reward, terminated, truncated, info = env.step(gym_action(env, kind, argument))
+    assert (terminated, truncated) == end and (reward, info["correct"]) == (0, False)
+
+
+def test_gymnasium_is_terminated_by_an_abstention(gym_env, questions):
+    env = gym_env.GymEnv(questions, actions=("ABSTAIN",))
+    env.reset(seed=0)
+    _, _, terminated, truncated, _ = env.step(gym_action(env, "ABSTAIN", "no table fits"))
+    assert (terminated, truncated) == (True, False)
+
+
+TEXTS = ("", " a blank\n", "Łódź 東京", "x" * 40)
+
+
+def test_gymnasium_shares_texts_of_any_characters(gym_env):
+    "Between processes; on ada7898: KeyError of a blank."
+    from gymnasium.vector.utils import (
+        create_shared_memory,
+        read_from_shared_memory,
+        write_to_shared_memory,
+    )
+
+    space = gym_env.AnyText(40, min_length=0)
+    memory = create_shared_memory(space, n=len(TEXTS))
+    texts = read_from_shared_memory(space, memory, n=len(TEXTS))
+    for _ in range(2):  # what was longer before leaves nothing behind
+        for i, text in enumerate(TEXTS):
+            write_to_shared_memory(space, i, text, memory)
+        assert deepcopy(texts) == TEXTS
+        write_to_shared_memory(space, 0, "y" * 40, memory)
+        assert texts[0] == "y" * 40
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_gymnasium_plays_in_processes(gym_env, questions, shared):
+    from gymnasium.vector import AsyncVectorEnv
+
+    envs = AsyncVectorEnv([lambda: gym_env.GymEnv(questions)] * 2, shared_memory=shared)
+    try:
+        seen, info = envs.reset(seed=3)
+        asked = [questions.get(q).question_text for q in info["question_id"]]
+        assert list(seen["question"]) == asked
+        golds = [questions.get(q).gold_sql for q in info["question_id"]]
+        seen, *_ = envs.step(dict(action_type=[2, 2], argument=golds))
+        assert all(seen["result"]) and not any(seen["error"])
+        last = dict(action_type=[3, 3], argument=["@last", "no such thing"])
+        _, reward, terminated, truncated, _ = envs.step(last)
+        assert [*map(float, reward)] == [1, 0]
+        assert list(terminated) == [True, True] and not any(truncated)
+    finally:
+        envs.close()
+
+
+def test_gymnasium_makes_environments_by_id(gym_env, tmp_path):
+    "By the module's name before the id, which needs no import; on ada7898 there was no id."
+    import gymnasium
+
+    module = "sql_env.integrations.gymnasium:sql_env"
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        env = gymnasium.make(f"{module}/Bundled-v0", split="test", budget=3)
+        other = gymnasium.make(f"{module}/Source-v0", source="worlds", level=2, n=4, split="test")
+    assert env.reset(seed=1)[0]["budget_remaining"] == 3
+    assert (
+        env.reset(options=dict(index=0))[1]["question_id"]
+        == load("bundled", split="test")[0].question_id
+    )
+    assert len(other.unwrapped.env.questions) == 4
+
+
 # Both pages
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "page, package", [("69_skyrl_env", "skyrl_gym"), ("69_gym_env", "gymnasium")]
+    "page, package", [("04_skyrl", "skyrl_gym"), ("05_gymnasium", "gymnasium")]
 )
 def test_the_notebook_runs(page, package):
     "The page is left out where its extra isn't installed, so its examples run here and print what is stored."
@@ -224,7 +305,7 @@ def test_the_notebook_runs(page, package):
     from fastcore.nbio import read_nb
 
     capture = shell.CaptureShell()
-    for cell in read_nb(ROOT / "nbs" / f"{page}.ipynb").cells:
+    for cell in read_nb(ROOT / "nbs" / "integrations" / f"{page}.ipynb").cells:
         if cell.cell_type != "code" or "eval: false" in cell.source or "default_exp" in cell.source:
             continue
         stored = printed(cell)

@@ -4,6 +4,7 @@ import ast
 import json
 import math
 import random
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -63,6 +64,13 @@ CASES = {
         ("9007199254740992", [(2**53 + 1,)], False, "values"),
         ("9007199254740992.0", [(2**53 + 1,)], False, "values"),
         ("1,000", [(1000,)], False, "match"),
+        ("1\u202f000", [(1000,)], False, "match"),
+        ("1\u00a0000.5", [(1000.5,)], False, "match"),
+        ("12,34,567", [(1234567,)], False, "match"),
+        ("1 000", [(1000,)], False, "match"),
+        ("1 00", [(100,)], False, "values"),
+        ("10,00", [(1000,)], False, "values"),
+        ("1000%", [(1000,)], False, "unreadable"),
     ],
     "floats": [
         ("2.5", [(2.5,)], False, "match"),
@@ -73,6 +81,13 @@ CASES = {
         ("2.3333333", [(7 / 3,)], False, "match"),
         ("2.34", [(7 / 3,)], False, "values"),
         ("2.3", [(7 / 3,)], False, "values"),
+        ("281.3", [(281.304,)], False, "match"),
+        ("281.3", [(281.306,)], False, "values"),
+        ("281.3", [(281.294,)], False, "values"),
+        ("281.0", [(281.004,)], False, "match"),
+        ("281", [(281.004,)], False, "values"),
+        ("0.0", [(0.004,)], False, "values"),
+        ("0.3", [(0.304,)], False, "match"),
         ("2", [(7 / 3,)], False, "values"),
         ("2.0", [(2.0,)], False, "match"),
         ("2", [(2.0,)], False, "match"),
@@ -537,6 +552,19 @@ HEDGES = [
     "The answer is {a} or {b}",
     "| {a} | {b} |",
     "{a}\n(no rows)\n{b}",
+    "The answer is {a}.\n\nIt is {b}.",
+    "The answer is {a}.\nThe answer is {b}.",
+    "{a}\n\n{b} has the most of them all.",
+    "Here are the results:\n{a}\n{b}",
+    "{a}; {b}",
+    "{a} and {b}",
+    "{a}: {b}",
+    '{{"answer": "{a}", "result": "{b}"}}',
+    '{{"answer": "{a}", "note": "{b}"}}',
+    '{{"answer": ["{a}", "{b}"]}}',
+    " {a} \n-----\n {b} ",
+    "+---+\n| {a} |\n+---+\n| {b} |\n+---+",
+    "Answer: {a}\nAnswer: {b}",
 ]
 
 
@@ -552,7 +580,10 @@ def test_no_form_makes_two_candidates_right(a, b, hedge, numbers):
             right.add(value)
     if a != b:
         assert len(right) <= 1, text
-        assert not right or ("\n" in text and numbers), text
+        # the other value is a name of the column above it, a remark, or a key of an object
+        named = numbers and "\n" in text
+        beside = any(mark in hedge for mark in ("note", "-----", "+---+", "has the most"))
+        assert not right or named or beside, text
 
 
 def test_a_header_is_taken_off_only_where_it_can_be_no_row():
@@ -568,13 +599,122 @@ def test_a_header_is_taken_off_only_where_it_can_be_no_row():
     assert not verify("| Rome |\n| Oslo |\n|---|", [("Oslo",)]).correct
 
 
-def test_a_guess_is_told_unless_gold_has_that_form():
+def test_a_guess_is_told_whatever_gold_is():
     "Whether a guess is refused depends on its form alone, so that it can't be used to ask for the right answer."
     for text in ("3 or 4", "about 5", "5 years", "There are 5 rows.", "~5"):
         assert verify(text, [(5,)]).reason == verify(text, [(6,)]).reason == "unreadable"
         assert "alone" in verify(text, [(5,)]).detail
-    assert verify("2 or more", [("2 or more",)]).correct
-    assert verify("1 or more", [("2 or more",)]).reason == "values"
+    gold = [("2 or more",)]
+    assert verify("2 or more", gold).reason == verify("1 or more", gold).reason == "unreadable"
+    assert verify("'2 or more'", gold).correct and verify("'1 or more'", gold).reason == "values"
+    seen = {"1 or more", "2 or more"}.__contains__
+    assert verify("2 or more", gold, is_seen=seen).correct
+    assert verify("1 or more", gold, is_seen=seen).reason == "values"
+    assert verify("2 or more", gold, last=gold).correct, "it stands in the last result"
+
+
+def forms(name):
+    "Written answers with their gold: forms that are right, sentences that are, and traps that are not."
+    path = Path(__file__).with_name("data") / f"answer_forms_{name}.jsonl"
+    for line in path.read_text(encoding="utf-8").splitlines():
+        entry = json.loads(line)
+        yield entry["kind"], entry["text"], [tuple(row) for row in entry["gold"]]
+
+
+def outcome(text, gold, **known):
+    verdict = verify(text, gold, **known)
+    return "right" if verdict else "told" if verdict.reason == "unreadable" else "wrong"
+
+
+@pytest.mark.parametrize("name", ["blind", "tuned"])
+def test_answers_as_models_write_them(name, tell):
+    "The blind forms were written from the rules before the reader was; nothing was tuned on them."
+    counts = Counter((kind, outcome(text, gold)) for kind, text, gold in forms(name))
+    n = Counter(kind for kind, *_ in forms(name))
+    tell(
+        f"answers, {name}: {counts['form', 'right']} of {n['form']} forms accepted, {counts['sentence', 'wrong']} of "
+        f"{n['sentence']} sentences wrong, {counts['sentence', 'right']} right, "
+        f"{counts['trap', 'right']} of {n['trap']} traps accepted"
+    )
+    assert counts["form", "right"] >= 0.96 * n["form"]
+    assert counts["sentence", "wrong"] <= 0.1 * n["sentence"]
+    assert counts["sentence", "right"] >= 2
+    assert counts["trap", "right"] == 0
+
+
+ALL_GOLDS = [
+    [],
+    [(None,)],
+    [(1200,)],
+    [(1200.0,)],
+    [(87,)],
+    [(12.5,)],
+    [("Oslo",)],
+    [("1200%",)],
+    [("2 or more",)],
+    [("The answer is 87.",)],
+    [("Linda",), ("Tracy",)],
+    [("Oslo", 3), ("Rome", 4)],
+]
+
+
+@pytest.mark.parametrize("name", ["blind", "tuned"])
+def test_what_is_told_does_not_depend_on_gold(name):
+    "No oracle by trial: a text ends the episode for every gold or for none, and it is told the same."
+    for _, text, own in forms(name):
+        verdicts = [verify(text, gold) for gold in [*ALL_GOLDS, own]]
+        told = {v.detail for v in verdicts if v.reason == "unreadable"}
+        assert len(told) <= 1 and (not told or all(v.reason == "unreadable" for v in verdicts)), (
+            text
+        )
+
+
+def test_a_unit_is_read_only_where_it_fits():
+    for text in ("1200%", "1200 %", "$1200%", "%1200", "1200 km", "1200€%"):
+        assert not verify(text, [(1200,)]).correct, text
+    assert verify("44.7%", [(44.7,)]).reason == "unreadable"
+    assert verify("44.7%", [(44.7,)], about="What percentage of them is paid?").correct
+    assert verify("44.7 %", [(44.7,)], columns=("pct_paid",)).correct
+    assert verify("44.7%", [(0.447,)], columns=("pct_paid",)).reason == "values"
+    assert verify("44.7%", [("44.7%",)]).reason == "unreadable"
+    assert verify("'44.7%'", [("44.7%",)]).correct
+    assert verify("44.7%", [("44.7%",)], last=[("44.7%",), ("4%",)]).correct
+    assert verify("$1,200", [(1200,)], about="How many members are there?").reason == "unreadable"
+    assert verify("$1,200", [(1200,)], about="What does it cost?").correct
+    assert verify("a | 3%\nb | 4%", [("a", 3), ("b", 4)]).reason == "unreadable"
+    assert verify("a | 3%\nb | 4%", [("a", 3), ("b", 4)], columns=("name", "share")).correct
+
+
+def test_keys_may_stand_in_any_order():
+    gold = [("Ann", "Lee"), ("Bo", "Kim")]
+    mixed = '[{"first": "Ann", "last": "Lee"}, {"last": "Kim", "first": "Bo"}]'
+    turned = '[{"last": "Lee", "first": "Ann"}, {"last": "Kim", "first": "Bo"}]'
+    assert verify(mixed, gold).correct and not verify(turned, gold).correct
+    assert verify(turned, gold, last=gold, columns=("First", "last")).correct
+    assert not verify(turned, gold, last=gold, columns=("a", "last")).correct
+
+
+@laws
+@given(typed_tables().filter(bool), st.sampled_from(["psql", "mysql", "box", "markdown"]))
+def test_gold_is_right_as_a_printed_table(rows, style):
+    "Whatever the cells are, as long as a table can show them: bars and line ends within them are quoted."
+    names = [f"c{i}" for i in range(len(rows[0]))]
+    lines = [names, *([answers._written_value(v) for v in row] for row in rows)]
+    if any(c in cell for row in lines for cell in row for c in "|│"):
+        return
+    widths = [max(map(len, column)) for column in zip(*lines)]
+    bar, left, cross = dict(psql="|-+", mysql="|-+", box="│─┼", markdown="|-|")[style]
+    padded = [f" {bar} ".join(c.ljust(w) for c, w in zip(row, widths)) for row in lines]
+    rule = cross.join(left * (w + 2) for w in widths)
+    if style == "psql":
+        text = "\n".join(
+            [f" {padded[0]}", rule, *(f" {row}" for row in padded[1:]), f"({len(rows)} rows)"]
+        )
+    else:
+        framed = [f"{bar} {row} {bar}" for row in padded]
+        edges = [] if style == "markdown" else [f"{cross}{rule}{cross}"]
+        text = "\n".join([*edges, framed[0], f"{cross}{rule}{cross}", *framed[1:], *edges])
+    assert verify(text, rows).correct, text
 
 
 # --- laws: NULL and numbers
@@ -630,6 +770,41 @@ def test_stated_decimals_must_round_to_gold(x, d):
 def test_one_decimal_or_none_is_no_rounding(n, tenth):
     x = n + tenth / 10 + 0.0371
     assert not verify(f"{x:.1f}", [(x,)]).correct and not verify(f"{x:.0f}", [(x,)]).correct
+
+
+hundredths = st.integers(1, 10**6) | st.integers(-(10**6), -1)
+
+
+@laws
+@given(hundredths, st.floats(-0.0049, 0.0049), st.integers(2, 4))
+def test_what_round_prints_is_right(n, off, digits):
+    "`round(x, 2)` prints no zeros at the end: written, and in a result, it rounds to gold all the same."
+    gold = n / 100 + off
+    rounded = round(gold, digits)
+    assert verify(repr(rounded), [(gold,)]).correct or rounded == 0
+    assert verify("@last", [(gold, "a")], last=[(rounded, "a")]).correct or rounded == 0
+
+
+@laws
+@given(st.integers(-9999, 9999), st.floats(0.0151, 0.0849), st.sampled_from([1, -1]))
+def test_one_decimal_is_right_only_where_the_second_is_zero(n, off, sign):
+    tenth = n / 10
+    gold = tenth + sign * off
+    for d in (0, 1):
+        text = f"{tenth:.{d}f}"
+        assert not verify(text, [(gold,)]).correct
+    assert not verify("@last", [(gold,)], last=[(tenth,)]).correct
+
+
+@laws
+@given(st.integers(-999, 999), st.floats(0.0001, 0.9999))
+def test_an_integer_never_stands_for_a_fraction(n, fraction):
+    gold = n + fraction
+    for text in (f"{n}", f"{n + 1}", f"{n}."):
+        assert not verify(text, [(gold,)]).correct or math.isclose(int(n), gold, rel_tol=1e-6)
+        assert not verify("@last", [(gold,)], last=[(n,)]).correct or math.isclose(
+            n, gold, rel_tol=1e-6
+        )
 
 
 def test_rounded_rows_are_right_however_many():
@@ -822,7 +997,7 @@ def last_rows():
     yield "one wrong", floats, [*mixed[:-1], (0.5, "z")], False
     yield "one wrong number", floats, [*mixed[:-1], (5.5, mixed[-1][1])], False
     yield "all the same", floats, [(0.5, "a")] * 20_000, False
-    yield "many groups of near numbers", near, [(g, 1.0) for g, _ in near], False
+    yield "many groups of near numbers", near, [(g, 1.00005) for g, _ in near], False
     yield (
         "three hundred that nearly fit",
         near[:300],

@@ -19,8 +19,8 @@ from sql_env.play.reward import RewardConfig
 from sql_env.policies import OraclePolicy, ScriptedPolicy
 from sql_env.server.app import Settings, load_questions
 from sql_env.server.environment import SQLEnvironment
-from sql_env.server.limits import Seats
-from sql_env.server.page import Visits, _history_html, _on_start, _result_html, _Visit, build_page
+from sql_env.server.page import Visits, _episode_html, _on_start, _Visit, build_page
+from sql_env.server.seats import Seats
 from sql_env.sources.generated.ambiguity import ambiguous_set
 from sql_env.sources.loading import load
 from sql_env.view.episode import view_trajectory
@@ -88,11 +88,19 @@ def test_each_allowed_action_is_a_tool_of_trl(questions, actions, more):
     remote = SQLEnvTRLRemote("http://127.0.0.1:9", actions=actions)
     for env in (SQLEnvTRL(questions, actions=actions), remote):
         assert tools_of(type(env)) == FOUR | more
-        schemas = tool_schemas(env.rollout.session.env.actions)
+        schemas = tool_schemas(env.session.env.actions)
         assert {s["function"]["name"] for s in schemas} == FOUR | more
         assert all(getattr(env, name).__doc__ for name in more)
         assert type(env).__name__ in ("SQLEnvTRL", "SQLEnvTRLRemote")
     assert tools_of(SQLEnvTRL) == tools_of(SQLEnvTRLRemote) == FOUR, "the class itself is as it was"
+
+
+def test_environments_with_the_same_tools_are_of_one_class(questions):
+    "On ada7898 each instance changed its class to one of its own."
+    one, two = (SQLEnvTRL(questions, actions=a) for a in (["CLARIFY"], ("clarify",)))
+    assert type(one) is type(two) and isinstance(one, SQLEnvTRL)
+    assert type(SQLEnvTRL(questions)) is SQLEnvTRL
+    assert issubclass(SQLEnvTRLRemote, SQLEnvTRL), "one body for both"
 
 
 def test_an_action_that_does_not_exist_is_refused_by_the_factories(questions):
@@ -112,7 +120,7 @@ def test_trl_pays_what_the_plain_episode_pays(questions, asks, lacks):
         for kind, argument in moves:
             said = getattr(env, kind.lower())(argument)
             assert said == episode.step(kind, argument).result
-        assert env.rollout.done and env.get_reward() == pytest.approx(episode.total_reward)
+        assert env.session.done and env.get_reward() == pytest.approx(episode.total_reward)
         assert env.correct == (q is lacks)
         counts = rollout_metrics([env])
         assert (counts["abstained"], counts["answered"]) == (1, 0)
@@ -139,11 +147,11 @@ def test_the_page_has_boxes_for_what_is_allowed(questions, actions):
     begun = _on_start(visits, "tab", "203.0.113.7", "any", "any", "1", "")
     start = max(clicks, key=lambda e: len(e["inputs"]))
     assert len(begun) == len(start["outputs"])
-    assert all(len(e["outputs"]) == 6 + len(actions) for e in clicks if e is not start)
+    assert all(len(e["outputs"]) == 4 + len(actions) for e in clicks if e is not start)
 
 
 def shown(visit):
-    return _result_html(visit.env, visit.obs, visit.request) + _history_html(visit.env)
+    return _episode_html(visit.env, visit.obs, visit.request)
 
 
 def test_a_visitor_asks_and_abstains(questions, asks, lacks):
@@ -160,7 +168,7 @@ def test_a_visitor_asks_and_abstains(questions, asks, lacks):
     visit.start(question_id=lacks.question_id)
     for move in abstain(lacks):
         visit.step(*move)
-    assert "Correct" in shown(visit) and "named what is missing" in shown(visit)
+    assert "Right." in shown(visit) and "names what is missing" in shown(visit)
 
 
 def test_a_page_without_verdicts_tells_abstentions_apart_by_nothing(questions, lacks):
@@ -306,7 +314,7 @@ def test_demo_asks_where_it_may(sql_env):  # noqa: F811
 
 
 def test_evaluate_prints_coverage_where_abstaining_is_allowed(sql_env):  # noqa: F811
-    asked = ("evaluate", "--source", "ambiguous", "-n", 12, "--policy", "oracle", "--no-hacks")
+    asked = ("evaluate", "--source", "ambiguous", "-n", 12, "--policy", "oracle", "--no-floor")
     run = sql_env(*asked, "--actions", "abstain,clarify")
     assert run.code == 0
     for word in ("coverage", "selective accuracy", "area under risk and coverage"):
@@ -327,7 +335,7 @@ def test_a_language_model_is_offered_what_is_allowed(sql_env, monkeypatch, comma
 
     with FakeServer(abstains) as server:
         model = ("--policy", "chat", "--model", "m", "--base-url", server.url)
-        more = ("-n", 1, "--no-hacks") if command == "evaluate" else ()
+        more = ("-n", 1, "--no-floor") if command == "evaluate" else ()
         run = sql_env(command, *model, "--actions", "abstain", *more)
     assert run.code == 0 and offered[-1] == FOUR | {"abstain"}
     assert ("coverage 0.0%" if command == "evaluate" else "ABSTAIN There is no") in run.out

@@ -193,7 +193,7 @@ def test_the_example_of_each_command_works(sql_env, command, tmp_path, folder, m
         pytest.skip("Spider is not here")
     monkeypatch.setenv("SQL_ENV_SPIDER", str(SPIDER))
     if command == "evaluate":
-        args += ["-n", "20", "--no-hacks"]
+        args += ["-n", "20", "--no-floor"]
     if command == "export":
         args += ["--out", tmp_path / "episode.html"]
     assert sql_env(*args).code == 0, args
@@ -254,7 +254,7 @@ def test_misspelt_commands_end_with_2(sql_env, args):
 def test_every_command_runs_under_the_runner():
     for args in (
         ["demo", "--seed", "3"],
-        ["evaluate", "-n", "4", "--no-hacks"],
+        ["evaluate", "-n", "4", "--no-floor"],
         ["data", "--split", "test"],
         ["doctor", "-n", "8"],
     ):
@@ -267,7 +267,7 @@ def test_every_command_runs_under_the_runner():
 
 
 def test_the_console_script_ends_with_0_1_and_2(tmp_path):
-    ok = shell("evaluate", "-n", 5, "--no-hacks", "--policy", "oracle")
+    ok = shell("evaluate", "-n", 5, "--no-floor", "--policy", "oracle")
     assert ok.code == 0 and "oracle" in ok.out and not ok.err
     assert (
         shell(
@@ -298,7 +298,7 @@ def test_the_order_of_a_pipe_is_kept(tmp_path):
             "evaluate",
             "-n",
             "6",
-            "--no-hacks",
+            "--no-floor",
             "--json",
             "--out",
             str(tmp_path / "o"),
@@ -366,6 +366,7 @@ def test_servers_take_every_setting(sql_env, monkeypatch, command, without):
     given = dict(source="worlds", path="here", split="test", level=3, budget=7, actions="abstain")
     given |= dict(schema_level="full", reward="shaped", verify="robust", reveal="verdict")
     given |= dict(operations=1000, seconds=2.5, rows=7, memory=9, capacity=5, share=4, deadline=31)
+    given |= dict(connections=90, proxies="10.0.0.1")
     given |= dict(idle=61, hosts="a.org", origins="*", host="0.0.0.0", port=8123, results="r.jsonl")
     assert given.keys() == {f.name for f in fields(app.Settings)} - {"web"}
     given = {k: v for k, v in given.items() if k not in without}
@@ -443,7 +444,7 @@ def test_evaluate_on_spider_says_what_is_left_out(sql_env):
             60,
             "--policy",
             "oracle",
-            "--no-hacks",
+            "--no-floor",
         )
     )
     assert (
@@ -487,7 +488,7 @@ def test_evaluate_as_json(sql_env):
 
 def test_evaluate_writes_results(sql_env, tmp_path):
     out = tmp_path / "deep" / "out"
-    assert sql_env("evaluate", "-n", 12, "--no-hacks", "--out", out).code == 0
+    assert sql_env("evaluate", "-n", 12, "--no-floor", "--out", out).code == 0
     assert {p.name for p in out.iterdir()} == {
         "random.json",
         "greedy.json",
@@ -506,7 +507,7 @@ def test_evaluate_resumes_its_logs(sql_env, tmp_path):
         "evaluate",
         "-n",
         20,
-        "--no-hacks",
+        "--no-floor",
         "--policy",
         "random",
         "--log",
@@ -522,7 +523,7 @@ def test_evaluate_resumes_its_logs(sql_env, tmp_path):
 
 
 def test_evaluate_with_workers_gives_the_same_numbers(sql_env):
-    args = ["evaluate", "-n", 40, "--no-hacks", "--policy", "random", "--json"]
+    args = ["evaluate", "-n", 40, "--no-floor", "--policy", "random", "--json"]
     assert strict(shell(*args, "--workers", 2).out) == strict(sql_env(*args).out)
 
 
@@ -553,7 +554,7 @@ def test_merge_makes_the_files_of_a_run_that_nobody_split(sql_env, tmp_path):
 
 
 def test_evaluate_without_robust_shows_a_dash(sql_env, tmp_path):
-    args = ["evaluate", "-n", 4, "--no-hacks", "--policy", "oracle", "--no-robust"]
+    args = ["evaluate", "-n", 4, "--no-floor", "--policy", "oracle", "--no-robust"]
     run = fits(sql_env(*args, "--out", tmp_path))
     row = next(x for x in run.out.split("\n") if x.strip().startswith("oracle"))
     assert row.split()[-2:] == ["-", "4"] and "not judged" not in run.out
@@ -566,14 +567,14 @@ def test_evaluate_says_what_was_not_judged(sql_env, monkeypatch):
     monkeypatch.setattr(
         "sql_env.play.episode.verify_robust", lambda *args: Verdict(False, "no_variants")
     )
-    args = ["evaluate", "-n", 4, "--no-hacks", "--policy", "oracle"]
+    args = ["evaluate", "-n", 4, "--no-floor", "--policy", "oracle"]
     assert "oracle: robust -, 4 not judged: " in " ".join(sql_env(*args).out.split())
     (r,) = strict(sql_env(*args, "--json").out)
     assert (r["robust_rate"], r["not_judged"]) == (None, {"no_variants": 4})
 
 
 def test_limits_are_options(sql_env):
-    args = ["evaluate", "-n", 4, "--no-hacks", "--policy", "oracle", "--json"]
+    args = ["evaluate", "-n", 4, "--no-floor", "--policy", "oracle", "--json"]
     (r,) = strict(sql_env(*args, "--operations", 9_000_000, "--memory", 128).out)
     limits = Limits(operations=9_000_000, heap=128 * 2**20)
     assert r["settings"]["limits"] == asdict(limits)
@@ -585,7 +586,7 @@ def test_limits_are_options(sql_env):
 def test_a_cluster_that_is_not_installed_is_said(sql_env, monkeypatch, name):
     monkeypatch.setitem(sys.modules, "ray", None)
     monkeypatch.setitem(sys.modules, "dask.distributed", None)
-    run = sql_env("evaluate", "-n", 4, "--no-hacks", "--executor", name)
+    run = sql_env("evaluate", "-n", 4, "--no-floor", "--executor", name)
     assert run.code == 2 and 'pip install "sql_env[cluster]"' in " ".join(run.err.split())
 
 
@@ -593,14 +594,14 @@ def test_a_cluster_that_is_not_installed_is_said(sql_env, monkeypatch, name):
 @pytest.mark.parametrize("name", ["dask", "ray"])
 def test_evaluate_on_a_cluster_of_this_machine(sql_env, name):
     pytest.importorskip("ray" if name == "ray" else "dask.distributed")
-    args = ["evaluate", "-n", 40, "--no-hacks", "--policy", "random", "--json"]
+    args = ["evaluate", "-n", 40, "--no-floor", "--policy", "random", "--json"]
     run = shell(*args, "--workers", 2, "--executor", name, timeout=400)
     assert strict(run.out) == strict(sql_env(*args).out)
 
 
 def test_evaluate_is_the_same_for_a_seed(sql_env):
     a, b, c = (
-        sql_env("evaluate", "-n", 40, "--no-hacks", "--policy", "random", "--seed", s, "--json").out
+        sql_env("evaluate", "-n", 40, "--no-floor", "--policy", "random", "--seed", s, "--json").out
         for s in (1, 1, 2)
     )
     assert a == b
@@ -614,7 +615,7 @@ def test_evaluate_knows_schema_levels(sql_env, level):
             "evaluate",
             "-n",
             10,
-            "--no-hacks",
+            "--no-floor",
             "--policy",
             "oracle",
             "--schema-level",
@@ -626,7 +627,7 @@ def test_evaluate_knows_schema_levels(sql_env, level):
 
 
 def test_evaluate_without_hacks_prints_no_floor(sql_env):
-    assert "floor" not in sql_env("evaluate", "-n", 3, "--no-hacks").out
+    assert "floor" not in sql_env("evaluate", "-n", 3, "--no-floor").out
 
 
 def test_evaluate_says_when_episodes_crash(sql_env, monkeypatch):
@@ -637,7 +638,7 @@ def test_evaluate_says_when_episodes_crash(sql_env, monkeypatch):
             raise RuntimeError("[red]boom[/]")
 
     monkeypatch.setitem(POLICIES, "broken", lambda qs, seed: Broken())
-    run = sql_env("evaluate", "-n", 4, "--no-hacks", "--policy", "broken")
+    run = sql_env("evaluate", "-n", 4, "--no-floor", "--policy", "broken")
     assert (
         run.code == 1
         and "4 episodes crashed, and nothing was measured" in run.out
@@ -645,7 +646,7 @@ def test_evaluate_says_when_episodes_crash(sql_env, monkeypatch):
         and "nan" not in run.out
         and "Traceback" not in run.err
     )
-    (r,) = strict(sql_env("evaluate", "-n", 4, "--no-hacks", "--policy", "broken", "--json").out)
+    (r,) = strict(sql_env("evaluate", "-n", 4, "--no-floor", "--policy", "broken", "--json").out)
     assert r["n_completed"] == 0 and r["n_episodes"] == 4
 
 
@@ -680,7 +681,7 @@ def model_folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-CHAT = ["evaluate", "--split", "test", "--policy", "chat", "-n", "1", "--no-hacks", "--json"]
+CHAT = ["evaluate", "--split", "test", "--policy", "chat", "-n", "1", "--no-floor", "--json"]
 CHAT.append("--no-log")
 
 
@@ -753,8 +754,8 @@ def test_a_model_must_be_named(sql_env):
         (["evaluate", "--executor", "slurm"], "processes, dask, ray"),
         (["evaluate", "--shard", "3/2"], "such as 2/8"),
         (["evaluate", "--operations", "0"], "operations"),
-        (["evaluate", "-n", "0", "--no-hacks"], ""),
-        (["evaluate", "-n", "-3", "--no-hacks"], ""),
+        (["evaluate", "-n", "0", "--no-floor"], ""),
+        (["evaluate", "-n", "-3", "--no-floor"], ""),
     ],
 )
 def test_what_cannot_be_done_says_what_to_do(sql_env, args, says):
@@ -777,7 +778,7 @@ def test_advice_names_options_that_exist(sql_env):
 
 
 def test_a_log_of_another_run_is_an_error_not_a_traceback(sql_env, tmp_path):
-    args = ["evaluate", "-n", 3, "--no-hacks", "--policy", "random", "--log", tmp_path / "log"]
+    args = ["evaluate", "-n", 3, "--no-floor", "--policy", "random", "--log", tmp_path / "log"]
     assert sql_env(*args).code == 0
     assert "another run" in helpful(sql_env(*args, "--seed", 9))
 
@@ -785,8 +786,8 @@ def test_a_log_of_another_run_is_an_error_not_a_traceback(sql_env, tmp_path):
 @pytest.mark.parametrize(
     "args",
     [
-        ["evaluate", "-n", 3, "--no-hacks", "--log"],
-        ["evaluate", "-n", 3, "--no-hacks", "--out"],
+        ["evaluate", "-n", 3, "--no-floor", "--log"],
+        ["evaluate", "-n", 3, "--no-floor", "--out"],
         ["data", "--out"],
     ],
 )
@@ -854,7 +855,7 @@ def test_data_that_was_written_is_a_source_again(sql_env, tmp_path):
             "oracle",
             "-n",
             20,
-            "--no-hacks",
+            "--no-floor",
         ).out
     )
 
@@ -865,7 +866,7 @@ def test_data_that_was_written_is_a_source_again(sql_env, tmp_path):
 def test_your_own_folder_works_in_every_command(sql_env, folder):
     own = ["--source", "folder", "--path", folder]
     assert "right" in fits(sql_env("demo", *own)).out
-    assert "100.0%" in fits(sql_env("evaluate", *own, "--policy", "oracle", "--no-hacks")).out
+    assert "100.0%" in fits(sql_env("evaluate", *own, "--policy", "oracle", "--no-floor")).out
     assert "4 questions" in fits(sql_env("data", "--source", "folder", "--path", folder)).out
     run = fits(sql_env("doctor", *own))
     assert run.code == 0 and "FAIL" not in run.out
@@ -957,7 +958,7 @@ def test_a_damaged_database_fails_the_doctor_and_is_named(sql_env, tmp_path, byt
         return  # header and catalog are sound, and no query has met the damage yet
     run = sql_env("data", "--source", "folder", "--path", folder)
     assert "shop.sqlite" in " ".join(run.out.split()) and "Left out: 1" in run.out
-    for command in (["evaluate", "--no-hacks"], ["demo"]):
+    for command in (["evaluate", "--no-floor"], ["demo"]):
         run = sql_env(*command, "--source", "folder", "--path", folder)
         assert (
             run.code in (1, 2)
@@ -1050,7 +1051,7 @@ def test_checks_keep_to_limits_that_are_given(sql_env, tmp_path, command):
     assert "over_limits" not in many.out and ("over_limits" in few.out) == (command == "audit")
 
 
-@pytest.mark.parametrize("command", [["evaluate", "--no-hacks"], ["demo"]])
+@pytest.mark.parametrize("command", [["evaluate", "--no-floor"], ["demo"]])
 def test_questions_that_are_all_in_quarantine_are_an_error_not_a_traceback(
     sql_env, tmp_path, command
 ):
@@ -1064,7 +1065,7 @@ def test_questions_that_are_all_in_quarantine_are_an_error_not_a_traceback(
 
 def test_nothing_is_written_where_the_command_runs(sql_env, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    for args in (["demo"], ["evaluate", "-n", 3, "--no-hacks"], ["data"], ["doctor", "-n", 3]):
+    for args in (["demo"], ["evaluate", "-n", 3, "--no-floor"], ["data"], ["doctor", "-n", 3]):
         assert sql_env(*args).code == 0
     assert list(tmp_path.iterdir()) == []
 
@@ -1092,7 +1093,7 @@ def test_export_of_a_question(sql_env, tmp_path):
 
 
 def test_export_of_a_log(sql_env, tmp_path):
-    sql_env("evaluate", "--policy", "random", "-n", "5", "--log", tmp_path, "--no-hacks", "--json")
+    sql_env("evaluate", "--policy", "random", "-n", "5", "--log", tmp_path, "--no-floor", "--json")
     log, out = tmp_path / "random.jsonl", tmp_path / "e.html"
     ids = [json.loads(line)["episode"]["question_id"] for line in log.read_text().splitlines()[1:]]
     for pick, wanted in (
@@ -1109,7 +1110,7 @@ def test_export_of_a_log(sql_env, tmp_path):
 
 def test_export_says_what_is_wrong(sql_env, tmp_path):
     (tmp_path / "x.jsonl").write_text("no log\n")
-    sql_env("evaluate", "--policy", "random", "-n", "5", "--log", tmp_path, "--no-hacks", "--json")
+    sql_env("evaluate", "--policy", "random", "-n", "5", "--log", tmp_path, "--no-floor", "--json")
     assert "evaluate --log" in helpful(sql_env("export", tmp_path / "none.jsonl"))
     assert "line 1" in helpful(sql_env("export", tmp_path / "x.jsonl"))
     assert "no such episode; there are 5" in helpful(

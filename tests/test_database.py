@@ -1,4 +1,4 @@
-"""Database: results, samples, threads, processes and the fast path.
+"""Database: results, samples, threads, processes and what is brief.
 
 Values, guards, catalog and isolation have their own files; attacks are in test_attacks.py.
 """
@@ -17,7 +17,7 @@ from databases import COUNT, kind, outcome, work_database
 from test_values import VALUES
 
 from sql_env.database.database import Database, build_database
-from sql_env.database.guards import FAST_LIMITS, FastPathMiss, Limits, QueryError
+from sql_env.database.guards import FAST_LIMITS, Limits, QueryError
 
 
 @pytest.fixture(scope="module")
@@ -282,25 +282,25 @@ def test_a_file_that_vanished_is_a_bad_database(tmp_path):
     assert e.value.kind == "bad_database" and str(tmp_path) not in str(e.value)
 
 
-# ---- the fast path
+# ---- what is brief
 
 
 @pytest.fixture
 def warm(path):
-    "A database with an open connection; without one every call is a miss."
+    "A database with an open connection; without one nothing is brief."
     with Database(path) as db:
         db.query("SELECT 1")
         yield db
 
 
-def test_the_fast_path_gives_the_same(warm, db):
+def test_what_is_brief_gives_the_same(warm, db):
     for sql in (
         "SELECT count(*) FROM person",
         "SELECT id, name FROM person WHERE id < 9 ORDER BY name",
     ):
-        assert warm.query(sql, fast=True) == db.query(sql)
-    assert warm.describe("JOB", fast=True) == db.describe("job")
-    assert warm.sample("person", 3, 7, fast=True) == db.sample("person", 3, 7)
+        assert warm.brief.query(sql) == db.query(sql)
+    assert warm.brief.describe("JOB") == db.describe("job")
+    assert warm.brief.sample("person", 3, 7) == db.sample("person", 3, 7)
 
 
 @pytest.mark.parametrize(
@@ -320,24 +320,23 @@ def test_the_fast_path_gives_the_same(warm, db):
         7,
     ],
 )
-def test_whatever_is_not_certain_to_be_short_is_a_miss(warm, db, sql):
+def test_whatever_is_not_certain_to_be_short_gives_none(warm, db, sql):
     for _ in range(2):
-        with pytest.raises(FastPathMiss):
-            warm.query(sql, fast=True)
+        assert warm.brief.query(sql) is None
     assert outcome(warm, sql) == outcome(db, sql), "and nothing was changed"
-    assert warm.query("SELECT count(*) FROM job", fast=True).rows == [(200,)]
+    assert warm.brief.query("SELECT count(*) FROM job").rows == [(200,)]
 
 
-def test_a_miss_of_describe_or_sample_changes_nothing(path):
+def test_a_brief_describe_or_sample_that_gives_none_changes_nothing(path):
     with Database(path) as cold:
-        for call in (cold.describe, cold.sample):
-            with pytest.raises(FastPathMiss):
-                call("person", fast=True)  # no connection is open
+        for call in (cold.brief.describe, cold.brief.sample):
+            assert call("person") is None  # no connection is open
         assert [t.rows for t in cold.infos] == [None, None]
+        assert kind(cold.brief.describe, "persn") == "unknown_table"
         assert kind(cold.describe, "persn") == "unknown_table"
 
 
-def test_a_closed_or_large_or_tightly_limited_database_always_misses(path, monkeypatch):
+def test_nothing_is_brief_in_a_closed_or_large_or_tightly_limited_database(path, monkeypatch):
     closed = Database(path)
     closed.query("SELECT 1")
     closed.close()
@@ -347,15 +346,13 @@ def test_a_closed_or_large_or_tightly_limited_database_always_misses(path, monke
     for db in (tight, large):
         assert db.query("SELECT 1").rows == [(1,)]
     for db in (closed, tight, large):
-        with pytest.raises(FastPathMiss):
-            db.query("SELECT 1", fast=True)
+        assert db.brief.query("SELECT 1") is None
         db.close()
 
 
 def test_a_statement_that_was_stopped_is_not_tried_again(warm):
     sql = COUNT.format(10**6)
     for tries in range(2):
-        with pytest.raises(FastPathMiss):
-            warm.query(sql, fast=True)
+        assert warm.brief.query(sql) is None
         ticks = warm.pool.free[0].budget.ticks
         assert ticks > 200 if tries == 0 else ticks == 0

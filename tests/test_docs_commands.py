@@ -38,7 +38,7 @@ ELSEWHERE = (
 )
 # Less of the same, so that a line takes seconds
 LESS = dict(
-    evaluate=["-n", "4", "--no-hacks"],
+    evaluate=["-n", "4", "--no-floor"],
     audit=["--workers", "1"],
     trajectories=["-n", "4"],
     serve=["--port", "0"],
@@ -207,7 +207,7 @@ def test_the_commands_of_a_block_work(block, home):
                 ):
                     if not (home / file).exists():
                         run_line(
-                            f"sql_env evaluate --policy {policy} -n 4 --no-hacks --out made", home
+                            f"sql_env evaluate --policy {policy} -n 4 --no-floor --out made", home
                         )
                         shutil.copy(next((home / "made").glob(f"{policy}*.json")), home / file)
             if "--shard" in rest:  # all parts, for the line that merges them

@@ -311,7 +311,7 @@ def test_beyond_the_size_a_proof_or_a_flag(tmp_path):
         "SELECT name FROM t WHERE k = 3": (),
         "SELECT k, count(*), avg(id) FROM t GROUP BY k": (),
         "SELECT name FROM t ORDER BY id DESC LIMIT 3": (),
-        "SELECT name FROM t ORDER BY k LIMIT 3": ("order_unchecked",),
+        "SELECT name FROM t ORDER BY k LIMIT 3": ("order_unchecked", "tie_at_limit"),
         "SELECT name FROM t LIMIT 3": ("order_unchecked",),
         "SELECT group_concat(name) FROM t WHERE id < 5": ("order_unchecked",),
         "SELECT k, name, count(*) FROM t GROUP BY k": ("order_unchecked",),

@@ -313,6 +313,44 @@ def test_rates_and_words_are_those_of_evaluate(questions, golds, tmp_path):
     assert json.dumps(tools[0], sort_keys=True) == json.dumps(tools[1], sort_keys=True)
 
 
+def test_the_task_needs_no_openai(questions, tmp_path, monkeypatch):
+    "On ada7898 every sample failed where openai was not installed: the dev extra hides it."
+    monkeypatch.setitem(sys.modules, "openai", None)
+    log = play(
+        question_task(questions[:2]), mock(lambda messages: ("answer", {"value": "0"})), tmp_path
+    )
+    assert rates(log)["correct"][0] == 0 and all(not sample.error for sample in log.samples)
+
+
+@pytest.mark.parametrize(
+    "actions", [["abstain", "clarify"], "abstain,clarify", ("ABSTAIN", "CLARIFY")]
+)
+def test_actions_come_as_text_or_as_a_list(questions, tmp_path, actions):
+    "`-T actions=abstain,clarify` is a list; on ada7898: TypeError."
+    task = question_task(questions[:1], actions=actions)
+    log = play(task, mock(lambda messages: ("abstain", {"reason": "no table fits"})), tmp_path)
+    assert log.samples[0].store["sql_env_outcome"]["steps"] == 1
+
+
+def test_a_saved_conversation_goes_on_in_inspects_messages(questions):
+    "Calls, results and errors keep their ids and texts."
+    from sql_env.integrations.inspect_ai import _chat_message
+    from sql_env.play.episode import EpisodeEnv
+    from sql_env.play.session import Session
+
+    session = Session(EpisodeEnv(questions))
+    session.begin(questions[0].question_id)
+    call = dict(
+        id="c1", type="function", function=dict(name="query", arguments='{"sql": "SELECT 1"}')
+    )
+    session.reply(dict(role="assistant", content="I look.", tool_calls=[call]))
+    found = [_chat_message(m) for m in session.messages]
+    assert [m.role for m in found] == "system user assistant tool".split()
+    assert [m.text for m in found] == [m["content"] for m in session.messages]
+    assert found[2].tool_calls[0].arguments == {"sql": "SELECT 1"}
+    assert found[3].tool_call_id == found[2].tool_calls[0].id == "c1"
+
+
 def test_inspect_finds_the_tasks_by_name(tmp_path):
     "The command of the docs, on a server; not in the root of a checkout, where `sql_env/bundled` is a folder."
     if "sql_env" not in {e.name for e in entry_points(group="inspect_ai")}:

@@ -149,10 +149,10 @@ def test_results_of_a_log_keep_every_field(tmp_path):
         robust=True,
         usage={"calls": 2},
     )
-    two = EpisodeResult(4, "ü\n\ud800", error="E: \x00")
-    log = EpisodeLog(tmp_path / "a.jsonl", about)
-    log.append(Trajectory(one, {}, [], style="direct", notes=["a note"]))
-    log.append(Trajectory(two, {"seed": 1}, [], seed=7))
+    two = EpisodeResult(4, "ü\n😀", error="E: \x00")
+    with EpisodeLog(tmp_path / "a.jsonl", about) as log:
+        log.append(Trajectory(one, {}, [], style="direct", notes=["a note"]))
+        log.append(Trajectory(two, {"seed": 1}, [], seed=7))
     again = EpisodeLog(tmp_path / "a.jsonl", about)
     assert (again.done, again.crashed) == ({3: one}, {4: two})
     assert read_log(tmp_path / "a.jsonl")[1] == [
@@ -322,8 +322,8 @@ def test_another_price_is_no_other_run_and_costs_are_new(tmp_path):
 
     EpisodeLog(log, about(1, 2)).append(Trajectory(EpisodeResult(0, "q", usage=used), {}, []))
     assert EpisodeLog(log, about(1, 2)).done[0].usage["cost"] == 0.5
-    again = EpisodeLog(log, about(1, 2, 0.5))
-    assert again.done[0].usage == used | {"cost": 0.00095}
+    with EpisodeLog(log, about(1, 2, 0.5)) as again:
+        assert again.done[0].usage == used | {"cost": 0.00095}
     assert read_log(log)[1][0].episode == again.done[0]
     assert "cost" not in EpisodeLog(log, about()).done[0].usage
     assert log.read_bytes().count(b"\n") == 4
@@ -363,10 +363,10 @@ def test_details_tell_model_and_server_but_no_key():
 
 
 def test_details_that_come_later_are_found(tmp_path):
-    log = EpisodeLog(tmp_path / "a.jsonl", {"policy": "x"}, run_details())
-    log.append(Trajectory(EpisodeResult(0, "q"), {}, []))
-    log.add_details(hack_floor={"constant": 0.1})
-    log.add_details(hack_floor={"constant": 0.1})
+    with EpisodeLog(tmp_path / "a.jsonl", {"policy": "x"}, run_details()) as log:
+        log.append(Trajectory(EpisodeResult(0, "q"), {}, []))
+        log.add_details(hack_floor={"constant": 0.1})
+        log.add_details(hack_floor={"constant": 0.1})
     assert log.path.read_bytes().count(b"\n") == 3
     assert read_log(log.path)[0]["hack_floor"] == {"constant": 0.1}
     assert EpisodeLog(log.path, {"policy": "x"}).about["hack_floor"] == {"constant": 0.1}

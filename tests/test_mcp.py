@@ -31,7 +31,7 @@ from sql_env.play.session import Session
 from sql_env.policies.baselines import OraclePolicy
 from sql_env.policies.hacks import HACKS
 from sql_env.questions.question_set import Question, QuestionSet
-from sql_env.server.limits import MAX_MESSAGE_BYTES, Seats
+from sql_env.server.limits import MAX_MESSAGE_BYTES
 from sql_env.server.mcp_tools import (
     HttpEndpoint,
     Player,
@@ -42,6 +42,7 @@ from sql_env.server.mcp_tools import (
     make_mcp_server,
     serve_mcp,
 )
+from sql_env.server.seats import Seats
 from sql_env.server.settings import Settings
 from sql_env.sources.loading import load
 

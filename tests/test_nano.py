@@ -281,7 +281,7 @@ def test_the_shipped_model_plays_without_torch():
         "nano",
         "-n",
         "4",
-        "--no-hacks",
+        "--no-floor",
         "--json",
         "--no-log",
     ]

@@ -11,9 +11,11 @@ import tomllib
 import venv
 import zipfile
 from difflib import unified_diff
+from importlib import import_module
 from importlib.machinery import PathFinder
 from pathlib import Path
 
+import module_maps
 import pytest
 import style
 from conftest import ROOT, modules, notebooks, run, tool, tracked
@@ -121,6 +123,23 @@ def test_types(root):
 def test_layers(root):
     "Imports point down, sqlglot and openenv stay where they belong; the list stands in pyproject.toml."
     run(tool("lint-imports"), cwd=root)
+
+
+def test_pictures_of_modules_show_the_imports_of_today(root):
+    for name, text in module_maps.pictures().items():
+        stored = (root / "nbs" / "images" / "modules" / f"{name}.svg").read_text()
+        assert stored == text, f"{name}: run python benchmarks/module_maps.py"
+
+
+def test_each_package_has_a_first_page_and_a_door(root):
+    "A package says its job in one line and what it promises; its first page shows its modules."
+    for package in module_maps.PACKAGES:
+        page = (root / "nbs" / package / "index.ipynb").read_text()
+        assert f"images/modules/{package}.svg" in page
+        door = import_module(f"sql_env.{package}")
+        assert door.__doc__ and door.__all__
+        for name in door.__all__:
+            assert getattr(door, name) is not None
 
 
 def test_style(root, tell):

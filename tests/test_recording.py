@@ -207,7 +207,7 @@ def test_the_commands_keep_answers_and_grade_again(tmp_path):
     chosen = bundled().split("test")
     with FakeServer(player(chosen)) as server:
         common = ("--split", "test", "-n", 3, "--policy", "chat", "--model", "m", "--json")
-        common += ("--base-url", server.url, "--cache", tmp_path / "c", "--no-hacks", "--no-robust")
+        common += ("--base-url", server.url, "--cache", tmp_path / "c", "--no-floor", "--no-robust")
         run("evaluate", *common, "--log", tmp_path / "a")
         run("evaluate", *common, "--log", tmp_path / "b")
         assert len(server.bodies) <= 2 * 3 + 2, "six calls, and the probe of each run"

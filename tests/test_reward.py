@@ -533,7 +533,7 @@ class Remembered:
     def __getattr__(self, name):
         return getattr(self.db, name)
 
-    def query(self, sql, fast=False):
+    def query(self, sql):
         if sql not in self.kept:
             try:
                 self.kept[sql] = self.db.query(sql)

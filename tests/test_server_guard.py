@@ -19,15 +19,9 @@ from sql_env.models import SQLAction
 from sql_env.policies.baselines import OraclePolicy
 from sql_env.server.app import Settings, environment_factory
 from sql_env.server.environment import SQLEnvironment
-from sql_env.server.limits import (
-    Guard,
-    Names,
-    RequestProtocol,
-    Seats,
-    _client_name,
-    _message_problem,
-)
-from sql_env.server.page import Visits, _history_html, _result_html
+from sql_env.server.limits import Guard, Names, RequestProtocol, _message_problem
+from sql_env.server.page import Visits, _episode_html
+from sql_env.server.seats import Seats, client_name
 from sql_env.sources.loading import load
 
 
@@ -66,11 +60,11 @@ def test_one_client_has_a_share(capacity, share, address, granted):
 
 def test_a_customer_with_many_addresses_is_one_client():
     assert (
-        _client_name("2001:db8:1:2::1")
-        == _client_name("2001:db8:1:2:ffff::9")
-        != _client_name("2001:db8:1:3::1")
+        client_name("2001:db8:1:2::1")
+        == client_name("2001:db8:1:2:ffff::9")
+        != client_name("2001:db8:1:3::1")
     )
-    assert _client_name("not an address") == "not an address"
+    assert client_name("not an address") == "not an address"
 
 
 def test_threads_take_no_seat_twice():
@@ -133,16 +127,23 @@ def test_two_clicks_at_once_are_one_visit(questions):
         ("", "", "127.0.0.1", "evil.example:8000", "http://evil.example:8000", False),
         ("", "", "127.0.0.1", "", "", False),
         ("", "", "127.0.0.1", "[::1", "", False),
-        ("", "", "0.0.0.0", "any.example", "", True),
-        ("", "", "0.0.0.0", "any.example", "https://any.example", True),
-        ("", "", "0.0.0.0", "any.example", "https://other.example", False),
+        ("", "", "0.0.0.0", "any.example", "", False),
+        ("", "", "0.0.0.0", "evil.example", "https://evil.example", False),  # rebinding
+        ("", "", "0.0.0.0", "192.0.2.7:8000", "http://192.0.2.7:8000", True),
+        ("", "", "0.0.0.0", "[2001:db8::1]:8000", "", True),
+        ("", "", "0.0.0.0", "localhost:8000", "http://localhost:8000", True),
+        ("", "", "0.0.0.0", socket.gethostname(), "", True),
+        ("", "", "0.0.0.0", "192.0.2.7", "https://other.example", False),
+        ("", "", "0.0.0.0", "", "", False),
+        ("*", "", "0.0.0.0", "any.example", "https://any.example", True),
+        ("A.example", "", "0.0.0.0", "a.example", "https://a.example", True),
         ("a.example, b.example", "", "0.0.0.0", "b.example:80", "", True),
         ("a.example", "", "0.0.0.0", "c.example", "", False),
         ("*", "", "127.0.0.1", "c.example", "", True),
-        ("", "https://ok.example/", "0.0.0.0", "x", "https://ok.example", True),
-        ("", "ok.example", "0.0.0.0", "x", "https://ok.example", True),
-        ("", "https://ok.example", "0.0.0.0", "x", "https://ok.example.evil.example", False),
-        ("", "*", "0.0.0.0", "x", "https://any.example", True),
+        ("*", "https://ok.example/", "0.0.0.0", "x", "https://ok.example", True),
+        ("*", "ok.example", "0.0.0.0", "x", "https://ok.example", True),
+        ("*", "https://ok.example", "0.0.0.0", "x", "https://ok.example.evil.example", False),
+        ("*", "*", "0.0.0.0", "x", "https://any.example", True),
     ],
 )
 def test_names(hosts, origins, listens, host, origin, welcome):
@@ -292,7 +293,7 @@ def test_a_benchmark_tells_nothing_and_writes_results(questions, tmp_path):
         env.reset(question_id=q.question_id, seed=1, episode_id=answer)
         env.step(SQLAction(action_type="QUERY", argument=q.gold_sql))
         obs = env.step(SQLAction(action_type="ANSWER", argument=answer))
-        page = _result_html(env, obs) + _history_html(env)
+        page = _episode_html(env, obs)
         seen.append(
             (obs.model_dump(exclude={"action_history", "metadata"}), page.replace(answer, ""))
         )

@@ -65,7 +65,7 @@ def test_an_episode_is_played_by_hand(browser, server):
     page, errors = open_page(browser, server.http)
     picture(page, "0_start")
     new_question(page, 5)
-    first = page.locator(".se-page h2").inner_text()
+    first = page.locator(".sx h2").inner_text()
     tables = page.locator("#se-tables label").all_inner_texts()
     assert len(first) > 20 and len(tables) > 3
     page.click("#se-describe")
@@ -73,38 +73,37 @@ def test_an_episode_is_played_by_hand(browser, server):
     picture(page, "1_describe")
     page.locator("#se-tables label").nth(1).click()
     page.click("#se-sample")
-    page.wait_for_selector(".se-history li:nth-child(2)")
-    assert "SAMPLE" in page.locator(".se-history").inner_text()
-    assert "primary key" in page.locator(".se-schema").inner_text()  # what was described is kept
-    page.click(".se-history li:nth-child(1) summary")
-    page.wait_for_selector(".se-history details[open] th:has-text('column')")
+    page.wait_for_selector(".sx-steps > li:nth-child(2)")
+    assert "SAMPLE" in page.locator(".sx-steps").inner_text()
+    page.click(".sx-steps > li:nth-child(1) summary")  # what was described is kept
+    page.wait_for_selector(".sx-steps details[open] th:has-text('column')")
     page.fill("#se-answer textarea, #se-answer input", "  ")
     page.click("#se-submit")
     page.wait_for_selector("text=Write an answer first")
     assert page.locator("text=13 of 15 steps left").count()
     write_sql(page, f"SELECT * FROM {tables[1]}")
     page.keyboard.press("Control+Enter")
-    page.wait_for_selector(".se-history li:nth-child(3)")
+    page.wait_for_selector(".sx-steps > li:nth-child(3)")
     picture(page, "2_query")
     write_sql(page, "SELECT nonsense")
     page.click("#se-run")
-    page.wait_for_selector(".se-error")
+    page.wait_for_selector(".sx-error")
     picture(page, "3_error")
     page.click("#se-last")
-    page.wait_for_selector(".se-wrong")
+    page.wait_for_selector(".sx-wrong")
     assert (
         page.locator("#se-run").is_disabled()
-        and "outcome" not in page.locator(".se-history").inner_text()
+        and "outcome" not in page.locator(".sx-steps").inner_text()
     )
     picture(page, "4_wrong")
     new_question(page, 5)
     assert (
-        page.locator(".se-page h2").inner_text() == first
-        and not page.locator(".se-error, .se-wrong").count()
+        page.locator(".sx h2").inner_text() == first
+        and not page.locator(".sx-error, .sx-wrong").count()
     )
     page.fill("#se-answer textarea, #se-answer input", "SELECT is not an answer")
     page.click("#se-submit")
-    page.wait_for_selector(".se-wrong")
+    page.wait_for_selector(".sx-wrong")
     assert not errors
 
 
@@ -126,7 +125,7 @@ def test_what_is_typed_right_after_a_new_question_stays(browser, server):
     page.fill("#se-answer textarea, #se-answer input", "no such answer")
     page.wait_for_timeout(1000)
     page.click("#se-submit")
-    page.wait_for_selector(".se-wrong")
+    page.wait_for_selector(".sx-wrong")
     assert len(events) == 2 and not errors
 
 
@@ -135,7 +134,7 @@ def test_right_answers_are_welcome_and_visitors_do_not_meet(browser, server):
     (one, errors), (two, more) = open_page(browser, server.http), open_page(browser, server.http)
     new_question(one, 5)
     new_question(two, 6)
-    question = one.locator(".se-page h2").inner_text()
+    question = one.locator(".sx h2").inner_text()
     from sql_env.sources.loading import load
 
     q = next(q for q in load("bundled") if q.question_text == question)
@@ -145,11 +144,11 @@ def test_right_answers_are_welcome_and_visitors_do_not_meet(browser, server):
     two.click("#se-describe")
     two.wait_for_selector("text=14 of 15 steps left")
     one.click("#se-last")
-    one.wait_for_selector(".se-right")
-    assert "+1.00" in one.locator(".se-history").inner_text()
+    one.wait_for_selector(".sx-right")
+    assert "+1.00" in one.locator(".sx-steps").inner_text()
     assert (
-        "14 of 15" in two.locator(".se-budget").inner_text()
-        and two.locator(".se-page h2").inner_text() != question
+        "14 of 15" in two.locator(".sx-status").inner_text()
+        and two.locator(".sx h2").inner_text() != question
     )
     picture(one, "5_right")
     assert not errors and not more
@@ -183,21 +182,21 @@ def test_hostile_names_and_values_stay_text(browser, tmp_path):
         new_question(page, 1)
         for button in ("#se-describe", "#se-sample"):
             page.click(button)
-            page.wait_for_selector(f".se-history li:nth-child({1 + (button != '#se-describe')})")
+            page.wait_for_selector(f".sx-steps > li:nth-child({1 + (button != '#se-describe')})")
         write_sql(page, f"SELECT {quoted} AS {quoted}, '{evil}' FROM {quoted}")
         page.click("#se-run")
         page.wait_for_selector("text=7 rows")
         write_sql(page, f"SELECT {quoted} FROM no_{evil}")
         page.click("#se-run")
-        page.wait_for_selector(".se-error")
+        page.wait_for_selector(".sx-error")
         page.fill("#se-answer textarea, #se-answer input", evil)
         page.click("#se-submit")
-        page.wait_for_selector(".se-wrong")
+        page.wait_for_selector(".sx-wrong")
         assert (
-            escape_markup(evil) in page.locator(".se-page h2").inner_text()
+            escape_markup(evil) in page.locator(".sx h2").inner_text()
             and evil in page.locator("#se-tables").inner_text()
         )
-        assert page.locator(".se-page img, .se-page script").count() == 0 and not errors
+        assert page.locator(".sx img, .sx script").count() == 0 and not errors
         picture(page, "6_hostile")
 
 
@@ -209,22 +208,22 @@ def test_a_practice_server_shows_gold_at_the_end(browser, theme, width):
         page.locator("#se-id").locator("input, textarea").fill("vet_clinic-12")
         page.keyboard.press("Enter")
         page.wait_for_selector("text=15 of 15 steps left")
-        assert "vet_clinic-12" in page.locator(".se-page").inner_text()
+        assert "vet_clinic-12" in page.locator(".sx-about").inner_text()
         page.click("#se-describe")
-        page.wait_for_selector(".se-schema li")
+        page.wait_for_selector(".sx-schema")
         write_sql(page, "SELECT type, count(*) FROM animal GROUP BY type")
         page.keyboard.press("Control+Enter")
-        page.wait_for_selector(".se-history li:nth-child(2)")
+        page.wait_for_selector(".sx-steps > li:nth-child(2)")
         picture(page, f"8_query_{theme}_{width}")
         page.fill("#se-answer textarea, #se-answer input", "dog | 77, cat | 66")
         page.keyboard.press("Enter")
-        page.wait_for_selector(".se-outcome.se-wrong .sx-marked")
-        assert "gold query" in page.locator(".se-outcome").inner_text().lower()
+        page.wait_for_selector(".sx-step .sx-marked")
+        assert "gold query" in page.locator(".sx-gold").inner_text().lower()
         picture(page, f"9_gold_{theme}_{width}")
         assert page.evaluate("document.documentElement.scrollWidth") <= width + 10 and not errors
         page.locator("#se-id").locator("input, textarea").fill("vet_clinic-1222")
         page.keyboard.press("Enter")
-        page.wait_for_selector(".se-error:has-text('no question')")
+        page.wait_for_selector(".sx-error:has-text('no question')")
 
 
 @pytest.mark.slow
@@ -255,11 +254,11 @@ def test_a_visitor_asks_and_abstains(browser):
         page.fill("#se-clarify textarea, #se-clarify input", f"Which {fact.term}?")
         page.keyboard.press("Enter")
         page.wait_for_selector("blockquote")
-        assert escape_markup(fact.fact) in page.locator("blockquote").inner_text()
+        assert escape_markup(fact.fact) in page.locator("blockquote").first.inner_text()
         picture(page, "10_clarify")
         page.fill("#se-abstain textarea, #se-abstain input", "It is unclear.")
         page.click("#se-abstain-send")
-        page.wait_for_selector(".se-wrong")
+        page.wait_for_selector(".sx-wrong")
         assert page.locator("#se-clarify-send").is_disabled() and not errors
         picture(page, "11_abstain")
         page.click("#se-new")

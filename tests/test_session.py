@@ -27,7 +27,7 @@ from sql_env.play.session import (
     TRUNCATED_MESSAGE,
     ToolError,
     _nudge_text,
-    _replay,
+    replay,
 )
 from sql_env.policies.base import Completion, play_episode
 from sql_env.policies.chat import ChatPolicy
@@ -515,18 +515,20 @@ def test_a_damaged_state_is_refused(damage):
 
 def test_replay():
     actions = [("DESCRIBE", "visit"), ("query", GOLD), ("ANSWER", "@last")]
-    episode = _replay(EpisodeEnv(bundled()), ID, actions, seed=2)
-    assert episode.correct and episode.seed == 2 and episode.steps == 3
-    assert _replay(EpisodeEnv(bundled()), ID, []).steps == 0
-    with pytest.raises(ValueError, match="over after 3 actions"):
-        _replay(EpisodeEnv(bundled()), ID, [*actions, ("QUERY", GOLD)])
+    env = EpisodeEnv(bundled())
+    turns = list(replay(env, actions, question_id=ID, seed=2))
+    assert env.episode.correct and env.episode.seed == 2 and turns == env.episode.turns
+    assert list(replay(env, [], question_id=ID)) == [] and env.episode.steps == 0
+    late = [*actions, ("QUERY", GOLD)]
+    assert len(list(replay(env, late, question_id=ID))) == 3, (
+        "what comes after the end is not taken"
+    )
     with pytest.raises(KeyError, match="vet_clinic"):
-        _replay(EpisodeEnv(bundled()), "vet_clinic-002", [])
+        list(replay(env, [], question_id="vet_clinic-002"))
     session = begun()
     for action in actions:
         session.reply(action_message(Action(action[0].upper(), action[1])))
-    again = _replay(EpisodeEnv(bundled()), ID, session.actions)
-    assert again.turns == session.episode.turns
+    assert list(replay(env, session.actions, question_id=ID)) == session.episode.turns
 
 
 # ---- an event loop

@@ -9,6 +9,7 @@ import pytest
 
 from sql_env.evaluation.harness import (
     EvaluationResult,
+    RunStopped,
     compare,
     evaluate,
     hack_floor,
@@ -421,11 +422,11 @@ class TestExecutors:
             ray.shutdown()
 
     def test_a_dead_worker_loses_no_episode(self, qs):
-        with ProcessPoolExecutor(1) as pool:
-            r = evaluate(
+        with ProcessPoolExecutor(1) as pool, pytest.raises(RunStopped, match="none is left") as e:
+            evaluate(
                 EpisodeEnv(qs), KillsItsProcess(), n_episodes=10, executor=pool, progress=False
             )
-        assert r.n_episodes == 10 and r.n_completed == 0 and math.isnan(r.success_rate)
+        assert e.value.result.n_episodes == 0, "what nobody could play is no failed episode"
 
 
 class KillsItsProcess:

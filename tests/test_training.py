@@ -582,7 +582,7 @@ def test_a_stage_may_play_by_other_rules(tmp_path):
     trainer = grpo_trainer(TINY, stage, model, tok, tmp_path)
     player = trainer.environment_factories[None]()
     player.reset(**trainer.train_dataset[0])
-    assert player.rollout.observation.budget_remaining == 6
+    assert player.session.observation.budget_remaining == 6
 
 
 BRANCHED = replace(  # two stages continue `few`

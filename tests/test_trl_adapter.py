@@ -120,7 +120,7 @@ def test_rewards_are_those_of_the_plain_episode(config, calls):
     episode.reset()
     kinds = {name: kind for kind, (name, _) in TOOLS.items()}
     plain = [episode.step(kinds[n], v) for n, v in calls]
-    assert env.rollout.done and env.rollout.turn_rewards == [o.reward for o in plain]
+    assert env.session.done and env.session.rewards == [o.reward for o in plain]
     assert env.get_reward() == pytest.approx(episode.total_reward)
     assert env.correct == bool(episode.verdict)
 
@@ -153,12 +153,12 @@ def test_who_stops_in_the_middle_keeps_no_progress(gamma):
 def test_after_the_end_every_tool_says_so_and_nothing_changes():
     env = started()
     play_tools(env, CALLS)
-    before = env.get_reward(), list(env.rollout.turn_rewards), env.episode.steps
+    before = env.get_reward(), list(env.session.rewards), env.episode.steps
     for name in ("describe", "sample", "query", "answer"):
         with pytest.raises(ValueError, match="^Episode is over.$"):
             getattr(env, name)("visit")
-    assert (env.get_reward(), env.rollout.turn_rewards, env.episode.steps) == before
-    assert env.rollout.late_calls == 4
+    assert (env.get_reward(), env.session.rewards, env.episode.steps) == before
+    assert env.late_calls == 4
 
 
 def test_late_calls_cost_a_share_and_keep_the_order():
@@ -186,9 +186,8 @@ def test_reset_wipes_everything():
     play_tools(env, CALLS[:3])
     sql_env_reward_func([env], trainer_state=object())
     env.reset(**ROW)
-    rollout = env.rollout
-    assert (rollout.turn_rewards, rollout.error_kinds, rollout.late_calls) == ([], [], 0)
-    assert (rollout.done, env.correct, env.get_reward()) == (False, False, 0)
+    assert (env.session.rewards, env.error_kinds, env.late_calls) == ([], [], 0)
+    assert (env.session.done, env.correct, env.get_reward()) == (False, False, 0)
     assert play_tools(env, CALLS) == seen
     env._close()
     env._close()
@@ -392,7 +391,7 @@ def test_metrics_of_a_budget_that_ran_out():
     env = started(budget=2)
     play_tools(env, [("describe", "visit"), ("describe", "visit")])
     nothing = dict(correct=0, answered=0, steps=2, errors=0, late_calls=0)
-    assert env.rollout.done and rollout_metrics([env]) == nothing
+    assert env.session.done and rollout_metrics([env]) == nothing
 
 
 def test_metrics_tell_refused_actions_by_kind():
@@ -455,7 +454,7 @@ def test_the_remote_environment_shows_the_same(fake_server):
     local, remote = started(), SQLEnvTRLRemote("http://localhost:1")
     assert remote.reset(**ROW) == local.reset(**ROW)
     assert play_tools(remote, CALLS) == play_tools(local, CALLS)
-    assert remote.rollout.turn_rewards == local.rollout.turn_rewards and remote.rollout.done
+    assert remote.session.rewards == local.session.rewards and remote.session.done
     assert remote.get_reward() == local.get_reward()
     assert sql_env_reward_func([remote, local]) == [local.get_reward()] * 2
     remote.reset(**ROW)
@@ -525,7 +524,7 @@ def test_the_remote_environment_on_a_real_server(server):
     for t in threads:
         t.join()
     assert starts == [started().reset(**ROW)] * 8 and out == [seen] * 8
-    assert [e.rollout.turn_rewards for e in envs] == [local.rollout.turn_rewards] * 8
+    assert [e.session.rewards for e in envs] == [local.session.rewards] * 8
     for e in envs:
         e._close()
 
@@ -542,7 +541,7 @@ def completions_of(trainer):
     seen, original = [], trainer._calculate_rewards
 
     def spy(inputs, prompts, completions, ids):
-        envs = [(e.rollout.turn_rewards, e.correct, e._reward()) for e in trainer.environments]
+        envs = [(e.session.rewards, e.correct, e._reward()) for e in trainer.environments]
         seen.append((prompts, completions, envs))
         return original(inputs, prompts, completions, ids)
 
@@ -688,7 +687,7 @@ def test_pool_grows_once_and_is_reused(tiny, tmp_path):
     )
     with patch.object(trainer.model, "generate", kit.Scripted(tok, [["Hm."]] * 4)):
         trainer.train()
-    assert len(made) == 4 and all(not e.rollout.done and e.get_reward() == 0 for e in made)
+    assert len(made) == 4 and all(not e.session.done and e.get_reward() == 0 for e in made)
 
 
 @pytest.mark.slow

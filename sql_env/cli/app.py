@@ -6,25 +6,30 @@ Docs: https://hjerpe.github.io/sql_env/cli/app.html.md"""
 
 # %% auto #0
 __all__ = ['app', 'Version', 'QUESTIONS', 'Source', 'DataPath', 'WithEvidence', 'WithDescriptions', 'Dialect', 'Split', 'Level',
-           'Seed', 'Budget', 'ExtraActions', 'Workers', 'AsJson', 'LIMITS', 'Operations', 'Seconds', 'Rows', 'Memory',
-           'POLICIES', 'main', 'limits_from_options', 'SourceOptions', 'takes_options', 'make_policy', 'make_table',
-           'print_left_out']
+           'Seed', 'Budget', 'ExtraActions', 'Workers', 'AsJson', 'Operations', 'Seconds', 'Rows', 'Memory', 'POLICIES',
+           'Console', 'print_text', 'main', 'setting_option', 'limits_from_options', 'SourceOptions', 'takes_options',
+           'show_first', 'make_policy', 'make_table', 'print_left_out']
 
 # %% ../../nbs/cli/01_app.ipynb #363a8042
 import functools
 import inspect
 import sys
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from copy import copy
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TextIO, get_args
 
+import rich.console
 import typer
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
+from rich.console import ConsoleOptions, ConsoleRenderable, RenderHook
 from rich.markup import escape
+from rich.measure import Measurement
+from rich.segment import Segment
 from rich.table import Table
+from typer.models import OptionInfo
 
 from .. import __version__
 from ..database.guards import Limits, QueryError
@@ -32,8 +37,9 @@ from ..extras import MissingExtraError
 from ..paths import SourceError
 from ..policies.base import ModelError
 from ..policies.baselines import GreedyPolicy, OraclePolicy, RandomPolicy
-from ..policies.nano.model import NanoPolicy
+from ..progress import terminal_text
 from ..questions.question_set import QUARANTINE_FLAGS, QuestionSet
+from ..server.settings import Settings
 from ..sources.loading import SOURCES, load
 
 # %% ../../nbs/cli/01_app.ipynb #4de0f626
@@ -43,6 +49,44 @@ app = typer.Typer(
     help="Explore a hidden database, answer a question, get a verdict you can trust.",
     epilog="Commands and options complete with the tab key after `sql_env --install-completion`.",
 )
+
+# %% ../../nbs/cli/01_app.ipynb #c24c1759
+class _ShownText:
+    "What rich renders, with the control characters of its words shown."
+
+    def __init__(self, renderable: ConsoleRenderable):
+        self._renderable = renderable
+
+    def __rich_console__(
+        self, console: rich.console.Console, options: ConsoleOptions
+    ) -> Iterator[Segment]:
+        for segment in console.render(self._renderable, options):
+            if segment.control is None:
+                segment = Segment(terminal_text(segment.text), segment.style)
+            yield segment
+
+    def __rich_measure__(
+        self, console: rich.console.Console, options: ConsoleOptions
+    ) -> Measurement:
+        return Measurement.get(console, options, self._renderable)
+
+# %% ../../nbs/cli/01_app.ipynb #9164a76c
+class _ShowControls(RenderHook):
+    def process_renderables(self, renderables: list[ConsoleRenderable]) -> list[ConsoleRenderable]:
+        return [_ShownText(renderable) for renderable in renderables]
+
+# %% ../../nbs/cli/01_app.ipynb #fabbe173
+class Console(rich.console.Console):
+    "rich's console, on which text can't give orders to a terminal."
+
+    def __init__(self, **options: Any):
+        super().__init__(**options)
+        self.push_render_hook(_ShowControls())
+
+# %% ../../nbs/cli/01_app.ipynb #08196276
+def print_text(text: Any, file: TextIO | None = None) -> None:
+    "Print a line, or several, as they are, with control characters shown."
+    print(terminal_text(str(text)), file=file, flush=True)
 
 # %% ../../nbs/cli/01_app.ipynb #796365ea
 def _print_version(wanted: bool) -> None:
@@ -144,39 +188,26 @@ Workers = Annotated[int, typer.Option(min=1, help="Number of processes.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
 
 # %% ../../nbs/cli/01_app.ipynb #d144c3df
-LIMITS = "Limits of one statement"  # panel of the help
-Operations = Annotated[
-    int | None,
-    typer.Option(
-        min=1,
-        help=f"Steps of SQLite's virtual machine; {Limits().operations:,} if not given.",
-        rich_help_panel=LIMITS,
-    ),
-]
-Seconds = Annotated[
-    float | None,
-    typer.Option(
-        min=0.01,
-        help=f"Seconds of processor time; {Limits().seconds} if not given.",
-        rich_help_panel=LIMITS,
-    ),
-]
-Rows = Annotated[
-    int | None,
-    typer.Option(
-        min=1,
-        help=f"Rows of a result; {Limits().rows:,} if not given.",
-        rich_help_panel=LIMITS,
-    ),
-]
-Memory = Annotated[
-    int | None,
-    typer.Option(
-        min=0,
-        help=f"Megabytes for its sorts and temporary tables, 0 for any number; {Limits().heap // 2**20} if not given.",
-        rich_help_panel=LIMITS,
-    ),
-]
+def setting_option(
+    name: str,  # of a field of `Settings`
+) -> Any:
+    "A setting of servers as an option of a command."
+    setting = next(setting for setting in fields(Settings) if setting.name == name)
+    about = setting.metadata
+    meaning = about["meaning"].replace("`", "")
+    return typer.Option(
+        help=f"{meaning[0].upper()}{meaning[1:]}. ({about['variable']})",
+        rich_help_panel=about["panel"],
+        min=about["low"],
+        max=about["high"],
+        autocompletion=(lambda: list(about["choices"])) if about["choices"] else None,
+    )
+
+# %% ../../nbs/cli/01_app.ipynb #df9500c6
+Operations = Annotated[int | None, setting_option("operations")]
+Seconds = Annotated[float | None, setting_option("seconds")]
+Rows = Annotated[int | None, setting_option("rows")]
+Memory = Annotated[int | None, setting_option("memory")]
 
 # %% ../../nbs/cli/01_app.ipynb #39972684
 def limits_from_options(
@@ -267,19 +298,48 @@ def takes_options(command: Callable) -> Callable:
     return run
 
 # %% ../../nbs/cli/01_app.ipynb #935bd207
+def _nano(*folder: str) -> Any:
+    "The shipped nano, or one in a folder."
+    from sql_env.policies.nano.model import NanoPolicy  # numpy is slow to import
+
+    return NanoPolicy(*folder)
+
+# %% ../../nbs/cli/01_app.ipynb #4a090528
+def show_first(*names: str) -> Callable:  # a decorator
+    "These options of a command stand first in its help, in this order and one panel; others get a panel of their own."
+
+    def arrange(command: Callable) -> Callable:
+        known = inspect.signature(command).parameters
+        order = [*names, *(name for name in known if name not in names)]
+        parameters = []
+        for name in order:
+            kind, info = get_args(known[name].annotation)
+            if isinstance(info, OptionInfo):
+                info = copy(info)
+                info.rich_help_panel = (
+                    None if name in names else info.rich_help_panel or "More options"
+                )
+            parameters.append(known[name].replace(annotation=Annotated[kind, info]))
+        command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        command.__annotations__ = {p.name: p.annotation for p in parameters}
+        return command
+
+    return arrange
+
+# %% ../../nbs/cli/01_app.ipynb #8c3eccee
 POLICIES: dict[str, Callable[[QuestionSet, int], Any]] = {
     "random": lambda questions, seed: RandomPolicy(seed),
     "greedy": lambda questions, seed: GreedyPolicy(),
     "oracle": lambda questions, seed: OraclePolicy(questions),
-    "nano": lambda questions, seed: NanoPolicy(),
+    "nano": lambda questions, seed: _nano(),
 }
 
-# %% ../../nbs/cli/01_app.ipynb #4a090528
+# %% ../../nbs/cli/01_app.ipynb #0c121797
 def make_policy(name: str, questions: QuestionSet, seed: int = 0) -> Any:
     "A policy by name, or a model that `sql_env train nano` made by its folder; raises `SourceError`."
     if name not in POLICIES:
         if Path(name).is_dir():
-            return NanoPolicy(name)
+            return _nano(name)
         known = ", ".join(POLICIES)
         raise SourceError(
             f"There is no policy {name!r}; there are {known}, or the folder of a nano."

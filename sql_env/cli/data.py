@@ -19,17 +19,18 @@ from pathlib import Path
 from typing import Annotated, NamedTuple
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 
 from sql_env.cli.app import (
     AsJson,
+    Console,
     Seed,
     SourceOptions,
     Workers,
     app,
     make_table,
     print_left_out,
+    print_text,
     takes_options,
 )
 from ..database.database import Database
@@ -107,7 +108,7 @@ def data(
     if out:
         save_question_set(loaded, out)
     if as_json:
-        print(json.dumps(_data_numbers(loaded), indent=1))
+        print_text(json.dumps(_data_numbers(loaded), indent=1))
     else:
         _show_data(Console(), loaded, questions, seed)
 
@@ -136,11 +137,11 @@ def import_data(
     database = Database(path)
     counts = {table: database.describe(table).rows for table in database.tables}
     if as_json:
-        print(json.dumps(dict(database=str(path), rows=counts), indent=1))
+        print_text(json.dumps(dict(database=str(path), rows=counts), indent=1))
         return
     shown = ", ".join(f"{table} ({n} rows)" for table, n in counts.items())
-    print(f"{path}: {shown}")
-    print(_NEXT_STEP.format(folder=path.parent, table=database.tables[0]))
+    print_text(f"{path}: {shown}")
+    print_text(_NEXT_STEP.format(folder=path.parent, table=database.tables[0]))
 
 # %% ../../nbs/cli/06_data.ipynb #1aa2a89e
 @app.command("audit", rich_help_panel="Questions")
@@ -163,7 +164,7 @@ def _audit_command(
         report = audit_questions(loaded, executor=pool, progress=not as_json)
     if out:
         save_report(report, out)
-    print(json.dumps(audit_summary(report), indent=1) if as_json else audit_markdown(report))
+    print_text(json.dumps(audit_summary(report), indent=1) if as_json else audit_markdown(report))
     if report.exit_code:
         raise typer.Exit(report.exit_code)
 
@@ -319,7 +320,7 @@ def doctor(
         checks += [_check_files(loaded), _check_variants(loaded)]
     if as_json:
         shown = [dict(check=check.name, ok=check.ok, detail=check.detail) for check in checks]
-        print(json.dumps(shown, indent=1))
+        print_text(json.dumps(shown, indent=1))
     else:
         console = Console()
         for check in checks:

@@ -12,22 +12,24 @@ import json
 import os
 import re
 import shlex
+import signal
 import sys
 import threading
 import time
 import zlib
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 
 from sql_env.cli.app import (
     AsJson,
+    Console,
     ExtraActions,
     Seed,
     SourceOptions,
@@ -35,6 +37,8 @@ from sql_env.cli.app import (
     make_policy,
     make_table,
     print_left_out,
+    print_text,
+    show_first,
     takes_options,
 )
 from .model import ModelOptions
@@ -77,7 +81,7 @@ def _print_results(
     floor: dict[str, float],  # what each reward-hacking baseline earns
 ) -> None:
     "Print a table of results, the hack floor, what was not judged, and what crashed."
-    from sql_env.evaluation.reports import abstention_text, pass_text, robust_text, usage_text
+    from sql_env.evaluation import reports
 
     table = make_table(title)
     table.add_column("policy", overflow="fold")  # a long name takes lines, not the place of numbers
@@ -90,7 +94,8 @@ def _print_results(
         console.print(_floor_line(floor))
     for result in results:
         name, crashed = escape(result.policy), result.n_episodes - result.n_completed
-        texts = (f(result) for f in (pass_text, abstention_text, robust_text, usage_text))
+        kinds = ("pass_text", "abstention_text", "robust_text", "certificate_text", "usage_text")
+        texts = (getattr(reports, kind)(result) for kind in kinds)
         for text in filter(None, texts):
             console.print(f"{name}: {escape(text)}", highlight=False)
         if crashed:
@@ -101,11 +106,27 @@ def _print_results(
             )
 
 # %% ../../nbs/cli/08_evaluate.ipynb #712ba55c
-def _title(questions: QuestionSet, shard: tuple[int, int] | None) -> str:
-    "What is played, above the table."
+def _title(questions: QuestionSet, shard: tuple[int, int] | None = None) -> str:
+    "What is played, above the table: a training split makes a model that learned from it look better than it is."
     n_databases = len({q.database_name for q in questions})
+    splits = [name for name in dict.fromkeys(q.split for q in questions) if name]
+    named = f", split {splits[0]}" if len(splits) == 1 else f", splits {' and '.join(splits)}"
     part = f", shard {shard[0]} of {shard[1]}" if shard else ""
-    return f"{questions.name}: {len(questions)} questions on {n_databases} databases{part}"
+    return f"{questions.name}{named * bool(splits)}: {len(questions)} questions on {n_databases} databases{part}"
+
+# %% ../../nbs/cli/08_evaluate.ipynb #2bb15519
+_HELD_OUT = (
+    "bundled",
+    "worlds",
+    "ambiguous",
+)  # sources with a test split that nothing is trained on
+
+# %% ../../nbs/cli/08_evaluate.ipynb #e5348baf
+def _with_split(questions: SourceOptions) -> SourceOptions:
+    "The test split where a source of ours has one and none is asked for; all questions for `--split all`."
+    if questions.split is None and questions.source in _HELD_OUT:
+        return replace(questions, split="test")
+    return replace(questions, split=None) if questions.split == "all" else questions
 
 # %% ../../nbs/cli/08_evaluate.ipynb #59105c75
 def _result_numbers(result: "EvaluationResult") -> dict[str, Any]:
@@ -291,7 +312,9 @@ class _EvaluationOptions:
     max_cost: Annotated[
         float | None,
         typer.Option(
-            min=0, help="Stop when the run cost this, by --price.", rich_help_panel=STOPPING
+            min=0,
+            help="Dollars that the run may cost, by --price or the list prices of known models.",
+            rich_help_panel=STOPPING,
         ),
     ] = None
     max_tokens_total: Annotated[
@@ -369,6 +392,34 @@ class _EvaluationOptions:
             threads.shutdown(wait=False, cancel_futures=True)
 
 # %% ../../nbs/cli/08_evaluate.ipynb #9e766cdc
+def _meaning_lines(results: list["EvaluationResult"], floor: dict[str, float]) -> list[str]:
+    "What the interval, the robust rate and the floor of a table mean, a line each."
+    done = [e for result in results for e in result.completed]
+    if not done:
+        return []
+    lines = ["interval: on other questions like these the rate lies there 19 times of 20"]
+    if len({e.database for e in done}) == 1:
+        lines = ["interval: of questions on this one database; one says nothing about others"]
+    if any(e.robust is not None for e in done):
+        lines.append(
+            "robust: the query is right on changed copies of the database too, not by luck"
+        )
+    if floor:
+        lines.append(
+            "floor: what tricks earn that never read the question; a score near it is none"
+        )
+    return lines
+
+# %% ../../nbs/cli/08_evaluate.ipynb #c14f93dd
+def _next_line(logs: list[Path], questions: SourceOptions) -> str:
+    "The command that shows the episodes of a run, or how to keep them."
+    if not logs:
+        return "next: the same with --log runs, and sql_env view runs shows every episode"
+    source = ["--source", questions.source] if questions.source != "bundled" else []
+    path = ["--path", str(questions.path)] if questions.path else []
+    return f"next: {shlex.join(['sql_env', 'view', *map(str, logs), *source, *path])}"
+
+# %% ../../nbs/cli/08_evaluate.ipynb #d5b27d32
 def _print_end(
     console: Console,
     results: list["EvaluationResult"],
@@ -377,7 +428,11 @@ def _print_end(
 ) -> int:
     "Print where the logs are and how to go on; returns the exit code."
     from sql_env.evaluation.failures import count_log_failures, failures_text
+    from sql_env.evaluation.running import SILENT_ADVICE, is_silent
 
+    for result in results:
+        if result.completed and all(is_silent(e) for e in result.completed):
+            console.print(f"[red]{escape(result.policy)}:[/] {SILENT_ADVICE}", highlight=False)
     for path in logs:
         console.print(f"Log: {escape(str(path))}", highlight=False, soft_wrap=True)
         if path.exists() and (wrong := failures_text(count_log_failures(path))):
@@ -395,14 +450,38 @@ def _print_end(
         return 130
     return int(bool(reason) or is_crashed or not all(r.n_completed for r in results))
 
-# %% ../../nbs/cli/08_evaluate.ipynb #dfa969d1
+# %% ../../nbs/cli/08_evaluate.ipynb #faaeb8d1
 _PLAYERS = "sql_env players"  # name of the threads that ask a model's server
-_PATIENCE = 2.0  # seconds that they have to end
+_PATIENCE = 2.0  # seconds that they have to end, unless they were interrupted
+_INTERRUPTED = 130  # exit code
 
-# %% ../../nbs/cli/08_evaluate.ipynb #c14f93dd
+# %% ../../nbs/cli/08_evaluate.ipynb #c74f857d
+@contextmanager
+def _one_interrupt() -> Iterator[None]:
+    "The first Ctrl-C is a `KeyboardInterrupt`, the second nothing, the third the end."
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    count = 0
+
+    def on_interrupt(*_: Any) -> None:
+        nonlocal count
+        count += 1
+        if count == 1:
+            raise KeyboardInterrupt
+        if count > 2:
+            os._exit(_INTERRUPTED)
+
+    before = signal.signal(signal.SIGINT, on_interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+# %% ../../nbs/cli/08_evaluate.ipynb #7f92f4b4
 def _leave(code: int) -> None:
     "End the command; threads that wait for a model's server can't hold it up."
-    end = time.monotonic() + _PATIENCE
+    end = time.monotonic() + (0 if code == _INTERRUPTED else _PATIENCE)
     players = [t for t in threading.enumerate() if t.name.startswith(_PLAYERS)]
     for thread in players if code else ():
         thread.join(max(0, end - time.monotonic()))
@@ -413,8 +492,86 @@ def _leave(code: int) -> None:
     if code:
         raise typer.Exit(code)
 
-# %% ../../nbs/cli/08_evaluate.ipynb #0ac4af6b
+# %% ../../nbs/cli/08_evaluate.ipynb #0e5650b9
+@dataclass
+class _Played:
+    "What a command has played so far."
+
+    results: list["EvaluationResult"] = field(default_factory=list)
+    logs: list[Path] = field(default_factory=list)
+    floor: dict[str, float] = field(default_factory=dict)  # see `hack_floor`
+    reason: str = ""  # why it ended before its time
+
+# %% ../../nbs/cli/08_evaluate.ipynb #47d0c57b
+def _play(
+    env: EpisodeEnv,
+    players: Sequence[Any],  # policies
+    evaluation: _EvaluationOptions,
+    batch: int | None,
+    progress: bool,
+    with_floor: bool,
+) -> _Played:
+    "Play policies, and measure the floor on the questions that they played; a run that stops ends it."
+    import pandas  # noqa: F401  what the table needs, so that Ctrl-C has it at once
+    import scipy.stats  # noqa: F401
+
+    from sql_env.evaluation.harness import RunStopped, hack_floor
+
+    played = _Played()
+    try:
+        with _open_executor(
+            evaluation.executor, evaluation.workers, evaluation.address
+        ) as executor:
+            for player in players:
+                log = evaluation.log_path(env, player)
+                try:
+                    played.results.append(evaluation.run(env, player, batch, progress, executor))
+                except RunStopped as stopped:
+                    played.results.append(stopped.result)
+                    raise
+                finally:
+                    played.logs += [log] if log and log.exists() else []
+        if with_floor:
+            n = evaluation.n and min(evaluation.n, len(env.questions))
+            robust = env.settings["verify"] == "robust"
+            budget, actions = env.settings["budget"], env.actions
+            played.floor = hack_floor(
+                env.questions, budget, None, robust, actions, n, evaluation.seed
+            )
+    except RunStopped as stopped:
+        played.reason = stopped.reason
+    except KeyboardInterrupt:
+        played.reason = "interrupted"
+    return played
+
+# %% ../../nbs/cli/08_evaluate.ipynb #ec8d75bc
+def _keep_floor(played: _Played) -> None:
+    "Write the floor into results and logs; a log that can't be written any more is as good without."
+    from sql_env.evaluation.logs import EpisodeLog, read_log
+
+    for result in played.results:
+        result.hack_floor = played.floor
+    for path in played.logs if played.floor else ():
+        about, _ = read_log(path)
+        with suppress(OSError), EpisodeLog(path, about) as log:
+            log.add_details(hack_floor=played.floor)
+
+# %% ../../nbs/cli/08_evaluate.ipynb #d724556e
+def _policy_names(given: list[str] | None, chat: ModelOptions) -> list[str]:
+    "The policies that play: those named, or the model, or the baselines; `ValueError` for a model that wouldn't."
+    names = given or (["chat"] if chat.model else ["random", "greedy", "oracle"])
+    if "chat" not in names and chat != ModelOptions(batch=chat.batch):
+        raise ValueError(
+            f"{' and '.join(names)} ask no model, so that --model and its options would do nothing: "
+            "add --policy chat and --model, or leave these options out"
+        )
+    return names
+
+# %% ../../nbs/cli/08_evaluate.ipynb #97aa529d
 @app.command("evaluate", rich_help_panel="Play and evaluate")
+@show_first(
+    *("source", "split", "n", "policy", "model", "base_url", "workers", "max_cost", "log", "out")
+)
 @takes_options
 def _evaluate_command(
     questions: SourceOptions,
@@ -423,9 +580,8 @@ def _evaluate_command(
     policy: Annotated[
         list[str] | None,
         typer.Option(
-            help="Policy that plays: random, greedy, oracle (these three if not given), nano, the folder of a "
-            "trained nano, or chat; "
-            "may be given more than once."
+            help="Policy that plays: random, greedy, oracle (these three if nothing is given), nano, the folder of a "
+            "trained nano, or chat, the --model (that if one is given); may be given more than once."
         ),
     ] = None,
     budget: Annotated[
@@ -444,7 +600,7 @@ def _evaluate_command(
         str, typer.Option(help=f"How answers are graded: {' or '.join(VERIFY_MODES)}.")
     ] = "value",
     actions: ExtraActions = "",
-    hacks: Annotated[
+    floor: Annotated[
         bool, typer.Option(help="Measure what reward-hacking baselines earn on the same questions.")
     ] = True,
     out: Annotated[
@@ -457,59 +613,46 @@ def _evaluate_command(
 
     Example: `sql_env evaluate --source spider --split dev`
 
-    A model on a server: `sql_env evaluate --split test --policy chat --model gpt-5-mini
-    --workers 16 --price 0.25 2`
+    Of the bundled and generated questions the test split is played; `--split all` plays all.
 
-    Your own server: `sql_env evaluate --split test --policy chat --model Qwen/Qwen3-0.6B
-    --base-url http://localhost:8000/v1 --shots 3`
+    A model on a server: `sql_env evaluate --model gpt-5-mini --workers 16 --max-cost 1`
+
+    Your own server: `sql_env evaluate --model Qwen/Qwen3-0.6B --base-url http://localhost:8000/v1 --shots 3`
 
     A model in a folder, with the settings that it holds:
-    `sql_env evaluate --split test --policy chat --model runs/nano-0/all/model`
+    `sql_env evaluate --model runs/nano-0/all/model`
 
     One task of an array job: `sql_env evaluate --policy random --shard 2/8 --out results`
     """
-    from sql_env.evaluation.harness import RunStopped, hack_floor
-    from sql_env.evaluation.logs import EpisodeLog, read_log
-
-    names = policy or ["random", "greedy", "oracle"]
-    allowed = read_actions(actions)
+    names, allowed = _policy_names(policy, chat), read_actions(actions)
     model = chat.make_policy(allowed) if "chat" in names else None
     stored = getattr(model.backend, "model_settings", {}) if model else {}
-    shard = evaluation.part
+    shard, questions = evaluation.part, _with_split(questions)
     budget = budget or stored.get("budget", 15)
     schema_level = schema_level or stored.get("schema_level", "names")
     loaded = questions.load(evaluation.n or 200, show_progress=not as_json)
     env = EpisodeEnv(loaded, budget, schema_level=schema_level, verify=verify, actions=allowed)
-    results, logs, reason, floor = [], [], "", {}
-    hacks = hacks and (shard is None or shard[0] == 1)  # the floor is the same for all shards
     players = [model if n == "chat" else make_policy(n, loaded, evaluation.seed) for n in names]
-    try:
-        with _open_executor(
-            evaluation.executor, evaluation.workers, evaluation.address
-        ) as executor:
-            for player in players:
-                results.append(evaluation.run(env, player, chat.batch, not as_json, executor))
-                logs += [path for path in [evaluation.log_path(env, player)] if path]
-        if hacks:
-            floor = hack_floor(loaded, budget, robust=verify == "robust", actions=allowed)
-    except RunStopped as stopped:
-        reason = stopped.reason
-        if len(results) < len(players):
-            results.append(stopped.result)
-            logs += [path for path in [evaluation.log_path(env, players[len(results) - 1])] if path]
-    for result in results:
-        result.hack_floor = floor
-    for path in logs if floor else ():
-        about, _ = read_log(path)
-        EpisodeLog(path, about).add_details(hack_floor=floor)
-    if out:
-        _write_reports(results, floor, out, shard)
-    if as_json:
-        print(json.dumps([_result_numbers(result) for result in results], indent=1))
-    else:
-        _print_results(Console(), _title(loaded, shard), results, floor)
-        print_left_out(Console(), loaded)
-    _leave(_print_end(Console(stderr=as_json), results, reason, logs))
+    with_floor = floor and (shard is None or shard[0] == 1)  # the floor is the same for all shards
+    with _one_interrupt():
+        played = _play(env, players, evaluation, chat.batch, not as_json, with_floor)
+        _keep_floor(played)
+        if out:
+            _write_reports(played.results, played.floor, out, shard)
+        console = Console(stderr=as_json)
+        if as_json:
+            print_text(json.dumps([_result_numbers(result) for result in played.results], indent=1))
+        else:
+            _print_results(console, _title(loaded, shard), played.results, played.floor)
+            print_left_out(console, loaded)
+        code = _print_end(console, played.results, played.reason, played.logs)
+        if not as_json and not code:
+            for line in [
+                *_meaning_lines(played.results, played.floor),
+                _next_line(played.logs, questions),
+            ]:
+                console.print(f"[dim]{escape(line)}[/]", highlight=False, soft_wrap=True)
+        _leave(code)
 
 # %% ../../nbs/cli/08_evaluate.ipynb #62547ff3
 @app.command("merge", rich_help_panel="Play and evaluate")
@@ -546,49 +689,68 @@ def _merge_command(
     if results:
         _write_reports(results, results[0].hack_floor, out)
     if as_json:
-        print(json.dumps([_result_numbers(result) for result in results], indent=1))
+        print_text(json.dumps([_result_numbers(result) for result in results], indent=1))
         return
     for policy, paths in logs.items():
-        print(f"{_file_name(policy)}.jsonl: {len(paths)} logs")
+        print_text(f"{_file_name(policy)}.jsonl: {len(paths)} logs")
     if results:
         title = f"{results[0].settings['questions']}: {len(files)} files"
         _print_results(Console(), title, results, results[0].hack_floor)
 
 # %% ../../nbs/cli/08_evaluate.ipynb #88445700
 def _show_comparison(console: Console, comparison: "Comparison") -> None:
-    "Print a comparison and the first questions that flipped."
+    "Print a comparison, the first questions that flipped, and what must be known to read it."
     console.print(str(comparison), highlight=False)
     first, second = comparison.names
     for name, ids in ((second, comparison.gained), (first, comparison.lost)):
         if ids:
             more = ", ..." if len(ids) > 10 else ""
-            console.print(f"only {name}: {', '.join(ids[:10])}{more}", highlight=False)
+            console.print(f"only {escape(name)}: {', '.join(ids[:10])}{more}", highlight=False)
+    for note in comparison.notes:
+        console.print(escape(note), highlight=False)
 
 # %% ../../nbs/cli/08_evaluate.ipynb #091dc384
+def _named_apart(results: list["EvaluationResult"], files: list[Path]) -> list["EvaluationResult"]:
+    "Results under names of their own: those of one policy get the name of their file, or of its folder."
+    names = Counter(result.policy for result in results)
+    stems = Counter(path.stem for path in files)
+    named = []
+    for result, path in zip(results, files):
+        place = path.stem if stems[path.stem] == 1 else f"{path.parent.name}/{path.stem}"
+        label = f"{result.policy} ({place})" if names[result.policy] > 1 else result.policy
+        named.append(replace(result, policy=label))
+    return named
+
+# %% ../../nbs/cli/08_evaluate.ipynb #f124e2f1
 @app.command("compare", rich_help_panel="Play and evaluate")
 def _compare_command(
-    first: Annotated[
-        Path, typer.Argument(help="Result of `sql_env evaluate --out` (.json), or a log (.jsonl).")
-    ],
-    second: Annotated[
-        Path, typer.Argument(help="Another one, on the same questions with the same seed.")
+    files: Annotated[
+        list[Path],
+        typer.Argument(
+            help="Two or more results of `sql_env evaluate --out` (.json), or logs (.jsonl)."
+        ),
     ],
     by: Annotated[
         str, typer.Option(help="Rate to compare: correct, grounded or robust.")
     ] = "correct",
     as_json: AsJson = False,
 ):
-    """Compare two results on the same questions, pair by pair.
+    """Compare results on the questions that they share, pair by pair.
 
     Example: `sql_env compare results/greedy.json results/oracle.json`
     """
-    from sql_env.evaluation.harness import compare
+    from sql_env.evaluation.harness import compare, compare_all
     from sql_env.evaluation.reports import load_result
 
     if by not in ("correct", "grounded", "robust"):
         raise ValueError(f"Results have no rate {by!r}; there are correct, grounded and robust.")
-    comparison = compare(load_result(first), load_result(second), by)
+    if len(files) < 2:
+        raise ValueError("There is nothing to compare with: give two results or more.")
+    results = _named_apart([load_result(path) for path in files], files)
+    found = [compare(*results, by)] if len(results) == 2 else compare_all(results, by)
     if as_json:
-        print(json.dumps(asdict(comparison), indent=1))
-    else:
+        rows = [{n: None if x != x else x for n, x in asdict(c).items()} for c in found]
+        print_text(json.dumps(rows[0] if len(results) == 2 else rows, indent=1))
+        return
+    for comparison in found:
         _show_comparison(Console(), comparison)

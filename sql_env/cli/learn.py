@@ -14,9 +14,18 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 
-from .app import AsJson, Seed, SourceOptions, Split, app, make_table, takes_options
+from sql_env.cli.app import (
+    AsJson,
+    Console,
+    Seed,
+    SourceOptions,
+    Split,
+    app,
+    make_table,
+    print_text,
+    takes_options,
+)
 from ..extras import needs_extra
 from ..questions.question_set import QuestionSet
 
@@ -90,7 +99,7 @@ def _trajectories_command(
         raise ValueError("say where the episodes go: --out for a log, --sft for conversations")
     problems = report.get("problems", [])
     if as_json:
-        print(json.dumps(report))
+        print_text(json.dumps(report))
     else:
         numbers = [f"{name}: {value}" for name, value in report.items() if name != "problems"]
         Console().print(", ".join(numbers), *problems[:10], sep="\n")
@@ -256,7 +265,7 @@ def _train_command(
     names = stage or [s.name for s in trained.lineage(made.stages[-1].name)]
     rows = run_evals(trained, names[-1:] if plan.only_last else names, plan.suites, plan.n)
     if as_json:
-        print(json.dumps(dict(folder=str(trained.folder), evals=rows)))
+        print_text(json.dumps(dict(folder=str(trained.folder), evals=rows)))
     else:
         _show_run(Console(), trained.folder, rows)
     if push:

@@ -34,160 +34,152 @@ def parse_options(texts: Iterable[str]) -> dict[str, Any]:  # such as `top_p=0.9
     return options
 
 # %% ../../nbs/cli/02_model.ipynb #bba523b2
-MODEL = "Language model (--policy chat)"  # panel of the help
+MODEL = "Language model"  # panel of the help
 
 # %% ../../nbs/cli/02_model.ipynb #5bb513cf
+def _option(*names: str, **settings: Any) -> Any:
+    "An option in the panel of the language model."
+    return typer.Option(*names, rich_help_panel=MODEL, **settings)
+
+# %% ../../nbs/cli/02_model.ipynb #22104660
 @dataclass(frozen=True)
 class ModelOptions:
     "A language model and how it plays; None is what its folder says, or else the default of `ChatPolicy`."
 
     model: Annotated[
         str | None,
-        typer.Option(
+        _option(
             help="Name of a model on a server, or the folder of a local one; anthropic/NAME and google/NAME "
-            "are asked in their own protocols.",
-            rich_help_panel=MODEL,
+            "are asked in their own protocols."
         ),
     ] = None
     base_url: Annotated[
         str | None,
-        typer.Option(
-            help="Server of the model, such as http://localhost:8000/v1; the provider's own if not given.",
-            rich_help_panel=MODEL,
+        _option(
+            help="Server of the model, such as http://localhost:8000/v1; the provider's own if not given."
         ),
     ] = None
     provider: Annotated[
         str | None,
-        typer.Option(
+        _option(
             help="Whose protocol is spoken: openai (most servers), anthropic or google; "
-            "from the model's name if not given.",
-            rich_help_panel=MODEL,
+            "from the model's name if not given."
         ),
     ] = None
     key_var: Annotated[
         str | None,
-        typer.Option(
+        _option(
             help="Environment variable that holds the key; OPENAI_API_KEY, ANTHROPIC_API_KEY or GEMINI_API_KEY "
-            "if not given.",
-            rich_help_panel=MODEL,
+            "if not given."
         ),
     ] = None
     shots: Annotated[
         int,
-        typer.Option(
+        _option(
             min=0,
             max=10,
             help="Example episodes, from bundled train questions, before the first one: 0, 1 or 3.",
-            rich_help_panel=MODEL,
         ),
     ] = 0
     nudges: Annotated[
         int | None,
-        typer.Option(
+        _option(
             min=0,
             help="How often the model is reminded when it replies without a tool call, "
             "before the episode counts as failed; 3 if not given.",
-            rich_help_panel=MODEL,
         ),
     ] = None
     patience: Annotated[
         int | None,
-        typer.Option(
+        _option(
             min=1,
             help="Refused actions in a row after which the episode counts as failed; any number if not given.",
-            rich_help_panel=MODEL,
         ),
     ] = None
     temperature: Annotated[
         float | None,
-        typer.Option(
+        _option(
             min=0,
             help="Sampling temperature of the model; if not given, the server's default, "
             "or 0 for a local model.",
-            rich_help_panel=MODEL,
         ),
     ] = None
     reasoning_effort: Annotated[
         str | None,
-        typer.Option(
-            help="How much the model thinks, in its provider's words, such as low, medium or high.",
-            rich_help_panel=MODEL,
+        _option(
+            help="How much the model thinks, in its provider's words, such as low, medium or high."
         ),
     ] = None
     max_tokens: Annotated[
         int | None,
-        typer.Option(min=1, help="Most tokens in one message of the model.", rich_help_panel=MODEL),
+        _option(min=1, help="Most tokens in one message of the model."),
     ] = None
     option: Annotated[
         list[str] | None,
-        typer.Option(
+        _option(
             help="Another field of the request as NAME=VALUE, with the value in JSON, such as top_p=0.9; "
-            "may be given more than once.",
-            rich_help_panel=MODEL,
+            "may be given more than once."
         ),
     ] = None
     timeout: Annotated[
         float | None,
-        typer.Option(
-            min=1, help="Seconds of one request; 120 if not given.", rich_help_panel=MODEL
-        ),
+        _option(min=1, help="Seconds of one request; 120 if not given."),
     ] = None
     max_retries: Annotated[
         int | None,
-        typer.Option(
+        _option(
             min=0,
-            help="How often a request is sent again after a rate limit, a server error or a timeout; 5 if not given.",
-            rich_help_panel=MODEL,
+            help="How often a request is sent again after a server error or a timeout; 5 if not given. "
+            "Rate limits are waited for.",
+        ),
+    ] = None
+    rpm: Annotated[
+        float | None,
+        _option(
+            min=0.1,
+            help="Requests a minute that the account allows, of all episodes together; any number if not given.",
         ),
     ] = None
     cache: Annotated[
         Path | None,
-        typer.Option(
-            help="Folder in which answers of the model are kept, so that no request is sent and paid twice.",
-            rich_help_panel=MODEL,
+        _option(
+            help="Folder in which answers of the model are kept, so that no request is sent and paid twice."
         ),
     ] = None
     keep_reasoning: Annotated[
         bool,
-        typer.Option(
+        _option(
             "--keep-reasoning/--drop-reasoning",
             help="Send what the model thought back to it; logs keep it in any case.",
-            rich_help_panel=MODEL,
         ),
     ] = True
     max_chars: Annotated[
         int | None,
-        typer.Option(
-            min=1, help="Most characters of one result that the model reads.", rich_help_panel=MODEL
-        ),
+        _option(min=1, help="Most characters of one result that the model reads."),
     ] = None
     as_trained: Annotated[
         bool,
-        typer.Option(
+        _option(
             "--as-trained",
             help="Send the tool schemas to the server in the form that training uses.",
-            rich_help_panel=MODEL,
         ),
     ] = False
     price: Annotated[
         tuple[float, float] | None,
-        typer.Option(help="Dollars for a million tokens, in and out.", rich_help_panel=MODEL),
+        _option(
+            help="Dollars for a million tokens, in and out; list prices are known for many models."
+        ),
     ] = None
     cached_price: Annotated[
         float | None,
-        typer.Option(
+        _option(
             min=0,
             help="Dollars for a million tokens in that come from the provider's cache; as --price if not given.",
-            rich_help_panel=MODEL,
         ),
     ] = None
     batch: Annotated[
         int | None,
-        typer.Option(
-            min=1,
-            help="Episodes that a local model plays at the same time; 64 if not given.",
-            rich_help_panel=MODEL,
-        ),
+        _option(min=1, help="Episodes that a local model plays at the same time; 64 if not given."),
     ] = None
 
     def make_policy(self, actions: Sequence[str] = ACTIONS) -> Any:
@@ -244,6 +236,7 @@ class ModelOptions:
             reasoning_effort=self.reasoning_effort,
             timeout=self.timeout,
             max_retries=self.max_retries,
+            rpm=self.rpm,
             provider=self.provider,
             key_var=self.key_var,
         )

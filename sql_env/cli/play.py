@@ -15,19 +15,20 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 
 from sql_env.cli.app import (
     POLICIES,
     AsJson,
     Budget,
+    Console,
     ExtraActions,
     Seed,
     SourceOptions,
     app,
     make_policy,
     make_table,
+    print_text,
     takes_options,
 )
 from ..play.episode import ACTIONS, VERIFY_MODES, Episode, EpisodeEnv, read_actions
@@ -145,7 +146,7 @@ def demo(
     try:
         play_episode(env, player, observation)
     except RolloutAborted as e:
-        print(f"The model gave up: {e}")
+        print_text(f"The model gave up: {e}")
     except ModelError as e:
         raise ValueError(str(e)) from None
     name = policy if policy in POLICIES else player.name
@@ -273,11 +274,11 @@ def _export_command(
     size = out.write_text(episode_page_html(*views), encoding="utf-8")
     if as_json:
         episodes = [_view_summary(view) for view in views]
-        print(json.dumps(dict(path=str(out), characters=size, episodes=episodes), indent=1))
+        print_text(json.dumps(dict(path=str(out), characters=size, episodes=episodes), indent=1))
         return
     for view in views:
-        print(_view_line(view))
-    print(f"{out}, {size / 1000:.0f} kB: open it in a browser.")
+        print_text(_view_line(view))
+    print_text(f"{out}, {size / 1000:.0f} kB: open it in a browser.")
 
 # %% ../../nbs/cli/04_play.ipynb #c028d2e0
 def _rescored_row(name: str, result: Any) -> list[str]:
@@ -355,7 +356,7 @@ def _rescore_command(
         )
         for name in ("success_rate", "robust_rate"):
             report[name] = [None if x != x else x for x in report[name]]  # JSON has no NaN
-        print(json.dumps(report))
+        print_text(json.dumps(report))
         return
     _print_rescored(Console(), rescored, before, after)
-    print(out)
+    print_text(out)

@@ -17,7 +17,7 @@ from typing import Annotated, Any
 
 import typer
 
-from .app import AsJson, SourceOptions, app, takes_options
+from .app import AsJson, SourceOptions, app, print_text, takes_options
 
 # %% ../../nbs/cli/05_view.ipynb #b84aeea4
 _NOTHING = "There is no run in {where}. Write a log with: sql_env evaluate --log FOLDER"
@@ -36,13 +36,13 @@ def _write_page(reader: Any, questions: Any, out: Path, title: str, as_json: boo
         sizes = {run.name: len(run.episodes) for run in maker.runs}
         about = dict(path=str(out), characters=size, episodes=sizes, skipped=reader.skipped)
         about["failures"] = dict(zip(sizes, failures))
-        print(json.dumps(about, indent=1))
+        print_text(json.dumps(about, indent=1))
         return
     for run, counts in zip(maker.runs, failures):
-        print(run.result)
+        print_text(run.result)
         if counts:
-            print(f"  what went wrong: {failures_text(counts)}")
-    print(f"{out}, {size / 1e6:.1f} MB: open it in a browser.")
+            print_text(f"  what went wrong: {failures_text(counts)}")
+    print_text(f"{out}, {size / 1e6:.1f} MB: open it in a browser.")
 
 # %% ../../nbs/cli/05_view.ipynb #9eff528a
 def _follow(paths: list[Path], questions: Any, title: str, port: int, show: bool) -> None:
@@ -53,9 +53,9 @@ def _follow(paths: list[Path], questions: Any, title: str, port: int, show: bool
     feed.update()
     for path in paths:
         if not path.exists():
-            print(f"Waiting for {path}, which is not there yet.", file=sys.stderr)
+            print_text(f"Waiting for {path}, which is not there yet.", file=sys.stderr)
     for sentence in feed.reader.skipped:
-        print(f"Left out: {sentence}", file=sys.stderr)
+        print_text(f"Left out: {sentence}", file=sys.stderr)
     try:
         server = run_server(feed, port)
     except OSError as e:
@@ -63,7 +63,7 @@ def _follow(paths: list[Path], questions: Any, title: str, port: int, show: bool
             f"Port {port} can't be used ({e.strerror}); give another --port."
         ) from None
     address = f"http://127.0.0.1:{server.server_address[1]}/"
-    print(f"Following {', '.join(map(str, paths))}: open {address}, end with Ctrl-C.", flush=True)
+    print_text(f"Following {', '.join(map(str, paths))}: open {address}, end with Ctrl-C.")
     if show:
         webbrowser.open(address)
     with server, suppress(KeyboardInterrupt):
@@ -116,7 +116,7 @@ def _view_command(
     reader = RunReader(paths)
     reader.update()
     for sentence in reader.skipped:
-        print(f"Left out: {sentence}", file=sys.stderr)
+        print_text(f"Left out: {sentence}", file=sys.stderr)
     if not reader.runs:
         raise ValueError(_NOTHING.format(where=", ".join(map(str, paths))))
     _write_page(reader, questions.load(200, show_progress=not as_json), out, title, as_json)

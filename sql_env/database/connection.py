@@ -8,9 +8,10 @@ Docs: https://hjerpe.github.io/sql_env/database/connection.html.md"""
 __all__ = ['bounded_compiling', 'GuardedConnection']
 
 # %% ../../nbs/database/02_connection.ipynb #61483cce
+import logging
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
@@ -21,7 +22,7 @@ import apsw
 
 from sql_env.database.guards import (
     FAST_LIMITS,
-    FastPathMiss,
+    LARGE_FILE_BYTES,
     FixedClock,
     Limits,
     QueryError,
@@ -36,9 +37,9 @@ class _ProcessMemory:
     "What statements of one process share."
 
     shared = 256 * 2**20  # bytes for large statements together
-    compiling = 64 * 2**20  # bytes that SQLite may add while it compiles a statement
-    compiling_fast = 4 * 2**20  # the same on the fast path
-    compiling_view = 16 * 2**20  # the same when a file is opened
+    compiling = (
+        3 * 2**10
+    )  # bytes that SQLite may add while it compiles, for each instruction of `Limits.program`
     watched = 96 * 2**20  # bytes that SQLite may add while it runs a JSON aggregate
     soft, hard = 64 * 2**20, 4 * 2**30  # bytes of SQLite; no statement meets the hard limit
 
@@ -65,11 +66,11 @@ class _ProcessMemory:
             self.free += n
             self.changed.notify_all()
 
-    def begin_compiling(self, room: int, wait: bool = True) -> bool:
-        "Let SQLite add `room` bytes; False if another thread compiles and this one must not wait."
+    def begin_compiling(self, program: int, wait: bool = True) -> bool:
+        "Let SQLite add the memory of a program; False if another thread compiles and this one must not wait."
         if not self.compile_lock.acquire(blocking=wait):
             return False
-        apsw.hard_heap_limit(apsw.memory_used() + room)
+        apsw.hard_heap_limit(apsw.memory_used() + self.compiling * program)
         return True
 
     def end_compiling(self) -> None:
@@ -80,6 +81,7 @@ class _ProcessMemory:
 
 # %% ../../nbs/database/02_connection.ipynb #266c2369
 _LARGE = 4 * 2**20  # bytes of temporary files from which a statement takes its share of the memory
+_log = logging.getLogger("sql_env")
 _memory = _ProcessMemory()  # one for the process, because SQLite's limits are
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_memory.reset)
@@ -87,21 +89,34 @@ if hasattr(os, "register_at_fork"):
 # %% ../../nbs/database/02_connection.ipynb #28eb6c20
 @contextmanager
 def bounded_compiling() -> Iterator[None]:
-    "While the block runs, SQLite may add 16 MB, and no other thread compiles; raises `apsw.NoMemError` beyond."
-    _memory.begin_compiling(_memory.compiling_view)
+    "While the block runs nobody else compiles, with an agent's memory; raises `apsw.NoMemError` beyond."
+    _memory.begin_compiling(Limits.program)
     try:
         yield
     finally:
         _memory.end_compiling()
 
 # %% ../../nbs/database/02_connection.ipynb #4114ebdc
+try:
+    from resource import RUSAGE_THREAD, getrusage
+except ImportError:  # of Linux only
+    getrusage = None
+
+# %% ../../nbs/database/02_connection.ipynb #f7435462
+def _thread_seconds() -> float:
+    "Processor time of this thread, if possible without that of the system, which reads files for it."
+    return getrusage(RUSAGE_THREAD).ru_utime if getrusage else time.thread_time()
+
+# %% ../../nbs/database/02_connection.ipynb #8c4656bb
 class _Budget:
-    "Operations and time of the statement that runs on one connection."
+    "Operations, pages and time of the statement that runs on one connection."
 
     every = 100  # operations between two looks
-    waiting = 20  # times `limits.seconds` of wall clock that a thread may spend waiting
+    waiting = 20  # times its seconds of wall clock that a thread may spend waiting
+    far = 20  # times `limits.seconds` that a statement may take whose work is bounded by counts
 
     def __init__(self, limits: Limits):
+        self.pages_read: Callable[[], int] = int  # by the connection so far, in units of 4 kB
         self.begin(limits)
 
     def begin(self, limits: Limits) -> None:
@@ -111,6 +126,8 @@ class _Budget:
         self.ticks = 0  # looks so far
         self.stop = ""  # "operations", "timeout" or "memory" once that is used up
         self.max_ticks = limits.operations // self.every
+        self.last_page: int | None = None  # of `pages_read`, where pages are counted
+        self.seconds = limits.seconds
         self.deadline: float | None = None  # None: the clocks have not started
         self.cpu_deadline = 0.0
 
@@ -121,12 +138,27 @@ class _Budget:
             self.stop = "operations"
         elif self.start_memory is not None and self._has_grown(self.start_memory):
             self.stop = "memory"
-        elif self.deadline is None:
-            self.deadline = time.monotonic() + self.limits.seconds
-            self.cpu_deadline = time.thread_time() + self.limits.seconds
-        elif time.monotonic() > self.deadline and self._is_overdue(self.deadline):
-            self.stop = "timeout"
+        elif self.ticks % 4 == 0 and self.is_read_out():
+            self.stop = "operations"
+        else:
+            self._look_at_clock()
         return bool(self.stop)
+
+    def on_pages(self) -> bool:
+        "Called while a large file is read; True stops the statement."
+        if self.is_read_out():
+            self.stop = "operations"
+        else:
+            self._look_at_clock()
+        return bool(self.stop)
+
+    def count_pages(self) -> None:
+        "From now on pages count."
+        self.last_page = self.pages_read() + self.limits.pages
+
+    def is_read_out(self) -> bool:
+        "Whether pages are counted, and there were too many."
+        return self.last_page is not None and self.pages_read() > self.last_page
 
     def watch_memory(self) -> None:
         "From now on the statement runs as the only one that is watched, until `end`."
@@ -142,11 +174,35 @@ class _Budget:
     def _has_grown(self, start: int) -> bool:
         return apsw.memory_used() > start + _memory.watched
 
+    def _look_at_clock(self) -> None:
+        "Start the clocks, or stop the statement if time is up."
+        if self.deadline is None:
+            self.deadline = time.monotonic() + self.seconds
+            self.cpu_deadline = _thread_seconds() + self.seconds
+        elif time.monotonic() > self.deadline and self._is_overdue(self.deadline):
+            self.stop = "timeout"
+
     def _is_overdue(self, deadline: float) -> bool:
         "Whether this thread itself used up the time; what else the machine does must not change a result."
-        if time.thread_time() > self.cpu_deadline:
+        if _thread_seconds() > self.cpu_deadline:
             return True
-        return time.monotonic() > deadline + self.waiting * self.limits.seconds
+        return time.monotonic() > deadline + self.waiting * self.seconds
+
+# %% ../../nbs/database/02_connection.ipynb #6d0ac8d9
+class _LargeFile(apsw.VFSFile):
+    "A file that tells the budget when it has been read for a while."
+
+    every = 256  # reads between two looks
+
+    def __init__(self, name: apsw.URIFilename, flags: list[int], budget: _Budget):
+        super().__init__("", name, flags)
+        self.budget, self.reads = budget, 0
+
+    def xRead(self, amount: int, offset: int) -> bytes:
+        self.reads += 1
+        if not self.reads % self.every and self.budget.on_pages():
+            raise apsw.InterruptError("interrupted")
+        return super().xRead(amount, offset)
 
 # %% ../../nbs/database/02_connection.ipynb #6c1d445d
 class _TempFile:
@@ -200,14 +256,20 @@ class _TempFile:
 class _Files(FixedClock):
     "The file layer of one connection: the clock stands still, and temporary files are counted."
 
-    def __init__(self, budget: _Budget):
-        self.budget, self.used, self.share = budget, 0, 0
+    def __init__(self, budget: _Budget, is_large: bool = False):
+        self.budget, self.is_large = budget, is_large
+        self.used, self.share = (
+            0,
+            0,
+        )  # bytes of temporary files, and of the process's memory for them
         self.layer = f"{FixedClock.name}_{id(self)}"
         super().__init__(self.layer)
 
     def xOpen(self, name, flags):
         "A file; SQLite gives a temporary one no name."
-        return super().xOpen(name, flags) if name else _TempFile(self)
+        if not name:
+            return _TempFile(self)
+        return _LargeFile(name, flags, self.budget) if self.is_large else super().xOpen(name, flags)
 
     def take(self, n: int) -> None:
         "Count bytes of temporary files; raises `apsw.FullError` beyond the limit."
@@ -247,17 +309,18 @@ class _StatementLog:
         self.budget = budget
         self.begin()
 
-    def begin(self) -> None:
-        "Forget the statement before."
+    def begin(self, was_quick: bool = False) -> None:
+        "Forget the statement before; SQLite's cache may hold the next one, so that its functions must be known."
         self.columns: tuple[str, ...] = ()
+        self.was_quick = was_quick
         self.is_quick: bool | None = None  # whether its functions are; None if it was not compiled
         self.is_watched = False  # whether it calls a JSON aggregate
         self.is_compiling = False
+        self.reads_left = 2 * self.budget.limits.program  # of columns, by views
 
-    def compiles(self, is_fast: bool = False) -> bool:
+    def compiles(self, wait: bool = True) -> bool:
         "Call it before SQLite compiles; False if that would have to wait."
-        room = _memory.compiling_fast if is_fast else _memory.compiling
-        self.is_compiling = _memory.begin_compiling(room, wait=not is_fast)
+        self.is_compiling = _memory.begin_compiling(self.budget.limits.program, wait)
         return self.is_compiling
 
     def has_compiled(self) -> None:
@@ -272,6 +335,13 @@ class _StatementLog:
         self.is_quick = (not name or name in _QUICK_FUNCTIONS) and self.is_quick is not False
         self.is_watched = self.is_watched or name in _JSON_AGGREGATES
 
+    def on_view(self) -> None:
+        "Called while a statement is compiled, for each column that a view reads."
+        self.reads_left -= 1
+        if self.reads_left < 0:
+            message = "The views of the query read too many tables and columns."
+            raise QueryError("too_long", message, "Name fewer views.")
+
     def on_execute(self, cursor, sql: str, bindings) -> bool:
         "Called by SQLite when a statement is about to run; False refuses it."
         self.has_compiled()
@@ -279,6 +349,8 @@ class _StatementLog:
         self.columns = tuple([c[0] for c in cursor.get_description()])
         if self.budget.limits is FAST_LIMITS:
             return self.is_quick is True
+        if self.is_quick or (self.is_quick is None and self.was_quick):
+            self.budget.seconds *= self.budget.far  # counts bound its work, so the clock may wait
         if self.is_watched or self.is_quick is None:
             self.budget.watch_memory()
         return True
@@ -310,11 +382,25 @@ def _fetch_more(cursor, rows: list[tuple], n_columns: int, limits: Limits) -> No
             message = f"The result contains more than {too_many}."
             raise QueryError("too_large", message, "Select fewer columns or rows.")
 
+# %% ../../nbs/database/02_connection.ipynb #77f29177
+def _block(columns: tuple[str, ...], limits: Limits) -> int:
+    "Rows of so many columns that are short enough together, whatever they contain."
+    rows = limits.text // (limits.cell * max(len(columns), 1))
+    return max(1, min(rows, limits.rows + 1))
+
 # %% ../../nbs/database/02_connection.ipynb #64219039
 def _forget_oldest(known: dict, most: int) -> None:
     "Keep at most so many entries."
     if len(known) > most:
         del known[next(iter(known))]
+
+# %% ../../nbs/database/02_connection.ipynb #3cf3c2c8
+def _pages_read(con: apsw.Connection) -> Callable[[], int]:
+    "A function that tells how many pages of 4 kB a connection has looked up so far, in its cache or in the file."
+    units = max(1, con.pragma("page_size") // 4096)
+    hits, misses = apsw.SQLITE_DBSTATUS_CACHE_HIT, apsw.SQLITE_DBSTATUS_CACHE_MISS
+    status = con.status
+    return lambda: units * (status(hits)[0] + status(misses)[0])
 
 # %% ../../nbs/database/02_connection.ipynb #98d2af45
 class _Known(NamedTuple):
@@ -324,6 +410,7 @@ class _Known(NamedTuple):
     block: int  # rows that are read without being measured
     is_quick: bool  # whether all its functions are
     every: int  # operations between two looks at the clock
+    seconds: float  # on that clock
 
 # %% ../../nbs/database/02_connection.ipynb #58b5b8c2
 class GuardedConnection:
@@ -343,14 +430,21 @@ class GuardedConnection:
         self.limits = limits
         self.known: dict[str, _Known] = {}
         self.new_statements = 0  # since the memory of statements was looked at
-        self._slow: dict[str, bool] = {}  # statements that were stopped on the fast path
+        self._slow: dict[str, bool] = {}  # statements that `try_run` stopped
+        self._refused: dict[
+            str, bool
+        ] = {}  # statements that failed, and whether their functions are quick
         self.budget = _Budget(limits)
         self.log = _StatementLog(self.budget)
         self._never_changes = path is not None
-        self._files = _Files(self.budget)
+        is_large = (
+            isinstance(path, Path) and path.is_file() and path.stat().st_size > LARGE_FILE_BYTES
+        )
+        self._files = _Files(self.budget, is_large)
         self.con = connect_readonly(path, limits, self._files.layer)
         self.con.execute("PRAGMA temp_store=FILE").fetchall()
-        self.con.authorizer = make_authorizer(tables, self.log.on_function)
+        self.budget.pages_read = _pages_read(self.con)
+        self.con.authorizer = make_authorizer(tables, self.log.on_function, self.log.on_view)
         self._look_every(_Budget.every)
         self._cursors: tuple[apsw.Cursor, ...] = ()  # one for known statements, one for others
         self._new_cursors()
@@ -359,11 +453,12 @@ class GuardedConnection:
         "Run one checked statement within the limits; raises `QueryError`."
         known = self.known.get(sql)
         if known is None:
-            return self._run_counted(sql)
+            return self._run_new(sql)
         budget = self.budget
         if budget.limits is not self.limits:
             budget.begin(self.limits)
         budget.ticks, budget.deadline = 0, None
+        budget.last_page, budget.seconds = None, known.seconds
         if known.every != self._every:
             self._look_every(known.every)
         try:
@@ -374,83 +469,86 @@ class GuardedConnection:
             _fetch_more(cursor, rows, len(known.columns), self.limits)
         except apsw.NoMemError:
             self._new_cursors()
-            return self._run_counted(sql)
+            return self._run_new(sql)
         except (apsw.Error, MemoryError, UnicodeError, QueryError) as e:
             raise self._failed(e) from None
         return self._result(known.columns, rows)
 
-    def _run_counted(self, sql: str, can_cache: bool = True) -> Result:
+    def try_run(self, sql: str) -> Result | None:
+        "The result of a checked statement if `FAST_LIMITS` suffice; else None, for errors too."
+        budget, known = self.budget, self.known.get(sql)
+        budget.begin(FAST_LIMITS)
+        if sql in self._slow or (known and not known.is_quick):
+            return None
+        self.log.begin()
+        if not (known or self.log.compiles(wait=False)):
+            return None
+        self.con.limit(apsw.SQLITE_LIMIT_LENGTH, FAST_LIMITS.cell)
+        try:
+            columns, rows = self._read(sql, known)
+            if len(rows) * len(columns) <= FAST_LIMITS.cells and not budget.is_read_out():
+                if not known and self._never_changes:
+                    self._remember(sql, columns, is_quick=True)
+                return Result(columns, rows)
+        except (apsw.Error, MemoryError, UnicodeError, QueryError):
+            if budget.stop:
+                self._slow[sql] = True
+                _forget_oldest(self._slow, self.max_known)
+        finally:
+            self.con.limit(apsw.SQLITE_LIMIT_LENGTH, self.limits.cell)
+        self._new_cursors()
+        return None
+
+    def _run_new(self, sql: str, can_cache: bool = True) -> Result:
         "Run a statement for the first time, or on a database that may have changed."
         budget, log = self.budget, self.log
         budget.begin(self.limits)
-        log.begin()
-        if self._every != _Budget.every:
-            self._look_every(_Budget.every)
+        log.begin(sql in self._refused and self._refused[sql])
+        log.compiles()
         try:
-            columns, rows = self._read(sql, can_cache)
+            columns, rows = self._read(sql, can_cache=can_cache)
         except apsw.NoMemError as e:
             if not (can_cache and not budget.stop):
-                raise self._failed(e) from None
+                raise self._failed(e, sql=sql) from None
         except (apsw.Error, MemoryError, UnicodeError, QueryError) as e:
-            raise self._failed(e) from None
+            raise self._failed(e, sql=sql) from None
         else:
+            # without a look a statement was short, unless one operation went through a large file
+            if (budget.ticks or self._files.is_large) and budget.is_read_out():
+                raise self._failed(apsw.InterruptError(), "operations", sql)
             if budget.ticks <= budget.max_ticks:
                 self.new_statements += 1
                 if self._never_changes and not log.is_watched:
                     self._remember(sql, columns, log.is_quick is True)
                 return self._result(columns, rows)
             if not can_cache:
-                raise self._failed(apsw.InterruptError(), "operations")
+                raise self._failed(apsw.InterruptError(), "operations", sql)
+            self._new_cursors()
+            return self._run_new(sql, can_cache=False)
         self._new_cursors()
         with _memory.compile_lock:
-            return self._run_counted(sql, can_cache=False)
+            return self._run_new(sql, can_cache=False)
 
-    def _read(self, sql: str, can_cache: bool) -> tuple[tuple[str, ...], list[tuple]]:
-        "Columns and rows of a statement that is compiled now."
-        log = self.log
-        log.compiles()
+    def _read(
+        self, sql: str, known: _Known | None = None, can_cache: bool = True
+    ) -> tuple[tuple[str, ...], list[tuple]]:
+        "Columns and rows of a statement within the limits of the budget, counted."
+        log, limits = self.log, self.budget.limits
+        if self._every != _Budget.every:
+            self._look_every(_Budget.every)
+        self.budget.count_pages()
         try:
-            cursor = self._traced.execute(sql, can_cache=can_cache)
-            columns = log.columns  # now, because what follows a semicolon is compiled too
-            block = self._block(columns)
+            cursor = (self._cursor if known else self._traced).execute(sql, can_cache=can_cache)
+            # now, because what follows a semicolon is compiled too
+            columns = known.columns if known else log.columns
+            block = _block(columns, limits)
             rows = list(islice(cursor, block))
             if len(rows) == block:
-                _fetch_more(cursor, rows, len(columns), self.limits)
+                _fetch_more(cursor, rows, len(columns), limits)
             return columns, rows
         finally:
             log.has_compiled()
             self.budget.end()
-
-    def run_fast(self, sql: str) -> Result:
-        "Run one checked statement within `FAST_LIMITS`; raises `FastPathMiss` if that is not enough."
-        self.budget.begin(FAST_LIMITS)
-        known = self.known.get(sql)
-        if sql in self._slow or (known and not known.is_quick):
-            raise FastPathMiss
-        self.log.begin()
-        if not known and not self.log.compiles(is_fast=True):
-            raise FastPathMiss
-        if self._every != _Budget.every:
-            self._look_every(_Budget.every)
-        self.con.limit(apsw.SQLITE_LIMIT_LENGTH, FAST_LIMITS.cell)
-        try:
-            cursor = (self._cursor if known else self._traced).execute(sql)
-            columns = known.columns if known else self.log.columns
-            max_rows = FAST_LIMITS.cells // len(columns)
-            rows = list(islice(cursor, max_rows + 1))
-            if len(rows) <= max_rows:
-                if not known and self._never_changes:
-                    self._remember(sql, columns, is_quick=True)
-                return Result(columns, rows)
-        except (apsw.Error, MemoryError, UnicodeError, QueryError):
-            if self.budget.stop:
-                self._slow[sql] = True
-                _forget_oldest(self._slow, self.max_known)
-        finally:
-            self.log.has_compiled()
-            self.con.limit(apsw.SQLITE_LIMIT_LENGTH, self.limits.cell)
-        self._new_cursors()
-        raise FastPathMiss
 
     def is_bloated(self) -> bool:
         "Whether cached statements use so much memory that the connection should be closed."
@@ -463,17 +561,12 @@ class GuardedConnection:
         "Close the connection."
         self.con.close()
 
-    def _block(self, columns: tuple[str, ...]) -> int:
-        "Rows of so many columns that are short enough together, whatever they contain."
-        limits = self.limits
-        rows = limits.text // (limits.cell * max(len(columns), 1))
-        return max(1, min(rows, limits.rows + 1))
-
     def _remember(self, sql: str, columns: tuple[str, ...], is_quick: bool) -> None:
         "Note that a statement ran through."
         if sum(map(len, columns)) < self.max_name_characters:
-            every = self.seldom if is_quick else _Budget.every
-            self.known[sql] = _Known(columns, self._block(columns), is_quick, every)
+            every, far = (self.seldom, _Budget.far) if is_quick else (_Budget.every, 1)
+            block, seconds = _block(columns, self.limits), far * self.limits.seconds
+            self.known[sql] = _Known(columns, block, is_quick, every, seconds)
             _forget_oldest(self.known, self.max_known)
 
     def _result(self, columns: tuple[str, ...], rows: list[tuple]) -> Result:
@@ -483,10 +576,20 @@ class GuardedConnection:
         self._new_cursors()
         return Result(columns, rows[: self.limits.rows], truncated=True)
 
-    def _failed(self, e: BaseException, stop: str = "") -> QueryError:
+    def _failed(self, e: BaseException, stop: str = "", sql: str = "") -> QueryError:
         "The error of a statement, which is dropped."
-        stop, self.budget.stop = stop or self.budget.stop, ""
+        budget = self.budget
+        stop, budget.stop = stop or budget.stop, ""
         self._new_cursors()
+        if sql and self.log.is_quick is not None:
+            self._refused[sql] = self.log.is_quick
+            _forget_oldest(self._refused, self.max_known)
+        if stop == "timeout":
+            _log.warning(
+                "emergency stop of a statement after %g s and about %d operations",
+                budget.seconds,
+                budget.ticks * self._every,
+            )
         return to_query_error(e, stop)
 
     def _look_every(self, operations: int) -> None:

@@ -76,8 +76,8 @@ def _check_gold(
         found = found.with_flag("stale")
     if generator and _has_bare_columns(now.gold_sql, generator):
         found = found.with_flag("bare_column")
-    elif "order_dependent" in now.flags and re.search(r"\blimit\b", now.gold_sql, re.I):
-        found = found.with_flag("tie_at_limit")
+    if padded := runner.padded_codes(now.gold_sql):
+        found = found.with_flag("padded_codes", padded)
     if _changes_float_bits(runner, now):
         found = found.with_flag("float_bits")
     for flag, reason in wording.doubts(now).items():

@@ -6,8 +6,8 @@ Docs: https://hjerpe.github.io/sql_env/evaluation/logs.html.md"""
 
 # %% auto #0
 __all__ = ['NOT_JUDGED_REASONS', 'LOG_FORMAT', 'DETAILS', 'EpisodeResult', 'gold_key', 'with_robust', 'episode_result',
-           'Trajectory', 'time_stamp', 'run_details', 'reprice', 'read_log', 'EpisodeLog', 'write_log', 'join_settings',
-           'merge_logs', 'replay_trajectory', 'check_log']
+           'Trajectory', 'time_stamp', 'run_details', 'reprice', 'read_log', 'setting_differences', 'EpisodeLog',
+           'write_log', 'join_settings', 'replace_log', 'merge_logs', 'replay_turns', 'replay_trajectory', 'check_log']
 
 # %% ../../nbs/evaluation/02_logs.ipynb #5e061986
 import json
@@ -15,20 +15,24 @@ import os
 import platform
 import subprocess
 import zlib
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import lru_cache
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
 import sql_env
 from ..database.guards import Limits
+from .files import LogFile, json_line, replace_file
 from ..grading.answers import Verdict
 from ..grading.variants.robust import ROBUST_REASONS
 from ..paths import read_asset
 from ..play.episode import ACTIONS, Action, Episode, EpisodeEnv, Turn
 from ..play.reward import RewardConfig
+from ..play.session import replay
 from ..policies.base import usage_cost
 from ..questions.question_set import Question, QuestionSet
 from ..sql.analysis import normalize_sql
@@ -61,19 +65,25 @@ class EpisodeResult:
     robust: bool | None = False  # test-suite accuracy: correct, and the query is right on variants
     usage: dict[str, float] = field(default_factory=dict)  # tokens, calls, seconds, cost of a model
     not_judged: str = ""  # why `robust` is None, one of `NOT_JUDGED_REASONS`
+    certificate: str = (
+        ""  # under `verify="certified"`: proved, refuted or open; "" for a wrong answer
+    )
+    assumptions: tuple[str, ...] = ()  # of a proof, in words
 
     def to_dict(self) -> dict[str, Any]:
         "The result as a log holds it."
         values = dict(vars(self))
-        if not self.not_judged:
-            del values["not_judged"]
+        for name in ("not_judged", "certificate", "assumptions"):
+            if not values[name]:
+                del values[name]
         return values
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> "EpisodeResult":
         "The inverse of `to_dict`."
         kinds = tuple(values.get("error_kinds", ()))
-        return cls(**values | {"error_kinds": kinds})
+        assumptions = tuple(values.get("assumptions", ()))
+        return cls(**values | {"error_kinds": kinds, "assumptions": assumptions})
 
 # %% ../../nbs/evaluation/02_logs.ipynb #bdf4fdac
 def gold_key(question: Question) -> str:
@@ -85,6 +95,9 @@ def gold_key(question: Question) -> str:
 def with_robust(result: EpisodeResult, episode: Any) -> EpisodeResult:
     "A result with the verdict on variants of its database, which is made now if it was not before."
     robust = episode.robust
+    if getattr(episode, "verify", "") == "certified" and (proof := episode.certificate) is not None:
+        assumptions = tuple(map(str, proof.assumptions))
+        result = replace(result, certificate=proof.outcome, assumptions=assumptions)
     if robust is not None:
         return replace(result, robust=robust, not_judged="")
     verdict = getattr(episode, "robust_verdict", None)
@@ -257,6 +270,27 @@ def run_details(
     )
     return {name: value for name, value in details.items() if value}
 
+# %% ../../nbs/evaluation/02_logs.ipynb #039c8757
+def _read_lines(path: Path) -> tuple[list[dict[str, Any]], list[Trajectory]]:
+    "The headers of a log and all its episodes, each try of one; raises `ValueError` as `read_log` does."
+    *lines, _half_a_line = path.read_bytes().split(b"\n")
+    if not lines:
+        raise ValueError(f"{path.name} is not a log of episodes: it has no line about the run.")
+    headers, trajectories = [], []
+    for number, line in enumerate(lines, 1):
+        try:
+            values = json.loads(line)
+            if number > 1 and "policy" not in values:
+                trajectories.append(Trajectory.from_dict(values))
+            else:
+                headers.append({"policy": values["policy"]} | values)
+        except (ValueError, KeyError, TypeError, AttributeError) as e:
+            raise ValueError(
+                f"{path.name}, line {number}: this is not a log of episodes ({type(e).__name__}: {e}). "
+                "Give one that evaluate(..., log=...) wrote."
+            ) from None
+    return headers, trajectories
+
 # %% ../../nbs/evaluation/02_logs.ipynb #c27f4f99
 def _last_tries(trajectories: Iterable[Trajectory]) -> list[Trajectory]:
     "Without episodes that crashed and were played again."
@@ -297,22 +331,7 @@ def _price_again(trajectories: Iterable[Trajectory], price: Sequence[float] | No
 def read_log(path: str | Path) -> tuple[dict[str, Any], list[Trajectory]]:
     "The settings of the run and its episodes; raises `ValueError` that names the line if it is no log."
     path = Path(path)
-    *lines, _half_a_line = path.read_bytes().split(b"\n")
-    if not lines:
-        raise ValueError(f"{path.name} is not a log of episodes: it has no line about the run.")
-    headers, trajectories = [], []
-    for number, line in enumerate(lines, 1):
-        try:
-            values = json.loads(line)
-            if number > 1 and "policy" not in values:
-                trajectories.append(Trajectory.from_dict(values))
-            else:
-                headers.append({"policy": values["policy"]} | values)
-        except (ValueError, KeyError, TypeError, AttributeError) as e:
-            raise ValueError(
-                f"{path.name}, line {number}: this is not a log of episodes ({type(e).__name__}: {e}). "
-                "Give one that evaluate(..., log=...) wrote."
-            ) from None
+    headers, trajectories = _read_lines(path)
     about = headers[-1]
     if "started" in headers[0]:
         about["started"] = headers[0]["started"]
@@ -336,19 +355,25 @@ def _identity(about: dict[str, Any]) -> dict[str, Any]:
     return flat
 
 # %% ../../nbs/evaluation/02_logs.ipynb #0375d484
-def _run_difference(old: dict[str, Any], new: dict[str, Any]) -> str:
-    "The settings in which two headers are of different runs, in words; '' if they are of one."
+def setting_differences(old: dict[str, Any], new: dict[str, Any]) -> dict[str, tuple[Any, Any]]:
+    "The settings in which two headers are of different runs, each with its two values."
     a, b = _identity(old), _identity(new)
-    names = [name for name in {**a, **b} if a.get(name) != b.get(name)]
-    if not names:
+    return {name: (a.get(name), b.get(name)) for name in {**a, **b} if a.get(name) != b.get(name)}
+
+# %% ../../nbs/evaluation/02_logs.ipynb #e1b58126
+def _run_difference(old: dict[str, Any], new: dict[str, Any]) -> str:
+    "How two headers are of different runs, in words; '' if they are of one."
+    differ = setting_differences(old, new)
+    if not differ:
         return ""
-    name, more = names[0], f" (and {', '.join(names[1:])} differ)" if names[1:] else ""
-    was, now = (json.dumps(x.get(name))[:80] for x in (a, b))
+    (name, values), *others = differ.items()
+    was, now = (json.dumps(value)[:80] for value in values)
+    more = f" (and {', '.join(name for name, _ in others)} differ)" if others else ""
     return f"{name} was {was} there and is {now} now{more}"
 
 # %% ../../nbs/evaluation/02_logs.ipynb #b0a84ddd
 class EpisodeLog:
-    "A log that is being written: one line about the run, then one per episode."
+    "A log that this process alone writes: one line about the run, then one per episode, from the first episode on."
 
     def __init__(
         self,
@@ -361,17 +386,20 @@ class EpisodeLog:
         self.path = Path(path)
         self.done: dict[int, EpisodeResult] = {}  # by index: finished episodes of an earlier run
         self.crashed: dict[int, EpisodeResult] = {}  # those to be played again
+        self.spent: Counter = Counter()  # usage of all episodes of the log, each try of them
         self.about = json.loads(json.dumps(about | (details or {})))
-        self._header_is_due = False  # a header of this start comes before its first episode
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        content = self.path.read_bytes() if self.path.exists() else b""
-        complete = content.rfind(b"\n") + 1  # bytes before half a line of a killed run
-        if complete:
-            self._resume(complete)
-            self._header_is_due |= details is not None
-        else:
-            self.path.write_bytes(b"")
-            self._write(self.about)
+        self._file = LogFile(path)
+        try:
+            content = self.path.read_bytes()
+            complete = content.rfind(b"\n") + 1  # bytes before half a line of a killed run
+            self._header_is_due = details is not None or not complete
+            if complete:
+                self._resume(complete)
+            else:
+                self._file.truncate(0)
+        except BaseException:
+            self.close()
+            raise
 
     def _resume(self, complete: int) -> None:
         "Take in the episodes of an earlier run; raises `ValueError` if it was another one."
@@ -387,43 +415,59 @@ class EpisodeLog:
             self.about["episodes"] = found["episodes"]  # of which this start plays a part
         if "hack_floor" in found:
             self.about.setdefault("hack_floor", found["hack_floor"])
-        os.truncate(self.path, complete)
+        self._file.truncate(complete)
+        _, tries = _read_lines(self.path)
         if _price(found) != _price(self.about):
             _price_again(wanted, _price(self.about))
-            self._write(self.about)
+            self._file.write(json_line(self.about))
         elif found.get("episodes") != self.about.get("episodes"):
             self._header_is_due = True
+        _price_again(tries, _price(self.about))
+        for attempt in tries:
+            self.spent.update(attempt.episode.usage)
         for trajectory in wanted:
             result = trajectory.episode
             (self.crashed if result.error else self.done)[result.episode_index] = result
 
-    def _write(self, line: dict[str, Any]) -> None:
-        with self.path.open("ab") as file:
-            file.write(json.dumps(line).encode() + b"\n")
-
     def append(self, trajectory: Trajectory) -> None:
-        "Write an episode."
-        if self._header_is_due:
-            self._write(self.about)
-            self._header_is_due = False
-        self._write(trajectory.to_dict())
+        "Write an episode; raises `OSError` without half a line of it, as on a full disk."
+        header = json_line(self.about) if self._header_is_due else b""
+        self._file.write(header + json_line(trajectory.to_dict()))
+        self._header_is_due = False
 
     def add_details(self, **details: Any) -> None:
         "Write what became known after the start, such as `hack_floor`."
         new = self.about | json.loads(json.dumps(details))
         if new != self.about:
+            self._file.write(json_line(new))
             self.about = new
-            self._write(new)
+
+    def finish(self) -> None:
+        "Write the line about a run that has no episode, as the last of many shards may have none."
+        if self._header_is_due and not self.done and not self.crashed:
+            self._file.write(json_line(self.about))
+            self._header_is_due = False
+
+    def close(self) -> None:
+        "Let others write the log."
+        self._file.close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exc_info):
+        self.close()
 
 # %% ../../nbs/evaluation/02_logs.ipynb #36be4304
 def write_log(path: str | Path, about: dict[str, Any], trajectories: Iterable[Trajectory]) -> int:
     "Append episodes to a log, leaving out those it has; returns how many were written."
-    log, written = EpisodeLog(path, about), 0
-    for trajectory in trajectories:
-        index = trajectory.episode.episode_index
-        if index not in log.done and index not in log.crashed:
-            log.append(trajectory)
-            written += 1
+    written = 0
+    with EpisodeLog(path, about) as log:
+        for trajectory in trajectories:
+            index = trajectory.episode.episode_index
+            if index not in log.done and index not in log.crashed:
+                log.append(trajectory)
+                written += 1
     return written
 
 # %% ../../nbs/evaluation/02_logs.ipynb #cdca7d4f
@@ -464,22 +508,28 @@ def join_settings(
     return whole[0]
 
 # %% ../../nbs/evaluation/02_logs.ipynb #be38e720
+def replace_log(
+    path: str | Path, about: dict[str, Any], trajectories: Iterable[Trajectory]
+) -> Path:
+    "Write a whole log at once, in place of one of this name; raises `ValueError` if a run writes that one."
+    lines = [about, *(t.to_dict() for t in trajectories)]
+    return replace_file(path, b"".join(map(json_line, lines)))
+
+# %% ../../nbs/evaluation/02_logs.ipynb #adc2e034
 def merge_logs(
     paths: Iterable[str | Path],  # logs of all shards of a run
     out: str | Path,
 ) -> Path:
     "Write the log of a whole run, episodes in their order; raises `ValueError` as `join_settings` does."
     settings, indices = [], []
-    lines: dict[int, dict[str, Any]] = {}
+    played: dict[int, Trajectory] = {}
     for path in paths:
         about, trajectories = read_log(path)
         settings.append(about)
         indices.append([t.episode.episode_index for t in trajectories])
-        lines |= {t.episode.episode_index: t.to_dict() for t in trajectories}
+        played |= {t.episode.episode_index: t for t in trajectories}
     whole = join_settings(settings, indices)
-    parts = [json.dumps(line) + "\n" for line in (whole, *(lines[i] for i in sorted(lines)))]
-    Path(out).write_text("".join(parts), encoding="utf-8")
-    return Path(out)
+    return replace_log(out, whole, [played[i] for i in sorted(played)])
 
 # %% ../../nbs/evaluation/02_logs.ipynb #f6f1ee06
 def _log_env(about: dict[str, Any], questions: QuestionSet) -> EpisodeEnv:
@@ -519,20 +569,25 @@ def _verdict_difference(old: EpisodeResult, new: Verdict | None) -> str:
     return f"the verdict {_difference(old.reason, new.reason)}"
 
 # %% ../../nbs/evaluation/02_logs.ipynb #0de569ac
+def replay_turns(
+    env: EpisodeEnv, trajectory: Trajectory
+) -> Iterator[tuple[int, Turn, Turn | None]]:
+    "Number, turn of the log and turn of today of each action that is taken again; None for one after the end."
+    news = replay(env, [turn.action for turn in trajectory.turns], **trajectory.reset)
+    for number, (old, new) in enumerate(zip_longest(trajectory.turns, news), 1):
+        yield number, old, new
+
+# %% ../../nbs/evaluation/02_logs.ipynb #02d0f090
 def replay_trajectory(env: EpisodeEnv, trajectory: Trajectory) -> str:
     "The first difference when an episode is played again, '' if there is none."
-    env.reset(**trajectory.reset)
-    episode: Episode = env.episode  # type: ignore[assignment]
-    for number, old in enumerate(trajectory.turns, 1):
-        if episode.done:
+    for number, old, new in replay_turns(env, trajectory):
+        if new is None:
             return f"turn {number}: the episode was over before"
-        episode.step(*old.action)
-        new = episode.turns[-1]
         for name in ("action", "result", "error", "reward"):
             was, now = getattr(old, name), getattr(new, name)
             if was != now:
                 return f"turn {number}: {name} {_difference(str(was), str(now))}"
-    return _verdict_difference(trajectory.episode, episode.verdict)
+    return _verdict_difference(trajectory.episode, env.episode.verdict)  # type: ignore[union-attr]
 
 # %% ../../nbs/evaluation/02_logs.ipynb #3c8817ac
 def check_log(path: str | Path, questions: QuestionSet) -> dict[int, str]:

@@ -8,32 +8,34 @@ Docs: https://hjerpe.github.io/sql_env/evaluation/rescoring.html.md"""
 __all__ = ['rescore_log', 'write_rescored']
 
 # %% ../../nbs/evaluation/06_rescoring.ipynb #e438ee41
-import json
-import os
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from .. import __version__
-from .logs import Trajectory, _log_env, episode_result, read_log, time_stamp
+from sql_env.evaluation.logs import (
+    Trajectory,
+    _log_env,
+    episode_result,
+    read_log,
+    replace_log,
+    replay_turns,
+    time_stamp,
+)
 from ..play.episode import EpisodeEnv
 from ..questions.question_set import QuestionSet
 
 # %% ../../nbs/evaluation/06_rescoring.ipynb #cfb701fe
 def _play_again(env: EpisodeEnv, trajectory: Trajectory) -> str:
-    "Take the actions of a trajectory; returns in words what differs from the log, '' if nothing does."
-    env.reset(**trajectory.reset)
-    episode: Any = env.episode
-    difference = ""
-    for number, old in enumerate(trajectory.turns, 1):
-        if episode.done:
-            return difference or f"step {number} comes after the end today"
-        episode.step(*old.action)
-        new = episode.turns[-1]
-        if (old.result, old.error) != (new.result, new.error):
-            difference = difference or f"step {number} gives another result today"
-    return difference
+    "Take the actions of a trajectory; returns in words what first differs from the log, '' if nothing does."
+    differences = []
+    for number, old, new in replay_turns(env, trajectory):
+        if new is None:
+            differences.append(f"step {number} comes after the end today")
+        elif (old.result, old.error) != (new.result, new.error):
+            differences.append(f"step {number} gives another result today")
+    return differences[0] if differences else ""
 
 # %% ../../nbs/evaluation/06_rescoring.ipynb #613abdf0
 def _rescore_trajectory(
@@ -111,11 +113,5 @@ def rescore_log(
 
 # %% ../../nbs/evaluation/06_rescoring.ipynb #78707004
 def write_rescored(rescored: _Rescored, path: str | Path) -> Path:
-    "Write a log that was graded anew; a file of this name is replaced once the new one is whole."
-    path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    lines = [rescored.about, *(t.to_dict() for t in rescored.trajectories)]
-    half = path.with_name(f"{path.name}.{os.getpid()}")
-    half.write_text("".join([json.dumps(line) + "\n" for line in lines]), encoding="utf-8")
-    os.replace(half, path)
-    return path
+    "Write a log that was graded anew, as `replace_log` does."
+    return replace_log(path, rescored.about, rescored.trajectories)

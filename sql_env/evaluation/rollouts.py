@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from itertools import islice, takewhile
+from itertools import islice
 from random import Random
 from typing import Any, NamedTuple
 
@@ -27,7 +27,7 @@ from sql_env.evaluation.logs import (
     time_stamp,
     with_robust,
 )
-from .workers import ProcessWorkers, WorkerError, run_pieces
+from .workers import Gate, ProcessWorkers, WorkerError, run_pieces
 from ..play.episode import Episode, EpisodeEnv, Observation
 from ..policies.base import Policy, RolloutAborted, play_episode
 from ..questions.question_set import Question
@@ -43,10 +43,22 @@ class PlannedEpisode(NamedTuple):
 # %% ../../nbs/evaluation/03_rollouts.ipynb #75964d61
 def _playable(env: Any, questions: Iterable[Question]) -> Iterator[Question]:
     "The questions that the environment doesn't refuse: under `robust` those with variants."
-    judges_variants = isinstance(env, EpisodeEnv) and env.settings["verify"] == "robust"
+    judges_variants = isinstance(env, EpisodeEnv) and env.settings["verify"] != "value"
     return (q for q in questions if not judges_variants or not env.why_refused(q))
 
 # %% ../../nbs/evaluation/03_rollouts.ipynb #27238d05
+def _interleaved(items: Iterable[Any], group: Callable[[Any], Any], chance: Random) -> list[Any]:
+    "Items in an order each of whose beginnings holds about the same share of every group."
+    groups: dict[Any, list[Any]] = {}
+    for item in items:
+        groups.setdefault(group(item), []).append(item)
+    placed = []
+    for members in groups.values():
+        offset = chance.random()
+        placed += [((i + offset) / len(members), item) for i, item in enumerate(members)]
+    return [item for _, item in sorted(placed, key=lambda pair: pair[0])]
+
+# %% ../../nbs/evaluation/03_rollouts.ipynb #a66453b3
 def plan_episodes(
     env: Any,  # with `questions`
     n_episodes: int | None,  # every question once if None; more than there are plays them again
@@ -54,7 +66,9 @@ def plan_episodes(
 ) -> list[PlannedEpisode]:
     "The episodes of a run."
     questions = list(env.questions)
-    Random(seed).shuffle(questions)
+    chance = Random(seed)
+    chance.shuffle(questions)
+    questions = _interleaved(questions, lambda q: q.database_name, chance)
     wanted = len(questions) if n_episodes is None else n_episodes
     ids = [q.question_id for q in islice(_playable(env, questions), wanted)]
     if not ids and questions:
@@ -169,7 +183,7 @@ class _RobustJudge:
     def add(self, played: Trajectory, episode: Any) -> None:
         "Take in an episode; what needs no judging has its verdict at once."
         result = played.episode
-        is_known = not isinstance(episode, Episode) or episode.verify == "robust"
+        is_known = not isinstance(episode, Episode) or episode.verify != "value"
         if result.error is None and (is_known or (self.robust and not result.correct)):
             played.episode = with_robust(result, episode)
         is_open = played.episode.not_judged == "off" and self.robust and not is_known
@@ -342,29 +356,45 @@ def _chunks(
         keys = {q.question_id: (q.database_name, q.gold_sql) for q in env.questions}
         plan = sorted(plan, key=lambda p: keys[p.reset["question_id"]])
     size = max(batch, size)
-    return [list(plan[i : i + size]) for i in range(0, len(plan), size)]
+    chunks = [list(plan[i : i + size]) for i in range(0, len(plan), size)]
+    if size == 1 or not chunks:
+        return chunks
+    names = {q.question_id: q.database_name for q in env.questions}
+    return _interleaved(chunks, lambda c: names[c[0].reset["question_id"]], Random(len(chunks)))
 
 # %% ../../nbs/evaluation/03_rollouts.ipynb #44720536
 def _play_chunk(rollouts: Rollouts, chunk: Sequence[PlannedEpisode]) -> list[Trajectory]:
     return list(rollouts.play(chunk))
 
 # %% ../../nbs/evaluation/03_rollouts.ipynb #0a735d9b
+def _admitted(
+    plan: Iterable[PlannedEpisode], gate: Gate, n_over: Callable[[], int]
+) -> Iterator[PlannedEpisode]:
+    "Episodes as the gate lets them begin, of which `n_over()` are over."
+    for n_begun, planned in enumerate(plan):
+        if gate.is_over or not gate.may_begin(n_begun - n_over()):
+            return
+        yield planned
+
+# %% ../../nbs/evaluation/03_rollouts.ipynb #659f4c62
 def run_plan(
     rollouts: Rollouts,
     plan: Sequence[PlannedEpisode],
     executor: Executor | None = None,
-    is_over: Callable[[], bool] = bool,  # once it is True, no other episode begins
+    gate: Gate = Gate(),  # whether another episode may begin
 ) -> Iterator[tuple[EpisodeResult, Trajectory | None]]:
-    "Results as they are finished, with what a log keeps of them: nothing if their worker died."
+    "Results as they are finished, with what a log keeps: nothing of what ended its worker; may raise `WorkersLost`."
     if executor is None:
-        for played in rollouts.play(takewhile(lambda _: not is_over(), plan)):
+        over: list[int] = []
+        for played in rollouts.play(_admitted(plan, gate, lambda: len(over))):
+            over.append(played.episode.episode_index)
             yield played.episode, played
         return
     env, policy = rollouts.env, rollouts.policy
     rollouts = replace(rollouts, contents=_contents(env, plan, executor))
     chunks = _chunks(env, policy, plan, rollouts.batch)
     for piece, result, error in run_pieces(
-        executor, _play_chunk, rollouts, chunks, _check_databases, is_over
+        executor, _play_chunk, rollouts, chunks, _check_databases, gate
     ):
         if error is None:
             for played in result:

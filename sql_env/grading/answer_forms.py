@@ -6,12 +6,12 @@ Docs: https://hjerpe.github.io/sql_env/grading/answer_forms.html.md"""
 
 # %% auto #0
 __all__ = ['MAX_ANSWER_CHARS', 'BareText', 'unescape', 'parse_cell', 'parse_number', 'UnreadableAnswerError', 'iter_readings',
-           'parse_answer', 'is_guess']
+           'parse_answer', 'needs_quotes', 'find_doubt']
 
 # %% ../../nbs/grading/01_answer_forms.ipynb #9b791ae4
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 # %% ../../nbs/grading/01_answer_forms.ipynb #22f64ac4
@@ -61,19 +61,22 @@ def parse_cell(text: str) -> Any:
 _NUMBER = re.compile(r"[-+]?(?:\d+(?:\.(\d*))?|\.(\d+))(?:e([-+]?\d+))?", re.I | re.A)
 _INTEGER = re.compile(r"[-+]?\d+", re.A)
 _INFINITE = re.compile(r"[-+]?inf(?:inity)?", re.I | re.A)
-_DECORATED = re.compile(
-    r"([-+\u2212]?)[$€£]? ?((?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?|\.\d+) ?[%$€£]?", re.A
+_BLANKS = " \u00a0\u2009\u202f"  # the last three: no-break, thin and narrow
+_SEPARATED = re.compile(
+    rf"([-+\u2212]?)(\d{{1,3}}(?P<mark>[,{_BLANKS}])\d{{3}}(?:(?P=mark)\d{{3}})*|\d{{1,2}}(?:,\d\d)+,\d{{3}}"
+    r"|\d+|(?=\.\d))(\.\d+)?",
+    re.A,
 )
 _MAX_DIGITS = 400  # more than any float has
 
 # %% ../../nbs/grading/01_answer_forms.ipynb #9e07005d
 def _plain_number(text: str) -> str:
-    "A number without separators, currency and percent sign; empty for what is none."
-    match = _DECORATED.fullmatch(text)
+    "A number without separators and with a plain minus sign; empty for what is none."
+    match = _SEPARATED.fullmatch(text)
     if not match:
         return ""
-    sign, digits = match.groups()
-    return sign.replace("\u2212", "-") + digits.replace(",", "")
+    whole = re.sub(rf"[,{_BLANKS}]", "", match[2])
+    return match[1].replace("\u2212", "-") + whole + (match[4] or "")
 
 # %% ../../nbs/grading/01_answer_forms.ipynb #98f38f6d
 def parse_number(
@@ -99,12 +102,34 @@ def parse_number(
     decimals = len(digits or digits_only or "") - int(exponent or 0)
     return float(text), max(0, decimals)
 
+# %% ../../nbs/grading/01_answer_forms.ipynb #b6c6090d
+_UNIT = re.compile(r"([-+\u2212]?)([$€£¥]?)\s?([\d.].*?)\s?([%$€£¥]?)")
+
+# %% ../../nbs/grading/01_answer_forms.ipynb #061ea2f1
+def _split_unit(text: str) -> tuple[str, str]:
+    "A number and its one unit; two empty texts for anything else."
+    match = _UNIT.fullmatch(text) if 1 < len(text) <= _MAX_DIGITS else None
+    if not match or not (match[2] or match[4]):
+        return "", ""
+    number = match[1] + match[3]
+    return (number, match[2] + match[4]) if parse_number(BareText(number)) else ("", "")
+
+# %% ../../nbs/grading/01_answer_forms.ipynb #cbc30eaa
+def _without_units(rows: list[tuple]) -> list[tuple]:
+    "Rows with the numbers alone, where cells are numbers with one unit."
+
+    def number(cell: Any) -> Any:
+        found, unit = _split_unit(cell) if type(cell) is BareText else ("", "")
+        return BareText(found) if len(unit) == 1 else cell
+
+    return [tuple(map(number, row)) for row in rows]
+
 # %% ../../nbs/grading/01_answer_forms.ipynb #aaede05e
 MAX_ANSWER_CHARS = 100_000  # of an answer, and of any argument that an agent sends
 
 # %% ../../nbs/grading/01_answer_forms.ipynb #106e2fbc
 class UnreadableAnswerError(ValueError):
-    "An answer that can't be read at all: not text, empty, too long, or `@last` without a query."
+    "An answer that is told back: in doubt, not text, empty, too long, or `@last` without a query."
 
 # %% ../../nbs/grading/01_answer_forms.ipynb #c746c936
 def _json_cell(value: Any) -> Any:
@@ -118,10 +143,10 @@ def _json_cell(value: Any) -> Any:
     return value
 
 # %% ../../nbs/grading/01_answer_forms.ipynb #b0bc79b0
-def _json_row(value: Any) -> tuple:
-    "A row of a JSON list of rows."
+def _json_row(value: Any, keys: Sequence[str] = ()) -> tuple:
+    "A row of a JSON list of rows; an object's cells in the order of `keys` if these are its own."
     if isinstance(value, dict):
-        value = value.values()
+        value = [value[key] for key in keys] if value.keys() == set(keys) else value.values()
     elif not isinstance(value, list):
         value = [value]
     return tuple(_json_cell(cell) for cell in value)
@@ -132,25 +157,67 @@ def _refuse_constant(name: str):
     raise ValueError(name)
 
 # %% ../../nbs/grading/01_answer_forms.ipynb #7cedc277
-def _list_readings(items: list) -> list[list[tuple]]:
+def _key_orders(items: list, columns: Sequence[str]) -> list[list[str]]:
+    "Orders of the keys of objects: that of the first one, and that of some columns if their names are the keys."
+    first = next((item for item in items if isinstance(item, dict)), {})
+    by_name = {key.lower(): key for key in first}
+    named = [by_name.get(column.lower(), "") for column in columns]
+    orders = [list(first)]
+    if named != orders[0] and sorted(named) == sorted(first):
+        orders.append(named)
+    return orders
+
+# %% ../../nbs/grading/01_answer_forms.ipynb #1f522985
+def _list_readings(items: list, columns: Sequence[str] = ()) -> list[list[tuple]]:
     "All readings of a list of values or of rows; raises `ValueError` for what is nested deeper."
     if any(isinstance(item, (list, dict)) for item in items):
-        return [[_json_row(item) for item in items]]
+        orders = _key_orders(items, columns)
+        return [[_json_row(item, keys) for item in items] for keys in orders]
     row = _json_row(items)
     column = [(cell,) for cell in row]
     return [column, [row]] if len(row) > 1 else [column]
 
-# %% ../../nbs/grading/01_answer_forms.ipynb #1f522985
-def _parse_json(text: str) -> list[list[tuple]]:
+# %% ../../nbs/grading/01_answer_forms.ipynb #a52ad6e5
+_WRAPPERS = frozenset("answer final_answer result results value output data rows response".split())
+_REMARKS = frozenset(
+    "explanation reasoning reason thought thoughts comment note notes sql query confidence columns row_count".split()
+)
+
+# %% ../../nbs/grading/01_answer_forms.ipynb #6d1695ec
+def _json_content(value: Any) -> Any:
+    "What an object wraps: its answer without remarks, or rows for a table written as columns."
+    while isinstance(value, dict):
+        kept = {key: v for key, v in value.items() if key.lower() not in _REMARKS}
+        if len(kept) != 1 or next(iter(kept)).lower() not in _WRAPPERS:
+            break
+        (value,) = kept.values()
+    if isinstance(value, dict) and len(value) > 1:
+        lists = [v for v in value.values() if isinstance(v, list)]
+        if len(lists) == len(value) and len(set(map(len, lists))) == 1:
+            return [list(row) for row in zip(*lists)]
+    return value
+
+# %% ../../nbs/grading/01_answer_forms.ipynb #3b63090f
+def _parse_json(text: str, columns: Sequence[str] = ()) -> list[list[tuple]]:
     "All readings of JSON; raises `ValueError` for what is no JSON, or nested."
-    value = json.loads(text, parse_float=BareText, parse_constant=_refuse_constant)
-    return _list_readings(value if isinstance(value, list) else [value])
+    value = _json_content(json.loads(text, parse_float=BareText, parse_constant=_refuse_constant))
+    readings = _list_readings(value if isinstance(value, list) else [value], columns)
+    if (
+        isinstance(value, dict)
+        and len(value) > 1
+        and all(type(v) is not str for v in value.values())
+    ):
+        readings.append(
+            [(_json_cell(key), cell) for key, (cell,) in zip(value, zip(readings[0][0]))]
+        )
+    return readings
 
 # %% ../../nbs/grading/01_answer_forms.ipynb #a0e72e19
 _QUOTED_CELL = r"""\s*(?:'(?:[^']|'')*'|"(?:[^"]|"")*")\s*"""
 _CELL = {
     "|": re.compile(_QUOTED_CELL + r"(?=\||$)|[^|]*", re.S),
     ",": re.compile(_QUOTED_CELL + r"(?=,|$)|[^,]*", re.S),
+    ";": re.compile(_QUOTED_CELL + r"(?=;|$)|[^;]*", re.S),
 }
 
 # %% ../../nbs/grading/01_answer_forms.ipynb #5c312dcd
@@ -176,31 +243,49 @@ def _unframe(line: str) -> str:
     return line.strip()[1:-1] if re.fullmatch(r"\s*\|.*\|\s*", line) else line
 
 # %% ../../nbs/grading/01_answer_forms.ipynb #d2b514c6
+_PAIR = re.compile(r"\s*([^:|]{1,80}?):\s+([-+\u2212]?[$€£]?[.\d][^:|]*)")  # a name and a number
+_LAST_AND = re.compile(r",?\s+and\s+(?=[^,;]+$)")
+
+# %% ../../nbs/grading/01_answer_forms.ipynb #cbc90575
+def _list_of_words(line: str) -> list[list[tuple]]:
+    "A line as a list, in a column and in a row: by semicolons, by commas, or with `and` before the last; else nothing."
+    rows = []
+    if "," in line:
+        rows.append(_parse_row(line, ","))
+    if ";" in line:
+        rows.append(_parse_row(line, ";"))
+    elif " and " in line:
+        rows.append(_parse_row(_LAST_AND.sub(", ", line, count=1), ","))
+    rows = [row for row in dict.fromkeys(rows) if len(row) > 1]
+    return [reading for row in rows for reading in ([(cell,) for cell in row], [row])]
+
+# %% ../../nbs/grading/01_answer_forms.ipynb #943acae0
 def _parse_lines(lines: list[str]) -> list[list[tuple]]:
-    "All readings of plain text: by bars, or a cell a line, and by commas where there are some."
+    "All readings of plain text: by bars, or a cell a line, and as lists, rows with commas or pairs where they are."
     if any("|" in line for line in lines):
         lines = [_unframe(line) for line in lines]
         rows = [_parse_row(line, "|") for line in lines]
         if any(len(row) > 1 for row in rows):
             return [rows]
     readings = [[(parse_cell(line),) for line in lines]]
-    if "," not in lines[0]:
-        return readings
+    if len(lines) == 1:
+        return readings + _list_of_words(lines[0])
     by_comma = [_parse_row(line, ",") for line in lines]
     width = len(by_comma[0])
-    if width > 1 and len(lines) == 1:
-        readings.append([(cell,) for cell in by_comma[0]])
     if width > 1 and all(len(row) == width for row in by_comma):
         readings.append(by_comma)
+    pairs = [_PAIR.fullmatch(line) for line in lines]
+    if all(pairs):
+        readings.append([(parse_cell(pair[1]), parse_cell(pair[2])) for pair in pairs if pair])
     return readings
 
 # %% ../../nbs/grading/01_answer_forms.ipynb #2d665174
-def _plain_readings(text: str) -> list[list[tuple]]:
+def _plain_readings(text: str, columns: Sequence[str] = ()) -> list[list[tuple]]:
     "The readings of a text as it stands: JSON, or lines with bars or commas."
     text = text.strip()
     if text[:1] in ("[", "{", '"'):
         try:
-            return _parse_json(text)
+            return _parse_json(text, columns)
         except (ValueError, RecursionError):
             pass  # then it is plain text
     return _parse_lines([line for line in text.split("\n") if line.strip()])
@@ -252,12 +337,91 @@ def _parse_python(text: str) -> list[list[tuple]]:
     return _list_readings(outer[0])
 
 # %% ../../nbs/grading/01_answer_forms.ipynb #a2a264a0
-_EMPHASIS = re.compile(r"\*\*(.+?)\*\*|`([^`\n]*)`")
-_PREFIX = re.compile(
-    r"(?:the\s+|my\s+)?(?:final\s+)?(?:answer|result)(?:\s+is\b|\s*[:=])\s*:?\s*", re.I
+_BARS = dict.fromkeys(map(ord, "│┃║┆┇┊┋╎╏"), "|")
+_RULE = re.compile(
+    r"[-+=|:\s\u2500-\u257f]*[-=\u2500\u2501\u2550]{2}[-+=|:\s\u2500-\u257f]*|[|+]?\s*:?-+:?\s*[|+][-+:|\s]*"
 )
-_RULE = re.compile(r"\|?:?-{2,}:?(?:\|:?-{2,}:?)*\|?")
+_NO_ROWS = re.compile(r"\(no rows\)|\(0 rows\)|empty set(?: \(\d+\.\d+ sec\))?", re.I)
+_ROW_COUNT = re.compile(
+    r"\(\d+ rows?\)|\d+ rows? in set(?: \(\d+\.\d+ sec\))?\.?|\[\d+ rows? x \d+ columns?\]", re.I
+)
+
+# %% ../../nbs/grading/01_answer_forms.ipynb #6b6701e0
+def _fixed_width_cells(line: str, rule: str) -> tuple:
+    "The cells of a line whose columns begin where the runs of dashes of a rule do."
+    starts = [match.start() for match in re.finditer(r"-+", rule)]
+    ends = [*starts[1:], len(line)]
+    return tuple(parse_cell(line[start:end]) for start, end in zip(starts, ends))
+
+# %% ../../nbs/grading/01_answer_forms.ipynb #c4bd751c
+def _table_rows(text: str) -> list[tuple] | None:
+    "The rows of a printed table without its header; None if it has no rule, or none where a table has one."
+    lines = [line.translate(_BARS).rstrip() for line in text.split("\n") if line.strip()]
+    if len(lines) > 1 and _ROW_COUNT.fullmatch(lines[-1].strip()):
+        del lines[-1]
+    first = next((i for i, line in enumerate(lines[:2]) if _RULE.fullmatch(line)), None)
+    if first is None or len(lines) < 2:
+        return None
+    rule = lines[first]
+    if first == 1:
+        body = lines[2:]
+    else:  # in a frame, where a row begins with a bar and a rule does not
+        rules = [
+            i for i, line in enumerate(lines) if line.lstrip()[0] != "|" and _RULE.fullmatch(line)
+        ]
+        body = [line for i, line in enumerate(lines) if i not in rules][
+            len(rules) > 2 and rules[1] == 2 :
+        ]
+    if first == 1 and not set("|+\u253c\u256a") & set(rule) and "|" not in "".join(body):
+        return [_fixed_width_cells(line, rule) for line in body] if set(rule) <= set("- ") else None
+    return [_parse_row(_unframe(line), "|") for line in body]
+
+# %% ../../nbs/grading/01_answer_forms.ipynb #f023d256
+_EMPHASIS = re.compile(r"\*\*(.+?)\*\*|(?<!`)`([^`\n]+)`(?!`)")
 _BULLET = re.compile(r"\s*(?:[-*•]|(\d{1,6})[.)])\s+(\S.*)")
+_HEDGE = re.compile(
+    r"\b(?:or|maybe|perhaps|possibly|probably|likely|might|may|could|would|actually|instead|alternative\w*|however|but"
+    r"|unless|if|not|no|never|neither|nor|wrong|mistake|correction|unsure|though|although|assuming|either|wait|about"
+    r"|approximately|around|roughly|nearly|almost|except|other|candidates?)\b|n['’]t\b|\?",
+    re.I,
+)
+_DIGITS = re.compile(r"\d[\d.,\u00a0\u2009\u202f]*")
+
+# %% ../../nbs/grading/01_answer_forms.ipynb #6a686e96
+def _numbers(text: str) -> set[str]:
+    "The digits of all numbers in a text."
+    return {re.sub(r"\D", "", number) for number in _DIGITS.findall(text)}
+
+# %% ../../nbs/grading/01_answer_forms.ipynb #e7d383df
+_VERB = re.compile(
+    r"\S\s+(?:is|are|was|were|has|have|had|does|did|returns?|returned|shows?|showed|equals?|gives?|gave|means?|lives?"
+    r"|match(?:es)?|gets?|got|found|counted|appears?|seems?|exists?|can|cannot|can't|could|may|might|should|isn't|aren't"
+    r"|don't|doesn't|which|who|that|because|but|whose|we)(?=[\s,.]|$)"
+)
+_OPENING = re.compile(
+    r"(?:it|it['’]s|there|based|according|after|so|thus|therefore|hence|looking|i|we|they|this|these|those|that|here"
+    r"|sure|since|because|as|for|of|in|let|please|note|explanation|ok|okay|yes|no|from|by|only|my|you|out|among)\b"
+    r"[,:!]?\s+[a-z\d](?![^\s]*[|])",
+    re.I,
+)
+_SMALL_WORD = re.compile(r"(?<![^\s(\"'])[a-z]{2,}(?=[\s,.;:!?)]|$)")
+_MAX_LINE = 300  # characters of a line of prose
+
+# %% ../../nbs/grading/01_answer_forms.ipynb #5220a345
+def _is_prose(line: str) -> bool:
+    "Whether a line reads as a sentence and not as a value."
+    if len(line) > _MAX_LINE:  # also of a hostile text, which must not cost time
+        return " " in line[:_MAX_LINE].strip() and len(line.split(None, 12)) > 12
+    bullet = _BULLET.fullmatch(line)
+    line = (bullet[2] if bullet else line).strip()
+    if " " not in line or line[0] in "'\"[({|":
+        return False
+    opening = _OPENING.match(line)
+    if _VERB.search(line) or (opening and not line[opening.end() - 1].isupper()):
+        return True
+    small = len(_SMALL_WORD.findall(line))
+    ends = line[-1] in ".!?" and not line.endswith("..") and len(line.split()) > 3
+    return bool(small and ends) or (small > 1 and bool(re.search(r"(?<![\w.-])\d", line)))
 
 # %% ../../nbs/grading/01_answer_forms.ipynb #7d4c91fc
 def _drop_fence(text: str) -> str:
@@ -275,28 +439,93 @@ def _drop_emphasis(text: str) -> str:
         return text
     return _EMPHASIS.sub(lambda m: m[1] or m[2] or "", text)
 
-# %% ../../nbs/grading/01_answer_forms.ipynb #27fdd5c7
-def _drop_prefix(text: str) -> str:
-    "Without `The answer is` or `Answer:` at the start."
-    match = _PREFIX.match(text)
-    return text[match.end() :] if match else text
-
 # %% ../../nbs/grading/01_answer_forms.ipynb #f32e454e
 _WRAPPED = re.compile(r"\\boxed\{([^{}]*)\}|<(answer|final_answer)>(.*)</\2>", re.S | re.I)
 
 # %% ../../nbs/grading/01_answer_forms.ipynb #f3b22da6
-def _unwrap(text: str) -> str:
-    r"What stands in `\boxed{}` or `<answer>`, which many prompts ask for."
-    match = _WRAPPED.fullmatch(text.strip("$ "))
-    return (match[1] or match[3] or "").strip() if match else text
+def _wrapped_text(text: str) -> str | None:
+    'The text in an object such as `{"answer": ...}`; None if there is none.'
+    if text[:1] != "{" or len(text) > 10_000:
+        return None
+    try:
+        value = _json_content(json.loads(text))
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, str) else None
 
 # %% ../../nbs/grading/01_answer_forms.ipynb #2913fc32
-def _drop_table_head(text: str) -> str:
-    "Without the header of a Markdown table and the rule below it."
-    lines = text.split("\n", 2)
-    if len(lines) > 1 and _RULE.fullmatch(lines[1].replace(" ", "")):
-        return lines[2] if len(lines) > 2 else "(no rows)"
+def _unwrap(text: str) -> str:
+    r"What stands in `\boxed{}`, `<answer>` or `{\"answer\": ...}`, which many prompts ask for."
+    match = _WRAPPED.fullmatch(text.strip("$ "))
+    inner = (match[1] or match[3] or "").strip() if match else _wrapped_text(text)
+    return inner or text
+
+# %% ../../nbs/grading/01_answer_forms.ipynb #468471c3
+_PREFIX = re.compile(
+    r"(?:the\s+|my\s+)?(?:final\s+)?(?:answer|result)(?:\s+is\b|\s*[:=])\s*:?\s*|=\s+", re.I
+)
+_HEADING = re.compile(
+    r"(?:#{1,6}[ \t]+[^\n\d]*|(?:final\s+)?(?:answers?|results?|output|solution|response)[ \t]*:?)[ \t]*\n\s*",
+    re.I,
+)
+_LEADING_LINE = re.compile(r"([^\n|\"]{2,200}?):[ \t]*\n\s*")
+_ANSWER_SENTENCE = re.compile(
+    r"((?:[^.:;|\"\d\n]{1,120},\s+)?(?:so\s+|thus,?\s+|therefore,?\s+|hence,?\s+)?(?:the|my|our)\s+(?:final\s+|correct\s+)?"
+    r"(?:answer|result|output)(?:\s+(?:to|of|for|from)\s+(?:the|this|your|my)\s+(?:question|query|request))?"
+    r"\s+(?:is|was|equals)|[^.:;|\"\d\n]{0,120}\b(?:answer|results?|output|value)\b[^.:;|\"\d\n]{0,40}(?=:)):?\s+([^\n]+)",
+    re.I,
+)
+
+# %% ../../nbs/grading/01_answer_forms.ipynb #e0200ba8
+def _drop_lead(text: str) -> str:
+    "Without what leads up to an answer."
+    if match := _PREFIX.match(text) or _HEADING.match(text):
+        return text[match.end() :]
+    if match := _LEADING_LINE.match(text):
+        is_small = all(len(number) < 3 for number in _numbers(match[1]))
+        if is_small and not _HEDGE.search(match[1]):
+            return text[match.end() :]
+    match = _ANSWER_SENTENCE.fullmatch(text) if len(text) <= _MAX_LINE else None
+    if match and not _HEDGE.search(match[1]):
+        return match[2]
     return text
+
+# %% ../../nbs/grading/01_answer_forms.ipynb #e63106b3
+_REMARK = re.compile(
+    r"(?:this|that|these|it|i|the|there|explanation|note|here|let|we|reason\w*|based|computed|calculated|counted|found|they"
+    r"|all|each|in|from|to|after|by|my|you|please|hope)\b",
+    re.I,
+)
+_SECOND_ANSWER = re.compile(r"\b(?:answers?|final)\b|\b[A-Z][\w-]*", re.A)
+
+# %% ../../nbs/grading/01_answer_forms.ipynb #5b7872f4
+def _may_be_dropped(remarks: list[str], answer: str) -> bool:
+    "Whether some lines of prose can't be about another answer."
+    text = "\n".join(remarks)
+    if _HEDGE.search(text) or not _numbers(text) <= _numbers(answer):
+        return False
+    sentences = [s for s in re.split(r"[.!:]\s+|\n", text) if s.strip()]
+    inner = [re.sub(r"^\s*\W*\w+", "", s) for s in sentences]
+    known = set(re.findall(r"\w+", answer)) | {"I", "SQL", "NULL"}
+    starts = all(
+        _REMARK.match(s.lstrip()) or s.split()[0].strip(",'\"") in known for s in sentences
+    )
+    second = {word for s in inner for word in _SECOND_ANSWER.findall(s)}
+    return starts and second <= known
+
+# %% ../../nbs/grading/01_answer_forms.ipynb #971cc5f2
+def _drop_remarks(text: str) -> str:
+    "Without the prose that follows an answer."
+    if "\n" not in text:
+        return text
+    lines = [line for line in text.split("\n") if line.strip()]
+    n = len(lines)
+    while n > 1 and _is_prose(lines[n - 1]):
+        n -= 1
+    if n == len(lines) or len(lines) - n > 20:
+        return text
+    answer = "\n".join(lines[:n])
+    return answer if _may_be_dropped(lines[n:], answer) else text
 
 # %% ../../nbs/grading/01_answer_forms.ipynb #582a2a6b
 def _drop_bullets(text: str) -> str:
@@ -314,8 +543,10 @@ def _drop_bullets(text: str) -> str:
 
 # %% ../../nbs/grading/01_answer_forms.ipynb #001b599f
 def _drop_full_stop(text: str) -> str:
-    "Without the full stop at the end of a sentence."
-    return text[:-1] if text.endswith(".") and not text.endswith("..") else text
+    "Without a full stop behind a value."
+    if not text.endswith(".") or text.endswith("..") or _is_prose(text.rpartition("\n")[2]):
+        return text
+    return text[:-1]
 
 # %% ../../nbs/grading/01_answer_forms.ipynb #b5ea8b86
 def _drop_brackets(text: str) -> str:
@@ -329,47 +560,74 @@ _UNDRESSING = (
     _unwrap,
     _drop_fence,
     _drop_emphasis,
-    _drop_prefix,
-    _drop_table_head,
+    _drop_lead,
+    _drop_remarks,
     _drop_bullets,
     _drop_full_stop,
     _drop_brackets,
 )
 
 # %% ../../nbs/grading/01_answer_forms.ipynb #cb09256e
+_ROUNDS = 3  # a list in a code block below a sentence takes two
+
+
 def _undressed_texts(text: str) -> Iterator[str]:
-    "What is left of a text after each step that changes it."
-    for step in _UNDRESSING:
-        before, text = text, step(text).strip()
-        if text and text != before:
-            yield text
+    "What is left of a text after each step that changes it, until none does."
+    for _ in range(_ROUNDS):
+        start = text
+        for step in _UNDRESSING:
+            before, text = text, step(text).strip()
+            if text and text != before:
+                yield text
+            text = text or before
+        if text == start:
+            return
+
+# %% ../../nbs/grading/01_answer_forms.ipynb #5e43d3d7
+def _as_json(text: str) -> str:
+    "Objects in Python's notation as JSON; what is neither stays no JSON."
+    words = {"None": "null", "True": "true", "False": "false"}
+
+    def token(match: re.Match) -> str:
+        quoted, word = match.groups()
+        if not quoted:
+            return words.get(word, word)
+        inner = quoted[1:-1].replace("\\'", "'")
+        return json.dumps(inner.replace('\\"', '"'), ensure_ascii=False)
+
+    return re.sub(r"""('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")|(\b[A-Z][a-z]+\b)""", token, text)
 
 # %% ../../nbs/grading/01_answer_forms.ipynb #3dec09cd
-def _listed_readings(text: str) -> list[list[tuple]]:
+def _listed_readings(text: str, columns: Sequence[str] = ()) -> list[list[tuple]]:
     "Readings of lists in Python's notation, or of a list or object on each line."
     lines = [line.strip().rstrip(",") for line in text.split("\n") if line.strip()]
     together = f"[{','.join(lines)}]"
-    for form, parse in ((text, _parse_python), (together, _parse_json), (together, _parse_python)):
+    forms = [(text, _parse_python), (together, _parse_json), (together, _parse_python)]
+    if "{" in text and "'" in text:
+        forms += [(_as_json(text), _parse_json), (_as_json(together), _parse_json)]
+    for form, parse in forms:
         try:
-            return parse(form)
+            return parse(form, columns) if parse is _parse_json else parse(form)
         except (ValueError, RecursionError):
             pass
     return []
 
 # %% ../../nbs/grading/01_answer_forms.ipynb #6df762d2
-def _special_readings(text: str) -> list[list[tuple]]:
-    "Readings of Python's lists, of rows with tabs, and of `(no rows)`, alone or below a header."
-    if text.lower() == "(no rows)" or text.lower().endswith("\n(no rows)"):
-        return [[]] if text.count("\n") <= 1 else []
+def _special_readings(text: str, columns: Sequence[str] = ()) -> list[list[tuple]]:
+    "Readings of tables, of Python's lists, of rows with tabs, and of `(no rows)`, alone or below a header."
+    if _NO_ROWS.fullmatch(text.rpartition("\n")[2]):
+        return [[]] if text.count("\n") <= 1 or not _table_rows(text.rpartition("\n")[0]) else []
     if text[0] in "[({":
-        return _listed_readings(text)
+        return _listed_readings(text, columns)
+    if (rows := _table_rows(text)) is not None:
+        return [rows]
     if "\t" in text:
         return [[tuple(map(parse_cell, line.split("\t"))) for line in text.split("\n")]]
     return []
 
 # %% ../../nbs/grading/01_answer_forms.ipynb #e3f84678
-def iter_readings(text: str) -> Iterator[list[tuple]]:
-    "The fair readings of an answer, each a list of rows; raises `UnreadableAnswerError`."
+def _checked_text(text: Any) -> str:
+    "A text without blanks around it; raises `UnreadableAnswerError` for what can be no answer."
     if not isinstance(text, str):
         raise UnreadableAnswerError("The answer must be text.")
     if len(text) > MAX_ANSWER_CHARS:
@@ -381,11 +639,21 @@ def iter_readings(text: str) -> Iterator[list[tuple]]:
         raise UnreadableAnswerError(
             "The answer is empty. Write a value, rows, [] for no rows, or @last."
         )
-    yield from _plain_readings(text)
-    yield from _special_readings(text)
-    for undressed in _undressed_texts(text):
-        yield from _plain_readings(undressed)
-        yield from _special_readings(undressed)
+    return text
+
+# %% ../../nbs/grading/01_answer_forms.ipynb #6596e417
+def iter_readings(
+    text: str,
+    columns: Sequence[str] = (),  # names of the columns of the agent's last result
+) -> Iterator[list[tuple]]:
+    "The fair readings of an answer, each a list of rows; raises `UnreadableAnswerError`."
+    text = _checked_text(text)
+    for form in (text, *_undressed_texts(text)):
+        for rows in (*_plain_readings(form, columns), *_special_readings(form, columns)):
+            yield rows
+            without = _without_units(rows)
+            if without != rows:
+                yield without
 
 # %% ../../nbs/grading/01_answer_forms.ipynb #39214dc1
 def parse_answer(text: str) -> list[list[tuple]]:
@@ -394,21 +662,142 @@ def parse_answer(text: str) -> list[list[tuple]]:
 
 # %% ../../nbs/grading/01_answer_forms.ipynb #1802b9ae
 _GUESS = re.compile(
-    r"(?:about|around|approx\w*\.?|roughly|nearly|almost|circa|ca\.|over|under|at least|at most|more than|less than)"
-    r"\s+\S*\d.*"
-    r"|[~≈<>]=?\s*[-+]?[$€£]?\.?\d.*"
-    r"|[-+]?\d[\d.,]*\s*%?(?:\s+[a-z][a-z/-]*)+"
-    r"|(?:either\s+)?\S+(?:\s+\S+){0,2}\s+or\s+\S+(?:\s+\S+){0,2}"
+    r"(?:either\s+)?\S+(?:\s+\S+){0,2}\s+or\s+\S+(?:\s+\S+){0,2}"
     r"|(?:there|it|they|he|she|this|these|those|i)\s+(?:is|are|was|were|has|have|think|believe)\b.*"
     r"|the\s+.*\s(?:is|are|was|were)\s.*"
     r"|[a-z][\w ]{0,30}(?:\(\*\))?\s*[:=]\s*[-+$€£]?\d[\d.,]*\s*%?"
-    r"|[-+]?\d[\d.,]*\s*\([a-z ]+\)"
+    r"|[a-z][\w ]{0,40}:\s+\S.*"
     r"|none|n/?a|nil|unknown|nothing|not found|no (?:results?|rows?|data|answer|match|matches)",
     re.I | re.A,
 )
+_INEXACT = re.compile(
+    r"(?:about|around|exactly|precisely|only|just"
+    r"|approx\w*\.?|roughly|nearly|almost|circa|ca\.|over|under|at least|at most|more than|less than)"
+    r"\s+\S*\d.*"
+    r"|[~≈<>]=?\s*[-+]?[$€£]?\.?\d.*"
+    r"|[-+]?\d[\d.,]*\s*%?(?:\s+[a-z][a-z/-]*)+"
+    r"|.*\S\s*\((?-i:[a-z])[^()]*\)"
+    r"|[-+]?[$€£]?\d[\d.,]*\s*(?:[+?]|k|m|bn|million|thousand)"
+    r"|[-+]?\d[\d.,]*\s*(?:–|to)\s*\d[\d.,]*"
+    r"|not\s.*|(?:.*[(,]\s*)?(?:or|maybe|perhaps|possibly|probably)\s.*",
+    re.I | re.A,
+)
+_IN_SENTENCE = """The answer reads as a guess or a sentence. Give the value alone, without words around it, or one row
+on a line. Put a text in quotes if it is meant as it stands.""".replace("\n", " ")
+_HAS_UNIT = """The answer has a unit that neither the question nor the columns of the last result have.
+Give the number alone, or put the answer in quotes if it is a text.""".replace("\n", " ")
+_NO_COLUMNS = "The columns of the answer can't be told apart. Write one row on a line, with | between its cells."
 
 # %% ../../nbs/grading/01_answer_forms.ipynb #0f83944f
-def is_guess(text: str) -> bool:
-    "Whether a text is one line of alternatives, an approximation, a number with words, a sentence, or says nothing."
-    text = text.strip().rstrip(".")
-    return len(text) <= 300 and "\n" not in text and _GUESS.fullmatch(text) is not None
+_SHARE_WORDS = re.compile(r"percent|pct|%|share|rate|proportion|ratio|fraction", re.I)
+_MONEY_WORDS = re.compile(
+    r"[$€£¥]|price|cost|fee|salar|wage|income|revenue|budget|amount|paid|pay|spen[dt]|earn|money|dollar|euro|pound|usd|eur"
+    r"|gbp|profit|debt|loan|balance|expens|cheap|charge|tax|worth|fare|rent|donat|bonus|turnover",
+    re.I,
+)
+
+# %% ../../nbs/grading/01_answer_forms.ipynb #e24ff2ff
+def _unit_fits(unit: str, about: str) -> bool:
+    "Whether a question, or names of columns, are about what a sign stands for."
+    if len(unit) > 1:
+        return False
+    if not about and unit != "%":
+        return True  # a currency changes no number, and nothing speaks against it
+    return bool((_SHARE_WORDS if unit == "%" else _MONEY_WORDS).search(about))
+
+# %% ../../nbs/grading/01_answer_forms.ipynb #7319fdaa
+def _cell_doubt(cell: Any, about: str = "") -> str:
+    "What is not clear about a bare cell; empty if nothing."
+    if type(cell) is not BareText or len(cell) > _MAX_LINE or cell.isalpha() or cell.isdigit():
+        return ""
+    unit = _split_unit(cell)[1]
+    if unit:
+        return "" if _unit_fits(unit, about) else _HAS_UNIT
+    return _IN_SENTENCE if _INEXACT.fullmatch(cell) else ""
+
+# %% ../../nbs/grading/01_answer_forms.ipynb #c96bd8ac
+def _line_doubt(line: str, about: str = "") -> str:
+    "What is not clear about a line that stands alone; empty if nothing."
+    cell = parse_cell(line)
+    if type(cell) is not BareText or parse_number(cell):
+        return ""
+    if "|" not in line and (
+        len(line) <= _MAX_LINE and _GUESS.fullmatch(line.rstrip(".")) or _is_prose(line)
+    ):
+        return _IN_SENTENCE
+    cells = _parse_row(line, "|") if "|" in line else (cell, *_parse_row(line, ","))
+    return next(filter(None, (_cell_doubt(cell, about) for cell in cells)), "")
+
+# %% ../../nbs/grading/01_answer_forms.ipynb #cfaaa8cf
+def needs_quotes(text: str) -> bool:
+    "Whether a text that is meant as it stands would be in doubt without quotes."
+    return not text.isalpha() and "  " in text or bool(_line_doubt(text))
+
+# %% ../../nbs/grading/01_answer_forms.ipynb #4994ab9f
+_ALIGNED = re.compile(r"\s*\S+(?: \S+)*(?:\s{2,}\S+(?: \S+)*)+\s*")
+
+
+def _lines_doubt(lines: list[str], is_seen: Callable[[str], bool], about: str) -> str:
+    "What is not clear about several lines; empty if nothing."
+    for line in lines:
+        if "|" in line:
+            doubt = _rows_doubt([_parse_row(line, "|")], is_seen, about)
+        else:
+            doubt = _IN_SENTENCE if _is_prose(line) else _cell_doubt(parse_cell(line), about)
+            pair = _PAIR.fullmatch(line) if not doubt else None
+            if pair:
+                doubt = _cell_doubt(parse_cell(pair[2]), about)
+        if doubt and not is_seen(line.strip()):
+            return doubt
+    short = [line for line in lines if len(line) <= _MAX_LINE]
+    if len(short) == len(lines) and all(
+        "  " in line.strip() and _ALIGNED.fullmatch(line) for line in lines
+    ):
+        return _NO_COLUMNS
+    return ""
+
+# %% ../../nbs/grading/01_answer_forms.ipynb #96a40a1e
+def _rows_doubt(rows: Iterable[tuple], is_seen: Callable[[str], bool], about: str) -> str:
+    "What is not clear about the cells of rows; empty if nothing."
+    for row in rows:
+        for cell in row:
+            doubt = _cell_doubt(cell, about)
+            if doubt and not is_seen(cell):
+                return doubt
+    return ""
+
+# %% ../../nbs/grading/01_answer_forms.ipynb #6007a234
+def _form_doubt(text: str, is_seen: Callable[[str], bool], about: str) -> str:
+    "What is not clear about a text as it stands; empty if nothing."
+    inner = _wrapped_text(text)
+    if inner is not None:
+        return "" if is_seen(inner) else _line_doubt(inner, about)
+    if text[0] in '[{("':
+        try:
+            readings = _parse_json(text)
+        except (ValueError, RecursionError):
+            readings = _special_readings(text)
+    else:
+        readings = _special_readings(text)
+    if readings:
+        return _rows_doubt(readings[0], is_seen, about)
+    lines = [line for line in text.split("\n") if line.strip()]
+    if len(lines) > 1:
+        return _lines_doubt(lines, is_seen, about)
+    doubt = _line_doubt(text, about)
+    return "" if doubt and is_seen(text) else doubt
+
+# %% ../../nbs/grading/01_answer_forms.ipynb #12b83996
+def find_doubt(
+    text: str,
+    is_seen: Callable[[str], bool] = lambda text: False,  # whether a text was a value of a result
+    about: str = "",  # the question and names of columns, which say what units fit
+) -> str:
+    """Why an answer can't be read as one value or one table beyond doubt, and what to send instead; empty if it can.
+    Raises `UnreadableAnswerError` for what can be no answer at all."""
+    text = _checked_text(text)
+    doubt = _form_doubt(text, is_seen, about)
+    for form in _undressed_texts(text) if doubt else ():
+        if not _form_doubt(form, is_seen, about):
+            return ""
+    return doubt

@@ -13,7 +13,7 @@ import math
 import sys
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
@@ -21,8 +21,9 @@ from typing import Any
 from sql_env.grading.answer_forms import (
     BareText,
     UnreadableAnswerError,
-    is_guess,
+    find_doubt,
     iter_readings,
+    needs_quotes,
     parse_number,
     unescape,
 )
@@ -30,7 +31,8 @@ from ..sql.values import format_value
 
 # %% ../../nbs/grading/02_answers.ipynb #aa005444
 _RELATIVE_TOLERANCE = 1e-6
-_MIN_STATED_DECIMALS = 2  # of an answer that may be rounded
+_FLOAT_ERROR = 1e-9  # of a sum that should be whole
+_ROUNDED_DECIMALS = 2  # that a rounded answer has at least, zeros that no float shows included
 
 # %% ../../nbs/grading/02_answers.ipynb #63b96b94
 def numbers_equal(x: float, decimals: int, gold: float) -> bool:
@@ -41,11 +43,13 @@ def numbers_equal(x: float, decimals: int, gold: float) -> bool:
         return False
     if x == int(x) and gold == int(gold) and abs(gold) < 2**53:
         return False  # two whole numbers
-    if math.isclose(x, gold, rel_tol=_RELATIVE_TOLERANCE, abs_tol=1e-12):
+    is_whole = decimals == 0 and x == int(x) and abs(gold) < 2**53
+    tolerance = _FLOAT_ERROR if is_whole else _RELATIVE_TOLERANCE
+    if math.isclose(x, gold, rel_tol=tolerance, abs_tol=1e-12):
         return True
-    if decimals < _MIN_STATED_DECIMALS or x == 0:
+    if decimals < 1 or x == 0:
         return False
-    half_unit = 0.5 * 10.0**-decimals
+    half_unit = 0.5 * 10.0 ** -max(decimals, _ROUNDED_DECIMALS)
     return abs(x - gold) <= half_unit * (1 + 1e-9) + 1e-15 * abs(gold)
 
 # %% ../../nbs/grading/02_answers.ipynb #f03ab300
@@ -300,9 +304,17 @@ class Verdict:
         return self.correct
 
 # %% ../../nbs/grading/02_answers.ipynb #a5cf47af
+def _written_value(value: Any) -> str:
+    "A value as an answer writes it: as a result shows it, in quotes if it would be in doubt without."
+    text = format_value(value)
+    if isinstance(value, str) and text == value and needs_quotes(text):
+        return "'" + text.replace("'", "''") + "'"
+    return text
+
+# %% ../../nbs/grading/02_answers.ipynb #393984e0
 def format_rows(rows: Sequence[tuple]) -> str:
     "Rows in the form in which an agent may answer; `[]` if there are none."
-    return "\n".join(" | ".join(format_value(v) for v in row) for row in rows) or "[]"
+    return "\n".join(" | ".join(map(_written_value, row)) for row in rows) or "[]"
 
 # %% ../../nbs/grading/02_answers.ipynb #d5707478
 def _compare_aligned(
@@ -420,7 +432,7 @@ def _candidates(
     answer: str, gold: Sequence[tuple], last: Sequence[tuple] | None, columns: Sequence[str]
 ) -> Iterator[list[tuple]]:
     "All that an answer may mean, the plainest first; raises `UnreadableAnswerError`."
-    readings: Iterable[list[tuple]] = iter_readings(answer)
+    readings: Iterable[list[tuple]] = iter_readings(answer, columns)
     may_have_header = isinstance(answer, str) and "\n" in answer
     if isinstance(answer, str) and answer.strip().lower() == "@last":
         if last is None:
@@ -432,13 +444,25 @@ def _candidates(
             yield as_written(rows[1:])
 
 # %% ../../nbs/grading/02_answers.ipynb #58144cb9
-_FORM_ADVICE = """The answer reads as a guess or a sentence.
-Give the value alone, without words around it, or one row on a line.""".replace("\n", " ")
+def _check_doubt(
+    answer: str,
+    last: Sequence[tuple] | None,
+    columns: Sequence[str],
+    is_seen: Callable[[str], bool] | None,
+    about: str,
+) -> None:
+    "Raise `UnreadableAnswerError` for an answer that is in doubt; what is right is not known here."
+    if isinstance(answer, str) and answer.strip().lower() == "@last":
+        return
 
-# %% ../../nbs/grading/02_answers.ipynb #bc1d77e3
-def _has_guess_form(gold: Sequence[tuple]) -> bool:
-    "Whether a right answer could look like a guess, as the text `2 or more` does."
-    return any(isinstance(v, str) and is_guess(v) for row in gold for v in row)
+    def is_in_last(text: str) -> bool:
+        return any(
+            isinstance(v, str) and v.strip() == text.strip() for row in last or () for v in row
+        )
+
+    doubt = find_doubt(answer, is_seen or is_in_last, " ".join(filter(None, (about, *columns))))
+    if doubt:
+        raise UnreadableAnswerError(doubt)
 
 # %% ../../nbs/grading/02_answers.ipynb #2a9bd798
 def verify(
@@ -448,10 +472,15 @@ def verify(
     last: Sequence[tuple] | None = None,  # what `@last` stands for
     ignore_case: bool = False,
     columns: Sequence[str] = (),  # names of the columns of `last`, which may stand above its rows
+    is_seen: Callable[[str], bool]
+    | None = None,  # whether a text was a value of a result; in `last` if None
+    about: str = "",  # the question, which says whether a percent sign or a currency fits
 ) -> Verdict:
-    "Whether an answer is right, and if not, why: execution accuracy."
+    """Whether an answer is right, and if not, why: execution accuracy.
+    `unreadable`, whatever gold is, for an answer that can't be read as one value or one table beyond doubt."""
     verdicts = []
     try:
+        _check_doubt(answer, last, columns, is_seen, about)
         for rows in _candidates(answer, gold_rows, last, columns):
             verdict = compare_written(rows, gold_rows, ordered, ignore_case)
             if verdict:
@@ -459,6 +488,4 @@ def verify(
             verdicts.append(verdict)
     except UnreadableAnswerError as e:
         return Verdict(False, "unreadable", str(e))
-    if is_guess(answer) and not _has_guess_form(gold_rows):
-        return Verdict(False, "unreadable", _FORM_ADVICE)
     return _nearest(verdicts)

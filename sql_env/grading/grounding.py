@@ -212,6 +212,17 @@ class Evidence:
                 kept.append(seen)
         self.seen = kept[::-1]
 
+    def holds_text(self, text: str) -> bool:
+        "Whether a text was a value of a result, but for blanks at its ends."
+        text = text.strip()
+        for seen in reversed(self.seen):
+            if seen.hashes is not None and text in seen.hashes:
+                return True
+            cells = chain.from_iterable(seen.result.rows) if seen.result else ()
+            if any(isinstance(cell, str) and cell.strip() == text for cell in cells):
+                return True
+        return False
+
     def result_of(self, seen: SeenResult) -> Result | None:
         "The result itself, by the same query again if it was forgotten; None if that fails now."
         if seen.result is not None or seen.sql is None:

@@ -8,16 +8,22 @@ Docs: https://hjerpe.github.io/sql_env/integrations/gymnasium.html.md"""
 __all__ = ['AnyText', 'GymEnv']
 
 # %% ../../nbs/integrations/05_gymnasium.ipynb #f84773d7
+from collections.abc import Sequence
+from inspect import signature
 from typing import Any
+
+import numpy as np
 
 from ..extras import needs_extra
 from ..grading.answer_forms import MAX_ANSWER_CHARS
 from ..play.episode import EpisodeEnv, Observation
 from ..questions.question_set import QuestionSet
+from ..sources.loading import load
 
 with needs_extra("gym"):
     import gymnasium
     from gymnasium.spaces import Dict, Discrete, Text
+    from gymnasium.vector.utils import read_from_shared_memory, write_to_shared_memory
 
 # %% ../../nbs/integrations/05_gymnasium.ipynb #dc18800b
 class AnyText(Text):
@@ -26,6 +32,40 @@ class AnyText(Text):
     def contains(self, x: Any) -> bool:
         "Whether `x` is such a text."
         return isinstance(x, str) and self.min_length <= len(x) <= self.max_length
+
+# %% ../../nbs/integrations/05_gymnasium.ipynb #feac8a70
+@write_to_shared_memory.register(AnyText)
+def _write_any_text(space: AnyText, index: int, values: str, shared_memory: Any) -> None:
+    "Put a text into its place."
+    places = np.frombuffer(shared_memory.get_obj(), dtype=np.int32)
+    places = places[index * space.max_length : (index + 1) * space.max_length]
+    codes = np.frombuffer(values.encode("utf-32-le", "surrogatepass"), dtype="<i4")
+    places[: len(codes)], places[len(codes) :] = codes, -1
+
+# %% ../../nbs/integrations/05_gymnasium.ipynb #fecf5966
+class _SharedTexts(Sequence):
+    "The texts of several environments as they stand in shared memory."
+
+    def __init__(self, places: np.ndarray):  # of code points, a row for each environment
+        self.places = places
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+    def __getitem__(self, i: Any) -> Any:
+        row = self.places[i]
+        used = row[: np.argmin(row)] if row[-1] < 0 else row  # up to the first -1
+        return used.astype("<i4").tobytes().decode("utf-32-le", "surrogatepass")
+
+    def __deepcopy__(self, memo: dict) -> tuple[str, ...]:
+        return tuple(self)
+
+
+@read_from_shared_memory.register(AnyText)
+def _read_any_text(space: AnyText, shared_memory: Any, n: int = 1) -> _SharedTexts:
+    "The texts of `n` environments."
+    places = np.frombuffer(shared_memory.get_obj(), dtype=np.int32)
+    return _SharedTexts(places.reshape(n, space.max_length))
 
 # %% ../../nbs/integrations/05_gymnasium.ipynb #87367029
 class GymEnv(gymnasium.Env):
@@ -67,16 +107,10 @@ class GymEnv(gymnasium.Env):
         "Take an action; an episode that ends without an answer is truncated."
         kind = self.actions[int(action["action_type"])]
         observation = self.env.step(kind, str(action["argument"]))
-        answered = bool(self.env.episode and self.env.episode.verdict)
-        truncated = observation.done and not answered
-        reward = float(observation.reward or 0)
-        return (
-            self._view(observation),
-            reward,
-            observation.done and answered,
-            truncated,
-            self._info(),
-        )
+        verdict = self.env.episode.verdict if self.env.episode else None
+        truncated = observation.done and (verdict is None or verdict.reason == "no_answer")
+        terminated, reward = observation.done and not truncated, float(observation.reward or 0)
+        return self._view(observation), reward, terminated, truncated, self._info()
 
     def _view(self, o: Observation) -> dict[str, Any]:
         texts = dict(question=o.question, schema_info=o.schema_info, result=o.result, error=o.error)
@@ -92,3 +126,14 @@ class GymEnv(gymnasium.Env):
         if not episode.done:
             return known
         return known | dict(correct=episode.correct, grounded=episode.grounded)
+
+# %% ../../nbs/integrations/05_gymnasium.ipynb #d46a89b2
+def _make_env(source: str = "bundled", **options: Any) -> GymEnv:
+    "The environment of an id: options of `load` and of its source, and those of `EpisodeEnv` and `GymEnv`."
+    own = {"max_chars", *signature(EpisodeEnv).parameters}
+    settings = {name: value for name, value in options.items() if name in own}
+    return GymEnv(load(source, **{k: v for k, v in options.items() if k not in own}), **settings)
+
+# %% ../../nbs/integrations/05_gymnasium.ipynb #11445159
+for _id in ("Bundled", "Source"):
+    gymnasium.register(f"sql_env/{_id}-v0", entry_point=f"{__name__}:_make_env")

@@ -10,6 +10,7 @@ __all__ = ['question_sample', 'session_outcome', 'session_tools', 'start_episode
 
 # %% ../../nbs/integrations/02_inspect_ai.ipynb #7cf17bc6
 import json
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any
 
@@ -25,10 +26,17 @@ with needs_extra("inspect"):
     from anyio.to_thread import run_sync
     from inspect_ai import Task, task
     from inspect_ai.dataset import MemoryDataset, Sample
-    from inspect_ai.model import ChatMessageUser, execute_tools, messages_from_openai
+    from inspect_ai.model import (
+        ChatMessage,
+        ChatMessageAssistant,
+        ChatMessageSystem,
+        ChatMessageTool,
+        ChatMessageUser,
+        execute_tools,
+    )
     from inspect_ai.scorer import Score, Scorer, Target, accuracy, scorer, stderr
     from inspect_ai.solver import Generate, Solver, TaskState, solver
-    from inspect_ai.tool import Tool, ToolDef, ToolError, ToolParams
+    from inspect_ai.tool import Tool, ToolCall, ToolDef, ToolError, ToolParams
 
 # %% ../../nbs/integrations/02_inspect_ai.ipynb #592114fb
 def question_sample(question: Question) -> Sample:
@@ -92,6 +100,31 @@ def session_tools(
     "The tools that play a session: answer, describe, query, sample."
     return [_make_tool(schema["function"], session, state) for schema in session.tools]
 
+# %% ../../nbs/integrations/02_inspect_ai.ipynb #9f877191
+def _tool_call(call: dict[str, Any]) -> ToolCall:
+    "A call of a session's message."
+    name, arguments = call["function"]["name"], json.loads(call["function"]["arguments"])
+    return ToolCall(id=call.get("id", ""), function=name, arguments=arguments)
+
+# %% ../../nbs/integrations/02_inspect_ai.ipynb #d3b59d62
+def _chat_message(message: dict[str, Any]) -> ChatMessage:
+    "A message of a session as Inspect has them."
+    text = message.get("content") or ""
+    match message["role"]:
+        case "system":
+            return ChatMessageSystem(content=text)
+        case "user":
+            return ChatMessageUser(content=text)
+        case "tool":
+            return ChatMessageTool(content=text, tool_call_id=message.get("tool_call_id"))
+    calls = [_tool_call(call) for call in message.get("tool_calls") or []]
+    return ChatMessageAssistant(content=text, tool_calls=calls or None)
+
+# %% ../../nbs/integrations/02_inspect_ai.ipynb #e2694af6
+def _actions_named(names: str | Iterable[str]) -> tuple[str, ...]:
+    "The actions that a setting allows, be it a text with commas or a list; raises `ValueError`."
+    return read_actions(names if isinstance(names, str) else ",".join(names))
+
 # %% ../../nbs/integrations/02_inspect_ai.ipynb #d0535b02
 @solver
 def start_episode(
@@ -99,11 +132,11 @@ def start_episode(
     budget: int = 15,  # steps, the answer included
     schema_level: str = "names",  # one of `SCHEMA_LEVELS`
     nudges: int = 3,  # messages of an episode that may lack a usable call
-    actions: str = "",  # that are allowed beside the four, with commas
+    actions: str | Sequence[str] = "",  # that are allowed beside the four, with commas
 ) -> Solver:
     "Begins the episode of a sample: its first messages and its tools."
     make_env = partial(
-        EpisodeEnv, questions, budget, schema_level=schema_level, actions=read_actions(actions)
+        EpisodeEnv, questions, budget, schema_level=schema_level, actions=_actions_named(actions)
     )
 
     async def solve(state: TaskState, generate: Generate) -> TaskState:
@@ -113,7 +146,7 @@ def start_episode(
         else:
             session = Session(env, max_nudges=nudges)
             await run_sync(session.begin, str(state.sample_id), state.epoch - 1)
-        state.messages = await messages_from_openai(session.messages)  # type: ignore[arg-type]
+        state.messages = [_chat_message(message) for message in session.messages]
         state.tools = session_tools(session, state)
         state.completed = session.done
         return state
@@ -199,7 +232,7 @@ def question_task(
     budget: int = 15,  # steps, the answer included
     schema_level: str = "names",  # one of `SCHEMA_LEVELS`
     nudges: int = 3,  # messages of an episode that may lack a usable call
-    actions: str = "",  # that are allowed beside the four, with commas
+    actions: str | Sequence[str] = "",  # that are allowed beside the four, with commas
 ) -> Task:
     "A task of Inspect that plays each question once."
     return Task(
@@ -215,7 +248,7 @@ def bundled_task(
     split: str | None = None,  # train, validation or test; all questions if None
     budget: int = 15,  # steps, the answer included
     schema_level: str = "names",  # one of `SCHEMA_LEVELS`
-    actions: str = "",  # that are allowed beside the four: ABSTAIN, CLARIFY
+    actions: str | Sequence[str] = "",  # that are allowed beside the four: abstain, clarify
 ) -> Task:
     "The questions that come with the package."
     return question_task(load("bundled", split=split), budget, schema_level, actions=actions)
@@ -228,7 +261,7 @@ def source_task(
     split: str | None = None,  # only this split
     budget: int = 15,  # steps, the answer included
     schema_level: str = "names",  # one of `SCHEMA_LEVELS`
-    actions: str = "",  # that are allowed beside the four: ABSTAIN, CLARIFY
+    actions: str | Sequence[str] = "",  # that are allowed beside the four: abstain, clarify
     **options: Any,  # passed to the source
 ) -> Task:
     "The questions of any source; raises `SourceError`."

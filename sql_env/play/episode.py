@@ -17,8 +17,8 @@ from random import Random
 from sys import getsizeof
 from typing import Any, NamedTuple
 
-from ..database.database import Database
-from ..database.guards import FAST_LIMITS, FastPathMiss, Limits, QueryError
+from ..database.database import BriefDatabase, Database
+from ..database.guards import FAST_LIMITS, Limits, QueryError
 from ..grading.answer_forms import MAX_ANSWER_CHARS, UnreadableAnswerError
 from ..grading.answers import Verdict, verify
 from ..grading.grounding import Evidence, SeenResult, is_grounded
@@ -28,7 +28,7 @@ from .markup import escape_markup, unescape_markup
 from .reward import ResultOrigin, RewardConfig, RewardMeter, TurnFacts
 from .schema_view import SCHEMA_LEVELS, SchemaView, shown_tables
 from .user_simulator import has_looked_for_missing, judge_abstention, simulated_reply
-from ..questions.question_set import Question, QuestionSet
+from ..questions.question_set import Question, QuestionSet, why_none
 from ..sql.analysis import referenced_tables
 from ..sql.values import Result, quote_identifier
 
@@ -152,16 +152,23 @@ def truncate_text(
     return f"{lines}\n... cut after {max_chars} characters{advice}"
 
 # %% ../../nbs/play/05_episode.ipynb #7eadf9ac
-def _describe(episode: "Episode", name: str, fast: bool) -> tuple[str, TurnFacts]:
-    info = episode.database.describe(name, fast=fast)
+_Source = Database | BriefDatabase  # where an action reads
+
+# %% ../../nbs/play/05_episode.ipynb #ce5b5eb8
+def _describe(episode: "Episode", name: str, source: _Source) -> tuple[str, TurnFacts] | None:
+    info = source.describe(name)
+    if info is None:
+        return None
     episode.schema.add(info)
     episode.evidence.add(Result(("rows",), [(info.rows,)]))
     return str(info), TurnFacts(tables=[info.name.lower()])
 
-# %% ../../nbs/play/05_episode.ipynb #ce5b5eb8
-def _sample(episode: "Episode", name: str, fast: bool) -> tuple[str, TurnFacts]:
-    info = episode.database.describe(name, fast=fast)
-    rows = episode.database.sample(quote_identifier(info.name), seed=episode.seed, fast=fast)
+# %% ../../nbs/play/05_episode.ipynb #1c2ec8cf
+def _sample(episode: "Episode", name: str, source: _Source) -> tuple[str, TurnFacts] | None:
+    info = source.describe(name)
+    rows = info and source.sample(quote_identifier(info.name), seed=episode.seed)
+    if info is None or rows is None:
+        return None
     episode.schema.add(info)
     episode.evidence.add(rows)
     return rows.text(), TurnFacts(tables=[info.name.lower()])
@@ -182,8 +189,10 @@ def _result_origin(seen: SeenResult, evidence: Evidence) -> ResultOrigin:
     return ResultOrigin(columns, read)
 
 # %% ../../nbs/play/05_episode.ipynb #ba0e0d24
-def _query(episode: "Episode", sql: str, fast: bool) -> tuple[str, TurnFacts]:
-    result = episode.database.query(sql, fast=fast)
+def _query(episode: "Episode", sql: str, source: _Source) -> tuple[str, TurnFacts] | None:
+    result = source.query(sql)
+    if result is None:
+        return None
     shown = shown_tables(episode.database, sql, result.columns)
     for table in shown:
         episode.schema.add(table)
@@ -197,14 +206,8 @@ def _query(episode: "Episode", sql: str, fast: bool) -> tuple[str, TurnFacts]:
     return result.text(), facts
 
 # %% ../../nbs/play/05_episode.ipynb #7673cfbf
-_FAST_ANSWER_CHARS = 200  # a longer answer is not read on the fast path
-
-# %% ../../nbs/play/05_episode.ipynb #80e5a56c
-def _answer(episode: "Episode", text: str, fast: bool) -> tuple[str, TurnFacts]:
+def _answer(episode: "Episode", text: str) -> tuple[str, TurnFacts]:
     q, evidence = episode.question, episode.evidence
-    is_short = len(text) <= _FAST_ANSWER_CHARS and evidence.cells <= FAST_LIMITS.cells
-    if fast and not (is_short and episode.verify == "value"):
-        raise FastPathMiss
     last = evidence.last_seen
     if last is not None and last.truncated and text.strip().lower() == "@last":
         raise UnreadableAnswerError(
@@ -212,43 +215,77 @@ def _answer(episode: "Episode", text: str, fast: bool) -> tuple[str, TurnFacts]:
         )
     needs_rows = "@last" in text.lower() or "\n" in text
     result = evidence.result_of(last) if last and needs_rows else None
-    ordered = False if q.ranks is None else q.ranks
-    rows, columns = (result.rows, result.columns) if result else (None, ())
-    verdict = verify(text, q.gold_answer, ordered, rows, columns=columns)
+    seen: dict[str, Any] = dict(
+        ordered=False if q.ranks is None else q.ranks,
+        last=result.rows if result else None,
+        columns=last.column_names if last else (),
+        is_seen=evidence.holds_text,
+        about=q.question_text,
+    )
+    verdict = verify(text, q.gold_answer, **seen)
     for other in q.other_answers if verdict.reason != "unreadable" else ():
-        verdict = verdict or verify(text, other, ordered, rows, columns=columns)
+        has_ranks = len(other) == len(q.gold_answer)  # they are those of gold
+        verdict = verdict or verify(text, other, **seen | ({} if has_ranks else {"ordered": False}))
     if verdict.reason == "unreadable":
         raise UnreadableAnswerError(verdict.detail)
     if not q.answerable:
         verdict = Verdict(False, "not_answerable")
     episode.verdict, episode.answered = verdict, text
-    graded = episode.robust_verdict if episode.verify == "robust" else verdict
-    return "The answer was submitted.", TurnFacts(verdict=graded, done=True)
+    facts = TurnFacts(verdict=episode.graded_verdict, grounded=lambda: episode.grounded, done=True)
+    return "The answer was submitted.", facts
 
-# %% ../../nbs/play/05_episode.ipynb #9e668cbb
-def _abstain(episode: "Episode", reason: str, fast: bool) -> tuple[str, TurnFacts]:
+# %% ../../nbs/play/05_episode.ipynb #80e5a56c
+def _abstain(episode: "Episode", reason: str) -> tuple[str, TurnFacts]:
     verdict = judge_abstention(episode.question, reason, episode.has_looked)
     episode.verdict, episode.abstained = verdict, True
     return "The episode ended without an answer.", TurnFacts(verdict=verdict, done=True)
 
 # %% ../../nbs/play/05_episode.ipynb #4052243f
-def _clarify(episode: "Episode", question: str, fast: bool) -> tuple[str, TurnFacts]:
-    return simulated_reply(question, episode.question.clarifications), TurnFacts(asked=True)
+def _clarify(episode: "Episode", question: str) -> tuple[str, TurnFacts]:
+    q = episode.question
+    reply = simulated_reply(question, q.clarifications, q.question_text)
+    return reply, TurnFacts(asked=True)
+
+# %% ../../nbs/play/05_episode.ipynb #c0ffee31
+def _carry_out(
+    episode: "Episode",
+    action_type: str,  # one of `ACTIONS` or `EXTRA_ACTIONS`
+    said: str,  # its argument
+    source: _Source,  # where it reads
+) -> tuple[str, TurnFacts] | None:
+    "What the agent reads and the facts for the reward; None, and nothing has changed, if the source gives None."
+    match action_type:
+        case "QUERY":
+            return _query(episode, said, source)
+        case "DESCRIBE":
+            return _describe(episode, said, source)
+        case "SAMPLE":
+            return _sample(episode, said, source)
+        case "ANSWER":
+            return _answer(episode, said)
+        case "ABSTAIN":
+            return _abstain(episode, said)
+        case _:
+            return _clarify(episode, said)
 
 # %% ../../nbs/play/05_episode.ipynb #6e808f51
-_CARRY_OUT = dict(
-    DESCRIBE=_describe,
-    SAMPLE=_sample,
-    QUERY=_query,
-    ANSWER=_answer,
-    ABSTAIN=_abstain,
-    CLARIFY=_clarify,
-)
+_BRIEF_ANSWER_CHARS = 200  # a longer answer is not compared in a server's event loop
+
+# %% ../../nbs/play/05_episode.ipynb #6aa5404c
+def _may_be_brief(episode: "Episode", action: Action) -> bool:
+    "Whether an action, its queries apart, is certain to take less than a millisecond."
+    if len(action.argument) > FAST_LIMITS.sql:
+        return False
+    if action.action_type != "ANSWER":
+        return True
+    is_short = len(action.argument) <= _BRIEF_ANSWER_CHARS
+    return is_short and episode.evidence.cells <= FAST_LIMITS.cells and episode.verify == "value"
 
 # %% ../../nbs/play/05_episode.ipynb #319a115d
 VERIFY_MODES = dict(
     value="the answer is right on this database (default)",
     robust="and the query it came from is right on variants of the database",
+    certified="and no database is found on which it differs from gold, where it is not proved equal",
 )
 
 # %% ../../nbs/play/05_episode.ipynb #c9e2027f
@@ -308,7 +345,7 @@ class Episode:
         """Start the episode anew; `seed` chooses the rows that SAMPLE shows.
         Raises `ValueError` if the answer could not be graded for want of variants."""
         q = self.question
-        reason = _why_unjudged(q, self.database) if self.verify == "robust" else ""
+        reason = _why_unjudged(q, self.database) if self.verify != "value" else ""
         if reason:
             raise ValueError(_cannot_judge(q, reason))
         self.schema = SchemaView(self.database, self.schema_level)
@@ -324,11 +361,21 @@ class Episode:
         self._grounded: bool | None = None  # once it was asked for
         self._taken: set[int] = set()  # hashes of the actions
         self._robust: Verdict | None = None
+        self._certificate: Any = None  # a `Proof`, once it was asked for
         return self._observe()
 
-    def step(self, action_type: str, argument: str = "", *, fast: bool = False) -> Observation:
-        """Take one action; an agent's mistakes are observations.
-        With `fast` it raises `FastPathMiss`, and changes nothing, unless the step takes about a millisecond at most."""
+    def step(self, action_type: str, argument: str = "") -> Observation:
+        "Take one action; an agent's mistakes are observations."
+        observation = self._take(action_type, argument, self.database)
+        assert observation is not None  # a database answers all
+        return observation
+
+    def try_step(self, action_type: str, argument: str = "") -> Observation | None:
+        "The same as `step` if that takes about a millisecond at most; else None, and nothing has changed."
+        return self._take(action_type, argument, self.database.brief)
+
+    def _take(self, action_type: str, argument: str, source: _Source) -> Observation | None:
+        "Take one action that reads from the database, or from what is brief of it; None if that gives None."
         if not self.started:
             return _NOT_STARTED
         if self.done:
@@ -336,14 +383,16 @@ class Episode:
                 error="episode_over: The episode is over; call reset to start another.", reward=0.0
             )
         action, problem = _parse_action(action_type, argument, self.actions)
-        if fast and len(action.argument) > FAST_LIMITS.sql:
-            raise FastPathMiss
+        if source is not self.database and not _may_be_brief(self, action):
+            return None
         result, error, facts = "", "", TurnFacts(error=True)
         try:
             if problem is not None:
                 raise problem
-            said = unescape_markup(argument)
-            result, facts = _CARRY_OUT[action.action_type](self, said, fast)
+            done = _carry_out(self, action.action_type, unescape_markup(argument), source)
+            if done is None:
+                return None
+            result, facts = done
         except QueryError as e:
             # the hint of an error names tables, which level "none" must not
             error = f"{e.kind}: {e.message if self.schema_level == 'none' else e}"
@@ -450,10 +499,35 @@ class Episode:
         if self.abstained or not self.question.answerable:
             return self.verdict  # no query is behind it
         if self.verdict is not None and self._robust is None:
-            self._robust = verify_robust(
-                self.question, self.database, self.answered, self.queries, self.verdict
-            )
+            about = self.question, self.database, self.answered, self.queries, self.verdict
+            self._robust = verify_robust(*about, evenly=self.verify != "value")
         return self._robust
+
+    @property
+    def certificate(self) -> Any:
+        "The `Proof` behind an answer that is right by value and on variants, made when first asked for; else None."
+        if self.verdict is None or self.abstained or not self.question.answerable:
+            return None
+        if self._certificate is None:
+            from sql_env.grading.proofs.certificates import certify
+
+            robust = self.robust_verdict
+            judged = self.verdict if robust is None or robust.reason in NOT_JUDGED else robust
+            q, db, queries = self.question, self.database, self.queries
+            self._certificate = certify(q, db, self.answered, queries, judged)
+        return self._certificate
+
+    @property
+    def graded_verdict(self) -> Verdict | None:
+        "The verdict that is rewarded, as `verify` says; under `certified` only what is refuted counts less."
+        if self.verify == "value":
+            return self.verdict
+        verdict = self.robust_verdict
+        if self.verify == "certified" and verdict:
+            certificate = self.certificate
+            if certificate is not None and certificate.outcome == "refuted":
+                return Verdict(False, "refuted")
+        return verdict
 
 # %% ../../nbs/play/05_episode.ipynb #cb3e5785
 _MAX_DRAWS = 100  # of questions that can't be played, before the last one's reason is raised
@@ -570,10 +644,11 @@ class EpisodeEnv:
         actions: Sequence[str] = ACTIONS,  # what is allowed: `ACTIONS`, and any of `EXTRA_ACTIONS`
     ):
         if not len(questions):
-            raise ValueError(f"{questions.name}: there are no questions to play")
+            why = why_none(questions)
+            raise ValueError(f"{questions.name}: there are no questions to play: {why}")
         if limits is not None and limits != questions.limits:
             questions = questions.with_limits(limits)
-        if verify == "robust":
+        if verify != "value":
             questions = _without_unjudged(questions)
         self.questions = questions
         self.actions = allowed_actions(actions)
@@ -584,7 +659,7 @@ class EpisodeEnv:
             verify=verify,
             actions=self.actions,
         )
-        self.sampler = _QuestionSampler(questions, self.why_refused if verify == "robust" else None)
+        self.sampler = _QuestionSampler(questions, self.why_refused if verify != "value" else None)
         self.episode: Episode | None = None
         self.episode_id = ""
         self._new_episode(questions[0])  # refuses wrong settings now
@@ -612,15 +687,21 @@ class EpisodeEnv:
         self.episode = episode
         return first
 
-    def step(self, action_type: str, argument: str = "", *, fast: bool = False) -> Observation:
+    def step(self, action_type: str, argument: str = "") -> Observation:
         "Take one action, as `Episode.step` does."
         if self.episode is None:
             return _NOT_STARTED
-        return self.episode.step(action_type, argument, fast=fast)
+        return self.episode.step(action_type, argument)
+
+    def try_step(self, action_type: str, argument: str = "") -> Observation | None:
+        "`step` if it is certain to be brief, else None, as `Episode.try_step` does."
+        if self.episode is None:
+            return _NOT_STARTED
+        return self.episode.try_step(action_type, argument)
 
     def why_refused(self, question: Question) -> str:
         "Why a question can't be played with robust verdicts, as a sentence; empty if it can."
-        if self.settings["verify"] != "robust":
+        if self.settings["verify"] == "value":
             return ""
         return _why_unjudged(question, self.questions.database(question.database_name))
 

@@ -27,7 +27,9 @@ class RewardConfig:
     "What an episode pays; use `sparse`, `shaped` or `partial`. Raises `ValueError` if a wrong answer could win."
 
     correct: float = 1.0  # for a correct answer; a wrong or missing one pays 0
-    step_cost: float = 0.0  # cost of using up the whole budget
+    step_cost: float = (
+        0.0  # cost of using up the whole budget; all of it without a right answer, however early
+    )
     error_cost: float = 0.0  # extra cost if every step of the budget were an error
     repeat_cost: float = 0.0  # extra cost if every step of the budget repeated an earlier action
     shaping: float = 0.0  # weight of the potential
@@ -35,7 +37,9 @@ class RewardConfig:
     credit: float = 0.0  # most that a wrong answer can earn; needs gamma = 1
     slowness: float = 0.0  # most that a correct answer can lose by taking many steps
     abstain: float = 0.0  # for ABSTAIN where an answer was possible; needs gamma = 1
-    clarify_cost: float = 0.0  # extra cost if every step of the budget were a CLARIFY
+    clarify_cost: float = (
+        0.0  # for any number of CLARIFY: half of it for the first, a quarter for the second ...
+    )
 
     def __post_init__(self):
         values = {f.name: getattr(self, f.name) for f in fields(self)}
@@ -65,16 +69,17 @@ class RewardConfig:
 
     @classmethod
     def partial(cls) -> "RewardConfig":
-        "Up to 0.3 for a wrong answer after a query that came close; 0.9 to 1 for a correct one, more if it was fast."
+        "0.9 to 1 for a correct answer, more if fast; up to 0.3 for a wrong one from a result that holds part of gold."
         return cls(credit=0.3, slowness=0.1)
 
-    def asking(self, abstain: float = 0.1, clarify_cost: float = 0.1) -> "RewardConfig":
-        "The same with a pay for abstaining (none if gamma is below 1) and a price for asking."
+    def asking(self, abstain: float = 0.0, clarify_cost: float = 0.2) -> "RewardConfig":
+        """The same with a price for asking, 0.1 for the first question, and with a pay for abstaining where there is an
+        answer: with any, who always abstains earns it (none if gamma is below 1)."""
         return replace(self, abstain=abstain if self.gamma == 1 else 0.0, clarify_cost=clarify_cost)
 
     @property
     def costs(self) -> float:
-        "What a whole budget of the dearest steps costs, without discount: all refused, repeated or spent asking."
+        "What no episode reaches, without discount: a budget of the dearest steps, and questions without end."
         return self.step_cost + self.error_cost + self.repeat_cost + self.clarify_cost
 
     @property
@@ -89,8 +94,16 @@ class RewardConfig:
         return low, max(self.correct, self.most_without_answer, self.shaping)
 
     def cost_scale(self, budget: int) -> float:
-        "The factor of all costs, 0 to 1: a whole budget of them, discounted, is worth `gamma ** (budget - 1)` of it."
+        "The factor of the costs of steps, 0 to 1: a whole budget, discounted, costs `gamma ** (budget - 1)` of them."
         return self.gamma ** (budget - 1) * budget / _discounted_steps(self.gamma, budget)
+
+    def question_cost(
+        self,
+        number: int,  # how many were asked, this one included
+        budget: int,
+    ) -> float:
+        "What the CLARIFY of this number costs, whatever the budget if gamma is 1."
+        return self.clarify_cost * self.gamma ** (budget - 1) / 2**number
 
     def margin(
         self,
@@ -102,12 +115,12 @@ class RewardConfig:
         if self.shaping and gamma != self.gamma:
             raise ValueError("shaping is for a learner with its own gamma only")
         unit = self.cost_scale(budget) / budget
-        costs = self.costs * unit * _discounted_steps(gamma, budget)
+        costs = (self.costs - self.clarify_cost) * unit * _discounted_steps(gamma, budget)
+        costs += self.clarify_cost * self.gamma ** (budget - 1)
         slowness = self.slowness if budget > 1 else 0.0
         worst = gamma ** (budget - 1) * (self.correct - slowness) - costs
-        wrong_at_once = self.abstain - self.step_cost * unit
-        wrong_after_query = gamma * self.credit - self.step_cost * unit * (1 + gamma)
-        return worst - (max(wrong_at_once, wrong_after_query) if budget > 1 else wrong_at_once)
+        others = max(self.abstain, gamma * self.credit) if budget > 1 else self.abstain
+        return worst - (others - self.step_cost * unit * _discounted_steps(self.gamma, budget))
 
 # %% ../../nbs/play/04_reward.ipynb #12697db6
 def _value_counts(column: Sequence) -> Counter:
@@ -170,6 +183,9 @@ class TurnFacts:
     origin: Callable[[], ResultOrigin] | None = None  # of the result; None: all of it from `tables`
     asked: bool = False  # the action was CLARIFY, and carried out
     verdict: Verdict | None = None  # of an answer or an abstention
+    grounded: Callable[[], bool] | None = (
+        None  # whether the answer came out of results; None: it did
+    )
     done: bool = False  # the episode is over, by answer or budget
 
 # %% ../../nbs/play/04_reward.ipynb #f7a9b82a
@@ -219,13 +235,13 @@ class _GoldProgress:
         if not columns or not shared:
             return 0.0
         share = len(shared) / len(tables | self.gold_tables)
-        return share * (0.3 + 0.7 * overlaps.total(columns))
+        return share * overlaps.total(columns)
 
 # %% ../../nbs/play/04_reward.ipynb #cb4c64a5
 class RewardMeter:
     "Follows one episode and computes the reward of each turn."
 
-    __slots__ = ("budget", "config", "phi", "progress", "scale", "steps")
+    __slots__ = ("asked", "budget", "config", "phi", "progress", "scale", "steps")
 
     def __init__(
         self,
@@ -239,35 +255,47 @@ class RewardMeter:
         self.scale = config.cost_scale(budget) / budget  # of the costs of one step
         self.progress = _GoldProgress(gold_rows, gold_tables, bool(config.shaping))
         self.steps = 0
+        self.asked = 0  # questions
         self.phi = 0.0  # potential of the state
 
     def score(self, turn: TurnFacts) -> dict[str, float]:
         "The parts of a turn's reward that are not 0: outcome, step, error, repeat, clarify, shaping."
         c = self.config
         self.steps += 1
+        self.asked += turn.asked
         if c.shaping or c.credit:
             self.progress.update(turn)
         parts = dict(
-            outcome=self._outcome(turn.verdict),
-            step=-c.step_cost * self.scale,
+            outcome=self._outcome(turn),
+            step=-c.step_cost * self.scale * self._steps_paid(turn),
             error=-c.error_cost * self.scale * turn.error,
             repeat=-c.repeat_cost * self.scale * turn.repeat,
-            clarify=-c.clarify_cost * self.scale * turn.asked,
+            clarify=-c.question_cost(self.asked, self.budget) * turn.asked,
         )
         if c.shaping:
             parts["shaping"] = self._shaping(turn.done)
         return {name: value for name, value in parts.items() if value}
 
-    def _outcome(self, verdict: Verdict | None) -> float:
+    def _steps_paid(self, turn: TurnFacts) -> float:
+        "1, and at an end without a right answer the steps that are left, discounted."
+        left = self.budget - self.steps
+        if not turn.done or not left or (turn.verdict is not None and turn.verdict.correct):
+            return 1.0
+        return _discounted_steps(self.config.gamma, left + 1)
+
+    def _outcome(self, turn: TurnFacts) -> float:
         "What an answer earns: the prize, the pay for an abstention, or bounded credit for a wrong one."
-        c = self.config
+        c, verdict = self.config, turn.verdict
         if verdict is None:
             return 0.0
         if verdict.correct:
             return c.correct - c.slowness * (self.steps - 1) / max(self.budget - 1, 1)
         if verdict.reason == "abstained":
             return c.abstain
-        return c.credit * self.progress.closeness if c.credit else 0.0
+        closeness = self.progress.closeness if c.credit else 0.0
+        if not closeness or (turn.grounded and not turn.grounded()):
+            return 0.0
+        return c.credit * closeness
 
     def _shaping(self, done: bool) -> float:
         "Discounted potential of the new state, less that of the old one."

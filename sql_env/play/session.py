@@ -6,7 +6,7 @@ Docs: https://hjerpe.github.io/sql_env/play/session.html.md"""
 
 # %% auto #0
 __all__ = ['TRUNCATED_MESSAGE', 'EPISODE_OVER', 'CALL_FAILED', 'MAX_CALLS', 'MAX_MESSAGE_CHARS', 'ToolError', 'ToolResult',
-           'Conversation', 'SessionVerdict', 'Session']
+           'Conversation', 'replay', 'SessionVerdict', 'Session']
 
 # %% ../../nbs/play/07_session.ipynb #5046f172
 import hashlib
@@ -14,8 +14,9 @@ import json
 import re
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from threading import RLock
+from types import NoneType
 from typing import Any, NamedTuple
 
 from ..database.catalog import database_fingerprint
@@ -32,7 +33,15 @@ from sql_env.play.chat import (
     parse_tool_call,
     tool_schemas,
 )
-from .episode import ACTIONS, Action, Episode, EpisodeEnv, Observation, repair_unicode
+from sql_env.play.episode import (
+    ACTIONS,
+    Action,
+    Episode,
+    EpisodeEnv,
+    Observation,
+    Turn,
+    repair_unicode,
+)
 from ..questions.question_set import Question
 
 # %% ../../nbs/play/07_session.ipynb #8345ebcd
@@ -153,9 +162,9 @@ def _harmless_reasoning(message: dict[str, Any]) -> dict[str, Any]:
         if name in ("role", "content", "tool_calls") or not value:
             continue
         if isinstance(value, str):
-            kept[name] = _harmless_words(value[:MAX_MESSAGE_CHARS])
+            kept[name] = _harmless_words(repair_unicode(value[:MAX_MESSAGE_CHARS]))
         elif text := _json_text(value):
-            kept[name] = json.loads(text)
+            kept[name] = json.loads(repair_unicode(text))
     return kept
 
 # %% ../../nbs/play/07_session.ipynb #8fa831c6
@@ -324,20 +333,19 @@ class Conversation:
         self.notes.append(f"{kind}: {text[:300]}")
 
 # %% ../../nbs/play/07_session.ipynb #99834cd0
-def _replay(
+def replay(
     env: EpisodeEnv,
-    question_id: str,
     actions: Iterable[Sequence[str]],  # action types and arguments
-    seed: int | None = None,
-) -> Episode:
-    "An episode after actions were played on it; raises `ValueError` if it was over before the last one."
-    env.start(env.questions.get(question_id), seed)
+    **reset: Any,  # how the episode begins
+) -> Iterator[Turn]:
+    "The turns of an episode as actions are taken again, up to the one that ends it."
+    env.reset(**reset)
     episode: Episode = env.episode  # type: ignore[assignment]
-    for i, (action_type, argument) in enumerate(actions):
+    for action_type, argument in actions:
         if episode.done:
-            raise ValueError(f"the episode was over after {i} actions, and there are more")
+            return
         episode.step(action_type, argument)
-    return episode
+        yield episode.turns[-1]
 
 # %% ../../nbs/play/07_session.ipynb #7c5e16e7
 def _env_settings(env: EpisodeEnv) -> dict[str, Any]:
@@ -352,6 +360,31 @@ def _data_keys(env: EpisodeEnv, question: Question) -> dict[str, str]:
         question=hashlib.sha256(question.question_text.encode(errors="replace")).hexdigest(),
         database=database_fingerprint(env.questions.databases[question.database_name]),
     )
+
+# %% ../../nbs/play/07_session.ipynb #195b38f0
+def _check_types(state: dict[str, Any]) -> None:
+    "Raise `TypeError` if a part of a state is not what `Session.state` makes; it may come from a stranger."
+    settings, counts = state["settings"], state["counts"]
+    parts: list[tuple[str, Any, type | tuple]] = [
+        ("question_id", state["question_id"], str),
+        ("seed", state["seed"], (int, NoneType)),
+        ("messages", state["messages"], list),
+        ("notes", state["notes"], list),
+        ("given_up", state["given_up"], str),
+        ("counts", counts, dict),
+        ("settings", settings, dict),
+        ("system", settings["system"], str),
+        ("max_chars", settings["max_chars"], int),
+        ("max_nudges", settings["max_nudges"], int),
+    ]
+    parts += [("a message", message, dict) for message in state["messages"]]
+    parts += [("a note", note, str) for note in state["notes"]]
+    parts += [(f"counts[{name!r}]", n, int) for name, n in counts.items()]
+    for name, value, kind in parts:
+        if not isinstance(value, kind) or isinstance(value, bool):
+            raise TypeError(f"{name} is {type(value).__name__}")
+    if settings["max_chars"] < 1 or settings["max_nudges"] < 0:
+        raise TypeError("max_chars or max_nudges is too small")
 
 # %% ../../nbs/play/07_session.ipynb #db271071
 def _state_problem(env: EpisodeEnv, state: dict[str, Any]) -> str:
@@ -560,6 +593,7 @@ class Session:
     ) -> "Session":
         "The session that a state was taken from; raises `ValueError` if data or settings are others."
         try:
+            _check_types(state)
             if problem := _state_problem(env, state):
                 raise ValueError(f"this state was made elsewhere: {problem}")
             session = cls(env, **state["settings"])

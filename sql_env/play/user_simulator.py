@@ -10,6 +10,7 @@ __all__ = ['NO_REPLY', 'MAX_WORDS_ASKED', 'simulated_reply', 'judge_abstention',
 # %% ../../nbs/play/03_user_simulator.ipynb #36ce874c
 import re
 from collections.abc import Sequence
+from difflib import SequenceMatcher
 from functools import lru_cache
 
 from ..grading.answers import Verdict
@@ -17,16 +18,85 @@ from ..questions.question_set import Clarification, Question
 
 # %% ../../nbs/play/03_user_simulator.ipynb #0f0bb7ee
 @lru_cache(maxsize=4096)
-def _words(text: str) -> frozenset[str]:
+def _word_list(text: str) -> tuple[str, ...]:
     "The words of a text in lower case, without plural and possessive endings; numbers count."
     found = re.findall(r"\w+", re.sub(r"['’]s\b", "", text.lower()).replace("_", " "))
-    return frozenset(re.sub(r"(?<=[a-z]{2}[a-rt-z])s$", "", word) for word in found)
+    return tuple(re.sub(r"(?<=[a-z]{2}[a-rt-z])s$", "", word) for word in found)
+
+# %% ../../nbs/play/03_user_simulator.ipynb #68ec4579
+def _words(text: str) -> frozenset[str]:
+    "The words of a text, each once."
+    return frozenset(_word_list(text))
 
 # %% ../../nbs/play/03_user_simulator.ipynb #9c93ffe2
+_ASKING = _words(
+    "which what who whose where when mean meant meaning kind sort type clarify specify refer interested prefer "
+    "should want or"
+)
+_SMALL_WORDS = _words(
+    "a an the of for in on at to and or with by is are was do doe did have has had be it its i we you they me my our "
+    "us what which who how many much there please tell give could can would need want look find name list no not one"
+)
+
+# %% ../../nbs/play/03_user_simulator.ipynb #bc292bd0
+@lru_cache(maxsize=4096)
+def _alternatives(fact: Clarification) -> tuple[frozenset[str], ...]:
+    "What tells the phrases apart that add words to the term: `agreed` and `final` of `agreed price` and `final price`."
+    term = _words(fact.term)
+    return tuple(_words(ask) - term for ask in fact.asks if term < _words(ask))
+
+# %% ../../nbs/play/03_user_simulator.ipynb #454393ea
+@lru_cache(maxsize=4096)
+def _own_words(fact: Clarification) -> frozenset[str]:
+    "Words that stand for a fact beside a word that asks: nouns and names of the term, words of phrases without it."
+    term = _words(fact.term)
+    parts = re.findall(r"\w+", fact.term)
+    own = {w for w in parts[:-1] if len(w) > 3 or w[:1].isupper()} | set(parts[-1:])
+    other = [word for ask in fact.asks if not term <= _words(ask) for word in _words(ask)]
+    own |= {word for word in other if len(word) > 2 and word.isalpha()}
+    return _words(" ".join(own)) - _SMALL_WORDS - _ASKING
+
+# %% ../../nbs/play/03_user_simulator.ipynb #e3babf2f
+def _is_asked_by_word(asked: frozenset[str], fact: Clarification) -> bool:
+    "Whether a question has a word that asks and one of the fact's own, or the beginning of one."
+    own = _own_words(fact)
+    starts = [word for word in asked - _SMALL_WORDS if len(word) > 3]
+    found = bool(own & asked) or any(word.startswith(start) for word in own for start in starts)
+    return found and bool(asked & _ASKING)
+
+# %% ../../nbs/play/03_user_simulator.ipynb #f4642b0a
 def _match(asked: frozenset[str], fact: Clarification) -> int:
-    "How many words of the longest phrase that asks for a fact a question holds; 0 if it asks for something else."
-    phrases = map(_words, (fact.term, *fact.asks))
-    return max((len(words) for words in phrases if words <= asked), default=0)
+    "How well a question asks for a fact: by a phrase, best a long one, by alternatives, or a word; 0 for not at all."
+    phrases = (_words(phrase) for phrase in (fact.term, *fact.asks))
+    longest = max((len(words) for words in phrases if words and words <= asked), default=0)
+    named = sum(words <= asked for words in _alternatives(fact))
+    return 10 * longest + (5 + named) * (named > 1) + _is_asked_by_word(asked, fact)
+
+# %% ../../nbs/play/03_user_simulator.ipynb #abac524a
+_MOST = 0.6  # of the words of a question, in one piece
+_MAX_WORDS_COMPARED = 200
+_POLITE = _words(
+    "sorry thanks thank hello hi again help like know say answer question explain then just again"
+)
+
+# %% ../../nbs/play/03_user_simulator.ipynb #a01907bd
+def _repeats(said: str, question: str) -> bool:
+    "Whether a text holds most of a question word for word."
+    a, b = _word_list(said)[:_MAX_WORDS_COMPARED], _word_list(question)[:_MAX_WORDS_COMPARED]
+    longest = SequenceMatcher(None, a, b, autojunk=False).find_longest_match().size
+    return longest >= max(4, _MOST * len(b))
+
+# %% ../../nbs/play/03_user_simulator.ipynb #48611472
+def _is_echo(
+    asked: str,
+    question: str,  # of the task
+    about: frozenset[str],  # words that may be said again
+) -> bool:
+    "Whether a text says a question again, in its order or in another."
+    said, words = _words(asked), _words(question)
+    rest = words - about - _SMALL_WORDS
+    adds = said - words - _SMALL_WORDS - _POLITE
+    return _repeats(asked, question) or (not adds and len(rest & said) > len(rest) / 2)
 
 # %% ../../nbs/play/03_user_simulator.ipynb #fedd4684
 NO_REPLY = "I can't say more about that."
@@ -36,21 +106,39 @@ MAX_WORDS_ASKED = 30
 def simulated_reply(
     question: str,  # of the agent
     facts: Sequence[Clarification],  # that belong to the question it works on
+    task: str = "",  # that question
 ) -> str:
     "What the person who asked says: one fact, or that there is no more to say."
     if len(question.split()) > MAX_WORDS_ASKED:
         return "Please ask about one thing at a time."
     asked = _words(question)
     best = max(facts, key=lambda fact: _match(asked, fact), default=None)
-    return best.fact if best is not None and _match(asked, best) else NO_REPLY
+    if best is None or not _match(asked, best):
+        return NO_REPLY
+    names_some = sum(words <= asked for words in _alternatives(best)) > 1
+    if task and not names_some and _is_echo(question, task, _words(best.term)):
+        return NO_REPLY
+    return best.fact
 
 # %% ../../nbs/play/03_user_simulator.ipynb #41eaf629
-_SMALL_WORDS = _words(
-    "a an the of for in on at to and or with by is are was do doe did have has had be it its i we you they me my our "
-    "us what which who how many much there please tell give could can would need want look find name list no not"
+_PART = re.compile(r"[;:!,]|\.\s+(?=[A-Z][a-z])|\b(?:so|because|since|therefore|hence|thus)\b")
+_NEGATION = re.compile(
+    r"\b(?:no|not|none|nobody|without|missing|lacks?|lacking|absent|unknown|never|neither|cannot|can not)\b|n['’]t\b",
+    re.I,
+)
+_CONSEQUENCE = re.compile(
+    r"\b(?:can(?:not|['’]t| not)|could(?: not|n['’]t)|(?:un|not )able to|impossible to)\s+(?:\w+\s+)?(?:tell|say|answer"
+    r"|determine|give|know|report|compute|work out|provide|look up|be)\b.*",
+    re.I | re.S,
 )
 
 # %% ../../nbs/play/03_user_simulator.ipynb #d5219c4a
+def _said_missing(reason: str) -> list[frozenset[str]]:
+    "The words of each part of a reason that says that something is not there."
+    parts = (_CONSEQUENCE.sub("", part) for part in _PART.split(reason))
+    return [_words(part) for part in parts if _NEGATION.search(part)]
+
+# %% ../../nbs/play/03_user_simulator.ipynb #a3c10925
 def judge_abstention(
     question: Question,
     reason: str,  # of the agent
@@ -64,6 +152,9 @@ def judge_abstention(
     missing, said = _words(question.missing), _words(reason)
     if not missing <= said:
         return Verdict(False, "abstained", f"the reason does not name {question.missing!r}")
+    parts = _said_missing(reason)
+    if any(missing <= part for part in parts) and not _repeats(reason, question.question_text):
+        said = frozenset().union(*parts)
     rest = _words(question.question_text) - missing - _SMALL_WORDS
     if len(rest & said) > len(rest) / 2:
         return Verdict(False, "abstained", "the reason repeats the question")

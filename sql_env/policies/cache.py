@@ -60,12 +60,17 @@ class ResponseCache:
         return replace(completion, from_cache=True)
 
     def write(self, path: Path, completion: Completion) -> None:
-        "Keep an answer."
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=path.parent)
-        with open(handle, "w") as file:
-            json.dump(asdict(completion), file, default=str)
-        os.replace(name, path)
+        "Keep an answer; where that can't be, it is asked for again another time."
+        name = ""
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            handle, name = tempfile.mkstemp(dir=path.parent)
+            with open(handle, "w") as file:
+                json.dump(asdict(completion), file, default=str)
+            os.replace(name, path)
+        except OSError:  # a full disk costs no episode that is paid
+            if name:
+                Path(name).unlink(missing_ok=True)
 
     def complete(
         self,

@@ -11,6 +11,7 @@ __all__ = ['ChatPolicy', 'MODEL_SETTINGS_FILE', 'load_model_settings']
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -23,7 +24,15 @@ from sql_env.play.chat import (
     initial_messages,
     tool_schemas,
 )
-from ..play.episode import ACTIONS, Action, EpisodeEnv, Observation, allowed_actions
+from sql_env.play.episode import (
+    ACTIONS,
+    Action,
+    EpisodeEnv,
+    Observation,
+    allowed_actions,
+    repair_unicode,
+)
+from ..play.markup import unescape_markup
 from ..play.session import Conversation
 from sql_env.policies.base import (
     Completion,
@@ -48,6 +57,26 @@ def _without_id(call: Any) -> Any:
     if not isinstance(call, dict):
         return call
     return {k: v for k, v in call.items() if k not in ("id", "index") and v is not None}
+
+# %% ../../nbs/policies/09_chat.ipynb #377a4427
+def _repaired(value: Any) -> Any:
+    "A value of JSON with a `?` for each unpaired surrogate in its texts, which no server and no file takes."
+    if isinstance(value, str):
+        return repair_unicode(value)
+    if isinstance(value, dict):
+        return {_repaired(name): _repaired(part) for name, part in value.items()}
+    return [_repaired(part) for part in value] if isinstance(value, list) else value
+
+# %% ../../nbs/policies/09_chat.ipynb #f4348f97
+def _as_written(message: dict[str, Any]) -> dict[str, Any]:
+    "A message of a conversation with the arguments of its calls without escapes."
+    calls = []
+    for call in message.get("tool_calls") or ():
+        function = call["function"]
+        calls.append(
+            call | {"function": function | {"arguments": unescape_markup(function["arguments"])}}
+        )
+    return message | {"tool_calls": calls} if calls else message
 
 # %% ../../nbs/policies/09_chat.ipynb #4b3d7366
 def _call_record(completion: Completion, place: int, sent: dict[str, Any]) -> dict[str, Any]:
@@ -134,7 +163,8 @@ class ChatPolicy:
         examples: QuestionSet | None = None,  # take them from its `train` split; bundled if None
         nudges: int | None = None,  # messages of an episode that may lack a usable call; 3
         patience: int | None = None,  # refused calls in a row after which it gives up; never
-        price: Sequence[float] | None = None,  # of a million tokens: in, out, and in from the cache
+        price: Sequence[float]
+        | None = None,  # of a million tokens: in, out, and in from the cache; `known_price`
         max_chars: int | None = None,  # of one tool result; `MAX_TOOL_RESULT_CHARS`
         system: str | None = None,  # `SYSTEM_PROMPT`
         name: str = "",
@@ -151,7 +181,8 @@ class ChatPolicy:
             own.get("max_chars", MAX_TOOL_RESULT_CHARS) if max_chars is None else max_chars
         )
         self.system = own.get("system", SYSTEM_PROMPT) if system is None else system
-        self.shots, self.price, self.keep_reasoning = shots, price, keep_reasoning
+        self.shots, self.keep_reasoning = shots, keep_reasoning
+        self.price = getattr(self.backend, "list_price", None) if price is None else price
         self.actions = allowed_actions(actions)
         self.cache = ResponseCache(cache) if cache else None
         self.examples = (examples or load("bundled")) if shots else None
@@ -187,8 +218,8 @@ class ChatPolicy:
 
     @property
     def transcript(self) -> dict[str, Any]:
-        "The episode for a log: `messages` as they were sent, and a record of each of the `calls`."
-        return dict(messages=self.messages, calls=self.calls)
+        "The episode for a log: `messages` as sent, with the model's SQL as it wrote it, and a record of each call."
+        return dict(messages=[_as_written(m) for m in self.messages], calls=self.calls)
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -209,10 +240,9 @@ class ChatPolicy:
             settings["actions"] = list(self.actions)
         return settings
 
-    def probe(self) -> None:
-        "Ask the model's server once; raises `EndpointError` if key, model, address or tools are wrong."
-        if hasattr(self.backend, "probe"):
-            self.backend.probe()
+    def probe(self) -> Completion | None:
+        "What the model's server answers to a request; raises `EndpointError` if key, model or address are wrong."
+        return self.backend.probe() if hasattr(self.backend, "probe") else None
 
     def check_questions(self, questions: Iterable[Question]) -> None:
         "Raise `ValueError` if examples come from questions that are to be played."
@@ -265,9 +295,10 @@ class ChatPolicy:
             said = f"{type(completion).__name__}: {completion}"[:500]
             self.calls.append(dict(error=said, usage=usage))
             raise completion
+        completion = replace(completion, message=_repaired(completion.message))
         place = len(self.messages)
         self.conversation.on_message(completion.message, completion.truncated)
-        self.calls.append(_call_record(completion, place, self.messages[place]))
+        self.calls.append(_call_record(completion, place, _as_written(self.messages[place])))
         if self.conversation.given_up:
             raise RolloutAborted(self.conversation.given_up)
 

@@ -11,6 +11,7 @@ __all__ = ['REASONING_FIELDS', 'PROVIDERS', 'Endpoint']
 import json
 import time
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from os import environ
 from typing import Any
 from urllib.parse import urlsplit
@@ -18,8 +19,9 @@ from urllib.parse import urlsplit
 from ..extras import needs_extra
 from ..play.chat import openai_tools, tool_schemas
 from .base import Completion, RolloutAborted
+from .prices import known_price
 from .providers import ANTHROPIC, GOOGLE, Provider
-from .requests import AdaptiveLimit, EndpointError, backoff, explain_error, send
+from .requests import EndpointError, RequestPace, backoff, explain_error, send
 
 # %% ../../nbs/policies/06_endpoint.ipynb #dc33baf9
 def _to_openai_messages(messages: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -76,25 +78,24 @@ _PROBE = (
 
 # %% ../../nbs/policies/06_endpoint.ipynb #42835847
 def _probe_by(
-    ask: Callable[
-        ..., Completion
-    ],  # with messages, tools, the retries that are left, and a timeout
+    ask: Callable[..., Completion],  # as `Endpoint._send` does
     max_retries: int,
     timeout: float,  # seconds of a request
-) -> None:
+) -> Completion:
     "Ask a model for a call; raises `EndpointError` if it can't be asked."
-    for n in range(min(max_retries, 4) + 1):
+    last, n = min(max_retries, 4), 0
+    while True:
         try:
-            ask(list(_PROBE), tool_schemas(), 0, min(timeout, 60.0))
-            return
+            return ask(list(_PROBE), tool_schemas(), 0, min(timeout, 60.0), 0.0)
         except RolloutAborted as e:
             raise EndpointError("bad_request", str(e), "its context is too small", True) from None
         except ValueError as e:
             raise EndpointError("key", str(e), "", True) from None
         except EndpointError as e:
-            if e.kind not in ("rate_limit", "server") or n == min(max_retries, 4):
+            if e.kind not in ("rate_limit", "server") or n == last:
                 raise
             time.sleep(backoff(n, 1.0))
+            n += 1
 
 # %% ../../nbs/policies/06_endpoint.ipynb #b5d218e7
 def _openai_client(key: str, base_url: str | None) -> Any:
@@ -151,7 +152,9 @@ class Endpoint:
         base_url: str | None = None,  # the provider's own server if None
         api_key: str | None = None,  # from the environment if None
         timeout: float = 120,  # seconds of one request
-        max_retries: int = 5,
+        max_retries: int = 5,  # after a server error, a timeout or a lost connection
+        max_wait: float = 900,  # seconds that a request waits for a rate limit in all
+        rpm: float | None = None,  # requests a minute, of all episodes together; any number if None
         as_trained: bool = False,  # send the schemas as in training
         provider: str | None = None,  # one of `PROVIDERS`; from the name, or else "openai"
         key_var: str | None = None,  # environment variable of the key; the provider's own if None
@@ -172,9 +175,9 @@ class Endpoint:
         self.name, self.model, self.provider = model, name, guessed
         self.base_url, self.api_key = base_url, api_key
         self.key_var = key_var or PROVIDERS[guessed].key_var
-        self.timeout, self.max_retries = timeout, max_retries
+        self.timeout, self.max_retries, self.max_wait = timeout, max_retries, max_wait
         self.as_trained, self.options = as_trained, options
-        self.limit = AdaptiveLimit()
+        self.pace = RequestPace(rpm)
         self._client: Any = None
         is_openai = self.host == "api.openai.com"
         self._token_limit = "max_completion_tokens" if is_openai else "max_tokens"
@@ -189,6 +192,12 @@ class Endpoint:
         "Name and port of the server, without credentials."
         address = self.base_url or PROVIDERS[self.provider].address
         return urlsplit(address).netloc.rpartition("@")[2]
+
+    @property
+    def list_price(self) -> tuple[float, ...] | None:
+        "Dollars for a million tokens as `known_price` has them; None for a server of your own."
+        own = urlsplit(PROVIDERS[self.provider].address).netloc
+        return known_price(self.model) if self.host == own else None
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -225,7 +234,12 @@ class Endpoint:
         return self._ask(messages, tools, timeout)
 
     def _send(
-        self, messages: Sequence[dict], tools: Sequence[dict], max_retries: int, timeout: float
+        self,
+        messages: Sequence[dict],
+        tools: Sequence[dict],
+        max_retries: int,
+        timeout: float,
+        max_wait: float,
     ) -> Completion:
         "Ask until there is an answer."
         _ = self.client  # a missing key is no error of the server
@@ -235,17 +249,18 @@ class Endpoint:
             server = f"{self.model} at {self.host}"
             return explain_error(error, server, self.key, self.key_var, retries, is_first)
 
-        return send(lambda: self._ask(messages, tools, timeout), explain, self.limit, max_retries)
+        ask = partial(self._ask, messages, tools, timeout)
+        return send(ask, explain, self.pace, max_retries, max_wait)
 
     def complete(
         self, messages: Sequence[dict], tools: Sequence[dict], seed: int = 0
     ) -> Completion:
         "Ask the server; raises `EndpointError`, or `RolloutAborted` if the model's context is full."
-        return self._send(messages, tools, self.max_retries, self.timeout)
+        return self._send(messages, tools, self.max_retries, self.timeout, self.max_wait)
 
-    def probe(self) -> None:
-        "Ask once, with tools; raises `EndpointError` if key, model, address, options or tools are wrong."
-        _probe_by(self._send, self.max_retries, self.timeout)
+    def probe(self) -> Completion:
+        "The answer to a request with tools; raises `EndpointError` if key, model, address, options or tools are wrong."
+        return _probe_by(self._send, self.max_retries, self.timeout)
 
     def __getstate__(self):
         return self.__dict__ | {"_client": None}

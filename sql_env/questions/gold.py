@@ -11,9 +11,11 @@ __all__ = ['MAX_COPY_BYTES', 'rank_rows', 'same_rows', 'GoldResult', 'GoldRunner
 import re
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import fields, replace
-from itertools import count, islice
-from math import isclose
+from functools import cached_property
+from itertools import combinations, count, islice
+from math import comb, isclose
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import quote
@@ -23,8 +25,21 @@ import apsw
 from ..database.database import Database
 from ..database.guards import FixedClock, Limits, QueryError, connect_readonly, to_query_error
 from .question_set import Question, classify_answer
-from ..sql.analysis import TieTest, select_order_keys
-from ..sql.row_order import filters_only, is_sorted, order_proof
+from sql_env.sql.analysis import (
+    LimitCut,
+    TieTest,
+    joined_columns,
+    limit_cuts,
+    select_order_keys,
+    value_tests,
+)
+from sql_env.sql.row_order import (
+    aggregates_only,
+    filters_only,
+    is_sorted,
+    order_proof,
+    written_order_keys,
+)
 from ..sql.values import quote_identifier
 
 # %% ../../nbs/questions/02_gold.ipynb #ee1513b9
@@ -70,6 +85,11 @@ def _order_ranks(db: Database, sql: str, rows: list[tuple]) -> tuple[int, ...] |
         return None
     if len(rows) == 1:
         return (0,)
+    if written := written_order_keys(sql):
+        try:
+            return rank_rows(rows, db.query(written.sql).rows, written.columns)
+        except (QueryError, ValueError, IndexError):
+            pass  # the words mislead; a parser knows better
     keys = select_order_keys(sql)
     if keys is None:
         return None
@@ -184,6 +204,14 @@ class _StatementReader:
         if table not in self._facts:
             self._facts[table] = _table_facts(self.con, table)
         return self._facts[table]
+
+    @cached_property
+    def has_plain_text(self) -> bool:
+        "Whether all texts of the file are compared byte by byte."
+        try:
+            return all(self.facts(table).has_plain_text for table in self.tables.values())
+        except (apsw.Error, UnicodeError):
+            return False
 
     def operations(self, sql: str) -> int:
         "Operations that a statement needs, to a thousand; it must be known to end."
@@ -334,6 +362,133 @@ def _shows_tie(db: Database, test: TieTest) -> bool:
     last, next_one = rows[test.limit - 1], rows[test.limit]
     return all(is_same(last[i], next_one[i]) for i in test.columns or [])
 
+# %% ../../nbs/questions/02_gold.ipynb #0ca7205c
+_MOST_TIED = 50  # rows that tie, beyond the cut, that are looked at
+_MOST_OTHERS = 20  # other answers of a question
+
+
+class _Tie(NamedTuple):
+    "Rows that tie where a query cuts."
+
+    rows: int  # that tie
+    others: tuple[
+        tuple[tuple, ...], ...
+    ] = ()  # results as good as gold's; () if too many or not known
+
+# %% ../../nbs/questions/02_gold.ipynb #e58df268
+def _same_keys(a: Sequence, b: Sequence) -> bool:
+    "Whether two rows have the same sorting keys, floats to nine digits."
+    return all(
+        isclose(x, y, rel_tol=1e-9) if isinstance(x, float) and isinstance(y, float) else x == y
+        for x, y in zip(a, b)
+    )
+
+# %% ../../nbs/questions/02_gold.ipynb #056ed774
+def _other_results(
+    before: list[tuple],  # rows that every answer has
+    tied: list[tuple],  # rows of which some are kept
+    kept: int,
+    gold: Sequence[tuple],
+) -> Iterator[tuple[tuple, ...]]:
+    "The results that keep other tied rows than gold does; last all of them, if gold keeps one row only."
+    seen = {frozenset(Counter(gold).items())}
+    for chosen in combinations(tied, kept):
+        bag = frozenset(Counter([*before, *chosen]).items())
+        if bag not in seen:
+            seen.add(bag)
+            yield (*before, *chosen)
+    if len(gold) == 1:
+        yield tuple(tied)
+
+# %% ../../nbs/questions/02_gold.ipynb #364f538b
+def _tie_at(db: Database, cut: LimitCut, gold: Sequence[tuple]) -> _Tie | None:
+    "The rows that tie at a cut of gold and differ; None if there are none. Raises `QueryError`."
+    found = db.query(cut.sql).rows
+    keys = [[row[i] for i in cut.columns] for row in found]
+    n = cut.limit
+    if len(found) <= n or not _same_keys(keys[n - 1], keys[n]):
+        return None
+    places = [i for i, key in enumerate(keys) if _same_keys(key, keys[n])]
+    rows = [row[: cut.width] for row in found]
+    tied = [rows[i] for i in places]
+    if len(set(tied)) == 1:
+        return None
+    is_all = places[-1] + 1 < len(found) or len(found) < n + _MOST_TIED
+    kept = n - places[0]
+    if not (is_all and cut.is_whole) or comb(len(tied), kept) > _MOST_OTHERS:
+        return _Tie(len(tied))
+    return _Tie(len(tied), tuple(_other_results(rows[: places[0]], tied, kept, gold)))
+
+# %% ../../nbs/questions/02_gold.ipynb #09474e41
+def _find_tie(db: Database, sql: str, gold: Sequence[tuple]) -> _Tie | None:
+    "The first tie where a query cuts; None without one, or if the query can't be read."
+    if not _MENTIONS_LIMIT.search(sql):
+        return None
+    try:
+        cuts = limit_cuts(sql, _MOST_TIED)
+    except Exception:  # sqlglot can't parse all that SQLite runs
+        return None
+    for cut in cuts:
+        with suppress(QueryError):  # a part may need columns of the query around it
+            if tie := _tie_at(db, cut, gold):
+                return tie
+    return None
+
+# %% ../../nbs/questions/02_gold.ipynb #b539c316
+_MENTIONS_LIMIT = re.compile(r"\blimit\b", re.I)
+_SUPERLATIVE = re.compile(
+    r"\b(most|least|fewest|top|first|last|best|worst|maximum|minimum|max|min|\w{2,}est)\b", re.I
+)
+_ASKS_FOR_ALL = re.compile(r"\b(all|every|each|any ties?|tied)\b", re.I)
+
+# %% ../../nbs/questions/02_gold.ipynb #fbb29f99
+def _means_any(question: str) -> bool:
+    "Whether a question asks for the first by some measure, so that each of those that tie is an answer."
+    return bool(_SUPERLATIVE.search(question)) and not _ASKS_FOR_ALL.search(question)
+
+# %% ../../nbs/questions/02_gold.ipynb #0a82540a
+_MOST_CODES = 5000  # different values of a column that are compared
+
+
+def _padded_pair(db: Database, first: str, second: str) -> tuple[str, str] | None:
+    "Two texts of two sources of a column `v` that are equal only without the blanks around them."
+    sources = [
+        f"(SELECT DISTINCT v, trim(v) AS k FROM ({s}) LIMIT {_MOST_CODES})" for s in (first, second)
+    ]
+    sql = f"""SELECT a.v, b.v FROM {sources[0]} AS a JOIN {sources[1]} AS b ON a.k = b.k
+              WHERE a.v <> b.v AND typeof(a.v) = 'text' AND typeof(b.v) = 'text' LIMIT 1"""
+    try:
+        return next(iter(db.query(sql).rows), None)
+    except QueryError:
+        return None
+
+# %% ../../nbs/questions/02_gold.ipynb #b0b066c0
+def _padded_codes(db: Database, sql: str, tables: Sequence[_TableFacts]) -> str:
+    "Where gold compares codes of which some have blanks at their ends, as a sentence; empty if nowhere."
+
+    def sources(column: str) -> list[tuple[str, str]]:
+        places = [(t.name, c) for t in tables for c in t.columns if c.lower() == column]
+        return [
+            (f"{t}.{c}", f"SELECT {quote_identifier(c)} AS v FROM {quote_identifier(t)}")
+            for t, c in places
+        ]
+
+    try:
+        joined, tests = joined_columns(sql), value_tests(sql, aggregates=False)
+    except Exception:  # sqlglot can't parse all that SQLite runs
+        return ""
+    pairs = [(a, b) for x, y in joined for a in sources(x) for b in sources(y) if a[0] != b[0]]
+    for test in tests:
+        if test.operator == "=" and isinstance(test.value, str):
+            literal = "'" + test.value.replace("'", "''") + "'"
+            pairs += [(a, ("the query", f"SELECT {literal} AS v")) for a in sources(test.column)]
+    for (a, first), (b, second) in pairs:
+        if found := _padded_pair(db, first, second):
+            return (
+                f"{a} has {found[0]!r} where {b} has {found[1]!r}: with the blanks they never meet."
+            )
+    return ""
+
 # %% ../../nbs/questions/02_gold.ipynb #17188910
 _MENTIONS_TIME = re.compile(
     r"\bnow\b|\bcurrent_(date|time|timestamp)\b|\b(date|time|datetime|julianday|unixepoch)\s*\(\s*\)"
@@ -410,11 +565,14 @@ class GoldResult(NamedTuple):
     ranks: tuple[int, ...] | None  # of the rows, None if order is free
     flags: tuple[str, ...]
     reasons: tuple[tuple[str, str], ...]  # a flag and its reason
+    others: tuple[tuple[tuple, ...], ...] = ()  # results with other rows that tie where it cuts
 
     def complete(self, q: Question) -> Question:
         "A question with this gold; what the source says about it stays."
         if self.rows is None:
             return q.with_fields(flags=self.flags, reasons=self.reasons)
+        if self.others and not q.other_answers and _means_any(q.question_text):
+            q = q.with_fields(other_answers=self.others)
         return q.with_fields(
             gold_sql=self.sql,
             gold_answer=self.rows,
@@ -453,12 +611,21 @@ class GoldRunner:
 
     def rows_in_other_orders(self, sql: str, most: int) -> Iterator[list[tuple] | None]:
         "Up to `most` rows of trusted SQL on each shuffled copy, None where a copy can't hold or run it."
+        tables: Sequence[str] | None = None
         for copy in self.copies:
             try:
-                tables, _ = self.reader.tables_read(sql)
+                tables = self.reader.tables_read(sql)[0] if tables is None else tables
                 yield copy.rows(sql, most) if copy.hold(tables) else None
             except (apsw.Error, UnicodeError, MemoryError):
                 yield None
+
+    def padded_codes(self, sql: str) -> str:
+        "Where trusted SQL compares codes of which some have blanks at their ends, as a sentence; empty if nowhere."
+        try:
+            tables, _ = self.reader.tables_read(sql)
+            return _padded_codes(self.gold, sql, [self.reader.facts(table) for table in tables])
+        except (apsw.Error, UnicodeError, MemoryError):
+            return ""
 
     def is_proved(self, sql: str) -> bool:
         "Whether a proof shows that the order of rows can't matter for trusted SQL."
@@ -475,6 +642,8 @@ class GoldRunner:
     def order_flag(self, sql: str, rows: list[tuple]) -> str:
         "`order_dependent` if the values of a result change with the order of rows, `order_unchecked`, or nothing."
         if not self.reader.views and filters_only(sql):
+            return ""
+        if not self.reader.views and aggregates_only(sql) and self.reader.has_plain_text:
             return ""
         if not self.is_small and self.is_proved(sql):
             return ""
@@ -515,8 +684,12 @@ class GoldRunner:
             ranks = tuple(range(len(rows)))
             doubts["order_unknown"] = ""
         doubts |= self._doubts(sql, rows, refused)
+        tie = _find_tie(self.gold, sql, rows)
+        if tie:
+            doubts["tie_at_limit"] = f"{tie.rows} rows or more tie where a LIMIT cuts."
         reasons = tuple([(flag, reason) for flag, reason in doubts.items() if reason])
-        return GoldResult(sql, tuple(rows), ranks, tuple(doubts), reasons)
+        others = tie.others if tie else ()
+        return GoldResult(sql, tuple(rows), ranks, tuple(doubts), reasons, others)
 
     def complete(self, q: Question) -> Question:
         "The question with repaired gold SQL, gold rows, ranks and flags."
@@ -546,6 +719,10 @@ class GoldRunner:
             doubts["empty"] = ""
         if rows == [(None,)]:
             doubts["null"] = ""
+        if not any(value not in (None, 0, "") for row in rows for value in row):
+            padded = self.padded_codes(sql)
+            if padded:
+                doubts["padded_codes"] = padded
         if len(rows) > self.limits.rows:
             doubts["over_cap"] = f"The result has {len(rows):,} rows; {self._rows_allowed}"
         if refused and refused.kind in _LIMIT_KINDS:

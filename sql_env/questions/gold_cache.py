@@ -35,8 +35,9 @@ def _pack(gold: GoldResult) -> bytes:
         type(v) in (int, str) or v is None for row in rows for v in row
     ):
         rows = [[value_to_json(v) for v in row] for row in rows]
+    others = [[[value_to_json(v) for v in row] for row in rows] for rows in gold.others]
     data = json.dumps(
-        [*gold[:1], rows, *gold[2:]], ensure_ascii=False, separators=(",", ":")
+        [*gold[:1], rows, *gold[2:5], others], ensure_ascii=False, separators=(",", ":")
     ).encode()
     return zlib.crc32(data).to_bytes(_SUM_BYTES, "big") + data
 
@@ -51,18 +52,18 @@ def _unpack(packed: bytes) -> GoldResult | None:
     data = packed[_SUM_BYTES:]
     if zlib.crc32(data).to_bytes(_SUM_BYTES, "big") != packed[:_SUM_BYTES]:
         return None
-    sql, rows, ranks, flags, reasons = json.loads(data)
+    sql, rows, ranks, flags, reasons, others = json.loads(data)
     if rows is not None:
         if b"{" in data:
             rows = [map(value_from_json, row) for row in rows]
         rows = tuple(map(tuple, rows))
-    return GoldResult(
-        sql, rows, None if ranks is None else tuple(ranks), tuple(flags), _pairs(reasons)
-    )
+    ranks = None if ranks is None else tuple(ranks)
+    tied = tuple(tuple(tuple(map(value_from_json, row)) for row in rows) for rows in others)
+    return GoldResult(sql, rows, ranks, tuple(flags), _pairs(reasons), tied)
 
 # %% ../../nbs/questions/03_gold_cache.ipynb #a2dc6859
 GOLD_CACHE_BYTES = 256 * 2**20  # size of the file
-GOLD_CACHE_VERSION = 1  # of what is derived; older entries are not used
+GOLD_CACHE_VERSION = 2  # of what is derived; older entries are not used
 _MAX_ENTRY_BYTES = 2**20  # a longer result is run again
 _PAGE_BYTES = 4096
 _DELETE_OLDER_HALF = """DELETE FROM gold WHERE id <= (SELECT (min(id) + max(id)) / 2 FROM gold)"""

@@ -6,7 +6,7 @@ Docs: https://hjerpe.github.io/sql_env/questions/question_set.html.md"""
 
 # %% auto #0
 __all__ = ['QUESTION_FLAGS', 'QUARANTINE_FLAGS', 'classify_answer', 'Clarification', 'Question', 'question_to_json',
-           'question_from_fields', 'QuestionSet', 'save_question_set', 'read_questions', 'find_split_leaks']
+           'question_from_fields', 'QuestionSet', 'why_none', 'save_question_set', 'read_questions', 'find_split_leaks']
 
 # %% ../../nbs/questions/01_question_set.ipynb #e9ad79a4
 import json
@@ -91,6 +91,7 @@ class Question:
     reasons: tuple[tuple[str, str], ...] = ()  # a flag and its reason, where there is one
     evidence: str = ""  # a hint that came with the question, whether it is part of the text or not
     other_answers: tuple[tuple[tuple, ...], ...] = ()  # other results that are right too
+    other_golds: tuple[str, ...] = ()  # queries behind the first of them, where there are some
     answerable: bool = True  # False: the right thing to do is to abstain
     missing: str = ""  # what the database lacks then, in the words of the question
     clarifications: tuple[Clarification, ...] = ()  # what whoever asked can add when asked
@@ -134,7 +135,8 @@ QUESTION_FLAGS = dict(
     no_variants="no variants of the database can be made, so no robust verdict is possible",
     double_quoted="gold used double quotes for text; they were replaced",
     order_unknown="the keys of ORDER BY could not be found",
-    tie_at_limit="rows tie where a LIMIT cuts, and gold changes",
+    tie_at_limit="rows tie where a LIMIT cuts, so other answers are as good",
+    padded_codes="codes that gold compares have blanks at their ends and never meet",
     bare_column="a column beside an aggregate is neither grouped nor determined",
     float_bits="the last bits of a float change with the order of rows",
     unanswerable="an oracle that may only look can't answer it",
@@ -168,7 +170,7 @@ def question_to_json(q: Question) -> str:
 
 # %% ../../nbs/questions/01_question_set.ipynb #a33a2c44
 _REQUIRED_FIELDS = ("question_id", "question_text", "database_name", "gold_sql")
-_LIST_FIELDS = ("tables_involved", "ranks", "flags")
+_LIST_FIELDS = ("tables_involved", "ranks", "flags", "other_golds")
 
 # %% ../../nbs/questions/01_question_set.ipynb #43c59cc4
 def _check_fields(fields: Any) -> None:
@@ -367,6 +369,22 @@ class QuestionSet(Sequence):
     def is_open(self, name: str) -> bool:
         "Whether `database(name)` was called already, so that it costs nothing now."
         return name in self._open
+
+# %% ../../nbs/questions/01_question_set.ipynb #10786bdc
+def why_none(qs: QuestionSet, most: int = 5) -> str:
+    "Why a set has no questions to play: flags and reasons with their counts; empty if it has some."
+    if len(qs):
+        return ""
+    counts: Counter[str] = Counter()
+    for q in qs.quarantined:
+        for flag in sorted(QUARANTINE_FLAGS.intersection(q.flags)) or ["set aside"]:
+            said = QUESTION_FLAGS.get(flag, "it was taken out")
+            counts[f"{flag}, {q.reason(flag) or said}"] += 1
+    counts.update(qs.left_out)
+    shown = [f"{n} x {why}" for why, n in counts.most_common(most)]
+    more = len(counts) - len(shown)
+    shown += [f"and {more} more reasons"] if more else []
+    return "; ".join(shown) or "it holds none at all"
 
 # %% ../../nbs/questions/01_question_set.ipynb #a1102444
 def save_question_set(qs: QuestionSet, folder: str | Path) -> Path:

@@ -18,7 +18,6 @@ from typing import Any
 from uuid import uuid4
 
 from .. import __version__
-from ..database.guards import FastPathMiss
 from ..extras import needs_extra
 from ..models import SQLAction, SQLObservation, SQLState
 from ..play.episode import ACTIONS, Episode, EpisodeEnv, Observation
@@ -66,7 +65,7 @@ def _metadata(
     found: dict[str, Any] = dict(episode_id=episode_id, question_id=episode.question.question_id)
     if episode.done and reveal != "none":
         found |= dict(correct=episode.correct, grounded=episode.grounded)
-        if episode.verify == "robust":
+        if episode.verify != "value":
             found["robust"] = episode.robust
     return found
 
@@ -91,7 +90,7 @@ def episode_record(episode: Episode, episode_id: str | None) -> dict[str, Any]:
         answer=episode.answered,
         correct=episode.correct,
         grounded=episode.grounded,
-        robust=episode.robust if episode.verify == "robust" else None,
+        robust=episode.robust if episode.verify != "value" else None,
         steps=episode.steps,
         total_reward=episode.total_reward,
     )
@@ -205,19 +204,25 @@ class SQLEnvironment(Environment[SQLAction, SQLObservation, SQLState]):
         self,
         action: SQLAction,
         timeout_s: float | None = None,  # ignored: the limits of a query are those of its database
-        *,
-        fast: bool = False,  # see `Episode.step`
         **kwargs: Any,
     ) -> SQLObservation:
-        "Take one action; never raises, unless with `fast`, which may raise `FastPathMiss`."
+        "Take one action; never raises."
+        sent = self._take(self.episode_env.step, action)
+        assert sent is not None  # `step` always observes
+        return sent
+
+    def _take(
+        self, step: Callable[[str, str], Observation | None], action: SQLAction
+    ) -> SQLObservation | None:
+        "Take one action by some way to step; None if that gives None."
         was_done = self.episode is None or self.episode.done
         try:
-            obs = self.episode_env.step(action.action_type, action.argument, fast=fast)
+            obs = step(action.action_type, action.argument)
+            if obs is None:
+                return None
             if obs.done and not was_done and self._on_end is not None and self.episode is not None:
                 self._on_end(episode_record(self.episode, self.episode_id))
             return self._send(obs)
-        except FastPathMiss:
-            raise
         except Exception as e:
             return self._give_up(e)
 
@@ -226,10 +231,8 @@ class SQLEnvironment(Environment[SQLAction, SQLObservation, SQLState]):
     ) -> SQLObservation:
         "`step` for a server: in the event loop if it is brief, else in a worker thread."
         await self._let_others_pass()
-        try:
-            return self.step(action, fast=True)
-        except FastPathMiss:
-            return await self._in_thread(self.step, action)
+        sent = self._take(self.episode_env.try_step, action)
+        return await self._in_thread(self.step, action) if sent is None else sent
 
     def close(self) -> None:
         "Forget the episode; more than once does no harm, and `reset` starts anew."

@@ -11,7 +11,7 @@ __all__ = ['LFS_ADVICE', 'Drafts', 'data_folder', 'is_lfs_pointer', 'check_datab
 # %% ../../nbs/sources/01_files.ipynb #cfcb5ea6
 import json
 import zipfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -24,7 +24,7 @@ from ..sql.dialects import translate_sql
 class Drafts(NamedTuple):
     "Questions of a source, some without gold rows yet, and where their databases are."
 
-    questions: list[Question]
+    questions: Sequence[Question]
     databases: dict[str, Path]  # file of each database name
     name: str  # of the set
     left_out: dict[str, int] = {}  # questions that can't be had: reason and count

@@ -10,11 +10,12 @@ __all__ = ['SOURCES', 'load', 'load_batches']
 # %% ../../nbs/sources/06_loading.ipynb #1b25375a
 import json
 import re
+from bisect import bisect
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from inspect import Parameter, signature
-from itertools import count
+from itertools import islice
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -34,7 +35,6 @@ from sql_env.questions.question_set import (
 from sql_env.sources.files import (
     LFS_ADVICE,
     Drafts,
-    check_databases,
     data_folder,
     database_files,
     is_lfs_pointer,
@@ -44,6 +44,7 @@ from .findings import read_findings, with_findings
 from .generated import ambiguous_set, world_set
 from .mini_interact import read_mini_interact
 from .published import read_bird, read_kaggledbqa, read_spider, read_spider2_lite
+from .tables import table_names, table_records
 from ..sql.dialects import find_dialect
 from ..sql.values import nearest_names
 
@@ -152,29 +153,123 @@ _SHORT_NAMES = dict(
     db_id="database_name",
     id="question_id",
 )
+_NUMBERED = re.compile(r"(?:sql|query|gold_sql)_(\d+)")
 
 # %% ../../nbs/sources/06_loading.ipynb #403d2491
+def _question_fields(given: Mapping[str, Any]) -> dict[str, Any]:
+    "The fields of `Question` that a line gives, by short names, with all its queries."
+    fields = {_SHORT_NAMES.get(key, key): value for key, value in given.items()}
+    numbered = sorted((int(m[1]), key) for key in given if (m := _NUMBERED.fullmatch(key)))
+    golds = fields.get("gold_sql")
+    golds = [
+        *(golds if isinstance(golds, list) else [golds]),
+        *(fields.pop(k) for _, k in numbered),
+    ]
+    if len(golds) > 1 or isinstance(fields.get("gold_sql"), list):
+        if not golds or not all(isinstance(sql, str) for sql in golds):
+            raise ValueError("field 'sql' is neither a text nor a list of texts")
+        fields |= dict(gold_sql=golds[0], other_golds=golds[1:])
+    if "answer" in fields:
+        fields.setdefault("gold_answer", [[fields.pop("answer")]])
+    return fields
+
+# %% ../../nbs/sources/06_loading.ipynb #3970de8f
 def _folder_reader(
-    name: str, databases: Iterable[str], evidence: bool
-) -> Callable[[str], Question]:
-    "What makes questions of the lines of a folder: with short names, and ids where there are none."
-    numbers = count(1)
+    name: str, databases: Iterable[str], evidence: bool, dialect: str | None = None
+) -> Callable[[Any, int], Question]:
+    "What makes a question of what a line gives and its place: with short names, and an id where there is none."
     only = [*databases]
 
-    def read(line: str) -> Question:
-        given: dict[str, Any] = json.loads(line)
+    def read(given: Any, place: int) -> Question:
         if not isinstance(given, dict):
             raise ValueError("expected a JSON object")
-        fields: dict[str, Any] = {"question_id": f"{name}-{next(numbers):04}"}
+        fields: dict[str, Any] = {"question_id": f"{name}-{place + 1:04}"}
         if len(only) == 1:
             fields["database_name"] = only[0]
-        for key, value in given.items():
-            fields[_SHORT_NAMES.get(key, key)] = value
-        q = question_from_fields(fields)
-        is_missing = evidence and q.evidence not in q.question_text
-        return q.with_fields(question_text=f"{q.question_text} {q.evidence}") if is_missing else q
+        q = question_from_fields(fields | _question_fields(given))
+        if evidence and q.evidence not in q.question_text:
+            q = q.with_fields(question_text=f"{q.question_text} {q.evidence}")
+        return translate_gold(q, dialect)
 
     return read
+
+# %% ../../nbs/sources/06_loading.ipynb #d55c9111
+class _LazyQuestions(Sequence):
+    "The questions of a folder's files; one that can't be read raises `SourceError` with its place."
+
+    def __init__(
+        self,
+        files: Iterable[Path],
+        read: Callable[[Any, int], Question],  # takes what a line gives, and its place among all
+    ):
+        self.read = read
+        self.files: list[tuple[int, Path]] = []  # where the lines of a file begin
+        self.lines: list[Any] = []  # texts of a JSONL, or what the row of a table holds
+        for file in files:
+            self.files.append((len(self.lines), file))
+            self.lines += _question_lines(file)
+        self.used = [
+            i for i, line in enumerate(self.lines) if isinstance(line, dict) or line.strip()
+        ]
+        self._seen: dict[str, int] = {}  # ids and their places
+
+    def __len__(self) -> int:
+        return len(self.used)
+
+    def __getitem__(self, place: Any) -> Any:
+        if isinstance(place, slice):
+            return [self[i] for i in range(*place.indices(len(self)))]
+        i = self.used[place]
+        start, file = self.files[bisect(self.files, i, key=lambda pair: pair[0]) - 1]
+        try:
+            line = self.lines[i]
+            q = self.read(json.loads(line) if isinstance(line, str) else line, place)
+            if self._seen.setdefault(q.question_id, place) != place:
+                raise ValueError(f"question_id {q.question_id!r} occurs twice")
+            return q
+        except SourceError:
+            raise
+        except Exception as e:
+            number = i - start + 1 if isinstance(line, str) else i - start + 2
+            raise SourceError(f"{file.name}, line {number}: {e}.") from None
+
+# %% ../../nbs/sources/06_loading.ipynb #ebc47f62
+_TEXT_FIELDS = frozenset(
+    """question question_text sql query gold_sql database database_name db_id id question_id split
+    evidence""".split()
+)
+
+
+def _question_lines(file: Path) -> list[Any]:
+    "The lines of a JSONL, or the rows of a table by their names; raises `SourceError`."
+    if file.suffix != ".jsonl":
+        records = table_records(file)
+        return [
+            {
+                k: str(v) if k in _TEXT_FIELDS or _NUMBERED.fullmatch(k) else v
+                for k, v in record.items()
+            }
+            for record in records
+        ]
+    try:
+        return file.read_text(encoding="utf-8-sig").split("\n")
+    except UnicodeDecodeError as e:
+        raise SourceError(f"{file.name} is not UTF-8 text: byte {e.start}.") from None
+
+# %% ../../nbs/sources/06_loading.ipynb #1183712e
+_ASKED, _ANSWERED = (
+    {"question", "question_text"},
+    {"sql", "query", "gold_sql", "answer", "gold_answer"},
+)
+
+
+def _question_files(folder: Path) -> list[Path]:
+    "The files of a folder that hold questions: each JSONL, or else the tables that ask and answer."
+    if found := sorted(folder.glob("*.jsonl")):
+        return found
+    tables = sorted(p for p in folder.glob("*.*") if p.suffix.lower() in (".csv", ".tsv", ".xlsx"))
+    names = {path: {*table_names(path)} for path in tables}
+    return [path for path in tables if names[path] & _ASKED and names[path] & _ANSWERED]
 
 # %% ../../nbs/sources/06_loading.ipynb #2afed27b
 _LAYOUTS = {  # what a folder holds, or one below it, if it is of that source; the first that fits
@@ -194,30 +289,30 @@ def _find_layout(
         for source, names in _LAYOUTS.items():
             if all((folder / name).exists() for name in names):
                 return source
-        if [*folder.glob("*.jsonl")] and database_files(folder):
+        if _question_files(folder) and database_files(folder):
             return "folder"
     return ""
 
 # %% ../../nbs/sources/06_loading.ipynb #9b6b5531
 def _question_folder(path: str | Path) -> Path:
-    "The folder that holds a JSONL file, the one given or the only one below it."
+    "The folder that holds questions, the one given or the only one below it."
     root = data_folder(path, "folder")
     below = [folder for folder in sorted(root.glob("*/")) if not folder.name.startswith("__")]
-    is_wrapped = not [*root.glob("*.jsonl")] and len(below) == 1 and [*below[0].glob("*.jsonl")]
+    is_wrapped = len(below) == 1 and not _question_files(root) and _question_files(below[0])
     return below[0] if is_wrapped else root
 
 # %% ../../nbs/sources/06_loading.ipynb #63a22519
 def _read_folder(
-    path: str | Path,  # with *.sqlite or *.db files and one *.jsonl, or a zip of them
+    path: str | Path,  # with *.sqlite or *.db files and a file of questions, or a zip of them
     evidence: bool = True,  # a field `evidence` is part of the question's text
     dialect: str | None = None,  # of the gold, if it is not SQLite's; it is translated
 ) -> Drafts:
     "Your own questions, with gold rows where you saved them; raises `SourceError`."
     dialect = dialect and find_dialect(dialect)
     path = _question_folder(path)
-    files, databases = sorted(path.glob("*.jsonl")), database_files(path)
+    files, databases = _question_files(path), database_files(path)
     if not files:
-        todo = 'Each line: {"question": ..., "sql": ..., "database": ...}.'
+        todo = 'Each line: {"question": ..., "sql": ..., "database": ...}; or a CSV or Excel file with such columns.'
         layout = _find_layout(path)
         if layout:
             todo = f"It has the layout of {layout}: load it as such (on the command line --source {layout})."
@@ -225,16 +320,12 @@ def _read_folder(
     if not databases:
         todo = "Other files become one with 'sql_env data import'."
         raise SourceError(f"There is no .sqlite or .db file in {str(path)!r}. {todo}")
-    read = _folder_reader(path.resolve().name, databases, evidence)
-    questions: list[Question] = []
-    for file in files:
-        try:
-            questions += [translate_gold(q, dialect) for q in read_questions(file, read)]
-        except SourceError:
-            raise
-        except ValueError as e:
-            raise SourceError(f"{e}.") from None
-    return check_databases(Drafts(questions, databases, path.resolve().name))
+    if all(map(is_lfs_pointer, databases.values())):
+        raise SourceError(f"{min(p.name for p in databases.values())} {LFS_ADVICE}.")
+    name = path.resolve().name
+    return Drafts(
+        _LazyQuestions(files, _folder_reader(name, databases, evidence, dialect)), databases, name
+    )
 
 # %% ../../nbs/sources/06_loading.ipynb #cf0d5524
 def _read_worlds(
@@ -256,9 +347,11 @@ def _read_ambiguous(
     n: int = 100,  # questions
     seed: int = 0,
     unanswerable: float = 0.02,  # share of questions without an answer
+    ambiguous: float = 0.3,  # share of the others that can be read in several ways
 ) -> Drafts:
     "Generated questions that can be read in several ways, or have no answer; see `generated.ambiguity`."
-    made = ambiguous_set(split, level, n, seed, unanswerable=unanswerable)
+    shares = dict(unanswerable=unanswerable, ambiguous=ambiguous)
+    made = ambiguous_set(split, level, n, seed, **shares)
     return Drafts(list(made), made.databases, made.name)
 
 # %% ../../nbs/sources/06_loading.ipynb #72677470
@@ -385,11 +478,11 @@ def load_batches(
     "The questions of a source in sets that are completed one by one; raises `SourceError`."
     options = _source_options(source, dict(path=path, split=split) | options, ("path", "split"))
     drafts = SOURCES[source](**options)
-    questions = drafts.questions
-    if split is not None and "split" not in options:
-        questions = [q for q in questions if q.split == split]
+    places: Sequence[int] = range(len(drafts.questions))
     if seed is not None:
-        questions = Random(seed).sample(questions, len(questions))
-    for i in range(0, len(questions), size):
-        some = drafts._replace(questions=questions[i : i + size], left_out={})
-        yield _complete_questions(some, limits=limits)
+        places = Random(seed).sample(places, len(places))
+    wanted = (drafts.questions[i] for i in places)
+    if split is not None and "split" not in options:
+        wanted = (q for q in wanted if q.split == split)
+    while some := list(islice(wanted, size)):
+        yield _complete_questions(drafts._replace(questions=some, left_out={}), limits=limits)

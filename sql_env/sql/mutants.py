@@ -33,9 +33,23 @@ def _replaced(node, new):
     parent.set(key, old)
 
 # %% ../../nbs/sql/06_mutants.ipynb #9603f21f
-def _as_kind(node, kind):
-    "A node of another kind with the same parts."
-    return kind(**node.copy().args)
+@contextmanager
+def _retyped(node, kind, **others):
+    "Put a node of another kind with the same parts, `others` apart, in the place of a node for a while."
+    parts = dict(node.args)
+    with _replaced(node, kind(**parts | others)):
+        yield
+    for name, part in parts.items():
+        node.set(name, part)  # they are its own again
+
+# %% ../../nbs/sql/06_mutants.ipynb #c84d997e
+@contextmanager
+def _replaced_by_part(node, name: str):
+    "Put a part of a node in its place for a while."
+    part = node.args[name]
+    with _replaced(node, part):
+        yield
+    node.set(name, part)
 
 # %% ../../nbs/sql/06_mutants.ipynb #18e2ec8c
 def _takes_distinct(select) -> bool:
@@ -115,20 +129,20 @@ def _condition_edits(node) -> Iterator[str]:
     from sqlglot import exp
 
     if isinstance(node, (exp.And, exp.Or)):
-        for side in (node.this, node.expression):
-            with _replaced(node, side.copy()):
+        for name in ("this", "expression"):
+            with _replaced_by_part(node, name):
                 yield "drop_term"
-        with _replaced(node, _as_kind(node, exp.Or if isinstance(node, exp.And) else exp.And)):
+        with _retyped(node, exp.Or if isinstance(node, exp.And) else exp.And):
             yield "and_or"
     if isinstance(node, exp.Not):
-        with _replaced(node, node.this.copy()):
+        with _replaced_by_part(node, "this"):
             yield "drop_not"
     elif isinstance(node, (exp.In, exp.Like)) and not isinstance(node.parent, exp.Not):
         with _replaced(node, exp.Not(this=node.copy())):
             yield "add_not"
     if not node.find_ancestor(exp.Join):
         for name in _OTHER_OPERATORS.get(type(node).__name__, ()):
-            with _replaced(node, _as_kind(node, getattr(exp, name))):
+            with _retyped(node, getattr(exp, name)):
                 yield "operator"
 
 # %% ../../nbs/sql/06_mutants.ipynb #b716ef58
@@ -163,7 +177,7 @@ def _aggregate_edits(node) -> Iterator[str]:
     from sqlglot import exp
 
     if other := _OTHER_AGGREGATE.get(type(node).__name__):
-        with _replaced(node, _as_kind(node, getattr(exp, other))):
+        with _retyped(node, getattr(exp, other)):
             yield "aggregate"
     if isinstance(node, exp.Count) and node.this and not isinstance(node.this, exp.Star):
         if isinstance(node.this, exp.Distinct):
@@ -187,11 +201,9 @@ def _set_operation_edits(node) -> Iterator[str]:
             yield "union_all"
     for kind in (exp.Union, exp.Intersect, exp.Except):
         if not isinstance(node, kind):
-            new = _as_kind(node, kind)
-            new.set("distinct", True)
-            with _replaced(node, new):
+            with _retyped(node, kind, distinct=True):
                 yield "set_operation"
-    with _replaced(node, node.this.copy()):
+    with _replaced_by_part(node, "this"):
         yield "drop_branch"
 
 # %% ../../nbs/sql/06_mutants.ipynb #d46086c5
@@ -207,15 +219,16 @@ _EDITS = (
 # %% ../../nbs/sql/06_mutants.ipynb #6bd3bbf5
 def one_edit_mutants(sql: str) -> list[tuple[str, str]]:
     "One-edit neighbours of a query: (name of the edit, SQL), no text twice; raises `sqlglot.ParseError`."
-    from sqlglot import exp
+    from sqlglot import Dialect, exp
 
     root = exp.Paren(this=parse_sql(sql))
-    seen = {root.this.sql("sqlite")}
+    write = Dialect.get_or_raise("sqlite").generator().generate
+    seen = {write(root.this, copy=False)}
     mutants = []
     for node in list(root.this.walk()):
         for edits in _EDITS:
             for name in edits(node):
-                text = root.this.sql("sqlite")
+                text = write(root.this, copy=False)
                 if text not in seen:
                     mutants.append((name, text))
                 seen.add(text)

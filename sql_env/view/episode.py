@@ -65,6 +65,7 @@ class EpisodeView:
     hide_unexplored: bool = (
         False  # hide tables that are not discovered yet, from a person who plays
     )
+    show_rewards: bool = True  # False where nobody is told how it went
     messages: Sequence[Mapping[str, Any]] = ()  # of a language model, as sent and received
     calls: Sequence[Mapping[str, Any]] = ()  # what each of its messages took
     notes: Sequence[str] = ()  # what was wrong with them

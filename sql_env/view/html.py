@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from fastcore.xml import FT, Safe, ft, to_xml
 
 from ..paths import read_asset
+from ..progress import terminal_text
 
 # %% ../../nbs/view/01_html.ipynb #72d57260
 def element(name: str, /, *inside: Any, **attributes: Any) -> FT:
@@ -25,8 +26,8 @@ def element(name: str, /, *inside: Any, **attributes: Any) -> FT:
 
 # %% ../../nbs/view/01_html.ipynb #ebf6ae5c
 def render_html(*parts: Any) -> str:
-    "HTML of elements and text, in one line."
-    return "".join(to_xml(part, indent=False) for part in parts)
+    "HTML of elements and text, in one line; control characters in it are shown."
+    return terminal_text("".join(to_xml(part, indent=False) for part in parts))
 
 # %% ../../nbs/view/01_html.ipynb #7e10df50
 _CELL = re.compile(r"(?:^| \| )('(?:[^']|'')*'[^|]*?|[^'|][^|]*?)(?= \| |$)")

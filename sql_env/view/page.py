@@ -57,14 +57,11 @@ def _status_html(view: EpisodeView, step: int) -> FT:
     left = f"{view.budget - step} of {view.budget} steps left"
     if view.outcome is not None and step >= len(view.turns):
         left = f"ended after {step} of {view.budget} steps"
-    total = sum(_turn_reward(turn) for turn in view.turns[:step])
-    return element(
-        "div",
-        element("span", *marks, cls="sx-pips", aria_hidden="true"),
-        element("span", left),
-        element("span", "return ", _signed_html(total), cls="sx-return"),
-        cls="sx-status",
-    )
+    parts = [element("span", *marks, cls="sx-pips", aria_hidden="true"), element("span", left)]
+    if view.show_rewards:
+        total = sum(_turn_reward(turn) for turn in view.turns[:step])
+        parts.append(element("span", "return ", _signed_html(total), cls="sx-return"))
+    return element("div", *parts, cls="sx-status")
 
 # %% ../../nbs/view/05_page.ipynb #c89a5aef
 def _reward_html(reward: Mapping[str, float]) -> FT:
@@ -247,7 +244,7 @@ def _step_html(view: EpisodeView, step: int, hidden: bool = False, errors: bool 
         parts = [element("p", hint, cls="sx-hint")]
     if step == len(view.turns) and view.outcome:
         parts.append(outcome_html(view.outcome))
-    if step:
+    if step and view.show_rewards:
         parts.append(_reward_html(view.turns[step - 1].reward))
     return element(
         "section",
@@ -260,20 +257,23 @@ def _step_html(view: EpisodeView, step: int, hidden: bool = False, errors: bool 
     )
 
 # %% ../../nbs/view/05_page.ipynb #24a87f01
-def _step_line(turn: Turn, i: int, step: int | None) -> FT:
-    "Step `i` in the list of steps; a button if the page has a script."
+def _step_line(view: EpisodeView, i: int, step: int | None, unfolds: bool = False) -> FT:
+    "Step `i` in the list of steps; a button if the page has a script, or what `unfolds` into what came of it."
+    turn = view.turns[i - 1]
     verb, argument = turn.action
     inside = [
         element("small", i),
         element("b", verb),
         element("span", element("code", " ".join(argument.split())[:120])),
-        _signed_html(_turn_reward(turn)),
+        _signed_html(_turn_reward(turn)) if view.show_rewards else "",
     ]
     classes = []
     if step is None:
         row = element("button", *inside, type="button", data_go=i)
     else:
         row = element("div", *inside)
+        if unfolds:
+            row = element("details", element("summary", *inside), _turn_html(view, turn))
         if i >= step:
             classes.append("sx-now" if i == step else "sx-later")
     if turn.error:
@@ -282,11 +282,12 @@ def _step_line(turn: Turn, i: int, step: int | None) -> FT:
     return element("li", row, cls=" ".join(classes), data_row=i, aria_current=current)
 
 # %% ../../nbs/view/05_page.ipynb #a74d15cd
-def _steps_html(view: EpisodeView, step: int | None = None) -> FT:
-    "The list of steps; with `step=None` they are buttons for the page's script."
+def _steps_html(view: EpisodeView, step: int | None = None, unfold: int = 0) -> FT:
+    "The list of steps; with `step=None` they are buttons for the page's script, the last `unfold` with what came."
     if not view.turns:
         return element("p", "none yet", cls="sx-hint")
-    lines = [_step_line(turn, i, step) for i, turn in enumerate(view.turns, 1)]
+    n = len(view.turns)
+    lines = [_step_line(view, i, step, n - unfold < i < n) for i in range(1, n + 1)]
     return element("ol", *lines, cls="sx-steps")
 
 # %% ../../nbs/view/05_page.ipynb #040effe7
@@ -295,6 +296,7 @@ def episode_view_html(
     step: int | None = None,  # all steps for a page with a script, if None
     head: bool = True,  # with the question
     errors: bool = True,  # say what went wrong; False where it is said already
+    unfold: int = 0,  # of the last steps in the list, as many unfold into what came of them
 ) -> FT:
     "An episode at one step, or at all of them."
     last = len(view.turns)
@@ -304,7 +306,7 @@ def episode_view_html(
         step = max(0, min(step, last))
         panels = [_step_html(view, step, errors=errors)]
     now = element("div", *panels, aria_live="polite" if step is None else "")
-    side = element("div", element("h3", "steps"), _steps_html(view, step))
+    side = element("div", element("h3", "steps"), _steps_html(view, step, unfold))
     parts = [element("div", now, side, cls="sx-body")]
     if head:
         parts.insert(0, question_html(view))

@@ -17,7 +17,7 @@ from fastcore.xml import FT, Safe
 
 from ..evaluation.failures import FAILURES
 from ..evaluation.harness import EvaluationResult, compare
-from ..evaluation.reports import rate_text, robust_text
+from ..evaluation.reports import certificate_text, rate_text, robust_text
 from ..paths import read_asset
 from ..progress import ProgressBar
 from ..questions.question_set import QuestionSet
@@ -119,7 +119,8 @@ def _card_html(
         if result.n_completed
         else "nothing was measured"
     )
-    usage, unjudged = _usage_figures(result), robust_text(result)
+    usage = _usage_figures(result)
+    unjudged = "; ".join(filter(None, [robust_text(result), certificate_text(result)]))
     settings = json.dumps(run.about, indent=1, ensure_ascii=False, default=str)
     title = element("summary", "usage and settings" if usage else "settings")
     return element(

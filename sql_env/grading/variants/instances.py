@@ -8,8 +8,9 @@ Docs: https://hjerpe.github.io/sql_env/grading/variants/instances.html.md"""
 __all__ = ['InstanceGenerator', 'Presence', 'InstancePlan', 'plan_instances', 'RowSampler', 'make_instance']
 
 # %% ../../../nbs/grading/variants/05_instances.ipynb #55481587
+import re
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -21,6 +22,7 @@ from ...database.catalog import database_fingerprint, read_catalog
 from ...database.guards import Limits, connect_readonly
 from sql_env.grading.variants.columns import (
     InstanceMode,
+    Unlike,
     ValuePool,
     candidate_values,
     random_value,
@@ -30,23 +32,29 @@ from .sandbox import SandboxPool, ScratchDatabase
 from .schemas import choose_tables, empty_image, loose_image, read_schema
 from sql_env.grading.variants.shapes import (
     DATE_PATTERN,
+    Dependency,
     ForeignKey,
     ReferencePair,
     TableShape,
     column_kind,
     cut_long_values,
+    is_id,
     read_table_shape,
+    unique_columns,
 )
 from sql_env.sql.analysis import (
     column_literals,
     joined_columns,
     may_depend_on_row_order,
+    named_columns,
     null_tested_columns,
     referenced_tables,
     table_conditions,
 )
 from sql_env.sql.demands import (
     compared_counts,
+    counts_rows,
+    depends_on_repetition,
     grouped_columns,
     presupposition,
     ranked_counts,
@@ -54,23 +62,32 @@ from sql_env.sql.demands import (
 )
 
 # %% ../../../nbs/grading/variants/05_instances.ipynb #e2e3cd92
-def _fill_keys(rows: list[list], shape: TableShape) -> None:
+def _fill_keys(
+    rows: list[list],
+    shape: TableShape,
+    unique: Collection[int] = (),  # further columns that hold no value twice
+    repeated: Collection[int] = (),  # natural keys that may
+) -> None:
     "Replace repeated values of keys that have one column and are not references."
-    for column in sorted(shape.single_keys.union(shape.natural_keys) - shape.referencing):
-        is_number = "INT" in shape.types[column]
-        is_natural = column in shape.natural_keys
-        seen: set = set()
-        largest = max([row[column] for row in rows if type(row[column]) is int], default=0)
-        for n, row in enumerate(rows):
-            value = row[column]
-            if type(value) is str and DATE_PATTERN.fullmatch(value):
-                continue
-            if value in seen or (value is None and not is_natural):
-                if type(value) is int or is_number:
+    keys = shape.single_keys.union(shape.natural_keys, unique)
+    for column in sorted(keys.difference(shape.referencing, repeated)):
+        values = [row[column] for row in rows]
+        if len(set(values)) == len(values) and None not in values:
+            continue
+        is_declared = column in shape.single_keys
+        unlike = Unlike()
+        largest = max([value for value in values if type(value) is int], default=0)
+        for n, (row, value) in enumerate(zip(rows, values)):
+            if value in unlike.seen or value is None:
+                if value is None and not is_declared:
+                    continue
+                if type(value) is str and DATE_PATTERN.fullmatch(value):
+                    continue
+                if type(value) is int or "INT" in shape.types[column]:
                     row[column] = largest + n + 1
                 else:
-                    row[column] = f"{value or 'x'}{n}"
-            seen.add(row[column])
+                    row[column] = unlike.another("x" if value is None else value)
+            unlike.seen.add(row[column])
 
 # %% ../../../nbs/grading/variants/05_instances.ipynb #9643d7fb
 def _in_blocks(values: Sequence, n: int, sizes: Sequence[int], rng: Random) -> list:
@@ -98,16 +115,18 @@ class _Parents(NamedTuple):
         "A key for each of `n` rows, None for none; in groups of about these sizes, of any size if there are none."
         if not self.existing:
             return [None] * n
-        if self.unique:
-            keys = rng.sample(self.existing, len(self.existing))
-            return (keys * (n // len(keys) + 1))[:n]
+        if self.unique:  # rows that find no key are dropped, and some keys are not referred to
+            most = round(len(self.existing) * rng.choice((0.5, 0.8, 1)))
+            return rng.sample(self.existing, min(n, max(most, 1)))
         if sizes:
             return _in_blocks(self.existing, n, sizes, rng)
         chosen = rng.sample(self.existing, min(len(self.existing), rng.choice((1, 3, 8, 50))))
         if self.hot and rng.random() < _HOT_RATE:
             chosen = [*rng.sample(self.hot, min(len(self.hot), 2)), *chosen[:3]]
-        null_rate = rng.choice((0, 0, 0.2)) if self.optional else 0
-        return [None if rng.random() < null_rate else rng.choice(chosen) for _ in range(n)]
+        drawn: list[tuple | None] = [*rng.choices(chosen, k=n)]
+        if self.optional and rng.random() < 1 / 3:
+            return [None if rng.random() < 0.2 else key for key in drawn]
+        return drawn
 
 # %% ../../../nbs/grading/variants/05_instances.ipynb #0eaeb789
 class _KeyOrder(NamedTuple):
@@ -172,7 +191,9 @@ def _fill_references(
     for foreign_key, parents in parents_of.items():
         if not parents.existing and not shape.required.isdisjoint(foreign_key.columns):
             return []
-        for row, key in zip(rows, parents.draw(len(rows), sizes, rng)):
+        keys = parents.draw(len(rows), sizes, rng)
+        del rows[len(keys) :]
+        for row, key in zip(rows, keys):
             for place, column in enumerate(foreign_key.columns):
                 row[column] = key[place] if key else None
     if not shape.reference_pairs:
@@ -181,7 +202,45 @@ def _fill_references(
     pairs = shape.reference_pairs
     return [row for row in rows if all(_fix_pair(row, p, shape, orders, rng) for p in pairs)]
 
+# %% ../../../nbs/grading/variants/05_instances.ipynb #ee5bb0c9
+def _keep_dependency(
+    rows: Iterable[list],
+    dependency: Dependency,
+    follows: bool,  # the source follows the target, which gold names
+    rng: Random,
+) -> None:
+    "Let one column determine another in all rows."
+    source, target, both, pairs = dependency
+    partner = dict(pairs)
+    new_source, new_target = Unlike(partner), Unlike(partner.values())
+    sources: dict[Any, list] = {}
+    for a, b in pairs:
+        sources.setdefault(b, []).append(a)
+    for row in rows:
+        a, b = row[source], row[target]
+        if a is None or (a in partner and partner[a] == b):
+            continue
+        if not follows and a in partner:
+            row[target] = partner[a]
+            continue
+        if follows and b in sources:
+            row[source] = rng.choice(sources[b])
+            continue
+        if a in partner:  # gold names a value that the data lacks
+            a = row[source] = new_source.another(a)
+        elif both and b in new_target.seen:
+            b = row[target] = new_target.another(b)
+        partner[a] = b
+        new_source.seen.add(a)
+        new_target.seen.add(b)
+        sources.setdefault(b, []).append(a)
+
 # %% ../../../nbs/grading/variants/05_instances.ipynb #a22db96a
+_MAX_COLUMNS = 100  # of a table that is filled as a whole
+_COUNTS_ALL = re.compile(r"\(\s*\*\s*\)")
+_MEANS_ALL = re.compile(r"(select|distinct|all|,|\.)\s*\*|\bnatural\b")
+_WORD = re.compile(r"\w+")
+_MIN_UNIQUE = 5  # rows that show that a reference is never shared
 _SEARCH_TICKS = 300  # thousands of operations for one look into the real data
 _SOURCE_LIMITS = {
     apsw.SQLITE_LIMIT_COLUMN: 2000,  # as many as SQLite allows
@@ -208,22 +267,67 @@ class InstanceGenerator:
         self.source = ScratchDatabase(con, max_ticks=_SEARCH_TICKS)  # the real data
         self.scratch = ScratchDatabase()  # an instance
         self.reversed = ScratchDatabase()  # the same instance without keys, rows in reverse
-        known = frozenset(table.name.lower() for table in read_catalog(con).tables)
+        tables = read_catalog(con).tables
+        known = frozenset(table.name.lower() for table in tables)
+        self._wide = {  # the columns of tables that have too many to be filled
+            table.name.lower(): frozenset(column.name.lower() for column in table.columns)
+            for table in tables
+            if len(table.columns) > _MAX_COLUMNS
+        }
         self.schema = read_schema(con, known)
         self.sandboxes = SandboxPool(known)
-        self._shapes: dict[str, TableShape] = {}
+        self._shapes: dict[str | tuple[str, frozenset], TableShape] = {}
+        self._unique: dict[tuple[str, int], bool] = {}
 
     def shape(
         self,
         table: str,  # a table of `schema`, lower case
+        named: Collection[str] | None = None,  # of a wide table only these columns and keys
     ) -> TableShape:
         "The shape of a table, read when it is first asked for."
+        only = None
+        if named is not None and table in self._wide:
+            only = self._wide[table].intersection(named)
+        key = table if only is None else (table, only)
         with self.lock:
-            if table not in self._shapes:
+            if key not in self._shapes:
                 self.source.ticks = 0
                 name = self.schema.tables[table]
-                self._shapes[table] = read_table_shape(self.source.con, name, self.infer)
-            return self._shapes[table]
+                self._shapes[key] = read_table_shape(self.source.con, name, self.infer, only)
+            return self._shapes[key]
+
+    def named_columns(
+        self,
+        *texts: str,  # SQL
+    ) -> frozenset[str] | None:
+        "The columns of wide tables that some statements name, lower case; None if they may mean all."
+        if not self._wide:
+            return frozenset()
+        views = [s.sql for s in self.schema.statements if s.type == "view"]
+        text = " ".join([*texts, *views]).lower()
+        if _MEANS_ALL.search(_COUNTS_ALL.sub("", text)):
+            return None
+        words = set(_WORD.findall(text))
+        columns = frozenset().union(*self._wide.values())
+        odd = {name for name in columns if not _WORD.fullmatch(name) and name in text}
+        return columns.intersection(words) | odd
+
+    def is_unique(self, shape: TableShape, column: int) -> bool:
+        "Whether the data holds no value of a column twice and no NULL, in a table of some rows."
+        key = shape.lower_name, column
+        if key not in self._unique:
+            self.source.ticks = 0
+            enough = len(shape.sample_rows) >= _MIN_UNIQUE
+            sample = {row[column] for row in shape.sample_rows}
+            found = enough and len(sample) == len(shape.sample_rows)
+            if found:
+                try:
+                    args = self.source.con, shape.name, [column], shape.columns
+                    found = bool(unique_columns(*args))
+                except (apsw.Error, UnicodeDecodeError, MemoryError):
+                    found = False
+            self._unique[key] = found
+        return self._unique[key]
 
     @property
     def shapes(self) -> list[TableShape]:
@@ -279,6 +383,8 @@ class InstancePlan:
     counts: tuple[int, ...]  # numbers that gold compares the size of a group with
     group_columns: tuple[str, ...]  # columns that gold groups by
     sorted_columns: tuple[str, ...]  # columns that gold sorts by
+    unique: Mapping[str, frozenset[int]]  # references and joined columns that hold no value twice
+    repeatable: Mapping[str, frozenset[int]]  # natural keys that half of the instances repeat
     presence: Presence  # what gold finds in every instance
     empty: bytes = field(repr=False)  # an instance without rows, which has other tables too
     loose: bytes | None = field(
@@ -303,11 +409,17 @@ def _parents_first(shapes: Sequence[TableShape]) -> list[TableShape]:
     return list(ordered.values())
 
 # %% ../../../nbs/grading/variants/05_instances.ipynb #06a52634
-def plan_instances(generator: InstanceGenerator, sql: str) -> InstancePlan:
+def plan_instances(
+    generator: InstanceGenerator,
+    sql: str,
+    other_sql: str = "",  # that will be judged; of a wide table the columns that either names are filled
+) -> InstancePlan:
     "What the instances for one query should hold; raises `sqlglot.ParseError`."
     named = referenced_tables(sql)
     choice = choose_tables(generator.schema, named)
-    shapes = _parents_first([generator.shape(table) for table in sorted(choice.filled)])
+    columns_named = generator.named_columns(sql, other_sql)
+    all_shapes = {table: generator.shape(table, columns_named) for table in sorted(choice.filled)}
+    shapes = _parents_first([*all_shapes.values()])
     literals = column_literals(sql)
     for shape in reversed(shapes):
         for foreign_key in shape.foreign_keys:
@@ -321,16 +433,62 @@ def plan_instances(generator: InstanceGenerator, sql: str) -> InstancePlan:
         tables=choice.filled,
         shapes=tuple(shapes),
         literals=literals,
-        matching_rows={t: _matching_rows(generator, generator.shape(t), sql) for t in choice.read},
+        matching_rows={t: _matching_rows(generator, all_shapes[t], sql) for t in choice.read},
         joined=joined_columns(sql),
         null_tested=null_tested_columns(sql),
         counts=tuple(n for n in compared_counts(sql) if n <= _MAX_COUNT) or ranked_counts(sql),
         group_columns=grouped_columns(sql),
         sorted_columns=sorted_columns(sql),
+        unique=_kept_unique(generator, shapes, sql),
+        repeatable=_repeatable(generator, shapes, choice.read, sql),
         presence=Presence.of(generator, sql) if generator.infer else Presence(),
         empty=empty_image(generator.schema, choice.all, named),
         loose=loose,
     )
+
+# %% ../../../nbs/grading/variants/05_instances.ipynb #45372363
+def _kept_unique(
+    generator: InstanceGenerator, shapes: Iterable[TableShape], sql: str
+) -> dict[str, frozenset[int]]:
+    "Columns of each table that refer or are joined and hold no value twice, unless gold depends on repetition."
+    if not generator.infer:
+        return {}
+    joined = {name for pair in joined_columns(sql) for name in pair}
+    references = not depends_on_repetition(sql)
+    found = {}
+    for shape in shapes:
+        places = {i for i, name in enumerate(shape.lower_columns) if name in joined}
+        places -= shape.referencing
+        if references:
+            places |= {key.columns[0] for key in shape.foreign_keys if len(key.columns) == 1}
+            places -= {i for key in shape.keys if len(key) > 1 for i in key}  # made to be shared
+        if places:
+            kept = frozenset(i for i in places if generator.is_unique(shape, i))
+            found[shape.lower_name] = kept
+    return found
+
+# %% ../../../nbs/grading/variants/05_instances.ipynb #8e643bca
+def _repeatable(
+    generator: InstanceGenerator, shapes: Iterable[TableShape], read: Collection[str], sql: str
+) -> dict[str, frozenset[int]]:
+    "Natural keys that gold groups by or that label the rows it counts, in tables that no other table refers to."
+    shapes = [shape for shape in shapes if shape.lower_name in read]
+    parents = {key.parent for shape in shapes for key in shape.foreign_keys}
+    joined = {name for pair in joined_columns(sql) for name in pair}
+    grouped, named = set(grouped_columns(sql)), named_columns(sql)
+    counted = counts_rows(sql)
+    found = {}
+    for shape in shapes:
+        keys = [i for i in shape.natural_keys if shape.lower_columns[i] not in joined]
+        keys = [i for i in keys if not is_id(shape.columns[i])]
+        joins_by_key = any(shape.lower_columns[i] in joined for i in shape.single_keys)
+        if not generator.infer or shape.lower_name in parents or joins_by_key:
+            continue
+        names = shape.lower_columns
+        found[shape.lower_name] = frozenset(
+            i for i in keys if names[i] in grouped or (counted and names[i] not in named)
+        )
+    return found
 
 # %% ../../../nbs/grading/variants/05_instances.ipynb #977052a1
 _MAX_COUNT = 250  # groups of more rows are not made
@@ -357,6 +515,7 @@ def _matching_rows(generator: InstanceGenerator, shape: TableShape, sql: str) ->
     return [cut_long_values(row) for row in rows]
 
 # %% ../../../nbs/grading/variants/05_instances.ipynb #38a791eb
+_NEAR_MISS_RATE = 0.3  # of the rows meet nearly all that gold asks for
 _NEARLY_UNIQUE = 0.95  # share of different values in a sample
 _MIN_UNIQUE_ROWS = 10
 
@@ -376,6 +535,14 @@ class RowSampler:
         self.plan = plan
         self.infer = generator.infer
         self._pools: dict[str, list[ValuePool | None]] = {}
+        joined = {name for pair in plan.joined for name in pair}
+        looked_at = {key.parent for shape in plan.shapes for key in shape.foreign_keys}
+        self.looked_at = frozenset(  # tables whose rows others need
+            shape.lower_name
+            for shape in plan.shapes
+            if shape.lower_name in looked_at or joined.intersection(shape.lower_columns)
+        )
+        self.wanted = {name: frozenset(values) for name, values in plan.literals.items() if values}
         for shape in plan.shapes:
             columns = range(len(shape.columns))
             self._pools[shape.lower_name] = [self._pool(shape, i) for i in columns]
@@ -400,7 +567,9 @@ class RowSampler:
         once = self.infer and kind == "text" and named == [name]
         once = once and _is_nearly_unique(rows, column, literals)
         distinct = name in self.plan.sorted_columns
-        return ValuePool(real, literals, null_anywhere, once, distinct)
+        named_here = {*self.plan.literals.get(name, [])}
+        exact = [value for value in dict.fromkeys(literals) if value in named_here]
+        return ValuePool(real, literals, null_anywhere, once, distinct, exact)
 
     def is_optional(self, shape: TableShape, foreign_key: ForeignKey) -> bool:
         "Whether a reference may be NULL: nothing forbids it and the data has it, or gold asks for it."
@@ -413,7 +582,13 @@ class RowSampler:
         tested = any(shape.lower_columns[i] in self.plan.null_tested for i in columns)
         return tested or any(row[i] is None for row in rows for i in columns)
 
-    def rows(self, shape: TableShape, mode: InstanceMode, rng: Random) -> list[list]:
+    def rows(
+        self,
+        shape: TableShape,
+        mode: InstanceMode,
+        rng: Random,
+        repeated: Collection[int] = (),  # natural keys that hold values more than once
+    ) -> list[list]:
         "Rows of a table; keys and references are not yet right."
         n = self._number_of_rows(shape, mode, rng)
         matching = self.plan.matching_rows.get(shape.lower_name, [])
@@ -422,18 +597,49 @@ class RowSampler:
             base = [tuple(random_value(t, rng) for t in shape.types) for _ in range(8)]
         start = rng.sample(base, n) if n <= len(base) else rng.choices(base, k=n)
         pools = self._pools[shape.lower_name]
-        columns = [p.column(c, mode, rng) if p else c for p, c in zip(pools, zip(*start))]
+        parts = zip(pools, zip(*start))
+        columns = [pool.column(c, mode, rng) if pool else [*c] for pool, c in parts]
+        for column in sorted(repeated):
+            few = rng.sample(columns[column], min(n, rng.choice((2, 3, 5))))
+            columns[column] = rng.choices(few, k=n)
         if mode.grouped and self.plan.counts:
-            for column in self._group_places(shape):
+            for column in self._group_places(shape, repeated):
                 pool = pools[column]
                 real = pool.real if pool else ()
                 values = list(dict.fromkeys([*columns[column], *real]))[:n]
                 columns[column] = _in_blocks(values, n, self.plan.counts, rng)
-        return [list(row) for row in zip(*columns)]
+        self._miss_narrowly(columns, pools, mode, rng)
+        rows = [list(row) for row in zip(*columns)]
+        if shape.lower_name in self.plan.read:
+            for dependency in shape.dependencies:
+                names = [shape.lower_columns[i] for i in dependency[:2]]
+                source_named, target_named = (bool(self.plan.literals.get(name)) for name in names)
+                _keep_dependency(rows, dependency, target_named and not source_named, rng)
+        return rows
 
-    def _group_places(self, shape: TableShape) -> list[int]:
+    def _miss_narrowly(
+        self,
+        columns: list[list],
+        pools: Sequence[ValuePool | None],
+        mode: InstanceMode,
+        rng: Random,
+    ) -> None:
+        "Let some rows meet all conditions of gold but one, which they miss by a little."
+        asked = [i for i, pool in enumerate(pools) if pool and pool.exact and not pool.once]
+        if len(asked) < 2 or rng.random() >= mode.literal_rate:
+            return
+        for n in range(len(columns[0])):
+            if rng.random() < _NEAR_MISS_RATE:
+                for i in asked:
+                    pool = pools[i]
+                    columns[i][n] = rng.choice(pool.exact) if pool else None
+                place = rng.choice(asked)
+                pool = pools[place]
+                columns[place][n] = rng.choice(pool.literals) if pool else None
+
+    def _group_places(self, shape: TableShape, repeated: Collection[int]) -> list[int]:
         "Columns that gold groups by and that may hold a value more than once."
-        others = shape.referencing.union(shape.single_keys, shape.natural_keys)
+        others = shape.referencing.union(shape.single_keys, shape.natural_keys) - {*repeated}
         names = self.plan.group_columns
         return [
             i for i, name in enumerate(shape.lower_columns) if name in names and i not in others
@@ -445,7 +651,8 @@ class RowSampler:
         if not mode.grouped or not self.plan.counts:
             return n
         needed = max(self.plan.counts) + 2
-        has_groups = bool(shape.foreign_keys or self._group_places(shape))
+        repeatable = self.plan.repeatable.get(shape.lower_name, ())
+        has_groups = bool(shape.foreign_keys or self._group_places(shape, repeatable))
         return max(n, needed * rng.randint(2, 4) if has_groups else needed)
 
 # %% ../../../nbs/grading/variants/05_instances.ipynb #86651528
@@ -476,7 +683,10 @@ def _find_parents(
         if foreign_key.parent == shape.lower_name:
             parent = _FilledTable(shape, rows)
         if parent and set(foreign_key.parent_columns) <= set(parent.shape.lower_columns):
-            unique = foreign_key.columns in shape.keys
+            unique = foreign_key.columns in shape.keys or (
+                len(foreign_key.columns) == 1
+                and foreign_key.columns[0] in sampler.plan.unique.get(shape.lower_name, ())
+            )
             optional = sampler.is_optional(shape, foreign_key)
             keys, hot = parent.keys(foreign_key.parent_columns)
             found[foreign_key] = _Parents(keys, hot, optional, unique)
@@ -486,17 +696,20 @@ def _find_parents(
 def _hot_rows(
     shape: TableShape,
     rows: Sequence[Sequence],
-    literals: Mapping[str, list],  # that gold compares columns with
+    literals: Mapping[str, Collection],  # that gold compares columns with
     parents_of: Mapping[ForeignKey, _Parents],
 ) -> frozenset[int]:
     "The rows that hold a literal of gold or refer to a row that does."
-    wanted = {i: literals[name] for i, name in enumerate(shape.lower_columns) if literals.get(name)}
-    hot_keys = [(key.columns, frozenset(parents.hot)) for key, parents in parents_of.items()]
-    hot = set()
-    for number, row in enumerate(rows):
-        asked = any(row[i] in values for i, values in wanted.items())
-        if asked or any(tuple([row[i] for i in places]) in keys for places, keys in hot_keys):
-            hot.add(number)
+    hot: set[int] = set()
+    for i, name in enumerate(shape.lower_columns):
+        if name in literals:
+            values = literals[name]
+            hot.update([number for number, row in enumerate(rows) if row[i] in values])
+    for key, parents in parents_of.items():
+        if parents.hot:
+            keys, places = frozenset(parents.hot), key.columns
+            of_rows = [tuple([row[i] for i in places]) for row in rows]
+            hot.update([number for number, own in enumerate(of_rows) if own in keys])
     return frozenset(hot)
 
 # %% ../../../nbs/grading/variants/05_instances.ipynb #b332de0b
@@ -509,6 +722,7 @@ def _share_joined_values(
     joined: Iterable[tuple[str, str]],  # pairs of columns that gold sets equal
     filled: Mapping[str, _FilledTable],  # tables made before
     rng: Random,
+    unique: Collection[int] = (),  # columns that hold no value twice
 ) -> None:
     "Let columns that gold joins share values with tables made before."
     directed: dict[tuple[str, str], None] = {}
@@ -524,7 +738,11 @@ def _share_joined_values(
             if other_name in other.shape.lower_columns:
                 place = other.shape.lower_columns.index(other_name)
                 values = [row[place] for row in other.rows if row[place] is not None]
-                _spread(rows, column, values, rng)
+                if column in unique or column in shape.single_keys:
+                    values = rng.sample(sorted({*values}, key=repr), len({*values}))
+                    _put_once(rows, column, values, rng)
+                else:
+                    _spread(rows, column, values, rng)
 
 # %% ../../../nbs/grading/variants/05_instances.ipynb #c1809eee
 def _spread(rows: Iterable[list], column: int, values: Sequence, rng: Random) -> None:
@@ -534,26 +752,41 @@ def _spread(rows: Iterable[list], column: int, values: Sequence, rng: Random) ->
             if rng.random() < _SHARED_RATE:
                 row[column] = rng.choice(values)
 
+# %% ../../../nbs/grading/variants/05_instances.ipynb #6e87ba50
+def _put_once(rows: Iterable[list], column: int, values: Sequence, rng: Random) -> None:
+    "Put each of these values into one row of a column at most, most rows get one."
+    left = iter([value for value in values if rng.random() < _SHARED_RATE])
+    for row in rows:
+        if rng.random() < _SHARED_RATE:
+            row[column] = next(left, row[column])
+
 # %% ../../../nbs/grading/variants/05_instances.ipynb #8fd18f34
 def make_instance(
-    generator: InstanceGenerator, sampler: RowSampler, mode: InstanceMode, rng: Random
+    generator: InstanceGenerator,
+    sampler: RowSampler,
+    mode: InstanceMode,
+    rng: Random,
+    repeats: bool = False,  # natural keys that gold may see repeated are
 ) -> None:
     "Put a new instance onto the generator's `scratch` database; the caller holds the generator's lock."
     scratch = generator.scratch
-    scratch.load(sampler.plan.empty)
+    plan = sampler.plan
+    scratch.load(plan.empty)
     filled: dict[str, _FilledTable] = {}
-    sizes = sampler.plan.counts if mode.grouped else ()
-    with scratch.con:
-        for shape in sampler.plan.shapes:
-            rows = sampler.rows(shape, mode, rng)
-            if not rows:
-                filled[shape.lower_name] = _FilledTable(shape, ())
-                continue
-            _fill_keys(rows, shape)
-            _share_joined_values(rows, shape, sampler.plan.joined, filled, rng)
-            parents_of = _find_parents(shape, rows, filled, sampler)
-            rows = _fill_references(rows, shape, parents_of, sizes, rng)
-            scratch.insert(shape.insert_sql, rows)
+    sizes = plan.counts if mode.grouped else ()
+    for shape in plan.shapes:
+        again = repeats and plan.repeatable.get(shape.lower_name) or ()
+        unique = plan.unique.get(shape.lower_name, ())
+        rows = sampler.rows(shape, mode, rng, again)
+        if not rows:
+            filled[shape.lower_name] = _FilledTable(shape, ())
+            continue
+        _share_joined_values(rows, shape, plan.joined, filled, rng, unique)
+        _fill_keys(rows, shape, unique, again)
+        parents_of = _find_parents(shape, rows, filled, sampler)
+        rows = _fill_references(rows, shape, parents_of, sizes, rng)
+        scratch.insert(shape.insert_sql, rows)
+        if shape.lower_name in sampler.looked_at:
             taken = scratch.run(shape.select_sql) or []
-            hot = _hot_rows(shape, taken, sampler.plan.literals, parents_of)
+            hot = _hot_rows(shape, taken, sampler.wanted, parents_of)
             filled[shape.lower_name] = _FilledTable(shape, taken, hot)

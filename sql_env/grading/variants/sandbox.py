@@ -22,6 +22,14 @@ from ...sql.values import Result
 # %% ../../../nbs/grading/variants/04_sandbox.ipynb #cea99600
 _REFUSED_ROW = (apsw.Error, OverflowError, UnicodeEncodeError)  # what writing a row may raise
 
+# %% ../../../nbs/grading/variants/04_sandbox.ipynb #3cd43ef6
+_STATEMENTS = 400  # that a connection for instances of one schema keeps compiled
+
+# %% ../../../nbs/grading/variants/04_sandbox.ipynb #5d9b3f08
+def _new_connection() -> apsw.Connection:
+    "An empty database in memory whose clock stands still."
+    return apsw.Connection(":memory:", vfs=FixedClock.name, statementcachesize=_STATEMENTS)
+
 # %% ../../../nbs/grading/variants/04_sandbox.ipynb #9c928c80
 class ScratchDatabase:
     "A connection for trusted SQL (gold and its mutants) with a budget of operations."
@@ -31,10 +39,15 @@ class ScratchDatabase:
         con: apsw.Connection | None = None,  # an empty one in memory if None
         max_ticks: int = 2000,  # thousands of operations that one statement may take
     ):
-        self.con = apsw.Connection(":memory:", vfs=FixedClock.name) if con is None else con
         self.max_ticks = max_ticks
         self.ticks = 0
         self.error = ""  # why the last `run` gave None
+        self._caches = con is None  # the same statements come again on instances of one schema
+        self._start(_new_connection() if con is None else con)
+
+    def _start(self, con: apsw.Connection) -> None:
+        self.con = con
+        self._image: bytes | None = None  # what was loaded last
         self.con.set_progress_handler(self._tick, 1000)
 
     def _tick(self) -> bool:
@@ -42,9 +55,23 @@ class ScratchDatabase:
         return self.ticks > self.max_ticks
 
     def load(self, image: bytes) -> None:
-        "Put an instance onto the connection."
+        "Put an instance onto the connection; of one that was loaded last, only what was written since goes."
         self.ticks = 0
-        self.con.deserialize("main", image)
+        if image is self._image:
+            self.con.execute("ROLLBACK")
+        else:
+            self._start(_new_connection())
+            source = apsw.Connection(":memory:")
+            source.deserialize("main", image)
+            with self.con.backup("main", source, "main") as backup:
+                backup.step()
+            source.close()
+            self._image = image
+        self.con.execute("BEGIN")
+
+    def clear(self) -> None:
+        "Forget what was loaded, and all statements."
+        self._start(_new_connection())
 
     def image(self) -> bytes:
         "The instance as it is now."
@@ -55,7 +82,7 @@ class ScratchDatabase:
         self.ticks = 0
         self.error = ""
         try:
-            cursor = self.con.execute(sql, can_cache=False)
+            cursor = self.con.execute(sql, can_cache=self._caches)
             rows = list(islice(cursor, max_rows + 1))
             cursor.close(True)
         except apsw.InterruptError:
@@ -81,7 +108,8 @@ class ScratchDatabase:
         "Insert rows by a statement; rows that a constraint or a strict type forbids are left out."
         self.ticks = 0
         try:
-            self.con.executemany(sql, rows)
+            with self.con:
+                self.con.executemany(sql, rows)
         except _REFUSED_ROW:
             for row in rows:
                 with suppress(*_REFUSED_ROW):

@@ -59,6 +59,7 @@ def selection_task(
     generator: InstanceGenerator,
     sql: str,
     mutants: Iterable[str] | None = None,  # all one-edit mutants if None
+    other_sql: str = "",  # that will be judged
 ) -> _SelectionTask:
     "What is needed to judge instances for a gold query; raises `sqlglot.ParseError`."
     if mutants is None:
@@ -67,7 +68,7 @@ def selection_task(
         order_keys = select_order_keys(sql)
     except Exception:
         order_keys = None
-    plan = plan_instances(generator, sql)
+    plan = plan_instances(generator, sql, other_sql)
     ties = tie_tests(sql) if generator.infer else ()
     return _SelectionTask(sql, order_keys, tuple(mutants), plan, ties)
 
@@ -94,10 +95,9 @@ def _is_stable(generator: InstanceGenerator, task: _SelectionTask, rows: list[tu
         return True
     copy = generator.reversed
     copy.load(task.plan.loose)
-    with copy.con:
-        for shape in task.plan.shapes:
-            lying = generator.scratch.run(shape.select_sql) or []
-            copy.insert(shape.insert_sql, lying[::-1])
+    for shape in task.plan.shapes:
+        lying = generator.scratch.run(shape.select_sql) or []
+        copy.insert(shape.insert_sql, lying[::-1])
     other = copy.run(task.sql)
     return other is not None and same_rows(rows, other)
 
@@ -151,17 +151,18 @@ class _Candidate:
         return not any(value not in (None, 0, "") for row in self.rows for value in row)
 
 # %% ../../../nbs/grading/variants/06_selection.ipynb #b5b327e3
-def _judge_instance(generator: InstanceGenerator, task: _SelectionTask) -> _Candidate | None:
+def _judge_instance(
+    generator: InstanceGenerator,
+    task: _SelectionTask,
+    left: Iterable[int],  # mutants that are tried
+) -> _Candidate | None:
     "The instance on `scratch` as a candidate, or None if gold can't be trusted on it."
     rows = _trusted_rows(generator, task)
     if rows is None:
         return None
     scratch = generator.scratch
     ranks = _gold_ranks(scratch, rows, task.order_keys)
-    killed = []
-    for i, mutant in enumerate(task.mutants):
-        if not results_agree(scratch.run(mutant), rows, ranks):
-            killed.append(i)
+    killed = [i for i in left if not results_agree(scratch.run(task.mutants[i]), rows, ranks)]
     return _Candidate(scratch.image(), rows, ranks, frozenset(killed))
 
 # %% ../../../nbs/grading/variants/06_selection.ipynb #206ea4c0
@@ -176,6 +177,7 @@ _GROUPED_CYCLE = (  # if gold compares the size of a group with a number
 )
 _MIN_TRIES = 20  # instances that are made before giving up
 _TRIES_PER_CANDIDATE = 4  # further ones for each that was usable
+_ENOUGH_KILLS = 3  # instances that tell a mutant apart; it is not tried on others
 
 # %% ../../../nbs/grading/variants/06_selection.ipynb #a80f99e5
 def candidate_instances(
@@ -187,13 +189,18 @@ def candidate_instances(
     sampler = RowSampler(generator, task.plan)
     cycle = _GROUPED_CYCLE if task.plan.counts else _MODE_CYCLE
     tries = usable = 0
+    kills = [0] * len(task.mutants)
     while tries < _MIN_TRIES + _TRIES_PER_CANDIDATE * usable:
         mode = cycle[tries % len(cycle)]
-        make_instance(generator, sampler, mode, Random(f"{seed}:{tries}:{task.sql}"))
+        rng = Random(f"{seed}:{tries}:{task.sql}")
+        make_instance(generator, sampler, mode, rng, repeats=bool(tries // len(cycle) % 2))
         tries += 1
-        candidate = _judge_instance(generator, task)
+        left = [i for i, n in enumerate(kills) if n < _ENOUGH_KILLS]
+        candidate = _judge_instance(generator, task, left)
         if candidate:
             usable += 1
+            for i in candidate.killed:
+                kills[i] += 1
             yield candidate
 
 # %% ../../../nbs/grading/variants/06_selection.ipynb #1f024ac0
@@ -257,6 +264,24 @@ class Variants:
 # %% ../../../nbs/grading/variants/06_selection.ipynb #65a5b18a
 MAX_CANDIDATES = 32  # instances to choose from, for 20 variants or fewer
 
+# %% ../../../nbs/grading/variants/06_selection.ipynb #66479606
+_WITHOUT_NEWS = 5  # candidates after which no more are made
+
+
+def _gather(candidates: Iterable[_Candidate], k: int) -> list[_Candidate]:
+    "Candidates to choose `k` from, until the latest of them tell nothing new apart."
+    found: list[_Candidate] = []
+    killed: frozenset[int] = frozenset()
+    news = 0  # number of candidates when one last told something new
+    for candidate in islice(candidates, max(MAX_CANDIDATES, k + k // 2)):
+        found.append(candidate)
+        if not candidate.killed <= killed:
+            killed |= candidate.killed
+            news = len(found)
+        if len(found) >= k and len(found) - news >= _WITHOUT_NEWS:
+            break
+    return found
+
 # %% ../../../nbs/grading/variants/06_selection.ipynb #61d8fbef
 def _why_untrusted(generator: InstanceGenerator, task: _SelectionTask) -> str:
     "Why gold can't be trusted on the instance that is on `scratch`."
@@ -271,18 +296,20 @@ def build_variants(
     k: int = 20,
     seed: int = 0,
     mutants: Iterable[str] | None = None,  # to choose by; all one-edit mutants if None
+    other_sql: str = "",  # that will be judged; it matters where a table has very many columns
 ) -> Variants:
     "`k` instances that tell a gold query from its neighbours, or why there are none; raises `apsw.Error`."
     with generator.lock:
         try:
-            task = selection_task(generator, sql, mutants)
+            task = selection_task(generator, sql, mutants, other_sql)
         except (apsw.Error, MemoryError):
             raise
         except Exception as e:  # the parser may fail in any way on text that SQLite takes
             return Variants(sql, (), (), why_none=f"Gold can't be parsed ({type(e).__name__}).")
-        candidates = candidate_instances(generator, task, seed)
-        chosen = _choose(list(islice(candidates, max(MAX_CANDIDATES, k + k // 2))), k)
+        chosen = _choose(_gather(candidate_instances(generator, task, seed), k), k)
         why_none = "" if chosen else _why_untrusted(generator, task)
+        generator.scratch.clear()
+        generator.reversed.clear()
     killed = frozenset().union(*(c.killed for c in chosen))
     return Variants(
         sql=sql,
@@ -339,7 +366,7 @@ def _unpack_variants(data: bytes) -> Variants:
 
 # %% ../../../nbs/grading/variants/06_selection.ipynb #1d0417ba
 VARIANT_CACHE_BYTES = 256 * 2**20  # size of the file that all processes share
-CACHE_VERSION = 3  # of the generator; older entries are not used
+CACHE_VERSION = 4  # of the generator; older entries are not used
 
 # %% ../../../nbs/grading/variants/06_selection.ipynb #8c0bdc7d
 _DELETE_OLDEST = """DELETE FROM variants WHERE rowid IN (
@@ -488,13 +515,16 @@ class _VariantStore:
             raise QueryError("bad_database", found)
         return found
 
-    def variants(self, path: str | Path | bytes, sql: str, k: int = 20, seed: int = 0) -> Variants:
+    def variants(
+        self, path: str | Path | bytes, sql: str, k: int = 20, seed: int = 0, other_sql: str = ""
+    ) -> Variants:
         "Variants of a database for a gold query, from memory, from the cache file, or built."
-        key = (_DatabaseState.of(path), sql, k, seed)
+        named = self._names_beside(path, sql, other_sql) if other_sql else ""
+        key = (_DatabaseState.of(path), sql, k, seed, named)
         found = self._variants.get(key)
         if found is None:
             try:
-                found = self._find_or_build(path, sql, k, seed)
+                found = self._find_or_build(path, sql, k, seed, named)
             except (apsw.Error, MemoryError) as e:  # of this machine now, not of gold: not kept
                 return Variants(sql, (), (), why_none=_why_unreadable(e))
             self._variants.put(key, found, found.nbytes)
@@ -505,19 +535,33 @@ class _VariantStore:
         self._generators.clear()
         self._variants.clear()
 
-    def _find_or_build(self, path: str | Path | bytes, sql: str, k: int, seed: int) -> Variants:
+    def _names_beside(self, path: str | Path | bytes, sql: str, other_sql: str) -> str:
+        "The columns of very wide tables that a query names and gold doesn't; `SELECT *` if it may mean all."
+        try:
+            generator = self.generator(path)
+        except QueryError:
+            return ""
+        of_gold = generator.named_columns(sql)
+        if of_gold is None:
+            return ""
+        named = generator.named_columns(sql, other_sql)
+        return "SELECT *" if named is None else " ".join(sorted(named - of_gold))
+
+    def _find_or_build(
+        self, path: str | Path | bytes, sql: str, k: int, seed: int, named: str
+    ) -> Variants:
         try:
             generator = self.generator(path)
         except QueryError as e:
             return Variants(sql, (), (), why_none=e.message)
         if not generator.schema.tables:
             return Variants(sql, (), (), why_none=_NO_TABLES)
-        parts = json.dumps([CACHE_VERSION, generator.digest, sql, k, seed])
+        parts = json.dumps([CACHE_VERSION, generator.digest, sql, k, seed, named])
         key = hashlib.sha256(parts.encode()).hexdigest()
         cache = _VariantCache()
         variants = cache.get(key)
         if variants is None:
-            variants = build_variants(generator, sql, k, seed)
+            variants = build_variants(generator, sql, k, seed, other_sql=named)
             cache.put(key, variants)
         return variants
 
@@ -525,9 +569,15 @@ class _VariantStore:
 VARIANT_STORE = _VariantStore()  # of this process
 
 # %% ../../../nbs/grading/variants/06_selection.ipynb #f58a5734
-def variants_for(path: str | Path | bytes, sql: str, k: int = 20, seed: int = 0) -> Variants:
+def variants_for(
+    path: str | Path | bytes,
+    sql: str,
+    k: int = 20,
+    seed: int = 0,
+    other_sql: str = "",  # that will be judged; it matters where a table has very many columns
+) -> Variants:
     "Variants of a database for a gold query, from the memory of this process, from the cache file, or built."
-    return VARIANT_STORE.variants(path, sql, k, seed)
+    return VARIANT_STORE.variants(path, sql, k, seed, other_sql)
 
 # %% ../../../nbs/grading/variants/06_selection.ipynb #71c774ce
 def instance_generator(path: str | Path | bytes, infer: bool = True) -> InstanceGenerator:

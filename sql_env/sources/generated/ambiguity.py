@@ -184,15 +184,21 @@ def _attribute(s: _Scene, table: Table, *kinds: str) -> WorldColumn:
         raise DraftRejected("no such column")
     return s.rng.choice(options)
 
+# %% ../../../nbs/sources/generated/15_ambiguity.ipynb #023d2703
+def _tells_apart(table: Table, column: WorldColumn, rows: Sequence[int]) -> bool:
+    "Whether some rows have values of a column that all differ."
+    values = [table.data[column.name][row] for row in rows]
+    return None not in values and len(set(values)) == len(values)
+
 # %% ../../../nbs/sources/generated/15_ambiguity.ipynb #bc7400c4
 def _vague_row(s: _Scene) -> _AmbiguousDraft:
     "A value of one of the rows that share a name; another column tells them apart."
     table, rows = s.rng.choice(s.namesakes)
     wanted = _attribute(s, table, "number", "date", "category")
     apart = _attribute(s, table, "category", "date", "code")
-    values = [table.data[apart.name][row] for row in rows]
-    if wanted is apart or len(set(values)) < len(rows) or None in values:
+    if wanted is apart or not _tells_apart(table, apart, rows):
         raise DraftRejected("nothing tells the rows apart")
+    values = [table.data[apart.name][row] for row in rows]
     name = table.data[table.label.name][rows[0]]
     same_name = f"{table.label.name} = {sql_literal(name)}"
     readings = tuple(
@@ -204,7 +210,12 @@ def _vague_row(s: _Scene) -> _AmbiguousDraft:
         for value in s.rng.shuffled(values)
     )
     slots = dict(attr=wanted.text, name=name)
-    asks = (f"which {table.singular}", apart.text)
+    others = [
+        column.text
+        for column in table.columns_of("category", "date", "code", "number")
+        if column not in (wanted, apart) and _tells_apart(table, column, rows)
+    ]
+    asks = (f"which {table.singular}", apart.text, *others, *map(str, values))
     return _AmbiguousDraft("vague_row", slots, table, readings, name, asks)
 
 # %% ../../../nbs/sources/generated/15_ambiguity.ipynb #c4600889
@@ -245,13 +256,30 @@ def _absent_row(s: _Scene) -> _AmbiguousDraft:
     slots = dict(attr=_attribute(s, table, "number", "date", "category").text, name=name)
     return _AmbiguousDraft("vague_row", slots, table, term=name)
 
+# %% ../../../nbs/sources/generated/15_ambiguity.ipynb #639385ae
+_ABOUT_COLUMNS = (
+    *[_vague_column] * 2,
+    _vague_average,
+    _vague_most,
+)  # kinds, the first twice as often
+
 # %% ../../../nbs/sources/generated/15_ambiguity.ipynb #24f42ff7
-def _plain(s: _Scene) -> _AmbiguousDraft:
+def _plain_column(s: _Scene) -> _AmbiguousDraft:
     "A question that says which of the columns is meant."
-    draft = _vague_column(s)
+    draft = s.rng.choice(_ABOUT_COLUMNS)(s)
     meant = draft.readings[0]
     column = next(c for f in s.siblings for c in f.columns if f" the {c.text}." in meant.fact)
     return draft._replace(slots=draft.slots | dict(term=column.text), readings=(meant,), term="")
+
+# %% ../../../nbs/sources/generated/15_ambiguity.ipynb #dc455f61
+def _plain_row(s: _Scene) -> _AmbiguousDraft:
+    "A value of a row that has no namesake, by a word that one column fits."
+    table = s.rng.choice([found.table for found in s.siblings])
+    wanted, name = _attribute(s, table, "number", "date", "category"), s.single_name(table)
+    where = f"{table.label.name} = {sql_literal(name)}"
+    sql = f"SELECT {wanted.name} FROM {table.name} WHERE {where}"
+    slots = dict(attr=wanted.text, name=name)
+    return _AmbiguousDraft("vague_row", slots, table, (Reading("", sql),))
 
 # %% ../../../nbs/sources/generated/15_ambiguity.ipynb #14e50149
 _KINDS: dict[Callable[[_Scene], _AmbiguousDraft], int] = {  # weights
@@ -259,8 +287,9 @@ _KINDS: dict[Callable[[_Scene], _AmbiguousDraft], int] = {  # weights
     _vague_average: 2,
     _vague_most: 2,
     _vague_row: 8,
-    _plain: 3,
 }
+_VAGUE = [kind for kind, weight in _KINDS.items() for _ in range(weight)]
+_PLAIN = (_plain_column, _plain_row)
 _UNANSWERABLE = (_absent_column, _absent_row)
 
 # %% ../../../nbs/sources/generated/15_ambiguity.ipynb #f1cbad1e
@@ -308,6 +337,7 @@ class AmbiguousWorld:
     seed: int  # its range says the split
     level: int = 1  # of the tables, 1 to 3
     n: int = 6  # questions, at most
+    ambiguous: float = 0.3  # share of the others that can be read in several ways
     unanswerable: float = 0.02  # share of questions without an answer
 
     def __post_init__(self):
@@ -326,17 +356,22 @@ class AmbiguousWorld:
         self.image = con.serialize("main")
         con.close()
 
+    def _draw_kinds(self, rng: Rng) -> Sequence[Callable[[_Scene], _AmbiguousDraft]]:
+        "The kinds of which the next question is one."
+        if rng.chance(self.unanswerable):
+            return _UNANSWERABLE
+        return _VAGUE if rng.chance(self.ambiguous) else _PLAIN
+
     def _ask(self, scene: _Scene, con: apsw.Connection) -> None:
         self.questions: list[Question] = []
         self.drafts: list[_AmbiguousDraft] = []
-        kinds = [kind for kind, weight in _KINDS.items() for _ in range(weight)]
         texts: set[str] = set()
-        has_answer = not scene.rng.chance(self.unanswerable)
+        kinds = self._draw_kinds(scene.rng)
         for _ in range(8 * self.n):
             if len(self.questions) == self.n:
                 return
             try:
-                draft = scene.rng.choice(kinds if has_answer else _UNANSWERABLE)(scene)
+                draft = scene.rng.choice(kinds)(scene)
                 answers = _answers(con, draft)
             except DraftRejected:
                 continue
@@ -344,7 +379,7 @@ class AmbiguousWorld:
             text = form.format_map(draft.slots)
             if text not in texts:
                 texts.add(text)
-                has_answer = not scene.rng.chance(self.unanswerable)
+                kinds = self._draw_kinds(scene.rng)
                 number = len(self.questions) + 1
                 self.drafts.append(draft)
                 self.questions.append(
@@ -354,8 +389,9 @@ class AmbiguousWorld:
     @property
     def name(self) -> str:
         "Its name, also of its file."
-        share = "" if self.unanswerable == 0.02 else f"_{self.unanswerable:g}"
-        return f"ambiguous_{self.level}_{self.seed}{share}"
+        lacking = "" if self.unanswerable == 0.02 else f"_{self.unanswerable:g}"
+        vague = "" if self.ambiguous == 0.3 else f"_vague{self.ambiguous:g}"
+        return f"ambiguous_{self.level}_{self.seed}{lacking}{vague}"
 
     @property
     def readings(self) -> dict[str, dict[str, str]]:

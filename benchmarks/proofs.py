@@ -1,0 +1,389 @@
+"""Measure what proofs of equivalence are worth: `python benchmarks/proofs.py [PART ...] [--out FILE]`.
+
+Parts: `rewrites` (machine rewrites of gold: qualified names, optimizer passes, WHERE joins, swapped joins, EXISTS for
+IN, DISTINCT to GROUP BY), `alternatives` (honest SQL of alternatives.jsonl), `mutants` (one-edit mutants of gold; each
+that is proved runs on random databases that keep the assumptions of its proof). Rules were tuned on the first 16 of
+Spider's train databases by hash, the figures are of others: the next 16, BIRD's superhero, KaggleDBQA. Counts and
+question ids only; no text of the source is written. Data is read from SQL_ENV_SPIDER or ../shared.
+"""
+
+import argparse
+import json
+import statistics
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+
+import apsw
+from sqlglot import exp, parse_one
+from sqlglot.optimizer.eliminate_subqueries import eliminate_subqueries
+from sqlglot.optimizer.merge_subqueries import merge_subqueries
+from sqlglot.optimizer.normalize import normalize
+from sqlglot.optimizer.pushdown_predicates import pushdown_predicates
+from sqlglot.optimizer.qualify import qualify
+from sqlglot.optimizer.simplify import simplify
+from sqlglot.optimizer.unnest_subqueries import unnest_subqueries
+from verdicts import (
+    ALTERNATIVES,
+    databases_left_out,
+    golds_of,
+    half_of,
+    judge_alternative,
+    load_source,
+)
+
+from sql_env.database.guards import QueryError
+from sql_env.evaluation.statistics import rate_interval
+from sql_env.grading.proofs.counterexamples import Filler, Judge, all_assumptions
+from sql_env.grading.proofs.decision import prove
+from sql_env.grading.proofs.facts import Schema, read_facts
+from sql_env.sources.loading import load
+from sql_env.sql.analysis import normalize_sql, parse_sql, referenced_tables
+from sql_env.sql.mutants import one_edit_mutants
+
+HERE = Path(__file__).resolve().parent
+SHARED = HERE.parent.parent / "shared"
+# of each open alternative that passes both verdicts: equal or different on a database that keeps the facts, and why
+JUDGED = HERE / "proofs_judged.json"
+
+
+def facts(path: Path, known: dict[Path, Schema] = {}) -> Schema:  # noqa: B006 (a cache)
+    if path not in known:
+        known[path] = read_facts(apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY))
+    return known[path]
+
+
+# ---- rewrites
+
+
+def quoted_texts(sql: str, schema: Schema) -> exp.Expr:
+    'The tree of a query in which "texts" in double quotes are texts.'
+    tree = parse_one(sql, dialect="sqlite")
+    names = {c for t in schema.tables.values() for c in t.columns}
+    names |= {alias.alias.lower() for alias in tree.find_all(exp.Alias)}
+    for column in list(tree.find_all(exp.Column)):
+        is_text = (
+            not column.table and isinstance(column.this, exp.Identifier) and column.this.quoted
+        )
+        if is_text and column.name.lower() not in names:
+            column.replace(exp.Literal.string(column.name))
+    return tree
+
+
+def qualified(sql: str, schema: Schema) -> exp.Expr:
+    types = {
+        t: {c: f.affinity for c, f in facts.columns.items()} for t, facts in schema.tables.items()
+    }
+    tree = quoted_texts(sql, schema)
+    options = dict(
+        dialect="sqlite", quote_identifiers=False, identify=False, validate_qualify_columns=False
+    )
+    return qualify(tree, schema=types, **options)
+
+
+def with_where_join(tree: exp.Expr) -> exp.Expr | None:
+    joins = tree.args.get("joins") or []
+    if (
+        not isinstance(tree, exp.Select)
+        or not joins
+        or any(j.side or j.args.get("using") for j in joins)
+    ):
+        return None
+    conditions = [j.args["on"].copy() for j in joins if j.args.get("on") is not None]
+    for join in joins:
+        join.set("on", None)
+        join.set("kind", None)
+    for condition in conditions:
+        tree = tree.where(
+            exp.paren(condition) if isinstance(condition, exp.Or) else condition, copy=False
+        )
+    return tree
+
+
+def with_swapped_join(tree: exp.Expr) -> exp.Expr | None:
+    joins = tree.args.get("joins") or []
+    if (
+        not isinstance(tree, exp.Select)
+        or len(joins) != 1
+        or joins[0].side
+        or joins[0].args.get("using")
+    ):
+        return None
+    first = tree.args.get("from_") or tree.args["from"]
+    left, right = first.this.copy(), joins[0].this.copy()
+    first.set("this", right)
+    joins[0].set("this", left)
+    return tree
+
+
+def with_exists(tree: exp.Expr) -> exp.Expr | None:
+    changed = False
+    for node in list(tree.find_all(exp.In)):
+        query = node.args.get("query")
+        query = query.unnest() if query is not None else None
+        if not isinstance(query, exp.Select) or isinstance(node.parent, exp.Not):
+            continue
+        if (
+            query.args.get("group")
+            or query.args.get("limit")
+            or query.find(exp.AggFunc)
+            or len(query.selects) != 1
+        ):
+            continue
+        equal = exp.EQ(this=node.this.copy(), expression=query.selects[0].unalias().copy())
+        inner = query.copy().where(equal, copy=False)
+        inner.set("expressions", [exp.Literal.number(1)])
+        node.replace(exp.Exists(this=inner))
+        changed = True
+    return tree if changed else None
+
+
+def with_group(tree: exp.Expr) -> exp.Expr | None:
+    is_plain = (
+        isinstance(tree, exp.Select) and tree.args.get("distinct") and not tree.args.get("group")
+    )
+    if not is_plain or any(x.find(exp.AggFunc) for x in tree.selects):
+        return None
+    tree.set("distinct", None)
+    tree.set("group", exp.Group(expressions=[x.unalias().copy() for x in tree.selects]))
+    return tree
+
+
+REWRITES = {
+    "qualified": lambda tree: tree,
+    "simplified": simplify,
+    "normalized": normalize,
+    "pushed down": pushdown_predicates,
+    "merged": merge_subqueries,
+    "as CTEs": eliminate_subqueries,
+    "unnested": unnest_subqueries,
+    "where join": with_where_join,
+    "swapped join": with_swapped_join,
+    "exists": with_exists,
+    "group": with_group,
+}
+
+
+def rewrites(sql: str, schema: Schema) -> Iterator[tuple[str, str]]:
+    "Machine rewrites of a query that differ from it in their text."
+    seen = {normalize_sql(sql)}
+    for kind, rewrite in REWRITES.items():
+        try:
+            tree = rewrite(qualified(sql, schema))
+        except Exception:  # the optimizer does not know all of SQLite
+            continue
+        text = None if tree is None else tree.sql("sqlite")
+        if text and normalize_sql(text) not in seen:
+            seen.add(normalize_sql(text))
+            yield kind, text
+
+
+def compiles(schema: Schema, sql: str) -> bool:
+    try:
+        schema.empty().execute(f"EXPLAIN {sql}").fetchall()
+    except apsw.Error:
+        return False
+    return True
+
+
+def timed(gold: str, sql: str, schema: Schema, tries: int, seconds: list[float]):
+    start = time.process_time()
+    proof = prove(gold, sql, schema, tries=tries)
+    seconds.append(time.process_time() - start)
+    return proof
+
+
+def measure_rewrites(args) -> dict:
+    found: Counter = Counter()
+    by_kind: dict[str, Counter] = {}
+    reasons: Counter = Counter()
+    seconds: list[float] = []
+    names = []
+    for qs, name in databases_left_out(args)[args.half[0]]:
+        names.append(name)
+        schema = facts(qs.databases[name])
+        for q in golds_of(qs, name):
+            if not compiles(schema, q.gold_sql):
+                continue
+            found["golds"] += 1
+            for kind, sql in rewrites(q.gold_sql, schema):
+                if not compiles(schema, sql):
+                    continue
+                proof = timed(q.gold_sql, sql, schema, 0, seconds)
+                outcome = proof.outcome
+                if outcome == "open":
+                    outcome = prove(q.gold_sql, sql, schema, tries=256).outcome
+                reasons.update([proof.reason] if outcome == "open" else [])
+                found[outcome] += 1
+                by_kind.setdefault(kind, Counter())[outcome] += 1
+                if args.show and outcome == "open":
+                    print(name, kind, proof.reason, q.gold_sql, sql, sep="\n  ")
+    equal = found["proved"] + found["open"]
+    return {
+        "databases": names,
+        "counts": dict(found),
+        "proved_of_those_not_refuted": round(found["proved"] / equal, 4),
+        "by_kind": {k: dict(v) for k, v in by_kind.items()},
+        "open_because": dict(reasons),
+        "cpu_ms": milliseconds(seconds),
+    }
+
+
+def milliseconds(seconds: list[float]) -> dict:
+    cuts = statistics.quantiles(seconds, n=100)
+    return {
+        name: round(1e3 * value, 2)
+        for name, value in {
+            "p50": cuts[49],
+            "p90": cuts[89],
+            "p99": cuts[98],
+            "max": max(seconds),
+        }.items()
+    }
+
+
+# ---- alternatives
+
+
+def measure_alternatives(args) -> dict:
+    "Certificates of honest queries, by half of the databases; KaggleDBQA and half of Spider dev were not looked at."
+    sets = [load_source("spider", "dev"), load("folder", SHARED / "kaggledbqa")]
+    home = {q.question_id: (s, q) for s in sets for q in s}
+    lines = [json.loads(line) for line in ALTERNATIVES.read_text().splitlines()]
+    names = {line["database"] for line in lines}
+    judged = json.loads(JUDGED.read_text()) if JUDGED.exists() else {}
+    result = {}
+    groups: dict[str, list] = {"spider tuning": [], "spider reporting": [], "kaggledbqa": []}
+    for line in lines:
+        qs, q = home[line["question"]]
+        group = f"spider {half_of(line['database'], names)}" if qs is sets[0] else "kaggledbqa"
+        groups[group].append((line, qs, q))
+    for group, rows in groups.items():
+        result[group] = certify(rows, judged, args)
+    return result
+
+
+def certify(rows: list, judged: dict, args) -> dict:
+    found: Counter = Counter()
+    seconds: list[float] = []
+    searched: list[float] = []
+    passing, certified, opened = [], [], []
+    for line, qs, q in rows:
+        schema = facts(qs.databases[q.database_name])
+        value, robust = judge_alternative(qs, q, line["sql"])
+        proof = timed(q.gold_sql, line["sql"], schema, 0, seconds)
+        if proof.outcome == "open":
+            proof = timed(q.gold_sql, line["sql"], schema, 128, searched)
+        passes = "robust" if robust.correct else "value" if value.correct else "wrong"
+        found[f"{passes} {proof.outcome}"] += 1
+        if proof.outcome == "proved" and value.correct and not robust.correct:
+            found["contradiction"] += 1
+            print(
+                "CONTRADICTION", q.question_id, line["sql"], robust, *proof.assumptions, sep="\n  "
+            )
+        if passes == "robust":
+            passing.append(q)
+            certified.append(float(bool(proof)))
+            if proof.outcome == "open":
+                key = f"{q.question_id} {line['sql']}"
+                verdict = judged.get(key, ["not judged", ""])[0]
+                found[f"open and {verdict}"] += 1
+                opened.append([q.question_id, proof.reason, verdict])
+                if args.show and verdict == "not judged":
+                    print(json.dumps([key, q.gold_sql, proof.reason]))
+    clusters = [[q.database_name for q in passing], [q.question_id for q in passing]]
+    low, high = rate_interval(certified, *clusters)
+    equal = sum(certified) + found["open and equal"] + found["open and not judged"]
+    return {
+        "queries": len(rows),
+        "counts": dict(found),
+        "pass_robust": len(passing),
+        "certified_of_those": round(statistics.mean(certified), 4),
+        "interval": [round(low, 4), round(high, 4)],
+        "certified_of_those_judged_equal": round(sum(certified) / equal, 4),
+        "cpu_ms": milliseconds(seconds),
+        "cpu_ms_of_a_search": milliseconds(searched) if len(searched) > 1 else None,
+        "open": opened,
+    }
+
+
+# ---- mutants
+
+
+def measure_mutants(args) -> dict:
+    "Mutants that are proved equal, each on random databases that keep the assumptions of its proof."
+    found: Counter = Counter()
+    seconds: list[float] = []
+    start = time.process_time()
+    for qs, name in databases_left_out(args)[args.half[0]]:
+        schema = facts(qs.databases[name])
+        for q in golds_of(qs, name):
+            if not compiles(schema, q.gold_sql) or time.process_time() - start > args.seconds:
+                continue
+            found["golds"] += 1
+            for _, sql in one_edit_mutants(q.gold_sql):
+                if compiles(schema, sql):
+                    check_mutant(q.gold_sql, sql, schema, args.random, found, seconds)
+    return {"counts": dict(found), "cpu_ms": milliseconds(seconds)}
+
+
+def check_mutant(
+    gold: str, sql: str, schema: Schema, tries: int, found: Counter, seconds: list
+) -> None:
+    proof = timed(gold, sql, schema, 0, seconds)
+    kept = proof.assumptions if proof else all_assumptions(schema)
+    try:
+        trees = [parse_sql(gold), parse_sql(sql)]
+        filler = Filler(
+            schema, sorted({*referenced_tables(gold), *referenced_tables(sql)}), kept, trees
+        )
+        judge = Judge(gold, sql)
+    except (ValueError, QueryError):
+        return
+    found[f"mutants {proof.outcome}"] += 1
+    for n in range(tries if proof else 128):
+        if not filler.fill(Random(n)):
+            continue
+        found["runs of proofs" if proof else "runs of others"] += 1
+        if judge.differ(filler):
+            found[f"{proof.outcome} and shown to differ"] += 1
+            if proof:
+                print("FALSE PROOF", gold, sql, *proof.assumptions, sep="\n  ")
+            return
+
+
+PARTS = {
+    "rewrites": measure_rewrites,
+    "alternatives": measure_alternatives,
+    "mutants": measure_mutants,
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("parts", nargs="*", choices=list(PARTS), default=[])
+    parser.add_argument("--half", nargs=1, default=["reporting"], choices=["tuning", "reporting"])
+    parser.add_argument("--random", type=int, default=1000, help="databases for each proved mutant")
+    parser.add_argument(
+        "--seconds", type=float, default=420, help="processor time after which mutants stop"
+    )
+    parser.add_argument("--show", action="store_true", help="print what stays open")
+    parser.add_argument("--out", type=Path)
+    args = parser.parse_args()
+    result = json.loads(args.out.read_text()) if args.out and args.out.exists() else {}
+    for part in args.parts or PARTS:
+        command = f"python benchmarks/proofs.py {part} --half {args.half[0]} --random {args.random}"
+        result[part] = {"command": command} | PARTS[part](args)
+        print(
+            part, json.dumps({k: v for k, v in result[part].items() if k != "databases"}, indent=1)
+        )
+        if args.out:
+            args.out.write_text(json.dumps(result, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,420 @@
+"Attacks on a server that got through once: sockets, streams, sessions of MCP, logs; and a neighbour beside each."
+
+import asyncio
+import http.client
+import json
+import os
+import re
+import resource
+import socket
+import sys
+import time
+import urllib.request
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pytest
+import websockets
+from serving import Server, Session, quantile
+
+pytestmark = pytest.mark.slow  # each starts a server
+
+BOTH = {"accept": "application/json, text/event-stream", "content-type": "application/json"}
+OPENING = dict(jsonrpc="2.0", id=1, method="initialize")
+OPENING["params"] = dict(
+    protocolVersion="2025-06-18", capabilities={}, clientInfo=dict(name="me", version="1")
+)
+
+
+class SmallServer(Server):
+    "A server that may open 1,024 files."
+
+    start_with = dict(
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (1024, 1024)),
+    )
+
+
+@pytest.fixture(scope="module")
+def small():
+    with SmallServer(ENABLE_WEB_INTERFACE="true") as s:
+        yield s
+
+
+def connect(server, first=b""):
+    "A socket that said this, and then nothing more."
+    s = socket.create_connection(("127.0.0.1", server.port), timeout=10)
+    if first:
+        with suppress(OSError):  # it was closed already
+            s.sendall(first)
+    return s
+
+
+def is_closed(s, seconds=0.0):
+    "Whether the server has closed a socket."
+    s.settimeout(seconds or 0.001)
+    try:
+        while piece := s.recv(65536):
+            del piece
+    except (TimeoutError, BlockingIOError):
+        return False
+    except OSError:
+        return True
+    return True
+
+
+def ask(server, path="/health", method="GET", body=None, address="127.0.0.9", **headers):
+    "Status, body and headers of a request from another client."
+    connection = http.client.HTTPConnection(
+        "127.0.0.1", server.port, timeout=20, source_address=(address, 0)
+    )
+    connection.request(method, path, body, headers)
+    response = connection.getresponse()
+    return response.status, response.read().decode(), dict(response.getheaders())
+
+
+def request_text(method="GET", path="/health", host="localhost", **headers):
+    lines = [f"{method} {path} HTTP/1.1", f"Host: {host}"]
+    lines += [f"{name.replace('_', '-')}: {value}" for name, value in headers.items()]
+    return ("\r\n".join(lines) + "\r\n\r\n").encode()
+
+
+HALF_BODIES = dict(
+    refused_host=request_text("POST", "/reset", "evil.example", Content_Length="10"),
+    refused_origin=request_text("POST", "/reset", Origin="http://evil.example", Content_Length="9"),
+    refused_upload=request_text("POST", "/web/gradio_api/upload", Content_Length="10"),
+    refused_size=request_text("POST", "/reset", Content_Length="9000000"),
+    refused_chunks=request_text("POST", "/web/upload", Transfer_Encoding="chunked"),
+)
+
+
+# ---- B2, B3: sockets
+
+
+@pytest.mark.parametrize("name", HALF_BODIES)
+def test_a_refused_request_is_answered_and_closed_without_its_body(name, shared):
+    s = connect(shared, HALF_BODIES[name])
+    s.settimeout(5)
+    said = b""
+    while piece := s.recv(4096):
+        said += piece
+    assert re.match(rb"HTTP/1.1 4(03|13) ", said) and b"detail" in said
+
+
+@pytest.fixture(scope="module")
+def shared():
+    with Server(ENABLE_WEB_INTERFACE="true", SQL_ENV_DEADLINE="3") as s:
+        yield s
+
+
+def test_who_does_not_read_is_cut_off(shared):
+    "A client asks for pages of the site again and again and reads nothing; it is gone after the deadline."
+    s = socket.socket()
+    s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    s.connect(("127.0.0.1", shared.port))
+    s.sendall(request_text(path="/openapi.json") * 3000)
+    end = time.monotonic() + 20
+    while time.monotonic() < end and not s.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
+        time.sleep(0.1)
+    assert time.monotonic() < end
+    s.close()
+
+
+ATTACKS = dict(
+    silent=b"",
+    half_a_head=b"GET /health HT",
+    refused=HALF_BODIES["refused_host"],
+    heartbeat=request_text(path="/web/gradio_api/heartbeat/x"),
+    unread=request_text(path="/web/"),
+)
+
+
+@pytest.mark.parametrize("name", ATTACKS)
+def test_sockets_of_one_client_shut_nobody_out(name, small):
+    "1,100 sockets, more than a process of 1,024 files can hold; another client is served, and so is this one."
+    if resource.getrlimit(resource.RLIMIT_NOFILE)[0] < 3000:
+        pytest.skip("this process may not open so many files")
+    sockets = []
+    for _ in range(1100):
+        sockets.append(connect(small, ATTACKS[name]))
+    times = []
+    for _ in range(20):
+        start = time.monotonic()
+        assert ask(small)[0] == 200
+        times.append(time.monotonic() - start)
+    assert max(times) < 2, times
+    assert sum(is_closed(s) for s in sockets) >= 700, "those over the share are closed"
+
+    async def play():
+        session = await Session.open(small.ws, local_addr=("127.0.0.9", 0))
+        answer = await session.call("reset", question_id="vet_clinic-02")
+        await session.ws.close()
+        return answer
+
+    assert "question" in json.dumps(asyncio.run(play()))
+    for s in sockets:
+        s.close()
+
+
+def test_one_client_has_a_share_of_the_connections_and_gets_a_reason():
+    with Server(SQL_ENV_CONNECTIONS="5") as s:
+        time.sleep(0.2)  # the connection that asked for /health is gone
+        held = [connect(s) for _ in range(5)]
+        time.sleep(0.2)
+        last = connect(s)
+        last.settimeout(5)
+        said = last.recv(4096)
+        assert said.startswith(b"HTTP/1.1 503 ") and b"its share" in said and is_closed(last, 5)
+        assert ask(s)[0] == 200, "another client has its own share"
+        for one in held:
+            one.close()
+        time.sleep(0.2)
+        assert ask(s, address="127.0.0.1")[0] == 200, "and so has this one again"
+
+
+def test_sessions_give_their_connections_back():
+    with Server(SQL_ENV_CONNECTIONS="4") as s:
+
+        async def main():
+            for _ in range(5):
+                sessions = [await Session.open(s.ws) for _ in range(4)]
+                for one in sessions:
+                    assert (await one.call("reset"))["type"] == "observation"
+                    await one.ws.close()
+                await asyncio.sleep(0.2)
+
+        asyncio.run(main())
+
+
+# ---- B4: sessions of MCP
+
+
+async def begins(session):
+    "Whether a session that was opened has a seat."
+    with suppress(websockets.ConnectionClosed):
+        return (await session.call("reset"))["type"] == "observation"
+    return False
+
+
+def mcp(server, body, address="127.0.0.1", session=None, method="POST"):
+    headers = BOTH | ({"mcp-session-id": session} if session else {})
+    status, text, got = ask(server, "/mcp", method, json.dumps(body), address, **headers)
+    return status, text, got.get("mcp-session-id", "")
+
+
+def call_tool(server, session, name, address="127.0.0.1", **arguments):
+    body = dict(jsonrpc="2.0", id=2, method="tools/call")
+    body["params"] = dict(name=name, arguments=arguments)
+    status, text, _ = mcp(server, body, address, session)
+    return status, text
+
+
+@pytest.fixture(scope="module")
+def mcp_server():
+    with Server(MAX_CONCURRENT_ENVS="4", SQL_ENV_SHARE="3") as s:
+        yield s
+
+
+def test_who_floods_the_table_of_sessions_ends_its_own(mcp_server):
+    s = mcp_server
+    mine = mcp(s, OPENING, "127.0.0.5")[2]
+    assert mine and "Tables:" in call_tool(s, mine, "start", "127.0.0.5")[1]
+    idle = mcp(s, OPENING, "127.0.0.5")[2]  # another session, which never calls start
+    flood = [mcp(s, OPENING, "127.0.0.6") for _ in range(70)]
+    assert {status for status, _, _ in flood} == {200}, "it gets new ones for its old ones"
+    assert mcp(s, OPENING, "127.0.0.7")[0] == 200, "and others find room"
+    assert "error" not in call_tool(s, mine, "query", "127.0.0.5", sql="SELECT 1")[1]
+    assert call_tool(s, idle, "start", "127.0.0.5")[0] == 200, "the flood took nobody else's"
+    assert call_tool(s, flood[0][2], "start", "127.0.0.6")[0] == 404
+    assert call_tool(s, flood[-1][2], "start", "127.0.0.6")[0] == 200
+    for session, address in ((mine, "127.0.0.5"), (idle, "127.0.0.5"), (flood[-1][2], "127.0.0.6")):
+        assert mcp(s, {}, address, session, "DELETE")[0] == 200
+
+
+def test_clients_that_leave_without_a_word_take_no_seats(mcp_server):
+    "As the official client in JavaScript does: an episode, and the connection is closed."
+    for i in range(12):
+        session = mcp(mcp_server, OPENING)[2]
+        begun = call_tool(mcp_server, session, "start", question_id="vet_clinic-02")[1]
+        assert "Tables:" in begun, (i, begun)
+        assert "submitted" in call_tool(mcp_server, session, "answer", value="3")[1] or i
+
+
+def test_a_session_plays_one_episode_after_the_other(mcp_server):
+    session = mcp(mcp_server, OPENING)[2]
+    for _ in range(5):
+        assert "Tables:" in call_tool(mcp_server, session, "start")[1]
+        call_tool(mcp_server, session, "answer", value="3")
+        assert "call start" in call_tool(mcp_server, session, "query", sql="SELECT 1")[1]
+
+
+# ---- B5: logs
+
+
+def test_what_a_stranger_breaks_is_one_line_of_the_log(tmp_path):
+    log = tmp_path / "log"
+    with open(log, "w") as f, Server(ENABLE_WEB_INTERFACE="true", stderr=f) as s:
+        before = len(log.read_text().splitlines())
+        for i in range(5):
+            try:
+                path = f"/web/gradio_api/queue/data?session_hash=un%1b[2Jknown{i}"
+                urllib.request.urlopen(s.http + path, timeout=10).read()
+            except http.client.IncompleteRead:
+                pytest.fail("the answer was cut off")
+        time.sleep(0.2)
+        lines = log.read_text().splitlines()[before:]
+    assert len(lines) <= 5 and "Traceback" not in "".join(lines), lines
+    assert "\x1b" not in log.read_text()
+
+
+# ---- B8, B10: pages, names, addresses
+
+
+def test_pages_about_the_requests_load_nothing(shared):
+    for path in ("/docs", "/redoc"):
+        status, page, headers = ask(shared, path)
+        policy = headers["content-security-policy"]
+        assert (
+            status == 200 and "default-src 'none'" in policy and "frame-ancestors 'none'" in policy
+        )
+        assert not re.search(r"<script|<link|<img|<iframe|src=|@import|https?://", page), path
+        assert "POST /step" in page and "ResetRequest" in page
+
+
+def test_the_page_has_no_frames_and_stands_in_none(shared):
+    policy = ask(shared, "/web/")[2]["content-security-policy"]
+    assert {"frame-src 'none'", "frame-ancestors 'self'", "object-src 'none'"} <= set(
+        policy.split("; ")
+    )
+
+
+def test_an_address_that_is_only_claimed_is_not_believed():
+    "Eight sessions under made-up addresses are those of one client; a proxy that is named is believed."
+
+    async def main(server):
+        opened, said = [], []
+        for i in range(8):
+            headers = {"X-Forwarded-For": f"203.0.113.{i}"}
+            opened.append(await Session.open(server.ws, additional_headers=headers))
+            said.append(await begins(opened[-1]))
+        for session in opened:
+            session.ws.transport.abort()
+        return sum(said)
+
+    for proxies, granted in (("", 2), ("127.0.0.1", 8)):
+        with Server(SQL_ENV_SHARE="2", FORWARDED_ALLOW_IPS=proxies) as s:
+            assert asyncio.run(main(s)) == granted
+
+
+def test_a_server_on_all_addresses_answers_to_numbers_only():
+    with Server(HOST="0.0.0.0") as s:
+        assert ask(s)[0] == 200
+        status, text, _ = ask(s, Host="evil.example")
+        assert status == 403 and "SQL_ENV_HOSTS" in text
+        assert (
+            ask(s, "/reset", "POST", "{}", Host="evil.example", Origin="http://evil.example")[0]
+            == 403
+        )
+
+
+# ---- seats of several workers
+
+
+def test_two_workers_have_their_seats_together():
+    "120 sessions ask for 100 seats of two workers, and 100 get one; those of a killed worker are free again."
+    code = "from sql_env.cli import main; main()"
+    command = [sys.executable, "-c", code, "serve", "--workers", "2", "--capacity", "50"]
+
+    async def fill(server, n):
+        opened = [await Session.open(server.ws) for _ in range(n)]
+        return opened, sum([await begins(one) for one in opened])
+
+    async def main(server):
+        opened, granted = await fill(server, 120)
+        assert granted == 100
+        children = Path(f"/proc/{server.process.pid}/task/{server.process.pid}/children")
+        workers = [
+            int(pid)
+            for pid in children.read_text().split()
+            if b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes()
+        ]
+        assert len(workers) == 2
+        os.kill(workers[0], 9)
+        await asyncio.sleep(1)
+        left = 0
+        for one in opened:
+            with suppress(websockets.ConnectionClosed):
+                left += (await one.call("state"))["type"] == "state"
+        for _ in range(100):  # uvicorn starts another worker
+            await asyncio.sleep(0.2)
+            pids = children.read_text().split()
+            if len(pids) >= 3 and str(workers[0]) not in pids:
+                break
+        await asyncio.sleep(8)
+        more, granted = await fill(server, 110 - left)
+        assert granted == 100 - left
+        for one in (*opened, *more):
+            one.ws.transport.abort()
+
+    with Server(command=command, MAX_CONCURRENT_ENVS="50") as s:
+        asyncio.run(main(s))
+
+
+# ---- a neighbour beside each attack
+
+
+@contextmanager
+def repeated(work, threads=4):
+    "Do a piece of work again and again in threads, meanwhile."
+    going = True
+
+    def run():
+        while going:
+            with suppress(OSError):
+                work()
+
+    with ThreadPoolExecutor(threads) as pool:
+        for _ in range(threads):
+            pool.submit(run)
+        try:
+            yield
+        finally:
+            going = False
+
+
+async def _times_of_a_neighbour(server, steps):
+    session = await Session.open(server.ws, local_addr=("127.0.0.9", 0))
+    for i in range(steps):
+        if i % 10 == 0:
+            await session.call("reset", question_id="vet_clinic-02", seed=i)
+        else:
+            await session.call("step", action_type="QUERY", argument=f"SELECT {i}")
+        await asyncio.sleep(0.002)
+    await session.ws.close()
+    return session.times[20:]
+
+
+def hold_and_close(server, first):
+    s = connect(server, first)
+    time.sleep(0.01)
+    s.close()
+
+
+NEIGHBOURS = dict(
+    silent=lambda s: hold_and_close(s, b""),
+    refused=lambda s: hold_and_close(s, HALF_BODIES["refused_host"]),
+    heartbeat=lambda s: hold_and_close(s, ATTACKS["heartbeat"]),
+    initialize=lambda s: mcp(s, OPENING),
+    unknown_stream=lambda s: ask(
+        s, "/web/gradio_api/queue/data?session_hash=x", address="127.0.0.1"
+    ),
+)
+
+
+@pytest.mark.parametrize("name", NEIGHBOURS)
+def test_a_neighbour_is_served_beside_an_attack(name, shared):
+    alone = asyncio.run(_times_of_a_neighbour(shared, 300))
+    with repeated(lambda: NEIGHBOURS[name](shared)):
+        beside = asyncio.run(_times_of_a_neighbour(shared, 300))
+    print(name, quantile(alone, 0.5), quantile(beside, 0.5), quantile(beside, 0.99))
+    assert quantile(beside, 0.5) < 0.05 and quantile(beside, 0.99) < 0.5
