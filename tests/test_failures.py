@@ -11,6 +11,7 @@ from sql_env.evaluation.failures import (
     answer_query,
     classify_failure,
     count_failures,
+    count_log_failures,
     failures_text,
 )
 from sql_env.evaluation.harness import evaluate
@@ -150,6 +151,14 @@ def test_right_and_crashed_episodes_have_no_kind_and_each_kind_has_words():
     assert counts == dict(ungrounded=2, unanswerable=1) and set(counts) <= set(FAILURES)
     assert failures_text(counts) == "2 no query behind it, 1 answered the unanswerable"
     assert Counter(label["kind"] for label in LABELS).keys() <= FAILURES.keys()
+
+
+def test_a_log_is_counted_line_by_line_and_the_last_try_counts(tmp_path):
+    crashed = Trajectory(EpisodeResult(0, "q", error="E: x"), {}, [])
+    lines = [dict(policy="p"), crashed.to_dict(), wrong().to_dict(), dict(episode=3)]
+    log = tmp_path / "a.jsonl"
+    log.write_text("".join(json.dumps(line) + "\n" for line in lines) + '{"half')
+    assert count_log_failures(log) == dict(ungrounded=1)
 
 
 def test_an_agents_query_that_nests_a_thousand_times_is_not_read_to_the_end():

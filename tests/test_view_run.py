@@ -2,20 +2,33 @@
 
 import json
 import re
+import weakref
 from base64 import b64decode
+from collections import Counter
+from dataclasses import replace
 from zlib import decompress
 
 import pytest
 from test_explorer_browser import browser, open_page, picture  # noqa: F401
 
+from sql_env.evaluation.failures import FAILURES
 from sql_env.evaluation.harness import evaluate
 from sql_env.policies.base import Completion
 from sql_env.policies.baselines import OraclePolicy
 from sql_env.policies.chat import ChatPolicy
 from sql_env.sources.loading import load
+from sql_env.view.episode import view_trajectory
 from sql_env.view.html import render_html
 from sql_env.view.messages import _conversation, words_html
-from sql_env.view.run import _episode_state, _read_run, read_runs, run_page_html, show_runs
+from sql_env.view.page import episode_view_html
+from sql_env.view.rows import RowMaker, episode_state
+from sql_env.view.run import (
+    read_runs,
+    run_page_html,
+    run_page_parts,
+    show_runs,
+    write_run_page,
+)
 
 N = 14  # episodes of each run
 HOSTILE = "</script><script>document.title = 'taken'</script><img src=x onerror=alert(1)>"
@@ -81,42 +94,49 @@ def page_file(questions, logs, tmp_path_factory):
     return path
 
 
+def unpack(page, name):
+    "The values of all packs of a name."
+    packs = re.findall(rf'data-pack="{name}">(.*?)</script>', page)
+    return [json.loads(decompress(b64decode(pack))) for pack in packs]
+
+
 def data_of(page):
-    return json.loads(re.search(r'id="rx-data">(.*?)</script>', page, re.S)[1])
+    data = json.loads(re.search(r'id="rx-data">(.*?)</script>', page, re.S)[1])
+    for name in ("rows", "texts", "films"):
+        data[name] = [value for chunk in unpack(page, name) for value in chunk]
+    return data
 
 
 def test_every_episode_is_in_the_page_with_what_the_model_said(page_file, logs):
     page = page_file.read_text()
     data = data_of(page)
     assert len(data["rows"]) == len(data["films"]) == N
-    states = [_episode_state(t.episode) for t in _read_run(logs[0]).trajectories]
+    states = [episode_state(e) for e in read_runs([logs[0]])[0].episodes]
     assert [row["runs"][0]["state"] for row in data["rows"]] == states
     assert {"right", "wrong", "crashed"} <= set(states)
-    film = decompress(b64decode(data["films"][0])).decode()
-    for words in (
-        "I look around.",
-        "are not JSON",
-        "{sql: 1",
-        "0.5 s · 900 in · 20 out",
-        "prompt, 2 messages",
-        "gold query",
-    ):
-        assert words in film, words
-    assert film.count("<article") == 2 and "<script" not in film
-    assert "i look around." in data["rows"][0]["text"]
+    films = data["films"][0]
+    assert len(films) == 2 and films[0]["end"]["sql"] and films[0]["end"]["gold"]
+    said = films[0]["said"][0]
+    assert said["words"] == "I look around." and said["took"] == "0.5 s · 900 in · 20 out"
+    assert said["reasoning"] == HOSTILE and len(films[0]["prompt"]) == 2
+    [[name, argument, problem]] = said["calls"]
+    assert (name, argument) == ("query", "{sql: 1") and "are not JSON" in problem
+    assert "i look around." in data["texts"][0]
 
 
 def test_a_page_is_one_file_and_nothing_in_it_ends_its_data(page_file):
     page = page_file.read_text()
     assert not re.findall(r'(?:src|href)="(?!#)', page)
-    assert page.count("<script") == page.count("</script>") == 3
+    assert page.count("<script") == page.count("</script>") == 3 + page.count('type="text/plain"')
     assert "default-src 'none'" in page and page.count("'sha256-") == 2
+    assert "connect-src" not in page and HOSTILE not in page
 
 
 def test_without_questions_text_and_gold_come_from_the_log(logs):
-    data = data_of(run_page_html([_read_run(logs[0])]))
+    data = data_of(run_page_html(read_runs([logs[0]])))
     assert all(row["question"] for row in data["rows"])
-    assert "gold query" in decompress(b64decode(data["films"][0])).decode()
+    [film] = data["films"][0]
+    assert film["end"]["sql"] and "neither schema nor gold" in film["note"]
 
 
 def test_runs_of_other_lengths_stand_side_by_side(questions, logs, tmp_path):
@@ -126,18 +146,21 @@ def test_runs_of_other_lengths_stand_side_by_side(questions, logs, tmp_path):
     assert len(rows) == N and rows[0]["runs"][1] and rows[N - 1]["runs"][1] is None
 
 
-def test_names_are_never_equal_and_an_empty_log_is_said(logs, tmp_path):
-    assert len({run.name for run in read_runs([logs[0], logs[0], *logs])}) == 4
-    (tmp_path / "a.jsonl").write_text('{"policy": "x"}\n')
-    with pytest.raises(ValueError, match="holds no episode yet"):
-        read_runs([tmp_path])
+def test_names_are_never_equal_and_a_log_that_is_named_twice_is_read_once(logs, tmp_path):
+    for folder in ("a", "b"):
+        (tmp_path / folder).mkdir()
+        for log in logs:
+            (tmp_path / folder / log.name).write_bytes(log.read_bytes())
+    assert len({run.name for run in read_runs([tmp_path])}) == 4
+    assert len(read_runs([logs[0], logs[0], *logs])) == 2
     with pytest.raises(ValueError, match="no run"):
         run_page_html([])
 
 
 def test_a_thousand_episodes_are_under_ten_megabytes(page_file):
     "A few episodes of two runs stand for them: bytes an episode, the data alone."
-    assert len(page_file.read_text()) / N / 2 < 10_000
+    data = re.sub(r"<style>.*?</style>|<script>.*?</script>", "", page_file.read_text(), flags=re.S)
+    assert len(data) / N / 2 < 3_000
 
 
 def test_a_notebook_shows_the_page_in_a_frame_that_reaches_nothing(logs):
@@ -171,10 +194,71 @@ def test_steps_of_messages_with_shots_nudges_and_parallel_calls():
     assert "ModelError: 503" in render_html(words_html(messages, records))
 
 
+def unpack_text(part):
+    return json.dumps(unpack(part, "films"))
+
+
+def test_episodes_are_read_one_by_one_and_packed_in_chunks(logs):
+    "However long a run is, a chunk of it is in memory."
+    [run] = read_runs([logs[0]])
+    alive = []
+
+    def read(place):
+        trajectory = run.read(place % N)
+        alive.append(weakref.ref(trajectory))
+        gone = sum(ref() is None for ref in alive)
+        assert len(alive) - gone <= 2, "earlier episodes are kept"
+        return trajectory
+
+    many = [replace(result, episode_index=i) for i, result in enumerate(list(run.episodes) * 20)]
+    parts = list(run_page_parts(RowMaker([replace(run, episodes=many, read=read)])))
+    assert len(alive) == len(many)  # each one once
+    chunks = [part for part in parts if 'data-pack="films"' in part]
+    assert len(chunks) == -(-len(many) // 24)
+    assert max(map(len, chunks)) < 30_000
+    assert "<article" not in "".join(unpack_text(part) for part in chunks)  # data, not HTML
+
+
+def test_failures_are_counted_for_terminal_and_chips(logs, tmp_path):
+    maker = RowMaker(read_runs(logs))
+    write_run_page(tmp_path / "runs.html", maker)
+    rows = data_of((tmp_path / "runs.html").read_text())["rows"]
+    kinds = Counter(row["runs"][0]["fail"] for row in rows)
+    assert dict(maker.failures[0]) == {kind: n for kind, n in kinds.items() if kind}
+    assert maker.failures[0] and set(maker.failures[0]) <= FAILURES.keys()
+
+
+def test_an_old_page_stays_if_a_new_one_can_not_be_made(logs, tmp_path):
+    [run] = read_runs([logs[0]])
+    page = tmp_path / "runs.html"
+    page.write_text("old")
+
+    def read(place):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        write_run_page(page, RowMaker([replace(run, read=read)]))
+    assert page.read_text() == "old" and list(tmp_path.iterdir()) == [page]
+
+
+def until(page, condition):
+    "Wait for a condition; the page's policy forbids what Playwright's own waiting does."
+    for _ in range(600):
+        if page.evaluate(condition):
+            return
+        page.wait_for_timeout(50)
+    raise AssertionError(condition)
+
+
+def ready(page):
+    page.wait_for_selector("body[data-ready]", state="attached")
+
+
 @pytest.mark.slow
 def test_in_a_browser(browser, page_file):  # noqa: F811
     page, errors = open_page(browser, (1300, 900))
     page.goto(page_file.as_uri())
+    ready(page)
     rows = page.locator("#rx-rows tr")
     assert rows.count() == N
     picture(page, "run_light")
@@ -195,8 +279,14 @@ def test_in_a_browser(browser, page_file):  # noqa: F811
     page.select_option("#rx-difficulty", "easy")
     assert 0 < rows.count() < N
     page.select_option("#rx-difficulty", "")
+    kind = page.locator("#rx-fails button:not([hidden])").first
+    kind.click()
+    assert rows.count() == int(kind.locator("small").inner_text())
+    kind.click()
+    assert rows.count() == N
     page.keyboard.press("/")
     page.keyboard.type("film_festival-0")
+    until(page, f"document.querySelectorAll('#rx-rows tr').length < {N}")
     assert 0 < rows.count() < N
     page.keyboard.press("Control+A")
     page.keyboard.type("no such words anywhere")
@@ -220,7 +310,7 @@ def test_in_a_browser(browser, page_file):  # noqa: F811
     assert page.locator(".sx-talk").count() and not page.locator("#rx-overview").is_visible()
     picture(page, "run_film")
     page.keyboard.press("j")
-    page.wait_for_function("document.querySelector('#rx-where').textContent.startsWith('3 of ')")
+    until(page, "document.querySelector('#rx-where').textContent.startsWith('3 of ')")
     page.keyboard.press("Escape")
     assert page.locator("#rx-overview").is_visible() and rows.count() == N
     assert page.title().startswith("sql_env") and not errors
@@ -235,7 +325,86 @@ def test_on_a_phone_nothing_is_cut(browser, page_file, scheme):  # noqa: F811
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     page.keyboard.press("Escape")
     assert page.evaluate("document.documentElement.scrollWidth") <= 390 and not errors
+    page.wait_for_selector("#rx-rows tr")
+    cut = "[...document.querySelectorAll('#rx-rows td')].filter(e => e.getBoundingClientRect().right > 391)"
+    assert page.evaluate(f"{cut}.length") == 0
     picture(page, f"run_phone_{scheme}")
+
+
+COUNT_UNPACKED = """
+window.unpacked = 0;
+const real = window.DecompressionStream;
+window.DecompressionStream = class extends real {
+  constructor(...given) { super(...given); window.unpacked += 1; }
+};"""
+
+
+@pytest.mark.slow
+def test_ten_thousand_episodes_open_on_click_and_only_what_is_looked_at_is_unpacked(
+    browser,  # noqa: F811
+    questions,
+    logs,
+    tmp_path,
+):
+    [run] = read_runs([logs[0]])
+    episodes = [replace(run.episodes[i % N], episode_index=i) for i in range(10_000)]
+    many = replace(run, episodes=episodes, read=lambda place: run.read(place % N))
+    size = write_run_page(tmp_path / "runs.html", RowMaker([many], questions))
+    assert size < 12_000_000
+    page, errors = open_page(browser, (1300, 900))
+    page.add_init_script(COUNT_UNPACKED)
+    page.goto((tmp_path / "runs.html").as_uri())
+    ready(page)
+    chunks_of_rows = page.evaluate("window.unpacked")
+    assert chunks_of_rows == page.locator("[data-pack=rows]").count() <= 21
+    rows = page.locator("#rx-rows tr")
+    assert rows.count() == 200  # the others come when somebody scrolls
+    page.click("#rx-chips button[value=wrong]")
+    rows.nth(150).click()
+    page.wait_for_selector("#rx-stage article")
+    assert page.evaluate("window.unpacked") == chunks_of_rows + 2  # schemas, a chunk of films
+    page.keyboard.press("j")
+    until(page, "document.querySelector('#rx-where').textContent.startsWith('152 of ')")
+    page.keyboard.press("Escape")
+    page.click("#rx-chips button[value=all]")
+    page.evaluate("scrollTo(0, document.body.scrollHeight)")
+    until(page, "document.querySelectorAll('#rx-rows tr').length >= 400")
+    page.fill("#rx-search", run.episodes[2].question_id)
+    until(page, "document.querySelector('#rx-count').textContent.startsWith('7')")
+    assert not errors
+
+
+@pytest.mark.slow
+def test_the_script_draws_an_episode_as_python_does(browser, questions, logs, page_file):  # noqa: F811
+    "Right episodes, part by part: text, the steps of each table of the schema, and marked cells."
+    look = """(scope) => ['.sx-ask', '.sx-body', '.sx-model', '.sx-schema'].map((part) => {
+      const found = scope.querySelector(part);
+      const plain = (name) => name.replace(/ ?sx-(now|later)/g, '');
+      const marks = [...found.querySelectorAll('[data-at], [data-touch]')];
+      const classes = [...found.querySelectorAll('td, th, li')].map((e) => plain(e.className));
+      return [found.textContent.replace(/\\s+/g, ' ').trim(), classes.join(),
+        marks.map((e) => [e.tagName, e.dataset.table, e.dataset.at || '', e.dataset.touch || ''].join()).join()];
+    })"""
+    run = read_runs(logs)[0]
+    page, errors = open_page(browser)
+    page.goto(page_file.as_uri())
+    ready(page)
+    right = [i for i, result in enumerate(run.episodes) if result.correct][:4]
+    for place in right:
+        view = view_trajectory(run.read(place), questions, run.about | {"policy": run.name})
+        page.evaluate(f"location.hash = '#e{place}'")
+        until(page, f"location.hash === '#e{place}' && document.querySelector('#rx-stage article')")
+        until(
+            page,
+            f"document.querySelector('#rx-where').textContent.includes('{run.episodes[place].question_id}')",
+        )
+        drawn = page.evaluate(f"({look})(document.querySelector('#rx-stage article'))")
+        other = browser.new_page(color_scheme="light")
+        other.set_content(render_html(episode_view_html(view)))
+        wanted = other.evaluate(f"({look})(document.querySelector('article'))")
+        other.close()
+        assert drawn == wanted
+    assert right and not errors
 
 
 @pytest.mark.slow

@@ -427,6 +427,7 @@ def _print_end(
     logs: list[Path],
 ) -> int:
     "Print where the logs are and how to go on; returns the exit code."
+    from sql_env.evaluation.failures import count_log_failures, failures_text
     from sql_env.evaluation.running import SILENT_ADVICE, is_silent
 
     for result in results:
@@ -434,6 +435,8 @@ def _print_end(
             console.print(f"[red]{escape(result.policy)}:[/] {SILENT_ADVICE}", highlight=False)
     for path in logs:
         console.print(f"Log: {escape(str(path))}", highlight=False, soft_wrap=True)
+        if path.exists() and (wrong := failures_text(count_log_failures(path))):
+            console.print(f"  what went wrong: {wrong}", highlight=False)
     is_crashed = any(r.n_completed < r.n_episodes for r in results)
     if reason:
         console.print(f"[red]Stopped:[/] {escape(reason)}", highlight=False)

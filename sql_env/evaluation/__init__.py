@@ -9,6 +9,7 @@ __getattr__, __dir__ = lazy_names(
             "Comparison EvaluationResult RunStopped compare evaluate hack_floor merge_results"
         ),
         "logs": "EpisodeResult Trajectory merge_logs read_log write_log",
+        "failures": "FAILURES classify_failure count_failures",
         "workers": "ProcessWorkers RayExecutor",
         "rescoring": "rescore_log",
         "statistics": "pass_at_k pass_hat_k questions_needed rate_interval",

@@ -7,6 +7,7 @@ __getattr__, __dir__ = lazy_names(
     {
         "episode": "view_episode view_trajectory watch_policy",
         "page": "embed_page episode_html",
+        "reading": "read_runs",
         "run": "run_page_html show_runs",
         "explorer": "EpisodeExplorer",
     },

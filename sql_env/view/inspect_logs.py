@@ -7,7 +7,7 @@ Docs: https://hjerpe.github.io/sql_env/view/inspect_logs.html.md"""
 # %% auto #0
 __all__ = ['InspectLog']
 
-# %% ../../nbs/view/12_inspect_logs.ipynb #104f5c52
+# %% ../../nbs/view/12_inspect_logs.ipynb #98965661
 import ast
 import json
 import math
@@ -23,7 +23,7 @@ from ..play.chat import InvalidToolCall, is_error_result, parse_tool_call
 from ..play.episode import ACTIONS, Action, Turn
 from ..questions.question_set import Question
 
-# %% ../../nbs/view/12_inspect_logs.ipynb #11d6ef28
+# %% ../../nbs/view/12_inspect_logs.ipynb #a6c97695
 def _read_json(path: Path) -> dict[str, Any]:
     "The JSON files of an archive by their names; raises `ValueError` that says why there are none."
     with suppress(ImportError):
@@ -41,7 +41,7 @@ def _read_json(path: Path) -> dict[str, Any]:
             f"is not a log of Inspect, or not whole yet ({type(e).__name__})."
         ) from None
 
-# %% ../../nbs/view/12_inspect_logs.ipynb #5db17859
+# %% ../../nbs/view/12_inspect_logs.ipynb #826fb439
 def _with_attachments(value: Any, attachments: Mapping[str, str]) -> Any:
     "A value with the texts in place of `attachment://...`."
     if isinstance(value, str) and value.startswith("attachment://"):
@@ -52,7 +52,7 @@ def _with_attachments(value: Any, attachments: Mapping[str, str]) -> Any:
         return {name: _with_attachments(x, attachments) for name, x in value.items()}
     return value
 
-# %% ../../nbs/view/12_inspect_logs.ipynb #59d6e34b
+# %% ../../nbs/view/12_inspect_logs.ipynb #f52a5054
 def _message(message: Mapping[str, Any]) -> dict[str, Any]:
     "A message as OpenAI's format has it."
     content = message.get("content") or ""
@@ -76,10 +76,10 @@ def _message(message: Mapping[str, Any]) -> dict[str, Any]:
         kept["name"] = message.get("function") or ""
     return kept
 
-# %% ../../nbs/view/12_inspect_logs.ipynb #02c9160a
+# %% ../../nbs/view/12_inspect_logs.ipynb #4849eb41
 _STEPS_LEFT = re.compile(r"\n\(\d+ steps? left\)$")
 
-# %% ../../nbs/view/12_inspect_logs.ipynb #4d3948e8
+# %% ../../nbs/view/12_inspect_logs.ipynb #37c5c9d4
 def _result(message: Mapping[str, Any]) -> tuple[str, str]:
     "What a tool's message says, as a result and an error of which one is empty."
     text = _message(message)["content"] or str((message.get("error") or {}).get("message") or "")
@@ -90,7 +90,7 @@ def _result(message: Mapping[str, Any]) -> tuple[str, str]:
     text = _STEPS_LEFT.sub("", text)
     return ("", text) if message.get("error") else (text, "")
 
-# %% ../../nbs/view/12_inspect_logs.ipynb #c90c3c6a
+# %% ../../nbs/view/12_inspect_logs.ipynb #27db8634
 def _turns(
     messages: Sequence[Mapping[str, Any]], actions: Sequence[str], n: int | None
 ) -> tuple[list[Turn], list[str]]:
@@ -115,13 +115,13 @@ def _turns(
                 turns.append(Turn(action=Action(*action), result=result, error=error, reward={}))
     return turns, notes
 
-# %% ../../nbs/view/12_inspect_logs.ipynb #0eddd35c
+# %% ../../nbs/view/12_inspect_logs.ipynb #23b431c9
 def _model_calls(
     events: Sequence[Mapping[str, Any]], messages: Sequence[Mapping[str, Any]]
 ) -> list[dict[str, Any]]:
     "A record of each call of the model, as our logs have them."
     places = [i for i, m in enumerate(messages) if m["role"] == "assistant"]
-    calls = []
+    calls: list[dict[str, Any]] = []
     for event in events:
         if event.get("event") != "model":
             continue
@@ -147,7 +147,7 @@ def _model_calls(
         calls.append(record)
     return calls
 
-# %% ../../nbs/view/12_inspect_logs.ipynb #a909350a
+# %% ../../nbs/view/12_inspect_logs.ipynb #ca8a80f2
 def _score(sample: Mapping[str, Any], name: str) -> tuple[bool | None, str]:
     "A verdict and its reason; None if it was not judged."
     score = (sample.get("scores") or {}).get(name) or {}
@@ -155,7 +155,7 @@ def _score(sample: Mapping[str, Any], name: str) -> tuple[bool | None, str]:
     is_number = isinstance(value, (int, float)) and not math.isnan(value)
     return (value == 1 if is_number else None), reason
 
-# %% ../../nbs/view/12_inspect_logs.ipynb #df7d1c63
+# %% ../../nbs/view/12_inspect_logs.ipynb #64e92538
 def _sample_result(
     sample: Mapping[str, Any], index: int, calls: Sequence[Mapping], turns: Sequence[Turn]
 ) -> EpisodeResult:
@@ -188,7 +188,7 @@ def _sample_result(
         not_judged=why if robust is None else "",
     )
 
-# %% ../../nbs/view/12_inspect_logs.ipynb #847459ff
+# %% ../../nbs/view/12_inspect_logs.ipynb #c7bb0942
 def _sample_trajectory(sample: dict[str, Any], index: int, actions: Sequence[str]) -> Trajectory:
     "A sample as a log of ours holds it."
     attachments = sample.get("attachments") or {}
@@ -222,7 +222,7 @@ def _sample_trajectory(sample: dict[str, Any], index: int, actions: Sequence[str
         ended=str(sample.get("completed_at") or ""),
     )
 
-# %% ../../nbs/view/12_inspect_logs.ipynb #f0f885bf
+# %% ../../nbs/view/12_inspect_logs.ipynb #b63b14c0
 def _settings(files: Mapping[str, Any]) -> dict[str, Any]:
     "The settings of a run, as the header of our logs has them."
     header = files.get("header.json") or files.get("_journal/start.json") or {}
@@ -244,7 +244,7 @@ def _settings(files: Mapping[str, Any]) -> dict[str, Any]:
         played_by="Inspect AI",
     )
 
-# %% ../../nbs/view/12_inspect_logs.ipynb #5a53531b
+# %% ../../nbs/view/12_inspect_logs.ipynb #dd91e712
 class InspectLog:
     "An `.eval` file of our task; it is read again when it has changed."
 

@@ -7,7 +7,7 @@ Docs: https://hjerpe.github.io/sql_env/view/rows.html.md"""
 # %% auto #0
 __all__ = ['episode_state', 'episode_ending', 'pair_episodes', 'EpisodeRow', 'RowMaker', 'pack_json']
 
-# %% ../../nbs/view/14_rows.ipynb #f2e354cc
+# %% ../../nbs/view/14_rows.ipynb #4461070b
 import json
 from base64 import b64encode
 from collections import Counter
@@ -23,7 +23,7 @@ from ..questions.question_set import Question, QuestionSet
 from .film import film_data
 from .reading import Run
 
-# %% ../../nbs/view/14_rows.ipynb #cc988b47
+# %% ../../nbs/view/14_rows.ipynb #28f89c41
 def episode_state(result: EpisodeResult) -> str:
     "right, wrong, abstained, gave_up or crashed; an abstention that was right is right."
     if result.error:
@@ -33,7 +33,7 @@ def episode_state(result: EpisodeResult) -> str:
     endings = {"": "gave_up", "no_answer": "gave_up", "abstained": "abstained"}
     return endings.get(result.reason, "wrong")
 
-# %% ../../nbs/view/14_rows.ipynb #9569e4ab
+# %% ../../nbs/view/14_rows.ipynb #750d4256
 _REASONS = VERDICT_REASONS | ROBUST_REASONS
 
 
@@ -47,7 +47,7 @@ def _why(result: EpisodeResult) -> str:
         return ""
     return _REASONS.get(result.reason, result.reason)
 
-# %% ../../nbs/view/14_rows.ipynb #e8d284f2
+# %% ../../nbs/view/14_rows.ipynb #19b17452
 def episode_ending(trajectory: Trajectory) -> dict[str, Any]:
     "What the table shows of an episode."
     result = trajectory.episode
@@ -68,7 +68,7 @@ def episode_ending(trajectory: Trajectory) -> dict[str, Any]:
         seconds=round(usage.get("seconds", 0), 2),
     )
 
-# %% ../../nbs/view/14_rows.ipynb #fe9101f6
+# %% ../../nbs/view/14_rows.ipynb #8752e6bc
 def pair_episodes(runs: Sequence[Run]) -> dict[tuple[int, str], list[int | None]]:
     "For each episode, by index and question, its place in each run, None where a run has none; in order."
     pairs: dict[tuple[int, str], list[int | None]] = {}
@@ -78,7 +78,7 @@ def pair_episodes(runs: Sequence[Run]) -> dict[tuple[int, str], list[int | None]
             pairs.setdefault(key, [None] * len(runs))[i] = place
     return {key: pairs[key] for key in sorted(pairs)}
 
-# %% ../../nbs/view/14_rows.ipynb #53d49cf7
+# %% ../../nbs/view/14_rows.ipynb #b2f52079
 def _search_text(trajectory: Trajectory, limit: int = 3000) -> str:
     "What a search looks into, in lower case."
     result = trajectory.episode
@@ -90,7 +90,7 @@ def _search_text(trajectory: Trajectory, limit: int = 3000) -> str:
             parts.append(str(message.get("content") or ""))
     return " ".join(" ".join(parts)[: 2 * limit].lower().split())[:limit]
 
-# %% ../../nbs/view/14_rows.ipynb #6380132f
+# %% ../../nbs/view/14_rows.ipynb #c5558091
 class EpisodeRow(NamedTuple):
     "An episode in all runs."
 
@@ -98,7 +98,7 @@ class EpisodeRow(NamedTuple):
     text: str  # a search looks into it
     films: list[dict[str, Any]]  # one per run that played it, see `film_data`
 
-# %% ../../nbs/view/14_rows.ipynb #0dcd84ad
+# %% ../../nbs/view/14_rows.ipynb #a5c2a387
 class RowMaker:
     "Makes rows of runs, and counts their failures; `questions` is where their questions may be found."
 
@@ -145,7 +145,7 @@ class RowMaker:
         played = self.read(places)
         some = [t for t in played if t is not None]
         result, known = some[0].episode, self.question(some[0].episode)
-        endings = [t and episode_ending(t) for t in played]
+        endings = [None if t is None else episode_ending(t) for t in played]
         for counts, ending in zip(self.failures, endings):
             if ending and ending["fail"]:
                 counts[ending["fail"]] += 1
@@ -161,7 +161,7 @@ class RowMaker:
             row, " ".join(map(_search_text, some)), self._films(played) if with_films else []
         )
 
-# %% ../../nbs/view/14_rows.ipynb #36c10c3f
+# %% ../../nbs/view/14_rows.ipynb #92f380c5
 def pack_json(values: Any) -> str:
     "Values as text that a browser unpacks."
     text = json.dumps(values, separators=(",", ":"), default=str)
