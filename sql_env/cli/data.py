@@ -127,7 +127,7 @@ def _confirm_keys(
 ) -> bool:
     "Show keys that were inferred and ask whether to declare them; without a terminal only an option does."
     if not as_json:
-        print("Values and names suggest these keys:", *sentences, sep="\n  ")
+        print_text("\n  ".join(["Values and names suggest these keys:", *sentences]))
     if wanted is not None or as_json or not sys.stdin.isatty():
         if wanted is None and not as_json:
             print("They are not declared; --keys declares them.")
@@ -171,10 +171,11 @@ def import_data(
     database = Database(path)
     counts = {table: database.describe(table).rows for table in database.tables}
     if as_json:
-        print_text(json.dumps(dict(database=str(path), rows=counts), indent=1))
+        made = dict(database=str(path), rows=counts, keys=proposed if keys else [])
+        print_text(json.dumps(made | dict(proposed_keys=proposed, notes=notes), indent=1))
         return
     for note in notes:
-        print(f"Note: {note}")
+        print_text(f"Note: {note}")
     shown = ", ".join(f"{table} ({n} rows)" for table, n in counts.items())
     print_text(f"{path}: {shown}")
     print_text(_NEXT_STEP.format(folder=path.parent, table=database.tables[0]))
