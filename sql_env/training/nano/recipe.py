@@ -484,5 +484,5 @@ FIRST = replace(
     ),
     model=_small_nano,
     sft=NANO.sft | dict(warmup_steps=30, logging_steps=10),
-    expected="EXPECTED",
+    expected="64 % of level 1 with seed 0 (interval 54 to 72 %), 0 % before; 695 steps, 172 s of CPU",
 )
