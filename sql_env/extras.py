@@ -24,7 +24,7 @@ EXTRAS = dict(
     verifiers="the taskset of verifiers",
     mcp="tools over MCP",
     prove="proofs that two queries are equal",
-    data="Parquet and DuckDB files, or data sets of the Hugging Face Hub",
+    data="Excel, Parquet and DuckDB files, or data sets of the Hugging Face Hub",
 )
 
 # %% ../nbs/01_extras.ipynb #c2a3ae69
@@ -32,6 +32,12 @@ class MissingExtraError(ModuleNotFoundError):
     "A package is not installed that an extra of `sql_env` brings; the message says what to install."
 
 # %% ../nbs/01_extras.ipynb #b1ff0afd
+_SIZES = dict(  # what a person should know before a download of this size
+    train="about 6 GB with CUDA; without a GPU first 'pip install torch --index-url "
+    "https://download.pytorch.org/whl/cpu', which makes it 1.5 GB",
+)
+
+
 @contextmanager
 def needs_extra(extra: str) -> Iterator[None]:  # one of `EXTRAS`
     "Imports inside raise `MissingExtraError` if their package is not installed."
@@ -41,7 +47,8 @@ def needs_extra(extra: str) -> Iterator[None]:  # one of `EXTRAS`
         raise  # of a module of this package, which has said it already
     except ModuleNotFoundError as e:
         what, package = EXTRAS[extra], (e.name or "a package").partition(".")[0]
+        size = f" ({_SIZES[extra]})" if extra in _SIZES else ""
         raise MissingExtraError(
-            f'{package} is not installed. For {what}: pip install "sql_env[{extra}]"',
+            f'{package} is not installed. For {what}: pip install "sql_env[{extra}]"{size}',
             name=e.name,
         ) from None

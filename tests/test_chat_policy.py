@@ -1108,3 +1108,9 @@ def test_a_process_ends_well_with_databases_left_open(tmp_path):
     command = [sys.executable, "-c", LEFT_OPEN, str(Path(__file__).parent), str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+def test_raw_newlines_and_tabs_in_arguments_are_read():
+    "Models write SQL over several lines and forget to escape them; strict JSON would refuse that."
+    call = dict(name="query", arguments='{"sql": "SELECT 1\n\tFROM t"}')
+    assert "\n" in call["arguments"] and parse_tool_call(call) == ("QUERY", "SELECT 1\n\tFROM t")

@@ -171,7 +171,7 @@ def test_keys_of_duckdb_are_kept(tmp_path):
         ("a.zip", b"PK", "Unpack it first"),
         ("a.sql", b"CREATE", "dump"),
         ("a.sqlite", b"SQLite", "already"),
-        ("a.xyz", b"", "CSV, TSV, Parquet and DuckDB"),
+        ("a.xyz", b"", "CSV, TSV, Excel, Parquet and DuckDB"),
         ("a.csv", b"", "is empty"),
         ("a.csv", b"a,b\n1\n", "line 2: 1 values for 2 columns"),
         ("a.csv", b"a\0b\n", "NUL"),

@@ -10,11 +10,13 @@ import pytest
 from sql_env.training.nano.expert import world_transcripts
 from sql_env.training.nano.model import nano_tokenizer
 from sql_env.training.nano.recipe import (
+    FIRST,
     NANO,
     _nano_rows,
     _rename_schema,
     _schema_names,
     _schema_words,
+    _stage_transcripts,
 )
 from sql_env.training.recipes import Stage
 
@@ -103,3 +105,33 @@ def test_no_word_of_a_name_is_a_token_of_the_wording(transcripts):
     tokens = {token[1:] for token in vocabulary if token.startswith("Ġ")}
     frequent = {"number", "name", "date", "of", "code"}  # of which the wording has far more
     assert not {w for w in nouns if {w, w + "s"} & tokens} - frequent
+
+
+@pytest.mark.parametrize("options, times", [({}, 1), (dict(repeat=1), 1), (dict(repeat=3), 3)])
+def test_questions_are_played_once_or_as_often_as_is_said(options, times):
+    "Worlds never repeat, so only other sources do; a default of two went unnoticed."
+    made = {}
+    for source in ("bundled:train=4", "worlds:1=8"):
+        stage = Stage("x", "sft", source)
+        made[source] = list(_stage_transcripts(NANO, stage, dict(options), seed=1))
+    asked = [
+        question_of([None, m[0]] if m[0]["role"] == "user" else m) for m in made["bundled:train=4"]
+    ]
+    assert len(made["worlds:1=8"]) <= 8
+    assert 0 < len(set(asked)) <= 4 and all(asked.count(q) == times for q in asked)
+
+
+def test_the_first_training_is_small_and_needs_no_tokenizer_of_its_own(tmp_path):
+    "Its work is counted in steps: two minutes on two cores, measured once; not what a clock leaves of it."
+    from sql_env.policies.nano.model import find_nano
+
+    [stage] = FIRST.stages
+    assert "minutes" not in stage.options
+    model, tokenizer = FIRST.model(0)
+    assert 1e6 < model.num_parameters() < 1.2e6
+    assert (
+        tokenizer.get_vocab()
+        == json.loads((find_nano() / "tokenizer.json").read_text())["model"]["vocab"]
+        | tokenizer.get_added_vocab()
+    )
+    assert FIRST.expected and "level 1" in FIRST.expected

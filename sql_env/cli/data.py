@@ -89,6 +89,7 @@ def data(
     seed: Seed = 0,
     questions: Annotated[int, typer.Option(help="Show this many questions.")] = 5,
     n: Generated = 100,
+    workers: Workers = 1,
     download: Annotated[
         bool, typer.Option("--download", help="Download Spider from its authors, once.")
     ] = False,
@@ -104,7 +105,7 @@ def data(
     if context.invoked_subcommand:
         return
     options = dict(download=True) if download else {}
-    loaded = questions_from.load(n, show_progress=not as_json, **options)
+    loaded = questions_from.load(n, show_progress=not as_json, workers=workers, **options)
     if out:
         save_question_set(loaded, out)
     if as_json:
@@ -115,16 +116,42 @@ def data(
 # %% ../../nbs/cli/06_data.ipynb #e7944ee1
 _NEXT_STEP = """Write questions into {folder}/questions.jsonl, a line each:
 {{"question": "How many ...?", "sql": "SELECT count(*) FROM {table}"}}
+(or into a CSV or Excel file with these two columns; "sql" may be a list where several queries are right).
 Then check them: sql_env audit --source folder --path {folder}"""
+
+# %% ../../nbs/cli/06_data.ipynb #24fdc793
+def _confirm_keys(
+    sentences: list[str],  # what was found
+    wanted: bool | None,  # by an option
+    as_json: bool,
+) -> bool:
+    "Show keys that were inferred and ask whether to declare them; without a terminal only an option does."
+    if not as_json:
+        print_text("\n  ".join(["Values and names suggest these keys:", *sentences]))
+    if wanted is not None or as_json or not sys.stdin.isatty():
+        if wanted is None and not as_json:
+            print("They are not declared; --keys declares them.")
+        return bool(wanted)
+    return typer.confirm("Declare them?", default=True)
 
 # %% ../../nbs/cli/06_data.ipynb #ba96dd8d
 @_data_app.command("import")
 def import_data(
-    files: Annotated[list[Path], typer.Argument(help="CSV, TSV, Parquet and DuckDB files.")],
+    files: Annotated[list[Path], typer.Argument(help="CSV, TSV, Excel, Parquet and DuckDB files.")],
     out: Annotated[Path, typer.Option(help="Folder of the database; made if it isn't there.")],
     name: Annotated[
         str | None, typer.Option(help="Name of the database; that of the folder if not given.")
     ] = None,
+    keys: Annotated[
+        bool | None,
+        typer.Option(
+            "--keys/--no-keys",
+            help="Declare keys and references that values and names suggest; asks if not given.",
+        ),
+    ] = None,
+    decimal_comma: Annotated[
+        bool, typer.Option("--decimal-comma", help="In CSV files 12,34 is a number.")
+    ] = False,
     as_json: AsJson = False,
 ):
     """Make a SQLite database of the tables of other files.
@@ -133,12 +160,22 @@ def import_data(
     """
     from sql_env.sources.tables import import_files
 
-    path = import_files(files, out, name)
+    proposed: list[str] = []
+    notes: list[str] = []
+
+    def confirm(sentences: list[str]) -> bool:
+        proposed.extend(sentences)
+        return _confirm_keys(sentences, keys, as_json)
+
+    path = import_files(files, out, name, decimal_comma, confirm, notes.append)
     database = Database(path)
     counts = {table: database.describe(table).rows for table in database.tables}
     if as_json:
-        print_text(json.dumps(dict(database=str(path), rows=counts), indent=1))
+        made = dict(database=str(path), rows=counts, keys=proposed if keys else [])
+        print_text(json.dumps(made | dict(proposed_keys=proposed, notes=notes), indent=1))
         return
+    for note in notes:
+        print_text(f"Note: {note}")
     shown = ", ".join(f"{table} ({n} rows)" for table, n in counts.items())
     print_text(f"{path}: {shown}")
     print_text(_NEXT_STEP.format(folder=path.parent, table=database.tables[0]))

@@ -107,8 +107,13 @@ def _trajectories_command(
         raise typer.Exit(1)
 
 # %% ../../nbs/cli/07_learn.ipynb #4bee6b3c
-def _show_run(console: Console, folder: Path, rows: list[dict[str, Any]]) -> None:
-    "Print where the run is, and its results as a table."
+def _show_run(
+    console: Console,
+    folder: Path,
+    rows: list[dict[str, Any]],
+    expected: str = "",  # of the recipe
+) -> None:
+    "Print where the run is, and its results as a table, with what was to be expected."
     console.print(f"[bold]{folder}[/]: models in STAGE/model, curves in metrics.jsonl")
     if not rows:
         return
@@ -125,6 +130,8 @@ def _show_run(console: Console, folder: Path, rows: list[dict[str, Any]]) -> Non
             str(row["n"]),
         )
     console.print(table)
+    if expected:
+        console.print(f"[dim]Expected:[/] {expected}", highlight=False)
 
 # %% ../../nbs/cli/07_learn.ipynb #2861249f
 CHANGES = "Changes to the recipe"  # panel of the help
@@ -147,7 +154,7 @@ def _data_text(source: str | None, path: Path | None) -> str:
 # %% ../../nbs/cli/07_learn.ipynb #f6f76c85
 @app.command("train", rich_help_panel="Train and serve")
 def _train_command(
-    recipe: Annotated[str, typer.Argument(help="nano, colab or cluster.")] = "nano",
+    recipe: Annotated[str, typer.Argument(help="first, nano, colab or cluster.")] = "nano",
     out: Annotated[
         Path | None, typer.Option(help="Folder of the run; runs/RECIPE-SEED if not given.")
     ] = None,
@@ -233,8 +240,9 @@ def _train_command(
 ):
     """Train a model by a recipe, or continue a run that was stopped.
 
-    Example, a model from scratch on a laptop: `sql_env train nano`;
-    to try it out: `sql_env train nano --scale 0.02 --eval-questions 10`
+    Example, a first model in two minutes on two cores: `sql_env train first`
+
+    All levels from scratch, in an hour: `sql_env train nano`
 
     Qwen3-0.6B on one GPU, and then to the Hub: `sql_env train colab --push you/sql-explorer`
 
@@ -242,7 +250,7 @@ def _train_command(
     """
     with needs_extra("train"):
         from sql_env.training.card import push_to_hub
-        from sql_env.training.evals import plan_evals, run_evals
+        from sql_env.training.evals import plan_evals, run_evals, start_row
         from sql_env.training.recipes import change_recipe, scale_recipe
         from sql_env.training.run import RECIPES, is_main_process, train
     if recipe not in RECIPES:
@@ -264,10 +272,13 @@ def _train_command(
         return  # of several processes one is enough for the rest
     names = stage or [s.name for s in trained.lineage(made.stages[-1].name)]
     rows = run_evals(trained, names[-1:] if plan.only_last else names, plan.suites, plan.n)
+    expected = made.expected if made == RECIPES[recipe] else ""
+    if expected and rows and plan.suites:
+        rows = [start_row(trained, plan.suites[0], plan.n), *rows]
     if as_json:
         print_text(json.dumps(dict(folder=str(trained.folder), evals=rows)))
     else:
-        _show_run(Console(), trained.folder, rows)
+        _show_run(Console(), trained.folder, rows, expected)
     if push:
         url = push_to_hub(trained, names[-1], push)
         Console(stderr=True).print(f"[green]uploaded to[/] {url}")

@@ -18,6 +18,7 @@ from typing import Annotated, Any
 from ..extras import needs_extra
 from ..play.chat import tool_schemas
 from ..play.episode import EpisodeEnv, read_actions
+from ..play.reward import RewardConfig
 from ..play.session import Session, SessionVerdict
 from ..questions.question_set import Question, QuestionSet
 from ..sources.loading import load
@@ -25,6 +26,9 @@ from ..sources.loading import load
 with needs_extra("verifiers"):
     import verifiers.v1 as vf
     from pydantic import Field
+
+# %% ../../nbs/integrations/03_verifiers.ipynb #68abf7d0
+_REWARDS = ("sparse", "shaped", "partial")
 
 # %% ../../nbs/integrations/03_verifiers.ipynb #c571fa2b
 class PlayConfig(vf.BaseConfig):
@@ -36,17 +40,25 @@ class PlayConfig(vf.BaseConfig):
     budget: int = 15  # steps, the answer included
     schema_level: str = "names"  # one of `SCHEMA_LEVELS`
     verify: str = "value"  # one of `VERIFY_MODES`
+    reward: str = "sparse"  # or shaped, partial: see `RewardConfig`
     actions: str = ""  # that are allowed beside the four, with commas
+    n: int | None = None  # questions to draw; all if None
+    level: int | None = None  # of generated worlds, from 1 to 5
 
     def questions(self) -> QuestionSet:
         "The questions; raises `SourceError`."
-        return load(self.source, self.path, self.split)
+        options = {} if self.level is None else dict(level=self.level)
+        found = load(self.source, self.path, self.split, **options)
+        return found if self.n is None else found.sample(self.n)
 
     def env(self, questions: QuestionSet) -> EpisodeEnv:
-        "An environment that plays them."
+        "An environment that plays them; raises `ValueError` for a setting that does not exist."
+        if self.reward not in _REWARDS:
+            raise ValueError(f"reward is {', '.join(_REWARDS)}, not {self.reward!r}")
         return EpisodeEnv(
             questions,
             self.budget,
+            getattr(RewardConfig, self.reward)(),
             schema_level=self.schema_level,
             verify=self.verify,
             actions=read_actions(self.actions),

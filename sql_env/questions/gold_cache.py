@@ -65,6 +65,7 @@ def _unpack(packed: bytes) -> GoldResult | None:
 GOLD_CACHE_BYTES = 256 * 2**20  # size of the file
 GOLD_CACHE_VERSION = 2  # of what is derived; older entries are not used
 _MAX_ENTRY_BYTES = 2**20  # a longer result is run again
+_AT_ONCE = 500  # keys of one look
 _PAGE_BYTES = 4096
 _DELETE_OLDER_HALF = """DELETE FROM gold WHERE id <= (SELECT (min(id) + max(id)) / 2 FROM gold)"""
 
@@ -103,10 +104,13 @@ class _GoldCache:
             return found
         try:
             with self._open() as con:
-                for key in keys:
-                    for (packed,) in con.execute("SELECT data FROM gold WHERE key = ?", (key,)):
-                        result = _unpack(packed)
-                        if result is not None:
+                wanted = list(keys)
+                for i in range(0, len(wanted), _AT_ONCE):
+                    some = wanted[i : i + _AT_ONCE]
+                    marks = ", ".join("?" * len(some))
+                    sql = f"SELECT key, data FROM gold WHERE key IN ({marks})"
+                    for key, packed in con.execute(sql, some):
+                        if (result := _unpack(packed)) is not None:
                             found[key] = result
         except (apsw.NotADBError, apsw.CorruptError):
             self.path.unlink(missing_ok=True)

@@ -72,6 +72,21 @@ class Clarification(NamedTuple):
     fact: str  # a sentence in that person's words
     asks: tuple[str, ...] = ()  # other words that ask for it
 
+# %% ../../nbs/questions/01_question_set.ipynb #ee102f8b
+def _without_defaults(fields: Mapping[str, Any]) -> dict[str, Any]:
+    "The fields of a question that differ from their defaults."
+    kept = Question.__dict__
+    return {
+        name: value
+        for name, value in fields.items()
+        if name not in kept or value != _default(kept[name])
+    }
+
+
+def _default(value: Any) -> Any:
+    "The default of a field, as it stands in the class."
+    return value.empty if isinstance(value, _DerivedField) else value
+
 # %% ../../nbs/questions/01_question_set.ipynb #05baa43a
 @dataclass(frozen=True)
 class Question:
@@ -102,9 +117,8 @@ class Question:
         fields["clarifications"] = tuple(Clarification(*c) for c in self.clarifications)
         if not self.answer_type:
             fields["answer_type"] = classify_answer(self.gold_answer)
-        for name in ("difficulty", "tables_involved"):
-            if not fields[name]:
-                del fields[name]  # so that it is derived when it is asked for
+        kept = _without_defaults(fields)  # and those that are derived when they are asked for
+        object.__setattr__(self, "__dict__", kept)
 
     def reason(self, flag: str) -> str:
         "Why the question has a flag, in a sentence; empty if there is nothing to add to `QUESTION_FLAGS`."
@@ -119,7 +133,7 @@ class Question:
     def with_fields(self, **fields: Any) -> "Question":
         "The question with other values of some fields; what was not derived from the SQL yet is still not."
         q = object.__new__(Question)
-        q.__dict__.update(self.__dict__, **fields)
+        object.__setattr__(q, "__dict__", _without_defaults(self.__dict__ | fields))
         return q
 
 # %% ../../nbs/questions/01_question_set.ipynb #42f522e5

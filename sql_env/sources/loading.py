@@ -13,6 +13,7 @@ import re
 from bisect import bisect
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from difflib import get_close_matches
 from inspect import Parameter, signature
 from itertools import islice
@@ -27,6 +28,8 @@ from ..progress import ProgressBar
 from ..questions.gold import GoldResult
 from ..questions.gold_cache import gold_results
 from sql_env.questions.question_set import (
+    QUARANTINE_FLAGS,
+    QUESTION_FLAGS,
     Question,
     QuestionSet,
     question_from_fields,
@@ -93,6 +96,61 @@ def _database_golds(
     except QueryError as e:
         raise QueryError("bad_database", f"database {e}") from None
 
+# %% ../../nbs/sources/06_loading.ipynb #308d7fca
+_AT_ONCE = 2000  # queries of one database that one process runs
+
+
+def _all_golds(
+    drafts: Drafts,
+    wanted: Mapping[str, Sequence[str]],  # gold by database
+    limits: Limits,
+    workers: int,
+) -> Iterator[tuple[str, dict[str, GoldResult] | str]]:
+    "What the gold of each database gives, or why the database can't be used; in the order of databases."
+    if workers < 2:
+        for name, sqls in wanted.items():
+            yield name, _golds_or_reason(drafts, name, sqls, limits)
+        return
+    with ProcessPoolExecutor(workers) as pool:
+        asked = {}
+        for name, sqls in wanted.items():
+            few = drafts._replace(questions=(), databases=drafts.databases, descriptions={})
+            parts = [sqls[i : i + _AT_ONCE] for i in range(0, len(sqls), _AT_ONCE)] or [[]]
+            asked[name] = [pool.submit(_golds_or_reason, few, name, part, limits) for part in parts]
+        for name, parts in asked.items():
+            found: dict[str, GoldResult] | str = {}
+            for part in parts:
+                result = part.result()
+                found = (
+                    result if isinstance(result, str) or isinstance(found, str) else found | result
+                )
+            yield name, found
+
+# %% ../../nbs/sources/06_loading.ipynb #ac39d708
+def _golds_or_reason(
+    drafts: Drafts, name: str, sqls: Sequence[str], limits: Limits
+) -> dict[str, GoldResult] | str:
+    "As `_database_golds`, with the reason in place of an error."
+    try:
+        return _database_golds(drafts, name, sqls, limits)
+    except QueryError as e:
+        return str(e)
+
+# %% ../../nbs/sources/06_loading.ipynb #5422ffa3
+def _with_other_golds(q: Question, golds: Mapping[str, GoldResult]) -> Question:
+    "A question with the results of its further gold queries; with the first one's doubts if one can't be run."
+    for number, sql in enumerate(q.other_golds, 2):
+        bad = QUARANTINE_FLAGS.intersection(golds[sql].flags)
+        if bad:
+            why = dict(golds[sql].reasons).get(min(bad)) or QUESTION_FLAGS[min(bad)]
+            return q.with_flag(min(bad), f"Query {number}: {why}")
+    if not q.other_golds:
+        return q
+    return q.with_fields(
+        other_golds=tuple(golds[sql].sql for sql in q.other_golds),
+        other_answers=tuple(golds[sql].rows or () for sql in q.other_golds),
+    )
+
 # %% ../../nbs/sources/06_loading.ipynb #b43e27a8
 def _places_by_gold(questions: Mapping[int, Question]) -> dict[str, dict[str, list[int]]]:
     "Keys of questions by database and gold SQL."
@@ -106,6 +164,7 @@ def _complete_questions(
     drafts: Drafts,
     progress: bool = False,  # show a bar
     limits: Limits | None = None,  # of agents; if None, gold that is there is not run again
+    workers: int = 1,  # processes that run gold
 ) -> QuestionSet:
     "A `QuestionSet` with gold rows, ranks and flags for each question."
     done = dict(enumerate(drafts.questions))
@@ -116,21 +175,32 @@ def _complete_questions(
         q = done[i]
         return bool(q.gold_sql) and (limits is not None or not _is_complete(q))
 
+    wanted = {
+        name: [
+            other
+            for sql, places in by_sql.items()
+            for i in filter(must_run, places)
+            for other in (sql, *done[i].other_golds)
+        ]
+        for name, by_sql in by_database.items()
+    }
     bar = ProgressBar("Running gold", len(by_database), progress)
-    for name, by_sql in bar.watch(by_database.items()):
-        wanted = [sql for sql, places in by_sql.items() if any(map(must_run, places))]
-        try:
-            golds = _database_golds(drafts, name, wanted, limits or Limits())
-        except QueryError as e:
+    for name, golds in bar.watch(_all_golds(drafts, wanted, limits or Limits(), workers)):
+        by_sql = by_database[name]
+        if isinstance(golds, str):
             places = [i for numbers in by_sql.values() for i in numbers]
-            left_out[str(e)] += len(places)
+            left_out[golds] += len(places)
             for i in places:
                 del done[i]
             continue
-        for sql, gold in golds.items():
-            done |= {i: _with_gold(done[i], gold) for i in filter(must_run, by_sql[sql])}
+        for sql, places in by_sql.items():
+            for i in filter(must_run, places):
+                done[i] = _with_other_golds(_with_gold(done[i], golds[sql]), golds)
     known, usual = read_findings(), limits in (None, Limits())
-    questions = [with_findings(q, known, usual) for q in done.values()]
+    audited = {question_id for question_id, _ in known}
+    questions = [
+        with_findings(q, known, usual) if q.question_id in audited else q for q in done.values()
+    ]
     about = (drafts.databases, drafts.name, left_out)
     return QuestionSet(
         questions, *about, limits=limits or Limits(), descriptions=drafts.descriptions
@@ -450,6 +520,7 @@ def load(
     split: str | None = None,  # only this split
     limits: Limits | None = None,  # what a statement of an agent may use; `Limits()` if None
     progress: bool = False,  # show a bar
+    workers: int = 1,  # processes that run gold; worth it from some thousand questions on
     **options: Any,  # passed to the source
 ) -> QuestionSet:
     "A set of questions with their databases; raises `SourceError`."
@@ -457,7 +528,7 @@ def load(
         raise SourceError("limits= takes Limits(...), of sql_env.database.database.")
     given = dict(path=path, split=split, progress=progress) | options
     options = _source_options(source, given, ("path", "split", "progress"))
-    qs = _complete_questions(SOURCES[source](**options), progress, limits)
+    qs = _complete_questions(SOURCES[source](**options), progress, limits, workers)
     if split is None or "split" in options:
         return qs
     try:

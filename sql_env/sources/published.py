@@ -66,8 +66,8 @@ def read_spider(
         raise SourceError(f"Spider has no split {split!r}; it has train and dev.")
     questions = []
     for part, file in _SPIDER_FILES.items():
-        if split and part != split:
-            continue
+        if split and part != split or not split and not (root / file).is_file():
+            continue  # a download of dev alone plays dev
         rows = read_json_rows(root / file, "question", "db_id", "query")
         for i, row in enumerate(rows):
             questions.append(
@@ -199,6 +199,14 @@ def read_bird(
 # %% ../../nbs/sources/03_published.ipynb #b6ed6e9b
 _KAGGLE_SPLITS = ("fewshot", "test")
 
+# %% ../../nbs/sources/03_published.ipynb #ea4c762b
+def _are_kaggle(files: Iterable[Path]) -> bool:
+    "Whether files hold questions as KaggleDBQA writes them."
+    try:
+        return all(read_json_rows(file, "question", "query", "db_id") for file in files)
+    except SourceError:
+        return False
+
 # %% ../../nbs/sources/03_published.ipynb #311e291e
 def _kaggle_files(root: Path) -> dict[str, Path]:
     "The file of questions of each database; raises `SourceError`."
@@ -206,6 +214,8 @@ def _kaggle_files(root: Path) -> dict[str, Path]:
         files = {p.stem: p for p in sorted(folder.glob("*.json")) if "tables" not in p.stem}
         whole = {s: p for s, p in files.items() if s.rpartition("_")[2] not in _KAGGLE_SPLITS}
         if whole and (folder.name == "examples" or database_files(folder).keys() & whole.keys()):
+            return whole
+        if whole and not database_files(folder) and _are_kaggle(whole.values()):
             return whole
     raise SourceError(
         f"KaggleDBQA: no examples/*.json in {str(root)!r}. Give the folder that holds examples and databases."
@@ -241,6 +251,12 @@ def read_kaggledbqa(
             questions.append(
                 Question(question_id, row["question"], gold_sql=row["query"], **fields)
             )
+    if not databases:
+        raise SourceError(
+            f"KaggleDBQA: there are questions in {folder.name}, and no SQLite files beside or in "
+            f"{str(folder.parent / 'databases')!r}. The repository does not hold them: download them as its "
+            "README says, and put them into databases/NAME/NAME.sqlite."
+        )
     return check_databases(Drafts(questions, databases, "kaggledbqa"))
 
 # %% ../../nbs/sources/03_published.ipynb #a9d318a6

@@ -340,7 +340,10 @@ def _stems(table: str) -> set[str]:
 _KEY_WORDS = ("id", "code", "key", "no", "nr", "number", "uuid")
 
 
-def _likely_key(table: _ImportedTable) -> str:
+def _likely_key(
+    table: _ImportedTable,
+    others: Iterable[str] = (),  # names of other tables, whose keys it may hold
+) -> str:
     "The column that identifies the rows of a table, by name and values; empty if there is none."
     named = {
         f"{stem}{gap}{word}"
@@ -352,7 +355,8 @@ def _likely_key(table: _ImportedTable) -> str:
     for i, (column, kind) in enumerate(zip(table.columns, table.types)):
         plain = column.lower().replace(" ", "_")
         is_named = plain in _KEY_WORDS or plain in named
-        ends = i == 0 and plain.split("_")[-1] in _KEY_WORDS
+        thing, _, word = plain.rpartition("_")
+        ends = i == 0 and word in _KEY_WORDS and not any(thing in _stems(other) for other in others)
         values = [row[i] for row in table.rows]
         is_unique = bool(values) and None not in values and len(set(values)) == len(values)
         if kind in ("INTEGER", "TEXT") and (is_named or ends) and is_unique:
@@ -381,7 +385,8 @@ def _infer_keys(tables: Sequence[_ImportedTable]) -> list[_InferredKey]:
     "What names and values suggest for tables without keys of their own."
     found, keys = [], {}
     for table in tables:
-        key = "" if table.keys else _likely_key(table)
+        others = [other.name for other in tables if other is not table]
+        key = "" if table.keys else _likely_key(table, others)
         if key:
             place = table.columns.index(key)
             keys[table.name] = key, table.types[place], {row[place] for row in table.rows}
@@ -451,6 +456,9 @@ def table_records(
     for table in _read_tables(path):
         names = _field_names(table.columns)
         found += [{k: v for k, v in zip(names, row) if v is not None} for row in table.rows]
+    for record in found:
+        if isinstance(record.get("answer"), str):  # each answer may be of another type
+            [record["answer"]] = _csv_column([record["answer"]])[1]
     return found
 
 # %% ../../nbs/sources/05_tables.ipynb #8809061a

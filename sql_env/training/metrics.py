@@ -6,15 +6,17 @@ Docs: https://hjerpe.github.io/sql_env/training/metrics.html.md"""
 
 # %% auto #0
 __all__ = ['METRIC_CURVES', 'ERROR_METRIC', 'read_metrics', 'MetricsWriter', 'metrics_callback', 'running_mean', 'plot_metrics',
-           'live_plot', 'remove_progress_output']
+           'live_plot', 'remove_progress_output', 'ProgressLine', 'quiet_libraries']
 
 # %% ../../nbs/training/06_metrics.ipynb #6b0f3b6a
 import json
+import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 # %% ../../nbs/training/06_metrics.ipynb #9938543d
 def read_metrics(path: Path | str) -> list[dict[str, Any]]:
@@ -66,6 +68,8 @@ class MetricsWriter:
         if self.show:
             minutes = self.seconds * (max_steps / max(step, 1) - 1) / 60
             title = f"{self.stage}: step {step:,} of {max_steps:,}, {minutes:.0f} min left"
+            told = {k: line[k] for k in ("loss", "reward") if k in line}
+            title = ", ".join([title, *(f"{name} {value:.2f}" for name, value in told.items())])
             self.show(self.path, title)
 
     def end(self, step: int) -> None:
@@ -216,3 +220,42 @@ def remove_progress_output(trainer: Any) -> None:
 
     for kind in (PrinterCallback, ProgressCallback, NotebookProgressCallback):
         trainer.remove_callback(kind)
+
+# %% ../../nbs/training/06_metrics.ipynb #a81ecd06
+class ProgressLine:
+    "Says how far a stage is, in one line of a terminal that changes, or in a line a minute elsewhere."
+
+    def __init__(self, file: TextIO | None = None, every: float = 60):
+        self.file, self.every, self.last = file or sys.stderr, every, 0.0
+
+    def __call__(self, path: Path, title: str = "", now: bool = False) -> None:
+        is_terminal = self.file.isatty()
+        if not is_terminal and not now and time.monotonic() - self.last < self.every:
+            return
+        start, end = ("\r\x1b[K", "\n" if now else "") if is_terminal else ("", "\n")
+        print(f"{start}{title}", end=end, file=self.file, flush=True)
+        self.last = time.monotonic()
+
+# %% ../../nbs/training/06_metrics.ipynb #1c1dadcf
+@contextmanager
+def quiet_libraries() -> Iterator[None]:
+    "Without the bars and advice of transformers and datasets, whose warnings a training would print each time."
+    import warnings
+
+    import datasets
+    from transformers.utils import logging
+
+    level, bars = logging.get_verbosity(), datasets.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    datasets.disable_progress_bars()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)
+            warnings.simplefilter("ignore", UserWarning)
+            yield
+    finally:
+        logging.set_verbosity(level)
+        logging.enable_progress_bar()
+        if bars:
+            datasets.enable_progress_bars()

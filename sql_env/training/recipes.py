@@ -56,6 +56,7 @@ class Recipe:
     env: dict[str, Any] = field(default_factory=dict)  # of `SQLEnvTRL`
     turn_tokens: int = 256  # most that the model may write in one turn
     lora: dict[str, Any] | None = None  # of peft's LoraConfig; all weights if None
+    expected: str = ""  # what its evaluation gave when it was measured; printed beside yours
 
 # %% ../../nbs/training/03_recipes.ipynb #9ab9717d
 def scale_recipe(recipe: Recipe, share: float) -> Recipe:

@@ -21,11 +21,13 @@ from ..extras import needs_extra
 from ..policies.local import MODEL_SETTINGS_FILE
 from sql_env.training.metrics import (
     MetricsWriter,
+    ProgressLine,
     live_plot,
     metrics_callback,
+    quiet_libraries,
     remove_progress_output,
 )
-from .nano.recipe import NANO
+from .nano.recipe import FIRST, NANO
 from sql_env.training.recipes import (
     CLUSTER,
     COLAB,
@@ -160,15 +162,14 @@ def _run_stage(run: Run, stage: Stage) -> Path:
     "Train one stage, or go on with it; returns the folder of its model."
     folder = run.model_path(stage.name)
     model, tokenizer = run.load_start(stage)
-    show = live_plot()
+    show = live_plot() or ProgressLine()
     writer = MetricsWriter(run.metrics, stage.name, show)
     callbacks = [metrics_callback(writer), *run.callbacks]
     makers = dict(sft=sft_trainer, grpo=grpo_trainer) | run.recipe.make_trainers
     seed, checkpoints = run.stage_seed(stage), run.folder / stage.name
     make_trainer = makers[stage.method]
     trainer = make_trainer(run.recipe, stage, model, tokenizer, checkpoints, seed, callbacks)
-    if show:
-        remove_progress_output(trainer)
+    remove_progress_output(trainer)
     try:
         trainer.train(resume_from_checkpoint=any(checkpoints.glob("checkpoint-*")) or None)
     except Exception as e:
@@ -182,7 +183,7 @@ def _run_stage(run: Run, stage: Stage) -> Path:
     return folder
 
 # %% ../../nbs/training/07_run.ipynb #35fd6821
-RECIPES = {recipe.name: recipe for recipe in (NANO, COLAB, CLUSTER)}
+RECIPES = {recipe.name: recipe for recipe in (FIRST, NANO, COLAB, CLUSTER)}
 
 # %% ../../nbs/training/07_run.ipynb #58faba91
 def _check_vllm(recipe: Recipe, stages: Sequence[Stage]) -> None:
@@ -215,6 +216,7 @@ def train(
     run = Run(recipe, folder, seed, callbacks)
     left = run.stages_to_run(stages or names[-1:])
     _check_vllm(recipe, left)
-    for stage in left:
-        _run_stage(run, stage)
+    with quiet_libraries():
+        for stage in left:
+            _run_stage(run, stage)
     return run

@@ -185,11 +185,11 @@ def nano_trainer(
     seed: int = 0,
     callbacks: Sequence[Any] = (),
 ) -> _NanoTrainer:
-    "The trainer of a stage that imitates; `max_tokens` and `minutes` (times its share) are options of the stage."
+    "The trainer of a stage that imitates; `max_tokens` and `minutes` are options of the stage."
     rows, _ = sft_datasets(recipe, stage, tokenizer, seed)
     own = {k: stage.options[k] for k in ("max_tokens", "minutes") if k in stage.options}
     if "minutes" in own:
-        own["minutes"] *= stage.share
+        own["minutes"] *= max(1.0, stage.share)  # what is scaled down ends with its rows
     return _NanoTrainer(
         model,
         TrainingArguments(output_dir=str(folder), seed=seed, **recipe.sft | stage.args),

@@ -1,0 +1,235 @@
+"Each extra, installed alone in an environment of its own, does the first thing that its page shows."
+
+import json
+import os
+import subprocess
+import sys
+import tomllib
+import venv
+from pathlib import Path
+
+import pytest
+from conftest import ROOT, made_once, run
+from fake_server import FakeServer, player
+
+from sql_env import __version__
+from sql_env.sources.loading import load
+
+pytestmark = pytest.mark.slow
+
+
+def pip(folder: Path, *wanted) -> None:
+    "Install into an environment, blind to PYTHONPATH, where this checkout may be."
+    run(folder / "bin" / "python", "-I", "-m", "pip", "install", "-q", *wanted, cwd=folder)
+
+
+@pytest.fixture(scope="module")
+def core(tmp_path_factory, repo_copy) -> Path:
+    "An environment with what the package needs without extras, and beside it the wheel."
+    pytest.importorskip("build", reason="build is not installed: pip install -e '.[dev]'")
+
+    def make(folder: Path) -> None:
+        run(sys.executable, "-m", "build", "-q", "-w", "-n", "-o", folder, cwd=repo_copy)
+        venv.create(folder / "env", with_pip=True)
+        pyproject = tomllib.loads((ROOT / "pyproject.toml").read_text())
+        pip(folder / "env", *pyproject["project"]["dependencies"])
+
+    return made_once(tmp_path_factory, "core", make)
+
+
+@pytest.fixture
+def alone(core, tmp_path):
+    "Makes an environment that has the wheel with one extra; the packages of the core are found in theirs."
+
+    def make(extra: str) -> Path:
+        folder = tmp_path / "env"
+        venv.create(folder, with_pip=True)
+        where = (
+            Path("lib")
+            / f"python{sys.version_info.major}.{sys.version_info.minor}"
+            / "site-packages"
+        )
+        (folder / where / "core.pth").write_text(str(core / "env" / where))
+        [wheel] = core.glob("*.whl")
+        pip(folder, f"{wheel}[{extra}]")
+        return folder / "bin"
+
+    return make
+
+
+def said(folder: Path, *command, text: str | None = None, **env) -> str:
+    "What a command of an environment says, in an empty folder."
+    work = folder.parent / "work"
+    work.mkdir(exist_ok=True)
+    kept = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
+    path = os.pathsep.join([str(folder), kept["PATH"]])
+    return run(
+        folder / command[0], *command[1:], cwd=work, env=kept | env | {"PATH": path}, input=text
+    )
+
+
+INSPECT = """
+import sys
+from inspect_ai import eval
+from inspect_ai.model import ModelOutput, ModelUsage, get_model
+from sql_env.integrations.inspect_ai import bundled_task
+
+def outputs(messages, *_):
+    output = ModelOutput.for_tool_call("mock", "answer", {"value": "0"})
+    output.usage = ModelUsage(input_tokens=1, output_tokens=1, total_tokens=2)
+    return output
+
+model = get_model("mockllm/model", custom_outputs=outputs)
+[log] = eval(bundled_task(split="test"), model, limit=3, display="none", log_dir="logs")
+assert "openai" not in sys.modules
+print(log.status, len(log.samples), [str(s.error) for s in log.samples if s.error])
+"""
+
+
+def test_inspect(alone):
+    "On ada7898 every sample failed: `messages_from_openai` imports openai."
+    assert "success 3 []" in said(alone("inspect"), "python", "-c", INSPECT)
+
+
+def test_openai(alone):
+    questions = load("bundled", split="test")
+    with FakeServer(player(questions)) as server:
+        options = ["--policy", "chat", "--model", "m", "--base-url", server.url]
+        command = ["sql_env", "evaluate", "--split", "test", "-n", "2", "--json", *options]
+        assert '"success_rate": 1.0' in said(alone("openai"), *command, OPENAI_API_KEY="none")
+
+
+def test_mcp(alone):
+    "The server says our version, and five tools."
+    hello = dict(
+        protocolVersion="2025-06-18", capabilities={}, clientInfo=dict(name="t", version="1")
+    )
+    asked = [
+        dict(id=1, method="initialize", params=hello),
+        dict(method="notifications/initialized"),
+        dict(id=2, method="tools/list"),
+    ]
+    lines = "".join(json.dumps(dict(jsonrpc="2.0", **message)) + "\n" for message in asked)
+    answers = said(alone("mcp"), "sql_env", "mcp", "--split", "test", text=lines).splitlines()
+    hello, listed = (json.loads(line)["result"] for line in answers[:2])
+    assert hello["serverInfo"] == dict(name="sql_env", version=__version__)
+    names = sorted(tool["name"] for tool in listed["tools"])
+    assert names == ["answer", "describe", "query", "sample", "start"]
+
+
+GYM = """
+import gymnasium
+env = gymnasium.make("sql_env.integrations.gymnasium:sql_env/Bundled-v0", split="test")
+env.reset(seed=1)
+print(env.step(dict(action_type=3, argument="no such thing"))[1:4])
+"""
+SKYRL = """
+import skyrl_gym
+from sql_env import load
+from sql_env.integrations.skyrl import register_skyrl, skyrl_rows
+questions = load("bundled", split="test")
+register_skyrl(questions, id="sql_env")
+[row] = skyrl_rows(questions[:1])
+env = skyrl_gym.make("sql_env", env_config={}, extras=row)
+print(env.init(row["prompt"])[0][0]["role"])
+"""
+
+
+def test_gym(alone):
+    assert "(0.0, True, False)" in said(alone("gym"), "python", "-c", GYM)
+
+
+def test_skyrl(alone):
+    assert "system" in said(alone("skyrl"), "python", "-c", SKYRL)
+
+
+DATA = """
+import openpyxl, pyarrow, pyarrow.parquet
+pyarrow.parquet.write_table(pyarrow.table(dict(id=[1, 2])), "ship.parquet")
+book = openpyxl.Workbook()
+book.active.append(["question", "sql"])
+book.active.append(["How many?", "SELECT count(*) FROM ship"])
+book.save("asked.xlsx")
+"""
+
+
+def test_data(alone):
+    folder = alone("data")
+    said(folder, "python", "-c", DATA)
+    assert "ship (2 rows)" in said(
+        folder, "sql_env", "data", "import", "ship.parquet", "--out", "mine"
+    )
+    said(folder, "python", "-c", "import shutil; shutil.move('asked.xlsx', 'mine')")
+    found = json.loads(
+        said(folder, "sql_env", "data", "--source", "folder", "--path", "mine", "--json")
+    )
+    assert found["questions"] == 1
+
+
+@pytest.mark.full
+def test_server(alone):
+    code = (
+        "from sql_env.server.app import app; from sql_env import SQLEnv; print(type(app).__name__)"
+    )
+    assert "FastAPI" in said(alone("server"), "python", "-c", code)
+
+
+@pytest.mark.full
+def test_providers(alone):
+    code = "import anthropic, google.genai, sql_env.policies.providers; print('there')"
+    assert "there" in said(alone("providers"), "python", "-c", code)
+
+
+@pytest.mark.full
+def test_cluster(alone):
+    code = (
+        "import ray; from sql_env import RandomPolicy, evaluate, load; ray.init(num_cpus=1, include_dashboard=False);"
+        "from sql_env.evaluation.workers import RayExecutor;"
+        "print(evaluate(load('bundled').sample(4), RandomPolicy(), executor=RayExecutor(), progress=False).n_episodes)"
+    )
+    assert said(alone("cluster"), "python", "-c", code).strip().endswith("4")
+
+
+@pytest.mark.full
+def test_train(alone):
+    command = ["sql_env", "train", "first", "--scale", "0.01", "--eval-questions", "4", "--json"]
+    report = json.loads(said(alone("train"), *command).splitlines()[-1])
+    assert [row["stage"] for row in report["evals"]] == ["imitate"]
+
+
+@pytest.mark.full
+def test_verifiers_as_a_package_of_its_own(alone, tmp_path):
+    "The layout that Prime's hub takes, with all settings."
+    folder = alone("verifiers")
+    hub = tmp_path / "prime"
+    subprocess.run(["cp", "-r", ROOT / "examples" / "prime", hub], check=True)
+    pip(folder.parent, "--no-deps", hub)
+    settings = dict(
+        split="test", budget=7, reward="partial", schema_level="columns", n=2, actions="abstain"
+    )
+    with FakeServer(player(load("bundled", split="test"))) as server:
+        command = ["vf-eval", "sql-env-bundled", "--env.agent.harness.id", "null"]
+        command += [
+            part for k, v in settings.items() for part in (f"--env.taskset.play.{k}", str(v))
+        ]
+        command += [
+            "--env.agent.runtime.type",
+            "subprocess",
+            "--model",
+            "m",
+            "--no-push",
+            "--no-rich",
+        ]
+        command += [
+            "--client.base-url",
+            server.url,
+            "-n",
+            "2",
+            "-o",
+            tmp_path / "out",
+            "--run.name",
+            "run",
+        ]
+        said(folder, *command)
+        first = json.dumps(server.bodies[0])
+    assert "Steps: 7" in first and "abstain" in first
