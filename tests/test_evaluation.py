@@ -471,7 +471,7 @@ def count_judgements(monkeypatch, reason="match"):
     "The golds that are judged, in order; each verdict has this reason."
     judged = []
 
-    def judge(q, db, answer, queries, verdict, *args):
+    def judge(q, db, answer, queries, verdict, *args, **options):
         if verdict.correct:
             judged.append((q.database_name, q.gold_sql))
             return Verdict(reason == "match", reason)

@@ -747,7 +747,7 @@ def _compare_command(
     if len(files) < 2:
         raise ValueError("There is nothing to compare with: give two results or more.")
     results = _named_apart([load_result(path) for path in files], files)
-    found = [compare(*results, by)] if len(results) == 2 else compare_all(results, by)
+    found = [compare(results[0], results[1], by)] if len(results) == 2 else compare_all(results, by)
     if as_json:
         rows = [{n: None if x != x else x for n, x in asdict(c).items()} for c in found]
         print_text(json.dumps(rows[0] if len(results) == 2 else rows, indent=1))

@@ -176,7 +176,10 @@ def _is_death(error: BaseException) -> bool:
 class Gate:
     "Whether work may begin; this one always lets it."
 
-    is_over = False  # nothing more begins, and what has not begun is taken back
+    @property
+    def is_over(self) -> bool:
+        "Whether nothing more begins, and what has not begun is taken back."
+        return False
 
     def may_begin(
         self,
