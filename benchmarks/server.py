@@ -65,8 +65,8 @@ class Server:
 
     start_with: dict = {}  # further arguments of `Popen`
 
-    def __init__(self, kind="sql", stderr=subprocess.DEVNULL, command=None, **env):
-        self.port = socket.create_server(("127.0.0.1", 0)).getsockname()[1]
+    def __init__(self, kind="sql", stderr=subprocess.DEVNULL, command=None, port=0, **env):
+        self.port = port or socket.create_server(("127.0.0.1", 0)).getsockname()[1]
         code = "from sql_env.server.app import main; main()" if kind == "sql" else ECHO
         self.env = {
             **os.environ,
