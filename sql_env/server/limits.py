@@ -507,7 +507,7 @@ class RequestProtocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
     def data_received(self, data: bytes) -> None:
         "Stop the clock if a head is complete, start it if one begins."
         if self.transport.is_closing():
-            return
+            return  # refused, or cut off
         before = self.cycle
         super().data_received(data)
         if self.cycle is not before:
@@ -543,9 +543,11 @@ class RequestProtocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
             self.transport.close()
 
 # %% ../../nbs/server/04_limits.ipynb #2c334dc5
-def _stopped(clock: asyncio.TimerHandle | None) -> None:
+def _stopped(clock: asyncio.TimerHandle | None) -> Any:
+    "Stop a clock; None takes its place."
     if clock is not None:
         clock.cancel()
+    return None
 
 # %% ../../nbs/server/04_limits.ipynb #8ccbc1c2
 class SessionProtocol(AutoWebSocketsProtocol or asyncio.Protocol):  # type: ignore[misc]

@@ -39,7 +39,7 @@ _OUT_OF_BUDGET = "The budget is used up."
 
 # %% ../../nbs/server/05_page.ipynb #bd924597
 def _known_tables(view: EpisodeView) -> tuple[TableInfo, ...]:
-    "The tables, without the columns of those that were not described or sampled: even their number is for the visitor to find."
+    "The tables; of those that were neither described nor sampled not even the number of columns."
     if view.schema_level in ("columns", "full"):
         return view.tables
     looks = [turn for turn in view.turns if turn.action.action_type in ("DESCRIBE", "SAMPLE")]
