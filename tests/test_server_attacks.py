@@ -302,7 +302,8 @@ def test_an_address_that_is_only_claimed_is_not_believed():
         return sum(said)
 
     for proxies, granted in (("", 2), ("127.0.0.1", 8)):
-        with Server(SQL_ENV_SHARE="2", FORWARDED_ALLOW_IPS=proxies) as s:
+        named = {"FORWARDED_ALLOW_IPS": proxies} if proxies else {}
+        with Server(SQL_ENV_SHARE="2", **named) as s:
             assert asyncio.run(main(s)) == granted
 
 
