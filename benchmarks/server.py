@@ -182,7 +182,7 @@ def plans(n, seed=0):
             if i % 2
             else [("ANSWER", format_rows(q.gold_answer))]
         )
-        wrong = [("QUERY", f"SELECT * FROM {table} LIMIT 5"), ("ANSWER", "no idea")]
+        wrong = [("QUERY", f"SELECT * FROM {table} LIMIT 5"), ("ANSWER", "-98765.4321")]
         actions = [
             ("DESCRIBE", table),
             ("SAMPLE", table),
