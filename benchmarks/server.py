@@ -65,8 +65,8 @@ class Server:
 
     start_with: dict = {}  # further arguments of `Popen`
 
-    def __init__(self, kind="sql", stderr=subprocess.DEVNULL, command=None, **env):
-        self.port = socket.create_server(("127.0.0.1", 0)).getsockname()[1]
+    def __init__(self, kind="sql", stderr=subprocess.DEVNULL, command=None, port=0, **env):
+        self.port = port or socket.create_server(("127.0.0.1", 0)).getsockname()[1]
         code = "from sql_env.server.app import main; main()" if kind == "sql" else ECHO
         self.env = {
             **os.environ,
@@ -182,7 +182,7 @@ def plans(n, seed=0):
             if i % 2
             else [("ANSWER", format_rows(q.gold_answer))]
         )
-        wrong = [("QUERY", f"SELECT * FROM {table} LIMIT 5"), ("ANSWER", "no idea")]
+        wrong = [("QUERY", f"SELECT * FROM {table} LIMIT 5"), ("ANSWER", "-98765.4321")]
         actions = [
             ("DESCRIBE", table),
             ("SAMPLE", table),

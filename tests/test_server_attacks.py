@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 import websockets
-from serving import Server, Session, quantile
+from serving import Server, Session, load_benchmark, quantile
 
 pytestmark = pytest.mark.slow  # each starts a server
 
@@ -302,7 +302,8 @@ def test_an_address_that_is_only_claimed_is_not_believed():
         return sum(said)
 
     for proxies, granted in (("", 2), ("127.0.0.1", 8)):
-        with Server(SQL_ENV_SHARE="2", FORWARDED_ALLOW_IPS=proxies) as s:
+        named = {"FORWARDED_ALLOW_IPS": proxies} if proxies else {}
+        with Server(SQL_ENV_SHARE="2", **named) as s:
             assert asyncio.run(main(s)) == granted
 
 
@@ -418,3 +419,17 @@ def test_a_neighbour_is_served_beside_an_attack(name, shared):
         beside = asyncio.run(_times_of_a_neighbour(shared, 300))
     print(name, quantile(alone, 0.5), quantile(beside, 0.5), quantile(beside, 0.99))
     assert quantile(beside, 0.5) < 0.05 and quantile(beside, 0.99) < 0.5
+
+
+# ---- a soak
+
+
+def test_a_minute_of_mixed_clients():
+    "Nothing is lost or wrong over SIGTERM and kill -9, and memory stays; an hour is `python benchmarks/soak.py`."
+    found = load_benchmark("soak").run(seconds=60)
+    print(json.dumps(found))
+    assert found["episodes_done"] > 100 and found["lost"] == found["twice"] == 0
+    assert found["different"] == found["wrong_verdicts"] == 0
+    first, most, _ = found["mb"]
+    assert most - first < 60
+    assert all(found["beside"][name] for name in ("silent", "refused", "hostile", "killed"))

@@ -1,10 +1,14 @@
 "Strangers at a server: whose pages may use it, how many sessions there are, how long it waits, and what it gives away."
 
+import ast
 import asyncio
 import http.client
 import json
+import pickle
 import signal
 import socket
+import subprocess
+import sys
 import threading
 import urllib.request
 
@@ -19,7 +23,7 @@ from sql_env.models import SQLAction
 from sql_env.policies.baselines import OraclePolicy
 from sql_env.server.app import Settings, environment_factory
 from sql_env.server.environment import SQLEnvironment
-from sql_env.server.limits import Guard, Names, RequestProtocol, _message_problem
+from sql_env.server.limits import Connections, Guard, Names, RequestProtocol, _message_problem
 from sql_env.server.page import Visits, _episode_html
 from sql_env.server.seats import Seats, client_name
 from sql_env.sources.loading import load
@@ -279,6 +283,136 @@ def test_nothing_is_raised_when_a_client_is_gone():
     scope = dict(type="websocket", path="/ws", headers=[], client=("127.0.0.1", 1))
     asyncio.run(guard(scope, receive, gone))
     assert not guard.seats.taken
+
+
+# ---- requests
+
+
+def requested(app=None, path="/reset", host=b"localhost", body=None, **options):
+    "What a guard sends for a request whose body never comes, or is this one; and the guard."
+    sent, events = [], [] if body is None else [dict(type="http.request", body=body)]
+
+    async def receive():
+        return events.pop(0) if events else await asyncio.sleep(3600)
+
+    async def send(message):
+        sent.append(message)
+
+    headers = [(b"host", host), (b"content-length", b"10")]
+    scope = dict(type="http", method="POST", path=path, headers=headers, client=("127.0.0.1", 1))
+    guard = Guard(
+        app or echo, **(dict(seats=Seats(1), names=Names.read("", "", "127.0.0.1")) | options)
+    )
+    asyncio.run(asyncio.wait_for(guard(scope, receive, send), 5))
+    return sent, guard
+
+
+@pytest.mark.parametrize("wrong", [dict(host=b"evil.example"), dict(path="/web/upload")])
+def test_a_refused_request_does_not_wait_for_its_body(wrong):
+    sent, _ = requested(**wrong)
+    assert [m["type"] for m in sent] == ["http.response.start"] + ["http.response.body"] * 2
+    assert sent[0]["status"] == 403 and (b"connection", b"close") in sent[0]["headers"]
+    assert sent[1]["body"] and not sent[2].get("more_body")
+
+
+@pytest.mark.parametrize("begun", [False, True])
+def test_what_breaks_is_one_line_and_its_control_characters_are_shown(begun, caplog):
+    async def broken(scope, receive, send):
+        if begun:
+            await send(dict(type="http.response.start", status=200, headers=[]))
+        raise KeyError("un\x1b[2J\nknown")
+
+    sent, _ = requested(broken, path="/web/x\r\x1b]0;y")
+    assert sent[0]["status"] == (200 if begun else 500) and sent[-1]["type"] == "http.response.body"
+    [record] = caplog.records
+    assert record.exc_info is None and record.getMessage().isprintable()
+
+
+@pytest.mark.parametrize("path", ["heartbeat/x", "queue/data"])
+def test_streams_of_the_page_are_counted(path):
+    async def stream(scope, receive, send):
+        assert guards[0].streams.taken.total() == 2
+
+    guards = []
+
+    async def main():
+        guard = Guard(stream, Seats(1, share=1))
+        guards.append(guard)
+        guard.streams.take("127.0.0.1")
+        headers, sent = [(b"host", b"localhost")], []
+
+        async def receive():
+            return dict(type="http.request")
+
+        async def send(message):
+            sent.append(message)
+
+        scope = dict(type="http", method="GET", path=f"/web/gradio_api/{path}", headers=headers)
+        scope["client"] = ("127.0.0.1", 1)
+        await guard(scope, receive, send)
+        assert not sent and guard.streams.taken.total() == 1
+        for _ in range(3):
+            guard.streams.take("127.0.0.1")
+        await guard(scope, receive, send)
+        assert sent[0]["status"] == 503
+
+    asyncio.run(main())
+
+
+# ---- connections
+
+
+class Transport:
+    def __init__(self, address):
+        self.address = address
+
+    def get_extra_info(self, _):
+        return self.address, 1
+
+
+def test_connections_are_counted_once_and_one_client_has_a_share():
+    connections = Connections(8)
+    made = [Transport("127.0.0.1") for _ in range(8)]
+    assert [connections.enter(t) == "" for t in made] == [True] * 6 + [False] * 2
+    assert connections.enter(made[0]) == "", "the same one, upgraded to a WebSocket"
+    assert connections.enter(Transport("127.0.0.2")) == ""
+    for t in (made[0], made[0], made[7]):
+        connections.leave(t)
+    assert connections.enter(Transport("127.0.0.1")) == ""
+    assert "share" in connections.enter(Transport("127.0.0.1"))
+
+
+def test_a_proxy_may_have_all_connections_and_workers_count_their_own():
+    connections = pickle.loads(pickle.dumps(Connections(8, proxies="10.0.0.0/8")))
+    made = [Transport("10.1.2.3") for _ in range(9)]
+    assert [connections.enter(t) == "" for t in made] == [True] * 8 + [False]
+
+
+def test_processes_have_their_seats_together(tmp_path):
+    (tmp_path / "seats").touch()
+    seats = Seats(4, 3, file=str(tmp_path / "seats"))
+    code = "import sys; from sql_env.server.seats import Seats; s = Seats(4, 3, file=sys.argv[1])\n"
+    code += "for line in sys.stdin: print(repr(s.take(line.strip())), flush=True)"
+    other = subprocess.Popen(
+        [sys.executable, "-c", code, str(tmp_path / "seats")],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
+    def take(address):
+        other.stdin.write(address + "\n")
+        other.stdin.flush()
+        return ast.literal_eval(other.stdout.readline())
+
+    assert [take("192.0.2.1"), take("192.0.2.1"), seats.take("192.0.2.1")] == [""] * 3
+    assert "share" in seats.take("192.0.2.1") and "share" in take("192.0.2.1")
+    assert seats.take("192.0.2.2") == "" and "4 of 4" in take("192.0.2.3")
+    seats.give_back("192.0.2.2")
+    assert take("192.0.2.3") == "" and "4 of 4" in seats.take("192.0.2.2")
+    other.kill()
+    other.wait()
+    assert [seats.take("192.0.2.1") for _ in range(2)] == ["", ""], "the dead one's are free"
 
 
 # ---- verdicts that are withheld

@@ -513,6 +513,35 @@ def test_a_damaged_state_is_refused(damage):
         Session.resume(EpisodeEnv(bundled()), damage(session.state()))
 
 
+@pytest.mark.parametrize(
+    "path, value",
+    [
+        (("counts",), {"nudges": "many"}),
+        (("counts",), "many"),
+        (("messages",), "text"),
+        (("messages",), ["text"]),
+        (("notes",), [1]),
+        (("given_up",), None),
+        (("settings", "max_chars"), "9"),
+        (("settings", "max_chars"), -1),
+        (("settings", "max_chars"), True),
+        (("settings", "max_nudges"), 2.5),
+        (("settings", "system"), 3),
+        (("seed",), "x"),
+    ],
+)
+def test_a_state_whose_parts_have_other_types_is_refused(path, value):
+    "In words, when it is resumed: not by a TypeError at the next message."
+    session = begun()
+    state = session.state()
+    part = state
+    for name in path[:-1]:
+        part = part[name]
+    part[path[-1]] = value
+    with pytest.raises(ValueError, match=path[-1].rstrip("s")):
+        Session.resume(EpisodeEnv(bundled()), state)
+
+
 def test_replay():
     actions = [("DESCRIBE", "visit"), ("query", GOLD), ("ANSWER", "@last")]
     env = EpisodeEnv(bundled())

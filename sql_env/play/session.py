@@ -365,14 +365,13 @@ def _data_keys(env: EpisodeEnv, question: Question) -> dict[str, str]:
 def _check_types(state: dict[str, Any]) -> None:
     "Raise `TypeError` if a part of a state is not what `Session.state` makes; it may come from a stranger."
     settings, counts = state["settings"], state["counts"]
+    for name, kind in (("settings", dict), ("counts", dict), ("messages", list), ("notes", list)):
+        if not isinstance(state[name], kind):
+            raise TypeError(f"{name} is {type(state[name]).__name__}")
     parts: list[tuple[str, Any, type | tuple]] = [
         ("question_id", state["question_id"], str),
         ("seed", state["seed"], (int, NoneType)),
-        ("messages", state["messages"], list),
-        ("notes", state["notes"], list),
         ("given_up", state["given_up"], str),
-        ("counts", counts, dict),
-        ("settings", settings, dict),
         ("system", settings["system"], str),
         ("max_chars", settings["max_chars"], int),
         ("max_nudges", settings["max_nudges"], int),

@@ -458,24 +458,24 @@ class Connections:
 
         self.seats = Seats(total, share, may_take_all=may_take_all, what="connections")
         self._made_with = total, share, proxies
-        self._addresses: dict[int, str] = {}  # by transport
+        self._addresses: dict[Any, str] = {}  # by transport
 
     def __reduce__(self):
         return Connections, self._made_with  # a worker process counts its own
 
     def enter(self, transport: Any) -> str:
         "Count a connection, once; why it is one too many, '' if it is not."
-        if id(transport) in self._addresses:
+        if transport in self._addresses:
             return ""
         address = (transport.get_extra_info("peername") or ("",))[0]
         why = self.seats.take(str(address))
         if not why:
-            self._addresses[id(transport)] = str(address)
+            self._addresses[transport] = str(address)
         return why
 
     def leave(self, transport: Any) -> None:
         "A connection is gone."
-        if (address := self._addresses.pop(id(transport), None)) is not None:
+        if (address := self._addresses.pop(transport, None)) is not None:
             self.seats.give_back(address)
 
 # %% ../../nbs/server/04_limits.ipynb #14aff6ae
@@ -507,7 +507,7 @@ class RequestProtocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
     def data_received(self, data: bytes) -> None:
         "Stop the clock if a head is complete, start it if one begins."
         if self.transport.is_closing():
-            return
+            return  # refused, or cut off
         before = self.cycle
         super().data_received(data)
         if self.cycle is not before:
@@ -543,9 +543,11 @@ class RequestProtocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
             self.transport.close()
 
 # %% ../../nbs/server/04_limits.ipynb #2c334dc5
-def _stopped(clock: asyncio.TimerHandle | None) -> None:
+def _stopped(clock: asyncio.TimerHandle | None) -> Any:
+    "Stop a clock; None takes its place."
     if clock is not None:
         clock.cancel()
+    return None
 
 # %% ../../nbs/server/04_limits.ipynb #8ccbc1c2
 class SessionProtocol(AutoWebSocketsProtocol or asyncio.Protocol):  # type: ignore[misc]

@@ -521,7 +521,7 @@ class HttpEndpoint:
     async def _open(self, address: str, scope, receive, send) -> None:
         opened, status = self._sessions.open(address), 500
 
-        async def watched(message: dict[str, Any]) -> None:
+        async def watched(message: Any) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]

@@ -39,10 +39,11 @@ _OUT_OF_BUDGET = "The budget is used up."
 
 # %% ../../nbs/server/05_page.ipynb #bd924597
 def _known_tables(view: EpisodeView) -> tuple[TableInfo, ...]:
-    "The tables, without the columns of those that no step has touched: even their number is for the visitor to find."
+    "The tables; of those that were neither described nor sampled not even the number of columns."
     if view.schema_level in ("columns", "full"):
         return view.tables
-    seen = {name for turn in view.turns for name in touched_tables(view, turn)}
+    looks = [turn for turn in view.turns if turn.action.action_type in ("DESCRIBE", "SAMPLE")]
+    seen = {name for turn in looks for name in touched_tables(view, turn)}
     return tuple(
         info if info.name.lower() in seen else replace(info, columns=()) for info in view.tables
     )

@@ -9,7 +9,7 @@ __all__ = ['Settings', 'settings_table', 'load_questions']
 
 # %% ../../nbs/server/02_settings.ipynb #51203ba2
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import Field, asdict, dataclass, field, fields
 from typing import Any
 
@@ -26,7 +26,7 @@ def _setting(
     panel: str,  # of the help
     low: float | None = None,
     high: float | None = None,
-    choices: Sequence[str] = (),
+    choices: Iterable[str] = (),
 ) -> Any:
     "A field of `Settings`."
     about = dict(variable=variable, meaning=meaning, panel=panel, low=low, high=high)
@@ -35,7 +35,7 @@ def _setting(
 # %% ../../nbs/server/02_settings.ipynb #2f29c20f
 def _read_setting(setting: Field, text: str) -> Any:
     "The value of a setting from the text of its variable."
-    kind = type(setting.default)
+    kind: Any = type(setting.default)
     if kind is bool:
         return text.lower() in ("true", "1", "yes")
     try:

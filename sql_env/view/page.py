@@ -283,7 +283,7 @@ def _step_line(view: EpisodeView, i: int, step: int | None, unfolds: bool = Fals
 
 # %% ../../nbs/view/05_page.ipynb #a74d15cd
 def _steps_html(view: EpisodeView, step: int | None = None, unfold: int = 0) -> FT:
-    "The list of steps; with `step=None` they are buttons for the page's script, the last `unfold` with what came."
+    "The list of steps: buttons for the page's script if `step` is None, else `unfold` of them show what came."
     if not view.turns:
         return element("p", "none yet", cls="sx-hint")
     n = len(view.turns)
