@@ -428,9 +428,12 @@ KILLED = """
 import os, sys, time
 from sql_env.evaluation.logs import EpisodeLog
 log = EpisodeLog(sys.argv[1], {"policy": "x"})
+there, here = os.pipe()
 if os.fork() == 0:
+    os.write(here, b"x")
     time.sleep(30)  # a worker that outlives its run
     os._exit(0)
+os.read(there, 1)
 print("held", flush=True)
 time.sleep(30)
 """
