@@ -7,7 +7,7 @@ Docs: https://hjerpe.github.io/sql_env/sql/clauses.html.md"""
 # %% auto #0
 __all__ = ['QueryClauses', 'query_clauses', 'differing_clauses']
 
-# %% ../../nbs/sql/07_clauses.ipynb #b5c1ec61
+# %% ../../nbs/sql/07_clauses.ipynb #a08cece5
 import re
 from collections.abc import Iterator
 from functools import lru_cache
@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from .analysis import parse_sql
 
-# %% ../../nbs/sql/07_clauses.ipynb #f0718455
+# %% ../../nbs/sql/07_clauses.ipynb #3ac890d5
 def _main_selects(tree) -> Iterator[Any]:
     "The SELECTs of a query that no condition holds."
     from sqlglot import exp
@@ -34,13 +34,13 @@ def _main_selects(tree) -> Iterator[Any]:
                 yield from _main_selects(source)
         yield tree
 
-# %% ../../nbs/sql/07_clauses.ipynb #0273b3ad
+# %% ../../nbs/sql/07_clauses.ipynb #3d823a37
 def _sources(select) -> list[Any]:
     "What FROM and JOIN name."
     first = select.args.get("from_") or select.args.get("from")
     return [s.this for s in ([first] if first else []) + (select.args.get("joins") or [])]
 
-# %% ../../nbs/sql/07_clauses.ipynb #0d6cda39
+# %% ../../nbs/sql/07_clauses.ipynb #381b3140
 def _rename_columns(select) -> None:
     "Write each column of a SELECT without its table, or with the number of the table in a self join."
     from sqlglot import exp
@@ -57,14 +57,14 @@ def _rename_columns(select) -> None:
         if isinstance(column.this, exp.Identifier):
             column.set("this", exp.to_identifier(column.name.lower(), quoted=False))
 
-# %% ../../nbs/sql/07_clauses.ipynb #1d5e0873
+# %% ../../nbs/sql/07_clauses.ipynb #1584d537
 def _text(node) -> str:
     return node.sql(dialect="sqlite", copy=False)  # the tree is our own
 
-# %% ../../nbs/sql/07_clauses.ipynb #a9149800
+# %% ../../nbs/sql/07_clauses.ipynb #6c5316fb
 _FLIPPED = dict(EQ="EQ", NEQ="NEQ", GT="LT", LT="GT", GTE="LTE", LTE="GTE")
 
-# %% ../../nbs/sql/07_clauses.ipynb #5cdfb811
+# %% ../../nbs/sql/07_clauses.ipynb #8e55cec6
 def _split(node) -> Iterator[Any]:
     "The parts of a condition that must all hold."
     from sqlglot import exp
@@ -77,7 +77,7 @@ def _split(node) -> Iterator[Any]:
     else:
         yield node
 
-# %% ../../nbs/sql/07_clauses.ipynb #6fc09229
+# %% ../../nbs/sql/07_clauses.ipynb #194c5331
 def _condition(node) -> list[tuple[str, ...]]:
     "A condition as what is tested, the test, and the value."
     from sqlglot import exp
@@ -106,11 +106,11 @@ def _condition(node) -> list[tuple[str, ...]]:
         return [(_text(node.this), "LIKE", _text(node.expression))]
     return [(_text(node),)]
 
-# %% ../../nbs/sql/07_clauses.ipynb #94b6e73f
+# %% ../../nbs/sql/07_clauses.ipynb #607329ef
 _YEAR = re.compile(r"STRFTIME\('%Y', (.+)\)")
 _DAY = re.compile(r"'(\d{4})-(01-01|12-31)'")
 
-# %% ../../nbs/sql/07_clauses.ipynb #cd01682e
+# %% ../../nbs/sql/07_clauses.ipynb #07dcfcc6
 def _with_years(conditions: set[tuple[str, ...]]) -> frozenset[tuple[str, ...]]:
     "The conditions with each way to ask for a year written as one."
     found: set[tuple[str, ...]] = set()
@@ -135,7 +135,7 @@ def _with_years(conditions: set[tuple[str, ...]]) -> frozenset[tuple[str, ...]]:
             found.add((column, "YEAR", number))
     return frozenset(found)
 
-# %% ../../nbs/sql/07_clauses.ipynb #bbe0707c
+# %% ../../nbs/sql/07_clauses.ipynb #40b66780
 class QueryClauses(NamedTuple):
     "The clauses of a query, each in a form in which equal ones are equal."
 
@@ -150,7 +150,7 @@ class QueryClauses(NamedTuple):
     order: tuple[str, ...]
     rows: tuple[str, ...]  # DISTINCT, LIMIT, set operations
 
-# %% ../../nbs/sql/07_clauses.ipynb #2917d804
+# %% ../../nbs/sql/07_clauses.ipynb #8faf6890
 def _conditions(select) -> list[Any]:
     "The parts of WHERE, HAVING and ON."
     joins = select.args.get("joins") or []
@@ -160,7 +160,7 @@ def _conditions(select) -> list[Any]:
     ]
     return [part for tree in trees for part in _split(tree)]
 
-# %% ../../nbs/sql/07_clauses.ipynb #d10453a4
+# %% ../../nbs/sql/07_clauses.ipynb #272654b0
 def _join_parts(select) -> list[tuple[str, ...]]:
     "Columns that USING makes equal, and outer joins."
     found: list[tuple[str, ...]] = []
@@ -170,7 +170,7 @@ def _join_parts(select) -> list[tuple[str, ...]]:
             found.append((join.side, join.this.name.lower()))
     return found
 
-# %% ../../nbs/sql/07_clauses.ipynb #f86aa79d
+# %% ../../nbs/sql/07_clauses.ipynb #eb25b285
 def _aggregates(select) -> list[str]:
     "The aggregates in the result of a SELECT."
     from sqlglot import exp
@@ -184,7 +184,7 @@ def _aggregates(select) -> list[str]:
             found.append(f"{node.key} {distinct}".strip())
     return found
 
-# %% ../../nbs/sql/07_clauses.ipynb #24d2db89
+# %% ../../nbs/sql/07_clauses.ipynb #2bad9c12
 def _resolve(select, keys) -> list[str]:
     "Keys of GROUP BY or ORDER BY; a number or an alias stands for its column."
     from sqlglot import exp
@@ -201,8 +201,8 @@ def _resolve(select, keys) -> list[str]:
         found.append(f"{text} DESC" if is_down else text)
     return found
 
-# %% ../../nbs/sql/07_clauses.ipynb #dfd493e1
-@lru_cache(maxsize=4096)
+# %% ../../nbs/sql/07_clauses.ipynb #01ab415e
+@lru_cache(maxsize=1024)
 def query_clauses(sql: str) -> QueryClauses:
     "The clauses of a query; raises `sqlglot.ParseError`."
     from sqlglot import exp
@@ -248,14 +248,14 @@ def query_clauses(sql: str) -> QueryClauses:
         rows=tuple(sorted(rows)),
     )
 
-# %% ../../nbs/sql/07_clauses.ipynb #0003d95c
+# %% ../../nbs/sql/07_clauses.ipynb #b6a326a1
 def _same_groups(a: QueryClauses, b: QueryClauses) -> bool:
     "Whether two queries seem to make the same groups."
     shared = a.group & b.group
     keys = {column for pair in a.joins + b.joins for column in pair}
     return a.group == b.group or (shared in (a.group, b.group) and bool(shared & keys))
 
-# %% ../../nbs/sql/07_clauses.ipynb #b4096c45
+# %% ../../nbs/sql/07_clauses.ipynb #b3c76eab
 def differing_clauses(
     sql: str,
     gold: str,  # the query it is compared with

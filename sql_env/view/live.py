@@ -7,7 +7,7 @@ Docs: https://hjerpe.github.io/sql_env/view/live.html.md"""
 # %% auto #0
 __all__ = ['RunFeed', 'run_server']
 
-# %% ../../nbs/view/15_live.ipynb #b4eaeee2
+# %% ../../nbs/view/15_live.ipynb #917fbeb3
 import json
 from collections.abc import Iterable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -23,7 +23,7 @@ from .reading import RunReader
 from .rows import RowMaker, pair_episodes
 from .run import figures_html, run_page_parts
 
-# %% ../../nbs/view/15_live.ipynb #7a2ca17a
+# %% ../../nbs/view/15_live.ipynb #8e456b59
 class RunFeed:
     "The rows of runs that go on, with the version in which each changed last."
 
@@ -114,13 +114,14 @@ class RunFeed:
             title = self.title or ", ".join(self.names) or "Waiting for the first episode"
             return "".join(run_page_parts(self.maker, title, live=True))
 
-# %% ../../nbs/view/15_live.ipynb #0fcee199
+# %% ../../nbs/view/15_live.ipynb #e5cfbb3f
 class _Handler(BaseHTTPRequestHandler):
     "Answers the requests of the page; `feed` is set by `run_server`."
 
     feed: Any = None
 
     def do_GET(self) -> None:
+        "Answer a request of the page."
         port = self.server.server_address[1]  # type: ignore[index]
         hosts = {f"{name}:{port}" for name in ("127.0.0.1", "localhost")}
         if self.headers.get("Host") not in hosts:
@@ -160,7 +161,7 @@ class _Handler(BaseHTTPRequestHandler):
     def log_message(self, format: str, *args: Any) -> None:
         "Requests come each second, so none is printed."
 
-# %% ../../nbs/view/15_live.ipynb #a3b89f10
+# %% ../../nbs/view/15_live.ipynb #3634b511
 def run_server(
     feed: RunFeed,
     port: int = 0,  # a free one if 0
