@@ -565,7 +565,7 @@ def test_evaluate_without_robust_shows_a_dash(sql_env, tmp_path):
 
 def test_evaluate_says_what_was_not_judged(sql_env, monkeypatch):
     monkeypatch.setattr(
-        "sql_env.play.episode.verify_robust", lambda *args: Verdict(False, "no_variants")
+        "sql_env.play.episode.verify_robust", lambda *args, **options: Verdict(False, "no_variants")
     )
     args = ["evaluate", "-n", 4, "--no-floor", "--policy", "oracle"]
     assert "oracle: robust -, 4 not judged: " in " ".join(sql_env(*args).out.split())

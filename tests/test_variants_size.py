@@ -287,9 +287,9 @@ def test_a_failure_is_paid_for_once(odd, tmp_path, monkeypatch):
             opened.append(args)
             super().__init__(*args)
 
-    def counting(*args):
+    def counting(*args, **options):
         built.append(args)
-        return build_variants(*args)
+        return build_variants(*args, **options)
 
     monkeypatch.setattr(selection, "InstanceGenerator", Counting)
     monkeypatch.setattr(selection, "build_variants", counting)
@@ -303,7 +303,7 @@ def test_a_failure_is_paid_for_once(odd, tmp_path, monkeypatch):
     VARIANT_STORE.clear()
     assert "no such table" in why_no_variants(odd, "SELECT * FROM broken") and len(built) == 1
 
-    def lacking(*args):
+    def lacking(*args, **options):
         raise apsw.NoMemError("out of memory")
 
     monkeypatch.setattr(selection, "build_variants", lacking)

@@ -117,10 +117,10 @@ def _all_golds(
             few = drafts._replace(questions=(), databases=drafts.databases, descriptions={})
             parts = [sqls[i : i + _AT_ONCE] for i in range(0, len(sqls), _AT_ONCE)] or [[]]
             asked[name] = [pool.submit(_golds_or_reason, few, name, part, limits) for part in parts]
-        for name, parts in asked.items():
+        for name, futures in asked.items():
             found: dict[str, GoldResult] | str = {}
-            for part in parts:
-                result = part.result()
+            for future in futures:
+                result = future.result()
                 found = (
                     result if isinstance(result, str) or isinstance(found, str) else found | result
                 )
@@ -420,8 +420,7 @@ def _read_ambiguous(
     ambiguous: float = 0.3,  # share of the others that can be read in several ways
 ) -> Drafts:
     "Generated questions that can be read in several ways, or have no answer; see `generated.ambiguity`."
-    shares = dict(unanswerable=unanswerable, ambiguous=ambiguous)
-    made = ambiguous_set(split, level, n, seed, **shares)
+    made = ambiguous_set(split, level, n, seed, unanswerable=unanswerable, ambiguous=ambiguous)
     return Drafts(list(made), made.databases, made.name)
 
 # %% ../../nbs/sources/06_loading.ipynb #72677470

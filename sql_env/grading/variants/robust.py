@@ -188,8 +188,8 @@ def _judge_on(
             if found:
                 found = Verdict(False, "fails", f"instance {number}: {e.kind}")
         else:
-            gold, order = reading.rounded(gold), False if ranks is None else ranks
-            verdict = compare_written(reading.read(rows), gold, order) if found else found
+            rounded, order = reading.rounded(gold), False if ranks is None else ranks
+            verdict = compare_written(reading.read(rows), rounded, order) if found else found
             if found and not verdict.correct:
                 detail = f"instance {number}: {verdict.detail}"
                 found = Verdict(False, "differs", detail, verdict.row)
