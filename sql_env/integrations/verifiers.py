@@ -47,7 +47,7 @@ class PlayConfig(vf.BaseConfig):
 
     def questions(self) -> QuestionSet:
         "The questions; raises `SourceError`."
-        options = {} if self.level is None else dict(level=self.level)
+        options: dict[str, Any] = {} if self.level is None else dict(level=self.level)
         found = load(self.source, self.path, self.split, **options)
         return found if self.n is None else found.sample(self.n)
 

@@ -117,10 +117,10 @@ def _all_golds(
             few = drafts._replace(questions=(), databases=drafts.databases, descriptions={})
             parts = [sqls[i : i + _AT_ONCE] for i in range(0, len(sqls), _AT_ONCE)] or [[]]
             asked[name] = [pool.submit(_golds_or_reason, few, name, part, limits) for part in parts]
-        for name, parts in asked.items():
+        for name, futures in asked.items():
             found: dict[str, GoldResult] | str = {}
-            for part in parts:
-                result = part.result()
+            for future in futures:
+                result = future.result()
                 found = (
                     result if isinstance(result, str) or isinstance(found, str) else found | result
                 )
