@@ -59,7 +59,7 @@ class SQLEnvTRL(ToolMethods):
     "An environment for TRL's `environment_factory`; give settings with `functools.partial`."
 
     def __new__(cls, *args: Any, actions: Iterable[str] = ACTIONS, **options: Any) -> Any:
-        return super().__new__(_class_with_tools(cls, allowed_actions(actions)))
+        return super().__new__(_class_with_tools(cls, allowed_actions(actions)))  # type: ignore[arg-type]
 
     def __init__(
         self,

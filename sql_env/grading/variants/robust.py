@@ -279,10 +279,10 @@ def verify_robust(
             else verdict
         )
     robust = _verify_by_gold(q, db, answer, queries, k, seed, evenly)
-    for sql, rows in zip(q.other_golds, q.other_answers):
+    for sql, others in zip(q.other_golds, q.other_answers):
         if robust.correct and not evenly:
             break
-        other = q.with_fields(gold_sql=sql, gold_answer=rows, ranks=None)
+        other = q.with_fields(gold_sql=sql, gold_answer=others, ranks=None)
         found = _verify_by_gold(other, db, answer, queries, k, seed, evenly)
         robust = robust if robust.correct else found if found.correct else robust
     return robust if verdict.correct else verdict
