@@ -379,8 +379,8 @@ def _check_types(state: dict[str, Any]) -> None:
     parts += [("a message", message, dict) for message in state["messages"]]
     parts += [("a note", note, str) for note in state["notes"]]
     parts += [(f"counts[{name!r}]", n, int) for name, n in counts.items()]
-    for name, value, kind in parts:
-        if not isinstance(value, kind) or isinstance(value, bool):
+    for name, value, wanted in parts:
+        if not isinstance(value, wanted) or isinstance(value, bool):
             raise TypeError(f"{name} is {type(value).__name__}")
     if settings["max_chars"] < 1 or settings["max_nudges"] < 0:
         raise TypeError("max_chars or max_nudges is too small")
