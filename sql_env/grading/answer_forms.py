@@ -267,7 +267,7 @@ def _parse_lines(lines: list[str]) -> list[list[tuple]]:
         rows = [_parse_row(line, "|") for line in lines]
         if any(len(row) > 1 for row in rows):
             return [rows]
-    readings = [[(parse_cell(line),) for line in lines]]
+    readings: list[list[tuple]] = [[(parse_cell(line),) for line in lines]]
     if len(lines) == 1:
         return readings + _list_of_words(lines[0])
     by_comma = [_parse_row(line, ",") for line in lines]
