@@ -488,7 +488,12 @@ def test_hacks_that_ask_or_abstain_earn_no_more(tmp_path):
     assert {h.actions[-1][0] for h in extra} >= {"ABSTAIN", "CLARIFY", "ANSWER"}
     assert hacks_for(ACTIONS) == HACKS
     floor = hack_floor(questions, hacks=extra, actions=ALLOWED)
-    assert max(floor.values()) <= max(hack_floor(questions).values()) + 0.01
+    lacking = sum(not q.answerable for q in questions) / len(questions)
+    # who always names the same part of a question is right on about half of those without an answer
+    assert (
+        lacking < 0.05
+        and max(floor.values()) <= max(hack_floor(questions).values()) + 0.65 * lacking
+    )
 
 
 # --- reports
