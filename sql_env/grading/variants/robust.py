@@ -188,8 +188,9 @@ def _judge_on(
             if found:
                 found = Verdict(False, "fails", f"instance {number}: {e.kind}")
         else:
-            gold, order = reading.rounded(gold), False if ranks is None else ranks
-            verdict = compare_written(reading.read(rows), gold, order) if found else found
+            order = False if ranks is None else ranks
+            ours, theirs = reading.read(rows), reading.rounded(gold)
+            verdict = compare_written(ours, theirs, order) if found else found
             if found and not verdict.correct:
                 detail = f"instance {number}: {verdict.detail}"
                 found = Verdict(False, "differs", detail, verdict.row)
