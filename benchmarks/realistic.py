@@ -38,6 +38,7 @@ class Table(NamedTuple):
         tuple[int, str, str]
     ]  # column, parent, parent's column; of one column each, in the data too
     determined: list[tuple[int, int]]  # a column, and one that its value determines in all rows
+    declared: list[bool]  # columns that are the primary key
 
 
 def connect(path: Path | str) -> sqlite3.Connection:
@@ -56,7 +57,7 @@ def read_table(con: sqlite3.Connection, name: str) -> Table:
     rows = [
         list(row) for i, row in enumerate(con.execute(f"SELECT * FROM {quoted}")) if i % step == 0
     ]
-    unique = []
+    unique, keys = [], []
     for place, column in enumerate(columns):
         c = quote_identifier(column)
         n, distinct = con.execute(
@@ -64,6 +65,7 @@ def read_table(con: sqlite3.Connection, name: str) -> Table:
         ).fetchone()
         declared = info[place][5] == 1 and sum(1 for row in info if row[5]) == 1
         unique.append(declared or (n == distinct and n >= 5))
+        keys.append(declared)
     references = []
     keys = con.execute(f"PRAGMA foreign_key_list({quoted})").fetchall()
     for key in keys:
@@ -71,9 +73,8 @@ def read_table(con: sqlite3.Connection, name: str) -> Table:
         if sum(1 for other in keys if other[0] == key[0]) == 1 and key[3] in columns and target:
             references.append((columns.index(key[3]), key[2].lower(), target.lower()))
     determined = determined_columns(rows, unique)
-    return Table(
-        name, columns, [row[2].upper() for row in info], rows, unique, references, determined
-    )
+    types = [row[2].upper() for row in info]
+    return Table(name, columns, types, rows, unique, references, determined, keys)
 
 
 MIN_REPEATS = 8  # rows that repeat a value before what it determines is believed
@@ -401,7 +402,9 @@ def careless_mutants(sql: str, tables: Sequence[Table]) -> Iterator[tuple[str, s
         for table in tables
         if table.name.lower() in used
         for place, column in enumerate(table.columns)
-        if re.search(r"name|title", column, re.I) and table.unique[place]
+        if re.search(r"name|title", column, re.I)
+        and table.unique[place]
+        and not table.declared[place]
     ]
     for node in list(tree.walk()):
         for kind, other in careless_nodes(node, labels):

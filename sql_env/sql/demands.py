@@ -6,7 +6,7 @@ Docs: https://hjerpe.github.io/sql_env/sql/demands.html.md"""
 
 # %% auto #0
 __all__ = ['compared_counts', 'ranked_counts', 'grouped_columns', 'sorted_columns', 'depends_on_repetition', 'counts_rows',
-           'presupposition']
+           'read_alone', 'presupposition']
 
 # %% ../../nbs/sql/05_demands.ipynb #ad1f4e8e
 from collections.abc import Iterator
@@ -97,6 +97,17 @@ def counts_rows(sql: str) -> bool:
     from sqlglot import exp
 
     return any(not isinstance(c.this, exp.Distinct) for c in sql_tree(sql).find_all(exp.Count))
+
+# %% ../../nbs/sql/05_demands.ipynb #8dfc50eb
+def read_alone(sql: str) -> str:
+    "The table that a query reads without a join in its outermost SELECT, lower case; empty without one."
+    from sqlglot import exp
+
+    tree = sql_tree(sql)
+    # `from_` since sqlglot 28, `from` before
+    first = tree.args.get("from_") or tree.args.get("from")
+    is_alone = first and not tree.args.get("joins") and isinstance(first.this, exp.Table)
+    return first.this.name.lower() if is_alone else ""
 
 # %% ../../nbs/sql/05_demands.ipynb #a1b8015d
 class _Presupposition(NamedTuple):

@@ -103,8 +103,8 @@ def candidate_values(
 ) -> list:
     "Values for a column: the literals twice, so that they are drawn more often, and what lies near them."
     if kind in ("integer", "number"):
-        read = [_to_number(value, kind) for value in literals]
-        numbers = [n for n in read if n is not None]
+        found = [_to_number(value, kind) for value in literals]
+        numbers = [n for n in found if n is not None]
         whole = all(float(value).is_integer() for value in (*real, *numbers))
         near = [] if _is_flag(real) else _all_nearby(numbers, 1.0 if whole else 0.5)
         far = [n for value in numbers for n in (value // 2, value * 2)]

@@ -58,6 +58,7 @@ from sql_env.sql.demands import (
     grouped_columns,
     presupposition,
     ranked_counts,
+    read_alone,
     sorted_columns,
 )
 
@@ -471,18 +472,19 @@ def _kept_unique(
 def _repeatable(
     generator: InstanceGenerator, shapes: Iterable[TableShape], read: Collection[str], sql: str
 ) -> dict[str, frozenset[int]]:
-    "Natural keys that gold groups by or that label the rows it counts, in tables that no other table refers to."
+    "Natural keys that gold groups by or that label the rows it counts, in tables that gold joins to no child."
     shapes = [shape for shape in shapes if shape.lower_name in read]
     parents = {key.parent for shape in shapes for key in shape.foreign_keys}
     joined = {name for pair in joined_columns(sql) for name in pair}
     grouped, named = set(grouped_columns(sql)), named_columns(sql)
-    counted = counts_rows(sql)
+    counted, alone = counts_rows(sql), read_alone(sql)
     found = {}
     for shape in shapes:
         keys = [i for i in shape.natural_keys if shape.lower_columns[i] not in joined]
         keys = [i for i in keys if not is_id(shape.columns[i])]
         joins_by_key = any(shape.lower_columns[i] in joined for i in shape.single_keys)
-        if not generator.infer or shape.lower_name in parents or joins_by_key:
+        is_parent = shape.lower_name in parents or joins_by_key
+        if not generator.infer or (is_parent and shape.lower_name != alone):
             continue
         names = shape.lower_columns
         found[shape.lower_name] = frozenset(
