@@ -57,7 +57,7 @@ def read_table(con: sqlite3.Connection, name: str) -> Table:
     rows = [
         list(row) for i, row in enumerate(con.execute(f"SELECT * FROM {quoted}")) if i % step == 0
     ]
-    unique, keys = [], []
+    unique, primary = [], []
     for place, column in enumerate(columns):
         c = quote_identifier(column)
         n, distinct = con.execute(
@@ -65,7 +65,7 @@ def read_table(con: sqlite3.Connection, name: str) -> Table:
         ).fetchone()
         declared = info[place][5] == 1 and sum(1 for row in info if row[5]) == 1
         unique.append(declared or (n == distinct and n >= 5))
-        keys.append(declared)
+        primary.append(declared)
     references = []
     keys = con.execute(f"PRAGMA foreign_key_list({quoted})").fetchall()
     for key in keys:
@@ -74,7 +74,7 @@ def read_table(con: sqlite3.Connection, name: str) -> Table:
             references.append((columns.index(key[3]), key[2].lower(), target.lower()))
     determined = determined_columns(rows, unique)
     types = [row[2].upper() for row in info]
-    return Table(name, columns, types, rows, unique, references, determined, keys)
+    return Table(name, columns, types, rows, unique, references, determined, primary)
 
 
 MIN_REPEATS = 8  # rows that repeat a value before what it determines is believed

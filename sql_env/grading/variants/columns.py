@@ -70,6 +70,8 @@ def _nearby_texts(value: str, is_pattern: bool) -> list:
         near = [moved_text(value, step) for step in (1, -1, 2, -2)]
         if value.isdecimal() and len(value) > 4:  # with the end of the value
             near.append(f"{int(value[0]) % 9 + 1}{value[1:]}")
+        if _CODE.fullmatch(value):
+            near.append(f"{chr(65 + (ord(value[0]) - 64) % 26)}{value[1:]}")
         return list(dict.fromkeys(near))
     if not is_pattern and any(char.isdigit() for char in value):
         starts_with_word = [value[1:]] if value[0].isalpha() else []
@@ -193,6 +195,7 @@ GROUPED = InstanceMode(8, 16, 0.6, 0.7, grouped=True)
 
 # %% ../../../nbs/grading/variants/01_columns.ipynb #7332eb48
 _NULL_RATE = 0.25  # of the values of a column that is to hold NULLs
+_FEW_RATE = 0.2  # of the columns with literals hold neighbours in the place of one
 _DISTINCT_RATE = 0.8  # of the columns that gold sorts by hold no value twice
 
 # %% ../../../nbs/grading/variants/01_columns.ipynb #25d77fd9
@@ -261,6 +264,7 @@ class ValuePool:
     once: bool = False  # hardly any value comes twice in the data: each literal comes once
     distinct: bool = False  # gold sorts by it: values mostly differ
     exact: Sequence = ()  # those of the literals that gold names, not their neighbours
+    without: Sequence[tuple[list, list]] = ()  # for each of these the others, and its neighbours
 
     def column(self, start: Sequence, mode: InstanceMode, rng: Random) -> list:
         "New values for a column that holds the real values `start`."
@@ -273,8 +277,11 @@ class ValuePool:
         if self.literals and self.once:
             values = self._with_each_once(values, roll >= 1 - mode.literal_rate, rng)
         elif self.literals and roll >= 1 - mode.literal_rate:
-            share = rng.choice((0.3, 0.6, 0.9))
-            near = rng.choices(self.literals, k=len(values))
+            share, some = rng.choice((0.3, 0.6, 0.9)), self.literals
+            if self.without and rng.random() < _FEW_RATE:
+                others, beside = rng.choice(self.without)
+                some = [*others, *rng.sample(beside, min(len(beside), rng.choice((1, 2, 3))))]
+            near = rng.choices(some, k=len(values))
             values = [n if rng.random() < share else v for v, n in zip(values, near)]
         if self.distinct and mode is not DENSE and rng.random() < _DISTINCT_RATE:
             values = _made_distinct(values)

@@ -12,6 +12,7 @@ import re
 import threading
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
@@ -26,6 +27,7 @@ from sql_env.grading.variants.columns import (
     ValuePool,
     candidate_values,
     random_value,
+    values_like,
     with_neighbours,
 )
 from .sandbox import SandboxPool, ScratchDatabase
@@ -384,6 +386,7 @@ class InstancePlan:
     counts: tuple[int, ...]  # numbers that gold compares the size of a group with
     group_columns: tuple[str, ...]  # columns that gold groups by
     sorted_columns: tuple[str, ...]  # columns that gold sorts by
+    named: frozenset[str]  # all columns that gold names
     unique: Mapping[str, frozenset[int]]  # references and joined columns that hold no value twice
     repeatable: Mapping[str, frozenset[int]]  # natural keys that half of the instances repeat
     presence: Presence  # what gold finds in every instance
@@ -440,6 +443,7 @@ def plan_instances(
         counts=tuple(n for n in compared_counts(sql) if n <= _MAX_COUNT) or ranked_counts(sql),
         group_columns=grouped_columns(sql),
         sorted_columns=sorted_columns(sql),
+        named=named_columns(sql),
         unique=_kept_unique(generator, shapes, sql),
         repeatable=_repeatable(generator, shapes, choice.read, sql),
         presence=Presence.of(generator, sql) if generator.infer else Presence(),
@@ -563,6 +567,10 @@ class RowSampler:
         literals = candidate_values(self.plan.literals.get(name, []), real, kind)
         if kind in ("integer", "number") and not literals:
             real = with_neighbours(real)
+        is_text = kind in ("text", "code", "date") and name in self.plan.named
+        if is_text and len(real) == 1 < len(values) and not literals:
+            # else all rows of all instances would look the same
+            real = [*real, *islice(values_like(real[0]), 2)]
         lacks_null = name in self.plan.null_tested and len(values) == len(rows)
         null_anywhere = column not in shape.required and (lacks_null or not shape.sample_rows)
         named = [c for c in shape.lower_columns if self.plan.literals.get(c)]
@@ -571,7 +579,12 @@ class RowSampler:
         distinct = name in self.plan.sorted_columns
         named_here = {*self.plan.literals.get(name, [])}
         exact = [value for value in dict.fromkeys(literals) if value in named_here]
-        return ValuePool(real, literals, null_anywhere, once, distinct, exact)
+        without = []
+        for literal in dict.fromkeys(self.plan.literals.get(name, [])):
+            near = [v for v in candidate_values([literal], real, kind) if v not in named_here]
+            if near and len(exact) > 1:
+                without.append(([v for v in exact if v != literal], near))
+        return ValuePool(real, literals, null_anywhere, once, distinct, exact, without)
 
     def is_optional(self, shape: TableShape, foreign_key: ForeignKey) -> bool:
         "Whether a reference may be NULL: nothing forbids it and the data has it, or gold asks for it."

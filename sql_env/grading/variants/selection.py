@@ -265,20 +265,23 @@ class Variants:
 MAX_CANDIDATES = 32  # instances to choose from, for 20 variants or fewer
 
 # %% ../../../nbs/grading/variants/06_selection.ipynb #66479606
-_WITHOUT_NEWS = 5  # candidates after which no more are made
+_WITHOUT_NEWS = 8  # candidates after which no more are made
 
 # %% ../../../nbs/grading/variants/06_selection.ipynb #68832491
 def _gather(candidates: Iterable[_Candidate], k: int) -> list[_Candidate]:
     "Candidates to choose `k` from, until the latest of them tell nothing new apart."
     found: list[_Candidate] = []
     killed: frozenset[int] = frozenset()
-    news = 0  # number of candidates when one last told something new
-    for candidate in islice(candidates, max(MAX_CANDIDATES, k + k // 2)):
+    news = strong = 0  # number of candidates when one last told something new
+    most = max(MAX_CANDIDATES, k + k // 2)
+    for candidate in islice(candidates, 2 * most):
         found.append(candidate)
+        strong += not candidate.is_weak
         if not candidate.killed <= killed:
             killed |= candidate.killed
             news = len(found)
-        if len(found) >= k and len(found) - news >= _WITHOUT_NEWS:
+        is_old = len(found) >= k and len(found) - news >= _WITHOUT_NEWS
+        if strong >= k // 2 and (is_old or len(found) >= most):
             break
     return found
 
