@@ -14,7 +14,7 @@ if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ.setdefault("OMP_NUM_THREADS", "1")
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.append(str(ROOT / "benchmarks"))  # behind tests, which has an attacks.py too
-HAND_WRITTEN = {"__init__.py"}
+HAND_WRITTEN = {"__init__.py", "__main__.py"}
 
 
 def pytest_addoption(parser):

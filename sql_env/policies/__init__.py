@@ -13,6 +13,6 @@ __getattr__, __dir__ = lazy_names(
         "local": "LocalModel",
         "cache": "ResponseCache",
         "nano.text": "render_transcript",
-        "nano.model": "NanoModel NanoPolicy",
+        "nano.model": "NanoModel NanoPolicy find_nano",
     },
 )

@@ -19,7 +19,7 @@ from ..paths import BUNDLED
 from ..questions.question_set import Question
 
 # %% ../../nbs/sources/02_findings.ipynb #7802a894
-SHIPPED_FLAGS = """unanswerable guessable wrong_bound unused_value text_as_number tie_at_limit bare_column float_bits
+SHIPPED_FLAGS = """unanswerable guessable wrong_bound unused_value text_as_number bare_column float_bits
 no_variants few_variants""".split()  # flags that only an audit finds
 
 # %% ../../nbs/sources/02_findings.ipynb #695a342a

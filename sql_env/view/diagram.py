@@ -241,7 +241,8 @@ def _hidden_column(box: _TableBox, line: int) -> FT:
 def _box_svg(box: _TableBox, state: _TableState, names_are_known: bool) -> FT:
     "A table: its name and a line per column; bars instead of names while it is hidden."
     x, y = box.x, box.y
-    name = shorten_name(box.table.name, 20) if names_are_known or not state.is_hidden else "?"
+    is_named = names_are_known or not state.is_hidden
+    name = shorten_name(box.table.name, 20) if is_named else "?"
     parts = [
         element("rect", cls="sx-box", x=x, y=y, width=box.width, height=box.height, rx=6),
         element("rect", cls="sx-head", x=x + 1, y=y + 1, width=box.width - 2, height=24, rx=5),
@@ -261,7 +262,7 @@ def _box_svg(box: _TableBox, state: _TableState, names_are_known: bool) -> FT:
         "g",
         *parts,
         cls=f"sx-table {state.cls}".strip(),
-        data_table=box.key,
+        data_table=box.key if is_named else None,
         data_at=state.known_at,
         data_touch=state.touched_at,
     )
