@@ -20,11 +20,11 @@ from typing import NamedTuple
 from urllib.parse import quote
 
 import apsw
-from .statements import StatementReader, TableFacts
 
 from ..database.database import Database
 from ..database.guards import FixedClock, Limits, QueryError, to_query_error
 from .question_set import Question, classify_answer
+from .statements import StatementReader, TableFacts
 from sql_env.sql.analysis import (
     LimitCut,
     TieTest,

@@ -11,7 +11,6 @@ __all__ = ['Relation', 'distinct_bag', 'visible', 'Translator']
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from .grouping import Grouping
 from sqlglot import exp
 
 from sql_env.grading.proofs.aggregates import (
@@ -23,6 +22,7 @@ from sql_env.grading.proofs.aggregates import (
 from .comparisons import Unproved, Values
 from .dependencies import determines
 from .expressions import BARE, Expressions, Scope, is_int, sort_key
+from .grouping import Grouping
 from sql_env.grading.proofs.normal_form import (
     FALSE,
     NULL,
