@@ -19,7 +19,7 @@ from sql_env.grading.proofs.aggregates import (
     count_of,
     extreme,
 )
-from .comparisons import Unproved, Values
+from .comparisons import Unproved
 from .dependencies import determines
 from .expressions import Expressions, Scope, sort_key
 from .facts import column_affinity
