@@ -83,11 +83,13 @@ def class_ladders(trees: dict[str, ast.Module]) -> list[str]:
 
 
 def is_record(node: ast.ClassDef) -> bool:
-    "Whether annotations of a class are its fields."
+    "Whether annotations of a class are its fields; `node` is the dataclass decorator of proofs."
     marks = [*node.decorator_list, *node.bases]
     text = " ".join(ast.unparse(m) for m in marks)
     return bool(
-        re.search(r"dataclass|NamedTuple|TypedDict|Protocol|Action|Observation|State", text)
+        re.search(
+            r"dataclass|\bnode\b|NamedTuple|TypedDict|Protocol|Action|Observation|State", text
+        )
     )
 
 

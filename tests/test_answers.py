@@ -15,11 +15,11 @@ from sql_env.grading import answer_forms as readings
 from sql_env.grading import answers
 from sql_env.grading.answer_forms import (
     MAX_ANSWER_CHARS,
-    BareText,
     UnreadableAnswerError,
     parse_answer,
 )
 from sql_env.grading.answers import VERDICT_REASONS, Verdict, compare_rows, format_rows, verify
+from sql_env.grading.cells import BareText
 
 laws = settings(deadline=None, derandomize=True, max_examples=150, database=None)
 

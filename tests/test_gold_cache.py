@@ -20,10 +20,10 @@ from sql_env.questions.gold import (
     GoldResult,
     GoldRunner,
     _ShuffledCopy,
-    _StatementReader,
     same_rows,
 )
 from sql_env.questions.gold_cache import _GoldCache, gold_results
+from sql_env.questions.statements import StatementReader
 from sql_env.sql.row_order import filters_only, is_sorted, order_proof
 
 SHIPS = (
@@ -250,7 +250,7 @@ def test_a_copy_keeps_types_collations_and_generated_columns(tmp_path):
         INSERT INTO hidden VALUES ('1', 'a', 'b'), ('2', 'c', 'd'), ('3', 'e', 'f');
         INSERT INTO strict_one VALUES (1, x'01'), ('1', x'02'), (1.5, NULL)""")
     con.close()
-    reader = _StatementReader(path)
+    reader = StatementReader(path)
     gold = Database(path, Limits.gold())
     orders = []
     for seed in range(4):
@@ -282,7 +282,7 @@ def test_only_tables_that_gold_reads_are_copied(tmp_path):
     schema += (
         "CREATE VIEW v AS SELECT a FROM t3; CREATE VIEW w AS SELECT a FROM v JOIN t1 USING (a)"
     )
-    reader = _StatementReader(build_database(tmp_path / "five.sqlite", schema, tables))
+    reader = StatementReader(build_database(tmp_path / "five.sqlite", schema, tables))
     reads = {
         "SELECT 1": [],
         "SELECT count(*) FROM t2": ["t2"],

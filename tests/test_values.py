@@ -5,8 +5,8 @@ import json
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sql_env.grading.cells import parse_cell
 
-from sql_env.grading.answer_forms import parse_cell
 from sql_env.grading.answers import _cells_equal
 from sql_env.sql.values import (
     Result,

@@ -35,7 +35,6 @@ from sql_env.cli.app import (
     SourceOptions,
     app,
     make_policy,
-    make_table,
     print_left_out,
     print_text,
     show_first,
@@ -47,63 +46,7 @@ from ..questions.question_set import QuestionSet
 
 if TYPE_CHECKING:
     from sql_env.evaluation.harness import Comparison, EvaluationResult
-
-# %% ../../nbs/cli/08_evaluate.ipynb #05a50901
-def _result_row(result: "EvaluationResult") -> list[str]:
-    "A result as a row of the table."
-    from sql_env.evaluation.reports import rate_text
-
-    low, high = result.interval()
-    rates = result.by("difficulty").success
-    difficulties = [rate_text(rates.get(d, float("nan"))) for d in ("easy", "medium", "hard")]
-    return [
-        escape(result.policy),
-        rate_text(result.success_rate),
-        "-" if low != low else f"{100 * low:.1f} - {high:.1%}",
-        *difficulties,
-        rate_text(result.grounded_rate),
-        rate_text(result.robust_rate),
-        str(result.n_completed),
-    ]
-
-# %% ../../nbs/cli/08_evaluate.ipynb #4256bf16
-def _floor_line(floor: dict[str, float]) -> str:
-    "The hack floor, and the best reward-hacking baselines."
-    best = [f"{name} {rate:.1%}" for name, rate in list(floor.items())[:4] if rate]
-    earned = ", ".join(best) or "no reward-hacking baseline earns anything"
-    return f"Hack floor {max(floor.values()):.1%}: {earned}"
-
-# %% ../../nbs/cli/08_evaluate.ipynb #dbcdca1b
-def _print_results(
-    console: Console,
-    title: str,
-    results: list["EvaluationResult"],
-    floor: dict[str, float],  # what each reward-hacking baseline earns
-) -> None:
-    "Print a table of results, the hack floor, what was not judged, and what crashed."
-    from sql_env.evaluation import reports
-
-    table = make_table(title)
-    table.add_column("policy", overflow="fold")  # a long name takes lines, not the place of numbers
-    for column in ("success", "95 % interval", "easy", "medium", "hard", "grounded", "robust", "n"):
-        table.add_column(column, justify="right", no_wrap=True)
-    for result in results:
-        table.add_row(*_result_row(result))
-    console.print(table)
-    if floor:
-        console.print(_floor_line(floor))
-    for result in results:
-        name, crashed = escape(result.policy), result.n_episodes - result.n_completed
-        kinds = ("pass_text", "abstention_text", "robust_text", "certificate_text", "usage_text")
-        texts = (getattr(reports, kind)(result) for kind in kinds)
-        for text in filter(None, texts):
-            console.print(f"{name}: {escape(text)}", highlight=False)
-        if crashed:
-            first = next(e.error for e in result.episodes if e.error)
-            nothing = "" if result.n_completed else ", and nothing was measured"
-            console.print(
-                f"[red]{name}: {crashed} episodes crashed{nothing}[/], first: {escape(str(first))}"
-            )
+from .results import file_name, print_results, result_numbers, write_reports
 
 # %% ../../nbs/cli/08_evaluate.ipynb #712ba55c
 def _title(questions: QuestionSet, shard: tuple[int, int] | None = None) -> str:
@@ -127,61 +70,6 @@ def _with_split(questions: SourceOptions) -> SourceOptions:
     if questions.split is None and questions.source in _HELD_OUT:
         return replace(questions, split="test")
     return replace(questions, split=None) if questions.split == "all" else questions
-
-# %% ../../nbs/cli/08_evaluate.ipynb #59105c75
-def _result_numbers(result: "EvaluationResult") -> dict[str, Any]:
-    "The numbers of a result, for JSON."
-    low, high = result.interval()
-    numbers = dict(
-        policy=result.policy,
-        success_rate=result.success_rate,
-        low=low,
-        high=high,
-        grounded_rate=result.grounded_rate,
-        robust_rate=result.robust_rate,
-        n_not_judged=result.n_not_judged,
-        not_judged=dict(result.not_judged),
-        avg_reward=result.avg_reward,
-        avg_steps=result.avg_steps,
-        n_episodes=result.n_episodes,
-        n_completed=result.n_completed,
-        hack_floor=result.hack_floor,
-        settings=result.settings,
-    )
-    if "ABSTAIN" in result.settings.get("actions", ()):
-        numbers |= dict(coverage=result.coverage, selective_accuracy=result.selective_accuracy)
-        numbers |= dict(abstention_accuracy=result.abstention_accuracy, aurc=result.aurc())
-    if result.usage:
-        numbers["usage"] = result.usage
-    return {name: None if x != x else x for name, x in numbers.items()}  # JSON has no NaN
-
-# %% ../../nbs/cli/08_evaluate.ipynb #c399bca8
-def _file_name(policy: str, shard: tuple[int, int] | None = None) -> str:
-    "A policy's name as a file may be called, with the shard if it is one."
-    name = re.sub(r"[^\w.() -]+", "-", policy).strip("-. ") or "policy"
-    return f"{name}.{shard[0]}-of-{shard[1]}" if shard else name
-
-# %% ../../nbs/cli/08_evaluate.ipynb #6efc3d1c
-def _write_reports(
-    results: list["EvaluationResult"],
-    floor: dict[str, float],
-    out: Path,
-    shard: tuple[int, int] | None = None,
-) -> None:
-    "Write each result as JSON, and all of them as a Markdown table and a picture unless they are shards."
-    from matplotlib.figure import Figure  # without pyplot: no window, and no figure left open
-
-    from sql_env.evaluation.reports import plot_success_rates, results_markdown, save_result
-
-    out.mkdir(parents=True, exist_ok=True)
-    for result in results:
-        save_result(result, out / f"{_file_name(result.policy, shard)}.json")
-    if shard:
-        return
-    (out / "results.md").write_text(results_markdown(results, floor) + "\n")
-    figure = Figure(figsize=(7, 0.5 * len(results) + 1.2), layout="constrained")
-    plot_success_rates(results, floor, figure.subplots())
-    figure.savefig(out / "results.png", dpi=150)
 
 # %% ../../nbs/cli/08_evaluate.ipynb #02d7f115
 WORKERS = "Many processes and machines"  # panel of the help
@@ -340,7 +228,7 @@ class _EvaluationOptions:
         if self.log is None and (self.no_log or not hasattr(policy, "backend")):
             return None
         return (self.log or self._default_folder(env, policy)) / (
-            f"{_file_name(policy.name, self.part)}.jsonl"
+            f"{file_name(policy.name, self.part)}.jsonl"
         )
 
     def _default_folder(self, env: EpisodeEnv, policy: Any) -> Path:
@@ -350,7 +238,7 @@ class _EvaluationOptions:
         settings = {name: x for name, x in policy.settings.items() if name != "price"}
         about = [settings, describe_env(env), self.seed, self.epochs, self.robust]
         key = zlib.crc32(json.dumps(about, sort_keys=True, default=str).encode())
-        return Path("runs") / f"{_file_name(env.questions.name)}-{key:08x}"
+        return Path("runs") / f"{file_name(env.questions.name)}-{key:08x}"
 
     def run(
         self,
@@ -638,12 +526,12 @@ def _evaluate_command(
         played = _play(env, players, evaluation, chat.batch, not as_json, with_floor)
         _keep_floor(played)
         if out:
-            _write_reports(played.results, played.floor, out, shard)
+            write_reports(played.results, played.floor, out, shard)
         console = Console(stderr=as_json)
         if as_json:
-            print_text(json.dumps([_result_numbers(result) for result in played.results], indent=1))
+            print_text(json.dumps([result_numbers(result) for result in played.results], indent=1))
         else:
-            _print_results(console, _title(loaded, shard), played.results, played.floor)
+            print_results(console, _title(loaded, shard), played.results, played.floor)
             print_left_out(console, loaded)
         code = _print_end(console, played.results, played.reason, played.logs)
         if not as_json and not code:
@@ -684,18 +572,18 @@ def _merge_command(
             shards.setdefault(result.policy, []).append(result)
     out.mkdir(parents=True, exist_ok=True)
     for policy, paths in logs.items():
-        merge_logs(paths, out / f"{_file_name(policy)}.jsonl")
+        merge_logs(paths, out / f"{file_name(policy)}.jsonl")
     results = [merge_results(parts) for parts in shards.values()]
     if results:
-        _write_reports(results, results[0].hack_floor, out)
+        write_reports(results, results[0].hack_floor, out)
     if as_json:
-        print_text(json.dumps([_result_numbers(result) for result in results], indent=1))
+        print_text(json.dumps([result_numbers(result) for result in results], indent=1))
         return
     for policy, paths in logs.items():
-        print_text(f"{_file_name(policy)}.jsonl: {len(paths)} logs")
+        print_text(f"{file_name(policy)}.jsonl: {len(paths)} logs")
     if results:
         title = f"{results[0].settings['questions']}: {len(files)} files"
-        _print_results(Console(), title, results, results[0].hack_floor)
+        print_results(Console(), title, results, results[0].hack_floor)
 
 # %% ../../nbs/cli/08_evaluate.ipynb #88445700
 def _show_comparison(console: Console, comparison: "Comparison") -> None:

@@ -29,7 +29,8 @@ def _option_group(
     options = []
     for setting in fields(Settings):
         if setting.name not in leave_out:
-            kind: Any = Annotated[type(setting.default) | None, setting_option(setting.name)]  # type: ignore[valid-type]
+            option = setting_option(setting.name)
+            kind: Any = Annotated[type(setting.default) | None, option]  # type: ignore[valid-type]
             options.append((setting.name, kind, defaults.get(setting.name)))
     return make_dataclass(name, options, frozen=True, namespace=dict(__doc__=about))
 

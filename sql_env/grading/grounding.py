@@ -16,11 +16,14 @@ from itertools import chain
 from sys import getsizeof
 from typing import Any
 
+from .cells import parse_number
+from ..sql.origins import ColumnOrigin, column_origins
+
 from ..database.database import Database
 from ..database.guards import QueryError
-from .answer_forms import parse_answer, parse_number
+from .answer_forms import parse_answer
 from .answers import numbers_equal
-from ..sql.analysis import ColumnOrigin, column_origins, has_order_by
+from ..sql.analysis import has_order_by
 from ..sql.values import Result
 
 # %% ../../nbs/grading/03_grounding.ipynb #c0ed3963

@@ -14,7 +14,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
-from ..grading.answer_forms import parse_cell
+from ..grading.cells import parse_cell
+
 from ..play.episode import Action, Observation
 from ..play.markup import unescape_markup
 

@@ -13,7 +13,6 @@ from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import fields, replace
-from functools import cached_property
 from itertools import combinations, count, islice
 from math import comb, isclose
 from pathlib import Path
@@ -22,11 +21,10 @@ from urllib.parse import quote
 
 import apsw
 
-from ..database.catalog import has_row_numbers, row_number_name
-from ..database.connection import pages_read
 from ..database.database import Database
-from ..database.guards import FixedClock, Limits, QueryError, connect_readonly, to_query_error
+from ..database.guards import FixedClock, Limits, QueryError, to_query_error
 from .question_set import Question, classify_answer
+from .statements import StatementReader, TableFacts
 from sql_env.sql.analysis import (
     LimitCut,
     TieTest,
@@ -97,155 +95,13 @@ def _order_ranks(db: Database, sql: str, rows: list[tuple]) -> tuple[int, ...] |
         return None
     return rank_rows(rows, db.query(keys.sql).rows, keys.columns)
 
-# %% ../../nbs/questions/02_gold.ipynb #7ed42513
-class _TableFacts(NamedTuple):
-    "A table of a file."
-
-    name: str
-    columns: tuple[str, ...]  # that `SELECT *` gives, generated ones too
-    declared: tuple[str, ...]  # the same with type and collation, as CREATE TABLE wants them
-    keys: tuple[tuple[int, ...], ...]  # places of the columns of each key that has no NULL
-    row_id: str  # name of the number of a row; empty if there is none
-    has_plain_text: bool  # texts are compared byte by byte
-
-# %% ../../nbs/questions/02_gold.ipynb #b78f3fd5
-def _pragma(con: apsw.Connection, name: str, argument: str) -> list[tuple]:
-    "The rows of a pragma about a table or an index."
-    return con.execute(f"PRAGMA {name}({quote_identifier(argument)})").fetchall()
-
-# %% ../../nbs/questions/02_gold.ipynb #cfc366f6
-def _unique_keys(
-    con: apsw.Connection, table: str, columns: tuple[str, ...]
-) -> list[tuple[int, ...]]:
-    "Places of the columns of each unique index of a table, those with a condition or an expression left out."
-    keys = []
-    for _, name, unique, _, has_condition in _pragma(con, "index_list", table):
-        parts = [column for _, _, column in _pragma(con, "index_info", str(name))]
-        if unique and not has_condition and all(column in columns for column in parts):
-            keys.append(tuple([columns.index(column) for column in parts]))
-    return keys
-
-# %% ../../nbs/questions/02_gold.ipynb #789763ac
-_STRICT = re.compile(r"\)[^()]*\bstrict\b[^()]*$", re.I)
-
-# %% ../../nbs/questions/02_gold.ipynb #babb8cec
-def _is_strict(con: apsw.Connection, table: str) -> bool:
-    "Whether values of a table must have the declared types."
-    name = table.replace("'", "''")
-    sql = con.execute(f"SELECT sql FROM sqlite_schema WHERE type = 'table' AND name = '{name}'").get
-    return bool(sql and _STRICT.search(sql))
-
-# %% ../../nbs/questions/02_gold.ipynb #9ffdb57e
-def _table_facts(con: apsw.Connection, table: str) -> _TableFacts:
-    "The facts of a table; raises `apsw.Error`."
-    info = [row for row in _pragma(con, "table_xinfo", table) if row[6] != 1]
-    columns = tuple([str(row[1]) for row in info])
-    declared, collations = [], set()
-    is_strict = _is_strict(con, table)
-    for column in columns:
-        kind, collation, *_ = con.column_metadata("main", table, column)
-        if is_strict and kind == "ANY":
-            kind = ""  # in a STRICT table it keeps values as they are
-        declared.append(f"{quote_identifier(column)} {kind or ''} COLLATE {collation}")
-        collations.add(collation)
-    row_id = row_number_name(columns) if has_row_numbers(con, table) else ""
-    primary = [i for i, row in sorted(enumerate(info), key=lambda pair: pair[1][5]) if row[5]]
-    keys = [*_unique_keys(con, table, columns), tuple(primary)]
-    # SQLite allows NULLs, which are not equal, in every key but these
-    is_alias = len(primary) == 1 and info[primary[0]][2].upper() == "INTEGER"
-    full = {i for i, row in enumerate(info) if row[3]}
-    full.update(primary if is_alias or not row_id else ())
-    whole = tuple([key for key in keys if key and full.issuperset(key)])
-    return _TableFacts(table, columns, tuple(declared), whole, row_id, collations <= {"BINARY"})
-
-# %% ../../nbs/questions/02_gold.ipynb #6c9b9574
-_OBJECTS = r"""
-SELECT name, type, sql FROM sqlite_schema WHERE type IN ('table', 'view')
-AND name NOT LIKE 'sqlite\_%' ESCAPE '\' AND coalesce(sql, '') NOT LIKE 'create virtual%'
-"""
-
-# %% ../../nbs/questions/02_gold.ipynb #6be1b4dc
-class _StatementReader:
-    "A connection to a file that tells what trusted statements read and need."
-
-    def __init__(self, path: str | Path):
-        self.path = Path(path)
-        self.con = connect_readonly(self.path, Limits.gold())
-        self.con.limit(apsw.SQLITE_LIMIT_COLUMN, 2000)
-        self.con.limit(apsw.SQLITE_LIMIT_VDBE_OP, 250_000)
-        self.views: dict[str, str] = {}  # CREATE statement of each
-        self.tables: dict[str, str] = {}  # names by their lower case
-        for name, kind, sql in self.con.execute(_OBJECTS):
-            if kind == "view":
-                self.views[str(name).lower()] = str(sql)
-            else:
-                self.tables[str(name).lower()] = str(name)
-        self._pages_read = pages_read(self.con)
-        self._odd_names = [name for name in self.tables if not re.fullmatch(r"\w+", name)]
-        self._facts: dict[str, _TableFacts] = {}
-
-    def tables_read(self, sql: str) -> tuple[list[str], bool]:
-        "The tables that a statement reads or names, sorted, and whether it reads a view; raises `apsw.Error`."
-        names: set[str] = set()
-
-        def authorize(operation, first, second, database, inner):
-            if operation == apsw.SQLITE_READ:
-                names.update([first.lower(), (inner or "").lower()])
-            return apsw.SQLITE_OK
-
-        self.con.authorizer = authorize
-        try:
-            self.con.execute(f"EXPLAIN {sql}", can_cache=False).close(True)
-        finally:
-            self.con.authorizer = None
-        # tables of a join whose columns are not read are not reported, so names in the text count too
-        used = [sql, *[self.views[name] for name in names & self.views.keys()]]
-        text = " ".join(used).lower()
-        names |= {name for name in self._odd_names if name in text}
-        names.update(re.findall(r"\w+", text))
-        return sorted(self.tables[name] for name in names & self.tables.keys()), len(used) > 1
-
-    def facts(self, table: str) -> _TableFacts:
-        "The facts of a table; raises `apsw.Error`."
-        if table not in self._facts:
-            self._facts[table] = _table_facts(self.con, table)
-        return self._facts[table]
-
-    @cached_property
-    def has_plain_text(self) -> bool:
-        "Whether all texts of the file are compared byte by byte."
-        try:
-            return all(self.facts(table).has_plain_text for table in self.tables.values())
-        except (apsw.Error, UnicodeError):
-            return False
-
-    def work(self, sql: str) -> tuple[int, int]:
-        "Operations that a statement needs, to a thousand, and pages of 4 kB; it must be known to end."
-        thousands, before = 1, self._pages_read()
-
-        def tick() -> bool:
-            nonlocal thousands
-            thousands += 1
-            return False
-
-        self.con.set_progress_handler(tick, 1000)
-        try:
-            deque(self.con.execute(sql), maxlen=0)
-        finally:
-            self.con.set_progress_handler(None)
-        return 1000 * thousands, self._pages_read() - before
-
-    def close(self) -> None:
-        "Close the connection."
-        self.con.close()
-
 # %% ../../nbs/questions/02_gold.ipynb #4269a3e9
 MAX_COPY_BYTES = 24 * 2**20  # of the tables that one query reads, in memory
 _PAGE_BYTES = 4096
 _COPY_OPERATIONS = 100_000_000  # of one query on a copy, which has no indexes
 
 # %% ../../nbs/questions/02_gold.ipynb #84512b63
-def _fill_sql(table: _TableFacts, seed: int) -> str:
+def _fill_sql(table: TableFacts, seed: int) -> str:
     "The statement that copies the rows of a table; `seed` 0 turns them round, others mix them."
     columns = ", ".join(map(quote_identifier, table.columns))
     name = quote_identifier(table.name)
@@ -271,7 +127,7 @@ class _ShuffledCopy:
 
     def __init__(
         self,
-        reader: _StatementReader,  # of the file
+        reader: StatementReader,  # of the file
         seed: int,  # 0 turns the rows round
         max_bytes: int = MAX_COPY_BYTES,
     ):
@@ -469,7 +325,7 @@ def _padded_pair(db: Database, first: str, second: str) -> tuple[str, str] | Non
         return None
 
 # %% ../../nbs/questions/02_gold.ipynb #b0b066c0
-def _padded_codes(db: Database, sql: str, tables: Sequence[_TableFacts]) -> str:
+def _padded_codes(db: Database, sql: str, tables: Sequence[TableFacts]) -> str:
     "Where gold compares codes of which some have blanks at their ends, as a sentence; empty if nowhere."
 
     def sources(column: str) -> list[tuple[str, str]]:
@@ -550,7 +406,7 @@ _LIMIT_KINDS = frozenset(("operations", "timeout", "memory", "too_large", "too_l
 
 # %% ../../nbs/questions/02_gold.ipynb #70712b75
 def _needed(
-    reader: _StatementReader, sql: str, refused: QueryError, rows: list[tuple], limits: Limits
+    reader: StatementReader, sql: str, refused: QueryError, rows: list[tuple], limits: Limits
 ) -> str:
     "A sentence with what gold needs and what an agent may use; raises `apsw.Error`."
     if refused.kind == "operations":
@@ -610,7 +466,7 @@ class GoldRunner:
         self.agent = Database(path, replace(limits, seconds=4 * limits.seconds))
         self.gold = Database(path, most)
         try:
-            self.reader = _StatementReader(path)
+            self.reader = StatementReader(path)
             self.copies = [
                 _ShuffledCopy(self.reader, seed, max_copy_bytes) for seed in range(copies)
             ]

@@ -7,10 +7,9 @@ Docs: https://hjerpe.github.io/sql_env/sql/analysis.html.md"""
 # %% auto #0
 __all__ = ['sql_tree', 'parse_sql', 'spider_hardness', 'referenced_tables', 'classify_difficulty', 'normalize_sql', 'OrderKeys',
            'select_order_keys', 'has_order_by', 'TieTest', 'tie_tests', 'LimitCut', 'limit_cuts',
-           'may_depend_on_row_order', 'column_literals', 'ValueTest', 'value_tests', 'has_repeated_part',
-           'sorted_columns', 'TakenEnd', 'taken_ends', 'null_tested_columns', 'named_columns', 'joined_columns',
-           'table_conditions', 'bare_columns', 'SqlToken', 'TokenizedSql', 'compared_values', 'ColumnOrigin',
-           'column_origins']
+           'may_depend_on_row_order', 'literal_value', 'column_literals', 'ValueTest', 'value_tests',
+           'has_repeated_part', 'sorted_columns', 'TakenEnd', 'taken_ends', 'null_tested_columns', 'named_columns',
+           'joined_columns', 'table_conditions', 'bare_columns', 'SqlToken', 'TokenizedSql', 'compared_values']
 
 # %% ../../nbs/sql/02_analysis.ipynb #835708ec
 import re
@@ -256,12 +255,12 @@ def may_depend_on_row_order(sql: str) -> bool:
     return any(s.find(exp.Column) and not s.find(exp.AggFunc) for s in tree.selects)
 
 # %% ../../nbs/sql/02_analysis.ipynb #6bc5d41b
-def _literal_value(node) -> Any:
+def literal_value(node) -> Any:
     "The Python value of a text or number, None for any other node."
     from sqlglot import exp
 
     if isinstance(node, exp.Neg):
-        value = _literal_value(node.this)
+        value = literal_value(node.this)
         return None if value is None or isinstance(value, str) else -value
     if not isinstance(node, exp.Literal):
         return None
@@ -288,7 +287,7 @@ def column_literals(sql: str) -> dict[str, list]:
     for predicate in sql_tree(sql).find_all(exp.Predicate):
         columns, values = set(), []
         for part in _operands(predicate):
-            value = _literal_value(part)
+            value = literal_value(part)
             if value is not None:
                 values.append(value)
             elif isinstance(part, exp.Column):
@@ -365,7 +364,7 @@ def value_tests(
         for tested, operator, other in sides:
             if isinstance(tested.unnest(), exp.AggFunc) and not aggregates:
                 continue
-            column, value = _tested_column(tested.unnest()), _literal_value(other.unnest())
+            column, value = _tested_column(tested.unnest()), literal_value(other.unnest())
             if column and value is not None:
                 found.append(ValueTest(*column, operator, value))
     return found
@@ -667,159 +666,3 @@ def compared_values(sql: TokenizedSql) -> list[tuple[str, SqlToken]]:
         if operator.kind in operators and column.kind in ("VAR", "IDENTIFIER"):
             out.append((column.text, token))
     return out
-
-# %% ../../nbs/sql/02_analysis.ipynb #2c01841e
-class ColumnOrigin(NamedTuple):
-    "What the values of a column of a result are computed from."
-
-    name: str  # of the column, lower case; empty for an expression
-    tables: frozenset[str] = frozenset()  # lower case; empty if no table has a part in the values
-    literals: frozenset = frozenset()  # texts and numbers in the expression, which may be its value
-
-# %% ../../nbs/sql/02_analysis.ipynb #05144e73
-class _Origins(NamedTuple):
-    "The columns of a query or a source of one, and all tables beneath."
-
-    columns: Sequence[ColumnOrigin] = ()
-    read: frozenset[str] = frozenset()
-
-    def renamed(self, alias) -> "_Origins":
-        "The same with the names that an alias such as `t(a, b)` gives."
-        names = [name.name.lower() for name in (alias.columns if alias else [])]
-        if not names:
-            return self
-        columns = [c._replace(name=name) for c, name in zip(self.columns, names)]
-        return self._replace(columns=columns)
-
-# %% ../../nbs/sql/02_analysis.ipynb #1e4999c1
-class _OriginScope:
-    "The sources of one SELECT, to look up its columns."
-
-    def __init__(self, select, known: Mapping[str, _Origins], outer: "_OriginScope | None"):
-        self.known, self.outer = known, outer
-        self.by_alias: dict[str, _Origins] = {}
-        self.columns: list[ColumnOrigin] = []  # of `*`
-        self.read: frozenset[str] = frozenset()
-        first = select.args.get("from_") or select.args.get("from")
-        for source in ([first] if first else []) + (select.args.get("joins") or []):
-            origins = _source_origins(source.this, known, self)
-            shared = {name.name.lower() for name in source.args.get("using") or []}
-            if source.args.get("method") == "NATURAL":
-                shared = {column.name for column in self.columns}
-            self.columns += [c for c in origins.columns if c.name not in shared]
-            self.by_alias[source.this.alias_or_name.lower()] = origins
-            self.read |= origins.read
-
-    def find(self, node) -> ColumnOrigin:
-        "The origin of a column by its name; without tables if there is none."
-        name, alias = node.name.lower(), node.table.lower()
-        for source in [self.by_alias.get(alias)] if alias else self.by_alias.values():
-            for column in source.columns if source else ():
-                if column.name == name:
-                    return column
-            if source and name in ("rowid", "oid", "_rowid_"):
-                return ColumnOrigin(name, source.read)
-        return self.outer.find(node) if self.outer else ColumnOrigin(name)
-
-# %% ../../nbs/sql/02_analysis.ipynb #72b328d0
-def _source_origins(node, known: Mapping[str, _Origins], scope: _OriginScope) -> _Origins:
-    "The columns of a table, a common table expression or a subquery."
-    from sqlglot import exp
-
-    if isinstance(node, exp.Table):
-        return known.get(node.name.lower(), _Origins())
-    if isinstance(node, exp.Query):
-        return _query_origins(node, known, scope)
-    return _Origins()
-
-# %% ../../nbs/sql/02_analysis.ipynb #38664883
-def _with_ctes(node, known: Mapping[str, _Origins], outer: _OriginScope | None):
-    "The known sources and the common table expressions of a query."
-    from sqlglot import exp
-
-    clause = node.args.get("with_") or node.args.get("with")
-    for cte in clause.expressions if clause else []:
-        name, alias = cte.alias.lower(), cte.args["alias"]
-        inside = known
-        if isinstance(
-            cte.this, exp.SetOperation
-        ):  # it may be recursive, and begins with its first part
-            start = _query_origins(cte.this.this, known, outer)
-            inside = {**known, name: start.renamed(alias)}
-        known = {**known, name: _query_origins(cte.this, inside, outer).renamed(alias)}
-    return known
-
-# %% ../../nbs/sql/02_analysis.ipynb #d5cee9d8
-def _query_origins(
-    node, known: Mapping[str, _Origins], outer: _OriginScope | None = None
-) -> _Origins:
-    "The origins of a query's columns; of a set operation those that come from tables on both sides."
-    from sqlglot import exp
-
-    known = _with_ctes(node, known, outer)
-    if isinstance(node, exp.Subquery):
-        return _query_origins(node.this, known, outer).renamed(node.args.get("alias"))
-    if isinstance(node, exp.SetOperation):
-        left = _query_origins(node.this, known, outer)
-        right = _query_origins(node.expression, known, outer)
-        columns = []
-        for a, b in zip(left.columns, right.columns):
-            tables = a.tables | b.tables if a.tables and b.tables else frozenset()
-            columns.append(ColumnOrigin(a.name, tables, a.literals | b.literals))
-        return _Origins(columns, left.read | right.read)
-    if not isinstance(node, exp.Select):
-        return _Origins()
-    scope = _OriginScope(node, known, outer)
-    columns = []
-    for column in node.expressions:
-        if isinstance(column, exp.Star):
-            columns += scope.columns
-        elif column.is_star:
-            columns += scope.by_alias.get(column.table.lower(), _Origins()).columns
-        else:
-            origin = _expression_origin(column.unalias(), scope)
-            columns.append(origin._replace(name=column.alias_or_name.lower()))
-    return _Origins(columns, scope.read)
-
-# %% ../../nbs/sql/02_analysis.ipynb #7d921b8e
-def _expression_origin(node, scope: _OriginScope) -> ColumnOrigin:
-    "What an expression is computed from."
-    from sqlglot import exp
-
-    value = _literal_value(node)
-    if value is not None:
-        return ColumnOrigin("", literals=frozenset([value]))
-    if isinstance(node, exp.Column):
-        return scope.find(node)
-    if isinstance(node, (exp.Query, exp.Exists)):
-        query = node.this if isinstance(node, exp.Exists) else node
-        found = _query_origins(query, scope.known, scope)
-        if query is not node:
-            return ColumnOrigin("", found.read)
-        return found.columns[0] if found.columns else ColumnOrigin("")
-    is_window, is_rounded = isinstance(node, exp.Window), isinstance(node, exp.Round)
-    parts = [node.this] if is_window or is_rounded else list(node.iter_expressions())
-    origins = [_expression_origin(part, scope) for part in parts]
-    tables = frozenset().union(*(origin.tables for origin in origins))
-    literals = frozenset().union(*(origin.literals for origin in origins))
-    if isinstance(node, (exp.Mul, exp.Div)):
-        literals = frozenset()
-    sums_up = isinstance(node, (exp.Count, exp.Sum, exp.Avg, exp.GroupConcat))
-    if sums_up or (is_window and not isinstance(node.this, (exp.Min, exp.Max))):
-        return ColumnOrigin("", tables | scope.read, literals - {0, 1})
-    return ColumnOrigin("", tables, literals)
-
-# %% ../../nbs/sql/02_analysis.ipynb #2db89cd4
-def column_origins(
-    sql: str,
-    tables: Mapping[str, Iterable[str]],  # columns of each table
-) -> list[ColumnOrigin]:
-    "The origin of each column of a result; empty for what can't be parsed."
-    known = {}
-    for table, names in tables.items():
-        own = frozenset([table.lower()])
-        known[table.lower()] = _Origins([ColumnOrigin(n.lower(), own) for n in names], own)
-    try:
-        return list(_query_origins(sql_tree(sql), known).columns)
-    except Exception:  # sqlglot raises more than its own errors
-        return []

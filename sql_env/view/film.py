@@ -14,8 +14,9 @@ from typing import Any
 
 from ..evaluation.failures import FAILURES, answer_query, classify_failure
 from ..evaluation.logs import EpisodeResult, Trajectory
-from ..grading.answer_forms import parse_answer, parse_cell
+from ..grading.answer_forms import parse_answer
 from ..grading.answers import VERDICT_REASONS, Verdict, compare_rows
+from ..grading.cells import parse_cell
 from ..play.episode import ACTIONS
 from ..questions.question_set import Question, QuestionSet
 from ..sql.values import format_value

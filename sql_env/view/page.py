@@ -16,8 +16,8 @@ from hashlib import sha256
 from typing import Any
 
 from fastcore.xml import FT, Safe
+from ..grading.cells import BareText
 
-from ..grading.answer_forms import BareText
 from ..grading.answers import Verdict, compare_rows
 from ..paths import read_asset
 from ..play.episode import Turn
@@ -337,6 +337,7 @@ def security_policy(*scripts: str) -> str:
 
 # %% ../../nbs/view/05_page.ipynb #a5864adc
 def page_button(id: str, text: str, **attributes: Any) -> FT:
+    "A button that submits nothing; `attributes` become those of the element."
     return element("button", text, id=id, type="button", **attributes)
 
 # %% ../../nbs/view/05_page.ipynb #802ac27d

@@ -111,10 +111,12 @@ class Scope:
 
 # %% ../../../nbs/grading/proofs/06_expressions.ipynb #0e095da9
 def is_int(e: exp.Expr, value: int | None = None) -> bool:
+    "Whether an expression is an integer as written, or a certain one."
     return isinstance(e, exp.Literal) and e.is_int and (value is None or int(e.name) == value)
 
 # %% ../../../nbs/grading/proofs/06_expressions.ipynb #da40c1fc
 def sort_key(e: exp.Expr) -> SortKey:
+    "Direction of a key of ORDER BY, and where its NULLs go."
     return SortKey(bool(e.args.get("desc")), bool(e.args.get("nulls_first")))
 
 # %% ../../../nbs/grading/proofs/06_expressions.ipynb #9e837869

@@ -313,6 +313,7 @@ def free_terms(node: Any, bound: frozenset = frozenset()) -> Iterator[Column | I
 
 # %% ../../../nbs/grading/proofs/02_normal_form.ipynb #0504c7db
 def free_rows(node: Any) -> set[Row]:
+    "The rows that the free terms of a node speak of."
     return {term.row for term in free_terms(node)}
 
 # %% ../../../nbs/grading/proofs/02_normal_form.ipynb #295b1c0a

@@ -15,16 +15,14 @@ from sqlglot import exp
 
 from sql_env.grading.proofs.aggregates import (
     SortKey,
-    aggregate_of,
     comes_before,
     count_of,
     disjoint,
-    extreme,
 )
 from .comparisons import Unproved, Values
 from .dependencies import determines
 from .expressions import BARE, Expressions, Scope, is_int, sort_key
-from .facts import column_affinity
+from .grouping import Grouping
 from sql_env.grading.proofs.normal_form import (
     FALSE,
     NULL,
@@ -85,94 +83,6 @@ class _NamedBlock(Node):
         for name, term in zip(self.names, self.block.out):
             columns.setdefault(name, term)
         return columns
-
-# %% ../../../nbs/grading/proofs/07_queries.ipynb #3fbe1429
-def _is_cast_to_real(e: exp.Expr | None) -> bool:
-    "Whether an expression is a cast that sum and avg would make themselves."
-    return isinstance(e, exp.Cast) and column_affinity(e.to.sql("sqlite")) == "REAL"
-
-# %% ../../../nbs/grading/proofs/07_queries.ipynb #0b215857
-@dataclass
-class _Grouping:
-    "The rows of a group, and aggregates over them."
-
-    expressions: Expressions
-    kept: list  # of (block, scope): the rows before they are grouped
-    keys: tuple[Node, ...]  # of the group, in terms of one of its rows
-    by: Sequence[exp.Expr]
-
-    def rows(
-        self, argument: exp.Expr | None, condition: exp.Expr | None, extra=()
-    ) -> Iterator[Block]:
-        "Copies of the rows of the group, each giving the argument."
-        t = self.expressions
-        for block, scope in self.kept:
-            scope = replace(scope, aggregate=None, window=None)
-            own = tuple(t.term(x, scope) for x in self.by)
-            out = (t.term(argument, scope),) if argument is not None else ()
-            where = [t.truth(condition, scope).true] if condition is not None else []
-            more = tuple(t.term(x, scope) for x in extra)
-            mapping = {row: t.numbers.row(row.table) for row in block.rows}
-            block, own, out, where, more = replace_nodes(
-                (block, own, out, tuple(where), more), mapping
-            )
-            if free_rows(out) and not free_rows(out) & set(block.rows):
-                raise Unproved("an aggregate of columns from outside")
-            same = [t.values.same(a, b) for a, b in zip(self.keys, own)]
-            made = t.values.block(block.rows, [*block.where, *where, *same], block.key, out + more)
-            if made is not None:
-                yield made
-
-    def aggregate(self, e: exp.Expr, condition: exp.Expr | None) -> Node:
-        t = self.expressions
-        name, argument = type(e).__name__.lower(), e.this
-        distinct = isinstance(argument, exp.Distinct)
-        if distinct:
-            if len(argument.expressions) != 1:
-                raise Unproved("DISTINCT of several values in an aggregate")
-            argument = argument.expressions[0]
-        if isinstance(argument, exp.Star) or argument is None:
-            argument = None
-        if any(e.args.get(k) for k in ("order", "expressions")) or name not in (
-            "count",
-            "sum",
-            "avg",
-            "max",
-            "min",
-        ):
-            raise Unproved(f"the aggregate {name}")
-        is_cast = name in ("sum", "avg") and not distinct and _is_cast_to_real(argument)
-        blocks = list(self.rows(argument.this if is_cast else argument, condition))
-        if name in ("max", "min"):
-            return extreme(t.values, name, blocks)
-        always = bool(self.keys) and condition is None
-        term = aggregate_of(t.values, name, blocks, distinct, argument is not None, always)
-        return Call("real", (term,)) if is_cast and name == "sum" else term
-
-    def rank(self, name: str, own: Sequence[Node], order: Sequence[exp.Expr], scope: Scope) -> Node:
-        "One more than the rows, or the different keys, that come before."
-        t = self.expressions
-        before, n = [], len(order)
-        keys = [sort_key(k) for k in order]
-        for block in self.rows(None, None, [k.this for k in order]):
-            theirs = block.out[-n:]
-            made = t.values.block(
-                block.rows,
-                [*block.where, comes_before(t.values, theirs, own, keys)],
-                theirs if name == "denserank" else block.key,
-                (),
-            )
-            before += [] if made is None else [made]
-        if name == "rownumber":
-            for block, _ in self.kept:
-                if len(self.kept) > 1 or not determines(
-                    t.values, block, tuple(own), block.key, outer=free_rows(block)
-                ):
-                    raise Unproved("row_number among ties")
-        if name == "denserank" and len(before) > 1:
-            raise Unproved("dense_rank in several cases")
-        count = count_of(before)
-        return Call("+", (count, Constant(1, "integer")))
 
 # %% ../../../nbs/grading/proofs/07_queries.ipynb #46c167bf
 def distinct_bag(blocks: Iterable[Block]) -> Bag:
@@ -592,7 +502,7 @@ class Translator:
                 a: dict.fromkeys(c, BARE) for a, c in (kept[0][1].sources if kept else {}).items()
             }
             scope = Scope(template, outer, aliases=aliases)
-            scope.aggregate = _Grouping(self.expressions, kept, (), by).aggregate
+            scope.aggregate = Grouping(self.expressions, kept, (), by).aggregate
             yield from self.group_block(
                 Block((), (), (), ()), scope, (), having, outputs, sort, names
             )
@@ -607,7 +517,7 @@ class Translator:
                 earlier.append(
                     self.values.exists(self.values.block(other.rows, [*other.where, *same], (), ()))
                 )
-            scope.aggregate = _Grouping(self.expressions, kept, keys, by).aggregate
+            scope.aggregate = Grouping(self.expressions, kept, keys, by).aggregate
             made = self.values.block(
                 block.rows, [*block.where, negation(disjunction(earlier))], keys, ()
             )
@@ -642,7 +552,7 @@ class Translator:
                 raise Unproved("a window with a frame")
             by = e.args.get("partition_by") or []
             keys = tuple(self.expressions.term(x, scope) for x in by)
-            grouping = _Grouping(self.expressions, kept, keys, by)
+            grouping = Grouping(self.expressions, kept, keys, by)
             order = e.args["order"].expressions if e.args.get("order") else []
             if not order:
                 if not isinstance(e.this, exp.AggFunc):
