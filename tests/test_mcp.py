@@ -509,9 +509,8 @@ def test_a_log_holds_episodes_that_ended_and_those_that_were_left(questions, tmp
 
 def test_a_log_is_locked_while_its_server_runs_and_an_empty_one_is_removed(tmp_path):
     path = tmp_path / "agent.jsonl"
-    with _make_players(Settings(), path):
-        with pytest.raises(ValueError, match="another run"):
-            _make_players(Settings(), path).__enter__()
+    with _make_players(Settings(), path), pytest.raises(ValueError, match="another run"):
+        _make_players(Settings(), path).__enter__()
     assert not path.exists()
     with _make_players(Settings(), path):
         pass
@@ -532,9 +531,8 @@ def test_settings_that_mean_nothing_here_are_refused(wrong, says):
 def site(questions):
     "A server for MCP on the loopback, its players and its address."
     settings = Settings(capacity=4, split="test", reveal="none")
-    with _make_players(settings, None) as players:
-        with serving(_http_app(players, Settings())) as url:
-            yield players, url
+    with _make_players(settings, None) as players, serving(_http_app(players, Settings())) as url:
+        yield players, url
 
 
 def test_http_clients_play_at_the_same_time_and_free_their_seats(site, questions):

@@ -126,7 +126,7 @@ def test_what_is_typed_right_after_a_new_question_stays(browser, server):
 
     page.route(re.compile("/queue/join"), delay)
     new_question(page, 5)
-    page.fill("#se-answer textarea, #se-answer input", "no such answer")
+    page.fill("#se-answer textarea, #se-answer input", "12345")
     page.wait_for_timeout(1000)
     page.click("#se-submit")
     page.wait_for_selector(".sx-wrong")
