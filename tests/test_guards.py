@@ -340,7 +340,8 @@ def test_a_connection_is_opened_while_nobody_compiles(path):
     "SQLite's limit belongs to the process, so that opening one failed while a neighbour's statement grew."
     db = Database(path)
     with ThreadPoolExecutor(1) as pool:
-        connection._memory.begin_compiling(0)  # not a byte is left
+        connection._memory.begin_compiling(0)
+        apsw.hard_heap_limit(1)  # as if this thread's statement had taken all
         try:
             found = pool.submit(outcome, db, "SELECT count(*) FROM person")
             assert not wait([found], 0.2).done
