@@ -213,7 +213,7 @@ def test_gymnasium_takes_actions_of_any_text(gym_env, questions):
 
 @pytest.mark.parametrize(
     "kind, argument, end",
-    [("ANSWER", "no such thing", (True, False)), ("QUERY", "SELECT 1", (False, True))],
+    [("ANSWER", "12345", (True, False)), ("QUERY", "SELECT 1", (False, True))],
 )
 def test_gymnasium_is_terminated_by_any_answer_and_truncated_without(
     gym_env, questions, kind, argument, end
@@ -266,7 +266,7 @@ def test_gymnasium_plays_in_processes(gym_env, questions, shared):
         golds = [questions.get(q).gold_sql for q in info["question_id"]]
         seen, *_ = envs.step(dict(action_type=[2, 2], argument=golds))
         assert all(seen["result"]) and not any(seen["error"])
-        last = dict(action_type=[3, 3], argument=["@last", "no such thing"])
+        last = dict(action_type=[3, 3], argument=["@last", "12345"])
         _, reward, terminated, truncated, _ = envs.step(last)
         assert [*map(float, reward)] == [1, 0]
         assert list(terminated) == [True, True] and not any(truncated)

@@ -1,7 +1,7 @@
 "Guards: each limit has its kind, the budget decides the same way every time, the heap limit counts right."
 
 import threading
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import replace
 from random import Random
 
@@ -334,6 +334,20 @@ def test_statements_that_grow_while_they_are_compiled_leave_others_alone(path):
             stop.set()
         assert found == [f"[(100, {i})]" for i in range(60)]
         assert all(b.result() == {"memory"} for b in bombs)
+
+
+def test_a_connection_is_opened_while_nobody_compiles(path):
+    "SQLite's limit belongs to the process, so that opening one failed while a neighbour's statement grew."
+    db = Database(path)
+    with ThreadPoolExecutor(1) as pool:
+        connection._memory.begin_compiling(0)
+        apsw.hard_heap_limit(1)  # as if this thread's statement had taken all
+        try:
+            found = pool.submit(outcome, db, "SELECT count(*) FROM person")
+            assert not wait([found], 0.2).done
+        finally:
+            connection._memory.end_compiling()
+        assert found.result(30) == "[(100,)]"
 
 
 def test_a_statement_that_found_no_memory_runs_once_more(path):

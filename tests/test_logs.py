@@ -57,7 +57,8 @@ def run(log, episodes=20, policy=None, environment=None, **options):
 
 @pytest.mark.parametrize("path", OLD_LOGS, ids=lambda p: p.stem)
 def test_a_log_of_an_earlier_version_is_read_and_reproduces(path, tmp_path):
-    "Written by the code of 22 November 2026, before modules were split and fields renamed."
+    """Written by the code of 22 November 2026, before modules were split and fields renamed. Rewards of wrong answers
+    in `log_chat` are those of 25 November, when an episode without a right answer came to pay for all its budget."""
     about, trajectories = read_log(path)
     assert len(trajectories) == {"log_chat": 8, "log_experts": 3}[path.stem]
     assert sum(len(t.turns) for t in trajectories) >= 6

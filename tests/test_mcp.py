@@ -490,20 +490,30 @@ def test_whatever_clients_send_they_get_text_and_seats_add_up(calls):
 def test_a_log_holds_episodes_that_ended_and_those_that_were_left(questions, tmp_path):
     env, path = EpisodeEnv(questions), tmp_path / "agent.jsonl"
     for _ in range(2):  # a second process goes on with the same file
-        players = make_players(questions, on_end=_log_writer(path, env))
-        client = players.enter()
-        for id_ in ("vet_clinic-03", QUESTION):
-            players.call(client, "", "start", dict(question_id=id_, seed=3))
-            players.call(client, "", "describe", dict(table_name="animal"))
-        players.call(client, "", "query", dict(sql=questions.get(QUESTION).gold_sql))
-        players.call(client, "", "answer", dict(value="@last"))
-        players.leave(client)
+        with _log_writer(path, env) as write:
+            players = make_players(questions, on_end=write)
+            client = players.enter()
+            for id_ in ("vet_clinic-03", QUESTION):
+                players.call(client, "", "start", dict(question_id=id_, seed=3))
+                players.call(client, "", "describe", dict(table_name="animal"))
+            players.call(client, "", "query", dict(sql=questions.get(QUESTION).gold_sql))
+            players.call(client, "", "answer", dict(value="@last"))
+            players.leave(client)
     about, found = read_log(path)
     assert about["policy"] == "mcp"
     assert [t.episode.episode_index for t in found] == [0, 1, 2, 3]
     assert [t.correct for t in found] == [False, True] * 2
     assert [t.episode.steps for t in found] == [1, 3] * 2
     assert check_log(path, questions) == {}
+
+
+def test_a_log_is_locked_while_its_server_runs_and_an_empty_one_is_removed(tmp_path):
+    path = tmp_path / "agent.jsonl"
+    with _make_players(Settings(), path), pytest.raises(ValueError, match="another run"):
+        _make_players(Settings(), path).__enter__()
+    assert not path.exists()
+    with _make_players(Settings(), path):
+        pass
 
 
 @pytest.mark.parametrize(
@@ -520,8 +530,8 @@ def test_settings_that_mean_nothing_here_are_refused(wrong, says):
 @pytest.fixture(scope="module")
 def site(questions):
     "A server for MCP on the loopback, its players and its address."
-    players = _make_players(Settings(capacity=4, split="test", reveal="none"), None)
-    with serving(_http_app(players, Settings())) as url:
+    settings = Settings(capacity=4, split="test", reveal="none")
+    with _make_players(settings, None) as players, serving(_http_app(players, Settings())) as url:
         yield players, url
 
 

@@ -1109,7 +1109,7 @@ def test_the_curve_says_how_long_it_takes(tmp_path):
     callback.on_log(None, state, None, {"loss": 1.0, "note": "no number"})
     callback.on_train_end(None, state, None)
     assert shown == [
-        ("few: step 250 of 1,000, 30 min left", False),
+        ("few: step 250 of 1,000, 30 min left, loss 1.00", False),
         ("few: 250 steps in 10 min", True),
     ]
     assert set(read_metrics(writer.path)[0]) == {"stage", "step", "seconds", "loss"}

@@ -130,7 +130,7 @@ def _confirm_keys(
         print_text("\n  ".join(["Values and names suggest these keys:", *sentences]))
     if wanted is not None or as_json or not sys.stdin.isatty():
         if wanted is None and not as_json:
-            print("They are not declared; --keys declares them.")
+            print_text("They are not declared; --keys declares them.")
         return bool(wanted)
     return typer.confirm("Declare them?", default=True)
 

@@ -441,9 +441,11 @@ class GuardedConnection:
             isinstance(path, Path) and path.is_file() and path.stat().st_size > LARGE_FILE_BYTES
         )
         self._files = _Files(self.budget, is_large)
-        self.con = connect_readonly(path, limits, self._files.layer)
-        self.con.execute("PRAGMA temp_store=FILE").fetchall()
-        self.budget.pages_read = pages_read(self.con)
+        # SQLite's limit is the process's, so that opening fails while others compile
+        with _memory.compile_lock:
+            self.con = connect_readonly(path, limits, self._files.layer)
+            self.con.execute("PRAGMA temp_store=FILE").fetchall()
+            self.budget.pages_read = pages_read(self.con)
         self.con.authorizer = make_authorizer(tables, self.log.on_function, self.log.on_view)
         self._look_every(_Budget.every)
         self._cursors: tuple[apsw.Cursor, ...] = ()  # one for known statements, one for others

@@ -13,8 +13,8 @@ import logging
 import sys
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager, redirect_stdout
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import ExitStack, asynccontextmanager, contextmanager, nullcontext, redirect_stdout
 from contextvars import ContextVar
 from pathlib import Path
 from random import SystemRandom
@@ -581,20 +581,22 @@ def _http_app(players: Players, settings: Settings) -> Any:
     return app
 
 # %% ../../nbs/server/06_mcp_tools.ipynb #5a4a34ec
-def _log_writer(path: str | Path, env: EpisodeEnv) -> Callable[[Episode], None]:
+@contextmanager
+def _log_writer(path: str | Path, env: EpisodeEnv) -> Iterator[Callable[[Episode], None]]:
     "What adds episodes to a log, from any thread; raises `ValueError` or `OSError` now if it can't."
-    log = EpisodeLog(path, dict(policy="mcp", **describe_env(env)), run_details())
-    lock, indices = Lock(), iter(range(max([-1, *log.done, *log.crashed]) + 1, 10**9))
+    with EpisodeLog(path, dict(policy="mcp", **describe_env(env)), run_details()) as log:
+        lock, indices = Lock(), iter(range(max([-1, *log.done, *log.crashed]) + 1, 10**9))
 
-    def write(episode: Episode) -> None:
-        with lock:
-            log.append(Trajectory.from_episode(episode, next(indices)))
+        def write(episode: Episode) -> None:
+            with lock:
+                log.append(Trajectory.from_episode(episode, next(indices)))
 
-    return write
+        yield write
 
 # %% ../../nbs/server/06_mcp_tools.ipynb #370f8ce8
-def _make_players(settings: Settings, log: str | Path | None) -> Players:
-    "The clients of a server with these settings; raises now what would fail for each."
+@contextmanager
+def _make_players(settings: Settings, log: str | Path | None) -> Iterator[Players]:
+    "The clients of a server with these settings, and their log; raises now what would fail for each."
     questions = load_questions(settings)
 
     def make_env() -> EpisodeEnv:
@@ -607,12 +609,12 @@ def _make_players(settings: Settings, log: str | Path | None) -> Players:
             actions=read_actions(settings.actions),
         )
 
-    on_end = None if log is None else _log_writer(log, make_env())
-    return Players(
-        lambda: Player(Session(make_env()), settings.reveal, on_end),
-        Seats(settings.capacity, settings.share),
-        settings.idle,
-    )
+    with nullcontext() if log is None else _log_writer(log, make_env()) as on_end:
+        yield Players(
+            lambda: Player(Session(make_env()), settings.reveal, on_end),
+            Seats(settings.capacity, settings.share),
+            settings.idle,
+        )
 
 # %% ../../nbs/server/06_mcp_tools.ipynb #b6c54d98
 def serve_mcp(
@@ -625,14 +627,15 @@ def serve_mcp(
         raise ValueError("Gold is never shown over MCP; reveal can be verdict or none.")
     if settings.results:
         raise ValueError("SQL_ENV_RESULTS is of `sql_env serve`; here --log writes whole episodes.")
-    with redirect_stdout(sys.stderr):
-        players = _make_players(settings, log)
-    logging.getLogger("mcp").setLevel(
-        logging.CRITICAL
-    )  # it writes a traceback for each client that leaves
-    if not http:
-        return anyio.run(_serve_stdio, players)
-    import uvicorn
+    with ExitStack() as stack:
+        with redirect_stdout(sys.stderr):
+            players = stack.enter_context(_make_players(settings, log))
+        logging.getLogger("mcp").setLevel(
+            logging.CRITICAL
+        )  # it writes a traceback for each client that leaves
+        if not http:
+            return anyio.run(_serve_stdio, players)
+        import uvicorn
 
-    allow_many_files()
-    return uvicorn.run(_http_app(players, settings), **uvicorn_options(settings))
+        allow_many_files()
+        return uvicorn.run(_http_app(players, settings), **uvicorn_options(settings))
