@@ -13,7 +13,6 @@ from statistics import median
 
 import apsw
 import pytest
-from sql_env.questions.statements import _is_strict
 
 from sql_env.database import catalog
 from sql_env.database.connection import GuardedConnection
@@ -22,6 +21,7 @@ from sql_env.database.guards import Limits, QueryError
 from sql_env.grading.variants.instances import InstanceGenerator
 from sql_env.paths import cache_dir
 from sql_env.questions.gold import GoldRunner
+from sql_env.questions.statements import _is_strict
 
 COUNTS = "SELECT " + ", ".join(["(SELECT count(*) FROM reading)"] * 8)
 JOIN = "SELECT count(s.name), min(r.note) FROM reading r JOIN station s ON s.id = r.station WHERE r.id < 5000"

@@ -5,9 +5,9 @@ import json
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sql_env.grading.cells import parse_cell
 
 from sql_env.grading.answers import _cells_equal
+from sql_env.grading.cells import parse_cell
 from sql_env.sql.values import (
     Result,
     format_identifier,

@@ -18,14 +18,13 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
-from .cells import BareText, parse_number, unescape
-
 from sql_env.grading.answer_forms import (
     UnreadableAnswerError,
     find_doubt,
     iter_readings,
     needs_quotes,
 )
+from .cells import BareText, parse_number, unescape
 from ..sql.values import format_value
 
 # %% ../../nbs/grading/02_answers.ipynb #aa005444

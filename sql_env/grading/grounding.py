@@ -16,14 +16,13 @@ from itertools import chain
 from sys import getsizeof
 from typing import Any
 
-from .cells import parse_number
-from ..sql.origins import ColumnOrigin, column_origins
-
 from ..database.database import Database
 from ..database.guards import QueryError
 from .answer_forms import parse_answer
 from .answers import numbers_equal
+from .cells import parse_number
 from ..sql.analysis import has_order_by
+from ..sql.origins import ColumnOrigin, column_origins
 from ..sql.values import Result
 
 # %% ../../nbs/grading/03_grounding.ipynb #c0ed3963

@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
 from ..grading.cells import parse_cell
-
 from ..play.episode import Action, Observation
 from ..play.markup import unescape_markup
 

@@ -14,9 +14,9 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from fastcore.xml import FT
-from ..grading.cells import parse_cell
 
 from ..database.catalog import Column, TableInfo, resolve_table
+from ..grading.cells import parse_cell
 from ..play.episode import Turn
 from ..sql.analysis import referenced_tables
 from ..sql.values import format_value

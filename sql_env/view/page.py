@@ -16,9 +16,9 @@ from hashlib import sha256
 from typing import Any
 
 from fastcore.xml import FT, Safe
-from ..grading.cells import BareText
 
 from ..grading.answers import Verdict, compare_rows
+from ..grading.cells import BareText
 from ..paths import read_asset
 from ..play.episode import Turn
 from ..sql.values import format_value
