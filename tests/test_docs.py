@@ -147,7 +147,7 @@ def test_pages_in_a_browser(site, tmp_path):
 
     if not check_pages.CHROMIUM:
         pytest.skip("no chromium: apt-get install chromium")
-    assert check_pages.check(site, ["index.html", "explorer.html", "api_index.html"]) == []
+    assert check_pages.check(site, ["index.html", "view/explorer.html", "api_index.html"]) == []
     (tmp_path / "bad.html").write_text(BAD_PAGE)
     found = "\n".join(check_pages.check(tmp_path))
     for fault in ("color-contrast, 1 times", "heading-order, 1 times", "px wider than the window"):

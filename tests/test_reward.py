@@ -966,4 +966,5 @@ def test_no_constant_policy_earns_more_than_the_greedy_baseline(source, request,
     )
     lucky = ("ints_desc",), ("star_ints",)  # where 0 is right, it is right
     assert all(credit[name] == 0 for name in lucky)
-    assert max(credit.values()) < greedy
+    # reading alone pays nothing, greedy neither: where it is never right, the bound is a hundredth of a right answer
+    assert max(credit.values()) < max(greedy, 0.01)

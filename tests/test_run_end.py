@@ -336,7 +336,9 @@ def start(tmp_path, *args):
 
 def finished_in(folder):
     "Number of finished episodes in the logs of a folder."
-    logs = list(folder.rglob("*.jsonl"))
+    logs = [
+        log for log in folder.rglob("*.jsonl") if b"\n" in log.read_bytes()
+    ]  # begun, not only locked
     return sum(t.episode.error is None for log in logs for t in read_log(log)[1])
 
 
