@@ -51,7 +51,7 @@ def _floor_line(floor: dict[str, float]) -> str:
 def print_results(
     console: Console,
     title: str,
-    results: list["EvaluationResult"],
+    results: list,  # of `EvaluationResult`
     floor: dict[str, float],  # what each reward-hacking baseline earns
 ) -> None:
     "Print a table of results, the hack floor, what was not judged, and what crashed."
@@ -80,7 +80,9 @@ def print_results(
             )
 
 # %% ../../nbs/cli/08_results.ipynb #59105c75
-def result_numbers(result: "EvaluationResult") -> dict[str, Any]:
+def result_numbers(
+    result: Any,  # an `EvaluationResult`
+) -> dict[str, Any]:
     "The numbers of a result, for JSON."
     low, high = result.interval()
     numbers = dict(
@@ -114,7 +116,7 @@ def file_name(policy: str, shard: tuple[int, int] | None = None) -> str:
 
 # %% ../../nbs/cli/08_results.ipynb #6efc3d1c
 def write_reports(
-    results: list["EvaluationResult"],
+    results: list,  # of `EvaluationResult`
     floor: dict[str, float],
     out: Path,
     shard: tuple[int, int] | None = None,
