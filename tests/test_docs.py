@@ -84,8 +84,8 @@ BREAKS = {
     "no page": ('<a href="nowhere.html">x</a>', "index.html: no page nowhere.html"),
     "outside": ('<a href="../../secret.html">x</a>', "index.html: no page ../../secret.html"),
     "no anchor": (
-        '<a href="episode.html#nothing">x</a>',
-        "index.html: no anchor episode.html#nothing",
+        '<a href="play/episode.html#nothing">x</a>',
+        "index.html: no anchor play/episode.html#nothing",
     ),
     "no own anchor": ('<a href="#nothing">x</a>', "index.html: no anchor #nothing"),
     "a notebook": ('<a href="05_episode.ipynb">x</a>', "index.html: no page 05_episode.ipynb"),

@@ -121,7 +121,7 @@ GYM = """
 import gymnasium
 env = gymnasium.make("sql_env.integrations.gymnasium:sql_env/Bundled-v0", split="test")
 env.reset(seed=1)
-print(env.step(dict(action_type=3, argument="no such thing"))[1:4])
+print(env.step(dict(action_type=3, argument="12345"))[1:4])
 """
 SKYRL = """
 import skyrl_gym

@@ -345,12 +345,13 @@ def test_two_workers_have_their_seats_together():
         left = 0
         for one in opened:
             with suppress(websockets.ConnectionClosed):
-                left += (await one.call("state"))["type"] == "state"
+                left += json.loads(await one.raw('{"type": "state"}'))["type"] == "state"
         for _ in range(100):  # uvicorn starts another worker
             await asyncio.sleep(0.2)
             pids = children.read_text().split()
             if len(pids) >= 3 and str(workers[0]) not in pids:
                 break
+        assert 0 < left < 100
         await asyncio.sleep(8)
         more, granted = await fill(server, 110 - left)
         assert granted == 100 - left

@@ -219,7 +219,7 @@ def test_a_practice_server_shows_gold_at_the_end(browser, theme, width):
         page.keyboard.press("Control+Enter")
         page.wait_for_selector(".sx-steps > li:nth-child(2)")
         picture(page, f"8_query_{theme}_{width}")
-        page.fill("#se-answer textarea, #se-answer input", "dog | 77, cat | 66")
+        page.fill("#se-answer textarea, #se-answer input", '[["dog", 77], ["cat", 66]]')
         page.keyboard.press("Enter")
         page.wait_for_selector(".sx-step .sx-marked")
         assert "gold query" in page.locator(".sx-gold").inner_text().lower()

@@ -245,11 +245,11 @@ RULES = [
     ),
     (
         "a group has its own rows",
-        "queries",
+        "grouping",
         "made = t.values.block(block.rows, [*block.where, *where, *same], block.key, out + more)",
         "made = t.values.block(block.rows, [*block.where, *where], block.key, out + more)",
     ),
-    ("FILTER is a condition", "queries", "[*block.where, *where, *same]", "[*block.where, *same]"),
+    ("FILTER is a condition", "grouping", "[*block.where, *where, *same]", "[*block.where, *same]"),
     (
         "a key with NULL is none",
         "dependencies",
