@@ -30,7 +30,7 @@ from sql_env.evaluation.logs import (
     setting_differences,
 )
 from .rollouts import PlannedEpisode, Rollouts, plan_episodes, run_plan
-from .running import Run, RunLimits, estimate_text
+from .running import GatedRun, RunLimits, estimate_text
 from sql_env.evaluation.statistics import (
     holm,
     paired_permutation_test,
@@ -369,7 +369,7 @@ def evaluate(
         plan = _shard_of(plan, *shard)
     rollouts = Rollouts(env, policy, batch, robust, keep_turns=log is not None)
     with EpisodeLog(log, about, run_details(policy)) if log else nullcontext() as file:
-        run = Run(name, plan, caps, file)
+        run = GatedRun(name, plan, caps, file)
         bar = ProgressBar(run.label, len(run.todo), progress)
         if run.todo and run.may_begin(0):
             at_once = max(batch, getattr(executor, "_max_workers", 1))

@@ -21,7 +21,7 @@ from ..grading.answers import VERDICT_REASONS
 from ..grading.variants.robust import ROBUST_REASONS
 from ..questions.question_set import Question, QuestionSet
 from .film import film_data
-from .reading import Run
+from .reading import LoggedRun
 
 # %% ../../nbs/view/14_rows.ipynb #28f89c41
 def episode_state(result: EpisodeResult) -> str:
@@ -69,7 +69,7 @@ def episode_ending(trajectory: Trajectory) -> dict[str, Any]:
     )
 
 # %% ../../nbs/view/14_rows.ipynb #8752e6bc
-def pair_episodes(runs: Sequence[Run]) -> dict[tuple[int, str], list[int | None]]:
+def pair_episodes(runs: Sequence[LoggedRun]) -> dict[tuple[int, str], list[int | None]]:
     "For each episode, by index and question, its place in each run, None where a run has none; in order."
     pairs: dict[tuple[int, str], list[int | None]] = {}
     for i, run in enumerate(runs):
@@ -102,7 +102,7 @@ class EpisodeRow(NamedTuple):
 class RowMaker:
     "Makes rows of runs, and counts their failures; `questions` is where their questions may be found."
 
-    def __init__(self, runs: Sequence[Run], questions: QuestionSet | None = None):
+    def __init__(self, runs: Sequence[LoggedRun], questions: QuestionSet | None = None):
         self.runs, self.questions = runs, questions
         self.failures: list[Counter] = [Counter() for _ in runs]  # of the rows that were made
         self._questions: dict[str, Question] = {}

@@ -61,10 +61,10 @@ from sql_env.sql.demands import (
     counts_rows,
     depends_on_repetition,
     grouped_columns,
+    order_columns,
     presupposition,
     ranked_counts,
     read_alone,
-    sorted_columns,
 )
 
 # %% ../../../nbs/grading/variants/05_instances.ipynb #a22db96a
@@ -214,7 +214,7 @@ class InstancePlan:
     null_tested: tuple[str, ...]  # columns tested for NULL
     counts: tuple[int, ...]  # numbers that gold compares the size of a group with
     group_columns: tuple[str, ...]  # columns that gold groups by
-    sorted_columns: tuple[str, ...]  # columns that gold sorts by
+    order_columns: tuple[str, ...]  # columns that gold sorts by
     named: frozenset[str]  # all columns that gold names
     unique: Mapping[str, frozenset[int]]  # references and joined columns that hold no value twice
     repeatable: Mapping[str, frozenset[int]]  # natural keys that half of the instances repeat
@@ -271,7 +271,7 @@ def plan_instances(
         null_tested=null_tested_columns(sql),
         counts=tuple(n for n in compared_counts(sql) if n <= _MAX_COUNT) or ranked_counts(sql),
         group_columns=grouped_columns(sql),
-        sorted_columns=sorted_columns(sql),
+        order_columns=order_columns(sql),
         named=named_columns(sql),
         unique=_kept_unique(generator, shapes, sql),
         repeatable=_repeatable(generator, shapes, choice.read, sql),
@@ -405,7 +405,7 @@ class RowSampler:
         named = [c for c in shape.lower_columns if self.plan.literals.get(c)]
         once = self.infer and kind == "text" and named == [name]
         once = once and _is_nearly_unique(rows, column, literals)
-        distinct = name in self.plan.sorted_columns
+        distinct = name in self.plan.order_columns
         named_here = {*self.plan.literals.get(name, [])}
         exact = [value for value in dict.fromkeys(literals) if value in named_here]
         without = []
