@@ -9,6 +9,7 @@ import pytest
 import weakened_rules
 from deceiving_pairs import DATABASES, PAIRS, SCHEMA, differing, false_proofs
 
+from sql_env.evaluation.golds import gold_text
 from sql_env.evaluation.harness import EvaluationResult
 from sql_env.evaluation.logs import EpisodeResult, episode_result
 from sql_env.evaluation.reports import certificate_text
@@ -368,3 +369,52 @@ def test_the_bounds_of_an_evaluation():
     assert low < 0.5 and high > 0.7
     assert "certified 50.0%, refuted 10.0%, open 20.0%" in certificate_text(result)
     assert certificate_text(EvaluationResult("a policy", tries[8:])) == ""
+
+
+def test_what_a_certificate_rests_on_stands_in_log_and_page(tmp_path):
+    from sql_env.evaluation import evaluate
+    from sql_env.evaluation.logs import read_log
+    from sql_env.play import EpisodeEnv
+    from sql_env.policies import OraclePolicy
+    from sql_env.sources import load
+    from sql_env.view.episode import view_trajectory
+    from sql_env.view.film import film_data
+    from sql_env.view.page import outcome_html
+
+    qs = load("bundled").sample(4, seed=1)
+    log = tmp_path / "run.jsonl"
+    evaluate(EpisodeEnv(qs, verify="certified"), OraclePolicy(qs), 4, log=log, progress=False)
+    about, trajectories = read_log(log)
+    trajectories = list(trajectories)
+    assert [t.episode.certificate for t in trajectories] == ["proved"] * 4
+    for t in trajectories:
+        view = view_trajectory(t, qs, about)
+        assert view.outcome.proof == t.episode.proof
+        assert "proved equal to gold" in str(outcome_html(view.outcome))
+        assert film_data(t, about)["end"]["proof"][1] == t.episode.proof
+
+
+def test_golds_that_are_proved_equal_or_contradict_each_other_are_found():
+    from sql_env.evaluation import audit_questions
+    from sql_env.evaluation.golds import contradicting_golds, equal_golds
+    from sql_env.sources import load
+
+    qs = load("bundled")
+    q = next(q for q in qs if "count ( * )" in str(gold_text(q)) and q.gold_answer[0][0] > 1)
+    twin = q.with_fields(question_id="twin", gold_sql=f"SELECT * FROM ({q.gold_sql})")
+    lucky = q.with_fields(question_id="lucky", gold_sql=f"SELECT {q.gold_answer[0][0]}")
+    wrong = lucky.with_fields(question_id="wrong", gold_answer=((0,),), gold_sql="SELECT 0")
+    [(alike, proof)] = equal_golds(qs, [q, twin, lucky, wrong])
+    assert {q.question_id for q in alike} == {q.question_id, "twin"} and proof
+    pairs = contradicting_golds(qs, [q, twin, lucky, wrong])
+    assert {frozenset((a.question_id, b.question_id)) for a, b, _ in pairs} == {
+        frozenset(pair)
+        for pair in ((q.question_id, "lucky"), (q.question_id, "wrong"), ("twin", "lucky"),
+                     ("twin", "wrong"), ("lucky", "wrong"))
+    }  # fmt: skip
+    report = audit_questions(qs.with_questions([q, twin, lucky]), progress=False)
+    flags = {q.question_id: set(q.flags) for q in report.questions}
+    assert "equal_gold" in flags["twin"] and "contradicted" not in report.counts().keys() - {
+        "contradicted"
+    }
+    assert "contradicted" in flags["lucky"] and "equal_gold" not in flags["lucky"]

@@ -22,7 +22,6 @@ import trl
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tiny_trl import save_tiny_qwen, tiny_recipe
-from transformers import TrainerCallback
 
 from sql_env.evaluation.harness import evaluate
 from sql_env.integrations.trl import SQLEnvTRL, prompt_rows
@@ -533,20 +532,19 @@ def small_colab(model, **changes):
     )
 
 
-class KeepsBest(TrainerCallback):
-    "Notes the checkpoint that each stage ends with."
-
-    def __init__(self):
-        self.of_stages = []
-
-    def on_train_end(self, args, state, control, **kwargs):
-        self.of_stages.append(state.best_model_checkpoint)
-
-
 @pytest.mark.slow
 def test_the_recipe_for_colab_with_a_tiny_qwen_and_own_questions(tmp_path, qwen):
     "LoRA, both stages: a merged model that the next one starts from, measured on questions kept out."
-    from transformers import AutoModelForCausalLM
+    from transformers import AutoModelForCausalLM, TrainerCallback  # slow to load
+
+    class KeepsBest(TrainerCallback):
+        "Notes the checkpoint that each stage ends with."
+
+        def __init__(self):
+            self.of_stages = []
+
+        def on_train_end(self, args, state, control, **kwargs):
+            self.of_stages.append(state.best_model_checkpoint)
 
     folder = save_question_set(load("bundled", split="train").sample(30), tmp_path / "mine")
     made, best = small_colab(qwen, data=f"folder:{folder}=16"), KeepsBest()

@@ -153,7 +153,8 @@ const drawFilm = (() => {
     const query = (title, sql) => make("div", { cls: "sx-gold" }, make("h3", {}, title), make("div", { cls: "sx-sql" }, sql));
     const own = end.query ? query("its last query", end.query) : "";
     const compared = tables.length ? make("div", { cls: "sx-two" }, tables) : "";
-    return make("div", {}, verdict, compared, own, query("gold query", end.sql));
+    const proof = end.proof ? query(...end.proof) : "";
+    return make("div", {}, verdict, compared, own, query("gold query", end.sql), proof);
   }
 
   function drawStep(film, step, schema) {

@@ -12,6 +12,7 @@ import json
 import platform
 import sys
 from collections import Counter
+from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import nullcontext
 from importlib.metadata import PackageNotFoundError, version
@@ -35,6 +36,7 @@ from sql_env.cli.app import (
 )
 from ..database.database import Database
 from ..database.guards import QueryError
+from ..evaluation.golds import EqualGolds, equal_golds
 from ..extras import EXTRAS
 from ..questions.question_set import QuestionSet, save_question_set
 from ..sources.loading import load
@@ -63,6 +65,16 @@ def _show_data(console: Console, questions: QuestionSet, n: int, seed: int) -> N
     for question in questions.sample(n, seed):
         console.print(f"[dim]{escape(question.question_id)}[/]  {escape(question.question_text)}")
     print_left_out(console, questions)
+
+# %% ../../nbs/cli/06_data.ipynb #28dac29e
+def _show_equal_golds(console: Console, groups: Sequence[EqualGolds]) -> None:
+    "Print the groups of questions that have one gold."
+    for alike, proof in groups:
+        how = f"proved equal, assuming {proof}" if proof else "the same gold"
+        console.print(f"[bold]{len(alike)} questions[/], {escape(how)}")
+        for q in alike:
+            console.print(f"[dim]{escape(q.question_id)}[/]  {escape(q.question_text)}")
+    console.print(f"{sum(len(alike) for alike, _ in groups)} questions in {len(groups)} groups")
 
 # %% ../../nbs/cli/06_data.ipynb #66cbcd07
 def _data_numbers(questions: QuestionSet) -> dict:
@@ -96,6 +108,12 @@ def data(
     out: Annotated[
         Path | None, typer.Option(help="Write databases and questions to this folder.")
     ] = None,
+    duplicates: Annotated[
+        bool,
+        typer.Option(
+            "--duplicates", help="List questions whose golds are the same or proved equal."
+        ),
+    ] = False,
     as_json: AsJson = False,
 ):
     """See what a source holds, or write it to a folder; `data import` makes databases of other files.
@@ -108,8 +126,15 @@ def data(
     loaded = questions_from.load(n, show_progress=not as_json, workers=workers, **options)
     if out:
         save_question_set(loaded, out)
+    groups = equal_golds(loaded) if duplicates else []
     if as_json:
-        print_text(json.dumps(_data_numbers(loaded), indent=1))
+        numbers = _data_numbers(loaded)
+        if duplicates:
+            ids = [dict(ids=[q.question_id for q in g.questions], proof=g.proof) for g in groups]
+            numbers["duplicates"] = ids
+        print_text(json.dumps(numbers, indent=1))
+    elif duplicates:
+        _show_equal_golds(Console(), groups)
     else:
         _show_data(Console(), loaded, questions, seed)
 

@@ -11,7 +11,7 @@ __all__ = ['near_duplicates', 'AuditReport', 'audit_table', 'audit_markdown', 'a
 import json
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from functools import partial
@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 
 from ..database.guards import QueryError
 from .contradictions import WordingCheck
+from .golds import contradicting_golds, equal_golds, gold_text
 from ..grading.answers import compare_rows
 from ..grading.variants.instances import InstanceGenerator
 from sql_env.grading.variants.selection import (
@@ -37,7 +38,7 @@ from ..policies.hacks import HACKS, most_frequent_answer
 from ..progress import ProgressBar
 from ..questions.gold import GoldRunner, same_rows
 from ..questions.question_set import QUARANTINE_FLAGS, QUESTION_FLAGS, Question, QuestionSet
-from ..sql.analysis import bare_columns, normalize_sql
+from ..sql.analysis import bare_columns
 
 # %% ../../nbs/evaluation/09_audit.ipynb #851fdd9b
 def _has_bare_columns(sql: str, generator: InstanceGenerator) -> bool:
@@ -122,16 +123,26 @@ def _check_by_playing(env: EpisodeEnv, q: Question, hacks: Iterable[Any]) -> _Pl
     return _PlayCheck(answerable, correct, robust)
 
 # %% ../../nbs/evaluation/09_audit.ipynb #e96cd979
-def _gold_key(q: Question) -> tuple[str, str]:
-    "What questions with the same gold on the same database share."
-    return q.database_name, normalize_sql(q.gold_sql) if q.gold_sql else repr(q.gold_answer)
-
-# %% ../../nbs/evaluation/09_audit.ipynb #1c9f9c00
-def _duplicate_golds(questions: Collection[Question]) -> set[str]:
-    "Ids of questions whose gold SQL another question on the same database has too."
-    keys = [_gold_key(q) for q in questions]
-    count = Counter(keys)
-    return {q.question_id for q, key in zip(questions, keys) if count[key] > 1}
+def _gold_flags(questions: QuestionSet, some: Iterable[Question]) -> Iterator[tuple[str, str, str]]:
+    "Ids, flags and reasons from comparing golds with each other: written alike, proved equal, or contradicting."
+    some = list(some)
+    count = Counter((q.database_name, gold_text(q)) for q in some)
+    yield from (
+        (q.question_id, "duplicate_gold", "")
+        for q in some
+        if count[q.database_name, gold_text(q)] > 1
+    )
+    for group in equal_golds(questions, some):
+        for q in group.questions if group.proof else ():
+            other = next(o for o in group.questions if gold_text(o) != gold_text(q))
+            yield (
+                q.question_id,
+                "equal_gold",
+                f"As that of {other.question_id}; assumed: {group.proof}.",
+            )
+    for a, b, reason in contradicting_golds(questions, some):
+        yield a.question_id, "contradicted", reason
+        yield b.question_id, "contradicted", f"{a.question_id} has the same words and another gold."
 
 # %% ../../nbs/evaluation/09_audit.ipynb #922eda02
 def _rarest_first(word_sets: Iterable[frozenset[str]]) -> list[tuple[str, ...]]:
@@ -233,7 +244,7 @@ class AuditReport:
     @property
     def n_golds(self) -> int:
         "Number of different gold queries."
-        return len({_gold_key(q) for q in self.questions})
+        return len({(q.database_name, gold_text(q)) for q in self.questions})
 
     def counts(self) -> dict[str, int]:
         "Number of questions with each flag, in the order of `QUESTION_FLAGS`."
@@ -358,10 +369,10 @@ class _Findings:
         self.hacks_robust += other.hacks_robust
         self.failed |= other.failed
 
-    def flag(self, flag: str, question_ids: Iterable[str]) -> None:
+    def flag(self, flag: str, question_ids: Iterable[str], reason: str = "") -> None:
         "Give some questions a flag."
         for question_id in sorted(question_ids):
-            self.questions[question_id] = self.questions[question_id].with_flag(flag)
+            self.questions[question_id] = self.questions[question_id].with_flag(flag, reason)
 
 # %% ../../nbs/evaluation/09_audit.ipynb #60b0c332
 def _check_variants(path: Path, q: Question, least: int, why_none: str) -> Question:
@@ -434,7 +445,9 @@ def audit_questions(
     for some in ProgressBar(f"Auditing {qs.name}", len(parts), progress).watch(findings):
         found.add(some)
     near = near_duplicates(questions)
-    found.flag("duplicate_gold", _duplicate_golds(questions))
+    known = [q for q in questions if q.database_name not in found.failed]
+    for question_id, flag, reason in _gold_flags(qs, known):
+        found.flag(flag, [question_id], reason)
     found.flag("near_duplicate", {i for pair in near for i in (pair.first, pair.second)})
     return AuditReport(
         name=qs.name,

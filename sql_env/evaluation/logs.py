@@ -68,12 +68,12 @@ class EpisodeResult:
     certificate: str = (
         ""  # under `verify="certified"`: proved, refuted or open; "" for a wrong answer
     )
-    assumptions: tuple[str, ...] = ()  # of a proof, in words
+    proof: str = ""  # what the certificate rests on, in words, as `Proof.words`
 
     def to_dict(self) -> dict[str, Any]:
         "The result as a log holds it."
         values = dict(vars(self))
-        for name in ("not_judged", "certificate", "assumptions"):
+        for name in ("not_judged", "certificate", "proof"):
             if not values[name]:
                 del values[name]
         return values
@@ -82,8 +82,7 @@ class EpisodeResult:
     def from_dict(cls, values: dict[str, Any]) -> "EpisodeResult":
         "The inverse of `to_dict`."
         kinds = tuple(values.get("error_kinds", ()))
-        assumptions = tuple(values.get("assumptions", ()))
-        return cls(**values | {"error_kinds": kinds, "assumptions": assumptions})
+        return cls(**values | {"error_kinds": kinds})
 
 # %% ../../nbs/evaluation/02_logs.ipynb #bdf4fdac
 def gold_key(question: Question) -> str:
@@ -96,8 +95,7 @@ def with_robust(result: EpisodeResult, episode: Any) -> EpisodeResult:
     "A result with the verdict on variants of its database, which is made now if it was not before."
     robust = episode.robust
     if getattr(episode, "verify", "") == "certified" and (proof := episode.certificate) is not None:
-        assumptions = tuple(map(str, proof.assumptions))
-        result = replace(result, certificate=proof.outcome, assumptions=assumptions)
+        result = replace(result, certificate=proof.outcome, proof=proof.words)
     if robust is not None:
         return replace(result, robust=robust, not_judged="")
     verdict = getattr(episode, "robust_verdict", None)

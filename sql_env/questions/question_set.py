@@ -164,6 +164,8 @@ QUESTION_FLAGS = dict(
     wrong_order="gold takes the other end of an order than the question asks for",
     unknown_value="gold looks for a text that the data writes in other letters",
     duplicate_gold="another question has the same gold",
+    equal_gold="another question's gold is written otherwise and proved equal",
+    contradicted="a question in the same words has a gold that gives other rows",
     near_duplicate="a question of another split has nearly the same words",
 )
 QUARANTINE_FLAGS = frozenset(

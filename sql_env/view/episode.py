@@ -47,6 +47,8 @@ class Outcome:
     robust: bool | None = None  # right on variants of the database too; None if that is not known
     gold_sql: str = ""  # empty if the question is not known
     gold: Sequence[tuple] = ()  # typed rows; empty if they are not known
+    certificate: str = ""  # proved, refuted or open; empty if no proof was asked for
+    proof: str = ""  # what the certificate rests on, in words
 
 # %% ../../nbs/view/03_episode.ipynb #61c4147d
 @dataclass(frozen=True)
@@ -85,6 +87,8 @@ def view_episode(
         held = episode.robust if robust and verdict else None
         rows = _answered_rows(episode)
         outcome = Outcome(verdict, rows, episode.grounded, held, question.gold_sql, gold)
+        if robust and episode.verify == "certified" and (proof := episode.certificate) is not None:
+            outcome = replace(outcome, certificate=proof.outcome, proof=proof.words)
     about = [question.question_id, question.difficulty, question.split]
     return EpisodeView(
         question=question.question_text,
@@ -159,7 +163,10 @@ def view_trajectory(
         note = note or _describe_change(trajectory, episode)
         view = view_episode(episode, policy)
         if view.outcome and result.correct:
-            view = replace(view, outcome=replace(view.outcome, robust=result.robust))
+            recorded = dict(
+                robust=result.robust, certificate=result.certificate, proof=result.proof
+            )
+            view = replace(view, outcome=replace(view.outcome, **recorded))
         return replace(view, turns=turns, note=note, **said)
     outcome = None
     if result.reason:

@@ -24,7 +24,7 @@ from .diagram import schema_svg
 from .episode import EpisodeView, Outcome
 from .html import parse_result_table, render_html
 from .messages import words_data
-from .page import MAX_ROWS, verdict_text, written_value
+from .page import CERTIFICATES, MAX_ROWS, verdict_text, written_value
 
 # %% ../../nbs/view/13_film.ipynb #13c17729
 def _answer_rows(trajectory: Trajectory) -> list[tuple] | None:
@@ -85,6 +85,8 @@ def _end_data(
         right=result.correct, reason=result.reason, why=verdict_text(outcome)
     )
     data["sql"] = trajectory.gold_sql or (question.gold_sql if question else "")
+    if result.certificate in CERTIFICATES:
+        data["proof"] = [CERTIFICATES[result.certificate], result.proof]
     if not result.correct:
         data["query"] = answer_query(trajectory)
     if result.reason == "no_answer" and kind != "budget":

@@ -39,6 +39,15 @@ class Proof:
     def __bool__(self):
         return self.outcome == "proved"
 
+    @property
+    def words(self) -> str:
+        "What it rests on: the assumptions, the database that refutes, or why it is open."
+        if self.counterexample is not None:
+            return f"{self.reason}:\n{self.counterexample}"
+        if self:
+            return "; ".join(map(str, self.assumptions)) or "nothing but the schema"
+        return self.reason
+
 # %% ../../../nbs/grading/proofs/11_decision.ipynb #8662178f
 def _with_out(bag: Bag, start: int, end: int) -> Bag:
     "A bag that gives only some of its terms."
