@@ -43,6 +43,7 @@ from sql_env.database.guards import QueryError
 from sql_env.evaluation.audit import audit_questions, audit_summary, audit_table
 from sql_env.evaluation.statistics import rate_interval
 from sql_env.grading.answers import Verdict, compare_rows, format_rows
+from sql_env.grading.proofs.certificates import prove_on
 from sql_env.grading.variants.robust import judge_evidence, verify_robust
 from sql_env.grading.variants.selection import build_variants, instance_generator, results_agree
 from sql_env.play.episode import Episode
@@ -281,7 +282,8 @@ def measure_wrong(qs: QuestionSet, args) -> dict:
 
 
 def judged_mutants(qs: QuestionSet, q: Question, path: Path, tables: list) -> list[tuple]:
-    "The mutants of a gold query that run: kind, SQL, and what holds of each (value, robust, proven)."
+    """The mutants of a gold query that run: kind, SQL, and what holds of each: `value`, `robust`, `proven` (wrong, by
+    an instance), and of those that pass `undecided` or `wrong`, alone and with the outcome of a proof."""
     db = qs.database(q.database_name)
     seen, close, judged = {q.gold_sql}, [], []
     for kind, sql in wider_mutants(q.gold_sql, tables, Random(q.question_id)):
@@ -303,6 +305,9 @@ def judged_mutants(qs: QuestionSet, q: Question, path: Path, tables: list) -> li
         state += ["proven"] if proofs[sql] else []
         state += ["robust"] if verdict.correct else []
         state += ["proven_robust"] if verdict.correct and proofs[sql] else []
+        if verdict.correct:  # what the instances leave undecided is for the prover
+            known = "wrong" if proofs[sql] else "undecided"
+            state += [known, f"{known}_{prove_on(db, q.gold_sql, sql).outcome}"]
         judged.append((kind, sql, tuple(state)))
     return judged
 
@@ -316,6 +321,7 @@ def wrong_summary(count: Counter, by_kind: dict, passed: list, databases: list[s
         "counts": dict(count),
         "share_value": round(count["proven"] / n, 5),
         "share_robust": round(k / n, 5),
+        "share_certified": round(count["wrong_proved"] / n, 5),
         "interval": [round(interval.low, 5), round(interval.high, 5)],
         "by_kind": {kind: dict(c) for kind, c in sorted(by_kind.items())},
         "passed": passed,

@@ -296,3 +296,18 @@ def test_pages_open_with_a_result(root):
         )
     ]
     assert late == [], late
+
+
+def test_variables_that_pages_name_exist(root):
+    "A setting that is named on a page and read nowhere would be tried in vain."
+    folders = [root / name for name in ("sql_env", "tests", "benchmarks")]
+    code = [
+        p.read_text() for f in folders for p in f.rglob("*.py") if p.name != Path(__file__).name
+    ]
+    known = set(re.findall(r"SQL_ENV_[A-Z_]+", " ".join(code)))
+    named = {
+        name: page.name
+        for page in [*notebooks(root), *root.glob("*.md")]
+        for name in re.findall(r"SQL_ENV_[A-Z_]+", page.read_text(encoding="utf-8"))
+    }
+    assert named.keys() <= known, {n: page for n, page in named.items() if n not in known}
