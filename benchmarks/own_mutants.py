@@ -19,6 +19,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ("sql", "database", "grading", "play")
+FAR = 6  # files that import only the package, the smallest: what others would find is not counted
 SWAPS = {
     ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
     ast.Is: ast.IsNot, ast.IsNot: ast.Is, ast.In: ast.NotIn, ast.NotIn: ast.In, ast.And: ast.Or, ast.Or: ast.And,
@@ -82,7 +83,7 @@ def tests_of(module: str) -> list[str]:
         p for p in files if re.search(rf"\b{re.escape(module)}\b", p.read_text(encoding="utf-8"))
     ]
     far = [p for p in files if p not in near and f"{package}." in p.read_text(encoding="utf-8")]
-    return [str(p.relative_to(ROOT)) for p in [*near, *far]]
+    return [str(p.relative_to(ROOT)) for p in [*near, *far[:FAR]]]
 
 
 def run_tests(folder: Path, tests: list[str], seconds: float) -> tuple[str, str]:
@@ -126,7 +127,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("-n", type=int, default=60)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--seconds", type=float, default=240)
+    parser.add_argument("--seconds", type=float, default=600)
     parser.add_argument("--out", type=Path)
     args = parser.parse_args()
     judged = {}
@@ -156,7 +157,7 @@ def main() -> None:
             mutant["after"][:60],
             flush=True,
         )
-    survived = [r for r in rows if r["outcome"] == "survived"]
+    survived = [r for r in rows if r["outcome"] != "killed"]
     same = sum(r.get("judged") == "equivalent" for r in survived)
     shares = dict(mutants=len(rows), survived=len(survived), equivalent=same)
     shares["killed_of_those_that_differ"] = round(
