@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,9 @@ from filelock import FileLock
 if "PYTEST_XDIST_WORKER" in os.environ:
     # The processes share the cores; set before torch is loaded
     os.environ.setdefault("OMP_NUM_THREADS", "1")
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # Begun in the background of a shell, what tests start would ignore Ctrl-C too
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.append(str(ROOT / "benchmarks"))  # behind tests, which has an attacks.py too
 HAND_WRITTEN = {"__init__.py", "__main__.py"}

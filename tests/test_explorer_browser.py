@@ -228,7 +228,7 @@ def test_jupyterlab(browser, lab, tell):
     picture(page, "lab_middle")
     steps.append(click(page, "Answer with last result", [".sx-wrong", "not in gold"]))
     picture(page, "lab_wrong")
-    assert page.locator("button:visible", has_text="Run query").is_disabled()
+    page.locator("button:visible:disabled", has_text="Run query").wait_for()
     assert "code_list" in page.locator(".sx-gold:visible").inner_text()
     assert not page.locator(".sx-bare .sx-error").count()
     page.get_by_role("tab", name="Watch").click()

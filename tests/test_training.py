@@ -462,6 +462,7 @@ IMPORTS = f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r})\n"
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_two_processes_learn_what_one_learns(tmp_path):
     "As on several GPUs; each has half of the batch, and one of them keeps model, metrics and checkpoints."
     at_random = dict(train_sampling_strategy="random")  # rows meet by chance, not by length

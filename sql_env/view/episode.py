@@ -163,7 +163,7 @@ def view_trajectory(
         note = note or _describe_change(trajectory, episode)
         view = view_episode(episode, policy)
         if view.outcome and result.correct:
-            recorded = dict(
+            recorded: dict[str, Any] = dict(
                 robust=result.robust, certificate=result.certificate, proof=result.proof
             )
             view = replace(view, outcome=replace(view.outcome, **recorded))
