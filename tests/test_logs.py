@@ -1,9 +1,11 @@
 "The log format: one writer and one reader, logs that survive a kill, logs of earlier versions."
 
+import errno
 import json
+import os
 from dataclasses import fields, replace
 from functools import lru_cache
-from pathlib import Path
+from pathlib import Path, PurePosixPath, PureWindowsPath
 
 import pytest
 
@@ -475,3 +477,99 @@ def test_rescoring_wants_the_questions_of_the_log(tmp_path):
     run(tmp_path / "a.jsonl", 20)
     with pytest.raises(ValueError, match="questions of a.jsonl are not in .*, such as"):
         rescore_log(tmp_path / "a.jsonl", bundled().sample(3, 0))
+
+
+# ---- Windows, as far as its rules can be played here
+
+
+class Msvcrt:
+    "Locks of bytes as Windows has them: one holder for each place of a file, whoever opened it."
+
+    LK_NBLCK = 2
+
+    def __init__(self):
+        self.held: dict[tuple, int] = {}
+
+    def locking(self, fd: int, mode: int, n: int) -> None:
+        stat = os.fstat(fd)
+        place = (stat.st_dev, stat.st_ino, os.lseek(fd, 0, os.SEEK_CUR))
+        holder = self.held.get(place)
+        if holder is not None and holder != fd and is_open(holder, place):
+            raise OSError(errno.EACCES, "locked")
+        assert (mode, n) == (self.LK_NBLCK, 1)
+        self.held[place] = fd
+
+
+def is_open(fd: int, place: tuple) -> bool:
+    try:
+        stat = os.fstat(fd)
+    except OSError:
+        return False
+    return (stat.st_dev, stat.st_ino) == place[:2]
+
+
+@pytest.fixture
+def windows(monkeypatch):
+    "Locks, removing and replacing as on Windows: what is open can't be removed or replaced."
+    import sql_env.evaluation.files as files
+
+    opened = {}
+    real_open, real_close = os.open, os.close
+
+    def watched(path, *args, **kw):
+        fd = real_open(path, *args, **kw)
+        opened[fd] = os.path.abspath(path)
+        return fd
+
+    def refused(of):
+        def work(path, *args, **kw):
+            paths = {os.path.abspath(p) for p in (path, *args) if isinstance(p, (str, Path))}
+            if paths & {p for fd, p in opened.items() if is_open(fd, file_key(p))}:
+                raise PermissionError(errno.EACCES, "it is open")
+            return of(path, *args, **kw)
+
+        return work
+
+    monkeypatch.setattr(files, "fcntl", None)
+    monkeypatch.setattr(files, "msvcrt", Msvcrt(), raising=False)
+    monkeypatch.setattr(os, "open", watched)
+    monkeypatch.setattr(os, "close", lambda fd: (opened.pop(fd, None), real_close(fd))[1])
+    monkeypatch.setattr(os, "replace", refused(os.replace))
+    monkeypatch.setattr(Path, "unlink", refused(Path.unlink))
+    return files
+
+
+def file_key(path) -> tuple:
+    try:
+        stat = os.stat(path)
+    except OSError:
+        return (None, None)
+    return (stat.st_dev, stat.st_ino)
+
+
+def test_a_log_on_windows_has_one_writer_and_leaves_nothing_empty(windows, tmp_path):
+    path = tmp_path / "run.jsonl"
+    with windows.LogFile(path) as log:
+        log.write(b'{"a": 1}\n')
+        with pytest.raises(ValueError, match="another run"):
+            windows.LogFile(path)
+    assert path.read_bytes() == b'{"a": 1}\n'
+    windows.replace_file(path, b"whole\n")
+    assert path.read_bytes() == b"whole\n" and list(tmp_path.iterdir()) == [path]
+    with windows.LogFile(tmp_path / "empty.jsonl"):
+        pass
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize(
+    "path, uri",
+    [
+        (PureWindowsPath(r"C:\data\my pets.db"), "file:///C%3A/data/my%20pets.db"),
+        (PureWindowsPath(r"\\server\share\a?b#.db"), "file:////server/share/a%3Fb%23.db"),
+        (PurePosixPath("/data/100%.db"), "file:///data/100%25.db"),
+    ],
+)
+def test_sqlite_finds_files_of_all_systems(path, uri):
+    from sql_env.database.guards import _file_uri
+
+    assert _file_uri(path).partition("?")[0] == uri

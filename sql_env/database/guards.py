@@ -15,7 +15,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
+from pathlib import Path, PurePath
 from urllib.parse import quote
 
 import apsw
@@ -304,6 +304,13 @@ def _replace_functions(con: apsw.Connection, most_arguments: int) -> None:
             add(name, function, n)
 
 # %% ../../nbs/database/01_guards.ipynb #b370f8ff
+def _file_uri(path: PurePath) -> str:
+    "The address of a whole path for SQLite, which reads it and looks for no changes."
+    text = path.as_posix()
+    root = "" if text.startswith("/") else "/"  # before the drive of a path on Windows
+    return f"file://{quote(os.fsencode(root + text))}?mode=ro&immutable=1"
+
+# %% ../../nbs/database/01_guards.ipynb #49d4a4a2
 def _open(path: Path | bytes | None, vfs: str) -> apsw.Connection:
     "A connection to a file, to a copy of an image in memory, or to empty memory."
     if path is None or isinstance(path, bytes):
@@ -312,9 +319,8 @@ def _open(path: Path | bytes | None, vfs: str) -> apsw.Connection:
             con.deserialize("main", path)
         return con
     # SQLite's Python file layer takes a symbolic link for an error, so the path is resolved
-    uri = f"file:{quote(os.fsencode(path.resolve()))}?mode=ro&immutable=1"
     flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
-    return apsw.Connection(uri, flags, vfs=vfs, statementcachesize=64)
+    return apsw.Connection(_file_uri(path.resolve()), flags, vfs=vfs, statementcachesize=64)
 
 # %% ../../nbs/database/01_guards.ipynb #dd232d63
 def _load_schema(con: apsw.Connection, limits: Limits) -> None:

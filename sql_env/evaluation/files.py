@@ -18,8 +18,9 @@ from typing import Any
 
 try:
     import fcntl
-except ImportError:  # Windows has no such lock
+except ImportError:  # on Windows
     fcntl = None  # type: ignore[assignment]
+    import msvcrt
 
 from ..play.episode import repair_unicode
 
@@ -32,14 +33,20 @@ def json_line(values: dict[str, Any]) -> bytes:
     return text.encode() + b"\n"
 
 # %% ../../nbs/evaluation/12_files.ipynb #dd2d1a75
+_BEYOND = 2**40  # place of the byte that is locked on Windows
+_BINARY = getattr(os, "O_BINARY", 0)  # lines end alike on all systems
+
+# %% ../../nbs/evaluation/12_files.ipynb #461252b5
 def _lock(fd: int) -> bool:
     "Whether this process may write a file that it opened; where a file system knows no locks it may."
-    if fcntl is None:
-        return True
     try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if fcntl is None:
+            os.lseek(fd, _BEYOND, os.SEEK_SET)
+            msvcrt.locking(fd, msvcrt.LK_NBLCK, 1)
+        else:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as e:
-        return e.errno not in (errno.EWOULDBLOCK, errno.EACCES)
+        return e.errno not in (errno.EWOULDBLOCK, errno.EACCES, errno.EDEADLK)
     return True
 
 # %% ../../nbs/evaluation/12_files.ipynb #80c0c21b
@@ -50,7 +57,7 @@ class LogFile:
         self.path = Path(path)
         self.path.parent.mkdir(parents=True, exist_ok=True)
         while True:
-            self._fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
+            self._fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | _BINARY, 0o666)
             if not _lock(self._fd):
                 os.close(self._fd)
                 raise ValueError(
@@ -89,7 +96,10 @@ class LogFile:
     def close(self) -> None:
         "Let others write the file; nothing that was begun without a line is left behind."
         if self._closes.alive:
-            if not os.fstat(self._fd).st_size and self._is_there():
+            is_empty = not os.fstat(self._fd).st_size and self._is_there()
+            if fcntl is None:
+                self._closes()
+            if is_empty:
                 self.path.unlink(missing_ok=True)
             self._closes()
 
@@ -103,10 +113,12 @@ class LogFile:
 def replace_file(path: str | Path, data: bytes) -> Path:
     "Write a whole file at once, in place of one of this name; raises `ValueError` if a run writes that one."
     path = Path(path)
-    with LogFile(path):
+    with LogFile(path) as log:
         half = path.with_name(f".{path.name}.{os.getpid()}")
         try:
             half.write_bytes(data)
+            if fcntl is None:
+                log.close()
             os.replace(half, path)
         finally:
             with contextlib.suppress(OSError):
