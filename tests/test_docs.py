@@ -311,3 +311,9 @@ def test_variables_that_pages_name_exist(root):
         for name in re.findall(r"SQL_ENV_[A-Z_]+", page.read_text(encoding="utf-8"))
     }
     assert named.keys() <= known, {n: page for n, page in named.items() if n not in known}
+
+
+def test_what_is_published_has_the_files_for_programs(root):
+    workflow = (root / ".github" / "workflows" / "docs.yml").read_text()
+    assert workflow.index("nbdev-docs") < workflow.index("tests/site_files.py _docs")
+    assert "canonical-url: true" in (root / "_quarto.yml").read_text()
