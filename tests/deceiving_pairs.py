@@ -489,6 +489,8 @@ JOINS = [
 ]
 
 GROUPS = [
+    ("SELECT min(a) FROM t", "SELECT (SELECT a FROM t ORDER BY a LIMIT 1)"),
+    ("SELECT a FROM t GROUP BY a", "SELECT a FROM t GROUP BY a HAVING count(*) > 1"),
     (
         "SELECT t.id FROM t LEFT JOIN u ON t.id = u.t_id GROUP BY t.id",
         "SELECT t.id FROM t JOIN u ON t.id = u.t_id GROUP BY t.id UNION ALL SELECT id FROM t "
