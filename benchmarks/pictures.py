@@ -31,8 +31,10 @@ def episode() -> None:
     qs = load("bundled")
     env = EpisodeEnv(qs, reward=RewardConfig.shaped())
     play_episode(env, ScriptedPolicy(SCRIPT), env.reset(question_id="vet_clinic-02"))
+    described = env.episode.turns[0]
+    described.result = "\n".join([*described.result.splitlines()[:2], "..."])  # half as high
     console = Console(
-        record=True, width=100, file=StringIO(), force_terminal=True, color_system="truecolor"
+        record=True, width=120, file=StringIO(), force_terminal=True, color_system="truecolor"
     )
     show_episode(console, env.episode, "a person")
     console.save_svg(

@@ -317,3 +317,16 @@ def test_what_is_published_has_the_files_for_programs(root):
     workflow = (root / ".github" / "workflows" / "docs.yml").read_text()
     assert workflow.index("nbdev-docs") < workflow.index("tests/site_files.py _docs")
     assert "canonical-url: true" in (root / "_quarto.yml").read_text()
+
+
+def test_the_evidence_on_the_first_page_is_that_of_the_study(root):
+    counts = json.loads((root / "benchmarks" / "wrong.json").read_text())["reporting"]["counts"]
+    text = " ".join((root / "README.md").read_text().split())
+    assert (
+        f"Of {counts['proven']} wrong queries that are right by value through luck (of "
+        f"{counts['mutants']:,} one-edit changes of gold on databases not used in building), "
+        f"{counts['proven_robust']} are robust and none is certified; of {counts['undecided']} more that "
+        f"nothing told from gold, {counts['undecided_proved']} are proved equal, "
+        f"{counts['undecided_refuted']} refuted and {counts['undecided_open']} open"
+    ) in text
+    assert "wrong_proved" not in counts
