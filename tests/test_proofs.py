@@ -7,6 +7,7 @@ from random import Random
 import apsw
 import pytest
 import weakened_rules
+from conftest import ROOT
 from deceiving_pairs import DATABASES, PAIRS, SCHEMA, differing, false_proofs
 
 from sql_env.evaluation.golds import gold_text
@@ -312,6 +313,40 @@ def test_many_mutants_that_are_proved_agree_everywhere(tell):
     proved, asked = check_mutants(step=1, each=16, tries=200)
     tell(f"{proved} of {asked} mutants proved equal")
     assert asked > 2500
+
+
+# ---- pairs by somebody who had not seen the rules
+
+
+def blind_pairs():
+    "Schemas, and pairs that look equal, each with rows on which it differs; those of kind `equal` are."
+    first, *pairs = map(json.loads, (ROOT / "tests" / "data" / "blind_pairs.jsonl").open())
+    return first["schemas"], pairs
+
+
+def facts_of_pair(schemas, pair):
+    return facts_of(";\n".join([*schemas[pair["schema"]], *pair.get("rows", [])]))
+
+
+@pytest.mark.parametrize(
+    "part", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in range(1, 8))]
+)
+def test_no_blind_pair_is_proved_but_under_a_named_assumption(part):
+    schemas, pairs = blind_pairs()
+    for pair in [p for p in pairs if p["kind"] != "equal"][part::8]:
+        facts = facts_of_pair(schemas, pair)
+        for gold, sql in ((pair["gold"], pair["sql"]), (pair["sql"], pair["gold"])):
+            proof = prove(gold, sql, facts, tries=0)
+            named = {a.kind for a in proof.assumptions} & {"no_ties", "exact"}
+            breaks_one = pair["kind"] in ("order: tie limit", "arith: overflow", "arith: big float")
+            assert not proof or (named and breaks_one), (gold, sql, proof)
+
+
+def test_most_blind_pairs_that_are_equal_are_proved():
+    schemas, pairs = blind_pairs()
+    equal = [p for p in pairs if p["kind"] == "equal"]
+    proofs = [prove(p["gold"], p["sql"], facts_of_pair(schemas, p), tries=0) for p in equal]
+    assert len(equal) == 71 and sum(map(bool, proofs)) >= 50
 
 
 @pytest.mark.parametrize(

@@ -285,10 +285,11 @@ class Expressions:
                 result = terms[-1]
                 for term in reversed(terms[:-1]):
                     result = choose_term(self.values.is_null(term), result, term)
-                return result
+                return self.without_affinity(result)
             case exp.Nullif():
                 a, b = self.term(e.this, scope), self.term(e.expression, scope)
-                return choose_term(self.values.compare("=", a, b).true, NULL, a)
+                equal = self.values.compare("=", a, b).true
+                return self.without_affinity(choose_term(equal, NULL, a))
             case exp.DPipe():
                 a, b = self.term(e.this, scope), self.term(e.expression, scope)
                 if (
@@ -402,7 +403,11 @@ class Expressions:
                 condition = exp.EQ(this=e.this, expression=branch.this)
             then = self.term(branch.args["true"], scope)
             result = choose_term(self.truth(condition, scope).true, then, result)
-        return result
+        return self.without_affinity(result)
+
+    def without_affinity(self, term: Node) -> Node:
+        "A value that CASE or a function gives: a column that it always is has no affinity there."
+        return Choice(TRUE, term, NULL) if self.values.affinity(term) else term
 
     def cast(self, e: exp.Cast, scope: Scope) -> Node:
         affinity, inner = column_affinity(e.to.sql("sqlite")), self.term(e.this, scope)

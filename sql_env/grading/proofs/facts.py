@@ -229,7 +229,7 @@ def _table_facts(
         collation = con.column_metadata("main", name, column)[1]
         rowid = bool(place) and len(primary) == 1 and declared.upper() == "INTEGER"
         numerals = holds == {"text"} and _holds_numerals(con, name, column)
-        affinity, required = column_affinity(declared), bool(not_null or place)
+        affinity, required = column_affinity(declared), bool(not_null) or rowid
         columns[column.lower()] = ColumnFacts(
             column.lower(), affinity, collation.upper(), required, rowid, has_null, holds, numerals
         )
