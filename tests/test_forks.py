@@ -15,9 +15,9 @@ from sql_env import EpisodeEnv, RewardConfig, Session
 from sql_env.grading import grounding
 from sql_env.play import session as sessions
 from sql_env.play.episode import Action, Episode
-from sql_env.policies.hacks import HACKS
-from sql_env.policies.baselines import RandomPolicy
 from sql_env.policies.base import play_episode
+from sql_env.policies.baselines import RandomPolicy
+from sql_env.policies.hacks import HACKS
 from sql_env.sources.loading import load
 
 ID = "vet_clinic-02"
@@ -220,7 +220,9 @@ def test_equal_states_have_equal_keys():
         for action in order:
             branch.step(*action)
         keys.add(branch.state_key)
-    assert len(keys) == 4, "the last result that @last answers with does not depend on what is looked at later"
+    assert len(keys) == 4, (
+        "the last result that @last answers with does not depend on what is looked at later"
+    )
 
 
 def test_hacks_play_a_fork_as_they_play_an_episode():
