@@ -57,7 +57,9 @@ class TreeNode:
     @property
     def has_crashed(self) -> bool:
         "Whether no episode below came to its end: its model or environment failed."
-        return all(leaf.trajectory.episode.error for leaf in self.leaves)  # type: ignore[union-attr]
+        if self.children:
+            return all(child.has_crashed for child in self.children)
+        return self.trajectory is None or bool(self.trajectory.episode.error)
 
     @property
     def value(self) -> float:
