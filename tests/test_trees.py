@@ -238,7 +238,7 @@ def test_forks_of_policies_do_not_share():
 
 @pytest.mark.parametrize(
     "arguments, message",
-    [((0, 1), "at most"), ((2, 13), "at most"), ((2, -1), "at most")],
+    [((0, 1), "no tree"), ((2, 13), "1 to 4096"), ((2, -1), "no tree"), (([3, 0],), "no tree")],
 )
 def test_what_can_not_be_a_tree(arguments, message):
     with pytest.raises(ValueError, match=message):

@@ -13,6 +13,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
+from itertools import chain, repeat
 from random import Random
 from typing import Any, NamedTuple
 from zlib import crc32
@@ -159,36 +160,45 @@ def _actions(policy: Any, branches: Sequence[_Branch]) -> list[Any]:
     return found
 
 # %% ../../nbs/evaluation/12_trees.ipynb #904adcca
-def _grow(session: Session, policy: Any, width: int, depth: int, seed: int) -> TreeNode:
-    "A tree from the state of a session, which stays as it is."
+def _root(session: Session, policy: Any, seed: int) -> _Branch:
+    "Where a tree begins: the state of a session, which stays as it is, and a policy that goes on from there."
     started = copy.copy(policy)
     if hasattr(started, "reset"):
         started.reset(seed)
     if hasattr(started, "follow") and session.actions:
         started.follow(session.conversation)
     root = TreeNode((0,) * len(session.actions), state_key=session.state_key)
-    first = len(root.path)
-    live = [_Branch(root, session.episode, started, session.observation)]
-    while live := [branch for branch in live if not branch.done]:
-        live = [
-            branch.child(i, seed)
-            for branch in live
-            for i in range(width if len(branch.node.path) - first < depth else 1)
-        ]
-        for branch, action in zip(live, _actions(policy, live)):
+    return _Branch(root, session.episode, started, session.observation)
+
+# %% ../../nbs/evaluation/12_trees.ipynb #083d71c0
+def _grow(
+    sessions: Sequence[Session],
+    policy: Any,
+    widths: Sequence[int],  # tries at the first turns; then one
+    seeds: Sequence[int],  # of each tree
+) -> list[TreeNode]:
+    "Trees from the states of some sessions, all their branches side by side."
+    roots = [_root(session, policy, seed) for session, seed in zip(sessions, seeds)]
+    live = list(zip(roots, seeds))
+    for width in chain(widths, repeat(1)):
+        live = [(branch.child(i, seed), seed) for branch, seed in live for i in range(width)]
+        branches = [branch for branch, _ in live]
+        for branch, action in zip(branches, _actions(policy, branches) if branches else []):
             branch.step(action)
-        for branch in live:
+        for branch, seed in live:
             if branch.done:
                 branch.end(seed)
-    return root
+        live = [(branch, seed) for branch, seed in live if not branch.done]
+        if not live:
+            break
+    return [root.node for root in roots]
 
 # %% ../../nbs/evaluation/12_trees.ipynb #72f735bc
 class _TreePlan(NamedTuple):
     "What a worker grows trees with."
 
     rollouts: Rollouts
-    width: int
-    depth: int
+    widths: Sequence[int]
 
 # %% ../../nbs/evaluation/12_trees.ipynb #c7e7fb50
 def _check_plan(plan: _TreePlan) -> None:
@@ -198,63 +208,67 @@ def _check_plan(plan: _TreePlan) -> None:
 # %% ../../nbs/evaluation/12_trees.ipynb #f619042a
 def _grow_piece(plan: _TreePlan, piece: Sequence[tuple[int, dict, int]]) -> list[TreeNode]:
     "In a worker: trees from the states of sessions."
-    env, policy = copy.copy(plan.rollouts.env), plan.rollouts.policy
-    return [
-        _grow(Session.resume(env, state), policy, plan.width, plan.depth, seed)
-        for _, state, seed in piece
-    ]
-
-# %% ../../nbs/evaluation/12_trees.ipynb #901506a0
-def tree_rollouts(
-    session: Session | Sequence[Session],  # where a tree begins; several of one environment
-    policy: Any,
-    width: int = 2,  # tries of each state
-    depth: int = 3,  # turns from there at which it branches
-    seed: int = 0,
-    executor: Executor | None = None,  # as in `evaluate`; the states of the sessions travel to it
-) -> Any:
-    "The tree of a session, or a list of several; raises `ValueError` for one that is over, or if a tree is too large."
-    sessions = [session] if isinstance(session, Session) else list(session)
-    if width < 1 or depth < 0 or width**depth > _MOST_LEAVES:
-        raise ValueError(
-            f"width {width} and depth {depth} make {width}**{depth} episodes; at most {_MOST_LEAVES}"
-        )
-    if any(s.done or s.episode is None for s in sessions):
-        raise ValueError("a tree begins in a session that has begun and is not over")
-    if not sessions:
-        return []
-    seeds = [_seed_of(seed, (i,)) for i in range(len(sessions))]
-    if executor is None:
-        grown = [_grow(s, policy, width, depth, i) for s, i in zip(sessions, seeds)]
-    else:
-        grown = _grow_in_workers(sessions, seeds, policy, width, depth, executor)
-    return grown[0] if isinstance(session, Session) else grown
+    env = copy.copy(plan.rollouts.env)
+    sessions = [Session.resume(env, state) for _, state, _ in piece]
+    return _grow(sessions, plan.rollouts.policy, plan.widths, [seed for *_, seed in piece])
 
 # %% ../../nbs/evaluation/12_trees.ipynb #fe45b20e
 _MOST_LEAVES = 4096
 
 # %% ../../nbs/evaluation/12_trees.ipynb #c74b0cb8
+def _widths(width: int | Sequence[int], depth: int) -> list[int]:
+    "The tries of each of the first turns; raises `ValueError` if the tree is too large, or no tree."
+    widths = [width] * depth if isinstance(width, int) else list(width)
+    if depth < 0 or any(w < 1 for w in widths) or math.prod(widths) > _MOST_LEAVES:
+        raise ValueError(
+            f"width {width} and depth {depth} make no tree of 1 to {_MOST_LEAVES} episodes"
+        )
+    return widths
+
+# %% ../../nbs/evaluation/12_trees.ipynb #af2f848c
+def tree_rollouts(
+    session: Session | Sequence[Session],  # where a tree begins; several of one environment
+    policy: Any,
+    width: int | Sequence[int] = 2,  # tries of each state; or those at each of the first turns
+    depth: int = 3,  # turns from there at which it branches, if `width` is a number
+    seed: int = 0,
+    executor: Executor | None = None,  # as in `evaluate`; the states of the sessions travel to it
+    batch: int = 1,  # trees that grow side by side, of several
+) -> Any:
+    "The tree of a session, or a list of several; raises `ValueError` for one that is over, or if a tree is too large."
+    sessions = [session] if isinstance(session, Session) else list(session)
+    widths = _widths(width, depth)
+    if any(s.done or s.episode is None for s in sessions):
+        raise ValueError("a tree begins in a session that has begun and is not over")
+    places = range(0, len(sessions), max(1, batch))
+    seeds = [_seed_of(seed, (i,)) for i in range(len(sessions))]
+    if executor is None:
+        parts = [slice(i, i + max(1, batch)) for i in places]
+        grown = [root for p in parts for root in _grow(sessions[p], policy, widths, seeds[p])]
+    else:
+        jobs = [(i, s.state(), seed) for i, (s, seed) in enumerate(zip(sessions, seeds))]
+        pieces = [jobs[i : i + max(1, batch)] for i in places]
+        grown = _grow_in_workers(sessions, pieces, policy, widths, executor)
+    return grown[0] if isinstance(session, Session) else grown
+
+# %% ../../nbs/evaluation/12_trees.ipynb #62cd7e47
 def _grow_in_workers(
     sessions: Sequence[Session],
-    seeds: Sequence[int],
+    pieces: Sequence[Sequence[tuple[int, dict, int]]],
     policy: Any,
-    width: int,
-    depth: int,
+    widths: Sequence[int],
     executor: Executor,
 ) -> list[TreeNode]:
-    "The trees of some sessions, each grown in a worker."
-    env = sessions[0].env
+    "The trees of some sessions, each piece grown in a worker; raises what ended one."
     ids = [s.episode.question.question_id for s in sessions]  # type: ignore[union-attr]
     plan = [PlannedEpisode(i, dict(question_id=q), 0) for i, q in enumerate(ids)]
+    env = sessions[0].env if sessions else None
     rollouts = Rollouts(env, policy, contents=database_contents(env, plan, executor))
-    pieces = [[(i, s.state(), seed)] for i, (s, seed) in enumerate(zip(sessions, seeds))]
     found: dict[int, TreeNode] = {}
-    tree_plan = _TreePlan(rollouts, width, depth)
-    for done in run_pieces(executor, _grow_piece, tree_plan, pieces, _check_plan):
+    for done in run_pieces(executor, _grow_piece, _TreePlan(rollouts, widths), pieces, _check_plan):
         if done.error is not None:
             raise done.error
-        if done.piece:
-            found[done.piece[0][0]] = done.result[0]
+        found |= {job[0]: root for job, root in zip(done.piece, done.result)}
     return [found[i] for i in range(len(sessions))]
 
 # %% ../../nbs/evaluation/12_trees.ipynb #70daf159

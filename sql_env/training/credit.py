@@ -16,7 +16,7 @@ from ..evaluation.trees import TreeNode
 
 # %% ../../nbs/training/10_credit.ipynb #262dfc74
 class TurnCredit(NamedTuple):
-    "A turn of a tree and what it earned; sum `weight * advantage * grad log pi` for the gradient of the expected return."
+    "What a turn earned; the sum of `weight * advantage * grad log pi` is the gradient of the expected return."
 
     node: TreeNode
     weight: float  # one over the number of tries of its state and of each state above
@@ -36,17 +36,21 @@ def sibling_credit(root: TreeNode) -> list[TurnCredit]:
     "Each turn less the mean of the other tries of its state; without others, what the last turn got that had some."
     found: list[TurnCredit] = []
 
-    def visit(node: TreeNode, weight: float, inherited: float) -> None:
+    def visit(node: TreeNode, weight: float, inherited: float | None) -> None:
         tries = _tries(node)
         returns = [child.returns for child in tries]
         for i, child in enumerate(tries):
-            advantage = inherited
+            advantage = returns[i] if inherited is None else inherited
             if len(tries) > 1:
                 advantage = returns[i] - _mean_of_others(returns, i)
             found.append(TurnCredit(child, weight / len(tries), advantage))
-            visit(child, weight / len(tries), advantage)
+            visit(
+                child,
+                weight / len(tries),
+                None if inherited is None and len(tries) == 1 else advantage,
+            )
 
-    visit(root, 1.0, 0.0)
+    visit(root, 1.0, None)
     return found
 
 # %% ../../nbs/training/10_credit.ipynb #70082377
