@@ -13,10 +13,12 @@ from copy import deepcopy
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from .turn_rows import turn_places
+
 from ..evaluation.trees import TreeNode, tree_rollouts
 from ..extras import needs_extra
-from ..play.chat import InvalidToolCall, parse_tool_call, tool_schemas
-from ..play.episode import ACTIONS, EpisodeEnv
+from ..play.chat import tool_schemas
+from ..play.episode import EpisodeEnv
 from ..play.reward import RewardConfig
 from ..play.session import Session
 from ..policies.chat import ChatPolicy
@@ -29,24 +31,6 @@ from .trainers import GroupRecord, device_precision, lora_config, success_sample
 with needs_extra("train"):
     import torch
     from transformers import Trainer, TrainingArguments
-
-# %% ../../nbs/training/11_tree_trainer.ipynb #5d0d4994
-def _turn_places(
-    messages: Sequence[dict[str, Any]], actions: Sequence[str] = ACTIONS
-) -> list[tuple[int, int]]:
-    "Each message of the model in a conversation: its place, and the number of its first action in the episode."
-    places, taken = [], 0
-    for place, message in enumerate(messages):
-        if message["role"] != "assistant":
-            continue
-        places.append((place, taken))
-        for call in message.get("tool_calls") or ():
-            try:
-                parse_tool_call(call["function"], actions)
-            except InvalidToolCall:
-                continue
-            taken += 1
-    return places
 
 # %% ../../nbs/training/11_tree_trainer.ipynb #476f3a6b
 class TokenRow(NamedTuple):
@@ -88,7 +72,7 @@ def token_rows(
             continue  # it crashed
         messages = leaf.trajectory.messages  # type: ignore[union-attr]
         own: list[TokenRow] = []
-        for place, taken in _turn_places(messages):
+        for place, taken in turn_places(messages):
             if taken < first or "token_ids" not in messages[place]:
                 continue  # of the session in which the tree began
             node = by_path[leaf.path[: min(taken + 1, len(leaf.path))]]
