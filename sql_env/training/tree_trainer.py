@@ -13,8 +13,6 @@ from copy import deepcopy
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from .turn_rows import turn_places
-
 from ..evaluation.trees import TreeNode, tree_rollouts
 from ..extras import needs_extra
 from ..play.chat import tool_schemas
@@ -27,6 +25,7 @@ from .credit import TurnCredit, gigpo_credit, sibling_credit
 from .data import stage_questions
 from .recipes import Recipe, Stage
 from .trainers import GroupRecord, device_precision, lora_config, success_sampler
+from .turn_rows import turn_places
 
 with needs_extra("train"):
     import torch
