@@ -66,7 +66,7 @@ from sql_env.training.recipes import (
 )
 from sql_env.training.run import RECIPES, Run, _memory_advice, train
 from sql_env.training.trainers import (
-    _GroupRecord,
+    GroupRecord,
     _grpo_trainer_class,
     _rows_to_learn,
     _trainer_settings,
@@ -215,7 +215,7 @@ def test_tokens_of_groups_without_differences_are_masked(monkeypatch):
 
 
 def test_the_curriculum_hears_which_questions_taught(monkeypatch):
-    record = _GroupRecord()
+    record = GroupRecord()
     for _ in range(2):
         play_without_a_model(monkeypatch, [0.0] * 4 + [-1.0, 1.0, 0.0, 0.0], record)
     assert record.ties == {"q0": 2, "q1": 0}
@@ -355,14 +355,14 @@ def test_a_curriculum_by_success_leaves_fewer_groups_alike(tmp_path, qwen):
         shares = [x["frac_reward_zero_std"] for x in trainer.state.log_history if "reward" in x]
         return sum(shares[-8:]) / 8
 
-    evenly, by_success = share_alike(None), share_alike(_GroupRecord())
+    evenly, by_success = share_alike(None), share_alike(GroupRecord())
     assert evenly > 0.65 and by_success < evenly - 0.15
 
 
 @settings(max_examples=100, deadline=None)
 @given(groups=st.lists(st.tuples(st.sampled_from("abc"), st.lists(st.booleans(), min_size=1))))
 def test_a_record_counts_ties_in_a_row(groups):
-    record, ties = _GroupRecord(), {}
+    record, ties = GroupRecord(), {}
     for name, differs in groups:
         record.add([name] * len(differs), differs)
         ties[name] = 0 if any(differs) else ties.get(name, 0) + 1

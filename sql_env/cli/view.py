@@ -44,6 +44,16 @@ def _write_page(reader: Any, questions: Any, out: Path, title: str, as_json: boo
             print_text(f"  what went wrong: {failures_text(counts)}")
     print_text(f"{out}, {size / 1e6:.1f} MB: open it in a browser.")
 
+# %% ../../nbs/cli/05_view.ipynb #t7ee7ra5
+def _write_trees(reader: Any, out: Path, title: str) -> None:
+    "Write the page of the trees in the logs that were read; raises `ValueError` if there is none."
+    from sql_env.evaluation.trees import read_trees
+    from sql_env.view.trees import tree_page_html
+
+    trees = [tree for run in reader.runs for tree in read_trees(run.trajectories)]
+    out.write_text(tree_page_html(trees, title or reader.runs[0].name), encoding="utf-8")
+    print_text(f"{out}, {len(trees)} trees: open it in a browser.")
+
 # %% ../../nbs/cli/05_view.ipynb #9eff528a
 def _follow(paths: list[Path], questions: Any, title: str, port: int, show: bool) -> None:
     "Serve the page of runs that go on, until Ctrl-C."
@@ -92,6 +102,9 @@ def _view_command(
         str, typer.Option(help="Title of the page; names of the runs if not given.")
     ] = "",
     show: Annotated[bool, typer.Option("--open", help="Open it in a browser.")] = False,
+    trees: Annotated[
+        bool, typer.Option("--trees", help="Rollouts that branch, tries of one state side by side.")
+    ] = False,
     as_json: AsJson = False,
 ):
     """Show runs as a page of figures, filters, and every episode a click away.
@@ -119,6 +132,9 @@ def _view_command(
         print_text(f"Left out: {sentence}", file=sys.stderr)
     if not reader.runs:
         raise ValueError(_NOTHING.format(where=", ".join(map(str, paths))))
-    _write_page(reader, questions.load(200, show_progress=not as_json), out, title, as_json)
+    if trees:
+        _write_trees(reader, out, title)
+    else:
+        _write_page(reader, questions.load(200, show_progress=not as_json), out, title, as_json)
     if show:
         webbrowser.open(out.resolve().as_uri())

@@ -10,6 +10,7 @@ __getattr__, __dir__ = lazy_names(
         ),
         "logs": "EpisodeResult Trajectory merge_logs read_log write_log",
         "failures": "FAILURES classify_failure count_failures",
+        "trees": "StepValue TreeNode step_values tree_rollouts",
         "workers": "ProcessWorkers RayExecutor",
         "rescoring": "rescore_log",
         "statistics": "pass_at_k pass_hat_k questions_needed rate_interval",

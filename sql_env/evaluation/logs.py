@@ -155,6 +155,7 @@ _OPTIONAL_FIELDS = (
     "calls",
     "started",
     "ended",
+    "branch",
 )
 
 # %% ../../nbs/evaluation/02_logs.ipynb #4bd2515a
@@ -174,6 +175,7 @@ class Trajectory:
     calls: list[dict[str, Any]] = field(default_factory=list)  # to the model, in their order
     started: str = ""  # time stamp, ISO 8601 in UTC
     ended: str = ""
+    branch: list[int] = field(default_factory=list)  # of a tree: its number, then a child per turn
 
     @classmethod
     def from_episode(

@@ -12,6 +12,7 @@ import re
 from array import array
 from bisect import bisect_left
 from collections.abc import Iterable
+from copy import copy
 from itertools import chain
 from sys import getsizeof
 from typing import Any
@@ -180,7 +181,7 @@ class Evidence:
         self.cells = 0  # of all results together
         self.size = 0  # bytes of the results that are kept
 
-    def add(self, result: Result, sql: str | None = None) -> SeenResult:
+    def add(self, result: Result, sql: str | None = None) -> None:
         "Remember a result, and the query it came from if there is one."
         seen = SeenResult(result, sql)
         self.seen.append(seen)
@@ -190,16 +191,25 @@ class Evidence:
         self.size += seen.size
         if self.size > MAX_RESULT_BYTES:
             self._forget_largest()
-        return seen
+
+    def fork(self) -> "Evidence":
+        "A copy that goes on by itself."
+        twin = copy(self)
+        twin.seen = list(self.seen)
+        return twin
 
     def _forget_largest(self) -> None:
         "Forget results until there is room again."
         kept = [seen for seen in self.seen if seen.result is not None]
+        forgotten: dict[SeenResult | None, SeenResult] = {}
         for large in sorted(kept, key=lambda seen: -seen.size):
             self.size -= large.size
-            large.forget(self.database, _MAX_HASHES // 3)
+            forgotten[large] = copy(large)  # a fork may hold it too
+            forgotten[large].forget(self.database, _MAX_HASHES // 3)
             if self.size <= MAX_RESULT_BYTES:
                 break
+        self.seen = [forgotten.get(seen, seen) for seen in self.seen]
+        self.last_seen = forgotten.get(self.last_seen, self.last_seen)
         self._drop_oldest()
 
     def _drop_oldest(self) -> None:

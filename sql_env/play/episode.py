@@ -10,9 +10,12 @@ __all__ = ['ACTIONS', 'EXTRA_ACTIONS', 'MAX_OBSERVATION_CHARS', 'MAX_TOOL_RESULT
            'repair_unicode', 'truncate_text', 'Episode', 'EpisodeEnv']
 
 # %% ../../nbs/play/05_episode.ipynb #1fcc749d
+import json
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from hashlib import blake2b
 from random import Random
 from sys import getsizeof
 from typing import Any, NamedTuple
@@ -21,7 +24,7 @@ from ..database.database import BriefDatabase, Database
 from ..database.guards import FAST_LIMITS, Limits, QueryError
 from ..grading.answer_forms import MAX_ANSWER_CHARS, UnreadableAnswerError
 from ..grading.answers import Verdict, verify
-from ..grading.grounding import Evidence, SeenResult, is_grounded
+from ..grading.grounding import Evidence, is_grounded
 from ..grading.variants.robust import NOT_JUDGED, verify_robust
 from ..grading.variants.selection import why_no_instances, why_no_variants
 from .markup import escape_markup, unescape_markup
@@ -176,9 +179,11 @@ def _sample(episode: "Episode", name: str, source: _Source) -> tuple[str, TurnFa
     return rows.text(), TurnFacts(tables=[info.name.lower()])
 
 # %% ../../nbs/play/05_episode.ipynb #69eaeea2
-def _result_origin(seen: SeenResult, evidence: Evidence) -> ResultOrigin:
-    "Which columns of a query's result were computed from rows of tables, and which tables it read."
-    database, sql = evidence.database, seen.sql or ""
+def _result_origin(evidence: Evidence) -> ResultOrigin:
+    "Which columns of the last query's result were computed from rows of tables, and which tables it read."
+    seen, database = evidence.last_seen, evidence.database
+    assert seen is not None  # the reward asks only after a query
+    sql = seen.sql or ""
     columns = [i for i, origin in enumerate(seen.origins(database)) if origin.tables]
     try:
         read = frozenset(referenced_tables(sql)) & {name.lower() for name in database.tables}
@@ -198,12 +203,11 @@ def _query(episode: "Episode", sql: str, source: _Source) -> tuple[str, TurnFact
     shown = shown_tables(episode.database, sql, result.columns)
     for table in shown:
         episode.schema.add(table)
-    evidence = episode.evidence
-    seen = evidence.add(result, sql)
+    episode.evidence.add(result, sql)
     facts = TurnFacts(
         tables=[table.name.lower() for table in shown],
         rows=result.rows,
-        origin=lambda: _result_origin(seen, evidence),
+        origin=partial(_result_origin, episode.evidence),
     )
     return result.text(), facts
 
@@ -364,7 +368,25 @@ class Episode:
         self._taken: set[int] = set()  # hashes of the actions
         self._robust: Verdict | None = None
         self._certificate: Any = None  # a `Proof`, once it was asked for
+        self._is_shared = False  # parts that change belong to a fork as well
         return self._observe()
+
+    def fork(self) -> "Episode":
+        "Another episode in this state; the two share what there is until they go on."
+        if not self.started:
+            raise ValueError("An episode is forked after reset.")
+        self._is_shared = True
+        twin: Episode = object.__new__(type(self))
+        for name, value in vars(self).items():
+            setattr(twin, name, value)
+        return twin
+
+    def _unshare(self) -> None:
+        "Copy what this episode shares with forks, before the first change."
+        self.turns, self._taken = list(self.turns), set(self._taken)
+        self.schema, self.evidence = self.schema.fork(), self.evidence.fork()
+        self.meter = self.meter.fork(partial(_result_origin, self.evidence))
+        self._is_shared = False
 
     def step(self, action_type: str, argument: str = "") -> Observation:
         "Take one action; an agent's mistakes are observations."
@@ -387,6 +409,8 @@ class Episode:
         action, problem = _parse_action(action_type, argument, self.actions)
         if source is not self.database and not _may_be_brief(self, action):
             return None
+        if self._is_shared:
+            self._unshare()
         result, error, facts = "", "", TurnFacts(error=True)
         try:
             if problem is not None:
@@ -450,6 +474,15 @@ class Episode:
     def history(self) -> tuple[str, ...]:
         "All actions that were taken, oldest first; an observation shows the last `MAX_HISTORY_ACTIONS`."
         return tuple(str(turn.action)[:MAX_HISTORY_CHARS] for turn in self.turns)
+
+    @property
+    def state_key(self) -> str:
+        "A key of what was seen, in any order: question, schema, results, the last query's, and the steps left."
+        seen = sorted({turn.result or turn.error for turn in self.turns})
+        queried = (t.result for t in reversed(self.turns) if t.action[0] == "QUERY" and t.result)
+        known = str(self.schema), seen, next(queried, ""), self.budget - self.steps, self.done
+        about = json.dumps([self.question.question_id, *known])
+        return blake2b(about.encode(), digest_size=16).hexdigest()
 
     @property
     def has_result(self) -> bool:

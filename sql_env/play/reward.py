@@ -11,6 +11,7 @@ __all__ = ['RewardConfig', 'ResultOrigin', 'TurnFacts', 'RewardMeter']
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import dataclass, fields, replace
 from typing import NamedTuple
 
@@ -275,6 +276,18 @@ class RewardMeter:
         if c.shaping:
             parts["shaping"] = self._shaping(turn.done)
         return {name: value for name, value in parts.items() if value}
+
+    def fork(
+        self,
+        origin: Callable[[], ResultOrigin],  # of the last result, by the evidence of the copy
+    ) -> "RewardMeter":
+        "A copy that goes on by itself."
+        twin = copy(self)
+        twin.progress = copy(self.progress)
+        twin.progress.tables = set(self.progress.tables)
+        if self.progress.last is not None:
+            twin.progress.last = self.progress.last[0], origin
+        return twin
 
     @property
     def if_stopped(self) -> float:

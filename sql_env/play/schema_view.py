@@ -10,6 +10,7 @@ __all__ = ['SCHEMA_LEVELS', 'MAX_SCHEMA_CHARS', 'shown_tables', 'SchemaView']
 # %% ../../nbs/play/02_schema_view.ipynb #8c3d4e40
 import re
 from collections.abc import Iterable
+from copy import copy
 
 from ..database.catalog import TableInfo
 from ..database.database import Database
@@ -65,6 +66,12 @@ class SchemaView:
         if self.level != "full" and key not in self._described:
             self._described[key] = table
             self._text = None
+
+    def fork(self) -> "SchemaView":
+        "A copy that goes on by itself."
+        twin = copy(self)
+        twin._described = dict(self._described)
+        return twin
 
     @property
     def known_columns(self) -> tuple[str, ...]:

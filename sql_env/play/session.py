@@ -13,11 +13,13 @@ import hashlib
 import json
 import re
 import sys
-from collections import Counter
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from threading import RLock
+from copy import copy
+from threading import Lock, RLock
 from types import NoneType
 from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
 
 from ..database.catalog import database_fingerprint
 from ..grading.answer_forms import MAX_ANSWER_CHARS
@@ -42,7 +44,7 @@ from sql_env.play.episode import (
     Turn,
     repair_unicode,
 )
-from ..questions.question_set import Question
+from ..questions.question_set import Question, QuestionSet
 
 # %% ../../nbs/play/07_session.ipynb #8345ebcd
 def _nudge_text(actions: Sequence[str] = ACTIONS) -> str:
@@ -294,6 +296,13 @@ class Conversation:
         "What was said and noted; `restore` takes it back."
         return {name: getattr(self, name) for name in ("messages", "counts", "notes", "given_up")}
 
+    def fork(self) -> "Conversation":
+        "A copy that goes on by itself."
+        twin = copy(self)
+        for name in ("messages", "pending", "results", "counts", "notes"):
+            setattr(twin, name, copy(getattr(self, name)))
+        return twin
+
     def restore(self, state: dict[str, Any]) -> None:
         "Go on from a state."
         self.messages, self.notes = list(state["messages"]), list(state["notes"])
@@ -411,6 +420,46 @@ def _seen_key(o: Observation | None) -> str:
     )
     return hashlib.sha256(json.dumps(seen).encode()).hexdigest()
 
+# %% ../../nbs/play/07_session.ipynb #266b64dc
+_REMEMBERED_BYTES = 32_000_000  # of the sessions on one set of questions
+_SESSION_BYTES = 4_000  # of a session without messages and results
+
+# %% ../../nbs/play/07_session.ipynb #1227fb5d
+class _Snapshots:
+    "Sessions as they were when their states were taken, by digests of the states; the latest ones."
+
+    def __init__(self, most_bytes: int = _REMEMBERED_BYTES):
+        self.most_bytes, self.size = most_bytes, 0
+        self._kept: OrderedDict[bytes, tuple[Session, int]] = OrderedDict()
+        self._lock = Lock()
+
+    def add(self, text: str, session: "Session") -> None:
+        "Remember a fork of a session; what exceeds the room goes, the oldest first."
+        key, held = hashlib.sha256(text.encode()).digest(), session.episode.evidence.size  # type: ignore[union-attr]
+        size = _SESSION_BYTES + 2 * len(text) + held
+        with self._lock:
+            self.size += size - self._kept.pop(key, (None, 0))[1]
+            self._kept[key] = session, size
+            while self.size > self.most_bytes:
+                self.size -= self._kept.popitem(last=False)[1][1]
+
+    def find(self, state: Any) -> "Session | None":
+        "The session of a state that was made here and has not changed since."
+        try:
+            key = hashlib.sha256(json.dumps(state).encode()).digest()
+        except (TypeError, ValueError, RecursionError):
+            return None
+        with self._lock:
+            return self._kept.get(key, (None, 0))[0]
+
+# %% ../../nbs/play/07_session.ipynb #a85e38db
+_SNAPSHOTS: WeakKeyDictionary[QuestionSet, _Snapshots] = WeakKeyDictionary()
+
+# %% ../../nbs/play/07_session.ipynb #ed46ba50
+def _snapshots(env: EpisodeEnv) -> _Snapshots:
+    "What this process remembers of sessions on the questions of an environment."
+    return _SNAPSHOTS.setdefault(env.questions, _Snapshots())
+
 # %% ../../nbs/play/07_session.ipynb #98cb2dfa
 class SessionVerdict(NamedTuple):
     "What became of an episode; for trainers and reports, never for the agent."
@@ -453,6 +502,7 @@ class Session:
         self.rewards: list[float] = []  # of each action
         self.conversation = Conversation()
         self._keys: dict[str, str] | None = None  # of the data, once they were asked for
+        self._is_shared = False  # what was said belongs to a fork as well
         self._lock = RLock()
 
     @property
@@ -510,6 +560,8 @@ class Session:
         with self._lock:
             if self.observation is None:
                 raise ValueError(_NOT_BEGUN)
+            if self._is_shared:
+                self._unshare()
             conversation = self.conversation
             if self.done:
                 return conversation.on_late_message(message)
@@ -546,12 +598,29 @@ class Session:
                 episode.steps,
             )
 
+    @property
+    def state_key(self) -> str:
+        "A key of what was seen, see `Episode.state_key`."
+        return self._check_begun().state_key
+
+    def fork(self) -> "Session":
+        "Another session in this state; the two share what was said until they go on."
+        with self._lock:
+            episode = self._check_begun()
+            self._is_shared = True
+            twin: Session = object.__new__(type(self))
+            for name, value in vars(self).items():
+                setattr(twin, name, value)
+            twin.episode, twin._lock = episode.fork(), RLock()
+            return twin
+
     def close(self) -> None:
         "Forget the episode; `begin` starts another."
         with self._lock:
             self.env.close()
             self.episode, self.observation, self.conversation = None, None, Conversation()
             self.actions, self.rewards, self._keys = [], [], None
+            self._is_shared = False
 
     async def acall(self, name: str, arguments: dict[str, Any] | str) -> str:
         "As `call`, beside other work of an event loop."
@@ -568,7 +637,7 @@ class Session:
         return await _in_thread(self.verdict, robust)
 
     def state(self) -> dict[str, Any]:
-        "All that `resume` needs, as JSON; it holds no gold."
+        "All that `resume` needs, as JSON, without gold; this process remembers the session."
         with self._lock:
             episode = self._check_begun()
             self._keys = self._keys or _data_keys(self.env, episode.question)
@@ -584,15 +653,25 @@ class Session:
                 seen=_seen_key(self.observation),
                 **self.conversation.state(),
             )
-            return json.loads(json.dumps(state))
+            text = json.dumps(state)
+            twin = self.fork()
+            twin.env = None  # type: ignore[assignment]  # which would keep the questions for ever
+            _snapshots(self.env).add(text, twin)
+            return json.loads(text)
 
     @classmethod
     def resume(
         cls,
         env: EpisodeEnv,  # with the questions and settings of the one that the state was made in
         state: dict[str, Any],
+        check: bool = False,  # play all actions again, even if this process remembers the session
     ) -> "Session":
         "The session that a state was taken from; raises `ValueError` if data or settings are others."
+        twin = None if check else _snapshots(env).find(state)
+        if type(twin) is cls and _env_settings(env) == state["environment"]:
+            session = twin.fork()
+            session.env = env
+            return session
         try:
             _check_types(state)
             if problem := _state_problem(env, state):
@@ -614,9 +693,16 @@ class Session:
             raise ValueError(_NOT_BEGUN)
         return self.episode
 
+    def _unshare(self) -> None:
+        "Copy what this session shares with forks, before the first change; its episode does so itself."
+        self.actions, self.rewards = list(self.actions), list(self.rewards)
+        self.conversation = self.conversation.fork()
+        self._is_shared = False
+
     def _open(self, observation: Observation) -> None:
         self.episode, self.observation = self.env.episode, observation
         self.actions, self.rewards, self._keys = [], [], None
+        self._is_shared = False
         self.conversation = Conversation(
             self.max_nudges, self.max_chars, keep_ids=True, actions=self.env.actions
         )

@@ -11,6 +11,7 @@ __all__ = ['ChatPolicy', 'MODEL_SETTINGS_FILE', 'load_model_settings']
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from copy import copy
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -198,6 +199,18 @@ class ChatPolicy:
         self._spent: Counter = Counter()  # calls, tokens, retries, seconds, cost
         self.refused = 0  # calls in a row
         self.seed = seed
+        self._is_told = False  # the conversation holds the next observation already
+
+    def fork(self, seed: int) -> "ChatPolicy":
+        "A copy that goes on by itself from here, with another seed."
+        twin = copy(self)
+        twin.conversation, twin.calls = self.conversation.fork(), list(self.calls)
+        twin._spent, twin.seed = Counter(self._spent), seed
+        return twin
+
+    def follow(self, conversation: Conversation) -> None:
+        "Go on in a conversation whose last message is what was observed, such as a session's."
+        self.conversation, self._is_told = conversation.fork(), True
 
     @property
     def messages(self) -> list[dict[str, Any]]:
@@ -273,6 +286,9 @@ class ChatPolicy:
 
     def on_observation(self, observation: Observation) -> None:
         "Take in an observation; raises `RolloutAborted` if too many calls in a row were refused."
+        if self._is_told:
+            self._is_told = False
+            return
         if observation.step_count == 0 or self.conversation.next_action is None:
             self.conversation.start(self.initial_messages(observation))
         else:

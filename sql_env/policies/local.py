@@ -214,7 +214,9 @@ class LocalModel:
         thinking: bool | None = None,  # False if neither this nor the folder says
         device: str | None = None,
         name: str = "",
+        keep_tokens: bool = False,  # messages hold the `token_ids` that were written, for trainers
     ):
+        self.keep_tokens = keep_tokens
         self.path = str(model) if isinstance(model, (str, Path)) else ""
         self._loaded = None if self.path else (model, tokenizer)
         self.model_settings = load_model_settings(self.path) if self.path else {}
@@ -308,7 +310,10 @@ class LocalModel:
             text = tokenizer.decode(tokens, skip_special_tokens=False)
             usage = local_usage(prompt, tokens, seconds)
             truncated = len(tokens) >= self.max_new_tokens
-            completions.append(Completion(parse_assistant_text(text, tokenizer), usage, truncated))
+            message = parse_assistant_text(text, tokenizer)
+            if self.keep_tokens:
+                message["token_ids"] = list(tokens)
+            completions.append(Completion(message, usage, truncated))
         return completions
 
     def __getstate__(self):

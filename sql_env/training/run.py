@@ -157,6 +157,13 @@ def _memory_advice(error: Exception, method: str) -> str:
         "The run continues at its last checkpoint."
     )
 
+# %% ../../nbs/training/07_run.ipynb #t7ee7ra1
+def _tree_trainer(*args: Any) -> Any:
+    "`tree_trainer`, which needs torch."
+    from sql_env.training.tree_trainer import tree_trainer
+
+    return tree_trainer(*args)
+
 # %% ../../nbs/training/07_run.ipynb #543a4869
 def _run_stage(run: Run, stage: Stage) -> Path:
     "Train one stage, or go on with it; returns the folder of its model."
@@ -165,7 +172,8 @@ def _run_stage(run: Run, stage: Stage) -> Path:
     show = live_plot() or ProgressLine()
     writer = MetricsWriter(run.metrics, stage.name, show)
     callbacks = [metrics_callback(writer), *run.callbacks]
-    makers = dict(sft=sft_trainer, grpo=grpo_trainer) | run.recipe.make_trainers
+    makers = dict(sft=sft_trainer, grpo=grpo_trainer, tree=_tree_trainer, gigpo=_tree_trainer)
+    makers |= run.recipe.make_trainers
     seed, checkpoints = run.stage_seed(stage), run.folder / stage.name
     make_trainer = makers[stage.method]
     trainer = make_trainer(run.recipe, stage, model, tokenizer, checkpoints, seed, callbacks)

@@ -9,6 +9,7 @@ __getattr__, __dir__ = lazy_names(
         "page": "embed_page episode_html",
         "reading": "read_runs",
         "run": "run_page_html show_runs",
+        "trees": "tree_page_html",
         "explorer": "EpisodeExplorer",
     },
 )

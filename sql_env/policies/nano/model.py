@@ -82,7 +82,9 @@ class NanoModel:
         temperature: float = 0,  # 0: always the most likely token
         batch_size: int = 32,  # conversations that are written side by side
         check: bool = True,  # whether a call that is ruled out is replaced by the next likely one
+        keep_tokens: bool = False,  # messages hold the `token_ids` that were written, for trainers
     ):
+        self.keep_tokens = keep_tokens
         self.folder = find_nano(folder)
         self.name = "nano" if folder is None else Path(folder).name
         self.model_settings = load_model_settings(self.folder)
@@ -140,8 +142,10 @@ class NanoModel:
         found = complete_batches(prompts, self._complete_batch, limit, self.batch_size, seeds)
         for i, completion in enumerate(found):
             if isinstance(completion, Completion):
-                text = completion.message["content"]
+                text, tokens = completion.message["content"], completion.message["token_ids"]
                 completion.message = parse_written(text, shown[i])
+                if self.keep_tokens:
+                    completion.message["token_ids"] = tokens
                 if self.check:
                     self._check(completion, text, conversations[i], prompts[i], shown[i])
         return found
@@ -177,7 +181,7 @@ class NanoModel:
         completions = []
         for prompt, (tokens, remembered) in zip(prompts, written):
             usage = local_usage(prompt, tokens, seconds, cached=remembered)
-            message = dict(content=tokenizer.decode(tokens))
+            message = dict(content=tokenizer.decode(tokens), token_ids=tokens)
             completions.append(Completion(message, usage, len(tokens) >= limit))
         return completions
 

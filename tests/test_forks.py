@@ -1,0 +1,316 @@
+"Going back: a fork and its origin are episodes of their own, of the same small size anywhere; states need no replay."
+
+import gc
+import json
+import tracemalloc
+import weakref
+from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sql_env import EpisodeEnv, RewardConfig, Session
+from sql_env.grading import grounding
+from sql_env.play import session as sessions
+from sql_env.play.episode import Action, Episode
+from sql_env.policies.base import play_episode
+from sql_env.policies.baselines import RandomPolicy
+from sql_env.policies.hacks import HACKS
+from sql_env.sources.loading import load
+
+ID = "vet_clinic-02"
+GOLD = "SELECT count(*) FROM visit WHERE paid_on IS NULL"
+ACTIONS = [
+    Action("DESCRIBE", "visit"),
+    Action("DESCRIBE", "owner"),
+    Action("SAMPLE", "animal"),
+    Action("QUERY", GOLD),
+    Action("QUERY", "SELECT * FROM owner"),
+    Action("QUERY", "SELECT group_concat(name) FROM animal"),
+    Action("QUERY", "SELECT nothing FROM visit"),
+    Action("QUERY", "SELECT 44"),
+    Action("SAMPLE", "nowhere"),
+    Action("ANSWER", "@last"),
+    Action("ANSWER", "44"),
+    Action("ANSWER", "847"),
+]
+REWARDS = dict(shaped=RewardConfig.shaped(), partial=RewardConfig.partial())
+
+
+@lru_cache(None)
+def bundled():
+    return load("bundled")
+
+
+def begun(reward="shaped", budget=8, seed=3):
+    q = bundled().get(ID)
+    episode = Episode(q, bundled().database(q.database_name), REWARDS[reward], budget)
+    episode.reset(seed)
+    return episode
+
+
+def facts(episode):
+    "All that can be asked of an episode."
+    return (
+        episode.turns,
+        episode.total_reward,
+        episode.meter.if_stopped,
+        episode.history,
+        episode.verdict,
+        episode.grounded,
+        episode.last,
+        episode.queries,
+        episode.has_looked,
+        episode.state_key,
+        episode.evidence.cells,
+        episode.evidence.size,
+        str(episode.schema),
+    )
+
+
+MOVES = st.lists(
+    st.tuples(st.integers(0, 5), st.one_of(st.none(), st.sampled_from(ACTIONS))), max_size=40
+)
+
+
+def play_branches(moves, reward):
+    "Branches of one episode in which actions are taken in turns; `None` forks. Each with its actions and observations."
+    branches = [(begun(reward), [], [])]
+    for place, action in moves:
+        episode, taken, seen = branches[place % len(branches)]
+        if action is None:
+            branches.append((episode.fork(), list(taken), list(seen)))
+        else:
+            seen.append(episode.step(*action))
+            taken.append(action)
+    return branches
+
+
+@given(MOVES, st.sampled_from(sorted(REWARDS)))
+@settings(max_examples=60, deadline=None, derandomize=True)
+def test_each_branch_is_an_episode_of_its_own(moves, reward):
+    "Byte for byte what a fresh episode gives that was played by the same actions."
+    for episode, taken, seen in play_branches(moves, reward):
+        fresh = begun(reward)
+        assert [fresh.step(*action) for action in taken] == seen
+        assert facts(episode) == facts(fresh)
+
+
+@given(MOVES)
+@settings(max_examples=25, deadline=None, derandomize=True)
+def test_branches_that_forget_results_do_not_forget_for_others(moves):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(grounding, "MAX_RESULT_BYTES", 2_000)
+        for episode, taken, seen in play_branches(moves, "partial"):
+            fresh = begun("partial")
+            assert [fresh.step(*action) for action in taken] == seen
+            assert facts(episode) == facts(fresh)
+
+
+def test_a_reward_asks_the_evidence_of_its_branch():
+    "What a branch forgets, its reward no longer compares; the other branch still does."
+    constant = Action("QUERY", "SELECT 44, group_concat(name || name || name) FROM animal")
+    filler = Action("SAMPLE", "owner")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(grounding, "MAX_RESULT_BYTES", 30_000)
+        first = begun("partial")
+        first.step(*constant)
+        second = first.fork()
+        for _ in range(3):
+            second.step("QUERY", "SELECT * FROM visit LIMIT 40")
+        fresh = begun("partial")
+        fresh.step(*constant)
+        for episode in (first, fresh):
+            episode.step(*filler)
+            episode.step("ANSWER", "45")
+    assert first.turns == fresh.turns
+
+
+@pytest.mark.parametrize("kind", ["episode", "session"])
+def test_a_fork_costs_the_same_anywhere(kind):
+    sizes = []
+    for depth in (1, 50):
+        session = Session(EpisodeEnv(bundled(), 100, RewardConfig.shaped()))
+        session.begin(ID)
+        for i in range(depth):
+            session.call("query", dict(sql=f"SELECT name, {i} FROM animal LIMIT 5"))
+        origin = session if kind == "session" else session.episode
+        origin.fork()
+        gc.collect()
+        tracemalloc.start()
+        before = tracemalloc.get_traced_memory()[0]
+        kept = [origin.fork() for _ in range(500)]
+        sizes.append((tracemalloc.get_traced_memory()[0] - before) / len(kept))
+        tracemalloc.stop()
+    assert max(sizes) < 2000 and max(sizes) - min(sizes) < 50, sizes
+
+
+@given(MOVES)
+@settings(max_examples=30, deadline=None, derandomize=True)
+def test_sessions_fork_with_what_was_said(moves):
+    env = EpisodeEnv(bundled(), 8, RewardConfig.shaped())
+    tools = dict(DESCRIBE="table_name", SAMPLE="table_name", QUERY="sql", ANSWER="value")
+
+    def reply(session, action):
+        arguments = {tools[action.action_type]: action.argument}
+        call = dict(name=action.action_type.lower(), arguments=arguments)
+        return session.reply(dict(tool_calls=[dict(function=call)]))
+
+    root = Session(env)
+    root.begin(ID, 3)
+    branches = [(root, [], [])]
+    for place, action in moves:
+        session, taken, seen = branches[place % len(branches)]
+        if action is None:
+            branches.append((session.fork(), list(taken), list(seen)))
+        else:
+            seen.append(reply(session, action))
+            taken.append(action)
+    for session, taken, seen in branches:
+        fresh = Session(env)
+        fresh.begin(ID, 3)
+        assert [reply(fresh, action) for action in taken] == seen
+        assert (session.messages, session.rewards) == (fresh.messages, fresh.rewards)
+        assert session.state() == fresh.state() and session.state_key == fresh.state_key
+        assert session.verdict(robust=False) == fresh.verdict(robust=False)
+
+
+def test_forks_go_on_in_threads():
+    root = begun(budget=30)
+    root.step("DESCRIBE", "visit")
+
+    def play(seed):
+        policy = RandomPolicy(seed)
+        branch = root.fork()
+        play_episode(branch, policy, branch._observe())
+        return facts(branch)
+
+    with ThreadPoolExecutor(8) as pool:
+        assert list(pool.map(play, range(40))) == [play(seed) for seed in range(40)]
+    assert len(root.turns) == 1
+
+
+def test_a_fork_that_is_reset_leaves_the_other():
+    root = begun()
+    root.step("DESCRIBE", "visit")
+    branch = root.fork()
+    branch.reset()
+    assert (len(root.turns), len(branch.turns)) == (1, 0)
+    with pytest.raises(ValueError, match="after reset"):
+        Episode(root.question, root.database).fork()
+    with pytest.raises(ValueError, match="call begin first"):
+        Session(EpisodeEnv(bundled())).fork()
+
+
+def test_equal_states_have_equal_keys():
+    root = begun()
+    orders = [ACTIONS[:3], [ACTIONS[2], ACTIONS[1], ACTIONS[0]]]
+    keys = set()
+    for order in orders:
+        branch = root.fork()
+        for action in order:
+            branch.step(*action)
+        keys.add(branch.state_key)
+    assert len(keys) == 1
+    others = [ACTIONS[:2], [*ACTIONS[:2], ACTIONS[0]], ACTIONS[:4], [ACTIONS[3], *ACTIONS[:3]]]
+    for order in others:
+        branch = root.fork()
+        for action in order:
+            branch.step(*action)
+        keys.add(branch.state_key)
+    assert len(keys) == 4, (
+        "the last result that @last answers with does not depend on what is looked at later"
+    )
+
+
+def test_hacks_play_a_fork_as_they_play_an_episode():
+    for hack in HACKS[:6]:
+        fresh, root = begun(), begun()
+        branch = root.fork()
+        for episode in (fresh, branch):
+            if hasattr(hack, "reset"):
+                hack.reset(0)
+            play_episode(episode, hack, episode._observe())
+        assert facts(fresh) == facts(branch) and not root.turns
+
+
+# ---- states
+
+
+def counted(monkeypatch):
+    "How many actions episodes take from now on."
+    taken = []
+    step = Episode.step
+
+    def counting(self, *action):
+        taken.append(action)
+        return step(self, *action)
+
+    monkeypatch.setattr(Episode, "step", counting)
+    return taken
+
+
+def played():
+    session = Session(EpisodeEnv(bundled(), 9))
+    session.begin(ID)
+    session.call("describe", dict(table_name="visit"))
+    session.call("query", dict(sql=GOLD))
+    return session
+
+
+def test_a_state_made_here_is_not_played_again(monkeypatch):
+    session = played()
+    state = json.loads(json.dumps(session.state()))
+    taken = counted(monkeypatch)
+    other = Session.resume(EpisodeEnv(bundled(), 9), state)
+    assert not taken and other.state() == state and other.observation == session.observation
+    other.call("answer", dict(value="@last"))
+    assert other.verdict().correct and not session.done and len(taken) == 1
+    checked = Session.resume(EpisodeEnv(bundled(), 9), state, check=True)
+    assert len(taken) == 3 and checked.state() == state
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda s: s["actions"].append(["ANSWER", "44"]),
+        lambda s: s["actions"].pop(),
+        lambda s: s.update(seen="0" * 64),
+        lambda s: s["actions"].__setitem__(0, ["QUERY", "SELECT 1"]),
+    ],
+)
+def test_a_state_that_was_changed_is_played_again_and_refused(damage):
+    state = played().state()
+    damage(state)
+    with pytest.raises(ValueError, match="other observations"):
+        Session.resume(EpisodeEnv(bundled(), 9), state)
+
+
+def test_a_remembered_state_needs_the_same_settings():
+    state = played().state()
+    with pytest.raises(ValueError, match="budget=9, not 15"):
+        Session.resume(EpisodeEnv(bundled()), state)
+    with pytest.raises(ValueError, match="no state"):
+        Session.resume(EpisodeEnv(bundled()), {"messages": object()})
+
+
+def test_what_is_remembered_has_bounds_and_ends_with_its_questions(monkeypatch):
+    questions = load("bundled")
+    memory = sessions._Snapshots(most_bytes=40_000)
+    monkeypatch.setitem(sessions._SNAPSHOTS, questions, memory)
+    session = Session(EpisodeEnv(questions, 99))
+    session.begin(ID)
+    first = session.state()
+    for i in range(20):
+        session.call("query", dict(sql=f"SELECT {i}"))
+        session.state()
+    assert 0 < memory.size <= 40_000 and 1 <= len(memory._kept) < 20
+    assert memory.find(first) is None and Session.resume(session.env, first).done is False
+    monkeypatch.undo()
+    alive = weakref.ref(questions)
+    session.state()
+    del questions, session, memory
+    gc.collect()
+    assert alive() is None

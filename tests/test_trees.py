@@ -1,0 +1,319 @@
+"Trees of rollouts: the same wherever they grow, written to logs and read back; values of states by continuations."
+
+import json
+import math
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from functools import lru_cache
+from random import Random
+
+import pytest
+
+from sql_env import EpisodeEnv, RewardConfig, Session
+from sql_env.evaluation import read_log, step_values, tree_rollouts, write_log
+from sql_env.evaluation.trees import _states_of, fork_policy, read_trees, tree_trajectories
+from sql_env.play.chat import TOOLS
+from sql_env.play.episode import Action
+from sql_env.policies.base import Completion, ModelError
+from sql_env.policies.baselines import OraclePolicy, RandomPolicy
+from sql_env.policies.chat import ChatPolicy
+from sql_env.sources.loading import load
+
+ID = "vet_clinic-02"
+GOLD = "SELECT count(*) FROM visit WHERE paid_on IS NULL"
+
+
+@lru_cache(None)
+def bundled():
+    return load("bundled")
+
+
+def begun(question_id=ID, budget=6, reward="shaped", actions=()):
+    session = Session(EpisodeEnv(bundled(), budget, getattr(RewardConfig, reward)()))
+    session.begin(question_id, 2)
+    for action in actions:
+        session.reply(said(Action(*action)))
+    return session
+
+
+def said(action):
+    kind, argument = action
+    name, parameter = TOOLS[kind]
+    arguments = json.dumps({parameter: argument})
+    return dict(
+        role="assistant",
+        content="",
+        tool_calls=[dict(type="function", function=dict(name=name, arguments=arguments))],
+    )
+
+
+class Distracted:
+    "The oracle, at some steps a random action."
+
+    name = "distracted"
+
+    def __init__(self, share=0.4):
+        self.share, self.oracle = share, OraclePolicy(bundled())
+        self.other, self.rng = RandomPolicy(), Random(0)
+
+    def select_action(self, observation):
+        self.other.rng = self.rng
+        chosen = self.other if self.rng.random() < self.share else self.oracle
+        return chosen.select_action(observation)
+
+
+class Writer:
+    "A backend whose messages depend on the conversation and the seed; some are no calls."
+
+    name, settings = "writer", {}
+
+    def __init__(self, silent=0.0):
+        self.silent, self.batches = silent, []
+
+    def complete_many(self, conversations, tools, seeds):
+        self.batches.append(len(conversations))
+        return [self._say(c, s) for c, s in zip(conversations, seeds)]
+
+    def complete(self, messages, tools, seed=0):
+        return self._say(messages, seed)
+
+    def _say(self, messages, seed):
+        rng = Random(f"{seed}{len(messages)}")
+        if rng.random() < self.silent:
+            return Completion(dict(content="Hm."))
+        choices = [
+            ("DESCRIBE", "visit"),
+            ("QUERY", GOLD),
+            ("QUERY", "SELECT 1"),
+            ("ANSWER", "@last"),
+        ]
+        return Completion(said(Action(*rng.choice(choices))))
+
+
+def told(root):
+    "All that a tree says, but for the clock."
+    return str(root), [
+        (
+            n.path,
+            n.state_key,
+            n.reward,
+            n.turn,
+            n.trajectory and (n.trajectory.messages, n.trajectory.episode),
+        )
+        for n in root.walk()
+    ]
+
+
+# ---- trees
+
+
+def test_a_tree_has_its_branches():
+    session = begun()
+    root = tree_rollouts(session, Distracted(), width=3, depth=2, seed=1)
+    assert len(root.children) == 3 and session.actions == []
+    for child in root.children:
+        assert len(child.children) == (0 if child.trajectory else 3)
+    for node in root.walk():
+        if len(node.path) > 2:
+            assert len(node.children) == (0 if node.trajectory else 1)
+        assert node.trajectory is None or not node.children
+    leaves = root.leaves
+    assert all(len(leaf.trajectory.turns) == len(leaf.path) for leaf in leaves)
+    assert {leaf.trajectory.episode.correct for leaf in leaves} == {True, False}
+    for child in root.children:
+        shared = {str(leaf.trajectory.turns[0]) for leaf in child.leaves}
+        assert shared == {str(child.turn)}
+
+
+def test_values_are_means_over_children():
+    root = tree_rollouts(begun(reward="partial"), Distracted(), width=2, depth=3, seed=5)
+    for node in root.walk():
+        if node.children:
+            assert node.value == pytest.approx(
+                sum(c.reward + c.value for c in node.children) / len(node.children)
+            )
+        else:
+            assert node.value == 0
+    for leaf in root.leaves:
+        path = [n for n in root.walk() if n.path and leaf.path[: len(n.path)] == n.path]
+        assert sum(n.reward for n in path) == pytest.approx(leaf.trajectory.episode.total_reward)
+
+
+def test_a_tree_of_one_branch_is_a_rollout():
+    policy = OraclePolicy(bundled())
+    (leaf,) = tree_rollouts(begun(), policy, width=1, depth=0).leaves
+    assert leaf.trajectory.correct and leaf.path == (0, 0, 0)
+
+
+@pytest.mark.parametrize("make", [ThreadPoolExecutor, ProcessPoolExecutor])
+def test_a_tree_is_the_same_in_workers(make):
+    ids = [q.question_id for q in bundled().sample(3, 1)]
+    sessions = [begun(i) for i in ids] + [begun(actions=[("DESCRIBE", "visit")])]
+    for policy in (Distracted(), ChatPolicy(Writer(0.2), nudges=1)):
+        here = tree_rollouts(sessions, policy, 2, 2, seed=4)
+        with make(2) as pool:
+            there = tree_rollouts(sessions, policy, 2, 2, seed=4, executor=pool)
+        assert [told(t) for t in there] == [told(t) for t in here]
+        other = tree_rollouts(sessions, policy, 2, 2, seed=5)
+        assert [told(t) for t in other] != [told(t) for t in here]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("cluster", ["ray", "dask"])
+def test_a_tree_is_the_same_on_a_cluster(cluster):
+    module = pytest.importorskip(dict(ray="ray", dask="distributed")[cluster])
+    sessions = [begun(actions=[("DESCRIBE", "visit")]), begun()]
+    here = tree_rollouts(sessions, OraclePolicy(bundled()), 2, 2, seed=4)
+    if cluster == "ray":
+        from sql_env.evaluation import RayExecutor
+
+        module.init(
+            num_cpus=2,
+            include_dashboard=False,
+            _node_ip_address="127.0.0.1",
+            log_to_driver=False,
+            object_store_memory=100 * 2**20,
+        )
+        try:
+            there = tree_rollouts(sessions, OraclePolicy(bundled()), 2, 2, 4, RayExecutor())
+            values = step_values(sessions[0], OraclePolicy(bundled()), 2, 4, RayExecutor())
+        finally:
+            module.shutdown()
+    else:
+        with module.Client(n_workers=2, threads_per_worker=1, dashboard_address=None) as client:
+            pool = client.get_executor()
+            there = tree_rollouts(sessions, OraclePolicy(bundled()), 2, 2, 4, pool)
+            values = step_values(sessions[0], OraclePolicy(bundled()), 2, 4, pool)
+    assert [told(t) for t in there] == [told(t) for t in here]
+    assert values == step_values(sessions[0], OraclePolicy(bundled()), 2, 4)
+
+
+def test_a_model_is_asked_once_for_all_branches():
+    writer = Writer()
+    tree_rollouts(begun(), ChatPolicy(writer), width=3, depth=2)
+    assert writer.batches[0] == 3 and max(writer.batches) > 3 and len(writer.batches) <= 6
+
+
+def test_a_model_goes_on_in_the_conversation_of_a_session():
+    class Reader(Writer):
+        def _say(self, messages, seed):
+            self.last = list(messages)
+            return Completion(said(Action("ANSWER", "@last")))
+
+    session = begun(actions=[("DESCRIBE", "visit"), ("QUERY", GOLD)])
+    reader = Reader()
+    root = tree_rollouts(session, ChatPolicy(reader), 2, 1)
+    assert reader.last == session.messages and len(session.messages) == 6
+    assert [leaf.path for leaf in root.leaves] == [(0, 0, 0), (0, 0, 1)]
+    assert all(leaf.trajectory.correct for leaf in root.leaves) and not session.done
+
+
+def test_who_gives_up_pays_and_who_crashes_does_not_count():
+    class Half(Writer):
+        def _say(self, messages, seed):
+            if seed % 2:
+                return ModelError("the server is gone")
+            return Completion(dict(content="Hm."))
+
+    silent = tree_rollouts(begun(), ChatPolicy(Writer(1.0), nudges=0), 2, 1)
+    stopped = begun().episode.meter.if_stopped
+    assert silent.value == pytest.approx(stopped) and stopped < 0
+    assert [leaf.turn for leaf in silent.leaves] == [None, None]
+    root = tree_rollouts(begun(), ChatPolicy(Half(), nudges=0), 8, 1)
+    crashed = [leaf.trajectory.episode.error is not None for leaf in root.leaves]
+    assert any(crashed) and not all(crashed) and root.value == pytest.approx(stopped)
+    assert "(gave up)" in str(root)
+
+
+def test_forks_of_policies_do_not_share():
+    policy = Distracted()
+    one, other = fork_policy(policy, 1), fork_policy(policy, 2)
+    assert one.rng is not policy.rng and one.rng.random() != other.rng.random()
+    chat = ChatPolicy(Writer())
+    chat.on_observation(begun().observation)
+    twin = chat.fork(7)
+    twin.on_completion(Completion(said(Action("QUERY", GOLD))))
+    assert len(chat.messages) == 2 and len(twin.messages) == 3 and chat.usage["calls"] == 0
+    assert (chat.seed, twin.seed) == (0, 7)
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [((0, 1), "no tree"), ((2, 13), "1 to 4096"), ((2, -1), "no tree"), (([3, 0],), "no tree")],
+)
+def test_what_can_not_be_a_tree(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        tree_rollouts(begun(), RandomPolicy(), *arguments)
+
+
+def test_a_tree_needs_a_session_that_is_open():
+    over = begun(actions=[("ANSWER", "44")])
+    for session in (over, Session(EpisodeEnv(bundled()))):
+        with pytest.raises(ValueError, match="not over"):
+            tree_rollouts(session, RandomPolicy())
+    assert tree_rollouts([], RandomPolicy()) == []
+
+
+# ---- values
+
+
+def test_values_along_an_episode():
+    session = begun(reward="sparse", actions=[("DESCRIBE", "visit"), ("QUERY", GOLD)])
+    values = step_values(session, OraclePolicy(bundled()), 4)
+    assert [v.step for v in values] == [0, 1, 2] and [v.n for v in values] == [4, 4, 4]
+    assert [v.value for v in values] == [1, 1, 1] and values[0].error == 0
+    session.reply(said(Action("ANSWER", "45")))
+    *_, before, after = step_values(session, OraclePolicy(bundled()), 2)
+    assert (before.value, after) == (1, (3, 0, 0, 0)), "an end is worth nothing more"
+
+
+def test_values_have_an_error_and_a_seed():
+    session = begun(reward="sparse", actions=[("DESCRIBE", "visit")])
+    values = step_values(session, Distracted(), 60, seed=1)
+    assert values == step_values(session, Distracted(), 60, seed=1)
+    assert values != step_values(session, Distracted(), 60, seed=2)
+    for v in values:
+        assert v.error == pytest.approx(math.sqrt(v.value * (1 - v.value) / 59))
+    with ThreadPoolExecutor(3) as pool:
+        assert values == step_values(session, Distracted(), 60, seed=1, executor=pool)
+
+
+def test_states_are_those_of_the_conversation():
+    "Messages that are no calls, or several, are said again as they were."
+    session = begun()
+    session.reply("Let me think.")
+    session.reply(
+        dict(tool_calls=said(Action("DESCRIBE", "visit"))["tool_calls"] * 2, content="Twice.")
+    )
+    session.reply(said(Action("QUERY", "SELECT nothing FROM visit")))
+    values = step_values(session, OraclePolicy(bundled()), 1)
+    assert [v.step for v in values] == [0, 0, 2, 3]
+
+    *_, last = _states_of(session)
+    assert last.messages == session.messages and last.state() == session.state()
+
+
+# ---- logs
+
+
+def test_a_tree_in_a_log(tmp_path):
+    roots = tree_rollouts([begun(), begun("film_festival-04")], Distracted(), 2, 2, seed=3)
+    made = tree_trajectories(roots)
+    assert [t.episode.episode_index for t in made] == list(range(len(made)))
+    write_log(tmp_path / "log.jsonl", dict(policy="distracted"), made)
+    _, read = read_log(tmp_path / "log.jsonl")
+    again = read_trees(read)
+    assert [str(t) for t in again] == [str(t) for t in roots]
+    assert [leaf.path for t in again for leaf in t.leaves] == [
+        leaf.path for t in roots for leaf in t.leaves
+    ]
+    assert read_trees([read[0]])[0].leaves[0].trajectory == read[0]
+    read[0].branch = []
+    assert "branch" not in read[0].to_dict() and len(read_trees(read[:1])) == 0
+
+
+def test_a_tree_that_began_later_comes_back_from_its_first_step(tmp_path):
+    session = begun(actions=[("DESCRIBE", "visit")])
+    root = tree_rollouts(session, Distracted(), 2, 1, seed=3)
+    (again,) = read_trees(tree_trajectories([root]))
+    assert again.path == () and again.children[0].turn.action == ("DESCRIBE", "visit")
+    assert str(again.children[0]).splitlines()[1:] == str(root).splitlines()[1:]
