@@ -38,6 +38,7 @@ from sql_env.database.catalog import (
     tables_named,
 )
 from .connection import GuardedConnection
+from .documents import Documents
 from sql_env.database.guards import (
     FAST_LIMITS,
     LARGE_FILE_BYTES,
@@ -47,6 +48,7 @@ from sql_env.database.guards import (
     check_statement,
     to_query_error,
 )
+from .search import Found, SearchIndex, read_comments
 from ..paths import cache_dir
 from ..sql.values import Result, format_value, quote_identifier
 
@@ -331,17 +333,19 @@ class Database:
         path: str | Path | bytes,  # a SQLite file, which must not change, or its bytes
         limits: Limits = Limits(),  # what one statement may use
         descriptions: Descriptions | None = None,  # what DESCRIBE adds to columns
+        documents: Documents | None = None,  # Markdown that `search` looks into
     ):
         self.path = path if isinstance(path, bytes) else Path(path).absolute()
         self.limits = limits
         catalog = load_catalog(self.path, limits)
-        self.descriptions = descriptions or {}
+        self.descriptions, self.documents = descriptions or {}, documents or {}
         tables = [_described(t, self.descriptions) for t in catalog.tables]
         self._tables = {t.name.lower(): t for t in tables}
         self.closed = catalog.closed  # why each other table can't be read, by name
         self._view_sizes = catalog.view_sizes  # tables that each large view comes to
         self._samples: dict[tuple, Result] = {}
         self._emptied: Database | None = None
+        self._index: SearchIndex | None = None
         names = frozenset(self._tables)
         self.pool = _ConnectionPool(partial(GuardedConnection, self.path, names, limits))
         size = len(self.path) if isinstance(self.path, bytes) else self.path.stat().st_size
@@ -439,6 +443,25 @@ class Database:
         return self._sample(self.describe(table), n, seed, self.query)
 
     @property
+    def is_indexed(self) -> bool:
+        "Whether a search was made already, so that the next takes about a millisecond."
+        return self._index is not None and self._index.pid == os.getpid()
+
+    def search(
+        self,
+        text: str,  # words
+    ) -> Found:
+        "Tables, comments and passages of documents that fit some words, best first; raises `QueryError`."
+        index = self._index
+        if index is None or not self.is_indexed:
+            try:
+                comments = read_comments(self.path, self.infos, self.limits)
+                index = self._index = SearchIndex(self.infos, comments, self.documents)
+            except (apsw.Error, OSError, MemoryError, UnicodeError) as e:
+                raise to_query_error(e) from None
+        return index.find(text)
+
+    @property
     def brief(self) -> "BriefDatabase":
         "What can be answered in about a millisecond, for a server's event loop."
         return BriefDatabase(self)
@@ -506,7 +529,7 @@ class Database:
         self.close()
 
     def __reduce__(self):
-        return type(self), (self.path, self.limits, self.descriptions)
+        return type(self), (self.path, self.limits, self.descriptions, self.documents)
 
 # %% ../../nbs/database/04_database.ipynb #a729b734
 class _NotBrief(Exception):
@@ -554,6 +577,10 @@ class BriefDatabase:
             return self.database._sample(info, n, seed, self._query)
         except _NotBrief:
             return None
+
+    def search(self, text: str) -> Found | None:
+        "What fits some words, as of `Database.search`; raises `QueryError` for no words."
+        return self.database.search(text) if self.database.is_indexed else None
 
     def _query(self, sql: str) -> Result:
         "The result of a statement; raises `_NotBrief`."
