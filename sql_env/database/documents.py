@@ -54,7 +54,7 @@ def split_passages(
                 yield Passage(name, title, start, said)
                 said = ""
             start = start if said else number
-            *whole, said = textwrap.wrap(f"{said} {paragraph}", MAX_PASSAGE_CHARS) or [""]
+            *whole, said = textwrap.wrap(f"{said} {paragraph}".strip(), MAX_PASSAGE_CHARS) or [""]
             yield from (Passage(name, title, number, part) for part in whole)
         if said:
             yield Passage(name, title, start, said)

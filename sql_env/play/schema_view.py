@@ -10,6 +10,7 @@ __all__ = ['SCHEMA_LEVELS', 'MAX_SCHEMA_CHARS', 'shown_tables', 'SchemaView']
 # %% ../../nbs/play/02_schema_view.ipynb #8c3d4e40
 import re
 from collections.abc import Iterable
+from itertools import chain
 
 from ..database.catalog import TableInfo
 from ..database.database import Database
@@ -50,11 +51,16 @@ MAX_SCHEMA_CHARS = 32_000  # characters of `Observation.schema_info`
 class SchemaView:
     "What the agent knows of the schema; it begins at one of `SCHEMA_LEVELS` and grows with what is described."
 
-    __slots__ = ("_described", "_lines", "_text", "database", "level")
+    __slots__ = ("_described", "_lines", "_text", "database", "level", "searchable")
 
-    def __init__(self, database: Database, level: str = "names"):
+    def __init__(
+        self,
+        database: Database,
+        level: str = "names",
+        searchable: bool = False,  # SEARCH is allowed
+    ):
         self.database = database
-        self.level = level
+        self.level, self.searchable = level, searchable
         self._described: dict[str, TableInfo] = {}  # by lower-case name, the latest last
         self._lines: dict[str, str] = {}
         self._text: str | None = None
@@ -90,6 +96,8 @@ class SchemaView:
         tables = self._described if self.level == "none" else {}
         if self.level != "none":
             tables = {table.name.lower(): table for table in self.database.infos}
+        if self.searchable and sum(len(t.shown) + 1 for t in tables.values()) > MAX_SCHEMA_CHARS:
+            return self._render_found(tables)
         lines, room = {}, MAX_SCHEMA_CHARS
         for key, table in tables.items():
             room -= len(table.shown) + 1
@@ -114,6 +122,20 @@ class SchemaView:
         if len(tables) > len(lines):
             notes.append(f"... {len(tables) - len(lines)} more tables are not shown here")
         return "\n".join([*lines.values(), *notes])
+
+    def _render_found(self, tables: dict[str, TableInfo]) -> str:
+        "Tables whose columns are known, the latest first, then names as far as they fit, and how many there are."
+        lines, room = {}, MAX_SCHEMA_CHARS
+        known = {key: self._long(tables[key]) for key in reversed(self._described)}
+        for key, text in chain(known.items(), ((key, t.shown) for key, t in tables.items())):
+            if key not in lines:
+                room -= len(text) + 1
+                if room < 0:
+                    break
+                lines[key] = text
+        self._lines = lines
+        rest = f"... {len(tables)} tables in all, {len(tables) - len(lines)} of them not shown here"
+        return "\n".join([*lines.values(), f"{rest}; SEARCH finds them"])
 
     def __str__(self):
         if self._text is None:
