@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property, partial
-from itertools import chain
+from itertools import accumulate, chain
 from pathlib import Path
 from random import Random
 from threading import get_ident
@@ -323,6 +323,9 @@ class _RowCounts:
         part.replace(self._file)
 
 # %% ../../nbs/database/04_database.ipynb #103b68fe
+_MANY_TABLES = 200  # from which on the first connection is opened with the database
+
+# %% ../../nbs/database/04_database.ipynb #5e8cba4a
 class Database:
     "A read-only SQLite database behind four guards; safe to share between episodes and threads."
 
@@ -355,6 +358,10 @@ class Database:
         self.row_counts: _RowCounts | None = None  # of a large file
         if isinstance(self.path, Path) and size > LARGE_FILE_BYTES:
             self.row_counts = _RowCounts(self.path)
+        if (
+            len(names) > _MANY_TABLES
+        ):  # SQLite reads all definitions now, and not when the first statement waits
+            self.pool.give_back(self.pool.take())
 
     @property
     def tables(self) -> list[str]:
@@ -365,6 +372,16 @@ class Database:
     def infos(self) -> list[TableInfo]:
         "All tables and views; rows are counted by `describe` only."
         return list(self._tables.values())
+
+    @cached_property
+    def shown_names(self) -> dict[str, str]:
+        "How the name of each table is shown, by the name in lower case."
+        return {key: table.shown for key, table in self._tables.items()}
+
+    @cached_property
+    def name_ends(self) -> list[int]:
+        "How many characters the first names take, a line for each: one, two, and so on."
+        return [*accumulate(len(name) + 1 for name in self.shown_names.values())]
 
     def columns(self, table: str) -> tuple[Column, ...]:
         "Columns of a table; raises `QueryError` if there is no such table."
@@ -482,9 +499,16 @@ class Database:
         "The rows of a table; None if to count them takes too much."
         sql, is_view = _count_sql(info), info.name.lower() in self._views
         try:
-            if self.row_counts is None or is_view:
-                return self.query(sql).rows[0][0]
-            return self.row_counts.count(info.name, sql)
+            return self.query(sql).rows[0][0]
+        except QueryError as e:
+            if e.kind not in _OUT_OF_BUDGET:
+                raise
+        try:
+            return (
+                None
+                if self.row_counts is None or is_view
+                else self.row_counts.count(info.name, sql)
+            )
         except QueryError as e:
             if e.kind not in _OUT_OF_BUDGET:
                 raise

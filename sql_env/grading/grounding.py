@@ -133,7 +133,9 @@ class SeenResult:
             everything = frozenset(["?"])
             origins = [ColumnOrigin("", everything)] * self.columns
             if self.sql is not None and not _selects_columns_only(self.sql):
-                tables = {t.name: [c.name for c in t.columns] for t in database.infos}
+                words = self.sql.lower()
+                named = [t for t in database.infos if t.name.lower() in words]
+                tables = {t.name: [c.name for c in t.columns] for t in named}
                 origins = column_origins(self.sql, tables)
             unknown = [ColumnOrigin("")] * self.columns
             self._origins = origins if len(origins) == self.columns else unknown

@@ -9,8 +9,9 @@ __all__ = ['SCHEMA_LEVELS', 'MAX_SCHEMA_CHARS', 'shown_tables', 'SchemaView']
 
 # %% ../../nbs/play/02_schema_view.ipynb #8c3d4e40
 import re
+from bisect import bisect_right
 from collections.abc import Iterable
-from itertools import chain
+from itertools import accumulate, islice
 
 from ..database.catalog import TableInfo
 from ..database.database import Database
@@ -93,24 +94,24 @@ class SchemaView:
         return f"{table.line}\n  " + described.replace("\n", "\n  ")
 
     def _render(self) -> str:
-        tables = self._described if self.level == "none" else {}
-        if self.level != "none":
-            tables = {table.name.lower(): table for table in self.database.infos}
-        if self.searchable and sum(len(t.shown) + 1 for t in tables.values()) > MAX_SCHEMA_CHARS:
-            return self._render_found(tables)
-        lines, room = {}, MAX_SCHEMA_CHARS
-        for key, table in tables.items():
-            room -= len(table.shown) + 1
-            if room < 0:
-                break
-            lines[key] = table.shown
-        wanted = list(reversed(self._described))
+        if self.level == "none":
+            names = {key: table.shown for key, table in self._described.items()}
+            ends = [*accumulate(len(name) + 1 for name in names.values())]
+        else:
+            names, ends = self.database.shown_names, self.database.name_ends
+        n = bisect_right(ends, MAX_SCHEMA_CHARS)  # names that fit
+        if n < len(names) and self.searchable:
+            return self._render_found(names)
+        lines = dict(islice(names.items(), n))
+        room = MAX_SCHEMA_CHARS - (ends[min(n, len(ends) - 1)] if ends else 0)
+        tables, wanted = self._described, list(reversed(self._described))
         if self.level in ("columns", "full"):
+            tables = {table.name.lower(): table for table in self.database.infos}
             wanted += [key for key in lines if key not in self._described]
         n_short = 0
         for i, key in enumerate(wanted):
             text = self._long(tables[key])
-            room -= len(text) - len(tables[key].shown)
+            room -= len(text) - len(names[key])
             if room < 0 or key not in lines:
                 n_short = len(wanted) - i
                 break
@@ -119,22 +120,21 @@ class SchemaView:
         notes = []
         if n_short:
             notes.append(f"... columns of {n_short} tables are not shown here; DESCRIBE shows them")
-        if len(tables) > len(lines):
-            notes.append(f"... {len(tables) - len(lines)} more tables are not shown here")
+        if len(names) > len(lines):
+            notes.append(f"... {len(names) - len(lines)} more tables are not shown here")
         return "\n".join([*lines.values(), *notes])
 
-    def _render_found(self, tables: dict[str, TableInfo]) -> str:
+    def _render_found(self, names: dict[str, str]) -> str:
         "Tables whose columns are known, the latest first, then names as far as they fit, and how many there are."
-        lines, room = {}, MAX_SCHEMA_CHARS
-        known = {key: self._long(tables[key]) for key in reversed(self._described)}
-        for key, text in chain(known.items(), ((key, t.shown) for key, t in tables.items())):
-            if key not in lines:
-                room -= len(text) + 1
-                if room < 0:
-                    break
-                lines[key] = text
-        self._lines = lines
-        rest = f"... {len(tables)} tables in all, {len(tables) - len(lines)} of them not shown here"
+        known, room = {}, MAX_SCHEMA_CHARS
+        for key, table in reversed(self._described.items()):
+            room -= len(text := self._long(table)) + 1
+            if room < 0:
+                break
+            known[key] = text
+        n = bisect_right(self.database.name_ends, max(room, 0)) if self.level != "none" else 0
+        self._lines = lines = known | dict(islice(names.items(), n)) | known
+        rest = f"... {len(names)} tables in all, {len(names) - len(lines)} of them not shown here"
         return "\n".join([*lines.values(), f"{rest}; SEARCH finds them"])
 
     def __str__(self):
