@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from threading import Lock
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import apsw
 
@@ -91,7 +91,7 @@ _LINE_CHARS = 400  # of a table
 _COMMENT_CHARS = 240
 _TABLE = "CREATE VIRTUAL TABLE entry USING fts5(name, said, described, columns, tokenize = 'porter unicode61')"
 _TERMS = "CREATE VIRTUAL TABLE term USING fts5vocab(entry, row)"
-_SELECT = """SELECT rowid, snippet(entry, 2, char(1), char(2), ' ... ', 24), bm25(entry, 6.0, 4.0, 2.0, 1.0) AS score
+_SELECT = """SELECT bm25(entry, 6.0, 4.0, 2.0, 1.0) AS score, rowid, snippet(entry, 2, char(1), char(2), ' ... ', 24)
     FROM entry WHERE entry MATCH ? AND rowid BETWEEN ? AND ? ORDER BY score, rowid LIMIT ?"""
 
 # %% ../../nbs/database/03_search.ipynb #2400215a
@@ -118,28 +118,28 @@ class SearchIndex:
 
     def find(self, text: str) -> Found:
         "Tables and passages that fit some words; raises `QueryError` if there are none to search for."
-        query = self._query(text)
-        n = len(self.tables)
+        query, n = self._query(text), len(self.tables)
         with self._lock, own_memory():
-            tables = self.con.execute(_SELECT, (query, 1, n, MAX_FOUND)).fetchall()
-            passages = self.con.execute(_SELECT, (query, n + 1, 2**62, MAX_FOUND)).fetchall()
+            tables = self._ranked(query, 1, n)
+            passages = self._ranked(query, n + 1, 2**62)
         most = max(_MOST_OF_A_KIND, MAX_FOUND - min(len(tables), len(passages)))
-        found = sorted([*tables[:most], *passages[:most]], key=lambda row: (row[2], row[0]))[
-            :MAX_FOUND
+        found = sorted([*tables[:most], *passages[:most]])[:MAX_FOUND]
+        lines = [
+            self._line(self.tables[place - 1], snippet)
+            if place <= n
+            else str(self.passages[place - n - 1])
+            for _, place, snippet in found
         ]
-        lines = []
-        for place, snippet, _ in found:
-            is_table = place <= n
-            lines.append(
-                self._line(self.tables[place - 1], snippet)
-                if is_table
-                else str(self.passages[place - n - 1])
-            )
         return Found(
             "\n".join(lines) or "(nothing found)",
-            tuple(self.tables[place - 1] for place, _, _ in found if place <= n),
-            tuple(self.passages[place - n - 1] for place, _, _ in found if place > n),
+            tuple(self.tables[place - 1] for _, place, _ in found if place <= n),
+            tuple(self.passages[place - n - 1] for _, place, _ in found if place > n),
         )
+
+    def _ranked(self, query: str, first: int, last: int) -> list[tuple[float, int, str]]:
+        "The best entries among some: their ranks, places and descriptions that fit."
+        rows: Any = self.con.execute(_SELECT, (query, first, last, MAX_FOUND))
+        return [*rows]
 
     def _query(self, text: str) -> str:
         "The words of a text as a query of FTS5."

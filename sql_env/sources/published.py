@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from ..database.database import Descriptions
+from ..database.documents import Documents
 from ..grading.answers import compare_rows
 from ..paths import SourceError, cache_dir, download_file
 from ..questions.question_set import Question
@@ -211,7 +212,9 @@ def read_bird(
             databases |= database_files(folder)
     wanted = databases if descriptions or documents else ()
     about = {name: _read_descriptions(databases[name]) for name in wanted}
-    said = {name: _bird_documents(name, questions, about[name]) for name in databases if documents}
+    said: dict[str, Documents] = {
+        name: _bird_documents(name, questions, about[name]) for name in databases if documents
+    }
     shown = about if descriptions else {}
     return check_databases(Drafts(questions, databases, file.stem, {}, shown, said))
 

@@ -19,7 +19,7 @@ import apsw
 
 from ...database.database import Database
 from ...questions.question_set import Question, QuestionSet, classify_answer
-from .phrases import DraftRejected, sql_literal
+from .phrases import DraftRejected, sql_literal, with_article
 from .tables import Table, WorldColumn, build_tables
 from .wordings import load_wordings
 from .words import Rng, split_of
@@ -69,9 +69,16 @@ def _two_percentiles(rng: Rng, values: Sequence) -> tuple[Any, Any]:
 def _sentence(rng: Rng, kind: str, **slots: str) -> Callable[[Any], str]:
     "The rule of a kind in words, for a value."
     form = load_wordings("manual")[f"rule_{kind}"].draw(rng)
-    return lambda value: form.format_map(
-        slots | (value if isinstance(value, dict) else dict(value=str(value)))
-    )
+    thing = with_article(f"{slots['term']} {slots['item']}")
+    slots |= dict(thing=f"{thing[0].upper()}{thing[1:]}", an_item=with_article(slots["item"]))
+    slots |= dict(a_column=with_article(slots["column"]))
+
+    def sentence(value: Any) -> str:
+        return form.format_map(
+            slots | (value if isinstance(value, dict) else dict(value=str(value)))
+        )
+
+    return sentence
 
 # %% ../../../nbs/sources/generated/17_manual.ipynb #100a8561
 def _threshold(rng: Rng, table: Table, column: WorldColumn, term: str) -> Rule:
@@ -153,7 +160,7 @@ class ManualDraft(NamedTuple):
     slots: dict[str, str]
     rule: Rule
     fact: str  # the words of the rule in force that decide
-    sqls: tuple[str, str, str]  # by the rule in force, by the one before, by a guess
+    sqls: Sequence[str]  # by the rule in force, by the one before, by a guess
 
 # %% ../../../nbs/sources/generated/17_manual.ipynb #fe989f6c
 def _ask(rng: Rng, rule: Rule) -> ManualDraft:
@@ -176,11 +183,9 @@ def _ask(rng: Rng, rule: Rule) -> ManualDraft:
     if others and rng.chance(0.5):
         other = rng.choice(others)
         sqls = [f"SELECT AVG({other.name}) FROM {table.name} WHERE {where}" for where in readings]
-        return ManualDraft(
-            f"{prefix}average", slots | dict(attr=other.text), rule, fact, tuple(sqls)
-        )
+        return ManualDraft(f"{prefix}average", slots | dict(attr=other.text), rule, fact, sqls)
     sqls = [f"SELECT COUNT(*) FROM {table.name} WHERE {where}" for where in readings]
-    return ManualDraft(f"{prefix}count", slots, rule, fact, tuple(sqls))
+    return ManualDraft(f"{prefix}count", slots, rule, fact, sqls)
 
 # %% ../../../nbs/sources/generated/17_manual.ipynb #e4a73e9c
 def _ask_figure(
@@ -194,7 +199,7 @@ def _ask_figure(
         raise DraftRejected("no such row")
     where = f"{label} = {sql_literal(names[row])}"
     sqls = [f"SELECT {figure} FROM {table.name} WHERE {where}" for figure in readings]
-    return ManualDraft("value", slots | dict(name=names[row]), rule, fact, tuple(sqls))
+    return ManualDraft("value", slots | dict(name=names[row]), rule, fact, sqls)
 
 # %% ../../../nbs/sources/generated/17_manual.ipynb #a6fa6567
 _KINDS: tuple[tuple[Callable[..., Rule], str, Sequence[str]], ...] = (
@@ -236,11 +241,11 @@ def _old_fact(draft: ManualDraft) -> str:
 # %% ../../../nbs/sources/generated/17_manual.ipynb #f8ab2fb5
 def _answer(con: apsw.Connection, draft: ManualDraft) -> tuple:
     "The single row of a question; raises `DraftRejected` unless all readings differ and say something."
-    found = [con.execute(sql).fetchall() for sql in draft.sqls]
+    found: list[Any] = [con.execute(sql).fetchall() for sql in draft.sqls]
     if any(len(rows) != 1 or rows[0][0] is None for rows in found):
         raise DraftRejected("an answer that is not one value")
-    values = {f"{value:.4g}" for ((value,),) in found}
-    if len(values) < 3 or not all(abs(value) > 3 for ((value,),) in found[:1]):
+    values = [rows[0][0] for rows in found]
+    if len({f"{value:.4g}" for value in values}) < len(values) or abs(values[0]) <= 3:
         raise DraftRejected("readings with one answer, or a small number")
     return found[0][0]
 

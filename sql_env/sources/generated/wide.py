@@ -70,7 +70,7 @@ def _decoy_data(rng: Rng, table: Table) -> dict[str, list]:
 # %% ../../../nbs/sources/generated/16_wide.ipynb #a97e2de0
 def _create_sql(table: Table, names: Mapping[str, str], name: str, comment: str) -> str:
     "The definition of a table under another name, with a comment; a decoy refers to nothing."
-    sql = rename_words(table.create_sql(), names | {table.name: name})
+    sql = rename_words(table.create_sql(), {**names, table.name: name})
     if name != names[table.name]:
         sql = re.sub(r" REFERENCES \w+\(\w+\)", "", sql)
     return sql.replace("(\n", f"( -- {comment}\n", 1) if comment else sql
