@@ -293,7 +293,7 @@ def wide_set(
     **options: Any,  # of `WideWorld`
 ) -> QuestionSet:
     "`n` questions on databases of very many tables; play them with SEARCH."
-    options = dict(n=n_tables // 5) | options
+    options = dict(n=max(20, min(n, n_tables // 5))) | options
     return collect_questions(
         wide_worlds(n_tables, seed, split, **options), n, f"wide worlds {split}", folder
     )
