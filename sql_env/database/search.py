@@ -47,13 +47,16 @@ def definition_comments(
     columns: Iterable[str],  # of the table
 ) -> list[str]:
     "The comments in a definition, each after the name of its column if one stands before it on the line."
-    names, found = {name.lower(): name for name in columns}, []
+    names, found, end = {name.lower(): name for name in columns}, [], 0
     for match in _COMMENT.finditer(sql):
         text = " ".join((match[1] or match[2] or "").split())
         if text:
-            before = sql[: match.start()].rpartition("\n")[2].strip(' \t,("`[')
-            name = names.get(re.split(r"[\s\"`\]]", before.lower())[0]) if before else None
+            line = sql[end : match.start()].rpartition("\n")[2].lower()
+            parts = [part.strip(' \t"`[]') for part in re.split("[,(]", line)]
+            words = [re.split(r"[\s\"`\]]", part)[0] for part in reversed(parts)]
+            name = next((names[word] for word in words if word in names), "")
             found.append(f"{name}: {text}" if name else text)
+            end = match.end()
     return found
 
 # %% ../../nbs/database/03_search.ipynb #85063d25
@@ -131,10 +134,11 @@ class SearchIndex:
 
     def find(self, text: str) -> Found:
         "Tables and passages that fit some words; raises `QueryError` if there are none to search for."
-        query, n = self._query(text), len(self.tables)
+        whole, short = self._queries(text)
+        n = len(self.tables)
         with self._lock, own_memory():
-            tables = self._ranked(query, 1, n)
-            passages = self._ranked(query, n + 1, n + len(self.passages))
+            tables = self._ranked(whole, short, 1, n)
+            passages = self._ranked(whole, short, n + 1, n + len(self.passages))
         most = max(_MOST_OF_A_KIND, MAX_FOUND - min(len(tables), len(passages)))
         found = sorted([*tables[:most], *passages[:most]])[:MAX_FOUND]
         lines = [
@@ -149,31 +153,33 @@ class SearchIndex:
             tuple(self.passages[place - n - 1] for _, place, _ in found if place > n),
         )
 
-    def _ranked(self, query: str, first: int, last: int) -> list[tuple[float, int, str]]:
-        "The best entries among some: their ranks, places and descriptions that fit."
-        rows: Any = self.con.execute(_SELECT, (query, first, last, MAX_FOUND))
-        return [*rows]
+    def _ranked(
+        self, whole: str, short: str, first: int, last: int
+    ) -> list[tuple[float, int, str]]:
+        "The best entries among some: ranks, places, descriptions that fit; last those that only short forms find."
+        rows: Any = self.con.execute(_SELECT, (whole, first, last, MAX_FOUND))
+        found = [*rows]
+        if short and len(found) < MAX_FOUND:
+            known = {place for _, place, _ in found}
+            rows = self.con.execute(_SELECT, (short, first, last, MAX_FOUND))
+            found += [(0.0, place, said) for _, place, said in rows if place not in known]
+        return found[:MAX_FOUND]
 
-    def _query(self, text: str) -> str:
-        "The words of a text as a query of FTS5."
+    def _queries(self, text: str) -> tuple[str, str]:
+        "Two queries of FTS5: for the words of a text and longer forms, and for short forms of them."
         if len(text) > MAX_SEARCH_CHARS:
             message = f"A search may have {MAX_SEARCH_CHARS} characters, not {len(text):,}."
             raise QueryError("too_long", message, "Search for a few words.")
         words = [*dict.fromkeys(split_words(text))]
-        words = [word for word in words if word not in _SMALL_WORDS][:_MAX_WORDS] or words[
-            :_MAX_WORDS
-        ]
+        words = [word for word in words if word not in _SMALL_WORDS] or words
         if not words:
-            raise QueryError(
-                "no_words",
-                "There is no word to search for.",
-                "Write words of the question, or a name.",
-            )
-        parts = []
-        for word in words:
-            parts += [f'"{word}"', f'"{word}" *'] if len(word) > 3 else [f'"{word}"']
-            parts += [f'"{word[:k]}"' for k in range(3, len(word)) if word[:k] in self._terms]
-        return " OR ".join(parts)
+            message = "There is no word to search for."
+            raise QueryError("no_words", message, "Write words of the question, or a name.")
+        whole, short = [], []
+        for word in words[:_MAX_WORDS]:
+            whole += [f'"{word}"', f'"{word}" *'] if len(word) > 3 else [f'"{word}"']
+            short += [f'"{word[:k]}"' for k in range(3, len(word)) if word[:k] in self._terms]
+        return " OR ".join(whole), " OR ".join(short)
 
     def _table_entry(self, table: TableInfo) -> tuple[str, ...]:
         said = [*self.comments.get(table.name.lower(), ())]

@@ -217,10 +217,11 @@ class WideWorld:
             if names & columns or code in branches or site in {b.site for b in branches.values()}:
                 continue
             branch = Branch(site, code, world, _name_tables(rng, code, world.tables.values()))
-            if branch.n_tables > left:
+            if branch.n_tables > left and branches:
                 return _with_more_decoys(rng, [*branches.values()], left)
-            left -= branch.n_tables
-            branches[code] = branch
+            if branch.n_tables <= left:
+                left -= branch.n_tables
+                branches[code] = branch
 
     @property
     def _per_branch(self) -> int:
