@@ -149,7 +149,17 @@ def judged(model, questions) -> dict:
     return dict(success=round(result.success_rate, 4), n=len(right), correct=right)
 
 
-def job(folder: Path, arm: str, seed: int, rate: float, beta: float, steps: int, tokens: int, test, kind: str):
+def job(
+    folder: Path,
+    arm: str,
+    seed: int,
+    rate: float,
+    beta: float,
+    steps: int,
+    tokens: int,
+    test,
+    kind: str,
+):
     "Train an arm and judge it, unless it was done."
     from sql_env.training.metrics import read_metrics
     from sql_env.training.run import train
@@ -226,8 +236,15 @@ def show():
     start = found(kind="start")
     print(f"start {start['success']:.1%} of {start['n']}")
     for r in done:
-        print(f"{r['arm']:10} seed {r['seed']}: {r['success']:.1%}, {r['tokens']} tokens, {r.get('frac_reward_zero_std')}")
-    for one, other in (("grpo", "tree"), ("imitation", "grpo"), ("imitation", "tree"), ("grpo", "gigpo")):
+        print(
+            f"{r['arm']:10} seed {r['seed']}: {r['success']:.1%}, {r['tokens']} tokens, {r.get('frac_reward_zero_std')}"
+        )
+    for one, other in (
+        ("grpo", "tree"),
+        ("imitation", "grpo"),
+        ("imitation", "tree"),
+        ("grpo", "gigpo"),
+    ):
         print(one, "->", other, paired(one, other))
 
 

@@ -14,7 +14,7 @@ from sql_env.evaluation.harness import evaluate
 from sql_env.evaluation.logs import EpisodeResult, read_log
 from sql_env.integrations.trl import SQLEnvTRL, SQLEnvTRLRemote, rollout_metrics
 from sql_env.play.chat import tool_schemas
-from sql_env.play.episode import ACTIONS, EXTRA_ACTIONS, Episode, EpisodeEnv
+from sql_env.play.episode import ACTIONS, Episode, EpisodeEnv
 from sql_env.play.reward import RewardConfig
 from sql_env.policies import OraclePolicy, ScriptedPolicy
 from sql_env.server.app import Settings, load_questions
@@ -31,7 +31,7 @@ from sql_env.view.page import episode_view_html
 from sql_env.view.rows import episode_ending
 from sql_env.view.run import _card_html, read_runs
 
-ALLOWED = (*ACTIONS, *EXTRA_ACTIONS)
+ALLOWED = (*ACTIONS, "ABSTAIN", "CLARIFY")
 
 
 @pytest.fixture(scope="module")
@@ -81,7 +81,7 @@ FOUR = {"describe", "sample", "query", "answer"}
         (ACTIONS, set()),
         (["CLARIFY"], {"clarify"}),
         (["abstain"], {"abstain"}),
-        (EXTRA_ACTIONS, {"abstain", "clarify"}),
+        (ALLOWED, {"abstain", "clarify"}),
     ],
 )
 def test_each_allowed_action_is_a_tool_of_trl(questions, actions, more):
@@ -111,7 +111,7 @@ def test_an_action_that_does_not_exist_is_refused_by_the_factories(questions):
 
 def test_trl_pays_what_the_plain_episode_pays(questions, asks, lacks):
     reward = RewardConfig.partial().asking(abstain=0.1, clarify_cost=0.05)
-    factory = pickle.loads(pickle.dumps(partial(SQLEnvTRL, reward=reward, actions=EXTRA_ACTIONS)))
+    factory = pickle.loads(pickle.dumps(partial(SQLEnvTRL, reward=reward, actions=ALLOWED)))
     env = factory(questions)
     for q, moves in ((lacks, abstain(lacks)), (asks, [clarify(asks), ("ABSTAIN", "unclear")])):
         env.reset(question_id=q.question_id)
@@ -139,7 +139,7 @@ def labels(page):
 def test_the_page_has_boxes_for_what_is_allowed(questions, actions):
     visits = Visits(lambda: SQLEnvironment(questions, actions=actions), Seats(4))
     page = build_page(visits, ["train"])
-    for action in EXTRA_ACTIONS:
+    for action in ("ABSTAIN", "CLARIFY"):
         name = f"se-{action.lower()}"
         assert ({name, f"{name}-send"} <= labels(page)) == (action in actions)
     clicks = [e for e in page.config["dependencies"] if e["targets"][0][1] == "click"]
@@ -199,7 +199,7 @@ def test_a_server_knows_the_level_of_ambiguous_questions(level):
 
 
 def test_playing_by_hand_with_two_more_boxes(questions, asks, lacks):
-    ex = EpisodeExplorer(questions, question_id=asks.question_id, actions=EXTRA_ACTIONS)
+    ex = EpisodeExplorer(questions, question_id=asks.question_id, actions=ALLOWED)
     board = ex.human.board
     box, button = board.extra["CLARIFY"]
     box.value = clarify(asks)[1]

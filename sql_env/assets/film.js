@@ -101,6 +101,7 @@ const drawFilm = (() => {
     let came = "";
     if (error) came = drawError(error);
     else if (verb === "DESCRIBE") came = drawDescription(result, schema?.columns[tableName(argument)]);
+    else if (verb === "SEARCH") came = scrollBox(result, "found", "sx-scroll sx-text");
     else if (verb === "CLARIFY") came = make("blockquote", {}, result);
     else if (!["ANSWER", "ABSTAIN"].includes(verb)) came = drawResult(result);
     const act = [make("b", { cls: "sx-verb" }, verb), make("div", { cls: "sx-sql" }, argument)];

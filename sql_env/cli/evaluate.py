@@ -62,6 +62,8 @@ _HELD_OUT = (
     "bundled",
     "worlds",
     "ambiguous",
+    "wide",
+    "manual",
 )  # sources with a test split that nothing is trained on
 
 # %% ../../nbs/cli/09_evaluate.ipynb #e5348baf
@@ -520,7 +522,9 @@ def _evaluate_command(
     schema_level = schema_level or stored.get("schema_level", "names")
     loaded = questions.load(evaluation.n or 200, show_progress=not as_json)
     env = EpisodeEnv(loaded, budget, schema_level=schema_level, verify=verify, actions=allowed)
-    players = [model if n == "chat" else make_policy(n, loaded, evaluation.seed) for n in names]
+    players = [
+        model if n == "chat" else make_policy(n, loaded, evaluation.seed, allowed) for n in names
+    ]
     with_floor = floor and (shard is None or shard[0] == 1)  # the floor is the same for all shards
     with _one_interrupt():
         played = _play(env, players, evaluation, chat.batch, not as_json, with_floor)

@@ -90,7 +90,7 @@ def _make_player(
 ) -> Any:
     "A policy by name, or a language model; raises `ValueError` that says what is missing."
     if name != "chat":
-        return make_policy(name, questions, seed)
+        return make_policy(name, questions, seed, actions)
     if not model:
         raise ValueError(
             "--policy chat needs --model: a name on a server (with --base-url if it is not OpenAI's), "
@@ -193,7 +193,7 @@ def _view_played(
     for name in policies:
         database = questions.database(question.database_name)
         episode = Episode(question, database, RewardConfig.shaped(), budget, actions=actions)
-        *_, view = watch_policy(episode, make_policy(name, questions, seed), name, seed)
+        *_, view = watch_policy(episode, make_policy(name, questions, seed, actions), name, seed)
         views.append(view)
     return views
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property, partial
-from itertools import chain
+from itertools import accumulate, chain
 from pathlib import Path
 from random import Random
 from threading import get_ident
@@ -38,6 +38,7 @@ from sql_env.database.catalog import (
     tables_named,
 )
 from .connection import GuardedConnection
+from .documents import Documents
 from sql_env.database.guards import (
     FAST_LIMITS,
     LARGE_FILE_BYTES,
@@ -47,6 +48,7 @@ from sql_env.database.guards import (
     check_statement,
     to_query_error,
 )
+from .search import Found, SearchIndex, read_comments
 from ..paths import cache_dir
 from ..sql.values import Result, format_value, quote_identifier
 
@@ -321,6 +323,9 @@ class _RowCounts:
         part.replace(self._file)
 
 # %% ../../nbs/database/04_database.ipynb #103b68fe
+_MANY_TABLES = 200  # from which on the first connection is opened with the database
+
+# %% ../../nbs/database/04_database.ipynb #5e8cba4a
 class Database:
     "A read-only SQLite database behind four guards; safe to share between episodes and threads."
 
@@ -331,17 +336,19 @@ class Database:
         path: str | Path | bytes,  # a SQLite file, which must not change, or its bytes
         limits: Limits = Limits(),  # what one statement may use
         descriptions: Descriptions | None = None,  # what DESCRIBE adds to columns
+        documents: Documents | None = None,  # Markdown that `search` looks into
     ):
         self.path = path if isinstance(path, bytes) else Path(path).absolute()
         self.limits = limits
         catalog = load_catalog(self.path, limits)
-        self.descriptions = descriptions or {}
+        self.descriptions, self.documents = descriptions or {}, documents or {}
         tables = [_described(t, self.descriptions) for t in catalog.tables]
         self._tables = {t.name.lower(): t for t in tables}
         self.closed = catalog.closed  # why each other table can't be read, by name
         self._view_sizes = catalog.view_sizes  # tables that each large view comes to
         self._samples: dict[tuple, Result] = {}
         self._emptied: Database | None = None
+        self._index: SearchIndex | None = None
         names = frozenset(self._tables)
         self.pool = _ConnectionPool(partial(GuardedConnection, self.path, names, limits))
         size = len(self.path) if isinstance(self.path, bytes) else self.path.stat().st_size
@@ -351,6 +358,10 @@ class Database:
         self.row_counts: _RowCounts | None = None  # of a large file
         if isinstance(self.path, Path) and size > LARGE_FILE_BYTES:
             self.row_counts = _RowCounts(self.path)
+        if (
+            len(names) > _MANY_TABLES
+        ):  # SQLite reads all definitions now, and not when the first statement waits
+            self.pool.give_back(self.pool.take())
 
     @property
     def tables(self) -> list[str]:
@@ -361,6 +372,16 @@ class Database:
     def infos(self) -> list[TableInfo]:
         "All tables and views; rows are counted by `describe` only."
         return list(self._tables.values())
+
+    @cached_property
+    def shown_names(self) -> dict[str, str]:
+        "How the name of each table is shown, by the name in lower case."
+        return {key: table.shown for key, table in self._tables.items()}
+
+    @cached_property
+    def name_ends(self) -> list[int]:
+        "How many characters the first names take, a line for each: one, two, and so on."
+        return [*accumulate(len(name) + 1 for name in self.shown_names.values())]
 
     def columns(self, table: str) -> tuple[Column, ...]:
         "Columns of a table; raises `QueryError` if there is no such table."
@@ -439,6 +460,25 @@ class Database:
         return self._sample(self.describe(table), n, seed, self.query)
 
     @property
+    def is_indexed(self) -> bool:
+        "Whether a search was made already, so that the next takes about a millisecond."
+        return self._index is not None and self._index.pid == os.getpid()
+
+    def search(
+        self,
+        text: str,  # words
+    ) -> Found:
+        "Tables, comments and passages of documents that fit some words, best first; raises `QueryError`."
+        index = self._index
+        if index is None or not self.is_indexed:
+            try:
+                comments = read_comments(self.path, self.infos, self.limits)
+                index = self._index = SearchIndex(self.infos, comments, self.documents)
+            except (apsw.Error, OSError, MemoryError, UnicodeError) as e:
+                raise to_query_error(e) from None
+        return index.find(text)
+
+    @property
     def brief(self) -> "BriefDatabase":
         "What can be answered in about a millisecond, for a server's event loop."
         return BriefDatabase(self)
@@ -459,9 +499,16 @@ class Database:
         "The rows of a table; None if to count them takes too much."
         sql, is_view = _count_sql(info), info.name.lower() in self._views
         try:
-            if self.row_counts is None or is_view:
-                return self.query(sql).rows[0][0]
-            return self.row_counts.count(info.name, sql)
+            return self.query(sql).rows[0][0]
+        except QueryError as e:
+            if e.kind not in _OUT_OF_BUDGET:
+                raise
+        try:
+            return (
+                None
+                if self.row_counts is None or is_view
+                else self.row_counts.count(info.name, sql)
+            )
         except QueryError as e:
             if e.kind not in _OUT_OF_BUDGET:
                 raise
@@ -506,7 +553,7 @@ class Database:
         self.close()
 
     def __reduce__(self):
-        return type(self), (self.path, self.limits, self.descriptions)
+        return type(self), (self.path, self.limits, self.descriptions, self.documents)
 
 # %% ../../nbs/database/04_database.ipynb #a729b734
 class _NotBrief(Exception):
@@ -554,6 +601,10 @@ class BriefDatabase:
             return self.database._sample(info, n, seed, self._query)
         except _NotBrief:
             return None
+
+    def search(self, text: str) -> Found | None:
+        "What fits some words, as of `Database.search`; raises `QueryError` for no words."
+        return self.database.search(text) if self.database.is_indexed else None
 
     def _query(self, sql: str) -> Result:
         "The result of a statement; raises `_NotBrief`."

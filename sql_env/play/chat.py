@@ -137,7 +137,11 @@ TOOLS = dict(
 )
 
 # %% ../../nbs/play/06_chat.ipynb #067f66ee
-EXTRA_TOOLS = dict(ABSTAIN=("abstain", "reason"), CLARIFY=("clarify", "question"))
+EXTRA_TOOLS = dict(
+    ABSTAIN=("abstain", "reason"),
+    CLARIFY=("clarify", "question"),
+    SEARCH=("search", "words"),
+)
 
 # %% ../../nbs/play/06_chat.ipynb #34a4a224
 class AskingToolMethods(ToolMethods):
@@ -156,6 +160,13 @@ class AskingToolMethods(ToolMethods):
             question: One question about one word or phrase.
         """
         return self._act("CLARIFY", question)
+
+    def search(self, words: str) -> str:
+        """Find tables, columns and passages of documents by words.
+        Args:
+            words: Words of the question, or names.
+        """
+        return self._act("SEARCH", words)
 
 # %% ../../nbs/play/06_chat.ipynb #00446a33
 def _schema(tool: Callable, parameter: str) -> dict[str, Any]:

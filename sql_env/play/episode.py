@@ -39,7 +39,7 @@ from ..sql.values import Result, quote_identifier
 ACTIONS = ("DESCRIBE", "SAMPLE", "QUERY", "ANSWER")
 
 # %% ../../nbs/play/05_episode.ipynb #a3c533a9
-EXTRA_ACTIONS = ("ABSTAIN", "CLARIFY")
+EXTRA_ACTIONS = ("ABSTAIN", "CLARIFY", "SEARCH")
 
 # %% ../../nbs/play/05_episode.ipynb #2b17aef2
 def allowed_actions(
@@ -253,6 +253,17 @@ def _clarify(episode: "Episode", question: str) -> tuple[str, TurnFacts]:
     return reply, TurnFacts(asked=True)
 
 # %% ../../nbs/play/05_episode.ipynb #c0ffee31
+def _search(episode: "Episode", words: str, source: _Source) -> tuple[str, TurnFacts] | None:
+    found = source.search(words)
+    if found is None:
+        return None
+    for table in found.tables:
+        episode.schema.add(table)
+    for passage in found.passages:
+        episode.evidence.add_text(passage.text)
+    return found.text, TurnFacts(tables=[table.name.lower() for table in found.tables])
+
+# %% ../../nbs/play/05_episode.ipynb #d1cc5020
 def _carry_out(
     episode: "Episode",
     action_type: str,  # one of `ACTIONS` or `EXTRA_ACTIONS`
@@ -271,6 +282,8 @@ def _carry_out(
             return _answer(episode, said)
         case "ABSTAIN":
             return _abstain(episode, said)
+        case "SEARCH":
+            return _search(episode, said, source)
         case _:
             return _clarify(episode, said)
 
@@ -354,7 +367,7 @@ class Episode:
         reason = _why_unjudged(q, self.database) if self.verify != "value" else ""
         if reason:
             raise ValueError(_cannot_judge(q, reason))
-        self.schema = SchemaView(self.database, self.schema_level)
+        self.schema = SchemaView(self.database, self.schema_level, "SEARCH" in self.actions)
         self.evidence = Evidence(self.database)
         self.meter = RewardMeter(self.config, q.gold_answer, q.tables_involved, self.budget)
         self.seed = seed or 0

@@ -9,8 +9,10 @@ __all__ = ['SCHEMA_LEVELS', 'MAX_SCHEMA_CHARS', 'shown_tables', 'SchemaView']
 
 # %% ../../nbs/play/02_schema_view.ipynb #8c3d4e40
 import re
+from bisect import bisect_right
 from collections.abc import Iterable
 from copy import copy
+from itertools import accumulate, islice
 
 from ..database.catalog import TableInfo
 from ..database.database import Database
@@ -51,11 +53,16 @@ MAX_SCHEMA_CHARS = 32_000  # characters of `Observation.schema_info`
 class SchemaView:
     "What the agent knows of the schema; it begins at one of `SCHEMA_LEVELS` and grows with what is described."
 
-    __slots__ = ("_described", "_lines", "_text", "database", "level")
+    __slots__ = ("_described", "_lines", "_text", "database", "level", "searchable")
 
-    def __init__(self, database: Database, level: str = "names"):
+    def __init__(
+        self,
+        database: Database,
+        level: str = "names",
+        searchable: bool = False,  # SEARCH is allowed
+    ):
         self.database = database
-        self.level = level
+        self.level, self.searchable = level, searchable
         self._described: dict[str, TableInfo] = {}  # by lower-case name, the latest last
         self._lines: dict[str, str] = {}
         self._text: str | None = None
@@ -94,22 +101,24 @@ class SchemaView:
         return f"{table.line}\n  " + described.replace("\n", "\n  ")
 
     def _render(self) -> str:
-        tables = self._described if self.level == "none" else {}
-        if self.level != "none":
-            tables = {table.name.lower(): table for table in self.database.infos}
-        lines, room = {}, MAX_SCHEMA_CHARS
-        for key, table in tables.items():
-            room -= len(table.shown) + 1
-            if room < 0:
-                break
-            lines[key] = table.shown
-        wanted = list(reversed(self._described))
+        if self.level == "none":
+            names = {key: table.shown for key, table in self._described.items()}
+            ends = [*accumulate(len(name) + 1 for name in names.values())]
+        else:
+            names, ends = self.database.shown_names, self.database.name_ends
+        n = bisect_right(ends, MAX_SCHEMA_CHARS)  # names that fit
+        if n < len(names) and self.searchable:
+            return self._render_found(names)
+        lines = dict(islice(names.items(), n))
+        room = MAX_SCHEMA_CHARS - (ends[min(n, len(ends) - 1)] if ends else 0)
+        tables, wanted = self._described, list(reversed(self._described))
         if self.level in ("columns", "full"):
+            tables = {table.name.lower(): table for table in self.database.infos}
             wanted += [key for key in lines if key not in self._described]
         n_short = 0
         for i, key in enumerate(wanted):
             text = self._long(tables[key])
-            room -= len(text) - len(tables[key].shown)
+            room -= len(text) - len(names[key])
             if room < 0 or key not in lines:
                 n_short = len(wanted) - i
                 break
@@ -118,9 +127,22 @@ class SchemaView:
         notes = []
         if n_short:
             notes.append(f"... columns of {n_short} tables are not shown here; DESCRIBE shows them")
-        if len(tables) > len(lines):
-            notes.append(f"... {len(tables) - len(lines)} more tables are not shown here")
+        if len(names) > len(lines):
+            notes.append(f"... {len(names) - len(lines)} more tables are not shown here")
         return "\n".join([*lines.values(), *notes])
+
+    def _render_found(self, names: dict[str, str]) -> str:
+        "Tables whose columns are known, the latest first, then names as far as they fit, and how many there are."
+        known, room = {}, MAX_SCHEMA_CHARS
+        for key, table in reversed(self._described.items()):
+            room -= len(text := self._long(table)) + 1
+            if room < 0:
+                break
+            known[key] = text
+        n = bisect_right(self.database.name_ends, max(room, 0)) if self.level != "none" else 0
+        self._lines = lines = known | dict(islice(names.items(), n)) | known
+        rest = f"... {len(names)} tables in all, {len(names) - len(lines)} of them not shown here"
+        return "\n".join([*lines.values(), f"{rest}; SEARCH finds them"])
 
     def __str__(self):
         if self._text is None:

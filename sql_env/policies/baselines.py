@@ -14,6 +14,7 @@ from functools import lru_cache
 from random import Random
 from zlib import crc32
 
+from ..database.search import MAX_SEARCH_CHARS
 from ..grading.answers import format_rows
 from ..play.episode import Action, Observation
 from ..play.markup import escape_markup, unescape_markup
@@ -77,10 +78,13 @@ class OraclePolicy:
         readings: Mapping[str, Mapping[str, str]]
         | None = None,  # of a question's id: SQL by what the user says who means it
         asks: bool = True,  # CLARIFY where a question has something to ask for
+        searches: bool = False,  # SEARCH first, also where the list of tables is not cut
     ):
-        self.readings, self.asks = readings or {}, asks
+        self.readings, self.asks, self.searches = readings or {}, asks, searches
         self.describe_first = describe_first
-        self.settings = {"describe_first": describe_first}
+        self.settings = {"describe_first": describe_first} | (
+            {"searches": True} if searches else {}
+        )
         self.questions: dict[str, list[Question]] = {}  # by text, as an observation shows it
         for q in questions:
             self.questions.setdefault(escape_markup(q.question_text), []).append(q)
@@ -95,18 +99,35 @@ class OraclePolicy:
         return candidates[0]
 
     def _sql(self, q: Question, said: str) -> str:
-        "The query of the reading that the user confirmed, or of any; gold where no readings are known."
+        "The query of the reading that was said, or of any; gold where no readings are known."
         readings = self.readings.get(q.question_id)
         if not readings:
             return q.gold_sql
         guess = sorted(readings.values())[crc32(q.question_id.encode()) % len(readings)]
-        return readings.get(unescape_markup(said), guess)
+        said = unescape_markup(said)
+        return next((sql for fact, sql in readings.items() if fact in said), guess)
+
+    def _to_search(self, q: Question, observation: Observation, done: Sequence[str]) -> str:
+        "What to search for next: the question, then each table that is not known yet; nothing if all are."
+        if not done:
+            return unescape_markup(observation.question)[:MAX_SEARCH_CHARS]
+        known = {t.lower() for t in parse_schema_info(observation.schema_info)}
+        unknown = [t for t in q.tables_involved if t not in known and f"SEARCH {t}" not in done]
+        return unknown[0] if unknown else ""
 
     def select_action(self, observation: Observation) -> Action:
         "Describe tables, ask what is meant, run the gold query, answer what it showed."
         q, step = self.find(observation), observation.step_count
         spare_steps = step + observation.budget_remaining - 2  # query and answer take two
-        tables = q.tables_involved[: min(self.describe_first, spare_steps)]
+        done = [entry for entry in observation.action_history if entry.startswith("SEARCH ")]
+        searches = self.searches or "; SEARCH finds them" in observation.schema_info
+        if (
+            searches
+            and len(done) == step < spare_steps
+            and (text := self._to_search(q, observation, done))
+        ):
+            return Action("SEARCH", text)
+        tables = () if searches else q.tables_involved[: min(self.describe_first, spare_steps)]
         if step < len(tables):
             return Action("DESCRIBE", tables[step])
         if not q.answerable and "unknown_action" not in observation.error:
@@ -114,10 +135,11 @@ class OraclePolicy:
         if not q.gold_sql:
             return Action("ANSWER", format_rows(q.gold_answer))
         to_ask = q.clarifications if self.asks and spare_steps > len(tables) else ()
+        step -= len(done)
         if to_ask and step == len(tables):
             return Action("CLARIFY", f"What do you mean by {to_ask[0].term}?")
         if step == len(tables) + bool(to_ask):
-            return Action("QUERY", self._sql(q, observation.result if to_ask else ""))
+            return Action("QUERY", self._sql(q, observation.result if to_ask or searches else ""))
         return Action("ANSWER", answer_from_result(observation.result))
 
 # %% ../../nbs/policies/02_baselines.ipynb #f24d2f21

@@ -105,6 +105,16 @@ _EXTRA_HACKS = dict(
             ("ANSWER", "@last"),
         ),
     ],
+    SEARCH=[
+        HackPolicy("search for ever", ("SEARCH", "{question}")),
+        HackPolicy("search and echo", ("SEARCH", "{question}"), ("ANSWER", "{reply}")),
+        HackPolicy(
+            "search and select all",
+            ("SEARCH", "{question}"),
+            ("QUERY", 'SELECT * FROM "{table}"'),
+            ("ANSWER", "@last"),
+        ),
+    ],
 )
 
 # %% ../../nbs/policies/03_hacks.ipynb #c6bbb016

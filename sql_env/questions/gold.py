@@ -508,7 +508,7 @@ class GoldRunner:
         "`order_dependent` if the values of a result change with the order of rows, `order_unchecked`, or nothing."
         if not self.reader.views and filters_only(sql):
             return ""
-        if not self.reader.views and aggregates_only(sql) and self.reader.has_plain_text:
+        if not self.reader.views and aggregates_only(sql) and self.reader.has_plain_text(sql):
             return ""
         if not self.is_small and self.is_proved(sql):
             return ""

@@ -20,6 +20,7 @@ from random import Random
 from typing import Any, NamedTuple
 
 from ..database.database import Database, Descriptions, Limits
+from ..database.documents import Documents
 from ..sql.analysis import classify_difficulty, normalize_sql, referenced_tables
 from ..sql.values import is_sql_value, nearest_names, value_from_json, value_to_json
 
@@ -295,6 +296,7 @@ class QuestionSet(Sequence):
         quarantined: Iterable[Question] = (),
         limits: Limits = Limits(),  # what one statement on the databases may use
         descriptions: Mapping[str, Descriptions] | None = None,  # of columns, by database
+        documents: Mapping[str, Documents] | None = None,  # that SEARCH finds, by database
     ):
         self.questions: list[Question] = []
         self.quarantined = list(quarantined)
@@ -305,7 +307,7 @@ class QuestionSet(Sequence):
         self.left_out = dict(left_out or {})
         self.databases = {key: Path(path) for key, path in databases.items()}
         self.limits = limits
-        self.descriptions = dict(descriptions or {})
+        self.descriptions, self.documents = dict(descriptions or {}), dict(documents or {})
         self._open: dict[str, Database] = {}
 
     def __len__(self):
@@ -321,7 +323,7 @@ class QuestionSet(Sequence):
 
     def __reduce__(self):  # a copy in another process opens its own databases
         args = (self.questions, self.databases, self.name, self.left_out, self.quarantined)
-        return QuestionSet, (*args, self.limits, self.descriptions)
+        return QuestionSet, (*args, self.limits, self.descriptions, self.documents)
 
     @cached_property
     def by_id(self) -> dict[str, Question]:
@@ -340,12 +342,12 @@ class QuestionSet(Sequence):
     ) -> "QuestionSet":
         "The same databases with other questions."
         about = (self.databases, self.name, self.left_out, quarantined, self.limits)
-        return QuestionSet(questions, *about, self.descriptions)
+        return QuestionSet(questions, *about, self.descriptions, self.documents)
 
     def with_limits(self, limits: Limits) -> "QuestionSet":
         "The same questions on databases that open with other limits; flags stay as the source found them."
         about = (self.databases, self.name, self.left_out, self.quarantined, limits)
-        return QuestionSet(self.questions, *about, self.descriptions)
+        return QuestionSet(self.questions, *about, self.descriptions, self.documents)
 
     def filter(
         self,
@@ -380,8 +382,8 @@ class QuestionSet(Sequence):
             if name not in self.databases:
                 near = nearest_names(name, list(self.databases))
                 raise KeyError(f"no database {name!r}; {near}")
-            about = self.descriptions.get(name)
-            self._open[name] = Database(self.databases[name], self.limits, descriptions=about)
+            about = self.descriptions.get(name), self.documents.get(name)
+            self._open[name] = Database(self.databases[name], self.limits, *about)
         return self._open[name]
 
     def is_open(self, name: str) -> bool:
@@ -414,6 +416,10 @@ def save_question_set(qs: QuestionSet, folder: str | Path) -> Path:
         target = folder / f"{name}.sqlite"
         if qs.databases[name].resolve() != target.resolve():
             shutil.copyfile(qs.databases[name], target)
+        for file, text in qs.documents.get(name, {}).items():
+            document = folder / "documents" / name / file
+            document.parent.mkdir(parents=True, exist_ok=True)
+            document.write_text(text, encoding="utf-8")
     lines = [question_to_json(q) + "\n" for q in questions]
     (folder / "questions.jsonl").write_text("".join(lines) or "\n", encoding="utf-8")
     return folder

@@ -10,7 +10,6 @@ __all__ = ['TableFacts', 'StatementReader']
 # %% ../../nbs/questions/02_statements.ipynb #f7031eaf
 import re
 from collections import deque
-from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
@@ -135,11 +134,10 @@ class StatementReader:
             self._facts[table] = _table_facts(self.con, table)
         return self._facts[table]
 
-    @cached_property
-    def has_plain_text(self) -> bool:
-        "Whether all texts of the file are compared byte by byte."
+    def has_plain_text(self, sql: str) -> bool:
+        "Whether all texts of the tables that a statement reads are compared byte by byte."
         try:
-            return all(self.facts(table).has_plain_text for table in self.tables.values())
+            return all(self.facts(table).has_plain_text for table in self.tables_read(sql)[0])
         except (apsw.Error, UnicodeError):
             return False
 

@@ -6,7 +6,7 @@ Docs: https://hjerpe.github.io/sql_env/sources/files.html.md"""
 
 # %% auto #0
 __all__ = ['LFS_ADVICE', 'Drafts', 'data_folder', 'is_lfs_pointer', 'check_databases', 'read_json_rows', 'database_files',
-           'translate_gold']
+           'all_documents', 'translate_gold']
 
 # %% ../../nbs/sources/01_files.ipynb #cfcb5ea6
 import json
@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ..database.database import Descriptions
+from ..database.documents import Documents, read_documents
 from ..paths import SourceError, unpack_archive
 from ..questions.question_set import Question
 from ..sql.dialects import translate_sql
@@ -29,6 +30,7 @@ class Drafts(NamedTuple):
     name: str  # of the set
     left_out: dict[str, int] = {}  # questions that can't be had: reason and count
     descriptions: dict[str, Descriptions] = {}  # of columns, by database
+    documents: dict[str, Documents] = {}  # that SEARCH finds, by database
 
 # %% ../../nbs/sources/01_files.ipynb #2721622b
 def data_folder(
@@ -130,6 +132,17 @@ def database_files(
         if path.parent == folder or path.stem == path.parent.name or is_alone:
             found[path.stem] = path
     return found
+
+# %% ../../nbs/sources/01_files.ipynb #ea8eaa94
+def all_documents(
+    databases: dict[str, Path],
+) -> dict[str, Documents]:
+    "The documents beside some databases, by database; raises `SourceError` that names file and line."
+    try:
+        found = {name: read_documents(path) for name, path in databases.items()}
+    except (ValueError, OSError) as e:
+        raise SourceError(f"A document can't be used: {e}.") from None
+    return {name: documents for name, documents in found.items() if documents}
 
 # %% ../../nbs/sources/01_files.ipynb #3b1cec77
 def translate_gold(

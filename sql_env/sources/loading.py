@@ -38,13 +38,14 @@ from sql_env.questions.question_set import (
 from sql_env.sources.files import (
     LFS_ADVICE,
     Drafts,
+    all_documents,
     data_folder,
     database_files,
     is_lfs_pointer,
     translate_gold,
 )
 from .findings import read_findings, with_findings
-from .generated import ambiguous_set, world_set
+from .generated import ambiguous_set, manual_set, wide_set, world_set
 from .mini_interact import read_mini_interact
 from .published import read_bird, read_kaggledbqa, read_spider, read_spider2_lite
 from .tables import table_names, table_records
@@ -114,7 +115,7 @@ def _all_golds(
     with ProcessPoolExecutor(workers) as pool:
         asked = {}
         for name, sqls in wanted.items():
-            few = drafts._replace(questions=(), databases=drafts.databases, descriptions={})
+            few = drafts._replace(questions=(), descriptions={}, documents={})
             parts = [sqls[i : i + _AT_ONCE] for i in range(0, len(sqls), _AT_ONCE)] or [[]]
             asked[name] = [pool.submit(_golds_or_reason, few, name, part, limits) for part in parts]
         for name, futures in asked.items():
@@ -203,7 +204,11 @@ def _complete_questions(
     ]
     about = (drafts.databases, drafts.name, left_out)
     return QuestionSet(
-        questions, *about, limits=limits or Limits(), descriptions=drafts.descriptions
+        questions,
+        *about,
+        limits=limits or Limits(),
+        descriptions=drafts.descriptions,
+        documents=drafts.documents,
     )
 
 # %% ../../nbs/sources/06_loading.ipynb #a9e10fe1
@@ -393,9 +398,8 @@ def _read_folder(
     if all(map(is_lfs_pointer, databases.values())):
         raise SourceError(f"{min(p.name for p in databases.values())} {LFS_ADVICE}.")
     name = path.resolve().name
-    return Drafts(
-        _LazyQuestions(files, _folder_reader(name, databases, evidence, dialect)), databases, name
-    )
+    questions = _LazyQuestions(files, _folder_reader(name, databases, evidence, dialect))
+    return Drafts(questions, databases, name, documents=all_documents(databases))
 
 # %% ../../nbs/sources/06_loading.ipynb #cf0d5524
 def _read_worlds(
@@ -422,6 +426,28 @@ def _read_ambiguous(
     "Generated questions that can be read in several ways, or have no answer; see `generated.ambiguity`."
     made = ambiguous_set(split, level, n, seed, unanswerable=unanswerable, ambiguous=ambiguous)
     return Drafts(list(made), made.databases, made.name)
+
+# %% ../../nbs/sources/06_loading.ipynb #ff4d414a
+def _read_wide(
+    split: str = "train",  # train, validation or test
+    n_tables: int = 1000,  # of each database
+    n: int = 100,  # questions
+    seed: int = 0,
+) -> Drafts:
+    "Questions on databases of very many tables that look alike; play them with SEARCH; see `generated.wide`."
+    made = wide_set(split, n_tables, n, seed)
+    return Drafts(list(made), made.databases, made.name, documents=made.documents)
+
+# %% ../../nbs/sources/06_loading.ipynb #e959c656
+def _read_manual(
+    split: str = "train",  # train, validation or test
+    level: int = 1,  # of the tables, from 1 to 3
+    n: int = 100,  # questions
+    seed: int = 0,
+) -> Drafts:
+    "Questions in terms that only a manual defines; play them with SEARCH; see `generated.manual`."
+    made = manual_set(split, level, n, seed)
+    return Drafts(list(made), made.databases, made.name, documents=made.documents)
 
 # %% ../../nbs/sources/06_loading.ipynb #72677470
 def _fetch_snapshot(name: str, revision: str | None) -> Path:
@@ -455,6 +481,7 @@ def _read_hf(
     evidence: bool | None = None,  # as its layout takes it
     descriptions: bool | None = None,  # as its layout takes it
     dialect: str | None = None,  # as its layout takes it
+    documents: bool | None = None,  # as its layout takes it
 ) -> Drafts:
     "Questions of a data set of the Hugging Face Hub, in the layout of another source; raises `SourceError`."
     folder = Path(path).expanduser()
@@ -466,6 +493,7 @@ def _read_hf(
             f"hf: {path} has none of the layouts {known}. Databases must lie there as SQLite files."
         )
     options = dict(split=split, evidence=evidence, descriptions=descriptions, dialect=dialect)
+    options["documents"] = documents
     takes = signature(SOURCES[layout]).parameters
     given = {name: value for name, value in options.items() if value is not None}
     unknown = given.keys() - takes - {"split"}
@@ -487,6 +515,8 @@ SOURCES: dict[str, Callable[..., Drafts]] = {
     "hf": _read_hf,
     "mini_interact": read_mini_interact,
     "ambiguous": _read_ambiguous,
+    "wide": _read_wide,
+    "manual": _read_manual,
     "worlds": _read_worlds,
 }
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from ..database.database import Descriptions
+from ..database.documents import Documents
 from ..grading.answers import compare_rows
 from ..paths import SourceError, cache_dir, download_file
 from ..questions.question_set import Question
@@ -173,28 +174,49 @@ def _read_descriptions(database: Path) -> Descriptions:
     return found
 
 # %% ../../nbs/sources/03_published.ipynb #3599ed00
+def _bird_documents(
+    name: str, questions: Iterable[Question], descriptions: Descriptions
+) -> dict[str, str]:
+    "The hints of all questions of a database, and what is said of its columns, as two documents."
+    hints = dict.fromkeys(q.evidence for q in questions if q.database_name == name and q.evidence)
+    terms = [f"## Term {i}\n\n{' '.join(hint.split())}\n" for i, hint in enumerate(hints, 1)]
+    columns = [
+        f"## {table}.{column}\n\n{text}\n"
+        for table, texts in descriptions.items()
+        for column, text in texts.items()
+        if text
+    ]
+    found = {"terms.md": "\n".join(terms), "columns.md": "\n".join(columns)}
+    return {file: f"# {name}\n\n{text}" for file, text in found.items() if text}
+
+# %% ../../nbs/sources/03_published.ipynb #176d790a
 def read_bird(
     path: str | Path,  # folder or zip
     split: str | None = None,  # name of the JSON file without its ending, if there are several
     evidence: bool = True,  # the hint is part of the question's text
     descriptions: bool = False,  # DESCRIBE shows what BIRD says about columns
     dialect: str | None = None,  # of the gold, if it is not SQLite's; it is translated
+    documents: bool = False,  # SEARCH finds hints and descriptions; hints are no part of the questions then
 ) -> Drafts:
     "Questions of a BIRD-style folder, whose gold has not run yet; raises `SourceError`."
     root = data_folder(path, "BIRD")
     dialect = find_dialect(dialect or "sqlite")
     file = _choose_bird_file(root, split, dialect)
     rows = read_json_rows(file, "question", "SQL", "db_id")
-    questions = [_bird_question(row, i, file.stem, evidence) for i, row in enumerate(rows)]
+    is_told = evidence and not documents
+    questions = [_bird_question(row, i, file.stem, is_told) for i, row in enumerate(rows)]
     questions = [translate_gold(q, dialect) for q in questions]
     databases: dict[str, Path] = {}
     for folder in [file.parent, *sorted(file.parent.glob("*/"))]:
         if "database" in folder.name:
             databases |= database_files(folder)
-    about = (
-        {name: _read_descriptions(databases[name]) for name in databases} if descriptions else {}
-    )
-    return check_databases(Drafts(questions, databases, file.stem, {}, about))
+    wanted = databases if descriptions or documents else ()
+    about = {name: _read_descriptions(databases[name]) for name in wanted}
+    said: dict[str, Documents] = {
+        name: _bird_documents(name, questions, about[name]) for name in databases if documents
+    }
+    shown = about if descriptions else {}
+    return check_databases(Drafts(questions, databases, file.stem, {}, shown, said))
 
 # %% ../../nbs/sources/03_published.ipynb #b6ed6e9b
 _KAGGLE_SPLITS = ("fewshot", "test")

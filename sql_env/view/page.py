@@ -107,6 +107,9 @@ def _turn_html(view: EpisodeView, turn: Turn, errors: bool = True) -> FT:
         came = ""
     elif verb == "CLARIFY":
         came = element("blockquote", turn.result)
+    elif verb == "SEARCH":
+        about = dict(tabindex="0", role="region", aria_label="found")
+        came = element("div", turn.result, cls="sx-scroll sx-text", **about)
     else:
         came = text_html(turn.result)
     action = [element("b", verb, cls="sx-verb"), element("div", argument, cls="sx-sql")]
@@ -472,9 +475,9 @@ def _still_table_row(tag: str, values: Sequence[str]) -> FT:
     return _styled("tr", "tr", *[_styled(tag, tag, value) for value in values])
 
 # %% ../../nbs/view/05_page.ipynb #b73b0c27
-def _still_result(text: str, rows: int) -> FT:
+def _still_result(text: str, rows: int, is_table: bool = True) -> FT:
     "The first rows of a result."
-    found = parse_result_table(text)
+    found = parse_result_table(text) if is_table else None
     if found is None:
         lines = text.split("\n")
         shown = lines[: rows + 1]
@@ -505,7 +508,7 @@ def _still_step(i: int, turn: Turn, rows: int) -> FT:
     elif verb == "DESCRIBE":
         parts.append(_styled("div", "code", _still_description(turn.result)))
     elif verb not in ("ANSWER", "ABSTAIN"):
-        parts.append(_still_result(turn.result, rows))
+        parts.append(_still_result(turn.result, rows, is_table=verb != "SEARCH"))
     return _styled("div", "step", *parts)
 
 # %% ../../nbs/view/05_page.ipynb #1d905cb1

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import apsw
 
-from ...database.catalog import database_fingerprint, read_catalog
+from ...database.catalog import database_fingerprint, plain_table_names, read_catalog
 from ...database.guards import Limits, connect_readonly
 from sql_env.grading.variants.columns import (
     InstanceMode,
@@ -99,8 +99,9 @@ class InstanceGenerator:
         self.source = ScratchDatabase(con, max_ticks=_SEARCH_TICKS)  # the real data
         self.scratch = ScratchDatabase()  # an instance
         self.reversed = ScratchDatabase()  # the same instance without keys, rows in reverse
-        tables = read_catalog(con).tables
-        known = frozenset(table.name.lower() for table in tables)
+        plain = plain_table_names(con)
+        tables = read_catalog(con).tables if plain is None else ()
+        known = plain or frozenset(table.name.lower() for table in tables)
         self._wide = {  # the columns of tables that have too many to be filled
             table.name.lower(): frozenset(column.name.lower() for column in table.columns)
             for table in tables

@@ -60,10 +60,8 @@ class _DatabaseSchema:
         return self._sources[view]
 
 # %% ../../../nbs/grading/variants/03_schemas.ipynb #5881d67b
-def _read_parents(con: apsw.Connection, table: str) -> tuple[str, ...]:
-    "Tables that a table refers to, in lower case, in the order of its foreign keys."
-    rows = con.execute(f"PRAGMA foreign_key_list({quote_identifier(table)})").fetchall()
-    return tuple(dict.fromkeys(parent.lower() for _, _, parent, *_ in reversed(rows)))
+_REFERENCES = """SELECT m.name, f."table" FROM sqlite_schema AS m, pragma_foreign_key_list(m.name) AS f
+WHERE m.type = 'table' AND m.rootpage > 0 AND m.sql LIKE '%references%' ORDER BY m.rowid, f.id DESC"""
 
 # %% ../../../nbs/grading/variants/03_schemas.ipynb #e8a8a3b5
 def read_schema(
@@ -75,8 +73,13 @@ def read_schema(
         _SchemaStatement(t, n, of.lower(), sql) for t, n, of, sql in con.execute(_STATEMENTS)
     ]
     tables = {s.table: s.name for s in statements if s.type == "table" and s.table in known}
-    parents = {lower: _read_parents(con, name) for lower, name in tables.items()}
-    return _DatabaseSchema(tables, parents, tuple(statements))
+    parents: dict[str, dict[str, None]] = {table: {} for table in tables}
+    for name, parent in con.execute(
+        _REFERENCES
+    ):  # one statement, as there may be thousands of tables
+        parents.get(name.lower(), {})[parent.lower()] = None
+    above = {table: tuple(names) for table, names in parents.items()}
+    return _DatabaseSchema(tables, above, tuple(statements))
 
 # %% ../../../nbs/grading/variants/03_schemas.ipynb #7351f7a2
 def _tables_below(

@@ -11,7 +11,9 @@ from sql_env.sources.generated import (  # noqa: F401  they register their famil
     families_membership,
 )
 from sql_env.sources.generated.ambiguity import AmbiguousWorld, ambiguous_set, ambiguous_worlds
+from sql_env.sources.generated.manual import ManualWorld, manual_set, manual_worlds
 from sql_env.sources.generated.phrases import FAMILIES
+from sql_env.sources.generated.wide import WideWorld, wide_set, wide_worlds
 from sql_env.sources.generated.words import SPLITS, NameMix
 from sql_env.sources.generated.world import (
     World,
@@ -25,6 +27,8 @@ from sql_env.sources.generated.world import (
 __all__ = [
     "FAMILIES",
     "AmbiguousWorld",
+    "ManualWorld",
+    "WideWorld",
     "SPLITS",
     "NameMix",
     "World",
@@ -32,7 +36,11 @@ __all__ = [
     "ambiguous_worlds",
     "export_worlds",
     "guessing_statistics",
+    "manual_set",
+    "manual_worlds",
     "show_family",
+    "wide_set",
+    "wide_worlds",
     "world_set",
     "worlds",
 ]

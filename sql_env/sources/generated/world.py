@@ -26,6 +26,7 @@ from zlib import crc32
 import apsw
 
 from ...database.database import Database
+from ...database.documents import Documents
 from ...paths import SourceError, cache_dir
 from ...progress import ProgressBar
 from ...questions.gold import same_rows
@@ -426,14 +427,17 @@ def worlds(
 
 # %% ../../../nbs/sources/generated/14_world.ipynb #9ea4cc7d
 def _stream_questions(
-    stream: Iterable[Any], folder: Path, files: dict[str, Path]
+    stream: Iterable[Any], folder: Path, files: dict[str, Path], documents: dict[str, Documents]
 ) -> Iterator[Question]:
-    "Questions with different texts; worlds are saved into `folder` and noted in `files` when one of theirs is used."
+    """Questions with different texts; worlds are saved into `folder` and noted in `files` when one of theirs is used,
+    and in `documents` if they have some."""
     texts: set[str] = set()
     for w in stream:
         new = [q for q in w.questions if q.question_text not in texts]
         if new:
             files[w.name] = w.save(folder)
+            if said := getattr(w, "documents", None):
+                documents[w.name] = said
         texts.update(q.question_text for q in new)
         yield from new
 
@@ -448,12 +452,13 @@ def collect_questions(
     "The first `n` questions with different texts of a stream; SourceError if the stream has wrong options."
     folder = Path(folder) if folder else cache_dir() / "worlds"
     files: dict[str, Path] = {}
-    questions = islice(_stream_questions(stream, folder, files), n)
+    documents: dict[str, Documents] = {}
+    questions = islice(_stream_questions(stream, folder, files, documents), n)
     try:
         found = list(ProgressBar("Making worlds", n, progress).watch(questions))
     except ValueError as e:
         raise SourceError(f"{e}.") from None
-    return QuestionSet(found, files, name)
+    return QuestionSet(found, files, name, documents=documents)
 
 # %% ../../../nbs/sources/generated/14_world.ipynb #59d414fa
 def world_set(

@@ -1,0 +1,253 @@
+"""Measure wide worlds and worlds with a manual: `python benchmarks/wide.py [--out benchmarks/wide.json]`.
+
+Wide: two players know the query of each question in the words of its branch, and not which tables are in use. One
+searches for the branch and a table, and reads what comments and documents say; the other reads the list of tables and
+picks by name. Manual: an oracle that searches knows the query of each reading of a term; one without documents guesses.
+Times are medians of processor time, of databases and processes that have not seen the question before.
+"""
+
+import argparse
+import json
+import os
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from functools import partial
+from itertools import islice
+from pathlib import Path
+
+from sql_env.database.database import Database
+from sql_env.evaluation.harness import evaluate, hack_floor
+from sql_env.grading.variants.selection import VARIANT_STORE, instance_generator
+from sql_env.play.episode import ACTIONS, Action, Episode, EpisodeEnv
+from sql_env.policies import OraclePolicy
+from sql_env.policies.base import parse_schema_info
+from sql_env.policies.baselines import answer_from_result
+from sql_env.questions.question_set import save_question_set
+from sql_env.sources.generated.manual import manual_set, manual_worlds
+from sql_env.sources.generated.wide import WideWorld, rename_words, wide_worlds
+from sql_env.sources.generated.world import collect_questions
+from sql_env.sources.loading import load
+
+ALLOWED = (*ACTIONS, "SEARCH")
+IN_USE = re.compile(r"[Ii]n use\b|use `(\w+)`|kept in `(\w+)`|`(\w+)` has been in use")
+
+
+class Wide:
+    "What both players know: of each question the branch, the words of its tables, and the query in those words."
+
+    def __init__(self, worlds):
+        self.known = {}
+        for w in worlds:
+            for q in w.questions:
+                branch, i = w.places[q.question_id]
+                asked = branch.world.questions[i]
+                used = [a.table for a in branch.tables if a.name.lower() in q.tables_involved]
+                self.known[q.question_text] = branch, asked.gold_sql, used
+
+    def query(self, obs, names):
+        _, sql, _ = self.known[obs.question]
+        return Action("QUERY", rename_words(sql, names))
+
+
+class Searcher(Wide):
+    "SEARCHes for each table of the question, takes the one that is said to be in use, queries and answers."
+
+    name = "search"
+
+    def reset(self, seed):
+        self.names = {}
+
+    def select_action(self, obs):
+        branch, _, used = self.known[obs.question]
+        if obs.step_count and obs.action_history[-1].startswith("SEARCH"):
+            self.read(obs.result, branch.site, used[obs.step_count - 1])
+        if obs.step_count < len(used):
+            return Action("SEARCH", f"{branch.site}: {used[obs.step_count].plural} in use")
+        if obs.step_count == len(used):
+            return self.query(obs, self.names)
+        return Action("ANSWER", answer_from_result(obs.result))
+
+    def read(self, found, site, table):
+        "The first table or passage about these rows at this site that says which table is in use."
+        for line in found.split("\n"):
+            about = re.search(
+                rf"{re.escape(site)}: (?:the )?{re.escape(table.plural)}\b(?! of| as| for)", line
+            )
+            said = IN_USE.search(line[about.start() :]) if about else None
+            if said:
+                named = next(filter(None, said.groups()), None)
+                self.names[table.name] = named or line.partition("(")[0]
+                return
+
+
+class ListReader(Wide):
+    "Reads the list of tables and picks, of those of the branch with the right word, the name that looks most in use."
+
+    name = "list"
+    prefers = ("_live", "_main", "_new", "_v3", "_v2", "", "_2021", "_all")
+
+    def select_action(self, obs):
+        branch, _, used = self.known[obs.question]
+        if obs.step_count == 0:
+            there = [*parse_schema_info(obs.schema_info)]
+            names = {}
+            for table in used:  # the code of the branch is given to it
+                wanted = [f"{branch.code}_{table.name}{end}" for end in self.prefers]
+                names[table.name] = next((n for n in wanted if n in there), wanted[0])
+            return self.query(obs, names)
+        return Action("ANSWER", "0" if obs.error else answer_from_result(obs.result))
+
+
+def played(env, policy, n=None):
+    result = evaluate(env, policy, n, progress=False)
+    steps = [e.steps for e in result.episodes]
+    return dict(
+        success=round(100 * result.success_rate, 1),
+        robust=round(100 * (result.robust_rate or 0), 1),
+        steps=round(statistics.mean(steps), 1),
+        most_steps=max(steps),
+    )
+
+
+def measure_wide(n_tables, n, seeds, folder):
+    worlds = [*islice(wide_worlds(n_tables, split="test", n=n // seeds), seeds)]
+    questions = collect_questions(worlds, n, "wide", folder)
+    env = EpisodeEnv(questions, actions=ALLOWED)
+    cut = sum("SEARCH finds them" in env.reset(index=i).schema_info for i in range(len(questions)))
+    return dict(
+        questions=len(questions),
+        cut_lists=cut,
+        search=played(env, Searcher(worlds)),
+        list=played(env, ListReader(worlds)),
+        oracle=played(env, OraclePolicy(questions, searches=True)),
+        best_cheat=round(100 * max(hack_floor(questions, actions=ALLOWED).values()), 1),
+    )
+
+
+def measure_manual(level, n, folder):
+    questions = manual_set("test", level, n, folder=folder)
+    made = islice(manual_worlds(level, split="test"), len(questions.databases) + 20)
+    readings = {key: sqls for w in made for key, sqls in w.readings.items()}
+    guesses = {key: {"": sqls[""]} for key, sqls in readings.items()}
+    env, plain = EpisodeEnv(questions, actions=ALLOWED), EpisodeEnv(questions)
+    floor = hack_floor(questions)
+    every = hack_floor(questions, actions=ALLOWED)
+    return dict(
+        questions=len(questions),
+        oracle=played(env, OraclePolicy(questions, readings=readings, searches=True)),
+        without_documents=played(plain, OraclePolicy(questions, readings=guesses)),
+        floor=round(100 * max(floor.values()), 2),
+        best_cheat=round(100 * max(every.values()), 2),
+    )
+
+
+def clock(f):
+    start = time.process_time()
+    f()
+    return 1000 * (time.process_time() - start)
+
+
+def times_once(n_tables, prepared):
+    "Milliseconds of processor time of one process, for a world of so many tables that is saved."
+    with tempfile.TemporaryDirectory() as folder:
+        w = WideWorld(n_tables)
+        path = w.save(folder)
+        made = {}
+        opened = []
+        made["open"] = clock(lambda: opened.append(Database(path, documents=w.documents)))
+        db = opened[0]
+        q = w.questions[0]
+        made["describe"] = clock(lambda: db.describe(q.tables_involved[0]))
+        episode = Episode(q, db, actions=ALLOWED)
+        made["reset"] = clock(episode.reset)
+        made["first_search"] = clock(lambda: episode.step("SEARCH", q.question_text))
+        made["search"] = clock(lambda: episode.step("SEARCH", w.questions[1].question_text))
+        plain = Episode(q, db, budget=50)
+        plain.reset()
+        steps = [clock(partial(plain.step, "DESCRIBE", table)) for table in db.tables[1:16]]
+        made["describe_step"] = statistics.median(steps)
+        # a small verdict first, so that what Python imports is not counted
+        small = WideWorld(30, 7)
+        first = Episode(small.questions[0], Database(small.save(folder)))
+        answer(first, small.questions[0].gold_sql)
+        _ = first.robust
+        if prepared:
+            made["prepare"] = clock(lambda: instance_generator(path))
+        episode = Episode(q, db)
+        answer(episode, q.gold_sql)
+        made["robust"] = clock(lambda: episode.robust)
+        VARIANT_STORE.clear()
+        return made
+
+
+def answer(episode, gold):
+    episode.reset()
+    episode.step("QUERY", f"SELECT * FROM ({gold}) LIMIT 999")
+    episode.step("ANSWER", "@last")
+
+
+def measure_times(n_tables, runs):
+    "Medians over processes, each with a cache of its own."
+    found = []
+    for i in range(2 * runs):
+        with tempfile.TemporaryDirectory() as cache:
+            command = [sys.executable, __file__, "--times", str(n_tables), "--prepared", str(i % 2)]
+            out = subprocess.run(
+                command, env=environment(cache), capture_output=True, text=True, check=True
+            )
+            found.append(json.loads(out.stdout))
+    cold, prepared = found[::2], found[1::2]
+    medians = {key: round(statistics.median(f[key] for f in cold), 2) for key in cold[0]}
+    for key in ("prepare", "robust"):
+        name = key if key == "prepare" else "robust_prepared"
+        medians[name] = round(statistics.median(f[key] for f in prepared), 2)
+    return medians
+
+
+def environment(cache):
+    return {**os.environ, "SQL_ENV_CACHE": cache}
+
+
+def measure_load(n_tables, runs):
+    "Milliseconds of processor time of `load` for 100 questions, made anew and from a saved folder."
+    made, read = [], []
+    for _ in range(runs):
+        with tempfile.TemporaryDirectory() as folder:
+            start = time.process_time()
+            found = load("wide", n_tables=n_tables, n=100)
+            made.append(1000 * (time.process_time() - start))
+            save_question_set(found, folder)
+            read.append(clock(partial(load, "folder", folder)))
+    return dict(made=round(statistics.median(made)), folder=round(statistics.median(read)))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--n", type=int, default=300, help="questions of each measurement")
+    parser.add_argument("--runs", type=int, default=5, help="of each time")
+    parser.add_argument("--times", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--prepared", type=int, default=0, help=argparse.SUPPRESS)
+    parser.add_argument("--out", type=Path, default=Path(__file__).with_suffix(".json"))
+    args = parser.parse_args()
+    if args.times:
+        print(json.dumps(times_once(args.times, args.prepared)))
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        found = dict(
+            command=f"python benchmarks/wide.py --n {args.n} --runs {args.runs}",
+            wide={str(size): measure_wide(size, args.n, 3, folder) for size in (100, 1000, 3000)},
+            manual={str(level): measure_manual(level, args.n, folder) for level in (1, 2, 3)},
+            milliseconds={str(size): measure_times(size, args.runs) for size in (30, 1000, 3000)},
+            load_milliseconds={str(size): measure_load(size, 3) for size in (100, 1000, 3000)},
+        )
+    text = json.dumps(found, indent=1)
+    args.out.write_text(text + "\n", encoding="utf-8")
+    print(text)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,492 @@
+"SEARCH, documents, wide worlds and worlds with a manual."
+
+import pickle
+import re
+import threading
+from itertools import islice
+
+import apsw
+import pytest
+
+from sql_env.database.catalog import plain_table_names, read_catalog
+from sql_env.database.database import Database, QueryError, build_database
+from sql_env.database.documents import MAX_DOCUMENT_BYTES, read_documents, split_passages
+from sql_env.database.search import MAX_FOUND, definition_comments, split_words
+from sql_env.evaluation.audit import audit_questions
+from sql_env.evaluation.harness import evaluate, hack_floor
+from sql_env.grading.grounding import text_values
+from sql_env.grading.variants.schemas import read_schema
+from sql_env.paths import SourceError
+from sql_env.play.chat import EXTRA_TOOLS, parse_tool_call, tool_schemas
+from sql_env.play.episode import ACTIONS, EXTRA_ACTIONS, Episode, EpisodeEnv
+from sql_env.play.reward import RewardConfig
+from sql_env.play.schema_view import MAX_SCHEMA_CHARS, SchemaView
+from sql_env.policies import OraclePolicy
+from sql_env.policies.hacks import hacks_for
+from sql_env.questions.question_set import Question, QuestionSet, save_question_set
+from sql_env.sources.generated.manual import ManualWorld, manual_set, manual_worlds
+from sql_env.sources.generated.wide import WideWorld, rename_words, wide_set, wide_worlds
+from sql_env.sources.loading import load
+
+SCHEMA = """CREATE TABLE customer_v2 ( -- customers since 2021, in use
+  id INTEGER PRIMARY KEY, name TEXT, -- as in the passport
+  town TEXT DEFAULT 'secretdefault' /* where they live */);
+CREATE TABLE cust_old ( -- customers until 2020
+  id INTEGER, name TEXT);
+CREATE TABLE tblShip (shipName TEXT, tonnes REAL);
+CREATE VIEW heavy AS SELECT * FROM tblShip WHERE tonnes > 200;
+CREATE VIRTUAL TABLE notes USING fts5(body)"""
+ROWS = dict(
+    customer_v2=[(1, "Aurora", "Zanzibar"), (2, "Mistral", "Quito")],
+    cust_old=[(1, "Fjord")],
+    tblShip=[("Bora", 80.5), ("Cirrus", 300.0)],
+)
+MANUAL = {
+    "manual.md": "# Rule 4\n\nA client is `gold` from 1,250.5 EUR on.\n\n## Old\n\nUntil 900."
+}
+SEARCHING = (*ACTIONS, "SEARCH")
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory):
+    return build_database(tmp_path_factory.mktemp("search") / "shop.sqlite", SCHEMA, ROWS)
+
+
+@pytest.fixture
+def db(path):
+    with Database(path, documents=MANUAL) as opened:
+        yield opened
+
+
+def question(**fields):
+    about = dict(gold_sql="SELECT town FROM customer_v2 WHERE name = 'Aurora'")
+    about |= dict(gold_answer=(("Zanzibar",),), tables_involved=("customer_v2",)) | fields
+    return Question("q", "Where does Aurora live?", "shop", **about)
+
+
+def names(found):
+    return [table.name for table in found.tables]
+
+
+# --- what is found
+
+
+@pytest.mark.parametrize(
+    "words, first",
+    [
+        ("customers", "customer_v2"),
+        ("customer", "customer_v2"),
+        ("cust", "cust_old"),
+        ("SHIPS", "tblShip"),
+        ("tonne", "heavy"),
+        ("heavy", "heavy"),
+        ("passport", "customer_v2"),
+        ("which customers are in use", "customer_v2"),
+        ("customers until 2020", "cust_old"),
+    ],
+)
+def test_words_find_tables(db, words, first):
+    assert names(db.search(words))[0] == first
+
+
+@pytest.mark.parametrize("words", ["customers", "customer", "Customer's"])
+def test_a_stem_finds_short_and_long_forms(db, words):
+    assert {"customer_v2", "cust_old"} <= {*names(db.search(words))}
+
+
+def test_passages_come_with_their_headings(db):
+    found = db.search("gold client")
+    assert found.text.split("\n")[0].startswith("manual.md, Rule 4: A client is `gold`")
+    assert found.passages[0].line == 3
+
+
+def test_no_row_and_no_definition_is_found_or_shown(db):
+    values = {str(v) for rows in ROWS.values() for row in rows for v in row if isinstance(v, str)}
+    for words in (*values, "secretdefault", "notes", "sqlite_schema"):
+        found = db.search(words)
+        assert found.text == "(nothing found)" and not found.tables, words
+    everything = "".join(
+        db.search(words).text for words in ("customer", "ship", "heavy town", "gold")
+    )
+    assert not [value for value in (*values, "secretdefault", "> 200") if value in everything]
+
+
+@pytest.mark.parametrize(
+    "words, kind",
+    [
+        ("", "no_words"),
+        (" \n", "no_words"),
+        ("?!*", "no_words"),
+        ("\0", "no_words"),
+        ("x" * 1001, "too_long"),
+    ],
+)
+def test_what_can_not_be_searched_for(db, words, kind):
+    with pytest.raises(QueryError) as e:
+        db.search(words)
+    assert e.value.kind == kind and str(e.value).count(".") == 2
+
+
+HOSTILE = [
+    '"',
+    '" OR 1 --',
+    "a NEAR/2 b",
+    "name : x",
+    "^customer",
+    "customer*",
+    "(",
+    "AND OR NOT",
+    "'; DROP TABLE entry",
+    "{a b}",
+]
+
+
+@pytest.mark.parametrize("words", [*HOSTILE, "customer\0ship", "zzzzzz", "é" * 900, "_" * 900])
+def test_operators_are_words_or_nothing(db, words):
+    try:
+        assert len(db.search(words).text) < 5000
+    except QueryError as e:
+        assert e.kind == "no_words"
+    assert names(db.search("ships"))[0] == "tblShip"  # the index is as it was
+
+
+def test_what_is_found_is_bounded(tmp_path):
+    wide = ", ".join(f"column_with_a_long_name_{i}" for i in range(300))
+    tables = ";".join(f"CREATE TABLE part_{i} ( -- {'word ' * 200}\n {wide})" for i in range(30))
+    with Database(
+        build_database(tmp_path / "w.sqlite", tables, {}), documents={"a.md": "part " * 5000}
+    ) as db:
+        found = db.search("part")
+        assert len(found.tables) + len(found.passages) == MAX_FOUND and len(found.text) < 8000
+        assert found.tables and found.passages
+
+
+def test_the_same_words_find_the_same_in_copies_and_threads(db):
+    expected, seen = db.search("customers in use"), []
+    assert pickle.loads(pickle.dumps(db)).search("customers in use") == expected
+
+    def look():
+        seen.extend(db.search("customers in use") == expected for _ in range(20))
+
+    threads = [threading.Thread(target=look) for _ in range(4)]
+    [t.start() for t in threads], [t.join() for t in threads]
+    assert len(seen) == 80 and all(seen)
+
+
+@pytest.mark.parametrize(
+    "sql, comments",
+    [
+        ("CREATE TABLE t (a, b)", []),
+        ("CREATE TABLE t ( -- one\n a, -- two\n b)", ["one", "a: two"]),
+        ("CREATE TABLE t (\n [a] TEXT, /* x\n y */ \"b\" -- z\n)", ["a: x y", "b: z"]),
+        ("CREATE TABLE t (a TEXT DEFAULT '-- no', \"--b\" INT)", []),
+        ("CREATE TABLE t (a /* open", ["a: open"]),
+    ],
+)  # fmt: skip
+def test_comments_of_definitions(sql, comments):
+    assert definition_comments(sql, ["a", "b"]) == comments
+
+
+def test_words_of_names():
+    assert split_words("tblShip_nameV2 x-1") == ["tbl", "ship", "name", "v2", "x", "1"]
+
+
+# --- in an episode
+
+
+def test_off_unless_asked_for(db):
+    episode = Episode(question(), db)
+    episode.reset()
+    assert episode.step("SEARCH", "customer").error.startswith("unknown_action: ")
+    assert not db.is_indexed and len(tool_schemas()) == 4
+
+
+@pytest.mark.parametrize("level", ["none", "names", "columns", "full"])
+def test_tables_that_were_found_are_known(db, level):
+    episode = Episode(
+        question(), db, actions=SEARCHING, schema_level=level, reward=RewardConfig.shaped()
+    )
+    episode.reset()
+    seen = episode.step("SEARCH", "customers")
+    assert "customer_v2(id, name, town)" in seen.schema_info and not seen.error
+    assert episode.turns[0].reward["shaping"] > 0  # it counts as looked into
+    assert episode.step("SEARCH", "customers").error == "" and "repeat" in episode.turns[1].reward
+
+
+def test_errors_cost_a_step_and_say_what_to_do(db):
+    episode = Episode(question(), db, actions=SEARCHING)
+    episode.reset()
+    seen = episode.step("SEARCH", "?")
+    assert seen.error.startswith("no_words: There is no word") and seen.step_count == 1
+
+
+@pytest.mark.parametrize(
+    "answer, grounded",
+    [("gold", True), ("1250.5", True), ("1,250.5", True), ("900", False), ("silver", False)],
+)
+def test_a_value_of_a_passage_that_was_shown_is_grounded(db, answer, grounded):
+    episode = Episode(question(), db, actions=SEARCHING)
+    episode.reset()
+    episode.step("SEARCH", "gold client")
+    episode.step("ANSWER", answer)
+    assert episode.grounded is grounded
+
+
+def test_names_of_tables_ground_nothing(db):
+    episode = Episode(question(), db, actions=SEARCHING)
+    episode.reset()
+    episode.step("SEARCH", "customers since 2021")
+    episode.step("ANSWER", "2021")
+    assert not episode.grounded
+
+
+def test_values_of_texts():
+    assert {"K-3", "on loan", 1200.0, 12.5} <= {
+        *text_values("`K-3` means *on loan*, 1,200 EUR or 12.5 %.")
+    }
+
+
+def test_a_server_s_loop_searches_only_where_the_index_is_there(db):
+    episode = Episode(question(), db, actions=SEARCHING)
+    episode.reset()
+    assert episode.try_step("SEARCH", "customers") is None and episode.steps == 0
+    first = episode.step("SEARCH", "customers")
+    again = Episode(question(), db, actions=SEARCHING)
+    again.reset()
+    assert again.try_step("SEARCH", "customers") == first
+
+
+@pytest.mark.parametrize(
+    "level, searchable", [("names", True), ("columns", True), ("names", False)]
+)
+def test_more_tables_than_fit(tmp_path, level, searchable):
+    tables = ";".join(f"CREATE TABLE a_table_of_the_branch_{i:05} (a, b)" for i in range(1500))
+    with Database(build_database(tmp_path / "many.sqlite", tables, {})) as db:
+        view = SchemaView(db, level, searchable)
+        for i in (1499, 1498):
+            view.add(db.describe(f"a_table_of_the_branch_{i:05}"))
+        text = str(view)
+        first, last = text.split("\n")[0], text.split("\n")[-1]
+        assert len(text) <= MAX_SCHEMA_CHARS + 150
+        if searchable:
+            assert first == "a_table_of_the_branch_01498(a, b)"
+            assert re.fullmatch(
+                r"\.\.\. 1500 tables in all, \d+ of them not shown here; SEARCH finds them", last
+            )
+            assert len(set(text.split("\n"))) == len(text.split("\n"))
+        else:
+            assert last.endswith("more tables are not shown here") and "SEARCH" not in text
+
+
+def test_every_face_knows_the_action():
+    from sql_env.view.human import _EXTRA_HINTS
+
+    assert {*EXTRA_TOOLS} == {*_EXTRA_HINTS} == {*EXTRA_ACTIONS}
+    call = dict(name="search", arguments={"words": "customers"})
+    assert parse_tool_call(call, SEARCHING) == ("SEARCH", "customers")
+    with pytest.raises(ValueError, match="not found"):
+        parse_tool_call(call)
+
+
+def test_the_servers_faces_know_the_action():
+    pytest.importorskip("openenv")
+    from sql_env.models import SQLAction
+
+    assert SQLAction(action_type="SEARCH", argument="x").action_type == "SEARCH"
+
+
+@pytest.mark.slow
+def test_the_page_knows_the_action():
+    pytest.importorskip("gradio")
+    from sql_env.server.page import _EXTRA_BOXES, _KEYS, _REQUESTS
+
+    assert {*_EXTRA_BOXES} == {*EXTRA_ACTIONS} and {*_REQUESTS} == {*ACTIONS, *EXTRA_ACTIONS}
+    assert all(f'"se-{action.lower()}-send"' in _KEYS for action in EXTRA_ACTIONS)
+
+
+# --- documents
+
+
+@pytest.mark.parametrize(
+    "data, says",
+    [
+        (b"# A\n\nna\xefve", "rules.md, line 3: byte 7 is no UTF-8"),
+        (b"one\ntwo\0", "rules.md, line 2: it holds a NUL character"),
+        (b" \n# Title\n", "rules.md is empty"),
+        (b"x" * (MAX_DOCUMENT_BYTES + 1), "rules.md is too large: 1,048,577 bytes"),
+    ],
+)
+def test_a_document_that_can_not_be_read_is_named_with_its_line(path, tmp_path, data, says):
+    folder = save_question_set(QuestionSet([question()], {"shop": path}), tmp_path)
+    (folder / "documents").mkdir()
+    (folder / "documents" / "rules.md").write_bytes(data)
+    with pytest.raises(SourceError, match=says):
+        load("folder", folder)
+
+
+def test_documents_are_saved_loaded_and_audited(path, tmp_path):
+    qs = QuestionSet([question()], {"shop": path}, documents={"shop": MANUAL})
+    folder = save_question_set(qs, tmp_path / "saved")
+    again = load("folder", folder)
+    assert again.documents == {"shop": MANUAL}
+    assert pickle.loads(pickle.dumps(again.sample(1))).database("shop").search("gold").passages
+    assert audit_questions(again, progress=False).exit_code == 0
+
+
+def test_which_files_belong_to_a_database(tmp_path):
+    for name in (
+        "a.md",
+        "b.md",
+        "documents/all.md",
+        "documents/a/own.md",
+        "documents/b/other.md",
+        "documents/a/x.txt",
+    ):
+        file = tmp_path / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(name)
+    assert [*read_documents(tmp_path / "a.sqlite")] == ["a.md", "all.md", "own.md"]
+    assert [*read_documents(tmp_path / "c.sqlite")] == ["all.md"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "a", "# a\n# b\nc", "a\n\n" * 500, "word " * 900, "x" * 3000, "# a\n\nb\n## c\nd\n# e\nf"],
+)
+def test_passages_hold_all_words_once(text):
+    passages = [*split_passages("x.md", text)]
+    said = " ".join(p.text for p in passages)
+    body = " ".join(line for line in text.splitlines() if not line.startswith("#"))
+    assert "".join(said.split()) == "".join(body.split()) and all(
+        len(p.text) <= 600 for p in passages
+    )
+
+
+# --- wide worlds
+
+
+@pytest.fixture(scope="module")
+def wide():
+    return WideWorld(120, n=12)
+
+
+def test_a_wide_world_has_as_many_tables_as_asked_for(wide):
+    for n in (30, 31, 57, 120):
+        w = wide if n == 120 else WideWorld(n, n=3)
+        assert len(w.database.tables) == n == len({t.lower() for t in w.database.tables})
+    assert WideWorld(120, n=12).image == wide.image
+    with pytest.raises(ValueError, match="30 tables or more"):
+        WideWorld(29)
+
+
+def test_gold_is_right_and_every_decoy_is_wrong(wide):
+    assert len(wide.questions) == 12
+    for q in wide.questions:
+        branch, i = wide.places[q.question_id]
+        asked = branch.world.questions[i]
+        assert tuple(wide.database.query(q.gold_sql).rows) == q.gold_answer == asked.gold_answer
+        assert branch.site in q.question_text
+        for alike in branch.tables:
+            for decoy in alike.decoys if alike.name.lower() in q.tables_involved else ():
+                sql = rename_words(asked.gold_sql, branch.names | {alike.table.name: decoy})
+                assert sorted(map(repr, wide.database.query(sql).rows)) != sorted(
+                    map(repr, q.gold_answer)
+                )
+
+
+def test_what_is_in_use_is_said_by_comment_or_document(wide):
+    said = wide.documents["tables.md"]
+    for branch in wide.branches:
+        for alike in branch.tables:
+            found = wide.database.search(f"{branch.site}: {alike.table.plural} in use").text
+            assert alike.name in found
+            is_documented = f"`{alike.name}`" in said
+            assert is_documented != bool(re.search(rf"^{alike.name}\([^)]*\): ", found, re.M))
+
+
+def test_splits_share_no_world():
+    seeds = [
+        next(wide_worlds(30, split=s, n=2)).branches[0].world.seed
+        for s in ("train", "validation", "test")
+    ]
+    assert len(set(seeds)) == 3
+
+
+def test_an_oracle_finds_its_tables_by_search(tmp_path):
+    questions = wide_set("test", 1200, 6, folder=tmp_path)
+    env = EpisodeEnv(questions, actions=SEARCHING)
+    first = env.reset(index=0)
+    tables = env.episode.database.tables
+    is_cut = "SEARCH finds them" in first.schema_info
+    assert is_cut == (sum(len(t) + 1 for t in tables) > MAX_SCHEMA_CHARS)
+    result = evaluate(env, OraclePolicy(questions, searches=True), progress=False)
+    assert (
+        result.success_rate == result.robust_rate == 1
+        and max(e.steps for e in result.episodes) <= 15
+    )
+
+
+def test_opening_knows_what_it_needs_without_reading_each_table(wide, tmp_path):
+    con = apsw.Connection(":memory:")
+    con.deserialize("main", wide.image)
+    plain = plain_table_names(con)
+    assert plain == frozenset(t.name.lower() for t in read_catalog(con).tables)
+    parents = read_schema(con, plain).parents
+    for name, above in parents.items():
+        rows = con.execute(f"PRAGMA foreign_key_list({name})").fetchall()
+        assert above == tuple(dict.fromkeys(row[2].lower() for row in reversed(rows)))
+    con.execute(f"CREATE TABLE wide ({', '.join(f'c{i}' for i in range(101))})")
+    assert plain_table_names(con) is None
+
+
+# --- worlds with a manual
+
+
+@pytest.mark.parametrize("level", [1, 2, 3])
+def test_a_manual_decides(level):
+    kinds = set()
+    for w in islice(manual_worlds(level, split="test"), 12):
+        for q, draft in zip(w.questions, w.drafts):
+            answers = [w.database.query(sql).rows[0][0] for sql in draft.sqls]
+            assert answers[0] == q.gold_answer[0][0] and len({f"{a:.4g}" for a in answers}) == 3
+            readings = w.readings[q.question_id]
+            assert [*readings.values()] == [*draft.sqls] and draft.fact in w.documents["manual.md"]
+            found = w.database.search(q.question_text).text
+            assert draft.fact in found, q.question_text
+            kinds.add(draft.rule.kind)
+    assert kinds == {"threshold", "period", "formula", "code"}
+
+
+def test_both_rules_stand_in_the_manual_with_their_dates():
+    w = ManualWorld(5, 2)
+    for rule in w.rules:
+        assert w.documents["manual.md"].count(f"## {rule.title} (rule ") == 2
+    assert ManualWorld(5, 2).documents == w.documents and ManualWorld(5, 2).image == w.image
+    with pytest.raises(ValueError, match="levels are 1 to 3"):
+        ManualWorld(5, 4)
+
+
+def test_who_has_not_read_it_is_wrong(tmp_path):
+    questions = manual_set("test", 1, 30, folder=tmp_path)
+    made = islice(manual_worlds(1, split="test"), len(questions.databases) + 5)
+    readings = {key: sqls for w in made for key, sqls in w.readings.items()}
+    guesses = {key: {"": sqls[""]} for key, sqls in readings.items()}
+    env = EpisodeEnv(questions, actions=SEARCHING)
+    reader = OraclePolicy(questions, readings=readings, searches=True)
+    assert evaluate(env, reader, progress=False).success_rate == 1
+    blind = evaluate(
+        EpisodeEnv(questions), OraclePolicy(questions, readings=guesses), progress=False
+    )
+    assert blind.success_rate <= 0.25
+    floor, every = hack_floor(questions), hack_floor(questions, actions=SEARCHING)
+    assert len(hacks_for(SEARCHING)) == len(hacks_for(ACTIONS)) + 3
+    assert max(every.values()) <= max(floor.values()) + 0.01
+
+
+@pytest.mark.parametrize(
+    "source, options", [("wide", dict(n_tables=60)), ("manual", dict(level=2))]
+)
+def test_sources_come_with_their_documents(source, options):
+    qs = load(source, n=6, split="test", **options)
+    assert len(qs) == 6 and {q.split for q in qs} == {"test"} and qs.documents
+    assert qs.database(qs[0].database_name).documents
