@@ -12,6 +12,7 @@ import re
 from array import array
 from bisect import bisect_left
 from collections.abc import Iterable
+from copy import copy
 from itertools import chain
 from sys import getsizeof
 from typing import Any
@@ -213,6 +214,12 @@ class Evidence:
             if seen.hashes is None or seen is self.last_seen or (hashes >= 0 and sql >= 0):
                 kept.append(seen)
         self.seen = kept[::-1]
+
+    def copy(self) -> "Evidence":
+        "What was seen up to now; what is seen later is not added to it."
+        made = copy(self)
+        made.seen = list(self.seen)
+        return made
 
     def holds_text(self, text: str) -> bool:
         "Whether a text was a value of a result, but for blanks at its ends."

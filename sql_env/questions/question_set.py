@@ -110,6 +110,9 @@ class Question:
     answerable: bool = True  # False: the right thing to do is to abstain
     missing: str = ""  # what the database lacks then, in the words of the question
     clarifications: tuple[Clarification, ...] = ()  # what whoever asked can add when asked
+    follow_ups: tuple[
+        "Question", ...
+    ] = ()  # what is asked next on this database, each after an answer
 
     def __post_init__(self) -> None:
         fields = self.__dict__
@@ -135,6 +138,11 @@ class Question:
         q = object.__new__(Question)
         object.__setattr__(q, "__dict__", _without_defaults(self.__dict__ | fields))
         return q
+
+    @property
+    def conversation(self) -> tuple["Question", ...]:
+        "The questions that are asked one after the other: this one, without its follow-ups, and those."
+        return (self.with_fields(follow_ups=()), *self.follow_ups) if self.follow_ups else (self,)
 
 # %% ../../nbs/questions/01_question_set.ipynb #42f522e5
 QUESTION_FLAGS = dict(
@@ -181,12 +189,14 @@ def question_to_json(q: Question) -> str:
     fields["other_answers"] = others or None
     fields["answerable"] = q.answerable and None
     fields["clarifications"] = [c._asdict() for c in q.clarifications] or None
+    fields["follow_ups"] = [json.loads(question_to_json(f)) for f in q.follow_ups] or None
     given = {name: value for name, value in fields.items() if value not in ((), None, "")}
     return json.dumps(given, ensure_ascii=False)
 
 # %% ../../nbs/questions/01_question_set.ipynb #a33a2c44
 _REQUIRED_FIELDS = ("question_id", "question_text", "database_name", "gold_sql")
 _LIST_FIELDS = ("tables_involved", "ranks", "flags", "other_golds")
+_MAX_FOLLOW_UPS = 20
 
 # %% ../../nbs/questions/01_question_set.ipynb #43c59cc4
 def _check_fields(fields: Any) -> None:
@@ -236,6 +246,26 @@ def _clarifications_from_json(value: Any) -> tuple[Clarification, ...]:
     return tuple(found)
 
 # %% ../../nbs/questions/01_question_set.ipynb #746b9f54
+def _follow_ups_from_json(given: Mapping[str, Any]) -> tuple["Question", ...]:
+    "The follow-ups of the fields of a question; raises `ValueError` that says which one is wrong."
+    value, name = given["follow_ups"], given["database_name"]
+    if not isinstance(value, list) or len(value) > _MAX_FOLLOW_UPS:
+        raise ValueError(f"field 'follow_ups' is not a list of at most {_MAX_FOLLOW_UPS} objects")
+    found = []
+    for number, fields in enumerate(value, 2):
+        shared = dict(question_id=f"{given['question_id']}.{number}", database_name=name)
+        try:
+            if not isinstance(fields, dict) or "follow_ups" in fields:
+                raise ValueError("expected an object without follow-ups of its own")
+            q = question_from_fields(shared | dict(split=given.get("split", "")) | fields)
+            if q.database_name != name:
+                raise ValueError(f"it is about the database {q.database_name!r}")
+        except ValueError as e:
+            raise ValueError(f"follow-up {number - 1}: {e}") from None
+        found.append(q)
+    return tuple(found)
+
+# %% ../../nbs/questions/01_question_set.ipynb #5d1c920d
 def question_from_fields(
     fields: Any,  # a mapping as JSON gives it
 ) -> Question:
@@ -256,6 +286,8 @@ def question_from_fields(
         given["reasons"] = _reasons_from_json(given["reasons"])
     if "clarifications" in given:
         given["clarifications"] = _clarifications_from_json(given["clarifications"])
+    if "follow_ups" in given:
+        given["follow_ups"] = _follow_ups_from_json(given)
     if not isinstance(given.get("answerable", True), bool):
         raise ValueError("field 'answerable' is not true or false")
     question = Question(**given)
