@@ -6,8 +6,8 @@ Docs: https://hjerpe.github.io/sql_env/play/episode.html.md"""
 
 # %% auto #0
 __all__ = ['ACTIONS', 'EXTRA_ACTIONS', 'MAX_OBSERVATION_CHARS', 'MAX_TOOL_RESULT_CHARS', 'MAX_HISTORY_CHARS',
-           'MAX_HISTORY_ACTIONS', 'VERIFY_MODES', 'allowed_actions', 'read_actions', 'Action', 'Observation', 'Turn',
-           'repair_unicode', 'truncate_text', 'Episode', 'EpisodeEnv']
+           'MAX_HISTORY_ACTIONS', 'NEXT_QUESTION', 'VERIFY_MODES', 'allowed_actions', 'read_actions', 'Action',
+           'Observation', 'Turn', 'repair_unicode', 'truncate_text', 'Episode', 'EpisodeEnv']
 
 # %% ../../nbs/play/05_episode.ipynb #1fcc749d
 import re
@@ -209,10 +209,13 @@ def _query(episode: "Episode", sql: str, source: _Source) -> tuple[str, TurnFact
     return result.text(), facts
 
 # %% ../../nbs/play/05_episode.ipynb #7673cfbf
+NEXT_QUESTION = " The next question: "  # stands before it
+
+# %% ../../nbs/play/05_episode.ipynb #3a78208e
 def _over_text(episode: "Episode", said: str, goes_on: str = "") -> str:
     "What the agent reads when a question is over: that it is and, in a conversation, the next one."
     later = episode.conversation[len(episode.finished) + 1 :]
-    return f"{goes_on or said} The next question: {later[0].question_text}" if later else said
+    return f"{goes_on or said}{NEXT_QUESTION}{later[0].question_text}" if later else said
 
 # %% ../../nbs/play/05_episode.ipynb #80e5a56c
 def _answer(episode: "Episode", text: str) -> tuple[str, TurnFacts]:
