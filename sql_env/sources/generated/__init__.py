@@ -11,6 +11,11 @@ from sql_env.sources.generated import (  # noqa: F401  they register their famil
     families_membership,
 )
 from sql_env.sources.generated.ambiguity import AmbiguousWorld, ambiguous_set, ambiguous_worlds
+from sql_env.sources.generated.conversations import (
+    ConversationWorld,
+    conversation_worlds,
+    conversations,
+)
 from sql_env.sources.generated.phrases import FAMILIES
 from sql_env.sources.generated.words import SPLITS, NameMix
 from sql_env.sources.generated.world import (
@@ -25,11 +30,14 @@ from sql_env.sources.generated.world import (
 __all__ = [
     "FAMILIES",
     "AmbiguousWorld",
+    "ConversationWorld",
     "SPLITS",
     "NameMix",
     "World",
     "ambiguous_set",
     "ambiguous_worlds",
+    "conversation_worlds",
+    "conversations",
     "export_worlds",
     "guessing_statistics",
     "show_family",
