@@ -41,11 +41,12 @@ from sql_env.sources.generated.world import (
     has_no_tie,
     is_answerable,
     load_tables,
+    outline,
+    outline_difficulty,
     passes_thinning,
     save_image,
     stream_seeds,
 )
-from ...sql.analysis import classify_difficulty
 
 # %% ../../../nbs/sources/generated/16_conversations.ipynb #9854eecb
 class _State(NamedTuple):
@@ -444,7 +445,7 @@ def _to_question(turn: _Asked, text: str, question_id: str, world: str, split: s
         gold_sql=turn.sql,
         gold_answer=tuple(turn.rows),
         answer_type=classify_answer(turn.rows),
-        difficulty=classify_difficulty(turn.sql),
+        difficulty=outline_difficulty(outline(turn.sql)),
         tables_involved=tuple(sorted({table.lower() for table in turn.state.tables})),
         split=split,
         ranks=tuple(range(len(turn.rows))) if turn.state.order else None,
@@ -456,7 +457,7 @@ class ConversationWorld:
     """A database and conversations about it, made from a seed.
 
     Besides its options it has `split`, `image` (the SQLite file as bytes), `tables`, `questions`, each with its follow-ups, and by
-    the id of each question `kinds` (of the edit) and `bare` (the query of a reader who has forgotten the turns before).
+    the id of each question `kinds` (of the edit) and of each follow-up `bare` (the query of a reader who forgot the turns before).
     """
 
     seed: int  # its range says the split
@@ -503,7 +504,7 @@ class ConversationWorld:
         if turns[0].question_text not in {q.question_text for q in self.questions}:
             self.questions.append(turns[0].with_fields(follow_ups=tuple(turns[1:])))
             self.kinds |= {q.question_id: turn.kind for q, turn in zip(turns, asked)}
-            self.bare |= {q.question_id: turn.bare for q, turn in zip(turns, asked)}
+            self.bare |= {q.question_id: turn.bare for q, turn in zip(turns[1:], asked[1:])}
 
     @property
     def name(self) -> str:
