@@ -124,7 +124,11 @@ def _check_by_playing(env: EpisodeEnv, q: Question, hacks: Iterable[Any]) -> _Pl
 # %% ../../nbs/evaluation/09_audit.ipynb #e96cd979
 def _gold_key(q: Question) -> tuple[str, str]:
     "What questions with the same gold on the same database share."
-    return q.database_name, normalize_sql(q.gold_sql) if q.gold_sql else repr(q.gold_answer)
+    asked = [
+        normalize_sql(part.gold_sql) if part.gold_sql else repr(part.gold_answer)
+        for part in q.conversation
+    ]
+    return q.database_name, "; ".join(asked)
 
 # %% ../../nbs/evaluation/09_audit.ipynb #1c9f9c00
 def _duplicate_golds(questions: Collection[Question]) -> set[str]:
@@ -374,6 +378,18 @@ def _check_variants(path: Path, q: Question, least: int, why_none: str) -> Quest
     return q.with_flag("no_variants", why_none) if why_none else q
 
 # %% ../../nbs/evaluation/09_audit.ipynb #d8026b46
+def _as_conversation(parts: Sequence[Question]) -> Question:
+    "A question with its follow-ups, and with the flags of all of them."
+    first, *later = parts
+    whole = first.with_fields(follow_ups=tuple(later))
+    for number, q in enumerate(later, 2):
+        for flag in q.flags:
+            said = whole.reason(flag) + " " if whole.reason(flag) else ""
+            found = f"Question {number}: {q.reason(flag) or QUESTION_FLAGS[flag]}"
+            whole = whole.with_flag(flag, said + found)
+    return whole
+
+# %% ../../nbs/evaluation/09_audit.ipynb #cdfb4a69
 def _audit_database(
     qs: QuestionSet,  # with one database
     hacks: Sequence[Any],
@@ -389,7 +405,8 @@ def _audit_database(
     env = EpisodeEnv(QuestionSet(playable, qs.databases, qs.name, limits=qs.limits))
     wording, found = WordingCheck(env.questions.database(name)), _Findings()
     for q in questions:
-        checked = _check_gold(runner, generator, wording, q)
+        parts = [_check_gold(runner, generator, wording, part) for part in q.conversation]
+        checked = _as_conversation(parts) if q.follow_ups else parts[0]
         if not QUARANTINE_FLAGS & set(checked.flags):
             check = _check_by_playing(env, q, hacks)
             for flag in check.flags:

@@ -69,11 +69,12 @@ class EpisodeResult:
         ""  # under `verify="certified"`: proved, refuted or open; "" for a wrong answer
     )
     assumptions: tuple[str, ...] = ()  # of a proof, in words
+    turns_correct: tuple[bool, ...] = ()  # of a conversation: which of its questions are right
 
     def to_dict(self) -> dict[str, Any]:
         "The result as a log holds it."
         values = dict(vars(self))
-        for name in ("not_judged", "certificate", "assumptions"):
+        for name in ("not_judged", "certificate", "assumptions", "turns_correct"):
             if not values[name]:
                 del values[name]
         return values
@@ -82,8 +83,8 @@ class EpisodeResult:
     def from_dict(cls, values: dict[str, Any]) -> "EpisodeResult":
         "The inverse of `to_dict`."
         kinds = tuple(values.get("error_kinds", ()))
-        assumptions = tuple(values.get("assumptions", ()))
-        return cls(**values | {"error_kinds": kinds, "assumptions": assumptions})
+        tuples = {name: tuple(values.get(name, ())) for name in ("assumptions", "turns_correct")}
+        return cls(**values | {"error_kinds": kinds} | tuples)
 
 # %% ../../nbs/evaluation/02_logs.ipynb #bdf4fdac
 def gold_key(question: Question) -> str:
@@ -105,6 +106,14 @@ def with_robust(result: EpisodeResult, episode: Any) -> EpisodeResult:
     return replace(result, robust=None, not_judged=reason)
 
 # %% ../../nbs/evaluation/02_logs.ipynb #9d563318
+def _turns_correct(episode: Any) -> tuple[bool, ...]:
+    "Which questions of a conversation are right, those that were not reached included; () of any other episode."
+    verdicts, n = episode.turn_verdicts, len(episode.question.conversation)
+    if max(n, len(verdicts)) < 2:
+        return ()
+    return (*(v.correct for v in verdicts), *[False] * (n - len(verdicts)))
+
+# %% ../../nbs/evaluation/02_logs.ipynb #2daa34b4
 def episode_result(
     episode: Any,  # an `Episode`, or the `RemoteEpisode` of a client
     index: int = 0,  # of the episode in its run
@@ -115,7 +124,8 @@ def episode_result(
     "The result of an episode, finished or not."
     question, verdict = episode.question, episode.verdict
     correct = verdict is not None and verdict.correct
-    ran_gold = bool(trust_gold and episode.queries and episode.queries[-1][0] == question.gold_sql)
+    is_plain = trust_gold and not question.follow_ups
+    ran_gold = bool(is_plain and episode.queries and episode.queries[-1][0] == question.gold_sql)
     result = EpisodeResult(
         episode_index=index,
         question_id=question.question_id,
@@ -130,6 +140,7 @@ def episode_result(
         gold=gold_key(question),
         robust=correct and ran_gold,
         usage=usage or {},
+        turns_correct=_turns_correct(episode),
     )
     if not robust:
         return replace(result, robust=None, not_judged="off")
@@ -153,6 +164,7 @@ _OPTIONAL_FIELDS = (
     "style",
     "question_text",
     "gold_sql",
+    "follow_ups",
     "messages",
     "calls",
     "started",
@@ -172,6 +184,7 @@ class Trajectory:
     notes: list[str] = field(default_factory=list)  # on messages of a language model
     question_text: str = ""
     gold_sql: str = ""  # "" if a server does not tell
+    follow_ups: list[dict[str, str]] = field(default_factory=list)  # question_text and gold_sql
     messages: list[dict[str, Any]] = field(default_factory=list)  # as they were sent to the model
     calls: list[dict[str, Any]] = field(default_factory=list)  # to the model, in their order
     started: str = ""  # time stamp, ISO 8601 in UTC
@@ -195,7 +208,10 @@ class Trajectory:
         return made
 
     def set_question(self, question: Question) -> None:
-        "Keep the text of a question and its gold query."
+        "Keep the text of a question and its gold query, and those of its follow-ups."
+        self.follow_ups = [
+            dict(question_text=q.question_text, gold_sql=q.gold_sql) for q in question.follow_ups
+        ]
         self.question_text, self.gold_sql = question.question_text, question.gold_sql or ""
 
     @property

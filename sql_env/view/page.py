@@ -214,6 +214,12 @@ def _gold_html(outcome: Outcome) -> FT:
 def outcome_html(outcome: Outcome) -> FT:
     "The verdict, a wrong answer beside gold, and the gold query."
     verdict = _verdict_html(outcome)
+    if outcome.turns:
+        asked = (
+            element("div", element("h3", question), outcome_html(turn))
+            for question, turn in outcome.turns
+        )
+        return element("div", verdict, *asked)
     if not outcome.gold_sql:
         return verdict
     is_compared = not outcome.verdict and outcome.verdict.reason != "abstained"
@@ -499,7 +505,9 @@ def _still_outcome(outcome: Outcome, gold: bool) -> list[FT]:
         parts = [_styled("div", "right", element("b", "Right."))]
     else:
         parts = [_styled("div", "wrong", element("b", "Wrong."), " " + _explain(outcome.verdict))]
-    if gold and outcome.gold_sql:
+    for question, turn in outcome.turns:
+        parts += [_styled("div", "dim", question), *_still_outcome(turn, gold)]
+    if gold and outcome.gold_sql and not outcome.turns:
         query = _styled("code", "code", outcome.gold_sql)
         parts.append(_styled("div", "gold", _styled("span", "dim", "gold: "), query))
     return parts
