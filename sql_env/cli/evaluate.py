@@ -62,6 +62,7 @@ _HELD_OUT = (
     "bundled",
     "worlds",
     "ambiguous",
+    "conversations",
 )  # sources with a test split that nothing is trained on
 
 # %% ../../nbs/cli/09_evaluate.ipynb #e5348baf

@@ -41,10 +41,12 @@ with needs_extra("inspect"):
 # %% ../../nbs/integrations/02_inspect_ai.ipynb #592114fb
 def question_sample(question: Question) -> Sample:
     "The sample of a question; its target is the gold answer as JSON rows."
+    golds = [q.gold_answer for q in question.conversation]
+    target = golds if question.follow_ups else golds[0]
     return Sample(
         id=question.question_id,
         input=question.question_text,
-        target=json.dumps(question.gold_answer, ensure_ascii=False, default=str),
+        target=json.dumps(target, ensure_ascii=False, default=str),
         metadata=dict(
             database=question.database_name,
             difficulty=question.difficulty,
@@ -56,7 +58,10 @@ def question_sample(question: Question) -> Sample:
 def session_outcome(session: Session) -> dict[str, Any]:
     "What the scorers need of an episode that is over: verdicts, reasons, answer, steps."
     verdict = session.verdict()
-    return verdict._asdict() | dict(grounded=verdict.correct and verdict.grounded)
+    outcome = verdict._asdict() | dict(grounded=verdict.correct and verdict.grounded)
+    if not verdict.turns_correct:
+        del outcome["turns_correct"]
+    return outcome
 
 # %% ../../nbs/integrations/02_inspect_ai.ipynb #d7c3d14b
 _OUTCOME, _STATE = "sql_env_outcome", "sql_env_session"  # keys in the store of a sample

@@ -423,6 +423,9 @@ class SessionVerdict(NamedTuple):
     robust_reason: str
     answer: str
     steps: int
+    turns_correct: tuple[
+        bool, ...
+    ] = ()  # of a conversation: which questions that are over are right
 
 # %% ../../nbs/play/07_session.ipynb #9e99f263
 async def _in_thread(function: Callable, *args: Any) -> Any:
@@ -544,6 +547,9 @@ class Session:
                 "" if judged is None else judged.reason,
                 episode.answered,
                 episode.steps,
+                tuple(v.correct for v in episode.turn_verdicts)
+                if episode.question.follow_ups
+                else (),
             )
 
     def close(self) -> None:

@@ -97,7 +97,7 @@ def view_episode(
     outcome = _episode_outcome(episode, robust) if episode.done else None
     about = [question.question_id, question.difficulty, question.split]
     return EpisodeView(
-        question=question.question_text,
+        question=(question if episode.done else episode.current).question_text,
         turns=tuple(episode.turns),
         budget=episode.max_steps,
         tables=tuple(episode.database.infos),

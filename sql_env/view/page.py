@@ -20,7 +20,8 @@ from fastcore.xml import FT, Safe
 from ..grading.answers import Verdict, compare_rows
 from ..grading.cells import BareText
 from ..paths import read_asset
-from ..play.episode import Turn
+from ..play.episode import NEXT_QUESTION, Turn
+from ..play.markup import unescape_markup
 from ..sql.values import format_value
 from .diagram import schema_svg, touched_tables
 from .episode import EpisodeView, Outcome, to_episode_view
@@ -103,7 +104,8 @@ def _turn_html(view: EpisodeView, turn: Turn, errors: bool = True) -> FT:
     elif verb == "DESCRIBE":
         came = _description_html(view, turn)
     elif verb in ("ANSWER", "ABSTAIN"):
-        came = ""
+        _, asked, later = turn.result.partition(NEXT_QUESTION)
+        came = element("h2", unescape_markup(later)) if asked else ""
     elif verb == "CLARIFY":
         came = element("blockquote", turn.result)
     else:
@@ -496,6 +498,9 @@ def _still_step(i: int, turn: Turn, rows: int) -> FT:
         parts.append(_styled("div", "code", _still_description(turn.result)))
     elif verb not in ("ANSWER", "ABSTAIN"):
         parts.append(_still_result(turn.result, rows))
+    elif NEXT_QUESTION in turn.result:
+        later = unescape_markup(turn.result.partition(NEXT_QUESTION)[2])
+        parts.append(_styled("div", "head", later))
     return _styled("div", "step", *parts)
 
 # %% ../../nbs/view/05_page.ipynb #1d905cb1

@@ -223,7 +223,7 @@ def _count_per(talk: _Talk) -> _Edit:
     "In place of rows, their number for each value of a category."
     talk.require(talk.now.is_list)
     column = talk.new_column("category", complete=True)
-    counted = dict(shown=(), aggregate="COUNT", number=None, group=column)
+    counted: dict[str, Any] = dict(shown=(), aggregate="COUNT", number=None, group=column)
     return _Edit(lambda q: q._replace(**counted), dict(column=column.text))
 
 # %% ../../../nbs/sources/generated/16_conversations.ipynb #3751aa7a
@@ -238,7 +238,7 @@ def _count(talk: _Talk) -> _Edit:
 def _list(talk: _Talk) -> _Edit:
     "In place of a number, the names of the rows."
     talk.require(talk.now.aggregate, talk.now.group is None, talk.table.columns_of("label"))
-    rows = dict(shown=(talk.table.label,), aggregate="", number=None)
+    rows: dict[str, Any] = dict(shown=(talk.table.label,), aggregate="", number=None)
     return _Edit(lambda q: q._replace(**rows))
 
 # %% ../../../nbs/sources/generated/16_conversations.ipynb #4b722e12
@@ -267,7 +267,7 @@ def _measure(talk: _Talk) -> _Edit:
     talk.require(talk.now.is_list or talk.now.aggregate == "COUNT")
     figure = talk.s.rng.choice(list(_FIGURES))
     column = talk.new_column("number", summable=figure == "total")
-    measured = dict(shown=(), aggregate=_FIGURES[figure], number=column)
+    measured: dict[str, Any] = dict(shown=(), aggregate=_FIGURES[figure], number=column)
     return _Edit(lambda q: q._replace(**measured), dict(figure=figure, attr=column.text))
 
 # %% ../../../nbs/sources/generated/16_conversations.ipynb #d2c6909d
@@ -293,7 +293,7 @@ def _top(talk: _Talk) -> _Edit:
     talk.require(talk.now.is_list, [c.kind for c in talk.now.shown] == ["label"])
     column, is_first = talk.new_column("number", "date"), talk.s.rng.chance(0.6)
     ends = ("latest", "earliest") if column.kind == "date" else ("highest", "lowest")
-    ordered = dict(order=column, descending=is_first, limit=1)
+    ordered: dict[str, Any] = dict(order=column, descending=is_first, limit=1)
     slots = dict(extreme=ends[not is_first], attr=column.text)
     return _Edit(lambda q: q._replace(**ordered), slots)
 
@@ -325,7 +325,7 @@ _PARENTS = (("member", "group"), ("event", "member"), ("event", "thing"), ("even
 
 # %% ../../../nbs/sources/generated/16_conversations.ipynb #04c3edbd
 def _opening_rows(s: Sampler) -> tuple[Selection, tuple[Any, ...], Phrase]:
-    "The rows that a conversation begins with: a table, a condition on it or on what it refers to, and the words for that."
+    "The rows of an opening question: a table, a condition on it or on what it refers to, and the words for that."
     paths = [pair for pair in _PARENTS if {*pair} <= s.tables.keys()]
     if paths and s.rng.chance(0.4):
         base = sample_joined(s, *s.rng.choice(paths))
@@ -456,8 +456,9 @@ def _to_question(turn: _Asked, text: str, question_id: str, world: str, split: s
 class ConversationWorld:
     """A database and conversations about it, made from a seed.
 
-    Besides its options it has `split`, `image` (the SQLite file as bytes), `tables`, `questions`, each with its follow-ups, and by
-    the id of each question `kinds` (of the edit) and of each follow-up `bare` (the query of a reader who forgot the turns before).
+    Besides its options it has `split`, `image` (the SQLite file as bytes), `tables`, `questions`, each with its
+    follow-ups, and by the id of a question `kinds` (of edits) and, of a follow-up, `bare`: the query of a reader who
+    has forgotten the turns before.
     """
 
     seed: int  # its range says the split
