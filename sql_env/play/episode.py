@@ -447,18 +447,19 @@ class Episode:
         return self._observe(result, error, sum(parts.values()))
 
     def _end_question(self) -> None:
-        "Keep how a question of a conversation went, as an episode of its own; ask the next one, or judge the whole."
-        over = copy(self)
-        over.question, over.conversation, over.finished = self.current, (self.current,), []
-        over.evidence = self.evidence.copy()
-        self.finished.append(over)
-        if len(self.finished) == len(self.conversation):
+        "Keep how a question of a conversation went, as an episode of its own; ask the next, or judge the whole."
+        # without steps there is no answer to those that come either
+        over = self.conversation[len(self.finished) :] if self.done else [self.current]
+        for question in over:
+            part = copy(self)
+            part.question = part.current = question
+            part.conversation, part.finished = (question,), []
+            part.evidence = self.evidence.copy()
+            self.finished.append(part)
+        if self.done:
             self.verdict = next((v for v in self.turn_verdicts if not v), self.verdict)
-            return
-        self._ask(self.conversation[len(self.finished)])
-        if self.done:  # the budget is spent
-            self.verdict = Verdict(False, "no_answer")
-            self._end_question()
+        else:
+            self._ask(self.conversation[len(self.finished)])
 
     def _record(self, turn: Turn) -> None:
         entry = escape_markup(unescape_markup(str(turn.action)))[:MAX_HISTORY_CHARS]

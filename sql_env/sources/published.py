@@ -116,7 +116,8 @@ def _read_interactions(name: str, path: str | Path, split: str | None, databases
     root = data_folder(path, name)
     questions, there = [], list[Path]()
     for part, file in files.items():
-        found = sorted(root.rglob(file), key=lambda p: len(p.parts))[:1]
+        others = (p for p in root.rglob(file) if not (p.parent / "train_spider.json").exists())
+        found = sorted(others, key=lambda p: (name.lower() not in str(p).lower(), len(p.parts)))[:1]
         if split in (None, part) and found:
             there += found
             rows = read_json_rows(found[0], "database_id")
