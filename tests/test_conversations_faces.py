@@ -77,7 +77,10 @@ def test_a_session_shows_the_next_question_and_goes_on_after_a_pause(questions, 
             assert session.observation.question == asked[0]
     verdict = session.verdict()
     assert session.done and verdict.correct and verdict.robust and verdict.grounded
-    assert verdict.turns_correct == (True,) * 4
+    assert verdict.turns_correct == (True,) * 4 and verdict.question_match == 1
+    session = Session(env)
+    session.begin(talk.question_id)
+    assert session.verdict().turns_correct == (False,) * 4, "those that were not reached are wrong"
 
 
 def test_a_long_question_is_not_cut_in_a_tool_result(questions, talk):
@@ -110,7 +113,9 @@ def test_trl_pays_what_the_episode_pays(questions, talk):
     for kind, argument in moves(talk):
         getattr(env, kind.lower())(argument)
     assert env.correct and 0.9 < env.get_reward() <= 1
-    assert rollout_metrics([env])["answered"] == 1
+    counts = rollout_metrics([env, SQLEnvTRL(questions)])
+    assert (counts["answered"], counts["question_match"]) == (0.5, 1)
+    assert "question_match" not in rollout_metrics([SQLEnvTRL(questions)])
 
 
 @pytest.mark.parametrize("reveal", ["verdict", "none"])

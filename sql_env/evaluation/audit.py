@@ -36,7 +36,13 @@ from ..policies.baselines import OraclePolicy
 from ..policies.hacks import HACKS, most_frequent_answer
 from ..progress import ProgressBar
 from ..questions.gold import GoldRunner, same_rows
-from ..questions.question_set import QUARANTINE_FLAGS, QUESTION_FLAGS, Question, QuestionSet
+from sql_env.questions.question_set import (
+    QUARANTINE_FLAGS,
+    QUESTION_FLAGS,
+    Question,
+    QuestionSet,
+    as_conversation,
+)
 from ..sql.analysis import bare_columns, normalize_sql
 
 # %% ../../nbs/evaluation/09_audit.ipynb #851fdd9b
@@ -377,19 +383,7 @@ def _check_variants(path: Path, q: Question, least: int, why_none: str) -> Quest
         why_none = why_no_variants(path, q.gold_sql)
     return q.with_flag("no_variants", why_none) if why_none else q
 
-# %% ../../nbs/evaluation/09_audit.ipynb #d8026b46
-def _as_conversation(parts: Sequence[Question]) -> Question:
-    "A question with its follow-ups, and with the flags of all of them."
-    first, *later = parts
-    whole = first.with_fields(follow_ups=tuple(later))
-    for number, q in enumerate(later, 2):
-        for flag in q.flags:
-            said = whole.reason(flag) + " " if whole.reason(flag) else ""
-            found = f"Question {number}: {q.reason(flag) or QUESTION_FLAGS[flag]}"
-            whole = whole.with_flag(flag, said + found)
-    return whole
-
-# %% ../../nbs/evaluation/09_audit.ipynb #cdfb4a69
+# %% ../../nbs/evaluation/09_audit.ipynb #af71b40f
 def _audit_database(
     qs: QuestionSet,  # with one database
     hacks: Sequence[Any],
@@ -406,7 +400,7 @@ def _audit_database(
     wording, found = WordingCheck(env.questions.database(name)), _Findings()
     for q in questions:
         parts = [_check_gold(runner, generator, wording, part) for part in q.conversation]
-        checked = _as_conversation(parts) if q.follow_ups else parts[0]
+        checked = as_conversation(parts)
         if not QUARANTINE_FLAGS & set(checked.flags):
             check = _check_by_playing(env, q, hacks)
             for flag in check.flags:

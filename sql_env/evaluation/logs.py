@@ -106,14 +106,6 @@ def with_robust(result: EpisodeResult, episode: Any) -> EpisodeResult:
     return replace(result, robust=None, not_judged=reason)
 
 # %% ../../nbs/evaluation/02_logs.ipynb #9d563318
-def _turns_correct(episode: Any) -> tuple[bool, ...]:
-    "Which questions of a conversation are right, those that were not reached included; () of any other episode."
-    verdicts, n = episode.turn_verdicts, len(episode.question.conversation)
-    if max(n, len(verdicts)) < 2:
-        return ()
-    return (*(v.correct for v in verdicts), *[False] * (n - len(verdicts)))
-
-# %% ../../nbs/evaluation/02_logs.ipynb #2daa34b4
 def episode_result(
     episode: Any,  # an `Episode`, or the `RemoteEpisode` of a client
     index: int = 0,  # of the episode in its run
@@ -140,7 +132,7 @@ def episode_result(
         gold=gold_key(question),
         robust=correct and ran_gold,
         usage=usage or {},
-        turns_correct=_turns_correct(episode),
+        turns_correct=episode.turns_correct,
     )
     if not robust:
         return replace(result, robust=None, not_judged="off")

@@ -126,7 +126,7 @@ class GymEnv(gymnasium.Env):
         if not episode.done:
             return known
         if episode.question.follow_ups:
-            known |= dict(turns_correct=[v.correct for v in episode.turn_verdicts])
+            known |= dict(turns_correct=list(episode.turns_correct))
         return known | dict(correct=episode.correct, grounded=episode.grounded)
 
 # %% ../../nbs/integrations/05_gymnasium.ipynb #d46a89b2

@@ -530,6 +530,12 @@ class Episode:
         return tuple(e.verdict for e in over if e.verdict is not None)
 
     @property
+    def turns_correct(self) -> tuple[bool, ...]:
+        "Which questions of a conversation are right, those not reached included; () for a single question."
+        right, n = [v.correct for v in self.turn_verdicts], len(self.conversation)
+        return (*right, *[False] * (n - len(right))) if n > 1 else ()
+
+    @property
     def _whole(self) -> Sequence["Episode"]:
         "The questions of a conversation that is over; none of any other episode."
         return self.finished if len(self.finished) == len(self.conversation) else ()

@@ -547,9 +547,7 @@ class Session:
                 "" if judged is None else judged.reason,
                 episode.answered,
                 episode.steps,
-                tuple(v.correct for v in episode.turn_verdicts)
-                if episode.question.follow_ups
-                else (),
+                episode.turns_correct,
             )
 
     def close(self) -> None:

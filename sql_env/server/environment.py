@@ -66,7 +66,7 @@ def _metadata(
     if episode.done and reveal != "none":
         found |= dict(correct=episode.correct, grounded=episode.grounded)
         if episode.question.follow_ups:
-            found["turns_correct"] = [v.correct for v in episode.turn_verdicts]
+            found["turns_correct"] = list(episode.turns_correct)
         if episode.verify != "value":
             found["robust"] = episode.robust
     return found

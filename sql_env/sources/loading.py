@@ -32,6 +32,7 @@ from sql_env.questions.question_set import (
     QUESTION_FLAGS,
     Question,
     QuestionSet,
+    as_conversation,
     question_from_fields,
     read_questions,
 )
@@ -166,21 +167,7 @@ def _places_by_gold(questions: Mapping[int, Question]) -> dict[str, dict[str, li
         places.setdefault(q.database_name, {}).setdefault(q.gold_sql, []).append(i)
     return places
 
-# %% ../../nbs/sources/06_loading.ipynb #986dd5e9
-def _as_conversation(parts: Sequence[Question]) -> Question:
-    "A question with its follow-ups, and with the doubts of the first of them that can't be judged."
-    first, *later = parts
-    if not later:
-        return first
-    first = first.with_fields(follow_ups=tuple(later))
-    for number, q in enumerate(later, 2):
-        for flag in sorted(QUARANTINE_FLAGS.intersection(q.flags))[:1]:
-            return first.with_flag(
-                flag, f"Question {number}: {q.reason(flag) or QUESTION_FLAGS[flag]}"
-            )
-    return first
-
-# %% ../../nbs/sources/06_loading.ipynb #31bb3d82
+# %% ../../nbs/sources/06_loading.ipynb #a1083e1e
 def _complete_questions(
     drafts: Drafts,
     progress: bool = False,  # show a bar
@@ -228,7 +215,7 @@ def _complete_questions(
     audited = {question_id for question_id, _ in known}
     questions = [
         with_findings(q, known, usual) if q.question_id in audited else q
-        for q in map(_as_conversation, parts.values())
+        for q in (as_conversation(some, QUARANTINE_FLAGS) for some in parts.values())
     ]
     about = (drafts.databases, drafts.name, left_out)
     return QuestionSet(
