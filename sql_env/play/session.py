@@ -423,9 +423,13 @@ class SessionVerdict(NamedTuple):
     robust_reason: str
     answer: str
     steps: int
-    turns_correct: tuple[
-        bool, ...
-    ] = ()  # of a conversation: which questions that are over are right
+    turns_correct: tuple[bool, ...] = ()  # of a conversation: which are right
+
+    @property
+    def question_match(self) -> float:
+        "Share of right answers among the questions of a conversation; of a single one 0 or 1."
+        right = self.turns_correct or (self.correct,)
+        return sum(right) / len(right)
 
 # %% ../../nbs/play/07_session.ipynb #9e99f263
 async def _in_thread(function: Callable, *args: Any) -> Any:
