@@ -152,6 +152,7 @@ class RemoteEpisode:
         self.verdict: Verdict | None = None
         self.grounded = False
         self.robust: bool | None = None
+        self.turns_correct: tuple[bool, ...] = ()  # of a conversation, once it is over
 
     def add(self, action: Action, obs: SQLObservation) -> None:
         "Record a turn and, if it was the last, the verdict."
@@ -162,6 +163,7 @@ class RemoteEpisode:
             self.verdict = _read_verdict(action, obs)
             self.grounded = bool(obs.metadata.get("grounded"))
             self.robust = obs.metadata.get("robust")
+            self.turns_correct = tuple(obs.metadata.get("turns_correct", ()))
 
     @property
     def total_reward(self) -> float:

@@ -273,7 +273,7 @@ class SourceOptions:
             dialect=self.dialect,
         )
         options |= {name: value for name, value in given.items() if value is not None}
-        if self.source in ("worlds", "ambiguous", "manual"):
+        if self.source in ("worlds", "ambiguous", "manual", "conversations"):
             options["level"] = self.level
         if self.source == "wide" and self.tables is not None:
             options["n_tables"] = self.tables

@@ -64,6 +64,7 @@ _HELD_OUT = (
     "ambiguous",
     "wide",
     "manual",
+    "conversations",
 )  # sources with a test split that nothing is trained on
 
 # %% ../../nbs/cli/09_evaluate.ipynb #e5348baf

@@ -11,6 +11,7 @@ __all__ = ['show_episode', 'demo']
 import json
 from collections.abc import Sequence
 from functools import partial
+from itertools import zip_longest
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -31,7 +32,14 @@ from sql_env.cli.app import (
     print_text,
     takes_options,
 )
-from ..play.episode import ACTIONS, VERIFY_MODES, Episode, EpisodeEnv, read_actions
+from sql_env.play.episode import (
+    ACTIONS,
+    NEXT_QUESTION,
+    VERIFY_MODES,
+    Episode,
+    EpisodeEnv,
+    read_actions,
+)
 from ..play.reward import RewardConfig
 from ..questions.question_set import QuestionSet
 
@@ -73,11 +81,17 @@ def show_episode(console: Console, episode: Episode, policy: str) -> None:
         say(f"[bold]{i:2}  {verb}[/] {escape(argument)}  [dim]{reward:+.3f}[/]")
         if turn.error:
             say(f"    [red]{escape(turn.error)}[/]")
+        elif NEXT_QUESTION in turn.result and verb in ("ANSWER", "ABSTAIN"):
+            say(f"\n[bold cyan]{escape(turn.result.partition(NEXT_QUESTION)[2])}[/]")
         elif turn.result and verb not in ("ANSWER", "ABSTAIN"):
             say(_indent(turn.result), style="dim", markup=False)
     say(f"\n{_verdict_line(episode)}")
-    gold = question.gold_sql if question.answerable else f"none, there is no {question.missing}"
-    say(f"[dim]gold: {escape(gold)}[/]")
+    for q, over in zip_longest(question.conversation, episode.turn_verdicts):
+        gold = q.gold_sql if q.answerable else f"none, there is no {q.missing}"
+        if question.follow_ups:
+            said = "not answered" if over is None else "right" if over else "wrong"
+            say(f"{said}: [cyan]{escape(q.question_text)}[/]")
+        say(f"[dim]gold: {escape(gold)}[/]")
 
 # %% ../../nbs/cli/04_play.ipynb #352be943
 def _make_player(

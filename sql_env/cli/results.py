@@ -68,8 +68,8 @@ def print_results(
         console.print(_floor_line(floor))
     for result in results:
         name, crashed = escape(result.policy), result.n_episodes - result.n_completed
-        kinds = ("pass_text", "abstention_text", "robust_text", "certificate_text", "usage_text")
-        texts = (getattr(reports, kind)(result) for kind in kinds)
+        kinds = "pass conversation abstention robust certificate usage".split()
+        texts = (getattr(reports, f"{kind}_text")(result) for kind in kinds)
         for text in filter(None, texts):
             console.print(f"{name}: {escape(text)}", highlight=False)
         if crashed:
@@ -104,6 +104,9 @@ def result_numbers(
     if "ABSTAIN" in result.settings.get("actions", ()):
         numbers |= dict(coverage=result.coverage, selective_accuracy=result.selective_accuracy)
         numbers |= dict(abstention_accuracy=result.abstention_accuracy, aurc=result.aurc())
+    if any(e.turns_correct for e in result.episodes):
+        numbers |= dict(question_match=result.question_match, match_by_turn=result.match_by_turn())
+        numbers |= dict(interaction_match=result.interaction_match)
     if result.usage:
         numbers["usage"] = result.usage
     return {name: None if x != x else x for name, x in numbers.items()}  # JSON has no NaN

@@ -37,7 +37,13 @@ from ..policies.baselines import OraclePolicy
 from ..policies.hacks import HACKS, most_frequent_answer
 from ..progress import ProgressBar
 from ..questions.gold import GoldRunner, same_rows
-from ..questions.question_set import QUARANTINE_FLAGS, QUESTION_FLAGS, Question, QuestionSet
+from sql_env.questions.question_set import (
+    QUARANTINE_FLAGS,
+    QUESTION_FLAGS,
+    Question,
+    QuestionSet,
+    as_conversation,
+)
 from ..sql.analysis import bare_columns
 
 # %% ../../nbs/evaluation/09_audit.ipynb #851fdd9b
@@ -400,7 +406,8 @@ def _audit_database(
     env = EpisodeEnv(QuestionSet(playable, qs.databases, qs.name, limits=qs.limits))
     wording, found = WordingCheck(env.questions.database(name)), _Findings()
     for q in questions:
-        checked = _check_gold(runner, generator, wording, q)
+        parts = [_check_gold(runner, generator, wording, part) for part in q.conversation]
+        checked = as_conversation(parts)
         if not QUARANTINE_FLAGS & set(checked.flags):
             check = _check_by_playing(env, q, hacks)
             for flag in check.flags:

@@ -13,6 +13,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 from .logs import Trajectory
@@ -103,6 +104,20 @@ def _of_query(sql: str, gold: str, reason: str, is_typed: bool) -> str:
     return "format" if is_typed else by_reason
 
 # %% ../../nbs/evaluation/10_failures.ipynb #f9461a4c
+def _first_wrong(trajectory: Trajectory) -> Trajectory:
+    "Of a conversation, the turns and the gold of the first question that is not right."
+    place, turns = trajectory.episode.turns_correct.index(False), list(trajectory.turns)
+    ends = [
+        i
+        for i, turn in enumerate(turns, 1)
+        if turn.action.action_type in ("ANSWER", "ABSTAIN") and not turn.error
+    ]
+    golds = [trajectory.gold_sql, *(q["gold_sql"] for q in trajectory.follow_ups)]
+    asked, over = [0, *ends][place], [*ends, len(turns)][place]
+    gold = golds[place] if place < len(golds) else ""
+    return replace(trajectory, turns=turns[asked:over], gold_sql=gold)
+
+# %% ../../nbs/evaluation/10_failures.ipynb #8211ece0
 def classify_failure(
     trajectory: Trajectory,  # an episode as a log holds it
     gold_sql: str
@@ -113,6 +128,8 @@ def classify_failure(
     result = trajectory.episode
     if result.correct or result.error:
         return ""
+    if result.turns_correct and gold_sql is None and sql is None:
+        trajectory = _first_wrong(trajectory)
     if result.reason == "abstained":
         return "abstained"
     if result.reason == "not_answerable":

@@ -21,7 +21,10 @@ from ..sql.analysis import normalize_sql
 # %% ../../nbs/evaluation/13_golds.ipynb #7be5e369
 def gold_text(q: Question) -> str:
     "The gold query in one way of writing it; its rows where there is no query."
-    return normalize_sql(q.gold_sql) if q.gold_sql else repr(q.gold_answer)
+    asked = [
+        normalize_sql(a.gold_sql) if a.gold_sql else repr(a.gold_answer) for a in q.conversation
+    ]
+    return "; ".join(asked)
 
 # %% ../../nbs/evaluation/13_golds.ipynb #dd113be4
 _MAX_GROUPS = 20  # of golds with the same rows that a gold is held against
@@ -45,7 +48,7 @@ class EqualGolds(NamedTuple):
 # %% ../../nbs/evaluation/13_golds.ipynb #5c43d00f
 def _is_equal(questions: QuestionSet, a: Question, b: Question) -> str:
     "What a proof of equality rests on; empty if there is none."
-    if not (a.gold_sql and b.gold_sql):
+    if not (a.gold_sql and b.gold_sql) or a.follow_ups or b.follow_ups:
         return ""
     db = questions.database(a.database_name)
     there = prove_on(db, a.gold_sql, b.gold_sql)
@@ -111,8 +114,13 @@ def contradicting_golds(
     "Pairs of questions on one database in the same words whose golds differ, on its data or on another database."
     by_words: dict[tuple[str, ...], list[Question]] = {}
     for q in questions if some is None else some:
-        key = (q.database_name, *re.findall(r"\w+", q.question_text.lower()))
+        said = " / ".join(asked.question_text.lower() for asked in q.conversation)
+        key = (q.database_name, *re.findall(r"\w+|/", said))
         by_words.setdefault(key, []).append(q)
     pairs = (pair for alike in by_words.values() for pair in combinations(alike, 2))
-    found = (Contradiction(a, b, _difference(questions, a, b)) for a, b in pairs)
+    compared = ((a, b, zip(a.conversation, b.conversation)) for a, b in pairs)
+    found = (
+        Contradiction(a, b, next(filter(None, (_difference(questions, *two) for two in parts)), ""))
+        for a, b, parts in compared
+    )
     return [pair for pair in found if pair.reason]

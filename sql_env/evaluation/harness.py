@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Executor
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field, replace
-from itertools import combinations
+from itertools import combinations, zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -80,6 +80,23 @@ class EvaluationResult:
     def success_rate(self) -> float:
         "Execution accuracy: share of answers with the value of gold."
         return self.mean(lambda e: e.correct)
+
+    @property
+    def interaction_match(self) -> float:
+        "Share of conversations of which every question is right: the success rate, as SParC and CoSQL call it."
+        return self.success_rate
+
+    @property
+    def question_match(self) -> float:
+        "Share of right answers among all questions, those of conversations counted one by one; nan without any."
+        right = [r for e in self.completed for r in e.turns_correct or (e.correct,)]
+        return sum(right) / len(right) if right else float("nan")
+
+    def match_by_turn(self) -> list[float]:
+        "Share of right answers to the first question of conversations, to the second, and so on."
+        turns = zip_longest(*(e.turns_correct for e in self.completed))
+        asked = ([right for right in turn if right is not None] for turn in turns)
+        return [sum(turn) / len(turn) for turn in asked]
 
     @property
     def robust_rate(self) -> float:

@@ -69,11 +69,12 @@ class EpisodeResult:
         ""  # under `verify="certified"`: proved, refuted or open; "" for a wrong answer
     )
     proof: str = ""  # what the certificate rests on, in words, as `Proof.words`
+    turns_correct: tuple[bool, ...] = ()  # of a conversation: which of its questions are right
 
     def to_dict(self) -> dict[str, Any]:
         "The result as a log holds it."
         values = dict(vars(self))
-        for name in ("not_judged", "certificate", "proof"):
+        for name in ("not_judged", "certificate", "proof", "turns_correct"):
             if not values[name]:
                 del values[name]
         return values
@@ -82,7 +83,8 @@ class EpisodeResult:
     def from_dict(cls, values: dict[str, Any]) -> "EpisodeResult":
         "The inverse of `to_dict`."
         kinds = tuple(values.get("error_kinds", ()))
-        return cls(**values | {"error_kinds": kinds})
+        turns = tuple(values.get("turns_correct", ()))
+        return cls(**values | {"error_kinds": kinds, "turns_correct": turns})
 
 # %% ../../nbs/evaluation/02_logs.ipynb #bdf4fdac
 def gold_key(question: Question) -> str:
@@ -113,7 +115,8 @@ def episode_result(
     "The result of an episode, finished or not."
     question, verdict = episode.question, episode.verdict
     correct = verdict is not None and verdict.correct
-    ran_gold = bool(trust_gold and episode.queries and episode.queries[-1][0] == question.gold_sql)
+    is_plain = trust_gold and not question.follow_ups
+    ran_gold = bool(is_plain and episode.queries and episode.queries[-1][0] == question.gold_sql)
     result = EpisodeResult(
         episode_index=index,
         question_id=question.question_id,
@@ -128,6 +131,7 @@ def episode_result(
         gold=gold_key(question),
         robust=correct and ran_gold,
         usage=usage or {},
+        turns_correct=episode.turns_correct,
     )
     if not robust:
         return replace(result, robust=None, not_judged="off")
@@ -151,6 +155,7 @@ _OPTIONAL_FIELDS = (
     "style",
     "question_text",
     "gold_sql",
+    "follow_ups",
     "messages",
     "calls",
     "started",
@@ -171,6 +176,7 @@ class Trajectory:
     notes: list[str] = field(default_factory=list)  # on messages of a language model
     question_text: str = ""
     gold_sql: str = ""  # "" if a server does not tell
+    follow_ups: list[dict[str, str]] = field(default_factory=list)  # question_text and gold_sql
     messages: list[dict[str, Any]] = field(default_factory=list)  # as they were sent to the model
     calls: list[dict[str, Any]] = field(default_factory=list)  # to the model, in their order
     started: str = ""  # time stamp, ISO 8601 in UTC
@@ -195,7 +201,10 @@ class Trajectory:
         return made
 
     def set_question(self, question: Question) -> None:
-        "Keep the text of a question and its gold query."
+        "Keep the text of a question and its gold query, and those of its follow-ups."
+        self.follow_ups = [
+            dict(question_text=q.question_text, gold_sql=q.gold_sql) for q in question.follow_ups
+        ]
         self.question_text, self.gold_sql = question.question_text, question.gold_sql or ""
 
     @property

@@ -169,7 +169,8 @@ def _judgement_key(episode: Episode) -> tuple:
     q = episode.question
     queries = tuple([sql for sql, _ in episode.queries])
     gold = q.ranks, q.gold_answer, q.other_answers
-    return q.database_name, q.gold_sql, episode.answered, queries, *gold
+    parts = map(_judgement_key, episode.finished)
+    return q.database_name, q.gold_sql, episode.answered, queries, *gold, *parts
 
 # %% ../../nbs/evaluation/03_rollouts.ipynb #682e34e9
 class _RobustJudge:

@@ -213,9 +213,9 @@ class Evidence:
         twin.seen = list(self.seen)
         return twin
 
-    def add_text(self, text: str) -> SeenResult:
+    def add_text(self, text: str) -> None:
         "Remember a passage of a document: its words, numbers and marked phrases were seen."
-        return self.add(Result(("passage",), [(value,) for value in text_values(text)]))
+        self.add(Result(("passage",), [(value,) for value in text_values(text)]))
 
     def _forget_largest(self) -> None:
         "Forget results until there is room again."

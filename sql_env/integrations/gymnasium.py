@@ -107,8 +107,8 @@ class GymEnv(gymnasium.Env):
         "Take an action; an episode that ends without an answer is truncated."
         kind = self.actions[int(action["action_type"])]
         observation = self.env.step(kind, str(action["argument"]))
-        verdict = self.env.episode.verdict if self.env.episode else None
-        truncated = observation.done and (verdict is None or verdict.reason == "no_answer")
+        verdicts = self.env.episode.turn_verdicts if self.env.episode else ()
+        truncated = observation.done and (not verdicts or verdicts[-1].reason == "no_answer")
         terminated, reward = observation.done and not truncated, float(observation.reward or 0)
         return self._view(observation), reward, terminated, truncated, self._info()
 
@@ -122,9 +122,11 @@ class GymEnv(gymnasium.Env):
         episode = self.env.episode
         if episode is None:
             return {}
-        known = dict(question_id=episode.question.question_id)
+        known: dict[str, Any] = dict(question_id=episode.question.question_id)
         if not episode.done:
             return known
+        if episode.question.follow_ups:
+            known |= dict(turns_correct=list(episode.turns_correct))
         return known | dict(correct=episode.correct, grounded=episode.grounded)
 
 # %% ../../nbs/integrations/05_gymnasium.ipynb #d46a89b2

@@ -6,7 +6,7 @@ Docs: https://hjerpe.github.io/sql_env/integrations/inspect_ai.html.md"""
 
 # %% auto #0
 __all__ = ['question_sample', 'session_outcome', 'session_tools', 'start_episode', 'tool_loop', 'outcome_score', 'correct_scorer',
-           'robust_scorer', 'grounded_scorer', 'question_task', 'bundled_task', 'source_task']
+           'robust_scorer', 'grounded_scorer', 'question_match_scorer', 'question_task', 'bundled_task', 'source_task']
 
 # %% ../../nbs/integrations/02_inspect_ai.ipynb #7cf17bc6
 import json
@@ -34,17 +34,19 @@ with needs_extra("inspect"):
         ChatMessageUser,
         execute_tools,
     )
-    from inspect_ai.scorer import Score, Scorer, Target, accuracy, scorer, stderr
+    from inspect_ai.scorer import Score, Scorer, Target, accuracy, mean, scorer, stderr
     from inspect_ai.solver import Generate, Solver, TaskState, solver
     from inspect_ai.tool import Tool, ToolCall, ToolDef, ToolError, ToolParams
 
 # %% ../../nbs/integrations/02_inspect_ai.ipynb #592114fb
 def question_sample(question: Question) -> Sample:
     "The sample of a question; its target is the gold answer as JSON rows."
+    golds = [q.gold_answer for q in question.conversation]
+    target = golds if question.follow_ups else golds[0]
     return Sample(
         id=question.question_id,
         input=question.question_text,
-        target=json.dumps(question.gold_answer, ensure_ascii=False, default=str),
+        target=json.dumps(target, ensure_ascii=False, default=str),
         metadata=dict(
             database=question.database_name,
             difficulty=question.difficulty,
@@ -56,7 +58,10 @@ def question_sample(question: Question) -> Sample:
 def session_outcome(session: Session) -> dict[str, Any]:
     "What the scorers need of an episode that is over: verdicts, reasons, answer, steps."
     verdict = session.verdict()
-    return verdict._asdict() | dict(grounded=verdict.correct and verdict.grounded)
+    outcome = verdict._asdict() | dict(grounded=verdict.correct and verdict.grounded)
+    if not verdict.turns_correct:
+        del outcome["turns_correct"]
+    return outcome
 
 # %% ../../nbs/integrations/02_inspect_ai.ipynb #d7c3d14b
 _OUTCOME, _STATE = "sql_env_outcome", "sql_env_session"  # keys in the store of a sample
@@ -227,6 +232,18 @@ def grounded_scorer() -> Scorer:
     return score
 
 # %% ../../nbs/integrations/02_inspect_ai.ipynb #88758179
+@scorer(metrics=[mean(), stderr(cluster="database")], name="question_match")
+def question_match_scorer() -> Scorer:
+    "Share of right answers among the questions of a conversation."
+
+    async def score(state: TaskState, target: Target) -> Score:
+        outcome = state.store.get(_OUTCOME) or {}
+        right = outcome.get("turns_correct") or [outcome.get("correct", False)]
+        return Score(value=sum(right) / len(right), explanation=outcome.get("reason", "no_answer"))
+
+    return score
+
+# %% ../../nbs/integrations/02_inspect_ai.ipynb #29e86017
 def question_task(
     questions: QuestionSet,
     budget: int = 15,  # steps, the answer included
@@ -235,11 +252,12 @@ def question_task(
     actions: str | Sequence[str] = "",  # that are allowed beside the four, with commas
 ) -> Task:
     "A task of Inspect that plays each question once."
+    more = [question_match_scorer()] if any(q.follow_ups for q in questions) else []
     return Task(
         dataset=MemoryDataset([question_sample(q) for q in questions], name=questions.name),
         setup=start_episode(questions, budget, schema_level, nudges, actions),
         solver=tool_loop(),
-        scorer=[correct_scorer(), robust_scorer(), grounded_scorer()],
+        scorer=[correct_scorer(), robust_scorer(), grounded_scorer(), *more],
     )
 
 # %% ../../nbs/integrations/02_inspect_ai.ipynb #cbfe9832

@@ -92,7 +92,8 @@ class SkyRLEnv(BaseTextEnv):
     def get_metrics(self) -> dict[str, float]:
         "What became of the episode, for the trainer's log."
         verdict = self.session.verdict(robust=False)
-        return dict(
+        more = dict(question_match=verdict.question_match) if verdict.turns_correct else {}
+        return more | dict(
             correct=float(verdict.correct),
             grounded=float(verdict.grounded),
             steps=float(verdict.steps),

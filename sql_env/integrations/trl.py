@@ -144,6 +144,10 @@ def rollout_metrics(environments: Sequence[SQLEnvTRL]) -> dict[str, float]:
     metrics: dict[str, float] = {}
     if graded:
         metrics["correct"] = sum(graded) / len(graded)
+    talks = [e.episode.turns_correct for e in environments if e.episode]
+    if any(talks):
+        right = [sum(t) / len(t) for t in talks if t]
+        metrics["question_match"] = sum(right) / len(right)
     ends = [
         e.session.actions[-1].action_type
         for e in environments

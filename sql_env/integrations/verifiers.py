@@ -184,9 +184,11 @@ class SQLTask(vf.Task[SQLTaskData, SQLState, vf.TaskConfig]):
 
     @vf.metric
     async def verdicts(self, trace: vf.Trace) -> dict[str, float]:
-        "grounded, steps, and robust where that can be judged."
+        "grounded, steps, robust where that can be judged, question_match of a conversation."
         verdict = await asyncio.to_thread(self.verdict, trace.state, True)
         found = dict(grounded=float(verdict.correct and verdict.grounded), steps=verdict.steps)
+        if verdict.turns_correct:
+            found["question_match"] = verdict.question_match
         return found if verdict.robust is None else found | dict(robust=float(verdict.robust))
 
     def verdict(self, state: SQLState, robust: bool = False) -> SessionVerdict:

@@ -21,6 +21,7 @@ from typing import Any
 from sql_env.play.episode import (
     ACTIONS,
     MAX_TOOL_RESULT_CHARS,
+    NEXT_QUESTION,
     Action,
     Observation,
     Turn,
@@ -71,7 +72,9 @@ _all_ = ["MAX_TOOL_RESULT_CHARS"]
 # %% ../../nbs/play/06_chat.ipynb #81ee7bdf
 def observation_text(observation: Observation, max_chars: int = MAX_TOOL_RESULT_CHARS) -> str:
     "What a tool shows: the result or the error, cut, and how many steps are left once they are few."
-    text = truncate_text(observation.error or observation.result, max_chars)
+    text = observation.error or observation.result
+    if not text.endswith(NEXT_QUESTION + observation.question):  # that is never cut
+        text = truncate_text(text, max_chars)
     left = observation.budget_remaining
     if observation.done or left > 3:
         return text
@@ -258,13 +261,17 @@ def episode_messages(
 ) -> list[dict[str, Any]]:
     "The messages of an episode."
     messages = initial_messages(observation, system)
-    turns = list(turns)
+    turns, question, left = list(turns), observation.question, observation.budget_remaining
     for i, turn in enumerate(turns, 1):
+        left, (_, ends, later) = left - 1, turn.result.partition(NEXT_QUESTION)
+        if ends and turn.action.action_type in ("ANSWER", "ABSTAIN"):
+            question, left = later, observation.budget_remaining
         seen = replace(
             observation,
+            question=question,
             result=turn.result,
             error=turn.error,
-            budget_remaining=observation.budget_remaining - i,
+            budget_remaining=left,
             done=i == len(turns),
         )
         name, _ = (TOOLS | EXTRA_TOOLS)[turn.action.action_type]

@@ -6,13 +6,14 @@ Docs: https://hjerpe.github.io/sql_env/play/episode.html.md"""
 
 # %% auto #0
 __all__ = ['ACTIONS', 'EXTRA_ACTIONS', 'MAX_OBSERVATION_CHARS', 'MAX_TOOL_RESULT_CHARS', 'MAX_HISTORY_CHARS',
-           'MAX_HISTORY_ACTIONS', 'VERIFY_MODES', 'allowed_actions', 'read_actions', 'Action', 'Observation', 'Turn',
-           'repair_unicode', 'truncate_text', 'Episode', 'EpisodeEnv']
+           'MAX_HISTORY_ACTIONS', 'NEXT_QUESTION', 'VERIFY_MODES', 'allowed_actions', 'read_actions', 'Action',
+           'Observation', 'Turn', 'repair_unicode', 'truncate_text', 'Episode', 'EpisodeEnv']
 
 # %% ../../nbs/play/05_episode.ipynb #1fcc749d
 import json
 import re
 from collections.abc import Callable, Iterable, Sequence
+from copy import copy
 from dataclasses import dataclass, field
 from functools import partial
 from hashlib import blake2b
@@ -212,8 +213,17 @@ def _query(episode: "Episode", sql: str, source: _Source) -> tuple[str, TurnFact
     return result.text(), facts
 
 # %% ../../nbs/play/05_episode.ipynb #7673cfbf
+NEXT_QUESTION = " The next question: "  # stands before it
+
+# %% ../../nbs/play/05_episode.ipynb #80e5a56c
+def _over_text(episode: "Episode", said: str, goes_on: str = "") -> str:
+    "What the agent reads when a question is over: that it is and, in a conversation, the next one."
+    later = episode.conversation[len(episode.finished) + 1 :]
+    return f"{goes_on or said}{NEXT_QUESTION}{later[0].question_text}" if later else said
+
+# %% ../../nbs/play/05_episode.ipynb #4052243f
 def _answer(episode: "Episode", text: str) -> tuple[str, TurnFacts]:
-    q, evidence = episode.question, episode.evidence
+    q, evidence = episode.current, episode.evidence
     last = evidence.last_seen
     if last is not None and last.truncated and text.strip().lower() == "@last":
         raise UnreadableAnswerError(
@@ -238,17 +248,18 @@ def _answer(episode: "Episode", text: str) -> tuple[str, TurnFacts]:
         verdict = Verdict(False, "not_answerable")
     episode.verdict, episode.answered = verdict, text
     facts = TurnFacts(verdict=episode.graded_verdict, grounded=lambda: episode.grounded, done=True)
-    return "The answer was submitted.", facts
+    return _over_text(episode, "The answer was submitted."), facts
 
-# %% ../../nbs/play/05_episode.ipynb #80e5a56c
+# %% ../../nbs/play/05_episode.ipynb #94ca56ca
 def _abstain(episode: "Episode", reason: str) -> tuple[str, TurnFacts]:
-    verdict = judge_abstention(episode.question, reason, episode.has_looked)
+    verdict = judge_abstention(episode.current, reason, episode.has_looked)
     episode.verdict, episode.abstained = verdict, True
-    return "The episode ended without an answer.", TurnFacts(verdict=verdict, done=True)
+    said = _over_text(episode, "The episode ended without an answer.", "There is no answer.")
+    return said, TurnFacts(verdict=verdict, done=True)
 
-# %% ../../nbs/play/05_episode.ipynb #4052243f
+# %% ../../nbs/play/05_episode.ipynb #819c5d8c
 def _clarify(episode: "Episode", question: str) -> tuple[str, TurnFacts]:
-    q = episode.question
+    q = episode.current
     reply = simulated_reply(question, q.clarifications, q.question_text)
     return reply, TurnFacts(asked=True)
 
@@ -315,7 +326,8 @@ def _check_choice(what: str, value: str, known: dict[str, str]) -> None:
 # %% ../../nbs/play/05_episode.ipynb #fd38b723
 def _why_unjudged(question: Question, database: Database) -> str:
     "Why a question can't be graded robustly, as a sentence; empty if it can, or if it has no answer."
-    return why_no_variants(database.path, question.gold_sql) if question.answerable else ""
+    asked = [q.gold_sql for q in question.conversation if q.answerable]
+    return next(filter(None, (why_no_variants(database.path, sql) for sql in asked)), "")
 
 # %% ../../nbs/play/05_episode.ipynb #44a785ee
 def _cannot_judge(question: Question, reason: str) -> str:
@@ -335,14 +347,14 @@ def _text_bytes(*texts: str) -> int:
 
 # %% ../../nbs/play/05_episode.ipynb #c7db2b4c
 class Episode:
-    "One question on one database, from `reset` to the answer."
+    "One question, or a conversation of several, on one database, from `reset` to the last answer."
 
     def __init__(
         self,
         question: Question,
         database: Database,
         reward: RewardConfig = RewardConfig.sparse(),
-        budget: int = 15,  # steps, the answer included
+        budget: int = 15,  # steps for a question, the answer included
         schema_level: str = "names",  # what is known at the start, one of `SCHEMA_LEVELS`
         verify: str = "value",  # how the answer is graded, one of `VERIFY_MODES`
         actions: Sequence[str] = ACTIONS,  # what is allowed: `ACTIONS`, and any of `EXTRA_ACTIONS`
@@ -353,6 +365,9 @@ class Episode:
         _check_choice("way to verify", verify, VERIFY_MODES)
         self.actions = allowed_actions(actions)
         self.question, self.database, self.config = question, database, reward
+        self.conversation = question.conversation  # one question, or several
+        self.current = self.conversation[0]  # the question that is to be answered
+        self.finished: list[Episode] = []  # of a conversation: its questions that are over
         self.budget, self.schema_level, self.verify = budget, schema_level, verify
         self.started = self.done = False
         self.steps = 0
@@ -369,20 +384,28 @@ class Episode:
             raise ValueError(_cannot_judge(q, reason))
         self.schema = SchemaView(self.database, self.schema_level, "SEARCH" in self.actions)
         self.evidence = Evidence(self.database)
-        self.meter = RewardMeter(self.config, q.gold_answer, q.tables_involved, self.budget)
         self.seed = seed or 0
-        self._question_text = escape_markup(q.question_text)
         self.started, self.done, self.steps = True, False, 0
         self.turns = []
         self._recent: tuple[str, ...] = ()  # last entries of the history
         self._record_bytes = 0
+        self.finished = []
+        self._is_shared = False  # parts that change belong to a fork as well
+        self._ask(self.conversation[0])
+        return self._observe()
+
+    def _ask(self, question: Question) -> None:
+        "Begin with a question of the conversation; what is known of the database stays."
+        self.current, n = question, len(self.conversation)
+        gold, later = (question.gold_answer, question.tables_involved), n - len(self.finished) - 1
+        self.meter = RewardMeter(self.config, *gold, self.budget, n, later)
+        self._question_text = escape_markup(question.question_text)
+        self._asked_at, self.evidence.last_seen = self.steps, None
         self.verdict, self.answered, self.abstained = None, "", False
         self._grounded: bool | None = None  # once it was asked for
         self._taken: set[int] = set()  # hashes of the actions
         self._robust: Verdict | None = None
         self._certificate: Any = None  # a `Proof`, once it was asked for
-        self._is_shared = False  # parts that change belong to a fork as well
-        return self._observe()
 
     def fork(self) -> "Episode":
         "Another episode in this state; the two share what there is until they go on."
@@ -397,6 +420,7 @@ class Episode:
     def _unshare(self) -> None:
         "Copy what this episode shares with forks, before the first change."
         self.turns, self._taken = list(self.turns), set(self._taken)
+        self.finished = list(self.finished)
         self.schema, self.evidence = self.schema.fork(), self.evidence.fork()
         self.meter = self.meter.fork(partial(_result_origin, self.evidence))
         self._is_shared = False
@@ -449,18 +473,37 @@ class Episode:
         key = hash((action.action_type, " ".join(action.argument.lower().split())))
         facts.repeat = key in self._taken
         self._taken.add(key)
-        self.done = facts.done = facts.done or self.steps >= self.budget
-        if facts.verdict is None and self.done:
+        facts.done = facts.done or not self._steps_left
+        if facts.verdict is None and facts.done:
             self.verdict = Verdict(False, "no_answer")
+        is_last = facts.verdict is None or len(self.finished) + 1 == len(self.conversation)
+        self.done = facts.done and is_last
         parts = self.meter.score(facts)
         self._record(Turn(action, result, error, parts))
+        if facts.done and self.question.follow_ups:
+            self._end_question()
         return self._observe(result, error, sum(parts.values()))
+
+    def _end_question(self) -> None:
+        "Keep how a question of a conversation went, as an episode of its own; ask the next, or judge the whole."
+        # without steps there is no answer to those that come either
+        over = self.conversation[len(self.finished) :] if self.done else [self.current]
+        for question in over:
+            part = copy(self)
+            part.question = part.current = question
+            part.conversation, part.finished = (question,), []
+            part.evidence = self.evidence.fork()
+            self.finished.append(part)
+        if self.done:
+            self.verdict = next((v for v in self.turn_verdicts if not v), self.verdict)
+        else:
+            self._ask(self.conversation[len(self.finished)])
 
     def _record(self, turn: Turn) -> None:
         entry = escape_markup(unescape_markup(str(turn.action)))[:MAX_HISTORY_CHARS]
         self._recent = (*self._recent, entry)[-MAX_HISTORY_ACTIONS:]
         size = _text_bytes(turn.action.argument, turn.result, turn.error)
-        room = max(_MIN_RECORD_BYTES, _RECORD_BYTES_PER_STEP * self.budget) - self._record_bytes
+        room = max(_MIN_RECORD_BYTES, _RECORD_BYTES_PER_STEP * self.max_steps) - self._record_bytes
         if size > room:
             cut = turn.action.argument[:_MAX_EXCESS_CHARS]
             turn.action = Action(turn.action.action_type, cut)
@@ -469,10 +512,19 @@ class Episode:
         self._record_bytes += size
         self.turns.append(turn)
 
+    @property
+    def _steps_left(self) -> int:
+        return self.budget - (self.steps - self._asked_at)
+
+    @property
+    def max_steps(self) -> int:
+        "The steps that the episode can take: a budget for each question."
+        return self.budget * len(self.conversation)
+
     def _observe(
         self, result: str = "", error: str = "", reward: float | None = None
     ) -> Observation:
-        left = self.budget - self.steps
+        left = self._steps_left
         question, known = self._question_text, str(self.schema)
         return Observation(
             question, known, result, error, self.steps, left, self._recent, self.done, reward
@@ -511,16 +563,35 @@ class Episode:
     @property
     def queries(self) -> list[tuple[str, Result]]:
         "The queries that ran, with their results; of those too large to keep the last that may hold gold."
-        return self.evidence.queries_for(self.question.gold_answer)
+        return self.evidence.queries_for(self.current.gold_answer)
 
     @property
     def correct(self) -> bool:
-        "Execution accuracy: whether the answer is right on this database."
+        "Execution accuracy: whether the answer, or each of a conversation, is right on this database."
         return bool(self.verdict)
+
+    @property
+    def turn_verdicts(self) -> tuple[Verdict, ...]:
+        "The verdict on each question that is over; `verdict` on the whole is the first that is wrong."
+        over = self.finished if self.question.follow_ups else [self]
+        return tuple(e.verdict for e in over if e.verdict is not None)
+
+    @property
+    def turns_correct(self) -> tuple[bool, ...]:
+        "Which questions of a conversation are right, those not reached included; () for a single question."
+        right, n = [v.correct for v in self.turn_verdicts], len(self.conversation)
+        return (*right, *[False] * (n - len(right))) if n > 1 else ()
+
+    @property
+    def _whole(self) -> Sequence["Episode"]:
+        "The questions of a conversation that is over; none of any other episode."
+        return self.finished if len(self.finished) == len(self.conversation) else ()
 
     @property
     def grounded(self) -> bool:
         "Whether every value of the answer came out of a table in a result; worked out when it is first asked for."
+        if self._whole:
+            return all(over.grounded for over in self._whole)
         if self._grounded is None and self.answered:
             self._grounded = is_grounded(self.answered, self.evidence)
         if self._grounded is None and self.abstained:
@@ -531,7 +602,7 @@ class Episode:
     def has_looked(self) -> bool:
         "Whether the agent has looked for what the database lacks, if the question is not answerable."
         queries = [seen.sql for seen in self.evidence.seen if seen.sql is not None]
-        return has_looked_for_missing(self.question, self.schema.known_columns, queries)
+        return has_looked_for_missing(self.current, self.schema.known_columns, queries)
 
     @property
     def robust(self) -> bool | None:
@@ -544,24 +615,37 @@ class Episode:
     @property
     def robust_verdict(self) -> Verdict | None:
         "The verdict on variants of the database, made when first asked for (milliseconds); None before the end."
-        if self.abstained or not self.question.answerable:
+        if self._whole:
+            judged = [e.robust_verdict for e in self._whole] if self.verdict else [self.verdict]
+            failed = [v for v in judged if not v]
+            known = (v for v in failed if v is not None and v.reason not in NOT_JUDGED)
+            return next(known, (failed or judged)[-1])
+        if self.abstained or not self.current.answerable:
             return self.verdict  # no query is behind it
         if self.verdict is not None and self._robust is None:
-            about = self.question, self.database, self.answered, self.queries, self.verdict
+            about = self.current, self.database, self.answered, self.queries, self.verdict
             self._robust = verify_robust(*about, evenly=self.verify != "value")
         return self._robust
 
     @property
     def certificate(self) -> Any:
         "The `Proof` behind an answer that is right by value and on variants, made when first asked for; else None."
-        if self.verdict is None or self.abstained or not self.question.answerable:
+        if self._whole:
+            proofs = [over.certificate for over in self._whole if not over.abstained]
+            order = ("refuted", "open", "proved").index
+            return (
+                None
+                if None in proofs
+                else min(proofs, key=lambda p: order(p.outcome), default=None)
+            )
+        if self.verdict is None or self.abstained or not self.current.answerable:
             return None
         if self._certificate is None:
             from sql_env.grading.proofs.certificates import certify
 
             robust = self.robust_verdict
             judged = self.verdict if robust is None or robust.reason in NOT_JUDGED else robust
-            q, db, queries = self.question, self.database, self.queries
+            q, db, queries = self.current, self.database, self.queries
             self._certificate = certify(q, db, self.answered, queries, judged)
         return self._certificate
 

@@ -187,7 +187,7 @@ class TurnFacts:
     grounded: Callable[[], bool] | None = (
         None  # whether the answer came out of results; None: it did
     )
-    done: bool = False  # the episode is over, by answer or budget
+    done: bool = False  # the question is over, by answer or budget
 
 # %% ../../nbs/play/04_reward.ipynb #f7a9b82a
 class _GoldProgress:
@@ -240,20 +240,25 @@ class _GoldProgress:
 
 # %% ../../nbs/play/04_reward.ipynb #cb4c64a5
 class RewardMeter:
-    "Follows one episode and computes the reward of each turn."
+    "Follows an episode, or a question of a conversation, and computes the reward of each turn."
 
-    __slots__ = ("asked", "budget", "config", "phi", "progress", "scale", "steps")
+    __slots__ = "asked budget config phi progress scale share small steps unasked".split()
 
     def __init__(
         self,
         config: RewardConfig,
         gold_rows: Sequence[tuple],
         gold_tables: Sequence[str],  # lower case
-        budget: int,  # steps of the episode
+        budget: int,  # steps of a question
+        questions: int = 1,  # of the conversation
+        unasked: int = 0,  # those after this one
     ):
         self.config = config
         self.budget = budget
-        self.scale = config.cost_scale(budget) / budget  # of the costs of one step
+        self.unasked = unasked
+        self.share = 1 / questions  # of the prize, for each question
+        self.small = self.share**2  # of all else but shaping
+        self.scale = config.cost_scale(budget) / budget * self.small  # of the costs of one step
         self.progress = _GoldProgress(gold_rows, gold_tables, bool(config.shaping))
         self.steps = 0
         self.asked = 0  # questions
@@ -271,7 +276,7 @@ class RewardMeter:
             step=-c.step_cost * self.scale * self._steps_paid(turn),
             error=-c.error_cost * self.scale * turn.error,
             repeat=-c.repeat_cost * self.scale * turn.repeat,
-            clarify=-c.question_cost(self.asked, self.budget) * turn.asked,
+            clarify=-c.question_cost(self.asked, self.budget) * self.small * turn.asked,
         )
         if c.shaping:
             parts["shaping"] = self._shaping(turn.done)
@@ -294,14 +299,20 @@ class RewardMeter:
         "What stopping before the end still costs: progress is given back, and the steps that are left are paid."
         c = self.config
         left = _discounted_steps(c.gamma, self.budget - self.steps + 1) - 1
-        return -c.gamma * self.phi - c.step_cost * self.scale * left
+        return -c.gamma * self.phi - c.step_cost * self.scale * (left + self._steps_unasked)
+
+    @property
+    def _steps_unasked(self) -> float:
+        "The steps, discounted, of the questions that come after this one."
+        return self.unasked * _discounted_steps(self.config.gamma, self.budget)
 
     def _steps_paid(self, turn: TurnFacts) -> float:
         "1, and at an end without a right answer the steps that are left, discounted."
         left = self.budget - self.steps
-        if not turn.done or not left or (turn.verdict is not None and turn.verdict.correct):
+        if not turn.done or (turn.verdict is not None and turn.verdict.correct):
             return 1.0
-        return _discounted_steps(self.config.gamma, left + 1)
+        paid = _discounted_steps(self.config.gamma, left + 1) if left else 1.0
+        return paid if turn.verdict is not None else paid + self._steps_unasked
 
     def _outcome(self, turn: TurnFacts) -> float:
         "What an answer earns: the prize, the pay for an abstention, or bounded credit for a wrong one."
@@ -309,17 +320,18 @@ class RewardMeter:
         if verdict is None:
             return 0.0
         if verdict.correct:
-            return c.correct - c.slowness * (self.steps - 1) / max(self.budget - 1, 1)
+            slowness = c.slowness * (self.steps - 1) / max(self.budget - 1, 1)
+            return c.correct * self.share - slowness * self.small
         if verdict.reason == "abstained":
-            return c.abstain
+            return c.abstain * self.small
         closeness = self.progress.closeness if c.credit else 0.0
         if not closeness or (turn.grounded and not turn.grounded()):
             return 0.0
-        return c.credit * closeness
+        return c.credit * closeness * self.small
 
     def _shaping(self, done: bool) -> float:
         "Discounted potential of the new state, less that of the old one."
         before = self.phi
         found = 0.4 * self.progress.coverage + 0.6 * self.progress.overlap
-        self.phi = 0.0 if done else self.config.shaping * found
+        self.phi = 0.0 if done else self.config.shaping * found * self.share
         return self.config.gamma * self.phi - before

@@ -472,6 +472,13 @@ class SessionVerdict(NamedTuple):
     robust_reason: str
     answer: str
     steps: int
+    turns_correct: tuple[bool, ...] = ()  # of a conversation: which are right
+
+    @property
+    def question_match(self) -> float:
+        "Share of right answers among the questions of a conversation; of a single one 0 or 1."
+        right = self.turns_correct or (self.correct,)
+        return sum(right) / len(right)
 
 # %% ../../nbs/play/07_session.ipynb #9e99f263
 async def _in_thread(function: Callable, *args: Any) -> Any:
@@ -596,6 +603,7 @@ class Session:
                 "" if judged is None else judged.reason,
                 episode.answered,
                 episode.steps,
+                episode.turns_correct,
             )
 
     @property

@@ -6,7 +6,7 @@ __getattr__, __dir__ = lazy_names(
     __name__,
     {
         "base": "Completion ModelError Policy RolloutAborted ScriptedPolicy play_episode",
-        "baselines": "GreedyPolicy OraclePolicy RandomPolicy",
+        "baselines": "ForgetfulOracle GreedyPolicy OraclePolicy RandomPolicy",
         "hacks": "HACKS HackPolicy most_frequent_answer",
         "chat": "ChatPolicy",
         "endpoint": "Endpoint",

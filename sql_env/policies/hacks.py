@@ -14,7 +14,7 @@ from collections.abc import Iterable
 
 from ..grading.answers import format_rows
 from ..play.episode import Action, Observation
-from .base import parse_schema_info
+from .base import parse_schema_info, question_start
 from .baselines import name_similarity
 from ..questions.question_set import Question
 
@@ -46,10 +46,13 @@ class HackPolicy:
 
     def __init__(self, name: str, *actions: tuple[str, str]):
         self.name, self.actions = name, actions
+        self._start = 0, 0
 
     def select_action(self, observation: Observation) -> Action:
-        "The action at the place of this step, filled in."
-        action_type, argument = self.actions[min(observation.step_count, len(self.actions) - 1)]
+        "The action at the place of this step since the question was asked, filled in."
+        self._start = question_start(observation, self._start)
+        step = observation.step_count - self._start[0]
+        action_type, argument = self.actions[min(step, len(self.actions) - 1)]
         if "{" in argument:
             argument = _fill_in(argument, observation)
         return Action(action_type, argument)

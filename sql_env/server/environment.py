@@ -65,6 +65,8 @@ def _metadata(
     found: dict[str, Any] = dict(episode_id=episode_id, question_id=episode.question.question_id)
     if episode.done and reveal != "none":
         found |= dict(correct=episode.correct, grounded=episode.grounded)
+        if episode.question.follow_ups:
+            found["turns_correct"] = list(episode.turns_correct)
         if episode.verify != "value":
             found["robust"] = episode.robust
     return found

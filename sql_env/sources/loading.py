@@ -32,6 +32,7 @@ from sql_env.questions.question_set import (
     QUESTION_FLAGS,
     Question,
     QuestionSet,
+    as_conversation,
     question_from_fields,
     read_questions,
 )
@@ -45,9 +46,16 @@ from sql_env.sources.files import (
     translate_gold,
 )
 from .findings import read_findings, with_findings
-from .generated import ambiguous_set, manual_set, wide_set, world_set
+from .generated import ambiguous_set, conversations, manual_set, wide_set, world_set
 from .mini_interact import read_mini_interact
-from .published import read_bird, read_kaggledbqa, read_spider, read_spider2_lite
+from sql_env.sources.published import (
+    read_bird,
+    read_cosql,
+    read_kaggledbqa,
+    read_sparc,
+    read_spider,
+    read_spider2_lite,
+)
 from .tables import table_names, table_records
 from ..sql.dialects import find_dialect
 from ..sql.values import nearest_names
@@ -168,7 +176,11 @@ def _complete_questions(
     workers: int = 1,  # processes that run gold
 ) -> QuestionSet:
     "A `QuestionSet` with gold rows, ranks and flags for each question."
-    done = dict(enumerate(drafts.questions))
+    done, heads = dict[int, Question](), list[int]()
+    for head, q in enumerate(drafts.questions):
+        for part in q.conversation:
+            done[len(heads)] = part
+            heads.append(head)
     left_out = Counter(drafts.left_out)
     by_database = _places_by_gold(done)
 
@@ -190,17 +202,21 @@ def _complete_questions(
         by_sql = by_database[name]
         if isinstance(golds, str):
             places = [i for numbers in by_sql.values() for i in numbers]
-            left_out[golds] += len(places)
+            left_out[golds] += len({heads[i] for i in places})
             for i in places:
                 del done[i]
             continue
         for sql, places in by_sql.items():
             for i in filter(must_run, places):
                 done[i] = _with_other_golds(_with_gold(done[i], golds[sql]), golds)
+    parts: dict[int, list[Question]] = {}
+    for i, q in done.items():
+        parts.setdefault(heads[i], []).append(q)
     known, usual = read_findings(), limits in (None, Limits())
     audited = {question_id for question_id, _ in known}
     questions = [
-        with_findings(q, known, usual) if q.question_id in audited else q for q in done.values()
+        with_findings(q, known, usual) if q.question_id in audited else q
+        for q in (as_conversation(some, QUARANTINE_FLAGS) for some in parts.values())
     ]
     about = (drafts.databases, drafts.name, left_out)
     return QuestionSet(
@@ -244,6 +260,8 @@ def _question_fields(given: Mapping[str, Any]) -> dict[str, Any]:
         if not golds or not all(isinstance(sql, str) for sql in golds):
             raise ValueError("field 'sql' is neither a text nor a list of texts")
         fields |= dict(gold_sql=golds[0], other_golds=golds[1:])
+    if isinstance(later := fields.get("follow_ups"), list):
+        fields["follow_ups"] = [_question_fields(f) if isinstance(f, dict) else f for f in later]
     if "answer" in fields:
         fields.setdefault("gold_answer", [[fields.pop("answer")]])
     return fields
@@ -261,7 +279,11 @@ def _folder_reader(
         fields: dict[str, Any] = {"question_id": f"{name}-{place + 1:04}"}
         if len(only) == 1:
             fields["database_name"] = only[0]
-        q = question_from_fields(fields | _question_fields(given))
+        return finish(question_from_fields(fields | _question_fields(given)))
+
+    def finish(q: Question) -> Question:
+        if q.follow_ups:
+            q = q.with_fields(follow_ups=tuple(map(finish, q.follow_ups)))
         if evidence and q.evidence not in q.question_text:
             q = q.with_fields(question_text=f"{q.question_text} {q.evidence}")
         return translate_gold(q, dialect)
@@ -349,6 +371,8 @@ def _question_files(folder: Path) -> list[Path]:
 # %% ../../nbs/sources/06_loading.ipynb #2afed27b
 _LAYOUTS = {  # what a folder holds, or one below it, if it is of that source; the first that fits
     "spider2_lite": ("spider2-lite.jsonl",),
+    "cosql": ("sql_state_tracking",),
+    "sparc": ("dev.json", "dev_no_value.json"),
     "spider": ("dev.json", "train_spider.json"),
     "kaggledbqa": ("examples", "databases"),
     "bird": ("dev_databases",),
@@ -449,6 +473,17 @@ def _read_manual(
     made = manual_set(split, level, n, seed)
     return Drafts(list(made), made.databases, made.name, documents=made.documents)
 
+# %% ../../nbs/sources/06_loading.ipynb #097a5125
+def _read_conversations(
+    split: str = "train",  # train, validation, test, test_wording or test_vocabulary
+    level: int = 1,  # of the tables, from 1 to 5
+    n: int = 100,  # conversations
+    seed: int = 0,
+) -> Drafts:
+    "Generated conversations of two to five questions; see `generated.conversations`."
+    made = conversations(n, seed, split, level)
+    return Drafts(list(made), made.databases, made.name)
+
 # %% ../../nbs/sources/06_loading.ipynb #72677470
 def _fetch_snapshot(name: str, revision: str | None) -> Path:
     "The folder with the files of a data set of the Hub, fetched if they are not in its cache; raises `SourceError`."
@@ -508,6 +543,8 @@ def _read_hf(
 SOURCES: dict[str, Callable[..., Drafts]] = {
     "bundled": _read_bundled,
     "spider": read_spider,
+    "sparc": read_sparc,
+    "cosql": read_cosql,
     "bird": read_bird,
     "kaggledbqa": read_kaggledbqa,
     "spider2_lite": read_spider2_lite,
@@ -517,6 +554,7 @@ SOURCES: dict[str, Callable[..., Drafts]] = {
     "ambiguous": _read_ambiguous,
     "wide": _read_wide,
     "manual": _read_manual,
+    "conversations": _read_conversations,
     "worlds": _read_worlds,
 }
 

@@ -23,7 +23,7 @@ from ..evaluation.rollouts import plan_episodes
 from ..play.chat import MAX_TOOL_RESULT_CHARS
 from ..play.episode import Action, EpisodeEnv, Observation
 from ..play.reward import RewardConfig
-from ..policies.base import parse_schema_info, play_episode
+from ..policies.base import parse_schema_info, play_episode, question_start
 from ..policies.baselines import OraclePolicy, answer_from_result, name_similarity
 from ..questions.question_set import Question, QuestionSet
 from ..sql.analysis import SqlToken, TokenizedSql, compared_values
@@ -280,12 +280,18 @@ class ExpertPolicy:
     def reset(self, seed: int) -> None:
         "Start a new episode: it depends on both seeds and on nothing before it."
         self.rng, self.style = Random(f"{self.seed}:{seed}"), ""
+        self._start = 0, 0
+        self._conversation: Sequence[Question] = ()
         self._actions: Generator[Action, Observation, None] | None = None
 
     def select_action(self, observation: Observation) -> Action:
-        if self._actions is not None and observation.step_count:
+        self._start = question_start(observation, self._start)
+        asked_at, place = self._start
+        if self._actions is not None and observation.step_count > asked_at:
             return self._actions.send(observation)
-        gold = self._gold_query(self._find_question(observation))
+        if not place:
+            self._conversation = self._find_question(observation).conversation
+        gold = self._gold_query(self._conversation[place])
         self.style, mistake = self._choose_style(gold)
         style = EXPERT_STYLES[self.style]
         self._actions = self.actions(gold, style, mistake, observation)

@@ -49,6 +49,9 @@ class Outcome:
     gold: Sequence[tuple] = ()  # typed rows; empty if they are not known
     certificate: str = ""  # proved, refuted or open; empty if no proof was asked for
     proof: str = ""  # what the certificate rests on, in words
+    turns: Sequence[
+        tuple[str, "Outcome"]
+    ] = ()  # of a conversation: its questions, and how each ended
 
 # %% ../../nbs/view/03_episode.ipynb #61c4147d
 @dataclass(frozen=True)
@@ -74,6 +77,20 @@ class EpisodeView:
     actions: Sequence[str] = ACTIONS  # that were allowed
 
 # %% ../../nbs/view/03_episode.ipynb #ef69feea
+def _episode_outcome(episode: Episode, robust: bool) -> Outcome:
+    "How an episode that is over ended, and each question of a conversation."
+    question, verdict = episode.question, episode.verdict
+    assert verdict is not None
+    turns = [(e.question.question_text, _episode_outcome(e, robust)) for e in episode.finished]
+    rows = None if turns else _answered_rows(episode)
+    held = episode.robust if robust and verdict else None
+    gold = question.gold_answer or ()
+    outcome = Outcome(verdict, rows, episode.grounded, held, question.gold_sql, gold, turns=turns)
+    if robust and episode.verify == "certified" and (proof := episode.certificate) is not None:
+        outcome = replace(outcome, certificate=proof.outcome, proof=proof.words)
+    return outcome
+
+# %% ../../nbs/view/03_episode.ipynb #bc2ba5b7
 def view_episode(
     episode: Episode,
     policy: str = "",  # name of who plays
@@ -81,19 +98,13 @@ def view_episode(
     robust: bool = False,  # judge a right answer on variants of the database too
 ) -> EpisodeView:
     "The view of an episode, finished or not; gold is in it only if the episode is over."
-    question, verdict, outcome = episode.question, episode.verdict, None
-    if episode.done and verdict is not None:
-        gold = question.gold_answer or ()
-        held = episode.robust if robust and verdict else None
-        rows = _answered_rows(episode)
-        outcome = Outcome(verdict, rows, episode.grounded, held, question.gold_sql, gold)
-        if robust and episode.verify == "certified" and (proof := episode.certificate) is not None:
-            outcome = replace(outcome, certificate=proof.outcome, proof=proof.words)
+    question = episode.question
+    outcome = _episode_outcome(episode, robust) if episode.done else None
     about = [question.question_id, question.difficulty, question.split]
     return EpisodeView(
-        question=question.question_text,
+        question=(question if episode.done else episode.current).question_text,
         turns=tuple(episode.turns),
-        budget=episode.budget,
+        budget=episode.max_steps,
         tables=tuple(episode.database.infos),
         schema_level=episode.schema_level,
         about=" · ".join(filter(None, about)),
@@ -155,11 +166,14 @@ def view_trajectory(
         notes=tuple(trajectory.notes),
         actions=tuple(about.get("actions", ACTIONS)),
     )
-    budget = max(int(about.get("budget", 15)), len(turns))
+    budget = int(about.get("budget", 15))
+    most = max(budget, len(turns))
     note = f"The policy or the environment crashed: {result.error}" if result.error else ""
     question = _find_question(questions, result.question_id)
     if questions is not None and question is not None:
-        episode = _replay(trajectory, question, questions, budget, about)
+        episode = _replay(
+            trajectory, question, questions, budget if question.follow_ups else most, about
+        )
         note = note or _describe_change(trajectory, episode)
         view = view_episode(episode, policy)
         if view.outcome and result.correct:
@@ -171,13 +185,23 @@ def view_trajectory(
     outcome = None
     if result.reason:
         verdict = Verdict(result.correct, result.reason)
-        outcome = Outcome(verdict, grounded=result.grounded, gold_sql=trajectory.gold_sql)
+        asked = [dict(question_text=trajectory.question_text, gold_sql=trajectory.gold_sql)]
+        turns_over = [
+            (
+                q["question_text"],
+                Outcome(Verdict(r, "match" if r else "undisclosed"), gold_sql=q["gold_sql"]),
+            )
+            for q, r in zip(asked + trajectory.follow_ups, result.turns_correct)
+        ]
+        outcome = Outcome(
+            verdict, grounded=result.grounded, gold_sql=trajectory.gold_sql, turns=turns_over
+        )
     note = (
         note
         or "The question is not among those that are loaded, so neither schema nor gold can be shown."
     )
     title = trajectory.question_text or f"Question {result.question_id}"
-    return EpisodeView(title, turns, budget, policy=policy, outcome=outcome, note=note, **said)
+    return EpisodeView(title, turns, most, policy=policy, outcome=outcome, note=note, **said)
 
 # %% ../../nbs/view/03_episode.ipynb #0e36f4fd
 def watch_policy(

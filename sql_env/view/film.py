@@ -84,7 +84,8 @@ def _end_data(
     data: dict[str, Any] = dict(
         right=result.correct, reason=result.reason, why=verdict_text(outcome)
     )
-    data["sql"] = trajectory.gold_sql or (question.gold_sql if question else "")
+    golds = [trajectory.gold_sql, *(q["gold_sql"] for q in trajectory.follow_ups)]
+    data["sql"] = ";\n".join(filter(None, golds)) or (question.gold_sql if question else "")
     if result.certificate in CERTIFICATES:
         data["proof"] = [CERTIFICATES[result.certificate], result.proof]
     if not result.correct:

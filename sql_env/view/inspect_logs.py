@@ -167,6 +167,7 @@ def _sample_result(
     for call in calls:
         for name, n in {**call["usage"], "seconds": call["seconds"]}.items():
             usage[name] = round(usage.get(name, 0) + n, 6)
+    outcome = (sample.get("store") or {}).get("sql_env_outcome") or {}
     gold = str(about.get("gold_sql") or "")
     database, question_id = str(about.get("database") or ""), str(sample["id"])
     error = sample.get("error")
@@ -186,6 +187,7 @@ def _sample_result(
         robust=robust,
         usage=usage,
         not_judged=why if robust is None else "",
+        turns_correct=tuple(outcome.get("turns_correct", ())),
     )
 
 # %% ../../nbs/view/12_inspect_logs.ipynb #c7bb0942

@@ -21,7 +21,8 @@ from fastcore.xml import FT, Safe
 from ..grading.answers import Verdict, compare_rows
 from ..grading.cells import BareText
 from ..paths import read_asset
-from ..play.episode import Turn
+from ..play.episode import NEXT_QUESTION, Turn
+from ..play.markup import unescape_markup
 from ..sql.values import format_value
 from .diagram import schema_svg, touched_tables
 from .episode import EpisodeView, Outcome, to_episode_view
@@ -104,7 +105,8 @@ def _turn_html(view: EpisodeView, turn: Turn, errors: bool = True) -> FT:
     elif verb == "DESCRIBE":
         came = _description_html(view, turn)
     elif verb in ("ANSWER", "ABSTAIN"):
-        came = ""
+        _, asked, later = turn.result.partition(NEXT_QUESTION)
+        came = element("h2", unescape_markup(later)) if asked else ""
     elif verb == "CLARIFY":
         came = element("blockquote", turn.result)
     elif verb == "SEARCH":
@@ -233,6 +235,12 @@ def _gold_html(outcome: Outcome) -> FT:
 def outcome_html(outcome: Outcome) -> FT:
     "The verdict, a wrong answer beside gold, and the gold query."
     verdict = _verdict_html(outcome)
+    if outcome.turns:
+        asked = (
+            element("div", element("h3", question), outcome_html(turn))
+            for question, turn in outcome.turns
+        )
+        return element("div", verdict, *asked)
     if not outcome.gold_sql:
         return verdict
     certificate = _certificate_html(outcome)
@@ -509,6 +517,9 @@ def _still_step(i: int, turn: Turn, rows: int) -> FT:
         parts.append(_styled("div", "code", _still_description(turn.result)))
     elif verb not in ("ANSWER", "ABSTAIN"):
         parts.append(_still_result(turn.result, rows, is_table=verb != "SEARCH"))
+    elif NEXT_QUESTION in turn.result:
+        later = unescape_markup(turn.result.partition(NEXT_QUESTION)[2])
+        parts.append(_styled("div", "head", later))
     return _styled("div", "step", *parts)
 
 # %% ../../nbs/view/05_page.ipynb #1d905cb1
@@ -518,7 +529,9 @@ def _still_outcome(outcome: Outcome, gold: bool) -> list[FT]:
         parts = [_styled("div", "right", element("b", "Right."))]
     else:
         parts = [_styled("div", "wrong", element("b", "Wrong."), " " + _explain(outcome.verdict))]
-    if gold and outcome.gold_sql:
+    for question, turn in outcome.turns:
+        parts += [_styled("div", "dim", question), *_still_outcome(turn, gold)]
+    if gold and outcome.gold_sql and not outcome.turns:
         query = _styled("code", "code", outcome.gold_sql)
         parts.append(_styled("div", "gold", _styled("span", "dim", "gold: "), query))
     return parts

@@ -17,7 +17,12 @@ from fastcore.xml import FT, Safe
 
 from ..evaluation.failures import FAILURES
 from ..evaluation.harness import EvaluationResult, compare
-from ..evaluation.reports import certificate_text, rate_text, robust_text
+from sql_env.evaluation.reports import (
+    certificate_text,
+    conversation_text,
+    rate_text,
+    robust_text,
+)
 from ..paths import read_asset
 from ..progress import ProgressBar
 from ..questions.question_set import QuestionSet
@@ -120,7 +125,8 @@ def _card_html(
         else "nothing was measured"
     )
     usage = _usage_figures(result)
-    unjudged = "; ".join(filter(None, [robust_text(result), certificate_text(result)]))
+    texts = (conversation_text, robust_text, certificate_text)
+    unjudged = "; ".join(filter(None, (text(result) for text in texts)))
     settings = json.dumps(run.about, indent=1, ensure_ascii=False, default=str)
     title = element("summary", "usage and settings" if usage else "settings")
     return element(

@@ -11,6 +11,11 @@ from sql_env.sources.generated import (  # noqa: F401  they register their famil
     families_membership,
 )
 from sql_env.sources.generated.ambiguity import AmbiguousWorld, ambiguous_set, ambiguous_worlds
+from sql_env.sources.generated.conversations import (
+    ConversationWorld,
+    conversation_worlds,
+    conversations,
+)
 from sql_env.sources.generated.manual import ManualWorld, manual_set, manual_worlds
 from sql_env.sources.generated.phrases import FAMILIES
 from sql_env.sources.generated.wide import WideWorld, wide_set, wide_worlds
@@ -27,6 +32,7 @@ from sql_env.sources.generated.world import (
 __all__ = [
     "FAMILIES",
     "AmbiguousWorld",
+    "ConversationWorld",
     "ManualWorld",
     "WideWorld",
     "SPLITS",
@@ -34,6 +40,8 @@ __all__ = [
     "World",
     "ambiguous_set",
     "ambiguous_worlds",
+    "conversation_worlds",
+    "conversations",
     "export_worlds",
     "guessing_statistics",
     "manual_set",

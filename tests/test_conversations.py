@@ -1,0 +1,598 @@
+"Conversations: what an episode of several questions shows, pays and judges, and how worlds and files make them."
+
+import json
+import re
+from collections import Counter
+from itertools import islice
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from test_reward import RIGHT, RIGHTLY, WRONG, result, shaped, total, turns, undiscounted
+
+from sql_env.database.database import Database
+from sql_env.evaluation.audit import audit_questions
+from sql_env.evaluation.harness import evaluate, hack_floor
+from sql_env.evaluation.logs import EpisodeResult, check_log, read_log
+from sql_env.evaluation.reports import conversation_text, results_markdown
+from sql_env.evaluation.rescoring import rescore_log
+from sql_env.play.episode import ACTIONS, EXTRA_ACTIONS, Episode, EpisodeEnv
+from sql_env.play.reward import RewardConfig, RewardMeter, TurnFacts
+from sql_env.policies import ForgetfulOracle, OraclePolicy, ScriptedPolicy, play_episode
+from sql_env.questions.question_set import (
+    Clarification,
+    Question,
+    QuestionSet,
+    question_from_fields,
+    question_to_json,
+)
+from sql_env.sources.generated.conversations import EDITS, ConversationWorld, conversation_worlds
+from sql_env.sources.generated.wordings import load_wordings
+from sql_env.sources.loading import load
+
+laws = settings(deadline=None, derandomize=True, max_examples=40, database=None)
+
+# --- rewards
+
+
+@st.composite
+def talks(draw, config):
+    "A configuration, gold, a budget, and the turns of each question; the first without an answer is the last."
+    budget, n = draw(st.integers(1, 20)), draw(st.integers(1, 5))
+    questions = [draw(turns((RIGHT, RIGHTLY, WRONG, None), min(budget, 8))) for _ in range(n)]
+    return draw(config), draw(result()), budget, questions
+
+
+def pay(config, gold, budget, questions):
+    "The parts of the rewards of each question that was reached, and how many were answered rightly."
+    n, paid, right = len(questions), [], 0
+    for i, walk in enumerate(questions):
+        meter = RewardMeter(config, gold, ("a", "b"), budget, n, n - i - 1)
+        paid.append([meter.score(TurnFacts(**{k: getattr(t, k) for k in FACTS})) for t in walk])
+        if walk[-1].verdict is None:
+            return paid, right
+        right += walk[-1].verdict.correct
+    return paid, right
+
+
+FACTS = list(TurnFacts.__dataclass_fields__)
+
+
+@laws
+@given(talks(undiscounted), st.data())
+def test_more_right_answers_are_always_worth_more(talk, data):
+    config, gold, budget, questions = talk
+    other = [data.draw(turns((RIGHT, WRONG, None), min(budget, 8))) for _ in questions]
+    (a, more), (b, fewer) = pay(*talk), pay(config, gold, budget, other)
+    worth = [sum(map(total, paid)) for paid in (a, b)]
+    least = config.correct - config.slowness - config.costs - config.most_without_answer
+    if more < fewer:
+        (more, fewer), worth = (fewer, more), worth[::-1]
+    if more > fewer:
+        assert worth[0] - worth[1] >= (more - fewer) * least / len(questions) - 1e-9
+        assert worth[0] > worth[1]
+
+
+@laws
+@given(talks(undiscounted))
+def test_nothing_pays_more_than_all_right_answers_could(talk):
+    config, _, _, questions = talk
+    paid, right = pay(*talk)
+    most = config.correct * right / len(questions) + config.most_without_answer / len(questions)
+    assert sum(map(total, paid)) <= most + 1e-9
+    assert sum(map(total, paid)) <= config.correct + 1e-9
+
+
+@laws
+@given(talks(shaped() | shaped(st.just(1.0))))
+def test_shaping_telescopes_over_the_questions(talk):
+    paid, _ = pay(*talk)
+    for parts in paid:
+        shaping = [talk[0].gamma ** t * p.get("shaping", 0) for t, p in enumerate(parts)]
+        assert abs(sum(shaping)) < 1e-7
+
+
+@laws
+@given(talks(st.sampled_from([RewardConfig.sparse(), RewardConfig.partial()])))
+def test_a_wrong_answer_is_no_worse_than_silence(talk):
+    assert sum(map(total, pay(*talk)[0])) >= 0
+
+
+@pytest.mark.parametrize("reached", [0, 1, 2])
+def test_questions_that_are_not_reached_cost_their_steps(reached):
+    config, silent = RewardConfig.shaped(), [TurnFacts()] * 4 + [TurnFacts(done=True)]
+    wrong = [TurnFacts(verdict=WRONG, done=True)]
+    paid, _ = pay(config, [(1,)], 5, [wrong] * reached + [silent] * (3 - reached))
+    assert sum(total(parts, "step") for parts in paid) == pytest.approx(-config.step_cost / 3)
+    meter = RewardMeter(config, [(1,)], (), 5, 3, 2)
+    assert meter.if_stopped == pytest.approx(-config.step_cost / 3)
+
+
+# --- episodes
+
+
+@pytest.fixture(scope="module")
+def db(tmp_path_factory):
+    path = tmp_path_factory.mktemp("db") / "bills.sqlite"
+    import apsw
+
+    con = apsw.Connection(str(path))
+    con.execute("CREATE TABLE bill (bill_id INTEGER PRIMARY KEY, town TEXT, paid TEXT, euros INT)")
+    rows = [(i, "Bonn" if i % 3 else "Kiel", "yes" if i % 4 else "no", i * 10) for i in range(40)]
+    con.executemany("INSERT INTO bill VALUES (?,?,?,?)", rows)
+    con.close()
+    return Database(path)
+
+
+SQL = [
+    "SELECT count(*) FROM bill WHERE paid = 'yes'",
+    "SELECT count(*) FROM bill WHERE paid = 'yes' AND town = 'Bonn'",
+    "SELECT town, count(*) FROM bill WHERE paid = 'yes' GROUP BY town",
+]
+WORDS = ["How many bills are paid?", "Only those of Bonn.", "And per town?"]
+
+
+@pytest.fixture(scope="module")
+def talk(db):
+    turns = [
+        Question(f"b.{i}", text, "bills", sql, tuple(db.query(sql).rows))
+        for i, (text, sql) in enumerate(zip(WORDS, SQL), 1)
+    ]
+    return turns[0].with_fields(question_id="b", follow_ups=tuple(turns[1:]))
+
+
+def begun(talk, db, **options):
+    episode = Episode(talk, db, **options)
+    return episode, episode.reset(seed=0)
+
+
+def test_an_answer_shows_the_next_question_and_tells_no_verdict(talk, db):
+    for answer in ("30", "31"):  # right and wrong
+        episode, obs = begun(talk, db)
+        assert obs.question == WORDS[0] and obs.budget_remaining == 15
+        episode.step("DESCRIBE", "bill")
+        obs = episode.step("ANSWER", answer)
+        assert (obs.done, obs.question, obs.error) == (False, WORDS[1], "")
+        assert obs.result == f"The answer was submitted. The next question: {WORDS[1]}"
+        assert (obs.step_count, obs.budget_remaining) == (2, 15)
+        assert [v.correct for v in episode.turn_verdicts] == [answer == "30"]
+        assert episode.verdict is None and not episode.correct
+        assert "bill(" in obs.schema_info, "what was learnt stays"
+
+
+def test_all_right_is_right_and_each_has_its_verdicts(talk, db):
+    for verify in ("value", "robust", "certified"):
+        episode, _ = begun(talk, db, verify=verify, reward=RewardConfig.partial())
+        for sql in SQL:
+            episode.step("QUERY", sql)
+            obs = episode.step("ANSWER", "@last")
+        assert obs.done and obs.result == "The answer was submitted."
+        assert episode.correct and episode.grounded and episode.robust
+        assert [v.reason for v in episode.turn_verdicts] == ["match"] * 3
+        assert [part.robust for part in episode.finished] == [True] * 3
+        assert episode.certificate.outcome == "proved"
+        assert 0.9 < episode.total_reward < 1
+        assert "episode_over" in episode.step("ANSWER", "1").error
+
+
+def test_one_wrong_answer_makes_the_whole_wrong(talk, db):
+    episode, _ = begun(talk, db)
+    for sql in (SQL[0], SQL[0], SQL[2]):
+        episode.step("QUERY", sql)
+        episode.step("ANSWER", "@last")
+    assert episode.done and not episode.correct and not episode.robust
+    assert [v.correct for v in episode.turn_verdicts] == [True, False, True]
+    assert episode.verdict == episode.turn_verdicts[1], "the first that is wrong"
+    assert episode.total_reward == pytest.approx(2 / 3)
+    assert episode.certificate is None and not episode.finished[1].robust
+
+
+def test_a_lucky_answer_is_not_robust_whatever_came_later(talk, db):
+    "Each answer is judged by the queries up to it: the right query of a later turn does not help an earlier one."
+    episode, _ = begun(talk, db)
+    episode.step("QUERY", "SELECT 30 FROM bill LIMIT 1")
+    episode.step("ANSWER", "@last")
+    for sql in SQL[1:]:
+        episode.step("QUERY", SQL[0])
+        episode.step("QUERY", sql)
+        episode.step("ANSWER", "@last")
+    assert episode.correct and not episode.robust and not episode.grounded
+    assert [part.robust for part in episode.finished] == [False, True, True]
+
+
+def test_the_last_result_is_of_the_question_at_hand(talk, db):
+    "An earlier query does not answer by @last, and what it showed still grounds a value that is written down."
+    again = talk.with_fields(follow_ups=(talk.follow_ups[0], talk.conversation[0]))
+    episode, _ = begun(again, db)
+    episode.step("QUERY", SQL[0])
+    episode.step("ANSWER", "@last")
+    assert not episode.has_result and episode.last is None
+    refused = episode.step("ANSWER", "@last")
+    assert "unreadable_answer" in refused.error and refused.question == WORDS[1]
+    episode.step("QUERY", SQL[1])
+    episode.step("ANSWER", "@last")
+    episode.step("ANSWER", "30")
+    assert episode.correct and episode.grounded and episode.robust
+
+
+def test_who_runs_out_of_steps_has_not_answered_the_rest(talk, db):
+    episode, _ = begun(talk, db, budget=3, reward=RewardConfig.shaped())
+    episode.step("QUERY", SQL[0])
+    episode.step("ANSWER", "@last")
+    for left in (2, 1, 0):
+        obs = episode.step("SAMPLE", "bill")
+        assert (obs.budget_remaining, obs.question) == (left, WORDS[1])
+    assert obs.done and [v.reason for v in episode.turn_verdicts] == ["match", *["no_answer"] * 2]
+    assert not episode.correct and episode.verdict.reason == "no_answer"
+    assert not episode.grounded and not episode.robust and episode.max_steps == 9
+
+
+def test_the_last_step_of_a_budget_may_answer_and_the_talk_goes_on(talk, db):
+    episode, _ = begun(talk, db, budget=1)
+    rows = [db.query(sql).text().split("\n", 1)[1] for sql in SQL]
+    assert [episode.step("ANSWER", text).done for text in rows] == [False, False, True]
+    assert episode.correct and not episode.grounded
+
+
+def test_abstaining_and_asking_work_within_a_turn(talk, db):
+    lacks = talk.follow_ups[0].with_fields(
+        question_text="And their weight?",
+        gold_sql="",
+        gold_answer=(),
+        answerable=False,
+        missing="weight",
+    )
+    vague = talk.follow_ups[1].with_fields(
+        clarifications=(Clarification("town", "I mean the town of the bill."),)
+    )
+    asking = talk.with_fields(follow_ups=(lacks, vague))
+    episode, _ = begun(asking, db, actions=[*ACTIONS, *EXTRA_ACTIONS])
+    assert "town of the bill" not in episode.step("CLARIFY", "What is the town?").result
+    episode.step("QUERY", SQL[0])
+    episode.step("ANSWER", "@last")
+    episode.step("DESCRIBE", "bill")
+    obs = episode.step("ABSTAIN", "There is no weight.")
+    assert (obs.done, obs.question) == (False, WORDS[2])
+    assert "I mean the town of the bill." in episode.step("CLARIFY", "What is the town?").result
+    episode.step("QUERY", SQL[2])
+    obs = episode.step("ANSWER", "@last")
+    assert obs.done and episode.correct and episode.grounded and episode.robust
+    assert [v.reason for v in episode.turn_verdicts] == ["match", "abstained", "match"]
+    policy = OraclePolicy([asking])
+    env = EpisodeEnv(QuestionSet([asking], {"bills": db.path}), actions=[*ACTIONS, *EXTRA_ACTIONS])
+    play_episode(env, policy, env.reset())
+    assert env.episode.correct
+
+
+def test_gold_is_in_no_observation(talk, db):
+    episode, obs = begun(talk, db)
+    seen = [obs, episode.step("ANSWER", "1"), episode.step("SAMPLE", "bill")]
+    for obs in seen:
+        assert "SELECT" not in str(obs) and "count(" not in str(obs)
+
+
+def test_repeats_are_of_a_question(talk, db):
+    episode, _ = begun(talk, db, reward=RewardConfig.shaped())
+    for _ in range(2):
+        episode.step("QUERY", SQL[0])
+        assert "repeat" not in episode.turns[-1].reward
+        episode.step("ANSWER", "@last")
+        assert "repeat" not in episode.turns[-1].reward
+    episode.step("SAMPLE", "bill")
+    episode.step("SAMPLE", "bill")
+    assert "repeat" in episode.turns[-1].reward
+
+
+def test_an_episode_begins_anew(talk, db):
+    episode, first = begun(talk, db)
+    for sql in SQL:
+        episode.step("QUERY", sql)
+        episode.step("ANSWER", "@last")
+    assert episode.reset(seed=0) == first
+    assert (
+        episode.turn_verdicts == ()
+        and episode.finished == []
+        and episode.current == talk.conversation[0]
+    )
+
+
+def test_a_single_question_has_one_verdict(talk, db):
+    episode, _ = begun(talk.conversation[0], db)
+    assert episode.turn_verdicts == ()
+    episode.step("ANSWER", "1")
+    assert episode.turn_verdicts == (episode.verdict,) and episode.finished == []
+
+
+# --- JSON, folders, audits
+
+
+def test_a_conversation_is_one_line(talk):
+    line = question_to_json(talk)
+    assert question_from_fields(json.loads(line)) == talk
+    assert "follow_ups" not in question_to_json(talk.conversation[0])
+
+
+def write(folder, db, *lines):
+    (folder / "bills.sqlite").write_bytes(db.path.read_bytes())
+    (folder / "talks.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return folder
+
+
+PLAIN = dict(question="How many bills are there?", sql="SELECT count(*) FROM bill")
+
+
+def test_own_conversations_are_read_with_short_names(tmp_path, db):
+    follow_ups = [dict(question=t, sql=s) for t, s in zip(WORDS[1:], SQL[1:])]
+    asked = dict(question=WORDS[0], sql=SQL[0], follow_ups=follow_ups)
+    qs = load("folder", write(tmp_path, db, PLAIN, asked))
+    name = tmp_path.name
+    assert [q.question_id for q in qs] == [f"{name}-0001", f"{name}-0002"]
+    later = qs[1].follow_ups
+    assert [q.question_id for q in later] == [f"{name}-0002.2", f"{name}-0002.3"]
+    assert [q.gold_answer for q in later] == [((20,),), (("Bonn", 20), ("Kiel", 10))]
+    assert evaluate(EpisodeEnv(qs), OraclePolicy(qs), progress=False).success_rate == 1
+
+
+@pytest.mark.parametrize(
+    "follow_ups, says",
+    [
+        ("Only those?", "follow_ups"),
+        ([{"question": "And?"}], "follow-up 1: field 'gold_sql'"),
+        ([dict(question="And?", sql="SELECT 1"), {"sql": "SELECT 1"}], "follow-up 2: field"),
+        ([dict(question="And?", sql="SELECT 1", database="other")], "follow-up 1: it is about"),
+        ([dict(question="And?", sql="SELECT 1", follow_ups=[])], "follow-up 1: expected an object"),
+        ([dict(question="And?", sql="SELECT 1", whatever=1)], "follow-up 1: unknown field"),
+        (["And?"], "follow-up 1: expected"),
+    ],
+)
+def test_what_is_wrong_with_a_conversation_is_told_with_its_line(tmp_path, db, follow_ups, says):
+    folder = write(tmp_path, db, PLAIN, PLAIN | {"id": "x", "follow_ups": follow_ups})
+    with pytest.raises(Exception, match=rf"talks.jsonl, line 2: .*{says}"):
+        load("folder", folder)
+
+
+def test_one_bad_gold_sets_the_conversation_aside(tmp_path, db):
+    bad = [
+        dict(question="And?", sql=SQL[1]),
+        dict(question="What?", sql="SELECT nothing FROM bill"),
+    ]
+    qs = load("folder", write(tmp_path, db, PLAIN, PLAIN | {"id": "x", "follow_ups": bad}))
+    assert len(qs) == 1 and "error" in qs.quarantined[0].flags
+    assert qs.quarantined[0].reason("error").startswith("Question 3: ")
+    report = audit_questions(qs, progress=False)
+    assert "Question 3: " in next(q for q in report.questions if q.follow_ups).reason("error")
+
+
+def test_an_audit_checks_each_question(tmp_path, db):
+    tied = "SELECT bill_id FROM bill ORDER BY paid LIMIT 1"
+    asked = dict(
+        question=WORDS[0], sql=SQL[0], follow_ups=[dict(question="One of them?", sql=tied)]
+    )
+    other = asked | {
+        "follow_ups": [dict(question="And in Bonn?", sql=SQL[1])],
+        "question": "Paid ones?",
+    }
+    report = audit_questions(load("folder", write(tmp_path, db, asked, other)), progress=False)
+    first, second = sorted(report.questions, key=lambda q: q.question_id)
+    assert "tie_at_limit" in first.flags and "Question 2: " in first.reason("tie_at_limit")
+    assert "duplicate_gold" not in second.flags, "they go on differently"
+    assert "unanswerable" not in second.flags
+
+
+# --- published sets
+
+
+def interactions(*turns):
+    return [
+        dict(utterance=f"{text} ", query=sql, utterance_toks=text.split()) for text, sql in turns
+    ]
+
+
+@pytest.mark.parametrize(
+    "source, files",
+    [
+        ("sparc", {"dev": "sparc/dev.json", "train": "sparc/train.json"}),
+        (
+            "cosql",
+            {
+                "dev": "cosql_dataset/sql_state_tracking/cosql_dev.json",
+                "train": "cosql_dataset/sql_state_tracking/cosql_train.json",
+            },
+        ),
+    ],
+)
+@pytest.mark.parametrize("beside", [True, False])
+def test_published_conversations(tmp_path, db, source, files, beside):
+    whole = interactions(*zip(WORDS, SQL))
+    rows = [
+        dict(database_id="bills", interaction=whole, final=whole[-1]),
+        dict(database_id="bills", interaction=whole[:1], final={}),
+        dict(
+            database_id="bills",
+            interaction=interactions((WORDS[0], SQL[0]), ("?", "SELECT x")),
+            final={},
+        ),
+        dict(database_id="lost", interaction=whole, final={}),
+    ]
+    for split, file in files.items():
+        (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / file).write_text(json.dumps(rows if split == "dev" else rows[:1]))
+    near = (tmp_path / files["dev"]).parent if source == "sparc" else tmp_path / "cosql_dataset"
+    spider = near if beside else tmp_path / "elsewhere"
+    (spider / "database" / "bills").mkdir(parents=True)
+    (spider / "database" / "bills" / "bills.sqlite").write_bytes(db.path.read_bytes())
+    (spider / "dev.json").exists() or (spider / "dev.json").write_text("[]")
+    options = {} if beside else dict(databases=spider)
+    qs = load(source, tmp_path, split="dev", **options)
+    assert [len(q.conversation) for q in qs] == [3, 1]
+    assert [q.question_text for q in qs[0].conversation] == WORDS
+    assert qs[0].question_id == f"{source}-dev-0000"
+    assert "Question 2" in qs.quarantined[0].reason("error")
+    assert sum(qs.left_out.values()) == 1
+    result = evaluate(EpisodeEnv(qs), OraclePolicy(qs), progress=False)
+    assert (result.interaction_match, result.question_match) == (1, 1)
+    assert len(load(source, tmp_path, **options)) == 3
+    (tmp_path / files["dev"]).write_text(json.dumps([dict(database_id="bills", interaction=[])]))
+    with pytest.raises(Exception, match=f"{source}-dev-0000 is no conversation"):
+        load(source, tmp_path, split="dev", **options)
+    with pytest.raises(Exception, match="has no split 'test'"):
+        load(source, tmp_path, split="test")
+
+
+# --- worlds
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    "Twenty worlds of each of some levels and splits."
+    return {
+        (level, split): list(islice(conversation_worlds(level, 3, split), 12))
+        for level, split in [(1, "train"), (3, "test"), (4, "test_vocabulary"), (5, "train")]
+    }
+
+
+def all_of(made):
+    return [(w, q) for worlds in made.values() for w in worlds for q in w.questions]
+
+
+def test_worlds_are_the_same_for_a_seed():
+    one, two = (ConversationWorld(7, level=3) for _ in range(2))
+    assert one.questions == two.questions and one.image == two.image and one.bare == two.bare
+    assert ConversationWorld(8, level=3).questions != one.questions
+
+
+def test_conversations_are_of_two_to_five_questions_and_many_kinds(made):
+    lengths = Counter(len(q.conversation) for _, q in all_of(made))
+    assert set(lengths) == {2, 3, 4, 5} and min(lengths.values()) > 15
+    kinds = Counter(w.kinds[f.question_id] for w, q in all_of(made) for f in q.follow_ups)
+    assert set(kinds) == set(EDITS) and len(EDITS) >= 5
+
+
+def test_each_follow_up_needs_the_turns_before(made):
+    for world, q in all_of(made):
+        for turn in q.follow_ups:
+            bare = Counter(world.database.query(world.bare[turn.question_id]).rows)
+            assert bare != Counter(turn.gold_answer), turn.question_id
+
+
+def test_no_answer_comes_twice_unless_it_was_undone(made):
+    for world, q in all_of(made):
+        answers = [sorted(map(repr, turn.gold_answer)) for turn in q.conversation]
+        for i, turn in enumerate(q.conversation):
+            if world.kinds[turn.question_id] == "undo":
+                assert answers[i] == answers[i - 2]
+            elif answers[i] in answers[:i]:
+                raise AssertionError(turn.question_id)
+
+
+def said(text, word):
+    return re.search(rf"\b{re.escape(word)}\b", text, re.IGNORECASE)
+
+
+def test_words_of_a_follow_up_name_nothing_twice(made):
+    "Neither the rows, nor a column or a value of a turn before."
+    for world, q in all_of(made):
+        columns = {c.name: c for t in world.tables.values() for c in t.columns if c.kind != "label"}
+        for i, turn in enumerate(q.follow_ups, 1):
+            before = " ".join(t.gold_sql for t in q.conversation[:i])
+            new = set(re.findall(r"\w+", turn.gold_sql)) - set(re.findall(r"\w+", before))
+            for table in world.tables.values():
+                if re.search(rf"FROM {table.name}\b", before):
+                    assert not said(turn.question_text, table.plural), turn
+            for name in set(re.findall(r"\w+", before)) & columns.keys() - new:
+                text = columns[name].text
+                others = [c.text for key, c in columns.items() if key in new]
+                if not any(said(other, text) for other in others):
+                    assert not said(turn.question_text, f"the {text}"), turn
+
+
+def test_test_vocabulary_has_words_of_its_own(made):
+    forms = load_wordings("conversations")
+    assert set(forms) == set(EDITS)
+    assert all(len(phrase.forms) > 1 and phrase.unseen for phrase in forms.values())
+    texts = {
+        split: {f.question_text for w in worlds for q in w.questions for f in q.follow_ups}
+        for (_, split), worlds in made.items()
+    }
+    unseen = {text for phrase in forms.values() for text in phrase.unseen if "{" not in text}
+    assert unseen & texts["test_vocabulary"] and not unseen & (texts["train"] | texts["test"])
+
+
+def test_splits_share_no_database_and_wrong_options_are_told(made):
+    names = [{w.name for w in worlds} for worlds in made.values()]
+    assert not set.intersection(*names)
+    for options, says in [(dict(split="dev"), "no split 'dev'"), (dict(level=6), "level 6")]:
+        with pytest.raises(Exception, match=says):
+            load("conversations", n=1, **options)
+
+
+def test_gold_is_sound(made, tmp_path):
+    "A check of a set that was loaded like anybody's finds nothing that would set a conversation aside."
+    worlds = made[3, "test"]
+    files = {w.name: w.save(tmp_path) for w in worlds}
+    qs = QuestionSet([q for w in worlds for q in w.questions][:25], files)
+    report = audit_questions(qs, progress=False)
+    flags = Counter(flag for q in report.questions for flag in q.flags)
+    bad = {
+        "error",
+        "empty",
+        "order_dependent",
+        "unanswerable",
+        "guessable",
+        "tie_at_limit",
+        "stale",
+    }
+    assert not bad & set(flags), flags
+
+
+@pytest.fixture(scope="module")
+def played(made, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("worlds")
+    worlds = made[1, "train"]
+    files = {w.name: w.save(folder) for w in worlds}
+    bare = {key: sql for w in worlds for key, sql in w.bare.items()}
+    return QuestionSet([q for w in worlds for q in w.questions], files), bare
+
+
+def test_who_forgets_is_right_nowhere_after_the_first_question(played):
+    qs, bare = played
+    oracle = evaluate(EpisodeEnv(qs), OraclePolicy(qs), progress=False)
+    assert (oracle.success_rate, oracle.robust_rate, oracle.question_match) == (1, 1, 1)
+    forgets = evaluate(EpisodeEnv(qs), ForgetfulOracle(qs, bare), progress=False, robust=False)
+    assert forgets.success_rate == 0
+    assert forgets.match_by_turn()[0] == 1 and set(forgets.match_by_turn()[1:]) == {0}
+    assert max(hack_floor(qs).values()) == 0
+
+
+# --- logs and reports
+
+
+def test_figures_logs_and_grading_again(played, tmp_path):
+    qs, bare = played
+    env = EpisodeEnv(qs, reward=RewardConfig.partial())
+    result = evaluate(env, ForgetfulOracle(qs, bare), 12, log=tmp_path / "a.jsonl", progress=False)
+    text = conversation_text(result)
+    assert (
+        "question match" in text and "interaction match 0.0%" in text and "12 conversations" in text
+    )
+    assert text in results_markdown([result])
+    _, found = read_log(tmp_path / "a.jsonl")
+    for t in found:
+        q = qs.get(t.episode.question_id)
+        assert t.episode.turns_correct == (True, *[False] * len(q.follow_ups))
+        assert [f["gold_sql"] for f in t.follow_ups] == [f.gold_sql for f in q.follow_ups]
+    assert check_log(tmp_path / "a.jsonl", qs) == {}
+    again = rescore_log(tmp_path / "a.jsonl", qs)
+    assert not again.changed and not again.differences
+    assert [t.episode for t in again.trajectories] == [t.episode for t in found]
+
+
+def test_a_single_question_leaves_no_trace_of_conversations(tmp_path):
+    qs = load("bundled", split="train").sample(3)
+    log = tmp_path / "a.jsonl"
+    result = evaluate(EpisodeEnv(qs), ScriptedPolicy([("ANSWER", "1")]), log=log, progress=False)
+    text = log.read_text()
+    assert "turns_correct" not in text and "follow_ups" not in text
+    assert conversation_text(result) == "" and result.question_match == result.success_rate
+    old = dict(episode_index=0, question_id="a", correct=True)
+    assert EpisodeResult.from_dict(old).turns_correct == ()

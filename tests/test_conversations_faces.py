@@ -1,0 +1,301 @@
+"A conversation where people, programs and trainers meet it: each shows the next question and the same verdicts."
+
+import asyncio
+import json
+
+import pytest
+from fake_server import FakeServer, completion
+from test_cli import sql_env  # noqa: F401
+
+from sql_env.client import RemoteEpisode
+from sql_env.evaluation.failures import classify_failure
+from sql_env.evaluation.harness import evaluate
+from sql_env.evaluation.logs import episode_result, read_log
+from sql_env.integrations.trl import SQLEnvTRL, rollout_metrics
+from sql_env.models import SQLAction
+from sql_env.play.chat import episode_messages
+from sql_env.play.episode import Action, EpisodeEnv
+from sql_env.play.reward import RewardConfig
+from sql_env.play.session import Session
+from sql_env.policies import ChatPolicy, ForgetfulOracle, OraclePolicy, play_episode
+from sql_env.questions.question_set import QuestionSet
+from sql_env.server.app import Settings, load_questions
+from sql_env.server.environment import SQLEnvironment
+from sql_env.server.mcp_tools import EnvironmentTools
+from sql_env.server.page import _episode_html, _Visit
+from sql_env.sources.generated.conversations import conversation_worlds
+from sql_env.training.experts import ExpertPolicy
+from sql_env.view.episode import view_episode, view_trajectory
+from sql_env.view.explorer import EpisodeExplorer
+from sql_env.view.html import render_html
+from sql_env.view.page import episode_html, episode_view_html
+from sql_env.view.run import _card_html, read_runs
+
+
+@pytest.fixture(scope="module")
+def worlds():
+    stream = conversation_worlds(1, 5)
+    return [next(stream) for _ in range(3)]
+
+
+@pytest.fixture(scope="module")
+def questions(worlds, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("worlds")
+    files = {w.name: w.save(folder) for w in worlds}
+    return QuestionSet([q for w in worlds for q in w.questions], files)
+
+
+@pytest.fixture(scope="module")
+def talk(questions):
+    return next(q for q in questions if len(q.conversation) == 4)
+
+
+def moves(talk):
+    "The actions that answer every question rightly."
+    return [m for q in talk.conversation for m in (("QUERY", q.gold_sql), ("ANSWER", "@last"))]
+
+
+def texts(talk):
+    return [q.question_text for q in talk.conversation]
+
+
+# --- sessions and what is built on them
+
+
+def test_a_session_shows_the_next_question_and_goes_on_after_a_pause(questions, talk):
+    env = EpisodeEnv(questions)
+    session = Session(env)
+    session.begin(talk.question_id)
+    for i, (kind, argument) in enumerate(moves(talk)):
+        said = session.call(kind.lower(), {"sql" if kind == "QUERY" else "value": argument})
+        asked = texts(talk)[i // 2 + 1 :]
+        if kind == "ANSWER" and asked:
+            assert said == f"The answer was submitted. The next question: {asked[0]}"
+            state = json.loads(json.dumps(session.state()))
+            assert all(q.gold_sql not in str(state["data"]) for q in talk.conversation)
+            session = Session.resume(EpisodeEnv(questions), state)
+            assert session.observation.question == asked[0]
+    verdict = session.verdict()
+    assert session.done and verdict.correct and verdict.robust and verdict.grounded
+    assert verdict.turns_correct == (True,) * 4 and verdict.question_match == 1
+    session = Session(env)
+    session.begin(talk.question_id)
+    assert session.verdict().turns_correct == (False,) * 4, "those that were not reached are wrong"
+
+
+def test_a_long_question_is_not_cut_in_a_tool_result(questions, talk):
+    long = talk.follow_ups[0].with_fields(
+        question_text="And of those? " + "Only the paid ones. " * 200
+    )
+    longer = talk.with_fields(follow_ups=(long, *talk.follow_ups[1:]))
+    session = Session(EpisodeEnv(questions.with_questions([longer])), max_chars=300)
+    session.begin()
+    assert session.call("answer", {"value": "1"}).endswith(long.question_text)
+
+
+def test_messages_of_a_finished_episode_are_those_of_the_session(questions, talk):
+    env = EpisodeEnv(questions, budget=4)
+    session = Session(env)
+    session.begin(talk.question_id)
+    first = session.observation
+    for kind, argument in [("SAMPLE", talk.tables_involved[0]), *moves(talk)]:
+        name = {"SAMPLE": "table_name", "QUERY": "sql"}.get(kind, "value")
+        session.call(kind.lower(), {name: argument})
+    told = [m["content"] for m in session.messages if m["role"] == "tool"]
+    again = episode_messages(first, session.episode.turns)
+    assert [m["content"] for m in again if m["role"] == "tool"] == told
+    assert sum("steps left" in text for text in told) > 1
+
+
+def test_trl_pays_what_the_episode_pays(questions, talk):
+    env = SQLEnvTRL(questions, reward=RewardConfig.partial())
+    env.reset(question_id=talk.question_id)
+    for kind, argument in moves(talk):
+        getattr(env, kind.lower())(argument)
+    assert env.correct and 0.9 < env.get_reward() <= 1
+    counts = rollout_metrics([env, SQLEnvTRL(questions)])
+    assert (counts["answered"], counts["question_match"]) == (0.5, 1)
+    assert "question_match" not in rollout_metrics([SQLEnvTRL(questions)])
+
+
+@pytest.mark.parametrize("reveal", ["verdict", "none"])
+def test_a_server_and_its_client(questions, talk, reveal):
+    env = SQLEnvironment(questions, reveal=reveal)
+    obs = env.reset(question_id=talk.question_id)
+    episode = RemoteEpisode(talk)
+    for i, (kind, argument) in enumerate(moves(talk)):
+        action = SQLAction(action_type=kind, argument="1" if i == 3 else argument)
+        obs = env.step(action)
+        if kind == "ANSWER" and not obs.done:
+            assert obs.question == texts(talk)[i // 2 + 1] and "correct" not in obs.metadata
+        if reveal == "verdict":
+            episode.add(Action(kind, argument), obs)
+    assert obs.done and env.state.done and ("correct" in obs.metadata) == (reveal == "verdict")
+    assert "turns_correct" not in obs.metadata or reveal == "verdict"
+    if reveal == "verdict":
+        result = episode_result(episode)
+        assert not result.correct and result.turns_correct == (True, False, True, True)
+
+
+def test_mcp_tools_of_an_environment(questions, talk):
+    async def play():
+        tools = EnvironmentTools(SQLEnvironment(questions))
+        await tools.call_tool("start", dict(question_id=talk.question_id))
+        said = []
+        for kind, argument in moves(talk):
+            name = "sql" if kind == "QUERY" else "value"
+            said.append((await tools.call_tool(kind.lower(), {name: argument}))["data"])
+        return said
+
+    said = asyncio.run(play())
+    for text, asked in zip(said[1::2], texts(talk)[1:]):
+        assert text.endswith(f"The next question: {asked}")
+    assert said[-1] == "The answer was submitted."
+
+
+def test_gymnasium(questions, talk):
+    gym = pytest.importorskip("sql_env.integrations.gymnasium", reason="gymnasium is not installed")
+    env = gym.GymEnv(questions, budget=3)
+    env.reset(options=dict(question_id=talk.question_id))
+    for i, (kind, argument) in enumerate(moves(talk)):
+        action = dict(action_type=env.actions.index(kind), argument=argument)
+        view, _, terminated, truncated, info = env.step(action)
+        assert env.observation_space.contains(view)
+        assert (terminated, truncated) == (i == 7, False)
+    assert info["correct"] and info["turns_correct"] == [True] * 4
+    env.reset(options=dict(question_id=talk.question_id))
+    env.step(dict(action_type=env.actions.index("ANSWER"), argument="no"))
+    for _ in range(3):
+        *_, terminated, truncated, info = env.step(dict(action_type=1, argument="x"))
+    assert (terminated, truncated) == (False, True) and not info["correct"]
+
+
+def test_inspect_has_a_verdict_for_each_question(questions, talk):
+    inspect_ai = pytest.importorskip("sql_env.integrations.inspect_ai", reason="no inspect_ai")
+    sample = inspect_ai.question_sample(talk)
+    assert len(json.loads(sample.target)) == 4
+    session = Session(EpisodeEnv(questions))
+    session.begin(talk.question_id)
+    for kind, argument in moves(talk):
+        session.call(kind.lower(), {"sql" if kind == "QUERY" else "value": argument})
+    assert inspect_ai.session_outcome(session)["turns_correct"] == (True,) * 4
+    plain = inspect_ai.question_sample(talk.conversation[0])
+    assert json.loads(plain.target) == [list(row) for row in talk.gold_answer]
+
+
+def test_a_language_model_reads_the_next_question(questions, talk):
+    golds = {q.question_text: q.gold_sql for q in talk.conversation}
+    steps = []
+
+    def plays(body):
+        steps.append(1)
+        if len(steps) % 2 == 0:
+            return completion([("answer", dict(value="@last"))])
+        said = str(body["messages"][-1]["content"])
+        sql = next(gold for text, gold in golds.items() if text in said)
+        return completion([("query", dict(sql=sql))])
+
+    with FakeServer(plays) as server:
+        policy = ChatPolicy("m", server.url)
+        result = evaluate(
+            EpisodeEnv(questions.with_questions([talk])), policy, progress=False, robust=False
+        )
+    assert result.success_rate == 1 and result.episodes[0].turns_correct == (True,) * 4
+
+
+def test_experts_answer_every_question(questions):
+    env = EpisodeEnv(questions)
+    result = evaluate(env, ExpertPolicy(questions), progress=False, robust=False)
+    assert result.success_rate == 1 and result.question_match == 1
+
+
+# --- what people look at
+
+
+@pytest.fixture(scope="module")
+def log(questions, worlds, tmp_path_factory):
+    bare = {key: sql for w in worlds for key, sql in w.bare.items()}
+    path = tmp_path_factory.mktemp("logs") / "forgets.jsonl"
+    evaluate(EpisodeEnv(questions), ForgetfulOracle(questions, bare), log=path, progress=False)
+    return path
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_pages_show_each_question_with_its_verdict(questions, log, known):
+    about, found = read_log(log)
+    for trajectory in found[:3]:
+        view = view_trajectory(trajectory, questions if known else None, about)
+        asked = texts(questions.get(trajectory.episode.question_id))
+        assert [text for text, _ in view.outcome.turns] == asked
+        assert [bool(o.verdict) for _, o in view.outcome.turns] == [True] + [False] * (
+            len(asked) - 1
+        )
+        page = render_html(episode_view_html(view))
+        still = episode_html(view).data
+        for html in (page, still):
+            assert html.count("Right.") == 1 and html.count("Wrong.") == len(asked)
+
+
+def test_gold_is_on_no_page_before_the_end(questions, talk):
+    env = EpisodeEnv(questions)
+    env.reset(question_id=talk.question_id)
+    for kind, argument in moves(talk)[:-2]:
+        env.step(kind, argument)
+    view = view_episode(env.episode)
+    assert view.outcome is None and view.question == texts(talk)[-1]
+    assert talk.follow_ups[-1].gold_sql not in render_html(episode_view_html(view))
+
+
+def test_a_run_page_has_the_figures(log):
+    [run] = read_runs([log])
+    card = render_html(_card_html(run))
+    assert "question match" in card and "interaction match 0.0%" in card
+
+
+def test_a_failure_is_that_of_the_first_wrong_question(questions, log):
+    for trajectory in read_log(log)[1]:
+        assert classify_failure(trajectory).startswith("wrong_")
+
+
+def test_a_visitor_of_the_page_and_a_player_in_the_explorer(questions, talk):
+    visit = _Visit(SQLEnvironment(questions, reveal="gold"))
+    visit.start(question_id=talk.question_id)
+    ex = EpisodeExplorer(questions, question_id=talk.question_id)
+    for i, (kind, argument) in enumerate(moves(talk)):
+        visit.step(kind, argument)
+        ex.play(kind, argument)
+        shown = _episode_html(visit.env, visit.obs)
+        assert ("Right." in shown) == (i == 7)
+        if kind == "ANSWER" and i < 7:
+            asked = texts(talk)[i // 2 + 1]
+            assert visit.obs.question == asked and asked in shown.replace("&#39;", "'")
+    assert "Right." in ex.human.board.screen.value
+
+
+# --- the command
+
+
+def test_a_server_knows_the_level():
+    found = load_questions(Settings(source="conversations", level=2))
+    assert {q.database_name.split("_")[1] for q in found} == {"2"} and found[0].follow_ups
+
+
+def test_demo_and_evaluate(sql_env):  # noqa: F811
+    run = sql_env("demo", "--source", "conversations")
+    assert run.code == 0 and run.out.count("right:") == run.out.count("gold:") > 1
+    asked = ("evaluate", "--source", "conversations", "-n", 8, "--policy", "oracle", "--no-floor")
+    run = sql_env(*asked)
+    assert run.code == 0 and "interaction match 100.0%" in " ".join(run.out.split())
+    [numbers] = json.loads(sql_env(*asked, "--json").out)
+    assert (numbers["question_match"], numbers["interaction_match"]) == (1, 1)
+
+
+def test_the_oracle_tells_follow_ups_of_the_same_words_apart(questions):
+    go_on = [
+        q.with_fields(follow_ups=tuple(f.with_fields(question_text="Go on.") for f in q.follow_ups))
+        for q in questions
+    ]
+    env, policy = EpisodeEnv(questions.with_questions(go_on)), OraclePolicy(go_on)
+    for q in go_on:
+        play_episode(env, policy, env.reset(question_id=q.question_id))
+        assert env.episode.correct
