@@ -400,7 +400,7 @@ def test_the_schema_knows_every_field(tmp_path):
 
 
 def test_a_result_fits_its_schema(tmp_path):
-    "Saved with a crash, with nothing judged, and by a policy that abstains; fields and rates are those of today."
+    "Saved with a crash, with nothing judged, by a policy that abstains, and of conversations; fields and rates are those of today."
     jsonschema = pytest.importorskip("jsonschema")
     schema = _result_schema()
     check = jsonschema.Draft202012Validator(schema)
@@ -410,6 +410,7 @@ def test_a_result_fits_its_schema(tmp_path):
         run(None, 4, Unlucky(1)),
         run(None, 4, robust=False),
         run(None, 4, ScriptedPolicy([("ABSTAIN", "no such thing")]), asking),
+        run(None, 2, ScriptedPolicy([("ANSWER", "1")]), EpisodeEnv(load("conversations", n=2))),
     ]
     names = set()
     for result in results:
