@@ -159,7 +159,7 @@ def main() -> None:
         )
     survived = [r for r in rows if r["outcome"] != "killed"]
     same = sum(r.get("judged") == "equivalent" for r in survived)
-    shares = dict(mutants=len(rows), survived=len(survived), equivalent=same)
+    shares = dict(drawn=len(rows), survived=len(survived), equivalent=same)
     shares["killed_of_those_that_differ"] = round(
         1 - (len(survived) - same) / max(len(rows) - same, 1), 3
     )
