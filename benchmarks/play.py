@@ -3,10 +3,11 @@
 python benchmarks/play.py run --folder runs/play  # all jobs in order; start it again to go on
 python benchmarks/play.py show                    # the table, and paired differences, from benchmarks/play.json
 
-Each arm begins with the same weights, plays (or imitates) the same questions, and ends after as many tokens that the model wrote
-(or learned) as trajectory GRPO needs for its steps. Questions are those of level 2 that do not name the column of a condition; those that four
-tries of the start all get right or all get wrong are left out. Learning rate and weight of the distance to the start are chosen for each arm on
-validation questions first. The test is the suite `level 2, column not named`, greedy, without the check.
+Each arm begins with the same weights, plays (or imitates) the same questions, and ends after as many tokens that the
+model wrote (or learned) as trajectory GRPO needs for its steps. Questions are those of level 2 that do not name the
+column of a condition; those that four tries of the start all get right or all get wrong are left out. Learning rate
+and weight of the distance to the start are chosen for each arm on validation questions first. The test is the suite
+`level 2, column not named`, greedy, without the check.
 """
 
 import json
@@ -33,8 +34,8 @@ SHAPES = {
     "tree": ("tree", dict(width=3, depth=2)),
     "gigpo": ("gigpo", dict(width=8, depth=1)),
 }
-RATES = dict(grpo=(1e-4, 4e-4), tree=(1e-4, 4e-4), gigpo=(1e-4,), imitation=(1e-4, 5e-4))
-BETAS = (0.0, 0.03)
+PLAY = ((1e-4, 0.0), (4e-4, 0.0), (4e-4, 0.03))  # learning rates, and weights of the distance
+TRIED = dict(grpo=PLAY, tree=PLAY, imitation=((1e-4, 0.0), (5e-4, 0.0)))
 QUESTIONS_A_STEP = 8
 
 
@@ -149,7 +150,17 @@ def judged(model, questions) -> dict:
     return dict(success=round(result.success_rate, 4), n=len(right), correct=right)
 
 
-def job(folder: Path, arm: str, seed: int, rate: float, beta: float, steps: int, tokens: int, test, kind: str):
+def job(
+    folder: Path,
+    arm: str,
+    seed: int,
+    rate: float,
+    beta: float,
+    steps: int,
+    tokens: int,
+    test,
+    kind: str,
+):
     "Train an arm and judge it, unless it was done."
     from sql_env.training.metrics import read_metrics
     from sql_env.training.run import train
@@ -202,12 +213,11 @@ def run(
     per_step = None
     for arm in ("grpo", "tree", "imitation"):
         tried_rows = []
-        for rate in RATES[arm]:
-            for beta in BETAS if arm != "imitation" else (0.0,):
-                tokens = per_step * sweep_steps if per_step else 0
-                row = job(folder, arm, 90, rate, beta, sweep_steps, tokens, validation, "sweep")
-                per_step = per_step or round(row["tokens"] / sweep_steps)
-                tried_rows.append(row)
+        for rate, beta in TRIED[arm]:
+            tokens = per_step * sweep_steps if per_step else 0
+            row = job(folder, arm, 90, rate, beta, sweep_steps, tokens, validation, "sweep")
+            per_step = per_step or round(row["tokens"] / sweep_steps)
+            tried_rows.append(row)
         best[arm] = max(tried_rows, key=lambda r: r["success"])
     best["gigpo"] = best["grpo"]
     for arms in (("grpo", "tree", "imitation"), ("gigpo",)):
@@ -226,8 +236,15 @@ def show():
     start = found(kind="start")
     print(f"start {start['success']:.1%} of {start['n']}")
     for r in done:
-        print(f"{r['arm']:10} seed {r['seed']}: {r['success']:.1%}, {r['tokens']} tokens, {r.get('frac_reward_zero_std')}")
-    for one, other in (("grpo", "tree"), ("imitation", "grpo"), ("imitation", "tree"), ("grpo", "gigpo")):
+        print(
+            f"{r['arm']:10} seed {r['seed']}: {r['success']:.1%}, {r['tokens']} tokens, {r.get('frac_reward_zero_std')}"
+        )
+    for one, other in (
+        ("grpo", "tree"),
+        ("imitation", "grpo"),
+        ("imitation", "tree"),
+        ("grpo", "gigpo"),
+    ):
         print(one, "->", other, paired(one, other))
 
 
