@@ -31,6 +31,7 @@ ID = "vet_clinic-02"
 def keep(name: str, rows: list[dict]) -> None:
     "Put rows into the file, with the command that made them."
     known = json.loads(OUT.read_text(encoding="utf-8")) if OUT.exists() else {}
+    known["command"] = "python benchmarks/trees.py forks (resume, values, actors)"
     known[name] = dict(command=f"python benchmarks/trees.py {name}", rows=rows)
     OUT.write_text(json.dumps(known, indent=1) + "\n", encoding="utf-8")
     for row in rows:
