@@ -3,10 +3,11 @@
 python benchmarks/play.py run --folder runs/play  # all jobs in order; start it again to go on
 python benchmarks/play.py show                    # the table, and paired differences, from benchmarks/play.json
 
-Each arm begins with the same weights, plays (or imitates) the same questions, and ends after as many tokens that the model wrote
-(or learned) as trajectory GRPO needs for its steps. Questions are those of level 2 that do not name the column of a condition; those that four
-tries of the start all get right or all get wrong are left out. Learning rate and weight of the distance to the start are chosen for each arm on
-validation questions first. The test is the suite `level 2, column not named`, greedy, without the check.
+Each arm begins with the same weights, plays (or imitates) the same questions, and ends after as many tokens that the
+model wrote (or learned) as trajectory GRPO needs for its steps. Questions are those of level 2 that do not name the
+column of a condition; those that four tries of the start all get right or all get wrong are left out. Learning rate
+and weight of the distance to the start are chosen for each arm on validation questions first. The test is the suite
+`level 2, column not named`, greedy, without the check.
 """
 
 import json
@@ -30,11 +31,11 @@ OUT = HERE / "play.json"
 SUITE = "level 2, column not named"
 SHAPES = {
     "grpo": ("tree", dict(width=8, depth=1)),
-    "tree": ("tree", dict(width=3, depth=2)),
+    "tree": ("tree", dict(width=3, depth=2)),  # 9 endings, and an eighth more tokens than 8 rollouts
     "gigpo": ("gigpo", dict(width=8, depth=1)),
 }
-RATES = dict(grpo=(1e-4, 4e-4), tree=(1e-4, 4e-4), gigpo=(1e-4,), imitation=(1e-4, 5e-4))
-BETAS = (0.0, 0.03)
+PLAY = ((1e-4, 0.0), (4e-4, 0.0), (4e-4, 0.03))  # learning rates, and weights of the distance
+TRIED = dict(grpo=PLAY, tree=PLAY[:2], imitation=((1e-4, 0.0), (5e-4, 0.0)))
 QUESTIONS_A_STEP = 8
 
 
@@ -193,7 +194,7 @@ def job(
 def run(
     folder: Path = Path("runs/play"),
     sweep_steps: int = 5,
-    steps: int = 12,
+    steps: int = 8,  # of trajectory GRPO; trees get one less, as theirs take more tokens
     n: Annotated[int, typer.Option(help="Questions of the test.")] = 200,
     seeds: int = 3,
 ):
@@ -212,21 +213,20 @@ def run(
     per_step = None
     for arm in ("grpo", "tree", "imitation"):
         tried_rows = []
-        for rate in RATES[arm]:
-            for beta in BETAS if arm != "imitation" else (0.0,):
-                tokens = per_step * sweep_steps if per_step else 0
-                row = job(folder, arm, 90, rate, beta, sweep_steps, tokens, validation, "sweep")
-                per_step = per_step or round(row["tokens"] / sweep_steps)
-                tried_rows.append(row)
+        for rate, beta in TRIED[arm]:
+            tokens = per_step * sweep_steps if per_step else 0
+            row = job(folder, arm, 90, rate, beta, sweep_steps, tokens, validation, "sweep")
+            per_step = per_step or round(row["tokens"] / sweep_steps)
+            tried_rows.append(row)
         best[arm] = max(tried_rows, key=lambda r: r["success"])
     best["gigpo"] = best["grpo"]
-    for arms in (("grpo", "tree", "imitation"), ("gigpo",)):
+    for arms in (("grpo", "tree"), ("imitation",), ("gigpo",)):
         for seed in range(seeds):
-            tokens = 0
             for arm in arms:
                 how = best[arm]["rate"], best[arm]["beta"]
-                row = job(folder, arm, seed, *how, steps, tokens, test, "final")
-                tokens = tokens or row["tokens"]
+                taken = steps - 1 if arm == "tree" else steps
+                tokens = per_step * steps  # of imitation
+                job(folder, arm, seed, *how, taken, tokens, test, "final")
 
 
 @app.command()

@@ -10,6 +10,8 @@ __getattr__, __dir__ = lazy_names(
         "recipes": "CLUSTER COLAB Recipe Stage change_recipe describe_recipe scale_recipe",
         "run": "RECIPES Run train",
         "evals": "EVAL_SUITES evaluate_checkpoint run_evals suite_questions suite_row",
+        "credit": "TurnCredit gigpo_credit sibling_credit",
+        "turn_rows": "hindsight_trajectories preference_rows trace_info turn_reward_rows",
         "metrics": "plot_metrics read_metrics",
         "card": "model_card push_to_hub",
         "nano.expert": "expert_transcripts world_transcripts",

@@ -136,7 +136,7 @@ class _TreeTrainer(Trainer):
         self.env, self.make_policy, self.grow, self.credit = env, make_policy, grow, credit
         self.beta, self.max_tokens = beta, max_tokens
         self.record = GroupRecord()
-        self.start = deepcopy(self.model).eval() if beta else None
+        self.start = deepcopy(self.model).eval() if beta else None  # type: ignore[union-attr]
         self.sampled = 0  # tokens so far
         self.told: dict[str, float] = {}  # beside the loss
 
@@ -235,7 +235,7 @@ def _local_policy(recipe: Recipe, tokenizer: Any) -> Callable[[Any], ChatPolicy]
     return make
 
 # %% ../../nbs/training/11_tree_trainer.ipynb #d5fe61b6
-_OWN_OPTIONS = dict(width=8, depth=1, batch=1, share=0.5, beta=0.0, max_tokens=6000)
+_OWN_OPTIONS: dict[str, Any] = dict(width=8, depth=1, batch=1, share=0.5, beta=0.0, max_tokens=6000)
 
 # %% ../../nbs/training/11_tree_trainer.ipynb #b0fb95f3
 _TRAINING_SETTINGS = frozenset(TrainingArguments.__dataclass_fields__)

@@ -234,7 +234,9 @@ def engine_policy(recipe: Recipe, tokenizer: Any) -> Callable[[Any], NanoPolicy]
 
     def make(model: Any) -> NanoPolicy:
         weights = {k: v.float().cpu().numpy().copy() for k, v in model.state_dict().items()}
-        options = dict(max_new_tokens=recipe.turn_tokens, temperature=1.0, batch_size=64)
+        options: dict[str, Any] = dict(
+            max_new_tokens=recipe.turn_tokens, temperature=1.0, batch_size=64
+        )
         policy = NanoPolicy(check=False, keep_tokens=True, **options)
         policy.max_chars = recipe.env["max_chars"]
         policy.backend._loaded = (
