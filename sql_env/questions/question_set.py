@@ -110,6 +110,10 @@ class Question:
     answerable: bool = True  # False: the right thing to do is to abstain
     missing: str = ""  # what the database lacks then, in the words of the question
     clarifications: tuple[Clarification, ...] = ()  # what whoever asked can add when asked
+    gold_statements: tuple[str, ...] = ()  # of a task: what changes the database as asked, in order
+    writes: tuple[str, ...] = ()  # tables that a task allows to be changed, lower case; none: no task
+    states_rule: bool = False  # the wording of a task states a rule, which holds on other start states too
+    invariants: tuple[str, ...] = ()  # queries whose rows must be the same before and after a task
 
     def __post_init__(self) -> None:
         fields = self.__dict__
@@ -180,13 +184,15 @@ def question_to_json(q: Question) -> str:
     others = [[[value_to_json(v) for v in row] for row in rows] for rows in q.other_answers]
     fields["other_answers"] = others or None
     fields["answerable"] = q.answerable and None
+    fields["states_rule"] = q.states_rule or None
     fields["clarifications"] = [c._asdict() for c in q.clarifications] or None
     given = {name: value for name, value in fields.items() if value not in ((), None, "")}
     return json.dumps(given, ensure_ascii=False)
 
 # %% ../../nbs/questions/01_question_set.ipynb #a33a2c44
 _REQUIRED_FIELDS = ("question_id", "question_text", "database_name", "gold_sql")
-_LIST_FIELDS = ("tables_involved", "ranks", "flags", "other_golds")
+_TEXT_LISTS = ("gold_statements", "writes", "invariants")  # of a task
+_LIST_FIELDS = ("tables_involved", "ranks", "flags", "other_golds", *_TEXT_LISTS)
 
 # %% ../../nbs/questions/01_question_set.ipynb #43c59cc4
 def _check_fields(fields: Any) -> None:
@@ -196,7 +202,8 @@ def _check_fields(fields: Any) -> None:
     unknown = fields.keys() - Question.__dataclass_fields__
     if unknown:
         raise ValueError(f"unknown field {min(unknown)!r}")
-    needs_no_sql = fields.get("gold_answer") or fields.get("answerable") is False
+    is_answered = fields.get("gold_answer") or fields.get("writes")
+    needs_no_sql = is_answered or fields.get("answerable") is False
     for name in _REQUIRED_FIELDS:
         may_lack = name == "gold_sql" and name not in fields and needs_no_sql
         if not may_lack and not isinstance(fields.get(name), str):
@@ -252,12 +259,19 @@ def question_from_fields(
             raise ValueError(f"field {name!r} is not a list")
         if name in given:
             given[name] = tuple(given[name])
+    for name in _TEXT_LISTS:
+        if not all(isinstance(text, str) for text in given.get(name, ())):
+            raise ValueError(f"field {name!r} is not a list of texts")
     if "reasons" in given:
         given["reasons"] = _reasons_from_json(given["reasons"])
     if "clarifications" in given:
         given["clarifications"] = _clarifications_from_json(given["clarifications"])
-    if not isinstance(given.get("answerable", True), bool):
-        raise ValueError("field 'answerable' is not true or false")
+    for name in ("answerable", "states_rule"):
+        if not isinstance(given.get(name, True), bool):
+            raise ValueError(f"field {name!r} is not true or false")
+    if given.get("gold_statements") and not given.get("writes"):
+        raise ValueError("field 'writes' is missing: the tables that the statements may change")
+    given["writes"] = tuple(table.lower() for table in given.get("writes", ()))
     question = Question(**given)
     ranks = question.ranks
     if ranks is not None:
