@@ -111,8 +111,12 @@ class Question:
     missing: str = ""  # what the database lacks then, in the words of the question
     clarifications: tuple[Clarification, ...] = ()  # what whoever asked can add when asked
     gold_statements: tuple[str, ...] = ()  # of a task: what changes the database as asked, in order
-    writes: tuple[str, ...] = ()  # tables that a task allows to be changed, lower case; none: no task
-    states_rule: bool = False  # the wording of a task states a rule, which holds on other start states too
+    writes: tuple[
+        str, ...
+    ] = ()  # tables that a task allows to be changed, lower case; none: no task
+    states_rule: bool = (
+        False  # the wording of a task states a rule, which holds on other start states too
+    )
     invariants: tuple[str, ...] = ()  # queries whose rows must be the same before and after a task
 
     def __post_init__(self) -> None:
