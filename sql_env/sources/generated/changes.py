@@ -453,9 +453,8 @@ def _merge_all(s: Sampler) -> ChangeDraft:
         for x in (*statements, delete)
     )
     slots = dict(column=members.first_column("email").text)
-    return ChangeDraft(
-        (*statements, delete), (events, members), slots, ((delete,), by_name), is_rule=True
-    )
+    wrong = ((delete,), by_name, (*statements[:-1], delete))
+    return ChangeDraft((*statements, delete), _tables(users, members), slots, wrong, is_rule=True)
 
 # %% ../../../nbs/sources/generated/16_changes.ipynb #6ccfd78d
 @_change
@@ -825,8 +824,8 @@ class _Made(NamedTuple):
 class ChangeWorld:
     """A database and tasks that change it.
 
-    Besides its options it has `split`, `image` (the SQLite file as bytes), `tables` (by role), `questions`, and `drafts`
-    and `families`: what each question was made from, by its id.
+    Besides its options it has `split`, `image` (the SQLite file as bytes), `tables` (by role), `questions`, and by the
+    id of each question `drafts` and `families`.
     """
 
     seed: int  # its range says the split
