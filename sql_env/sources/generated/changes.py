@@ -30,7 +30,7 @@ from sql_env.sources.generated.phrases import (
     sql_literal,
     with_fillers,
 )
-from .selections import Selection, sample_selection
+from .selections import sample_selection
 from .tables import Table, TableBuilder, WorldColumn, build_tables
 from .wordings import Phrase, load_wordings
 from .words import EXAMS, Rng, split_of
@@ -47,12 +47,12 @@ _WORDS = {
     name: tuple(words.split(", "))
     for name, words in dict(
         email="email, email address, e-mail, mail address, electronic mail, mailbox, contact email",
-        phone="phone, phone number, telephone, mobile number, landline, cell phone, phone line",
+        phone="phone, phone number, telephone, mobile number, landline, cell phone, fixed line, number at home",
         contact="contact number, number to call, caller line, call-back number, call-back line, contact phone",
         left="day of leaving, leaving date, exit date, last day, date of exit, end of membership",
         state="progress, step, handling state, stage, handling stage, processing state",
         fund="petty cash, reserve fund, training budget, welfare fund, travel fund, repair fund, gift fund",
-        share="allocation, contingent, holding, quota, reserve, portion held",
+        share="allocation, contingent, holding, quota, reserve, entitlement",
         amount="quantity, units held, pieces held, share size, number held, unit count",
         band="tariff, price band, fee group, toll class, fee class, price group, cost class, rate level",
         title="full wording, plain words, long form, band title, wording, full text",
@@ -95,6 +95,7 @@ class _Extender:
 
     def __init__(self, b: TableBuilder, rng: Rng):
         self.b, self.rng, self.tables = b, rng, b.tables
+        self.known: list[int] = []  # rows of members that were entered twice or share a name
 
     def column(
         self, table: Table, word: str, kind: str, values: list, rule: str = "", **about
@@ -130,7 +131,7 @@ class _Extender:
     def enter_twice(self, members: Table, fresh: Sequence[str]) -> None:
         "Some people entered twice, in other rows with the same name and address, and some who only share a name."
         names, addresses = members.data[members.label.name], members.data[fresh[0]]
-        rows = self.rng.sample(range(members.n_rows), 15)
+        rows = self.known = self.rng.sample(range(members.n_rows), 15)
         for first, second, other in zip(rows[:5], rows[5:10], rows[10:]):
             names[second] = names[other] = names[first]
             addresses[second] = addresses[first]
@@ -163,6 +164,8 @@ class _Extender:
         self.column(events, "state", "state", drawn, "NOT NULL", states=states)
         phones = members.data[members.first_column("phone").name]
         owners = events.data[reference_column(events, "member").name]
+        for row, place in zip(2 * self.known, rng.sample(range(events.n_rows), 30)):
+            owners[place] = row + 1
         contacts = [
             rng.choice((phones[owner - 1], None, "", phones[owner - 1])) for owner in owners
         ]
@@ -224,7 +227,10 @@ class _Extender:
         )
         for column in events.columns:
             values = [events.data[column.name][i] for i in rows]
-            values = [100_000 + i for i in range(30)] if column.kind == "key" else values
+            if column.kind == "key":
+                values = [100_000 + i for i in range(30)]
+            elif column.target_role == "member":
+                values[:15] = [row + 1 for row in self.known]
             closed.add(column._replace(references="", target_role=""), values)
 
     def extend(self) -> None:
@@ -296,7 +302,7 @@ class _Person(NamedTuple):
     @property
     def phrase(self) -> Phrase:
         "The person in words."
-        forms = ("{name}, {email},", "{name} with the {column} {email}")
+        forms = ("{name} <{email}>", "{name} with the {column} {email}")
         unseen = ("{name}, known under {email}",)
         slots = dict(name=self.name, email=self.email, column=self.table.first_column("email").text)
         return Phrase(forms, unseen, slots)
@@ -335,12 +341,28 @@ def _states(s: Sampler) -> tuple[Table, str, tuple[str, ...], str]:
     return events, column.name, tuple(map(sql_literal, column.about["states"])), column.text
 
 # %% ../../../nbs/sources/generated/16_changes.ipynb #27f5fd0d
-def _some(s: Sampler, table: Table, n: int = 1) -> Selection:
-    "Rows of a table under conditions."
-    return sample_selection(s, table, n)
+def _some(s: Sampler, table: Table) -> tuple[str, Phrase]:
+    "A condition on a table, in SQL and in words."
+    found = sample_selection(s, table)
+    return found.where, found.phrase
 
 # %% ../../../nbs/sources/generated/16_changes.ipynb #80236570
-_NOTHING_SHARE = 0.25  # of the tasks of families that have such, those where nothing is to be done
+def _day_without(s: Sampler, live: str) -> tuple[str, Phrase]:
+    "A day with events, none of them under way, in SQL and in words."
+    events = s.table("event")
+    states = map(sql_literal, events.data[events.first_column("state").name])
+    pairs = [*zip(events.data[events.date.name], states)]
+    busy = {day for day, state in pairs if state == live}
+    quiet = sorted({day for day, state in pairs if state != live} - busy)
+    if not quiet:
+        raise DraftRejected("something is under way on all days")
+    day = s.rng.choice(quiet)
+    return f"{events.date.name} = {sql_literal(day)}", Phrase(
+        ("dated {day}", "of {day}"), slots=dict(day=day)
+    )
+
+# %% ../../../nbs/sources/generated/16_changes.ipynb #c7b2b04d
+_NOTHING_SHARE = 0.4  # of the tasks of families that have such, those where nothing is to be done
 
 # %% ../../../nbs/sources/generated/16_changes.ipynb #aa8f8545
 @_change
@@ -348,13 +370,13 @@ def _cancel_where(s: Sampler) -> ChangeDraft:
     "Those that are under way and fit a condition are called off; others that look like it stay."
     events, state, (live, look, done, off), text = _states(s)
     nothing = s.rng.chance(_NOTHING_SHARE)
-    found = _some(s, events, 3 if nothing else 1)
+    cond, phrase = _day_without(s, live) if nothing else _some(s, events)
 
     def cancel(*where: str) -> tuple[str, ...]:
-        return (_update(events, _all(*where, found.where), **{state: off}),)
+        return (_update(events, _all(*where, cond), **{state: off}),)
 
     wrong = (cancel(), cancel(f"{state} LIKE '%' || {live} || '%'"), cancel(f"{state} <> {done}"))
-    slots = dict(cond=found.phrase, live=live[1:-1], off=off[1:-1], state=text)
+    slots = dict(cond=phrase, live=live[1:-1], off=off[1:-1], state=text)
     return ChangeDraft(
         cancel(f"{state} = {live}"),
         (events,),
@@ -536,16 +558,16 @@ def _transfer(s: Sampler) -> ChangeDraft:
 def _set_share(s: Sampler) -> ChangeDraft:
     "The share of a group in a thing is set, whether there is a row for it, none, or one that says so already."
     groups, things, shares = s.table("group"), s.table("thing"), s.table("share")
-    (group, one), (thing, two) = _named(s, "group")[0], _named(s, "thing")[0]
-    keys = [
-        table.data[table.label.name].index(n) + 1 for table, n in ((groups, group), (things, thing))
-    ]
     columns = [column.name for column in shares.columns]
-    held = {(g, t): n for g, t, n in zip(*(shares.data[c] for c in columns))}.get(
-        (keys[0], keys[1])
-    )
-    nothing = held is not None and s.rng.chance(_NOTHING_SHARE)
-    amount = held if nothing else s.rng.randint(41, 90)
+    held = {(g, t): n for g, t, n in zip(*(shares.data[c] for c in columns))}
+    nothing = s.rng.chance(_NOTHING_SHARE)
+    if nothing or s.rng.chance(0.5):
+        pair = s.rng.choice([*held])
+    else:
+        pair = s.rng.randint(1, groups.n_rows), s.rng.randint(1, things.n_rows)
+    group, thing = (t.data[t.label.name][i - 1] for t, i in zip((groups, things), pair))
+    one, two = (f"{t.label.name} = {sql_literal(n)}" for t, n in ((groups, group), (things, thing)))
+    amount = held[pair] if nothing else s.rng.randint(41, 90)
     gold = (
         f"INSERT INTO {shares.name} ({', '.join(columns)}) "
         f"VALUES ({_key_of(groups, one)}, {_key_of(things, two)}, {amount}) "
@@ -555,7 +577,7 @@ def _set_share(s: Sampler) -> ChangeDraft:
         (gold.replace(f"= excluded.{columns[2]}", f"= {columns[2]} + excluded.{columns[2]}"),),
     )
     slots = dict(name=thing, group_name=group, amount=str(amount), column=shares.columns[2].text)
-    return ChangeDraft((gold,), (shares,), slots, wrong if held else (), is_nothing=nothing)
+    return ChangeDraft((gold,), (shares,), slots, wrong if pair in held else (), is_nothing=nothing)
 
 # %% ../../../nbs/sources/generated/16_changes.ipynb #10937d9d
 @_change
@@ -685,15 +707,15 @@ def _fill_contact(s: Sampler) -> ChangeDraft:
     events, members = s.table("event"), s.table("member")
     contact, owner = events.first_column("contact"), reference_column(events, "member").name
     phone = members.first_column("phone")
-    found = _some(s, events)
+    cond, phrase = _some(s, events)
     value = f"(SELECT {phone.name} FROM {members.name} WHERE {members.key.name} = {events.name}.{owner})"
 
     def fill(*where: str) -> tuple[str, ...]:
-        return (_update(events, _all(*where, found.where), **{contact.name: value}),)
+        return (_update(events, _all(*where, cond), **{contact.name: value}),)
 
     missing = f"{contact.name} IS NULL OR {contact.name} = ''"
     wrong = (fill(f"{contact.name} IS NULL"), fill(f"{contact.name} = ''"))
-    slots = dict(contact=contact.text, phone=phone.text, cond=found.phrase)
+    slots = dict(contact=contact.text, phone=phone.text, cond=phrase)
     return ChangeDraft(fill(missing), (events,), slots, wrong, is_rule=True)
 
 # %% ../../../nbs/sources/generated/16_changes.ipynb #a8db134b
@@ -766,8 +788,8 @@ def _move_group(s: Sampler) -> ChangeDraft:
 
 # %% ../../../nbs/sources/generated/16_changes.ipynb #1a879023
 def _dump(con: apsw.Connection, tables: Sequence[str]) -> list[list[tuple]]:
-    "All rows of some tables."
-    return [sorted(con.execute(f"SELECT * FROM {name}").fetchall(), key=repr) for name in tables]
+    "All rows of some tables, in the order of their keys."
+    return [con.execute(f"SELECT * FROM {name} ORDER BY rowid").fetchall() for name in tables]
 
 # %% ../../../nbs/sources/generated/16_changes.ipynb #aed9e702
 def _outcome(
@@ -791,12 +813,11 @@ def _outcome(
     return None
 
 # %% ../../../nbs/sources/generated/16_changes.ipynb #55f239e1
-def _check(
-    con: apsw.Connection, draft: ChangeDraft, start: list[list[tuple]], tables: Sequence[str]
-) -> None:
+def _check(con: apsw.Connection, draft: ChangeDraft) -> None:
     "Raise `DraftRejected` unless gold does what it should and each mistake does something else."
+    tables = [table.name for table in draft.writes]
     after = _outcome(con, draft.statements, tables, draft.invariants)
-    if after is None or (after == start) != draft.is_nothing:
+    if after is None or (after == _dump(con, tables)) != draft.is_nothing:
         raise DraftRejected(
             "gold is refused, or does nothing, or something where nothing is to be done"
         )
@@ -852,14 +873,13 @@ class ChangeWorld:
         self.image = con.serialize("main")
         con.execute("PRAGMA foreign_keys = ON")
         self._con, self._names = con, [table.name for table in self.tables.values()]
-        self._start = _dump(con, self._names)
         self._made = [] if self.rows else self._make()
 
     def draft(self, family: str, key: tuple) -> tuple[ChangeDraft, Sampler]:
         "The draft of a family for a key of random numbers; raises `DraftRejected`."
         sampler = Sampler(self.tables, Rng("change", self.level, self.seed, *key), self.level + 2)
         draft = CHANGES[family](sampler)
-        _check(self._con, draft, self._start, self._names)
+        _check(self._con, draft)
         return draft, sampler
 
     def task(self, family: str, key: tuple, number: int) -> _Made:
