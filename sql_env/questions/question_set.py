@@ -47,8 +47,8 @@ def _or_default(f: Callable, sql: str, default: Any) -> Any:
 class _DerivedField:
     "A field that is read off the SQL when it is asked for, unless it was given: parsing takes time."
 
-    def __init__(self, read: Callable, default: Any, empty: Any):
-        self.read, self.default, self.empty = read, default, empty
+    def __init__(self, read: Callable, default: Any, empty: Any, of_task: Callable):
+        self.read, self.default, self.empty, self.of_task = read, default, empty, of_task
 
     def __set_name__(self, owner: type, name: str) -> None:
         self.name = name
@@ -56,13 +56,28 @@ class _DerivedField:
     def __get__(self, q: Any, owner: type | None = None) -> Any:
         if q is None:
             return self.empty  # the default of the dataclass
-        value = q.__dict__[self.name] = _or_default(self.read, q.gold_sql, self.default)
+        if q.writes and not q.gold_sql:
+            value = self.of_task(q)
+        else:
+            value = _or_default(self.read, q.gold_sql, self.default)
+        q.__dict__[self.name] = value
         return value
 
 # %% ../../nbs/questions/01_question_set.ipynb #eedcdc96
-def _derived(read: Callable, default: Any, empty: Any) -> Any:
+def _derived(read: Callable, default: Any, empty: Any, of_task: Callable) -> Any:
     "A `_DerivedField`, in the place of a default."
-    return _DerivedField(read, default, empty)
+    return _DerivedField(read, default, empty, of_task)
+
+# %% ../../nbs/questions/01_question_set.ipynb #95f7599a
+def _task_difficulty(q: "Question") -> str:
+    "How hard a task is: a statement for each step."
+    return ("easy", "easy", "medium", "hard")[min(len(q.gold_statements), 3)]
+
+# %% ../../nbs/questions/01_question_set.ipynb #95dcb9b3
+def _task_tables(q: "Question") -> tuple[str, ...]:
+    "The tables that a task changes or that gold reads, in lower case."
+    read = [_or_default(referenced_tables, sql, ()) for sql in q.gold_statements]
+    return tuple(sorted({*q.writes, *(table for tables in read for table in tables)}))
 
 # %% ../../nbs/questions/01_question_set.ipynb #c4d6e1d5
 class Clarification(NamedTuple):
@@ -98,8 +113,10 @@ class Question:
     gold_sql: str
     gold_answer: tuple[tuple, ...] = ()  # typed rows
     answer_type: str = ""
-    difficulty: str = _derived(classify_difficulty, "hard", "")  # easy, medium or hard
-    tables_involved: tuple[str, ...] = _derived(referenced_tables, (), ())  # lower case
+    difficulty: str = _derived(
+        classify_difficulty, "hard", "", _task_difficulty
+    )  # easy, medium or hard
+    tables_involved: tuple[str, ...] = _derived(referenced_tables, (), (), _task_tables)  # lower case
     split: str = ""  # train, validation or test
     ranks: tuple[int, ...] | None = None  # rank of each gold row, or None if order is free
     flags: tuple[str, ...] = ()  # what a check found; see `QUESTION_FLAGS`
@@ -110,21 +127,21 @@ class Question:
     answerable: bool = True  # False: the right thing to do is to abstain
     missing: str = ""  # what the database lacks then, in the words of the question
     clarifications: tuple[Clarification, ...] = ()  # what whoever asked can add when asked
-    gold_statements: tuple[str, ...] = ()  # of a task: what changes the database as asked, in order
-    writes: tuple[
-        str, ...
-    ] = ()  # tables that a task allows to be changed, lower case; none: no task
-    states_rule: bool = (
-        False  # the wording of a task states a rule, which holds on other start states too
-    )
-    invariants: tuple[str, ...] = ()  # queries whose rows must be the same before and after a task
+    gold_statements: tuple[str, ...] = ()  # what a task asks for: INSERT, UPDATE, DELETE in order
+    writes: tuple[str, ...] = ()  # tables that a task may change, lower case; with any it is a task
+    states_rule: bool = False  # the task states a rule, so it can be judged on other contents too
+    invariants: tuple[str, ...] = ()  # queries whose rows a task must not change; part of gold
 
     def __post_init__(self) -> None:
         fields = self.__dict__
         fields["gold_answer"] = tuple(map(tuple, self.gold_answer))
         fields["clarifications"] = tuple(Clarification(*c) for c in self.clarifications)
+        for name in ("gold_statements", "writes", "invariants"):
+            fields[name] = tuple(fields[name])
+        fields["writes"] = tuple(table.lower() for table in self.writes)
         if not self.answer_type:
-            fields["answer_type"] = classify_answer(self.gold_answer)
+            is_task = self.writes and not self.gold_answer and not self.gold_sql
+            fields["answer_type"] = "changes" if is_task else classify_answer(self.gold_answer)
         kept = _without_defaults(fields)  # and those that are derived when they are asked for
         object.__setattr__(self, "__dict__", kept)
 
@@ -173,10 +190,12 @@ QUESTION_FLAGS = dict(
     unknown_value="gold looks for a text that the data writes in other letters",
     duplicate_gold="another question has the same gold",
     near_duplicate="a question of another split has nearly the same words",
+    unchanged="gold of a task changes nothing",
+    breaks_invariant="gold of a task changes what must stay",
 )
 QUARANTINE_FLAGS = frozenset(
     """error empty null order_dependent over_cap over_limits not_deterministic unanswerable stale
-    untranslated""".split()
+    untranslated unchanged breaks_invariant""".split()
 )
 
 # %% ../../nbs/questions/01_question_set.ipynb #4108c0ff
@@ -195,8 +214,8 @@ def question_to_json(q: Question) -> str:
 
 # %% ../../nbs/questions/01_question_set.ipynb #a33a2c44
 _REQUIRED_FIELDS = ("question_id", "question_text", "database_name", "gold_sql")
-_TEXT_LISTS = ("gold_statements", "writes", "invariants")  # of a task
-_LIST_FIELDS = ("tables_involved", "ranks", "flags", "other_golds", *_TEXT_LISTS)
+_TASK_FIELDS = ("gold_statements", "writes", "invariants")
+_LIST_FIELDS = ("tables_involved", "ranks", "flags", "other_golds", *_TASK_FIELDS)
 
 # %% ../../nbs/questions/01_question_set.ipynb #43c59cc4
 def _check_fields(fields: Any) -> None:
@@ -206,8 +225,9 @@ def _check_fields(fields: Any) -> None:
     unknown = fields.keys() - Question.__dataclass_fields__
     if unknown:
         raise ValueError(f"unknown field {min(unknown)!r}")
-    is_answered = fields.get("gold_answer") or fields.get("writes")
-    needs_no_sql = is_answered or fields.get("answerable") is False
+    needs_no_sql = (
+        fields.get("gold_answer") or fields.get("answerable") is False or fields.get("writes")
+    )
     for name in _REQUIRED_FIELDS:
         may_lack = name == "gold_sql" and name not in fields and needs_no_sql
         if not may_lack and not isinstance(fields.get(name), str):
@@ -263,9 +283,6 @@ def question_from_fields(
             raise ValueError(f"field {name!r} is not a list")
         if name in given:
             given[name] = tuple(given[name])
-    for name in _TEXT_LISTS:
-        if not all(isinstance(text, str) for text in given.get(name, ())):
-            raise ValueError(f"field {name!r} is not a list of texts")
     if "reasons" in given:
         given["reasons"] = _reasons_from_json(given["reasons"])
     if "clarifications" in given:
@@ -273,9 +290,11 @@ def question_from_fields(
     for name in ("answerable", "states_rule"):
         if not isinstance(given.get(name, True), bool):
             raise ValueError(f"field {name!r} is not true or false")
+    for name in _TASK_FIELDS:
+        if not all(isinstance(text, str) for text in given.get(name, ())):
+            raise ValueError(f"field {name!r} is not a list of texts")
     if given.get("gold_statements") and not given.get("writes"):
-        raise ValueError("field 'writes' is missing: the tables that the statements may change")
-    given["writes"] = tuple(table.lower() for table in given.get("writes", ()))
+        raise ValueError("field 'writes' is missing: the tables that the statements change")
     question = Question(**given)
     ranks = question.ranks
     if ranks is not None:
