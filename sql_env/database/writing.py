@@ -236,6 +236,11 @@ class WritableCopy:
                 con.pragma("foreign_keys", False)
         self._guarded.con.limit(apsw.SQLITE_LIMIT_TRIGGER_DEPTH, _TRIGGER_DEPTH)
 
+    def reverse(self) -> None:
+        "From now on rows that no ORDER BY sorts come in the opposite order, where SQLite can do that."
+        with self._guarded.trusted() as con:
+            con.pragma("reverse_unordered_selects", True)
+
     def execute(
         self,
         sql: str,  # INSERT, UPDATE and DELETE, one or several

@@ -21,6 +21,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from ..database.database import Database
 from ..database.guards import Limits, QueryError
 from ..extras import needs_extra
 from ..paths import BUNDLED, SourceError
@@ -35,6 +36,7 @@ from sql_env.questions.question_set import (
     question_from_fields,
     read_questions,
 )
+from ..questions.tasks import judge_task
 from sql_env.sources.files import (
     LFS_ADVICE,
     Drafts,
@@ -160,6 +162,24 @@ def _places_by_gold(questions: Mapping[int, Question]) -> dict[str, dict[str, li
     return places
 
 # %% ../../nbs/sources/06_loading.ipynb #986dd5e9
+def _with_judged_tasks(
+    questions: Mapping[int, Question],
+    databases: Mapping[str, Path],
+    limits: Limits | None,  # of agents; if None, tasks that have flags are not judged again
+) -> dict[int, Question]:
+    "Questions of which the tasks carry the flags of their gold."
+    opened: dict[str, Database] = {}
+    done = dict(questions)
+    for i, q in questions.items():
+        if q.writes and (limits is not None or not _is_complete(q)):
+            name = q.database_name
+            opened[name] = opened.get(name) or Database(databases[name], limits or Limits())
+            done[i] = judge_task(q, opened[name])
+    for database in opened.values():
+        database.close()
+    return done
+
+# %% ../../nbs/sources/06_loading.ipynb #02b6650b
 def _complete_questions(
     drafts: Drafts,
     progress: bool = False,  # show a bar
@@ -196,6 +216,7 @@ def _complete_questions(
         for sql, places in by_sql.items():
             for i in filter(must_run, places):
                 done[i] = _with_other_golds(_with_gold(done[i], golds[sql]), golds)
+    done = _with_judged_tasks(done, drafts.databases, limits)
     known, usual = read_findings(), limits in (None, Limits())
     audited = {question_id for question_id, _ in known}
     questions = [
