@@ -675,7 +675,8 @@ TASKS = [
         wrong=[["UPDATE outlet SET contact = 'Noor Haddad' WHERE name = 'The Anchor'"]],
     ),
     dict(
-        ask="From today our two big kegs, those of 30 and 50 litres, cost 6 dollars more. The mini keg keeps its price.",
+        ask="From today our two big kegs, those of 30 and 50 litres, cost 6 dollars more. The mini keg "
+        "keeps its price.",
         gold=["UPDATE pack SET list_price = list_price + 6 WHERE pack_code IN ('K30', 'K50')"],
         writes="pack",
         wrong=[["UPDATE pack SET list_price = list_price + 6 WHERE description LIKE '%keg%'"]],
@@ -684,7 +685,8 @@ TASKS = [
         ask="Batch B24-015 went through the bright tank Jack and was packed on 3 June 2024; we graded it A. Bring its "
         "record up to date.",
         gold=[
-            "UPDATE batch SET bright_id = (SELECT vessel_id FROM vessel WHERE name = 'Jack'), packed_on = '2024-06-03', "
+            "UPDATE batch SET bright_id = (SELECT vessel_id FROM vessel WHERE name = 'Jack'), packed_on = "
+            "'2024-06-03', "
             "grade = 'A' WHERE batch_no = 'B24-015'"
         ],
         writes="batch",

@@ -581,7 +581,8 @@ QUESTIONS = [
 # Tasks that change the database: gold, the tables they may change, and mistakes that must show.
 TASKS = [
     dict(
-        ask="Tomasz Mazur of Saint Odo joined a second time in 2023. His new membership takes over his field, his dockets "
+        ask="Tomasz Mazur of Saint Odo joined a second time in 2023. His new membership takes over his "
+        "field, his dockets "
         "and his payouts; the old record goes.",
         gold=[
             "UPDATE field SET member_no = 85 WHERE member_no = 52",

@@ -503,7 +503,8 @@ QUESTIONS = [
 # Tasks that change the database: gold, the tables they may change, and mistakes that must show.
 TASKS = [
     dict(
-        ask="Ewesbridge Rovers folded before their postponed home match against Gasworks Athletic could be played. Score "
+        ask="Ewesbridge Rovers folded before their postponed home match against Gasworks Athletic could be "
+        "played. Score "
         "it as a walkover, 3-0 for the visitors.",
         gold=[
             "UPDATE fixture SET status = 'WO', home_goals = 0, away_goals = 3 WHERE status = 'PP' "
@@ -518,7 +519,8 @@ TASKS = [
         ],
     ),
     dict(
-        ask="Oisin Ionescu, the one born in 2003 who has no club, signs for Night Shift FC. Note his club, and his move on "
+        ask="Oisin Ionescu, the one born in 2003 who has no club, signs for Night Shift FC. Note his club, "
+        "and his move on "
         "2024-07-01 as a free transfer without a fee.",
         gold=[
             "UPDATE player SET club_id = (SELECT club_id FROM club WHERE name = 'Night Shift FC') "
@@ -537,10 +539,12 @@ TASKS = [
         ],
     ),
     dict(
-        ask="Patrick O'Hara no longer mentors anybody. Whoever he looked after gets his own mentor instead.",
+        ask="Of our two referees called Patrick O'Hara, the one from 2013 no longer mentors the other. His own mentor takes "
+        "over from him.",
         gold=[
-            "UPDATE referee SET mentor_id = (SELECT mentor_id FROM referee WHERE name = 'Patrick O''Hara') "
-            "WHERE mentor_id = (SELECT referee_id FROM referee WHERE name = 'Patrick O''Hara')"
+            "UPDATE referee SET mentor_id = (SELECT mentor_id FROM referee WHERE name = 'Patrick O''Hara' "
+            "AND since = 2013) WHERE mentor_id = (SELECT referee_id FROM referee WHERE name = 'Patrick O''Hara' "
+            "AND since = 2013)"
         ],
         writes="referee",
         wrong=[["UPDATE referee SET mentor_id = NULL WHERE mentor_id = 8"]],

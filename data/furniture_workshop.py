@@ -657,7 +657,8 @@ TASKS = [
     dict(
         ask="Felix Brandt has left. Whatever of his design we still sell is credited to Aiko Mori.",
         gold=[
-            "UPDATE item SET designer_id = (SELECT worker_id FROM worker WHERE first_name = 'Aiko' AND last_name = 'Mori') "
+            "UPDATE item SET designer_id = (SELECT worker_id FROM worker WHERE first_name = 'Aiko' AND "
+            "last_name = 'Mori') "
             "WHERE retired IS NULL AND designer_id = "
             "(SELECT worker_id FROM worker WHERE first_name = 'Felix' AND last_name = 'Brandt')"
         ],
@@ -673,7 +674,8 @@ TASKS = [
         rule=True,
         wrong=[
             [
-                "UPDATE complaint SET settled = '2024-07-15', refund_cents = 20 WHERE reason = 'SCR' AND settled IS NULL"
+                "UPDATE complaint SET settled = '2024-07-15', refund_cents = 20 WHERE reason = 'SCR' AND "
+                "settled IS NULL"
             ],
             [
                 "UPDATE complaint SET settled = '2024-07-15', refund_cents = 2000 WHERE reason = 'SCR'"

@@ -663,9 +663,11 @@ QUESTIONS = [
 # Tasks that change the database: gold, the tables they may change, and mistakes that must show.
 TASKS = [
     dict(
-        ask="Jean Yeo went home on 2 January 2024. Close her stay, and let every drug that she was still on end that day.",
+        ask="Jean Yeo went home on 2 January 2024. Close her stay, and let every drug that she was still on "
+        "end that day.",
         gold=[
-            "UPDATE drug_chart SET stopped = '2024-01-02' WHERE stopped IS NULL AND spell_id = (SELECT spell_id FROM spell "
+            "UPDATE drug_chart SET stopped = '2024-01-02' WHERE stopped IS NULL AND spell_id = (SELECT "
+            "spell_id FROM spell "
             "WHERE discharged IS NULL AND patient_id = (SELECT patient_id FROM patient WHERE full_name = 'Jean Yeo'))",
             "UPDATE spell SET discharged = '2024-01-02', left_to = 'HOME' WHERE discharged IS NULL "
             "AND patient_id = (SELECT patient_id FROM patient WHERE full_name = 'Jean Yeo')",

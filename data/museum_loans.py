@@ -726,7 +726,8 @@ QUESTIONS = [
 # Tasks that change the database: gold, the tables they may change, and mistakes that must show.
 TASKS = [
     dict(
-        ask="The show Paper Worlds was called off. All its pieces count as withdrawn, and no courier travels with them.",
+        ask="The show Paper Worlds was called off. All its pieces count as withdrawn, and no courier "
+        "travels with them.",
         gold=[
             "UPDATE loan_item SET status = 'WD', out_courier = NULL, back_courier = NULL "
             "WHERE loan_id = (SELECT loan_id FROM loan WHERE show = 'Paper Worlds')"

@@ -750,7 +750,8 @@ TASKS = [
         ],
     ),
     dict(
-        ask="On leg RV24-05 the Maria Santos from Brazil falls ill. Wei Chen from Singapore takes her bunk, with the same "
+        ask="On leg RV24-05 the Maria Santos from Brazil falls ill. Wei Chen from Singapore takes her bunk, "
+        "with the same "
         "duties.",
         gold=[
             "UPDATE berth SET scientist_id = (SELECT scientist_id FROM scientist WHERE first_name = 'Wei' "
@@ -765,7 +766,8 @@ TASKS = [
         ],
     ),
     dict(
-        ask="All jars kept at room temperature that are still on board were sent off on 2 September 2024. Note the day.",
+        ask="All jars kept at room temperature that are still on board were sent off on 2 September 2024. "
+        "Note the day.",
         gold=[
             "UPDATE sample_jar SET shipped = '2024-09-02' WHERE store = 'RT' AND shipped IS NULL"
         ],

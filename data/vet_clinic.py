@@ -701,7 +701,8 @@ TASKS = [
     dict(
         ask="Keira Vargas paid for Ruby's emergency of 28 June 2024 on the 1st of July. Enter the payment.",
         gold=[
-            "UPDATE visit SET paid_on = '2024-07-01' WHERE visited_on = '2024-06-28' AND animal_id IN (SELECT a.animal_id "
+            "UPDATE visit SET paid_on = '2024-07-01' WHERE visited_on = '2024-06-28' AND animal_id IN "
+            "(SELECT a.animal_id "
             "FROM animal AS a JOIN keeper AS k ON k.animal_id = a.animal_id JOIN owner AS o ON o.owner_id = k.owner_id "
             "WHERE a.name = 'Ruby' AND o.name = 'Keira Vargas')"
         ],
