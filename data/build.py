@@ -1,8 +1,8 @@
 """Build the bundled collection: `python data/build.py` writes sql_env/bundled/ from the files beside this one.
 
-Each file data/<name>.py holds SPLIT, SCHEMA, rows(rng), QUESTIONS and TASKS. Gold is run, checked and stored; what stops
-the build is a finding about a question or task, a mistake that does what gold does, or a leak between splits. The same
-sources give the same content on every machine.
+Each file data/<name>.py holds SPLIT, SCHEMA, rows(rng), QUESTIONS and TASKS. Gold is run, checked and stored; a finding,
+a mistake that does what gold of a task does, or a leak between splits stops the build. The same sources give the same
+content on every machine.
 """
 
 import runpy

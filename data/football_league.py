@@ -539,8 +539,8 @@ TASKS = [
         ],
     ),
     dict(
-        ask="Of our two referees called Patrick O'Hara, the one from 2013 no longer mentors the other. His own mentor takes "
-        "over from him.",
+        ask="Of our two referees called Patrick O'Hara, the one from 2013 no longer mentors the other. His own mentor "
+        "takes over from him.",
         gold=[
             "UPDATE referee SET mentor_id = (SELECT mentor_id FROM referee WHERE name = 'Patrick O''Hara' "
             "AND since = 2013) WHERE mentor_id = (SELECT referee_id FROM referee WHERE name = 'Patrick O''Hara' "
