@@ -1,6 +1,6 @@
 """Build the bundled collection: `python data/build.py` writes sql_env/bundled/ from the files beside this one.
 
-Each file data/<name>.py holds SPLIT, SCHEMA, rows(rng), QUESTIONS and TASKS. Gold is run, checked and stored; a finding,
+Each file data/<name>.py holds SPLIT, SCHEMA, rows(rng), QUESTIONS and TASKS. Gold is run and stored. A finding,
 a mistake that does what gold of a task does, or a leak between splits stops the build. The same sources give the same
 content on every machine.
 """

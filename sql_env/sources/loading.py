@@ -22,7 +22,8 @@ from random import Random
 from typing import Any
 
 from ..database.database import Database
-from ..database.guards import Limits, QueryError
+from ..database.guards import Limits, QueryError, first_word
+from ..database.writing import split_statements
 from ..extras import needs_extra
 from ..paths import BUNDLED, SourceError
 from ..progress import ProgressBar
@@ -46,7 +47,8 @@ from sql_env.sources.files import (
     translate_gold,
 )
 from .findings import read_findings, with_findings
-from .generated import ambiguous_set, world_set
+from .generated import ambiguous_set, change_tasks, world_set
+from .livesqlbench import read_livesqlbench
 from .mini_interact import read_mini_interact
 from .published import read_bird, read_kaggledbqa, read_spider, read_spider2_lite
 from .tables import table_names, table_records
@@ -234,6 +236,13 @@ def _read_bundled() -> Drafts:
     databases = {q.database_name: BUNDLED / f"{q.database_name}.sqlite" for q in questions}
     return Drafts(questions, databases, "bundled")
 
+# %% ../../nbs/sources/06_loading.ipynb #2028f59e
+def _read_bundled_tasks() -> Drafts:
+    "The tasks that come with the package."
+    tasks = read_questions(BUNDLED / "tasks.jsonl")
+    databases = {q.database_name: BUNDLED / f"{q.database_name}.sqlite" for q in tasks}
+    return Drafts(tasks, databases, "bundled_tasks")
+
 # %% ../../nbs/sources/06_loading.ipynb #8976def6
 _SHORT_NAMES = dict(
     question="question_text",
@@ -243,6 +252,8 @@ _SHORT_NAMES = dict(
     database="database_name",
     db_id="database_name",
     id="question_id",
+    statements="gold_statements",
+    rule="states_rule",
 )
 _NUMBERED = re.compile(r"(?:sql|query|gold_sql)_(\d+)")
 
@@ -262,7 +273,32 @@ def _question_fields(given: Mapping[str, Any]) -> dict[str, Any]:
         fields |= dict(gold_sql=golds[0], other_golds=golds[1:])
     if "answer" in fields:
         fields.setdefault("gold_answer", [[fields.pop("answer")]])
-    return fields
+    return fields | _task_fields(fields)
+
+# %% ../../nbs/sources/06_loading.ipynb #b8d0b7e5
+_WRITING = ("insert", "update", "delete", "replace", "with")
+_YES_NO = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False, "": False}
+
+
+def _task_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
+    "The fields of a task as lists, where a line gives them as texts; raises `ValueError`."
+    found: dict[str, Any] = {}
+    for name in ("gold_statements", "invariants"):
+        if isinstance(fields.get(name), str):
+            found[name] = [sql.strip() for sql in split_statements(fields[name])]
+    if isinstance(fields.get("writes"), str):
+        found["writes"] = (
+            re.split(r"[\s,;]+", fields["writes"].strip()) if fields["writes"].strip() else []
+        )
+    given = fields.get("states_rule")
+    if given is not None and str(given).strip().lower() in _YES_NO:
+        found["states_rule"] = _YES_NO[str(given).strip().lower()]
+    for sql in (fields | found).get("gold_statements") or ():
+        if isinstance(sql, str) and first_word(sql) not in _WRITING:
+            raise ValueError(
+                f"field 'gold_statements' has what is no INSERT, UPDATE or DELETE: {sql[:40]!r}"
+            )
+    return found
 
 # %% ../../nbs/sources/06_loading.ipynb #3970de8f
 def _folder_reader(
@@ -327,7 +363,7 @@ class _LazyQuestions(Sequence):
 # %% ../../nbs/sources/06_loading.ipynb #ebc47f62
 _TEXT_FIELDS = frozenset(
     """question question_text sql query gold_sql database database_name db_id id question_id split
-    evidence""".split()
+    evidence statements gold_statements writes invariants rule states_rule""".split()
 )
 
 
@@ -350,7 +386,16 @@ def _question_lines(file: Path) -> list[Any]:
 # %% ../../nbs/sources/06_loading.ipynb #1183712e
 _ASKED, _ANSWERED = (
     {"question", "question_text"},
-    {"sql", "query", "gold_sql", "answer", "gold_answer"},
+    {
+        "sql",
+        "query",
+        "gold_sql",
+        "answer",
+        "gold_answer",
+        "statements",
+        "gold_statements",
+        "writes",
+    },
 )
 
 
@@ -369,6 +414,7 @@ _LAYOUTS = {  # what a folder holds, or one below it, if it is of that source; t
     "kaggledbqa": ("examples", "databases"),
     "bird": ("dev_databases",),
     "mini_interact": ("mini_interact.jsonl",),
+    "livesqlbench": ("livesqlbench_data_sqlite.jsonl",),
 }
 
 # %% ../../nbs/sources/06_loading.ipynb #37561979
@@ -444,6 +490,18 @@ def _read_ambiguous(
     made = ambiguous_set(split, level, n, seed, unanswerable=unanswerable, ambiguous=ambiguous)
     return Drafts(list(made), made.databases, made.name)
 
+# %% ../../nbs/sources/06_loading.ipynb #3f870871
+def _read_tasks(
+    split: str = "train",  # train, validation, test, test_wording or test_vocabulary
+    level: int = 1,  # of the tables, from 1 to 3
+    n: int = 100,  # tasks
+    seed: int = 0,
+    progress: bool = False,  # show a bar
+) -> Drafts:
+    "Generated tasks that change generated databases; see `generated.changes`."
+    made = change_tasks(n, seed, split, level, progress=progress)
+    return Drafts(list(made), made.databases, made.name)
+
 # %% ../../nbs/sources/06_loading.ipynb #72677470
 def _fetch_snapshot(name: str, revision: str | None) -> Path:
     "The folder with the files of a data set of the Hub, fetched if they are not in its cache; raises `SourceError`."
@@ -507,6 +565,9 @@ SOURCES: dict[str, Callable[..., Drafts]] = {
     "folder": _read_folder,
     "hf": _read_hf,
     "mini_interact": read_mini_interact,
+    "livesqlbench": read_livesqlbench,
+    "bundled_tasks": _read_bundled_tasks,
+    "tasks": _read_tasks,
     "ambiguous": _read_ambiguous,
     "worlds": _read_worlds,
 }

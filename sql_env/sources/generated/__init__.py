@@ -11,6 +11,7 @@ from sql_env.sources.generated import (  # noqa: F401  they register their famil
     families_membership,
 )
 from sql_env.sources.generated.ambiguity import AmbiguousWorld, ambiguous_set, ambiguous_worlds
+from sql_env.sources.generated.changes import ChangeWorld, change_tasks, change_worlds, twins
 from sql_env.sources.generated.phrases import FAMILIES
 from sql_env.sources.generated.words import SPLITS, NameMix
 from sql_env.sources.generated.world import (
@@ -25,14 +26,18 @@ from sql_env.sources.generated.world import (
 __all__ = [
     "FAMILIES",
     "AmbiguousWorld",
+    "ChangeWorld",
     "SPLITS",
     "NameMix",
     "World",
     "ambiguous_set",
     "ambiguous_worlds",
+    "change_tasks",
+    "change_worlds",
     "export_worlds",
     "guessing_statistics",
     "show_family",
+    "twins",
     "world_set",
     "worlds",
 ]

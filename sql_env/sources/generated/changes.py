@@ -729,8 +729,10 @@ def _swap(s: Sampler) -> ChangeDraft:
     def value(where: str) -> str:
         return f"(SELECT {column.name} FROM {table.name} WHERE {where})"
 
-    case = f"CASE WHEN {one} THEN {value(two)} ELSE {value(one)} END"
-    gold = _update(table, f"{one} OR {two}", **{column.name: case})
+    name, label = table.name, table.label.name
+    both = f"SELECT {label}, {column.name} FROM {name} WHERE {one} OR {two}"
+    where = f"{name}.{label} IN (SELECT {label} FROM ({both})) AND old.{label} <> {name}.{label}"
+    gold = f"UPDATE {name} SET {column.name} = old.{column.name} FROM ({both}) AS old WHERE {where}"
     one_by_one = (
         _update(table, one, **{column.name: value(two)}),
         _update(table, two, **{column.name: value(one)}),
@@ -1004,11 +1006,12 @@ def change_tasks(
     split: str = "train",  # train, validation, test, test_wording or test_vocabulary
     level: int = 1,  # of the tables, 1 to 3
     folder: str | Path | None = None,  # where the databases go; the cache if None
+    progress: bool = False,
     **options: Any,  # of `ChangeWorld`
 ) -> QuestionSet:
     "`n` tasks that change generated databases; SourceError if the options are wrong."
     stream = change_worlds(level, seed, split, **options)
-    return collect_questions(stream, n, f"changes level {level} {split}", folder)
+    return collect_questions(stream, n, f"changes level {level} {split}", folder, progress)
 
 # %% ../../../nbs/sources/generated/16_changes.ipynb #33371536
 def twins(
