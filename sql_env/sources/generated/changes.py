@@ -730,8 +730,9 @@ def _swap(s: Sampler) -> ChangeDraft:
         return f"(SELECT {column.name} FROM {table.name} WHERE {where})"
 
     name, label = table.name, table.label.name
-    both = f"SELECT {label}, {column.name} FROM {name} WHERE {one} OR {two}"
-    where = f"{name}.{label} IN (SELECT {label} FROM ({both})) AND old.{label} <> {name}.{label}"
+    names = f"{sql_literal(first)}, {sql_literal(second)}"
+    both = f"SELECT {label}, {column.name} FROM {name} WHERE {label} IN ({names})"
+    where = f"{name}.{label} IN ({names}) AND old.{label} <> {name}.{label}"
     gold = f"UPDATE {name} SET {column.name} = old.{column.name} FROM ({both}) AS old WHERE {where}"
     one_by_one = (
         _update(table, one, **{column.name: value(two)}),
