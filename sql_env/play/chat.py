@@ -137,7 +137,11 @@ TOOLS = dict(
 )
 
 # %% ../../nbs/play/06_chat.ipynb #067f66ee
-EXTRA_TOOLS = dict(ABSTAIN=("abstain", "reason"), CLARIFY=("clarify", "question"))
+EXTRA_TOOLS = dict(
+    ABSTAIN=("abstain", "reason"),
+    CLARIFY=("clarify", "question"),
+    EXECUTE=("execute", "sql"),
+)
 
 # %% ../../nbs/play/06_chat.ipynb #34a4a224
 class AskingToolMethods(ToolMethods):
@@ -156,6 +160,13 @@ class AskingToolMethods(ToolMethods):
             question: One question about one word or phrase.
         """
         return self._act("CLARIFY", question)
+
+    def execute(self, sql: str) -> str:
+        """Change rows with INSERT, UPDATE or DELETE, all statements or none. Call answer once all is done.
+        Args:
+            sql: SQLite statements, separated by semicolons.
+        """
+        return self._act("EXECUTE", sql)
 
 # %% ../../nbs/play/06_chat.ipynb #00446a33
 def _schema(tool: Callable, parameter: str) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 from ..database.database import BriefDatabase, Database
 from ..database.guards import FAST_LIMITS, Limits, QueryError
+from ..database.writing import Change, WritableCopy
 from ..grading.answer_forms import MAX_ANSWER_CHARS, UnreadableAnswerError
 from ..grading.answers import Verdict, verify
 from ..grading.grounding import Evidence, SeenResult, is_grounded
@@ -27,6 +28,7 @@ from ..grading.variants.selection import why_no_instances, why_no_variants
 from .markup import escape_markup, unescape_markup
 from .reward import ResultOrigin, RewardConfig, RewardMeter, TurnFacts
 from .schema_view import SCHEMA_LEVELS, SchemaView, shown_tables
+from .tasks import TaskWork
 from .user_simulator import has_looked_for_missing, judge_abstention, simulated_reply
 from ..questions.question_set import Question, QuestionSet, why_none
 from ..sql.analysis import referenced_tables
@@ -36,7 +38,7 @@ from ..sql.values import Result, quote_identifier
 ACTIONS = ("DESCRIBE", "SAMPLE", "QUERY", "ANSWER")
 
 # %% ../../nbs/play/05_episode.ipynb #a3c533a9
-EXTRA_ACTIONS = ("ABSTAIN", "CLARIFY")
+EXTRA_ACTIONS = ("ABSTAIN", "CLARIFY", "EXECUTE")
 
 # %% ../../nbs/play/05_episode.ipynb #2b17aef2
 def allowed_actions(
@@ -152,7 +154,7 @@ def truncate_text(
     return f"{lines}\n... cut after {max_chars} characters{advice}"
 
 # %% ../../nbs/play/05_episode.ipynb #7eadf9ac
-_Source = Database | BriefDatabase  # where an action reads
+_Source = Database | BriefDatabase | WritableCopy  # where an action reads
 
 # %% ../../nbs/play/05_episode.ipynb #ce5b5eb8
 def _describe(episode: "Episode", name: str, source: _Source) -> tuple[str, TurnFacts] | None:
@@ -209,7 +211,11 @@ def _query(episode: "Episode", sql: str, source: _Source) -> tuple[str, TurnFact
 
 # %% ../../nbs/play/05_episode.ipynb #7673cfbf
 def _answer(episode: "Episode", text: str) -> tuple[str, TurnFacts]:
-    q, evidence = episode.question, episode.evidence
+    q, evidence, work = episode.question, episode.evidence, episode.work
+    if work is not None and q.answer_type == "changes":
+        episode.verdict, episode.answered = work.verdict(episode.queries_run), text
+        verdict = episode.graded_verdict
+        return "The task was ended.", TurnFacts(verdict=verdict, share=work.share, done=True)
     last = evidence.last_seen
     if last is not None and last.truncated and text.strip().lower() == "@last":
         raise UnreadableAnswerError(
@@ -232,8 +238,12 @@ def _answer(episode: "Episode", text: str) -> tuple[str, TurnFacts]:
         raise UnreadableAnswerError(verdict.detail)
     if not q.answerable:
         verdict = Verdict(False, "not_answerable")
+    share = None
+    if work is not None:
+        verdict, share = verdict and work.verdict(episode.queries_run), work.share
     episode.verdict, episode.answered = verdict, text
     facts = TurnFacts(verdict=episode.graded_verdict, grounded=lambda: episode.grounded, done=True)
+    facts.share = share
     return "The answer was submitted.", facts
 
 # %% ../../nbs/play/05_episode.ipynb #80e5a56c
@@ -249,6 +259,13 @@ def _clarify(episode: "Episode", question: str) -> tuple[str, TurnFacts]:
     return reply, TurnFacts(asked=True)
 
 # %% ../../nbs/play/05_episode.ipynb #c0ffee31
+def _execute(episode: "Episode", sql: str) -> tuple[str, TurnFacts]:
+    assert episode.work is not None  # else there is no such action
+    text = episode.work.execute(sql)
+    episode.evidence.database = episode.work.copy
+    return text, TurnFacts(share=episode.work.share)
+
+# %% ../../nbs/play/05_episode.ipynb #50e88737
 def _carry_out(
     episode: "Episode",
     action_type: str,  # one of `ACTIONS` or `EXTRA_ACTIONS`
@@ -267,6 +284,8 @@ def _carry_out(
             return _answer(episode, said)
         case "ABSTAIN":
             return _abstain(episode, said)
+        case "EXECUTE":
+            return _execute(episode, said)
         case _:
             return _clarify(episode, said)
 
@@ -276,7 +295,7 @@ _BRIEF_ANSWER_CHARS = 200  # a longer answer is not compared in a server's event
 # %% ../../nbs/play/05_episode.ipynb #6aa5404c
 def _may_be_brief(episode: "Episode", action: Action) -> bool:
     "Whether an action, its queries apart, is certain to take less than a millisecond."
-    if len(action.argument) > FAST_LIMITS.sql:
+    if len(action.argument) > FAST_LIMITS.sql or episode.work is not None:
         return False
     if action.action_type != "ANSWER":
         return True
@@ -297,8 +316,10 @@ def _check_choice(what: str, value: str, known: dict[str, str]) -> None:
 
 # %% ../../nbs/play/05_episode.ipynb #fd38b723
 def _why_unjudged(question: Question, database: Database) -> str:
-    "Why a question can't be graded robustly, as a sentence; empty if it can, or if it has no answer."
-    return why_no_variants(database.path, question.gold_sql) if question.answerable else ""
+    "Why a question can't be graded robustly, as a sentence; empty if it can, has no answer, or is a task."
+    if question.writes or not question.answerable:
+        return ""
+    return why_no_variants(database.path, question.gold_sql)
 
 # %% ../../nbs/play/05_episode.ipynb #44a785ee
 def _cannot_judge(question: Question, reason: str) -> str:
@@ -335,6 +356,9 @@ class Episode:
         _check_choice("schema level", schema_level, SCHEMA_LEVELS)
         _check_choice("way to verify", verify, VERIFY_MODES)
         self.actions = allowed_actions(actions)
+        if not question.writes:
+            self.actions = tuple(name for name in self.actions if name != "EXECUTE")
+        self.work: TaskWork | None = None  # of a task
         self.question, self.database, self.config = question, database, reward
         self.budget, self.schema_level, self.verify = budget, schema_level, verify
         self.started = self.done = False
@@ -353,6 +377,8 @@ class Episode:
         self.schema = SchemaView(self.database, self.schema_level)
         self.evidence = Evidence(self.database)
         self.meter = RewardMeter(self.config, q.gold_answer, q.tables_involved, self.budget)
+        self.close()
+        self.work = TaskWork(q, self.database) if "EXECUTE" in self.actions else None
         self.seed = seed or 0
         self._question_text = escape_markup(q.question_text)
         self.started, self.done, self.steps = True, False, 0
@@ -391,6 +417,8 @@ class Episode:
         try:
             if problem is not None:
                 raise problem
+            if self.work is not None and self.work.copy is not None:
+                source = self.work.copy
             done = _carry_out(self, action.action_type, unescape_markup(argument), source)
             if done is None:
                 return None
@@ -409,12 +437,15 @@ class Episode:
         self, action: Action, result: str, error: str, facts: TurnFacts
     ) -> Observation:
         self.steps += 1  # only now: an exception has changed nothing
-        key = hash((action.action_type, " ".join(action.argument.lower().split())))
+        batches = len(self.work.batches) if self.work else 0  # after a change nothing is a repeat
+        key = hash((action.action_type, " ".join(action.argument.lower().split()), batches))
         facts.repeat = key in self._taken
         self._taken.add(key)
         self.done = facts.done = facts.done or self.steps >= self.budget
         if facts.verdict is None and self.done:
             self.verdict = Verdict(False, "no_answer")
+        if self.done:
+            self.close()
         parts = self.meter.score(facts)
         self._record(Turn(action, result, error, parts))
         return self._observe(result, error, sum(parts.values()))
@@ -452,6 +483,21 @@ class Episode:
         return tuple(str(turn.action)[:MAX_HISTORY_CHARS] for turn in self.turns)
 
     @property
+    def changes(self) -> list[Change]:
+        "The rows that the agent has changed, for people and graders."
+        return self.work.changes if self.work else []
+
+    @property
+    def queries_run(self) -> list[str]:
+        "The queries that ran, oldest first."
+        return [seen.sql for seen in self.evidence.seen if seen.sql is not None]
+
+    def close(self) -> None:
+        "Give back what the episode holds; changes and verdicts stay."
+        if self.work is not None:
+            self.work.close()
+
+    @property
     def has_result(self) -> bool:
         "Whether a query has run, so that `@last` can answer."
         return self.evidence.last_seen is not None
@@ -476,7 +522,9 @@ class Episode:
     def grounded(self) -> bool:
         "Whether every value of the answer came out of a table in a result; worked out when it is first asked for."
         if self._grounded is None and self.answered:
-            self._grounded = is_grounded(self.answered, self.evidence)
+            is_task = self.question.answer_type == "changes"
+            seen = self.evidence.seen
+            self._grounded = bool(seen) if is_task else is_grounded(self.answered, self.evidence)
         if self._grounded is None and self.abstained:
             self._grounded = self.has_looked
         return bool(self._grounded)
@@ -484,8 +532,7 @@ class Episode:
     @property
     def has_looked(self) -> bool:
         "Whether the agent has looked for what the database lacks, if the question is not answerable."
-        queries = [seen.sql for seen in self.evidence.seen if seen.sql is not None]
-        return has_looked_for_missing(self.question, self.schema.known_columns, queries)
+        return has_looked_for_missing(self.question, self.schema.known_columns, self.queries_run)
 
     @property
     def robust(self) -> bool | None:
@@ -500,6 +547,10 @@ class Episode:
         "The verdict on variants of the database, made when first asked for (milliseconds); None before the end."
         if self.abstained or not self.question.answerable:
             return self.verdict  # no query is behind it
+        if self.work is not None and self.verdict is not None:
+            if self._robust is None:
+                self._robust = self.work.robust_verdict(self.verdict)
+            return self._robust
         if self.verdict is not None and self._robust is None:
             about = self.question, self.database, self.answered, self.queries, self.verdict
             self._robust = verify_robust(*about, evenly=self.verify != "value")
@@ -508,7 +559,8 @@ class Episode:
     @property
     def certificate(self) -> Any:
         "The `Proof` behind an answer that is right by value and on variants, made when first asked for; else None."
-        if self.verdict is None or self.abstained or not self.question.answerable:
+        q = self.question
+        if self.verdict is None or self.abstained or not q.answerable or q.writes:
             return None
         if self._certificate is None:
             from sql_env.grading.proofs.certificates import certify
@@ -525,6 +577,8 @@ class Episode:
         if self.verify == "value":
             return self.verdict
         verdict = self.robust_verdict
+        if self.work is not None and verdict is not None and verdict.reason in NOT_JUDGED:
+            return self.verdict
         if self.verify == "certified" and verdict:
             certificate = self.certificate
             if certificate is not None and certificate.outcome == "refuted":
@@ -622,7 +676,7 @@ def _without_unjudged(questions: QuestionSet) -> QuestionSet:
     kept, unjudged = [], []
     for q in questions:
         reason = why[q.database_name]
-        if reason:
+        if reason and not q.writes:
             unjudged.append(q.with_flag("no_variants", reason))
         else:
             kept.append(q)
@@ -632,6 +686,16 @@ def _without_unjudged(questions: QuestionSet) -> QuestionSet:
     return questions.with_questions(kept, [*questions.quarantined, *unjudged])
 
 # %% ../../nbs/play/05_episode.ipynb #01c8e768
+def _playable(questions: QuestionSet, actions: Sequence[str]) -> QuestionSet:
+    "The questions that some actions suffice for: a task needs EXECUTE. Raises `ValueError` if none is left."
+    tasks = [q for q in questions if q.writes] if "EXECUTE" not in actions else []
+    if not tasks:
+        return questions
+    if len(tasks) == len(questions):
+        raise ValueError(f"{questions.name}: all are tasks, which need the action EXECUTE")
+    return questions.filter(lambda q: not q.writes)
+
+# %% ../../nbs/play/05_episode.ipynb #1ee9dd06
 class EpisodeEnv:
     "Episodes over a set of questions; one episode at a time."
 
@@ -650,6 +714,7 @@ class EpisodeEnv:
             raise ValueError(f"{questions.name}: there are no questions to play: {why}")
         if limits is not None and limits != questions.limits:
             questions = questions.with_limits(limits)
+        questions = _playable(questions, allowed_actions(actions))
         if verify != "value":
             questions = _without_unjudged(questions)
         self.questions = questions
@@ -685,6 +750,7 @@ class EpisodeEnv:
         "Start an episode of a question of the set."
         episode = self._new_episode(question)
         first = episode.reset(seed)
+        self.close()
         self.episode_id = episode_id or f"{question.question_id}-{seed or 0}"
         self.episode = episode
         return first
@@ -709,6 +775,8 @@ class EpisodeEnv:
 
     def close(self) -> None:
         "Forget the episode; `reset` starts another."
+        if self.episode is not None:
+            self.episode.close()
         self.episode = None
 
     def _new_episode(self, question: Question) -> Episode:
