@@ -599,8 +599,7 @@ TASKS = [
     dict(
         ask="Dockets from before 2023 that were never graded count as Class II. Enter that grade.",
         gold=[
-            "UPDATE docket SET grade = (SELECT code FROM grade_key WHERE meaning = 'Class II') "
-            "WHERE grade IS NULL AND delivered_on < '2023-01-01'"
+            "UPDATE docket SET grade = 'X3' WHERE grade IS NULL AND delivered_on < '2023-01-01'",
         ],
         writes="docket",
         rule=True,

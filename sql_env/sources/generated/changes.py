@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import count, islice
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -461,19 +461,14 @@ def _merge_all(s: Sampler) -> ChangeDraft:
     "All who were entered twice, told by name and address, are merged into their earliest rows."
     members = s.table("member")
     key, label, email = members.key.name, members.label.name, members.first_column("email").name
-    kept = f"SELECT MIN({key}) FROM {members.name} GROUP BY {label}, {email}"
+    pairs = f"FROM {members.name} AS a JOIN {members.name} AS b ON a.{label} = b.{label} AND a.{email} = b.{email}"
+    later = f"SELECT b.{key} {pairs} AND a.{key} < b.{key}"
     statements, users = [], _all_references(s)
     for table, column in users:
-        first = (
-            f"(SELECT MIN(a.{key}) FROM {members.name} AS a JOIN {members.name} AS b "
-            f"ON a.{label} = b.{label} AND a.{email} = b.{email} WHERE b.{key} = {table.name}.{column})"
-        )
-        statements.append(_update(table, f"{column} NOT IN ({kept})", **{column: first}))
-    delete = f"DELETE FROM {members.name} WHERE {key} NOT IN ({kept})"
-    by_name = tuple(
-        x.replace(f", {email}", "").replace(f" AND a.{email} = b.{email}", "")
-        for x in (*statements, delete)
-    )
+        first = f"(SELECT MIN(a.{key}) {pairs} WHERE b.{key} = {table.name}.{column})"
+        statements.append(_update(table, f"{column} IN ({later})", **{column: first}))
+    delete = f"DELETE FROM {members.name} WHERE {key} IN ({later})"
+    by_name = tuple(x.replace(f" AND a.{email} = b.{email}", "") for x in (*statements, delete))
     slots = dict(column=members.first_column("email").text)
     wrong = ((delete,), by_name, (*statements[:-1], delete))
     return ChangeDraft((*statements, delete), _tables(users, members), slots, wrong, is_rule=True)
@@ -958,10 +953,10 @@ class ChangeWorld:
         return save_image(self.image, Path(folder) / f"{self.name}.sqlite")
 
     def twins(self, question_id: str) -> Iterator["ChangeWorld"]:
-        "Worlds with the same tables and other rows, each with the same task of other values; without end, if any fits."
+        "Worlds with the same tables and other rows, each with the same task of other values."
         (made,) = [made for made in self._made if made.question.question_id == question_id]
         number, shape = self._made.index(made) + 1, _shape(made.draft)
-        for rows in count(1):
+        for rows in range(1, _MOST_ROWS):
             twin = ChangeWorld(self.seed, self.level, self.n, self.wording, rows)
             try:
                 found = twin.task(made.family, made.key, number)
@@ -977,6 +972,7 @@ class ChangeWorld:
 
 
 _EXAMS = ("test_wording", "test_vocabulary")
+_MOST_ROWS = 1000  # tries to find a twin; three to ten are needed for each
 
 # %% ../../../nbs/sources/generated/16_changes.ipynb #70bccc3c
 def _shape(draft: ChangeDraft) -> tuple:
