@@ -25,6 +25,7 @@ from ...questions.question_set import Question, QuestionSet
 from sql_env.sources.generated.phrases import (
     DraftRejected,
     Sampler,
+    plain_number,
     reference_column,
     render_question,
     sql_literal,
@@ -136,6 +137,18 @@ class _Extender:
             names[second] = names[other] = names[first]
             addresses[second] = addresses[first]
 
+    def bounds(self) -> None:
+        "Round numbers, and first and last days of years, so that it shows whether a bound is meant too."
+        for role in ("group", "member", "thing", "event"):
+            table = self.tables[role]
+            for column in table.columns_of("number", "date"):
+                values = table.data[column.name]
+                for i in self.rng.sample(range(table.n_rows), table.n_rows // 3):
+                    if isinstance(values[i], str):
+                        values[i] = values[i][:4] + self.rng.choice(("-01-01", "-12-31"))
+                    elif values[i] is not None:
+                        values[i] = type(values[i])(plain_number(values[i]))
+
     def people(self) -> None:
         "Addresses, telephone numbers and days of leaving of members."
         rng, members = self.rng, self.tables["member"]
@@ -144,10 +157,9 @@ class _Extender:
         numbers = rng.sample(range(10, 10 * n + 10), n)
         emails = [f"{name}{number}@mail.example" for name, number in zip(plain, numbers)]
         phones = [f"0{rng.randint(30, 89)} {rng.randint(100000, 999999)}" for _ in range(n)]
-        years = [f"{rng.randint(2016, 2023)}" for _ in range(n)]
-        days = [
-            rng.choice((f"{y}-01-01", f"{y}-12-31", f"{y}-06-{rng.randint(10, 30)}")) for y in years
-        ]
+        years = [f"{rng.randint(2017, 2021)}" for _ in range(n)]
+        ends = ("-01-01", "-01-01", "-12-31", f"-06-{rng.randint(10, 30)}")
+        days = [year + rng.choice(ends) for year in years]
         email = self.column(members, "email", "email", emails)
         self.column(members, "phone", "phone", phones)
         self.column(members, "left", "left", [day if rng.chance(0.25) else None for day in days])
@@ -157,17 +169,16 @@ class _Extender:
         "States and call-back numbers of events."
         rng, events, members = self.rng, self.tables["event"], self.tables["member"]
         states = self.b.rng.choice(_STATES)
-        drawn = [
-            states[int(rng.random() * 1.2 * len(states)) % len(states)]
-            for _ in range(events.n_rows)
-        ]
+        alike = [text for state in states[::2] for text in (f"not yet {state}", f"{state} in part")]
+        often = (*states, *2 * states[::2], *alike)
+        drawn = [rng.choice(often) for _ in range(events.n_rows)]
         self.column(events, "state", "state", drawn, "NOT NULL", states=states)
         phones = members.data[members.first_column("phone").name]
         owners = events.data[reference_column(events, "member").name]
         for row, place in zip(2 * self.known, rng.sample(range(events.n_rows), 30)):
             owners[place] = row + 1
         contacts = [
-            rng.choice((phones[owner - 1], None, "", phones[owner - 1])) for owner in owners
+            rng.choice((phones[owner - 1], None, "", rng.choice(phones))) for owner in owners
         ]
         self.column(events, "contact", "contact", contacts)
 
@@ -213,7 +224,7 @@ class _Extender:
     def remarks(self) -> None:
         "What somebody noted about an event."
         events = self.tables["event"]
-        rows = [i for i in range(1, events.n_rows + 1) if self.rng.chance(0.3)]
+        rows = [i for i in range(1, events.n_rows + 1) if self.rng.chance(0.6)]
         notes = self.table("remark", self.b.words.draw(_WORDS["remark"]).text, len(rows))
         self.reference(notes, events, rows, events.key, "NOT NULL")
         self.column(notes, "body", "text", [self.rng.choice(_REMARKS) for _ in rows])
@@ -235,6 +246,7 @@ class _Extender:
 
     def extend(self) -> None:
         "All that is added."
+        self.bounds()
         for add in (self.people, self.events, self.bands, self.funds, self.remarks, self.archive):
             add()
 
