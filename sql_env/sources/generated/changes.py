@@ -138,9 +138,13 @@ class _Extender:
             addresses[second] = addresses[first]
 
     def bounds(self) -> None:
-        "Round numbers, and first and last days of years, so that it shows whether a bound is meant too."
+        "Round numbers, first and last days of years, and texts that hold others: whether they are meant must show."
         for role in ("group", "member", "thing", "event"):
             table = self.tables[role]
+            for column in table.columns_of("category"):
+                values = table.data[column.name]
+                for i in self.rng.sample(range(table.n_rows), table.n_rows // 6):
+                    values[i] = self.rng.choice(("formerly {}", "{} (?)")).format(values[i])
             for column in table.columns_of("number", "date"):
                 values = table.data[column.name]
                 for i in self.rng.sample(range(table.n_rows), table.n_rows // 3):
@@ -242,6 +246,7 @@ class _Extender:
                 values = [100_000 + i for i in range(30)]
             elif column.target_role == "member":
                 values[:15] = [row + 1 for row in self.known]
+                values[15:18] = [self.tables["member"].n_rows + i for i in (1, 2, 3)]  # long gone
             closed.add(column._replace(references="", target_role=""), values)
 
     def extend(self) -> None:
