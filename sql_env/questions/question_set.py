@@ -145,6 +145,12 @@ class Question:
         kept = _without_defaults(fields)  # and those that are derived when they are asked for
         object.__setattr__(self, "__dict__", kept)
 
+    @property
+    def gold_text(self) -> str:
+        "Gold as people read it: the query, or the statements of a task; empty if there is neither."
+        statements = ";\n".join(sql.strip().rstrip(";") for sql in self.gold_statements)
+        return ";\n".join(filter(None, [self.gold_sql, statements]))
+
     def reason(self, flag: str) -> str:
         "Why the question has a flag, in a sentence; empty if there is nothing to add to `QUESTION_FLAGS`."
         return dict(self.reasons).get(flag, "")
