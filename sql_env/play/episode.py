@@ -262,7 +262,8 @@ def _clarify(episode: "Episode", question: str) -> tuple[str, TurnFacts]:
 def _execute(episode: "Episode", sql: str) -> tuple[str, TurnFacts]:
     assert episode.work is not None  # else there is no such action
     text = episode.work.execute(sql)
-    episode.evidence.database = episode.work.copy
+    if episode.work.copy is not None:
+        episode.evidence.query = episode.work.copy.query
     return text, TurnFacts(share=episode.work.share)
 
 # %% ../../nbs/play/05_episode.ipynb #50e88737

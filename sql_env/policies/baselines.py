@@ -59,8 +59,8 @@ class RandomPolicy:
         extra = ("EXECUTE",) if "EXECUTE" in self.actions else ()
         action_type = self.rng.choice(("DESCRIBE", "SAMPLE", "QUERY", *extra))
         if action_type == "EXECUTE":
-            row = self.rng.randrange(1, 20)
-            return Action("EXECUTE", f"DELETE FROM {quote_identifier(table)} WHERE rowid = {row}")
+            where = f"rowid = {self.rng.randrange(1, 20)}"
+            return Action("EXECUTE", f"DELETE FROM {quote_identifier(table)} WHERE {where}")
         if action_type == "QUERY":
             return Action("QUERY", f"SELECT count(*) FROM {quote_identifier(table)}")
         return Action(action_type, table)

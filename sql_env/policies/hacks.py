@@ -107,7 +107,9 @@ _EXTRA_HACKS = dict(
     ],
     EXECUTE=[
         HackPolicy("change nothing", ("ANSWER", "done")),
-        HackPolicy("execute nothing", ("EXECUTE", 'DELETE FROM "{table}" WHERE 0'), ("ANSWER", "done")),
+        HackPolicy(
+            "execute nothing", ("EXECUTE", 'DELETE FROM "{table}" WHERE 0'), ("ANSWER", "done")
+        ),
         HackPolicy("delete all", ("EXECUTE", 'DELETE FROM "{table}"'), ("ANSWER", "done")),
         HackPolicy(
             "write back",

@@ -116,7 +116,9 @@ class Question:
     difficulty: str = _derived(
         classify_difficulty, "hard", "", _task_difficulty
     )  # easy, medium or hard
-    tables_involved: tuple[str, ...] = _derived(referenced_tables, (), (), _task_tables)  # lower case
+    tables_involved: tuple[str, ...] = _derived(
+        referenced_tables, (), (), _task_tables
+    )  # lower case
     split: str = ""  # train, validation or test
     ranks: tuple[int, ...] | None = None  # rank of each gold row, or None if order is free
     flags: tuple[str, ...] = ()  # what a check found; see `QUESTION_FLAGS`

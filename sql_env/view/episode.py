@@ -73,7 +73,9 @@ class EpisodeView:
     calls: Sequence[Mapping[str, Any]] = ()  # what each of its messages took
     notes: Sequence[str] = ()  # what was wrong with them
     actions: Sequence[str] = ACTIONS  # that were allowed
-    changes: Sequence[Change] | None = None  # rows that a task has changed so far; None for a question
+    changes: Sequence[Change] | None = (
+        None  # rows that a task has changed so far; None for a question
+    )
 
 # %% ../../nbs/view/03_episode.ipynb #ef69feea
 def view_episode(

@@ -225,7 +225,9 @@ def outcome_html(outcome: Outcome) -> FT:
     verdict = _verdict_html(outcome)
     if not outcome.gold_sql:
         return verdict
-    is_compared = not outcome.verdict and outcome.verdict.reason != "abstained" and not outcome.is_task
+    is_compared = (
+        not outcome.verdict and outcome.verdict.reason != "abstained" and not outcome.is_task
+    )
     answer = _answer_html(outcome) if is_compared else ""
     rows = element("div", answer, _gold_html(outcome), cls="sx-two") if outcome.gold else ""
     query = element("div", outcome.gold_sql, cls="sx-sql")
