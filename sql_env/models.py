@@ -22,9 +22,11 @@ with needs_extra("server"):
 class SQLAction(Action):
     "One action of an agent: a verb and its argument."
 
-    action_type: Literal["DESCRIBE", "SAMPLE", "QUERY", "ANSWER", "ABSTAIN", "CLARIFY"] = Field(
+    action_type: Literal[
+        "DESCRIBE", "SAMPLE", "QUERY", "ANSWER", "ABSTAIN", "CLARIFY", "EXECUTE"
+    ] = Field(
         description="DESCRIBE a table, SAMPLE its rows, QUERY the database, or ANSWER and end the episode; "
-        "where the server allows it, ABSTAIN from an answer or CLARIFY the question"
+        "where the server allows it, ABSTAIN from an answer, CLARIFY the question or EXECUTE changes of a task"
     )
     argument: str = Field(
         default="",

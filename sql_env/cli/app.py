@@ -181,7 +181,7 @@ ExtraActions = Annotated[
     str,
     typer.Option(
         "--actions",
-        help="Actions beside the usual four: abstain, clarify, or both with a comma.",
+        help="Actions beside the usual four: abstain, clarify, execute, or several with commas.",
     ),
 ]
 Workers = Annotated[int, typer.Option(min=1, help="Number of processes.")]

@@ -34,6 +34,7 @@ from sql_env.cli.app import (
 from ..play.episode import ACTIONS, VERIFY_MODES, Episode, EpisodeEnv, read_actions
 from ..play.reward import RewardConfig
 from ..questions.question_set import QuestionSet
+from ..view.changes import change_line, columns_of
 
 # %% ../../nbs/cli/04_play.ipynb #ed7f878e
 def _indent(text: str, lines: int = 12) -> str:
@@ -50,7 +51,9 @@ def _verdict_line(episode: Episode) -> str:
     verdict = episode.verdict
     if verdict is None:
         return f"unfinished, return {episode.total_reward:.3f}"
-    if verdict.correct and episode.abstained:
+    if verdict.correct and episode.question.answer_type == "changes":
+        said = "[bold green]right[/]: the rows are as they should be"
+    elif verdict.correct and episode.abstained:
         said = "[bold green]right[/] to abstain: the database can't answer the question"
     elif verdict.correct:
         seen = ", and seen in a result" if episode.grounded else ""
@@ -76,7 +79,12 @@ def show_episode(console: Console, episode: Episode, policy: str) -> None:
         elif turn.result and verb not in ("ANSWER", "ABSTAIN"):
             say(_indent(turn.result), style="dim", markup=False)
     say(f"\n{_verdict_line(episode)}")
-    gold = question.gold_sql if question.answerable else f"none, there is no {question.missing}"
+    if episode.work is not None:
+        for change in episode.changes[:12]:
+            columns = columns_of(episode.database).get(change.table, ())
+            say(f"    {escape(change_line(change, columns))}", style="dim")
+    gold = question.gold_text if question.answerable else f"none, there is no {question.missing}"
+    gold = gold or ("nothing is to be done" if question.writes else "")
     say(f"[dim]gold: {escape(gold)}[/]")
 
 # %% ../../nbs/cli/04_play.ipynb #352be943

@@ -11,7 +11,7 @@ __all__ = ['without_log', 'split_statements', 'RowCount', 'Change', 'WritableCop
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -47,7 +47,8 @@ class _ChangedPages(_TempFile):
 
     def __init__(self, path: Path):
         self.file = path.open("rb", buffering=0)
-        self.size = self.kept = self.file.seek(0, 2)  # bytes now; those of the file that are still there
+        self.size = self.file.seek(0, 2)
+        self.kept = self.size  # bytes of the file that were not cut off
         self.reads = 0
         self.changed: dict[int, bytes] = {}
         self.page_size = 4096
@@ -162,9 +163,7 @@ class _Rows:
         return tuple([row[i] for i in self.primary]) or (number,)
 
 # %% ../../nbs/database/05_writing.ipynb #30691241
-def _row_changes(
-    table: str, old: _Rows, new: _Rows, numbers: Iterable[int]
-) -> Iterator[Change]:
+def _row_changes(table: str, old: _Rows, new: _Rows, numbers: Iterable[int]) -> Iterator[Change]:
     "The rows of a table that differ between two databases, of those with some numbers."
     if old.number:
         for number in sorted(numbers):
@@ -355,9 +354,13 @@ class WritableCopy:
         if word in ("select", "values"):
             raise QueryError("not_allowed", "EXECUTE shows no rows.", "Use QUERY to read.")
         if word not in _WORDS:
-            raise QueryError("not_allowed", f"{word.upper() or 'This'} is not allowed.", self._allowed)
+            raise QueryError(
+                "not_allowed", f"{word.upper() or 'This'} is not allowed.", self._allowed
+            )
         if statement.lower().count("select") > self.limits.selects:
-            raise QueryError("too_long", f"More than {self.limits.selects} SELECTs in one statement.")
+            raise QueryError(
+                "too_long", f"More than {self.limits.selects} SELECTs in one statement."
+            )
 
     def _explain(self, e: QueryError, sql: str) -> QueryError:
         tables = {info.name.lower(): info for info in self.database.infos}
@@ -397,7 +400,9 @@ class WritableCopy:
             if self._problem is not None:
                 raise self._problem from None
             if self._refused and e.kind == "forbidden":
-                raise QueryError("not_allowed", "That is not allowed here.", self._allowed) from None
+                raise QueryError(
+                    "not_allowed", "That is not allowed here.", self._allowed
+                ) from None
             raise
         if self._problem is not None:
             raise self._problem
@@ -411,9 +416,9 @@ class WritableCopy:
             table = first.lower()
             by_trigger = source is not None and source.lower() in self._triggers
             follows = by_trigger or table in self._cascades
-            if database == "main" and not table.startswith("sqlite_"):
-                if table in self.writes or follows:
-                    return apsw.SQLITE_OK
+            is_table = database == "main" and not table.startswith("sqlite_")
+            if is_table and (table in self.writes or follows):
+                return apsw.SQLITE_OK
             self._refused = True
             return apsw.SQLITE_DENY
         if operation == apsw.SQLITE_FUNCTION and second.lower() == "last_insert_rowid":

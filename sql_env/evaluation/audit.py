@@ -37,6 +37,7 @@ from ..policies.hacks import HACKS, most_frequent_answer
 from ..progress import ProgressBar
 from ..questions.gold import GoldRunner, same_rows
 from ..questions.question_set import QUARANTINE_FLAGS, QUESTION_FLAGS, Question, QuestionSet
+from ..questions.tasks import judge_task
 from ..sql.analysis import bare_columns, normalize_sql
 
 # %% ../../nbs/evaluation/09_audit.ipynb #851fdd9b
@@ -63,6 +64,8 @@ def _check_gold(
     runner: GoldRunner, generator: InstanceGenerator | None, wording: WordingCheck, q: Question
 ) -> Question:
     "The question with the flags that its gold query gives it; gold that is only rows has none."
+    if q.writes:
+        return judge_task(q.with_fields(flags=(), reasons=()), wording.db)
     if not q.gold_sql:
         return q
     now = runner.complete(q.with_fields(flags=(), reasons=()))
@@ -124,7 +127,7 @@ def _check_by_playing(env: EpisodeEnv, q: Question, hacks: Iterable[Any]) -> _Pl
 # %% ../../nbs/evaluation/09_audit.ipynb #e96cd979
 def _gold_key(q: Question) -> tuple[str, str]:
     "What questions with the same gold on the same database share."
-    return q.database_name, normalize_sql(q.gold_sql) if q.gold_sql else repr(q.gold_answer)
+    return q.database_name, normalize_sql(q.gold_text) if q.gold_text else repr(q.gold_answer)
 
 # %% ../../nbs/evaluation/09_audit.ipynb #1c9f9c00
 def _duplicate_golds(questions: Collection[Question]) -> set[str]:
@@ -386,7 +389,10 @@ def _audit_database(
     runner, why_none = GoldRunner(path, qs.limits), why_no_instances(path)
     generator = None if why_none else instance_generator(path)
     playable = [q.with_fields(flags=(), reasons=()) for q in questions]
-    env = EpisodeEnv(QuestionSet(playable, qs.databases, qs.name, limits=qs.limits))
+    actions = ["EXECUTE"] if any(q.writes for q in questions) else []
+    env = EpisodeEnv(
+        QuestionSet(playable, qs.databases, qs.name, limits=qs.limits), actions=actions
+    )
     wording, found = WordingCheck(env.questions.database(name)), _Findings()
     for q in questions:
         checked = _check_gold(runner, generator, wording, q)
@@ -396,7 +402,8 @@ def _audit_database(
                 checked = checked.with_flag(flag)
             found.hacks_correct.update(check.hacks_correct)
             found.hacks_robust.update(check.hacks_robust)
-            checked = _check_variants(path, checked, min_variants, why_none)
+            if not q.writes:
+                checked = _check_variants(path, checked, min_variants, why_none)
         found.questions[q.question_id] = checked
     runner.close()
     return found

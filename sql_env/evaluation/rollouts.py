@@ -168,7 +168,9 @@ def _judgement_key(episode: Episode) -> tuple:
     q = episode.question
     queries = tuple([sql for sql, _ in episode.queries])
     gold = q.ranks, q.gold_answer, q.other_answers
-    return q.database_name, q.gold_sql, episode.answered, queries, *gold
+    batches = tuple(episode.work.batches) if episode.work else ()
+    task = q.gold_statements, batches, q.question_text if q.writes else ""
+    return q.database_name, q.gold_sql, episode.answered, queries, *gold, *task
 
 # %% ../../nbs/evaluation/03_rollouts.ipynb #682e34e9
 class _RobustJudge:

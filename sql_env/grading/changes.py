@@ -144,7 +144,9 @@ class _Labels:
                 by_number[row.is_new][row.table, row.values[places[row.table]]] = row
         owners = {n: row for n, row in by_number[True].items() if n not in by_number[False]}
         self.of: dict[tuple[str, Any], int] = dict.fromkeys(owners, 0)
-        for _ in range(3 if owners else 0):  # a row, rows that refer to it, those that refer to them
+        for _ in range(
+            3 if owners else 0
+        ):  # a row, rows that refer to it, those that refer to them
             around: dict[tuple[str, Any], list] = {n: [self.label(r)] for n, r in owners.items()}
             for row in rows:
                 for reference, number in self._numbers(row):
@@ -190,7 +192,9 @@ class GoldChanges:
     changes: tuple[Change, ...]
     rows: Counter[_Row] = field(repr=False)  # removed and added, with labels
     schema: TaskSchema = field(repr=False)
-    open_tables: frozenset[str] = frozenset()  # whose new rows get numbers that gold does not choose
+    open_tables: frozenset[str] = (
+        frozenset()
+    )  # whose new rows get numbers that gold does not choose
 
     @classmethod
     def run(cls, copy: WritableCopy, q: Question, schema: TaskSchema) -> "GoldChanges":
@@ -228,7 +232,8 @@ def _is_near(a: _Row, b: _Row) -> bool:
         return False
     numbers = (int, float)
     return all(
-        x == y or (isinstance(x, numbers) and isinstance(y, numbers) and math.isclose(x, y, rel_tol=1e-6))
+        x == y
+        or (isinstance(x, numbers) and isinstance(y, numbers) and math.isclose(x, y, rel_tol=1e-6))
         for x, y in zip(a.values, b.values)
     )
 
@@ -272,7 +277,9 @@ class RowFault(NamedTuple):
         if did != should or not self.expected or not self.found:
             return f"{where} was {did} and should have been {should}"
         pairs = zip(self.columns, self.found.new or (), self.expected.new or ())
-        differ = [f"{c} {format_value(a, 40)}, not {format_value(b, 40)}" for c, a, b in pairs if a != b]
+        differ = [
+            f"{c} {format_value(a, 40)}, not {format_value(b, 40)}" for c, a, b in pairs if a != b
+        ]
         return f"{where} was {did} to {'; '.join(differ)}"
 
 # %% ../../nbs/grading/04_changes.ipynb #3fd54539
@@ -346,7 +353,9 @@ class StartStates(NamedTuple):
     why_none: str = ""  # a sentence, if there are none
 
 # %% ../../nbs/grading/04_changes.ipynb #21df70a8
-_TRIGGERS = "SELECT sql FROM sqlite_schema WHERE type = 'trigger' AND sql IS NOT NULL ORDER BY rowid"
+_TRIGGERS = (
+    "SELECT sql FROM sqlite_schema WHERE type = 'trigger' AND sql IS NOT NULL ORDER BY rowid"
+)
 _LEAST_ROWS = 5  # states for each statement, at least
 
 # %% ../../nbs/grading/04_changes.ipynb #ba883713
@@ -398,7 +407,9 @@ def _make_states(q: Question, database: Database, k: int, seed: int) -> StartSta
     each = max(_LEAST_ROWS, math.ceil(k / len(parts)))
     all_variants = [variants_for(database.path, sql, each, seed) for sql in parts]
     images = [image for variants in all_variants for image in variants.images]
-    schema, states, idle = TaskSchema.read(database), [], []
+    schema = TaskSchema.read(database)
+    states: list[tuple[bytes, GoldChanges]] = []
+    idle: list[tuple[bytes, GoldChanges]] = []
     with database.writer(q.writes, Limits.gold()) as copy:
         for image in images:
             image = _with_triggers(image, triggers) if triggers else image
@@ -482,4 +493,6 @@ def judge_twins(
 ) -> Verdict:
     "The robust verdict on an agent that acts by keys: whether it was right in each of the worlds."
     found = [verdict for verdict in verdicts if not verdict.correct]
-    return Verdict(False, "differs", f"a twin: {found[0].detail}") if found else Verdict(True, "match")
+    return (
+        Verdict(False, "differs", f"a twin: {found[0].detail}") if found else Verdict(True, "match")
+    )

@@ -150,7 +150,8 @@ def rollout_metrics(environments: Sequence[SQLEnvTRL]) -> dict[str, float]:
         if e.session.done and e.session.actions
     ]
     metrics["answered"] = ends.count("ANSWER") / n  # others end with their budget, or by ABSTAIN
-    for action, name in dict(ABSTAIN="abstained", CLARIFY="clarifications").items():
+    counted = dict(ABSTAIN="abstained", CLARIFY="clarifications", EXECUTE="executions")
+    for action, name in counted.items():
         if any(action in e.session.env.actions for e in environments):
             metrics[name] = taken[action] / n
     metrics["steps"] = taken.total() / n

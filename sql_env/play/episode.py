@@ -262,7 +262,8 @@ def _clarify(episode: "Episode", question: str) -> tuple[str, TurnFacts]:
 def _execute(episode: "Episode", sql: str) -> tuple[str, TurnFacts]:
     assert episode.work is not None  # else there is no such action
     text = episode.work.execute(sql)
-    episode.evidence.database = episode.work.copy
+    if episode.work.copy is not None:
+        episode.evidence.query = episode.work.copy.query
     return text, TurnFacts(share=episode.work.share)
 
 # %% ../../nbs/play/05_episode.ipynb #50e88737
@@ -356,8 +357,6 @@ class Episode:
         _check_choice("schema level", schema_level, SCHEMA_LEVELS)
         _check_choice("way to verify", verify, VERIFY_MODES)
         self.actions = allowed_actions(actions)
-        if not question.writes:
-            self.actions = tuple(name for name in self.actions if name != "EXECUTE")
         self.work: TaskWork | None = None  # of a task
         self.question, self.database, self.config = question, database, reward
         self.budget, self.schema_level, self.verify = budget, schema_level, verify
@@ -378,7 +377,8 @@ class Episode:
         self.evidence = Evidence(self.database)
         self.meter = RewardMeter(self.config, q.gold_answer, q.tables_involved, self.budget)
         self.close()
-        self.work = TaskWork(q, self.database) if "EXECUTE" in self.actions else None
+        is_task = q.writes and "EXECUTE" in self.actions
+        self.work = TaskWork(q, self.database) if is_task else None
         self.seed = seed or 0
         self._question_text = escape_markup(q.question_text)
         self.started, self.done, self.steps = True, False, 0
@@ -410,7 +410,8 @@ class Episode:
             return self._observe(
                 error="episode_over: The episode is over; call reset to start another.", reward=0.0
             )
-        action, problem = _parse_action(action_type, argument, self.actions)
+        actions = [a for a in self.actions if a != "EXECUTE" or self.work is not None]
+        action, problem = _parse_action(action_type, argument, actions)
         if source is not self.database and not _may_be_brief(self, action):
             return None
         result, error, facts = "", "", TurnFacts(error=True)

@@ -41,6 +41,11 @@ class TaskWork:
         return self.copy.changes() if self.copy else []
 
     @property
+    def gold_changes(self) -> tuple[Change, ...]:
+        "What gold changes, for people once the episode is over."
+        return gold_changes(self.question, self.database).changes
+
+    @property
     def share(self) -> float:
         "Share of the rows that gold changes which are as they should be; 0 if any other row was changed."
         if not self.batches or not self.question.gold_statements:

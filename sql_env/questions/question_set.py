@@ -116,7 +116,9 @@ class Question:
     difficulty: str = _derived(
         classify_difficulty, "hard", "", _task_difficulty
     )  # easy, medium or hard
-    tables_involved: tuple[str, ...] = _derived(referenced_tables, (), (), _task_tables)  # lower case
+    tables_involved: tuple[str, ...] = _derived(
+        referenced_tables, (), (), _task_tables
+    )  # lower case
     split: str = ""  # train, validation or test
     ranks: tuple[int, ...] | None = None  # rank of each gold row, or None if order is free
     flags: tuple[str, ...] = ()  # what a check found; see `QUESTION_FLAGS`
@@ -144,6 +146,12 @@ class Question:
             fields["answer_type"] = "changes" if is_task else classify_answer(self.gold_answer)
         kept = _without_defaults(fields)  # and those that are derived when they are asked for
         object.__setattr__(self, "__dict__", kept)
+
+    @property
+    def gold_text(self) -> str:
+        "Gold as people read it: the query, or the statements of a task; empty if there is neither."
+        statements = ";\n".join(sql.strip().rstrip(";") for sql in self.gold_statements)
+        return ";\n".join(filter(None, [self.gold_sql, statements]))
 
     def reason(self, flag: str) -> str:
         "Why the question has a flag, in a sentence; empty if there is nothing to add to `QUESTION_FLAGS`."

@@ -8,7 +8,7 @@ Docs: https://hjerpe.github.io/sql_env/questions/tasks.html.md"""
 __all__ = ['run_gold', 'judge_task']
 
 # %% ../../nbs/questions/04_tasks.ipynb #a4042f23
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from ..database.database import Database
 from ..database.guards import QueryError
@@ -27,7 +27,7 @@ def run_gold(
     return copy.changes()
 
 # %% ../../nbs/questions/04_tasks.ipynb #81032fb6
-def _invariant_rows(copy: WritableCopy, invariants: Iterable[str]) -> list[Sequence[tuple]]:
+def _invariant_rows(copy: WritableCopy, invariants: Iterable[str]) -> list[list[tuple]]:
     return [copy.query(sql).rows for sql in invariants]
 
 # %% ../../nbs/questions/04_tasks.ipynb #e02fae8e
@@ -43,12 +43,14 @@ def _task_doubts(q: Question, database: Database) -> dict[str, str]:
         before = _invariant_rows(copy, q.invariants)
         changes = run_gold(copy, q)
         for number, (old, new) in enumerate(zip(before, _invariant_rows(copy, q.invariants)), 1):
-            if not same_rows(old, list(new)):
+            if not same_rows(old, new):
                 doubts["breaks_invariant"] = f"Invariant {number} gives other rows after gold."
     if q.gold_statements and not changes:
         doubts["unchanged"] = ""
     if any(map(_MENTIONS_TIME.search, q.gold_statements)):
-        doubts["not_deterministic"] = "It may ask for the current time; the clock always shows 2025-01-01."
+        doubts["not_deterministic"] = (
+            "It may ask for the current time; the clock always shows 2025-01-01."
+        )
     with database.writer(q.writes) as copy:
         copy.reverse()
         if _changed_rows(run_gold(copy, q)) != _changed_rows(changes):

@@ -120,6 +120,7 @@ _REQUESTS = dict(
     ANSWER="Write an answer first; nothing was submitted, and no step was taken.",
     ABSTAIN="Write what is missing first; nothing was submitted, and no step was taken.",
     CLARIFY="Write a question first.",
+    EXECUTE="Write a statement first.",
 )
 
 # %% ../../nbs/server/05_page.ipynb #1c4b960f
@@ -224,6 +225,7 @@ class Visits:
 _EXTRA_BOXES = dict(  # the label of the text box, and the text of the button
     ABSTAIN=("ABSTAIN: what is missing, if the database can't answer", "End without an answer"),
     CLARIFY=("CLARIFY: ask the user about one word of the question", "Ask the user"),
+    EXECUTE=("EXECUTE: INSERT, UPDATE or DELETE rows, where the question is a task", "Change rows"),
 )
 
 # %% ../../nbs/server/05_page.ipynb #247cc4a0
@@ -324,7 +326,7 @@ def _on_unload(visits: Visits) -> Callable[..., None]:
 # `data-keys` says that keys are heard from now on: a key pressed while the page still loads is lost.
 _KEYS = """() => { document.addEventListener("keydown", (e) => {
   const places = {"se-sql": "se-run", "se-answer": "se-submit", "se-seed": "se-new", "se-id": "se-new",
-    "se-abstain": "se-abstain-send", "se-clarify": "se-clarify-send"};
+    "se-abstain": "se-abstain-send", "se-clarify": "se-clarify-send", "se-execute": "se-execute-send"};
   const place = Object.keys(places).find((id) => e.target.closest("#" + id));
   const isSent = e.key === "Enter" && (e.ctrlKey || e.metaKey || (place !== "se-sql" && !e.shiftKey));
   if (!place || !isSent) return;

@@ -105,7 +105,7 @@ class Settings:
     actions: str = _setting(
         "",
         "SQL_ENV_ACTIONS",
-        "actions beside the usual four: abstain, clarify, or both with a comma",
+        "actions beside the usual four: abstain, clarify, execute, or several with commas",
         _EPISODES,
     )
     reveal: str = _setting(

@@ -105,7 +105,9 @@ def named_values(
         sides = [*node.args.get("expressions", ()), *map(node.args.get, ("low", "high"))]
         if isinstance(node, exp.Binary):
             column, other = node.left.unnest(), node.right.unnest()
-            column, sides = (column, [other]) if isinstance(column, exp.Column) else (other, [column])
+            column, sides = (
+                (column, [other]) if isinstance(column, exp.Column) else (other, [column])
+            )
         for side in sides if isinstance(column, exp.Column) else ():
             value = literal_value(side.unnest()) if side is not None else None
             if value is not None:
@@ -114,9 +116,7 @@ def named_values(
         yield from _inserted_values(tree, columns)
 
 # %% ../../nbs/sql/09_writes.ipynb #c1df6813
-def _inserted_values(
-    tree: Any, columns: Mapping[str, Sequence[str]]
-) -> Iterator[tuple[str, Any]]:
+def _inserted_values(tree: Any, columns: Mapping[str, Sequence[str]]) -> Iterator[tuple[str, Any]]:
     "Columns of an INSERT with the literals that they get."
     from sqlglot import exp
 

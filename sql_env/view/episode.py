@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ..database.catalog import TableInfo
+from ..database.writing import Change
 from ..evaluation.logs import Trajectory
 from ..grading.answer_forms import parse_answer
 from ..grading.answers import Verdict, compare_rows
@@ -25,7 +26,7 @@ from ..questions.question_set import Question, QuestionSet
 def _answered_rows(episode: Episode) -> list[tuple] | None:
     "The rows of an answer in the reading that was judged; None if there was no answer."
     text, verdict = episode.answered, episode.verdict
-    if not text or verdict is None:
+    if not text or verdict is None or episode.question.answer_type == "changes":
         return None
     if text.strip().lower() == "@last":
         return list(episode.last.rows) if episode.last else None
@@ -47,6 +48,8 @@ class Outcome:
     robust: bool | None = None  # right on variants of the database too; None if that is not known
     gold_sql: str = ""  # empty if the question is not known
     gold: Sequence[tuple] = ()  # typed rows; empty if they are not known
+    is_task: bool = False  # rows were to be changed, and no answer is compared
+    gold_changes: Sequence[Change] = ()  # what gold of a task changes
 
 # %% ../../nbs/view/03_episode.ipynb #61c4147d
 @dataclass(frozen=True)
@@ -70,6 +73,9 @@ class EpisodeView:
     calls: Sequence[Mapping[str, Any]] = ()  # what each of its messages took
     notes: Sequence[str] = ()  # what was wrong with them
     actions: Sequence[str] = ACTIONS  # that were allowed
+    changes: Sequence[Change] | None = (
+        None  # rows that a task has changed so far; None for a question
+    )
 
 # %% ../../nbs/view/03_episode.ipynb #ef69feea
 def view_episode(
@@ -84,7 +90,11 @@ def view_episode(
         gold = question.gold_answer or ()
         held = episode.robust if robust and verdict else None
         rows = _answered_rows(episode)
-        outcome = Outcome(verdict, rows, episode.grounded, held, question.gold_sql, gold)
+        outcome = Outcome(verdict, rows, episode.grounded, held, question.gold_text, gold)
+        if episode.work is not None:
+            gold_changes = () if verdict else episode.work.gold_changes
+            is_task = question.answer_type == "changes"
+            outcome = replace(outcome, is_task=is_task, gold_changes=gold_changes)
     about = [question.question_id, question.difficulty, question.split]
     return EpisodeView(
         question=question.question_text,
@@ -97,6 +107,7 @@ def view_episode(
         outcome=outcome,
         hide_unexplored=hide_unexplored and outcome is None,
         actions=episode.actions,
+        changes=episode.changes if episode.work is not None else None,
     )
 
 # %% ../../nbs/view/03_episode.ipynb #e5dc3752
@@ -164,7 +175,9 @@ def view_trajectory(
     outcome = None
     if result.reason:
         verdict = Verdict(result.correct, result.reason)
-        outcome = Outcome(verdict, grounded=result.grounded, gold_sql=trajectory.gold_sql)
+        is_task = any(turn.action.action_type == "EXECUTE" for turn in turns)
+        known = dict(grounded=result.grounded, gold_sql=trajectory.gold_sql, is_task=is_task)
+        outcome = Outcome(verdict, **known)  # type: ignore[arg-type]
     note = (
         note
         or "The question is not among those that are loaded, so neither schema nor gold can be shown."

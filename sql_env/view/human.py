@@ -34,6 +34,7 @@ _TABLE_ACTIONS = ("DESCRIBE", "SAMPLE")
 _EXTRA_HINTS = dict(
     ABSTAIN="what is missing, if the database can't answer",
     CLARIFY="a question about one word of the question",
+    EXECUTE="INSERT, UPDATE or DELETE, where the question is a task",
 )
 
 # %% ../../nbs/view/08_human.ipynb #52d53489

@@ -22,6 +22,7 @@ from ..grading.cells import BareText
 from ..paths import read_asset
 from ..play.episode import Turn
 from ..sql.values import format_value
+from .changes import changes_html
 from .diagram import schema_svg, touched_tables
 from .episode import EpisodeView, Outcome, to_episode_view
 from sql_env.view.html import (
@@ -173,10 +174,18 @@ _ROBUST_WORDS: Mapping[bool | None, str] = {
 }
 
 # %% ../../nbs/view/05_page.ipynb #daa58e6b
+_ROBUST_TASK: Mapping[bool | None, str] = {
+    True: " The statements are right on other contents of the tables too.",
+    False: " But on other contents of the tables the statements are wrong.",
+}
+
+# %% ../../nbs/view/05_page.ipynb #730d981d
 def verdict_text(outcome: Outcome) -> str:
     "Why an answer is right or wrong, in a sentence or two."
     if not outcome.verdict:
         return _explain(outcome.verdict)
+    if outcome.is_task:
+        return "The rows are as they should be." + _ROBUST_TASK.get(outcome.robust, "")
     if outcome.verdict.reason == "abstained":
         return "The database can't answer the question, and the reason names what is missing."
     why = "Its values were in no result of this episode."
@@ -216,7 +225,9 @@ def outcome_html(outcome: Outcome) -> FT:
     verdict = _verdict_html(outcome)
     if not outcome.gold_sql:
         return verdict
-    is_compared = not outcome.verdict and outcome.verdict.reason != "abstained"
+    is_compared = (
+        not outcome.verdict and outcome.verdict.reason != "abstained" and not outcome.is_task
+    )
     answer = _answer_html(outcome) if is_compared else ""
     rows = element("div", answer, _gold_html(outcome), cls="sx-two") if outcome.gold else ""
     query = element("div", outcome.gold_sql, cls="sx-sql")
@@ -244,6 +255,11 @@ def _step_html(view: EpisodeView, step: int, hidden: bool = False, errors: bool 
         parts = [element("p", hint, cls="sx-hint")]
     if step == len(view.turns) and view.outcome:
         parts.append(outcome_html(view.outcome))
+    if step == len(view.turns) and view.changes is not None:
+        columns = {info.name: [c.name for c in info.columns] for info in view.tables}
+        parts.append(changes_html(view.changes, columns))
+        if view.outcome and view.outcome.gold_changes:
+            parts.append(changes_html(view.outcome.gold_changes, columns, "changes of gold"))
     if step and view.show_rewards:
         parts.append(_reward_html(view.turns[step - 1].reward))
     return element(

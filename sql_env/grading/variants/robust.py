@@ -170,7 +170,9 @@ ROBUST_REASONS = dict(
 )
 
 # %% ../../../nbs/grading/variants/07_robust.ipynb #ce573d17
-NOT_JUDGED = frozenset({"no_variants", "no_gold_sql", "no_rule", "by_keys"})  # reasons that mean: it could not be judged
+NOT_JUDGED = frozenset(
+    {"no_variants", "no_gold_sql", "no_rule", "by_keys"}
+)  # reasons that mean: it could not be judged
 
 # %% ../../../nbs/grading/variants/07_robust.ipynb #e1637dfb
 def _judge_on(
