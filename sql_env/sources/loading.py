@@ -290,6 +290,8 @@ def _task_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
         found["writes"] = (
             re.split(r"[\s,;]+", fields["writes"].strip()) if fields["writes"].strip() else []
         )
+    if fields.get("gold_statements") and not found.get("writes", fields.get("writes")):
+        raise ValueError("field 'writes' is missing: the tables that the statements change")
     given = fields.get("states_rule")
     if given is not None and str(given).strip().lower() in _YES_NO:
         found["states_rule"] = _YES_NO[str(given).strip().lower()]
