@@ -78,6 +78,7 @@ def test_gold_of_generated_tasks(seed, level):
 
 
 @pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize("level", (1, 2, 3))
 def test_gold_of_many_generated_tasks(level):
     for seed in MANY:
