@@ -153,10 +153,9 @@ class _Rows:
         where = f"WHERE {quote_identifier(self.number)} = {number}"
         return self.con.execute(f"SELECT * FROM {self.name} {where}", can_cache=False).fetchone()
 
-    def all(self) -> dict[tuple, tuple]:
-        "All rows by their keys."
-        rows = self.con.execute(f"SELECT * FROM {self.name}", can_cache=False)
-        return {self.key(row): tuple(row) for row in rows}
+    def all(self) -> Counter[tuple]:
+        "How often each row is there; keys that SQLite lets be NULL are not unique."
+        return Counter(map(tuple, self.con.execute(f"SELECT * FROM {self.name}", can_cache=False)))
 
     def key(self, row: tuple, number: int = 0) -> tuple:
         "The key of a row."
@@ -172,9 +171,13 @@ def _row_changes(table: str, old: _Rows, new: _Rows, numbers: Iterable[int]) -> 
                 yield Change(table, old.key(before or after or (), number), before, after)
         return
     befores, afters = old.all(), new.all()
-    for key in dict.fromkeys([*befores, *afters]):
-        if befores.get(key) != afters.get(key):
-            yield Change(table, key, befores.get(key), afters.get(key))
+    added = list((afters - befores).elements())
+    for before in (befores - afters).elements():
+        after = next((row for row in added if old.key(row) == old.key(before)), None)
+        if after is not None:
+            added.remove(after)
+        yield Change(table, old.key(before), before, after)
+    yield from (Change(table, old.key(row), None, row) for row in added)
 
 # %% ../../nbs/database/05_writing.ipynb #807a861e
 _SMALL_BYTES = 256 * 2**10  # of a database that is copied as a whole
@@ -221,10 +224,10 @@ class WritableCopy:
         image: bytes | None,  # of a database with the same tables; None: the one that is there
     ) -> None:
         "Forget all changes, and begin with another content."
-        self._touched, self._image = {}, image
+        self._touched, self._image = {}, image and without_log(image)
         with self._guarded.trusted() as con:
-            if image is not None:
-                con.deserialize("main", without_log(image))
+            if self._image is not None:
+                con.deserialize("main", self._image)
             for pragma in _PRAGMAS:
                 con.execute(f"PRAGMA {pragma}").fetchall()
             size = con.pragma("page_size")
