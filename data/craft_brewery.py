@@ -663,3 +663,48 @@ QUESTIONS = [
         "GROUP BY beer.beer_id, beer.name HAVING COUNT(DISTINCT ingredient.ingredient_id) >= 4",
     ),
 ]
+
+# Tasks that change the database: gold, the tables they may change, and mistakes that must show.
+TASKS = [
+    dict(
+        ask="The Anchor in Wattle Creek has a new contact, Noor Haddad. Please put her name in.",
+        gold=[
+            "UPDATE outlet SET contact = 'Noor Haddad' WHERE name = 'The Anchor' AND town = 'Wattle Creek'"
+        ],
+        writes="outlet",
+        wrong=[["UPDATE outlet SET contact = 'Noor Haddad' WHERE name = 'The Anchor'"]],
+    ),
+    dict(
+        ask="From today our two big kegs, those of 30 and 50 litres, cost 6 dollars more. The mini keg "
+        "keeps its price.",
+        gold=["UPDATE pack SET list_price = list_price + 6 WHERE pack_code IN ('K30', 'K50')"],
+        writes="pack",
+        wrong=[["UPDATE pack SET list_price = list_price + 6 WHERE description LIKE '%keg%'"]],
+    ),
+    dict(
+        ask="Batch B24-015 went through the bright tank Jack and was packed on 3 June 2024; we graded it A. Bring its "
+        "record up to date.",
+        gold=[
+            "UPDATE batch SET bright_id = (SELECT vessel_id FROM vessel WHERE name = 'Jack'), packed_on = "
+            "'2024-06-03', "
+            "grade = 'A' WHERE batch_no = 'B24-015'"
+        ],
+        writes="batch",
+    ),
+    dict(
+        ask="We write off what outlets that we no longer serve still owe us: enter 2024-06-30 as the day of payment of "
+        "all their unpaid deliveries.",
+        gold=[
+            "UPDATE delivery SET paid_on = '2024-06-30' WHERE paid_on IS NULL "
+            "AND outlet_id IN (SELECT outlet_id FROM outlet WHERE active = 'N')"
+        ],
+        writes="delivery",
+        rule=True,
+        wrong=[
+            [
+                "UPDATE delivery SET paid_on = '2024-06-30' "
+                "WHERE outlet_id IN (SELECT outlet_id FROM outlet WHERE active = 'N')"
+            ]
+        ],
+    ),
+]

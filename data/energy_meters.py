@@ -590,3 +590,52 @@ QUESTIONS = [
         "SELECT district FROM household EXCEPT SELECT district FROM outage WHERE service = 'gas'",
     ),
 ]
+
+# Tasks that change the database: gold, the tables they may change, and mistakes that must show.
+TASKS = [
+    dict(
+        ask="Whoever still has a running contract on the tariff Night Owl moves to its successor.",
+        gold=[],
+        writes="contract",
+        wrong=[["UPDATE contract SET tariff_id = 4 WHERE tariff_id = 3"]],
+    ),
+    dict(
+        ask="Yonas Nguyen of Larkfield wants us to forget his email address. His namesakes in Foundry Lane do not.",
+        gold=[
+            "UPDATE household SET email = NULL WHERE holder = 'Yonas Nguyen' AND street = 'Larkfield'"
+        ],
+        writes="household",
+        wrong=[["UPDATE household SET email = NULL WHERE holder = 'Yonas Nguyen'"]],
+    ),
+    dict(
+        ask="Invoices of the first quarter of 2024 for which we have not had a single payment cost 5 euros more. Add "
+        "the fee to their amounts.",
+        gold=[
+            "UPDATE invoice SET amount = amount + 500 WHERE quarter = '2024-Q1' "
+            "AND invoice_no NOT IN (SELECT invoice_no FROM payment)"
+        ],
+        writes="invoice",
+        rule=True,
+        wrong=[
+            [
+                "UPDATE invoice SET amount = amount + 5 WHERE quarter = '2024-Q1' "
+                "AND invoice_no NOT IN (SELECT invoice_no FROM payment)"
+            ]
+        ],
+    ),
+    dict(
+        ask="What was still open on invoice 24203 came in by transfer on 2024-11-20. Enter the payment.",
+        gold=[
+            "INSERT INTO payment (invoice_no, paid_on, amount, method) SELECT invoice_no, '2024-11-20', "
+            "amount - (SELECT sum(amount) FROM payment WHERE invoice_no = 24203), 'TR' FROM invoice "
+            "WHERE invoice_no = 24203"
+        ],
+        writes="payment",
+        wrong=[
+            [
+                "INSERT INTO payment (invoice_no, paid_on, amount, method) "
+                "SELECT invoice_no, '2024-11-20', amount, 'TR' FROM invoice WHERE invoice_no = 24203"
+            ]
+        ],
+    ),
+]

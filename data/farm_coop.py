@@ -577,3 +577,57 @@ QUESTIONS = [
         "WHERE d.docket_no = 20773",
     ),
 ]
+
+# Tasks that change the database: gold, the tables they may change, and mistakes that must show.
+TASKS = [
+    dict(
+        ask="Tomasz Mazur of Saint Odo joined a second time in 2023. His new membership takes over his "
+        "field, his dockets "
+        "and his payouts; the old record goes.",
+        gold=[
+            "UPDATE field SET member_no = 85 WHERE member_no = 52",
+            "UPDATE docket SET brought_by = 85 WHERE brought_by = 52",
+            "UPDATE payout SET member_no = 85 WHERE member_no = 52",
+            "DELETE FROM member WHERE member_no = 52",
+        ],
+        writes="member field docket payout",
+        wrong=[
+            ["DELETE FROM member WHERE member_no = 52"],
+            ["DELETE FROM member WHERE member_no = 85"],
+        ],
+    ),
+    dict(
+        ask="Dockets from before 2023 that were never graded count as Class II. Enter that grade.",
+        gold=[
+            "UPDATE docket SET grade = 'X3' WHERE grade IS NULL AND delivered_on < '2023-01-01'",
+        ],
+        writes="docket",
+        rule=True,
+        wrong=[
+            ["UPDATE docket SET grade = 'X2' WHERE grade IS NULL AND delivered_on < '2023-01-01'"]
+        ],
+    ),
+    dict(
+        ask="All payouts of the season 2023 that are still outstanding left the bank on 15 March 2024. Enter the day.",
+        gold=["UPDATE payout SET paid_on = '2024-03-15' WHERE season = 2023 AND paid_on IS NULL"],
+        writes="payout",
+        rule=True,
+        wrong=[["UPDATE payout SET paid_on = '2024-03-15' WHERE season = 2023"]],
+    ),
+    dict(
+        ask="Rosa Ferreira of Quillbeck passes 8 of her shares to Fatima Karimova. Book it.",
+        gold=[
+            "UPDATE member SET shares = shares - 8 WHERE name = 'Rosa Ferreira' AND village = 'Quillbeck'",
+            "UPDATE member SET shares = shares + 8 WHERE name = 'Fatima Karimova'",
+        ],
+        writes="member",
+        keeps=["SELECT sum(shares) FROM member"],
+        wrong=[
+            [
+                "UPDATE member SET shares = shares - 8 WHERE name = 'Rosa Ferreira'",
+                "UPDATE member SET shares = shares + 8 WHERE name = 'Fatima Karimova'",
+            ],
+            ["UPDATE member SET shares = shares + 8 WHERE name = 'Fatima Karimova'"],
+        ],
+    ),
+]

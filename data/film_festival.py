@@ -555,3 +555,51 @@ QUESTIONS = [
         "SELECT DISTINCT e.title FROM screening AS s JOIN entry AS e ON e.entry_id = s.entry_id WHERE s.q_and_a = 1",
     ),
 ]
+
+# Tasks that change the database: gold, the tables they may change, and mistakes that must show.
+TASKS = [
+    dict(
+        ask="On 15 September at 20:30 the Odeon and Fisherman's Hall swap their films. Change the venues.",
+        gold=[
+            "UPDATE screening SET venue_id = CASE venue_id WHEN 2 THEN 3 ELSE 2 END "
+            "WHERE day = '2024-09-15' AND starts = '20:30' AND venue_id IN (2, 3)"
+        ],
+        writes="screening",
+        wrong=[
+            [
+                "UPDATE screening SET venue_id = 3 WHERE day = '2024-09-15' AND starts = '20:30' AND venue_id = 2",
+                "UPDATE screening SET venue_id = 2 WHERE day = '2024-09-15' AND starts = '20:30' AND venue_id = 3",
+            ]
+        ],
+    ),
+    dict(
+        ask="The screening of 14 September, 14:00, in the Grand Lido broke off. All its tickets are refunded on "
+        "16 September 2024; those refunded earlier keep their day.",
+        gold=[
+            "UPDATE ticket_sale SET refunded_on = '2024-09-16' WHERE refunded_on IS NULL AND screening_id = "
+            "(SELECT screening_id FROM screening WHERE day = '2024-09-14' AND starts = '14:00' "
+            "AND venue_id = (SELECT venue_id FROM venue WHERE name = 'Grand Lido'))"
+        ],
+        writes="ticket_sale",
+        wrong=[["UPDATE ticket_sale SET refunded_on = '2024-09-16' WHERE screening_id = 88"]],
+    ),
+    dict(
+        ask="Entries that were withdrawn get their fee back: where one is noted, it becomes 0.",
+        gold=["UPDATE entry SET fee = 0 WHERE status = 'WDN' AND fee IS NOT NULL"],
+        writes="entry",
+        rule=True,
+        wrong=[
+            ["UPDATE entry SET fee = 0 WHERE status = 'WDN'"],
+            ["UPDATE entry SET fee = NULL WHERE status = 'WDN'"],
+        ],
+    ),
+    dict(
+        ask="Homesick, the Norwegian film, leaves its strand for Open Air.",
+        gold=[
+            "UPDATE entry SET strand_code = (SELECT code FROM strand WHERE title = 'Open Air') "
+            "WHERE title = 'Homesick' AND country = 'Norway'"
+        ],
+        writes="entry",
+        wrong=[["UPDATE entry SET strand_code = 'X1' WHERE title = 'Homesick'"]],
+    ),
+]

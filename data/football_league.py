@@ -499,3 +499,54 @@ QUESTIONS = [
         "(SELECT 1 FROM fixture AS f WHERE f.referee_id = r.referee_id)",
     ),
 ]
+
+# Tasks that change the database: gold, the tables they may change, and mistakes that must show.
+TASKS = [
+    dict(
+        ask="Ewesbridge Rovers folded before their postponed home match against Gasworks Athletic could be "
+        "played. Score "
+        "it as a walkover, 3-0 for the visitors.",
+        gold=[
+            "UPDATE fixture SET status = 'WO', home_goals = 0, away_goals = 3 WHERE status = 'PP' "
+            "AND home_club = (SELECT club_id FROM club WHERE name = 'Ewesbridge Rovers') "
+            "AND away_club = (SELECT club_id FROM club WHERE name = 'Gasworks Athletic')"
+        ],
+        writes="fixture",
+        wrong=[
+            [
+                "UPDATE fixture SET status = 'WO', home_goals = 3, away_goals = 0 WHERE fixture_id = 130"
+            ]
+        ],
+    ),
+    dict(
+        ask="Oisin Ionescu, the one born in 2003 who has no club, signs for Night Shift FC. Note his club, "
+        "and his move on "
+        "2024-07-01 as a free transfer without a fee.",
+        gold=[
+            "UPDATE player SET club_id = (SELECT club_id FROM club WHERE name = 'Night Shift FC') "
+            "WHERE name = 'Oisin Ionescu' AND born LIKE '2003-%'",
+            "INSERT INTO transfer (player_id, from_club, to_club, moved_on, type, fee) "
+            "SELECT player_id, NULL, club_id, '2024-07-01', 'FREE', NULL FROM player "
+            "WHERE name = 'Oisin Ionescu' AND born LIKE '2003-%'",
+        ],
+        writes="player transfer",
+        wrong=[
+            ["UPDATE player SET club_id = 15 WHERE player_id = 121"],
+            [
+                "UPDATE player SET club_id = 15 WHERE player_id = 6",
+                "INSERT INTO transfer (player_id, to_club, moved_on, type) VALUES (6, 15, '2024-07-01', 'FREE')",
+            ],
+        ],
+    ),
+    dict(
+        ask="Of our two referees called Patrick O'Hara, the one from 2013 no longer mentors the other. His own mentor "
+        "takes over from him.",
+        gold=[
+            "UPDATE referee SET mentor_id = (SELECT mentor_id FROM referee WHERE name = 'Patrick O''Hara' "
+            "AND since = 2013) WHERE mentor_id = (SELECT referee_id FROM referee WHERE name = 'Patrick O''Hara' "
+            "AND since = 2013)"
+        ],
+        writes="referee",
+        wrong=[["UPDATE referee SET mentor_id = NULL WHERE mentor_id = 8"]],
+    ),
+]

@@ -626,3 +626,60 @@ QUESTIONS = [
         "WHERE delivered IS NOT NULL GROUP BY rush",
     ),
 ]
+
+# Tasks that change the database: gold, the tables they may change, and mistakes that must show.
+TASKS = [
+    dict(
+        ask="Anna Lind, the upholsterer, earns 25 euros an hour from now on.",
+        gold=[
+            "UPDATE worker SET wage_cents = 2500 "
+            "WHERE first_name = 'Anna' AND last_name = 'Lind' AND trade = 'upholsterer'"
+        ],
+        writes="worker",
+        wrong=[
+            ["UPDATE worker SET wage_cents = 2500 WHERE first_name = 'Anna' AND last_name = 'Lind'"]
+        ],
+    ),
+    dict(
+        ask="Order 2375 was a test of the new form. Remove it without a trace, its lines and the work booked on them "
+        "included.",
+        gold=[
+            "DELETE FROM work_step WHERE line_id IN (SELECT line_id FROM order_line WHERE order_no = 2375)",
+            "DELETE FROM order_line WHERE order_no = 2375",
+            "DELETE FROM sales_order WHERE order_no = 2375",
+        ],
+        writes="sales_order order_line work_step",
+        wrong=[
+            ["DELETE FROM sales_order WHERE order_no = 2375"],
+            ["DELETE FROM order_line WHERE order_no = 2375"],
+        ],
+    ),
+    dict(
+        ask="Felix Brandt has left. Whatever of his design we still sell is credited to Aiko Mori.",
+        gold=[
+            "UPDATE item SET designer_id = (SELECT worker_id FROM worker WHERE first_name = 'Aiko' AND "
+            "last_name = 'Mori') "
+            "WHERE retired IS NULL AND designer_id = "
+            "(SELECT worker_id FROM worker WHERE first_name = 'Felix' AND last_name = 'Brandt')"
+        ],
+        writes="item",
+        wrong=[["UPDATE item SET designer_id = NULL WHERE designer_id = 24"]],
+    ),
+    dict(
+        ask="We settle all open complaints about scratches: 20 euros each, on 15 July 2024.",
+        gold=[
+            "UPDATE complaint SET settled = '2024-07-15', refund_cents = 2000 WHERE reason = 'SCR' AND settled IS NULL"
+        ],
+        writes="complaint",
+        rule=True,
+        wrong=[
+            [
+                "UPDATE complaint SET settled = '2024-07-15', refund_cents = 20 WHERE reason = 'SCR' AND "
+                "settled IS NULL"
+            ],
+            [
+                "UPDATE complaint SET settled = '2024-07-15', refund_cents = 2000 WHERE reason = 'SCR'"
+            ],
+        ],
+    ),
+]

@@ -659,3 +659,54 @@ QUESTIONS = [
         "WHERE m.reason = 'infection control' GROUP BY b.bed_id, b.label ORDER BY COUNT(*) DESC LIMIT 1",
     ),
 ]
+
+# Tasks that change the database: gold, the tables they may change, and mistakes that must show.
+TASKS = [
+    dict(
+        ask="Jean Yeo went home on 2 January 2024. Close her stay, and let every drug that she was still on "
+        "end that day.",
+        gold=[
+            "UPDATE drug_chart SET stopped = '2024-01-02' WHERE stopped IS NULL AND spell_id = (SELECT "
+            "spell_id FROM spell "
+            "WHERE discharged IS NULL AND patient_id = (SELECT patient_id FROM patient WHERE full_name = 'Jean Yeo'))",
+            "UPDATE spell SET discharged = '2024-01-02', left_to = 'HOME' WHERE discharged IS NULL "
+            "AND patient_id = (SELECT patient_id FROM patient WHERE full_name = 'Jean Yeo')",
+        ],
+        writes="spell drug_chart",
+        wrong=[
+            ["UPDATE spell SET discharged = '2024-01-02', left_to = 'HOME' WHERE spell_id = 318"],
+            [
+                "UPDATE spell SET discharged = '2024-01-02', left_to = 'HOME' WHERE spell_id = 318",
+                "UPDATE drug_chart SET stopped = '2024-01-02' WHERE spell_id = 318",
+            ],
+        ],
+    ),
+    dict(
+        ask="Allergies to penicillin are written now with a capital letter and now without. Write it small everywhere, "
+        "also where other allergies stand beside it.",
+        gold=[
+            "UPDATE patient SET allergies = replace(allergies, 'Penicillin', 'penicillin') "
+            "WHERE allergies GLOB '*Penicillin*'"
+        ],
+        writes="patient",
+        rule=True,
+        wrong=[
+            ["UPDATE patient SET allergies = 'penicillin' WHERE allergies = 'Penicillin'"],
+            ["UPDATE patient SET allergies = 'penicillin' WHERE allergies GLOB '*Penicillin*'"],
+        ],
+    ),
+    dict(
+        ask="Delete the beds that are out of use and that no move ever began or ended in.",
+        gold=[
+            "DELETE FROM bed WHERE in_use = 'N' AND bed_id NOT IN (SELECT to_bed_id FROM bed_move) "
+            "AND bed_id NOT IN (SELECT from_bed_id FROM bed_move WHERE from_bed_id IS NOT NULL)"
+        ],
+        writes="bed",
+        rule=True,
+        wrong=[
+            [
+                "DELETE FROM bed WHERE in_use = 'N' AND bed_id NOT IN (SELECT from_bed_id FROM bed_move)"
+            ]
+        ],
+    ),
+]

@@ -722,3 +722,39 @@ QUESTIONS = [
         "(PARTITION BY registrar ORDER BY starts DESC) AS place FROM loan) AS ranked WHERE place = 1",
     ),
 ]
+
+# Tasks that change the database: gold, the tables they may change, and mistakes that must show.
+TASKS = [
+    dict(
+        ask="The show Paper Worlds was called off. All its pieces count as withdrawn, and no courier "
+        "travels with them.",
+        gold=[
+            "UPDATE loan_item SET status = 'WD', out_courier = NULL, back_courier = NULL "
+            "WHERE loan_id = (SELECT loan_id FROM loan WHERE show = 'Paper Worlds')"
+        ],
+        writes="loan_item",
+        wrong=[["UPDATE loan_item SET status = 'WD' WHERE loan_id = 62"]],
+    ),
+    dict(
+        ask="Tom Ashgrove retired on 30 June 2024. Those of his loans that end after that day go to Clara Vidal.",
+        gold=[],
+        writes="loan",
+        wrong=[["UPDATE loan SET registrar = 'Clara Vidal' WHERE registrar = 'Tom Ashgrove'"]],
+    ),
+    dict(
+        ask="Self-Portrait in Winter, number 1899.01, is not by the older Thomas Fairweather but by the younger one. "
+        "Correct the maker.",
+        gold=[
+            "UPDATE accession SET maker_id = (SELECT maker_id FROM maker WHERE name = 'Thomas Fairweather' "
+            "ORDER BY born DESC LIMIT 1) WHERE inv_no = '1899.01'"
+        ],
+        writes="accession",
+        wrong=[
+            ["UPDATE accession SET maker_id = 11 WHERE maker_id = 10"],
+            [
+                "UPDATE accession SET maker_id = (SELECT min(maker_id) FROM maker WHERE name = 'Thomas Fairweather') "
+                "WHERE inv_no = '1899.01'"
+            ],
+        ],
+    ),
+]

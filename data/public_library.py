@@ -641,3 +641,50 @@ QUESTIONS = [
         "ORDER BY SUM(fine_line.amount) DESC LIMIT 1",
     ),
 ]
+
+# Tasks that change the database: gold, the tables they may change, and mistakes that must show.
+TASKS = [
+    dict(
+        ask="Holds that have been ready for pick-up since before 1 June 2024 have expired. Mark them so.",
+        gold=["UPDATE hold SET status = 'E' WHERE status = 'R' AND ready_on < '2024-06-01'"],
+        writes="hold",
+        rule=True,
+        wrong=[
+            ["UPDATE hold SET status = 'E' WHERE status = 'R' AND placed_on < '2024-06-01'"],
+            ["UPDATE hold SET status = 'E' WHERE ready_on < '2024-06-01'"],
+        ],
+    ),
+    dict(
+        ask="We waive all unsettled overdue fines of readers who live in Juniper Flats, as of 1 July 2024. Fines for "
+        "damage stay.",
+        gold=[
+            "UPDATE fine_line SET settled_on = '2024-07-01', settled_by = 'WV' "
+            "WHERE reason = 'OD' AND settled_on IS NULL AND loan_id IN (SELECT loan_id FROM loan JOIN reader "
+            "ON loan.reader_id = reader.reader_id WHERE town = 'Juniper Flats')"
+        ],
+        writes="fine_line",
+        rule=True,
+        wrong=[
+            [
+                "UPDATE fine_line SET settled_on = '2024-07-01', settled_by = 'WV' "
+                "WHERE settled_on IS NULL AND loan_id IN (SELECT loan_id FROM loan JOIN reader "
+                "ON loan.reader_id = reader.reader_id WHERE town = 'Juniper Flats')"
+            ]
+        ],
+    ),
+    dict(
+        ask="The Tanakas: young Joseph, the junior, has moved to Coldwater. His father still lives where he did.",
+        gold=[
+            "UPDATE reader SET town = 'Coldwater' WHERE full_name = 'Joseph Tanaka' AND category = 'JU'"
+        ],
+        writes="reader",
+        wrong=[["UPDATE reader SET town = 'Coldwater' WHERE full_name = 'Joseph Tanaka'"]],
+    ),
+    dict(
+        ask="Delete the withdrawn copies that nobody ever borrowed. Those with loans must stay for the statistics.",
+        gold=["DELETE FROM item WHERE state = 'WD' AND item_id NOT IN (SELECT item_id FROM loan)"],
+        writes="item",
+        rule=True,
+        wrong=[["DELETE FROM item WHERE state = 'WD'"]],
+    ),
+]

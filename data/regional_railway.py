@@ -465,3 +465,49 @@ QUESTIONS = [
         "AND b.seq = a.seq + 1 JOIN line l ON l.line_no = a.line_no WHERE l.name = 'Coast Line'",
     ),
 ]
+
+# Tasks that change the database: gold, the tables they may change, and mistakes that must show.
+TASKS = [
+    dict(
+        ask="Weston station gets the code WST in place of WSM. Carry that through to everything that uses the code.",
+        gold=[
+            "INSERT INTO station SELECT 'WST', name, zone, opened, closed, step_free, car_park FROM station "
+            "WHERE code = 'WSM'",
+            "UPDATE calling_point SET station = 'WST' WHERE station = 'WSM'",
+            "UPDATE delay_attribution SET station = 'WST' WHERE station = 'WSM'",
+            "DELETE FROM station WHERE code = 'WSM'",
+        ],
+        writes="station line calling_point rolling_stock crew delay_attribution",
+        wrong=[["UPDATE station SET code = 'WST' WHERE code = 'WSM'"]],
+    ),
+    dict(
+        ask="Nobody can be mentored by someone who is gone: blank the mentor of all crew whose mentor has left us.",
+        gold=[
+            "UPDATE crew SET mentor_id = NULL "
+            "WHERE mentor_id IN (SELECT crew_id FROM crew WHERE left_on IS NOT NULL)"
+        ],
+        writes="crew",
+        rule=True,
+        wrong=[["UPDATE crew SET mentor_id = NULL WHERE left_on IS NOT NULL"]],
+    ),
+    dict(
+        ask="Ana Silva of the Karsten depot moves to the one at Thornhaven.",
+        gold=[
+            "UPDATE crew SET depot = (SELECT code FROM station WHERE name = 'Thornhaven') "
+            "WHERE name = 'Ana Silva' AND depot = (SELECT code FROM station WHERE name = 'Karsten')"
+        ],
+        writes="crew",
+        wrong=[["UPDATE crew SET depot = 'THV' WHERE name = 'Ana Silva'"]],
+    ),
+    dict(
+        ask="If a run is still down for a driver on a day after that driver left us, take the driver off the run.",
+        gold=[],
+        writes="run",
+        wrong=[
+            [
+                "UPDATE run SET driver_id = NULL "
+                "WHERE driver_id IN (SELECT crew_id FROM crew WHERE left_on IS NOT NULL)"
+            ]
+        ],
+    ),
+]

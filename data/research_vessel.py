@@ -736,3 +736,43 @@ QUESTIONS = [
         "JOIN leg AS l ON l.leg_code = b.leg_code WHERE b.role = 'ST' AND l.sailed LIKE '2024-%'",
     ),
 ]
+
+# Tasks that change the database: gold, the tables they may change, and mistakes that must show.
+TASKS = [
+    dict(
+        ask="Little Bertha is back from the workshop and in service again. The note about her can go.",
+        gold=["UPDATE instrument SET status = 'S', note = NULL WHERE name = 'Little Bertha'"],
+        writes="instrument",
+        wrong=[
+            [
+                "UPDATE instrument SET status = 'S', note = NULL WHERE name LIKE '%Bertha%' OR status = 'W'"
+            ]
+        ],
+    ),
+    dict(
+        ask="On leg RV24-05 the Maria Santos from Brazil falls ill. Wei Chen from Singapore takes her bunk, "
+        "with the same "
+        "duties.",
+        gold=[
+            "UPDATE berth SET scientist_id = (SELECT scientist_id FROM scientist WHERE first_name = 'Wei' "
+            "AND last_name = 'Chen' AND country = 'Singapore') WHERE leg_code = 'RV24-05' AND scientist_id = "
+            "(SELECT scientist_id FROM scientist WHERE first_name = 'Maria' AND last_name = 'Santos' "
+            "AND country = 'Brazil')"
+        ],
+        writes="berth",
+        wrong=[
+            ["UPDATE berth SET scientist_id = 42 WHERE scientist_id = 41"],
+            ["UPDATE berth SET scientist_id = 11 WHERE scientist_id = 41 AND leg_code = 'RV24-05'"],
+        ],
+    ),
+    dict(
+        ask="All jars kept at room temperature that are still on board were sent off on 2 September 2024. "
+        "Note the day.",
+        gold=[
+            "UPDATE sample_jar SET shipped = '2024-09-02' WHERE store = 'RT' AND shipped IS NULL"
+        ],
+        writes="sample_jar",
+        rule=True,
+        wrong=[["UPDATE sample_jar SET shipped = '2024-09-02' WHERE store = 'RT'"]],
+    ),
+]

@@ -671,3 +671,42 @@ QUESTIONS = [
         "SELECT name FROM staff WHERE hired = (SELECT MAX(hired) FROM staff)",
     ),
 ]
+
+# Tasks that change the database: gold, the tables they may change, and mistakes that must show.
+TASKS = [
+    dict(
+        ask="Amara Petrov rang: her Coco died on 30 June 2024. Please enter it.",
+        gold=[
+            "UPDATE animal SET died = '2024-06-30' WHERE name = 'Coco' AND animal_id IN (SELECT animal_id FROM keeper "
+            "WHERE owner_id = (SELECT owner_id FROM owner WHERE name = 'Amara Petrov'))"
+        ],
+        writes="animal",
+        wrong=[["UPDATE animal SET died = '2024-06-30' WHERE name = 'Coco' AND died IS NULL"]],
+    ),
+    dict(
+        ask="All wormers get 10 percent dearer. Raise their rates, rounded to whole cents.",
+        gold=[
+            "UPDATE formulary SET rate = CAST(ROUND(rate * 1.1) AS INTEGER) WHERE type = 'wormer'"
+        ],
+        writes="formulary",
+        rule=True,
+        wrong=[["UPDATE formulary SET rate = rate + 10 WHERE type = 'wormer'"]],
+    ),
+    dict(
+        ask="Maria Santos from Lower Fennick asks not to get the newsletter. See that she does not.",
+        gold=[],
+        writes="owner",
+        wrong=[["UPDATE owner SET newsletter = 'N' WHERE name = 'Maria Santos'"]],
+    ),
+    dict(
+        ask="Keira Vargas paid for Ruby's emergency of 28 June 2024 on the 1st of July. Enter the payment.",
+        gold=[
+            "UPDATE visit SET paid_on = '2024-07-01' WHERE visited_on = '2024-06-28' AND animal_id IN "
+            "(SELECT a.animal_id "
+            "FROM animal AS a JOIN keeper AS k ON k.animal_id = a.animal_id JOIN owner AS o ON o.owner_id = k.owner_id "
+            "WHERE a.name = 'Ruby' AND o.name = 'Keira Vargas')"
+        ],
+        writes="visit",
+        wrong=[["UPDATE visit SET paid_on = '2024-07-01' WHERE visited_on = '2024-06-28'"]],
+    ),
+]

@@ -23,10 +23,11 @@ class SQLAction(Action):
     "One action of an agent: a verb and its argument."
 
     action_type: Literal[
-        "DESCRIBE", "SAMPLE", "QUERY", "ANSWER", "ABSTAIN", "CLARIFY", "SEARCH"
+        "DESCRIBE", "SAMPLE", "QUERY", "ANSWER", "ABSTAIN", "CLARIFY", "SEARCH", "EXECUTE"
     ] = Field(
         description="DESCRIBE a table, SAMPLE its rows, QUERY the database, or ANSWER and end the episode; "
-        "where the server allows it, ABSTAIN from an answer, CLARIFY the question or SEARCH by words"
+        "where the server allows it, ABSTAIN from an answer, CLARIFY the question, SEARCH by words or EXECUTE "
+        "changes of a task"
     )
     argument: str = Field(
         default="",

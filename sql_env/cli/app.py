@@ -193,7 +193,7 @@ ExtraActions = Annotated[
     str,
     typer.Option(
         "--actions",
-        help="Actions beside the usual four: any of abstain, clarify, search, with commas.",
+        help="Actions beside the usual four: any of abstain, clarify, search, execute, with commas.",
     ),
 ]
 Workers = Annotated[int, typer.Option(min=1, help="Number of processes.")]

@@ -42,6 +42,7 @@ from sql_env.play.episode import (
 )
 from ..play.reward import RewardConfig
 from ..questions.question_set import QuestionSet
+from ..view.changes import change_line, columns_of
 
 # %% ../../nbs/cli/04_play.ipynb #ed7f878e
 def _indent(text: str, lines: int = 12) -> str:
@@ -58,7 +59,9 @@ def _verdict_line(episode: Episode) -> str:
     verdict = episode.verdict
     if verdict is None:
         return f"unfinished, return {episode.total_reward:.3f}"
-    if verdict.correct and episode.abstained:
+    if verdict.correct and episode.question.answer_type == "changes":
+        said = "[bold green]right[/]: the rows are as they should be"
+    elif verdict.correct and episode.abstained:
         said = "[bold green]right[/] to abstain: the database can't answer the question"
     elif verdict.correct:
         seen = ", and seen in a result" if episode.grounded else ""
@@ -86,8 +89,13 @@ def show_episode(console: Console, episode: Episode, policy: str) -> None:
         elif turn.result and verb not in ("ANSWER", "ABSTAIN"):
             say(_indent(turn.result), style="dim", markup=False)
     say(f"\n{_verdict_line(episode)}")
+    if episode.work is not None:
+        for change in episode.changes[:12]:
+            columns = columns_of(episode.database).get(change.table, ())
+            say(f"    {escape(change_line(change, columns))}", style="dim")
     for q, over in zip_longest(question.conversation, episode.turn_verdicts):
-        gold = q.gold_sql if q.answerable else f"none, there is no {q.missing}"
+        gold = q.gold_text if q.answerable else f"none, there is no {q.missing}"
+        gold = gold or ("nothing is to be done" if q.writes else "")
         if question.follow_ups:
             said = "not answered" if over is None else "right" if over else "wrong"
             say(f"{said}: [cyan]{escape(q.question_text)}[/]")

@@ -19,10 +19,12 @@ from itertools import accumulate, chain
 from pathlib import Path
 from random import Random
 from threading import get_ident
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import apsw
 
+if TYPE_CHECKING:
+    from sql_env.database.writing import WritableCopy
 from sql_env.database.catalog import (
     MAX_VIEW_TABLES,
     Column,
@@ -385,9 +387,9 @@ class Database:
 
     def columns(self, table: str) -> tuple[Column, ...]:
         "Columns of a table; raises `QueryError` if there is no such table."
-        return self._tables[self._resolve(table)].columns
+        return self._tables[self.table_key(table)].columns
 
-    def _resolve(self, table: str) -> str:
+    def table_key(self, table: str) -> str:
         "The key of a table; raises `QueryError` with the reason if it is closed."
         try:
             return resolve_table(table, self._tables)
@@ -413,14 +415,14 @@ class Database:
         con = self.pool.take()
         try:
             if type(sql) is not str or sql not in con.known:
-                self._check(sql)
+                self.check_query(sql)
             return con.run(sql)
         except QueryError as e:
             raise self._say_closed(add_name_hint(e, sql, self._tables), sql) from None
         finally:
             self.pool.give_back(con)
 
-    def _check(self, sql: str) -> None:
+    def check_query(self, sql: str) -> None:
         "Raise `QueryError` for what must not reach SQLite."
         check_statement(sql, self.limits)
         if not self._view_sizes:
@@ -485,7 +487,7 @@ class Database:
 
     def _describe(self, table: str, count: Callable[[TableInfo], int | None]) -> TableInfo:
         "The description of a table, counted in some way if it was not yet."
-        key = self._resolve(table)
+        key = self.table_key(table)
         info = self._tables[key]
         if info.rows is None and key not in self._uncounted:
             n = count(info)
@@ -519,13 +521,13 @@ class Database:
         key = (info.name, n, seed)
         result = self._samples.get(key)
         if result is None:
-            result = self._read_sample(info, n, seed, query)
+            result = self.read_sample(info, n, seed, query)
             if len(self._samples) >= self.max_samples:
                 self._samples.clear()
             self._samples[key] = result
         return replace(result, rows=list(result.rows))
 
-    def _read_sample(
+    def read_sample(
         self, info: TableInfo, n: int, seed: int, query: Callable[[str], Result]
     ) -> Result:
         columns = info.columns[: self.limits.columns]
@@ -533,6 +535,16 @@ class Database:
         rows = _draw_rows(query, read_row, info, n, seed, reach=self.limits.operations // 10)
         left_out = len(info.columns) - len(columns)
         return Result(tuple([c.name for c in columns]), rows, columns_left_out=left_out)
+
+    def writer(
+        self,
+        tables: Iterable[str],  # whose rows may be changed
+        limits: Limits | None = None,  # of one statement; those of the database if None
+    ) -> "WritableCopy":
+        "A private copy to write in; raises `QueryError` for a table that is not there."
+        from sql_env.database.writing import WritableCopy
+
+        return WritableCopy(self, tables, limits or self.limits)
 
     def emptied(self) -> "Database":
         "The same tables and columns without a row, in memory; made once."
@@ -576,7 +588,7 @@ class BriefDatabase:
         con = pool.take()
         try:
             if sql not in con.known:
-                database._check(sql)
+                database.check_query(sql)
             return con.try_run(sql)
         except QueryError:
             return None

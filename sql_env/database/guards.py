@@ -6,7 +6,8 @@ Docs: https://hjerpe.github.io/sql_env/database/guards.html.md"""
 
 # %% auto #0
 __all__ = ['ERROR_KINDS', 'FAST_LIMITS', 'LARGE_FILE_BYTES', 'QueryError', 'Limits', 'sqlite_limits', 'allows_fast_path',
-           'check_statement', 'make_authorizer', 'FixedClock', 'connect_readonly', 'to_query_error']
+           'check_text', 'first_word', 'check_statement', 'make_authorizer', 'FixedClock', 'connect_readonly',
+           'make_safe', 'to_query_error']
 
 # %% ../../nbs/database/01_guards.ipynb #1c52f255
 import atexit
@@ -39,6 +40,8 @@ ERROR_KINDS = dict(
     no_words="a search without a word",
     bad_database="a file that can't be used",
     closed="the database was closed",
+    not_allowed="a change other than to the rows of the tables of the task",
+    constraint="a rule of the table forbids the change: a key, a reference, a CHECK",
 )
 
 # %% ../../nbs/database/01_guards.ipynb #bdbe9a4a
@@ -160,18 +163,28 @@ def _check_tokens(sql: str, limits: Limits) -> None:
         raise QueryError("too_long", f"More than {limits.selects} SELECTs in one statement.")
 
 # %% ../../nbs/database/01_guards.ipynb #dfe7b0da
-def check_statement(sql: str, limits: Limits = Limits()) -> None:
-    "Raise `QueryError` unless `sql` reads like exactly one reading statement of sane size."
+def check_text(sql: str, characters: int) -> None:
+    "Raise `QueryError` for what is no text, or none that SQLite reads as it stands."
     if not isinstance(sql, str):
         raise QueryError("bad_type", "The SQL must be text.")
-    if len(sql) > limits.sql:
-        message = f"The statement has {len(sql)} characters, {limits.sql} are allowed."
+    if len(sql) > characters:
+        message = f"The statement has {len(sql)} characters, {characters} are allowed."
         raise QueryError("too_long", message)
     if not sql.isascii() and any("\ud800" <= c <= "\udfff" for c in sql):
         raise QueryError("encoding", "The statement contains an unpaired UTF-16 surrogate.")
     if "\0" in sql:
         raise QueryError("syntax", "The statement contains a NUL character.")
-    word = _FIRST_WORD.match(sql).group(1).lower()  # type: ignore[union-attr]
+
+# %% ../../nbs/database/01_guards.ipynb #500a41c1
+def first_word(sql: str) -> str:
+    "The word that a statement begins with, in lower case; comments and brackets before it are passed over."
+    return _FIRST_WORD.match(sql).group(1).lower()  # type: ignore[union-attr]
+
+# %% ../../nbs/database/01_guards.ipynb #90466fd3
+def check_statement(sql: str, limits: Limits = Limits()) -> None:
+    "Raise `QueryError` unless `sql` reads like exactly one reading statement of sane size."
+    check_text(sql, limits.sql)
+    word = first_word(sql)
     if word not in ("select", "with", "values"):
         message = (
             f"A query begins with SELECT, WITH or VALUES, not with '{word or sql[:10].strip()}'."
@@ -349,7 +362,11 @@ def connect_readonly(
     vfs: str = FixedClock.name,  # name of the file layer
 ) -> apsw.Connection:
     "A read-only connection with all switches set to safe; no authorizer and no budget yet."
-    con = _open(path, vfs)
+    return make_safe(_open(path, vfs), limits)
+
+
+def make_safe(con: apsw.Connection, limits: Limits) -> apsw.Connection:
+    "A connection that was just opened, with all switches set to safe."
     for pragma in _PRAGMAS:
         con.execute(f"PRAGMA {pragma}").fetchall()
     con.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
@@ -381,6 +398,9 @@ _KIND_OF_EXCEPTION = {
     apsw.NotADBError: "bad_database",
     apsw.IOError: "bad_database",
     apsw.CantOpenError: "bad_database",
+    apsw.ConstraintError: "constraint",
+    apsw.MismatchError: "constraint",
+    apsw.FullError: "memory",
 }
 _KIND_OF_MESSAGE = {  # the first part that SQLite's message contains
     "syntax error": "syntax",

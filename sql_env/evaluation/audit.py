@@ -44,6 +44,7 @@ from sql_env.questions.question_set import (
     QuestionSet,
     as_conversation,
 )
+from ..questions.tasks import judge_task
 from ..sql.analysis import bare_columns
 
 # %% ../../nbs/evaluation/09_audit.ipynb #851fdd9b
@@ -70,6 +71,8 @@ def _check_gold(
     runner: GoldRunner, generator: InstanceGenerator | None, wording: WordingCheck, q: Question
 ) -> Question:
     "The question with the flags that its gold query gives it; gold that is only rows has none."
+    if q.writes:
+        return judge_task(q.with_fields(flags=(), reasons=()), wording.db)
     if not q.gold_sql:
         return q
     now = runner.complete(q.with_fields(flags=(), reasons=()))
@@ -403,7 +406,10 @@ def _audit_database(
     runner, why_none = GoldRunner(path, qs.limits), why_no_instances(path)
     generator = None if why_none else instance_generator(path)
     playable = [q.with_fields(flags=(), reasons=()) for q in questions]
-    env = EpisodeEnv(QuestionSet(playable, qs.databases, qs.name, limits=qs.limits))
+    actions = ["EXECUTE"] if any(q.writes for q in questions) else []
+    env = EpisodeEnv(
+        QuestionSet(playable, qs.databases, qs.name, limits=qs.limits), actions=actions
+    )
     wording, found = WordingCheck(env.questions.database(name)), _Findings()
     for q in questions:
         parts = [_check_gold(runner, generator, wording, part) for part in q.conversation]
@@ -414,7 +420,8 @@ def _audit_database(
                 checked = checked.with_flag(flag)
             found.hacks_correct.update(check.hacks_correct)
             found.hacks_robust.update(check.hacks_robust)
-            checked = _check_variants(path, checked, min_variants, why_none)
+            if not q.writes:
+                checked = _check_variants(path, checked, min_variants, why_none)
         found.questions[q.question_id] = checked
     runner.close()
     return found

@@ -37,6 +37,9 @@ FAILURES = dict(
     wrong_join="wrong join",
     wrong_aggregate="wrong aggregate",
     wrong_order="wrong order",
+    missing_changes="changes missing",
+    wrong_changes="wrong changes",
+    collateral="changed too much",
     wrong_answer="wrong, not known why",
 )
 
@@ -88,6 +91,13 @@ def answer_query(trajectory: Trajectory) -> str:
 
 # %% ../../nbs/evaluation/10_failures.ipynb #279bd135
 _BY_REASON = dict(columns="wrong_columns", order="wrong_order", undisclosed="wrong_answer")
+_OF_TASKS = dict(
+    missing="missing_changes",
+    wrong="wrong_changes",
+    collateral="collateral",
+    invariant="wrong_changes",
+    not_looked="ungrounded",
+)
 
 # %% ../../nbs/evaluation/10_failures.ipynb #db96bf12
 def _of_query(sql: str, gold: str, reason: str, is_typed: bool) -> str:
@@ -138,6 +148,8 @@ def classify_failure(
         return _without_answer(trajectory)
     if result.reason == "unreadable":
         return "format"
+    if result.reason in _OF_TASKS:
+        return _OF_TASKS[result.reason]
     sql = answer_query(trajectory) if sql is None else sql
     if not sql:
         return "ungrounded"

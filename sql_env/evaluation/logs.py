@@ -89,7 +89,7 @@ class EpisodeResult:
 # %% ../../nbs/evaluation/02_logs.ipynb #bdf4fdac
 def gold_key(question: Question) -> str:
     "A short name for the gold SQL of a question, equal for equal queries."
-    sql = normalize_sql(question.gold_sql or question.question_id)  # a server tells no gold
+    sql = normalize_sql(question.gold_text or question.question_id)  # a server tells no gold
     return f"{question.database_name}-{zlib.crc32(sql.encode()):08x}"
 
 # %% ../../nbs/evaluation/02_logs.ipynb #f1385dc5
@@ -203,9 +203,9 @@ class Trajectory:
     def set_question(self, question: Question) -> None:
         "Keep the text of a question and its gold query, and those of its follow-ups."
         self.follow_ups = [
-            dict(question_text=q.question_text, gold_sql=q.gold_sql) for q in question.follow_ups
+            dict(question_text=q.question_text, gold_sql=q.gold_text) for q in question.follow_ups
         ]
-        self.question_text, self.gold_sql = question.question_text, question.gold_sql or ""
+        self.question_text, self.gold_sql = question.question_text, question.gold_text
 
     @property
     def correct(self) -> bool:

@@ -170,7 +170,9 @@ def _judgement_key(episode: Episode) -> tuple:
     queries = tuple([sql for sql, _ in episode.queries])
     gold = q.ranks, q.gold_answer, q.other_answers
     parts = map(_judgement_key, episode.finished)
-    return q.database_name, q.gold_sql, episode.answered, queries, *gold, *parts
+    batches = tuple(episode.work.batches) if episode.work else ()
+    task = q.gold_statements, batches, q.question_text if q.writes else ""
+    return q.database_name, q.gold_sql, episode.answered, queries, *gold, *task, *parts
 
 # %% ../../nbs/evaluation/03_rollouts.ipynb #682e34e9
 class _RobustJudge:

@@ -286,6 +286,11 @@ VERDICT_REASONS = dict(
     abstained="the agent abstained",
     not_answerable="the database can't answer the question, so no answer is right",
     undisclosed="the answer is wrong; the server does not say why",
+    missing="rows that should have been changed were not",
+    wrong="rows were changed to other values than they should have been",
+    collateral="rows were changed that should have stayed as they were",
+    invariant="rows are wrong, and with them something that had to stay as it was",
+    not_looked="nothing was to be done, and the agent has not looked",
 )
 
 # %% ../../nbs/grading/02_answers.ipynb #4fbd32e3

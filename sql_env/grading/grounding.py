@@ -187,10 +187,11 @@ def text_values(
 class Evidence:
     "What an agent has seen in an episode, oldest first, in bounded memory."
 
-    __slots__ = ("cells", "database", "last_seen", "seen", "size")
+    __slots__ = ("cells", "database", "last_seen", "query", "seen", "size")
 
     def __init__(self, database: Database) -> None:
         self.database = database
+        self.query = database.query  # what reads again; that of a copy once rows were changed
         self.seen: list[SeenResult] = []  # of all actions
         self.last_seen: SeenResult | None = None  # of the last query that ran
         self.cells = 0  # of all results together
@@ -259,7 +260,7 @@ class Evidence:
         if seen.result is not None or seen.sql is None:
             return seen.result
         try:
-            return self.database.query(seen.sql)
+            return self.query(seen.sql)
         except QueryError:
             return None
 

@@ -50,7 +50,7 @@ def question_sample(question: Question) -> Sample:
         metadata=dict(
             database=question.database_name,
             difficulty=question.difficulty,
-            gold_sql=question.gold_sql,
+            gold_sql=question.gold_text,
         ),
     )
 
@@ -266,7 +266,7 @@ def bundled_task(
     split: str | None = None,  # train, validation or test; all questions if None
     budget: int = 15,  # steps, the answer included
     schema_level: str = "names",  # one of `SCHEMA_LEVELS`
-    actions: str | Sequence[str] = "",  # that are allowed beside the four: abstain, clarify, search
+    actions: str | Sequence[str] = "",  # beside the four: abstain, clarify, search, execute
 ) -> Task:
     "The questions that come with the package."
     return question_task(load("bundled", split=split), budget, schema_level, actions=actions)
@@ -279,7 +279,7 @@ def source_task(
     split: str | None = None,  # only this split
     budget: int = 15,  # steps, the answer included
     schema_level: str = "names",  # one of `SCHEMA_LEVELS`
-    actions: str | Sequence[str] = "",  # that are allowed beside the four: abstain, clarify, search
+    actions: str | Sequence[str] = "",  # beside the four: abstain, clarify, search, execute
     **options: Any,  # passed to the source
 ) -> Task:
     "The questions of any source; raises `SourceError`."

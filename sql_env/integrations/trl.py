@@ -154,9 +154,10 @@ def rollout_metrics(environments: Sequence[SQLEnvTRL]) -> dict[str, float]:
         if e.session.done and e.session.actions
     ]
     metrics["answered"] = ends.count("ANSWER") / n  # others end with their budget, or by ABSTAIN
-    for action, name in dict(
-        ABSTAIN="abstained", CLARIFY="clarifications", SEARCH="searches"
-    ).items():
+    counted = dict(
+        ABSTAIN="abstained", CLARIFY="clarifications", SEARCH="searches", EXECUTE="executions"
+    )
+    for action, name in counted.items():
         if any(action in e.session.env.actions for e in environments):
             metrics[name] = taken[action] / n
     metrics["steps"] = taken.total() / n

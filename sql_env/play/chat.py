@@ -144,6 +144,7 @@ EXTRA_TOOLS = dict(
     ABSTAIN=("abstain", "reason"),
     CLARIFY=("clarify", "question"),
     SEARCH=("search", "words"),
+    EXECUTE=("execute", "sql"),
 )
 
 # %% ../../nbs/play/06_chat.ipynb #34a4a224
@@ -170,6 +171,13 @@ class AskingToolMethods(ToolMethods):
             words: Words of the question, or names.
         """
         return self._act("SEARCH", words)
+
+    def execute(self, sql: str) -> str:
+        """Change rows with INSERT, UPDATE or DELETE, all statements or none. Call answer once all is done.
+        Args:
+            sql: SQLite statements, separated by semicolons.
+        """
+        return self._act("EXECUTE", sql)
 
 # %% ../../nbs/play/06_chat.ipynb #00446a33
 def _schema(tool: Callable, parameter: str) -> dict[str, Any]:

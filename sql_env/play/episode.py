@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 
 from ..database.database import BriefDatabase, Database
 from ..database.guards import FAST_LIMITS, Limits, QueryError
+from ..database.writing import Change, WritableCopy
 from ..grading.answer_forms import MAX_ANSWER_CHARS, UnreadableAnswerError
 from ..grading.answers import Verdict, verify
 from ..grading.grounding import Evidence, is_grounded
@@ -31,6 +32,7 @@ from ..grading.variants.selection import why_no_instances, why_no_variants
 from .markup import escape_markup, unescape_markup
 from .reward import ResultOrigin, RewardConfig, RewardMeter, TurnFacts
 from .schema_view import SCHEMA_LEVELS, SchemaView, shown_tables
+from .tasks import TaskWork
 from .user_simulator import has_looked_for_missing, judge_abstention, simulated_reply
 from ..questions.question_set import Question, QuestionSet, why_none
 from ..sql.analysis import referenced_tables
@@ -40,7 +42,7 @@ from ..sql.values import Result, quote_identifier
 ACTIONS = ("DESCRIBE", "SAMPLE", "QUERY", "ANSWER")
 
 # %% ../../nbs/play/05_episode.ipynb #a3c533a9
-EXTRA_ACTIONS = ("ABSTAIN", "CLARIFY", "SEARCH")
+EXTRA_ACTIONS = ("ABSTAIN", "CLARIFY", "SEARCH", "EXECUTE")
 
 # %% ../../nbs/play/05_episode.ipynb #2b17aef2
 def allowed_actions(
@@ -156,7 +158,7 @@ def truncate_text(
     return f"{lines}\n... cut after {max_chars} characters{advice}"
 
 # %% ../../nbs/play/05_episode.ipynb #7eadf9ac
-_Source = Database | BriefDatabase  # where an action reads
+_Source = Database | BriefDatabase | WritableCopy  # where an action reads
 
 # %% ../../nbs/play/05_episode.ipynb #ce5b5eb8
 def _describe(episode: "Episode", name: str, source: _Source) -> tuple[str, TurnFacts] | None:
@@ -223,7 +225,11 @@ def _over_text(episode: "Episode", said: str, goes_on: str = "") -> str:
 
 # %% ../../nbs/play/05_episode.ipynb #4052243f
 def _answer(episode: "Episode", text: str) -> tuple[str, TurnFacts]:
-    q, evidence = episode.current, episode.evidence
+    q, evidence, work = episode.current, episode.evidence, episode.work
+    if work is not None and q.answer_type == "changes":
+        episode.verdict, episode.answered = work.verdict(episode.queries_run), text
+        verdict = episode.graded_verdict
+        return "The task was ended.", TurnFacts(verdict=verdict, share=work.share, done=True)
     last = evidence.last_seen
     if last is not None and last.truncated and text.strip().lower() == "@last":
         raise UnreadableAnswerError(
@@ -246,8 +252,12 @@ def _answer(episode: "Episode", text: str) -> tuple[str, TurnFacts]:
         raise UnreadableAnswerError(verdict.detail)
     if not q.answerable:
         verdict = Verdict(False, "not_answerable")
+    share = None
+    if work is not None:
+        verdict, share = verdict and work.verdict(episode.queries_run), work.share
     episode.verdict, episode.answered = verdict, text
     facts = TurnFacts(verdict=episode.graded_verdict, grounded=lambda: episode.grounded, done=True)
+    facts.share = share
     return _over_text(episode, "The answer was submitted."), facts
 
 # %% ../../nbs/play/05_episode.ipynb #94ca56ca
@@ -275,6 +285,14 @@ def _search(episode: "Episode", words: str, source: _Source) -> tuple[str, TurnF
     return found.text, TurnFacts(tables=[table.name.lower() for table in found.tables])
 
 # %% ../../nbs/play/05_episode.ipynb #d1cc5020
+def _execute(episode: "Episode", sql: str) -> tuple[str, TurnFacts]:
+    assert episode.work is not None  # else there is no such action
+    text = episode.work.execute(sql)
+    if episode.work.copy is not None:
+        episode.evidence.query = episode.work.copy.query
+    return text, TurnFacts(share=episode.work.share)
+
+# %% ../../nbs/play/05_episode.ipynb #9ec8ded0
 def _carry_out(
     episode: "Episode",
     action_type: str,  # one of `ACTIONS` or `EXTRA_ACTIONS`
@@ -295,6 +313,8 @@ def _carry_out(
             return _abstain(episode, said)
         case "SEARCH":
             return _search(episode, said, source)
+        case "EXECUTE":
+            return _execute(episode, said)
         case _:
             return _clarify(episode, said)
 
@@ -304,7 +324,7 @@ _BRIEF_ANSWER_CHARS = 200  # a longer answer is not compared in a server's event
 # %% ../../nbs/play/05_episode.ipynb #6aa5404c
 def _may_be_brief(episode: "Episode", action: Action) -> bool:
     "Whether an action, its queries apart, is certain to take less than a millisecond."
-    if len(action.argument) > FAST_LIMITS.sql:
+    if len(action.argument) > FAST_LIMITS.sql or episode.work is not None:
         return False
     if action.action_type != "ANSWER":
         return True
@@ -325,8 +345,8 @@ def _check_choice(what: str, value: str, known: dict[str, str]) -> None:
 
 # %% ../../nbs/play/05_episode.ipynb #fd38b723
 def _why_unjudged(question: Question, database: Database) -> str:
-    "Why a question can't be graded robustly, as a sentence; empty if it can, or if it has no answer."
-    asked = [q.gold_sql for q in question.conversation if q.answerable]
+    "Why a question can't be graded robustly, as a sentence; empty if it can, has no answer, or is a task."
+    asked = [q.gold_sql for q in question.conversation if q.answerable and not q.writes]
     return next(filter(None, (why_no_variants(database.path, sql) for sql in asked)), "")
 
 # %% ../../nbs/play/05_episode.ipynb #44a785ee
@@ -364,6 +384,7 @@ class Episode:
         _check_choice("schema level", schema_level, SCHEMA_LEVELS)
         _check_choice("way to verify", verify, VERIFY_MODES)
         self.actions = allowed_actions(actions)
+        self.work: TaskWork | None = None  # of a task
         self.question, self.database, self.config = question, database, reward
         self.conversation = question.conversation  # one question, or several
         self.current = self.conversation[0]  # the question that is to be answered
@@ -384,6 +405,9 @@ class Episode:
             raise ValueError(_cannot_judge(q, reason))
         self.schema = SchemaView(self.database, self.schema_level, "SEARCH" in self.actions)
         self.evidence = Evidence(self.database)
+        self.close()
+        is_task = q.writes and "EXECUTE" in self.actions
+        self.work = TaskWork(q, self.database) if is_task else None
         self.seed = seed or 0
         self.started, self.done, self.steps = True, False, 0
         self.turns = []
@@ -421,7 +445,11 @@ class Episode:
         "Copy what this episode shares with forks, before the first change."
         self.turns, self._taken = list(self.turns), set(self._taken)
         self.finished = list(self.finished)
+        if self.work is not None:
+            self.work = self.work.fork()
         self.schema, self.evidence = self.schema.fork(), self.evidence.fork()
+        if self.work is not None and self.work.copy is not None:
+            self.evidence.query = self.work.copy.query
         self.meter = self.meter.fork(partial(_result_origin, self.evidence))
         self._is_shared = False
 
@@ -443,7 +471,8 @@ class Episode:
             return self._observe(
                 error="episode_over: The episode is over; call reset to start another.", reward=0.0
             )
-        action, problem = _parse_action(action_type, argument, self.actions)
+        actions = [a for a in self.actions if a != "EXECUTE" or self.work is not None]
+        action, problem = _parse_action(action_type, argument, actions)
         if source is not self.database and not _may_be_brief(self, action):
             return None
         if self._is_shared:
@@ -452,6 +481,8 @@ class Episode:
         try:
             if problem is not None:
                 raise problem
+            if self.work is not None and self.work.copy is not None:
+                source = self.work.copy
             done = _carry_out(self, action.action_type, unescape_markup(argument), source)
             if done is None:
                 return None
@@ -470,7 +501,8 @@ class Episode:
         self, action: Action, result: str, error: str, facts: TurnFacts
     ) -> Observation:
         self.steps += 1  # only now: an exception has changed nothing
-        key = hash((action.action_type, " ".join(action.argument.lower().split())))
+        batches = len(self.work.batches) if self.work else 0  # after a change nothing is a repeat
+        key = hash((action.action_type, " ".join(action.argument.lower().split()), batches))
         facts.repeat = key in self._taken
         self._taken.add(key)
         facts.done = facts.done or not self._steps_left
@@ -478,6 +510,8 @@ class Episode:
             self.verdict = Verdict(False, "no_answer")
         is_last = facts.verdict is None or len(self.finished) + 1 == len(self.conversation)
         self.done = facts.done and is_last
+        if self.done:
+            self.close()
         parts = self.meter.score(facts)
         self._record(Turn(action, result, error, parts))
         if facts.done and self.question.follow_ups:
@@ -545,9 +579,25 @@ class Episode:
         "A key of what was seen, in any order: question, schema, results, the last query's, and the steps left."
         seen = sorted({turn.result or turn.error for turn in self.turns})
         queried = (t.result for t in reversed(self.turns) if t.action[0] == "QUERY" and t.result)
-        known = str(self.schema), seen, next(queried, ""), self.budget - self.steps, self.done
-        about = json.dumps([self.question.question_id, *known])
+        known = str(self.schema), seen, next(queried, ""), self._steps_left, self.done
+        changed = self.work.batches if self.work else []
+        about = json.dumps([self.question.question_id, len(self.finished), changed, *known])
         return blake2b(about.encode(), digest_size=16).hexdigest()
+
+    @property
+    def changes(self) -> list[Change]:
+        "The rows that the agent has changed, for people and graders."
+        return self.work.changes if self.work else []
+
+    @property
+    def queries_run(self) -> list[str]:
+        "The queries that ran, oldest first."
+        return [seen.sql for seen in self.evidence.seen if seen.sql is not None]
+
+    def close(self) -> None:
+        "Give back what the episode holds; changes and verdicts stay."
+        if self.work is not None and not self._is_shared:  # a fork may go on
+            self.work.close()
 
     @property
     def has_result(self) -> bool:
@@ -593,7 +643,9 @@ class Episode:
         if self._whole:
             return all(over.grounded for over in self._whole)
         if self._grounded is None and self.answered:
-            self._grounded = is_grounded(self.answered, self.evidence)
+            is_task = self.question.answer_type == "changes"
+            seen = self.evidence.seen
+            self._grounded = bool(seen) if is_task else is_grounded(self.answered, self.evidence)
         if self._grounded is None and self.abstained:
             self._grounded = self.has_looked
         return bool(self._grounded)
@@ -601,8 +653,7 @@ class Episode:
     @property
     def has_looked(self) -> bool:
         "Whether the agent has looked for what the database lacks, if the question is not answerable."
-        queries = [seen.sql for seen in self.evidence.seen if seen.sql is not None]
-        return has_looked_for_missing(self.current, self.schema.known_columns, queries)
+        return has_looked_for_missing(self.current, self.schema.known_columns, self.queries_run)
 
     @property
     def robust(self) -> bool | None:
@@ -622,6 +673,10 @@ class Episode:
             return next(known, (failed or judged)[-1])
         if self.abstained or not self.current.answerable:
             return self.verdict  # no query is behind it
+        if self.work is not None and self.verdict is not None:
+            if self._robust is None:
+                self._robust = self.work.robust_verdict(self.verdict)
+            return self._robust
         if self.verdict is not None and self._robust is None:
             about = self.current, self.database, self.answered, self.queries, self.verdict
             self._robust = verify_robust(*about, evenly=self.verify != "value")
@@ -638,7 +693,8 @@ class Episode:
                 if None in proofs
                 else min(proofs, key=lambda p: order(p.outcome), default=None)
             )
-        if self.verdict is None or self.abstained or not self.current.answerable:
+        q = self.current
+        if self.verdict is None or self.abstained or not q.answerable or q.writes:
             return None
         if self._certificate is None:
             from sql_env.grading.proofs.certificates import certify
@@ -655,6 +711,8 @@ class Episode:
         if self.verify == "value":
             return self.verdict
         verdict = self.robust_verdict
+        if self.work is not None and verdict is not None and verdict.reason in NOT_JUDGED:
+            return self.verdict
         if self.verify == "certified" and verdict:
             certificate = self.certificate
             if certificate is not None and certificate.outcome == "refuted":
@@ -752,7 +810,7 @@ def _without_unjudged(questions: QuestionSet) -> QuestionSet:
     kept, unjudged = [], []
     for q in questions:
         reason = why[q.database_name]
-        if reason:
+        if reason and not q.writes:
             unjudged.append(q.with_flag("no_variants", reason))
         else:
             kept.append(q)
@@ -762,6 +820,16 @@ def _without_unjudged(questions: QuestionSet) -> QuestionSet:
     return questions.with_questions(kept, [*questions.quarantined, *unjudged])
 
 # %% ../../nbs/play/05_episode.ipynb #01c8e768
+def _playable(questions: QuestionSet, actions: Sequence[str]) -> QuestionSet:
+    "The questions that some actions suffice for: a task needs EXECUTE. Raises `ValueError` if none is left."
+    tasks = [q for q in questions if q.writes] if "EXECUTE" not in actions else []
+    if not tasks:
+        return questions
+    if len(tasks) == len(questions):
+        raise ValueError(f"{questions.name}: all are tasks, which need the action EXECUTE")
+    return questions.filter(lambda q: not q.writes)
+
+# %% ../../nbs/play/05_episode.ipynb #3dd378f3
 class EpisodeEnv:
     "Episodes over a set of questions; one episode at a time."
 
@@ -780,6 +848,7 @@ class EpisodeEnv:
             raise ValueError(f"{questions.name}: there are no questions to play: {why}")
         if limits is not None and limits != questions.limits:
             questions = questions.with_limits(limits)
+        questions = _playable(questions, allowed_actions(actions))
         if verify != "value":
             questions = _without_unjudged(questions)
         self.questions = questions
@@ -815,6 +884,7 @@ class EpisodeEnv:
         "Start an episode of a question of the set."
         episode = self._new_episode(question)
         first = episode.reset(seed)
+        self.close()
         self.episode_id = episode_id or f"{question.question_id}-{seed or 0}"
         self.episode = episode
         return first
@@ -839,6 +909,8 @@ class EpisodeEnv:
 
     def close(self) -> None:
         "Forget the episode; `reset` starts another."
+        if self.episode is not None:
+            self.episode.close()
         self.episode = None
 
     def _new_episode(self, question: Question) -> Episode:

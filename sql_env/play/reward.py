@@ -188,12 +188,13 @@ class TurnFacts:
         None  # whether the answer came out of results; None: it did
     )
     done: bool = False  # the question is over, by answer or budget
+    share: float | None = None  # of a task: how much of what gold changes is done, and nothing else
 
 # %% ../../nbs/play/04_reward.ipynb #f7a9b82a
 class _GoldProgress:
     "How much of gold's tables and content an episode has found so far."
 
-    __slots__ = ("gold_rows", "gold_tables", "last", "overlap", "tables", "tracks_best")
+    __slots__ = ("gold_rows", "gold_tables", "last", "overlap", "share", "tables", "tracks_best")
 
     def __init__(
         self,
@@ -206,11 +207,14 @@ class _GoldProgress:
         self.gold_tables = frozenset(gold_tables)
         self.tables: set[str] = set()  # gold's tables that were looked into
         self.overlap = 0.0  # of the best result
+        self.share: float | None = None  # of the changes that a task asks for, without any other
         self.last: tuple[_Overlaps, Callable[[], ResultOrigin]] | None = None  # of the last query
 
     def update(self, turn: TurnFacts) -> None:
         "Add the tables and the result of a turn."
         self.tables |= self.gold_tables.intersection(turn.tables)
+        if turn.share is not None:
+            self.overlap, self.share = turn.share, turn.share
         if turn.rows is None:
             return
         overlaps, tables = _Overlaps(turn.rows, self.gold_rows, 2000), frozenset(turn.tables)
@@ -227,7 +231,9 @@ class _GoldProgress:
 
     @property
     def closeness(self) -> float:
-        "How near the last query came to gold, 0 to 1; 0 if it read no row."
+        "How near the last query came to gold, 0 to 1; 0 if it read no row. Of a task what is done."
+        if self.share is not None:
+            return self.share
         overlaps, origin = self.last or (None, None)
         if not overlaps or not overlaps.width or not origin:
             return 0.0

@@ -13,11 +13,12 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from random import Random
+from typing import Any
 from zlib import crc32
 
 from ..database.search import MAX_SEARCH_CHARS
 from ..grading.answers import format_rows
-from ..play.episode import Action, Observation
+from ..play.episode import ACTIONS, Action, Observation
 from ..play.markup import escape_markup, unescape_markup
 from .base import parse_schema_info, question_start
 from ..questions.question_set import Question
@@ -29,9 +30,15 @@ class RandomPolicy:
 
     name = "random"
 
-    def __init__(self, seed: int = 0):
-        self.seed = seed
-        self.settings = {"seed": seed}
+    def __init__(
+        self,
+        seed: int = 0,
+        actions: Sequence[str] = ACTIONS,  # that it takes; with EXECUTE it removes rows by chance
+    ):
+        self.seed, self.actions = seed, actions
+        self.settings: dict[str, Any] = {"seed": seed}
+        if "EXECUTE" in actions:
+            self.settings["actions"] = list(actions)
         self.reset(0)
 
     def reset(self, seed: int) -> None:
@@ -51,7 +58,11 @@ class RandomPolicy:
             return Action("ANSWER", self.rng.choice(self.values or ["0"]))
         tables = list(parse_schema_info(observation.schema_info)) or ["?"]
         table = self.rng.choice(tables)
-        action_type = self.rng.choice(("DESCRIBE", "SAMPLE", "QUERY"))
+        extra = ("EXECUTE",) if "EXECUTE" in self.actions else ()
+        action_type = self.rng.choice(("DESCRIBE", "SAMPLE", "QUERY", *extra))
+        if action_type == "EXECUTE":
+            where = f"rowid = {self.rng.randrange(1, 20)}"
+            return Action("EXECUTE", f"DELETE FROM {quote_identifier(table)} WHERE {where}")
         if action_type == "QUERY":
             return Action("QUERY", f"SELECT count(*) FROM {quote_identifier(table)}")
         return Action(action_type, table)
@@ -118,6 +129,15 @@ class OraclePolicy:
         unknown = [t for t in q.tables_involved if t not in known and f"SEARCH {t}" not in done]
         return unknown[0] if unknown else ""
 
+    def _work(self, q: Question, step: int) -> Action:
+        "The action of a task after so many others: look, change what gold changes, answer."
+        look = q.gold_sql or f"SELECT count(*) FROM {quote_identifier(q.writes[0])}"
+        actions = [Action("QUERY", look)] if q.gold_sql or not q.gold_statements else []
+        if q.gold_statements:
+            actions.append(Action("EXECUTE", ";\n".join(q.gold_statements)))
+        done = "@last" if q.gold_sql else format_rows(q.gold_answer) or "done"
+        return [*actions, Action("ANSWER", done)][min(step, len(actions))]
+
     def select_action(self, observation: Observation) -> Action:
         "Describe tables, ask what is meant, run the gold query, answer what it showed."
         self._start = question_start(observation, self._start)
@@ -142,6 +162,8 @@ class OraclePolicy:
             return Action("DESCRIBE", tables[step])
         if not q.answerable and "unknown_action" not in observation.error:
             return Action("ABSTAIN", f"There is no {q.missing}.")
+        if q.writes and "unknown_action" not in observation.error:
+            return self._work(q, step - len(tables))
         if not q.gold_sql:
             return Action("ANSWER", format_rows(q.gold_answer))
         to_ask = q.clarifications if self.asks and spare_steps > len(tables) else ()

@@ -118,6 +118,19 @@ _EXTRA_HACKS = dict(
             ("ANSWER", "@last"),
         ),
     ],
+    EXECUTE=[
+        HackPolicy("change nothing", ("ANSWER", "done")),
+        HackPolicy(
+            "execute nothing", ("EXECUTE", 'DELETE FROM "{table}" WHERE 0'), ("ANSWER", "done")
+        ),
+        HackPolicy("delete all", ("EXECUTE", 'DELETE FROM "{table}"'), ("ANSWER", "done")),
+        HackPolicy(
+            "write back",
+            ("EXECUTE", 'INSERT OR REPLACE INTO "{table}" SELECT * FROM "{table}"'),
+            ("ANSWER", "done"),
+        ),
+        HackPolicy("delete for ever", ("EXECUTE", 'DELETE FROM "{table}" WHERE rowid % 2')),
+    ],
 )
 
 # %% ../../nbs/policies/03_hacks.ipynb #c6bbb016

@@ -49,8 +49,8 @@ def _or_default(f: Callable, sql: str, default: Any) -> Any:
 class _DerivedField:
     "A field that is read off the SQL when it is asked for, unless it was given: parsing takes time."
 
-    def __init__(self, read: Callable, default: Any, empty: Any):
-        self.read, self.default, self.empty = read, default, empty
+    def __init__(self, read: Callable, default: Any, empty: Any, of_task: Callable):
+        self.read, self.default, self.empty, self.of_task = read, default, empty, of_task
 
     def __set_name__(self, owner: type, name: str) -> None:
         self.name = name
@@ -58,13 +58,28 @@ class _DerivedField:
     def __get__(self, q: Any, owner: type | None = None) -> Any:
         if q is None:
             return self.empty  # the default of the dataclass
-        value = q.__dict__[self.name] = _or_default(self.read, q.gold_sql, self.default)
+        if q.writes and not q.gold_sql:
+            value = self.of_task(q)
+        else:
+            value = _or_default(self.read, q.gold_sql, self.default)
+        q.__dict__[self.name] = value
         return value
 
 # %% ../../nbs/questions/01_question_set.ipynb #eedcdc96
-def _derived(read: Callable, default: Any, empty: Any) -> Any:
+def _derived(read: Callable, default: Any, empty: Any, of_task: Callable) -> Any:
     "A `_DerivedField`, in the place of a default."
-    return _DerivedField(read, default, empty)
+    return _DerivedField(read, default, empty, of_task)
+
+# %% ../../nbs/questions/01_question_set.ipynb #830beeb4
+def _task_difficulty(q: "Question") -> str:
+    "How hard a task is: a statement for each step."
+    return ("easy", "easy", "medium", "hard")[min(len(q.gold_statements), 3)]
+
+# %% ../../nbs/questions/01_question_set.ipynb #e51db7af
+def _task_tables(q: "Question") -> tuple[str, ...]:
+    "The tables that a task changes or that gold reads, in lower case."
+    read = [_or_default(referenced_tables, sql, ()) for sql in q.gold_statements]
+    return tuple(sorted({*q.writes, *(table for tables in read for table in tables)}))
 
 # %% ../../nbs/questions/01_question_set.ipynb #c4d6e1d5
 class Clarification(NamedTuple):
@@ -100,8 +115,12 @@ class Question:
     gold_sql: str
     gold_answer: tuple[tuple, ...] = ()  # typed rows
     answer_type: str = ""
-    difficulty: str = _derived(classify_difficulty, "hard", "")  # easy, medium or hard
-    tables_involved: tuple[str, ...] = _derived(referenced_tables, (), ())  # lower case
+    difficulty: str = _derived(
+        classify_difficulty, "hard", "", _task_difficulty
+    )  # easy, medium or hard
+    tables_involved: tuple[str, ...] = _derived(
+        referenced_tables, (), (), _task_tables
+    )  # lower case
     split: str = ""  # train, validation or test
     ranks: tuple[int, ...] | None = None  # rank of each gold row, or None if order is free
     flags: tuple[str, ...] = ()  # what a check found; see `QUESTION_FLAGS`
@@ -115,15 +134,29 @@ class Question:
     follow_ups: tuple[
         "Question", ...
     ] = ()  # what is asked next on this database, each after an answer
+    gold_statements: tuple[str, ...] = ()  # what a task asks for: INSERT, UPDATE, DELETE in order
+    writes: tuple[str, ...] = ()  # tables that a task may change, lower case; with any it is a task
+    states_rule: bool = False  # the task states a rule, so it can be judged on other contents too
+    invariants: tuple[str, ...] = ()  # queries whose rows a task must not change; part of gold
 
     def __post_init__(self) -> None:
         fields = self.__dict__
         fields["gold_answer"] = tuple(map(tuple, self.gold_answer))
         fields["clarifications"] = tuple(Clarification(*c) for c in self.clarifications)
+        for name in ("gold_statements", "writes", "invariants"):
+            fields[name] = tuple(fields[name])
+        fields["writes"] = tuple(table.lower() for table in self.writes)
         if not self.answer_type:
-            fields["answer_type"] = classify_answer(self.gold_answer)
+            is_task = self.writes and not self.gold_answer and not self.gold_sql
+            fields["answer_type"] = "changes" if is_task else classify_answer(self.gold_answer)
         kept = _without_defaults(fields)  # and those that are derived when they are asked for
         object.__setattr__(self, "__dict__", kept)
+
+    @property
+    def gold_text(self) -> str:
+        "Gold as people read it: the query, or the statements of a task; empty if there is neither."
+        statements = ";\n".join(sql.strip().rstrip(";") for sql in self.gold_statements)
+        return ";\n".join(filter(None, [self.gold_sql, statements]))
 
     def reason(self, flag: str) -> str:
         "Why the question has a flag, in a sentence; empty if there is nothing to add to `QUESTION_FLAGS`."
@@ -177,10 +210,12 @@ QUESTION_FLAGS = dict(
     equal_gold="another question's gold is written otherwise and proved equal",
     contradicted="a question in the same words has a gold that gives other rows",
     near_duplicate="a question of another split has nearly the same words",
+    unchanged="gold of a task changes nothing",
+    breaks_invariant="gold of a task changes what must stay",
 )
 QUARANTINE_FLAGS = frozenset(
     """error empty null order_dependent over_cap over_limits not_deterministic unanswerable stale
-    untranslated""".split()
+    untranslated unchanged breaks_invariant""".split()
 )
 
 # %% ../../nbs/questions/01_question_set.ipynb #86fcd495
@@ -208,6 +243,7 @@ def question_to_json(q: Question) -> str:
     others = [[[value_to_json(v) for v in row] for row in rows] for rows in q.other_answers]
     fields["other_answers"] = others or None
     fields["answerable"] = q.answerable and None
+    fields["states_rule"] = q.states_rule or None
     fields["clarifications"] = [c._asdict() for c in q.clarifications] or None
     fields["follow_ups"] = [json.loads(question_to_json(f)) for f in q.follow_ups] or None
     given = {name: value for name, value in fields.items() if value not in ((), None, "")}
@@ -215,7 +251,8 @@ def question_to_json(q: Question) -> str:
 
 # %% ../../nbs/questions/01_question_set.ipynb #a33a2c44
 _REQUIRED_FIELDS = ("question_id", "question_text", "database_name", "gold_sql")
-_LIST_FIELDS = ("tables_involved", "ranks", "flags", "other_golds")
+_TASK_FIELDS = ("gold_statements", "writes", "invariants")
+_LIST_FIELDS = ("tables_involved", "ranks", "flags", "other_golds", *_TASK_FIELDS)
 _MAX_FOLLOW_UPS = 20
 
 # %% ../../nbs/questions/01_question_set.ipynb #43c59cc4
@@ -226,7 +263,9 @@ def _check_fields(fields: Any) -> None:
     unknown = fields.keys() - Question.__dataclass_fields__
     if unknown:
         raise ValueError(f"unknown field {min(unknown)!r}")
-    needs_no_sql = fields.get("gold_answer") or fields.get("answerable") is False
+    needs_no_sql = (
+        fields.get("gold_answer") or fields.get("answerable") is False or fields.get("writes")
+    )
     for name in _REQUIRED_FIELDS:
         may_lack = name == "gold_sql" and name not in fields and needs_no_sql
         if not may_lack and not isinstance(fields.get(name), str):
@@ -308,8 +347,14 @@ def question_from_fields(
         given["clarifications"] = _clarifications_from_json(given["clarifications"])
     if "follow_ups" in given:
         given["follow_ups"] = _follow_ups_from_json(given)
-    if not isinstance(given.get("answerable", True), bool):
-        raise ValueError("field 'answerable' is not true or false")
+    for name in ("answerable", "states_rule"):
+        if not isinstance(given.get(name, True), bool):
+            raise ValueError(f"field {name!r} is not true or false")
+    for name in _TASK_FIELDS:
+        if not all(isinstance(text, str) for text in given.get(name, ())):
+            raise ValueError(f"field {name!r} is not a list of texts")
+    if given.get("gold_statements") and not given.get("writes"):
+        raise ValueError("field 'writes' is missing: the tables that the statements change")
     question = Question(**given)
     ranks = question.ranks
     if ranks is not None:

@@ -238,7 +238,8 @@ class SQLEnvironment(Environment[SQLAction, SQLObservation, SQLState]):
 
     def close(self) -> None:
         "Forget the episode; more than once does no harm, and `reset` starts anew."
-        self.episode_env.episode = self.episode_id = None
+        self.episode_env.close()
+        self.episode_id = None
 
     def as_episodes(self) -> EpisodeEnv:
         "The plain environment inside, for `evaluate`."

@@ -138,6 +138,8 @@ def _verdict_text(session: Session) -> str:
         return "There was no answer."
     if verdict.reason == "abstained":
         return f"Abstaining was {'right' if verdict.correct else 'wrong'}."
+    if session.episode is not None and session.episode.question.answer_type == "changes":
+        return "The task is done." if verdict.correct else "The rows are not as they should be."
     if verdict.correct and is_robust and not verdict.robust:
         return "The answer is right, but its query is wrong on variants of the database."
     return "The answer is right." if verdict.correct else "The answer is wrong."

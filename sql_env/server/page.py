@@ -121,6 +121,7 @@ _REQUESTS = dict(
     ABSTAIN="Write what is missing first; nothing was submitted, and no step was taken.",
     CLARIFY="Write a question first.",
     SEARCH="Write some words first.",
+    EXECUTE="Write a statement first.",
 )
 
 # %% ../../nbs/server/05_page.ipynb #1c4b960f
@@ -226,6 +227,7 @@ _EXTRA_BOXES = dict(  # the label of the text box, and the text of the button
     ABSTAIN=("ABSTAIN: what is missing, if the database can't answer", "End without an answer"),
     CLARIFY=("CLARIFY: ask the user about one word of the question", "Ask the user"),
     SEARCH=("SEARCH: words that tables or passages of documents hold", "Search"),
+    EXECUTE=("EXECUTE: INSERT, UPDATE or DELETE rows, where the question is a task", "Change rows"),
 )
 
 # %% ../../nbs/server/05_page.ipynb #247cc4a0
@@ -327,7 +329,7 @@ def _on_unload(visits: Visits) -> Callable[..., None]:
 _KEYS = """() => { document.addEventListener("keydown", (e) => {
   const places = {"se-sql": "se-run", "se-answer": "se-submit", "se-seed": "se-new", "se-id": "se-new",
     "se-abstain": "se-abstain-send", "se-clarify": "se-clarify-send",
-    "se-search": "se-search-send"};
+    "se-search": "se-search-send", "se-execute": "se-execute-send"};
   const place = Object.keys(places).find((id) => e.target.closest("#" + id));
   const isSent = e.key === "Enter" && (e.ctrlKey || e.metaKey || (place !== "se-sql" && !e.shiftKey));
   if (!place || !isSent) return;

@@ -105,7 +105,7 @@ class Settings:
     actions: str = _setting(
         "",
         "SQL_ENV_ACTIONS",
-        "actions beside the usual four: any of abstain, clarify, search, with commas",
+        "actions beside the usual four: any of abstain, clarify, search, execute, with commas",
         _EPISODES,
     )
     reveal: str = _setting(

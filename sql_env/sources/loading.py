@@ -21,7 +21,9 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from ..database.guards import Limits, QueryError
+from ..database.database import Database
+from ..database.guards import Limits, QueryError, first_word
+from ..database.writing import split_statements
 from ..extras import needs_extra
 from ..paths import BUNDLED, SourceError
 from ..progress import ProgressBar
@@ -36,6 +38,7 @@ from sql_env.questions.question_set import (
     question_from_fields,
     read_questions,
 )
+from ..questions.tasks import judge_task
 from sql_env.sources.files import (
     LFS_ADVICE,
     Drafts,
@@ -46,7 +49,8 @@ from sql_env.sources.files import (
     translate_gold,
 )
 from .findings import read_findings, with_findings
-from .generated import ambiguous_set, conversations, manual_set, wide_set, world_set
+from .generated import ambiguous_set, change_tasks, conversations, manual_set, wide_set, world_set
+from .livesqlbench import read_livesqlbench
 from .mini_interact import read_mini_interact
 from sql_env.sources.published import (
     read_bird,
@@ -169,6 +173,24 @@ def _places_by_gold(questions: Mapping[int, Question]) -> dict[str, dict[str, li
     return places
 
 # %% ../../nbs/sources/06_loading.ipynb #986dd5e9
+def _with_judged_tasks(
+    questions: Mapping[int, Question],
+    databases: Mapping[str, Path],
+    limits: Limits | None,  # of agents; if None, tasks that have flags are not judged again
+) -> dict[int, Question]:
+    "Questions of which the tasks carry the flags of their gold."
+    opened: dict[str, Database] = {}
+    done = dict(questions)
+    for i, q in questions.items():
+        if q.writes and (limits is not None or not _is_complete(q)):
+            name = q.database_name
+            opened[name] = opened.get(name) or Database(databases[name], limits or Limits())
+            done[i] = judge_task(q, opened[name])
+    for database in opened.values():
+        database.close()
+    return done
+
+# %% ../../nbs/sources/06_loading.ipynb #59e07e24
 def _complete_questions(
     drafts: Drafts,
     progress: bool = False,  # show a bar
@@ -209,6 +231,7 @@ def _complete_questions(
         for sql, places in by_sql.items():
             for i in filter(must_run, places):
                 done[i] = _with_other_golds(_with_gold(done[i], golds[sql]), golds)
+    done = _with_judged_tasks(done, drafts.databases, limits)
     parts: dict[int, list[Question]] = {}
     for i, q in done.items():
         parts.setdefault(heads[i], []).append(q)
@@ -234,6 +257,13 @@ def _read_bundled() -> Drafts:
     databases = {q.database_name: BUNDLED / f"{q.database_name}.sqlite" for q in questions}
     return Drafts(questions, databases, "bundled")
 
+# %% ../../nbs/sources/06_loading.ipynb #5953329c
+def _read_bundled_tasks() -> Drafts:
+    "The tasks that come with the package."
+    tasks = read_questions(BUNDLED / "tasks.jsonl")
+    databases = {q.database_name: BUNDLED / f"{q.database_name}.sqlite" for q in tasks}
+    return Drafts(tasks, databases, "bundled_tasks")
+
 # %% ../../nbs/sources/06_loading.ipynb #8976def6
 _SHORT_NAMES = dict(
     question="question_text",
@@ -243,6 +273,8 @@ _SHORT_NAMES = dict(
     database="database_name",
     db_id="database_name",
     id="question_id",
+    statements="gold_statements",
+    rule="states_rule",
 )
 _NUMBERED = re.compile(r"(?:sql|query|gold_sql)_(\d+)")
 
@@ -264,7 +296,34 @@ def _question_fields(given: Mapping[str, Any]) -> dict[str, Any]:
         fields["follow_ups"] = [_question_fields(f) if isinstance(f, dict) else f for f in later]
     if "answer" in fields:
         fields.setdefault("gold_answer", [[fields.pop("answer")]])
-    return fields
+    return fields | _task_fields(fields)
+
+# %% ../../nbs/sources/06_loading.ipynb #d9554473
+_WRITING = ("insert", "update", "delete", "replace", "with")
+_YES_NO = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False, "": False}
+
+
+def _task_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
+    "The fields of a task as lists, where a line gives them as texts; raises `ValueError`."
+    found: dict[str, Any] = {}
+    for name in ("gold_statements", "invariants"):
+        if isinstance(fields.get(name), str):
+            found[name] = [sql.strip() for sql in split_statements(fields[name])]
+    if isinstance(fields.get("writes"), str):
+        found["writes"] = (
+            re.split(r"[\s,;]+", fields["writes"].strip()) if fields["writes"].strip() else []
+        )
+    if fields.get("gold_statements") and not found.get("writes", fields.get("writes")):
+        raise ValueError("field 'writes' is missing: the tables that the statements change")
+    given = fields.get("states_rule")
+    if given is not None and str(given).strip().lower() in _YES_NO:
+        found["states_rule"] = _YES_NO[str(given).strip().lower()]
+    for sql in (fields | found).get("gold_statements") or ():
+        if isinstance(sql, str) and first_word(sql) not in _WRITING:
+            raise ValueError(
+                f"field 'gold_statements' has what is no INSERT, UPDATE or DELETE: {sql[:40]!r}"
+            )
+    return found
 
 # %% ../../nbs/sources/06_loading.ipynb #3970de8f
 def _folder_reader(
@@ -333,7 +392,7 @@ class _LazyQuestions(Sequence):
 # %% ../../nbs/sources/06_loading.ipynb #ebc47f62
 _TEXT_FIELDS = frozenset(
     """question question_text sql query gold_sql database database_name db_id id question_id split
-    evidence""".split()
+    evidence statements gold_statements writes invariants rule states_rule""".split()
 )
 
 
@@ -356,7 +415,16 @@ def _question_lines(file: Path) -> list[Any]:
 # %% ../../nbs/sources/06_loading.ipynb #1183712e
 _ASKED, _ANSWERED = (
     {"question", "question_text"},
-    {"sql", "query", "gold_sql", "answer", "gold_answer"},
+    {
+        "sql",
+        "query",
+        "gold_sql",
+        "answer",
+        "gold_answer",
+        "statements",
+        "gold_statements",
+        "writes",
+    },
 )
 
 
@@ -377,6 +445,7 @@ _LAYOUTS = {  # what a folder holds, or one below it, if it is of that source; t
     "kaggledbqa": ("examples", "databases"),
     "bird": ("dev_databases",),
     "mini_interact": ("mini_interact.jsonl",),
+    "livesqlbench": ("livesqlbench_data_sqlite.jsonl",),
 }
 
 # %% ../../nbs/sources/06_loading.ipynb #37561979
@@ -449,6 +518,18 @@ def _read_ambiguous(
 ) -> Drafts:
     "Generated questions that can be read in several ways, or have no answer; see `generated.ambiguity`."
     made = ambiguous_set(split, level, n, seed, unanswerable=unanswerable, ambiguous=ambiguous)
+    return Drafts(list(made), made.databases, made.name)
+
+# %% ../../nbs/sources/06_loading.ipynb #3764b632
+def _read_tasks(
+    split: str = "train",  # train, validation, test, test_wording or test_vocabulary
+    level: int = 1,  # of the tables, from 1 to 3
+    n: int = 100,  # tasks
+    seed: int = 0,
+    progress: bool = False,  # show a bar
+) -> Drafts:
+    "Generated tasks that change generated databases; see `generated.changes`."
+    made = change_tasks(n, seed, split, level, progress=progress)
     return Drafts(list(made), made.databases, made.name)
 
 # %% ../../nbs/sources/06_loading.ipynb #ff4d414a
@@ -551,6 +632,9 @@ SOURCES: dict[str, Callable[..., Drafts]] = {
     "folder": _read_folder,
     "hf": _read_hf,
     "mini_interact": read_mini_interact,
+    "livesqlbench": read_livesqlbench,
+    "bundled_tasks": _read_bundled_tasks,
+    "tasks": _read_tasks,
     "ambiguous": _read_ambiguous,
     "wide": _read_wide,
     "manual": _read_manual,

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ..database.catalog import TableInfo
+from ..database.writing import Change
 from ..evaluation.logs import Trajectory
 from ..grading.answer_forms import parse_answer
 from ..grading.answers import Verdict, compare_rows
@@ -25,7 +26,7 @@ from ..questions.question_set import Question, QuestionSet
 def _answered_rows(episode: Episode) -> list[tuple] | None:
     "The rows of an answer in the reading that was judged; None if there was no answer."
     text, verdict = episode.answered, episode.verdict
-    if not text or verdict is None:
+    if not text or verdict is None or episode.question.answer_type == "changes":
         return None
     if text.strip().lower() == "@last":
         return list(episode.last.rows) if episode.last else None
@@ -52,6 +53,8 @@ class Outcome:
     turns: Sequence[
         tuple[str, "Outcome"]
     ] = ()  # of a conversation: its questions, and how each ended
+    is_task: bool = False  # rows were to be changed, and no answer is compared
+    gold_changes: Sequence[Change] = ()  # what gold of a task changes
 
 # %% ../../nbs/view/03_episode.ipynb #61c4147d
 @dataclass(frozen=True)
@@ -75,6 +78,9 @@ class EpisodeView:
     calls: Sequence[Mapping[str, Any]] = ()  # what each of its messages took
     notes: Sequence[str] = ()  # what was wrong with them
     actions: Sequence[str] = ACTIONS  # that were allowed
+    changes: Sequence[Change] | None = (
+        None  # rows that a task has changed so far; None for a question
+    )
 
 # %% ../../nbs/view/03_episode.ipynb #ef69feea
 def _episode_outcome(episode: Episode, robust: bool) -> Outcome:
@@ -85,7 +91,11 @@ def _episode_outcome(episode: Episode, robust: bool) -> Outcome:
     rows = None if turns else _answered_rows(episode)
     held = episode.robust if robust and verdict else None
     gold = question.gold_answer or ()
-    outcome = Outcome(verdict, rows, episode.grounded, held, question.gold_sql, gold, turns=turns)
+    outcome = Outcome(verdict, rows, episode.grounded, held, question.gold_text, gold, turns=turns)
+    if episode.work is not None:
+        gold_changes = () if verdict else episode.work.gold_changes
+        is_task = question.answer_type == "changes"
+        outcome = replace(outcome, is_task=is_task, gold_changes=gold_changes)
     if robust and episode.verify == "certified" and (proof := episode.certificate) is not None:
         outcome = replace(outcome, certificate=proof.outcome, proof=proof.words)
     return outcome
@@ -112,6 +122,7 @@ def view_episode(
         outcome=outcome,
         hide_unexplored=hide_unexplored and outcome is None,
         actions=episode.actions,
+        changes=episode.changes if episode.work is not None else None,
     )
 
 # %% ../../nbs/view/03_episode.ipynb #e5dc3752
@@ -193,8 +204,13 @@ def view_trajectory(
             )
             for q, r in zip(asked + trajectory.follow_ups, result.turns_correct)
         ]
+        is_task = any(turn.action.action_type == "EXECUTE" for turn in turns)
         outcome = Outcome(
-            verdict, grounded=result.grounded, gold_sql=trajectory.gold_sql, turns=turns_over
+            verdict,
+            grounded=result.grounded,
+            gold_sql=trajectory.gold_sql,
+            turns=turns_over,
+            is_task=is_task,
         )
     note = (
         note

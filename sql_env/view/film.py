@@ -80,12 +80,14 @@ def _end_data(
         return None
     rows = _answer_rows(trajectory)
     verdict = _verdict(result, rows, question)
-    outcome = Outcome(verdict, rows, result.grounded, result.robust if result.correct else None)
+    is_task = question is not None and question.answer_type == "changes"
+    held = result.robust if result.correct else None
+    outcome = Outcome(verdict, rows, result.grounded, held, is_task=is_task)
     data: dict[str, Any] = dict(
         right=result.correct, reason=result.reason, why=verdict_text(outcome)
     )
     golds = [trajectory.gold_sql, *(q["gold_sql"] for q in trajectory.follow_ups)]
-    data["sql"] = ";\n".join(filter(None, golds)) or (question.gold_sql if question else "")
+    data["sql"] = ";\n".join(filter(None, golds)) or (question.gold_text if question else "")
     if result.certificate in CERTIFICATES:
         data["proof"] = [CERTIFICATES[result.certificate], result.proof]
     if not result.correct:
@@ -97,7 +99,7 @@ def _end_data(
             _written_rows(question.gold_answer),
             len(question.gold_answer),
         )
-    if not result.correct and result.reason not in ("abstained", "no_answer"):
+    if not result.correct and not is_task and result.reason not in ("abstained", "no_answer"):
         data["answer"] = _written_rows(rows)
         data["n_answer"] = len(rows or ())
         data["row"] = verdict.row

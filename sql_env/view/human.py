@@ -35,6 +35,7 @@ _EXTRA_HINTS = dict(
     ABSTAIN="what is missing, if the database can't answer",
     CLARIFY="a question about one word of the question",
     SEARCH="words that tables or passages of documents hold",
+    EXECUTE="INSERT, UPDATE or DELETE, where the question is a task",
 )
 
 # %% ../../nbs/view/08_human.ipynb #52d53489

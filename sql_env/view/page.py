@@ -24,6 +24,7 @@ from ..paths import read_asset
 from ..play.episode import NEXT_QUESTION, Turn
 from ..play.markup import unescape_markup
 from ..sql.values import format_value
+from .changes import changes_html
 from .diagram import schema_svg, touched_tables
 from .episode import EpisodeView, Outcome, to_episode_view
 from sql_env.view.html import (
@@ -179,10 +180,18 @@ _ROBUST_WORDS: Mapping[bool | None, str] = {
 }
 
 # %% ../../nbs/view/05_page.ipynb #daa58e6b
+_ROBUST_TASK: Mapping[bool | None, str] = {
+    True: " The statements are right on other contents of the tables too.",
+    False: " But on other contents of the tables the statements are wrong.",
+}
+
+# %% ../../nbs/view/05_page.ipynb #23e72188
 def verdict_text(outcome: Outcome) -> str:
     "Why an answer is right or wrong, in a sentence or two."
     if not outcome.verdict:
         return _explain(outcome.verdict)
+    if outcome.is_task:
+        return "The rows are as they should be." + _ROBUST_TASK.get(outcome.robust, "")
     if outcome.verdict.reason == "abstained":
         return "The database can't answer the question, and the reason names what is missing."
     why = "Its values were in no result of this episode."
@@ -244,7 +253,9 @@ def outcome_html(outcome: Outcome) -> FT:
     if not outcome.gold_sql:
         return verdict
     certificate = _certificate_html(outcome)
-    is_compared = not outcome.verdict and outcome.verdict.reason != "abstained"
+    is_compared = (
+        not outcome.verdict and outcome.verdict.reason != "abstained" and not outcome.is_task
+    )
     answer = _answer_html(outcome) if is_compared else ""
     rows = element("div", answer, _gold_html(outcome), cls="sx-two") if outcome.gold else ""
     query = element("div", outcome.gold_sql, cls="sx-sql")
@@ -271,6 +282,11 @@ def _step_html(view: EpisodeView, step: int, hidden: bool = False, errors: bool 
         parts = [element("p", hint, cls="sx-hint")]
     if step == len(view.turns) and view.outcome:
         parts.append(outcome_html(view.outcome))
+    if step == len(view.turns) and view.changes is not None:
+        columns = {info.name: [c.name for c in info.columns] for info in view.tables}
+        parts.append(changes_html(view.changes, columns))
+        if view.outcome and view.outcome.gold_changes:
+            parts.append(changes_html(view.outcome.gold_changes, columns, "changes of gold"))
     if step and view.show_rewards:
         parts.append(_reward_html(view.turns[step - 1].reward))
     return element(

@@ -165,10 +165,14 @@ ROBUST_REASONS = dict(
     fails="the query fails on another instance",
     no_variants="no instance could be made for this gold query",
     no_gold_sql="the question has gold rows and no gold query",
+    no_rule="the task names what is to be changed and states no rule",
+    by_keys="the statements name rows by keys that were read, which mean nothing on other contents",
 )
 
 # %% ../../../nbs/grading/variants/07_robust.ipynb #ce573d17
-NOT_JUDGED = frozenset({"no_variants", "no_gold_sql"})  # reasons that mean: it could not be judged
+NOT_JUDGED = frozenset(
+    {"no_variants", "no_gold_sql", "no_rule", "by_keys"}
+)  # reasons that mean: it could not be judged
 
 # %% ../../../nbs/grading/variants/07_robust.ipynb #e1637dfb
 def _judge_on(

@@ -17,6 +17,7 @@ from sql_env.sources.generated.conversations import (
     conversations,
 )
 from sql_env.sources.generated.manual import ManualWorld, manual_set, manual_worlds
+from sql_env.sources.generated.changes import ChangeWorld, change_tasks, change_worlds, twins
 from sql_env.sources.generated.phrases import FAMILIES
 from sql_env.sources.generated.wide import WideWorld, wide_set, wide_worlds
 from sql_env.sources.generated.words import SPLITS, NameMix
@@ -35,6 +36,7 @@ __all__ = [
     "ConversationWorld",
     "ManualWorld",
     "WideWorld",
+    "ChangeWorld",
     "SPLITS",
     "NameMix",
     "World",
@@ -42,6 +44,8 @@ __all__ = [
     "ambiguous_worlds",
     "conversation_worlds",
     "conversations",
+    "change_tasks",
+    "change_worlds",
     "export_worlds",
     "guessing_statistics",
     "manual_set",
@@ -49,6 +53,7 @@ __all__ = [
     "show_family",
     "wide_set",
     "wide_worlds",
+    "twins",
     "world_set",
     "worlds",
 ]

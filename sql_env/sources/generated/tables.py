@@ -240,7 +240,8 @@ class Table:
         lines = []
         for column in self.columns:
             line = f"{column.name} {_sql_type(column, self.data[column.name])}"
-            lines.append(f"{line} REFERENCES {column.references}" if column.references else line)
+            line += f" REFERENCES {column.references}" if column.references else ""
+            lines.append(f"{line} {column.about.get('rule', '')}".rstrip())
         return f"CREATE TABLE {self.name} (\n  " + ",\n  ".join(lines) + ");\n"
 
 # %% ../../../nbs/sources/generated/03_tables.ipynb #966d3732

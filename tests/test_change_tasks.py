@@ -1,0 +1,366 @@
+"Tasks that change the database: generated, with twins, bundled, of a folder, of a published layout."
+
+import json
+import zipfile
+from contextlib import suppress
+from itertools import islice
+from pathlib import Path
+
+import apsw
+import pytest
+
+from sql_env.database.database import build_database
+from sql_env.database.guards import QueryError
+from sql_env.grading.changes import judge_changes, judge_replay
+from sql_env.paths import SourceError
+from sql_env.questions.question_set import find_split_leaks, save_question_set
+from sql_env.sources.generated import ChangeWorld, change_tasks, change_worlds, twins
+from sql_env.sources.generated.changes import _WORDS, CHANGES
+from sql_env.sources.generated.wordings import load_wordings
+from sql_env.sources.generated.words import _split_of_word
+from sql_env.sources.livesqlbench import read_livesqlbench
+from sql_env.sources.loading import load
+
+ALTERNATIVES = Path(__file__).parent / "data" / "write_alternatives.jsonl"
+SEEDS = [(seed, level) for level in (1, 2, 3) for seed in range(2)]
+MANY = range(100, 200)
+
+
+def opened(world: ChangeWorld) -> apsw.Connection:
+    "A copy of a world's database to write in, with references enforced."
+    con = apsw.Connection(":memory:")
+    con.deserialize("main", world.image)
+    con.execute("PRAGMA foreign_keys = ON")
+    return con
+
+
+def content(con: apsw.Connection) -> dict[str, list]:
+    "All rows of all tables."
+    names = [name for (name,) in con.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")]
+    rows = {name.lower(): con.execute(f"SELECT * FROM {name}").fetchall() for name in names}
+    return {name: sorted(found, key=repr) for name, found in rows.items()}
+
+
+def after(world: ChangeWorld, statements, reverse: bool = False, invariants=()) -> tuple:
+    "The content before and after statements, and the rows of invariants before and after."
+    con = opened(world)
+    con.pragma("reverse_unordered_selects", reverse)
+    start, kept = content(con), [con.execute(sql).fetchall() for sql in invariants]
+    for sql in statements:
+        con.execute(sql)
+    assert con.execute("PRAGMA foreign_key_check").fetchall() == []
+    assert con.pragma("integrity_check") == "ok"
+    return start, content(con), kept, [con.execute(sql).fetchall() for sql in invariants]
+
+
+def check_oracle(seed: int, level: int) -> None:
+    "Gold of all tasks of a world does what it should, and each mistake something else."
+    world = ChangeWorld(seed, level, n=17)
+    for q in world.questions:
+        draft = world.drafts[q.question_id]
+        start, end, before, kept = after(world, q.gold_statements, invariants=q.invariants)
+        changed = {name for name in end if end[name] != start[name]}
+        assert changed <= set(q.writes) and bool(changed) == bool(q.gold_statements), q.question_id
+        assert kept == before
+        assert after(world, q.gold_statements, reverse=True)[1] == end, q.question_id
+        assert bool(q.gold_statements) != draft.is_nothing and not (
+            draft.is_nothing and q.states_rule
+        )
+        for wrong in draft.wrong:
+            with suppress(apsw.ConstraintError):
+                found = after(world, wrong)[1]
+                assert found != end, (q.question_id, wrong)
+
+
+@pytest.mark.parametrize(("seed", "level"), SEEDS)
+def test_gold_of_generated_tasks(seed, level):
+    check_oracle(seed, level)
+
+
+@pytest.mark.slow
+@pytest.mark.full
+@pytest.mark.parametrize("level", (1, 2, 3))
+def test_gold_of_many_generated_tasks(level):
+    for seed in MANY:
+        check_oracle(seed, level)
+
+
+def test_families_are_all_made_and_worded():
+    made = {
+        f
+        for level in (1, 2, 3)
+        for s in range(4)
+        for f in ChangeWorld(s, level, n=17).families.values()
+    }
+    assert made == set(CHANGES) and len(made) >= 12
+    phrases = load_wordings("changes")
+    assert set(CHANGES) <= set(phrases)
+    for name, phrase in phrases.items():
+        assert len(phrase.forms) >= 2 and phrase.unseen, name
+
+
+def test_words_reach_every_split():
+    for name, words in _WORDS.items():
+        assert {_split_of_word(word) for word in words} == {"train", "validation", "test"}, name
+
+
+def test_worlds_depend_on_the_seed_only():
+    first, again = ChangeWorld(5, 2, n=4), ChangeWorld(5, 2, n=9)
+    assert first.image == again.image and again.questions[:4] == first.questions
+    assert ChangeWorld(6, 2, n=4).image != first.image
+    assert ChangeWorld(5, 2, rows=1).image != first.image
+    with pytest.raises(ValueError, match="levels are 1 to 3"):
+        ChangeWorld(5, 4)
+    with pytest.raises(ValueError, match="test split"):
+        ChangeWorld(5, 1, wording="test_vocabulary")
+
+
+def test_exams_ask_for_the_same_in_other_words():
+    for world, unseen in islice(
+        zip(change_worlds(1, 3, "test"), change_worlds(1, 3, "test_vocabulary")), 3
+    ):
+        for q, other in zip(world.questions, unseen.questions):
+            assert (q.gold_statements, q.writes) == (other.gold_statements, other.writes)
+            assert q.question_text != other.question_text and q.question_id != other.question_id
+
+
+def test_texts_are_whole_sentences():
+    tasks = change_tasks(120, seed=4, level=3)
+    for q in tasks:
+        assert q.question_text[0].isupper() and q.question_text[-1] in ".!?", q.question_text
+        assert not set("{}|") & set(q.question_text) and "  " not in q.question_text, (
+            q.question_text
+        )
+
+
+def test_twins_are_the_same_task_on_other_rows(tmp_path):
+    world = ChangeWorld(11, 2, n=5)
+    for q in world.questions:
+        near = twins(q, 2, tmp_path)
+        assert [t.database_name for t in near] != [q.database_name] * 2 and len(near) == 2
+        for t in near:
+            assert (t.writes, t.states_rule, t.difficulty) == (
+                q.writes,
+                q.states_rule,
+                q.difficulty,
+            )
+            assert len(t.gold_statements) == len(q.gold_statements)
+            database = near.database(t.database_name)
+            with database.writer(t.writes) as copy:
+                if t.gold_statements:
+                    copy.execute(";\n".join(t.gold_statements))
+                assert judge_changes(t, database, copy.changes())
+    with pytest.raises(SourceError, match="no generated task"):
+        twins(load("bundled_tasks")[0])
+
+
+def test_an_agent_that_acts_by_ids_is_told_apart_by_twins(tmp_path):
+    right = 0
+    for seed in range(6):
+        world = ChangeWorld(seed, 1, n=6)
+        for q in world.questions:
+            if world.families[q.question_id] not in ("merge_one", "hand_over", "forget"):
+                continue
+            near = twins(q, 1, tmp_path)
+            database = near.database(near[0].database_name)
+            with database.writer(near[0].writes) as copy, suppress(QueryError):
+                copy.execute(";\n".join(q.gold_statements) or "DELETE FROM " + q.writes[0])
+                right += bool(judge_changes(near[0], database, copy.changes()))
+    assert right == 0
+
+
+def test_sources_of_tasks():
+    made = load("tasks", n=12, level=2, split="validation")
+    assert len(made) == 12 and not made.quarantined and all(q.writes for q in made)
+    assert made.questions == load("tasks", n=12, level=2, split="validation").questions
+    bundled = load("bundled_tasks")
+    assert len(bundled) >= 40 and not bundled.quarantined
+    splits = [bundled.split(name) for name in ("train", "validation", "test")]
+    assert all(splits) and find_split_leaks(*splits) == []
+    questions = {q.database_name: q.split for q in load("bundled")}
+    assert all(q.split == questions[q.database_name] for q in bundled)
+    assert len({q.database_name for q in bundled}) == 12
+
+
+def test_honest_alternatives_are_accepted():
+    bundled, worlds, accepted = load("bundled_tasks"), {}, []
+    for line in ALTERNATIVES.read_text(encoding="utf-8").splitlines():
+        given = json.loads(line)
+        name, _, number = given["question_id"].rpartition("-")
+        if name.startswith("changes_"):
+            _, level, seed = name.split("_")
+            world = worlds[name] = worlds.get(name) or ChangeWorld(int(seed), int(level), n=7)
+            q, database = world.questions[int(number) - 1], world.database
+        else:
+            q = bundled.get(given["question_id"])
+            database = bundled.database(q.database_name)
+        text = ";\n".join(given["statements"])
+        with database.writer(q.writes) as copy:
+            copy.execute(text)
+            assert judge_changes(q, database, copy.changes()), given
+        accepted.append(not q.states_rule or bool(judge_replay(q, database, [text])))
+    assert len(accepted) >= 60 and sum(accepted) >= 0.95 * len(accepted)
+
+
+SHIPS = [(1, "Aurora", 120.5), (2, "Bora", 300.0), (3, "Cirrus", 300.0)]
+SCHEMA = "CREATE TABLE ship (id INTEGER PRIMARY KEY, name TEXT, tonnes REAL)"
+SCRAP = dict(
+    question="Scrap the Bora.", statements="DELETE FROM ship WHERE name = 'Bora';", writes="ship"
+)
+
+
+@pytest.fixture
+def harbour(tmp_path):
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    build_database(folder / "harbour.sqlite", SCHEMA, dict(ship=SHIPS))
+    return folder
+
+
+def test_tasks_of_a_folder(harbour):
+    total = "SELECT count(*) FROM ship"
+    lines = [
+        SCRAP,
+        dict(
+            question="Double all.",
+            gold_statements=["UPDATE ship SET tonnes = tonnes * 2"],
+            writes=["Ship"],
+            rule=True,
+        ),
+        dict(question="Keep the Bora.", statements=[], writes=["ship"], invariants=total),
+        dict(question="How many?", sql=total),
+    ]
+    (harbour / "questions.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    scrap, double, nothing, count = load("folder", harbour)
+    assert scrap.gold_statements == ("DELETE FROM ship WHERE name = 'Bora'",) and scrap.writes == (
+        "ship",
+    )
+    assert double.states_rule and double.writes == ("ship",) and double.answer_type == "changes"
+    assert nothing.writes and not nothing.gold_statements and nothing.invariants == (total,)
+    assert not count.writes and count.gold_answer == ((3,),)
+
+
+def test_a_folder_of_tasks_is_saved_and_read_again(harbour, tmp_path):
+    (harbour / "questions.jsonl").write_text(json.dumps(SCRAP))
+    tasks = load("folder", harbour)
+    assert load("folder", save_question_set(tasks, tmp_path / "again")).questions == tasks.questions
+
+
+def test_tasks_in_a_table(harbour):
+    double = 'Double.,"UPDATE ship SET tonnes = 0; DELETE FROM ship",ship,yes'
+    text = f"question,statements,writes,rule\n{double}\nKeep.,,ship,no\n"
+    (harbour / "tasks.csv").write_text(text)
+    first, keep = load("folder", harbour)
+    assert len(first.gold_statements) == 2 and first.states_rule
+    assert keep.writes == ("ship",) and not keep.gold_statements and not keep.states_rule
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (dict(writes=None), "'writes' is missing"),
+        (dict(writes=3), "'writes' is not a list"),
+        (dict(writes=["ship", 3]), "'writes' is not a list of texts"),
+        (dict(statements=["SELECT 1"]), "no INSERT, UPDATE or DELETE: 'SELECT 1'"),
+        (dict(statements="DROP TABLE ship"), "no INSERT, UPDATE or DELETE"),
+        (dict(statements=[1]), "'gold_statements' is not a list of texts"),
+        (dict(rule="perhaps"), "'states_rule' is not true or false"),
+        (dict(invariants=7), "'invariants' is not a list"),
+    ],
+)
+def test_what_is_wrong_with_a_task_is_said_with_its_line(harbour, change, said):
+    (harbour / "questions.jsonl").write_text("\n" + json.dumps(SCRAP | change))
+    with pytest.raises(SourceError, match="questions.jsonl, line 2") as e:
+        load("folder", harbour)
+    assert said in str(e.value)
+
+
+@pytest.mark.parametrize(
+    ("change", "flag"),
+    [
+        (dict(writes=["port"]), "error"),
+        (dict(statements="DELETE FROM ship WHERE nobody = 1"), "error"),
+        (dict(statements="DELETE FROM ship WHERE name = 'Delta'"), "unchanged"),
+        (dict(invariants="SELECT count(*) FROM ship"), "breaks_invariant"),
+        (dict(statements="DELETE FROM ship WHERE id = abs(random()) % 3 + 1"), "not_deterministic"),
+    ],
+)
+def test_tasks_that_cannot_be_judged_are_set_aside(harbour, change, flag):
+    (harbour / "questions.jsonl").write_text(json.dumps(SCRAP | change))
+    found = load("folder", harbour)
+    assert not len(found) and flag in found.quarantined[0].flags
+
+
+ROWS = [
+    dict(instance_id="harbour_1", query="How heavy is the Bora?", category="Query"),
+    dict(instance_id="harbour_M_1", query="Scrap what is too heavy.", category="Management"),
+    dict(instance_id="harbour_M_2", query="Add a flag.", category="Management"),
+    dict(
+        instance_id="harbour_M_3",
+        query="Empty it.",
+        category="Management",
+        preprocess_sql=["DELETE FROM ship"],
+    ),
+    dict(instance_id="harbour_M_4", query="No gold.", category="Management"),
+    dict(
+        instance_id="pier_M_1", selected_database="pier", query="Close it.", category="Management"
+    ),
+    dict(instance_id="harbour_M_5", amb_user_query="New ship.", category="Management", sol_sql=[]),
+]
+GOLD = {
+    "harbour_1": dict(sol_sql=["SELECT tonnes FROM ship WHERE name = 'Bora'"]),
+    "harbour_M_1": dict(sol_sql=["DELETE FROM ship WHERE tonnes > 200;"], external_knowledge=[7]),
+    "harbour_M_2": dict(sol_sql=["ALTER TABLE ship ADD COLUMN flag TEXT"]),
+    "harbour_M_3": dict(sol_sql=["INSERT INTO ship (name) VALUES ('Delta')"]),
+    "pier_M_1": dict(sol_sql=["DELETE FROM pier"]),
+    "harbour_M_5": dict(
+        sol_sql=["INSERT INTO ship (name) VALUES ('Eider')", "UPDATE ship SET tonnes = 1"]
+    ),
+}
+
+
+@pytest.fixture
+def live(tmp_path):
+    folder = tmp_path / "live"
+    (folder / "harbour").mkdir(parents=True)
+    build_database(folder / "harbour" / "harbour_template.sqlite", SCHEMA, dict(ship=SHIPS))
+    known = dict(id=7, knowledge="Too heavy", description="", definition="more than 200 tonnes")
+    (folder / "harbour" / "harbour_kb.jsonl").write_text(json.dumps(known))
+    rows = [dict(selected_database="harbour") | row for row in ROWS]
+    (folder / "livesqlbench_data_sqlite.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    lines = [
+        json.dumps(dict(instance_id=key, test_cases=["def f(): ..."]) | gold)
+        for key, gold in GOLD.items()
+    ]
+    (folder / "livesqlbench_sqlite_gt_kg_testcases.jsonl").write_text("\n".join(lines))
+    return folder
+
+
+def test_management_tasks_of_the_published_layout(live):
+    found = load("livesqlbench", live)
+    query, scrap, new = found
+    assert query.gold_answer == ((300.0,),) and not query.writes
+    assert scrap.gold_statements == ("DELETE FROM ship WHERE tonnes > 200",) and scrap.writes == (
+        "ship",
+    )
+    assert "Too heavy: more than 200 tonnes" in scrap.question_text and scrap.split == "dev"
+    assert new.question_text == "New ship." and len(new.gold_statements) == 2
+    counts = {reason.split(";")[0].split(",")[0]: n for reason, n in found.left_out.items()}
+    assert counts == {
+        "gold changes more than rows": 1,
+        "its database is prepared by SQL of its own (preprocess_sql)": 1,
+        "gold is missing": 1,
+        "there is no SQLite file of its database": 1,
+    }
+    assert load("hf", live).questions == found.questions
+    assert load("livesqlbench", live, evidence=False)[1].question_text == "Scrap what is too heavy."
+
+
+def test_the_published_layout_in_a_zip_and_without_its_file(live, tmp_path):
+    with zipfile.ZipFile(tmp_path / "live.zip", "w") as out:
+        for path in live.rglob("*.*"):
+            out.write(path, path.relative_to(live))
+    assert len(read_livesqlbench(tmp_path / "live.zip").questions) == 3
+    (live / "livesqlbench_data_sqlite.jsonl").unlink()
+    with pytest.raises(SourceError, match="no livesqlbench_data_sqlite.jsonl"):
+        read_livesqlbench(live)

@@ -1,0 +1,166 @@
+"Attacks on EXECUTE are refused, and neither the file, nor a neighbour, nor the next episode is another afterwards."
+
+import hashlib
+
+import apsw
+import pytest
+from write_attacks import ATTACKS, OTHERS, SCHEMA, WRITES
+
+import sql_env.database.writing as writing
+from sql_env.database.database import Database, build_database
+from sql_env.database.guards import ERROR_KINDS, Limits
+from sql_env.play.episode import Episode
+from sql_env.questions.question_set import Question
+
+LIMITS = Limits(operations=300_000, seconds=20)
+SECRET = "wombat-in-the-vault"
+TASK = Question(
+    "t",
+    "Do it.",
+    "hotel",
+    "",
+    gold_statements=("UPDATE booking SET nights = 777666 WHERE id = 2",),
+    writes=WRITES,
+    invariants=("SELECT count(*) FROM vault",),
+)
+KEPT = ("bill", "vault", "log", "extra")
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory):
+    path = build_database(
+        tmp_path_factory.mktemp("hotel") / "hotel.sqlite",
+        SCHEMA,
+        dict(
+            booking=[(1, 1, 2), (2, 1, 3), (3, 2, 1)],
+            extra=[(1, "bed"), (2, "cot")],
+            bill=[(1, 1, 900), (2, 3, 400)],
+            vault=[(SECRET, b"1"), ("numbat", b"2")],
+            log=[("start",)],
+        ),
+    )
+    con = apsw.Connection(str(path))
+    people = [("Ada", "a@x", 36), ("Ben", "b@x", 60), ("Cleo", None, 20), ("Dan", None, None)]
+    con.executemany("INSERT INTO guest(name, mail, years) VALUES (?, ?, ?)", people)
+    con.execute("INSERT INTO note VALUES ('hidden words'); ANALYZE")
+    con.close()
+    return path
+
+
+def contents(source, tables=("guest", "booking", *KEPT)):
+    return {t: source.query(f"SELECT * FROM {t} ORDER BY 1").rows for t in tables}
+
+
+@pytest.fixture(scope="module", params=["copied", "overlaid"])
+def stage(request, path):
+    "A database, and a neighbour's episode in which a change was made."
+    small, writing._SMALL_BYTES = writing._SMALL_BYTES, 2**30 if request.param == "copied" else 0
+    database = Database(path, LIMITS)
+    neighbour = Episode(TASK, database, actions=["EXECUTE"])
+    neighbour.reset()
+    neighbour.step("EXECUTE", "UPDATE booking SET nights = 5 WHERE id = 1")
+    yield database, neighbour, contents(database), contents(neighbour.work.copy)
+    assert contents(database) == contents(Database(path, LIMITS))
+    neighbour.close()
+    database.close()
+    writing._SMALL_BYTES = small
+
+
+def test_there_are_many():
+    assert len(ATTACKS) >= 300
+
+
+ON_COPY = [pytest.param("copied", sql, id=name) for name, sql in ATTACKS.items()]
+ON_PAGES = [  # what differs between the two is below SQL
+    pytest.param("overlaid", sql, id=f"pages, {name}", marks=pytest.mark.slow)
+    for i, (name, sql) in enumerate(ATTACKS.items())
+    if not name.endswith(tuple(OTHERS)) or not i % 5
+]
+
+
+@pytest.mark.parametrize("stage, sql", [*ON_COPY, *ON_PAGES], indirect=["stage"])
+def test_attack_is_stopped(stage, path, sql):
+    database, neighbour, before, beside = stage
+    digest, names = hashlib.sha256(path.read_bytes()).digest(), sorted(path.parent.iterdir())
+    episode = Episode(TASK, database, actions=["EXECUTE"])
+    episode.reset()
+    observation = episode.step("EXECUTE", sql)
+    kind = observation.error.partition(":")[0]
+    assert kind in ERROR_KINDS, observation
+    seen = observation.error + observation.result
+    assert SECRET not in seen and "777666" not in seen and str(path.parent) not in seen
+    assert "note_" not in observation.error.replace(sql, "") or "note_" in sql
+    assert episode.changes == []
+    if episode.work.copy is not None:
+        assert contents(episode.work.copy) == before
+        con = episode.work.copy._guarded.con
+        assert not con.in_transaction and con.authorizer is not None
+    # the same copy works on, and the episode ends as any other
+    assert episode.step("EXECUTE", "UPDATE booking SET nights = 9 WHERE id = 3").error == ""
+    assert {change.table for change in episode.changes} == {"booking", "log"}
+    episode.step("ANSWER", "done")
+    assert not episode.correct and len(episode.changes) == 2
+    assert contents(neighbour.work.copy) == beside
+    assert contents(database) == before
+    assert hashlib.sha256(path.read_bytes()).digest() == digest
+    assert sorted(path.parent.iterdir()) == names
+
+
+BOUNDED = [  # allowed, and no more than rows of the tables of the task, and what follows from them
+    ("DELETE FROM booking WHERE id = 2", {"booking", "extra"}),
+    ("UPDATE booking SET nights = 4 WHERE id = 1", {"booking", "log"}),
+    (
+        "INSERT INTO guest(name) VALUES ('last_insert_rowid'); "
+        "INSERT INTO booking(guest_id, nights) VALUES (last_insert_rowid(), 1)",
+        {"guest", "booking"},
+    ),
+    ("REPLACE INTO guest(id, name) VALUES (4, 'Eve')", {"guest"}),
+    (
+        "INSERT INTO guest(id, name) VALUES (3, 'Eve') ON CONFLICT(id) DO UPDATE SET name = excluded.name",
+        {"guest"},
+    ),
+    ("UPDATE OR IGNORE guest SET mail = 'a@x'", set()),
+    ("UPDATE guest SET years = years", set()),
+    ("UPDATE guest SET years = years + 1; UPDATE guest SET years = years - 1", set()),
+    ("DELETE FROM guest WHERE 0", set()),
+    ("DELETE FROM extra WHERE 0", set()),
+    ("UPDATE guest SET name = name || (SELECT count(*) FROM vault) WHERE id = 3", {"guest"}),
+]
+
+
+@pytest.mark.parametrize("sql, tables", BOUNDED)
+def test_what_is_allowed_stays_within_the_task(stage, sql, tables):
+    database, _, before, _ = stage
+    episode = Episode(TASK, database, actions=["EXECUTE"])
+    episode.reset()
+    assert episode.step("EXECUTE", sql).error == ""
+    assert {change.table for change in episode.changes} == tables
+    episode.close()
+    assert contents(database) == before
+
+
+def test_hidden_names_stay_hidden(stage):
+    database, *_ = stage
+    episode = Episode(TASK, database, actions=["EXECUTE"], schema_level="none")
+    episode.reset()
+    for sql in ("DROP TABLE x", "DELETE FROM x", "DELETE FROM bill", "UPDATE y SET z = 1"):
+        error = episode.step("EXECUTE", sql).error
+        assert error and not any(name in error.replace(sql, "") for name in ("guest", "booking"))
+
+
+def test_next_episode_begins_anew(stage):
+    database, _, before, _ = stage
+    episode = Episode(TASK, database, actions=["EXECUTE"])
+    for _ in range(3):
+        episode.reset()
+        assert episode.changes == []
+        episode.step("EXECUTE", "DELETE FROM booking WHERE id = 2")
+        assert episode.step("QUERY", "SELECT count(*) FROM booking").result.endswith("2")
+        assert len(episode.changes) == 2
+    assert contents(database) == before
+
+
+def test_a_writer_needs_tables_that_are_there(stage):
+    database, *_ = stage
+    with pytest.raises(Exception, match="There is no table"):
+        database.writer(["note_data"])

@@ -1,0 +1,309 @@
+"""Attacks on EXECUTE: statements that must be refused, or change nothing but rows of the tables of the task."""
+
+SCHEMA = """CREATE TABLE guest(id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL, mail TEXT UNIQUE,
+      years INT CHECK (years < 200), twice INT AS (years * 2) STORED);
+    CREATE TABLE booking(id INTEGER PRIMARY KEY, guest_id INT REFERENCES guest(id), nights INT);
+    CREATE TABLE extra(booking_id INT REFERENCES booking(id) ON DELETE CASCADE, what TEXT);
+    CREATE TABLE bill(id INTEGER PRIMARY KEY, booking_id INT REFERENCES booking(id), cents INT);
+    CREATE TABLE vault(quoll TEXT PRIMARY KEY, bilby BLOB) WITHOUT ROWID;
+    CREATE TABLE log(what TEXT);
+    CREATE VIEW rich AS SELECT id, name FROM guest WHERE years > 50;
+    CREATE VIEW names AS SELECT name FROM guest;
+    CREATE TRIGGER named INSTEAD OF INSERT ON names BEGIN DELETE FROM vault; END;
+    CREATE TRIGGER logged AFTER UPDATE OF nights ON booking BEGIN INSERT INTO log VALUES (new.nights); END;
+    CREATE TRIGGER kept BEFORE DELETE ON guest WHEN old.name = 'Ada' BEGIN SELECT RAISE(ABORT, 'Ada stays'); END;
+    CREATE INDEX by_nights ON booking(nights);
+    CREATE VIRTUAL TABLE note USING fts5(body);"""
+WRITES = ("guest", "booking")
+
+# --- Every way to write, to everything that is not of the task ---
+
+OTHERS = dict(  # a table and one of its columns
+    bill="cents",
+    vault="bilby",
+    log="what",
+    extra="what",
+    rich="name",
+    names="name",
+    note="body",
+    note_data="block",
+    note_content="c0",
+    note_config="v",
+    sqlite_master="sql",
+    sqlite_schema="sql",
+    sqlite_sequence="seq",
+    sqlite_temp_master="sql",
+    sqlite_stat1="stat",
+    json_each="value",
+    pragma_table_info="name",
+    dbstat="name",
+)
+WAYS = [
+    "INSERT INTO {t}({c}) VALUES (1)",
+    "INSERT OR IGNORE INTO {t}({c}) SELECT name FROM guest",
+    "REPLACE INTO {t}({c}) VALUES ('x')",
+    "INSERT INTO {t}({c}) VALUES (1) ON CONFLICT DO UPDATE SET {c} = 2",
+    "UPDATE {t} SET {c} = NULL",
+    "UPDATE OR REPLACE main.{t} SET {c} = (SELECT max(name) FROM guest)",
+    "UPDATE {t} SET {c} = g.name FROM guest AS g",
+    "DELETE FROM {t}",
+    "DELETE FROM {t} AS x WHERE x.{c} IS NOT NULL OR 1",
+    "WITH g AS (SELECT id FROM guest) DELETE FROM {t} WHERE {c} IN g OR 1",
+    'DELETE FROM "{t}"',
+    "DELETE/**/FROM[{t}]",
+    "delete from `{t}` -- ;",
+    "UPDATE guest SET years = 1; DELETE FROM {t}",
+    "INSERT INTO guest(name) VALUES ('x'); ; INSERT INTO {t}({c}) VALUES (1);",
+    "DELETE FROM temp.{t}",
+]
+BY_TABLE = {f"{way} on {t}": way.format(t=t, c=c) for t, c in OTHERS.items() for way in WAYS}
+
+# --- Statements that are no change of rows ---
+
+DEFINITIONS = """CREATE TABLE t(a)
+CREATE TABLE IF NOT EXISTS guest(a)
+CREATE TEMP TABLE guest(a)
+CREATE TEMP TABLE booking AS SELECT * FROM vault
+CREATE TABLE copy AS SELECT * FROM guest
+CREATE VIEW v AS SELECT 1
+CREATE TEMP VIEW guest AS SELECT * FROM bill
+CREATE INDEX i ON guest(name)
+CREATE UNIQUE INDEX i ON guest(years)
+CREATE TRIGGER t AFTER INSERT ON guest BEGIN DELETE FROM vault; END
+CREATE TEMP TRIGGER t AFTER INSERT ON guest BEGIN DELETE FROM vault; END
+CREATE TRIGGER t INSTEAD OF DELETE ON rich BEGIN DELETE FROM vault; END
+CREATE VIRTUAL TABLE f USING fts5(a)
+CREATE VIRTUAL TABLE f USING rtree(a, b, c)
+CREATE VIRTUAL TABLE f USING dbstat
+DROP TABLE guest
+DROP TABLE IF EXISTS vault
+DROP VIEW rich
+DROP INDEX by_nights
+DROP TRIGGER kept
+DROP TRIGGER logged; DELETE FROM guest
+ALTER TABLE guest ADD COLUMN x
+ALTER TABLE guest DROP COLUMN mail
+ALTER TABLE guest RENAME TO vault2
+ALTER TABLE guest RENAME COLUMN name TO nome
+REINDEX
+REINDEX guest
+ANALYZE
+ANALYZE guest
+VACUUM
+VACUUM INTO '/tmp/stolen.sqlite'
+VACUUM main INTO 'stolen.sqlite'
+ATTACH ':memory:' AS m
+ATTACH '/tmp/other.sqlite' AS o
+ATTACH 'file:other.sqlite?mode=rwc' AS o
+DETACH main
+DETACH temp
+EXPLAIN DELETE FROM guest
+EXPLAIN QUERY PLAN UPDATE guest SET years = 1
+SELECT * FROM guest
+SELECT sql FROM sqlite_master
+VALUES (1)
+WITH x AS (SELECT 1) SELECT * FROM x
+(DELETE FROM guest)
+/* */ SELECT 1
+-- nothing
+
+;
+;;;
+DELETE
+INSERT
+UPDATE guest
+nonsense
+.dump
+.read /etc/passwd
+""".split("\n")
+PRAGMAS = [
+    f"PRAGMA {p}"
+    for p in """writable_schema=1
+    foreign_keys=OFF
+    query_only=OFF
+    query_only=ON
+    journal_mode=DELETE
+    journal_mode=WAL
+    journal_mode=OFF
+    synchronous=FULL
+    locking_mode=NORMAL
+    max_page_count=1000000000
+    cache_size=-1000000
+    cache_spill=OFF
+    mmap_size=1000000000
+    temp_store=FILE
+    temp_store_directory='/tmp'
+    recursive_triggers=ON
+    defer_foreign_keys=ON
+    ignore_check_constraints=ON
+    trusted_schema=ON
+    cell_size_check=OFF
+    page_size=512
+    encoding='UTF-16'
+    user_version=7
+    application_id=7
+    schema_version=7
+    auto_vacuum=FULL
+    incremental_vacuum
+    wal_checkpoint
+    integrity_check
+    optimize
+    table_info(vault)
+    foreign_key_list(bill)
+    database_list
+    compile_options
+    reverse_unordered_selects=ON
+    hard_heap_limit=1
+    soft_heap_limit=1
+    busy_timeout=100000
+    case_sensitive_like=ON
+    legacy_alter_table=ON""".split("\n")
+]
+PRAGMAS = [" ".join(p.split()) for p in PRAGMAS]
+TRANSACTIONS = [
+    "BEGIN",
+    "BEGIN IMMEDIATE; DELETE FROM booking",
+    "COMMIT",
+    "END",
+    "ROLLBACK",
+    "ROLLBACK TO x",
+    "SAVEPOINT x",
+    "RELEASE x",
+    "UPDATE guest SET years = 3; COMMIT",
+    "UPDATE guest SET years = 3; COMMIT; DELETE FROM vault",
+    "UPDATE guest SET years = 3; ROLLBACK; BEGIN",
+    "SAVEPOINT x; DELETE FROM booking; RELEASE x",
+    "UPDATE guest SET years = 3; /* c */ commit",
+    "INSERT OR ROLLBACK INTO guest(id, name) VALUES (1, 'x')",
+    "UPDATE booking SET nights = 1; INSERT OR ROLLBACK INTO guest(id, name) VALUES (1, 'x')",
+    "UPDATE booking SET nights = 1; INSERT OR FAIL INTO guest(id, name) VALUES (1, 'x')",
+    "UPDATE booking SET nights = 1; DELETE FROM guest WHERE name = 'Ada'",
+    "UPDATE booking SET nights = 1; UPDATE booking SET guest_id = 99",
+]
+
+# --- Statements on the right tables ---
+
+FUNCTIONS = [
+    f"UPDATE guest SET mail = {call}"
+    for call in (
+        "load_extension('x')",
+        "readfile('/etc/passwd')",
+        "writefile('/tmp/x', 'y')",
+        "edit('x')",
+        "randomblob(10)",
+        "zeroblob(1000000000)",
+        "hex(zeroblob(100000))",
+        "random()",
+        "sqlite_version()",
+        "sqlite_compileoption_get(1)",
+        "changes()",
+        "total_changes()",
+        "fts3_tokenizer('simple')",
+        "sqlite_log(1, 'x')",
+        "datetime('now', 'localtime')",
+        "no_such_function(1)",
+        "(SELECT sql FROM sqlite_schema)",
+        "(SELECT group_concat(name) FROM pragma_table_list)",
+        "(SELECT file FROM pragma_database_list)",
+        "(SELECT value FROM json_each('[1]'))",
+        "(SELECT body FROM note)",
+        "(SELECT block FROM note_data)",
+        "(SELECT seq FROM sqlite_sequence)",
+        "?1",
+        ":name",
+    )
+]
+RETURNING = [
+    "DELETE FROM booking RETURNING *",
+    "INSERT INTO guest(name) VALUES ('x') RETURNING id",
+    "UPDATE guest SET years = 1 RETURNING (SELECT group_concat(quoll) FROM vault)",
+    "UPDATE guest SET years = 1 RETURNING replace(printf('%09999d', 0), '0', 'xx')",
+    'DELETE FROM booking RETURNING "id" -- ;',
+]
+RULES = [
+    "INSERT INTO guest(name) VALUES (NULL)",
+    "INSERT INTO guest(name, years) VALUES ('x', 500)",
+    "INSERT INTO guest(name, mail) SELECT 'x', mail FROM guest",
+    "INSERT INTO guest(name, twice) VALUES ('x', 1)",
+    "UPDATE guest SET twice = 1",
+    "UPDATE guest SET years = 200",
+    "UPDATE guest SET id = 1",
+    "UPDATE booking SET guest_id = 1000",
+    "INSERT INTO booking VALUES (1, 1, 1)",
+    "INSERT INTO booking VALUES (99, 1000, 1)",
+    "DELETE FROM guest WHERE id = 2",
+    "DELETE FROM guest WHERE name = 'Ada'",
+    "DELETE FROM booking WHERE id = 1",
+    "UPDATE guest SET no_such = 1",
+    "DELETE FROM guests",
+    "INSERT INTO guest VALUES (1)",
+    'UPDATE guest SET name = "x"',
+]
+COUNT = "WITH RECURSIVE k(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM k{limit}) "
+BOMBS = [
+    COUNT.format(limit="") + "INSERT INTO guest(name) SELECT n FROM k",
+    COUNT.format(limit=" LIMIT 100000") + "INSERT INTO guest(name) SELECT n FROM k",
+    COUNT.format(limit="") + "DELETE FROM booking WHERE id IN (SELECT n FROM k)",
+    COUNT.format(limit="") + "UPDATE booking SET nights = (SELECT max(n) FROM k)",
+    "INSERT INTO guest(name) SELECT a.name FROM guest a, guest b, guest c, guest d, guest e, guest f, guest g, guest h",
+    "; ".join(["INSERT INTO guest(name) SELECT name FROM guest"] * 30),
+    "UPDATE guest SET name = replace(printf('%09999d', 0), '0', 'xxxxxxxx')",
+    "UPDATE guest SET name = printf('%0100000d', 0)",
+    "UPDATE guest SET name = group_concat(name) OVER ()",
+    COUNT.format(limit=" LIMIT 3000")
+    + "UPDATE guest SET name = (SELECT group_concat(printf('%0900d', n)) FROM k)",
+    COUNT.format(limit=" LIMIT 30000")
+    + "INSERT INTO guest(name) SELECT printf('%09000d', n) FROM k",
+    "DELETE FROM guest WHERE name LIKE '" + "%a" * 60 + "'",
+    "UPDATE guest SET name = " + "abs(" * 200 + "1" + ")" * 200,
+    "DELETE FROM booking WHERE " + " AND ".join(["NOT 1"] * 300),
+    "DELETE FROM booking WHERE id IN (" + ",".join(["(SELECT 1)"] * 60) + ")",
+    "UPDATE booking SET nights = 1" + "; " * 4000 + "DELETE FROM vault",
+    "x" * 20_000,
+    "INSERT INTO guest(name) VALUES " + ",".join(["('x')"] * 1500),
+    "INSERT INTO guest(name) VALUES " + ",".join(["(printf('%09999d', 1))"] * 250),
+    "WITH "
+    + ", ".join(
+        ["a0(x) AS (SELECT 1)"]
+        + [f"a{i}(x) AS (SELECT p.x FROM a{i - 1} p, a{i - 1} q)" for i in range(1, 20)]
+    )
+    + " DELETE FROM booking WHERE id IN (SELECT x FROM a19)",
+]
+TEXTS = [
+    "DELETE FROM guest\0; DROP TABLE guest",
+    "DELETE FROM guest \ud800",
+    "DELETE FROM ɡuest",
+    "ＤＥＬＥＴＥ FROM guest",
+    "DELETE FROM vault\u200b",
+    "DELETE\u00a0FROM vault",
+    "\ufeffDELETE FROM vault",
+    "DELETE FROM guest WHERE name = 'x; DELETE FROM vault",
+    "UPDATE guest SET name = 'a''; DELETE FROM vault; --'; DELETE FROM vault",
+    "UPDATE guest SET name = 'a' /* ; DELETE FROM vault */; DELETE FROM vault",
+    "DELETE FROM [guest; DELETE FROM vault",
+    "DELETE FROM guest -- \n; DELETE FROM vault",
+    "DELETE FROM main.vault",
+    "DELETE FROM MAIN.VAULT",
+    "DELETE FROM VaUlT",
+    'DELETE FROM "va""ult"',
+    "DELETE FROM guest, vault",
+    "UPDATE guest, vault SET years = 1",
+    "DELETE FROM guest INDEXED BY no_such",
+    "UPDATE main.sqlite_master SET sql = ''",
+    "<tool_call>DELETE FROM vault</tool_call>",
+    "",
+]
+ATTACKS = {
+    name: sql
+    for kind, sqls in dict(
+        definition=DEFINITIONS,
+        pragma=PRAGMAS,
+        transaction=TRANSACTIONS,
+        function=FUNCTIONS,
+        returning=RETURNING,
+        rule=RULES,
+        bomb=BOMBS,
+        text=TEXTS,
+    ).items()
+    for name, sql in ((f"{kind} {i}: {sql[:50]!a}", sql) for i, sql in enumerate(sqls))
+} | BY_TABLE
