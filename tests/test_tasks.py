@@ -513,6 +513,15 @@ def test_a_searching_adversary_earns_nothing_by_harm(bank, reward):
     assert min(right) > max(wrong)
 
 
+def test_a_broken_invariant_is_named(bank):
+    q = FEE.with_fields(invariants=("SELECT sum(cents) FROM account WHERE id = 6",))
+    for cents, reason in ((0, "invariant"), (20, "missing")):
+        episode = play(
+            q, bank, [("EXECUTE", f"UPDATE account SET cents = {cents} WHERE id = 6"), DONE]
+        )
+        assert episode.verdict.reason == reason and not episode.correct
+
+
 def test_reads_see_writes_and_the_next_episode_does_not(bank):
     episode = play(FEE, bank, [("EXECUTE", "UPDATE account SET cents = 1 WHERE id = 6")])
     assert "1" in episode.step("QUERY", "SELECT cents FROM account WHERE id = 6").result

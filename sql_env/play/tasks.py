@@ -15,6 +15,7 @@ from ..database.guards import QueryError
 from ..database.writing import Change, WritableCopy
 from ..grading.answers import Verdict
 from ..grading.changes import find_faults, gold_changes, judge_changes, judge_replay
+from ..questions.gold import same_rows
 from ..questions.question_set import Question
 from ..sql.analysis import referenced_tables
 
@@ -65,6 +66,8 @@ class TaskWork:
         verdict = judge_changes(q, self.database, self.changes)
         if verdict and not q.gold_statements and not any(map(self._reads, queries)):
             return Verdict(False, "not_looked")
+        if not verdict and self.copy is not None and self._breaks_invariant(self.copy):
+            return Verdict(False, "invariant", verdict.detail)
         return verdict
 
     def robust_verdict(self, verdict: Verdict) -> Verdict:
@@ -76,6 +79,11 @@ class TaskWork:
         if self.copy is not None:
             with suppress(QueryError):
                 self.copy.close()
+
+    def _breaks_invariant(self, copy: WritableCopy) -> bool:
+        "Whether rows that had to stay as they were have changed."
+        pairs = ((self.database.query(sql), copy.query(sql)) for sql in self.question.invariants)
+        return any(not same_rows(before.rows, after.rows) for before, after in pairs)
 
     def _reads(self, sql: str) -> bool:
         "Whether a query reads a table that the task may change."
