@@ -365,6 +365,11 @@ class WritableCopy:
         self.close()
 
     @property
+    def is_closed(self) -> bool:
+        "Whether it was closed, so that only its changes are left."
+        return self._kept is not None
+
+    @property
     def _allowed(self) -> str:
         names = [i.name for i in self.database.infos if i.name.lower() in self.writes]
         return f"INSERT, UPDATE and DELETE are allowed on {', '.join(names) or 'no table'}."
