@@ -284,7 +284,7 @@ class RowFault(NamedTuple):
         differ = [
             f"{c} {format_value(a, 40)}, not {format_value(b, 40)}" for c, a, b in pairs if a != b
         ]
-        return f"{where} was {did} to {'; '.join(differ)}"
+        return f"{where} was {did} {'with' if did == 'added' else 'to'} {'; '.join(differ)}"
 
 # %% ../../nbs/grading/04_changes.ipynb #3fd54539
 def _deed(change: Change | None) -> str:
