@@ -49,7 +49,14 @@ from sql_env.sources.files import (
     translate_gold,
 )
 from .findings import read_findings, with_findings
-from .generated import ambiguous_set, change_tasks, conversations, manual_set, wide_set, world_set
+from sql_env.sources.generated import (
+    ambiguous_set,
+    change_tasks,
+    conversations,
+    manual_set,
+    wide_set,
+    world_set,
+)
 from .livesqlbench import read_livesqlbench
 from .mini_interact import read_mini_interact
 from sql_env.sources.published import (
