@@ -275,7 +275,8 @@ def _clarify(episode: "Episode", question: str) -> tuple[str, TurnFacts]:
 
 # %% ../../nbs/play/05_episode.ipynb #c0ffee31
 def _search(episode: "Episode", words: str, source: _Source) -> tuple[str, TurnFacts] | None:
-    found = source.search(words)
+    finder = source if isinstance(source, BriefDatabase) else episode.database  # names don't change
+    found = finder.search(words)
     if found is None:
         return None
     for table in found.tables:
