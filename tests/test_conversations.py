@@ -153,7 +153,10 @@ def test_an_answer_shows_the_next_question_and_tells_no_verdict(talk, db):
         episode.step("DESCRIBE", "bill")
         obs = episode.step("ANSWER", answer)
         assert (obs.done, obs.question, obs.error) == (False, WORDS[1], "")
-        assert obs.result == f"The answer was submitted. The next question: {WORDS[1]}"
+        assert (
+            obs.result
+            == f"The answer was submitted. You have 15 steps again. The next question: {WORDS[1]}"
+        )
         assert (obs.step_count, obs.budget_remaining) == (2, 15)
         assert [v.correct for v in episode.turn_verdicts] == [answer == "30"]
         assert episode.verdict is None and not episode.correct

@@ -219,9 +219,12 @@ NEXT_QUESTION = " The next question: "  # stands before it
 
 # %% ../../nbs/play/05_episode.ipynb #80e5a56c
 def _over_text(episode: "Episode", said: str, goes_on: str = "") -> str:
-    "What the agent reads when a question is over: that it is and, in a conversation, the next one."
+    "What the agent reads when a question is over: that it is and, in a conversation, the next one with its steps."
     later = episode.conversation[len(episode.finished) + 1 :]
-    return f"{goes_on or said}{NEXT_QUESTION}{later[0].question_text}" if later else said
+    if not later:
+        return said
+    steps = f"You have {episode.budget} step{'s' if episode.budget > 1 else ''} again."
+    return f"{goes_on or said} {steps}{NEXT_QUESTION}{later[0].question_text}"
 
 # %% ../../nbs/play/05_episode.ipynb #4052243f
 def _answer(episode: "Episode", text: str) -> tuple[str, TurnFacts]:

@@ -472,7 +472,7 @@ class SessionVerdict(NamedTuple):
     robust_reason: str
     answer: str
     steps: int
-    turns_correct: tuple[bool, ...] = ()  # of a conversation: which are right
+    turns_correct: tuple[bool, ...] | None = None  # of a conversation: which are right
 
     @property
     def question_match(self) -> float:
@@ -603,7 +603,7 @@ class Session:
                 "" if judged is None else judged.reason,
                 episode.answered,
                 episode.steps,
-                episode.turns_correct,
+                episode.turns_correct or None,
             )
 
     @property
