@@ -632,19 +632,13 @@ def test_no_byte_over_http_holds_gold(questions, n):
 
         async def __call__(self, scope, receive, send):
             async def tapped(message):
-                headers = [
-                    pair for pair in message.get("headers", ()) if pair[0] not in random_headers
-                ]
+                headers = [pair for pair in message.get("headers", ()) if pair[0] not in random_headers]
                 seen.append(message.get("body", b"") + repr(headers).encode())
                 await send(message)
 
             await self.app(scope, receive, tapped)
 
-    random_headers = (
-        b"mcp-session-id",
-        b"content-length",
-        b"date",
-    )  # digits in them are gold's by chance alone
+    random_headers = (b"mcp-session-id", b"content-length", b"date")  # digits in them are gold's by chance alone
     players = make_players(questions, reveal="verdict")
 
     async def play(url):
@@ -662,9 +656,7 @@ def test_no_byte_over_http_holds_gold(questions, n):
 
     async def search(url):
         searched = 0
-        async with aclosing(
-            play(url)
-        ) as plays:  # closes the client in this task, so that a failure shows itself
+        async with aclosing(play(url)) as plays:  # closes the client in this task, so that a failure shows itself
             async for q, sent, own in plays:
                 assert q.gold_sql not in sent and json.dumps(q.gold_sql)[1:-1] not in sent
                 for row in q.gold_answer:
