@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from sql_env import EpisodeEnv, RewardConfig, Session
 from sql_env.grading import grounding
-from sql_env.play import session as sessions
+from sql_env.play import snapshots
 from sql_env.play.episode import Action, Episode
 from sql_env.policies.base import play_episode
 from sql_env.policies.baselines import RandomPolicy
@@ -299,15 +299,15 @@ def test_a_remembered_state_needs_the_same_settings():
 
 def test_what_is_remembered_has_bounds_and_ends_with_its_questions(monkeypatch):
     questions = load("bundled")
-    memory = sessions._Snapshots(most_bytes=40_000)
-    monkeypatch.setitem(sessions._SNAPSHOTS, questions, memory)
+    memory = snapshots.Snapshots(most_bytes=40_000)
+    monkeypatch.setitem(snapshots._SNAPSHOTS, questions, memory)
     session = Session(EpisodeEnv(questions, 99))
     session.begin(ID)
     first = session.state()
     for i in range(20):
         session.call("query", dict(sql=f"SELECT {i}"))
         session.state()
-    assert 0 < memory.size <= 40_000 and 1 <= len(memory._kept) < 20
+    assert 0 < memory.size <= 40_000 and 1 <= len(memory) < 20
     assert memory.find(first) is None and Session.resume(session.env, first).done is False
     monkeypatch.undo()
     alive = weakref.ref(questions)
