@@ -1,6 +1,7 @@
 """Does play teach? nano from the model that ships: imitation continued, trajectory GRPO, GiGPO and trees.
 
 python benchmarks/play.py run --folder runs/play  # all jobs in order; start it again to go on
+python benchmarks/play.py noise --folder runs/play # how alike gradients are that are drawn again, at the start
 python benchmarks/play.py show                    # the table, and paired differences, from benchmarks/play.json
 
 Each arm begins with the same weights, plays (or imitates) the same questions, and ends after as many tokens that the
@@ -31,7 +32,10 @@ OUT = HERE / "play.json"
 SUITE = "level 2, column not named"
 SHAPES = {
     "grpo": ("tree", dict(width=8, depth=1)),
-    "tree": ("tree", dict(width=3, depth=2)),  # 9 endings, and an eighth more tokens than 8 rollouts
+    "tree": (
+        "tree",
+        dict(width=3, depth=2),
+    ),  # 9 endings, and an eighth more tokens than 8 rollouts
     "gigpo": ("gigpo", dict(width=8, depth=1)),
 }
 PLAY = ((1e-4, 0.0), (4e-4, 0.0), (4e-4, 0.03))  # learning rates, and weights of the distance
@@ -227,6 +231,55 @@ def run(
                 taken = steps - 1 if arm == "tree" else steps
                 tokens = per_step * steps  # of imitation
                 job(folder, arm, seed, *how, taken, tokens, test, "final")
+
+
+@app.command()
+def noise(folder: Path = Path("runs/play"), draws: int = 6, n: int = 6):
+    "How alike two gradients of one method are on the same questions: the mean cosine, and the tokens that each cost."
+    from itertools import combinations
+
+    import torch
+
+    from sql_env.training.credit import gigpo_credit
+    from sql_env.training.nano.recipe import shipped_nano
+
+    torch.set_num_threads(1)
+    folder.mkdir(parents=True, exist_ok=True)
+    questions, _ = doable(folder, 2400)
+    ids = [q.question_id for q in questions.sample(n, 5)]
+    for arm, shape in (("grpo", "grpo"), ("gigpo", "grpo"), ("tree", "tree")):
+        if found(kind="noise", arm=arm):
+            continue
+        model, tokenizer = shipped_nano()
+        recipe = recipe_of(shape, questions, 1e-4, 0.0, 1, 0)
+        (stage,) = recipe.stages
+        make = recipe.make_trainers["tree"]
+        trainer = make(recipe, stage, model, tokenizer, folder / "noise", 0)
+        if arm == "gigpo":
+            trainer.credit = lambda root: gigpo_credit([root])
+        vectors = []
+        for draw in range(draws):
+            trainer.state.global_step = draw  # the seed of the trees
+            model.zero_grad()
+            trainer.training_step(model, dict(question_id=ids))
+            parts = [p.grad.flatten() for p in model.parameters() if p.grad is not None]
+            vectors.append(torch.cat(parts).clone())
+        cosines = [torch.cosine_similarity(a, b, 0).item() for a, b in combinations(vectors, 2)]
+        lengths = [v.norm().item() for v in vectors]
+        mean = torch.stack(vectors).mean(0).norm().item()
+        add(
+            dict(
+                kind="noise",
+                arm=arm,
+                draws=draws,
+                questions=n,
+                cosine=round(sum(cosines) / len(cosines), 4),
+                length=round(sum(lengths) / draws, 3),
+                length_of_mean=round(mean, 3),
+                tokens=round(trainer.sampled / draws),
+                without_gradient=round(trainer.told["frac_reward_zero_std"], 3),
+            )
+        )
 
 
 @app.command()

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from sql_env import EpisodeEnv, RewardConfig, Session
 from sql_env.grading import grounding
-from sql_env.play import session as sessions
+from sql_env.play import snapshots
 from sql_env.play.episode import Action, Episode
 from sql_env.policies.base import play_episode
 from sql_env.policies.baselines import RandomPolicy
@@ -110,22 +110,23 @@ def test_branches_that_forget_results_do_not_forget_for_others(moves):
 
 
 def test_a_reward_asks_the_evidence_of_its_branch():
-    "What a branch forgets, its reward no longer compares; the other branch still does."
-    constant = Action("QUERY", "SELECT 44, group_concat(name || name || name) FROM animal")
-    filler = Action("SAMPLE", "owner")
+    "What a branch forgets, its reward no longer compares; the other branch has it still."
+    large = Action("QUERY", "SELECT 44, group_concat(name || name || name) FROM animal")
+    first = begun("partial")
+    first.step(*large)
+    second = first.fork()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(grounding, "MAX_RESULT_BYTES", 30_000)
-        first = begun("partial")
-        first.step(*constant)
-        second = first.fork()
-        for _ in range(3):
-            second.step("QUERY", "SELECT * FROM visit LIMIT 40")
+        patch.setattr(grounding, "MAX_RESULT_BYTES", first.evidence.size + 100)
+        second.step("SAMPLE", "owner")
+        assert second.evidence.seen[0].result is None and second.evidence.last_seen.result is None
+        assert first.evidence.seen[0].result is not None and first.last is not None
         fresh = begun("partial")
-        fresh.step(*constant)
-        for episode in (first, fresh):
-            episode.step(*filler)
+        fresh.step(*large)
+        fresh.step("SAMPLE", "owner")
+        for episode in (second, fresh):
             episode.step("ANSWER", "45")
-    assert first.turns == fresh.turns
+    first.step("ANSWER", "45")
+    assert second.turns == fresh.turns and facts(second) == facts(fresh)
 
 
 @pytest.mark.parametrize("kind", ["episode", "session"])
@@ -298,15 +299,15 @@ def test_a_remembered_state_needs_the_same_settings():
 
 def test_what_is_remembered_has_bounds_and_ends_with_its_questions(monkeypatch):
     questions = load("bundled")
-    memory = sessions._Snapshots(most_bytes=40_000)
-    monkeypatch.setitem(sessions._SNAPSHOTS, questions, memory)
+    memory = snapshots.Snapshots(most_bytes=40_000)
+    monkeypatch.setitem(snapshots._SNAPSHOTS, questions, memory)
     session = Session(EpisodeEnv(questions, 99))
     session.begin(ID)
     first = session.state()
     for i in range(20):
         session.call("query", dict(sql=f"SELECT {i}"))
         session.state()
-    assert 0 < memory.size <= 40_000 and 1 <= len(memory._kept) < 20
+    assert 0 < memory.size <= 40_000 and 1 <= len(memory) < 20
     assert memory.find(first) is None and Session.resume(session.env, first).done is False
     monkeypatch.undo()
     alive = weakref.ref(questions)

@@ -192,7 +192,7 @@ class SQLTask(vf.Task[SQLTaskData, SQLState, vf.TaskConfig]):
         return found if verdict.robust is None else found | dict(robust=float(verdict.robust))
 
     def verdict(self, state: SQLState, robust: bool = False) -> SessionVerdict:
-        "What became of the episode; all actions are played once more."
+        "What became of the episode; a process that has not played it plays all actions again."
         return Session.resume(self.play.env(self.questions), state.session).verdict(robust)
 
 # %% ../../nbs/integrations/03_verifiers.ipynb #42dcf250

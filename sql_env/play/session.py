@@ -13,13 +13,12 @@ import hashlib
 import json
 import re
 import sys
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import copy
-from threading import Lock, RLock
+from threading import RLock
 from types import NoneType
 from typing import Any, NamedTuple
-from weakref import WeakKeyDictionary
 
 from ..database.catalog import database_fingerprint
 from ..grading.answer_forms import MAX_ANSWER_CHARS
@@ -44,7 +43,8 @@ from sql_env.play.episode import (
     Turn,
     repair_unicode,
 )
-from ..questions.question_set import Question, QuestionSet
+from .snapshots import snapshots_of
+from ..questions.question_set import Question
 
 # %% ../../nbs/play/07_session.ipynb #8345ebcd
 def _nudge_text(actions: Sequence[str] = ACTIONS) -> str:
@@ -420,46 +420,6 @@ def _seen_key(o: Observation | None) -> str:
     )
     return hashlib.sha256(json.dumps(seen).encode()).hexdigest()
 
-# %% ../../nbs/play/07_session.ipynb #266b64dc
-_REMEMBERED_BYTES = 32_000_000  # of the sessions on one set of questions
-_SESSION_BYTES = 4_000  # of a session without messages and results
-
-# %% ../../nbs/play/07_session.ipynb #1227fb5d
-class _Snapshots:
-    "Sessions as they were when their states were taken, by digests of the states; the latest ones."
-
-    def __init__(self, most_bytes: int = _REMEMBERED_BYTES):
-        self.most_bytes, self.size = most_bytes, 0
-        self._kept: OrderedDict[bytes, tuple[Session, int]] = OrderedDict()
-        self._lock = Lock()
-
-    def add(self, text: str, session: "Session") -> None:
-        "Remember a fork of a session; what exceeds the room goes, the oldest first."
-        key, held = hashlib.sha256(text.encode()).digest(), session.episode.evidence.size  # type: ignore[union-attr]
-        size = _SESSION_BYTES + 2 * len(text) + held
-        with self._lock:
-            self.size += size - self._kept.pop(key, (None, 0))[1]
-            self._kept[key] = session, size
-            while self.size > self.most_bytes:
-                self.size -= self._kept.popitem(last=False)[1][1]
-
-    def find(self, state: Any) -> "Session | None":
-        "The session of a state that was made here and has not changed since."
-        try:
-            key = hashlib.sha256(json.dumps(state).encode()).digest()
-        except (TypeError, ValueError, RecursionError):
-            return None
-        with self._lock:
-            return self._kept.get(key, (None, 0))[0]
-
-# %% ../../nbs/play/07_session.ipynb #a85e38db
-_SNAPSHOTS: WeakKeyDictionary[QuestionSet, _Snapshots] = WeakKeyDictionary()
-
-# %% ../../nbs/play/07_session.ipynb #ed46ba50
-def _snapshots(env: EpisodeEnv) -> _Snapshots:
-    "What this process remembers of sessions on the questions of an environment."
-    return _SNAPSHOTS.setdefault(env.questions, _Snapshots())
-
 # %% ../../nbs/play/07_session.ipynb #98cb2dfa
 class SessionVerdict(NamedTuple):
     "What became of an episode; for trainers and reports, never for the agent."
@@ -664,7 +624,7 @@ class Session:
             text = json.dumps(state)
             twin = self.fork()
             twin.env = None  # type: ignore[assignment]  # which would keep the questions for ever
-            _snapshots(self.env).add(text, twin)
+            snapshots_of(self.env.questions).add(text, twin)
             return json.loads(text)
 
     @classmethod
@@ -675,7 +635,7 @@ class Session:
         check: bool = False,  # play all actions again, even if this process remembers the session
     ) -> "Session":
         "The session that a state was taken from; raises `ValueError` if data or settings are others."
-        twin = None if check else _snapshots(env).find(state)
+        twin = None if check else snapshots_of(env.questions).find(state)
         if type(twin) is cls and _env_settings(env) == state["environment"]:
             session = twin.fork()
             session.env = env

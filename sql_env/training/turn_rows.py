@@ -69,7 +69,8 @@ def preference_rows(
             )
             if len(tries) < 2 or tries[-1].returns - tries[0].returns < margin:
                 continue
-            talks = [_conversation(n.leaves[0].trajectory, env) for n in (tries[-1], tries[0])]  # type: ignore[arg-type]
+            ends = [node.leaves[0].trajectory for node in (tries[-1], tries[0])]
+            talks = [_conversation(end, env) for end in ends]  # type: ignore[arg-type]
             places = [_place(talk, len(state.path), env) for talk in talks]
             chosen, rejected = (talk[p : p + 1] for talk, p in zip(talks, places))
             if chosen != rejected:
