@@ -8,6 +8,7 @@ Docs: https://hjerpe.github.io/sql_env/view/episode.html.md"""
 __all__ = ['Outcome', 'EpisodeView', 'view_episode', 'view_trajectory', 'watch_policy', 'to_episode_view']
 
 # %% ../../nbs/view/03_episode.ipynb #c32b705f
+import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -72,6 +73,26 @@ class EpisodeView:
     actions: Sequence[str] = ACTIONS  # that were allowed
 
 # %% ../../nbs/view/03_episode.ipynb #ef69feea
+_MAX_TABLES = 200  # in a view
+
+# %% ../../nbs/view/03_episode.ipynb #3fe3111c
+def _tables_in_view(episode: Episode) -> tuple[TableInfo, ...]:
+    "All tables, or as many as a view holds, those that were found or named first; gold's if the episode is over."
+    tables = episode.database.infos
+    if len(tables) <= _MAX_TABLES:
+        return tuple(tables)
+    words = {
+        word for turn in episode.turns for word in re.findall(r"\w+", turn.action.argument.lower())
+    }
+    near = (
+        words
+        | {*episode.schema.known_columns}
+        | {*(episode.question.tables_involved if episode.done else ())}
+    )
+    chosen = sorted(range(len(tables)), key=lambda i: (tables[i].name.lower() not in near, i))
+    return tuple(tables[i] for i in sorted(chosen[:_MAX_TABLES]))
+
+# %% ../../nbs/view/03_episode.ipynb #3181bb92
 def view_episode(
     episode: Episode,
     policy: str = "",  # name of who plays
@@ -90,7 +111,7 @@ def view_episode(
         question=question.question_text,
         turns=tuple(episode.turns),
         budget=episode.budget,
-        tables=tuple(episode.database.infos),
+        tables=_tables_in_view(episode),
         schema_level=episode.schema_level,
         about=" · ".join(filter(None, about)),
         policy=policy,
