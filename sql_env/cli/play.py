@@ -139,6 +139,7 @@ def demo(
     A language model, with the key in OPENAI_API_KEY: `sql_env demo --policy chat --model gpt-5-mini`
 
     A question that may need asking: `sql_env demo --source ambiguous --actions abstain,clarify`
+
     A question in terms of a manual: `sql_env demo --source manual --actions search --policy oracle`
     """
     from sql_env.policies.base import ModelError, RolloutAborted, play_episode
