@@ -490,3 +490,27 @@ def test_sources_come_with_their_documents(source, options):
     qs = load(source, n=6, split="test", **options)
     assert len(qs) == 6 and {q.split for q in qs} == {"test"} and qs.documents
     assert qs.database(qs[0].database_name).documents
+
+
+# --- pages
+
+
+def test_a_page_shows_what_was_found_and_no_thousand_tables():
+    from sql_env.view.diagram import touched_tables
+    from sql_env.view.episode import view_episode
+    from sql_env.view.html import render_html
+    from sql_env.view.page import episode_html, episode_view_html
+
+    w = WideWorld(300, n=3)
+    episode = Episode(w.questions[0], w.database, actions=SEARCHING)
+    policy, seen = OraclePolicy(w.questions, searches=True), episode.reset()
+    while not seen.done:
+        seen = episode.step(*policy.select_action(seen))
+    view = view_episode(episode)
+    shown = {table.name.lower() for table in view.tables}
+    assert len(shown) == 200 and shown >= {*w.questions[0].tables_involved} and episode.correct
+    found = touched_tables(view, view.turns[0])
+    assert found and found <= shown & {*episode.schema.known_columns}
+    page, still = render_html(episode_view_html(view)), episode_html(view).data
+    assert "sx-text" in page and len(page) < 500_000
+    assert "tables.md" in still or w.questions[0].tables_involved[0] in still

@@ -71,13 +71,18 @@ def _verdict_line(episode: Episode) -> str:
     return f"{said}, return {episode.total_reward:.3f}"
 
 # %% ../../nbs/cli/04_play.ipynb #b9e2f13d
+_MAX_TABLES = 60  # whose names are printed
+
+# %% ../../nbs/cli/04_play.ipynb #978bc2cb
 def show_episode(console: Console, episode: Episode, policy: str) -> None:
     "Print an episode with its rewards, its verdict and gold."
     question, say = episode.question, partial(console.print, highlight=False)
     title = f"[bold]{escape(question.question_id)}[/]  {question.difficulty}  played by {policy}"
     console.rule(title, align="left")
     say(f"[bold cyan]{escape(question.question_text)}[/]")
-    say(f"[dim]tables: {escape(', '.join(episode.database.tables))}[/]\n")
+    tables = episode.database.tables
+    more = f", ... {len(tables)} in all" if len(tables) > _MAX_TABLES else ""
+    say(f"[dim]tables: {escape(', '.join(tables[:_MAX_TABLES]))}{more}[/]\n")
     for i, turn in enumerate(episode.turns, 1):
         verb, argument = turn.action
         reward = sum(turn.reward.values())
@@ -156,6 +161,8 @@ def demo(
     A language model, with the key in OPENAI_API_KEY: `sql_env demo --policy chat --model gpt-5-mini`
 
     A question that may need asking: `sql_env demo --source ambiguous --actions abstain,clarify`
+
+    A question in terms of a manual: `sql_env demo --source manual --actions search --policy oracle`
     """
     from sql_env.policies.base import ModelError, RolloutAborted, play_episode
 

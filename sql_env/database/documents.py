@@ -78,21 +78,25 @@ MAX_DOCUMENT_BYTES = 2**20  # of a file
 _MAX_PROBLEMS = 5  # that one message names
 
 # %% ../../nbs/database/03_documents.ipynb #1894441a
-def document_problem(path: Path) -> str:
+def document_problem(
+    path: Path,
+    name: str = "",  # how the file is called; by its own name if empty
+) -> str:
     "Why a file can't be a document, with its name and line; empty if it can."
+    name = name or path.name
     data = path.read_bytes()
     if len(data) > MAX_DOCUMENT_BYTES:
-        return f"{path.name} is too large: {len(data):,} bytes, {MAX_DOCUMENT_BYTES:,} are allowed"
+        return f"{name} is too large: {len(data):,} bytes, {MAX_DOCUMENT_BYTES:,} are allowed"
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as e:
         line = data.count(b"\n", 0, e.start) + 1
-        return f"{path.name}, line {line}: byte {e.start} is no UTF-8"
+        return f"{name}, line {line}: byte {e.start} is no UTF-8"
     if "\0" in text:
         line = text.count("\n", 0, text.index("\0")) + 1
-        return f"{path.name}, line {line}: it holds a NUL character"
-    has_text = next(split_passages(path.name, text), None) is not None
-    return "" if has_text else f"{path.name} is empty: it has no paragraph"
+        return f"{name}, line {line}: it holds a NUL character"
+    has_text = next(split_passages(name, text), None) is not None
+    return "" if has_text else f"{name} is empty: it has no paragraph"
 
 # %% ../../nbs/database/03_documents.ipynb #9076c746
 def read_documents(database: Path) -> dict[str, str]:
@@ -104,7 +108,8 @@ def read_documents(database: Path) -> dict[str, str]:
         *sorted((folder / database.stem).glob("*.md")),
     ]
     files = [file for file in files if file.is_file()]
-    problems = [*filter(None, map(document_problem, files))]
+    names = [file.relative_to(database.parent).as_posix() for file in files]
+    problems = [*filter(None, map(document_problem, files, names))]
     if problems:
         raise ValueError("; ".join(problems[:_MAX_PROBLEMS]))
     return {file.name: file.read_text(encoding="utf-8-sig") for file in files}

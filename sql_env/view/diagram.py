@@ -38,6 +38,9 @@ def touched_tables(view: EpisodeView, turn: Turn) -> set[str]:
     try:
         if action_type == "QUERY":
             return set(referenced_tables(argument)) & names
+        if action_type == "SEARCH":
+            heads = {line.partition("(")[0].lower() for line in turn.result.split("\n")}
+            return {table.name.lower() for table in view.tables if table.shown.lower() in heads}
         return {resolve_table(argument, dict.fromkeys(names))}
     except Exception:  # SQLite runs more than sqlglot can parse
         return set()
@@ -49,7 +52,7 @@ def _discovered_tables(view: EpisodeView) -> dict[str, int]:
     if view.schema_level in ("columns", "full"):
         known = dict.fromkeys(_table_keys(view.tables), 0)
     for step, turn in enumerate(view.turns, 1):
-        if turn.action.action_type in ("DESCRIBE", "SAMPLE") and not turn.error:
+        if turn.action.action_type in ("DESCRIBE", "SAMPLE", "SEARCH") and not turn.error:
             for name in touched_tables(view, turn):
                 known.setdefault(name, step)
     return known

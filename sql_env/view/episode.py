@@ -8,6 +8,7 @@ Docs: https://hjerpe.github.io/sql_env/view/episode.html.md"""
 __all__ = ['Outcome', 'EpisodeView', 'view_episode', 'view_trajectory', 'watch_policy', 'to_episode_view']
 
 # %% ../../nbs/view/03_episode.ipynb #c32b705f
+import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -82,6 +83,26 @@ class EpisodeView:
         None  # rows that a task has changed so far; None for a question
     )
 
+# %% ../../nbs/view/03_episode.ipynb #4f1dc393
+_MAX_TABLES = 200  # in a view
+
+# %% ../../nbs/view/03_episode.ipynb #01b2aff9
+def _tables_in_view(episode: Episode) -> tuple[TableInfo, ...]:
+    "All tables, or as many as a view holds, those that were found or named first; gold's if the episode is over."
+    tables = episode.database.infos
+    if len(tables) <= _MAX_TABLES:
+        return tuple(tables)
+    words = {
+        word for turn in episode.turns for word in re.findall(r"\w+", turn.action.argument.lower())
+    }
+    near = (
+        words
+        | {*episode.schema.known_columns}
+        | {*(episode.question.tables_involved if episode.done else ())}
+    )
+    chosen = sorted(range(len(tables)), key=lambda i: (tables[i].name.lower() not in near, i))
+    return tuple(tables[i] for i in sorted(chosen[:_MAX_TABLES]))
+
 # %% ../../nbs/view/03_episode.ipynb #ef69feea
 def _episode_outcome(episode: Episode, robust: bool) -> Outcome:
     "How an episode that is over ended, and each question of a conversation."
@@ -115,7 +136,7 @@ def view_episode(
         question=(question if episode.done else episode.current).question_text,
         turns=tuple(episode.turns),
         budget=episode.max_steps,
-        tables=tuple(episode.database.infos),
+        tables=_tables_in_view(episode),
         schema_level=episode.schema_level,
         about=" · ".join(filter(None, about)),
         policy=policy,
