@@ -295,7 +295,7 @@ def _task_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
     given = fields.get("states_rule")
     if given is not None and str(given).strip().lower() in _YES_NO:
         found["states_rule"] = _YES_NO[str(given).strip().lower()]
-    for sql in (fields | found).get("gold_statements") or ():
+    for sql in found.get("gold_statements", fields.get("gold_statements")) or ():
         if isinstance(sql, str) and first_word(sql) not in _WRITING:
             raise ValueError(
                 f"field 'gold_statements' has what is no INSERT, UPDATE or DELETE: {sql[:40]!r}"
