@@ -15,7 +15,8 @@ from sql_env.grading.changes import judge_changes, judge_replay
 from sql_env.paths import SourceError
 from sql_env.questions.question_set import find_split_leaks, save_question_set
 from sql_env.sources.generated import ChangeWorld, change_tasks, change_worlds, twins
-from sql_env.sources.generated.changes import _WORDS, CHANGES
+from sql_env.sources.generated.change_families import CHANGES
+from sql_env.sources.generated.change_tables import CHANGE_WORDS
 from sql_env.sources.generated.wordings import load_wordings
 from sql_env.sources.generated.words import _split_of_word
 from sql_env.sources.livesqlbench import read_livesqlbench
@@ -100,7 +101,7 @@ def test_families_are_all_made_and_worded():
 
 
 def test_words_reach_every_split():
-    for name, words in _WORDS.items():
+    for name, words in CHANGE_WORDS.items():
         assert {_split_of_word(word) for word in words} == {"train", "validation", "test"}, name
 
 
