@@ -81,7 +81,7 @@ FOUR = {"describe", "sample", "query", "answer"}
         (ACTIONS, set()),
         (["CLARIFY"], {"clarify"}),
         (["abstain"], {"abstain"}),
-        (EXTRA_ACTIONS, {"abstain", "clarify"}),
+        (EXTRA_ACTIONS, {"abstain", "clarify", "execute"}),
     ],
 )
 def test_each_allowed_action_is_a_tool_of_trl(questions, actions, more):

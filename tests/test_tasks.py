@@ -1,7 +1,9 @@
 "Tasks that change the database: the copy, the changes, the verdict, the episode and its rewards."
 
 import json
+import pickle
 from contextlib import suppress
+from copy import deepcopy
 from itertools import product
 from random import Random
 
@@ -513,6 +515,15 @@ def test_a_searching_adversary_earns_nothing_by_harm(bank, reward):
     assert min(right) > max(wrong)
 
 
+def test_a_broken_invariant_is_named(bank):
+    q = FEE.with_fields(invariants=("SELECT sum(cents) FROM account WHERE id = 6",))
+    for cents, reason in ((0, "invariant"), (20, "missing")):
+        episode = play(
+            q, bank, [("EXECUTE", f"UPDATE account SET cents = {cents} WHERE id = 6"), DONE]
+        )
+        assert episode.verdict.reason == reason and not episode.correct
+
+
 def test_reads_see_writes_and_the_next_episode_does_not(bank):
     episode = play(FEE, bank, [("EXECUTE", "UPDATE account SET cents = 1 WHERE id = 6")])
     assert "1" in episode.step("QUERY", "SELECT cents FROM account WHERE id = 6").result
@@ -583,6 +594,26 @@ def test_robust_rewards(bank, verify):
         assert episode.correct and episode.robust is held
         assert episode.total_reward == (0 if held is False and verify != "value" else 1)
         assert episode.certificate is None
+
+
+def test_an_episode_can_be_copied_while_it_is_played(bank):
+    episode = play(FEE, bank, [("EXECUTE", "UPDATE account SET cents = 240 WHERE id = 2")])
+    twin = pickle.loads(pickle.dumps(episode))
+    other = deepcopy(episode.work)
+    for sql in ("UPDATE account SET cents = cents - 10 WHERE id IN (1, 5)",):
+        assert twin.step("EXECUTE", sql).error == ""
+    assert twin.step(*DONE).done and twin.correct and not episode.done
+    assert episode.changes == other.changes != twin.changes
+    assert pickle.loads(pickle.dumps(twin)).changes == twin.changes
+
+
+def test_gold_that_fails_tells_nothing(bank):
+    q = FEE.with_fields(gold_statements=("UPDATE account SET cents = -77",))
+    for reward in PRESETS:
+        episode = play(q, bank, [("EXECUTE", "UPDATE account SET cents = 1 WHERE id = 6")], reward)
+        assert episode.turns[-1].error == "" and len(episode.changes) == 1
+        observation = episode.step(*DONE)
+        assert observation.error == "bad_database: The task can't be judged."
 
 
 def test_session_is_resumed_with_its_changes(questions):

@@ -136,56 +136,61 @@ class Change(NamedTuple):
     new: tuple | None  # as it is now; None if it was removed
 
 # %% ../../nbs/database/05_writing.ipynb #dbce3c71
-class _Rows:
-    "Reads the rows of a table by their numbers, or all of them."
+class _Layout:
+    "How the rows of a table are read: by their numbers, or all of them."
 
     def __init__(self, con: apsw.Connection, table: str):
-        self.con, self.name = con, quote_identifier(table)
+        self.table, self.name = table, quote_identifier(table)
         info = con.execute(f"PRAGMA table_xinfo({self.name})").fetchall()
         columns = [row for row in info if row[6] != 1]
         names = [str(row[1]) for row in columns]
         places = sorted((row[5], i) for i, row in enumerate(columns) if row[5])
         self.primary = [i for _, i in places]
-        self.number = row_number_name(names) if has_row_numbers(con, table) else ""
+        number = row_number_name(names) if has_row_numbers(con, table) else ""
+        self.number = number and quote_identifier(number)
 
-    def at(self, number: int) -> tuple | None:
+    def at(self, con: apsw.Connection, number: int) -> tuple | None:
         "The row of that number."
-        where = f"WHERE {quote_identifier(self.number)} = {number}"
-        return self.con.execute(f"SELECT * FROM {self.name} {where}", can_cache=False).fetchone()
+        return con.execute(f"SELECT * FROM {self.name} WHERE {self.number} = {number}").fetchone()
 
-    def all(self) -> Counter[tuple]:
+    def all(self, con: apsw.Connection) -> Counter[tuple]:
         "How often each row is there; keys that SQLite lets be NULL are not unique."
-        return Counter(map(tuple, self.con.execute(f"SELECT * FROM {self.name}", can_cache=False)))
+        return Counter(map(tuple, con.execute(f"SELECT * FROM {self.name}", can_cache=False)))
 
     def key(self, row: tuple, number: int = 0) -> tuple:
         "The key of a row."
         return tuple([row[i] for i in self.primary]) or (number,)
 
 # %% ../../nbs/database/05_writing.ipynb #30691241
-def _row_changes(table: str, old: _Rows, new: _Rows, numbers: Iterable[int]) -> Iterator[Change]:
-    "The rows of a table that differ between two databases, of those with some numbers."
-    if old.number:
+def _row_changes(
+    layout: _Layout,
+    old: apsw.Connection,
+    new: apsw.Connection,
+    numbers: Iterable[int],  # of the rows that may differ
+) -> Iterator[Change]:
+    "The rows of a table that differ between two databases."
+    table = layout.table
+    if layout.number:
         for number in sorted(numbers):
-            before, after = old.at(number), new.at(number)
+            before, after = layout.at(old, number), layout.at(new, number)
             if before != after:
-                yield Change(table, old.key(before or after or (), number), before, after)
+                yield Change(table, layout.key(before or after or (), number), before, after)
         return
-    befores, afters = old.all(), new.all()
+    befores, afters = layout.all(old), layout.all(new)
     added = list((afters - befores).elements())
     for before in (befores - afters).elements():
-        after = next((row for row in added if old.key(row) == old.key(before)), None)
+        after = next((row for row in added if layout.key(row) == layout.key(before)), None)
         if after is not None:
             added.remove(after)
-        yield Change(table, old.key(before), before, after)
-    yield from (Change(table, old.key(row), None, row) for row in added)
+        yield Change(table, layout.key(before), before, after)
+    yield from (Change(table, layout.key(row), None, row) for row in added)
 
 # %% ../../nbs/database/05_writing.ipynb #807a861e
 _SMALL_BYTES = 256 * 2**10  # of a database that is copied as a whole
 _GROWTH = 8 * 2**20  # bytes by which a copy may grow
-_MOST_ROWS = 20_000  # that may be changed
+_MOST_ROWS = 20_000  # that one EXECUTE may change
 _TRIGGER_DEPTH = 10  # triggers and references that set each other off
-_PRAGMAS = """query_only=OFF foreign_keys=ON journal_mode=MEMORY synchronous=OFF
-    cache_size=-256""".split()
+_PRAGMAS = "query_only=OFF foreign_keys=ON synchronous=OFF cache_size=-256".split()
 
 # %% ../../nbs/database/05_writing.ipynb #e62c9402
 _TRIGGERS = "SELECT lower(name) FROM sqlite_schema WHERE type = 'trigger'"
@@ -217,7 +222,21 @@ class WritableCopy:
         tables_read = frozenset(info.name.lower() for info in database.infos)
         self._guarded = GuardedConnection(None, tables_read, limits, pages)
         self._may_read: Any = self._guarded.con.authorizer
+        self._before: apsw.Connection | None = None  # to an image, as it was at the beginning
+        self._layouts: dict[str, _Layout] = {}
+        with self._guarded.trusted() as con:
+            for pragma in _PRAGMAS:
+                con.execute(f"PRAGMA {pragma}").fetchall()
+        self._guarded.con.limit(apsw.SQLITE_LIMIT_TRIGGER_DEPTH, _TRIGGER_DEPTH)
+        self._growth = 1  # pages; the empty database has none that counts
         self.load(path if isinstance(path, bytes) else path.read_bytes() if is_small else None)
+        with self._guarded.trusted() as con:
+            self._growth = _GROWTH // con.pragma("page_size")
+            con.pragma("max_page_count", con.pragma("page_count") + self._growth)
+            self._triggers = frozenset(name for (name,) in con.execute(_TRIGGERS))
+            self._cascades = frozenset(name for (name,) in con.execute(_CASCADES))
+            if not _can_check_references(con, self.writes):
+                con.pragma("foreign_keys", False)
 
     def load(
         self,
@@ -225,18 +244,13 @@ class WritableCopy:
     ) -> None:
         "Forget all changes, and begin with another content."
         self._touched, self._image = {}, image and without_log(image)
+        if self._before is not None and self._image is not None:
+            self._before.deserialize("main", self._image)
         with self._guarded.trusted() as con:
             if self._image is not None:
                 con.deserialize("main", self._image)
-            for pragma in _PRAGMAS:
-                con.execute(f"PRAGMA {pragma}").fetchall()
-            size = con.pragma("page_size")
-            con.pragma("max_page_count", con.pragma("page_count") + _GROWTH // size)
-            self._triggers = frozenset(name for (name,) in con.execute(_TRIGGERS))
-            self._cascades = frozenset(name for (name,) in con.execute(_CASCADES))
-            if not _can_check_references(con, self.writes):
-                con.pragma("foreign_keys", False)
-        self._guarded.con.limit(apsw.SQLITE_LIMIT_TRIGGER_DEPTH, _TRIGGER_DEPTH)
+            con.pragma("journal_mode", "MEMORY")
+            con.pragma("max_page_count", con.pragma("page_count") + self._growth)
 
     def reverse(self) -> None:
         "From now on rows that no ORDER BY sorts come in the opposite order, where SQLite can do that."
@@ -306,23 +320,32 @@ class WritableCopy:
             return list(self._kept)
         if not self._touched:
             return []
-        source = self.database.path if self._image is None else self._image
-        before = connect_readonly(source, Limits.gold())
-        before.limit(apsw.SQLITE_LIMIT_LENGTH, 10**9)
-        before.limit(apsw.SQLITE_LIMIT_COLUMN, 10**9)
         found: list[Change] = []
         try:
             with self._guarded.trusted() as con:
+                before = self._before or self._open_before()
                 for info in self.database.infos:
-                    numbers = self._touched.get(info.name.lower())
-                    if numbers:
-                        rows = _Rows(before, info.name), _Rows(con, info.name)
-                        found += _row_changes(info.name, *rows, numbers)
+                    if numbers := self._touched.get(info.name.lower()):
+                        if info.name not in self._layouts:
+                            self._layouts[info.name] = _Layout(con, info.name)
+                        layout = self._layouts[info.name]
+                        found += _row_changes(layout, before, con, numbers)
+            if self._before is None:
+                before.close()
         except (apsw.Error, UnicodeError) as e:
             raise to_query_error(e) from None
-        finally:
-            before.close()
         return found
+
+    def _open_before(self) -> apsw.Connection:
+        "A connection to the content at the beginning."
+        if self._image is not None:
+            self._before = con = apsw.Connection(":memory:")
+            con.deserialize("main", self._image)
+            return con
+        con = connect_readonly(self.database.path, Limits.gold())
+        con.limit(apsw.SQLITE_LIMIT_LENGTH, 10**9)
+        con.limit(apsw.SQLITE_LIMIT_COLUMN, 10**9)
+        return con
 
     def close(self) -> None:
         "Forget the copy; its changes are kept."
@@ -332,12 +355,19 @@ class WritableCopy:
             finally:
                 self._kept = self._kept or []
                 self._guarded.close()
+                if self._before is not None:
+                    self._before.close()
 
     def __enter__(self):
         return self
 
     def __exit__(self, *exc_info):
         self.close()
+
+    @property
+    def is_closed(self) -> bool:
+        "Whether it was closed, so that only its changes are left."
+        return self._kept is not None
 
     @property
     def _allowed(self) -> str:
@@ -373,6 +403,7 @@ class WritableCopy:
         "Carry out checked statements within a transaction; raises `QueryError`."
         con = self._guarded.con
         self._batch, self._counts, self._problem = {}, Counter(), None
+        self._rows_left = _MOST_ROWS
         with self._guarded.trusted():
             con.execute("BEGIN")
         con.authorizer = self._authorize
@@ -439,7 +470,8 @@ class WritableCopy:
         numbers.add(row.rowid)
         numbers.add(row.rowid_new)
         self._counts[table, _VERBS[row.op]] += 1
-        if self._counts.total() > _MOST_ROWS or len(numbers) > _MOST_ROWS:
+        self._rows_left -= 1
+        if self._rows_left < 0:
             self._stop(QueryError("too_large", f"More than {_MOST_ROWS} rows would be changed."))
 
     def _stop(self, problem: QueryError) -> None:

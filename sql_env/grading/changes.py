@@ -13,7 +13,9 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import product
 from typing import Any, NamedTuple
 
 import apsw
@@ -22,6 +24,7 @@ from ..database.database import Database
 from ..database.guards import Limits, QueryError, connect_readonly
 from ..database.writing import Change, WritableCopy
 from .answers import Verdict
+from .variants.columns import moved_text
 from .variants.robust import ROBUST_REASONS
 from sql_env.grading.variants.selection import (
     _DatabaseState,
@@ -30,7 +33,8 @@ from sql_env.grading.variants.selection import (
 )
 from ..questions.question_set import Question
 from ..questions.tasks import run_gold
-from ..sql.values import format_value
+from ..sql.analysis import column_literals
+from ..sql.values import format_value, quote_identifier
 from ..sql.writes import leaves_out, named_values, read_part
 
 # %% ../../nbs/grading/04_changes.ipynb #ddf62c7d
@@ -280,7 +284,7 @@ class RowFault(NamedTuple):
         differ = [
             f"{c} {format_value(a, 40)}, not {format_value(b, 40)}" for c, a, b in pairs if a != b
         ]
-        return f"{where} was {did} to {'; '.join(differ)}"
+        return f"{where} was {did} {'with' if did == 'added' else 'to'} {'; '.join(differ)}"
 
 # %% ../../nbs/grading/04_changes.ipynb #3fd54539
 def _deed(change: Change | None) -> str:
@@ -401,13 +405,41 @@ def start_states(q: Question, database: Database, k: int = 20, seed: int = 0) ->
         _KEPT.put(key, found, 1000 + sum(len(image) + 5000 for image in found.images))
     return found
 
+# %% ../../nbs/grading/04_changes.ipynb #a1b2c3d4
+_NEAR_STATES = 3  # states of each statement that get such values
+_DATE = re.compile(r"\d{4}-\d\d")
+
+
+def _with_near_texts(image: bytes, sql: str, schema: TaskSchema) -> bytes:
+    "An image in which some rows hold texts that share their first or second half with one that a query names."
+    con = apsw.Connection(":memory:")
+    con.deserialize("main", image)
+    for column, literals in column_literals(sql).items():
+        texts = [t for t in literals if isinstance(t, str) and len(t) > 3 and not _DATE.match(t)]
+        tables = [t for t, names in schema.columns.items() if column in names]
+        if column in schema.keys or not texts:
+            continue
+        for number, text in enumerate(texts):
+            half = len(text) // 2
+            head, tail = text[:half], text[half:]
+            near = (moved_text(head, 1) + tail, head + moved_text(tail, 1))
+            for table, (rest, value) in product(tables, enumerate(near)):
+                target, name = quote_identifier(table), quote_identifier(column)
+                change = f"UPDATE OR IGNORE {target} SET {name} = ? WHERE rowid % 7 = ?"
+                with suppress(apsw.Error):  # a CHECK, or a table without row numbers
+                    con.execute(change, (value, (2 * number + rest) % 7))
+    return con.serialize("main")
+
 # %% ../../nbs/grading/04_changes.ipynb #76a3893b
 def _make_states(q: Question, database: Database, k: int, seed: int) -> StartStates:
+    "Contents made for each statement, and some of them with values beside the texts that gold names."
     parts, triggers = _read_parts(q), _trigger_texts(database)
     each = max(_LEAST_ROWS, math.ceil(k / len(parts)))
     all_variants = [variants_for(database.path, sql, each, seed) for sql in parts]
     images = [image for variants in all_variants for image in variants.images]
     schema = TaskSchema.read(database)
+    for sql, variants in zip(parts, all_variants):
+        images += [_with_near_texts(image, sql, schema) for image in variants.images[:_NEAR_STATES]]
     states: list[tuple[bytes, GoldChanges]] = []
     idle: list[tuple[bytes, GoldChanges]] = []
     with database.writer(q.writes, Limits.gold()) as copy:

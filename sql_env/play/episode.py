@@ -262,9 +262,9 @@ def _clarify(episode: "Episode", question: str) -> tuple[str, TurnFacts]:
 def _execute(episode: "Episode", sql: str) -> tuple[str, TurnFacts]:
     assert episode.work is not None  # else there is no such action
     text = episode.work.execute(sql)
-    if episode.work.copy is not None:
-        episode.evidence.query = episode.work.copy.query
-    return text, TurnFacts(share=episode.work.share)
+    episode.evidence.query = episode.work.query
+    pays_share = episode.config.shaping or episode.config.credit
+    return text, TurnFacts(share=episode.work.share if pays_share else None)
 
 # %% ../../nbs/play/05_episode.ipynb #50e88737
 def _carry_out(

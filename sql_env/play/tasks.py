@@ -8,6 +8,7 @@ Docs: https://hjerpe.github.io/sql_env/play/tasks.html.md"""
 __all__ = ['TaskWork']
 
 # %% ../../nbs/play/04_tasks.ipynb #39438363
+from collections.abc import Sequence
 from contextlib import suppress
 
 from ..database.database import Database
@@ -15,8 +16,10 @@ from ..database.guards import QueryError
 from ..database.writing import Change, WritableCopy
 from ..grading.answers import Verdict
 from ..grading.changes import find_faults, gold_changes, judge_changes, judge_replay
+from ..questions.gold import same_rows
 from ..questions.question_set import Question
 from ..sql.analysis import referenced_tables
+from ..sql.values import Result
 
 # %% ../../nbs/play/04_tasks.ipynb #a948690d
 class TaskWork:
@@ -40,6 +43,10 @@ class TaskWork:
         "The rows that are no longer as they were."
         return self.copy.changes() if self.copy else []
 
+    def query(self, sql: str) -> Result:
+        "The result of a query that sees all changes; raises `QueryError`."
+        return (self.copy or self.database).query(sql)
+
     @property
     def gold_changes(self) -> tuple[Change, ...]:
         "What gold changes, for people once the episode is over."
@@ -50,8 +57,11 @@ class TaskWork:
         "Share of the rows that gold changes which are as they should be; 0 if any other row was changed."
         if not self.batches or not self.question.gold_statements:
             return 0.0
-        gold = gold_changes(self.question, self.database)
-        faults = find_faults(gold, self.changes)
+        try:
+            gold = gold_changes(self.question, self.database)
+            faults = find_faults(gold, self.changes)
+        except QueryError:
+            return 0.0
         if any(fault.reason != "missing" for fault in faults):
             return 0.0
         return 1 - len(faults) / max(len(gold.changes), 1)
@@ -62,9 +72,14 @@ class TaskWork:
     ) -> Verdict:
         "Whether the rows are as they should be; raises `QueryError`."
         q = self.question
-        verdict = judge_changes(q, self.database, self.changes)
+        try:
+            verdict = judge_changes(q, self.database, self.changes)
+        except QueryError:  # its message would tell of gold
+            raise QueryError("bad_database", "The task can't be judged.") from None
         if verdict and not q.gold_statements and not any(map(self._reads, queries)):
             return Verdict(False, "not_looked")
+        if not verdict and self.copy is not None and self._breaks_invariant(self.copy):
+            return Verdict(False, "invariant", verdict.detail)
         return verdict
 
     def robust_verdict(self, verdict: Verdict) -> Verdict:
@@ -77,6 +92,15 @@ class TaskWork:
             with suppress(QueryError):
                 self.copy.close()
 
+    def __reduce__(self):  # connections can't be copied, and statements can be carried out again
+        is_closed = self.copy is not None and self.copy.is_closed
+        return _work_again, (self.question, self.database, self.batches, is_closed)
+
+    def _breaks_invariant(self, copy: WritableCopy) -> bool:
+        "Whether rows that had to stay as they were have changed."
+        pairs = ((self.database.query(sql), copy.query(sql)) for sql in self.question.invariants)
+        return any(not same_rows(before.rows, after.rows) for before, after in pairs)
+
     def _reads(self, sql: str) -> bool:
         "Whether a query reads a table that the task may change."
         try:
@@ -87,3 +111,15 @@ class TaskWork:
     @property
     def _writes(self) -> frozenset[str]:
         return frozenset(self.question.writes)
+
+# %% ../../nbs/play/04_tasks.ipynb #5a7e0d11
+def _work_again(
+    question: Question, database: Database, batches: Sequence[str], is_closed: bool
+) -> TaskWork:
+    "The same work on a copy of its own."
+    work = TaskWork(question, database)
+    for sql in batches:
+        work.execute(sql)
+    if is_closed:
+        work.close()
+    return work

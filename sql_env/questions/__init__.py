@@ -10,5 +10,6 @@ __getattr__, __dir__ = lazy_names(
             "find_split_leaks read_questions save_question_set"
         ),
         "gold": "GoldResult GoldRunner",
+        "tasks": "judge_task",
     },
 )

@@ -101,6 +101,8 @@ def named_values(
 
     tree = parse_write(sql)
     for node in tree.find_all(exp.Binary, exp.In, exp.Between):
+        if isinstance(node, (exp.Like, exp.Glob)):
+            continue
         column = node.this.unnest()
         sides = [*node.args.get("expressions", ()), *map(node.args.get, ("low", "high"))]
         if isinstance(node, exp.Binary):

@@ -1,0 +1,158 @@
+"Tasks where people and programs meet them: server, page, explorer, TRL, MCP, Gymnasium, Inspect, the command."
+
+import inspect
+import json
+import re
+
+import pytest
+from test_cli import sql_env  # noqa: F401
+from test_tasks import EXECUTE, FEE, NOTHING, OPEN, ROWS, SCHEMA
+
+from sql_env.database.database import build_database
+from sql_env.integrations.gymnasium import GymEnv
+from sql_env.integrations.inspect_ai import question_sample, session_outcome
+from sql_env.integrations.trl import SQLEnvTRL, rollout_metrics
+from sql_env.models import SQLAction
+from sql_env.play.chat import tool_schemas
+from sql_env.play.episode import EpisodeEnv
+from sql_env.play.session import Session
+from sql_env.questions.question_set import QuestionSet, save_question_set
+from sql_env.server.environment import SQLEnvironment
+from sql_env.server.mcp_tools import Player
+from sql_env.server.page import Visits, _episode_html, _Visit, build_page
+from sql_env.server.seats import Seats
+from sql_env.view.explorer import EpisodeExplorer
+
+DO = FEE.gold_statements[0]
+HALF = "UPDATE account SET cents = cents - 10 WHERE id = 5"
+
+
+@pytest.fixture(scope="module")
+def questions(tmp_path_factory):
+    path = build_database(tmp_path_factory.mktemp("bank") / "bank.sqlite", SCHEMA, ROWS)
+    return QuestionSet([FEE, OPEN, NOTHING], {"bank": path}, "bank")
+
+
+@pytest.mark.parametrize("sql, right", [(DO, True), (HALF, False)])
+def test_a_server_plays_tasks(questions, sql, right):
+    ended = []
+    env = SQLEnvironment(questions, actions=EXECUTE, verify="robust", on_end=ended.append)
+    env.reset(question_id="bank-fee")
+    seen = env.step(SQLAction(action_type="EXECUTE", argument=sql))
+    assert re.fullmatch(r"account: \d rows? updated", seen.result)
+    assert "correct" not in seen.metadata
+    seen = env.step(SQLAction(action_type="ANSWER", argument="done"))
+    assert seen.done and seen.reward == right
+    assert seen.metadata["correct"] == right and seen.metadata["robust"] is right
+    assert ended[0]["correct"] == right
+    copy = env.episode.work.copy
+    env.close()
+    assert copy._kept is not None
+
+
+def test_no_gold_leaves_a_server(questions):
+    env = SQLEnvironment(questions, actions=EXECUTE)
+    seen = [env.reset(question_id="bank-fee")]
+    for action in [("EXECUTE", HALF), ("EXECUTE", "DROP TABLE x"), ("ANSWER", "done")]:
+        seen.append(env.step(SQLAction(action_type=action[0], argument=action[1])))
+    text = "".join(o.model_dump_json() for o in seen) + env.state.model_dump_json()
+    assert "Oslo'" not in text and "cents >= 100" not in text and "missing" not in text
+
+
+def test_a_closed_server_leaves_no_copy_open(questions):
+    env = SQLEnvironment(questions, actions=EXECUTE)
+    env.reset(question_id="bank-fee")
+    env.step(SQLAction(action_type="EXECUTE", argument=HALF))
+    copy = env.episode.work.copy
+    env.reset(question_id="bank-open")
+    assert copy._kept is not None
+
+
+def test_the_page_for_people(questions):
+    visits = Visits(lambda: SQLEnvironment(questions, actions=EXECUTE), Seats(4))
+    ids = {c["props"].get("elem_id") for c in build_page(visits, ["train"]).config["components"]}
+    assert {"se-execute", "se-execute-send"} <= ids
+    visit = _Visit(SQLEnvironment(questions, actions=EXECUTE))
+    visit.start(question_id="bank-fee")
+    visit.step("EXECUTE", " ")
+    assert "Write a statement first" in _episode_html(visit.env, visit.obs, visit.request)
+    visit.step("EXECUTE", HALF)
+    page = _episode_html(visit.env, visit.obs, visit.request)
+    assert "700 → 690" in page and "100 → 90" not in page
+    visit.step("ANSWER", "done")
+    page = _episode_html(visit.env, visit.obs, visit.request)
+    assert "Wrong" in page and "100 → 90" not in page and "Oslo'" not in page
+    practice = _Visit(SQLEnvironment(questions, actions=EXECUTE, reveal="gold"))
+    practice.start(question_id="bank-fee")
+    practice.step("ANSWER", "done")
+    assert "100 → 90" in _episode_html(practice.env, practice.obs, practice.request)
+
+
+def test_the_explorer(questions):
+    ex = EpisodeExplorer(questions, question_id="bank-fee", actions=["EXECUTE"])
+    board = ex.human.board
+    box, button = board.extra["EXECUTE"]
+    box.value = DO
+    button.click()
+    assert "250 → 240" in board.screen.value
+    ex.play("ANSWER", "done")
+    assert "The rows are as they should be" in board.screen.value
+    ex.watch("oracle")
+    assert ex.views[0].outcome.verdict.correct and "removed" not in ex.html().data
+
+
+def test_trl(questions):
+    env = SQLEnvTRL(questions, actions=["EXECUTE"])
+    tools = {n for n, _ in inspect.getmembers(type(env), inspect.isfunction) if n[0] != "_"}
+    assert "execute" in tools and "execute" not in dir(SQLEnvTRL)
+    env.reset(question_id="bank-fee")
+    env.execute(DO)
+    env.answer("done")
+    assert env.correct and env.get_reward() > 0.9
+    assert rollout_metrics([env])["executions"] == 1
+
+
+def test_mcp(questions):
+    player = Player(Session(EpisodeEnv(questions, actions=EXECUTE)), reveal="verdict")
+    for sql, said in ((DO, "The task is done."), (HALF, "The rows are not as they should be.")):
+        player.call("start", dict(question_id="bank-fee"))
+        assert player.call("execute", dict(sql=sql))[0].endswith("updated")
+        assert said in player.call("answer", dict(value="done"))[0]
+
+
+def test_gymnasium(questions):
+    env = GymEnv(questions, actions=EXECUTE)
+    env.reset(options=dict(question_id="bank-fee"))
+    kind = {name: i for i, name in enumerate(env.actions)}
+    env.step(dict(action_type=kind["EXECUTE"], argument=DO))
+    *_, reward, terminated, truncated, info = env.step(
+        dict(action_type=kind["ANSWER"], argument="done")
+    )
+    assert reward == 1 and terminated and not truncated and info["correct"]
+
+
+def test_inspect(questions):
+    assert "UPDATE account" in question_sample(FEE).metadata["gold_sql"]
+    session = Session(EpisodeEnv(questions, actions=EXECUTE))
+    session.begin("bank-fee")
+    session.call("execute", dict(sql=DO))
+    session.call("answer", dict(value="done"))
+    assert session_outcome(session)["correct"] and session_outcome(session)["robust"]
+
+
+def test_the_tool_is_described():
+    assert "execute" not in json.dumps(tool_schemas())
+    (tool,) = [t["function"] for t in tool_schemas(EXECUTE) if t["function"]["name"] == "execute"]
+    assert tool["parameters"]["required"] == ["sql"]
+
+
+def test_the_command(sql_env, questions, tmp_path):  # noqa: F811
+    folder = save_question_set(questions, tmp_path / "bank")
+    asked = ("--source", "folder", "--path", folder, "--actions", "execute")
+    run = sql_env("demo", *asked, "--question", "bank-fee")
+    assert run.code == 0 and "right: the rows are as they should be" in run.out
+    assert "100 → 90" in run.out
+    run = sql_env("evaluate", *asked, "--policy", "oracle", "--no-floor", "--json")
+    assert run.code == 0 and json.loads(run.out)[0]["success_rate"] == 1
+    run = sql_env("demo", "--source", "folder", "--path", folder)
+    assert run.code and "EXECUTE" in run.err
