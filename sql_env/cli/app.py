@@ -256,7 +256,7 @@ class SourceOptions:
             evidence=self.evidence, descriptions=self.descriptions or None, dialect=self.dialect
         )
         options |= {name: value for name, value in given.items() if value is not None}
-        if self.source in ("worlds", "ambiguous"):
+        if self.source in ("worlds", "ambiguous", "tasks"):
             options["level"] = self.level
             if n is not None:
                 options["n"] = n

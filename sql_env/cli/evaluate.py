@@ -62,6 +62,8 @@ _HELD_OUT = (
     "bundled",
     "worlds",
     "ambiguous",
+    "tasks",
+    "bundled_tasks",
 )  # sources with a test split that nothing is trained on
 
 # %% ../../nbs/cli/09_evaluate.ipynb #e5348baf

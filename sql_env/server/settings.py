@@ -244,7 +244,7 @@ _OPEN_AT_START = 50  # databases at most, so that the first visitors need not wa
 def load_questions(settings: Settings) -> QuestionSet:
     "The questions a server plays, with their databases opened."
     options: dict[str, Any] = dict(path=settings.path or None, split=settings.split or None)
-    if settings.source in ("worlds", "ambiguous"):
+    if settings.source in ("worlds", "ambiguous", "tasks"):
         options["level"] = settings.level
     if settings.limits != Limits():
         options["limits"] = settings.limits
