@@ -24,7 +24,7 @@ from sql_env.sql.writes import write_mutants
 HERE = Path(__file__).parent
 ALTERNATIVES = HERE.parent / "tests" / "data" / "write_alternatives.jsonl"
 STREAM = 77  # of the generated tasks
-CONTENTS = 60  # on which a neighbour must do what gold does to be as right
+CONTENTS = 40  # on which a neighbour must do what gold does to be as right
 
 
 def generated(n: int) -> Iterator[tuple[ChangeWorld, Question]]:

@@ -10,13 +10,13 @@ apart.
 import argparse
 import gc
 import json
-import re
 import statistics
 import sys
 import tempfile
 import time
 import tracemalloc
 from collections import Counter
+from datetime import date
 from pathlib import Path
 from random import Random
 
@@ -40,7 +40,6 @@ from sql_env.sql.analysis import parse_sql
 from sql_env.sql.values import quote_identifier
 from sql_env.sql.writes import read_part, write_mutants
 
-IS_DATE = re.compile(r"\d{4}-\d\d-\d\d.*")
 N_INSTANCES = 40  # realistic contents that say whether a statement is wrong
 
 
@@ -156,15 +155,21 @@ def changes_of(sql: str, task: Question, database: Database):
         return copy.changes()
 
 
+def is_date(value) -> bool:
+    "Whether a value is the text of a day, such as 2024-02-29."
+    try:
+        return str(date.fromisoformat(value)) == value
+    except (TypeError, ValueError):
+        return False
+
+
 def rows_as_in_data(database: Database) -> dict:
     "For each table what its rows keep: columns of dates, and references that are never NULL."
     rules = {}
     for info in database.infos:
         rows = database.query(f"SELECT * FROM {quote_identifier(info.name)}").rows
         columns = list(zip(*rows)) or [()] * len(info.columns)
-        dates = [
-            bool(c) and all(v is None or IS_DATE.fullmatch(str(v)) for v in c) for c in columns
-        ]
+        dates = [bool(c) and all(v is None or is_date(v) for v in c) for c in columns]
         full = [bool(k.references) and None not in c for k, c in zip(info.columns, columns)]
         rules[info.name] = [*zip(dates, full)]
     return rules
@@ -173,9 +178,8 @@ def rows_as_in_data(database: Database) -> dict:
 def keeps(line: tuple, rule: list) -> bool:
     "Whether a row is as those of the data are."
     return all(
-        (not is_date or value is None or IS_DATE.fullmatch(str(value)))
-        and (not is_full or value is not None)
-        for value, (is_date, is_full) in zip(line, rule)
+        (not of_dates or value is None or is_date(value)) and (not is_full or value is not None)
+        for value, (of_dates, is_full) in zip(line, rule)
     )
 
 

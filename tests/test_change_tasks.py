@@ -9,13 +9,16 @@ from pathlib import Path
 import apsw
 import pytest
 
+from sql_env.cli.app import SourceOptions
 from sql_env.database.database import build_database
 from sql_env.database.guards import QueryError
 from sql_env.grading.changes import judge_changes, judge_replay
 from sql_env.paths import SourceError
 from sql_env.questions.question_set import find_split_leaks, save_question_set
+from sql_env.server.settings import Settings, load_questions
 from sql_env.sources.generated import ChangeWorld, change_tasks, change_worlds, twins
-from sql_env.sources.generated.changes import _WORDS, CHANGES
+from sql_env.sources.generated.change_families import CHANGES
+from sql_env.sources.generated.change_tables import CHANGE_WORDS
 from sql_env.sources.generated.wordings import load_wordings
 from sql_env.sources.generated.words import _split_of_word
 from sql_env.sources.livesqlbench import read_livesqlbench
@@ -100,7 +103,7 @@ def test_families_are_all_made_and_worded():
 
 
 def test_words_reach_every_split():
-    for name, words in _WORDS.items():
+    for name, words in CHANGE_WORDS.items():
         assert {_split_of_word(word) for word in words} == {"train", "validation", "test"}, name
 
 
@@ -180,6 +183,15 @@ def test_sources_of_tasks():
     questions = {q.database_name: q.split for q in load("bundled")}
     assert all(q.split == questions[q.database_name] for q in bundled)
     assert len({q.database_name for q in bundled}) == 12
+
+
+def test_the_server_and_the_command_know_the_options_of_tasks():
+    found = load_questions(Settings(source="tasks", level=2))
+    assert found[0].database_name.startswith("changes_2_")
+    options = SourceOptions(source="tasks", level=3)
+    assert [q.database_name[:10] for q in options.load(5, show_progress=False)] == [
+        "changes_3_"
+    ] * 5
 
 
 def test_honest_alternatives_are_accepted():

@@ -40,7 +40,7 @@ from ..policies.baselines import GreedyPolicy, OraclePolicy, RandomPolicy
 from ..progress import terminal_text
 from ..questions.question_set import QUARANTINE_FLAGS, QuestionSet
 from ..server.settings import Settings
-from ..sources.loading import SOURCES, load
+from ..sources.loading import SOURCES, load, takes_option
 
 # %% ../../nbs/cli/01_app.ipynb #4de0f626
 app = typer.Typer(
@@ -273,7 +273,7 @@ class SourceOptions:
             dialect=self.dialect,
         )
         options |= {name: value for name, value in given.items() if value is not None}
-        if self.source in ("worlds", "ambiguous", "manual", "conversations"):
+        if takes_option(self.source, "level"):
             options["level"] = self.level
         if self.source == "wide" and self.tables is not None:
             options["n_tables"] = self.tables

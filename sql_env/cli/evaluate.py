@@ -65,6 +65,8 @@ _HELD_OUT = (
     "wide",
     "manual",
     "conversations",
+    "tasks",
+    "bundled_tasks",
 )  # sources with a test split that nothing is trained on
 
 # %% ../../nbs/cli/09_evaluate.ipynb #e5348baf

@@ -411,7 +411,8 @@ _DATE = re.compile(r"\d{4}-\d\d")
 
 
 def _with_near_texts(image: bytes, sql: str, schema: TaskSchema) -> bytes:
-    "An image in which some rows hold texts that share their first or second half with one that a query names."
+    """An image in which some rows hold texts that share a half with one that a query names. Rows that hold that one
+    refer to nothing, where others do."""
     con = apsw.Connection(":memory:")
     con.deserialize("main", image)
     for column, literals in column_literals(sql).items():
@@ -428,6 +429,14 @@ def _with_near_texts(image: bytes, sql: str, schema: TaskSchema) -> bytes:
                 change = f"UPDATE OR IGNORE {target} SET {name} = ? WHERE rowid % 7 = ?"
                 with suppress(apsw.Error):  # a CHECK, or a table without row numbers
                     con.execute(change, (value, (2 * number + rest) % 7))
+            for table in tables:
+                for reference in schema.references[table]:
+                    place = quote_identifier(schema.columns[table][reference.column])
+                    target, name = quote_identifier(table), quote_identifier(column)
+                    some = f"EXISTS (SELECT 1 FROM {target} WHERE {place} IS NULL)"
+                    with suppress(apsw.Error):
+                        change = f"UPDATE {target} SET {place} = NULL WHERE {name} = ? AND {some}"
+                        con.execute(change, (text,))
     return con.serialize("main")
 
 # %% ../../nbs/grading/04_changes.ipynb #76a3893b

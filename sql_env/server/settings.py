@@ -16,7 +16,7 @@ from typing import Any
 from ..database.guards import Limits
 from ..play.episode import SCHEMA_LEVELS, VERIFY_MODES
 from ..questions.question_set import QuestionSet
-from ..sources.loading import SOURCES, load
+from ..sources.loading import SOURCES, load, takes_option
 
 # %% ../../nbs/server/02_settings.ipynb #fb3729a1
 def _setting(
@@ -244,7 +244,7 @@ _OPEN_AT_START = 50  # databases at most, so that the first visitors need not wa
 def load_questions(settings: Settings) -> QuestionSet:
     "The questions a server plays, with their databases opened."
     options: dict[str, Any] = dict(path=settings.path or None, split=settings.split or None)
-    if settings.source in ("worlds", "ambiguous", "manual", "conversations"):
+    if takes_option(settings.source, "level"):
         options["level"] = settings.level
     if settings.limits != Limits():
         options["limits"] = settings.limits
