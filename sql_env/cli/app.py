@@ -277,7 +277,7 @@ class SourceOptions:
             options["level"] = self.level
         if self.source == "wide" and self.tables is not None:
             options["n_tables"] = self.tables
-        if self.source in ("worlds", "ambiguous", "manual", "wide") and n is not None:
+        if takes_option(self.source, "n") and n is not None:
             options["n"] = n
         if self.limits is not None:
             options["limits"] = self.limits
