@@ -19,8 +19,6 @@ from hashlib import blake2b
 from sys import getsizeof
 from typing import Any, NamedTuple
 
-from .sampling import QuestionSampler, cannot_judge
-
 from ..database.database import BriefDatabase, Database
 from ..database.guards import FAST_LIMITS, Limits, QueryError
 from ..grading.answer_forms import MAX_ANSWER_CHARS, UnreadableAnswerError
@@ -30,6 +28,7 @@ from ..grading.variants.robust import NOT_JUDGED, verify_robust
 from ..grading.variants.selection import why_no_instances, why_no_variants
 from .markup import escape_markup, unescape_markup
 from .reward import ResultOrigin, RewardConfig, RewardMeter, TurnFacts
+from .sampling import QuestionSampler, cannot_judge
 from .schema_view import SCHEMA_LEVELS, SchemaView, shown_tables
 from .user_simulator import has_looked_for_missing, judge_abstention, simulated_reply
 from ..questions.question_set import Question, QuestionSet, why_none
