@@ -2,6 +2,7 @@
 
 python benchmarks/play.py run --folder runs/play  # all jobs in order; start it again to go on
 python benchmarks/play.py noise --folder runs/play # how alike gradients are that are drawn again, at the start
+python benchmarks/play.py equal --folder runs/play # trees at the learning rate of GRPO
 python benchmarks/play.py show                    # the table, and paired differences, from benchmarks/play.json
 
 Each arm begins with the same weights, plays (or imitates) the same questions, and ends after as many tokens that the
@@ -231,6 +232,15 @@ def run(
                 taken = steps - 1 if arm == "tree" else steps
                 tokens = per_step * steps  # of imitation
                 job(folder, arm, seed, *how, taken, tokens, test, "final")
+
+
+@app.command()
+def equal(folder: Path = Path("runs/play"), steps: int = 7, n: int = 200, seeds: int = 3):
+    "Trees at the learning rate of GRPO, whose validation could not tell the two rates apart."
+    from sql_env.training.evals import suite_questions
+
+    for seed in range(seeds):
+        job(folder, "tree", seed, 4e-4, 0.0, steps, 0, suite_questions(SUITE, n), "equal rates")
 
 
 @app.command()

@@ -317,3 +317,28 @@ def test_a_tree_that_began_later_comes_back_from_its_first_step(tmp_path):
     (again,) = read_trees(tree_trajectories([root]))
     assert again.path == () and again.children[0].turn.action == ("DESCRIBE", "visit")
     assert str(again.children[0]).splitlines()[1:] == str(root).splitlines()[1:]
+
+
+# ---- pages
+
+
+def test_a_page_of_trees(tmp_path):
+    from typer.testing import CliRunner
+
+    from sql_env.cli import view as _view  # noqa: F401
+    from sql_env.cli.app import app
+    from sql_env.view import tree_page_html
+
+    roots = tree_rollouts([begun(), begun("film_festival-04")], Distracted(), 2, 2, seed=3)
+    page = tree_page_html(roots, "<trees>")
+    assert page.count('class="tx-question"') == 2 and "&lt;trees&gt;" in page
+    assert "<script" not in page and "default-src &#x27;none&#x27;" in page.replace("'", "&#x27;")
+    assert page.count("<details") == sum(1 for root in roots for _ in root.walk()) - 2
+    write_log(tmp_path / "log.jsonl", dict(policy="distracted"), tree_trajectories(roots))
+    out = tmp_path / "page.html"
+    done = CliRunner().invoke(
+        app, ["view", str(tmp_path / "log.jsonl"), "--trees", "--out", str(out)]
+    )
+    assert done.exit_code == 0 and "2 trees" in done.output and "tx-best" in out.read_text()
+    with pytest.raises(ValueError, match="no tree"):
+        tree_page_html([])
