@@ -122,7 +122,9 @@ def test_rows_of_a_large_file_are_counted_apart_and_kept(large):
     for old in folder.glob("*.json"):
         if "reading" in old.read_text():
             old.unlink()
-    assert Database(large).describe("reading").rows == 10_000  # within an agent's budget: nothing is kept
+    assert (
+        Database(large).describe("reading").rows == 10_000
+    )  # within an agent's budget: nothing is kept
     assert Database(large, few).describe("reading").rows == 10_000
     (kept,) = [p for p in folder.glob("*.json") if "reading" in p.read_text()]
     assert kept.read_text() == '{"reading": 10000}'
