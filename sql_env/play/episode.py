@@ -16,8 +16,6 @@ from dataclasses import dataclass, field
 from sys import getsizeof
 from typing import Any, NamedTuple
 
-from .sampling import QuestionSampler, cannot_judge
-
 from ..database.database import BriefDatabase, Database
 from ..database.guards import FAST_LIMITS, Limits, QueryError
 from ..database.writing import Change, WritableCopy
@@ -28,6 +26,7 @@ from ..grading.variants.robust import NOT_JUDGED, verify_robust
 from ..grading.variants.selection import why_no_instances, why_no_variants
 from .markup import escape_markup, unescape_markup
 from .reward import ResultOrigin, RewardConfig, RewardMeter, TurnFacts
+from .sampling import QuestionSampler, cannot_judge
 from .schema_view import SCHEMA_LEVELS, SchemaView, shown_tables
 from .tasks import TaskWork
 from .user_simulator import has_looked_for_missing, judge_abstention, simulated_reply
