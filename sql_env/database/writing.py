@@ -47,13 +47,12 @@ class _ChangedPages(_UnlockedFile):
 
     most = 16 * 2**20  # bytes of changed pages
     every = 256  # reads between two looks at the budget
-    budget: _Budget
 
     def __init__(self, path: Path):
         self.file = path.open("rb", buffering=0)
         self.size = self.file.seek(0, 2)
         self.kept = self.size  # bytes of the file that were not cut off
-        self.reads = 0
+        self.reads, self.budget = 0, _Budget(Limits())  # that of a connection, once it has one
         self.changed: dict[int, bytes] = {}
         self.page_size = 4096
         head = self.xRead(100, 0)
