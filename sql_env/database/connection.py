@@ -212,8 +212,33 @@ class _LargeFile(apsw.VFSFile):
             raise apsw.InterruptError("interrupted")
         return super().xRead(amount, offset)
 
+# %% ../../nbs/database/02_connection.ipynb #2c0f7e11
+class _UnlockedFile:
+    "What SQLite asks of a file that only one connection uses."
+
+    def xSync(self, flags: int) -> None:
+        pass
+
+    def xLock(self, level: int) -> None:
+        pass
+
+    def xUnlock(self, level: int) -> None:
+        pass
+
+    def xCheckReservedLock(self) -> bool:
+        return False
+
+    def xFileControl(self, operation: int, pointer: int) -> bool:
+        return False
+
+    def xSectorSize(self) -> int:
+        return 4096
+
+    def xDeviceCharacteristics(self) -> int:
+        return 0
+
 # %% ../../nbs/database/02_connection.ipynb #6c1d445d
-class _TempFile:
+class _TempFile(_UnlockedFile):
     "A temporary file of SQLite, in memory."
 
     def __init__(self, files: "_Files"):
@@ -238,27 +263,6 @@ class _TempFile:
 
     def xClose(self) -> None:
         self.xTruncate(0)
-
-    def xSync(self, flags: int) -> None:
-        pass
-
-    def xLock(self, level: int) -> None:
-        pass
-
-    def xUnlock(self, level: int) -> None:
-        pass
-
-    def xCheckReservedLock(self) -> bool:
-        return False
-
-    def xFileControl(self, operation: int, pointer: int) -> bool:
-        return False
-
-    def xSectorSize(self) -> int:
-        return 4096
-
-    def xDeviceCharacteristics(self) -> int:
-        return 0
 
 # %% ../../nbs/database/02_connection.ipynb #2633219b
 class _Files(FixedClock):

@@ -19,12 +19,10 @@ from itertools import chain
 from pathlib import Path
 from random import Random
 from threading import get_ident
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import apsw
 
-if TYPE_CHECKING:
-    from sql_env.database.writing import WritableCopy
 from sql_env.database.catalog import (
     MAX_VIEW_TABLES,
     Column,
@@ -49,6 +47,7 @@ from sql_env.database.guards import (
     check_statement,
     to_query_error,
 )
+from .writing import WritableCopy
 from ..paths import cache_dir
 from ..sql.values import Result, format_value, quote_identifier
 
@@ -493,10 +492,8 @@ class Database:
         self,
         tables: Iterable[str],  # whose rows may be changed
         limits: Limits | None = None,  # of one statement; those of the database if None
-    ) -> "WritableCopy":
+    ) -> WritableCopy:
         "A private copy to write in; raises `QueryError` for a table that is not there."
-        from sql_env.database.writing import WritableCopy
-
         return WritableCopy(self, tables, limits or self.limits)
 
     def emptied(self) -> "Database":

@@ -24,8 +24,12 @@ from sql_env.database.catalog import (
     has_row_numbers,
     row_number_name,
 )
-from .connection import GuardedConnection, _Budget, _TempFile, nobody_compiles
-from .database import Database
+from sql_env.database.connection import (
+    GuardedConnection,
+    _Budget,
+    _UnlockedFile,
+    nobody_compiles,
+)
 from sql_env.database.guards import (
     _TOKEN,
     Limits,
@@ -38,18 +42,17 @@ from sql_env.database.guards import (
 from ..sql.values import Result, quote_identifier
 
 # %% ../../nbs/database/05_writing.ipynb #de6526e6
-class _ChangedPages(_TempFile):
+class _ChangedPages(_UnlockedFile):
     "A database file whose changed pages lie in memory; the file itself is only read."
 
     most = 16 * 2**20  # bytes of changed pages
     every = 256  # reads between two looks at the budget
-    budget: _Budget
 
     def __init__(self, path: Path):
         self.file = path.open("rb", buffering=0)
         self.size = self.file.seek(0, 2)
         self.kept = self.size  # bytes of the file that were not cut off
-        self.reads = 0
+        self.reads, self.budget = 0, _Budget(Limits())  # that of a connection, once it has one
         self.changed: dict[int, bytes] = {}
         self.page_size = 4096
         head = self.xRead(100, 0)
@@ -204,7 +207,7 @@ class WritableCopy:
 
     def __init__(
         self,
-        database: Database,
+        database: Any,  # a `Database`
         tables: Iterable[str],  # whose rows may be changed; raises `QueryError` for an unknown one
         limits: Limits = Limits(),  # of one statement
     ):

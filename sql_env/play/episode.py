@@ -11,9 +11,8 @@ __all__ = ['ACTIONS', 'EXTRA_ACTIONS', 'MAX_OBSERVATION_CHARS', 'MAX_TOOL_RESULT
 
 # %% ../../nbs/play/05_episode.ipynb #1fcc749d
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from random import Random
 from sys import getsizeof
 from typing import Any, NamedTuple
 
@@ -27,6 +26,7 @@ from ..grading.variants.robust import NOT_JUDGED, verify_robust
 from ..grading.variants.selection import why_no_instances, why_no_variants
 from .markup import escape_markup, unescape_markup
 from .reward import ResultOrigin, RewardConfig, RewardMeter, TurnFacts
+from .sampling import QuestionSampler, cannot_judge
 from .schema_view import SCHEMA_LEVELS, SchemaView, shown_tables
 from .tasks import TaskWork
 from .user_simulator import has_looked_for_missing, judge_abstention, simulated_reply
@@ -322,10 +322,6 @@ def _why_unjudged(question: Question, database: Database) -> str:
         return ""
     return why_no_variants(database.path, question.gold_sql)
 
-# %% ../../nbs/play/05_episode.ipynb #44a785ee
-def _cannot_judge(question: Question, reason: str) -> str:
-    return f"question {question.question_id!r} can't be graded with verify='robust': {reason}"
-
 # %% ../../nbs/play/05_episode.ipynb #c6bdd586
 _NOT_STARTED = Observation("", "", error="not_started: Call reset first.", done=True, reward=0.0)
 
@@ -372,7 +368,7 @@ class Episode:
         q = self.question
         reason = _why_unjudged(q, self.database) if self.verify != "value" else ""
         if reason:
-            raise ValueError(_cannot_judge(q, reason))
+            raise ValueError(cannot_judge(q, reason))
         self.schema = SchemaView(self.database, self.schema_level)
         self.evidence = Evidence(self.database)
         self.meter = RewardMeter(self.config, q.gold_answer, q.tables_involved, self.budget)
@@ -586,87 +582,6 @@ class Episode:
                 return Verdict(False, "refuted")
         return verdict
 
-# %% ../../nbs/play/05_episode.ipynb #cb3e5785
-_MAX_DRAWS = 100  # of questions that can't be played, before the last one's reason is raised
-
-# %% ../../nbs/play/05_episode.ipynb #b3bf11bd
-class _QuestionSampler:
-    "Chooses questions of a set by id, by index, or by chance."
-
-    def __init__(
-        self,
-        questions: QuestionSet,
-        why_refused: Callable[[Question], str] | None = None,  # a reason, or "": it can be played
-    ):
-        self.questions = questions
-        self.why_refused = why_refused
-        self._subsets: dict[tuple, QuestionSet] = {}
-        self._seed = 0
-        self._rng: Random | None = None  # made when it is needed, as that takes a while
-
-    def subset(self, split: str | None = None, difficulty: str | None = None) -> QuestionSet:
-        "The questions of a split and a difficulty; raises `KeyError` saying which there are."
-        key = split, difficulty
-        if key not in self._subsets:
-            found = self.questions.split(split) if split else self.questions
-            if difficulty:
-                found = found.filter(difficulty=difficulty)
-            if not len(found):
-                raise KeyError(
-                    f"no questions of difficulty {difficulty!r}; there are easy, medium and hard"
-                )
-            self._subsets[key] = found
-        return self._subsets[key]
-
-    def is_ready(
-        self,
-        question_id: str | None = None,
-        split: str | None = None,
-        difficulty: str | None = None,
-    ) -> bool:
-        "Whether choosing needs no search through all questions, and no variants."
-        if self.why_refused is not None:
-            return False
-        if question_id is not None:
-            return question_id in self.questions.by_id
-        return (split, difficulty) in self._subsets
-
-    def choose(
-        self,
-        question_id: str | None = None,
-        split: str | None = None,
-        index: int | None = None,  # counts within split and difficulty
-        difficulty: str | None = None,
-        seed: int | None = None,  # starts the generator anew
-    ) -> Question:
-        "One question, drawn by chance if neither id nor index is given; raises `KeyError` or `IndexError`."
-        if seed is not None:
-            self._seed, self._rng = seed, None
-        if question_id is not None:
-            return self._checked(self.questions.get(question_id))
-        found = self.subset(split, difficulty)
-        if index is None:
-            return self._draw(found)
-        if not 0 <= index < len(found):
-            raise IndexError(f"index {index} is not in 0 to {len(found) - 1}")
-        return self._checked(found[index])
-
-    def _checked(self, question: Question) -> Question:
-        reason = self.why_refused(question) if self.why_refused else ""
-        if reason:
-            raise KeyError(_cannot_judge(question, reason))
-        return question
-
-    def _draw(self, found: QuestionSet) -> Question:
-        "A question drawn by chance; those that can't be played are passed over."
-        self._rng = self._rng or Random(self._seed)
-        question = found[self._rng.randrange(len(found))]
-        for _ in range(_MAX_DRAWS):
-            if self.why_refused is None or not self.why_refused(question):
-                return question
-            question = found[self._rng.randrange(len(found))]
-        return self._checked(question)
-
 # %% ../../nbs/play/05_episode.ipynb #a4c40932
 def _without_unjudged(questions: QuestionSet) -> QuestionSet:
     "The questions whose databases can have variants; the others are flagged and set aside."
@@ -727,7 +642,7 @@ class EpisodeEnv:
             verify=verify,
             actions=self.actions,
         )
-        self.sampler = _QuestionSampler(questions, self.why_refused if verify != "value" else None)
+        self.sampler = QuestionSampler(questions, self.why_refused if verify != "value" else None)
         self.episode: Episode | None = None
         self.episode_id = ""
         self._new_episode(questions[0])  # refuses wrong settings now

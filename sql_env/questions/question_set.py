@@ -69,12 +69,12 @@ def _derived(read: Callable, default: Any, empty: Any, of_task: Callable) -> Any
     return _DerivedField(read, default, empty, of_task)
 
 # %% ../../nbs/questions/01_question_set.ipynb #95f7599a
-def _task_difficulty(q: "Question") -> str:
+def _task_difficulty(q: Any) -> str:
     "How hard a task is: a statement for each step."
     return ("easy", "easy", "medium", "hard")[min(len(q.gold_statements), 3)]
 
 # %% ../../nbs/questions/01_question_set.ipynb #95dcb9b3
-def _task_tables(q: "Question") -> tuple[str, ...]:
+def _task_tables(q: Any) -> tuple[str, ...]:
     "The tables that a task changes or that gold reads, in lower case."
     read = [_or_default(referenced_tables, sql, ()) for sql in q.gold_statements]
     return tuple(sorted({*q.writes, *(table for tables in read for table in tables)}))
