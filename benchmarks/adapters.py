@@ -31,7 +31,8 @@ from packaging.requirements import Requirement
 
 from sql_env.evaluation.harness import hack_floor
 from sql_env.play.chat import TOOLS, action_message
-from sql_env.play.episode import Action, EpisodeEnv
+from sql_env.play.environment import EpisodeEnv
+from sql_env.play.episode import Action
 from sql_env.play.session import Session
 from sql_env.policies import HACKS, most_frequent_answer, play_episode
 from sql_env.policies.base import Completion

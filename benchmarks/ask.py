@@ -11,7 +11,8 @@ from itertools import islice
 from pathlib import Path
 
 from sql_env.evaluation.harness import EvaluationResult, evaluate, hack_floor
-from sql_env.play.episode import ACTIONS, EpisodeEnv
+from sql_env.play.environment import EpisodeEnv
+from sql_env.play.episode import ACTIONS
 from sql_env.play.reward import RewardConfig
 from sql_env.policies import GreedyPolicy, OraclePolicy
 from sql_env.sources.generated.ambiguity import ambiguous_set, ambiguous_worlds

@@ -14,7 +14,8 @@ from itertools import islice
 from pathlib import Path
 
 from sql_env.evaluation.harness import EvaluationResult, evaluate, hack_floor
-from sql_env.play.episode import Action, EpisodeEnv
+from sql_env.play.environment import EpisodeEnv
+from sql_env.play.episode import Action
 from sql_env.policies import ForgetfulOracle, GreedyPolicy, OraclePolicy
 from sql_env.policies.base import question_start
 from sql_env.policies.hacks import HACKS, most_frequent_answer

@@ -11,7 +11,7 @@ from rich.terminal_theme import MONOKAI
 from sql_env.cli.play import show_episode
 from sql_env.evaluation.harness import evaluate, hack_floor
 from sql_env.evaluation.reports import plot_success_rates
-from sql_env.play.episode import EpisodeEnv
+from sql_env.play.environment import EpisodeEnv
 from sql_env.play.reward import RewardConfig
 from sql_env.policies.base import ScriptedPolicy, play_episode
 from sql_env.policies.baselines import GreedyPolicy, OraclePolicy, RandomPolicy

@@ -22,7 +22,8 @@ from pathlib import Path
 from sql_env.database.database import Database
 from sql_env.evaluation.harness import evaluate, hack_floor
 from sql_env.grading.variants.selection import VARIANT_STORE, instance_generator
-from sql_env.play.episode import ACTIONS, Action, Episode, EpisodeEnv
+from sql_env.play.environment import EpisodeEnv
+from sql_env.play.episode import ACTIONS, Action, Episode
 from sql_env.policies import OraclePolicy
 from sql_env.policies.base import parse_schema_info
 from sql_env.policies.baselines import answer_from_result

@@ -17,7 +17,7 @@ from serving import Server
 
 from sql_env.evaluation.harness import hack_floor
 from sql_env.play.chat import TOOLS
-from sql_env.play.episode import EpisodeEnv
+from sql_env.play.environment import EpisodeEnv
 from sql_env.play.markup import escape_markup
 from sql_env.play.reward import RewardConfig
 from sql_env.play.session import Session

@@ -17,7 +17,8 @@ from sql_env.evaluation.statistics import risk_coverage_area, risk_coverage_curv
 from sql_env.models import SQLAction
 from sql_env.paths import SourceError
 from sql_env.play.chat import InvalidToolCall, initial_messages, parse_tool_call, tool_schemas
-from sql_env.play.episode import ACTIONS, Episode, EpisodeEnv, allowed_actions
+from sql_env.play.environment import EpisodeEnv
+from sql_env.play.episode import ACTIONS, Episode, allowed_actions
 from sql_env.play.reward import RewardConfig
 from sql_env.play.user_simulator import NO_REPLY, judge_abstention, simulated_reply
 from sql_env.policies import HACKS, OraclePolicy

@@ -14,7 +14,8 @@ from sql_env.evaluation.harness import evaluate
 from sql_env.evaluation.logs import EpisodeResult, read_log
 from sql_env.integrations.trl import SQLEnvTRL, SQLEnvTRLRemote, rollout_metrics
 from sql_env.play.chat import tool_schemas
-from sql_env.play.episode import ACTIONS, Episode, EpisodeEnv
+from sql_env.play.environment import EpisodeEnv
+from sql_env.play.episode import ACTIONS, Episode
 from sql_env.play.reward import RewardConfig
 from sql_env.policies import OraclePolicy, ScriptedPolicy
 from sql_env.server.app import Settings, load_questions

@@ -35,7 +35,8 @@ from sql_env.play.chat import (
     parse_tool_call,
     tool_schemas,
 )
-from sql_env.play.episode import SCHEMA_LEVELS, Action, EpisodeEnv, Observation
+from sql_env.play.environment import EpisodeEnv
+from sql_env.play.episode import SCHEMA_LEVELS, Action, Observation
 from sql_env.play.session import TRUNCATED_MESSAGE, _nudge_text
 from sql_env.policies.base import Completion, ModelError, RolloutAborted, play_episode
 from sql_env.policies.baselines import OraclePolicy

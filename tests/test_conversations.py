@@ -16,7 +16,8 @@ from sql_env.evaluation.harness import evaluate, hack_floor
 from sql_env.evaluation.logs import EpisodeResult, check_log, read_log
 from sql_env.evaluation.reports import conversation_text, results_markdown
 from sql_env.evaluation.rescoring import rescore_log
-from sql_env.play.episode import ACTIONS, EXTRA_ACTIONS, Episode, EpisodeEnv
+from sql_env.play.environment import EpisodeEnv
+from sql_env.play.episode import ACTIONS, EXTRA_ACTIONS, Episode
 from sql_env.play.reward import RewardConfig, RewardMeter, TurnFacts
 from sql_env.policies import ForgetfulOracle, OraclePolicy, ScriptedPolicy, play_episode
 from sql_env.questions.question_set import (

@@ -14,7 +14,8 @@ from sql_env.evaluation.logs import episode_result, read_log
 from sql_env.integrations.trl import SQLEnvTRL, rollout_metrics
 from sql_env.models import SQLAction
 from sql_env.play.chat import episode_messages
-from sql_env.play.episode import Action, EpisodeEnv
+from sql_env.play.environment import EpisodeEnv
+from sql_env.play.episode import Action
 from sql_env.play.reward import RewardConfig
 from sql_env.play.session import Session
 from sql_env.policies import ChatPolicy, ForgetfulOracle, OraclePolicy, play_episode

@@ -17,14 +17,8 @@ from hypothesis import strategies as st
 from sql_env.database.database import Database, build_database
 from sql_env.database.guards import Limits
 from sql_env.grading.answers import format_rows
-from sql_env.play.episode import (
-    ACTIONS,
-    MAX_HISTORY_ACTIONS,
-    SCHEMA_LEVELS,
-    Episode,
-    EpisodeEnv,
-    Observation,
-)
+from sql_env.play.environment import EpisodeEnv
+from sql_env.play.episode import ACTIONS, MAX_HISTORY_ACTIONS, SCHEMA_LEVELS, Episode, Observation
 from sql_env.play.reward import RewardConfig
 from sql_env.play.schema_view import MAX_SCHEMA_CHARS
 from sql_env.policies.base import parse_schema_info

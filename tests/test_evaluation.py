@@ -41,7 +41,8 @@ from sql_env.evaluation.rollouts import plan_episodes
 from sql_env.evaluation.workers import ProcessWorkers, WorkerError
 from sql_env.grading.answers import Verdict
 from sql_env.grading.variants.robust import ROBUST_REASONS
-from sql_env.play.episode import Action, EpisodeEnv
+from sql_env.play.environment import EpisodeEnv
+from sql_env.play.episode import Action
 from sql_env.play.reward import RewardConfig
 from sql_env.policies.base import ScriptedPolicy
 from sql_env.policies.baselines import OraclePolicy, RandomPolicy

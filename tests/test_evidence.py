@@ -11,7 +11,8 @@ import pytest
 
 from sql_env.database.database import Database, build_database
 from sql_env.grading.grounding import MAX_RESULT_BYTES, Evidence
-from sql_env.play.episode import Episode, EpisodeEnv
+from sql_env.play.environment import EpisodeEnv
+from sql_env.play.episode import Episode
 from sql_env.play.reward import RewardConfig
 from sql_env.questions.question_set import Question, QuestionSet
 from sql_env.sources.loading import load
@@ -241,7 +242,7 @@ def test_reruns_are_few(db, monkeypatch):
 SESSIONS = """
 import sys
 from weakref import ref
-from sql_env.play.episode import EpisodeEnv
+from sql_env.play.environment import EpisodeEnv
 from sql_env.questions.question_set import Question, QuestionSet
 
 def rss():

@@ -18,7 +18,8 @@ from sql_env.database.catalog import Column, TableInfo
 from sql_env.database.database import build_database
 from sql_env.evaluation.harness import evaluate
 from sql_env.evaluation.logs import EpisodeResult, Trajectory, read_log
-from sql_env.play.episode import ACTIONS, Action, Episode, EpisodeEnv, Turn
+from sql_env.play.environment import EpisodeEnv
+from sql_env.play.episode import ACTIONS, Action, Episode, Turn
 from sql_env.play.reward import RewardConfig
 from sql_env.policies.base import ScriptedPolicy, play_episode
 from sql_env.policies.baselines import OraclePolicy, RandomPolicy

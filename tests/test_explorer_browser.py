@@ -18,7 +18,7 @@ import nbformat
 import pytest
 
 from sql_env.database.database import build_database
-from sql_env.play.episode import EpisodeEnv
+from sql_env.play.environment import EpisodeEnv
 from sql_env.play.reward import RewardConfig
 from sql_env.policies.base import ScriptedPolicy, play_episode
 from sql_env.policies.baselines import OraclePolicy

@@ -16,7 +16,7 @@ from sql_env.evaluation.failures import (
 )
 from sql_env.evaluation.harness import evaluate
 from sql_env.evaluation.logs import EpisodeResult, Trajectory, read_log
-from sql_env.play.episode import EpisodeEnv
+from sql_env.play.environment import EpisodeEnv
 from sql_env.policies.base import Completion, RolloutAborted
 from sql_env.policies.chat import ChatPolicy
 from sql_env.sources.loading import load

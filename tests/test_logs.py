@@ -27,7 +27,7 @@ from sql_env.evaluation.logs import (
 )
 from sql_env.evaluation.reports import _result_schema, save_result
 from sql_env.evaluation.rescoring import rescore_log, write_rescored
-from sql_env.play.episode import EpisodeEnv
+from sql_env.play.environment import EpisodeEnv
 from sql_env.play.reward import RewardConfig
 from sql_env.policies.base import ScriptedPolicy
 from sql_env.policies.baselines import OraclePolicy, RandomPolicy

@@ -14,7 +14,8 @@ from sql_env.evaluation.harness import evaluate
 from sql_env.integrations.trl import SQLEnvTRL, ToolError, prompt_rows
 from sql_env.models import SQLAction
 from sql_env.play.chat import TOOLS, action_message, initial_messages, tool_schemas
-from sql_env.play.episode import SCHEMA_LEVELS, EpisodeEnv
+from sql_env.play.environment import EpisodeEnv
+from sql_env.play.episode import SCHEMA_LEVELS
 from sql_env.play.markup import escape_markup, unescape_markup
 from sql_env.policies.base import Completion, parse_schema_info
 from sql_env.policies.baselines import OraclePolicy

@@ -26,7 +26,8 @@ from sql_env.database.database import build_database
 from sql_env.evaluation.logs import check_log, read_log
 from sql_env.grading.answers import format_rows
 from sql_env.play.chat import tool_schemas
-from sql_env.play.episode import ACTIONS, EXTRA_ACTIONS, EpisodeEnv
+from sql_env.play.environment import EpisodeEnv
+from sql_env.play.episode import ACTIONS, EXTRA_ACTIONS
 from sql_env.play.session import Session
 from sql_env.policies.baselines import OraclePolicy
 from sql_env.policies.hacks import HACKS

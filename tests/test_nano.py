@@ -16,7 +16,7 @@ from sql_env.cli.app import make_policy
 from sql_env.evaluation.harness import evaluate
 from sql_env.paths import SourceError
 from sql_env.play.chat import initial_messages
-from sql_env.play.episode import EpisodeEnv
+from sql_env.play.environment import EpisodeEnv
 from sql_env.policies.chat import ChatPolicy
 from sql_env.policies.local import LocalModel
 from sql_env.policies.nano.engine import ConversationState, NanoEngine, load_weights, save_int8

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from sql_env.evaluation.harness import evaluate
 from sql_env.evaluation.logs import read_log
 from sql_env.play.chat import action_message, error_result_text
-from sql_env.play.episode import Action, EpisodeEnv
+from sql_env.play.environment import EpisodeEnv
+from sql_env.play.episode import Action
 from sql_env.policies.nano.check import call_objection, conversation_facts
 from sql_env.policies.nano.engine import ConversationState, NanoEngine, TurnWriter
 from sql_env.policies.nano.model import NANO_WEIGHTS, NanoModel, NanoPolicy

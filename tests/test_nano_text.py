@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from sql_env.integrations.trl import prompt_rows
 from sql_env.play.chat import episode_messages
-from sql_env.play.episode import EpisodeEnv
+from sql_env.play.environment import EpisodeEnv
 from sql_env.play.session import ToolError
 from sql_env.policies.nano.text import (
     MARKS,

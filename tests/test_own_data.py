@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 from sql_env.cli import app
 from sql_env.database.database import Database, build_database
 from sql_env.paths import SourceError
-from sql_env.play.episode import EpisodeEnv
+from sql_env.play.environment import EpisodeEnv
 from sql_env.sources import loading
 from sql_env.sources.loading import load, load_batches
 from sql_env.sources.tables import import_files

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from sql_env.database.database import Database, build_database
 from sql_env.evaluation.harness import evaluate, hack_floor
 from sql_env.grading.answers import format_rows
-from sql_env.play.episode import ACTIONS, SCHEMA_LEVELS, Action, Episode, EpisodeEnv, Observation
+from sql_env.play.environment import EpisodeEnv
+from sql_env.play.episode import ACTIONS, SCHEMA_LEVELS, Action, Episode, Observation
 from sql_env.policies.base import Policy, ScriptedPolicy, parse_schema_info, play_episode
 from sql_env.policies.baselines import GreedyPolicy, OraclePolicy, RandomPolicy, answer_from_result
 from sql_env.policies.hacks import HACKS, most_frequent_answer

@@ -18,7 +18,7 @@ from sql_env.grading.proofs.certificates import prove_on
 from sql_env.grading.proofs.counterexamples import Filler, Judge, all_assumptions
 from sql_env.grading.proofs.decision import prove
 from sql_env.grading.proofs.facts import Assumption, read_facts
-from sql_env.play.episode import EpisodeEnv
+from sql_env.play.environment import EpisodeEnv
 from sql_env.sources.loading import load
 from sql_env.sql.analysis import parse_sql, referenced_tables
 from sql_env.sql.mutants import one_edit_mutants

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from sql_env.database.guards import QueryError
 from sql_env.evaluation.harness import evaluate
 from sql_env.grading.answers import Verdict, format_rows
-from sql_env.play.episode import ACTIONS, EXTRA_ACTIONS, Episode, EpisodeEnv
+from sql_env.play.environment import EpisodeEnv
+from sql_env.play.episode import ACTIONS, EXTRA_ACTIONS, Episode
 from sql_env.play.reward import RewardConfig, RewardMeter, TurnFacts, _result_overlap
 from sql_env.policies import GreedyPolicy, play_episode
 from sql_env.policies.hacks import hacks_for

@@ -18,7 +18,8 @@ from sql_env.grading.grounding import text_values
 from sql_env.grading.variants.schemas import read_schema
 from sql_env.paths import SourceError
 from sql_env.play.chat import EXTRA_TOOLS, parse_tool_call, tool_schemas
-from sql_env.play.episode import ACTIONS, EXTRA_ACTIONS, Episode, EpisodeEnv
+from sql_env.play.environment import EpisodeEnv
+from sql_env.play.episode import ACTIONS, EXTRA_ACTIONS, Episode
 from sql_env.play.reward import RewardConfig
 from sql_env.play.schema_view import MAX_SCHEMA_CHARS, SchemaView
 from sql_env.policies import OraclePolicy

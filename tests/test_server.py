@@ -16,7 +16,8 @@ from sql_env.client import RemoteEpisode, VerdictWithheldError
 from sql_env.grading.answer_forms import MAX_ANSWER_CHARS
 from sql_env.grading.answers import VERDICT_REASONS
 from sql_env.models import SQLAction, SQLObservation, SQLState
-from sql_env.play.episode import ACTIONS, EXTRA_ACTIONS, Action, EpisodeEnv, Observation
+from sql_env.play.environment import EpisodeEnv
+from sql_env.play.episode import ACTIONS, EXTRA_ACTIONS, Action, Observation
 from sql_env.questions.question_set import Question, QuestionSet
 from sql_env.server import app as server
 from sql_env.server.environment import ResetError, SQLEnvironment

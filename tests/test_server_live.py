@@ -19,7 +19,7 @@ from sql_env.evaluation.harness import evaluate
 from sql_env.grading.answers import format_rows
 from sql_env.models import SQLAction
 from sql_env.paths import BUNDLED
-from sql_env.play.episode import EpisodeEnv
+from sql_env.play.environment import EpisodeEnv
 from sql_env.policies.baselines import OraclePolicy, RandomPolicy
 from sql_env.questions.question_set import save_question_set
 from sql_env.sources.loading import load

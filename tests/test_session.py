@@ -18,7 +18,8 @@ from sql_env import Session
 from sql_env.evaluation.harness import evaluate
 from sql_env.integrations.trl import SQLEnvTRL
 from sql_env.play.chat import TOOLS, action_message, initial_messages, openai_tools, tool_schemas
-from sql_env.play.episode import ACTIONS, EXTRA_ACTIONS, SCHEMA_LEVELS, Action, EpisodeEnv
+from sql_env.play.environment import EpisodeEnv
+from sql_env.play.episode import ACTIONS, EXTRA_ACTIONS, SCHEMA_LEVELS, Action
 from sql_env.play.reward import RewardConfig
 from sql_env.play.session import (
     EPISODE_OVER,

@@ -27,7 +27,7 @@ from sql_env.evaluation.statistics import (
     rate_interval,
 )
 from sql_env.evaluation.workers import RayExecutor
-from sql_env.play.episode import EpisodeEnv
+from sql_env.play.environment import EpisodeEnv
 from sql_env.policies.baselines import GreedyPolicy, OraclePolicy, RandomPolicy
 from sql_env.policies.hacks import HackPolicy
 from sql_env.sources.loading import load

@@ -19,7 +19,8 @@ from sql_env.evaluation.harness import evaluate, hack_floor
 from sql_env.evaluation.logs import check_log, read_log
 from sql_env.evaluation.rescoring import rescore_log
 from sql_env.grading.changes import judge_changes, judge_replay, judge_twins
-from sql_env.play.episode import ACTIONS, Episode, EpisodeEnv
+from sql_env.play.environment import EpisodeEnv
+from sql_env.play.episode import ACTIONS, Episode
 from sql_env.play.reward import RewardConfig
 from sql_env.play.session import Session
 from sql_env.policies import OraclePolicy, RandomPolicy

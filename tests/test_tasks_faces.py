@@ -14,7 +14,7 @@ from sql_env.integrations.inspect_ai import question_sample, session_outcome
 from sql_env.integrations.trl import SQLEnvTRL, rollout_metrics
 from sql_env.models import SQLAction
 from sql_env.play.chat import tool_schemas
-from sql_env.play.episode import EpisodeEnv
+from sql_env.play.environment import EpisodeEnv
 from sql_env.play.session import Session
 from sql_env.questions.question_set import QuestionSet, save_question_set
 from sql_env.server.environment import SQLEnvironment

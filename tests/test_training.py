@@ -27,7 +27,7 @@ from sql_env.evaluation.harness import evaluate
 from sql_env.integrations.trl import SQLEnvTRL, prompt_rows
 from sql_env.paths import SourceError
 from sql_env.play.chat import SYSTEM_PROMPT, TOOLS
-from sql_env.play.episode import EpisodeEnv
+from sql_env.play.environment import EpisodeEnv
 from sql_env.policies.base import Completion
 from sql_env.policies.chat import ChatPolicy
 from sql_env.policies.local import MODEL_SETTINGS_FILE, load_model_settings

@@ -25,7 +25,8 @@ from sql_env.evaluation.logs import (
 )
 from sql_env.integrations.trl import SQLEnvTRL, prompt_rows
 from sql_env.play.chat import TOOLS, action_message, tool_schemas
-from sql_env.play.episode import SCHEMA_LEVELS, Action, EpisodeEnv, Turn
+from sql_env.play.environment import EpisodeEnv
+from sql_env.play.episode import SCHEMA_LEVELS, Action, Turn
 from sql_env.play.reward import RewardConfig
 from sql_env.policies.baselines import GreedyPolicy, OraclePolicy, RandomPolicy
 from sql_env.policies.hacks import HACKS

@@ -32,7 +32,8 @@ from sql_env.play.chat import (
     tool_result_text,
     tool_schemas,
 )
-from sql_env.play.episode import Episode, EpisodeEnv, Observation
+from sql_env.play.environment import EpisodeEnv
+from sql_env.play.episode import Episode, Observation
 from sql_env.play.reward import RewardConfig
 from sql_env.sources.loading import load
 
@@ -414,7 +415,7 @@ class FakeClient:
     "A server that is an `EpisodeEnv`; breaks after some calls."
 
     def __init__(self, made, breaks_at=None):
-        from sql_env.play.episode import EpisodeEnv
+        from sql_env.play.environment import EpisodeEnv
 
         self.env = EpisodeEnv(bundled(), reward=RewardConfig.partial())
         self.calls, self.breaks_at, self.closed = 0, breaks_at, False

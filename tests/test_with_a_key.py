@@ -31,7 +31,7 @@ from sql_env.evaluation.logs import (
     read_log,
 )
 from sql_env.evaluation.rollouts import plan_episodes
-from sql_env.play.episode import EpisodeEnv
+from sql_env.play.environment import EpisodeEnv
 from sql_env.policies.baselines import GreedyPolicy, RandomPolicy
 from sql_env.policies.chat import ChatPolicy
 from sql_env.policies.requests import EndpointError, _error_kind, explain_error

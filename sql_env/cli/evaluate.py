@@ -41,7 +41,8 @@ from sql_env.cli.app import (
     takes_options,
 )
 from .model import ModelOptions
-from ..play.episode import SCHEMA_LEVELS, VERIFY_MODES, EpisodeEnv, read_actions
+from ..play.environment import EpisodeEnv
+from ..play.episode import SCHEMA_LEVELS, VERIFY_MODES, read_actions
 from ..questions.question_set import QuestionSet
 
 if TYPE_CHECKING:

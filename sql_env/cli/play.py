@@ -32,14 +32,8 @@ from sql_env.cli.app import (
     print_text,
     takes_options,
 )
-from sql_env.play.episode import (
-    ACTIONS,
-    NEXT_QUESTION,
-    VERIFY_MODES,
-    Episode,
-    EpisodeEnv,
-    read_actions,
-)
+from ..play.environment import EpisodeEnv
+from ..play.episode import ACTIONS, NEXT_QUESTION, VERIFY_MODES, Episode, read_actions
 from ..play.reward import RewardConfig
 from ..questions.question_set import QuestionSet
 from ..view.changes import change_line, columns_of

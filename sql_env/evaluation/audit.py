@@ -31,7 +31,7 @@ from sql_env.grading.variants.selection import (
     why_no_instances,
     why_no_variants,
 )
-from ..play.episode import EpisodeEnv
+from ..play.environment import EpisodeEnv
 from ..policies.base import play_episode
 from ..policies.baselines import OraclePolicy
 from ..policies.hacks import HACKS, most_frequent_answer

@@ -40,7 +40,8 @@ from sql_env.evaluation.statistics import (
     risk_coverage_area,
     risk_coverage_curve,
 )
-from ..play.episode import ACTIONS, Action, EpisodeEnv
+from ..play.environment import EpisodeEnv
+from ..play.episode import ACTIONS, Action
 from ..policies.base import Policy
 from ..policies.hacks import hacks_for, most_frequent_answer
 from ..progress import ProgressBar

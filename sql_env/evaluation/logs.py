@@ -30,7 +30,8 @@ from .files import LogFile, json_line, replace_file
 from ..grading.answers import Verdict
 from ..grading.variants.robust import ROBUST_REASONS
 from ..paths import read_asset
-from ..play.episode import ACTIONS, Action, Episode, EpisodeEnv, Turn
+from ..play.environment import EpisodeEnv
+from ..play.episode import ACTIONS, Action, Episode, Turn
 from ..play.reward import RewardConfig
 from ..play.session import replay
 from ..policies.base import usage_cost

@@ -23,7 +23,7 @@ from sql_env.evaluation.logs import (
     replay_turns,
     time_stamp,
 )
-from ..play.episode import EpisodeEnv
+from ..play.environment import EpisodeEnv
 from ..questions.question_set import QuestionSet
 
 # %% ../../nbs/evaluation/06_rescoring.ipynb #cfb701fe

@@ -29,7 +29,8 @@ from sql_env.evaluation.logs import (
     with_robust,
 )
 from .workers import Gate, ProcessWorkers, WorkerError, run_pieces
-from ..play.episode import Episode, EpisodeEnv, Observation
+from ..play.environment import EpisodeEnv
+from ..play.episode import Episode, Observation
 from ..policies.base import Policy, RolloutAborted, play_episode
 from ..questions.question_set import Question
 

@@ -19,7 +19,7 @@ from .logs import EpisodeLog, EpisodeResult, Trajectory
 from .rollouts import PERMANENT_NOTE, PlannedEpisode
 from .workers import Gate, WorkersLost
 from ..play.chat import tool_schemas
-from ..play.episode import EpisodeEnv
+from ..play.environment import EpisodeEnv
 from ..policies.base import Completion, usage_cost
 from ..policies.prices import price_list
 from ..progress import ProgressBar

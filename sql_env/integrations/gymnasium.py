@@ -16,7 +16,8 @@ import numpy as np
 
 from ..extras import needs_extra
 from ..grading.answer_forms import MAX_ANSWER_CHARS
-from ..play.episode import EpisodeEnv, Observation
+from ..play.environment import EpisodeEnv
+from ..play.episode import Observation
 from ..questions.question_set import QuestionSet
 from ..sources.loading import load
 

@@ -16,7 +16,8 @@ from typing import Any
 
 from ..extras import needs_extra
 from ..play.chat import argument_text, error_result_text
-from ..play.episode import EpisodeEnv, read_actions
+from ..play.environment import EpisodeEnv
+from ..play.episode import read_actions
 from ..play.session import Session
 from ..play.session import ToolError as SessionToolError
 from ..questions.question_set import Question, QuestionSet

@@ -15,7 +15,7 @@ from typing import Any
 
 from ..extras import needs_extra
 from ..play.chat import question_messages
-from ..play.episode import EpisodeEnv
+from ..play.environment import EpisodeEnv
 from ..play.session import Session
 from ..policies.local import parse_assistant_text
 from ..questions.question_set import Question, QuestionSet

@@ -24,7 +24,8 @@ from sql_env.play.chat import (
     initial_view,
     question_messages,
 )
-from ..play.episode import ACTIONS, Episode, EpisodeEnv, Observation, allowed_actions
+from ..play.environment import EpisodeEnv
+from ..play.episode import ACTIONS, Episode, Observation, allowed_actions
 from ..play.reward import RewardConfig
 from ..play.session import EPISODE_OVER, Session, ToolError
 from ..questions.question_set import Question, QuestionSet

@@ -17,7 +17,8 @@ from typing import Annotated, Any
 
 from ..extras import needs_extra
 from ..play.chat import tool_schemas
-from ..play.episode import EpisodeEnv, read_actions
+from ..play.environment import EpisodeEnv
+from ..play.episode import read_actions
 from ..play.reward import RewardConfig
 from ..play.session import Session, SessionVerdict
 from ..questions.question_set import Question, QuestionSet

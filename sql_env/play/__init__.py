@@ -7,7 +7,8 @@ __getattr__, __dir__ = lazy_names(
     {
         "schema_view": "SCHEMA_LEVELS",
         "reward": "RewardConfig",
-        "episode": "ACTIONS Action EXTRA_ACTIONS Episode EpisodeEnv Observation Turn VERIFY_MODES",
+        "environment": "EpisodeEnv",
+        "episode": "ACTIONS Action EXTRA_ACTIONS Episode Observation Turn VERIFY_MODES",
         "chat": "SYSTEM_PROMPT initial_messages parse_tool_call tool_schemas",
         "session": "Session SessionVerdict ToolError ToolResult",
     },

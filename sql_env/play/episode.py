@@ -6,8 +6,8 @@ Docs: https://hjerpe.github.io/sql_env/play/episode.html.md"""
 
 # %% auto #0
 __all__ = ['ACTIONS', 'EXTRA_ACTIONS', 'MAX_OBSERVATION_CHARS', 'MAX_TOOL_RESULT_CHARS', 'MAX_HISTORY_CHARS',
-           'MAX_HISTORY_ACTIONS', 'NEXT_QUESTION', 'VERIFY_MODES', 'allowed_actions', 'read_actions', 'Action',
-           'Observation', 'Turn', 'repair_unicode', 'truncate_text', 'Episode', 'EpisodeEnv']
+           'MAX_HISTORY_ACTIONS', 'NEXT_QUESTION', 'VERIFY_MODES', 'NOT_STARTED', 'allowed_actions', 'read_actions',
+           'Action', 'Observation', 'Turn', 'repair_unicode', 'truncate_text', 'why_unjudged', 'Episode']
 
 # %% ../../nbs/play/05_episode.ipynb #1fcc749d
 import json
@@ -21,20 +21,20 @@ from sys import getsizeof
 from typing import Any, NamedTuple
 
 from ..database.database import BriefDatabase, Database
-from ..database.guards import FAST_LIMITS, Limits, QueryError
+from ..database.guards import FAST_LIMITS, QueryError
 from ..database.writing import Change, WritableCopy
 from ..grading.answer_forms import MAX_ANSWER_CHARS, UnreadableAnswerError
 from ..grading.answers import Verdict, verify
 from ..grading.grounding import Evidence, is_grounded
 from ..grading.variants.robust import NOT_JUDGED, verify_robust
-from ..grading.variants.selection import why_no_instances, why_no_variants
+from ..grading.variants.selection import why_no_variants
 from .markup import escape_markup, unescape_markup
 from .reward import ResultOrigin, RewardConfig, RewardMeter, TurnFacts
-from .sampling import QuestionSampler, cannot_judge
+from .sampling import cannot_judge
 from .schema_view import SCHEMA_LEVELS, SchemaView, shown_tables
 from .tasks import TaskWork
 from .user_simulator import has_looked_for_missing, judge_abstention, simulated_reply
-from ..questions.question_set import Question, QuestionSet, why_none
+from ..questions.question_set import Question
 from ..sql.analysis import referenced_tables
 from ..sql.values import Result, quote_identifier
 
@@ -348,13 +348,13 @@ def _check_choice(what: str, value: str, known: dict[str, str]) -> None:
         raise ValueError(f"no {what} {value!r}; there are {', '.join(known)}")
 
 # %% ../../nbs/play/05_episode.ipynb #fd38b723
-def _why_unjudged(question: Question, database: Database) -> str:
+def why_unjudged(question: Question, database: Database) -> str:
     "Why a question can't be graded robustly, as a sentence; empty if it can, has no answer, or is a task."
     asked = [q.gold_sql for q in question.conversation if q.answerable and not q.writes]
     return next(filter(None, (why_no_variants(database.path, sql) for sql in asked)), "")
 
 # %% ../../nbs/play/05_episode.ipynb #c6bdd586
-_NOT_STARTED = Observation("", "", error="not_started: Call reset first.", done=True, reward=0.0)
+NOT_STARTED = Observation("", "", error="not_started: Call reset first.", done=True, reward=0.0)
 
 # %% ../../nbs/play/05_episode.ipynb #149db60e
 _MIN_RECORD_BYTES = 400_000  # of the texts of all turns
@@ -400,7 +400,7 @@ class Episode:
         """Start the episode anew; `seed` chooses the rows that SAMPLE shows.
         Raises `ValueError` if the answer could not be graded for want of variants."""
         q = self.question
-        reason = _why_unjudged(q, self.database) if self.verify != "value" else ""
+        reason = why_unjudged(q, self.database) if self.verify != "value" else ""
         if reason:
             raise ValueError(cannot_judge(q, reason))
         self.schema = SchemaView(self.database, self.schema_level, "SEARCH" in self.actions)
@@ -466,7 +466,7 @@ class Episode:
     def _take(self, action_type: str, argument: str, source: _Source) -> Observation | None:
         "Take one action that reads from the database, or from what is brief of it; None if that gives None."
         if not self.started:
-            return _NOT_STARTED
+            return NOT_STARTED
         if self.done:
             return self._observe(
                 error="episode_over: The episode is over; call reset to start another.", reward=0.0
@@ -718,119 +718,3 @@ class Episode:
             if certificate is not None and certificate.outcome == "refuted":
                 return Verdict(False, "refuted")
         return verdict
-
-# %% ../../nbs/play/05_episode.ipynb #a4c40932
-def _without_unjudged(questions: QuestionSet) -> QuestionSet:
-    "The questions whose databases can have variants; the others are flagged and set aside."
-    names = dict.fromkeys(q.database_name for q in questions)
-    why = {name: why_no_instances(questions.database(name).path) for name in names}
-    if not any(why.values()):
-        return questions
-    kept, unjudged = [], []
-    for q in questions:
-        reason = why[q.database_name]
-        if reason and not q.writes:
-            unjudged.append(q.with_flag("no_variants", reason))
-        else:
-            kept.append(q)
-    if not kept:
-        reason = unjudged[0].reason("no_variants")
-        raise ValueError(f"{questions.name}: no question can be graded robustly: {reason}")
-    return questions.with_questions(kept, [*questions.quarantined, *unjudged])
-
-# %% ../../nbs/play/05_episode.ipynb #01c8e768
-def _playable(questions: QuestionSet, actions: Sequence[str]) -> QuestionSet:
-    "The questions that some actions suffice for: a task needs EXECUTE. Raises `ValueError` if none is left."
-    tasks = [q for q in questions if q.writes] if "EXECUTE" not in actions else []
-    if not tasks:
-        return questions
-    if len(tasks) == len(questions):
-        raise ValueError(f"{questions.name}: all are tasks, which need the action EXECUTE")
-    return questions.filter(lambda q: not q.writes)
-
-# %% ../../nbs/play/05_episode.ipynb #3dd378f3
-class EpisodeEnv:
-    "Episodes over a set of questions; one episode at a time."
-
-    def __init__(
-        self,
-        questions: QuestionSet,
-        budget: int = 15,  # steps, the answer included
-        reward: RewardConfig = RewardConfig.sparse(),
-        schema_level: str = "names",  # one of `SCHEMA_LEVELS`
-        verify: str = "value",  # one of `VERIFY_MODES`
-        limits: Limits | None = None,  # what one statement may use; those of the questions if None
-        actions: Sequence[str] = ACTIONS,  # what is allowed: `ACTIONS`, and any of `EXTRA_ACTIONS`
-    ):
-        if not len(questions):
-            why = why_none(questions)
-            raise ValueError(f"{questions.name}: there are no questions to play: {why}")
-        if limits is not None and limits != questions.limits:
-            questions = questions.with_limits(limits)
-        questions = _playable(questions, allowed_actions(actions))
-        if verify != "value":
-            questions = _without_unjudged(questions)
-        self.questions = questions
-        self.actions = allowed_actions(actions)
-        self.settings: dict[str, Any] = dict(
-            reward=reward,
-            budget=budget,
-            schema_level=schema_level,
-            verify=verify,
-            actions=self.actions,
-        )
-        self.sampler = QuestionSampler(questions, self.why_refused if verify != "value" else None)
-        self.episode: Episode | None = None
-        self.episode_id = ""
-        self._new_episode(questions[0])  # refuses wrong settings now
-
-    def reset(
-        self,
-        seed: int | None = None,  # of the generator that draws questions, and of SAMPLE
-        episode_id: str | None = None,
-        question_id: str | None = None,
-        split: str | None = None,
-        index: int | None = None,
-        difficulty: str | None = None,
-    ) -> Observation:
-        "Start an episode; raises `KeyError` or `IndexError` saying which questions there are."
-        question = self.sampler.choose(question_id, split, index, difficulty, seed)
-        return self.start(question, seed, episode_id)
-
-    def start(
-        self, question: Question, seed: int | None = None, episode_id: str | None = None
-    ) -> Observation:
-        "Start an episode of a question of the set."
-        episode = self._new_episode(question)
-        first = episode.reset(seed)
-        self.close()
-        self.episode_id = episode_id or f"{question.question_id}-{seed or 0}"
-        self.episode = episode
-        return first
-
-    def step(self, action_type: str, argument: str = "") -> Observation:
-        "Take one action, as `Episode.step` does."
-        if self.episode is None:
-            return _NOT_STARTED
-        return self.episode.step(action_type, argument)
-
-    def try_step(self, action_type: str, argument: str = "") -> Observation | None:
-        "`step` if it is certain to be brief, else None, as `Episode.try_step` does."
-        if self.episode is None:
-            return _NOT_STARTED
-        return self.episode.try_step(action_type, argument)
-
-    def why_refused(self, question: Question) -> str:
-        "Why a question can't be played with robust verdicts, as a sentence; empty if it can."
-        if self.settings["verify"] == "value":
-            return ""
-        return _why_unjudged(question, self.questions.database(question.database_name))
-
-    def close(self) -> None:
-        "Forget the episode; `reset` starts another."
-        if self.episode is not None:
-            self.episode.close()
-        self.episode = None
-
-    def _new_episode(self, question: Question) -> Episode:
-        return Episode(question, self.questions.database(question.database_name), **self.settings)

@@ -34,15 +34,8 @@ from sql_env.play.chat import (
     parse_tool_call,
     tool_schemas,
 )
-from sql_env.play.episode import (
-    ACTIONS,
-    Action,
-    Episode,
-    EpisodeEnv,
-    Observation,
-    Turn,
-    repair_unicode,
-)
+from .environment import EpisodeEnv
+from .episode import ACTIONS, Action, Episode, Observation, Turn, repair_unicode
 from .snapshots import snapshots_of
 from ..questions.question_set import Question
 

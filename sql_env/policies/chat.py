@@ -25,14 +25,8 @@ from sql_env.play.chat import (
     initial_messages,
     tool_schemas,
 )
-from sql_env.play.episode import (
-    ACTIONS,
-    Action,
-    EpisodeEnv,
-    Observation,
-    allowed_actions,
-    repair_unicode,
-)
+from ..play.environment import EpisodeEnv
+from ..play.episode import ACTIONS, Action, Observation, allowed_actions, repair_unicode
 from ..play.markup import unescape_markup
 from ..play.session import Conversation
 from sql_env.policies.base import (

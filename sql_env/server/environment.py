@@ -20,7 +20,8 @@ from uuid import uuid4
 from .. import __version__
 from ..extras import needs_extra
 from ..models import SQLAction, SQLObservation, SQLState
-from ..play.episode import ACTIONS, Episode, EpisodeEnv, Observation
+from ..play.environment import EpisodeEnv
+from ..play.episode import ACTIONS, Episode, Observation
 from ..play.markup import escape_markup
 from ..play.reward import RewardConfig
 from ..questions.question_set import Question, QuestionSet

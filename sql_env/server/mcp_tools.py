@@ -49,7 +49,8 @@ from sql_env.play.chat import (
     tool_result_text,
     tool_schemas,
 )
-from ..play.episode import MAX_ANSWER_CHARS, Episode, EpisodeEnv, read_actions
+from ..play.environment import EpisodeEnv
+from ..play.episode import MAX_ANSWER_CHARS, Episode, read_actions
 from ..play.reward import RewardConfig
 from ..play.session import Session, ToolError
 from sql_env.server.limits import (

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from ..evaluation.harness import EvaluationResult, evaluate
 from ..paths import cache_dir
 from ..play.chat import MAX_TOOL_RESULT_CHARS, SYSTEM_PROMPT
-from ..play.episode import EpisodeEnv
+from ..play.environment import EpisodeEnv
 from ..policies.chat import ChatPolicy
 from ..policies.local import LocalModel
 from ..policies.nano.model import NanoModel, is_nano

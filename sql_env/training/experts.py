@@ -21,7 +21,8 @@ from ..evaluation.harness import describe_env
 from ..evaluation.logs import Trajectory, replay_trajectory, write_log
 from ..evaluation.rollouts import plan_episodes
 from ..play.chat import MAX_TOOL_RESULT_CHARS
-from ..play.episode import Action, EpisodeEnv, Observation
+from ..play.environment import EpisodeEnv
+from ..play.episode import Action, Observation
 from ..play.reward import RewardConfig
 from ..policies.base import parse_schema_info, play_episode, question_start
 from ..policies.baselines import OraclePolicy, answer_from_result, name_similarity

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from ..evaluation.logs import Trajectory
 from ..play.chat import MAX_TOOL_RESULT_CHARS, SYSTEM_PROMPT, episode_messages, tool_schemas
-from ..play.episode import EpisodeEnv
+from ..play.environment import EpisodeEnv
 
 # %% ../../nbs/training/02_sft.ipynb #48901531
 def trajectory_messages(

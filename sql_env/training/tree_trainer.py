@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from ..evaluation.trees import TreeNode, tree_rollouts
 from ..extras import needs_extra
 from ..play.chat import tool_schemas
-from ..play.episode import EpisodeEnv
+from ..play.environment import EpisodeEnv
 from ..play.reward import RewardConfig
 from ..play.session import Session
 from ..policies.chat import ChatPolicy

@@ -15,7 +15,8 @@ from typing import Any
 from ..evaluation.logs import Trajectory
 from ..evaluation.trees import TreeNode
 from ..play.chat import InvalidToolCall, parse_tool_call, tool_schemas
-from ..play.episode import ACTIONS, Action, Episode, EpisodeEnv
+from ..play.environment import EpisodeEnv
+from ..play.episode import ACTIONS, Action, Episode
 from ..sources.generated.world import World
 from ..sql.analysis import normalize_sql
 from .credit import sibling_credit

@@ -24,7 +24,7 @@ from typing import Any
 from ...evaluation.harness import evaluate
 from ...evaluation.logs import Trajectory, read_log
 from ...integrations.trl import SQLEnvTRL
-from ...play.episode import EpisodeEnv
+from ...play.environment import EpisodeEnv
 from ...play.reward import RewardConfig
 from ...play.session import ToolError
 from ...policies.nano.engine import load_weights
