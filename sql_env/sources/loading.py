@@ -49,13 +49,13 @@ from sql_env.sources.files import (
     translate_gold,
 )
 from .findings import read_findings, with_findings
-from sql_env.sources.generated import (
-    ambiguous_set,
-    change_tasks,
-    conversations,
-    manual_set,
-    wide_set,
-    world_set,
+from sql_env.sources.generated_sets import (
+    read_ambiguous,
+    read_conversations,
+    read_manual,
+    read_tasks,
+    read_wide,
+    read_worlds,
 )
 from .livesqlbench import read_livesqlbench
 from .mini_interact import read_mini_interact
@@ -501,77 +501,6 @@ def _read_folder(
     questions = _LazyQuestions(files, _folder_reader(name, databases, evidence, dialect))
     return Drafts(questions, databases, name, documents=all_documents(databases))
 
-# %% ../../nbs/sources/06_loading.ipynb #cf0d5524
-def _read_worlds(
-    split: str = "train",  # train, validation, test, test_wording, test_vocabulary or test_made_up
-    level: int = 1,  # of difficulty, from 1 to 5
-    n: int = 100,  # questions
-    seed: int = 0,
-    size: int | None = None,  # rows of the largest table
-    progress: bool = False,  # show a bar
-) -> Drafts:
-    "Generated questions and databases, with gold rows; see `sql_env.sources.generated`."
-    made = world_set(split, level, n, seed, size=size, progress=progress)
-    return Drafts([*made, *made.quarantined], made.databases, made.name)
-
-# %% ../../nbs/sources/06_loading.ipynb #7401e578
-def _read_ambiguous(
-    split: str = "train",  # train, validation or test
-    level: int = 1,  # of the tables, from 1 to 3
-    n: int = 100,  # questions
-    seed: int = 0,
-    unanswerable: float = 0.02,  # share of questions without an answer
-    ambiguous: float = 0.3,  # share of the others that can be read in several ways
-) -> Drafts:
-    "Generated questions that can be read in several ways, or have no answer; see `generated.ambiguity`."
-    made = ambiguous_set(split, level, n, seed, unanswerable=unanswerable, ambiguous=ambiguous)
-    return Drafts(list(made), made.databases, made.name)
-
-# %% ../../nbs/sources/06_loading.ipynb #3764b632
-def _read_tasks(
-    split: str = "train",  # train, validation, test, test_wording or test_vocabulary
-    level: int = 1,  # of the tables, from 1 to 3
-    n: int = 100,  # tasks
-    seed: int = 0,
-    progress: bool = False,  # show a bar
-) -> Drafts:
-    "Generated tasks that change generated databases; see `generated.changes`."
-    made = change_tasks(n, seed, split, level, progress=progress)
-    return Drafts(list(made), made.databases, made.name)
-
-# %% ../../nbs/sources/06_loading.ipynb #ff4d414a
-def _read_wide(
-    split: str = "train",  # train, validation or test
-    n_tables: int = 1000,  # of each database
-    n: int = 100,  # questions
-    seed: int = 0,
-) -> Drafts:
-    "Questions on databases of very many tables that look alike; play them with SEARCH; see `generated.wide`."
-    made = wide_set(split, n_tables, n, seed)
-    return Drafts(list(made), made.databases, made.name, documents=made.documents)
-
-# %% ../../nbs/sources/06_loading.ipynb #e959c656
-def _read_manual(
-    split: str = "train",  # train, validation or test
-    level: int = 1,  # of the tables, from 1 to 3
-    n: int = 100,  # questions
-    seed: int = 0,
-) -> Drafts:
-    "Questions in terms that only a manual defines; play them with SEARCH; see `generated.manual`."
-    made = manual_set(split, level, n, seed)
-    return Drafts(list(made), made.databases, made.name, documents=made.documents)
-
-# %% ../../nbs/sources/06_loading.ipynb #097a5125
-def _read_conversations(
-    split: str = "train",  # train, validation, test, test_wording or test_vocabulary
-    level: int = 1,  # of the tables, from 1 to 5
-    n: int = 100,  # conversations
-    seed: int = 0,
-) -> Drafts:
-    "Generated conversations of two to five questions; see `generated.conversations`."
-    made = conversations(n, seed, split, level)
-    return Drafts(list(made), made.databases, made.name)
-
 # %% ../../nbs/sources/06_loading.ipynb #72677470
 def _fetch_snapshot(name: str, revision: str | None) -> Path:
     "The folder with the files of a data set of the Hub, fetched if they are not in its cache; raises `SourceError`."
@@ -641,12 +570,12 @@ SOURCES: dict[str, Callable[..., Drafts]] = {
     "mini_interact": read_mini_interact,
     "livesqlbench": read_livesqlbench,
     "bundled_tasks": _read_bundled_tasks,
-    "tasks": _read_tasks,
-    "ambiguous": _read_ambiguous,
-    "wide": _read_wide,
-    "manual": _read_manual,
-    "conversations": _read_conversations,
-    "worlds": _read_worlds,
+    "tasks": read_tasks,
+    "ambiguous": read_ambiguous,
+    "wide": read_wide,
+    "manual": read_manual,
+    "conversations": read_conversations,
+    "worlds": read_worlds,
 }
 
 # %% ../../nbs/sources/06_loading.ipynb #242500a2
