@@ -88,7 +88,7 @@ BREAKS = {
         "index.html: no anchor play/episode.html#nothing",
     ),
     "no own anchor": ('<a href="#nothing">x</a>', "index.html: no anchor #nothing"),
-    "a notebook": ('<a href="05_episode.ipynb">x</a>', "index.html: no page 05_episode.ipynb"),
+    "a notebook": ('<a href="07_episode.ipynb">x</a>', "index.html: no page 07_episode.ipynb"),
     "no picture": (
         '<img src="images/none.png" alt="x">',
         "index.html: no picture images/none.png",
