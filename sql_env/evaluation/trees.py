@@ -102,6 +102,8 @@ def fork_policy(policy: Any, seed: int) -> Any:
             setattr(twin, name, Random(seed))
         elif isinstance(value, (list, set)):
             setattr(twin, name, copy.copy(value))
+        elif hasattr(value, "select_action"):  # a policy that is asked by this one
+            setattr(twin, name, fork_policy(value, seed))
     return twin
 
 # %% ../../nbs/evaluation/12_trees.ipynb #5ef625ab
@@ -162,7 +164,7 @@ def _actions(policy: Any, branches: Sequence[_Branch]) -> list[Any]:
 # %% ../../nbs/evaluation/12_trees.ipynb #904adcca
 def _root(session: Session, policy: Any, seed: int) -> _Branch:
     "Where a tree begins: the state of a session, which stays as it is, and a policy that goes on from there."
-    started = copy.copy(policy)
+    started = fork_policy(policy, seed)
     if hasattr(started, "reset"):
         started.reset(seed)
     if hasattr(started, "follow") and session.actions:
