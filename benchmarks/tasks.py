@@ -224,7 +224,8 @@ def main() -> None:
     found = dict(agents=agents(given.tasks), alternatives=alternatives())
     found["neighbours"], found["twins"] = wrong_writes(given.rules, given.each)
     found["seconds"] = round(time.perf_counter() - start)
-    text = json.dumps(found, indent=2)
+    command = "python benchmarks/tasks.py --json benchmarks/tasks.json"
+    text = json.dumps(dict(command=command) | found, indent=2)
     print(text)
     if given.json:
         given.json.write_text(text + "\n", encoding="utf-8")

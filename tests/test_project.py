@@ -276,7 +276,7 @@ for path in sorted(Path('.').rglob('*.ipynb')):
     print('ok', path)
 """
 # Pages beside those of tutorials, concepts and blog
-MORE_PAGES = ("index", "faq", "view/10_explorer")
+MORE_PAGES = ("index", "faq", "view/12_explorer")
 # The extra that a page needs; others run from the wheel as it is
 EXTRA_OF = {
     "tutorials/evaluate_model": "openai",

@@ -74,6 +74,8 @@ def test_endpoints(server):
         "ANSWER",
         "ABSTAIN",
         "CLARIFY",
+        "SEARCH",
+        "EXECUTE",
     ]
     assert (
         "argument" in schema["action"]["properties"]

@@ -17,7 +17,7 @@ from concurrent.futures import ProcessPoolExecutor
 from contextlib import nullcontext
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import typer
 from rich.markup import escape
@@ -36,9 +36,8 @@ from sql_env.cli.app import (
 )
 from ..database.database import Database
 from ..database.guards import QueryError
-from ..evaluation.golds import EqualGolds, equal_golds
 from ..extras import EXTRAS
-from ..questions.question_set import QuestionSet, save_question_set
+from ..questions.question_set import Question, QuestionSet, save_question_set
 from ..sources.loading import load
 
 # %% ../../nbs/cli/06_data.ipynb #5b473c30
@@ -67,7 +66,7 @@ def _show_data(console: Console, questions: QuestionSet, n: int, seed: int) -> N
     print_left_out(console, questions)
 
 # %% ../../nbs/cli/06_data.ipynb #28dac29e
-def _show_equal_golds(console: Console, groups: Sequence[EqualGolds]) -> None:
+def _show_equal_golds(console: Console, groups: Sequence[tuple[list[Question], str]]) -> None:
     "Print the groups of questions that have one gold."
     for alike, proof in groups:
         how = f"proved equal, assuming {proof}" if proof else "the same gold"
@@ -126,7 +125,11 @@ def data(
     loaded = questions_from.load(n, show_progress=not as_json, workers=workers, **options)
     if out:
         save_question_set(loaded, out)
-    groups = equal_golds(loaded) if duplicates else []
+    groups: Sequence[Any] = ()
+    if duplicates:
+        from sql_env.evaluation.golds import equal_golds  # slow to load
+
+        groups = equal_golds(loaded)
     if as_json:
         numbers = _data_numbers(loaded)
         if duplicates:

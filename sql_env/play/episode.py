@@ -443,8 +443,8 @@ class Episode:
 
     def _unshare(self) -> None:
         "Copy what this episode shares with forks, before the first change."
-        self.turns, self._taken = list(self.turns), set(self._taken)
-        self.finished = list(self.finished)
+        self.turns, self.finished = list(self.turns), list(self.finished)
+        self._taken = set(self._taken)
         if self.work is not None:
             self.work = self.work.fork()
         self.schema, self.evidence = self.schema.fork(), self.evidence.fork()
@@ -688,11 +688,8 @@ class Episode:
         if self._whole:
             proofs = [over.certificate for over in self._whole if not over.abstained]
             order = ("refuted", "open", "proved").index
-            return (
-                None
-                if None in proofs
-                else min(proofs, key=lambda p: order(p.outcome), default=None)
-            )
+            known = [] if None in proofs else proofs
+            return min(known, key=lambda p: order(p.outcome), default=None)
         q = self.current
         if self.verdict is None or self.abstained or not q.answerable or q.writes:
             return None

@@ -1,4 +1,4 @@
-"""Questions and management tasks in the published layout of LiveSQLBench and BIRD-Interact, as far as they are for SQLite.
+"""Questions and management tasks in the layout of LiveSQLBench and BIRD-Interact, where they are for SQLite.
 
 Docs: https://hjerpe.github.io/sql_env/sources/livesqlbench.html.md"""
 

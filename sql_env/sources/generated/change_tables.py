@@ -1,4 +1,4 @@
-"""What the tables of a world lack for tasks that change them: states, funds, shares, remarks, an archive, people entered twice.
+"""What tables lack for tasks that change them: states, funds, shares, remarks, an archive, people entered twice.
 
 Docs: https://hjerpe.github.io/sql_env/sources/generated/change_tables.html.md"""
 
