@@ -104,18 +104,18 @@ class Scope:
     sources: dict[str, dict[str, Node]]  # terms of columns, by the alias of their source
     outer: "Scope | None" = None
     merged: dict[str, Node] = field(default_factory=dict)  # columns that USING has merged
-    aliases: dict[str, exp.Expr] = field(default_factory=dict)  # of result columns
+    aliases: dict[str, exp.Expression] = field(default_factory=dict)  # of result columns
     ctes: dict[str, tuple] = field(default_factory=dict)
     aggregate: Callable | None = None
     window: Callable | None = None
 
 # %% ../../../nbs/grading/proofs/06_expressions.ipynb #0e095da9
-def is_int(e: exp.Expr, value: int | None = None) -> bool:
+def is_int(e: exp.Expression, value: int | None = None) -> bool:
     "Whether an expression is an integer as written, or a certain one."
     return isinstance(e, exp.Literal) and e.is_int and (value is None or int(e.name) == value)
 
 # %% ../../../nbs/grading/proofs/06_expressions.ipynb #da40c1fc
-def sort_key(e: exp.Expr) -> SortKey:
+def sort_key(e: exp.Expression) -> SortKey:
     "Direction of a key of ORDER BY, and where its NULLs go."
     return SortKey(bool(e.args.get("desc")), bool(e.args.get("nulls_first")))
 
@@ -131,13 +131,13 @@ class Expressions:
         self.values, self.known, self.numbers = values, values.known, values.numbers
         self.translate = translate
 
-    def truth(self, e: exp.Expr, scope: Scope) -> Truth:
+    def truth(self, e: exp.Expression, scope: Scope) -> Truth:
         "When a condition is true, and when it is false."
         match e:
             case exp.Paren():
                 return self.truth(e.this, scope)
             case exp.And() | exp.Or():
-                parts = [self.truth(part, scope) for part in e.flatten()]
+                parts = [self.truth(part, scope) for part in e.flatten()]  # type: ignore[arg-type]
                 true, false = [p.true for p in parts], [p.false for p in parts]
                 if isinstance(e, exp.And):
                     return Truth(conjunction(true), disjunction(false))
@@ -168,7 +168,7 @@ class Expressions:
             return self.comparison(e, scope)
         return self.truth_of_term(self.term(e, scope))
 
-    def comparison(self, e: exp.Expr, scope: Scope) -> Truth:
+    def comparison(self, e: exp.Expression, scope: Scope) -> Truth:
         operator = _COMPARISONS[type(e)]
         left, right = e.this.unnest(), e.expression.unnest()
         if isinstance(left, exp.Tuple) and isinstance(right, exp.Tuple) and operator == "=":
@@ -193,7 +193,7 @@ class Expressions:
         there, test = values.not_null(term), Test("truth", (term,))
         return Truth(conjunction([there, test]), conjunction([there, negation(test)]))
 
-    def is_condition(self, e: exp.Expr, scope: Scope) -> Truth:
+    def is_condition(self, e: exp.Expression, scope: Scope) -> Truth:
         if isinstance(e.expression, (exp.Boolean, exp.Not)):
             raise Unproved("IS TRUE")
         left, right = self.term(e.this, scope), self.term(e.expression, scope)
@@ -231,7 +231,7 @@ class Expressions:
         parts = [values.compare("=", terms[0], x) for x in elements]
         return Truth(disjunction(p.true for p in parts), conjunction(p.false for p in parts))
 
-    def pattern(self, e: exp.Expr, scope: Scope) -> Truth:
+    def pattern(self, e: exp.Expression, scope: Scope) -> Truth:
         "LIKE and GLOB: a test about which only this is known, that LIKE has no regard to the case of ASCII letters."
         escape = None
         if isinstance(e, exp.Escape):
@@ -246,7 +246,7 @@ class Expressions:
         test, there = Test(name, args), self.values.not_null(*args)
         return Truth(conjunction([there, test]), conjunction([there, negation(test)]))
 
-    def term(self, e: exp.Expr, scope: Scope) -> Node:
+    def term(self, e: exp.Expression, scope: Scope) -> Node:
         "The value of an expression."
         match e:
             case exp.Paren() | exp.Alias():
@@ -391,7 +391,7 @@ class Expressions:
             return Constant(int(term.value), "integer")
         return term
 
-    def case(self, e: exp.Expr, scope: Scope) -> Node:
+    def case(self, e: exp.Expression, scope: Scope) -> Node:
         if isinstance(e, exp.If):
             branches, default = [e], e.args.get("false")
         else:
@@ -435,7 +435,7 @@ class Expressions:
         args, extras = [], []
         for key, value in e.args.items():
             for part in value if isinstance(value, list) else [value]:
-                if isinstance(part, exp.Expr) and not isinstance(
+                if isinstance(part, exp.Expression) and not isinstance(
                     part, (exp.Var, exp.DataType, exp.Identifier)
                 ):
                     args.append(self.term(part, scope))
@@ -445,13 +445,13 @@ class Expressions:
             raise Unproved(f"{name} may depend on the time")
         return Call(":".join([name, *extras]), tuple(args))
 
-    def aggregate(self, e: exp.Expr, scope: Scope, condition: exp.Expr | None) -> Node:
+    def aggregate(self, e: exp.Expression, scope: Scope, condition: exp.Expression | None) -> Node:
         at: Scope | None = scope
         if at is None or at.aggregate is None:
             raise Unproved("an aggregate where none can be")
         return at.aggregate(e, condition)
 
-    def scalar(self, e: exp.Expr, scope: Scope) -> Node:
+    def scalar(self, e: exp.Expression, scope: Scope) -> Node:
         "The value of a subquery that has one row, or none: then NULL."
         extreme = self.as_extreme(e, scope)
         if extreme is not None:
@@ -480,7 +480,7 @@ class Expressions:
         block = bag.blocks[0]
         return determines(self.values, block, (), block.key, outer=free_rows(block))
 
-    def as_extreme(self, e: exp.Expr, scope: Scope) -> Node | None:
+    def as_extreme(self, e: exp.Expression, scope: Scope) -> Node | None:
         "SELECT x ... ORDER BY x LIMIT 1 as max or min; NULL comes first where x ascends."
         select = e.unnest()
         if (

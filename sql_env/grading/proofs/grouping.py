@@ -33,7 +33,7 @@ from sql_env.grading.proofs.normal_form import (
 )
 
 # %% ../../../nbs/grading/proofs/07_grouping.ipynb #3fbe1429
-def _is_cast_to_real(e: exp.Expr | None) -> bool:
+def _is_cast_to_real(e: exp.Expression | None) -> bool:
     "Whether an expression is a cast that sum and avg would make themselves."
     return isinstance(e, exp.Cast) and column_affinity(e.to.sql("sqlite")) == "REAL"
 
@@ -45,10 +45,10 @@ class Grouping:
     expressions: Expressions
     kept: list  # of (block, scope): the rows before they are grouped
     keys: tuple[Node, ...]  # of the group, in terms of one of its rows
-    by: Sequence[exp.Expr]
+    by: Sequence[exp.Expression]
 
     def rows(
-        self, argument: exp.Expr | None, condition: exp.Expr | None, extra=()
+        self, argument: exp.Expression | None, condition: exp.Expression | None, extra=()
     ) -> Iterator[Block]:
         "Copies of the rows of the group, each giving the argument."
         t = self.expressions
@@ -69,7 +69,7 @@ class Grouping:
             if made is not None:
                 yield made
 
-    def aggregate(self, e: exp.Expr, condition: exp.Expr | None) -> Node:
+    def aggregate(self, e: exp.Expression, condition: exp.Expression | None) -> Node:
         "The value of an aggregate for the group; raises `Unproved` for those that are not covered."
         t = self.expressions
         name, argument = type(e).__name__.lower(), e.this
@@ -96,7 +96,9 @@ class Grouping:
         term = aggregate_of(t.values, name, blocks, distinct, argument is not None, always)
         return Call("real", (term,)) if is_cast and name == "sum" else term
 
-    def rank(self, name: str, own: Sequence[Node], order: Sequence[exp.Expr], scope: Scope) -> Node:
+    def rank(
+        self, name: str, own: Sequence[Node], order: Sequence[exp.Expression], scope: Scope
+    ) -> Node:
         "One more than the rows, or the different keys, that come before."
         t = self.expressions
         before, n = [], len(order)

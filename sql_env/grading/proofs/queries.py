@@ -113,7 +113,7 @@ def _without_signs(values: Values, relation: Relation) -> Relation:
     return replace(relation, bag=Bag(tuple(blocks), relation.bag.is_set), order=tuple(order))
 
 # %% ../../../nbs/grading/proofs/08_queries.ipynb #b12d495e
-def _limit_of(e: exp.Expr) -> int | None:
+def _limit_of(e: exp.Expression) -> int | None:
     limit = e.args.get("limit")
     if e.args.get("offset") is not None or isinstance(limit, exp.Fetch):
         raise Unproved("OFFSET")
@@ -126,7 +126,7 @@ def _limit_of(e: exp.Expr) -> int | None:
     return int(limit.expression.name)
 
 # %% ../../../nbs/grading/proofs/08_queries.ipynb #04846c18
-def _owns(select: exp.Select, aggregate: exp.Expr) -> bool:
+def _owns(select: exp.Select, aggregate: exp.Expression) -> bool:
     "Whether an aggregate belongs to a SELECT itself, and not to a window or a subquery."
     if (
         isinstance(aggregate.parent, exp.Window)
@@ -143,7 +143,7 @@ def _starred(t: Expressions, alias: str, name: str) -> Callable:
     return lambda scope: t.column_here(alias, name, scope)
 
 # %% ../../../nbs/grading/proofs/08_queries.ipynb #6e926eb2
-def _expressed(t: Expressions, e: exp.Expr) -> Callable:
+def _expressed(t: Expressions, e: exp.Expression) -> Callable:
     return lambda scope: t.term(e, scope)
 
 # %% ../../../nbs/grading/proofs/08_queries.ipynb #3c205ac2
@@ -159,7 +159,7 @@ class Translator:
         self.cuts: list[Relation] = []
         self.has_limit = False
 
-    def query(self, e: exp.Expr, outer: Scope | None, is_top: bool = False) -> Relation:
+    def query(self, e: exp.Expression, outer: Scope | None, is_top: bool = False) -> Relation:
         "The relation that a query is; sorting keys are kept for the outermost one and where LIMIT needs them."
         while isinstance(e, (exp.Subquery, exp.Paren)) and not e.args.get("with_"):
             if isinstance(e, exp.Subquery) and (e.args.get("limit") or e.args.get("order")):
@@ -220,7 +220,7 @@ class Translator:
             )
         return Relation(names, bag, tuple(order), _limit_of(e))
 
-    def result_place(self, e: exp.Expr, names: Sequence[str]) -> int | None:
+    def result_place(self, e: exp.Expression, names: Sequence[str]) -> int | None:
         if is_int(e):
             return int(e.name) - 1
         if isinstance(e, exp.Column) and not e.table and names.count(e.name.lower()) == 1:
@@ -280,7 +280,7 @@ class Translator:
                 found += self.unmatched(partial, alias, alternatives, matched)
         return found
 
-    def source(self, e: exp.Expr, outer: Scope | None) -> tuple[str, list]:
+    def source(self, e: exp.Expression, outer: Scope | None) -> tuple[str, list]:
         "The alias of a source and its blocks, each with the names of what it gives."
         if e.args.get("joins"):
             raise Unproved("a join in brackets")
@@ -473,7 +473,7 @@ class Translator:
             yield replace(block, out=(*out, *keys))
 
     def sorting_term(
-        self, e: exp.Expr, scope: Scope, out: Sequence[Node], names: Sequence[str]
+        self, e: exp.Expression, scope: Scope, out: Sequence[Node], names: Sequence[str]
     ) -> Node:
         "The value of a sorting key: a result column by its place or name, else an expression."
         place = self.result_place(e, names)
@@ -557,7 +557,7 @@ class Translator:
             if not order:
                 if not isinstance(e.this, exp.AggFunc):
                     raise Unproved("a window without ORDER BY")
-                return grouping.aggregate(e.this, None)
+                return grouping.aggregate(e.this, None)  # type: ignore[arg-type]
             name = type(e.this).__name__.lower()
             if name not in ("rank", "denserank", "rownumber"):
                 raise Unproved("a running window")
