@@ -32,7 +32,9 @@ def catalog_of(schema: Schema):
         found.not_null[name] = {c for c, x in table.columns.items() if x.required}
         found.unique[name] = {key[0] for key in table.keys if len(key) == 1}
         found.foreign_keys[name] = {
-            r.columns[0]: (r.parent, r.parent_columns[0]) for r in table.references if len(r.columns) == 1
+            r.columns[0]: (r.parent, r.parent_columns[0])
+            for r in table.references
+            if len(r.columns) == 1
         }
     return found
 
