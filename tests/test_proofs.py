@@ -10,7 +10,7 @@ import weakened_rules
 from conftest import ROOT
 from deceiving_pairs import DATABASES, PAIRS, SCHEMA, differing, false_proofs
 
-from sql_env.evaluation.golds import gold_text
+from sql_env.evaluation.golds import normalized_gold
 from sql_env.evaluation.harness import EvaluationResult
 from sql_env.evaluation.logs import EpisodeResult, episode_result
 from sql_env.evaluation.reports import certificate_text
@@ -455,7 +455,7 @@ def test_golds_that_are_proved_equal_or_contradict_each_other_are_found():
     from sql_env.sources import load
 
     qs = load("bundled")
-    q = next(q for q in qs if "count ( * )" in str(gold_text(q)) and q.gold_answer[0][0] > 1)
+    q = next(q for q in qs if "count ( * )" in str(normalized_gold(q)) and q.gold_answer[0][0] > 1)
     twin = q.with_fields(question_id="twin", gold_sql=f"SELECT * FROM ({q.gold_sql})")
     lucky = q.with_fields(question_id="lucky", gold_sql=f"SELECT {q.gold_answer[0][0]}")
     wrong = lucky.with_fields(question_id="wrong", gold_answer=((0,),), gold_sql="SELECT 0")
@@ -473,3 +473,16 @@ def test_golds_that_are_proved_equal_or_contradict_each_other_are_found():
         "contradicted"
     }
     assert "contradicted" in flags["lucky"] and "equal_gold" not in flags["lucky"]
+
+
+def test_tasks_with_other_statements_are_no_duplicates():
+    "Tasks have no gold query and no gold rows; what tells them apart are their statements."
+    from sql_env.evaluation.golds import contradicting_golds, equal_golds
+    from sql_env.sources import load
+
+    tasks = load("bundled_tasks")
+    assert equal_golds(tasks) == contradicting_golds(tasks) == []
+    one = next(q for q in tasks if q.gold_statements)
+    twin = one.with_fields(question_id="twin")
+    [group] = equal_golds(tasks, [*tasks, twin])
+    assert [q.question_id for q in group.questions] == [one.question_id, "twin"]

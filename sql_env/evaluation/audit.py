@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 from ..database.guards import QueryError
 from .contradictions import WordingCheck
-from .golds import contradicting_golds, equal_golds, gold_text
+from .golds import contradicting_golds, equal_golds, normalized_gold
 from ..grading.answers import compare_rows
 from ..grading.variants.instances import InstanceGenerator
 from sql_env.grading.variants.selection import (
@@ -135,15 +135,15 @@ def _check_by_playing(env: EpisodeEnv, q: Question, hacks: Iterable[Any]) -> _Pl
 def _gold_flags(questions: QuestionSet, some: Iterable[Question]) -> Iterator[tuple[str, str, str]]:
     "Ids, flags and reasons from comparing golds with each other: written alike, proved equal, or contradicting."
     some = list(some)
-    count = Counter((q.database_name, gold_text(q)) for q in some)
+    count = Counter((q.database_name, normalized_gold(q)) for q in some)
     yield from (
         (q.question_id, "duplicate_gold", "")
         for q in some
-        if count[q.database_name, gold_text(q)] > 1
+        if count[q.database_name, normalized_gold(q)] > 1
     )
     for group in equal_golds(questions, some):
         for q in group.questions if group.proof else ():
-            other = next(o for o in group.questions if gold_text(o) != gold_text(q))
+            other = next(o for o in group.questions if normalized_gold(o) != normalized_gold(q))
             yield (
                 q.question_id,
                 "equal_gold",
@@ -253,7 +253,7 @@ class AuditReport:
     @property
     def n_golds(self) -> int:
         "Number of different gold queries."
-        return len({(q.database_name, gold_text(q)) for q in self.questions})
+        return len({(q.database_name, normalized_gold(q)) for q in self.questions})
 
     def counts(self) -> dict[str, int]:
         "Number of questions with each flag, in the order of `QUESTION_FLAGS`."
