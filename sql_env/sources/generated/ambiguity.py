@@ -11,19 +11,22 @@ __all__ = ['Reading', 'AmbiguousWorld', 'ambiguous_worlds', 'ambiguous_set']
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import apsw
 
-from ...database.database import Database
 from ...questions.question_set import Clarification, Question, QuestionSet, classify_answer
 from .phrases import DraftRejected, sql_literal
 from .tables import Table, TableBuilder, WorldColumn, build_tables
 from .wordings import load_wordings
 from .words import Rng, load_vocabulary, split_of
-from .world import collect_questions, load_tables, save_image, stream_seeds
+from sql_env.sources.generated.world import (
+    GeneratedWorld,
+    collect_questions,
+    load_tables,
+    stream_seeds,
+)
 from ...sql.analysis import classify_difficulty
 
 # %% ../../../nbs/sources/generated/15_ambiguity.ipynb #165fe0ce
@@ -327,7 +330,7 @@ def _to_question(
 
 # %% ../../../nbs/sources/generated/15_ambiguity.ipynb #0539f005
 @dataclass(eq=False, repr=False)
-class AmbiguousWorld:
+class AmbiguousWorld(GeneratedWorld):
     """A database with columns that share words and rows that share names, and questions about them.
 
     Besides its options it has `split`, `image` (the SQLite file as bytes), `tables`, `questions`, and `drafts`: what
@@ -398,15 +401,6 @@ class AmbiguousWorld:
         "For each question that can be read in several ways: SQL by what the user says who means it."
         drafts = {q.question_id: d for q, d in zip(self.questions, self.drafts) if d.term}
         return {key: {r.fact: r.sql for r in d.readings} for key, d in drafts.items() if d.readings}
-
-    @cached_property
-    def database(self) -> Database:
-        "The database, opened from memory."
-        return Database(self.image)
-
-    def save(self, folder: str | Path) -> Path:
-        "Write its SQLite file into a folder."
-        return save_image(self.image, Path(folder) / f"{self.name}.sqlite")
 
     def __repr__(self):
         counts = f"{len(self.tables)} tables, {len(self.questions)} questions"

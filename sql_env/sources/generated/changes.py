@@ -11,14 +11,12 @@ __all__ = ['ChangeWorld', 'change_worlds', 'change_tasks', 'twins']
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import apsw
 
-from ...database.database import Database
 from ...paths import SourceError, cache_dir
 from ...questions.question_set import Question, QuestionSet
 from .change_families import CHANGES, ChangeDraft
@@ -28,9 +26,9 @@ from .tables import build_tables
 from .wordings import load_wordings
 from .words import EXAMS, Rng, split_of
 from sql_env.sources.generated.world import (
+    GeneratedWorld,
     collect_questions,
     load_tables,
-    save_image,
     sql_skeleton,
     stream_seeds,
 )
@@ -91,7 +89,7 @@ class _Made(NamedTuple):
 
 # %% ../../../nbs/sources/generated/21_changes.ipynb #4dfeac46
 @dataclass(eq=False, repr=False)
-class ChangeWorld:
+class ChangeWorld(GeneratedWorld):
     """A database and tasks that change it.
 
     Besides its options it has `split`, `image` (the SQLite file as bytes), `tables` (by role), `questions`, and by the
@@ -193,15 +191,6 @@ class ChangeWorld:
     def name(self) -> str:
         "Its name, also of its file."
         return f"changes_{self.level}_{self.seed}" + (f"_rows{self.rows}" if self.rows else "")
-
-    @cached_property
-    def database(self) -> Database:
-        "The database, opened from memory."
-        return Database(self.image)
-
-    def save(self, folder: str | Path) -> Path:
-        "Write its SQLite file into a folder."
-        return save_image(self.image, Path(folder) / f"{self.name}.sqlite")
 
     def twins(self, question_id: str) -> Iterator["ChangeWorld"]:
         "Worlds with the same tables and other rows, each with the same task of other values."

@@ -12,13 +12,11 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import apsw
 
-from ...database.database import Database
 from ...questions.gold import same_rows
 from ...questions.question_set import Question, QuestionSet, classify_answer
 from sql_env.sources.generated.phrases import (
@@ -37,6 +35,7 @@ from .tables import Table, WorldColumn, build_tables
 from .wordings import Phrase, load_wordings
 from .words import EXAMS, SPLITS, Rng, split_of
 from sql_env.sources.generated.world import (
+    GeneratedWorld,
     collect_questions,
     has_no_tie,
     is_answerable,
@@ -44,7 +43,6 @@ from sql_env.sources.generated.world import (
     outline,
     outline_difficulty,
     passes_thinning,
-    save_image,
     stream_seeds,
 )
 
@@ -453,7 +451,7 @@ def _to_question(turn: _Asked, text: str, question_id: str, world: str, split: s
 
 # %% ../../../nbs/sources/generated/17_conversations.ipynb #a1b186ba
 @dataclass(eq=False, repr=False)
-class ConversationWorld:
+class ConversationWorld(GeneratedWorld):
     """A database and conversations about it, made from a seed.
 
     Besides its options it has `split`, `image` (the SQLite file as bytes), `tables`, `questions`, each with its
@@ -511,15 +509,6 @@ class ConversationWorld:
     def name(self) -> str:
         "Its name, also of its file."
         return f"conversation_{self.level}_{self.seed}"
-
-    @cached_property
-    def database(self) -> Database:
-        "The database, opened from memory."
-        return Database(self.image)
-
-    def save(self, folder: str | Path) -> Path:
-        "Write its SQLite file into a folder."
-        return save_image(self.image, Path(folder) / f"{self.name}.sqlite")
 
     def __repr__(self):
         counts = f"{len(self.tables)} tables, {len(self.questions)} conversations"

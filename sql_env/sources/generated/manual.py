@@ -11,19 +11,22 @@ __all__ = ['Rule', 'ManualDraft', 'ManualWorld', 'manual_worlds', 'manual_set']
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
-from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import apsw
 
-from ...database.database import Database
 from ...questions.question_set import Question, QuestionSet, classify_answer
 from .phrases import DraftRejected, sql_literal, with_article
 from .tables import Table, WorldColumn, build_tables
 from .wordings import load_wordings
 from .words import Rng, split_of
-from .world import collect_questions, load_tables, save_image, stream_seeds
+from sql_env.sources.generated.world import (
+    GeneratedWorld,
+    collect_questions,
+    load_tables,
+    stream_seeds,
+)
 from ...sql.analysis import classify_difficulty
 
 # %% ../../../nbs/sources/generated/20_manual.ipynb #c415ae47
@@ -251,7 +254,7 @@ def _answer(con: apsw.Connection, draft: ManualDraft) -> tuple:
 
 # %% ../../../nbs/sources/generated/20_manual.ipynb #e2a156b0
 @dataclass(eq=False, repr=False)
-class ManualWorld:
+class ManualWorld(GeneratedWorld):
     """A database, a manual that defines terms, and questions that use them.
 
     Besides its options it has `split`, `image` (the SQLite file as bytes), `documents`, `tables`, `rules`, `questions`,
@@ -338,15 +341,6 @@ class ManualWorld:
             in_force, before, guess = draft.sqls
             found[q.question_id] = {draft.fact: in_force, _old_fact(draft): before, "": guess}
         return found
-
-    @cached_property
-    def database(self) -> Database:
-        "The database, opened from memory."
-        return Database(self.image, documents=self.documents)
-
-    def save(self, folder: str | Path) -> Path:
-        "Write its SQLite file into a folder."
-        return save_image(self.image, Path(folder) / f"{self.name}.sqlite")
 
     def __repr__(self):
         counts = (

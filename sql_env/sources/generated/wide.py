@@ -11,19 +11,22 @@ __all__ = ['LookAlikes', 'rename_words', 'Branch', 'WideWorld', 'wide_worlds', '
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import apsw
 
-from ...database.database import Database
 from ...questions.gold import same_rows
 from ...questions.question_set import Question, QuestionSet
 from .tables import Table
 from .wordings import load_wordings
 from .words import SPLITS, Rng, invent_word, split_of
-from .world import World, collect_questions, save_image, stream_seeds
+from sql_env.sources.generated.world import (
+    GeneratedWorld,
+    World,
+    collect_questions,
+    stream_seeds,
+)
 
 # %% ../../../nbs/sources/generated/18_wide.ipynb #ad60bae5
 _PLAUSIBLE = ("{}", "{}_v2", "{}_v3", "{}_new", "{}_main", "{}_live", "{}_all", "{}_2021")
@@ -169,7 +172,7 @@ _DOCUMENTED = 0.5  # share of branches whose tables are explained by a document 
 
 # %% ../../../nbs/sources/generated/18_wide.ipynb #922c84b1
 @dataclass(eq=False, repr=False)
-class WideWorld:
+class WideWorld(GeneratedWorld):
     """Many worlds in one database, with tables that look like theirs, and questions about some of them.
 
     Besides its options it has `split`, `branches`, `image` (the SQLite file as bytes), `documents`, `questions`, and
@@ -259,15 +262,6 @@ class WideWorld:
         "Its name, also of its file."
         more = "" if self.n == 20 else f"_{self.n}"
         return f"wide_{self.n_tables}_{self.seed}{more}"
-
-    @cached_property
-    def database(self) -> Database:
-        "The database, opened from memory."
-        return Database(self.image, documents=self.documents)
-
-    def save(self, folder: str | Path) -> Path:
-        "Write its SQLite file into a folder."
-        return save_image(self.image, Path(folder) / f"{self.name}.sqlite")
 
     def __repr__(self):
         counts = f"{self.n_tables} tables, {len(self.branches)} branches, {len(self.questions)} questions"

@@ -6,14 +6,15 @@ Docs: https://hjerpe.github.io/sql_env/sources/generated/world.html.md"""
 
 # %% auto #0
 __all__ = ['is_answerable', 'has_no_tie', 'passes_thinning', 'sql_skeleton', 'outline', 'outline_difficulty', 'load_tables',
-           'save_image', 'World', 'stream_seeds', 'worlds', 'collect_questions', 'world_set', 'export_worlds',
-           'show_family', 'guessing_statistics']
+           'save_image', 'GeneratedWorld', 'World', 'stream_seeds', 'worlds', 'collect_questions', 'world_set',
+           'export_worlds', 'show_family', 'guessing_statistics']
 
 # %% ../../../nbs/sources/generated/14_world.ipynb #04e4332e
 import os
 import re
 import tempfile
 import textwrap
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ from functools import cached_property, lru_cache
 from itertools import islice
 from math import log2
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 from zlib import crc32
 
@@ -300,8 +302,29 @@ def save_image(image: bytes, path: Path) -> Path:
     return path
 
 # %% ../../../nbs/sources/generated/14_world.ipynb #d3c4a2a4
+class GeneratedWorld(ABC):
+    "What worlds of every kind share: a database that is opened from memory or written to a file."
+
+    image: bytes  # the SQLite file
+    documents: Documents = MappingProxyType({})  # beside it, by the names of their files
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        "Its name, also of its file."
+
+    @cached_property
+    def database(self) -> Database:
+        "The database, opened from memory."
+        return Database(self.image, documents=dict(self.documents))
+
+    def save(self, folder: str | Path) -> Path:
+        "Write its SQLite file into a folder."
+        return save_image(self.image, Path(folder) / f"{self.name}.sqlite")
+
+# %% ../../../nbs/sources/generated/14_world.ipynb #3b922008
 @dataclass(eq=False, repr=False)
-class World:
+class World(GeneratedWorld):
     """A database and its questions, made from a seed.
 
     Besides its options it has `split`, `image` (the SQLite file as bytes), `tables` (by role), `questions`, and for
@@ -382,15 +405,6 @@ class World:
             return name
         return f"{name}_{crc32(self._key.encode()):08x}"
 
-    @cached_property
-    def database(self) -> Database:
-        "The database, opened from memory."
-        return Database(self.image)
-
-    def save(self, folder: str | Path) -> Path:
-        "Write its SQLite file into a folder."
-        return save_image(self.image, Path(folder) / f"{self.name}.sqlite")
-
     def __repr__(self):
         counts = f"{len(self.tables)} tables, {len(self.questions)} questions"
         return f"World({self.name}: {counts}, {self.split})"
@@ -437,8 +451,8 @@ def _stream_questions(
         new = [q for q in w.questions if q.question_text not in texts]
         if new:
             files[w.name] = w.save(folder)
-            if said := getattr(w, "documents", None):
-                documents[w.name] = said
+            if w.documents:
+                documents[w.name] = w.documents
         texts.update(q.question_text for q in new)
         yield from new
 
