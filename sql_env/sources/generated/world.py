@@ -305,7 +305,7 @@ def save_image(image: bytes, path: Path) -> Path:
 class GeneratedWorld(ABC):
     "What worlds of every kind share: a database that is opened from memory or written to a file."
 
-    image: bytes  # the SQLite file
+    image: bytes = b""  # the SQLite file, once it is made
     documents: Documents = MappingProxyType({})  # beside it, by the names of their files
 
     @property
