@@ -34,9 +34,10 @@ from sql_env.play.chat import TOOLS, action_message
 from sql_env.play.environment import EpisodeEnv
 from sql_env.play.episode import Action
 from sql_env.play.session import Session
-from sql_env.policies import HACKS, most_frequent_answer, play_episode
+from sql_env.policies import HACKS, play_episode
 from sql_env.policies.base import Completion
 from sql_env.policies.chat import ChatPolicy
+from sql_env.policies.hacks import most_frequent_answer
 from sql_env.questions.question_set import QuestionSet
 from sql_env.sources.loading import load
 

@@ -8,6 +8,6 @@ __getattr__, __dir__ = lazy_names(
         "guards": "ERROR_KINDS Limits QueryError",
         "catalog": "Column TableInfo",
         "database": "Database build_database",
-        "writing": "Change WritableCopy",
+        "writing": "WritableCopy",
     },
 )

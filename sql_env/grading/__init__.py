@@ -8,7 +8,6 @@ __getattr__, __dir__ = lazy_names(
         "answer_forms": "UnreadableAnswerError parse_answer",
         "answers": "VERDICT_REASONS Verdict compare_rows format_rows verify",
         "grounding": "Evidence is_grounded",
-        "changes": "judge_changes judge_replay judge_twins",
         "variants.robust": "ROBUST_REASONS judge_evidence verify_robust",
         "variants.selection": "variants_for",
     },

@@ -8,8 +8,8 @@ __getattr__, __dir__ = lazy_names(
         "schema_view": "SCHEMA_LEVELS",
         "reward": "RewardConfig",
         "environment": "EpisodeEnv",
-        "episode": "ACTIONS Action EXTRA_ACTIONS Episode Observation Turn VERIFY_MODES",
+        "episode": "ACTIONS Action EXTRA_ACTIONS Episode Observation Turn",
         "chat": "SYSTEM_PROMPT initial_messages parse_tool_call tool_schemas",
-        "session": "Session SessionVerdict ToolError ToolResult",
+        "session": "Session ToolError ToolResult",
     },
 )

@@ -7,7 +7,7 @@ __getattr__, __dir__ = lazy_names(
     {
         "base": "Completion ModelError Policy RolloutAborted ScriptedPolicy play_episode",
         "baselines": "ForgetfulOracle GreedyPolicy OraclePolicy RandomPolicy",
-        "hacks": "HACKS HackPolicy most_frequent_answer",
+        "hacks": "HACKS HackPolicy",
         "chat": "ChatPolicy",
         "endpoint": "Endpoint",
         "local": "LocalModel",

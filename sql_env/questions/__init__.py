@@ -9,7 +9,7 @@ __getattr__, __dir__ = lazy_names(
             "Clarification QUARANTINE_FLAGS QUESTION_FLAGS Question QuestionSet "
             "find_split_leaks read_questions save_question_set"
         ),
-        "gold": "GoldResult GoldRunner",
+        "gold": "GoldRunner",
         "tasks": "judge_task",
     },
 )

@@ -7,6 +7,6 @@ __getattr__, __dir__ = lazy_names(
     {
         "loading": "SOURCES load load_batches",
         "tables": "import_files",
-        "generated": "AmbiguousWorld ConversationWorld NameMix World ambiguous_set conversations export_worlds worlds",
+        "generated": "World export_worlds worlds",
     },
 )

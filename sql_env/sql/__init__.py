@@ -5,9 +5,9 @@ from sql_env import lazy_names
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
-        "values": "Result format_value quote_identifier",
+        "values": "Result format_value",
         "analysis": "classify_difficulty normalize_sql referenced_tables spider_hardness",
         "dialects": "translate_sql",
-        "mutants": "one_edit_mutants wrong_column_mutants",
+        "mutants": "one_edit_mutants",
     },
 )

@@ -5,10 +5,10 @@ from sql_env import lazy_names
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
-        "episode": "view_episode view_trajectory watch_policy",
+        "episode": "view_episode watch_policy",
         "page": "embed_page episode_html",
         "reading": "read_runs",
-        "run": "run_page_html show_runs",
+        "run": "show_runs",
         "trees": "tree_page_html",
         "explorer": "EpisodeExplorer",
     },

@@ -7,8 +7,8 @@ Docs: https://hjerpe.github.io/sql_env/grading/proofs/normal_form.html.md"""
 # %% auto #0
 __all__ = ['TRUE', 'FALSE', 'NULL', 'Node', 'node', 'Row', 'Column', 'Identity', 'Constant', 'Call', 'Choice', 'Aggregate',
            'Compare', 'IsNull', 'Test', 'Exists', 'And', 'Or', 'Not', 'Block', 'Bag', 'node_text', 'conjunction',
-           'disjunction', 'negation', 'children', 'walk', 'replace_nodes', 'free_terms', 'free_rows', 'bound_rows',
-           'RowNumbers', 'canonical']
+           'disjunction', 'negation', 'children', 'walk', 'replace_nodes', 'free_terms', 'free_rows', 'RowNumbers',
+           'canonical']
 
 # %% ../../../nbs/grading/proofs/02_normal_form.ipynb #7460e502
 from collections.abc import Iterable, Iterator, Mapping
@@ -317,16 +317,16 @@ def free_rows(node: Any) -> set[Row]:
     return {term.row for term in free_terms(node)}
 
 # %% ../../../nbs/grading/proofs/02_normal_form.ipynb #295b1c0a
-def bound_rows(node: Any) -> Iterator[Row]:
+def _bound_rows(node: Any) -> Iterator[Row]:
     "The rows that blocks below a node bind, in the order of the text."
     if isinstance(node, tuple):
         for part in node:
-            yield from bound_rows(part)
+            yield from _bound_rows(part)
     elif isinstance(node, Node):
         if isinstance(node, Block):
             yield from node.rows
         for child in children(node):
-            yield from bound_rows(child)
+            yield from _bound_rows(child)
 
 # %% ../../../nbs/grading/proofs/02_normal_form.ipynb #af7ab0ac
 class RowNumbers:
@@ -342,12 +342,12 @@ class RowNumbers:
     def fresh(self, node: Any) -> Any:
         "A copy of a node whose bound rows are new."
         return replace_nodes(
-            node, {row: self.row(row.table) for row in dict.fromkeys(bound_rows(node))}
+            node, {row: self.row(row.table) for row in dict.fromkeys(_bound_rows(node))}
         )
 
 # %% ../../../nbs/grading/proofs/02_normal_form.ipynb #07179984
 def canonical(node: Any) -> Any:
     "A node with its bound rows numbered in order, so that copies are equal."
     return replace_nodes(
-        node, {row: Row(-n, row.table) for n, row in enumerate(dict.fromkeys(bound_rows(node)), 1)}
+        node, {row: Row(-n, row.table) for n, row in enumerate(dict.fromkeys(_bound_rows(node)), 1)}
     )

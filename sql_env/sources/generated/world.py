@@ -6,8 +6,8 @@ Docs: https://hjerpe.github.io/sql_env/sources/generated/world.html.md"""
 
 # %% auto #0
 __all__ = ['is_answerable', 'has_no_tie', 'passes_thinning', 'sql_skeleton', 'outline', 'outline_difficulty', 'load_tables',
-           'save_image', 'GeneratedWorld', 'World', 'stream_seeds', 'worlds', 'collect_questions', 'world_set',
-           'export_worlds', 'show_family', 'guessing_statistics']
+           'GeneratedWorld', 'World', 'stream_seeds', 'worlds', 'collect_questions', 'world_set', 'export_worlds',
+           'show_family', 'guessing_statistics']
 
 # %% ../../../nbs/sources/generated/14_world.ipynb #04e4332e
 import os
@@ -292,7 +292,7 @@ _BY_MEANING_SHARE = (
 _MADE_UP_MIX = NameMix(real=0.2, compound=0.15, made_up=0.65)  # of names in test_made_up
 
 # %% ../../../nbs/sources/generated/14_world.ipynb #3c7ff1e8
-def save_image(image: bytes, path: Path) -> Path:
+def _save_image(image: bytes, path: Path) -> Path:
     "Write a database to a file in one step, so that nobody ever reads half of it, unless it is there."
     path.parent.mkdir(parents=True, exist_ok=True)
     if not path.exists() or path.read_bytes() != image:
@@ -320,7 +320,7 @@ class GeneratedWorld(ABC):
 
     def save(self, folder: str | Path) -> Path:
         "Write its SQLite file into a folder."
-        return save_image(self.image, Path(folder) / f"{self.name}.sqlite")
+        return _save_image(self.image, Path(folder) / f"{self.name}.sqlite")
 
 # %% ../../../nbs/sources/generated/14_world.ipynb #3b922008
 @dataclass(eq=False, repr=False)
