@@ -15,7 +15,13 @@ from typing import NamedTuple
 
 import apsw
 
-from ..database.catalog import has_row_numbers, row_number_name
+from sql_env.database.catalog import (
+    has_row_numbers,
+    primary_key,
+    read_columns,
+    read_keys,
+    row_number_name,
+)
 from ..database.connection import pages_read
 from ..database.guards import Limits, connect_readonly
 from ..sql.values import quote_identifier
@@ -31,23 +37,6 @@ class TableFacts(NamedTuple):
     row_id: str  # name of the number of a row; empty if there is none
     has_plain_text: bool  # texts are compared byte by byte
 
-# %% ../../nbs/questions/02_statements.ipynb #b78f3fd5
-def _pragma(con: apsw.Connection, name: str, argument: str) -> list[tuple]:
-    "The rows of a pragma about a table or an index."
-    return con.execute(f"PRAGMA {name}({quote_identifier(argument)})").fetchall()
-
-# %% ../../nbs/questions/02_statements.ipynb #cfc366f6
-def _unique_keys(
-    con: apsw.Connection, table: str, columns: tuple[str, ...]
-) -> list[tuple[int, ...]]:
-    "Places of the columns of each unique index of a table, those with a condition or an expression left out."
-    keys = []
-    for _, name, unique, _, has_condition in _pragma(con, "index_list", table):
-        parts = [column for _, _, column in _pragma(con, "index_info", str(name))]
-        if unique and not has_condition and all(column in columns for column in parts):
-            keys.append(tuple([columns.index(column) for column in parts]))
-    return keys
-
 # %% ../../nbs/questions/02_statements.ipynb #789763ac
 _STRICT = re.compile(r"\)[^()]*\bstrict\b[^()]*$", re.I)
 
@@ -61,8 +50,8 @@ def _is_strict(con: apsw.Connection, table: str) -> bool:
 # %% ../../nbs/questions/02_statements.ipynb #9ffdb57e
 def _table_facts(con: apsw.Connection, table: str) -> TableFacts:
     "The facts of a table; raises `apsw.Error`."
-    info = [row for row in _pragma(con, "table_xinfo", table) if row[6] != 1]
-    columns = tuple([str(row[1]) for row in info])
+    info = read_columns(con, table)
+    columns = tuple([column.name for column in info])
     declared, collations = [], set()
     is_strict = _is_strict(con, table)
     for column in columns:
@@ -72,13 +61,12 @@ def _table_facts(con: apsw.Connection, table: str) -> TableFacts:
         declared.append(f"{quote_identifier(column)} {kind or ''} COLLATE {collation}")
         collations.add(collation)
     row_id = row_number_name(columns) if has_row_numbers(con, table) else ""
-    primary = [i for i, row in sorted(enumerate(info), key=lambda pair: pair[1][5]) if row[5]]
-    keys = [*_unique_keys(con, table, columns), tuple(primary)]
+    primary = primary_key(info)
     # SQLite allows NULLs, which are not equal, in every key but these
-    is_alias = len(primary) == 1 and info[primary[0]][2].upper() == "INTEGER"
-    full = {i for i, row in enumerate(info) if row[3]}
-    full.update(primary if is_alias or not row_id else ())
-    whole = tuple([key for key in keys if key and full.issuperset(key)])
+    is_alias = [c.type.upper() for c in info if c.key_place] == ["INTEGER"]
+    full = {c.name for c in info if c.not_null}.union(primary if is_alias or not row_id else ())
+    keys = [key for key in read_keys(con, table, info) if full.issuperset(key)]
+    whole = tuple([tuple([columns.index(name) for name in key]) for key in keys])
     return TableFacts(table, columns, tuple(declared), whole, row_id, collations <= {"BINARY"})
 
 # %% ../../nbs/questions/02_statements.ipynb #6c9b9574

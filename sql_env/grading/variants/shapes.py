@@ -22,83 +22,31 @@ from typing import Any, NamedTuple
 
 import apsw
 
-from ...database.catalog import has_row_numbers, middle_key, row_number_name
+from sql_env.database.catalog import (
+    ColumnDefinition,
+    has_row_numbers,
+    middle_key,
+    primary_key,
+    read_columns,
+    read_keys,
+    read_references,
+    row_number_name,
+)
 from ...sql.values import quote_identifier
 
 # %% ../../../nbs/grading/variants/02_shapes.ipynb #537e22cc
-class _ColumnRow(NamedTuple):
-    "A row of `PRAGMA table_xinfo`."
-
-    cid: int
-    name: str
-    type: str
-    not_null: int
-    default: str | None
-    primary_key: int  # place in the primary key from 1, 0 if not in it
-    hidden: int  # other than 0 for columns that can't be written
-
-# %% ../../../nbs/grading/variants/02_shapes.ipynb #9c8790d6
-class _IndexRow(NamedTuple):
-    "A row of `PRAGMA index_list`."
-
-    seq: int
-    name: str
-    unique: int
-    origin: str
-    partial: int
-
-# %% ../../../nbs/grading/variants/02_shapes.ipynb #588b1dc8
-class _IndexColumnRow(NamedTuple):
-    "A row of `PRAGMA index_info`."
-
-    seqno: int
-    cid: int
-    name: str | None  # None for an expression
-
-# %% ../../../nbs/grading/variants/02_shapes.ipynb #51a3a3c6
-class _ForeignKeyRow(NamedTuple):
-    "A row of `PRAGMA foreign_key_list`: one column of one foreign key."
-
-    id: int
-    seq: int
-    parent: str
-    column: str
-    parent_column: str | None  # None means the parent's primary key
-    on_update: str
-    on_delete: str
-    match: str
-
-# %% ../../../nbs/grading/variants/02_shapes.ipynb #686a230d
-def _pragma(con: apsw.Connection, pragma: str, row_type: type, name: str) -> list:
-    rows = con.execute(f"PRAGMA {pragma}({quote_identifier(name)})")
-    return [row_type(*row) for row in rows]
-
-# %% ../../../nbs/grading/variants/02_shapes.ipynb #3ea06f53
-def _read_columns(con: apsw.Connection, table: str) -> list[_ColumnRow]:
+def _written_columns(con: apsw.Connection, table: str) -> list[ColumnDefinition]:
     "Columns that can be written."
-    columns = _pragma(con, "table_xinfo", _ColumnRow, table)
-    return [c for c in columns if c.hidden == 0]
-
-# %% ../../../nbs/grading/variants/02_shapes.ipynb #01cb20d0
-def _primary_key(columns: Iterable[_ColumnRow]) -> list[str]:
-    "Names of the columns of the primary key, in its order."
-    keyed = [c for c in columns if c.primary_key]
-    return [c.name for c in sorted(keyed, key=lambda c: c.primary_key)]
+    return [column for column in read_columns(con, table) if not column.hidden]
 
 # %% ../../../nbs/grading/variants/02_shapes.ipynb #b93ea611
-def _read_keys(con: apsw.Connection, table: str, columns: Sequence[_ColumnRow]) -> tuple:
+def _key_places(
+    con: apsw.Connection, table: str, columns: Sequence[ColumnDefinition]
+) -> tuple[tuple[int, ...], ...]:
     "Places of the columns of the primary key and of each UNIQUE, sorted."
-    place = {c.name.lower(): i for i, c in enumerate(columns)}
-    keys: list[list] = [_primary_key(columns)]
-    for index in _pragma(con, "index_list", _IndexRow, table):
-        if index.unique and not index.partial:
-            parts = _pragma(con, "index_info", _IndexColumnRow, index.name)
-            keys.append([part.name for part in parts])
-    found = set()
-    for names in keys:
-        if names and all(n and n.lower() in place for n in names):
-            found.add(tuple(place[n.lower()] for n in names))
-    return tuple(sorted(found))
+    place = {c.name: i for i, c in enumerate(columns)}
+    keys = [key for key in read_keys(con, table, columns) if place.keys() >= set(key)]
+    return tuple(sorted({tuple([place[name] for name in key]) for key in keys}))
 
 # %% ../../../nbs/grading/variants/02_shapes.ipynb #ffaaa1dc
 class ForeignKey(NamedTuple):
@@ -109,41 +57,26 @@ class ForeignKey(NamedTuple):
     parent_columns: tuple[str, ...]  # lower case
 
 # %% ../../../nbs/grading/variants/02_shapes.ipynb #e7fd133e
-def _resolve_foreign_key(
-    con: apsw.Connection,
-    parts: Sequence[_ForeignKeyRow],  # of one foreign key
-    place: Mapping[str, int],  # of the table's columns, by lower-case name
-) -> ForeignKey | None:
-    "A foreign key with places instead of names, None if it names a column that isn't there."
-    parent = parts[0].parent
-    parent_columns = _read_columns(con, parent)
-    primary = _primary_key(parent_columns)
-    primary += [""] * len(parts)
-    targets = [(p.parent_column or primary[i]).lower() for i, p in enumerate(parts)]
-    sources = [p.column.lower() for p in parts]
-    known = {c.name.lower() for c in parent_columns}
-    if not known.issuperset(targets) or not place.keys() >= set(sources):
-        return None
-    return ForeignKey(tuple(place[s] for s in sources), parent.lower(), tuple(targets))
-
-# %% ../../../nbs/grading/variants/02_shapes.ipynb #93663f88
 def _read_foreign_keys(
     con: apsw.Connection, table: str, place: Mapping[str, int]
 ) -> tuple[ForeignKey, ...]:
-    "The foreign keys of a table that can be followed."
-    by_id: dict[int, list[_ForeignKeyRow]] = {}
-    for row in _pragma(con, "foreign_key_list", _ForeignKeyRow, table):
-        by_id.setdefault(row.id, []).append(row)
-    found = [_resolve_foreign_key(con, parts, place) for parts in by_id.values()]
-    return tuple(key for key in found if key)
+    "The foreign keys of a table that can be followed, with places instead of names."
+    found = []
+    for columns, parent, targets in read_references(con, table):
+        known = {c.name.lower() for c in _written_columns(con, parent)}
+        if known.issuperset(t.lower() for t in targets) and columns:
+            sources = [place.get(c.lower(), -1) for c in columns]
+            if min(sources) >= 0:
+                lower = tuple([target.lower() for target in targets])
+                found.append(ForeignKey(tuple(sources), parent.lower(), lower))
+    return tuple(found)
 
-# %% ../../../nbs/grading/variants/02_shapes.ipynb #473d71f7
-def _key_columns(con: apsw.Connection, table: str, columns: Iterable[_ColumnRow]) -> set[str]:
+# %% ../../../nbs/grading/variants/02_shapes.ipynb #93663f88
+def _key_columns(con: apsw.Connection, table: str, columns: Sequence[ColumnDefinition]) -> set[str]:
     "Columns that no row may lack, and those of keys and references; lower case."
-    columns = list(columns)
-    names = {c.name for c in columns if c.primary_key or (c.not_null and c.default is None)}
-    names |= {row.column for row in _pragma(con, "foreign_key_list", _ForeignKeyRow, table)}
-    names |= {columns[i].name for key in _read_keys(con, table, columns) for i in key}
+    names = {c.name for c in columns if c.key_place or (c.not_null and c.default is None)}
+    names.update(*[reference.columns for reference in read_references(con, table)])
+    names.update(*read_keys(con, table, columns))
     return {name.lower() for name in names}
 
 # %% ../../../nbs/grading/variants/02_shapes.ipynb #34b3c008
@@ -355,9 +288,9 @@ MAX_TEXT = 1000  # characters of a text, or bytes of a blob, that a sample keeps
 # %% ../../../nbs/grading/variants/02_shapes.ipynb #9db5de68
 def _order_key(con: apsw.Connection, table: str) -> str:
     "The name of the column in whose order the rows lie, '' if no name for it is free."
-    columns = _pragma(con, "table_xinfo", _ColumnRow, table)
+    columns = read_columns(con, table)
     if not has_row_numbers(con, table):
-        return _primary_key(columns)[0]
+        return primary_key(columns)[0]
     return row_number_name(c.name for c in columns)
 
 # %% ../../../nbs/grading/variants/02_shapes.ipynb #0cc87bba
@@ -481,7 +414,7 @@ def read_table_shape(
     only: Collection[str] | None = None,  # columns, lower case; beside them only keys, if not None
 ) -> TableShape:
     "The shape of a table; its data may be unreadable. Takes a bounded number of operations."
-    info = _read_columns(con, table)
+    info = _written_columns(con, table)
     if only is not None:
         kept = {*only, *_key_columns(con, table, info)}
         info = [c for c in info if c.name.lower() in kept]
@@ -491,12 +424,12 @@ def read_table_shape(
         name=table,
         columns=columns,
         types=tuple(c.type.upper() for c in info),
-        required=frozenset(i for i, c in enumerate(info) if c.not_null or c.primary_key),
-        keys=_read_keys(con, table, info),
+        required=frozenset(i for i, c in enumerate(info) if c.not_null or c.key_place),
+        keys=_key_places(con, table, info),
         foreign_keys=_read_foreign_keys(con, table, place),
         sample_rows=_sample_rows(con, table, columns),
     )
-    return _infer(con, shape, _primary_key(info)) if infer else shape
+    return _infer(con, shape, primary_key(info)) if infer else shape
 
 # %% ../../../nbs/grading/variants/02_shapes.ipynb #0c004cbd
 def _infer(con: apsw.Connection, shape: TableShape, primary: Sequence[str]) -> TableShape:
