@@ -1,8 +1,9 @@
 """How many small faults in our own code the tests notice: `python benchmarks/own_mutants.py -n 60 --out FILE`.
 
 Places in `sql`, `database`, `grading` and `play` are drawn at random; one operator, constant or statement is changed
-there, and the tests that import the module (or its package) run until one fails. A mutant that survives is printed;
-whether it changes what the module does is for a person to say (`judged` in the file, kept when the command runs again).
+there, and the tests that import the module (or its package) run until one fails; then its notebook, whose stored
+outputs must stay as they are. A mutant that survives is printed; whether it changes what the module does is for a
+person to say (`judged` in the file, kept when the command runs again).
 """
 
 import argparse
@@ -19,7 +20,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ("sql", "database", "grading", "play")
-FAR = 6  # files that import only the package, the smallest: what others would find is not counted
+FAR = 12  # files that import only the package, the smallest: what others would find is not counted
 SWAPS = {
     ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
     ast.Is: ast.IsNot, ast.IsNot: ast.Is, ast.In: ast.NotIn, ast.NotIn: ast.In, ast.And: ast.Or, ast.Or: ast.And,
@@ -107,6 +108,54 @@ def run_tests(folder: Path, tests: list[str], seconds: float) -> tuple[str, str]
     return ("survived", "") if done.returncode == 0 else ("killed", failed[1] if failed else "")
 
 
+def code_of_cells(source: str) -> dict[str, str]:
+    "What a module has from each cell of its notebook, by the id of the cell."
+    parts = re.split(r"^# %% \S+ #(\w+)\n", source, flags=re.M)[1:]
+    return {name: code.strip() for name, code in zip(parts[::2], parts[1::2])}
+
+
+def outputs_of(path: Path) -> list[str]:
+    "The text that the cells of a notebook print and show."
+    cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+    found = []
+    for output in [o for cell in cells for o in cell.get("outputs", [])]:
+        shown = output.get("data", {}).get("text/plain", output.get("text", ""))
+        found.append("".join(shown))
+    return found
+
+
+def run_notebook(folder: Path, module: str, source: str) -> tuple[str, str]:
+    "`killed` if the notebook of a mutated module fails or shows something else."
+    path = ROOT / "sql_env" / Path(*module.split(".")[1:]).with_suffix(".py")
+    original = path.read_text(encoding="utf-8")
+    named = re.search(r"File to edit: (\S+?)\.? *$", original, re.M)
+    if not named:
+        return "survived", ""
+    notebook = (path.parent / named[1]).resolve()
+    old, new = code_of_cells(original), code_of_cells(source)
+    content = json.loads(notebook.read_text(encoding="utf-8"))
+    for cell in content["cells"]:
+        before = old.get(cell["id"])
+        if before and before != new[cell["id"]]:
+            text = "".join(cell["source"])
+            if before not in text:
+                return "survived", ""
+            cell["source"] = text.replace(before, new[cell["id"]]).splitlines(keepends=True)
+    copy = folder / notebook.name
+    copy.write_text(json.dumps(content), encoding="utf-8")
+    env = os.environ | {"PYTHONPATH": str(folder), "OMP_NUM_THREADS": "1"}
+    command = [
+        Path(sys.executable).with_name("nbdev-test"),
+        "--save",
+        "--n-workers",
+        "1",
+        copy,
+    ]
+    done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, timeout=600)
+    is_same = done.returncode == 0 and outputs_of(copy) == outputs_of(notebook)
+    return ("survived", "") if is_same else ("killed", str(notebook.relative_to(ROOT)))
+
+
 def draw_mutants(n: int, seed: int) -> list[dict]:
     "Mutants as records, drawn evenly over the lines of the packages."
     draw, everything = random.Random(seed), []
@@ -138,10 +187,11 @@ def main() -> None:
     for mutant in draw_mutants(args.n, args.seed):
         with tempfile.TemporaryDirectory() as folder:
             shutil.copytree(ROOT / "sql_env", Path(folder, "sql_env"))
-            Path(folder, *mutant["module"].split(".")).with_suffix(".py").write_text(
-                mutant.pop("source")
-            )
+            source = mutant.pop("source")
+            Path(folder, *mutant["module"].split(".")).with_suffix(".py").write_text(source)
             outcome, test = run_tests(Path(folder), tests_of(mutant["module"]), args.seconds)
+            if outcome == "survived":
+                outcome, test = run_notebook(Path(folder), mutant["module"], source)
         key = (mutant["module"], mutant["before"], mutant["after"])
         rows.append(
             mutant

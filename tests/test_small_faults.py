@@ -1,0 +1,128 @@
+"Faults of one operator or constant that no other test noticed, found by benchmarks/own_mutants.py."
+
+from random import Random
+
+import apsw
+import pytest
+
+from sql_env.database.catalog import middle_key
+from sql_env.database.database import Database
+from sql_env.database.writing import Change
+from sql_env.grading.answer_forms import _is_prose
+from sql_env.grading.changes import _RowFault
+from sql_env.grading.proofs.decision import prove
+from sql_env.grading.proofs.facts import create_tables, read_facts
+from sql_env.grading.variants.columns import _nearby_texts
+from sql_env.grading.variants.references import _fix_pair, _KeyOrder
+from sql_env.grading.variants.shapes import ReferencePair, read_table_shape
+from sql_env.play.user_simulator import _is_echo
+from sql_env.sql.origins import column_origins
+from sql_env.sql.writes import leaves_out
+
+
+def test_the_middle_of_two_numbers():
+    assert middle_key(1.0, 4.0) == 2.5 and middle_key(1, 2) is None and middle_key(1, 2.5) == 1.75
+
+
+def test_a_long_line_is_prose_by_its_words():
+    assert not _is_prose("name " + "x" * 400) and _is_prose("word " * 100)
+
+
+def test_an_exists_has_no_name_and_the_tables_it_reads():
+    sql = "SELECT a, EXISTS (SELECT 1 FROM u WHERE u.b = t.a) AS there FROM t"
+    _, there = column_origins(sql, {"t": ["a"], "u": ["b"]})
+    assert there.name == "there" and "u" in there.tables
+
+
+@pytest.mark.parametrize(
+    ("sql", "is_left"),
+    [
+        ("INSERT INTO t VALUES (NULL, 2)", True),
+        ("INSERT INTO t VALUES (7, NULL)", False),
+        ("INSERT INTO t SELECT max(a) + 1, 3 FROM t", True),
+        ("INSERT INTO t SELECT 4, max(a) FROM t", False),
+        ("INSERT INTO t(b) VALUES (2)", True),
+        ("INSERT INTO u VALUES (NULL)", None),
+    ],
+)
+def test_whether_an_insert_leaves_the_first_column_open(sql, is_left):
+    assert leaves_out(sql, "t", "a", 0) is is_left
+
+
+def test_whether_an_insert_leaves_the_second_column_open():
+    assert leaves_out("INSERT INTO t VALUES (NULL, 2)", "t", "b", 1) is False
+    assert leaves_out("INSERT INTO t VALUES (1, NULL)", "t", "b", 1) is True
+
+
+def test_an_echo_says_more_than_half_of_the_words():
+    question = "Which captain sails Aurora northward"
+    assert not _is_echo("captain sails", question, frozenset())  # half of four
+    assert _is_echo("captain Aurora sails", question, frozenset())
+
+
+def test_a_text_without_its_first_letter_is_near():
+    assert _nearby_texts("Route 66", False) == ["Route 67", "Route 65", "oute 66"]
+
+
+def test_two_references_among_two_keys():
+    con = apsw.Connection(":memory:")
+    con.execute("CREATE TABLE game (home REFERENCES team, away REFERENCES team)")
+    shape, keys = read_table_shape(con, "game"), _KeyOrder.of([(1,), (2,)])
+    row = [2, 2]
+    assert _fix_pair(row, ReferencePair(0, 1, True), shape, [keys], Random(0)) and row == [1, 2]
+
+
+@pytest.mark.parametrize("page_size", [512, 4096, 65536])
+def test_pages_of_every_size_can_be_written(tmp_path, page_size):
+    path = tmp_path / "t.sqlite"
+    con = apsw.Connection(str(path))
+    con.execute(f"PRAGMA page_size = {page_size}; CREATE TABLE t (a); INSERT INTO t VALUES (1)")
+    con.close()
+    with Database(path).writer(["t"]) as copy:
+        copy.execute("UPDATE t SET a = 5")
+        assert [change.new for change in copy.changes()] == [(5,)]
+
+
+def test_a_fault_says_what_was_done_and_should_have_been():
+    old, new = (1, "Ines"), (1, "Max")
+    removed, changed = Change("captain", (1,), old, None), Change("captain", (1,), old, new)
+    fault = _RowFault("wrong", changed, removed, ("id", "name"))
+    assert str(fault) == "captain 1 was removed and should have been changed"
+
+
+SINGERS = (
+    "CREATE TABLE singer (id INTEGER PRIMARY KEY, name TEXT, age INTEGER, height REAL)",
+    "CREATE TABLE band (id INTEGER PRIMARY KEY, age INTEGER)",
+)
+ALL = "(SELECT age FROM singer UNION ALL SELECT age FROM band)"
+
+
+@pytest.fixture(scope="module")
+def singers():
+    return read_facts(create_tables(SINGERS))
+
+
+@pytest.mark.parametrize(
+    ("gold", "sql"),
+    [
+        (
+            "SELECT name, row_number() OVER (ORDER BY id) FROM singer",
+            "SELECT name, 1 + (SELECT count(*) FROM singer WHERE id < s.id) FROM singer s",
+        ),
+        (
+            f"SELECT age, rank() OVER (ORDER BY age) FROM {ALL}",
+            f"SELECT a.age, 1 + (SELECT count(*) FROM {ALL} b WHERE b.age < a.age) FROM {ALL} a",
+        ),
+        (
+            "SELECT height || 'm' FROM singer s JOIN singer t USING (height)",
+            "SELECT t.height || 'm' FROM singer s JOIN singer t ON s.height = t.height",
+        ),
+    ],
+)
+def test_these_are_proved(singers, gold, sql):
+    assert prove(gold, sql, singers, tries=0)
+
+
+def test_a_refutation_shows_its_database(singers):
+    proof = prove("SELECT age FROM singer", "SELECT age + 1 FROM singer", singers)
+    assert proof.outcome == "refuted" and proof.reason in proof.words and "singer(" in proof.words
