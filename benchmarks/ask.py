@@ -15,7 +15,7 @@ from sql_env.play.environment import EpisodeEnv
 from sql_env.play.episode import ACTIONS
 from sql_env.play.reward import RewardConfig
 from sql_env.policies import GreedyPolicy, OraclePolicy
-from sql_env.sources.generated.ambiguity import ambiguous_set, ambiguous_worlds
+from sql_env.sources.generated import AmbiguousWorld, world_set, worlds
 
 ALLOWED = (*ACTIONS, "ABSTAIN", "CLARIFY")
 
@@ -36,9 +36,9 @@ def numbers(result: EvaluationResult) -> dict:
 
 def measure(level: int, n: int, folder: str) -> dict:
     "Oracles and hacks on the questions of one level."
-    questions = ambiguous_set("test", level, n, folder=folder)
-    worlds = islice(ambiguous_worlds(level, split="test"), len(questions.databases) + 20)
-    readings = {key: sql for w in worlds for key, sql in w.readings.items()}
+    questions = world_set("test", level, n, folder=folder, kind=AmbiguousWorld)
+    some = islice(worlds(level, split="test", kind=AmbiguousWorld), len(questions.databases) + 20)
+    readings = {key: sql for w in some for key, sql in w.readings.items()}
     env = EpisodeEnv(questions, actions=ALLOWED, reward=RewardConfig.sparse().asking())
     players = dict(
         oracle=OraclePolicy(questions, readings=readings),

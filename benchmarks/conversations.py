@@ -19,7 +19,7 @@ from sql_env.play.episode import Action
 from sql_env.policies import ForgetfulOracle, GreedyPolicy, OraclePolicy
 from sql_env.policies.base import question_start
 from sql_env.policies.hacks import HACKS, most_frequent_answer
-from sql_env.sources.generated.conversations import conversation_worlds, conversations
+from sql_env.sources.generated import ConversationWorld, worlds
 from sql_env.sources.generated.world import world_set
 
 
@@ -58,10 +58,12 @@ def numbers(result: EvaluationResult) -> dict:
 
 def measure(level: int, n: int, folder: str) -> dict:
     "Oracles and hacks on the conversations of one level."
-    questions = conversations(n, 0, "test", level, folder)
-    worlds = list(islice(conversation_worlds(level, split="test"), len(questions.databases) + 20))
-    bare = {key: sql for w in worlds for key, sql in w.bare.items()}
-    kinds = {key: kind for w in worlds for key, kind in w.kinds.items()}
+    questions = world_set("test", level, n, folder=folder, kind=ConversationWorld)
+    some = list(
+        islice(worlds(level, split="test", kind=ConversationWorld), len(questions.databases) + 20)
+    )
+    bare = {key: sql for w in some for key, sql in w.bare.items()}
+    kinds = {key: kind for w in some for key, kind in w.kinds.items()}
     env, oracle = EpisodeEnv(questions), OraclePolicy(questions)
 
     def play(policy, robust=False):

@@ -18,7 +18,7 @@ from sql_env.database.database import Database
 from sql_env.database.guards import QueryError
 from sql_env.grading.changes import judge_changes, judge_replay
 from sql_env.questions.question_set import Question
-from sql_env.sources.generated import ChangeWorld, change_worlds
+from sql_env.sources.generated import ChangeWorld, worlds
 from sql_env.sql.writes import write_mutants
 
 HERE = Path(__file__).parent
@@ -30,7 +30,7 @@ CONTENTS = 40  # on which a neighbour must do what gold does to be as right
 def generated(n: int) -> Iterator[tuple[ChangeWorld, Question]]:
     "`n` tasks, as many of each level."
     for level in (1, 2, 3):
-        found = ((w, q) for w in change_worlds(level, STREAM) for q in w.questions)
+        found = ((w, q) for w in worlds(level, STREAM, kind=ChangeWorld) for q in w.questions)
         yield from islice(found, n // 3)
 
 

@@ -28,7 +28,7 @@ from sql_env.policies import OraclePolicy
 from sql_env.policies.base import parse_schema_info
 from sql_env.policies.baselines import answer_from_result
 from sql_env.questions.question_set import save_question_set
-from sql_env.sources.generated.manual import manual_set, manual_worlds
+from sql_env.sources.generated import ManualWorld, world_set, worlds
 from sql_env.sources.generated.wide import WideWorld, rename_words, wide_worlds
 from sql_env.sources.generated.world import collect_questions
 from sql_env.sources.loading import load
@@ -40,9 +40,9 @@ IN_USE = re.compile(r"[Ii]n use\b|use `(\w+)`|kept in `(\w+)`|`(\w+)` has been i
 class Wide:
     "What both players know: of each question the branch, the words of its tables, and the query in those words."
 
-    def __init__(self, worlds):
+    def __init__(self, some):
         self.known = {}
-        for w in worlds:
+        for w in some:
             for q in w.questions:
                 branch, i = w.places[q.question_id]
                 asked = branch.world.questions[i]
@@ -115,23 +115,23 @@ def played(env, policy, n=None):
 
 
 def measure_wide(n_tables, n, seeds, folder):
-    worlds = [*islice(wide_worlds(n_tables, split="test", n=n // seeds), seeds)]
-    questions = collect_questions(worlds, n, "wide", folder)
+    some = [*islice(wide_worlds(n_tables, split="test", n=n // seeds), seeds)]
+    questions = collect_questions(some, n, "wide", folder)
     env = EpisodeEnv(questions, actions=ALLOWED)
     cut = sum("SEARCH finds them" in env.reset(index=i).schema_info for i in range(len(questions)))
     return dict(
         questions=len(questions),
         cut_lists=cut,
-        search=played(env, Searcher(worlds)),
-        list=played(env, ListReader(worlds)),
+        search=played(env, Searcher(some)),
+        list=played(env, ListReader(some)),
         oracle=played(env, OraclePolicy(questions, searches=True)),
         best_cheat=round(100 * max(hack_floor(questions, actions=ALLOWED).values()), 1),
     )
 
 
 def measure_manual(level, n, folder):
-    questions = manual_set("test", level, n, folder=folder)
-    made = islice(manual_worlds(level, split="test"), len(questions.databases) + 20)
+    questions = world_set("test", level, n, folder=folder, kind=ManualWorld)
+    made = islice(worlds(level, split="test", kind=ManualWorld), len(questions.databases) + 20)
     readings = {key: sqls for w in made for key, sqls in w.readings.items()}
     guesses = {key: {"": sqls[""]} for key, sqls in readings.items()}
     env, plain = EpisodeEnv(questions, actions=ALLOWED), EpisodeEnv(questions)

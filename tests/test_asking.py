@@ -31,7 +31,7 @@ from sql_env.questions.question_set import (
 )
 from sql_env.server.app import Settings, environment_factory
 from sql_env.server.environment import SQLEnvironment
-from sql_env.sources.generated.ambiguity import AmbiguousWorld, ambiguous_set, ambiguous_worlds
+from sql_env.sources.generated import AmbiguousWorld, world_set, worlds
 from sql_env.sources.loading import load
 
 ALLOWED = (*ACTIONS, "ABSTAIN", "CLARIFY")
@@ -161,7 +161,7 @@ def test_an_abstention_names_what_is_missing(reason, correct):
 
 @pytest.fixture(scope="module")
 def world():
-    return next(w for w in ambiguous_worlds(unanswerable=0.5) if len(w.questions) == 6)
+    return next(w for w in worlds(unanswerable=0.5, kind=AmbiguousWorld) if len(w.questions) == 6)
 
 
 def play(world, question, *actions, **options):
@@ -238,7 +238,7 @@ def test_worlds_are_the_same_each_time():
 
 @pytest.mark.parametrize("level", [1, 2, 3])
 def test_readings_differ_and_only_the_reply_tells_them_apart(level):
-    for w in islice(ambiguous_worlds(level, split="test"), 12):
+    for w in islice(worlds(level, split="test", kind=AmbiguousWorld), 12):
         con = apsw.Connection(":memory:")
         con.deserialize("main", w.image)
         by_id = {q.question_id: q for q in w.questions}
@@ -263,7 +263,7 @@ def find_gold_mistakes(con, questions):
 
 
 def test_what_is_missing_is_missing():
-    for w in islice(ambiguous_worlds(2, unanswerable=1.0), 15):
+    for w in islice(worlds(2, unanswerable=1.0, kind=AmbiguousWorld), 15):
         texts = {c.text.lower() for t in w.tables.values() for c in t.columns}
         values = {str(v).lower() for t in w.tables.values() for vs in t.data.values() for v in vs}
         for q in w.questions:
@@ -281,8 +281,8 @@ def test_splits_and_levels_are_checked():
 def asking(tmp_path_factory):
     "Questions, and readings of each."
     folder = tmp_path_factory.mktemp("worlds")
-    questions = ambiguous_set("test", 1, 120, folder=folder, ambiguous=0.9)
-    made = islice(ambiguous_worlds(split="test", ambiguous=0.9), 40)
+    questions = world_set("test", 1, 120, folder=folder, ambiguous=0.9, kind=AmbiguousWorld)
+    made = islice(worlds(split="test", ambiguous=0.9, kind=AmbiguousWorld), 40)
     return questions, {key: sql for w in made for key, sql in w.readings.items()}
 
 
@@ -297,12 +297,14 @@ def test_only_who_asks_can_solve_them(asking, tmp_path):
 
 @pytest.mark.parametrize("share", [0.0, 0.3, 1.0])
 def test_the_share_of_ambiguous_questions_is_a_parameter(share):
-    worlds = list(islice(ambiguous_worlds(split="test", ambiguous=share, unanswerable=0.0), 40))
-    questions = [q for w in worlds for q in w.questions]
+    some = list(
+        islice(worlds(split="test", ambiguous=share, unanswerable=0.0, kind=AmbiguousWorld), 40)
+    )
+    questions = [q for w in some for q in w.questions]
     vague = sum(bool(q.clarifications) for q in questions) / len(questions)
     assert abs(vague - share) < 0.1
-    assert all(len(w.readings) == sum(bool(q.clarifications) for q in w.questions) for w in worlds)
-    for w in worlds[:3]:
+    assert all(len(w.readings) == sum(bool(q.clarifications) for q in w.questions) for w in some)
+    for w in some[:3]:
         golds = [(q, w.database.query(q.gold_sql).rows) for q in w.questions]
         assert not [q.question_id for q, rows in golds if tuple(rows) != q.gold_answer]
     assert len({w.name for w in (AmbiguousWorld(5), AmbiguousWorld(5, ambiguous=share))}) == 1 + (
@@ -328,10 +330,10 @@ class AlwaysAsks:
 
 def test_asking_where_it_is_needed_is_best(tmp_path, tell):
     "Always asking earns clearly less than asking only when needed, and never asking less than that."
-    questions = ambiguous_set("test", 1, 120, folder=tmp_path, unanswerable=0.0)
+    questions = world_set("test", 1, 120, folder=tmp_path, unanswerable=0.0, kind=AmbiguousWorld)
     readings = {
         key: sql
-        for w in islice(ambiguous_worlds(split="test", unanswerable=0.0), 40)
+        for w in islice(worlds(split="test", unanswerable=0.0, kind=AmbiguousWorld), 40)
         for key, sql in w.readings.items()
     }
     env = EpisodeEnv(questions, actions=ALLOWED, reward=RewardConfig.sparse().asking())
@@ -382,8 +384,8 @@ def echoes(text):
 
 def test_an_echo_of_the_question_is_not_answered(tell):
     "The task's question again, however it is turned, gets no fact."
-    worlds = islice(ambiguous_worlds(split="test", ambiguous=1.0, unanswerable=0.0), 60)
-    questions = [q for w in worlds for q in w.questions if q.clarifications]
+    some = islice(worlds(split="test", ambiguous=1.0, unanswerable=0.0, kind=AmbiguousWorld), 60)
+    questions = [q for w in some for q in w.questions if q.clarifications]
     got = [
         text
         for q in questions
@@ -396,7 +398,9 @@ def test_an_echo_of_the_question_is_not_answered(tell):
 
 
 def test_hacks_that_echo_learn_nothing(tmp_path):
-    questions = ambiguous_set("test", 1, 60, folder=tmp_path, ambiguous=1.0, unanswerable=0.0)
+    questions = world_set(
+        "test", 1, 60, folder=tmp_path, ambiguous=1.0, unanswerable=0.0, kind=AmbiguousWorld
+    )
     env = EpisodeEnv(questions, actions=ALLOWED, reward=RewardConfig.sparse().asking())
     names = {"ask for ever", "ask and echo", "ask what all of it means", "ask and select all"}
     hacks = [h for h in hacks_for(["CLARIFY"]) if h.name in names]
@@ -410,9 +414,11 @@ def test_hacks_that_echo_learn_nothing(tmp_path):
 
 def test_each_way_of_asking_gets_the_fact():
     "By two alternatives, by the noun, by a first name, by any column that tells the rows apart."
-    worlds = list(islice(ambiguous_worlds(split="test", ambiguous=1.0, unanswerable=0.0), 40))
+    some = list(
+        islice(worlds(split="test", ambiguous=1.0, unanswerable=0.0, kind=AmbiguousWorld), 40)
+    )
     missed = []
-    for q in (q for w in worlds for q in w.questions):
+    for q in (q for w in some for q in w.questions):
         (fact,) = q.clarifications
         noun = fact.term.split()[-1]
         asks = [f"What do you mean by {fact.term}?", f"Which {noun}?", f"{fact.term}?"]
@@ -448,7 +454,9 @@ NATURAL = [
 
 def test_abstentions_with_natural_reasons_count(tell):
     "Saying what one can't tell therefore is no repetition; naming everything is."
-    lacking = [q for w in islice(ambiguous_worlds(unanswerable=1.0), 12) for q in w.questions]
+    lacking = [
+        q for w in islice(worlds(unanswerable=1.0, kind=AmbiguousWorld), 12) for q in w.questions
+    ]
     right = wrong = 0
     for q in lacking:
         text = q.question_text
@@ -473,7 +481,7 @@ def test_abstentions_with_natural_reasons_count(tell):
 
 
 def test_an_oracle_without_the_actions_misses_what_has_no_answer(tmp_path):
-    questions = ambiguous_set("test", 1, 20, folder=tmp_path, unanswerable=0.3)
+    questions = world_set("test", 1, 20, folder=tmp_path, unanswerable=0.3, kind=AmbiguousWorld)
     n = sum(q.answerable for q in questions)
     without = evaluate(EpisodeEnv(questions), OraclePolicy(questions), progress=False, robust=False)
     assert without.n_completed == len(questions) > n
@@ -483,7 +491,7 @@ def test_an_oracle_without_the_actions_misses_what_has_no_answer(tmp_path):
 @pytest.mark.slow
 def test_hacks_that_ask_or_abstain_earn_no_more(tmp_path):
     "At the default share of questions without an answer; their gain grows with that share."
-    questions = ambiguous_set("test", 1, 200, folder=tmp_path)
+    questions = world_set("test", 1, 200, folder=tmp_path, kind=AmbiguousWorld)
     assert not all(q.answerable for q in questions)
     extra = hacks_for(ALLOWED)[len(HACKS) :]
     assert {h.actions[-1][0] for h in extra} >= {"ABSTAIN", "CLARIFY", "ANSWER"}

@@ -22,7 +22,7 @@ from sql_env.server.app import Settings, load_questions
 from sql_env.server.environment import SQLEnvironment
 from sql_env.server.page import Visits, _episode_html, _on_start, _Visit, build_page
 from sql_env.server.seats import Seats
-from sql_env.sources.generated.ambiguity import ambiguous_set
+from sql_env.sources.generated import AmbiguousWorld, world_set
 from sql_env.sources.loading import load
 from sql_env.view.episode import view_trajectory
 from sql_env.view.explorer import EpisodeExplorer, _LogTab, _result_word
@@ -39,7 +39,7 @@ ALLOWED = (*ACTIONS, "ABSTAIN", "CLARIFY")
 def questions(tmp_path_factory):
     "Ambiguous questions, and some without an answer."
     folder = tmp_path_factory.mktemp("worlds")
-    return ambiguous_set("train", 1, 24, folder=folder, unanswerable=0.4)
+    return world_set("train", 1, 24, folder=folder, unanswerable=0.4, kind=AmbiguousWorld)
 
 
 @pytest.fixture(scope="module")

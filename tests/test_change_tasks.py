@@ -16,7 +16,7 @@ from sql_env.grading.changes import judge_changes, judge_replay
 from sql_env.paths import SourceError
 from sql_env.questions.question_set import find_split_leaks, save_question_set
 from sql_env.server.settings import Settings, load_questions
-from sql_env.sources.generated import ChangeWorld, change_tasks, change_worlds, twins
+from sql_env.sources.generated import ChangeWorld, twins, world_set, worlds
 from sql_env.sources.generated.change_families import CHANGES
 from sql_env.sources.generated.change_tables import CHANGE_WORDS
 from sql_env.sources.generated.wordings import load_wordings
@@ -120,7 +120,11 @@ def test_worlds_depend_on_the_seed_only():
 
 def test_exams_ask_for_the_same_in_other_words():
     for world, unseen in islice(
-        zip(change_worlds(1, 3, "test"), change_worlds(1, 3, "test_vocabulary")), 3
+        zip(
+            worlds(1, 3, "test", kind=ChangeWorld),
+            worlds(1, 3, "test_vocabulary", kind=ChangeWorld),
+        ),
+        3,
     ):
         for q, other in zip(world.questions, unseen.questions):
             assert (q.gold_statements, q.writes) == (other.gold_statements, other.writes)
@@ -128,7 +132,7 @@ def test_exams_ask_for_the_same_in_other_words():
 
 
 def test_texts_are_whole_sentences():
-    tasks = change_tasks(120, seed=4, level=3)
+    tasks = world_set(level=3, n=120, seed=4, kind=ChangeWorld)
     for q in tasks:
         assert q.question_text[0].isupper() and q.question_text[-1] in ".!?", q.question_text
         assert not set("{}|") & set(q.question_text) and "  " not in q.question_text, (

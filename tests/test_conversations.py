@@ -27,7 +27,8 @@ from sql_env.questions.question_set import (
     question_from_fields,
     question_to_json,
 )
-from sql_env.sources.generated.conversations import EDITS, ConversationWorld, conversation_worlds
+from sql_env.sources.generated import worlds
+from sql_env.sources.generated.conversations import EDITS, ConversationWorld
 from sql_env.sources.generated.wordings import load_wordings
 from sql_env.sources.loading import load
 
@@ -450,13 +451,13 @@ def test_published_conversations(tmp_path, db, source, files, beside):
 def made(tmp_path_factory):
     "Twenty worlds of each of some levels and splits."
     return {
-        (level, split): list(islice(conversation_worlds(level, 3, split), 12))
+        (level, split): list(islice(worlds(level, 3, split, kind=ConversationWorld), 12))
         for level, split in [(1, "train"), (3, "test"), (4, "test_vocabulary"), (5, "train")]
     }
 
 
 def all_of(made):
-    return [(w, q) for worlds in made.values() for w in worlds for q in w.questions]
+    return [(w, q) for some in made.values() for w in some for q in w.questions]
 
 
 def test_worlds_are_the_same_for_a_seed():
@@ -515,15 +516,15 @@ def test_test_vocabulary_has_words_of_its_own(made):
     assert set(forms) == set(EDITS)
     assert all(len(phrase.forms) > 1 and phrase.unseen for phrase in forms.values())
     texts = {
-        split: {f.question_text for w in worlds for q in w.questions for f in q.follow_ups}
-        for (_, split), worlds in made.items()
+        split: {f.question_text for w in some for q in w.questions for f in q.follow_ups}
+        for (_, split), some in made.items()
     }
     unseen = {text for phrase in forms.values() for text in phrase.unseen if "{" not in text}
     assert unseen & texts["test_vocabulary"] and not unseen & (texts["train"] | texts["test"])
 
 
 def test_splits_share_no_database_and_wrong_options_are_told(made):
-    names = [{w.name for w in worlds} for worlds in made.values()]
+    names = [{w.name for w in some} for some in made.values()]
     assert not set.intersection(*names)
     for options, says in [(dict(split="dev"), "no split 'dev'"), (dict(level=6), "level 6")]:
         with pytest.raises(Exception, match=says):
@@ -532,9 +533,9 @@ def test_splits_share_no_database_and_wrong_options_are_told(made):
 
 def test_gold_is_sound(made, tmp_path):
     "A check of a set that was loaded like anybody's finds nothing that would set a conversation aside."
-    worlds = made[3, "test"]
-    files = {w.name: w.save(tmp_path) for w in worlds}
-    qs = QuestionSet([q for w in worlds for q in w.questions][:25], files)
+    some = made[3, "test"]
+    files = {w.name: w.save(tmp_path) for w in some}
+    qs = QuestionSet([q for w in some for q in w.questions][:25], files)
     report = audit_questions(qs, progress=False)
     flags = Counter(flag for q in report.questions for flag in q.flags)
     bad = {
@@ -552,10 +553,10 @@ def test_gold_is_sound(made, tmp_path):
 @pytest.fixture(scope="module")
 def played(made, tmp_path_factory):
     folder = tmp_path_factory.mktemp("worlds")
-    worlds = made[1, "train"]
-    files = {w.name: w.save(folder) for w in worlds}
-    bare = {key: sql for w in worlds for key, sql in w.bare.items()}
-    return QuestionSet([q for w in worlds for q in w.questions], files), bare
+    some = made[1, "train"]
+    files = {w.name: w.save(folder) for w in some}
+    bare = {key: sql for w in some for key, sql in w.bare.items()}
+    return QuestionSet([q for w in some for q in w.questions], files), bare
 
 
 def test_who_forgets_is_right_nowhere_after_the_first_question(played):

@@ -24,7 +24,8 @@ from sql_env.server.app import Settings, load_questions
 from sql_env.server.environment import SQLEnvironment
 from sql_env.server.mcp_tools import EnvironmentTools
 from sql_env.server.page import _episode_html, _Visit
-from sql_env.sources.generated.conversations import conversation_worlds
+from sql_env.sources import generated
+from sql_env.sources.generated import ConversationWorld
 from sql_env.training.experts import ExpertPolicy
 from sql_env.view.episode import view_episode, view_trajectory
 from sql_env.view.explorer import EpisodeExplorer
@@ -35,7 +36,7 @@ from sql_env.view.run import _card_html, read_runs
 
 @pytest.fixture(scope="module")
 def worlds():
-    stream = conversation_worlds(1, 5)
+    stream = generated.worlds(1, 5, kind=ConversationWorld)
     return [next(stream) for _ in range(3)]
 
 

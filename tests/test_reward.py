@@ -17,7 +17,7 @@ from sql_env.play.episode import ACTIONS, EXTRA_ACTIONS, Episode
 from sql_env.play.reward import RewardConfig, RewardMeter, TurnFacts, _result_overlap
 from sql_env.policies import GreedyPolicy, play_episode
 from sql_env.policies.hacks import hacks_for
-from sql_env.sources.generated.ambiguity import ambiguous_set
+from sql_env.sources.generated import AmbiguousWorld, world_set
 from sql_env.sources.loading import load
 
 laws = settings(deadline=None, derandomize=True, max_examples=100, database=None)
@@ -932,7 +932,7 @@ def test_always_abstaining_earns_less_than_the_greedy_baseline(source, preset, t
     if kind == "bundled":
         qs = load("bundled").sample(80, 3)
     else:
-        qs = ambiguous_set("test", int(level), 60, folder=tmp_path)
+        qs = world_set("test", int(level), 60, folder=tmp_path, kind=AmbiguousWorld)
     plain = getattr(RewardConfig, preset)()
     for reward in (plain, plain.asking()):
         env = EpisodeEnv(qs, reward=reward, actions=(*ACTIONS, *EXTRA_ACTIONS))

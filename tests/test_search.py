@@ -25,7 +25,7 @@ from sql_env.play.schema_view import MAX_SCHEMA_CHARS, SchemaView
 from sql_env.policies import OraclePolicy
 from sql_env.policies.hacks import hacks_for
 from sql_env.questions.question_set import Question, QuestionSet, save_question_set
-from sql_env.sources.generated.manual import ManualWorld, manual_set, manual_worlds
+from sql_env.sources.generated import ManualWorld, world_set, worlds
 from sql_env.sources.generated.wide import WideWorld, rename_words, wide_set, wide_worlds
 from sql_env.sources.loading import load
 
@@ -446,7 +446,7 @@ def test_opening_knows_what_it_needs_without_reading_each_table(wide, tmp_path):
 @pytest.mark.parametrize("level", [1, 2, 3])
 def test_a_manual_decides(level):
     kinds = set()
-    for w in islice(manual_worlds(level, split="test"), 12):
+    for w in islice(worlds(level, split="test", kind=ManualWorld), 12):
         for q, draft in zip(w.questions, w.drafts):
             answers = [w.database.query(sql).rows[0][0] for sql in draft.sqls]
             assert answers[0] == q.gold_answer[0][0] and len({f"{a:.4g}" for a in answers}) == 3
@@ -468,8 +468,8 @@ def test_both_rules_stand_in_the_manual_with_their_dates():
 
 
 def test_who_has_not_read_it_is_wrong(tmp_path):
-    questions = manual_set("test", 1, 30, folder=tmp_path)
-    made = islice(manual_worlds(1, split="test"), len(questions.databases) + 5)
+    questions = world_set("test", 1, 30, folder=tmp_path, kind=ManualWorld)
+    made = islice(worlds(1, split="test", kind=ManualWorld), len(questions.databases) + 5)
     readings = {key: sqls for w in made for key, sqls in w.readings.items()}
     guesses = {key: {"": sqls[""]} for key, sqls in readings.items()}
     env = EpisodeEnv(questions, actions=SEARCHING)

@@ -10,10 +10,10 @@ __all__ = ['read_worlds', 'read_ambiguous', 'read_tasks', 'read_wide', 'read_man
 # %% ../../nbs/sources/08_generated_sets.ipynb #46cc100c
 from .files import Drafts
 from sql_env.sources.generated import (
-    ambiguous_set,
-    change_tasks,
-    conversations,
-    manual_set,
+    AmbiguousWorld,
+    ChangeWorld,
+    ConversationWorld,
+    ManualWorld,
     wide_set,
     world_set,
 )
@@ -41,7 +41,15 @@ def read_ambiguous(
     ambiguous: float = 0.3,  # share of the others that can be read in several ways
 ) -> Drafts:
     "Generated questions that can be read in several ways, or have no answer; see `generated.ambiguity`."
-    made = ambiguous_set(split, level, n, seed, unanswerable=unanswerable, ambiguous=ambiguous)
+    made = world_set(
+        split,
+        level,
+        n,
+        seed,
+        kind=AmbiguousWorld,
+        unanswerable=unanswerable,
+        ambiguous=ambiguous,
+    )
     return Drafts(list(made), made.databases, made.name)
 
 # %% ../../nbs/sources/08_generated_sets.ipynb #dc081dfe
@@ -53,7 +61,7 @@ def read_tasks(
     progress: bool = False,  # show a bar
 ) -> Drafts:
     "Generated tasks that change generated databases; see `generated.changes`."
-    made = change_tasks(n, seed, split, level, progress=progress)
+    made = world_set(split, level, n, seed, progress=progress, kind=ChangeWorld)
     return Drafts(list(made), made.databases, made.name)
 
 # %% ../../nbs/sources/08_generated_sets.ipynb #e4b1a5bf
@@ -75,7 +83,7 @@ def read_manual(
     seed: int = 0,
 ) -> Drafts:
     "Questions in terms that only a manual defines; play them with SEARCH; see `generated.manual`."
-    made = manual_set(split, level, n, seed)
+    made = world_set(split, level, n, seed, kind=ManualWorld)
     return Drafts(list(made), made.databases, made.name, documents=made.documents)
 
 # %% ../../nbs/sources/08_generated_sets.ipynb #62f6809b
@@ -86,5 +94,5 @@ def read_conversations(
     seed: int = 0,
 ) -> Drafts:
     "Generated conversations of two to five questions; see `generated.conversations`."
-    made = conversations(n, seed, split, level)
+    made = world_set(split, level, n, seed, kind=ConversationWorld)
     return Drafts(list(made), made.databases, made.name)

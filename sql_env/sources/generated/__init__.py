@@ -10,14 +10,10 @@ from sql_env.sources.generated import (  # noqa: F401  they register their famil
     families_figures,
     families_membership,
 )
-from sql_env.sources.generated.ambiguity import AmbiguousWorld, ambiguous_set, ambiguous_worlds
-from sql_env.sources.generated.conversations import (
-    ConversationWorld,
-    conversation_worlds,
-    conversations,
-)
-from sql_env.sources.generated.manual import ManualWorld, manual_set, manual_worlds
-from sql_env.sources.generated.changes import ChangeWorld, change_tasks, change_worlds, twins
+from sql_env.sources.generated.ambiguity import AmbiguousWorld
+from sql_env.sources.generated.conversations import ConversationWorld
+from sql_env.sources.generated.manual import ManualWorld
+from sql_env.sources.generated.changes import ChangeWorld, twins
 from sql_env.sources.generated.phrases import FAMILIES
 from sql_env.sources.generated.wide import WideWorld, wide_set, wide_worlds
 from sql_env.sources.generated.words import SPLITS, NameMix
@@ -40,16 +36,8 @@ __all__ = [
     "SPLITS",
     "NameMix",
     "World",
-    "ambiguous_set",
-    "ambiguous_worlds",
-    "conversation_worlds",
-    "conversations",
-    "change_tasks",
-    "change_worlds",
     "export_worlds",
     "guessing_statistics",
-    "manual_set",
-    "manual_worlds",
     "show_family",
     "wide_set",
     "wide_worlds",

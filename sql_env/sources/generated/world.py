@@ -16,14 +16,14 @@ import tempfile
 import textwrap
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import islice
 from math import log2
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 from zlib import crc32
 
 import apsw
@@ -305,6 +305,8 @@ def _save_image(image: bytes, path: Path) -> Path:
 class GeneratedWorld(ABC):
     "What worlds of every kind share: a database that is opened from memory or written to a file."
 
+    called: ClassVar[str] = "worlds"  # in the name of a set
+    splits: ClassVar[Collection[str]] = ("train", "validation", "test")  # that a stream can have
     image: bytes = b""  # the SQLite file, once it is made
     documents: Documents = MappingProxyType({})  # beside it, by the names of their files
 
@@ -331,6 +333,7 @@ class World(GeneratedWorld):
     each question `drafts` (its family and its draft) and `mentions` (what it names, by the id of the question).
     """
 
+    splits: ClassVar[Collection[str]] = SPLITS
     seed: int  # its range says the split
     level: int = 1  # 1 to 5
     n: int = 6  # questions, at most
@@ -433,12 +436,14 @@ def worlds(
     level: int = 1,
     seed: int = 0,  # of the stream, 0 to 99,999
     split: str = "train",
-    **options: Any,  # of `World`
-) -> Iterator[World]:
-    "Worlds without end; ValueError if there is no such split, seed or level."
-    wording = split if split in EXAMS else ""
-    for number in stream_seeds(split, seed):
-        yield World(number, level, wording=wording, **options)
+    kind: Any = World,  # a class of worlds that have levels
+    **options: Any,  # of `kind`
+) -> Iterator[Any]:
+    "Worlds without end; ValueError if their kind has no such split, seed or level."
+    if split in EXAMS:
+        options["wording"] = split
+    for number in stream_seeds(split, seed, kind.splits):
+        yield kind(number, level, **options)
 
 # %% ../../../nbs/sources/generated/14_world.ipynb #9ea4cc7d
 def _stream_questions(
@@ -483,12 +488,13 @@ def world_set(
     seed: int = 0,  # of the stream
     folder: str | Path | None = None,  # where the databases go; the cache if None
     progress: bool = False,
-    **options: Any,  # of `World`
+    kind: Any = World,  # a class of worlds that have levels
+    **options: Any,  # of `kind`
 ) -> QuestionSet:
     "`n` questions on generated databases; SourceError if the options are wrong."
     options = {name: value for name, value in options.items() if value is not None}
-    stream = worlds(level, seed, split, **options)
-    return collect_questions(stream, n, f"worlds level {level} {split}", folder, progress)
+    stream = worlds(level, seed, split, kind, **options)
+    return collect_questions(stream, n, f"{kind.called} level {level} {split}", folder, progress)
 
 # %% ../../../nbs/sources/generated/14_world.ipynb #b19472e5
 def export_worlds(
