@@ -169,7 +169,7 @@ signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (30_000, 30_000))
 for i in range(200): cache.put({cache.key(str(i)): r(i)})
 found = cache.get([cache.key(str(i)) for i in range(200)])
-print(len(found), {s: tuple(g.rows) for s, g in gold_results(sys.argv[2], ["SELECT max(id) FROM ship"]).items()})"""
+print(len(found), {s: g.rows for s, g in gold_results(sys.argv[2], ["SELECT max(id) FROM ship"]).items()})"""
     env = dict(os.environ, SQL_ENV_CACHE=str(tmp_path / "cache"))
     with in_process(
         code, tmp_path / "gold.cache", ship, stdout=subprocess.PIPE, env=env

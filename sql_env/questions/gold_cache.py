@@ -34,15 +34,15 @@ def _pack(gold: GoldResult) -> bytes:
     "A result of gold as bytes."
     about = [gold.sql, *gold[2:]]
     head = b"" if about == _NOTHING else json.dumps(about, default=value_to_json).encode()
-    data = head if gold.rows is None else head + b"\n" + _packed(gold).rows.data
+    rows = _packed_rows(gold)
+    data = head if rows is None else head + b"\n" + rows.data
     return zlib.crc32(data).to_bytes(_SUM_BYTES, "big") + data
 
 # %% ../../nbs/questions/04_gold_cache.ipynb #ca527e57
-def _packed(gold: GoldResult) -> GoldResult:
-    "The result with its rows packed."
-    if gold.rows is None or isinstance(gold.rows, PackedRows):
-        return gold
-    return gold._replace(rows=PackedRows.pack(gold.rows))
+def _packed_rows(gold: GoldResult) -> PackedRows | None:
+    "The rows of a result, packed."
+    rows = gold.rows
+    return rows if rows is None or isinstance(rows, PackedRows) else PackedRows.pack(rows)
 
 # %% ../../nbs/questions/04_gold_cache.ipynb #5ddb32f1
 @lru_cache(1000)
@@ -189,7 +189,7 @@ def _judge(runner: GoldRunner, sql: str) -> GoldResult:
 # %% ../../nbs/questions/04_gold_cache.ipynb #c61777d7
 def _as_kept(gold: GoldResult, given: str) -> GoldResult:
     "The result as the cache keeps it: rows packed, and no SQL if it is the given one."
-    return _packed(gold if gold.sql != given else gold._replace(sql=""))
+    return gold._replace(sql="" if gold.sql == given else gold.sql, rows=_packed_rows(gold))
 
 # %% ../../nbs/questions/04_gold_cache.ipynb #172e386f
 def gold_results(

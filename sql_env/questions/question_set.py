@@ -108,7 +108,7 @@ _LONG = 1000  # bytes of JSON that are worth compressing
 
 
 class PackedRows(Sequence):
-    "Rows of SQL values in a tenth of their memory; each look at a row unpacks all."
+    "Rows of SQL values that take little memory; each look at a row unpacks all."
 
     __slots__ = ("data",)
 
@@ -138,6 +138,9 @@ class PackedRows(Sequence):
 
     def __eq__(self, other: object) -> bool:
         return self.unpack() == (other.unpack() if isinstance(other, PackedRows) else other)
+
+    def __repr__(self) -> str:
+        return repr(self.unpack())
 
     def __reduce__(self):
         return PackedRows, (self.data,)

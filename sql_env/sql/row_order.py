@@ -212,10 +212,12 @@ def written_limit_cut(
     more: int,  # rows that are asked for beyond the cut
 ) -> LimitCut | None:
     "The only one of `limit_cuts`, read off the words of a plain SELECT; None where they don't show it."
-    keys, limit = written_order_keys(sql), _LIMIT_AT_END.search(sql)
-    if not keys or not limit or len(re.findall(r"\blimit\b", sql, re.I)) > 1 or not int(limit[1]):
+    parts, keys, limit = _plain_select(sql), written_order_keys(sql), _LIMIT_AT_END.search(sql)
+    if parts is None or keys is None or limit is None or not int(limit[1]):
         return None
-    parts, start = _plain_select(sql), len(keys.sql) - len(sql)  # what the keys add stands before
+    if len(re.findall(r"\blimit\b", sql, re.I)) > 1:
+        return None
+    start = len(keys.sql) - len(sql)  # what the keys add stands before
     more_rows = f"{keys.sql[: start + limit.start(1)]}{int(limit[1]) + more}"
     return LimitCut(more_rows, keys.columns, len(parts.columns), int(limit[1]), True)
 
