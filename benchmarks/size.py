@@ -1,9 +1,9 @@
 """How cost grows with databases, questions and processes: `python benchmarks/size.py [PART ...] [--out FILE]`.
 
-Parts: robust, load, questions, processes, first, superhero, picture. Every measurement of memory or of a first use
-runs in a process of its own with an empty cache; its CPU time and its peak memory beyond the imports are given.
-Big files are made here in seconds and deleted at the end. Spider and BIRD are read from SQL_ENV_SPIDER, SQL_ENV_BIRD
-or ../shared; a part that lacks its data says so. Results of the parts that ran replace those in the file.
+Parts: robust, load, questions, distinct, processes, first, superhero, picture. Every measurement of memory or of a
+first use runs in a process of its own with an empty cache; its CPU time and its peak memory beyond the imports are
+given. Big files are made here in seconds and deleted at the end. Spider and BIRD are read from SQL_ENV_SPIDER,
+SQL_ENV_BIRD or ../shared; a part that lacks its data says so. Results of the parts that ran replace those in the file.
 """
 
 import argparse
@@ -17,6 +17,7 @@ import tempfile
 import time
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
+from random import Random
 
 import apsw
 
@@ -76,8 +77,8 @@ def shared(name: str) -> Path | None:
 MEASURE = """
 import json, resource, sys, time
 def usage():
-    u = resource.getrusage(resource.RUSAGE_SELF)
-    return u.ru_utime + u.ru_stime, u.ru_maxrss
+    u, below = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN)
+    return u.ru_utime + u.ru_stime + below.ru_utime + below.ru_stime, u.ru_maxrss
 {setup}
 cpu, peak = usage(); wall = time.perf_counter()
 {code}
@@ -193,8 +194,88 @@ def make_many(folder: Path, spider: Path, n: int) -> Path:
     return folder
 
 
+SHAPES = (  # of about the mix of Spider's golds: a quarter sorts, groups; a third joins
+    "SELECT {c} FROM {t} WHERE {d} = {v}",
+    "SELECT count(*) FROM {t} WHERE {d} <> {v}",
+    "SELECT DISTINCT {c} FROM {t} WHERE {d} >= {v}",
+    "SELECT {c}, {d} FROM {t} WHERE {d} <= {v} ORDER BY {e} DESC",
+    "SELECT {c} FROM {t} WHERE {d} <= {v} ORDER BY {e}, {c} LIMIT {n}",
+    "SELECT {c}, count(*) FROM {t} WHERE {d} <> {v} GROUP BY {c} HAVING count(*) >= {n}",
+    "SELECT {c} FROM {t} WHERE {d} >= (SELECT min({d}) FROM {t} WHERE {c} <> {v})",
+    "SELECT a.{c}, b.{pc} FROM {t} AS a JOIN {p} AS b ON a.{f} = b.{pk} WHERE a.{d} = {v}",
+    "SELECT b.{pc}, count(*) FROM {t} AS a JOIN {p} AS b ON a.{f} = b.{pk} WHERE a.{d} <> {v} GROUP BY b.{pc}",
+    "SELECT b.{pc}, count(*) FROM {t} AS a JOIN {p} AS b ON a.{f} = b.{pk} WHERE a.{d} <> {v} "
+    "GROUP BY b.{pc} ORDER BY count(*) DESC LIMIT 1",
+)
+
+
+def draw_golds(path: Path, n: int, draw: Random) -> list[str]:
+    "About `n` distinct queries in the shapes above on tables and values of a database; fewer if it is small."
+    con = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
+    names = [name for (name,) in con.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")]
+    columns = {t: [row[1] for row in con.execute(f'PRAGMA table_info("{t}")')] for t in names}
+    parents = {t: con.execute(f'PRAGMA foreign_key_list("{t}")').fetchall() for t in names}
+    rows = {t: con.execute(f'SELECT * FROM "{t}" LIMIT 500').fetchall() for t in names}
+    full = [t for t in names if rows[t]]
+    found: dict[str, None] = {}
+    for _ in range(3 * n if full else 0):
+        t = draw.choice(full)
+        i = draw.randrange(len(columns[t]))
+        words = dict(
+            zip("cde", (draw.choice(columns[t]), columns[t][i], draw.choice(columns[t]))), t=t
+        )
+        several = {row[0] for row in parents[t] if row[1]}  # keys of more than one column
+        linked = [
+            row for row in parents[t] if row[4] and row[2] in columns and row[0] not in several
+        ]
+        if linked:
+            _, _, p, f, pk, *_ = draw.choice(linked)
+            words |= dict(p=p, f=f, pk=pk, pc=draw.choice(columns[p]))
+        shape = draw.choice(SHAPES if linked else SHAPES[:7])
+        quoted = {key: name if name.isidentifier() else f"`{name}`" for key, name in words.items()}
+        value = apsw.format_sql_value(draw.choice(rows[t])[i])
+        found[shape.format(**quoted, v=value, n=draw.randrange(1, 9))] = None
+        if len(found) == n:
+            break
+    con.close()
+    return list(found)
+
+
+def make_distinct(folder: Path, spider: Path, n: int) -> Path:
+    "A folder with `n` distinct questions on Spider's databases, drawn from one seed; raises if they give fewer."
+    folder.mkdir(parents=True)
+    files = sorted((spider / "database").glob("*/*.sqlite"))
+    golds = {p: draw_golds(p, 2 * n // len(files) + 9, Random(p.stem)) for p in files}
+    lines = []
+    for path, sqls in golds.items():
+        (folder / path.name).symlink_to(path.resolve())
+        for i, sql in enumerate(sqls):
+            question = (
+                f"What is number {i} of {path.stem} in words that another question does not have?"
+            )
+            lines.append(json.dumps(dict(question=question, sql=sql, database=path.stem)) + "\n")
+    (folder / "questions.jsonl").write_text("".join(Random(0).sample(lines, n)))
+    return folder
+
+
+def part_distinct(work: Path, n: int) -> dict:
+    "From a folder of distinct questions to the first observation: whole, again, in a first batch, by two processes."
+    spider = shared("spider")
+    if spider is None:
+        return {"skipped": "Spider is not there"}
+    folder, cache = make_distinct(work / "distinct", spider, n), work / "cache-d"
+    two = PLAY_FIRST.replace("])", "], workers=2)", 1)
+    return {
+        "questions": n,
+        "first_batch": measure(IMPORTS, BATCHES_FIRST, work / "cache-b", str(folder)),
+        "first": measure(IMPORTS, PLAY_FIRST, cache, str(folder)),
+        "again": measure(IMPORTS, PLAY_FIRST, cache, str(folder)),
+        "first, two processes": measure(IMPORTS, two, work / "cache-2", str(folder)),
+    }
+
+
 def part_questions(work: Path) -> dict:
-    "From a folder of 1,000 to 100,000 questions to the first observation."
+    "From a folder of 1,000 to 100,000 questions, which repeat 3,926 golds, to the first observation."
     spider = shared("spider")
     if spider is None:
         return {"skipped": "Spider is not there"}
@@ -371,13 +452,14 @@ def picture(results: dict) -> Path:
     return path
 
 
-PARTS = ("robust", "load", "questions", "processes", "first", "superhero", "picture")
+PARTS = ("robust", "load", "questions", "distinct", "processes", "first", "superhero", "picture")
 
 
 def main() -> None:
     args = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     args.add_argument("parts", nargs="*", metavar="PART", help=", ".join(PARTS))
     args.add_argument("--sizes", type=int, nargs="+", default=SIZES, help="megabytes")
+    args.add_argument("--distinct", type=int, default=30_000, help="distinct questions")
     args.add_argument("--out", type=Path, default=OUT)
     given = args.parse_args()
     parts = given.parts or list(PARTS)
@@ -395,8 +477,9 @@ def main() -> None:
             if part == "picture":
                 continue
             function = globals()[f"part_{part}"]
-            takes_folders = part in ("robust", "load")
-            results[part] = function(folders, work) if takes_folders else function(work)
+            first = [folders] if part in ("robust", "load") else []
+            last = [given.distinct] if part == "distinct" else []
+            results[part] = function(*first, work, *last)
             print(part, json.dumps(results[part], indent=1), flush=True)
             given.out.write_text(json.dumps(results, indent=1) + "\n")
     if "picture" in parts:

@@ -91,11 +91,11 @@ def test_a_key_is_content_sql_and_limits(ship, tmp_path):
 def test_the_size_is_bounded_and_the_newest_stay(tmp_path):
     cache = _GoldCache(tmp_path / "gold.cache", max_bytes=100_000)
     for i in range(60):
-        cache.put({cache.key(str(i)): result(i, "x" * 4000)})
+        cache.put({cache.key(str(i)): result(i, random.Random(i).randbytes(2000).hex())})
     assert cache.path.stat().st_size <= 100_000
     there = [i for i in range(60) if cache.get([cache.key(str(i))])]
     assert there and there[-1] == 59 and there == list(range(there[0], 60))
-    cache.put({cache.key("long"): result(1, "x" * 2**20)})
+    cache.put({cache.key("long"): result(1, random.Random(1).randbytes(2**20).hex())})
     assert not cache.get([cache.key("long")]), "one entry does not push out all others"
 
 

@@ -340,6 +340,86 @@ def test_words_of_a_query_give_the_ranks_that_a_parser_gives(tell):
     assert ranked > 5 and grouped > 50, (ranked, grouped)
 
 
+def test_words_of_a_query_give_the_ties_that_a_parser_gives():
+    "The rows that tie where a LIMIT cuts without a syntax tree: the same for all bundled gold."
+    from sql_env.questions.gold import _tie_at
+    from sql_env.sql.analysis import limit_cuts
+    from sql_env.sql.row_order import written_limit_cut
+
+    questions, found = load("bundled"), 0
+    databases = {name: Database(path) for name, path in questions.databases.items()}
+    for q in (*questions, *questions.quarantined):
+        if written := written_limit_cut(q.gold_sql, 50):
+            (parsed,) = limit_cuts(q.gold_sql, 50)
+            assert written[1:] == parsed[1:], q.gold_sql
+            db = databases[q.database_name]
+            assert db.query(written.sql).rows == db.query(parsed.sql).rows, q.gold_sql
+            ties = [_tie_at(db, cut, q.gold_answer) for cut in (written, parsed)]
+            assert ties[0] == ties[1], q.gold_sql
+            found += 1
+    assert found > 5, found
+
+
+@pytest.mark.parametrize(
+    "sql",
+    """SELECT name FROM ship ORDER BY tonnes
+    SELECT name FROM ship LIMIT 3
+    SELECT name FROM ship ORDER BY tonnes LIMIT 0
+    SELECT name FROM ship ORDER BY tonnes LIMIT 3 OFFSET 1
+    SELECT name FROM ship ORDER BY tonnes LIMIT 1, 3
+    SELECT name FROM ship ORDER BY tonnes LIMIT 1 + 2
+    SELECT DISTINCT name FROM ship ORDER BY tonnes LIMIT 3
+    SELECT name FROM (SELECT name FROM ship ORDER BY tonnes LIMIT 3) ORDER BY name
+    SELECT name FROM ship WHERE id = (SELECT id FROM s ORDER BY n LIMIT 1) ORDER BY name LIMIT 3""".split(
+        "\n"
+    ),
+)
+def test_cuts_are_left_to_the_parser_where_words_do_not_show_them(sql):
+    from sql_env.sql.row_order import written_limit_cut
+
+    assert written_limit_cut(sql.strip(), 50) is None
+
+
+@pytest.mark.parametrize(
+    "sql, expected",
+    [
+        ("SELECT DISTINCT city FROM ship WHERE tonnes > 5 ORDER BY city", True),
+        ("select distinct a.city, b.x from ship a join b on a.id = b.id", True),
+        ("SELECT city FROM ship", False),
+        ("SELECT DISTINCT city FROM ship LIMIT 3", False),
+        ("SELECT DISTINCT name FROM ship GROUP BY city", False),
+        ("SELECT DISTINCT max(name), city FROM ship", False),
+        ("SELECT DISTINCT city FROM (SELECT city FROM ship LIMIT 3)", False),
+        ("SELECT city FROM ship UNION SELECT DISTINCT city FROM quay", False),
+        ("SELECT DISTINCT city, row_number() OVER () FROM ship", False),
+    ],
+)
+def test_different_rows_that_fit_hang_on_no_order(sql, expected):
+    from sql_env.sql.row_order import distinct_only
+
+    assert distinct_only(sql) is expected
+
+
+def test_lines_of_any_layout_are_read_alike(harbour):
+    "The names of a line are looked up once for all lines with the same keys."
+    question, sql = ASKED[0]
+    lines = [
+        dict(question=question, sql=sql),
+        dict(query=sql, question=question),
+        dict(question_text=question, gold_sql=sql, split=None),
+        dict(question=question, sql=[sql]),
+        dict(db_id="harbour", question=question, SQL=sql),
+        dict(question=question, sql=sql, database="harbour", evidence=""),
+    ]
+    for some in (lines, lines[::-1]):
+        (harbour / "asked.jsonl").write_text("\n".join(map(json.dumps, some)))
+        found = load("folder", harbour)
+        assert {(q.question_text, q.gold_sql, q.gold_answer) for q in found} == {
+            (question, sql, ((3,),))
+        }
+        assert len(found) == len(lines) and all(len(q.__dict__) == 5 for q in found)
+
+
 @pytest.mark.parametrize(
     "sql",
     """SELECT city, max(tonnes) FROM ship

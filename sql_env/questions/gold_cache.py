@@ -13,8 +13,8 @@ import json
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 import apsw
 
@@ -22,48 +22,58 @@ from ..database.catalog import database_fingerprint
 from ..database.guards import Limits, QueryError, to_query_error
 from ..paths import cache_dir
 from .gold import MAX_COPY_BYTES, GoldResult, GoldRunner
+from .question_set import PackedRows
 from ..sql.values import value_from_json, value_to_json
 
 # %% ../../nbs/questions/04_gold_cache.ipynb #d94eef85
 _SUM_BYTES = 4
+_NOTHING = ["", None, (), (), ()]  # to be said about rows, and the SQL is as it was given
 
 # %% ../../nbs/questions/04_gold_cache.ipynb #dd874879
 def _pack(gold: GoldResult) -> bytes:
     "A result of gold as bytes."
-    rows: Any = gold.rows
-    if rows is not None and not all(
-        type(v) in (int, str) or v is None for row in rows for v in row
-    ):
-        rows = [[value_to_json(v) for v in row] for row in rows]
-    others = [[[value_to_json(v) for v in row] for row in rows] for rows in gold.others]
-    data = json.dumps(
-        [*gold[:1], rows, *gold[2:5], others], ensure_ascii=False, separators=(",", ":")
-    ).encode()
+    about = [gold.sql, *gold[2:]]
+    head = b"" if about == _NOTHING else json.dumps(about, default=value_to_json).encode()
+    rows = _packed_rows(gold)
+    data = head if rows is None else head + b"\n" + rows.data
     return zlib.crc32(data).to_bytes(_SUM_BYTES, "big") + data
 
 # %% ../../nbs/questions/04_gold_cache.ipynb #ca527e57
+def _packed_rows(gold: GoldResult) -> PackedRows | None:
+    "The rows of a result, packed."
+    rows = gold.rows
+    return rows if rows is None or isinstance(rows, PackedRows) else PackedRows.pack(rows)
+
+# %% ../../nbs/questions/04_gold_cache.ipynb #5ddb32f1
+@lru_cache(1000)
+def _shared(value):
+    "The first of equal values, so that many results hold it once."
+    return value
+
+
 def _pairs(items: Iterable[list]) -> tuple[tuple[str, str], ...]:
     "Pairs of texts."
     return tuple([(flag, reason) for flag, reason in items])
 
-# %% ../../nbs/questions/04_gold_cache.ipynb #5ddb32f1
+# %% ../../nbs/questions/04_gold_cache.ipynb #b645abe0
 def _unpack(packed: bytes) -> GoldResult | None:
     "What `_pack` wrote, None if it was damaged."
     data = packed[_SUM_BYTES:]
     if zlib.crc32(data).to_bytes(_SUM_BYTES, "big") != packed[:_SUM_BYTES]:
         return None
-    sql, rows, ranks, flags, reasons, others = json.loads(data)
-    if rows is not None:
-        if b"{" in data:
-            rows = [map(value_from_json, row) for row in rows]
-        rows = tuple(map(tuple, rows))
-    ranks = None if ranks is None else tuple(ranks)
+    head, has_rows, rows = data.partition(b"\n")
+    packed_rows = PackedRows(rows) if has_rows else None
+    if not head:
+        return GoldResult("", packed_rows, None, (), ())
+    sql, ranks, flags, reasons, others = json.loads(head)
+    ranks = None if ranks is None else _shared(tuple(ranks))
+    about = ranks, _shared(tuple(flags)), _shared(_pairs(reasons))
     tied = tuple(tuple(tuple(map(value_from_json, row)) for row in rows) for rows in others)
-    return GoldResult(sql, rows, ranks, tuple(flags), _pairs(reasons), tied)
+    return GoldResult(sql, packed_rows, *about, tied)
 
 # %% ../../nbs/questions/04_gold_cache.ipynb #a2dc6859
 _GOLD_CACHE_BYTES = 256 * 2**20  # size of the file
-_GOLD_CACHE_VERSION = 2  # of what is derived; older entries are not used
+_GOLD_CACHE_VERSION = 3  # of what is derived; older entries are not used
 _MAX_ENTRY_BYTES = 2**20  # a longer result is run again
 _AT_ONCE = 500  # keys of one look
 _PAGE_BYTES = 4096
@@ -177,6 +187,11 @@ def _judge(runner: GoldRunner, sql: str) -> GoldResult:
         return GoldResult(sql, None, None, ("error",), (("error", str(to_query_error(e))),))
 
 # %% ../../nbs/questions/04_gold_cache.ipynb #c61777d7
+def _as_kept(gold: GoldResult, given: str) -> GoldResult:
+    "The result as the cache keeps it: rows packed, and no SQL if it is the given one."
+    return gold._replace(sql="" if gold.sql == given else gold.sql, rows=_packed_rows(gold))
+
+# %% ../../nbs/questions/04_gold_cache.ipynb #ab4c8495
 def gold_results(
     database: str | Path,  # the file
     sqls: Iterable[str],  # gold queries; equal ones are run once
@@ -200,7 +215,9 @@ def gold_results(
         why = to_query_error(e).message
         raise QueryError("bad_database", f"{Path(database).name}: {why}") from None
     for i in range(0, len(missing), _CHUNK):
-        new = {key: _judge(runner, keys[key]) for key in missing[i : i + _CHUNK]}
+        new = {
+            key: _as_kept(_judge(runner, keys[key]), keys[key]) for key in missing[i : i + _CHUNK]
+        }
         cache.put(new)
         results |= {keys[key]: result for key, result in new.items()}
     runner.close()

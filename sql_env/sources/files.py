@@ -11,6 +11,7 @@ __all__ = ['LFS_ADVICE', 'Drafts', 'data_folder', 'is_lfs_pointer', 'check_datab
 # %% ../../nbs/sources/01_files.ipynb #cfcb5ea6
 import json
 import zipfile
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -125,10 +126,12 @@ def database_files(
 ) -> dict[str, Path]:
     "SQLite files in a folder and one level below, by their names without the ending."
     found = {}
-    for path in sorted([*folder.glob("*"), *folder.glob("*/*")]):
+    paths = sorted([*folder.glob("*"), *folder.glob("*/*")])
+    together = Counter(path.parent for path in paths if path.suffix == ".sqlite")
+    for path in paths:
         if path.suffix not in (".sqlite", ".db", ".sqlite3") or path.name.startswith("."):
             continue
-        is_alone = len(list(path.parent.glob("*.sqlite"))) == 1
+        is_alone = together[path.parent] == 1
         if path.parent == folder or path.stem == path.parent.name or is_alone:
             found[path.stem] = path
     return found

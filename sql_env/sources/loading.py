@@ -15,8 +15,9 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from difflib import get_close_matches
+from functools import lru_cache
 from inspect import Parameter, signature
-from itertools import islice
+from itertools import groupby, islice
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -167,27 +168,27 @@ def _with_other_golds(q: Question, golds: Mapping[str, GoldResult]) -> Question:
     if not q.other_golds:
         return q
     return q.with_fields(
-        other_golds=tuple(golds[sql].sql for sql in q.other_golds),
-        other_answers=tuple(golds[sql].rows or () for sql in q.other_golds),
+        other_golds=tuple(golds[sql].sql or sql for sql in q.other_golds),
+        other_answers=tuple(tuple(golds[sql].rows or ()) for sql in q.other_golds),
     )
 
 # %% ../../nbs/sources/06_loading.ipynb #b43e27a8
-def _places_by_gold(questions: Mapping[int, Question]) -> dict[str, dict[str, list[int]]]:
-    "Keys of questions by database and gold SQL."
-    places: dict[str, dict[str, list[int]]] = {}
+def _places_by_database(questions: Mapping[int, Question]) -> dict[str, list[int]]:
+    "Keys of questions by database."
+    places: dict[str, list[int]] = {}
     for i, q in questions.items():
-        places.setdefault(q.database_name, {}).setdefault(q.gold_sql, []).append(i)
+        places.setdefault(q.database_name, []).append(i)
     return places
 
 # %% ../../nbs/sources/06_loading.ipynb #986dd5e9
-def _with_judged_tasks(
+def _judged_tasks(
     questions: Mapping[int, Question],
     databases: Mapping[str, Path],
     limits: Limits | None,  # of agents; if None, tasks that have flags are not judged again
 ) -> dict[int, Question]:
-    "Questions of which the tasks carry the flags of their gold."
+    "The tasks among some questions, with the flags of their gold."
     opened: dict[str, Database] = {}
-    done = dict(questions)
+    done: dict[int, Question] = {}
     for i, q in questions.items():
         if q.writes and (limits is not None or not _is_complete(q)):
             name = q.database_name
@@ -210,43 +211,39 @@ def _complete_questions(
         for part in q.conversation:
             done[len(heads)] = part
             heads.append(head)
+    drafts = drafts._replace(questions=())  # the lines of a folder are not needed any more
     left_out = Counter(drafts.left_out)
-    by_database = _places_by_gold(done)
+    by_database = _places_by_database(done)
+
+    def golds_of(q: Question) -> tuple[str, ...]:
+        return q.gold_sql, *q.other_golds
 
     def must_run(i: int) -> bool:
         q = done[i]
         return bool(q.gold_sql) and (limits is not None or not _is_complete(q))
 
     wanted = {
-        name: [
-            other
-            for sql, places in by_sql.items()
-            for i in filter(must_run, places)
-            for other in (sql, *done[i].other_golds)
-        ]
-        for name, by_sql in by_database.items()
+        name: [*dict.fromkeys(sql for i in filter(must_run, places) for sql in golds_of(done[i]))]
+        for name, places in by_database.items()
     }
     bar = ProgressBar("Running gold", len(by_database), progress)
     for name, golds in bar.watch(_all_golds(drafts, wanted, limits or Limits(), workers)):
-        by_sql = by_database[name]
+        places = by_database[name]
         if isinstance(golds, str):
-            places = [i for numbers in by_sql.values() for i in numbers]
             left_out[golds] += len({heads[i] for i in places})
             for i in places:
                 del done[i]
             continue
-        for sql, places in by_sql.items():
-            for i in filter(must_run, places):
-                done[i] = _with_other_golds(_with_gold(done[i], golds[sql]), golds)
-    done = _with_judged_tasks(done, drafts.databases, limits)
-    parts: dict[int, list[Question]] = {}
-    for i, q in done.items():
-        parts.setdefault(heads[i], []).append(q)
+        for i in filter(must_run, places):
+            q = done[i]
+            done[i] = _with_other_golds(_with_gold(q, golds[q.gold_sql]), golds)
+    done |= _judged_tasks(done, drafts.databases, limits)
+    parts = ([done[i] for i in some] for _, some in groupby(done, heads.__getitem__))
     known, usual = read_findings(), limits in (None, Limits())
     audited = {question_id for question_id, _ in known}
     questions = [
         with_findings(q, known, usual) if q.question_id in audited else q
-        for q in (as_conversation(some, QUARANTINE_FLAGS) for some in parts.values())
+        for q in (as_conversation(some, QUARANTINE_FLAGS) for some in parts)
     ]
     about = (drafts.databases, drafts.name, left_out)
     return QuestionSet(
@@ -284,16 +281,29 @@ _SHORT_NAMES = dict(
     rule="states_rule",
 )
 _NUMBERED = re.compile(r"(?:sql|query|gold_sql)_(\d+)")
+_PLAIN = frozenset("question_id question_text database_name gold_sql split evidence".split())
 
 # %% ../../nbs/sources/06_loading.ipynb #403d2491
+@lru_cache(1000)
+def _long_names(
+    keys: tuple[str, ...],  # of a line: all lines of a file have the same few
+) -> tuple[tuple[str, ...], list[str], bool]:
+    "The fields of `Question` that keys mean, the keys of numbered queries in order, and whether all are plain texts."
+    names = tuple([_SHORT_NAMES.get(key, key) for key in keys])
+    numbered = sorted((int(m[1]), key) for key in keys if (m := _NUMBERED.fullmatch(key)))
+    return names, [key for _, key in numbered], _PLAIN.issuperset(names)
+
+# %% ../../nbs/sources/06_loading.ipynb #b7a3bfd7
 def _question_fields(given: Mapping[str, Any]) -> dict[str, Any]:
     "The fields of `Question` that a line gives, by short names, with all its queries."
-    fields = {_SHORT_NAMES.get(key, key): value for key, value in given.items()}
-    numbered = sorted((int(m[1]), key) for key in given if (m := _NUMBERED.fullmatch(key)))
+    names, numbered, is_plain = _long_names(tuple(given))
+    fields = dict(zip(names, given.values()))
     golds = fields.get("gold_sql")
+    if is_plain and not isinstance(golds, list):
+        return fields
     golds = [
         *(golds if isinstance(golds, list) else [golds]),
-        *(fields.pop(k) for _, k in numbered),
+        *map(fields.pop, numbered),
     ]
     if len(golds) > 1 or isinstance(fields.get("gold_sql"), list):
         if not golds or not all(isinstance(sql, str) for sql in golds):
@@ -383,7 +393,6 @@ class _LazyQuestions(Sequence):
         if isinstance(place, slice):
             return [self[i] for i in range(*place.indices(len(self)))]
         i = self.used[place]
-        start, file = self.files[bisect(self.files, i, key=lambda pair: pair[0]) - 1]
         try:
             line = self.lines[i]
             q = self.read(json.loads(line) if isinstance(line, str) else line, place)
@@ -393,6 +402,7 @@ class _LazyQuestions(Sequence):
         except SourceError:
             raise
         except Exception as e:
+            start, file = self.files[bisect(self.files, i, key=lambda pair: pair[0]) - 1]
             number = i - start + 1 if isinstance(line, str) else i - start + 2
             raise SourceError(f"{file.name}, line {number}: {e}.") from None
 
