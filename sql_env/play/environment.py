@@ -51,7 +51,9 @@ def _playable(questions: QuestionSet, actions: Sequence[str]) -> QuestionSet:
     if not tasks:
         return questions
     if len(tasks) == len(questions):
-        raise ValueError(f"{questions.name}: all are tasks, which need the action EXECUTE")
+        raise ValueError(
+            f"{questions.name}: all are tasks, which need the action EXECUTE (on the command line --actions execute)"
+        )
     return questions.filter(lambda q: not q.writes)
 
 # %% ../../nbs/play/09_environment.ipynb #4e3b1920
