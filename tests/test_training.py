@@ -1114,6 +1114,19 @@ def test_the_curve_says_how_long_it_takes(tmp_path):
     assert set(read_metrics(writer.path)[0]) == {"stage", "step", "seconds", "loss"}
 
 
+def test_time_that_went_into_data_is_not_counted_on(tmp_path):
+    "On 91dee7d two minutes of training began with '27 min left'."
+    shown = []
+    writer = MetricsWriter(
+        tmp_path / "m", "few", lambda path, title, now=False: shown.append(title)
+    )
+    writer.start -= 600
+    writer.begin(0)
+    writer.start -= 60
+    writer.log(10, 50, {})
+    assert shown == ["few: step 10 of 50, 4 min left"]
+
+
 def test_other_processes_write_nothing(tmp_path):
     callback = metrics_callback(MetricsWriter(tmp_path / "m", "few"))
     state = SimpleNamespace(global_step=1, max_steps=9, is_world_process_zero=False)
