@@ -39,7 +39,7 @@ def core(tmp_path_factory, repo_copy) -> Path:
         run(sys.executable, "-m", "build", "-q", "-w", "-n", "-o", folder, cwd=repo_copy)
         venv.create(folder / "env", with_pip=True)
         pyproject = tomllib.loads((ROOT / "pyproject.toml").read_text())
-        pip(folder / "env", *pyproject["project"]["dependencies"])
+        pip(folder / "env", *pyproject["project"]["dependencies"], "nbclient", "ipykernel")
 
     return made_once(tmp_path_factory, "core", make)
 
@@ -63,9 +63,9 @@ def alone(core, tmp_path, tell):
         before, began = size(folder), time.perf_counter()
         if extra == "train":
             pip(folder, *TORCH)
-        pip(folder, f"{wheel}[{extra}]")
+        pip(folder, f"{wheel}[{extra}]" if extra else wheel)
         seconds, brought = time.perf_counter() - began, size(folder) - before
-        tell(f"extra {extra}: {seconds:.0f} s to install, {brought / 1e6:,.0f} MB")
+        tell(f"extra {extra or 'none'}: {seconds:.0f} s to install, {brought / 1e6:,.0f} MB")
         return folder / "bin"
 
     return make
@@ -296,3 +296,24 @@ def test_verifiers_as_a_package_of_its_own(alone, tmp_path):
         said(folder, *command)
         first = json.dumps(server.bodies[0])
     assert "Steps: 7" in first and "abstain" in first
+
+
+RUN_ALL = """
+import sys
+import nbformat
+from nbclient import NotebookClient
+notebook = nbformat.read(sys.argv[1], as_version=4)
+notebook.cells = [c for c in notebook.cells if "/content" not in c.source]
+for cell in notebook.cells:  # the same in minutes
+    cell.source = cell.source.replace("SCALE = 0.5", "SCALE = 0.003").replace("n=100", "n=2")
+NotebookClient(notebook, timeout=1200, kernel_name="python3").execute()
+"""
+TUTORIALS = sorted((ROOT / "nbs" / "tutorials").glob("*.ipynb"))
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("path", TUTORIALS, ids=lambda path: path.stem)
+def test_run_all_on_a_fresh_machine(alone, tmp_path, path):
+    "Every cell of a tutorial, those that only show included, with the extra that it installs on Colab."
+    asked = re.search(r"pip install -Uqq \S*sql_env(?:\[(\w+)\])? @", path.read_text())
+    said(alone(asked[1] or ""), "python", "-c", RUN_ALL, path, HOME=tmp_path, MPLBACKEND="agg")

@@ -261,8 +261,8 @@ def _check_versions() -> list[_Check]:
     is_new = tuple(map(int, sqlite.split("."))) >= (3, 54)
     advice = "" if is_new else "; older ones hang on small statements: pip install -U apsw"
     found = _installed("openenv", "uvloop", "openai", "torch", "transformers", "trl")
-    extras = [f"sql_env[{name}] for {purpose}" for name, purpose in EXTRAS.items()]
-    optional = ", ".join(found) or f"none; there are {'; '.join(extras)}"
+    install = 'pip install "sql_env[openai]"'
+    optional = ", ".join(found) or f"none; such as {install}; also {', '.join(EXTRAS)}"
     return [
         _Check("Python 3.11 or newer", sys.version_info >= (3, 11), platform.python_version()),
         _Check("SQLite 3.54 or newer", is_new, sqlite + advice),
@@ -323,7 +323,7 @@ def _check_questions(questions: QuestionSet, n: int) -> list[_Check]:
             ": ".join(filter(None, [score, ", ".join(wrong[:3])])),
         ),
         _Check(
-            "reward hacking earns at most 5 %",
+            "hacks earn 5 % or one at most",
             floor[best] * len(some) <= one_or_5_percent,
             f"{floor[best]:.1%} ({best})",
         ),
