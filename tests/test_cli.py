@@ -995,6 +995,12 @@ def test_doctor_names_the_extras_in_a_line(sql_env, monkeypatch):
     assert len(said) < 160 and all(extra in said for extra in EXTRAS)
 
 
+def test_doctor_plays_tasks_too(sql_env):
+    "On 91dee7d: all are tasks, which need the action EXECUTE."
+    run = sql_env("doctor", "--source", "bundled_tasks", "-n", 4)
+    assert run.code == 0 and "100.0% of 4" in run.out and "FAIL" not in run.out
+
+
 def test_doctor_as_json(sql_env):
     checks = strict(sql_env("doctor", "-n", 10, "--json").out)
     assert len(checks) >= 9 and all(c["ok"] is True and c["check"] and c["detail"] for c in checks)

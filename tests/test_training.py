@@ -868,6 +868,13 @@ def test_data_for_large_models_are_conversations():
     assert set(data.column_names) == {"messages", "tools"} and len(data) == 4 and kept is None
 
 
+def test_data_that_no_expert_can_play_are_told():
+    "On 91dee7d `train first --source tasks`: Column 'input_ids' doesn't exist."
+    empty = replace(COLAB, make_rows=lambda *_: [])
+    with pytest.raises(SourceError, match="experts could play no question of stage 'x'"):
+        sft_datasets(empty, Stage("x", "sft", "worlds:1=4"), None)
+
+
 def test_the_factory_of_a_cluster_can_be_pickled():
     from sql_env.training.trainers import _trl_environment_factory
 

@@ -52,7 +52,8 @@ def _playable(questions: QuestionSet, actions: Sequence[str]) -> QuestionSet:
         return questions
     if len(tasks) == len(questions):
         raise ValueError(
-            f"{questions.name}: all are tasks, which need the action EXECUTE (on the command line --actions execute)"
+            f"{questions.name}: all are tasks, which need the action EXECUTE "
+            "(--actions execute of evaluate, demo, export, serve and mcp)"
         )
     return questions.filter(lambda q: not q.writes)
 
