@@ -1,8 +1,8 @@
 """What a run survives, beside inspect: `python benchmarks/evaluating.py [--out benchmarks/evaluating.json]`.
 
-A server on loopback allows 10 requests in 2 s and says Retry-After 1: twenty episodes, sixteen at once, by the command
-of each tool. Then by ours alone: a cap with eight at once and the same command after it, kill -9 and the same command,
-two quick Ctrl-C on a server that hangs, and a file that may not grow.
+By the command of each tool, with its defaults, on a server on loopback: a limit of 10 requests in 2 s that says
+Retry-After 1, twenty episodes and sixteen at once; a cap with eight at once and the same command after it; kill -9 and
+going on; two quick Ctrl-C on a server that hangs; files that may not grow beyond 150 kB.
 """
 
 import argparse
@@ -25,6 +25,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests"))
 
 from fake_server import FakeServer, fault, player, slow  # noqa: E402
+from inspect_ai.log import read_eval_log  # noqa: E402
 
 from sql_env.evaluation.logs import read_log  # noqa: E402
 from sql_env.sources.loading import load  # noqa: E402
@@ -33,6 +34,7 @@ TEST = load("bundled", split="test")
 START = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
 START += "from sql_env.cli import main; main()"
 
+INSPECT = "--display none --log-dir logs"
 TASK = """from inspect_ai import task
 from sql_env.integrations.inspect_ai import bundled_task
 @task
@@ -58,17 +60,50 @@ def limited(script, n: int = 10, seconds: float = 2.0, retry_after: str = "1"):
     return answer
 
 
-def start(folder: str, url: str, *args: str, **options) -> subprocess.Popen:
-    "Our command in a process of its own."
-    where = ["evaluate", "--model", "m", "--base-url", url, "--no-floor", "--log", "kept", *args]
+def start(tool: str, folder: str, url: str, n: int, at_once: int = 1, *args: str, **options):
+    "The command of a tool in a process of its own."
     pipes = dict(stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    return subprocess.Popen([sys.executable, "-c", START, *where], cwd=folder, **pipes, **options)
+    if tool == "sql_env":
+        where = ["evaluate", "--model", "m", "--base-url", url, "--no-floor", "--log", "kept"]
+        command = [sys.executable, "-c", START, *where, "-n", str(n), "--workers", str(at_once)]
+        return subprocess.Popen([*command, *args], cwd=folder, **pipes, **options)
+    (Path(folder) / "played.py").write_text(TASK)
+    command = f"eval played.py --limit {n} --model openai/m --model-base-url {url} "
+    command += f"-M responses_api=false --max-connections {at_once} {INSPECT}"
+    return start_inspect(folder, command, pipes | options)
 
 
-def kept(folder: str) -> int:
-    "Finished episodes in the log."
-    with contextlib.suppress(ValueError, OSError):
-        return sum(not t.episode.error for t in read_log(Path(folder) / "kept" / "m.jsonl")[1])
+def start_inspect(folder: str, command: str, options: dict):
+    "A command of inspect; Ctrl-C reaches it too where this runs in the background."
+    code = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+    code += "from inspect_ai._cli.main import main; main()"
+    env = os.environ | {"OPENAI_API_KEY": "none"}
+    command = [sys.executable, "-c", code, *command.split()]
+    return subprocess.Popen(command, cwd=folder, env=env, **options)
+
+
+def go_on(tool: str, folder: str, url: str, n: int, at_once: int = 1) -> None:
+    "What each tool says to do after a run that ended early: the same command, or `inspect eval-retry`."
+    if tool == "sql_env":
+        start(tool, folder, url, n, at_once).communicate()
+    elif logs := inspect_logs(folder):
+        pipes = dict(stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        command = f"eval-retry {logs[-1]} --max-connections {at_once} {INSPECT}"
+        start_inspect(folder, command, pipes).communicate()
+
+
+def inspect_logs(folder: str) -> list[Path]:
+    return sorted((Path(folder) / "logs").glob("*.eval"), key=lambda path: path.stat().st_mtime)
+
+
+def kept(tool: str, folder: str) -> int:
+    "Finished episodes in the log; the newest one of inspect."
+    with contextlib.suppress(Exception):  # there is none yet, or it is damaged
+        if tool == "sql_env":
+            log = read_log(Path(folder) / "kept" / "m.jsonl")[1]
+            return sum(not t.episode.error for t in log)
+        log = read_eval_log(str(inspect_logs(folder)[-1]))
+        return sum(not s.error and bool(s.scores) for s in log.samples or ())
     return 0
 
 
@@ -76,69 +111,49 @@ def rate_limit(tool: str) -> dict:
     "Finished episodes of twenty, and how often the server was asked."
     with FakeServer(limited(player(TEST))) as server, tempfile.TemporaryDirectory() as folder:
         began = time.perf_counter()
-        if tool == "sql_env":
-            start(folder, server.url, "-n", "20", "--workers", "16").communicate()
-            done = kept(folder)
-        else:
-            (Path(folder) / "played.py").write_text(TASK)
-            command = f"eval played.py --limit 20 --model openai/m --model-base-url {server.url} "
-            command += "-M responses_api=false --max-connections 16 --display none --log-dir logs "
-            command += "--log-format json"
-            env = os.environ | {"OPENAI_API_KEY": "none"}
-            subprocess.run(
-                [str(Path(sys.executable).with_name("inspect")), *command.split()],
-                cwd=folder,
-                env=env,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-            )
-            logs = [json.loads(p.read_text()) for p in (Path(folder) / "logs").glob("*.json")]
-            done = sum(not s.get("error") for log in logs for s in log.get("samples", ()))
+        start(tool, folder, server.url, 20, 16).communicate()
         seconds = round(time.perf_counter() - began, 1)
-    return dict(tool=tool, episodes=20, finished=done, requests=server.calls, wall_s=seconds)
+        return dict(finished=kept(tool, folder), requests=server.calls, wall_s=seconds)
 
 
-def cap() -> dict:
+def cap(tool: str) -> dict:
     "What a run with a cap of 1.2 costs at 0.22 an episode and eight at once, and whether the same command ends."
+    if tool == "inspect":
+        return dict(no_cap="its limits of tokens and cost are those of one sample")
     with FakeServer(player(TEST)) as server, tempfile.TemporaryDirectory() as folder:
-        args = ["-n", "40", "--workers", "8", "--price", "1000", "1000", "--max-cost", "1.2"]
-        start(folder, server.url, *args).communicate()
-        done, calls = kept(folder), server.calls
-        again = start(folder, server.url, *args)
+        args = ["--price", "1000", "1000", "--max-cost", "1.2"]
+        start(tool, folder, server.url, 40, 8, *args).communicate()
+        done, calls = kept(tool, folder), server.calls
+        again = start(tool, folder, server.url, 40, 8, *args)
         again.communicate(timeout=60)
+        more = server.calls - calls
     cost = round(done * 0.22, 2)
-    return dict(
-        cap=1.2,
-        cost=cost,
-        finished=done,
-        again_rc=again.returncode,
-        again_requests=server.calls - calls,
-    )
+    return dict(cap=1.2, cost=cost, finished=done, again_rc=again.returncode, again_requests=more)
 
 
-def kill() -> dict:
-    "Episodes that a kill -9 costs at eight at once, and whether the same command plays only what is missing."
+def ended(server: FakeServer) -> int:
+    return sum(len(body["messages"]) == 4 for body in server.bodies)
+
+
+def kill(tool: str) -> dict:
+    "Episodes that a kill -9 costs at eight at once, and whether only what is missing is played again."
     good = player(TEST)
     with (
         FakeServer(lambda body: slow(good(body), 0.05)) as server,
         tempfile.TemporaryDirectory() as folder,
     ):
-        process = start(folder, server.url, "-n", "60", "--workers", "8")
-        while kept(folder) < 20:
+        process = start(tool, folder, server.url, 60, 8)
+        while ended(server) < 24:
             time.sleep(0.02)
         process.kill()
         process.communicate()
-        ended = sum(len(b["messages"]) == 4 for b in server.bodies)
-        done = kept(folder)
+        counts = dict(finished_by_server=ended(server), kept=kept(tool, folder))
         server.bodies.clear()
-        start(folder, server.url, "-n", "60", "--workers", "8").communicate()
-        again = sum(len(b["messages"]) == 4 for b in server.bodies)
-        return dict(
-            finished_by_server=ended, kept=done, played_again=again, in_the_end=kept(folder)
-        )
+        go_on(tool, folder, server.url, 60, 8)
+        return counts | dict(played_again=ended(server), in_the_end=kept(tool, folder))
 
 
-def interrupt() -> dict:
+def interrupt(tool: str) -> dict:
     "Seconds from the first of two quick Ctrl-C on a server that hangs to the end of the process."
     good = player(TEST)
 
@@ -146,35 +161,36 @@ def interrupt() -> dict:
         return slow(good(body), 60) if server.calls > 21 else good(body)
 
     with FakeServer(script) as server, tempfile.TemporaryDirectory() as folder:
-        process = start(folder, server.url, "-n", "60", "--workers", "4")
+        process = start(tool, folder, server.url, 60, 4)
         while server.calls <= 21 or server.in_flight < 4:
             time.sleep(0.02)
+        finished = ended(server) - sum(len(b["messages"]) == 4 for b in server.bodies[21:])
         began = time.perf_counter()
         for _ in range(2):
             process.send_signal(signal.SIGINT)
             time.sleep(0.05)
         out, _ = process.communicate(timeout=90)
         seconds = round(time.perf_counter() - began, 2)
-        return dict(
-            seconds=seconds, rc=process.returncode, has_table="100.0%" in out, kept=kept(folder)
-        )
+        table = dict(has_table="100.0%" in out) if tool == "sql_env" else {}
+        counts = dict(finished_by_server=finished, kept=kept(tool, folder))
+        return dict(seconds=seconds, rc=process.returncode, **table, **counts)
 
 
-def disk() -> dict:
-    "Episodes that a log of at most 30 kB keeps, and after the same command with room."
+def disk(tool: str) -> dict:
+    "Episodes that a log of at most 150 kB keeps, and after going on with room."
     with FakeServer(player(TEST)) as server, tempfile.TemporaryDirectory() as folder:
 
         def small():
-            resource.setrlimit(resource.RLIMIT_FSIZE, (30_000, 30_000))
+            resource.setrlimit(resource.RLIMIT_FSIZE, (150_000, 150_000))
 
-        process = start(folder, server.url, "-n", "40", preexec_fn=small)
+        process = start(tool, folder, server.url, 96, 8, preexec_fn=small)
         out, _ = process.communicate()
-        first = kept(folder)
-        start(folder, server.url, "-n", "40").communicate()
+        played, first = ended(server), kept(tool, folder)
+        go_on(tool, folder, server.url, 96, 8)
         said = "can't be written" in out and "goes on" in out
-        return dict(
-            rc=process.returncode, says_how_to_go_on=said, kept=first, in_the_end=kept(folder)
-        )
+        told = dict(says_how_to_go_on=said) if tool == "sql_env" else {}
+        counts = dict(finished_by_server=played, kept=first, in_the_end=kept(tool, folder))
+        return dict(rc=process.returncode, **told, **counts)
 
 
 def main() -> None:
@@ -187,13 +203,13 @@ def main() -> None:
     figures = dict(
         command="python benchmarks/evaluating.py --out benchmarks/evaluating.json", about=about
     )
-    figures["rate_limit"] = [rate_limit(tool) for tool in ("sql_env", "inspect")]
-    for case in (cap, kill, interrupt, disk):
-        figures[case.__name__] = case()
+    for case in (rate_limit, cap, kill, interrupt, disk):
+        figures[case.__name__] = [dict(tool=tool, **case(tool)) for tool in ("sql_env", "inspect")]
         print(case.__name__, figures[case.__name__], flush=True)
     print(json.dumps(figures, indent=1))
     if out:
         out.write_text(json.dumps(figures, indent=1) + "\n")
 
 
-main()
+if __name__ == "__main__":
+    main()

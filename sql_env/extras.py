@@ -25,6 +25,7 @@ EXTRAS = dict(
     mcp="tools over MCP",
     prove="proofs that two queries are equal",
     data="Excel, Parquet and DuckDB files, or data sets of the Hugging Face Hub",
+    cluster="workers of Dask or Ray",
 )
 
 # %% ../nbs/01_extras.ipynb #c2a3ae69

@@ -20,6 +20,7 @@ from sql_env.cli.app import POLICIES, app, main
 from sql_env.database.database import Database, build_database
 from sql_env.database.guards import Limits
 from sql_env.evaluation.reports import load_result
+from sql_env.extras import EXTRAS
 from sql_env.grading.answers import Verdict
 from sql_env.paths import BUNDLED
 from sql_env.policies.base import Completion
@@ -980,10 +981,24 @@ def test_doctor_finds_nothing_wrong_with_bundled(sql_env):
         "writing is refused",
         "endless queries stop",
         "oracle answers",
-        "reward hacking",
+        "hacks earn",
         "variants for the robust verdict",
     ):
         assert any(line.startswith("ok") and check in line for line in run.out.split("\n")), check
+
+
+def test_doctor_names_the_extras_in_a_line(sql_env, monkeypatch):
+    "On 91dee7d with what each is for: ten lines."
+    monkeypatch.setattr("sql_env.cli.data._installed", lambda *names: [])
+    checks = strict(sql_env("doctor", "-n", 2, "--json").out)
+    [said] = [c["detail"] for c in checks if c["check"] == "optional packages"]
+    assert len(said) < 160 and all(extra in said for extra in EXTRAS)
+
+
+def test_doctor_plays_tasks_too(sql_env):
+    "On 91dee7d: all are tasks, which need the action EXECUTE."
+    run = sql_env("doctor", "--source", "bundled_tasks", "-n", 4)
+    assert run.code == 0 and "100.0% of 4" in run.out and "FAIL" not in run.out
 
 
 def test_doctor_as_json(sql_env):
@@ -994,7 +1009,7 @@ def test_doctor_as_json(sql_env):
 @pytest.mark.parametrize(
     "lines, failed",
     [
-        (GUESSABLE, "reward hacking"),
+        (GUESSABLE, "hacks earn"),
         (UNANSWERABLE, "questions to play"),
         ([{"question": "q?", "sql": "SELECT nope FROM item"}], "questions to play"),
     ],

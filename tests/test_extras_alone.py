@@ -2,8 +2,10 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
+import time
 import tomllib
 import venv
 from pathlib import Path
@@ -16,11 +18,16 @@ from sql_env import __version__
 from sql_env.sources.loading import load
 
 pytestmark = pytest.mark.slow
+TORCH = ["torch==2.13.0"]  # as README's second command
 
 
 def pip(folder: Path, *wanted) -> None:
     "Install into an environment, blind to PYTHONPATH, where this checkout may be."
     run(folder / "bin" / "python", "-I", "-m", "pip", "install", "-q", *wanted, cwd=folder)
+
+
+def size(folder: Path) -> int:
+    return sum(p.stat().st_size for p in folder.rglob("*") if not p.is_symlink())
 
 
 @pytest.fixture(scope="module")
@@ -32,14 +39,16 @@ def core(tmp_path_factory, repo_copy) -> Path:
         run(sys.executable, "-m", "build", "-q", "-w", "-n", "-o", folder, cwd=repo_copy)
         venv.create(folder / "env", with_pip=True)
         pyproject = tomllib.loads((ROOT / "pyproject.toml").read_text())
-        pip(folder / "env", *pyproject["project"]["dependencies"])
+        pip(folder / "env", *pyproject["project"]["dependencies"], "nbclient", "ipykernel")
 
     return made_once(tmp_path_factory, "core", make)
 
 
 @pytest.fixture
-def alone(core, tmp_path):
-    "Makes an environment that has the wheel with one extra; the packages of the core are found in theirs."
+def alone(core, tmp_path, tell):
+    """Makes an environment that has the wheel with one extra; the packages of the core are found in theirs.
+
+    Tells how long the extra takes and how much it brings."""
 
     def make(extra: str) -> Path:
         folder = tmp_path / "env"
@@ -51,21 +60,30 @@ def alone(core, tmp_path):
         )
         (folder / where / "core.pth").write_text(str(core / "env" / where))
         [wheel] = core.glob("*.whl")
-        pip(folder, f"{wheel}[{extra}]")
+        before, began = size(folder), time.perf_counter()
+        if extra == "train":
+            pip(folder, *TORCH)
+        pip(folder, f"{wheel}[{extra}]" if extra else wheel)
+        seconds, brought = time.perf_counter() - began, size(folder) - before
+        tell(f"extra {extra or 'none'}: {seconds:.0f} s to install, {brought / 1e6:,.0f} MB")
         return folder / "bin"
 
     return make
 
 
-def said(folder: Path, *command, text: str | None = None, **env) -> str:
-    "What a command of an environment says, in an empty folder."
+def prepared(folder: Path, *command, **env) -> tuple[list, dict]:
+    "A command of an environment, and how to run it in an empty folder."
     work = folder.parent / "work"
     work.mkdir(exist_ok=True)
     kept = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
     path = os.pathsep.join([str(folder), kept["PATH"]])
-    return run(
-        folder / command[0], *command[1:], cwd=work, env=kept | env | {"PATH": path}, input=text
-    )
+    return [folder / command[0], *command[1:]], dict(cwd=work, env=kept | env | {"PATH": path})
+
+
+def said(folder: Path, *command, **env) -> str:
+    "What a command of an environment says, in an empty folder."
+    command, options = prepared(folder, *command, **env)
+    return run(*command, **options)
 
 
 INSPECT = """
@@ -110,8 +128,14 @@ def test_mcp(alone):
         dict(id=2, method="tools/list"),
     ]
     lines = "".join(json.dumps(dict(jsonrpc="2.0", **message)) + "\n" for message in asked)
-    answers = said(alone("mcp"), "sql_env", "mcp", "--split", "test", text=lines).splitlines()
-    hello, listed = (json.loads(line)["result"] for line in answers[:2])
+    command, options = prepared(alone("mcp"), "sql_env", "mcp", "--split", "test")
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, **options
+    ) as server:
+        server.stdin.write(lines)
+        server.stdin.flush()  # and left open: at its end mcp drops what it has not answered
+        hello, listed = (json.loads(server.stdout.readline())["result"] for _ in range(2))
+        server.stdin.close()
     assert hello["serverInfo"] == dict(name="sql_env", version=__version__)
     names = sorted(tool["name"] for tool in listed["tools"])
     assert names == ["answer", "describe", "query", "sample", "start"]
@@ -166,18 +190,57 @@ def test_data(alone):
     assert found["questions"] == 1
 
 
+CLIENT = """
+import sys
+from sql_env import SQLAction, SQLEnv
+
+with SQLEnv(base_url=sys.argv[1]).sync() as env:
+    result = env.reset()
+    table = result.observation.schema_info.split()[0]
+    print(env.step(SQLAction(action_type="DESCRIBE", argument=table)).observation.result)
+"""
+
+
 @pytest.mark.full
 def test_server(alone):
-    code = (
-        "from sql_env.server.app import app; from sql_env import SQLEnv; print(type(app).__name__)"
-    )
-    assert "FastAPI" in said(alone("server"), "python", "-c", code)
+    "The command of README, and its client."
+    folder = alone("server")
+    command, options = prepared(folder, "sql_env", "serve", "--port", "0")
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, **options) as server:
+        url = next(u[1] for line in server.stderr if (u := re.search(r"running on (\S+)", line)))
+        assert "primary key" in said(folder, "python", "-c", CLIENT, url)
+        server.terminate()
 
 
 @pytest.mark.full
 def test_providers(alone):
-    code = "import anthropic, google.genai, sql_env.policies.providers; print('there')"
-    assert "there" in said(alone("providers"), "python", "-c", code)
+    "A model of each provider plays an episode."
+    from test_providers import anthropic_answer, gemini_answer
+
+    folder = alone("providers")
+    for name, answer in (("anthropic", anthropic_answer), ("google", gemini_answer)):
+        script = [("fault", 200, {}, answer(n)) for n in (0, 0, 1, 2)]  # the probe, three steps
+        with FakeServer(script) as server:
+            where = ["--model", "m", "--provider", name]
+            where += ["--base-url", server.url.removesuffix("/v1")]
+            keys = dict(ANTHROPIC_API_KEY="none", GEMINI_API_KEY="none")
+            command = ["sql_env", "evaluate", "--split", "test", "-n", "1", "--json", *where]
+            assert '"n_completed": 1' in said(folder, *command, **keys)
+        assert server.calls > 3
+
+
+PROVE = """
+from sql_env import EpisodeEnv, load
+env = EpisodeEnv(load("bundled"), verify="certified")
+env.reset(question_id="vet_clinic-02")
+env.step("QUERY", "SELECT count(visit_id) FROM visit WHERE paid_on IS NULL")
+env.step("ANSWER", "@last")
+print(env.episode.certificate.outcome)
+"""
+
+
+def test_prove(alone):
+    assert "proved" in said(alone("prove"), "python", "-c", PROVE)
 
 
 @pytest.mark.full
@@ -233,3 +296,24 @@ def test_verifiers_as_a_package_of_its_own(alone, tmp_path):
         said(folder, *command)
         first = json.dumps(server.bodies[0])
     assert "Steps: 7" in first and "abstain" in first
+
+
+RUN_ALL = """
+import sys
+import nbformat
+from nbclient import NotebookClient
+notebook = nbformat.read(sys.argv[1], as_version=4)
+notebook.cells = [c for c in notebook.cells if "/content" not in c.source]
+for cell in notebook.cells:  # the same in minutes
+    cell.source = cell.source.replace("SCALE = 0.5", "SCALE = 0.003").replace("n=100", "n=2")
+NotebookClient(notebook, timeout=1200, kernel_name="python3").execute()
+"""
+TUTORIALS = sorted((ROOT / "nbs" / "tutorials").glob("*.ipynb"))
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("path", TUTORIALS, ids=lambda path: path.stem)
+def test_run_all_on_a_fresh_machine(alone, tmp_path, path):
+    "Every cell of a tutorial, those that only show included, with the extra that it installs on Colab."
+    asked = re.search(r"pip install -Uqq \S*sql_env(?:\[(\w+)\])? @", path.read_text())
+    said(alone(asked[1] or ""), "python", "-c", RUN_ALL, path, HOME=tmp_path, MPLBACKEND="agg")

@@ -1,6 +1,7 @@
 "Questions of your own: from JSONL, CSV and Excel, with several right queries; what is said where nothing fits."
 
 import json
+import shutil
 
 import pytest
 from typer.testing import CliRunner
@@ -115,6 +116,15 @@ def test_a_set_with_several_queries_is_saved_and_loaded(harbour, tmp_path_factor
     saved = save_question_set(load("folder", harbour), tmp_path_factory.mktemp("saved"))
     [q] = load("folder", saved)
     assert q == load("folder", harbour)[0]
+
+
+def test_a_line_without_a_database_is_told_which_there_are(harbour):
+    "On 91dee7d: field 'database_name' is missing or not text."
+    write(harbour, "csv", ("question", "sql"), [("How many?", "SELECT 1")])
+    assert len(load("folder", harbour)) == 1, "there is one"
+    shutil.copy(next(harbour.glob("*.sqlite")), harbour / "other.sqlite")
+    with pytest.raises(SourceError, match="line 2: field 'database' is missing: which of .*other"):
+        load("folder", harbour)
 
 
 def test_a_further_query_that_fails_sets_the_question_aside(harbour):

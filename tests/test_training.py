@@ -868,6 +868,13 @@ def test_data_for_large_models_are_conversations():
     assert set(data.column_names) == {"messages", "tools"} and len(data) == 4 and kept is None
 
 
+def test_data_that_no_expert_can_play_are_told():
+    "On 91dee7d `train first --source tasks`: Column 'input_ids' doesn't exist."
+    empty = replace(COLAB, make_rows=lambda *_: [])
+    with pytest.raises(SourceError, match="experts could play no question of stage 'x'"):
+        sft_datasets(empty, Stage("x", "sft", "worlds:1=4"), None)
+
+
 def test_the_factory_of_a_cluster_can_be_pickled():
     from sql_env.training.trainers import _trl_environment_factory
 
@@ -1112,6 +1119,19 @@ def test_the_curve_says_how_long_it_takes(tmp_path):
         ("few: 250 steps in 10 min", True),
     ]
     assert set(read_metrics(writer.path)[0]) == {"stage", "step", "seconds", "loss"}
+
+
+def test_time_that_went_into_data_is_not_counted_on(tmp_path):
+    "On 91dee7d two minutes of training began with '27 min left'."
+    shown = []
+    writer = MetricsWriter(
+        tmp_path / "m", "few", lambda path, title, now=False: shown.append(title)
+    )
+    writer.start -= 600
+    writer.begin(0)
+    writer.start -= 60
+    writer.log(10, 50, {})
+    assert shown == ["few: step 10 of 50, 4 min left"]
 
 
 def test_other_processes_write_nothing(tmp_path):

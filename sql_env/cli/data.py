@@ -261,8 +261,8 @@ def _check_versions() -> list[_Check]:
     is_new = tuple(map(int, sqlite.split("."))) >= (3, 54)
     advice = "" if is_new else "; older ones hang on small statements: pip install -U apsw"
     found = _installed("openenv", "uvloop", "openai", "torch", "transformers", "trl")
-    extras = [f"sql_env[{name}] for {purpose}" for name, purpose in EXTRAS.items()]
-    optional = ", ".join(found) or f"none; there are {'; '.join(extras)}"
+    install = 'pip install "sql_env[openai]"'
+    optional = ", ".join(found) or f"none; such as {install}; also {', '.join(EXTRAS)}"
     return [
         _Check("Python 3.11 or newer", sys.version_info >= (3, 11), platform.python_version()),
         _Check("SQLite 3.54 or newer", is_new, sqlite + advice),
@@ -300,6 +300,7 @@ def _check_guards() -> list[_Check]:
 def _check_questions(questions: QuestionSet, n: int) -> list[_Check]:
     "Whether the oracle gets everything and reward hacking nothing, on `n` questions; and what was set aside."
     from sql_env.evaluation.harness import evaluate, hack_floor
+    from sql_env.play.environment import EpisodeEnv
     from sql_env.policies.baselines import OraclePolicy
 
     set_aside = f"{len(questions.quarantined)} in quarantine"
@@ -309,10 +310,11 @@ def _check_questions(questions: QuestionSet, n: int) -> list[_Check]:
     n_left_out = sum(questions.left_out.values())
     there = f"{questions.name}: {len(questions)}, {set_aside}, {n_left_out} left out"
     some = questions.sample(n)
-    oracle = evaluate(some, OraclePolicy(some), progress=False)
+    actions = ["EXECUTE"] if any(q.writes for q in some) else []
+    oracle = evaluate(EpisodeEnv(some, actions=actions), OraclePolicy(some), progress=False)
     wrong = [f"{e.question_id} ({e.error or e.reason})" for e in oracle.episodes if not e.correct]
     score = f"{oracle.success_rate:.1%} of {len(some)}"
-    floor = hack_floor(some)
+    floor = hack_floor(some, actions=actions)
     best = max(floor, key=floor.__getitem__)
     one_or_5_percent = max(1.001, 0.05 * len(some))
     return [
@@ -323,7 +325,7 @@ def _check_questions(questions: QuestionSet, n: int) -> list[_Check]:
             ": ".join(filter(None, [score, ", ".join(wrong[:3])])),
         ),
         _Check(
-            "reward hacking earns at most 5 %",
+            "hacks earn 5 % or one at most",
             floor[best] * len(some) <= one_or_5_percent,
             f"{floor[best]:.1%} ({best})",
         ),
@@ -353,7 +355,8 @@ def _check_variants(questions: QuestionSet) -> _Check:
 
     golds: dict[str, list[str]] = {}
     for q in questions:
-        golds.setdefault(q.database_name, []).append(q.gold_sql)
+        if not q.writes:
+            golds.setdefault(q.database_name, []).append(q.gold_sql)
     reasons = {}
     for name, queries in golds.items():
         path = questions.databases[name]

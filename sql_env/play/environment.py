@@ -51,7 +51,10 @@ def _playable(questions: QuestionSet, actions: Sequence[str]) -> QuestionSet:
     if not tasks:
         return questions
     if len(tasks) == len(questions):
-        raise ValueError(f"{questions.name}: all are tasks, which need the action EXECUTE")
+        raise ValueError(
+            f"{questions.name}: all are tasks, which need the action EXECUTE "
+            "(--actions execute of evaluate, demo, export, serve and mcp)"
+        )
     return questions.filter(lambda q: not q.writes)
 
 # %% ../../nbs/play/09_environment.ipynb #4e3b1920

@@ -214,7 +214,7 @@ class Endpoint:
         if self._client is None:
             if not self.key and not self.base_url:
                 raise ValueError(
-                    f"there is no API key: set {self.key_var}, or give the base_url of your own server"
+                    f"there is no API key: set {self.key_var}, or give the base_url (--base-url) of your own server"
                 )
             self._client = _PROVIDERS[self.provider].make_client(self.key, self.base_url)
         return self._client

@@ -355,7 +355,11 @@ def _folder_reader(
         fields: dict[str, Any] = {"question_id": f"{name}-{place + 1:04}"}
         if len(only) == 1:
             fields["database_name"] = only[0]
-        return finish(question_from_fields(fields | _question_fields(given)))
+        fields |= _question_fields(given)
+        if only and "database_name" not in fields:
+            names = ", ".join(only[:5]) + (", ..." if len(only) > 5 else "")
+            raise ValueError(f"field 'database' is missing: which of {names}")
+        return finish(question_from_fields(fields))
 
     def finish(q: Question) -> Question:
         if q.follow_ups:

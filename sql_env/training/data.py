@@ -9,7 +9,6 @@ __all__ = ['parse_data', 'share_of', 'load_part', 'stage_questions', 'split_vali
 
 # %% ../../nbs/training/04_data.ipynb #570d20b9
 import re
-from collections.abc import Iterable
 from random import Random
 from typing import Any, NamedTuple
 
@@ -156,10 +155,10 @@ def sft_datasets(recipe: Recipe, stage: Stage, tokenizer: Any, seed: int = 0) ->
     from datasets import Dataset
 
     if recipe.make_rows:
-        return Dataset.from_list(recipe.make_rows(recipe, stage, tokenizer, seed)), None
-    questions, kept = split_validation(stage_questions(stage, seed), recipe.validation, seed)
-    sets: Iterable[QuestionSet] = (questions, kept)
-    made = [expert_rows(recipe, stage, part, seed) if len(part) else [] for part in sets]
+        made = [recipe.make_rows(recipe, stage, tokenizer, seed), []]
+    else:
+        sets = split_validation(stage_questions(stage, seed), recipe.validation, seed)
+        made = [expert_rows(recipe, stage, part, seed) if len(part) else [] for part in sets]
     if not made[0]:
         raise SourceError(f"The experts could play no question of stage {stage.name!r}.")
     return Dataset.from_list(made[0]), Dataset.from_list(made[1]) if made[1] else None

@@ -39,6 +39,7 @@ class MetricsWriter:
     ):
         self.path, self.stage, self.show = path, stage, show
         self.start = time.monotonic()  # data are made after this, and count
+        self.began = 0, 0.0  # step and seconds at which training began, or went on
 
     @property
     def seconds(self) -> float:
@@ -56,6 +57,7 @@ class MetricsWriter:
         text = "".join(json.dumps(line) + "\n" for line in kept)
         self.path.write_text(text, encoding="utf-8")
         self.start -= seconds
+        self.began = step, self.seconds
 
     def log(self, step: int, max_steps: int, values: dict[str, Any]) -> None:
         "Append the numbers among the values."
@@ -66,7 +68,8 @@ class MetricsWriter:
         with self.path.open("a", encoding="utf-8") as f:
             f.write(json.dumps(line) + "\n")
         if self.show:
-            minutes = self.seconds * (max_steps / max(step, 1) - 1) / 60
+            pace = (self.seconds - self.began[1]) / max(step - self.began[0], 1)
+            minutes = pace * (max_steps - step) / 60
             title = f"{self.stage}: step {step:,} of {max_steps:,}, {minutes:.0f} min left"
             told = {k: line[k] for k in ("loss", "reward") if k in line}
             title = ", ".join([title, *(f"{name} {value:.2f}" for name, value in told.items())])

@@ -1,0 +1,127 @@
+"A Ray cluster of two nodes on this machine, one of which dies while episodes run: none is lost, none counts twice."
+
+import os
+import threading
+import time
+from collections import Counter
+from itertools import cycle
+
+import pytest
+from conftest import ROOT
+
+from sql_env.evaluation.harness import evaluate
+from sql_env.evaluation.logs import read_log
+from sql_env.evaluation.workers import RayExecutor
+from sql_env.play.environment import EpisodeEnv
+from sql_env.play.session import Session
+from sql_env.policies.baselines import GreedyPolicy
+from sql_env.sources.loading import load
+
+pytestmark = [pytest.mark.slow, pytest.mark.full]
+
+
+def note(folder, text: str) -> None:
+    "Write a line into the file of this node."
+    import ray
+
+    with open(folder / ray.get_runtime_context().get_node_id(), "a") as file:
+        file.write(f"{text}\n")
+
+
+def noted(folder) -> dict[str, list[str]]:
+    return {path.name: path.read_text().splitlines() for path in folder.iterdir()}
+
+
+class Slow(GreedyPolicy):
+    "Right sometimes and wrong mostly, and it notes where each episode begins."
+
+    def __init__(self, folder):
+        self.folder = folder
+
+    def select_action(self, observation):
+        if observation.step_count == 0 and self.folder is not None:
+            note(self.folder, observation.question)
+            time.sleep(0.3)
+        return super().select_action(observation)
+
+
+def play(session, question, folder):
+    "In an actor: whether gold was right, after a while."
+    note(folder, question.question_id)
+    time.sleep(0.3)
+    session.begin(question.question_id)
+    session.call("query", dict(sql=session.episode.question.gold_sql))
+    session.call("answer", dict(value="@last"))
+    return question.question_id, session.verdict().correct
+
+
+@pytest.fixture
+def nodes():
+    "Two nodes that work, beside a head that does not; the function kills the second one for good."
+    ray = pytest.importorskip("ray", reason="ray: pip install 'sql_env[cluster]'")
+    from ray.cluster_utils import Cluster
+
+    size = dict(object_store_memory=100 * 2**20, include_dashboard=False)
+    cluster = Cluster(initialize_head=True, head_node_args=dict(num_cpus=0, **size))
+    cluster.add_node(num_cpus=1, **size)
+    second = cluster.add_node(num_cpus=1, **size)
+    paths = os.pathsep.join([str(ROOT), str(ROOT / "tests")])
+    ray.init(
+        cluster.address, log_to_driver=False, runtime_env=dict(env_vars=dict(PYTHONPATH=paths))
+    )
+
+    def kill_when(is_time) -> threading.Thread:
+        def wait():
+            while not is_time():
+                time.sleep(0.02)
+            cluster.remove_node(second, allow_graceful=False)
+
+        thread = threading.Thread(target=wait, daemon=True)
+        thread.start()
+        return thread
+
+    try:
+        yield second.node_id, kill_when
+    finally:
+        ray.shutdown()
+        cluster.shutdown()
+
+
+def test_a_node_that_dies_during_an_evaluation(nodes, tmp_path):
+    second, kill_when = nodes
+    (folder := tmp_path / "noted").mkdir()
+    questions = load("bundled", split="test")
+    alone = evaluate(questions, Slow(None), progress=False)
+    killer = kill_when(lambda: len(noted(folder).get(second, ())) > 3)
+    result = evaluate(
+        questions, Slow(folder), executor=RayExecutor(), log=tmp_path / "a.jsonl", progress=False
+    )
+    killer.join(60)
+    begun = noted(folder)
+    assert len(begun) == 2 and len(begun[second]) > 3, "both played"
+    assert sum(map(len, begun.values())) > len(questions), "what the dead node had was begun again"
+    assert result == alone and result.n_completed == len(questions)
+    assert 0 < sum(e.correct for e in result.episodes) < len(questions)
+    written = Counter(t.episode.episode_index for t in read_log(tmp_path / "a.jsonl")[1])
+    assert written == Counter(range(len(questions)))
+
+
+def test_a_node_that_dies_under_actors(nodes, tmp_path):
+    "The options of the page about scale."
+    import ray
+
+    second, kill_when = nodes
+    (folder := tmp_path / "noted").mkdir()
+    questions = load("bundled", split="test")
+    Worker = ray.remote(Session).options(
+        max_restarts=-1, max_task_retries=-1, scheduling_strategy="SPREAD"
+    )
+    workers = [Worker.remote(EpisodeEnv(questions)) for _ in range(4)]
+    asked = [
+        worker.__ray_call__.remote(play, q, folder) for worker, q in zip(cycle(workers), questions)
+    ]
+    killer = kill_when(lambda: len(noted(folder).get(second, ())) > 3)
+    results = ray.get(asked, timeout=240)
+    killer.join(60)
+    assert sum(map(len, noted(folder).values())) > len(questions) and len(noted(folder)) == 2
+    assert results == [(q.question_id, True) for q in questions]
