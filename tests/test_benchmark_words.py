@@ -149,7 +149,7 @@ CLAIMS = {
             r["oracle"] == 1 for r in benchmark_results("adapters")["rows"]
         ),
     },
-    "blog/draft": {
+    "blog/certified_verdicts": {
         "# A verdict that luck rarely passes": lambda t: (
             benchmark_results("wrong")["reporting"]["interval"][1] < 0.005
         ),
