@@ -108,12 +108,17 @@ def front(path: Path) -> dict:
     )
 
 
-def listed(contents: str | list | dict, folder: Path) -> list[Path]:
-    "Notebooks of a section: a pattern, or several after `auto`, is expanded; a list names files, as Quarto reads it."
-    if isinstance(contents, list):
-        return [folder / name for name in contents]
-    patterns = contents["auto"] if isinstance(contents, dict) else [contents]
-    return [path for pattern in patterns for path in sorted(folder.glob(pattern))]
+def listed(contents: str | list, folder: Path) -> list[Path]:
+    "Notebooks of a section as Quarto reads it: names, patterns (which leave out first pages), and sections."
+    out = []
+    for item in [{"auto": contents}] if isinstance(contents, str) else contents:
+        if isinstance(item, str):
+            out.append(folder / item)
+        elif "section" in item:
+            out += listed(item["contents"], folder)
+        else:
+            out += sorted(p for p in folder.glob(item["auto"]) if p.name != "index.ipynb")
+    return out
 
 
 def navigation(folder: Path) -> list[tuple[str, list[Path]]]:

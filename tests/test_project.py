@@ -279,6 +279,8 @@ for path in sorted(Path('.').rglob('*.ipynb')):
 MORE_PAGES = ("index", "faq", "view/12_explorer")
 # The extra that a page needs; others run from the wheel as it is
 EXTRA_OF = {
+    "concepts/certified": "prove",
+    "blog/certified_verdicts": "prove",
     "tutorials/evaluate_model": "openai",
     "tutorials/mcp": "mcp,inspect",
     "tutorials/remote": "server",
