@@ -94,7 +94,7 @@ def write_questions(folder: Path) -> Path:
             con.execute(sql.replace("{n}", str(ROWS.get(name, 1))))
         con.close()
         question = dict(question_id=name, question="How many are there?", database=name)
-        task = dict(writes=["t"], gold_statements=["UPDATE t SET n = 1 WHERE i = 1"])
+        task = dict(writes=["t"], gold_statements=["UPDATE t SET n = 9 WHERE i = 1"])
         lines.append(question | (task if name == "task" else dict(sql="SELECT count(*) FROM t")))
     (folder / "questions.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     return folder
@@ -102,7 +102,13 @@ def write_questions(folder: Path) -> Path:
 
 def bomb(i: int) -> str:
     "A query of views: of more tables than are allowed, or as many as that, in turn."
-    names = ("v13 a, v13 b, v13 c", "v6 a, v6 b", "v5 a, v5 b", "v6 a")
+    names = (
+        "v13 a, v13 b, v13 c",
+        "v6 a, v6 b",
+        "v5 a, v5 b",
+        "v6 a",
+        "v6 a UNION SELECT 0, x FROM v6",
+    )
     return f"SELECT {i}, a.x FROM {names[i % len(names)]}"
 
 
@@ -139,7 +145,8 @@ async def _steps(port: int, name: str) -> None:
     done = True
     for i in count():
         if done:
-            await session.call("reset", question_id=question)
+            answer = await session.call("reset", question_id=question)
+            assert answer["data"]["observation"]["question"], answer
         kind, argument = act(i)
         answer = await session.call("step", action_type=kind, argument=argument)
         done = answer["data"].get("done", True)
