@@ -238,6 +238,17 @@ def test_all_changes_of_a_copy_are_bounded(many, monkeypatch):
         assert copy.query("SELECT count(*), min(i), max(n) FROM t").rows == [(3000, -500, 5)]
 
 
+@pytest.mark.parametrize("views", ["v9 a, v9 b, v9 c", "v6 a, v6 b, v6 c"])
+def test_views_that_take_long_to_compile_are_refused_before(views, tmp_path, monkeypatch):
+    chain = [f"CREATE VIEW v{i} AS SELECT p.a FROM v{i - 1} p, v{i - 1} q" for i in range(1, 10)]
+    schema = "; ".join(["CREATE TABLE t(a)", "CREATE VIEW v0 AS SELECT a FROM t", *chain])
+    with Database(build_database(tmp_path / "views.sqlite", schema, {})) as database:
+        copy = database.writer(["t"])
+        monkeypatch.setattr(copy, "_guarded", None)  # nothing is compiled
+        with pytest.raises(QueryError, match="view"):
+            copy.execute(f"UPDATE t SET a = (SELECT count(*) FROM {views})")
+
+
 @given(
     rows=st.lists(st.tuples(st.integers(0, 3), st.sampled_from([None, 1.0, "x", b"x"]))),
     data=st.data(),

@@ -425,6 +425,10 @@ class Database:
     def check_query(self, sql: str) -> None:
         "Raise `QueryError` for what must not reach SQLite."
         check_statement(sql, self.limits)
+        self.check_views(sql)
+
+    def check_views(self, sql: str) -> None:
+        "Raise `QueryError` for a statement whose views come to so many tables that to compile it takes long."
         if not self._view_sizes:
             return
         sizes = [self._view_sizes[name] for name in tables_named(sql, self._view_sizes)]

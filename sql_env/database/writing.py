@@ -429,6 +429,8 @@ class WritableCopy:
                 "too_long", f"More than {self.limits.selects} SELECTs in one statement."
             )
 
+        self.database.check_views(statement)
+
     def _explain(self, e: QueryError, sql: str) -> QueryError:
         tables = {info.name.lower(): info for info in self.database.infos}
         return add_name_hint(e, sql, tables)
