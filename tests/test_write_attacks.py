@@ -249,6 +249,21 @@ def test_views_that_take_long_to_compile_are_refused_before(views, tmp_path, mon
             copy.execute(f"UPDATE t SET a = (SELECT count(*) FROM {views})")
 
 
+def test_a_trigger_that_takes_long_to_compile_does_not(tmp_path):
+    "All others would wait for it; it took 15 seconds."
+    chain = [f"CREATE VIEW v{i} AS SELECT p.a FROM v{i - 1} p, v{i - 1} q" for i in range(1, 14)]
+    trigger = "CREATE TRIGGER bomb AFTER DELETE ON t BEGIN INSERT INTO t SELECT a FROM v13; END"
+    schema = "; ".join(["CREATE TABLE t(a)", "CREATE VIEW v0 AS SELECT a FROM t", *chain, trigger])
+    with Database(build_database(tmp_path / "bomb.sqlite", schema, dict(t=[(1,)]))) as database:
+        used, _ = apsw.memory_used(), apsw.memory_high_water(True)
+        with database.writer(["t"]) as copy:
+            assert apsw.memory_high_water() - used < 5 * 2**20
+            copy.execute("UPDATE t SET a = 2")
+            with pytest.raises(QueryError, match="memory"):
+                copy.execute("DELETE FROM t")
+            assert copy.query("SELECT a FROM t").rows == [(2,)]
+
+
 @given(
     rows=st.lists(st.tuples(st.integers(0, 3), st.sampled_from([None, 1.0, "x", b"x"]))),
     data=st.data(),

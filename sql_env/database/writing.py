@@ -29,6 +29,7 @@ from sql_env.database.connection import (
     GuardedConnection,
     _Budget,
     _UnlockedFile,
+    bounded_compiling,
     nobody_compiles,
     with_own_memory,
 )
@@ -527,7 +528,10 @@ def _can_check_references(con: apsw.Connection, tables: Iterable[str]) -> bool:
         for change in ("DELETE FROM {}", "INSERT INTO {} DEFAULT VALUES"):
             try:
                 sql = f"EXPLAIN {change.format(quote_identifier(table))}"
-                con.execute(sql, can_cache=False).close(True)
+                with bounded_compiling():
+                    con.execute(sql, can_cache=False).close(True)
+            except apsw.NoMemError:  # triggers that come to too much; the change itself is refused
+                return True
             except apsw.SQLError as e:
                 if "foreign key mismatch" in str(e) or "no such table" in str(e):
                     return False
