@@ -1,15 +1,23 @@
 """How cost grows with databases, questions and processes: `python benchmarks/size.py [PART ...] [--out FILE]`.
 
+<<<<<<< HEAD
 Parts: robust, load, questions, distinct, processes, first, superhero, picture. Every measurement of memory or of a
 first use runs in a process of its own with an empty cache; its CPU time and its peak memory beyond the imports are
 given. Big files are made here in seconds and deleted at the end. Spider and BIRD are read from SQL_ENV_SPIDER,
 SQL_ENV_BIRD or ../shared; a part that lacks its data says so. Results of the parts that ran replace those in the file.
+=======
+Parts: robust, load, questions, processes, first, counts, superhero, picture. Every measurement of memory or of a first
+use runs in a process of its own with an empty cache; its CPU time and its peak memory beyond the imports are given.
+Big files are made here in seconds and deleted at the end. Spider and BIRD are read from SQL_ENV_SPIDER, SQL_ENV_BIRD
+or ../shared; a part that lacks its data says so. Results of the parts that ran replace those in the file.
+>>>>>>> soak
 """
 
 import argparse
 import json
 import os
 import platform
+import resource
 import shutil
 import subprocess
 import sys
@@ -390,6 +398,76 @@ def part_superhero(work: Path) -> dict:
     return measure(IMPORTS, SUPERHERO, work / "cache-b", str(bird))["result"]
 
 
+COUNTED_ROWS = 50_000_000  # of two columns, about 600 MB
+COUNTED_TABLES = """
+CREATE TABLE big (id INTEGER PRIMARY KEY, n INTEGER);
+CREATE TABLE small (id INTEGER PRIMARY KEY, big_id INTEGER REFERENCES big(id));
+WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c WHERE i < {rows})
+INSERT INTO big SELECT i, (i * 7919) % 1000 FROM c;
+WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c WHERE i < 100000)
+INSERT INTO small SELECT i, 1 + (i * 104729) % {rows} FROM c"""
+COUNTED = {
+    "four counts": lambda db: db.query(f"SELECT {', '.join(['(SELECT count(*) FROM big)'] * 4)}"),
+    "eight counts": lambda db: db.query(f"SELECT {', '.join(['(SELECT count(*) FROM big)'] * 8)}"),
+    "sum": lambda db: db.query("SELECT sum(n) FROM big"),
+    "join": lambda db: db.query(
+        "SELECT count(*), sum(n) FROM small JOIN big ON big.id = small.big_id"
+    ),
+    "describe": lambda db: db.describe("big"),
+    "sample": lambda db: db.sample("big"),
+}
+
+
+def read_or_drop(path: Path, is_warm: bool) -> None:
+    "Bring a file into the system's cache, or take it out."
+    with path.open("rb", buffering=0) as file:
+        if is_warm:
+            while file.read(2**20):
+                pass
+        else:
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+def part_counts(work: Path) -> dict:
+    "What statements on a table of 50 million rows cost and answer, with the file out of the system's cache and in it."
+    from sql_env.database.database import Database
+    from sql_env.database.guards import Limits, QueryError
+
+    path = work / "counted.sqlite"
+    con = apsw.Connection(str(path))
+    con.execute("PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF")
+    with con:
+        con.execute(COUNTED_TABLES.format(rows=COUNTED_ROWS))
+    con.close()
+    found: dict = dict(limit_s=Limits.seconds, file_MB=round(path.stat().st_size / 1e6), same={})
+    for name, act in COUNTED.items():
+        answers, found[name] = set(), {}
+        for state in ("cold", "warm"):
+            os.environ["SQL_ENV_CACHE"] = str(work / f"cache-{name}-{state}")
+            read_or_drop(path, state == "warm")
+            with Database(path) as db:
+                before, wall = resource.getrusage(resource.RUSAGE_SELF), time.perf_counter()
+                try:
+                    answer = str(getattr(act(db), "rows", ""))
+                except QueryError as e:
+                    answer = f"{e.kind}: {e}"
+                wall, after = (
+                    time.perf_counter() - wall,
+                    resource.getrusage(resource.RUSAGE_SELF),
+                )
+            answers.add(answer)
+            found[name][state] = dict(
+                wall_s=round(wall, 2),
+                user_s=round(after.ru_utime - before.ru_utime, 2),
+                system_s=round(after.ru_stime - before.ru_stime, 2),
+                read_MB=round((after.ru_inblock - before.ru_inblock) / 2048),
+            )
+        cpu = [c["user_s"] + c["system_s"] for c in found[name].values()]
+        found[name] |= dict(answer=answer[:60], cpu_of_limit=round(max(cpu) / Limits.seconds, 2))
+        found["same"][name] = len(answers) == 1
+    return found
+
+
 def picture(results: dict) -> Path:
     "Curves of cost against size, as a picture."
     import matplotlib
@@ -452,7 +530,11 @@ def picture(results: dict) -> Path:
     return path
 
 
+<<<<<<< HEAD
 PARTS = ("robust", "load", "questions", "distinct", "processes", "first", "superhero", "picture")
+=======
+PARTS = ("robust", "load", "questions", "processes", "first", "counts", "superhero", "picture")
+>>>>>>> soak
 
 
 def main() -> None:

@@ -1,7 +1,11 @@
 "Small databases for the tests of the database layer, and what came of a statement."
 
+import threading
+from contextlib import contextmanager
+
 import pytest
 
+from sql_env.database.connection import nobody_compiles
 from sql_env.database.database import build_database
 from sql_env.database.guards import ERROR_KINDS, QueryError
 
@@ -33,3 +37,23 @@ def outcome(db, sql):
         return repr(db.query(sql).rows)
     except QueryError as e:
         return f"{e.kind}: {e}"
+
+
+@contextmanager
+def somebody_compiles():
+    "Another thread holds the lock under which statements are compiled."
+    begun, over = threading.Event(), threading.Event()
+
+    def compile_long():
+        with nobody_compiles():
+            begun.set()
+            over.wait(60)
+
+    thread = threading.Thread(target=compile_long)
+    thread.start()
+    begun.wait()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()

@@ -3,15 +3,18 @@
 import pickle
 import re
 import threading
+import time
 from itertools import islice
 
 import apsw
 import pytest
+from databases import somebody_compiles
 
+import sql_env.database.database as database_module
 from sql_env.database.catalog import plain_table_names, read_catalog
 from sql_env.database.database import Database, QueryError, build_database
 from sql_env.database.documents import MAX_DOCUMENT_BYTES, read_documents, split_passages
-from sql_env.database.search import MAX_FOUND, definition_comments, split_words
+from sql_env.database.search import MAX_FOUND, SearchIndex, definition_comments, split_words
 from sql_env.evaluation.audit import audit_questions
 from sql_env.evaluation.harness import evaluate, hack_floor
 from sql_env.grading.grounding import text_values
@@ -172,6 +175,44 @@ def test_the_same_words_find_the_same_in_copies_and_threads(db):
     threads = [threading.Thread(target=look) for _ in range(4)]
     [t.start() for t in threads], [t.join() for t in threads]
     assert len(seen) == 80 and all(seen)
+
+
+def test_a_search_waits_for_nobody_who_compiles(db):
+    "Neither in a server's event loop nor in a thread, nor while all there is to find is read."
+    found = []
+    with somebody_compiles():
+        for look in (db.search, db.search, db.brief.search):
+            thread = threading.Thread(target=lambda: found.append(look("customer")), daemon=True)  # noqa: B023
+            thread.start()
+            thread.join(20)
+    assert len(found) == 3 and len({f.text for f in found}) == 1
+
+
+def test_what_may_take_long_is_not_searched_in_an_event_loop(path):
+    text = "\n\n".join(f"# Part {i}\n\nThe ship is number {i}." for i in range(600))
+    with Database(path, documents={"long.md": text}) as large, Database(path) as small:
+        for db in (large, small):
+            assert db.brief.search("ship") is None and db.search("ship").text
+        assert large.brief.search("ship") is None
+        assert small.brief.search("ship") == small.search("ship")
+        with small._index._lock:  # another thread searches
+            assert small.brief.search("ship") is None
+
+
+def test_who_searches_at_the_same_time_reads_all_there_is_once(path, monkeypatch):
+    made = []
+
+    class Noted(SearchIndex):
+        def __init__(self, *args):
+            made.append(self)
+            time.sleep(0.1)
+            super().__init__(*args)
+
+    monkeypatch.setattr(database_module, "SearchIndex", Noted)
+    with Database(path) as db:
+        threads = [threading.Thread(target=db.search, args=["ship"]) for _ in range(5)]
+        [t.start() for t in threads], [t.join() for t in threads]
+        assert len(made) == 1 and len(pickle.loads(pickle.dumps(db)).search("ship").tables) == 2
 
 
 @pytest.mark.parametrize(

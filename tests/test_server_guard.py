@@ -2,6 +2,7 @@
 
 import ast
 import asyncio
+import gc
 import http.client
 import json
 import pickle
@@ -11,6 +12,7 @@ import subprocess
 import sys
 import threading
 import urllib.request
+from contextlib import suppress
 
 import pytest
 from hypothesis import given, settings
@@ -19,8 +21,11 @@ from serving import Server, Session, benchmark
 
 from sql_env.client import SQLEnv, VerdictWithheldError
 from sql_env.evaluation.harness import evaluate
+from sql_env.grading.answer_forms import UnreadableAnswerError
+from sql_env.grading.answers import verify
 from sql_env.models import SQLAction
 from sql_env.policies.baselines import OraclePolicy
+from sql_env.server import app
 from sql_env.server.app import Settings, environment_factory
 from sql_env.server.environment import SQLEnvironment
 from sql_env.server.limits import Connections, Guard, Names, RequestProtocol, _message_problem
@@ -444,6 +449,31 @@ def test_a_benchmark_tells_nothing_and_writes_results(questions, tmp_path):
         ("wrong", False, 2),
         ("@last", True, 2),
     ]
+
+
+@pytest.mark.parametrize("answer", ["a\n" * 49_999, "|" * 99_999], ids=["lines", "pipes"])
+def test_a_long_answer_sets_off_no_full_garbage_collection(answer, monkeypatch):
+    "A full collection holds all sessions up; it came within each of these answers, for 10 to 70 ms."
+    monkeypatch.setattr(app, "create_app", lambda *_, **__: None)
+    kept, interval = gc.get_threshold(), sys.getswitchinterval()
+    full = []
+
+    def note(phase, info):
+        if phase == "start" and info["generation"] == 2:
+            full.append(info)
+
+    gc.callbacks.append(note)
+    try:
+        app._process_app(Settings())
+        full.clear()
+        with suppress(UnreadableAnswerError):
+            verify(answer, [(1,), (2,)])
+    finally:
+        gc.callbacks.remove(note)
+        gc.set_threshold(*kept)
+        gc.unfreeze()
+        sys.setswitchinterval(interval)
+    assert not full
 
 
 def test_settings_of_the_guard():

@@ -530,7 +530,7 @@ def test_reads_see_writes_and_the_next_episode_does_not(bank):
     assert "1" in episode.step("QUERY", "SELECT cents FROM account WHERE id = 6").result
     assert len(episode.changes) == 1
     episode.step(*DONE)
-    assert len(episode.changes) == 1 and episode.work.copy._kept is not None
+    assert len(episode.changes) == 1 and episode.work.copy.is_closed
     episode.reset()
     assert episode.changes == []
     assert "20" in episode.step("QUERY", "SELECT cents FROM account WHERE id = 6").result

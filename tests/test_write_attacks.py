@@ -1,14 +1,20 @@
 "Attacks on EXECUTE are refused, and neither the file, nor a neighbour, nor the next episode is another afterwards."
 
 import hashlib
+import threading
+from collections import Counter
 
 import apsw
 import pytest
+from databases import somebody_compiles
+from hypothesis import given
+from hypothesis import strategies as st
 from write_attacks import ATTACKS, OTHERS, SCHEMA, WRITES
 
 import sql_env.database.writing as writing
 from sql_env.database.database import Database, build_database
-from sql_env.database.guards import ERROR_KINDS, Limits
+from sql_env.database.guards import ERROR_KINDS, Limits, QueryError
+from sql_env.database.writing import WritableCopy
 from sql_env.play.episode import Episode
 from sql_env.questions.question_set import Question
 
@@ -164,3 +170,120 @@ def test_a_writer_needs_tables_that_are_there(stage):
     database, *_ = stage
     with pytest.raises(Exception, match="There is no table"):
         database.writer(["note_data"])
+
+
+# --- What one session's changes cost the others
+
+
+@pytest.fixture(params=["copied", "overlaid"])
+def many(request, tmp_path, monkeypatch):
+    "3,000 rows with numbers and as many without, on both kinds of copies."
+    monkeypatch.setattr(writing, "_SMALL_BYTES", 2**30 if request.param == "copied" else 0)
+    schema = (
+        "CREATE TABLE t(i INTEGER PRIMARY KEY, n); CREATE TABLE w(i PRIMARY KEY, n) WITHOUT ROWID"
+    )
+    rows = [(i, 0) for i in range(3000)]
+    path = build_database(tmp_path / "many.sqlite", schema, dict(t=rows, w=rows))
+    with Database(path) as database:
+        yield database
+
+
+def test_to_list_many_changes_nobody_else_waits(many):
+    copy = many.writer(["t", "w"])
+    for table in ("t", "w"):
+        copy.execute(f"UPDATE {table} SET n = n + 1")
+    done = []
+    with somebody_compiles():
+        thread = threading.Thread(target=lambda: done.append(len(copy.changes())), daemon=True)
+        thread.start()
+        thread.join(30)
+    assert done == [6000]
+    copy.close()
+    assert len(copy.changes()) == 6000
+
+
+def test_a_budget_that_a_query_used_up_does_not_end_the_judging(many):
+    with many.writer(["t", "w"], Limits(pages=20_000)) as copy:
+        copy.execute("UPDATE w SET n = 1; UPDATE t SET n = 1")
+        with pytest.raises(QueryError, match="operations"):
+            there = "(SELECT n FROM w WHERE w.i = t.i * 7 % 3000)"
+            copy.query(f"SELECT sum({there}) FROM t, (VALUES (1), (2), (3), (4))")
+        assert len(copy.changes()) == 6000
+
+
+def test_what_is_too_large_is_not_tried_again_while_others_wait(many, monkeypatch):
+    tries = []
+    carry_out = WritableCopy._transaction
+
+    def counted(copy, statements):
+        tries.append(statements)
+        carry_out(copy, statements)
+
+    monkeypatch.setattr(WritableCopy, "_transaction", counted)
+    with many.writer(["t"], Limits(cell=10**6)) as copy:
+        with pytest.raises(QueryError) as e:
+            copy.execute("UPDATE t SET n = printf('%0100000d', i)")
+        assert e.value.kind == "memory" and len(tries) == 1
+
+
+def test_all_changes_of_a_copy_are_bounded(many, monkeypatch):
+    monkeypatch.setattr(writing, "_MOST_NUMBERS", 9000)
+    with many.writer(["t"]) as copy:
+        copy.execute("UPDATE t SET i = i + 3000")
+        for _ in range(5):
+            copy.execute("UPDATE t SET n = n + 1")  # the same rows
+        copy.execute("UPDATE t SET i = i - 3500")
+        with pytest.raises(QueryError, match="in all"):
+            copy.execute("UPDATE t SET i = i + 3000")
+        assert copy.query("SELECT count(*), min(i), max(n) FROM t").rows == [(3000, -500, 5)]
+
+
+@pytest.mark.parametrize("views", ["v9 a, v9 b, v9 c", "v6 a, v6 b, v6 c"])
+def test_views_that_take_long_to_compile_are_refused_before(views, tmp_path, monkeypatch):
+    chain = [f"CREATE VIEW v{i} AS SELECT p.a FROM v{i - 1} p, v{i - 1} q" for i in range(1, 10)]
+    schema = "; ".join(["CREATE TABLE t(a)", "CREATE VIEW v0 AS SELECT a FROM t", *chain])
+    with Database(build_database(tmp_path / "views.sqlite", schema, {})) as database:
+        copy = database.writer(["t"])
+        monkeypatch.setattr(copy, "_guarded", None)  # nothing is compiled
+        with pytest.raises(QueryError, match="view"):
+            copy.execute(f"UPDATE t SET a = (SELECT count(*) FROM {views})")
+
+
+def test_a_trigger_that_takes_long_to_compile_does_not(tmp_path):
+    "All others would wait for it; it took 15 seconds."
+    chain = [f"CREATE VIEW v{i} AS SELECT p.a FROM v{i - 1} p, v{i - 1} q" for i in range(1, 14)]
+    trigger = "CREATE TRIGGER bomb AFTER DELETE ON t BEGIN INSERT INTO t SELECT a FROM v13; END"
+    schema = "; ".join(["CREATE TABLE t(a)", "CREATE VIEW v0 AS SELECT a FROM t", *chain, trigger])
+    with Database(build_database(tmp_path / "bomb.sqlite", schema, dict(t=[(1,)]))) as database:
+        used, _ = apsw.memory_used(), apsw.memory_high_water(True)
+        with database.writer(["t"]) as copy:
+            assert apsw.memory_high_water() - used < 5 * 2**20
+            copy.execute("UPDATE t SET a = 2")
+            with pytest.raises(QueryError, match="memory"):
+                copy.execute("DELETE FROM t")
+            assert copy.query("SELECT a FROM t").rows == [(2,)]
+
+
+@given(
+    rows=st.lists(st.tuples(st.integers(0, 3), st.sampled_from([None, 1.0, "x", b"x"]))),
+    data=st.data(),
+)
+def test_surplus_is_the_difference_of_multisets(rows, data):
+    other = data.draw(st.permutations(rows)) + data.draw(st.lists(st.sampled_from(rows or [(1,)])))
+    found = writing._surplus(iter(rows), iter(other))
+    assert +found == Counter(rows) - Counter(other) and -found == Counter(other) - Counter(rows)
+
+
+def test_surplus_holds_no_more_rows_than_differ():
+    held = []
+
+    class Noted(Counter):
+        def __setitem__(self, row, n):
+            super().__setitem__(row, n)
+            held.append(len(self))
+
+    rows = ((i, "x") for i in range(5000) if i % 1000)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(writing, "Counter", Noted)
+        found = writing._surplus(((i, "x") for i in range(5000)), rows)
+    assert len(found) == 5 and max(held) < 20

@@ -18,7 +18,7 @@ from functools import cached_property, partial
 from itertools import accumulate, chain
 from pathlib import Path
 from random import Random
-from threading import get_ident
+from threading import Lock, get_ident
 from typing import Any
 
 import apsw
@@ -37,7 +37,7 @@ from sql_env.database.catalog import (
     row_number_name,
     tables_named,
 )
-from .connection import GuardedConnection
+from .connection import GuardedConnection, with_own_memory
 from .documents import Documents
 from sql_env.database.guards import (
     FAST_LIMITS,
@@ -350,6 +350,7 @@ class Database:
         self._samples: dict[tuple, Result] = {}
         self._emptied: Database | None = None
         self._index: SearchIndex | None = None
+        self._indexing = Lock()
         names = frozenset(self._tables)
         self.pool = _ConnectionPool(partial(GuardedConnection, self.path, names, limits))
         size = len(self.path) if isinstance(self.path, bytes) else self.path.stat().st_size
@@ -424,6 +425,10 @@ class Database:
     def check_query(self, sql: str) -> None:
         "Raise `QueryError` for what must not reach SQLite."
         check_statement(sql, self.limits)
+        self.check_views(sql)
+
+    def check_views(self, sql: str) -> None:
+        "Raise `QueryError` for a statement whose views come to so many tables that to compile it takes long."
         if not self._view_sizes:
             return
         sizes = [self._view_sizes[name] for name in tables_named(sql, self._view_sizes)]
@@ -462,7 +467,7 @@ class Database:
 
     @property
     def is_indexed(self) -> bool:
-        "Whether a search was made already, so that the next takes about a millisecond."
+        "Whether a search was made already, so that the next need not read all there is."
         return self._index is not None and self._index.pid == os.getpid()
 
     def search(
@@ -470,13 +475,15 @@ class Database:
         text: str,  # words
     ) -> Found:
         "Tables, comments and passages of documents that fit some words, best first; raises `QueryError`."
-        index = self._index
-        if index is None or not self.is_indexed:
-            try:
-                comments = read_comments(self.path, self.infos, self.limits)
-                index = self._index = SearchIndex(self.infos, comments, self.documents)
-            except (apsw.Error, OSError, MemoryError, UnicodeError) as e:
-                raise to_query_error(e) from None
+        with self._indexing:  # once, however many search at the same time
+            index = self._index
+            if index is None or not self.is_indexed:
+                try:
+                    about = self.path, self.infos, self.limits
+                    comments = with_own_memory(partial(read_comments, *about))
+                    index = self._index = SearchIndex(self.infos, comments, self.documents)
+                except (apsw.Error, OSError, MemoryError, UnicodeError) as e:
+                    raise to_query_error(e) from None
         return index.find(text)
 
     @property
@@ -613,7 +620,8 @@ class BriefDatabase:
 
     def search(self, text: str) -> Found | None:
         "What fits some words, as of `Database.search`; raises `QueryError` for no words."
-        return self.database.search(text) if self.database.is_indexed else None
+        index = self.database._index
+        return index.try_find(text) if index is not None and self.database.is_indexed else None
 
     def _query(self, sql: str) -> Result:
         "The result of a statement; raises `_NotBrief`."

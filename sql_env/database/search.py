@@ -11,6 +11,7 @@ __all__ = ['MAX_SEARCH_CHARS', 'MAX_FOUND', 'split_words', 'definition_comments'
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from threading import Lock
 from typing import Any, NamedTuple
@@ -18,7 +19,7 @@ from typing import Any, NamedTuple
 import apsw
 
 from .catalog import TableInfo
-from .connection import own_memory
+from .connection import with_own_memory
 from .documents import Documents, Passage, split_passages
 from .guards import Limits, QueryError, connect_readonly
 from ..sql.values import format_value
@@ -99,7 +100,7 @@ _SELECT = """SELECT bm25(entry, 6.0, 4.0, 2.0, 1.0) AS score, rowid, snippet(ent
     FROM entry WHERE entry MATCH ? AND rowid BETWEEN ? AND ? ORDER BY score, rowid LIMIT ?"""
 
 # %% ../../nbs/database/05_search.ipynb #9858ea83
-_FEW = 500  # entries, from which on a frequent word may count for nothing
+_FEW = 500  # entries, from which on a frequent word may count for nothing, and a search may take longer
 
 # %% ../../nbs/database/05_search.ipynb #11647f56
 def _filler(rows: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:
@@ -108,6 +109,16 @@ def _filler(rows: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:
         return []
     length = sum(len(split_words(" ".join(row))) for row in rows) // len(rows)
     return [("", "", "", "zzzzzz " * length)] * (2 * len(rows))
+
+# %% ../../nbs/database/05_search.ipynb #5cca4ff2
+def _entries(rows: Sequence[tuple[str, ...]]) -> apsw.Connection:
+    "A database in memory with some entries."
+    con = apsw.Connection(":memory:")
+    with con:
+        con.execute(_TABLE)
+        con.executemany("INSERT INTO entry VALUES (?, ?, ?, ?)", rows)
+    con.execute(_TERMS)
+    return con
 
 # %% ../../nbs/database/05_search.ipynb #2400215a
 class SearchIndex:
@@ -122,23 +133,32 @@ class SearchIndex:
         self.tables, self.comments = tables, comments
         self.passages = [p for name, text in documents.items() for p in split_passages(name, text)]
         self.pid, self._lock = os.getpid(), Lock()
-        with own_memory():
-            self.con = apsw.Connection(":memory:")
-            with self.con:
-                self.con.execute(_TABLE)
-                rows = [*map(self._table_entry, tables), *map(self._passage_entry, self.passages)]
-                rows += _filler(rows)
-                self.con.executemany("INSERT INTO entry VALUES (?, ?, ?, ?)", rows)
-            self.con.execute(_TERMS)
-            self._terms = {term for (term,) in self.con.execute("SELECT term FROM term")}
+        rows = [*map(self._table_entry, tables), *map(self._passage_entry, self.passages)]
+        self.is_small = len(rows) < _FEW
+        self.con = with_own_memory(partial(_entries, rows + _filler(rows)))
+        self._terms = {term for (term,) in self.con.execute("SELECT term FROM term")}
 
     def find(self, text: str) -> Found:
         "Tables and passages that fit some words; raises `QueryError` if there are none to search for."
-        whole, short = self._queries(text)
+        queries = self._queries(text)
+        with self._lock:
+            return with_own_memory(partial(self._find, *queries))
+
+    def try_find(self, text: str) -> Found | None:
+        "The same if it takes about a millisecond; else None."
+        if not self.is_small or not self._lock.acquire(blocking=False):
+            return None
+        try:
+            return self._find(*self._queries(text))
+        except apsw.NoMemError:  # another thread compiles
+            return None
+        finally:
+            self._lock.release()
+
+    def _find(self, whole: str, short: str) -> Found:
         n = len(self.tables)
-        with self._lock, own_memory():
-            tables = self._ranked(whole, short, 1, n)
-            passages = self._ranked(whole, short, n + 1, n + len(self.passages))
+        tables = self._ranked(whole, short, 1, n)
+        passages = self._ranked(whole, short, n + 1, n + len(self.passages))
         most = max(_MOST_OF_A_KIND, MAX_FOUND - min(len(tables), len(passages)))
         found = sorted([*tables[:most], *passages[:most]])[:MAX_FOUND]
         lines = [

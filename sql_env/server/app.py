@@ -322,6 +322,7 @@ def create_app(
 
 # %% ../../nbs/server/07_app.ipynb #28bacca4
 _SWITCH_INTERVAL = 0.0005  # seconds that a thread may hold the interpreter while others wait
+_COLLECT_AFTER = 5000, 10, 20  # new objects, and collections of the generation before
 
 # %% ../../nbs/server/07_app.ipynb #ad12920f
 _SEATS_VARIABLE = "SQL_ENV_SEATS_FILE"  # set by `serve` for its workers
@@ -339,6 +340,7 @@ def _process_app(settings: Settings | None = None):
     import sys
 
     sys.setswitchinterval(_SWITCH_INTERVAL)
+    gc.set_threshold(*_COLLECT_AFTER)
     settings = settings or Settings.from_env()
     app = create_app(settings, seats=_process_seats(settings))
     gc.collect()
