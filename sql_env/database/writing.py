@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import replace
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -28,7 +29,9 @@ from sql_env.database.connection import (
     GuardedConnection,
     _Budget,
     _UnlockedFile,
+    bounded_compiling,
     nobody_compiles,
+    with_own_memory,
 )
 from sql_env.database.guards import (
     _TOKEN,
@@ -154,17 +157,35 @@ class _Layout:
 
     def at(self, con: apsw.Connection, number: int) -> tuple | None:
         "The row of that number."
-        return con.execute(f"SELECT * FROM {self.name} WHERE {self.number} = {number}").fetchone()
+        sql = f"SELECT * FROM {self.name} WHERE {self.number} = ?"
+        return con.execute(sql, (number,)).fetchone()
 
-    def all(self, con: apsw.Connection) -> Counter[tuple]:
-        "How often each row is there; keys that SQLite lets be NULL are not unique."
-        return Counter(map(tuple, con.execute(f"SELECT * FROM {self.name}", can_cache=False)))
+    def all(self, con: apsw.Connection) -> Iterable[tuple]:
+        "Every row; keys that SQLite lets be NULL are not unique."
+        return con.execute(f"SELECT * FROM {self.name}", can_cache=False)
 
     def key(self, row: tuple, number: int = 0) -> tuple:
         "The key of a row."
         return tuple([row[i] for i in self.primary]) or (number,)
 
 # %% ../../nbs/database/06_writing.ipynb #30691241
+def _surplus(
+    old: Iterable[tuple],
+    new: Iterable[tuple],  # in about the same order
+) -> Counter[tuple]:
+    "How often rows are in one and not in the other: above 0 in `old`, below in `new`."
+    found: Counter[tuple] = Counter()
+    for pair in zip_longest(old, new):
+        if pair[0] == pair[1]:
+            continue
+        for row, n in zip(pair, (1, -1)):
+            if row is not None:
+                found[row] += n
+                if not found[row]:
+                    del found[row]
+    return found
+
+# %% ../../nbs/database/06_writing.ipynb #71000f52
 def _row_changes(
     layout: _Layout,
     old: apsw.Connection,
@@ -179,19 +200,22 @@ def _row_changes(
             if before != after:
                 yield Change(table, layout.key(before or after or (), number), before, after)
         return
-    befores, afters = layout.all(old), layout.all(new)
-    added = list((afters - befores).elements())
-    for before in (befores - afters).elements():
-        after = next((row for row in added if layout.key(row) == layout.key(before)), None)
-        if after is not None:
-            added.remove(after)
-        yield Change(table, layout.key(before), before, after)
-    yield from (Change(table, layout.key(row), None, row) for row in added)
+    surplus = _surplus(layout.all(old), layout.all(new))
+    added: dict[tuple, list[tuple]] = {}  # by key
+    for row in (-surplus).elements():
+        added.setdefault(layout.key(row), []).append(row)
+    for before in (+surplus).elements():
+        key = layout.key(before)
+        afters = added.get(key)
+        yield Change(table, key, before, afters.pop(0) if afters else None)
+    for key, rows in added.items():
+        yield from (Change(table, key, None, row) for row in rows)
 
 # %% ../../nbs/database/06_writing.ipynb #807a861e
 _SMALL_BYTES = 256 * 2**10  # of a database that is copied as a whole
 _GROWTH = 8 * 2**20  # bytes by which a copy may grow
 _MOST_ROWS = 20_000  # that one EXECUTE may change
+_MOST_NUMBERS = 5 * _MOST_ROWS  # of rows that all may have changed
 _TRIGGER_DEPTH = 10  # triggers and references that set each other off
 _PRAGMAS = "query_only=OFF foreign_keys=ON synchronous=OFF cache_size=-256".split()
 
@@ -218,7 +242,8 @@ class WritableCopy:
         self._counts: Counter[tuple[str, str]] = Counter()
         self._refused = False
         self._problem: QueryError | None = None
-        self._kept: list[Change] | None = None  # once closed
+        self._changes: list[Change] | None = []  # those so far; None if they are not known
+        self._is_closed = False
         path = database.path
         is_small = isinstance(path, bytes) or path.stat().st_size <= _SMALL_BYTES
         pages = None if is_small else _ChangedPages(path)  # type: ignore[arg-type]
@@ -247,6 +272,7 @@ class WritableCopy:
     ) -> None:
         "Forget all changes, and begin with another content."
         self._touched, self._image = {}, image and _without_log(image)
+        self._changes = []
         if self._before is not None and self._image is not None:
             self._before.deserialize("main", self._image)
         with self._guarded.trusted() as con:
@@ -275,13 +301,14 @@ class WritableCopy:
         try:
             self._transaction(statements)
         except QueryError as e:
-            if e.kind != "memory":
+            if not isinstance(e.__context__, apsw.NoMemError):
                 raise self._explain(e, sql) from None
             with nobody_compiles():  # the memory may have gone to another thread
                 try:
                     self._transaction(statements)
                 except QueryError as again:
                     raise self._explain(again, sql) from None
+        self._changes = None
         for table, numbers in self._batch.items():
             self._touched.setdefault(table, set()).update(numbers)
         shown = {info.name.lower(): info.name for info in self.database.infos}
@@ -319,13 +346,15 @@ class WritableCopy:
 
     def changes(self) -> list[Change]:
         "All rows that are no longer as they were, by table and key; also once the copy is closed."
-        if self._kept is not None:
-            return list(self._kept)
-        if not self._touched:
-            return []
+        if self._changes is None:
+            self._changes = with_own_memory(self._find_changes)
+        return list(self._changes)
+
+    def _find_changes(self) -> list[Change]:
+        "The rows that differ from those at the beginning; raises `apsw.NoMemError` and `QueryError`."
         found: list[Change] = []
         try:
-            with self._guarded.trusted() as con:
+            with self._guarded.unguarded() as con:
                 before = self._before or self._open_before()
                 for info in self.database.infos:
                     if numbers := self._touched.get(info.name.lower()):
@@ -335,6 +364,8 @@ class WritableCopy:
                         found += _row_changes(layout, before, con, numbers)
             if self._before is None:
                 before.close()
+        except apsw.NoMemError:
+            raise
         except (apsw.Error, UnicodeError) as e:
             raise to_query_error(e) from None
         return found
@@ -348,15 +379,16 @@ class WritableCopy:
         con = connect_readonly(self.database.path, Limits.gold())
         con.limit(apsw.SQLITE_LIMIT_LENGTH, 10**9)
         con.limit(apsw.SQLITE_LIMIT_COLUMN, 10**9)
+        con.limit(apsw.SQLITE_LIMIT_VARIABLE_NUMBER, 1)
         return con
 
     def close(self) -> None:
         "Forget the copy; its changes are kept."
-        if self._kept is None:
+        if not self._is_closed:
             try:
-                self._kept = self.changes()
+                self.changes()
             finally:
-                self._kept = self._kept or []
+                self._is_closed, self._changes = True, self._changes or []
                 self._guarded.close()
                 if self._before is not None:
                     self._before.close()
@@ -370,7 +402,7 @@ class WritableCopy:
     @property
     def is_closed(self) -> bool:
         "Whether it was closed, so that only its changes are left."
-        return self._kept is not None
+        return self._is_closed
 
     @property
     def _allowed(self) -> str:
@@ -378,7 +410,7 @@ class WritableCopy:
         return f"INSERT, UPDATE and DELETE are allowed on {', '.join(names) or 'no table'}."
 
     def _check_open(self) -> None:
-        if self._kept is not None:
+        if self._is_closed:
             raise QueryError("closed", "The copy was closed.")
 
     def _check(self, statement: str) -> None:
@@ -398,6 +430,8 @@ class WritableCopy:
                 "too_long", f"More than {self.limits.selects} SELECTs in one statement."
             )
 
+        self.database.check_views(statement)
+
     def _explain(self, e: QueryError, sql: str) -> QueryError:
         tables = {info.name.lower(): info for info in self.database.infos}
         return add_name_hint(e, sql, tables)
@@ -406,7 +440,7 @@ class WritableCopy:
         "Carry out checked statements within a transaction; raises `QueryError`."
         con = self._guarded.con
         self._batch, self._counts, self._problem = {}, Counter(), None
-        self._rows_left = _MOST_ROWS
+        self._rows_left = min(_MOST_ROWS, _MOST_NUMBERS - sum(map(len, self._touched.values())))
         with self._guarded.trusted():
             con.execute("BEGIN")
         con.authorizer = self._authorize
@@ -475,7 +509,12 @@ class WritableCopy:
         self._counts[table, _VERBS[row.op]] += 1
         self._rows_left -= 1
         if self._rows_left < 0:
-            self._stop(QueryError("too_large", f"More than {_MOST_ROWS} rows would be changed."))
+            self._stop(
+                QueryError(
+                    "too_large",
+                    f"More than {_MOST_ROWS} rows would be changed, or {_MOST_NUMBERS} in all.",
+                )
+            )
 
     def _stop(self, problem: QueryError) -> None:
         if self._problem is None:
@@ -489,7 +528,10 @@ def _can_check_references(con: apsw.Connection, tables: Iterable[str]) -> bool:
         for change in ("DELETE FROM {}", "INSERT INTO {} DEFAULT VALUES"):
             try:
                 sql = f"EXPLAIN {change.format(quote_identifier(table))}"
-                con.execute(sql, can_cache=False).close(True)
+                with bounded_compiling():
+                    con.execute(sql, can_cache=False).close(True)
+            except apsw.NoMemError:  # triggers that come to too much; the change itself is refused
+                return True
             except apsw.SQLError as e:
                 if "foreign key mismatch" in str(e) or "no such table" in str(e):
                     return False
