@@ -9,7 +9,8 @@ __all__ = ['sql_tree', 'parse_sql', 'spider_hardness', 'referenced_tables', 'cla
            'select_order_keys', 'has_order_by', 'TieTest', 'tie_tests', 'LimitCut', 'limit_cuts',
            'may_depend_on_row_order', 'literal_value', 'column_literals', 'ValueTest', 'value_tests',
            'has_repeated_part', 'sorted_columns', 'taken_ends', 'null_tested_columns', 'named_columns',
-           'joined_columns', 'table_conditions', 'bare_columns', 'SqlToken', 'TokenizedSql', 'compared_values']
+           'joined_columns', 'table_conditions', 'KeyedTable', 'bare_columns', 'SqlToken', 'TokenizedSql',
+           'compared_values']
 
 # %% ../../nbs/sql/02_analysis.ipynb #835708ec
 import re
@@ -467,8 +468,8 @@ def table_conditions(
     return list(dict.fromkeys(out))
 
 # %% ../../nbs/sql/02_analysis.ipynb #6af80fdb
-class _KeyedTable(Protocol):
-    "What `bare_columns` asks of a table: its columns, and the places of those in each key."
+class KeyedTable(Protocol):
+    "What a proof asks of a table: its columns, and the places of those in each key."
 
     @property
     def name(self) -> str: ...
@@ -483,14 +484,14 @@ class _KeyedTable(Protocol):
 class _Scope:
     "The tables of one SELECT by their aliases; columns are pairs (alias, name), lower case."
 
-    def __init__(self, select, tables: Mapping[str, _KeyedTable]):
+    def __init__(self, select, tables: Mapping[str, KeyedTable]):
         self.select = select
         # `from_` since sqlglot 28, `from` before
         first = select.args.get("from_") or select.args.get("from")
         sources = [first] if first else []
         sources += select.args.get("joins") or []
         self.is_known = all(source.this.name.lower() in tables for source in sources)
-        self.tables: dict[str, _KeyedTable] = {}
+        self.tables: dict[str, KeyedTable] = {}
         if self.is_known:  # otherwise there is a subquery or a view
             for source in sources:
                 self.tables[source.this.alias_or_name.lower()] = tables[source.this.name.lower()]
@@ -564,7 +565,7 @@ def _has_aggregate(select) -> bool:
     return False
 
 # %% ../../nbs/sql/02_analysis.ipynb #828ea7ef
-def _bare_in(select, tables: Mapping[str, _KeyedTable]) -> list[str]:
+def _bare_in(select, tables: Mapping[str, KeyedTable]) -> list[str]:
     "Bare columns of one SELECT, as `alias.column`."
     scope = _Scope(select, tables)
     if not scope.is_known:
@@ -582,7 +583,7 @@ def _bare_in(select, tables: Mapping[str, _KeyedTable]) -> list[str]:
 # %% ../../nbs/sql/02_analysis.ipynb #f6255f8a
 def bare_columns(
     sql: str,
-    tables: Iterable[_KeyedTable],  # such as `TableShape`; a SELECT from others is not judged
+    tables: Iterable[KeyedTable],  # such as `TableShape`; a SELECT from others is not judged
 ) -> list[str]:
     "Columns, as `alias.column`, that the grouping does not determine; raises `sqlglot.ParseError`."
     from sqlglot import exp

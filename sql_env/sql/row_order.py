@@ -10,11 +10,19 @@ __all__ = ['filters_only', 'distinct_only', 'is_sorted', 'written_order_keys', '
 
 # %% ../../nbs/sql/04_row_order.ipynb #d66cd3b0
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from functools import lru_cache
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
-from .analysis import LimitCut, OrderKeys, TieTest, bare_columns, parse_sql, tie_tests
+from sql_env.sql.analysis import (
+    KeyedTable,
+    LimitCut,
+    OrderKeys,
+    TieTest,
+    bare_columns,
+    parse_sql,
+    tie_tests,
+)
 
 # %% ../../nbs/sql/04_row_order.ipynb #285fdd73
 _UNPROVABLE = re.compile(
@@ -22,19 +30,6 @@ _UNPROVABLE = re.compile(
     r"|\brecursive\b|\boffset\b|\bnatural\b",
     re.I,
 )
-
-# %% ../../nbs/sql/04_row_order.ipynb #ce3ae354
-class _Table(Protocol):
-    "What a proof asks of a table: its columns, and the places of those in each key."
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def columns(self) -> Sequence[str]: ...
-
-    @property
-    def keys(self) -> Sequence[Sequence[int]]: ...
 
 # %% ../../nbs/sql/04_row_order.ipynb #e8346dca
 def _is_scalar(subquery) -> bool:
@@ -311,7 +306,9 @@ def _has_order_free_form(tree, known: set[str], names: set[str]) -> bool:
 # %% ../../nbs/sql/04_row_order.ipynb #fdc72c87
 def order_proof(
     sql: str,  # one statement
-    tables: Iterable[_Table],  # all that it reads; with text in one collation only, and no views
+    tables: Iterable[
+        KeyedTable
+    ],  # all that it reads; with text in one collation only, and no views
 ) -> tuple[TieTest, ...] | None:
     "Queries that must show no tie at a LIMIT, and then the order of rows can't matter; None if that is not proved."
     from sqlglot import exp
