@@ -44,6 +44,7 @@ from sql_env.grading.variants.shapes import (
     column_kind,
     cut_long_values,
     is_id,
+    is_name,
     read_table_shape,
     unique_columns,
 )
@@ -65,6 +66,7 @@ from sql_env.sql.demands import (
     presupposition,
     ranked_counts,
     read_alone,
+    reads_once,
 )
 
 # %% ../../../nbs/grading/variants/06_instances.ipynb #a22db96a
@@ -219,6 +221,7 @@ class InstancePlan:
     named: frozenset[str]  # all columns that gold names
     unique: Mapping[str, frozenset[int]]  # references and joined columns that hold no value twice
     repeatable: Mapping[str, frozenset[int]]  # natural keys that half of the instances repeat
+    alone: bool  # gold reads one table once
     presence: Presence  # what gold finds in every instance
     empty: bytes = field(repr=False)  # an instance without rows, which has other tables too
     loose: bytes | None = field(
@@ -276,6 +279,7 @@ def plan_instances(
         named=named_columns(sql),
         unique=_kept_unique(generator, shapes, sql),
         repeatable=_repeatable(generator, shapes, choice.read, sql),
+        alone=reads_once(sql),
         presence=Presence.of(generator, sql) if generator.infer else Presence(),
         empty=empty_image(generator.schema, choice.all, named),
         loose=loose,
@@ -421,7 +425,9 @@ class RowSampler:
         null_anywhere = column not in shape.required and (lacks_null or not shape.sample_rows)
         named = [c for c in shape.lower_columns if self.plan.literals.get(c)]
         once = self.infer and kind == "text" and named == [name]
-        once = once and _is_nearly_unique(rows, column, literals)
+        once = once and (
+            _is_nearly_unique(rows, column, literals) or self._names_one_row(shape, column)
+        )
         distinct = name in self.plan.order_columns
         named_here = {*self.plan.literals.get(name, [])}
         exact = [value for value in dict.fromkeys(literals) if value in named_here]
@@ -431,6 +437,14 @@ class RowSampler:
             if near and len(exact) > 1:
                 without.append(([v for v in exact if v != literal], near))
         return ValuePool(real, literals, null_anywhere, once, distinct, exact, without)
+
+    def _names_one_row(self, shape: TableShape, column: int) -> bool:
+        "Whether gold finds other rows by a name that one row of the data has."
+        if self.plan.alone or not is_name(shape.columns[column]):
+            return False
+        names = self.plan.literals[shape.lower_columns[column]]
+        found = self.plan.matching_rows.get(shape.lower_name, [])
+        return len({row for row in found if row[column] in names}) == 1
 
     def is_optional(self, shape: TableShape, foreign_key: ForeignKey) -> bool:
         "Whether a reference may be NULL: nothing forbids it and the data has it, or gold asks for it."

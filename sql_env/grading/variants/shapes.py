@@ -210,6 +210,11 @@ def is_id(column: str) -> bool:
     "Whether a column is called an id."
     return bool(_ID_PATTERN.fullmatch(column))
 
+# %% ../../../nbs/grading/variants/02_shapes.ipynb #n4m3c0l5
+def is_name(column: str) -> bool:
+    "Whether a column is called a name or a title, of a whole."
+    return bool(_LABEL_PATTERN.fullmatch(column)) and not column.lower().endswith("code")
+
 # %% ../../../nbs/grading/variants/02_shapes.ipynb #4dd60615
 _MAX_CHECKED_ROWS = 5000
 _MAX_CHECKED_VALUES = 100_000
