@@ -230,15 +230,16 @@ def _beyond_edits(node) -> Iterator[str]:
     "What lies beyond a literal as well as what is equal to it."
     from sqlglot import exp
 
-    if isinstance(node, exp.EQ) and isinstance(node.expression, exp.Literal):
-        for kind in (exp.LTE, exp.GTE):
+    others = {exp.EQ: (exp.LTE, exp.GTE), exp.NEQ: (exp.LT, exp.GT)}
+    if isinstance(node.args.get("expression"), exp.Literal):
+        for kind in others.get(type(node), ()):
             with _retyped(node, kind):
                 yield "beyond"
 
 # %% ../../nbs/sql/06_mutants.ipynb #0n33d1t5
 def one_edit_mutants(
     sql: str,
-    beyond: bool = False,  # also `<=` and `>=` for `=` before a literal
+    beyond: bool = False,  # also `<=` and `>=` for `=` before a literal, `<` and `>` for `!=`
 ) -> list[tuple[str, str]]:
     "One-edit neighbours of a query: (name of the edit, SQL), no text twice; raises `sqlglot.ParseError`."
     from sqlglot import Dialect, exp

@@ -62,6 +62,7 @@ def _moved_digits(text: str, digits: str, step: int) -> str:
     return (f"{int(whole):,}" if "," in digits else whole) + decimals
 
 # %% ../../../nbs/grading/variants/01_columns.ipynb #a0323aa9
+_LAST_OF_WORDS = re.compile(r"\b[^\W\d_]+\b.*\W[^\W\d_]{3,}$", re.S)
 _NUMBER_FORM = re.compile(r"[^\w\s]{0,3} ?[-+]?\d[\d,]*(?:\.\d+)? ?[^\W\d]{0,5}%?")
 
 # %% ../../../nbs/grading/variants/01_columns.ipynb #c39a5bf7
@@ -76,7 +77,9 @@ def _nearby_texts(value: str, is_pattern: bool) -> list:
         return list(dict.fromkeys(near))
     if not is_pattern and any(char.isdigit() for char in value):
         starts_with_word = [value[1:]] if value[0].isalpha() else []
-        return list(dict.fromkeys([moved_text(value, 1), moved_text(value, -1), *starts_with_word]))
+        ends_with_word = [f"{value}s"] if _LAST_OF_WORDS.search(value) else []
+        moved = moved_text(value, 1), moved_text(value, -1)
+        return list(dict.fromkeys([*moved, *starts_with_word, *ends_with_word]))
     if is_pattern:
         plain = value.replace("%", "").replace("_", "x")
         return [plain, f"x{plain}", f"{plain}x", f"x{plain}x", plain[:-1]]
