@@ -29,7 +29,7 @@ import apsw
 
 from ...database.guards import QueryError
 from ..answers import compare_rows
-from .columns import DENSE, GROUPED, MIXED, ONE_ROW, REAL
+from .columns import DENSE, GROUPED, MIXED, NARROW, ONE_ROW, REAL
 from sql_env.grading.variants.instances import (
     InstanceGenerator,
     InstancePlan,
@@ -178,9 +178,9 @@ def _judge_instance(
 
 # %% ../../../nbs/grading/variants/07_selection.ipynb #206ea4c0
 _MODE_CYCLE = (
-    *(REAL, MIXED, DENSE, MIXED),
+    *(REAL, MIXED, DENSE, NARROW),
     *(REAL, ONE_ROW, DENSE, MIXED),
-    *(REAL, DENSE, MIXED, DENSE),
+    *(REAL, NARROW, MIXED, DENSE),
 )
 _GROUPED_CYCLE = (  # if gold compares the size of a group with a number
     *(REAL, GROUPED, DENSE, GROUPED),
@@ -387,7 +387,7 @@ def _unpack_variants(data: bytes) -> Variants:
 
 # %% ../../../nbs/grading/variants/07_selection.ipynb #1d0417ba
 VARIANT_CACHE_BYTES = 256 * 2**20  # size of the file that all processes share
-CACHE_VERSION = 4  # of the generator; older entries are not used
+CACHE_VERSION = 5  # of the generator; older entries are not used
 
 # %% ../../../nbs/grading/variants/07_selection.ipynb #8c0bdc7d
 _IS_FULL = """SELECT (page_count - freelist_count) * page_size > ?
