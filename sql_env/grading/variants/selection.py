@@ -438,7 +438,8 @@ class _VariantCache:
                 con.execute(
                     "INSERT OR REPLACE INTO variants VALUES (?, ?)", (key, _pack_variants(v))
                 )
-                if con.execute(_IS_FULL, (self.max_bytes,)).get:  # else the sizes need not be added up
+                is_full = con.execute(_IS_FULL, (self.max_bytes,)).get
+                if is_full:  # else the sizes need not be added up
                     con.execute(_DELETE_OLDEST, (self.max_bytes,))
         except (apsw.NotADBError, apsw.CorruptError):
             self.path.unlink(missing_ok=True)
