@@ -415,12 +415,12 @@ def test_a_value_that_is_too_large_is_kept_alone_and_threads_share():
 
 
 def test_variants_are_kept_by_their_bytes(odd):
-    store = selection._VariantStore(variant_bytes=1_000_000)
+    store = selection._VariantStore(variant_bytes=800_000)
     golds = [f"SELECT count(*) FROM strict WHERE x > {i}" for i in range(6)]
     for gold in golds:
         store.variants(odd, gold)
     size = sum(map(len, store.variants(odd, golds[0]).images))
-    assert size < store._variants.bytes <= 1_000_000 < 6 * size
+    assert size < store._variants.bytes <= 800_000 < 6 * size
 
 
 def test_a_table_of_2000_columns(tmp_path):

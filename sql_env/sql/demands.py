@@ -6,7 +6,7 @@ Docs: https://hjerpe.github.io/sql_env/sql/demands.html.md"""
 
 # %% auto #0
 __all__ = ['compared_counts', 'ranked_counts', 'grouped_columns', 'order_columns', 'depends_on_repetition', 'counts_rows',
-           'read_alone', 'presupposition']
+           'read_alone', 'reads_once', 'presupposition']
 
 # %% ../../nbs/sql/05_demands.ipynb #ad1f4e8e
 from collections.abc import Iterator
@@ -108,6 +108,13 @@ def read_alone(sql: str) -> str:
     first = tree.args.get("from_") or tree.args.get("from")
     is_alone = first and not tree.args.get("joins") and isinstance(first.this, exp.Table)
     return first.this.name.lower() if is_alone else ""
+
+# %% ../../nbs/sql/05_demands.ipynb #0n3t4bl3
+def reads_once(sql: str) -> bool:
+    "Whether a query reads one table once, without a join or a subquery; raises `sqlglot.ParseError`."
+    from sqlglot import exp
+
+    return sum(1 for _ in sql_tree(sql).find_all(exp.Table)) == 1
 
 # %% ../../nbs/sql/05_demands.ipynb #a1b8015d
 class _Presupposition(NamedTuple):

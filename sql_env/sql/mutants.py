@@ -226,7 +226,21 @@ _EDITS = (
 )
 
 # %% ../../nbs/sql/06_mutants.ipynb #6bd3bbf5
-def one_edit_mutants(sql: str) -> list[tuple[str, str]]:
+def _beyond_edits(node) -> Iterator[str]:
+    "What lies beyond a literal as well as what is equal to it."
+    from sqlglot import exp
+
+    others = {exp.EQ: (exp.LTE, exp.GTE), exp.NEQ: (exp.LT, exp.GT)}
+    if isinstance(node.args.get("expression"), exp.Literal):
+        for kind in others.get(type(node), ()):
+            with _retyped(node, kind):
+                yield "beyond"
+
+# %% ../../nbs/sql/06_mutants.ipynb #0n33d1t5
+def one_edit_mutants(
+    sql: str,
+    beyond: bool = False,  # also `<=` and `>=` for `=` before a literal, `<` and `>` for `!=`
+) -> list[tuple[str, str]]:
     "One-edit neighbours of a query: (name of the edit, SQL), no text twice; raises `sqlglot.ParseError`."
     from sqlglot import Dialect, exp
 
@@ -235,7 +249,7 @@ def one_edit_mutants(sql: str) -> list[tuple[str, str]]:
     seen = {write(root.this, copy=False)}
     mutants = []
     for node in list(root.this.walk()):
-        for edits in _EDITS:
+        for edits in (*_EDITS, _beyond_edits) if beyond else _EDITS:
             for name in edits(node):
                 text = write(root.this, copy=False)
                 if text not in seen:

@@ -44,6 +44,7 @@ from sql_env.grading.variants.shapes import (
     column_kind,
     cut_long_values,
     is_id,
+    is_name,
     read_table_shape,
     unique_columns,
 )
@@ -65,6 +66,7 @@ from sql_env.sql.demands import (
     presupposition,
     ranked_counts,
     read_alone,
+    reads_once,
 )
 
 # %% ../../../nbs/grading/variants/06_instances.ipynb #a22db96a
@@ -219,6 +221,7 @@ class InstancePlan:
     named: frozenset[str]  # all columns that gold names
     unique: Mapping[str, frozenset[int]]  # references and joined columns that hold no value twice
     repeatable: Mapping[str, frozenset[int]]  # natural keys that half of the instances repeat
+    alone: bool  # gold reads one table once
     presence: _Presence  # what gold finds in every instance
     empty: bytes = field(repr=False)  # an instance without rows, which has other tables too
     loose: bytes | None = field(
@@ -276,6 +279,7 @@ def plan_instances(
         named=named_columns(sql),
         unique=_kept_unique(generator, shapes, sql),
         repeatable=_repeatable(generator, shapes, choice.read, sql),
+        alone=reads_once(sql),
         presence=_Presence.of(generator, sql) if generator.infer else _Presence(),
         empty=empty_image(generator.schema, choice.all, named),
         loose=loose,
@@ -364,12 +368,28 @@ def _is_nearly_unique(rows: Sequence[tuple], column: int, literals: Iterable) ->
     return all(values.count(literal) <= 1 for literal in set(literals))
 
 # %% ../../../nbs/grading/variants/06_instances.ipynb #365fe990
+def _split_by_use(plan: InstancePlan) -> tuple[list[TableShape], list[TableShape]]:
+    "The shapes of tables whose rows can't matter to gold, nor those of their parents, and the others; parents first."
+    unread: dict[str, TableShape] = {}
+    others = []
+    for shape in plan.shapes:
+        parents = {key.parent for key in shape.foreign_keys} & {*plan.tables} - {shape.lower_name}
+        matters = shape.lower_name in plan.read or any(map(plan.literals.get, shape.lower_columns))
+        if matters or not parents <= unread.keys():
+            others.append(shape)
+        else:
+            unread[shape.lower_name] = shape
+    return [*unread.values()], others
+
+# %% ../../../nbs/grading/variants/06_instances.ipynb #d5e6013e
 class RowSampler:
     "Draws rows for the tables of one plan."
 
     def __init__(self, generator: InstanceGenerator, plan: InstancePlan):
         self.plan = plan
         self.infer = generator.infer
+        self.unread, self.changing = _split_by_use(plan)
+        self.base: tuple[bytes, dict] | None = None  # an instance with rows in `unread` only
         self._pools: dict[str, list[ValuePool | None]] = {}
         joined = {name for pair in plan.joined for name in pair}
         looked_at = {key.parent for shape in plan.shapes for key in shape.foreign_keys}
@@ -405,7 +425,9 @@ class RowSampler:
         null_anywhere = column not in shape.required and (lacks_null or not shape.sample_rows)
         named = [c for c in shape.lower_columns if self.plan.literals.get(c)]
         once = self.infer and kind == "text" and named == [name]
-        once = once and _is_nearly_unique(rows, column, literals)
+        once = once and (
+            _is_nearly_unique(rows, column, literals) or self._names_one_row(shape, column)
+        )
         distinct = name in self.plan.order_columns
         named_here = {*self.plan.literals.get(name, [])}
         exact = [value for value in dict.fromkeys(literals) if value in named_here]
@@ -415,6 +437,14 @@ class RowSampler:
             if near and len(exact) > 1:
                 without.append(([v for v in exact if v != literal], near))
         return ValuePool(real, literals, null_anywhere, once, distinct, exact, without)
+
+    def _names_one_row(self, shape: TableShape, column: int) -> bool:
+        "Whether gold finds other rows by a name that one row of the data has."
+        if self.plan.alone or not is_name(shape.columns[column]):
+            return False
+        names = self.plan.literals[shape.lower_columns[column]]
+        found = self.plan.matching_rows.get(shape.lower_name, [])
+        return len({row for row in found if row[column] in names}) == 1
 
     def is_optional(self, shape: TableShape, foreign_key: ForeignKey) -> bool:
         "Whether a reference may be NULL: nothing forbids it and the data has it, or gold asks for it."
@@ -606,20 +636,19 @@ def _put_once(rows: Iterable[list], column: int, values: Sequence, rng: Random) 
             row[column] = next(left, row[column])
 
 # %% ../../../nbs/grading/variants/06_instances.ipynb #8fd18f34
-def make_instance(
-    generator: InstanceGenerator,
+def _fill_tables(
+    scratch: ScratchDatabase,
     sampler: RowSampler,
+    shapes: Iterable[TableShape],
+    filled: dict[str, _FilledTable],  # tables made before; the new ones are added
     mode: InstanceMode,
     rng: Random,
     repeats: bool = False,  # natural keys that gold may see repeated are
 ) -> None:
-    "Put a new instance onto the generator's `scratch` database; the caller holds the generator's lock."
-    scratch = generator.scratch
+    "Put rows into some tables of the instance that is on `scratch`."
     plan = sampler.plan
-    scratch.load(plan.empty)
-    filled: dict[str, _FilledTable] = {}
     sizes = plan.counts if mode.grouped else ()
-    for shape in plan.shapes:
+    for shape in shapes:
         again = repeats and plan.repeatable.get(shape.lower_name) or ()
         unique = plan.unique.get(shape.lower_name, ())
         rows = sampler.rows(shape, mode, rng, again)
@@ -635,3 +664,25 @@ def make_instance(
             taken = scratch.run(shape.select_sql) or []
             hot = _hot_rows(shape, taken, sampler.wanted, parents_of)
             filled[shape.lower_name] = _FilledTable(shape, taken, hot)
+
+# %% ../../../nbs/grading/variants/06_instances.ipynb #97e967c5
+_BASE = InstanceMode(20, 20, 1.0, 0.5)  # of tables that gold doesn't read
+
+# %% ../../../nbs/grading/variants/06_instances.ipynb #d463fbfa
+def make_instance(
+    generator: InstanceGenerator,
+    sampler: RowSampler,
+    mode: InstanceMode,
+    rng: Random,
+    repeats: bool = False,  # natural keys that gold may see repeated are
+) -> None:
+    "Put a new instance onto the generator's `scratch` database; the caller holds the generator's lock."
+    scratch, plan = generator.scratch, sampler.plan
+    if sampler.base is None:  # the rows that the instances of a plan have in common
+        scratch.load(plan.empty)
+        filled: dict[str, _FilledTable] = {}
+        _fill_tables(scratch, sampler, sampler.unread, filled, _BASE, rng)
+        sampler.base = scratch.image() if filled else plan.empty, filled
+    image, filled = sampler.base
+    scratch.load(image)
+    _fill_tables(scratch, sampler, sampler.changing, {**filled}, mode, rng, repeats)

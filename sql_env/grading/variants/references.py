@@ -36,20 +36,19 @@ def fill_keys(
         values = [row[column] for row in rows]
         if len(set(values)) == len(values) and None not in values:
             continue
-        is_declared = column in shape.single_keys
+        is_declared, is_number = column in shape.single_keys, "INT" in shape.types[column]
         unlike = Unlike()
-        largest = max([value for value in values if type(value) is int], default=0)
+        seen, largest = unlike.seen, max([v for v in values if type(v) is int], default=0)
         for n, (row, value) in enumerate(zip(rows, values)):
-            if value in unlike.seen or value is None:
-                if value is None and not is_declared:
-                    continue
-                if type(value) is str and DATE_PATTERN.fullmatch(value):
-                    continue
-                if type(value) is int or "INT" in shape.types[column]:
-                    row[column] = largest + n + 1
-                else:
-                    row[column] = unlike.another("x" if value is None else value)
-            unlike.seen.add(row[column])
+            if value is not None and value not in seen:
+                seen.add(value)
+            elif value is None and not is_declared:
+                continue
+            elif is_number or type(value) is int:
+                row[column] = largest + n + 1
+                seen.add(row[column])
+            elif type(value) is not str or not DATE_PATTERN.fullmatch(value):
+                row[column] = unlike.another("x" if value is None else value)
 
 # %% ../../../nbs/grading/variants/05_references.ipynb #9643d7fb
 def in_blocks(values: Sequence, n: int, sizes: Sequence[int], rng: Random) -> list:

@@ -192,10 +192,11 @@ def _judge_on(
             if found:
                 found = Verdict(False, "fails", f"instance {number}: {e.kind}")
         else:
-            order = False if ranks is None else ranks
             ours, theirs = reading.read(rows), reading.rounded(gold)
-            verdict = compare_written(ours, theirs, order) if found else found
-            if found and not verdict.correct:
+            if not found or ours == theirs:
+                continue
+            verdict = compare_written(ours, theirs, False if ranks is None else ranks)
+            if not verdict.correct:
                 detail = f"instance {number}: {verdict.detail}"
                 found = Verdict(False, "differs", detail, verdict.row)
         if not found and not to_the_end:

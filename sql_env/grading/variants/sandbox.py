@@ -107,13 +107,13 @@ class ScratchDatabase:
     def insert(self, sql: str, rows: Iterable[Sequence]) -> None:
         "Insert rows by a statement; rows that a constraint or a strict type forbids are left out."
         self.ticks = 0
-        try:
-            with self.con:
-                self.con.executemany(sql, rows)
-        except _REFUSED_ROW:
-            for row in rows:
-                with suppress(*_REFUSED_ROW):
-                    self.con.execute(sql, row)
+        left, refused = iter(rows), True
+        while refused:  # goes on after a row that was refused
+            refused = False
+            try:
+                self.con.executemany(sql, left)
+            except _REFUSED_ROW:
+                refused = True
 
 # %% ../../../nbs/grading/variants/04_sandbox.ipynb #07cd5466
 _SANDBOX_OPERATIONS = 2_000_000  # steps of SQLite's virtual machine for one query on one instance

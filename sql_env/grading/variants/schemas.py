@@ -140,7 +140,7 @@ def choose_tables(
     return _TableChoice(tuple(read), tuple(filled), tuple(every)[:most])
 
 # %% ../../../nbs/grading/variants/03_schemas.ipynb #65134de6
-_PAGE_BYTES = 1024  # small pages make small instances
+_PAGE_BYTES = 512  # small pages make small instances
 
 # %% ../../../nbs/grading/variants/03_schemas.ipynb #93c51217
 def _new_image(statements: Iterable[str]) -> bytes:

@@ -28,7 +28,7 @@ import apsw
 
 from ...database.guards import QueryError
 from ..answers import compare_rows
-from .columns import DENSE, GROUPED, MIXED, ONE_ROW, REAL
+from .columns import DENSE, GROUPED, MIXED, NARROW, ONE_ROW, REAL
 from sql_env.grading.variants.instances import (
     InstanceGenerator,
     InstancePlan,
@@ -52,6 +52,12 @@ class _SelectionTask(NamedTuple):
     mutants: tuple[str, ...]  # wrong queries to be told apart
     plan: InstancePlan
     ties: tuple[TieTest, ...]
+    different: frozenset[int] = frozenset()  # mutants that hardly ever equal gold, by their index
+
+# %% ../../../nbs/grading/variants/07_selection.ipynb #19f39d06
+_OFTEN_EQUAL = frozenset(  # edits that change nothing where rows are distinct, joined or sorted anyway
+    "add_distinct drop_distinct left_join count_star count_distinct drop_order flip_order union_all".split()
+)
 
 # %% ../../../nbs/grading/variants/07_selection.ipynb #4457a070
 def selection_task(
@@ -61,15 +67,18 @@ def selection_task(
     other_sql: str = "",  # that will be judged
 ) -> _SelectionTask:
     "What is needed to judge instances for a gold query; raises `sqlglot.ParseError`."
+    different: list[int] = []
     if mutants is None:
-        mutants = [text for _, text in one_edit_mutants(sql)]
+        edits = one_edit_mutants(sql, beyond=True)
+        mutants = [text for _, text in edits]
+        different = [i for i, (kind, _) in enumerate(edits) if kind not in _OFTEN_EQUAL]
     try:
         order_keys = select_order_keys(sql)
     except Exception:
         order_keys = None
     plan = plan_instances(generator, sql, other_sql)
     ties = tie_tests(sql) if generator.infer else ()
-    return _SelectionTask(sql, order_keys, tuple(mutants), plan, ties)
+    return _SelectionTask(sql, order_keys, tuple(mutants), plan, ties, frozenset(different))
 
 # %% ../../../nbs/grading/variants/07_selection.ipynb #da4e57a9
 def _shows_tie(
@@ -95,6 +104,8 @@ def _is_stable(generator: InstanceGenerator, task: _SelectionTask, rows: list[tu
     copy = generator.reversed
     copy.load(task.plan.loose)
     for shape in task.plan.shapes:
+        if shape.lower_name not in task.plan.read:
+            continue
         lying = generator.scratch.run(shape.select_sql) or []
         copy.insert(shape.insert_sql, lying[::-1])
     other = copy.run(task.sql)
@@ -166,9 +177,9 @@ def _judge_instance(
 
 # %% ../../../nbs/grading/variants/07_selection.ipynb #206ea4c0
 _MODE_CYCLE = (
-    *(REAL, MIXED, DENSE, MIXED),
+    *(REAL, MIXED, DENSE, NARROW),
     *(REAL, ONE_ROW, DENSE, MIXED),
-    *(REAL, DENSE, MIXED, DENSE),
+    *(REAL, NARROW, MIXED, DENSE),
 )
 _GROUPED_CYCLE = (  # if gold compares the size of a group with a number
     *(REAL, GROUPED, DENSE, GROUPED),
@@ -265,9 +276,14 @@ _MAX_CANDIDATES = 32  # instances to choose from, for 20 variants or fewer
 
 # %% ../../../nbs/grading/variants/07_selection.ipynb #66479606
 _WITHOUT_NEWS = 8  # candidates after which no more are made
+_PATIENCE = 30  # the same, while a mutant is left that hardly ever equals gold
 
 # %% ../../../nbs/grading/variants/07_selection.ipynb #68832491
-def _gather(candidates: Iterable[_Candidate], k: int) -> list[_Candidate]:
+def _gather(
+    candidates: Iterable[_Candidate],
+    k: int,
+    different: frozenset[int] = frozenset(),  # mutants that are worth a longer search
+) -> list[_Candidate]:
     "Candidates to choose `k` from, until the latest of them tell nothing new apart."
     found: list[_Candidate] = []
     killed: frozenset[int] = frozenset()
@@ -279,8 +295,9 @@ def _gather(candidates: Iterable[_Candidate], k: int) -> list[_Candidate]:
         if not candidate.killed <= killed:
             killed |= candidate.killed
             news = len(found)
-        is_old = len(found) >= k and len(found) - news >= _WITHOUT_NEWS
-        if strong >= k // 2 and (is_old or len(found) >= most):
+        patience = _WITHOUT_NEWS if different <= killed else _PATIENCE
+        is_old = len(found) >= k and len(found) - news >= patience
+        if strong >= k // 2 and (is_old or len(found) >= most and different <= killed):
             break
     return found
 
@@ -308,7 +325,8 @@ def build_variants(
             raise
         except Exception as e:  # the parser may fail in any way on text that SQLite takes
             return Variants(sql, (), (), why_none=f"Gold can't be parsed ({type(e).__name__}).")
-        chosen = _choose(_gather(candidate_instances(generator, task, seed), k), k)
+        candidates = candidate_instances(generator, task, seed)
+        chosen = _choose(_gather(candidates, k, task.different), k)
         why_none = "" if chosen else _why_untrusted(generator, task)
         generator.scratch.clear()
         generator.reversed.clear()
@@ -368,9 +386,11 @@ def _unpack_variants(data: bytes) -> Variants:
 
 # %% ../../../nbs/grading/variants/07_selection.ipynb #1d0417ba
 _VARIANT_CACHE_BYTES = 256 * 2**20  # size of the file that all processes share
-CACHE_VERSION = 4  # of the generator; older entries are not used
+CACHE_VERSION = 5  # of the generator; older entries are not used
 
 # %% ../../../nbs/grading/variants/07_selection.ipynb #8c0bdc7d
+_IS_FULL = """SELECT (page_count - freelist_count) * page_size > ?
+    FROM pragma_page_count, pragma_freelist_count, pragma_page_size"""
 _DELETE_OLDEST = """DELETE FROM variants WHERE rowid IN (
     SELECT id FROM (SELECT rowid AS id, sum(length(data)) OVER (ORDER BY rowid DESC) AS total FROM variants)
     WHERE total > ?)"""
@@ -417,7 +437,9 @@ class _VariantCache:
                 con.execute(
                     "INSERT OR REPLACE INTO variants VALUES (?, ?)", (key, _pack_variants(v))
                 )
-                con.execute(_DELETE_OLDEST, (self.max_bytes,))
+                is_full = con.execute(_IS_FULL, (self.max_bytes,)).get
+                if is_full:  # else the sizes need not be added up
+                    con.execute(_DELETE_OLDEST, (self.max_bytes,))
         except (apsw.NotADBError, apsw.CorruptError):
             self.path.unlink(missing_ok=True)
         except (apsw.Error, OSError):

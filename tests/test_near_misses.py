@@ -1,0 +1,234 @@
+"""Data that just miss what gold asks for: they refute queries that let them pass, and no honest way of writing gold."""
+
+from itertools import islice
+
+import pytest
+
+from sql_env.database.database import Database, build_database
+from sql_env.grading.variants import selection
+from sql_env.grading.variants.columns import Unlike, candidate_values, values_like
+from sql_env.grading.variants.instances import InstanceGenerator
+from sql_env.grading.variants.robust import judge_evidence
+from sql_env.grading.variants.sandbox import ScratchDatabase
+from sql_env.grading.variants.selection import VARIANT_STORE, build_variants
+from sql_env.grading.variants.shapes import is_name
+from sql_env.sql.demands import reads_once
+from sql_env.sql.mutants import one_edit_mutants
+
+SCHEMA = """
+CREATE TABLE region (region_id INTEGER PRIMARY KEY, label TEXT, coast TEXT);
+CREATE TABLE club (club_id INTEGER PRIMARY KEY, club_name TEXT, town TEXT, region_id INTEGER REFERENCES region);
+CREATE TABLE member (member_id INTEGER PRIMARY KEY, club_id INTEGER REFERENCES club, first TEXT, last TEXT,
+                     street TEXT, role TEXT, fee INTEGER);
+"""
+TOWNS = ("Oslo", "Bergen", "Moss")
+ROLES = ("Player", "Trainer", "Treasurer", "Guest")
+STREETS = ("7 Harbour Street", "12 Mill Lane", "7 Station Road", "3 Church Square")
+FIRST = "Ada Bo Cleo Dag Eva Finn Gro Hans Ida Jon Kai Lea Max Nora Odd Pia".split()
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory):
+    regions = [(i, f"Region {i}", "NS"[i % 2]) for i in range(1, 9)]
+    clubs = [(1, "Tennis", "Oslo", 1), (2, "Chess", "Moss", 2), (3, "Rowing", "Oslo", 3)]
+    others = ("Chess", "Judo", "Golf", "Skiing", "Go")
+    clubs += [(i, name, TOWNS[i % 3], i % 8 + 1) for i, name in enumerate(others, 4)]
+    members = [
+        (
+            i,
+            i % 8 + 1,
+            f"{FIRST[i % 16]}",
+            f"{FIRST[i % 16]}son{i}",
+            STREETS[i % 4],
+            ROLES[i % 3],
+            i,
+        )
+        for i in range(1, 31)
+    ]
+    rows = {"region": regions, "club": clubs, "member": members}
+    return build_database(tmp_path_factory.mktemp("near") / "near.sqlite", SCHEMA, rows)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def own_cache(tmp_path_factory):
+    patch = pytest.MonkeyPatch()
+    patch.setenv("SQL_ENV_CACHE", str(tmp_path_factory.mktemp("cache")))
+    VARIANT_STORE.clear()
+    yield
+    patch.undo()
+    VARIANT_STORE.clear()
+
+
+HONEST = [
+    (
+        "SELECT m.last FROM member AS m JOIN club AS c ON m.club_id = c.club_id WHERE c.club_name = 'Tennis'",
+        "SELECT last FROM member WHERE club_id = (SELECT club_id FROM club WHERE club_name = 'Tennis')",
+    ),
+    (
+        "SELECT count(*) FROM member AS m JOIN club AS c ON m.club_id = c.club_id WHERE c.club_name = 'Tennis'",
+        "SELECT count(*) FROM member WHERE club_id = (SELECT club_id FROM club WHERE club_name = 'Tennis')",
+    ),
+    (
+        "SELECT club_id FROM club WHERE town IN (SELECT town FROM club WHERE club_name = 'Tennis')",
+        "SELECT club_id FROM club WHERE town = (SELECT town FROM club WHERE club_name = 'Tennis')",
+    ),
+]
+WRONG = [
+    (
+        "SELECT last FROM member WHERE street = '7 Harbour Street'",
+        "SELECT last FROM member WHERE street LIKE '7 Har%'",
+    ),
+    (
+        "SELECT club_id FROM member WHERE role = 'Player' INTERSECT SELECT club_id FROM member WHERE role = 'Trainer'",
+        "SELECT club_id FROM member WHERE role LIKE 'Pla%' INTERSECT "
+        "SELECT club_id FROM member WHERE role = 'Trainer'",
+    ),
+    (
+        "SELECT fee FROM member WHERE first = 'Ada' AND role = 'Trainer'",
+        "SELECT fee FROM member WHERE first <= 'Ada' AND role = 'Trainer'",
+    ),
+    (  # two clubs are called so
+        "SELECT m.last FROM member AS m JOIN club AS c ON m.club_id = c.club_id WHERE c.club_name = 'Chess'",
+        "SELECT last FROM member WHERE club_id = (SELECT club_id FROM club WHERE club_name = 'Chess')",
+    ),
+    ("SELECT count(*) FROM club WHERE club_name = 'Tennis'", "SELECT 1"),
+]
+
+
+@pytest.mark.parametrize("gold, other", HONEST)
+def test_a_name_that_one_row_has_may_be_taken_for_one_row(path, gold, other):
+    for seed in range(3):
+        assert judge_evidence(gold, Database(path), other, seed=seed).correct, seed
+
+
+@pytest.mark.parametrize("gold, other", WRONG)
+def test_what_nearly_meets_gold_refutes(path, gold, other):
+    for seed in range(3):
+        assert judge_evidence(gold, Database(path), other, seed=seed).reason == "differs", seed
+
+
+def test_groups_that_lack_one_literal_are_found(path):
+    "A town with a club in region 1 and one in region 3, but none in region 2: rare by chance, so it is looked for."
+    gold = "SELECT town FROM club WHERE region_id = 2 INTERSECT SELECT town FROM club WHERE region_id = 3"
+    wrong = gold.replace("= 2", "<= 2")
+    db, seeds = Database(path), range(12)
+    assert sum(judge_evidence(gold, db, wrong, seed=s).correct for s in seeds) <= 2
+
+
+@pytest.mark.parametrize(
+    "text, near",
+    [
+        ("7 Harbour Street", {"8 Harbour Street", "6 Harbour Street", "7 Harbour Streets"}),
+        ("Club 07", {"Club 08", "Club 06", "lub 07"}),
+        ("10:30 am", {"10:31 am", "10:29 am"}),
+        ("12 September", {"13 September", "11 September"}),
+        ("4.5%", {"4.6%", "4.4%", "4.7%", "4.3%"}),
+    ],
+)
+def test_a_text_with_a_number_and_words_varies_at_both_ends(text, near):
+    assert {*candidate_values([text], ["some other text"], "text")} - {text} == near
+
+
+def test_the_first_values_of_a_form_are_the_same_ones():
+    for value in ("Oslo", "Club 07", "OSL", 3, 3.5, "2020-01-02"):
+        unlike, found = Unlike([value]), []
+        for _ in range(60):  # more than are kept
+            found.append(unlike.another(value))
+        expected = [v for v in dict.fromkeys(islice(values_like(value), 70)) if v != value][:60]
+        assert found == expected and list(map(type, found)) == list(map(type, expected))
+
+
+@pytest.mark.parametrize(
+    "sql, added",
+    [
+        ("SELECT a FROM t WHERE b = 'x'", {"b <= 'x'", "b >= 'x'"}),
+        ("SELECT a FROM t WHERE b <> 3", {"b < 3", "b > 3"}),
+        ("SELECT a FROM t JOIN u ON t.a = u.a WHERE b > 3", set()),
+    ],
+)
+def test_mutants_beyond_a_literal(sql, added):
+    plain, wider = one_edit_mutants(sql), one_edit_mutants(sql, beyond=True)
+    new = [m for m in wider if m not in plain]
+    assert [m for m in wider if m in plain] == plain
+    assert {name for name, _ in new} <= {"beyond"}
+    assert {text.partition("WHERE ")[2] for _, text in new} == added
+
+
+@pytest.mark.parametrize(
+    "sql, once",
+    [
+        ("SELECT a FROM t WHERE b = 1", True),
+        ("SELECT a FROM t WHERE b = (SELECT max(b) FROM t)", False),
+        ("SELECT t.a FROM t JOIN u ON t.a = u.a", False),
+        ("SELECT a FROM t UNION SELECT a FROM t", False),
+    ],
+)
+def test_reading_one_table_once(sql, once):
+    assert reads_once(sql) is once
+
+
+def test_what_is_called_a_name():
+    columns = "name club_name CName Title first_name last_name type_code motto id".split()
+    assert [c for c in columns if is_name(c)] == ["name", "club_name", "CName", "Title"]
+
+
+def test_tables_that_gold_does_not_read_are_filled_once(path, monkeypatch):
+    "Their rows are those of all instances, unless they hold what gold names."
+    inserted: list[str] = []
+    insert = ScratchDatabase.insert
+    monkeypatch.setattr(
+        ScratchDatabase,
+        "insert",
+        lambda self, sql, rows: (inserted.append(sql), insert(self, sql, rows)),
+    )
+
+    def times(gold, table):
+        inserted.clear()
+        v = build_variants(InstanceGenerator(path), gold)
+        assert len(v) == 20 and not v.why_none
+        return sum(f'INTO "{table}"' in sql for sql in inserted), v
+
+    filled, v = times("SELECT count(*) FROM member WHERE role = 'Guest'", "club")
+    assert filled == 1
+    images = {tuple(rows_of(image, "club")) for image in v.images}
+    assert len(images) == 1 and len(images.pop()) >= 8
+    assert times("SELECT last FROM member WHERE club_id = 3", "club")[0] >= 20
+    assert times("SELECT town FROM club", "region")[0] == 1
+    assert times("SELECT town FROM club", "club")[0] >= 20
+
+
+def rows_of(image, table):
+    scratch = ScratchDatabase()
+    scratch.load(image)
+    return scratch.run(f"SELECT * FROM {table}")
+
+
+def candidates(*killed):
+    return iter([selection._Candidate(b"", [(1,)], None, frozenset(k)) for k in killed])
+
+
+@pytest.mark.parametrize(
+    "different, killers, n",
+    [
+        ((), {}, 20),  # nothing new for a while
+        ((0,), {3: 0}, 20),  # told apart
+        ((0,), {25: 0}, 32),  # found late
+        ((0,), {}, 30),  # never found
+        ((0, 1), {19: 0, 40: 1}, 41),
+    ],
+)
+def test_the_search_is_longer_while_a_mutant_is_left_that_differs(different, killers, n):
+    stream = candidates(*({killers[i]} if i in killers else set() for i in range(100)))
+    assert len(selection._gather(stream, 20, frozenset(different))) == n
+
+
+def test_a_full_cache_makes_room(tmp_path):
+    "The sizes are added up only when the file has grown so far."
+    v = selection.Variants("x", (bytes(range(256)) * 40,), (([(1,)], None),))
+    cache = selection._VariantCache(tmp_path / "v.sqlite", max_bytes=60_000)
+    size = len(selection._pack_variants(v))
+    for i in range(150):
+        cache.put(f"k{i}", v)
+    kept = [i for i in range(150) if cache.get(f"k{i}")]
+    assert kept and kept[-1] == 149 and len(kept) * size <= 60_000
+    assert (tmp_path / "v.sqlite").stat().st_size < 200_000
