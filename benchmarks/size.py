@@ -271,7 +271,11 @@ def part_distinct(work: Path, n: int) -> dict:
     spider = shared("spider")
     if spider is None:
         return {"skipped": "Spider is not there"}
-    folder, cache = make_distinct(work / "distinct", spider, n), work / "cache-d"
+    with ProcessPoolExecutor(
+        1
+    ) as pool:  # a process inherits the peak memory of the one that starts it
+        folder = pool.submit(make_distinct, work / "distinct", spider, n).result()
+    cache = work / "cache-d"
     two = PLAY_FIRST.replace("])", "], workers=2)", 1)
     return {
         "questions": n,

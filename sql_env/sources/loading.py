@@ -222,9 +222,10 @@ def _complete_questions(
         q = done[i]
         return bool(q.gold_sql) and (limits is not None or not _is_complete(q))
 
+    to_run = {name: [*filter(must_run, places)] for name, places in by_database.items()}
     wanted = {
-        name: [*dict.fromkeys(sql for i in filter(must_run, places) for sql in golds_of(done[i]))]
-        for name, places in by_database.items()
+        name: [*dict.fromkeys(sql for i in places for sql in golds_of(done[i]))]
+        for name, places in to_run.items()
     }
     bar = ProgressBar("Running gold", len(by_database), progress)
     for name, golds in bar.watch(_all_golds(drafts, wanted, limits or Limits(), workers)):
@@ -234,7 +235,7 @@ def _complete_questions(
             for i in places:
                 del done[i]
             continue
-        for i in filter(must_run, places):
+        for i in to_run[name]:
             q = done[i]
             done[i] = _with_other_golds(_with_gold(q, golds[q.gold_sql]), golds)
     done |= _judged_tasks(done, drafts.databases, limits)
