@@ -42,7 +42,7 @@ from sql_env.database.guards import (
     first_word,
     to_query_error,
 )
-from ..sql.values import Result, quote_identifier
+from ..sql.values import Result, format_value, quote_identifier
 
 # %% ../../nbs/database/06_writing.ipynb #de6526e6
 class _ChangedPages(_UnlockedFile):
@@ -130,7 +130,7 @@ class RowCount(NamedTuple):
     rows: int
 
     def __str__(self):
-        return f"{self.table}: {self.rows} row{'s' if self.rows != 1 else ''} {self.verb}"
+        return f"{format_value(self.table, 80)}: {self.rows} row{'s' if self.rows != 1 else ''} {self.verb}"
 
 # %% ../../nbs/database/06_writing.ipynb #843f7d44
 class Change(NamedTuple):
@@ -406,7 +406,8 @@ class WritableCopy:
 
     @property
     def _allowed(self) -> str:
-        names = [i.name for i in self.database.infos if i.name.lower() in self.writes]
+        allowed = (i.name for i in self.database.infos if i.name.lower() in self.writes)
+        names = [format_value(name, 80) for name in allowed]
         return f"INSERT, UPDATE and DELETE are allowed on {', '.join(names) or 'no table'}."
 
     def _check_open(self) -> None:
