@@ -215,7 +215,7 @@ def _row_changes(
 _SMALL_BYTES = 256 * 2**10  # of a database that is copied as a whole
 _GROWTH = 8 * 2**20  # bytes by which a copy may grow
 _MOST_ROWS = 20_000  # that one EXECUTE may change
-_MOST_NUMBERS = 5 * _MOST_ROWS  # of rows that all may have changed
+_MOST_NUMBERS = 2 * _MOST_ROWS  # of rows that all may have changed
 _TRIGGER_DEPTH = 10  # triggers and references that set each other off
 _PRAGMAS = "query_only=OFF foreign_keys=ON synchronous=OFF cache_size=-256".split()
 
