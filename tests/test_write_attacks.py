@@ -287,3 +287,24 @@ def test_surplus_holds_no_more_rows_than_differ():
         patch.setattr(writing, "Counter", Noted)
         found = writing._surplus(((i, "x") for i in range(5000)), rows)
     assert len(found) == 5 and max(held) < 20
+
+
+def test_names_and_triggers_of_a_file_forge_no_lines(tmp_path):
+    schema = """CREATE TABLE "t\x1b[2J\nforged"(i INTEGER PRIMARY KEY, "u\nforged" UNIQUE);
+        CREATE TRIGGER g BEFORE DELETE ON "t\x1b[2J\nforged" BEGIN SELECT RAISE(ABORT, 'x\nforged \x1b]0;y\x07'); END"""
+    name = "t\x1b[2J\nforged"
+    path = build_database(tmp_path / "forged.sqlite", schema, {name: [(1, 1)]})
+    with Database(path) as database:
+        task = Question(
+            "f", "Do it.", "forged", "", gold_statements=TASK.gold_statements, writes=(name,)
+        )
+        episode = Episode(task, database, actions=["EXECUTE"])
+        episode.reset()
+        for sql in (
+            "INSERT INTO {} VALUES (2, 2)",
+            "INSERT INTO {} VALUES (3, 1)",
+            "DELETE FROM {}",
+            "DROP",
+        ):
+            seen = episode.step("EXECUTE", sql.format(f'"{name}"'))
+            assert (seen.result + seen.error).isprintable(), seen

@@ -42,7 +42,7 @@ from sql_env.database.guards import (
     first_word,
     to_query_error,
 )
-from ..sql.values import Result, quote_identifier
+from ..sql.values import Result, format_value, quote_identifier
 
 # %% ../../nbs/database/06_writing.ipynb #de6526e6
 class _ChangedPages(_UnlockedFile):
@@ -130,7 +130,7 @@ class _RowCount(NamedTuple):
     rows: int
 
     def __str__(self):
-        return f"{self.table}: {self.rows} row{'s' if self.rows != 1 else ''} {self.verb}"
+        return f"{format_value(self.table, 80)}: {self.rows} row{'s' if self.rows != 1 else ''} {self.verb}"
 
 # %% ../../nbs/database/06_writing.ipynb #843f7d44
 class Change(NamedTuple):
@@ -215,7 +215,7 @@ def _row_changes(
 _SMALL_BYTES = 256 * 2**10  # of a database that is copied as a whole
 _GROWTH = 8 * 2**20  # bytes by which a copy may grow
 _MOST_ROWS = 20_000  # that one EXECUTE may change
-_MOST_NUMBERS = 5 * _MOST_ROWS  # of rows that all may have changed
+_MOST_NUMBERS = 2 * _MOST_ROWS  # of rows that all may have changed
 _TRIGGER_DEPTH = 10  # triggers and references that set each other off
 _PRAGMAS = "query_only=OFF foreign_keys=ON synchronous=OFF cache_size=-256".split()
 
@@ -406,7 +406,8 @@ class WritableCopy:
 
     @property
     def _allowed(self) -> str:
-        names = [i.name for i in self.database.infos if i.name.lower() in self.writes]
+        allowed = (i.name for i in self.database.infos if i.name.lower() in self.writes)
+        names = [format_value(name, 80) for name in allowed]
         return f"INSERT, UPDATE and DELETE are allowed on {', '.join(names) or 'no table'}."
 
     def _check_open(self) -> None:
