@@ -45,6 +45,7 @@ from sql_env.grading.variants.shapes import (
     cut_long_values,
     is_id,
     is_name,
+    is_nearly_unique,
     read_table_shape,
     unique_columns,
 )
@@ -356,16 +357,6 @@ def _matching_rows(generator: InstanceGenerator, shape: TableShape, sql: str) ->
 
 # %% ../../../nbs/grading/variants/06_instances.ipynb #38a791eb
 _NEAR_MISS_RATE = 0.3  # of the rows meet nearly all that gold asks for
-_NEARLY_UNIQUE = 0.95  # share of different values in a sample
-_MIN_UNIQUE_ROWS = 10
-
-# %% ../../../nbs/grading/variants/06_instances.ipynb #d9a07366
-def _is_nearly_unique(rows: Sequence[tuple], column: int, literals: Iterable) -> bool:
-    "Whether hardly any value comes twice in a column, and none of some literals."
-    values = [row[column] for row in dict.fromkeys(rows)]
-    if len(values) < _MIN_UNIQUE_ROWS or len(set(values)) < _NEARLY_UNIQUE * len(values):
-        return False
-    return all(values.count(literal) <= 1 for literal in set(literals))
 
 # %% ../../../nbs/grading/variants/06_instances.ipynb #365fe990
 def _split_by_use(plan: InstancePlan) -> tuple[list[TableShape], list[TableShape]]:
@@ -424,10 +415,9 @@ class RowSampler:
         lacks_null = name in self.plan.null_tested and len(values) == len(rows)
         null_anywhere = column not in shape.required and (lacks_null or not shape.sample_rows)
         named = [c for c in shape.lower_columns if self.plan.literals.get(c)]
-        once = self.infer and kind == "text" and named == [name]
-        once = once and (
-            _is_nearly_unique(rows, column, literals) or self._names_one_row(shape, column)
-        )
+        once = False
+        if self.infer and kind == "text" and named == [name]:
+            once = is_nearly_unique(rows, column, literals) or self._names_one_row(shape, column)
         distinct = name in self.plan.order_columns
         named_here = {*self.plan.literals.get(name, [])}
         exact = [value for value in dict.fromkeys(literals) if value in named_here]
@@ -440,11 +430,10 @@ class RowSampler:
 
     def _names_one_row(self, shape: TableShape, column: int) -> bool:
         "Whether gold finds other rows by a name that one row of the data has."
-        if self.plan.alone or not is_name(shape.columns[column]):
-            return False
         names = self.plan.literals[shape.lower_columns[column]]
-        found = self.plan.matching_rows.get(shape.lower_name, [])
-        return len({row for row in found if row[column] in names}) == 1
+        matching = self.plan.matching_rows.get(shape.lower_name, [])
+        found = {row for row in matching if row[column] in names}
+        return len(found) == 1 and not self.plan.alone and is_name(shape.columns[column])
 
     def is_optional(self, shape: TableShape, foreign_key: ForeignKey) -> bool:
         "Whether a reference may be NULL: nothing forbids it and the data has it, or gold asks for it."
