@@ -235,6 +235,8 @@ CASES = {
         ("", ONE, False, "unreadable"),
         (" \n\t ", ONE, False, "unreadable"),
         ("x" * (MAX_ANSWER_CHARS + 1), ONE, False, "unreadable"),
+        ("1\n" * 10_002, ONE, False, "unreadable"),  # rows by hand, more than anybody writes
+        ("1|" * 10_002, ONE, False, "unreadable"),
         (None, ONE, False, "unreadable"),
         (3, ONE, False, "unreadable"),
         (b"3", ONE, False, "unreadable"),

@@ -24,6 +24,7 @@ from sql_env.grading.cells import (
 
 # %% ../../nbs/grading/02_answer_forms.ipynb #aaede05e
 MAX_ANSWER_CHARS = 100_000  # of an answer, and of any argument that an agent sends
+_MAX_MARKS = 10_000  # ends of lines and cells of an answer
 
 # %% ../../nbs/grading/02_answer_forms.ipynb #106e2fbc
 class UnreadableAnswerError(ValueError):
@@ -535,6 +536,10 @@ def _checked_text(text: Any) -> str:
     if len(text) > MAX_ANSWER_CHARS:
         raise UnreadableAnswerError(
             f"The answer is longer than {MAX_ANSWER_CHARS:,} characters; use @last for long results."
+        )
+    if sum(map(text.count, "\n|\t,;")) > _MAX_MARKS:  # reading more would hold up others
+        raise UnreadableAnswerError(
+            f"The answer has more than {_MAX_MARKS:,} rows and cells; use @last for long results."
         )
     text = text.strip()
     if not text:
