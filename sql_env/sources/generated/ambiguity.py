@@ -23,7 +23,6 @@ from .words import Rng, load_vocabulary, split_of
 from sql_env.sources.generated.world import (
     GeneratedWorld,
     load_tables,
-    world_set,
 )
 from ...sql.analysis import classify_difficulty
 

@@ -29,7 +29,6 @@ from sql_env.sources.generated.world import (
     GeneratedWorld,
     load_tables,
     sql_skeleton,
-    world_set,
 )
 
 # %% ../../../nbs/sources/generated/21_changes.ipynb #1a879023

@@ -41,7 +41,6 @@ from sql_env.sources.generated.world import (
     outline,
     outline_difficulty,
     passes_thinning,
-    world_set,
 )
 
 # %% ../../../nbs/sources/generated/17_conversations.ipynb #9854eecb
