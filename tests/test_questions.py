@@ -233,6 +233,14 @@ def test_packed_rows_are_the_rows(rows, times):
     assert len(packed) == len(rows) and len(packed.data) < 1000 + 20 * len(rows)
 
 
+def test_a_walk_over_packed_rows_unpacks_them_once(monkeypatch):
+    packed, unpacked = PackedRows.pack([(n,) for n in range(100)]), []
+    monkeypatch.setattr(
+        PackedRows, "unpack", lambda self, f=PackedRows.unpack: unpacked.append(1) or f(self)
+    )
+    assert [*packed] == [(n,) for n in range(100)] and (7,) in packed and len(unpacked) == 2
+
+
 def test_lone_surrogates_can_be_packed():
     assert PackedRows.pack([("\ud800", "\n")]) == (("\ud800", "\n"),)
 

@@ -136,6 +136,9 @@ class PackedRows(Sequence):
     def __getitem__(self, i: Any) -> Any:
         return self.unpack()[i]
 
+    def __iter__(self) -> Iterator[tuple]:
+        return iter(self.unpack())
+
     def __eq__(self, other: object) -> bool:
         return self.unpack() == (other.unpack() if isinstance(other, PackedRows) else other)
 
