@@ -387,7 +387,9 @@ def test_settings_hide_credentials():
 def oracle_script(body):
     "A model that knows gold: describes a table, queries, answers; it goes by the question in the conversation."
     asked = next(m["content"] for m in body["messages"] if m["role"] == "user").split("\n\n")[0]
-    q = next(q for q in bundled() if q.question_text == asked)
+    q = next((q for q in bundled() if q.question_text == asked), None)
+    if q is None:  # the request before the first episode
+        return "yes"
     played = sum(m["role"] == "assistant" for m in body["messages"])
     if q.question_id.endswith("7") and played == 1:
         return fault(400, "no")
