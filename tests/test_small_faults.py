@@ -52,6 +52,7 @@ def test_whether_an_insert_leaves_the_first_column_open(sql, is_left):
 def test_whether_an_insert_leaves_the_second_column_open():
     assert leaves_out("INSERT INTO t VALUES (NULL, 2)", "t", "b", 1) is False
     assert leaves_out("INSERT INTO t VALUES (1, NULL)", "t", "b", 1) is True
+    assert leaves_out("INSERT INTO t SELECT max(a) + 1, 3 FROM t", "t", "b", 1) is False
 
 
 def test_an_echo_says_more_than_half_of_the_words():
