@@ -145,7 +145,7 @@ def test_a_fork_costs_the_same_anywhere(kind):
         kept = [origin.fork() for _ in range(500)]
         sizes.append((tracemalloc.get_traced_memory()[0] - before) / len(kept))
         tracemalloc.stop()
-    assert max(sizes) < 2000 and max(sizes) - min(sizes) < 50, sizes
+    assert max(sizes) < 2400 and max(sizes) - min(sizes) < 50, sizes  # 3.13 has larger objects
 
 
 @given(MOVES)
