@@ -2,6 +2,7 @@
 
 import gc
 import json
+import sys
 import tracemalloc
 import weakref
 from concurrent.futures import ThreadPoolExecutor
@@ -145,7 +146,8 @@ def test_a_fork_costs_the_same_anywhere(kind):
         kept = [origin.fork() for _ in range(500)]
         sizes.append((tracemalloc.get_traced_memory()[0] - before) / len(kept))
         tracemalloc.stop()
-    assert max(sizes) < 2400 and max(sizes) - min(sizes) < 50, sizes  # 3.13 has larger objects
+    most = 2000 if sys.version_info < (3, 13) else 2400  # which has larger objects
+    assert max(sizes) < most and max(sizes) - min(sizes) < 50, sizes
 
 
 @given(MOVES)

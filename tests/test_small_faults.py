@@ -9,7 +9,7 @@ from sql_env.database.catalog import middle_key
 from sql_env.database.database import Database
 from sql_env.database.writing import Change
 from sql_env.grading.answer_forms import _is_prose
-from sql_env.grading.changes import _RowFault
+from sql_env.grading.changes import RowFault
 from sql_env.grading.proofs.decision import prove
 from sql_env.grading.proofs.facts import create_tables, read_facts
 from sql_env.grading.variants.columns import _nearby_texts
@@ -87,7 +87,7 @@ def test_pages_of_every_size_can_be_written(tmp_path, page_size):
 def test_a_fault_says_what_was_done_and_should_have_been():
     old, new = (1, "Ines"), (1, "Max")
     removed, changed = Change("captain", (1,), old, None), Change("captain", (1,), old, new)
-    fault = _RowFault("wrong", changed, removed, ("id", "name"))
+    fault = RowFault("wrong", changed, removed, ("id", "name"))
     assert str(fault) == "captain 1 was removed and should have been changed"
 
 

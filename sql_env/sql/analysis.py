@@ -8,7 +8,7 @@ Docs: https://hjerpe.github.io/sql_env/sql/analysis.html.md"""
 __all__ = ['sql_tree', 'parse_sql', 'spider_hardness', 'referenced_tables', 'classify_difficulty', 'normalize_sql', 'OrderKeys',
            'select_order_keys', 'has_order_by', 'TieTest', 'tie_tests', 'LimitCut', 'limit_cuts',
            'may_depend_on_row_order', 'literal_value', 'column_literals', 'ValueTest', 'value_tests',
-           'has_repeated_part', 'sorted_columns', 'taken_ends', 'null_tested_columns', 'named_columns',
+           'has_repeated_part', 'sorted_columns', 'TakenEnd', 'taken_ends', 'null_tested_columns', 'named_columns',
            'joined_columns', 'table_conditions', 'KeyedTable', 'bare_columns', 'SqlToken', 'TokenizedSql',
            'compared_values']
 
@@ -389,7 +389,7 @@ def sorted_columns(sql: str) -> tuple[tuple[str, str], ...]:
     return tuple(dict.fromkeys((_table_of(c), c.name.lower()) for c in columns))
 
 # %% ../../nbs/sql/02_analysis.ipynb #cecce0b9
-class _TakenEnd(NamedTuple):
+class TakenEnd(NamedTuple):
     "An order of rows in a query, and the end of it that comes first or is kept."
 
     columns: tuple[str, ...]  # in the key, lower case; () for count(*)
@@ -397,7 +397,7 @@ class _TakenEnd(NamedTuple):
     is_cut: bool  # only one end is kept: a LIMIT, min or max
 
 # %% ../../nbs/sql/02_analysis.ipynb #19b479cb
-def taken_ends(sql: str) -> list[_TakenEnd]:
+def taken_ends(sql: str) -> list[TakenEnd]:
     "The ends that the first keys of ORDER BY, and min and max, take; raises `sqlglot.ParseError`."
     from sqlglot import exp
 
@@ -410,10 +410,10 @@ def taken_ends(sql: str) -> list[_TakenEnd]:
         if order.find_ancestor(exp.Window):
             continue
         key, is_cut = order.expressions[0], bool(order.parent and order.parent.args.get("limit"))
-        found.append(_TakenEnd(names(key.this), bool(key.args.get("desc")), is_cut))
+        found.append(TakenEnd(names(key.this), bool(key.args.get("desc")), is_cut))
     for node in tree.find_all(exp.Min, exp.Max):
         if not node.expressions and not node.find_ancestor(exp.Order):
-            found.append(_TakenEnd(names(node), isinstance(node, exp.Max), True))
+            found.append(TakenEnd(names(node), isinstance(node, exp.Max), True))
     return found
 
 # %% ../../nbs/sql/02_analysis.ipynb #11711e00
