@@ -140,10 +140,12 @@ def read_keys(
     keys: list[tuple[str, ...]] = []
     primary = [tuple(primary_key(columns))]  # an INTEGER PRIMARY KEY has no index
     for _, index, is_unique, origin, is_partial in _pragma(con, "index_list", table):
+        if not is_unique or is_partial:
+            continue
         parts = [(row[2], row[4]) for row in _pragma(con, "index_xinfo", index) if row[5]]
         if origin == "pk":
             primary = []
-        if is_unique and not is_partial and all(name for name, _ in parts):
+        if all(name for name, _ in parts):
             compared = [con.column_metadata("main", table, name)[1] for name, _ in parts]
             if [c.upper() for c in compared] == [c.upper() for _, c in parts]:
                 (primary if origin == "pk" else keys).append(tuple([name for name, _ in parts]))

@@ -5,7 +5,7 @@ from sql_env import lazy_names
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
-        "harness": ("EvaluationResult RunStopped compare evaluate hack_floor "),
+        "harness": "EvaluationResult RunStopped compare evaluate hack_floor",
         "logs": "EpisodeResult Trajectory merge_logs read_log write_log",
         "failures": "classify_failure count_failures",
         "trees": "step_values tree_rollouts",

@@ -306,9 +306,7 @@ def _has_order_free_form(tree, known: set[str], names: set[str]) -> bool:
 # %% ../../nbs/sql/04_row_order.ipynb #fdc72c87
 def order_proof(
     sql: str,  # one statement
-    tables: Iterable[
-        KeyedTable
-    ],  # all that it reads; with text in one collation only, and no views
+    tables: Iterable[KeyedTable],  # all that it reads, no views; text in one collation only
 ) -> tuple[TieTest, ...] | None:
     "Queries that must show no tie at a LIMIT, and then the order of rows can't matter; None if that is not proved."
     from sqlglot import exp
