@@ -44,10 +44,10 @@ setup(
     package_data={
         cfg["lib_name"]: [
             "bundled/*",
-            "sources/generated/*.toml",
-            "sources/generated/*.txt",
+            "worlds/*.toml",
+            "worlds/*.txt",
             "assets/*",
-            "policies/nano/weights/*",
+            "nano/weights/*",
             "py.typed",
         ]
     },

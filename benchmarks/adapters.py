@@ -30,14 +30,14 @@ from pathlib import Path
 from packaging.requirements import Requirement
 
 from sql_env.evaluation.harness import hack_floor
-from sql_env.play.chat import TOOLS, action_message
+from sql_env.play.acts import ACTS, Action
+from sql_env.play.chat import action_message
 from sql_env.play.environment import EpisodeEnv
-from sql_env.play.episode import Action
 from sql_env.play.session import Session
 from sql_env.policies import HACKS, play_episode
 from sql_env.policies.base import Completion
+from sql_env.policies.baselines import most_frequent_answer
 from sql_env.policies.chat import ChatPolicy
-from sql_env.policies.hacks import most_frequent_answer
 from sql_env.questions.question_set import QuestionSet
 from sql_env.sources.loading import load
 
@@ -82,7 +82,7 @@ def session_calls(questions: QuestionSet) -> Player:
     def play(question_id: str, actions: Actions) -> bool:
         session.begin(question_id)
         for kind, argument in actions:
-            name, parameter = TOOLS[kind]
+            name, parameter = ACTS[kind][1:3]
             session.call(name, {parameter: argument})
         return session.verdict(robust=False).correct
 
@@ -134,7 +134,7 @@ def trl(questions: QuestionSet) -> Player:
         env.reset(question_id=question_id)
         for kind, argument in actions:
             with suppress(ToolError):
-                getattr(env, TOOLS[kind][0])(argument)
+                getattr(env, ACTS[kind].tool)(argument)
         env.get_reward()
         return env.correct
 
@@ -160,7 +160,7 @@ def mcp(questions: QuestionSet) -> Player:
         async with connect(server) as client:
             await client.call_tool("start", {"question_id": question_id})
             for kind, argument in actions:
-                name, parameter = TOOLS[kind]
+                name, parameter = ACTS[kind][1:3]
                 await client.call_tool(name, {parameter: argument})
 
     def play(question_id: str, actions: Actions) -> bool:
@@ -176,7 +176,7 @@ def skyrl(questions: QuestionSet) -> Player:
     from sql_env.integrations.skyrl import SkyRLEnv
 
     def text(action: Action) -> str:
-        name, parameter = TOOLS[action.action_type]
+        name, parameter = ACTS[action.action_type][1:3]
         call = dict(name=name, arguments={parameter: action.argument})
         return f"<tool_call>{json.dumps(call)}</tool_call>"
 
@@ -219,7 +219,7 @@ def verifiers(questions: QuestionSet) -> Player:
         session.begin(question_id)
         state = session.state()
         for kind, argument in actions:
-            name, parameter = TOOLS[kind]
+            name, parameter = ACTS[kind][1:3]
             env = config.env(questions)
             _, state, _ = call_tool(env, state, name, {parameter: argument})
         task = SQLTask(SQLTaskData(id=question_id), play=config, questions=questions)

@@ -10,12 +10,13 @@ import tempfile
 from itertools import islice
 from pathlib import Path
 
-from sql_env.evaluation.harness import EvaluationResult, evaluate, hack_floor
+from sql_env.evaluation.harness import evaluate, hack_floor
+from sql_env.evaluation.results import EvaluationResult, summary
+from sql_env.play.acts import ACTIONS
 from sql_env.play.environment import EpisodeEnv
-from sql_env.play.episode import ACTIONS
 from sql_env.play.reward import RewardConfig
 from sql_env.policies import GreedyPolicy, OraclePolicy
-from sql_env.sources.generated import AmbiguousWorld, world_set, worlds
+from sql_env.worlds import AmbiguousWorld, world_set, worlds
 
 ALLOWED = (*ACTIONS, "ABSTAIN", "CLARIFY")
 
@@ -24,13 +25,13 @@ def numbers(result: EvaluationResult) -> dict:
     "Rates of a result, in percent."
     rates = dict(
         success=result.success_rate,
-        coverage=result.coverage,
-        selective_accuracy=result.selective_accuracy,
+        coverage=summary(result)["coverage"],
+        selective_accuracy=summary(result)["selective_accuracy"],
     )
     return {name: round(100 * x, 1) for name, x in rates.items()} | dict(
         reward=round(result.avg_reward, 3),
         steps=round(result.avg_steps, 2),
-        aurc=round(result.aurc(), 3),
+        aurc=round(summary(result)["aurc"], 3),
     )
 
 

@@ -21,7 +21,7 @@ from pathlib import Path
 
 import apsw
 
-from sql_env.database.database import Database
+from sql_env.database.database import Database, NotBrief
 
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent / "tests"), str(HERE)]
@@ -51,7 +51,8 @@ def fast_attempt(home: Path, sql: str) -> float:
     with Database(home) as db:
         db.query(HONEST)
         start = time.thread_time()
-        db.brief.query(sql)
+        with suppress(NotBrief):
+            db.brief.query(sql)
         return time.thread_time() - start
 
 

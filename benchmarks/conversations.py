@@ -13,14 +13,15 @@ from collections import Counter
 from itertools import islice
 from pathlib import Path
 
-from sql_env.evaluation.harness import EvaluationResult, evaluate, hack_floor
+from sql_env.evaluation.harness import evaluate, hack_floor
+from sql_env.evaluation.results import EvaluationResult, summary
+from sql_env.play.acts import Action
 from sql_env.play.environment import EpisodeEnv
-from sql_env.play.episode import Action
 from sql_env.policies import ForgetfulOracle, GreedyPolicy, OraclePolicy
 from sql_env.policies.base import question_start
-from sql_env.policies.hacks import HACKS, most_frequent_answer
-from sql_env.sources.generated import ConversationWorld, worlds
-from sql_env.sources.generated.world import world_set
+from sql_env.policies.baselines import HACKS, most_frequent_answer
+from sql_env.worlds import ConversationWorld, worlds
+from sql_env.worlds.world import world_set
 
 
 class Repeats:
@@ -48,8 +49,8 @@ def numbers(result: EvaluationResult) -> dict:
     "Rates of a result, in percent."
     later = [right for e in result.completed for right in e.turns_correct[1:]]
     rates = dict(
-        interaction_match=result.interaction_match,
-        question_match=result.question_match,
+        interaction_match=summary(result)["interaction_match"],
+        question_match=summary(result)["question_match"],
         follow_up_match=sum(later) / len(later),
     )
     found = {name: round(100 * x, 2) for name, x in rates.items()}

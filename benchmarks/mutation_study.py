@@ -22,8 +22,8 @@ from sql_env.grading.variants.selection import (
 )
 from sql_env.progress import ProgressBar
 from sql_env.questions.question_set import Question, QuestionSet
-from sql_env.sql.analysis import normalize_sql
 from sql_env.sql.mutants import one_edit_mutants, wrong_column_mutants
+from sql_env.sql.text import normalize_sql
 
 
 def _passed_comparisons(

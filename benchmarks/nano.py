@@ -4,6 +4,7 @@ python benchmarks/nano.py run --seed 0  # trains in runs/nano-0; start it again 
 python benchmarks/nano.py evals --seed 0 # evaluates what it trained
 python benchmarks/nano.py play --seed 0 # told, play on untold columns, and its control
 python benchmarks/nano.py ship --seed 0 # puts the model into the package
+python benchmarks/nano.py tokenizer     # a tokenizer.json like the one that ships, from transcripts
 python benchmarks/nano.py baselines     # random, greedy, oracle and the best reward-hacking baseline
 python benchmarks/nano.py collect       # benchmarks/nano.json, and the figures in nbs/images
 python benchmarks/nano.py misses        # right answers by what a question does not mention, from nano.json
@@ -14,10 +15,11 @@ python benchmarks/nano.py check         # the model that ships, without and with
 import json
 import os
 import platform
+import re
 import shutil
 import sys
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from functools import cache
 from hashlib import sha256
@@ -82,7 +84,7 @@ def adapted(share: float, epochs: int, more: str, minutes: str):
     "NANO with a share of its rows, read several times, with more data in its last stage, and other minutes."
     from dataclasses import replace
 
-    from sql_env.training.nano.recipe import NANO
+    from sql_env.nano.recipe import NANO
     from sql_env.training.recipes import scale_recipe
 
     given = dict(part.split("=") for part in minutes.split(",") if part)
@@ -151,7 +153,7 @@ def evals(
 ):
     "Evaluate the models of a seed, on the suites of their stages; what is there already is left out."
     from sql_env.training.evals import evaluate_checkpoint, suite_row
-    from sql_env.training.metrics import read_metrics
+    from sql_env.training.run import read_metrics
 
     out = folder / f"nano-{seed}" / "evals.jsonl"
     for stage in stages or (*TRUNK, *BRANCH):
@@ -200,10 +202,10 @@ def ship(
     seed: int = 0,
     folder: Path = Path("runs"),
     stage: str = "all",
-    out: Path = HERE.parent / "sql_env/policies/nano/weights",
+    out: Path = HERE.parent / "sql_env/nano/weights",
 ):
     "Put a trained model into the package: one byte a weight, its tokenizer, its settings and its card."
-    from sql_env.policies.nano.engine import load_weights, save_int8
+    from sql_env.nano.engine import load_weights
     from sql_env.training.evals import EVAL_SUITES
 
     model = folder / f"nano-{seed}" / stage / "model"
@@ -227,6 +229,22 @@ def ship(
     write_card(about, out)
 
 
+def save_int8(weights: dict, path: Path) -> None:
+    "Write weights as safetensors: matrices as whole numbers with a scale for each row, the rest in single precision."
+    import numpy as np
+    from safetensors.numpy import save_file
+
+    tensors = {}
+    for name, values in sorted(weights.items()):
+        if values.ndim == 2:
+            scale = np.maximum(np.abs(values).max(1), 1e-8) / 127
+            tensors[name] = np.round(values / scale[:, None]).astype(np.int8)
+            tensors[name + ".scale"] = scale.astype(np.float32)
+        else:
+            tensors[name] = values.astype(np.float32)
+    save_file(tensors, path)
+
+
 def write_card(about: dict, out: Path) -> None:
     "Write what is known of the model that ships, for programs and for people."
     (out / "nano.json").write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
@@ -235,8 +253,8 @@ def write_card(about: dict, out: Path) -> None:
 
 def shipped_facts(model: Path, out: Path) -> dict:
     "Which weights were shipped, and what the trained model writes in a fixed conversation."
-    from sql_env.policies.nano.engine import ConversationState, NanoEngine
-    from sql_env.policies.nano.tokenizer import NanoTokenizer
+    from sql_env.nano.engine import ConversationState, NanoEngine
+    from sql_env.nano.text import NanoTokenizer
 
     tokenizer, trained = NanoTokenizer(out / "tokenizer.json"), NanoEngine.from_folder(model)
     tokens = tokenizer.encode(FIXED_PROMPT)
@@ -256,7 +274,7 @@ def shipped_facts(model: Path, out: Path) -> dict:
 
 def load_all(model: Path) -> list:
     "The arrays of a model."
-    from sql_env.policies.nano.engine import load_weights
+    from sql_env.nano.engine import load_weights
 
     return list(load_weights(model / "model.safetensors").values())
 
@@ -277,7 +295,7 @@ def shipped_card(about: dict) -> str:
             "It learned from generated worlds and from the train split of the bundled questions:",
             "on other databases and in other words it is mostly wrong.",
             "",
-            "`NanoPolicy` replaces calls that the episode rules out (`sql_env.policies.nano.check`);",
+            "`NanoPolicy` replaces calls that the episode rules out (`sql_env.nano.check`);",
             "the column *without the check* is of the weights alone.",
             "",
             "| suite | right | without the check | episodes |",
@@ -296,6 +314,119 @@ def checked_rate(of: dict) -> str:
     return f"{of['checked']:.1%}" if "checked" in of else ""
 
 
+SQL_PIECES = (
+    "SELECT |SELECT DISTINCT |SELECT COUNT(*) FROM |SELECT a.|SELECT b.| FROM | WHERE | AND "
+    "| IS NOT NULL| IS NULL| ORDER BY | DESC| LIMIT | GROUP BY | JOIN | ON | a JOIN | b ON a.| = b."
+    "| c ON a.| c ON b.| = c.| BETWEEN | HAVING |COUNT(*)|COUNT(*)\n|SUM(|AVG(|MAX(|MIN(|substr("
+    "|, 1, 4) = '|, 1, 4) < '|, 1, 4) >= '| = '| = | < | > | <= | >= |, b."
+).split("|")
+MESSAGE_PIECES = (
+    "NULL| INTEGER| TEXT| REAL| INTEGER\n| TEXT\n| REAL\n| INTEGER, primary key\n|, references "
+    "| rows\n| shown|... |\n\nTables:\n|\n\nSteps: |\n(| steps left)|1 step left)|@last"
+    "|The answer was submitted.|{'error': '|{'error': 'unknown_column: no such column: | Did you mean "
+    "| DESCRIBE a table to see its columns.'}"
+).split("|")
+
+
+def common_words(transcripts: Sequence[Sequence[dict]], most: int = 600) -> list[str]:
+    "Words of the questions' wording: frequent there, and rare in results, also in the singular."
+    in_questions: Counter[str] = Counter()
+    in_results: Counter[str] = Counter()
+    for messages in transcripts:
+        first = next(m["content"] for m in messages if m["role"] == "user")
+        in_questions.update(re.findall(r"[A-Za-z][a-z]+", first.partition("\n")[0]))
+        for message in messages:
+            if message["role"] == "tool":
+                in_results.update(re.findall(r"[A-Za-z]+", message["content"]))
+    words = []
+    for word, count in in_questions.most_common(3 * most):
+        is_frequent = count * 1000 > len(transcripts)
+        names = in_results[word] + (in_results[word[:-1]] if word.endswith("s") else 0)
+        is_rare_in_results = 20 * names < count
+        if is_frequent and is_rare_in_results:
+            words.append(word)
+    return words[:most]
+
+
+def train_merges(
+    transcripts: Sequence[Sequence[dict]], fixed: Sequence[str], words: str, merges: int
+):
+    "The vocabulary and the merges of byte-pair encoding for what stands between fixed tokens and words."
+    from tokenizers import Regex, Tokenizer, models, trainers
+    from tokenizers import pre_tokenizers as pre
+
+    from sql_env.nano.text import render_transcript
+
+    raw = Tokenizer(models.BPE())
+    split = pre.Split(Regex(r"[A-Za-z]+|[^A-Za-z]"), "isolated")
+    raw.pre_tokenizer = pre.Sequence(
+        [split, pre.ByteLevel(add_prefix_space=False, use_regex=False)]
+    )
+    trainer = trainers.BpeTrainer(
+        vocab_size=258 + merges,  # 256 bytes and two special tokens
+        initial_alphabet=sorted(pre.ByteLevel.alphabet()),
+        max_token_length=12,
+        show_progress=False,
+        special_tokens=["<|pad|>", "<|end|>"],
+    )
+    longest_first = sorted(fixed, key=len, reverse=True)
+    known = re.compile("|".join([*map(re.escape, longest_first), words]))
+    pieces = (piece for messages in transcripts for piece in render_transcript(messages))
+    raw.train_from_iterator((known.sub("\n", piece.text) for piece in pieces), trainer)
+    model = json.loads(raw.to_str())["model"]
+    return model["vocab"], [tuple(pair) for pair in model["merges"]]
+
+
+@app.command()
+def tokenizer(
+    out: Path = Path("tokenizer.json"),
+    seed: int = 900,  # more than any of a stage
+    per_level: int = 1000,  # transcripts of each level of worlds
+    merges: int = 1400,
+):
+    "Make a tokenizer like the one that ships; every model that was trained with another must be trained again."
+    from sql_env.nano.recipe import world_transcripts
+    from sql_env.nano.text import (
+        MARKS,
+        NAME_TOKENS,
+        ROLE_TOKENS,
+        TOOL_TOKENS,
+        VALUE_TOKENS,
+        byte_characters,
+    )
+
+    transcripts = list(world_transcripts(dict.fromkeys((1, 2, 3, 4, 5), per_level), seed))
+    from tokenizers import AddedToken, Regex, Tokenizer, decoders, models
+    from tokenizers import pre_tokenizers as pre
+
+    fixed = [
+        *ROLE_TOKENS,
+        *TOOL_TOKENS,
+        *NAME_TOKENS,
+        *VALUE_TOKENS,
+        *MARKS,
+        *SQL_PIECES,
+        *MESSAGE_PIECES,
+        " | ",
+        *(f"{i:02}" for i in range(100)),
+    ]
+    common = common_words(transcripts)
+    any_word = "|".join(sorted(common)) or "(?!)"
+    words = rf" ?(?<![A-Za-z])(?:{any_word})(?![A-Za-z])"
+    vocab, pairs = train_merges(transcripts, fixed, words, merges)
+    for word in (part + word for word in common for part in ("", byte_characters()[32])):
+        vocab.setdefault(word, len(vocab))
+    raw = Tokenizer(models.BPE(vocab, pairs, ignore_merges=True))
+    split = pre.Split(Regex(rf"{words}|[A-Za-z]+|[^A-Za-z]"), "isolated")
+    raw.pre_tokenizer = pre.Sequence(
+        [split, pre.ByteLevel(add_prefix_space=False, use_regex=False)]
+    )
+    raw.decoder = decoders.ByteLevel()
+    raw.add_special_tokens(["<|pad|>", "<|end|>"])
+    raw.add_tokens([AddedToken(token, special=False, normalized=False) for token in fixed])
+    raw.save(str(out))
+
+
 @app.command()
 def baselines(out: Path = HERE / "nano_baselines.json", n: int = 500):
     "Policies without a model in the same suites."
@@ -308,7 +439,7 @@ def baselines(out: Path = HERE / "nano_baselines.json", n: int = 500):
     for name, suite in EVAL_SUITES.items():
         questions, budget = suite_questions(name, n), suite.get("budget", 15)
         for policy in (RandomPolicy(0), GreedyPolicy(), OraclePolicy(questions)):
-            result = evaluate(EpisodeEnv(questions, budget), policy, progress=False)
+            result = evaluate(EpisodeEnv(questions, budget=budget), policy, progress=False)
             rows.append(suite_row(result, policy=policy.name, suite=name))
         best = max(hack_floor(questions, budget).values())
         rows.append(dict(policy="best hack", suite=name, success=round(best, 4), n=len(questions)))
@@ -322,7 +453,7 @@ def collect(
     images: Path = HERE.parent / "nbs/images",
 ):
     "Put the results and the thinned metrics of all seeds into one file, and draw them."
-    from sql_env.training.metrics import read_metrics
+    from sql_env.training.run import read_metrics
 
     runs = {}
     for path in sorted(folder.glob("nano-*")):
@@ -342,7 +473,7 @@ def collect(
 
 def thin(lines: list[dict]) -> list[dict]:
     "The metrics worth keeping; of the long stages those of each 250th step."
-    from sql_env.training.metrics import ERROR_METRIC
+    from sql_env.training.run import ERROR_METRIC
 
     reported = [line for line in lines if "loss" in line or "reward" in line]
     kept = [x for x in reported if x["stage"] in ("copy", "grpo") or x["step"] % 250 == 0]
@@ -383,8 +514,8 @@ def empty(
 
     from sql_env.evaluation.harness import evaluate
     from sql_env.evaluation.logs import read_log
+    from sql_env.nano.model import NanoPolicy
     from sql_env.play.environment import EpisodeEnv
-    from sql_env.policies.nano.model import NanoPolicy
     from sql_env.training.evals import suite_questions
 
     rows = []
@@ -431,7 +562,7 @@ def check(
     processes: int = os.cpu_count() or 1,
     out: Path = HERE / "nano_check.json",
     weights: Annotated[Path, typer.Option(help="Whose card gets the figures.")] = HERE.parent
-    / "sql_env/policies/nano/weights",
+    / "sql_env/nano/weights",
 ):
     "The model that ships, without and with the check of what it writes; what is there already is left out."
     from concurrent.futures import ProcessPoolExecutor
@@ -463,7 +594,7 @@ def check(
 
 def checked_row(suite: str, check: bool, n: int) -> dict:
     "The result of the model that ships in one suite."
-    from sql_env.policies.nano.model import NanoModel
+    from sql_env.nano.model import NanoModel
     from sql_env.training.evals import evaluate_checkpoint, suite_row
 
     start = time.process_time()
@@ -478,7 +609,7 @@ def missing_in_order_of_play(suite: str, n: int) -> list[str]:
     from sql_env.evaluation.rollouts import plan_episodes
     from sql_env.play.environment import EpisodeEnv
     from sql_env.training.evals import suite_questions
-    from sql_env.training.nano.expert import missing_mention
+    from sql_env.training.experts import missing_mention
 
     questions = suite_questions(suite, n)
     plan = plan_episodes(EpisodeEnv(questions), None, 0)
@@ -543,7 +674,7 @@ def draw_curves(runs: dict, path: Path) -> None:
 
 def draw_run(ax, metrics: list[dict], metric: str, stages: tuple[str, ...]) -> None:
     "A curve for each stage, one after the other."
-    from sql_env.training.metrics import running_mean
+    from sql_env.training.run import running_mean
 
     done, window = 0, 8 if metric == "loss" else 3
     for stage in stages:

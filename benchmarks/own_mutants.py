@@ -1,9 +1,13 @@
-"""How many small faults in our own code the tests notice: `python benchmarks/own_mutants.py -n 60 --out FILE`.
+"""Which small faults in our own code the tests notice: `python benchmarks/own_mutants.py FILE [--map] [--run]`.
 
-Places in `sql`, `database`, `grading` and `play` are drawn at random; one operator, constant or statement is changed
-there, and the tests that import the module (or its package) run until one fails; then its notebook, whose stored
-outputs must stay as they are. A mutant that survives is printed; whether it changes what the module does is for a
-person to say (`judged` in the file, kept when the command runs again).
+1. Without FILE, `-n` places are drawn with a seed over all packages; one operator, constant or statement is changed at
+   each. A place is known by its function and its text, not by its line, so the list outlives a move of the code.
+2. `--map` runs the fast tests once (or only the files named behind it) on a copy of the package with a probe at each
+   place and writes into FILE the tests that come by.
+3. `--run` runs, for each place, those tests (at most 40, for at most 60 seconds) on a copy of the package with the
+   fault. A mutant that was killed and now survives is printed at the end, and the exit code is 1.
+
+A place whose function or text is gone is counted as gone: a test that needed it can't be asked.
 """
 
 import argparse
@@ -16,210 +20,263 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections import Counter, defaultdict
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from itertools import accumulate
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-PACKAGES = ("sql", "database", "grading", "play")
-FAR = 12  # files that import only the package, the smallest: what others would find is not counted
+MOST_TESTS, SECONDS = 40, 60
+NOT_MAPPED = ("project", "docs", "docs_commands", "tutorials", "explorer_browser", "ray_nodes")
 SWAPS = {
     ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
     ast.Is: ast.IsNot, ast.IsNot: ast.Is, ast.In: ast.NotIn, ast.NotIn: ast.In, ast.And: ast.Or, ast.Or: ast.And,
     ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.FloorDiv, ast.FloorDiv: ast.Mult,
 }  # fmt: skip
+PROBE = """
+import builtins, os
+
+seen = set()
+
+def came_by(place):
+    test = os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" (")[0]
+    if test and (place, test) not in seen:
+        seen.add((place, test))
+        with open(f"{os.environ['CAME_BY']}/{os.getpid()}", "a") as f:
+            f.write(f"{place} {test}\\n")
+
+builtins._came_by = came_by
+"""
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 def changed(node: ast.AST) -> ast.AST | None:
     "The node with one fault, None if it is no place for one."
-    if isinstance(node, ast.Compare) and len(node.ops) == 1 and type(node.ops[0]) in SWAPS:
-        return ast.Compare(node.left, [SWAPS[type(node.ops[0])]()], node.comparators)
-    if isinstance(node, ast.BoolOp):
-        return ast.BoolOp(SWAPS[type(node.op)](), node.values)
-    if isinstance(node, ast.BinOp) and type(node.op) in SWAPS:
-        return ast.BinOp(node.left, SWAPS[type(node.op)](), node.right)
-    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
-        return node.operand
-    if isinstance(node, ast.Constant) and isinstance(node.value, bool):
-        return ast.Constant(not node.value)
-    if isinstance(node, ast.Constant) and isinstance(node.value, int):
-        return ast.Constant(node.value + 1)
-    if (
-        isinstance(node, ast.Return)
-        and node.value is not None
-        and not isinstance(node.value, ast.Constant)
-    ):
-        return ast.Return(ast.Constant(None))
-    if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
-        return ast.Pass()
+    match node:
+        case ast.Compare(left, [op], comparators) if type(op) in SWAPS:
+            return ast.Compare(left, [SWAPS[type(op)]()], comparators)
+        case ast.BoolOp(op, values):
+            return ast.BoolOp(SWAPS[type(op)](), values)
+        case ast.BinOp(left, op, right) if type(op) in SWAPS:
+            return ast.BinOp(left, SWAPS[type(op)](), right)
+        case ast.UnaryOp(ast.Not(), operand):
+            return operand
+        case ast.Constant(bool() as value):
+            return ast.Constant(not value)
+        case ast.Constant(int() as value):
+            return ast.Constant(value + 1)
+        case ast.Return(value) if value is not None and not isinstance(value, ast.Constant):
+            return ast.Return(ast.Constant(None))
+        case ast.Expr(ast.Call()):
+            return ast.Pass()
     return None
 
 
-def places(tree: ast.Module) -> list[ast.AST]:
-    "Nodes of function bodies that can be changed."
-    found = []
-    for function in ast.walk(tree):
-        if isinstance(function, ast.FunctionDef):
-            found += [
-                n
-                for statement in function.body
-                for n in ast.walk(statement)
-                if changed(n) is not None
-            ]
-    return list({(n.lineno, n.col_offset, type(n)): n for n in found}.values())
+def functions(tree: ast.Module) -> dict[str, ast.AST]:
+    "Functions of a module and methods of its classes by their qualified names."
+    found = {}
+    for node in tree.body:
+        if isinstance(node, FUNCTIONS):
+            found[node.name] = node
+        elif isinstance(node, ast.ClassDef):
+            found |= {f"{node.name}.{n.name}": n for n in node.body if isinstance(n, FUNCTIONS)}
+    return found
 
 
-def replaced(source: str, node: ast.AST, text: str) -> str:
+@cache
+def line_starts(source: str) -> list[int]:
+    return [0, *accumulate(map(len, source.encode().splitlines(keepends=True)))]
+
+
+def span(source: str, node: ast.AST) -> tuple[int, int]:
+    "Where a node begins and ends, in bytes."
+    before = line_starts(source)
+    start = before[node.lineno - 1] + node.col_offset
+    return start, before[node.end_lineno - 1] + node.end_col_offset
+
+
+@cache
+def places(source: str) -> dict[tuple[str, str, str, int], ast.AST]:
+    "Nodes that can be changed, by function, text, text with the fault, and how often both stood before it."
+    found, seen, raw = {}, Counter(), source.encode()
+    for name, function in functions(ast.parse(source)).items():
+        nodes = [n for part in function.body for n in ast.walk(part) if changed(n) is not None]
+        for node in sorted(nodes, key=lambda n: (n.lineno, n.col_offset, n.end_lineno)):
+            start, end = span(source, node)
+            key = name, raw[start:end].decode(), ast.unparse(changed(node))
+            found[*key, seen[key]] = node
+            seen[key] += 1
+    return found
+
+
+@cache
+def package(root: Path = ROOT) -> dict[str, str]:
+    "Sources of the package by their path."
+    paths = [p for p in (root / "sql_env").rglob("*.py") if p.name != "_modidx.py"]
+    return {str(p.relative_to(root)): p.read_text(encoding="utf-8") for p in sorted(paths)}
+
+
+def with_fault(source: str, node: ast.AST, after: str) -> str:
     "The source with the text of a node replaced."
-    lines = source.splitlines(keepends=True)
-    start = sum(len(line.encode()) for line in lines[: node.lineno - 1]) + node.col_offset
-    end = sum(len(line.encode()) for line in lines[: node.end_lineno - 1]) + node.end_col_offset
-    raw = source.encode()
-    return (raw[:start] + text.encode() + raw[end:]).decode()
+    start, end = span(source, node)
+    text = f"({after})" if isinstance(node, ast.expr) else after
+    return (source.encode()[:start] + text.encode() + source.encode()[end:]).decode()
 
 
-def tests_of(module: str) -> list[str]:
-    "Test files that import a module, then those that import its package; small ones first."
-    package = module.rpartition(".")[0]
-    files = sorted((ROOT / "tests").glob("test_*.py"), key=lambda p: p.stat().st_size)
-    near = [
-        p for p in files if re.search(rf"\b{re.escape(module)}\b", p.read_text(encoding="utf-8"))
-    ]
-    far = [p for p in files if p not in near and f"{package}." in p.read_text(encoding="utf-8")]
-    return [str(p.relative_to(ROOT)) for p in [*near, *far[:FAR]]]
+def draw(n: int, seed: int) -> list[dict]:
+    "Places drawn evenly over all of the package."
+    everything = [(path, key) for path, source in package().items() for key in places(source)]
+    names = ("function", "before", "after", "nth")
+    chosen = sorted(random.Random(seed).sample(everything, n))
+    return [dict(path=path) | dict(zip(names, key)) for path, key in chosen]
 
 
-def run_tests(folder: Path, tests: list[str], seconds: float) -> tuple[str, str]:
-    "`killed`, `survived` or `timeout`, and the test that failed."
-    command = [
-        Path(sys.executable).with_name("pytest"),
-        "-x",
-        "-q",
-        "-p",
-        "no:cacheprovider",
-        *tests,
-    ]
-    env = os.environ | {"PYTHONPATH": str(folder), "OMP_NUM_THREADS": "1"}
-    try:
-        done = subprocess.run(
-            command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=seconds
-        )
-    except subprocess.TimeoutExpired:
-        return "timeout", ""
+def find(mutant: dict) -> tuple[str, ast.AST] | None:
+    "Where a mutant's place is today: its path if it is there, else the only other module that has it."
+    key = tuple(mutant[k] for k in ("function", "before", "after", "nth"))
+    sources = dict(package())
+    own = sources.pop(mutant["path"], "")
+    if own and (node := places(own).get(key)):
+        return mutant["path"], node
+    there = [(path, node) for path, s in sources.items() if (node := places(s).get(key))]
+    return there[0] if len(there) == 1 else None
+
+
+def probed(folder: Path, mutants: list[dict]) -> None:
+    "A copy of the package in which each place writes down the test that comes by, in whichever process."
+    shutil.copytree(ROOT / "sql_env", folder / "sql_env")
+    marks = defaultdict(list)
+    for i, mutant in enumerate(mutants):
+        if place := find(mutant):
+            path, node = place
+            source = (ROOT / path).read_text(encoding="utf-8")
+            start, end = span(source, node)
+            value = isinstance(node, ast.expr)
+            marks[path].append((start, f"(_came_by({i}) or (" if value else f"_came_by({i}); "))
+            marks[path].append((end, "))" if value else ""))
+    for path, found in marks.items():
+        raw = (ROOT / path).read_bytes()
+        for at, text in sorted(found, reverse=True):
+            raw = raw[:at] + text.encode() + raw[at:]
+        (folder / path).write_bytes(raw)
+    (folder / "sitecustomize.py").write_text(PROBE)
+
+
+def map_tests(mutants: list[dict], files: list[str]) -> None:
+    "Run fast tests on the package with probes and write into each mutant which of them run its place."
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        probed(folder, mutants)
+        seen = folder / "seen"
+        seen.mkdir()
+        env = os.environ | {"PYTHONPATH": name, "CAME_BY": str(seen), "OMP_NUM_THREADS": "1"}
+        left_out = [f"--ignore=tests/test_{name}.py" for name in NOT_MAPPED]
+        command = [
+            Path(sys.executable).with_name("pytest"),
+            "-q",
+            "-p",
+            "no:cacheprovider",
+            *left_out,
+        ]
+        workers = ["-n", "auto"] if not files else ["-p", "no:xdist"]
+        subprocess.run([*command, *workers, *files], cwd=ROOT, env=env, check=False)
+        came: dict[int, set[str]] = defaultdict(set)
+        for path in seen.iterdir():
+            for line in path.read_text(encoding="utf-8").splitlines():
+                number, _, test = line.partition(" ")
+                came[int(number)].add(test)
+    for i, mutant in enumerate(mutants):
+        kept = [t for t in mutant.get("tests", []) if files and t.partition("::")[0] not in files]
+        mutant["tests"] = spread({*kept, *came[i]})
+
+
+def spread(tests: set[str]) -> list[str]:
+    "At most `MOST_TESTS` of many tests, in turn from each file and each function, the file with most of them first."
+    by_file = defaultdict(list)
+    for test in sorted(tests):
+        by_file[test.partition("::")[0]].append(test)
+    for file, named in by_file.items():
+        turns, number = Counter(), {}
+        for test in named:
+            function = test.partition("[")[0]
+            number[test] = turns[function]
+            turns[function] += 1
+        by_file[file] = sorted(named, key=number.get)
+    files = sorted(by_file.values(), key=len, reverse=True)
+    deep = max(map(len, files), default=0)
+    return [f[i] for i in range(deep) for f in files if i < len(f)][:MOST_TESTS]
+
+
+def outcome(mutant: dict) -> tuple[str, str]:
+    "killed, survived, timeout, gone or not covered; and the test that failed."
+    place = find(mutant)
+    if place is None:
+        return "gone", ""
+    if not mutant.get("tests"):
+        return "not covered", ""
+    path, node = place
+    with tempfile.TemporaryDirectory() as folder:
+        shutil.copytree(ROOT / "sql_env", Path(folder, "sql_env"))
+        source = (ROOT / path).read_text(encoding="utf-8")
+        Path(folder, path).write_text(with_fault(source, node, mutant["after"]), encoding="utf-8")
+        command = [Path(sys.executable).with_name("pytest"), "-x", "-q", "-p", "no:cacheprovider"]
+        env = os.environ | {"PYTHONPATH": folder, "OMP_NUM_THREADS": "1"}
+        try:
+            done = subprocess.run(
+                [*command, *mutant["tests"]],
+                cwd=ROOT,
+                env=env,
+                capture_output=True,
+                text=True,
+                timeout=SECONDS,
+            )
+        except subprocess.TimeoutExpired:
+            return "timeout", ""
     failed = re.search(r"^(?:FAILED|ERROR) (\S+)", done.stdout, re.M)
-    return ("survived", "") if done.returncode == 0 else ("killed", failed[1] if failed else "")
-
-
-def code_of_cells(source: str) -> dict[str, str]:
-    "What a module has from each cell of its notebook, by the id of the cell."
-    parts = re.split(r"^# %% \S+ #(\w+)\n", source, flags=re.M)[1:]
-    return {name: code.strip() for name, code in zip(parts[::2], parts[1::2])}
-
-
-def outputs_of(path: Path) -> list[str]:
-    "The text that the cells of a notebook print and show."
-    cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
-    found = []
-    for output in [o for cell in cells for o in cell.get("outputs", [])]:
-        shown = output.get("data", {}).get("text/plain", output.get("text", ""))
-        found.append("".join(shown))
-    return found
-
-
-def run_notebook(folder: Path, module: str, source: str) -> tuple[str, str]:
-    "`killed` if the notebook of a mutated module fails or shows something else."
-    path = ROOT / "sql_env" / Path(*module.split(".")[1:]).with_suffix(".py")
-    original = path.read_text(encoding="utf-8")
-    named = re.search(r"File to edit: (\S+?)\.? *$", original, re.M)
-    if not named:
+    if done.returncode in (0, 5):
         return "survived", ""
-    notebook = (path.parent / named[1]).resolve()
-    old, new = code_of_cells(original), code_of_cells(source)
-    content = json.loads(notebook.read_text(encoding="utf-8"))
-    for cell in content["cells"]:
-        before = old.get(cell["id"])
-        if before and before != new[cell["id"]]:
-            text = "".join(cell["source"])
-            if before not in text:
-                return "survived", ""
-            cell["source"] = text.replace(before, new[cell["id"]]).splitlines(keepends=True)
-    copy = folder / notebook.name
-    copy.write_text(json.dumps(content), encoding="utf-8")
-    env = os.environ | {"PYTHONPATH": str(folder), "OMP_NUM_THREADS": "1"}
-    command = [
-        Path(sys.executable).with_name("nbdev-test"),
-        "--save",
-        "--n-workers",
-        "1",
-        copy,
-    ]
-    done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, timeout=600)
-    is_same = done.returncode == 0 and outputs_of(copy) == outputs_of(notebook)
-    return ("survived", "") if is_same else ("killed", str(notebook.relative_to(ROOT)))
+    return ("killed", failed[1]) if failed else ("killed", done.stdout[-200:])
 
 
-def draw_mutants(n: int, seed: int) -> list[dict]:
-    "Mutants as records, drawn evenly over the lines of the packages."
-    draw, everything = random.Random(seed), []
-    for package in PACKAGES:
-        for path in sorted((ROOT / "sql_env" / package).rglob("*.py")):
-            source = path.read_text(encoding="utf-8")
-            everything += [(path, source, node) for node in places(ast.parse(source))]
-    found = []
-    for path, source, node in draw.sample(everything, n):
-        before, after = ast.get_source_segment(source, node) or "", ast.unparse(changed(node))
-        name = ".".join(path.relative_to(ROOT).with_suffix("").parts)
-        new = replaced(source, node, f"({after})" if isinstance(node, ast.expr) else after)
-        found.append(dict(module=name, line=node.lineno, before=before, after=after, source=new))
-    return found
+def run(mutants: list[dict], workers: int) -> list[dict]:
+    "Outcome of each mutant, and those that were killed before and survive now."
+    alive = []
+    with ThreadPoolExecutor(workers) as pool:
+        for mutant, (said, test) in zip(mutants, pool.map(outcome, mutants)):
+            was, mutant["outcome"], mutant["killed_by"] = mutant.get("outcome", ""), said, test
+            if was == "killed" and said in ("survived", "not covered"):
+                alive.append(mutant)
+            print(said, mutant["path"], mutant["function"], repr(mutant["before"][:60]), flush=True)
+    return alive
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("-n", type=int, default=60)
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("file", type=Path, help="list of mutants, drawn if it does not exist")
+    parser.add_argument("-n", type=int, default=200)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--seconds", type=float, default=600)
-    parser.add_argument("--out", type=Path)
-    args = parser.parse_args()
-    judged = {}
-    if args.out and args.out.exists():
-        rows = json.loads(args.out.read_text(encoding="utf-8"))["mutants"]
-        judged = {(r["module"], r["before"], r["after"]): r.get("judged", "") for r in rows}
-    rows = []
-    for mutant in draw_mutants(args.n, args.seed):
-        with tempfile.TemporaryDirectory() as folder:
-            shutil.copytree(ROOT / "sql_env", Path(folder, "sql_env"))
-            source = mutant.pop("source")
-            Path(folder, *mutant["module"].split(".")).with_suffix(".py").write_text(source)
-            outcome, test = run_tests(Path(folder), tests_of(mutant["module"]), args.seconds)
-            if outcome == "survived":
-                outcome, test = run_notebook(Path(folder), mutant["module"], source)
-        key = (mutant["module"], mutant["before"], mutant["after"])
-        rows.append(
-            mutant
-            | dict(outcome=outcome, test=test)
-            | ({"judged": judged[key]} if judged.get(key) else {})
-        )
-        print(
-            outcome,
-            mutant["module"],
-            mutant["line"],
-            mutant["before"][:60],
-            "->",
-            mutant["after"][:60],
-            flush=True,
-        )
-    survived = [r for r in rows if r["outcome"] != "killed"]
-    same = sum(r.get("judged") == "equivalent" for r in survived)
-    shares = dict(drawn=len(rows), survived=len(survived), equivalent=same)
-    shares["killed_of_those_that_differ"] = round(
-        1 - (len(survived) - same) / max(len(rows) - same, 1), 3
+    parser.add_argument(
+        "--map", nargs="*", help="find the tests that run each place, of these files or of all"
     )
-    print(shares)
-    if args.out:
-        command = (
-            f"python benchmarks/own_mutants.py -n {args.n} --seed {args.seed} --out {args.out.name}"
-        )
-        values = dict(command=command, **shares, mutants=rows)
-        args.out.write_text(json.dumps(values, indent=1) + "\n", encoding="utf-8")
+    parser.add_argument("--run", action="store_true", help="run them on each mutant")
+    parser.add_argument("--workers", type=int, default=2)
+    args = parser.parse_args()
+    if args.file.exists():
+        record = json.loads(args.file.read_text(encoding="utf-8"))
+    else:
+        command = f"python benchmarks/own_mutants.py {args.file.name} -n {args.n} --seed {args.seed} --map --run"
+        record = dict(command=command, mutants=draw(args.n, args.seed))
+    mutants = record["mutants"]
+    if args.map is not None:
+        map_tests(mutants, args.map)
+    alive = run(mutants, args.workers) if args.run else []
+    record["outcomes"] = dict(Counter(m.get("outcome", "") for m in mutants))
+    args.file.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+    print(record["outcomes"])
+    for mutant in alive:
+        print("alive again:", mutant["path"], mutant["function"], mutant["before"])
+    sys.exit(bool(alive))
 
 
 if __name__ == "__main__":

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import apsw
 
-from sql_env.grading.proofs.decision import prove
-from sql_env.grading.proofs.facts import Schema, read_facts
+from sql_env.proofs.decision import prove
+from sql_env.proofs.facts import Schema, read_facts
 
 PAIRS = Path(__file__).resolve().parent.parent / "tests" / "data" / "blind_pairs.jsonl"
 TYPES = dict(INTEGER="INT64", REAL="FLOAT64", NUMERIC="NUMERIC", TEXT="STRING", BLOB="STRING")

@@ -10,7 +10,8 @@ from rich.terminal_theme import MONOKAI
 
 from sql_env.cli.play import show_episode
 from sql_env.evaluation.harness import evaluate, hack_floor
-from sql_env.evaluation.reports import plot_success_rates
+from sql_env.evaluation.results import plot_success_rates
+from sql_env.paths import benchmark_results
 from sql_env.play.environment import EpisodeEnv
 from sql_env.play.reward import RewardConfig
 from sql_env.policies.base import ScriptedPolicy, play_episode
@@ -73,6 +74,38 @@ def card() -> None:
     figure.savefig(OUT / "card.png", dpi=100, metadata={"Software": None})
 
 
+def real_model() -> None:
+    "Right answers of a small language model before and after training, from real_model.json."
+    matplotlib.use("Agg")
+    rows = {
+        (r["model"] == "base", r["suite"]): r for r in benchmark_results("real_model")["rows"][::-1]
+    }
+    suites = {
+        "level 1": "generated databases, level 1",
+        "level 2": "level 2",
+        "bundled": "bundled databases",
+        "spider dev": "Spider, unseen databases",
+    }
+    figure = matplotlib.figure.Figure(figsize=(8.5, 3.2), layout="constrained")
+    ax = figure.subplots()
+    for place, suite in enumerate(suites):
+        for is_base, shift, color in ((True, -0.19, "#9aa5b1"), (False, 0.19, "#2780e3")):
+            if row := rows.get((is_base, suite)):
+                error = [[row["success"] - row["low"]], [row["high"] - row["success"]]]
+                ax.barh(place + shift, row["success"], 0.36, xerr=error, color=color, ecolor="#555")
+                ax.text(row["high"] + 0.01, place + shift, f"{row['success']:.0%}", va="center")
+    ax.set_yticks(range(len(suites)), suites.values())
+    ax.invert_yaxis()
+    ax.set_xlim(0, 0.8)
+    ax.xaxis.set_major_formatter("{x:.0%}")
+    ax.set_xlabel("right answers, table names only (95 % intervals)")
+    for name, color in (("as published", "#9aa5b1"), ("after imitation", "#2780e3")):
+        ax.barh(0, 0, color=color, label=name)
+    ax.legend(frameon=False, loc="lower right")
+    ax.spines[["top", "right"]].set_visible(False)
+    figure.savefig(OUT / "real_model.png", dpi=130, metadata={"Software": None})
+
+
 def favicon() -> None:
     "A magnifying glass over a table."
     rows = "".join(f'<rect x="4" y="{y}" width="24" height="5" rx="1"/>' for y in (4, 11, 18))
@@ -90,3 +123,4 @@ if __name__ == "__main__":
     favicon()
     episode()
     scores()
+    real_model()

@@ -63,7 +63,7 @@ def found(**about) -> dict | None:
 
 def untold(seed: int, folder: Path, n: int):
     "Questions of level 2 that do not name the column of a condition."
-    from sql_env.training.nano.recipe import _untold_questions
+    from sql_env.nano.recipe import _untold_questions
 
     questions = _untold_questions(seed, level_1=10, level_2=n, folder=folder / f"worlds-{seed}")
     return questions.filter(lambda q: q.question_id.startswith("world_2"))
@@ -73,14 +73,14 @@ def doable(folder: Path, n: int):
     "Questions that the start gets right in some of four tries, and how many were tried."
     from sql_env import EpisodeEnv, Session
     from sql_env.evaluation import tree_rollouts
-    from sql_env.policies.nano.model import NanoPolicy
+    from sql_env.nano.model import NanoPolicy
 
     path, questions = folder / "doable.json", untold(3, folder, n)
     if not path.exists():
         policy = NanoPolicy(temperature=1.0, check=False, batch_size=64, max_new_tokens=80)
         sessions = []
         for q in questions:
-            sessions.append(Session(EpisodeEnv(questions, 8)))
+            sessions.append(Session(EpisodeEnv(questions, budget=8)))
             sessions[-1].begin(q.question_id, 0)
         trees = tree_rollouts(sessions, policy, 4, 1, batch=16)
         ids = [
@@ -95,9 +95,8 @@ def doable(folder: Path, n: int):
 
 def expert_rows(questions, recipe, stage, tokenizer, seed):
     "What the control imitates: the expert that searches, on the questions that the others play."
-    from sql_env.policies.nano.text import render_transcript
-    from sql_env.training.nano.expert import expert_transcripts
-    from sql_env.training.nano.recipe import _tokenize_transcript
+    from sql_env.nano.recipe import _tokenize_transcript, expert_transcripts
+    from sql_env.nano.text import render_transcript
 
     made, tokens, again = [], 0, 0
     while tokens < stage.options["tokens"]:
@@ -111,8 +110,11 @@ def expert_rows(questions, recipe, stage, tokenizer, seed):
 
 def recipe_of(arm: str, questions, rate: float, beta: float, steps: int, tokens: int):
     "The recipe of an arm; imitation has no steps but tokens."
+    from branching import nano_trees
+
+    from sql_env.nano.recipe import NANO
+    from sql_env.nano.training import shipped_nano
     from sql_env.play.reward import RewardConfig
-    from sql_env.training.nano.recipe import NANO, shipped_nano
     from sql_env.training.recipes import Stage
 
     args = dict(learning_rate=rate, save_steps=10_000, logging_steps=1, warmup_steps=1)
@@ -129,14 +131,15 @@ def recipe_of(arm: str, questions, rate: float, beta: float, steps: int, tokens:
             lr_scheduler_type="constant_with_warmup",
         )
         env = dict(reward=RewardConfig.sparse(), budget=8)
-        stage, recipe = Stage("play", method, questions, args, options=options, env=env), NANO
+        stage = Stage("play", method, questions, args, options=options, env=env)
+        recipe = replace(NANO, make_trainers=dict(tree=nano_trees, gigpo=nano_trees))
     return replace(recipe, name=arm, stages=(stage,), model=shipped_nano, turn_tokens=80)
 
 
 def distance(folder: Path) -> float:
     "How far the weights are from the start, as a share of their length."
-    from sql_env.policies.nano.engine import load_weights
-    from sql_env.policies.nano.model import find_nano
+    from sql_env.nano.engine import load_weights
+    from sql_env.nano.model import find_nano
 
     old, new = (load_weights(Path(f) / "model.safetensors") for f in (find_nano(), folder))
     moved = sum(float(((new[k] - old[k]) ** 2).sum()) for k in old if k in new)
@@ -147,10 +150,12 @@ def judged(model, questions) -> dict:
     "The share of right answers of a model, greedy and without the check, and each answer."
     from sql_env import EpisodeEnv
     from sql_env.evaluation import evaluate
-    from sql_env.policies.nano.model import NanoPolicy
+    from sql_env.nano.model import NanoPolicy
 
     policy = NanoPolicy(model, check=False, batch_size=64)
-    result = evaluate(EpisodeEnv(questions, 15), policy, batch=64, robust=False, progress=False)
+    result = evaluate(
+        EpisodeEnv(questions, budget=15), policy, batch=64, robust=False, progress=False
+    )
     right = "".join("1" if e.correct else "0" for e in result.episodes)
     return dict(success=round(result.success_rate, 4), n=len(right), correct=right)
 
@@ -167,8 +172,7 @@ def job(
     kind: str,
 ):
     "Train an arm and judge it, unless it was done."
-    from sql_env.training.metrics import read_metrics
-    from sql_env.training.run import train
+    from sql_env.training.run import read_metrics, train
 
     about = dict(kind=kind, arm=arm, seed=seed, rate=rate, beta=beta)
     if done := found(**about):
@@ -249,9 +253,9 @@ def noise(folder: Path = Path("runs/play"), draws: int = 6, n: int = 6):
     from itertools import combinations
 
     import torch
+    from branching import gigpo_credit
 
-    from sql_env.training.credit import gigpo_credit
-    from sql_env.training.nano.recipe import shipped_nano
+    from sql_env.nano.training import shipped_nano
 
     torch.set_num_threads(1)
     folder.mkdir(parents=True, exist_ok=True)

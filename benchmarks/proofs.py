@@ -3,7 +3,8 @@
 Parts: `rewrites` (machine rewrites of gold: qualified names, optimizer passes, WHERE joins, swapped joins, EXISTS for
 IN, DISTINCT to GROUP BY), `alternatives` (honest SQL of alternatives.jsonl), `mutants` (one-edit mutants of gold; each
 that is proved runs on random databases that keep the assumptions of its proof), `worlds` (the same on generated
-databases). Rules were tuned on the first 16 of Spider's train databases by hash, the figures are of others: the next
+databases), `pairs` (statements of a grammar that nobody tuned, and their neighbours).
+Rules were tuned on the first 16 of Spider's train databases by hash, the figures are of others: the next
 16, BIRD's superhero, KaggleDBQA. Counts and question ids only; no text of the source is written. Data is read from
 SQL_ENV_SPIDER or ../shared.
 """
@@ -38,12 +39,13 @@ from verdicts import (
 
 from sql_env.database.guards import QueryError
 from sql_env.evaluation.statistics import rate_interval
-from sql_env.grading.proofs.counterexamples import Filler, Judge, all_assumptions
-from sql_env.grading.proofs.decision import prove
-from sql_env.grading.proofs.facts import Schema, read_facts
+from sql_env.grading.variants.contents import Contents, Judge
+from sql_env.proofs.decision import kept_by, prove
+from sql_env.proofs.facts import Schema, all_assumptions, read_facts
 from sql_env.sources.loading import load
-from sql_env.sql.analysis import normalize_sql, parse_sql, referenced_tables
+from sql_env.sql.analysis import referenced_tables
 from sql_env.sql.mutants import one_edit_mutants
+from sql_env.sql.text import normalize_sql
 
 HERE = Path(__file__).resolve().parent
 SHARED = HERE.parent.parent / "shared"
@@ -222,11 +224,12 @@ def measure_rewrites(args) -> dict:
                 by_kind.setdefault(kind, Counter())[outcome] += 1
                 if args.show and outcome == "open":
                     print(name, kind, proof.reason, q.gold_sql, sql, sep="\n  ")
-    equal = found["proved"] + found["open"]
+    proved = found["proved"] + found["proved if"]
+    equal = proved + found["open"]
     return {
         "databases": names,
         "counts": dict(found),
-        "proved_of_those_not_refuted": round(found["proved"] / equal, 4),
+        "proved_of_those_not_refuted": round(proved / equal, 4),
         "by_kind": {k: dict(v) for k, v in by_kind.items()},
         "open_because": dict(reasons),
         "cpu_ms": milliseconds(seconds),
@@ -271,7 +274,7 @@ def certify(rows: list, judged: dict, args) -> dict:
     found: Counter = Counter()
     seconds: list[float] = []
     searched: list[float] = []
-    passing, certified, opened = [], [], []
+    passing, certified, alone, opened = [], [], [], []
     for line, qs, q in rows:
         schema = facts(qs.databases[q.database_name])
         value, robust = judge_alternative(qs, q, line["sql"])
@@ -280,7 +283,7 @@ def certify(rows: list, judged: dict, args) -> dict:
             proof = timed(q.gold_sql, line["sql"], schema, 128, searched)
         passes = "robust" if robust.correct else "value" if value.correct else "wrong"
         found[f"{passes} {proof.outcome}"] += 1
-        if proof.outcome == "proved" and value.correct and not robust.correct:
+        if proof and value.correct and not robust.correct:
             found["contradiction"] += 1
             print(
                 "CONTRADICTION", q.question_id, line["sql"], robust, *proof.assumptions, sep="\n  "
@@ -288,6 +291,7 @@ def certify(rows: list, judged: dict, args) -> dict:
         if passes == "robust":
             passing.append(q)
             certified.append(float(bool(proof)))
+            alone.append(float(proof.outcome == "proved"))
             if proof.outcome == "open":
                 key = f"{q.question_id} {line['sql']}"
                 verdict = judged.get(key, ["not judged", ""])[0]
@@ -305,6 +309,8 @@ def certify(rows: list, judged: dict, args) -> dict:
         "certified_of_those": round(statistics.mean(certified), 4),
         "interval": [round(low, 4), round(high, 4)],
         "certified_of_those_judged_equal": round(sum(certified) / equal, 4),
+        "proved_alone_of_those_judged_equal": round(sum(alone) / equal, 4),
+        "refuted_of_robust": round(found["robust refuted"] / len(passing), 4),
         "cpu_ms": milliseconds(seconds),
         "cpu_ms_of_a_search": milliseconds(searched) if len(searched) > 1 else None,
         "open": opened,
@@ -354,28 +360,144 @@ def measure_worlds(args) -> dict:
 
 
 def check_mutant(
-    gold: str, sql: str, schema: Schema, tries: int, found: Counter, seconds: list
+    gold: str, sql: str, schema: Schema, tries: int, found: Counter, seconds: list, kind="mutants"
 ) -> None:
     proof = timed(gold, sql, schema, 0, seconds)
-    kept = proof.assumptions if proof else all_assumptions(schema)
+    tables = sorted({*referenced_tables(gold), *referenced_tables(sql)} & set(schema.tables))
+    kept = proof.assumptions if proof else all_assumptions(schema, tables)
     try:
-        trees = [parse_sql(gold), parse_sql(sql)]
-        filler = Filler(
-            schema, sorted({*referenced_tables(gold), *referenced_tables(sql)}), kept, trees
-        )
+        contents = Contents(schema.empty(), tables, (gold, sql), kept_by(kept, schema))
         judge = Judge(gold, sql)
     except (ValueError, QueryError):
         return
-    found[f"mutants {proof.outcome}"] += 1
-    for n in range(tries if proof else 128):
-        if not filler.fill(Random(n)):
+    found[f"{kind} {proof.outcome}"] += 1
+    found["proofs refuted by their own test"] += "a test refutes it" in proof.reason
+    for n in range(1000, 1000 + (tries if proof else 128)):
+        contents.left = 10**6  # thousands of operations of SQLite
+        if not contents.fill(n):
             continue
         found["runs of proofs" if proof else "runs of others"] += 1
-        if judge.differ(filler):
+        if judge.differ(contents):
             found[f"{proof.outcome} and shown to differ"] += 1
             if proof:
                 print("FALSE PROOF", gold, sql, *proof.assumptions, sep="\n  ")
             return
+
+
+# ---- statements that nobody tuned
+
+SCHEMA = """CREATE TABLE t (id INTEGER PRIMARY KEY, a INTEGER, b TEXT, c REAL, d);
+CREATE TABLE u (k INTEGER PRIMARY KEY, a INTEGER NOT NULL, t_id INTEGER REFERENCES t(id), n NUMERIC, b TEXT);
+INSERT INTO t VALUES (1, 5, '5', 2.5, 1), (2, 5, 'a', 5.0, '1'), (3, 7, 'A', 0.1, 2.0), (4, 0, '05', 0.2, 'x');
+INSERT INTO u VALUES (1, 5, 1, 5, '5'), (2, 5, 1, 2.5, 'a'), (3, 7, 2, 0, 'b'), (4, 1, NULL, 7, 'a');"""
+COLUMNS = dict(t=["id", "a", "b", "c", "d"], u=["k", "a", "t_id", "n", "b"])
+LITERALS = ["5", "'5'", "0", "1", "2.5", "'a'", "'A'", "'05'", "5.0", "NULL", "0.1", "-1"]
+
+
+class Grammar:
+    "A statement from a tape of numbers; a tape with one number changed gives a statement that is nearly the same."
+
+    def __init__(self, tape: list[float]):
+        self.tape, self.at, self.names = tape, 0, 0
+
+    def pick(self, *options):
+        self.at += 1
+        return options[int(self.tape[self.at % len(self.tape)] * len(options))]
+
+    def value(self, columns: list[str], depth: int) -> str:
+        if depth <= 0:
+            return self.pick(*columns, *columns, self.pick(*LITERALS))
+        x, y = self.value(columns, depth - 1), self.value(columns, depth - 2)
+        return self.pick(
+            x, x, f"{x} + {y}", f"{x} * {y}", f"{x} / {y}", f"-{x}", f"+{x}", f"{x} || {y}",
+            f"nullif({x}, {y})", f"coalesce({x}, {y})", f"CASE WHEN {self.test(columns, 0)} THEN {x} ELSE {y} END",
+            f"CASE {x} WHEN {y} THEN 1 ELSE {x} END", f"CAST({x} AS {self.pick('TEXT', 'INTEGER', 'REAL', 'DECIMAL')})",
+            f"abs({x})", f"lower({x})", f"length({x})", f"({x} = {y})", f"(SELECT {x})",
+            f"(SELECT {self.pick('max', 'min', 'count', 'sum')}({self.pick(*COLUMNS['u'])}) FROM u WHERE u.k > {y})",
+            f"(SELECT {self.pick('b', 'a', 'n')} FROM u ORDER BY k LIMIT 1)", f"round({x}, 1)", f"substr({x}, 1, 1)",
+        )  # fmt: skip
+
+    def test(self, columns: list[str], depth: int) -> str:
+        x, y = self.value(columns, depth), self.value(columns, depth - 1)
+        simple = f"{x} {self.pick('=', '<', '<=', '<>', 'IS', 'IS NOT', 'LIKE')} {y}"
+        if depth <= 0:
+            return simple
+        other = self.test(columns, depth - 1)
+        return self.pick(
+            simple, f"{simple} AND {other}", f"{simple} OR {other}", f"NOT ({other})", f"{x} BETWEEN {y} AND 7",
+            f"{x} IN ({y}, {self.pick(*LITERALS)})", f"{x} IN (SELECT {self.pick(*COLUMNS['u'])} FROM u)",
+            f"{x} IS NULL", f"{x} NOT IN (SELECT a FROM u WHERE u.t_id = {y})", f"(SELECT a FROM u WHERE k = 1) = {x}",
+            f"EXISTS (SELECT 1 FROM u WHERE u.a = {x} AND u.n < {y})", other,
+        )  # fmt: skip
+
+    def source(self, depth: int) -> tuple[str, list[str]]:
+        table, self.names = self.pick("t", "u"), self.names + 1
+        alias = f"s{self.names}"
+        if depth <= 0 or self.pick(True, True, False):
+            return f"{table} AS {alias}", [f"{alias}.{c}" for c in COLUMNS[table]]
+        inner, width = self.query(depth - 1, named=True)
+        return f"({inner}) AS {alias}", [f"{alias}.c{n}" for n in range(width)]
+
+    def query(self, depth: int, named: bool = False) -> tuple[str, int]:
+        arm, width = self.select(depth, named)
+        if depth > 0 and self.pick(False, False, False, True):
+            other, _ = self.select(depth - 1, named, width)
+            arm = f"{arm} {self.pick('UNION', 'UNION ALL', 'EXCEPT', 'INTERSECT')} {other}"
+            return arm, width
+        if self.pick(False, True):
+            arm += f" ORDER BY {self.pick('1', '1 DESC')}" + (
+                f" LIMIT {self.pick(1, 2, 3)}" if self.pick(0, 1) else ""
+            )
+        return (
+            f"SELECT * FROM ({arm})" if self.pick(*[False] * 5, True) and not named else arm
+        ), width
+
+    def select(self, depth: int, named: bool, width: int = 0) -> tuple[str, int]:
+        text, columns = self.source(depth)
+        if self.pick(False, True):
+            more, others = self.source(depth - 1)
+            join = self.pick("JOIN", "JOIN", "LEFT JOIN")
+            text += f" {join} {more} ON {self.pick(*columns)} = {self.pick(*others)}"
+            columns = columns + others
+        width = width or self.pick(1, 1, 2, 3)
+        where = f" WHERE {self.test(columns, depth)}" if self.pick(False, True) else ""
+        if self.pick(False, False, True):
+            keys = [self.value(columns, depth - 1) for _ in range(width)]
+            group, having = (
+                self.pick("count(*)", f"sum({self.pick(*columns)})", f"max({self.pick(*columns)})"),
+                "",
+            )
+            if self.pick(False, True):
+                having = f" HAVING {group} {self.pick('>', '=', '<')} {self.pick('1', '2', chr(39) + '2' + chr(39))}"
+            out = [*keys[:-1], self.pick(group, keys[-1])]
+            tail = f"{where} GROUP BY {', '.join(keys)}{having}"
+        else:
+            out, tail = [self.value(columns, depth) for _ in range(width)], where
+            out[-1] = self.pick(*[out[-1]] * 9, f"rank() OVER (ORDER BY {self.pick(*columns)})")
+        if named:
+            out = [f"{x} AS c{n}" for n, x in enumerate(out)]
+        return f"SELECT {self.pick('', '', 'DISTINCT ')}{', '.join(out)} FROM {text}{tail}", width
+
+
+def measure_pairs(args) -> dict:
+    "Pairs of generated statements, nearly alike; each that is proved runs on many contents."
+    con = apsw.Connection(":memory:")
+    con.execute(SCHEMA)
+    schema, found, seconds = read_facts(con), Counter(), []
+    rng, start = Random(args.seed), time.process_time()
+    while time.process_time() - start < args.seconds:
+        tape = [rng.random() for _ in range(60)]
+        depth = rng.choice((0, 1, 1, 2))
+        texts = []
+        for _ in range(2):
+            texts.append(Grammar(tape).query(depth)[0])
+            for _ in range(rng.choice((1, 1, 2))):
+                tape[rng.randrange(60)] = rng.random()
+        gold, sql = texts
+        if gold == sql or not (compiles(schema, gold) and compiles(schema, sql)):
+            continue
+        check_mutant(gold, sql, schema, args.random, found, seconds, kind="pairs")
+    return {"counts": dict(found), "cpu_ms": milliseconds(seconds)}
 
 
 PARTS = {
@@ -383,6 +505,7 @@ PARTS = {
     "alternatives": measure_alternatives,
     "mutants": measure_mutants,
     "worlds": measure_worlds,
+    "pairs": measure_pairs,
 }
 
 
@@ -396,6 +519,7 @@ def main() -> None:
     parser.add_argument(
         "--seconds", type=float, default=420, help="processor time after which mutants stop"
     )
+    parser.add_argument("--seed", type=int, default=1, help="of generated pairs")
     parser.add_argument("--show", action="store_true", help="print what stays open")
     parser.add_argument("--out", type=Path)
     args = parser.parse_args()

@@ -17,8 +17,7 @@ from sql_env.evaluation.audit import AuditReport, audit_questions
 from sql_env.evaluation.harness import evaluate
 from sql_env.policies.baselines import OraclePolicy
 from sql_env.questions.question_set import QUARANTINE_FLAGS, QuestionSet
-from sql_env.sources.findings import findings_of
-from sql_env.sources.loading import load
+from sql_env.sources.loading import findings_of, load
 
 ROOT = Path(__file__).resolve().parent.parent
 SHARED = ROOT.parent / "shared"  # data that does not belong to the project
@@ -65,7 +64,7 @@ def measure(name: str, pool) -> tuple[dict, dict[str, str]]:
         hack_floor_robust=round(max(report.hacks_robust.values()) / len(played), 4),
         oracle=oracle.success_rate,
         oracle_robust=oracle.robust_rate,
-        not_judged=oracle.n_not_judged,
+        not_judged=oracle.unjudged().total(),
     )
     return figures, findings_of(report.questions)
 

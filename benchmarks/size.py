@@ -117,7 +117,7 @@ result = judge_evidence(sql, db, other).reason
 ORACLE = """
 qs = load("folder", sys.argv[1])
 r = evaluate(qs, OraclePolicy(qs), progress=False)
-result = dict(success=r.success_rate, robust=r.robust_rate, not_judged=r.n_not_judged, questions=len(qs))
+result = dict(success=r.success_rate, robust=r.robust_rate, not_judged=r.unjudged().total(), questions=len(qs))
 """
 LOAD = """
 qs = load("folder", sys.argv[1])
@@ -383,7 +383,7 @@ r = evaluate(qs, OraclePolicy(qs), progress=False)
 from collections import Counter
 flags = Counter(flag for q in qs.quarantined for flag in q.flags)
 result = dict(played=len(qs), quarantined=dict(flags), success=r.success_rate, robust=r.robust_rate,
-    not_judged=r.n_not_judged)
+    not_judged=r.unjudged().total())
 """
 
 

@@ -25,10 +25,10 @@ from pathlib import Path
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
-from sql_env.sources.generated import worlds
-from sql_env.sources.generated.world import sql_skeleton
 from sql_env.sources.loading import load
 from sql_env.sql.analysis import parse_sql
+from sql_env.worlds import worlds
+from sql_env.worlds.world import sql_skeleton
 
 SPIDER = Path(__file__).parent.parent.parent / "shared" / "spider"
 LEVELS = range(1, 6)

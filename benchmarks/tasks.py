@@ -18,8 +18,8 @@ from sql_env.database.database import Database
 from sql_env.database.guards import QueryError
 from sql_env.grading.changes import judge_changes, judge_replay
 from sql_env.questions.question_set import Question
-from sql_env.sources.generated import ChangeWorld, worlds
-from sql_env.sql.writes import write_mutants
+from sql_env.sql.mutants import write_mutants
+from sql_env.worlds import ChangeWorld, worlds
 
 HERE = Path(__file__).parent
 ALTERNATIVES = HERE.parent / "tests" / "data" / "write_alternatives.jsonl"

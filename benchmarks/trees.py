@@ -42,7 +42,7 @@ def played(depth: int):
     "A session after so many calls, most of them queries."
     from sql_env import EpisodeEnv, RewardConfig, Session, load
 
-    session = Session(EpisodeEnv(load("bundled"), 100, RewardConfig.shaped()))
+    session = Session(EpisodeEnv(load("bundled"), budget=100, reward=RewardConfig.shaped()))
     session.begin(ID)
     for i in range(depth):
         sql = f"SELECT name, born, {i} FROM animal LIMIT 5"
@@ -151,14 +151,14 @@ def correlation(xs: list[float], ys: list[float]) -> float:
 @app.command()
 def values(questions: int = 12, few: int = 16, many: int = 1024, repeats: int = 5):
     "Values of states of played episodes, from few continuations and from many."
-    from sql_env import EpisodeEnv, RewardConfig, Session, load
+    from sql_env import EpisodeEnv, Session, load
     from sql_env.evaluation import step_values
-    from sql_env.play.chat import TOOLS
+    from sql_env.play.acts import ACTS
 
     found, start = [], time.process_time()
     rng = Random(5)
     for reward in ("sparse", "partial"):
-        env = EpisodeEnv(load("bundled"), 6, getattr(RewardConfig, reward)())
+        env = EpisodeEnv(load("bundled"), budget=6, reward=reward)
         close, rough = [], [[] for _ in range(repeats)]
         for q in load("bundled").sample(questions, 3):
             policy = Distracted()
@@ -169,7 +169,7 @@ def values(questions: int = 12, few: int = 16, many: int = 1024, repeats: int = 
                 if session.done:
                     break
                 kind, argument = policy.select_action(session.observation)
-                name, parameter = TOOLS[kind]
+                name, parameter = ACTS[kind][1:3]
                 session.call(name, {parameter: argument})
             exact = [v for v in step_values(session, policy, many, seed=1) if v.n]
             close += [v.value for v in exact]
@@ -201,7 +201,7 @@ class Grower:
     def __init__(self, share: float):
         from sql_env import EpisodeEnv, load
 
-        self.env, self.policy = EpisodeEnv(load("bundled"), 8), Distracted(share)
+        self.env, self.policy = EpisodeEnv(load("bundled"), budget=8), Distracted(share)
         self.env.reset()
 
     def grow(self, states: list[str], seed: int) -> tuple[list[float], int, float]:
@@ -224,7 +224,7 @@ def actors(n: int = 300, batch: int = 10):
     from sql_env import EpisodeEnv, Session, load
 
     questions = load("bundled")
-    env, states = EpisodeEnv(questions, 8), []
+    env, states = EpisodeEnv(questions, budget=8), []
     for q in questions.sample(n, 2):
         session = Session(env)
         session.begin(q.question_id)

@@ -40,18 +40,19 @@ from scipy.stats import binomtest
 from sqlglot import exp
 
 from sql_env.database.guards import QueryError
-from sql_env.evaluation.audit import audit_questions, audit_summary, audit_table
+from sql_env.evaluation.audit import _audit_table, audit_questions, audit_summary
 from sql_env.evaluation.statistics import rate_interval
 from sql_env.grading.answers import Verdict, compare_rows, format_rows
-from sql_env.grading.proofs.certificates import prove_on
 from sql_env.grading.variants.robust import judge_evidence, verify_robust
 from sql_env.grading.variants.selection import build_variants, instance_generator, results_agree
 from sql_env.play.episode import Episode
+from sql_env.proofs.certificates import prove_on
 from sql_env.questions.gold import rank_rows
 from sql_env.questions.question_set import Question, QuestionSet
 from sql_env.sources.loading import load
-from sql_env.sql.analysis import normalize_sql, parse_sql, select_order_keys, tie_tests
+from sql_env.sql.analysis import parse_sql, select_order_keys, tie_tests
 from sql_env.sql.mutants import one_edit_mutants
+from sql_env.sql.text import normalize_sql
 
 ROOT = Path(__file__).resolve().parent.parent
 SHARED = Path(os.environ.get("SQL_ENV_SHARED") or ROOT.parent / "shared")  # data of others
@@ -123,7 +124,7 @@ def measure_audit(qs: QuestionSet, args) -> dict:
     start = time.monotonic()
     with ProcessPoolExecutor(args.workers) as pool:
         report = audit_questions(qs, executor=pool)
-    print(audit_table(report))
+    print(_audit_table(report))
     seconds = round(time.monotonic() - start, 1)
     result = audit_summary(report) | {"seconds_audit": seconds, "workers": args.workers}
     if args.out:

@@ -1,8 +1,10 @@
 """Measure wide worlds and worlds with a manual: `python benchmarks/wide.py [--out benchmarks/wide.json]`.
 
-Wide: two players know the query of each question in the words of its branch, and not which tables are in use. One
-searches for the branch and a table, and reads what comments and documents say; the other reads the list of tables and
-picks by name. Manual: an oracle that searches knows the query of each reading of a term; one without documents guesses.
+Wide: three players know the query of each question in the words of its branch, and not which tables are in use. One
+reads the document and infers them; a hack searches for the branch and a table and takes the first that a regular
+expression finds there, as one in use if anything says so; the last picks by name. Manual: the oracle, and two hacks
+that know the query but for the value of the rule: they search for the question and take the value of the first rule
+in force, or of the one whose dates hold that of the question; one without documents guesses.
 Times are medians of processor time, of databases and processes that have not seen the question before.
 """
 
@@ -22,16 +24,17 @@ from pathlib import Path
 from sql_env.database.database import Database
 from sql_env.evaluation.harness import evaluate, hack_floor
 from sql_env.grading.variants.selection import VARIANT_STORE, instance_generator
+from sql_env.play.acts import ACTIONS, Action
 from sql_env.play.environment import EpisodeEnv
-from sql_env.play.episode import ACTIONS, Action, Episode
+from sql_env.play.episode import Episode
 from sql_env.policies import OraclePolicy
 from sql_env.policies.base import parse_schema_info
 from sql_env.policies.baselines import answer_from_result
 from sql_env.questions.question_set import save_question_set
-from sql_env.sources.generated import ManualWorld, world_set, worlds
-from sql_env.sources.generated.wide import WideWorld, rename_words, wide_worlds
-from sql_env.sources.generated.world import collect_questions
 from sql_env.sources.loading import load
+from sql_env.worlds import ManualWorld, world_set, worlds
+from sql_env.worlds.search import WideWorld, rename_words
+from sql_env.worlds.world import _collect_questions
 
 ALLOWED = (*ACTIONS, "SEARCH")
 IN_USE = re.compile(r"[Ii]n use\b|use `(\w+)`|kept in `(\w+)`|`(\w+)` has been in use")
@@ -43,8 +46,7 @@ class Wide:
     def __init__(self, some):
         self.known = {}
         for w in some:
-            for q in w.questions:
-                branch, i = w.places[q.question_id]
+            for q, (branch, i) in zip(w.questions, w.drafts):
                 asked = branch.world.questions[i]
                 used = [a.table for a in branch.tables if a.name.lower() in q.tables_involved]
                 self.known[q.question_text] = branch, asked.gold_sql, used
@@ -55,7 +57,7 @@ class Wide:
 
 
 class Searcher(Wide):
-    "SEARCHes for each table of the question, takes the one that is said to be in use, queries and answers."
+    "SEARCHes for each table of the question, takes the first found that is said to be in use, or the first of all."
 
     name = "search"
 
@@ -65,24 +67,61 @@ class Searcher(Wide):
     def select_action(self, obs):
         branch, _, used = self.known[obs.question]
         if obs.step_count and obs.action_history[-1].startswith("SEARCH"):
-            self.read(obs.result, branch.site, used[obs.step_count - 1])
+            self.read(obs.result, branch.code, used[obs.step_count - 1])
         if obs.step_count < len(used):
             return Action("SEARCH", f"{branch.site}: {used[obs.step_count].plural} in use")
         if obs.step_count == len(used):
             return self.query(obs, self.names)
-        return Action("ANSWER", answer_from_result(obs.result))
+        return Action("ANSWER", "0" if obs.error else answer_from_result(obs.result))
 
-    def read(self, found, site, table):
-        "The first table or passage about these rows at this site that says which table is in use."
-        for line in found.split("\n"):
-            about = re.search(
-                rf"{re.escape(site)}: (?:the )?{re.escape(table.plural)}\b(?! of| as| for)", line
+    def read(self, found, code, table):
+        lines = [line for line in found.split("\n") if f"{code}_" in line and table.name in line]
+        lines.sort(key=lambda line: not IN_USE.search(line))
+        named = re.findall(rf"\w*{code}_\w*", " ".join(lines))
+        self.names[table.name] = named[0] if named else f"{code}_{table.name}"
+
+
+CLUES = dict(
+    runs="SELECT table_name FROM job_runs WHERE outcome = 'ok' AND table_name IN ({0}) ORDER BY ended DESC LIMIT 1",
+    moves="SELECT new_table FROM moves WHERE new_table IN ({0}) AND new_table NOT IN (SELECT old_table FROM moves)",
+)
+
+
+class Reader(Wide):
+    "Reads how the tables of the branch are known, and finds out by one query for each that it needs."
+
+    name = "reader"
+
+    def reset(self, seed):
+        self.names = {}
+
+    def select_action(self, obs):
+        branch, _, used = self.known[obs.question]
+        if obs.step_count > 1 and len(self.names) < len(used):
+            self.names[used[len(self.names)].name] = (
+                answer_from_result(obs.result).split("|")[0].strip()
             )
-            said = IN_USE.search(line[about.start() :]) if about else None
-            if said:
-                named = next(filter(None, said.groups()), None)
-                self.names[table.name] = named or line.partition("(")[0]
-                return
+        if not obs.step_count:
+            return Action("SEARCH", f"{branch.site} tables look alike")
+        if obs.step_count == 1:
+            passage = next(line for line in obs.result.split("\n") if f"/ {branch.site}:" in line)
+            self.by = next(way for way in ("job_runs", "moves", "stocktaking") if way in passage)
+            self.said = passage
+        if len(self.names) == len(used):
+            if obs.action_history[-1].split()[0] == "QUERY" and obs.step_count > len(used) + 1:
+                return Action("ANSWER", answer_from_result(obs.result))
+            return self.query(obs, self.names)
+        table = used[len(self.names)]
+        alike = next(a for a in branch.tables if a.table is table)  # whose names the list shows
+        names = sorted((alike.name, *alike.decoys))
+        if self.by != "stocktaking":
+            quoted = ", ".join(f"'{name}'" for name in names)
+            return Action(
+                "QUERY", CLUES["runs" if self.by == "job_runs" else "moves"].format(quoted)
+            )
+        count = re.search(rf"(\d+) {re.escape(table.plural)}\b", self.said)[1]
+        counts = " UNION ALL ".join(f"SELECT '{n}' AS t, count(*) AS n FROM {n}" for n in names)
+        return Action("QUERY", f"SELECT t FROM ({counts}) WHERE n = {count}")
 
 
 class ListReader(Wide):
@@ -115,13 +154,14 @@ def played(env, policy, n=None):
 
 
 def measure_wide(n_tables, n, seeds, folder):
-    some = [*islice(wide_worlds(n_tables, split="test", n=n // seeds), seeds)]
-    questions = collect_questions(some, n, "wide", folder)
+    some = [*islice(worlds(n_tables, split="test", kind=WideWorld, n=n // seeds), seeds)]
+    questions = _collect_questions(some, n, "wide", folder)
     env = EpisodeEnv(questions, actions=ALLOWED)
     cut = sum("SEARCH finds them" in env.reset(index=i).schema_info for i in range(len(questions)))
     return dict(
         questions=len(questions),
         cut_lists=cut,
+        reader=played(env, Reader(some)),
         search=played(env, Searcher(some)),
         list=played(env, ListReader(some)),
         oracle=played(env, OraclePolicy(questions, searches=True)),
@@ -129,17 +169,58 @@ def measure_wide(n_tables, n, seeds, folder):
     )
 
 
+class ManualHack:
+    "SEARCHes for the question and takes the value of a rule that the first passages name, by regular expressions."
+
+    span = re.compile(r"From (\S+) (?:to (\S+)|on): (.*)")
+    value = re.compile(r"\d{4}-\d\d-\d\d|\d+(?:\.\d+)?")
+
+    def __init__(self, questions, drafts, dated):
+        self.dated, self.name = dated, "dated rule" if dated else "rule in force"
+        self.known = {q.question_text: (q, draft) for q, draft in zip(questions, drafts)}
+
+    def select_action(self, obs):
+        q, draft = self.known[obs.question]
+        if not obs.step_count:
+            return Action("SEARCH", obs.question)
+        if obs.step_count == 1:
+            return Action("QUERY", self.query(q, draft, obs.result))
+        return Action("ANSWER", "0" if obs.error else answer_from_result(obs.result))
+
+    def query(self, q, draft, found):
+        rule, sql = draft.rule, draft.sqls[0]
+        lines = [line for line in found.split("\n") if rule.term in line.lower()]
+        if rule.kind == "code":
+            meaning = re.search(r"WHEN .* THEN '(\w+)' ELSE '(\w+)'", sql)
+            said = draft.slots["value"]
+            code = next(
+                (c for c in meaning.groups() if f"`{c}` means {said}" in " ".join(lines[:1])), ""
+            )
+            return re.sub(r"CASE.*?END", f"'{code}'", sql)
+        day = re.search(r"\d{4}-\d\d-\d\d", q.question_text) if self.dated else None
+        for line in lines:
+            for start, end, text in self.span.findall(line):
+                holds = start <= day[0] <= (end or "9999") if day else not end
+                if holds and (value := self.value.search(text)):
+                    said = f"'{value[0]}'" if rule.kind == "period" else value[0]
+                    return re.sub(r"CASE.*?END|(?<=>= )\S+(?=$| GROUP)|(?<=\+ )[\d.]+", said, sql)
+        return sql.partition(" WHERE ")[0]
+
+
 def measure_manual(level, n, folder):
     questions = world_set("test", level, n, folder=folder, kind=ManualWorld)
     made = islice(worlds(level, split="test", kind=ManualWorld), len(questions.databases) + 20)
-    readings = {key: sqls for w in made for key, sqls in w.readings.items()}
-    guesses = {key: {"": sqls[""]} for key, sqls in readings.items()}
+    drafts = {q.question_id: draft for w in made for q, draft in zip(w.questions, w.drafts)}
+    guesses = {q.question_id: {"": drafts[q.question_id].sqls[-1]} for q in questions}
     env, plain = EpisodeEnv(questions, actions=ALLOWED), EpisodeEnv(questions)
+    known = [drafts[q.question_id] for q in questions]
     floor = hack_floor(questions)
     every = hack_floor(questions, actions=ALLOWED)
     return dict(
         questions=len(questions),
-        oracle=played(env, OraclePolicy(questions, readings=readings, searches=True)),
+        oracle=played(env, OraclePolicy(questions, searches=True)),
+        search_and_regex=played(env, ManualHack(questions, known, dated=False)),
+        with_dates=played(env, ManualHack(questions, known, dated=True)),
         without_documents=played(plain, OraclePolicy(questions, readings=guesses)),
         floor=round(100 * max(floor.values()), 2),
         best_cheat=round(100 * max(every.values()), 2),
@@ -155,7 +236,7 @@ def clock(f):
 def times_once(n_tables, prepared):
     "Milliseconds of processor time of one process, for a world of so many tables that is saved."
     with tempfile.TemporaryDirectory() as folder:
-        w = WideWorld(n_tables)
+        w = WideWorld(0, n_tables)
         path = w.save(folder)
         made = {}
         opened = []
@@ -172,7 +253,7 @@ def times_once(n_tables, prepared):
         steps = [clock(partial(plain.step, "DESCRIBE", table)) for table in db.tables[1:16]]
         made["describe_step"] = statistics.median(steps)
         # a small verdict first, so that what Python imports is not counted
-        small = WideWorld(30, 7)
+        small = WideWorld(7, 30)
         first = Episode(small.questions[0], Database(small.save(folder)))
         answer(first, small.questions[0].gold_sql)
         _ = first.robust

@@ -18,17 +18,15 @@ from itertools import islice
 from pathlib import Path
 
 from sql_env.evaluation.harness import evaluate
-from sql_env.policies.baselines import GreedyPolicy, OraclePolicy
-from sql_env.policies.hacks import HACKS, most_frequent_answer
-from sql_env.sources.generated import (
+from sql_env.policies.baselines import HACKS, GreedyPolicy, OraclePolicy, most_frequent_answer
+from sql_env.worlds import (
     FAMILIES,
-    SPLITS,
     World,
-    guessing_statistics,
     world_set,
     worlds,
 )
-from sql_env.sources.generated.world import sql_skeleton
+from sql_env.worlds.words import SPLITS
+from sql_env.worlds.world import guessing_statistics, sql_skeleton
 
 LEVELS = range(1, 6)
 

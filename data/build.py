@@ -13,14 +13,13 @@ from random import Random
 
 from sql_env.database.database import Database, QueryError, build_database
 from sql_env.grading.changes import judge_changes
-from sql_env.questions.gold import GoldRunner
+from sql_env.questions.gold import GoldRunner, judge_task
 from sql_env.questions.question_set import (
     QUARANTINE_FLAGS,
     Question,
     find_split_leaks,
     question_to_json,
 )
-from sql_env.questions.tasks import judge_task
 
 HERE = Path(__file__).parent
 SOURCES = sorted(p for p in HERE.glob("*.py") if p.stem not in ("build", "wordnet"))

@@ -1,4 +1,4 @@
-"""Choose synonyms for the generated questions: `python data/wordnet.py` writes sql_env/sources/generated/synonyms.toml.
+"""Choose synonyms for the generated questions: `python data/wordnet.py` writes sql_env/worlds/synonyms.toml.
 
 It reads WordNet as the package wordnet-base of Debian installs it; WORDNET-LICENSE.txt beside it is its licence.
 A word's synonyms are those of one sense, which is named here or is the first of a fitting kind. What was unfit when the
@@ -9,7 +9,7 @@ import re
 from pathlib import Path
 from zlib import crc32
 
-from sql_env.sources.generated.words import load_vocabulary
+from sql_env.worlds.words import load_vocabulary
 
 WORDNET = Path("/usr/share/wordnet")
 WORLDS = Path(__file__).parent.parent / "sql_env" / "worlds"

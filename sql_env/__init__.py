@@ -44,7 +44,8 @@ _MODULES = {
     "database": "Database Limits QueryError",
     "questions": "Question QuestionSet find_split_leaks",
     "grading": "verify",
-    "sources": "World load",
+    "sources": "load",
+    "worlds": "World",
     "paths": "SourceError benchmark_results",
     "play": "Episode EpisodeEnv RewardConfig Session",
     "policies": (

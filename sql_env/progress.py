@@ -18,14 +18,16 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
 # %% ../nbs/02_progress.ipynb #b683204b
-# C0 but tab and newline, DEL, C1, marks and overrides of direction, line separators, halves of surrogate pairs
+# C0 but tab and newline, DEL, C1, soft hyphens, marks and overrides of direction, line separators, what has no width,
+# halves of surrogate pairs, tags; joiners only beside ASCII, for Persian, Hindi and emoji are written with them
 _OBEYED = re.compile(
-    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u206f\ufff9-\ufffb\ud800-\udfff]"
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]"
+    r"|[\ud800-\udfff\U000e0000-\U000e007f]|(?<=[!-~])[\u200c\u200d]|[\u200c\u200d](?=[!-~])"
 )
 
 # %% ../nbs/02_progress.ipynb #79a14f12
 def terminal_text(text: str) -> str:
-    "Text in which characters that a terminal or a page would obey are shown; tabs and newlines stay."
+    "Text in which characters that a terminal obeys, or that nobody sees, are shown; tabs and newlines stay."
     return _OBEYED.sub(lambda found: ascii(found[0])[1:-1], text)
 
 # %% ../nbs/02_progress.ipynb #acbfbc2c

@@ -6,6 +6,7 @@ A comment `once a hole` says what went wrong before the hole was closed; its tes
 import hashlib
 
 import apsw
+from tables import cases
 
 from sql_env.database.database import build_database
 from sql_env.sql.values import quote_identifier
@@ -497,7 +498,7 @@ TEXTS = [
     ("two-comment", "SELECT 1; -- x\n DELETE FROM animal", DENIED),
     ("two-hidden", "SELECT '--'; DELETE FROM animal --'", DENIED),
     ("two-nested-comment", "SELECT 1 /* ; */ ; /* */ ATTACH 'x' AS y", DENIED),
-    ("two-variable", "SELECT $a('); DELETE FROM animal; SELECT $a(')", LONG),
+    ("two-variable", "SELECT $a('); DELETE FROM animal; SELECT $a(')", DENIED),
     ("two-bracket", "SELECT [a; DELETE FROM animal", WORDS + DENIED),
     ("explain", "EXPLAIN SELECT * FROM vault", DENIED),
     ("explain-plan", "EXPLAIN QUERY PLAN SELECT * FROM vault", DENIED),
@@ -529,7 +530,7 @@ TEXTS = [
     ("string-open", "SELECT 'abc", WORDS),
     ("name-open", 'SELECT "abc', WORDS + ("unknown_column",)),
     ("byte-order-mark", "\ufeffDELETE FROM animal", DENIED),
-    ("no-break-space", "\xa0SELECT 1", WORDS),
+    ("no-break-space", "\xa0SELECT 1", DENIED),
     ("fullwidth", "ＳＥＬＥＣＴ 1", DENIED),
     ("zero-width", "SEL\u200bECT 1", WORDS + DENIED),
     ("right-to-left", "SELECT 1 \u202e; DELETE FROM animal", DENIED),
@@ -779,22 +780,7 @@ def columns_3000(path):
     con.close()
 
 
-NAMES = (
-    'we"ird',
-    "new\nline",
-    "select",
-    "a b",
-    "semi;colon",
-    "it's",
-    "*",
-    ";--",
-    "[br]",
-    "日本",
-    "tab\tbed",
-    "sqlite",
-    "UPPER",
-    "\u202eright",
-)
+NAMES = tuple(cases("attacks_names"))
 ENDLESS = "WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c) SELECT n FROM c"
 VIEWS = (
     "SELECT * FROM sqlite_master",
@@ -804,20 +790,7 @@ VIEWS = (
     ENDLESS + " WHERE n < 0",
 )
 TWO = ("CREATE TABLE t(a)", "INSERT INTO t VALUES (1), (2)")
-KINDS_OF_STEPS = (
-    "ok",
-    "operations",
-    "timeout",
-    "forbidden",
-    "memory",
-    "encoding",
-    "too_long",
-    "bad_database",
-    "value",
-    "syntax",
-    "unknown_function",
-    "unknown_table",
-)
+KINDS_OF_STEPS = tuple(cases("attacks_kinds_of_steps"))
 
 # name, how to write the file, what opening it gives
 FILES_TO_OPEN = [

@@ -14,15 +14,15 @@ from pathlib import Path
 
 # Words that name a definition and something else too, with the pages that mean the definition
 MEANT = {
-    "train": {"training/07_run", "cli/07_learn"},
-    "data": {"cli/06_data"},
-    "worlds": {"sources/generated/14_world"},
+    "train": {"training/05_run", "cli/05_learn"},
+    "data": {"cli/04_data"},
+    "worlds": {"worlds/08_world"},
     "main": {"cli/01_app"},
-    "path": {"sources/generated/04_selections"},
+    "path": {"worlds/04_selections"},
     "element": {"view/01_html", "server/05_page"},
-    "send": {"policies/04_requests", "policies/06_endpoint"},
+    "send": {"policies/03_requests", "policies/04_endpoint"},
     "verify()": set(),
-    "environment_factory": {"server/07_app"},
+    "environment_factory": {"server/08_app"},
 }
 
 

@@ -32,11 +32,11 @@ def message(said):
     return dict(role="assistant", content=None, tool_calls=calls)
 
 
-def completion(said, finish="stop"):
+def completion(said, finish="stop", prompt_tokens=100):
     usage = dict(
-        prompt_tokens=100,
+        prompt_tokens=prompt_tokens,
         completion_tokens=10,
-        total_tokens=110,
+        total_tokens=prompt_tokens + 10,
         prompt_tokens_details=dict(cached_tokens=40),
     )
     return dict(
@@ -142,7 +142,9 @@ def player(questions, wrong=()):
         text = messages[start]["content"]
         found = max((t for t in golds if t in text), key=len, default=None)
         if found is None:
-            return "ok"  # no question of ours: someone asks whether the server is there
+            return [
+                ("describe", dict(table_name="visit"))
+            ]  # someone asks whether the server is there
         results = [m["content"] for m in messages[start:] if m["role"] == "tool"]
         if not results:
             return [("query", dict(sql=golds[found].gold_sql))]
@@ -192,12 +194,12 @@ class FakeServer:
                         SLEEP(line[1])
                         line = line[2]
                     with contextlib.suppress(OSError):  # the client did not wait
-                        self.answer(line, body.get("stream", False))
+                        self.answer(line, body)
                 finally:
                     with outer.lock:
                         outer.in_flight -= 1
 
-            def answer(self, line, stream=False):
+            def answer(self, line, body):
                 if line in ("drop", "hang"):
                     self.close_connection = True
                 if line == "drop":
@@ -212,10 +214,10 @@ class FakeServer:
                         {},
                         line
                         if isinstance(line, bytes) or isinstance(line, dict) and "role" not in line
-                        else completion(line),
+                        else completion(line, prompt_tokens=100 if body.get("tools") else 40),
                     )
                 )
-                if stream and status == 200 and isinstance(payload, dict):
+                if body.get("stream") and status == 200 and isinstance(payload, dict):
                     return self.send_stream(payload)
                 is_json = isinstance(payload, dict)
                 data = json.dumps(payload).encode() if is_json else payload
@@ -247,11 +249,21 @@ class FakeServer:
             def handle_error(self, request, address):
                 pass  # a client that went away
 
-        self.http = Server(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.http.server_address[1]}/v1"
-        threading.Thread(
-            target=self.http.serve_forever, kwargs=dict(poll_interval=0.02), daemon=True
-        ).start()
+        self.listen = lambda port=0: self._listen(Server(("127.0.0.1", port), Handler))
+        self.listen()
+
+    def _listen(self, http):
+        self.http, self.port = http, http.server_address[1]
+        self.url = f"http://127.0.0.1:{self.port}/v1"
+        run = dict(target=http.serve_forever, kwargs=dict(poll_interval=0.02))
+        threading.Thread(**run, daemon=True).start()
+
+    def close(self):
+        "Be gone; `listen` comes back."
+        http, self.http = self.http, None
+        if http:
+            http.shutdown()
+            http.server_close()
 
     @property
     def calls(self):
@@ -262,8 +274,7 @@ class FakeServer:
         return self
 
     def __exit__(self, *args):
-        self.http.shutdown()
-        self.http.server_close()
+        self.close()
 
 
 if __name__ == "__main__":  # a server of its own process, that plays the bundled questions right

@@ -174,6 +174,13 @@ def local_links(text: str) -> str:
     return NO_LINKS.sub(r"\1", text.replace(f"]({ADDRESS}/", "](/"))
 
 
+def import_type_names(module: Any) -> None:
+    "Import what a module imports for its types only, so that its annotations can be read."
+    for part in ast.parse(inspect.getsource(module)).body:
+        if isinstance(part, ast.If) and ast.unparse(part.test) == "TYPE_CHECKING":
+            exec(compile(ast.Module(part.body, []), module.__file__, "exec"), vars(module))
+
+
 class RenderDefinitions(Processor):
     "Entries of definitions are read off the installed package: no notebook runs for the documentation."
 
@@ -183,6 +190,8 @@ class RenderDefinitions(Processor):
         self.module, self.level = None, 2  # an entry before the first section is one itself
         with suppress(MissingExtraError):
             self.module = import_module(f"sql_env.{modules[0]}") if modules else None
+        if self.module is not None:
+            import_type_names(self.module)
 
     def entry(self, name: str) -> str:
         "The entry of a definition of this notebook."

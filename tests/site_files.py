@@ -1,7 +1,8 @@
 """Files of the site for programs that read it: `python tests/site_files.py _docs [--from _proc]`.
 
-llms.txt names every page with its description, llms-full.txt holds the text of tutorials and concepts, apilist.txt
-every public definition with its signature and docstring. See https://llmstxt.org for the form of the first two.
+llms.txt holds the skill in `skills/` and names every page with its description, llms-full.txt holds the text of guides
+and background, apilist.txt every public definition with its signature and docstring. See https://llmstxt.org for the
+form of the first two.
 """
 
 import argparse
@@ -17,6 +18,8 @@ from reference_docs import ADDRESS, public_members, signature_text
 
 from sql_env.extras import MissingExtraError
 
+ROOT = Path(__file__).resolve().parent.parent
+
 
 def page_of(notebook: Path, folder: Path) -> str:
     "The address of a notebook's page in Markdown."
@@ -26,9 +29,11 @@ def page_of(notebook: Path, folder: Path) -> str:
 
 
 def short_list(proc: Path) -> str:
-    "llms.txt: the pages with their descriptions, by section."
+    "llms.txt: how an agent uses the package, and the pages with their descriptions, by section."
     about = yaml.safe_load((proc / "_quarto.yml").read_text())["website"]
-    lines = [f"# {about['title']}", "", f"> {about['description']}"]
+    skill = (ROOT / "skills" / "sql-env" / "SKILL.md").read_text(encoding="utf-8")
+    body = re.sub(r"^#+ (.*)$", r"**\1**", skill.partition("\n---\n")[2], flags=re.M)
+    lines = [f"# {about['title']}", "", f"> {about['description']}", "", body.strip()]
     for section, notebooks in navigation(proc):
         if section:
             lines += ["", f"## {section}", ""]
@@ -40,10 +45,10 @@ def short_list(proc: Path) -> str:
 
 
 def full_text(proc: Path) -> str:
-    "llms-full.txt: home, tutorials and concepts as one text, without pictures."
+    "llms-full.txt: home, guides and background as one text, without pictures."
     texts = []
     for section, notebooks in navigation(proc):
-        if section not in ("", "Tutorials", "Concepts"):
+        if section not in ("", "Guides", "Background"):
             continue
         for notebook in notebooks:
             body, _ = MarkdownExporter().from_notebook_node(load(notebook))

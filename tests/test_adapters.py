@@ -16,12 +16,13 @@ from fake_server import FakeServer, player
 from serving import Server
 
 from sql_env.evaluation.harness import hack_floor
-from sql_env.play.chat import TOOLS
+from sql_env.play.acts import ACTS
+from sql_env.play.board import escape_markup
 from sql_env.play.environment import EpisodeEnv
-from sql_env.play.markup import escape_markup
 from sql_env.play.reward import RewardConfig
 from sql_env.play.session import Session
 from sql_env.policies import HACKS, play_episode
+from sql_env.questions.question_set import save_question_set
 from sql_env.sources.loading import load
 
 REWARDS = [RewardConfig.sparse(), RewardConfig.shaped(), RewardConfig.partial()]
@@ -67,7 +68,7 @@ def skyrl():
 
 
 def text_call(kind, argument):
-    name, parameter = TOOLS[kind]
+    name, parameter = ACTS[kind][1:3]
     call = dict(name=name, arguments={parameter: argument})
     return f"<tool_call>\n{json.dumps(call)}\n</tool_call>"
 
@@ -105,7 +106,7 @@ def test_skyrl_pays_in_all_what_a_session_pays(skyrl, questions, reward, max_tur
     paid = 0.0
     for i, (kind, argument) in enumerate(oracle(q), 1):
         output = env.step(text_call(kind, argument))
-        name, parameter = TOOLS[kind]
+        name, parameter = ACTS[kind][1:3]
         session.call(name, {parameter: argument})
         paid += output["reward"]
         if output["done"]:
@@ -243,7 +244,7 @@ def test_gymnasium_shares_texts_of_any_characters(gym_env):
         write_to_shared_memory,
     )
 
-    space = gym_env.AnyText(40, min_length=0)
+    space = gym_env._AnyText(40, min_length=0)
     memory = create_shared_memory(space, n=len(TEXTS))
     texts = read_from_shared_memory(space, memory, n=len(TEXTS))
     for _ in range(2):  # what was longer before leaves nothing behind
@@ -397,6 +398,24 @@ def test_verifiers_scores_an_oracle_and_a_cheat(verifiers_bin, tmp_path):
     assert {t["metrics"]["steps"] for t in traces} == {2}
     text = file.read_text()
     assert not [q for q in questions if json.dumps(q.gold_sql)[1:-1] in text]
+
+
+@pytest.mark.full
+@pytest.mark.slow
+@pytest.mark.parametrize("source, valid", [("bundled", 4), ("spoilt", 3)])
+def test_validate_finds_wrong_gold(verifiers_bin, tmp_path, source, valid):
+    questions = list(load("bundled", split="test")[:4])
+    if source == "spoilt":
+        questions[0] = questions[0].with_fields(gold_answer=((1,), (2,), (3,)))
+    save_question_set(load("bundled").with_questions(questions), tmp_path / "set")
+    (tmp_path / "sql_questions.py").write_text(TASKSET)
+    env = os.environ | dict(PYTHONPATH=os.pathsep.join([str(tmp_path), str(ROOT)]))
+    command = [verifiers_bin / "vf-validate", "sql_questions", "--runtime.type", "subprocess"]
+    command += ["--taskset.play.source", "folder", "--taskset.play.path", "set", "-o", "out"]
+    subprocess.run(command, cwd=tmp_path, env=env, check=True, capture_output=True, timeout=300)
+    [file] = tmp_path.rglob("summary.json")
+    outcomes = json.loads(file.read_text())["outcomes"]
+    assert (outcomes["valid"], outcomes["invalid"]) == (valid, 4 - valid)
 
 
 @pytest.mark.full

@@ -1,6 +1,8 @@
 "What an answer is, and when it is right: a table of cases, laws as properties, and hostile input."
 
 import ast
+import csv
+import io
 import json
 import math
 import random
@@ -10,16 +12,14 @@ from pathlib import Path
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from tables import cases
 
-from sql_env.grading import answer_forms as readings
-from sql_env.grading import answers
-from sql_env.grading.answer_forms import (
-    MAX_ANSWER_CHARS,
-    UnreadableAnswerError,
-    parse_answer,
-)
+from sql_env import load
+from sql_env.grading import answers, readings
 from sql_env.grading.answers import VERDICT_REASONS, Verdict, compare_rows, format_rows, verify
 from sql_env.grading.cells import BareText
+from sql_env.grading.grounding import Evidence, is_grounded
+from sql_env.grading.readings import MAX_ANSWER_CHARS, UnreadableAnswerError, parse_answer
 
 laws = settings(deadline=None, derandomize=True, max_examples=150, database=None)
 
@@ -45,7 +45,7 @@ CASES = {
         ("3.0001", ONE, False, "values"),
         ("2.9999999", ONE, False, "values"),
         ("-3", ONE, False, "values"),
-        ("three", ONE, False, "values"),
+        ("three", ONE, False, "match"),
         ("'3'", ONE, False, "match"),
         ('"3"', ONE, False, "match"),
         ('["3"]', ONE, False, "match"),
@@ -540,41 +540,7 @@ def test_gold_is_right_as_a_list(rows, mark):
 
 
 word = st.sampled_from(["Oslo", "Rome", "5", "7", "2.5", "a b", "N"])
-HEDGES = [
-    "{a}, {b}",
-    "{a}\n{b}",
-    "{a} | {b}",
-    "{a}\t{b}",
-    "- {a}\n- {b}",
-    "1. {a}\n2. {b}",
-    "['{a}', '{b}']",
-    "[('{a}',), ('{b}',)]",
-    "('{a}', '{b}')",
-    '["{a}", "{b}"]',
-    '{{"{a}": "{b}", "{b}": "{a}"}}',
-    "{a} or {b}",
-    "either {a} or {b}",
-    "```\n{a}\n{b}\n```",
-    "{a}. {b}.",
-    "**{a}** {b}",
-    "{a} ({b})",
-    "The answer is {a} or {b}",
-    "| {a} | {b} |",
-    "{a}\n(no rows)\n{b}",
-    "The answer is {a}.\n\nIt is {b}.",
-    "The answer is {a}.\nThe answer is {b}.",
-    "{a}\n\n{b} has the most of them all.",
-    "Here are the results:\n{a}\n{b}",
-    "{a}; {b}",
-    "{a} and {b}",
-    "{a}: {b}",
-    '{{"answer": "{a}", "result": "{b}"}}',
-    '{{"answer": "{a}", "note": "{b}"}}',
-    '{{"answer": ["{a}", "{b}"]}}',
-    " {a} \n-----\n {b} ",
-    "+---+\n| {a} |\n+---+\n| {b} |\n+---+",
-    "Answer: {a}\nAnswer: {b}",
-]
+HEDGES = cases("answers_hedges")
 
 
 @laws
@@ -1079,3 +1045,82 @@ def test_bare_is_text_only_inside_the_comparator():
     assert [[(BareText("3"),)]] == parse_answer("3") and isinstance(
         parse_answer("3")[0][0][0], BareText
     )
+
+
+# --- what is pasted, and values in another dress
+
+DRESSED_VALUES = [
+    ("1986-08-08T10:30:00", [("1986-08-08 10:30:00",)], "match"),
+    ("8 August 1986", [("1986-08-08",)], "match"),
+    ("August 8th, 1986", [("1986-08-08",)], "match"),
+    ("8 August 1986", [("8 August 1986",)], "match"),
+    ("8 August 1986", [("1986-09-08",)], "values"),
+    ("Oslo | 3 | None", [("Oslo", 3, None)], "match"),
+    ("Oslo | None", [("Oslo", "None")], "match"),
+    ("Oslo | None", [("Oslo", 0)], "values"),
+    ("twelve", [(12,)], "match"),
+    ("twenty-one", [(21,)], "match"),
+    ("twelve", [("twelve",)], "match"),
+    ("twelve", [(13,)], "values"),
+    ("SELECT count(*) FROM t", [(5,)], "unreadable"),
+    ("```sql\nSELECT name FROM t WHERE id = 5\n```", [("5",)], "unreadable"),
+    ("WITH x AS (SELECT 1) SELECT * FROM x", [(1,)], "unreadable"),
+    ("5\n---\n1200", [(1200,)], "rows"),
+    ("| 5 |\n|---|\n| 1200 |", [(1200,)], "rows"),
+    ("```1300\n1200\n```", [(1200,)], "rows"),
+    ("total\n---\n1200", [(1200,)], "match"),
+    ("name\nSmith, John", [("Smith, John",)], "rows"),
+]
+
+
+@pytest.mark.parametrize("answer, gold, reason", DRESSED_VALUES)
+def test_a_value_in_another_dress(answer, gold, reason):
+    assert verify(answer, gold).reason == reason
+
+
+def test_a_name_before_a_number_is_told_unless_it_was_seen():
+    gold = [(3, "Kelly Clauss")]
+    said = verify("Contestant 3, Kelly Clauss", gold, last=gold, columns=("id", "name"))
+    assert said.reason == "unreadable"
+    gold = [("Building 3",)]
+    assert verify("Building 3", gold, last=gold, columns=("name",)).correct
+    assert verify("Building 3", gold).correct, "nobody knows what was seen"
+
+
+def as_csv(columns, rows) -> str:
+    "Rows below their names, as `csv` writes them."
+    out = io.StringIO()
+    csv.writer(out).writerows([columns, *rows])
+    return out.getvalue()
+
+
+def test_what_the_environment_shows_is_right_when_pasted():
+    "Whole, as CSV, and below names of the agent's own; and grounded whenever it is right."
+    refused, bundled = [], load("bundled")
+    for q in bundled:
+        if not q.gold_sql:
+            continue
+        database = bundled.database(q.database_name)
+        result = database.query(q.gold_sql)
+        if len(result.rows) > 20:
+            continue
+        evidence = Evidence(database)
+        evidence.add(result, q.gold_sql)
+        about = dict(last=result.rows, columns=result.columns, about=q.question_text)
+        for text in (result.text(), as_csv(result.columns, result.rows)):
+            verdict = verify(text, q.gold_answer, is_seen=evidence.holds_text, **about)
+            if not verdict or is_grounded(text, evidence) != is_grounded("@last", evidence):
+                refused.append((text[:80], verdict.reason))
+    assert not refused, refused[:5]
+
+
+def test_a_header_is_the_same_for_the_answer_and_for_grounding():
+    database = load("bundled").database("vet_clinic")
+    evidence = Evidence(database)
+    sql = "SELECT max(owner_id), count(owner_id), town FROM owner GROUP BY town LIMIT 1"
+    result = database.query(sql)
+    evidence.add(result, sql)
+    (row,) = result.rows
+    text = f"largest,number,place\n{','.join(map(str, row))}"
+    assert verify(text, [row], last=result.rows, columns=result.columns).correct
+    assert is_grounded(text, evidence)

@@ -8,29 +8,29 @@ from functools import partial
 
 import pytest
 from fake_server import FakeServer, completion
+from made_rows import made_row
 from test_cli import sql_env  # noqa: F401
 
 from sql_env.evaluation.harness import evaluate
-from sql_env.evaluation.logs import EpisodeResult, read_log
+from sql_env.evaluation.logs import read_log
 from sql_env.integrations.trl import SQLEnvTRL, SQLEnvTRLRemote, rollout_metrics
+from sql_env.play.acts import ACTIONS
 from sql_env.play.chat import tool_schemas
 from sql_env.play.environment import EpisodeEnv
-from sql_env.play.episode import ACTIONS, Episode
+from sql_env.play.episode import Episode
 from sql_env.play.reward import RewardConfig
 from sql_env.policies import OraclePolicy, ScriptedPolicy
-from sql_env.server.app import Settings, load_questions
+from sql_env.server.app import Settings, _load_questions
 from sql_env.server.environment import SQLEnvironment
 from sql_env.server.page import Visits, _episode_html, _on_start, _Visit, build_page
 from sql_env.server.seats import Seats
-from sql_env.sources.generated import AmbiguousWorld, world_set
 from sql_env.sources.loading import load
-from sql_env.view.episode import view_trajectory
+from sql_env.view.episode import EpisodeView, conversation, view_trajectory
 from sql_env.view.explorer import EpisodeExplorer, _LogTab, _result_word
 from sql_env.view.html import render_html
-from sql_env.view.messages import _conversation
 from sql_env.view.page import episode_view_html
-from sql_env.view.rows import episode_ending
-from sql_env.view.run import _card_html, read_runs
+from sql_env.view.run import _card_html, _episode_ending, read_runs
+from sql_env.worlds import AmbiguousWorld, world_set
 
 ALLOWED = (*ACTIONS, "ABSTAIN", "CLARIFY")
 
@@ -116,7 +116,7 @@ def test_trl_pays_what_the_plain_episode_pays(questions, asks, lacks):
     env = factory(questions)
     for q, moves in ((lacks, abstain(lacks)), (asks, [clarify(asks), ("ABSTAIN", "unclear")])):
         env.reset(question_id=q.question_id)
-        episode = Episode(q, questions.database(q.database_name), reward, actions=ALLOWED)
+        episode = Episode(q, questions.database(q.database_name), reward=reward, actions=ALLOWED)
         episode.reset()
         for kind, argument in moves:
             said = getattr(env, kind.lower())(argument)
@@ -148,7 +148,8 @@ def test_the_page_has_boxes_for_what_is_allowed(questions, actions):
     begun = _on_start(visits, "tab", "203.0.113.7", "any", "any", "1", "")
     start = max(clicks, key=lambda e: len(e["inputs"]))
     assert len(begun) == len(start["outputs"])
-    assert all(len(e["outputs"]) == 4 + len(actions) for e in clicks if e is not start)
+    extra = len(actions) - len(ACTIONS)  # whose boxes show only where the question suits
+    assert all(len(e["outputs"]) == 4 + len(actions) + extra for e in clicks if e is not start)
 
 
 def shown(visit):
@@ -192,7 +193,7 @@ def test_a_practice_page_says_why(questions, asks):
 
 @pytest.mark.parametrize("level", [1, 3])
 def test_a_server_knows_the_level_of_ambiguous_questions(level):
-    found = load_questions(Settings(source="ambiguous", level=level))
+    found = _load_questions(Settings(source="ambiguous", level=level))
     assert {q.database_name.split("_")[1] for q in found} == {str(level)}
 
 
@@ -202,26 +203,47 @@ def test_a_server_knows_the_level_of_ambiguous_questions(level):
 def test_playing_by_hand_with_two_more_boxes(questions, asks, lacks):
     ex = EpisodeExplorer(questions, question_id=asks.question_id, actions=ALLOWED)
     board = ex.human.board
-    box, button = board.extra["CLARIFY"]
+    box, button = board.boxes["CLARIFY"], board.buttons["CLARIFY", ""]
     box.value = clarify(asks)[1]
     button.click()
-    assert asks.clarifications[0].fact in board.screen.value and not board.run.disabled
-    box, button = board.extra["ABSTAIN"]
+    assert asks.clarifications[0].fact in board.screen.value and not button.disabled
+    box, button = board.boxes["ABSTAIN"], board.buttons["ABSTAIN", ""]
     box.value = "It is unclear."
     button.click()
     assert "The question has an answer" in board.screen.value
-    assert button.disabled and board.extra["CLARIFY"][1].disabled
+    assert all(button.disabled for button in board.buttons.values())
     board.start_over.click()
-    assert not box.value and not button.disabled
+    assert not board.boxes["ABSTAIN"].value and not board.buttons["ABSTAIN", ""].disabled
     ex.choose(lacks.question_id)
     for move in abstain(lacks):
         ex.play(*move)
     assert "the reason names what is missing" in board.screen.value
 
 
-def test_an_explorer_has_no_such_boxes_unless_it_allows_them(questions):
-    board = EpisodeExplorer(questions).human.board
-    assert board.extra == {} and set(board.errors) == {"TABLE", "QUERY", "ANSWER"}
+def test_an_explorer_has_the_boxes_that_its_questions_can_use(questions):
+    "A set that holds what can't be answered, or what must be asked, has boxes for that; others have not."
+    assert {"ABSTAIN", "CLARIFY"} < set(EpisodeExplorer(questions).human.board.boxes)
+    plain = EpisodeExplorer(load("bundled"))
+    assert set(plain.human.board.boxes) == {"QUERY", "ANSWER"}
+    plain.picker.source.value = "tasks"
+    assert "EXECUTE" in plain.human.board.boxes and plain.human.episode.question.writes
+    plain.picker.source.value = "manual"
+    assert "SEARCH" in plain.human.board.boxes and "EXECUTE" not in plain.human.board.boxes
+    assert set(EpisodeExplorer(questions, actions=()).human.board.boxes) == {"QUERY", "ANSWER"}
+
+
+def test_an_empty_box_costs_no_step():
+    board = (ex := EpisodeExplorer(load("bundled"))).human.board
+    for verb in ("QUERY", "ANSWER"):
+        board.buttons[verb, ""].click()
+        assert "no step was taken" in board.errors[verb].value
+    assert not ex.views[0].turns
+    board.boxes["QUERY"].value = "SELECT 1"
+    board.buttons["QUERY", ""].click()
+    assert len(ex.views[0].turns) == 1 and not board.errors["QUERY"].value
+
+
+def test_an_explorer_refuses_an_action_that_nobody_knows(questions):
     with pytest.raises(ValueError, match="GUESS"):
         EpisodeExplorer(questions, actions=["GUESS"])
 
@@ -230,9 +252,6 @@ def test_policies_of_the_explorer_may_ask(questions, asks):
     ex = EpisodeExplorer(questions, question_id=asks.question_id, actions=["CLARIFY"])
     ex.watch("oracle")
     assert "CLARIFY" in [turn.action.action_type for turn in ex.views[0].turns]
-    ex.watching.model.value = "m"
-    ex.watching.address.value = "http://127.0.0.1:9/v1"
-    assert ex.watching.make_chat().actions == (*ACTIONS, "CLARIFY")
 
 
 # --- logs and their pages
@@ -265,10 +284,10 @@ def test_a_log_is_shown_as_it_was_played(questions, log):
 
 def test_a_run_page_tells_abstentions_from_wrong_answers(questions, log):
     first, second = read_runs([log / "oracle.jsonl", log / "never.jsonl"])
-    states = [episode_ending(t) for t in first.trajectories]
+    states = [_episode_ending(t) for t in first.trajectories]
     assert {s["state"] for s in states} == {"right"}
     assert any(s["asked"] for s in states) and any("abstained" in s["why"] for s in states)
-    never = [episode_ending(t) for t in second.trajectories]
+    never = [_episode_ending(t) for t in second.trajectories]
     assert {(s["state"], s["why"]) for s in never} == {("abstained", "")}
     card = render_html(_card_html(second))
     assert "coverage" in card and "risk-coverage area" in card
@@ -277,7 +296,7 @@ def test_a_run_page_tells_abstentions_from_wrong_answers(questions, log):
 
 
 def test_the_explorer_has_a_word_for_an_abstention(questions, log):
-    word = _result_word(EpisodeResult(0, "a", reason="abstained"))
+    word = _result_word(made_row(0, reason="abstained"))
     tab = _LogTab(print, lambda *_: None)
     tab.fill(read_log(log / "never.jsonl")[1], {})
     assert tab.words == [word] * len(questions) and word == "abstained"
@@ -295,9 +314,9 @@ def test_a_call_of_a_model_is_an_action_where_it_was_allowed(actions, steps):
         dict(role="tool", content="This."),
         call("answer", value="1"),
     ]
-    said = list(_conversation(messages, question="How many?", actions=actions))
+    said = list(conversation(EpisodeView("How many?", messages=messages, actions=actions)))
     assert [s.step for s in said if s.role == "assistant"] == steps
-    assert ("This." in [s.content for s in said]) == (actions == ACTIONS)
+    assert ("This." in [part.text for s in said for part in s.parts]) == (actions == ACTIONS)
 
 
 # --- the command
@@ -308,9 +327,9 @@ def test_demo_asks_where_it_may(sql_env):  # noqa: F811
     asked = ("demo", "--source", "ambiguous", "--question", question.question_id)
     run = sql_env(*asked, "--actions", "clarify")
     assert (
-        run.code == 0 and "CLARIFY What do you mean" in run.out and "unknown_action" not in run.out
+        run.code == 0 and "CLARIFY What do you mean" in run.out and "unknown action" not in run.out
     )
-    assert "unknown_action" in sql_env(*asked).out
+    assert "unknown action" in sql_env(*asked).out
     assert "GUESS" in sql_env(*asked, "--actions", "guess").err
 
 

@@ -18,8 +18,9 @@ from mutation_study import (
     mutation_study_json,
     mutation_study_markdown,
 )
+from tables import cases
 
-from sql_env.database.database import build_database
+from sql_env.database.database import Database, build_database
 from sql_env.database.guards import Limits
 from sql_env.evaluation import audit
 from sql_env.evaluation.audit import (
@@ -29,12 +30,14 @@ from sql_env.evaluation.audit import (
     near_duplicates,
     save_report,
 )
+from sql_env.evaluation.contradictions import WordingCheck
 from sql_env.grading.variants.selection import instance_generator
 from sql_env.questions.question_set import QUARANTINE_FLAGS, QUESTION_FLAGS, Question, QuestionSet
 from sql_env.sources.files import Drafts
 from sql_env.sources.loading import _complete_questions, load
-from sql_env.sql.analysis import bare_columns
 from sql_env.sql.mutants import one_edit_mutants
+from sql_env.sql.row_order import bare_columns
+from sql_env.sql.shapes import SHAPE_RULES
 
 SCHEMA = """
 CREATE TABLE captain (captain_id INTEGER PRIMARY KEY, name TEXT, home TEXT);
@@ -312,30 +315,132 @@ def test_the_audit_keeps_to_the_limits_of_the_set(harbour):
 
 @pytest.mark.parametrize(
     "sql, bare",
-    [
-        ("SELECT name FROM ship", 0),
-        ("SELECT name, count(*) FROM ship", 1),
-        ("SELECT count(*), sum(tonnes) FROM ship", 0),
-        ("SELECT upper(name) FROM ship GROUP BY upper(name)", 0),
-        ("SELECT upper(name) AS u FROM ship GROUP BY u", 0),
-        (
-            "SELECT s.name, c.name FROM ship s JOIN captain c ON c.captain_id = s.captain_id GROUP BY s.ship_id",
-            0,
-        ),
-        (
-            "SELECT s.name, c.name FROM ship s JOIN captain c ON c.captain_id = s.captain_id GROUP BY c.captain_id",
-            1,
-        ),
-        ("SELECT name, (SELECT max(home) FROM captain) FROM ship", 0),
-        ("SELECT note, max(tonnes) FROM ship WHERE note = 'x'", 0),
-        (
-            "SELECT name FROM ship WHERE ship_id IN (SELECT ship_id FROM ship GROUP BY captain_id)",
-            1,
-        ),
-    ],
+    cases("audit_bare_columns"),
 )
 def test_bare_columns(harbour, sql, bare):
     assert len(bare_columns(sql, instance_generator(harbour.databases["harbour"]).shapes)) == bare
+
+
+SHAPES_SCHEMA = """
+CREATE TABLE lab (lab_id INTEGER PRIMARY KEY, name TEXT, size TEXT, staff INTEGER, rent REAL, opened TEXT,
+                  closed TEXT);
+CREATE TABLE test (test_id INTEGER PRIMARY KEY, lab_id INTEGER REFERENCES lab, kind TEXT, is_done TEXT,
+                   score INTEGER);"""
+LABS = [
+    (1, "Nord", "90", 7, 1.5, "August 8, 1986", "2001-02-03"),
+    (2, "Sued", "120", 3, 2.5, "May 3, 1979", "2001-12-24"),
+]
+TESTS = [(1, 1, "blood", "yes", 5), (2, 1, "bone", "no", 6), (3, 2, "blood", "yes", 6)]
+BOTH = "FROM lab T1 JOIN test T2 ON T1.lab_id = T2.lab_id"
+SHAPES = [
+    (
+        "How many?",
+        "SELECT count(CASE WHEN kind = 'bone' THEN 1 ELSE 0 END) FROM test",
+        "count_of_test",
+    ),
+    ("How many?", "SELECT count(CASE WHEN kind = 'bone' THEN 1 END) FROM test", ""),
+    ("How many?", "SELECT count(CASE WHEN kind = 'bone' THEN 1 ELSE NULL END) FROM test", ""),
+    ("How many?", "SELECT count(kind = 'bone') FROM test", "count_of_test"),
+    ("How many?", "SELECT count(IIF(kind = 'bone', 1, 0)) FROM test", "count_of_test"),
+    ("How many?", "SELECT sum(kind = 'bone') FROM test", ""),
+    (
+        "Which?",
+        "SELECT name FROM lab T1 JOIN test T2 ON T2.lab_id = T2.lab_id",
+        "self_comparison no_join_condition",
+    ),
+    ("Which?", f"SELECT T1.name {BOTH}", ""),
+    ("Which?", "SELECT name FROM lab JOIN test", "no_join_condition"),
+    ("Which?", "SELECT name FROM lab, test WHERE kind = 'bone'", "no_join_condition"),
+    ("Which?", "SELECT name FROM lab, test WHERE lab.lab_id = test.lab_id", ""),
+    ("Which?", "SELECT name FROM lab JOIN test USING (lab_id)", ""),
+    ("Which?", "SELECT name FROM lab NATURAL JOIN test", ""),
+    ("Which?", "SELECT name FROM lab, (SELECT avg(rent) AS mean FROM lab) WHERE rent > mean", ""),
+    ("Which?", "SELECT name FROM lab, test ON score > staff", ""),
+    ("What percentage?", "SELECT sum(kind = 'bone') * 100.0 / count(*) FROM test", ""),
+    ("What percentage?", "SELECT sum(score) * 100 / count(*) FROM test", "integer_division"),
+    (
+        "What percentage?",
+        "SELECT sum(CASE WHEN score > 5 THEN 1 ELSE 0 END) / count(*) FROM test",
+        "integer_division",
+    ),
+    ("What percentage?", "SELECT CAST(count(score) AS REAL) / count(*) FROM test", ""),
+    ("What ratio of rent to staff?", "SELECT rent / staff FROM lab", ""),
+    ("How many dozens?", "SELECT count(*) / 12 FROM test", ""),
+    (
+        "Larger than average?",
+        "SELECT name FROM lab WHERE size > (SELECT avg(size) FROM lab)",
+        "text_beside_number",
+    ),
+    (
+        "More staff than average?",
+        "SELECT name FROM lab WHERE staff > (SELECT avg(staff) FROM lab)",
+        "",
+    ),
+    ("How many in Oslo?", "SELECT count(*) FROM lab WHERE name = 'Oslo'", "absent_value"),
+    ("How many in Nord?", "SELECT count(*) FROM lab WHERE name = 'Nord'", ""),
+    ("Which has the most staff?", "SELECT name FROM lab LIMIT 1", "unordered_end"),
+    ("Which has the most staff?", "SELECT name FROM lab ORDER BY staff DESC LIMIT 1", ""),
+    ("Name one.", "SELECT name FROM lab LIMIT 1", ""),
+    ("Name two.", "SELECT kind FROM test LIMIT 2", "unordered_cut"),
+    ("Name two.", "SELECT name FROM lab LIMIT 2", ""),
+    ("Name two.", "SELECT kind FROM test ORDER BY test_id LIMIT 2", ""),
+    ("Of two?", "SELECT count(*) FROM (SELECT kind FROM test LIMIT 2)", "unordered_cut"),
+    (
+        "Which has the highest rent?",
+        "SELECT name FROM lab ORDER BY staff DESC LIMIT 1",
+        "other_order",
+    ),
+    ("Which has the highest rent?", "SELECT name FROM lab ORDER BY rent DESC LIMIT 1", ""),
+    (
+        "Which has the highest rent, and staff?",
+        "SELECT name FROM lab ORDER BY staff DESC LIMIT 1",
+        "",
+    ),
+    ("Is Nord closed?", "SELECT closed FROM lab WHERE name = 'Nord'", "rows_for_yes_no"),
+    ("Is the bone test done?", "SELECT is_done FROM test WHERE kind = 'bone'", ""),
+    ("Is Nord closed?", "SELECT count(*) > 0 FROM lab WHERE name = 'Nord'", ""),
+    ("Is there a lab? Which?", "SELECT name FROM lab", ""),
+    ("How many labs do tests?", f"SELECT count(*) {BOTH}", "fan_out"),
+    ("How many labs do tests?", f"SELECT count(DISTINCT T1.lab_id) {BOTH}", ""),
+    ("How many tests does each lab do?", f"SELECT T1.name, count(*) {BOTH} GROUP BY T1.lab_id", ""),
+    ("How many labs do bone tests?", f"SELECT count(*) {BOTH} WHERE kind = 'bone'", ""),
+    ("How many lab tests?", f"SELECT count(*) {BOTH}", ""),
+    ("What is the rent of labs that look at blood?", f"SELECT sum(T1.rent) {BOTH}", "fan_out"),
+    ("What is the mean rent of labs of all tests?", f"SELECT avg(T1.rent) {BOTH}", ""),
+    ("What is the score of labs?", f"SELECT sum(T2.score) {BOTH}", ""),
+    ("In order of their opening?", "SELECT name FROM lab ORDER BY opened", "date_as_text"),
+    ("In order of closing?", "SELECT name FROM lab ORDER BY closed", ""),
+]
+
+
+@pytest.fixture(scope="module")
+def labs(tmp_path_factory):
+    path = tmp_path_factory.mktemp("labs") / "labs.sqlite"
+    return Database(build_database(path, SHAPES_SCHEMA, {"lab": LABS, "test": TESTS}))
+
+
+@pytest.mark.parametrize("text, sql, flags", SHAPES)
+def test_faults_that_the_shape_of_gold_shows(labs, text, sql, flags):
+    q = Question("q", text, "labs", sql, gold_answer=tuple(labs.query(sql).rows))
+    doubts = WordingCheck(labs).doubts(q)
+    assert doubts.keys() - {"unused_value"} == set(flags.split())
+    for flag in doubts.keys() & SHAPE_RULES.keys():
+        assert f"({SHAPE_RULES[flag].severity}; `" in doubts[flag] and "line 1" in doubts[flag]
+
+
+def test_every_rule_of_shapes_has_cases_and_a_flag():
+    assert SHAPE_RULES.keys() <= {flag for case in SHAPES for flag in case[2].split()}
+    assert SHAPE_RULES.keys() <= QUESTION_FLAGS.keys()
+
+
+@pytest.mark.parametrize("operator", ["! =", "> =", "<  =", "!\n="])
+def test_gold_with_blanks_within_operators_is_read(harbour, operator):
+    sql = f"SELECT name FROM ship WHERE ship_id {operator} 2 AND name <> 'a ! = b'"
+    path = harbour.databases["harbour"]
+    (q,) = _complete_questions(
+        Drafts([Question("q", "Which?", "harbour", sql)], {"harbour": path}, "x")
+    )
+    assert q.gold_answer and "'a ! = b'" in q.gold_sql and not q.flags
 
 
 def test_bundled_is_clean():

@@ -8,8 +8,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from sql_env.nano.model import find_nano
 from sql_env.paths import benchmark_files, benchmark_results
-from sql_env.policies.nano.model import find_nano
 from sql_env.sources.loading import load
 from sql_env.training.evals import EVAL_SUITES
 
@@ -26,6 +26,9 @@ REASONS = (
     "A larger model needs more time for the same step",
     "may shift it the other way, and were not measured",
     "an empty cell was not measured",
+    "Those of SQLSolver are said to be equal",
+    "beside ours, on honest alternatives and on careless slips",
+    "a slip may be right in meaning",
 )
 
 
@@ -101,6 +104,9 @@ def tuned_apart(name):
 # What a page says, and whether the data say it too; a check may look at the text
 CLAIMS = {
     "benchmarks": {
+        "the one proved among them is equal": lambda t: (
+            benchmark_results("yardsticks")["sets"]["VeriEQL literature different"]["proved"] == 1
+        ),
         "A guard that made queries much slower": lambda t: core()["guarded_to_raw"] < 1.5,
         "sends back as many bytes": lambda t: (
             server("latency")["bytes"] == server("latency")["echo_bytes"]
@@ -145,7 +151,7 @@ CLAIMS = {
         "71 equal and 575 not": lambda t: blind_pairs() == (71, 575),
         "that `LIMIT` cuts no tie": lambda t: (
             benchmark_results("proofs")["alternatives"]["spider reporting"]["counts"][
-                "wrong proved"
+                "wrong proved if"
             ]
             > 0
         ),

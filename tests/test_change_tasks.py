@@ -15,14 +15,13 @@ from sql_env.database.guards import QueryError
 from sql_env.grading.changes import judge_changes, judge_replay
 from sql_env.paths import SourceError
 from sql_env.questions.question_set import find_split_leaks, save_question_set
-from sql_env.server.settings import Settings, load_questions
-from sql_env.sources.generated import ChangeWorld, twins, world_set, worlds
-from sql_env.sources.generated.change_families import CHANGES
-from sql_env.sources.generated.change_tables import CHANGE_WORDS
-from sql_env.sources.generated.wordings import load_wordings
-from sql_env.sources.generated.words import _split_of_word
-from sql_env.sources.livesqlbench import read_livesqlbench
+from sql_env.server.settings import Settings, _load_questions
 from sql_env.sources.loading import load
+from sql_env.sources.published import _read_livesqlbench
+from sql_env.worlds import ChangeWorld, twins, world_set, worlds
+from sql_env.worlds.change_families import CHANGES
+from sql_env.worlds.changes import CHANGE_WORDS
+from sql_env.worlds.words import _split_of_word, load_wordings
 
 ALTERNATIVES = Path(__file__).parent / "data" / "write_alternatives.jsonl"
 SEEDS = [(seed, level) for level in (1, 2, 3) for seed in range(2)]
@@ -59,8 +58,7 @@ def after(world: ChangeWorld, statements, reverse: bool = False, invariants=()) 
 def check_oracle(seed: int, level: int) -> None:
     "Gold of all tasks of a world does what it should, and each mistake something else."
     world = ChangeWorld(seed, level, n=17)
-    for q in world.questions:
-        draft = world.drafts[q.question_id]
+    for q, (draft, *_) in zip(world.questions, world.drafts):
         start, end, before, kept = after(world, q.gold_statements, invariants=q.invariants)
         changed = {name for name in end if end[name] != start[name]}
         assert changed <= set(q.writes) and bool(changed) == bool(q.gold_statements), q.question_id
@@ -190,7 +188,7 @@ def test_sources_of_tasks():
 
 
 def test_the_server_and_the_command_know_the_options_of_tasks():
-    found = load_questions(Settings(source="tasks", level=2))
+    found = _load_questions(Settings(source="tasks", level=2))
     assert found[0].database_name.startswith("changes_2_")
     options = SourceOptions(source="tasks", level=3)
     assert [q.database_name[:10] for q in options.load(5, show_progress=False)] == [
@@ -376,7 +374,7 @@ def test_the_published_layout_in_a_zip_and_without_its_file(live, tmp_path):
     with zipfile.ZipFile(tmp_path / "live.zip", "w") as out:
         for path in live.rglob("*.*"):
             out.write(path, path.relative_to(live))
-    assert len(read_livesqlbench(tmp_path / "live.zip").questions) == 3
+    assert len(_read_livesqlbench(tmp_path / "live.zip").questions) == 3
     (live / "livesqlbench_data_sqlite.jsonl").unlink()
     with pytest.raises(SourceError, match="no livesqlbench_data_sqlite.jsonl"):
-        read_livesqlbench(live)
+        _read_livesqlbench(live)

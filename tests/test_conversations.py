@@ -13,11 +13,11 @@ from test_reward import RIGHT, RIGHTLY, WRONG, result, shaped, total, turns, und
 from sql_env.database.database import Database
 from sql_env.evaluation.audit import audit_questions
 from sql_env.evaluation.harness import evaluate, hack_floor
-from sql_env.evaluation.logs import EpisodeResult, check_log, read_log
-from sql_env.evaluation.reports import conversation_text, results_markdown
-from sql_env.evaluation.rescoring import rescore_log
+from sql_env.evaluation.logs import check_log, read_log, rescore_log
+from sql_env.evaluation.results import result_texts, results_markdown, summary
+from sql_env.play.acts import ACTIONS, EXTRA_ACTIONS
 from sql_env.play.environment import EpisodeEnv
-from sql_env.play.episode import ACTIONS, EXTRA_ACTIONS, Episode
+from sql_env.play.episode import Episode
 from sql_env.play.reward import RewardConfig, RewardMeter, TurnFacts
 from sql_env.policies import ForgetfulOracle, OraclePolicy, ScriptedPolicy, play_episode
 from sql_env.questions.question_set import (
@@ -27,10 +27,10 @@ from sql_env.questions.question_set import (
     question_from_fields,
     question_to_json,
 )
-from sql_env.sources.generated import worlds
-from sql_env.sources.generated.conversations import EDITS, ConversationWorld
-from sql_env.sources.generated.wordings import load_wordings
 from sql_env.sources.loading import load
+from sql_env.worlds import worlds
+from sql_env.worlds.conversations import EDITS, ConversationWorld
+from sql_env.worlds.words import load_wordings
 
 laws = settings(deadline=None, derandomize=True, max_examples=40, database=None)
 
@@ -175,7 +175,7 @@ def test_all_right_is_right_and_each_has_its_verdicts(talk, db):
         assert episode.correct and episode.grounded and episode.robust
         assert [v.reason for v in episode.turn_verdicts] == ["match"] * 3
         assert [part.robust for part in episode.finished] == [True] * 3
-        assert episode.certificate.outcome == "proved"
+        assert episode.judged("certified").reason == "proved"
         assert 0.9 < episode.total_reward < 1
         assert "episode_over" in episode.step("ANSWER", "1").error
 
@@ -189,7 +189,7 @@ def test_one_wrong_answer_makes_the_whole_wrong(talk, db):
     assert [v.correct for v in episode.turn_verdicts] == [True, False, True]
     assert episode.verdict == episode.turn_verdicts[1], "the first that is wrong"
     assert episode.total_reward == pytest.approx(2 / 3)
-    assert episode.certificate is None and not episode.finished[1].robust
+    assert episode.judged("certified") == episode.verdict and not episode.finished[1].robust
 
 
 def test_a_lucky_answer_is_not_robust_whatever_came_later(talk, db):
@@ -297,7 +297,7 @@ def test_an_episode_begins_anew(talk, db):
     assert (
         episode.turn_verdicts == ()
         and episode.finished == []
-        and episode.current == talk.conversation[0]
+        and episode.ask.question == talk.conversation[0]
     )
 
 
@@ -435,7 +435,8 @@ def test_published_conversations(tmp_path, db, source, files, beside):
     assert "Question 2" in qs.quarantined[0].reason("error")
     assert sum(qs.left_out.values()) == 1
     result = evaluate(EpisodeEnv(qs), OraclePolicy(qs), progress=False)
-    assert (result.interaction_match, result.question_match) == (1, 1)
+    numbers = summary(result)
+    assert (numbers["interaction_match"], numbers["question_match"]) == (1, 1)
     assert len(load(source, tmp_path, **options)) == 3
     (tmp_path / files["dev"]).write_text(json.dumps([dict(database_id="bills", interaction=[])]))
     with pytest.raises(Exception, match=f"{source}-dev-0000 is no conversation"):
@@ -562,10 +563,11 @@ def played(made, tmp_path_factory):
 def test_who_forgets_is_right_nowhere_after_the_first_question(played):
     qs, bare = played
     oracle = evaluate(EpisodeEnv(qs), OraclePolicy(qs), progress=False)
-    assert (oracle.success_rate, oracle.robust_rate, oracle.question_match) == (1, 1, 1)
+    assert (oracle.success_rate, oracle.robust_rate, summary(oracle)["question_match"]) == (1, 1, 1)
     forgets = evaluate(EpisodeEnv(qs), ForgetfulOracle(qs, bare), progress=False, robust=False)
     assert forgets.success_rate == 0
-    assert forgets.match_by_turn()[0] == 1 and set(forgets.match_by_turn()[1:]) == {0}
+    first, *later = summary(forgets)["match_by_turn"]
+    assert first == 1 and set(later) == {0}
     assert max(hack_floor(qs).values()) == 0
 
 
@@ -576,7 +578,7 @@ def test_figures_logs_and_grading_again(played, tmp_path):
     qs, bare = played
     env = EpisodeEnv(qs, reward=RewardConfig.partial())
     result = evaluate(env, ForgetfulOracle(qs, bare), 12, log=tmp_path / "a.jsonl", progress=False)
-    text = conversation_text(result)
+    text = result_texts(result)["conversations"]
     assert (
         "question match" in text and "interaction match 0.0%" in text and "12 conversations" in text
     )
@@ -598,6 +600,6 @@ def test_a_single_question_leaves_no_trace_of_conversations(tmp_path):
     result = evaluate(EpisodeEnv(qs), ScriptedPolicy([("ANSWER", "1")]), log=log, progress=False)
     text = log.read_text()
     assert "turns_correct" not in text and "follow_ups" not in text
-    assert conversation_text(result) == "" and result.question_match == result.success_rate
-    old = dict(episode_index=0, question_id="a", correct=True)
-    assert EpisodeResult.from_dict(old).turns_correct == ()
+    assert not {"conversations"} & set(result_texts(result)) and "question_match" not in summary(
+        result
+    )

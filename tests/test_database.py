@@ -14,9 +14,10 @@ from random import Random
 import apsw
 import pytest
 from databases import COUNT, kind, outcome, work_database
+from tables import cases
 from test_values import VALUES
 
-from sql_env.database.database import Database, build_database
+from sql_env.database.database import Database, NotBrief, build_database
 from sql_env.database.guards import FAST_LIMITS, Limits, QueryError
 
 
@@ -45,20 +46,7 @@ def test_a_result_has_columns_rows_and_truncated(db):
 
 @pytest.mark.parametrize(
     "sql",
-    [
-        "SELECT 1 AS a",
-        "SELECT 1 AS a;",
-        "SELECT 1 AS a ; ",
-        "SELECT 1 AS a ; -- done",
-        "SELECT 1 AS a; /* done */",
-        "-- first\nSELECT 1 AS a",
-        "  SELECT 1 AS a\n",
-        "SELECT 1 AS a; ;",
-        "SELECT 1 AS a -- ;",
-        "/* x */ SELECT 1 AS a",
-        "SELECT 1 AS a; -- x",  # once a hole, with the next: no column names
-        "SELECT 1 AS a;\t/* x */;",
-    ],
+    cases("database_columns_are_named_however_a"),
 )
 def test_columns_are_named_however_a_statement_ends(path, sql):
     db = Database(path)
@@ -320,17 +308,19 @@ def test_what_is_brief_gives_the_same(warm, db):
         7,
     ],
 )
-def test_whatever_is_not_certain_to_be_short_gives_none(warm, db, sql):
+def test_whatever_is_not_certain_to_be_short_is_not_brief(warm, db, sql):
     for _ in range(2):
-        assert warm.brief.query(sql) is None
+        with pytest.raises(NotBrief):
+            warm.brief.query(sql)
     assert outcome(warm, sql) == outcome(db, sql), "and nothing was changed"
     assert warm.brief.query("SELECT count(*) FROM job").rows == [(200,)]
 
 
-def test_a_brief_describe_or_sample_that_gives_none_changes_nothing(path):
+def test_a_describe_or_sample_that_is_not_brief_changes_nothing(path):
     with Database(path) as cold:
         for call in (cold.brief.describe, cold.brief.sample):
-            assert call("person") is None  # no connection is open
+            with pytest.raises(NotBrief):  # no connection is open
+                call("person")
         assert [t.rows for t in cold.infos] == [None, None]
         assert kind(cold.brief.describe, "persn") == "unknown_table"
         assert kind(cold.describe, "persn") == "unknown_table"
@@ -346,13 +336,30 @@ def test_nothing_is_brief_in_a_closed_or_large_or_tightly_limited_database(path,
     for db in (tight, large):
         assert db.query("SELECT 1").rows == [(1,)]
     for db in (closed, tight, large):
-        assert db.brief.query("SELECT 1") is None
+        with pytest.raises(NotBrief):
+            db.brief.query("SELECT 1")
         db.close()
 
 
 def test_a_statement_that_was_stopped_is_not_tried_again(warm):
     sql = COUNT.format(10**6)
     for tries in range(2):
-        assert warm.brief.query(sql) is None
+        with pytest.raises(NotBrief):
+            warm.brief.query(sql)
         ticks = warm.pool.free[0].budget.ticks
         assert ticks > 200 if tries == 0 else ticks == 0
+
+
+def test_a_connection_that_nobody_holds_is_closed(tmp_path):
+    "Functions that charge a budget keep no connection alive, also those of counted calls."
+    import gc
+
+    before = len(apsw.connections())
+    for _ in range(20):
+        db = Database(
+            build_database(tmp_path / "a.sqlite", "CREATE TABLE t(a TEXT)", {"t": [("x",)]})
+        )
+        db.query("SELECT instr(a, 'x'), trim(a, 'x'), date('now') FROM t")
+    del db
+    gc.collect()
+    assert len(apsw.connections()) <= before + 1

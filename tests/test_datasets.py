@@ -25,9 +25,15 @@ from sql_env.questions.question_set import (
     question_to_json,
     save_question_set,
 )
-from sql_env.sources.findings import SHIPPED_FLAGS, findings_of, read_findings, with_findings
-from sql_env.sources.loading import SOURCES, load
-from sql_env.sql.dialects import translate_sql
+from sql_env.sources.loading import (
+    SHIPPED_FLAGS,
+    SOURCES,
+    findings_of,
+    load,
+    read_findings,
+    with_findings,
+)
+from sql_env.sql.text import translate_sql
 
 SHIPS = [(1, "Aurora", 120.5), (2, "Bora", 300.0), (3, "Cirrus", 300.0)]
 HEAVY = "SELECT tonnes FROM ship WHERE name = 'Bora'"
@@ -259,7 +265,7 @@ def test_each_accepted_result_is_right_and_robust_is_not_judged(lite, sql, corre
 def test_gold_rows_need_no_query(lite):
     qs = load("spider2_lite", lite)
     result = evaluate(qs, OraclePolicy(qs), progress=False)
-    assert result.success_rate == 1.0 and dict(result.not_judged) == {"no_gold_sql": 2}
+    assert result.success_rate == 1.0 and dict(result.unjudged()) == {"no_gold_sql": 2}
     report = audit_questions(qs, progress=False)
     assert not report.bad and not report.failed
     limited = load("spider2_lite", lite, limits=Limits(rows=50))

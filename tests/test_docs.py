@@ -15,6 +15,7 @@ from check_sources import check as check_sources
 from conftest import made_once, notebooks, run
 from reference_docs import public_members
 from site_files import ADDRESS
+from tables import cases
 
 from sql_env.extras import MissingExtraError
 
@@ -80,35 +81,7 @@ def test_every_public_method_has_an_entry(root, site):
         assert not [s for s in signatures if "__main__." in s or " object at 0x" in s], page.name
 
 
-BREAKS = {
-    "no page": ('<a href="nowhere.html">x</a>', "index.html: no page nowhere.html"),
-    "outside": ('<a href="../../secret.html">x</a>', "index.html: no page ../../secret.html"),
-    "no anchor": (
-        '<a href="play/episode.html#nothing">x</a>',
-        "index.html: no anchor play/episode.html#nothing",
-    ),
-    "no own anchor": ('<a href="#nothing">x</a>', "index.html: no anchor #nothing"),
-    "a notebook": ('<a href="07_episode.ipynb">x</a>', "index.html: no page 07_episode.ipynb"),
-    "no picture": (
-        '<img src="images/none.png" alt="x">',
-        "index.html: no picture images/none.png",
-    ),
-    "no words": ('<img src="data:,">', "index.html: no alternative text: data:,"),
-    "nbconvert's words": (
-        '<img src="data:,y" alt="No description has been provided for this image">',
-        "index.html: no alternative text: data:,y",
-    ),
-    "twice a link": (
-        "<p>[<code>x</code>](https://example.org/x)</p>",
-        "index.html: Markdown that stayed text: ](https://example.org/x)",
-    ),
-    "headings": ("<h2>x</h2><h4>y</h4>", "index.html: a level of headings left out: h2 to h4"),
-    "no address": ('<a href="https://example">x</a>', "index.html: no address: https://example"),
-    "odd scheme": (
-        '<a href="htps://example.org/a">x</a>',
-        "index.html: no address: htps://example.org/a",
-    ),
-}
+BREAKS = dict(cases("docs_breaks"))
 
 
 @pytest.mark.slow
@@ -202,7 +175,7 @@ def test_outputs_are_looked_at():
     shown = dict(data={"text/plain": ["<function __main__.f>"]})
     named = dict(cell_type="code", source="f", outputs=[shown])
     assert list(cell_faults(named, "x")) == ["a name of the notebook's own process: __main__."]
-    assert not list(cell_faults(dict(cell_type="markdown", source="`train`"), "training/07_run"))
+    assert not list(cell_faults(dict(cell_type="markdown", source="`train`"), "training/05_run"))
 
 
 def test_sources_are_what_quarto_shows(root):
@@ -253,6 +226,27 @@ def test_tutorials_can_be_opened(root):
             in sources[1]
         )
         assert "#| hide\n#| eval: false\n! [ -e /content ]" in sources[2], path.name
+
+
+def guides(root: Path) -> list[Path]:
+    "Pages for people, in the order of the sidebar."
+    text = (root / "nbs" / "_quarto.yml").read_text()
+    section = text.partition("section: Guides")[2].partition("- section:")[0]
+    return [root / "nbs" / name for name in re.findall(r"- (\S+\.ipynb)", section)]
+
+
+def test_guides_begin_with_what_the_reader_will_hold(root):
+    "Minutes for a reader of 200 words a minute, code included, within two; the FAQ is looked up and not read."
+    numbers = "none One Two Three Four Five Six Seven Eight Nine Ten".split()
+    pages = [p for p in guides(root) if p.stem != "faq"]
+    assert len(pages) == 11
+    for path in pages:
+        badge = "".join(cells(path)[1]["source"])
+        said = re.search(r'alt="Open in Colab"></a>\n\n(\w+) minutes.*\. At the end ', badge)
+        assert said, path.name
+        shown = ["".join(c["source"]) for c in cells(path)]
+        words = sum(len(s.split()) for s in shown if not s.startswith("#| hide"))
+        assert abs(numbers.index(said[1]) - words / 200) <= 2, (path.name, words / 200)
 
 
 def test_what_a_page_installs_is_there(root):
@@ -317,16 +311,3 @@ def test_what_is_published_has_the_files_for_programs(root):
     workflow = (root / ".github" / "workflows" / "docs.yml").read_text()
     assert workflow.index("nbdev-docs") < workflow.index("tests/site_files.py _docs")
     assert "canonical-url: true" in (root / "_quarto.yml").read_text()
-
-
-def test_the_evidence_on_the_first_page_is_that_of_the_study(root):
-    counts = json.loads((root / "benchmarks" / "wrong.json").read_text())["reporting"]["counts"]
-    text = " ".join((root / "README.md").read_text().split())
-    assert (
-        f"Of {counts['proven']} wrong queries that are right by value through luck (of "
-        f"{counts['mutants']:,} one-edit changes of gold on databases not used in building), "
-        f"{counts['proven_robust']} are robust and none is certified; of {counts['undecided']} more that "
-        f"nothing told from gold, {counts['undecided_proved']} are proved equal, "
-        f"{counts['undecided_refuted']} refuted and {counts['undecided_open']} open"
-    ) in text
-    assert "wrong_proved" not in counts

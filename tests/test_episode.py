@@ -13,20 +13,22 @@ from random import Random
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
+from tables import cases
 
 from sql_env.database.database import Database, build_database
 from sql_env.database.guards import Limits
 from sql_env.grading.answers import format_rows
+from sql_env.play.acts import ACTIONS
+from sql_env.play.board import MAX_SCHEMA_CHARS
 from sql_env.play.environment import EpisodeEnv
-from sql_env.play.episode import ACTIONS, MAX_HISTORY_ACTIONS, SCHEMA_LEVELS, Episode, Observation
+from sql_env.play.episode import MAX_HISTORY_ACTIONS, Episode, Observation
 from sql_env.play.reward import RewardConfig
-from sql_env.play.schema_view import MAX_SCHEMA_CHARS
+from sql_env.play.settings import SCHEMA_LEVELS
 from sql_env.policies.base import parse_schema_info
-from sql_env.policies.baselines import RandomPolicy
-from sql_env.policies.hacks import HACKS, most_frequent_answer
+from sql_env.policies.baselines import HACKS, RandomPolicy, most_frequent_answer
 from sql_env.questions.question_set import Question, QuestionSet
 from sql_env.sources.loading import load
-from sql_env.sql.analysis import normalize_sql
+from sql_env.sql.text import normalize_sql
 
 REWARDS = {
     "sparse": RewardConfig.sparse(),
@@ -246,7 +248,7 @@ def test_sample_shows_five_rows_of_the_table_the_same_for_a_seed(db):
         assert (
             lines[0] == "pet_id | owner_id | nickname | weight" and len(lines) == 6 and not o.error
         )
-        rows = set(episode.evidence.seen[-1].result.rows)
+        rows = set(episode.board.evidence.seen[-1].result.rows)
         assert rows <= set(stored) and len(rows) == 5
         assert episode.step("sample", '"PET"').result == o.result, "and when it is asked again"
         shown[seed] = o.result
@@ -328,28 +330,7 @@ def test_reading_statements_are_accepted(db, sql):
 
 @pytest.mark.parametrize(
     "sql",
-    [
-        "",
-        " ",
-        "INSERT INTO pet VALUES (1,1,'a',1)",
-        "DELETE FROM pet",
-        "UPDATE pet SET weight = 0",
-        "DROP TABLE pet",
-        "PRAGMA table_list",
-        "EXPLAIN SELECT 1",
-        "ATTACH ':memory:' AS x",
-        "BEGIN",
-        "WITH t AS (SELECT 1) DELETE FROM pet",
-        "SELECT 1; SELECT 2",
-        "SELECT 1; DROP TABLE pet",
-        "CREATE TABLE x(a)",
-        "VACUUM",
-        "hello",
-        "SELEC 1",
-        "SELECT",
-        "\0",
-        "SELECT 1\0",
-    ],
+    cases("episode_all_else_is_refused_and_costs_a"),
 )
 def test_all_else_is_refused_and_costs_a_step(db, sql):
     episode, _ = start(db)
@@ -410,30 +391,7 @@ def test_a_result_is_never_longer_than_an_observation_may_be(db):
 
 # ---- the hidden schema
 
-CATALOG_TABLES = [
-    "sqlite_master",
-    "sqlite_schema",
-    "sqlite_temp_master",
-    "sqlite_temp_schema",
-    "SQLITE_MASTER",
-    '"sqlite_master"',
-    "main.sqlite_master",
-    "pragma_table_list",
-    "pragma_table_info('pet')",
-    "pragma_table_xinfo('pet')",
-    "pragma_database_list",
-    "pragma_foreign_key_list('pet')",
-    "pragma_index_list('pet')",
-    "pragma_function_list",
-    "pragma_compile_options",
-    "dbstat",
-    "sqlite_dbpage",
-    "bytecode('SELECT 1')",
-    "tables_used('SELECT * FROM pet')",
-    "sqlite_stmt",
-    "sqlite_sequence",
-    "sqlite_stat1",
-]
+CATALOG_TABLES = cases("episode_catalog_tables")
 
 
 @pytest.mark.parametrize("table", CATALOG_TABLES)
@@ -734,7 +692,7 @@ def test_after_done_nothing_changes_and_nothing_is_paid(db, config, ending):
         episode.total_reward,
         episode.steps,
         str(episode.schema),
-        len(episode.evidence.seen),
+        len(episode.board.evidence.seen),
     )
     for a in (
         ("DESCRIBE", "Owner"),
@@ -759,7 +717,7 @@ def test_after_done_nothing_changes_and_nothing_is_paid(db, config, ending):
         episode.total_reward,
         episode.steps,
         str(episode.schema),
-        len(episode.evidence.seen),
+        len(episode.board.evidence.seen),
     )
 
 
@@ -965,7 +923,7 @@ def test_another_seed_gives_other_samples():
 
 def snapshot(episode):
     "All that a step could change."
-    e = episode.evidence
+    e = episode.board.evidence
     seen = len(e.seen), e.last_seen, e.cells
     return (
         episode.steps,
@@ -983,7 +941,7 @@ def test_a_step_that_is_tried_is_the_same_step_or_none():
     outcomes = {"taken": 0, "missed": 0}
     for q in qs.sample(40, 3):
         database = qs.database(q.database_name)
-        plain, tried = (Episode(q, database, RewardConfig.shaped()) for _ in range(2))
+        plain, tried = (Episode(q, database, reward=RewardConfig.shaped()) for _ in range(2))
         plain.reset(7), tried.reset(7)
         for action in script(q, database, 7):
             before = snapshot(tried)
@@ -1306,7 +1264,10 @@ def test_observations_do_not_depend_on_gold(level):
             plays = [
                 play_with(
                     Episode(
-                        x, qs.database(q.database_name), RewardConfig.sparse(), schema_level=level
+                        x,
+                        qs.database(q.database_name),
+                        reward=RewardConfig.sparse(),
+                        schema_level=level,
                     ),
                     policy,
                 )[0]

@@ -8,6 +8,7 @@ from functools import lru_cache
 from sys import getsizeof
 
 import pytest
+from tables import cases
 
 from sql_env.database.database import Database, build_database
 from sql_env.grading.grounding import MAX_RESULT_BYTES, Evidence
@@ -72,26 +73,7 @@ WRITTEN = [
     "SELECT length('" + 42 * "a" + "')",
     "SELECT 1 AS x, (SELECT 42) AS y FROM pet, note LIMIT 1",
 ]
-READ = [
-    "SELECT count(*) FROM pet",
-    "SELECT id FROM pet WHERE id = 42",
-    "SELECT max(id) FROM pet",
-    "SELECT * FROM pet",
-    "SELECT p.* FROM pet AS p JOIN pet AS o USING (id)",
-    "SELECT sum(CASE WHEN id > 0 THEN 1 ELSE 0 END) FROM pet",
-    "SELECT count(*) FILTER (WHERE id > 0) FROM pet",
-    "SELECT round(max(id), 2) FROM pet",
-    "SELECT id + 1 FROM pet",
-    "SELECT (SELECT count(*) FROM pet)",
-    "WITH c AS (SELECT max(id) AS x FROM pet) SELECT x FROM c",
-    "SELECT row_number() OVER (ORDER BY age) FROM pet",
-    "SELECT 100.0 * id / 100 FROM pet",
-    "SELECT CAST(substr(name, 5, 2) AS INTEGER) FROM pet",
-    "SELECT id FROM pet UNION SELECT pet_id FROM note",
-    'SELECT "id" FROM [pet] WHERE `id` IN (42)',
-    "SELECT rowid FROM pet",
-    "SELECT count(*) FROM pet p, note n WHERE p.id = n.pet_id",
-]
+READ = cases("evidence_read")
 
 
 @pytest.mark.parametrize("sql", WRITTEN)
@@ -196,7 +178,7 @@ def test_results_too_large_to_keep_still_answer(db):
     gold = tuple(db.query(wide).rows)
     q = question(gold, wide)
     episode = played(db, ("QUERY", wide))
-    assert episode.evidence.seen[0].result is None and episode.has_result
+    assert episode.board.evidence.seen[0].result is None and episode.has_result
     assert episode.last.rows == list(gold) and episode.queries == []
     last = played(db, ("QUERY", wide), ("ANSWER", "@last"), q=q)
     assert last.correct and last.grounded and last.queries[0][0] == wide
@@ -210,7 +192,7 @@ def test_small_results_are_kept_when_a_large_one_comes(db):
     episode = played(
         db, ("QUERY", small), *[("QUERY", f"SELECT long, {i} FROM note") for i in range(4)]
     )
-    kept = [seen for seen in episode.evidence.seen if seen.result is not None]
+    kept = [seen for seen in episode.board.evidence.seen if seen.result is not None]
     assert [seen.sql for seen in kept] == [small]
     assert sum(seen.size for seen in kept) <= MAX_RESULT_BYTES
     assert (small, db.query(small)) in episode.queries
@@ -223,7 +205,7 @@ def test_the_robust_verdict_knows_queries_whose_results_are_not_kept():
     episode = Episode(q, database)
     episode.reset(0)
     episode.step("QUERY", q.gold_sql)
-    episode.evidence.seen[0].forget(database, 100)
+    episode.board.evidence.seen[0].forget(database, 100)
     episode.step("ANSWER", "@last")
     assert episode.correct and episode.robust and episode.grounded
 
@@ -233,8 +215,10 @@ def test_reruns_are_few(db, monkeypatch):
     "A verdict asks for at most four forgotten results again."
     wide = "SELECT a.name, {} FROM pet a, pet b, pet c ORDER BY a.name LIMIT 12000"
     episode = played(db, *[("QUERY", wide.format(i)) for i in range(6)])
-    asked, query = [], episode.evidence.query
-    monkeypatch.setattr(episode.evidence, "query", lambda sql: asked.append(sql) or query(sql))
+    asked, query = [], episode.board.evidence.query
+    monkeypatch.setattr(
+        episode.board.evidence, "query", lambda sql: asked.append(sql) or query(sql)
+    )
     assert len(episode.queries) == len(asked) == 4
     assert Evidence(db).queries_for(((1,),)) == []
 

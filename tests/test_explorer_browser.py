@@ -229,7 +229,7 @@ def test_jupyterlab(browser, lab, tell):
     steps.append(click(page, "Answer with last result", [".sx-wrong", "not in gold"]))
     picture(page, "lab_wrong")
     page.locator("button:visible:disabled", has_text="Run query").wait_for()
-    assert "code_list" in page.locator(".sx-gold:visible").inner_text()
+    assert "code_list" in page.locator(".sx-part:visible", has_text="gold query").inner_text()
     assert not page.locator(".sx-bare .sx-error").count()
     page.get_by_role("tab", name="Watch").click()
     watch_buttons = page.locator("button:visible", has_text=re.compile("^Watch$")).count()

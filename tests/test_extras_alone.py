@@ -235,7 +235,7 @@ env = EpisodeEnv(load("bundled"), verify="certified")
 env.reset(question_id="vet_clinic-02")
 env.step("QUERY", "SELECT count(visit_id) FROM visit WHERE paid_on IS NULL")
 env.step("ANSWER", "@last")
-print(env.episode.certificate.outcome)
+print(env.episode.judged("certified").reason)
 """
 
 

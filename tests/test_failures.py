@@ -5,17 +5,19 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from made_rows import made_row
 
-from sql_env.evaluation.failures import (
+from sql_env.evaluation.harness import evaluate
+from sql_env.evaluation.logs import count_log_failures, read_log
+from sql_env.evaluation.rows import (
     FAILURES,
+    EpisodeResult,
+    Trajectory,
     answer_query,
     classify_failure,
     count_failures,
-    count_log_failures,
     failures_text,
 )
-from sql_env.evaluation.harness import evaluate
-from sql_env.evaluation.logs import EpisodeResult, Trajectory, read_log
 from sql_env.play.environment import EpisodeEnv
 from sql_env.policies.base import Completion, RolloutAborted
 from sql_env.policies.chat import ChatPolicy
@@ -134,7 +136,7 @@ def test_other_spellings_do_not_look_like_another_filter(sql):
 
 
 def wrong(reason="values", gold="SELECT a FROM t", **fields):
-    return Trajectory(EpisodeResult(0, "q", reason=reason), {}, [], gold_sql=gold, **fields)
+    return Trajectory(made_row(0, reason=reason), {}, [], gold_sql=gold, **fields)
 
 
 def test_nothing_is_known_where_a_server_tells_nothing():
@@ -144,7 +146,7 @@ def test_nothing_is_known_where_a_server_tells_nothing():
 
 
 def test_right_and_crashed_episodes_have_no_kind_and_each_kind_has_words():
-    right = Trajectory(EpisodeResult(0, "q", correct=True, reason="match"), {}, [])
+    right = Trajectory(made_row(0, correct=True), {}, [])
     crashed = Trajectory(EpisodeResult(0, "q", error="E: x"), {}, [])
     assert classify_failure(right) == classify_failure(crashed) == "" == answer_query(right)
     counts = count_failures([right, crashed, wrong(), wrong("not_answerable"), wrong()])

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 
 from sql_env import EpisodeEnv, RewardConfig, Session
 from sql_env.grading import grounding
-from sql_env.play import snapshots
-from sql_env.play.episode import Action, Episode
+from sql_env.play import session as snapshots
+from sql_env.play.acts import Action
+from sql_env.play.episode import Episode
 from sql_env.policies.base import play_episode
-from sql_env.policies.baselines import RandomPolicy
-from sql_env.policies.hacks import HACKS
+from sql_env.policies.baselines import HACKS, RandomPolicy
 from sql_env.sources.loading import load
 
 ID = "vet_clinic-02"
@@ -47,7 +47,7 @@ def bundled():
 
 def begun(reward="shaped", budget=8, seed=3):
     q = bundled().get(ID)
-    episode = Episode(q, bundled().database(q.database_name), REWARDS[reward], budget)
+    episode = Episode(q, bundled().database(q.database_name), reward=REWARDS[reward], budget=budget)
     episode.reset(seed)
     return episode
 
@@ -57,16 +57,16 @@ def facts(episode):
     return (
         episode.turns,
         episode.total_reward,
-        episode.meter.if_stopped,
+        episode.ask.meter.if_stopped,
         episode.history,
         episode.verdict,
         episode.grounded,
         episode.last,
         episode.queries,
-        episode.has_looked,
+        episode.ask.has_looked,
         episode.state_key,
-        episode.evidence.cells,
-        episode.evidence.size,
+        episode.board.evidence.cells,
+        episode.board.evidence.size,
         str(episode.schema),
     )
 
@@ -117,10 +117,13 @@ def test_a_reward_asks_the_evidence_of_its_branch():
     first.step(*large)
     second = first.fork()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(grounding, "MAX_RESULT_BYTES", first.evidence.size + 100)
+        patch.setattr(grounding, "MAX_RESULT_BYTES", first.board.evidence.size + 100)
         second.step("SAMPLE", "owner")
-        assert second.evidence.seen[0].result is None and second.evidence.last_seen.result is None
-        assert first.evidence.seen[0].result is not None and first.last is not None
+        assert (
+            second.board.evidence.seen[0].result is None
+            and second.board.evidence.last_seen.result is None
+        )
+        assert first.board.evidence.seen[0].result is not None and first.last is not None
         fresh = begun("partial")
         fresh.step(*large)
         fresh.step("SAMPLE", "owner")
@@ -134,7 +137,7 @@ def test_a_reward_asks_the_evidence_of_its_branch():
 def test_a_fork_costs_the_same_anywhere(kind):
     sizes = []
     for depth in (1, 50):
-        session = Session(EpisodeEnv(bundled(), 100, RewardConfig.shaped()))
+        session = Session(EpisodeEnv(bundled(), budget=100, reward=RewardConfig.shaped()))
         session.begin(ID)
         for i in range(depth):
             session.call("query", dict(sql=f"SELECT name, {i} FROM animal LIMIT 5"))
@@ -153,7 +156,7 @@ def test_a_fork_costs_the_same_anywhere(kind):
 @given(MOVES)
 @settings(max_examples=30, deadline=None, derandomize=True)
 def test_sessions_fork_with_what_was_said(moves):
-    env = EpisodeEnv(bundled(), 8, RewardConfig.shaped())
+    env = EpisodeEnv(bundled(), budget=8, reward=RewardConfig.shaped())
     tools = dict(DESCRIBE="table_name", SAMPLE="table_name", QUERY="sql", ANSWER="value")
 
     def reply(session, action):
@@ -256,7 +259,7 @@ def counted(monkeypatch):
 
 
 def played():
-    session = Session(EpisodeEnv(bundled(), 9))
+    session = Session(EpisodeEnv(bundled(), budget=9))
     session.begin(ID)
     session.call("describe", dict(table_name="visit"))
     session.call("query", dict(sql=GOLD))
@@ -267,11 +270,11 @@ def test_a_state_made_here_is_not_played_again(monkeypatch):
     session = played()
     state = json.loads(json.dumps(session.state()))
     taken = counted(monkeypatch)
-    other = Session.resume(EpisodeEnv(bundled(), 9), state)
+    other = Session.resume(EpisodeEnv(bundled(), budget=9), state)
     assert not taken and other.state() == state and other.observation == session.observation
     other.call("answer", dict(value="@last"))
     assert other.verdict().correct and not session.done and len(taken) == 1
-    checked = Session.resume(EpisodeEnv(bundled(), 9), state, check=True)
+    checked = Session.resume(EpisodeEnv(bundled(), budget=9), state, check=True)
     assert len(taken) == 3 and checked.state() == state
 
 
@@ -288,7 +291,7 @@ def test_a_state_that_was_changed_is_played_again_and_refused(damage):
     state = played().state()
     damage(state)
     with pytest.raises(ValueError, match="other observations"):
-        Session.resume(EpisodeEnv(bundled(), 9), state)
+        Session.resume(EpisodeEnv(bundled(), budget=9), state)
 
 
 def test_a_remembered_state_needs_the_same_settings():
@@ -303,7 +306,7 @@ def test_what_is_remembered_has_bounds_and_ends_with_its_questions(monkeypatch):
     questions = load("bundled")
     memory = snapshots.Snapshots(most_bytes=40_000)
     monkeypatch.setitem(snapshots._SNAPSHOTS, questions, memory)
-    session = Session(EpisodeEnv(questions, 99))
+    session = Session(EpisodeEnv(questions, budget=99))
     session.begin(ID)
     first = session.state()
     for i in range(20):
@@ -317,3 +320,11 @@ def test_what_is_remembered_has_bounds_and_ends_with_its_questions(monkeypatch):
     del questions, session, memory
     gc.collect()
     assert alive() is None
+
+
+def test_verdicts_of_forks_are_their_own():
+    env = EpisodeEnv(load("bundled"))
+    env.reset(question_id="vet_clinic-02")
+    right, wrong = env.episode, env.episode.fork()
+    assert right.step("ANSWER", "44").reward == 1 and right.verdicts["value"]
+    assert wrong.step("ANSWER", "43").reward == 0 and not wrong.verdicts["value"]

@@ -1,20 +1,17 @@
-"Gold is run once for all processes: keys, damage, two writers, a killed one, a full disk; and proofs about row order."
+"Gold is run once for all processes: keys and damage; and proofs about row order."
 
-import os
 import random
-import resource
-import signal
-import subprocess
-import sys
 from itertools import product
 from pathlib import Path
 from types import SimpleNamespace
 
 import apsw
 import pytest
+from tables import cases
 
 from sql_env.database.database import Database, build_database
 from sql_env.database.guards import Limits, QueryError
+from sql_env.paths import DiskCache
 from sql_env.questions import gold_cache
 from sql_env.questions.gold import (
     GoldResult,
@@ -22,9 +19,10 @@ from sql_env.questions.gold import (
     _ShuffledCopy,
     same_rows,
 )
-from sql_env.questions.gold_cache import _GoldCache, gold_results
+from sql_env.questions.gold_cache import gold_results
 from sql_env.questions.statements import StatementReader
-from sql_env.sql.row_order import filters_only, is_sorted, order_proof
+from sql_env.sql.row_order import filters_only, order_proof
+from sql_env.sql.text import has_order_by
 
 SHIPS = (
     "CREATE TABLE ship(id INTEGER PRIMARY KEY, name TEXT, kind TEXT COLLATE NOCASE, tonnes REAL)"
@@ -48,55 +46,46 @@ def cache_folder(tmp_path, monkeypatch) -> Path:
     return tmp_path / "cache"
 
 
-def result(i: int, text: str = "") -> GoldResult:
-    return GoldResult(
-        f"SELECT {i}",
-        ((i, 0.5, None, b"x", text, float("inf")),),
-        (0,),
-        ("null",),
-        (("null", "why"),),
-    )
-
-
 # --- entries
 
 
-def test_an_entry_comes_back_as_it_was(tmp_path):
-    cache = _GoldCache(tmp_path / "c" / "gold.cache")
+def test_an_entry_comes_back_as_it_was():
     odd = [
-        result(1, 'ä "{" \0 \n'),
+        GoldResult(
+            f"SELECT {text}",
+            ((1, 0.5, None, b"x", text, float("inf")),),
+            (0,),
+            ("null",),
+            (("null", "why"),),
+        )
+        for text in ("", 'ä "{" \0 \n')
+    ]
+    odd += [
         GoldResult("", (), None, (), ()),
         GoldResult("x", None, None, ("error",), (("error", "no such table: x."),)),
         GoldResult("{", ((1,), (2,)), (0, 0), (), ()),
     ]
-    kept = {cache.key(str(i)): r for i, r in enumerate(odd)}
-    cache.put(kept)
-    assert _GoldCache(tmp_path / "c" / "gold.cache").get([*kept, b"other"]) == kept
-    types = [type(v) for v in cache.get([cache.key("0")])[cache.key("0")].rows[0]]
-    assert types == [int, float, type(None), bytes, str, float]
+    for gold in odd:
+        there = gold_cache._unpack(gold_cache._pack(gold))
+        assert there == gold
+        assert [[type(v) for v in row] for row in there.rows or ()] == [
+            [type(v) for v in row] for row in gold.rows or ()
+        ]
 
 
 def test_a_key_is_content_sql_and_limits(ship, tmp_path):
+    def key(database, limits=Limits(), sql="SELECT 1"):
+        (found,) = gold_cache._keys(database, limits, [sql])
+        return found
+
     copy = tmp_path / "copy.sqlite"
     copy.write_bytes(ship.read_bytes())
-    keys = [_GoldCache(database=d).key("SELECT 1") for d in (ship, copy, str(copy))]
+    keys = [key(d) for d in (ship, copy, str(copy))]
     con = apsw.Connection(str(copy))
     con.execute("UPDATE ship SET tonnes = 6 WHERE id = 2")
     con.close()
-    keys += [_GoldCache(database=copy).key("SELECT 1"), _GoldCache(database=ship).key("SELECT 2")]
-    keys += [_GoldCache(database=ship, limits=Limits(rows=9)).key("SELECT 1")]
+    keys += [key(copy), key(ship, sql="SELECT 2"), key(ship, Limits(rows=9))]
     assert len(set(keys[:3])) == 1 and len(set(keys)) == 4
-
-
-def test_the_size_is_bounded_and_the_newest_stay(tmp_path):
-    cache = _GoldCache(tmp_path / "gold.cache", max_bytes=100_000)
-    for i in range(60):
-        cache.put({cache.key(str(i)): result(i, random.Random(i).randbytes(2000).hex())})
-    assert cache.path.stat().st_size <= 100_000
-    there = [i for i in range(60) if cache.get([cache.key(str(i))])]
-    assert there and there[-1] == 59 and there == list(range(there[0], 60))
-    cache.put({cache.key("long"): result(1, random.Random(1).randbytes(2**20).hex())})
-    assert not cache.get([cache.key("long")]), "one entry does not push out all others"
 
 
 # --- what may happen to the file
@@ -105,8 +94,8 @@ def test_the_size_is_bounded_and_the_newest_stay(tmp_path):
 def test_any_damage_only_costs_the_entry(ship):
     sqls = [f"SELECT id + {i} FROM ship WHERE id = 1" for i in range(40)]
     right = {sql: r.rows for sql, r in gold_results(ship, sqls).items()}
-    path = _GoldCache().path
-    sound = path.read_bytes()
+    cache, keys = DiskCache("results.cache"), gold_cache._keys(ship, Limits(), sqls)
+    sound = cache.path.read_bytes()
     chance = random.Random(0)
     for i in range(60):
         data = bytearray(sound)
@@ -115,68 +104,15 @@ def test_any_damage_only_costs_the_entry(ship):
         for _ in range(chance.choice([1, 20, 400])):
             if data:
                 data[chance.randrange(len(data))] ^= chance.randrange(1, 256)
-        path.write_bytes(data)
+        cache.path.write_bytes(data)
         assert {sql: r.rows for sql, r in gold_results(ship, sqls[::9]).items()} == {
             sql: right[sql] for sql in sqls[::9]
         }
-    path.write_bytes(b"no database at all" * 99)
+    cache.path.write_bytes(b"no database at all" * 99)
     gold_results(ship, sqls)
-    assert len(_GoldCache(database=ship).get(map(_GoldCache(database=ship).key, sqls))) in (0, 40)
+    assert len(cache.get(keys)) in (0, 40)
     gold_results(ship, sqls)
-    assert len(_GoldCache(database=ship).get(map(_GoldCache(database=ship).key, sqls))) == 40
-
-
-def in_process(code: str, *args, **options) -> subprocess.Popen:
-    head = "import sys, os, resource, signal\nfrom pathlib import Path\n"
-    head += "from sql_env.questions.gold_cache import _GoldCache, gold_results\n"
-    head += "from sql_env.questions.gold import GoldResult\ncache = _GoldCache(Path(sys.argv[1]))\n"
-    head += "def r(i): return GoldResult(str(i), ((i, 'x' * 500),), None, (), ())\n"
-    return subprocess.Popen([sys.executable, "-c", head + code, *map(str, args)], **options)
-
-
-def test_two_writers_lose_nothing(tmp_path):
-    code = """for i in range(int(sys.argv[2]), int(sys.argv[2]) + 200): cache.put({cache.key(str(i)): r(i)})"""
-    path = tmp_path / "gold.cache"
-    writers = [in_process(code, path, start) for start in (0, 100, 200)]
-    assert [w.wait() for w in writers] == [0, 0, 0]
-    cache = _GoldCache(path)
-    found = cache.get([cache.key(str(i)) for i in range(400)])
-    assert len(found) == 400 and all(r.rows[0][0] == int(r.sql) for r in found.values())
-
-
-def test_a_killed_writer_leaves_whole_entries(tmp_path):
-    path = tmp_path / "gold.cache"
-    code = """
-for i in range(10**6):
-    cache.put({cache.key(str(n)): r(n) for n in range(i * 50, i * 50 + 50)})
-    print(i, flush=True)"""
-    with in_process(code, path, stdout=subprocess.PIPE) as writer:
-        for _ in range(3):
-            writer.stdout.readline()
-        writer.send_signal(signal.SIGKILL)
-    cache = _GoldCache(path)
-    groups = [
-        len(cache.get([cache.key(str(n)) for n in range(i * 50, i * 50 + 50)])) for i in range(6)
-    ]
-    assert groups[:3] == [50] * 3 and set(groups) <= {0, 50}, "all of a group or nothing"
-    cache.put({cache.key("new"): result(1)})
-    assert cache.get([cache.key("new")])
-
-
-def test_a_full_disk_only_means_no_cache(ship, tmp_path):
-    code = """
-signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-resource.setrlimit(resource.RLIMIT_FSIZE, (30_000, 30_000))
-for i in range(200): cache.put({cache.key(str(i)): r(i)})
-found = cache.get([cache.key(str(i)) for i in range(200)])
-print(len(found), {s: g.rows for s, g in gold_results(sys.argv[2], ["SELECT max(id) FROM ship"]).items()})"""
-    env = dict(os.environ, SQL_ENV_CACHE=str(tmp_path / "cache"))
-    with in_process(
-        code, tmp_path / "gold.cache", ship, stdout=subprocess.PIPE, env=env
-    ) as process:
-        out = process.stdout.read().decode()
-    assert process.returncode == 0 and out.endswith("{'SELECT max(id) FROM ship': ((4,),)}\n")
-    assert resource.getrlimit(resource.RLIMIT_FSIZE)[0] != 30_000
+    assert len(cache.get(keys)) == 40
 
 
 def test_a_folder_that_can_not_be_written_only_means_no_cache(ship, tmp_path, monkeypatch):
@@ -189,10 +125,10 @@ def test_a_folder_that_can_not_be_written_only_means_no_cache(ship, tmp_path, mo
 
 def test_an_agent_can_not_read_the_cache(ship):
     gold_results(ship, ["SELECT max(id) FROM ship"])
-    path = _GoldCache().path
+    path = DiskCache("results.cache").path
     assert path.is_file() and path.suffix not in (".sqlite", ".db", ".sqlite3")
     with Database(ship) as db:
-        for sql in (f"ATTACH '{path}' AS c", "SELECT * FROM gold", f"SELECT readfile('{path}')"):
+        for sql in (f"ATTACH '{path}' AS c", "SELECT * FROM entries", f"SELECT readfile('{path}')"):
             with pytest.raises(QueryError):
                 db.query(sql)
 
@@ -327,22 +263,7 @@ def test_beyond_the_size_a_proof_or_a_flag(tmp_path):
 
 @pytest.mark.parametrize(
     "sql, flag, says",
-    [
-        ("SELECT crew FROM ship", "error", "no such column: crew"),
-        ("SELEC 1", "error", "A query begins with SELECT"),
-        ("SELECT date('now')", "not_deterministic", "2025-01-01"),
-        (
-            "SELECT count(*) FROM ship WHERE current_date > '2024'",
-            "not_deterministic",
-            "current time",
-        ),
-        (
-            "SELECT name FROM ship ORDER BY random() LIMIT 1",
-            "not_deterministic",
-            "deterministic functions",
-        ),
-        ("SELECT name FROM ship WHERE tonnes = 5 LIMIT 1", "order_dependent", ""),
-    ],
+    cases("gold_cache_a_flag_keeps_its_reason"),
 )
 def test_a_flag_keeps_its_reason(ship, sql, flag, says):
     runner = GoldRunner(ship)
@@ -391,37 +312,7 @@ SCHEMA = [table("t", "id", "a", "b", keys=[(0,)]), table("u", "id", "t_id", "c",
 
 @pytest.mark.parametrize(
     "sql, tests",
-    [
-        ("SELECT a FROM t", 0),
-        ("SELECT count(*), max(a) FROM t WHERE b IN (SELECT c FROM u)", 0),
-        ("SELECT a, count(*) FROM t GROUP BY a HAVING count(*) > 1 ORDER BY count(*)", 0),
-        ("SELECT t.a, t.b, count(*) FROM t JOIN u ON t.id = u.t_id GROUP BY t.id", 0),
-        ("SELECT a FROM t ORDER BY b LIMIT 2", 1),
-        ("SELECT a FROM t WHERE b = (SELECT max(b) FROM t)", 0),
-        ("SELECT a FROM t WHERE id = (SELECT t_id FROM u ORDER BY c LIMIT 1)", 1),
-        ("SELECT DISTINCT a FROM t UNION SELECT c FROM u", 0),
-        ("SELECT count(*) FROM (SELECT a FROM t GROUP BY a)", 0),
-        ("SELECT count(*) FROM t LIMIT 1", 0),
-        ("SELECT a FROM t LIMIT 2", None),
-        ("SELECT a FROM t ORDER BY b LIMIT 2 OFFSET 1", None),
-        ("SELECT a, b FROM t GROUP BY a", None),
-        ("SELECT a, max(b) FROM t", None),
-        ("SELECT count(*) FROM t GROUP BY a ORDER BY b", None),
-        ("SELECT count(*) FROM t GROUP BY a HAVING b > 1", None),
-        ("SELECT * FROM t GROUP BY a", None),
-        ("SELECT upper(b) AS a, count(*) FROM t GROUP BY a", None),
-        ("SELECT a FROM t WHERE b = (SELECT c FROM u)", None),
-        ("SELECT (SELECT c FROM u WHERE t_id = t.id) FROM t", None),
-        ("SELECT group_concat(a) FROM t", None),
-        ("SELECT a, row_number() OVER (ORDER BY b) FROM t", None),
-        ("SELECT a FROM t ORDER BY rowid LIMIT 1", None),
-        ("SELECT DISTINCT a COLLATE NOCASE FROM t", None),
-        ("SELECT max(n) FROM (SELECT a AS n, b FROM t GROUP BY a HAVING b > 1)", None),
-        ("SELECT x, y FROM (SELECT a AS x, b AS y FROM t) GROUP BY x", None),
-        ("WITH t AS (SELECT c AS a FROM u LIMIT 1) SELECT a FROM t", None),
-        ("SELECT json_group_array(a) FROM t", None),
-        ("this is no SQL", None),
-    ],
+    cases("gold_cache_order_proof"),
 )
 def test_order_proof(sql, tests):
     found = order_proof(sql, SCHEMA)
@@ -442,7 +333,7 @@ def test_order_proof(sql, tests):
     ],
 )
 def test_words_of_a_query(sql, plain, is_ordered):
-    assert (filters_only(sql), is_sorted(sql)) == (plain, is_ordered)
+    assert (filters_only(sql), has_order_by(sql)) == (plain, is_ordered)
 
 
 COLUMNS = [

@@ -187,7 +187,7 @@ def stand_still(monkeypatch, **ahead):
     ],
 )
 def test_a_busy_machine_does_not_make_a_query_time_out(path, monkeypatch, ahead, kind):
-    "A statement is late by its own work, or by twenty times the limit; waiting for others is not its fault."
+    "A statement is late by its own work, or by four times the limit; waiting for others is not its fault."
     db = Database(path, Limits(seconds=20))
     db.query("SELECT 1")  # opens the connection, which looks at the clocks too
     stand_still(monkeypatch, **ahead)
@@ -196,25 +196,11 @@ def test_a_busy_machine_does_not_make_a_query_time_out(path, monkeypatch, ahead,
     assert e.value.kind == kind
 
 
-@pytest.mark.parametrize("late, kind", [(50, "operations"), (399, "operations"), (401, "timeout")])
-def test_the_clock_waits_where_counts_bound_the_work(path, monkeypatch, caplog, late, kind):
-    "A statement with quick functions only may take twenty times the seconds; what stops it then is logged."
-    db = Database(path, Limits(seconds=20))
-    db.query("SELECT 1")
-    clock = stand_still(monkeypatch, monotonic=late, thread_time=late)
-    for _ in range(2):  # the second time it comes from SQLite's cache
-        clock.asked = set()
-        with pytest.raises(QueryError) as e:
-            db.query(COUNT.format(10**9))
-        assert e.value.kind == kind
-    assert ("emergency stop" in caplog.text) == (kind == "timeout")
-
-
-def test_the_time_limit_is_of_processor_time_or_twenty_times_of_wall_clock(monkeypatch):
+def test_the_time_limit_is_of_processor_time_or_four_times_of_wall_clock(monkeypatch):
     "The clocks start at the first look; where they stand at the next one decides, nothing else."
     clock = stand_still(monkeypatch)
     late = []
-    for cpu, wall in ((0, 0), (9, 9), (11, 9), (0, 199), (11, 11), (0, 211)):
+    for cpu, wall in ((0, 0), (9, 9), (11, 9), (0, 39), (11, 11), (0, 51)):
         clock.asked, clock.ahead = set(), {"thread_time": cpu, "monotonic": wall}
         budget = _Budget(Limits(seconds=10))
         assert not budget.tick()
@@ -370,7 +356,6 @@ def test_a_statement_with_a_json_aggregate_is_watched(path):
     db = Database(path)
     sql = "SELECT json_group_array(id) FROM person WHERE id < 4"
     assert [outcome(db, sql) for _ in range(3)] == ["[('[1,2,3]',)]"] * 3
-    assert not connection._memory.watch_lock.locked()
 
 
 # ---- statements that are known
@@ -421,15 +406,15 @@ def test_a_known_statement_ends_as_a_new_one(path, limits):
 
 
 def test_operations_of_a_known_statement_are_not_counted_again(path):
-    "The clock is looked at ten times less often where all functions are quick, as often where one may be slow."
-    db = Database(path, Limits(operations=50_000_000))
+    "The clock is looked at ten times less often."
+    db = Database(path, Limits(operations=500_000_000))
     sql = "SELECT count(*){} FROM person a, person b, person c"
-    for extra, ratio in (("", 10), (", max('x' LIKE 'y')", 1)):
+    for extra in ("", ", max('x' LIKE 'y')"):
         db.query(sql.format(extra))
         (con,) = db.pool.free
         first = con.budget.ticks
         db.query(sql.format(extra))
-        assert first > 1000 and abs(first / con.budget.ticks - ratio) < 0.1
+        assert first > 1000 and abs(first / con.budget.ticks - 10) < 0.1
 
 
 def test_what_is_remembered_of_statements_is_bounded(path):
@@ -442,25 +427,101 @@ def test_what_is_remembered_of_statements_is_bounded(path):
 # ---- functions of our own
 
 
-@pytest.mark.parametrize(
-    "sql, want",
-    [
-        ("trim('xxhixx', 'x')", "hi"),
-        ("ltrim('xxhixx', 'x')", "hixx"),
-        ("rtrim('xxhixx', 'x')", "xxhi"),
-        ("trim('hi', '')", "hi"),
-        ("trim(121, 1)", "2"),
-        ("trim(x'787978', 'x')", "y"),
-        ("trim(NULL, 'x')", None),
-        ("trim('x', NULL)", None),
-    ],
-)
-def test_trim_is_that_of_sqlite(path, sql, want):
-    unguarded = apsw.Connection(":memory:").execute(f"SELECT {sql}").fetchall()
-    assert Database(path).query(f"SELECT {sql}").rows == unguarded == [(want,)]
+TRIMMED = [
+    "'xxhixx'",
+    "1e16",
+    "121",
+    "x'787978'",
+    "NULL",
+    "-0.0",
+    "'hi'",
+    "''",
+    "9e999",
+    "' a '",
+    "1.0",
+]
+STRIPPED = ["'x'", "'hx'", "1", "NULL", "''", "' '", "x'78'", "'.0'", "0", "'é'", "'nI'"]
 
 
-def test_trim_takes_at_most_100_characters(path):
-    db = Database(path)
-    assert db.query(f"SELECT trim('ab', '{'b' * 100}')").rows == [("a",)]
-    assert kind(db.query, f"SELECT trim('ab', '{'b' * 101}')") == "memory"
+@pytest.mark.parametrize("name", ["trim", "ltrim", "rtrim"])
+def test_trim_is_that_of_sqlite(path, name):
+    bare, db = apsw.Connection(":memory:"), Database(path)
+    for text in TRIMMED:
+        for what in STRIPPED:
+            sql = f"SELECT {name}({text}, {what}), typeof({name}({text}, {what}))"
+            assert db.query(sql).rows == bare.execute(sql).fetchall(), sql
+
+
+# ---- equal statements, equal observations
+
+SLOW = {  # repeated as often as is asked for; `{i}` makes the statement another one
+    "instr": ("instr(printf('%019000d', 0), printf('%09500d', 0) || 'b{i}' || n)", 50, 90),
+    "replace": (
+        "replace(printf('%019000d', 0), printf('%09500d', 0) || 'b{i}' || n, '')",
+        50,
+        90,
+    ),
+    "like": ("printf('%019000d', n) LIKE '%{zeros}1{i}'", 120, 180),
+    "glob": ("printf('%019000d', n) GLOB '*{zeros}1{i}'", 120, 180),
+    "trim": ("trim(printf('%09500d', n), printf('%0900d', 1 + n) || 'b{i}')", 7, 12),
+    "json": ("json_extract(printf('[1%018000d]', n) || '', '$.a{i}')", 80, 400),
+    "upper": ("upper(printf('%018000d', n) || 'b{i}')", 800, 1500),
+    "short like": ("printf('%0900d', n) LIKE '%{zeros}1{i}'", 2500, 3500),
+    "short": ("n || 'b{i}'", 9000, 13000),
+}
+
+
+def repeated(expression, n, i=1):
+    expression = expression.format(i=i, zeros="0" * 40)
+    numbers = f"WITH RECURSIVE k(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM k LIMIT {n})"
+    return f"{numbers} SELECT count({expression}) FROM k"
+
+
+@pytest.mark.parametrize("name", SLOW)
+def test_counts_decide_and_no_clock(path, name, monkeypatch):
+    "Cold, known, refused before and with another constant a statement ends alike, however slow the machine."
+    monkeypatch.setattr(_Budget, "_look_at_clock", lambda self: None)
+    expression, few, many = SLOW[name]
+    for n, end in ((few, "[("), (many, "operations")):
+        db, ends = Database(path, Limits(operations=200_000)), []
+        for i in (1, 1, 2, 1):
+            ends.append(outcome(db, repeated(expression, n, i))[: len(end)])
+        assert ends == [end] * 4
+
+
+def test_a_call_is_charged_by_what_it_is_given(path):
+    "The same count for equal statements, in any thread; far less for short texts than for long ones."
+    sqls = [repeated(SLOW["instr"][0], 9, i) for i in range(8)]
+
+    def charged(sql):
+        with Database(path) as db:
+            db.query(sql)
+            budget = db.pool.free[0]._twin.budget
+            return budget.ticks, budget.charged
+
+    with ThreadPoolExecutor(4) as pool:
+        ((ticks, cost),) = set(pool.map(charged, sqls))
+    assert cost > 9 * 2000 and ticks < 10
+
+
+def test_a_neighbour_waits_for_no_json_aggregate(path):
+    "A lock of the process was held while such a statement ran, and one on another database waited for it."
+    first, other = Database(path).pool.take(), Database(path)
+    entered, go_on = threading.Event(), threading.Event()
+
+    def on_execute(cursor, sql, bindings):
+        allowed = first.log.on_execute(cursor, sql, bindings)
+        entered.set()
+        assert go_on.wait(30)
+        return allowed
+
+    first._traced.exec_trace = on_execute
+    with ThreadPoolExecutor(2) as pool:
+        sql = "SELECT json_group_array(id) FROM person WHERE id < 4"
+        held = pool.submit(first.run, sql)
+        assert entered.wait(30)
+        try:
+            assert pool.submit(outcome, other, sql).result(30) == "[('[1,2,3]',)]"
+        finally:
+            go_on.set()
+        assert held.result(30).rows == [("[1,2,3]",)]

@@ -1,41 +1,49 @@
-"The log format: one writer and one reader, logs that survive a kill, logs of earlier versions."
+"The log format: one writer and one reader, logs that survive a kill, rows that know their content."
 
 import errno
 import json
 import os
-from dataclasses import fields, replace
+import subprocess
+import sys
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path, PurePosixPath, PureWindowsPath
+from types import SimpleNamespace
 
 import pytest
+from made_rows import made_row
 
 from sql_env.evaluation.harness import evaluate
 from sql_env.evaluation.logs import (
     EpisodeLog,
+    _log_env,
+    check_log,
+    read_log,
+    replace_log,
+    replay_trajectory,
+    rescore_log,
+    run_details,
+    run_difference,
+)
+from sql_env.evaluation.results import load_result, save_result, summary
+from sql_env.evaluation.rows import (
+    BLAMES,
     EpisodeResult,
     Trajectory,
-    _log_env,
-    _log_schema,
-    _run_difference,
-    check_log,
     episode_result,
-    gold_key,
-    read_log,
-    replay_trajectory,
-    run_details,
-    write_log,
+    question_hashes,
 )
-from sql_env.evaluation.reports import _result_schema, save_result
-from sql_env.evaluation.rescoring import rescore_log, write_rescored
+from sql_env.grading.answers import Verdict
+from sql_env.paths import read_asset
 from sql_env.play.environment import EpisodeEnv
+from sql_env.play.episode import Action
 from sql_env.play.reward import RewardConfig
-from sql_env.policies.base import ScriptedPolicy
-from sql_env.policies.baselines import OraclePolicy, RandomPolicy
-from sql_env.policies.hacks import HACKS
+from sql_env.policies.base import Completion, ModelError, RolloutAborted, ScriptedPolicy
+from sql_env.policies.baselines import HACKS, OraclePolicy, RandomPolicy
+from sql_env.policies.chat import ChatPolicy
 from sql_env.questions.question_set import Question
 from sql_env.sources.loading import load
 
-OLD_LOGS = sorted((Path(__file__).parent / "data").glob("log_*.jsonl"))
 CONSTANT = HACKS[2]
 
 
@@ -57,43 +65,117 @@ def run(log, episodes=20, policy=None, environment=None, **options):
 # ---- logs of earlier versions
 
 
-@pytest.mark.parametrize("path", OLD_LOGS, ids=lambda p: p.stem)
-def test_a_log_of_an_earlier_version_is_read_and_reproduces(path, tmp_path):
-    """Written by the code of 22 November 2026, before modules were split and fields renamed. Rewards of wrong answers
-    in `log_chat` are those of 25 November, when an episode without a right answer came to pay for all its budget."""
-    about, trajectories = read_log(path)
-    assert len(trajectories) == {"log_chat": 8, "log_experts": 3}[path.stem]
-    assert sum(len(t.turns) for t in trajectories) >= 6
-    assert _log_env(about, bundled()).settings is not None
-    assert check_log(path, bundled()) == {}
-    copy = tmp_path / path.name
-    write_log(copy, about, trajectories)
-    assert copy.read_bytes().split(b"\n")[1:] == path.read_bytes().split(b"\n")[1:]
-    assert read_log(copy) == (about, trajectories)
+def test_a_log_of_another_format_says_what_to_do(tmp_path):
+    log = tmp_path / "old.jsonl"
+    log.write_text(
+        '{"policy": "x", "sql_env": "0.0.9", "format": 2}\n{"episode": {"correct": true}}\n'
+    )
+    for read in (read_log, lambda path: run(path, 5), lambda path: check_log(path, bundled())):
+        with pytest.raises(
+            ValueError, match="old.jsonl has format 2.*format 3: play it again.*0.0.9"
+        ):
+            read(log)
+    saved = tmp_path / "old.json"
+    saved.write_text('{"policy": "x", "episodes": [], "settings": {}, "hack_floor": {}}')
+    with pytest.raises(ValueError, match="old.json has format 1"):
+        load_result(saved)
 
 
-def test_fields_of_an_old_log():
-    about, trajectories = read_log(OLD_LOGS[0])
-    assert about["policy"] == "eager" and about["schema_level"] == "columns"
-    third = trajectories[2]
-    assert third.notes == ["no_call: Let me think."] and third.episode.usage["calls"] == 3
-    assert third.reset == {"question_id": "film_festival-25", "seed": 2} and third.seed == 2000008
-    crashed = [t for t in trajectories if t.episode.error]
-    assert crashed and all(t.episode.error == "ValueError: no luck" for t in crashed)
-    assert "no_answer" in {t.episode.reason for t in trajectories}
-    styles = {t.style for t in read_log(OLD_LOGS[1])[1]}
-    assert styles and "" not in styles
+# ---- what a row knows
 
 
-@pytest.mark.parametrize("path", OLD_LOGS, ids=lambda p: p.stem)
-def test_an_old_log_can_be_resumed(path, tmp_path):
-    copy = tmp_path / "log.jsonl"
-    copy.write_bytes(path.read_bytes())
-    about, trajectories = read_log(copy)
-    log = EpisodeLog(copy, about)
-    known = {t.episode.episode_index: t.episode for t in trajectories}
-    assert log.crashed == {i: e for i, e in known.items() if e.error}
-    assert log.done == {i: e for i, e in known.items() if not e.error}
+def changed(row, path, **fields):
+    "The hashes that differ after a change of the question."
+    question = bundled().get("vet_clinic-02")
+    new = question_hashes(question.with_fields(**fields), path)
+    return {name for name in row.hashes if row.hashes[name] != new.get(name)}
+
+
+def test_a_row_knows_the_content_and_not_the_name(tmp_path):
+    run(tmp_path / "a.jsonl", environment=EpisodeEnv(bundled().filter(question_id="vet_clinic-02")))
+    row = read_log(tmp_path / "a.jsonl")[1][0].episode
+    assert set(row.hashes) == {"question", "gold", "database"}, "there is no prompt without a model"
+    there = bundled().databases["vet_clinic"]
+    copy = tmp_path / "copied.sqlite"
+    copy.write_bytes(there.read_bytes())
+    assert changed(row, copy) == set(), "a copy under another name is the same database"
+    assert changed(row, copy, question_id="other", database_name="x", difficulty="hard") == set()
+    assert changed(row, copy, question_text="How many visits?") == {"question"}
+    assert changed(row, copy, gold_sql="SELECT 1") == {"gold"}
+    with copy.open("r+b") as file:
+        file.seek(60)
+        file.write(b"\x07")
+    assert changed(row, copy) == {"database"}
+    mended = bundled().get("vet_clinic-02").with_fields(other_answers=(((1,),),))
+    assert question_hashes(mended)["gold"] != row.hashes["gold"]
+
+
+def test_a_prompt_is_what_the_model_was_sent_first(tmp_path):
+    def prompt(text="SELECT 1", **settings):
+        def complete(messages, tools, seed):
+            arguments = json.dumps(dict(sql=text))
+            call = dict(type="function", function=dict(name="query", arguments=arguments))
+            return Completion(dict(role="assistant", tool_calls=[call]))
+
+        backend = SimpleNamespace(name="m", settings={}, complete=complete)
+        actions = settings.get("actions", ())
+        environment = EpisodeEnv(bundled()[:1], budget=3, actions=actions)
+        run(tmp_path / "m.jsonl", 1, ChatPolicy(backend, **settings), environment)
+        (row,) = read_log(tmp_path / "m.jsonl")[1]
+        (tmp_path / "m.jsonl").unlink()
+        return row.episode.hashes["prompt"]
+
+    assert prompt() == prompt("SELECT 2")
+    assert len({prompt(), prompt(system="Explore."), prompt(actions=["ABSTAIN"])}) == 3
+
+
+class Blamed(RandomPolicy):
+    "Ends each episode in another way, by its number."
+
+    def reset(self, seed):
+        super().reset(seed)
+        self.number = seed % 7 if seed < 7 else -1
+
+    def select_action(self, observation):
+        errors = [
+            None,
+            None,
+            None,
+            ModelError("503"),
+            RolloutAborted("no usable call"),
+            RolloutAborted("the conversation is too long for the model"),
+            OSError("no disk"),
+        ]
+        if self.number >= 0 and errors[self.number]:
+            raise errors[self.number]
+        moves = {0: ("ANSWER", "987654.321"), 1: ("DESCRIBE", "x"), 2: ("ANSWER", "@last")}
+        if self.number == 2 and observation.step_count == 0:
+            return Action("QUERY", self.gold[observation.question])
+        return Action(*moves[self.number])
+
+
+def test_blame_says_whose_fault_it_was(tmp_path):
+    e, policy = env(7), Blamed()
+    policy.gold = {q.question_text: q.gold_sql for q in e.questions}
+    result = run(tmp_path / "a.jsonl", 7, policy, e)
+    blamed = ["model", "limit", None, "server", "model", "limit", "environment"]
+    assert [x.blame for x in result.episodes] == blamed
+    assert [x.error is None for x in result.episodes] == [
+        True,
+        True,
+        True,
+        False,
+        True,
+        True,
+        False,
+    ]
+    counts = dict(model=2, limit=2, server=1, environment=1)
+    assert summary(result)["blame"] == counts and set(counts) == set(BLAMES)
+    assert result.blame_bounds == (1 / 7, 1 / 3) and "2 by model, 2 by limit" in result.blame_text
+    assert "14.3% to 33.3%, whoever is to blame" in result.blame_text
+    again = rescore_log(tmp_path / "a.jsonl", e.questions)
+    assert [t.episode.blame for t in again.trajectories] == blamed
+    assert all(set(t.versions) == {"sql_env", "sqlite"} for t in read_log(tmp_path / "a.jsonl")[1])
 
 
 # ---- results and trajectories
@@ -118,18 +200,18 @@ def test_gold_that_is_trusted_is_not_judged():
     e.step("QUERY", e.episode.question.gold_sql)
     e.step("ANSWER", "@last")
     assert episode_result(e.episode, trust_gold=True).robust
-    assert e.episode._robust is None, "no variant was made"
+    assert "robust" not in e.episode.ask._judged, "no variant was made"
     assert episode_result(e.episode) == episode_result(e.episode, trust_gold=True)
 
 
-def test_gold_keys_are_equal_for_equal_sql_only_and_give_nothing_away():
+def test_golds_are_equal_for_equal_sql_only():
     a, b, c = (
-        Question("q", "?", "db", sql, ((1,),))
+        question_hashes(Question("q", "?", "db", sql, ((1,),)))["gold"]
         for sql in ("SELECT  x FROM t", "select x\nfrom T ;", "SELECT y FROM t")
     )
-    assert gold_key(a) == gold_key(b) != gold_key(c)
-    assert gold_key(a) != gold_key(replace(a, database_name="other"))
-    assert "select" not in gold_key(a).lower()
+    assert a == b != c
+    one, other = (made_row(0, database=name, hashes=dict(gold=a)).gold for name in ("db", "other"))
+    assert one != other, "the same text on two databases is no one gold"
 
 
 # ---- writing and resuming
@@ -137,20 +219,21 @@ def test_gold_keys_are_equal_for_equal_sql_only_and_give_nothing_away():
 
 def test_results_of_a_log_keep_every_field(tmp_path):
     about = {"policy": "x"}
-    one = EpisodeResult(
-        episode_index=3,
-        question_id="q",
+    one = made_row(
+        3,
         correct=True,
+        robust="no_variants",
+        certified=False,
         total_reward=0.1 + 0.2,
         steps=4,
-        reason="match",
+        blame="limit",
         grounded=True,
         error_kinds=("syntax", "value"),
         database="db",
         difficulty="easy",
-        gold="g",
-        robust=True,
+        hashes=dict(gold="g"),
         usage={"calls": 2},
+        turns_correct=(True, False),
     )
     two = EpisodeResult(4, "ü\n😀", error="E: \x00")
     with EpisodeLog(tmp_path / "a.jsonl", about) as log:
@@ -213,10 +296,10 @@ def test_the_log_of_another_run_is_refused_and_kept(tmp_path):
         b"[1, 2]\n",
         b"\xff\xfe\n\x00\n",
         b'{"a": 1}\n',
-        b'{"policy": "x"}\nnot json\n',
-        b'{"policy": "x"}\n{"episode": 7}\n',
-        b'{"policy": "x"}\n{"turns": []}\n',
-        b'{"policy": "x"}\n[]\n',
+        b'{"policy": "x", "format": 3}\nnot json\n',
+        b'{"policy": "x", "format": 3}\n{"episode": 7}\n',
+        b'{"policy": "x", "format": 3}\n{"turns": []}\n',
+        b'{"policy": "x", "format": 3}\n[]\n',
         b'["policy"]\n',
         b'"policy"\n',
         b"3\n",
@@ -248,11 +331,10 @@ def test_an_episode_without_an_answer_replays(tmp_path):
     log = tmp_path / "a.jsonl"
     run(log, 5)
     about, (first, *_) = read_log(log)
-    given_up = replace(
-        first, turns=[], episode=replace(first.episode, reason="no_answer", correct=False)
-    )
+    no_answer, values = (dict(value=Verdict(False, why)) for why in ("no_answer", "values"))
+    given_up = replace(first, turns=[], episode=replace(first.episode, verdicts=no_answer))
     assert replay_trajectory(_log_env(about, bundled()), given_up) == ""
-    wrong = replace(given_up, episode=replace(first.episode, reason="values"))
+    wrong = replace(given_up, episode=replace(first.episode, verdicts=values))
     assert "verdict" in replay_trajectory(_log_env(about, bundled()), wrong)
 
 
@@ -350,7 +432,7 @@ def test_another_price_is_no_other_run_and_costs_are_new(tmp_path):
     ],
 )
 def test_two_runs_differ_by_what_decides_their_results(old, new, said):
-    difference = _run_difference(old, new)
+    difference = run_difference(old, new)
     assert said in difference and bool(said) == bool(difference)
 
 
@@ -378,23 +460,28 @@ def test_details_that_come_later_are_found(tmp_path):
 # ---- the schema
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("path", OLD_LOGS, ids=lambda p: p.stem)
-def test_every_line_fits_the_schema(path, tmp_path):
+def test_every_line_fits_the_schema(tmp_path):
     jsonschema = pytest.importorskip("jsonschema")
-    check = jsonschema.Draft202012Validator(_log_schema())
+    check = jsonschema.Draft202012Validator(schema("log"))
     log = tmp_path / "a.jsonl"
     run(log, 5, Unlucky(1))
-    for line in [*log.read_text().splitlines(), *path.read_text().splitlines()]:
+    run(tmp_path / "b.jsonl", 3, OraclePolicy(bundled()), env(3, verify="robust"))
+    talks = EpisodeEnv(load("conversations", n=2))
+    run(tmp_path / "c.jsonl", 2, ScriptedPolicy([("ANSWER", "1")]), talks)
+    rows = [row for path in tmp_path.glob("*.jsonl") for row in path.read_text().splitlines()]
+    for line in rows:
         check.validate(json.loads(line))
-    assert not check.is_valid({"turns": []})
+    assert not check.is_valid({"turns": []}) and not check.is_valid(json.loads(rows[-1]) | {"x": 1})
 
 
-def test_the_schema_knows_every_field(tmp_path):
-    header, episode = _log_schema()["oneOf"]
-    assert set(episode["properties"]) == {f.name for f in fields(Trajectory)}
-    result = episode["properties"]["episode"]["properties"]
-    assert set(result) == {f.name for f in fields(EpisodeResult)}
+def schema(name):
+    return json.loads(read_asset(f"{name}.schema.json"))
+
+
+def test_the_schemas_are_those_of_the_dataclasses(tmp_path):
+    script = Path(__file__).parents[1] / "benchmarks" / "log_schema.py"
+    subprocess.run([sys.executable, str(script), "--check"], check=True)
+    header, _ = schema("log")["oneOf"]
     run(tmp_path / "a.jsonl", 2)
     assert set(read_log(tmp_path / "a.jsonl")[0]) <= set(header["properties"])
 
@@ -402,9 +489,9 @@ def test_the_schema_knows_every_field(tmp_path):
 def test_a_result_fits_its_schema(tmp_path):
     "Saved with a crash, nothing judged, abstaining, and of conversations; fields and rates are those of today."
     jsonschema = pytest.importorskip("jsonschema")
-    schema = _result_schema()
-    check = jsonschema.Draft202012Validator(schema)
-    check.check_schema(schema)
+    known = schema("result")
+    check = jsonschema.Draft202012Validator(known)
+    check.check_schema(known)
     asking = EpisodeEnv(bundled().sample(4, 3), actions=("QUERY", "ANSWER", "ABSTAIN"))
     results = [
         run(None, 4, Unlucky(1)),
@@ -416,11 +503,9 @@ def test_a_result_fits_its_schema(tmp_path):
     for result in results:
         written = json.loads(save_result(result, tmp_path / "a.json").read_text())
         check.validate(written)
-        assert set(written) == set(schema["properties"])
+        assert set(written) == set(known["properties"])
         names |= set(written["summary"])
-    assert names == set(schema["properties"]["summary"]["properties"])
-    episode = _log_schema()["oneOf"][1]["properties"]["episode"]
-    assert schema["properties"]["episodes"]["items"] == episode
+    assert names | {"usage"} == set(known["properties"]["summary"]["properties"])
     assert not check.is_valid(written | {"episodes": [{"correct": True}]})
 
 
@@ -444,7 +529,9 @@ def test_rescoring_gives_what_playing_would_have_given(tmp_path):
     robust = run(tmp_path / "b.jsonl", policy=policy, environment=env(12, verify="robust"))
     assert [t.episode for t in rescored.trajectories] == robust.episodes
     assert rescored.changed == tuple(range(12)) and rescored.differences == {}
-    about, trajectories = read_log(write_rescored(rescored, tmp_path / "c.jsonl"))
+    about, trajectories = read_log(
+        replace_log(tmp_path / "c.jsonl", rescored.about, rescored.trajectories)
+    )
     assert trajectories == rescored.trajectories and "robust" not in about
     assert (about["verify"], about["rescored"]["verify"]) == ("robust", "value")
     with pytest.raises(ValueError, match="rescored.log was"):
@@ -467,7 +554,7 @@ def test_rescoring_uses_gold_of_today_and_says_what_went_otherwise(tmp_path):
         for q in e.questions
     ]
     rescored = rescore_log(log, e.questions.with_questions(corrected, []))
-    assert rescored.differences == {0: "step 1 gives another result today"}
+    assert [*rescored.differences] == [0] and "turn 1: result was" in rescored.differences[0]
     assert rescored.trajectories[0].turns[0].result == "other", "what the model saw stays"
     assert rescored.trajectories[1].episode.error == "E: x"
     assert not rescored.trajectories[2].correct and 2 in rescored.changed
@@ -512,7 +599,7 @@ def is_open(fd: int, place: tuple) -> bool:
 @pytest.fixture
 def windows(monkeypatch):
     "Locks, removing and replacing as on Windows: what is open can't be removed or replaced."
-    import sql_env.evaluation.files as files
+    import sql_env.evaluation.logs as files
 
     opened = {}
     real_open, real_close = os.open, os.close
@@ -550,14 +637,14 @@ def file_key(path) -> tuple:
 
 def test_a_log_on_windows_has_one_writer_and_leaves_nothing_empty(windows, tmp_path):
     path = tmp_path / "run.jsonl"
-    with windows.LogFile(path) as log:
+    with windows._LogFile(path) as log:
         log.write(b'{"a": 1}\n')
         with pytest.raises(ValueError, match="another run"):
-            windows.LogFile(path)
+            windows._LogFile(path)
     assert path.read_bytes() == b'{"a": 1}\n'
-    windows.replace_file(path, b"whole\n")
+    windows._replace_file(path, b"whole\n")
     assert path.read_bytes() == b"whole\n" and list(tmp_path.iterdir()) == [path]
-    with windows.LogFile(tmp_path / "empty.jsonl"):
+    with windows._LogFile(tmp_path / "empty.jsonl"):
         pass
     assert list(tmp_path.iterdir()) == [path]
 

@@ -13,18 +13,19 @@ from sql_env.database.database import build_database
 from sql_env.evaluation.harness import evaluate
 from sql_env.integrations.trl import SQLEnvTRL, ToolError, prompt_rows
 from sql_env.models import SQLAction
-from sql_env.play.chat import TOOLS, action_message, initial_messages, tool_schemas
+from sql_env.play.acts import ACTIONS
+from sql_env.play.board import escape_markup, unescape_markup
+from sql_env.play.chat import action_message, initial_messages, tool_schemas
 from sql_env.play.environment import EpisodeEnv
-from sql_env.play.episode import SCHEMA_LEVELS
-from sql_env.play.markup import escape_markup, unescape_markup
+from sql_env.play.settings import SCHEMA_LEVELS
 from sql_env.policies.base import Completion, parse_schema_info
 from sql_env.policies.baselines import OraclePolicy
 from sql_env.policies.chat import ChatPolicy
 from sql_env.questions.question_set import Question, QuestionSet
 from sql_env.server.environment import SQLEnvironment
 from sql_env.sql.values import quote_identifier
+from sql_env.training.data import sft_rows
 from sql_env.training.experts import ExpertTrajectories
-from sql_env.training.sft import sft_rows
 
 MARKS = """
 <|im_start|> <|im_end|> <|endoftext|> <tool_call> </tool_call> <tool_response> </tool_response>
@@ -266,11 +267,11 @@ def test_any_text_in_a_conversation(tiny_tokenizer, question, result, argument):
 
     obs = EpisodeEnv(hostile()).reset(seed=0)
     obs = replace(obs, question=escape_markup(question), result=escape_markup(result))
+    from sql_env.play.acts import Action
     from sql_env.play.chat import tool_result_text
-    from sql_env.play.episode import Action
 
     messages = initial_messages(obs)
-    for kind in TOOLS:
+    for kind in ACTIONS:
         messages.append(action_message(Action(kind, argument)))
         messages.append(dict(role="tool", name="x", content=tool_result_text(obs)))
         messages.append(

@@ -9,17 +9,17 @@ from hypothesis import strategies as st
 
 from sql_env.evaluation.harness import evaluate
 from sql_env.evaluation.logs import read_log
+from sql_env.nano.check import call_objection, conversation_facts
+from sql_env.nano.engine import ConversationState, NanoEngine, TurnWriter
+from sql_env.nano.model import NANO_WEIGHTS, NanoModel, NanoPolicy
+from sql_env.nano.recipe import expert_transcripts, world_transcripts
+from sql_env.nano.text import NanoTokenizer
+from sql_env.play.acts import Action
 from sql_env.play.chat import action_message, error_result_text
 from sql_env.play.environment import EpisodeEnv
-from sql_env.play.episode import Action
-from sql_env.policies.nano.check import call_objection, conversation_facts
-from sql_env.policies.nano.engine import ConversationState, NanoEngine, TurnWriter
-from sql_env.policies.nano.model import NANO_WEIGHTS, NanoModel, NanoPolicy
-from sql_env.policies.nano.tokenizer import NanoTokenizer
 from sql_env.sources.loading import load
 from sql_env.sql.analysis import has_repeated_part, value_tests
 from sql_env.training.evals import evaluate_checkpoint
-from sql_env.training.nano.expert import expert_transcripts, world_transcripts
 
 QUESTION = (
     "How many readers of 'New Bergen' born in May 1984 have borrowed over 1,500 books, or three?"

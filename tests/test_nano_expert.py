@@ -4,24 +4,24 @@ import json
 from collections import Counter
 
 import pytest
+from tables import cases
 
 from sql_env.database.database import build_database
-from sql_env.policies.nano.text import render_transcript
+from sql_env.nano.recipe import expert_transcripts, world_transcripts
+from sql_env.nano.text import render_transcript
 from sql_env.questions.question_set import Question
 from sql_env.sources.files import Drafts
-from sql_env.sources.generated.world import world_set
 from sql_env.sources.loading import _complete_questions
 from sql_env.sql.analysis import TokenizedSql
-from sql_env.training.experts import GoldQuery
-from sql_env.training.nano.expert import (
-    _mentions_table,
+from sql_env.training.experts import (
+    GoldQuery,
+    _mentions_name,
     _short_query,
     _swap_table,
     _unmentioned_columns,
-    expert_transcripts,
     missing_mention,
-    world_transcripts,
 )
+from sql_env.worlds.world import world_set
 
 
 def question_of(transcript):
@@ -63,7 +63,7 @@ def test_transcripts_end_right_and_are_terse(level, tmp_path):
         assert transcript[-1] == {"role": "assistant", "content": ""}
 
 
-@pytest.mark.parametrize("level, share", [(1, 0.05), pytest.param(3, 0.03, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("level, share", [(1, 0.05), pytest.param(4, 0.03, marks=pytest.mark.slow)])
 def test_tables_that_a_question_does_not_mention_are_searched(level, share, tmp_path):
     "Needed tables that are mentioned, or that a table seen refers to; else as listed. None after the last needed."
     questions = world_set("train", level, 400, 12, tmp_path)
@@ -86,7 +86,7 @@ def test_tables_that_a_question_does_not_mention_are_searched(level, share, tmp_
 def is_told(table, question, seen):
     "Whether a question mentions a table, or a description that was seen refers to it."
     is_referenced = any(f"references {table}." in text for text in seen.values())
-    return is_referenced or _mentions_table(table, question.question_text)
+    return is_referenced or _mentions_name(table, question.question_text)
 
 
 def test_a_query_on_a_wrong_table_is_refused_and_not_learned(tmp_path):
@@ -109,25 +109,10 @@ def test_a_query_on_a_wrong_table_is_refused_and_not_learned(tmp_path):
 
 @pytest.mark.parametrize(
     "table, question, mentioned",
-    [
-        ("tbl_night_courses", "How many night courses are there?", True),
-        ("NightCourse", "Which night course is it?", True),
-        ("nightcourse", "Which night course is it?", True),
-        ("pump", "Pumps over 3?", True),
-        ("pumps", "the pump Kettle 37", True),
-        ("craftsman", "How many craftsmen are there?", True),
-        ("classes", "Which class is the largest?", True),
-        ("agencies", "Where is the agency Viceby?", True),
-        ("regulars", "the ranking score of Greta Enmorme", False),
-        ("cat", "Where was it located?", False),
-        ("loan", "How long is the list of readers from Elm?", False),
-        ("pase", "Whose space is over 3 square metres?", False),
-        ("Rental", "Which renter is it?", False),
-        ("ab", "Who?", False),
-    ],
+    cases("nano_expert_mentions_name"),
 )
-def test_mentions_table(table, question, mentioned):
-    assert _mentions_table(table, question) is mentioned
+def test_mentions_name(table, question, mentioned):
+    assert _mentions_name(table, question) is mentioned
 
 
 @pytest.mark.parametrize(
@@ -275,29 +260,7 @@ def test_transcripts_follow_from_the_seed_and_differ_between_seeds():
 
 @pytest.mark.parametrize(
     "sql, short",
-    [
-        (
-            "SELECT T1.a FROM x AS T1 JOIN y AS T2 ON T1.id = T2.id",
-            "SELECT a FROM x JOIN y ON x.id = y.id",
-        ),
-        (
-            "SELECT b.c FROM y b WHERE b.c = 'b.c it''s b.c'",
-            "SELECT c FROM y WHERE c = 'b.c it''s b.c'",
-        ),
-        (
-            "SELECT x.A FROM x LEFT JOIN y ON x.id = y.id",
-            "SELECT A FROM x LEFT JOIN y ON x.id = y.id",
-        ),
-        (
-            "SELECT p.a FROM x p JOIN x q ON p.id = q.a",
-            "SELECT p.a FROM x p JOIN x q ON p.id = q.a",
-        ),
-        ("SELECT a FROM z AS s", "SELECT a FROM z AS s"),
-        (
-            "SELECT s.a FROM x AS s WHERE s.id IN (SELECT w.id FROM y AS w WHERE w.c > 1)",
-            "SELECT a FROM x WHERE x.id IN (SELECT y.id FROM y WHERE c > 1)",
-        ),
-    ],
+    cases("nano_expert_a_column_has_its_table"),
 )
 def test_a_column_has_its_table_where_two_have_one_of_its_name(sql, short):
     assert _short_query(sql, dict(x={"id", "a"}, y={"id", "c"})) == short

@@ -1,24 +1,41 @@
-"What nano learns from: transcripts with other words for names, and tokens that do not know the names."
+"What nano learns from: other words for names, what it plays, what of that is imitated, and once."
 
 import copy
 import json
 import re
+from dataclasses import replace
 from random import Random
 
+import apsw
 import pytest
 
-from sql_env.training.nano.expert import world_transcripts
-from sql_env.training.nano.model import nano_tokenizer
-from sql_env.training.nano.recipe import (
+from sql_env.nano import recipe as nano_recipe
+from sql_env.nano.model import NANO_WEIGHTS
+from sql_env.nano.recipe import (
     FIRST,
     NANO,
     _nano_rows,
+    _play_round,
     _rename_schema,
     _schema_names,
     _schema_words,
     _stage_transcripts,
+    _tokenize_transcript,
+    _untold_questions,
+    expert_transcripts,
+    world_transcripts,
 )
+from sql_env.nano.text import render_transcript
+from sql_env.nano.training import nano_tokenizer, new_nano
+from sql_env.play.acts import Action
+from sql_env.play.environment import EpisodeEnv
+from sql_env.questions.question_set import Question, QuestionSet
+from sql_env.sources.loading import load
+from sql_env.training.data import right_trajectories, trajectory_messages
+from sql_env.training.experts import missing_mention
 from sql_env.training.recipes import Stage
+from sql_env.training.run import train
+from sql_env.worlds.world import world_set
 
 PIECES = ["ket", "or", "time", "last", "zu"]
 
@@ -29,7 +46,7 @@ def transcripts():
 
 
 def question_of(messages):
-    return messages[1]["content"].partition("\n\n")[0]
+    return next(m["content"] for m in messages if m["role"] == "user").partition("\n")[0]
 
 
 def calls_of(messages):
@@ -87,24 +104,37 @@ def test_a_mentioned_word_is_replaced_in_the_question_too(transcripts):
     assert changed > 0.8 * len(transcripts)
 
 
-def test_a_share_of_the_rows_is_renamed(transcripts):
-    tokenizer = nano_tokenizer(transcripts)
+def texts_of(rows):
+    tokenizer = nano_tokenizer()
+    return [tokenizer.decode(row["input_ids"]) for row in rows]
+
+
+def test_a_share_of_the_rows_is_renamed(monkeypatch, transcripts):
+    "Of the model's own too."
+    monkeypatch.setattr(nano_recipe, "_stage_transcripts", lambda *args: transcripts[:40])
     texts = {}
     for share in (0.0, 0.5, 1.0):
-        stage = Stage("few", "sft", "worlds:1=40", options=dict(renamed=share))
-        rows = _nano_rows(NANO, stage, tokenizer, 5)
-        texts[share] = [tokenizer.decode(row["input_ids"]) for row in rows]
-    as_it_was = [sum(a == b for a, b in zip(texts[0.0], texts[s])) for s in (0.5, 1.0)]
-    assert 8 <= as_it_was[0] <= 32 and as_it_was[1] <= 4
+        stage = Stage("few", "sft", options=dict(renamed=share))
+        rows = _nano_rows(NANO, stage, nano_tokenizer(), 5, own=transcripts[40:80])
+        texts[share] = texts_of(rows)
+    assert {len(found) for found in texts.values()} == {53}
+    for part in (slice(40), slice(40, 53)):
+        kept = [sum(a == b for a, b in zip(texts[0.0][part], texts[s][part])) for s in (0.5, 1.0)]
+        n = len(texts[0.0][part])
+        assert 0.2 * n <= kept[0] <= 0.8 * n and kept[1] <= 0.1 * n
 
 
-def test_no_word_of_a_name_is_a_token_of_the_wording(transcripts):
-    "As one token with its space, a noun would say nothing about the table of that name."
-    vocabulary = nano_tokenizer(transcripts).get_vocab()
-    nouns = {word for messages in transcripts for word in _schema_words(messages)}
-    tokens = {token[1:] for token in vocabulary if token.startswith("Ġ")}
-    frequent = {"number", "name", "date", "of", "code"}  # of which the wording has far more
-    assert not {w for w in nouns if {w, w + "s"} & tokens} - frequent
+@pytest.mark.parametrize("share", [0.0, 0.25, 0.5])
+def test_own_rows_are_a_share(monkeypatch, transcripts, share):
+    monkeypatch.setattr(nano_recipe, "_stage_transcripts", lambda *args: transcripts[:40])
+    monkeypatch.setattr(nano_recipe, "_OWN_SHARE", share)
+    stage, own = Stage("few", "sft"), transcripts[:3]
+    rows = _nano_rows(NANO, stage, nano_tokenizer(), 0)
+    found = _nano_rows(NANO, stage, nano_tokenizer(), 0, own=own)
+    added = found[len(rows) :]
+    assert found[: len(rows)] == rows and len(added) == round(len(rows) * share / (1 - share))
+    counts = [added.count(row) for row in rows[:3]]
+    assert sum(counts) == len(added) and max(counts) - min(counts) <= 1
 
 
 @pytest.mark.parametrize("options, times", [({}, 1), (dict(repeat=1), 1), (dict(repeat=3), 3)])
@@ -114,24 +144,174 @@ def test_questions_are_played_once_or_as_often_as_is_said(options, times):
     for source in ("bundled:train=4", "worlds:1=8"):
         stage = Stage("x", "sft", source)
         made[source] = list(_stage_transcripts(NANO, stage, dict(options), seed=1))
-    asked = [
-        question_of([None, m[0]] if m[0]["role"] == "user" else m) for m in made["bundled:train=4"]
-    ]
+    asked = [question_of(m) for m in made["bundled:train=4"]]
     assert len(made["worlds:1=8"]) <= 8
     assert 0 < len(set(asked)) <= 4 and all(asked.count(q) == times for q in asked)
 
 
-def test_the_first_training_is_small_and_needs_no_tokenizer_of_its_own(tmp_path):
+def test_the_first_training_is_small():
     "Its work is counted in steps: two minutes on two cores, measured once; not what a clock leaves of it."
-    from sql_env.policies.nano.model import find_nano
-
     [stage] = FIRST.stages
     assert "minutes" not in stage.options
     model, tokenizer = FIRST.model(0)
     assert 1e6 < model.num_parameters() < 1.2e6
-    assert (
-        tokenizer.get_vocab()
-        == json.loads((find_nano() / "tokenizer.json").read_text())["model"]["vocab"]
-        | tokenizer.get_added_vocab()
-    )
+    shipped = json.loads((NANO_WEIGHTS / "tokenizer.json").read_text())["model"]["vocab"]
+    assert tokenizer.get_vocab() == shipped | tokenizer.get_added_vocab()
     assert FIRST.expected and "level 1" in FIRST.expected
+
+
+# ---- play
+
+
+def test_played_are_questions_that_name_no_column(tmp_path):
+    questions = _untold_questions(5, 60, 60, tmp_path)
+    assert {missing_mention(q) for q in questions} == {"column"}
+    assert {q.question_id for q in questions} == {
+        q.question_id
+        for level in (1, 2)
+        for q in world_set("train", level, 60, 5, tmp_path, mix=nano_recipe._NAMES)
+        if missing_mention(q) == "column"
+    }
+
+
+def test_imitation_can_leave_these_out(tmp_path):
+    questions = world_set("train", 1, 120, 22, tmp_path)
+    kept = {
+        share: [question_of(t) for t in expert_transcripts(questions, keep_untold=share)]
+        for share in (1, 0)
+    }
+    named = [q.question_text for q in questions if missing_mention(q) != "column"]
+    assert kept[0] == named and len(named) < len(kept[1]) == len(questions)
+
+
+class Tries:
+    "Plays each question in four ways: wrong, with a refused call, right by a detour, right at once."
+
+    def __init__(self, questions, hopeless=()):
+        self.questions, self.hopeless = questions, hopeless
+        self.settings = {}
+
+    def reset(self, seed):
+        self.kind = seed % 4
+
+    def select_action(self, observation):
+        question = next(q for q in self.questions if q.question_text == observation.question)
+        gold = [("QUERY", question.gold_sql), ("ANSWER", "@last")]
+        table = observation.schema_info.splitlines()[-1].strip("- ")
+        ways = [
+            [("ANSWER", "nothing of the kind")],
+            [("QUERY", "SELECT nix"), *gold],
+            [("QUERY", f"SELECT COUNT(*) FROM {table}"), *gold],
+            gold,
+        ]
+        kind = self.kind % 2 if question.question_id in self.hopeless else self.kind
+        return Action(*ways[kind][observation.step_count])
+
+
+def test_one_short_right_episode_of_a_question_is_kept_and_none_with_an_error():
+    questions = load("bundled").sample(6, 0)
+    hopeless = {q.question_id for q in questions[:2]}
+    own = right_trajectories(EpisodeEnv(questions), Tries(questions, hopeless), tries=4)
+    gold = {q.question_id: q.gold_sql for q in questions if q.question_id not in hopeless}
+    actions = {t.episode.question_id: [turn.action for turn in t.turns] for t in own}
+    assert actions == {k: [("QUERY", sql), ("ANSWER", "@last")] for k, sql in gold.items()}
+    never = Tries(questions, {q.question_id for q in questions})
+    assert right_trajectories(EpisodeEnv(questions), never, tries=4) == []
+
+
+def test_what_is_kept_reads_as_what_the_expert_plays(tmp_path):
+    "A model's episode and the expert's, with the same calls, are the same text."
+    questions = world_set("train", 1, 6, 3, tmp_path)[1:2]
+    [theirs] = expert_transcripts(questions, seed=1, budgets=(15, 15))
+    assert "'error'" not in str(theirs)
+    actions = [(name.upper(), *given.values()) for name, given in calls_of(theirs)]
+
+    class Same(Tries):
+        def select_action(self, observation):
+            return Action(*actions[observation.step_count])
+
+    env = EpisodeEnv(questions)
+    [mine] = right_trajectories(env, Same(()), tries=1)
+    messages = trajectory_messages(env, mine, "", 600, last_message="")
+    assert render_transcript(messages) == render_transcript(theirs)
+
+
+def small():
+    "A recipe whose first stage copies, and whose second one plays."
+    play = dict(level_1=40, level_2=40)
+    stages = (
+        Stage("copy", "sft", options=dict(copy=20)),
+        Stage("play", "expert_iteration", "worlds:1=8", options=dict(play=play, keep_untold=0.0)),
+    )
+    return replace(NANO, stages=stages, model=lambda seed: new_nano(seed, width=64))
+
+
+def test_a_stage_imitates_what_its_model_got_right(transcripts, tmp_path, monkeypatch):
+    "And plays once, also if it is stopped before it has learned."
+    played, learned = [], []
+
+    def play_round(recipe, stage, model, tokenizer, seed):
+        played.append(seed)
+        yield from transcripts[:2]
+
+    make = nano_recipe.nano_trainer
+
+    def trainer(recipe, stage, model, tokenizer, *rest):
+        rows = recipe.make_rows(recipe, stage, tokenizer, rest[1])
+        learned.append([tokenizer.decode(row["input_ids"]) for row in rows])
+        if stage.name == "play" and len(played) == len(learned) - 1 == 1:
+            raise KeyboardInterrupt
+        return make(recipe, stage, model, tokenizer, *rest)
+
+    monkeypatch.setattr(nano_recipe, "_play_round", play_round)
+    monkeypatch.setattr(nano_recipe, "nano_trainer", trainer)
+    makers = dict(sft=trainer, expert_iteration=nano_recipe._expert_iteration_trainer)
+    recipe = replace(small(), make_trainers=makers)
+    with pytest.raises(KeyboardInterrupt):
+        train(recipe, tmp_path)
+    run = train(recipe, tmp_path)
+    assert played == [100] and learned[1] == learned[2]
+    assert (run.model_path("play") / "model.safetensors").exists()
+    kept = json.loads((tmp_path / "play" / "own_transcripts.json").read_text(encoding="utf-8"))
+    assert kept == transcripts[:2]
+    pieces = [render_transcript(messages) for messages in transcripts[:2]]
+    mine = set(texts_of(_tokenize_transcript(p, nano_tokenizer()) for p in pieces))
+    assert mine & set(learned[1]) and len(learned[1]) > 8
+
+
+def test_a_round_plays_with_the_weights_that_it_got(monkeypatch):
+    "On untold questions in pieces, each with one budget; a share of the stage plays a share of them."
+    seen = []
+
+    def own(env, policy, seed, batch):
+        writer, _ = policy.backend.load()
+        seen.append((seed, env.reset().budget_remaining, writer.engine.embedding))
+        assert {missing_mention(q) for q in env.questions} <= {"column"}
+        assert policy.max_chars == 600 and policy.backend.max_new_tokens == 100
+        return []
+
+    monkeypatch.setattr(nano_recipe, "right_trajectories", own)
+    monkeypatch.setattr(nano_recipe, "_PLAYED_AT_ONCE", 60)
+    stage, (model, tokenizer) = small().stages[1], new_nano(3, width=64)
+    assert not list(_play_round(NANO, stage, model, tokenizer, 7))
+    weights = model.get_input_embeddings().weight.detach().numpy()
+    assert len(seen) == len({seed for seed, *_ in seen}) == 2
+    assert all((w == weights).all() and 6 <= budget <= 20 for _, budget, w in seen)
+    seen.clear()
+    list(_play_round(NANO, replace(stage, share=0.5), model, tokenizer, 7))
+    assert len(seen) == 1
+
+
+def test_a_query_names_a_table_that_sql_could_misread(tmp_path):
+    path = tmp_path / "shop.sqlite"
+    con = apsw.Connection(str(path))
+    con.execute('CREATE TABLE "order" ("paid on" TEXT); INSERT INTO "order" VALUES (\'May\')')
+    con.close()
+    about = dict(gold_sql='SELECT 1 FROM "order"', gold_answer=((1,),), tables_involved=("order",))
+    env = nano_recipe._NumberedSQLEnv(
+        QuestionSet([Question("q", "When?", "shop", **about)], {"shop": path})
+    )
+    env.reset(question_id="q")
+    env.describe(env._names.tokens["order"])
+    table, column = (env._names.tokens[name] for name in ("order", "paid on"))
+    assert "May" in env.query(f"SELECT {column} FROM {table}")

@@ -8,10 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sql_env.integrations.trl import prompt_rows
-from sql_env.play.chat import episode_messages
-from sql_env.play.environment import EpisodeEnv
-from sql_env.play.session import ToolError
-from sql_env.policies.nano.text import (
+from sql_env.nano.recipe import _NumberedSQLEnv, world_transcripts
+from sql_env.nano.text import (
     MARKS,
     NAME_TOKENS,
     VALUE_TOKENS,
@@ -20,10 +18,11 @@ from sql_env.policies.nano.text import (
     parse_written,
     render_transcript,
 )
+from sql_env.play.chat import episode_messages
+from sql_env.play.environment import EpisodeEnv
+from sql_env.play.session import ToolError
 from sql_env.sources.loading import load
 from sql_env.sql.values import quote_identifier
-from sql_env.training.nano.expert import world_transcripts
-from sql_env.training.nano.recipe import _NumberedSQLEnv
 
 OPENING = "How many?\n\nTables:\n{}\n\nSteps: 9"
 

@@ -3,16 +3,17 @@
 from itertools import islice
 
 import pytest
+from tables import cases
 
 from sql_env.database.database import Database, build_database
 from sql_env.grading.variants import selection
-from sql_env.grading.variants.columns import Unlike, candidate_values, values_like
+from sql_env.grading.variants.columns import Unlike, _values_like, candidate_values
 from sql_env.grading.variants.instances import InstanceGenerator
 from sql_env.grading.variants.robust import judge_evidence
 from sql_env.grading.variants.sandbox import ScratchDatabase
 from sql_env.grading.variants.selection import VARIANT_STORE, build_variants
-from sql_env.grading.variants.shapes import is_name
-from sql_env.sql.demands import reads_once
+from sql_env.grading.variants.shapes import _is_name
+from sql_env.sql.analysis import reads_once
 from sql_env.sql.mutants import one_edit_mutants
 
 SCHEMA = """
@@ -59,40 +60,8 @@ def own_cache(tmp_path_factory):
     VARIANT_STORE.clear()
 
 
-HONEST = [
-    (
-        "SELECT m.last FROM member AS m JOIN club AS c ON m.club_id = c.club_id WHERE c.club_name = 'Tennis'",
-        "SELECT last FROM member WHERE club_id = (SELECT club_id FROM club WHERE club_name = 'Tennis')",
-    ),
-    (
-        "SELECT count(*) FROM member AS m JOIN club AS c ON m.club_id = c.club_id WHERE c.club_name = 'Tennis'",
-        "SELECT count(*) FROM member WHERE club_id = (SELECT club_id FROM club WHERE club_name = 'Tennis')",
-    ),
-    (
-        "SELECT club_id FROM club WHERE town IN (SELECT town FROM club WHERE club_name = 'Tennis')",
-        "SELECT club_id FROM club WHERE town = (SELECT town FROM club WHERE club_name = 'Tennis')",
-    ),
-]
-WRONG = [
-    (
-        "SELECT last FROM member WHERE street = '7 Harbour Street'",
-        "SELECT last FROM member WHERE street LIKE '7 Har%'",
-    ),
-    (
-        "SELECT club_id FROM member WHERE role = 'Player' INTERSECT SELECT club_id FROM member WHERE role = 'Trainer'",
-        "SELECT club_id FROM member WHERE role LIKE 'Pla%' INTERSECT "
-        "SELECT club_id FROM member WHERE role = 'Trainer'",
-    ),
-    (
-        "SELECT fee FROM member WHERE first = 'Ada' AND role = 'Trainer'",
-        "SELECT fee FROM member WHERE first <= 'Ada' AND role = 'Trainer'",
-    ),
-    (  # two clubs are called so
-        "SELECT m.last FROM member AS m JOIN club AS c ON m.club_id = c.club_id WHERE c.club_name = 'Chess'",
-        "SELECT last FROM member WHERE club_id = (SELECT club_id FROM club WHERE club_name = 'Chess')",
-    ),
-    ("SELECT count(*) FROM club WHERE club_name = 'Tennis'", "SELECT 1"),
-]
+HONEST = cases("near_misses_honest")
+WRONG = cases("near_misses_wrong")
 
 
 @pytest.mark.parametrize("gold, other", HONEST)
@@ -134,7 +103,7 @@ def test_the_first_values_of_a_form_are_the_same_ones():
         unlike, found = Unlike([value]), []
         for _ in range(60):  # more than are kept
             found.append(unlike.another(value))
-        expected = [v for v in dict.fromkeys(islice(values_like(value), 70)) if v != value][:60]
+        expected = [v for v in dict.fromkeys(islice(_values_like(value), 70)) if v != value][:60]
         assert found == expected and list(map(type, found)) == list(map(type, expected))
 
 
@@ -169,7 +138,7 @@ def test_reading_one_table_once(sql, once):
 
 def test_what_is_called_a_name():
     columns = "name club_name CName Title first_name last_name type_code motto id".split()
-    assert [c for c in columns if is_name(c)] == ["name", "club_name", "CName", "Title"]
+    assert [c for c in columns if _is_name(c)] == ["name", "club_name", "CName", "Title"]
 
 
 def test_tables_that_gold_does_not_read_are_filled_once(path, monkeypatch):
@@ -220,15 +189,3 @@ def candidates(*killed):
 def test_the_search_is_longer_while_a_mutant_is_left_that_differs(different, killers, n):
     stream = candidates(*({killers[i]} if i in killers else set() for i in range(100)))
     assert len(selection._gather(stream, 20, frozenset(different))) == n
-
-
-def test_a_full_cache_makes_room(tmp_path):
-    "The sizes are added up only when the file has grown so far."
-    v = selection.Variants("x", (bytes(range(256)) * 40,), (([(1,)], None),))
-    cache = selection._VariantCache(tmp_path / "v.sqlite", max_bytes=60_000)
-    size = len(selection._pack_variants(v))
-    for i in range(150):
-        cache.put(f"k{i}", v)
-    kept = [i for i in range(150) if cache.get(f"k{i}")]
-    assert kept and kept[-1] == 149 and len(kept) * size <= 60_000
-    assert (tmp_path / "v.sqlite").stat().st_size < 200_000

@@ -10,7 +10,7 @@ from sql_env.cli import app
 from sql_env.database.database import Database, build_database
 from sql_env.paths import SourceError
 from sql_env.play.environment import EpisodeEnv
-from sql_env.sources import loading
+from sql_env.sources import folder, loading
 from sql_env.sources.loading import load, load_batches
 from sql_env.sources.tables import import_files
 
@@ -293,7 +293,7 @@ def many(harbour, monkeypatch):
 def test_processes_load_what_one_loads(many, monkeypatch):
     monkeypatch.setattr(loading, "_AT_ONCE", 7)
     one = load("folder", many)
-    (many / "cache" / "gold.cache").unlink()
+    (many / "cache" / "results.cache").unlink()
     two = load("folder", many, workers=2)
     assert list(one) == list(two) and one.left_out == two.left_out == {
         "database lost is missing": 1
@@ -304,8 +304,8 @@ def test_processes_load_what_one_loads(many, monkeypatch):
 def test_the_first_batch_reads_no_line_too_many(many, monkeypatch):
     "On ada7898 `load_batches` made all questions before the first set."
     read = []
-    plain = loading.question_from_fields
-    monkeypatch.setattr(loading, "question_from_fields", lambda f: read.append(1) or plain(f))
+    plain = folder.question_from_fields
+    monkeypatch.setattr(folder, "question_from_fields", lambda f: read.append(1) or plain(f))
     batches = load_batches("folder", many, size=5)
     assert len(next(batches)) == 5 and len(read) == 5
     shuffled = load_batches("folder", many, size=5, seed=1)
@@ -322,92 +322,6 @@ def test_questions_keep_what_differs_from_the_default():
     changed = q.with_fields(split="", flags=("error",)).with_fields(flags=())
     assert changed.flags == () and changed.split == "" and "flags" not in changed.__dict__
     assert changed == q.with_fields(split="") and changed.difficulty == q.difficulty
-
-
-def test_words_of_a_query_give_the_ranks_that_a_parser_gives(tell):
-    "Ranks and order checks without a syntax tree: the same for all bundled gold."
-    from sql_env.questions.gold import GoldRunner, rank_rows, same_rows
-    from sql_env.sql.analysis import select_order_keys
-    from sql_env.sql.row_order import aggregates_only, is_sorted, written_order_keys
-
-    questions, ranked, grouped = load("bundled"), 0, 0
-    for name, path in questions.databases.items():
-        runner = GoldRunner(path)
-        for q in questions.filter(database_name=name):
-            rows = runner.gold.query(q.gold_sql).rows
-            written = written_order_keys(q.gold_sql) if is_sorted(q.gold_sql) else None
-            if written and len(rows) > 1:
-                parsed = select_order_keys(q.gold_sql)
-                keyed = [runner.gold.query(keys.sql).rows for keys in (written, parsed)]
-                one, two = (rank_rows(rows, k, o.columns) for k, o in zip(keyed, (written, parsed)))
-                assert one == two, q.gold_sql
-                ranked += 1
-            if aggregates_only(q.gold_sql):
-                again = list(runner.rows_in_other_orders(q.gold_sql, len(rows) + 1))
-                assert all(same_rows(rows, some) for some in again), q.gold_sql
-                grouped += 1
-        runner.close()
-    assert ranked > 5 and grouped > 50, (ranked, grouped)
-
-
-def test_words_of_a_query_give_the_ties_that_a_parser_gives():
-    "The rows that tie where a LIMIT cuts without a syntax tree: the same for all bundled gold."
-    from sql_env.questions.gold import _tie_at
-    from sql_env.sql.analysis import limit_cuts
-    from sql_env.sql.row_order import written_limit_cut
-
-    questions, found = load("bundled"), 0
-    databases = {name: Database(path) for name, path in questions.databases.items()}
-    for q in (*questions, *questions.quarantined):
-        if written := written_limit_cut(q.gold_sql, 50):
-            (parsed,) = limit_cuts(q.gold_sql, 50)
-            assert written[1:] == parsed[1:], q.gold_sql
-            db = databases[q.database_name]
-            assert db.query(written.sql).rows == db.query(parsed.sql).rows, q.gold_sql
-            ties = [_tie_at(db, cut, q.gold_answer) for cut in (written, parsed)]
-            assert ties[0] == ties[1], q.gold_sql
-            found += 1
-    assert found > 5, found
-
-
-@pytest.mark.parametrize(
-    "sql",
-    """SELECT name FROM ship ORDER BY tonnes
-    SELECT name FROM ship LIMIT 3
-    SELECT name FROM ship ORDER BY tonnes LIMIT 0
-    SELECT name FROM ship ORDER BY tonnes LIMIT 3 OFFSET 1
-    SELECT name FROM ship ORDER BY tonnes LIMIT 1, 3
-    SELECT name FROM ship ORDER BY tonnes LIMIT 1 + 2
-    SELECT DISTINCT name FROM ship ORDER BY tonnes LIMIT 3
-    SELECT name FROM (SELECT name FROM ship ORDER BY tonnes LIMIT 3) ORDER BY name
-    SELECT name FROM ship WHERE id = (SELECT id FROM s ORDER BY n LIMIT 1) ORDER BY name LIMIT 3""".split(
-        "\n"
-    ),
-)
-def test_cuts_are_left_to_the_parser_where_words_do_not_show_them(sql):
-    from sql_env.sql.row_order import written_limit_cut
-
-    assert written_limit_cut(sql.strip(), 50) is None
-
-
-@pytest.mark.parametrize(
-    "sql, expected",
-    [
-        ("SELECT DISTINCT city FROM ship WHERE tonnes > 5 ORDER BY city", True),
-        ("select distinct a.city, b.x from ship a join b on a.id = b.id", True),
-        ("SELECT city FROM ship", False),
-        ("SELECT DISTINCT city FROM ship LIMIT 3", False),
-        ("SELECT DISTINCT name FROM ship GROUP BY city", False),
-        ("SELECT DISTINCT max(name), city FROM ship", False),
-        ("SELECT DISTINCT city FROM (SELECT city FROM ship LIMIT 3)", False),
-        ("SELECT city FROM ship UNION SELECT DISTINCT city FROM quay", False),
-        ("SELECT DISTINCT city, row_number() OVER () FROM ship", False),
-    ],
-)
-def test_different_rows_that_fit_hang_on_no_order(sql, expected):
-    from sql_env.sql.row_order import distinct_only
-
-    assert distinct_only(sql) is expected
 
 
 def test_lines_of_any_layout_are_read_alike(harbour):
@@ -428,40 +342,3 @@ def test_lines_of_any_layout_are_read_alike(harbour):
             (question, sql, ((3,),))
         }
         assert len(found) == len(lines) and all(len(q.__dict__) == 5 for q in found)
-
-
-@pytest.mark.parametrize(
-    "sql",
-    """SELECT city, max(tonnes) FROM ship
-    SELECT city FROM ship GROUP BY city LIMIT 1
-    SELECT group_concat(name) FROM ship
-    SELECT count(*) FROM (SELECT name FROM ship LIMIT 3)
-    SELECT name FROM ship GROUP BY city
-    SELECT max(a, b) FROM ship
-    SELECT city, count(*) FROM ship GROUP BY 1
-    SELECT city, count(*) FROM ship GROUP BY city HAVING name > 'a'
-    SELECT count(*) FROM ship UNION SELECT 3
-    SELECT sum(tonnes) OVER () FROM ship""".split("\n"),
-)
-def test_what_may_hang_on_the_order_of_rows_is_not_taken_for_groups(sql):
-    from sql_env.sql.row_order import aggregates_only
-
-    assert not aggregates_only(sql.strip())
-
-
-@pytest.mark.parametrize(
-    "sql",
-    """SELECT * FROM t ORDER BY a
-    SELECT a, b FROM t ORDER BY 1
-    SELECT DISTINCT a FROM t ORDER BY b
-    SELECT a FROM t UNION SELECT b FROM u ORDER BY a
-    SELECT a + 1 FROM t ORDER BY b
-    SELECT a FROM t ORDER BY b COLLATE NOCASE
-    SELECT a FROM t ORDER BY a + b
-    SELECT a FROM t ORDER BY "b"
-    SELECT a FROM t -- ORDER BY b""".split("\n"),
-)
-def test_keys_are_left_to_the_parser_where_words_do_not_show_them(sql):
-    from sql_env.sql.row_order import written_order_keys
-
-    assert written_order_keys(sql.strip()) is None

@@ -8,15 +8,24 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tables import cases
 
 from sql_env.database.database import Database, build_database
 from sql_env.evaluation.harness import evaluate, hack_floor
 from sql_env.grading.answers import format_rows
+from sql_env.play.acts import ACTIONS, Action
 from sql_env.play.environment import EpisodeEnv
-from sql_env.play.episode import ACTIONS, SCHEMA_LEVELS, Action, Episode, Observation
+from sql_env.play.episode import Episode, Observation
+from sql_env.play.settings import SCHEMA_LEVELS
 from sql_env.policies.base import Policy, ScriptedPolicy, parse_schema_info, play_episode
-from sql_env.policies.baselines import GreedyPolicy, OraclePolicy, RandomPolicy, answer_from_result
-from sql_env.policies.hacks import HACKS, most_frequent_answer
+from sql_env.policies.baselines import (
+    HACKS,
+    GreedyPolicy,
+    OraclePolicy,
+    RandomPolicy,
+    answer_from_result,
+    most_frequent_answer,
+)
 from sql_env.questions.question_set import Question
 from sql_env.sources.loading import load
 from sql_env.sql.values import quote_identifier
@@ -151,7 +160,7 @@ def test_random_policy_forgets_when_a_new_episode_begins_without_reset():
 
 
 def assert_oracle_gets_all(questions, budget, level):
-    environment = EpisodeEnv(questions, budget, schema_level=level)
+    environment = EpisodeEnv(questions, budget=budget, schema_level=level)
     result = evaluate(environment, OraclePolicy(questions), progress=False)
     wrong = [(e.question_id, e.reason, e.error) for e in result.episodes if not e.correct]
     assert not wrong and result.n_completed == len(questions)
@@ -178,7 +187,7 @@ def test_oracle_gets_every_bundled_question_in_any_setting(budget, level):
 
 
 def test_oracle_cannot_answer_with_a_single_step():
-    result = evaluate(EpisodeEnv(bundled(), 1), OraclePolicy(bundled()), 60, progress=False)
+    result = evaluate(EpisodeEnv(bundled(), budget=1), OraclePolicy(bundled()), 60, progress=False)
     assert result.n_completed == 60 and result.success_rate == 0
 
 
@@ -340,53 +349,7 @@ def test_most_frequent_answer_is_the_most_frequent_one():
 
 # ---- reading a schema
 
-AWKWARD = [
-    "plain",
-    "With Space",
-    "comma, inside",
-    "last,first",
-    "a(b)",
-    "Height (cm)",
-    "(",
-    ")",
-    "f(x, y)",
-    "it's",
-    "'single'",
-    '"double"',
-    'a"b',
-    "[bracket]",
-    "`tick`",
-    "semi;",
-    " lead",
-    "trail ",
-    "new\nline",
-    "tab\tx",
-    "back\\slash",
-    "\\n",
-    "NULL",
-    "3",
-    "4.5",
-    "x'ff'",
-    "select",
-    "é",
-    "名前",
-    "🦊",
-    "A|B",
-    "...",
-    "@last",
-    "-",
-    "a.b",
-    "''",
-    "'",
-    "', '",
-    "a', 'b",
-    "x(",
-    "x)",
-    "--c",
-    "/*c*/",
-    "%",
-    "{table}",
-]
+AWKWARD = cases("policies_awkward")
 
 
 def table_schema(name, columns):
@@ -507,7 +470,7 @@ def test_greedy_never_crashes_and_beats_random_on_spider():
 
 @pytest.mark.parametrize("budget", [1, 2, 3, 4, 5])
 def test_small_budgets_crash_nobody(budget):
-    env = EpisodeEnv(bundled(), budget)
+    env = EpisodeEnv(bundled(), budget=budget)
     for policy in everyone():
         result = evaluate(env, policy, 8, progress=False)
         assert result.n_completed == 8, (

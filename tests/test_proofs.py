@@ -3,22 +3,31 @@
 import builtins
 import json
 from random import Random
+from time import thread_time
 
 import apsw
 import pytest
 import weakened_rules
 from conftest import ROOT
-from deceiving_pairs import DATABASES, PAIRS, SCHEMA, differing, false_proofs
+from deceiving_pairs import (
+    DATABASES,
+    PAIRS,
+    SCHEMA,
+    differing,
+    false_proofs,
+    kinds_of_false_proofs,
+)
+from made_rows import made_row
+from tables import cases
 
-from sql_env.evaluation.golds import normalized_gold
-from sql_env.evaluation.harness import EvaluationResult
-from sql_env.evaluation.logs import EpisodeResult, episode_result
-from sql_env.evaluation.reports import certificate_text
-from sql_env.grading.proofs.certificates import prove_on
-from sql_env.grading.proofs.counterexamples import Filler, Judge, all_assumptions
-from sql_env.grading.proofs.decision import prove
-from sql_env.grading.proofs.facts import Assumption, read_facts
+from sql_env.evaluation.results import EvaluationResult, result_texts
+from sql_env.evaluation.rows import EpisodeResult, _normalized_gold, episode_result
+from sql_env.grading.variants.contents import Contents, Judge
 from sql_env.play.environment import EpisodeEnv
+from sql_env.proofs import decision
+from sql_env.proofs.certificates import prove_on
+from sql_env.proofs.decision import kept_by, prove
+from sql_env.proofs.facts import Assumption, all_assumptions, read_facts
 from sql_env.sources.loading import load
 from sql_env.sql.analysis import parse_sql, referenced_tables
 from sql_env.sql.mutants import one_edit_mutants
@@ -42,136 +51,29 @@ def singers():
     return facts_of(SINGERS)
 
 
-EQUAL = [
-    ("SELECT name FROM singer", "select singer.name from singer AS singer"),
-    ("SELECT name FROM singer WHERE age > 30", "SELECT name FROM singer WHERE age >= 31"),
-    ("SELECT name FROM singer WHERE age > 30", "SELECT name FROM singer WHERE NOT age <= 30"),
-    (
-        "SELECT name FROM singer WHERE age IN (30, 41)",
-        "SELECT name FROM singer WHERE age = 30 OR age = 41",
-    ),
-    (
-        "SELECT name FROM singer WHERE age BETWEEN 30 AND 41",
-        "SELECT name FROM singer WHERE 30 <= age AND NOT age > 41",
-    ),
-    ("SELECT DISTINCT country FROM singer", "SELECT country FROM singer GROUP BY country"),
-    (
-        "SELECT s.name FROM singer s JOIN song o ON s.id = o.singer_id",
-        "SELECT name FROM song, singer WHERE singer_id = singer.id",
-    ),
-    ("SELECT o.id FROM song o", "SELECT o.id FROM song o JOIN singer s ON s.id = o.singer_id"),
-    (
-        "SELECT o.id, s.name FROM song o JOIN singer s ON s.id = o.singer_id",
-        "SELECT id, (SELECT name FROM singer WHERE id = singer_id) FROM song",
-    ),
-    ("SELECT o.id FROM song o LEFT JOIN singer s ON s.id = o.singer_id", "SELECT id FROM song"),
-    (
-        "SELECT name FROM singer WHERE id IN (SELECT singer_id FROM song)",
-        "SELECT name FROM singer s WHERE EXISTS (SELECT 1 FROM song WHERE singer_id = s.id)",
-    ),
-    (
-        "SELECT name FROM singer WHERE id NOT IN (SELECT singer_id FROM song)",
-        "SELECT s.name FROM singer s LEFT JOIN song o ON s.id = o.singer_id WHERE o.id IS NULL",
-    ),
-    (
-        "SELECT s.name, count(*) FROM singer s JOIN song o ON s.id = o.singer_id GROUP BY s.id",
-        "SELECT s.name, n FROM singer s JOIN (SELECT singer_id, count(*) AS n FROM song GROUP BY "
-        "singer_id) ON s.id = singer_id",
-    ),
-    (
-        "SELECT s.id, count(o.id) FROM singer s LEFT JOIN song o ON s.id = o.singer_id GROUP BY s.id",
-        "SELECT id, (SELECT count(*) FROM song WHERE singer_id = singer.id) FROM singer",
-    ),
-    ("SELECT avg(age) FROM singer", "SELECT sum(age) * 1.0 / count(age) FROM singer"),
-    (
-        "SELECT count(*) FROM singer WHERE age = 30",
-        "SELECT sum(CASE WHEN age = 30 THEN 1 ELSE 0 END) FROM singer",
-    ),
-    (
-        "SELECT count(*) FROM singer WHERE age = 30",
-        "SELECT count(CASE WHEN age = 30 THEN 1 END) FROM singer",
-    ),
-    (
-        "SELECT count(DISTINCT country) FROM singer",
-        "SELECT count(*) FROM (SELECT DISTINCT country FROM singer WHERE country IS NOT NULL)",
-    ),
-    (
-        "SELECT name FROM singer ORDER BY age DESC LIMIT 1",
-        "SELECT name FROM singer WHERE age = (SELECT max(age) FROM singer)",
-    ),
-    (
-        "SELECT name FROM singer ORDER BY age DESC LIMIT 2",
-        "SELECT name FROM singer s WHERE (SELECT count(*) FROM singer WHERE age > s.age) < 2 ORDER BY "
-        "age DESC",
-    ),
-    (
-        "SELECT name FROM singer WHERE age < (SELECT max(age) FROM singer)",
-        "SELECT name FROM singer s WHERE EXISTS (SELECT 1 FROM singer WHERE age > s.age)",
-    ),
-    (
-        "SELECT country FROM singer WHERE age = 30 INTERSECT SELECT country FROM singer WHERE age = 41",
-        "SELECT country FROM singer a WHERE age = 30 AND EXISTS (SELECT 1 FROM singer WHERE age = 41 "
-        "AND country IS a.country) GROUP BY country",
-    ),
-    (
-        "SELECT singer_id FROM song GROUP BY singer_id HAVING count(*) > 1",
-        "SELECT id FROM singer WHERE (SELECT count(*) FROM song WHERE singer_id = singer.id) >= 2",
-    ),
-    (
-        "SELECT singer_id FROM song WHERE title = 'Sun' INTERSECT SELECT singer_id FROM song WHERE "
-        "title = 'Moon'",
-        "SELECT singer_id FROM song WHERE title IN ('Sun', 'Moon') GROUP BY singer_id HAVING "
-        "count(DISTINCT title) = 2",
-    ),
-    (
-        "SELECT id FROM song WHERE title = 'Sun' OR title = 'Moon'",
-        "SELECT id FROM song WHERE title = 'Sun' UNION ALL SELECT id FROM song WHERE title = 'Moon'",
-    ),
-    (
-        "SELECT name, rank() OVER (ORDER BY age) FROM singer",
-        "SELECT name, 1 + (SELECT count(*) FROM singer WHERE age < s.age) FROM singer s",
-    ),
-    ("SELECT max(age) FROM singer", "SELECT (SELECT age FROM singer ORDER BY age DESC LIMIT 1)"),
-    (
-        "SELECT id FROM singer WHERE (SELECT count(*) FROM song WHERE singer_id = singer.id) >= 1",
-        "SELECT DISTINCT s.id FROM singer s JOIN song o ON o.singer_id = s.id",
-    ),
-    (
-        "WITH old AS (SELECT * FROM singer WHERE age > 30) SELECT name FROM old",
-        "SELECT name FROM (SELECT name, age FROM singer) WHERE age > 30",
-    ),
-]
+EQUAL = cases("proofs_equal")
 
 
 @pytest.mark.parametrize("gold, sql", EQUAL, ids=range(len(EQUAL)))
 def test_equal_queries_are_proved(singers, gold, sql):
     proof = prove(gold, sql, singers)
-    assert proof.outcome == "proved", proof
+    assert proof, proof
     assert disagreement(gold, sql, singers, proof.assumptions, 60) is None
 
 
 def disagreement(gold, sql, facts, assumptions, tries):
     "Two results that differ on a random database which keeps some assumptions, None if there are none."
     tables = sorted({*referenced_tables(gold), *referenced_tables(sql)})
-    filler = Filler(facts, tables, assumptions, [parse_sql(gold), parse_sql(sql)])
+    contents = Contents(facts.empty(), tables, (gold, sql), kept_by(assumptions, facts))
     judge = Judge(gold, sql)
-    for n in range(tries):
-        if filler.fill(Random(n)) and (found := judge.differ(filler)):
-            return found, filler.rows()
+    for n in range(100, 100 + tries):
+        contents.left = 10**6
+        if contents.fill(n) and (found := judge.differ(contents)):
+            return found, contents.rows()
     return None
 
 
-@pytest.mark.parametrize("sql, reason", [
-    ("SELECT name FROM singer WHERE name = 'a' COLLATE NOCASE", "COLLATE"),
-    ("SELECT name FROM singer WHERE +name = 10", "SQLite may read it otherwise than the parser"),
-    ("SELECT name FROM singer LIMIT 1", "LIMIT without ORDER BY"),
-    ("SELECT name, country FROM singer GROUP BY country", "a column that the group does not determine"),
-    ("SELECT group_concat(name) FROM singer", "the aggregate groupconcat"),
-    ("SELECT random() FROM singer", "the function rand"),
-    ("SELECT date('now')", "may depend on the time"),
-    ("SELECT hair FROM singer", "SQLite refuses it: no such column: hair"),
-    ("SELECT", "SQLite refuses it: incomplete input"),
-])  # fmt: skip
+@pytest.mark.parametrize("sql, reason", cases("proofs_what_is_not_covered_is_open_with"))  # fmt: skip
 def test_what_is_not_covered_is_open_with_the_reason(singers, sql, reason):
     proof = prove(sql, sql + " ", singers, tries=0)
     assert proof.outcome == "open"
@@ -244,6 +146,153 @@ def test_without_the_solver_nothing_is_proved_that_needs_it(singers, monkeypatch
 # ---- soundness
 
 
+@pytest.mark.parametrize("is_tested", [True, False])
+def test_no_kind_of_false_proof_is_left(is_tested, monkeypatch):
+    "Neither with the tests that come before a proof counts, nor by the reasoning alone."
+    con, pairs = kinds_of_false_proofs()
+    facts = read_facts(con)
+    if not is_tested:
+        monkeypatch.setattr(decision, "tested", lambda *args: "")
+    assert len(pairs) > 170 and len({p["kind"] for p in pairs}) > 25
+    for pair in pairs:
+        for gold, sql in ((pair["gold"], pair["sql"]), (pair["sql"], pair["gold"])):
+            proof = prove(gold, sql, facts, tries=0)
+            assert not proof, (pair["kind"], gold, sql, proof.words)
+
+
+REFERENCES = [  # the key, the column that refers to it, and whether what refers is then found by plain `=`
+    ("TEXT", "", False),
+    ("TEXT", "INTEGER", False),
+    ("TEXT COLLATE NOCASE", "TEXT", False),
+    ("REAL", "INTEGER", False),
+    ("TEXT", "VARCHAR(3)", True),
+    ("INTEGER", "", True),
+    ("INTEGER", "TEXT", True),
+]
+
+
+@pytest.mark.parametrize("of, own, is_found", REFERENCES)
+def test_a_foreign_key_counts_where_sqlite_finds_the_parent_by_equality(of, own, is_found):
+    "SQLite looks for the parent with the parent's affinity and collation, and `=` with those of both."
+    con = facts_of(f"""CREATE TABLE p (k {of} PRIMARY KEY);
+        CREATE TABLE c (id INTEGER PRIMARY KEY, k {own} REFERENCES p(k));
+        INSERT INTO p VALUES ('5'), ('7'); INSERT INTO c VALUES (1, '7')""")
+    proof = prove(
+        "SELECT c.id FROM c, p WHERE p.k = c.k",
+        "SELECT id FROM c WHERE k IS NOT NULL",
+        con,
+        tries=0,
+    )
+    assert (proof.outcome == "proved") is is_found
+
+
+class Whole:
+    "A database as the judge of differences asks for it."
+
+    def __init__(self, con):
+        self.con = con
+
+    def run(self, sql):
+        return self.con.execute(sql).fetchall()
+
+
+def test_each_of_these_pairs_differs():
+    con, pairs = kinds_of_false_proofs()
+    for pair in pairs:
+        texts = (pair["gold"], pair["sql"])
+        for judge in (Judge(*texts), Judge(*texts[::-1])):
+            contents = Contents(con, {t for text in texts for t in referenced_tables(text)}, texts)
+            contents.left = 10**6
+            if judge.differ(Whole(con)) or any(
+                contents.fill(n) and judge.differ(contents) for n in range(200)
+            ):
+                break
+        else:
+            raise AssertionError(pair)
+
+
+def test_a_refuted_proof_is_open_and_reported(singers, monkeypatch, caplog):
+    monkeypatch.setattr(decision.Prover, "equal", lambda *args: True)
+    proof = prove("SELECT age FROM singer", "SELECT age + 1 FROM singer", singers, tries=0)
+    assert proof.outcome == "open" and proof.reason == "a proof was found, and a test refutes it"
+    assert "please report it: SELECT age FROM singer" in caplog.text
+
+
+def test_what_has_always_the_same_rows_is_not_tested(singers, monkeypatch):
+    monkeypatch.setattr(decision.Prover, "equal", lambda *args: True)
+    gold = "SELECT id FROM singer WHERE length(name) > 500"
+    proof = prove(gold, f"{gold} AND age = 30", singers, tries=0)
+    assert proof.outcome == "open" and proof.reason == "it could not be tested"
+
+
+@pytest.mark.parametrize(
+    "gold, sql",
+    [
+        ("SELECT name FROM singer NATURAL JOIN song", "SELECT name FROM singer"),
+        (
+            "SELECT group_concat(id) FROM singer",
+            "SELECT group_concat(id) FROM singer WHERE age > 5",
+        ),
+        (
+            "SELECT singer_id FROM song GROUP BY 1 HAVING count(*) > 39",
+            "SELECT singer_id FROM song GROUP BY 1 HAVING count(*) > 40",
+        ),
+    ],
+)
+def test_a_difference_is_looked_for_where_no_proof_is(singers, gold, sql):
+    assert prove(gold, sql, singers).outcome == "refuted"
+
+
+def test_a_natural_join_is_read(singers):
+    proof = prove(
+        "SELECT song.id FROM song NATURAL JOIN singer",
+        "SELECT song.id FROM song JOIN singer USING (id)",
+        singers,
+    )
+    assert proof
+
+
+def test_an_empty_table_shows_nothing():
+    facts = facts_of("CREATE TABLE t (id INTEGER PRIMARY KEY, a INTEGER)")
+    assert not prove("SELECT count(*) FROM t", "SELECT count(a) FROM t", facts, tries=0)
+    assert {a.kind for a in all_assumptions(facts) if not a.declared} == {"key"}
+
+
+BOUNDED = {
+    "CASE of 30 branches": "SELECT max(CASE {} END) FROM singer".format(
+        " ".join(f"WHEN age = {n} THEN {n % 7}" for n in range(30))
+    ),
+    "CASE in WHERE": "SELECT name FROM singer WHERE CASE {} END = 2".format(
+        " ".join(f"WHEN age > {n} THEN {n % 5}" for n in range(30))
+    ),
+    "CASE in ORDER BY": "SELECT name FROM singer ORDER BY CASE name {} END LIMIT 1".format(
+        " ".join(f"WHEN 'm{n}' THEN {n}" for n in range(12))
+    ),
+    "IN of 10,000": f"SELECT name FROM singer WHERE age IN ({', '.join(map(str, range(10_000)))})",
+    "500 times OR": f"SELECT name FROM singer WHERE {' OR '.join(f'age = {n}' for n in range(500))}",
+    "12 joins": "SELECT s0.name FROM singer s0 {}".format(
+        " ".join(f"JOIN song s{n} ON s{n}.singer_id = s0.id" for n in range(1, 13))
+    ),
+    "ten levels": "SELECT id FROM singer WHERE id IN (" * 10 + "SELECT id FROM singer" + ")" * 10,
+    "ten unions": " UNION ".join(f"SELECT name FROM singer WHERE age = {n}" for n in range(10)),
+    "six left joins": "SELECT s0.name FROM singer s0 {}".format(
+        " ".join(f"LEFT JOIN song s{n} ON s{n}.singer_id = s0.id" for n in range(1, 7))
+    ),
+    "a large number": "SELECT name FROM singer WHERE name < '12345678901234567890' AND age < 1e999",
+    "a lone surrogate": "SELECT name FROM singer WHERE name = '\ud800'",
+}
+
+
+@pytest.mark.parametrize("name", BOUNDED)
+def test_a_proof_stops_after_a_number_of_steps(singers, name):
+    "The same outcome each time, within a time that no other load can change."
+    sql = BOUNDED[name]
+    start = thread_time()
+    first, again = (prove(sql, sql + " ", singers, tries=0) for _ in range(2))
+    assert first == again
+    assert (thread_time() - start) / 2 < 1.5, first
+
+
 def test_each_deceiving_pair_is_shown_to_differ():
     shown = {frozenset((gold, sql)) for gold, sql, _ in differing()}
     assert len(PAIRS) >= 150
@@ -271,9 +320,13 @@ def test_a_weakened_rule_is_caught(number):
     assert weakened_rules.is_caught(number), weakened_rules.RULES[number][0]
 
 
-def test_some_weakened_rules_are_caught():
-    for number in (0, 27, 47):
-        assert weakened_rules.is_caught(number), weakened_rules.RULES[number][0]
+def test_a_first_weakened_rule_is_caught():
+    assert weakened_rules.is_caught(0), weakened_rules.RULES[0][0]
+
+
+@pytest.mark.slow
+def test_the_tests_before_a_proof_catch_a_weakened_rule():
+    assert not weakened_rules.is_caught(0, is_tested=True)
 
 
 def bundled_golds(step):
@@ -385,21 +438,21 @@ def certified_episode(*queries):
 
 def test_a_proof_certifies_an_episode():
     last, episode = certified_episode()
-    assert last.reward == 1 and episode.certificate.outcome == "proved"
+    assert last.reward == 1 and episode.judged("certified").reason == "proved"
     result = episode_result(episode)
-    assert result.certificate == "proved"
+    assert result.verdicts["certified"].reason == "proved" and result.verdict("certified")
     assert EpisodeResult.from_dict(json.loads(json.dumps(result.to_dict()))) == result
 
 
 def test_what_is_not_proved_is_rewarded_all_the_same():
-    last, episode = certified_episode("SELECT * FROM ({gold}) WHERE random() IS NOT NULL OR 1 = 1")
-    assert episode.certificate is None or episode.certificate.outcome != "refuted"
+    last, episode = certified_episode("SELECT * FROM ({gold}) WHERE hex(1) IS NOT NULL OR 1 = 1")
+    assert episode.judged("certified").reason != "refuted"
     assert last.reward == (episode.robust is True)
 
 
 def test_a_wrong_answer_has_no_certificate():
     last, episode = certified_episode("SELECT 'nothing like it'")
-    assert last.reward == 0 and episode.certificate is None
+    assert last.reward == 0 and episode.judged("certified") == episode.verdict
 
 
 def test_a_kept_proof_costs_nothing(tmp_path):
@@ -416,14 +469,16 @@ def test_a_kept_proof_costs_nothing(tmp_path):
 def test_the_bounds_of_an_evaluation():
     outcomes = ["proved"] * 5 + ["open"] * 2 + ["refuted", "", ""]
     tries = [
-        EpisodeResult(n, str(n), correct=bool(p), certificate=p) for n, p in enumerate(outcomes)
+        made_row(n, str(n), bool(p), **(dict(certified=p) if p else {}))
+        for n, p in enumerate(outcomes)
     ]
     result = EvaluationResult("a policy", tries)
-    assert result.certified_bounds() == (0.5, 0.7)
-    low, high = result.certified_bounds(level=0.95)
+    assert result.bounds("certified") == (0.5, 0.7)
+    low, high = result.bounds("certified", level=0.95)
     assert low < 0.5 and high > 0.7
-    assert "certified 50.0%, refuted 10.0%, open 20.0%" in certificate_text(result)
-    assert certificate_text(EvaluationResult("a policy", tries[8:])) == ""
+    said = "certified: 50.0% proved, 20.0% open, 10.0% refuted; between 50.0% and 70.0% are right"
+    assert result_texts(result)["certified"] == said
+    assert not result_texts(EvaluationResult("a policy", tries[8:]))
 
 
 def test_what_a_certificate_rests_on_stands_in_log_and_page(tmp_path):
@@ -432,36 +487,41 @@ def test_what_a_certificate_rests_on_stands_in_log_and_page(tmp_path):
     from sql_env.play import EpisodeEnv
     from sql_env.policies import OraclePolicy
     from sql_env.sources import load
-    from sql_env.view.episode import view_trajectory
-    from sql_env.view.film import film_data
-    from sql_env.view.page import outcome_html
+    from sql_env.view.episode import view_logged, view_trajectory
+    from sql_env.view.run import film_data
 
     qs = load("bundled").sample(4, seed=1)
     log = tmp_path / "run.jsonl"
     evaluate(EpisodeEnv(qs, verify="certified"), OraclePolicy(qs), 4, log=log, progress=False)
     about, trajectories = read_log(log)
     trajectories = list(trajectories)
-    assert [t.episode.certificate for t in trajectories] == ["proved"] * 4
+    assert [t.episode.verdicts["certified"].reason for t in trajectories] == ["proved"] * 4
     for t in trajectories:
         view = view_trajectory(t, qs, about)
-        assert view.outcome.proof == t.episode.proof
-        assert "proved equal to gold" in str(outcome_html(view.outcome))
-        assert film_data(t, about)["end"]["proof"][1] == t.episode.proof
+        certified = view.outcome.verdicts["certified"]
+        assert (certified.correct, certified.reason) == (
+            True,
+            "proved",
+        ) and certified == t.episode.verdicts["certified"]
+        for shown in (view, view_logged(t, about)):
+            parts = film_data(shown)["steps"][-1].parts
+            assert [part.text for part in parts if part.title == "certified"] == ["right: proved"]
+            assert t.episode.verdicts["certified"].detail in [part.text for part in parts]
 
 
 def test_golds_that_are_proved_equal_or_contradict_each_other_are_found():
     from sql_env.evaluation import audit_questions
-    from sql_env.evaluation.golds import contradicting_golds, equal_golds
+    from sql_env.evaluation.audit import _contradicting_golds, equal_golds
     from sql_env.sources import load
 
     qs = load("bundled")
-    q = next(q for q in qs if "count ( * )" in str(normalized_gold(q)) and q.gold_answer[0][0] > 1)
+    q = next(q for q in qs if "count ( * )" in str(_normalized_gold(q)) and q.gold_answer[0][0] > 1)
     twin = q.with_fields(question_id="twin", gold_sql=f"SELECT * FROM ({q.gold_sql})")
     lucky = q.with_fields(question_id="lucky", gold_sql=f"SELECT {q.gold_answer[0][0]}")
     wrong = lucky.with_fields(question_id="wrong", gold_answer=((0,),), gold_sql="SELECT 0")
     [(alike, proof)] = equal_golds(qs, [q, twin, lucky, wrong])
     assert {q.question_id for q in alike} == {q.question_id, "twin"} and proof
-    pairs = contradicting_golds(qs, [q, twin, lucky, wrong])
+    pairs = _contradicting_golds(qs, [q, twin, lucky, wrong])
     assert {frozenset((a.question_id, b.question_id)) for a, b, _ in pairs} == {
         frozenset(pair)
         for pair in ((q.question_id, "lucky"), (q.question_id, "wrong"), ("twin", "lucky"),
@@ -477,11 +537,11 @@ def test_golds_that_are_proved_equal_or_contradict_each_other_are_found():
 
 def test_tasks_with_other_statements_are_no_duplicates():
     "Tasks have no gold query and no gold rows; what tells them apart are their statements."
-    from sql_env.evaluation.golds import contradicting_golds, equal_golds
+    from sql_env.evaluation.audit import _contradicting_golds, equal_golds
     from sql_env.sources import load
 
     tasks = load("bundled_tasks")
-    assert equal_golds(tasks) == contradicting_golds(tasks) == []
+    assert equal_golds(tasks) == _contradicting_golds(tasks) == []
     one = next(q for q in tasks if q.gold_statements)
     twin = one.with_fields(question_id="twin")
     [group] = equal_golds(tasks, [*tasks, twin])

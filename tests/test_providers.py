@@ -18,9 +18,9 @@ from sql_env.policies.requests import (
     ADVICE,
     EndpointError,
     RequestPace,
+    _backoff,
     _error_kind,
     _retry_after,
-    backoff,
     send,
 )
 from sql_env.sources.loading import load
@@ -235,7 +235,7 @@ PROBES = {
 @pytest.mark.parametrize("kind", PROBES)
 def test_the_probe_finds_what_no_repetition_repairs(kind, waits):
     with FakeServer([PROBES[kind]]) as server, pytest.raises(EndpointError) as caught:
-        ChatPolicy("m", server.url, KEY).probe()
+        ChatPolicy("m", server.url, KEY, protocol="tools").probe()
     assert caught.value.kind == kind and caught.value.is_permanent and len(server.bodies) == 1
     assert caught.value.advice and not waits
     there = pickle.loads(pickle.dumps(caught.value))
@@ -252,8 +252,13 @@ def test_the_probe_says_that_nobody_is_there(waits):
 
 def test_the_probe_waits_for_a_busy_server(waits, monkeypatch):
     with FakeServer([fault(503), fault(429), "Hello."]) as server:
-        ChatPolicy("m", server.url, KEY).probe()
-    assert len(server.bodies) == 3 and len(server.bodies[0]["tools"]) == 4 and len(waits) == 2
+        policy = ChatPolicy("m", server.url, KEY)
+        policy.probe()
+    assert len(server.bodies) == 4 and len(server.bodies[0]["tools"]) == 4 and len(waits) == 2
+    assert "the tools are seen, it made no call" in policy.backend.channel
+    with FakeServer([fault(503)]) as server, pytest.raises(EndpointError, match="busy"):
+        ChatPolicy("m", server.url, KEY, timeout=300).probe()
+    assert sum(waits) > 300, "a start of minutes is waited for, as long as a request may take"
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     with pytest.raises(EndpointError, match="set OPENAI_API_KEY"):
         ChatPolicy("gpt-5-mini").probe()
@@ -306,8 +311,8 @@ def test_retry_after_in_each_form():
 
 
 def test_waits_grow_and_differ():
-    assert [backoff(n, 1) for n in (0, 3, 99)] == [0.5, 4, 30]
-    assert all(backoff(n, 0) == backoff(n, 1) / 2 for n in range(9))
+    assert [_backoff(n, 1) for n in (0, 3, 99)] == [0.5, 4, 30]
+    assert all(_backoff(n, 0) == _backoff(n, 1) / 2 for n in range(9))
 
 
 @pytest.mark.parametrize(
@@ -377,7 +382,7 @@ def test_a_server_of_four_places_is_not_flooded():
 
 
 def test_options_of_the_command_reach_the_request(monkeypatch):
-    from sql_env.cli.model import ModelOptions
+    from sql_env.cli.app import ModelOptions
 
     monkeypatch.setenv("MINE", "sk-mine")
     with FakeServer(["Hello."]) as server:
@@ -421,7 +426,7 @@ def test_options_of_the_command_reach_the_request(monkeypatch):
     ],
 )
 def test_mistakes_in_options_say_what_to_do(options, said, monkeypatch):
-    from sql_env.cli.model import ModelOptions
+    from sql_env.cli.app import ModelOptions
 
     for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY"):
         monkeypatch.delenv(name, raising=False)

@@ -9,6 +9,7 @@ import apsw
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tables import cases
 
 from sql_env.database.database import Database, build_database
 from sql_env.database.guards import Limits
@@ -93,32 +94,7 @@ def test_ranks_need_the_same_rows():
 
 @pytest.mark.parametrize(
     "sql, flags",
-    [
-        ("SELECT name FROM city WHERE land = 'it'", ()),
-        ("SELECT name FROM city ORDER BY size DESC LIMIT 1", ()),
-        ("SELECT sum(area), count(*) FROM city", ()),
-        ("SELECT name FROM city WHERE size = 3 LIMIT 1", ("order_dependent",)),
-        ("SELECT name FROM city ORDER BY size DESC LIMIT 2", ("order_dependent", "tie_at_limit")),
-        ("SELECT land, name FROM city GROUP BY land HAVING count(*) > 1", ("order_dependent",)),
-        ("SELECT group_concat(name) FROM city", ("order_dependent",)),
-        ("SELECT name FROM city WHERE size > 100", ("empty",)),
-        ("SELECT x FROM empty", ("empty",)),
-        ("SELECT max(x) FROM empty", ("null",)),
-        ("SELECT area FROM city WHERE name = 'Bern'", ("null",)),
-        ("SELECT name, area FROM city WHERE name = 'Bern'", ()),
-        ("SELECT name FROM city", ("over_cap",)),
-        ("SELECT nothing FROM city", ("error",)),
-        ("SELECT name FROM town", ("error",)),
-        ("SELEC name", ("error",)),
-        ("DELETE FROM city", ("error",)),
-        ("", ("error",)),
-        ("SELECT name FROM city; SELECT 1", ("error",)),
-        ('SELECT name FROM city WHERE land = "it"', ("double_quoted",)),
-        ('SELECT count(*) FROM city WHERE land = "nowhere" AND name = "x"', ("double_quoted",)),
-        ("SELECT DISTINCT land FROM city WHERE size > 2 ORDER BY upper(land)", ("order_unknown",)),
-        ("SELECT name FROM large WHERE land = 'it'", ()),
-        ("SELECT max(size) FROM large", ()),
-    ],
+    cases("questions_flags"),
 )
 def test_flags(runner, sql, flags):
     q = complete(runner, sql)
@@ -159,31 +135,7 @@ def test_complete_fills_in_what_follows_from_gold(runner):
 
 @pytest.mark.parametrize(
     "sql, expected",
-    [
-        ('SELECT name FROM city WHERE land = "it"', "SELECT name FROM city WHERE land = 'it'"),
-        ('SELECT "name" FROM city', 'SELECT "name" FROM city'),
-        ('SELECT "group" FROM word', 'SELECT "group" FROM word'),
-        (
-            'SELECT note FROM word WHERE note = "it\'s"',
-            "SELECT note FROM word WHERE note = 'it''s'",
-        ),
-        (
-            "SELECT name FROM city WHERE name = 'a \"b\"'",
-            "SELECT name FROM city WHERE name = 'a \"b\"'",
-        ),
-        (
-            'SELECT nothing FROM city WHERE land = "it"',
-            'SELECT nothing FROM city WHERE land = "it"',
-        ),
-        (
-            'SELECT name FROM city WHERE land = "it" OR land = "de" OR name = "Oslo"',
-            "SELECT name FROM city WHERE land = 'it' OR land = 'de' OR name = 'Oslo'",
-        ),
-        (
-            'SELECT "group" FROM word WHERE "note" = "a"',
-            'SELECT "group" FROM word WHERE "note" = \'a\'',
-        ),
-    ],
+    cases("questions_double_quoted_texts_become"),
 )
 def test_double_quoted_texts_become_single_quoted(cities, sql, expected):
     with Database(cities) as db:

@@ -10,8 +10,7 @@ from fake_server import FakeServer, fault, player, reasoned
 from sql_env.evaluation.harness import RunStopped, evaluate
 from sql_env.evaluation.logs import read_log
 from sql_env.policies.base import Completion
-from sql_env.policies.cache import ResponseCache
-from sql_env.policies.chat import ChatPolicy
+from sql_env.policies.chat import ChatPolicy, ResponseCache
 from sql_env.policies.endpoint import Endpoint
 from sql_env.sources.loading import load
 

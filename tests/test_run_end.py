@@ -18,9 +18,16 @@ from fake_server import FAULTS, FakeServer, player, share_of_faults, slow
 
 from sql_env.cli.app import main
 from sql_env.cli.evaluate import _PLAYERS, _leave
-from sql_env.evaluation.harness import EvaluationResult, RunStopped, evaluate, pass_rates
-from sql_env.evaluation.logs import EpisodeResult, read_log
-from sql_env.evaluation.reports import load_result, pass_text, results_markdown
+from sql_env.evaluation.harness import RunStopped, evaluate
+from sql_env.evaluation.logs import read_log
+from sql_env.evaluation.results import (
+    EvaluationResult,
+    load_result,
+    pass_rates,
+    result_texts,
+    results_markdown,
+)
+from sql_env.evaluation.rows import EpisodeResult
 from sql_env.policies.baselines import OraclePolicy, RandomPolicy
 from sql_env.policies.chat import ChatPolicy
 from sql_env.policies.requests import EndpointError
@@ -80,7 +87,8 @@ class Fails(RandomPolicy):
 def test_a_permanent_error_ends_a_run_at_the_probe(kind):
     with FakeServer([FAULTS[kind]]) as server:
         with pytest.raises(EndpointError) as e:
-            evaluate(questions(), ChatPolicy("m", server.url, "k"), progress=False)
+            policy = ChatPolicy("m", server.url, "k", protocol="tools")
+            evaluate(questions(), policy, progress=False)
         assert e.value.is_permanent and e.value.advice
         assert server.calls == 1
 
@@ -216,8 +224,8 @@ def test_epochs_play_each_question_several_times(tmp_path):
     )
     rates = pass_rates(result, [4]).loc[4]
     assert rates["pass@k"] == 1 and rates["pass^k"] == 0
-    assert pass_text(result) == "pass@4 100.0%, pass^4 0.0%, of 6 questions"
-    assert pass_text(result) in results_markdown([result])
+    said = "pass@4 100.0%, pass^4 0.0%, of 6 questions"
+    assert result_texts(result) == {"tries": said} and said in results_markdown([result])
     more = evaluate(qs, Every(qs), 8, epochs=4, log=log, progress=False)
     assert more.episodes[:24] == result.episodes and more.n_episodes == 32
     with pytest.raises(ValueError, match="epochs"):
@@ -228,7 +236,7 @@ def test_epochs_play_each_question_several_times(tmp_path):
 
 def test_nan_is_never_printed():
     nothing = EvaluationResult("m", [EpisodeResult(0, "a", error="E: x")])
-    assert "nan" not in repr(nothing) + results_markdown([nothing]) + pass_text(nothing)
+    assert "nan" not in repr(nothing) + results_markdown([nothing]) + str(result_texts(nothing))
 
 
 # ---- the command

@@ -12,25 +12,33 @@ from databases import somebody_compiles
 
 import sql_env.database.database as database_module
 from sql_env.database.catalog import plain_table_names, read_catalog
-from sql_env.database.database import Database, QueryError, build_database
-from sql_env.database.documents import MAX_DOCUMENT_BYTES, read_documents, split_passages
-from sql_env.database.search import MAX_FOUND, SearchIndex, definition_comments, split_words
+from sql_env.database.database import Database, NotBrief, QueryError, build_database
+from sql_env.database.search import (
+    MAX_DOCUMENT_BYTES,
+    MAX_FOUND,
+    SearchIndex,
+    _definition_comments,
+    _split_passages,
+    _split_words,
+    read_documents,
+)
 from sql_env.evaluation.audit import audit_questions
 from sql_env.evaluation.harness import evaluate, hack_floor
-from sql_env.grading.grounding import text_values
+from sql_env.grading.grounding import _text_values
 from sql_env.grading.variants.schemas import read_schema
 from sql_env.paths import SourceError
-from sql_env.play.chat import EXTRA_TOOLS, parse_tool_call, tool_schemas
+from sql_env.play.acts import ACTIONS, EXTRA_ACTIONS
+from sql_env.play.board import MAX_SCHEMA_CHARS, SchemaView
+from sql_env.play.chat import parse_tool_call, tool_schemas
 from sql_env.play.environment import EpisodeEnv
-from sql_env.play.episode import ACTIONS, EXTRA_ACTIONS, Episode
+from sql_env.play.episode import Episode
 from sql_env.play.reward import RewardConfig
-from sql_env.play.schema_view import MAX_SCHEMA_CHARS, SchemaView
 from sql_env.policies import OraclePolicy
-from sql_env.policies.hacks import hacks_for
+from sql_env.policies.baselines import hacks_for
 from sql_env.questions.question_set import Question, QuestionSet, save_question_set
-from sql_env.sources.generated import ManualWorld, world_set, worlds
-from sql_env.sources.generated.wide import WideWorld, rename_words, wide_set, wide_worlds
 from sql_env.sources.loading import load
+from sql_env.worlds import ManualWorld, world_set, worlds
+from sql_env.worlds.search import WideWorld, rename_words
 
 SCHEMA = """CREATE TABLE customer_v2 ( -- customers since 2021, in use
   id INTEGER PRIMARY KEY, name TEXT, -- as in the passport
@@ -192,11 +200,14 @@ def test_what_may_take_long_is_not_searched_in_an_event_loop(path):
     text = "\n\n".join(f"# Part {i}\n\nThe ship is number {i}." for i in range(600))
     with Database(path, documents={"long.md": text}) as large, Database(path) as small:
         for db in (large, small):
-            assert db.brief.search("ship") is None and db.search("ship").text
-        assert large.brief.search("ship") is None
+            with pytest.raises(NotBrief):
+                db.brief.search("ship")
+            assert db.search("ship").text
+        with pytest.raises(NotBrief):
+            large.brief.search("ship")
         assert small.brief.search("ship") == small.search("ship")
-        with small._index._lock:  # another thread searches
-            assert small.brief.search("ship") is None
+        with small._index._lock, pytest.raises(NotBrief):  # another thread searches
+            small.brief.search("ship")
 
 
 def test_who_searches_at_the_same_time_reads_all_there_is_once(path, monkeypatch):
@@ -226,11 +237,11 @@ def test_who_searches_at_the_same_time_reads_all_there_is_once(path, monkeypatch
     ],
 )  # fmt: skip
 def test_comments_of_definitions(sql, comments):
-    assert definition_comments(sql, ["a", "b"]) == comments
+    assert _definition_comments(sql, ["a", "b"]) == comments
 
 
 def test_words_of_names():
-    assert split_words("tblShip_nameV2 x-1") == ["tbl", "ship", "name", "v2", "x", "1"]
+    assert _split_words("tblShip_nameV2 x-1") == ["tbl", "ship", "name", "v2", "x", "1"]
 
 
 # --- in an episode
@@ -284,7 +295,7 @@ def test_names_of_tables_ground_nothing(db):
 
 def test_values_of_texts():
     assert {"K-3", "on loan", 1200.0, 12.5} <= {
-        *text_values("`K-3` means *on loan*, 1,200 EUR or 12.5 %.")
+        *_text_values("`K-3` means *on loan*, 1,200 EUR or 12.5 %.")
     }
 
 
@@ -321,9 +332,6 @@ def test_more_tables_than_fit(tmp_path, level, searchable):
 
 
 def test_every_face_knows_the_action():
-    from sql_env.view.human import _EXTRA_HINTS
-
-    assert {*EXTRA_TOOLS} == {*_EXTRA_HINTS} == {*EXTRA_ACTIONS}
     call = dict(name="search", arguments={"words": "customers"})
     assert parse_tool_call(call, SEARCHING) == ("SEARCH", "customers")
     with pytest.raises(ValueError, match="not found"):
@@ -340,9 +348,9 @@ def test_the_servers_faces_know_the_action():
 @pytest.mark.slow
 def test_the_page_knows_the_action():
     pytest.importorskip("gradio")
-    from sql_env.server.page import _EXTRA_BOXES, _KEYS, _REQUESTS
+    from sql_env.server.page import _KEYS, _request_text
 
-    assert {*_EXTRA_BOXES} == {*EXTRA_ACTIONS} and {*_REQUESTS} == {*ACTIONS, *EXTRA_ACTIONS}
+    assert all(" first" in _request_text(action) for action in (*ACTIONS, *EXTRA_ACTIONS))
     assert all(f'"se-{action.lower()}-send"' in _KEYS for action in EXTRA_ACTIONS)
 
 
@@ -396,7 +404,7 @@ def test_which_files_belong_to_a_database(tmp_path):
     ["", "a", "# a\n# b\nc", "a\n\n" * 500, "word " * 900, "x" * 3000, "# a\n\nb\n## c\nd\n# e\nf"],
 )
 def test_passages_hold_all_words_once(text):
-    passages = [*split_passages("x.md", text)]
+    passages = [*_split_passages("x.md", text)]
     said = " ".join(p.text for p in passages)
     body = " ".join(line for line in text.splitlines() if not line.startswith("#"))
     assert "".join(said.split()) == "".join(body.split()) and all(
@@ -409,22 +417,22 @@ def test_passages_hold_all_words_once(text):
 
 @pytest.fixture(scope="module")
 def wide():
-    return WideWorld(120, n=12)
+    return WideWorld(0, 120, n=12)
 
 
 def test_a_wide_world_has_as_many_tables_as_asked_for(wide):
     for n in (30, 31, 57, 120):
-        w = wide if n == 120 else WideWorld(n, n=3)
+        w = wide if n == 120 else WideWorld(0, n, n=3)
         assert len(w.database.tables) == n == len({t.lower() for t in w.database.tables})
-    assert WideWorld(120, n=12).image == wide.image
-    with pytest.raises(ValueError, match="30 tables or more"):
-        WideWorld(29)
+    assert WideWorld(0, 120, n=12).image == wide.image
+    with pytest.raises(ValueError, match="levels are 30 to"):
+        WideWorld(0, 29)
 
 
 def test_gold_is_right_and_every_decoy_is_wrong(wide):
     assert len(wide.questions) == 12
     for q in wide.questions:
-        branch, i = wide.places[q.question_id]
+        branch, i = wide.drafts[wide.questions.index(q)]
         asked = branch.world.questions[i]
         assert tuple(wide.database.query(q.gold_sql).rows) == q.gold_answer == asked.gold_answer
         assert branch.site in q.question_text
@@ -436,26 +444,42 @@ def test_gold_is_right_and_every_decoy_is_wrong(wide):
                 )
 
 
-def test_what_is_in_use_is_said_by_comment_or_document(wide):
-    said = wide.documents["tables.md"]
+CLUES = dict(
+    runs="SELECT table_name FROM job_runs WHERE outcome = 'ok' AND table_name IN ({}) ORDER BY ended DESC LIMIT 1",
+    moves="SELECT new_table FROM moves WHERE new_table IN ({0}) AND new_table NOT IN (SELECT old_table FROM moves)",
+)
+
+
+def test_the_table_in_use_is_inferred_and_said_nowhere(wide):
+    said, ways = wide.documents["tables.md"], set()
     for branch in wide.branches:
+        ways.add(branch.known_by)
         for alike in branch.tables:
-            found = wide.database.search(f"{branch.site}: {alike.table.plural} in use").text
-            assert alike.name in found
-            is_documented = f"`{alike.name}`" in said
-            assert is_documented != bool(re.search(rf"^{alike.name}\([^)]*\): ", found, re.M))
+            names = [alike.name, *alike.decoys]
+            assert not any(f"`{name}`" in said for name in names)
+            about = re.findall(r"-- (.*)", "".join(wide.database.describe(n).text for n in names))
+            assert len(set(about)) <= 1
+            counts = {n: wide.database.query(f"SELECT count(*) FROM {n}").rows[0][0] for n in names}
+            assert list(counts.values()).count(counts[alike.name]) == 1
+            if branch.known_by == "rows":
+                assert f"{counts[alike.name]} {alike.table.plural}" in said
+                continue
+            quoted = ", ".join(f"'{name}'" for name in names)
+            found = wide.database.query(CLUES[branch.known_by].format(quoted)).rows
+            assert found == [(alike.name,)], branch
+    assert ways == {"runs", "rows", "moves"}
 
 
 def test_splits_share_no_world():
     seeds = [
-        next(wide_worlds(30, split=s, n=2)).branches[0].world.seed
+        next(worlds(30, split=s, kind=WideWorld, n=2)).branches[0].world.seed
         for s in ("train", "validation", "test")
     ]
     assert len(set(seeds)) == 3
 
 
 def test_an_oracle_finds_its_tables_by_search(tmp_path):
-    questions = wide_set("test", 1200, 6, folder=tmp_path)
+    questions = world_set("test", 1200, 6, folder=tmp_path, kind=WideWorld)
     env = EpisodeEnv(questions, actions=SEARCHING)
     first = env.reset(index=0)
     tables = env.episode.database.tables
@@ -485,25 +509,34 @@ def test_opening_knows_what_it_needs_without_reading_each_table(wide, tmp_path):
 
 
 @pytest.mark.parametrize("level", [1, 2, 3])
-def test_a_manual_decides(level):
-    kinds = set()
+def test_manuals_decide(level):
+    kinds, turns, dated = set(), set(), 0
     for w in islice(worlds(level, split="test", kind=ManualWorld), 12):
+        assert len(w.offices) == 1 + (level == 3) and bool(w.documents.get("offices.md")) == (
+            level == 3
+        )
         for q, draft in zip(w.questions, w.drafts):
             answers = [w.database.query(sql).rows[0][0] for sql in draft.sqls]
-            assert answers[0] == q.gold_answer[0][0] and len({f"{a:.4g}" for a in answers}) == 3
-            readings = w.readings[q.question_id]
-            assert [*readings.values()] == [*draft.sqls] and draft.fact in w.documents["manual.md"]
-            found = w.database.search(q.question_text).text
-            assert draft.fact in found, q.question_text
+            assert answers[0] == q.gold_answer[0][0] and len(answers) > 2
+            assert f"{answers[0]:.4g}" not in {f"{a:.4g}" for a in answers[1:] if a is not None}
             kinds.add(draft.rule.kind)
-    assert kinds == {"threshold", "period", "formula", "code"}
+            turns.add((bool(draft.rule.exception), bool(draft.rule.mark)))
+            dated += bool(re.search(r"\d{4}-\d\d-\d\d", q.question_text))
+    assert kinds == {"threshold", "period", "surcharge", "code"} and dated > 20
+    wanted = {(True, False), (False, True)} if level == 1 else {(True, True)}
+    assert turns == wanted | {(False, False)}  # codes change at one day, and that is all
 
 
-def test_both_rules_stand_in_the_manual_with_their_dates():
-    w = ManualWorld(5, 2)
-    for rule in w.rules:
-        assert w.documents["manual.md"].count(f"## {rule.title} (rule ") == 2
-    assert ManualWorld(5, 2).documents == w.documents and ManualWorld(5, 2).image == w.image
+def test_all_versions_stand_in_the_manual_of_each_office():
+    w = ManualWorld(5, 3)
+    for office in w.offices:
+        said = w.documents[f"manual_{office}.md"]
+        for rule in w.rules:
+            values = rule.values[office]
+            words = values[0].values() if rule.kind == "code" else map(rule.said, values)
+            assert all(str(word) in said for word in words)
+            assert said.count("(rule ") == len(w.rules) + sum(r.kind == "code" for r in w.rules)
+    assert ManualWorld(5, 3).documents == w.documents and ManualWorld(5, 3).image == w.image
     with pytest.raises(ValueError, match="levels are 1 to 3"):
         ManualWorld(5, 4)
 
@@ -511,15 +544,12 @@ def test_both_rules_stand_in_the_manual_with_their_dates():
 def test_who_has_not_read_it_is_wrong(tmp_path):
     questions = world_set("test", 1, 30, folder=tmp_path, kind=ManualWorld)
     made = islice(worlds(1, split="test", kind=ManualWorld), len(questions.databases) + 5)
-    readings = {key: sqls for w in made for key, sqls in w.readings.items()}
-    guesses = {key: {"": sqls[""]} for key, sqls in readings.items()}
+    wrong = {q.question_id: d.sqls[-1] for w in made for q, d in zip(w.questions, w.drafts)}
     env = EpisodeEnv(questions, actions=SEARCHING)
-    reader = OraclePolicy(questions, readings=readings, searches=True)
-    assert evaluate(env, reader, progress=False).success_rate == 1
-    blind = evaluate(
-        EpisodeEnv(questions), OraclePolicy(questions, readings=guesses), progress=False
-    )
-    assert blind.success_rate <= 0.25
+    oracle = OraclePolicy(questions, searches=True)
+    assert evaluate(env, oracle, progress=False).success_rate == 1
+    guesser = OraclePolicy(questions, readings={key: {"": sql} for key, sql in wrong.items()})
+    assert evaluate(EpisodeEnv(questions), guesser, progress=False).success_rate == 0
     floor, every = hack_floor(questions), hack_floor(questions, actions=SEARCHING)
     assert len(hacks_for(SEARCHING)) == len(hacks_for(ACTIONS)) + 3
     assert max(every.values()) <= max(floor.values()) + 0.01
@@ -538,12 +568,11 @@ def test_sources_come_with_their_documents(source, options):
 
 
 def test_a_page_shows_what_was_found_and_no_thousand_tables():
-    from sql_env.view.diagram import touched_tables
-    from sql_env.view.episode import view_episode
+    from sql_env.view.episode import touched_tables, view_episode
     from sql_env.view.html import render_html
     from sql_env.view.page import episode_html, episode_view_html
 
-    w = WideWorld(300, n=3)
+    w = WideWorld(0, 300, n=3)
     episode = Episode(w.questions[0], w.database, actions=SEARCHING)
     policy, seen = OraclePolicy(w.questions, searches=True), episode.reset()
     while not seen.done:

@@ -13,11 +13,12 @@ from hypothesis import strategies as st
 pytest.importorskip("openenv", reason="openenv is not installed: pip install 'sql_env[server]'")
 
 from sql_env.client import RemoteEpisode, VerdictWithheldError
-from sql_env.grading.answer_forms import MAX_ANSWER_CHARS
 from sql_env.grading.answers import VERDICT_REASONS
-from sql_env.models import SQLAction, SQLObservation, SQLState
+from sql_env.grading.readings import MAX_ANSWER_CHARS
+from sql_env.models import SQLAction, SQLObservation, SQLState, action_model
+from sql_env.play.acts import ACTIONS, EXTRA_ACTIONS, Action
 from sql_env.play.environment import EpisodeEnv
-from sql_env.play.episode import ACTIONS, EXTRA_ACTIONS, Action, Observation
+from sql_env.play.episode import Observation
 from sql_env.questions.question_set import Question, QuestionSet
 from sql_env.server import app as server
 from sql_env.server.environment import ResetError, SQLEnvironment
@@ -30,7 +31,7 @@ from sql_env.server.page import (
 )
 from sql_env.server.seats import Seats
 from sql_env.sources.loading import load
-from sql_env.view.html import render_html, table_html
+from sql_env.view.html import _table_html, render_html
 
 
 @pytest.fixture(scope="module")
@@ -39,8 +40,11 @@ def questions():
 
 
 def test_models_follow_the_episode():
-    schema = SQLAction.model_json_schema()["properties"]
-    assert schema["action_type"]["enum"] == [*ACTIONS, *EXTRA_ACTIONS]
+    verbs = (*ACTIONS, *EXTRA_ACTIONS)
+    for allowed in (ACTIONS, verbs):
+        schema = action_model(allowed).model_json_schema()["properties"]
+        assert schema["action_type"]["enum"] == [*allowed]
+    assert "enum" not in SQLAction.model_json_schema()["properties"]["action_type"]
     assert schema["argument"]["maxLength"] == MAX_ANSWER_CHARS
     assert {f.name for f in fields(Observation)} | {"metadata"} == set(SQLObservation.model_fields)
 
@@ -316,7 +320,7 @@ def test_settings_come_from_the_environment():
         budget=7, reward="shaped", capacity=3, web=False, port=9000, split="test"
     )
     assert server.Settings.from_env({}) == server.Settings()
-    assert len(server.settings_table().splitlines()) == 2 + len(fields(server.Settings))
+    assert len(server._settings_table().splitlines()) == 2 + len(fields(server.Settings))
     for bad in (
         dict(SQL_ENV_SOURCE="x"),
         dict(PORT="70000"),
@@ -375,7 +379,7 @@ nasty = st.one_of(
     nasty,
 )
 def test_nothing_on_the_page_becomes_markup(columns, rows, question, error):
-    table = table_html((columns * 4)[:4], [[str(value) for value in row] for row in rows])
+    table = _table_html((columns * 4)[:4], [[str(value) for value in row] for row in rows])
     obs = SQLObservation(question=question, error=f"kind: {error}", budget_remaining=3)
     SHARED.reset(question_id="vet_clinic-05")
     SHARED.step(SQLAction(action_type="QUERY", argument=f"SELECT '{error}'"))
@@ -400,7 +404,7 @@ def test_page_functions_show_what_happened(questions):
 
     assert "New question" in show()
     visit.start(split="nowhere")
-    assert "no question" in show() and "sx-error" in show()
+    assert "<b>unknown</b> bundled has no split" in show() and "sx-error" in show()
     visit.obs = visit.env.reset(question_id="vet_clinic-05")
     assert "15 of 15" in show() and "none yet" in show()
     visit.step("DESCRIBE", '"Owner"')
@@ -447,3 +451,23 @@ def test_the_page_has_one_event_per_click_and_drops_none(questions):
 def test_an_empty_set_is_refused_before_serving(questions):
     with pytest.raises(ValueError, match="no questions"):
         server.create_app(server.Settings(web=False), QuestionSet([], questions.databases, "empty"))
+
+
+def test_the_document_says_what_this_server_takes(questions):
+    "Any object was an action, with an example that is refused; verbs, options and ways to talk were missing."
+    from fastapi.testclient import TestClient
+
+    app = server.create_app(server.Settings(web=False, actions="search"), questions)
+    document = app.openapi()
+    schemas = document["components"]["schemas"]
+    action = schemas["StepRequest"]["properties"]["action"]
+    verbs = action["properties"]["action_type"]["enum"]
+    assert verbs == [*ACTIONS, "SEARCH"] and {"/ws", "/mcp"} <= set(document["paths"])
+    assert "schema_info" in schemas["StepResponse"]["properties"]["observation"]["properties"]
+    with TestClient(app, base_url="http://localhost") as client:
+        for path, name in (("/reset", "ResetRequest"), ("/step", "StepRequest")):
+            for example in schemas[name]["examples"]:
+                assert client.post(path, json=example).status_code == 200, example
+        for seed in ("NaN", "1e999", "true", '"x"', "1.5"):
+            assert client.post("/reset", content=f'{{"seed": {seed}}}').status_code == 422, seed
+        assert "SEARCH" in client.get("/docs").text and "/ws" in client.get("/docs").text

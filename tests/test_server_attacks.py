@@ -6,6 +6,7 @@ import json
 import os
 import re
 import resource
+import select
 import socket
 import sys
 import time
@@ -98,7 +99,7 @@ def test_a_refused_request_is_answered_and_closed_without_its_body(name, shared)
     said = b""
     while piece := s.recv(4096):
         said += piece
-    assert re.match(rb"HTTP/1.1 4(03|13) ", said) and b"detail" in said
+    assert re.match(rb"HTTP/1.1 4(03|04|13) ", said) and b"detail" in said
 
 
 @pytest.fixture(scope="module")
@@ -108,15 +109,12 @@ def shared():
 
 
 def test_who_does_not_read_is_cut_off(shared):
-    "A client asks for pages of the site again and again and reads nothing; it is gone after the deadline."
-    s = socket.socket()
-    s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-    s.connect(("127.0.0.1", shared.port))
-    s.sendall(request_text(path="/openapi.json") * 3000)
-    end = time.monotonic() + 20
-    while time.monotonic() < end and not s.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
-        time.sleep(0.1)
-    assert time.monotonic() < end
+    "A client asks for pages again and again and reads nothing; it is gone after the deadline, though all was read."
+    s = connect(shared)
+    s.sendall(request_text(path="/openapi.json") * 1000)
+    ends = select.poll()
+    ends.register(s, 0)  # errors, which are always reported
+    assert ends.poll(120_000), "it holds the memory of the server, and of its kernel"
     s.close()
 
 

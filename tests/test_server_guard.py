@@ -15,22 +15,23 @@ import urllib.request
 from contextlib import suppress
 
 import pytest
+from fastapi.testclient import TestClient
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from serving import Server, Session, benchmark
 
 from sql_env.client import SQLEnv, VerdictWithheldError
 from sql_env.evaluation.harness import evaluate
-from sql_env.grading.answer_forms import UnreadableAnswerError
 from sql_env.grading.answers import verify
+from sql_env.grading.readings import UnreadableAnswerError
 from sql_env.models import SQLAction
 from sql_env.policies.baselines import OraclePolicy
 from sql_env.server import app
-from sql_env.server.app import Settings, environment_factory
+from sql_env.server.app import Settings, create_app, environment_factory
 from sql_env.server.environment import SQLEnvironment
-from sql_env.server.limits import Connections, Guard, Names, RequestProtocol, _message_problem
+from sql_env.server.limits import _Connections, _Guard, _message_problem, _Names, _RequestProtocol
 from sql_env.server.page import Visits, _episode_html
-from sql_env.server.seats import Seats, client_name
+from sql_env.server.seats import Seats, _client_name
 from sql_env.sources.loading import load
 
 
@@ -69,11 +70,11 @@ def test_one_client_has_a_share(capacity, share, address, granted):
 
 def test_a_customer_with_many_addresses_is_one_client():
     assert (
-        client_name("2001:db8:1:2::1")
-        == client_name("2001:db8:1:2:ffff::9")
-        != client_name("2001:db8:1:3::1")
+        _client_name("2001:db8:1:2::1")
+        == _client_name("2001:db8:1:2:ffff::9")
+        != _client_name("2001:db8:1:3::1")
     )
-    assert client_name("not an address") == "not an address"
+    assert _client_name("not an address") == "not an address"
 
 
 def test_threads_take_no_seat_twice():
@@ -156,13 +157,13 @@ def test_two_clicks_at_once_are_one_visit(questions):
     ],
 )
 def test_names(hosts, origins, listens, host, origin, welcome):
-    assert (Names.read(hosts, origins, listens).refusal(host, origin) == "") is welcome
+    assert (_Names.read(hosts, origins, listens).refusal(host, origin) == "") is welcome
 
 
 @settings(max_examples=100, deadline=None)
 @given(st.text(max_size=30), st.text(max_size=30))
 def test_any_header_is_judged(host, origin):
-    assert isinstance(Names.read("", "", "127.0.0.1").refusal(host, origin), str)
+    assert isinstance(_Names.read("", "", "127.0.0.1").refusal(host, origin), str)
 
 
 # ---- messages
@@ -220,7 +221,7 @@ def guarded(app, **options):
         asyncio.run(guard(scope, receive, send))
         return sent
 
-    guard = Guard(app, **(dict(seats=Seats(1), names=Names.read("", "", "127.0.0.1")) | options))
+    guard = _Guard(app, **(dict(seats=Seats(1), names=_Names.read("", "", "127.0.0.1")) | options))
     return play, guard
 
 
@@ -279,7 +280,7 @@ def test_nothing_is_raised_when_a_client_is_gone():
     async def gone(message):
         raise OSError("client disconnected")
 
-    guard = Guard(echo, Seats(1))
+    guard = _Guard(echo, Seats(1))
     events = [dict(type="websocket.connect"), dict(type="websocket.disconnect", code=1006)]
 
     async def receive():
@@ -305,18 +306,20 @@ def requested(app=None, path="/reset", host=b"localhost", body=None, **options):
 
     headers = [(b"host", host), (b"content-length", b"10")]
     scope = dict(type="http", method="POST", path=path, headers=headers, client=("127.0.0.1", 1))
-    guard = Guard(
-        app or echo, **(dict(seats=Seats(1), names=Names.read("", "", "127.0.0.1")) | options)
+    guard = _Guard(
+        app or echo, **(dict(seats=Seats(1), names=_Names.read("", "", "127.0.0.1")) | options)
     )
     asyncio.run(asyncio.wait_for(guard(scope, receive, send), 5))
     return sent, guard
 
 
-@pytest.mark.parametrize("wrong", [dict(host=b"evil.example"), dict(path="/web/upload")])
-def test_a_refused_request_does_not_wait_for_its_body(wrong):
+@pytest.mark.parametrize(
+    "wrong, status", [(dict(host=b"evil.example"), 403), (dict(path="/web/upload"), 404)]
+)
+def test_a_refused_request_does_not_wait_for_its_body(wrong, status):
     sent, _ = requested(**wrong)
     assert [m["type"] for m in sent] == ["http.response.start"] + ["http.response.body"] * 2
-    assert sent[0]["status"] == 403 and (b"connection", b"close") in sent[0]["headers"]
+    assert sent[0]["status"] == status and (b"connection", b"close") in sent[0]["headers"]
     assert sent[1]["body"] and not sent[2].get("more_body")
 
 
@@ -327,10 +330,91 @@ def test_what_breaks_is_one_line_and_its_control_characters_are_shown(begun, cap
             await send(dict(type="http.response.start", status=200, headers=[]))
         raise KeyError("un\x1b[2J\nknown")
 
-    sent, _ = requested(broken, path="/web/x\r\x1b]0;y")
+    sent, _ = requested(broken, path="/x\r\x1b]0;y", body=b"")
     assert sent[0]["status"] == (200 if begun else 500) and sent[-1]["type"] == "http.response.body"
     [record] = caplog.records
     assert record.exc_info is None and record.getMessage().isprintable()
+
+
+NOT_OF_THE_PAGE = """gradio_api/dev/reload gradio_api/startup-events gradio_api/info gradio_api/upload
+gradio_api/heartbeat gradio_api/queue/data/x gradio_api/heartbeat/a/b monitoring monitoring/summary config login file=x
+gradio_api/file=/etc/passwd gradio_api/stream/a/b/c/playlist.m3u8 assets/../config openapi.json""".split()
+
+
+@pytest.mark.parametrize("path", NOT_OF_THE_PAGE)
+def test_what_the_page_does_not_use_is_not_there(path):
+    sent, _ = requested(path=f"/web/{path}")
+    assert sent[0]["status"] == 404
+
+
+@pytest.mark.parametrize(
+    "path", ["", "/", "/assets/Index-3.js", "/theme.css", "/gradio_api/queue/join"]
+)
+def test_what_the_page_uses_is_there(path):
+    async def page(scope, receive, send):
+        await send(dict(type="http.response.start", status=200, headers=[]))
+
+    sent, _ = requested(page, path=f"/web{path}", body=b"")
+    assert sent[0]["status"] == 200
+
+
+DOUBLED = {
+    "two hosts": [(b"host", b"localhost"), (b"host", b"localhost")],
+    "two origins": [
+        (b"host", b"localhost"),
+        (b"origin", b"http://evil"),
+        (b"origin", b"http://localhost"),
+    ],
+    "two lengths": [(b"host", b"localhost"), (b"content-length", b"1"), (b"content-length", b"2")],
+    "length and chunks": [
+        (b"host", b"localhost"),
+        (b"content-length", b"1"),
+        (b"transfer-encoding", b"chunked"),
+    ],
+}
+
+
+@pytest.mark.parametrize("headers", DOUBLED.values(), ids=DOUBLED)
+def test_headers_that_contradict_each_other_are_refused(headers):
+    sent = []
+
+    async def send(message):
+        sent.append(message)
+
+    async def receive():
+        return dict(type="http.request")
+
+    scope = dict(
+        type="http", method="GET", path="/health", headers=headers, client=("127.0.0.1", 1)
+    )
+    asyncio.run(_Guard(None, Seats(1))(scope, receive, send))
+    assert sent[0]["status"] == 400 and (b"connection", b"close") in sent[0]["headers"]
+
+
+WRONG_VALUES = {
+    "infinite seed": '{"seed": 1e999}',
+    "seed that is no number": '{"seed": NaN}',
+    "seed that is a truth": '{"seed": true}',
+    "half a pair": r'{"episode_id": "\ud800"}',
+    "half a pair as key": r'{"\udfff": 1}',
+    "many keys": json.dumps({f"k{i}": i for i in range(20_000)}),
+    "no object": "[]",
+    "deep": '{"a": ' + "[" * 5000 + "]" * 5000 + "}",
+    "a long number": '{"seed": ' + "7" * 5000 + "}",
+    "half a seed": '{"seed": 1.5}',
+}
+
+
+@pytest.mark.parametrize("body", WRONG_VALUES.values(), ids=WRONG_VALUES)
+def test_wrong_values_are_422_and_end_no_session(body):
+    served = create_app(Settings(web=False, hosts="*"))
+    with TestClient(served, raise_server_exceptions=False) as client:
+        assert client.post("/reset", content=body).status_code == 422
+        with client.websocket_connect("/ws") as ws:
+            ws.send_text('{"type": "reset", "data": ' + body + "}")
+            assert ws.receive_json()["type"] == "error"
+            ws.send_json(dict(type="reset", data={}))
+            assert ws.receive_json()["type"] == "observation"
 
 
 @pytest.mark.parametrize("path", ["heartbeat/x", "queue/data"])
@@ -341,7 +425,7 @@ def test_streams_of_the_page_are_counted(path):
     guards = []
 
     async def main():
-        guard = Guard(stream, Seats(1, share=1))
+        guard = _Guard(stream, Seats(1, share=1))
         guards.append(guard)
         guard.streams.take("127.0.0.1")
         headers, sent = [(b"host", b"localhost")], []
@@ -376,7 +460,7 @@ class Transport:
 
 
 def test_connections_are_counted_once_and_one_client_has_a_share():
-    connections = Connections(8)
+    connections = _Connections(8)
     made = [Transport("127.0.0.1") for _ in range(8)]
     assert [connections.enter(t) == "" for t in made] == [True] * 6 + [False] * 2
     assert connections.enter(made[0]) == "", "the same one, upgraded to a WebSocket"
@@ -388,7 +472,7 @@ def test_connections_are_counted_once_and_one_client_has_a_share():
 
 
 def test_a_proxy_may_have_all_connections_and_workers_count_their_own():
-    connections = pickle.loads(pickle.dumps(Connections(8, proxies="10.0.0.0/8")))
+    connections = pickle.loads(pickle.dumps(_Connections(8, proxies="10.0.0.0/8")))
     made = [Transport("10.1.2.3") for _ in range(9)]
     assert [connections.enter(t) == "" for t in made] == [True] * 8 + [False]
 
@@ -518,7 +602,7 @@ def cut_off_after(*pieces, deadline=0.2):
         await send(dict(type="http.response.body", body=b""))
 
     def protocol(**options):
-        return RequestProtocol(deadline=deadline, **options)
+        return _RequestProtocol(deadline=deadline, **options)
 
     async def main():
         config = uvicorn.Config(
@@ -681,7 +765,8 @@ def test_guessing_finds_nothing(benchmark_server, questions):
 def test_the_queue_of_the_page_obeys_the_capacity(benchmark_server):
     "A program presses the button of 40 tabs; programs then find no seat either."
     s = benchmark_server
-    config = json.loads(request(s, "GET", "/web/config")[1])
+    page = request(s, "GET", "/web/")[1]
+    config = json.JSONDecoder().raw_decode(page.partition("window.gradio_config = ")[2])[0]
     click = next(d for d in config["dependencies"] if d["targets"][0][1] == "click")
     said = []
     for i in range(40):

@@ -9,7 +9,7 @@ import pytest
 from serving import Server
 
 from sql_env.database.database import build_database
-from sql_env.play.markup import escape_markup
+from sql_env.play.board import escape_markup
 
 playwright = pytest.importorskip(
     "playwright.sync_api", reason="no playwright: pip install playwright"
@@ -223,7 +223,7 @@ def test_a_practice_server_shows_gold_at_the_end(browser, theme, width):
         page.fill("#se-answer textarea, #se-answer input", '[["dog", 77], ["cat", 66]]')
         page.keyboard.press("Enter")
         page.wait_for_selector(".sx-step .sx-marked")
-        assert "gold query" in page.locator(".sx-gold").inner_text().lower()
+        assert page.locator(".sx-part", has_text="gold query").count() == 1
         picture(page, f"9_gold_{theme}_{width}")
         assert page.evaluate("document.documentElement.scrollWidth") <= width + 10 and not errors
         page.locator("#se-id").locator("input, textarea").fill("vet_clinic-1222")
@@ -269,6 +269,22 @@ def test_a_visitor_asks_and_abstains(browser):
         page.click("#se-new")
         page.wait_for_selector("text=15 of 15 steps left")
         assert page.locator("#se-abstain textarea, #se-abstain input").input_value() == ""
+
+
+@pytest.mark.slow
+def test_with_all_actions_results_are_in_sight_and_boxes_are_those_of_the_question(browser):
+    "The result lay under six boxes, and EXECUTE was offered where there is nothing to change."
+    every = "abstain,clarify,search,execute"
+    with Server(ENABLE_WEB_INTERFACE="true", SQL_ENV_ACTIONS=every) as s:
+        page, errors = open_page(browser, s.http, (1280, 800))
+        new_question(page, 5)
+        page.wait_for_selector("#se-search")
+        assert page.locator("#se-execute, #se-execute-send").count() == 0
+        page.click("#se-sample")
+        page.wait_for_selector(".sx-scroll")
+        box = page.locator(".sx-scroll").first.bounding_box()
+        picture(page, "12_all_actions")
+        assert box["y"] + 40 < 800 and not errors, box
 
 
 @pytest.mark.slow

@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 from sql_env import Session
 from sql_env.evaluation.harness import evaluate
 from sql_env.integrations.trl import SQLEnvTRL
-from sql_env.play.chat import TOOLS, action_message, initial_messages, openai_tools, tool_schemas
+from sql_env.play.acts import ACTIONS, ACTS, EXTRA_ACTIONS, Action
+from sql_env.play.chat import action_message, initial_messages, openai_tools, tool_schemas
 from sql_env.play.environment import EpisodeEnv
-from sql_env.play.episode import ACTIONS, EXTRA_ACTIONS, SCHEMA_LEVELS, Action
 from sql_env.play.reward import RewardConfig
 from sql_env.play.session import (
     EPISODE_OVER,
@@ -30,6 +30,7 @@ from sql_env.play.session import (
     _nudge_text,
     replay,
 )
+from sql_env.play.settings import SCHEMA_LEVELS
 from sql_env.policies.base import Completion, play_episode
 from sql_env.policies.chat import ChatPolicy
 from sql_env.questions.question_set import QuestionSet
@@ -157,7 +158,7 @@ class Script:
 
 
 def function_calls(actions):
-    return [call(TOOLS[kind][0], {TOOLS[kind][1]: text}) for kind, text in actions]
+    return [call(ACTS[kind].tool, {ACTS[kind].parameter: text}) for kind, text in actions]
 
 
 @given(
@@ -170,14 +171,17 @@ def function_calls(actions):
 @settings(max_examples=40, deadline=None, derandomize=True)
 def test_session_policy_and_trl_show_the_same_text(actions, level, budget, seed):
     session = begun(budget=budget, schema_level=level, seed=seed)
-    texts = [session.call(TOOLS[kind][0], {TOOLS[kind][1]: text}) for kind, text in actions]
+    texts = [session.call(ACTS[kind].tool, {ACTS[kind].parameter: text}) for kind, text in actions]
     over = str({"error": EPISODE_OVER})
 
     together = begun(budget=budget, schema_level=level, seed=seed)
     assert [m["content"] for m in together.reply(said(*function_calls(actions)))] == texts
     assert together.verdict(robust=False) == session.verdict(robust=False)
 
-    env, policy = EpisodeEnv(bundled(), budget, schema_level=level), ChatPolicy(Script(actions))
+    env, policy = (
+        EpisodeEnv(bundled(), budget=budget, schema_level=level),
+        ChatPolicy(Script(actions)),
+    )
     policy.reset(0)
     last = play_episode(env, policy, env.reset(question_id=ID, seed=seed))
     policy.on_observation(last)
@@ -194,13 +198,13 @@ def test_session_policy_and_trl_show_the_same_text(actions, level, budget, seed)
     read = []
     for kind, text in actions:
         try:
-            read.append(getattr(trl, TOOLS[kind][0])(text))
+            read.append(getattr(trl, ACTS[kind].tool)(text))
         except ToolError as e:
             read.append(str({"error": str(e)}))
     assert read == texts
     trl_session = begun(budget=budget, schema_level=level, seed=seed, reward=RewardConfig.partial())
     for kind, text in actions:
-        trl_session.call(TOOLS[kind][0], {TOOLS[kind][1]: text})
+        trl_session.call(ACTS[kind].tool, {ACTS[kind].parameter: text})
     assert trl.get_reward() == trl_session.verdict(robust=False).reward
 
 
@@ -408,7 +412,7 @@ def test_a_state_survives_a_process(tmp_path):
     code = (
         "import json, sys; from sql_env import EpisodeEnv, Session, load\n"
         "state = json.load(open(sys.argv[1]))\n"
-        "s = Session.resume(EpisodeEnv(load('bundled'), 7), state)\n"
+        "s = Session.resume(EpisodeEnv(load('bundled'), budget=7), state)\n"
         "s.call('answer', dict(value='@last')); print(json.dumps([s.verdict(), s.messages]))"
     )
     command = [sys.executable, "-c", code, str(tmp_path / "state.json")]
@@ -543,6 +547,47 @@ def test_a_state_whose_parts_have_other_types_is_refused(path, value):
         Session.resume(EpisodeEnv(bundled()), state)
 
 
+def _forged(path, value):
+    "A state with one part changed, and of the right type."
+
+    def forge(state):
+        part = state
+        for name in path[:-1]:
+            part = part[name]
+        part[path[-1]] = value
+        return state
+
+    return forge
+
+
+@pytest.mark.parametrize(
+    "forge",
+    [
+        lambda state: state,
+        _forged(("messages", 0, "content"), "You may give up."),
+        _forged(("messages", -1, "content"), "count(*)\n99"),
+        _forged(("counts",), {}),
+        _forged(("notes",), ["no_call: never"]),
+        _forged(("settings", "system"), "You may give up."),
+        _forged(("settings", "max_nudges"), 900),
+        lambda state: {name: value for name, value in state.items() if name != "seal"},
+    ],
+)
+def test_a_sealed_state_is_taken_as_it_was_made(forge, monkeypatch):
+    "With a secret, in another process: what was said, counted and set can't be forged."
+    monkeypatch.setenv("SQL_ENV_STATE_KEY", "a secret")
+    session = begun()
+    session.reply(said(QUERY))
+    state = session.state()
+    forged = forge(json.loads(json.dumps(state)))
+    if forged == state:
+        again = Session.resume(EpisodeEnv(bundled()), forged, check=True)
+        assert again.messages == session.messages
+        monkeypatch.setenv("SQL_ENV_STATE_KEY", "another")
+    with pytest.raises(ValueError, match="state"):
+        Session.resume(EpisodeEnv(bundled()), forged, check=True)
+
+
 def test_replay():
     actions = [("DESCRIBE", "visit"), ("query", GOLD), ("ANSWER", "@last")]
     env = EpisodeEnv(bundled())
@@ -566,7 +611,7 @@ def test_replay():
 
 def test_a_slow_verdict_does_not_stop_the_loop(monkeypatch):
     "The verdict waits for a coroutine that ticks meanwhile; if it held the loop, both would wait for ever."
-    import sql_env.play.episode as episodes
+    import sql_env.play.judges as episodes
 
     ticked, real = threading.Event(), episodes.verify_robust
 
@@ -578,9 +623,9 @@ def test_a_slow_verdict_does_not_stop_the_loop(monkeypatch):
 
     async def main():
         session = begun()
-        assert await session.acall("query", {"sql": GOLD}) == "count(*)\n44"
-        [submitted] = await session.areply(said(ANSWER))
-        verdict = asyncio.ensure_future(session.averdict())
+        assert await asyncio.to_thread(session.call, "query", {"sql": GOLD}) == "count(*)\n44"
+        [submitted] = await asyncio.to_thread(session.reply, said(ANSWER))
+        verdict = asyncio.ensure_future(asyncio.to_thread(session.verdict))
         for _ in range(20):
             await asyncio.sleep(0)
         assert not verdict.done() and submitted["content"] == "The answer was submitted."
@@ -604,13 +649,15 @@ def test_who_is_cancelled_leaves_the_session_whole(monkeypatch):
             return real(*action)
 
         monkeypatch.setattr(session.episode, "step", slow)
-        lost = asyncio.ensure_future(session.acall("query", {"sql": GOLD}))
+        lost = asyncio.ensure_future(asyncio.to_thread(session.call, "query", {"sql": GOLD}))
         while not begins.is_set():
             await asyncio.sleep(0.001)
         lost.cancel()
         with pytest.raises(asyncio.CancelledError):
             await lost
-        following = asyncio.ensure_future(session.acall("answer", {"value": "@last"}))
+        following = asyncio.ensure_future(
+            asyncio.to_thread(session.call, "answer", {"value": "@last"})
+        )
         await asyncio.sleep(0)
         may_end.set()
         assert await following == "The answer was submitted."
@@ -644,9 +691,11 @@ def test_calls_at_once_are_taken_one_by_one():
 def test_many_sessions_in_one_loop():
     async def play(i):
         session = begun(seed=i)
-        await session.acall("sample", {"table_name": "owner"})
-        await session.areply(said(QUERY, ANSWER))
-        return await session.averdict(robust=False), session.messages[3]["content"]
+        await asyncio.to_thread(session.call, "sample", {"table_name": "owner"})
+        await asyncio.to_thread(session.reply, said(QUERY, ANSWER))
+        return await asyncio.to_thread(session.verdict, robust=False), session.messages[3][
+            "content"
+        ]
 
     async def main():
         return await asyncio.gather(*[play(i) for i in range(12)])

@@ -8,16 +8,16 @@ import pytest
 from sql_env.database.catalog import middle_key
 from sql_env.database.database import Database
 from sql_env.database.writing import Change
-from sql_env.grading.answer_forms import _is_prose
 from sql_env.grading.changes import RowFault
-from sql_env.grading.proofs.decision import prove
-from sql_env.grading.proofs.facts import create_tables, read_facts
+from sql_env.grading.readings import _is_prose
 from sql_env.grading.variants.columns import _nearby_texts
 from sql_env.grading.variants.references import _fix_pair, _KeyOrder
 from sql_env.grading.variants.shapes import ReferencePair, read_table_shape
 from sql_env.play.user_simulator import _is_echo
-from sql_env.sql.origins import column_origins
-from sql_env.sql.writes import leaves_out
+from sql_env.proofs.decision import prove
+from sql_env.proofs.facts import create_tables, read_facts
+from sql_env.sql.clauses import column_origins
+from sql_env.sql.mutants import leaves_out
 
 
 def test_the_middle_of_two_numbers():
@@ -92,8 +92,8 @@ def test_a_fault_says_what_was_done_and_should_have_been():
 
 
 SINGERS = (
-    "CREATE TABLE singer (id INTEGER PRIMARY KEY, name TEXT, age INTEGER, height REAL)",
-    "CREATE TABLE band (id INTEGER PRIMARY KEY, age INTEGER)",
+    "CREATE TABLE singer (id INTEGER PRIMARY KEY, name TEXT, age INTEGER NOT NULL, height REAL)",
+    "CREATE TABLE band (id INTEGER PRIMARY KEY, age INTEGER NOT NULL)",
 )
 ALL = "(SELECT age FROM singer UNION ALL SELECT age FROM band)"
 
@@ -122,6 +122,13 @@ def singers():
 )
 def test_these_are_proved(singers, gold, sql):
     assert prove(gold, sql, singers, tries=0)
+
+
+def test_ranks_of_columns_that_may_be_null_are_not_proved():
+    may_be_null = read_facts(create_tables([table.replace(" NOT NULL", "") for table in SINGERS]))
+    gold = f"SELECT age, rank() OVER (ORDER BY age) FROM {ALL}"
+    sql = f"SELECT a.age, 1 + (SELECT count(*) FROM {ALL} b WHERE b.age < a.age) FROM {ALL} a"
+    assert not prove(gold, sql, may_be_null, tries=0)
 
 
 def test_a_refutation_shows_its_database(singers):

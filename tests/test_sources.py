@@ -26,11 +26,11 @@ from sql_env.questions.question_set import (
     find_split_leaks,
     save_question_set,
 )
+from sql_env.server.settings import Settings
 from sql_env.sources import loading as sources
 from sql_env.sources import published as datasets
-from sql_env.sources.findings import read_findings, with_findings
-from sql_env.sources.loading import load
-from sql_env.sql.analysis import normalize_sql
+from sql_env.sources.loading import load, read_findings, with_findings
+from sql_env.sql.text import normalize_sql
 
 SPLITS = ("train", "validation", "test")
 
@@ -452,33 +452,27 @@ def test_folder(own):
         load("folder", own, split="dev")
 
 
-@pytest.mark.parametrize(
-    "lines, says",
-    [
-        (["{"], "questions.jsonl, line 1: "),
-        (['{"question": "?"}'], "line 1: field 'gold_sql' is missing"),
-        (["", '{"question": 5, "sql": "SELECT 1"}'], "line 2: field 'question_text'"),
-        (["[1]"], "line 1: "),
-        (
-            ['{"question": "?", "sql": "SELECT 1", "colour": "red"}'],
-            "line 1: unknown field 'colour'",
-        ),
-        (
-            ['{"question": "?", "sql": "SELECT 1", "id": "a"}'] * 2,
-            "line 2: question_id 'a' occurs twice",
-        ),
-    ],
-    ids=range(6),
-)
+ASKS = '{"question": "?", "sql": "SELECT 1"}'
+MALFORMED = {  # lines of a file, and what is said of them
+    ("{",): "questions.jsonl, line 1: ",
+    ("{", ASKS): "line 1: ",
+    (ASKS, "not json"): "line 2: ",
+    ('{"question": "?"}',): "line 1: field 'gold_sql' is missing",
+    (ASKS, '{"sql": "SELECT 1"}'): "line 2: field 'question_text'",
+    ("", '{"question": 5, "sql": "SELECT 1"}'): "line 2: field 'question_text'",
+    ("[1]",): "line 1: expected a JSON object",
+    (ASKS, "null"): "line 2: expected a JSON object",
+    ('{"question": "?", "sql": "SELECT 1", "colour": "red"}',): "line 1: unknown field 'colour'",
+    ('{"question": "?", "sql": "SELECT 1", "id": "a"}',)
+    * 2: "line 2: question_id 'a' occurs twice",
+}
+
+
+@pytest.mark.parametrize("lines, says", MALFORMED.items(), ids=range(len(MALFORMED)))
 def test_a_malformed_line_of_a_folder_is_named(own, lines, says):
     with pytest.raises(SourceError) as e:
         load("folder", write_lines(own, *lines))
     assert says in str(e.value)
-
-
-def test_a_list_in_place_of_an_object_is_told_in_words(own):
-    with pytest.raises(SourceError, match="expected a JSON object"):
-        load("folder", write_lines(own, "[1]"))
 
 
 def test_errors_of_a_folder(own, tmp_path):
@@ -569,6 +563,8 @@ def test_errors_of_bird(bird_folder, tmp_path):
 
 
 def test_load_says_what_it_does_not_know():
+    with pytest.raises(SourceError, match="no source 'wikisql'; .* All: bundled, spider, .*hf"):
+        load("wikisql")
     with pytest.raises(SourceError, match="no source 'spidr'; the nearest are spider"):
         load("spidr")
     with pytest.raises(SourceError, match="bundled has no option 'colour'; it takes none"):
@@ -679,3 +675,43 @@ def test_the_flags_of_real_sets_stay(spider_path):
         runner = GoldRunner(qs.databases[name])
         assert not [q for q in found if q.database_name == name and runner.is_proved(q.gold_sql)]
         runner.close()
+
+
+# --- a stranger's source
+
+STRANGER = """
+from sql_env.questions.question_set import Question
+from sql_env.sources import load
+from sql_env.sources.files import Drafts
+
+def read_moons(split=None, n=2):
+    "Questions of another package."
+    database = load("bundled").databases["vet_clinic"]
+    gold = "SELECT COUNT(*) + {} FROM animal"
+    rows = [Question(f"moon-{i}", "How many?", "vet_clinic", gold.format(i)) for i in range(n)]
+    return Drafts(rows, {"vet_clinic": database}, "moons")
+"""
+
+
+def test_a_source_of_another_package_is_found_by_its_entry_point(tmp_path, monkeypatch):
+    "`load` and the command take it like their own; a name that nobody has is told with all that there are."
+    from typer.testing import CliRunner
+
+    from sql_env.cli import app
+
+    (tmp_path / "moons.py").write_text(STRANGER)
+    about = tmp_path / "moons-0.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: moons\nVersion: 0\n")
+    (about / "entry_points.txt").write_text("[sql_env.sources]\nmoons = moons:read_moons\n")
+    with pytest.raises(SourceError, match="no source 'moons'"):
+        load("moons")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert [q.question_id for q in load("moons", n=3)] == ["moon-0", "moon-1", "moon-2"]
+    with pytest.raises(SourceError, match="no option 'level'; it takes split, n"):
+        load("moons", level=3)
+    with pytest.raises(SourceError, match="nearest are .*moons"):
+        load("moon")
+    done = CliRunner().invoke(app, ["data", "--source", "moons", "--json"])
+    assert done.exit_code == 0 and '"questions": 100' in done.output, done.output
+    assert Settings.from_env({"SQL_ENV_SOURCE": "moons"}).source == "moons"

@@ -1,8 +1,13 @@
-"What is read off the text of a query: Spider's hardness, sorting keys, ties, literals, bare columns, mutants."
+"What is read off the text of a query: tokens, Spider's hardness, sorting keys, ties, literals, bare columns, mutants."
 
 import json
+import re
 
+import apsw
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tables import cases
 
 from sql_env.database.database import Database, build_database
 from sql_env.sql.analysis import (
@@ -11,10 +16,8 @@ from sql_env.sql.analysis import (
     classify_difficulty,
     column_literals,
     compared_values,
-    has_order_by,
     joined_columns,
     may_depend_on_row_order,
-    normalize_sql,
     null_tested_columns,
     parse_sql,
     referenced_tables,
@@ -24,6 +27,82 @@ from sql_env.sql.analysis import (
     tie_tests,
 )
 from sql_env.sql.mutants import one_edit_mutants, wrong_column_mutants
+from sql_env.sql.text import (
+    first_word,
+    has_order_by,
+    normalize_sql,
+    split_statements,
+    sql_tokens,
+)
+
+# --- tokens, as SQLite names them
+
+PIECES = """' '' " "" ` [ ] -- /* */ / * x' X'0 x'00' ab' 0x1F 0x 1_0 1. .5 1e5 2E-3 1e 3abc ? ?12
+: :: :a @b $c $a::b(c) #1 a select order é \ufeff $ _ . , ; ( )
+-> ->> == <> << <= >= >> != ! || | & ~ + - % ^ { \\ 0 9 e E'"""
+TEXTS = st.lists(
+    st.sampled_from([*PIECES.split(), *" \n\t\r\f\v"]) | st.text(max_size=3), max_size=12
+).map("".join)
+NEAR = re.compile(r"(?:SQLError: )?(?:near|unrecognized token:) \"(.*)\"(?:: syntax error)?", re.S)
+
+
+def token_of_sqlite(text: str) -> str:
+    "The first token of a text, as SQLite names it: DROP goes on with TABLE, VIEW, INDEX or TRIGGER only."
+    con = apsw.Connection(":memory:")
+    try:
+        con.execute(f"DROP/**/{text}")
+    except apsw.SQLError as e:
+        if found := NEAR.fullmatch(str(e)):
+            return found[1]
+    return ""
+
+
+@settings(max_examples=400, deadline=None, derandomize=True)
+@given(TEXTS)
+def test_each_token_is_the_one_that_sqlite_reads(text):
+    text = "".join(c for c in text if c != "\0" and not "\ud800" <= c <= "\udfff")
+    tokens = [*sql_tokens(text, gaps=True)]
+    assert "".join(token.text for token in tokens) == text
+    assert [t for t in tokens if t.kind not in ("space", "comment")] == [*sql_tokens(text)]
+    for token in sql_tokens(text):
+        found = token_of_sqlite(text[token.start :])
+        assert found == token.text, (token, found)
+
+
+def test_sqlite_splits_statements_alike():
+    parts = [
+        "SELECT ';'",
+        "SELECT 1 AS [;]",
+        'SELECT 2 AS ";" /* ; */',
+        "SELECT x'3b' -- ;\n",
+        "SELECT 4 AS `;`",
+    ]
+    sql, ran = ";\n ; ".join(parts), []
+    con = apsw.Connection(":memory:")
+    con.exec_trace = lambda cursor, sql, bindings: ran.append(sql.strip("\n; ")) or True
+    con.execute(sql).fetchall()
+    split = [part.strip() for part in split_statements(sql)]
+    assert split == [part.strip() for part in parts] and len(ran) == len(split)
+    assert split_statements(" -- nothing\n; /* ; */") == []
+
+
+@pytest.mark.parametrize(
+    "sql, word",
+    [
+        ("select 1", "select"),
+        ("/* a */ -- b\n ((WITH", "with"),
+        ("/* never closed SELECT 1", ""),
+        ("'select'", ""),
+        ("[select] 1", ""),
+        ("select1", "select1"),
+        (";select 1", ""),
+        ("\ufeffVALUES(1)", "values"),
+        ("", ""),
+    ],
+)
+def test_first_word(sql, word):
+    assert first_word(sql) == word
+
 
 # --- Spider's hardness
 
@@ -116,44 +195,7 @@ def test_hardness_agrees_with_spider(spider_path, tell):
 
 @pytest.mark.parametrize(
     "sql, counts, name",
-    [
-        ("SELECT name FROM city", (0, 0, 0), "easy"),
-        ("SELECT count(*) FROM city WHERE size > 3", (1, 0, 0), "easy"),
-        ("SELECT min(size), max(size) FROM city", (0, 0, 2), "medium"),
-        ("SELECT name FROM city WHERE size > 3 AND name = 'Oslo'", (1, 0, 1), "medium"),
-        ("SELECT name FROM city ORDER BY size LIMIT 1", (2, 0, 0), "medium"),
-        (
-            "SELECT a.name FROM city a JOIN land b ON a.land = b.id WHERE b.name = 'x'",
-            (2, 0, 0),
-            "medium",
-        ),
-        ("SELECT name FROM city WHERE name LIKE 'O%'", (2, 0, 0), "medium"),
-        ("SELECT name FROM city WHERE size = 1 OR size = 2", (2, 0, 1), "medium"),
-        (
-            "SELECT land, count(*) FROM city WHERE size > 1 GROUP BY land ORDER BY 2",
-            (3, 0, 1),
-            "hard",
-        ),
-        ("SELECT name FROM city WHERE land IN (SELECT id FROM land)", (1, 1, 0), "hard"),
-        ("SELECT name FROM city UNION SELECT name FROM land", (0, 1, 0), "hard"),
-        (
-            "SELECT land, count(*) FROM city GROUP BY land ORDER BY count(*) DESC LIMIT 1",
-            (3, 0, 2),
-            "hard",
-        ),
-        (
-            "SELECT a.name FROM city a JOIN land b ON a.land = b.id"
-            " WHERE b.id NOT IN (SELECT land FROM city) ORDER BY a.name",
-            (3, 1, 0),
-            "extra",
-        ),
-        (
-            "SELECT a, b, count(*), sum(c) FROM t JOIN u USING (x) JOIN v USING (y) WHERE a > 1 GROUP BY a, b",
-            (4, 0, 3),
-            "extra",
-        ),
-        ("WITH big AS (SELECT * FROM city WHERE size > 3) SELECT name FROM big", None, None),
-    ],
+    cases("sqltext_hardness_of_known_queries"),
 )
 def test_hardness_of_known_queries(sql, counts, name):
     assert counts is None or (_count_components(sql), spider_hardness(sql)) == (counts, name)
@@ -318,7 +360,7 @@ def test_conditions_of_one_table():
 
 def test_normalize_sql():
     text = "SELECT  A\nFROM t WHERE b='It''s X' AND c>=1.5;"
-    assert normalize_sql(text) == "select a from t where b = 'It''s X' and c > = 1.5"
+    assert normalize_sql(text) == "select a from t where b = 'It''s X' and c >= 1.5"
     text = "SELECT a1 FROM t2 WHERE b = 'x' LIMIT 5"
     assert normalize_sql(text, literals=False) == "select a1 from t2 where b = ? limit ?"
 

@@ -9,6 +9,7 @@ from random import Random
 
 import apsw
 import pytest
+from tables import cases
 
 import sql_env.database.writing as writing
 from sql_env import load
@@ -16,15 +17,16 @@ from sql_env.database.database import Database, build_database
 from sql_env.database.guards import QueryError
 from sql_env.evaluation.audit import audit_questions
 from sql_env.evaluation.harness import evaluate, hack_floor
-from sql_env.evaluation.logs import check_log, read_log
-from sql_env.evaluation.rescoring import rescore_log
-from sql_env.grading.changes import judge_changes, judge_replay, judge_twins
+from sql_env.evaluation.logs import check_log, read_log, rescore_log
+from sql_env.grading.changes import _start_states, judge_changes, judge_replay
+from sql_env.play.acts import ACTIONS
 from sql_env.play.environment import EpisodeEnv
-from sql_env.play.episode import ACTIONS, Episode
+from sql_env.play.episode import Episode
 from sql_env.play.reward import RewardConfig
 from sql_env.play.session import Session
 from sql_env.policies import OraclePolicy, RandomPolicy
-from sql_env.policies.hacks import hacks_for
+from sql_env.policies.baselines import hacks_for
+from sql_env.questions.gold import judge_task
 from sql_env.questions.question_set import (
     Question,
     QuestionSet,
@@ -33,7 +35,6 @@ from sql_env.questions.question_set import (
     read_questions,
     save_question_set,
 )
-from sql_env.questions.tasks import judge_task
 from sql_env.view.page import episode_page_html
 
 EXECUTE = (*ACTIONS, "EXECUTE")
@@ -115,25 +116,7 @@ ODD_ROWS = dict(
     noted=[],
 )
 ODD_ROWS["odd name"] = [("a", 1, 5), (None, 2, 5), (b"k", 3, 5)]
-STATEMENTS = [
-    "INSERT INTO plain VALUES (1, 'x')",
-    "DELETE FROM plain WHERE a = 1",
-    "UPDATE plain SET b = b || 'q'",
-    "INSERT INTO keyed(a, b) VALUES (1, x'0001')",
-    "UPDATE keyed SET k = k + 100",
-    "UPDATE keyed SET a = a",
-    "DELETE FROM keyed WHERE k % 2",
-    "INSERT OR REPLACE INTO texts(k, a) VALUES ('p', 1.5), ('q', NULL), (NULL, 2)",
-    "UPDATE texts SET k = k || 'x'",
-    "REPLACE INTO pairs VALUES (1, 2, 'new'), (7, 7, 7)",
-    "UPDATE pairs SET b = 9 WHERE a = 'k'",
-    "DELETE FROM pairs",
-    "UPDATE OR IGNORE hidden SET a = 5 WHERE a IS NULL",
-    "DELETE FROM hidden WHERE a = 1",
-    'UPDATE "odd name" SET "select" = 7',
-    'INSERT INTO "odd name" VALUES (NULL, 1, 1)',
-    "UPDATE texts SET a = a + 1",
-]
+STATEMENTS = cases("tasks_statements")
 
 
 def rows_of(source, table):
@@ -318,15 +301,39 @@ def test_statements_given_one_by_one_are_replayed_in_their_order(bank):
     assert judge_replay(FEE, bank, parts).reason == "differs"  # 95 to 99 lose 5
 
 
-def test_tasks_without_a_rule_are_not_replayed(bank):
-    assert judge_replay(OPEN, bank, []).reason == "no_rule"
+def test_tasks_without_a_rule_are_judged_on_other_contents(bank):
+    assert judge_replay(OPEN, bank, list(OPEN.gold_statements)).reason == "match"
+    assert judge_replay(OPEN, bank, []).reason == "by_keys"  # it does not say whom it means
     assert judge_replay(NOTHING.with_fields(states_rule=True), bank, []).reason == "no_rule"
 
 
-def test_twins():
-    right, wrong = (judge_twins([]), judge_twins([judge_twins([])] * 2))
-    assert right and wrong.correct
-    assert not judge_twins([right, right.__class__(False, "missing", "row 1")])
+@pytest.mark.parametrize(
+    "gold, wrong",
+    [
+        (
+            "UPDATE account SET cents = 0 WHERE cents BETWEEN 90 AND 100",
+            "UPDATE account SET cents = 0 WHERE cents >= 90",
+        ),
+        (
+            "UPDATE customer SET city = 'Rome' WHERE city = 'Oslo'",
+            "UPDATE customer SET city = 'Rome' WHERE city LIKE '%Oslo'",
+        ),
+        (
+            "DELETE FROM customer WHERE id IN (SELECT b.id FROM customer AS a, customer AS b "
+            "WHERE a.name = b.name AND a.city = b.city AND a.id < b.id)",
+            "DELETE FROM customer WHERE id IN (SELECT b.id FROM customer AS a, customer AS b "
+            "WHERE a.city = b.city AND a.id < b.id)",
+        ),
+    ],
+)
+def test_each_condition_has_a_row_that_fails_it_alone(bank, gold, wrong):
+    tables = ("account", "customer")
+    task = FEE.with_fields(gold_statements=(gold,), writes=tables, tables_involved=tables)
+    states = _start_states(task, bank)
+    assert states.conditions and all(states.conditions.values()), states.coverage
+    assert (
+        judge_replay(task, bank, [gold]) and judge_replay(task, bank, [wrong]).reason == "differs"
+    )
 
 
 # --- loading
@@ -386,7 +393,7 @@ def test_audit_of_tasks(questions):
 
 
 def play(q, bank, actions, reward="sparse", verify="value", **settings):
-    episode = Episode(q, bank, PRESETS[reward], verify=verify, actions=EXECUTE, **settings)
+    episode = Episode(q, bank, reward=PRESETS[reward], verify=verify, actions=EXECUTE, **settings)
     episode.reset()
     for action in actions:
         episode.step(*action)
@@ -594,7 +601,7 @@ def test_robust_rewards(bank, verify):
         episode = play(FEE, bank, [("EXECUTE", sql), DONE], verify=verify)
         assert episode.correct and episode.robust is held
         assert episode.total_reward == (0 if held is False and verify != "value" else 1)
-        assert episode.certificate is None
+        assert episode.judged("certified").correct is None
 
 
 def test_an_episode_can_be_copied_while_it_is_played(bank):
@@ -640,7 +647,7 @@ def test_run_is_logged_checked_and_judged_again(questions, tmp_path):
     log = tmp_path / "run.jsonl"
     result = evaluate(env, OraclePolicy(questions), 3, log=log, progress=False)
     assert result.success_rate == 1
-    assert [e.not_judged for e in result.episodes] == ["", "no_rule", "no_rule"]
+    assert result.unjudged() == {"no_rule": 1}
     assert check_log(log, questions) == {}
     for verify in ("value", "robust"):
         assert rescore_log(log, questions, verify).changed == ()

@@ -1,5 +1,6 @@
 "Tasks where people and programs meet them: server, page, explorer, TRL, MCP, Gymnasium, Inspect, the command."
 
+import importlib.util
 import inspect
 import json
 import re
@@ -11,8 +12,9 @@ from test_tasks import EXECUTE, FEE, NOTHING, OPEN, ROWS, SCHEMA
 from sql_env.database.database import build_database
 from sql_env.integrations.gymnasium import GymEnv
 from sql_env.integrations.inspect_ai import question_sample, session_outcome
-from sql_env.integrations.trl import SQLEnvTRL, rollout_metrics
+from sql_env.integrations.trl import SQLEnvTRL, prompt_rows, rollout_metrics
 from sql_env.models import SQLAction
+from sql_env.play.acts import ACTIONS, prompt
 from sql_env.play.chat import tool_schemas
 from sql_env.play.environment import EpisodeEnv
 from sql_env.play.session import Session
@@ -89,11 +91,10 @@ def test_the_page_for_people(questions):
 
 
 def test_the_explorer(questions):
-    ex = EpisodeExplorer(questions, question_id="bank-fee", actions=["EXECUTE"])
+    ex = EpisodeExplorer(questions, question_id="bank-fee")
     board = ex.human.board
-    box, button = board.extra["EXECUTE"]
-    box.value = DO
-    button.click()
+    board.boxes["EXECUTE"].value = DO
+    board.buttons["EXECUTE", ""].click()
     assert "250 → 240" in board.screen.value
     ex.play("ANSWER", "done")
     assert "The rows are as they should be" in board.screen.value
@@ -140,6 +141,54 @@ def test_inspect(questions):
     assert session_outcome(session)["correct"] and session_outcome(session)["robust"]
 
 
+PLAIN = FEE.with_fields(gold_statements=(), writes=(), gold_sql="SELECT 7", gold_answer=((7,),))
+PLAIN = PLAIN.with_fields(answer_type="integer", states_rule=False)
+KINDS = [  # question, actions, what its prompt says, what it must not say
+    (PLAIN, ACTIONS, "answer, once", "execute"),
+    (PLAIN, EXECUTE, "answer, once", "may be changed"),
+    (FEE, EXECUTE, "only these tables may be changed: account", "You answer"),
+    (FEE, (*EXECUTE, "ABSTAIN"), "call abstain", "answer, once"),
+    (PLAIN.with_fields(follow_ups=(PLAIN,)), ACTIONS, "the next question may follow", "once"),
+]
+
+
+@pytest.mark.parametrize("question, actions, says, never", KINDS)
+def test_every_face_says_the_job_of_a_question(questions, question, actions, says, never):
+    one = QuestionSet([question], dict(questions.databases), "one")
+    session = Session(EpisodeEnv(one, actions=actions))
+    expected = prompt(question, session.env.actions)
+    assert says in expected and never not in expected
+    session.begin(question.question_id)
+    player = Player(Session(EpisodeEnv(one, actions=actions)))
+    seen = dict(
+        session=session.messages[0]["content"],
+        trl=prompt_rows(one, actions=actions)[0]["prompt"][0]["content"],
+        mcp=player.call("start", dict(question_id=question.question_id))[0],
+    )
+    if importlib.util.find_spec("skyrl_gym"):
+        from sql_env.integrations.skyrl import skyrl_rows
+
+        seen["skyrl"] = skyrl_rows(one, actions=actions)[0]["prompt"][0]["content"]
+    if importlib.util.find_spec("verifiers"):
+        from sql_env.integrations.verifiers import question_data
+
+        seen["verifiers"] = question_data(question, EpisodeEnv(one, actions=actions)).system_prompt
+    assert {face: expected in text for face, text in seen.items()} == dict.fromkeys(seen, True)
+
+
+def test_skyrl(questions):
+    pytest.importorskip("skyrl_gym")
+    from sql_env.integrations.skyrl import SkyRLEnv
+
+    for sql, right in ((DO, 1.0), (HALF, 0.0)):
+        env = SkyRLEnv(questions, extras=dict(question_id="bank-fee"), actions=EXECUTE)
+        env.init([])
+        for name, argument in (("execute", dict(sql=sql)), ("answer", dict(value="done"))):
+            call = json.dumps(dict(name=name, arguments=argument))
+            seen = env.step(f"<tool_call>{call}</tool_call>")
+        assert seen["done"] and seen["reward"] == right and env.get_metrics()["correct"] == right
+
+
 def test_the_tool_is_described():
     assert "execute" not in json.dumps(tool_schemas())
     (tool,) = [t["function"] for t in tool_schemas(EXECUTE) if t["function"]["name"] == "execute"]
@@ -150,7 +199,7 @@ def test_the_command(sql_env, questions, tmp_path):  # noqa: F811
     folder = save_question_set(questions, tmp_path / "bank")
     asked = ("--source", "folder", "--path", folder, "--actions", "execute")
     run = sql_env("demo", *asked, "--question", "bank-fee")
-    assert run.code == 0 and "right: the rows are as they should be" in run.out
+    assert run.code == 0 and "Right. The rows are as they should be" in run.out
     assert "100 → 90" in run.out
     run = sql_env("evaluate", *asked, "--policy", "oracle", "--no-floor", "--json")
     assert run.code == 0 and json.loads(run.out)[0]["success_rate"] == 1

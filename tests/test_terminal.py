@@ -1,6 +1,7 @@
 "Text of strangers in a terminal: every command shows control characters instead of sending them."
 
 import ast
+import html
 import json
 from pathlib import Path
 
@@ -10,14 +11,22 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from sql_env import cli
-from sql_env.cli.app import Console, make_table, print_text
-from sql_env.database.database import build_database
+from sql_env.cli.app import Console, _make_table, _print_text
+from sql_env.cli.play import show_episode
+from sql_env.database.database import Database, build_database
+from sql_env.play.environment import EpisodeEnv
+from sql_env.play.episode import Episode
 from sql_env.progress import terminal_text
+from sql_env.questions.question_set import Question
+from sql_env.sources.loading import load
+from sql_env.view.episode import view_episode
 from sql_env.view.html import element, render_html
+from sql_env.view.page import episode_html, episode_view_html
+from sql_env.view.run import _shown_values, film_data
 
 CLI = Path(cli.__file__).parent
-EVIL = "a\x1b[2Jb\x9b31mc\rd\u202ee\u2066f\x07g\u2028h"
-OBEYED = set("\x1b\x9b\r\u202e\u2066\x07\u2028")
+EVIL = "a\x1b[2Jb\x9b31mc\rd\u202ee\u2066f\x07g\u2028h\u200bi\ufeffj\u2060k"
+OBEYED = set("\x1b\x9b\r\u202e\u2066\x07\u2028\u200b\ufeff\u2060")
 
 
 @given(st.text(st.characters(codec=None)))
@@ -33,14 +42,45 @@ def test_any_text_is_harmless_in_a_terminal(text):
 def test_the_console_and_pages_show_what_they_would_obey(capsys):
     console = Console(force_terminal=True, width=200)
     console.print(f"[bold]{EVIL}[/]")
-    table = make_table(EVIL, name="left")
+    table = _make_table(EVIL, name="left")
     table.add_row(EVIL)
     console.print(table)
-    print_text(EVIL)
+    _print_text(EVIL)
     out = capsys.readouterr().out
     assert "\\x1b[2Jb" in out and not (OBEYED - {"\x1b", "\r"}) & set(out)
     assert "\x1b[2J" not in out and "\x1b[1m" in out, "rich's own colours are there"
     assert not OBEYED & set(render_html(element("p", EVIL, title=EVIL)))
+
+
+def test_joiners_stay_where_words_and_emoji_need_them():
+    for text in ("می\u200cخواهم", "\U0001f469\u200d\U0001f4bb", "क्\u200dष"):
+        assert terminal_text(text) == text
+    assert terminal_text("pay\u200dpal") == "pay\\u200dpal"
+
+
+ADDRESS = "<ann@example.org>"
+
+
+def test_every_medium_shows_the_same_text(capsys):
+    "An e-mail address as it is; what nobody sees, shown; markup as text."
+    questions = load("bundled")
+    env = EpisodeEnv(questions)
+    env.reset(question_id="vet_clinic-02")
+    env.step("QUERY", f"SELECT '{ADDRESS}' AS mail, '{EVIL}' AS evil")
+    env.step("ANSWER", ADDRESS)
+    assert ADDRESS in env.episode.turns[0].result, "it is no mark of a chat"
+    view = view_episode(env.episode)
+    show_episode(Console(width=300), env.episode, "a person")
+    film = json.dumps(_shown_values(film_data(view)), ensure_ascii=False)
+    shown = [
+        render_html(episode_view_html(view)),
+        episode_html(view).data,
+        film,
+        capsys.readouterr().out,
+    ]
+    for text in map(html.unescape, shown):
+        assert ADDRESS in text and "¦" not in text and not OBEYED & set(text), text[:300]
+        assert "a\\x1b" in text.replace("\\\\", "\\")
 
 
 @pytest.fixture(scope="module")
@@ -103,3 +143,33 @@ def test_commands_print_by_two_functions_only():
                 assert path.name == "app.py", path
             if isinstance(node, ast.ImportFrom) and node.module == "rich.console":
                 assert "Console" not in [name.name for name in node.names], path
+
+
+def test_text_of_a_database_obeys_nobody_wherever_it_is_shown(tmp_path):
+    "Cells, names, comments, descriptions, passages: all are shown alike; a cell can be answered as it is shown."
+    evil = "a\x1b[2Jb\x9bc\u202ed\u2066e\u200bf\ufeffg\u200dh\U000e0041"
+    schema = f'CREATE TABLE "t{evil}" (name /* what {evil} is */, wombat)'
+    path = tmp_path / "evil.sqlite"
+    build_database(path, schema, {f"t{evil}": [(evil, "Olga <olga@post.example.org>")]})
+    described = {f"t{evil}".lower(): dict(wombat=f"a wombat {evil}")}
+    documents = {"notes.md": f"# Of {evil}\n\nA numbat {evil} is no wombat.\n"}
+    database = Database(path, descriptions=described, documents=documents)
+    q = Question("q", "Which?", "evil", "SELECT name", ((evil,),), answer_type="string")
+    episode = Episode(q, database, actions="search", schema_level="full")
+    episode.reset()
+    for step in (
+        ("DESCRIBE", f"t{evil}"),
+        ("SAMPLE", f"t{evil}"),
+        ("QUERY", f'SELECT * FROM "t{evil}"'),
+        ("SEARCH", "wombat numbat what"),
+    ):
+        obs = episode.step(*step)
+        shown = obs.result + obs.schema_info
+        assert not obs.error and not OBEYED & set(shown) and "\u200d" not in shown, step
+    assert "numbat" in obs.result and "what" in obs.result
+    query = episode.turns[2].result
+    assert "Olga <olga@post.example.org>" in query
+    cell = query.splitlines()[1].rpartition(" | ")[0]
+    assert r"\x1b" in cell and r"\u202e" in cell and r"\U000e0041" in cell
+    episode.step("ANSWER", cell)
+    assert episode.correct

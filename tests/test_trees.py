@@ -10,9 +10,8 @@ import pytest
 
 from sql_env import EpisodeEnv, RewardConfig, Session
 from sql_env.evaluation import read_log, step_values, tree_rollouts, write_log
-from sql_env.evaluation.trees import _states_of, fork_policy, read_trees, tree_trajectories
-from sql_env.play.chat import TOOLS
-from sql_env.play.episode import Action
+from sql_env.evaluation.trees import _fork_policy, _states_of, _tree_trajectories, read_trees
+from sql_env.play.acts import ACTS, Action
 from sql_env.policies.base import Completion, ModelError
 from sql_env.policies.baselines import OraclePolicy, RandomPolicy
 from sql_env.policies.chat import ChatPolicy
@@ -28,7 +27,7 @@ def bundled():
 
 
 def begun(question_id=ID, budget=6, reward="shaped", actions=()):
-    session = Session(EpisodeEnv(bundled(), budget, getattr(RewardConfig, reward)()))
+    session = Session(EpisodeEnv(bundled(), budget=budget, reward=getattr(RewardConfig, reward)()))
     session.begin(question_id, 2)
     for action in actions:
         session.reply(said(Action(*action)))
@@ -37,7 +36,7 @@ def begun(question_id=ID, budget=6, reward="shaped", actions=()):
 
 def said(action):
     kind, argument = action
-    name, parameter = TOOLS[kind]
+    name, parameter = ACTS[kind][1:3]
     arguments = json.dumps({parameter: argument})
     return dict(
         role="assistant",
@@ -215,7 +214,7 @@ def test_who_gives_up_pays_and_who_crashes_does_not_count():
             return Completion(dict(content="Hm."))
 
     silent = tree_rollouts(begun(), ChatPolicy(Writer(1.0), nudges=0), 2, 1)
-    stopped = begun().episode.meter.if_stopped
+    stopped = begun().episode.ask.meter.if_stopped
     assert silent.value == pytest.approx(stopped) and stopped < 0
     assert [leaf.turn for leaf in silent.leaves] == [None, None]
     root = tree_rollouts(begun(), ChatPolicy(Half(), nudges=0), 8, 1)
@@ -226,7 +225,7 @@ def test_who_gives_up_pays_and_who_crashes_does_not_count():
 
 def test_forks_of_policies_do_not_share():
     policy = Distracted()
-    one, other = fork_policy(policy, 1), fork_policy(policy, 2)
+    one, other = _fork_policy(policy, 1), _fork_policy(policy, 2)
     assert one.rng is not policy.rng and one.rng.random() != other.rng.random()
     chat = ChatPolicy(Writer())
     chat.on_observation(begun().observation)
@@ -297,7 +296,7 @@ def test_states_are_those_of_the_conversation():
 
 def test_a_tree_in_a_log(tmp_path):
     roots = tree_rollouts([begun(), begun("film_festival-04")], Distracted(), 2, 2, seed=3)
-    made = tree_trajectories(roots)
+    made = _tree_trajectories(roots)
     assert [t.episode.episode_index for t in made] == list(range(len(made)))
     write_log(tmp_path / "log.jsonl", dict(policy="distracted"), made)
     _, read = read_log(tmp_path / "log.jsonl")
@@ -314,7 +313,7 @@ def test_a_tree_in_a_log(tmp_path):
 def test_a_tree_that_began_later_comes_back_from_its_first_step(tmp_path):
     session = begun(actions=[("DESCRIBE", "visit")])
     root = tree_rollouts(session, Distracted(), 2, 1, seed=3)
-    (again,) = read_trees(tree_trajectories([root]))
+    (again,) = read_trees(_tree_trajectories([root]))
     assert again.path == () and again.children[0].turn.action == ("DESCRIBE", "visit")
     assert str(again.children[0]).splitlines()[1:] == str(root).splitlines()[1:]
 
@@ -325,16 +324,16 @@ def test_a_tree_that_began_later_comes_back_from_its_first_step(tmp_path):
 def test_a_page_of_trees(tmp_path):
     from typer.testing import CliRunner
 
-    from sql_env.cli import view as _view  # noqa: F401
+    from sql_env.cli import play as _play  # noqa: F401
     from sql_env.cli.app import app
-    from sql_env.view import tree_page_html
+    from sql_env.view.page import tree_page_html
 
     roots = tree_rollouts([begun(), begun("film_festival-04")], Distracted(), 2, 2, seed=3)
     page = tree_page_html(roots, "<trees>")
     assert page.count('class="tx-question"') == 2 and "&lt;trees&gt;" in page
     assert "<script" not in page and "default-src &#x27;none&#x27;" in page.replace("'", "&#x27;")
     assert page.count("<details") == sum(1 for root in roots for _ in root.walk()) - 2
-    write_log(tmp_path / "log.jsonl", dict(policy="distracted"), tree_trajectories(roots))
+    write_log(tmp_path / "log.jsonl", dict(policy="distracted"), _tree_trajectories(roots))
     out = tmp_path / "page.html"
     done = CliRunner().invoke(
         app, ["view", str(tmp_path / "log.jsonl"), "--trees", "--out", str(out)]

@@ -15,19 +15,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sql_env.integrations.trl import (
+    REWARD_PARTS,
     SQLEnvTRL,
     SQLEnvTRLRemote,
     ToolError,
     prompt_rows,
+    reward_parts,
     rollout_metrics,
     sql_env_reward_func,
 )
+from sql_env.play.acts import ACTS
 from sql_env.play.chat import (
     MAX_TOOL_RESULT_CHARS,
-    TOOLS,
+    _observation_text,
     argument_text,
     initial_view,
-    observation_text,
     question_messages,
     tool_result_text,
     tool_schemas,
@@ -86,7 +88,7 @@ CALLS = [
 
 def test_nothing_heavy_is_imported():
     code = (
-        "import sys, sql_env.integrations.trl, sql_env.training.experts, sql_env.training.sft, sql_env.training\n"
+        "import sys, sql_env.integrations.trl, sql_env.training.experts, sql_env.training.data, sql_env.training\n"
         "print({'torch', 'trl', 'transformers', 'openenv', 'datasets'} & set(sys.modules))"
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -119,9 +121,9 @@ def test_the_tools_are_these_four(cls):
 def test_rewards_are_those_of_the_plain_episode(config, calls):
     env, q = started(reward=config), bundled().get(ID)
     play_tools(env, calls)
-    episode = Episode(q, bundled().database(q.database_name), config)
+    episode = Episode(q, bundled().database(q.database_name), reward=config)
     episode.reset()
-    kinds = {name: kind for kind, (name, _) in TOOLS.items()}
+    kinds = {act.tool: verb for verb, act in ACTS.items()}
     plain = [episode.step(kinds[n], v) for n, v in calls]
     assert env.session.done and env.session.rewards == [o.reward for o in plain]
     assert env.get_reward() == pytest.approx(episode.total_reward)
@@ -145,11 +147,13 @@ def test_who_stops_in_the_middle_keeps_no_progress(gamma):
     for k in range(1, 6):
         env, q = started(reward=RewardConfig.shaped(gamma)), bundled().get(ID)
         play_tools(env, CALLS[:k])
-        cut = Episode(q, bundled().database(q.database_name), RewardConfig.shaped(gamma), budget=15)
+        cut = Episode(
+            q, bundled().database(q.database_name), reward=RewardConfig.shaped(gamma), budget=15
+        )
         cut.reset()
         cut.budget = k  # the costs per step stay those of 15
         for name, value in CALLS[:k]:
-            cut.step({n: a for a, (n, _) in TOOLS.items()}[name], value)
+            cut.step({act.tool: verb for verb, act in ACTS.items()}[name], value)
         assert env.get_reward() == pytest.approx(cut.total_reward), k
 
 
@@ -227,7 +231,8 @@ def test_wrong_settings_show_at_construction():
 def test_verify_and_schema_level_reach_the_episode():
     with patch("sql_env.integrations.trl.EpisodeEnv", wraps=EpisodeEnv) as made:
         SQLEnvTRL(bundled(), verify="robust", schema_level="full", budget=7)
-    assert made.call_args.args[1:] == (7, RewardConfig.partial(), "full", "robust")
+    given = dict(reward="partial", verify="robust", schema_level="full", budget=7)
+    assert made.call_args.kwargs == given
     assert "visit(visit_id" in SQLEnvTRL(bundled(), schema_level="columns").reset(**ROW)
 
 
@@ -312,7 +317,7 @@ long = st.builds(lambda s, n: s * n, st.text(max_size=40), st.integers(0, 90))
 @settings(max_examples=150, deadline=None, derandomize=True)
 def test_tool_text_is_short(result, error, left, done, limit):
     o = Observation("?", "", result, error, 1, left, (), done)
-    text = observation_text(o, limit)
+    text = _observation_text(o, limit)
     assert len(text) <= limit + 60
     says_left = "left)" in text.removeprefix((error or result)[:limit])
     assert says_left == (left <= 3 and not done) or "left)" in error + result
@@ -344,7 +349,7 @@ def test_instances_play_at_once_and_share_nothing():
 
 
 def test_the_factory_survives_another_process(tmp_path):
-    factory = partial(SQLEnvTRL, bundled().split("train"), RewardConfig.shaped(), budget=9)
+    factory = partial(SQLEnvTRL, bundled().split("train"), reward=RewardConfig.shaped(), budget=9)
     (tmp_path / "f.pkl").write_bytes(pickle.dumps(factory))
     code = (
         f"import pickle\nenv = pickle.load(open({str(tmp_path / 'f.pkl')!r}, 'rb'))()\n"
@@ -361,7 +366,7 @@ def test_long_results_are_cut_at_a_line():
     whole = started().query("SELECT * FROM owner")
     assert text.split("\n")[:2] == whole.split("\n")[:2]
     long_line = Observation("?", "", "x" * 999, budget_remaining=9)
-    assert observation_text(long_line, 50) == "x" * 50 + "\n... cut after 50 characters"
+    assert _observation_text(long_line, 50) == "x" * 50 + "\n... cut after 50 characters"
 
 
 # ---- the reward function
@@ -388,6 +393,56 @@ def test_an_episode_is_paid_once():
     assert env.get_reward() is None
     env.reset(**ROW)
     assert env.get_reward() == 0
+
+
+def test_parts_pay_only_what_is_right():
+    rollouts = [CALLS, WRONG, [("answer", "44")], [("query", "SELECT 44"), ("answer", "@last")], []]
+    envs = [started() for _ in rollouts]
+    for env, calls in zip(envs, rollouts):
+        play_tools(env, calls)
+    parts = reward_parts(*REWARD_PARTS)
+    paid = {part.__name__: part([*envs, object()]) for part in parts}
+    assert paid["correct"] == [1, 0, 1, 1, 0, None]
+    assert paid["grounded"] == [1, 0, 0, 0, 0, None]
+    assert paid["robust"][:2] == [1, 0] and not paid["robust"][3]
+    assert paid["certified"][:2] == [1, 0] and paid["certified"][3:] == [0, 0, None]
+    assert paid["steps"] == pytest.approx([1 - 6 / 15, 0, 1 - 1 / 15, 1 - 2 / 15, 0, None])
+    assert envs[0].get_reward() > 0.9, "by hand nothing is kept back"
+    parts[0](envs, trainer_state=object())
+    assert envs[0].get_reward() is None, "a trainer pays by parts or by the whole"
+    with pytest.raises(ValueError, match="no part 'speed'"):
+        reward_parts("speed")
+
+
+def test_environments_of_a_set_give_each_question_to_a_whole_group(monkeypatch):
+    questions = bundled()
+    n = len(questions)
+
+    def asked(environments, times):
+        took = []
+        for e in environments * times:
+            e.reset(prompt=[])
+            took.append(e.episode.question.question_id)
+        return took
+
+    make = partial(SQLEnvTRL, questions, group=4)
+    some = [make() for _ in range(4)]
+    took = asked(some, 2 * n)
+    assert took[::4] == took[1::4] == took[3::4]
+    first, second = took[: 4 * n : 4], took[4 * n :: 4]
+    assert sorted(first) == sorted(second) == sorted(q.question_id for q in questions)
+    assert first != second
+    other = questions.filter()
+    assert asked([SQLEnvTRL(other, group=4)], 4) == took[:4], "another set has an order of its own"
+    some[0].reset(prompt=[])  # a run that is given up in the middle of a group
+    some.clear()
+    assert asked([make() for _ in range(4)], 1) == took[:4], "the order is forgotten with its run"
+    monkeypatch.setenv("RANK", "1")
+    assert asked([SQLEnvTRL(questions.filter(), group=4)], 1) != took[:1]
+    with pytest.raises(ValueError, match="a group has at least one"):
+        SQLEnvTRL(questions, group=0)
+    with pytest.raises(ValueError, match="name the questions"):
+        SQLEnvTRL(group=4)
 
 
 def test_metrics_of_a_budget_that_ran_out():
@@ -600,7 +655,7 @@ def test_scripted_rollouts_have_the_rewards_of_plain_episodes(tiny, tmp_path):
         trainer.train()
     q, plain = bundled().get(ID), []
     for actions in ACTIONS:
-        episode = Episode(q, bundled().database(q.database_name), RewardConfig.partial())
+        episode = Episode(q, bundled().database(q.database_name), reward=RewardConfig.partial())
         episode.reset()
         plain.append([episode.step(*a).reward for a in actions])
     assert len(seen) == 2, "two steps, the same pool twice"
@@ -642,6 +697,45 @@ def test_the_reward_function_alone_pays(tiny, tmp_path):
     assert 0.2 < log["reward"] < 0.4
     assert log["sql_env/correct"] == log["sql_env/late_calls"] == 0.25
     assert log["sql_env/answered"] == 0.5
+
+
+def test_no_dataset_and_a_reward_in_parts(tiny, tmp_path):
+    "The environment owns the data: a group shares a question, and its rollouts are paid part by part."
+    kit, tok = tiny
+    trainer = kit.grpo(
+        tok,
+        kit.make_model(tok),
+        None,
+        partial(SQLEnvTRL, bundled(), group=2),
+        tmp_path,
+        steps=1,
+        num_generations=2,
+        max_completion_length=2000,
+        reward_funcs=reward_parts(),
+        multi_objective_aggregation="normalize_then_sum",
+    )
+    asked = []
+
+    def script(*args, **kwargs):
+        asked.append([e.session.episode.question for e in trainer.environments])
+        gold = [q.gold_sql for q in asked[-1]]
+        turns = [[tool_call("query", sql=sql), tool_call("answer", value="@last")] for sql in gold]
+        turns[1::2] = [["Hm."], ["Hm."]]
+        trainer.model.generate = kit.Scripted(tok, turns)
+        return trainer.model.generate(*args, **kwargs)
+
+    seen = completions_of(trainer)
+    trainer.model.generate = script
+    trainer.train()
+    (prompts, _, envs), [questions] = seen[0], asked
+    ids = [q.question_id for q in questions]
+    assert ids[0] == ids[1] and ids[2] == ids[3] and ids[0] != ids[2]
+    assert all(q.question_text in p[0]["content"] for p, q in zip(prompts, questions))
+    assert [e[1] for e in envs] == [True, False, True, False]
+    log = next(h for h in trainer.state.log_history if "reward" in h)
+    assert log["rewards/correct/mean"] == log["rewards/grounded/mean"] == 0.5
+    assert log["rewards/steps/mean"] == pytest.approx((1 - 2 / 15) / 2)
+    assert "nan" not in str(log["reward"]) and log["loss"] == log["loss"]
 
 
 @pytest.mark.slow
@@ -696,8 +790,8 @@ def test_pool_grows_once_and_is_reused(tiny, tmp_path):
 @pytest.mark.slow
 def test_a_warm_model_calls_tools_by_itself(tiny, tmp_path, tell):
     "Two GRPO steps, real generation, real tool calls."
+    from sql_env.training.data import sft_rows
     from sql_env.training.experts import ExpertPolicy, ExpertTrajectories
-    from sql_env.training.sft import sft_rows
 
     kit, tok = tiny
     one = bundled().filter(question_id=ID)

@@ -23,8 +23,10 @@ def cells(name):
     for cell in notebook["cells"]:
         source = "".join(cell["source"])
         if cell["cell_type"] == "code" and "#| eval: false" not in source:
-            code = source.replace('RECIPE = "nano"', 'RECIPE = "colab"')
-            yield code.replace("n=100", "n=2")
+            code = source.replace('RECIPE = "small"', 'RECIPE = "colab"').replace(
+                "batch=32", "n_episodes=2"
+            )
+            yield code.replace("HERE if Path(HERE).is_dir() else THERE", "RECIPES['colab'].model")
 
 
 @pytest.fixture
@@ -55,9 +57,9 @@ def test_the_tutorials_run_with_the_recipe_for_colab(colab):
     trained, compared = {}, {}
     for code in cells("train_grpo"):
         exec(code, trained)
-    assert trained["recipe"] is colab and trained["played"] == "grpo"
-    assert (Path("runs/tutorial/grpo/model") / "model.safetensors").exists()
-    assert set(trained["found"]) == {"sft", "grpo"}
+    assert trained["recipe"] is colab and len(trained["kept"]) == 32
+    assert list(Path("runs/own/sft/model").glob("*model.safetensors"))
+    assert trained["after"].n_episodes == 2
     for code in cells("compare_methods"):
         exec(code, compared)
-    assert compared["MODEL"].parent.name == "grpo" and compared["mine"].n_episodes == 100
+    assert compared["MODEL"].parent.name == "sft" and compared["mine"].n_episodes == 100

@@ -13,6 +13,7 @@ import apsw
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tables import cases
 
 from sql_env.database.database import Database, build_database
 from sql_env.database.guards import Limits, QueryError
@@ -23,12 +24,12 @@ from sql_env.grading.variants.selection import (
     VARIANT_STORE,
     _pack_variants,
     _unpack_variants,
-    _VariantCache,
     build_variants,
     candidate_instances,
     selection_task,
     variants_for,
 )
+from sql_env.paths import DiskCache
 from sql_env.play.episode import Episode
 from sql_env.play.reward import RewardConfig
 from sql_env.questions.question_set import Question
@@ -47,22 +48,7 @@ CREATE TABLE stay (stay_id INTEGER PRIMARY KEY, ship_id INTEGER NOT NULL REFEREN
 CREATE UNIQUE INDEX one_a_day ON stay (ship_id, port, number, state);
 CREATE VIEW busy AS SELECT port, count(*) AS n FROM stay GROUP BY port;"""
 TRIGGER = "CREATE TRIGGER t AFTER INSERT ON ship BEGIN DELETE FROM port; END;"
-GOLDS = [
-    "SELECT name FROM ship WHERE home = 'OSL'",
-    "SELECT count(DISTINCT ship_id) FROM stay WHERE paid > 100",
-    "SELECT p.name, count(*) FROM stay AS s JOIN port AS p ON p.code = s.port "
-    "GROUP BY p.name HAVING count(*) >= 2 ORDER BY count(*) DESC",
-    "SELECT name FROM ship ORDER BY built LIMIT 1",
-    "SELECT n FROM busy WHERE port = 'OSL'",
-    "SELECT name FROM ship WHERE ship_id NOT IN (SELECT ship_id FROM stay)",
-    "SELECT name FROM ship WHERE home IS NULL",
-    "SELECT name FROM port EXCEPT SELECT p.name FROM port AS p JOIN ship AS s ON s.home = p.code",
-    "SELECT strftime('%Y', built), count(*) FROM ship GROUP BY 1",
-    "SELECT avg(paid) FROM stay WHERE state IN ('P', 'O') AND number BETWEEN 2 AND 4",
-    "WITH long AS (SELECT * FROM berth WHERE length >= 50) SELECT port, max(number) FROM long GROUP BY port",
-    "SELECT name, row_number() OVER (ORDER BY ship_id) FROM ship WHERE built LIKE '2001-%'",
-    "SELECT a.name FROM ship AS a JOIN ship AS b ON a.mother = b.ship_id WHERE b.name = 'Bora'",
-]
+GOLDS = cases("variants_golds")
 EVERY_TABLE = "SELECT name, sql FROM sqlite_schema WHERE type IN ('table', 'view') ORDER BY name"
 
 
@@ -231,44 +217,7 @@ def test_choice_beats_chance(harbour):
     assert chosen > chance
 
 
-EQUAL = [
-    (
-        "SELECT name FROM ship WHERE home = 'OSL'",
-        "SELECT s.name FROM port p JOIN ship s ON s.home = p.code WHERE p.code = 'OSL'",
-    ),
-    (
-        "SELECT count(DISTINCT ship_id) FROM stay WHERE paid > 100",
-        "WITH x AS (SELECT ship_id FROM stay WHERE NOT paid <= 100 GROUP BY ship_id) SELECT count(*) FROM x",
-    ),
-    (
-        "SELECT name FROM ship ORDER BY built LIMIT 1",
-        "SELECT name FROM ship WHERE built = (SELECT min(built) FROM ship)",
-    ),
-    (
-        "SELECT name FROM ship WHERE ship_id NOT IN (SELECT ship_id FROM stay)",
-        "SELECT s.name FROM ship s LEFT JOIN stay t USING (ship_id) WHERE t.stay_id IS NULL",
-    ),
-    (
-        "SELECT name FROM ship WHERE built LIKE '2001-%'",
-        "SELECT name FROM ship WHERE strftime('%Y', built) = '2001'",
-    ),
-    (
-        "SELECT name FROM ship WHERE built LIKE '2001-%'",
-        "SELECT name FROM ship WHERE built BETWEEN '2001-01-01' AND '2001-12-31'",
-    ),
-    (
-        "SELECT stay_id FROM stay WHERE state <> 'C'",
-        "SELECT stay_id FROM stay WHERE state IN ('O', 'P')",
-    ),
-    (
-        "SELECT home, count(*) FROM ship WHERE home IS NOT NULL GROUP BY home",
-        "SELECT DISTINCT home, count(*) OVER (PARTITION BY home) FROM ship WHERE home NOT NULL",
-    ),
-    (
-        "SELECT code FROM port EXCEPT SELECT home FROM ship",
-        "SELECT code FROM port WHERE code NOT IN (SELECT home FROM ship WHERE home IS NOT NULL)",
-    ),
-]
+EQUAL = cases("variants_equal")
 
 
 @pytest.mark.parametrize("gold, other", EQUAL)
@@ -343,23 +292,7 @@ def test_rounded_and_cast_evidence(harbour):
 
 @pytest.mark.parametrize(
     "sql, kind",
-    [
-        ("DELETE FROM ship", "not_read_only"),
-        ("SELECT sql FROM sqlite_master", "forbidden"),
-        ("SELECT * FROM pragma_table_list", "forbidden"),
-        ("SELECT load_extension('x')", "forbidden"),
-        ("SELECT 1; SELECT 2", "not_read_only"),
-        ("SELECT random()", "forbidden"),
-        (
-            "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n",
-            "operations",
-        ),
-        ("SELECT hex(zeroblob(1000000000))", "forbidden"),
-        (
-            "SELECT replace(replace(printf('%9999d', 1), ' ', 'xxxxxxxxx'), 'x', 'yyyyyyyyy')",
-            "memory",
-        ),
-    ],
+    cases("variants_agent_sql_is_guarded_on"),
 )
 def test_agent_sql_is_guarded_on_variants(harbour, sql, kind, still_clock):
     v = judge_evidence(GOLDS[0], Database(harbour), sql)
@@ -435,31 +368,21 @@ def test_limits_of_the_database_apply(harbour):
 
 
 class TestCache:
-    def test_round_trip_and_limit(self, harbour, tmp_path):
+    def test_round_trip(self, harbour):
         v = build_variants(InstanceGenerator(harbour), GOLDS[0])
         assert _unpack_variants(_pack_variants(v)) == v
-        cache = _VariantCache(tmp_path / "c.sqlite", max_bytes=len(_pack_variants(v)) * 3 + 10)
-        for i in range(6):
-            cache.put(str(i), v)
-        assert [i for i in range(6) if cache.get(str(i))] == [3, 4, 5]
 
-    def test_damage_and_read_only_folders_cost_only_time(self, harbour, tmp_path, monkeypatch):
-        path = tmp_path / "c.sqlite"
-        path.write_bytes(b"not a database" * 100)
-        cache = _VariantCache(path)
+    def test_a_closed_folder_costs_only_time(self, harbour, tmp_path, monkeypatch):
         v = build_variants(InstanceGenerator(harbour), GOLDS[0])
-        cache.put("a", v)
-        assert cache.get("a") is None, "a damaged file is thrown away"
-        cache.put("a", v)
-        assert cache.get("a") == v
-        monkeypatch.setenv("SQL_ENV_CACHE", str(path / "below" / "a" / "file"))
+        (tmp_path / "file").write_text("")
+        monkeypatch.setenv("SQL_ENV_CACHE", str(tmp_path / "file" / "below"))
         assert variants_for(harbour, GOLDS[0]) == v
 
     def test_damaged_entry_is_built_anew(self, harbour, tmp_path):
         v = variants_for(harbour, GOLDS[0])
-        con = apsw.Connection(str(_VariantCache().path))
-        assert con.execute("SELECT count(*) FROM variants").fetchone() == (1,)
-        con.execute("UPDATE variants SET data = x'00'")
+        con = apsw.Connection(str(DiskCache("variants.cache").path))
+        assert con.execute("SELECT count(*) FROM entries").fetchone() == (1,)
+        con.execute("UPDATE entries SET data = x'00'")
         con.close()
         VARIANT_STORE.clear()
         assert variants_for(harbour, GOLDS[0]) == v
@@ -469,7 +392,7 @@ class TestCache:
         VARIANT_STORE.clear()
         monkeypatch.setattr("sql_env.grading.variants.selection.build_variants", None)
         assert variants_for(harbour, GOLDS[0]) == built
-        assert _VariantCache().path.stat().st_size < 2_000_000
+        assert DiskCache("variants.cache").path.stat().st_size < 2_000_000
 
     def test_a_changed_database_gives_new_variants(self, harbour, tmp_path):
         copy = tmp_path / "copy.sqlite"
@@ -491,7 +414,7 @@ class TestEpisode:
             GOLDS[1],
             db.query(GOLDS[1]).rows,
         )
-        ep = Episode(q, db, reward, verify=verify)
+        ep = Episode(q, db, reward=reward, verify=verify)
         ep.reset()
         for a in actions:
             obs = ep.step(*a)

@@ -14,7 +14,7 @@ from test_explorer_browser import browser, open_page, picture  # noqa: F401
 from sql_env.evaluation.harness import evaluate
 from sql_env.policies.baselines import GreedyPolicy, OraclePolicy
 from sql_env.sources.loading import load
-from sql_env.view.live import RunFeed, run_server
+from sql_env.view.run import RunFeed, run_server
 
 N = 4
 
@@ -65,7 +65,7 @@ def test_only_what_changed_is_sent(questions, tmp_path):
 def test_an_episode_is_read_once_however_often_the_page_asks(questions, tmp_path, monkeypatch):
     log = play(questions, tmp_path)
     feed, reads = RunFeed([tmp_path], questions), []
-    from sql_env.view.reading import JsonlLog
+    from sql_env.view.logs import JsonlLog
 
     read = JsonlLog.read
     monkeypatch.setattr(JsonlLog, "read", lambda self, i: reads.append(i) or read(self, i))
@@ -82,7 +82,7 @@ def test_a_crash_that_is_played_again_changes_its_row(questions, tmp_path):
     log = play(questions, tmp_path)
     header, first, *rest = log.read_text().splitlines()
     crashed = json.loads(first)
-    crashed["episode"] |= dict(error="ModelError: 503", correct=False, reason="")
+    crashed["episode"] |= dict(error="ModelError: 503", verdicts={})
     log.write_text("\n".join([header, json.dumps(crashed), *rest, ""]))
     feed = RunFeed([tmp_path], questions)
     before = feed.news(0)
@@ -115,7 +115,7 @@ def test_what_the_server_answers(questions, tmp_path):
         news = json.loads(get(port, "/news?since=0")[1])
         assert len(news["rows"]) == N and "rx-card" in news["figures"]
         assert news["skipped"] == ["bad.jsonl: is not a log of sql_env evaluate."]
-        assert json.loads(get(port, "/films/1")[1])[0]["turns"]
+        assert json.loads(get(port, "/films/1")[1])[0]["steps"][1:]
         assert len(json.loads(get(port, "/texts")[1])) == N
         assert "svg" in json.loads(get(port, "/schemas")[1])["film_festival"]
         for path in (

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import sys
 import zipfile
 from dataclasses import replace
 from importlib.util import find_spec
@@ -9,13 +10,12 @@ from importlib.util import find_spec
 import pytest
 
 from sql_env.evaluation.harness import evaluate
-from sql_env.evaluation.logs import EpisodeLog, Trajectory, read_log
+from sql_env.evaluation.logs import EpisodeLog, read_log
+from sql_env.evaluation.rows import Trajectory
 from sql_env.policies.baselines import GreedyPolicy, OraclePolicy
 from sql_env.sources.loading import load
-from sql_env.view.inspect_logs import InspectLog
-from sql_env.view.reading import JsonlLog, RunReader, read_runs
-from sql_env.view.rows import RowMaker
-from sql_env.view.run import run_page_html, write_run_page
+from sql_env.view.logs import InspectLog, JsonlLog, RunReader, read_runs
+from sql_env.view.run import RowMaker, run_page_html, write_run_page
 
 N = 6
 
@@ -117,7 +117,7 @@ def test_a_log_is_read_on_from_where_it_ended(folder, tmp_path, monkeypatch):
     path.write_bytes(b"")
     log, parsed = JsonlLog(path), []
     monkeypatch.setattr(
-        "sql_env.view.reading._parse_line", lambda line: parsed.append(1) or json.loads(line)
+        "sql_env.view.logs.parse_line", lambda line: parsed.append(1) or json.loads(line)
     )
     assert not log.update() and log.problem
     seen = []
@@ -139,7 +139,7 @@ def test_a_second_try_takes_the_place_of_a_crash_and_prices_are_of_the_last_star
     about, found = read_log(folder / "greedy.jsonl")
     usage = dict(prompt_tokens=1000, cost=9)
     results = [
-        replace(found[0].episode, error="E: x", correct=False, reason=""),
+        replace(found[0].episode, error="E: x", verdicts={}),
         replace(found[1].episode, usage=usage),
         replace(found[0].episode, usage=usage),
     ]
@@ -179,7 +179,7 @@ def test_a_file_that_is_gone_is_named_and_its_episodes_show_what_is_known(folder
     (folder / "greedy.jsonl").unlink()
     reader.update()
     row = RowMaker(runs, questions).row([0, 0])
-    assert row.row["runs"][0]["state"] == "wrong" and row.films[0]["turns"] == []
+    assert row.row["runs"][0]["state"] == "wrong" and len(row.films[0]["steps"]) == 1
 
 
 # Inspect
@@ -194,9 +194,9 @@ NO_TABLE = "{'error': 'unknown_table: no such table'}"
 
 
 def sample(id, epoch=1, correct=1, **changes):
-    "A sample as Inspect writes it."
+    "A sample of Inspect."
     messages = [
-        dict(role="system", content="attachment://aa"),
+        dict(role="system", content="You answer <b>questions</b>."),
         dict(role="user", content="How many?\n\nTables:\nentry\n\nSteps: 15"),
         dict(
             role="assistant",
@@ -209,49 +209,58 @@ def sample(id, epoch=1, correct=1, **changes):
         dict(role="user", content="There was no tool call."),
         dict(role="assistant", content="", tool_calls=[call("answer", "@last", "3")]),
         dict(role="tool", tool_call_id="3", function="answer", content="The answer was submitted."),
-    ]  # fmt: skip
-    usage = dict(input_tokens=100, output_tokens=10)
-    event = dict(
-        event="model", output=dict(usage=usage, time=0.5, choices=[dict(stop_reason="stop")])
-    )
+    ]
+    usage = dict(input_tokens=100, output_tokens=10, total_tokens=110)
+    said = dict(message=dict(role="assistant", content=""), stop_reason="stop")
+    event = dict(event="model", model="gpt", input=[], tools=[], tool_choice="auto", config={})
+    event["output"] = dict(model="gpt", usage=usage, time=0.5, choices=[said])
     score = dict(value=correct, answer="@last", explanation="match" if correct else "values")
+    about = dict(database="film_festival", difficulty="easy", gold_sql="SELECT COUNT(*) FROM entry")
     values = dict(
-        id=id,
-        epoch=epoch,
-        input="How many?",
-        messages=messages,
-        attachments={"aa": "You answer <b>questions</b>."},
-        metadata=dict(
-            database="film_festival", difficulty="easy", gold_sql="SELECT COUNT(*) FROM entry"
-        ),
-        scores=dict(correct=score, robust=score | dict(value=float("nan")), grounded=score),
-        events=[event, event, event],
-        store={},
+        id=id, epoch=epoch, input="How many?", target="", messages=messages, metadata=about
     )
-    return values | changes
+    scores = dict(correct=score, robust=score | dict(value=float("nan")), grounded=score)
+    return values | dict(scores=scores, events=[event] * 3, store={}) | changes
 
 
-def write_eval(path, samples, compression=zipfile.ZIP_DEFLATED, is_whole=True):
-    "An archive as Inspect writes it."
-    run = dict(model="openai/gpt", created="2026-11-25T03:00:00", task="bundled")
-    run["dataset"] = dict(name="bundled", sample_ids=["film_festival-02", "film_festival-05"])
+def write_eval(path, samples, is_whole=True):
+    "A log as Inspect writes it; one that is not whole has no header yet."
+    from inspect_ai.log import EvalLog, write_eval_log
+
+    config = dict(
+        dataset=dict(name="bundled", sample_ids=["film_festival-02", "film_festival-05"]), config={}
+    )
+    run = dict(model="openai/gpt", created="2026-11-25T03:00:00+00:00", task="bundled") | config
     plan = dict(steps=[dict(solver="sql_env/start_episode", params=dict(budget=9))])
-    header = dict(eval=run, plan=plan)
-    with zipfile.ZipFile(path, "w", compression) as archive:
-        archive.writestr("_journal/start.json", json.dumps(header))
-        for s in samples:
-            archive.writestr(f"samples/{s['id']}_epoch_{s['epoch']}.json", json.dumps(s))
-        if is_whole:
-            archive.writestr("header.json", json.dumps(header | dict(status="success")))
+    write_eval_log(EvalLog.model_validate(dict(eval=run, plan=plan, samples=samples)), str(path))
+    if not is_whole:
+        with zipfile.ZipFile(path) as archive:
+            files = {n: archive.read(n) for n in archive.namelist() if n.startswith("samples/")}
+            header = json.loads(archive.read("header.json"))
+        with zipfile.ZipFile(path, "w") as archive:
+            start = dict(version=2, eval=header["eval"], plan=header["plan"])
+            archive.writestr("_journal/start.json", json.dumps(start))
+            for name, content in files.items():
+                archive.writestr(name, content)
     return path
 
 
+with_inspect = pytest.mark.skipif(
+    find_spec("inspect_ai") is None, reason="no inspect_ai: install sql_env[inspect]"
+)
+
+
+@with_inspect
 @pytest.mark.parametrize("is_whole", [True, False])
 def test_samples_of_inspect_are_episodes(questions, tmp_path, is_whole):
     samples = [
         sample("film_festival-05", correct=0),
         sample("film_festival-02"),
-        sample("film_festival-02", epoch=2, error=dict(message="Timeout")),
+        sample(
+            "film_festival-02",
+            epoch=2,
+            error=dict(message="Timeout", traceback="", traceback_ansi=""),
+        ),
     ]
     path = write_eval(tmp_path / "a.eval", samples, is_whole=is_whole)
     [run] = read_runs([path])
@@ -271,10 +280,11 @@ def test_samples_of_inspect_are_episodes(questions, tmp_path, is_whole):
     assert trajectory.messages[2]["reasoning_content"] == "hm"
     film = RowMaker([run], questions).films([1])[0]
     assert film["fail"] == "wrong join" and len(film["said"]) == 4  # a reminder among them
-    assert film["said"][0]["took"] == "0.5 s · 100 in · 10 out"
+    assert film["said"][0].took == "0.5 s · 100 in · 10 out"
     assert "<b>" not in run_page_html([run], questions)
 
 
+@with_inspect
 def test_runs_of_inspect_and_ours_stand_side_by_side(folder, questions, tmp_path):
     write_eval(folder / "b.eval", [sample("film_festival-02")])
     reader = RunReader([folder])
@@ -283,6 +293,7 @@ def test_runs_of_inspect_and_ours_stand_side_by_side(folder, questions, tmp_path
     assert len(run_page_html(reader.runs, questions)) > 1000
 
 
+@with_inspect
 @pytest.mark.parametrize(
     "make, said",
     [
@@ -290,7 +301,7 @@ def test_runs_of_inspect_and_ours_stand_side_by_side(folder, questions, tmp_path
         (lambda path: path.write_bytes(b""), "not a log of Inspect"),
         (lambda path: write_eval(path, []), "holds no sample yet"),
         (lambda path: write_eval(path, [sample("a", scores=dict(match=dict(value=1)))]), "another task"),
-        (lambda path: write_eval(path, [sample("a", messages=7)]), "in a form that is not known"),
+        (lambda path: path.write_bytes((write_eval(path, []), path.read_bytes()[:99])[1]), "not whole yet"),
     ],
 )  # fmt: skip
 def test_other_files_of_that_name_are_left_out_with_a_word(folder, make, said):
@@ -300,6 +311,7 @@ def test_other_files_of_that_name_are_left_out_with_a_word(folder, make, said):
     assert len(reader.runs) == 2 and said in reader.skipped[0]
 
 
+@with_inspect
 def test_a_file_that_grows_is_read_again_and_half_of_one_keeps_what_was_there(tmp_path):
     path = write_eval(tmp_path / "a.eval", [sample("film_festival-02")], is_whole=False)
     log = InspectLog(path)
@@ -310,20 +322,17 @@ def test_a_file_that_grows_is_read_again_and_half_of_one_keeps_what_was_there(tm
     assert log.update() and len(log.episodes) == 2
 
 
-def test_without_a_decoder_for_zstandard_the_word_is_what_to_install(tmp_path, monkeypatch):
-    path = write_eval(tmp_path / "a.eval", [sample("film_festival-02")])
-
-    def refuse(self, name, *args):
-        raise NotImplementedError("That compression method is not supported")
-
-    monkeypatch.setattr(zipfile.ZipFile, "read", refuse)
-    log = InspectLog(path)
+def test_without_inspect_the_word_is_what_to_install(tmp_path, monkeypatch):
+    (tmp_path / "a.eval").write_bytes(b"PK")
+    monkeypatch.setitem(sys.modules, "inspect_ai", None)
+    monkeypatch.setitem(sys.modules, "inspect_ai.log", None)
+    log = InspectLog(tmp_path / "a.eval")
     log.update()
-    assert "pip install zipfile-zstd" in log.problem
+    assert 'pip install "sql_env[inspect]"' in log.problem
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(find_spec("inspect_ai") is None, reason="inspect_ai is not installed")
+@with_inspect
 def test_what_inspect_wrote_is_what_inspect_reads(questions, tmp_path):
     import inspect_ai
     from inspect_ai.model import ModelOutput, ModelUsage, get_model

@@ -11,21 +11,21 @@ from zlib import decompress
 import pytest
 from test_explorer_browser import browser, open_page, picture  # noqa: F401
 
-from sql_env.evaluation.failures import FAILURES
 from sql_env.evaluation.harness import evaluate
+from sql_env.evaluation.rows import FAILURES
 from sql_env.policies.base import Completion
 from sql_env.policies.baselines import OraclePolicy
 from sql_env.policies.chat import ChatPolicy
 from sql_env.sources.loading import load
-from sql_env.view.episode import view_trajectory
+from sql_env.view.episode import EpisodeView, conversation, view_logged
 from sql_env.view.html import render_html
-from sql_env.view.messages import _conversation, words_html
-from sql_env.view.page import episode_view_html
-from sql_env.view.rows import RowMaker, episode_state
+from sql_env.view.page import _words_html, episode_view_html
 from sql_env.view.run import (
+    RowMaker,
+    _episode_state,
+    _run_page_parts,
     read_runs,
     run_page_html,
-    run_page_parts,
     show_runs,
     write_run_page,
 )
@@ -111,16 +111,27 @@ def test_every_episode_is_in_the_page_with_what_the_model_said(page_file, logs):
     page = page_file.read_text()
     data = data_of(page)
     assert len(data["rows"]) == len(data["films"]) == N
-    states = [episode_state(e) for e in read_runs([logs[0]])[0].episodes]
+    states = [_episode_state(e) for e in read_runs([logs[0]])[0].episodes]
     assert [row["runs"][0]["state"] for row in data["rows"]] == states
     assert {"right", "wrong", "crashed"} <= set(states)
     films = data["films"][0]
-    assert len(films) == 2 and films[0]["end"]["sql"] and films[0]["end"]["gold"]
-    said = films[0]["said"][0]
-    assert said["words"] == "I look around." and said["took"] == "0.5 s · 900 in · 20 out"
-    assert said["reasoning"] == HOSTILE and len(films[0]["prompt"]) == 2
-    [[name, argument, problem]] = said["calls"]
-    assert (name, argument) == ("query", "{sql: 1") and "are not JSON" in problem
+    ended = [(kind, title) for kind, text, title, *_ in films[0]["steps"][-1][2] if text]
+    assert (
+        len(films) == 2 and ended[0] == ("wrong", "Wrong.") and ended[-1] == ("sql", "gold query")
+    )
+    assert {title for _, title in ended} == {
+        "Wrong.",
+        "answer",
+        "gold",
+        "its last query",
+        "gold query",
+    }
+    role, step, took, parts = films[0]["said"][0]
+    assert (role, step, took) == ("assistant", 0, "0.5 s · 900 in · 20 out")
+    assert [part[:3] for part in parts[:3]] == [
+        ["closed", HOSTILE, "reasoning"], ["words", "I look around.", ""], ["act", "{sql: 1", "query"],
+    ]  # fmt: skip
+    assert len(films[0]["prompt"]) == 2 and parts[3][0] == "error" and "are not JSON" in parts[3][1]
     assert "i look around." in data["texts"][0]
 
 
@@ -136,7 +147,7 @@ def test_without_questions_text_and_gold_come_from_the_log(logs):
     data = data_of(run_page_html(read_runs([logs[0]])))
     assert all(row["question"] for row in data["rows"])
     [film] = data["films"][0]
-    assert film["end"]["sql"] and "neither schema nor gold" in film["note"]
+    assert film["steps"][-1][2][-1][2] == "gold query" and "neither schema nor gold" in film["note"]
 
 
 def test_runs_of_other_lengths_stand_side_by_side(questions, logs, tmp_path):
@@ -186,12 +197,17 @@ def test_steps_of_messages_with_shots_nudges_and_parallel_calls():
         dict(role="assistant", content="", tool_calls=[call("answer", '{"value": "3"}')]),
     ]
     records = [dict(message=4, seconds=1.0), dict(error="ModelError: 503")]
-    said = list(_conversation(messages, records, "how many?"))
+    view = EpisodeView("how many?", messages=messages, calls=records)
+    said = list(conversation(view))
     assert [(s.role, s.step) for s in said] == [
         ("assistant", 1), ("tool", 0), ("assistant", 0), ("user", 0), ("assistant", 2), ("error", 0),
     ]  # fmt: skip
-    assert said[0].took == records[0] and said[0].calls[1].problem
-    assert "ModelError: 503" in render_html(words_html(messages, records))
+    assert said[0].took == "1.0 s" and [part.kind for part in said[0].parts] == [
+        "act",
+        "act",
+        "error",
+    ]
+    assert "ModelError: 503" in render_html(_words_html(view))
 
 
 def unpack_text(part):
@@ -211,7 +227,7 @@ def test_episodes_are_read_one_by_one_and_packed_in_chunks(logs):
         return trajectory
 
     many = [replace(result, episode_index=i) for i, result in enumerate(list(run.episodes) * 20)]
-    parts = list(run_page_parts(RowMaker([replace(run, episodes=many, read=read)])))
+    parts = list(_run_page_parts(RowMaker([replace(run, episodes=many, read=read)])))
     assert len(alive) == len(many)  # each one once
     chunks = [part for part in parts if 'data-pack="films"' in part]
     assert len(chunks) == -(-len(many) // 24)
@@ -376,9 +392,10 @@ def test_ten_thousand_episodes_open_on_click_and_only_what_is_looked_at_is_unpac
 
 @pytest.mark.slow
 def test_the_script_draws_an_episode_as_python_does(browser, questions, logs, page_file):  # noqa: F811
-    "Right episodes, part by part: text, the steps of each table of the schema, and marked cells."
+    "Part by part: text, the steps of each table of the schema, and marked cells."
     look = """(scope) => ['.sx-ask', '.sx-body', '.sx-model', '.sx-schema'].map((part) => {
       const found = scope.querySelector(part);
+      if (!found) return part;
       const plain = (name) => name.replace(/ ?sx-(now|later)/g, '');
       const marks = [...found.querySelectorAll('[data-at], [data-touch]')];
       const classes = [...found.querySelectorAll('td, th, li')].map((e) => plain(e.className));
@@ -389,9 +406,16 @@ def test_the_script_draws_an_episode_as_python_does(browser, questions, logs, pa
     page, errors = open_page(browser)
     page.goto(page_file.as_uri())
     ready(page)
-    right = [i for i, result in enumerate(run.episodes) if result.correct][:4]
-    for place in right:
-        view = view_trajectory(run.read(place), questions, run.about | {"policy": run.name})
+    states = [_episode_state(result) for result in run.episodes]
+    places = [
+        i for state in ("right", "wrong", "crashed") for i, s in enumerate(states) if s == state
+    ][-9:]
+    assert {states[i] for i in places} == {"right", "wrong", "crashed"}
+    for place in places:
+        played = run.read(place)
+        question = questions.get(played.episode.question_id)
+        tables = questions.database(question.database_name).infos
+        view = view_logged(played, run.about, run.name, question, tables)
         page.evaluate(f"location.hash = '#e{place}'")
         until(page, f"location.hash === '#e{place}' && document.querySelector('#rx-stage article')")
         until(
@@ -404,7 +428,7 @@ def test_the_script_draws_an_episode_as_python_does(browser, questions, logs, pa
         wanted = other.evaluate(f"({look})(document.querySelector('article'))")
         other.close()
         assert drawn == wanted
-    assert right and not errors
+    assert not errors
 
 
 @pytest.mark.slow

@@ -16,25 +16,22 @@ from dataclasses import replace
 from functools import lru_cache
 
 import pytest
+from made_rows import made_row
 
 pytest.importorskip("openai", reason="openai is not installed: pip install 'sql_env[openai]'")
 
 from fake_server import FAULTS, FakeServer, fault, message, player, slow
 
 from sql_env.cli.app import main
-from sql_env.evaluation.harness import EvaluationResult, RunStopped, compare, evaluate
-from sql_env.evaluation.logs import (
-    EpisodeLog,
-    EpisodeResult,
-    Trajectory,
-    merge_logs,
-    read_log,
-)
+from sql_env.evaluation.harness import RunStopped, evaluate
+from sql_env.evaluation.logs import EpisodeLog, merge_logs, read_log
+from sql_env.evaluation.results import EvaluationResult, compare
 from sql_env.evaluation.rollouts import plan_episodes
+from sql_env.evaluation.rows import EpisodeResult, Trajectory
 from sql_env.play.environment import EpisodeEnv
 from sql_env.policies.baselines import GreedyPolicy, RandomPolicy
 from sql_env.policies.chat import ChatPolicy
-from sql_env.policies.requests import EndpointError, _error_kind, explain_error
+from sql_env.policies.requests import EndpointError, _error_kind, _explain_error
 from sql_env.sources.loading import load
 
 ID = "vet_clinic-02"
@@ -292,7 +289,7 @@ HALF = "It is \ud83d about visits."
     ],
 )
 def test_half_a_character_of_a_model_crashes_nothing(first, tmp_path):
-    with FakeServer(["ok", first, [("answer", dict(value="@last"))]]) as server:
+    with FakeServer([[("query", {})], first, [("answer", dict(value="@last"))]]) as server:
         policy = ChatPolicy("m", server.url, max_retries=0)
         result = evaluate(one(), policy, log=tmp_path / "a.jsonl", progress=False)
     assert result.success_rate == 1 and result.usage["retries"] == 0
@@ -308,10 +305,10 @@ def test_a_log_never_holds_half_a_character(tmp_path):
 
 def test_advice_fits_the_error():
     error = UnicodeEncodeError("utf-8", "\ud800", 0, 1, "surrogates not allowed")
-    explained = explain_error(error, "m at host")
+    explained = _explain_error(error, "m at host")
     assert "running" not in str(explained) and "options" in explained.advice
     assert _error_kind(None, "", "TypeError") not in ("server", "address", "timeout")
-    assert "running" in explain_error(ConnectionResetError(), "m at host").advice
+    assert "running" in _explain_error(ConnectionResetError(), "m at host").advice
 
 
 # ---- 4: an order that can stop early
@@ -347,7 +344,9 @@ def result(policy, rights, seed=0, budget=15, **settings):
         for i, right in enumerate(tries):
             index = len(episodes)
             episodes.append(
-                EpisodeResult(index, f"q{i}", right[epoch], gold=f"g{i}", database=f"d{i % 3}")
+                made_row(
+                    index, f"q{i}", right[epoch], hashes={"gold": f"g{i}"}, database=f"d{i % 3}"
+                )
             )
     return EvaluationResult(policy, episodes, dict(seed=seed, budget=budget, **settings))
 
@@ -375,19 +374,19 @@ def test_one_pair_is_no_interval_and_no_sentence_of_another_package():
         a, b = result("a", [[0] * tries]), result("b", [[1] * tries])
         found = compare(a, b)
         assert found.low != found.low and "no interval" in str(found) and "nan" not in str(found)
-        assert found.p_value == 1 and any("one query" in note for note in found.notes)
+        assert found.p_value == 1 and any("the same gold query" in note for note in found.notes)
 
 
 def test_the_interval_of_no_difference_is_explained():
     a = result("a", [1, 0, 1, 1, 0, 1])
     found = compare(a, a)
     assert found.low == -found.high and any(
-        "6 gold queries without a change" in n for n in found.notes
+        "what so many gold queries leave possible" in n for n in found.notes
     )
 
 
 def test_several_results_are_compared_with_a_correction(sql_env, tmp_path):
-    from sql_env.evaluation.harness import compare_all
+    from sql_env.evaluation.results import compare_all
     from sql_env.evaluation.statistics import holm
 
     assert holm([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])
@@ -402,7 +401,13 @@ def test_several_results_are_compared_with_a_correction(sql_env, tmp_path):
         assert sql_env(*args, tmp_path / f"s{seed}", "--seed", seed, "--policy", "greedy")[0] == 0
     files = [tmp_path / f"s{seed}" / "greedy.json" for seed in (0, 0, 3)]
     code, out, _ = sql_env("compare", *files)
-    assert code == 0 and out.count("Holm") == 3 and "seed (0, 3)" in out and "(s3/greedy)" in out
+    assert (
+        code == 0
+        and out.count("Holm") == 3
+        and "seed (0, 3)" in out
+        and "greedy@s0#2" in out
+        and "greedy@s3" in out
+    )
     assert sql_env("compare", files[0])[0] == 2
 
 
@@ -567,19 +572,18 @@ def test_a_model_that_is_named_plays(sql_env):
         assert code == 2 and "--model" in err
 
 
-def test_a_model_that_calls_no_tool_gets_advice_at_once_and_in_the_end(sql_env):
+def test_a_model_that_makes_no_call_is_told_before_the_run(sql_env):
     with FakeServer(["I would look at the tables."]) as server:
-        code, out, err = sql_env(*chat(server, "--no-floor", n=8))
-        assert code == 0 and err.count("called no tool") == 1 and "--enable-auto-tool-choice" in err
-        assert "called no tool" in " ".join(out.split())
-        server.script = player(load("bundled", split="test"))
-        code, out, err = sql_env(*chat(server, "--no-floor", "--seed", 1, n=8))
-        assert code == 0 and "called no tool" not in out + err
+        code, out, err = sql_env(*chat(server, "--no-floor", n=2))
+        assert code == 0 and "the tools are seen, it made no call (--shots 1 may help)" in err
+        assert server.calls == 2 + 2 * 4
 
 
 def test_a_log_has_the_models_sql_as_it_was_written(tmp_path):
     sql = "SELECT count(*) FROM visit a, visit b WHERE a.id<b.id AND a.x<|im_end|>"
-    with FakeServer(["ok", [("query", dict(sql=sql))], [("answer", dict(value="1"))]]) as server:
+    with FakeServer(
+        [[("query", {})], [("query", dict(sql=sql))], [("answer", dict(value="1"))]]
+    ) as server:
         evaluate(one(), ChatPolicy("m", server.url), log=tmp_path / "a.jsonl", progress=False)
     _, (played,) = read_log(tmp_path / "a.jsonl")
     (call,) = played.messages[2]["tool_calls"]
@@ -632,7 +636,8 @@ def test_cost_and_time_are_estimated_before_the_run(sql_env):
         code, out, err = sql_env(*args)
         assert (
             code == 0
-            and err.startswith("10 episodes, about ")
+            and "the tools are seen, a call is read; usage is told" in err
+            and "\n10 episodes, about " in err
             and "dollars" in err
             and "guess" in err
         )
@@ -646,9 +651,10 @@ def test_cost_and_time_are_estimated_before_the_run(sql_env):
 def test_the_end_of_a_run_says_what_its_numbers_mean_and_what_is_next(sql_env):
     with FakeServer(player(load("bundled", split="test"))) as server:
         code, out, _ = sql_env(*chat(server, "--log", "kept", n=6))
-    lines = out.rstrip().split("\n")[-4:]
+    lines = out.rstrip().split("\n")[-5:]
     assert code == 0 and [line.split(":")[0] for line in lines] == [
         "interval",
+        "grounded",
         "robust",
         "floor",
         "next",

@@ -8,20 +8,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sql_env.sources.generated import FAMILIES, World, worlds
-from sql_env.sources.generated.phrases import with_article
-from sql_env.sources.generated.wordings import (
+from sql_env.worlds import FAMILIES, World, worlds
+from sql_env.worlds.phrases import _with_article
+from sql_env.worlds.words import (
+    EXAMS,
+    Rng,
+    _babble,
     _count_forms,
     _expand,
     _is_kept_for_exam,
+    _load_synonyms,
     _parse_form,
+    _split_of_word,
+    _tidy,
     _use_synonym,
-    babble,
-    load_synonyms,
+    load_vocabulary,
     load_wordings,
-    tidy,
 )
-from sql_env.sources.generated.words import EXAMS, Rng, _split_of_word, load_vocabulary
 
 LEVELS = range(1, 6)
 
@@ -36,7 +39,7 @@ def expansions(sequence):
 
 
 def all_texts(form):
-    return [tidy(text) for text in expansions(_parse_form(form))]
+    return [_tidy(text) for text in expansions(_parse_form(form))]
 
 
 def words_of(texts):
@@ -141,7 +144,7 @@ def test_unseen_vocabulary_is_unseen():
 
 
 def synonyms(side):
-    words = [s for group in load_synonyms().values() for s in group.values()]
+    words = [s for group in _load_synonyms().values() for s in group.values()]
     return {text for s in words for text in getattr(s, side)}
 
 
@@ -291,7 +294,7 @@ def test_english(level, split):
     ),
 )
 def test_articles(text, said):
-    assert with_article(text) == said
+    assert _with_article(text) == said
 
 
 # ---- words of splits
@@ -335,7 +338,7 @@ def test_noise_leaves_gold_names_and_values():
 
 
 def test_noise_adds_words_that_are_no_names():
-    assert babble(Rng(3))[-1] == "." and babble(Rng(3))[0].isupper()
+    assert _babble(Rng(3))[-1] == "." and _babble(Rng(3))[0].isupper()
     texts = [q.question_text for w in islice(worlds(1, 6, noise=1.0), 20) for q in w.questions]
     known = words_of(q.question_text for w in islice(worlds(1, 6), 20) for q in w.questions)
     assert sum(bool(words_of([text]) - known) for text in texts) / len(texts) > 0.6

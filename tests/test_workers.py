@@ -25,7 +25,7 @@ from sql_env.evaluation.workers import (
     WorkersLost,
     _is_death,
     _run_piece,
-    run_pieces,
+    _run_pieces,
 )
 
 
@@ -110,7 +110,7 @@ def results(done):
 def test_an_object_goes_to_each_worker_once(pool, tmp_path):
     file = tmp_path / "unpacked"
     with pool(2) as workers:
-        done = list(run_pieces(workers, double, Numbers(10_000, file), pieces_of(600, 10)))
+        done = list(_run_pieces(workers, double, Numbers(10_000, file), pieces_of(600, 10)))
     assert results(done) == (set(range(600)), set())
     pids = file.read_text().split()
     assert len(pids) == len(set(pids)) <= 2 and str(os.getpid()) not in pids
@@ -119,7 +119,7 @@ def test_an_object_goes_to_each_worker_once(pool, tmp_path):
 def test_pieces_carry_ids_only():
     wire = Wire()
     shared = Numbers(100_000)
-    assert results(list(run_pieces(wire, double, shared, pieces_of(400, 10)))) == (
+    assert results(list(_run_pieces(wire, double, shared, pieces_of(400, 10)))) == (
         set(range(400)),
         set(),
     )
@@ -130,7 +130,9 @@ def test_pieces_carry_ids_only():
 
 def test_a_worker_that_forgot_or_came_late_gets_the_object_again():
     wire = Wire(forgets_at=(10, 14, 20), n_workers=1)
-    assert results(list(run_pieces(wire, double, Numbers(100_000), pieces_of(400, 10))))[1] == set()
+    assert (
+        results(list(_run_pieces(wire, double, Numbers(100_000), pieces_of(400, 10))))[1] == set()
+    )
     large = [size for size in wire.sizes if size > 100_000]
     assert 1 + 3 <= len(large) <= 1 + 3 * 2, "two pieces are under way for a worker"
     assert len(wire.sizes) == len(large) + 40
@@ -142,7 +144,7 @@ def test_a_worker_that_forgot_or_came_late_gets_the_object_again():
 def test_every_item_is_done_once_or_lost_whatever_dies(n, size, dies_at, forgets_at):
     wire, done = Wire(dies_at, forgets_at), []
     try:
-        done.extend(run_pieces(wire, double, Numbers(n), pieces_of(n, size)))
+        done.extend(_run_pieces(wire, double, Numbers(n), pieces_of(n, size)))
         is_whole = True
     except WorkersLost:
         is_whole = False
@@ -158,7 +160,7 @@ def test_every_item_is_done_once_or_lost_whatever_dies(n, size, dies_at, forgets
 def test_a_node_that_dies_costs_no_item():
     "All pieces that a dead node had are played by another one, and none is an error."
     wire = Wire(dies_at=range(10, 60))
-    done = list(run_pieces(wire, double, Numbers(300), pieces_of(300, 5)))
+    done = list(_run_pieces(wire, double, Numbers(300), pieces_of(300, 5)))
     assert results(done) == (set(range(300)), set())
     assert len(wire.sizes) == 8 + 60 + 50, "each lost piece goes out once more, as a whole"
 
@@ -204,16 +206,16 @@ def named(*names):
 def test_what_nobody_played_is_no_failed_item(pool):
     done = []
     with pytest.raises(WorkersLost, match="none is left"):
-        done.extend(run_pieces(pool, double, Numbers(30), pieces_of(30, 3)))
+        done.extend(_run_pieces(pool, double, Numbers(30), pieces_of(30, 3)))
     assert len(done) == 2 and not any(d.error for d in done)
 
 
 def test_a_process_that_dies_takes_only_its_item_along():
     with ProcessWorkers(2) as workers:
-        done = list(run_pieces(workers, double_or_die, Numbers(40), pieces_of(40, 4)))
+        done = list(_run_pieces(workers, double_or_die, Numbers(40), pieces_of(40, 4)))
         assert results(done) == (set(range(40)) - {5, 11}, {5, 11})
         assert all(_is_death(d.error) for d in done if d.error)
-        again = list(run_pieces(workers, double, Numbers(9), pieces_of(9, 2)))
+        again = list(_run_pieces(workers, double, Numbers(9), pieces_of(9, 2)))
         assert results(again) == (set(range(9)), set()), "the processes are back"
 
 
@@ -221,20 +223,20 @@ def test_items_that_all_die_end(monkeypatch):
     monkeypatch.setattr("sql_env.evaluation.workers._MOST_LOST", 3)
     wire, done = Wire(dies_at=range(8, 10_000)), []
     with pytest.raises(WorkersLost):
-        done.extend(run_pieces(wire, double, Numbers(50), pieces_of(50, 10)))
+        done.extend(_run_pieces(wire, double, Numbers(50), pieces_of(50, 10)))
     assert not done and len(wire.sizes) == 8 + 5 + 5 + 2, "the others are not tried"
     wire = Wire(
         dies_at={*range(8, 18), *range(18, 10_000, 2)}
     )  # each item alone, and never a probe
     with pytest.raises(WorkersLost):
-        done.extend(run_pieces(wire, double, Numbers(50), pieces_of(50, 10)))
+        done.extend(_run_pieces(wire, double, Numbers(50), pieces_of(50, 10)))
     assert results(done) == (set(), {0, 1, 2}), "three are at fault, and then it ends"
 
 
 def test_a_broken_pool_of_somebody_else_loses_no_piece():
     done = []
     with ProcessPoolExecutor(1) as pool, pytest.raises(WorkersLost, match="none is left"):
-        done.extend(run_pieces(pool, double_or_die, Numbers(40), pieces_of(40, 4)))
+        done.extend(_run_pieces(pool, double_or_die, Numbers(40), pieces_of(40, 4)))
     assert results(done)[1] == set(), "what was not done is no failure"
 
 
@@ -260,7 +262,7 @@ def test_a_gate_that_is_closed_from_the_start_ends_at_once():
     "A run that resumes after its cap was reached."
     with ThreadPoolExecutor(2) as threads:
         run = threading.Thread(
-            target=lambda: list(run_pieces(threads, double, Numbers(9), [[1]], gate=Closed())),
+            target=lambda: list(_run_pieces(threads, double, Numbers(9), [[1]], gate=Closed())),
             daemon=True,
         )
         run.start()
@@ -271,14 +273,14 @@ def test_a_gate_that_is_closed_from_the_start_ends_at_once():
 def test_a_gate_holds_back_pieces():
     gate = AtMost(2, 30)
     with ThreadPoolExecutor(4) as threads:
-        done = list(run_pieces(threads, double, Numbers(99), pieces_of(99, 1), gate=gate))
+        done = list(_run_pieces(threads, double, Numbers(99), pieces_of(99, 1), gate=gate))
     assert len(done) == 30 and gate.most == 2
 
 
 def test_an_error_of_a_piece_is_its_own_and_not_tried_again(tmp_path):
     shared = Numbers(3, tmp_path / "tries")
     with ThreadPoolExecutor(2) as threads:
-        done = list(run_pieces(threads, fail, shared, [[0], [1], [2]]))
+        done = list(_run_pieces(threads, fail, shared, [[0], [1], [2]]))
     assert sorted(str(d.error) for d in done) == ["[0]", "[1]", "[2]"]
     assert shared.file.read_text().count("piece") == 3
 
@@ -287,7 +289,7 @@ def test_an_error_of_a_piece_is_its_own_and_not_tried_again(tmp_path):
 def test_a_worker_that_cant_take_part_says_so_before_the_first_piece(make, tmp_path):
     shared = Numbers(3, tmp_path / "played")
     with make() as workers, pytest.raises(WorkerError, match="node7 lacks a database"):
-        list(run_pieces(workers, note, shared, [[0], [1]], refuse))
+        list(_run_pieces(workers, note, shared, [[0], [1]], refuse))
     assert "piece" not in (shared.file.read_text() if shared.file.exists() else "")
 
 
@@ -296,7 +298,7 @@ def test_what_cant_be_sent_or_read_is_said():
         ProcessWorkers(1) as workers,
         pytest.raises(ValueError, match="can't be sent to another process.*ThreadPoolExecutor"),
     ):
-        list(run_pieces(workers, double, lambda: 1, [[0]]))
+        list(_run_pieces(workers, double, lambda: 1, [[0]]))
     with pytest.raises(WorkerError, match="can't read what was sent.*importable"):
         _run_piece("no such token", b"damaged", None, double, [0])
 
@@ -305,20 +307,20 @@ def test_threads_share_the_object_itself(tmp_path):
     shared = Numbers(100, tmp_path / "unpacked")
     before = len(WORKER_STORE._kept)
     with ThreadPoolExecutor(3) as threads:
-        done = list(run_pieces(threads, double, shared, pieces_of(100, 7)))
+        done = list(_run_pieces(threads, double, shared, pieces_of(100, 7)))
     assert results(done) == (set(range(100)), set())
     assert not shared.file.exists() and len(WORKER_STORE._kept) == before
 
 
 def test_a_worker_keeps_the_latest_objects_only():
     for number in range(5):
-        list(run_pieces(Wire(), double, Numbers(10 + number), [[0]]))
+        list(_run_pieces(Wire(), double, Numbers(10 + number), [[0]]))
     assert len(WORKER_STORE._kept) <= WORKER_STORE.size == 2
 
 
 def test_who_stops_listening_takes_back_what_has_not_begun(tmp_path):
     shared = Numbers(3, tmp_path / "played")
     pieces = [[i] for i in range(500)]
-    with ThreadPoolExecutor(1) as threads, closing(run_pieces(threads, note, shared, pieces)) as d:
+    with ThreadPoolExecutor(1) as threads, closing(_run_pieces(threads, note, shared, pieces)) as d:
         next(d)
     assert Path(shared.file).read_text().count("piece") < 500

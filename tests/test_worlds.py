@@ -20,33 +20,30 @@ from sql_env.database.database import Database
 from sql_env.database.guards import QueryError
 from sql_env.evaluation.harness import evaluate
 from sql_env.paths import SourceError
-from sql_env.policies.baselines import GreedyPolicy, OraclePolicy
-from sql_env.policies.hacks import HACKS
+from sql_env.policies.baselines import HACKS, GreedyPolicy, OraclePolicy
 from sql_env.questions.gold import GoldRunner, same_rows
-from sql_env.questions.question_set import find_split_leaks, question_to_json
-from sql_env.sources.generated import (
+from sql_env.questions.question_set import find_split_leaks, question_to_json, save_question_set
+from sql_env.sources.loading import load
+from sql_env.sql.analysis import classify_difficulty, referenced_tables
+from sql_env.worlds import (
     FAMILIES,
-    SPLITS,
-    NameMix,
     World,
-    export_worlds,
-    guessing_statistics,
     world_set,
     worlds,
 )
-from sql_env.sources.generated.phrases import DraftRejected, Sampler, sample_condition
-from sql_env.sources.generated.words import (
+from sql_env.worlds.phrases import DraftRejected, Sampler, _sample_condition
+from sql_env.worlds.words import (
     EXAMS,
+    SPLITS,
+    NameMix,
     Namer,
     Rng,
     WordSampler,
+    _split_of,
     _split_of_word,
     load_vocabulary,
-    split_of,
 )
-from sql_env.sources.generated.world import sql_skeleton
-from sql_env.sources.loading import load
-from sql_env.sql.analysis import classify_difficulty, referenced_tables
+from sql_env.worlds.world import guessing_statistics, sql_skeleton
 
 LEVELS = range(1, 6)
 MAIN_ROLES = ("group", "member", "thing", "event")
@@ -106,7 +103,7 @@ def test_same_in_every_process_and_hash_seed(hash_seed):
 
 def test_same_on_every_machine_and_python():
     "Change this number only together with the generator: old seeds then mean other worlds."
-    assert digest() == "81cb0ee458792a659c1a6e243aedd6778c7f1d5cce866d290e1573f5802dd46a"
+    assert digest() == "864d322de446813634374d8ff4aed99abb22fd6fa665d6335426973eba27e542"
 
 
 def test_same_bytes_and_order_of_making_does_not_matter():
@@ -173,7 +170,7 @@ def test_overlap_of_splits(splits, a, b):
 
 @given(st.integers(0, 3 * 10**12 - 1))
 def test_each_seed_has_one_split(seed):
-    assert [s for s in ("train", "validation", "test") if seed in SPLITS[s]] == [split_of(seed)]
+    assert [s for s in ("train", "validation", "test") if seed in SPLITS[s]] == [_split_of(seed)]
 
 
 def test_streams_never_meet_and_never_repeat():
@@ -247,7 +244,7 @@ def test_the_real_audit_finds_nothing(level, tmp_path):
 @given(st.integers(0, 3 * 10**12 - 1), st.sampled_from(LEVELS), st.sampled_from(["", *EXAMS]))
 @example(2_999_999_999_998, 5, "test_vocabulary")
 def test_any_seed_makes_a_fair_world(seed, level, wording):
-    w = World(seed, level, wording=wording if split_of(seed) == "test" else "")
+    w = World(seed, level, wording=wording if _split_of(seed) == "test" else "")
     counts = {t.n_rows for t in w.tables.values()}
     assert len(w.questions) >= 4
     for q, (family, draft) in zip(w.questions, w.drafts):
@@ -258,7 +255,7 @@ def test_any_seed_makes_a_fair_world(seed, level, wording):
         if len(rows) == len(rows[0]) == 1:
             value = rows[0][0]
             if isinstance(value, str):
-                assert value not in text.replace("2021-03", ""), text
+                assert not re.search(rf"\b{re.escape(value)}\b", text.replace("2021-03", "")), text
             else:
                 assert value not in counts and abs(value) > 3, text
         assert (text[0].isupper() or not text[0].isalpha()) and text[-1] in ".?"
@@ -310,7 +307,7 @@ def test_words_and_sql_say_the_same(kind):
         con, sampler = connect(w), Sampler(w.tables, Rng(w.seed), 3)
         for t in w.tables.values():
             try:
-                c = sample_condition(sampler, t, kind)
+                c = _sample_condition(sampler, t, kind)
             except DraftRejected:
                 continue
             if any(word in c.column.text for word in ("before", "over", "after", "above", "below")):
@@ -333,10 +330,10 @@ DOWN = r"lowest|earliest|least|cheapest|lightest|shortest|smallest|youngest|weak
 def test_superlatives_in_words():
     "A question for the highest sorts downwards; 'oldest' is high for people and low for years of construction."
     checked = 0
-    for w in made(2, 30):
+    for w in made(2, 60):
         columns = {c.name: c for t in w.tables.values() for c in t.columns}
         for q, (family, draft) in zip(w.questions, w.drafts):
-            if family.name not in ("top_row", "top_row_where", "top_k", "first_or_last_date"):
+            if family.name not in ("top_row_where", "top_k"):
                 continue
             order, text = draft.query.order_by, q.question_text
             about = columns[order.removesuffix(" DESC")].about
@@ -568,8 +565,6 @@ def test_options_do_not_share_files(tmp_path):
 
 
 def test_export_loads_as_a_folder(tmp_path):
-    out = export_worlds(tmp_path / "out", "test", level=3, n=25)
-    qs, again = load("folder", path=out), world_set("test", 3, 25, folder=tmp_path / "db")
+    again = world_set("test", 3, 25, folder=tmp_path / "db")
+    qs = load("folder", path=save_question_set(again, tmp_path / "out"))
     assert list(qs) == list(again) and not qs.quarantined
-    with pytest.raises(SourceError, match="not empty"):
-        export_worlds(out)

@@ -9,16 +9,16 @@ import pytest
 import sqlglot
 from hypothesis import given
 from hypothesis import strategies as st
+from tables import cases
 
 from sql_env.grading.variants.instances import InstanceGenerator
-from sql_env.sources.generated import FAMILIES, worlds
-from sql_env.sources.generated.phrases import DraftRejected, Sampler
-from sql_env.sources.generated.selections import _in_period, habits_of, sample_clause, sample_joined
-from sql_env.sources.generated.words import Rng
-from sql_env.sql.analysis import bare_columns
+from sql_env.sql.row_order import bare_columns
+from sql_env.worlds import FAMILIES, worlds
+from sql_env.worlds.phrases import DraftRejected, Sampler
+from sql_env.worlds.selections import _habits_of, _in_period, _sample_clause, _sample_joined
+from sql_env.worlds.words import Rng
 
-MODULES = {"families_lists", "families_groups", "families_figures", "families_membership"}
-NAMES = [f.name for f in FAMILIES.values() if f.draft.__module__.split(".")[-1] in MODULES]
+NAMES = [f.name for f in FAMILIES.values() if f.level > 1]
 LEVELS = range(2, 6)
 YEARS = ("substr", "strftime", "LIKE", "BETWEEN")
 
@@ -70,35 +70,7 @@ def test_order_is_part_of_the_answer_where_the_question_names_one(asked):
     assert not any(q.ranks for q in without)
 
 
-FORMS = {
-    "aliases": r" AS T1 ",
-    "letters": r" AS [a-z]\d? ",
-    "spelled out": r" JOIN (\w+) ON \w+\.\w+ = \1\.",
-    "ROUND": r"ROUND\(",
-    "arithmetic": r"SUM\(.*\) / \d",
-    "product": r"SUM\([\w.]+ \* ",
-    "LIKE": r" LIKE '.*%.*'",
-    "strftime": r"strftime\(",
-    "BETWEEN dates": r"BETWEEN '\d{4}-01-01'",
-    "OR": r"[\w)'] OR ",
-    "IN list": r" IN \('",
-    "NOT IN": r" NOT IN \(SELECT",
-    "EXISTS": r"(?<!NOT )EXISTS",
-    "NOT EXISTS": r"NOT EXISTS",
-    "LEFT JOIN": r"LEFT JOIN",
-    "COUNT DISTINCT": r"COUNT\(DISTINCT",
-    "HAVING": r" HAVING COUNT\(\*\)",
-    "HAVING average": r" HAVING AVG\(",
-    "CASE": r"CASE WHEN",
-    "ORDER BY without LIMIT": r" ORDER BY (?!.*LIMIT)",
-    "INTERSECT": r" INTERSECT ",
-    "EXCEPT": r" EXCEPT ",
-    "UNION": r" UNION ",
-    "superlative by subquery": r"= \(SELECT (MAX|MIN)",
-    "superlative by LIMIT": r"LIMIT 1$",
-    "days": r"julianday\(",
-    "missing": r"IS NULL",
-}
+FORMS = dict(cases("worlds_sql_forms"))
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -110,9 +82,9 @@ def test_people_write_it_so(form, asked):
 def test_each_world_has_one_author():
     ws = some(3, 30, seed=9, n=1)
     samplers = [Sampler(w.tables, Rng("habits", i), 3) for i, w in enumerate(ws)]
-    assert all(habits_of(s) == habits_of(s) for s in samplers)
+    assert all(_habits_of(s) == _habits_of(s) for s in samplers)
     for field in range(6):
-        assert len({habits_of(s)[field] for s in samplers}) > 1
+        assert len({_habits_of(s)[field] for s in samplers}) > 1
 
 
 @given(
@@ -138,7 +110,7 @@ def test_conditions_of_one_database_hold_for_some_rows_only(level):
         con.deserialize("main", w.image)
         for first, last in (("event", "member"), ("event", "thing"), ("member", "event")):
             try:
-                selection = sample_joined(s, first, last, 1)
+                selection = _sample_joined(s, first, last, 1)
             except DraftRejected:
                 continue
             source = selection.source.sql
@@ -152,8 +124,8 @@ def test_clauses_never_name_a_column_twice():
     for i, w in enumerate(some(3, 10, seed=4, n=1)):
         s = Sampler(w.tables, Rng("twice", i), 3)
         try:
-            selection = sample_joined(s, "event", "member", 1, 1)
-            clause = sample_clause(s, selection.table, selection.source, selection.columns)
+            selection = _sample_joined(s, "event", "member", 1, 1)
+            clause = _sample_clause(s, selection.table, selection.source, selection.columns)
         except DraftRejected:
             continue
         assert not any(column in selection.columns for column in clause.columns)

@@ -215,15 +215,15 @@ def test_what_is_too_large_is_not_tried_again_while_others_wait(many, monkeypatc
     tries = []
     carry_out = WritableCopy._transaction
 
-    def counted(copy, statements):
-        tries.append(statements)
-        carry_out(copy, statements)
+    def counted(copy, statements, is_long):
+        tries.append(is_long)
+        carry_out(copy, statements, is_long)
 
     monkeypatch.setattr(WritableCopy, "_transaction", counted)
     with many.writer(["t"], Limits(cell=10**6)) as copy:
         with pytest.raises(QueryError) as e:
             copy.execute("UPDATE t SET n = printf('%0100000d', i)")
-        assert e.value.kind == "memory" and len(tries) == 1
+        assert e.value.kind == "memory" and tries == [False, True]
 
 
 def test_all_changes_of_a_copy_are_bounded(many, monkeypatch):
@@ -308,3 +308,68 @@ def test_names_and_triggers_of_a_file_forge_no_lines(tmp_path):
         ):
             seen = episode.step("EXECUTE", sql.format(f'"{name}"'))
             assert (seen.result + seen.error).isprintable(), seen
+
+
+@pytest.fixture(scope="module")
+def wide(tmp_path_factory):
+    "5,200 rows, each on a page of its own; the text of the first is none."
+    path = tmp_path_factory.mktemp("wide") / "wide.sqlite"
+    rows = [(i, "new", "x" * 3000) for i in range(5200)]
+    build_database(path, "CREATE TABLE t(i INTEGER PRIMARY KEY, state, body)", dict(t=rows))
+    con = apsw.Connection(str(path))
+    con.execute("UPDATE t SET body = CAST(x'ff' AS TEXT) WHERE i = 0")
+    con.close()
+    with Database(path) as database:
+        yield database
+
+
+def test_rows_that_are_promised_can_be_changed_wherever_they_lie(wide):
+    "4,096 pages were the limit that was met; and after a refusal every later change was refused."
+    with wide.writer(["t"]) as copy:
+        assert copy.execute("UPDATE t SET state = 'open' WHERE i")[0].rows == 5199
+    with wide.writer(["t"]) as copy:
+        copy._pages.most = 1000 * 4096
+        for _ in range(2):
+            with pytest.raises(QueryError, match="MB of the database .* Nothing was changed"):
+                copy.execute("UPDATE t SET state = 'open' WHERE i")
+            assert (
+                copy.execute("UPDATE t SET state = 'shut' WHERE i BETWEEN 1 AND 500")[0].rows == 500
+            )
+        held = len(copy._pages.changed)
+        assert 500 <= held <= 520
+        assert copy.query("SELECT state, count(*) FROM t GROUP BY 1").rows == [
+            ("new", 4700),
+            ("shut", 500),
+        ]
+        assert len(copy.changes()) == 500
+
+
+BAD_TEXTS = [
+    "UPDATE t SET state = CAST(x'fe' AS TEXT) WHERE i = 7",
+    "INSERT INTO t VALUES (9000, 'a', CAST(x'41c3' AS TEXT))",
+    "DELETE FROM t WHERE i = 0",
+    "UPDATE t SET state = 'ok' WHERE i = 3; UPDATE t SET state = (SELECT body FROM t WHERE i = 0) WHERE i = 7",
+]
+
+
+@pytest.mark.parametrize("sql", BAD_TEXTS)
+def test_text_that_nobody_can_read_is_not_written(sql, wide):
+    "An answer could not be judged after it."
+    with wide.writer(["t"]) as copy:
+        with pytest.raises(QueryError, match="UTF-8. Nothing was changed") as e:
+            copy.execute(sql)
+        assert e.value.kind == "encoding" and copy.changes() == []
+        copy.execute("UPDATE t SET state = 'ok' WHERE i = 1")
+        assert copy.query("SELECT count(*) FROM t WHERE state = 'ok'").rows == [(1,)]
+
+
+def test_a_change_is_counted_as_a_query_is(wide, monkeypatch):
+    "The slow functions of a change are charged, and the clock decides nothing."
+    monkeypatch.setattr("sql_env.database.connection._Budget._look_at_clock", lambda self: None)
+    instr = "instr(printf('%019000d', 0), printf('%09500d', 0) || i)"
+    slow = f"UPDATE t SET state = {instr} WHERE i BETWEEN 1 AND {{}}"
+    with wide.writer(["t"], Limits(operations=200_000)) as copy:
+        assert copy.execute(slow.format(50))[0].rows == 50
+        for _ in range(2):
+            with pytest.raises(QueryError, match="too many operations. Nothing"):
+                copy.execute(slow.format(100))

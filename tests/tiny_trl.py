@@ -15,9 +15,8 @@ os.environ.update(
 def tiny_recipe():
     "`nano` in a few seconds: one stage of each method on a few questions."
     from dataclasses import replace
-    from functools import partial
 
-    from sql_env.training.nano.recipe import NANO, _new_nano
+    from sql_env.nano.recipe import NANO
     from sql_env.training.recipes import Stage
 
     often = dict(save_steps=2, logging_steps=1, warmup_steps=1)
@@ -26,7 +25,7 @@ def tiny_recipe():
         Stage("sft", "sft", "worlds:1=60,3=12", often),
         Stage("grpo", "grpo", "worlds:1=4", dict(max_steps=1, **few)),
     )
-    return replace(NANO, stages=stages, model=partial(_new_nano, per_level=100))
+    return replace(NANO, stages=stages)
 
 
 def make_tokenizer(texts, vocab: int = 1024):
@@ -95,7 +94,7 @@ def make_model(tok, width: int = 64, layers: int = 2, seed: int = 0):
 
 def save_tiny_qwen(folder):
     "A random Qwen3 with its tokenizer in a folder, as `from_pretrained` takes it; returns the folder."
-    from sql_env.sources.generated.world import world_set
+    from sql_env.worlds.world import world_set
 
     texts = [q.question_text + q.gold_sql for q in world_set("train", level=1, n=8)]
     tok = make_tokenizer(texts)
@@ -160,7 +159,7 @@ def grpo(tok, model, rows, factory, out, n: int = 4, steps: int = 2, **options):
         model=model,
         reward_funcs=funcs,
         args=args,
-        train_dataset=Dataset.from_list(rows),
+        train_dataset=None if rows is None else Dataset.from_list(rows),
         processing_class=tok,
         environment_factory=factory,
     )

@@ -1,5 +1,7 @@
 """Attacks on EXECUTE: statements that must be refused, or change nothing but rows of the tables of the task."""
 
+from tables import cases
+
 SCHEMA = """CREATE TABLE guest(id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL, mail TEXT UNIQUE,
       years INT CHECK (years < 200), twice INT AS (years * 2) STORED);
     CREATE TABLE booking(id INTEGER PRIMARY KEY, guest_id INT REFERENCES guest(id), nights INT);
@@ -38,24 +40,7 @@ OTHERS = dict(  # a table and one of its columns
     pragma_table_info="name",
     dbstat="name",
 )
-WAYS = [
-    "INSERT INTO {t}({c}) VALUES (1)",
-    "INSERT OR IGNORE INTO {t}({c}) SELECT name FROM guest",
-    "REPLACE INTO {t}({c}) VALUES ('x')",
-    "INSERT INTO {t}({c}) VALUES (1) ON CONFLICT DO UPDATE SET {c} = 2",
-    "UPDATE {t} SET {c} = NULL",
-    "UPDATE OR REPLACE main.{t} SET {c} = (SELECT max(name) FROM guest)",
-    "UPDATE {t} SET {c} = g.name FROM guest AS g",
-    "DELETE FROM {t}",
-    "DELETE FROM {t} AS x WHERE x.{c} IS NOT NULL OR 1",
-    "WITH g AS (SELECT id FROM guest) DELETE FROM {t} WHERE {c} IN g OR 1",
-    'DELETE FROM "{t}"',
-    "DELETE/**/FROM[{t}]",
-    "delete from `{t}` -- ;",
-    "UPDATE guest SET years = 1; DELETE FROM {t}",
-    "INSERT INTO guest(name) VALUES ('x'); ; INSERT INTO {t}({c}) VALUES (1);",
-    "DELETE FROM temp.{t}",
-]
+WAYS = cases("write_attacks_ways")
 BY_TABLE = {f"{way} on {t}": way.format(t=t, c=c) for t, c in OTHERS.items() for way in WAYS}
 
 # --- Statements that are no change of rows ---
@@ -160,26 +145,7 @@ PRAGMAS = [
     legacy_alter_table=ON""".split("\n")
 ]
 PRAGMAS = [" ".join(p.split()) for p in PRAGMAS]
-TRANSACTIONS = [
-    "BEGIN",
-    "BEGIN IMMEDIATE; DELETE FROM booking",
-    "COMMIT",
-    "END",
-    "ROLLBACK",
-    "ROLLBACK TO x",
-    "SAVEPOINT x",
-    "RELEASE x",
-    "UPDATE guest SET years = 3; COMMIT",
-    "UPDATE guest SET years = 3; COMMIT; DELETE FROM vault",
-    "UPDATE guest SET years = 3; ROLLBACK; BEGIN",
-    "SAVEPOINT x; DELETE FROM booking; RELEASE x",
-    "UPDATE guest SET years = 3; /* c */ commit",
-    "INSERT OR ROLLBACK INTO guest(id, name) VALUES (1, 'x')",
-    "UPDATE booking SET nights = 1; INSERT OR ROLLBACK INTO guest(id, name) VALUES (1, 'x')",
-    "UPDATE booking SET nights = 1; INSERT OR FAIL INTO guest(id, name) VALUES (1, 'x')",
-    "UPDATE booking SET nights = 1; DELETE FROM guest WHERE name = 'Ada'",
-    "UPDATE booking SET nights = 1; UPDATE booking SET guest_id = 99",
-]
+TRANSACTIONS = cases("write_attacks_transactions")
 
 # --- Statements on the right tables ---
 
@@ -220,25 +186,7 @@ RETURNING = [
     "UPDATE guest SET years = 1 RETURNING replace(printf('%09999d', 0), '0', 'xx')",
     'DELETE FROM booking RETURNING "id" -- ;',
 ]
-RULES = [
-    "INSERT INTO guest(name) VALUES (NULL)",
-    "INSERT INTO guest(name, years) VALUES ('x', 500)",
-    "INSERT INTO guest(name, mail) SELECT 'x', mail FROM guest",
-    "INSERT INTO guest(name, twice) VALUES ('x', 1)",
-    "UPDATE guest SET twice = 1",
-    "UPDATE guest SET years = 200",
-    "UPDATE guest SET id = 1",
-    "UPDATE booking SET guest_id = 1000",
-    "INSERT INTO booking VALUES (1, 1, 1)",
-    "INSERT INTO booking VALUES (99, 1000, 1)",
-    "DELETE FROM guest WHERE id = 2",
-    "DELETE FROM guest WHERE name = 'Ada'",
-    "DELETE FROM booking WHERE id = 1",
-    "UPDATE guest SET no_such = 1",
-    "DELETE FROM guests",
-    "INSERT INTO guest VALUES (1)",
-    'UPDATE guest SET name = "x"',
-]
+RULES = cases("write_attacks_rules")
 COUNT = "WITH RECURSIVE k(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM k{limit}) "
 BOMBS = [
     COUNT.format(limit="") + "INSERT INTO guest(name) SELECT n FROM k",
@@ -269,30 +217,7 @@ BOMBS = [
     )
     + " DELETE FROM booking WHERE id IN (SELECT x FROM a19)",
 ]
-TEXTS = [
-    "DELETE FROM guest\0; DROP TABLE guest",
-    "DELETE FROM guest \ud800",
-    "DELETE FROM ɡuest",
-    "ＤＥＬＥＴＥ FROM guest",
-    "DELETE FROM vault\u200b",
-    "DELETE\u00a0FROM vault",
-    "\ufeffDELETE FROM vault",
-    "DELETE FROM guest WHERE name = 'x; DELETE FROM vault",
-    "UPDATE guest SET name = 'a''; DELETE FROM vault; --'; DELETE FROM vault",
-    "UPDATE guest SET name = 'a' /* ; DELETE FROM vault */; DELETE FROM vault",
-    "DELETE FROM [guest; DELETE FROM vault",
-    "DELETE FROM guest -- \n; DELETE FROM vault",
-    "DELETE FROM main.vault",
-    "DELETE FROM MAIN.VAULT",
-    "DELETE FROM VaUlT",
-    'DELETE FROM "va""ult"',
-    "DELETE FROM guest, vault",
-    "UPDATE guest, vault SET years = 1",
-    "DELETE FROM guest INDEXED BY no_such",
-    "UPDATE main.sqlite_master SET sql = ''",
-    "<tool_call>DELETE FROM vault</tool_call>",
-    "",
-]
+TEXTS = cases("write_attacks_texts")
 ATTACKS = {
     name: sql
     for kind, sqls in dict(

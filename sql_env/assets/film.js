@@ -1,10 +1,6 @@
-// Draws an episode from its data as sql_env.view.page draws it from Python. All text goes in as text; the drawing of a
-// schema alone is markup, and its text was escaped when it was written.
+// Prints the parts of an episode as `part_html` of sql_env.view.page does. What is shown was decided, and made harmless,
+// in Python; all text goes in as text. The drawing of a schema alone is markup, whose text was escaped when it was written.
 const drawFilm = (() => {
-  const cellText = /(?:^| \| )('(?:[^']|'')*'[^|]*?|[^'|][^|]*?)(?= \| |$)/g;
-  const noteText = /^\.\.\. (\d+ (?:or more )?rows, \d+ shown|cut after .*)$/;
-  const numberText = /^(?:-?\d[\d.]*(?:e[-+]?\d+)?|-?Infinity|NULL)$/;
-
   function make(name, given, ...inside) {
     const made = document.createElement(name);
     for (const [key, value] of Object.entries(given || {})) {
@@ -16,35 +12,23 @@ const drawFilm = (() => {
     return made;
   }
 
-  // Tables
+  // Parts
 
-  const cellsOf = (line) => [...line.matchAll(cellText)].map((found) => found[1]);
-  const countRows = (n) => (n === 1 ? "1 row" : `${n} rows`);
-
-  // Columns, rows and note of a result as it was written; null if the text is no table
-  function parseTable(text) {
-    const lines = text.split("\n");
-    const notes = [];
-    while (lines.length > 1 && noteText.test(lines.at(-1))) notes.unshift(noteText.exec(lines.pop())[1]);
-    const columns = cellsOf(lines[0]);
-    if (lines.length === 2 && lines[1] === "(no rows)") return { columns, rows: [], note: "no rows" };
-    const rows = lines.slice(1).map(cellsOf);
-    const isWhole = (cells, line) => cells.length === columns.length && cells.join(" | ") === line;
-    if (!isWhole(columns, lines[0]) || !rows.every((row, i) => isWhole(row, lines[i + 1]))) return null;
-    return { columns, rows, note: notes.join(", ") || countRows(rows.length) };
-  }
+  const numberText = /^(?:-?\d[\d.]*(?:e[-+]?\d+)?|-?Infinity|NULL)$/;
+  const elements = { question: "h2", title: "h3", hint: "p", reply: "blockquote" };
+  const roles = { error: "alert", right: "status", wrong: "status", remark: "" };
 
   const scrollBox = (inside, label, cls = "sx-scroll") =>
     make("div", { cls, tabindex: "0", role: "region", "aria-label": label }, inside);
 
-  function drawTable(columns, rows, note, marked = new Set(), label = "result") {
-    const isNumber = columns.map((_, i) => rows.length > 0 && rows.every((row) => numberText.test(row[i] ?? "")));
+  function drawTable(columns, rows, note, marked, label) {
+    const isNumber = columns.map((_, i) => rows.length > 0 && rows.every((row) => numberText.test(row[i])));
     const body = rows.map((row, number) => {
       const cells = row.map((value, i) => {
         const classes = [isNumber[i] && "sx-num", value === "NULL" && "sx-null", value.length > 36 && "sx-long"];
         return make("td", { cls: classes.filter(Boolean).join(" ") }, value);
       });
-      return make("tr", { cls: marked.has(number) ? "sx-marked" : "" }, cells);
+      return make("tr", { cls: marked.includes(number) ? "sx-marked" : "" }, cells);
     });
     const heads = columns.map((name, i) => make("th", { scope: "col", cls: isNumber[i] ? "sx-num" : "" }, name));
     const head = columns.some(Boolean) ? make("thead", {}, make("tr", {}, heads)) : "";
@@ -52,214 +36,111 @@ const drawFilm = (() => {
     return make("div", {}, scrollBox(table, label), note ? make("p", { cls: "sx-note" }, note) : "");
   }
 
-  function drawResult(text) {
-    const found = parseTable(text);
-    if (!found) return scrollBox(text, "result", "sx-scroll sx-text");
-    return drawTable(found.columns, found.rows, found.note);
+  function drawPart([kind, text, title, columns, rows, marked]) {
+    const heading = title ? make("h3", {}, title) : "";
+    if (kind === "act") {
+      return make("div", { cls: "sx-act" }, make("b", { cls: "sx-verb" }, title), make("div", { cls: "sx-sql" }, text));
+    }
+    if (kind === "closed") return make("details", {}, make("summary", {}, title), make("div", { cls: "sx-words" }, text));
+    if (kind in elements) {
+      const inside = make(elements[kind], { cls: kind === "hint" ? "sx-hint" : "" }, text || title);
+      return make("div", {}, text ? heading : "", inside);
+    }
+    if (kind in roles) return make("div", { cls: `sx-${kind}`, role: roles[kind] }, title ? make("b", {}, title) : "", ` ${text}`);
+    let came = make("div", { cls: `sx-${kind}` }, text);
+    if (kind === "text") came = scrollBox(text, "result", "sx-scroll sx-text");
+    else if (columns.length) came = drawTable(columns, rows, text, marked, title || "result");
+    else if (kind === "rows") came = make("p", { cls: "sx-note" }, text);
+    return make("div", { cls: "sx-part" }, heading, came);
   }
 
-  function drawDescription(text, columns) {
-    const [head, ...lines] = text.split("\n");
-    if (!lines.length || !lines.every((line) => columns && columns[line])) return drawResult(text);
-    const note = head.slice(head.lastIndexOf(": ") + 2);
-    return drawTable(["column", "type", "key"], lines.map((line) => columns[line]), note, new Set(), "columns");
+  // Rows that are compared stand side by side
+  function drawParts(parts) {
+    const shown = [];
+    let pair = null;
+    for (const part of parts) {
+      if (part[0] !== "rows") pair = null;
+      else if (!pair) shown.push((pair = make("div", { cls: "sx-two" })));
+      (pair || { append: (made) => shown.push(made) }).append(drawPart(part));
+    }
+    return shown;
   }
 
-  // The steps
+  // Steps
 
-  const sum = (reward) => Object.values(reward || {}).reduce((total, x) => total + x, 0);
   const signed = (x, digits) => (x >= 0 ? "+" : "−") + Math.abs(x).toFixed(digits);
   const money = (x, digits = 2) =>
     make("span", { cls: x > 0.004 ? "sx-up" : x < -0.004 ? "sx-down" : "" }, x ? signed(x, digits) : "0");
 
-  function drawStatus(film, step) {
-    const marks = Array.from({ length: Math.min(film.budget, 60) }, (_, i) => make("i", { cls: i < step ? "sx-used" : "" }));
-    const isOver = film.end && step >= film.turns.length;
-    const left = isOver
-      ? `ended after ${step} of ${film.budget} steps`
-      : `${film.budget - step} of ${film.budget} steps left`;
-    const total = film.turns.slice(0, step).reduce((all, turn) => all + sum(turn[4]), 0);
-    return make(
+  function drawStep(film, [verb, argument, parts, left, reward, total], i) {
+    const marks = Array.from({ length: Math.min(film.budget, 60) }, (_, n) => make("i", { cls: n < i ? "sx-used" : "" }));
+    const status = make(
       "div",
       { cls: "sx-status" },
       make("span", { cls: "sx-pips", "aria-hidden": "true" }, marks),
       make("span", {}, left),
       make("span", { cls: "sx-return" }, "return ", money(total)),
     );
+    const paid = Object.entries(reward || {}).map(([name, x]) => make("li", {}, `${name} `, money(x, 3)));
+    const pay = make("ul", { cls: "sx-pay", "aria-label": "reward of this step" }, paid.length ? paid : make("li", {}, "reward 0"));
+    const given = { cls: "sx-step", "data-step": i, hidden: i > 0, "aria-label": `step ${i}` };
+    return make("section", given, status, i ? drawPart(["act", argument, verb]) : "", drawParts(parts), reward ? pay : "");
   }
 
-  function drawError(error) {
-    const at = error.indexOf(": ");
-    const [kind, message] = at < 0 ? [error, ""] : [error.slice(0, at), error.slice(at + 2)];
-    return make("div", { cls: "sx-error", role: "alert" }, make("b", {}, kind.replaceAll("_", " ")), ` ${message}`);
-  }
-
-  const tableName = (argument) => argument.trim().replace(/^["'`[]|["'`\]]$/g, "").toLowerCase();
-
-  function drawTurn(turn, schema) {
-    const [verb, argument, result, error] = turn;
-    let came = "";
-    if (error) came = drawError(error);
-    else if (verb === "DESCRIBE") came = drawDescription(result, schema?.columns[tableName(argument)]);
-    else if (verb === "SEARCH") came = scrollBox(result, "found", "sx-scroll sx-text");
-    else if (verb === "CLARIFY") came = make("blockquote", {}, result);
-    else if (!["ANSWER", "ABSTAIN"].includes(verb)) came = drawResult(result);
-    const act = [make("b", { cls: "sx-verb" }, verb), make("div", { cls: "sx-sql" }, argument)];
-    return make("div", {}, make("div", { cls: "sx-act" }, act), came);
-  }
-
-  function drawReward(reward) {
-    const parts = Object.entries(reward || {}).map(([name, x]) => make("li", {}, `${name} `, money(x, 3)));
-    return make("ul", { cls: "sx-pay", "aria-label": "reward of this step" }, parts.length ? parts : make("li", {}, "reward 0"));
-  }
-
-  // The end: the verdict, a wrong answer beside gold, the gold query
-
-  function isSame(a, b) {
-    const plain = (text) => text.replace(/^'(.*)'$/s, "$1").trim();
-    const [x, y] = [plain(a), plain(b)];
-    if (x === y) return true;
-    const [m, n] = [Number(x), Number(y)];
-    return x !== "" && y !== "" && Math.abs(m - n) <= 1e-6 * Math.max(Math.abs(m), Math.abs(n));
-  }
-
-  function unmatched(rows, others) {
-    const fits = (row) => others.some((other) => other.length === row.length && row.every((cell, i) => isSame(cell, other[i])));
-    return new Set(rows.flatMap((row, i) => (fits(row) ? [] : [i])));
-  }
-
-  function drawRows(title, rows, count, marked) {
-    const heading = make("h3", {}, title);
-    if (!rows) return make("div", {}, heading, make("p", { cls: "sx-note" }, "it is not whole in the log"));
-    if (!rows.length) return make("div", {}, heading, make("p", { cls: "sx-note" }, "no rows"));
-    const width = Math.max(...rows.map((row) => row.length));
-    const cells = rows.map((row) => [...row, ...Array(width - row.length).fill("")]);
-    const note = countRows(count) + (count > rows.length ? `, ${rows.length} shown` : "");
-    return make("div", {}, heading, drawTable(Array(width).fill(""), cells, note, marked, title));
-  }
-
-  function drawEnd(end) {
-    const title = make("b", {}, end.right ? "Right." : "Wrong.");
-    const verdict = make("div", { cls: end.right ? "sx-right" : "sx-wrong", role: "status" }, title, ` ${end.why}`);
-    if (!end.sql) return verdict;
-    const isCompared = "answer" in end;
-    const differs = isCompared && ["values", "rows"].includes(end.reason) && end.answer;
-    const tables = [];
-    if (end.gold && isCompared) {
-      let marked = differs ? unmatched(end.answer, end.gold) : new Set();
-      if (!marked.size && end.row !== null) marked = new Set([end.row]);
-      tables.push(drawRows("answer", end.answer, end.n_answer, marked));
-    }
-    if (end.gold) tables.push(drawRows("gold", end.gold, end.n_gold, differs ? unmatched(end.gold, end.answer) : new Set()));
-    const query = (title, sql) => make("div", { cls: "sx-gold" }, make("h3", {}, title), make("div", { cls: "sx-sql" }, sql));
-    const own = end.query ? query("its last query", end.query) : "";
-    const compared = tables.length ? make("div", { cls: "sx-two" }, tables) : "";
-    const proof = end.proof ? query(...end.proof) : "";
-    return make("div", {}, verdict, compared, own, query("gold query", end.sql), proof);
-  }
-
-  function drawStep(film, step, schema) {
-    const turn = film.turns[step - 1];
-    const nothing = film.level === "names" ? "Nothing is known yet but the names of the tables." : "Nothing has been done yet.";
-    const parts = [turn ? drawTurn(turn, schema) : make("p", { cls: "sx-hint" }, nothing)];
-    if (step === film.turns.length && film.end) parts.push(drawEnd(film.end));
-    if (turn) parts.push(drawReward(turn[4]));
-    const given = { cls: "sx-step", "data-step": step, hidden: step > 0, "aria-label": `step ${step}` };
-    return make("section", given, drawStatus(film, step), parts);
-  }
-
-  function drawSteps(film) {
-    if (!film.turns.length) return make("p", { cls: "sx-hint" }, "none");
-    const lines = film.turns.map((turn, i) => {
-      const [verb, argument, , error, reward] = turn;
+  function drawSteps([, ...steps]) {
+    if (!steps.length) return make("p", { cls: "sx-hint" }, "none yet");
+    const lines = steps.map(([verb, argument, , , reward, , failed], i) => {
       const code = make("span", {}, make("code", {}, argument.split(/\s+/).join(" ").trim().slice(0, 120)));
-      const row = make("button", { type: "button", "data-go": i + 1 }, make("small", {}, i + 1), make("b", {}, verb), code, money(sum(reward)));
-      return make("li", { cls: error ? "sx-fail" : "", "data-row": i + 1 }, row);
+      const sum = Object.values(reward || {}).reduce((all, x) => all + x, 0);
+      const inside = [make("small", {}, i + 1), make("b", {}, verb), code, money(sum)];
+      return make("li", { cls: failed ? "sx-fail" : "", "data-row": i + 1 }, make("button", { type: "button", "data-go": i + 1 }, inside));
     });
     return make("ol", { cls: "sx-steps" }, lines);
   }
 
   // What a model said
 
-  const words = (text) => (text && text.trim() ? make("div", { cls: "sx-words" }, text.trim()) : "");
-
-  function drawSaid(said) {
-    if (said.role === "error") return make("li", {}, make("div", { cls: "sx-error" }, said.words));
-    const isModel = said.role === "assistant";
+  function drawSaid([role, step, took, parts]) {
+    if (role === "error") return make("li", {}, drawParts(parts));
+    const isModel = role === "assistant";
     let head = make("span", {}, isModel ? "no step" : "sent to the model");
-    if (said.step) head = make("button", { type: "button", "data-go": said.step }, `step ${said.step}`);
-    const parts = [make("div", { cls: "sx-said-head" }, head, make("small", {}, said.took))];
-    if (said.reasoning) parts.push(make("details", {}, make("summary", {}, "reasoning"), words(said.reasoning)));
-    parts.push(words(said.words));
-    for (const [name, argument, problem] of said.calls) {
-      const act = [make("b", { cls: "sx-verb" }, name), make("div", { cls: "sx-sql" }, argument)];
-      parts.push(make("div", { cls: "sx-act" }, act));
-      if (problem) parts.push(make("div", { cls: "sx-error" }, problem));
-    }
-    return make("li", { cls: isModel ? "sx-said" : "sx-said sx-sent", "data-row": said.step || null }, parts);
+    if (step) head = make("button", { type: "button", "data-go": step }, `step ${step}`);
+    const line = make("div", { cls: "sx-said-head" }, head, make("small", {}, took));
+    return make("li", { cls: isModel ? "sx-said" : "sx-said sx-sent", "data-row": step || null }, line, drawParts(parts));
   }
 
-  function drawWords(film) {
+  function drawWords({ prompt, said, notes }) {
     const parts = [];
-    if (film.said) {
-      const prompt = film.prompt.map(([role, text]) => make("div", {}, make("h3", {}, role), words(text)));
-      const title = make("summary", {}, `prompt, ${prompt.length} messages`);
-      if (prompt.length) parts.push(make("details", { cls: "sx-prompt" }, title, prompt));
-      parts.push(make("ol", { cls: "sx-talk" }, film.said.map(drawSaid)));
-    }
-    if (film.notes) {
-      const notes = film.notes.map((note) => make("li", {}, note));
-      parts.push(make("ul", { cls: "sx-notes", "aria-label": "what was wrong" }, notes));
+    const title = make("summary", {}, `prompt, ${prompt.length} messages`);
+    if (prompt.length) parts.push(make("details", { cls: "sx-prompt" }, title, drawParts(prompt)));
+    if (prompt.length || said.length) parts.push(make("ol", { cls: "sx-talk" }, said.map(drawSaid)));
+    if (notes.length) {
+      const lines = notes.map((note) => make("li", {}, note));
+      parts.push(make("ul", { cls: "sx-notes", "aria-label": "what was wrong" }, lines));
     }
     return parts.length ? make("section", { cls: "sx-model" }, make("h3", {}, "what the model said"), parts) : "";
   }
 
-  // The schema: which tables are known and looked into at which step
-
-  function fromTables(sql, names) {
-    const text = sql.replace(/'(?:[^']|'')*'/g, "''").toLowerCase();
-    const found = new Set();
-    for (const [, list] of text.matchAll(/\b(?:from|join)\s+([^()]*?)(?=\bon\b|\bwhere\b|\bgroup\b|\border\b|\blimit\b|\bunion\b|\bexcept\b|\bintersect\b|[()]|$)/gs)) {
-      for (const part of list.split(/,|\bjoin\b/)) {
-        const name = tableName(part.trim().split(/\s+/)[0] || "");
-        if (names.includes(name)) found.add(name);
-      }
-    }
-    return found;
-  }
-
-  function drawSchema(film, schema) {
-    const names = Object.keys(schema.columns);
-    const known = {};
-    const touched = {};
-    if (["columns", "full"].includes(film.level)) names.forEach((name) => (known[name] = 0));
-    film.turns.forEach(([verb, argument, , error], i) => {
-      if (error || !["DESCRIBE", "SAMPLE", "QUERY"].includes(verb)) return;
-      const looked = verb === "QUERY" ? fromTables(argument, names) : [tableName(argument)];
-      for (const name of looked) {
-        (touched[name] ??= []).push(i + 1);
-        if (verb !== "QUERY") known[name] ??= i + 1;
-      }
-    });
+  // The drawing of the schema, with the steps at which each table was discovered and looked into
+  function drawSchema({ tables }, svg) {
     const section = make("section", { cls: "sx-schema" }, make("h3", {}, "schema"));
-    section.insertAdjacentHTML("beforeend", schema.svg);
+    section.insertAdjacentHTML("beforeend", svg);
     for (const part of section.querySelectorAll("[data-table]")) {
-      const name = part.dataset.table;
-      if (name in known) part.dataset.at = known[name];
-      if (part.tagName === "g" && touched[name]) part.dataset.touch = touched[name].join(" ");
+      const [known, touched] = tables[part.dataset.table] || [];
+      if (known) part.dataset.at = known;
+      if (touched && part.tagName === "g") part.dataset.touch = touched;
     }
     return section;
   }
 
-  return (film, schema) => {
-    const steps = Array.from({ length: film.turns.length + 1 }, (_, step) => drawStep(film, step, schema));
+  return (film, svg) => {
     const about = [make("span", {}, film.about), make("span", {}, film.policy ? `played by ${film.policy}` : "")];
+    const failed = film.fail ? make("p", { cls: "sx-kind" }, make("span", {}, film.fail)) : "";
     const note = film.note ? make("p", { cls: "sx-remark" }, film.note) : "";
-    const failed = film.fail ? make("p", { cls: "sx-failed" }, make("span", {}, film.fail)) : "";
     const ask = make("header", { cls: "sx-ask" }, make("div", { cls: "sx-about" }, about), make("h2", {}, film.question), failed, note);
-    const side = make("div", {}, make("h3", {}, "steps"), drawSteps(film));
-    const body = make("div", { cls: "sx-body" }, make("div", { "aria-live": "polite" }, steps), side);
-    const given = { cls: "sx", "data-last": film.turns.length };
-    return make("article", given, ask, body, drawWords(film), schema ? drawSchema(film, schema) : "");
+    const now = make("div", { "aria-live": "polite" }, film.steps.map((step, i) => drawStep(film, step, i)));
+    const side = make("div", {}, make("h3", {}, "steps"), drawSteps(film.steps));
+    const given = { cls: "sx", "data-last": film.steps.length - 1 };
+    return make("article", given, ask, make("div", { cls: "sx-body" }, now, side), drawWords(film), svg ? drawSchema(film, svg) : "");
   };
 })();

@@ -254,6 +254,24 @@
     return button;
   }
 
+  function makeHeads() {
+    const wide = (key, label = key) => [key, label, "rx-wide"];
+    const columns = [wide("index", "#"), ["question", "question", ""], wide("database"), wide("difficulty", "level")];
+    runs.forEach((name, i) => columns.push([`run${i}`, runs.length > 1 ? name : "result", ""]));
+    const sums = runs.length > 1 ? ["tokens", "cost", "seconds"] : ["steps", "tokens", "cost", "seconds"];
+    for (const [key, label, cls] of [...columns, ...sums.map((name) => wide(name))]) {
+      const head = make("th", cls);
+      head.scope = "col";
+      head.dataset.key = key;
+      if (sums.includes(key)) head.dataset.sum = key;
+      const button = make("button", "", label);
+      button.type = "button";
+      button.title = label;
+      head.append(button);
+      find("#rx-head").append(head);
+    }
+  }
+
   function makeChips() {
     for (const [name, label] of states) {
       const button = chip("state", name, label, (value) => value);
@@ -478,6 +496,7 @@
 
   document.body.style.setProperty("--rx-runs", runs.length);
   document.body.classList.toggle("rx-many", runs.length > 1);
+  makeHeads();
   makeChips();
   rows = await source.rows();
   rows.forEach((row, number) => Object.assign(row, { number }));

@@ -5,8 +5,7 @@ from sql_env import lazy_names
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
-        "guards": "ERROR_KINDS Limits QueryError",
-        "catalog": "Column TableInfo",
+        "guards": "Limits QueryError",
         "database": "Database build_database",
         "writing": "WritableCopy",
     },

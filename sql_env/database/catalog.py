@@ -6,9 +6,8 @@ Docs: https://hjerpe.github.io/sql_env/database/catalog.html.md"""
 
 # %% auto #0
 __all__ = ['MAX_VIEW_TABLES', 'Column', 'TableInfo', 'ColumnDefinition', 'read_columns', 'primary_key', 'read_keys', 'Reference',
-           'read_references', 'tables_named', 'read_catalog', 'plain_table_names', 'load_catalog', 'check_database',
-           'database_fingerprint', 'row_number_name', 'has_row_numbers', 'middle_key', 'format_key', 'resolve_table',
-           'add_name_hint']
+           'read_references', 'read_catalog', 'plain_table_names', 'database_fingerprint', 'row_number_name',
+           'has_row_numbers', 'middle_key', 'resolve_table']
 
 # %% ../../nbs/database/03_catalog.ipynb #44c36f90
 import hashlib
@@ -28,8 +27,9 @@ from typing import Any, NamedTuple
 
 import apsw
 
-from .connection import bounded_compiling
+from .connection import _bounded_compiling
 from .guards import Limits, QueryError, connect_readonly
+from ..sql.text import sql_tokens, unquote
 from ..sql.values import format_identifier, format_value, quote_identifier
 
 # %% ../../nbs/database/03_catalog.ipynb #c09f9b0e
@@ -187,10 +187,6 @@ def _read_table(con: apsw.Connection, table: str) -> TableInfo:
 # %% ../../nbs/database/03_catalog.ipynb #dfc6a208
 _NAMES = r"""SELECT name, coalesce(sql, '') FROM sqlite_schema WHERE type IN ('table', 'view')
     AND name NOT LIKE 'sqlite\_%' ESCAPE '\'"""
-_COMMENT = re.compile(
-    r"--[^\n]*|/\*.*?(?:\*/|\Z)", re.S
-)  # a file can hold definitions that SQLite has not written
-_VIRTUAL = re.compile(r"\s*create\s+virtual\s+table\b.*?\busing\s+[\"'`\[]?(\w+)", re.I | re.S)
 _SHADOWS = dict(
     fts5="data idx content docsize config",
     fts4="content segdir segments docsize stat",
@@ -205,36 +201,28 @@ def _virtual_tables(definitions: Mapping[str, str]) -> tuple[dict[str, str], set
     "Module of each virtual table by name, and the names, in lower case, of their shadow tables."
     modules, shadows = {}, set()
     for name, sql in definitions.items():
-        if found := _VIRTUAL.match(_COMMENT.sub(" ", sql)):
-            modules[name] = found[1].lower()
+        # a file can hold definitions that SQLite has not written
+        words = [t.text.lower() for t in sql_tokens(sql)] if "virtual" in sql.lower() else []
+        if words[:3] == ["create", "virtual", "table"] and "using" in words[3:-1]:
+            modules[name] = unquote(words[words.index("using", 3) + 1])
             for part in _SHADOWS.get(modules[name], "").split():
                 shadows.add(f"{name}_{part}".lower())
     return modules, shadows
 
-# %% ../../nbs/database/03_catalog.ipynb #fb30952f
-def _unquote(name: str) -> str:
-    "A name without the quotes or brackets around it."
-    quoted = len(name) > 1 and name[0] + name[-1] in ('""', "''", "``", "[]")
-    return name[1:-1].replace(name[0] * 2, name[0]) if quoted else name
-
 # %% ../../nbs/database/03_catalog.ipynb #e1e984e4
-_SQL_TOKEN = re.compile(
-    r"""--[^\n]*|/\*.*?(?:\*/|\Z)|'(?:[^']|'')*'|"(?:[^"]|"")*"|`(?:[^`]|``)*`|\[[^\]]*\]|[\w$]+|\S""",
-    re.S,
-)
 _AFTER_FROM = frozenset(
     "select where group order having limit window union except intersect values".split()
 )
 
 # %% ../../nbs/database/03_catalog.ipynb #5cfb1ba3
-def tables_named(
+def _tables_named(
     sql: str,
     names: Collection[str],  # of tables and views, in lower case
 ) -> Iterator[str]:
     "Those of `names` that stand in `sql` where a table can stand, each as often as it does."
     in_from = expected = False  # whether a FROM clause goes on, and whether a table may come now
     outer: list[bool] = []  # the same of the brackets around
-    tokens = [t for t in _SQL_TOKEN.findall(sql) if not t.startswith(("--", "/*"))]
+    tokens = [token.text for token in sql_tokens(sql)]
     for token, following in zip(tokens, [*tokens[1:], ""]):
         word = token.lower()
         if word == "(":
@@ -250,7 +238,7 @@ def tables_named(
             in_from = expected = False
         elif expected and following != "." and word != ".":
             expected = False
-            if (name := _unquote(word)) in names:
+            if (name := unquote(word)) in names:
                 yield name
 
 # %% ../../nbs/database/03_catalog.ipynb #40b88851
@@ -261,7 +249,7 @@ def _view_sizes(
     "How many tables each view comes to; those that go round in a circle are left out."
     names, named = {*views, *tables}, {}
     for view, sql in views.items():
-        named[view] = Counter(name for name in tables_named(sql, names) if name != view)
+        named[view] = Counter(name for name in _tables_named(sql, names) if name != view)
     sorter, sizes = TopologicalSorter(named), dict.fromkeys(tables, 1)
     with suppress(CycleError):
         sorter.prepare()
@@ -293,7 +281,7 @@ _CREATE_TABLE = re.compile(r"\s*create\s+table\b", re.I)
 def _can_compile(con: apsw.Connection, view: str) -> bool:
     "Whether a query of a view stays within an agent's memory before it runs."
     try:
-        with bounded_compiling():
+        with _bounded_compiling():
             sql = f"EXPLAIN SELECT * FROM {quote_identifier(view)}"
             con.execute(sql, can_cache=False).close(True)
     except (apsw.NoMemError, MemoryError):
@@ -313,7 +301,7 @@ def _large_views(
     large = dict.fromkeys(views, most + 1)  # unless it is found to be small
     for name, size in _view_sizes(views, tables).items():  # a view comes after those that it names
         if name in views and size <= most:
-            parts = [large[part] for part in tables_named(views[name], large) if part != name]
+            parts = [large[part] for part in _tables_named(views[name], large) if part != name]
             if max(parts, default=0) <= most and _can_compile(con, name):
                 large[name] = size
     return {name: size for name, size in large.items() if size >= _LARGE_VIEW}
@@ -338,7 +326,7 @@ def read_catalog(con: apsw.Connection) -> _Catalog:
             )
         elif name.lower() not in shadows:
             try:
-                with bounded_compiling():
+                with _bounded_compiling():
                     tables.append(_read_table(con, name))
             except (apsw.SQLError, apsw.AuthError):
                 closed[name] = "it is a view whose tables or columns are missing"
@@ -410,7 +398,7 @@ def _open_to_check(path: Path | bytes, limits: Limits, seconds: float) -> apsw.C
     return con
 
 # %% ../../nbs/database/03_catalog.ipynb #badb6627
-def load_catalog(
+def _load_catalog(
     path: Path | bytes,  # a SQLite file, or its bytes
     limits: Limits = Limits(),  # for the connection that reads it
 ) -> _Catalog:
@@ -439,7 +427,7 @@ def load_catalog(
     return catalog
 
 # %% ../../nbs/database/03_catalog.ipynb #8e24a4bc
-def check_database(
+def _check_database(
     path: Path | bytes,  # a SQLite file, or its bytes
     limits: Limits = Limits(),  # for the connection that reads it
     seconds: float = 600.0,  # of processor time
@@ -529,7 +517,7 @@ def middle_key(low: Any, high: Any) -> Any:
     return None
 
 # %% ../../nbs/database/03_catalog.ipynb #fc150248
-def format_key(value: int | float | str) -> str:
+def _format_key(value: int | float | str) -> str:
     "A key in a statement; raises `TypeError` for what has no middle."
     if isinstance(value, str):
         return "'" + value.replace("'", "''") + "'"
@@ -564,14 +552,14 @@ def resolve_table(
     name = name[:1000].encode(errors="replace").decode().lower()
     stripped = name.strip().rstrip(";").strip()
     for form in (name, name.strip(), stripped):
-        for key in (form, _unquote(form)):
+        for key in (form, unquote(form)):
             if key in tables:
                 return key
-    hint = _suggest_names(_unquote(stripped), [t.name for t in tables.values()])
+    hint = _suggest_names(unquote(stripped), [t.name for t in tables.values()])
     raise QueryError("unknown_table", f"There is no table {format_value(name, 80)}.", hint)
 
 # %% ../../nbs/database/03_catalog.ipynb #50375c67
-def add_name_hint(
+def _add_name_hint(
     e: QueryError,  # what SQLite said
     sql: str,  # the statement
     tables: Mapping[str, TableInfo],  # by name in lower case
@@ -584,8 +572,7 @@ def add_name_hint(
     if e.kind == "unknown_table":
         hint = _suggest_names(word, [t.name for t in tables.values()])
         return QueryError(e.kind, e.message, hint)
-    words = re.findall(r'\w+|"[^"]+"|`[^`]+`|\[[^\]]+\]', sql)
-    mentioned = {w.lower().strip('"`[]') for w in words}
+    mentioned = {unquote(token.text).lower() for token in sql_tokens(sql)}
     columns = []
     for key, table in tables.items():
         if key in mentioned:

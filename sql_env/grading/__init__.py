@@ -5,10 +5,8 @@ from sql_env import lazy_names
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
-        "answer_forms": "UnreadableAnswerError parse_answer",
-        "answers": "VERDICT_REASONS Verdict compare_rows format_rows verify",
-        "grounding": "Evidence is_grounded",
-        "variants.robust": "ROBUST_REASONS judge_evidence verify_robust",
-        "variants.selection": "variants_for",
+        "readings": "UnreadableAnswerError parse_answer",
+        "answers": "Verdict verify",
+        "variants.robust": "judge_evidence verify_robust",
     },
 )

@@ -1,4 +1,4 @@
-"Other people's tools: TRL, Inspect, verifiers, SkyRL, Gymnasium; a module each, behind an extra each."
+"Other people's tools: TRL, Inspect, verifiers, SkyRL, Gymnasium, Harbor; a module each, behind an extra each."
 
 from sql_env import lazy_names
 

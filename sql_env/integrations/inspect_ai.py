@@ -6,20 +6,20 @@ Docs: https://hjerpe.github.io/sql_env/integrations/inspect_ai.html.md"""
 
 # %% auto #0
 __all__ = ['question_sample', 'session_outcome', 'session_tools', 'start_episode', 'tool_loop', 'outcome_score', 'correct_scorer',
-           'robust_scorer', 'grounded_scorer', 'question_match_scorer', 'question_task', 'bundled_task', 'source_task']
+           'robust_scorer', 'grounded_scorer', 'question_match_scorer', 'reward_scorer', 'question_task',
+           'bundled_task', 'source_task']
 
 # %% ../../nbs/integrations/02_inspect_ai.ipynb #7cf17bc6
 import json
-from collections.abc import Iterable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Unpack
 
 from ..extras import needs_extra
 from ..play.chat import argument_text, error_result_text
 from ..play.environment import EpisodeEnv
-from ..play.episode import read_actions
 from ..play.session import Session
 from ..play.session import ToolError as SessionToolError
+from ..play.settings import OPTIONS, Settings
 from ..questions.question_set import Question, QuestionSet
 from ..sources.loading import load
 
@@ -59,7 +59,7 @@ def question_sample(question: Question) -> Sample:
 def session_outcome(session: Session) -> dict[str, Any]:
     "What the scorers need of an episode that is over: verdicts, reasons, answer, steps."
     verdict = session.verdict()
-    outcome = verdict._asdict() | dict(grounded=verdict.correct and verdict.grounded)
+    outcome = verdict._asdict() | dict(grounded=verdict.grounded)
     if not verdict.turns_correct:
         del outcome["turns_correct"]
     return outcome
@@ -126,24 +126,15 @@ def _chat_message(message: dict[str, Any]) -> ChatMessage:
     calls = [_tool_call(call) for call in message.get("tool_calls") or []]
     return ChatMessageAssistant(content=text, tool_calls=calls or None)
 
-# %% ../../nbs/integrations/02_inspect_ai.ipynb #e2694af6
-def _actions_named(names: str | Iterable[str]) -> tuple[str, ...]:
-    "The actions that a setting allows, be it a text with commas or a list; raises `ValueError`."
-    return read_actions(names if isinstance(names, str) else ",".join(names))
-
 # %% ../../nbs/integrations/02_inspect_ai.ipynb #d0535b02
 @solver
 def start_episode(
     questions: QuestionSet,
-    budget: int = 15,  # steps, the answer included
-    schema_level: str = "names",  # one of `SCHEMA_LEVELS`
     nudges: int = 3,  # messages of an episode that may lack a usable call
-    actions: str | Sequence[str] = "",  # that are allowed beside the four, with commas
+    **settings: Unpack[Settings],  # of play: reward, budget, schema_level, verify, actions
 ) -> Solver:
     "Begins the episode of a sample: its first messages and its tools."
-    make_env = partial(
-        EpisodeEnv, questions, budget, schema_level=schema_level, actions=_actions_named(actions)
-    )
+    make_env = partial(EpisodeEnv, questions, **settings)
 
     async def solve(state: TaskState, generate: Generate) -> TaskState:
         env = await run_sync(make_env)
@@ -244,19 +235,29 @@ def question_match_scorer() -> Scorer:
 
     return score
 
+# %% ../../nbs/integrations/02_inspect_ai.ipynb #88758180
+@scorer(metrics=[mean(), stderr(cluster="database")], name="reward")
+def reward_scorer() -> Scorer:
+    "What the episode was paid, by the settings `reward` and `verify`."
+
+    async def score(state: TaskState, target: Target) -> Score:
+        outcome = state.store.get(_OUTCOME) or dict(reason="no_answer")
+        return Score(value=outcome.get("reward", 0.0), explanation=outcome["reason"])
+
+    return score
+
 # %% ../../nbs/integrations/02_inspect_ai.ipynb #29e86017
 def question_task(
     questions: QuestionSet,
-    budget: int = 15,  # steps, the answer included
-    schema_level: str = "names",  # one of `SCHEMA_LEVELS`
     nudges: int = 3,  # messages of an episode that may lack a usable call
-    actions: str | Sequence[str] = "",  # that are allowed beside the four, with commas
+    **settings: Unpack[Settings],  # of play: reward, budget, schema_level, verify, actions
 ) -> Task:
     "A task of Inspect that plays each question once."
     more = [question_match_scorer()] if any(q.follow_ups for q in questions) else []
+    more += [reward_scorer()] if {"reward", "verify"} & set(settings) else []
     return Task(
         dataset=MemoryDataset([question_sample(q) for q in questions], name=questions.name),
-        setup=start_episode(questions, budget, schema_level, nudges, actions),
+        setup=start_episode(questions, nudges, **settings),
         solver=tool_loop(),
         scorer=[correct_scorer(), robust_scorer(), grounded_scorer(), *more],
     )
@@ -265,12 +266,10 @@ def question_task(
 @task(name="bundled")
 def bundled_task(
     split: str | None = None,  # train, validation or test; all questions if None
-    budget: int = 15,  # steps, the answer included
-    schema_level: str = "names",  # one of `SCHEMA_LEVELS`
-    actions: str | Sequence[str] = "",  # beside the four: abstain, clarify, search, execute
+    **settings: Unpack[Settings],  # of play: reward, budget, schema_level, verify, actions
 ) -> Task:
     "The questions that come with the package."
-    return question_task(load("bundled", split=split), budget, schema_level, actions=actions)
+    return question_task(load("bundled", split=split), **settings)
 
 # %% ../../nbs/integrations/02_inspect_ai.ipynb #c0572942
 @task(name="source")
@@ -278,10 +277,8 @@ def source_task(
     name: str,  # one of `SOURCES`
     path: str | None = None,  # where the data is
     split: str | None = None,  # only this split
-    budget: int = 15,  # steps, the answer included
-    schema_level: str = "names",  # one of `SCHEMA_LEVELS`
-    actions: str | Sequence[str] = "",  # beside the four: abstain, clarify, search, execute
-    **options: Any,  # passed to the source
+    **options: Any,  # settings of play, and what is passed to the source
 ) -> Task:
     "The questions of any source; raises `SourceError`."
-    return question_task(load(name, path, split, **options), budget, schema_level, actions=actions)
+    settings = {key: options.pop(key) for key in OPTIONS if key in options}
+    return question_task(load(name, path, split, **options), **settings)

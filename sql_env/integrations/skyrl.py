@@ -11,13 +11,15 @@ __all__ = ['SkyRLEnv', 'register_skyrl', 'skyrl_rows']
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Unpack
 
 from ..extras import needs_extra
+from ..play.acts import ACTIONS, allowed_actions
 from ..play.chat import question_messages
 from ..play.environment import EpisodeEnv
 from ..play.session import Session
-from ..policies.local import parse_assistant_text
+from ..play.settings import Settings
+from ..policies.weights import parse_assistant_text
 from ..questions.question_set import Question, QuestionSet
 
 with needs_extra("skyrl"):
@@ -57,10 +59,11 @@ class SkyRLEnv(BaseTextEnv):
         questions: QuestionSet,
         env_config: Mapping[str, Any] | None = None,  # settings that replace those below
         extras: Mapping[str, Any] | None = None,  # of the row: question_id; seed and max_turns
-        **settings: Any,  # of `EpisodeEnv`
+        **settings: Unpack[Settings],  # of play
     ):
         super().__init__()
-        self.session = Session(EpisodeEnv(questions, **(settings | dict(env_config or {}))))
+        chosen: dict[str, Any] = {**settings, **(env_config or {})}
+        self.session = Session(EpisodeEnv(questions, **chosen))
         extras = extras or {}
         self.question_id, self.seed = extras.get("question_id"), extras.get("seed")
         self.max_turns = int(extras.get("max_turns") or 0)  # messages; 0: the budget decides
@@ -104,7 +107,7 @@ class SkyRLEnv(BaseTextEnv):
 def register_skyrl(
     questions: QuestionSet,
     id: str = "sql_env",  # what rows call the environment
-    **settings: Any,  # of `EpisodeEnv`
+    **settings: Unpack[Settings],  # of play
 ) -> None:
     "Make the environment known to SkyRL in this process; a second call replaces it."
     env = EpisodeEnv(questions, **settings)  # refuses wrong settings now
@@ -116,13 +119,15 @@ def register_skyrl(
 def skyrl_rows(
     questions: Iterable[Question],
     id: str = "sql_env",  # as in `register_skyrl`
+    actions: str | Iterable[str] = ACTIONS,  # that are allowed
 ) -> list[dict[str, Any]]:
     "Rows of SkyRL's data, without gold; write them with `datasets.Dataset.from_list(rows).to_parquet(path)`."
+    verbs = allowed_actions(actions)
     return [
         dict(
             data_source=id,
             env_class=id,
-            prompt=question_messages(question.question_text),
+            prompt=question_messages(question, actions=verbs),
             question_id=question.question_id,
         )
         for question in questions

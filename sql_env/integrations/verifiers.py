@@ -11,25 +11,25 @@ __all__ = ['PlayConfig', 'SQLState', 'SQLToolsConfig', 'call_tool', 'SQLTools', 
 # %% ../../nbs/integrations/03_verifiers.ipynb #b8c43e5c
 import asyncio
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from inspect import Parameter, Signature
+from itertools import count
 from pathlib import Path
 from typing import Annotated, Any
 
 from ..extras import needs_extra
+from ..play.acts import allowed_actions
 from ..play.chat import tool_schemas
 from ..play.environment import EpisodeEnv
-from ..play.episode import read_actions
-from ..play.reward import RewardConfig
 from ..play.session import Session, SessionVerdict
+from ..play.settings import OPTIONS
+from ..policies.baselines import OraclePolicy
 from ..questions.question_set import Question, QuestionSet
-from ..sources.loading import load
+from ..sources.loading import load, takes_option
 
 with needs_extra("verifiers"):
     import verifiers.v1 as vf
     from pydantic import Field
-
-# %% ../../nbs/integrations/03_verifiers.ipynb #68abf7d0
-_REWARDS = ("sparse", "shaped", "partial")
 
 # %% ../../nbs/integrations/03_verifiers.ipynb #c571fa2b
 class PlayConfig(vf.BaseConfig):
@@ -40,36 +40,36 @@ class PlayConfig(vf.BaseConfig):
     split: str | None = None  # only this split
     budget: int = 15  # steps, the answer included
     schema_level: str = "names"  # one of `SCHEMA_LEVELS`
-    verify: str = "value"  # one of `VERIFY_MODES`
-    reward: str = "sparse"  # or shaped, partial: see `RewardConfig`
+    verify: str = "value"  # one of `JUDGES`
+    reward: str = "sparse"  # one of `REWARDS`
     actions: str = ""  # that are allowed beside the four, with commas
     n: int | None = None  # questions to draw; all if None
     level: int | None = None  # of generated worlds, from 1 to 5
+    seed: int = 0  # of generated worlds
 
-    def questions(self) -> QuestionSet:
-        "The questions; raises `SourceError`."
+    @property
+    def endless(self) -> bool:
+        "Whether there are always more questions: a generated source, and no `n`."
+        return self.n is None and takes_option(self.source, "seed")
+
+    def questions(self, batch: int = 0) -> QuestionSet:
+        "The questions, of an endless source those of a batch; raises `SourceError`."
         options: dict[str, Any] = {} if self.level is None else dict(level=self.level)
+        if takes_option(self.source, "seed"):
+            options |= dict(seed=self.seed + batch)
         found = load(self.source, self.path, self.split, **options)
         return found if self.n is None else found.sample(self.n)
 
     def env(self, questions: QuestionSet) -> EpisodeEnv:
         "An environment that plays them; raises `ValueError` for a setting that does not exist."
-        if self.reward not in _REWARDS:
-            raise ValueError(f"reward is {', '.join(_REWARDS)}, not {self.reward!r}")
-        return EpisodeEnv(
-            questions,
-            self.budget,
-            getattr(RewardConfig, self.reward)(),
-            schema_level=self.schema_level,
-            verify=self.verify,
-            actions=read_actions(self.actions),
-        )
+        return EpisodeEnv(questions, **{name: getattr(self, name) for name in OPTIONS})
 
 # %% ../../nbs/integrations/03_verifiers.ipynb #b06e54e1
 class SQLState(vf.State):
     "What a rollout carries from call to call."
 
     session: dict[str, Any] = {}  # of `Session.state`; it holds no gold
+    batch: int = 0  # of an endless source
     done: bool = False
 
 # %% ../../nbs/integrations/03_verifiers.ipynb #89fb7d52
@@ -98,11 +98,12 @@ class SQLTools(vf.Toolset[SQLToolsConfig, SQLState]):
 
     async def setup(self) -> None:
         "Load the questions."
-        self.questions = await asyncio.to_thread(self.config.play.questions)
+        self.batches = lru_cache(8)(self.config.play.questions)
+        await asyncio.to_thread(self.batches, 0)
 
     def register(self, mcp: Any) -> None:
         "Offer the tools, in the words that every model reads here."
-        for schema in tool_schemas(read_actions(self.config.play.actions)):
+        for schema in tool_schemas(allowed_actions(self.config.play.actions)):
             function = schema["function"]
             tool = self._with_state(self._tool(function))
             mcp.add_tool(tool, name=function["name"], description=function["description"])
@@ -111,7 +112,8 @@ class SQLTools(vf.Toolset[SQLToolsConfig, SQLState]):
         name, [(parameter, about)] = schema["name"], schema["parameters"]["properties"].items()
 
         async def tool(**argument: Any) -> str:
-            env = self.config.play.env(self.questions)
+            questions = await asyncio.to_thread(self.batches, self.state.batch)
+            env = self.config.play.env(questions)
             played = await asyncio.to_thread(call_tool, env, self.state.session, name, argument)
             text, self.state.session, self.state.done = played
             return text
@@ -128,11 +130,13 @@ class SQLTaskData(vf.TaskData):
 
     database: str = ""
     difficulty: str = ""
+    batch: int = 0  # of an endless source
 
 # %% ../../nbs/integrations/03_verifiers.ipynb #7f16aa0a
 def question_data(
     question: Question,
     env: EpisodeEnv,  # that plays it
+    batch: int = 0,  # of an endless source
 ) -> SQLTaskData:
     "The task of a question: its first messages."
     session = Session(env)
@@ -144,6 +148,7 @@ def question_data(
         prompt=user["content"],
         database=question.database_name,
         difficulty=question.difficulty,
+        batch=batch,
     )
 
 # %% ../../nbs/integrations/03_verifiers.ipynb #ae3757c1
@@ -159,7 +164,7 @@ class SQLTask(vf.Task[SQLTaskData, SQLState, vf.TaskConfig]):
     ):
         super().__init__(data, config)
         self.play = play
-        self.questions = play.questions() if questions is None else questions
+        self.questions = play.questions(data.batch) if questions is None else questions
 
     @property
     def key(self) -> str:
@@ -170,7 +175,20 @@ class SQLTask(vf.Task[SQLTaskData, SQLState, vf.TaskConfig]):
         "Begin the episode."
         session = Session(self.play.env(self.questions))
         await asyncio.to_thread(session.begin, self.data.id)
-        trace.state.session = session.state()
+        trace.state.session, trace.state.batch = session.state(), self.data.batch
+
+    async def validate(self, runtime: vf.Runtime | None = None) -> bool:
+        "Whether gold is paid, as it is graded here; `vf-validate` sees by itself that doing nothing is not."
+        return await asyncio.to_thread(self._gold_is_paid)
+
+    def _gold_is_paid(self) -> bool:
+        "Play gold, and look at the verdicts that pay."
+        env = self.play.env(self.questions)
+        observation = env.reset(question_id=self.data.id)
+        oracle = OraclePolicy([self.questions.get(self.data.id)], describe_first=0)
+        while not observation.done:
+            observation = env.step(*oracle.select_action(observation))
+        return all(ask.paid for ask in env.episode.asks)  # type: ignore[union-attr]
 
     @vf.stop
     async def episode_over(self, trace: vf.Trace) -> bool:
@@ -187,7 +205,7 @@ class SQLTask(vf.Task[SQLTaskData, SQLState, vf.TaskConfig]):
     async def verdicts(self, trace: vf.Trace) -> dict[str, float]:
         "grounded, steps, robust where that can be judged, question_match of a conversation."
         verdict = await asyncio.to_thread(self.verdict, trace.state, True)
-        found = dict(grounded=float(verdict.correct and verdict.grounded), steps=verdict.steps)
+        found = dict(grounded=float(verdict.grounded), steps=verdict.steps)
         if verdict.turns_correct:
             found["question_match"] = verdict.question_match
         return found if verdict.robust is None else found | dict(robust=float(verdict.robust))
@@ -205,16 +223,21 @@ class SQLTasksetConfig(vf.TasksetConfig):
 
 # %% ../../nbs/integrations/03_verifiers.ipynb #5fc1bbe1
 class SQLTaskset(vf.Taskset[SQLTask, SQLTasksetConfig]):
-    "A task for each question of a source."
+    "A task for each question of a source, without end where the source has none."
+
+    def __init__(self, config: SQLTasksetConfig):
+        super().__init__(config)
+        self.INFINITE = config.play.endless
 
     def load(self) -> Iterator[SQLTask]:
         "The tasks, in the order of the questions; raises `SourceError`."
         play = self.config.play
-        questions = play.questions()
-        env = play.env(questions)
-        for question in env.questions:
-            data = question_data(question, env)
-            yield SQLTask(data, self.config.task, play, questions)
+        for batch in count() if self.INFINITE else [0]:
+            questions = play.questions(batch)
+            env = play.env(questions)
+            for question in env.questions:
+                data = question_data(question, env, batch)
+                yield SQLTask(data, self.config.task, play, questions)
 
     @classmethod
     def toolsets(cls, config: SQLTasksetConfig) -> list[vf.Toolset]:

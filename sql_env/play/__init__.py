@@ -5,11 +5,13 @@ from sql_env import lazy_names
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
-        "schema_view": "SCHEMA_LEVELS",
         "reward": "RewardConfig",
         "environment": "EpisodeEnv",
-        "episode": "ACTIONS Action EXTRA_ACTIONS Episode Observation Turn",
-        "chat": "SYSTEM_PROMPT initial_messages parse_tool_call tool_schemas",
-        "session": "Session ToolError ToolResult",
+        "acts": "ACTIONS Act Action Said prompt",
+        "judges": "Ask Judge",
+        "episode": "Episode Observation",
+        "settings": "Settings",
+        "chat": "initial_messages tool_schemas",
+        "session": "Session ToolError",
     },
 )

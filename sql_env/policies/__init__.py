@@ -1,4 +1,4 @@
-"Who plays: baselines, exploits of rewards, language models behind an API or here, nano."
+"Who plays: baselines, exploits of rewards, language models behind an API or here."
 
 from sql_env import lazy_names
 
@@ -6,13 +6,9 @@ __getattr__, __dir__ = lazy_names(
     __name__,
     {
         "base": "Completion ModelError Policy RolloutAborted ScriptedPolicy play_episode",
-        "baselines": "ForgetfulOracle GreedyPolicy OraclePolicy RandomPolicy",
-        "hacks": "HACKS HackPolicy",
+        "baselines": "ForgetfulOracle GreedyPolicy HACKS OraclePolicy RandomPolicy",
         "chat": "ChatPolicy",
         "endpoint": "Endpoint",
         "local": "LocalModel",
-        "cache": "ResponseCache",
-        "nano.text": "render_transcript",
-        "nano.model": "NanoModel NanoPolicy find_nano",
     },
 )

@@ -15,8 +15,9 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
 from ..grading.cells import parse_cell
-from ..play.episode import NEXT_QUESTION, Action, Observation
-from ..play.markup import unescape_markup
+from ..play.acts import NEXT_QUESTION, Action
+from ..play.board import unescape_markup
+from ..play.episode import Observation
 
 # %% ../../nbs/policies/01_base.ipynb #6b3a27e2
 @runtime_checkable
@@ -118,3 +119,4 @@ class ModelError(RuntimeError):
     "The backend failed, which is not the model's fault: an episode with this error does not count."
 
     usage: dict[str, float] = {}
+    blame = "server"  # whose fault it is, see `EpisodeResult`

@@ -6,10 +6,9 @@ __getattr__, __dir__ = lazy_names(
     __name__,
     {
         "question_set": (
-            "Clarification QUARANTINE_FLAGS QUESTION_FLAGS Question QuestionSet "
+            "Question QuestionSet "
             "find_split_leaks read_questions save_question_set"
         ),
         "gold": "GoldRunner",
-        "tasks": "judge_task",
     },
 )

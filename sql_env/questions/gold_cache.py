@@ -10,9 +10,7 @@ __all__ = ['gold_results']
 # %% ../../nbs/questions/04_gold_cache.ipynb #fbb93237
 import hashlib
 import json
-import zlib
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path
 
@@ -20,13 +18,12 @@ import apsw
 
 from ..database.catalog import database_fingerprint
 from ..database.guards import Limits, QueryError, to_query_error
-from ..paths import cache_dir
+from ..paths import DiskCache
 from .gold import MAX_COPY_BYTES, GoldResult, GoldRunner
 from .question_set import PackedRows
 from ..sql.values import value_from_json, value_to_json
 
 # %% ../../nbs/questions/04_gold_cache.ipynb #d94eef85
-_SUM_BYTES = 4
 _NOTHING = ["", None, (), (), ()]  # to be said about rows, and the SQL is as it was given
 
 # %% ../../nbs/questions/04_gold_cache.ipynb #dd874879
@@ -35,8 +32,7 @@ def _pack(gold: GoldResult) -> bytes:
     about = [gold.sql, *gold[2:]]
     head = b"" if about == _NOTHING else json.dumps(about, default=value_to_json).encode()
     rows = _packed_rows(gold)
-    data = head if rows is None else head + b"\n" + rows.data
-    return zlib.crc32(data).to_bytes(_SUM_BYTES, "big") + data
+    return head if rows is None else head + b"\n" + rows.data
 
 # %% ../../nbs/questions/04_gold_cache.ipynb #ca527e57
 def _packed_rows(gold: GoldResult) -> PackedRows | None:
@@ -56,11 +52,8 @@ def _pairs(items: Iterable[list]) -> tuple[tuple[str, str], ...]:
     return tuple([(flag, reason) for flag, reason in items])
 
 # %% ../../nbs/questions/04_gold_cache.ipynb #b645abe0
-def _unpack(packed: bytes) -> GoldResult | None:
-    "What `_pack` wrote, None if it was damaged."
-    data = packed[_SUM_BYTES:]
-    if zlib.crc32(data).to_bytes(_SUM_BYTES, "big") != packed[:_SUM_BYTES]:
-        return None
+def _unpack(data: bytes) -> GoldResult:
+    "What `_pack` wrote."
     head, has_rows, rows = data.partition(b"\n")
     packed_rows = PackedRows(rows) if has_rows else None
     if not head:
@@ -71,106 +64,21 @@ def _unpack(packed: bytes) -> GoldResult | None:
     tied = tuple(tuple(tuple(map(value_from_json, row)) for row in rows) for rows in others)
     return GoldResult(sql, packed_rows, *about, tied)
 
-# %% ../../nbs/questions/04_gold_cache.ipynb #a2dc6859
-_GOLD_CACHE_BYTES = 256 * 2**20  # size of the file
-_GOLD_CACHE_VERSION = 3  # of what is derived; older entries are not used
-_MAX_ENTRY_BYTES = 2**20  # a longer result is run again
-_AT_ONCE = 500  # keys of one look
-_PAGE_BYTES = 4096
-_DELETE_OLDER_HALF = """DELETE FROM gold WHERE id <= (SELECT (min(id) + max(id)) / 2 FROM gold)"""
-
-# %% ../../nbs/questions/04_gold_cache.ipynb #c709977c
-class _GoldCache:
-    "A file of results of gold that stays below a size; made for one database and the limits of its agents."
-
-    def __init__(
-        self,
-        path: Path | None = None,  # `gold.cache` in `cache_dir()` if None
-        database: str | Path | bytes = b"",  # whose content is part of each key; raises `OSError`
-        limits: Limits = Limits(),  # of agents, part of each key
-        max_bytes: int = _GOLD_CACHE_BYTES,
-    ):
-        self.path, self.max_bytes = path or cache_dir() / "gold.cache", max_bytes
-        content = database_fingerprint(database)
-        about = [
-            _GOLD_CACHE_VERSION,
-            apsw.sqlite_lib_version(),
-            content,
-            repr(limits),
-            MAX_COPY_BYTES,
-        ]
-        self._about = hashlib.sha256(json.dumps(about).encode())
-
-    def key(self, sql: str) -> bytes:
-        "The key of gold SQL."
-        digest = self._about.copy()
-        digest.update(sql.encode(errors="surrogatepass"))
-        return digest.digest()[:16]
-
-    def get(self, keys: Iterable[bytes]) -> dict[bytes, GoldResult]:
-        "What is there under some keys and can be read."
-        found: dict[bytes, GoldResult] = {}
-        if not self.path.is_file():
-            return found
-        try:
-            with self._open() as con:
-                wanted = list(keys)
-                for i in range(0, len(wanted), _AT_ONCE):
-                    some = wanted[i : i + _AT_ONCE]
-                    marks = ", ".join("?" * len(some))
-                    sql = f"SELECT key, data FROM gold WHERE key IN ({marks})"
-                    for key, packed in con.execute(sql, some):
-                        if (result := _unpack(packed)) is not None:
-                            found[key] = result
-        except (apsw.NotADBError, apsw.CorruptError):
-            self.path.unlink(missing_ok=True)
-        except (apsw.Error, OSError, ValueError, TypeError):
-            pass  # what could not be read is run again
-        return found
-
-    def put(self, results: Mapping[bytes, GoldResult]) -> None:
-        "Keep results, all or none of them; if the file is full, the older half makes room. A damaged file is removed."
-        packed = [(key, _pack(result)) for key, result in results.items()]
-        packed = [(key, data) for key, data in packed if len(data) <= _MAX_ENTRY_BYTES]
-        try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            with self._open() as con:
-                try:
-                    self._insert(con, packed)
-                except apsw.FullError:
-                    con.execute(_DELETE_OLDER_HALF)
-                    self._insert(con, packed)
-        except (apsw.NotADBError, apsw.CorruptError):
-            self.path.unlink(missing_ok=True)
-        except (apsw.Error, OSError, UnicodeError):
-            pass  # nothing is kept
-
-    def _insert(self, con: apsw.Connection, packed: list[tuple[bytes, bytes]]) -> None:
-        con.execute("BEGIN IMMEDIATE")
-        try:
-            con.executemany("INSERT OR REPLACE INTO gold (key, data) VALUES (?, ?)", packed)
-            con.execute("COMMIT")
-        finally:
-            if con.in_transaction:  # SQLite ends it by itself where the file is full
-                con.execute("ROLLBACK")
-
-    @contextmanager
-    def _open(self) -> Iterator[apsw.Connection]:
-        con = apsw.Connection(str(self.path))
-        try:
-            con.set_busy_timeout(5000)
-            con.execute(
-                f"PRAGMA synchronous = OFF; PRAGMA max_page_count = {self.max_bytes // _PAGE_BYTES}"
-            )
-            con.execute(
-                "CREATE TABLE IF NOT EXISTS gold (id INTEGER PRIMARY KEY, key BLOB UNIQUE, data BLOB)"
-            )
-            yield con
-        finally:
-            con.close()
-
 # %% ../../nbs/questions/04_gold_cache.ipynb #8e59e908
+_VERSION = 3  # of what is derived; older entries are not used
 _CHUNK = 500  # queries whose results are kept at once, so that a killed process loses little
+
+# %% ../../nbs/questions/04_gold_cache.ipynb #93bb527f
+def _keys(database: str | Path, limits: Limits, sqls: Iterable[str]) -> dict[bytes, str]:
+    "The SQL of each key: content, limits and version of SQLite are part of it; raises `OSError`."
+    content, sqlite = database_fingerprint(database), apsw.sqlite_lib_version()
+    about = [_VERSION, sqlite, content, repr(limits), MAX_COPY_BYTES]
+    start, keys = hashlib.sha256(json.dumps(about).encode()), {}
+    for sql in sqls:
+        digest = start.copy()
+        digest.update(sql.encode(errors="surrogatepass"))
+        keys[digest.digest()[:16]] = sql
+    return keys
 
 # %% ../../nbs/questions/04_gold_cache.ipynb #32c72128
 def _is_settled(path: Path) -> bool:
@@ -199,13 +107,13 @@ def gold_results(
 ) -> dict[str, GoldResult]:  # by gold SQL
     "What gold queries give, from the cache file or run now; raises `QueryError` if the database can't be used."
     try:
-        cache = _GoldCache(database=database, limits=limits)
+        keys = _keys(database, limits, sqls)
     except OSError:
         GoldRunner(database, limits).close()  # says what is wrong
         raise QueryError("bad_database", f"{Path(database).name}: it can't be read.") from None
-    keys = {cache.key(sql): sql for sql in dict.fromkeys(sqls)}
+    cache = DiskCache("results.cache")
     found = cache.get(keys) if _is_settled(Path(database)) else {}
-    results = {keys[key]: result for key, result in found.items()}
+    results = {keys[key]: _unpack(data) for key, data in found.items()}
     missing = [key for key in keys if key not in found]
     if not missing:
         return results
@@ -218,7 +126,7 @@ def gold_results(
         new = {
             key: _as_kept(_judge(runner, keys[key]), keys[key]) for key in missing[i : i + _CHUNK]
         }
-        cache.put(new)
+        cache.put({key: _pack(result) for key, result in new.items()})
         results |= {keys[key]: result for key, result in new.items()}
     runner.close()
     return results

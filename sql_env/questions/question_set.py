@@ -23,8 +23,10 @@ from random import Random
 from typing import Any, NamedTuple
 
 from ..database.database import Database, Descriptions, Limits
-from ..database.documents import Documents
-from ..sql.analysis import classify_difficulty, normalize_sql, referenced_tables
+from ..database.search import Documents
+from ..sql.analysis import classify_difficulty, referenced_tables
+from ..sql.shapes import SHAPE_RULES
+from ..sql.text import normalize_sql
 from ..sql.values import is_sql_value, nearest_names, value_from_json, value_to_json
 
 # %% ../../nbs/questions/01_question_set.ipynb #760178ec
@@ -297,6 +299,9 @@ QUESTION_FLAGS = dict(
     text_as_number="gold puts numbers in order that are stored as text",
     wrong_order="gold takes the other end of an order than the question asks for",
     unknown_value="gold looks for a text that the data writes in other letters",
+    absent_value="gold finds nothing, for a text that the data does not hold",
+    date_as_text="gold puts dates in order that are stored in words or from day or month to year",
+    **{flag: rule.meaning for flag, rule in SHAPE_RULES.items()},
     duplicate_gold="another question has the same gold",
     equal_gold="another question's gold is written otherwise and proved equal",
     contradicted="a question in the same words has a gold that gives other rows",
@@ -494,7 +499,7 @@ class QuestionSet(Sequence):
         quarantined: Iterable[Question] = (),
         limits: Limits = Limits(),  # what one statement on the databases may use
         descriptions: Mapping[str, Descriptions] | None = None,  # of columns, by database
-        documents: Mapping[str, Documents] | None = None,  # that SEARCH finds, by database
+        documents: Mapping[str, Documents] | None = None,  # that a search finds, by database
     ):
         self.questions: list[Question] = []
         self.quarantined = list(quarantined)

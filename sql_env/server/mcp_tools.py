@@ -39,9 +39,11 @@ if not hasattr(Server, "list_tools"):  # as in mcp 2, which verifiers brings
     )
 
 from ..evaluation.harness import describe_env
-from ..evaluation.logs import EpisodeLog, Trajectory, run_details
+from ..evaluation.logs import EpisodeLog, run_details
+from ..evaluation.rows import Trajectory
+from ..grading.readings import MAX_ANSWER_CHARS
+from ..play.acts import find_act, prompt
 from sql_env.play.chat import (
-    SYSTEM_PROMPT,
     InvalidToolCall,
     error_result_text,
     initial_messages,
@@ -50,18 +52,17 @@ from sql_env.play.chat import (
     tool_schemas,
 )
 from ..play.environment import EpisodeEnv
-from ..play.episode import MAX_ANSWER_CHARS, Episode, read_actions
-from ..play.reward import RewardConfig
+from ..play.episode import Episode
 from ..play.session import Session, ToolError
 from sql_env.server.limits import (
     MAX_MESSAGE_BYTES,
-    Guard,
-    Names,
-    allow_many_files,
-    uvicorn_options,
+    _allow_many_files,
+    _Guard,
+    _Names,
+    _uvicorn_options,
 )
-from .seats import Seats, client_name
-from .settings import Settings, load_questions
+from .seats import Seats, _client_name
+from .settings import Settings, _load_questions
 
 # %% ../../nbs/server/06_mcp_tools.ipynb #fb62dab1
 _START_OPTIONS = dict(
@@ -116,7 +117,6 @@ def _start_options(
 # %% ../../nbs/server/06_mcp_tools.ipynb #f68ed301
 _NOT_STARTED = "No episode has begun; call start."
 _IS_OVER = "The episode is over; call start for another question."
-_NEXT = "Explore with the tools, then call answer, once."
 
 # %% ../../nbs/server/06_mcp_tools.ipynb #c15dd4a6
 def _with_seed(options: dict[str, Any]) -> dict[str, Any]:
@@ -127,21 +127,21 @@ def _with_seed(options: dict[str, Any]) -> dict[str, Any]:
 
 # %% ../../nbs/server/06_mcp_tools.ipynb #5c97cd9f
 def _start_text(messages: list[dict[str, Any]]) -> str:
-    "What an agent reads when an episode begins."
-    return f"{messages[-1]['content']}\n\n{_NEXT}"
+    "What an agent reads when an episode begins: the question, what is known, and what its job is."
+    system, question = messages
+    return f"{question['content']}\n\n{system['content']}"
 
 # %% ../../nbs/server/06_mcp_tools.ipynb #0580ba90
 def _verdict_text(session: Session) -> str:
     "What an agent is told of its answer, if it is told."
-    is_robust = session.env.settings["verify"] == "robust"
-    verdict = session.verdict(robust=is_robust)
+    verdict, verdicts = session.verdict(robust=False), session.episode.verdicts  # type: ignore[union-attr]
     if verdict.reason == "no_answer":
         return "There was no answer."
     if verdict.reason == "abstained":
         return f"Abstaining was {'right' if verdict.correct else 'wrong'}."
-    if session.episode is not None and session.episode.question.answer_type == "changes":
+    if session.episode.question.answer_type == "changes":  # type: ignore[union-attr]
         return "The task is done." if verdict.correct else "The rows are not as they should be."
-    if verdict.correct and is_robust and not verdict.robust:
+    if verdict.correct and any(v.correct is False for v in verdicts.values()):
         return "The answer is right, but its query is wrong on variants of the database."
     return "The answer is right." if verdict.correct else "The answer is wrong."
 
@@ -307,10 +307,9 @@ _READS_ONLY = types.ToolAnnotations(readOnlyHint=True, openWorldHint=False)
 _ENDS = types.ToolAnnotations(readOnlyHint=False, destructiveHint=False, openWorldHint=False)
 
 # %% ../../nbs/server/06_mcp_tools.ipynb #a413fbfc
-def _as_mcp_tool(schema: dict[str, Any]) -> types.Tool:
+def _as_mcp_tool(schema: dict[str, Any], reads: bool = False) -> types.Tool:
     "A schema of `tool_schemas` as MCP writes it."
     function = schema["function"]
-    reads = function["name"] in ("describe", "sample", "query")
     return types.Tool(
         name=function["name"],
         description=function["description"],
@@ -321,7 +320,9 @@ def _as_mcp_tool(schema: dict[str, Any]) -> types.Tool:
 # %% ../../nbs/server/06_mcp_tools.ipynb #5383a279
 def _mcp_tools(actions: Sequence[str]) -> list[types.Tool]:
     "The tools of an episode with these actions, and `start`."
-    return [_as_mcp_tool(schema) for schema in [_start_schema(), *tool_schemas(actions)]]
+    reading = {act.tool for act in map(find_act, actions) if act.reads}
+    tools = [_as_mcp_tool(s, s["function"]["name"] in reading) for s in tool_schemas(actions)]
+    return [_as_mcp_tool(_start_schema()), *tools]
 
 # %% ../../nbs/server/06_mcp_tools.ipynb #5c83450b
 class _Opened:
@@ -358,13 +359,13 @@ def make_mcp_server(players: Players) -> Server:
             if opened is not None:
                 opened.client, opened.is_over = None, True
 
+    actions = players.make().session.env.actions
     server: Server = Server(
         "sql_env",
         version=__version__,
-        instructions=f"{SYSTEM_PROMPT} Call start first.",
+        instructions=f"{prompt(None, actions)} Call start first.",
         lifespan=lifespan,
     )
-    actions = players.make().session.env.actions
 
     @server.list_tools()
     async def list_tools() -> list[types.Tool]:
@@ -421,7 +422,9 @@ class EnvironmentTools:
     async def _call(self, name: str, arguments: Any) -> tuple[str, bool]:
         if name == "start":
             observation = await self.env.reset_async(**_with_seed(_start_options(arguments)))
-            return _start_text(initial_messages(observation)), False
+            env = self.env.episode_env
+            system = prompt(env.episode.question, env.actions)
+            return _start_text(initial_messages(observation, system)), False
         action_type, argument = parse_tool_call(
             dict(name=name, arguments=arguments), self.env.episode_env.actions
         )
@@ -469,15 +472,15 @@ class _SessionTable:
     def find_victim(self, address: str) -> _Opened | bool | None:
         "The session to end before this client can open one; True if none must be, None if none can be."
         self._opened = [opened for opened in self._opened if not opened.is_over]
-        by_client = Counter(client_name(opened.address) for opened in self._opened)
+        by_client = Counter(_client_name(opened.address) for opened in self._opened)
         share = _SESSIONS_PER_SEAT * self._seats.share_of(address)
-        if by_client[client_name(address)] >= share:
-            loser = client_name(address)
+        if by_client[_client_name(address)] >= share:
+            loser = _client_name(address)
         elif len(self._opened) >= self.capacity:
             loser = max(by_client, key=by_client.__getitem__)
         else:
             return True
-        own = [o for o in self._opened if o.can_be_ended and client_name(o.address) == loser]
+        own = [o for o in self._opened if o.can_be_ended and _client_name(o.address) == loser]
         return min(own, key=lambda o: o.client.last_used, default=None)  # type: ignore[union-attr]
 
 # %% ../../nbs/server/06_mcp_tools.ipynb #0630e0d8
@@ -578,9 +581,9 @@ def _http_app(players: Players, settings: Settings) -> Any:
         routes=[Route("/mcp", endpoint), Route("/health", health)],
         lifespan=lambda _: endpoint.run(),
     )
-    names = Names.read(settings.hosts, settings.origins, settings.host)
+    names = _Names.read(settings.hosts, settings.origins, settings.host)
     seats, deadline, idle = players.seats, settings.deadline, settings.idle
-    app.add_middleware(Guard, seats=seats, names=names, deadline=deadline, idle=idle)
+    app.add_middleware(_Guard, seats=seats, names=names, deadline=deadline, idle=idle)
     return app
 
 # %% ../../nbs/server/06_mcp_tools.ipynb #5a4a34ec
@@ -600,16 +603,16 @@ def _log_writer(path: str | Path, env: EpisodeEnv) -> Iterator[Callable[[Episode
 @contextmanager
 def _make_players(settings: Settings, log: str | Path | None) -> Iterator[Players]:
     "The clients of a server with these settings, and their log; raises now what would fail for each."
-    questions = load_questions(settings)
+    questions = _load_questions(settings)
 
     def make_env() -> EpisodeEnv:
         return EpisodeEnv(
             questions,
-            settings.budget,
-            getattr(RewardConfig, settings.reward)(),
-            settings.schema_level,
-            settings.verify,
-            actions=read_actions(settings.actions),
+            budget=settings.budget,
+            reward=settings.reward,
+            schema_level=settings.schema_level,
+            verify=settings.verify,
+            actions=settings.actions,
         )
 
     with nullcontext() if log is None else _log_writer(log, make_env()) as on_end:
@@ -640,5 +643,5 @@ def serve_mcp(
             return anyio.run(_serve_stdio, players)
         import uvicorn
 
-        allow_many_files()
-        return uvicorn.run(_http_app(players, settings), **uvicorn_options(settings))
+        _allow_many_files()
+        return uvicorn.run(_http_app(players, settings), **_uvicorn_options(settings))

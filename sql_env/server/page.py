@@ -17,24 +17,23 @@ from threading import Lock
 from typing import Any
 
 from ..database.catalog import TableInfo
-from ..grading.answer_forms import MAX_ANSWER_CHARS
 from ..grading.answers import Verdict
+from ..grading.readings import MAX_ANSWER_CHARS
 from ..models import SQLAction, SQLObservation
-from ..play.episode import ACTIONS
+from ..play.acts import ACTIONS, find_act
 from ..progress import terminal_text
 from .environment import ResetError, SQLEnvironment
 from .seats import Seats
-from ..view.diagram import touched_tables
-from ..view.episode import EpisodeView, Outcome, view_episode
+from ..view.episode import EpisodeView, Outcome, error_part, touched_tables, view_episode
 from ..view.html import element, render_html, stylesheet
-from ..view.page import episode_view_html, error_html, question_html
+from ..view.page import episode_view_html, part_html, question_html
 
 # %% ../../nbs/server/05_page.ipynb #a06ee985
-_WRONG = dict(  # by the last action
-    ANSWER="That is not the answer.",
-    ABSTAIN="There is an answer, or your reason does not name what is missing, or you have not looked for it.",
+_WRONG = dict(  # by what the last act is counted as
+    answered="That is not the answer.",
+    abstained="There is an answer, or your reason does not name what is missing, or you have not looked for it.",
 )
-_NEUTRAL = dict(ANSWER="The answer was submitted.", ABSTAIN="You abstained.")
+_NEUTRAL = dict(answered="The answer was submitted.", abstained="You abstained.")
 _OUT_OF_BUDGET = "The budget is used up."
 
 # %% ../../nbs/server/05_page.ipynb #bd924597
@@ -69,9 +68,10 @@ def _page_view(env: SQLEnvironment) -> EpisodeView:
 
 # %% ../../nbs/server/05_page.ipynb #1c1b1be4
 def _last_action(env: SQLEnvironment) -> str:
-    "The type of the last action of an episode, empty if it failed or there was none."
+    "What the last action of an episode is counted as, see `Act`; empty if it failed or there was none."
     turns = env.episode.turns if env.episode else []
-    return turns[-1].action.action_type if turns and not turns[-1].error else ""
+    done = turns and not turns[-1].error
+    return find_act(turns[-1].action.action_type).counted if done else ""
 
 # %% ../../nbs/server/05_page.ipynb #5f96cfe2
 def _question_html(env: SQLEnvironment, obs: SQLObservation | None) -> str:
@@ -96,7 +96,7 @@ def _episode_html(env: SQLEnvironment, obs: SQLObservation | None, request: str 
     episode = env.episode
     turns = episode.turns if episode else []
     if obs is not None and obs.error and (not turns or turns[-1].error != obs.error):
-        parts.append(error_html(obs.error))
+        parts.append(part_html(error_part(obs.error)))
     if obs is not None and episode is not None and obs.question:
         if episode.done and env.reveal == "none":
             said = _NEUTRAL.get(_last_action(env), _OUT_OF_BUDGET)
@@ -113,16 +113,22 @@ def _read_seed(text: str | None) -> int:
     return int(digits) if digits.isdigit() and len(digits) < 19 else SystemRandom().randrange(10**6)
 
 # %% ../../nbs/server/05_page.ipynb #115a36a1
-_REQUESTS = dict(
-    DESCRIBE="Choose a table first.",
-    SAMPLE="Choose a table first.",
-    QUERY="Write a query first.",
-    ANSWER="Write an answer first; nothing was submitted, and no step was taken.",
-    ABSTAIN="Write what is missing first; nothing was submitted, and no step was taken.",
-    CLARIFY="Write a question first.",
-    SEARCH="Write some words first.",
-    EXECUTE="Write a statement first.",
+_BOXES = dict(  # what is to be written, by the act's parameter
+    sql="a statement",
+    value="an answer",
+    reason="what is missing",
+    question="a question",
+    words="some words",
 )
+
+
+def _request_text(verb: str) -> str:
+    "What a visitor is asked for who sent nothing."
+    act = find_act(verb)
+    if act.parameter == "table_name":
+        return "Choose a table first."
+    rest = "; nothing was submitted, and no step was taken" if act.ends else ""
+    return f"Write {_BOXES.get(act.parameter, 'something')} first{rest}."
 
 # %% ../../nbs/server/05_page.ipynb #1c4b960f
 class _Visit:
@@ -147,13 +153,13 @@ class _Visit:
             try:
                 self.obs = self.env.reset(seed=_read_seed(seed), **options)
             except ResetError as e:
-                self.obs = SQLObservation(error=f"no question: {e}", done=True)
+                self.obs = SQLObservation(error=f"unknown: {e}", done=True)
 
     def step(self, action_type: str, argument: str | None) -> None:
         "Take a step, unless the episode is over."
         text = (argument or "")[:MAX_ANSWER_CHARS]
         with self._lock:
-            self.request = "" if text.strip() else _REQUESTS[action_type]
+            self.request = "" if text.strip() else _request_text(action_type)
             if self.obs is not None and not self.obs.done and not self.request:
                 self.obs = self.env.step(SQLAction(action_type=action_type, argument=text))
 
@@ -222,27 +228,27 @@ class Visits:
             if self.idle and last < oldest:
                 self.end(key)
 
-# %% ../../nbs/server/05_page.ipynb #46ec68b3
-_EXTRA_BOXES = dict(  # the label of the text box, and the text of the button
-    ABSTAIN=("ABSTAIN: what is missing, if the database can't answer", "End without an answer"),
-    CLARIFY=("CLARIFY: ask the user about one word of the question", "Ask the user"),
-    SEARCH=("SEARCH: words that tables or passages of documents hold", "Search"),
-    EXECUTE=("EXECUTE: INSERT, UPDATE or DELETE rows, where the question is a task", "Change rows"),
-)
-
 # %% ../../nbs/server/05_page.ipynb #247cc4a0
-def _make_extra_boxes(actions: Sequence[str]) -> list[tuple[str, Any, Any]]:
-    "Each action beside the usual four with its text box and its button."
+def _make_extra_boxes(actions: Sequence[str]) -> list[tuple[str, Any, Any, Any]]:
+    "Each action beside the usual four with its text box and its button, and the row that holds both."
     import gradio as gr
 
     made = []
     for action in actions[len(ACTIONS) :]:
-        label, says = _EXTRA_BOXES[action]
+        act = find_act(action)
         name = f"se-{action.lower()}"
-        box = gr.Textbox(label=label, elem_id=name)
-        made.append(
-            (action, box, gr.Button(says, size="md", elem_id=f"{name}-send", interactive=False))
-        )
+        with gr.Row(visible=False, elem_classes="se-extra") as row:
+            box = gr.Textbox(
+                label=f"{action}: {act.hint or act.about}", elem_id=name, scale=3, min_width=160
+            )
+            send = gr.Button(
+                act.button or act.tool,
+                size="md",
+                elem_id=f"{name}-send",
+                interactive=False,
+                min_width=90,
+            )
+        made.append((action, box, send, row))
     return made
 
 # %% ../../nbs/server/05_page.ipynb #f5014d92
@@ -263,6 +269,10 @@ def _page_values(visit: _Visit, table: str | None = None) -> list[Any]:
         gr.update(choices=[(terminal_text(name), name) for name in names], value=table),
         *[gr.update(interactive=is_live) for _ in env.episode_env.actions],
         gr.update(interactive=has_result),
+        *[
+            gr.update(visible=episode is not None and action in episode.acts)
+            for action in env.episode_env.actions[len(ACTIONS) :]
+        ],
     ]
 
 # %% ../../nbs/server/05_page.ipynb #d61a37e8
@@ -382,16 +392,17 @@ def build_page(visits: Visits, splits: list[str]):
                     submit_last = button(
                         "Answer with the last result", elem_id="se-last", interactive=False
                     )
-                extra = _make_extra_boxes(first.episode_env.actions)
             with gr.Column(scale=2, min_width=320):
                 tables = gr.Radio([], label="Tables", elem_id="se-tables")
                 with gr.Row():
                     describe = button("Describe", elem_id="se-describe", interactive=False)
                     sample = button("Sample 5 rows", elem_id="se-sample", interactive=False)
+                extra = _make_extra_boxes(first.episode_env.actions)
         episode = gr.HTML(_episode_html(first, None), elem_id="se-episode")
         last_answer = gr.State("@last")
-        step_buttons = [describe, sample, run, submit, *[send for _, _, send in extra]]
-        outputs = [question, episode, tables, *step_buttons, submit_last]
+        step_buttons = [describe, sample, run, submit, *[send for _, _, send, _ in extra]]
+        rows = [row for *_, row in extra]
+        outputs = [question, episode, tables, *step_buttons, submit_last, *rows]
         event: dict[str, Any] = dict(
             api_visibility="private",
             concurrency_limit=16,
@@ -401,7 +412,7 @@ def build_page(visits: Visits, splits: list[str]):
         start.click(
             _of_tab(_on_start, visits),
             [split, difficulty, seed, wanted],
-            [*outputs, sql, answer, *[box for _, box, _ in extra]],
+            [*outputs, sql, answer, *[box for _, box, _, _ in extra]],
             **event,
         )
         for clicked, action_type, argument in (
@@ -410,7 +421,7 @@ def build_page(visits: Visits, splits: list[str]):
             (run, "QUERY", sql),
             (submit, "ANSWER", answer),
             (submit_last, "ANSWER", last_answer),
-            *[(send, action, box) for action, box, send in extra],
+            *[(send, action, box) for action, box, send, _ in extra],
         ):
             act = partial(_on_step, action_type)
             clicked.click(_of_tab(act, visits), [argument, tables], outputs, **event)

@@ -6,8 +6,8 @@ __getattr__, __dir__ = lazy_names(
     __name__,
     {
         "values": "Result format_value",
-        "analysis": "classify_difficulty normalize_sql referenced_tables spider_hardness",
-        "dialects": "translate_sql",
+        "analysis": "classify_difficulty referenced_tables",
+        "text": "normalize_sql",
         "mutants": "one_edit_mutants",
     },
 )

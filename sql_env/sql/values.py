@@ -18,6 +18,8 @@ from typing import Any
 
 import apsw
 
+from ..progress import terminal_text
+
 # %% ../../nbs/sql/01_values.ipynb #4f026905
 # Text that could be read as something else: with spaces at an end, a bar or a control character, an opening
 # quote or bracket, a word with a meaning, a number, a blob, a note about what was left out
@@ -39,9 +41,11 @@ def _format_text(text: str, width: int | None) -> str:
         # only a text of four or eight letters can be one of the two words
         if len(text) not in (4, 8) or text.lower() not in _WORDS_WITH_MEANING:
             return text
-    elif text and not _AMBIGUOUS.fullmatch(text):
+    elif (
+        text and not _AMBIGUOUS.fullmatch(text) and (text.isascii() or terminal_text(text) == text)
+    ):
         return text
-    return "'" + text.replace("'", "''").translate(_ESCAPES) + "'"
+    return "'" + terminal_text(text.replace("'", "''").translate(_ESCAPES)) + "'"
 
 # %% ../../nbs/sql/01_values.ipynb #8c65234a
 def _format_blob(blob: bytes, width: int | None) -> str:

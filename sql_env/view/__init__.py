@@ -7,9 +7,8 @@ __getattr__, __dir__ = lazy_names(
     {
         "episode": "view_episode watch_policy",
         "page": "embed_page episode_html",
-        "reading": "read_runs",
+        "logs": "read_runs",
         "run": "show_runs",
-        "trees": "tree_page_html",
         "explorer": "EpisodeExplorer",
     },
 )

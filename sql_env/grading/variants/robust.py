@@ -20,15 +20,16 @@ from ...database.database import Database
 from ...database.guards import QueryError, check_statement
 from sql_env.grading.answers import (
     Verdict,
-    align_columns_by_kind,
-    as_written,
-    compare_written,
-    match_bag,
+    _align_columns_by_kind,
+    _as_written,
+    _compare_written,
+    _match_bag,
 )
+from .pairs import _pair_variants
 from .sandbox import Sandbox
 from .selection import Variants, instance_generator, variants_for
 from ...questions.question_set import Question
-from ...sql.analysis import has_order_by
+from ...sql.text import has_order_by
 from ...sql.values import Result
 
 # %% ../../../nbs/grading/variants/08_robust.ipynb #61bbf59b
@@ -94,7 +95,7 @@ def _same_values(
 ) -> bool:
     "Whether two columns hold the same values in any order."
     values = [(row[column],) for row in rows]
-    return match_bag(values, [(row[gold_column],) for row in gold]) is None
+    return _match_bag(values, [(row[gold_column],) for row in gold]) is None
 
 # %% ../../../nbs/grading/variants/08_robust.ipynb #b764da31
 def _column_choices(rows: Sequence[tuple], gold: Sequence[tuple]) -> Iterator[tuple[int, ...]]:
@@ -111,7 +112,7 @@ def _exact_choices(rows: Sequence[tuple], gold: Sequence[tuple]) -> Iterator[tup
     "All columns as they stand, or in the order that their kinds of values suggest."
     if len(rows[0]) == len(gold[0]):
         yield tuple(range(len(gold[0])))
-        aligned = align_columns_by_kind(rows, gold)
+        aligned = _align_columns_by_kind(rows, gold)
         if aligned:
             yield tuple(aligned)
 
@@ -137,11 +138,11 @@ def _reading_of(
     if exact:
         choices = _exact_choices(rows, gold)
     else:
-        rows = as_written(rows)
+        rows = _as_written(rows)
         choices = _column_choices(rows[:head], gold)
     readings = (_EvidenceReading(columns, head) for columns in choices)
     order = False if ranks is None else ranks
-    found = next((r for r in readings if compare_written(r.read(rows), gold, order).correct), None)
+    found = next((r for r in readings if _compare_written(r.read(rows), gold, order).correct), None)
     return replace(found, decimals=_decimals(found.read(result.rows), gold, sql)) if found else None
 
 # %% ../../../nbs/grading/variants/08_robust.ipynb #53605b89
@@ -165,8 +166,8 @@ ROBUST_REASONS = dict(
     fails="the query fails on another instance",
     no_variants="no instance could be made for this gold query",
     no_gold_sql="the question has gold rows and no gold query",
-    no_rule="the task names what is to be changed and states no rule",
-    by_keys="the statements name rows by keys that were read, which mean nothing on other contents",
+    no_rule="nothing is to be done, so that there is nothing to run on other contents",
+    by_keys="the statements name rows by keys or facts that were read, which mean nothing on other contents",
 )
 
 # %% ../../../nbs/grading/variants/08_robust.ipynb #ce573d17
@@ -181,21 +182,23 @@ def _judge_on(
     sql: str,
     reading: _EvidenceReading,
     to_the_end: bool,
+    first: int = 1,  # number of the first variant
+    is_pair: bool = False,  # made for gold and this query: there a failure says nothing
 ) -> Verdict:
     "The verdict on a query that ran on all variants, or on those up to the first that refutes it."
     found = Verdict(True, "match")
-    for number, (image, (gold, ranks)) in enumerate(zip(variants.images, variants.golds), 1):
+    for number, (image, (gold, ranks)) in enumerate(zip(variants.images, variants.golds), first):
         sandbox.load(image)
         try:
             rows = sandbox.run(sql).rows
         except QueryError as e:
-            if found:
+            if found and not is_pair:
                 found = Verdict(False, "fails", f"instance {number}: {e.kind}")
         else:
             ours, theirs = reading.read(rows), reading.rounded(gold)
             if not found or ours == theirs:
                 continue
-            verdict = compare_written(ours, theirs, False if ranks is None else ranks)
+            verdict = _compare_written(ours, theirs, False if ranks is None else ranks)
             if not verdict.correct:
                 detail = f"instance {number}: {verdict.detail}"
                 found = Verdict(False, "differs", detail, verdict.row)
@@ -225,7 +228,12 @@ def judge_evidence(
     try:
         check_statement(sql, db.limits)
         with instance_generator(db.path).sandboxes.borrow(db.limits) as sandbox:
-            return _judge_on(sandbox, variants, sql, reading, to_the_end)
+            found = _judge_on(sandbox, variants, sql, reading, to_the_end)
+            if not found and not to_the_end:
+                return found
+            pair = _pair_variants(db.path, gold_sql, sql)
+            later = _judge_on(sandbox, pair, sql, reading, to_the_end, len(variants) + 1, True)
+            return found and later
     except QueryError as e:
         return Verdict(False, "fails", e.kind)
     except (apsw.Error, MemoryError) as e:

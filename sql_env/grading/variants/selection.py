@@ -15,8 +15,7 @@ import os
 import threading
 import zlib
 from collections import OrderedDict
-from collections.abc import Hashable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
@@ -29,15 +28,16 @@ import apsw
 from ...database.guards import QueryError
 from ..answers import compare_rows
 from .columns import DENSE, GROUPED, MIXED, NARROW, ONE_ROW, REAL
+from .contents import Contents
 from sql_env.grading.variants.instances import (
     InstanceGenerator,
-    InstancePlan,
     RowSampler,
-    make_instance,
+    _InstancePlan,
+    _make_instance,
     plan_instances,
 )
 from .sandbox import ScratchDatabase
-from ...paths import cache_dir
+from ...paths import DiskCache
 from ...questions.gold import rank_rows, same_rows
 from ...sql.analysis import OrderKeys, TieTest, select_order_keys, tie_tests
 from ...sql.mutants import one_edit_mutants
@@ -50,7 +50,7 @@ class _SelectionTask(NamedTuple):
     sql: str
     order_keys: OrderKeys | None  # None: results are compared without order
     mutants: tuple[str, ...]  # wrong queries to be told apart
-    plan: InstancePlan
+    plan: _InstancePlan
     ties: tuple[TieTest, ...]
     different: frozenset[int] = frozenset()  # mutants that hardly ever equal gold, by their index
 
@@ -97,7 +97,12 @@ def _shows_tie(
     return len(keys) > test.limit and keys[test.limit - 1] == keys[test.limit]
 
 # %% ../../../nbs/grading/variants/07_selection.ipynb #8e2510f2
-def _is_stable(generator: InstanceGenerator, task: _SelectionTask, rows: list[tuple]) -> bool:
+def _is_stable(
+    generator: InstanceGenerator,
+    task: _SelectionTask,
+    rows: list[tuple],
+    scratch: "ScratchDatabase | Contents",  # with the instance
+) -> bool:
     "Whether gold gives the same values when the rows lie in the opposite order."
     if task.plan.loose is None:
         return True
@@ -106,25 +111,28 @@ def _is_stable(generator: InstanceGenerator, task: _SelectionTask, rows: list[tu
     for shape in task.plan.shapes:
         if shape.lower_name not in task.plan.read:
             continue
-        lying = generator.scratch.run(shape.select_sql) or []
+        lying = scratch.run(shape.select_sql) or []
         copy.insert(shape.insert_sql, lying[::-1])
     other = copy.run(task.sql)
     return other is not None and same_rows(rows, other)
 
 # %% ../../../nbs/grading/variants/07_selection.ipynb #bd15601d
-def _trusted_rows(generator: InstanceGenerator, task: _SelectionTask) -> list[tuple] | None:
-    "Gold's rows on the instance that is on `scratch`, None if they can't be trusted."
-    scratch = generator.scratch
+def _trusted_rows(
+    generator: InstanceGenerator,
+    task: _SelectionTask,
+    scratch: "ScratchDatabase | Contents",  # with the instance
+) -> list[tuple] | None:
+    "Gold's rows on an instance, None if they can't be trusted."
     rows = scratch.run(task.sql)
     if rows is None or not task.plan.presence.holds(scratch, rows):
         return None
     if any(_shows_tie(tie, scratch.run(tie.sql), rows) for tie in task.ties):
         return None
-    return rows if _is_stable(generator, task, rows) else None
+    return rows if _is_stable(generator, task, rows, scratch) else None
 
 # %% ../../../nbs/grading/variants/07_selection.ipynb #365139b7
 def _gold_ranks(
-    scratch: ScratchDatabase, rows: list[tuple], keys: OrderKeys | None
+    scratch: "ScratchDatabase | Contents", rows: list[tuple], keys: OrderKeys | None
 ) -> tuple[int, ...] | None:
     "Rank of each of gold's rows under its ORDER BY, None without one or if they can't be found."
     if not rows or not keys:
@@ -143,7 +151,7 @@ def results_agree(
     "Whether a query gives gold's result."
     if rows is None or len(rows) != len(gold):
         return False
-    return rows == gold or compare_rows(rows, gold, False if ranks is None else ranks).correct
+    return rows == gold or bool(compare_rows(rows, gold, False if ranks is None else ranks))
 
 # %% ../../../nbs/grading/variants/07_selection.ipynb #15217b74
 @dataclass
@@ -167,10 +175,10 @@ def _judge_instance(
     left: Iterable[int],  # mutants that are tried
 ) -> _Candidate | None:
     "The instance on `scratch` as a candidate, or None if gold can't be trusted on it."
-    rows = _trusted_rows(generator, task)
+    scratch = generator.scratch
+    rows = _trusted_rows(generator, task, scratch)
     if rows is None:
         return None
-    scratch = generator.scratch
     ranks = _gold_ranks(scratch, rows, task.order_keys)
     killed = [i for i in left if not results_agree(scratch.run(task.mutants[i]), rows, ranks)]
     return _Candidate(scratch.image(), rows, ranks, frozenset(killed))
@@ -203,7 +211,7 @@ def candidate_instances(
     while tries < _MIN_TRIES + _TRIES_PER_CANDIDATE * usable:
         mode = cycle[tries % len(cycle)]
         rng = Random(f"{seed}:{tries}:{task.sql}")
-        make_instance(generator, sampler, mode, rng, repeats=bool(tries // len(cycle) % 2))
+        _make_instance(generator, sampler, mode, rng, repeats=bool(tries // len(cycle) % 2))
         tries += 1
         left = [i for i, n in enumerate(kills) if n < _ENOUGH_KILLS]
         candidate = _judge_instance(generator, task, left)
@@ -365,7 +373,7 @@ def _rows_from_json(rows: Iterable[list]) -> list[tuple]:
 
 # %% ../../../nbs/grading/variants/07_selection.ipynb #a4fe9994
 def _unpack_variants(data: bytes) -> Variants:
-    "The variants that `pack_variants` wrote; raises `zlib.error`, `ValueError` or `KeyError` on other data."
+    "The variants that `_pack_variants` wrote."
     line, _, rest = zlib.decompress(data).partition(b"\n")
     head = json.loads(line)
     images, start = [], 0
@@ -385,65 +393,7 @@ def _unpack_variants(data: bytes) -> Variants:
     )
 
 # %% ../../../nbs/grading/variants/07_selection.ipynb #1d0417ba
-_VARIANT_CACHE_BYTES = 256 * 2**20  # size of the file that all processes share
 CACHE_VERSION = 5  # of the generator; older entries are not used
-
-# %% ../../../nbs/grading/variants/07_selection.ipynb #8c0bdc7d
-_IS_FULL = """SELECT (page_count - freelist_count) * page_size > ?
-    FROM pragma_page_count, pragma_freelist_count, pragma_page_size"""
-_DELETE_OLDEST = """DELETE FROM variants WHERE rowid IN (
-    SELECT id FROM (SELECT rowid AS id, sum(length(data)) OVER (ORDER BY rowid DESC) AS total FROM variants)
-    WHERE total > ?)"""
-
-# %% ../../../nbs/grading/variants/07_selection.ipynb #82f432d3
-class _VariantCache:
-    "A file of packed variants that stays below a size."
-
-    def __init__(
-        self,
-        path: Path | None = None,  # `variants.sqlite` in `cache_dir()` if None
-        max_bytes: int = _VARIANT_CACHE_BYTES,
-    ):
-        self.path = path or cache_dir() / "variants.sqlite"
-        self.max_bytes = max_bytes
-
-    @contextmanager
-    def _open(self) -> Iterator[apsw.Connection]:
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        con = apsw.Connection(str(self.path))
-        con.set_busy_timeout(2000)
-        con.execute("PRAGMA synchronous = OFF")
-        con.execute("CREATE TABLE IF NOT EXISTS variants (key TEXT UNIQUE, data BLOB)")
-        try:
-            yield con
-        finally:
-            con.close()
-
-    def get(self, key: str) -> Variants | None:
-        "What was put under a key, None if there is nothing that can be read."
-        if not self.path.is_file():
-            return None
-        try:
-            with self._open() as con:
-                row = con.execute("SELECT data FROM variants WHERE key = ?", (key,)).fetchone()
-            return _unpack_variants(row[0]) if row else None
-        except (apsw.Error, OSError, ValueError, KeyError, zlib.error):
-            return None
-
-    def put(self, key: str, v: Variants) -> None:
-        "Keep variants; the oldest make room. A damaged file is thrown away."
-        try:
-            with self._open() as con, con:
-                con.execute(
-                    "INSERT OR REPLACE INTO variants VALUES (?, ?)", (key, _pack_variants(v))
-                )
-                is_full = con.execute(_IS_FULL, (self.max_bytes,)).get
-                if is_full:  # else the sizes need not be added up
-                    con.execute(_DELETE_OLDEST, (self.max_bytes,))
-        except (apsw.NotADBError, apsw.CorruptError):
-            self.path.unlink(missing_ok=True)
-        except (apsw.Error, OSError):
-            pass  # nothing is cached
 
 # %% ../../../nbs/grading/variants/07_selection.ipynb #f1194ad0
 class _LatestBySize:
@@ -520,9 +470,11 @@ class _VariantStore:
         self,
         generator_bytes: int = 64 * 2**20,  # memory for generators
         variant_bytes: int = 128 * 2**20,  # memory for variants
+        pair_bytes: int = 32 * 2**20,  # memory for those of one pair of queries
     ):
         self._generators = _LatestBySize(generator_bytes)
         self._variants = _LatestBySize(variant_bytes)
+        self._pairs = _LatestBySize(pair_bytes)
 
     def generator(self, path: str | Path | bytes, infer: bool = True) -> InstanceGenerator:
         "The generator of a database; raises `QueryError` if there can be none."
@@ -554,10 +506,26 @@ class _VariantStore:
             self._variants.put(key, found, found.nbytes)
         return found
 
+    def pair(
+        self,
+        path: str | Path | bytes,
+        sql: str,  # gold
+        other_sql: str,
+        make: Callable[[InstanceGenerator], Variants],  # if they are not in memory
+    ) -> Variants:
+        "Variants of a database for a gold query and another; raises `QueryError` if there can be none."
+        key = (_DatabaseState.of(path), sql, other_sql)
+        found = self._pairs.get(key)
+        if found is None:
+            found = make(self.generator(path))
+            self._pairs.put(key, found, found.nbytes)
+        return found
+
     def clear(self) -> None:
         "Forget everything; the cache file stays."
         self._generators.clear()
         self._variants.clear()
+        self._pairs.clear()
 
     def _names_beside(self, path: str | Path | bytes, sql: str, other_sql: str) -> str:
         "The columns of very wide tables that a query names and gold doesn't; `SELECT *` if it may mean all."
@@ -581,12 +549,12 @@ class _VariantStore:
         if not generator.schema.tables:
             return Variants(sql, (), (), why_none=_NO_TABLES)
         parts = json.dumps([CACHE_VERSION, generator.digest, sql, k, seed, named])
-        key = hashlib.sha256(parts.encode()).hexdigest()
-        cache = _VariantCache()
-        variants = cache.get(key)
-        if variants is None:
-            variants = build_variants(generator, sql, k, seed, other_sql=named)
-            cache.put(key, variants)
+        key = hashlib.sha256(parts.encode()).digest()
+        cache = DiskCache("variants.cache")
+        if kept := cache.get([key]):
+            return _unpack_variants(kept[key])
+        variants = build_variants(generator, sql, k, seed, other_sql=named)
+        cache.put({key: _pack_variants(variants)})
         return variants
 
 # %% ../../../nbs/grading/variants/07_selection.ipynb #fcb4f59a

@@ -1,0 +1,13 @@
+"A small model that plays without torch, and its training: text, engine, check, backend, recipe."
+
+from sql_env import lazy_names
+
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "text": "render_transcript",
+        "model": "NanoPolicy find_nano",
+        "recipe": "NANO expert_transcripts",
+        "training": "new_nano",
+    },
+)

@@ -1,1 +1,0 @@
-"How nano learns: its expert, its model in torch, its trainer and recipe."

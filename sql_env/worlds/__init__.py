@@ -1,0 +1,14 @@
+"Generated databases and questions: worlds of six kinds, each made from a seed."
+
+from sql_env import lazy_names
+
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "world": "FAMILIES World world_set worlds",
+        "ambiguity": "AmbiguousWorld",
+        "conversations": "ConversationWorld",
+        "search": "ManualWorld WideWorld",
+        "changes": "ChangeWorld twins",
+    },
+)

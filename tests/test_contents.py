@@ -1,0 +1,230 @@
+"Runs known by content: what changed under the same names is told and played or judged anew, and only that."
+
+import json
+import shutil
+import sqlite3
+from types import SimpleNamespace
+
+import pytest
+
+from sql_env.evaluation.harness import evaluate
+from sql_env.evaluation.logs import merge_logs, read_log, rescore_log
+from sql_env.evaluation.results import compare, load_result, result_texts
+from sql_env.play.environment import EpisodeEnv
+from sql_env.policies.base import Completion
+from sql_env.policies.baselines import OraclePolicy, RandomPolicy
+from sql_env.policies.chat import ChatPolicy
+from sql_env.questions.question_set import Question, QuestionSet, as_conversation
+from sql_env.view.logs import read_runs
+
+SHOPS = {name: f"SELECT city FROM shop WHERE id = {i + 1}" for i, name in enumerate("abc")}
+
+
+def world(tmp_path, **changed):
+    "Three questions on two databases: a and b on one, a conversation c on the other."
+    for name in ("one", "two"):
+        path = tmp_path / f"{name}.sqlite"
+        if not path.exists():
+            with sqlite3.connect(path) as db:
+                db.execute("CREATE TABLE shop (id INTEGER PRIMARY KEY, city TEXT)")
+                db.executemany(
+                    "INSERT INTO shop (city) VALUES (?)", [("Oslo",), ("Rome",), ("Bonn",)]
+                )
+    cities = dict(a="Oslo", b="Rome", c="Bonn")
+    made = [
+        Question(
+            question_id=q,
+            question_text=f"Where is shop {q}?",
+            database_name="two" if q == "c" else "one",
+            gold_sql=sql,
+            gold_answer=((cities[q],),),
+            answer_type="string",
+        )
+        for q, sql in SHOPS.items()
+    ]
+    made[0] = made[0].with_fields(**{k: v for k, v in changed.items() if k not in FOLLOW})
+    asked = [
+        made[2],
+        made[0].with_fields(
+            question_id="d",
+            database_name="two",
+            gold_sql=SHOPS["a"],
+            gold_answer=(("Oslo",),),
+            question_text="And shop a?",
+            other_answers=(),
+        ),
+    ]
+    asked[1] = asked[1].with_fields(**{FOLLOW[k]: v for k, v in changed.items() if k in FOLLOW})
+    made[2] = as_conversation(asked)
+    paths = {name: tmp_path / f"{name}.sqlite" for name in ("one", "two")}
+    return EpisodeEnv(QuestionSet(made, paths, name="shops"), budget=4)
+
+
+FOLLOW = dict(follow_text="question_text", follow_gold="gold_sql")
+
+
+def sql(database, statement):
+    def change(tmp_path):
+        with sqlite3.connect(tmp_path / f"{database}.sqlite") as db:
+            db.execute(statement)
+
+    return change
+
+
+class Model(ChatPolicy):
+    "Looks at all shops and answers Oslo; its prompt may be another one."
+
+    def __init__(self, said="", shown=""):
+        self.asked, self.said, self.shown = [], said, shown
+
+        def complete(messages, tools, seed):
+            query = messages[-1]["role"] == "user"
+            if query:
+                self.asked.append(messages[-1]["content"])
+            name, arguments = ("query", dict(sql="SELECT city FROM shop WHERE id = 1"))
+            if not query:
+                name, arguments = "answer", dict(value="Oslo")
+            call = dict(type="function", function=dict(name=name, arguments=json.dumps(arguments)))
+            return Completion(dict(role="assistant", tool_calls=[call]))
+
+        super().__init__(SimpleNamespace(name="m", settings={}, complete=complete))
+
+    def initial_messages(self, observation):
+        system, *rest = super().initial_messages(observation)
+        if self.shown and "shop a" in observation.question:
+            rest = [dict(role="user", content=self.shown), *rest]
+        if self.said and "shop b" in observation.question:
+            system = system | dict(content=self.said)
+        return [system, *rest]
+
+
+CHANGES = (  # what is changed, what is told, the questions that are asked anew, those that are judged anew
+    ("a question", dict(question_text="Where is shop a now?"), None, "the question of 1", "a", ""),
+    ("a follow-up", dict(follow_text="And the first?"), None, "the question of 1", "c", ""),
+    ("a gold query", dict(gold_sql=SHOPS["b"], gold_answer=(("Rome",),)), None, "the gold of 1", "", "a"),
+    ("gold rows", dict(gold_sql="", gold_answer=(("Rome",),)), None, "the gold of 1", "", "a"),
+    ("other right answers", dict(other_answers=((("Rome",),),)), None, "the gold of 1", "", "a"),
+    ("gold of a follow-up", dict(follow_gold=SHOPS["b"]), None, "the gold of 1", "", "c"),
+    ("a cell", {}, sql("one", "UPDATE shop SET city = 'Kiel' WHERE id = 3"), "the database of 2", "ab", ""),
+    ("a table", {}, sql("two", "CREATE TABLE staff (name TEXT)"), "the database of 1", "c", ""),
+    ("the prompt", {}, Model(said="Explore."), "the prompt of 1", "b", ""),
+    ("an example", {}, Model(shown="Where is shop z?"), "the prompt of 1", "a", ""),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "what, changed, act, said, again, judged", CHANGES, ids=[c[0] for c in CHANGES]
+)
+def test_what_changed_is_told_and_alone_done_again(
+    tmp_path, capsys, what, changed, act, said, again, judged
+):
+    log = tmp_path / "runs" / "m.jsonl"
+    first = evaluate(world(tmp_path), Model(), log=log, progress=False)
+    before = read_log(log)[1]
+    policy = act if isinstance(act, Model) else Model()
+    if callable(act) and not isinstance(act, Model):
+        act(tmp_path)
+    env = world(tmp_path, **changed)
+    result = evaluate(env, policy, log=log)
+    told = capsys.readouterr().err
+    assert said in told and f"{len(judged)} judged again, {len(again)} played again" in told
+    asked = "".join(sorted({e.question_id for e in result.episodes} & set(again)))
+    assert asked == again and sum("Where" in text for text in policy.asked) == len(again)
+    fresh = evaluate(env, Model(policy.said, policy.shown), progress=False)
+    assert [e.verdicts for e in result.episodes] == [e.verdicts for e in fresh.episodes]
+    after = {t.episode.episode_index: t for t in read_log(log)[1]}
+    assert len(after) == 3 == len(load_result(log).episodes) == result.n_episodes
+    same = [t for t in before if t.episode.question_id not in again + judged]
+    assert all(after[t.episode.episode_index] == t for t in same), "the others stay as they were"
+    evaluate(env, policy, log=log)
+    assert "changed since" not in capsys.readouterr().err, "it is told once"
+    other = evaluate(env, policy, progress=False)
+    if said.startswith("the prompt"):
+        assert "prompt of 1 pairs" in " ".join(compare(first, other).notes)
+    else:
+        found = compare(first, other)
+        assert said in " ".join(found.notes) and found.n == 3 - len(again + judged)
+
+
+def test_a_database_of_another_run_is_not_compared(tmp_path):
+    one = evaluate(world(tmp_path), Model(), progress=False)
+    for name in ("one", "two"):
+        sql(name, "DELETE FROM shop WHERE id = 3")(tmp_path)
+    other = evaluate(world(tmp_path), Model(), progress=False)
+    with pytest.raises(ValueError, match="differs the database of 3"):
+        compare(one, other)
+
+
+def test_shards_of_two_contents_are_no_run(tmp_path):
+    logs = [tmp_path / f"{i}.jsonl" for i in (1, 2)]
+    for i, log in enumerate(logs, 1):
+        evaluate(world(tmp_path), Model(), epochs=2, shard=(i, 2), log=log, progress=False)
+        sql("one", "UPDATE shop SET city = 'Kiel' WHERE id = 3")(tmp_path)
+    with pytest.raises(ValueError, match="the database of one changed while it was played"):
+        merge_logs(logs, tmp_path / "whole.jsonl")
+    mixed = load_result(logs[0])
+    mixed.episodes += load_result(logs[1]).episodes
+    assert "database of one changed" in result_texts(mixed)["contents"]
+
+
+def test_rescoring_says_what_changed(tmp_path):
+    log = tmp_path / "m.jsonl"
+    evaluate(world(tmp_path), Model(), log=log, progress=False)
+    env = world(tmp_path, gold_sql=SHOPS["b"], gold_answer=(("Rome",),))
+    assert rescore_log(log, env.questions).contents == "the gold of 1"
+
+
+JOINED = (  # how a file is made of the lines of two runs, the episodes of the first that are read; none: refused
+    ("twice", lambda a, b: a + a, 3),
+    ("torn, then whole", lambda a, b: a[:-40] + a, 3),
+    ("torn in its header, then whole", lambda a, b: a[:50] + a, 3),
+    ("its beginning once more", lambda a, b: a + a[: a.index(b"\n", a.index(b"\n") + 1) + 1], 3),
+    ("zeros between", lambda a, b: a + b"\0" * 900 + b"\n" + a, 3),
+    ("zeros before a line", lambda a, b: a[:-1] + b"\n" + b"\0" * 900 + a, 3),
+    ("two policies", lambda a, b: a + b, None),
+    ("torn, then another policy", lambda a, b: a[:-40] + b, None),
+)
+
+
+@pytest.mark.parametrize("what, join, n", JOINED, ids=[j[0] for j in JOINED])
+def test_joined_logs_never_count_twice_and_keep_their_names(tmp_path, what, join, n):
+    env, parts = world(tmp_path), []
+    for policy in (OraclePolicy(env.questions), RandomPolicy()):
+        evaluate(env, policy, log=tmp_path / "part.jsonl", progress=False)
+        parts.append((tmp_path / "part.jsonl").read_bytes())
+        (tmp_path / "part.jsonl").unlink()
+    log = tmp_path / "joined" / "a.jsonl"
+    log.parent.mkdir()
+    log.write_bytes(join(*parts))
+    if n is None:
+        with pytest.raises(ValueError, match="another run begins here"):
+            load_result(log)
+        with pytest.raises(ValueError, match="holds several runs"):
+            read_runs([log.parent])
+        return
+    found = load_result(log)
+    (run,) = read_runs([log.parent])
+    for result in (found, run.result):
+        assert (result.policy, result.n_episodes, result.success_rate) == ("oracle", n, 1.0)
+    before = log.read_bytes()
+    assert evaluate(env, OraclePolicy(env.questions), log=log, progress=False).n_episodes == n
+    assert log.read_bytes() == before, "nothing is played again"
+
+
+def test_tasks_and_moved_files_are_the_same_content(tmp_path):
+    from sql_env.sources.loading import load
+
+    tasks = EpisodeEnv(load("bundled_tasks")[:3], actions=["EXECUTE"])
+    log = tmp_path / "t.jsonl"
+    evaluate(tasks, OraclePolicy(tasks.questions), log=log, progress=False)
+    size = log.stat().st_size
+    evaluate(tasks, OraclePolicy(tasks.questions), log=log, progress=False)
+    assert log.stat().st_size == size, "a task's own copy is not its database"
+    evaluate(world(tmp_path), RandomPolicy(), log=tmp_path / "r.jsonl", progress=False)
+    moved = tmp_path / "moved"
+    moved.mkdir()
+    for name in ("one", "two"):
+        shutil.copy(tmp_path / f"{name}.sqlite", moved)
+    size = (tmp_path / "r.jsonl").stat().st_size
+    evaluate(world(moved), RandomPolicy(), log=tmp_path / "r.jsonl", progress=False)
+    assert (tmp_path / "r.jsonl").stat().st_size == size

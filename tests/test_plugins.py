@@ -1,0 +1,151 @@
+"A package of somebody else, found by its entry points: its source, verdict and action are played on every face."
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from sql_env import load
+from sql_env.play.acts import ACTIONS, allowed_actions, find_act, prompt
+from sql_env.play.chat import InvalidToolCall, parse_tool_call, tool_schemas
+from sql_env.play.environment import EpisodeEnv
+from sql_env.play.judges import _find_judge, judge_chain
+from sql_env.play.session import Session
+from sql_env.play.settings import read_settings
+from sql_env.plugins import find, names
+
+PLUGIN = Path(__file__).parent.parent / "examples" / "plugin"
+TABLE = "name | flag\nAlma | NO"
+
+
+@pytest.fixture
+def stranger(monkeypatch):
+    monkeypatch.syspath_prepend(str(PLUGIN))
+    yield
+    find_act.cache_clear()
+    judge_chain.cache_clear()
+    sys.modules.pop("stranger", None)
+
+
+@pytest.fixture
+def questions(stranger):
+    return load("harbour")
+
+
+def played(env, queries=1):
+    env.reset(question_id="harbour-NO")
+    for _ in range(queries):
+        env.step("QUERY", "SELECT count(*) FROM ship WHERE flag = 'NO'")
+    return env.step("ANSWER", "@last"), env.episode
+
+
+def test_nothing_is_known_without_the_package():
+    assert "peek" not in names("actions") and "frugal" not in names("verdicts")
+    with pytest.raises(ValueError, match="no action 'PEEK'"):
+        allowed_actions("peek")
+    with pytest.raises(ValueError, match="no way to verify 'frugal'"):
+        read_settings(dict(verify="frugal"))
+
+
+def test_the_package_is_found_by_its_entry_points(stranger):
+    assert "harbour" in names("sources") and "frugal" in names("verdicts")
+    assert find("actions", "peek") is find_act("PEEK") is find_act("peek")
+    assert [judge.name for judge in judge_chain("frugal")] == ["value", "frugal"]
+    assert _find_judge("frugal").needs == ("value",)
+    with pytest.raises(LookupError, match="known are: .*peek"):
+        find("actions", "dance")
+
+
+def test_its_source_is_loaded_as_any_other(questions):
+    assert [q.gold_answer for q in questions] == [((3,),), ((2,),)]
+    assert not questions.quarantined and questions[0].tables_involved == ("ship",)
+
+
+def test_its_verdict_is_paid(questions):
+    env = EpisodeEnv(questions, verify="frugal")
+    last, episode = played(env)
+    assert last.reward == 1 and {*episode.verdicts} == {"value", "frugal"}
+    last, episode = played(env, queries=2)
+    assert last.reward == 0 and episode.correct
+    verdict = episode.judged("frugal")
+    assert (verdict.correct, verdict.reason, verdict.blame) == (False, "wasteful", "model")
+
+
+def test_its_action_is_an_action_like_the_others(questions):
+    env = EpisodeEnv(questions, actions="peek", schema_level="none")
+    assert env.actions == (*ACTIONS, "PEEK")
+    first = env.reset(question_id="harbour-PT")
+    seen = env.step("peek", "SHIP")
+    assert (seen.result, first.schema_info, seen.schema_info) == (TABLE, "", "ship(name, flag)")
+    assert env.try_step("PEEK", "ship").result == TABLE
+    assert "unknown_table" in env.step("PEEK", "boat").error
+    fork = env.episode.fork()
+    assert fork.step("PEEK", "ship").result == TABLE and len(env.episode.turns) == 3
+    for actions in ("", "peek"):
+        env = EpisodeEnv(questions, actions=actions)
+        env.reset()
+        assert ("PEEK" in env.step("DANCE", "").error) == bool(actions)
+        assert ("unknown_action" in env.step("PEEK", "ship").error) != bool(actions)
+
+
+def test_models_get_it_as_a_tool(questions):
+    env = EpisodeEnv(questions, actions="peek")
+    session = Session(env)
+    system, _ = session.begin("harbour-NO")
+    assert "query, peek at a row." in system["content"] and system["content"] == prompt(
+        questions[0], env.actions
+    )
+    assert [t["function"]["name"] for t in session.tools] == sorted(
+        ["answer", "describe", "peek", "query", "sample"]
+    )
+    assert session.call("peek", {"table_name": "ship"}) == TABLE
+    again = Session.resume(env, session.state(), check=True)
+    assert again.messages == session.messages
+    with pytest.raises(InvalidToolCall):
+        parse_tool_call(dict(name="peek", arguments={}), ACTIONS)
+
+
+def test_faces_offer_it(questions):
+    from sql_env.integrations.trl import SQLEnvTRL, prompt_rows
+
+    env = SQLEnvTRL(questions, actions="peek")
+    env.reset(question_id="harbour-NO")
+    assert env.peek(table_name="ship") == TABLE and "Name of the table." in env.peek.__doc__
+    assert type(env) is type(SQLEnvTRL(questions, actions=["PEEK"]))
+    assert "peek at a row" in prompt_rows(questions, actions="peek")[0]["prompt"][0]["content"]
+
+
+def test_a_server_tells_of_it(questions):
+    pytest.importorskip("openenv")
+    from sql_env.models import action_model
+    from sql_env.server import SQLEnvironment
+
+    schema = action_model(allowed_actions("peek")).model_json_schema()["properties"]["action_type"]
+    assert schema["enum"][-1] == "PEEK" and "PEEK: Show the first row" in schema["description"]
+    env = SQLEnvironment(questions, actions="peek", verify="frugal")
+    env.reset(question_id="harbour-NO")
+    assert env.step(action_model(("PEEK",))(action_type="PEEK", argument="ship")).result == TABLE
+
+
+def test_schemas_are_those_of_transformers(stranger):
+    transformers = pytest.importorskip("transformers.utils")
+    from sql_env.integrations.trl import SQLEnvTRL
+
+    tools = {schema["function"]["name"]: schema for schema in tool_schemas(allowed_actions("peek"))}
+    env = SQLEnvTRL(load("harbour"), actions="peek")
+    for name, schema in tools.items():
+        assert transformers.get_json_schema(getattr(env, name)) == schema
+
+
+def test_the_core_scans_no_packages_for_what_it_has():
+    code = (
+        "import importlib.metadata as m\n"
+        "def fail(*args, **kw): raise AssertionError('scanned')\n"
+        "m.entry_points = fail\n"
+        "from sql_env import Episode, load\n"
+        "qs = load('bundled'); q = qs[0]\n"
+        "ep = Episode(q, qs.database(q.database_name), verify='robust', actions='search')\n"
+        "ep.reset(); ep.step('SEARCH', 'name'); ep.step('ANSWER', '1'); ep.robust\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -1,0 +1,215 @@
+"The server's own failures: a disk that is full, gone or held by a half line; nobody is punished, nothing is lost."
+
+import json
+import multiprocessing
+import os
+import resource
+import signal
+import time
+from contextlib import contextmanager
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("openenv", reason="openenv is not installed: pip install 'sql_env[server]'")
+from fastapi.testclient import TestClient
+
+from sql_env import SQLAction, load
+from sql_env.server import SQLEnvironment
+from sql_env.server.app import create_app
+from sql_env.server.journal import Journal
+from sql_env.server.settings import Settings
+
+
+@contextmanager
+def full_disk(path: Path, room: int = 0):
+    "No file of this process may grow beyond what `path` has now and some bytes more."
+    size = path.stat().st_size if path.exists() else 0
+    old = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size + room, old[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, old)
+
+
+@contextmanager
+def gone_folder(path: Path):
+    "The folder of a file is away for a while."
+    away = path.parent.with_name("away")
+    path.parent.rename(away)
+    try:
+        yield
+    finally:
+        away.rename(path.parent)
+
+
+@contextmanager
+def a_folder_instead(path: Path):
+    "A folder stands where the file was."
+    kept = path.rename(path.with_name("kept"))
+    path.mkdir()
+    try:
+        yield
+    finally:
+        path.rmdir()
+        kept.rename(path)
+
+
+FAULTS = {
+    "full disk": full_disk,
+    "full after half a line": lambda path: full_disk(path, 20),
+    "gone": gone_folder,
+    "a folder": a_folder_instead,
+}
+
+
+def lines_of(path: Path) -> list[dict]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+@pytest.fixture
+def questions():
+    found = [q for q in load("bundled") if len(q.gold_answer) == len(q.gold_answer[0]) == 1]
+    return load("bundled").with_questions(found[:1])
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_disk_that_fails_pays_nobody_zero(fault, tmp_path, questions):
+    "The answer is right, `/health` says what is wrong, and every line is there once the disk is."
+    path = tmp_path / "folder" / "results.jsonl"
+    path.parent.mkdir()
+    app = create_app(Settings(web=False, hosts="*", results=str(path)), questions)
+    sql, numbers = questions[0].gold_sql, count()
+    with TestClient(app, base_url="http://localhost") as client:
+
+        def play(n: int) -> None:
+            with client.websocket_connect("/ws") as ws:
+                for _ in range(n):
+                    ws.send_json(
+                        dict(type="reset", data=dict(episode_id=f"episode-{next(numbers)}"))
+                    )
+                    assert ws.receive_json()["type"] == "observation"
+                    for verb, text in (("QUERY", sql), ("ANSWER", "@last")):
+                        ws.send_json(dict(type="step", data=dict(action_type=verb, argument=text)))
+                        said = ws.receive_json()["data"]
+                    assert said["reward"] == 1.0 and said["done"]
+                    assert said["metadata"]["correct"] and "blame" not in said["metadata"]
+
+        play(2)
+        with FAULTS[fault](path):
+            play(3)
+            health = client.get("/health").json()
+            assert health["status"] == "degraded" and "results wait" in health["reason"]
+        play(1)
+        assert client.get("/health").json() == dict(status="healthy")
+    found = [line["episode_id"] for line in lines_of(path)]
+    assert len(found) == len(set(found)) == 6
+    assert all(line["correct"] for line in lines_of(path))
+
+
+def test_results_that_wait_are_written_when_the_server_stops(tmp_path, questions):
+    path = tmp_path / "folder" / "results.jsonl"
+    path.parent.mkdir()
+    journal = Journal(str(path))
+    with gone_folder(path):
+        journal.add(dict(n=1))
+        assert journal.waiting == 1 and not path.exists()
+    assert journal.write() and lines_of(path) == [dict(n=1)]
+
+
+@pytest.mark.parametrize(
+    "end, kept",
+    [
+        ('{"n": 2, "corr', [1]),
+        ('{"n": 2}', [1, 2]),
+        ("\x00" * 40, [1]),
+        ("", [1]),
+    ],
+)
+def test_the_end_of_a_file_is_mended(end, kept, tmp_path):
+    "Half a line goes, a whole one that lacks its end stays; then lines follow as if nothing had been."
+    path = tmp_path / "results.jsonl"
+    path.write_text('{"n": 1}\n' + end)
+    Journal(str(path)).add(dict(n=9))
+    assert [line["n"] for line in lines_of(path)] == [*kept, 9]
+
+
+def write_many(path: str, name: int) -> None:
+    journal = Journal(path)
+    for i in range(100_000):
+        journal.add(dict(name=name, i=i, text="x" * (i % 3000)))
+
+
+def test_processes_that_are_killed_leave_whole_lines(tmp_path):
+    "Four processes write one file and are killed one after the other: each has a run of lines without a gap."
+    path = tmp_path / "results.jsonl"
+    context = multiprocessing.get_context("spawn")
+    processes = [context.Process(target=write_many, args=(str(path), n)) for n in range(4)]
+    for process in processes:
+        process.start()
+    while len({line.split(b",")[0] for line in read_bytes(path).splitlines()[:-1]}) < 4:
+        assert all(process.is_alive() for process in processes), "one has ended by itself"
+        time.sleep(0.05)
+    for process in processes:
+        os.kill(process.pid, signal.SIGKILL)
+        process.join()
+    Journal(str(path)).add(dict(name=9, i=0))
+    found: dict[int, list[int]] = {}
+    for line in lines_of(path):
+        found.setdefault(line["name"], []).append(line["i"])
+    assert found.keys() == {0, 1, 2, 3, 9}
+    assert all(numbers == list(range(len(numbers))) for numbers in found.values())
+
+
+def read_bytes(path: Path) -> bytes:
+    return path.read_bytes() if path.exists() else b""
+
+
+def test_no_episode_begins_whose_result_could_not_be_kept(tmp_path, questions, monkeypatch):
+    path = tmp_path / "folder" / "results.jsonl"
+    path.parent.mkdir()
+    monkeypatch.setattr(Journal.__init__, "__defaults__", (2,))
+    app = create_app(Settings(web=False, hosts="*", results=str(path)), questions)
+    with TestClient(app, base_url="http://localhost") as client:
+        with gone_folder(path), client.websocket_connect("/ws") as ws:
+            for _ in range(2):
+                ws.send_json(dict(type="reset", data={}))
+                assert ws.receive_json()["type"] == "observation"
+                ws.send_json(dict(type="step", data=dict(action_type="ANSWER", argument="7")))
+                assert ws.receive_json()["data"]["reward"] == 0.0
+            refused = client.post("/reset", json={})
+            assert refused.status_code == 503 and "could not be kept" in refused.json()["detail"]
+            ws.send_json(dict(type="reset", data={}))
+            assert ws.receive_json()["type"] == "error"
+        assert client.post("/reset", json={}).status_code == 200
+    assert len(lines_of(path)) == 2
+
+
+def test_what_fails_after_an_episode_is_no_part_of_it(questions):
+    "A listener that raises loses its record, not the agent its reward."
+
+    def fails(record: dict) -> None:
+        raise OSError(28, "No space left on device")
+
+    env = SQLEnvironment(questions, on_end=fails)
+    env.reset()
+    env.step(SQLAction(action_type="QUERY", argument=questions[0].gold_sql))
+    sent = env.step(SQLAction(action_type="ANSWER", argument="@last"))
+    assert sent.done and sent.reward == 1.0 and sent.metadata["correct"]
+
+
+def test_a_step_that_the_environment_fails_has_no_reward(questions, monkeypatch):
+    env = SQLEnvironment(questions)
+    env.reset()
+
+    def fails(*_: str) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(env.episode_env, "step", fails)
+    sent = env.step(SQLAction(action_type="QUERY", argument="SELECT 1"))
+    assert sent.done and sent.reward is None and sent.metadata["blame"] == "environment"
+    assert "not the agent" in sent.error
+    monkeypatch.undo()
+    assert not env.reset().done, "another episode can begin"

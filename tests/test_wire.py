@@ -1,0 +1,200 @@
+"""What servers really send, 50 ways: right in the end, stopped with a clear word, or blamed on who it was.
+
+`python tests/test_wire.py` prints the table."""
+
+import json
+import time
+from email.utils import formatdate
+from types import SimpleNamespace
+
+import pytest
+from fake_server import FakeServer, chunks, completion
+from tables import cases
+
+pytest.importorskip("openai", reason="openai is not installed: pip install 'sql_env[openai]'")
+
+from sql_env.evaluation.harness import RunStopped, evaluate
+from sql_env.evaluation.logs import read_log
+from sql_env.play.chat import tool_schemas
+from sql_env.policies.base import Completion
+from sql_env.policies.baselines import answer_from_result
+from sql_env.policies.chat import ChatPolicy
+from sql_env.policies.local import LocalModel
+from sql_env.policies.requests import ADVICE, EndpointError
+from sql_env.sources.loading import load
+
+FORMS = cases("wire_forms")
+QUESTIONS = load("bundled").split("test")
+KEY_VAR = "OPENAI_API_KEY"
+REAL_SLEEP = time.sleep
+
+
+def right_call(body):
+    "The right call in a conversation: gold, then what it showed."
+    told = [m["content"] or "" for m in body["messages"]]
+    asked = [q for q in QUESTIONS if any(q.question_text in text for text in told)]
+    if not asked:
+        return "describe", dict(table_name="visit")  # the probe
+    shown = "tools" not in body  # an example of a call, in plain words
+    if sum(m["role"] == "assistant" for m in body["messages"]) > shown:
+        return "answer", dict(value=answer_from_result(told[-1]))
+    return "query", dict(sql=max(asked, key=lambda q: len(q.question_text)).gold_sql)
+
+
+def written(how, body):
+    "The right answer as a server writes it."
+    name, arguments = right_call(body)
+    text, fields = json.dumps(arguments), {}
+    if how == "deaf":  # the template drops the tools, and calls and results as well
+        if any(m["role"] == "tool" or m.get("tool_calls") for m in body["messages"]):
+            return completion("What?")
+        is_told = f'{name} ["' in body["messages"][0]["content"]
+        return completion(f"{name} {text}" if is_told else "I have no tools.")
+    if how == "in_text":
+        call = json.dumps(dict(name=name, arguments=arguments))
+        return completion(f"<think>Well.</think>\n<tool_call>\n{call}\n</tool_call>")
+    name = dict(dotted=f"functions.{name}", upper=name.upper()).get(how, name)
+    if how == "more":
+        fields = dict(reason="To see.")
+    text = json.dumps(arguments | fields)
+    answer = completion([(name, json.dumps(text) if how == "twice" else text)])
+    said, usage = answer["choices"][0]["message"], answer["usage"]
+    if how == "object":
+        said["tool_calls"][0]["function"]["arguments"] = arguments
+    if how == "legacy":
+        said["function_call"] = said.pop("tool_calls")[0]["function"]
+    if how == "text_tokens":
+        usage |= dict(prompt_tokens="100", completion_tokens="10")
+    if how == "nan_tokens":
+        usage |= dict(prompt_tokens=float("nan"), completion_tokens=-1)
+    if how == "no_usage":
+        del answer["usage"]
+    if how == "events":
+        parts = [f"data: {json.dumps(part)}\n\n" for part in chunks(answer)]
+        return (": hello\n\n" + "".join(parts) + "data: [DONE]\n\n").encode()
+    before = dict(bom="\ufeff", padded="\n  \n").get(how)
+    return before.encode() + json.dumps(answer).encode() if before else answer
+
+
+class OddServer(FakeServer):
+    "Does what a case tells; its clock is that of the client's sleeps."
+
+    def __init__(self, case):
+        self.case, self.slept = case, 0.0
+        super().__init__(self.say)
+
+    def sleep(self, seconds):
+        self.slept += seconds
+        REAL_SLEEP(min(seconds, 0.001))
+        if self.slept >= self.case.get("gone", 1e9) and self.http is None:
+            self.listen(self.port)
+
+    def say(self, body):
+        case, n = self.case, len(self.bodies)
+        is_odd = n % case.get("at", 1) == 0 and n > case.get("from", 0)
+        if "gone" in case and n == 5:
+            self.close()
+            return "drop"
+        if is_odd and "line" in case:
+            return case["line"]
+        is_later = any(m["role"] == "assistant" for m in body["messages"])
+        if "full" in case and is_later or is_odd and "body" in case:
+            said = case.get("body", dict(error=dict(message=case.get("full"), code=400)))
+            now, headers = time.time(), {}
+            for name, value in case.get("headers", {}).items():
+                is_date = value[0] == "+"
+                headers[name] = formatdate(now + int(value), usegmt=True) if is_date else value
+            data = said.encode() if isinstance(said, str) else said
+            return "fault", case.get("status", 400 if "full" in case else 200), headers, data
+        return written(case.get("as"), body)
+
+
+def outcome(case):
+    "`right`, whose blame every episode is, or `stop:` and the kind of error, and how often it was asked."
+    with OddServer(case) as server, pytest.MonkeyPatch.context() as patch:
+        patch.setattr("time.sleep", server.sleep)
+        policy = ChatPolicy("m", server.url, "sk-secret", timeout=9)
+        try:
+            r = evaluate(QUESTIONS, policy, 5, progress=False)
+        except (EndpointError, RunStopped) as e:
+            kinds = [k for k, said in ADVICE.items() if said.format(key_var=KEY_VAR) in str(e)]
+            return f"stop:{' '.join(kinds) or e}"
+        except Exception as e:
+            return f"{type(e).__name__}: {e}"
+    if r.success_rate == 1 and r.n_completed == 5:
+        return "right"
+    blames = sorted({str(e.blame) for e in r.episodes})
+    return blames[0] if len(blames) == 1 else f"{sum(e.correct for e in r.episodes)} of 5 right"
+
+
+@pytest.mark.parametrize("case", FORMS, ids=lambda case: case["name"])
+def test_what_servers_send(case):
+    assert outcome(case) == case["want"]
+
+
+@pytest.mark.parametrize("cap", [dict(max_tokens=200), dict(max_cost=0.0001)])
+def test_caps_hold_where_no_usage_is_told(cap):
+    with OddServer({"as": "no_usage"}) as server:
+        policy = ChatPolicy("m", server.url, "k", price=(1, 2))
+        with pytest.raises(RunStopped) as stopped:
+            evaluate(QUESTIONS, policy, 6, progress=False, **cap)
+    result = stopped.value.result
+    assert result.n_episodes == 1 and result.usage["guessed"] == 2
+    assert "a token guessed for 3 characters" in policy.backend.channel
+
+
+def test_a_cap_that_nothing_counts_is_refused_in_words():
+    class Mute:
+        name, settings = "mute", {}
+
+        def complete(self, messages, tools, seed):
+            return Completion(dict(role="assistant", content="Hm."))
+
+    with pytest.raises(RunStopped, match="tells no numbers of tokens"):
+        evaluate(QUESTIONS, ChatPolicy(Mute()), 6, progress=False, max_tokens=200)
+
+
+def test_what_the_model_reads_and_what_the_log_keeps_in_plain_words(tmp_path):
+    with OddServer({"as": "deaf"}) as server:
+        policy = ChatPolicy("m", server.url, "k")
+        evaluate(QUESTIONS, policy, 1, progress=False, log=tmp_path / "a.jsonl")
+        played = read_log(tmp_path / "a.jsonl")[1][0]
+    assert (
+        "the tools do not arrive, so calls are plain words, a call is read"
+        in policy.backend.channel
+    )
+    sent = server.bodies[-1]["messages"]
+    assert [m["role"] for m in sent] == ["system", *["user", "assistant"] * 2, "user"]
+    assert 'query ["sql"]' in sent[0]["content"] and sent[4]["content"].startswith("query {")
+    assert [m["role"] for m in played.messages][:4] == ["system", "user", "assistant", "tool"]
+    assert played.episode.correct and played.episode.usage["text_calls"] == 2
+
+
+def test_a_local_template_without_tools_gets_plain_words():
+    class Plain:
+        "A tokenizer whose template shows nothing but words."
+
+        def apply_chat_template(self, messages, tools=None, **options):
+            return "".join(f"{m['role']}: {m['content']}\n" for m in messages)
+
+        def __call__(self, text, **options):
+            return dict(input_ids=text)
+
+    model = SimpleNamespace(config=SimpleNamespace(max_position_embeddings=512))
+    said = [dict(role="system", content="Find out."), dict(role="user", content="How many?")]
+    local = LocalModel(model, Plain())
+    local.probe()
+    assert "shows no tools, so calls are plain words; a context of 512" in local.channel
+    read = local.tokens(said, tool_schemas())
+    assert 'query ["sql"]' in read and 'assistant: describe {"table_name": "visit"}' in read
+    as_told = LocalModel(model, Plain(), protocol="tools")
+    as_told.probe()
+    assert "shows no tools; a context" in as_told.channel
+    assert 'query ["sql"]' not in as_told.tokens(said, tool_schemas())
+
+
+if __name__ == "__main__":
+    found = [(case, outcome(case)) for case in FORMS]
+    for case, came in found:
+        print(f"{'' if came == case['want'] else 'NOT':4}{case['name']:52} {came[:60]}")
+    print(f"{sum(came == case['want'] for case, came in found)} of {len(found)}")
