@@ -303,7 +303,11 @@ def test_splits_share_no_words():
     vocabulary = load_vocabulary()
     for field in vocabulary["fields"].values():
         for nouns in (field["group"], field["member"], field["thing"], field["event"]):
-            assert {_split_of_word(word) for word in nouns["words"]} == {"train", "validation", "test"}
+            assert {_split_of_word(word) for word in nouns["words"]} == {
+                "train",
+                "validation",
+                "test",
+            }
     for kind in ("numbers", "categories", "dates", "flags", "codes"):
         for name, about in vocabulary[kind].items():
             splits = {_split_of_word(word) for word in about["words"]}

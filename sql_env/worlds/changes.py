@@ -189,9 +189,7 @@ class _Extender:
             for t in range(1, things.n_rows + 1)
             if rng.chance(0.3)
         ]
-        shares = self.table(
-            "share", self.word("share"), len(pairs), has_key=False
-        )
+        shares = self.table("share", self.word("share"), len(pairs), has_key=False)
         one = self.reference(shares, groups, [g for g, _ in pairs], groups.key, "NOT NULL")
         two = self.reference(shares, things, [t for _, t in pairs], things.key, "NOT NULL")
         rule = f"NOT NULL CHECK (%s >= 0), PRIMARY KEY ({one.name}, {two.name})"
@@ -203,7 +201,9 @@ class _Extender:
         rows = [i for i in range(1, events.n_rows + 1) if self.rng.chance(0.6)]
         notes = self.table("remark", self.word("remark"), len(rows))
         self.reference(notes, events, rows, events.key, "NOT NULL")
-        self.column(notes, "body", "text", [self.rng.choice(_lists()["tasks"]["remarks"]) for _ in rows])
+        self.column(
+            notes, "body", "text", [self.rng.choice(_lists()["tasks"]["remarks"]) for _ in rows]
+        )
 
     def archive(self) -> None:
         "Old events, with the columns of those of today and no references."

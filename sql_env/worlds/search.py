@@ -413,9 +413,7 @@ def _draw_rules(
         kind, about = [*_lists()["rules"].items()][i % 4]
         table, used = rng.choice(tables), {(r.table.name, r.column.name) for r in rules}
         used |= {(r.table.name, r.exception[0]) for r in rules if r.exception}
-        columns = [
-            c for c in table.columns_of(about["column"]) if (table.name, c.name) not in used
-        ]
+        columns = [c for c in table.columns_of(about["column"]) if (table.name, c.name) not in used]
         terms = [term for term in about["terms"] if term not in {rule.term for rule in rules}]
         if not columns or not terms or len(rules) == _RULES:
             continue

@@ -403,10 +403,7 @@ def _load_synonyms() -> dict[str, dict[str, _Synonyms]]:
     "The synonyms of `synonyms.toml`: of a `verb`, `noun` or `adjective` in forms, and of a `name` in a world."
     tables = tomllib.loads(_read_file("synonyms"))
     return {
-        kind: {
-            word: _Synonyms(**sides)
-            for word, sides in words.items()
-        }
+        kind: {word: _Synonyms(**sides) for word, sides in words.items()}
         for kind, words in tables.items()
     }
 
