@@ -64,7 +64,7 @@ def test_the_client_as_documented(server):
 
 def test_endpoints(server):
     at = server.http
-    assert json.loads(http(at + "/health")[1]) == {"status": "healthy"}
+    assert json.loads(http(at + "/health")[1]) == {"status": "healthy", "emergency_stops": 0}
     assert json.loads(http(at + "/metadata")[1])["name"] == "sql_env"
     schema = json.loads(http(at + "/schema")[1])
     assert schema["action"]["properties"]["action_type"]["enum"] == [
