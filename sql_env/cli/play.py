@@ -148,7 +148,7 @@ def demo(
     from sql_env.policies.base import ModelError, RolloutAborted, play_episode
 
     loaded = questions.load()
-    env = EpisodeEnv(loaded, **_play_settings(play, reward="shaped"))
+    env = EpisodeEnv(loaded, **_play_settings(play))
     if policy == "chat":
         player = ModelOptions(model, base_url).make_policy(env.actions)
     else:
@@ -282,7 +282,7 @@ def _export_command(
     if out.is_dir():
         raise ValueError(f"{out} is a folder; name a file, such as {out / 'episode.html'}.")
     loaded = questions.load(200, show_progress=not as_json)
-    settings = _play_settings(play, reward="shaped")
+    settings = _play_settings(play)
     views: list[Any] = []
     for word in what:
         if Path(word).is_file():

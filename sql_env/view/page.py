@@ -137,7 +137,9 @@ def question_html(view: EpisodeView) -> FT:
     return element("header", about, element("h2", view.question), failed, note, cls="sx-ask")
 
 # %% ../../nbs/view/04_page.ipynb #fa31219f
-def _step_line(i: int, made: _Step, step: int | None, unfolds: bool = False) -> FT:
+def _step_line(
+    i: int, made: _Step, step: int | None, unfolds: bool = False, live: bool = False
+) -> FT:
     "Step `i` in the list of steps; a button if the page has a script, or what `unfolds` into what came of it."
     inside = [
         element("small", i),
@@ -146,10 +148,10 @@ def _step_line(i: int, made: _Step, step: int | None, unfolds: bool = False) -> 
         "" if made.reward is None else _signed_html(sum(made.reward.values())),
     ]
     classes = ["sx-fail"] if made.failed else []
-    if step is None:
+    row = element("div", *inside)
+    if live or step is None:
         row = element("button", *inside, type="button", data_go=i)
-    else:
-        row = element("div", *inside)
+    if step is not None:
         if unfolds:
             act = part_html(Part("act", made.argument, made.verb))
             row = element("details", element("summary", *inside), act, *_parts_html(made.parts))
@@ -159,12 +161,14 @@ def _step_line(i: int, made: _Step, step: int | None, unfolds: bool = False) -> 
     return element("li", row, cls=" ".join(classes), data_row=i, aria_current=current)
 
 # %% ../../nbs/view/04_page.ipynb #48adbf7e
-def _steps_html(steps: Sequence[_Step], step: int | None = None, unfold: int = 0) -> FT:
-    "The list of steps: buttons for the page's script if `step` is None, else `unfold` of them show what came."
+def _steps_html(
+    steps: Sequence[_Step], step: int | None = None, unfold: int = 0, live: bool = False
+) -> FT:
+    "The list of steps: buttons if `live` or `step` is None, else `unfold` of them show what came."
     n = len(steps) - 1
     if not n:
         return element("p", "none yet", cls="sx-hint")
-    lines = [_step_line(i, steps[i], step, n - unfold < i < n) for i in range(1, n + 1)]
+    lines = [_step_line(i, steps[i], step, n - unfold < i < n, live) for i in range(1, n + 1)]
     return element("ol", *lines, cls="sx-steps")
 
 # %% ../../nbs/view/04_page.ipynb #a74d15cd
@@ -211,6 +215,7 @@ def episode_view_html(
     head: bool = True,  # with the question
     errors: bool = True,  # say what went wrong; False where it is said already
     unfold: int = 0,  # of the last steps in the list, as many unfold into what came of them
+    live: bool = False,  # a script follows the buttons of the steps
 ) -> FT:
     "An episode at one step, or at all of them."
     steps, last = episode_steps(view), len(view.turns)
@@ -220,7 +225,7 @@ def episode_view_html(
         step = max(0, min(step, last))
         panels = [_step_html(view, step, steps[step], errors=errors)]
     now = element("div", *panels, aria_live="polite" if step is None else "")
-    side = element("div", element("h3", "steps"), _steps_html(steps, step, unfold))
+    side = element("div", element("h3", "steps"), _steps_html(steps, step, unfold, live))
     parts = [element("div", now, side, cls="sx-body")]
     if head:
         parts.insert(0, question_html(view))
