@@ -31,7 +31,6 @@ from sql_env.progress import terminal_text
 from sql_env.questions.question_set import Question, QuestionSet
 from sql_env.sources.loading import load
 from sql_env.sql.values import Result, format_value, quote_identifier
-from sql_env.view.diagram import _discovered_tables, _layer_tables, _layout_tables, _schema_svg
 from sql_env.view.episode import (
     EpisodeView,
     _result_part,
@@ -41,15 +40,7 @@ from sql_env.view.episode import (
     view_trajectory,
     watch_policy,
 )
-from sql_env.view.explorer import (
-    EpisodeExplorer,
-    EpisodePlayer,
-    HumanPlayer,
-    QuestionPicker,
-    _ActionBoard,
-    _LogTab,
-    _PolicyTab,
-)
+from sql_env.view.explorer import EpisodeExplorer, QuestionPicker, _LogTab, _PolicyTab
 from sql_env.view.html import (
     _parse_result_table,
     element,
@@ -58,12 +49,17 @@ from sql_env.view.html import (
     stylesheet,
 )
 from sql_env.view.page import (
+    _discovered_tables,
+    _layer_tables,
+    _layout_tables,
+    _schema_svg,
     embed_page,
     episode_html,
     episode_page_html,
     episode_view_html,
     part_html,
 )
+from sql_env.view.player import EpisodePlayer, HumanPlayer, _ActionBoard
 
 EVIL = """</script><script>alert(1)</script><img src=x onerror="alert(2)"> ' " & `"""
 QS = load("bundled")

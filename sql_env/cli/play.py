@@ -484,7 +484,7 @@ def _follow(paths: list[Path], questions: Any, title: str, port: int, show: bool
 # %% ../../nbs/cli/02_play.ipynb #c639c197
 @app.command("view", rich_help_panel="Play and evaluate")
 @_takes_options("""
-<runs>        Logs of `evaluate` or of Inspect, or folders of them; side by side if there are several. The folder
+<runs>        Logs of `evaluate`, or folders of them; side by side if there are several. The folder
               runs if none is given.
 follow        Serve the page on this machine; new episodes appear in it.
 port          Of the page that is served; a free one if 0.
