@@ -1,4 +1,4 @@
-"""The parts of an episode as HTML, its schema drawn: at one step, as a file that plays, as a still picture, and tries of one state
+"""An episode as HTML, its schema drawn: at one step, as a file that plays, as a still picture, and tries of one state
 
 Docs: https://hjerpe.github.io/sql_env/view/page.html.md"""
 
