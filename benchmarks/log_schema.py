@@ -46,6 +46,10 @@ HEADER = dict(
     started=(str, "Time stamp, ISO 8601 in UTC."),
     model=(str, ""),
     base_url=(str, ""),
+    channel=(
+        dict,
+        "How tools reach the model, as the probe found: protocol, tools, call, usage, context, seconds.",
+    ),
     hack_floor=(dict[str, float], "Success rate of each reward-hacking baseline."),
     rescored=(dict, "Of which log, by which version, when; see `rescore_log`."),
 )

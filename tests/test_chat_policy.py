@@ -819,7 +819,7 @@ def test_the_command_says_what_is_missing():
         ((), "needs --model"),
         (("--model", "m"), "OPENAI_API_KEY"),
         (
-            ("--model", "m", "--base-url", "http://127.0.0.1:9/v1", "--no-floor"),
+            ("--model", "m", "--base-url", "http://127.0.0.1:9/v1", "--no-floor", "--timeout", "1"),
             "is the server running",
         ),
         (  # said before the model is asked

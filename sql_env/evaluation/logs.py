@@ -34,7 +34,6 @@ from sql_env.evaluation.rows import (
     _as_over,
     _time_stamp,
     changed_contents,
-    changes_text,
     classify_failure,
     episode_result,
     reprice,
@@ -151,7 +150,7 @@ def _replace_file(path: str | Path, data: bytes) -> Path:
 
 # %% ../../nbs/evaluation/04_logs.ipynb #eb80658d
 LOG_FORMAT = 3  # of what this version writes, and reads
-DETAILS = ("format", "sql_env", "commit", "python", "started", "model", "base_url", "hack_floor")
+DETAILS = tuple("format sql_env commit python started model base_url channel hack_floor".split())
 
 # %% ../../nbs/evaluation/04_logs.ipynb #e934e2f8
 @lru_cache(None)
@@ -375,8 +374,9 @@ class EpisodeLog:
         n = self.about.get("episodes")
         if n is not None and n < found.get("episodes", n):
             self.about["episodes"] = found["episodes"]  # of which this start plays a part
-        if "hack_floor" in found:
-            self.about.setdefault("hack_floor", found["hack_floor"])
+        for name in ("hack_floor", "channel"):  # known after the start
+            if name in found:
+                self.about.setdefault(name, found[name])
         self._file.truncate(complete)
         if _price(found) != _price(self.about):
             _price_again(tries, _price(self.about))
@@ -413,6 +413,11 @@ class EpisodeLog:
         if new != self.about:
             self._file.write(_json_line(new))
             self.about = new
+
+    def note(self, **details: Any) -> None:
+        "Keep what became known for the header that comes before the next episode."
+        self.about |= json.loads(json.dumps(details))
+        self._header_is_due = True
 
     def finish(self) -> None:
         "Write the line about a run that has no episode, as the last of many shards may have none."
@@ -627,7 +632,7 @@ class _Rescored:
         int, ...
     ]  # indices of episodes whose answer is right now or was before, by any judge
     differences: dict[int, str]  # episodes that went otherwise than in the log, in words
-    contents: str = ""  # what changed since it was played, in words
+    contents: dict[int, list[str]]  # episodes of which content changed since, and what
 
 # %% ../../nbs/evaluation/04_logs.ipynb #374db4a7
 def _check_there(trajectories: Iterable[Trajectory], questions: QuestionSet, log: str) -> None:
@@ -670,8 +675,8 @@ def rescore_log(
         if _found(a) != _found(b):
             changed.append(a.episode_index)
     new_trajectories = [made[id(t)] for t in trajectories]
-    pairs = [
-        (old.episode.hashes, new.episode.hashes) for old, new in zip(trajectories, new_trajectories)
-    ]
-    contents = changes_text(changed_contents(*pair) for pair in pairs)
+    contents = {}
+    for old, new in zip(trajectories, new_trajectories):
+        if names := changed_contents(old.episode.hashes, new.episode.hashes):
+            contents[old.episode.episode_index] = names
     return _Rescored(graded, new_trajectories, tuple(sorted(changed)), differences, contents)

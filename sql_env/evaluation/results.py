@@ -44,6 +44,7 @@ from sql_env.evaluation.statistics import (
     rate_interval,
 )
 from ..play.acts import ACTIONS, ENDS
+from ..policies.base import channel_text
 
 # %% ../../nbs/evaluation/06_results.ipynb #0207ce75
 def _mean(values: Iterable[float]) -> float:
@@ -357,6 +358,9 @@ def _differences(a: EvaluationResult, b: EvaluationResult) -> tuple[str, ...]:
         values = a.settings.get(name), b.settings.get(name)
         if all(values) and values[0] != values[1]:
             found[name] = values
+    ways = [(s.settings.get("channel") or {}).get("protocol") for s in (a, b)]
+    if all(ways) and ways[0] != ways[1]:
+        found["protocol"] = tuple(ways)
     for name, (x, y) in found.items():
         group, _, part = name.rpartition(".")
         is_who = part == "model" and a.settings.get("policy") != b.settings.get("policy")
@@ -555,6 +559,7 @@ def result_texts(result: EvaluationResult) -> dict[str, str]:
     known = ("value", "robust")
     others = dict.fromkeys(n for e in result.completed for n in e.verdicts if n not in known)
     texts = dict(
+        channel=channel_text(result.settings.get("channel") or {}),
         contents=mixed_contents(result.completed),
         tries=_pass_text(result),
         conversations=_conversation_text(result),
