@@ -6,8 +6,8 @@ Docs: https://hjerpe.github.io/sql_env/evaluation/logs.html.md"""
 
 # %% auto #0
 __all__ = ['LOG_FORMAT', 'DETAILS', 'SPLIT', 'RESUME', 'run_details', 'run_difference', 'parse_line', 'takes_place', 'read_log',
-           'count_log_failures', 'EpisodeLog', 'write_log', 'replace_log', 'mixed_contents', 'merge_logs',
-           'replay_trajectory', 'check_log', 'rescore_trajectory', 'rescore_log']
+           'EpisodeLog', 'write_log', 'replace_log', 'mixed_contents', 'merge_logs', 'replay_trajectory', 'check_log',
+           'rescore_trajectory', 'rescore_log']
 
 # %% ../../nbs/evaluation/04_logs.ipynb #5e061986
 import errno
@@ -19,7 +19,6 @@ import subprocess
 import weakref
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import zip_longest
@@ -34,7 +33,6 @@ from sql_env.evaluation.rows import (
     _as_over,
     _time_stamp,
     changed_contents,
-    classify_failure,
     episode_result,
     reprice,
 )
@@ -223,10 +221,10 @@ RESUME = "the same command again, with its log, plays what changed anew"
 
 # %% ../../nbs/evaluation/04_logs.ipynb #039c8757
 def _check_format(
-    values: dict[str, Any],  # a header, or a saved result
+    values: dict[str, Any],  # a header
     name: str,  # of the file
 ) -> None:
-    "Raise `ValueError` if a log or a result was written in a format that this version does not read."
+    "Raise `ValueError` if a log was written in a format that this version does not read."
     found = values.get("format", 1)
     if found != LOG_FORMAT:
         version = values.get("sql_env") or "the version of sql_env that wrote it"
@@ -316,17 +314,6 @@ def read_log(path: str | Path) -> tuple[dict[str, Any], list[Trajectory]]:
     "The settings of the run and its episodes; raises `ValueError` that names the line if it is no log."
     about, tries = _read_lines(Path(path))
     return about, _last_tries(tries)
-
-# %% ../../nbs/evaluation/04_logs.ipynb #8e0fe9b2
-def count_log_failures(path: str | Path) -> dict[str, int]:
-    "As `count_failures` for a log, one episode in memory at a time; lines that are no episode are left out."
-    kinds: dict[int, str] = {}
-    with Path(path).open("rb") as file:
-        for line in file:
-            with suppress(ValueError, KeyError, TypeError, AttributeError):
-                trajectory = Trajectory.from_dict(json.loads(line))
-                kinds[trajectory.episode.episode_index] = classify_failure(trajectory)
-    return {kind: n for kind, n in Counter(kinds.values()).most_common() if kind}
 
 # %% ../../nbs/evaluation/04_logs.ipynb #3d0a1c48
 class EpisodeLog:
@@ -514,6 +501,8 @@ def merge_logs(
         indices.append([t.episode.episode_index for t in trajectories])
         played |= {t.episode.episode_index: t for t in trajectories}
     whole = _join_settings(settings, indices)
+    if floor := next((s["hack_floor"] for s in settings if "hack_floor" in s), None):
+        whole["hack_floor"] = floor
     if mixed := mixed_contents(t.episode for t in played.values()):
         raise ValueError(f"the shards are not of one content: {mixed}; {RESUME}")
     return replace_log(out, whole, [played[i] for i in sorted(played)])
