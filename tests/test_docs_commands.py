@@ -157,7 +157,7 @@ def run_server(line, home):
         for text in process.stderr:
             said.append(text)
             if found := re.search(r"running on (http://\S+)", text):
-                with urllib.request.urlopen(f"{found[1]}/health", timeout=30) as answer:
+                with urllib.request.urlopen(f"{found[1]}/health", timeout=120) as answer:
                     assert answer.status == 200
                 return
         pytest.fail(f"{line}\n{''.join(said)}")

@@ -102,10 +102,10 @@ class Started:
         self.ready = ready
 
     def __enter__(self):
-        end = time.monotonic() + 120
+        end = time.monotonic() + 300
         while time.monotonic() < end and self.process.poll() is None:
             try:
-                return urllib.request.urlopen(self.url + self.ready, timeout=2) and self
+                return urllib.request.urlopen(self.url + self.ready, timeout=10) and self
             except urllib.error.HTTPError:
                 return self  # it answers
             except OSError:

@@ -103,10 +103,29 @@ def test_a_disk_that_fails_pays_nobody_zero(fault, tmp_path, questions):
             health = client.get("/health").json()
             assert health["status"] == "degraded" and "results wait" in health["reason"]
         play(1)
-        assert client.get("/health").json() == dict(status="healthy")
+        assert client.get("/health").json()["status"] == "healthy"
     found = [line["episode_id"] for line in lines_of(path)]
     assert len(found) == len(set(found)) == 6
     assert all(line["correct"] for line in lines_of(path))
+
+
+def test_a_statement_that_the_clock_stops_is_counted_and_logged(questions, caplog):
+    app = create_app(Settings(web=False, hosts="*", seconds=0.01), questions)
+    sql = (
+        "WITH k(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM k LIMIT 200000) SELECT count(*) FROM k"
+    )
+    with TestClient(app, base_url="http://localhost") as client:
+        before = client.get("/health").json()["emergency_stops"]
+        with client.websocket_connect("/ws") as ws:
+            for sent in (
+                dict(type="reset", data={}),
+                dict(type="step", data=dict(action_type="QUERY", argument=sql)),
+            ):
+                ws.send_json(sent)
+                said = ws.receive_json()["data"]["observation"]
+        assert said["error"].startswith("timeout")
+        assert client.get("/health").json() == dict(status="healthy", emergency_stops=before + 1)
+    assert "emergency stop of a statement" in caplog.text
 
 
 def test_results_that_wait_are_written_when_the_server_stops(tmp_path, questions):

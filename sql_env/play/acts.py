@@ -421,6 +421,8 @@ def prompt(
     actions: Iterable[str] = ACTIONS,  # that are allowed
 ) -> str:
     "The system prompt of an episode."
+    from sql_env.database.writing import MOST_CHANGED
+
     acts = [find_act(verb) for verb in actions]
     changing = [act for act in acts if act.gives == "changes"]
     is_task = question is not None and bool(changing) and changing[0].suits(question)
@@ -436,6 +438,7 @@ def prompt(
         tables = ", ".join(sorted(question.writes))  # type: ignore[union-attr]
         change = ", ".join(act.tool for act in changing)
         parts.append(f"Change rows with {change}; only these tables may be changed: {tables}.")
+        parts.append(f"At most {MOST_CHANGED}.")
         told = "" if question.answer_type == "changes" else " with what was asked for"  # type: ignore[union-attr]
         return " ".join([*parts, f"Call answer{told} once all is done."])
     parts += [act.prompt for act in changing if question is None]

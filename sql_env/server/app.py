@@ -28,7 +28,7 @@ from ..play.episode import Episode
 from ..play.session import Session
 from ..questions.question_set import QuestionSet
 from .environment import _RESET_OPTIONS, ResetError, SQLEnvironment, _episode_record
-from .journal import Journal
+from .journal import Journal, _health
 from .limits import _allow_many_files, _Guard, _Names, _uvicorn_options
 from .mcp_tools import EnvironmentTools, HttpEndpoint, Player, Players
 from .page import Visits, build_page
@@ -211,19 +211,17 @@ def _add_mcp(
 _WRITE_AGAIN = 5  # seconds after which results that wait are written
 
 # %% ../../nbs/server/08_app.ipynb #6fecee71
-def _add_journal(app: Any, journal: Journal) -> None:
-    "Say at `/health` how the journal does, and write what waits now and then, and at the end."
+def _add_health(app: Any, journal: Journal | None) -> None:
+    "Say at `/health` how the server does; write what waits in the journal now and then, and at the end."
     own = next(r for r in app.router.routes if getattr(r, "path", "") == "/health")
 
-    async def health() -> dict[str, str]:
-        return (
-            dict(status="degraded", reason=journal.problem)
-            if journal.problem
-            else dict(status="healthy")
-        )
+    async def health() -> dict[str, Any]:
+        return _health(journal)
 
     app.router.routes.remove(own)
     app.add_api_route("/health", health, tags=["Health"], summary="Health check")
+    if journal is None:
+        return
     lifespan = app.router.lifespan_context
 
     async def write_again() -> None:
@@ -394,8 +392,7 @@ def create_app(
     _add_error_handlers(app)
     _add_api_page(app, actions)
     _add_mcp(app, server, make, settings.idle, seats, journal)
-    if journal:
-        _add_journal(app, journal)
+    _add_health(app, journal)
     if settings.web:
         _add_page(app, Visits(make, seats, settings.idle))
     names, frames = _read_names(settings, os.environ.get("SPACE_HOST", ""))

@@ -18,6 +18,8 @@ from io import FileIO
 from threading import Lock
 from typing import Any
 
+from ..database.connection import GuardedConnection
+
 try:
     import fcntl
 except ImportError:  # Windows, where one process writes a file
@@ -110,3 +112,13 @@ class Journal:
                 return False
             self.problem = ""
             return True
+
+# %% ../../nbs/server/07_journal.ipynb #688c917e
+def _health(
+    journal: Journal | None = None,  # where results wait, if there is one
+) -> dict[str, Any]:
+    "What a server answers at `/health`."
+    problem = journal.problem if journal else ""
+    state: dict[str, Any] = dict(status="degraded" if problem else "healthy")
+    state |= dict(reason=problem) if problem else {}
+    return state | dict(emergency_stops=GuardedConnection.emergency_stops)

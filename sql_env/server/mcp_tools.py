@@ -54,6 +54,7 @@ from sql_env.play.chat import (
 from ..play.environment import EpisodeEnv
 from ..play.episode import Episode
 from ..play.session import Session, ToolError
+from .journal import _health
 from sql_env.server.limits import (
     MAX_MESSAGE_BYTES,
     _allow_many_files,
@@ -574,7 +575,7 @@ def _http_app(players: Players, settings: Settings) -> Any:
     from starlette.routing import Route
 
     async def health(_: Any) -> JSONResponse:
-        return JSONResponse(dict(status="healthy"))
+        return JSONResponse(_health())
 
     endpoint = HttpEndpoint(players)
     app = Starlette(
