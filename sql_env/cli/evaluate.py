@@ -687,7 +687,7 @@ _RATES = ("correct", "grounded", "robust")
 # %% ../../nbs/cli/03_evaluate.ipynb #8d928e29
 @app.command("compare", rich_help_panel="Play and evaluate")
 @_takes_options(f"""
-<files>  Logs (.jsonl, .eval) and folders of them, in any mixture.
+<files>  Logs (.jsonl) and folders of them, in any mixture.
 by {"|".join(_RATES)}  Rate to compare: %s.
 """)
 def _compare_command(files: list[Path], by: str = "correct", as_json: bool = False):
