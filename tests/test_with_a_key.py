@@ -396,10 +396,10 @@ def test_several_results_are_compared_with_a_correction(sql_env, tmp_path):
     )
     assert [c.names for c in found] == [("a", "b"), ("a", "c"), ("b", "c")]
     assert all(c.p_holm >= c.p_value for c in found) and found[0].p_holm == 3 * found[0].p_value
-    args = ["evaluate", "-n", 12, "--no-floor", "--out"]
+    args = ["evaluate", "-n", 12, "--no-floor", "--log"]
     for seed in (0, 3):
         assert sql_env(*args, tmp_path / f"s{seed}", "--seed", seed, "--policy", "greedy")[0] == 0
-    files = [tmp_path / f"s{seed}" / "greedy.json" for seed in (0, 0, 3)]
+    files = [tmp_path / f"s{seed}" / "greedy.jsonl" for seed in (0, 0, 3)]
     code, out, _ = sql_env("compare", *files)
     assert (
         code == 0

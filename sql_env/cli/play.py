@@ -311,6 +311,8 @@ def _rescored_row(name: str, result: Any) -> list[str]:
 # %% ../../nbs/cli/02_play.ipynb #50940edb
 def _print_rescored(console: Console, rescored: Any, before: Any, after: Any) -> None:
     "Print rates before and after, and which episodes changed."
+    from sql_env.evaluation.rows import changes_text
+
     table = _make_table(
         escape(after.policy),
         verdicts="left",
@@ -322,6 +324,8 @@ def _print_rescored(console: Console, rescored: Any, before: Any, after: Any) ->
     table.add_row(*_rescored_row("log", before))
     table.add_row(*_rescored_row("now", after))
     console.print(table)
+    if told := changes_text(rescored.contents.values()):
+        console.print(f"changed since the log was written: {told}")
     ids = {e.episode_index: e.question_id for e in after.episodes}
     changed = [ids[i] for i in rescored.changed]
     if changed:
@@ -368,6 +372,7 @@ def _rescore_command(
             episodes=after.n_episodes,
             changed=list(rescored.changed),
             differences=rescored.differences,
+            contents=rescored.contents,
             success_rate=[before.success_rate, after.success_rate],
             robust_rate=[before.robust_rate, after.robust_rate],
         )

@@ -42,7 +42,7 @@ from .workers import Gate, WorkersLost
 from ..play.acts import ACTIONS
 from ..play.chat import tool_schemas
 from ..play.environment import EpisodeEnv
-from ..policies.base import Completion, Policy, usage_cost
+from ..policies.base import Completion, Policy, channel_text, usage_cost
 from ..policies.baselines import hacks_for, most_frequent_answer
 from ..policies.endpoint import price_list
 from ..progress import ProgressBar
@@ -393,10 +393,12 @@ def _repeat(plan: Sequence[_PlannedEpisode], epochs: int, seed: int) -> list[_Pl
     return repeated
 
 # %% ../../nbs/evaluation/07_harness.ipynb #fb17b645
-def _probe(policy: Any) -> Any:
+def _probe(policy: Any, bar: ProgressBar) -> Any:
     "The answer to a first request, None of a busy server; raises what would go wrong in each episode."
     if not hasattr(policy, "probe"):
         return None
+    if hasattr(backend := getattr(policy, "backend", None), "tell"):
+        backend.tell = bar.tell
     try:
         return policy.probe()
     except Exception as e:
@@ -444,6 +446,15 @@ def _grade_changed(env: Any, log: EpisodeLog, robust: bool) -> str:
     return f"changed since the log was written: {changes_text(changes)}; {done}" if changes else ""
 
 # %% ../../nbs/evaluation/07_harness.ipynb #5602604b
+def _keep_channel(channel: dict[str, Any], log: EpisodeLog | None) -> str:
+    "Put how tools reach the model into the header of a log; in words, whether they did so otherwise before."
+    before = log.about.get("channel", channel) if log else channel
+    if log:
+        log.note(channel=channel)
+    is_other = before["protocol"] != channel["protocol"]
+    return f"; earlier episodes of the log: {channel_text(before)}" if is_other else ""
+
+# %% ../../nbs/evaluation/07_harness.ipynb #d73b8c78
 def evaluate(
     env: Any,  # an environment, or a `QuestionSet`
     policy: Policy,
@@ -475,8 +486,10 @@ def evaluate(
         bar.tell(changes)
         if run.todo and run.may_begin(0):
             at_once = max(batch, getattr(executor, "_max_workers", 1))
-            probe, known = _probe(policy), run.results.values()
-            bar.tell(getattr(getattr(policy, "backend", None), "channel", ""))
+            probe, known = _probe(policy, bar), run.results.values()
+            if channel := getattr(getattr(policy, "backend", None), "channel", {}):
+                about["channel"] = channel
+                bar.tell(f"{name}: {channel_text(channel)}{_keep_channel(channel, file)}")
             bar.tell(_estimate_text(env, policy, run.todo, known, probe, at_once, caps.max_cost))
         run.play(_run_plan(rollouts, run.todo, executor, run), bar)
         if file and not plan:
