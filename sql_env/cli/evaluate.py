@@ -603,9 +603,12 @@ def _evaluate_command(
     if suite is None:
         _evaluate(questions, evaluation, chat, play, policy, floor, out, as_json)
         return
-    from sql_env.evaluation.suites import suite_parts
+    from sql_env.evaluation.suites import suite_parts, why_left_out
 
     for part in suite_parts(suite):
+        if why := why_left_out(part):
+            _print_text(why, file=sys.stderr)
+            continue
         _evaluate(
             replace(questions, **part.source),
             replace(evaluation, n=part.n, log=evaluation.log and evaluation.log / part.name),
@@ -684,7 +687,7 @@ _RATES = ("correct", "grounded", "robust")
 # %% ../../nbs/cli/03_evaluate.ipynb #8d928e29
 @app.command("compare", rich_help_panel="Play and evaluate")
 @_takes_options(f"""
-<files>  Logs (.jsonl, .eval) and folders of them, in any mixture.
+<files>  Logs (.jsonl) and folders of them, in any mixture.
 by {"|".join(_RATES)}  Rate to compare: %s.
 """)
 def _compare_command(files: list[Path], by: str = "correct", as_json: bool = False):

@@ -148,7 +148,7 @@ def demo(
     from sql_env.policies.base import ModelError, RolloutAborted, play_episode
 
     loaded = questions.load()
-    env = EpisodeEnv(loaded, **_play_settings(play, reward="shaped"))
+    env = EpisodeEnv(loaded, **_play_settings(play))
     if policy == "chat":
         player = ModelOptions(model, base_url).make_policy(env.actions)
     else:
@@ -282,7 +282,7 @@ def _export_command(
     if out.is_dir():
         raise ValueError(f"{out} is a folder; name a file, such as {out / 'episode.html'}.")
     loaded = questions.load(200, show_progress=not as_json)
-    settings = _play_settings(play, reward="shaped")
+    settings = _play_settings(play)
     views: list[Any] = []
     for word in what:
         if Path(word).is_file():
@@ -489,7 +489,7 @@ def _follow(paths: list[Path], questions: Any, title: str, port: int, show: bool
 # %% ../../nbs/cli/02_play.ipynb #c639c197
 @app.command("view", rich_help_panel="Play and evaluate")
 @_takes_options("""
-<runs>        Logs of `evaluate` or of Inspect, or folders of them; side by side if there are several. The folder
+<runs>        Logs of `evaluate`, or folders of them; side by side if there are several. The folder
               runs if none is given.
 follow        Serve the page on this machine; new episodes appear in it.
 port          Of the page that is served; a free one if 0.
