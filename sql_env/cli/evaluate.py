@@ -603,9 +603,12 @@ def _evaluate_command(
     if suite is None:
         _evaluate(questions, evaluation, chat, play, policy, floor, out, as_json)
         return
-    from sql_env.evaluation.suites import suite_parts
+    from sql_env.evaluation.suites import suite_parts, why_left_out
 
     for part in suite_parts(suite):
+        if why := why_left_out(part):
+            _print_text(why, file=sys.stderr)
+            continue
         _evaluate(
             replace(questions, **part.source),
             replace(evaluation, n=part.n, log=evaluation.log and evaluation.log / part.name),

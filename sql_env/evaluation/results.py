@@ -25,8 +25,6 @@ from sql_env.evaluation.rows import (
 )
 from sql_env.evaluation.statistics import (
     _paired_t,
-    _risk_coverage_area,
-    _risk_coverage_curve,
     _units_needed,
     holm,
     pass_at_k,
@@ -189,26 +187,19 @@ class EvaluationResult:
         )
 
 # %% ../../nbs/evaluation/06_results.ipynb #283fa805
-def _risk_coverage(
-    result: EvaluationResult,
-    confidence: Callable[[EpisodeResult], float] = lambda e: 0.0,  # of an answer, in any unit
-) -> list[tuple[float, float]]:
-    "Coverage and risk from the surest answers to all; abstentions come last, as answers that were not given."
-    answered = [(e.reason != "abstained", e) for e in result.completed]
-    sure = [(is_answer, confidence(e) if is_answer else 0.0) for is_answer, e in answered]
-    return _risk_coverage_curve(sure, [float(e.correct) for _, e in answered])
-
-# %% ../../nbs/evaluation/06_results.ipynb #23efb4c4
 def _abstentions(result: EvaluationResult) -> dict[str, Any]:
     "The figures of a policy that may abstain; none where it may not."
     if not set(ENDS).difference(ACTIONS).intersection(result.settings.get("actions", ())):
         return {}
     said = [(e.reason == "abstained", e.correct) for e in result.completed]
+    coverage = _mean(not gone for gone, _ in said)
+    selective = _mean(right for gone, right in said if not gone)
+    points = (coverage, selective), (1 - coverage, result.success_rate)
     return dict(
-        coverage=_mean(not gone for gone, _ in said),
-        selective_accuracy=_mean(right for gone, right in said if not gone),
+        coverage=coverage,
+        selective_accuracy=selective,
         abstention_accuracy=_mean(right for gone, right in said if gone),
-        aurc=_risk_coverage_area(_risk_coverage(result)),
+        aurc=sum(share * (1 - right) for share, right in points if share),
     )
 
 # %% ../../nbs/evaluation/06_results.ipynb #dbdcbb80
@@ -535,8 +526,9 @@ def result_texts(result: EvaluationResult) -> dict[str, str]:
     "What must be known beside the rates of a result, in words, by what it is about; only what there is to say."
     known = ("value", "robust")
     others = dict.fromkeys(n for e in result.completed for n in e.verdicts if n not in known)
+    channel = result.settings.get("channel") or {}
     texts = dict(
-        channel=channel_text(result.settings.get("channel") or {}),
+        channel=channel_text(channel and {**channel, "seconds": None}),
         contents=mixed_contents(result.completed),
         tries=_pass_text(result),
         conversations=_conversation_text(result),
