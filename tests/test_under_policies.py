@@ -149,3 +149,13 @@ def test_worlds_of_policies_are_a_source():
     some = load("policies", n=6)
     assert len(some) == 6 and all(q.policy and q.writes for q in some)
     assert {q.split for q in load("policies", n=2, split="validation")} == {"validation"}
+
+
+def test_who_writes_by_ids_is_told_so_where_replace_is_called():
+    q = load("bundled_tasks").get("hospital_ward-t02")
+    ids = "SELECT group_concat(patient_id, ', ') FROM patient WHERE allergies GLOB '*Penicillin*'"
+    database = load("bundled_tasks").database(q.database_name)
+    rows = database.query(ids).rows[0][0]
+    change = q.gold_statements[0].partition(" WHERE ")[0]
+    episode = played(q, database, ("EXECUTE", f"{change} WHERE patient_id IN ({rows})"), DONE)
+    assert episode.correct and episode.robust is None and episode.robust_verdict.reason == "by_keys"

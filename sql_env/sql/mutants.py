@@ -291,7 +291,7 @@ def _next_column(name: str, tables: Iterable[Sequence[str]]) -> str | None:
     return None
 
 # %% ../../nbs/sql/05_mutants.ipynb #6085adb0
-_REPLACE = re.compile(r"\s*replace\b", re.I)
+_REPLACE = re.compile(r"\A\s*replace\b", re.I)
 
 # %% ../../nbs/sql/05_mutants.ipynb #ed99710e
 def parse_write(sql: str) -> Any:
