@@ -20,6 +20,7 @@ from dataclasses import replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
+from signal import SIGINT, signal
 from threading import Condition, Event, Lock
 from typing import Any, NamedTuple
 from weakref import finalize
@@ -54,17 +55,18 @@ class _About(NamedTuple):
         return self._replace(limits=replace(kept, **most))  # type: ignore[arg-type]
 
 # %% ../../nbs/database/08_workers.ipynb #e5be24c0
+_LANES = (100_000, 1_000_000, 0)  # operations of a statement, by lane; 0: its whole budget
 _NEEDS_MORE = ("operations", "memory")
 
 
-def _run_first(con: GuardedConnection, sql: str) -> Result | None:
-    "The result of a checked statement; None if it may take more than is left. Raises `QueryError`."
+def _run_in(con: GuardedConnection, sql: str, lane: int) -> Result | None:
+    "The result of a checked statement; None if it needs a longer lane. Raises `QueryError`."
     is_long = False
-    while sql not in con.known:
+    while sql not in con.known and lane < len(_LANES) - 1:
         try:
             return con.attempt(sql, is_long)
         except QueryError as e:
-            if con.reason == "cell" and con.next_way(is_long):
+            if lane and con.reason == "cell" and con.next_way(is_long):
                 is_long = True
             elif e.kind in _NEEDS_MORE:
                 return None
@@ -78,11 +80,35 @@ _BLOCK = 2000  # values that are sent at a time, so that reading them holds the 
 _NICE = 5  # the server's own work goes before that of workers
 
 # %% ../../nbs/database/08_workers.ipynb #db7bda33
+def _stop(number: int, frame: Any) -> None:
+    "Called when a signal asks to stop: ends a statement, and does nothing between two."
+    while frame is not None:
+        if frame.f_code is _answer.__code__:
+            raise AbandonedError
+        frame = frame.f_back
+
+
+def _answer(pool: _ConnectionPool, sql: str, lane: int) -> Result | QueryError | None:
+    "The result of a statement, or its error; None if it needs a longer lane, or nobody waits for it any more."
+    con = None
+    found: Result | QueryError | None
+    try:
+        con = pool.take()
+        found = _run_in(con, sql, lane)
+    except QueryError as e:
+        found = e
+    except AbandonedError:
+        if con is not None:
+            con.close()
+        return None
+    if con is not None:
+        pool.give_back(con)
+    return found
+
+
 def _work() -> None:
     "What a worker does: answer the statements that come in, until the pipe is closed."
-    from signal import SIG_IGN, SIGINT, signal
-
-    signal(SIGINT, SIG_IGN)  # Ctrl+C is for the server, which closes the pipe
+    signal(SIGINT, _stop)
     if hasattr(os, "nice"):
         os.nice(_NICE)
     read, write = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
@@ -90,22 +116,14 @@ def _work() -> None:
     pools: dict[int, _ConnectionPool] = {}
     with suppress(EOFError, BrokenPipeError):
         while True:
-            key, about, sql, is_last = pickle.load(read)
+            key, about, sql, lane = pickle.load(read)
             if about is not None:
                 if len(pools) == _MOST_OPEN:
                     while pools:
                         pools.popitem()[1].close()
                 pools[key] = _ConnectionPool(partial(GuardedConnection, *about))
-            stops, rows = GuardedConnection.emergency_stops, []
-            answer: Any = None
-            try:
-                con = pools[key].take()
-                try:
-                    answer = con.run(sql) if is_last else _run_first(con, sql)
-                finally:
-                    pools[key].give_back(con)
-            except QueryError as e:
-                answer = e
+            stops = GuardedConnection.emergency_stops
+            answer, rows = _answer(pools[key], sql, lane), []
             if isinstance(answer, Result):
                 rows, answer = answer.rows, replace(answer, rows=[])
             size = max(1, _BLOCK // max(1, len(rows[0]) if rows else 1))
@@ -170,7 +188,7 @@ class _Worker:
         self.known: set[int] = set()  # databases that it has been told of
         self.is_dead = False
 
-    def ask(self, key: int, about: _About, sql: str, is_last: bool) -> tuple[Any, int]:
+    def ask(self, key: int, about: _About, sql: str, lane: int) -> tuple[Any, int]:
         "The answer to a statement, and how often the clock stopped it; raises `WorkerDiedError`."
         new = key not in self.known
         if new and len(self.known) == _MOST_OPEN:
@@ -179,7 +197,7 @@ class _Worker:
         assert self.process.stdin and self.process.stdout
         try:
             told = tuple(about) if new else None
-            pickle.dump((key, told, sql, is_last), self.process.stdin)
+            pickle.dump((key, told, sql, lane), self.process.stdin)
             self.process.stdin.flush()
             answer, n, stops = pickle.load(self.process.stdout)
             blocks = [pickle.load(self.process.stdout) for _ in range(n)]
@@ -189,6 +207,13 @@ class _Worker:
         if isinstance(answer, Result):
             answer = replace(answer, rows=list(chain.from_iterable(blocks)))
         return answer, stops
+
+    def stop(self) -> None:
+        "End its statement; the process goes on where it can be told."
+        if os.name == "posix":
+            self.process.send_signal(SIGINT)
+        else:
+            self.kill()
 
     def kill(self) -> None:
         "End it now, whatever it does."
@@ -205,10 +230,9 @@ class _Worker:
 
 # %% ../../nbs/database/08_workers.ipynb #6d288eb3
 class _Lane:
-    "Workers that run statements up to some operations, in the order in which they come."
+    "Workers for statements that are about as long, in the order in which they come."
 
-    def __init__(self, operations: int, n: int):
-        self.operations, self.is_last = operations, not operations
+    def __init__(self, n: int):
         self.free: list[_Worker | None] = [None] * n  # None: not started yet
         self.waiting: deque[object] = deque()
         self.changed = Condition()
@@ -246,7 +270,6 @@ class _Lane:
             self.changed.notify_all()
 
 # %% ../../nbs/database/08_workers.ipynb #8819efa3
-_LANES = (100_000, 1_000_000, 0)  # operations of a statement, by lane; 0: its whole budget
 _MOST_STARTS = 2000  # statements of which it is known that a lane is too short for them
 
 # %% ../../nbs/database/08_workers.ipynb #02a3e651
@@ -258,7 +281,7 @@ class Workers:
         n: int = 0,  # in each of the three lanes; half as many as there are cores if 0
     ):
         n = n or max(1, (os.cpu_count() or 1) // 2)
-        self._lanes = [_Lane(operations, n) for operations in _LANES]
+        self._lanes = [_Lane(n) for _ in _LANES]
         self._spare: _Worker | None = None  # has started, and takes the place of the next that dies
         self._lock = Lock()
         self._keys: dict[_About, int] = {}
@@ -278,8 +301,8 @@ class Workers:
         with self._lock:
             key = self._keys.setdefault(about, len(self._keys))
         first = self._starts.get((key, sql), 0)
-        for i, lane in enumerate(self._lanes[first:], first):
-            answer = self._run_in(lane, errand, key, about, sql)
+        for i in range(first, len(_LANES)):
+            answer = self._ask(i, errand, key, about, sql)
             if answer is None:
                 self._starts[key, sql] = i + 1
                 _forget_oldest(self._starts, _MOST_STARTS)
@@ -289,19 +312,15 @@ class Workers:
                 return answer
         raise AssertionError("the last lane answers")
 
-    def _run_in(self, lane: _Lane, errand: Errand, key: int, about: _About, sql: str) -> Any:
+    def _ask(self, i: int, errand: Errand, key: int, about: _About, sql: str) -> Any:
         "What a lane answers; None if the statement needs a longer one."
+        lane = self._lanes[i]
         worker = lane.take(errand, key)
         try:
             if worker is None or worker.is_dead or worker.process.poll() is not None:
                 worker = self._another(worker)
-            if lane.is_last:  # in the others it ends soon, and to start a process costs more
-                errand.wait_with(worker, worker.kill)
-            answer, stops = worker.ask(key, about.within(lane.operations), sql, lane.is_last)
-        except WorkerDiedError:
-            if errand.is_abandoned:
-                raise AbandonedError from None
-            raise
+            errand.wait_with(worker, worker.stop)
+            answer, stops = worker.ask(key, about.within(_LANES[i]), sql, i)
         finally:
             errand.wait_with(worker, None)
             if worker is not None and worker.is_dead:
@@ -309,6 +328,8 @@ class Workers:
             lane.give_back(worker)
         with self._lock:
             GuardedConnection.emergency_stops += stops
+        if errand.is_abandoned:
+            raise AbandonedError
         return answer
 
     def _another(self, old: _Worker | None) -> _Worker:
