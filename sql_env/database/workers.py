@@ -58,7 +58,7 @@ class _About(NamedTuple):
 _LANES = (100_000, 1_000_000, 0)  # operations of a statement, by lane; 0: its whole budget
 _NEEDS_MORE = ("operations", "memory")
 
-
+# %% ../../nbs/database/08_workers.ipynb #99a0e0ba
 def _run_in(con: GuardedConnection, sql: str, lane: int) -> Result | None:
     "The result of a checked statement; None if it needs a longer lane. Raises `QueryError`."
     is_long = False
@@ -87,7 +87,7 @@ def _stop(number: int, frame: Any) -> None:
             raise AbandonedError
         frame = frame.f_back
 
-
+# %% ../../nbs/database/08_workers.ipynb #45f3dc5e
 def _answer(pool: _ConnectionPool, sql: str, lane: int) -> Result | QueryError | None:
     "The result of a statement, or its error; None if it needs a longer lane, or nobody waits for it any more."
     con = None
@@ -105,7 +105,7 @@ def _answer(pool: _ConnectionPool, sql: str, lane: int) -> Result | QueryError |
         pool.give_back(con)
     return found
 
-
+# %% ../../nbs/database/08_workers.ipynb #21045863
 def _work() -> None:
     "What a worker does: answer the statements that come in, until the pipe is closed."
     signal(SIGINT, _stop)
@@ -173,7 +173,7 @@ class Errand:
                     raise AbandonedError
                 self.ends[who] = end
 
-
+# %% ../../nbs/database/08_workers.ipynb #322b14b0
 # the errand of the step that a thread carries out
 _errand: ContextVar[Errand | None] = ContextVar("_errand", default=None)
 
