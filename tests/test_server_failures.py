@@ -272,13 +272,11 @@ def began(server):
 
 
 def running(server) -> list[int]:
-    "The processes of a server that have worked for half a second."
-    children = Path(f"/proc/{server.process.pid}/task/{server.process.pid}/children").parent.parent
-    pids = [
-        int(pid) for task in children.iterdir() for pid in (task / "children").read_text().split()
-    ]
+    "The processes of a server that work now, and did so for a while."
+    tasks = Path(f"/proc/{server.process.pid}/task").iterdir()
+    pids = [int(pid) for task in tasks for pid in (task / "children").read_text().split()]
     spent = {pid: Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split() for pid in pids}
-    return [pid for pid, s in spent.items() if s[0] != "Z" and int(s[11]) > 50]
+    return [pid for pid, s in spent.items() if s[0] == "R" and int(s[11]) > 50]
 
 
 def test_a_killed_worker_is_a_failure_of_the_environment(narrow):
