@@ -5,6 +5,7 @@ A word's synonyms are those of one sense, which is named here or is the first of
 list was read stands in REFUSED. One word in four is held out: no training question uses it (test_vocabulary does).
 """
 
+import json
 import re
 from pathlib import Path
 from zlib import crc32
@@ -169,7 +170,7 @@ def choose(word: str, words: list[str]) -> dict[str, list[str]]:
 
 
 def line_of(word: str, chosen: dict[str, list[str]]) -> str:
-    parts = ", ".join(f'{side} = "{", ".join(words)}"' for side, words in chosen.items() if words)
+    parts = ", ".join(f"{side} = {json.dumps(words)}" for side, words in chosen.items() if words)
     return f'"{word}" = {{{parts}}}'
 
 
@@ -189,7 +190,7 @@ def form_lines() -> list[str]:
 def name_lines() -> list[str]:
     vocabulary, (synsets, senses) = load_vocabulary(), read_wordnet("noun")
     roles = [
-        (role, f[role].words)
+        (role, f[role]["words"])
         for f in vocabulary["fields"].values()
         for role in ("member", "group", "thing", "event")
     ]

@@ -8,6 +8,7 @@ Docs: https://hjerpe.github.io/sql_env/extras.html.md"""
 __all__ = ['EXTRAS', 'MissingExtraError', 'needs_extra']
 
 # %% ../nbs/01_extras.ipynb #8a5c807e
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -42,6 +43,8 @@ _SIZES = dict(  # what a person should know before a download of this size
 @contextmanager
 def needs_extra(extra: str) -> Iterator[None]:  # one of `EXTRAS`
     "Imports inside raise `MissingExtraError` if their package is not installed."
+    if extra == "train":
+        os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # read once, when PyTorch is loaded
     try:
         yield
     except MissingExtraError:

@@ -24,9 +24,9 @@ def play(env, answer: str):
     return result
 
 
-with urlopen(f"{address}/health", timeout=10) as response:
+with urlopen(f"{address}/health", timeout=60) as response:
     assert b"healthy" in response.read()
-with urlopen(f"{address}/web", timeout=30) as response:
+with urlopen(f"{address}/web", timeout=120) as response:
     assert response.status == 200 and b"<" in response.read()
 subprocess.run([sys.executable, "-m", "openenv.cli", "validate", "--url", address], check=True)
 with SQLEnv(base_url=address).sync() as first, SQLEnv(base_url=address).sync() as second:

@@ -20,8 +20,7 @@ from sql_env.sources.loading import load
 from sql_env.sources.published import _read_livesqlbench
 from sql_env.worlds import ChangeWorld, twins, world_set, worlds
 from sql_env.worlds.change_families import CHANGES
-from sql_env.worlds.changes import CHANGE_WORDS
-from sql_env.worlds.words import _split_of_word, load_wordings
+from sql_env.worlds.words import _lists, _split_of_word, load_wordings
 
 ALTERNATIVES = Path(__file__).parent / "data" / "write_alternatives.jsonl"
 SEEDS = [(seed, level) for level in (1, 2, 3) for seed in range(2)]
@@ -101,7 +100,7 @@ def test_families_are_all_made_and_worded():
 
 
 def test_words_reach_every_split():
-    for name, words in CHANGE_WORDS.items():
+    for name, words in _lists()["task_words"].items():
         assert {_split_of_word(word) for word in words} == {"train", "validation", "test"}, name
 
 

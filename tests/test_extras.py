@@ -1,6 +1,7 @@
 "Without the extras: what the base install can do, and the sentence that says what to install for the rest."
 
 import json
+import os
 import subprocess
 import sys
 
@@ -141,3 +142,12 @@ def test_what_is_there_passes_and_other_errors_are_kept():
     with missing as caught, needs_extra("server"), needs_extra("openai"):
         import no_such_package.part  # noqa: F401
     assert isinstance(caught.value, ImportError) and caught.value.name == "no_such_package"
+
+
+@pytest.mark.parametrize("own", ["passive", "active"])
+def test_threads_of_torch_sleep_while_they_wait(monkeypatch, own):
+    monkeypatch.delenv("OMP_WAIT_POLICY", raising=False)
+    if own == "active":  # one that the user has chosen
+        monkeypatch.setenv("OMP_WAIT_POLICY", own)
+    with needs_extra("train"):
+        assert os.environ["OMP_WAIT_POLICY"] == own

@@ -17,7 +17,7 @@ from fake_server import FakeServer, player
 from sql_env import __version__
 from sql_env.sources.loading import load
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.full]  # each downloads and installs hundreds of MB
 TORCH = ["torch==2.13.0"]  # as README's second command
 
 
@@ -201,7 +201,6 @@ with SQLEnv(base_url=sys.argv[1]).sync() as env:
 """
 
 
-@pytest.mark.full
 def test_server(alone):
     "The command of README, and its client."
     folder = alone("server")
@@ -212,7 +211,6 @@ def test_server(alone):
         server.terminate()
 
 
-@pytest.mark.full
 def test_providers(alone):
     "A model of each provider plays an episode."
     from test_providers import anthropic_answer, gemini_answer
@@ -243,7 +241,6 @@ def test_prove(alone):
     assert "proved" in said(alone("prove"), "python", "-c", PROVE)
 
 
-@pytest.mark.full
 def test_cluster(alone):
     code = (
         "import ray; from sql_env import RandomPolicy, evaluate, load; ray.init(num_cpus=1, include_dashboard=False);"
@@ -253,14 +250,12 @@ def test_cluster(alone):
     assert said(alone("cluster"), "python", "-c", code).strip().endswith("4")
 
 
-@pytest.mark.full
 def test_train(alone):
     command = ["sql_env", "train", "first", "--scale", "0.01", "--eval-questions", "4", "--json"]
     report = json.loads(said(alone("train"), *command).splitlines()[-1])
     assert [row["stage"] for row in report["evals"]] == ["imitate"]
 
 
-@pytest.mark.full
 def test_verifiers_as_a_package_of_its_own(alone, tmp_path):
     "The layout that Prime's hub takes, with all settings."
     folder = alone("verifiers")
@@ -311,7 +306,6 @@ NotebookClient(notebook, timeout=1200, kernel_name="python3").execute()
 TUTORIALS = sorted((ROOT / "nbs" / "tutorials").glob("*.ipynb"))
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("path", TUTORIALS, ids=lambda path: path.stem)
 def test_run_all_on_a_fresh_machine(alone, tmp_path, path):
     "Every cell of a tutorial, those that only show included, with the extra that it installs on Colab."

@@ -44,7 +44,7 @@ def small():
 
 def connect(server, first=b""):
     "A socket that said this, and then nothing more."
-    s = socket.create_connection(("127.0.0.1", server.port), timeout=10)
+    s = socket.create_connection(("127.0.0.1", server.port), timeout=60)
     if first:
         with suppress(OSError):  # it was closed already
             s.sendall(first)
@@ -256,7 +256,7 @@ def test_what_a_stranger_breaks_is_one_line_of_the_log(tmp_path):
         for i in range(5):
             try:
                 path = f"/web/gradio_api/queue/data?session_hash=un%1b[2Jknown{i}"
-                urllib.request.urlopen(s.http + path, timeout=10).read()
+                urllib.request.urlopen(s.http + path, timeout=60).read()
             except http.client.IncompleteRead:
                 pytest.fail("the answer was cut off")
         time.sleep(0.2)

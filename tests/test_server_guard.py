@@ -655,7 +655,7 @@ def benchmark_server(tmp_path_factory):
 
 
 def request(server, method, path, body=None, **headers):
-    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=20)
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
     connection.request(method, path, body, headers)
     response = connection.getresponse()
     return response.status, response.read().decode(), dict(response.getheaders())

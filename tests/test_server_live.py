@@ -42,7 +42,7 @@ def http(url, data=None, **headers):
     body = None if data is None else data if isinstance(data, bytes) else json.dumps(data).encode()
     request = urllib.request.Request(url, body, {"Content-Type": "application/json", **headers})
     try:
-        with urllib.request.urlopen(request, timeout=30) as r:
+        with urllib.request.urlopen(request, timeout=120) as r:
             return r.status, r.read().decode()
     except urllib.error.HTTPError as e:
         return e.code, e.read().decode()
@@ -264,7 +264,7 @@ def test_full_server_says_so_and_recovers(small):
         c.close()
 
 
-def eventually(what, seconds=20):
+def eventually(what, seconds=120):
     "The value of `what()` once it neither raises nor is false."
     end = time.monotonic() + seconds
     while True:

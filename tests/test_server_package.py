@@ -226,10 +226,10 @@ import json, os, subprocess, sys, time, urllib.request
 p = subprocess.Popen([sys.executable, *json.loads(sys.argv[1])], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 at, start, found = "http://127.0.0.1:" + os.environ["PORT"], time.monotonic(), {}
 while time.monotonic() - start < 60:
-    try: urllib.request.urlopen(at + "/health", timeout=2); break
+    try: urllib.request.urlopen(at + "/health", timeout=10); break
     except OSError: time.sleep(0.2)
 found["health"] = subprocess.run([sys.executable, *json.loads(sys.argv[2])], capture_output=True).returncode
-found["web"] = urllib.request.urlopen(at + "/web/", timeout=20).status
+found["web"] = urllib.request.urlopen(at + "/web/", timeout=120).status
 from websockets.sync.client import connect
 cs = [connect("ws" + at[4:] + "/ws", proxy=None) for _ in range(64)]
 for i, c in enumerate(cs): c.send(json.dumps({"type": "reset", "data": {"seed": i}}))

@@ -365,6 +365,7 @@ class TestExecutors:
             self.check(qs, serial, client.get_executor())
 
     @pytest.mark.slow
+    @pytest.mark.full  # Ray gives itself 30 s to start, which a busy machine may not keep
     def test_ray(self, qs, serial):
         ray = pytest.importorskip("ray", reason="pip install sql_env[cluster]")
         ray.init(

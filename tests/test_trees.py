@@ -157,7 +157,7 @@ def test_a_tree_is_the_same_in_workers(make):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("cluster", ["ray", "dask"])
+@pytest.mark.parametrize("cluster", [pytest.param("ray", marks=pytest.mark.full), "dask"])
 def test_a_tree_is_the_same_on_a_cluster(cluster):
     module = pytest.importorskip(dict(ray="ray", dask="distributed")[cluster])
     sessions = [begun(actions=[("DESCRIBE", "visit")]), begun()]

@@ -44,7 +44,7 @@ def served(feed):
 
 
 def get(port, path, **headers):
-    connection = HTTPConnection("127.0.0.1", port, timeout=10)
+    connection = HTTPConnection("127.0.0.1", port, timeout=60)
     connection.request("GET", path, headers=headers)
     response = connection.getresponse()
     return response.status, response.read().decode(), dict(response.getheaders())
@@ -163,7 +163,7 @@ def test_the_command_ends_at_ctrl_c(questions, tmp_path):
         port = int(line.partition("http://127.0.0.1:")[2].partition("/")[0])
         assert get(port, "/")[0] == 200
         process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=30)
+        out, err = process.communicate(timeout=120)
     assert process.returncode == 0 and "Traceback" not in err + out
 
 

@@ -124,7 +124,7 @@ def test_rng_is_uniform_and_keyed():
 
 def test_no_word_and_no_identifier_is_used_twice():
     words = WordSampler(Rng(1), "train", NameMix())
-    options = load_vocabulary()["fields"]["harbour"]["thing"].words
+    options = load_vocabulary()["fields"]["harbour"]["thing"]["words"]
     drawn = [words.draw(options, "thing_modifiers").text for _ in range(50)]
     heads = {next(o for o in options if f" {text}".endswith(f" {o}")) for text in drawn}
     assert len(set(drawn)) == 50 and {_split_of_word(word) for word in heads} == {"train"}
@@ -461,7 +461,7 @@ def test_sizes(size):
 
 def test_mix():
     fields = load_vocabulary()["fields"].values()
-    words = {word for field in fields for role in MAIN_ROLES for word in field[role].words}
+    words = {word for field in fields for role in MAIN_ROLES for word in field[role]["words"]}
     endings = tuple(f" {word}" for word in words)
 
     def shares(mix):

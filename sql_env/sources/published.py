@@ -446,32 +446,33 @@ def _knowledge(folder: Path, row: dict[str, Any]) -> dict[Any, dict]:
     return {e.get("id"): e for e in _read_json_rows(path)} if path.is_file() else {}
 
 # %% ../../nbs/sources/02_published.ipynb #9e705864
-_IN_WORDS = {
-    ">=": "at least",
-    "<=": "at most",
-    "<>": "is not",
-    "!=": "is not",
-    ">": "over",
-    "<": "under",
-    "=": "is",
-    "*": "times",
-    "/": "divided by",
-    "+": "plus",
-    "-": "minus",
-    "avg": "the average of",
-    "sum": "the total of",
-    "count": "the number of",
-    "max": "the highest",
-    "min": "the lowest",
-    "desc": "from the highest down",
-    "asc": "from the lowest up",
-    "and": "and",
-    "or": "or",
-    "not": "not",
-    "between": "between",
-    "null": "missing",
-    "round": "rounded",
-}
+_IN_WORDS = dict(
+    line.split(": ")
+    for line in """>=: at least
+<=: at most
+<>: is not
+!=: is not
+>: over
+<: under
+=: is
+*: times
+/: divided by
++: plus
+-: minus
+avg: the average of
+sum: the total of
+count: the number of
+max: the highest
+min: the lowest
+desc: from the highest down
+asc: from the lowest up
+and: and
+or: or
+not: not
+between: between
+null: missing
+round: rounded""".splitlines()
+)
 _SILENT = frozenset(
     "select from where group order by having limit as on join inner left outer case when then else end is in "
     "like distinct cast real integer text coalesce ifnull nullif over partition with union all exists".split()

@@ -19,26 +19,10 @@ import apsw
 from ..questions.question_set import Clarification, Question
 from .phrases import DraftRejected, _sql_literal
 from .tables import _build_tables, _Table, _TableBuilder, _WorldColumn
-from .words import Rng, load_vocabulary, load_wordings
+from .words import Rng, _lists, load_vocabulary, load_wordings
 from sql_env.worlds.world import (
     _GeneratedWorld,
     _gold_fields,
-)
-
-# %% ../../nbs/worlds/09_ambiguity.ipynb #165fe0ce
-_SIBLINGS = dict(
-    number=[
-        ("planned", "agreed", "final"),
-        ("lowest", "usual", "highest"),
-        ("first", "second", "third"),
-        ("old", "current", "future"),
-        ("estimated", "measured", "corrected"),
-    ],
-    date=[
-        ("planned", "agreed", "final"),
-        ("earliest", "usual", "latest"),
-        ("announced", "confirmed", "revised"),
-    ],
 )
 
 # %% ../../nbs/worlds/09_ambiguity.ipynb #ccc313cd
@@ -49,6 +33,11 @@ class _Siblings(NamedTuple):
     term: str  # the word
     columns: tuple[_WorldColumn, ...]
 
+    @property
+    def asks(self) -> tuple[str, ...]:
+        "Words that ask which of them is meant."
+        return tuple(column.text for column in self.columns)
+
 # %% ../../nbs/worlds/09_ambiguity.ipynb #cb80f6a6
 def _split_column(b: _TableBuilder, table: _Table) -> _Siblings:
     "Put three columns in the place of one, each named by the old word and one more."
@@ -56,7 +45,7 @@ def _split_column(b: _TableBuilder, table: _Table) -> _Siblings:
     place = table.columns.index(old)
     del table.columns[place], table.data[old.name]
     siblings = []
-    for modifier in b.rng.choice(_SIBLINGS[old.kind]):
+    for modifier in b.rng.choice(_lists()["siblings"][old.kind]):
         text = f"{modifier} {old.text}"
         column = old._replace(name=b.namer.column_name(text), text=text)
         table.data[column.name] = b.values(old.kind, old.about, table.n_rows)
@@ -135,9 +124,8 @@ def _vague_column(s: _Scene) -> _AmbiguousDraft:
     readings = _sibling_readings(
         s, found, lambda column: f"SELECT {column.name} FROM {table.name} WHERE {where}"
     )
-    asks = tuple(column.text for column in found.columns)
     slots = dict(term=found.term, name=name)
-    return _AmbiguousDraft("vague_column", slots, table, readings, found.term, asks)
+    return _AmbiguousDraft("vague_column", slots, table, readings, found.term, found.asks)
 
 # %% ../../nbs/worlds/09_ambiguity.ipynb #f2405e75
 def _vague_average(s: _Scene) -> _AmbiguousDraft:
@@ -153,8 +141,7 @@ def _vague_average(s: _Scene) -> _AmbiguousDraft:
         s, found, lambda c: f"SELECT AVG({c.name}) FROM {table.name} WHERE {where}"
     )
     slots = dict(term=found.term, items=table.plural, column=column.text, value=str(value))
-    asks = tuple(c.text for c in found.columns)
-    return _AmbiguousDraft("vague_average", slots, table, readings, found.term, asks)
+    return _AmbiguousDraft("vague_average", slots, table, readings, found.term, found.asks)
 
 # %% ../../nbs/worlds/09_ambiguity.ipynb #9a3b9067
 def _vague_most(s: _Scene) -> _AmbiguousDraft:
@@ -169,10 +156,9 @@ def _vague_most(s: _Scene) -> _AmbiguousDraft:
         return f"SELECT {label} FROM {table.name} ORDER BY {column.name} DESC LIMIT 1"
 
     readings = _sibling_readings(s, found, first)
-    asks = tuple(column.text for column in found.columns)
     most = "latest" if found.columns[0].kind == "date" else "highest"
     slots = dict(term=found.term, item=table.singular, most=most)
-    return _AmbiguousDraft("vague_most", slots, table, readings, found.term, asks)
+    return _AmbiguousDraft("vague_most", slots, table, readings, found.term, found.asks)
 
 # %% ../../nbs/worlds/09_ambiguity.ipynb #6e28f1be
 def _attribute(s: _Scene, table: _Table, *kinds: str) -> _WorldColumn:

@@ -49,6 +49,11 @@ def _update(table: _Table, where: str, **values: str) -> str:
     "An UPDATE of columns by their names."
     return f"UPDATE {table.name} SET {', '.join(f'{c} = {v}' for c, v in values.items())} WHERE {where}"
 
+# %% ../../nbs/worlds/12_change_families.ipynb #a6d290a6
+def _setter(table: _Table, column: str, value: str, *always: str) -> Callable[..., tuple[str]]:
+    "What makes the UPDATE of a column for some conditions, with those that always hold behind them."
+    return lambda *where: (_update(table, _all(*where, *always), **{column: value}),)
+
 # %% ../../nbs/worlds/12_change_families.ipynb #5c76cd48
 def _key_of(table: _Table, where: str, key: str = "") -> str:
     "A subquery for the key of one row."
@@ -152,10 +157,7 @@ def _cancel_where(s: Sampler) -> _ChangeDraft:
     events, state, (live, look, done, off), text = _states(s)
     nothing = s.rng.chance(_NOTHING_SHARE)
     cond, phrase = _day_without(s, live) if nothing else _some(s, events)
-
-    def cancel(*where: str) -> tuple[str, ...]:
-        return (_update(events, _all(*where, cond), **{state: off}),)
-
+    cancel = _setter(events, state, off, cond)
     wrong = (cancel(), cancel(f"{state} LIKE '%' || {live} || '%'"), cancel(f"{state} <> {done}"))
     slots = dict(cond=phrase, live=live[1:-1], off=off[1:-1], state=text)
     return _ChangeDraft(
@@ -300,10 +302,7 @@ def _raise_by(s: Sampler) -> _ChangeDraft:
     found = _sample_selection(s, table, 1, exclude=[column])
     stayed = f"{table.first_column('left').name} IS NULL" if table.role == "member" else ""
     value = f"CAST(ROUND({column.name} * {1 + percent / 100:g}) AS INTEGER)"
-
-    def raised(*where: str) -> tuple[str, ...]:
-        return (_update(table, _all(*where), **{column.name: value}),)
-
+    raised = _setter(table, column.name, value)
     wrong = (raised("1 = 1"),) + ((raised(found.where),) if stayed else ())
     slots = dict(items=table.plural, cond=found.phrase, column=column.text, percent=str(percent))
     wording = "raise_by_active" if stayed else ""
@@ -472,10 +471,7 @@ def _fill_band(s: Sampler) -> _ChangeDraft:
     owner, band = _reference_column(events, "thing").name, events.first_column("band").name
     own = things.first_column("band").name
     value = f"(SELECT {own} FROM {things.name} WHERE {things.key.name} = {events.name}.{owner})"
-
-    def fill(*where: str) -> tuple[str, ...]:
-        return (_update(events, _all(*where), **{band: value}),)
-
+    fill = _setter(events, band, value)
     missing, is_live = f"{band} IS NULL", f"{state} = {live}"
     slots = dict(live=live[1:-1], state=text)
     return _ChangeDraft(
@@ -491,10 +487,7 @@ def _fill_contact(s: Sampler) -> _ChangeDraft:
     phone = members.first_column("phone")
     cond, phrase = _some(s, events)
     value = f"(SELECT {phone.name} FROM {members.name} WHERE {members.key.name} = {events.name}.{owner})"
-
-    def fill(*where: str) -> tuple[str, ...]:
-        return (_update(events, _all(*where, cond), **{contact.name: value}),)
-
+    fill = _setter(events, contact.name, value, cond)
     missing = f"{contact.name} IS NULL OR {contact.name} = ''"
     wrong = (fill(f"{contact.name} IS NULL"), fill(f"{contact.name} = ''"))
     slots = dict(contact=contact.text, phone=phone.text, cond=phrase)
@@ -533,10 +526,7 @@ def _stop_for_left(s: Sampler) -> _ChangeDraft:
     gone = (
         f"{owner} IN (SELECT {members.key.name} FROM {members.name} WHERE {left.name} IS NOT NULL)"
     )
-
-    def stop(*where: str) -> tuple[str, ...]:
-        return (_update(events, _all(*where), **{state: off}),)
-
+    stop = _setter(events, state, off)
     slots = dict(live=live[1:-1], off=off[1:-1], state=text, left=left.text)
     is_live = f"{state} = {live}"
     wrong = (stop(gone), stop(is_live), stop(f"{state} LIKE '%' || {live} || '%'", gone))

@@ -32,7 +32,7 @@ from sql_env.worlds.phrases import (
 )
 from .selections import _sample_joined, _sample_selection, _Selection
 from .tables import _build_tables, _Table, _WorldColumn
-from .words import Rng, _Phrase, _split_of, load_wordings
+from .words import Rng, _lists, _Phrase, _split_of, load_wordings
 from sql_env.worlds.world import (
     _GeneratedWorld,
     _gold_fields,
@@ -314,12 +314,9 @@ def _undo(talk: _Talk) -> _Edit:
     return _Edit(lambda q: before, says_all=False)
 
 # %% ../../nbs/worlds/10_conversations.ipynb #49b5d088
-_PARENTS = (("member", "group"), ("event", "member"), ("event", "thing"), ("event", "group"))
-
-# %% ../../nbs/worlds/10_conversations.ipynb #04c3edbd
 def _opening_rows(s: Sampler) -> tuple[_Selection, tuple[Any, ...], _Phrase]:
     "The rows of an opening question: a table, a condition on it or on what it refers to, and the words for that."
-    paths = [pair for pair in _PARENTS if {*pair} <= s.tables.keys()]
+    paths = [pair for pair in _lists()["pairs"]["referring"] if {*pair} <= s.tables.keys()]
     if paths and s.rng.chance(0.4):
         base = _sample_joined(s, *s.rng.choice(paths))
         return base, (), base.phrase

@@ -11,13 +11,13 @@ __all__ = []
 from collections import Counter
 from typing import Any, NamedTuple
 
-from .families_rows import _CHILDREN  # its families come first in every draw
+from . import families_rows  # noqa: F401  its families come first in every draw
 from sql_env.worlds.phrases import (
     DraftRejected,
     Sampler,
+    _ask,
     _plain_number,
     _QuestionDraft,
-    _ranking,
     _reference_column,
     _Select,
     family,
@@ -32,7 +32,7 @@ from sql_env.worlds.selections import (
     _selection_phrase,
 )
 from .tables import _Table, _WorldColumn
-from .words import _Phrase
+from .words import _lists, _Phrase
 
 # %% ../../nbs/worlds/06_families_figures.ipynb #bb1ea8b3
 class _Figure(NamedTuple):
@@ -99,11 +99,10 @@ def _common_value(s: Sampler) -> _QuestionDraft:
     by = s.column(table, "category")
     selection = _sample_selection(s, table, s.rng.choice((0, 1, 1)), [by])
     shown = f"{by.name}, COUNT(*)" if s.rng.chance(0.3) else by.name
-    query = selection.select(shown, by.name)
     hi = _selection_phrase("most" if most else "least")
     counted = _selection_phrase("and_count") if shown != by.name else ""
-    slots = selection.slots(attr=by.text, hi=hi, counted=counted)
-    return _ranking(query, "COUNT(*)", selection.tables, slots, descending=most)
+    draft = selection.ask(selection.select(shown, by.name), attr=by.text, hi=hi, counted=counted)
+    return draft.ranked("COUNT(*)", most)
 
 # %% ../../nbs/worlds/06_families_figures.ipynb #1384b2ac
 class _Grouped(NamedTuple):
@@ -115,10 +114,23 @@ class _Grouped(NamedTuple):
     names: list[str]  # columns shown
     texts: list[str]
 
+    def ask(
+        self,
+        s: Sampler,
+        figures: list[str],  # shown beside the names, in SQL
+        having: str = "",
+        **slots: Any,
+    ) -> _QuestionDraft:
+        "A draft of a question for the names and some figures."
+        query = self.selection.select(_arranged(s, self.names, figures), self.keys, having)
+        extra = f" and {self.texts[1]}" if len(self.texts) > 1 else ""
+        parents = dict(parent=self.parent.singular, parents=self.parent.plural)
+        return self.selection.ask(query, columns=f"name{extra}", **parents, **slots)
+
 # %% ../../nbs/worlds/06_families_figures.ipynb #746a777c
-def _sample_grouped(s: Sampler, parents: tuple[tuple[str, str], ...], n: int) -> _Grouped:
+def _sample_grouped(s: Sampler, pairs: str) -> _Grouped:
     "Rows grouped by what they refer to, with the name of it and at times another column."
-    first, last = s.rng.choice(parents)
+    n, (first, last) = s.rng.choice((0, 0, 1)), s.pair(pairs)
     parent = s.table(last)
     selection = _sample_joined(s, first, last, n, 0)
     source = selection.source
@@ -138,14 +150,8 @@ def _sample_grouped(s: Sampler, parents: tuple[tuple[str, str], ...], n: int) ->
         keys += f", {names[-1]}" * _habits_of(s).groups_by_label
     return _Grouped(selection, parent, keys, names, texts)
 
-# %% ../../nbs/worlds/06_families_figures.ipynb #9467774e
-def _parent_slots(grouped: _Grouped) -> dict[str, str]:
-    parent = grouped.parent
-    extra = f" and {grouped.texts[1]}" if len(grouped.texts) > 1 else ""
-    return dict(parent=parent.singular, parents=parent.plural, columns=f"name{extra}")
-
 # %% ../../nbs/worlds/06_families_figures.ipynb #dd0aacda
-def _none_left_out(figure: _Figure) -> dict[str, _Phrase | str]:
+def _none_left_out(figure: _Figure) -> dict[str, Any]:
     "What a question says where JOIN leaves out what has no rows, and a count of 0 could be meant."
     is_count = figure.sql.startswith("COUNT")
     return dict(none=_selection_phrase("leave_out_none") if is_count else "")
@@ -154,55 +160,38 @@ def _none_left_out(figure: _Figure) -> dict[str, _Phrase | str]:
 @family(level=3)
 def _per_parent(s: Sampler) -> _QuestionDraft:
     "A figure for each row of a short table that others refer to."
-    grouped = _sample_grouped(
-        s, (("member", "group"), ("event", "group"), ("thing", "tag")), s.rng.choice((0, 0, 1))
-    )
+    grouped = _sample_grouped(s, "short")
     figure = _sample_figure(s, grouped.selection)
-    columns = _arranged(s, grouped.names, [figure.sql])
-    query = grouped.selection.select(columns, grouped.keys)
-    slots = grouped.selection.slots(**_parent_slots(grouped), what=figure.text)
-    return _QuestionDraft(query, grouped.selection.tables, slots | _none_left_out(figure))
+    return grouped.ask(s, [figure.sql], what=figure.text, **_none_left_out(figure))
 
 # %% ../../nbs/worlds/06_families_figures.ipynb #b7a7f4ec
 @family(level=3)
 def _per_value_of_parent(s: Sampler) -> _QuestionDraft:
     "A figure for each category of what rows refer to."
-    first, last = s.rng.choice((("event", "member"), ("event", "thing"), ("member", "group")))
+    first, last = s.pair("by_value")
     parent = s.table(last)
     by = s.column(parent, "category")
     selection = _sample_joined(s, first, last, s.rng.choice((0, 0, 1)), 0)
     figure, name = _sample_figure(s, selection), selection.source.name(parent, by)
     query = selection.select(_arranged(s, [name], [figure.sql]), name)
-    slots = selection.slots(by=by.text, parent=parent.singular, what=figure.text)
-    if s.rng.chance(0.3):
-        most = s.rng.chance(0.7)
-        slots |= dict(top=_selection_phrase("top_of_all" if most else "bottom_of_all"))
-        return _ranking(query, figure.sql, selection.tables, slots, most)
-    return _QuestionDraft(query, selection.tables, slots | dict(top=""))
+    slots: dict[str, Any] = dict(by=by.text, parent=parent.singular, what=figure.text, top="")
+    if not s.rng.chance(0.3):
+        return selection.ask(query, **slots)
+    most = s.rng.chance(0.7)
+    slots["top"] = _selection_phrase("top_of_all" if most else "bottom_of_all")
+    return selection.ask(query, **slots).ranked(figure.sql, most)
 
 # %% ../../nbs/worlds/06_families_figures.ipynb #fd4a494b
 @family(level=3)
 def _top_parent(s: Sampler) -> _QuestionDraft:
     "The row that most others refer to, or whose rows come to the highest figure."
-    parents = (
-        ("member", "group"),
-        ("event", "member"),
-        ("event", "thing"),
-        ("event", "group"),
-        ("thing", "tag"),
-    )
-    grouped = _sample_grouped(s, parents, s.rng.choice((0, 0, 1)))
+    grouped = _sample_grouped(s, "top")
     figure = _sample_figure(s, grouped.selection, "count", "count", "count", "sum", "average")
     shown = [figure.sql] if s.rng.chance(0.25) else []
-    columns = _arranged(s, grouped.names, shown)
-    top = s.rng.chance(0.75)
-    query = grouped.selection.select(columns, grouped.keys)
-    slots = grouped.selection.slots(**_parent_slots(grouped), what=figure.text)
-    slots |= dict(
-        hi="highest" if top else "lowest", counted=_selection_phrase("and_figure") if shown else ""
-    )
-    slots |= dict(none="") if top else _none_left_out(figure)
-    return _ranking(query, figure.sql, grouped.selection.tables, slots, top)
+    counted = _selection_phrase("and_figure") if shown else ""
+    draft, top = grouped.ask(s, shown, what=figure.text, counted=counted), s.rng.chance(0.75)
+    slots = dict(hi="highest", none="") if top else dict(hi="lowest") | _none_left_out(figure)
+    return draft._replace(slots=draft.slots | slots).ranked(figure.sql, top)
 
 # %% ../../nbs/worlds/06_families_figures.ipynb #8d1fd83a
 class _Bound(NamedTuple):
@@ -261,14 +250,11 @@ def _value_having(s: Sampler) -> _QuestionDraft:
 @family(level=4)
 def _parent_having(s: Sampler) -> _QuestionDraft:
     "Rows that some number of others refer to."
-    parents = (("member", "group"), ("event", "member"), ("event", "thing"), ("thing", "tag"))
-    grouped = _sample_grouped(s, parents, s.rng.choice((0, 0, 1)))
+    grouped = _sample_grouped(s, "having")
     bound = _sample_bound(s, list(range(2, 9)), grouped.selection.table.plural)
     shown = ["COUNT(*)"] if s.rng.chance(0.3) else []
-    query = grouped.selection.select(_arranged(s, grouped.names, shown), grouped.keys, bound.sql)
-    slots = grouped.selection.slots(**_parent_slots(grouped), bound=bound.phrase)
-    slots |= dict(counted=_selection_phrase("and_count") if shown else "")
-    return _QuestionDraft(query, grouped.selection.tables, slots)
+    counted = _selection_phrase("and_count") if shown else ""
+    return grouped.ask(s, shown, bound.sql, bound=bound.phrase, counted=counted)
 
 # %% ../../nbs/worlds/06_families_figures.ipynb #369816aa
 @family(level=4)
@@ -281,10 +267,8 @@ def _count_with_zeros(s: Sampler) -> _QuestionDraft:
     label, key = source.name(group, group.label), source.name(group, group.key)
     keys = f"{key}, {label}" if _habits_of(s).groups_by_label else key
     query = _Select(f"{label}, COUNT({source.name(member, member.key)})", sql, group_by=keys)
-    slots = dict(cond=clause.phrase if clause else "")
-    return _QuestionDraft(
-        query, [group.name, member.name, *(clause.tables if clause else ())], slots
-    )
+    tables, cond = (clause.tables, clause.phrase) if clause else ((), "")
+    return _ask(query, group, member, *tables, cond=cond)
 
 # %% ../../nbs/worlds/06_families_figures.ipynb #7e1bdd1d
 @family(level=5)
@@ -319,16 +303,7 @@ def _rounded_average(s: Sampler) -> _QuestionDraft:
 def _several_figures(s: Sampler) -> _QuestionDraft:
     "Two or three figures of the same rows."
     selection = _sample_selection(s, s.entity(events=True), s.rng.choice((0, 1, 1, 2)))
-    wanted = s.rng.choice(
-        (
-            ("max", "min"),
-            ("min", "max"),
-            ("average", "min", "max"),
-            ("sum", "average"),
-            ("count", "average"),
-            ("sum", "max"),
-        )
-    )
+    wanted = s.rng.choice(_lists()["figures"]["several"])
     figures = [_sample_figure(s, selection, kind) for kind in wanted]
     if len({figure.sql for figure in figures}) < len(figures):
         raise DraftRejected("the same figure twice")
@@ -356,28 +331,15 @@ def _count_different(s: Sampler) -> _QuestionDraft:
     return selection.ask(f"COUNT(DISTINCT {column.name})", what=what)
 
 # %% ../../nbs/worlds/06_families_figures.ipynb #cb872d89
-_CONVERSIONS = {
-    "min": (("60.0", "hours"),),
-    "hours": (("24.0", "days"),),
-    "days": (("7.0", "weeks"),),
-    "g": (("1000.0", "kilos"),),
-    "cl": (("100.0", "litres"),),
-    "kg": (("1000.0", "tonnes"),),
-    "cm": (("100.0", "metres"),),
-    "m": (("1000.0", "kilometres"),),
-    "eur": (("1000.0", "thousands of euros"),),
-    "sqm": (("10000.0", "hectares"),),
-}
-
-# %% ../../nbs/worlds/06_families_figures.ipynb #912f863a
 def _convertible(s: Sampler, table: _Table, add: bool) -> tuple[_WorldColumn, str, str]:
     "A column with a unit, what to divide it by, and the unit that this gives."
-    columns = [c for c in table.columns_of("number") if c.about.get("unit") in _CONVERSIONS]
+    units = _lists()["conversions"]
+    columns = [c for c in table.columns_of("number") if c.about.get("unit") in units]
     columns = [c for c in columns if not c.made_up and (c.about.get("add") or not add)]
     if not columns:
         raise DraftRejected("no unit to convert")
     column = s.rng.choice(columns)
-    return column, *s.rng.choice(_CONVERSIONS[column.about["unit"]])
+    return column, *s.rng.choice(units[column.about["unit"]])
 
 # %% ../../nbs/worlds/06_families_figures.ipynb #d6dd271d
 @family(level=2)
@@ -387,7 +349,7 @@ def _converted_value(s: Sampler) -> _QuestionDraft:
     column, divisor, unit = _convertible(s, table, False)
     row = s.row(table, column)
     query = _Select(f"{column.name} / {divisor}", table.name, row.condition())
-    return _QuestionDraft(query, [table.name], dict(attr=column.text, unit=unit, name=row.phrase))
+    return _ask(query, table, attr=column.text, unit=unit, name=row.phrase)
 
 # %% ../../nbs/worlds/06_families_figures.ipynb #25701fe6
 @family(level=2)
@@ -399,13 +361,10 @@ def _converted_total(s: Sampler) -> _QuestionDraft:
     return selection.ask(f"SUM({column.name}) / {divisor}", attr=column.text, unit=unit)
 
 # %% ../../nbs/worlds/06_families_figures.ipynb #13664cc6
-_REFERRING = (*_CHILDREN, ("event", "group"))
-
-# %% ../../nbs/worlds/06_families_figures.ipynb #97e43f44
 @family(level=3)
 def _figure_of_joined(s: Sampler) -> _QuestionDraft:
     "A figure of rows that are told by what they refer to."
-    first, last = s.rng.choice(_REFERRING)
+    first, last = s.pair("referring")
     selection = _sample_joined(s, first, last, s.rng.choice((0, 0, 1)), s.rng.choice((1, 1, 2)))
     figure = _sample_figure(s, selection)
     return selection.ask(figure.sql, what=figure.text)
@@ -414,9 +373,7 @@ def _figure_of_joined(s: Sampler) -> _QuestionDraft:
 @family(level=3)
 def _count_by_relation(s: Sampler) -> _QuestionDraft:
     "How many different rows there are, told by what refers to them."
-    first, last = s.rng.choice(
-        (("member", "event"), ("thing", "event"), ("group", "member"), ("member", "thing"))
-    )
+    first, last = s.pair("counted")
     selection = _sample_joined(s, first, last, s.rng.choice((0, 0, 1)), s.rng.choice((1, 1, 2)))
     table = selection.table
     counted = f"COUNT(DISTINCT {selection.name(table.key)})"
@@ -455,13 +412,8 @@ def _top_period(s: Sampler) -> _QuestionDraft:
     period, word = _period(s, event.date.name)
     figure = _sample_figure(s, selection, "count", "count", "sum", "average")
     query = selection.select(period, period)
-    slots = selection.slots(
-        what=figure.text,
-        period=word,
-        like=_LIKE[word],
-        hi="highest" if top else "lowest",
-    )
-    return _ranking(query, figure.sql, selection.tables, slots, top)
+    slots = dict(period=word, like=_LIKE[word], hi="highest" if top else "lowest")
+    return selection.ask(query, what=figure.text, **slots).ranked(figure.sql, top)
 
 # %% ../../nbs/worlds/06_families_figures.ipynb #a94a5d22
 @family(level=4)
@@ -499,7 +451,7 @@ def _rounded_share(s: Sampler) -> _QuestionDraft:
 @family(level=5)
 def _rounded_share_of_joined(s: Sampler) -> _QuestionDraft:
     "The percentage, to one decimal, of rows that are told by what they refer to."
-    first, last = s.rng.choice(_REFERRING)
+    first, last = s.pair("referring")
     selection = _sample_joined(s, first, last, s.rng.choice((0, 0, 1)), 1)
     share, phrase = _share(s, selection)
     return selection.ask(share, other=phrase)

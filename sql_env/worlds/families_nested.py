@@ -15,15 +15,13 @@ from .families_rows import _enumerate_columns, _extreme, _listed_columns, _names
 from sql_env.worlds.phrases import (
     DraftRejected,
     Sampler,
+    _ask,
     _join_tables,
     _QuestionDraft,
-    _ranking,
     _reference_column,
     _sample_condition,
     _Select,
-    _SetOperation,
     _sql_literal,
-    _with_article,
     family,
 )
 from sql_env.worlds.selections import (
@@ -49,8 +47,7 @@ def _count_above_average(s: Sampler) -> _QuestionDraft:
     average = _Select(f"AVG({column.name})", table.name)
     where = f"{condition.sql} AND {column.name} > ({average})"
     query = _Select("COUNT(*)", table.name, where)
-    slots = dict(items=table.plural, attr=column.text, cond=condition.phrase)
-    return _QuestionDraft(query, [table.name, *condition.tables], slots)
+    return _ask(query, table, *condition.tables, attr=column.text, cond=condition.phrase)
 
 # %% ../../nbs/worlds/07_families_nested.ipynb #c1c98054
 def _members_of_two_years(s: Sampler, operator: str, count: bool = False) -> _QuestionDraft:
@@ -65,9 +62,8 @@ def _members_of_two_years(s: Sampler, operator: str, count: bool = False) -> _Qu
         in_year.append(str(_Select(member_id, event.name, where)))
     where = f"{member.key.name} IN ({f' {operator} '.join(in_year)})"
     query = _Select("COUNT(*)" if count else member.label.name, member.name, where)
-    tables = [event.name, member.name, *condition.tables]
     slots = dict(cond=condition.phrase, year=years[0], other=years[1])
-    return _QuestionDraft(query, tables, slots)
+    return _ask(query, event, member, *condition.tables, **slots)
 
 # %% ../../nbs/worlds/07_families_nested.ipynb #03708975
 @family(level=4)
@@ -96,8 +92,7 @@ def _percentage(s: Sampler) -> _QuestionDraft:
     part = _sample_condition(s, table, "category", "flag", "number", exclude=[whole.column])
     percentage = f"100.0 * SUM(CASE WHEN {part.sql} THEN 1 ELSE 0 END) / COUNT(*)"
     query = _Select(percentage, table.name, whole.sql)
-    slots = dict(items=table.plural, cond=whole.phrase, other=part.phrase)
-    return _QuestionDraft(query, [table.name, *whole.tables], slots)
+    return _ask(query, table, *whole.tables, cond=whole.phrase, other=part.phrase)
 
 # %% ../../nbs/worlds/07_families_nested.ipynb #f7786a0b
 @family(level=4)
@@ -109,8 +104,7 @@ def _count_above_row(s: Sampler) -> _QuestionDraft:
     row = s.row(table, column)
     mark = _Select(column.name, table.name, row.condition())
     query = _Select("COUNT(*)", table.name, f"{condition.sql} AND {column.name} > ({mark})")
-    slots = dict(items=table.plural, attr=column.text, cond=condition.phrase, name=row.phrase)
-    return _QuestionDraft(query, [table.name], slots)
+    return _ask(query, table, attr=column.text, cond=condition.phrase, name=row.phrase)
 
 # %% ../../nbs/worlds/07_families_nested.ipynb #6d55e29e
 @family(level=4)
@@ -124,8 +118,7 @@ def _same_value_as(s: Sampler) -> _QuestionDraft:
     is_other = f"{table.label.name} <> {_sql_literal(row.name)}"
     where = f"{condition.sql} AND {is_other} AND {column.name} = ({value})"
     query = _Select(table.label.name, table.name, where)
-    slots = dict(items=table.plural, attr=column.text, cond=condition.phrase, name=row.phrase)
-    return _QuestionDraft(query, [table.name], slots)
+    return _ask(query, table, attr=column.text, cond=condition.phrase, name=row.phrase)
 
 # %% ../../nbs/worlds/07_families_nested.ipynb #124d90e8
 @family(level=4)
@@ -140,7 +133,7 @@ def _groups_above_average(s: Sampler) -> _QuestionDraft:
         group_by=group.key_and_label,
         having=f"AVG({member.qualified(column)}) > ({average})",
     )
-    return _QuestionDraft(query, [group.name, member.name], dict(attr=column.text))
+    return _ask(query, group, member, attr=column.text)
 
 # %% ../../nbs/worlds/07_families_nested.ipynb #237ab85f
 @family(level=4)
@@ -158,14 +151,9 @@ def _nth_highest(s: Sampler) -> _QuestionDraft:
     query = _Select(table.label.name, table.name, where)
     is_known = f"{condition.sql} AND {name} IS NOT NULL"
     tie_check = _Select(name, table.name, is_known, order_by=descending, limit=place + 1)
-    slots = dict(
-        items=table.plural,
-        item=table.singular,
-        attr=column.text,
-        cond=condition.phrase,
-        nth=("second", "third", "fourth", "fifth")[place - 2],
-    )
-    return _QuestionDraft(query, [table.name], slots, tie_check)
+    nth = ("second", "third", "fourth", "fifth")[place - 2]
+    draft = _ask(query, table, attr=column.text, cond=condition.phrase, nth=nth)
+    return draft._replace(tie_check=tie_check)
 
 # %% ../../nbs/worlds/07_families_nested.ipynb #cbeef421
 @family(level=5)
@@ -184,7 +172,7 @@ def _top_per_group(s: Sampler) -> _QuestionDraft:
     )
     with_ties = ranked._replace(columns=f"{group_id}, RANK() {window}")
     tie_check = _Select(group_id, f"({with_ties}) AS ranked", "place = 1")
-    return _QuestionDraft(query, [group.name, member.name], dict(attr=column.text), tie_check)
+    return _ask(query, group, member, attr=column.text)._replace(tie_check=tie_check)
 
 # %% ../../nbs/worlds/07_families_nested.ipynb #d9064667
 @family(level=5)
@@ -194,8 +182,7 @@ def _peak_month(s: Sampler) -> _QuestionDraft:
     condition = _sample_condition(s, event, "category", "coded", "flag", "number")
     month = f"substr({event.date.name}, 1, 7)"
     query = _Select(month, event.name, condition.sql, group_by=month)
-    tables = [event.name, *condition.tables]
-    return _ranking(query, "COUNT(*)", tables, dict(cond=condition.phrase))
+    return _ask(query, event, *condition.tables, cond=condition.phrase).ranked("COUNT(*)")
 
 # %% ../../nbs/worlds/07_families_nested.ipynb #2d486cb1
 @family(level=5)
@@ -206,7 +193,7 @@ def _count_pairs(s: Sampler) -> _QuestionDraft:
     key, category = member.key.name, column.name
     same = f"a.{group_id} = b.{group_id} AND a.{category} = b.{category}"
     source = f"{member.name} AS a JOIN {member.name} AS b ON {same} AND a.{key} < b.{key}"
-    return _QuestionDraft(_Select("COUNT(*)", source), [member.name], dict(attr=column.text))
+    return _ask(_Select("COUNT(*)", source), member, attr=column.text)
 
 # %% ../../nbs/worlds/07_families_nested.ipynb #170317e8
 def _join_self_reference(member: _Table, reference: _WorldColumn) -> str:
@@ -224,8 +211,7 @@ def _self_ref_attribute(s: Sampler) -> _QuestionDraft:
     row = s.row(member, reference)
     source = _join_self_reference(member, reference)
     query = _Select(f"b.{column.name}", source, row.condition("a"))
-    slots = dict(attr=column.text, self_ref=reference.text, name=row.phrase)
-    return _QuestionDraft(query, [member.name], slots)
+    return _ask(query, member, attr=column.text, self_ref=reference.text, name=row.phrase)
 
 # %% ../../nbs/worlds/07_families_nested.ipynb #d4de3ebe
 @family(level=5)
@@ -238,7 +224,7 @@ def _above_self_ref(s: Sampler) -> _QuestionDraft:
     source = _join_self_reference(member, reference)
     where = f"a.{column.name} > b.{column.name} AND {condition.sql}"
     slots = dict(attr=column.text, self_ref=reference.text, cond=condition.phrase)
-    return _QuestionDraft(_Select("COUNT(*)", source, where), [member.name], slots)
+    return _ask(_Select("COUNT(*)", source, where), member, **slots)
 
 # %% ../../nbs/worlds/07_families_nested.ipynb #cf14b705
 @family(level=5)
@@ -253,8 +239,7 @@ def _with_both_tags(s: Sampler) -> _QuestionDraft:
         tagged.append(str(_Select(thing_id, _join_tables(link, tag), where)))
     where = f"{thing.key.name} IN ({' INTERSECT '.join(tagged)})"
     query = _Select(thing.label.name, thing.name, where)
-    slots = dict(one=names[0], two=names[1])
-    return _QuestionDraft(query, [thing.name, tag.name, link.name], slots)
+    return _ask(query, thing, tag, link, one=names[0], two=names[1])
 
 # %% ../../nbs/worlds/07_families_nested.ipynb #87c4dfcd
 @family(level=5)
@@ -266,7 +251,7 @@ def _members_by_tag(s: Sampler) -> _QuestionDraft:
     member_id = event.qualified(_reference_column(event, "member"))
     where = f"{tag.qualified(tag.label)} = {_sql_literal(name)}"
     query = _Select(f"COUNT(DISTINCT {member_id})", _join_tables(*tables), where)
-    return _QuestionDraft(query, [table.name for table in tables], dict(name=name))
+    return _ask(query, *tables, name=name)
 
 # %% ../../nbs/worlds/07_families_nested.ipynb #664c758e
 @family(level=5)
@@ -278,7 +263,7 @@ def _longest_gap(s: Sampler) -> _QuestionDraft:
     gap = f"CAST(julianday({day}) - julianday({previous}) AS INTEGER) AS gap"
     gaps = _Select(gap, _join_tables(event, member), row.condition(member.name))
     query = _Select("MAX(gap)", f"({gaps}) AS gaps")
-    return _QuestionDraft(query, [event.name, member.name], dict(name=row.phrase))
+    return _ask(query, event, member, name=row.phrase)
 
 # %% ../../nbs/worlds/07_families_nested.ipynb #5a9dc7f9
 @family(level=5)
@@ -291,7 +276,7 @@ def _running_total(s: Sampler) -> _QuestionDraft:
     running = f"{day} AS day, SUM(SUM({column.name})) OVER (ORDER BY {day}) AS so_far"
     days = _Select(running, event.name, group_by=day)
     query = _Select("MIN(day)", f"({days}) AS days", f"so_far > {bound}")
-    return _QuestionDraft(query, [event.name], dict(attr=column.text, k=str(bound)))
+    return _ask(query, event, attr=column.text, k=str(bound))
 
 # %% ../../nbs/worlds/07_families_nested.ipynb #2c8dbd2c
 @family(level=5)
@@ -306,8 +291,7 @@ def _change_between_years(s: Sampler) -> _QuestionDraft:
         return f"SUM(CASE WHEN substr({day}, 1, 4) = '{year}' THEN {column.name} ELSE 0 END)"
 
     query = _Select(f"{total(second)} - {total(first)}", event.name)
-    slots = dict(attr=column.text, year=first, other=second)
-    return _QuestionDraft(query, [event.name], slots)
+    return _ask(query, event, attr=column.text, year=first, other=second)
 
 # %% ../../nbs/worlds/07_families_nested.ipynb #d03c01df
 @family(level=5)
@@ -319,8 +303,8 @@ def _nth_event(s: Sampler) -> _QuestionDraft:
     numbered = f"{day} AS day, ROW_NUMBER() OVER (ORDER BY {day}) AS place"
     days = tie_check._replace(columns=numbered)
     query = _Select("day", f"({days}) AS days", f"place = {place}")
-    slots = dict(name=row.phrase, nth=("second", "third", "fourth")[place - 2])
-    return _QuestionDraft(query, [event.name, member.name], slots, tie_check)
+    nth = ("second", "third", "fourth")[place - 2]
+    return _ask(query, event, member, name=row.phrase, nth=nth)._replace(tie_check=tie_check)
 
 # %% ../../nbs/worlds/07_families_nested.ipynb #334a258d
 @family(level=5)
@@ -333,12 +317,7 @@ def _never_in_group(s: Sampler) -> _QuestionDraft:
     their_things = _Select(thing_id, source, row.condition(group.name))
     where = f"{condition.sql} AND {thing.key.name} NOT IN ({their_things})"
     query = _Select(thing.label.name, thing.name, where)
-    tables = [event.name, member.name, group.name, thing.name]
-    return _QuestionDraft(query, tables, dict(cond=condition.phrase, name=row.phrase))
-
-# %% ../../nbs/worlds/07_families_nested.ipynb #4a0b12c1
-def _slots(table: _Table, cond: _Phrase, **more: object) -> dict:
-    return dict(item=table.singular, items=table.plural, cond=cond) | more
+    return _ask(query, event, member, group, thing, cond=condition.phrase, name=row.phrase)
 
 # %% ../../nbs/worlds/07_families_nested.ipynb #bf08300e
 class _Related(NamedTuple):
@@ -352,9 +331,7 @@ class _Related(NamedTuple):
 # %% ../../nbs/worlds/07_families_nested.ipynb #01d2991b
 def _sample_related(s: Sampler, negated: bool) -> _Related:
     "A table and rows that refer to it, under a condition or none."
-    parent_role, child_role = s.rng.choice(
-        (("member", "event"), ("thing", "event"), ("thing", "event"), ("group", "member"))
-    )
+    parent_role, child_role = s.pair("related")
     parent, child = s.table(parent_role), s.table(child_role)
     inner = _sample_selection(s, child, s.rng.choice((0, 1, 1) if negated else (1, 1, 2)))
     kind = "without" if negated else "with_some"
@@ -396,9 +373,9 @@ def _told_by_related(s: Sampler, negated: bool) -> _QuestionDraft:
     query = joined or _Select(parent.label.name, parent.name, where)
     if counted:
         query = query._replace(columns="COUNT(*)")
-    slots = _slots(parent, _both_phrases(own.phrase, related.phrase, link="related"))
-    slots["want"] = _selection_phrase("how_many" if counted else "which_names", items=parent.plural)
-    return _QuestionDraft(query, [*own.tables, *related.inner.tables], slots)
+    cond = _both_phrases(own.phrase, related.phrase, link="related")
+    want = _selection_phrase("how_many" if counted else "which_names", items=parent.plural)
+    return _ask(query, parent, *own.tables, *related.inner.tables, cond=cond, want=want)
 
 
 @family(level=4)
@@ -417,13 +394,11 @@ def _except_related(s: Sampler) -> _QuestionDraft:
     source = _read_from(s, child, parent)
     clause = _sample_clause(s, child, source) if s.rng.chance(0.5) else None
     names = _Select(source.name(parent, parent.label), source.sql, clause.sql if clause else "")
-    query = _SetOperation(_Select(parent.label.name, parent.name), "EXCEPT", names)
-    cond = clause.phrase if clause else _Phrase(("",))
+    query = f"{_Select(parent.label.name, parent.name)} EXCEPT {names}"
+    tables, cond = (clause.tables, clause.phrase) if clause else ((), _Phrase(("",)))
     phrase = _selection_phrase("without", items=child.plural, item=child.singular, cond=cond)
-    slots = _slots(parent, phrase, want=_selection_phrase("which_names", items=parent.plural))
-    return _QuestionDraft(
-        query, [parent.name, child.name, *(clause.tables if clause else ())], slots
-    )
+    want = _selection_phrase("which_names", items=parent.plural)
+    return _ask(query, parent, child, *tables, cond=phrase, want=want)
 
 # %% ../../nbs/worlds/07_families_nested.ipynb #1dd32ac2
 @family(level=4)
@@ -448,9 +423,7 @@ def _figure_without_related(s: Sampler) -> _QuestionDraft:
     query = _Select(figure.sql, parent.name, f"{parent.key.name} {'NOT ' * negated}IN ({names})")
     kind = "without" if negated else "with_some"
     phrase = _selection_phrase(kind, items=event.plural, item=event.singular, cond=inner.phrase)
-    return _QuestionDraft(
-        query, [parent.name, *inner.tables], _slots(parent, phrase, what=figure.text)
-    )
+    return _ask(query, parent, *inner.tables, cond=phrase, what=figure.text)
 
 # %% ../../nbs/worlds/07_families_nested.ipynb #b70d53bf
 @family(level=4)
@@ -467,14 +440,10 @@ def _list_above_figure(s: Sampler) -> _QuestionDraft:
     mark = _Select(f"{function}({column.name})", table.name, other.where)
     where = own.under(f"{column.name} {operator} ({mark})")
     query = _Select(_names(columns), table.name, where)
-    slots = _slots(table, own.phrase, columns=_enumerate_columns(columns), attr=column.text)
-    slots["a_attr"] = _with_article(column.text)
-    slots |= dict(
-        higher="higher" if operator == ">" else "lower",
-        what=_selection_phrase(kind, attr=column.text),
-        other=other.phrase,
-    )
-    return _QuestionDraft(query, [*own.tables, *other.tables], slots)
+    slots = dict(columns=_enumerate_columns(columns), attr=column.text, cond=own.phrase)
+    slots |= dict(what=_selection_phrase(kind, attr=column.text), other=other.phrase)
+    slots["higher"] = "higher" if operator == ">" else "lower"
+    return _ask(query, table, *own.tables, *other.tables, **slots)
 
 # %% ../../nbs/worlds/07_families_nested.ipynb #bfc8a0da
 @family(level=4)
@@ -506,7 +475,7 @@ def _values_in_both(s: Sampler) -> _QuestionDraft:
         one, two = f"{number.name} > {high}", f"{number.name} < {low}"
         first = _selection_phrase("above", column=number.text, value=high)
         second = _selection_phrase("below", column=number.text, value=low)
-        tables = [table.name]
+        tables = []
     else:
         a, b = _sample_selection(s, table, 1, [column]), _sample_selection(s, table, 1, [column])
         if a.where == b.where:
@@ -518,20 +487,16 @@ def _values_in_both(s: Sampler) -> _QuestionDraft:
             b.phrase,
             [*a.tables, *b.tables],
         )
-    query = _SetOperation(
-        _Select(column.name, table.name, one), operator, _Select(column.name, table.name, two)
-    )
-    slots = _slots(table, first, other=second, attr=column.text)
-    slots["link"] = _selection_phrase(f"link_{operator.lower()}", items=table.plural, other=second)
-    return _QuestionDraft(query, tables, slots)
+    halves = (str(_Select(column.name, table.name, where)) for where in (one, two))
+    link = _selection_phrase(f"link_{operator.lower()}", items=table.plural, other=second)
+    slots = dict(cond=first, other=second, attr=column.text, link=link)
+    return _ask(f" {operator} ".join(halves), table, *tables, **slots)
 
 # %% ../../nbs/worlds/07_families_nested.ipynb #d7349988
 @family(level=5)
 def _names_in_both(s: Sampler) -> _QuestionDraft:
     "The names, or the number, of what occurs in two selections of rows that refer to it."
-    parent_role, child_role = s.rng.choice(
-        (("thing", "event"), ("group", "member"), ("member", "event"), ("thing", "event"))
-    )
+    parent_role, child_role = s.pair("both")
     parent, child = s.table(parent_role), s.table(child_role)
     source = _read_from(s, *((parent, child) if s.rng.chance(0.5) else (child, parent)))
     operator = s.rng.choice(("INTERSECT", "INTERSECT", "EXCEPT"))
@@ -539,17 +504,17 @@ def _names_in_both(s: Sampler) -> _QuestionDraft:
     values = s.rng.sample(sorted(set(child.data[column.name])), 2)
     shown = source.name(parent, parent.key if parent_role == "member" else parent.label)
     conditions = [f"{source.name(child, column)} = {_sql_literal(value)}" for value in values]
-    one, two = (_Select(shown, source.sql, where) for where in conditions)
+    halves = (str(_Select(shown, source.sql, where)) for where in conditions)
     counted = parent_role == "member" or s.rng.chance(0.3)
-    query = _SetOperation(one, operator, two)
+    query = f" {operator} ".join(halves)
     phrases = [_selection_phrase("of_value", column=column.text, value=value) for value in values]
-    slots = _slots(parent, phrases[0], events=child.plural, other=phrases[1])
+    slots = dict(cond=phrases[0], events=child.plural, other=phrases[1])
     slots["link"] = _selection_phrase(
         f"and_{operator.lower()}", cond=phrases[1], items=child.plural
     )
     slots["want"] = _selection_phrase("how_many" if counted else "which_names", items=parent.plural)
-    outer = _Select("COUNT(*)", f"({query})") if counted else query
-    return _QuestionDraft(outer, [parent.name, child.name], slots)
+    outer = f"SELECT COUNT(*) FROM ({query})" if counted else query
+    return _ask(outer, parent, child, **slots)
 
 # %% ../../nbs/worlds/07_families_nested.ipynb #7f234c31
 @family(level=5)
@@ -565,4 +530,4 @@ def _self_ref_name(s: Sampler) -> _QuestionDraft:
     query = _Select(f"{shown}.{member.label.name}", source, row.condition(known))
     kind = "who_refers" if backwards else "referred_to"
     ask = _selection_phrase(kind, self_ref=reference.text, members=member.plural, name=row.phrase)
-    return _QuestionDraft(query, [member.name], dict(ask=ask))
+    return _ask(query, member, ask=ask)

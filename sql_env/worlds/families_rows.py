@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from sql_env.worlds.phrases import (
     DraftRejected,
     Sampler,
+    _ask,
     _join_tables,
     _QuestionDraft,
-    _ranking,
     _sample_condition,
     _Select,
     _sql_literal,
@@ -45,9 +45,8 @@ def _lookup(s: Sampler) -> _QuestionDraft:
     column = s.column(table, "number", "number", "category", "date", "code")
     row = s.row(table, column)
     query = _Select(column.name, table.name, row.condition())
-    slots = dict(attr=column.text, name=row.phrase)
-    forms = _by_meaning(column, "How {how} is {name}?")
-    return _QuestionDraft(query, [table.name], slots, by_meaning=forms)
+    draft = _ask(query, table, attr=column.text, name=row.phrase)
+    return draft._replace(by_meaning=_by_meaning(column, "How {how} is {name}?"))
 
 # %% ../../nbs/worlds/05_families_rows.ipynb #1d186297
 @family(level=1)
@@ -59,8 +58,7 @@ def _lookup_two(s: Sampler) -> _QuestionDraft:
     second = s.column(table, *kinds, exclude=[first])
     row = s.row(table, first, second)
     query = _Select(f"{first.name}, {second.name}", table.name, row.condition())
-    slots = dict(attr=first.text, other=second.text, name=row.phrase)
-    return _QuestionDraft(query, [table.name], slots)
+    return _ask(query, table, attr=first.text, other=second.text, name=row.phrase)
 
 # %% ../../nbs/worlds/05_families_rows.ipynb #4726ab96
 @family(level=1)
@@ -70,17 +68,14 @@ def _name_by_code(s: Sampler) -> _QuestionDraft:
     column = s.column(table, "code")
     code = s.rng.choice(table.data[column.name])
     query = _Select(table.label.name, table.name, f"{column.name} = {_sql_literal(code)}")
-    slots = dict(item=table.singular, attr=column.text, value=code)
-    return _QuestionDraft(query, [table.name], slots)
+    return _ask(query, table, attr=column.text, value=code)
 
 # %% ../../nbs/worlds/05_families_rows.ipynb #b1d210b2
 def _count(s: Sampler, *kinds: str) -> _QuestionDraft:
     "Rows of a table that meet a condition on a column of one of the kinds."
     table = s.entity()
     condition = _sample_condition(s, table, *kinds)
-    query = _Select("COUNT(*)", table.name, condition.sql)
-    slots = dict(item=table.singular, items=table.plural, cond=condition.phrase)
-    return _QuestionDraft(query, [table.name], slots)
+    return _ask(_Select("COUNT(*)", table.name, condition.sql), table, cond=condition.phrase)
 
 # %% ../../nbs/worlds/05_families_rows.ipynb #a9265641
 @family(level=1)
@@ -101,18 +96,18 @@ def _list_where(s: Sampler) -> _QuestionDraft:
     table = s.entity()
     condition = _sample_condition(s, table)
     query = _Select(table.label.name, table.name, condition.sql)
-    slots = dict(items=table.plural, item=table.singular, cond=condition.phrase)
-    return _QuestionDraft(query, [table.name], slots)
+    return _ask(query, table, cond=condition.phrase)
 
 # %% ../../nbs/worlds/05_families_rows.ipynb #4fcbf41e
-def _aggregate(s: Sampler, expression: str, summable: bool = False) -> _QuestionDraft:
+def _aggregate(
+    s: Sampler, expression: str, summable: bool = False, **slots: _Phrase
+) -> _QuestionDraft:
     "An aggregate of a column over the rows that meet a condition; `{column}` in the expression is its name."
     table = s.entity(events=True)
     column = s.column(table, "number", summable=summable)
     condition = _sample_condition(s, table, exclude=[column])
     query = _Select(expression.format(column=column.name), table.name, condition.sql)
-    slots = dict(attr=column.text, items=table.plural, item=table.singular, cond=condition.phrase)
-    return _QuestionDraft(query, [table.name], slots)
+    return _ask(query, table, attr=column.text, cond=condition.phrase, **slots)
 
 # %% ../../nbs/worlds/05_families_rows.ipynb #cb37206a
 @family(level=2)
@@ -131,12 +126,8 @@ def _total(s: Sampler) -> _QuestionDraft:
 def _extreme_value(s: Sampler) -> _QuestionDraft:
     "MAX or MIN of a number."
     if s.rng.choice((True, False)):
-        draft = _aggregate(s, "MAX({column})")
-        extreme = _Phrase(["highest"], ["topmost", "greatest"])
-    else:
-        draft = _aggregate(s, "MIN({column})")
-        extreme = _Phrase(["lowest"], ["smallest", "very lowest"])
-    return draft._replace(slots=draft.slots | dict(hi=extreme))
+        return _aggregate(s, "MAX({column})", hi=_Phrase(["highest"], ["topmost", "greatest"]))
+    return _aggregate(s, "MIN({column})", hi=_Phrase(["lowest"], ["smallest", "very lowest"]))
 
 # %% ../../nbs/worlds/05_families_rows.ipynb #0f35e2ed
 def _superlative(table: _Table, column: _WorldColumn, top: bool) -> _Phrase:
@@ -163,8 +154,7 @@ def _top_row_where(s: Sampler) -> _QuestionDraft:
     where = f"{condition.sql} AND {column.name} IS NOT NULL"
     query = _Select(table.label.name, table.name, where)
     best = _superlative(table, column, top)
-    slots = dict(items=table.plural, cond=condition.phrase, best=best)
-    return _ranking(query, column.name, [table.name], slots, descending=top)
+    return _ask(query, table, cond=condition.phrase, best=best).ranked(column.name, top)
 
 # %% ../../nbs/worlds/05_families_rows.ipynb #bff37c40
 @family(level=2)
@@ -174,8 +164,7 @@ def _top_k(s: Sampler) -> _QuestionDraft:
     column = s.column(table, "number")
     query = _Select(table.label.name, table.name, f"{column.name} IS NOT NULL", limit=k)
     extreme = "highest" if top else "lowest"
-    slots = dict(k=str(k), items=table.plural, attr=column.text, hi=extreme)
-    return _ranking(query, column.name, [table.name], slots, descending=top)
+    return _ask(query, table, k=str(k), attr=column.text, hi=extreme).ranked(column.name, top)
 
 # %% ../../nbs/worlds/05_families_rows.ipynb #e8def33f
 @family(level=2)
@@ -191,8 +180,7 @@ def _most_common_value(s: Sampler) -> _QuestionDraft:
     column, row = s.column(member, "category"), s.row(thing)
     value, source = member.qualified(column), _join_tables(event, member, thing)
     query = _Select(value, source, row.condition(thing.name), group_by=value)
-    slots = dict(attr=column.text, name=row.phrase)
-    return _ranking(query, "COUNT(*)", [event.name, member.name, thing.name], slots)
+    return _ask(query, event, member, thing, attr=column.text, name=row.phrase).ranked("COUNT(*)")
 
 # %% ../../nbs/worlds/05_families_rows.ipynb #3a60a9b7
 def _listed_columns(
@@ -259,10 +247,9 @@ def _columns_of_top_row(s: Sampler) -> _QuestionDraft:
     by = s.column(table, "number", "number", "date", complete=not top)
     columns = _listed_columns(s, table, s.rng.randint(1, 3))
     selection = _sample_selection(s, table, s.rng.choice((0, 1)), [*columns, by])
-    query = selection.select(_names(columns))
     texts = _enumerate_columns(columns)
-    slots = selection.slots(columns=texts, attr=by.text, hi=_extreme(by, top))
-    return _ranking(query, by.name, selection.tables, slots, descending=top)
+    draft = selection.ask(_names(columns), columns=texts, attr=by.text, hi=_extreme(by, top))
+    return draft.ranked(by.name, top)
 
 # %% ../../nbs/worlds/05_families_rows.ipynb #aed4f552
 @family(level=2)
@@ -294,8 +281,9 @@ def _sorted_list(s: Sampler) -> _QuestionDraft:
     descending = by.kind != "label" and s.rng.chance(0.5)
     query = selection.select(_names(columns), order_by=f"{by.name} DESC" if descending else by.name)
     texts = _enumerate_columns(columns)
-    slots = selection.slots(columns=texts, attr=_column_text(by), order=_order_text(by, descending))
-    return _QuestionDraft(query, selection.tables, slots, query._replace(columns=by.name))
+    order, tie_check = _order_text(by, descending), query._replace(columns=by.name)
+    draft = selection.ask(query, columns=texts, attr=_column_text(by), order=order)
+    return draft._replace(tie_check=tie_check)
 
 # %% ../../nbs/worlds/05_families_rows.ipynb #f6f94813
 @family(level=3)
@@ -303,9 +291,7 @@ def _plain_list(s: Sampler) -> _QuestionDraft:
     "One to three columns of all rows of a short table."
     table = s.table("group")
     columns = _listed_columns(s, table, s.rng.choice((1, 2, 2, 3)))
-    query = _Select(_names(columns), table.name)
-    texts = _enumerate_columns(columns)
-    return _QuestionDraft(query, [table.name], dict(items=table.plural, columns=texts))
+    return _ask(_Select(_names(columns), table.name), table, columns=_enumerate_columns(columns))
 
 # %% ../../nbs/worlds/05_families_rows.ipynb #18b28190
 def _far_text(table: _Table, column: _WorldColumn) -> str:
@@ -313,13 +299,10 @@ def _far_text(table: _Table, column: _WorldColumn) -> str:
     return f"{table.singular} {_column_text(column)}"
 
 # %% ../../nbs/worlds/05_families_rows.ipynb #cf105ae4
-_CHILDREN = (("member", "group"), ("event", "member"), ("event", "thing"))
-
-# %% ../../nbs/worlds/05_families_rows.ipynb #451b630b
 @family(level=3)
 def _columns_of_two_tables(s: Sampler) -> _QuestionDraft:
     "Columns of rows, and of what they refer to."
-    first, last = s.rng.choice(_CHILDREN)
+    first, last = s.pair("children")
     selection = _sample_joined(s, first, last, s.rng.choice((0, 0, 1)), s.rng.choice((0, 1, 1)))
     near, far = s.table(first), s.table(last)
     own = _listed_columns(s, near, s.rng.choice((1, 1, 2)), selection.columns)
@@ -331,31 +314,22 @@ def _columns_of_two_tables(s: Sampler) -> _QuestionDraft:
     return selection.ask(", ".join(names), columns=texts)
 
 # %% ../../nbs/worlds/05_families_rows.ipynb #0122d26d
-_PARENTS = (
-    ("member", "event"),
-    ("thing", "event"),
-    ("group", "member"),
-    ("group", "event"),
-    ("member", "thing"),
-)
-
-# %% ../../nbs/worlds/05_families_rows.ipynb #eafcffc1
 @family(level=3)
 def _names_by_relation(s: Sampler) -> _QuestionDraft:
     "The different names of rows by what refers to them."
-    first, last = s.rng.choice(_PARENTS)
+    first, last = s.pair("parents")
     selection = _sample_joined(s, first, last, s.rng.choice((0, 0, 1)), s.rng.choice((1, 1, 2)))
     table = selection.table
     query = selection.select(f"DISTINCT {selection.name(table.label)}")
     in_result = f"{table.label.name} IN ({query})"
     tie_check = _Select(table.label.name, table.name, in_result)
-    return selection.ask(query, tie_check)
+    return selection.ask(query)._replace(tie_check=tie_check)
 
 # %% ../../nbs/worlds/05_families_rows.ipynb #fc042a1d
 @family(level=3)
 def _top_of_joined(s: Sampler) -> _QuestionDraft:
     "Columns of the row with the highest or lowest value, among rows that are told by what they refer to."
-    first, last = s.rng.choice((("member", "group"), ("event", "thing"), ("event", "member")))
+    first, last = s.pair("ranked")
     near, far, top = s.table(first), s.table(last), s.rng.chance(0.6)
     by = s.column(near, "number", "date", complete=not top)
     selection = _sample_joined(s, first, last, 0, s.rng.choice((0, 1, 1)), exclude=[by])
@@ -363,6 +337,5 @@ def _top_of_joined(s: Sampler) -> _QuestionDraft:
     other = _listed_columns(s, far, 1) if not own or s.rng.chance(0.4) else []
     names = [selection.name(c) for c in own] + [selection.source.name(far, c) for c in other]
     texts = _enumerate_columns(own, [_far_text(far, c) for c in other])
-    query = selection.select(", ".join(names))
-    slots = selection.slots(columns=texts, attr=by.text, hi=_extreme(by, top))
-    return _ranking(query, selection.name(by), selection.tables, slots, descending=top)
+    draft = selection.ask(", ".join(names), columns=texts, attr=by.text, hi=_extreme(by, top))
+    return draft.ranked(selection.name(by), top)

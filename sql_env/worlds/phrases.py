@@ -13,34 +13,15 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+import apsw
+
 from .tables import _Table, _WorldColumn
-from .words import Rng, _babble, _Phrase, _tidy, load_vocabulary, load_wordings
+from .words import Rng, _lists, _Phrase, _tidy, load_vocabulary, load_wordings
 
 # %% ../../nbs/worlds/03_phrases.ipynb #97f739db
-_UNITS = {
-    "eur": " euros",
-    "kg": " kilos",
-    "g": " grams",
-    "mg": " milligrams",
-    "cm": " centimetres",
-    "mm": " millimetres",
-    "m": " metres",
-    "km": " kilometres",
-    "cl": " centilitres",
-    "min": " minutes",
-    "sqm": " square metres",
-    "ha": " hectares",
-    "kw": " kilowatts",
-    "hours": " hours",
-    "days": " days",
-    "months": " months",
-    "years": " years",
-}
-
-# %% ../../nbs/worlds/03_phrases.ipynb #9af96180
 def _with_unit(value: Any, about: dict) -> str:
     "A bound with its unit, if it has one."
-    unit = _UNITS.get(about.get("unit", ""), "")
+    unit = _lists()["units"].get(about.get("unit", ""), "")
     return f"{value}{unit.rstrip('s') if value == 1 else unit}"
 
 # %% ../../nbs/worlds/03_phrases.ipynb #2ca532a8
@@ -56,13 +37,6 @@ def _with_article(text: str) -> str:
     return f"{'an' if _AN.match(text) else 'a'} {text}"
 
 # %% ../../nbs/worlds/03_phrases.ipynb #94d4af91
-_OWN_FORMS = {
-    "category": "forms",
-    "flag": "forms",
-    "date": "on",
-    "later": "over",
-    "earlier": "under",
-}
 _OWN_SHARE = 2 / 3  # of forms that do not name the column, to those that do
 
 # %% ../../nbs/worlds/03_phrases.ipynb #6e8d8cf8
@@ -76,7 +50,7 @@ def _phrase_condition(
     if about.get("year"):
         kind = {"over": "later", "under": "earlier"}.get(kind, kind)
     phrase = load_wordings("conditions")[kind]
-    own = tuple(about.get(_OWN_FORMS.get(kind, kind), ()))
+    own = tuple(about.get(_lists()["own_forms"].get(kind, kind), ()))
     times = round(len(phrase.forms) * _OWN_SHARE / len(own)) if own else 0
     unseen = tuple(about.get("unseen", ())) if kind in ("category", "flag", "date") else ()
     return _Phrase(
@@ -94,13 +68,13 @@ _OPENING_SHARE = 0.1  # of questions with words before them
 _CLOSING_SHARE = 0.1  # and after them
 
 # %% ../../nbs/worlds/03_phrases.ipynb #c3b4d494
-def _with_fillers(text: str, rng: Rng, wording: str = "", noise: bool = False) -> str:
-    "A question with words around it now and then, such as thanks; with noise also made-up ones."
+def _with_fillers(text: str, rng: Rng, wording: str = "") -> str:
+    "A question with words around it now and then, such as thanks."
     if rng.chance(_OPENING_SHARE):
-        opening = _babble(rng) if noise else load_wordings()["opening"].draw(rng, wording)
+        opening = load_wordings()["opening"].draw(rng, wording)
         text = f"{opening} {text}"
     if rng.chance(_CLOSING_SHARE):
-        closing = _babble(rng) if noise else load_wordings()["closing"].draw(rng, wording)
+        closing = load_wordings()["closing"].draw(rng, wording)
         text = f"{text} {closing}"
     return text
 
@@ -110,16 +84,15 @@ def _render_question(
     slots: dict[str, Any],  # texts and phrases
     rng: Rng,
     wording: str = "",  # ask in the words of this exam: test_wording or test_vocabulary
-    noise: float = 0.0,  # share of words that are replaced
 ) -> str:
     "A question in words."
     drawn = {
-        name: piece.draw(rng, wording, noise) if isinstance(piece, _Phrase) else piece
+        name: piece.draw(rng, wording) if isinstance(piece, _Phrase) else piece
         for name, piece in slots.items()
     }
     if "attr" in drawn:
         drawn["a_attr"] = _with_article(drawn["attr"])
-    text = _tidy(wordings.draw(rng, wording, noise).format_map(drawn))
+    text = _tidy(wordings.draw(rng, wording).format_map(drawn))
     text = _A_BEFORE_VOWEL.sub(r"\1n ", text)
     return text[0].upper() + text[1:]
 
@@ -150,21 +123,7 @@ class _Select(NamedTuple):
         return sql
 
 # %% ../../nbs/worlds/03_phrases.ipynb #fc80bef3
-class _SetOperation(NamedTuple):
-    "Two queries and what stands between them; `str` renders it."
-
-    first: _Select
-    operator: str  # INTERSECT, EXCEPT or UNION
-    second: _Select
-    order_by: str = ""  # none: the order of the rows is no part of the answer
-
-    def __str__(self) -> str:
-        return f"{self.first} {self.operator} {self.second}"
-
-# %% ../../nbs/worlds/03_phrases.ipynb #e659a266
-def _sql_literal(value: Any) -> str:
-    "A value in SQL."
-    return "'" + value.replace("'", "''") + "'" if isinstance(value, str) else str(value)
+_sql_literal = apsw.format_sql_value  # a value in SQL
 
 # %% ../../nbs/worlds/03_phrases.ipynb #c79ea777
 class DraftRejected(Exception):
@@ -211,6 +170,10 @@ class Sampler:
         if role not in self.tables:
             raise DraftRejected(f"no table of the role {role}")
         return self.tables[role]
+
+    def pair(self, kind: str) -> tuple[str, str]:
+        "Two roles, one of the `pairs` of a kind in `lists.toml`."
+        return self.rng.choice(_lists()["pairs"][kind])
 
     def entity(self, events: bool = False) -> _Table:
         "A table that a question about one table can ask for, with more than 25 rows if there is one."
@@ -334,7 +297,7 @@ def _join_tables(first: _Table, *others: _Table) -> str:
 class _QuestionDraft(NamedTuple):
     "A question before it is worded and answered."
 
-    query: _Select | _SetOperation
+    query: _Select | str
     tables: Sequence[str]
     slots: dict[str, Any] = {}
     tie_check: _Select | None = None  # its first column must not hold a value twice
@@ -343,22 +306,31 @@ class _QuestionDraft(NamedTuple):
     @property
     def ordered(self) -> bool:
         "Whether the order of the rows is part of the answer."
-        return bool(self.query.order_by)
+        return isinstance(self.query, _Select) and bool(self.query.order_by)
+
+    def ranked(
+        self,
+        value: str,  # that decides, in SQL
+        descending: bool = True,
+    ) -> "_QuestionDraft":
+        "For the first rows by a value, which must differ among them and the next one; one row without a limit."
+        assert isinstance(self.query, _Select)
+        limit = self.query.limit or 1
+        order_by = f"{value} DESC" if descending else value
+        ranked = self.query._replace(order_by=order_by, limit=limit)
+        tie_check = ranked._replace(columns=value, limit=limit + 1)
+        return self._replace(query=ranked, tie_check=tie_check)
 
 # %% ../../nbs/worlds/03_phrases.ipynb #f151f629
-def _ranking(
-    query: _Select,  # without an order; its limit is 1 if it has none
-    value: str,  # that decides
-    tables: Sequence[str],
-    slots: dict[str, Any],
-    descending: bool = True,
+def _ask(
+    query: _Select | str,
+    *tables: _Table | str,  # that it reads; rows of the first are what it asks for
+    **slots: Any,
 ) -> _QuestionDraft:
-    "A draft about the first rows by a value, which must differ among them and the next one."
-    limit = query.limit or 1
-    order_by = f"{value} DESC" if descending else value
-    ranked = query._replace(order_by=order_by, limit=limit)
-    tie_check = ranked._replace(columns=value, limit=limit + 1)
-    return _QuestionDraft(ranked, tables, slots, tie_check)
+    "A draft of a question, with words for its rows among the slots."
+    first, names = tables[0], [t if isinstance(t, str) else t.name for t in tables]
+    about = {} if isinstance(first, str) else dict(item=first.singular, items=first.plural)
+    return _QuestionDraft(query, names, about | slots)
 
 # %% ../../nbs/worlds/03_phrases.ipynb #4a86a212
 class _Family(NamedTuple):

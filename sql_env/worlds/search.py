@@ -14,6 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date, timedelta
 from functools import partial
+from itertools import chain
 from typing import Any, NamedTuple
 
 import apsw
@@ -28,7 +29,7 @@ from sql_env.worlds.phrases import (
     _with_unit,
 )
 from .tables import _build_tables, _Table, _WorldColumn
-from .words import SPLITS, Rng, _invent_word, _tidy, load_wordings
+from .words import SPLITS, Rng, _invent_word, _lists, _tidy, load_wordings
 from sql_env.worlds.world import (
     World,
     _GeneratedWorld,
@@ -36,8 +37,6 @@ from sql_env.worlds.world import (
 )
 
 # %% ../../nbs/worlds/11_search.ipynb #ad60bae5
-_PLAUSIBLE = ("{}", "{}_v2", "{}_v3", "{}_new", "{}_main", "{}_live", "{}_all", "{}_2021")
-_LEFT_OVER = ("{}_old", "{}_bak", "stg_{}", "{}_tmp", "{}_copy", "{}_2019")
 _N_PLAUSIBLE = 4  # decoys of each table whose names could be those of the table in use
 
 # %% ../../nbs/worlds/11_search.ipynb #e58cab19
@@ -53,8 +52,8 @@ def _name_tables(rng: Rng, code: str, tables: Iterable[_Table]) -> list[_LookAli
     "A name for each table of a branch, and names of its decoys; all begin with the branch's code."
     found = []
     for table in tables:
-        forms = rng.sample(_PLAUSIBLE, _N_PLAUSIBLE + 1)
-        forms += rng.sample(_LEFT_OVER, rng.randint(1, 2))
+        forms = rng.sample(_lists()["wide"]["plausible"], _N_PLAUSIBLE + 1)
+        forms += rng.sample(_lists()["wide"]["left_over"], rng.randint(1, 2))
         names = [f"{code}_{form.format(table.name)}" for form in forms]
         found.append(_LookAlikes(table, names[0], tuple(names[1:])))
     return found
@@ -129,7 +128,7 @@ def _with_more_decoys(rng: Rng, branches: list[_Branch], n: int) -> list[_Branch
         alike, code = branches[i].tables[j], branches[i].code
         free = [
             f"{code}_{form.format(alike.table.name)}"
-            for form in (*_PLAUSIBLE, *_LEFT_OVER, f"{{}}_x{number}")
+            for form in (*chain.from_iterable(_lists()["wide"].values()), f"{{}}_x{number}")
         ]
         name = next(name for name in free if name not in (alike.name, *alike.decoys))
         branches[i].tables[j] = alike._replace(decoys=(*alike.decoys, name))
@@ -294,14 +293,6 @@ class WideWorld(_GeneratedWorld):
         return super().name + ("" if self.n == 20 else f"_{self.n}")
 
 # %% ../../nbs/worlds/11_search.ipynb #c415ae47
-_CONDITIONS = dict(
-    threshold="{column} >= {value}",
-    period="{column} >= {value}",
-    surcharge="ROUND({column} * (100 + {value}) / 100.0, 2)",
-    code="{column} = {value}",
-)
-
-# %% ../../nbs/worlds/11_search.ipynb #bbc65205
 class _Rule(NamedTuple):
     "What the manuals say about a term of one table; codes have a book before a day and one from it on."
 
@@ -317,7 +308,7 @@ class _Rule(NamedTuple):
 
     def sql(self, value: str) -> str:
         "The condition, or the figure, for a value in SQL."
-        return _CONDITIONS[self.kind].format(column=self.column.name, value=value)
+        return _lists()["rules"][self.kind]["sql"].format(column=self.column.name, value=value)
 
     def limit(self, version: int, office: str) -> str:
         "The value of a version, with the exception, in SQL."
@@ -344,20 +335,6 @@ class _Rule(NamedTuple):
             column=column, a_column=_with_article(column), thing=thing[0].upper() + thing[1:]
         )
         return load_wordings("manual")[f"rule_{self.kind}"].draw(rng).format_map(slots)
-
-# %% ../../nbs/worlds/11_search.ipynb #de89ed78
-_TERMS = dict(
-    threshold="reportable major priority key notifiable listed registered senior".split(),
-    period="current recent active fresh".split(),
-    surcharge=["insured value", "planning figure", "reserve figure", "billing figure"],
-    code=[""],
-)
-_MARKS = dict(
-    threshold=["house limit", "upper mark", "amber line"],
-    period=["key date", "closing day", "turning day"],
-    surcharge=["house rate", "base rate", "common rate"],
-)
-_COLUMN_KINDS = dict(threshold="number", code="category", surcharge="number", period="date")
 
 # %% ../../nbs/worlds/11_search.ipynb #3bb6d276
 def _percentiles(rng: Rng, table: _Table, column: _WorldColumn, n: int) -> list:
@@ -402,7 +379,7 @@ def _draw_rule(
             raise DraftRejected("nothing to make an exception for")
         by = rng.choice(whole)
         exception = by.name, by.text, rng.choice(table.data[by.name]), values[-1]
-    mark = rng.choice(_MARKS[kind]) if "mark" in turns else ""
+    mark = rng.choice(_lists()["rules"][kind]["marks"]) if "mark" in turns else ""
     return _Rule(kind, table, column, term, days, by_office, exception, mark)
 
 # %% ../../nbs/worlds/11_search.ipynb #5c94e955
@@ -433,13 +410,11 @@ def _draw_rules(
     "Rules about some tables, each with a term, a mark and a column of its own."
     rules: list[_Rule] = []
     for i in range(6 * _RULES):
-        kind = list(_COLUMN_KINDS)[i % len(_COLUMN_KINDS)]
+        kind, about = [*_lists()["rules"].items()][i % 4]
         table, used = rng.choice(tables), {(r.table.name, r.column.name) for r in rules}
         used |= {(r.table.name, r.exception[0]) for r in rules if r.exception}
-        columns = [
-            c for c in table.columns_of(_COLUMN_KINDS[kind]) if (table.name, c.name) not in used
-        ]
-        terms = [term for term in _TERMS[kind] if term not in {rule.term for rule in rules}]
+        columns = [c for c in table.columns_of(about["column"]) if (table.name, c.name) not in used]
+        terms = [term for term in about["terms"] if term not in {rule.term for rule in rules}]
         if not columns or not terms or len(rules) == _RULES:
             continue
         turns = ("exception", "mark") if level > 1 else (("exception", "mark")[len(rules) % 2],)

@@ -14,6 +14,8 @@ from typing import Any, NamedTuple
 
 from sql_env.worlds.phrases import (
     Sampler,
+    _ask,
+    _Condition,
     _plain_number,
     _QuestionDraft,
     _sample_condition,
@@ -23,7 +25,7 @@ from sql_env.worlds.phrases import (
     _with_unit,
 )
 from .tables import _Table, _WorldColumn
-from .words import Rng, _Phrase, load_wordings
+from .words import Rng, _lists, _Phrase, load_wordings
 
 # %% ../../nbs/worlds/04_selections.ipynb #9cecca8c
 class _Habits(NamedTuple):
@@ -115,15 +117,6 @@ def _read_from(
         equalities = (_key_equality(source, earlier, table) for earlier in tables[:i])
         sql += f" {keyword} {written[i]} ON {next(filter(None, equalities))}"
     return source._replace(sql=sql)
-
-# %% ../../nbs/worlds/04_selections.ipynb #c5806df9
-class _Clause(NamedTuple):
-    "A condition in SQL and in words, as what stands after the plural of a table."
-
-    sql: str
-    phrase: _Phrase
-    columns: tuple[_WorldColumn, ...]
-    tables: tuple[str, ...] = ()  # that it reads besides that of its column
 
 # %% ../../nbs/worlds/04_selections.ipynb #838ce4f7
 def _selection_phrase(kind: str, **slots: Any) -> _Phrase:
@@ -235,7 +228,7 @@ _MAKERS = {
 # %% ../../nbs/worlds/04_selections.ipynb #f1f72185
 def _special_clause(
     s: Sampler, table: _Table, source: _Source, exclude: Sequence[_WorldColumn]
-) -> _Clause | None:
+) -> _Condition | None:
     "A condition that `_sample_condition` does not know; None if the column drawn has no values for it."
     options = [column for column in table.columns_of(*_MAKERS) if column not in exclude]
     if not options:
@@ -246,21 +239,20 @@ def _special_clause(
         missing = s.rng.chance(0.6)
         sql = f"{name} IS NULL" if missing else f"{name} IS NOT NULL"
         kind = "missing" if missing else "known"
-        return _Clause(sql, _selection_phrase(kind, column=column.text), (column,))
+        return _Condition(sql, _selection_phrase(kind, column=column.text), column)
     known = [value for value in values if value is not None]
     made = _MAKERS[column.kind](s, column, name, known)
-    return _Clause(*made, columns=(column,)) if made else None
+    return _Condition(*made, column) if made else None
 
 # %% ../../nbs/worlds/04_selections.ipynb #b075d430
 def _sample_clause(
     s: Sampler, table: _Table, source: _Source, exclude: Sequence[_WorldColumn] = ()
-) -> _Clause:
+) -> _Condition:
     "A condition that `_sample_condition` does not know, or one of its own."
     special = None if s.rng.chance(0.5) else _special_clause(s, table, source, exclude)
     if special:
         return special
-    found = _sample_condition(s, table, alias=source.prefixes[table.name], exclude=exclude)
-    return _Clause(found.sql, found.phrase, (found.column,), found.tables)
+    return _sample_condition(s, table, alias=source.prefixes[table.name], exclude=exclude)
 
 # %% ../../nbs/worlds/04_selections.ipynb #08a1bdb0
 class _Selection(NamedTuple):
@@ -285,20 +277,14 @@ class _Selection(NamedTuple):
         "Its conditions and others, in SQL."
         return " AND ".join(filter(None, (self.where, *conditions)))
 
-    def slots(self, **more: Any) -> dict[str, Any]:
-        "What fills the slots of a question about these rows."
-        table = self.table
-        return dict(item=table.singular, items=table.plural, cond=self.phrase) | more
-
     def ask(
         self,
         query: _Select | str,  # or the columns of a query of all these rows
-        tie_check: _Select | None = None,
         **slots: Any,
     ) -> _QuestionDraft:
         "A draft of a question about these rows."
         query = self.select(query) if isinstance(query, str) else query
-        return _QuestionDraft(query, self.tables, self.slots(**slots), tie_check)
+        return _ask(query, self.table, *self.tables, **dict(cond=self.phrase) | slots)
 
 # %% ../../nbs/worlds/04_selections.ipynb #44735e69
 def _both_phrases(*phrases: _Phrase, link: str = "and") -> _Phrase:
@@ -317,15 +303,15 @@ def _sample_selection(
 ) -> _Selection:
     "Rows of one table under some conditions."
     source = _read_from(s, table)
-    clauses: list[_Clause] = []
+    clauses: list[_Condition] = []
     used = list(exclude)
     for _ in range(n):
         clauses.append(_sample_clause(s, table, source, used))
-        used += clauses[-1].columns
+        used.append(clauses[-1].column)
     return _select(table, source, clauses, _Phrase(("",)))
 
 # %% ../../nbs/worlds/04_selections.ipynb #21d0ce00
-def _all_of(clauses: Sequence[_Clause]) -> str:
+def _all_of(clauses: Sequence[_Condition]) -> str:
     "Conditions joined by AND; alternatives that stand alone need no parentheses."
     if len(clauses) == 1:
         return re.sub(r"^\((.* OR .*)\)$", r"\1", clauses[0].sql)
@@ -333,7 +319,7 @@ def _all_of(clauses: Sequence[_Clause]) -> str:
 
 # %% ../../nbs/worlds/04_selections.ipynb #43cb6581
 def _select(
-    table: _Table, source: _Source, clauses: Sequence[_Clause], relation: _Phrase
+    table: _Table, source: _Source, clauses: Sequence[_Condition], relation: _Phrase
 ) -> _Selection:
     "Conditions on a table, and a phrase for what stands in its relations."
     own = _both_phrases(*(clause.phrase for clause in clauses))
@@ -341,31 +327,15 @@ def _select(
     tables = [table.name for table in source.tables]
     for clause in clauses:
         tables += clause.tables
-    columns = tuple(column for clause in clauses for column in clause.columns)
+    columns = tuple(clause.column for clause in clauses)
     return _Selection(
         table, source, _all_of(clauses), phrase, tuple(dict.fromkeys(tables)), columns
     )
 
 # %% ../../nbs/worlds/04_selections.ipynb #537ae4df
-_PATHS = {
-    ("member", "group"): (),
-    ("event", "member"): (),
-    ("event", "thing"): (),
-    ("event", "group"): ("member",),
-    ("event", "tag"): ("thing", "link"),
-    ("thing", "tag"): ("link",),
-    ("member", "event"): (),
-    ("thing", "event"): (),
-    ("group", "member"): (),
-    ("group", "event"): ("member",),
-    ("member", "thing"): ("event",),
-    ("thing", "member"): ("event",),
-}
-
-# %% ../../nbs/worlds/04_selections.ipynb #88192fdd
 def path(s: Sampler, first: str, last: str) -> list[_Table]:
     "The tables from one role to another, each joined to the one before it."
-    return [s.table(role) for role in (first, *_PATHS[first, last], last)]
+    return [s.table(role) for role in (first, *_lists()["paths"][f"{first}_{last}"], last)]
 
 # %% ../../nbs/worlds/04_selections.ipynb #f144c525
 def _relation_phrase(s: Sampler, first: str, last: str, phrase: _Phrase) -> _Phrase:
@@ -378,17 +348,17 @@ _NAMED_SHARE = 0.5  # of single conditions on a joined table, those that name on
 
 def _far_clause(
     s: Sampler, table: _Table, source: _Source, exclude: Sequence[_WorldColumn], alone: bool
-) -> _Clause:
+) -> _Condition:
     "A condition on a joined table; tags are known by their names, and other rows at times if it stands `alone`."
     if alone and table.columns_of("label") and table.role != "tag" and s.rng.chance(_NAMED_SHARE):
         row = s.row(table)
         phrase = _selection_phrase("named", name=row.name)
-        return _Clause(row.condition(source.prefixes[table.name]), phrase, (table.label,))
+        return _Condition(row.condition(source.prefixes[table.name]), phrase, table.label)
     if table.role != "tag":
         return _sample_clause(s, table, source, exclude)
     value = s.rng.choice(table.data[table.label.name])
     sql = f"{source.name(table, table.label)} = {_sql_literal(value)}"
-    return _Clause(sql, _Phrase(("{name}",), slots=dict(name=value)), (table.label,))
+    return _Condition(sql, _Phrase(("{name}",), slots=dict(name=value)), table.label)
 
 # %% ../../nbs/worlds/04_selections.ipynb #f08d12ad
 def _sample_joined(
@@ -405,12 +375,12 @@ def _sample_joined(
     near, far = tables[0], tables[-1]
     backwards = s.rng.chance(0.4) if reverse is None else reverse
     source = _read_from(s, *(tables[::-1] if backwards else tables))
-    used, own, others = list(exclude), list[_Clause](), list[_Clause]()
+    used, own, others = list(exclude), list[_Condition](), list[_Condition]()
     for _ in range(n):
         own.append(_sample_clause(s, near, source, used))
-        used += own[-1].columns
+        used.append(own[-1].column)
     for _ in range(n_far):
-        before = others[-1].columns if others else ()
+        before = [others[-1].column] if others else []
         others.append(_far_clause(s, far, source, before, alone=n_far == 1))
     cond = _both_phrases(*(clause.phrase for clause in others))
     relation = _relation_phrase(s, first, last, cond) if others else _Phrase(("",))

@@ -20,6 +20,7 @@ from sql_env.worlds.words import (
     Rng,
     WordSampler,
     _invent_word,
+    _lists,
     _pluralize,
     load_vocabulary,
 )
@@ -245,24 +246,15 @@ class _Table:
         return f"CREATE TABLE {self.name} (\n  " + ",\n  ".join(lines) + ");\n"
 
 # %% ../../nbs/worlds/02_tables.ipynb #966d3732
-_ROW_RANGES = {
-    1: dict(group=(60, 300), member=(60, 340), thing=(60, 340)),
-    2: dict(member=(60, 200), thing=(50, 160), event=(90, 300)),
-    3: dict(group=(9, 24), member=(50, 110), thing=(30, 60), event=(120, 260)),
-    4: dict(group=(9, 24), member=(50, 300), thing=(30, 160), event=(120, 700), tag=(6, 12)),
-    5: dict(group=(9, 24), member=(60, 260), thing=(40, 90), event=(150, 600), tag=(8, 14)),
-}
-
-# %% ../../nbs/worlds/02_tables.ipynb #d47de47e
 def _table_sizes(
     rng: Rng,
     level: int,
     size: int | None = None,  # rows of the largest table
 ) -> dict[str, int]:
     "Rows of each role; ValueError if there is no such level."
-    if level not in _ROW_RANGES:
+    ranges = _lists()["rows"].get(str(level))
+    if not ranges:
         raise ValueError(f"there is no level {level!r}; levels are 1 to 5")
-    ranges = _ROW_RANGES[level]
     roles = sorted(rng.sample(list(ranges), 2)) if level == 1 else list(ranges)
     sizes = {role: rng.randint(*ranges[role]) for role in roles}
     if size is None:
@@ -323,22 +315,13 @@ class _TableBuilder:
         return _column_values(self.rng, kind, about, n, self.level, self.mix)
 
 # %% ../../nbs/worlds/02_tables.ipynb #9b83d1d2
-_VOCABULARY_SECTIONS = {
-    "number": "numbers",
-    "category": "categories",
-    "date": "dates",
-    "flag": "flags",
-    "code": "codes",
-}
-
-# %% ../../nbs/worlds/02_tables.ipynb #a2ff5a3e
 @cache
 def _fitting_attributes(
     kind: str,  # number, category, date, flag or code
     *suits: str,  # kinds and roles of a table
 ) -> tuple[dict, ...]:
     "The attributes of the vocabulary that suit a table."
-    section = load_vocabulary()[_VOCABULARY_SECTIONS[kind]]
+    section = load_vocabulary()[_pluralize(kind)]
     return tuple(about for about in section.values() if set(suits) & set(about["fits"].split()))
 
 # %% ../../nbs/worlds/02_tables.ipynb #e47a429d
@@ -371,7 +354,7 @@ def _tag_names(rng: Rng, n: int, options: Sequence[str]) -> list[str]:
 # %% ../../nbs/worlds/02_tables.ipynb #4d5d4a71
 def _make_entities(b: _TableBuilder, role: str, field: dict, counts: dict[str, int]) -> _Table:
     "A table of groups, members, things or tags of a field of life."
-    kind, options = field[role] if role != "tag" else ("", field[role])
+    kind, options = ("", field[role]) if role == "tag" else field[role].values()
     singular, _ = b.words.draw(options, f"{role}_modifiers")
     table = b.new_table(role, singular, kind)
     if role == "tag":
@@ -407,7 +390,7 @@ def _add_reference(b: _TableBuilder, table: _Table, target: _Table, self_ref: st
 # %% ../../nbs/worlds/02_tables.ipynb #9134253d
 def _add_events(b: _TableBuilder, counts: dict[str, int]) -> None:
     "What members did with things, and when."
-    kind, options = b.field["event"]
+    kind, options = b.field["event"].values()
     singular, _ = b.words.draw(options, "event_modifiers")
     table = b.tables["event"] = b.new_table("event", singular, kind)
     for role in ("member", "thing"):

@@ -60,37 +60,20 @@ class Rng:
         return self.sample(items, len(items))
 
 # %% ../../nbs/worlds/01_words.ipynb #df74600a
-_VOCABULARY_FILE = WORLDS / "vocabulary.toml"
+def _read_file(name: str) -> str:
+    return (WORLDS / f"{name}.toml").read_text(encoding="utf-8")
+
+# %% ../../nbs/worlds/01_words.ipynb #e282c302
+@cache
+def _lists() -> dict[str, Any]:
+    "Plurals, units, sizes, paths and other lists, as in `lists.toml`."
+    return tomllib.loads(_read_file("lists"))
 
 # %% ../../nbs/worlds/01_words.ipynb #e849d9c2
-class _Nouns(NamedTuple):
-    "Words for one role in a field of life, and what kind of table it is."
-
-    kind: str  # such as book or vehicle
-    words: tuple[str, ...]
-
-# %% ../../nbs/worlds/01_words.ipynb #6f9f3a5c
-_ROLES = ("group", "member", "thing", "event")
-_WORD_LISTS = frozenset("words values tag tags reference work object animal".split())
-
-# %% ../../nbs/worlds/01_words.ipynb #2e150107
-def _split_lists(entry: Any, key: str = "", path: str = "") -> Any:
-    "An entry of the file with its comma-separated texts as lists, and with `_Nouns` for the roles of a field."
-    if isinstance(entry, dict):
-        return {name: _split_lists(value, name, f"{path}/{key}") for name, value in entry.items()}
-    if not isinstance(entry, str):
-        return entry
-    if key in _ROLES:
-        kind, _, words = entry.partition(": ")
-        return _Nouns(kind, tuple(words.split(", ")))
-    is_list = key in _WORD_LISTS or path.endswith("/words")
-    return entry.split(", ") if is_list and entry not in ("places", "firms") else entry
-
-# %% ../../nbs/worlds/01_words.ipynb #b6d6953e
 @cache
 def load_vocabulary() -> dict[str, Any]:
     "Fields of life, attributes by kind, and words for values, as in `vocabulary.toml`."
-    return _split_lists(tomllib.loads(_VOCABULARY_FILE.read_text(encoding="utf-8")))
+    return tomllib.loads(_read_file("vocabulary"))
 
 # %% ../../nbs/worlds/01_words.ipynb #01302dce
 @cache
@@ -100,8 +83,8 @@ def _letter_model() -> dict[str, str]:
     phrases = [*vocabulary["words"]["nouns"], *vocabulary["words"]["places"]]
     for field in vocabulary["fields"].values():
         phrases += field["tag"]
-        for role in _ROLES:
-            phrases += field[role].words
+        for role in ("group", "member", "thing", "event"):
+            phrases += field[role]["words"]
     model: dict[str, str] = {}
     for word in re.findall(r"[a-z]{4,}", " ".join(phrases).lower()):
         padded = f"^^{word}$"
@@ -119,7 +102,7 @@ _RESERVED_WORDS = frozenset(keyword.lower() for keyword in apsw.keywords) | froz
 @cache
 def _real_words() -> frozenset[str]:
     "All words of the vocabulary file and of SQL."
-    text = _VOCABULARY_FILE.read_text(encoding="utf-8").lower()
+    text = _read_file("vocabulary").lower()
     return frozenset(re.findall(r"[a-z]+", text)) | _RESERVED_WORDS
 
 # %% ../../nbs/worlds/01_words.ipynb #80fa1d0e
@@ -155,38 +138,12 @@ class NameMix(NamedTuple):
     made_up: float = 0.0
 
 # %% ../../nbs/worlds/01_words.ipynb #d2c39f6c
-_IRREGULAR_PLURALS = {
-    "person": "people",
-    "man": "men",
-    "child": "children",
-    "goose": "geese",
-    "calf": "calves",
-    "loaf": "loaves",
-    "shelf": "shelves",
-    "half": "halves",
-    "life": "lives",
-    "knife": "knives",
-    "scarf": "scarves",
-    "thief": "thieves",
-    "quiz": "quizzes",
-    "thesis": "theses",
-    "diagnosis": "diagnoses",
-    "analysis": "analyses",
-    "next of kin": "next of kin",
-    "bed and breakfast": "bed and breakfasts",
-    "loan out": "loans out",
-    "reading taken": "readings taken",
-    "contact at home": "contacts at home",
-    "foot": "feet",
-}
-
-# %% ../../nbs/worlds/01_words.ipynb #f15c8887
 def _pluralize(noun: str) -> str:
     "The plural of a noun phrase."
     head, of, rest = noun.partition(" of ")
     if of:
         return f"{_pluralize(head)} of {rest}"
-    for singular, plural in _IRREGULAR_PLURALS.items():
+    for singular, plural in _lists()["plurals"].items():
         if noun.endswith(singular) and not noun.endswith("human"):
             return noun.removesuffix(singular) + plural
     if noun.endswith(("men", "people", "sheep")):
@@ -221,16 +178,13 @@ def _split_of(seed: int) -> str:
 _SHARES = {"train": 0.6, "test": 0.2, "validation": 0.2}
 
 # %% ../../nbs/worlds/01_words.ipynb #b0fb758c
-def _word_lists(entry: Any) -> Iterator[Sequence[str]]:
+def _word_lists(entry: dict[str, Any]) -> Iterator[Sequence[str]]:
     "All lists of names in a part of the vocabulary."
-    if isinstance(entry, _Nouns):
-        yield entry.words
-    elif isinstance(entry, dict):
-        for key, value in entry.items():
-            if key in ("words", "tag", "reference") and isinstance(value, list):
-                yield value
-            elif isinstance(value, (dict, _Nouns)):
-                yield from _word_lists(value)
+    for key, value in entry.items():
+        if key in ("words", "tag", "reference") and isinstance(value, list):
+            yield value
+        elif isinstance(value, dict):
+            yield from _word_lists(value)
 
 # %% ../../nbs/worlds/01_words.ipynb #dab6411d
 _NAME_WORDS = ("label", "person_label", "glossary", "entry", "meaning", "code")
@@ -424,37 +378,6 @@ def _count_forms(form: str) -> int:
     "How many wordings a form stands for."
     return _count_sequence(_parse_form(form))
 
-# %% ../../nbs/worlds/01_words.ipynb #cd556ebd
-_WORD = re.compile(r"\{\w+\}|[A-Za-z]{2,}")
-
-# %% ../../nbs/worlds/01_words.ipynb #96bb0ba5
-def _mistype(word: str, rng: Rng) -> str:
-    "`word` with two letters swapped, one left out, or one twice."
-    i = 1 + rng.randrange(len(word) - 2)
-    middle = rng.choice((word[i + 1] + word[i], word[i + 1], word[i] * 2 + word[i + 1]))
-    return word[:i] + middle + word[i + 2 :]
-
-# %% ../../nbs/worlds/01_words.ipynb #561231d5
-def _add_noise(template: str, rng: Rng, share: float) -> str:
-    "A wording with a share of its words replaced by made-up ones, or with a typing error; slots stay."
-    keep = load_vocabulary()["words"]["meaning_words"]
-
-    def replace(match: re.Match) -> str:
-        word = match[0]
-        if word[0] == "{" or not rng.chance(share):
-            return word
-        if len(word) > 4 and rng.chance(0.2):
-            return _mistype(word, rng)
-        return word if word.lower() in keep else _invent_word(rng, 2, 8)
-
-    return _WORD.sub(replace, template)
-
-# %% ../../nbs/worlds/01_words.ipynb #b49fa8dd
-def _babble(rng: Rng) -> str:
-    "A few made-up words as a sentence."
-    words = " ".join(_invent_word(rng, 2, 8) for _ in range(rng.randint(1, 5)))
-    return words[0].upper() + words[1:] + "."
-
 # %% ../../nbs/worlds/01_words.ipynb #f8cef5b9
 _FEWEST_TO_SHARE = 16  # wordings of a form from which the test set may take some
 _EXAM_SHARE = 8  # it takes one of so many
@@ -467,10 +390,10 @@ def _is_kept_for_exam(form: str, wording: str) -> bool:
 class _Synonyms(NamedTuple):
     "Words that may stand for another one."
 
-    train: tuple[str, ...] = ()
-    exam: tuple[str, ...] = ()  # for `test_vocabulary` only
+    train: Sequence[str] = ()
+    exam: Sequence[str] = ()  # for `test_vocabulary` only
 
-    def of(self, wording: str) -> tuple[str, ...]:
+    def of(self, wording: str) -> Sequence[str]:
         "Those that questions of a test split, or of training, may use."
         return self.exam if wording == "test_vocabulary" else self.train
 
@@ -478,12 +401,9 @@ class _Synonyms(NamedTuple):
 @cache
 def _load_synonyms() -> dict[str, dict[str, _Synonyms]]:
     "The synonyms of `synonyms.toml`: of a `verb`, `noun` or `adjective` in forms, and of a `name` in a world."
-    tables = tomllib.loads((WORLDS / "synonyms.toml").read_text(encoding="utf-8"))
+    tables = tomllib.loads(_read_file("synonyms"))
     return {
-        kind: {
-            word: _Synonyms(**{side: tuple(text.split(", ")) for side, text in sides.items()})
-            for word, sides in words.items()
-        }
+        kind: {word: _Synonyms(**sides) for word, sides in words.items()}
         for kind, words in tables.items()
     }
 
@@ -536,15 +456,13 @@ class _Phrase(NamedTuple):
     unseen: Sequence[str] = ()  # for `test_vocabulary` only
     slots: dict[str, Any] = {}  # what fills slots of the forms, if already known: texts and phrases
 
-    def draw(self, rng: Rng, wording: str = "", noise: float = 0.0) -> str:
+    def draw(self, rng: Rng, wording: str = "") -> str:
         "A wording: of training, or of the test set that `wording` names; slots that are known are filled."
         text = self._draw_template(rng, wording)
-        if noise:
-            text = _add_noise(text, rng, noise)
         if not self.slots:
             return text
         drawn = {
-            name: piece.draw(rng, wording, noise) if isinstance(piece, _Phrase) else piece
+            name: piece.draw(rng, wording) if isinstance(piece, _Phrase) else piece
             for name, piece in self.slots.items()
         }
         return _tidy(text.format_map(drawn))
@@ -581,7 +499,7 @@ class _Phrase(NamedTuple):
 @cache
 def load_wordings(name: str = "wordings") -> dict[str, _Phrase]:
     "The phrases of a file, by the name of the family or of the condition; `<name>` stands for a part."
-    tables = tomllib.loads((WORLDS / f"{name}.toml").read_text(encoding="utf-8"))
+    tables = tomllib.loads(_read_file(name))
     parts = tables.pop("parts", {})
 
     def insert(forms: Sequence[str]) -> tuple[str, ...]:
