@@ -588,6 +588,14 @@ def test_keys_reach_python_as_lines(ex):
     assert len(h.view.turns) == 1
 
 
+def test_the_next_question_has_not_been_told_anything():
+    e = EpisodeExplorer("conversations", n=4)
+    answer = next(t.action.argument for t in e._play_gold().turns if t.action[0] == "ANSWER")
+    for verb, text in (("QUERY", "SELECT 1"), ("ANSWER", answer), ("QUERY", "SELECT 1")):
+        e.play(verb, text)
+    assert len(e.human.view.turns) == 3 and e.human.episode.has_result
+
+
 @pytest.mark.parametrize("source", ["tasks", "conversations", "ambiguous", "manual"])
 def test_the_actions_follow_the_source_and_gold_can_go(source):
     e = EpisodeExplorer(source, n=12)
@@ -614,7 +622,12 @@ def test_a_task_is_taken_back_as_well():
     assert done and len(h.view.turns) == 1
     h.undo()
     assert not h.view.changes
-    e.play("EXECUTE", sql)
+    table = h.episode.database.tables[0]
+    for n, verb in enumerate(("SAMPLE", "EXECUTE", "EXECUTE", "SAMPLE"), 1):  # none is a repeat
+        e.play(verb, sql if verb == "EXECUTE" else table)
+        assert len(h.view.turns) == n
+    h.undo()
+    h.undo()
     e.play("ANSWER", "done")
     assert h.view.changes == done and h.view.outcome.verdict
 

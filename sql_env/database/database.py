@@ -537,7 +537,9 @@ class Database:
     def read_sample(
         self, info: TableInfo, n: int, seed: int, query: Callable[[str], Result]
     ) -> Result:
-        columns = info.columns[: self.limits.columns]
+        hidden = self.limits.hidden
+        columns = [c for c in info.columns if f"{info.name}.{c.name}".lower() not in hidden]
+        columns = columns[: self.limits.columns]
         read_row = partial(_read_row, query, info, columns, self.limits)
         rows = _draw_rows(query, read_row, info, n, seed, reach=self.limits.operations // 10)
         left_out = len(info.columns) - len(columns)
@@ -550,6 +552,18 @@ class Database:
     ) -> WritableCopy:
         "A private copy to write in; raises `QueryError` for a table that is not there."
         return WritableCopy(self, tables, limits or self.limits)
+
+    def without(
+        self,
+        hidden: Sequence[str],  # columns, as table.column in lower case
+    ) -> "Database":
+        "The same database for a role that may not read some columns, which SQLite's authorizer keeps."
+        said = {table: dict(texts) for table, texts in self.descriptions.items()}
+        for name in hidden:
+            table, _, column = name.partition(".")
+            said.setdefault(table, {})[column] = "your role may not read it"
+        limits = replace(self.limits, hidden=tuple(hidden))
+        return Database(self.path, limits, said, self.documents)
 
     def emptied(self) -> "Database":
         "The same tables and columns without a row, in memory; made once."
