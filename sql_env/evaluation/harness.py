@@ -148,9 +148,9 @@ def _guess_usage(
     known = probe.usage if probe else {}
     if probe and not probe.message.get("tool_calls"):  # it will be nudged, and give up
         calls = min(calls, policy.nudges + 1)
-        call = known.get("completion_tokens", call)
+        call = int(known.get("completion_tokens", call))
     prompt = _prompt_chars(env, policy, planned) / 4 + known.get("prompt_tokens", 300)  # the tools
-    said = known.get("seconds", 0)
+    said = known.get("seconds", 0.0)
     tokens_in = calls * prompt + (call + result) * calls * (calls - 1) / 2
     return dict(prompt_tokens=tokens_in, completion_tokens=calls * call, seconds=calls * said)
 
@@ -408,7 +408,8 @@ def _probe(policy: Any, bar: ProgressBar) -> Any:
     "The answer to a first request, None of a busy server; raises what would go wrong in each episode."
     if not hasattr(policy, "probe"):
         return None
-    if hasattr(backend := getattr(policy, "backend", None), "tell"):
+    backend: Any = getattr(policy, "backend", None)
+    if hasattr(backend, "tell"):
         backend.tell = bar.tell
     try:
         return policy.probe()
@@ -496,8 +497,10 @@ def evaluate(
         bar = ProgressBar(run.label, len(run.todo), progress)
         bar.tell(changes)
         at_once = max(batch, getattr(executor, "_max_workers", 1))
-        about_cost = dict(known=run.results.values(), at_once=at_once, max_cost=caps.max_cost)
-        estimate = partial(_estimate_text, env, policy, **about_cost)
+        known = run.results.values()
+        estimate = partial(
+            _estimate_text, env, policy, known=known, at_once=at_once, max_cost=caps.max_cost
+        )
         if run.todo and run.may_begin(0):
             probe = _probe(policy, bar)
             if channel := getattr(getattr(policy, "backend", None), "channel", {}):

@@ -341,7 +341,7 @@ def _differences(a: EvaluationResult, b: EvaluationResult) -> tuple[str, ...]:
             found[name] = values
     ways = [(s.settings.get("channel") or {}).get("protocol") for s in (a, b)]
     if all(ways) and ways[0] != ways[1]:
-        found["protocol"] = tuple(ways)
+        found["protocol"] = ways[0], ways[1]
     for name, (x, y) in found.items():
         group, _, part = name.rpartition(".")
         is_who = part == "model" and a.settings.get("policy") != b.settings.get("policy")
