@@ -233,7 +233,9 @@ class Episode:
         if len(action.argument) > FAST_LIMITS.sql or self.ask.work is not None:
             return False
         if act is None or not act.ends:
-            return True
+            # what a query gives without rows is asked too, and may take longer
+            pays_rows = self.config.shaping or self.config.credit
+            return not (pays_rows and act and act.gives == "rows")
         is_short = len(action.argument) <= _BRIEF_ANSWER_CHARS
         is_small = self.board.evidence.cells <= FAST_LIMITS.cells
         return is_short and is_small and self.verify == "value"

@@ -527,6 +527,7 @@ class QuestionSet(Sequence):
         self.limits = limits
         self.descriptions, self.documents = dict(descriptions or {}), dict(documents or {})
         self._open: dict[str, Database] = {}
+        self.workers: Any = None  # where statements run, if not in this process
 
     def __len__(self):
         return len(self.questions)
@@ -559,13 +560,23 @@ class QuestionSet(Sequence):
         self, questions: Iterable[Question], quarantined: Iterable[Question] = ()
     ) -> "QuestionSet":
         "The same databases with other questions."
-        about = (self.databases, self.name, self.left_out, quarantined, self.limits)
-        return QuestionSet(questions, *about, self.descriptions, self.documents)
+        return self._twin(questions, quarantined, self.limits, self.workers)
 
     def with_limits(self, limits: Limits) -> "QuestionSet":
         "The same questions on databases that open with other limits; flags stay as the source found them."
-        about = (self.databases, self.name, self.left_out, self.quarantined, limits)
-        return QuestionSet(self.questions, *about, self.descriptions, self.documents)
+        return self._twin(self.questions, self.quarantined, limits, self.workers)
+
+    def with_workers(self, workers: Any) -> "QuestionSet":
+        "The same questions on databases whose statements run in `Workers`, as those of a server do."
+        return self._twin(self.questions, self.quarantined, self.limits, workers)
+
+    def _twin(
+        self, questions: Any, quarantined: Any, limits: Limits, workers: Any
+    ) -> "QuestionSet":
+        about = (self.databases, self.name, self.left_out, quarantined, limits)
+        twin = QuestionSet(questions, *about, self.descriptions, self.documents)
+        twin.workers = workers
+        return twin
 
     def filter(
         self,
@@ -601,7 +612,8 @@ class QuestionSet(Sequence):
                 near = nearest_names(name, list(self.databases))
                 raise KeyError(f"no database {name!r}; {near}")
             about = self.descriptions.get(name), self.documents.get(name)
-            self._open[name] = Database(self.databases[name], self.limits, *about)
+            database = Database(self.databases[name], self.limits, *about)
+            self._open[name] = database.run_in(self.workers) if self.workers else database
         return self._open[name]
 
     def is_open(self, name: str) -> bool:
