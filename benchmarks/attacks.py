@@ -113,6 +113,8 @@ def bomb(i: int) -> str:
     return f"SELECT {i}, a.x FROM {names[i % len(names)]}"
 
 
+TEXTS = """WITH k(n) AS (SELECT {} UNION ALL SELECT n + 1 FROM k LIMIT 1400) SELECT length(
+    json_group_array(instr(printf('%019000d', 0), printf('%09500d', 0) || 'b' || n))) FROM k"""
 COUNTS = ", ".join(["(SELECT count(*) FROM t)"] * 23)
 STEPS = dict(  # by attack: the question, and the action of each number
     view_bombs=("bombs", lambda i: ("QUERY", bomb(i))),
@@ -122,6 +124,7 @@ STEPS = dict(  # by attack: the question, and the action of each number
     searches=("wide", lambda i: ("SEARCH", " ".join(f"column{k}" for k in range(i, i + 40)))),
     writes=("task", lambda i: ("EXECUTE", f"UPDATE t SET n = n + {i}")),
     long_answers=("honest", lambda i: ("ANSWER", "a\n" * 49_999)),
+    json_texts=("huge", lambda i: ("QUERY", TEXTS.format(i))),
 )
 BODY = json.dumps(
     dict(
@@ -138,6 +141,30 @@ REQUESTS = dict(  # by attack: what `request` of a connection is given
     log_flood=lambda i: ("GET", f"/web/gradio_api/queue/data?session_hash=x{i}"),
     mcp_flood=lambda i: ("POST", "/mcp", BODY, STREAMS),
 )
+
+
+async def _leave(port: int) -> None:
+    "Begin a statement that takes long, and be gone, again and again."
+    for i in count():
+        session = await Session.open(f"ws://127.0.0.1:{port}/ws", local_addr=("127.0.2.1", 0))
+        await session.call("reset", question_id="huge")
+        data = dict(action_type="QUERY", argument=TEXTS.format(i))
+        await session.ws.send(json.dumps(dict(type="step", data=data)))
+        await asyncio.sleep(0.3)
+        session.ws.transport.abort()
+        print("x", end="", flush=True)
+
+
+async def _keys(port: int) -> None:
+    "Messages with 20,000 keys."
+    session = await Session.open(f"ws://127.0.0.1:{port}/ws", local_addr=("127.0.2.1", 0))
+    for _ in count():
+        await session.call("reset", **{f"key_{i}": i for i in range(20_000)})
+        session.times.clear()
+        print("x", end="", flush=True)
+
+
+OTHERS = dict(leavers=_leave, many_keys=_keys)
 
 
 async def _steps(port: int, name: str) -> None:
@@ -169,7 +196,7 @@ def attack(name: str, port: int) -> None:
     "Attack until killed, and print a letter for each attempt."
     if name in REQUESTS:
         _requests(port, name)
-    asyncio.run(_steps(port, name))
+    asyncio.run(OTHERS[name](port) if name in OTHERS else _steps(port, name))
 
 
 async def _late(times: list[float]) -> None:
@@ -229,7 +256,7 @@ async def _beside(server: Server, name: str, seconds: float, log: Path) -> dict:
 
 
 def measure_neighbour(
-    seconds: float = SECONDS, names: tuple[str, ...] = (*STEPS, *REQUESTS)
+    seconds: float = SECONDS, names: tuple[str, ...] = (*STEPS, *OTHERS, *REQUESTS)
 ) -> dict:
     "Steps of an honest client alone, beside each attack, and alone again."
     with tempfile.TemporaryDirectory() as folder:
@@ -270,7 +297,10 @@ def main() -> None:
     args.add_argument("part", nargs="?", choices=("cost", "neighbour"), help="both if left out")
     args.add_argument("--out", type=Path)
     args.add_argument("--seconds", type=float, default=SECONDS, help="beside each attack")
-    args.add_argument("--attack", choices=(*STEPS, *REQUESTS), help=argparse.SUPPRESS)
+    args.add_argument(
+        "--only", nargs="*", default=[], help="attacks on the neighbour; all if left out"
+    )
+    args.add_argument("--attack", choices=(*STEPS, *OTHERS, *REQUESTS), help=argparse.SUPPRESS)
     args.add_argument("--port", type=int, help=argparse.SUPPRESS)
     given = args.parse_args()
     if given.attack:
@@ -280,7 +310,8 @@ def main() -> None:
     if given.part != "neighbour":
         figures |= measure_cost()
     if given.part != "cost":
-        figures["neighbour"] = measure_neighbour(given.seconds)
+        names = tuple(given.only) or (*STEPS, *OTHERS, *REQUESTS)
+        figures["neighbour"] = measure_neighbour(given.seconds, names)
     print(json.dumps(figures, indent=1))
     if given.out:
         given.out.write_text(json.dumps(figures, indent=1) + "\n")

@@ -2,7 +2,8 @@
 
 By the command of each tool, with its defaults, on a server on loopback: a limit of 10 requests in 2 s that says
 Retry-After 1, twenty episodes and sixteen at once; a cap with eight at once and the same command after it; kill -9 and
-going on; two quick Ctrl-C on a server that hangs; files that may not grow beyond 150 kB.
+going on; two quick Ctrl-C on a server that hangs; files that may not grow beyond 150 kB. Then what servers really send,
+ten ways by five episodes, a minute at most for each, and estimates of tokens. `--only forms` renews one of the cases.
 """
 
 import argparse
@@ -26,6 +27,8 @@ sys.path.insert(0, str(ROOT / "tests"))
 
 from fake_server import FakeServer, fault, player, slow  # noqa: E402
 from inspect_ai.log import read_eval_log  # noqa: E402
+from made_models import MODELS, estimates  # noqa: E402
+from test_wire import FORMS, OddServer  # noqa: E402
 
 from sql_env.evaluation.logs import read_log  # noqa: E402
 from sql_env.sources.loading import load  # noqa: E402
@@ -193,17 +196,79 @@ def disk(tool: str) -> dict:
         return dict(rc=process.returncode, **told, **counts)
 
 
+SHEET = (  # names of forms
+    "no tool arrives",
+    "finish_reason error, always",
+    "401 in a 200 body",
+    "402 in a 200 body",
+    "502 in a 200 body",
+    "HTML with 200, sometimes",
+    "a BOM",
+    "Retry-After of an hour",
+    "arguments encoded twice",
+    "one argument more",
+    "functions.query",
+    "QUERY",
+)
+
+
+def ending(tool: str, folder: str) -> str:
+    "How five episodes ended, by the log."
+    if tool == "sql_env":
+        path = Path(folder) / "kept" / "m.jsonl"
+        results = [t.episode for t in read_log(path)[1]] if path.exists() else []
+        right, failed = sum(e.correct for e in results), [e for e in results if e.error]
+        blamed = sorted({str(e.blame) for e in results if not e.correct})
+    else:
+        samples = [
+            s for p in inspect_logs(folder)[-1:] for s in read_eval_log(str(p)).samples or ()
+        ]
+        right = sum(bool(s.scores) and s.scores["correct"].value == 1 for s in samples)
+        failed, results, blamed = [s for s in samples if s.error], samples, []
+    wrong = len(results) - right - len(failed)
+    words = f"{right} right, {wrong} wrong, {len(failed)} failed"
+    return words + (f", blamed: {' '.join(blamed)}" if blamed else "")
+
+
+def forms(tool: str) -> dict:
+    "What comes of the forms of the sheet."
+    found = {}
+    for form in (form for form in FORMS if form["name"] in SHEET):
+        with OddServer(form) as server, tempfile.TemporaryDirectory() as folder:
+            process, late = start(tool, folder, server.url, 5), ""
+            try:
+                said = "".join(process.communicate(timeout=60))
+            except subprocess.TimeoutExpired:
+                process.send_signal(signal.SIGINT)  # so that it keeps what it has
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    process.communicate(timeout=20)
+                process.kill()
+                said, late = "", ", not over after a minute"
+            stopped = ", stopped with what to do" if "check " in said and process.returncode else ""
+            found[form["name"]] = ending(tool, folder) + late + stopped
+        print(tool, form["name"], found[form["name"]], flush=True)
+    return found
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path)
-    out = parser.parse_args().out
+    parser.add_argument("--only", default="")
+    given = parser.parse_args()
+    out = given.out
     about = dict(
         python=platform.python_version(), inspect_ai=version("inspect_ai"), cores=os.cpu_count()
     )
     figures = dict(
         command="python benchmarks/evaluating.py --out benchmarks/evaluating.json", about=about
     )
-    for case in (rate_limit, cap, kill, interrupt, disk):
+    if given.only and out:
+        figures = json.loads(out.read_text())
+    if given.only in ("", "estimates"):
+        figures["estimates"] = [estimates(name) for name in MODELS]
+    for case in (rate_limit, cap, kill, interrupt, disk, forms):
+        if given.only not in ("", case.__name__):
+            continue
         figures[case.__name__] = [dict(tool=tool, **case(tool)) for tool in ("sql_env", "inspect")]
         print(case.__name__, figures[case.__name__], flush=True)
     print(json.dumps(figures, indent=1))

@@ -1,7 +1,7 @@
-"""Make the JSON Schemas of a log and of a saved result from the dataclasses: `python benchmarks/log_schema.py`.
+"""Make the JSON Schema of a log from the dataclasses: `python benchmarks/log_schema.py`.
 
 Field names and types come from `Trajectory`, `EpisodeResult` and `Verdict`, descriptions from the comments beside
-them. What is no dataclass, the header of a log, a call to a model and the summary of a result, is described here.
+them. What is no dataclass, the header of a log and a call to a model, is described here.
 `--check` writes nothing and fails if a file is out of date."""
 
 import json
@@ -46,6 +46,10 @@ HEADER = dict(
     started=(str, "Time stamp, ISO 8601 in UTC."),
     model=(str, ""),
     base_url=(str, ""),
+    channel=(
+        dict,
+        "How tools reach the model, as the probe found: protocol, tools, call, usage, context, seconds.",
+    ),
     hack_floor=(dict[str, float], "Success rate of each reward-hacking baseline."),
     rescored=(dict, "Of which log, by which version, when; see `rescore_log`."),
 )
@@ -59,32 +63,6 @@ CALL = dict(
     cached=(bool, "From the response cache."),
     received=(dict, "The message as it came, if another one stands in `messages`."),
     error=(str, "Why there is no answer."),
-)
-RATE = float | None
-SUMMARY = dict(
-    success_rate=(RATE, "Execution accuracy; null if no episode was completed."),
-    low=(RATE, "Lower end of its 95 % interval."),
-    high=(RATE, "Upper end."),
-    grounded_rate=(RATE, "Share of episodes whose answer was seen in a result, right or wrong."),
-    robust_rate=(RATE, "Test-suite accuracy of the episodes that could be judged."),
-    not_judged=(dict[str, int], "Why others could not, with numbers of episodes."),
-    n_not_judged=(int, ""),
-    verdicts=(dict[str, dict[str, int]], "Of each judge, how often it gave which reason."),
-    blame=(dict[str, int], "How often which side was to blame that an answer was not right."),
-    blame_low=(RATE, "The success rate if the model were to blame for all, crashes too."),
-    blame_high=(RATE, "If the model were to blame for nothing that another is blamed for."),
-    avg_reward=(RATE, ""),
-    avg_steps=(RATE, "The answer included."),
-    n_episodes=(int, ""),
-    n_completed=(int, "Episodes that did not crash."),
-    coverage=(RATE, "Share of episodes without an abstention; only where it may abstain."),
-    selective_accuracy=(RATE, "Execution accuracy of those."),
-    abstention_accuracy=(RATE, "Share of abstentions that were right."),
-    aurc=(RATE, "Area under the curve of risk over coverage."),
-    question_match=(RATE, "Of conversations."),
-    interaction_match=(RATE, "Of conversations."),
-    match_by_turn=(list[RATE], "Of conversations."),
-    usage=(dict[str, float], "What a language model used."),
 )
 
 
@@ -140,21 +118,8 @@ def schemas() -> dict[str, dict[str, Any]]:
     blame = row["properties"]["episode"]["properties"]["blame"]
     blame["enum"] = [*BLAMES, None]
     header = table_schema(HEADER, ["policy", "format"]) | dict(title="header")
-    episodes = dict(type="array", items=row["properties"]["episode"], description="As in a log.")
-    result = dict(
-        format=dict(type="integer", description="Of the file, as that of a log."),
-        policy=dict(type="string", description="Name of the policy."),
-        episodes=episodes,
-        settings=dict(type="object", description="All that is needed to play it again."),
-        hack_floor=type_schema(dict[str, float])
-        | dict(description="Success rates of the reward-hacking baselines."),
-        summary=table_schema(SUMMARY, [*SUMMARY][:5]),
-    )
-    about = dict(type="object", required=list(result), properties=result)
-    title = "A result of sql_env: what `save_result` and `sql_env evaluate --out` write"
     return {
         "log.schema.json": draft | dict(title="A line of a log of sql_env", oneOf=[header, row]),
-        "result.schema.json": draft | dict(title=title) | about,
     }
 
 

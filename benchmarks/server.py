@@ -94,6 +94,7 @@ class Server:
                 return urllib.request.urlopen(self.http + "/health", timeout=10) and self
             except OSError:
                 time.sleep(0.1)
+        self.process.kill()
         raise RuntimeError("the server did not start")
 
     def __exit__(self, *args):

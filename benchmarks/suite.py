@@ -10,7 +10,7 @@ import json
 from pathlib import Path
 
 from sql_env.evaluation.results import EvaluationResult, load_result
-from sql_env.evaluation.suites import questions_digest, suite_parts
+from sql_env.evaluation.suites import questions_digest, suite_parts, why_left_out
 from sql_env.sources.loading import load, takes_option
 
 
@@ -32,6 +32,9 @@ def rows(suite: str, logs: Path) -> list[dict]:
     "A row for each log of each part; raises `ValueError` if a log is not of the part's questions."
     made = []
     for part in suite_parts(suite):
+        if why := why_left_out(part):
+            print(why)
+            continue
         options = dict(part.source)
         source = options.pop("source")
         if takes_option(source, "n"):

@@ -20,6 +20,7 @@ KINDS = MappingProxyType(
                 worlds="sql_env.worlds:World.source",
                 ambiguous="sql_env.worlds:AmbiguousWorld.source",
                 tasks="sql_env.worlds:ChangeWorld.source",
+                policies="sql_env.worlds:PolicyWorld.source",
                 wide="sql_env.worlds:WideWorld.source",
                 manual="sql_env.worlds:ManualWorld.source",
                 conversations="sql_env.worlds:ConversationWorld.source",

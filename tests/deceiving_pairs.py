@@ -121,13 +121,16 @@ def differing():
 def kinds_of_false_proofs():
     "A database, and pairs that an earlier prover called equal, or that are like them; each has a kind."
     from sql_env.database.catalog import read_columns
+    from sql_env.sql.values import quote_identifier
 
     lines = (Path(__file__).parent / "data" / "false_proofs.jsonl").read_text().splitlines()
     first, *pairs = map(json.loads, lines)
     con = apsw.Connection(":memory:")
     con.execute(first["schema"])
     for table, rows in first["rows"].items():
-        names = ", ".join(c.name for c in read_columns(con, table) if not c.hidden)
+        names = ", ".join(
+            quote_identifier(c.name) for c in read_columns(con, table) if not c.hidden
+        )
         for row in rows:
             con.execute(f"INSERT INTO {table} ({names}) VALUES ({', '.join('?' * len(row))})", row)
     return con, pairs

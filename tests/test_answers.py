@@ -284,6 +284,8 @@ def test_the_table_is_large_and_every_reason_occurs():
             "collateral",
             "invariant",
             "not_looked",
+            "policy",
+            "refusal",
         ),  # of tasks, in test_tasks.py
     }
 

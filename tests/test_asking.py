@@ -14,8 +14,7 @@ from made_rows import made_row
 from tables import cases
 
 from sql_env.evaluation.harness import evaluate, hack_floor
-from sql_env.evaluation.results import EvaluationResult, _risk_coverage, summary
-from sql_env.evaluation.statistics import _risk_coverage_area, _risk_coverage_curve
+from sql_env.evaluation.results import EvaluationResult, summary
 from sql_env.models import SQLAction
 from sql_env.paths import SourceError
 from sql_env.play.acts import ACTIONS, allowed_actions
@@ -559,25 +558,10 @@ def test_coverage_and_selective_accuracy():
     mixed = result((True, "match"), (False, "values"), (False, "abstained"), (True, "abstained"))
     names = ("coverage", "selective_accuracy", "abstention_accuracy")
     assert [summary(mixed)[name] for name in names] == [0.5, 0.5, 0.5]
-    assert _risk_coverage(mixed) == [(0.5, 0.5), (1.0, 0.5)]
-    sure = {0: 0.9, 1: 0.1}
-    assert _risk_coverage(mixed, lambda e: sure[e.episode_index])[0] == (0.25, 0.0)
+    assert summary(mixed)["aurc"] == 0.5 == summary(result((False, "values")))["aurc"] / 2
     gone = summary(result((False, "abstained")))
-    assert gone["coverage"] == 0 and gone["selective_accuracy"] is None
+    assert gone["coverage"] == 0 and gone["aurc"] == 1 and gone["selective_accuracy"] is None
     assert summary(result())["aurc"] is None
-
-
-@settings(deadline=None, derandomize=True, max_examples=100, database=None)
-@given(st.lists(st.tuples(st.integers(0, 4), st.booleans()), min_size=1, max_size=30))
-def test_risk_and_coverage(answers):
-    sure, right = zip(*answers)
-    curve = _risk_coverage_curve(sure, right)
-    assert curve[-1] == (1.0, pytest.approx(1 - sum(right) / len(right)))
-    assert all(a < b for (a, _), (b, _) in zip(curve, curve[1:]))
-    ranks = range(len(right))
-    orders = sorted(right), sorted(right, reverse=True)
-    best, worst = (_risk_coverage_area(_risk_coverage_curve(ranks, order)) for order in orders)
-    assert best - 1e-9 <= _risk_coverage_area(curve) <= worst + 1e-9
 
 
 # --- faces

@@ -206,18 +206,21 @@ def test_playing_by_hand_with_two_more_boxes(questions, asks, lacks):
     box, button = board.boxes["CLARIFY"], board.buttons["CLARIFY", ""]
     box.value = clarify(asks)[1]
     button.click()
-    assert asks.clarifications[0].fact in board.screen.value and not button.disabled
+    assert (
+        asks.clarifications[0].fact in ex.human.player.screens.children[0].value
+        and not button.disabled
+    )
     box, button = board.boxes["ABSTAIN"], board.buttons["ABSTAIN", ""]
     box.value = "It is unclear."
     button.click()
-    assert "The question has an answer" in board.screen.value
+    assert "The question has an answer" in ex.human.player.screens.children[0].value
     assert all(button.disabled for button in board.buttons.values())
     board.start_over.click()
     assert not board.boxes["ABSTAIN"].value and not board.buttons["ABSTAIN", ""].disabled
     ex.choose(lacks.question_id)
     for move in abstain(lacks):
         ex.play(*move)
-    assert "the reason names what is missing" in board.screen.value
+    assert "the reason names what is missing" in ex.human.player.screens.children[0].value
 
 
 def test_an_explorer_has_the_boxes_that_its_questions_can_use(questions):

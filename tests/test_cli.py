@@ -20,7 +20,6 @@ from typer.testing import CliRunner
 from sql_env.cli.app import POLICIES, app, main
 from sql_env.database.database import Database, build_database
 from sql_env.database.guards import Limits
-from sql_env.evaluation.results import load_result
 from sql_env.extras import EXTRAS
 from sql_env.grading.answers import Verdict
 from sql_env.paths import BUNDLED
@@ -439,16 +438,8 @@ def test_evaluate_as_json(sql_env):
 def test_evaluate_writes_results(sql_env, tmp_path):
     out = tmp_path / "deep" / "out"
     assert sql_env("evaluate -n 12 --no-floor --out", out).code == 0
-    assert {p.name for p in out.iterdir()} == {
-        "random.json",
-        "greedy.json",
-        "oracle.json",
-        "results.md",
-        "results.png",
-    }
-    assert load_result(out / "oracle.json").success_rate == 1 and (
-        out / "results.md"
-    ).read_text().startswith("| policy |")
+    assert {p.name for p in out.iterdir()} == {"results.md", "results.png"}
+    assert (out / "results.md").read_text().startswith("| policy |")
     assert (out / "results.png").read_bytes()[:4] == b"\x89PNG"
 
 
@@ -472,15 +463,14 @@ def test_merge_makes_the_files_of_a_run_that_nobody_split(sql_env, tmp_path):
     whole, parts, merged = (tmp_path / name for name in ("whole", "parts", "merged"))
     assert sql_env(*args, "--out", whole, "--log", whole).code == 0
     for i in (1, 2, 3):
-        run = sql_env(*args, "--out", parts, "--log", parts, "--shard", f"{i}/3")
+        run = sql_env(*args, "--log", parts, "--shard", f"{i}/3")
         assert run.code == 0 and f"shard {i} of 3" in run.out
         assert ("Hack floor" in run.out) == (i == 1), "the floor is measured once"
     assert {p.name for p in parts.iterdir()} == {
-        f"{policy}.{i}-of-3.{ending}"
-        for policy in ("greedy", "random")
-        for i in (1, 2, 3)
-        for ending in ("json", "jsonl")
+        f"{policy}.{i}-of-3.jsonl" for policy in ("greedy", "random") for i in (1, 2, 3)
     }
+    whole_only = sql_env(*args, "--out", parts, "--shard", "1/3")
+    assert whole_only.code == 2 and "keep a shard by --log" in whole_only.err
     run = fits(sql_env("merge", *sorted(parts.iterdir()), "--out", merged))
     assert run.code == 0 and "Hack floor" in run.out and "greedy" in run.out
     assert {p.name for p in merged.iterdir()} == {p.name for p in whole.iterdir()}
@@ -489,7 +479,7 @@ def test_merge_makes_the_files_of_a_run_that_nobody_split(sql_env, tmp_path):
             assert timeless(merged / path.name) == timeless(path), path.name
         elif path.suffix != ".png":
             assert (merged / path.name).read_bytes() == path.read_bytes(), path.name
-    lacking = sql_env("merge", *sorted(parts.glob("*.json"))[:-1], "--out", merged)
+    lacking = sql_env("merge", *sorted(parts.iterdir())[:-1], "--out", merged)
     assert lacking.code == 2 and "shard 3/3 is missing" in lacking.err
 
 

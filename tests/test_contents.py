@@ -6,9 +6,10 @@ import sqlite3
 from types import SimpleNamespace
 
 import pytest
+from test_cli import sql_env  # noqa: F401  a fixture
 
 from sql_env.evaluation.harness import evaluate
-from sql_env.evaluation.logs import merge_logs, read_log, rescore_log
+from sql_env.evaluation.logs import merge_logs, read_log
 from sql_env.evaluation.results import compare, load_result, result_texts
 from sql_env.play.environment import EpisodeEnv
 from sql_env.policies.base import Completion
@@ -167,11 +168,23 @@ def test_shards_of_two_contents_are_no_run(tmp_path):
     assert "database of one changed" in result_texts(mixed)["contents"]
 
 
-def test_rescoring_says_what_changed(tmp_path):
-    log = tmp_path / "m.jsonl"
-    evaluate(world(tmp_path), Model(), log=log, progress=False)
-    env = world(tmp_path, gold_sql=SHOPS["b"], gold_answer=(("Rome",),))
-    assert rescore_log(log, env.questions).contents == "the gold of 1"
+def test_rescoring_says_what_changed(sql_env, tmp_path):  # noqa: F811
+    "On 90d960bd neither the command nor its JSON said a word."
+    world(tmp_path)
+    asked = [("Where is a?", "a"), ("Where is b?", "b")]
+    for changed, told in ((None, ""), ("b", "the gold of 1")):
+        golds = {i: dict(question=q, sql=SHOPS[changed or i]) for q, i in asked}
+        text = "\n".join(json.dumps(row | {"database": "one"}) for row in golds.values())
+        (tmp_path / "asked.jsonl").write_text(text)
+        where = ["--source", "folder", "--path", tmp_path]
+        if not changed:
+            args = "--policy oracle --no-floor --log"
+            assert sql_env("evaluate", *where, args, tmp_path / "runs" / "m.jsonl").code == 0
+        run = sql_env("rescore", tmp_path / "runs" / "m.jsonl", *where)
+        assert run.code == 0 and (told and f"changed since the log was written: {told}") in run.out
+        assert bool(told) == ("changed since" in run.out)
+    kept = json.loads(sql_env("rescore", tmp_path / "runs" / "m.jsonl", *where, "--json").out)
+    assert [*kept["contents"].values()] == [["gold"]]
 
 
 JOINED = (  # how a file is made of the lines of two runs, the episodes of the first that are read; none: refused

@@ -276,7 +276,7 @@ def test_a_visitor_of_the_page_and_a_player_in_the_explorer(questions, talk):
         if kind == "ANSWER" and i < 7:
             asked = texts(talk)[i // 2 + 1]
             assert visit.obs.question == asked and asked in shown.replace("&#39;", "'")
-    assert "Right." in ex.human.board.screen.value
+    assert "Right." in ex.human.player.screens.children[0].value
 
 
 # --- the command

@@ -209,13 +209,14 @@ def test_the_commands_of_a_block_work(block, home):
             ]
             if name == "compare":
                 for policy, file in zip(
-                    ("random", "oracle"), [w for w in rest if w.endswith(".json")]
+                    ("random", "oracle"), [w for w in rest if w.endswith(".jsonl")]
                 ):
                     if not (home / file).exists():
                         run_line(
-                            f"sql_env evaluate --policy {policy} -n 4 --no-floor --out made", home
+                            f"sql_env evaluate --policy {policy} -n 4 --no-floor --log made", home
                         )
-                        shutil.copy(next((home / "made").glob(f"{policy}*.json")), home / file)
+                        (home / file).parent.mkdir(parents=True, exist_ok=True)
+                        shutil.copy(home / "made" / f"{policy}.jsonl", home / file)
             if "--shard" in rest:  # all parts, for the line that merges them
                 for i in (1, 2):
                     rest[rest.index("--shard") + 1] = f"{i}/2"

@@ -26,13 +26,12 @@ from sql_env.evaluation.results import (
     EvaluationResult,
     compare,
     load_result,
-    merge_results,
     pass_rates,
     plot_success_rates,
     result_texts,
     results_frame,
     results_markdown,
-    save_result,
+    summary,
 )
 from sql_env.evaluation.rollouts import plan_episodes
 from sql_env.evaluation.rows import EpisodeResult, question_hashes
@@ -537,11 +536,9 @@ def test_a_verdict_that_can_t_be_made_is_a_third_state(monkeypatch, tmp_path):
     text = f"robust 100.0%, 3 not judged: {ROBUST_REASONS['no_variants']} (3)"
     assert result_texts(most)["robust"] == text and text in results_markdown([most])
     assert results_frame([most]).loc["oracle", "not_judged"] == 3
-    path = save_result(most, tmp_path / "a.json")
-    assert load_result(path) == most
-    summary = json.loads(path.read_text())["summary"]
-    assert summary["robust_rate"] == 1 and summary["not_judged"] == {"no_variants": 3}
-    json.loads(save_result(oracle, path).read_text(), parse_constant=pytest.fail)
+    figures = summary(most)
+    assert figures["robust_rate"] == 1 and figures["not_judged"] == {"no_variants": 3}
+    json.dumps(summary(oracle), allow_nan=False)
     compared = compare(most, replace(most, policy="other"), by="robust")
     assert compared.n == 7 and compared.difference == 0
     assert pass_rates(most, by="robust").loc[1, "pass@k"] == 1
@@ -560,33 +557,32 @@ def test_shards_merge_into_the_run_that_nobody_split(n, tmp_path):
         log = tmp_path / f"{i}.jsonl"
         shards.append(evaluate(e, policy, 60, 2, log=log, shard=(i, n), progress=False))
     assert sum(s.n_episodes for s in shards) == 60
-    merged = merge_results(shards[::-1])
-    assert same(merged, whole) and merged == whole
     logs = [tmp_path / f"{i}.jsonl" for i in range(n, 0, -1)]
     merge_logs(logs, tmp_path / "merged.jsonl")
     assert timeless(tmp_path / "merged.jsonl") == timeless(tmp_path / "whole.jsonl")
-    a, b = save_result(merged, tmp_path / "a.json"), save_result(whole, tmp_path / "b.json")
-    assert a.read_bytes() == b.read_bytes()
+    assert load_result(tmp_path / "merged.jsonl").episodes == whole.episodes
 
 
-def test_shards_that_are_not_one_run_are_refused():
+def test_shards_that_are_not_one_run_are_refused(tmp_path):
     e = env(30)
 
     def play(i, n, seed=0):
-        return evaluate(e, RandomPolicy(4), 30, seed, shard=(i, n), progress=False)
+        log = tmp_path / f"{i}-{n}-{seed}.jsonl"
+        evaluate(e, RandomPolicy(4), 30, seed, shard=(i, n), log=log, progress=False)
+        return log
 
-    one, two = play(1, 2), play(2, 2)
-    cut = replace(two, episodes=two.episodes[:-2])
+    one, two, cut = play(1, 2), play(2, 2), tmp_path / "cut.jsonl"
+    cut.write_text("".join(two.read_text().splitlines(keepends=True)[:-2]))
     for shards, words in (
         ([], "no shards"),
         ([one], "shard 2/2 is missing"),
         ([one, one, two], "shard 1/2 is there twice"),
         ([one, play(2, 2, seed=1)], "not shards of one run: seed differs"),
         ([one, play(2, 3)], "shard differs"),
-        ([one, cut], "shard 2/2 lacks 2 episodes, the first is 27.*same log"),
+        ([one, cut], "shard 2/2 lacks 2 episodes.*same log"),
     ):
         with pytest.raises(ValueError, match=words):
-            merge_results(shards)
+            merge_logs(shards, tmp_path / "whole.jsonl")
     for shard in ((0, 2), (3, 2), (1, 0)):
         with pytest.raises(ValueError, match="there is no shard"):
             play(*shard)
@@ -657,19 +653,6 @@ def results():
         evaluate(env(), p, progress=False)
         for p in (RandomPolicy(0), OraclePolicy(bundled()), Broken())
     ]
-
-
-def test_a_result_is_saved_and_read_back(tmp_path, results):
-    for r in results:
-        r = replace(r, hack_floor={"empty": 0.0, "constant 1": 0.01})
-        back = load_result(save_result(r, tmp_path / f"{r.policy}.json"))
-        assert back == r and same(back, r)
-        d = json.loads((tmp_path / f"{r.policy}.json").read_text())
-        assert (
-            d["summary"]["success_rate"] == r.success_rate
-            and (d["summary"]["low"], d["summary"]["high"]) == r.interval()
-        )
-        assert d["settings"]["questions"] == "bundled" and d["settings"]["budget"] == 15
 
 
 def test_a_table_has_a_row_for_each_result(results):

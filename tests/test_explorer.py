@@ -3,6 +3,7 @@
 import base64
 import hashlib
 import html
+import json
 import re
 import shutil
 import subprocess
@@ -30,7 +31,6 @@ from sql_env.progress import terminal_text
 from sql_env.questions.question_set import Question, QuestionSet
 from sql_env.sources.loading import load
 from sql_env.sql.values import Result, format_value, quote_identifier
-from sql_env.view.diagram import _discovered_tables, _layer_tables, _layout_tables, _schema_svg
 from sql_env.view.episode import (
     EpisodeView,
     _result_part,
@@ -49,13 +49,17 @@ from sql_env.view.html import (
     stylesheet,
 )
 from sql_env.view.page import (
+    _discovered_tables,
+    _layer_tables,
+    _layout_tables,
+    _schema_svg,
     embed_page,
     episode_html,
     episode_page_html,
     episode_view_html,
     part_html,
 )
-from sql_env.view.widgets import EpisodePlayer, HumanPlayer, _ActionBoard
+from sql_env.view.player import EpisodePlayer, HumanPlayer, _ActionBoard
 
 EVIL = """</script><script>alert(1)</script><img src=x onerror="alert(2)"> ' " & `"""
 QS = load("bundled")
@@ -484,8 +488,12 @@ def ex():
     return EpisodeExplorer(question_id="vet_clinic-12")
 
 
+def shown(player):
+    return player.screens.children[0].value
+
+
 def test_playing_by_hand(ex):
-    b = ex.human.board
+    b, p = ex.human.board, ex.human.player
     errors = lambda: {verb: screen.value for verb, screen in b.errors.items()}  # noqa: E731
     query = lambda sql: (setattr(b.boxes["QUERY"], "value", sql), b.buttons["QUERY", ""].click())  # noqa: E731
     assert b.answer_last.disabled and len(b.buttons) == 18
@@ -494,13 +502,12 @@ def test_playing_by_hand(ex):
     assert (
         "unknown column" in errors()["QUERY"] and not errors()["ANSWER"] and b.answer_last.disabled
     )
-    b.boxes["ANSWER"].value = "SELECT species FROM animal"
-    ex.play("ANSWER", "")
+    ex.play("ANSWER", "I think 7 or 8")
     assert "unreadable answer" in errors()["ANSWER"] and not errors()["QUERY"]
     query(COUNTS)
-    assert not errors()["ANSWER"] and "77" in b.screen.value and "guinea pig" not in b.screen.value
+    assert not errors()["ANSWER"] and "77" in shown(p) and "guinea pig" not in shown(p)
     b.answer_last.click()
-    assert "guinea pig" in b.screen.value and 'class="sx-wrong"' in b.screen.value
+    assert "guinea pig" in shown(p) and 'class="sx-wrong"' in shown(p)
     assert (
         all(x.disabled for x in [*b.buttons.values(), b.answer_last]) and not b.start_over.disabled
     )
@@ -508,6 +515,123 @@ def test_playing_by_hand(ex):
     assert (
         not ex.views[0].turns and not b.buttons["QUERY", ""].disabled and not b.boxes["QUERY"].value
     )
+
+
+def test_what_tells_nothing_new_costs_no_step(ex):
+    h, b = ex.human, ex.human.board
+    for _ in range(2):
+        b.buttons["DESCRIBE", "animal"].click()
+    assert len(h.view.turns) == 1 and "Step 1 told this" in b.errors["DESCRIBE"].value
+    for verb in ("QUERY", "ANSWER"):
+        b.buttons[verb, ""].click()
+        assert "no step was taken" in b.errors[verb].value
+    for sql in ("SELECT 1", " SELECT 1 ", "SELECT x", "SELECT x", "SELECT 1"):
+        ex.play("QUERY", sql)
+    assert len(h.view.turns) == 3 and h.player.slider.value == 2
+    ex.play("QUERY", "SELECT 2")  # now @last is another result, so asking again is a step
+    ex.play("QUERY", "SELECT 1")
+    assert len(h.view.turns) == 5 and h.episode.last.rows == [(1,)]
+    ex.play("ANSWER", "1")
+    b.buttons["ANSWER", ""].click()
+    assert len(h.view.turns) == 6
+
+
+def test_a_step_is_taken_back_by_a_fork(ex):
+    h, b = ex.human, ex.human.board
+    ex.play("DESCRIBE", "animal")
+    one, key = h.view.turns, h.episode.state_key
+    ex.play("QUERY", COUNTS)
+    ex.play("ANSWER", "@last")
+    assert b.gold.layout.display == "" and h.episode.done
+    b.gold.click()
+    assert [v.policy for v in h.player.views] == ["gold", "you"] and h.gold.outcome.verdict
+    for _ in range(2):
+        b.undo.click()
+    assert (h.view.turns, h.episode.state_key) == (one, key)
+    assert "2 steps taken back, one of them" in h.view.note
+    assert (
+        h.gold is None and b.gold.layout.display == "none" and not b.buttons["QUERY", ""].disabled
+    )
+    ex.play("QUERY", COUNTS)
+    assert [t.action.action_type for t in h.view.turns] == ["DESCRIBE", "QUERY"]
+    b.start_over.click()
+    assert not h.view.note and not h.view.turns and b.undo.disabled
+
+
+def test_any_step_and_any_row_can_be_looked_at_again(ex):
+    p = ex.human.player
+    ex.play("DESCRIBE", "animal")
+    ex.play("QUERY", "SELECT x")
+    ex.play("QUERY", "SELECT animal_id, name FROM animal ORDER BY 1")
+    p.later.click()
+    first = re.findall(r"<td[^>]*>(.*?)</td>", shown(p))[0]
+    ids = [r[0] for r in ex.human.episode.last.rows]
+    assert "21 to 40 of 200" in p.range.value and first == str(ids[20])
+    for _ in range(20):
+        p.later.click()
+    assert "181 to 200 of 200" in p.range.value and p.later.disabled
+    p.go(2)
+    assert "unknown column" in shown(p) and p.pager.layout.display == "none"
+    p.go(3)
+    assert "1 to 20 of 200" in p.range.value and p.earlier.disabled
+    assert len(ex.human.view.turns) == 3
+
+
+def test_keys_reach_python_as_lines(ex):
+    h = ex.human
+    wires = [w for w in everything(h.box) if "sx-wire" in getattr(w, "_dom_classes", ())]
+    player, board = sorted(wires, key=lambda w: w is not h.player.bar.children[-1])
+    for n, line in enumerate(["DESCRIBE animal", "QUERY SELECT 1 AS a,\n  2", "QUERY ", "go 1"]):
+        (player if line.startswith("go") else board).value = f"{n}.5 {line}"
+    assert [t.action.argument for t in h.view.turns] == ["animal", "SELECT 1 AS a,\n  2"]
+    assert h.player.slider.value == 1 and h.inputs == {"QUERY": ["SELECT 1 AS a,\n  2"]}
+    assert json.loads(Tree(h.board.past.value).attributes[0][2]) == h.inputs
+    board.value = "9 undo "
+    assert len(h.view.turns) == 1
+
+
+def test_the_next_question_has_not_been_told_anything():
+    e = EpisodeExplorer("conversations", n=4)
+    answer = next(t.action.argument for t in e._play_gold().turns if t.action[0] == "ANSWER")
+    for verb, text in (("QUERY", "SELECT 1"), ("ANSWER", answer), ("QUERY", "SELECT 1")):
+        e.play(verb, text)
+    assert len(e.human.view.turns) == 3 and e.human.episode.has_result
+
+
+@pytest.mark.parametrize("source", ["tasks", "conversations", "ambiguous", "manual"])
+def test_the_actions_follow_the_source_and_gold_can_go(source):
+    e = EpisodeExplorer(source, n=12)
+    for entry in e.picker.question.options[::4]:
+        e.choose(entry[1])
+        for turn in e._play_gold().turns:
+            box = e.human.board.boxes.get(turn.action.action_type)
+            if box is None:
+                e.human.act(*turn.action)
+            else:
+                box.value = turn.action.argument
+                e.human.board.buttons[turn.action.action_type, ""].click()
+        assert e.human.view.outcome.verdict, (entry, e.human.view.turns)
+
+
+def test_a_task_is_taken_back_as_well():
+    e = EpisodeExplorer("tasks", n=4)
+    h, box = e.human, e.human.board.boxes["EXECUTE"]
+    sql = next(t.action.argument for t in e._play_gold().turns if t.action[0] == "EXECUTE")
+    for _ in range(2):  # a double click
+        box.value = box.value or sql if not h.view.turns else box.value
+        h.board.buttons["EXECUTE", ""].click()
+    done = h.view.changes
+    assert done and len(h.view.turns) == 1
+    h.undo()
+    assert not h.view.changes
+    table = h.episode.database.tables[0]
+    for n, verb in enumerate(("SAMPLE", "EXECUTE", "EXECUTE", "SAMPLE"), 1):  # none is a repeat
+        e.play(verb, sql if verb == "EXECUTE" else table)
+        assert len(h.view.turns) == n
+    h.undo()
+    h.undo()
+    e.play("ANSWER", "done")
+    assert h.view.changes == done and h.view.outcome.verdict
 
 
 def test_a_mistake_at_a_table_is_said_there():
@@ -548,7 +672,7 @@ def test_other_sources(ex, hostile):
     e = EpisodeExplorer(hostile)
     for b in list(e.human.board.buttons.values()):
         b.click()
-    harmless(e.human.board.screen.value)
+    harmless(shown(e.human.player))
     e.watch("random")
     harmless(e.watching.player.screens.children[0].value)
     assert e.picker.source.value == EVIL
@@ -663,11 +787,11 @@ def test_a_replayed_log_shows_wrong_episodes_first():
 def test_a_mistake_is_said_once_and_robustness_is_shown(ex):
     ex.play("QUERY", "SELECT species FROM animal")
     error = ex.human.board.errors["QUERY"].value
-    assert "unknown column" in error and "unknown column" not in ex.human.board.screen.value
+    assert "unknown column" in error and "unknown column" not in shown(ex.human.player)
     ex.play("QUERY", QS.get("vet_clinic-12").gold_sql)
     ex.play("ANSWER", "@last")
     assert ex.human.view.outcome.verdicts["robust"].correct
-    assert "<b>robust</b> right on variants" in ex.human.board.screen.value
+    assert "<b>robust</b> right on variants" in shown(ex.human.player)
 
 
 def test_two_explorers_share_nothing(tmp_path):
@@ -675,13 +799,13 @@ def test_two_explorers_share_nothing(tmp_path):
         EpisodeExplorer(question_id="vet_clinic-12"),
         EpisodeExplorer(question_id="vet_clinic-12"),
     )
-    still = [s.value for s in (two.human.board.head, two.human.board.screen)]
+    still = [two.human.board.head.value, shown(two.human.player)]
     for m in MOVES:
         one.play(*m)
     one.compare("random", "oracle")
     one.choose("vet_clinic-02")
     assert (
-        [s.value for s in (two.human.board.head, two.human.board.screen)] == still
+        [two.human.board.head.value, shown(two.human.player)] == still
         and two.tabs.selected_index in (0, None)
         and not two.comparing.player.views
     )

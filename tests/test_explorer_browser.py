@@ -197,8 +197,7 @@ def said(times):
     return ", ".join(f"{t:.0f}" for t in times) + " ms"
 
 
-@pytest.mark.slow
-def test_jupyterlab(browser, lab, tell):
+def open_lab(browser, lab):
     page, errors = open_page(browser, (1100, 1700))
     page.goto(lab.url + "/lab/tree/a.ipynb")
     ready_kernel(page)
@@ -206,6 +205,84 @@ def test_jupyterlab(browser, lab, tell):
     page.wait_for_function(f"{NOTEBOOK}.content.widgets[0].model.executionCount > 0")
     is_idle(page)
     in_lab(page, "jupyterapp.commands.execute('application:toggle-left-area');")
+    return page, errors
+
+
+@pytest.mark.slow
+def test_the_keyboard_alone(browser, lab):
+    "A whole episode in JupyterLab, whose own Ctrl+Enter runs the cell, without a mouse."
+    page, errors = open_lab(browser, lab)
+    in_lab(page, f"notebook.content.activeCellIndex = 1; {RUN_CELL};")
+    page.wait_for_selector(".sx-takes textarea")
+    press, keys = page.keyboard.press, page.keyboard
+    status = page.locator(".sx-status:visible").first
+
+    def left(n):
+        page.wait_for_selector(f".sx-status >> text={n} of 15 steps left")
+
+    count = page.evaluate(f"{NOTEBOOK}.content.widgets[1].model.executionCount")
+    page.locator("button:visible", has_text="animal").first.focus()
+    for _ in range(2):  # the second one is free
+        press("Enter")
+    left(14)
+    page.locator(".sx-takes-QUERY textarea").focus()
+    for text, key in (("SELECT nme FROM animal", "Control+Enter"), ("SELECT 1", "Shift+Enter")):
+        press("Control+a")
+        keys.type(text)
+        press(key)
+        page.wait_for_function(
+            "t => document.querySelector('[data-past]').dataset.past.includes(t)", arg=text
+        )
+    left(12)
+    keys.type("23")  # a draft
+    for key, text in (
+        ("ArrowUp", "SELECT 1"),
+        ("ArrowUp", "SELECT nme FROM animal"),
+        ("ArrowUp", "SELECT nme FROM animal"),
+        ("ArrowDown", "SELECT 1"),
+        ("ArrowDown", "SELECT 123"),
+    ):
+        press(key)
+        assert page.locator(".sx-takes-QUERY textarea").input_value() == text
+    press("Control+Enter")
+    left(11)
+    picture(page, "lab_keys")
+    press("Alt+z")
+    left(12)
+    page.locator("[data-go]:visible").last.focus()
+    press("ArrowUp")
+    left(13)
+    page.wait_for_function("document.activeElement.dataset.go === '2'")
+    press("Home")
+    left(15)
+    page.locator("[data-go]:visible").last.focus()
+    press("End")
+    left(12)
+    page.locator(".sx-takes-QUERY textarea").focus()
+    press("Control+a")
+    keys.type("SELECT * FROM visit")
+    press("Control+Enter")
+    page.wait_for_selector("text=rows 1 to 20 of")
+    page.locator("button:visible", has_text="Later rows").focus()
+    press("Enter")
+    page.wait_for_selector("text=rows 21 to 40 of")
+    picture(page, "lab_pages")
+    page.locator(".sx-takes-ANSWER textarea").focus()
+    keys.type("CN | 77")
+    press("Control+Enter")
+    page.wait_for_selector(".sx-wrong:visible")
+    page.locator("button:visible", has_text="How would gold have gone?").focus()
+    press("Enter")
+    page.wait_for_selector(".sx-about >> text=played by gold")
+    assert status.inner_text().startswith("14 of 15")
+    picture(page, "lab_gold")
+    assert page.evaluate(f"{NOTEBOOK}.content.widgets[1].model.executionCount") == count
+    assert not errors
+
+
+@pytest.mark.slow
+def test_jupyterlab(browser, lab, tell):
+    page, errors = open_lab(browser, lab)
     first = []
     for _ in range(3):  # the last one stays
         clear = "jupyterapp.commands.execute('notebook:clear-cell-output')"
@@ -279,7 +356,7 @@ def test_voila(browser, voila):
     page.get_by_role("tab", name="Watch").nth(1).click()
     page.locator("button:visible", has_text=re.compile("^Watch$")).click()
     page.wait_for_selector(".sx-about:visible >> text=played by greedy")
-    page.locator("button:visible", has_text=re.compile("^Next$")).click()
+    page.locator("button:visible", has_text=re.compile("^Next$")).nth(1).click()
     shown = "[...document.querySelectorAll('.sx-status')].filter(e => e.offsetParent)"
     after_two = "e => e.textContent.includes('13 of 15 steps left')"
     page.wait_for_function(f"{shown}.filter({after_two}).length === 2")

@@ -8,7 +8,7 @@ import pytest
 from made_rows import made_row
 
 from sql_env.evaluation.harness import evaluate
-from sql_env.evaluation.logs import count_log_failures, read_log
+from sql_env.evaluation.logs import read_log
 from sql_env.evaluation.rows import (
     FAILURES,
     EpisodeResult,
@@ -24,6 +24,7 @@ from sql_env.policies.chat import ChatPolicy
 from sql_env.sources.loading import load
 from sql_env.sql.clauses import differing_clauses
 from sql_env.sql.mutants import one_edit_mutants
+from sql_env.view.logs import JsonlLog
 
 LABELS = [
     json.loads(line)
@@ -160,7 +161,9 @@ def test_a_log_is_counted_line_by_line_and_the_last_try_counts(tmp_path):
     lines = [dict(policy="p"), crashed.to_dict(), wrong().to_dict(), dict(episode=3)]
     log = tmp_path / "a.jsonl"
     log.write_text("".join(json.dumps(line) + "\n" for line in lines) + '{"half')
-    assert count_log_failures(log) == dict(ungrounded=1)
+    found = JsonlLog(log)
+    found.update()
+    assert count_failures(map(found.read, range(len(found.episodes)))) == dict(ungrounded=1)
 
 
 def test_an_agents_query_that_nests_a_thousand_times_is_not_read_to_the_end():

@@ -261,7 +261,6 @@ def test_wheel_holds_the_data(wheel):
         "assets/run.css",
         "assets/run.js",
         "assets/log.schema.json",
-        "assets/result.schema.json",
     ):
         assert f"sql_env/{name}" in names
     assert not [

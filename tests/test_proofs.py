@@ -153,7 +153,7 @@ def test_no_kind_of_false_proof_is_left(is_tested, monkeypatch):
     facts = read_facts(con)
     if not is_tested:
         monkeypatch.setattr(decision, "tested", lambda *args: "")
-    assert len(pairs) > 170 and len({p["kind"] for p in pairs}) > 25
+    assert len(pairs) > 330 and len({p["kind"] for p in pairs}) > 45
     for pair in pairs:
         for gold, sql in ((pair["gold"], pair["sql"]), (pair["sql"], pair["gold"])):
             proof = prove(gold, sql, facts, tries=0)

@@ -7,11 +7,12 @@ from email.utils import formatdate
 from types import SimpleNamespace
 
 import pytest
-from fake_server import FakeServer, completion, fault, message
+from fake_server import FakeServer, completion, fault, message, player
 
 pytest.importorskip("openai", reason="openai is not installed: pip install 'sql_env[openai]'")
 
 from sql_env.evaluation.harness import evaluate
+from sql_env.policies.base import channel_text
 from sql_env.policies.chat import ChatPolicy
 from sql_env.policies.endpoint import Endpoint
 from sql_env.policies.requests import (
@@ -244,8 +245,8 @@ def test_the_probe_finds_what_no_repetition_repairs(kind, waits):
 
 def test_the_probe_says_that_nobody_is_there(waits):
     with pytest.raises(EndpointError, match="is the server running") as caught:
-        ChatPolicy("m", "http://127.0.0.1:9/v1", KEY).probe()
-    assert caught.value.kind == "address" and not waits
+        ChatPolicy("m", "http://127.0.0.1:9/v1", KEY, timeout=9).probe()
+    assert caught.value.kind == "absent" and sum(waits) == 9, "it may still be starting"
     with pytest.raises(EndpointError, match="base_url right"), FakeServer([b"<html>Hi"]) as server:
         ChatPolicy("m", server.url, KEY).probe()
 
@@ -255,13 +256,82 @@ def test_the_probe_waits_for_a_busy_server(waits, monkeypatch):
         policy = ChatPolicy("m", server.url, KEY)
         policy.probe()
     assert len(server.bodies) == 4 and len(server.bodies[0]["tools"]) == 4 and len(waits) == 2
-    assert "the tools are seen, it made no call" in policy.backend.channel
+    assert "it made no call" in policy.backend.channel["call"]
     with FakeServer([fault(503)]) as server, pytest.raises(EndpointError, match="busy"):
         ChatPolicy("m", server.url, KEY, timeout=300).probe()
     assert sum(waits) > 300, "a start of minutes is waited for, as long as a request may take"
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     with pytest.raises(EndpointError, match="set OPENAI_API_KEY"):
         ChatPolicy("gpt-5-mini").probe()
+
+
+BAD_CALL = fault(
+    500, "Failed to parse input at pos 0: describe{"
+)  # llama.cpp, of what its model wrote
+
+
+@pytest.mark.parametrize("line, sent", [(BAD_CALL, 3), (fault(400, "Bad call"), 2)])
+def test_a_server_that_fails_at_tools_gets_plain_words_at_once(line, sent, waits):
+    "On 90d960bd a 500 was waited for as long as `timeout`, and a 400 ended the run."
+    good = player(load("bundled").split("test"))
+
+    def script(body):
+        if body.get("tools"):
+            return line
+        name, arguments = good(body)[0]
+        return f"{name} {json.dumps(arguments)}"
+
+    with FakeServer(script) as server:
+        policy = ChatPolicy("m", server.url, KEY)
+        policy.probe()
+        assert (policy.backend.is_text, len(server.bodies), waits) == (True, sent, [])
+        told = (
+            f"the server fails at the tools ({line[1]}), so calls are plain words, a call is read"
+        )
+        assert channel_text(policy.backend.channel).startswith(told)
+        with pytest.raises(EndpointError):
+            ChatPolicy("m", server.url, KEY, protocol="tools", timeout=1).probe()
+        assert evaluate(load("bundled").split("test"), policy, 2, progress=False).n_completed == 2
+
+
+def test_a_failure_by_chance_and_a_server_that_is_down_keep_the_tools(waits):
+    call = [("describe", dict(table_name="visit"))]
+    with FakeServer([BAD_CALL, "Hello.", call]) as server:
+        policy = ChatPolicy("m", server.url, KEY)
+        policy.probe()
+    assert not policy.backend.is_text and len(server.bodies) == 3 and not waits
+    with FakeServer([BAD_CALL] * 5 + [call]) as server:
+        policy = ChatPolicy("m", server.url, KEY)
+        policy.probe()
+    assert not policy.backend.is_text and len(waits) == 2, "tools and words, twice, and a wait each"
+    with FakeServer([BAD_CALL]) as server, pytest.raises(EndpointError, match="busy or broken"):
+        ChatPolicy("m", server.url, KEY, timeout=20).probe()
+    assert sum(waits[2:]) == 20
+
+
+def test_a_server_that_still_starts_is_waited_for_and_told_once(monkeypatch, capsys):
+    "On 90d960bd a refused connection ended the run at once; a name that leads nowhere still does."
+    server = FakeServer([[("describe", dict(table_name="visit"))]])
+    server.close()
+    slept = []
+
+    def sleep(seconds):
+        slept.append(seconds)
+        if len(slept) == 4:
+            server.listen(server.port)
+
+    monkeypatch.setattr("time.sleep", sleep)
+    with server:
+        questions = load("bundled").split("test")
+        evaluate(questions, ChatPolicy("m", server.url, KEY), 1)
+    told = capsys.readouterr().err
+    assert len(slept) == 4 and told.count("waiting up to 120 s") == 1, told
+    assert "nobody listens there" in told and "a call is read" in told
+    with FakeServer([PROBES["address"]]) as other:
+        for url in ("http://nobody.invalid/v1", other.url):
+            with pytest.raises(EndpointError, match="base_url right") as caught:
+                ChatPolicy("m", url, KEY).probe()
+            assert caught.value.kind == "address" and len(slept) == 4
 
 
 # ---- what is sent, and when again

@@ -7,7 +7,7 @@ import pytest
 from test_cli import sql_env  # noqa: F401  a fixture
 
 from sql_env.evaluation.harness import evaluate
-from sql_env.evaluation.results import EvaluationResult, compare, save_result
+from sql_env.evaluation.results import EvaluationResult, compare
 from sql_env.play.environment import EpisodeEnv
 from sql_env.policies.baselines import GreedyPolicy, OraclePolicy
 from sql_env.sources.loading import load
@@ -15,7 +15,7 @@ from sql_env.sources.loading import load
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
-    "Two runs of greedy and one of oracle as logs; oracle and one of another seed as results too."
+    "Two runs of greedy and one of oracle, which is there twice."
     folder = tmp_path_factory.mktemp("runs")
     qs = load("bundled", split="test")
     for where, policy in (
@@ -24,20 +24,19 @@ def place(tmp_path_factory):
         ("mon", OraclePolicy(qs)),
     ):
         log = folder / where / f"{policy.name}.jsonl"
-        result = evaluate(EpisodeEnv(qs), policy, 9, log=log, progress=False)
-    save_result(result, folder / "mon" / "oracle.json")
-    save_result(result, folder / "saved.json")
+        evaluate(EpisodeEnv(qs), policy, 9, log=log, progress=False)
+    shutil.copy(log, folder / "saved.jsonl")
     (folder / "mon" / "other.json").write_text("{}")
     return folder
 
 
 CASES = (  # what is given, the names of the runs that are compared
     ("mon", ["greedy", "oracle"]),
-    (".", ["greedy@mon", "oracle", "greedy@tue"]),
+    (".", ["greedy@mon", "oracle@mon", "oracle@saved", "greedy@tue"]),
     ("mon tue", ["greedy@mon", "oracle", "greedy@tue"]),
-    ("tue saved.json", ["greedy", "oracle"]),
-    ("mon/greedy.jsonl tue/greedy.jsonl saved.json", ["greedy@mon", "greedy@tue", "oracle"]),
-    ("mon/oracle.jsonl saved.json", ["oracle@mon", "oracle@saved"]),
+    ("tue saved.jsonl", ["greedy", "oracle"]),
+    ("mon/greedy.jsonl tue/greedy.jsonl saved.jsonl", ["greedy@mon", "greedy@tue", "oracle"]),
+    ("mon/oracle.jsonl saved.jsonl", ["oracle@mon", "oracle@saved"]),
 )
 
 
@@ -55,8 +54,8 @@ def test_files_folders_and_mixtures(sql_env, place, given, names):  # noqa: F811
 
 WRONG = (
     ("tue", "nothing to compare with"),
-    ("mon/other.json saved.json", "names no policy"),
-    ("nowhere saved.json", "no file"),
+    ("mon/other.json saved.jsonl", "not a log of episodes"),
+    ("nowhere saved.jsonl", "no file"),
 )
 
 
@@ -68,7 +67,12 @@ def test_what_is_no_run_is_said(sql_env, place, given, said):  # noqa: F811
 
 def test_view_names_runs_apart(sql_env, place, tmp_path):  # noqa: F811
     run = sql_env("view", str(place), "--out", str(tmp_path / "v.html"), "--json")
-    assert set(json.loads(run.out)["episodes"]) == {"greedy@mon", "greedy@tue", "oracle"}
+    assert set(json.loads(run.out)["episodes"]) == {
+        "greedy@mon",
+        "greedy@tue",
+        "oracle@mon",
+        "oracle@saved",
+    }
 
 
 def test_models_may_differ_and_their_settings_are_told():

@@ -412,7 +412,7 @@ def test_page_functions_show_what_happened(questions):
     visit.step("QUERY", "SELECT name FROM owner WHERE phone IS NULL")
     assert "Ursula Quiroga" in show()
     visit.step("ANSWER", "@last")
-    assert "Right." in show() and "outcome " in show() and "+1.000" in show()
+    assert "Right." in show() and "ended after " in show() and "+1.000" in show()
     end = show()
     visit.step("ANSWER", "@last")
     assert show() == end, "a second click on the answer does not hide the verdict"

@@ -5,8 +5,10 @@ import multiprocessing
 import os
 import resource
 import signal
+import socket
+import sys
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
 
@@ -14,12 +16,17 @@ import pytest
 
 pytest.importorskip("openenv", reason="openenv is not installed: pip install 'sql_env[server]'")
 from fastapi.testclient import TestClient
+from websockets.exceptions import ConnectionClosed
+from websockets.sync.client import connect
 
 from sql_env import SQLAction, load
 from sql_env.server import SQLEnvironment
 from sql_env.server.app import create_app
 from sql_env.server.journal import Journal
 from sql_env.server.settings import Settings
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "benchmarks"))
+from server import Server
 
 
 @contextmanager
@@ -109,7 +116,7 @@ def test_a_disk_that_fails_pays_nobody_zero(fault, tmp_path, questions):
     assert all(line["correct"] for line in lines_of(path))
 
 
-def test_a_statement_that_the_clock_stops_is_counted_and_logged(questions, caplog):
+def test_a_statement_that_the_clock_stops_is_counted_and_logged(questions, capfd):
     app = create_app(Settings(web=False, hosts="*", seconds=0.01), questions)
     sql = (
         "WITH k(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM k LIMIT 200000) SELECT count(*) FROM k"
@@ -125,7 +132,7 @@ def test_a_statement_that_the_clock_stops_is_counted_and_logged(questions, caplo
                 said = ws.receive_json()["data"]["observation"]
         assert said["error"].startswith("timeout")
         assert client.get("/health").json() == dict(status="healthy", emergency_stops=before + 1)
-    assert "emergency stop of a statement" in caplog.text
+    assert "emergency stop of a statement" in capfd.readouterr().err
 
 
 def test_results_that_wait_are_written_when_the_server_stops(tmp_path, questions):
@@ -232,3 +239,70 @@ def test_a_step_that_the_environment_fails_has_no_reward(questions, monkeypatch)
     assert "not the agent" in sent.error
     monkeypatch.undo()
     assert not env.reset().done, "another episode can begin"
+
+
+ENDLESS = (
+    "WITH k(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM k) SELECT sum(instr(hex(n), 'x')) FROM k"
+)
+
+
+@pytest.fixture
+def narrow():
+    "A server with one seat, on which a statement may run for days."
+    options = dict(
+        MAX_CONCURRENT_ENVS="1", SQL_ENV_OPERATIONS=str(10**12), SQL_ENV_SECONDS="100000"
+    )
+    with Server(**options) as server:
+        yield server
+
+
+def began(server):
+    "A session on the only seat, once there is one, in the middle of a statement."
+    while True:
+        client = connect(server.ws, compression=None, proxy=None).__enter__()
+        with suppress(ConnectionClosed):
+            client.send(json.dumps(dict(type="reset", data={})))
+            if json.loads(client.recv())["type"] == "observation":
+                break
+        time.sleep(0.05)
+    client.send(json.dumps(dict(type="step", data=dict(action_type="QUERY", argument=ENDLESS))))
+    while not running(server):
+        time.sleep(0.05)
+    return client
+
+
+def running(server) -> list[int]:
+    "The processes of a server that work now, and did so for a while."
+    tasks = Path(f"/proc/{server.process.pid}/task").iterdir()
+    pids = [int(pid) for task in tasks for pid in (task / "children").read_text().split()]
+    spent = {pid: Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split() for pid in pids}
+    return [pid for pid, s in spent.items() if s[0] == "R" and int(s[11]) > 50]
+
+
+def test_a_killed_worker_is_a_failure_of_the_environment(narrow):
+    client = began(narrow)
+    for pid in running(narrow):
+        os.kill(pid, signal.SIGKILL)
+    said = json.loads(client.recv())["data"]
+    assert said["done"] and said["reward"] is None and said["metadata"]["blame"] == "environment"
+    assert said["observation"]["error"].startswith(
+        "internal: The environment failed, not the agent"
+    )
+    for kind, data in (
+        ("reset", {}),
+        ("step", dict(action_type="QUERY", argument="SELECT 1 -- " + "x" * 600)),
+    ):
+        client.send(json.dumps(dict(type=kind, data=data)))
+        said = json.loads(client.recv())["data"]
+    assert said["observation"]["result"] and not said["observation"]["error"]
+    client.close()
+
+
+def test_who_leaves_in_the_middle_of_a_statement_leaves_its_seat(narrow):
+    "Three clients begin a statement of days on the only seat, one after the other, and are gone."
+    for _ in range(3):
+        client = began(narrow)
+        client.socket.shutdown(socket.SHUT_RDWR)
+    began(narrow).close()
+    while running(narrow):  # the last one was stopped too
+        time.sleep(0.05)

@@ -95,9 +95,9 @@ def test_the_explorer(questions):
     board = ex.human.board
     board.boxes["EXECUTE"].value = DO
     board.buttons["EXECUTE", ""].click()
-    assert "250 → 240" in board.screen.value
+    assert "250 → 240" in ex.human.player.screens.children[0].value
     ex.play("ANSWER", "done")
-    assert "The rows are as they should be" in board.screen.value
+    assert "The rows are as they should be" in ex.human.player.screens.children[0].value
     ex.watch("oracle")
     assert ex.views[0].outcome.verdict.correct and "removed" not in ex.html().data
 

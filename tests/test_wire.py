@@ -15,13 +15,16 @@ pytest.importorskip("openai", reason="openai is not installed: pip install 'sql_
 
 from sql_env.evaluation.harness import RunStopped, evaluate
 from sql_env.evaluation.logs import read_log
+from sql_env.evaluation.results import compare, load_result
 from sql_env.play.chat import tool_schemas
-from sql_env.policies.base import Completion
+from sql_env.policies.base import Completion, channel_text
 from sql_env.policies.baselines import answer_from_result
 from sql_env.policies.chat import ChatPolicy
 from sql_env.policies.local import LocalModel
 from sql_env.policies.requests import ADVICE, EndpointError
 from sql_env.sources.loading import load
+from sql_env.view.logs import read_runs
+from sql_env.view.run import run_page_html
 
 FORMS = cases("wire_forms")
 QUESTIONS = load("bundled").split("test")
@@ -140,7 +143,7 @@ def test_caps_hold_where_no_usage_is_told(cap):
             evaluate(QUESTIONS, policy, 6, progress=False, **cap)
     result = stopped.value.result
     assert result.n_episodes == 1 and result.usage["guessed"] == 2
-    assert "a token guessed for 3 characters" in policy.backend.channel
+    assert "a token guessed for 3 characters" in channel_text(policy.backend.channel)
 
 
 def test_a_cap_that_nothing_counts_is_refused_in_words():
@@ -159,15 +162,31 @@ def test_what_the_model_reads_and_what_the_log_keeps_in_plain_words(tmp_path):
         policy = ChatPolicy("m", server.url, "k")
         evaluate(QUESTIONS, policy, 1, progress=False, log=tmp_path / "a.jsonl")
         played = read_log(tmp_path / "a.jsonl")[1][0]
-    assert (
-        "the tools do not arrive, so calls are plain words, a call is read"
-        in policy.backend.channel
+    assert "the tools do not arrive, so calls are plain words, a call is read" in channel_text(
+        policy.backend.channel
     )
     sent = server.bodies[-1]["messages"]
     assert [m["role"] for m in sent] == ["system", *["user", "assistant"] * 2, "user"]
     assert 'query ["sql"]' in sent[0]["content"] and sent[4]["content"].startswith("query {")
     assert [m["role"] for m in played.messages][:4] == ["system", "user", "assistant", "tool"]
     assert played.episode.correct and played.episode.usage["text_calls"] == 2
+
+
+def test_how_tools_arrived_stands_in_the_log_and_is_told(tmp_path, capsys):
+    with OddServer({}) as server:
+
+        def played(way, n, log):
+            server.case = {"as": way}
+            evaluate(QUESTIONS, ChatPolicy("m", server.url, "k"), n, log=tmp_path / log)
+            return read_log(tmp_path / log)[0]["channel"]["protocol"]
+
+        assert (played("deaf", 2, "a.jsonl"), played("plain", 2, "b.jsonl")) == ("text", "tools")
+        found = compare(load_result(tmp_path / "a.jsonl"), load_result(tmp_path / "b.jsonl"))
+        assert found.differs == ("protocol (text, tools)",) and not found.difference
+        page = run_page_html(read_runs([tmp_path / "a.jsonl"]), progress=False)
+        assert page.count("the tools do not arrive, so calls are plain words, a call is read") == 1
+        assert played("deaf", 3, "b.jsonl") == "text", "more episodes of the same run"
+    assert "earlier episodes of the log: the tools are seen" in capsys.readouterr().err
 
 
 def test_a_local_template_without_tools_gets_plain_words():
@@ -184,12 +203,12 @@ def test_a_local_template_without_tools_gets_plain_words():
     said = [dict(role="system", content="Find out."), dict(role="user", content="How many?")]
     local = LocalModel(model, Plain())
     local.probe()
-    assert "shows no tools, so calls are plain words; a context of 512" in local.channel
+    assert "shows no tools, so calls are plain words; context 512" in channel_text(local.channel)
     read = local.tokens(said, tool_schemas())
     assert 'query ["sql"]' in read and 'assistant: describe {"table_name": "visit"}' in read
     as_told = LocalModel(model, Plain(), protocol="tools")
     as_told.probe()
-    assert "shows no tools; a context" in as_told.channel
+    assert "shows no tools; context" in channel_text(as_told.channel)
     assert 'query ["sql"]' not in as_told.tokens(said, tool_schemas())
 
 

@@ -21,6 +21,7 @@ from made_rows import made_row
 pytest.importorskip("openai", reason="openai is not installed: pip install 'sql_env[openai]'")
 
 from fake_server import FAULTS, FakeServer, fault, message, player, slow
+from made_models import estimates
 
 from sql_env.cli.app import main
 from sql_env.evaluation.harness import RunStopped, evaluate
@@ -396,10 +397,10 @@ def test_several_results_are_compared_with_a_correction(sql_env, tmp_path):
     )
     assert [c.names for c in found] == [("a", "b"), ("a", "c"), ("b", "c")]
     assert all(c.p_holm >= c.p_value for c in found) and found[0].p_holm == 3 * found[0].p_value
-    args = ["evaluate", "-n", 12, "--no-floor", "--out"]
+    args = ["evaluate", "-n", 12, "--no-floor", "--log"]
     for seed in (0, 3):
         assert sql_env(*args, tmp_path / f"s{seed}", "--seed", seed, "--policy", "greedy")[0] == 0
-    files = [tmp_path / f"s{seed}" / "greedy.json" for seed in (0, 0, 3)]
+    files = [tmp_path / f"s{seed}" / "greedy.jsonl" for seed in (0, 0, 3)]
     code, out, _ = sql_env("compare", *files)
     assert (
         code == 0
@@ -409,6 +410,14 @@ def test_several_results_are_compared_with_a_correction(sql_env, tmp_path):
         and "greedy@s3" in out
     )
     assert sql_env("compare", files[0])[0] == 2
+
+
+@pytest.mark.parametrize("name, off", [("talks", 2), ("wanders", 4), ("plans", 2)])
+def test_estimates_are_within_two_times(name, off):
+    "On 90d960bd what a run told at its start stayed: 0.27 times what a small model took that uses up its steps."
+    found = estimates(name)
+    assert all(1 / off < ratio < off for ratio in found["at_start"]), found
+    assert all(0.5 < ratio < 2 for ratio in found["after_three"]), found
 
 
 # ---- 6: one run per log, and files that are whole
@@ -644,7 +653,7 @@ def test_cost_and_time_are_estimated_before_the_run(sql_env):
         args[args.index("-n") + 1] = 20
         code, _, err = sql_env(*args, "--max-cost", 3)
         assert code == 1 and "10 episodes, about 2,000 tokens in and 200 out, 2.20 dollars" in err
-        assert "as the episodes of the log" in err and "max_cost 3 ends it after" not in err
+        assert "as the episodes so far" in err and "max_cost 3 ends it after" not in err
         assert "as the episodes" not in sql_env(*args, "--json", "--max-cost", 3)[2]
 
 

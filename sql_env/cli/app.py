@@ -264,10 +264,9 @@ PlayOptions = _setting_options("PlayOptions", "How episodes are played, as far a
 # %% ../../nbs/cli/01_app.ipynb #fb59d9f7
 def _play_settings(
     options: Any,  # `PlayOptions`
-    **otherwise: Any,  # what holds where an option is not given
 ) -> dict[str, Any]:
     "The settings of `EpisodeEnv` that are given."
-    return otherwise | {name: x for name, x in asdict(options).items() if x is not None}
+    return {name: x for name, x in asdict(options).items() if x is not None}
 
 # %% ../../nbs/cli/01_app.ipynb #55a5c9e7
 @dataclass(frozen=True)

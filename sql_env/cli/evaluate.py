@@ -145,18 +145,13 @@ def _write_reports(
     results: list,  # of `EvaluationResult`
     floor: dict[str, float],
     out: Path,
-    shard: tuple[int, int] | None = None,
 ) -> None:
-    "Write each result as JSON, and all of them as a Markdown table and a picture unless they are shards."
+    "Write all results as a Markdown table and a picture."
     from matplotlib.figure import Figure  # without pyplot: no window, and no figure left open
 
-    from sql_env.evaluation.results import plot_success_rates, results_markdown, save_result
+    from sql_env.evaluation.results import plot_success_rates, results_markdown
 
     out.mkdir(parents=True, exist_ok=True)
-    for result in results:
-        save_result(result, out / f"{_file_name(result.policy, shard)}.json")
-    if shard:
-        return
     (out / "results.md").write_text(results_markdown(results, floor) + "\n")
     figure = Figure(figsize=(7, 0.5 * len(results) + 1.2), layout="constrained")
     plot_success_rates(results, floor, figure.subplots())
@@ -352,15 +347,18 @@ def _print_end(
     logs: list[Path],
 ) -> int:
     "Print where the logs are and how to go on; returns the exit code."
-    from sql_env.evaluation.logs import count_log_failures
-    from sql_env.evaluation.rows import failures_text
+    from sql_env.evaluation.rows import count_failures, failures_text
+    from sql_env.view.logs import JsonlLog
 
     for result in results:
         if whose := result.blame_text:
             console.print(f"{escape(result.policy)} {whose}", highlight=False)
     for path in logs:
         console.print(f"Log: {escape(str(path))}", highlight=False, soft_wrap=True)
-        if path.exists() and (wrong := failures_text(count_log_failures(path))):
+        log = JsonlLog(path)  # one episode at a time, as a log may be larger than memory
+        log.update()
+        kinds = count_failures(map(log.read, range(len(log.episodes))))
+        if wrong := failures_text(kinds):
             console.print(f"  what went wrong: {wrong}", highlight=False)
     is_crashed = any(r.n_completed < r.n_episodes for r in results)
     if reason:
@@ -521,6 +519,8 @@ def _evaluate(
     stored = getattr(model.backend, "model_settings", {}) if model else {}
     given = {name: stored[name] for name in OPTIONS if name in stored}
     shard, questions = evaluation.part, _with_split(questions)
+    if shard and out:
+        raise ValueError("--out is of a whole run: keep a shard by --log, for sql_env merge")
     loaded = questions.load(evaluation.n or 200, show_progress=not as_json)
     from sql_env.evaluation.suites import check_part
     from sql_env.play.environment import EpisodeEnv
@@ -541,7 +541,7 @@ def _evaluate(
         played = _play(env, players, evaluation, chat.batch, not as_json, with_floor)
         _keep_floor(played)
         if out:
-            _write_reports(played.results, played.floor, out, shard)
+            _write_reports(played.results, played.floor, out)
         console = Console(stderr=as_json)
         if as_json:
             _print_text(
@@ -567,7 +567,7 @@ def _evaluate(
 policy  Policy that plays: {POLICY_NAMES} (the first three if nothing is given), the folder of a trained one, or chat,
         the --model (that if one is given); may be given more than once.
 floor   Measure what reward-hacking baselines earn on the same questions.
-out     Folder for results as JSON, a Markdown table and a picture.
+out     Folder for the results as a Markdown table and a picture.
 suite   Play all parts of a suite, such as v1: fixed questions, known by their hashes.
 """,
     first="source split n policy model base_url workers max_cost log out",
@@ -598,14 +598,17 @@ def _evaluate_command(
 
     A suite of fixed questions: `sql_env evaluate --suite v1 --policy oracle --log runs/v1`
 
-    One task of an array job: `sql_env evaluate --policy random --shard 2/8 --out results`
+    One task of an array job: `sql_env evaluate --policy random --shard 2/8 --log parts`
     """
     if suite is None:
         _evaluate(questions, evaluation, chat, play, policy, floor, out, as_json)
         return
-    from sql_env.evaluation.suites import suite_parts
+    from sql_env.evaluation.suites import suite_parts, why_left_out
 
     for part in suite_parts(suite):
+        if why := why_left_out(part):
+            _print_text(why, file=sys.stderr)
+            continue
         _evaluate(
             replace(questions, **part.source),
             replace(evaluation, n=part.n, log=evaluation.log and evaluation.log / part.name),
@@ -621,39 +624,30 @@ def _evaluate_command(
 # %% ../../nbs/cli/03_evaluate.ipynb #62547ff3
 @app.command("merge", rich_help_panel="Play and evaluate")
 @_takes_options("""
-<files>  Results (.json) and logs (.jsonl) of all shards, of any number of policies.
+<files>  Logs of all shards, of any number of policies.
 out      Folder for the whole.
 """)
 def _merge_command(files: list[Path], out: Path = Path("merged"), as_json: bool = False):
     """Put the shards of `sql_env evaluate --shard` together.
 
-    Example: `sql_env merge results/*.json logs/*.jsonl --out whole`
+    Example: `sql_env merge parts/*.jsonl --out whole`
     """
     from sql_env.evaluation.logs import merge_logs, read_log
-    from sql_env.evaluation.results import load_result, merge_results
+    from sql_env.evaluation.results import load_result
 
     logs: dict[str, list[Path]] = {}
-    shards: dict[str, list[EvaluationResult]] = {}
     for path in files:
-        if path.suffix == ".jsonl":
-            logs.setdefault(read_log(path)[0]["policy"], []).append(path)
-        else:
-            result = load_result(path)
-            shards.setdefault(result.policy, []).append(result)
+        logs.setdefault(read_log(path)[0]["policy"], []).append(path)
     out.mkdir(parents=True, exist_ok=True)
+    results = []
     for policy, paths in logs.items():
-        merge_logs(paths, out / f"{_file_name(policy)}.jsonl")
-    results = [merge_results(parts) for parts in shards.values()]
-    if results:
-        _write_reports(results, results[0].hack_floor, out)
+        results.append(load_result(merge_logs(paths, out / f"{_file_name(policy)}.jsonl")))
+    _write_reports(results, results[0].hack_floor, out)
     if as_json:
         _print_text(json.dumps([_result_numbers(result) for result in results], indent=1))
         return
-    for policy, paths in logs.items():
-        _print_text(f"{_file_name(policy)}.jsonl: {len(paths)} logs")
-    if results:
-        title = f"{results[0].settings['questions']}: {len(files)} files"
-        _print_results(Console(), title, results, results[0].hack_floor)
+    title = f"{results[0].settings['questions']}: {len(files)} files"
+    _print_results(Console(), title, results, results[0].hack_floor)
 
 # %% ../../nbs/cli/03_evaluate.ipynb #88445700
 def _show_comparison(console: Console, comparison: "Comparison") -> None:
@@ -669,27 +663,21 @@ def _show_comparison(console: Console, comparison: "Comparison") -> None:
 
 # %% ../../nbs/cli/03_evaluate.ipynb #091dc384
 def _load_runs(paths: Sequence[Path]) -> list["EvaluationResult"]:
-    "The runs of results, logs and folders of them, each with a name of its own; raises `ValueError` for anything else."
+    "The runs of logs and folders of them, each with a name of its own; raises `ValueError` for anything else."
     from sql_env.evaluation.results import load_result
     from sql_env.view.logs import RunReader, named_apart
 
     found: list[tuple[EvaluationResult, Path]] = []
     for path in paths:
-        reader = RunReader([path] if path.suffix != ".json" else [])
+        reader = RunReader([path])
         reader.update()
         if not path.is_dir() and not reader.logs:
-            found.append((load_result(path), path))  # or it says why not
-        runs = [(run.result, log.path) for run, log in zip(reader.runs, reader.logs)]
-        for file in sorted(path.rglob("*.json")) if path.is_dir() else ():
-            with suppress(ValueError, OSError):  # a folder may hold other files
-                result = load_result(file)
-                if not any(result.episodes == run.episodes for run, _ in found + runs):
-                    runs.append((result, file))
+            load_result(path)  # says why not
         for sentence in reader.skipped if path.is_dir() else ():
             _print_text(f"Left out: {sentence}", file=sys.stderr)
-        found += [
-            (replace(run, policy=run.settings.get("policy", run.policy)), at) for run, at in runs
-        ]
+        for run, log in zip(reader.runs, reader.logs):
+            name = run.about.get("policy", run.name)
+            found.append((replace(run.result, policy=name), log.path))
     names = named_apart([run.policy for run, _ in found], [at for _, at in found])
     return [replace(run, policy=name) for name, (run, _) in zip(names, found)]
 
@@ -699,7 +687,7 @@ _RATES = ("correct", "grounded", "robust")
 # %% ../../nbs/cli/03_evaluate.ipynb #8d928e29
 @app.command("compare", rich_help_panel="Play and evaluate")
 @_takes_options(f"""
-<files>  Results of `sql_env evaluate --out` (.json), logs (.jsonl, .eval) and folders of them, in any mixture.
+<files>  Logs (.jsonl) and folders of them, in any mixture.
 by {"|".join(_RATES)}  Rate to compare: %s.
 """)
 def _compare_command(files: list[Path], by: str = "correct", as_json: bool = False):
@@ -707,7 +695,7 @@ def _compare_command(files: list[Path], by: str = "correct", as_json: bool = Fal
 
     Example: `sql_env compare runs/greedy.jsonl runs/oracle.jsonl`
 
-    Example: `sql_env compare runs results/oracle.json`
+    Example: `sql_env compare runs others/oracle.jsonl`
     """
     from sql_env.evaluation.results import compare, compare_all, rate_text
 

@@ -148,7 +148,7 @@ def demo(
     from sql_env.policies.base import ModelError, RolloutAborted, play_episode
 
     loaded = questions.load()
-    env = EpisodeEnv(loaded, **_play_settings(play, reward="shaped"))
+    env = EpisodeEnv(loaded, **_play_settings(play))
     if policy == "chat":
         player = ModelOptions(model, base_url).make_policy(env.actions)
     else:
@@ -282,7 +282,7 @@ def _export_command(
     if out.is_dir():
         raise ValueError(f"{out} is a folder; name a file, such as {out / 'episode.html'}.")
     loaded = questions.load(200, show_progress=not as_json)
-    settings = _play_settings(play, reward="shaped")
+    settings = _play_settings(play)
     views: list[Any] = []
     for word in what:
         if Path(word).is_file():
@@ -311,6 +311,8 @@ def _rescored_row(name: str, result: Any) -> list[str]:
 # %% ../../nbs/cli/02_play.ipynb #50940edb
 def _print_rescored(console: Console, rescored: Any, before: Any, after: Any) -> None:
     "Print rates before and after, and which episodes changed."
+    from sql_env.evaluation.rows import changes_text
+
     table = _make_table(
         escape(after.policy),
         verdicts="left",
@@ -322,6 +324,8 @@ def _print_rescored(console: Console, rescored: Any, before: Any, after: Any) ->
     table.add_row(*_rescored_row("log", before))
     table.add_row(*_rescored_row("now", after))
     console.print(table)
+    if told := changes_text(rescored.contents.values()):
+        console.print(f"changed since the log was written: {told}")
     ids = {e.episode_index: e.question_id for e in after.episodes}
     changed = [ids[i] for i in rescored.changed]
     if changed:
@@ -368,6 +372,7 @@ def _rescore_command(
             episodes=after.n_episodes,
             changed=list(rescored.changed),
             differences=rescored.differences,
+            contents=rescored.contents,
             success_rate=[before.success_rate, after.success_rate],
             robust_rate=[before.robust_rate, after.robust_rate],
         )
@@ -484,7 +489,7 @@ def _follow(paths: list[Path], questions: Any, title: str, port: int, show: bool
 # %% ../../nbs/cli/02_play.ipynb #c639c197
 @app.command("view", rich_help_panel="Play and evaluate")
 @_takes_options("""
-<runs>        Logs of `evaluate` or of Inspect, or folders of them; side by side if there are several. The folder
+<runs>        Logs of `evaluate`, or folders of them; side by side if there are several. The folder
               runs if none is given.
 follow        Serve the page on this machine; new episodes appear in it.
 port          Of the page that is served; a free one if 0.

@@ -335,8 +335,9 @@ class Database:
         self._emptied: Database | None = None
         self._index: SearchIndex | None = None
         self._indexing = Lock()
-        names = frozenset(self._tables)
+        self._names = names = frozenset(self._tables)
         self.pool = _ConnectionPool(partial(GuardedConnection, self.path, names, limits))
+        self.workers: Any = None  # where statements run, if not in this process
         size = len(self.path) if isinstance(self.path, bytes) else self.path.stat().st_size
         self.may_be_brief = _allows_fast_path(size, limits)
         self._views = catalog.views
@@ -396,15 +397,31 @@ class Database:
         sql: str,  # one SELECT, WITH ... SELECT or VALUES
     ) -> Result:
         "Run one reading statement; raises `QueryError`."
+        try:
+            if self.workers is None or self.pool.free is None:
+                return self._query_here(sql)
+            self.check_query(sql)
+            return self.workers.run(self.path, self._names, self.limits, sql)
+        except QueryError as e:
+            raise self._say_closed(_add_name_hint(e, sql, self._tables), sql) from None
+
+    def _query_here(self, sql: str) -> Result:
         con = self.pool.take()
         try:
             if type(sql) is not str or sql not in con.known:
                 self.check_query(sql)
             return con.run(sql)
-        except QueryError as e:
-            raise self._say_closed(_add_name_hint(e, sql, self._tables), sql) from None
         finally:
             self.pool.give_back(con)
+
+    def run_in(
+        self,
+        workers: Any,  # `Workers`; None: in this process
+    ) -> "Database":
+        "From now on statements run elsewhere, those apart that `brief` answers; returns the database."
+        self.workers = workers
+        self.pool.give_back(self.pool.take())  # for those
+        return self
 
     def check_query(self, sql: str) -> None:
         "Raise `QueryError` for what must not reach SQLite."
@@ -520,7 +537,9 @@ class Database:
     def read_sample(
         self, info: TableInfo, n: int, seed: int, query: Callable[[str], Result]
     ) -> Result:
-        columns = info.columns[: self.limits.columns]
+        hidden = self.limits.hidden
+        columns = [c for c in info.columns if f"{info.name}.{c.name}".lower() not in hidden]
+        columns = columns[: self.limits.columns]
         read_row = partial(_read_row, query, info, columns, self.limits)
         rows = _draw_rows(query, read_row, info, n, seed, reach=self.limits.operations // 10)
         left_out = len(info.columns) - len(columns)
@@ -534,10 +553,23 @@ class Database:
         "A private copy to write in; raises `QueryError` for a table that is not there."
         return WritableCopy(self, tables, limits or self.limits)
 
+    def without(
+        self,
+        hidden: Sequence[str],  # columns, as table.column in lower case
+    ) -> "Database":
+        "The same database for a role that may not read some columns, which SQLite's authorizer keeps."
+        said = {table: dict(texts) for table, texts in self.descriptions.items()}
+        for name in hidden:
+            table, _, column = name.partition(".")
+            said.setdefault(table, {})[column] = "your role may not read it"
+        limits = replace(self.limits, hidden=tuple(hidden))
+        return Database(self.path, limits, said, self.documents)
+
     def emptied(self) -> "Database":
         "The same tables and columns without a row, in memory; made once."
         if self._emptied is None:
-            self._emptied = Database(_image_without_rows(self.infos), self.limits)
+            emptied = Database(_image_without_rows(self.infos), self.limits)
+            self._emptied = emptied.run_in(self.workers)
         return self._emptied
 
     def close(self) -> None:

@@ -86,6 +86,7 @@ class Limits:
     pages: int = 600_000  # of 4 kB, looked up in the file, cached or not; as often as that happens
     quoted_text: bool = False  # "..." may be text, as old SQL has it
     weighted: bool = True  # what long texts cost counts as operations
+    hidden: tuple[str, ...] = ()  # columns that may not be read, as table.column in lower case
 
     @classmethod
     def gold(cls) -> "Limits":
@@ -209,6 +210,7 @@ def _make_authorizer(
     on_view: Callable[
         [], object
     ] = bool,  # called for each column that a view reads; what it raises ends the compiling
+    hidden: Sequence[str] = (),  # columns that may not be read, see `Limits.hidden`
 ) -> Callable:
     "An authorizer that allows reading `tables` and calling deterministic functions."
 
@@ -217,6 +219,9 @@ def _make_authorizer(
             on_function(second or "")
         if operation == apsw.SQLITE_READ:
             table, column = first, second
+            if hidden and f"{table}.{column}".lower() in hidden:
+                message = f"{table}.{column} may not be read by your role."
+                raise QueryError("forbidden", message, "Name the columns that you need.")
             if view:
                 on_view()
             ok = table.lower() in tables or (not column and not _VIRTUAL_TABLE.match(table))

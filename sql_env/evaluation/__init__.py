@@ -6,7 +6,7 @@ __getattr__, __dir__ = lazy_names(
     __name__,
     {
         "harness": "RunStopped evaluate hack_floor",
-        "results": "EvaluationResult compare load_result plot_success_rates results_frame results_markdown save_result",
+        "results": "EvaluationResult compare load_result plot_success_rates results_frame results_markdown",
         "rows": "EpisodeResult",
         "logs": "merge_logs read_log rescore_log write_log",
         "trees": "step_values tree_rollouts",

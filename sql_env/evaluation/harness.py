@@ -12,7 +12,7 @@ import copy
 import time
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass
@@ -42,7 +42,7 @@ from .workers import Gate, WorkersLost
 from ..play.acts import ACTIONS
 from ..play.chat import tool_schemas
 from ..play.environment import EpisodeEnv
-from ..policies.base import Completion, Policy, usage_cost
+from ..policies.base import Completion, Policy, channel_text, usage_cost
 from ..policies.baselines import hacks_for, most_frequent_answer
 from ..policies.endpoint import price_list
 from ..progress import ProgressBar
@@ -118,6 +118,7 @@ class _RunLimits:
         return ""
 
 # %% ../../nbs/evaluation/07_harness.ipynb #75b3f23d
+_FIRST = 3  # episodes after which a guess gives way to what they took
 _GUESS = dict(calls=7, call=60, result=100)  # calls of an episode; tokens of a call and of a result
 
 # %% ../../nbs/evaluation/07_harness.ipynb #1eddb8e4
@@ -145,6 +146,9 @@ def _guess_usage(
     calls, call, result = _GUESS.values()
     calls = min(calls, getattr(env, "settings", {}).get("budget", calls))
     known = probe.usage if probe else {}
+    if probe and not probe.message.get("tool_calls"):  # it will be nudged, and give up
+        calls = min(calls, policy.nudges + 1)
+        call = known.get("completion_tokens", call)
     prompt = _prompt_chars(env, policy, planned) / 4 + known.get("prompt_tokens", 300)  # the tools
     said = known.get("seconds", 0)
     tokens_in = calls * prompt + (call + result) * calls * (calls - 1) / 2
@@ -181,7 +185,7 @@ def _estimate_text(
     if seconds := usage.get("seconds", 0):
         minutes = n * seconds / max(1, min(at_once, n)) / 60
         parts.append(f"{minutes:.0f} minutes" if minutes >= 1.5 else f"{60 * minutes:.0f} s")
-    source = "as the episodes of the log" if measured else "a guess, without thoughts"
+    source = "as the episodes so far" if measured else "a guess, without thoughts"
     text = f"{n} episodes, about {', '.join(parts)} ({source})"
     if policy.price and policy.price == getattr(policy.backend, "list_price", None):
         text += f"; list prices of {price_list()['as_of']}"
@@ -271,12 +275,19 @@ class _GatedRun(Gate):
         self.check()
 
     def play(
-        self, episodes: Iterable[tuple[EpisodeResult, Trajectory | None]], bar: ProgressBar
+        self,
+        episodes: Iterable[tuple[EpisodeResult, Trajectory | None]],
+        bar: ProgressBar,
+        estimate: Callable[[Sequence[_PlannedEpisode]], str],  # of what is left, in words
+        at: int,  # episodes of this call after which it is told
     ) -> None:
         "Take in the episodes as they are finished; an interruption, or the end of all workers, ends the run."
         try:
-            for result, played in bar.watch(episodes):
+            for n, (result, played) in enumerate(bar.watch(episodes), 1):
                 self.add(result, played)
+                if n == at:
+                    left = [p for p in self.todo if p.episode_index not in self.results]
+                    bar.tell(estimate(left))
                 bar.label = self.label
                 if self.is_unwritten:
                     return
@@ -393,10 +404,12 @@ def _repeat(plan: Sequence[_PlannedEpisode], epochs: int, seed: int) -> list[_Pl
     return repeated
 
 # %% ../../nbs/evaluation/07_harness.ipynb #fb17b645
-def _probe(policy: Any) -> Any:
+def _probe(policy: Any, bar: ProgressBar) -> Any:
     "The answer to a first request, None of a busy server; raises what would go wrong in each episode."
     if not hasattr(policy, "probe"):
         return None
+    if hasattr(backend := getattr(policy, "backend", None), "tell"):
+        backend.tell = bar.tell
     try:
         return policy.probe()
     except Exception as e:
@@ -444,6 +457,15 @@ def _grade_changed(env: Any, log: EpisodeLog, robust: bool) -> str:
     return f"changed since the log was written: {changes_text(changes)}; {done}" if changes else ""
 
 # %% ../../nbs/evaluation/07_harness.ipynb #5602604b
+def _keep_channel(channel: dict[str, Any], log: EpisodeLog | None) -> str:
+    "Put how tools reach the model into the header of a log; in words, whether they did so otherwise before."
+    before = log.about.get("channel", channel) if log else channel
+    if log:
+        log.note(channel=channel)
+    is_other = before["protocol"] != channel["protocol"]
+    return f"; earlier episodes of the log: {channel_text(before)}" if is_other else ""
+
+# %% ../../nbs/evaluation/07_harness.ipynb #d73b8c78
 def evaluate(
     env: Any,  # an environment, or a `QuestionSet`
     policy: Policy,
@@ -473,12 +495,17 @@ def evaluate(
         run = _GatedRun(name, plan, caps, file)
         bar = ProgressBar(run.label, len(run.todo), progress)
         bar.tell(changes)
+        at_once = max(batch, getattr(executor, "_max_workers", 1))
+        about_cost = dict(known=run.results.values(), at_once=at_once, max_cost=caps.max_cost)
+        estimate = partial(_estimate_text, env, policy, **about_cost)
         if run.todo and run.may_begin(0):
-            at_once = max(batch, getattr(executor, "_max_workers", 1))
-            probe, known = _probe(policy), run.results.values()
-            bar.tell(getattr(getattr(policy, "backend", None), "channel", ""))
-            bar.tell(_estimate_text(env, policy, run.todo, known, probe, at_once, caps.max_cost))
-        run.play(_run_plan(rollouts, run.todo, executor, run), bar)
+            probe = _probe(policy, bar)
+            if channel := getattr(getattr(policy, "backend", None), "channel", {}):
+                about["channel"] = channel
+                bar.tell(f"{name}: {channel_text(channel)}{_keep_channel(channel, file)}")
+            bar.tell(estimate(run.todo, probe=probe))
+        first = 0 if run.results else max(_FIRST, at_once)  # what is known already is told above
+        run.play(_run_plan(rollouts, run.todo, executor, run), bar, estimate, first)
         if file and not plan:
             file.finish()
     result = EvaluationResult(name, [run.results[i] for i in sorted(run.results)], settings=about)

@@ -6,8 +6,8 @@ Docs: https://hjerpe.github.io/sql_env/evaluation/logs.html.md"""
 
 # %% auto #0
 __all__ = ['LOG_FORMAT', 'DETAILS', 'SPLIT', 'RESUME', 'run_details', 'run_difference', 'parse_line', 'takes_place', 'read_log',
-           'count_log_failures', 'EpisodeLog', 'write_log', 'replace_log', 'mixed_contents', 'merge_logs',
-           'replay_trajectory', 'check_log', 'rescore_trajectory', 'rescore_log']
+           'EpisodeLog', 'write_log', 'replace_log', 'mixed_contents', 'merge_logs', 'replay_trajectory', 'check_log',
+           'rescore_trajectory', 'rescore_log']
 
 # %% ../../nbs/evaluation/04_logs.ipynb #5e061986
 import errno
@@ -19,7 +19,6 @@ import subprocess
 import weakref
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import zip_longest
@@ -34,8 +33,6 @@ from sql_env.evaluation.rows import (
     _as_over,
     _time_stamp,
     changed_contents,
-    changes_text,
-    classify_failure,
     episode_result,
     reprice,
 )
@@ -151,7 +148,7 @@ def _replace_file(path: str | Path, data: bytes) -> Path:
 
 # %% ../../nbs/evaluation/04_logs.ipynb #eb80658d
 LOG_FORMAT = 3  # of what this version writes, and reads
-DETAILS = ("format", "sql_env", "commit", "python", "started", "model", "base_url", "hack_floor")
+DETAILS = tuple("format sql_env commit python started model base_url channel hack_floor".split())
 
 # %% ../../nbs/evaluation/04_logs.ipynb #e934e2f8
 @lru_cache(None)
@@ -224,10 +221,10 @@ RESUME = "the same command again, with its log, plays what changed anew"
 
 # %% ../../nbs/evaluation/04_logs.ipynb #039c8757
 def _check_format(
-    values: dict[str, Any],  # a header, or a saved result
+    values: dict[str, Any],  # a header
     name: str,  # of the file
 ) -> None:
-    "Raise `ValueError` if a log or a result was written in a format that this version does not read."
+    "Raise `ValueError` if a log was written in a format that this version does not read."
     found = values.get("format", 1)
     if found != LOG_FORMAT:
         version = values.get("sql_env") or "the version of sql_env that wrote it"
@@ -318,17 +315,6 @@ def read_log(path: str | Path) -> tuple[dict[str, Any], list[Trajectory]]:
     about, tries = _read_lines(Path(path))
     return about, _last_tries(tries)
 
-# %% ../../nbs/evaluation/04_logs.ipynb #8e0fe9b2
-def count_log_failures(path: str | Path) -> dict[str, int]:
-    "As `count_failures` for a log, one episode in memory at a time; lines that are no episode are left out."
-    kinds: dict[int, str] = {}
-    with Path(path).open("rb") as file:
-        for line in file:
-            with suppress(ValueError, KeyError, TypeError, AttributeError):
-                trajectory = Trajectory.from_dict(json.loads(line))
-                kinds[trajectory.episode.episode_index] = classify_failure(trajectory)
-    return {kind: n for kind, n in Counter(kinds.values()).most_common() if kind}
-
 # %% ../../nbs/evaluation/04_logs.ipynb #3d0a1c48
 class EpisodeLog:
     "A log that this process alone writes: one line about the run, then one per episode, from the first episode on."
@@ -375,8 +361,9 @@ class EpisodeLog:
         n = self.about.get("episodes")
         if n is not None and n < found.get("episodes", n):
             self.about["episodes"] = found["episodes"]  # of which this start plays a part
-        if "hack_floor" in found:
-            self.about.setdefault("hack_floor", found["hack_floor"])
+        for name in ("hack_floor", "channel"):  # known after the start
+            if name in found:
+                self.about.setdefault(name, found[name])
         self._file.truncate(complete)
         if _price(found) != _price(self.about):
             _price_again(tries, _price(self.about))
@@ -413,6 +400,11 @@ class EpisodeLog:
         if new != self.about:
             self._file.write(_json_line(new))
             self.about = new
+
+    def note(self, **details: Any) -> None:
+        "Keep what became known for the header that comes before the next episode."
+        self.about |= json.loads(json.dumps(details))
+        self._header_is_due = True
 
     def finish(self) -> None:
         "Write the line about a run that has no episode, as the last of many shards may have none."
@@ -509,6 +501,8 @@ def merge_logs(
         indices.append([t.episode.episode_index for t in trajectories])
         played |= {t.episode.episode_index: t for t in trajectories}
     whole = _join_settings(settings, indices)
+    if floor := next((s["hack_floor"] for s in settings if "hack_floor" in s), None):
+        whole["hack_floor"] = floor
     if mixed := mixed_contents(t.episode for t in played.values()):
         raise ValueError(f"the shards are not of one content: {mixed}; {RESUME}")
     return replace_log(out, whole, [played[i] for i in sorted(played)])
@@ -627,7 +621,7 @@ class _Rescored:
         int, ...
     ]  # indices of episodes whose answer is right now or was before, by any judge
     differences: dict[int, str]  # episodes that went otherwise than in the log, in words
-    contents: str = ""  # what changed since it was played, in words
+    contents: dict[int, list[str]]  # episodes of which content changed since, and what
 
 # %% ../../nbs/evaluation/04_logs.ipynb #374db4a7
 def _check_there(trajectories: Iterable[Trajectory], questions: QuestionSet, log: str) -> None:
@@ -670,8 +664,8 @@ def rescore_log(
         if _found(a) != _found(b):
             changed.append(a.episode_index)
     new_trajectories = [made[id(t)] for t in trajectories]
-    pairs = [
-        (old.episode.hashes, new.episode.hashes) for old, new in zip(trajectories, new_trajectories)
-    ]
-    contents = changes_text(changed_contents(*pair) for pair in pairs)
+    contents = {}
+    for old, new in zip(trajectories, new_trajectories):
+        if names := changed_contents(old.episode.hashes, new.episode.hashes):
+            contents[old.episode.episode_index] = names
     return _Rescored(graded, new_trajectories, tuple(sorted(changed)), differences, contents)

@@ -8,7 +8,6 @@ Docs: https://hjerpe.github.io/sql_env/evaluation/statistics.html.md"""
 __all__ = ['rate_interval', 'holm', 'pass_at_k', 'pass_hat_k', 'questions_needed']
 
 # %% ../../nbs/evaluation/02_statistics.ipynb #4bb7c8e7
-from collections import Counter
 from collections.abc import Sequence
 from itertools import chain
 from math import ceil, comb
@@ -125,36 +124,6 @@ def pass_hat_k(n: int, c: int, k: int) -> float:
     if not 1 <= k <= n:
         raise ValueError(f"k must be between 1 and the number of tries, {n}; it is {k}")
     return comb(c, k) / comb(n, k)
-
-# %% ../../nbs/evaluation/02_statistics.ipynb #8a963ce0
-def _risk_coverage_curve(
-    confidences: Sequence[Any],  # one per answer, of anything that has an order
-    correct: Sequence[float],  # 1 or 0 for each
-) -> list[tuple[float, float]]:  # coverage, and risk at it, from the surest to all
-    "The share of wrong answers among the surest ones, for each share of them; `ValueError` unless there are as many."
-    if len(confidences) != len(correct):
-        raise ValueError(f"{len(confidences)} confidences for {len(correct)} answers")
-    wrong: dict[Any, float] = dict.fromkeys(confidences, 0.0)
-    for confidence, right in zip(confidences, correct):
-        wrong[confidence] += 1 - right
-    sizes = Counter(confidences)
-    curve: list[tuple[float, float]] = []
-    n, bad = 0, 0.0
-    for confidence in sorted(sizes, reverse=True):
-        n, bad = n + sizes[confidence], bad + wrong[confidence]
-        curve.append((n / len(correct), bad / n))
-    return curve
-
-# %% ../../nbs/evaluation/02_statistics.ipynb #25e53a4b
-def _risk_coverage_area(
-    curve: Sequence[tuple[float, float]],  # as `_risk_coverage_curve` gives it
-) -> float:
-    "The mean risk over all coverages, between 0 and 1; nan without answers."
-    area, last = 0.0, 0.0
-    for coverage, risk in curve:
-        area += (coverage - last) * risk
-        last = coverage
-    return area if curve else float("nan")
 
 # %% ../../nbs/evaluation/02_statistics.ipynb #84b3bc10
 def _units_needed(

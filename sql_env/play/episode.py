@@ -119,6 +119,8 @@ class Episode:
         self._take_up(question, database)
 
     def _take_up(self, question: Question, database: Database) -> None:
+        if question.hidden:
+            database = database.without(question.hidden)
         self.question, self.database = question, database
         self.acts: dict[str, Act] = {act.verb: act for act in self._allowed if act.suits(question)}
         self._gives = {act.gives for act in self.acts.values()}
@@ -231,7 +233,9 @@ class Episode:
         if len(action.argument) > FAST_LIMITS.sql or self.ask.work is not None:
             return False
         if act is None or not act.ends:
-            return True
+            # what a query gives without rows is asked too, and may take longer
+            pays_rows = self.config.shaping or self.config.credit
+            return not (pays_rows and act and act.gives == "rows")
         is_short = len(action.argument) <= _BRIEF_ANSWER_CHARS
         is_small = self.board.evidence.cells <= FAST_LIMITS.cells
         return is_short and is_small and self.verify == "value"

@@ -8,7 +8,7 @@ Docs: https://hjerpe.github.io/sql_env/play/judges.html.md"""
 __all__ = ['VALUE', 'ROBUST', 'Ask', 'Judge', 'judge_chain']
 
 # %% ../../nbs/play/04_judges.ipynb #39438363
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from copy import copy, deepcopy
 from dataclasses import replace
@@ -19,7 +19,13 @@ from ..database.database import Database
 from ..database.guards import QueryError
 from ..database.writing import Change, WritableCopy
 from ..grading.answers import Verdict
-from ..grading.changes import find_faults, gold_changes, judge_changes, judge_replay
+from sql_env.grading.changes import (
+    find_faults,
+    gold_changes,
+    judge_changes,
+    judge_policy,
+    judge_replay,
+)
 from ..grading.grounding import is_grounded
 from ..grading.variants.robust import NOT_JUDGED, verify_robust
 from ..grading.variants.selection import why_no_variants
@@ -40,6 +46,8 @@ class _TaskWork:
         self.question, self.database = question, database
         self.copy: WritableCopy | None = None
         self.batches: list[str] = []  # statements that were carried out, as they were given
+        self.asked, self.agreed = False, False  # for leave, and whether it was given
+        self.unasked = ""  # what was done without leave
 
     def execute(self, sql: str) -> str:
         "Carry out statements, all or none; the rows that changed, as text. Raises `QueryError`."
@@ -47,6 +55,9 @@ class _TaskWork:
             self.copy = self.database.writer(self.question.writes)
         counts = self.copy.execute(sql)
         self.batches.append(sql)
+        most = self.question.ask_over
+        if most is not None and not self.agreed and (n := len(self.copy.changes())) > most:
+            self.unasked = f"{n} rows were changed without leave"
         return "\n".join(map(str, counts)) or "No row was changed."
 
     @property
@@ -80,18 +91,22 @@ class _TaskWork:
     def verdict(
         self,
         queries: list[str],  # that ran in the episode
+        described: Iterable[str] = (),  # tables whose columns are known, if that is a look
+        refused: bool = False,  # the agent has abstained
     ) -> Verdict:
-        "Whether the rows are as they should be; raises `QueryError`."
+        "Whether the rows are as they should be, and the policy was kept; raises `QueryError`."
         q = self.question
         try:
             verdict = judge_changes(q, self.database, self.changes)
         except QueryError:  # its message would tell of gold
             raise QueryError("bad_database", "The task can't be judged.") from None
-        if verdict and not q.gold_statements and not any(map(self._reads, queries)):
-            return Verdict(False, "not_looked")
-        if not verdict and self.copy is not None and self._breaks_invariant(self.copy):
-            return Verdict(False, "invariant", verdict.detail)
-        return verdict
+        has_looked = any(map(self._reads, queries)) or not self._writes.isdisjoint(described)
+        if verdict and not q.gold_statements and not has_looked:
+            verdict = Verdict(False, "not_looked")
+        elif not verdict and self.copy is not None and self._breaks_invariant(self.copy):
+            verdict = Verdict(False, "invariant", verdict.detail)
+        about = refused, self.asked, self.unasked
+        return judge_policy(q, verdict, *about) if q.policy else verdict
 
     def robust_verdict(self, verdict: Verdict) -> Verdict:
         "The same on other contents of the tables, where the task states a rule."
@@ -109,7 +124,8 @@ class _TaskWork:
 
     def __reduce__(self):  # connections can't be copied, and statements can be carried out again
         is_closed = self.copy is not None and self.copy.is_closed
-        return _work_again, (self.question, self.database, self.batches, is_closed)
+        leave = dict(asked=self.asked, agreed=self.agreed, unasked=self.unasked)
+        return _work_again, (self.question, self.database, self.batches, is_closed), leave
 
     def _breaks_invariant(self, copy: WritableCopy) -> bool:
         "Whether rows that had to stay as they were have changed."

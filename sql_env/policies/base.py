@@ -6,7 +6,7 @@ Docs: https://hjerpe.github.io/sql_env/policies/base.html.md"""
 
 # %% auto #0
 __all__ = ['Policy', 'ScriptedPolicy', 'play_episode', 'question_start', 'parse_schema_info', 'Completion', 'usage_cost',
-           'RolloutAborted', 'ModelError']
+           'RolloutAborted', 'ModelError', 'channel_text']
 
 # %% ../../nbs/policies/01_base.ipynb #d35e2950
 import re
@@ -120,3 +120,20 @@ class ModelError(RuntimeError):
 
     usage: dict[str, float] = {}
     blame = "server"  # whose fault it is, see `EpisodeResult`
+
+# %% ../../nbs/policies/01_base.ipynb #c51075d8
+def channel_text(
+    channel: Mapping[str, Any],  # `protocol` ("tools" or "text"), `tools`, and what else is known
+) -> str:
+    "What was found between a model and its tools, in words; '' if it was not asked."
+    if not channel:
+        return ""
+    words = "so calls are plain words" if channel["protocol"] == "text" else ""
+    context, seconds = channel.get("context"), channel.get("seconds")
+    parts = [
+        ", ".join(filter(None, [channel["tools"], words, channel.get("call")])),
+        channel.get("usage"),
+        f"context {context:,}" if context else "context not told",
+        "" if seconds is None else f"{seconds:.1f} s",
+    ]
+    return "; ".join(filter(None, parts))

@@ -13,6 +13,7 @@ import re
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, partial
 from os import environ
@@ -458,11 +459,15 @@ _PROBE = (
 )
 
 # %% ../../nbs/policies/04_endpoint.ipynb #42835847
+_PASSES = ("rate_limit", "server", "absent")  # kinds of errors that time may mend
+
+# %% ../../nbs/policies/04_endpoint.ipynb #b7d27fe3
 def _probe_by(
-    ask: Callable[[], Completion],
-    timeout: float,  # seconds that a busy server is waited for
-) -> Completion:
-    "Ask a model for a call; raises `EndpointError` if it can't be asked."
+    ask: Callable[[], Any],
+    timeout: float,  # seconds that a server is waited for that is busy, or not there yet
+    tell: Callable[[str], Any] = str,  # is told once that it waits
+) -> Any:
+    "What a model answers; raises `EndpointError` if it can't be asked."
     n, waited = 0, 0.0
     while True:
         try:
@@ -472,10 +477,15 @@ def _probe_by(
         except ValueError as e:
             raise EndpointError("key", str(e), "", True) from None
         except EndpointError as e:
-            if e.kind not in ("rate_limit", "server") or waited >= timeout:
+            if e.kind not in _PASSES or waited >= timeout:
                 raise
-            time.sleep(wait := _backoff(n, 1.0))
+            if n == 1:
+                tell(f"waiting up to {timeout:.0f} s: {e}")
+            time.sleep(wait := min(_backoff(n, 1.0), timeout - waited))
             n, waited = n + 1, waited + wait
+
+# %% ../../nbs/policies/04_endpoint.ipynb #b5ecbe62
+_AT_TOOLS = (400, 422, 500, 501)  # status of a server that fails at tools, or at a bad call
 
 # %% ../../nbs/policies/04_endpoint.ipynb #53b70a3c
 _CHARS = 3  # of a token, where a server tells no numbers: fewer than there are, so that caps hold
@@ -526,7 +536,9 @@ class Endpoint:
             )
         if protocol not in ("auto", "tools", "text"):
             raise ValueError(f"protocol is {protocol!r}; there are auto, tools and text")
-        self.protocol, self.channel, self.is_text = protocol, "", protocol == "text"
+        self.protocol, self.is_text = protocol, protocol == "text"
+        self.channel: dict[str, Any] = {}  # what `probe` found, see `channel_text`
+        self.tell: Callable[[str], Any] = str  # is told what `probe` waits for
         self.name, self.model, self.provider = model, name, guessed
         self.base_url, self.api_key = base_url, api_key
         self.key_var = key_var or PROVIDERS[guessed].key_var
@@ -633,52 +645,63 @@ class Endpoint:
         options = self.max_retries, self.timeout, self.max_wait
         return self._read_text(self._send(messages, tools, *options))
 
-    def _context(self) -> str:
-        "How many tokens the model reads, as its server tells; '' if it does not."
+    def _context(self) -> int | None:
+        "How many tokens the model reads, as its server tells; None if it does not."
         try:
             listed = self.client.models.with_raw_response.list(timeout=10).text
             models = json.loads(listed)["data"]
             own = next(m for m in models if m["id"] == self.model or len(models) == 1)
-            return _CONTEXT.search(json.dumps(own))[1]  # type: ignore[index]
+            return int(_CONTEXT.search(json.dumps(own))[1])  # type: ignore[index]
         except Exception:  # whatever a server lists, or a package lacks
-            return ""
+            return None
+
+    def _find_channel(self) -> tuple[Completion, str]:
+        "An answer to a request with tools, in plain words if the tools are in the way, and why so."
+
+        def ask(is_text: bool, tools: Sequence[dict] = tool_schemas()) -> Completion:
+            self.is_text = is_text
+            return self._read_text(self._send(list(_PROBE), tools, 0, self.timeout, 0.0))
+
+        if self.protocol != "auto":
+            return ask(self.protocol == "text"), f"--protocol {self.protocol}"
+        found, seen = None, "the tools are seen"
+        try:
+            found = ask(False)
+        except EndpointError as e:
+            if e.kind != "no_tools" and e.status not in _AT_TOOLS:
+                raise
+            failed = e
+        if found is None:
+            try:
+                found = ask(True)
+            except EndpointError:  # it was not the tools
+                raise failed from None
+            if failed.kind == "server":
+                with suppress(EndpointError):  # it may have failed by chance
+                    return ask(False), seen
+            self.is_text = True
+            return found, f"the server fails at the tools ({failed.status})"
+        if not found.message["tool_calls"]:
+            without = ask(False, []).usage
+            if "guessed" in without or found.usage["prompt_tokens"] < without["prompt_tokens"] + 20:
+                return ask(True), "the tools do not arrive"
+        return found, seen
 
     def probe(self) -> Completion:
         "The answer to a request with tools; raises `EndpointError` if key, model, address or options are wrong."
-
-        def ask(tools: Sequence[dict]) -> Completion:
-            def once() -> Completion:
-                return self._send(list(_PROBE), tools, 0, self.timeout, 0.0)
-
-            return self._read_text(_probe_by(once, self.timeout))
-
-        found, with_tools, tools = None, 0.0, tool_schemas()
-        try:
-            found = ask(tools)
-            with_tools = found.usage["prompt_tokens"]
-        except EndpointError as e:
-            if e.kind != "no_tools" or self.protocol != "auto":
-                raise
-        says = "plain words" if self.is_text else "the tools are seen"
-        if self.protocol == "auto" and not (found and found.message["tool_calls"]):
-            without = ask([]).usage
-            if not found or "guessed" in without or with_tools < without["prompt_tokens"] + 20:
-                self.is_text = True
-                found = ask(tools)
-                says = "the tools do not arrive, so calls are plain words"
-        n_read = len(found.message["tool_calls"])  # type: ignore[union-attr]
-        usage = found.usage  # type: ignore[union-attr]
-        call = "in its text " if usage.get("text_calls") and not self.is_text else ""
-        says += f", a call is read {call}" if n_read else ", it made no call (--shots 1 may help)"
-        number = (
-            f"a token guessed for {_CHARS} characters" if "guessed" in usage else "usage is told"
+        found, why = _probe_by(self._find_channel, self.timeout, self.tell)
+        is_in_text = found.usage.get("text_calls") and not self.is_text
+        read = "a call is read" + " in its text" * bool(is_in_text)
+        is_guess = "guessed" in found.usage
+        self.channel = dict(
+            protocol="text" if self.is_text else "tools",
+            tools=why,
+            call=read if found.message["tool_calls"] else "it made no call (--shots 1 may help)",
+            usage=f"a token guessed for {_CHARS} characters" if is_guess else "usage is told",
+            context=self._context() if self.base_url else None,
+            seconds=round(found.usage["seconds"], 1),
         )
-        context = self._context() if self.base_url else ""
-        self.channel = (
-            f"{self.model} at {self.host}: {says.strip()}; {number}; "
-            f"{f'context {int(context):,}' if context else 'context not told'}; {usage['seconds']:.1f} s"
-        )
-        return found  # type: ignore[return-value]
+        return found
 
     def __getstate__(self):
-        return self.__dict__ | {"_client": None}
+        return self.__dict__ | {"_client": None, "tell": str}

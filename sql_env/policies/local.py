@@ -311,7 +311,8 @@ class LocalModel:
         base: str | Path = "",  # of an adapter; where it says if empty
         protocol: str = "auto",  # "tools" or "text", see `as_text`; what the template can if auto
     ):
-        self.protocol, self.channel, self.is_text = protocol, "", protocol == "text"
+        self.protocol, self.is_text = protocol, protocol == "text"
+        self.channel: dict[str, Any] = {}  # what `probe` found, see `channel_text`
         self.keep_tokens, self.base = keep_tokens, base
         self._writer: CachedWriter | None = None
         self.path = str(model) if isinstance(model, (str, Path)) else ""
@@ -353,10 +354,11 @@ class LocalModel:
         is_shown = has_form or shows_tools(tokenizer, self.template)
         if self.protocol == "auto":
             self.is_text = not is_shown
-        form = "shows the tools" if is_shown else "shows no tools"
-        words = ", so calls are plain words" if self.is_text else ""
-        context = f"a context of {self.context_length:,} tokens"
-        self.channel = f"{self.name}: its template {form}{words}; {context}"
+        self.channel = dict(
+            protocol="text" if self.is_text else "tools",
+            tools=f"its template shows {'the' if is_shown else 'no'} tools",
+            context=self.context_length,
+        )
 
     @property
     def context_length(self) -> int:

@@ -23,7 +23,8 @@ from .base import Completion, ModelError, RolloutAborted
 ADVICE = dict(
     key="check {key_var}; it is wrong, or it may not use this model",
     model="check the name of the model",
-    address="is the server running, and base_url right? Most servers want /v1 at its end",
+    address="is base_url right? Most servers want /v1 at its end",
+    absent="nobody listens there; is the server running, and base_url right?",
     quota="the account is out of credit: check its plan and billing",
     rate_limit="rate limit; play fewer episodes at once, or give rpm, the requests a minute that are allowed",
     server="the server is busy or broken; try again later",
@@ -37,6 +38,7 @@ _PERMANENT_ERRORS = (
     "key",
     "model",
     "address",
+    "absent",
     "gone",
     "quota",
     "no_tools",
@@ -52,10 +54,11 @@ class EndpointError(ModelError):
         message: str,  # what the provider said
         advice: str = "",  # what to do about it
         is_permanent: bool = False,  # every other request would fail as well
+        status: int | None = None,  # of the answer, None if there was none
     ):
-        super().__init__(kind, message, advice, is_permanent)
+        super().__init__(kind, message, advice, is_permanent, status)
         self.kind, self.message, self.advice = kind, message, advice
-        self.is_permanent = is_permanent
+        self.is_permanent, self.status = is_permanent, status
 
     def __str__(self) -> str:
         return self.message + (f" ({self.advice})" if self.advice else "")
@@ -98,6 +101,8 @@ def _error_kind(
             return "not_sent"
         if re.search("Timeout", names):
             return "timeout"
+        if "ConnectionRefused" in names:
+            return "absent"
         lost = re.search("RemoteProtocolError|ReadError|WriteError|ConnectionReset", names)
         return "server" if lost or "Connect" not in names else "address"
     if status == 404:
@@ -147,14 +152,14 @@ def _explain_error(
         kind = "address" if is_page else _text_kind(body, "quota", "key") or "server"
     else:
         kind = _error_kind(status, body, _causes(error))
-    if kind == "address" and answered:  # it was the right one
+    if kind in ("address", "absent") and answered:  # it was the right one
         kind = "server" if status or is_answer else "gone"
     advice = ADVICE[kind].format(key_var=key_var)
     if status is None and kind == "server" and not is_answer:
         advice = "the connection was lost; is the server running?"
     is_permanent = kind in _PERMANENT_ERRORS or (kind in ("bad_request", "not_sent") and is_first)
     said = f"{server}, after {retries} retries: {type(error).__name__}: {text}"
-    return EndpointError(kind, said, advice, is_permanent)
+    return EndpointError(kind, said, advice, is_permanent, status)
 
 # %% ../../nbs/policies/03_requests.ipynb #877fb800
 _RETRIED = ("rate_limit", "gone", "server", "timeout")  # kinds of errors

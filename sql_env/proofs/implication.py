@@ -55,24 +55,6 @@ def _is_simple(formula: Node) -> bool:
     "Whether a formula has neither EXISTS nor an aggregate."
     return not any(isinstance(n, (Exists, Aggregate)) for n in _walk(formula))
 
-# %% ../../nbs/proofs/08_implication.ipynb #ceda4610
-def _is_negated_exists(formula: Node) -> bool:
-    return isinstance(formula, Not) and isinstance(formula.part, Exists)
-
-# %% ../../nbs/proofs/08_implication.ipynb #f8566876
-def _exists_signs(formula: Node, sign: bool = True) -> set[bool]:
-    "Whether EXISTS occurs in a formula, as it is (True) and denied (False); a count may say either."
-    match formula:
-        case Exists():
-            return {sign}
-        case Not():
-            return _exists_signs(formula.part, not sign)
-        case And() | Or():
-            return set().union(*(_exists_signs(p, sign) for p in formula.parts))
-        case Compare():
-            return set() if _is_simple(formula) else {True, False}
-    return set()
-
 # %% ../../nbs/proofs/08_implication.ipynb #c266f5e7
 def _least_count(comparison: Compare) -> int:
     "The least count for which a literal is less than it, or equal to it."
@@ -413,13 +395,6 @@ class Prover:
                     left.append(part)
         if not left:
             return True
-        signs = set().union(*(_exists_signs(p) for p in premises))
-        if any(
-            not _exists_signs(p) <= signs
-            for p in left
-            if isinstance(p, Exists) or _is_negated_exists(p)
-        ):
-            return False  # no premise speaks of other rows in that way, and none of those at hand is the one wanted
         return self.solve(premises, left, a, inner, context)
 
     def is_plain(self, goal: Node, a: Block, there, classes, inner, context) -> bool:

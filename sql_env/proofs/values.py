@@ -70,17 +70,6 @@ def _looks_numeric(text: str) -> Constant | None:
         raise Unproved("a text with a large number")
     return Constant(int(value), "integer") if value.is_integer() else Constant(value, "real")
 
-# %% ../../nbs/proofs/04_values.ipynb #378980aa
-def _equation_of(formula: Node, term: Node) -> Compare | None:
-    "The equation of a term with a literal that a formula is, the term's not being NULL left out."
-    parts = formula.parts if isinstance(formula, And) else (formula,)
-    rest = [p for p in parts if p != Not(IsNull(term))]
-    if len(rest) == 1 and isinstance(rest[0], Compare) and rest[0].operator == "=":
-        sides = (rest[0].left, rest[0].right)
-        if term in sides and any(isinstance(side, Constant) for side in sides):
-            return rest[0]
-    return None
-
 # %% ../../nbs/proofs/04_values.ipynb #551c535d
 def _compare_constants(operator: str, left: Constant, right: Constant) -> bool:
     "A comparison of two literals that are not NULL: numbers come before texts."
@@ -397,19 +386,6 @@ class _Values:
                 and not (isinstance(other, Aggregate) and other.name in ("max", "min"))
             ):
                 return self.compare_extreme(operator, side, other, at_left)
-        if operator in ("=", "<="):
-            for count, number in (
-                ((left, right), (right, left)) if operator == "=" else ((right, left),)
-            ):
-                if (
-                    isinstance(count, Aggregate)
-                    and count.name == "count"
-                    and isinstance(number, Constant)
-                ):
-                    values = self.counted_values(count)
-                    if len(values) == number.value and len(values) > 1:
-                        holds = self.all_occur(count, values)
-                        return _Truth(holds, _negation(holds))
         atom = Compare(operator, left, right)
         _spend(left.size + right.size)
         if operator == "=" and repr(right) < repr(left):
@@ -453,36 +429,6 @@ class _Values:
             reached[">="]: lambda: _conjunction([there, _negation(some(reached["<"]))]),
         }[operator]()
         return _Truth(true, _conjunction([there, _negation(true)]))
-
-    def counted_values(self, count: Aggregate) -> list[Node]:
-        "The equations with literals of which one must hold for what count(DISTINCT x) counts; [] if there are none."
-        if len(count.bag.blocks) != 1 or len(count.bag.blocks[0].key) != 1:
-            return []
-        block = count.bag.blocks[0]
-        for part in block.where:
-            if isinstance(part, Or):
-                found = [_equation_of(p, block.key[0]) for p in part.parts]
-                literals = {
-                    c
-                    for p in found
-                    if p is not None
-                    for c in (p.left, p.right)
-                    if isinstance(c, Constant)
-                }
-                if (
-                    None not in found
-                    and len(literals) == len(found)
-                    and len({c.kind for c in literals}) == 1
-                ):
-                    return [p for p in found if p is not None]
-        return []
-
-    def all_occur(self, count: Aggregate, equations: list[Node]) -> Node:
-        "That each of the values which count(DISTINCT x) may count is there."
-        block = count.bag.blocks[0]
-        return _conjunction(
-            self.exists(self.block(block.rows, [*block.where, e], (), ())) for e in equations
-        )
 
     def same(self, left: Node, right: Node) -> Node:
         "That two values are equal or both NULL, as DISTINCT, GROUP BY and UNION have it."

@@ -214,12 +214,15 @@ class Question:
     writes: tuple[str, ...] = ()  # tables that a task may change, lower case; with any it is a task
     states_rule: bool = False  # the task states a rule, so it can be judged on other contents too
     invariants: tuple[str, ...] = ()  # queries whose rows a task must not change; part of gold
+    policy: str = ""  # the rules that the work stands under, which the text of the question holds
+    hidden: tuple[str, ...] = ()  # columns that the role may not read, as table.column, lower case
+    ask_over: int | None = None  # more rows are changed only once the person has agreed
 
     def __post_init__(self) -> None:
         fields = self.__dict__
         fields["gold_answer"] = tuple(map(tuple, self.gold_answer))
         fields["clarifications"] = tuple(Clarification(*c) for c in self.clarifications)
-        for name in ("gold_statements", "writes", "invariants"):
+        for name in ("gold_statements", "writes", "invariants", "hidden"):
             fields[name] = tuple(fields[name])
         fields["writes"] = tuple(table.lower() for table in self.writes)
         object.__setattr__(self, "__dict__", _without_defaults(fields))
@@ -356,7 +359,7 @@ def question_to_json(q: Question) -> str:
 
 # %% ../../nbs/questions/01_question_set.ipynb #a33a2c44
 _REQUIRED_FIELDS = ("question_id", "question_text", "database_name", "gold_sql")
-_TASK_FIELDS = ("gold_statements", "writes", "invariants")
+_TASK_FIELDS = ("gold_statements", "writes", "invariants", "hidden")
 _LIST_FIELDS = ("tables_involved", "ranks", "flags", "other_golds", *_TASK_FIELDS)
 _PLAIN_FIELDS = frozenset((*_REQUIRED_FIELDS, "split", "evidence", "difficulty", "missing"))
 _REPEATED_FIELDS = frozenset(("database_name", "split"))
@@ -377,8 +380,11 @@ def _check_fields(fields: Any) -> None:
         may_lack = name == "gold_sql" and name not in fields and needs_no_sql
         if not may_lack and not isinstance(fields.get(name), str):
             raise ValueError(f"field {name!r} is missing or not text")
-    if not isinstance(fields.get("evidence") or "", str):
-        raise ValueError("field 'evidence' is not text")
+    for name in ("evidence", "policy"):
+        if not isinstance(fields.get(name) or "", str):
+            raise ValueError(f"field {name!r} is not text")
+    if not isinstance(fields.get("ask_over") or 0, int):
+        raise ValueError("field 'ask_over' is not a whole number")
 
 # %% ../../nbs/questions/01_question_set.ipynb #ef951eeb
 def _gold_from_json(value: Any) -> tuple[tuple, ...]:
@@ -521,6 +527,7 @@ class QuestionSet(Sequence):
         self.limits = limits
         self.descriptions, self.documents = dict(descriptions or {}), dict(documents or {})
         self._open: dict[str, Database] = {}
+        self.workers: Any = None  # where statements run, if not in this process
 
     def __len__(self):
         return len(self.questions)
@@ -553,13 +560,23 @@ class QuestionSet(Sequence):
         self, questions: Iterable[Question], quarantined: Iterable[Question] = ()
     ) -> "QuestionSet":
         "The same databases with other questions."
-        about = (self.databases, self.name, self.left_out, quarantined, self.limits)
-        return QuestionSet(questions, *about, self.descriptions, self.documents)
+        return self._twin(questions, quarantined, self.limits, self.workers)
 
     def with_limits(self, limits: Limits) -> "QuestionSet":
         "The same questions on databases that open with other limits; flags stay as the source found them."
-        about = (self.databases, self.name, self.left_out, self.quarantined, limits)
-        return QuestionSet(self.questions, *about, self.descriptions, self.documents)
+        return self._twin(self.questions, self.quarantined, limits, self.workers)
+
+    def with_workers(self, workers: Any) -> "QuestionSet":
+        "The same questions on databases whose statements run in `Workers`, as those of a server do."
+        return self._twin(self.questions, self.quarantined, self.limits, workers)
+
+    def _twin(
+        self, questions: Any, quarantined: Any, limits: Limits, workers: Any
+    ) -> "QuestionSet":
+        about = (self.databases, self.name, self.left_out, quarantined, limits)
+        twin = QuestionSet(questions, *about, self.descriptions, self.documents)
+        twin.workers = workers
+        return twin
 
     def filter(
         self,
@@ -595,7 +612,8 @@ class QuestionSet(Sequence):
                 near = nearest_names(name, list(self.databases))
                 raise KeyError(f"no database {name!r}; {near}")
             about = self.descriptions.get(name), self.documents.get(name)
-            self._open[name] = Database(self.databases[name], self.limits, *about)
+            database = Database(self.databases[name], self.limits, *about)
+            self._open[name] = database.run_in(self.workers) if self.workers else database
         return self._open[name]
 
     def is_open(self, name: str) -> bool:

@@ -13,7 +13,7 @@ import json
 import os
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from copy import deepcopy
 from dataclasses import replace
 from functools import partial
@@ -22,6 +22,7 @@ from typing import Any
 
 from .. import __version__
 from ..database.guards import Limits
+from ..database.workers import Workers
 from ..models import SQLObservation, SQLState, action_model
 from ..play.acts import allowed_actions
 from ..play.episode import Episode
@@ -70,14 +71,16 @@ def environment_factory(
     settings: Settings,
     questions: QuestionSet | None = None,  # instead of the settings' source
     journal: Journal | None = None,  # gets the results; that of the settings if None
+    workers: Workers | None = None,  # where statements run that are not brief; new ones if None
 ) -> Callable[[], SQLEnvironment]:
     "What makes one environment per session; raises now what would fail for every session."
+    workers = workers or Workers()
     if questions is None:
-        shared = _load_questions(settings)
-    elif settings.limits == Limits():
-        shared = questions
+        shared = _load_questions(settings, workers)
     else:
-        shared = questions.with_limits(settings.limits)
+        shared = questions.with_workers(workers)
+        if settings.limits != Limits():
+            shared = shared.with_limits(settings.limits)
     make = partial(
         _ServedEnvironment,
         shared,
@@ -176,6 +179,28 @@ class _McpRoute:
         return await JSONResponse(answer)(scope, receive, send)
 
 # %% ../../nbs/server/08_app.ipynb #ac723cbd
+def _serve_within(app: Any, context: Callable[[], AbstractAsyncContextManager]) -> None:
+    "Let a context be entered before an application serves, and left after it."
+    lifespan = app.router.lifespan_context
+
+    @asynccontextmanager
+    async def longer(app: Any) -> AsyncIterator[Any]:
+        async with context(), lifespan(app) as state:
+            yield state
+
+    app.router.lifespan_context = longer
+
+# %% ../../nbs/server/08_app.ipynb #d06402f3
+@asynccontextmanager
+async def _started(workers: Workers) -> AsyncIterator[None]:
+    "Workers that are there from the first statement on, and end with the server."
+    workers.start()
+    try:
+        yield
+    finally:
+        workers.close()
+
+# %% ../../nbs/server/08_app.ipynb #99ba2f38
 def _add_mcp(
     app: Any,
     server: Any,
@@ -198,14 +223,7 @@ def _add_mcp(
     )
     route = _McpRoute(http, _OpenEnvSessions(server, seats), own.endpoint)
     app.router.routes[app.router.routes.index(own)] = Route("/mcp", route)
-    lifespan = app.router.lifespan_context
-
-    @asynccontextmanager
-    async def with_http(app: Any) -> AsyncIterator[Any]:
-        async with http.run(), lifespan(app) as state:
-            yield state
-
-    app.router.lifespan_context = with_http
+    _serve_within(app, http.run)
 
 # %% ../../nbs/server/08_app.ipynb #092edfe5
 _WRITE_AGAIN = 5  # seconds after which results that wait are written
@@ -222,7 +240,6 @@ def _add_health(app: Any, journal: Journal | None) -> None:
     app.add_api_route("/health", health, tags=["Health"], summary="Health check")
     if journal is None:
         return
-    lifespan = app.router.lifespan_context
 
     async def write_again() -> None:
         while True:
@@ -231,16 +248,15 @@ def _add_health(app: Any, journal: Journal | None) -> None:
                 await asyncio.to_thread(journal.write)
 
     @asynccontextmanager
-    async def with_journal(app: Any) -> AsyncIterator[Any]:
-        writing = asyncio.create_task(write_again())
+    async def writing() -> AsyncIterator[None]:
+        again = asyncio.create_task(write_again())
         try:
-            async with lifespan(app) as state:
-                yield state
+            yield
         finally:
-            writing.cancel()
+            again.cancel()
             journal.write()
 
-    app.router.lifespan_context = with_journal
+    _serve_within(app, writing)
 
 # %% ../../nbs/server/08_app.ipynb #d45db6df
 def _add_page(app, visits: Visits) -> None:
@@ -368,7 +384,8 @@ def create_app(
     settings = settings or Settings.from_env()
     seats = seats or Seats(settings.capacity, settings.share)
     journal = _journal(settings)
-    make = environment_factory(settings, questions, journal)
+    workers = Workers()
+    make = environment_factory(settings, questions, journal, workers)
     timeout = settings.idle + _SESSION_GRACE if settings.idle else None
     actions = allowed_actions(settings.actions)
     server = HTTPEnvServer(
@@ -393,6 +410,7 @@ def create_app(
     _add_api_page(app, actions)
     _add_mcp(app, server, make, settings.idle, seats, journal)
     _add_health(app, journal)
+    _serve_within(app, partial(_started, workers))
     if settings.web:
         _add_page(app, Visits(make, seats, settings.idle))
     names, frames = _read_names(settings, os.environ.get("SPACE_HOST", ""))

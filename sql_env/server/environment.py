@@ -9,7 +9,7 @@ __all__ = ['REVEAL_MODES', 'ResetError', 'VerdictRubric', 'SQLEnvironment']
 
 # %% ../../nbs/server/01_environment.ipynb #41357911
 import logging
-from asyncio import get_running_loop, sleep
+from asyncio import CancelledError, sleep, wrap_future
 from collections.abc import Callable, Iterable
 from concurrent.futures import Executor, ThreadPoolExecutor
 from functools import partial
@@ -18,6 +18,7 @@ from typing import Any
 from uuid import uuid4
 
 from .. import __version__
+from ..database.workers import Errand
 from ..extras import needs_extra
 from ..models import SQLAction, SQLObservation, SQLState
 from ..play.board import escape_markup
@@ -192,6 +193,7 @@ class SQLEnvironment(Environment[SQLAction, SQLObservation, SQLState]):
         )
         self.episode_id: str | None = None
         self._executor = executor
+        self._errand: Errand | None = None  # the last one that was in a thread
         self._calls = 0  # of the two async methods
 
     @property
@@ -264,6 +266,8 @@ class SQLEnvironment(Environment[SQLAction, SQLObservation, SQLState]):
 
     def close(self) -> None:
         "Forget the episode; more than once does no harm, and `reset` starts anew."
+        if self._errand is not None:  # an abandoned change of rows ends first
+            self._errand.wait()
         self.episode_env.close()
         self.episode_id = None
 
@@ -358,7 +362,15 @@ class SQLEnvironment(Environment[SQLAction, SQLObservation, SQLState]):
 
     async def _in_thread(self, work: Callable, *args: Any) -> SQLObservation:
         self._executor = self._executor or ThreadPoolExecutor(1)
-        return await get_running_loop().run_in_executor(self._executor, work, *args)
+        self._errand = errand = Errand()
+        future = self._executor.submit(errand.run, work, *args)
+        try:
+            return await wrap_future(future)
+        except CancelledError:
+            if future.cancel():
+                errand.over.set()
+            errand.abandon()
+            raise
 
 
 # OpenEnv asks for the signature at each reset

@@ -164,6 +164,9 @@ def _error_message(code: str, text: str) -> dict[str, Any]:
     return {"type": "websocket.send", "text": data}
 
 # %% ../../nbs/server/04_limits.ipynb #0abcab61
+_PATIENCE = 0.1  # seconds of a step after which it is watched whether its client is still there
+
+# %% ../../nbs/server/04_limits.ipynb #910b14c7
 class _Line:
     "`receive` and `send` of a session, guarded."
 
@@ -174,6 +177,9 @@ class _Line:
         self._start = self._loop.time()  # of the time that counts
         self._waiting: asyncio.Task | None = None
         self._late = self._closed = False
+        self._app = asyncio.current_task()  # which reads and sends
+        self._ahead: asyncio.Task | None = None  # reads while it is busy
+        self._watch: asyncio.TimerHandle | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._look()
 
@@ -182,7 +188,7 @@ class _Line:
         while not self._closed:
             self._waiting = asyncio.current_task()
             try:
-                message = await self._receive()
+                message = await self._next()
             except asyncio.CancelledError:
                 if not self._late or self._waiting is None:
                     raise
@@ -199,9 +205,30 @@ class _Line:
             code, problem = _message_problem(message)
             if not code:
                 self._become_idle()
+                self._watch = self._loop.call_later(_PATIENCE, self._look_ahead)
                 return message
             await self.send(_error_message(code, problem))
         return {"type": "websocket.disconnect", "code": 1001}
+
+    async def _next(self) -> dict[str, Any]:
+        "The next message, which may have been read already."
+        if self._watch is not None:
+            self._watch.cancel()
+        ahead, self._ahead = self._ahead, None
+        return await (self._receive() if ahead is None else ahead)
+
+    def _look_ahead(self) -> None:
+        "Read while a step takes long, to hear of a client that leaves."
+        if not self._closed:
+            self._ahead = asyncio.ensure_future(self._receive())
+            self._ahead.add_done_callback(self._end_step)
+
+    def _end_step(self, ahead: asyncio.Task) -> None:
+        "The client has left while a step takes long: nobody waits for it."
+        is_over = not ahead.cancelled() and ahead.exception() is None
+        if ahead is self._ahead and is_over and ahead.result()["type"] == "websocket.disconnect":
+            self._closed = True
+            self._app.cancel()  # type: ignore[union-attr]
 
     async def send(self, message: dict[str, Any]) -> None:
         "Send a message, unless the client is gone."
@@ -220,9 +247,10 @@ class _Line:
         await self.send({"type": "websocket.close", "code": code, "reason": reason})
 
     def stop(self) -> None:
-        "Stop the timer."
-        if self._timer is not None:
-            self._timer.cancel()
+        "Stop the timers."
+        for timer in (self._timer, self._watch, self._ahead):
+            if timer is not None:
+                timer.cancel()
 
     def _become_idle(self) -> None:
         "The next message may take longer than the first, from now on."

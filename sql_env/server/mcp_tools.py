@@ -38,6 +38,7 @@ if not hasattr(Server, "list_tools"):  # as in mcp 2, which verifiers brings
         name="mcp",
     )
 
+from ..database.workers import Workers
 from ..evaluation.harness import describe_env
 from ..evaluation.logs import EpisodeLog, run_details
 from ..evaluation.rows import Trajectory
@@ -602,9 +603,11 @@ def _log_writer(path: str | Path, env: EpisodeEnv) -> Iterator[Callable[[Episode
 
 # %% ../../nbs/server/06_mcp_tools.ipynb #370f8ce8
 @contextmanager
-def _make_players(settings: Settings, log: str | Path | None) -> Iterator[Players]:
+def _make_players(
+    settings: Settings, log: str | Path | None, workers: Workers | None = None
+) -> Iterator[Players]:
     "The clients of a server with these settings, and their log; raises now what would fail for each."
-    questions = _load_questions(settings)
+    questions = _load_questions(settings, workers)
 
     def make_env() -> EpisodeEnv:
         return EpisodeEnv(
@@ -636,7 +639,8 @@ def serve_mcp(
         raise ValueError("SQL_ENV_RESULTS is of `sql_env serve`; here --log writes whole episodes.")
     with ExitStack() as stack:
         with redirect_stdout(sys.stderr):
-            players = stack.enter_context(_make_players(settings, log))
+            workers = Workers() if http else None  # over stdio there is one client
+            players = stack.enter_context(_make_players(settings, log, workers))
         logging.getLogger("mcp").setLevel(
             logging.CRITICAL
         )  # it writes a traceback for each client that leaves

@@ -241,7 +241,10 @@ def _settings_table() -> str:
 _OPEN_AT_START = 50  # databases at most, so that the first visitors need not wait
 
 # %% ../../nbs/server/02_settings.ipynb #fb7a4bd8
-def _load_questions(settings: Settings) -> "QuestionSet":
+def _load_questions(
+    settings: Settings,
+    workers: Any = None,  # `Workers` for statements that are not brief
+) -> "QuestionSet":
     "The questions a server plays, with their databases opened."
     from sql_env.sources.loading import load, takes_option  # slow to load
 
@@ -250,7 +253,7 @@ def _load_questions(settings: Settings) -> "QuestionSet":
         options["level"] = settings.level
     if settings.limits != Limits():
         options["limits"] = settings.limits
-    found = load(settings.source, **options)
+    found = load(settings.source, **options).with_workers(workers)
     for name in sorted({q.database_name for q in found})[:_OPEN_AT_START]:
         found.database(name)
     return found

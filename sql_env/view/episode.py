@@ -41,7 +41,7 @@ from ..play.judges import Ask, judge_chain
 from ..play.reward import RewardConfig
 from ..play.settings import Settings
 from ..questions.question_set import Question, QuestionSet
-from ..sql.values import format_value
+from ..sql.values import Result, format_value
 from .html import _count_rows, _parse_result_table
 
 # %% ../../nbs/view/02_episode.ipynb #3d3053e4
@@ -100,6 +100,9 @@ def _logged_verdicts(result: EpisodeResult) -> dict[str, Verdict]:
     return others if result.correct else {}
 
 # %% ../../nbs/view/02_episode.ipynb #99a03f41
+MAX_ROWS = 20  # of a table
+
+# %% ../../nbs/view/02_episode.ipynb #3fa8ee70
 @dataclass(frozen=True)
 class EpisodeView:
     "An episode as people watch it; step 0 is before the first turn."
@@ -125,6 +128,7 @@ class EpisodeView:
         None  # rows that a task has changed so far; None for a question
     )
     failure: str = ""  # what went wrong, in a few words; see `FAILURES`
+    results: Mapping[int, Result] = field(default_factory=dict)  # of steps that show a part of them
 
 # %% ../../nbs/view/02_episode.ipynb #4f1dc393
 _MAX_TABLES = 200  # in a view
@@ -184,6 +188,14 @@ def _episode_outcome(episode: Episode, robust: bool) -> Outcome:
     )
 
 # %% ../../nbs/view/02_episode.ipynb #bc2ba5b7
+def _long_results(episode: Episode) -> dict[int, Result]:
+    "The results of queries that show a part of their rows, as far as they are kept, by step."
+    kept = [seen.result for seen in episode.board.evidence.seen if seen.sql and seen.result]
+    texts = {result.text(): result for result in kept if len(result.rows) > MAX_ROWS}
+    told = {step: unescape_markup(turn.result) for step, turn in enumerate(episode.turns, 1)}
+    return {step: texts[text] for step, text in told.items() if text in texts}
+
+# %% ../../nbs/view/02_episode.ipynb #2b149365
 def view_episode(
     episode: Episode,
     policy: str = "",  # name of who plays
@@ -206,6 +218,7 @@ def view_episode(
         hide_unexplored=hide_unexplored and outcome is None,
         actions=episode.actions,
         changes=episode.changes if episode.work is not None else None,
+        results=_long_results(episode),
     )
 
 # %% ../../nbs/view/02_episode.ipynb #36fe54d4
@@ -305,9 +318,6 @@ def _turn_parts(view: EpisodeView, turn: Turn) -> list[Part]:
     if gives in ("rows", ""):
         return [_result_part(text)]
     return [Part("reply" if gives == "reply" else "text", text)]
-
-# %% ../../nbs/view/02_episode.ipynb #95cf2116
-MAX_ROWS = 20  # of a table of answers or gold
 
 # %% ../../nbs/view/02_episode.ipynb #a8050a6c
 def _rows_are_equal(a: tuple, b: tuple) -> bool:
@@ -481,13 +491,29 @@ def _end_parts(view: EpisodeView) -> list[Part]:
     return parts
 
 # %% ../../nbs/view/02_episode.ipynb #9675078d
+_PAID_FOR = dict(
+    outcome="for the answer",
+    step="for the step",
+    error="for the mistake",
+    repeat="for the repeat",
+    clarify="for asking",
+    shaping="for progress",
+)
+
+# %% ../../nbs/view/02_episode.ipynb #cf3955eb
+def _reward_words(reward: Mapping[str, float]) -> dict[str, float]:
+    "The parts of a reward by what they are paid for."
+    words = _PAID_FOR | ({"shaping": "progress taken back"} if reward.get("shaping", 0) < 0 else {})
+    return {words.get(name, name): paid for name, paid in reward.items()}
+
+# %% ../../nbs/view/02_episode.ipynb #b987a835
 def episode_steps(view: EpisodeView) -> list[_Step]:
     "An episode as steps made of parts, the one before the first turn included."
     only_names = "Nothing is known yet but the names of the tables."
     hint = only_names if view.schema_level == "names" else "Nothing has been done yet."
     steps, n = [_Step("", "", [Part("hint", hint)], "", None, 0.0, False)], len(view.turns)
     for turn in view.turns:
-        reward = turn.reward if view.show_rewards else None
+        reward = _reward_words(turn.reward) if view.show_rewards else None
         total = steps[-1].total + sum((reward or {}).values())
         argument = unescape_markup(turn.action.argument)
         verb = turn.action.action_type
@@ -695,12 +721,8 @@ def view_logged(
 # %% ../../nbs/view/02_episode.ipynb #e5dc3752
 def _find_question(questions: QuestionSet | None, question_id: str) -> Question | None:
     "A question by its id, also one in quarantine; None if it is not there."
-    if questions is None:
-        return None
-    for question in [*questions, *questions.quarantined]:
-        if question.question_id == question_id:
-            return question
-    return None
+    known = [*questions, *questions.quarantined] if questions is not None else []
+    return next((q for q in known if q.question_id == question_id), None)
 
 # %% ../../nbs/view/02_episode.ipynb #e7abbd11
 def _replay(

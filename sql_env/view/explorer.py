@@ -28,7 +28,7 @@ from ..sources.loading import SOURCES, load
 from .episode import EpisodeView, view_trajectory, watch_policy
 from .html import element, render_html, stylesheet
 from .page import episode_page_html, episode_view_html
-from sql_env.view.widgets import (
+from sql_env.view.player import (
     EpisodePlayer,
     HumanPlayer,
     _display_box,
@@ -379,13 +379,13 @@ class EpisodeExplorer:
         given = {name: options.pop(name) for name in OPTIONS if name in options}
         name = source if isinstance(source, str) else source.name
         questions = load(source, path, split, **options) if isinstance(source, str) else source
-        self.settings = read_settings(dict(reward="shaped") | given)
+        self.settings = read_settings(given)
         self.chooses_actions = "actions" not in given  # what the questions can use
         self.seed, self.policies = seed, _policy_makers(policies)
         self.picker = QuestionPicker(questions, name, path)
         if question_id:
             self.picker.choose(question_id)
-        self.human = HumanPlayer(self._start)
+        self.human = HumanPlayer(self._start, self._play_gold)
         tab = partial(_PolicyTab, policies=list(self.policies))
         self.watching = tab("Watch", {"Policy": "greedy"}, on_click=self.watch)
         menus = {"Left": "greedy", "Right": "oracle"}
@@ -477,6 +477,12 @@ class EpisodeExplorer:
         episode = Episode(question, database, **self.settings | dict(actions=self.actions))
         episode.reset(self.seed)
         return episode
+
+    def _play_gold(self) -> EpisodeView:
+        "The chosen question, played by its gold."
+        policy = OraclePolicy(self.picker.questions, searches="SEARCH" in self.actions)
+        *_, view = watch_policy(self._start(), policy, "gold", self.seed)
+        return view
 
     def _play_policies(self, tab: _PolicyTab, index: int, *names: str | None) -> None:
         "Let policies play one after the other, and show each while it plays."

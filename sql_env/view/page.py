@@ -1,4 +1,4 @@
-"""The parts of an episode as HTML: at one step, as a file that plays, as a still picture, and tries of one state
+"""An episode as HTML, its schema drawn: at one step, as a file that plays, as a still picture, and tries of one state
 
 Docs: https://hjerpe.github.io/sql_env/view/page.html.md"""
 
@@ -12,27 +12,31 @@ __all__ = ['part_html', 'question_html', 'episode_view_html', 'security_policy',
 import re
 from base64 import b64encode
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from itertools import groupby
-from typing import Any
+from typing import Any, NamedTuple
 
 from fastcore.xml import FT, Safe
 
+from ..database.catalog import Column, TableInfo
 from ..evaluation.trees import TreeNode
+from ..grading.cells import parse_cell
 from ..paths import read_asset
-from .diagram import _schema_svg
+from ..sql.values import format_value
 from sql_env.view.episode import (
     EpisodeView,
     Part,
     _outcome_parts,
     _prompt_parts,
+    _reads_sql,
     _Said,
     _Step,
     _to_episode_view,
     _turn_parts,
     conversation,
     episode_steps,
+    touched_tables,
 )
 from .html import _scroll_box, _table_html, element, render_html, stylesheet
 
@@ -88,6 +92,306 @@ def _parts_html(parts: Iterable[Part]) -> list[FT]:
         shown += [element("div", *made, cls="sx-two")] if is_pair else made
     return shown
 
+# %% ../../nbs/view/04_page.ipynb #9e4d1d0f
+def _table_keys(tables: Sequence[TableInfo]) -> set[str]:
+    "Names of tables in lower case, as the functions below identify them."
+    return {table.name.lower() for table in tables}
+
+# %% ../../nbs/view/04_page.ipynb #97f9131f
+def _discovered_tables(view: EpisodeView) -> dict[str, int]:
+    "The step at which each table was discovered, by its name in lower case."
+    known: dict[str, int] = {}
+    if view.schema_level in ("columns", "full"):
+        known = dict.fromkeys(_table_keys(view.tables), 0)
+    for step, turn in enumerate(view.turns, 1):
+        if not _reads_sql(turn):
+            for name in touched_tables(view, turn):
+                known.setdefault(name, step)
+    return known
+
+# %% ../../nbs/view/04_page.ipynb #9c05e66d
+_REFERENCE = re.compile(r"('(?:[^']|'')*'|[^.]*)\.(.*)", re.S)
+
+# %% ../../nbs/view/04_page.ipynb #617a8e7f
+class _Reference(NamedTuple):
+    "What a foreign key points to, in lower case."
+
+    table: str
+    column: str
+
+# %% ../../nbs/view/04_page.ipynb #ec57278e
+def _parse_reference(text: str) -> _Reference:
+    "Table and column of a foreign key as `Column.references` writes them."
+    found = _REFERENCE.fullmatch(text)
+    if found is None:
+        return _Reference(text.lower(), "")
+    table, column = (str(parse_cell(part)).lower() for part in found.groups())
+    return _Reference(table, column)
+
+# %% ../../nbs/view/04_page.ipynb #06cb86c6
+def _layer_tables(tables: Sequence[TableInfo]) -> list[list[TableInfo]]:
+    "Tables in layers, so that foreign keys point to the left; cycles are cut somewhere."
+    parents: dict[str, set[str]] = {}
+    for table in tables:
+        references = [column.references for column in table.columns if column.references]
+        parents[table.name.lower()] = {_parse_reference(text).table for text in references}
+    depths: dict[str, int] = {}
+
+    def depth(name: str, path: frozenset) -> int:
+        if name in path or name not in parents:
+            return -1
+        if name not in depths:
+            above = [depth(parent, path | {name}) for parent in parents[name]]
+            depths[name] = 1 + max(above, default=-1)
+        return depths[name]
+
+    layers: list[list[TableInfo]] = []
+    for table in tables:
+        i = depth(table.name.lower(), frozenset())
+        layers += [[] for _ in range(i + 1 - len(layers))]
+        layers[i].append(table)
+    return layers
+
+# %% ../../nbs/view/04_page.ipynb #bfe67175
+_HEAD_HEIGHT, _LINE_HEIGHT = 27, 17  # of a box, in pixels
+_MAX_COLUMNS = 14  # shown of one table
+
+# %% ../../nbs/view/04_page.ipynb #35053199
+def _shorten_name(name: str, width: int = 28) -> str:
+    "The written form of a name, cut to `width` characters."
+    text = format_value(name)
+    return text if len(text) <= width else text[: width - 1] + "…"
+
+# %% ../../nbs/view/04_page.ipynb #b7f43edf
+@dataclass(frozen=True)
+class _TableBox:
+    "A table in the diagram: its place in pixels and the number of columns that fit."
+
+    table: TableInfo
+    x: int
+    y: int
+    width: int
+    n_columns: int  # shown
+
+    @property
+    def key(self) -> str:
+        "The table's name in lower case."
+        return self.table.name.lower()
+
+    @property
+    def left_out(self) -> int:
+        "Number of columns that do not fit."
+        return len(self.table.columns) - self.n_columns
+
+    @property
+    def height(self) -> int:
+        "Height in pixels."
+        lines = self.n_columns + (self.left_out > 0)
+        return _HEAD_HEIGHT + _LINE_HEIGHT * lines + 5
+
+    @property
+    def right(self) -> int:
+        "Where the box ends."
+        return self.x + self.width
+
+    def anchor(self, column: str = "") -> int:
+        "Height at which the line of a column begins, or that of the table's name if it has no such column."
+        names = [c.name.lower() for c in self.table.columns]
+        if column not in names:
+            return self.y + _HEAD_HEIGHT // 2
+        line = min(names.index(column), self.n_columns)
+        return self.y + _HEAD_HEIGHT + _LINE_HEIGHT * line + 9
+
+# %% ../../nbs/view/04_page.ipynb #68bfb259
+def _measure(table: TableInfo) -> _TableBox:
+    "A box as wide as its longest name, at the origin."
+    columns = table.columns[:_MAX_COLUMNS]
+    widths = [len(_shorten_name(column.name)) * 6.8 + 38 for column in columns]
+    widths.append(len(_shorten_name(table.name, 20)) * 8.2 + 22)
+    return _TableBox(table, 0, 0, int(min(max(widths), 232)), len(columns))
+
+# %% ../../nbs/view/04_page.ipynb #a61e8ca6
+def _stack(layer: Sequence[_TableBox], limit: int, gap: int) -> list[list[_TableBox]]:
+    "A layer cut into stacks that are at most `limit` high."
+    stacks: list[list[_TableBox]] = []
+    height = 0
+    for box in layer:
+        if not stacks or height + box.height > limit:
+            stacks.append([])
+            height = 0
+        stacks[-1].append(box)
+        height += box.height + gap
+    return stacks
+
+# %% ../../nbs/view/04_page.ipynb #227be703
+def _layout_tables(tables: Sequence[TableInfo], gap: int = 16, aisle: int = 44) -> list[_TableBox]:
+    "Boxes of all tables, layer by layer, in stacks of about the same height; none overlap."
+    layers = [[_measure(table) for table in layer] for layer in _layer_tables(tables)]
+    heights = [box.height for layer in layers for box in layer]
+    limit = max([440, *heights])
+    placed, x = list[_TableBox](), 1
+    for layer in layers:
+        for stack in _stack(layer, limit, gap):
+            y = 1
+            for box in stack:
+                placed.append(replace(box, x=x, y=y))
+                y += box.height + gap
+            x += max(box.width for box in stack) + aisle
+    return placed
+
+# %% ../../nbs/view/04_page.ipynb #c8f5d429
+@dataclass(frozen=True)
+class _TableState:
+    "What is known of a table at a step."
+
+    is_known: bool  # at this step
+    is_touched: bool  # by this step
+    is_hidden: bool
+    known_at: str  # step, or '' if it is never discovered
+    touched_at: str  # steps, separated by spaces
+
+    @property
+    def seen(self) -> bool:
+        "Whether it is known or touched at some step."
+        return bool(self.known_at or self.touched_at)
+
+    @property
+    def cls(self) -> str:
+        "The classes of its box."
+        classes = ["sx-on" if self.is_known else "", "sx-touch" if self.is_touched else ""]
+        return " ".join(filter(None, classes))
+
+# %% ../../nbs/view/04_page.ipynb #f0bd5dff
+def _table_states(view: EpisodeView, step: int | None) -> dict[str, _TableState]:
+    "The state of each table, by its name in lower case; without a step nothing is known yet."
+    known = _discovered_tables(view)
+    touched = [touched_tables(view, turn) for turn in view.turns]
+    states = {}
+    for name in _table_keys(view.tables):
+        known_at = known.get(name)
+        touched_at = [i for i, names in enumerate(touched, 1) if name in names]
+        is_known = step is not None and known_at is not None and known_at <= step
+        states[name] = _TableState(
+            is_known=is_known,
+            is_touched=step in touched_at,
+            is_hidden=view.hide_unexplored and not is_known,
+            known_at="" if known_at is None else str(known_at),
+            touched_at=" ".join(map(str, touched_at)),
+        )
+    return states
+
+# %% ../../nbs/view/04_page.ipynb #04b25bfb
+def _column_parts(box: _TableBox, line: int, column: Column) -> list[FT]:
+    "Name and key of a column."
+    y = box.y + _HEAD_HEIGHT + _LINE_HEIGHT * line
+    parts = [element("text", _shorten_name(column.name), x=box.x + 10, y=y + 13)]
+    key = "PK" if column.primary_key else "FK" if column.references else ""
+    if key:
+        parts.append(element("text", key, cls="sx-mark", x=box.right - 8, y=y + 12))
+    return parts
+
+# %% ../../nbs/view/04_page.ipynb #553a889c
+def _hidden_column(box: _TableBox, line: int) -> FT:
+    "A bar in place of a column that nobody has seen."
+    y = box.y + _HEAD_HEIGHT + _LINE_HEIGHT * line + 6
+    return element(
+        "rect", cls="sx-bar", x=box.x + 10, y=y, width=30 + 37 * line % 41, height=7, rx=3
+    )
+
+# %% ../../nbs/view/04_page.ipynb #a7fa7c45
+def _box_svg(box: _TableBox, state: _TableState, names_are_known: bool) -> FT:
+    "A table: its name and a line per column; bars instead of names while it is hidden."
+    x, y = box.x, box.y
+    is_named = names_are_known or not state.is_hidden
+    name = _shorten_name(box.table.name, 20) if is_named else "?"
+    parts = [
+        element("rect", cls="sx-box", x=x, y=y, width=box.width, height=box.height, rx=6),
+        element("rect", cls="sx-head", x=x + 1, y=y + 1, width=box.width - 2, height=24, rx=5),
+        element("text", name, cls="sx-name", x=x + 10, y=y + 17),
+    ]
+    if not state.is_hidden:
+        parts.insert(0, element("title", format_value(box.table.name, 200)))
+    for line, column in enumerate(box.table.columns[: box.n_columns]):
+        if state.is_hidden:
+            parts.append(_hidden_column(box, line))
+        else:
+            parts += _column_parts(box, line, column)
+    if box.left_out:
+        below = y + _HEAD_HEIGHT + _LINE_HEIGHT * box.n_columns + 13
+        parts.append(element("text", f"and {box.left_out} more", x=x + 10, y=below))
+    return element(
+        "g",
+        *parts,
+        cls=f"sx-table {state.cls}".strip(),
+        data_table=box.key if is_named else None,
+        data_at=state.known_at,
+        data_touch=state.touched_at,
+    )
+
+# %% ../../nbs/view/04_page.ipynb #ffa92a6a
+def _curve(start: _TableBox, y1: int, end: _TableBox, y2: int) -> str:
+    "The path of a curve from box `start` to box `end`, whichever stands on the left."
+    if end.right < start.x:
+        x1, x2, bend1, bend2 = start.x, end.right, -26, 26
+    elif start.right < end.x:
+        x1, x2, bend1, bend2 = start.right, end.x, 26, -26
+    else:  # one above the other, or the same
+        x1, x2, bend1, bend2 = start.right, end.right, 24, 24
+    return f"M{x1} {y1}C{x1 + bend1} {y1} {x2 + bend2} {y2} {x2} {y2}"
+
+# %% ../../nbs/view/04_page.ipynb #5e6bb5ac
+def _foreign_keys_svg(boxes: Sequence[_TableBox], states: dict[str, _TableState]) -> list[FT]:
+    "Foreign keys as curves, from the column to what it refers to."
+    by_name = {box.key: box for box in boxes}
+    paths = []
+    for box in boxes:
+        state = states[box.key]
+        if state.is_hidden:
+            continue
+        for column in box.table.columns:
+            reference = _parse_reference(column.references)
+            if not column.references or reference.table not in by_name:
+                continue
+            parent = by_name[reference.table]
+            start, end = box.anchor(column.name.lower()), parent.anchor(reference.column)
+            cls = "sx-edge sx-on" if state.is_known else "sx-edge"
+            curve = _curve(box, start, parent, end)
+            known = dict(data_table=box.key, data_at=state.known_at)
+            paths.append(element("path", d=curve, cls=cls, **known))
+    return paths
+
+# %% ../../nbs/view/04_page.ipynb #f848a4ed
+def _schema_svg(view: EpisodeView, step: int | None = None) -> FT:
+    "The schema as a diagram; what is known at `step` is coloured (None leaves that to the page's script)."
+    boxes, states = _layout_tables(view.tables), _table_states(view, step)
+    width = max((box.right for box in boxes), default=0) + 24
+    height = max((box.y + box.height for box in boxes), default=0) + 2
+    names_are_known = view.schema_level != "none"
+    drawn = _foreign_keys_svg(boxes, states)
+    drawn += [_box_svg(box, states[box.key], names_are_known) for box in boxes]
+    label = "Schema"
+    if step is not None:
+        n_known = sum(state.is_known for state in states.values())
+        label = f"Schema: {n_known} of {len(boxes)} tables discovered"
+    svg = element(
+        "svg",
+        *drawn,
+        viewBox=f"0 0 {width} {height}",
+        width=width,
+        height=height,
+        role="img",
+        aria_label=label,
+    )
+    return element(
+        "div",
+        svg,
+        cls="sx-map",
+        style=f"--sx-width:{width}px",
+        tabindex="0",
+        role="region",
+        aria_label="schema diagram",
+    )
+
 # %% ../../nbs/view/04_page.ipynb #47ab92c1
 def _signed(x: float, digits: int = 2) -> str:
     "A number with its sign, a real minus."
@@ -137,7 +441,9 @@ def question_html(view: EpisodeView) -> FT:
     return element("header", about, element("h2", view.question), failed, note, cls="sx-ask")
 
 # %% ../../nbs/view/04_page.ipynb #fa31219f
-def _step_line(i: int, made: _Step, step: int | None, unfolds: bool = False) -> FT:
+def _step_line(
+    i: int, made: _Step, step: int | None, unfolds: bool = False, live: bool = False
+) -> FT:
     "Step `i` in the list of steps; a button if the page has a script, or what `unfolds` into what came of it."
     inside = [
         element("small", i),
@@ -146,10 +452,10 @@ def _step_line(i: int, made: _Step, step: int | None, unfolds: bool = False) -> 
         "" if made.reward is None else _signed_html(sum(made.reward.values())),
     ]
     classes = ["sx-fail"] if made.failed else []
-    if step is None:
+    row = element("div", *inside)
+    if live or step is None:
         row = element("button", *inside, type="button", data_go=i)
-    else:
-        row = element("div", *inside)
+    if step is not None:
         if unfolds:
             act = part_html(Part("act", made.argument, made.verb))
             row = element("details", element("summary", *inside), act, *_parts_html(made.parts))
@@ -159,12 +465,14 @@ def _step_line(i: int, made: _Step, step: int | None, unfolds: bool = False) -> 
     return element("li", row, cls=" ".join(classes), data_row=i, aria_current=current)
 
 # %% ../../nbs/view/04_page.ipynb #48adbf7e
-def _steps_html(steps: Sequence[_Step], step: int | None = None, unfold: int = 0) -> FT:
-    "The list of steps: buttons for the page's script if `step` is None, else `unfold` of them show what came."
+def _steps_html(
+    steps: Sequence[_Step], step: int | None = None, unfold: int = 0, live: bool = False
+) -> FT:
+    "The list of steps: buttons if `live` or `step` is None, else `unfold` of them show what came."
     n = len(steps) - 1
     if not n:
         return element("p", "none yet", cls="sx-hint")
-    lines = [_step_line(i, steps[i], step, n - unfold < i < n) for i in range(1, n + 1)]
+    lines = [_step_line(i, steps[i], step, n - unfold < i < n, live) for i in range(1, n + 1)]
     return element("ol", *lines, cls="sx-steps")
 
 # %% ../../nbs/view/04_page.ipynb #a74d15cd
@@ -211,6 +519,7 @@ def episode_view_html(
     head: bool = True,  # with the question
     errors: bool = True,  # say what went wrong; False where it is said already
     unfold: int = 0,  # of the last steps in the list, as many unfold into what came of them
+    live: bool = False,  # a script follows the buttons of the steps
 ) -> FT:
     "An episode at one step, or at all of them."
     steps, last = episode_steps(view), len(view.turns)
@@ -220,7 +529,7 @@ def episode_view_html(
         step = max(0, min(step, last))
         panels = [_step_html(view, step, steps[step], errors=errors)]
     now = element("div", *panels, aria_live="polite" if step is None else "")
-    side = element("div", element("h3", "steps"), _steps_html(steps, step, unfold))
+    side = element("div", element("h3", "steps"), _steps_html(steps, step, unfold, live))
     parts = [element("div", now, side, cls="sx-body")]
     if head:
         parts.insert(0, question_html(view))

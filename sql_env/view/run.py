@@ -32,7 +32,6 @@ from ..paths import read_asset
 from ..play.acts import ACTS
 from ..progress import ProgressBar, terminal_text
 from ..questions.question_set import Question, QuestionSet
-from .diagram import _schema_svg, _table_states
 from sql_env.view.episode import (
     EpisodeView,
     _prompt_parts,
@@ -43,7 +42,13 @@ from sql_env.view.episode import (
 )
 from .html import element, render_html
 from .logs import RunReader, _LoggedRun, read_runs
-from .page import _controls_html, _frame_html, _page_html
+from sql_env.view.page import (
+    _controls_html,
+    _frame_html,
+    _page_html,
+    _schema_svg,
+    _table_states,
+)
 
 # %% ../../nbs/view/06_run.ipynb #1627892e
 def _episode_state(result: EpisodeResult) -> str:

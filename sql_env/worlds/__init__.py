@@ -1,4 +1,4 @@
-"Generated databases and questions: worlds of six kinds, each made from a seed."
+"Generated databases and questions: worlds of seven kinds, each made from a seed."
 
 from sql_env import lazy_names
 
@@ -10,5 +10,6 @@ __getattr__, __dir__ = lazy_names(
         "conversations": "ConversationWorld",
         "search": "ManualWorld WideWorld",
         "changes": "ChangeWorld twins",
+        "policies": "PolicyWorld",
     },
 )

@@ -9,12 +9,12 @@ __all__ = ['ChangeWorld', 'twins']
 
 # %% ../../nbs/worlds/13_changes.ipynb #a5b7a12a
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import apsw
 
@@ -296,8 +296,9 @@ class _Made(NamedTuple):
 class ChangeWorld(_GeneratedWorld):
     "A database and tasks that change it; a draft has the family of its task and the random numbers behind it."
 
-    called, prefix = "worlds of changes", "changes"
-    exams = ("test_wording", "test_vocabulary")
+    called, prefix, wordings = "worlds of changes", "changes", "changes"
+    makers: ClassVar[dict[str, Callable[[Sampler], _ChangeDraft]]] = CHANGES
+    exams: ClassVar[Collection[str]] = ("test_wording", "test_vocabulary")
     level: int = 1  # of the tables, 1 to 3
     n: int = 6  # tasks, at most
     rows: int = 0  # which rows: other numbers give the same tables with other rows
@@ -321,7 +322,7 @@ class ChangeWorld(_GeneratedWorld):
     def _tries(self, con: apsw.Connection) -> Iterator[Callable[[], tuple[Question, Any]]]:
         rng = Rng("changes of", self.level, self.seed)
         rounds = 0 if self.rows else 3
-        for family in (f for _ in range(rounds) for f in rng.shuffled([*CHANGES])):
+        for family in (f for _ in range(rounds) for f in rng.shuffled([*self.makers])):
             made = len(self.questions)
             for attempt in range(8):
                 yield partial(self.task, family, (made, attempt), made + 1)
@@ -331,7 +332,7 @@ class ChangeWorld(_GeneratedWorld):
     def draft(self, family: str, key: tuple) -> tuple[_ChangeDraft, Sampler]:
         "The draft of a family for a key of random numbers; raises `DraftRejected`."
         sampler = Sampler(self.tables, Rng("change", self.level, self.seed, *key), self.level + 2)
-        draft = CHANGES[family](sampler)
+        draft = self.makers[family](sampler)
         _check(self._con, draft)
         return draft, sampler
 
@@ -339,10 +340,14 @@ class ChangeWorld(_GeneratedWorld):
         "A task of a family; raises `DraftRejected`."
         draft, sampler = self.draft(family, key)
         rng = Rng("words", self.level, self.seed, *key, self.wording)
-        wordings = load_wordings("changes")[draft.wording or family]
+        wordings = load_wordings(self.wordings)
         slots = sampler.words | dict(Members=sampler.words["members"].capitalize()) | draft.slots
-        text = _render_question(wordings, slots, rng, self.wording)
+        text = _render_question(wordings[draft.wording or family], slots, rng, self.wording)
         text = _with_fillers(text, rng, self.wording)
+        more = dict(draft.more)
+        if said := wordings.get(f"policy_{family}"):
+            more["policy"] = said.draw(rng).format_map(slots)
+            text += f"\n\nPolicy: {more['policy']}"
         words = set(re.findall(r"\w+", " ".join(draft.statements)))
         names = [table.name for table in self.tables.values()]
         question = self._question(
@@ -355,6 +360,7 @@ class ChangeWorld(_GeneratedWorld):
             writes=tuple(table.name.lower() for table in draft.writes),
             states_rule=draft.is_rule,
             invariants=draft.invariants,
+            **more,
         )
         return question, _Made(draft, family, key)
 

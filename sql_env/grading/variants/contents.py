@@ -139,6 +139,11 @@ class _Table:
     keys: tuple[tuple[str, ...], ...]
 
     @cached_property
+    def places(self) -> list[tuple[tuple[str, str], tuple]]:
+        "Each column with its table's name and its own, lower case."
+        return [((self.name, c[0].lower()), c) for c in self.columns]
+
+    @cached_property
     def insert_sql(self) -> str:
         names = ", ".join(quote_identifier(c[0]) for c in self.columns)
         marks = ", ".join("?" * len(self.columns))
@@ -205,6 +210,10 @@ class Contents:
             for name, r in dict.fromkeys(self.references)
             if name in self.tables and r.parent.lower() in self.tables and all(r.parent_columns)
         ]
+        self.links: dict[str, list[tuple]] = {}  # of a table: parent, its columns, own columns
+        for name, r in self.references:
+            columns, targets = ([c.lower() for c in x] for x in (r.columns, r.parent_columns))
+            self.links.setdefault(name, []).append((r.parent.lower(), targets, columns))
 
     def _tick(self) -> bool:
         self.ticks += 1
@@ -281,10 +290,8 @@ class Contents:
             for _ in range(size if seed % 16 else self.kept.is_tidy):
                 if self.kept.values and rng.random() < self.copies:
                     row = self._copy(table, template, rng, small, nulls)
-                    self._refer(name, row, parents, rng)
-                    self._insert(table, row, parents[name], seen)
-                    continue
-                row = self._row(table, rng, small, nulls, odd, hits)
+                else:
+                    row = self._row(table, rng, small, nulls, odd, hits)
                 if (
                     not self.kept.values and rng.random() < 0.6
                 ):  # one that fails few of the conditions
@@ -294,16 +301,15 @@ class Contents:
                 self._refer(name, row, parents, rng)
                 self._insert(table, row, parents[name], seen)
         self.drop_orphans()
-        return self.is_valid()
+        return self.is_filled()
 
     def _copy(self, table: _Table, template: dict, rng: Random, pool, nulls: float) -> dict:
         "A row that differs from another in its keys and a column or two."
-        changed = {rng.choice(table.columns)[0].lower() for _ in range(rng.choice((0, 1, 1, 2)))}
+        changed = {rng.choice(table.places)[0] for _ in range(rng.choice((0, 1, 1, 2)))}
         row = dict(template)
-        for column in table.columns:
-            name = column[0].lower()
-            if name in changed or (table.name, name) in self.keyed:
-                row[name] = self._value(table.name, column, rng, pool, nulls, 0, 0.5)
+        for place, column in table.places:
+            if place in changed or place in self.keyed:
+                row[place[1]] = self._value(place, column, rng, pool, nulls, 0, 0.5)
         return row
 
     def _insert_group(self, table: _Table, template: dict, size: int, parents: dict) -> None:
@@ -316,10 +322,9 @@ class Contents:
             value = {c: template[c] for c in keys}
             own = {c: f"{v}{n}" if isinstance(v, str) else _FIRST_KEY + n for c, v in value.items()}
             row = {**template, **own}
-            for child, reference in self.references:
-                rows = parents.get(reference.parent.lower())
-                if child == table.name and rows:
-                    row.update((c.lower(), rows[0][t.lower()]) for c, t in zip(*reference[::2]))
+            for parent, targets, columns in self.links.get(table.name, ()):
+                if rows := parents.get(parent):
+                    row.update((c, rows[0][t]) for c, t in zip(columns, targets))
             self._insert(table, row, parents[table.name], seen)
 
     def drive(
@@ -345,17 +350,22 @@ class Contents:
 
     def _row(self, table: _Table, rng: Random, pool, nulls: float, odd: float, hits: float) -> dict:
         return {
-            name.lower(): self._value(table.name, column, rng, pool, nulls, odd, hits)
-            for column in table.columns
-            for name in column[:1]
+            place[1]: self._value(place, column, rng, pool, nulls, odd, hits)
+            for place, column in table.places
         }
 
     def _value(
-        self, table: str, column, rng: Random, pool, nulls: float, odd: float, hits: float
+        self,
+        place: tuple[str, str],  # table and column
+        column,
+        rng: Random,
+        pool,
+        nulls: float,
+        odd: float,
+        hits: float,
     ) -> Any:
         "A value that a column may hold."
-        name, declared, required, is_rowid = column
-        place = (table, name.lower())
+        _, declared, required, is_rowid = column
         if rng.random() < nulls and not (required or is_rowid or place in self.kept.not_null):
             return None
         if place in self.kept.values:
@@ -375,19 +385,20 @@ class Contents:
         kinds = [k for k in kinds if k in pool] or ["text"]
         close = [k for k in kinds if near.get(k)]
         if close and rng.random() < hits:
-            return near[close[0]][0] if hits > 1 else rng.choice(near[rng.choice(close)])
-        return rng.choice(pool[rng.choice(kinds)])
+            value = near[close[0]][0] if hits > 1 else rng.choice(near[rng.choice(close)])
+        else:
+            value = rng.choice(pool[rng.choice(kinds)])
+        if kinds == ["text"] and _kinds(declared)[0] != "text" and _number(value) is not None:
+            return f"{value}x"  # which SQLite does not make a number of
+        return value
 
     def _refer(self, name: str, row: dict, parents: Mapping[str, list[dict]], rng: Random) -> None:
         "References that mostly find their row."
-        for child, reference in self.references:
-            columns = [c.lower() for c in reference.columns]
-            if child != name or any(row.get(c) is None for c in columns):
+        for parent, targets, columns in self.links.get(name, ()):
+            if any(row.get(c) is None for c in columns):
                 continue
             if self.kept.values and rng.random() > 0.9:
                 continue
-            targets = [t.lower() for t in reference.parent_columns]
-            parent = reference.parent.lower()
             rows = parents.get(parent) or ([row] if parent == name and not self.kept.values else [])
             keys = [key for r in rows if None not in (key := [r[t] for t in targets])]
             if keys:
@@ -424,9 +435,14 @@ class Contents:
         "Whether the tables that have rows have them, and no reference is broken."
         before = self.con.total_changes()
         self.drop_orphans()
+        return before == self.con.total_changes() and self.is_filled()
+
+    def is_filled(self) -> bool:
+        "Whether the tables that must have rows have them."
         filled = set(self.tables) if self.kept.is_tidy else self.kept.filled & set(self.tables)
-        return before == self.con.total_changes() and all(
-            self.con.execute(f"SELECT 1 FROM {quote_identifier(t)}").fetchall() for t in filled
+        return all(
+            self.con.execute(f"SELECT 1 FROM {quote_identifier(t)} LIMIT 1").fetchall()
+            for t in filled
         )
 
     def run(self, sql: str) -> list[tuple] | None:
