@@ -4,15 +4,17 @@ import json
 import os
 import re
 import shlex
+import socket
 import subprocess
 import sys
+from functools import partial
 from importlib import import_module
 from importlib.metadata import entry_points
 from pathlib import Path
 
 import pytest
 from conftest import ROOT
-from fake_server import FakeServer, player
+from fake_server import FakeServer, completion, player
 from typer.testing import CliRunner
 
 from sql_env.sources.loading import load
@@ -59,6 +61,34 @@ def test_pairs_of_extras_that_cannot_be_are_told():
     refused = {extra for pair in matrix["refused"] for extra in pair.split(",")}
     assert f"All {matrix['pairs']} pairs but three" in told and len(matrix["refused"]) == 3
     assert all(f"`{extra}`" in told for extra in refused)
+
+
+def test_what_others_tools_found_is_told():
+    "The page has the figures of the files; gold is always paid, and robust pays nothing else."
+    found = json.loads((ROOT / "benchmarks/graders.json").read_text())
+    text = "".join(line for cell in PAGE["cells"] for line in cell["source"])
+    for part, paid in (
+        ("verifiers_robust", 0),
+        ("verifiers", 2),
+        ("inspect", 0),
+        ("inspect_value", 2),
+    ):
+        rows = found[part]["found"]
+        rows = rows if isinstance(rows, list) else rows["with_calls"]
+        failed = [r for r in rows if r["failed"]]
+        assert len(failed) == paid and not [r for r in failed if r["expected"] == "full"], part
+        assert f"{len(rows)} plays of each of {rows[0]['runs']} questions" in text
+    rows = found["openenv"]["found"]
+    assert not [r for r in rows if r["failed"] or r["errors"]]
+    assert f"{len(rows)} probes of 6 questions, {sum(r['runs'] for r in rows)} runs" in text
+    pairs = json.loads((ROOT / "benchmarks/logic_pairs.json").read_text())
+    equal, less = pairs["totals"]["equal"], pairs["totals"]["left out"]
+    assert not pairs["faults"] and "robust different" not in equal and "proved" not in less
+    judged, proved = equal["robust equal"], equal["proved"] + equal["proved if"]
+    told = f"Of {judged} pairs that are equal none was called different, {proved} were proved"
+    assert f"{told}, {equal['open']} stay open" in text
+    told = f"{less['refuted']} were refuted by the prover, and {less['robust different']:,} by variants"
+    assert told in text and f"of the {less['robust equal']} others" in text
 
 
 @pytest.mark.slow
@@ -114,6 +144,81 @@ def test_openenv(questions):
     assert isinstance(factory, harness.ResourceSessionFactory)
 
 
+def test_openenv_where_the_agent_owns_the_loop(questions):
+    "An agent plays over a bridge and asks its model through OpenEnv's capture; the trace has the engine's tokens."
+    harness = pytest.importorskip("openenv.core.harness")
+    capture = pytest.importorskip("openenv.core.harness.capture")
+    from sql_env.server.harness import session_factory
+
+    script, tokens = player(questions), dict(content=[dict(token="t", logprob=-0.5)] * 3)
+
+    def engine(body):
+        said = completion(script(body)) | dict(prompt_token_ids=list(range(len(body["messages"]))))
+        said["choices"][0] |= dict(token_ids=[7, 8, 9], logprobs=tokens)
+        return said
+
+    def agent(session):
+        bridge, messages = harness.SessionMCPBridge(session), session.initial_messages()
+        key = dict(authorization=f"Bearer {session.api_key}")
+        tools = [dict(type="function", function=dict(name=t.name)) for t in session.list_tools()]
+        for number in range(2):
+            body = dict(model="m", messages=messages, tools=tools)
+            said = httpx.post(f"{session.base_url}/chat/completions", json=body, headers=key)
+            messages.append(said.json()["choices"][0]["message"])
+            [call] = messages[-1]["tool_calls"]
+            name, arguments = call["function"]["name"], json.loads(call["function"]["arguments"])
+            asked = dict(jsonrpc="2.0", id=number, method="tools/call")
+            asked["params"] = dict(name=name, arguments=arguments)
+            result = bridge.handle_request(asked)["result"]
+            messages.append(dict(role="tool", tool_call_id=call["id"], content=result["data"]))
+
+    def crash(session):
+        session.call_tool("query", dict(sql="SELECT 1"))
+        raise RuntimeError
+
+    httpx = pytest.importorskip("httpx")
+    with FakeServer(engine) as server, socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+        free.close()
+        proxy = capture.CaptureServer(llm_url=server.url, model="m", port=port)
+        proxy.start()
+        make = partial(session_factory, questions, capture=proxy, sampling=dict(temperature=1.0))
+        session = make(agent).create(questions[0].question_id)
+        assert isinstance(session, harness.TrainableSession) and not session.wait_for_completion(60)
+        trace = session.fetch_training_trace()
+        assert [t.completion_token_ids for t in trace.turns] == [[7, 8, 9]] * 2
+        assert [t.loss_mask for t in trace.turns] == [[0] * n + [1] * 3 for n in (2, 4)]
+        assert session.verify([]).env_reward == 1.0
+        ended = make(crash).create([dict(role="user", content="")], seed=1)
+        assert ended.wait_for_completion(60) == 1 and ended.verify([]).env_reward == 0.0
+        with pytest.raises(ValueError):
+            ended.fetch_training_trace()  # it asked no model
+        session.close()
+        ended.close()
+        assert not proxy.registry.list_ids()
+        proxy.stop()
+    with pytest.raises(ValueError, match="both"):
+        session_factory(questions, agent)
+
+
+@pytest.mark.parametrize("fails", ["call_or_raise", "verdict"])
+def test_openenv_gives_no_number_where_the_environment_fails(questions, fails, monkeypatch):
+    pytest.importorskip("openenv.core.harness")
+    from sql_env.server.harness import session_factory
+
+    session = session_factory(questions).create(questions[0].question_id)
+    monkeypatch.setattr(session.session, fails, lambda *a: 1 / 0)
+    called = session.call_tool("query", dict(sql=questions[0].gold_sql))
+    assert called.done == bool(called.error) == (fails == "call_or_raise")
+    assert "division" not in str(called)
+    result = session.verify([])
+    assert (result.env_reward, result.done, result.metrics) == (
+        None,
+        True,
+        dict(blame="environment"),
+    )
+
+
 def test_harbor(tmp_path, monkeypatch):
     from sql_env.cli import app
 
@@ -132,19 +237,53 @@ def test_verifiers(tmp_path):
         pytest.skip("SQL_ENV_VERIFIERS names no environment with verifiers")
     taskset = "from sql_env.integrations.verifiers import SQLTaskset\n\n__all__ = ['SQLTaskset']\n"
     (tmp_path / "sql_questions.py").write_text(taskset)
+    (tmp_path / "credit.py").write_text(CREDIT)
     paths = os.pathsep.join([str(tmp_path), str(ROOT)])
     env = os.environ | dict(PYTHONPATH=paths, PATH=f"{ready}/bin{os.pathsep}{os.environ['PATH']}")
+    said, options = [], " --env.agent.runtime.type subprocess --no-push --no-rich"
     with FakeServer(player(load("bundled", split="test"))) as server:
-        line = LINES["verifiers"][1].replace("MODEL", "m").replace("URL", server.url)
-        line += " --env.agent.runtime.type subprocess --no-push --no-rich -n 2 -o . --run.name run"
-        done = subprocess.run(
-            shlex.split(line), cwd=tmp_path, env=env, capture_output=True, text=True, timeout=300
-        )
-    assert done.returncode == 0, done.stderr[-2000:]
+        line = LINES["verifiers"][1].replace("MODEL", "m").replace("URL", server.url) + options
+        others = line.replace("vf-eval", "python credit.py")
+        for command in (f"{line} -n 2 -o . --run.name run", others):
+            words = shlex.split(command)
+            done = subprocess.run(words, cwd=tmp_path, env=env, capture_output=True, text=True)
+            assert done.returncode == 0, done.stderr[-2000:]
+            said.append(done.stdout)
     [file] = tmp_path.rglob("traces.jsonl")
     episodes = [json.loads(line) for line in file.read_text().splitlines()]
     traces = [trace for e in episodes for trace in e.get("traces", [e])]
     assert [t["rewards"]["correct"]["score"] for t in traces] == [1.0, 1.0]
+    credit = [node for node in json.loads(said[1].splitlines()[-1]) if node is not None]
+    assert len(credit) == 2 and all(a == b for a, b in credit)
+    assert sum(a for a, _ in credit) == 1.0, "what was paid, as doing without is worth nothing here"
+
+
+CREDIT = """
+import asyncio, json, sys
+from pydantic_config import cli
+from verifiers.v1.cli.resolve import narrow_config, with_positional_taskset
+from verifiers.v1.clients import ModelContext
+from verifiers.v1.configs.cli.eval import EvalConfig
+from verifiers.v1.utils.loaders import load_environment
+from sql_env.policies import ScriptedPolicy
+
+sys.argv[1:] = with_positional_taskset(sys.argv[1:])
+config = cli(narrow_config(EvalConfig, sys.argv[1:]))
+env = load_environment(config.env)
+
+async def play():
+    async with env.serving():
+        task = next(iter(env.taskset.load()))
+        context = ModelContext(client=config.client, model="m", sampling=config.sampling)
+        return task, await env.run_episode(task, context)
+
+task, episode = asyncio.run(play())
+[trace] = episode.traces
+for node in trace.nodes:  # as an engine tells them that trains
+    node.token_ids, node.mask = [1, 2, 3], [False, node.sampled, node.sampled]
+task.credit(trace, ScriptedPolicy([("ANSWER", "-1")]), 2)
+print(json.dumps([node.advantages for node in trace.nodes]))
+"""
 
 
 @pytest.mark.slow
