@@ -203,10 +203,10 @@ def _verdict_scorer(name: str, metric: Metric) -> Callable[[], Scorer]:
     return make
 
 # %% ../../nbs/integrations/02_inspect_ai.ipynb #230cfc3b
-correct_scorer = _verdict_scorer("correct", accuracy())  # right on this database: execution accuracy
-robust_scorer = _verdict_scorer("robust", accuracy())  # on variants of it too: test-suite accuracy
+correct_scorer = _verdict_scorer("correct", accuracy())  # execution accuracy
+robust_scorer = _verdict_scorer("robust", accuracy())  # test-suite accuracy
 grounded_scorer = _verdict_scorer("grounded", accuracy())  # right, and seen in a result
-question_match_scorer = _verdict_scorer("question_match", mean())  # share of a conversation's answers
+question_match_scorer = _verdict_scorer("question_match", mean())  # of a conversation
 reward_scorer = _verdict_scorer("reward", mean())  # by the settings `reward` and `verify`
 
 # %% ../../nbs/integrations/02_inspect_ai.ipynb #29e86017

@@ -75,7 +75,9 @@ class HarnessSession(ResourceSession):
             self._fail(e)
         if self.has_failed:
             return VerifyResult(done=True, metrics=dict(blame="environment"))
-        metrics = {name: getattr(verdict, name) for name in ("correct", "robust", "steps", "reason")}
+        metrics = {
+            name: getattr(verdict, name) for name in ("correct", "robust", "steps", "reason")
+        }
         metrics["grounded"] = verdict.correct and verdict.grounded
         return VerifyResult(verdict.reward, self.session.done, metrics)
 
@@ -95,14 +97,14 @@ class AgentSession(HarnessSession):
     def __init__(
         self,
         session: Session,  # that was begun
-        agent: Callable[["AgentSession"], Any],  # plays the session to its end, in a thread of its own
+        agent: Callable[["AgentSession"], Any],  # plays it, in a thread of its own
         capture: CaptureServer,  # in front of the engine, started
         sampling: dict[str, Any] | None = None,  # the policy of the training, as OpenEnv has it
     ):
         super().__init__(session)
         self._capture = capture
         self._captured = capture.registry.create(purpose="train", sampling=sampling)
-        self.base_url = f"http://127.0.0.1:{capture.port}/v1"  # what the agent asks in place of the engine
+        self.base_url = f"http://127.0.0.1:{capture.port}/v1"  # for the agent
         pool = ThreadPoolExecutor(1)
         self._play = pool.submit(agent, self)
         pool.shutdown(wait=False)
