@@ -507,7 +507,7 @@ def test_limits_are_options(sql_env):
     args = ["evaluate -n 4 --no-floor --policy oracle --json"]
     (r,) = strict(sql_env(*args, "--operations 9000000 --memory 128").out)
     limits = Limits(operations=9_000_000, heap=128 * 2**20)
-    assert r["settings"]["limits"] == asdict(limits)
+    assert r["settings"]["limits"] == json.loads(json.dumps(asdict(limits)))
     (r,) = strict(sql_env(*args).out)
     assert "limits" not in r["settings"]
 
