@@ -521,7 +521,7 @@ def test_a_cluster_that_is_not_installed_is_said(sql_env, monkeypatch, name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["dask", "ray"])
+@pytest.mark.parametrize("name", ["dask", pytest.param("ray", marks=pytest.mark.full)])
 def test_evaluate_on_a_cluster_of_this_machine(sql_env, name):
     pytest.importorskip("ray" if name == "ray" else "dask.distributed")
     args = ["evaluate -n 40 --no-floor --policy random --json"]
