@@ -452,6 +452,7 @@ def play_gold(session, question_id):
 
 
 @pytest.mark.slow
+@pytest.mark.full  # Ray gives itself 30 s to start, which a busy machine may not keep
 def test_sessions_play_as_ray_actors(questions):
     "A session is an actor as it is; two processes share the work, and one that died is made anew from its state."
     ray = pytest.importorskip("ray", reason="ray: pip install 'sql_env[cluster]'")
