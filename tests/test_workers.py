@@ -104,6 +104,22 @@ def test_an_abandoned_statement_ends_at_once_and_is_no_death(home, workers):
         )
 
 
+def test_a_statement_abandoned_while_its_process_starts_is_no_death(home, capfd):
+    "Nobody is told of an error, and the process writes none."
+    made = Workers(1)
+    with Database(home, Limits.gold()).run_in(made) as db:
+        errand = Errand()
+        thread, said = in_thread(errand.run, db.query, LONG.format(50_000_000))
+        while not errand.ends or not made._started:
+            time.sleep(0.001)
+        errand.abandon()
+        thread.join()
+        assert isinstance(said[0], AbandonedError)
+        assert db.query("SELECT count(*) FROM animal").rows
+    made.close()
+    assert "Traceback" not in capfd.readouterr().err
+
+
 def test_short_statements_pass_a_long_one(home, workers):
     "While one statement runs, eight threads carry out a hundred others, on the same database."
     with Database(home, Limits.gold()).run_in(workers) as db:

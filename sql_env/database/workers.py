@@ -184,8 +184,12 @@ class _Worker:
     def __init__(self):
         code = f"import sys; sys.path[:] = {sys.path!r}\nfrom sql_env.database.workers import _work\n_work()"
         pipe = subprocess.PIPE
-        self.process = subprocess.Popen([sys.executable, "-c", code], stdin=pipe, stdout=pipe)
+        # in a session of its own: Ctrl+C in a terminal is for the server, which ends its workers
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", code], stdin=pipe, stdout=pipe, start_new_session=True
+        )
         self.known: set[int] = set()  # databases that it has been told of
+        self.can_be_told = False  # to stop: only once it has started
         self.is_dead = False
 
     def ask(self, key: int, about: _About, sql: str, lane: int) -> tuple[Any, int]:
@@ -200,6 +204,7 @@ class _Worker:
             pickle.dump((key, told, sql, lane), self.process.stdin)
             self.process.stdin.flush()
             answer, n, stops = pickle.load(self.process.stdout)
+            self.can_be_told = os.name == "posix"
             blocks = [pickle.load(self.process.stdout) for _ in range(n)]
         except (OSError, EOFError, pickle.UnpicklingError, ValueError):
             self.kill()
@@ -210,7 +215,7 @@ class _Worker:
 
     def stop(self) -> None:
         "End its statement; the process goes on where it can be told."
-        if os.name == "posix":
+        if self.can_be_told:
             self.process.send_signal(SIGINT)
         else:
             self.kill()
@@ -321,6 +326,10 @@ class Workers:
                 worker = self._another(worker)
             errand.wait_with(worker, worker.stop)
             answer, stops = worker.ask(key, about.within(_LANES[i]), sql, i)
+        except WorkerDiedError:
+            if errand.is_abandoned:
+                raise AbandonedError from None
+            raise
         finally:
             errand.wait_with(worker, None)
             if worker is not None and worker.is_dead:
