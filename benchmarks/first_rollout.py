@@ -142,6 +142,7 @@ def first_rollout(tool: str, wheel: Path) -> dict:
         code = START.format(tests=str(ROOT / "tests"), line=line) + PLAYS[tool] + PLAYED
         env = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
         env |= dict(PATH=f"{python.parent}{os.pathsep}{env['PATH']}", OPENAI_API_KEY="none")
+        env["PYTHONPATH"] = str(folder / "play")  # verifiers imports its taskset from there
         (folder / "play").mkdir()
         done = {}
 
