@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from sql_env.nano.model import find_nano
+from sql_env.nano.engine import find_nano
 from sql_env.paths import benchmark_files, benchmark_results
 from sql_env.sources.loading import load
 from sql_env.training.evals import EVAL_SUITES

@@ -17,11 +17,11 @@ from sql_env.questions.gold import (
     GoldResult,
     GoldRunner,
     _ShuffledCopy,
+    gold_results,
     same_rows,
 )
-from sql_env.questions.gold_cache import gold_results
 from sql_env.questions.statements import StatementReader
-from sql_env.sql.row_order import filters_only, order_proof
+from sql_env.sql.shapes import filters_only, order_proof
 from sql_env.sql.text import has_order_by
 
 SHIPS = (

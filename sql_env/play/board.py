@@ -19,7 +19,7 @@ from ..database.database import Database
 from ..grading.grounding import Evidence
 from .reward import _ResultOrigin
 from ..sql.analysis import referenced_tables
-from ..sql.values import quote_identifier
+from ..sql.text import quote_identifier
 
 # %% ../../nbs/play/01_board.ipynb #e2409188
 _MARKUP = re.compile(
