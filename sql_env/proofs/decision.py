@@ -1,4 +1,4 @@
-"""Proofs that two queries give the same rows on every database that keeps some assumptions, and certificates of episodes
+"""Proofs that two queries give the same rows on every database that keeps some facts, and certificates of episodes
 
 Docs: https://hjerpe.github.io/sql_env/proofs/decision.html.md"""
 

@@ -1,4 +1,4 @@
-"""What a proof may take for granted about the rows of a database, which statements it is about, and what names in them mean
+"""What a proof may take for granted about rows, which statements it is about, and what the names in them mean
 
 Docs: https://hjerpe.github.io/sql_env/proofs/facts.html.md"""
 

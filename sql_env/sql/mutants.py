@@ -1,4 +1,4 @@
-"""Wrong queries and changes that are one edit away from a right one, what a statement writes, and the conditions it may miss
+"""Wrong queries and changes that are one edit from a right one, what a statement writes, and the parts of its WHERE
 
 Docs: https://hjerpe.github.io/sql_env/sql/mutants.html.md"""
 

@@ -1,4 +1,4 @@
-"""Without a copy of the data: whether a result can hang on the order of rows, and golds that say something else than was meant
+"""Whether a result can hang on the order of rows, and golds whose form shows that something else was meant
 
 Docs: https://hjerpe.github.io/sql_env/sql/shapes.html.md"""
 

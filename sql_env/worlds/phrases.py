@@ -1,4 +1,4 @@
-"""How a condition is worded, how gold SQL is put together, what a question family is, and which rows a question is about
+"""How a condition is worded and gold SQL put together, what a question family is, and which rows a question is about
 
 Docs: https://hjerpe.github.io/sql_env/worlds/phrases.html.md"""
 

@@ -1,4 +1,4 @@
-"""Whether the query behind a right answer is right on other instances of the database too, some of them made for the two queries
+"""Whether the query behind a right answer is right on other instances too, some of them made for the two queries
 
 Docs: https://hjerpe.github.io/sql_env/grading/variants/robust.html.md"""
 
