@@ -9,8 +9,9 @@ from itertools import combinations
 from random import Random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from laws import law
 from mutation_study import (
     _passed_comparisons,
     _surviving_mutants,
@@ -178,7 +179,7 @@ def as_questions(texts):
     ]
 
 
-@settings(max_examples=60, deadline=None)
+@law(60)
 @given(
     st.lists(st.lists(st.sampled_from("abcdefghij"), max_size=9).map(" ".join), max_size=25),
     st.sampled_from([0.2, 0.5, 0.7, 0.85, 0.9, 1.0]),

@@ -18,8 +18,9 @@ from pathlib import Path
 
 import pytest
 from fake_server import FakeServer, completion, fault, message
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from laws import law
 
 pytest.importorskip("openai", reason="openai is not installed: pip install 'sql_env[openai]'")
 
@@ -624,7 +625,7 @@ def test_actions_and_calls_are_inverse():
         )
 
 
-@settings(max_examples=60, deadline=None)
+@law(60)
 @given(
     st.recursive(
         st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
@@ -1089,6 +1090,7 @@ def served(folder):
         server.wait(20)
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_a_real_server(served, folder, tiny_model, template):
     "The model plays on `transformers serve` as it plays here: same calls, same answer, same count of tokens."

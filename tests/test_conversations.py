@@ -6,8 +6,9 @@ from collections import Counter
 from itertools import islice
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from laws import law
 from test_reward import RIGHT, RIGHTLY, WRONG, result, shaped, total, turns, undiscounted
 
 from sql_env.database.database import Database
@@ -32,7 +33,7 @@ from sql_env.worlds import worlds
 from sql_env.worlds.conversations import EDITS, ConversationWorld
 from sql_env.worlds.words import load_wordings
 
-laws = settings(deadline=None, derandomize=True, max_examples=40, database=None)
+laws = law(40)
 
 # --- rewards
 

@@ -11,8 +11,9 @@ from contextlib import aclosing, asynccontextmanager, contextmanager
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from laws import law
 
 pytest.importorskip("mcp", reason="mcp is not installed: pip install 'sql_env[mcp]'")
 
@@ -479,7 +480,7 @@ arguments = json_values | st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=25, deadline=None)
+@law(25)
 @given(st.lists(st.tuples(st.integers(0, 2), names, arguments), max_size=12))
 def test_whatever_clients_send_they_get_text_and_seats_add_up(calls):
     players = make_players(load("bundled"), capacity=2)

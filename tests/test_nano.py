@@ -8,8 +8,9 @@ from hashlib import sha256
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from laws import law
 from nano import save_int8
 
 from sql_env.cli.app import make_policy
@@ -68,7 +69,7 @@ def test_tokens_are_those_of_the_library(transcripts, library, own):
         assert own[1].decode(own[1].encode(text)) == text
 
 
-@settings(max_examples=150, deadline=None)
+@law(150)
 @given(text=st.text(st.sampled_from("abehotw THW019_'|<>\n\té漢ß\u0301🙂"), max_size=40))
 def test_any_text_has_the_library_s_tokens_and_survives(text, library, own):
     assert own[1].encode(text) == library[1](text)["input_ids"]

@@ -4,8 +4,9 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from laws import law
 
 from sql_env.evaluation.harness import evaluate
 from sql_env.evaluation.logs import read_log
@@ -178,7 +179,7 @@ def test_what_sqlite_cannot_take_is_ruled_out_quietly(text):
     assert call_objection(message, conversation_facts(START))
 
 
-@settings(max_examples=300, deadline=None)
+@law(300)
 @given(st.text(max_size=60), st.sampled_from(("DESCRIBE", "SAMPLE", "QUERY", "ANSWER")))
 def test_no_text_breaks_the_check(text, action_type):
     for argument in (text, f"SELECT {text} FROM reader", f"{COUNT} name = '{text}'"):

@@ -78,7 +78,8 @@ def test_notebooks_run_clean_and_fresh(root, exported):
         "HOME": str(exported),
         "OMP_NUM_THREADS": "1",
     }
-    run(tool("nbdev-test"), "--save", "--n-workers", "2", cwd=exported, env=env)
+    # One process: each more would import Torch, TRL and OpenEnv again
+    run(tool("nbdev-test"), "--save", "--n-workers", "1", cwd=exported, env=env)
     run(tool("nbdev-clean"), cwd=exported, env=env)
     stale = {}
     for path in notebooks(root):
@@ -330,6 +331,7 @@ def empty_environment(folder: Path, *installed) -> Path:
     return python
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_wheel_rehearsal(root, wheel, tmp_path, monkeypatch):
     "The tutorials that need no extra run from the wheel alone, with Colab's packages as they are."

@@ -1,4 +1,4 @@
-"Tasks where people and programs meet them: server, page, explorer, TRL, MCP, Gymnasium, Inspect, the command."
+"Tasks where people and programs meet them: server, page, explorer, TRL, MCP, Inspect, the command."
 
 import importlib.util
 import inspect
@@ -10,7 +10,6 @@ from test_cli import sql_env  # noqa: F401
 from test_tasks import EXECUTE, FEE, NOTHING, OPEN, ROWS, SCHEMA
 
 from sql_env.database.database import build_database
-from sql_env.integrations.gymnasium import GymEnv
 from sql_env.integrations.inspect_ai import question_sample, session_outcome
 from sql_env.integrations.trl import SQLEnvTRL, prompt_rows, rollout_metrics
 from sql_env.models import SQLAction
@@ -121,17 +120,6 @@ def test_mcp(questions):
         assert said in player.call("answer", dict(value="done"))[0]
 
 
-def test_gymnasium(questions):
-    env = GymEnv(questions, actions=EXECUTE)
-    env.reset(options=dict(question_id="bank-fee"))
-    kind = {name: i for i, name in enumerate(env.actions)}
-    env.step(dict(action_type=kind["EXECUTE"], argument=DO))
-    *_, reward, terminated, truncated, info = env.step(
-        dict(action_type=kind["ANSWER"], argument="done")
-    )
-    assert reward == 1 and terminated and not truncated and info["correct"]
-
-
 def test_inspect(questions):
     assert "UPDATE account" in question_sample(FEE).metadata["gold_sql"]
     session = Session(EpisodeEnv(questions, actions=EXECUTE))
@@ -179,19 +167,6 @@ def test_every_face_says_the_job_of_a_question(questions, question, actions, say
 
         seen["verifiers"] = question_data(question, EpisodeEnv(one, actions=actions)).system_prompt
     assert {face: expected in text for face, text in seen.items()} == dict.fromkeys(seen, True)
-
-
-def test_skyrl(questions):
-    pytest.importorskip("skyrl_gym")
-    from sql_env.integrations.skyrl import SkyRLEnv
-
-    for sql, right in ((DO, 1.0), (HALF, 0.0)):
-        env = SkyRLEnv(questions, extras=dict(question_id="bank-fee"), actions=EXECUTE)
-        env.init([])
-        for name, argument in (("execute", dict(sql=sql)), ("answer", dict(value="done"))):
-            call = json.dumps(dict(name=name, arguments=argument))
-            seen = env.step(f"<tool_call>{call}</tool_call>")
-        assert seen["done"] and seen["reward"] == right and env.get_metrics()["correct"] == right
 
 
 def test_the_tool_is_described():

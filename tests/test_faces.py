@@ -1,0 +1,259 @@
+"One table: each kind of question, played rightly and wrongly by each way in, is judged and paid as a plain episode is."
+
+import asyncio
+import importlib.util
+import json
+from typing import NamedTuple
+
+import pytest
+
+from sql_env import load
+from sql_env.integrations.trl import SQLEnvTRL
+from sql_env.models import SQLAction
+from sql_env.play.acts import ACTS, allowed_actions
+from sql_env.play.environment import EpisodeEnv
+from sql_env.play.session import Session
+from sql_env.questions.question_set import QuestionSet
+from sql_env.server.environment import SQLEnvironment
+from sql_env.server.mcp_tools import EnvironmentTools, Player
+from sql_env.server.page import _Visit
+from sql_env.view.explorer import EpisodeExplorer
+from sql_env.worlds import AmbiguousWorld, ConversationWorld, world_set
+
+VERBS = allowed_actions("execute,abstain,clarify")
+LETTER = "UPDATE owner SET newsletter = 'N' WHERE town = 'Oxley Bridge' AND newsletter = 'Y'"
+ASK = ("CLARIFY", "That would change 17 rows. May I go ahead?")
+LAST, DONE = ("ANSWER", "@last"), ("ANSWER", "done")
+
+
+class Judged(NamedTuple):
+    "What a way in says of an episode that is over; None where it does not say it."
+
+    correct: bool
+    reward: float | None = None
+    each: tuple[bool, ...] | None = None  # the questions of a conversation
+
+
+def query(q):
+    return "QUERY", q.gold_sql
+
+
+@pytest.fixture(scope="module")
+def kinds(tmp_path_factory):
+    "By kind: its questions, one of them, and moves that are right and that are wrong."
+    folder = tmp_path_factory.mktemp("worlds")
+    bundled, tasks, policies = map(load, ("bundled", "bundled_tasks", "bundled_policies"))
+    talks = world_set("train", 1, 8, folder=folder, kind=ConversationWorld)
+    unclear = world_set("train", 1, 24, folder=folder, unanswerable=0.4, kind=AmbiguousWorld)
+    plain, task, policy = bundled.get("vet_clinic-02"), tasks[0], policies.get("vet_clinic-p02")
+    talk = next(q for q in talks if len(q.conversation) > 2)
+    asks = next(q for q in unclear if q.clarifications)
+    lacks = next(q for q in unclear if not q.answerable)
+    writes = [("EXECUTE", sql) for sql in task.gold_statements]
+    look = ("DESCRIBE", policy.writes[0])
+    turns = [move for q in talk.conversation for move in (query(q), LAST)]
+    return dict(
+        question=(bundled, plain, [query(plain), LAST], [query(plain), ("ANSWER", "x")]),
+        task=(tasks, task, [*writes, DONE], [DONE]),
+        policy=(
+            policies,
+            policy,
+            [look, ASK, ("EXECUTE", LETTER), DONE],
+            [look, ("EXECUTE", LETTER), DONE],
+        ),
+        conversation=(talks, talk, turns, [*turns[:2], turns[2], ("ANSWER", "x"), *turns[4:]]),
+        unclear=(
+            unclear,
+            asks,
+            [("CLARIFY", f"What do you mean by {asks.clarifications[0].term}?"), query(asks), LAST],
+            [("ABSTAIN", "I don't know.")],
+        ),
+        unanswerable=(
+            unclear,
+            lacks,
+            [
+                ("DESCRIBE", lacks.tables_involved[0]),
+                ("ABSTAIN", f"There is no {lacks.missing}."),
+            ],
+            [("ANSWER", "0")],
+        ),
+    )
+
+
+def named(verb: str, argument: str) -> dict:
+    "The arguments of a tool call."
+    return {ACTS[verb].parameter: argument}
+
+
+def episode(questions: QuestionSet, q, moves) -> Judged:
+    env = EpisodeEnv(questions, actions=VERBS)
+    env.reset(question_id=q.question_id)
+    paid = sum(env.step(*move).reward or 0 for move in moves)
+    return Judged(env.episode.verdict.correct, paid, env.episode.turns_correct)
+
+
+def session(questions, q, moves) -> Judged:
+    it = Session(EpisodeEnv(questions, actions=VERBS))
+    it.begin(q.question_id)
+    for verb, argument in moves:
+        it.call(verb.lower(), named(verb, argument))
+    verdict = it.verdict(robust=False)
+    return Judged(verdict.correct, it.reward, verdict.turns_correct)
+
+
+def resumed(questions, q, moves) -> Judged:
+    "A session that is put away after each step, as Inspect and verifiers do."
+    env = EpisodeEnv(questions, actions=VERBS)
+    it = Session(env)
+    it.begin(q.question_id)
+    for verb, argument in moves:
+        it = Session.resume(env, json.loads(json.dumps(it.state())))
+        it.call(verb.lower(), named(verb, argument))
+    return Judged(it.verdict(robust=False).correct, it.reward)
+
+
+def server(questions, q, moves) -> Judged:
+    env = SQLEnvironment(questions, actions=VERBS)
+    env.reset(question_id=q.question_id)
+    seen = [env.step(SQLAction(action_type=verb, argument=text)) for verb, text in moves]
+    env.close()
+    told = seen[-1].metadata
+    each = told.get("turns_correct")
+    return Judged(told["correct"], sum(obs.reward or 0 for obs in seen), each and tuple(each))
+
+
+def trl(questions, q, moves) -> Judged:
+    env = SQLEnvTRL(questions, actions=VERBS, reward="sparse")
+    env.reset(question_id=q.question_id)
+    for verb, argument in moves:
+        getattr(env, verb.lower())(argument)
+    return Judged(env.correct, env.get_reward())
+
+
+def mcp(questions, q, moves) -> Judged:
+    "The tools of a player; the verdict is what its last result says."
+    player = Player(Session(EpisodeEnv(questions, actions=VERBS)), reveal="verdict")
+    player.call("start", dict(question_id=q.question_id))
+    for verb, argument in moves:
+        player.call(verb.lower(), named(verb, argument))
+    return Judged(player.session.verdict(robust=False).correct, player.session.reward)
+
+
+def mcp_of_openenv(questions, q, moves) -> Judged:
+    async def play():
+        env = SQLEnvironment(questions, actions=VERBS)
+        tools = EnvironmentTools(env)
+        await tools.call_tool("start", dict(question_id=q.question_id))
+        for verb, argument in moves:
+            await tools.call_tool(verb.lower(), named(verb, argument))
+        return Judged(env.episode.verdict.correct)
+
+    return asyncio.run(play())
+
+
+def page(questions, q, moves) -> Judged:
+    "A visitor of the server's page."
+    visit = _Visit(SQLEnvironment(questions, actions=VERBS))
+    visit.start(question_id=q.question_id)
+    for move in moves:
+        visit.step(*move)
+    return Judged(visit.obs.metadata["correct"])
+
+
+def explorer(questions, q, moves) -> Judged:
+    it = EpisodeExplorer(questions, question_id=q.question_id, actions=VERBS)
+    for move in moves:
+        it.play(*move)
+    return Judged(it.human.episode.verdict.correct)
+
+
+def gymnasium(questions, q, moves) -> Judged:
+    module = pytest.importorskip("sql_env.integrations.gymnasium", reason="no gymnasium")
+    env = module.GymEnv(questions, actions=VERBS)
+    env.reset(options=dict(question_id=q.question_id))
+    paid = 0.0
+    for verb, argument in moves:
+        action = dict(action_type=env.actions.index(verb), argument=argument)
+        _, reward, _, _, info = env.step(action)
+        paid += reward
+    return Judged(info["correct"], paid)
+
+
+def skyrl(questions, q, moves) -> Judged:
+    module = pytest.importorskip("sql_env.integrations.skyrl", reason="no skyrl-gym")
+    env = module.SkyRLEnv(questions, extras=dict(question_id=q.question_id), actions=VERBS)
+    env.init([])
+    paid = 0.0
+    for verb, argument in moves:
+        call = json.dumps(dict(name=verb.lower(), arguments=named(verb, argument)))
+        paid += env.step(f"<tool_call>{call}</tool_call>")["reward"]
+    return Judged(bool(env.get_metrics()["correct"]), paid)
+
+
+def inspect(questions, q, moves) -> Judged:
+    "A task of Inspect AI with its mock model, which needs no network."
+    inspect_ai = pytest.importorskip("inspect_ai", reason="no inspect_ai")
+    from inspect_ai.model import ModelOutput, ModelUsage, get_model
+
+    from sql_env.integrations.inspect_ai import question_task
+
+    said = [
+        ModelOutput.for_tool_call("mock", verb.lower(), named(verb, text)) for verb, text in moves
+    ]
+    for output in said:  # else they would be counted by a tokenizer out of the network
+        output.usage = ModelUsage(input_tokens=9, output_tokens=9, total_tokens=18)
+    task = question_task(questions.with_questions([q]), actions=VERBS, reward="sparse")
+    model = get_model("mockllm/model", custom_outputs=said, memoize=False)
+    [log] = inspect_ai.eval(task, model, display="none")
+    assert log.status == "success", log.error
+    scores = {name: score.value for name, score in log.samples[0].scores.items()}
+    return Judged(scores["correct"] == 1, scores["reward"])
+
+
+def verifiers(questions, q, moves) -> Judged:
+    pytest.importorskip("verifiers", reason="verifiers can't be installed beside openenv")
+    from sql_env.integrations.verifiers import call_tool
+
+    env = EpisodeEnv(questions, actions=VERBS)
+    it = Session(env)
+    it.begin(q.question_id)
+    state = it.state()
+    for verb, argument in moves:
+        _, state, _ = call_tool(env, state, verb.lower(), named(verb, argument))
+    it = Session.resume(env, state)
+    return Judged(it.verdict(robust=False).correct, it.reward)
+
+
+FACES = [session, resumed, server, trl, mcp, mcp_of_openenv, page, explorer]
+FACES += [gymnasium, skyrl, inspect, verifiers]
+KINDS = "question task policy conversation unclear unanswerable".split()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_plain_episode_of_each_kind(kinds, kind):
+    "What the others are compared with: right moves are paid, wrong ones are not."
+    questions, q, right, wrong = kinds[kind]
+    good, bad = episode(questions, q, right), episode(questions, q, wrong)
+    assert good.correct and good.reward == 1
+    assert not bad.correct and bad.reward < 1
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("face", FACES, ids=lambda face: face.__name__)
+def test_every_way_in_judges_and_pays_as_the_episode_does(kinds, face, kind, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # where Inspect keeps its logs
+    questions, q, *both = kinds[kind]
+    for moves in both:
+        expected, found = episode(questions, q, moves), face(questions, q, moves)
+        assert found.correct is expected.correct
+        assert found.reward is None or found.reward == pytest.approx(expected.reward)
+        assert found.each is None or found.each == expected.each
+
+
+def test_the_table_has_every_module_of_integrations():
+    "A new one comes with a row; Harbor's tasks are graded by a script, which its own tests play."
+    from conftest import ROOT
+
+    modules = {p.stem for p in (ROOT / "sql_env" / "integrations").glob("[a-z]*.py")}
+    names = {face.__name__ for face in FACES} | {"inspect_ai", "harbor"}
+    assert modules <= names and importlib.util.find_spec("sql_env.integrations.harbor")
