@@ -40,10 +40,9 @@ def evaluate(
     "Play suites and keep a row of each; greedy, table names only, 15 steps. LOG is a folder for their episodes."
     import torch
 
+    from sql_env.evaluation import evaluate as play
     from sql_env.evaluation.logs import read_log
     from sql_env.evaluation.rows import count_failures
-
-    from sql_env.evaluation import evaluate as play
     from sql_env.play import EpisodeEnv
     from sql_env.policies.chat import ChatPolicy
     from sql_env.policies.local import LocalModel

@@ -133,6 +133,13 @@ CLAIMS = {
         "Published sets have flaws": lambda t: (
             benchmark_results("audit_spider_train")["set_aside"] > 0
         ),
+        "Each set that `load` knows": lambda t: all(
+            found["oracle"] > 0.99 and found["hack_floor"] < 0.1
+            for found in benchmark_results("question_sets")["sets"].values()
+        ),
+        "after three trainings by imitation on two cores": lambda t: (
+            len(benchmark_results("real_model")["trainings"]) == 3
+        ),
         "The oracle is right through each": lambda t: all(
             r["oracle"] == 1 for r in benchmark_results("adapters")["rows"]
         ),
@@ -152,12 +159,16 @@ CLAIMS = {
         "proofs is false. If proofs of such pairs": lambda t: (
             benchmark_results("strangers")["false"] == benchmark_results("strangers")["leaks"] == 0
         ),
-        "and none differs": lambda t: not any(
-            part["counts"].get("proved and shown to differ")
-            for name, part in benchmark_results("proofs").items()
-            if name not in ("alternatives", "deceiving")
+        "and none differs": lambda t: (
+            not any(
+                part["counts"].get("proved and shown to differ")
+                for name, part in benchmark_results("proofs").items()
+                if name not in ("alternatives", "deceiving")
+            )
         ),
-        "0 times proved": lambda t: "proved" not in benchmark_results("proofs")["deceiving"]["counts"],
+        "0 times proved": lambda t: (
+            "proved" not in benchmark_results("proofs")["deceiving"]["counts"]
+        ),
         "are not proved either": lambda t: (
             "proved" not in benchmark_results("logic_pairs")["totals"]["left out"]
         ),
@@ -188,8 +199,8 @@ CLAIMS = {
             for r in benchmark_results("play")["rows"]
             if r["kind"] == "final"
         ),
-        "Examples in the conversation gave nothing": lambda t: not any(
-            r["success"] for r in real_model() if r["model"] == "base"
+        "Examples in the conversation gave nothing": lambda t: (
+            not any(r["success"] for r in real_model() if r["model"] == "base")
         ),
         "which sixty questions can't tell from no change": lambda t: not_told_apart("spider dev"),
         "No suite has a database that was trained on": lambda t: (
