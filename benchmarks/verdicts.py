@@ -308,7 +308,9 @@ def judged_mutants(qs: QuestionSet, q: Question, path: Path, tables: list) -> li
         state += ["proven_robust"] if verdict.correct and proofs[sql] else []
         if verdict.correct:  # what the instances leave undecided is for the prover
             known = "wrong" if proofs[sql] else "undecided"
-            state += [known, f"{known}_{prove_on(db, q.gold_sql, sql).outcome}"]
+            proof = prove_on(db, q.gold_sql, sql)
+            state += [known, f"{known}_{proof.outcome}"]
+            state += [f"{known}_stopped"] if "a test refutes it" in proof.reason else []
         judged.append((kind, sql, tuple(state)))
     return judged
 
