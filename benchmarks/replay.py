@@ -1,7 +1,7 @@
 """What it costs to check a log: `python benchmarks/replay.py`, 1,000 episodes of each log, writes replay.json.
 
-A greedy policy and gold on generated databases, robust verdicts among those that are made again; then `verify_result` in
-a process that has seen none of it: seconds of its processor.
+A greedy policy and gold on generated databases, robust verdicts among those that are made again; then `verify_result`
+in a process that has seen none of it: seconds of its processor.
 """
 
 import json

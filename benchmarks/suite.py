@@ -5,7 +5,8 @@ other policy takes the same command, `--model` or `--policy FOLDER`, with the sa
 actions lead to shows `sql_env verify-result`.
 
 Small models on two cores play a sample of each part: `python benchmarks/suite.py LOGS --play MODEL --name NAME -n 20`,
-where MODEL is nano, a folder, or a GGUF file; an adapter's base is found by SQL_ENV_BASE_MODEL.
+where MODEL is nano, a folder, or a GGUF file; an adapter's base is found by SQL_ENV_BASE_MODEL. Rows whose logs are not
+in the folder stay as they were.
 """
 
 import argparse
@@ -108,7 +109,11 @@ def main() -> None:
     if given.out:
         digests = {part.name: part.digest for part in suite_parts(given.suite)}
         command = "python benchmarks/suite.py runs/v1 --out benchmarks/suite.json"
-        saved = dict(command=command, suite=given.suite, digests=digests, rows=found)
+        known = json.loads(given.out.read_text())["rows"] if given.out.exists() else []
+        made = {(r["part"], r["policy"]): r for r in [*known, *found]}
+        order = {part.name: i for i, part in enumerate(suite_parts(given.suite))}
+        all_rows = sorted(made.values(), key=lambda r: (order[r["part"]], r["policy"]))
+        saved = dict(command=command, suite=given.suite, digests=digests, rows=all_rows)
         given.out.write_text(json.dumps(saved, indent=1) + "\n")
 
 
