@@ -40,7 +40,7 @@ from verdicts import (
 
 from sql_env.database.guards import QueryError
 from sql_env.evaluation.statistics import rate_interval
-from sql_env.grading.variants.contents import Contents, Judge
+from sql_env.grading.variants.contents import Comparison, Contents
 from sql_env.proofs.decision import kept_by, prove
 from sql_env.proofs.facts import Schema, all_assumptions, read_facts
 from sql_env.sources.loading import load
@@ -368,7 +368,7 @@ def check_mutant(
     kept = proof.assumptions if proof else all_assumptions(schema, tables)
     try:
         contents = Contents(schema.empty(), tables, (gold, sql), kept_by(kept, schema))
-        judge = Judge(gold, sql)
+        judge = Comparison(gold, sql)
     except (ValueError, QueryError):
         return
     found[f"{kind} {proof.outcome}"] += 1

@@ -46,7 +46,7 @@ from sql_env.grading.answers import Verdict, compare_rows, format_rows
 from sql_env.grading.variants.robust import judge_evidence, verify_robust
 from sql_env.grading.variants.selection import build_variants, instance_generator, results_agree
 from sql_env.play.episode import Episode
-from sql_env.proofs.certificates import prove_on
+from sql_env.proofs.decision import prove_on
 from sql_env.questions.gold import rank_rows
 from sql_env.questions.question_set import Question, QuestionSet
 from sql_env.sources.loading import load

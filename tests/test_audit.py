@@ -37,8 +37,7 @@ from sql_env.questions.question_set import QUARANTINE_FLAGS, QUESTION_FLAGS, Que
 from sql_env.sources.files import Drafts
 from sql_env.sources.loading import _complete_questions, load
 from sql_env.sql.mutants import one_edit_mutants
-from sql_env.sql.row_order import bare_columns
-from sql_env.sql.shapes import SHAPE_RULES
+from sql_env.sql.shapes import SHAPE_RULES, bare_columns
 
 SCHEMA = """
 CREATE TABLE captain (captain_id INTEGER PRIMARY KEY, name TEXT, home TEXT);

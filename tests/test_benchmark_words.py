@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from scipy.stats import binomtest
 
-from sql_env.nano.model import find_nano
+from sql_env.nano.engine import find_nano
 from sql_env.paths import benchmark_files, benchmark_results
 from sql_env.sources.loading import load
 

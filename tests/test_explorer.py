@@ -31,7 +31,7 @@ from sql_env.policies.baselines import OraclePolicy, RandomPolicy
 from sql_env.progress import terminal_text
 from sql_env.questions.question_set import Question, QuestionSet
 from sql_env.sources.loading import load
-from sql_env.sql.values import Result, format_value, quote_identifier
+from sql_env.sql.text import Result, format_value, quote_identifier
 from sql_env.view.episode import (
     EpisodeView,
     _result_part,

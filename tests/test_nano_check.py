@@ -10,11 +10,16 @@ from laws import law
 
 from sql_env.evaluation.harness import evaluate
 from sql_env.evaluation.logs import read_log
-from sql_env.nano.check import call_objection, conversation_facts
-from sql_env.nano.engine import ConversationState, NanoEngine, TurnWriter
-from sql_env.nano.model import NANO_WEIGHTS, NanoModel, NanoPolicy
+from sql_env.nano.engine import (
+    NANO_WEIGHTS,
+    ConversationState,
+    NanoEngine,
+    NanoModel,
+    NanoPolicy,
+    TurnWriter,
+)
 from sql_env.nano.recipe import expert_transcripts, world_transcripts
-from sql_env.nano.text import NanoTokenizer
+from sql_env.nano.text import NanoTokenizer, call_objection, conversation_facts
 from sql_env.play.acts import Action
 from sql_env.play.chat import action_message, error_result_text
 from sql_env.play.environment import EpisodeEnv

@@ -29,7 +29,7 @@ from sql_env.policies.baselines import (
 )
 from sql_env.questions.question_set import Question
 from sql_env.sources.loading import load
-from sql_env.sql.values import quote_identifier
+from sql_env.sql.text import quote_identifier
 
 SPIDER = Path(
     os.environ.get("SQL_ENV_SPIDER") or Path(__file__).resolve().parents[2] / "shared" / "spider"

@@ -20,7 +20,7 @@ from ..database.workers import WorkerDiedError
 from ..grading.grounding import Evidence
 from .reward import _ResultOrigin
 from ..sql.analysis import referenced_tables
-from ..sql.values import quote_identifier
+from ..sql.text import quote_identifier
 
 # %% ../../nbs/play/01_board.ipynb #e2409188
 _MARKUP = re.compile(

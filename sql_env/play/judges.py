@@ -36,7 +36,7 @@ from ..plugins import KINDS, find
 from ..questions.gold import same_rows
 from ..questions.question_set import Question
 from ..sql.analysis import referenced_tables
-from ..sql.values import Result
+from ..sql.text import Result
 
 # %% ../../nbs/play/04_judges.ipynb #a948690d
 class _TaskWork:

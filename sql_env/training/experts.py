@@ -37,7 +37,7 @@ from sql_env.policies.baselines import (
 )
 from ..questions.question_set import Question, QuestionSet
 from ..sql.analysis import SqlToken, TokenizedSql, compared_values
-from ..sql.values import bare_identifier
+from ..sql.text import bare_identifier
 
 # %% ../../nbs/training/01_experts.ipynb #079f36f7
 def _near_misses(name: str) -> list[str]:
