@@ -3,7 +3,8 @@
 By the command of each tool, with its defaults, on a server on loopback: a limit of 10 requests in 2 s that says
 Retry-After 1, twenty episodes and sixteen at once; a cap with eight at once and the same command after it; kill -9 and
 going on; two quick Ctrl-C on a server that hangs; files that may not grow beyond 150 kB. Then what servers really send,
-ten ways by five episodes, a minute at most for each, and estimates of tokens. `--only forms` renews one of the cases.
+all the ways of `tests/test_wire.py` by five episodes, a minute at most for each, and estimates of tokens. `--only
+forms` renews one of the cases; forms that stand in the file already are kept.
 """
 
 import argparse
@@ -16,11 +17,12 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections import deque
+from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
-from threading import Lock
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests"))
@@ -48,7 +50,7 @@ def played():
 
 def limited(script, n: int = 10, seconds: float = 2.0, retry_after: str = "1"):
     "A script with a limit of requests in a window."
-    times, lock = deque(), Lock()
+    times, lock = deque(), threading.Lock()
 
     def answer(body):
         now = time.monotonic()
@@ -196,22 +198,6 @@ def disk(tool: str) -> dict:
         return dict(rc=process.returncode, **told, **counts)
 
 
-SHEET = (  # names of forms
-    "no tool arrives",
-    "finish_reason error, always",
-    "401 in a 200 body",
-    "402 in a 200 body",
-    "502 in a 200 body",
-    "HTML with 200, sometimes",
-    "a BOM",
-    "Retry-After of an hour",
-    "arguments encoded twice",
-    "one argument more",
-    "functions.query",
-    "QUERY",
-)
-
-
 def ending(tool: str, folder: str) -> str:
     "How five episodes ended, by the log."
     if tool == "sql_env":
@@ -230,24 +216,53 @@ def ending(tool: str, folder: str) -> str:
     return words + (f", blamed: {' '.join(blamed)}" if blamed else "")
 
 
-def forms(tool: str) -> dict:
-    "What comes of the forms of the sheet."
-    found = {}
-    for form in (form for form in FORMS if form["name"] in SHEET):
-        with OddServer(form) as server, tempfile.TemporaryDirectory() as folder:
-            process, late = start(tool, folder, server.url, 5), ""
-            try:
-                said = "".join(process.communicate(timeout=60))
-            except subprocess.TimeoutExpired:
-                process.send_signal(signal.SIGINT)  # so that it keeps what it has
-                with contextlib.suppress(subprocess.TimeoutExpired):
-                    process.communicate(timeout=20)
-                process.kill()
-                said, late = "", ", not over after a minute"
-            stopped = ", stopped with what to do" if "check " in said and process.returncode else ""
-            found[form["name"]] = ending(tool, folder) + late + stopped
-        print(tool, form["name"], found[form["name"]], flush=True)
-    return found
+class RealServer(OddServer):
+    "An odd server whose clock is the real one; what is gone comes back after 20 s."
+
+    def say(self, body):
+        said = super().say(body)
+        if self.http is None:
+            threading.Timer(20, self.listen, [self.port]).start()
+        return said
+
+
+def form_ending(tool: str, form: dict) -> str:
+    "What comes of five episodes with a form, after a minute at most."
+    with RealServer(form) as server, tempfile.TemporaryDirectory() as folder:
+        process, late = start(tool, folder, server.url, 5), ""
+        try:
+            said = "".join(process.communicate(timeout=60))
+        except subprocess.TimeoutExpired:
+            process.send_signal(signal.SIGINT)  # so that it keeps what it has
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.communicate(timeout=20)
+            process.kill()
+            said, late = "", ", not over after a minute"
+        stopped = ", stopped with what to do" if "check " in said and process.returncode else ""
+        return ending(tool, folder) + late + stopped
+
+
+def is_as_wanted(form: dict, ended: str) -> bool:
+    "Whether all five were right, or none was booked as the model's that was not."
+    if form["want"] == "right":
+        return ended.startswith("5 right")
+    if form["want"] in ("model", "limit"):  # a tool without blame: whoever it was, they are over
+        return f"blamed: {form['want']}" in ended or "blamed" not in ended and "5 wrong" in ended
+    return ended.startswith("0 right, 0 wrong")
+
+
+def forms(known: list[dict], keep: Callable[[list[dict]], None]) -> list[dict]:
+    "What comes of each form for both tools; those that are known are not repeated."
+    found = {row["form"]: row for row in known}
+    for form in FORMS:
+        row = found.setdefault(form["name"], dict(form=form["name"], want=form["want"]))
+        for tool in ("sql_env", "inspect"):
+            if tool not in row:
+                row[tool] = form_ending(tool, form)
+                row[f"{tool}_as_wanted"] = is_as_wanted(form, row[tool])
+                keep(list(found.values()))
+        print(json.dumps(row), flush=True)
+    return list(found.values())
 
 
 def main() -> None:
@@ -266,7 +281,15 @@ def main() -> None:
         figures = json.loads(out.read_text())
     if given.only in ("", "estimates"):
         figures["estimates"] = [estimates(name) for name in MODELS]
-    for case in (rate_limit, cap, kill, interrupt, disk, forms):
+    if given.only in ("", "forms"):
+
+        def keep(rows: list[dict]) -> None:
+            figures["forms"] = rows
+            if out:
+                out.write_text(json.dumps(figures, indent=1) + "\n")
+
+        forms(figures.get("forms", []), keep)
+    for case in (rate_limit, cap, kill, interrupt, disk):
         if given.only not in ("", case.__name__):
             continue
         figures[case.__name__] = [dict(tool=tool, **case(tool)) for tool in ("sql_env", "inspect")]

@@ -19,7 +19,7 @@ from sqlglot import exp, parse_one
 
 from sql_env.sql.analysis import TieTest
 from sql_env.sql.mutants import one_edit_mutants
-from sql_env.sql.values import quote_identifier
+from sql_env.sql.text import quote_identifier
 
 DATE = re.compile(r"\d{4}-\d\d(-\d\d)?")
 MAX_ROWS = 400  # rows of a table that are read

@@ -10,7 +10,7 @@ import json
 from pathlib import Path
 
 from sql_env.evaluation.results import EvaluationResult, load_result
-from sql_env.evaluation.suites import questions_digest, suite_parts, why_left_out
+from sql_env.evaluation.suites import check_part, suite_parts, why_left_out
 from sql_env.sources.loading import load, takes_option
 
 
@@ -39,8 +39,7 @@ def rows(suite: str, logs: Path) -> list[dict]:
         source = options.pop("source")
         if takes_option(source, "n"):
             options["n"] = part.n
-        questions = load(source, progress=False, **options)
-        assert questions_digest(questions) == part.digest, part.name
+        questions = check_part(part, load(source, progress=False, **options))
         for path in sorted((logs / part.name).glob("*.jsonl")):
             result = load_result(path)
             ids = {e.question_id for e in result.episodes}

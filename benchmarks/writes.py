@@ -38,7 +38,7 @@ from sql_env.questions.question_set import Question
 from sql_env.sources.loading import load
 from sql_env.sql.analysis import parse_sql
 from sql_env.sql.mutants import read_part, write_mutants
-from sql_env.sql.values import quote_identifier
+from sql_env.sql.text import quote_identifier
 
 N_INSTANCES = 40  # realistic contents that say whether a statement is wrong
 

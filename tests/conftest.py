@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import laws
 import pytest
 from filelock import FileLock
 
@@ -25,7 +26,15 @@ def pytest_addoption(parser):
     parser.addoption("--runslow", action="store_true", help="run the tests marked slow too")
 
 
+def pytest_configure(config):
+    laws.PART = 1 if config.getoption("--runslow") else 0.2
+
+
+FIRST = ("test_notebooks_run_clean_and_fresh", "test_readme_is_the_index", "test_types")
+
+
 def pytest_collection_modifyitems(config, items):
+    items.sort(key=lambda item: item.name not in FIRST)  # the longest, which others run beside
     if config.getoption("--runslow"):
         return
     for item in items:

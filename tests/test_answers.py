@@ -10,8 +10,9 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
+from laws import law
 from tables import cases
 
 from sql_env import load
@@ -21,7 +22,7 @@ from sql_env.grading.cells import BareText
 from sql_env.grading.grounding import Evidence, is_grounded
 from sql_env.grading.readings import MAX_ANSWER_CHARS, UnreadableAnswerError, parse_answer
 
-laws = settings(deadline=None, derandomize=True, max_examples=150, database=None)
+laws = law(150)
 
 # --- a table of cases: what was asked for, and what each writing of it is worth
 
@@ -844,7 +845,7 @@ golds = st.sampled_from(
 )
 
 
-@settings(laws, max_examples=400)
+@law(400)
 @given(junk, golds, settings_of_order)
 @example("--inf", [(2.5,)], False)
 @example("+-infinity", [(0.1,), (0.2,)], False)

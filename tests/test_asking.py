@@ -8,8 +8,9 @@ from pathlib import Path
 
 import apsw
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from laws import law
 from made_rows import made_row
 from tables import cases
 
@@ -104,7 +105,7 @@ def test_the_user_says_what_was_asked(asked, said):
     assert _simulated_reply(asked, FACTS) == (NO_REPLY if said is None else FACTS[said].fact)
 
 
-@settings(deadline=None, derandomize=True, max_examples=200, database=None)
+@law(200)
 @given(
     st.text(max_size=400)
     | st.lists(st.sampled_from("price which town ; SELECT".split())).map(" ".join)

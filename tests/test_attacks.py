@@ -75,7 +75,16 @@ def test_the_list_is_long_and_names_are_unique():
     assert len(ATTACKS) >= 80 and len({a[0] for a in ATTACKS}) == len(ATTACKS)
 
 
-@pytest.mark.parametrize("sql,kinds", [pytest.param(*a[1:], id=a[0]) for a in ATTACKS])
+# Each does work of seconds in one function of SQLite; `like` and `glob` stand for them in the fast set
+DEAR = {"rtrim", "trim", "trim-copies", "replace", "replace-straight", "instr"}
+
+
+def marked(*attack):
+    marks = [pytest.mark.slow] if attack[0] in DEAR else []
+    return pytest.param(*attack[1:], id=attack[0], marks=marks)
+
+
+@pytest.mark.parametrize("sql,kinds", [marked(*a) for a in ATTACKS])
 def test_statement(sql, kinds, home, child):
     "Refused or harmless, within its budget of operations and of memory, and the next agent notices nothing."
     path, digest = home

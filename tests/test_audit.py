@@ -9,8 +9,9 @@ from itertools import combinations
 from random import Random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from laws import law
 from mutation_study import (
     _passed_comparisons,
     _surviving_mutants,
@@ -36,8 +37,7 @@ from sql_env.questions.question_set import QUARANTINE_FLAGS, QUESTION_FLAGS, Que
 from sql_env.sources.files import Drafts
 from sql_env.sources.loading import _complete_questions, load
 from sql_env.sql.mutants import one_edit_mutants
-from sql_env.sql.row_order import bare_columns
-from sql_env.sql.shapes import SHAPE_RULES
+from sql_env.sql.shapes import SHAPE_RULES, bare_columns
 
 SCHEMA = """
 CREATE TABLE captain (captain_id INTEGER PRIMARY KEY, name TEXT, home TEXT);
@@ -178,7 +178,7 @@ def as_questions(texts):
     ]
 
 
-@settings(max_examples=60, deadline=None)
+@law(60)
 @given(
     st.lists(st.lists(st.sampled_from("abcdefghij"), max_size=9).map(" ".join), max_size=25),
     st.sampled_from([0.2, 0.5, 0.7, 0.85, 0.9, 1.0]),

@@ -250,6 +250,7 @@ def test_the_console_script_ends_with_0_1_and_2(tmp_path):
     helpful(shell("demo --question nothing-01"))
 
 
+@pytest.mark.slow
 def test_the_console_script_knows_the_variable_of_spider(tmp_path):
     text = helpful(shell("data --source spider", SQL_ENV_SPIDER=str(tmp_path)))
     assert "dev.json" in text
@@ -257,6 +258,7 @@ def test_the_console_script_knows_the_variable_of_spider(tmp_path):
         assert shell("data --source spider --split dev", SQL_ENV_SPIDER=str(SPIDER)).code == 0
 
 
+@pytest.mark.slow
 def test_the_order_of_a_pipe_is_kept(tmp_path):
     "Nothing but JSON on stdout, even where a bar would be shown."
     if not SCRIPT:

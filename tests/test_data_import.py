@@ -7,8 +7,9 @@ import json
 from decimal import Decimal
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from laws import law
 
 from sql_env.database.database import Database
 from sql_env.paths import SourceError
@@ -45,7 +46,7 @@ def folder(tmp_path_factory):
     return tmp_path_factory.mktemp("import")
 
 
-@settings(max_examples=40, deadline=None)
+@law(40)
 @given(rows=tables())
 def test_parquet_round_trip(folder, rows):
     columns = {f"c{i}": list(values) for i, values in enumerate(zip(*rows))}
@@ -53,7 +54,7 @@ def test_parquet_round_trip(folder, rows):
     assert stored(import_files([folder / "t.parquet"], fresh(folder))) == rows
 
 
-@settings(max_examples=40, deadline=None)
+@law(40)
 @given(rows=tables())
 def test_csv_round_trip_keeps_what_was_written(folder, rows):
     "Empty text and NULL are one in CSV; each other value reads as it is written, or as the number it is."
@@ -76,7 +77,7 @@ def test_csv_round_trip_keeps_what_was_written(folder, rows):
                 assert after == (repr(before) if type(before) is float else str(before))
 
 
-@settings(max_examples=25, deadline=None)
+@law(25)
 @given(
     rows=st.lists(st.tuples(st.none() | INTS, st.none() | TEXTS, st.none() | FLOATS), max_size=6)
 )
@@ -89,7 +90,7 @@ def test_duckdb_round_trip(folder, rows):
     assert stored(import_files([path], fresh(folder))) == rows
 
 
-@settings(max_examples=100, deadline=None)
+@law(100)
 @given(st.lists(st.text(max_size=5), min_size=1, max_size=8))
 def test_names_are_unique_for_sqlite(names):
     found = _column_names(names)

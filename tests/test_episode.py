@@ -11,8 +11,9 @@ from functools import lru_cache
 from random import Random
 
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import HealthCheck, example, given
 from hypothesis import strategies as st
+from laws import law
 from tables import cases
 
 from sql_env.database.database import Database, build_database
@@ -1066,9 +1067,7 @@ class Hostile:
     __repr__ = __hash__ = __str__
 
 
-@settings(
-    max_examples=150, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)
-)
+@law(150, suppress_health_check=list(HealthCheck))
 @given(
     actions=actions,
     gold=st.sampled_from(GOLDS),

@@ -261,6 +261,7 @@ print(added, rss() - before)
 """
 
 
+@pytest.mark.full
 @pytest.mark.slow
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
 def test_64_hostile_sessions_add_at_most_200_megabytes(db, tell, root):

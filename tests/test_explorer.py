@@ -12,8 +12,9 @@ from html.parser import HTMLParser
 from importlib.resources import files
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
+from laws import law
 
 from sql_env.database.catalog import Column, TableInfo
 from sql_env.database.database import build_database
@@ -29,7 +30,7 @@ from sql_env.policies.baselines import OraclePolicy, RandomPolicy
 from sql_env.progress import terminal_text
 from sql_env.questions.question_set import Question, QuestionSet
 from sql_env.sources.loading import load
-from sql_env.sql.values import Result, format_value, quote_identifier
+from sql_env.sql.text import Result, format_value, quote_identifier
 from sql_env.view.episode import (
     EpisodeView,
     _result_part,
@@ -174,7 +175,7 @@ cells = st.one_of(
 )
 
 
-@settings(max_examples=100, deadline=None)
+@law(100)
 @given(
     st.integers(1, 4).flatmap(
         lambda n: st.tuples(
@@ -196,7 +197,7 @@ def test_a_table_is_read_as_it_was_written(data):
     ]
 
 
-@settings(max_examples=150, deadline=None)
+@law(150)
 @given(st.text(max_size=200))
 def test_any_text_is_shown_as_it_is(text):
     found = _parse_result_table(text)
@@ -240,7 +241,7 @@ def test_what_was_not_discovered_is_hidden():
 names = st.text(st.characters(codec="utf-8"), min_size=1, max_size=10)
 
 
-@settings(max_examples=60, deadline=None)
+@law(60)
 @given(
     st.lists(
         st.tuples(names, st.lists(st.tuples(names, st.integers(0, 7)), min_size=1, max_size=20)),
@@ -361,7 +362,7 @@ def test_hostile_names_and_values_stay_text(hostile):
     assert frame.tags == ["div", "iframe"] and attributes["srcdoc"] == episode_page_html(view)
 
 
-@settings(max_examples=200, deadline=None)
+@law(200)
 @given(st.text(max_size=60))
 def test_any_text_survives_an_attribute_and_an_element(text):
     tree = Tree(render_html(element("p", text, title=text)))

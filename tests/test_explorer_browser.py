@@ -208,6 +208,7 @@ def open_lab(browser, lab):
     return page, errors
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_the_keyboard_alone(browser, lab):
     "A whole episode in JupyterLab, whose own Ctrl+Enter runs the cell, without a mouse."
@@ -280,6 +281,7 @@ def test_the_keyboard_alone(browser, lab):
     assert not errors
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_jupyterlab(browser, lab, tell):
     page, errors = open_lab(browser, lab)
@@ -345,6 +347,7 @@ def voila(tmp_path_factory):
         yield s
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_voila(browser, voila):
     "Two explorers on one page do not meet, and it fits the width of Colab."

@@ -9,8 +9,9 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from laws import law
 
 from sql_env import EpisodeEnv, RewardConfig, Session
 from sql_env.grading import grounding
@@ -90,7 +91,7 @@ def play_branches(moves, reward):
 
 
 @given(MOVES, st.sampled_from(sorted(REWARDS)))
-@settings(max_examples=60, deadline=None, derandomize=True)
+@law(60)
 def test_each_branch_is_an_episode_of_its_own(moves, reward):
     "Byte for byte what a fresh episode gives that was played by the same actions."
     for episode, taken, seen in play_branches(moves, reward):
@@ -100,7 +101,7 @@ def test_each_branch_is_an_episode_of_its_own(moves, reward):
 
 
 @given(MOVES)
-@settings(max_examples=25, deadline=None, derandomize=True)
+@law(25)
 def test_branches_that_forget_results_do_not_forget_for_others(moves):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(grounding, "MAX_RESULT_BYTES", 2_000)
@@ -154,7 +155,7 @@ def test_a_fork_costs_the_same_anywhere(kind):
 
 
 @given(MOVES)
-@settings(max_examples=30, deadline=None, derandomize=True)
+@law(30)
 def test_sessions_fork_with_what_was_said(moves):
     env = EpisodeEnv(bundled(), budget=8, reward=RewardConfig.shaped())
     tools = dict(DESCRIBE="table_name", SAMPLE="table_name", QUERY="sql", ANSWER="value")

@@ -6,8 +6,9 @@ from functools import lru_cache
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from laws import law
 
 from sql_env.database.database import build_database
 from sql_env.evaluation.harness import evaluate
@@ -23,7 +24,7 @@ from sql_env.policies.baselines import OraclePolicy
 from sql_env.policies.chat import ChatPolicy
 from sql_env.questions.question_set import Question, QuestionSet
 from sql_env.server.environment import SQLEnvironment
-from sql_env.sql.values import quote_identifier
+from sql_env.sql.text import quote_identifier
 from sql_env.training.data import sft_rows
 from sql_env.training.experts import ExpertTrajectories
 
@@ -106,7 +107,7 @@ mixes = st.lists(
 ).map("".join)
 
 
-@settings(max_examples=300, deadline=None)
+@law(300)
 @given(mixes)
 def test_escapes_are_exact(text):
     shown = escape_markup(text)
@@ -260,7 +261,7 @@ def test_a_conversation_has_as_many_marks_as_messages(tiny, say):
     assert_as_many_marks_as_messages(tok, conversation(say))
 
 
-@settings(max_examples=40, deadline=None)
+@law(40)
 @given(mixes, mixes, mixes)
 def test_any_text_in_a_conversation(tiny_tokenizer, question, result, argument):
     from dataclasses import replace

@@ -8,14 +8,22 @@ from hashlib import sha256
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from laws import law
 from nano import save_int8
 
 from sql_env.cli.app import make_policy
 from sql_env.evaluation.harness import evaluate
-from sql_env.nano.engine import ConversationState, NanoEngine, load_weights
-from sql_env.nano.model import NANO_WEIGHTS, NanoModel, NanoPolicy, find_nano
+from sql_env.nano.engine import (
+    NANO_WEIGHTS,
+    ConversationState,
+    NanoEngine,
+    NanoModel,
+    NanoPolicy,
+    find_nano,
+    load_weights,
+)
 from sql_env.nano.recipe import NANO, world_transcripts
 from sql_env.nano.text import ROLE_TOKENS, NanoTokenizer, parse_written, render_transcript
 from sql_env.nano.training import new_nano
@@ -68,7 +76,7 @@ def test_tokens_are_those_of_the_library(transcripts, library, own):
         assert own[1].decode(own[1].encode(text)) == text
 
 
-@settings(max_examples=150, deadline=None)
+@law(150)
 @given(text=st.text(st.sampled_from("abehotw THW019_'|<>\n\té漢ß\u0301🙂"), max_size=40))
 def test_any_text_has_the_library_s_tokens_and_survives(text, library, own):
     assert own[1].encode(text) == library[1](text)["input_ids"]

@@ -4,16 +4,22 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from laws import law
 
 from sql_env.evaluation.harness import evaluate
 from sql_env.evaluation.logs import read_log
-from sql_env.nano.check import call_objection, conversation_facts
-from sql_env.nano.engine import ConversationState, NanoEngine, TurnWriter
-from sql_env.nano.model import NANO_WEIGHTS, NanoModel, NanoPolicy
+from sql_env.nano.engine import (
+    NANO_WEIGHTS,
+    ConversationState,
+    NanoEngine,
+    NanoModel,
+    NanoPolicy,
+    TurnWriter,
+)
 from sql_env.nano.recipe import expert_transcripts, world_transcripts
-from sql_env.nano.text import NanoTokenizer
+from sql_env.nano.text import NanoTokenizer, call_objection, conversation_facts
 from sql_env.play.acts import Action
 from sql_env.play.chat import action_message, error_result_text
 from sql_env.play.environment import EpisodeEnv
@@ -178,7 +184,7 @@ def test_what_sqlite_cannot_take_is_ruled_out_quietly(text):
     assert call_objection(message, conversation_facts(START))
 
 
-@settings(max_examples=300, deadline=None)
+@law(300)
 @given(st.text(max_size=60), st.sampled_from(("DESCRIBE", "SAMPLE", "QUERY", "ANSWER")))
 def test_no_text_breaks_the_check(text, action_type):
     for argument in (text, f"SELECT {text} FROM reader", f"{COUNT} name = '{text}'"):

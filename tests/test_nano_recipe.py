@@ -10,7 +10,7 @@ import apsw
 import pytest
 
 from sql_env.nano import recipe as nano_recipe
-from sql_env.nano.model import NANO_WEIGHTS
+from sql_env.nano.engine import NANO_WEIGHTS
 from sql_env.nano.recipe import (
     FIRST,
     NANO,

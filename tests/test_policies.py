@@ -6,8 +6,9 @@ from functools import lru_cache
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
+from laws import law
 from tables import cases
 
 from sql_env.database.database import Database, build_database
@@ -28,7 +29,7 @@ from sql_env.policies.baselines import (
 )
 from sql_env.questions.question_set import Question
 from sql_env.sources.loading import load
-from sql_env.sql.values import quote_identifier
+from sql_env.sql.text import quote_identifier
 
 SPIDER = Path(
     os.environ.get("SQL_ENV_SPIDER") or Path(__file__).resolve().parents[2] / "shared" / "spider"
@@ -423,7 +424,7 @@ names_of = st.text(
 ).filter(lambda s: not s.lower().startswith("sqlite_"))
 
 
-@settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@law(60, suppress_health_check=list(HealthCheck))
 @given(
     table=names_of,
     columns=st.lists(names_of, min_size=1, max_size=4, unique_by=lambda s: s.casefold()),
@@ -500,9 +501,7 @@ def test_greedy_on_names_that_need_quotes(tmp_path):
 anything = st.text(max_size=60)
 
 
-@settings(
-    max_examples=200, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)
-)
+@law(200, suppress_health_check=list(HealthCheck))
 @given(
     question=anything,
     schema=st.one_of(

@@ -78,7 +78,8 @@ def test_notebooks_run_clean_and_fresh(root, exported):
         "HOME": str(exported),
         "OMP_NUM_THREADS": "1",
     }
-    run(tool("nbdev-test"), "--save", "--n-workers", "2", cwd=exported, env=env)
+    # One process: each more would import Torch, TRL and OpenEnv again
+    run(tool("nbdev-test"), "--save", "--n-workers", "1", cwd=exported, env=env)
     run(tool("nbdev-clean"), cwd=exported, env=env)
     stale = {}
     for path in notebooks(root):
@@ -284,14 +285,12 @@ for path in sorted(Path('.').rglob('*.ipynb')):
 MORE_PAGES = ("index", "faq", "view/08_explorer")
 # The extra that a page needs; others run from the wheel as it is
 EXTRA_OF = {
-    "concepts/certified": "prove",
+    "concepts/verification": "prove",
     "blog/certified_verdicts": "prove",
     "tutorials/evaluate_model": "openai",
-    "tutorials/mcp": "mcp,inspect",
-    "tutorials/remote": "server",
+    "tutorials/remote": "server,mcp",
     "faq": "server",
 }
-TRAINED = {"tutorials/train_grpo"}  # trains; test_tutorials runs it
 
 
 def rehearsed_pages(root: Path) -> dict[str, list[str]]:
@@ -300,8 +299,7 @@ def rehearsed_pages(root: Path) -> dict[str, list[str]]:
     found = [f"{f}/{p.stem}" for f in folders for p in sorted((root / "nbs" / f).glob("*.ipynb"))]
     pages: dict[str, list[str]] = {"": []}
     for name in (*found, *MORE_PAGES):
-        if name not in TRAINED:
-            pages.setdefault(EXTRA_OF.get(name, ""), []).append(name)
+        pages.setdefault(EXTRA_OF.get(name, ""), []).append(name)
     return pages
 
 
@@ -333,6 +331,7 @@ def empty_environment(folder: Path, *installed) -> Path:
     return python
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_wheel_rehearsal(root, wheel, tmp_path, monkeypatch):
     "The tutorials that need no extra run from the wheel alone, with Colab's packages as they are."

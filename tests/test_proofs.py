@@ -22,11 +22,10 @@ from tables import cases
 
 from sql_env.evaluation.results import EvaluationResult, result_texts
 from sql_env.evaluation.rows import EpisodeResult, _normalized_gold, episode_result
-from sql_env.grading.variants.contents import Contents, Judge
+from sql_env.grading.variants.contents import Comparison, Contents
 from sql_env.play.environment import EpisodeEnv
 from sql_env.proofs import decision
-from sql_env.proofs.certificates import prove_on
-from sql_env.proofs.decision import kept_by, prove
+from sql_env.proofs.decision import kept_by, prove, prove_on
 from sql_env.proofs.facts import Assumption, all_assumptions, read_facts
 from sql_env.sources.loading import load
 from sql_env.sql.analysis import parse_sql, referenced_tables
@@ -65,7 +64,7 @@ def disagreement(gold, sql, facts, assumptions, tries):
     "Two results that differ on a random database which keeps some assumptions, None if there are none."
     tables = sorted({*referenced_tables(gold), *referenced_tables(sql)})
     contents = Contents(facts.empty(), tables, (gold, sql), kept_by(assumptions, facts))
-    judge = Judge(gold, sql)
+    judge = Comparison(gold, sql)
     for n in range(100, 100 + tries):
         contents.left = 10**6
         if contents.fill(n) and (found := judge.differ(contents)):
@@ -200,7 +199,7 @@ def test_each_of_these_pairs_differs():
     con, pairs = kinds_of_false_proofs()
     for pair in pairs:
         texts = (pair["gold"], pair["sql"])
-        for judge in (Judge(*texts), Judge(*texts[::-1])):
+        for judge in (Comparison(*texts), Comparison(*texts[::-1])):
             contents = Contents(con, {t for text in texts for t in referenced_tables(text)}, texts)
             contents.left = 10**6
             if judge.differ(Whole(con)) or any(

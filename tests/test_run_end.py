@@ -390,6 +390,7 @@ def test_a_killed_run_loses_at_most_the_episodes_in_flight(tmp_path, n_done):
         assert finished_in(tmp_path / "runs") == 90
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_500_episodes_with_a_fifth_of_503s_end_in_two_commands(tmp_path, tell):
     good = player(load("bundled"))

@@ -7,8 +7,9 @@ from dataclasses import fields
 from html.parser import HTMLParser
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from laws import law
 
 pytest.importorskip("openenv", reason="openenv is not installed: pip install 'sql_env[server]'")
 
@@ -138,7 +139,7 @@ calls = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@law(60)
 @given(calls)
 def test_a_server_gets_what_plain_calls_get(todo):
     "At once or in a thread, `step_async` and `reset_async` return what `step` and `reset` do, and raise the same."
@@ -215,7 +216,7 @@ def test_steps_of_every_question_are_the_same_in_a_server(questions):
         assert asyncio.run(served(q, actions)) == expected
 
 
-@settings(max_examples=120, deadline=None)
+@law(120)
 @given(calls)
 def test_any_order_of_calls_is_survived(todo):
     env = SHARED
@@ -364,7 +365,7 @@ nasty = st.one_of(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@law(150)
 @given(
     st.lists(nasty, min_size=1, max_size=4),
     st.lists(

@@ -168,6 +168,7 @@ def write_many(path: str, name: int) -> None:
         journal.add(dict(name=name, i=i, text="x" * (i % 3000)))
 
 
+@pytest.mark.slow
 def test_processes_that_are_killed_leave_whole_lines(tmp_path):
     "Four processes write one file and are killed one after the other: each has a run of lines without a gap."
     path = tmp_path / "results.jsonl"
@@ -279,6 +280,7 @@ def running(server) -> list[int]:
     return [pid for pid, s in spent.items() if s[0] == "R" and int(s[11]) > 50]
 
 
+@pytest.mark.slow
 def test_a_killed_worker_is_a_failure_of_the_environment(narrow):
     client = began(narrow)
     for pid in running(narrow):
@@ -298,6 +300,7 @@ def test_a_killed_worker_is_a_failure_of_the_environment(narrow):
     client.close()
 
 
+@pytest.mark.slow
 def test_who_leaves_in_the_middle_of_a_statement_leaves_its_seat(narrow):
     "Three clients begin a statement of days on the only seat, one after the other, and are gone."
     for _ in range(3):

@@ -24,6 +24,8 @@ from sql_env.policies.baselines import OraclePolicy, RandomPolicy
 from sql_env.questions.question_set import save_question_set
 from sql_env.sources.loading import load
 
+pytestmark = pytest.mark.slow  # a server in a process of its own
+
 
 @pytest.fixture(scope="module")
 def server():
@@ -129,7 +131,6 @@ def test_no_file_of_gold_is_served(server):
         assert status >= 400 and "gold" not in body and "PATH=" not in body, path
 
 
-@pytest.mark.slow
 def test_upstream_validation_of_the_running_server(server):
     r = subprocess.run(
         [sys.executable, "-m", "openenv.cli", "validate", "--url", server.http],
@@ -167,7 +168,6 @@ def test_evaluate_is_the_same_here_and_there(server):
         )
 
 
-@pytest.mark.slow
 def test_robust_verdicts_travel_where_answers_are_graded_so():
     questions = load("bundled")
     here = evaluate(
@@ -181,7 +181,6 @@ def test_robust_verdicts_travel_where_answers_are_graded_so():
     assert there.robust_rate > 0
 
 
-@pytest.mark.slow
 def test_a_restarted_server_is_an_error_of_its_episode():
     questions, at = load("bundled"), {}
 
@@ -250,7 +249,6 @@ def test_step_after_done_and_before_reset(server):
         )
 
 
-@pytest.mark.slow
 def test_full_server_says_so_and_recovers(small):
     clients = [SQLEnv(base_url=small.http).sync() for _ in range(4)]
     for c in clients:
@@ -279,7 +277,6 @@ def eventually(what, seconds=120):
         time.sleep(0.1)
 
 
-@pytest.mark.slow
 def test_slots_of_killed_clients_are_freed(small):
     code = """
 import sys, time
@@ -288,7 +285,7 @@ clients = [SQLEnv(base_url=sys.argv[1]).sync() for _ in range(4)]
 for client in clients:
     client.reset(seed=1)
 print("up", flush=True)
-time.sleep(60)
+time.sleep(600)
 """
     p = subprocess.Popen(
         [sys.executable, "-c", code, small.http], stdout=subprocess.PIPE, text=True
@@ -363,7 +360,6 @@ def test_a_client_that_times_out_knows_that_its_episode_is_lost(server):
     env.close()
 
 
-@pytest.mark.slow
 def test_idle_sessions_are_closed():
     with (
         Server(SQL_ENV_IDLE="1", MAX_CONCURRENT_ENVS="1") as s,
@@ -371,13 +367,12 @@ def test_idle_sessions_are_closed():
     ):
         idle.reset(seed=1)
         other = SQLEnv(base_url=s.http).sync()
-        assert eventually(lambda: other.reset(seed=1).observation.question, 15)
+        assert eventually(lambda: other.reset(seed=1).observation.question)
         with pytest.raises(SessionLostError):
             idle.step(query())
         other.close()
 
 
-@pytest.mark.slow
 def test_workers_serve_one_port():
     s = Server()
     s.process.kill()
@@ -482,7 +477,6 @@ def test_traffic_of_200_episodes_holds_no_gold(server):
     assert searched > 500
 
 
-@pytest.mark.slow
 def test_gold_does_not_influence_what_is_sent(server, tmp_path):
     "The same episodes on a set whose gold was replaced: every byte is the same but the verdict's."
     questions = load("bundled")
@@ -513,7 +507,7 @@ def blank(text):
     return d
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_load_and_hostility_in_small(server):
     "The load generator's own checks without its times; the figures are in benchmarks/server.json."
     found = benchmark.run(["load", "memory", "hostile"], quick=True)
@@ -526,7 +520,6 @@ def test_load_and_hostility_in_small(server):
     assert found["memory"]["kb_per_session"] < 200 and found["hostile"]["healthy"]
 
 
-@pytest.mark.slow
 def test_the_comparison_can_fail(server):
     faults, plan = dict(errors=0, different=0, wrong_verdicts=0), benchmark.plans(1)[0]
     wrong = (*plan[:2], [(dict(o, result="other"), r, d) for o, r, d in plan[2]], not plan[3])

@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ LIMITS = dict(threads=256, mb=2048)
 measured = load_benchmark("install")
 
 
+@pytest.mark.slow
 def test_static_validation(repo_copy):
     r = subprocess.run(
         [sys.executable, "-m", "openenv.cli", "validate", str(repo_copy), "--level", "static"],
@@ -24,7 +26,7 @@ def test_static_validation(repo_copy):
     assert r.returncode == 0 and "Verdict: PASS" in r.stdout, r.stdout + r.stderr
 
 
-def test_the_manifest_tells_the_truth(root):
+def test_the_manifest_tells_the_truth(root, monkeypatch):
     import yaml
 
     from sql_env import __version__
@@ -38,18 +40,9 @@ def test_the_manifest_tells_the_truth(root):
     module, _, name = manifest["app"].partition(":")
     assert module == "sql_env.server.app"
     assert (root / manifest["validation"]["execution"]["probe_path"]).is_file()
-    r = subprocess.run(
-        [
-            sys.executable,
-            "-c",
-            f"import {module} as s; print(type(s.{name}).__name__, callable(s.main))",
-        ],
-        cwd=root,
-        capture_output=True,
-        text=True,
-        env={**os.environ, "ENABLE_WEB_INTERFACE": "false"},
-    )
-    assert r.stdout.split() == ["FastAPI", "True"], r.stderr
+    monkeypatch.setenv("ENABLE_WEB_INTERFACE", "false")
+    served = import_module(module)
+    assert type(getattr(served, name)).__name__ == "FastAPI" and callable(served.main)
 
 
 def dockerfile(root) -> dict:
@@ -201,6 +194,7 @@ class BubblewrapProvider:
         return Sandboxed(args, dockerfile(self.root)["cmd"], port).__enter__()
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_runtime_validation_in_a_sandbox(root, repo_copy, questions_of_image):
     "OpenEnv's own runtime level: rewards, observations against the schema, state, with the limits of its container."
@@ -250,6 +244,7 @@ print(json.dumps(found))
 """
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_the_image_command_in_a_sealed_sandbox(root, questions_of_image):
     "No network but the loopback, read-only files, no privileges, all 64 sessions at once, within the declared limits."
@@ -336,6 +331,7 @@ with SQLEnv(base_url=sys.argv[1]).sync() as env:
 """
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_a_small_install_plays_and_the_server_extra_brings_the_client(
     repo_copy, tmp_path, tell, monkeypatch

@@ -14,6 +14,7 @@ from sql_env.play.board import escape_markup
 playwright = pytest.importorskip(
     "playwright.sync_api", reason="no playwright: pip install playwright"
 )
+pytestmark = pytest.mark.slow  # a server and a browser
 CHROMIUM = (
     shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 )
@@ -112,7 +113,6 @@ def test_an_episode_is_played_by_hand(browser, server):
     assert not errors
 
 
-@pytest.mark.slow
 def test_what_is_typed_right_after_a_new_question_stays(browser, server):
     """A click once sent a second event, which cleared the text boxes: on a busy machine it came after the visitor
     had typed, and the answer that was submitted was empty. Events after the first are delayed here."""
@@ -134,7 +134,6 @@ def test_what_is_typed_right_after_a_new_question_stays(browser, server):
     assert len(events) == 2 and not errors
 
 
-@pytest.mark.slow
 def test_right_answers_are_welcome_and_visitors_do_not_meet(browser, server):
     (one, errors), (two, more) = open_page(browser, server.http), open_page(browser, server.http)
     new_question(one, 5)
@@ -159,7 +158,6 @@ def test_right_answers_are_welcome_and_visitors_do_not_meet(browser, server):
     assert not errors and not more
 
 
-@pytest.mark.slow
 def test_hostile_names_and_values_stay_text(browser, tmp_path):
     evil = '<img src=x onerror="alert(1)">'
     quoted = '"' + evil.replace('"', '""') + '"'
@@ -205,7 +203,6 @@ def test_hostile_names_and_values_stay_text(browser, tmp_path):
         picture(page, "6_hostile")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("theme, width", [("light", 1280), ("dark", 390)])
 def test_a_practice_server_shows_gold_at_the_end(browser, theme, width):
     with Server(ENABLE_WEB_INTERFACE="true", SQL_ENV_REVEAL="gold") as s:
@@ -231,7 +228,6 @@ def test_a_practice_server_shows_gold_at_the_end(browser, theme, width):
         page.wait_for_selector(".sx-error:has-text('no question')")
 
 
-@pytest.mark.slow
 def test_the_page_fits_a_phone(browser, server):
     page, errors = open_page(browser, server.http, (390, 844))
     new_question(page, 5)
@@ -241,7 +237,6 @@ def test_the_page_fits_a_phone(browser, server):
     assert page.evaluate("document.documentElement.scrollWidth") <= 400 and not errors
 
 
-@pytest.mark.slow
 def test_a_visitor_asks_and_abstains(browser):
     from sql_env.sources.loading import load
 
@@ -271,7 +266,6 @@ def test_a_visitor_asks_and_abstains(browser):
         assert page.locator("#se-abstain textarea, #se-abstain input").input_value() == ""
 
 
-@pytest.mark.slow
 def test_with_all_actions_results_are_in_sight_and_boxes_are_those_of_the_question(browser):
     "The result lay under six boxes, and EXECUTE was offered where there is nothing to change."
     every = "abstain,clarify,search,execute"
@@ -287,7 +281,6 @@ def test_with_all_actions_results_are_in_sight_and_boxes_are_those_of_the_questi
         assert box["y"] + 40 < 800 and not errors, box
 
 
-@pytest.mark.slow
 def test_a_page_without_these_actions_has_no_such_boxes(browser, server):
     page, errors = open_page(browser, server.http)
     assert page.locator("#se-clarify, #se-abstain").count() == 0 and not errors

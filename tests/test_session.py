@@ -11,8 +11,9 @@ from dataclasses import replace
 from functools import lru_cache
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
+from laws import law
 
 from sql_env import Session
 from sql_env.evaluation.harness import evaluate
@@ -168,7 +169,7 @@ def function_calls(actions):
     st.integers(0, 3),
 )
 @example(STEPS[:-2] + STEPS[-1:], "names", 15, 0)
-@settings(max_examples=40, deadline=None, derandomize=True)
+@law(40)
 def test_session_policy_and_trl_show_the_same_text(actions, level, budget, seed):
     session = begun(budget=budget, schema_level=level, seed=seed)
     texts = [session.call(ACTS[kind].tool, {ACTS[kind].parameter: text}) for kind, text in actions]
@@ -313,7 +314,7 @@ ANY_MESSAGE = st.one_of(
 
 
 @given(st.lists(ANY_MESSAGE, max_size=5))
-@settings(max_examples=120, deadline=None, derandomize=True)
+@law(120)
 def test_no_message_breaks_a_session(messages):
     session = begun()
     for message in messages:
@@ -324,7 +325,7 @@ def test_no_message_breaks_a_session(messages):
 
 
 @given(st.sampled_from(["query", "answer", "describe", "look", ""]), JSON)
-@settings(max_examples=80, deadline=None, derandomize=True)
+@law(80)
 def test_no_call_raises(name, arguments):
     session = begun()
     assert isinstance(session.call(name, arguments), str)
@@ -387,7 +388,7 @@ def test_a_failure_of_the_environment_leaves_the_conversation_whole(monkeypatch)
     [said(DESCRIBE), said(call("sample", {"table_name": "owner"})), said(QUERY), said(ANSWER)], 2, 3
 )
 @example(["Hm.", said(call("look", {})), "No.", "Never."], 3, 0)
-@settings(max_examples=60, deadline=None, derandomize=True)
+@law(60)
 def test_a_state_goes_on_as_the_session_would(messages, cut, seed):
     "Cut anywhere and resumed elsewhere: the same answers, verdict and reward."
     env = dict(reward=RewardConfig.shaped(), budget=6)

@@ -5,8 +5,9 @@ import re
 
 import apsw
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from laws import law
 from tables import cases
 
 from sql_env.database.database import Database, build_database
@@ -57,7 +58,7 @@ def token_of_sqlite(text: str) -> str:
     return ""
 
 
-@settings(max_examples=400, deadline=None, derandomize=True)
+@law(400)
 @given(TEXTS)
 def test_each_token_is_the_one_that_sqlite_reads(text):
     text = "".join(c for c in text if c != "\0" and not "\ud800" <= c <= "\udfff")

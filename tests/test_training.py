@@ -17,8 +17,9 @@ pytest.importorskip("torch")
 pytest.importorskip("trl")
 import torch
 import trl
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from laws import law
 from tiny_trl import save_tiny_qwen, tiny_recipe
 
 from sql_env.evaluation.harness import evaluate
@@ -138,7 +139,7 @@ def test_trl_takes_the_template(tok):
     assert is_chat_template_prefix_preserving(tok) and get_training_chat_template(tok) is None
 
 
-@settings(max_examples=150, deadline=None)
+@law(150)
 @given(kind=st.sampled_from(sorted(ACTIONS)), argument=st.text(max_size=60))
 def test_every_call_is_read_back(tok, kind, argument):
     name, parameter = ACTS[kind][1:3]
@@ -329,7 +330,7 @@ def test_a_curriculum_by_success_leaves_fewer_groups_alike(tmp_path, qwen):
     assert evenly > 0.65 and by_success < evenly - 0.15
 
 
-@settings(max_examples=100, deadline=None)
+@law(100)
 @given(groups=st.lists(st.tuples(st.sampled_from("abc"), st.lists(st.booleans(), min_size=1))))
 def test_a_record_counts_ties_in_a_row(groups):
     record, ties = GroupRecord(), {}
@@ -948,7 +949,7 @@ def test_two_databases_of_one_name_are_told_apart(tmp_path, own_folder):
         _stage_questions(stage_on(f"folder:{own_folder} + folder:{tmp_path / 'copy'}"))
 
 
-@settings(max_examples=40, deadline=None)
+@law(40)
 @given(n=st.integers(0, 60), size=st.integers(1, 40), seed=st.integers(0, 3))
 def test_validation_takes_no_question_from_training(n, size, seed):
     questions = load("bundled", split="train").sample(size, seed)

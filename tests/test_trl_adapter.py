@@ -11,8 +11,9 @@ from functools import lru_cache, partial
 from unittest.mock import patch
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from laws import law
 
 from sql_env.integrations.trl import (
     REWARD_PARTS,
@@ -302,7 +303,7 @@ def test_text_that_no_encoding_knows_is_replaced():
         max_leaves=6,
     )
 )
-@settings(max_examples=60, deadline=None, derandomize=True)
+@law(60)
 def test_as_text_takes_all_of_json(value):
     text = argument_text(value)
     text.encode()
@@ -314,7 +315,7 @@ long = st.builds(lambda s, n: s * n, st.text(max_size=40), st.integers(0, 90))
 
 
 @given(long, long, st.integers(0, 15), st.booleans(), st.integers(20, 500))
-@settings(max_examples=150, deadline=None, derandomize=True)
+@law(150)
 def test_tool_text_is_short(result, error, left, done, limit):
     o = Observation("?", "", result, error, 1, left, (), done)
     text = _observation_text(o, limit)

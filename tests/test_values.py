@@ -3,12 +3,13 @@
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from laws import law
 
 from sql_env.grading.answers import _cells_equal
 from sql_env.grading.cells import parse_cell
-from sql_env.sql.values import (
+from sql_env.sql.text import (
     Result,
     format_identifier,
     format_value,
@@ -62,7 +63,7 @@ values = st.one_of(
 )
 
 
-@settings(max_examples=800, deadline=None, derandomize=True)
+@law(800)
 @given(v=values)
 def test_a_written_value_is_one_line_and_reads_back(v):
     text = format_value(v)
@@ -72,7 +73,7 @@ def test_a_written_value_is_one_line_and_reads_back(v):
     assert format_value(v) == text
 
 
-@settings(max_examples=800, deadline=None, derandomize=True)
+@law(800)
 @given(a=values, b=values)
 def test_different_values_are_written_differently(a, b):
     if format_value(a) == format_value(b):

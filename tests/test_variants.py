@@ -11,8 +11,9 @@ from types import SimpleNamespace
 
 import apsw
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
+from laws import law
 from tables import cases
 
 from sql_env.database.database import Database, build_database
@@ -460,7 +461,7 @@ class TestEpisode:
 NAMES = st.sampled_from(["ship", "stay", "port", "berth"])
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@law(25, suppress_health_check=list(HealthCheck))
 @given(
     table=NAMES,
     column=st.integers(0, 3),

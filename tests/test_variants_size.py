@@ -6,8 +6,9 @@ from pathlib import Path
 
 import apsw
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from laws import law
 from tables import cases
 
 from sql_env.database.database import Database
@@ -15,7 +16,7 @@ from sql_env.database.guards import Limits, QueryError
 from sql_env.grading.variants import selection
 from sql_env.grading.variants.instances import InstanceGenerator, plan_instances
 from sql_env.grading.variants.robust import NOT_JUDGED, judge_evidence
-from sql_env.grading.variants.schemas import MAX_TABLES, _choose_tables, read_schema
+from sql_env.grading.variants.sandbox import MAX_TABLES, _choose_tables, read_schema
 from sql_env.grading.variants.selection import (
     VARIANT_STORE,
     _LatestBySize,
@@ -105,7 +106,7 @@ def test_crowded_keys_are_followed():
     assert sum(k >= 2**40 for k in found) > 20 and sum(0 < k < 300 for k in found) > 20
 
 
-@settings(max_examples=60, deadline=None)
+@law(60)
 @given(
     keys=st.sets(
         st.one_of(st.integers(-(2**63), 2**63 - 1), st.integers(0, 200)), min_size=0, max_size=150
@@ -119,7 +120,7 @@ def test_all_keys_of_a_small_table_are_found(keys):
     assert set(found) <= keys and len(found) == len(set(found)) == min(len(keys), MAX_SAMPLE_ROWS)
 
 
-@settings(max_examples=60, deadline=None)
+@law(60)
 @given(
     keys=st.sets(
         st.one_of(
@@ -377,7 +378,7 @@ def test_tables_that_refer_to_each_other(tmp_path):
     )
 
 
-@settings(max_examples=50, deadline=None)
+@law(50)
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 60)), max_size=60))
 def test_what_is_kept_stays_below_its_size(puts):
     latest = _LatestBySize(100)

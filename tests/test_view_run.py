@@ -355,6 +355,7 @@ window.DecompressionStream = class extends real {
 };"""
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_ten_thousand_episodes_open_on_click_and_only_what_is_looked_at_is_unpacked(
     browser,  # noqa: F811

@@ -1,4 +1,4 @@
-"""What servers really send, 50 ways: right in the end, stopped with a clear word, or blamed on who it was.
+"""What servers really send, 54 ways: right in the end, stopped with a clear word, or blamed on who it was.
 
 `python tests/test_wire.py` prints the table."""
 
@@ -95,6 +95,7 @@ class OddServer(FakeServer):
     def say(self, body):
         case, n = self.case, len(self.bodies)
         is_odd = n % case.get("at", 1) == 0 and n > case.get("from", 0)
+        is_odd = is_odd and ("tools" in body or "tools" not in case)
         if "gone" in case and n == 5:
             self.close()
             return "drop"

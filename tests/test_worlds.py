@@ -13,8 +13,9 @@ from pathlib import Path
 
 import apsw
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
+from laws import law
 
 from sql_env.database.database import Database
 from sql_env.database.guards import QueryError
@@ -240,7 +241,7 @@ def test_the_real_audit_finds_nothing(level, tmp_path):
         runner.close()
 
 
-@settings(max_examples=60, deadline=None)
+@law(60)
 @given(st.integers(0, 3 * 10**12 - 1), st.sampled_from(LEVELS), st.sampled_from(["", *EXAMS]))
 @example(2_999_999_999_998, 5, "test_vocabulary")
 def test_any_seed_makes_a_fair_world(seed, level, wording):

@@ -55,11 +55,13 @@ def _make_trajectories(
 # %% ../../nbs/cli/05_learn.ipynb #146bcac6
 def _check_trajectories(log: Path, questions: "QuestionSet") -> dict[str, Any]:
     "Play the episodes of a log again; returns what differs."
-    from sql_env.evaluation.logs import check_log, read_log
+    from sql_env.evaluation.logs import _log_env, read_log, replay_trajectory
 
-    changed = check_log(log, questions)
-    problems = [f"episode {i}: {difference}" for i, difference in changed.items()]
-    return dict(episodes=len(read_log(log)[1]), changed=len(changed), problems=problems)
+    about, made = read_log(log)
+    env = _log_env(about, questions)
+    differing = {t.episode.episode_index: replay_trajectory(env, t, robust=False)[1] for t in made}
+    problems = [f"episode {i}: {told[0]}" for i, told in differing.items() if told]
+    return dict(episodes=len(made), changed=len(problems), problems=problems)
 
 # %% ../../nbs/cli/05_learn.ipynb #082ec2c8
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from sql_env.grading.readings import (
     _iter_readings,
     _needs_quotes,
 )
-from ..sql.values import format_value
+from ..sql.text import format_value
 
 # %% ../../nbs/grading/03_answers.ipynb #aa005444
 _RELATIVE_TOLERANCE = 1e-6

@@ -22,7 +22,7 @@ from random import Random
 from typing import Any
 
 from ..integrations.trl import SQLEnvTRL
-from .model import NANO_MARK, NanoPolicy
+from .engine import NANO_MARK, NanoPolicy
 from .text import NumberedNames, _TextPiece, render_transcript
 from .training import _EngineTurns, nano_trainer, new_nano
 from ..paths import replacing

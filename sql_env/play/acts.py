@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ..database.guards import QueryError
 from .reward import TurnFacts
 from ..plugins import find
-from ..sql.values import Result, quote_identifier
+from ..sql.text import Result, quote_identifier
 
 if TYPE_CHECKING:  # the help of the command reads the acts, and carries none out
     from sql_env.database.catalog import TableInfo

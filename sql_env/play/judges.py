@@ -37,7 +37,7 @@ from ..plugins import KINDS, find
 from ..questions.gold import same_rows
 from ..questions.question_set import Clarification, Question
 from ..sql.analysis import referenced_tables
-from ..sql.values import Result
+from ..sql.text import Result
 
 # %% ../../nbs/play/04_judges.ipynb #33a02323
 @lru_cache(maxsize=4096)

@@ -40,7 +40,7 @@ from ..play.judges import Ask, judge_chain
 from ..play.reward import RewardConfig
 from ..play.settings import OPTIONS
 from ..questions.question_set import Question, QuestionSet
-from ..sql.values import Result, format_value
+from ..sql.text import Result, format_value
 from .html import _count_rows, _parse_result_table
 
 # %% ../../nbs/view/02_episode.ipynb #3d3053e4

@@ -1,0 +1,11 @@
+"Tests over made examples: the same ones in every run, and a part of them where slow tests are left out."
+
+from hypothesis import settings
+
+PART = 1.0  # conftest sets it
+
+
+def law(n: int, **more) -> settings:
+    "Settings of a test that holds for any example, with `n` of them where slow tests run too."
+    same = dict(deadline=None, derandomize=True, database=None)
+    return settings(max_examples=max(10, round(n * PART)), **same, **more)
