@@ -15,7 +15,7 @@ import re
 import shutil
 import sys
 import time
-from collections import Counter, UserDict
+from collections import UserDict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
@@ -228,60 +228,50 @@ def running_mean(values: Sequence[float], n: int) -> list[float]:
     return [fmean(values[max(0, end - n) : end]) for end in range(1, len(values) + 1)]
 
 # %% ../../nbs/training/05_run.ipynb #79bda350
-def _curves(lines: Sequence[dict], metric: str) -> dict[str, list[tuple[int, float]]]:
-    "Steps and values of a metric, by stage."
-    curves: dict[str, list[tuple[int, float]]] = {}
-    for line in lines:
-        is_loss_of_play = metric == "loss" and "reward" in line  # it measures nothing
-        if metric in line and not is_loss_of_play:
-            curves.setdefault(line["stage"], []).append((line["step"], line[metric]))
-    return curves
+_ERRORS = "kinds of refused actions"
 
 # %% ../../nbs/training/05_run.ipynb #22caab53
-def _error_curves(lines: Sequence[dict], most: int = 5) -> dict[str, list[tuple[int, float]]]:
-    "Steps and values of the most frequent kinds of errors; a kind that a step lacks is 0 there."
-    totals: Counter[str] = Counter()
-    for line in lines:
-        for name, value in line.items():
-            if name.startswith(ERROR_METRIC):
-                totals[name] += value
-    names = sorted(totals, key=lambda name: (-totals[name], name))[:most]
-    played = [line for line in lines if "reward" in line]
-    return {
-        name.removeprefix(ERROR_METRIC): [(line["step"], line.get(name, 0)) for line in played]
-        for name in names
-    }
+def _curves(lines: Sequence[dict], metrics: Sequence[str], most: int = 5) -> dict[str, Any]:
+    "By title the values of each metric and of the most frequent kinds of errors: steps down, stages or kinds across."
+    import pandas as pd
+
+    table, found = pd.DataFrame(lines), dict[str, Any]()
+    if table.empty:
+        return found
+    reward = table["reward"] if "reward" in table else pd.Series(None, table.index, float)
+    plays = reward.notna()  # whose loss measures nothing
+    for metric in metrics:
+        if metric in table:
+            rows = table[table[metric].notna() & ~(plays & (metric == "loss"))]
+            if len(rows):
+                title = METRIC_CURVES.get(metric, metric)
+                found[title] = rows.pivot_table(metric, "step", "stage", sort=False)
+    errors = table[plays].set_index("step").filter(like=ERROR_METRIC)
+    if errors.size:
+        errors = errors.fillna(0)[errors.sum().nlargest(most).index]
+        found[_ERRORS] = errors.rename(columns=lambda name: name.removeprefix(ERROR_METRIC))
+    return found
 
 # %% ../../nbs/training/05_run.ipynb #2c43f1ec
-def _draw_curves(ax: Any, curves: dict[str, list[tuple[int, float]]], smooth: int) -> None:
-    "A line for each curve and, paler, what it smooths."
-    for label, points in curves.items():
-        if points:
-            steps, values = zip(*points)
-            (line,) = ax.plot(steps, running_mean(values, smooth), label=label)
-            ax.plot(steps, values, color=line.get_color(), alpha=0.25)
-    ax.set_xlabel("step")
-    ax.spines[["top", "right"]].set_visible(False)
-
-# %% ../../nbs/training/05_run.ipynb #e1106df5
 def plot_metrics(path: Path | str, columns: Sequence[str] = tuple(METRIC_CURVES), smooth: int = 5):
     "A panel for each metric that a run has, and one for its kinds of errors."
     import matplotlib.pyplot as plt
 
-    lines = read_metrics(path)
-    panels = {METRIC_CURVES.get(name, name): _curves(lines, name) for name in columns}
-    panels = {title: curves for title, curves in panels.items() if curves}
-    if errors := _error_curves(lines):
-        panels["kinds of refused actions"] = errors
+    panels = _curves(read_metrics(path), columns)
     panels = panels or {METRIC_CURVES.get(columns[0], columns[0]): {}}
     width, height = min(len(panels), 3), -(-len(panels) // 3)
     fig, axes = plt.subplots(
         height, width, figsize=(3.6 * width, 2.6 * height), squeeze=False, layout="constrained"
     )
     for ax, (title, curves) in zip(axes.flat, panels.items()):
-        _draw_curves(ax, curves, smooth)
-        ax.set_title(title)
-        if len(curves) > 1 or curves is errors:
+        for label, values in curves.items():
+            curve = values.dropna()
+            smoothed = curve.rolling(smooth, min_periods=1).mean()
+            (line,) = ax.plot(curve.index, smoothed, label=label)
+            ax.plot(curve.index, curve, color=line.get_color(), alpha=0.25)
+        ax.set(title=title, xlabel="step")
+        ax.spines[["top", "right"]].set_visible(False)
+        if len([*curves]) > 1 or title == _ERRORS:
             ax.legend(frameon=False, fontsize="small")
     for ax in axes.flat[len(panels) :]:
         ax.remove()
