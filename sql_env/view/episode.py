@@ -728,7 +728,7 @@ def _describe_change(trajectory: Trajectory, episode: Episode) -> str:
                 f"Step {step} gives another result today than in the log; what is shown is the log."
             )
     then = trajectory.episode.reason.replace("_", " ")
-    now = "" if episode.verdict is None else episode.verdict.reason.replace("_", " ")
+    now = then if episode.verdict is None else episode.verdict.reason.replace("_", " ")
     return "" if then == now else f"The verdict was {then!r}; today it is {now!r}."
 
 # %% ../../nbs/view/02_episode.ipynb #cc0c4859
