@@ -103,14 +103,14 @@ class Filled:
         return self.con.execute(sql).fetchall()
 
 
-def differing():
+def differing(pairs=PAIRS):
     "Each pair in either direction, with the facts of each database on which the results differ."
     from sql_env.grading.variants.contents import Comparison
     from sql_env.proofs.facts import read_facts
 
     databases = {name: Filled(rows) for name, rows in DATABASES.items()}
     facts = {name: read_facts(filled.con) for name, filled in databases.items()}
-    for pair in PAIRS:
+    for pair in pairs:
         for gold, sql in (pair, pair[::-1]):
             judge = Comparison(gold, sql)
             for name, filled in databases.items():

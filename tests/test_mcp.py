@@ -699,6 +699,7 @@ def stdio_command(*options):
     return [sys.executable, "-c", code, "mcp", *options], environment
 
 
+@pytest.mark.slow
 def test_the_command_over_stdio(questions, tmp_path):
     log = tmp_path / "agent.jsonl"
     (command, *options), environment = stdio_command("--split", "test", "--log", str(log))

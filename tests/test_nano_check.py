@@ -216,6 +216,7 @@ def test_experts_on_worlds_are_never_stopped_but_where_the_environment_refuses()
     )  # all but where a description was cut
 
 
+@pytest.mark.slow
 def test_experts_on_questions_of_people_are_seldom_stopped(spider_path):
     bundled, spider = load("bundled"), load("spider", split="train", path=spider_path)
     for questions in (bundled, spider.sample(200, 3)):

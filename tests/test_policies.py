@@ -285,6 +285,7 @@ def test_oracle_reads_awkward_values(tmp_path, rows):
 # ---- reward-hacking baselines
 
 
+@pytest.mark.slow
 def test_no_hack_earns_more_than_one_percent_on_bundled():
     floor = hack_floor(bundled())
     assert len(floor) == len(HACKS) + 1

@@ -216,7 +216,7 @@ def _train_command(
 ):
     """Train a model by a recipe, or continue a run that was stopped.
 
-    Example, a first model in two minutes on two cores: `sql_env train first`
+    Example, a first model in three minutes on two cores: `sql_env train first`
 
     All levels from scratch, in an hour: `sql_env train nano`
 

@@ -431,7 +431,7 @@ NANO = Recipe(
 FIRST = replace(
     NANO,
     name="first",
-    about="1 million parameters from random weights, the easiest level, two minutes on two processor cores",
+    about="1 million parameters from random weights, the easiest level, three minutes on two processor cores",
     stages=(
         Stage(
             "imitate",
