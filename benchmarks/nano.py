@@ -674,14 +674,15 @@ def draw_curves(runs: dict, path: Path) -> None:
 
 def draw_run(ax, metrics: list[dict], metric: str, stages: tuple[str, ...]) -> None:
     "A curve for each stage, one after the other."
-    from sql_env.training.run import running_mean
+    import pandas as pd
 
     done, window = 0, 8 if metric == "loss" else 3
     for stage in stages:
         lines = [line for line in metrics if line["stage"] == stage and metric in line]
         if lines:
             steps = [done + line["step"] for line in lines]
-            values = running_mean([line[metric] for line in lines], window)
+            series = pd.Series([line[metric] for line in lines])
+            values = series.rolling(window, min_periods=1).mean()
             ax.plot(steps, values, color=COLOURS[stage], alpha=0.8, label=stage)
             done = steps[-1]
 

@@ -443,6 +443,7 @@ def test_gold_with_blanks_within_operators_is_read(harbour, operator):
     assert q.gold_answer and "'a ! = b'" in q.gold_sql and not q.flags
 
 
+@pytest.mark.slow
 def test_bundled_is_clean():
     report = audit_questions(load("bundled"), progress=False)
     assert report.exit_code == 0, [(q.question_id, q.flags) for q in report.bad]

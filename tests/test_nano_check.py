@@ -207,6 +207,7 @@ def objections(transcripts):
     return calls, found
 
 
+@pytest.mark.slow
 def test_experts_on_worlds_are_never_stopped_but_where_the_environment_refuses():
     mix = dict.fromkeys((1, 2, 3, 4, 5), 80)
     calls, found = objections(world_transcripts(mix, 77, max_chars=600, schema_level="names"))
@@ -239,6 +240,7 @@ def shipped():
     return TurnWriter(engine, tokenizer.end), tokenizer
 
 
+@pytest.mark.slow
 def test_other_turns_depart_at_one_token_and_go_on_as_the_model_would(shipped):
     writer, _ = shipped
     prompt = NanoModel().tokens([START[0]])

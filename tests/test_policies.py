@@ -442,6 +442,7 @@ def test_parse_schema_info_reads_what_schema_info_wrote(tmp_path, table, columns
 # ---- greedy
 
 
+@pytest.mark.slow
 def test_greedy_never_crashes_and_beats_random_on_bundled():
     for level in SCHEMA_LEVELS:
         result = evaluate(

@@ -701,6 +701,7 @@ def test_the_reward_function_alone_pays(tiny, tmp_path):
     assert log["sql_env/answered"] == 0.5
 
 
+@pytest.mark.slow
 def test_no_dataset_and_a_reward_in_parts(tiny, tmp_path):
     "The environment owns the data: a group shares a question, and its rollouts are paid part by part."
     kit, tok = tiny

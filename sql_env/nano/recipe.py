@@ -379,8 +379,7 @@ class _NumberedSQLEnv(SQLEnvTRL):
 # %% ../../nbs/nano/06_recipe.ipynb #149cb371
 def _play_trainer(*args: Any) -> Any:
     "`grpo_trainer` whose turns are written by `NanoEngine`."
-    play = partial(grpo_trainer, write_turns=_EngineTurns(), environment=_NumberedSQLEnv)
-    return play(*args)
+    return grpo_trainer(*args, write_turns=_EngineTurns(), environment=_NumberedSQLEnv)
 
 # %% ../../nbs/nano/06_recipe.ipynb #83ba75ba
 NANO = Recipe(

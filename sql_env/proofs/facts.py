@@ -20,9 +20,11 @@ from sqlglot import exp
 from sql_env.database.catalog import (
     ColumnDefinition,
     Reference,
+    has_row_numbers,
     read_columns,
     read_keys,
     read_references,
+    row_number_name,
 )
 from .normal_form import Unproved
 from ..sql.analysis import parse_sql
@@ -235,24 +237,10 @@ def _natural_keys(
             yield (column.name,)
 
 # %% ../../nbs/proofs/01_facts.ipynb #772c98f4
-def _rowid_name(columns: Iterable[ColumnDefinition]) -> str | None:
-    "A name of the rowid that no column has."
-    names = {c.name.lower() for c in columns}
-    return next((name for name in ("rowid", "oid", "_rowid_") if name not in names), None)
-
-# %% ../../nbs/proofs/01_facts.ipynb #a9f635be
-def _table_list(con: apsw.Connection, table: str) -> tuple:
-    rows = con.execute(f"PRAGMA table_list({quote_identifier(table)})").fetchall()
-    return next(row for row in rows if row[0] == "main")
-
-# %% ../../nbs/proofs/01_facts.ipynb #5ed71c55
-def _has_rowid(con: apsw.Connection, table: str) -> bool:
-    return not _table_list(con, table)[-2]
-
-# %% ../../nbs/proofs/01_facts.ipynb #8477bfbe
 def _is_ordinary(con: apsw.Connection, table: str) -> bool:
     "Whether proofs may speak of a table."
-    strict = _table_list(con, table)[-1]
+    listed = con.execute(f"PRAGMA main.table_list({quote_identifier(table)})").fetchall()
+    strict = listed[0][-1]
     columns = [
         *map(ColumnDefinition._make, con.execute(f"PRAGMA table_xinfo({quote_identifier(table)})"))
     ]
@@ -261,7 +249,7 @@ def _is_ordinary(con: apsw.Connection, table: str) -> bool:
         return False
     return all(map(str.isascii, names))
 
-# %% ../../nbs/proofs/01_facts.ipynb #db42ad19
+# %% ../../nbs/proofs/01_facts.ipynb #a9f635be
 def _table_facts(
     con: apsw.Connection, name: str, info: Sequence[ColumnDefinition], keys: Mapping[str, list]
 ) -> _TableFacts:
@@ -292,8 +280,8 @@ def _table_facts(
     own = keys[name.lower()]
     references = tuple(r for r in _declared_references(con, name, keys) if _keeps(con, name, r))
     natural = tuple(k for k in _natural_keys(con, name, columns.values(), rows) if k not in own)
-    has_rowid = _has_rowid(con, name)
-    identity = (_rowid_name(info) or "rowid",) if has_rowid else own[0]
+    has_rowid = has_row_numbers(con, name)
+    identity = (row_number_name(c.name for c in info) or "rowid",) if has_rowid else own[0]
     seen = [c.name for c in columns.values() if 1 < rows < _MANY_ROWS and not c.has_null]
     unique = tuple(c for c in seen if _is_unique(con, name, c))
     return _TableFacts(

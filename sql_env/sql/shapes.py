@@ -17,6 +17,7 @@ from sql_env.sql.analysis import (
     _has_aggregate,
     _sources_of,
     _sql_tree,
+    exp,
     parse_sql,
     tie_tests,
 )
@@ -31,8 +32,6 @@ _UNPROVABLE = re.compile(
 # %% ../../nbs/sql/07_shapes.ipynb #e8346dca
 def _is_scalar(subquery) -> bool:
     "Whether a subquery stands for one value, so that only its first row counts."
-    from sqlglot import exp
-
     parent = subquery.parent
     row_sources = (exp.From, exp.Join, exp.SetOperation, exp.Subquery, exp.Exists)
     is_list = isinstance(parent, exp.In) and parent.args.get("query") is subquery
@@ -41,8 +40,6 @@ def _is_scalar(subquery) -> bool:
 # %% ../../nbs/sql/07_shapes.ipynb #211142e5
 def _is_aggregated(select) -> bool:
     "Whether a SELECT has an aggregate of its own, in its columns, HAVING or ORDER BY."
-    from sqlglot import exp
-
     parts = [*select.expressions, select.args.get("having"), select.args.get("order")]
     found = [node for part in parts if part for node in part.find_all(exp.AggFunc)]
     return any(node.parent_select is select for node in found)
@@ -50,8 +47,6 @@ def _is_aggregated(select) -> bool:
 # %% ../../nbs/sql/07_shapes.ipynb #3b1cedb0
 def _gives_one_row(select) -> bool:
     "Whether a query aggregates without groups."
-    from sqlglot import exp
-
     return (
         isinstance(select, exp.Select) and not select.args.get("group") and _is_aggregated(select)
     )
@@ -108,8 +103,6 @@ class _Scope:
 
     def columns_in(self, part) -> list[tuple[str, str]]:
         "The columns in a part of this SELECT, without those in subqueries and aggregates."
-        from sqlglot import exp
-
         nodes = [node for node in part.find_all(exp.Column) if node.parent_select is self.select]
         return [self.column(node) for node in nodes if not node.find_ancestor(exp.AggFunc)]
 
@@ -119,7 +112,6 @@ _CONSTANT = ("", "")  # stands for any literal: it has one value in all rows
 # %% ../../nbs/sql/07_shapes.ipynb #ca6a9ec2
 def _equal_columns(scope: _Scope) -> list[tuple]:
     "Pairs of columns, or of a column and a constant, that WHERE and ON make equal in all rows."
-    from sqlglot import exp
 
     def side(node):
         if isinstance(node, exp.Column):
@@ -175,8 +167,6 @@ def bare_columns(
     tables: Iterable[_KeyedTable],  # such as `TableShape`; a SELECT from others is not judged
 ) -> list[str]:
     "Columns, as `alias.column`, that the grouping does not determine; raises `sqlglot.ParseError`."
-    from sqlglot import exp
-
     by_name = {table.name.lower(): table for table in tables}
     found = []
     for select in _sql_tree(sql).find_all(exp.Select):
@@ -187,7 +177,6 @@ def bare_columns(
 # %% ../../nbs/sql/07_shapes.ipynb #84576252
 def _has_loose_columns(select, known: set[str], names: set[str]) -> bool:
     "Whether an aggregated SELECT reads a column outside of its aggregates that may differ within a group."
-    from sqlglot import exp
 
     def text(node) -> str:
         return node.sql("sqlite").lower()
@@ -223,8 +212,6 @@ def _has_loose_columns(select, known: set[str], names: set[str]) -> bool:
 # %% ../../nbs/sql/07_shapes.ipynb #b388c9c8
 def _has_order_free_form(tree, known: set[str], names: set[str]) -> bool:
     "Whether no part of a query but a LIMIT can pick among rows."
-    from sqlglot import exp
-
     free = (exp.Count, exp.Sum, exp.Avg, exp.Min, exp.Max)
     if not all(isinstance(node, free) for node in tree.find_all(exp.AggFunc)):
         return False
@@ -246,8 +233,6 @@ def order_proof(
     tables: Iterable[_KeyedTable],  # all that it reads, no views; text in one collation only
 ) -> tuple[TieTest, ...] | None:
     "Queries that must show no tie at a LIMIT, and then the order of rows can't matter; None if that is not proved."
-    from sqlglot import exp
-
     tables = list(tables)
     if _UNPROVABLE.search(sql):
         return None
@@ -283,14 +268,10 @@ class _Query(NamedTuple):
 
     def selects(self) -> Iterator[Any]:
         "Each SELECT in it."
-        from sqlglot import exp
-
         yield from self.tree.find_all(exp.Select)
 
     def tables(self, select: Any) -> dict[str, str]:
         "The tables of a SELECT by alias, lower case; empty for what is none of the schema."
-        from sqlglot import exp
-
         nodes = [source.this for source in _sources_of(select)]
         names = [n.name.lower() if isinstance(n, exp.Table) else "" for n in nodes]
         return {
@@ -308,8 +289,6 @@ class _Query(NamedTuple):
 
     def type_of(self, node: Any) -> str:
         "INTEGER or TEXT where the kind of an expression is sure; empty for others."
-        from sqlglot import exp
-
         node = node.unnest()
         if isinstance(node, exp.Literal):
             return "INTEGER" if node.is_int else ""
@@ -349,8 +328,6 @@ def _stems(text: str) -> list[str]:
 # %% ../../nbs/sql/07_shapes.ipynb #cb830e86
 def _counts_of_tests(q: _Query) -> _Found:
     "`COUNT` of a test, or of a CASE with a value for all rows: neither is NULL where the test fails."
-    from sqlglot import exp
-
     for count in q.tree.find_all(exp.Count):
         node = count.this.unnest() if count.this else None
         tests = (
@@ -378,8 +355,6 @@ def _counts_of_tests(q: _Query) -> _Found:
 # %% ../../nbs/sql/07_shapes.ipynb #511f8e6f
 def _self_comparisons(q: _Query) -> _Found:
     "A column that is compared with itself."
-    from sqlglot import exp
-
     for test in q.tree.find_all(exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE):
         sides = [test.this.unnest(), test.expression.unnest()]
         if (
@@ -391,8 +366,6 @@ def _self_comparisons(q: _Query) -> _Found:
 # %% ../../nbs/sql/07_shapes.ipynb #427946b3
 def _has_one_row(node: Any) -> bool:
     "Whether a source has one row at most by its form."
-    from sqlglot import exp
-
     if not isinstance(node, exp.Subquery) or not isinstance(node.this, exp.Select):
         return not isinstance(node, exp.Table)
     select, limit = node.this, node.this.args.get("limit")
@@ -403,8 +376,6 @@ def _has_one_row(node: Any) -> bool:
 # %% ../../nbs/sql/07_shapes.ipynb #7702fed4
 def _unjoined(q: _Query) -> _Found:
     "Sources that no condition connects with the others."
-    from sqlglot import exp
-
     ctes = {cte.alias.lower() for cte in q.tree.find_all(exp.CTE)}
     for select in q.selects():
         sources = _sources_of(select)
@@ -442,8 +413,6 @@ _SHARES = re.compile(
 # %% ../../nbs/sql/07_shapes.ipynb #14bb2d99
 def _integer_divisions(q: _Query) -> _Found:
     "A division of whole numbers, which cuts the digits that a share consists of."
-    from sqlglot import exp
-
     if _SHARES.search(q.question):
         for node in q.tree.find_all(exp.Div):
             if q.type_of(node.this) == q.type_of(node.expression) == "INTEGER":
@@ -452,8 +421,6 @@ def _integer_divisions(q: _Query) -> _Found:
 # %% ../../nbs/sql/07_shapes.ipynb #ec816c2a
 def _texts_beside_numbers(q: _Query) -> _Found:
     "A column of TEXT that is put in order with an average or a sum: they are compared as texts."
-    from sqlglot import exp
-
     for test in q.tree.find_all(exp.GT, exp.GTE, exp.LT, exp.LTE):
         for one, other in ((test.this, test.expression), (test.expression, test.this)):
             other = other.unnest()
@@ -472,8 +439,6 @@ _COUNTED = r"\b(?:how many|number of)\s+(?:(?:different|distinct|of|the|total|al
 # %% ../../nbs/sql/07_shapes.ipynb #b3308ea9
 def _repeat_probe(select: Any, alias: str) -> str:
     "A query that has a row if a SELECT has a row of a table twice in one group."
-    from sqlglot import exp
-
     probe = select.copy()
     for part in ("order", "distinct", "having", "limit", "offset", "with_", "with"):
         probe.set(part, None)
@@ -484,8 +449,6 @@ def _repeat_probe(select: Any, alias: str) -> str:
 # %% ../../nbs/sql/07_shapes.ipynb #9d38e1d9
 def _fan_outs(q: _Query) -> _Found:
     "A sum, an average or a count of rows that a join may repeat."
-    from sqlglot import exp
-
     text = q.question.lower()
     for select in q.selects():
         tables = q.tables(select)
@@ -525,8 +488,6 @@ _AGES = re.compile(r"oldest|youngest|latest|earliest", re.I)
 # %% ../../nbs/sql/07_shapes.ipynb #4ae2bf97
 def _unordered_ends(q: _Query) -> _Found:
     "LIMIT 1 without ORDER BY under a word that asks for an end."
-    from sqlglot import exp
-
     for limit in q.tree.find_all(exp.Limit) if _ENDS.search(q.question) else ():
         select = limit.parent
         has_end = any(select.find_all(exp.Max, exp.Min))
@@ -536,8 +497,6 @@ def _unordered_ends(q: _Query) -> _Found:
 # %% ../../nbs/sql/07_shapes.ipynb #b7a75d34
 def _unordered_cuts(q: _Query) -> _Found:
     "LIMIT that keeps several rows of more, which nothing sorts."
-    from sqlglot import exp
-
     for limit in q.tree.find_all(exp.Limit):
         select, n = limit.parent.copy(), limit.expression
         if n.is_int and int(n.name) > 1 and not select.args.get("order"):
@@ -548,8 +507,6 @@ def _unordered_cuts(q: _Query) -> _Found:
 # %% ../../nbs/sql/07_shapes.ipynb #512b4cc9
 def _other_orders(q: _Query) -> _Found:
     "ORDER BY a column other than the one that the question names right after *highest*, *most* and the like."
-    from sqlglot import exp
-
     said = [_stems(m[1]) for m in _ENDS.finditer(q.question) if m[1] and not _AGES.match(m[0])]
     words = {*_stems(q.question)}
     used = {column.name.lower() for column in q.tree.find_all(exp.Column)}
@@ -575,8 +532,6 @@ _ASKS_MORE = re.compile(
 # %% ../../nbs/sql/07_shapes.ipynb #9dcd72bd
 def _rows_for_yes_or_no(q: _Query) -> _Found:
     "Columns of rows where the question asks whether something holds."
-    from sqlglot import exp
-
     select = q.tree
     if not (isinstance(select, exp.Select) and _YES_OR_NO.match(q.question.strip())):
         return

@@ -240,14 +240,6 @@ class _Extender:
         for add in (self.people, self.events, self.bands, self.funds, self.remarks, self.archive):
             add()
 
-# %% ../../nbs/worlds/13_changes.ipynb #afeb7323
-def _extend_tables(
-    b: _TableBuilder,  # whose tables are complete
-    rng: Rng,  # draws the rows
-) -> None:
-    "Add to the tables of a world what changes need."
-    _Extender(b, rng).extend()
-
 # %% ../../nbs/worlds/13_changes.ipynb #1a879023
 def _dump(con: apsw.Connection, tables: Sequence[str]) -> list[list[tuple]]:
     "All rows of some tables, in the order of their keys."
@@ -318,7 +310,7 @@ class ChangeWorld(_GeneratedWorld):
         b = _build_tables(rng, split, self.level + 2)
         if self.rows:
             _redraw_rows(b.tables, Rng("other rows", self.level, self.seed, self.rows))
-        _extend_tables(b, Rng("rows", self.level, self.seed, self.rows))
+        _Extender(b, Rng("rows", self.level, self.seed, self.rows)).extend()
         return b.tables
 
     @cached_property
