@@ -14,8 +14,7 @@ import torch
 from transformers import Trainer, TrainingArguments
 
 from sql_env.evaluation.trees import TreeNode, tree_rollouts
-from sql_env.nano.engine import TurnWriter
-from sql_env.nano.model import NanoPolicy
+from sql_env.nano.engine import NanoPolicy, TurnWriter
 from sql_env.nano.text import NanoTokenizer
 from sql_env.nano.training import _engine_of
 from sql_env.play.acts import ACTIONS

@@ -3,37 +3,48 @@
 By the command of each tool, with its defaults, on a server on loopback: a limit of 10 requests in 2 s that says
 Retry-After 1, twenty episodes and sixteen at once; a cap with eight at once and the same command after it; kill -9 and
 going on; two quick Ctrl-C on a server that hangs; files that may not grow beyond 150 kB. Then what servers really send,
-ten ways by five episodes, a minute at most for each, and estimates of tokens. `--only forms` renews one of the cases.
+all the ways of `tests/test_wire.py` by five episodes and the function of each tool, three minutes at most for each, and
+estimates of tokens. `--only forms` renews one of the cases; forms that stand in the file already are kept.
 """
 
 import argparse
 import contextlib
 import json
+import multiprocessing
 import os
 import platform
+import re
 import resource
 import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections import deque
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import version
 from pathlib import Path
-from threading import Lock
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests"))
 
 from fake_server import FakeServer, fault, player, slow  # noqa: E402
+from inspect_ai import eval as inspect_eval  # noqa: E402
 from inspect_ai.log import read_eval_log  # noqa: E402
+from inspect_ai.model import get_model  # noqa: E402
 from made_models import MODELS, estimates  # noqa: E402
 from test_wire import FORMS, OddServer  # noqa: E402
 
+from sql_env.evaluation.harness import RunStopped, evaluate  # noqa: E402
 from sql_env.evaluation.logs import read_log  # noqa: E402
+from sql_env.integrations.inspect_ai import question_task  # noqa: E402
+from sql_env.policies.chat import ChatPolicy  # noqa: E402
+from sql_env.policies.requests import EndpointError  # noqa: E402
 from sql_env.sources.loading import load  # noqa: E402
 
-TEST = load("bundled", split="test")
+TEST, LOCK = load("bundled", split="test"), threading.Lock()
 START = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
 START += "from sql_env.cli import main; main()"
 
@@ -48,7 +59,7 @@ def played():
 
 def limited(script, n: int = 10, seconds: float = 2.0, retry_after: str = "1"):
     "A script with a limit of requests in a window."
-    times, lock = deque(), Lock()
+    times, lock = deque(), threading.Lock()
 
     def answer(body):
         now = time.monotonic()
@@ -196,24 +207,33 @@ def disk(tool: str) -> dict:
         return dict(rc=process.returncode, **told, **counts)
 
 
-SHEET = (  # names of forms
-    "no tool arrives",
-    "finish_reason error, always",
-    "401 in a 200 body",
-    "402 in a 200 body",
-    "502 in a 200 body",
-    "HTML with 200, sometimes",
-    "a BOM",
-    "Retry-After of an hour",
-    "arguments encoded twice",
-    "one argument more",
-    "functions.query",
-    "QUERY",
-)
+class RealServer(OddServer):
+    "An odd server whose clock is the real one; what is gone comes back after 20 s."
+
+    def say(self, body):
+        said = super().say(body)
+        if self.http is None:
+            threading.Timer(20, self.listen, [self.port]).start()
+        return said
+
+
+def play_form(tool: str, url: str, folder: str) -> str:
+    "Five episodes by the function of a tool, with its defaults; how it stopped, if it did."
+    if tool == "inspect":
+        model = get_model("openai/m", base_url=url, api_key="none", responses_api=False)
+        inspect_eval(question_task(TEST), model, limit=5, log_dir=f"{folder}/logs", display="none")
+        return ""
+    try:
+        evaluate(
+            TEST, ChatPolicy("m", url, "none"), 5, log=f"{folder}/kept/m.jsonl", progress=False
+        )
+    except (EndpointError, RunStopped) as e:
+        return f", stopped: {str(e).rpartition('(')[2].rstrip(')')[:90]}"
+    return ""
 
 
 def ending(tool: str, folder: str) -> str:
-    "How five episodes ended, by the log."
+    "How the episodes ended, by the log."
     if tool == "sql_env":
         path = Path(folder) / "kept" / "m.jsonl"
         results = [t.episode for t in read_log(path)[1]] if path.exists() else []
@@ -230,24 +250,56 @@ def ending(tool: str, folder: str) -> str:
     return words + (f", blamed: {' '.join(blamed)}" if blamed else "")
 
 
-def forms(tool: str) -> dict:
-    "What comes of the forms of the sheet."
-    found = {}
-    for form in (form for form in FORMS if form["name"] in SHEET):
-        with OddServer(form) as server, tempfile.TemporaryDirectory() as folder:
-            process, late = start(tool, folder, server.url, 5), ""
-            try:
-                said = "".join(process.communicate(timeout=60))
-            except subprocess.TimeoutExpired:
-                process.send_signal(signal.SIGINT)  # so that it keeps what it has
-                with contextlib.suppress(subprocess.TimeoutExpired):
-                    process.communicate(timeout=20)
-                process.kill()
-                said, late = "", ", not over after a minute"
-            stopped = ", stopped with what to do" if "check " in said and process.returncode else ""
-            found[form["name"]] = ending(tool, folder) + late + stopped
-        print(tool, form["name"], found[form["name"]], flush=True)
-    return found
+def form_ending(tool: str, form: dict) -> str:
+    "What comes of five episodes with a form, in a process of their own, after three minutes at most."
+    with tempfile.TemporaryDirectory() as folder:
+
+        def child() -> None:
+            os.setsid()
+            with RealServer(form) as server, open(f"{folder}/said", "w") as said:
+                said.write(play_form(tool, server.url, folder))
+            os._exit(0)
+
+        process = multiprocessing.get_context("fork").Process(target=child)
+        process.start()
+        process.join(180)
+        late = process.is_alive()
+        if late:
+            os.kill(process.pid, signal.SIGINT)  # so that it keeps what it has
+            process.join(20)
+        if process.is_alive():
+            process.kill()
+            process.join()
+        said = Path(folder, "said").read_text() if Path(folder, "said").exists() else ""
+        return ending(tool, folder) + said + ", not over after three minutes" * late
+
+
+def is_as_wanted(form: dict, ended: str) -> bool:
+    "Whether all five were right, or what failed is not booked as the model's; by the blame, where a tool tells it."
+    if form["want"] == "right":
+        return ended.startswith("5 right")
+    whose = "server" if form["want"].startswith("stop") else form["want"]
+    if "blamed: " in ended:
+        return f"blamed: {whose}" in ended and not re.search(rf"blamed: {whose} \w", ended)
+    return "5 wrong" in ended if whose in ("model", "limit") else ", 0 wrong" in ended
+
+
+def forms(known: list[dict], keep: Callable[[list[dict]], None]) -> None:
+    "What comes of each form for both tools, four at once; those that are known are not repeated."
+    found = {form["name"]: dict(form=form["name"], want=form["want"]) for form in FORMS}
+    found |= {row["form"]: row for row in known if row["form"] in found}
+    jobs = [(f, tool) for f in FORMS for tool in ("sql_env", "inspect")]
+    jobs = [(form, tool) for form, tool in jobs if tool not in found[form["name"]]]
+
+    def run(form: dict, tool: str) -> None:
+        ended = form_ending(tool, form)
+        with LOCK:
+            found[form["name"]] |= {tool: ended, f"{tool}_as_wanted": is_as_wanted(form, ended)}
+            print(tool, form["name"], ended, flush=True)
+            keep([row for row in found.values() if len(row) > 2])
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda job: run(*job), jobs))
 
 
 def main() -> None:
@@ -266,7 +318,15 @@ def main() -> None:
         figures = json.loads(out.read_text())
     if given.only in ("", "estimates"):
         figures["estimates"] = [estimates(name) for name in MODELS]
-    for case in (rate_limit, cap, kill, interrupt, disk, forms):
+    if given.only in ("", "forms"):
+
+        def keep(rows: list[dict]) -> None:
+            figures["forms"] = rows
+            if out:
+                out.write_text(json.dumps(figures, indent=1) + "\n")
+
+        forms(figures.get("forms", []), keep)
+    for case in (rate_limit, cap, kill, interrupt, disk):
         if given.only not in ("", case.__name__):
             continue
         figures[case.__name__] = [dict(tool=tool, **case(tool)) for tool in ("sql_env", "inspect")]

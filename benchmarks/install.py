@@ -24,7 +24,7 @@ def make_environment(folder: Path) -> Path:
 def install(python: Path, source: Path = ROOT, extra: str = "") -> None:
     "Install a copy of the repository, or a wheel, with an extra."
     what = f"{source}[{extra}]" if extra else str(source)
-    command = [python, "-m", "pip", "install", "-q", "--disable-pip-version-check", what]
+    command = [python, "-I", "-m", "pip", "install", "-q", "--disable-pip-version-check", what]
     subprocess.run(command, check=True, timeout=900)
 
 

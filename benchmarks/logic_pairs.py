@@ -23,7 +23,7 @@ from sql_env.database.database import Database
 from sql_env.database.guards import QueryError
 from sql_env.grading.answers import compare_rows
 from sql_env.grading.variants.robust import NOT_JUDGED, judge_evidence
-from sql_env.proofs.certificates import prove_on
+from sql_env.proofs.decision import prove_on
 from sql_env.proofs.facts import read_facts
 from sql_env.sources.loading import load
 

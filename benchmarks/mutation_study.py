@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 
+from realistic import wrong_column_mutants
+
 from sql_env.grading.variants.instances import InstanceGenerator
 from sql_env.grading.variants.selection import (
     Variants,
@@ -22,7 +24,7 @@ from sql_env.grading.variants.selection import (
 )
 from sql_env.progress import ProgressBar
 from sql_env.questions.question_set import Question, QuestionSet
-from sql_env.sql.mutants import one_edit_mutants, wrong_column_mutants
+from sql_env.sql.mutants import one_edit_mutants
 from sql_env.sql.text import normalize_sql
 
 

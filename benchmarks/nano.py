@@ -295,7 +295,7 @@ def shipped_card(about: dict) -> str:
             "It learned from generated worlds and from the train split of the bundled questions:",
             "on other databases and in other words it is mostly wrong.",
             "",
-            "`NanoPolicy` replaces calls that the episode rules out (`sql_env.nano.check`);",
+            "`NanoPolicy` replaces calls that the episode rules out (`sql_env.nano.text`);",
             "the column *without the check* is of the weights alone.",
             "",
             "| suite | right | without the check | episodes |",
@@ -514,7 +514,7 @@ def empty(
 
     from sql_env.evaluation.harness import evaluate
     from sql_env.evaluation.logs import read_log
-    from sql_env.nano.model import NanoPolicy
+    from sql_env.nano.engine import NanoPolicy
     from sql_env.play.environment import EpisodeEnv
     from sql_env.training.evals import suite_questions
 
@@ -594,7 +594,7 @@ def check(
 
 def checked_row(suite: str, check: bool, n: int) -> dict:
     "The result of the model that ships in one suite."
-    from sql_env.nano.model import NanoModel
+    from sql_env.nano.engine import NanoModel
     from sql_env.training.evals import evaluate_checkpoint, suite_row
 
     start = time.process_time()
@@ -674,14 +674,15 @@ def draw_curves(runs: dict, path: Path) -> None:
 
 def draw_run(ax, metrics: list[dict], metric: str, stages: tuple[str, ...]) -> None:
     "A curve for each stage, one after the other."
-    from sql_env.training.run import running_mean
+    import pandas as pd
 
     done, window = 0, 8 if metric == "loss" else 3
     for stage in stages:
         lines = [line for line in metrics if line["stage"] == stage and metric in line]
         if lines:
             steps = [done + line["step"] for line in lines]
-            values = running_mean([line[metric] for line in lines], window)
+            series = pd.Series([line[metric] for line in lines])
+            values = series.rolling(window, min_periods=1).mean()
             ax.plot(steps, values, color=COLOURS[stage], alpha=0.8, label=stage)
             done = steps[-1]
 

@@ -73,7 +73,7 @@ def doable(folder: Path, n: int):
     "Questions that the start gets right in some of four tries, and how many were tried."
     from sql_env import EpisodeEnv, Session
     from sql_env.evaluation import tree_rollouts
-    from sql_env.nano.model import NanoPolicy
+    from sql_env.nano.engine import NanoPolicy
 
     path, questions = folder / "doable.json", untold(3, folder, n)
     if not path.exists():
@@ -138,8 +138,7 @@ def recipe_of(arm: str, questions, rate: float, beta: float, steps: int, tokens:
 
 def distance(folder: Path) -> float:
     "How far the weights are from the start, as a share of their length."
-    from sql_env.nano.engine import load_weights
-    from sql_env.nano.model import find_nano
+    from sql_env.nano.engine import find_nano, load_weights
 
     old, new = (load_weights(Path(f) / "model.safetensors") for f in (find_nano(), folder))
     moved = sum(float(((new[k] - old[k]) ** 2).sum()) for k in old if k in new)
@@ -150,7 +149,7 @@ def judged(model, questions) -> dict:
     "The share of right answers of a model, greedy and without the check, and each answer."
     from sql_env import EpisodeEnv
     from sql_env.evaluation import evaluate
-    from sql_env.nano.model import NanoPolicy
+    from sql_env.nano.engine import NanoPolicy
 
     policy = NanoPolicy(model, check=False, batch_size=64)
     result = evaluate(

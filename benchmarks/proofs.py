@@ -3,7 +3,8 @@
 Parts: `rewrites` (machine rewrites of gold: qualified names, optimizer passes, WHERE joins, swapped joins, EXISTS for
 IN, DISTINCT to GROUP BY), `alternatives` (honest SQL of alternatives.jsonl), `mutants` (one-edit mutants of gold; each
 that is proved runs on random databases that keep the assumptions of its proof), `worlds` (the same on generated
-databases), `pairs` (statements of a grammar that nobody tuned, and their neighbours).
+databases), `pairs` (statements of a grammar that nobody tuned, and their neighbours), `deceiving` (pairs that differ,
+which an earlier prover called equal or somebody wrote to find its next mistake: tests/data/false_proofs.jsonl).
 Rules were tuned on the first 16 of Spider's train databases by hash, the figures are of others: the next
 16, BIRD's superhero, KaggleDBQA. Counts and question ids only; no text of the source is written. Data is read from
 SQL_ENV_SPIDER or ../shared.
@@ -39,7 +40,7 @@ from verdicts import (
 
 from sql_env.database.guards import QueryError
 from sql_env.evaluation.statistics import rate_interval
-from sql_env.grading.variants.contents import Contents, Judge
+from sql_env.grading.variants.contents import Comparison, Contents
 from sql_env.proofs.decision import kept_by, prove
 from sql_env.proofs.facts import Schema, all_assumptions, read_facts
 from sql_env.sources.loading import load
@@ -367,7 +368,7 @@ def check_mutant(
     kept = proof.assumptions if proof else all_assumptions(schema, tables)
     try:
         contents = Contents(schema.empty(), tables, (gold, sql), kept_by(kept, schema))
-        judge = Judge(gold, sql)
+        judge = Comparison(gold, sql)
     except (ValueError, QueryError):
         return
     found[f"{kind} {proof.outcome}"] += 1
@@ -500,12 +501,27 @@ def measure_pairs(args) -> dict:
     return {"counts": dict(found), "cpu_ms": milliseconds(seconds)}
 
 
+def measure_deceiving(args) -> dict:
+    "What becomes of each kind of pair that differs and looks equal, asked both ways."
+    lines = (HERE.parent / "tests" / "data" / "false_proofs.jsonl").read_text().splitlines()
+    first, *pairs = map(json.loads, lines)
+    con = apsw.Connection(":memory:")
+    con.execute(first["schema"])
+    schema, kinds = read_facts(con), {}
+    for pair in pairs:
+        for gold, sql in ((pair["gold"], pair["sql"]), (pair["sql"], pair["gold"])):
+            kinds.setdefault(pair["kind"], Counter())[prove(gold, sql, schema).outcome] += 1
+    total = sum(kinds.values(), Counter())
+    return {"pairs": len(pairs), "counts": dict(total), "kinds": kinds}
+
+
 PARTS = {
     "rewrites": measure_rewrites,
     "alternatives": measure_alternatives,
     "mutants": measure_mutants,
     "worlds": measure_worlds,
     "pairs": measure_pairs,
+    "deceiving": measure_deceiving,
 }
 
 

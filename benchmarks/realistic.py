@@ -9,7 +9,7 @@ result depends on that order proves nothing.
 
 import re
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from random import Random
@@ -17,9 +17,9 @@ from typing import Any, NamedTuple
 
 from sqlglot import exp, parse_one
 
-from sql_env.sql.analysis import TieTest
-from sql_env.sql.mutants import one_edit_mutants
-from sql_env.sql.values import quote_identifier
+from sql_env.sql.analysis import TieTest, parse_sql
+from sql_env.sql.mutants import _with_argument, one_edit_mutants, parse_write
+from sql_env.sql.text import quote_identifier
 
 DATE = re.compile(r"\d{4}-\d\d(-\d\d)?")
 MAX_ROWS = 400  # rows of a table that are read
@@ -454,3 +454,50 @@ def careless_nodes(node, labels: Sequence[str]) -> Iterator[tuple[str, Any]]:
                 "other_bound",
                 type(node)(this=node.this.copy(), expression=exp.Literal.number(other)),
             )
+
+
+def wrong_column_mutants(
+    sql: str,
+    columns: Mapping[str, Sequence[str]],  # of each table, by its name in lower case
+) -> list[str]:
+    "Copies of a query with one column replaced by the next one of its table; raises `sqlglot.ParseError`."
+    tree = parse_sql(sql)
+    tables = {t.alias_or_name.lower(): t.name.lower() for t in tree.find_all(exp.Table)}
+    mutants = []
+    for node in list(tree.find_all(exp.Column)):
+        if node.find_ancestor(exp.Join):
+            continue
+        places = [tables.get(node.table.lower(), "")] if node.table else list(tables.values())
+        new = next_column(node.name.lower(), [columns.get(table, ()) for table in places])
+        if new is not None:
+            with _with_argument(node, "this", exp.to_identifier(new, quoted=True)):
+                mutants.append(tree.sql("sqlite"))
+    return list(dict.fromkeys(mutants))
+
+
+def next_column(name: str, tables: Iterable[Sequence[str]]) -> str | None:
+    "The column after `name` in the first table that has it; None without another one."
+    for columns in tables:
+        lower = [column.lower() for column in columns]
+        if name in lower:
+            after = (lower.index(name) + 1) % len(columns)
+            return columns[after] if len(columns) > 1 else None
+    return None
+
+
+def write_mutants(sql: str) -> list[tuple[str, str]]:
+    "One-edit neighbours of a statement that writes: (name of the edit, SQL), no text twice."
+    tree = parse_write(sql)
+    found = {}
+    if tree.args.get("where"):
+        without = tree.copy()
+        without.set("where", None)
+        found[without.sql("sqlite")] = "drop_where"
+    for name, text in one_edit_mutants(tree.sql("sqlite")):
+        try:
+            new = parse_write(text)
+        except Exception:  # an edit of what is no condition
+            continue
+        if not isinstance(new, exp.Update) or all(isinstance(e, exp.EQ) for e in new.expressions):
+            found.setdefault(text, name)
+    return [(name, text) for text, name in found.items()]

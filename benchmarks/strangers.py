@@ -19,9 +19,8 @@ from random import Random
 
 import apsw
 
-from sql_env.proofs.binding import bind
 from sql_env.proofs.decision import _STEPS, _Attempt, prove
-from sql_env.proofs.facts import read_facts
+from sql_env.proofs.facts import bind, read_facts
 from sql_env.proofs.normal_form import Unproved, counted
 from sql_env.proofs.solver import NAME
 

@@ -3,14 +3,19 @@
 The floor and the ceiling: `sql_env evaluate --suite v1 --policy random --policy oracle --no-floor --log LOGS`. Any
 other policy takes the same command, `--model` or `--policy FOLDER`, with the same folder. Whether a log says what its
 actions lead to shows `sql_env verify-result`.
+
+Small models on two cores play a sample of each part: `python benchmarks/suite.py LOGS --play MODEL --name NAME -n 20`,
+where MODEL is nano, a folder, or a GGUF file; an adapter's base is found by SQL_ENV_BASE_MODEL. Rows whose logs are not
+in the folder stay as they were.
 """
 
 import argparse
 import json
+import time
 from pathlib import Path
 
 from sql_env.evaluation.results import EvaluationResult, load_result
-from sql_env.evaluation.suites import questions_digest, suite_parts, why_left_out
+from sql_env.evaluation.suites import check_part, suite_parts, why_left_out
 from sql_env.sources.loading import load, takes_option
 
 
@@ -28,9 +33,8 @@ def row(part, result: EvaluationResult) -> dict:
     )
 
 
-def rows(suite: str, logs: Path) -> list[dict]:
-    "A row for each log of each part; raises `ValueError` if a log is not of the part's questions."
-    made = []
+def parts_with_questions(suite: str):
+    "Each part that can be played here, with its questions."
     for part in suite_parts(suite):
         if why := why_left_out(part):
             print(why)
@@ -39,12 +43,46 @@ def rows(suite: str, logs: Path) -> list[dict]:
         source = options.pop("source")
         if takes_option(source, "n"):
             options["n"] = part.n
-        questions = load(source, progress=False, **options)
-        assert questions_digest(questions) == part.digest, part.name
+        yield part, check_part(part, load(source, progress=False, **options))
+
+
+def play(suite: str, logs: Path, model: str, name: str, n: int, only: list[str]) -> None:
+    "Play the first `n` episodes of each part's plan, greedy; a log that is there already goes on."
+    import torch
+
+    from sql_env.evaluation import evaluate
+    from sql_env.play import EpisodeEnv
+    from sql_env.policies.chat import ChatPolicy
+    from sql_env.policies.local import LocalModel
+
+    torch.set_num_threads(1)
+    if model == "nano":
+        from sql_env.nano import NanoPolicy
+
+        policy = NanoPolicy()
+    else:
+        backend = LocalModel(model, batch_size=n, max_new_tokens=96)
+        backend.probe()
+        policy = ChatPolicy(backend, nudges=0, patience=3, max_chars=600)
+    policy.name = name
+    for part, questions in parts_with_questions(suite):
+        if only and part.name not in only:
+            continue
+        env, log = EpisodeEnv(questions, **part.play), logs / part.name / f"{name}.jsonl"
+        batch = n if hasattr(policy, "select_actions") else 1
+        began = time.process_time()
+        result = evaluate(env, policy, min(n, part.n), log=log, progress=False, batch=batch)
+        print(part.name, result, f"{time.process_time() - began:.0f} s of CPU", flush=True)
+
+
+def rows(suite: str, logs: Path) -> list[dict]:
+    "A row for each log of each part; raises `ValueError` if a log is not of the part's questions."
+    made = []
+    for part, questions in parts_with_questions(suite):
         for path in sorted((logs / part.name).glob("*.jsonl")):
             result = load_result(path)
             ids = {e.question_id for e in result.episodes}
-            if ids != {q.question_id for q in questions}:
+            if not ids <= {q.question_id for q in questions}:
                 raise ValueError(f"{path} is not a log of {part.name}")
             made.append(row(part, result))
     return made
@@ -56,7 +94,14 @@ def main() -> None:
     parser.add_argument("logs", type=Path)
     parser.add_argument("--suite", default="v1")
     parser.add_argument("--out", type=Path)
+    parser.add_argument("--play", help="a model that plays before")
+    parser.add_argument("--name")
+    parser.add_argument("-n", type=int, default=20)
+    parser.add_argument("--only", nargs="*", default=[])
     given = parser.parse_args()
+    if given.play:
+        name = given.name or Path(given.play).stem
+        play(given.suite, given.logs, given.play, name, given.n, given.only)
     found = rows(given.suite, given.logs)
     for r in found:
         rate = f"{r['success']:6.1%} [{r['low']:.1%}, {r['high']:.1%}]"
@@ -64,7 +109,11 @@ def main() -> None:
     if given.out:
         digests = {part.name: part.digest for part in suite_parts(given.suite)}
         command = "python benchmarks/suite.py runs/v1 --out benchmarks/suite.json"
-        saved = dict(command=command, suite=given.suite, digests=digests, rows=found)
+        known = json.loads(given.out.read_text())["rows"] if given.out.exists() else []
+        made = {(r["part"], r["policy"]): r for r in [*known, *found]}
+        order = {part.name: i for i, part in enumerate(suite_parts(given.suite))}
+        all_rows = sorted(made.values(), key=lambda r: (order[r["part"]], r["policy"]))
+        saved = dict(command=command, suite=given.suite, digests=digests, rows=all_rows)
         given.out.write_text(json.dumps(saved, indent=1) + "\n")
 
 

@@ -13,12 +13,13 @@ from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
+from realistic import write_mutants
+
 from sql_env import Episode, load
 from sql_env.database.database import Database
 from sql_env.database.guards import QueryError
 from sql_env.grading.changes import judge_changes, judge_replay
 from sql_env.questions.question_set import Question
-from sql_env.sql.mutants import write_mutants
 from sql_env.worlds import ChangeWorld, worlds
 
 HERE = Path(__file__).parent

@@ -46,7 +46,7 @@ from sql_env.grading.answers import Verdict, compare_rows, format_rows
 from sql_env.grading.variants.robust import judge_evidence, verify_robust
 from sql_env.grading.variants.selection import build_variants, instance_generator, results_agree
 from sql_env.play.episode import Episode
-from sql_env.proofs.certificates import prove_on
+from sql_env.proofs.decision import prove_on
 from sql_env.questions.gold import rank_rows
 from sql_env.questions.question_set import Question, QuestionSet
 from sql_env.sources.loading import load
@@ -308,7 +308,9 @@ def judged_mutants(qs: QuestionSet, q: Question, path: Path, tables: list) -> li
         state += ["proven_robust"] if verdict.correct and proofs[sql] else []
         if verdict.correct:  # what the instances leave undecided is for the prover
             known = "wrong" if proofs[sql] else "undecided"
-            state += [known, f"{known}_{prove_on(db, q.gold_sql, sql).outcome}"]
+            proof = prove_on(db, q.gold_sql, sql)
+            state += [known, f"{known}_{proof.outcome}"]
+            state += [f"{known}_stopped"] if "a test refutes it" in proof.reason else []
         judged.append((kind, sql, tuple(state)))
     return judged
 

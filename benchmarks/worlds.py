@@ -13,12 +13,15 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Iterable
 from hashlib import blake2b
 from itertools import islice
+from math import log2
 from pathlib import Path
 
 from sql_env.evaluation.harness import evaluate
 from sql_env.policies.baselines import HACKS, GreedyPolicy, OraclePolicy, most_frequent_answer
+from sql_env.questions.question_set import Question
 from sql_env.worlds import (
     FAMILIES,
     World,
@@ -26,7 +29,7 @@ from sql_env.worlds import (
     worlds,
 )
 from sql_env.worlds.words import SPLITS
-from sql_env.worlds.world import guessing_statistics, sql_skeleton
+from sql_env.worlds.world import sql_skeleton
 
 LEVELS = range(1, 6)
 
@@ -132,6 +135,19 @@ def curve(n: int, folder: str) -> dict:
             guessing=guessing_statistics(qs),
         )
     return out
+
+
+def guessing_statistics(questions: Iterable[Question]) -> dict[str, float]:
+    "Number of questions and of different answers, the share of the most frequent answer, and entropy in bits."
+    counts = Counter(question.gold_answer for question in questions)
+    total = counts.total()
+    entropy = sum(n / total * log2(total / n) for n in counts.values())
+    return {
+        "questions": total,
+        "answers": len(counts),
+        "most_frequent": round(max(counts.values()) / total, 4),
+        "entropy": round(entropy, 2),
+    }
 
 
 def largest(rows: int) -> dict:

@@ -21,7 +21,7 @@ from pathlib import Path
 from random import Random
 
 import apsw
-from realistic import read_tables, realistic_rows
+from realistic import read_tables, realistic_rows, write_mutants
 from sqlglot import exp
 
 from sql_env.database.database import Database
@@ -37,8 +37,8 @@ from sql_env.questions.gold import judge_task
 from sql_env.questions.question_set import Question
 from sql_env.sources.loading import load
 from sql_env.sql.analysis import parse_sql
-from sql_env.sql.mutants import read_part, write_mutants
-from sql_env.sql.values import quote_identifier
+from sql_env.sql.mutants import read_part
+from sql_env.sql.text import quote_identifier
 
 N_INSTANCES = 40  # realistic contents that say whether a statement is wrong
 

@@ -28,8 +28,8 @@ KINDS = MappingProxyType(
         ),
         verdicts=MappingProxyType({"certified": "sql_env.proofs:CERTIFIED"}),
         provers=MappingProxyType({"equality": "sql_env.proofs:prove_on"}),
-        policies=MappingProxyType({"nano": "sql_env.nano.model:NanoPolicy"}),
-        models=MappingProxyType({"nano.json": "sql_env.nano.model:load_nano"}),
+        policies=MappingProxyType({"nano": "sql_env.nano.engine:NanoPolicy"}),
+        models=MappingProxyType({"nano.json": "sql_env.nano.engine:load_nano"}),
         recipes=MappingProxyType(
             {name.lower(): f"sql_env.nano.recipe:{name}" for name in ("FIRST", "NANO")}
         ),

@@ -19,7 +19,7 @@ from attacks import HONEST
 from sql_env.database.connection import _Budget
 from sql_env.database.database import Database
 from sql_env.database.guards import QueryError
-from sql_env.sql.values import quote_identifier
+from sql_env.sql.text import quote_identifier
 
 
 def measure(work):

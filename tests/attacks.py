@@ -9,7 +9,7 @@ import apsw
 from tables import cases
 
 from sql_env.database.database import build_database
-from sql_env.sql.values import quote_identifier
+from sql_env.sql.text import quote_identifier
 
 HONEST = "SELECT wombat, kilos FROM animal WHERE kilos > 20 ORDER BY wombat LIMIT 3"
 SCHEMA = """CREATE TABLE animal(quokka INTEGER PRIMARY KEY, wombat TEXT, kilos REAL);

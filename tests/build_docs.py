@@ -9,6 +9,7 @@ import re
 import shutil
 import sys
 from concurrent.futures import ProcessPoolExecutor
+from functools import cache
 from html import escape, unescape
 from pathlib import Path
 
@@ -27,7 +28,7 @@ def process(root: Path) -> Path:
 
     refresh_quarto_yml()
     nbdev_sidebar.__wrapped__()
-    proc_nbs(force=True)
+    proc_nbs(force=True, n_workers=1)  # each process imports the whole package
     return root / "_proc"
 
 
@@ -140,6 +141,15 @@ def slug(text: str) -> str:
     return re.sub(r"^[^a-z]+", "", text) or "section"
 
 
+@cache
+def html_exporter() -> HTMLExporter:
+    "One for all pages of a process, as it compiles its templates."
+    bare = dict(exclude_input_prompt=True, exclude_output_prompt=True, exclude_anchor_links=True)
+    made = HTMLExporter(template_name="basic", **bare)
+    made.register_preprocessor(TagRemovePreprocessor(remove_input_tags={"no-input"}), enabled=True)
+    return made
+
+
 class Site:
     "Turns processed notebooks into pages that link to each other as on the real site."
 
@@ -180,16 +190,7 @@ class Site:
 
     def write(self, notebook: Path) -> Path:
         "The page of one notebook."
-        exporter = HTMLExporter(
-            template_name="basic",
-            exclude_input_prompt=True,
-            exclude_output_prompt=True,
-            exclude_anchor_links=True,
-        )
-        exporter.register_preprocessor(
-            TagRemovePreprocessor(remove_input_tags={"no-input"}), enabled=True
-        )
-        body, _ = exporter.from_notebook_node(load(self.proc / notebook))
+        body, _ = html_exporter().from_notebook_node(load(self.proc / notebook))
         page = self.pages[notebook]
         body = re.sub(
             r'<h([1-6])(?: id="[^"]*")?>(.*?)</h\1>',

@@ -103,16 +103,16 @@ class Filled:
         return self.con.execute(sql).fetchall()
 
 
-def differing():
+def differing(pairs=PAIRS):
     "Each pair in either direction, with the facts of each database on which the results differ."
-    from sql_env.grading.variants.contents import Judge
+    from sql_env.grading.variants.contents import Comparison
     from sql_env.proofs.facts import read_facts
 
     databases = {name: Filled(rows) for name, rows in DATABASES.items()}
     facts = {name: read_facts(filled.con) for name, filled in databases.items()}
-    for pair in PAIRS:
+    for pair in pairs:
         for gold, sql in (pair, pair[::-1]):
-            judge = Judge(gold, sql)
+            judge = Comparison(gold, sql)
             for name, filled in databases.items():
                 if judge.differ(filled):
                     yield gold, sql, facts[name]
@@ -121,7 +121,7 @@ def differing():
 def kinds_of_false_proofs():
     "A database, and pairs that an earlier prover called equal, or that are like them; each has a kind."
     from sql_env.database.catalog import read_columns
-    from sql_env.sql.values import quote_identifier
+    from sql_env.sql.text import quote_identifier
 
     lines = (Path(__file__).parent / "data" / "false_proofs.jsonl").read_text().splitlines()
     first, *pairs = map(json.loads, lines)

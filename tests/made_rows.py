@@ -1,5 +1,6 @@
-"Rows of logs made by hand."
+"Rows of logs made by hand, and whether those of a log come out again."
 
+from sql_env.evaluation.logs import _log_env, read_log, replay_trajectory
 from sql_env.evaluation.rows import EpisodeResult
 from sql_env.grading.answers import Verdict
 
@@ -18,3 +19,11 @@ def made_row(
             )
             verdicts[judge] = Verdict(right, "" if isinstance(found, bool) else found)
     return EpisodeResult(index, question_id, verdicts, **fields)
+
+
+def replay_problems(path, questions, robust=False) -> dict[int, list[str]]:
+    "What differs when the actions of a log are taken again, by episode; nothing of a run of its own machine."
+    about, trajectories = read_log(path)
+    env = _log_env(about, questions)
+    told = {t.episode.episode_index: replay_trajectory(env, t, robust)[1] for t in trajectories}
+    return {index: said for index, said in told.items() if said}

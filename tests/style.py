@@ -11,6 +11,7 @@ import json
 import re
 import tokenize
 from collections import defaultdict
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -76,6 +77,7 @@ def code_lines(source: str) -> list[str]:
     return [line for line in lines if line and not line.startswith("#")]
 
 
+@cache
 def count_tokens(source: str) -> int:
     tokens = tokenize.generate_tokens(io.StringIO(source).readline)
     return sum(t.type not in LAYOUT_TOKENS for t in tokens)

@@ -22,8 +22,8 @@ from sql_env.play.acts import ACTIONS, allowed_actions
 from sql_env.play.chat import InvalidToolCall, initial_messages, parse_tool_call, tool_schemas
 from sql_env.play.environment import EpisodeEnv
 from sql_env.play.episode import Episode
+from sql_env.play.judges import NO_REPLY, _judge_abstention, _simulated_reply
 from sql_env.play.reward import RewardConfig
-from sql_env.play.user_simulator import NO_REPLY, _judge_abstention, _simulated_reply
 from sql_env.policies import HACKS, OraclePolicy
 from sql_env.policies.baselines import hacks_for
 from sql_env.questions.question_set import (

@@ -8,7 +8,6 @@ from functools import partial
 
 import pytest
 from fake_server import FakeServer, completion
-from made_rows import made_row
 from test_cli import sql_env  # noqa: F401
 
 from sql_env.evaluation.harness import evaluate
@@ -26,7 +25,7 @@ from sql_env.server.page import Visits, _episode_html, _on_start, _Visit, build_
 from sql_env.server.seats import Seats
 from sql_env.sources.loading import load
 from sql_env.view.episode import EpisodeView, conversation, view_trajectory
-from sql_env.view.explorer import EpisodeExplorer, _LogTab, _result_word
+from sql_env.view.explorer import EpisodeExplorer
 from sql_env.view.html import render_html
 from sql_env.view.page import episode_view_html
 from sql_env.view.run import _card_html, _episode_ending, read_runs
@@ -296,13 +295,6 @@ def test_a_run_page_tells_abstentions_from_wrong_answers(questions, log):
     assert "coverage" in card and "risk-coverage area" in card
     plain = replace(first, about={"policy": "a"})
     assert "risk-coverage area" not in render_html(_card_html(plain))
-
-
-def test_the_explorer_has_a_word_for_an_abstention(questions, log):
-    word = _result_word(made_row(0, reason="abstained"))
-    tab = _LogTab(print, lambda *_: None)
-    tab.fill(read_log(log / "never.jsonl")[1], {})
-    assert tab.words == [word] * len(questions) and word == "abstained"
 
 
 @pytest.mark.parametrize("actions, steps", [(ACTIONS, [0, 1]), (ALLOWED, [1, 2])])

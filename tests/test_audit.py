@@ -37,8 +37,7 @@ from sql_env.questions.question_set import QUARANTINE_FLAGS, QUESTION_FLAGS, Que
 from sql_env.sources.files import Drafts
 from sql_env.sources.loading import _complete_questions, load
 from sql_env.sql.mutants import one_edit_mutants
-from sql_env.sql.row_order import bare_columns
-from sql_env.sql.shapes import SHAPE_RULES
+from sql_env.sql.shapes import SHAPE_RULES, bare_columns
 
 SCHEMA = """
 CREATE TABLE captain (captain_id INTEGER PRIMARY KEY, name TEXT, home TEXT);
@@ -444,6 +443,7 @@ def test_gold_with_blanks_within_operators_is_read(harbour, operator):
     assert q.gold_answer and "'a ! = b'" in q.gold_sql and not q.flags
 
 
+@pytest.mark.slow
 def test_bundled_is_clean():
     report = audit_questions(load("bundled"), progress=False)
     assert report.exit_code == 0, [(q.question_id, q.flags) for q in report.bad]

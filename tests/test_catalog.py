@@ -11,7 +11,7 @@ from databases import COUNT, kind, outcome, work_database
 from sql_env.database.catalog import database_fingerprint
 from sql_env.database.database import Database, build_database
 from sql_env.database.guards import FixedClock, Limits, QueryError
-from sql_env.sql.values import Result, quote_identifier
+from sql_env.sql.text import Result, quote_identifier
 
 
 @pytest.fixture(scope="module")

@@ -195,6 +195,7 @@ def test_the_server_and_the_command_know_the_options_of_tasks():
     ] * 5
 
 
+@pytest.mark.slow
 def test_honest_alternatives_are_accepted():
     bundled, worlds, accepted = load("bundled_tasks"), {}, []
     for line in ALTERNATIVES.read_text(encoding="utf-8").splitlines():

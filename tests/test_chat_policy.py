@@ -23,9 +23,10 @@ from hypothesis import strategies as st
 from laws import law
 
 pytest.importorskip("openai", reason="openai is not installed: pip install 'sql_env[openai]'")
+from made_rows import replay_problems
 
 from sql_env.evaluation.harness import RunStopped, evaluate
-from sql_env.evaluation.logs import check_log, read_log
+from sql_env.evaluation.logs import read_log
 from sql_env.evaluation.results import compare, load_result, results_markdown
 from sql_env.evaluation.rows import Trajectory
 from sql_env.paths import BUNDLED
@@ -396,7 +397,7 @@ def oracle_script(body):
         return "yes"
     played = sum(m["role"] == "assistant" for m in body["messages"])
     if q.question_id.endswith("7") and played == 1:
-        return fault(400, "no")
+        return fault(418, "no")
     if q.question_id.endswith("3") and played == 1:
         return "I wonder."
     return (
@@ -580,7 +581,7 @@ def test_log_and_reports(tmp_path):
     assert load_result(tmp_path / "log.jsonl").episodes == r.episodes
     assert "28 tokens in" in results_markdown([r]) and "cost 0.0000" in results_markdown([r])
     assert (
-        check_log(tmp_path / "log.jsonl", one()) == {}
+        replay_problems(tmp_path / "log.jsonl", one()) == {}
         and read_log(tmp_path / "log.jsonl")[1][0].episode == r.episodes[0]
     )
 

@@ -9,12 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from laws import law
+from made_rows import replay_problems
 from test_reward import RIGHT, RIGHTLY, WRONG, result, shaped, total, turns, undiscounted
 
 from sql_env.database.database import Database
 from sql_env.evaluation.audit import audit_questions
 from sql_env.evaluation.harness import evaluate, hack_floor
-from sql_env.evaluation.logs import check_log, read_log, rescore_log
+from sql_env.evaluation.logs import read_log, rescore_log
 from sql_env.evaluation.results import result_texts, results_markdown, summary
 from sql_env.play.acts import ACTIONS, EXTRA_ACTIONS
 from sql_env.play.environment import EpisodeEnv
@@ -589,7 +590,7 @@ def test_figures_logs_and_grading_again(played, tmp_path):
         q = qs.get(t.episode.question_id)
         assert t.episode.turns_correct == (True, *[False] * len(q.follow_ups))
         assert [f["gold_sql"] for f in t.follow_ups] == [f.gold_sql for f in q.follow_ups]
-    assert check_log(tmp_path / "a.jsonl", qs) == {}
+    assert replay_problems(tmp_path / "a.jsonl", qs) == {}
     again = rescore_log(tmp_path / "a.jsonl", qs)
     assert not again.changed and not again.differences
     assert [t.episode for t in again.trajectories] == [t.episode for t in found]

@@ -159,6 +159,7 @@ def test_descriptions_are_shown_by_describe_if_wished(mini):
             assert "weight of" not in env.step("QUERY", "SELECT * FROM ship").result
 
 
+@pytest.mark.slow
 def test_the_real_superhero(bird_path):
     qs = load("bird", bird_path)
     assert len(qs) + len(qs.quarantined) == 52 and sum(qs.left_out.values()) == 448

@@ -1218,7 +1218,7 @@ def schema_names(database):
 
 def test_gold_sql_and_gold_rows_are_in_no_observation():
     qs = bundled()
-    env, some = EpisodeEnv(qs, reward=RewardConfig.shaped()), qs.sample(200, 5)
+    env, some = EpisodeEnv(qs, reward=RewardConfig.shaped()), qs.sample(60, 5)
     for i, q in enumerate(some):
         rows = [format_rows([row]) for row in q.gold_answer]
         secrets = {

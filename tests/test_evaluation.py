@@ -16,12 +16,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from made_rows import made_row
+from made_rows import made_row, replay_problems
 
 from sql_env.database.database import build_database
 from sql_env.database.guards import Limits
 from sql_env.evaluation.harness import RunStopped, evaluate, hack_floor
-from sql_env.evaluation.logs import check_log, merge_logs
+from sql_env.evaluation.logs import merge_logs
 from sql_env.evaluation.results import (
     EvaluationResult,
     compare,
@@ -532,12 +532,12 @@ def test_a_verdict_that_can_t_be_made_is_a_third_state(monkeypatch, tmp_path):
     judged = Verdict(True, "match")
     right = [replace(x, verdicts=dict(value=judged, robust=judged)) for x in oracle.episodes[:7]]
     most = replace(oracle, episodes=[*right, *oracle.episodes[7:]])
-    assert most.robust_rate == 1 and most.unjudged().total() == 3
-    text = f"robust 100.0%, 3 not judged: {ROBUST_REASONS['no_variants']} (3)"
+    assert most.robust_rate == 0.7 and most.unjudged().total() == 3
+    text = f"robust 70.0%, 3 not judged: {ROBUST_REASONS['no_variants']} (3)"
     assert result_texts(most)["robust"] == text and text in results_markdown([most])
     assert results_frame([most]).loc["oracle", "not_judged"] == 3
     figures = summary(most)
-    assert figures["robust_rate"] == 1 and figures["not_judged"] == {"no_variants": 3}
+    assert figures["robust_rate"] == 0.7 and figures["not_judged"] == {"no_variants": 3}
     json.dumps(summary(oracle), allow_nan=False)
     compared = compare(most, replace(most, policy="other"), by="robust")
     assert compared.n == 7 and compared.difference == 0
@@ -594,7 +594,7 @@ def test_limits_belong_to_a_run(tmp_path):
     wide = few.with_limits(Limits(operations=20_000_000))
     result = evaluate(wide, RandomPolicy(), log=log, progress=False)
     assert result.settings["limits"]["operations"] == 20_000_000
-    assert check_log(log, few) == {}
+    assert replay_problems(log, few) == {}
     with pytest.raises(ValueError, match="another run"):
         evaluate(few, RandomPolicy(), log=log, progress=False)
     assert "limits" not in evaluate(few, RandomPolicy(), progress=False).settings

@@ -15,7 +15,6 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from laws import law
-from made_rows import made_row
 
 from sql_env.database.catalog import Column, TableInfo
 from sql_env.database.database import build_database
@@ -31,7 +30,7 @@ from sql_env.policies.baselines import OraclePolicy, RandomPolicy
 from sql_env.progress import terminal_text
 from sql_env.questions.question_set import Question, QuestionSet
 from sql_env.sources.loading import load
-from sql_env.sql.values import Result, format_value, quote_identifier
+from sql_env.sql.text import Result, format_value, quote_identifier
 from sql_env.view.episode import (
     EpisodeView,
     _result_part,
@@ -750,39 +749,19 @@ def test_policies_of_ones_own():
 def test_replaying(ex, log, tmp_path):
     ex.replaying.path.value = str(log)
     ex.replaying.button.click()
-    assert (
-        ex.tabs.selected_index == 3
-        and len(ex.replaying.episode.options) == 4
-        and ex.views[0].policy == "random"
-    )
-    ex.replaying.episode.value = 2
-    assert ex.views[0].question == QS.get(read_log(log)[1][2].episode.question_id).question_text
-    ex.replay(read_log(log)[1], episode=1)
-    assert ex.replaying.episode.value == 1 and ex.replaying.player.slider.value == 1
-    for wrong in (str(tmp_path / "none.jsonl"), str(tmp_path), ""):
-        ex.replaying.path.value = wrong
+    page = ex.replaying.page
+    assert ex.tabs.selected_index == 3 and ex.views == () and 'id="rx-data"' in page
+    assert "iframe" in ex.replaying.screen.value and "iframe" in ex.html().data
+    assert ex.to_html(tmp_path / "log.html").read_text() == page
+    ex.replay(read_log(log)[1])
+    assert ex.replaying.page != page
+    (tmp_path / "empty").mkdir()
+    for wrong in ("none.jsonl", "empty"):
+        ex.replaying.path.value = str(tmp_path / wrong)
         ex.replaying.button.click()
         assert "no log" in ex.replaying.error.value
-    with pytest.raises(ValueError, match="no episodes"):
+    with pytest.raises(ValueError, match="There is no run"):
         ex.replay([])
-
-
-def test_a_replayed_log_shows_wrong_episodes_first():
-    shown = []
-    tab = _LogTab(on_open=print, on_choose=lambda t, about: shown.append(t.episode.episode_index))
-    ends = [
-        dict(correct=True, robust=True),
-        dict(correct=False, reason="values"),
-        dict(correct=True, robust=False),
-        dict(error="ValueError: no"),
-    ]
-    results = [made_row(i, f"q-{i}", **end) for i, end in enumerate(ends)]
-    tab.fill([Trajectory(result, {}, []) for result in results], {})
-    assert [label.split()[0] for label, _ in tab.episode.options] == ["1", "2", "3", "0"]
-    assert tab.episode.options[1][0].endswith("not robust") and shown == [1]
-    for word, expected in (("crashed", [3]), ("all, as played", [0, 1, 2, 3]), ("right", [0])):
-        tab.filter.value = word
-        assert [i for _, i in tab.episode.options] == expected and shown[-1] == expected[0]
 
 
 def test_a_mistake_is_said_once_and_robustness_is_shown(ex):

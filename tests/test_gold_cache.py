@@ -12,16 +12,16 @@ from tables import cases
 from sql_env.database.database import Database, build_database
 from sql_env.database.guards import Limits, QueryError
 from sql_env.paths import DiskCache
-from sql_env.questions import gold_cache
+from sql_env.questions import gold as golds
 from sql_env.questions.gold import (
     GoldResult,
     GoldRunner,
     _ShuffledCopy,
+    gold_results,
     same_rows,
 )
-from sql_env.questions.gold_cache import gold_results
 from sql_env.questions.statements import StatementReader
-from sql_env.sql.row_order import filters_only, order_proof
+from sql_env.sql.shapes import filters_only, order_proof
 from sql_env.sql.text import has_order_by
 
 SHIPS = (
@@ -66,7 +66,7 @@ def test_an_entry_comes_back_as_it_was():
         GoldResult("{", ((1,), (2,)), (0, 0), (), ()),
     ]
     for gold in odd:
-        there = gold_cache._unpack(gold_cache._pack(gold))
+        there = golds._unpack(golds._pack(gold))
         assert there == gold
         assert [[type(v) for v in row] for row in there.rows or ()] == [
             [type(v) for v in row] for row in gold.rows or ()
@@ -75,7 +75,7 @@ def test_an_entry_comes_back_as_it_was():
 
 def test_a_key_is_content_sql_and_limits(ship, tmp_path):
     def key(database, limits=Limits(), sql="SELECT 1"):
-        (found,) = gold_cache._keys(database, limits, [sql])
+        (found,) = golds._keys(database, limits, [sql])
         return found
 
     copy = tmp_path / "copy.sqlite"
@@ -94,7 +94,7 @@ def test_a_key_is_content_sql_and_limits(ship, tmp_path):
 def test_any_damage_only_costs_the_entry(ship):
     sqls = [f"SELECT id + {i} FROM ship WHERE id = 1" for i in range(40)]
     right = {sql: r.rows for sql, r in gold_results(ship, sqls).items()}
-    cache, keys = DiskCache("results.cache"), gold_cache._keys(ship, Limits(), sqls)
+    cache, keys = DiskCache("results.cache"), golds._keys(ship, Limits(), sqls)
     sound = cache.path.read_bytes()
     chance = random.Random(0)
     for i in range(60):
@@ -144,7 +144,7 @@ def test_equal_gold_runs_once_and_then_never(ship, monkeypatch):
     first = gold_results(ship, sqls)
     assert ran == sqls[:2]
     opened = []
-    monkeypatch.setattr(gold_cache, "GoldRunner", lambda *args: opened.append(args))
+    monkeypatch.setattr(golds, "GoldRunner", lambda *args: opened.append(args))
     assert gold_results(ship, sqls) == first and not opened, "the file is not even opened"
 
 

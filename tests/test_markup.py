@@ -24,7 +24,7 @@ from sql_env.policies.baselines import OraclePolicy
 from sql_env.policies.chat import ChatPolicy
 from sql_env.questions.question_set import Question, QuestionSet
 from sql_env.server.environment import SQLEnvironment
-from sql_env.sql.values import quote_identifier
+from sql_env.sql.text import quote_identifier
 from sql_env.training.data import sft_rows
 from sql_env.training.experts import ExpertTrajectories
 

@@ -18,13 +18,14 @@ from laws import law
 pytest.importorskip("mcp", reason="mcp is not installed: pip install 'sql_env[mcp]'")
 
 import httpx
+from made_rows import replay_problems
 from mcp import ClientSession, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.memory import create_connected_server_and_client_session as connect
 
 from sql_env.database.database import build_database
-from sql_env.evaluation.logs import check_log, read_log
+from sql_env.evaluation.logs import read_log
 from sql_env.grading.answers import format_rows
 from sql_env.play.acts import ACTIONS, EXTRA_ACTIONS
 from sql_env.play.chat import tool_schemas
@@ -515,7 +516,7 @@ def test_a_log_holds_episodes_that_ended_and_those_that_were_left(questions, tmp
     assert [t.episode.episode_index for t in found] == [0, 1, 2, 3]
     assert [t.correct for t in found] == [False, True] * 2
     assert [t.episode.steps for t in found] == [1, 3] * 2
-    assert check_log(path, questions) == {}
+    assert replay_problems(path, questions) == {}
 
 
 def test_a_log_is_locked_while_its_server_runs_and_an_empty_one_is_removed(tmp_path):
@@ -698,6 +699,7 @@ def stdio_command(*options):
     return [sys.executable, "-c", code, "mcp", *options], environment
 
 
+@pytest.mark.slow
 def test_the_command_over_stdio(questions, tmp_path):
     log = tmp_path / "agent.jsonl"
     (command, *options), environment = stdio_command("--split", "test", "--log", str(log))

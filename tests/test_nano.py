@@ -15,8 +15,15 @@ from nano import save_int8
 
 from sql_env.cli.app import make_policy
 from sql_env.evaluation.harness import evaluate
-from sql_env.nano.engine import ConversationState, NanoEngine, load_weights
-from sql_env.nano.model import NANO_WEIGHTS, NanoModel, NanoPolicy, find_nano
+from sql_env.nano.engine import (
+    NANO_WEIGHTS,
+    ConversationState,
+    NanoEngine,
+    NanoModel,
+    NanoPolicy,
+    find_nano,
+    load_weights,
+)
 from sql_env.nano.recipe import NANO, world_transcripts
 from sql_env.nano.text import ROLE_TOKENS, NanoTokenizer, parse_written, render_transcript
 from sql_env.nano.training import new_nano

@@ -10,11 +10,16 @@ from laws import law
 
 from sql_env.evaluation.harness import evaluate
 from sql_env.evaluation.logs import read_log
-from sql_env.nano.check import call_objection, conversation_facts
-from sql_env.nano.engine import ConversationState, NanoEngine, TurnWriter
-from sql_env.nano.model import NANO_WEIGHTS, NanoModel, NanoPolicy
+from sql_env.nano.engine import (
+    NANO_WEIGHTS,
+    ConversationState,
+    NanoEngine,
+    NanoModel,
+    NanoPolicy,
+    TurnWriter,
+)
 from sql_env.nano.recipe import expert_transcripts, world_transcripts
-from sql_env.nano.text import NanoTokenizer
+from sql_env.nano.text import NanoTokenizer, call_objection, conversation_facts
 from sql_env.play.acts import Action
 from sql_env.play.chat import action_message, error_result_text
 from sql_env.play.environment import EpisodeEnv
@@ -202,6 +207,7 @@ def objections(transcripts):
     return calls, found
 
 
+@pytest.mark.slow
 def test_experts_on_worlds_are_never_stopped_but_where_the_environment_refuses():
     mix = dict.fromkeys((1, 2, 3, 4, 5), 80)
     calls, found = objections(world_transcripts(mix, 77, max_chars=600, schema_level="names"))
@@ -211,6 +217,7 @@ def test_experts_on_worlds_are_never_stopped_but_where_the_environment_refuses()
     )  # all but where a description was cut
 
 
+@pytest.mark.slow
 def test_experts_on_questions_of_people_are_seldom_stopped(spider_path):
     bundled, spider = load("bundled"), load("spider", split="train", path=spider_path)
     for questions in (bundled, spider.sample(200, 3)):
@@ -233,6 +240,7 @@ def shipped():
     return TurnWriter(engine, tokenizer.end), tokenizer
 
 
+@pytest.mark.slow
 def test_other_turns_depart_at_one_token_and_go_on_as_the_model_would(shipped):
     writer, _ = shipped
     prompt = NanoModel().tokens([START[0]])

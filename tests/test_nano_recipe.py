@@ -10,7 +10,7 @@ import apsw
 import pytest
 
 from sql_env.nano import recipe as nano_recipe
-from sql_env.nano.model import NANO_WEIGHTS
+from sql_env.nano.engine import NANO_WEIGHTS
 from sql_env.nano.recipe import (
     FIRST,
     NANO,
@@ -246,6 +246,7 @@ def small():
     return replace(NANO, stages=stages, model=lambda seed: new_nano(seed, width=64))
 
 
+@pytest.mark.slow
 def test_a_stage_imitates_what_its_model_got_right(transcripts, tmp_path, monkeypatch):
     "And plays once, also if it is stopped before it has learned."
     played, learned = [], []

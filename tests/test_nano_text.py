@@ -22,7 +22,7 @@ from sql_env.play.chat import episode_messages
 from sql_env.play.environment import EpisodeEnv
 from sql_env.play.session import ToolError
 from sql_env.sources.loading import load
-from sql_env.sql.values import quote_identifier
+from sql_env.sql.text import quote_identifier
 
 OPENING = "How many?\n\nTables:\n{}\n\nSteps: 9"
 

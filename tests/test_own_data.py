@@ -10,7 +10,7 @@ from sql_env.cli import app
 from sql_env.database.database import Database, build_database
 from sql_env.paths import SourceError
 from sql_env.play.environment import EpisodeEnv
-from sql_env.sources import folder, loading
+from sql_env.sources import files, loading
 from sql_env.sources.loading import load, load_batches
 from sql_env.sources.tables import import_files
 
@@ -304,8 +304,8 @@ def test_processes_load_what_one_loads(many, monkeypatch):
 def test_the_first_batch_reads_no_line_too_many(many, monkeypatch):
     "On ada7898 `load_batches` made all questions before the first set."
     read = []
-    plain = folder.question_from_fields
-    monkeypatch.setattr(folder, "question_from_fields", lambda f: read.append(1) or plain(f))
+    plain = files.question_from_fields
+    monkeypatch.setattr(files, "question_from_fields", lambda f: read.append(1) or plain(f))
     batches = load_batches("folder", many, size=5)
     assert len(next(batches)) == 5 and len(read) == 5
     shuffled = load_batches("folder", many, size=5, seed=1)

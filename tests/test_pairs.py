@@ -174,6 +174,7 @@ def test_what_is_declared_is_kept(firm):
         assert judge_evidence(gold, db, sql).correct, sql
 
 
+@pytest.mark.slow
 def test_pairs_of_sqlancers_kind():
     "A pair that must agree is never called different, one with a part left out never proved; all kinds, other seeds."
     faults: list = []

@@ -29,7 +29,7 @@ from sql_env.policies.baselines import (
 )
 from sql_env.questions.question_set import Question
 from sql_env.sources.loading import load
-from sql_env.sql.values import quote_identifier
+from sql_env.sql.text import quote_identifier
 
 SPIDER = Path(
     os.environ.get("SQL_ENV_SPIDER") or Path(__file__).resolve().parents[2] / "shared" / "spider"
@@ -285,6 +285,7 @@ def test_oracle_reads_awkward_values(tmp_path, rows):
 # ---- reward-hacking baselines
 
 
+@pytest.mark.slow
 def test_no_hack_earns_more_than_one_percent_on_bundled():
     floor = hack_floor(bundled())
     assert len(floor) == len(HACKS) + 1
@@ -441,6 +442,7 @@ def test_parse_schema_info_reads_what_schema_info_wrote(tmp_path, table, columns
 # ---- greedy
 
 
+@pytest.mark.slow
 def test_greedy_never_crashes_and_beats_random_on_bundled():
     for level in SCHEMA_LEVELS:
         result = evaluate(

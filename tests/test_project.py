@@ -285,14 +285,12 @@ for path in sorted(Path('.').rglob('*.ipynb')):
 MORE_PAGES = ("index", "faq", "view/08_explorer")
 # The extra that a page needs; others run from the wheel as it is
 EXTRA_OF = {
-    "concepts/certified": "prove",
+    "concepts/verification": "prove",
     "blog/certified_verdicts": "prove",
     "tutorials/evaluate_model": "openai",
-    "tutorials/mcp": "mcp,inspect",
-    "tutorials/remote": "server",
+    "tutorials/remote": "server,mcp",
     "faq": "server",
 }
-TRAINED = {"tutorials/train_grpo"}  # trains; test_tutorials runs it
 
 
 def rehearsed_pages(root: Path) -> dict[str, list[str]]:
@@ -301,8 +299,7 @@ def rehearsed_pages(root: Path) -> dict[str, list[str]]:
     found = [f"{f}/{p.stem}" for f in folders for p in sorted((root / "nbs" / f).glob("*.ipynb"))]
     pages: dict[str, list[str]] = {"": []}
     for name in (*found, *MORE_PAGES):
-        if name not in TRAINED:
-            pages.setdefault(EXTRA_OF.get(name, ""), []).append(name)
+        pages.setdefault(EXTRA_OF.get(name, ""), []).append(name)
     return pages
 
 

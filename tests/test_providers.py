@@ -309,7 +309,7 @@ def test_a_failure_by_chance_and_a_server_that_is_down_keep_the_tools(waits):
     assert sum(waits[2:]) == 20
 
 
-def test_a_server_that_still_starts_is_waited_for_and_told_once(monkeypatch, capsys):
+def test_a_server_that_still_starts_is_waited_for_and_told_at_each_try(monkeypatch, capsys):
     "On 90d960bd a refused connection ended the run at once; a name that leads nowhere still does."
     server = FakeServer([[("describe", dict(table_name="visit"))]])
     server.close()
@@ -325,7 +325,7 @@ def test_a_server_that_still_starts_is_waited_for_and_told_once(monkeypatch, cap
         questions = load("bundled").split("test")
         evaluate(questions, ChatPolicy("m", server.url, KEY), 1)
     told = capsys.readouterr().err
-    assert len(slept) == 4 and told.count("waiting up to 120 s") == 1, told
+    assert len(slept) == 4 and told.count("waiting up to ") == 4, told
     assert "nobody listens there" in told and "a call is read" in told
     with FakeServer([PROBES["address"]]) as other:
         for url in ("http://nobody.invalid/v1", other.url):

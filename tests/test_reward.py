@@ -501,11 +501,6 @@ CONFIGS = {
 EPISODES = 10_000
 
 
-ADVERSARIES = [
-    pytest.param(name, marks=() if name == "shaped" else pytest.mark.slow) for name in CONFIGS
-]
-
-
 @pytest.fixture(scope="module")
 def stage():
     "Sixteen bundled questions with the moves that an adversary makes of the database alone: it never sees gold."
@@ -672,7 +667,8 @@ def mutate(rng, script, pool, budget=15):
     return s[:budget]
 
 
-@pytest.mark.parametrize("name", ADVERSARIES)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CONFIGS)
 def test_no_adversary_finds_an_exploit(name, stage, tell):
     "Random scripts and hill climbing, up for episodes without a right answer, down for those with one."
     referee, rng = Referee(CONFIGS[name]), Random(f"adversary {name}")

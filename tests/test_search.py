@@ -25,7 +25,7 @@ from sql_env.database.search import (
 from sql_env.evaluation.audit import audit_questions
 from sql_env.evaluation.harness import evaluate, hack_floor
 from sql_env.grading.grounding import _text_values
-from sql_env.grading.variants.schemas import read_schema
+from sql_env.grading.variants.sandbox import read_schema
 from sql_env.paths import SourceError
 from sql_env.play.acts import ACTIONS, EXTRA_ACTIONS
 from sql_env.play.board import MAX_SCHEMA_CHARS, SchemaView

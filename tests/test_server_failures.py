@@ -22,7 +22,7 @@ from websockets.sync.client import connect
 from sql_env import SQLAction, load
 from sql_env.server import SQLEnvironment
 from sql_env.server.app import create_app
-from sql_env.server.journal import Journal
+from sql_env.server.seats import Journal
 from sql_env.server.settings import Settings
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "benchmarks"))

@@ -10,10 +10,9 @@ from sql_env.database.database import Database
 from sql_env.database.writing import Change
 from sql_env.grading.changes import RowFault
 from sql_env.grading.readings import _is_prose
-from sql_env.grading.variants.columns import _nearby_texts
-from sql_env.grading.variants.references import _fix_pair, _KeyOrder
+from sql_env.grading.variants.columns import _fix_pair, _KeyOrder, _nearby_texts
 from sql_env.grading.variants.shapes import ReferencePair, read_table_shape
-from sql_env.play.user_simulator import _is_echo
+from sql_env.play.judges import _is_echo
 from sql_env.proofs.decision import prove
 from sql_env.proofs.facts import create_tables, read_facts
 from sql_env.sql.clauses import column_origins

@@ -148,7 +148,7 @@ def contents(path: Path) -> dict:
     return {"": schema, **rows}
 
 
-@pytest.mark.parametrize("hashseed", ["0", "4711"])
+@pytest.mark.parametrize("hashseed", ["4711", pytest.param("0", marks=pytest.mark.slow)])
 def test_build_gives_the_same_collection(root, tmp_path, hashseed):
     if not (root / "data" / "build.py").is_file():
         pytest.skip("not a checkout: data/build.py is missing")

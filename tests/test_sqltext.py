@@ -27,7 +27,7 @@ from sql_env.sql.analysis import (
     table_conditions,
     tie_tests,
 )
-from sql_env.sql.mutants import one_edit_mutants, wrong_column_mutants
+from sql_env.sql.mutants import one_edit_mutants
 from sql_env.sql.text import (
     first_word,
     has_order_by,
@@ -394,6 +394,8 @@ def test_mutants_are_near_and_differ():
 
 
 def test_wrong_columns():
+    from realistic import wrong_column_mutants
+
     columns = dict(city=["name", "Land", "size"], one=["x"])
     assert wrong_column_mutants("SELECT LAND FROM city WHERE size > 1", columns) == [
         'SELECT "size" FROM city WHERE size > 1',

@@ -324,6 +324,7 @@ class WritesAnswers(OraclePolicy):
         )
 
 
+@pytest.mark.slow
 def test_hack_floors(qs):
     value, robust = hack_floor(qs), hack_floor(qs, robust=True)
     assert value.keys() == robust.keys() and all(robust[k] <= value[k] for k in value)

@@ -29,6 +29,16 @@ def test_a_part_is_its_content(what, fields, is_same):
             check_part(BUNDLED, questions)
 
 
+def test_a_part_is_found_inside_of_more():
+    "Who has all of a published set plays the databases that the suite names."
+    questions = load("bundled")
+    names = {q.database_name for q in questions.split("test")}
+    part = BUNDLED._replace(databases=names)
+    assert len(check_part(part, questions)) == BUNDLED.n < len(questions)
+    with pytest.raises(ValueError, match="another content"):
+        check_part(BUNDLED, questions)
+
+
 def test_all_parts_are_played(sql_env, root, tmp_path, monkeypatch):  # noqa: F811
     short = tuple(
         part for part in suite_parts("v1") if part.name in ("worlds-1", "tasks", "spider-dev")

@@ -9,6 +9,7 @@ from random import Random
 
 import apsw
 import pytest
+from made_rows import replay_problems
 from tables import cases
 
 import sql_env.database.writing as writing
@@ -17,7 +18,7 @@ from sql_env.database.database import Database, build_database
 from sql_env.database.guards import QueryError
 from sql_env.evaluation.audit import audit_questions
 from sql_env.evaluation.harness import evaluate, hack_floor
-from sql_env.evaluation.logs import check_log, read_log, rescore_log
+from sql_env.evaluation.logs import read_log, rescore_log
 from sql_env.grading.changes import _start_states, judge_changes, judge_replay
 from sql_env.play.acts import ACTIONS
 from sql_env.play.environment import EpisodeEnv
@@ -648,7 +649,7 @@ def test_run_is_logged_checked_and_judged_again(questions, tmp_path):
     result = evaluate(env, OraclePolicy(questions), 3, log=log, progress=False)
     assert result.success_rate == 1
     assert result.unjudged() == {"no_rule": 1}
-    assert check_log(log, questions) == {}
+    assert replay_problems(log, questions) == {}
     for verify in ("value", "robust"):
         assert rescore_log(log, questions, verify).changed == ()
     assert "UPDATE account" in read_log(log)[1][0].gold_sql

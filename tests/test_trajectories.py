@@ -12,11 +12,11 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from made_rows import made_row
+from made_rows import made_row, replay_problems
 from rendering import check_rendering, qwen_assistant_turn
 
 from sql_env.evaluation.harness import evaluate
-from sql_env.evaluation.logs import _log_env, check_log, read_log, replay_trajectory, write_log
+from sql_env.evaluation.logs import _log_env, read_log, replay_trajectory, write_log
 from sql_env.evaluation.rows import Trajectory, episode_result
 from sql_env.integrations.trl import SQLEnvTRL, prompt_rows
 from sql_env.play.acts import ACTS, Action
@@ -94,37 +94,36 @@ def test_every_log_of_the_evaluation_reads_and_reproduces(tmp_path, policy, env)
     path = tmp_path / "log.jsonl"
     evaluate(EpisodeEnv(bundled(), **env), policy, 25, seed=3, log=path, progress=False)
     about, trajectories = read_log(path)
-    assert len(trajectories) == 25 and check_log(path, bundled()) == {}
+    assert len(trajectories) == 25 and replay_problems(path, bundled()) == {}
     again = tmp_path / "again.jsonl"
     assert write_log(again, about, trajectories) == 25 and again.read_bytes() == path.read_bytes()
     assert write_log(again, about, trajectories) == 0
     assert _log_env(about, bundled()).settings == EpisodeEnv(bundled(), **env).settings
 
 
+def told(env, trajectory):
+    "What differs when the actions are taken again."
+    return "\n".join(replay_trajectory(env, trajectory, robust=False)[1])
+
+
 def test_replay_finds_any_change():
     env, t = EpisodeEnv(bundled(), reward=RewardConfig.partial()), some()[3]
-    assert replay_trajectory(env, t) == ""
+    assert replay_trajectory(env, t, robust=False) == (t, [])
 
     def changed(i, **kw):
         return replace(t, turns=[replace(x, **kw) if j == i else x for j, x in enumerate(t.turns)])
 
-    n = len(t.turns)
-    for i in range(n):
-        assert f"turn {i + 1}: result" in replay_trajectory(
-            env, changed(i, result=t.turns[i].result + " ")
-        )
-        assert f"turn {i + 1}: error" in replay_trajectory(env, changed(i, error="syntax: x"))
-        assert f"turn {i + 1}: reward" in replay_trajectory(
-            env, changed(i, reward={"outcome": 0.123})
-        )
-    assert "turn 1" in replay_trajectory(env, changed(0, action=Action("DESCRIBE", "nothing")))
-    assert "over before" in replay_trajectory(env, replace(t, turns=[*t.turns, t.turns[-1]]))
-    assert "verdict" in replay_trajectory(
-        env, replace(t, episode=made_row(t.episode.episode_index))
-    )
-    assert "verdict" in replay_trajectory(env, replace(t, turns=t.turns[:-1]))
-    assert "turn" in replay_trajectory(EpisodeEnv(bundled(), reward=RewardConfig.shaped()), t)
-    assert len(replay_trajectory(env, changed(0, result="x" * 5000))) < 200
+    for i, turn in enumerate(t.turns):
+        assert f"turns.{i}.result is" in told(env, changed(i, result=turn.result + " "))
+        assert f"turns.{i}.error is" in told(env, changed(i, error="syntax: x"))
+        assert f"turns.{i}.reward" in told(env, changed(i, reward={"outcome": 0.123}))
+    assert "turns.0" in told(env, changed(0, action=Action("DESCRIBE", "nothing")))
+    assert "'missing' when" in told(env, replace(t, turns=[*t.turns, t.turns[-1]]))
+    other = replace(t, episode=made_row(t.episode.episode_index))
+    assert "episode.verdicts.value.correct is 'False'" in told(env, other)
+    assert "verdicts.value.correct is 'True'" in told(env, replace(t, turns=t.turns[:-1]))
+    assert "turns." in told(EpisodeEnv(bundled(), reward=RewardConfig.shaped()), t)
+    assert len(told(env, changed(0, result="x" * 5000))) < 200
 
 
 def test_replay_notices_a_changed_database(tmp_path):
@@ -141,7 +140,7 @@ def test_replay_notices_a_changed_database(tmp_path):
     con.close()
     changed = QuestionSet(bundled(), bundled().databases | {"vet_clinic": copy})
     env = EpisodeEnv(changed, reward=RewardConfig.partial())
-    assert replay_trajectory(env, t).startswith("turn ")
+    assert told(env, t).startswith("turns.")
 
 
 def test_broken_logs_are_named(tmp_path):
@@ -168,7 +167,7 @@ def test_an_unfinished_episode_is_a_trajectory():
     t = Trajectory.from_episode(env.episode)
     assert (t.correct, t.episode.reason, t.episode.steps) == (False, "", 1)
     assert t.reset == {"question_id": "vet_clinic-02", "seed": 4}
-    assert replay_trajectory(env, t) == ""
+    assert "episode.blame is 'None' in the log" in told(env, t)
 
 
 def test_a_trainer_rollout_is_a_trajectory():
@@ -178,7 +177,7 @@ def test_a_trainer_rollout_is_a_trajectory():
     env.answer("44")
     t = Trajectory.from_episode(env.episode)
     same = EpisodeEnv(bundled(), reward=RewardConfig.partial())
-    assert t.correct and replay_trajectory(same, t) == ""
+    assert t.correct and told(same, t) == ""
 
 
 def test_a_trajectory_knows_what_is_robust():
@@ -377,7 +376,7 @@ def test_an_expert_is_a_policy_for_the_evaluation(tmp_path):
         options = dict(seed=1, executor=pool, log=tmp_path / "log.jsonl", progress=False)
         spread = evaluate(bundled(), expert, 40, **options)
     assert spread.episodes == plain.episodes
-    assert check_log(tmp_path / "log.jsonl", bundled()) == {}
+    assert replay_problems(tmp_path / "log.jsonl", bundled()) == {}
     assert pickle.loads(pickle.dumps(expert)).styles == expert.styles
     with pytest.raises(ValueError, match="misspelt"):
         ExpertPolicy(bundled(), ["mispelt"])

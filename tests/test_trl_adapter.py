@@ -680,6 +680,7 @@ def test_scripted_rollouts_have_the_rewards_of_plain_episodes(tiny, tmp_path):
     assert any((a != b).any() for a, b in zip(before, trainer.model.parameters())), "it learned"
 
 
+@pytest.mark.slow
 def test_the_reward_function_alone_pays(tiny, tmp_path):
     kit, tok = tiny
     trainer = kit.grpo(
@@ -700,6 +701,7 @@ def test_the_reward_function_alone_pays(tiny, tmp_path):
     assert log["sql_env/answered"] == 0.5
 
 
+@pytest.mark.slow
 def test_no_dataset_and_a_reward_in_parts(tiny, tmp_path):
     "The environment owns the data: a group shares a question, and its rollouts are paid part by part."
     kit, tok = tiny
@@ -772,6 +774,7 @@ def test_two_trainers_at_once(tiny, tmp_path):
     assert [len(p) for p in pools] == [4, 4] and len({id(e) for p in pools for e in p}) == 8
 
 
+@pytest.mark.slow
 def test_pool_grows_once_and_is_reused(tiny, tmp_path):
     kit, tok = tiny
     made = []

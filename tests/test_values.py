@@ -9,7 +9,7 @@ from laws import law
 
 from sql_env.grading.answers import _cells_equal
 from sql_env.grading.cells import parse_cell
-from sql_env.sql.values import (
+from sql_env.sql.text import (
     Result,
     format_identifier,
     format_value,

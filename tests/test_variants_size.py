@@ -16,7 +16,7 @@ from sql_env.database.guards import Limits, QueryError
 from sql_env.grading.variants import selection
 from sql_env.grading.variants.instances import InstanceGenerator, plan_instances
 from sql_env.grading.variants.robust import NOT_JUDGED, judge_evidence
-from sql_env.grading.variants.schemas import MAX_TABLES, _choose_tables, read_schema
+from sql_env.grading.variants.sandbox import MAX_TABLES, _choose_tables, read_schema
 from sql_env.grading.variants.selection import (
     VARIANT_STORE,
     _LatestBySize,

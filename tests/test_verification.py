@@ -7,7 +7,8 @@ import random
 import pytest
 
 from sql_env import EpisodeEnv, OraclePolicy, RandomPolicy, evaluate, load
-from sql_env.evaluation.verification import _OUTSIDE, _fields, verify_result
+from sql_env.evaluation.logs import _OUTSIDE, _fields
+from sql_env.evaluation.verification import verify_result
 
 N_TAMPERED = 200
 HONEST = dict(

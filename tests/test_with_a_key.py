@@ -496,6 +496,7 @@ def test_merging_is_whole_or_nothing(tmp_path, monkeypatch):
 # ---- 7: Ctrl-C, and a full disk
 
 
+@pytest.mark.slow
 def test_two_quick_interrupts_print_the_table_and_end_at_once(tmp_path):
     good, hung = player(load("bundled", split="test")), threading.Event()
 

@@ -44,7 +44,7 @@ from sql_env.worlds.words import (
     _split_of_word,
     load_vocabulary,
 )
-from sql_env.worlds.world import guessing_statistics, sql_skeleton
+from sql_env.worlds.world import sql_skeleton
 
 LEVELS = range(1, 6)
 MAIN_ROLES = ("group", "member", "thing", "event")
@@ -90,13 +90,12 @@ def digest(seeds=(0, 1, 2 * 10**12 + 5)):
 # ---- the same everywhere
 
 
-@pytest.mark.parametrize("hash_seed", ("0", "31415"))
-def test_same_in_every_process_and_hash_seed(hash_seed):
+def test_same_in_another_process_and_hash_seed():
     code = (
         "import sys; sys.path.insert(0, 'tests'); from test_worlds import digest; print(digest())"
     )
     path = os.pathsep.join(filter(None, [str(Path.cwd()), *sys.path]))
-    env = {**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": path}
+    env = {**os.environ, "PYTHONHASHSEED": "31415", "PYTHONPATH": path}
     command = [sys.executable, "-c", code]
     done = subprocess.run(command, env=env, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == digest()
@@ -140,7 +139,7 @@ def test_no_word_and_no_identifier_is_used_twice():
 @pytest.fixture(scope="module")
 def splits():
     others = {
-        s: [w for level in LEVELS for w in some(level, 30, s)] for s in SPLITS if s != "train"
+        s: [w for level in LEVELS for w in some(level, 12, s)] for s in SPLITS if s != "train"
     }
     return others | {"train": [w for level in LEVELS for w in made(level, 30)]}
 
@@ -165,7 +164,7 @@ def test_overlap_of_splits(splits, a, b):
     first, second = names(splits[a]), names(splits[b])
     for kind in ("tables", "columns", "gold", "questions"):
         assert not first[kind] & second[kind], kind
-    assert len(first["skeletons"] & second["skeletons"]) / len(second["skeletons"]) > 0.3
+    assert len(first["skeletons"] & second["skeletons"]) / len(second["skeletons"]) > 0.2
     assert find_split_leaks(*([q for w in splits[s] for q in w.questions] for s in (a, b))) == []
 
 
@@ -204,7 +203,7 @@ def duck(w):
 @pytest.mark.parametrize("level", LEVELS)
 def test_duckdb_agrees(level):
     asked = 0
-    for w in some(level, 8, "validation", n=10):
+    for w in some(level, 4, "validation", n=10):
         con = duck(w)
         for q in w.questions:
             sql = re.sub(
@@ -224,7 +223,7 @@ def test_duckdb_agrees(level):
             agrees = len(rows) == len(gold) and all(same_rows(a, b) for a, b in pairs)
             assert agrees, (q.gold_sql, rows, gold)
             asked += 1
-    assert asked > 60
+    assert asked > 30
 
 
 @pytest.mark.parametrize("level", LEVELS)
@@ -304,7 +303,7 @@ def count_by_words(text, column, values):
 def test_words_and_sql_say_the_same(kind):
     "Each form of a condition, read independently, selects as many rows as its SQL."
     checked = 0
-    for w in some(3, 40, seed=12, mix=NameMix(0.9, 0.1, 0)):
+    for w in some(3, 24, seed=12, mix=NameMix(0.9, 0.1, 0)):
         con, sampler = connect(w), Sampler(w.tables, Rng(w.seed), 3)
         for t in w.tables.values():
             try:
@@ -318,7 +317,7 @@ def test_words_and_sql_say_the_same(kind):
             for text in sorted(said):
                 assert count_by_words(text, c.column, t.data[c.column.name]) == rows, (text, c.sql)
             checked += 1
-    assert checked >= 20
+    assert checked >= 12
 
 
 UP = (
@@ -347,6 +346,8 @@ def test_superlatives_in_words():
 
 
 def test_answers_are_spread():
+    from worlds import guessing_statistics
+
     for level in LEVELS:
         found = guessing_statistics(q for w in made(level, 120) for q in w.questions)
         assert found["entropy"] > 8.5 and found["most_frequent"] <= 0.02, (level, found)

@@ -12,10 +12,16 @@ from hypothesis import strategies as st
 from tables import cases
 
 from sql_env.grading.variants.instances import InstanceGenerator
-from sql_env.sql.row_order import bare_columns
+from sql_env.sql.shapes import bare_columns
 from sql_env.worlds import FAMILIES, worlds
-from sql_env.worlds.phrases import DraftRejected, Sampler
-from sql_env.worlds.selections import _habits_of, _in_period, _sample_clause, _sample_joined
+from sql_env.worlds.phrases import (
+    DraftRejected,
+    Sampler,
+    _habits_of,
+    _in_period,
+    _sample_clause,
+    _sample_joined,
+)
 from sql_env.worlds.words import Rng
 
 NAMES = [f.name for f in FAMILIES.values() if f.level > 1]

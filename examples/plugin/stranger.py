@@ -10,7 +10,7 @@ from sql_env.play.judges import Ask, Judge
 from sql_env.play.reward import TurnFacts
 from sql_env.questions.question_set import Question
 from sql_env.sources.files import Drafts
-from sql_env.sql.values import quote_identifier
+from sql_env.sql.text import quote_identifier
 
 
 def read_harbour() -> Drafts:

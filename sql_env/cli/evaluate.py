@@ -526,7 +526,7 @@ def _evaluate(
     from sql_env.play.environment import EpisodeEnv
 
     if part:
-        check_part(part, loaded)
+        loaded = check_part(part, loaded)
     env = EpisodeEnv(loaded, **given | settings)
     players = [
         model if name == "chat" else make_policy(name, loaded, evaluation.seed, env.actions)

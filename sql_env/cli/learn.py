@@ -11,7 +11,7 @@ __all__ = []
 import json
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import typer
 
@@ -55,11 +55,13 @@ def _make_trajectories(
 # %% ../../nbs/cli/05_learn.ipynb #146bcac6
 def _check_trajectories(log: Path, questions: "QuestionSet") -> dict[str, Any]:
     "Play the episodes of a log again; returns what differs."
-    from sql_env.evaluation.logs import check_log, read_log
+    from sql_env.evaluation.logs import _log_env, read_log, replay_trajectory
 
-    changed = check_log(log, questions)
-    problems = [f"episode {i}: {difference}" for i, difference in changed.items()]
-    return dict(episodes=len(read_log(log)[1]), changed=len(changed), problems=problems)
+    about, made = read_log(log)
+    env = _log_env(about, questions)
+    differing = {t.episode.episode_index: replay_trajectory(env, t, robust=False)[1] for t in made}
+    problems = [f"episode {i}: {told[0]}" for i, told in differing.items() if told]
+    return dict(episodes=len(made), changed=len(problems), problems=problems)
 
 # %% ../../nbs/cli/05_learn.ipynb #082ec2c8
 @dataclass(frozen=True)
@@ -155,16 +157,11 @@ def _data_text(source: str | None, path: Path | None) -> str:
     return f"{source}:train" if source else ""
 
 # %% ../../nbs/cli/05_learn.ipynb #f6f76c85
-@app.command("train", rich_help_panel="Train and serve")
-@_takes_options("""
-<recipe>     small, colab, cluster, first or nano.
-out          Folder of the run; runs/RECIPE-SEED if not given.
-stage        A stage to run, with those it continues; may be given more than once. The last if not given.
-scale 0.001..10  Share of data and steps, to try a recipe out.
-threads 1..  Number of torch's threads on a CPU; torch chooses if not given.
-evals        Evaluation at the end: small (the last stage, 100 questions), all, none, or a suite.
-eval_questions 1..  Questions of each evaluation suite; 100 if not given, 500 for all.
-push         Repository on the Hub that the last model goes to, with its card.
+@dataclass(frozen=True)
+class _RecipeOptions:
+    "Changes to a recipe, as far as they are given."
+
+    table: ClassVar[str] = """
 [Changes to the recipe]
 source bundled|spider|bird|folder  Learn from this source instead: %s.
 path         Where that source is, for bird and folder.
@@ -182,31 +179,46 @@ sft_lr       Learning rate of imitation.
 max_steps 1..  Optimiser steps of each stage.
 vllm colocate|server  Rollouts by vLLM: colocate (same GPU) or server (another one).
 report_to trackio|wandb  Where TRL reports too: trackio or wandb.
+"""
+
+    source: str | None = None
+    path: Path | None = None
+    data: str | None = None
+    model: str | None = None
+    minutes: float | None = None
+    epochs: int | None = None
+    batch: int | None = None
+    generations: int | None = None
+    lora: int | None = None
+    max_length: int | None = None
+    precision: str | None = None
+    lr: float | None = None
+    sft_lr: float | None = None
+    max_steps: int | None = None
+    vllm: str | None = None
+    report_to: str | None = None
+
+# %% ../../nbs/cli/05_learn.ipynb #c33edfad
+@app.command("train", rich_help_panel="Train and serve")
+@_takes_options("""
+<recipe>     small, colab, cluster, first or nano.
+out          Folder of the run; runs/RECIPE-SEED if not given.
+stage        A stage to run, with those it continues; may be given more than once. The last if not given.
+scale 0.001..10  Share of data and steps, to try a recipe out.
+threads 1..  Number of torch's threads on a CPU; torch chooses if not given.
+evals        Evaluation at the end: small (the last stage, 100 questions), all, none, or a suite.
+eval_questions 1..  Questions of each evaluation suite; 100 if not given, 500 for all.
+push         Repository on the Hub that the last model goes to, with its card.
 """)
 def _train_command(
     play: PlayOptions,  # type: ignore[valid-type]
+    changes: _RecipeOptions,
     recipe: str = "nano",
     out: Path | None = None,
     seed: int = 0,
     stage: list[str] | None = None,
     scale: float = 1.0,
     threads: int | None = None,
-    source: str | None = None,
-    path: Path | None = None,
-    data: str | None = None,
-    model: str | None = None,
-    minutes: float | None = None,
-    epochs: int | None = None,
-    batch: int | None = None,
-    generations: int | None = None,
-    lora: int | None = None,
-    max_length: int | None = None,
-    precision: str | None = None,
-    lr: float | None = None,
-    sft_lr: float | None = None,
-    max_steps: int | None = None,
-    vllm: str | None = None,
-    report_to: str | None = None,
     evals: str = "small",
     eval_questions: int | None = None,
     push: str | None = None,
@@ -214,7 +226,7 @@ def _train_command(
 ):
     """Train a model by a recipe, or continue a run that was stopped.
 
-    Example, a first model in two minutes on two cores: `sql_env train first`
+    Example, a first model in three minutes on two cores: `sql_env train first`
 
     All levels from scratch, in an hour: `sql_env train nano`
 
@@ -231,24 +243,11 @@ def _train_command(
     if recipe not in RECIPES:
         raise ValueError(f"no recipe {recipe!r}; there are {', '.join(RECIPES)}")
     plan = plan_evals(evals, eval_questions)
-    changes: dict[str, Any] = dict(
-        data=data or _data_text(source, path),
-        model=model or "",
-        minutes=minutes,
-        epochs=epochs,
-        batch=batch,
-        generations=generations,
-        lora=lora,
-        max_length=max_length,
-        precision=precision,
-        sft_lr=sft_lr,
-        lr=lr,
-        max_steps=max_steps,
-        vllm=vllm,
-        report_to=report_to,
-        **_play_settings(play),
-    )
-    made = scale_recipe(change_recipe(RECIPES[recipe], **changes), scale)
+    wanted = asdict(changes)
+    source, path = wanted.pop("source"), wanted.pop("path")
+    wanted["data"] = wanted["data"] or _data_text(source, path)
+    made = change_recipe(RECIPES[recipe], **wanted, **_play_settings(play))
+    made = scale_recipe(made, scale)
     trained = train(made, out or Path("runs") / f"{recipe}-{seed}", seed, stage, threads)
     if not is_main_process():
         return  # of several processes one is enough for the rest

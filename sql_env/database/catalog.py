@@ -29,8 +29,7 @@ import apsw
 
 from .connection import _bounded_compiling
 from .guards import Limits, QueryError, connect_readonly
-from ..sql.text import sql_tokens, unquote
-from ..sql.values import format_identifier, format_value, quote_identifier
+from ..sql.text import format_identifier, format_value, quote_identifier, sql_tokens, unquote
 
 # %% ../../nbs/database/03_catalog.ipynb #c09f9b0e
 _DESCRIPTION_CHARS = 400  # of a column, shown

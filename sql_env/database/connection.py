@@ -35,7 +35,7 @@ from sql_env.database.guards import (
     count_functions,
     to_query_error,
 )
-from ..sql.values import Result
+from ..sql.text import Result
 
 # %% ../../nbs/database/02_connection.ipynb #f07595c6
 class _ProcessMemory:

@@ -51,7 +51,7 @@ from sql_env.database.guards import (
 from .search import Documents, SearchIndex, _Found, _read_comments
 from .writing import WritableCopy
 from ..paths import DiskCache
-from ..sql.values import Result, format_value, quote_identifier
+from ..sql.text import Result, format_value, quote_identifier
 
 # %% ../../nbs/database/07_database.ipynb #693de9e6
 _all_ = ["NotBrief", "QueryError", "Limits", "Result"]

@@ -23,8 +23,7 @@ from .catalog import TableInfo
 from .connection import _with_own_memory
 from .guards import Limits, NotBrief, QueryError, connect_readonly
 from ..progress import terminal_text
-from ..sql.text import sql_tokens
-from ..sql.values import format_value
+from ..sql.text import format_value, sql_tokens
 
 # %% ../../nbs/database/05_search.ipynb #c60447c5
 Documents = Mapping[str, str]  # Markdown by the name of its file

@@ -28,7 +28,7 @@ from weakref import finalize
 from .connection import GuardedConnection, _forget_oldest
 from .database import _ConnectionPool
 from .guards import Limits, QueryError
-from ..sql.values import Result
+from ..sql.text import Result
 
 # %% ../../nbs/database/08_workers.ipynb #8fe936a7
 class WorkerDiedError(RuntimeError):

@@ -39,8 +39,7 @@ from sql_env.database.guards import (
     connect_readonly,
     to_query_error,
 )
-from ..sql.text import first_word, split_statements
-from ..sql.values import Result, format_value, quote_identifier
+from ..sql.text import Result, first_word, format_value, quote_identifier, split_statements
 
 # %% ../../nbs/database/06_writing.ipynb #de6526e6
 class _ChangedPages(_UnlockedFile):

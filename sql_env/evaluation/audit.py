@@ -45,8 +45,7 @@ from sql_env.questions.question_set import (
     QuestionSet,
     as_conversation,
 )
-from ..sql.row_order import bare_columns
-from ..sql.shapes import SHAPE_RULES
+from ..sql.shapes import SHAPE_RULES, bare_columns
 
 # %% ../../nbs/evaluation/10_audit.ipynb #851fdd9b
 def _has_bare_columns(sql: str, generator: InstanceGenerator) -> bool:

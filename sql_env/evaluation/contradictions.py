@@ -25,7 +25,7 @@ from sql_env.sql.analysis import (
     value_tests,
 )
 from ..sql.shapes import shapes
-from ..sql.values import quote_identifier
+from ..sql.text import quote_identifier
 
 # %% ../../nbs/evaluation/09_contradictions.ipynb #888e258a
 _WORDS = "zero one two three four five six seven eight nine ten eleven twelve".split()

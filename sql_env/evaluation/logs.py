@@ -6,7 +6,7 @@ Docs: https://hjerpe.github.io/sql_env/evaluation/logs.html.md"""
 
 # %% auto #0
 __all__ = ['LOG_FORMAT', 'DETAILS', 'SPLIT', 'RESUME', 'run_details', 'run_difference', 'parse_line', 'takes_place', 'read_log',
-           'EpisodeLog', 'write_log', 'replace_log', 'mixed_contents', 'merge_logs', 'replay_trajectory', 'check_log',
+           'EpisodeLog', 'write_log', 'replace_log', 'mixed_contents', 'merge_logs', 'replay_trajectory',
            'rescore_trajectory', 'rescore_log']
 
 # %% ../../nbs/evaluation/04_logs.ipynb #5e061986
@@ -18,10 +18,9 @@ import re
 import subprocess
 import weakref
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -36,11 +35,9 @@ from sql_env.evaluation.rows import (
     episode_result,
     reprice,
 )
-from ..grading.answers import Verdict
 from ..paths import replacing
 from ..play.acts import ACTIONS, repair_unicode
 from ..play.environment import EpisodeEnv
-from ..play.episode import Turn
 from ..play.reward import RewardConfig
 from ..play.session import replay
 from ..questions.question_set import QuestionSet
@@ -527,83 +524,86 @@ def _log_env(about: dict[str, Any], questions: QuestionSet) -> EpisodeEnv:
     )
 
 # %% ../../nbs/evaluation/04_logs.ipynb #53e1b1bb
-def _difference(old: str, new: str) -> str:
-    "Two texts from shortly before their first difference."
-    common = os.path.commonprefix([old, new])
-    part = slice(max(len(common) - 20, 0), len(common) + 20)
-    return f"was {old[part]!r}, is {new[part]!r}"
+_OUTSIDE = ("messages", "calls", "notes", "started", "ended", "style", "versions")  # of a line
 
 # %% ../../nbs/evaluation/04_logs.ipynb #af7d2d90
-def _verdict_difference(old: EpisodeResult, new: Verdict | None) -> str:
-    "How two verdicts differ, '' if they agree; an episode that was given up is on record as one without an answer."
-    if new is None:
-        return (
-            "" if old.reason in ("", "no_answer") else f"the verdict {_difference(old.reason, '')}"
-        )
-    if (old.correct, old.reason) == (new.correct, new.reason):
-        return ""
-    return f"the verdict {_difference(old.reason, new.reason)}"
-
-# %% ../../nbs/evaluation/04_logs.ipynb #0de569ac
-def _replay(env: EpisodeEnv, trajectory: Trajectory, names: Sequence[str]) -> str:
-    "Take the actions of an episode again; where some parts of its turns first differ, '' if nowhere."
-    found, news = "", replay(env, [turn.action for turn in trajectory.turns], **trajectory.reset)
-    for number, (old, new) in enumerate(zip_longest(trajectory.turns, news), 1):
-        if new is None:
-            found = found or f"turn {number}: the episode was over before"
-        for name in names if new is not None else ():
-            was, now = getattr(old, name), getattr(new, name)
-            if was != now:
-                found = found or f"turn {number}: {name} {_difference(str(was), str(now))}"
-    return found
+def _fields(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
+    "Each value in nested dicts and lists with its place, such as `episode.verdicts.value.correct`."
+    if isinstance(value, (dict, list)) and value:
+        parts = value.items() if isinstance(value, dict) else enumerate(value)
+        for part, inner in parts:
+            yield from _fields(inner, f"{name}.{part}".lstrip("."))
+    else:
+        yield name, value
 
 # %% ../../nbs/evaluation/04_logs.ipynb #02d0f090
-def replay_trajectory(env: EpisodeEnv, trajectory: Trajectory) -> str:
-    "The first difference when an episode is played again, '' if there is none."
-    differs = _replay(env, trajectory, ("action", "result", "error", "reward"))
-    return differs or _verdict_difference(trajectory.episode, env.episode.verdict)  # type: ignore[union-attr]
+def _judged_fields(trajectory: Trajectory) -> dict[str, Any]:
+    "What a line says that a replay can show."
+    line = {k: v for k, v in trajectory.to_dict().items() if k not in _OUTSIDE}
+    line["episode"] = {k: v for k, v in line["episode"].items() if k != "usage"}
+    line["episode"]["hashes"] = {
+        k: v for k, v in line["episode"]["hashes"].items() if k != "prompt"
+    }
+    turns_first = {"turns": line.pop("turns"), **line}
+    return dict(_fields(json.loads(json.dumps(turns_first))))
 
-# %% ../../nbs/evaluation/04_logs.ipynb #3c8817ac
-def check_log(path: str | Path, questions: QuestionSet) -> dict[int, str]:
-    "Episodes of a log that do not reproduce: index and difference."
-    about, trajectories = read_log(path)
-    env = _log_env(about, questions)
-    differences = {}
-    for trajectory in trajectories:
-        if difference := replay_trajectory(env, trajectory):
-            differences[trajectory.episode.episode_index] = difference
-    return differences
+# %% ../../nbs/evaluation/04_logs.ipynb #f0ae6949
+def _differing(claimed: dict[str, Any], found: dict[str, Any]) -> list[str]:
+    "The fields in which a claim is not what was found, as sentences; of long texts the part that differs."
+    told = []
+    for name in {**claimed, **found}:
+        was, now = claimed.get(name, "missing"), found.get(name, "missing")
+        if type(was) is not type(now) or was != now:
+            start = max(len(os.path.commonprefix([str(was), str(now)])) - 20, 0)
+            a, b = (repr(str(x)[start : start + 40]) for x in (was, now))
+            told.append(f"{name} is {a} in the log, and {b} when played again")
+    return told
 
-# %% ../../nbs/evaluation/04_logs.ipynb #06986a94
+# %% ../../nbs/evaluation/04_logs.ipynb #73bc8c7f
 def _line_again(
     episode: Any,  # that took the actions of a line again
     old: Trajectory,
-    turns: list[Turn],
-    robust: bool = True,  # judge the query behind the answer on variants
+    robust: bool = True,  # judge the query behind the answer on variants; else its verdict stays
 ) -> Trajectory:
-    "A line with the verdicts of today; what was spent and what the model was sent stays."
+    "A line with the turns and verdicts of today; what was spent and what the model was sent stays."
     spent, index = dict(old.episode.usage), old.episode.episode_index
     result = _as_over(episode_result(episode, index, spent, robust=robust))
+    judged = dict(result.verdicts)
+    if not robust:
+        judged |= {"robust": old.episode.verdicts.get("robust")}
     prompt = {name: key for name, key in old.episode.hashes.items() if name == "prompt"}
-    made = replace(old, episode=replace(result, hashes=result.hashes | prompt), turns=turns)
+    verdicts = {judge: v for judge, v in judged.items() if v is not None}
+    result = replace(result, hashes=result.hashes | prompt, verdicts=verdicts)
+    made = replace(old, episode=result, turns=list(episode.turns))
     made.set_question(episode.question)
     made.find_blame()
     return made
 
-# %% ../../nbs/evaluation/04_logs.ipynb #6f9ed5fa
+# %% ../../nbs/evaluation/04_logs.ipynb #7e13b042
+def replay_trajectory(
+    env: EpisodeEnv,  # which says how to grade
+    trajectory: Trajectory,  # one that crashed stays as it is
+    robust: bool = True,  # judge the query behind the answer on variants; else its verdict stays
+) -> tuple[Trajectory, list[str]]:
+    "An episode as it goes and is judged when its actions are taken again, and what differs, as sentences."
+    if trajectory.episode.error:
+        return trajectory, []
+    list(replay(env, [turn.action for turn in trajectory.turns], **trajectory.reset))
+    again = _line_again(env.episode, trajectory, robust)
+    return again, _differing(_judged_fields(trajectory), _judged_fields(again))
+
+# %% ../../nbs/evaluation/04_logs.ipynb #06986a94
 def rescore_trajectory(
     env: EpisodeEnv,  # which says how to grade
     trajectory: Trajectory,
     robust: bool = True,  # judge the query behind the answer on variants
 ) -> tuple[Trajectory, str]:
     "A trajectory with the verdicts of today, and in words how its actions went otherwise than in the log."
-    if trajectory.episode.error:
-        return trajectory, ""
-    difference = _replay(env, trajectory, ("result", "error"))
-    turns = list(trajectory.turns)
-    for i, new in enumerate(env.episode.turns):  # type: ignore[union-attr]
-        turns[i] = replace(turns[i], reward=new.reward)
-    return _line_again(env.episode, trajectory, turns, robust), difference
+    new, told = replay_trajectory(env, trajectory, robust)
+    went = [said for said in told if re.match(r"turns(\.\d+\.(result|error))? is ", said)]
+    rewards = [turn.reward for turn in new.turns]
+    turns = [replace(turn, reward=r) for turn, r in zip(trajectory.turns, rewards)]
+    return replace(new, turns=turns + trajectory.turns[len(turns) :]), "".join(went[:1])
 
 # %% ../../nbs/evaluation/04_logs.ipynb #c2b7d88f
 def _found(result: EpisodeResult) -> dict[str, bool | None]:

@@ -66,9 +66,9 @@ class EvaluationResult:
         return len(self.completed)
 
     def rate(self, judge: str = "value") -> float:
-        "Share of right answers among the episodes that a judge could judge, nan if there are none."
+        "Share of answers that a judge found right, nan if it could judge none; see `unjudged` for the others."
         said = [e.verdict(judge) for e in self.completed]
-        return _mean(found for found in said if found is not None)
+        return _mean(found is True for found in said) if set(said) - {None} else float("nan")
 
     @property
     def success_rate(self) -> float:
@@ -77,7 +77,7 @@ class EvaluationResult:
 
     @property
     def robust_rate(self) -> float:
-        "Test-suite accuracy: share of right queries among the episodes that were judged."
+        "Test-suite accuracy: share of answers with a right query behind them."
         return self.rate("robust")
 
     @property

@@ -10,13 +10,12 @@ __all__ = ['VerifiedResult', 'verify_result']
 # %% ../../nbs/evaluation/11_verification.ipynb #0c9a243e
 import hashlib
 import json
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from .harness import _repeat, _shard_of, describe_env
-from .logs import _line_again, _log_env, read_log
+from .logs import _differing, _fields, _log_env, read_log, replay_trajectory
 from .results import EvaluationResult
 from .rollouts import plan_episodes
 from sql_env.evaluation.rows import (
@@ -25,50 +24,14 @@ from sql_env.evaluation.rows import (
     _replay_versions,
     content_hash,
 )
-from ..play.session import replay
 from ..questions.question_set import QuestionSet
-
-# %% ../../nbs/evaluation/11_verification.ipynb #89103958
-_OUTSIDE = ("messages", "calls", "notes", "started", "ended", "style", "versions")  # of a line
-
-# %% ../../nbs/evaluation/11_verification.ipynb #9a82a641
-def _fields(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
-    "Each value in nested dicts and lists with its place, such as `episode.verdicts.value.correct`."
-    if isinstance(value, (dict, list)) and value:
-        parts = value.items() if isinstance(value, dict) else enumerate(value)
-        for part, inner in parts:
-            yield from _fields(inner, f"{name}.{part}".lstrip("."))
-    else:
-        yield name, value
-
-# %% ../../nbs/evaluation/11_verification.ipynb #189af20d
-def _judged_fields(trajectory: Trajectory) -> dict[str, Any]:
-    "What a line says that a replay can show."
-    line = {k: v for k, v in trajectory.to_dict().items() if k not in _OUTSIDE}
-    line["episode"] = {k: v for k, v in line["episode"].items() if k != "usage"}
-    line["episode"]["hashes"] = {
-        k: v for k, v in line["episode"]["hashes"].items() if k != "prompt"
-    }
-    return dict(_fields(json.loads(json.dumps(line))))
-
-# %% ../../nbs/evaluation/11_verification.ipynb #2e5c8a13
-def _differing(name: str, claimed: dict[str, Any], found: dict[str, Any]) -> list[str]:
-    "The fields in which a claim is not what was found, as sentences."
-    told = []
-    for field_name in {**claimed, **found}:
-        was, now = claimed.get(field_name, "missing"), found.get(field_name, "missing")
-        if type(was) is not type(now) or was != now:
-            told.append(
-                f"{name}: {field_name} is {str(was)[:60]!r} in the log, and {str(now)[:60]!r} when played again"
-            )
-    return told
 
 # %% ../../nbs/evaluation/11_verification.ipynb #6fa9a9cc
 def _run_problems(about: dict[str, Any], trajectories: list[Trajectory], env: Any) -> list[str]:
     "What a header claims wrongly, and planned episodes that are missing or other ones."
     settings = json.loads(json.dumps(describe_env(env)))
     claimed = {name: about.get(name) for name in settings}
-    told = _differing("the run", dict(_fields(claimed)), dict(_fields(settings)))
+    told = [f"the run: {d}" for d in _differing(*(dict(_fields(x)) for x in (claimed, settings)))]
     n, epochs, shard = about.get("episodes"), about.get("epochs", 1), about.get("shard")
     try:
         plan = _repeat(plan_episodes(env, n // epochs, about["seed"]), epochs, about["seed"])
@@ -115,12 +78,6 @@ class VerifiedResult:
         rates = f"{self.claimed.success_rate:.1%} claimed, {self.result.success_rate:.1%} found"
         return f"VerifiedResult({self.claimed.policy!r}: {state}, {rates} in {self.result.n_episodes} episodes)"
 
-# %% ../../nbs/evaluation/11_verification.ipynb #0e00d02a
-def _played_again(env: Any, old: Trajectory, robust: bool) -> Trajectory:
-    "A line with the turns and the verdicts that its actions lead to."
-    list(replay(env, [turn.action for turn in old.turns], **old.reset))
-    return _line_again(env.episode, old, list(env.episode.turns), robust)
-
 # %% ../../nbs/evaluation/11_verification.ipynb #f4a6e244
 def _as_wrong(result: EpisodeResult) -> EpisodeResult:
     "An episode of which nothing can be shown."
@@ -153,12 +110,12 @@ def verify_result(
             found[index] = _as_wrong(old.episode)
             continue
         try:
-            new = _played_again(env, old, about.get("robust", True))
+            new, differing = replay_trajectory(env, old, about.get("robust", True))
         except (KeyError, ValueError, TypeError) as e:
             problems.append(f"episode {index} can't be played again ({type(e).__name__}: {e})")
             found[index] = _as_wrong(old.episode)
             continue
-        problems += _differing(f"episode {index}", _judged_fields(old), _judged_fields(new))
+        problems += [f"episode {index}: {said}" for said in differing]
         found[index] = new.episode
     n = about.get("episodes")
     if isinstance(n, int) and "shard" not in about:

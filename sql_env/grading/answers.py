@@ -24,7 +24,7 @@ from sql_env.grading.readings import (
     _iter_readings,
     _needs_quotes,
 )
-from ..sql.values import format_value
+from ..sql.text import format_value
 
 # %% ../../nbs/grading/03_answers.ipynb #aa005444
 _RELATIVE_TOLERANCE = 1e-6
@@ -363,7 +363,9 @@ def compare_rows(
     "Compare the rows of one reading, or of a result, with gold rows."
     rows, gold = [tuple(row) for row in rows], [tuple(row) for row in gold]
     if len(rows) != len(gold):
-        return Verdict(False, "rows", f"{len(rows)} rows, gold has {len(gold)}")
+        return Verdict(
+            False, "rows", f"{len(rows)} row{'s' * (len(rows) != 1)}, gold has {len(gold)}"
+        )
     if not gold:
         return Verdict(True, "match")
     width = len(gold[0])

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
-from ..sql.values import format_value
+from ..sql.text import format_value
 
 # %% ../../nbs/grading/01_cells.ipynb #66cdd92c
 class BareText(str):

@@ -34,9 +34,15 @@ from sql_env.grading.variants.selection import (
 from ..questions.gold import run_gold
 from ..questions.question_set import Question
 from ..sql.analysis import column_literals
-from ..sql.conditions import Condition, queries_in, write_conditions
-from ..sql.mutants import leaves_out, named_values, read_part
-from ..sql.values import format_value, quote_identifier
+from sql_env.sql.mutants import (
+    Condition,
+    leaves_out,
+    named_values,
+    queries_in,
+    read_part,
+    write_conditions,
+)
+from ..sql.text import format_value, quote_identifier
 
 # %% ../../nbs/grading/05_changes.ipynb #ddf62c7d
 class _Reference(NamedTuple):

@@ -23,8 +23,7 @@ from .answers import _numbers_equal
 from .cells import _parse_number
 from .readings import _iter_readings
 from ..sql.clauses import ColumnOrigin, column_origins
-from ..sql.text import has_order_by
-from ..sql.values import Result
+from ..sql.text import Result, has_order_by
 
 # %% ../../nbs/grading/04_grounding.ipynb #c0ed3963
 MAX_RESULT_BYTES = 700_000  # of all results that an episode keeps

@@ -26,7 +26,7 @@ from sql_env.grading.cells import (
     _WrittenNumber,
     parse_cell,
 )
-from ..sql.values import format_value
+from ..sql.text import format_value
 
 # %% ../../nbs/grading/02_readings.ipynb #aaede05e
 MAX_ANSWER_CHARS = 100_000  # of an answer, and of any argument that an agent sends

@@ -60,8 +60,7 @@ def question_sample(question: Question) -> Sample:
 def session_outcome(session: Session) -> dict[str, Any]:
     "What the scorers need of an episode that is over: verdicts, reasons, answer, steps."
     verdict = session.verdict()
-    seen = dict(grounded=verdict.correct and verdict.grounded)
-    return verdict._asdict() | seen | dict(question_match=verdict.question_match)
+    return verdict._asdict() | dict(question_match=verdict.question_match)
 
 # %% ../../nbs/integrations/02_inspect_ai.ipynb #d7c3d14b
 _OUTCOME, _STATE = "sql_env_outcome", "sql_env_session"  # keys in the store of a sample
@@ -205,7 +204,7 @@ def _verdict_scorer(name: str, metric: Metric) -> Callable[[], Scorer]:
 # %% ../../nbs/integrations/02_inspect_ai.ipynb #230cfc3b
 correct_scorer = _verdict_scorer("correct", accuracy())  # execution accuracy
 robust_scorer = _verdict_scorer("robust", accuracy())  # test-suite accuracy
-grounded_scorer = _verdict_scorer("grounded", accuracy())  # right, and seen in a result
+grounded_scorer = _verdict_scorer("grounded", accuracy())  # seen in a result, right or wrong
 question_match_scorer = _verdict_scorer("question_match", mean())  # of a conversation
 reward_scorer = _verdict_scorer("reward", mean())  # by the settings `reward` and `verify`
 

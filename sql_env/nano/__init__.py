@@ -6,7 +6,7 @@ __getattr__, __dir__ = lazy_names(
     __name__,
     {
         "text": "render_transcript",
-        "model": "NanoPolicy find_nano",
+        "engine": "NanoPolicy find_nano",
         "recipe": "NANO expert_transcripts",
         "training": "new_nano",
     },

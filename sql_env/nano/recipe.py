@@ -22,7 +22,7 @@ from random import Random
 from typing import Any
 
 from ..integrations.trl import SQLEnvTRL
-from .model import NANO_MARK, NanoPolicy
+from .engine import NANO_MARK, NanoPolicy
 from .text import NumberedNames, _TextPiece, render_transcript
 from .training import _EngineTurns, nano_trainer, new_nano
 from ..paths import replacing
@@ -379,8 +379,7 @@ class _NumberedSQLEnv(SQLEnvTRL):
 # %% ../../nbs/nano/06_recipe.ipynb #149cb371
 def _play_trainer(*args: Any) -> Any:
     "`grpo_trainer` whose turns are written by `NanoEngine`."
-    play = partial(grpo_trainer, write_turns=_EngineTurns(), environment=_NumberedSQLEnv)
-    return play(*args)
+    return grpo_trainer(*args, write_turns=_EngineTurns(), environment=_NumberedSQLEnv)
 
 # %% ../../nbs/nano/06_recipe.ipynb #83ba75ba
 NANO = Recipe(
@@ -432,7 +431,7 @@ NANO = Recipe(
 FIRST = replace(
     NANO,
     name="first",
-    about="1 million parameters from random weights, the easiest level, two minutes on two processor cores",
+    about="1 million parameters from random weights, the easiest level, three minutes on two processor cores",
     stages=(
         Stage(
             "imitate",

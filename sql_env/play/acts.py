@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ..database.guards import QueryError
 from .reward import TurnFacts
 from ..plugins import find
-from ..sql.values import Result, quote_identifier
+from ..sql.text import Result, quote_identifier
 
 if TYPE_CHECKING:  # the help of the command reads the acts, and carries none out
     from sql_env.database.catalog import TableInfo
@@ -216,7 +216,7 @@ def _judge_value(ask: "Ask", text: str) -> "Verdict":
 
 # %% ../../nbs/play/05_acts.ipynb #3e5c2e0a
 def _abstain(scene: Scene, reason: str) -> Said:
-    from sql_env.play.user_simulator import _judge_abstention
+    from sql_env.play.judges import _judge_abstention
 
     ask = scene.ask
     said = _over_text(ask, "The episode ended without an answer.", "There is no answer.")
@@ -235,7 +235,7 @@ _ASKS_LEAVE = re.compile(  # of a question to the person: it asks for leave to c
 
 # %% ../../nbs/play/05_acts.ipynb #998696e4
 def _clarify(scene: Scene, question: str) -> Said:
-    from sql_env.play.user_simulator import NO_REPLY, _simulated_reply
+    from sql_env.play.judges import NO_REPLY, _simulated_reply
 
     q, work = scene.ask.question, scene.ask.work
     reply = _simulated_reply(question, q.clarifications, q.question_text)

@@ -16,10 +16,11 @@ from itertools import accumulate, islice
 
 from ..database.catalog import TableInfo
 from ..database.database import Database
+from ..database.workers import WorkerDiedError
 from ..grading.grounding import Evidence
 from .reward import _ResultOrigin
 from ..sql.analysis import referenced_tables
-from ..sql.values import quote_identifier
+from ..sql.text import quote_identifier
 
 # %% ../../nbs/play/01_board.ipynb #e2409188
 _MARKUP = re.compile(
@@ -191,6 +192,8 @@ class _Board:
         try:
             read = frozenset(referenced_tables(sql)) & {name.lower() for name in database.tables}
             without_rows = database.emptied().query(sql).rows
+        except WorkerDiedError:  # of the environment, which nobody should be paid by
+            raise
         except Exception:  # what can't be parsed has no origin, and fails without rows
             return _ResultOrigin()
         same = len(without_rows) == seen.n_rows

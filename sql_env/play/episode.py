@@ -34,7 +34,7 @@ from .judges import Ask, _TaskWork, _why_unjudged, judge_chain
 from .reward import RewardMeter, TurnFacts
 from .settings import Settings, read_settings
 from ..questions.question_set import Question
-from ..sql.values import Result
+from ..sql.text import Result
 
 # %% ../../nbs/play/07_episode.ipynb #b787e1cb
 @dataclass(frozen=True, slots=True)

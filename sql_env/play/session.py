@@ -369,9 +369,8 @@ def _data_keys(env: EpisodeEnv, question: Question) -> dict[str, str]:
 def _check_types(state: dict[str, Any]) -> None:
     "Raise `TypeError` if a part of a state is not what `Session.state` makes; it may come from a stranger."
     settings, counts = state["settings"], state["counts"]
-    for name, kind in (("settings", dict), ("counts", dict), ("messages", list), ("notes", list)):
-        if not isinstance(state[name], kind):
-            raise TypeError(f"{name} is {type(state[name]).__name__}")
+    if not isinstance(counts, dict):
+        counts = {"": counts}
     parts: list[tuple[str, Any, type | tuple]] = [
         ("question_id", state["question_id"], str),
         ("seed", state["seed"], (int, NoneType)),
@@ -379,10 +378,13 @@ def _check_types(state: dict[str, Any]) -> None:
         ("system", settings["system"], (str, NoneType)),
         ("max_chars", settings["max_chars"], int),
         ("max_nudges", settings["max_nudges"], int),
+        ("settings", settings, dict),
+        ("messages", state["messages"], list),
+        ("notes", state["notes"], list),
+        *(("a message", message, dict) for message in state["messages"]),
+        *(("a note", note, str) for note in state["notes"]),
+        *((f"counts[{name!r}]", n, int) for name, n in counts.items()),
     ]
-    parts += [("a message", message, dict) for message in state["messages"]]
-    parts += [("a note", note, str) for note in state["notes"]]
-    parts += [(f"counts[{name!r}]", n, int) for name, n in counts.items()]
     for name, value, wanted in parts:
         if not isinstance(value, wanted) or isinstance(value, bool):
             raise TypeError(f"{name} is {type(value).__name__}")

@@ -24,7 +24,7 @@ from ..play.board import escape_markup, unescape_markup
 from ..play.episode import Observation
 from .base import parse_schema_info, question_start
 from ..questions.question_set import Question
-from ..sql.values import quote_identifier
+from ..sql.text import quote_identifier
 
 # %% ../../nbs/policies/02_baselines.ipynb #785ae115
 class RandomPolicy:

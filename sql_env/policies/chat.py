@@ -82,13 +82,9 @@ def _call_record(completion: Completion, place: int, sent: dict[str, Any]) -> di
     usage = dict(completion.usage)
     record: dict[str, Any] = dict(message=place, seconds=round(usage.pop("seconds", 0), 6))
     record["usage"] = usage
-    for name in ("stop_reason", "response_id"):
+    for name in ("stop_reason", "response_id", "truncated", "from_cache"):
         if value := getattr(completion, name):
-            record[name] = value
-    if completion.truncated:
-        record["truncated"] = True
-    if completion.from_cache:
-        record["cached"] = True
+            record[name.replace("from_cache", "cached")] = value
     said = {name: value for name, value in completion.message.items() if value}
     said = {"role": "assistant", "content": ""} | said
     if "tool_calls" in said:

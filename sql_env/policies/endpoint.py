@@ -46,11 +46,18 @@ def _call_message(name: str, arguments: Any) -> dict[str, Any]:
     )
 
 # %% ../../nbs/policies/04_endpoint.ipynb #ac7bfc02
-def _token_counts(usage: dict[str, Any] | None, **names: str) -> dict[str, float]:
-    "Numbers of tokens, by our names, as a provider tells them under its own; 0 for what it leaves out."
-    counts = {ours: (usage or {}).get(theirs) for ours, theirs in names.items()}
-    is_number = re.compile(r"\d+(\.\d+)?").fullmatch
-    return {ours: float(str(n)) if is_number(str(n)) else 0 for ours, n in counts.items()}
+_COUNTS = ("prompt_tokens", "completion_tokens", "cached_tokens", "reasoning_tokens")
+
+# %% ../../nbs/policies/04_endpoint.ipynb #df6f3004
+def _token_counts(usage: Any, *places: str) -> dict[str, float]:
+    "`_COUNTS` by where a provider tells them, such as `details.cached`; 0 for what it leaves out, but of thoughts."
+    counts = {}
+    for name, place in zip(_COUNTS, places):
+        found = usage
+        for part in place.split("."):
+            found = (found or {}).get(part)
+        counts[name] = float(str(found)) if re.fullmatch(r"\d+(\.\d+)?", str(found)) else 0
+    return {name: n for name, n in counts.items() if n or name != "reasoning_tokens"}
 
 # %% ../../nbs/policies/04_endpoint.ipynb #dc33baf9
 def _to_openai_messages(messages: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -132,15 +139,13 @@ def _parse_completion(text: str) -> Completion:
         tool_calls=calls,
         **{name: said[name] for name in _REASONING_FIELDS if said.get(name)},
     )
-    usage = answer.get("usage") or {}
     tokens = _token_counts(
-        usage, prompt_tokens="prompt_tokens", completion_tokens="completion_tokens"
+        answer.get("usage"),
+        "prompt_tokens",
+        "completion_tokens",
+        "prompt_tokens_details.cached_tokens",
+        "completion_tokens_details.reasoning_tokens",
     )
-    tokens |= _token_counts(usage.get("prompt_tokens_details"), cached_tokens="cached_tokens")
-    thought = _token_counts(
-        usage.get("completion_tokens_details"), reasoning_tokens="reasoning_tokens"
-    )
-    tokens |= {name: n for name, n in thought.items() if n}
     stop = choice.get("finish_reason") or ""
     return Completion(message, tokens, stop == "length", stop, answer.get("id") or "")
 
@@ -239,14 +244,10 @@ def _parse_anthropic(answer: dict[str, Any]) -> Completion:
     message = dict(role="assistant", content="\n".join(texts), tool_calls=calls)
     if any(block["type"] not in ("text", "tool_use") for block in blocks):
         message |= dict(reasoning="\n".join(thoughts), blocks=blocks)
-    tokens = _token_counts(
-        answer.get("usage"),
-        prompt_tokens="input_tokens",
-        completion_tokens="output_tokens",
-        cached_tokens="cache_read_input_tokens",
-        written="cache_creation_input_tokens",
-    )
-    tokens["prompt_tokens"] += tokens["cached_tokens"] + tokens.pop("written")
+    usage = answer.get("usage")
+    tokens = _token_counts(usage, "input_tokens", "output_tokens", "cache_read_input_tokens")
+    written = _token_counts(usage, "cache_creation_input_tokens")["prompt_tokens"]
+    tokens["prompt_tokens"] += tokens["cached_tokens"] + written
     stop = answer.get("stop_reason") or ""
     return Completion(message, tokens, stop == "max_tokens", stop, answer.get("id") or "")
 
@@ -344,29 +345,28 @@ def _parse_gemini(answer: dict[str, Any]) -> Completion:
     candidate = candidates[0] if candidates else {}
     parts = (candidate.get("content") or {}).get("parts") or []
     calls = [part["function_call"] for part in parts if part.get("function_call")]
-    texts: dict[bool, list[str]] = {False: [], True: []}  # by whether they are thoughts
-    for part in parts:
-        if part.get("text"):
-            texts[bool(part.get("thought"))].append(part["text"])
+    written = [part for part in parts if part.get("text")]
+    said, thought = (
+        "\n".join(part["text"] for part in written if bool(part.get("thought")) is is_thought)
+        for is_thought in (False, True)
+    )
     message: dict[str, Any] = dict(
         role="assistant",
-        content="\n".join(texts[False]),
+        content=said,
         tool_calls=[_call_message(call["name"], call.get("args") or {}) for call in calls],
     )
-    if texts[True]:
-        message["reasoning"] = "\n".join(texts[True])
+    if thought:
+        message["reasoning"] = thought
     if any("thought_signature" in part for part in parts):
         message["blocks"] = parts
     tokens = _token_counts(
         answer.get("usage_metadata"),
-        prompt_tokens="prompt_token_count",
-        completion_tokens="candidates_token_count",
-        cached_tokens="cached_content_token_count",
-        reasoning_tokens="thoughts_token_count",
+        "prompt_token_count",
+        "candidates_token_count",
+        "cached_content_token_count",
+        "thoughts_token_count",
     )
-    tokens["completion_tokens"] += tokens["reasoning_tokens"]
-    if not tokens["reasoning_tokens"]:
-        del tokens["reasoning_tokens"]
+    tokens["completion_tokens"] += tokens.get("reasoning_tokens", 0)
     stop = candidate.get("finish_reason") or refused.get("block_reason") or ""
     return Completion(message, tokens, stop == "MAX_TOKENS", stop, answer.get("response_id") or "")
 
@@ -465,7 +465,7 @@ _PASSES = ("rate_limit", "server", "absent")  # kinds of errors that time may me
 def _probe_by(
     ask: Callable[[], Any],
     timeout: float,  # seconds that a server is waited for that is busy, or not there yet
-    tell: Callable[[str], Any] = str,  # is told once that it waits
+    tell: Callable[[str], Any] = str,  # is told at each try what it waits for
 ) -> Any:
     "What a model answers; raises `EndpointError` if it can't be asked."
     n, waited = 0, 0.0
@@ -479,8 +479,8 @@ def _probe_by(
         except EndpointError as e:
             if e.kind not in _PASSES or waited >= timeout:
                 raise
-            if n == 1:
-                tell(f"waiting up to {timeout:.0f} s: {e}")
+            if n or e.kind == "absent":
+                tell(f"waiting up to {timeout - waited:.0f} s: {e}")
             time.sleep(wait := min(_backoff(n, 1.0), timeout - waited))
             n, waited = n + 1, waited + wait
 
@@ -620,19 +620,17 @@ class Endpoint:
 
         def explain(error: Exception, retries: int) -> Exception:
             server = f"{self.model} at {self.host}"
-            answered = self.pace.answered
-            return _explain_error(
-                error, server, self.key, self.key_var, retries, is_first, answered
-            )
+            about = self.key, self.key_var, retries, is_first, self.pace.answered
+            return _explain_error(error, server, *about)
 
         ask = partial(self._ask, messages, tools, timeout)
         return send(ask, explain, self.pace, max_retries, max_wait)
 
     def _read_text(self, completion: Completion) -> Completion:
         "A completion with the calls that its text holds, if it has no others."
-        said, content = completion.message, completion.message["content"]
-        if self.protocol != "tools" and isinstance(content, str) and not said.get("tool_calls"):
-            read = parse_assistant_text(content)
+        said, text = completion.message, completion.message["content"]
+        if self.protocol != "tools" and isinstance(text, str) and not said.get("tool_calls"):
+            read = parse_assistant_text(text)
             if read["tool_calls"]:
                 said |= read
                 completion.usage["text_calls"] = len(read["tool_calls"])
@@ -643,7 +641,17 @@ class Endpoint:
     ) -> Completion:
         "Ask the server; raises `EndpointError`, or `RolloutAborted` if the model's context is full."
         options = self.max_retries, self.timeout, self.max_wait
-        return self._read_text(self._send(messages, tools, *options))
+        try:
+            found = self._send(messages, tools, *options)
+        except EndpointError as e:
+            is_settled = self.is_text or self.protocol == "tools" or not tools
+            if is_settled or e.is_permanent or e.status not in _AT_TOOLS:
+                raise
+            try:  # it may have failed at a call that the model wrote badly
+                found = self._send(as_text(messages, tools), [], 0, self.timeout, 0.0)
+            except EndpointError:
+                raise e from None
+        return self._read_text(found)
 
     def _context(self) -> int | None:
         "How many tokens the model reads, as its server tells; None if it does not."
@@ -690,9 +698,8 @@ class Endpoint:
     def probe(self) -> Completion:
         "The answer to a request with tools; raises `EndpointError` if key, model, address or options are wrong."
         found, why = _probe_by(self._find_channel, self.timeout, self.tell)
-        is_in_text = found.usage.get("text_calls") and not self.is_text
-        read = "a call is read" + " in its text" * bool(is_in_text)
-        is_guess = "guessed" in found.usage
+        is_in_text = "text_calls" in found.usage and not self.is_text
+        read, is_guess = "a call is read" + " in its text" * is_in_text, "guessed" in found.usage
         self.channel = dict(
             protocol="text" if self.is_text else "tools",
             tools=why,

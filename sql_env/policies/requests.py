@@ -31,6 +31,7 @@ ADVICE = dict(
     gone="the server had answered, and is gone; start it again",
     timeout="give it a longer timeout",
     bad_request="the server refuses the request; check the options of the model",
+    call="the server can't read a call that its model wrote",
     not_sent="the request could not be written; check the options of the model",
     no_tools="the model or its server takes no tool calls; vLLM wants --enable-auto-tool-choice and --tool-call-parser",
 )  # kinds of errors, with what to do
@@ -71,6 +72,7 @@ _TEXT_KINDS = dict(
     r"|(invalid|incorrect|no|missing).{0,20}api.?key",
     no_tools=r"(tool|function).?(call|choice|use)?s?.{0,50}(not supported|unsupported|no support)"
     r"|(not|n't) support.{0,20}(tool|function)|enable-auto-tool-choice",
+    call=r"pars.{0,20}(tool|function).?call",
     model=r"model.{0,80}(not (found|exist|available|supported)|does ?n.t exist|unknown|no longer)"
     r"|(no such|invalid|unknown) model|not a valid model",
 )
@@ -113,7 +115,7 @@ def _error_kind(
     if status in _STATUS_KINDS:
         return _STATUS_KINDS[status]
     if status >= 500 or status == 409:
-        return "server"
+        return _text_kind(text, "call") or "server"
     return _text_kind(text, "quota", "key", "no_tools", "model") or "bad_request"
 
 # %% ../../nbs/policies/03_requests.ipynb #60304086

@@ -5,7 +5,6 @@ from sql_env import lazy_names
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
-        "certificates": "CERTIFIED prove_on",
-        "decision": "Proof prove",
+        "decision": "CERTIFIED Proof prove prove_on",
     },
 )

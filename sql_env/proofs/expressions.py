@@ -13,8 +13,7 @@ from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
-from .binding import _is_int
-from .facts import _column_affinity
+from .facts import _column_affinity, _is_int
 from sql_env.proofs.normal_form import (
     FALSE,
     NULL,

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
-from .binding import _is_int
 from .expressions import BARE, _Expressions, _Grouping, _Scope, _sort_key
+from .facts import _is_int
 from sql_env.proofs.normal_form import (
     FALSE,
     NULL,

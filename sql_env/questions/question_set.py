@@ -26,8 +26,13 @@ from ..database.database import Database, Descriptions, Limits
 from ..database.search import Documents
 from ..sql.analysis import classify_difficulty, referenced_tables
 from ..sql.shapes import SHAPE_RULES
-from ..sql.text import normalize_sql
-from ..sql.values import is_sql_value, nearest_names, value_from_json, value_to_json
+from sql_env.sql.text import (
+    is_sql_value,
+    nearest_names,
+    normalize_sql,
+    value_from_json,
+    value_to_json,
+)
 
 # %% ../../nbs/questions/01_question_set.ipynb #760178ec
 def classify_answer(rows: Sequence[tuple]) -> str:

@@ -24,7 +24,7 @@ from sql_env.database.catalog import (
 )
 from ..database.connection import pages_read
 from ..database.guards import Limits, connect_readonly
-from ..sql.values import quote_identifier
+from ..sql.text import quote_identifier
 
 # %% ../../nbs/questions/02_statements.ipynb #7ed42513
 class _TableFacts(NamedTuple):

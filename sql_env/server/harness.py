@@ -75,10 +75,8 @@ class HarnessSession(ResourceSession):
             self._fail(e)
         if self.has_failed:
             return VerifyResult(done=True, metrics=dict(blame="environment"))
-        metrics = {
-            name: getattr(verdict, name) for name in ("correct", "robust", "steps", "reason")
-        }
-        metrics["grounded"] = verdict.correct and verdict.grounded
+        names = ("correct", "grounded", "robust", "steps", "reason")
+        metrics = {name: getattr(verdict, name) for name in names}
         return VerifyResult(verdict.reward, self.session.done, metrics)
 
     def _fail(self, e: Exception) -> str:

@@ -55,7 +55,6 @@ from sql_env.play.chat import (
 from ..play.environment import EpisodeEnv
 from ..play.episode import Episode
 from ..play.session import Session, ToolError
-from .journal import _health
 from sql_env.server.limits import (
     MAX_MESSAGE_BYTES,
     _allow_many_files,
@@ -63,7 +62,7 @@ from sql_env.server.limits import (
     _Names,
     _uvicorn_options,
 )
-from .seats import Seats, _client_name
+from .seats import Seats, _client_name, _health
 from .settings import Settings, _load_questions
 
 # %% ../../nbs/server/06_mcp_tools.ipynb #fb62dab1

@@ -30,8 +30,7 @@ from ..database.guards import Limits, QueryError
 from ..extras import needs_extra
 from ..paths import BUNDLED, SourceError
 from ..progress import ProgressBar
-from ..questions.gold import GoldResult, judge_task
-from ..questions.gold_cache import gold_results
+from ..questions.gold import GoldResult, gold_results, judge_task
 from sql_env.questions.question_set import (
     QUARANTINE_FLAGS,
     QUESTION_FLAGS,
@@ -41,8 +40,14 @@ from sql_env.questions.question_set import (
     read_questions,
 )
 from . import SOURCE_NAMES
-from .files import LFS_ADVICE, Drafts, _is_lfs_pointer
-from .folder import LAYOUTS, _find_layout, _read_folder
+from sql_env.sources.files import (
+    LAYOUTS,
+    LFS_ADVICE,
+    Drafts,
+    _find_layout,
+    _is_lfs_pointer,
+    _read_folder,
+)
 from sql_env.sources.published import (
     _read_bird,
     _read_interactions,
@@ -52,7 +57,7 @@ from sql_env.sources.published import (
     _read_spider,
     _read_spider2_lite,
 )
-from ..sql.values import nearest_names
+from ..sql.text import nearest_names
 
 # %% ../../nbs/sources/05_loading.ipynb #261e6392
 SHIPPED_FLAGS = """unanswerable guessable wrong_bound unused_value text_as_number bare_column float_bits

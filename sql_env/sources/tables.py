@@ -25,7 +25,7 @@ from zipfile import BadZipFile
 from ..database.database import build_database
 from ..extras import needs_extra
 from ..paths import SourceError
-from ..sql.values import quote_identifier
+from ..sql.text import quote_identifier
 
 # %% ../../nbs/sources/03_tables.ipynb #c5ce6fe9
 def _column_names(

@@ -5,9 +5,8 @@ from sql_env import lazy_names
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
-        "values": "Result format_value",
         "analysis": "classify_difficulty referenced_tables",
-        "text": "normalize_sql",
+        "text": "Result format_value normalize_sql",
         "mutants": "one_edit_mutants",
     },
 )

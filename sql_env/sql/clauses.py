@@ -13,13 +13,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from .analysis import _literal_value, _sources_of, _sql_tree, parse_sql
+from .analysis import _literal_value, _sources_of, _sql_tree, exp, parse_sql
 
 # %% ../../nbs/sql/06_clauses.ipynb #3ac890d5
 def _main_selects(tree) -> Iterator[Any]:
     "The SELECTs of a query that no condition holds."
-    from sqlglot import exp
-
     clause = tree.args.get("with_") or tree.args.get("with")
     for cte in clause.expressions if clause else []:
         yield from _main_selects(cte.this)
@@ -37,8 +35,6 @@ def _main_selects(tree) -> Iterator[Any]:
 # %% ../../nbs/sql/06_clauses.ipynb #381b3140
 def _rename_columns(select) -> None:
     "Write each column of a SELECT without its table, or with the number of the table in a self join."
-    from sqlglot import exp
-
     tables = [s.this for s in _sources_of(select) if isinstance(s.this, exp.Table)]
     names = [table.name.lower() for table in tables]
     numbered = {}
@@ -61,8 +57,6 @@ _FLIPPED = dict(EQ="EQ", NEQ="NEQ", GT="LT", LT="GT", GTE="LTE", LTE="GTE")
 # %% ../../nbs/sql/06_clauses.ipynb #8e55cec6
 def _split(node) -> Iterator[Any]:
     "The parts of a condition that must all hold."
-    from sqlglot import exp
-
     if isinstance(node, exp.And):
         yield from _split(node.this)
         yield from _split(node.expression)
@@ -74,8 +68,6 @@ def _split(node) -> Iterator[Any]:
 # %% ../../nbs/sql/06_clauses.ipynb #194c5331
 def _condition(node) -> list[tuple[str, ...]]:
     "A condition as what is tested, the test, and the value."
-    from sqlglot import exp
-
     kind = type(node).__name__.upper()
     if isinstance(node, exp.Between):
         tested = _text(node.this)
@@ -167,8 +159,6 @@ def _join_parts(select) -> list[tuple[str, ...]]:
 # %% ../../nbs/sql/06_clauses.ipynb #eb25b285
 def _aggregates(select) -> list[str]:
     "The aggregates in the result of a SELECT."
-    from sqlglot import exp
-
     found = []
     for column in select.expressions:
         for node in column.find_all(exp.AggFunc):
@@ -181,8 +171,6 @@ def _aggregates(select) -> list[str]:
 # %% ../../nbs/sql/06_clauses.ipynb #2bad9c12
 def _resolve(select, keys) -> list[str]:
     "Keys of GROUP BY or ORDER BY; a number or an alias stands for its column."
-    from sqlglot import exp
-
     columns = [_text(column.unalias()) for column in select.expressions]
     aliases = {c.alias.lower(): text for c, text in zip(select.expressions, columns) if c.alias}
     found = []
@@ -199,8 +187,6 @@ def _resolve(select, keys) -> list[str]:
 @lru_cache(maxsize=1024)
 def _query_clauses(sql: str) -> _QueryClauses:
     "The clauses of a query; raises `sqlglot.ParseError`."
-    from sqlglot import exp
-
     tree = parse_sql(sql)
     ctes = {cte.alias.lower() for cte in tree.find_all(exp.CTE)}
     tables: list[str] = []
@@ -323,8 +309,6 @@ class _OriginScope:
 # %% ../../nbs/sql/06_clauses.ipynb #e4ae3e63
 def _source_origins(node, known: Mapping[str, _Origins], scope: _OriginScope) -> _Origins:
     "The columns of a table, a common table expression or a subquery."
-    from sqlglot import exp
-
     if isinstance(node, exp.Table):
         return known.get(node.name.lower(), _Origins())
     if isinstance(node, exp.Query):
@@ -334,8 +318,6 @@ def _source_origins(node, known: Mapping[str, _Origins], scope: _OriginScope) ->
 # %% ../../nbs/sql/06_clauses.ipynb #ee5de66e
 def _with_ctes(node, known: Mapping[str, _Origins], outer: _OriginScope | None):
     "The known sources and the common table expressions of a query."
-    from sqlglot import exp
-
     clause = node.args.get("with_") or node.args.get("with")
     for cte in clause.expressions if clause else []:
         name, alias = cte.alias.lower(), cte.args["alias"]
@@ -353,8 +335,6 @@ def _query_origins(
     node, known: Mapping[str, _Origins], outer: _OriginScope | None = None
 ) -> _Origins:
     "The origins of a query's columns; of a set operation those that come from tables on both sides."
-    from sqlglot import exp
-
     known = _with_ctes(node, known, outer)
     if isinstance(node, exp.Subquery):
         return _query_origins(node.this, known, outer).renamed(node.args.get("alias"))
@@ -383,8 +363,6 @@ def _query_origins(
 # %% ../../nbs/sql/06_clauses.ipynb #54d543f9
 def _expression_origin(node, scope: _OriginScope) -> ColumnOrigin:
     "What an expression is computed from."
-    from sqlglot import exp
-
     value = _literal_value(node)
     if value is not None:
         return ColumnOrigin("", literals=frozenset([value]))

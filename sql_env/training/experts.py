@@ -37,7 +37,7 @@ from sql_env.policies.baselines import (
 )
 from ..questions.question_set import Question, QuestionSet
 from ..sql.analysis import SqlToken, TokenizedSql, compared_values
-from ..sql.values import bare_identifier
+from ..sql.text import bare_identifier
 
 # %% ../../nbs/training/01_experts.ipynb #079f36f7
 def _near_misses(name: str) -> list[str]:
@@ -626,11 +626,11 @@ class ExpertTrajectories:
         for index, reset, seed in self.plan:
             trajectory = _record_trajectory(self.env, self.policy, index, reset, seed)
             episode = trajectory.episode
-            problem = replay_trajectory(self.replay_env, trajectory)
-            if not problem and not trajectory.correct:
-                problem = f"{episode.question_id}: {episode.reason}"
-            if problem:
-                self.dropped[index] = problem
+            _, problems = replay_trajectory(self.replay_env, trajectory, robust=False)
+            if not trajectory.correct:
+                problems.append(f"{episode.question_id}: {episode.reason}")
+            if problems:
+                self.dropped[index] = problems[0]
             else:
                 yield trajectory
 

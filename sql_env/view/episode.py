@@ -24,7 +24,6 @@ from ..database.guards import QueryError
 from ..database.writing import Change
 from sql_env.evaluation.rows import (
     FAILURES,
-    EpisodeResult,
     Trajectory,
     answer_query,
     classify_failure,
@@ -39,33 +38,31 @@ from ..play.chat import InvalidToolCall, harmless_text, parse_tool_call
 from ..play.episode import Episode, Turn
 from ..play.judges import Ask, judge_chain
 from ..play.reward import RewardConfig
-from ..play.settings import Settings
+from ..play.settings import OPTIONS
 from ..questions.question_set import Question, QuestionSet
-from ..sql.values import Result, format_value
+from ..sql.text import Result, format_value
 from .html import _count_rows, _parse_result_table
 
 # %% ../../nbs/view/02_episode.ipynb #3d3053e4
-def _judged_rows(
+def _as_judged(
     text: str,  # of the answer
     last: Sequence[tuple] | None,  # what `@last` stands for, if it is known
     question: Question | None,  # whose gold is compared, if it is known
     reason: str,  # of the verdict
-) -> list[tuple] | None:
-    "The rows of an answer in the reading that was judged; None if it has none, or they are not known."
-    if text.strip().lower() == "@last":
-        return None if last is None else list(last)
+) -> tuple[list[tuple] | None, Verdict | None]:
+    "The rows of an answer in the reading that was judged, and their verdict; None for what is not known."
     readings: list[list[tuple]] = []
-    with suppress(ValueError, RecursionError):
-        readings = parse_answer(text[:20_000])
-    gold = question.gold_answer if question is not None else None
-    for rows in readings if gold else ():
+    if text.strip().lower() == "@last":
+        readings = [] if last is None else [list(last)]
+    else:
+        with suppress(ValueError, RecursionError):
+            readings = parse_answer(text[:20_000])
+    for rows in readings if question is not None and question.gold_answer else ():
         with suppress(Exception):  # text of any log: a detail is not worth a page
-            if (
-                compare_rows(rows, list(gold or ()), (question and question.ranks) or False).reason
-                == reason
-            ):
-                return rows
-    return readings[0] if readings else None
+            found = compare_rows(rows, list(question.gold_answer), question.ranks or False)  # type: ignore
+            if found.reason == reason:
+                return rows, found
+    return readings[0] if readings else None, None
 
 # %% ../../nbs/view/02_episode.ipynb #ba8aee09
 @dataclass(frozen=True)
@@ -92,12 +89,6 @@ def _other_verdicts(episode: Episode | Ask) -> dict[str, Verdict]:
     judges = dict.fromkeys(["robust", *(judge.name for judge in judge_chain(episode.verify)[1:])])
     found = {name: episode.judged(name) for name in judges}
     return {name: verdict for name, verdict in found.items() if verdict is not None}
-
-# %% ../../nbs/view/02_episode.ipynb #52dad43f
-def _logged_verdicts(result: EpisodeResult) -> dict[str, Verdict]:
-    "The same from a log."
-    others = {name: verdict for name, verdict in result.verdicts.items() if name != "value"}
-    return others if result.correct else {}
 
 # %% ../../nbs/view/02_episode.ipynb #99a03f41
 MAX_ROWS = 20  # of a table
@@ -160,7 +151,7 @@ def _ask_outcome(ask: Ask, robust: bool) -> Outcome:
     return Outcome(
         verdict,
         _other_verdicts(ask) if robust and verdict else {},
-        _judged_rows(ask.answered, last, question, verdict.reason)
+        _as_judged(ask.answered, last, question, verdict.reason)[0]
         if ask.answered and not is_task
         else None,
         ask.grounded,
@@ -619,8 +610,10 @@ def _prompt_parts(view: EpisodeView) -> list[Part]:
     return parts
 
 # %% ../../nbs/view/02_episode.ipynb #d410cdb3
-def _logged_rows(trajectory: Trajectory, question: Question | None) -> list[tuple] | None:
-    "The rows of the answer; None if there are none, or they are not whole in the log."
+def _logged_answer(
+    trajectory: Trajectory, question: Question | None
+) -> tuple[list[tuple] | None, Verdict | None]:
+    "The rows of the answer and their verdict; None if there are none, or they are not whole in the log."
     ran = [(t, _turn_gives(t.action.action_type)) for t in trajectory.turns if not t.error]
     answers = [t for t, gives in ran if gives == "end"]
     tables = [
@@ -630,24 +623,9 @@ def _logged_rows(trajectory: Trajectory, question: Question | None) -> list[tupl
     if found is not None and "shown" not in found.note and "cut" not in found.note:
         last = [tuple(parse_cell(cell) for cell in row) for row in found.rows]
     text = answers[-1].action.argument if answers else ""
-    return _judged_rows(text, last, question, trajectory.episode.reason) if text else None
+    return _as_judged(text, last, question, trajectory.episode.reason) if text else (None, None)
 
 # %% ../../nbs/view/02_episode.ipynb #a74b6b18
-def _logged_verdict(
-    result: EpisodeResult, rows: list[tuple] | None, question: Question | None
-) -> Verdict:
-    "The verdict of a log, with the details that can be found."
-    if not result.correct and rows and question is not None and question.gold_answer:
-        with suppress(Exception):  # a detail is not worth a page
-            found = compare_rows(rows, list(question.gold_answer), question.ranks or False)
-            if found.reason == result.reason:
-                return found
-    knows_more = result.correct or result.reason in _WITHOUT_DETAIL
-    return Verdict(
-        result.correct, result.reason, "" if knows_more else VERDICT_REASONS.get(result.reason, "")
-    )
-
-# %% ../../nbs/view/02_episode.ipynb #09716e5f
 def _logged_outcome(
     trajectory: Trajectory, question: Question | None, failure: str
 ) -> Outcome | None:
@@ -655,8 +633,11 @@ def _logged_outcome(
     result = trajectory.episode
     if not result.reason:
         return None
-    rows = _logged_rows(trajectory, question)
-    verdict = _logged_verdict(result, rows, question)
+    rows, verdict = _logged_answer(trajectory, question)
+    if verdict is None:
+        knows_more = result.correct or result.reason in _WITHOUT_DETAIL
+        detail = "" if knows_more else VERDICT_REASONS.get(result.reason, "")
+        verdict = Verdict(result.correct, result.reason, detail)
     if result.reason == "no_answer" and failure not in ("", "budget"):
         verdict = replace(
             verdict, detail=f"It ended without an answer: {FAILURES.get(failure, failure)}"
@@ -672,7 +653,7 @@ def _logged_outcome(
     changes = any(_turn_gives(t.action.action_type) == "changes" for t in trajectory.turns)
     return Outcome(
         verdict,
-        _logged_verdicts(result),
+        {name: v for name, v in result.verdicts.items() if result.correct and name != "value"},
         rows,
         result.grounded,
         "" if result.correct else answer_query(trajectory),
@@ -729,14 +710,10 @@ def _replay(
     trajectory: Trajectory, question: Question, questions: QuestionSet, budget: int, about: Mapping
 ) -> Episode:
     "Play the actions of a trajectory again, under the settings of its log."
-    reward = RewardConfig(**about["reward"]) if "reward" in about else RewardConfig.sparse()
-    schema_level, verify = about.get("schema_level", "names"), about.get("verify", "value")
-    database = questions.database(question.database_name)
-    actions = about.get("actions", ACTIONS)
-    play: Settings = dict(
-        reward=reward, budget=budget, schema_level=schema_level, verify=verify, actions=actions
-    )
-    episode = Episode(question, database, **play)
+    rules = {name: about[name] for name in OPTIONS if name in about} | dict(budget=budget)
+    if "reward" in rules:
+        rules["reward"] = RewardConfig(**rules["reward"])
+    episode = Episode(question, questions.database(question.database_name), **rules)
     episode.reset(trajectory.reset.get("seed"))
     for turn in trajectory.turns:
         episode.step(*turn.action)
@@ -751,7 +728,7 @@ def _describe_change(trajectory: Trajectory, episode: Episode) -> str:
                 f"Step {step} gives another result today than in the log; what is shown is the log."
             )
     then = trajectory.episode.reason.replace("_", " ")
-    now = "" if episode.verdict is None else episode.verdict.reason.replace("_", " ")
+    now = then if episode.verdict is None else episode.verdict.reason.replace("_", " ")
     return "" if then == now else f"The verdict was {then!r}; today it is {now!r}."
 
 # %% ../../nbs/view/02_episode.ipynb #cc0c4859
@@ -767,15 +744,14 @@ def view_trajectory(
         return logged
     budget = int((about or {}).get("budget", 15)) if question.follow_ups else logged.budget
     episode = _replay(trajectory, question, questions, budget, about or {})
-    crashed = logged.note if trajectory.episode.error else ""
-    view, recorded = view_episode(episode, logged.policy), logged.outcome
-    if view.outcome and recorded and recorded.verdict:
-        view = replace(view, outcome=replace(view.outcome, verdicts=recorded.verdicts))
-    said: dict[str, Any] = dict(
-        messages=logged.messages, calls=logged.calls, notes=logged.notes, actions=logged.actions
-    )
-    note = crashed or _describe_change(trajectory, episode)
-    return replace(view, turns=logged.turns, note=note, failure=logged.failure, **said)
+    view, outcome = view_episode(episode), None
+    if view.outcome:
+        recorded = logged.outcome.verdicts if logged.outcome else {}
+        outcome = replace(view.outcome, verdicts=recorded)
+    same = ("question", "budget", "tables", "about", "changes", "results")
+    found: dict[str, Any] = {name: getattr(view, name) for name in same}
+    note = logged.note if trajectory.episode.error else _describe_change(trajectory, episode)
+    return replace(logged, **found, outcome=outcome, note=note)
 
 # %% ../../nbs/view/02_episode.ipynb #0e36f4fd
 def watch_policy(

@@ -14,8 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ..evaluation.logs import read_log
-from ..evaluation.rows import EpisodeResult, Trajectory
+from ..evaluation.rows import Trajectory
 from ..extras import MissingExtraError
 from ..play.acts import ACTIONS, EXTRA_ACTIONS, find_act
 from ..play.episode import Episode
@@ -25,9 +24,10 @@ from ..policies.base import ModelError
 from ..policies.baselines import GreedyPolicy, OraclePolicy, RandomPolicy
 from ..questions.question_set import Question, QuestionSet
 from ..sources.loading import SOURCES, load
-from .episode import EpisodeView, view_trajectory, watch_policy
+from .episode import EpisodeView, watch_policy
 from .html import element, render_html, stylesheet
-from .page import episode_page_html, episode_view_html
+from .logs import _LoggedRun, read_runs
+from .page import _frame_html, episode_page_html, episode_view_html
 from sql_env.view.player import (
     EpisodePlayer,
     HumanPlayer,
@@ -39,6 +39,7 @@ from sql_env.view.player import (
     _make_screen,
     _show_error,
 )
+from .run import run_page_html
 
 # %% ../../nbs/view/08_explorer.ipynb #f4e9df07
 def _set_options(menu: Any, options: Sequence) -> None:
@@ -183,36 +184,21 @@ class QuestionPicker:
             self.on_choose()
 
 # %% ../../nbs/view/08_explorer.ipynb #4991df9b
-_PolicyMaker = Callable[[QuestionSet], Any]  # a new policy that plays questions of this set
-
-# %% ../../nbs/view/08_explorer.ipynb #1f0d357c
-def _name_policies(policies: Mapping[str, Any] | Iterable[Any] | None) -> dict[str, Any]:
-    if isinstance(policies, Mapping):
-        return dict(policies)
-    return {getattr(policy, "name", type(policy).__name__): policy for policy in policies or ()}
-
-# %% ../../nbs/view/08_explorer.ipynb #3cd65c6a
-def _copies_of(policy: Any) -> _PolicyMaker:
-    return lambda questions: copy.copy(policy)
-
-# %% ../../nbs/view/08_explorer.ipynb #6f0d3c1b
-def _registered(name: str) -> _PolicyMaker:
-    return lambda questions: find("policies", name)()
-
-# %% ../../nbs/view/08_explorer.ipynb #06e60eac
 def _policy_makers(
     policies: Mapping[str, Any] | Iterable[Any] | None = None,
-) -> dict[str, _PolicyMaker]:
+) -> dict[str, Callable[[QuestionSet], Any]]:
     "Makers of policies by name: the baselines, and copies of those that are given."
-    makers: dict[str, _PolicyMaker] = {
+    makers: dict[str, Callable[[QuestionSet], Any]] = {
         "random": lambda questions: RandomPolicy(0),
         "greedy": lambda questions: GreedyPolicy(),
         "oracle": OraclePolicy,
     }
     for name in names("policies"):
-        makers[name] = _registered(name)
-    for name, policy in _name_policies(policies).items():
-        makers[name] = _copies_of(policy)
+        makers[name] = lambda _, name=name: find("policies", name)()  # type: ignore[misc]
+    if not isinstance(policies, Mapping):
+        policies = {getattr(p, "name", type(p).__name__): p for p in policies or ()}
+    for name, policy in policies.items():
+        makers[name] = lambda _, policy=policy: copy.copy(policy)  # type: ignore[misc]
     return makers
 
 # %% ../../nbs/view/08_explorer.ipynb #b1c89834
@@ -253,89 +239,32 @@ class _PolicyTab:
         return [menu.value for menu in self.menus]
 
 # %% ../../nbs/view/08_explorer.ipynb #b380376f
-def _result_word(result: EpisodeResult) -> str:
-    if result.error:
-        return "crashed"
-    if result.correct:
-        return "not robust" if result.robust is False else "right"
-    if result.reason == "abstained":
-        return "abstained"
-    return "wrong" if result.reason else "unfinished"
-
-# %% ../../nbs/view/08_explorer.ipynb #185b8ab7
-# what to look at first
-_RESULT_WORDS = ("wrong", "not robust", "abstained", "unfinished", "crashed", "right")
-_WRONG_FIRST, _AS_PLAYED = "all, wrong ones first", "all, as played"
-
-# %% ../../nbs/view/08_explorer.ipynb #4b3ef69a
 class _LogTab:
-    "A field for the path of a log, a menu of its episodes, and a player."
+    "A field for the path of a log or a folder of logs, and the page of its runs."
 
-    def __init__(self, on_open: Callable[[str], Any], on_choose: Callable[[Trajectory, dict], Any]):
+    def __init__(self, on_open: Callable[[str], Any]):
         import ipywidgets as w
 
-        self.on_open, self.on_choose = on_open, on_choose
-        self.about: dict[str, Any] = {}
-        self.trajectories: list[Trajectory] = []
-        self.words: list[str] = []  # how each of them ended
+        self.on_open, self.page = on_open, ""
         self.path = w.Text(
             placeholder="a .jsonl file that evaluate(..., log=...) wrote",
             layout=w.Layout(flex="1 1 240px", width="auto", margin="0 8px 4px 0"),
         )
         self.button = _make_button("Open", self._open, button_style="primary")
-        self.filter = _make_menu("Show", [])
-        self.filter.observe(self._offer, "value")
-        self.episode = _make_menu("Episode", [], flex="1 1 300px")
-        self.episode.observe(self._choose, "value")
-        self.error, self.player = _make_screen(), EpisodePlayer()
-        row = _make_row(self.path, self.button, self.filter, self.episode, align_items="center")
-        self.box = w.VBox([row, self.error, self.player.box])
+        self.error, self.screen = _make_screen(), _make_screen()
+        row = _make_row(self.path, self.button, align_items="center")
+        self.box = w.VBox([row, self.error, self.screen])
 
-    def fill(
-        self, trajectories: Iterable[Trajectory], about: dict, chosen: int | None = None
-    ) -> None:
-        "Offer the episodes of a log and show one, a wrong one if None; raises `ValueError` if there are none."
-        found = list(trajectories)
-        if not found:
-            raise ValueError("There are no episodes in it yet.")
-        self.about, self.trajectories = about, found
-        self.words = [_result_word(t.episode) for t in found]
-        there = [(f"{w} ({self.words.count(w)})", w) for w in _RESULT_WORDS if w in self.words]
-        self.filter.unobserve(self._offer, "value")
-        self.filter.options = [(w, w) for w in (_WRONG_FIRST, _AS_PLAYED)] + there
-        self.filter.value = _WRONG_FIRST
-        self.filter.observe(self._offer, "value")
-        self._offer(chosen=chosen)
-
-    def _offer(self, change: Any = None, chosen: int | None = None) -> None:
-        "Offer the episodes that the menu asks for, and show one: the first of them if None."
-        wanted, order = self.filter.value, list(range(len(self.trajectories)))
-        if wanted == _WRONG_FIRST:
-            order.sort(key=lambda i: _RESULT_WORDS.index(self.words[i]))
-        elif wanted != _AS_PLAYED:
-            order = [i for i in order if self.words[i] == wanted]
-        options = []
-        for i in order:
-            result = self.trajectories[i].episode
-            options.append((f"{i}   {result.question_id}   {self.words[i]}", i))
-        # Filling the menu changes its value, on ipywidgets 7 once more than on 8: one episode is shown
-        self.episode.unobserve(self._choose, "value")
-        self.episode.options = options
-        self.episode.value = order[0] if chosen is None else min(chosen, len(order) - 1)
-        self.episode.observe(self._choose, "value")
-        self._choose()
-
-    def _choose(self, change: Any = None) -> None:
-        if self.episode.value is not None:
-            _show_error(self.error, "")
-            self.on_choose(self.trajectories[self.episode.value], self.about)
+    def show(self, runs: Sequence[_LoggedRun], questions: QuestionSet) -> None:
+        "Show runs; raises `ValueError` if there are none."
+        self.page = run_page_html(runs, questions)
+        self.screen.value = _frame_html(self.page, "runs", 820).data
 
     def _open(self) -> None:
-        path = self.path.value.strip()
+        _show_error(self.error, "")
         try:
-            self.on_open(path)
-        except OSError as e:
-            _show_error(self.error, f"no log: there is nothing to read at {path!r} ({e.strerror}).")
+            if path := self.path.value.strip():
+                self.on_open(path)
         except ValueError as e:
             _show_error(self.error, f"no log: {e}")
 
@@ -361,6 +290,9 @@ def _usable_actions(
     return (*ACTIONS, *[act.verb for act in extra])
 
 # %% ../../nbs/view/08_explorer.ipynb #38235e49
+_REPLAY = 3  # place of the tab of logs
+
+# %% ../../nbs/view/08_explorer.ipynb #ec7a9c77
 class EpisodeExplorer:
     "Episodes in a notebook: play by hand, watch a policy, compare two, replay a log."
 
@@ -390,7 +322,7 @@ class EpisodeExplorer:
         self.watching = tab("Watch", {"Policy": "greedy"}, on_click=self.watch)
         menus = {"Left": "greedy", "Right": "oracle"}
         self.comparing = tab("Compare", menus, on_click=self.compare)
-        self.replaying = _LogTab(self._open_log, self._show_trajectory)
+        self.replaying = _LogTab(self.replay)
         tabs: dict[str, Any] = dict(
             Play=self.human, Watch=self.watching, Compare=self.comparing, Replay=self.replaying
         )
@@ -421,28 +353,31 @@ class EpisodeExplorer:
 
     def replay(
         self,
-        log: str | Path | Iterable[Trajectory],  # path of a log, or its episodes
-        episode: int | None = None,  # shown first; one that is wrong if None
+        log: str | Path | Iterable[Trajectory],  # a log or a folder of logs, or episodes
     ) -> None:
-        "Show recorded episodes; raises `ValueError` or `OSError` if there are none."
-        is_path = isinstance(log, (str, Path))
-        about, trajectories = read_log(log) if is_path else ({}, list(log))  # type: ignore[arg-type]
-        self.replaying.fill(trajectories, about, episode)
-        self.tabs.selected_index = 3
-        if is_path:
-            self.replaying.path.value = str(log)
+        "Show the page of recorded episodes; raises `ValueError` if there are none."
+        if isinstance(log, (str, Path)):
+            runs = read_runs([Path(log).expanduser()])
+        else:
+            found = list(log)
+            run = _LoggedRun("episodes", {}, [t.episode for t in found], found.__getitem__)
+            runs = [run] if found else []
+        self.replaying.show(runs, self.picker.questions)
+        self.tabs.selected_index = _REPLAY
 
     @property
     def views(self) -> tuple[EpisodeView, ...]:
-        "The episodes that the open tab shows."
-        players = [self.watching.player, self.comparing.player, self.replaying.player]
+        "The episodes that the open tab shows; none in the tab of logs, which shows a page."
         i = self.tabs.selected_index or 0
-        return players[i - 1].views if i else (self.human.view,)
+        played = self.watching.player.views, self.comparing.player.views
+        return ((self.human.view,), *played, ())[i]
 
     def html(self, step: int = -1) -> Any:
         "What the open tab shows at one step (-1: the last), without widgets, as output of a notebook cell."
         from IPython.display import HTML
 
+        if self.tabs.selected_index == _REPLAY:
+            return HTML(self.replaying.screen.value)
         shown = []
         for view in self._shown():
             shown.append(episode_view_html(view, len(view.turns) if step < 0 else step))
@@ -453,7 +388,9 @@ class EpisodeExplorer:
     def to_html(self, path: str | Path, step: int = 1) -> Path:
         "Write what the open tab shows as one page that needs no network; returns its path."
         path = Path(path)
-        path.write_text(episode_page_html(*self._shown(), step=step), encoding="utf-8")
+        logged = self.replaying.page if self.tabs.selected_index == _REPLAY else ""
+        page = logged or episode_page_html(*self._shown(), step=step)
+        path.write_text(page, encoding="utf-8")
         return path
 
     def _shown(self) -> tuple[EpisodeView, ...]:
@@ -497,13 +434,6 @@ class EpisodeExplorer:
             if view is not None:
                 finished.append(view)
         tab.player.show(*finished, step=1)
-
-    def _open_log(self, path: str) -> None:
-        self.replay(Path(path).expanduser())
-
-    def _show_trajectory(self, trajectory: Trajectory, about: dict) -> None:
-        view = view_trajectory(trajectory, self.picker.questions, about)
-        self.replaying.player.show(view, step=1)
 
     def _question_changed(self) -> None:
         "Another question: begin anew, and repeat what the open tab shows."

@@ -121,12 +121,3 @@ def stylesheet(*names: str) -> Safe:
     text = "\n".join(read_asset(name) for name in names or ["replay.css"])
     without_comments = re.sub(r"/\*.*?\*/", "", text, flags=re.S)
     return Safe(f"<style>{' '.join(without_comments.split())}</style>")
-
-# %% ../../nbs/view/01_html.ipynb #4020c909
-def _show_styled(*parts: Any) -> Any:
-    "Elements in the explorer's style, as `IPython.display.HTML` for the output of a notebook cell."
-    from IPython.display import HTML
-
-    is_framed = len(parts) == 1 and parts[0].tag == "article"
-    shown = parts[0] if is_framed else element("div", *parts, cls="sx")
-    return HTML(render_html(stylesheet(), shown))

@@ -23,7 +23,7 @@ from ..database.catalog import Column, TableInfo
 from ..evaluation.trees import TreeNode
 from ..grading.cells import parse_cell
 from ..paths import read_asset
-from ..sql.values import format_value
+from ..sql.text import format_value
 from sql_env.view.episode import (
     EpisodeView,
     Part,

@@ -19,7 +19,7 @@ from ..paths import read_asset
 from ..play.acts import Act, find_act
 from ..play.board import escape_markup
 from ..play.episode import Episode
-from ..sql.values import quote_identifier
+from ..sql.text import quote_identifier
 from sql_env.view.episode import (
     MAX_ROWS,
     EpisodeView,

@@ -26,13 +26,12 @@ from fastcore.xml import FT, Safe
 from ..database.catalog import TableInfo
 from ..evaluation.results import EvaluationResult, compare, rate_text, result_texts, summary
 from ..evaluation.rows import FAILURES, EpisodeResult, Trajectory, classify_failure
-from ..grading.answers import VERDICT_REASONS
-from ..grading.variants.robust import ROBUST_REASONS
-from ..paths import read_asset
+from ..paths import read_asset, replacing
 from ..play.acts import ACTS
 from ..progress import ProgressBar, terminal_text
 from ..questions.question_set import Question, QuestionSet
 from sql_env.view.episode import (
+    _REASONS,
     EpisodeView,
     _prompt_parts,
     _turn_gives,
@@ -47,6 +46,7 @@ from sql_env.view.page import (
     _frame_html,
     _page_html,
     _schema_svg,
+    _signed,
     _table_states,
 )
 
@@ -61,9 +61,6 @@ def _episode_state(result: EpisodeResult) -> str:
     return endings.get(result.reason, "wrong")
 
 # %% ../../nbs/view/06_run.ipynb #56f07ac1
-_REASONS = VERDICT_REASONS | ROBUST_REASONS
-
-
 def _why(result: EpisodeResult) -> str:
     "In a few words why an episode was not right, or that abstaining was."
     if result.error:
@@ -325,12 +322,9 @@ def _comparison_html(first: _LoggedRun, second: _LoggedRun) -> FT:
         nothing = f"It shares no episode with {first.name}: play both on the same questions with the same seed."
         return element("p", nothing, cls="rx-small rx-against")
 
-    def signed(x: float) -> str:
-        return f"{100 * x:+.1f}".replace("-", "−")
-
-    difference = element("b", f"{signed(found.difference)} points")
+    difference = element("b", f"{_signed(100 * found.difference, 1)} points")
     against = element("div", difference, f" against {first.name}")
-    between = f"95 % interval {signed(found.low)} to {signed(found.high)}"
+    between = f"95 % interval {_signed(100 * found.low, 1)} to {_signed(100 * found.high, 1)}"
     said = f"p {found.p_value:.2g}, {len(found.gained)} gained, {len(found.lost)} lost of {found.n} pairs"
     return element("div", against, f"{between}, {said}", cls="rx-small rx-against")
 
@@ -470,15 +464,13 @@ def write_run_page(
     progress: bool = False,  # show a bar if it takes longer than a second
 ) -> int:
     "Write the page of `run_page_html` to a file part by part; returns its number of characters."
-    path, size = Path(path), 0
-    half = path.with_name(path.name + ".part")  # an old page stays until the new one is whole
-    try:
-        with half.open("w", encoding="utf-8", errors="backslashreplace") as file:
-            for part in _run_page_parts(maker, title, progress):
-                size += file.write(part)
-        half.replace(path)
-    finally:
-        half.unlink(missing_ok=True)
+    size = 0
+    with (  # an old page stays until the new one is whole
+        replacing(path) as part,
+        part.open("w", encoding="utf-8", errors="backslashreplace") as file,
+    ):
+        for text in _run_page_parts(maker, title, progress):
+            size += file.write(text)
     return size
 
 # %% ../../nbs/view/06_run.ipynb #adb29e57
@@ -494,6 +486,16 @@ def show_runs(
     return _frame_html(run_page_html(runs, questions), "runs", height)
 
 # %% ../../nbs/view/06_run.ipynb #a9ad0fce
+class _FedRow(NamedTuple):
+    "A row as it was made, see `_EpisodeRow`."
+
+    row: dict[str, Any]
+    text: str
+    places: Sequence[int | None]  # of its episode in each run
+    played: Sequence[EpisodeResult | None]  # in each run
+    version: int
+
+# %% ../../nbs/view/06_run.ipynb #c5ec3af6
 class RunFeed:
     "The rows of runs that go on, with the version in which each changed last."
 
@@ -512,12 +514,7 @@ class RunFeed:
     def _begin(self, names: list[str]) -> None:
         self.names = names
         self.maker = RowMaker([], self.questions)
-        self._numbers: dict[tuple[int, str], int] = {}
-        self._known: list[list[EpisodeResult | None]] = []  # of each row, as it was made
-        self._places: list[list[int | None]] = []
-        self._rows: list[dict[str, Any]] = []
-        self._texts: list[str] = []
-        self._changed: list[int] = []
+        self._rows: dict[tuple[int, str], _FedRow] = {}  # by index and question, in order
 
     def update(self) -> None:
         "Take in what was written since."
@@ -530,26 +527,19 @@ class RunFeed:
         self.maker = RowMaker(runs, self.questions)
         for key, places in _pair_episodes(runs).items():
             now = [None if p is None else run.episodes[p] for p, run in zip(places, runs)]
-            number = self._numbers.setdefault(key, len(self._rows))
-            if number < len(self._rows) and self._known[number] == now:
+            old = self._rows.get(key)
+            if old and old.played == now:
                 continue
             made = self.maker.row(places, with_films=False)
-            row = made.row | {"number": number}
-            for values, new in (
-                (self._rows, row),
-                (self._texts, made.text),
-                (self._known, now),
-                (self._places, places),
-                (self._changed, self.version),
-            ):
-                values[number : number + 1] = [new]  # type: ignore[list-item]
+            row = made.row | {"number": old.row["number"] if old else len(self._rows)}
+            self._rows[key] = _FedRow(row, made.text, places, now, self.version)
         self.figures = figures_html(runs)
 
     def news(self, since: int) -> dict[str, Any]:
         "What changed after a version."
         with self._lock:
             self.update()
-            rows = [row for row, changed in zip(self._rows, self._changed) if changed > since]
+            rows = [made.row for made in self._rows.values() if made.version > since]
             return dict(
                 version=self.version,
                 runs=self.names,
@@ -563,17 +553,17 @@ class RunFeed:
         with self._lock:
             if number < 0:
                 raise IndexError(number)
-            return self.maker.films(self._places[number])
+            return self.maker.films([*self._rows.values()][number].places)
 
     def texts(self) -> list[str]:
         "What a search looks into, of each row."
         with self._lock:
-            return list(self._texts)
+            return [made.text for made in self._rows.values()]
 
     def schemas(self) -> dict[str, str]:
         "The drawings of the databases that are played."
         with self._lock:
-            return self.maker.schemas({row["database"] for row in self._rows} - {""})
+            return self.maker.schemas({made.row["database"] for made in self._rows.values()} - {""})
 
     def page(self) -> str:
         "The page, which asks for everything else."

@@ -6,10 +6,8 @@ __getattr__, __dir__ = lazy_names(
     __name__,
     {
         "world": "FAMILIES World world_set worlds",
-        "ambiguity": "AmbiguousWorld",
-        "conversations": "ConversationWorld",
+        "conversations": "AmbiguousWorld ConversationWorld",
         "search": "ManualWorld WideWorld",
-        "changes": "ChangeWorld twins",
-        "policies": "PolicyWorld",
+        "changes": "ChangeWorld PolicyWorld twins",
     },
 )

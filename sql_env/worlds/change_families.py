@@ -12,8 +12,13 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from .phrases import DraftRejected, Sampler, _reference_column, _sql_literal
-from .selections import _sample_selection
+from sql_env.worlds.phrases import (
+    DraftRejected,
+    Sampler,
+    _reference_column,
+    _sample_selection,
+    _sql_literal,
+)
 from .tables import _Table
 from .words import _Phrase
 

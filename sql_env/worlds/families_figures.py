@@ -1,4 +1,4 @@
-"""Counts and figures for each value or row, HAVING, LEFT JOIN, ROUND, arithmetic, shares, ratios, and time
+"""Look up, count, order, list; figures for each value or row, HAVING, LEFT JOIN, arithmetic, shares, and time
 
 Docs: https://hjerpe.github.io/sql_env/worlds/families_figures.html.md"""
 
@@ -9,30 +9,343 @@ __all__ = []
 
 # %% ../../nbs/worlds/06_families_figures.ipynb #e867a116
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from . import families_rows  # noqa: F401  its families come first in every draw
 from sql_env.worlds.phrases import (
     DraftRejected,
     Sampler,
     _ask,
+    _habits_of,
+    _join_tables,
     _plain_number,
     _QuestionDraft,
-    _reference_column,
-    _Select,
-    family,
-)
-from sql_env.worlds.selections import (
-    _habits_of,
     _read_from,
+    _reference_column,
     _sample_clause,
+    _sample_condition,
     _sample_joined,
     _sample_selection,
+    _Select,
     _Selection,
     _selection_phrase,
+    _sql_literal,
+    family,
 )
 from .tables import _Table, _WorldColumn
 from .words import _lists, _Phrase
+
+# %% ../../nbs/worlds/06_families_figures.ipynb #1165f5c2
+def _by_meaning(column: _WorldColumn, form: str) -> list[str]:
+    "Forms that ask for a column without naming it; `form` has a slot for a word such as `heavy`."
+    about = {} if column.made_up else column.about
+    forms = list(about.get("ask", ())) if "{name}" in form else []
+    return forms + (
+        [form.replace("{how}", about["how"])] if about.get("how", "many") != "many" else []
+    )
+
+# %% ../../nbs/worlds/06_families_figures.ipynb #9c9c2e14
+@family(level=1)
+def _lookup(s: Sampler) -> _QuestionDraft:
+    "One value of a row that is known by its name."
+    table = s.entity()
+    column = s.column(table, "number", "number", "category", "date", "code")
+    row = s.row(table, column)
+    query = _Select(column.name, table.name, row.condition())
+    draft = _ask(query, table, attr=column.text, name=row.phrase)
+    return draft._replace(by_meaning=_by_meaning(column, "How {how} is {name}?"))
+
+# %% ../../nbs/worlds/06_families_figures.ipynb #1d186297
+@family(level=1)
+def _lookup_two(s: Sampler) -> _QuestionDraft:
+    "Two values of a row that is known by its name."
+    kinds = ("number", "date", "category", "code")
+    table = s.entity()
+    first = s.column(table, *kinds)
+    second = s.column(table, *kinds, exclude=[first])
+    row = s.row(table, first, second)
+    query = _Select(f"{first.name}, {second.name}", table.name, row.condition())
+    return _ask(query, table, attr=first.text, other=second.text, name=row.phrase)
+
+# %% ../../nbs/worlds/06_families_figures.ipynb #4726ab96
+@family(level=1)
+def _name_by_code(s: Sampler) -> _QuestionDraft:
+    "The name of the row with a code."
+    table = s.entity()
+    column = s.column(table, "code")
+    code = s.rng.choice(table.data[column.name])
+    query = _Select(table.label.name, table.name, f"{column.name} = {_sql_literal(code)}")
+    return _ask(query, table, attr=column.text, value=code)
+
+# %% ../../nbs/worlds/06_families_figures.ipynb #b1d210b2
+def _count(s: Sampler, *kinds: str) -> _QuestionDraft:
+    "Rows of a table that meet a condition on a column of one of the kinds."
+    table = s.entity()
+    condition = _sample_condition(s, table, *kinds)
+    return _ask(_Select("COUNT(*)", table.name, condition.sql), table, cond=condition.phrase)
+
+# %% ../../nbs/worlds/06_families_figures.ipynb #a9265641
+@family(level=1)
+def _count_where(s: Sampler) -> _QuestionDraft:
+    "How many rows have a category or a flag."
+    return _count(s, "category", "flag")
+
+# %% ../../nbs/worlds/06_families_figures.ipynb #d5702bc0
+@family(level=1)
+def _count_number(s: Sampler) -> _QuestionDraft:
+    "How many rows have a number over or under a bound, or a date in, since or before a year."
+    return _count(s, s.rng.choice(("number", "date")))
+
+# %% ../../nbs/worlds/06_families_figures.ipynb #49b903b6
+@family(level=1)
+def _list_where(s: Sampler) -> _QuestionDraft:
+    "The names of rows that meet a condition."
+    table = s.entity()
+    condition = _sample_condition(s, table)
+    query = _Select(table.label.name, table.name, condition.sql)
+    return _ask(query, table, cond=condition.phrase)
+
+# %% ../../nbs/worlds/06_families_figures.ipynb #4fcbf41e
+def _aggregate(
+    s: Sampler, expression: str, summable: bool = False, **slots: _Phrase
+) -> _QuestionDraft:
+    "An aggregate of a column over the rows that meet a condition; `{column}` in the expression is its name."
+    table = s.entity(events=True)
+    column = s.column(table, "number", summable=summable)
+    condition = _sample_condition(s, table, exclude=[column])
+    query = _Select(expression.format(column=column.name), table.name, condition.sql)
+    return _ask(query, table, attr=column.text, cond=condition.phrase, **slots)
+
+# %% ../../nbs/worlds/06_families_figures.ipynb #cb37206a
+@family(level=2)
+def _average(s: Sampler) -> _QuestionDraft:
+    "AVG of a number."
+    return _aggregate(s, "AVG({column})")
+
+# %% ../../nbs/worlds/06_families_figures.ipynb #3e09af89
+@family(level=2)
+def _total(s: Sampler) -> _QuestionDraft:
+    "SUM of a number."
+    return _aggregate(s, "SUM({column})", summable=True)
+
+# %% ../../nbs/worlds/06_families_figures.ipynb #707ff5c3
+@family(level=2)
+def _extreme_value(s: Sampler) -> _QuestionDraft:
+    "MAX or MIN of a number."
+    if s.rng.choice((True, False)):
+        return _aggregate(s, "MAX({column})", hi=_Phrase(["highest"], ["topmost", "greatest"]))
+    return _aggregate(s, "MIN({column})", hi=_Phrase(["lowest"], ["smallest", "very lowest"]))
+
+# %% ../../nbs/worlds/06_families_figures.ipynb #0f35e2ed
+def _superlative(table: _Table, column: _WorldColumn, top: bool) -> _Phrase:
+    "The row with the highest or lowest value of a column, in words."
+    extreme = "highest" if top else "lowest"
+    word = column.about.get("most" if top else "least", "")
+    forms = ["{item} with the {extreme} {attr}"]
+    if word and not column.made_up:
+        forms.append("{word} {item}")
+    rank, end = ("first", "upper") if top else ("last", "lower")
+    return _Phrase(
+        tuple(forms),
+        ("{item} that ranks {rank} in {attr}", "{item} at the {end} end of {attr}"),
+        dict(item=table.singular, attr=column.text, extreme=extreme, word=word, rank=rank, end=end),
+    )
+
+# %% ../../nbs/worlds/06_families_figures.ipynb #1105d0a6
+@family(level=2)
+def _top_row_where(s: Sampler) -> _QuestionDraft:
+    "The name of the row with the highest or lowest number among those that meet a condition."
+    table, top = s.entity(), s.rng.chance(0.6)
+    column = s.column(table, "number")
+    condition = _sample_condition(s, table, "category", "flag", "date")
+    where = f"{condition.sql} AND {column.name} IS NOT NULL"
+    query = _Select(table.label.name, table.name, where)
+    best = _superlative(table, column, top)
+    return _ask(query, table, cond=condition.phrase, best=best).ranked(column.name, top)
+
+# %% ../../nbs/worlds/06_families_figures.ipynb #bff37c40
+@family(level=2)
+def _top_k(s: Sampler) -> _QuestionDraft:
+    "The names of the first rows by a number, in order."
+    table, k, top = s.entity(), s.rng.randint(3, 6), s.rng.chance(0.6)
+    column = s.column(table, "number")
+    query = _Select(table.label.name, table.name, f"{column.name} IS NOT NULL", limit=k)
+    extreme = "highest" if top else "lowest"
+    return _ask(query, table, k=str(k), attr=column.text, hi=extreme).ranked(column.name, top)
+
+# %% ../../nbs/worlds/06_families_figures.ipynb #e8def33f
+@family(level=2)
+def _value_range(s: Sampler) -> _QuestionDraft:
+    "The difference between the highest and the lowest number."
+    return _aggregate(s, "MAX({column}) - MIN({column})")
+
+# %% ../../nbs/worlds/06_families_figures.ipynb #ff273706
+@family(level=3)
+def _most_common_value(s: Sampler) -> _QuestionDraft:
+    "The most common value of a category of members, over the events of a thing."
+    event, member, thing = s.table("event"), s.table("member"), s.table("thing")
+    column, row = s.column(member, "category"), s.row(thing)
+    value, source = member.qualified(column), _join_tables(event, member, thing)
+    query = _Select(value, source, row.condition(thing.name), group_by=value)
+    return _ask(query, event, member, thing, attr=column.text, name=row.phrase).ranked("COUNT(*)")
+
+# %% ../../nbs/worlds/06_families_figures.ipynb #3a60a9b7
+def _listed_columns(
+    s: Sampler,
+    table: _Table,
+    n: int,
+    exclude: Sequence[_WorldColumn] = (),
+) -> list[_WorldColumn]:
+    "The label of a table, if it has one, and other columns without NULL, at most `n` of them."
+    kinds = ("number", "category", "date", "code")
+    options = [c for c in table.columns_of(*kinds) if None not in table.data[c.name]]
+    options = [c for c in options if c not in exclude]
+    labels = table.columns_of("label")
+    found = labels + s.rng.sample(options, n - len(labels))
+    if not found:
+        raise DraftRejected("no columns to list")
+    return found if s.rng.chance(0.8) else s.rng.shuffled(found)
+
+# %% ../../nbs/worlds/06_families_figures.ipynb #3826aeb1
+def _column_text(column: _WorldColumn) -> str:
+    "What a question calls a column; what a row is called is always its name."
+    return "name" if column.kind == "label" else column.text
+
+# %% ../../nbs/worlds/06_families_figures.ipynb #c97c87e2
+def _enumerate_columns(columns: Sequence[_WorldColumn], more: Sequence[str] = ()) -> str:
+    "`name, size and price`."
+    *first, last = [*map(_column_text, columns), *more]
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+def _names(columns: Sequence[_WorldColumn]) -> str:
+    "The same in SQL."
+    return ", ".join(column.name for column in columns)
+
+
+def _extreme(column: _WorldColumn, top: bool) -> str:
+    "What the first or the last value of a column is called."
+    ends = ("latest", "earliest") if column.kind == "date" else ("highest", "lowest")
+    return ends[not top]
+
+# %% ../../nbs/worlds/06_families_figures.ipynb #3a3fea29
+@family(level=2)
+def _list_columns(s: Sampler) -> _QuestionDraft:
+    "One to three columns of the rows that meet conditions."
+    table = s.entity()
+    columns = _listed_columns(s, table, s.rng.choice((1, 2, 2, 3)))
+    selection = _sample_selection(
+        s, table, 1 if len(columns) > 1 else s.rng.choice((1, 2)), columns
+    )
+    return selection.ask(_names(columns), columns=_enumerate_columns(columns))
+
+# %% ../../nbs/worlds/06_families_figures.ipynb #aa86cf38
+@family(level=2)
+def _count_conditions(s: Sampler) -> _QuestionDraft:
+    "How many rows meet one to three conditions."
+    selection = _sample_selection(s, s.entity(events=True), s.rng.choice((1, 1, 2, 2, 3)))
+    return selection.ask("COUNT(*)")
+
+# %% ../../nbs/worlds/06_families_figures.ipynb #ff58ec48
+@family(level=2)
+def _columns_of_top_row(s: Sampler) -> _QuestionDraft:
+    "One to three columns of the row with the highest or lowest value."
+    table, top = s.entity(), s.rng.chance(0.6)
+    by = s.column(table, "number", "number", "date", complete=not top)
+    columns = _listed_columns(s, table, s.rng.randint(1, 3))
+    selection = _sample_selection(s, table, s.rng.choice((0, 1)), [*columns, by])
+    texts = _enumerate_columns(columns)
+    draft = selection.ask(_names(columns), columns=texts, attr=by.text, hi=_extreme(by, top))
+    return draft.ranked(by.name, top)
+
+# %% ../../nbs/worlds/06_families_figures.ipynb #aed4f552
+@family(level=2)
+def _different_values(s: Sampler) -> _QuestionDraft:
+    "The different values of a category, of all rows or of some."
+    table = s.entity(events=True)
+    column = s.column(table, "category")
+    selection = _sample_selection(s, table, s.rng.choice((0, 1, 1)))
+    return selection.ask(f"DISTINCT {column.name}", attr=column.text)
+
+# %% ../../nbs/worlds/06_families_figures.ipynb #628a92be
+def _order_text(column: _WorldColumn, descending: bool) -> str:
+    "Where a list begins that is sorted by a column."
+    if column.kind == "label":
+        return "A first"
+    if column.kind == "date":
+        return "latest first" if descending else "earliest first"
+    return "highest first" if descending else "lowest first"
+
+# %% ../../nbs/worlds/06_families_figures.ipynb #d996d4f1
+@family(level=3)
+def _sorted_list(s: Sampler) -> _QuestionDraft:
+    "One to three columns of rows, in order."
+    table = s.table(s.rng.choice(("group", "member", "thing")))
+    by = s.column(table, "number", "date", "label", complete=True)
+    columns = _listed_columns(s, table, s.rng.choice((1, 2, 2, 3)))
+    n = s.rng.choice((0, 0, 1)) if table.n_rows <= 25 else 1
+    selection = _sample_selection(s, table, n, columns)
+    descending = by.kind != "label" and s.rng.chance(0.5)
+    query = selection.select(_names(columns), order_by=f"{by.name} DESC" if descending else by.name)
+    texts = _enumerate_columns(columns)
+    order, tie_check = _order_text(by, descending), query._replace(columns=by.name)
+    draft = selection.ask(query, columns=texts, attr=_column_text(by), order=order)
+    return draft._replace(tie_check=tie_check)
+
+# %% ../../nbs/worlds/06_families_figures.ipynb #f6f94813
+@family(level=3)
+def _plain_list(s: Sampler) -> _QuestionDraft:
+    "One to three columns of all rows of a short table."
+    table = s.table("group")
+    columns = _listed_columns(s, table, s.rng.choice((1, 2, 2, 3)))
+    return _ask(_Select(_names(columns), table.name), table, columns=_enumerate_columns(columns))
+
+# %% ../../nbs/worlds/06_families_figures.ipynb #18b28190
+def _far_text(table: _Table, column: _WorldColumn) -> str:
+    "What a column of a joined table is called."
+    return f"{table.singular} {_column_text(column)}"
+
+# %% ../../nbs/worlds/06_families_figures.ipynb #cf105ae4
+@family(level=3)
+def _columns_of_two_tables(s: Sampler) -> _QuestionDraft:
+    "Columns of rows, and of what they refer to."
+    first, last = s.pair("children")
+    selection = _sample_joined(s, first, last, s.rng.choice((0, 0, 1)), s.rng.choice((0, 1, 1)))
+    near, far = s.table(first), s.table(last)
+    own = _listed_columns(s, near, s.rng.choice((1, 1, 2)), selection.columns)
+    other = _listed_columns(s, far, s.rng.choice((1, 1, 2)), selection.columns)[
+        : s.rng.choice((0, 1, 1))
+    ]
+    names = [selection.name(c) for c in own] + [selection.source.name(far, c) for c in other]
+    texts = _enumerate_columns(own, [_far_text(far, c) for c in other])
+    return selection.ask(", ".join(names), columns=texts)
+
+# %% ../../nbs/worlds/06_families_figures.ipynb #0122d26d
+@family(level=3)
+def _names_by_relation(s: Sampler) -> _QuestionDraft:
+    "The different names of rows by what refers to them."
+    first, last = s.pair("parents")
+    selection = _sample_joined(s, first, last, s.rng.choice((0, 0, 1)), s.rng.choice((1, 1, 2)))
+    table = selection.table
+    query = selection.select(f"DISTINCT {selection.name(table.label)}")
+    in_result = f"{table.label.name} IN ({query})"
+    tie_check = _Select(table.label.name, table.name, in_result)
+    return selection.ask(query)._replace(tie_check=tie_check)
+
+# %% ../../nbs/worlds/06_families_figures.ipynb #fc042a1d
+@family(level=3)
+def _top_of_joined(s: Sampler) -> _QuestionDraft:
+    "Columns of the row with the highest or lowest value, among rows that are told by what they refer to."
+    first, last = s.pair("ranked")
+    near, far, top = s.table(first), s.table(last), s.rng.chance(0.6)
+    by = s.column(near, "number", "date", complete=not top)
+    selection = _sample_joined(s, first, last, 0, s.rng.choice((0, 1, 1)), exclude=[by])
+    own = _listed_columns(s, near, 1) if near.columns_of("label") else []
+    other = _listed_columns(s, far, 1) if not own or s.rng.chance(0.4) else []
+    names = [selection.name(c) for c in own] + [selection.source.name(far, c) for c in other]
+    texts = _enumerate_columns(own, [_far_text(far, c) for c in other])
+    draft = selection.ask(", ".join(names), columns=texts, attr=by.text, hi=_extreme(by, top))
+    return draft.ranked(selection.name(by), top)
 
 # %% ../../nbs/worlds/06_families_figures.ipynb #bb1ea8b3
 class _Figure(NamedTuple):

@@ -10,29 +10,32 @@ __all__ = []
 # %% ../../nbs/worlds/07_families_nested.ipynb #44ae843c
 from typing import NamedTuple
 
-from .families_figures import _sample_figure
-from .families_rows import _enumerate_columns, _extreme, _listed_columns, _names
+from sql_env.worlds.families_figures import (
+    _enumerate_columns,
+    _extreme,
+    _listed_columns,
+    _names,
+    _sample_figure,
+)
 from sql_env.worlds.phrases import (
     DraftRejected,
     Sampler,
     _ask,
-    _join_tables,
-    _QuestionDraft,
-    _reference_column,
-    _sample_condition,
-    _Select,
-    _sql_literal,
-    family,
-)
-from sql_env.worlds.selections import (
     _both_phrases,
     _habits_of,
+    _join_tables,
+    _QuestionDraft,
     _read_from,
+    _reference_column,
     _sample_clause,
+    _sample_condition,
     _sample_joined,
     _sample_selection,
+    _Select,
     _Selection,
     _selection_phrase,
+    _sql_literal,
+    family,
 )
 from .tables import _Table, _WorldColumn
 from .words import _Phrase

@@ -1,4 +1,4 @@
-"""The values that a column of an instance may hold, and how they are drawn
+"""The values that a column of an instance may hold, how they are drawn, and how keys and references are mended
 
 Docs: https://hjerpe.github.io/sql_env/grading/variants/columns.html.md"""
 
@@ -9,12 +9,20 @@ __all__ = ['NUMBER_FORM', 'REAL', 'MIXED', 'DENSE', 'ONE_ROW', 'GROUPED', 'NARRO
 
 # %% ../../../nbs/grading/variants/01_columns.ipynb #6d8349a5
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import count, islice
 from random import Random
 from typing import Any, NamedTuple
+
+from sql_env.grading.variants.shapes import (
+    DATE_PATTERN,
+    ReferencePair,
+    _Dependency,
+    _ForeignKey,
+    _TableShape,
+)
 
 # %% ../../../nbs/grading/variants/01_columns.ipynb #3b5fc30a
 def _nearby_numbers(value: float, step: float) -> list:
@@ -329,3 +337,176 @@ def _random_value(declared: str, rng: Random) -> Any:
     if any(word in declared for word in ("REAL", "FLOA", "DOUB", "NUM", "DEC")):
         return rng.randint(1, 18) / 2
     return rng.choice("abcdefgh") * rng.randint(1, 2)
+
+# %% ../../../nbs/grading/variants/01_columns.ipynb #e2e3cd92
+def _fill_keys(
+    rows: list[list],
+    shape: _TableShape,
+    unique: Collection[int] = (),  # further columns that hold no value twice
+    repeated: Collection[int] = (),  # natural keys that may
+) -> None:
+    "Replace repeated values of keys that have one column and are not references."
+    keys = shape.single_keys.union(shape.natural_keys, unique)
+    for column in sorted(keys.difference(shape.referencing, repeated)):
+        values = [row[column] for row in rows]
+        if len(set(values)) == len(values) and None not in values:
+            continue
+        is_declared, is_number = column in shape.single_keys, "INT" in shape.types[column]
+        unlike = Unlike()
+        seen, largest = unlike.seen, max([v for v in values if type(v) is int], default=0)
+        for n, (row, value) in enumerate(zip(rows, values)):
+            if value is not None and value not in seen:
+                seen.add(value)
+            elif value is None and not is_declared:
+                continue
+            elif is_number or type(value) is int:
+                row[column] = largest + n + 1
+                seen.add(row[column])
+            elif type(value) is not str or not DATE_PATTERN.fullmatch(value):
+                row[column] = unlike.another("x" if value is None else value)
+
+# %% ../../../nbs/grading/variants/01_columns.ipynb #9643d7fb
+def _in_blocks(values: Sequence, n: int, sizes: Sequence[int], rng: Random) -> list:
+    "`n` values in blocks of equal ones, whose sizes lie around the given ones."
+    order = rng.sample(values, len(values))
+    around = [max(size + step, 1) for size in sizes for step in (-1, 0, 1)]
+    drawn: list = []
+    for value in order:
+        drawn += [value] * rng.choice((*around, rng.randint(1, 2 * max(sizes) + 1)))
+    return (drawn + order[-1:] * n)[:n]
+
+# %% ../../../nbs/grading/variants/01_columns.ipynb #14da6617
+_HOT_RATE = 0.6  # of the foreign keys refer mostly to rows that hold what gold asks for
+
+# %% ../../../nbs/grading/variants/01_columns.ipynb #aafbec02
+class _Parents(NamedTuple):
+    "The keys that one foreign key of a table may refer to."
+
+    existing: Sequence[tuple]
+    hot: Sequence[tuple] = ()  # those whose rows hold what gold asks for
+    optional: bool = False  # the reference may be NULL
+    unique: bool = False  # no two rows refer to the same
+
+    def draw(self, n: int, sizes: Sequence[int], rng: Random) -> Sequence[tuple | None]:
+        "A key for each of `n` rows, None for none; in groups of about these sizes, of any size if there are none."
+        if not self.existing:
+            return [None] * n
+        if self.unique:  # rows that find no key are dropped, and some keys are not referred to
+            most = round(len(self.existing) * rng.choice((0.5, 0.8, 1)))
+            return rng.sample(self.existing, min(n, max(most, 1)))
+        if sizes:
+            return _in_blocks(self.existing, n, sizes, rng)
+        chosen = rng.sample(self.existing, min(len(self.existing), rng.choice((1, 3, 8, 50))))
+        if self.hot and rng.random() < _HOT_RATE:
+            chosen = [*rng.sample(self.hot, min(len(self.hot), 2)), *chosen[:3]]
+        drawn: list[tuple | None] = [*rng.choices(chosen, k=n)]
+        if self.optional and rng.random() < 1 / 3:
+            return [None if rng.random() < 0.2 else key for key in drawn]
+        return drawn
+
+# %% ../../../nbs/grading/variants/01_columns.ipynb #0eaeb789
+class _KeyOrder(NamedTuple):
+    "The keys that exist in a table, in order, and the place of each."
+
+    keys: list
+    place: Mapping[Any, int]
+
+    @classmethod
+    def of(cls, keys: Iterable[tuple]) -> "_KeyOrder":
+        "The order of keys of one column; others are left out."
+        single = [key[0] for key in keys if len(key) == 1]
+        return cls(single, {key: n for n, key in enumerate(single)})
+
+# %% ../../../nbs/grading/variants/01_columns.ipynb #3e311e94
+def _redraw(row: list, column: int, keys: Sequence, required: bool, rng: Random) -> bool:
+    "Refer to one of some keys, or to nothing; False if the row then can't exist."
+    if not keys and required:
+        return False
+    row[column] = rng.choice(keys) if keys else None
+    return True
+
+# %% ../../../nbs/grading/variants/01_columns.ipynb #e23048c5
+def _fix_pair(
+    row: list,
+    pair: ReferencePair,
+    shape: _TableShape,
+    orders: Iterable[_KeyOrder],  # of the parents
+    rng: Random,
+) -> bool:
+    "Let two references of a row differ, the first before the second if acyclic; False if the row can't exist."
+    first, second = row[pair.first], row[pair.second]
+    if first is None or second is None:
+        return True
+    order = next((o for o in orders if first in o.place or second in o.place), None)
+    if order is None or first not in order.place or second not in order.place:
+        return True
+    keys, place = order
+    if place[first] < place[second] or (first != second and not pair.acyclic):
+        return True
+    if pair.second in shape.single_keys:
+        before = keys[: place[second]]
+        return _redraw(row, pair.first, before, pair.first in shape.required, rng)
+    if pair.first in shape.single_keys:
+        after = keys[place[first] + 1 :]
+        return _redraw(row, pair.second, after, pair.second in shape.required, rng)
+    if len(keys) < 2:
+        return False
+    i, j = sorted(rng.sample(range(len(keys)), 2))
+    row[pair.first], row[pair.second] = keys[i], keys[j]
+    return True
+
+# %% ../../../nbs/grading/variants/01_columns.ipynb #bbeb62ba
+def _fill_references(
+    rows: list[list],
+    shape: _TableShape,
+    parents_of: Mapping[_ForeignKey, _Parents],  # of each foreign key whose parent is known
+    sizes: Sequence[int],  # of groups, to be gone around
+    rng: Random,
+) -> list[list]:
+    "Let each row refer to rows of its parents that exist; rows that can't are dropped."
+    for foreign_key, parents in parents_of.items():
+        if not parents.existing and not shape.required.isdisjoint(foreign_key.columns):
+            return []
+        keys = parents.draw(len(rows), sizes, rng)
+        del rows[len(keys) :]
+        for row, key in zip(rows, keys):
+            for place, column in enumerate(foreign_key.columns):
+                row[column] = key[place] if key else None
+    if not shape.reference_pairs:
+        return rows
+    orders = [_KeyOrder.of(parents.existing) for parents in parents_of.values()]
+    pairs = shape.reference_pairs
+    return [row for row in rows if all(_fix_pair(row, p, shape, orders, rng) for p in pairs)]
+
+# %% ../../../nbs/grading/variants/01_columns.ipynb #ee5bb0c9
+def _keep_dependency(
+    rows: Iterable[list],
+    dependency: _Dependency,
+    follows: bool,  # the source follows the target, which gold names
+    rng: Random,
+) -> None:
+    "Let one column determine another in all rows."
+    source, target, both, pairs = dependency
+    partner = dict(pairs)
+    new_source, new_target = Unlike(partner), Unlike(partner.values())
+    sources: dict[Any, list] = {}
+    for a, b in pairs:
+        sources.setdefault(b, []).append(a)
+    for row in rows:
+        a, b = row[source], row[target]
+        if a is None or (a in partner and partner[a] == b):
+            continue
+        if not follows and a in partner:
+            row[target] = partner[a]
+            continue
+        if follows and b in sources:
+            row[source] = rng.choice(sources[b])
+            continue
+        if a in partner:  # gold names a value that the data lacks
+            a = row[source] = new_source.another(a)
+        elif both and b in new_target.seen:
+            b = row[target] = new_target.another(b)
+        partner[a] = b
+        new_source.seen.add(a)
+        new_target.seen.add(b)
+        sources.setdefault(b, []).append(a)

@@ -22,7 +22,12 @@ import apsw
 from ...database.catalog import database_fingerprint, plain_table_names, read_catalog
 from ...database.guards import Limits, connect_readonly
 from sql_env.grading.variants.columns import (
+    _fill_keys,
+    _fill_references,
+    _in_blocks,
     _InstanceMode,
+    _keep_dependency,
+    _Parents,
     _random_value,
     _ValuePool,
     _values_like,
@@ -30,15 +35,14 @@ from sql_env.grading.variants.columns import (
     candidate_values,
 )
 from .contents import Contents
-from sql_env.grading.variants.references import (
-    _fill_keys,
-    _fill_references,
-    _in_blocks,
-    _keep_dependency,
-    _Parents,
+from sql_env.grading.variants.sandbox import (
+    ScratchDatabase,
+    _choose_tables,
+    _empty_image,
+    _loose_image,
+    _SandboxPool,
+    read_schema,
 )
-from .sandbox import ScratchDatabase, _SandboxPool
-from .schemas import _choose_tables, _empty_image, _loose_image, read_schema
 from sql_env.grading.variants.shapes import (
     _column_kind,
     _cut_long_values,

@@ -41,7 +41,7 @@ from ...paths import DiskCache
 from ...questions.gold import rank_rows, same_rows
 from ...sql.analysis import OrderKeys, TieTest, select_order_keys, tie_tests
 from ...sql.mutants import one_edit_mutants
-from ...sql.values import value_from_json, value_to_json
+from ...sql.text import value_from_json, value_to_json
 
 # %% ../../../nbs/grading/variants/07_selection.ipynb #4cf1e726
 class _SelectionTask(NamedTuple):

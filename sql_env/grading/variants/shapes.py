@@ -31,7 +31,7 @@ from sql_env.database.catalog import (
     read_references,
     row_number_name,
 )
-from ...sql.values import quote_identifier
+from ...sql.text import quote_identifier
 
 # %% ../../../nbs/grading/variants/02_shapes.ipynb #537e22cc
 def _written_columns(con: apsw.Connection, table: str) -> list[ColumnDefinition]:
