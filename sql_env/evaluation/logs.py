@@ -568,9 +568,8 @@ def _line_again(
     "A line with the turns and verdicts of today; what was spent and what the model was sent stays."
     spent, index = dict(old.episode.usage), old.episode.episode_index
     result = _as_over(episode_result(episode, index, spent, robust=robust))
-    judged = dict(result.verdicts)
-    if not robust:
-        judged |= {"robust": old.episode.verdicts.get("robust")}
+    kept = {} if robust else {"robust": old.episode.verdicts.get("robust")}
+    judged = {**result.verdicts, **kept}
     prompt = {name: key for name, key in old.episode.hashes.items() if name == "prompt"}
     verdicts = {judge: v for judge, v in judged.items() if v is not None}
     result = replace(result, hashes=result.hashes | prompt, verdicts=verdicts)

@@ -379,7 +379,8 @@ class _NumberedSQLEnv(SQLEnvTRL):
 # %% ../../nbs/nano/06_recipe.ipynb #149cb371
 def _play_trainer(*args: Any) -> Any:
     "`grpo_trainer` whose turns are written by `NanoEngine`."
-    return grpo_trainer(*args, write_turns=_EngineTurns(), environment=_NumberedSQLEnv)
+    play = partial(grpo_trainer, write_turns=_EngineTurns(), environment=_NumberedSQLEnv)
+    return play(*args)
 
 # %% ../../nbs/nano/06_recipe.ipynb #83ba75ba
 NANO = Recipe(
