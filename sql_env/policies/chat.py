@@ -80,8 +80,7 @@ def _as_written(message: dict[str, Any]) -> dict[str, Any]:
 def _call_record(completion: Completion, place: int, sent: dict[str, Any]) -> dict[str, Any]:
     "The record of a call: what it took, and the message as received if another one stands in the conversation."
     usage = dict(completion.usage)
-    record: dict[str, Any] = dict(message=place, seconds=round(usage.pop("seconds", 0), 6))
-    record["usage"] = usage
+    record = dict(message=place, seconds=round(usage.pop("seconds", 0), 6), usage=usage)
     for name in ("stop_reason", "response_id", "truncated", "from_cache"):
         if value := getattr(completion, name):
             record[name.replace("from_cache", "cached")] = value

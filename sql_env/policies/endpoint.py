@@ -246,8 +246,8 @@ def _parse_anthropic(answer: dict[str, Any]) -> Completion:
         message |= dict(reasoning="\n".join(thoughts), blocks=blocks)
     usage = answer.get("usage")
     tokens = _token_counts(usage, "input_tokens", "output_tokens", "cache_read_input_tokens")
-    written = _token_counts(usage, "cache_creation_input_tokens")["prompt_tokens"]
-    tokens["prompt_tokens"] += tokens["cached_tokens"] + written
+    tokens["prompt_tokens"] += tokens["cached_tokens"]
+    tokens["prompt_tokens"] += _token_counts(usage, "cache_creation_input_tokens")["prompt_tokens"]
     stop = answer.get("stop_reason") or ""
     return Completion(message, tokens, stop == "max_tokens", stop, answer.get("id") or "")
 
@@ -640,12 +640,12 @@ class Endpoint:
         self, messages: Sequence[dict], tools: Sequence[dict], seed: int = 0
     ) -> Completion:
         "Ask the server; raises `EndpointError`, or `RolloutAborted` if the model's context is full."
-        options = self.max_retries, self.timeout, self.max_wait
         try:
-            found = self._send(messages, tools, *options)
+            found = self._send(messages, tools, self.max_retries, self.timeout, self.max_wait)
         except EndpointError as e:
-            is_settled = self.is_text or self.protocol == "tools" or not tools
-            if is_settled or e.is_permanent or e.status not in _AT_TOOLS:
+            if e.is_permanent or e.status not in _AT_TOOLS or not tools:
+                raise
+            if self.is_text or self.protocol == "tools":
                 raise
             try:  # it may have failed at a call that the model wrote badly
                 found = self._send(as_text(messages, tools), [], 0, self.timeout, 0.0)
