@@ -567,7 +567,9 @@ def _line_again(
 ) -> Trajectory:
     "A line with the turns and verdicts of today; what was spent and what the model was sent stays."
     spent, index = dict(old.episode.usage), old.episode.episode_index
-    result = _as_over(episode_result(episode, index, spent, robust=robust))
+    result = episode_result(episode, index, spent, robust=robust)
+    if old.episode.reason:  # else it was left before its end, and nothing judged it
+        result = _as_over(result)
     kept = {} if robust else {"robust": old.episode.verdicts.get("robust")}
     judged = {**result.verdicts, **kept}
     prompt = {name: key for name, key in old.episode.hashes.items() if name == "prompt"}
