@@ -191,7 +191,7 @@ def test_files_for_programs_name_every_page(root, exported, site):
     assert {x.removeprefix(ADDRESS + "/").removesuffix(".md") for x in links} == pages
     assert len(links) == len(pages) == len(notebooks(root))
     whole = (site / "llms-full.txt").read_text()
-    assert "# Evaluate a language model" in whole and "# The rules" in whole
+    assert "# Evaluate a language model" in whole and "# Words, objects and rules" in whole
     assert not re.search(r"<img|!\[|data:image|srcdoc", whole) and len(whole) < 600_000
     names = (site / "apilist.txt").read_text()
     for name in ("EpisodeEnv(", "evaluate(", "Session.reply: ", "# sql_env.play.reward"):

@@ -167,7 +167,7 @@ def test_an_unfinished_episode_is_a_trajectory():
     t = Trajectory.from_episode(env.episode)
     assert (t.correct, t.episode.reason, t.episode.steps) == (False, "", 1)
     assert t.reset == {"question_id": "vet_clinic-02", "seed": 4}
-    assert "episode.blame is 'None' in the log" in told(env, t)
+    assert told(env, t) == ""  # taken again it is as unfinished as before
 
 
 def test_a_trainer_rollout_is_a_trajectory():
