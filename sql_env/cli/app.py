@@ -394,7 +394,7 @@ class ModelOptions:
 
     table: ClassVar[str] = """
 [Language model]
-model             Name of a model on a server, the .gguf file or folder of a local one, as `sql_env train` writes it into
+model             Name of a model on a server, a .gguf file, or the folder of a model as `sql_env train` writes it into
                   STAGE/model; anthropic/NAME and google/NAME are asked in their own protocols.
 base_url          Server of the model, such as http://localhost:8000/v1; the provider's own if not given.
 provider openai|anthropic|google  Whose protocol is spoken: openai (most servers), anthropic or google; from the
