@@ -383,7 +383,7 @@ def test_management_tasks_of_the_published_layout(live):
         "gold changes more than rows": 1,
         "its database is prepared by SQL of its own (preprocess_sql)": 1,
         "gold is missing": 1,
-        "a follow-up is not asked: it comes after a task": 1,
+        "a follow-up is not asked: it has no gold": 1,
         "there is no SQLite file of its database": 1,
     }
     assert load("hf", live).questions == found.questions

@@ -589,26 +589,17 @@ class PolicyWorld(ChangeWorld):
 
 # %% ../../nbs/worlds/13_changes.ipynb #b105b6ab
 def _change_those(s: Sampler, asked: Sequence[Any]) -> _ChangeDraft:
-    "A task about the rows of the last answer: called off, that undone, or raised; raises `DraftRejected`."
+    "A task about the rows of the last answer, which are called off, or that undone; raises `DraftRejected`."
     where = [turn.state.select().where for turn in asked]
-    table = asked[-1].state.base.table
-    money = [c for c in table.columns_of("number") if c.about.get("unit") == "eur"]
-    money = [c for c in money if not c.about.get("decimals")]
-    if table.role == "event":
-        _, state, (live, _, _, off), text = _states(s)
-        wording = s.rng.choice(("cancel_those", "undo_those"))
-        old, new = (live, off) if wording == "cancel_those" else (off, live)
-        change = _setter(table, state, new, f"{state} = {old}")
-        slots = dict(state=text, old=old[1:-1], new=new[1:-1])
-    else:
-        if not money:
-            raise DraftRejected("no money")
-        column, percent, wording = s.rng.choice(money), s.rng.choice((5, 10, 20)), "raise_those"
-        value = f"CAST(ROUND({column.name} * {1 + percent / 100:g}) AS INTEGER)"
-        change = _setter(table, column.name, value)
-        slots = dict(column=column.text, percent=str(percent))
-    wrong = tuple(map(change, ["1 = 1", *where[:-1]]))
-    return _ChangeDraft(change(where[-1]), (table,), slots, wrong, is_rule=True, wording=wording)
+    events, state, (live, _, _, off), text = _states(s)
+    if asked[-1].state.base.table is not events:
+        raise DraftRejected("nothing that is called off")
+    wording = s.rng.choice(("cancel_those", "undo_those"))
+    old, new = (live, off) if wording == "cancel_those" else (off, live)
+    change = _setter(events, state, new, f"{state} = {old}")
+    slots = dict(state=text, old=old[1:-1], new=new[1:-1])
+    wrong = tuple(map(change, ["", *where[:-1]]))
+    return _ChangeDraft(change(where[-1]), (events,), slots, wrong, is_rule=True, wording=wording)
 
 # %% ../../nbs/worlds/13_changes.ipynb #b3c90f68
 @dataclass(eq=False, repr=False)
@@ -620,18 +611,17 @@ class FollowUpWorld(ChangeWorld):
 
     def _tries(self, con: apsw.Connection) -> Iterator[Callable[[], tuple[Question, Any]]]:
         s = Sampler(self.tables, Rng("those", self.level, self.seed), self.level + 2)
-        for _ in range(60 * self.n):
-            yield partial(self._made, s, con)
+        for _ in range(90 * self.n):
+            yield partial(self._talk, s, con)
 
-    def _made(self, s: Sampler, con: apsw.Connection) -> tuple[Question, _Made]:
+    def _talk(self, s: Sampler, con: apsw.Connection) -> tuple[Question, _Made]:
         "A conversation and its task in words; raises `DraftRejected`."
         asked = _ask_about_rows(s, con)
         draft = _change_those(s, asked)
         _check(self._con, draft)
         talk = _in_words(self, asked, s.words | self._words)
-        rng = Rng("words of a task", talk.question_id, self.wording)
-        form = load_wordings(self.wordings)[draft.wording]
-        text = _render_question(form, s.words | draft.slots, rng, self.wording)
+        form, rng = load_wordings(self.wordings)[draft.wording], Rng("task", talk.question_id)
+        text = _render_question(form, draft.slots, rng, self.wording)
         task = self._task(text, draft, question_id=f"{talk.question_id}.{len(asked) + 1}")
         whole = talk.with_fields(follow_ups=(*talk.follow_ups, task))
         return whole, _Made(draft, draft.wording, ())
