@@ -5,7 +5,7 @@ Everything a user needs can be imported from here; a name loads its module when 
 
 import sys
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 
 def lazy_names(
