@@ -419,20 +419,17 @@ def _verify_result_command(
     if as_json:
         _print_json(about)
     else:
-        for problem in verified.problems[:20]:
-            _print_text(problem)
-        if len(verified.problems) > 20:
-            _print_text(f"... and {len(verified.problems) - 20} more")
-        for note in verified.notes:
-            _print_text(f"Note: {note}")
+        told, more = verified.problems[:20], len(verified.problems) - 20
+        lines = [*told, *[f"... and {more} more"] * (more > 0), *verified.notes]
         state = "verified" if verified else f"not verified, {len(verified.problems)} problems"
-        _print_text(
+        lines += [
             f"{verified.claimed.policy}: {state}. Claimed {verified.claimed.success_rate:.1%}, found "
             f"{verified.result.success_rate:.1%} right and {verified.result.robust_rate:.1%} robust in "
-            f"{verified.result.n_episodes} episodes."
-        )
-        _print_text(f"settings {json.dumps(verified.about)}")
-        _print_text(f"log sha256 {verified.log_hash}, content {verified.digest}")
+            f"{verified.result.n_episodes} episodes.",
+            f"settings {json.dumps(verified.about)}",
+            f"log sha256 {verified.log_hash}, content {verified.digest}",
+        ]
+        _print_text("\n".join(lines))
     if not verified:
         raise typer.Exit(1)
 

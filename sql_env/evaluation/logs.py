@@ -563,14 +563,15 @@ def _differing(claimed: dict[str, Any], found: dict[str, Any]) -> list[str]:
 def _line_again(
     episode: Any,  # that took the actions of a line again
     old: Trajectory,
-    robust: bool = True,  # judge the query behind the answer on variants; else its verdict stays
+    robust: bool
+    | None = True,  # judge the query behind the answer on variants; None: its verdict stays
 ) -> Trajectory:
     "A line with the turns and verdicts of today; what was spent and what the model was sent stays."
     spent, index = dict(old.episode.usage), old.episode.episode_index
-    result = episode_result(episode, index, spent, robust=robust)
+    result = episode_result(episode, index, spent, robust=bool(robust))
     if old.episode.reason:  # else it was left before its end, and nothing judged it
         result = _as_over(result)
-    kept = {} if robust else {"robust": old.episode.verdicts.get("robust")}
+    kept = {"robust": old.episode.verdicts.get("robust")} if robust is None else {}
     judged = {**result.verdicts, **kept}
     prompt = {name: key for name, key in old.episode.hashes.items() if name == "prompt"}
     verdicts = {judge: v for judge, v in judged.items() if v is not None}
@@ -584,7 +585,8 @@ def _line_again(
 def replay_trajectory(
     env: EpisodeEnv,  # which says how to grade
     trajectory: Trajectory,  # one that crashed stays as it is
-    robust: bool = True,  # judge the query behind the answer on variants; else its verdict stays
+    robust: bool
+    | None = True,  # judge the query behind the answer on variants; None: its verdict stays
 ) -> tuple[Trajectory, list[str]]:
     "An episode as it goes and is judged when its actions are taken again, and what differs, as sentences."
     if trajectory.episode.error:

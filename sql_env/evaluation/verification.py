@@ -34,7 +34,6 @@ from sql_env.evaluation.rows import (
     _replay_versions,
     content_hash,
 )
-from ..grading.answers import Verdict
 from ..play.chat import initial_messages, tool_schemas
 from ..questions.question_set import QuestionSet
 
@@ -67,8 +66,7 @@ def _header_problems(about: dict[str, Any], env: Any) -> tuple[list[str], dict[i
 def _line_problems(path: Path) -> list[str]:
     "Lines that no run writes, and episodes that were played again though they were over."
     told, over, asked = [], {}, 0
-    *lines, half = path.read_bytes().split(b"\n")
-    for number, line in enumerate(lines, 1):
+    for number, line in enumerate(path.read_bytes().splitlines(keepends=True), 1):
         values: Any = parse_line(line) or {}
         if "policy" in values:
             made, is_again = values, values["episodes"] < asked
@@ -79,11 +77,11 @@ def _line_problems(path: Path) -> list[str]:
             is_again = key in over
             if not t.episode.error:
                 over[key] = True
-        if _json_line(made) != line + b"\n":
+        if _json_line(made) != line:
             told.append(f"line {number} is not as a run writes it")
         if is_again:
             told.append(f"line {number} tells again of what was over, or of fewer episodes")
-    return [*told, "it ends with half a line"] if half else told
+    return told
 
 # %% ../../nbs/evaluation/11_verification.ipynb #b0931bf4
 def _begin_problems(t: Trajectory, planned: Any, env: Any) -> list[str]:
@@ -137,26 +135,21 @@ def _version_notes(trajectories: list[Trajectory]) -> list[str]:
     return told
 
 # %% ../../nbs/evaluation/11_verification.ipynb #73fe3d3d
-_OFF = Verdict(None, "off")
-
-# %% ../../nbs/evaluation/11_verification.ipynb #dd116bce
 def _verified(path: Path, questions: QuestionSet) -> VerifiedResult:
     "As `verify_result`, but raises whatever comes of values that no run writes."
     about, trajectories = read_log(path)
     env = _log_env(about, questions)
-    robust = about.get("robust", True) or about["verify"] != "value"  # which judges it for the reward
+    robust = (
+        about.get("robust", True) or about["verify"] != "value"
+    )  # which judges it for the reward
     problems, planned = _header_problems(about, env)
     problems += _line_problems(path)
     found = {index: EpisodeResult(index, "missing") for index in planned}
     for old in sorted(trajectories, key=lambda t: t.episode.database):
-        index, told, new = old.episode.episode_index, [], old
+        index, told = old.episode.episode_index, []
         if type(index) is not int or index not in planned:
             problems.append(f"episode {index} is not planned")
             continue
-        if not robust and not old.episode.error and old.episode.verdicts.get("robust") != _OFF:
-            told = ["it is called robust or not, and was not judged on variants"]
-            verdicts = old.episode.verdicts | dict(robust=_OFF)
-            old = replace(old, episode=replace(old.episode, verdicts=verdicts))
         try:
             told += _begin_problems(old, planned[index], env)
             new, differing = replay_trajectory(env, old, robust)
@@ -166,11 +159,10 @@ def _verified(path: Path, questions: QuestionSet) -> VerifiedResult:
             old = replace(old, episode=replace(old.episode, error=str(e)))
         found[index] = _as_wrong(old.episode) if old.episode.error else new.episode
         problems += [f"episode {index}: {said}" for said in told]
-    played = {t.episode.episode_index for t in trajectories}
-    if missing := [index for index in planned if index not in played]:
-        gone = f"{len(missing)} of {len(planned)} episodes are missing"
-        problems.append(f"{gone}, the first is {missing[0]}")
     results = list(found.values())
+    if gone := [r.episode_index for r in results if r.question_id == "missing"]:
+        lack = f"{len(gone)} of {len(results)} episodes are missing, the first is {gone[0]}"
+        problems.append(lack)
     return VerifiedResult(
         about,
         EvaluationResult(about["policy"], [t.episode for t in trajectories]),
@@ -190,6 +182,12 @@ def verify_result(
     path = Path(path)
     try:
         return _verified(path, questions)
-    except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError) as e:
-        said = f"{path.name} holds what no run writes ({type(e).__name__}: {e})"
-        raise ValueError(said) from e
+    except (
+        ArithmeticError,
+        AttributeError,
+        LookupError,
+        RecursionError,
+        TypeError,
+        ValueError,
+    ) as e:
+        raise ValueError(f"{path.name} can't be verified ({type(e).__name__}: {e})") from e

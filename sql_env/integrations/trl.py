@@ -271,13 +271,13 @@ def _part_function(name: str) -> Callable[..., list[float | None]]:
     "The reward function of one part; TRL logs it by its name."
 
     def part(environments: Sequence[Any], **kwargs: Any) -> list[float | None]:
-        known = [isinstance(e, SQLEnvTRL) and e.episode is not None for e in environments]
-        for e in (e for e, is_known in zip(environments, known) if is_known):
-            e.paid = "trainer_state" in kwargs
-        return [
-            _part_of(name, e.episode) if is_known else None
-            for e, is_known in zip(environments, known)
-        ]
+        worth: list[float | None] = []
+        for e in environments:
+            episode = e.episode if isinstance(e, SQLEnvTRL) else None
+            if episode:
+                e.paid = "trainer_state" in kwargs
+            worth.append(_part_of(name, episode) if episode else None)
+        return worth
 
     part.__name__ = name
     return part

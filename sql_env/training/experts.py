@@ -626,7 +626,7 @@ class ExpertTrajectories:
         for index, reset, seed in self.plan:
             trajectory = _record_trajectory(self.env, self.policy, index, reset, seed)
             episode = trajectory.episode
-            _, problems = replay_trajectory(self.replay_env, trajectory, robust=False)
+            _, problems = replay_trajectory(self.replay_env, trajectory, robust=None)
             if not trajectory.correct:
                 problems.append(f"{episode.question_id}: {episode.reason}")
             if problems:
