@@ -150,7 +150,7 @@ def test_no_kind_of_false_proof_is_left(is_tested, step, monkeypatch):
     con, pairs = kinds_of_false_proofs()
     facts = read_facts(con)
     if not is_tested:
-        monkeypatch.setattr(decision, "tested", lambda *args: "")
+        monkeypatch.setattr(decision, "tested", lambda *args: ("", 0))
     assert len(pairs) > 330 and len({p["kind"] for p in pairs}) > 45
     for pair in pairs[::step]:
         for gold, sql in ((pair["gold"], pair["sql"]), (pair["sql"], pair["gold"])):
@@ -219,7 +219,7 @@ def test_a_refuted_proof_is_open_and_reported(singers, monkeypatch, caplog):
 MOST = "SELECT {}country FROM singer GROUP BY country ORDER BY count(*) DESC LIMIT {}"
 
 
-@pytest.mark.parametrize("gold, sql", [("", "DISTINCT "), ("DISTINCT ", ""), ("ALL ", "DISTINCT ")])
+@pytest.mark.parametrize("gold, sql", [("", "DISTINCT "), ("DISTINCT ", "")])
 @pytest.mark.parametrize("limit", [1, 2])
 def test_a_proof_is_tested_on_what_keeps_its_assumption_on_ties(singers, gold, sql, limit, caplog):
     proof = prove(MOST.format(gold, limit), MOST.format(sql, limit), singers, tries=0)
