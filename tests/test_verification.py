@@ -347,7 +347,7 @@ def test_worlds_of_a_seed_that_was_drawn_later_are_verified_by_the_command(tmp_p
     played = ["evaluate", *source, "-n", "6", "--policy", "greedy", "--log", "a.jsonl"]
     assert CliRunner().invoke(app, played).exit_code == 0
     verified = CliRunner().invoke(app, ["verify-result", "a.jsonl", *source])
-    assert verified.exit_code == 0 and "greedy: verified" in verified.output
+    assert verified.exit_code == 0 and "'greedy': verified, " in verified.output
     assert '"questions": "worlds level 1 test seed 8153"' in verified.output
     floor = re.compile('("most frequent answer": )[0-9.]+')
     with open("a.jsonl") as file:

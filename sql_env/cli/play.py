@@ -420,12 +420,8 @@ def _verify_result_command(
         _print_json(about)
     else:
         told, more = verified.problems[:20], len(verified.problems) - 20
-        lines = [*told, *[f"... and {more} more"] * (more > 0), *verified.notes]
-        state = "verified" if verified else f"not verified, {len(verified.problems)} problems"
-        lines += [
-            f"{verified.claimed.policy}: {state}. Claimed {verified.claimed.success_rate:.1%}, found "
-            f"{verified.result.success_rate:.1%} right and {verified.result.robust_rate:.1%} robust in "
-            f"{verified.result.n_episodes} episodes.",
+        lines = [
+            *(*told, *[f"... and {more} more"] * (more > 0), *verified.notes, repr(verified)),
             f"settings {json.dumps(verified.about)}",
             f"log sha256 {verified.log_hash}, content {verified.digest}",
         ]

@@ -57,9 +57,9 @@ def _header_problems(about: dict[str, Any], env: Any) -> tuple[list[str], dict[i
         of, n = env.settings, min(n // epochs, len(env.questions))
         how = of["budget"], None, of["verify"] == "robust", env.actions, n, seed
         found["hack_floor"] = hack_floor(env.questions, *how)
-    unknown = {*DETAILS, "rescored"} - {"hack_floor"}  # when and where it was played
-    parts = ({k: v for k, v in x.items() if k not in unknown} for x in (about, found))
-    told = [f"the run: {said}" for said in _differing(*map(_as_texts, parts))]
+    where = {*DETAILS, "rescored"}.intersection(about) - {"hack_floor"}  # and when it was played
+    found |= {name: about[name] for name in where}
+    told = [f"the run: {said}" for said in _differing(_as_texts(about), _as_texts(found))]
     return told, {p.episode_index: p for p in (_shard_of(plan, *shard) if shard else plan)}
 
 # %% ../../nbs/evaluation/11_verification.ipynb #f794366f
@@ -67,7 +67,7 @@ def _line_problems(path: Path) -> list[str]:
     "Lines that no run writes, and episodes that were played again though they were over."
     told, over, asked = [], {}, 0
     for number, line in enumerate(path.read_bytes().splitlines(keepends=True), 1):
-        values: Any = parse_line(line) or {}
+        values: Any = parse_line(line)
         if "policy" in values:
             made, is_again = values, values["episodes"] < asked
             asked = values["episodes"]
@@ -116,13 +116,9 @@ class VerifiedResult:
 
     def __repr__(self):
         state = "verified" if self else f"{len(self.problems)} problems"
-        rates = f"{self.claimed.success_rate:.1%} claimed, {self.result.success_rate:.1%} found"
-        return f"VerifiedResult({self.claimed.policy!r}: {state}, {rates} in {self.result.n_episodes} episodes)"
-
-# %% ../../nbs/evaluation/11_verification.ipynb #f4a6e244
-def _as_wrong(result: EpisodeResult) -> EpisodeResult:
-    "An episode of which nothing can be shown."
-    return replace(result, error=None, verdicts={}, total_reward=0.0)
+        found = f"{self.result.success_rate:.1%} found, {self.result.robust_rate:.1%} robust"
+        rates = f"{self.claimed.success_rate:.1%} claimed, {found} in {self.result.n_episodes}"
+        return f"VerifiedResult({self.claimed.policy!r}: {state}, {rates} episodes)"
 
 # %% ../../nbs/evaluation/11_verification.ipynb #5f328196
 def _version_notes(trajectories: list[Trajectory]) -> list[str]:
@@ -157,7 +153,8 @@ def _verified(path: Path, questions: QuestionSet) -> VerifiedResult:
         except (KeyError, ValueError, TypeError) as e:
             told.append(f"it can't be played again ({type(e).__name__}: {e})")
             old = replace(old, episode=replace(old.episode, error=str(e)))
-        found[index] = _as_wrong(old.episode) if old.episode.error else new.episode
+        nothing = dict(error=None, verdicts={}, total_reward=0.0)  # of it can be shown
+        found[index] = replace(old.episode, **nothing) if old.episode.error else new.episode
         problems += [f"episode {index}: {said}" for said in told]
     results = list(found.values())
     if gone := [r.episode_index for r in results if r.question_id == "missing"]:

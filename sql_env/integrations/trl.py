@@ -276,16 +276,12 @@ def _part_function(name: str) -> Callable[..., list[float | None]]:
             episode = e.episode if isinstance(e, SQLEnvTRL) else None
             if episode:
                 e.paid = "trainer_state" in kwargs
-            worth.append(_part_of(name, episode) if episode else None)
+            value = None if episode is None else 0.0  # of a wrong answer, in each part
+            worth.append(REWARD_PARTS[name](episode) if episode and episode.correct else value)
         return worth
 
     part.__name__ = name
     return part
-
-# %% ../../nbs/integrations/01_trl.ipynb #38f50374
-def _part_of(name: str, episode: Episode) -> float | None:
-    "What a rollout is worth in one part; nothing for a wrong answer."
-    return REWARD_PARTS[name](episode) if episode.correct else 0.0
 
 # %% ../../nbs/integrations/01_trl.ipynb #8b377cfc
 def prompt_rows(
