@@ -52,7 +52,9 @@ def evaluate(
 
     torch.set_num_threads(1)
     backend = LocalModel(model, base=base, batch_size=32, max_new_tokens=96)
-    policy = ChatPolicy(backend, shots=shots)  # by its folder's settings, as `sql_env evaluate --model`
+    policy = ChatPolicy(
+        backend, shots=shots
+    )  # by its folder's settings, as `sql_env evaluate --model`
     backend.probe()
     folder = log or Path(tempfile.mkdtemp())
     for asked in suite:
