@@ -309,7 +309,11 @@ def _last_tries(trajectories: Iterable[Trajectory]) -> list[Trajectory]:
 # %% ../../nbs/evaluation/04_logs.ipynb #7ea59b8b
 def read_log(path: str | Path) -> tuple[dict[str, Any], list[Trajectory]]:
     "The settings of the run and its episodes; raises `ValueError` that names the line if it is no log."
-    about, tries = _read_lines(Path(path))
+    path = Path(path)
+    if path.is_dir():
+        logs = ", ".join(sorted(str(p) for p in path.rglob("*.jsonl"))[:5]) or "it holds none"
+        raise ValueError(f"{path} is a folder; name one log: {logs}")
+    about, tries = _read_lines(path)
     return about, _last_tries(tries)
 
 # %% ../../nbs/evaluation/04_logs.ipynb #3d0a1c48
