@@ -522,7 +522,7 @@ def _evaluate(
     if shard and out:
         raise ValueError("--out is of a whole run: keep a shard by --log, for sql_env merge")
     loaded = questions.load(evaluation.n or 200, show_progress=not as_json)
-    from sql_env.evaluation.suites import check_part
+    from sql_env.evaluation.verification import check_part
     from sql_env.play.environment import EpisodeEnv
 
     if part:
@@ -603,7 +603,7 @@ def _evaluate_command(
     if suite is None:
         _evaluate(questions, evaluation, chat, play, policy, floor, out, as_json)
         return
-    from sql_env.evaluation.suites import suite_parts, why_left_out
+    from sql_env.evaluation.verification import suite_parts, why_left_out
 
     for part in suite_parts(suite):
         if why := why_left_out(part):
