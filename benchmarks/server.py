@@ -1,7 +1,7 @@
 """Load on a server, on the loopback only, beside a bare OpenEnv echo environment that sends as many bytes.
 
 python benchmarks/server.py                 all figures, about four minutes, into benchmarks/server.json
-python benchmarks/server.py --only latency  one of: latency, load, memory, hostile_memory, growth, hostile
+python benchmarks/server.py --only latency  one of: latency, load, memory, hostile_memory, growth, hostile, equal
 python benchmarks/server.py --quick         smaller numbers, for tests; writes nothing
 """
 
@@ -16,6 +16,7 @@ import subprocess
 import sys
 import time
 import urllib.request
+from collections import Counter
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -489,8 +490,8 @@ def attacks():
     return out
 
 
-async def hostile(neighbours=31, seconds=20.0, pause=0.05, rounds=4):
-    "Latency of neighbours that take a step every `pause` seconds, in peace and beside one hostile session."
+async def hostile(neighbours=63, seconds=20.0, pause=0.05, rounds=4):
+    "Latency of neighbours that take a step every `pause` seconds: `rounds` times in peace, then beside a hostile one."
     import websockets
 
     faults, work, found, survived, worst = (
@@ -546,7 +547,9 @@ async def hostile(neighbours=31, seconds=20.0, pause=0.05, rounds=4):
             await asyncio.gather(
                 until(), *[neighbour(s, i, lambda: live) for i, s in enumerate(sessions)]
             )
-            times = [t for s in sessions for t in s.times]
+            return [t for s in sessions for t in s.times]
+
+        def shown(times):
             return dict(
                 calls=len(times),
                 p50_ms=ms(statistics.median(times)),
@@ -555,23 +558,25 @@ async def hostile(neighbours=31, seconds=20.0, pause=0.05, rounds=4):
             )
 
         async def all_attacks():
-            for _ in range(rounds):
-                for name, messages in bad.items():
-                    before = [len(s.times) for s in sessions]
-                    await attack(name, messages)
-                    worst[name] = max(
-                        [0.0, *[t for s, n in zip(sessions, before) for t in s.times[n:]]]
-                    )
+            for name, messages in bad.items():
+                before = [len(s.times) for s in sessions]
+                await attack(name, messages)
+                slowest = [t for s, n in zip(sessions, before) for t in s.times[n:]]
+                worst[name] = max([worst.get(name, 0.0), *slowest])
 
-        found["peace"] = await measure(lambda: asyncio.sleep(seconds))
-        found["war"] = await measure(all_attacks)
+        peace, war = [], []
+        for _ in range(rounds):
+            peace += await measure(lambda: asyncio.sleep(seconds))
+            war += await measure(all_attacks)
+        found |= dict(peace=shown(peace), war=shown(war))
         healthy = urllib.request.urlopen(server.http + "/health").status == 200
         await asyncio.gather(*[s.ws.close() for s in sessions])
         return dict(
             neighbours=neighbours,
             attacks=len(bad),
             **found,
-            delay_p99_ms=round(found["war"]["p99_ms"] - found["peace"]["p99_ms"], 3),
+            rounds=rounds,
+            p99_ratio=round(found["war"]["p99_ms"] / found["peace"]["p99_ms"], 3),
             healthy=healthy,
             **faults,
             attack_seconds=survived,
@@ -579,6 +584,66 @@ async def hostile(neighbours=31, seconds=20.0, pause=0.05, rounds=4):
                 k: ms(v) for k, v in sorted(worst.items(), key=lambda kv: -kv[1])[:8]
             },
         )
+
+
+def statements(n, seed=0):
+    "Statements of every size, up to far beyond what is allowed."
+    rng, made = random.Random(seed), []
+    rows = "WITH k(n) AS (SELECT {a} UNION ALL SELECT n+1 FROM k LIMIT {n}) "
+    zeros = "printf('%0{w}d',0)"
+    kinds = [
+        rows + f"SELECT sum(instr({zeros}, printf('%0{{v}}d',0)||'b'||n)) FROM k",
+        rows + f"SELECT length(json_group_array(replace({zeros}, '0', n))) FROM k",
+        rows + f"SELECT sum(length(trim(substr({zeros}, n % 50 + 1), '0b'))) FROM k",
+        rows + f"SELECT count(*) FROM k WHERE {zeros}||n LIKE '%0%0%0%1%{{v}}'",
+        rows + "SELECT count(*) FROM (SELECT DISTINCT printf('%0{w}d', n) FROM k)",
+        rows + "SELECT group_concat(n) OVER (ORDER BY n % 7, n) FROM k",
+        rows + "SELECT n, printf('%0{v}d', n) FROM k ORDER BY n % 13, n",
+        rows + "SELECT count(*) FROM k a, k b WHERE (a.n * b.n) % 7 = {a} % 7",
+        "SELECT count(*), max(o.owner_id + {a}) FROM owner o, owner p, owner q LIMIT {n}",
+    ]
+    for i in range(n):
+        size = round(10 ** rng.uniform(0.5, 4.2))
+        width, other = (round(10 ** rng.uniform(0.5, 3.8)) for _ in "ab")
+        made.append(kinds[i % len(kinds)].format(a=rng.randrange(1000), n=size, w=width, v=other))
+    return made
+
+
+async def equal(n=1000, hostile=4, seed=0):
+    "Statements asked once alone and cold, and once more, in another order, beside hostile sessions."
+    asked, bad = statements(n, seed), [*attacks().values()]
+
+    async def ask(server, order, live):
+        session, seen = await Session.open(server.ws), {}
+        for at, i in enumerate(order):
+            if at % 14 == 0:
+                await session.call("reset", question_id="vet_clinic-05")
+            told = await session.call("step", action_type="QUERY", argument=asked[i])
+            seen[i] = tuple(told["data"]["observation"][k] for k in ("result", "error"))
+        live.clear()
+        await session.ws.close()
+        return seen
+
+    async def disturb(server, i, live):
+        while live:
+            try:
+                session = await Session.open(server.ws)
+                await session.call("reset", question_id="vet_clinic-05")
+                for message in bad[i % len(bad)][:20]:
+                    await session.raw(message)
+                await session.ws.close()
+            except Exception:  # it may be thrown out
+                await asyncio.sleep(0.01)
+            i += hostile
+
+    with Server() as server:
+        alone = await ask(server, range(n), [1])
+        order, live = random.Random(seed).sample(range(n), n), [1]
+        others = [disturb(server, i, live) for i in range(hostile)]
+        beside, *_ = await asyncio.gather(ask(server, order, live), *others)
+    kinds = Counter((error or "answered").split(":")[0].strip() for _, error in alone.values())
+    same = sum(alone[i] == beside[i] for i in range(n))
+    return dict(statements=n, hostile_sessions=hostile, same=same, alone=dict(kinds))
 
 
 FIGURES = dict(
@@ -589,6 +654,7 @@ FIGURES = dict(
     hostile_memory=hostile_memory,
     growth=growth,
     hostile=hostile,
+    equal=equal,
 )
 QUICK = dict(
     latency=dict(n=600),
@@ -596,7 +662,8 @@ QUICK = dict(
     memory=dict(sessions=60),
     hostile_memory=dict(sessions=8),
     growth=dict(episodes=800),
-    hostile=dict(seconds=3.0, rounds=1),
+    hostile=dict(neighbours=31, seconds=3.0, rounds=1),
+    equal=dict(n=60),
 )
 
 

@@ -61,15 +61,17 @@ def play(suite: str, logs: Path, model: str, name: str, n: int, only: list[str])
 
         policy = NanoPolicy()
     else:
-        backend = LocalModel(model, batch_size=n, max_new_tokens=96)
+        backend = LocalModel(model, batch_size=min(n, 32), max_new_tokens=96)
         backend.probe()
-        policy = ChatPolicy(backend, nudges=0, patience=3, max_chars=600)
+        policy = ChatPolicy(
+            backend
+        )  # by its folder's settings, as `sql_env evaluate --model` plays it
     policy.name = name
     for part, questions in parts_with_questions(suite):
         if only and part.name not in only:
             continue
         env, log = EpisodeEnv(questions, **part.play), logs / part.name / f"{name}.jsonl"
-        batch = n if hasattr(policy, "select_actions") else 1
+        batch = min(n, 32) if hasattr(policy, "select_actions") else 1
         began = time.process_time()
         result = evaluate(env, policy, min(n, part.n), log=log, progress=False, batch=batch)
         print(part.name, result, f"{time.process_time() - began:.0f} s of CPU", flush=True)

@@ -65,7 +65,7 @@ def test_tools_are_seen_and_calls_are_read(weights):
     from sql_env.training.data import check_round_trip, sft_rows
     from sql_env.training.experts import ExpertTrajectories
 
-    _, tokenizer = load_weights(weights)
+    _, tokenizer = load_weights(weights, compact=True)
     assert shows_tools(tokenizer) and tokenizer.pad_token_id != tokenizer.eos_token_id
     questions = load("bundled").sample(10, 0)
     rows = sft_rows(EpisodeEnv(questions), list(ExpertTrajectories(questions)))

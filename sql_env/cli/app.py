@@ -394,7 +394,7 @@ class ModelOptions:
 
     table: ClassVar[str] = """
 [Language model]
-model             Name of a model on a server, or the folder of a local one, as `sql_env train` writes it into
+model             Name of a model on a server, a .gguf file, or the folder of a model as `sql_env train` writes it into
                   STAGE/model; anthropic/NAME and google/NAME are asked in their own protocols.
 base_url          Server of the model, such as http://localhost:8000/v1; the provider's own if not given.
 provider openai|anthropic|google  Whose protocol is spoken: openai (most servers), anthropic or google; from the
@@ -462,14 +462,15 @@ batch 1..         Episodes that a local model plays at the same time; 64 if not 
             if price is None:
                 raise ValueError("--cached-price goes with --price")
             price = (*price, self.cached_price)
-        is_local = Path(self.model).is_dir() and not self.base_url
+        path = Path(self.model)
+        is_local = (path.is_dir() or path.suffix == ".gguf") and not self.base_url
         same = ("shots", "cache", "keep_reasoning", "nudges", "patience", "max_chars")
         settings: dict[str, Any] = {name: getattr(self, name) for name in same}
         backend = self._local_model() if is_local else self._endpoint()
         return ChatPolicy(backend, price=price, actions=actions, **settings)
 
     def _local_model(self) -> Any:
-        "The model in a folder."
+        "The model in a folder or a file."
         from sql_env.policies.local import LocalModel
 
         options = _parse_options(self.option or ())

@@ -205,10 +205,10 @@ def _complete_batch(backend: Any, policies: Sequence["ChatPolicy"]) -> list[Any]
 
 # %% ../../nbs/policies/06_chat.ipynb #ec9059e6
 def _make_backend(model: Any, base_url: str | None, api_key: str | None, options: dict) -> Any:
-    "The backend for a name on a server or for a model's folder; a backend is returned as it is."
+    "The backend for a name on a server, or for a model's folder or file; a backend is returned as it is."
     if not isinstance(model, (str, Path)):
         return model
-    if Path(model).is_dir() and base_url is None:
+    if base_url is None and (Path(model).is_dir() or Path(model).suffix == ".gguf"):
         return LocalModel(model, **options)
     return Endpoint(str(model), base_url, api_key, **options)
 
@@ -220,7 +220,7 @@ class ChatPolicy:
 
     def __init__(
         self,
-        model: Any,  # name of a model on a server, a model's folder, or a backend such as `LocalModel`
+        model: Any,  # name on a server, a folder, a .gguf file, or a backend such as `LocalModel`
         base_url: str | None = None,  # of the server; OpenAI's own if None
         api_key: str | None = None,  # from the environment variable OPENAI_API_KEY if None
         shots: int = 0,  # example episodes at the start

@@ -230,8 +230,9 @@ def load_weights(
     base: str | Path = "",  # of an adapter; the one that it names if empty
     dtype: str = "auto",
     trainable: bool = False,  # whether an adapter stays one, to be trained on
+    compact: bool = False,  # whether a template that shows no tools gives way to the compact form
 ) -> tuple[Any, Any]:
-    "A model and a tokenizer that shows tools; raises `ValueError` for an adapter of other weights."
+    "A model and its tokenizer; raises `ValueError` for an adapter of other weights."
     with needs_extra("train"):
         import torch
         from transformers import AutoModelForCausalLM, AutoTokenizer
@@ -248,7 +249,7 @@ def load_weights(
         model = AutoModelForCausalLM.from_pretrained(str(source), dtype=dtype)
         tokenizer = AutoTokenizer.from_pretrained(str(source))
     is_known = "<|im_start|>" in tokenizer.get_vocab()  # others, such as nano's, stay as they are
-    if is_known and not shows_tools(tokenizer):
+    if compact and is_known and not shows_tools(tokenizer):
         use_compact_form(tokenizer)
     for config in (model.config, model.generation_config):
         config.pad_token_id = tokenizer.pad_token_id
@@ -268,7 +269,7 @@ def _load_adapter(path: Path, base: str | Path, dtype: str, trainable: bool) -> 
     named = about["base_model_name_or_path"]
     source = base or os.environ.get("SQL_ENV_BASE_MODEL") or named
     try:
-        model, tokenizer = load_weights(source, dtype=dtype)
+        model, tokenizer = load_weights(source, dtype=dtype, compact=True)
     except OSError as e:
         raise ValueError(
             f"{path.name} is an adapter of {named}, which can't be loaded; say where its weights "

@@ -122,7 +122,7 @@ class Run:
         is_adapter = (Path(given) / ADAPTER_FILE).is_file()  # which names its own base
         base = "" if is_adapter else given
         dtype, trained_on = _weights_dtype(self.recipe), self.recipe.lora is not None
-        return load_weights(str(source), base if before else "", dtype, trained_on)
+        return load_weights(str(source), base if before else "", dtype, trained_on, compact=True)
 
 # %% ../../nbs/training/05_run.ipynb #9938543d
 def read_metrics(path: Path | str) -> list[dict[str, Any]]:

@@ -515,16 +515,14 @@ class Comparison:
         return False
 
     def results(self, contents) -> tuple[list, list] | None:
-        "Both results, None if one fails or gold's is luck."
+        "Both results, None if one fails."
         gold = contents.run(self.gold)
-        if gold is None or self.is_luck(contents):
-            return None
-        rows = contents.run(self.sql)
-        return None if rows is None else (gold, rows)
+        rows = None if gold is None else contents.run(self.sql)
+        return None if gold is None or rows is None else (gold, rows)
 
     def differ(self, contents) -> tuple[list, list] | None:
         "Gold's rows and the other rows if they differ, and not by luck."
-        found = self.results(contents)
+        found = None if self.is_luck(contents) else self.results(contents)
         return None if found is None or self.agree(*found, contents) else found
 
     def refuted(self, contents) -> tuple[list, list] | None:
