@@ -1,4 +1,4 @@
-"""A log is played and judged again, by somebody who does not trust who wrote it; suites are questions fixed by hash, so that a rate means the same everywhere
+"""A log is played and judged again by somebody who does not trust it; suites are questions fixed by hash
 
 Docs: https://hjerpe.github.io/sql_env/evaluation/verification.html.md"""
 
