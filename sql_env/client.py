@@ -72,8 +72,8 @@ class SQLEnv(EnvClient[SQLAction, SQLObservation, SQLState]):
         if self._playing in (None, result.observation.metadata.get("episode_id")):
             return result
         raise SessionLostError(
-            "The server no longer knows this episode: it was restarted, or it closed the session. "
-            "Call reset to start another."
+            "The server no longer knows this episode: a step failed there, it was restarted, or it closed the "
+            "session. Call reset to start another."
         )
 
     async def _send_and_receive(self, message: dict[str, Any]) -> dict[str, Any]:

@@ -21,7 +21,7 @@ def made_row(
     return EpisodeResult(index, question_id, verdicts, **fields)
 
 
-def replay_problems(path, questions, robust=False) -> dict[int, list[str]]:
+def replay_problems(path, questions, robust=None) -> dict[int, list[str]]:
     "What differs when the actions of a log are taken again, by episode; nothing of a run of its own machine."
     about, trajectories = read_log(path)
     env = _log_env(about, questions)

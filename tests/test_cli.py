@@ -707,6 +707,13 @@ def test_a_file_where_a_folder_should_be_is_an_error_not_a_traceback(sql_env, tm
     assert (tmp_path / "file").read_text() == "precious"
 
 
+@pytest.mark.parametrize("command", ["rescore", "verify-result"])
+def test_a_folder_in_place_of_a_log_names_its_logs(sql_env, tmp_path, command):
+    (tmp_path / "oracle.jsonl").write_text("")
+    run = sql_env(command, tmp_path)
+    assert run.code == 2 and "is a folder; name one log" in " ".join(run.err.split())
+
+
 @pytest.mark.skipif(hasattr(os, "geteuid") and os.geteuid() == 0, reason="root may write anywhere")
 def test_a_folder_that_may_not_be_written_is_an_error_not_a_traceback(sql_env, tmp_path):
     (tmp_path / "locked").mkdir(mode=0o500)

@@ -57,6 +57,41 @@ def test_the_package_is_found_by_its_entry_points(stranger):
         find("actions", "dance")
 
 
+def test_what_can_be_chosen_names_the_package(stranger):
+    with pytest.raises(ValueError, match="no action 'DANCE'.*PEEK"):
+        allowed_actions("dance")
+    with pytest.raises(ValueError, match="no way to verify 'pretty'.*frugal"):
+        read_settings(dict(verify="pretty"))
+
+
+def test_an_action_of_an_unknown_kind_is_told(stranger, monkeypatch):
+    import stranger as module
+
+    monkeypatch.setattr(module, "PEEK", module.PEEK._replace(gives="nonsense"))
+    with pytest.raises(ValueError, match="PEEK gives 'nonsense'"):
+        allowed_actions("peek")
+
+
+@pytest.mark.parametrize("verify", ["value", "frugal"])
+def test_steps_count_the_answer_whenever_a_judge_asks(questions, monkeypatch, verify):
+    import stranger as module
+
+    counted = module.FRUGAL._replace(judge=lambda ask: seen.append(ask.steps) or ask.verdict)
+    monkeypatch.setattr(module, "FRUGAL", counted)
+    seen: list[int] = []
+    _, episode = played(EpisodeEnv(questions, verify=verify), queries=2)
+    assert episode.judged("frugal") and seen == [3]
+
+
+def test_all_that_an_action_reads_from_lists_the_tables(questions):
+    from sql_env.database import Database
+    from sql_env.database.writing import WritableCopy
+
+    database = Database(questions.databases["harbour"])
+    sources = database, database.brief, WritableCopy(database, ["ship"])
+    assert [[t.name for t in s.infos] for s in sources] == [["ship"]] * 3
+
+
 def test_its_source_is_loaded_as_any_other(questions):
     assert [q.gold_answer for q in questions] == [((3,),), ((2,),)]
     assert not questions.quarantined and questions[0].tables_involved == ("ship",)

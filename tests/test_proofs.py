@@ -150,7 +150,7 @@ def test_no_kind_of_false_proof_is_left(is_tested, step, monkeypatch):
     con, pairs = kinds_of_false_proofs()
     facts = read_facts(con)
     if not is_tested:
-        monkeypatch.setattr(decision, "tested", lambda *args: "")
+        monkeypatch.setattr(decision, "tested", lambda *args: ("", 0))
     assert len(pairs) > 330 and len({p["kind"] for p in pairs}) > 45
     for pair in pairs[::step]:
         for gold, sql in ((pair["gold"], pair["sql"]), (pair["sql"], pair["gold"])):
@@ -216,12 +216,28 @@ def test_a_refuted_proof_is_open_and_reported(singers, monkeypatch, caplog):
     assert "please report it: SELECT age FROM singer" in caplog.text
 
 
-def test_a_proof_without_ties_is_tested_without_ties(singers, caplog):
-    "DISTINCT puts tied rows in another order, and of them nothing is said."
-    gold = "SELECT name FROM singer GROUP BY name ORDER BY count(*) DESC LIMIT 1"
-    proof = prove(gold, gold.replace("SELECT", "SELECT DISTINCT"), singers)
-    assert proof.outcome == "proved if" and "no_ties" in {a.kind for a in proof.conditions}
-    assert not caplog.text
+MOST = "SELECT {}country FROM singer GROUP BY country ORDER BY count(*) DESC LIMIT {}"
+
+
+@pytest.mark.parametrize("gold, sql", [("", "DISTINCT "), ("DISTINCT ", "")])
+@pytest.mark.parametrize("limit", [1, 2])
+def test_a_proof_is_tested_on_what_keeps_its_assumption_on_ties(singers, gold, sql, limit, caplog):
+    proof = prove(MOST.format(gold, limit), MOST.format(sql, limit), singers, tries=0)
+    assert proof.outcome == "proved if" and proof.left_out > 0
+    assert "no_ties" in {a.kind for a in proof.assumptions} and not caplog.text
+    assert not prove(MOST.format(gold, limit), MOST.format(sql, 3), singers, tries=0)
+
+
+def test_a_proof_without_an_assumption_on_ties_leaves_no_database_out(singers):
+    gold = "SELECT name FROM singer ORDER BY id DESC LIMIT 1"
+    proof = prove(gold, "SELECT name FROM singer WHERE id = (SELECT max(id) FROM singer)", singers)
+    assert proof.outcome == "proved" and proof.left_out == 0
+
+
+def test_databases_without_ties_still_refute(singers, monkeypatch, caplog):
+    monkeypatch.setattr(decision.Prover, "equal", lambda *args: True)
+    proof = prove(MOST.format("", 1), MOST.format("", 1).replace("DESC", "ASC"), singers, tries=0)
+    assert proof.outcome == "open" and "please report it" in caplog.text
 
 
 def test_what_has_always_the_same_rows_is_not_tested(singers, monkeypatch):

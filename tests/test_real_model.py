@@ -83,6 +83,7 @@ def test_the_adapter_plays_on_its_weights_alone(trained, weights):
     "It is small, names its base by a hash, and plays."
     folder = trained.model_path("sft")
     size = (folder / "adapter_model.safetensors").stat().st_size
+    assert not (folder / "README.md").exists(), "peft's form, which says nothing"
     assert size < 25e6 and json.loads((folder / "sql_env.json").read_text())["base_sha256"]
     policy = ChatPolicy(LocalModel(str(folder), base=str(weights), max_new_tokens=48), patience=1)
     result = evaluate(EpisodeEnv(load("worlds", level=1, n=2)), policy, progress=False)

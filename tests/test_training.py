@@ -1181,3 +1181,16 @@ def test_other_processes_write_nothing(tmp_path):
     callback.on_log(None, state, None, {"loss": 1.0})
     callback.on_train_end(None, state, None)
     assert not os.path.exists(tmp_path / "m")
+
+
+@pytest.mark.parametrize("n, epochs, warm", [(20, 2, 1), (20, 40, 10)])
+def test_few_steps_are_not_all_warming_up(monkeypatch, tmp_path, n, epochs, warm):
+    from sql_env.training import trainers
+    from sql_env.training.recipes import change_recipe
+    from sql_env.training.run import RECIPES
+
+    monkeypatch.setattr(trainers, "_sft_trainer_class", lambda: lambda **given: given["args"])
+    questions = load("bundled", split="train").sample(n)
+    recipe = change_recipe(RECIPES["small"], data=questions, epochs=epochs, validation=0)
+    stage = replace(recipe.stages[0], options={})
+    assert trainers._sft_trainer(recipe, stage, None, None, tmp_path).warmup_steps == warm

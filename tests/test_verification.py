@@ -3,12 +3,17 @@
 import copy
 import json
 import random
+import re
 
 import pytest
+from fake_server import FakeServer, player
+from typer.testing import CliRunner
 
-from sql_env import EpisodeEnv, OraclePolicy, RandomPolicy, evaluate, load
+from sql_env import ChatPolicy, EpisodeEnv, OraclePolicy, RandomPolicy, evaluate, load
+from sql_env.cli import app
 from sql_env.evaluation.logs import _OUTSIDE, _fields
 from sql_env.evaluation.verification import verify_result
+from sql_env.policies.endpoint import Endpoint
 
 N_TAMPERED = 200
 HONEST = dict(
@@ -170,6 +175,189 @@ def test_a_tampered_log_is_found(number, honest, tmp_path):
         assert str(e)
         return
     assert found.problems, TAMPERED[number % len(TAMPERED)].__name__
+
+
+HEADERS = [  # values that no run writes into its header; `GONE` takes the name out
+    *(("epochs", x) for x in (0, 1, "3", True, 3.0)),
+    *(("shard", x) for x in (None, 0, "11", [1], [True, 1], [2, 1])),
+    *(("episodes", x) for x in (True, None, "24", 24.0, -1, 0, 25, 10**12)),
+    *((name, ...) for name in ("episodes", "seed", "reward", "schema_level", "order", "verify")),
+    *(("seed", x) for x in (False, 0.0, None, "0")),
+    *(("reward", x) for x in ("sparse", None, dict(bonus=1.0))),
+    *(("verify", x) for x in ("sure", ["value"], None)),
+    *(("limits", x) for x in (dict(oops=1), 3)),
+    *(("policy", x) for x in (None, ["a"], 1)),
+    *(("robust", x) for x in (None, 0)),
+    *(("order", "chosen"), ("success_rate", 1.0), ("reward.correct", 1.0), ("hack_floor", {})),
+    *(("hack_floor", dict(empty=0.0)), ("format", 2), ("n_questions", True), ("budget", None)),
+]
+LINES = [  # and into the line of an episode
+    *(("episode.episode_index", x) for x in (3.0, True, "3", [3], None, float("nan"), -1)),
+    *(("seed", x) for x in (3.0, "3", None)),
+    *(("reset.seed", x) for x in (0.0, False, "0")),
+    *(("reset.index", 0), ("branch", [0, 1]), ("style", "expert"), ("turns", None)),
+    *(("versions", x) for x in (None, ["a"], dict(sqlite=3))),
+    *(("episode.database", x) for x in (None, 5)),
+    *(("episode.error", x) for x in ("", 0, {}, [])),
+    *(("episode.hashes.prompt", "0" * 32), ("episode.hashes.model", "0" * 32)),
+    *(("episode.hashes", {}), ("episode.error_kinds", ""), ("episode.difficulty", None)),
+    *(("episode.turns_correct", [True]), ("episode.grounded", 1), ("episode.total_reward", -0.0)),
+    *(("episode.verdicts.expert", dict(correct=True, reason="match")), ("turns.0.note", "x")),
+    *(("turns.0.action", ["ANSWER"]), ("turns.0.reward", dict(correct=float("nan")))),
+    *(("follow_ups", [dict(question_text="a", gold_sql="b")]), ("episode.success", True)),
+]
+
+
+def put(values, place, value):
+    *keys, last = place.split(".")
+    for key in keys:
+        values = values[int(key) if isinstance(values, list) else key]
+    values.pop(last) if value is ... else values.__setitem__(last, value)
+
+
+def check(path, questions, *lines):
+    "Whether the tampering with a log is told, or the log refused in words."
+    path.write_text("".join(json.dumps(x) + "\n" for x in lines))
+    try:
+        found = verify_result(path, questions)
+    except ValueError as e:
+        return bool(str(e))
+    return bool(found.problems or found.notes)
+
+
+@pytest.mark.parametrize("place, value", HEADERS, ids=str)
+def test_a_header_that_no_run_writes_is_found(place, value, honest, tmp_path):
+    questions, (header, lines) = honest[0], copy.deepcopy(honest[1:])
+    put(header, place, value) if place in header or "." not in place else header.update({place: 1})
+    assert check(tmp_path / "a.jsonl", questions, header, *lines)
+
+
+@pytest.mark.parametrize("place, value", LINES, ids=str)
+def test_a_line_that_no_run_writes_is_found(place, value, honest, tmp_path):
+    questions, (header, lines) = honest[0], copy.deepcopy(honest[1:])
+    put(lines[3], place, value)
+    assert check(tmp_path / "a.jsonl", questions, header, *lines)
+
+
+def right(line):
+    return line["episode"]["verdicts"]["value"]["correct"]
+
+
+def begin_again(header, lines):
+    "A try that ended badly stands before the one that counts."
+    wrong = copy.deepcopy(next(x for x in lines if right(x)))
+    wrong["turns"] = wrong["turns"][:1]
+    lines.insert(0, wrong)
+
+
+def crash_later(header, lines):
+    lines.append(copy.deepcopy(lines[0]))
+    lines[-1]["episode"] |= dict(error="ConnectionError: gone", verdicts={})
+
+
+def ask_less(header, lines):
+    lines[:] = [x for x in lines if x["episode"]["episode_index"] < 12]
+    lines.append(header | dict(episodes=12))
+
+
+def one_part_of_one(header, lines):
+    header["shard"] = [1, 1]
+    lines[:] = filter(right, lines)
+
+
+@pytest.mark.parametrize("tamper", [begin_again, crash_later, ask_less, one_part_of_one])
+def test_a_run_that_was_not_played_so_is_found(tamper, honest, tmp_path):
+    questions, (header, lines) = honest[0], copy.deepcopy(honest[1:])
+    rate = sum(map(right, lines)) / len(lines)
+    tamper(header, lines)
+    assert check(path := tmp_path / "a.jsonl", questions, header, *lines)
+    if tamper is one_part_of_one:
+        assert verify_result(path, questions).result.success_rate == rate
+
+
+TEXTS = {  # what two readers of JSON take for different things, or pass over
+    "a name twice": lambda text: text.replace('{"episode": {', '{"episode": {"steps": 1, ', 1),
+    "words before a line": lambda text: text.replace('\n{"episode"', '\n100 % {"episode"', 1),
+    "half a header": lambda text: text.replace('\n{"episode"', '\n{"policy": "x", {"episode"', 1),
+    "half a line at the end": lambda text: text + '{"episode": {"verd',
+    "no end": lambda text: text[:-1],
+    "zeros": lambda text: text + "\0\0\n",
+    "spaces": lambda text: text.replace('{"episode": ', '{"episode":   ', 1),
+    "letters as codes": lambda text: text.replace('"value"', '"v\\u0061lue"', 1),
+    "no bytes of UTF-8": lambda text: text.replace('"oracle"', '"\udcff"', 1),
+    "as deep as can be": lambda text: text.replace('"seed": ', f'"x": {"[" * 9**5}, "seed": ', 1),
+}
+
+
+@pytest.mark.parametrize("tamper", TEXTS.values(), ids=TEXTS)
+def test_a_text_that_no_run_writes_is_found(tamper, honest, tmp_path):
+    questions, *values = honest
+    text = "".join(json.dumps(x) + "\n" for x in [values[0], *values[1]])
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(tamper(text).encode(errors="surrogateescape"))
+    try:
+        assert verify_result(path, questions).problems
+    except ValueError as e:
+        assert str(e)
+
+
+@pytest.mark.parametrize("verify", ["value", "robust"])
+def test_robust_is_not_taken_from_a_log_that_did_not_judge_it(verify, tmp_path):
+    path, run = tmp_path / "a.jsonl", dict(robust=False)
+    questions = play(path, Careless, "bundled", "test", 12, dict(verify=verify), run)
+    header, *lines = map(json.loads, path.read_text().splitlines())
+    assert verify_result(path, questions)
+    for line in lines:
+        line["episode"]["verdicts"]["robust"] = dict(correct=True, reason="match")
+    assert check(path, questions, header, *lines)
+    assert verify == "robust" or not verify_result(path, questions).result.robust_rate > 0
+
+
+@pytest.fixture(scope="module")
+def of_a_model(tmp_path_factory):
+    path, questions = tmp_path_factory.mktemp("model") / "a.jsonl", load("bundled", split="test")
+    with FakeServer(player(questions)) as server:
+        model = ChatPolicy(Endpoint("m", base_url=server.url, api_key="none"))
+        evaluate(EpisodeEnv(questions), model, 6, log=path, progress=False)
+    header, *lines = map(json.loads, path.read_text().splitlines())
+    assert verify_result(path, questions)
+    return questions, header, lines
+
+
+@pytest.mark.parametrize(
+    "place, value",
+    [
+        *(("budget", 9), ("schema_level", "none"), ("actions", ["EXECUTE"])),
+        *(("messages", []), ("messages.0.content", "Look it up."), ("messages.1.content", "Hi")),
+        *(("calls", []), ("episode.hashes.prompt", ...), ("calls.0.message", 1)),
+    ],
+)
+def test_what_a_model_was_sent_first_is_compared(place, value, of_a_model, tmp_path):
+    questions, (header, lines) = of_a_model[0], copy.deepcopy(of_a_model[1:])
+    if place in ("budget", "schema_level", "actions"):
+        header[place] = value
+    else:
+        put(lines[2], place, value)
+    assert check(tmp_path / "a.jsonl", questions, header, *lines)
+
+
+def test_worlds_of_a_seed_that_was_drawn_later_are_verified_by_the_command(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    source = ["--source", "worlds", "--split", "test", "--worlds-seed", "8153"]
+    played = ["evaluate", *source, "-n", "6", "--policy", "greedy", "--log", "a.jsonl"]
+    assert CliRunner().invoke(app, played).exit_code == 0
+    verified = CliRunner().invoke(app, ["verify-result", "a.jsonl", *source])
+    assert verified.exit_code == 0 and "'greedy': verified, " in verified.output
+    assert '"questions": "worlds level 1 test seed 8153"' in verified.output
+    floor = re.compile('("most frequent answer": )[0-9.]+')
+    with open("a.jsonl") as file:
+        text = file.read()
+    with open("a.jsonl", "w") as file:
+        file.write(floor.sub(r"\g<1>0.99", text))
+    tampered = CliRunner().invoke(app, ["verify-result", "a.jsonl", *source])
+    assert tampered.exit_code == 1 and "the run: hack_floor is" in tampered.output
+    others = CliRunner().invoke(app, ["verify-result", "a.jsonl", *source[:-1], "8154"])
+    assert others.exit_code == 1 and "the run: questions is" in others.output
 
 
 def test_a_rate_can_not_be_raised_by_what_is_missing(honest, tmp_path):

@@ -64,7 +64,7 @@ def main() -> None:
     from sql_env.proofs import decision
 
     if not is_tested:  # the reasoning alone
-        decision.tested = lambda *args: ""
+        decision.tested = lambda *args: ("", 0)
     for gold, sql in false_proofs():
         print(f"false proof: {gold} | {sql}")
         return

@@ -279,6 +279,7 @@ source {"|".join(sources.SOURCE_NAMES)}  Where questions come from: %s.
 path                        Folder or zip of the source; owner/name of a data set for hf.
 split                       One split, such as train, validation, test, dev.
 level 1..5                  Level of generated worlds.
+worlds_seed                 Seed of generated worlds: another number gives others.
 evidence                    Whether hints that come with questions are shown; they are if not given.
 descriptions --descriptions  DESCRIBE shows what BIRD says about columns.
 documents --documents       A search finds BIRD's hints and descriptions; hints are no part of the questions then.
@@ -290,6 +291,7 @@ dialect                     SQL dialect of the gold, such as mysql; it is transl
     path: Path | None = None
     split: str | None = None
     level: int = 1
+    worlds_seed: int = 0
     evidence: bool | None = None
     descriptions: bool = False
     documents: bool = False
@@ -324,7 +326,7 @@ dialect                     SQL dialect of the gold, such as mysql; it is transl
             dialect=self.dialect,
             limits=self.limits,
         )
-        if_taken = dict(level=self.level, n=n, n_tables=self.tables)
+        if_taken = dict(level=self.level, n=n, n_tables=self.tables, seed=self.worlds_seed)
         wanted |= {name: x for name, x in if_taken.items() if takes_option(self.source, name)}
         options |= {name: x for name, x in wanted.items() if x is not None}
         return sources.load(self.source, self.path, self.split, progress=show_progress, **options)

@@ -335,9 +335,10 @@ def _next_line(logs: list[Path], questions: SourceOptions) -> str:
     "The command that shows the episodes of a run, or how to keep them."
     if not logs:
         return "next: the same with --log runs, and sql_env view runs shows every episode"
-    source = ["--source", questions.source] if questions.source != "bundled" else []
-    path = ["--path", str(questions.path)] if questions.path else []
-    return f"next: {shlex.join(['sql_env', 'view', *map(str, logs), *source, *path])}"
+    names = ("source", "path", "split", "level", "worlds_seed") * (questions.source != "bundled")
+    given = {name: x for name in names if (x := getattr(questions, name)) not in (None, 0)}
+    words = [w for name, x in given.items() for w in (f"--{name.replace('_', '-')}", str(x))]
+    return f"next: {shlex.join(['sql_env', 'view', *map(str, logs), *words])}"
 
 # %% ../../nbs/cli/03_evaluate.ipynb #d5b27d32
 def _print_end(

@@ -59,7 +59,7 @@ def _check_trajectories(log: Path, questions: "QuestionSet") -> dict[str, Any]:
 
     about, made = read_log(log)
     env = _log_env(about, questions)
-    differing = {t.episode.episode_index: replay_trajectory(env, t, robust=False)[1] for t in made}
+    differing = {t.episode.episode_index: replay_trajectory(env, t, robust=None)[1] for t in made}
     problems = [f"episode {i}: {told[0]}" for i, told in differing.items() if told]
     return dict(episodes=len(made), changed=len(problems), problems=problems)
 
@@ -169,6 +169,7 @@ data         Learn from these sources instead, such as 'worlds:1=300,2=600 + fol
 model        Another model: name on the Hub, folder, .gguf file, or folder of an adapter to go on with.
 minutes 1..  Minutes of a stage of imitation, in which its learning rate falls.
 epochs 1..  How often a stage of imitation reads its questions; few of one's own need several.
+validation 0..  Questions kept out of imitation to find the best checkpoint, a fifth of all at most; 0 learns from all.
 batch 1..    Episodes of a step.
 generations 2..  Rollouts of a question in play.
 lora 0..     Rank of the adapter; 0 trains all weights.
@@ -187,6 +188,7 @@ report_to trackio|wandb  Where TRL reports too: trackio or wandb.
     model: str | None = None
     minutes: float | None = None
     epochs: int | None = None
+    validation: int | None = None
     batch: int | None = None
     generations: int | None = None
     lora: int | None = None
@@ -257,14 +259,15 @@ def _train_command(
     expected = made.expected if made == RECIPES[recipe] else ""
     if expected and rows and plan.suites:
         rows = [start_row(trained, plan.suites[0], plan.n), *rows]
-    if rows:
-        write_card(trained, names[-1])
+    write_card(trained, names[-1])
     if as_json:
         _print_json(dict(folder=str(trained.folder), evals=rows), indent=None)
     else:
         _show_run(Console(), trained.folder, rows, expected)
         how = "--policy" if made.mark else "--model"
-        Console().print(f"next: sql_env evaluate {how} {trained.model_path(names[-1])}")
+        on = f" --source {source}" * bool(source) + f" --path {path}" * bool(path)
+        next_command = f"next: sql_env evaluate {how} {trained.model_path(names[-1])}{on}"
+        Console().print(next_command, soft_wrap=True)
     if push:
         url = push_to_hub(trained, names[-1], push)
         Console(stderr=True).print(f"[green]uploaded to[/] {url}")

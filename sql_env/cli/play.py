@@ -8,6 +8,7 @@ Docs: https://hjerpe.github.io/sql_env/cli/play.html.md"""
 __all__ = ['show_episode', 'demo']
 
 # %% ../../nbs/cli/02_play.ipynb #d88c9a3e
+import json
 import sys
 import webbrowser
 from collections.abc import Mapping
@@ -362,7 +363,8 @@ def _rescore_command(
     if out.resolve() == log.resolve():
         raise ValueError(f"--out is the log itself, {log}; name another file.")
     about, old = read_log(log)
-    rescored = rescore_log(log, questions.load(200, show_progress=not as_json), verify)
+    loaded = questions.load(about.get("n_questions"), show_progress=not as_json)
+    rescored = rescore_log(log, loaded, verify)
     replace_log(out, rescored.about, rescored.trajectories)
     before = EvaluationResult(about["policy"], [t.episode for t in old])
     after = EvaluationResult(about["policy"], [t.episode for t in rescored.trajectories])
@@ -393,14 +395,16 @@ def _verify_result_command(
 ):
     """Play the episodes of a log again and say what it claims wrongly.
 
-    Give the source and split from which it was played.
+    Give the source from which it was played, its split, level and seed.
 
     Example: `sql_env verify-result runs/oracle.jsonl --split test`
     """
+    from sql_env.evaluation.logs import read_log
     from sql_env.evaluation.verification import verify_result
 
-    verified = verify_result(log, questions.load(200, show_progress=not as_json))
-    about = dict(
+    n = read_log(log)[0].get("n_questions")  # generated ones depend on how many there are
+    verified = verify_result(log, questions.load(n, show_progress=not as_json))
+    about: dict[str, Any] = dict(
         verified=bool(verified),
         episodes=verified.result.n_episodes,
         claimed=verified.claimed.success_rate,
@@ -410,23 +414,18 @@ def _verify_result_command(
         notes=list(verified.notes),
         log=verified.log_hash,
         content=verified.digest,
+        settings=verified.about,
     )
     if as_json:
         _print_json(about)
     else:
-        for problem in verified.problems[:20]:
-            _print_text(problem)
-        if len(verified.problems) > 20:
-            _print_text(f"... and {len(verified.problems) - 20} more")
-        for note in verified.notes:
-            _print_text(f"Note: {note}")
-        state = "verified" if verified else f"not verified, {len(verified.problems)} problems"
-        _print_text(
-            f"{verified.claimed.policy}: {state}. Claimed {verified.claimed.success_rate:.1%}, found "
-            f"{verified.result.success_rate:.1%} right and {verified.result.robust_rate:.1%} robust in "
-            f"{verified.result.n_episodes} episodes."
-        )
-        _print_text(f"log sha256 {verified.log_hash}, content {verified.digest}")
+        told, more = verified.problems[:20], len(verified.problems) - 20
+        lines = [
+            *(*told, *[f"... and {more} more"] * (more > 0), *verified.notes, repr(verified)),
+            f"settings {json.dumps(verified.about)}",
+            f"log sha256 {verified.log_hash}, content {verified.digest}",
+        ]
+        _print_text("\n".join(lines))
     if not verified:
         raise typer.Exit(1)
 
@@ -535,6 +534,7 @@ def _view_command(
     if trees:
         _write_trees(reader, out, title)
     else:
-        _write_page(reader, questions.load(200, show_progress=not as_json), out, title, as_json)
+        n = max(run.about.get("n_questions", 1) for run in reader.runs)  # if they are generated
+        _write_page(reader, questions.load(n, show_progress=not as_json), out, title, as_json)
     if show:
         webbrowser.open(out.resolve().as_uri())

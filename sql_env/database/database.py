@@ -594,6 +594,11 @@ class BriefDatabase:
     def __init__(self, database: Database):
         self.database = database
 
+    @property
+    def infos(self) -> list[TableInfo]:
+        "All tables and views, as of `Database.infos`."
+        return self.database.infos
+
     def query(self, sql: str) -> Result:
         "The result of a statement, as of `Database.query`."
         database, pool = self.database, self.database.pool

@@ -70,9 +70,7 @@ class NotBrief(Exception):
 class Limits:
     "What one statement may use."
 
-    operations: int = (
-        5_000_000  # steps of SQLite's virtual machine; those with long texts count as many
-    )
+    operations: int = 5_000_000  # steps of SQLite's machine; on long texts one counts as many
     seconds: float = 30.0  # of processor time, an emergency stop that no statement should meet
     rows: int = 20_000  # rows read; one more sets `truncated`
     text: int = 4_000_000  # characters in all cells of a result

@@ -251,7 +251,7 @@ class WritableCopy:
         tables: Iterable[str],  # whose rows may be changed; raises `QueryError` for an unknown one
         limits: Limits = Limits(),  # of one statement
     ):
-        self.database, self.limits = database, limits
+        self.database, self.infos, self.limits = database, database.infos, limits
         self.writes = frozenset(database.table_key(table) for table in tables)
         self._touched: dict[str, set[int]] = {}  # numbers of rows by table, lower case
         self._batch: dict[str, set[int]] = {}  # those of the statements that run now

@@ -309,7 +309,11 @@ def _last_tries(trajectories: Iterable[Trajectory]) -> list[Trajectory]:
 # %% ../../nbs/evaluation/04_logs.ipynb #7ea59b8b
 def read_log(path: str | Path) -> tuple[dict[str, Any], list[Trajectory]]:
     "The settings of the run and its episodes; raises `ValueError` that names the line if it is no log."
-    about, tries = _read_lines(Path(path))
+    path = Path(path)
+    if path.is_dir():
+        logs = ", ".join(sorted(str(p) for p in path.rglob("*.jsonl"))[:5]) or "it holds none"
+        raise ValueError(f"{path} is a folder; name one log: {logs}")
+    about, tries = _read_lines(path)
     return about, _last_tries(tries)
 
 # %% ../../nbs/evaluation/04_logs.ipynb #3d0a1c48
@@ -563,14 +567,15 @@ def _differing(claimed: dict[str, Any], found: dict[str, Any]) -> list[str]:
 def _line_again(
     episode: Any,  # that took the actions of a line again
     old: Trajectory,
-    robust: bool = True,  # judge the query behind the answer on variants; else its verdict stays
+    robust: bool
+    | None = True,  # judge the query behind the answer on variants; None: its verdict stays
 ) -> Trajectory:
     "A line with the turns and verdicts of today; what was spent and what the model was sent stays."
     spent, index = dict(old.episode.usage), old.episode.episode_index
-    result = episode_result(episode, index, spent, robust=robust)
+    result = episode_result(episode, index, spent, robust=bool(robust))
     if old.episode.reason:  # else it was left before its end, and nothing judged it
         result = _as_over(result)
-    kept = {} if robust else {"robust": old.episode.verdicts.get("robust")}
+    kept = {"robust": old.episode.verdicts.get("robust")} if robust is None else {}
     judged = {**result.verdicts, **kept}
     prompt = {name: key for name, key in old.episode.hashes.items() if name == "prompt"}
     verdicts = {judge: v for judge, v in judged.items() if v is not None}
@@ -584,7 +589,8 @@ def _line_again(
 def replay_trajectory(
     env: EpisodeEnv,  # which says how to grade
     trajectory: Trajectory,  # one that crashed stays as it is
-    robust: bool = True,  # judge the query behind the answer on variants; else its verdict stays
+    robust: bool
+    | None = True,  # judge the query behind the answer on variants; None: its verdict stays
 ) -> tuple[Trajectory, list[str]]:
     "An episode as it goes and is judged when its actions are taken again, and what differs, as sentences."
     if trajectory.episode.error:

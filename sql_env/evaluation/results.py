@@ -259,9 +259,7 @@ class Comparison:
     gained: tuple[str, ...]  # ids of questions that only the second got
     lost: tuple[str, ...]  # those that only the first got
     n_databases: int = 0  # of the pairs
-    n_needed: int | None = (
-        None  # databases like these that would show this difference, if these don't
-    )
+    n_needed: int | None = None  # databases like these that would show the difference
     differs: tuple[
         str, ...
     ] = ()  # what else differs between the runs: a setting and its two values
@@ -491,7 +489,7 @@ def _judge_text(result: EvaluationResult, judge: str) -> str:
     said = Counter(e.verdicts[judge].reason for e in result.completed if judge in e.verdicts)
     shares = ", ".join(f"{rate_text(n / result.n_completed)} {r}" for r, n in said.most_common())
     low, high = map(rate_text, result.bounds(judge))
-    return f"{judge}: {shares}; between {low} and {high} are right"
+    return f"{judge}: {shares}" + (f"; between {low} and {high} are right" if low != high else "")
 
 # %% ../../nbs/evaluation/06_results.ipynb #e92a9ed6
 _USAGE_LABELS = dict(

@@ -12,12 +12,22 @@ __all__ = ['SUITES', 'VerifiedResult', 'verify_result', 'SuitePart', 'suite_part
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
-from .harness import _repeat, _shard_of, describe_env
-from .logs import _differing, _fields, _log_env, read_log, replay_trajectory
+from .harness import _describe_run, _repeat, _shard_of, hack_floor
+from sql_env.evaluation.logs import (
+    DETAILS,
+    _differing,
+    _json_line,
+    _log_env,
+    parse_line,
+    read_log,
+    replay_trajectory,
+)
 from .results import EvaluationResult
 from .rollouts import plan_episodes
 from sql_env.evaluation.rows import (
@@ -27,38 +37,69 @@ from sql_env.evaluation.rows import (
     content_hash,
     question_hashes,
 )
+from ..play.chat import initial_messages, tool_schemas
 from ..questions.question_set import QuestionSet
 from ..sources.loading import load
 
 # %% ../../nbs/evaluation/11_verification.ipynb #6fa9a9cc
-def _run_problems(about: dict[str, Any], trajectories: list[Trajectory], env: Any) -> list[str]:
-    "What a header claims wrongly, and planned episodes that are missing or other ones."
-    settings = json.loads(json.dumps(describe_env(env)))
-    claimed = {name: about.get(name) for name in settings}
-    told = [f"the run: {d}" for d in _differing(*(dict(_fields(x)) for x in (claimed, settings)))]
-    n, epochs, shard = about.get("episodes"), about.get("epochs", 1), about.get("shard")
-    try:
-        plan = _repeat(plan_episodes(env, n // epochs, about["seed"]), epochs, about["seed"])
-        plan = _shard_of(plan, *shard) if shard else plan
-    except (KeyError, TypeError, ValueError) as e:
-        return [*told, f"the run can't be planned again ({type(e).__name__}: {e})"]
-    planned = {p.episode_index: p for p in plan}
-    if missing := sorted(planned.keys() - {t.episode.episode_index for t in trajectories}):
-        told.append(
-            f"{len(missing)} of {len(plan)} episodes are missing, the first is {missing[0]}"
-        )
-    for t in trajectories:
-        index = t.episode.episode_index
-        if index not in planned:
-            told.append(f"episode {index} is not planned")
-        elif (t.reset, t.seed) != (planned[index].reset, planned[index].seed):
-            told.append(
-                f"episode {index} was planned with {planned[index].reset} and seed {planned[index].seed}"
-            )
-        if t.episode.error:
-            told.append(
-                f"episode {index} crashed, so nothing shows what it was; it counts as wrong"
-            )
+def _as_texts(values: dict[str, Any]) -> dict[str, str]:
+    "Each value as JSON, in which 1, 1.0 and true differ."
+    return {name: json.dumps(value) for name, value in values.items()}
+
+# %% ../../nbs/evaluation/11_verification.ipynb #9af0cdea
+def _header_problems(about: dict[str, Any], env: Any) -> tuple[list[str], dict[int, Any]]:
+    "What a header claims wrongly, and the episodes that were planned, by index; raises `TypeError` or `KeyError`."
+    n, seed, epochs = about["episodes"], about["seed"], about.get("epochs", 1)
+    shard = tuple(map(int, about["shard"])) if "shard" in about else None
+    if not (type(n) is type(seed) is int and 0 < n < 10**7 and isinstance(about["policy"], str)):
+        raise TypeError("episodes and seed are numbers, the policy has a name")
+    plan = _repeat(plan_episodes(env, n // epochs, seed), epochs, seed)
+    player = SimpleNamespace(name=about["policy"], settings=about.get("policy_settings"))
+    robust = about.get("robust", True)
+    found = _describe_run(env, player, len(plan), seed, epochs, robust, shard)
+    if "hack_floor" in about:
+        of, n = env.settings, min(n // epochs, len(env.questions))
+        how = of["budget"], None, of["verify"] == "robust", env.actions, n, seed
+        found["hack_floor"] = hack_floor(env.questions, *how)
+    where = {*DETAILS, "rescored"}.intersection(about) - {"hack_floor"}  # and when it was played
+    found |= {name: about[name] for name in where}
+    told = [f"the run: {said}" for said in _differing(_as_texts(about), _as_texts(found))]
+    return told, {p.episode_index: p for p in (_shard_of(plan, *shard) if shard else plan)}
+
+# %% ../../nbs/evaluation/11_verification.ipynb #f794366f
+def _line_problems(path: Path) -> list[str]:
+    "Lines that no run writes, and episodes that were played again though they were over."
+    told, over, asked = [], {}, 0
+    for number, line in enumerate(path.read_bytes().splitlines(keepends=True), 1):
+        values: Any = parse_line(line)
+        if "policy" in values:
+            made, is_again = values, values["episodes"] < asked
+            asked = values["episodes"]
+        else:
+            t = Trajectory.from_dict(values)
+            made, key = t.to_dict(), (t.episode.episode_index, *sorted(t.episode.hashes.items()))
+            is_again = key in over
+            if not t.episode.error:
+                over[key] = True
+        if _json_line(made) != line:
+            told.append(f"line {number} is not as a run writes it")
+        if is_again:
+            told.append(f"line {number} tells again of what was over, or of fewer episodes")
+    return told
+
+# %% ../../nbs/evaluation/11_verification.ipynb #b0931bf4
+def _begin_problems(t: Trajectory, planned: Any, env: Any) -> list[str]:
+    "How an episode begins otherwise than it was planned, and a model was sent another question than its settings show."
+    wanted = dict(reset=planned.reset, seed=planned.seed, branch=[], style="")
+    told = _differing(_as_texts({name: getattr(t, name) for name in wanted}), _as_texts(wanted))
+    first = t.calls[0].get("message", 0) if t.calls else 0
+    prompt = t.episode.hashes.get("prompt")
+    if prompt != (content_hash(t.messages[:first], tool_schemas(env.actions)) if first else None):
+        told.append("what a model was sent first has another hash")
+    if first and t.messages[first - 1] != initial_messages(copy(env).reset(**t.reset))[-1]:
+        told.append("a model was sent another question than these settings show")
+    if t.episode.error:
+        told.append("it crashed, so nothing shows what it was; it counts as wrong")
     return told
 
 # %% ../../nbs/evaluation/11_verification.ipynb #d56915bd
@@ -79,13 +120,9 @@ class VerifiedResult:
 
     def __repr__(self):
         state = "verified" if self else f"{len(self.problems)} problems"
-        rates = f"{self.claimed.success_rate:.1%} claimed, {self.result.success_rate:.1%} found"
-        return f"VerifiedResult({self.claimed.policy!r}: {state}, {rates} in {self.result.n_episodes} episodes)"
-
-# %% ../../nbs/evaluation/11_verification.ipynb #f4a6e244
-def _as_wrong(result: EpisodeResult) -> EpisodeResult:
-    "An episode of which nothing can be shown."
-    return replace(result, error=None, verdicts={}, total_reward=0.0)
+        found = f"{self.result.success_rate:.1%} found, {self.result.robust_rate:.1%} robust"
+        rates = f"{self.claimed.success_rate:.1%} claimed, {found} in {self.result.n_episodes}"
+        return f"VerifiedResult({self.claimed.policy!r}: {state}, {rates} episodes)"
 
 # %% ../../nbs/evaluation/11_verification.ipynb #5f328196
 def _version_notes(trajectories: list[Trajectory]) -> list[str]:
@@ -98,34 +135,35 @@ def _version_notes(trajectories: list[Trajectory]) -> list[str]:
     return told
 
 # %% ../../nbs/evaluation/11_verification.ipynb #73fe3d3d
-def verify_result(
-    path: str | Path,  # a log of `evaluate`
-    questions: QuestionSet,  # the whole set from which it was played
-) -> VerifiedResult:
-    "Play a log again and judge it again; raises `ValueError` if it is no log of an environment in this process."
-    path = Path(path)
+def _verified(path: Path, questions: QuestionSet) -> VerifiedResult:
+    "As `verify_result`, but raises whatever comes of values that no run writes."
     about, trajectories = read_log(path)
     env = _log_env(about, questions)
-    problems = _run_problems(about, trajectories, env)
-    found: dict[int, EpisodeResult] = {}
+    robust = (
+        about.get("robust", True) or about["verify"] != "value"
+    )  # which judges it for the reward
+    problems, planned = _header_problems(about, env)
+    problems += _line_problems(path)
+    found = {index: EpisodeResult(index, "missing") for index in planned}
     for old in sorted(trajectories, key=lambda t: t.episode.database):
-        index = old.episode.episode_index
-        if old.episode.error:
-            found[index] = _as_wrong(old.episode)
+        index, told = old.episode.episode_index, []
+        if type(index) is not int or index not in planned:
+            problems.append(f"episode {index} is not planned")
             continue
         try:
-            new, differing = replay_trajectory(env, old, about.get("robust", True))
+            told += _begin_problems(old, planned[index], env)
+            new, differing = replay_trajectory(env, old, robust)
+            told += differing
         except (KeyError, ValueError, TypeError) as e:
-            problems.append(f"episode {index} can't be played again ({type(e).__name__}: {e})")
-            found[index] = _as_wrong(old.episode)
-            continue
-        problems += [f"episode {index}: {said}" for said in differing]
-        found[index] = new.episode
-    n = about.get("episodes")
-    if isinstance(n, int) and "shard" not in about:
-        for index in set(range(n)) - found.keys():
-            found[index] = EpisodeResult(index, "missing")
-    results = [found[index] for index in sorted(found)]
+            told.append(f"it can't be played again ({type(e).__name__}: {e})")
+            old = replace(old, episode=replace(old.episode, error=str(e)))
+        nothing = dict(error=None, verdicts={}, total_reward=0.0)  # of it can be shown
+        found[index] = replace(old.episode, **nothing) if old.episode.error else new.episode
+        problems += [f"episode {index}: {said}" for said in told]
+    results = list(found.values())
+    if gone := [r.episode_index for r in results if r.question_id == "missing"]:
+        lack = f"{len(gone)} of {len(results)} episodes are missing, the first is {gone[0]}"
+        problems.append(lack)
     return VerifiedResult(
         about,
         EvaluationResult(about["policy"], [t.episode for t in trajectories]),
@@ -135,6 +173,25 @@ def verify_result(
         hashlib.sha256(path.read_bytes()).hexdigest(),
         content_hash(sorted({tuple(sorted(r.hashes.items())) for r in results})),
     )
+
+# %% ../../nbs/evaluation/11_verification.ipynb #50a84c0a
+def verify_result(
+    path: str | Path,  # a log of `evaluate`
+    questions: QuestionSet,  # the whole set from which it was played
+) -> VerifiedResult:
+    "Play a log again and judge it again; raises `ValueError` if it is no log of an environment in this process."
+    path = Path(path)
+    try:
+        return _verified(path, questions)
+    except (
+        ArithmeticError,
+        AttributeError,
+        LookupError,
+        RecursionError,
+        TypeError,
+        ValueError,
+    ) as e:
+        raise ValueError(f"{path.name} can't be verified ({type(e).__name__}: {e})") from e
 
 # %% ../../nbs/evaluation/11_verification.ipynb #5u1te007
 class SuitePart(NamedTuple):

@@ -271,21 +271,17 @@ def _part_function(name: str) -> Callable[..., list[float | None]]:
     "The reward function of one part; TRL logs it by its name."
 
     def part(environments: Sequence[Any], **kwargs: Any) -> list[float | None]:
-        known = [isinstance(e, SQLEnvTRL) and e.episode is not None for e in environments]
-        for e in (e for e, is_known in zip(environments, known) if is_known):
-            e.paid = "trainer_state" in kwargs
-        return [
-            _part_of(name, e.episode) if is_known else None
-            for e, is_known in zip(environments, known)
-        ]
+        worth: list[float | None] = []
+        for e in environments:
+            episode = e.episode if isinstance(e, SQLEnvTRL) else None
+            if episode:
+                e.paid = "trainer_state" in kwargs
+            value = None if episode is None else 0.0  # of a wrong answer, in each part
+            worth.append(REWARD_PARTS[name](episode) if episode and episode.correct else value)
+        return worth
 
     part.__name__ = name
     return part
-
-# %% ../../nbs/integrations/01_trl.ipynb #38f50374
-def _part_of(name: str, episode: Episode) -> float | None:
-    "What a rollout is worth in one part; nothing for a wrong answer."
-    return REWARD_PARTS[name](episode) if episode.correct else 0.0
 
 # %% ../../nbs/integrations/01_trl.ipynb #8b377cfc
 def prompt_rows(

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ..database.guards import QueryError
 from .reward import TurnFacts
 from ..plugins import find
+from ..plugins import names as plugin_names
 from ..sql.text import Result, quote_identifier
 
 if TYPE_CHECKING:  # the help of the command reads the acts, and carries none out
@@ -112,10 +113,10 @@ class Act(NamedTuple):
     says: str  # what the tool does, in its description
     about: str  # its parameter
     run: Callable[[Scene, str], Said]  # raises `QueryError` or `UnreadableAnswerError`
-    gives: str  # columns, rows, found, reply, changes or end
-    prompt: str = (
-        ""  # what system prompts say: a few words, or a sentence if it is no look at the database
+    gives: (
+        str  # columns, rows or found (it looks), reply, changes (of rows) or end; prompts go by it
     )
+    prompt: str = ""  # what prompts say: words, or a sentence if it is no look
     hint: str = ""  # what a person is to write
     button: str = ""  # that takes it
     counted: str = ""  # the name of the metric that counts it
@@ -376,14 +377,18 @@ ACTS = {act.verb: act for act in (*_CORE, *_EXTRA)}
 ACTIONS = tuple(act.verb for act in _CORE)
 EXTRA_ACTIONS = tuple(act.verb for act in _EXTRA)
 ENDS = tuple(act.verb for act in ACTS.values() if act.ends)  # verbs that a question is over with
+_GIVES = {act.gives for act in ACTS.values()}
 
 # %% ../../nbs/play/05_acts.ipynb #4904cbc8
 @lru_cache(maxsize=1000)  # an agent's words may be asked for as well
 def find_act(
     verb: str,  # in any case
 ) -> Act:
-    "The act of a verb, of this package or registered by another; raises `LookupError`."
-    return ACTS.get(verb.upper()) or find("actions", verb.lower())
+    "The act of a verb, of this package or of another; raises `LookupError`, `ValueError` for a wrong one."
+    found = ACTS.get(verb.upper()) or find("actions", verb.lower())
+    if found.gives not in _GIVES:
+        raise ValueError(f"{verb} gives {found.gives!r}, which is none of {', '.join(_GIVES)}")
+    return found
 
 # %% ../../nbs/play/05_acts.ipynb #7ac15002
 def verbs(
@@ -421,7 +426,7 @@ def allowed_actions(
             *(find_act(verb).verb for verb in others),
         )
     except LookupError:
-        known = ", ".join(EXTRA_ACTIONS)
+        known = ", ".join([*EXTRA_ACTIONS, *map(str.upper, plugin_names("actions"))])
         why = f"no action {others[0]!r}; those that can be added are {known}"
         raise ValueError(why) from None
 

@@ -243,6 +243,7 @@ class Episode:
     def _finish_turn(self, action: Action, said: Said | None, error: str) -> Observation:
         "Take what an act said, or that it was refused: all that changes."
         ask, result = self.ask, ""
+        ask.steps += 1
         if said is None:
             facts = TurnFacts(error=True)
         else:

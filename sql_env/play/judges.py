@@ -33,7 +33,7 @@ from ..grading.variants.robust import NOT_JUDGED, verify_robust
 from ..grading.variants.selection import why_no_variants
 from .board import _Board, escape_markup
 from .reward import RewardMeter
-from ..plugins import KINDS, find
+from ..plugins import find, names
 from ..questions.gold import same_rows
 from ..questions.question_set import Clarification, Question
 from ..sql.analysis import referenced_tables
@@ -364,6 +364,7 @@ class Ask:
         self.text = escape_markup(question.question_text)
         self.taken: set[int] = set()  # hashes of the actions
         self.verdict: Verdict | None = None  # by value; None before the end
+        self.steps = 0  # that it took, the answer included
         self.answered, self.abstained = "", False
         self._judged: dict[str, Verdict] = {}
         self._grounded: bool | None = None  # once it was asked for
@@ -508,7 +509,7 @@ def judge_chain(name: str) -> tuple[Judge, ...]:
     try:
         judge = _find_judge(name)
     except LookupError:
-        known = ", ".join([*_OURS, *KINDS["verdicts"]])
+        known = ", ".join([*_OURS, *names("verdicts")])
         raise ValueError(f"no way to verify {name!r}; there are {known}") from None
     before = [found for need in judge.needs for found in judge_chain(need)]
     return (*dict.fromkeys(before), judge)

@@ -29,9 +29,7 @@ class RewardConfig:
     "What an episode pays; use `sparse`, `shaped` or `partial`. Raises `ValueError` if a wrong answer could win."
 
     correct: float = 1.0  # for a correct answer; a wrong or missing one pays 0
-    step_cost: float = (
-        0.0  # cost of using up the whole budget; all of it without a right answer, however early
-    )
+    step_cost: float = 0.0  # cost of a whole budget; without a right answer always all of it
     error_cost: float = 0.0  # extra cost if every step of the budget were an error
     repeat_cost: float = 0.0  # extra cost if every step of the budget repeated an earlier action
     shaping: float = 0.0  # weight of the potential
@@ -39,9 +37,7 @@ class RewardConfig:
     credit: float = 0.0  # most that a wrong answer can earn; needs gamma = 1
     slowness: float = 0.0  # most that a correct answer can lose by taking many steps
     abstain: float = 0.0  # for ABSTAIN where an answer was possible; needs gamma = 1
-    clarify_cost: float = (
-        0.0  # for any number of CLARIFY: half of it for the first, a quarter for the second ...
-    )
+    clarify_cost: float = 0.0  # of all CLARIFY: the first costs half of it, the next a quarter
 
     def __post_init__(self):
         values = {f.name: getattr(self, f.name) for f in fields(self)}
@@ -171,14 +167,10 @@ class TurnFacts:
     repeat: bool = False  # the same action was taken before
     tables: Sequence[str] = ()  # tables whose columns were shown, lower case
     rows: Sequence[tuple] | None = None  # result of a query
-    origin: Callable[[], _ResultOrigin] | None = (
-        None  # of the result; None: all of it from `tables`
-    )
+    origin: Callable[[], _ResultOrigin] | None = None  # of the result; None: `tables`
     asked: bool = False  # the action was CLARIFY, and carried out
     verdict: "Verdict | None" = None  # of an answer or an abstention
-    grounded: Callable[[], bool] | None = (
-        None  # whether the answer came out of results; None: it did
-    )
+    grounded: Callable[[], bool] | None = None  # of the answer; None: it is
     done: bool = False  # the question is over, by answer or budget
     share: float | None = None  # of a task: how much of what gold changes is done, and nothing else
 

@@ -162,18 +162,21 @@ class _Writer:
         return (" UNION " if bag.is_set else " UNION ALL ").join(map(self.block, bag.blocks))
 
 # %% ../../nbs/proofs/09_decision.ipynb #c8460097
-def _relation_sql(relation: _Relation, schema: Schema) -> str:
-    "A relation as SQL, sorted and cut as the query is."
+def _relation_sql(relation: _Relation, schema: Schema, at_cut: bool = False) -> str:
+    "A relation as SQL, sorted and cut as the query is; or the sorting keys of the two rows between which it is cut."
+    end = relation.width + len(relation.order)
+    names = [f"c{n}" for n in (range(relation.width, end) if at_cut else range(relation.width))]
+    columns = ", ".join(names)
     if not relation.bag.blocks:
-        columns = ", ".join(f"NULL AS c{n}" for n in range(relation.width))
-        return f"SELECT {columns} WHERE 0"
-    columns = ", ".join(f"c{n}" for n in range(relation.width))
+        return f"SELECT {', '.join(f'NULL AS {name}' for name in names)} WHERE 0"
     sql = f"SELECT {columns} FROM ({_Writer(schema).bag(relation.bag)})"
     keys = [
         f"+c{relation.width + n} {'DESC' if key.descending else 'ASC'} NULLS {'FIRST' if key.nulls_first else 'LAST'}"
         for n, key in enumerate(relation.order)
     ]
     sql += f" ORDER BY {', '.join(keys)}" if keys else ""
+    if at_cut:
+        return f"{sql} LIMIT 2 OFFSET {max(relation.limit or 0, 1) - 1}"
     return sql if relation.limit is None else f"{sql} LIMIT {relation.limit}"
 
 # %% ../../nbs/proofs/09_decision.ipynb #1f1d9ebf
@@ -214,7 +217,8 @@ def tested(
     tables: Iterable[str],
     assumptions: Iterable[Assumption],
     schema: Schema,
-) -> str:
+    cuts: Sequence[str] = (),  # the sorting keys of the two rows at each LIMIT that no tie may cut
+) -> tuple[str, int]:  # and how many databases were left out, since rows tie at such a cut
     "Why a proof does not hold, '' if all results agree."
     contents = Contents(schema.empty(), tables, statements, kept_by(assumptions, schema))
     pairs = {"the statements differ": Comparison(*statements)}
@@ -222,22 +226,25 @@ def tested(
         pairs[f"{name} differs from its normal form"] = Comparison(statement, form)
     compared = dict.fromkeys(pairs, 0)
     seen: set[str] = set()
+    left_out = 0
     for seed in range(2 * _DATABASES):
         if seed >= _DATABASES and len(seen) > 1:
             break
-        if not contents.fill(seed) or pairs["the statements differ"].is_luck(contents):
-            continue  # ties at gold's cut, of which nothing is proved
+        if not contents.fill(seed):
+            continue
+        if any(len(keys := contents.run(cut) or []) == 2 and keys[0] == keys[1] for cut in cuts):
+            left_out += 1
+            continue
         for name, judge in pairs.items():
-            of_gold = judge.gold == statements[0]
-            results = judge.results(contents) if of_gold or not judge.is_luck(contents) else None
+            results = judge.results(contents)
             if results is not None:
                 compared[name] += 1
                 seen.add(repr(results[0]))
                 if not judge.agree(*results, contents):
-                    return f"{name} on {contents.rows()}: {results}"
+                    return f"{name} on {contents.rows()}: {results}", left_out
     is_tested = len(seen) > 1 or not all('FROM "' in form for form in forms)
     is_tested = is_tested and min(compared.values()) >= _FEWEST
-    return "" if is_tested else "it could not be tested"
+    return "" if is_tested else "it could not be tested", left_out
 
 # %% ../../nbs/proofs/09_decision.ipynb #971cb927
 _STEPS = 14_000  # of one attempt
@@ -254,6 +261,7 @@ class Proof:
     reason: str = ""
     counterexample: Counterexample | None = None
     solver: str = ""  # name and version of the solver, where it was asked
+    left_out: int = 0  # databases on which it was not tested, since rows tie at a cut
 
     def __bool__(self):
         return self.outcome in ("proved", "proved if")
@@ -294,6 +302,7 @@ class _Attempt:
         self.other = _Translator(self.values, False, self.is_cut_of_gold)
         self.has_ties = ties
         self.forms: list[str] = []
+        self.cuts: list[str] = []  # the keys at each cut of gold that is assumed to cut no tie
 
     def is_cut_of_gold(self, relation: _Relation) -> bool:
         "Whether LIMIT cuts the same sorted rows as one of gold does."
@@ -312,6 +321,7 @@ class _Attempt:
             self.gold.check_ties(gold)
         other = self.other.query(tree, None, True)
         self.forms = [_relation_sql(r, self.known.schema) for r in (gold, other)]
+        self.cuts = [_relation_sql(cut, self.known.schema, at_cut=True) for cut in self.gold.cuts]
         if gold.width != other.width:
             raise Unproved("another number of columns")
         if self.has_ties and self.gold.cuts:
@@ -425,7 +435,8 @@ def prove(
 def _checked(gold: str, sql: str, attempt: _Attempt, tables, schema: Schema) -> Proof:
     "A proof whose statements have run on contents made to tell them apart."
     assumptions = attempt.assumptions()
-    difference = tested((gold, sql), attempt.forms, tables, assumptions, schema)
+    texts = (gold, sql)
+    difference, left_out = tested(texts, attempt.forms, tables, assumptions, schema, attempt.cuts)
     if difference:
         if "differ" in difference:
             _log.warning(
@@ -435,9 +446,9 @@ def _checked(gold: str, sql: str, attempt: _Attempt, tables, schema: Schema) -> 
                 difference,
             )
             difference = "a proof was found, and a test refutes it"
-        return Proof("open", reason=difference)
+        return Proof("open", reason=difference, left_out=left_out)
     outcome = "proved" if all(a.is_sure for a in assumptions) else "proved if"
-    return Proof(outcome, assumptions, solver=attempt.prover.solver)
+    return Proof(outcome, assumptions, solver=attempt.prover.solver, left_out=left_out)
 
 # %% ../../nbs/proofs/09_decision.ipynb #692bb81d
 def _file_state(path: str | Path | bytes) -> tuple:

@@ -155,9 +155,7 @@ class _ExpertStyle(NamedTuple):
     check_values: str = ""  # how it checks values that the query names: SAMPLE or DISTINCT
     extra_table: bool = False  # also look at a table that is not needed
     mistake: str = ""  # what it gets wrong first: column, condition, join or value
-    search: str = (
-        ""  # what it finds from the question, instead of the above: tables, or columns too
-    )
+    search: str = ""  # found from the question instead: tables, or columns too
 
 # %% ../../nbs/training/01_experts.ipynb #27536a64
 EXPERT_STYLES = dict(
@@ -626,7 +624,7 @@ class ExpertTrajectories:
         for index, reset, seed in self.plan:
             trajectory = _record_trajectory(self.env, self.policy, index, reset, seed)
             episode = trajectory.episode
-            _, problems = replay_trajectory(self.replay_env, trajectory, robust=False)
+            _, problems = replay_trajectory(self.replay_env, trajectory, robust=None)
             if not trajectory.correct:
                 problems.append(f"{episode.question_id}: {episode.reason}")
             if problems:

@@ -270,6 +270,7 @@ def change_recipe(
     lora: int | None = None,  # rank; 0: train all weights
     max_length: int | None = None,  # tokens of an episode that is imitated
     precision: str | None = None,  # bf16, fp16 or fp32
+    validation: int | None = None,  # questions kept out to validate with; 0: all are learned from
     **play: Unpack[Settings],  # of the episodes
 ) -> Recipe:
     "The recipe with other data, model or settings, as far as they are given."
@@ -303,6 +304,7 @@ def change_recipe(
         model=model or recipe.model,
         lora=_changed_lora(recipe.lora, lora),
         precision=precision or recipe.precision,
+        validation=recipe.validation if validation is None else validation,
         env=recipe.env | env,
         sft=sft,
         grpo=grpo,

@@ -372,6 +372,7 @@ def save_model(model: Any, tokenizer: Any, folder: Path, recipe: Recipe, stage: 
         about[recipe.mark] = dict(recipe=recipe.name, stage=stage.name)
     with replacing(folder) as part:
         model.save_pretrained(part)
+        (part / "README.md").unlink(missing_ok=True)  # peft's empty form; see `write_card`
         tokenizer.save_pretrained(part)
         for name, values in about.items():
             text = json.dumps(values, indent=1, ensure_ascii=False) + "\n"

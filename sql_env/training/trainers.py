@@ -236,6 +236,11 @@ def _sft_trainer(
     if own:
         rows = Dataset.from_list([*rows, *own]).shuffle(seed)
     settings = _trainer_settings(recipe, stage)
+    batch = settings["per_device_train_batch_size"] * settings.get("gradient_accumulation_steps", 1)
+    steps = settings.get("max_steps") or settings["num_train_epochs"] * len(rows) / batch
+    settings["warmup_steps"] = min(
+        settings.get("warmup_steps", 0), int(steps / 10)
+    )  # of few steps few
     if kept:
         settings = _validation_settings("sft", settings) | settings
     return _sft_trainer_class()(

@@ -107,17 +107,13 @@ class EpisodeView:
     policy: str = ""  # name of who plays
     outcome: Outcome | None = None  # None until the episode is over
     note: str = ""  # something the viewer should know
-    hide_unexplored: bool = (
-        False  # hide tables that are not discovered yet, from a person who plays
-    )
+    hide_unexplored: bool = False  # hide undiscovered tables from a person who plays
     show_rewards: bool = True  # False where nobody is told how it went
     messages: Sequence[Mapping[str, Any]] = ()  # of a language model, as sent and received
     calls: Sequence[Mapping[str, Any]] = ()  # what each of its messages took
     notes: Sequence[str] = ()  # what was wrong with them
     actions: Sequence[str] = ACTIONS  # that were allowed
-    changes: Sequence[Change] | None = (
-        None  # rows that a task has changed so far; None for a question
-    )
+    changes: Sequence[Change] | None = None  # that a task made so far; None for a question
     failure: str = ""  # what went wrong, in a few words; see `FAILURES`
     results: Mapping[int, Result] = field(default_factory=dict)  # of steps that show a part of them
 

@@ -506,4 +506,5 @@ def world_set(
     options = {name: value for name, value in options.items() if value is not None}
     options = kind.per_world(level, n) | options
     stream = worlds(level, seed, split, kind, **options)
-    return _collect_questions(stream, n, f"{kind.called} level {level} {split}", folder, progress)
+    name = f"{kind.called} level {level} {split}{f' seed {seed}' if seed else ''}"
+    return _collect_questions(stream, n, name, folder, progress)

@@ -182,9 +182,7 @@ class InstanceGenerator:
 class _Presence(NamedTuple):
     "What gold finds in the real data and so in every instance."
 
-    source_sql: str = (
-        ""  # finds a row that gold aggregates, before its WHERE; "" if that doesn't matter
-    )
+    source_sql: str = ""  # finds a row that gold aggregates; "" if it doesn't matter
     rows: bool = False  # gold has a row
     values: bool = False  # gold has no NULL
 
