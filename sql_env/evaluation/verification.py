@@ -204,26 +204,21 @@ class SuitePart(NamedTuple):
     play: Mapping[str, Any] = {}  # options of the command on how it is played
     databases: Sequence[str] = ()  # of published data, of which somebody has more, or none
 
-# %% ../../nbs/evaluation/11_verification.ipynb #5u1te008
-def _world(level: int, digest: str) -> SuitePart:
-    return SuitePart(
-        f"worlds-{level}", dict(source="worlds", split="test", level=level), 60, digest
-    )
-
 # %% ../../nbs/evaluation/11_verification.ipynb #5u1te009
 _TEST = dict(split="test")
 _SPIDER_DEV = """battle_death car_1 concert_singer course_teach cre_Doc_Template_Mgt
 employee_hire_evaluation museum_visit network_1 real_estate_properties singer world_1"""
+_WORLDS = """0139c93a5bb49c0c836a10216ae526b2 d8b0ec4166d69a5bb8c23639f80919dd 78b533771570648c749ea83c5b09d34e
+6fb8df5a9503b990965bba4d8eb91640 92c9d43c640a71b5534f0fc5c8f5f063""".split()  # digests, by level
 SUITES = {
     "v1": (
         SuitePart(
             "bundled", _TEST | dict(source="bundled"), 96, "d5f394772bb2480842c2733d0d48d698"
         ),
-        _world(1, "0139c93a5bb49c0c836a10216ae526b2"),
-        _world(2, "d8b0ec4166d69a5bb8c23639f80919dd"),
-        _world(3, "78b533771570648c749ea83c5b09d34e"),
-        _world(4, "6fb8df5a9503b990965bba4d8eb91640"),
-        _world(5, "92c9d43c640a71b5534f0fc5c8f5f063"),
+        *(
+            SuitePart(f"worlds-{level}", _TEST | dict(source="worlds", level=level), 60, digest)
+            for level, digest in enumerate(_WORLDS, 1)
+        ),
         SuitePart(
             "tasks",
             _TEST | dict(source="bundled_tasks"),
