@@ -1,7 +1,8 @@
 """What `pip install sql_env` brings: `python benchmarks/install.py [EXTRA ...] [--out FILE]`.
 
 Prints distributions and megabytes on disk as JSON, for the base install and for each extra that is named, without pip
-and setuptools, which are there before. Installing takes a minute and the network."""
+and setuptools, which are there before; and the largest packages, each with its `.libs`. Installing takes a minute and
+the network."""
 
 import argparse
 import json
@@ -9,7 +10,9 @@ import subprocess
 import sys
 import tempfile
 import venv
+from collections import Counter
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 SEEDED = ("pip", "setuptools", "pkg_resources", "_distutils_hack", "distutils-precedence")
@@ -34,12 +37,18 @@ def megabytes(path: Path) -> float:
     return sum(p.stat().st_blocks for p in files) * 512 / 2**20
 
 
-def measure(python: Path) -> dict[str, int]:
-    "Number of distributions and megabytes of an environment, without what it was made with."
+def measure(python: Path) -> dict[str, Any]:
+    "Number of distributions and megabytes of an environment, without what it was made with, and its largest parts."
     (packages,) = python.parent.parent.glob("lib/python*/site-packages")
     own = [path for path in packages.iterdir() if not path.name.startswith(SEEDED)]
     distributions = [path for path in own if path.suffix == ".dist-info"]
-    return dict(distributions=len(distributions), megabytes=round(sum(map(megabytes, own))))
+    sizes: Counter[str] = Counter()
+    for path in own:
+        sizes[path.name.removesuffix(".libs")] += megabytes(path)
+    largest = {name: round(size) for name, size in sizes.most_common(9)}
+    return dict(
+        distributions=len(distributions), megabytes=round(sum(sizes.values())), largest=largest
+    )
 
 
 def main() -> None:

@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 
 from sql_env.evaluation.results import EvaluationResult, load_result
-from sql_env.evaluation.suites import check_part, suite_parts, why_left_out
+from sql_env.evaluation.verification import check_part, suite_parts, why_left_out
 from sql_env.sources.loading import load, takes_option
 
 

@@ -235,7 +235,7 @@ def guides(root: Path) -> list[Path]:
     return [root / "nbs" / name for name in re.findall(r"- (\S+\.ipynb)", section)]
 
 
-def test_guides_begin_with_what_the_reader_will_hold(root):
+def test_guides_begin_and_end_with_what_the_reader_holds(root):
     "Minutes for a reader of 200 words a minute, code included, within two; the FAQ is looked up and not read."
     numbers = "none One Two Three Four Five Six Seven Eight Nine Ten".split()
     pages = [p for p in guides(root) if p.stem != "faq"]
@@ -247,6 +247,8 @@ def test_guides_begin_with_what_the_reader_will_hold(root):
         shown = ["".join(c["source"]) for c in cells(path)]
         words = sum(len(s.split()) for s in shown if not s.startswith("#| hide"))
         assert abs(numbers.index(said[1]) - words / 200) <= 2, (path.name, words / 200)
+        assert re.search(r"You hold |What you hold", shown[-1]), path.name
+        assert any("! [ -e /content ] && pip" in s for s in shown[:5]), path.name
 
 
 def test_what_a_page_installs_is_there(root):

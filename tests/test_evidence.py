@@ -11,7 +11,9 @@ import pytest
 from tables import cases
 
 from sql_env.database.database import Database, build_database
+from sql_env.database.workers import WorkerDiedError
 from sql_env.grading.grounding import MAX_RESULT_BYTES, Evidence
+from sql_env.play.board import _Board, _ResultOrigin
 from sql_env.play.environment import EpisodeEnv
 from sql_env.play.episode import Episode
 from sql_env.play.reward import RewardConfig
@@ -46,6 +48,31 @@ def played(db, *actions, q=None, **settings):
     for action in actions:
         episode.step(*action)
     return episode
+
+
+# --- where a result comes from
+
+
+@pytest.mark.parametrize(
+    "error, is_raised", [(WorkerDiedError("gone"), True), (ValueError(), False)]
+)
+def test_a_worker_that_dies_while_an_origin_is_looked_for_is_told(
+    db, monkeypatch, error, is_raised
+):
+    "Nobody is paid or refused by a fault of the environment; a statement that fails without rows has no origin."
+    board, sql = _Board(db), "SELECT count(*) FROM pet"
+    board.evidence.add(db.query(sql), sql)
+    assert list(board.result_origin().columns) == [0]
+
+    def fail(self):
+        raise error
+
+    monkeypatch.setattr(Database, "emptied", fail)
+    if is_raised:
+        with pytest.raises(WorkerDiedError):
+            board.result_origin()
+    else:
+        assert board.result_origin() == _ResultOrigin()
 
 
 # --- which values ground an answer

@@ -273,7 +273,7 @@ RUN_ALL = """
 import nbformat
 from pathlib import Path
 from nbclient import NotebookClient
-skipped = ('eval: false', '/content', '#| slow')
+skipped = ('eval: false', '[ -e /content', '#| slow')
 for path in sorted(Path('.').rglob('*.ipynb')):
     nb = nbformat.read(path, as_version=4)
     nb.cells = [c for c in nb.cells if not any(mark in c.source for mark in skipped)]
@@ -304,7 +304,9 @@ def rehearsed_pages(root: Path) -> dict[str, list[str]]:
 
 
 def rehearse(root: Path, python: Path, folder: Path, names: list[str]) -> None:
-    "Run notebooks of the documentation in an empty folder."
+    "Run notebooks of the documentation in an empty folder, beside the example that Colab's cell fetches."
+    plugin = folder.parent / "examples" / "plugin"
+    shutil.copytree(root / "examples" / "plugin", plugin, dirs_exist_ok=True)
     for name in names:
         target = folder / f"{name}.ipynb"
         target.parent.mkdir(exist_ok=True, parents=True)

@@ -266,6 +266,24 @@ def test_metadata_only_tells_the_verdict_at_the_end(questions):
     }
 
 
+@pytest.mark.parametrize(
+    "verify, answer", [("value", "@last"), ("robust", "@last"), ("value", "0")]
+)
+def test_the_rubric_returns_the_verdicts(questions, verify, answer):
+    "OpenEnv's rubric says of each step what the observation says: nothing before the end, then verdicts and reward."
+    env = SQLEnvironment(questions, verify=verify)
+    assert [name for name, _ in env.rubric.named_rubrics()] == ["correct", "grounded", "robust"]
+    question = questions[0]
+    env.reset(question_id=question.question_id)
+    env.step(SQLAction(action_type="QUERY", argument=question.gold_sql))
+    assert [r.last_score for _, r in env.rubric.named_rubrics()] == [None] * 3
+    said = env.step(SQLAction(action_type="ANSWER", argument=answer))
+    scores = {name: r.last_score for name, r in env.rubric.named_rubrics()}
+    assert scores["correct"] == env.rubric.last_score == said.reward == float(answer == "@last")
+    assert scores["grounded"] == said.metadata["grounded"]
+    assert scores["robust"] == said.metadata.get("robust")  # told where it is judged
+
+
 def test_tasks_and_resets_agree(questions):
     env = SQLEnvironment(questions)
     for split in env.list_splits():

@@ -6,7 +6,7 @@ import runpy
 import pytest
 from test_cli import sql_env  # noqa: F401  a fixture
 
-from sql_env.evaluation.suites import check_part, questions_digest, suite_parts
+from sql_env.evaluation.verification import check_part, questions_digest, suite_parts
 from sql_env.questions.question_set import QuestionSet
 from sql_env.sources.loading import load
 
@@ -43,7 +43,7 @@ def test_all_parts_are_played(sql_env, root, tmp_path, monkeypatch):  # noqa: F8
     short = tuple(
         part for part in suite_parts("v1") if part.name in ("worlds-1", "tasks", "spider-dev")
     )
-    monkeypatch.setattr("sql_env.evaluation.suites.SUITES", dict(v1=short))
+    monkeypatch.setattr("sql_env.evaluation.verification.SUITES", dict(v1=short))
     run = sql_env("evaluate --suite v1 --policy oracle --no-floor --log", str(tmp_path))
     assert run.code == 0 and "spider-dev is left out: " in run.err, run
     rows = runpy.run_path(str(root / "benchmarks" / "suite.py"))["rows"]("v1", tmp_path)

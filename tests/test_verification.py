@@ -341,6 +341,14 @@ def test_what_a_model_was_sent_first_is_compared(place, value, of_a_model, tmp_p
     assert check(tmp_path / "a.jsonl", questions, header, *lines)
 
 
+def test_the_command_reads_a_source_as_evaluate_does(tmp_path, monkeypatch):
+    "The first result of the skill, and what it says to run before a rate is published."
+    monkeypatch.chdir(tmp_path)
+    for words in ("evaluate -n 4 --policy oracle --log runs", "verify-result runs/oracle.jsonl"):
+        done = CliRunner().invoke(app, words.split())
+        assert done.exit_code == 0, done.output
+
+
 def test_worlds_of_a_seed_that_was_drawn_later_are_verified_by_the_command(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     source = ["--source", "worlds", "--split", "test", "--worlds-seed", "8153"]

@@ -16,7 +16,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from copy import copy
-from dataclasses import asdict, dataclass, fields, is_dataclass, make_dataclass
+from dataclasses import asdict, dataclass, fields, is_dataclass, make_dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TextIO
 
@@ -269,6 +269,10 @@ def _play_settings(
     return {name: x for name, x in asdict(options).items() if x is not None}
 
 # %% ../../nbs/cli/01_app.ipynb #55a5c9e7
+# sources with a test split that nothing is trained on
+_HELD_OUT = ("bundled", "bundled_tasks", *KINDS["sources"])
+
+# %% ../../nbs/cli/01_app.ipynb #02f49b50
 @dataclass(frozen=True)
 class SourceOptions:
     "Where the questions of a command come from, and what one statement may use."
@@ -301,6 +305,12 @@ dialect                     SQL dialect of the gold, such as mysql; it is transl
     seconds: float | None = None
     rows: int | None = None
     memory: int | None = None
+
+    def with_split(self) -> "SourceOptions":
+        "The test split where a source of ours has one and none is asked for; all questions for `--split all`."
+        if self.split is None and self.source in _HELD_OUT:
+            return replace(self, split="test")
+        return replace(self, split=None) if self.split == "all" else self
 
     @property
     def limits(self) -> "Limits | None":

@@ -42,7 +42,6 @@ from sql_env.cli.app import (
 )
 from ..play.acts import allowed_actions
 from ..play.settings import OPTIONS
-from ..plugins import KINDS
 
 if TYPE_CHECKING:
     from sql_env.evaluation.results import Comparison, EvaluationResult
@@ -57,17 +56,6 @@ def _title(questions: "QuestionSet", shard: tuple[int, int] | None = None) -> st
     named = f", split {splits[0]}" if len(splits) == 1 else f", splits {' and '.join(splits)}"
     part = f", shard {shard[0]} of {shard[1]}" if shard else ""
     return f"{questions.name}{named * bool(splits)}: {len(questions)} questions on {n_databases} databases{part}"
-
-# %% ../../nbs/cli/03_evaluate.ipynb #2bb15519
-# sources with a test split that nothing is trained on
-_HELD_OUT = ("bundled", "bundled_tasks", *KINDS["sources"])
-
-# %% ../../nbs/cli/03_evaluate.ipynb #e5348baf
-def _with_split(questions: SourceOptions) -> SourceOptions:
-    "The test split where a source of ours has one and none is asked for; all questions for `--split all`."
-    if questions.split is None and questions.source in _HELD_OUT:
-        return replace(questions, split="test")
-    return replace(questions, split=None) if questions.split == "all" else questions
 
 # %% ../../nbs/cli/03_evaluate.ipynb #44688fe4
 def _result_row(result: "EvaluationResult") -> list[str]:
@@ -519,11 +507,11 @@ def _evaluate(
     )
     stored = getattr(model.backend, "model_settings", {}) if model else {}
     given = {name: stored[name] for name in OPTIONS if name in stored}
-    shard, questions = evaluation.part, _with_split(questions)
+    shard, questions = evaluation.part, questions.with_split()
     if shard and out:
         raise ValueError("--out is of a whole run: keep a shard by --log, for sql_env merge")
     loaded = questions.load(evaluation.n or 200, show_progress=not as_json)
-    from sql_env.evaluation.suites import check_part
+    from sql_env.evaluation.verification import check_part
     from sql_env.play.environment import EpisodeEnv
 
     if part:
@@ -604,7 +592,7 @@ def _evaluate_command(
     if suite is None:
         _evaluate(questions, evaluation, chat, play, policy, floor, out, as_json)
         return
-    from sql_env.evaluation.suites import suite_parts, why_left_out
+    from sql_env.evaluation.verification import suite_parts, why_left_out
 
     for part in suite_parts(suite):
         if why := why_left_out(part):

@@ -395,15 +395,16 @@ def _verify_result_command(
 ):
     """Play the episodes of a log again and say what it claims wrongly.
 
-    Give the source from which it was played, its split, level and seed.
+    Give the options of the source with which it was played.
 
-    Example: `sql_env verify-result runs/oracle.jsonl --split test`
+    Example: `sql_env verify-result runs/oracle.jsonl`
     """
     from sql_env.evaluation.logs import read_log
     from sql_env.evaluation.verification import verify_result
 
     n = read_log(log)[0].get("n_questions")  # generated ones depend on how many there are
-    verified = verify_result(log, questions.load(n, show_progress=not as_json))
+    asked = questions.with_split().load(n, show_progress=not as_json)
+    verified = verify_result(log, asked)
     about: dict[str, Any] = dict(
         verified=bool(verified),
         episodes=verified.result.n_episodes,

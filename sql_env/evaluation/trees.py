@@ -310,17 +310,13 @@ def step_values(
     return values
 
 # %% ../../nbs/evaluation/08_trees.ipynb #ed2b7637
-def _tree_trajectories(
-    roots: Iterable[TreeNode],
-    first: int = 0,  # index of the first episode
-    first_tree: int = 0,  # number of the first tree
-) -> list[Trajectory]:
+def _tree_trajectories(roots: Iterable[TreeNode]) -> list[Trajectory]:
     "The episodes of some trees for `write_log`; each knows its branch."
     made: list[Trajectory] = []
-    for number, root in enumerate(roots, first_tree):
+    for number, root in enumerate(roots):
         for leaf in root.leaves:
             t: Trajectory = leaf.trajectory  # type: ignore[assignment]
-            episode = replace(t.episode, episode_index=first + len(made))
+            episode = replace(t.episode, episode_index=len(made))
             made.append(replace(t, episode=episode, branch=[number, *leaf.path]))
     return made
 
