@@ -363,7 +363,7 @@ class _Attempt:
         used = dict(self.known.used)
         if self.gold.cuts:
             used[_NO_TIES] = None
-        if self.values.has_arithmetic:
+        if self.values.needs_exact:
             used[_EXACT] = None
         return tuple(used)
 

@@ -187,7 +187,7 @@ class _Expressions:
         return _Truth(_conjunction([there, test]), _conjunction([there, _negation(test)]))
 
     def is_condition(self, e: exp.Expression, scope: _Scope) -> _Truth:
-        if isinstance(e.expression, (exp.Boolean, exp.Not)):
+        if isinstance(e.expression.unnest(), (exp.Boolean, exp.Not)):
             raise Unproved("IS TRUE")
         (left, a), (right, b) = self.value(e.this, scope), self.value(e.expression, scope)
         if right == NULL:
@@ -206,6 +206,8 @@ class _Expressions:
             relation = self.translate(query, scope)
             if relation.width != len(terms):
                 raise Unproved("IN with another number of columns")
+            for n, ((_, a), b) in enumerate(zip(terms, relation.affinities)):
+                values.check_form(relation.bag, n, a, b)
 
             def equal(out) -> _Truth:
                 parts = [
@@ -342,7 +344,7 @@ class _Expressions:
 
     def arithmetic(self, name: str, left: Node, right: Node) -> Node:
         "Arithmetic; a quotient is one of integers, or one of real numbers, or not known to be either."
-        self.values.has_arithmetic = True
+        self.values.needs_exact = True
         values = self.values
         if NULL in (left, right):
             return NULL

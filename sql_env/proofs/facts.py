@@ -66,7 +66,7 @@ class Assumption(NamedTuple):
             "reference": f"each {self.table}({', '.join(self.columns)}) is found in {''.join(self.detail)}",
             "filled": f"{self.table} has a row",
             "no_ties": "no two rows at a cut by gold's LIMIT have equal sorting keys",
-            "exact": "numbers are exact: no sum overflows, and rounding does not count",
+            "exact": "numbers are exact: none, and no sum, reaches 2^63, and rounding does not count",
         }[self.kind]
         how = "as declared" if self.declared else "as in the data"
         return f"{said}, {how}" if self.table else said
@@ -392,64 +392,44 @@ def all_assumptions(schema: Schema, tables: Iterable[str] | None = None) -> list
     return found
 
 # %% ../../nbs/proofs/01_facts.ipynb #3478e8d8
-_PARTS = {
-    "Select": "expressions from_ joins where group having order limit distinct with_",
-    "From": "this",
-    "Join": "this on using side kind method",
-    "Table": "this alias",
-    "Subquery": "this alias",
-    "TableAlias": "this columns",
-    "With": "expressions",
-    "CTE": "this alias",
-    "Where": "this",
-    "Group": "expressions",
-    "Having": "this",
-    "Order": "expressions",
-    "Ordered": "this desc nulls_first",
-    "Limit": "expression",
-    "Distinct": "expressions",
-    "Column": "this table",
-    "Identifier": "this quoted",
-    "Alias": "this alias",
-    "Literal": "this is_string",
-    "Boolean": "this",
-    "Between": "this low high",
-    "In": "this expressions query",
-    "Cast": "this to",
-    "DataType": "this nested expressions",
-    "DataTypeParam": "this",
-    "Case": "this ifs default",
-    "If": "this true false",
-    "Coalesce": "this expressions is_nvl is_null",
-    "Count": "this big_int",
-    "Filter": "this expression",
-    "Tuple": "expressions",
-    "Round": "this decimals",
-    "Trim": "this position",
-    "Substring": "this start length",
-    "StrPosition": "this substr",
-    "TimeToStr": "this format",
-    "TsOrDsToTimestamp": "this",
-    "TsOrDsToDate": "this",
-    "Date": "this",
-    "Replace": "this expression replacement",
-    "Typeof": "this",
-    "Anonymous": "this expressions",
-    "Div": "this expression typed safe",
-    "DPipe": "this expression safe",
-    "Exists": "this",
-    "Window": "this partition_by order over",
-    "Rank": "",
-    "DenseRank": "",
-    "RowNumber": "",
-} | dict.fromkeys(["Union", "Except", "Intersect"], "this expression distinct order limit with_")
-_PARTS |= dict.fromkeys("Paren Not Neg Sum Avg Max Min Lower Upper Length Abs".split(), "this")
-_PARTS |= dict.fromkeys(
-    "And Or EQ NEQ LT LTE GT GTE Is NullSafeEQ NullSafeNEQ Like Glob Escape Add Sub Mul Mod Nullif".split(),
-    "this expression",
-)
-_PARTS |= dict.fromkeys(["Star", "Null"], "")
-FRAGMENT = {name: frozenset(parts.split()) for name, parts in _PARTS.items()}
+_PARTS = """
+Select: expressions from_ joins where group having order limit distinct with_
+From Where Having Boolean DataTypeParam TsOrDsToTimestamp TsOrDsToDate Date Typeof Exists: this
+Paren Not Neg Sum Avg Max Min Lower Upper Length Abs: this
+Join: this on using side kind method
+Table Subquery CTE Alias: this alias
+TableAlias: this columns
+With Group Order Distinct Tuple: expressions
+Ordered: this desc nulls_first
+Limit: expression
+Column: this table
+Identifier: this quoted
+Literal: this is_string
+Between: this low high
+In: this expressions query
+Cast: this to
+DataType: this nested expressions
+Case: this ifs default
+If: this true false
+Coalesce: this expressions is_nvl is_null
+Count: this big_int
+Filter And Or EQ NEQ LT LTE GT GTE Is NullSafeEQ NullSafeNEQ Like Glob Escape: this expression
+Add Sub Mul Mod Nullif: this expression
+Round: this decimals
+Trim: this position
+Substring: this start length
+StrPosition: this substr
+TimeToStr: this format
+Replace: this expression replacement
+Anonymous: this expressions
+Div: this expression typed safe
+DPipe: this expression safe
+Window: this partition_by order over
+Rank DenseRank RowNumber Star Null:
+Union Except Intersect: this expression distinct order limit with_
+"""  # kinds of nodes, and the parts that they may have
+_LINES = [line.partition(":") for line in _PARTS.strip().splitlines()]
+FRAGMENT = {name: frozenset(parts.split()) for names, _, parts in _LINES for name in names.split()}
 _BY_NAME = frozenset(["julianday", "date", "datetime", "unixepoch", "strftime"])  # of Anonymous
 _MAX_CHARS = 10_000  # of a statement
 _MAX_NODES = 1_500  # of its tree

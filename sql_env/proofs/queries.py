@@ -21,7 +21,6 @@ from sql_env.proofs.normal_form import (
     TRUE,
     Bag,
     Block,
-    Call,
     Column,
     Constant,
     Identity,
@@ -226,31 +225,13 @@ class _Translator:
         return self.derived(self.query(e.this, outer))
 
     def derived(self, relation: _Relation) -> tuple:
-        self.check_forms(relation)
+        for n in range(relation.width):
+            self.values.check_form(relation.bag, n)
         names = [f"c{n}" for n in range(relation.width)]
         blocks = [
             replace(b, out=b.out[: relation.width]) for b in _disjoint(self.values, relation.bag)
         ]
         return names, relation.affinities, blocks
-
-    def check_forms(self, relation: _Relation) -> None:
-        "Raise where 3 and 3.0 fall together and a function further out may see which of them SQLite keeps."
-        blocks = relation.bag.blocks
-        for n in range(relation.width):
-            forms = (
-                {self.values.written_form(b.out[n]) for b in blocks}
-                if relation.bag.is_set
-                else set()
-            )
-            loose = len(forms - {"null"}) > 1
-            for block in blocks:
-                if block.key == tuple(map(Identity, block.rows)) and not relation.bag.is_set:
-                    continue
-                seen = Call("form", (block.out[n],))
-                if loose or not _determines(
-                    self.values, block, block.key, (seen,), outer=_free_rows(block)
-                ):
-                    raise Unproved("a function may see which of several equal values is kept")
 
     def scope(self, sources: dict[str, dict[str, Node]], outer: _Scope | None) -> _Scope:
         return _Scope(sources, {label: self.affinities[label] for label in sources}, outer)

@@ -35,9 +35,11 @@ from sql_env.proofs.normal_form import (
     Or,
     Row,
     RowNumbers,
+    Test,
     Unproved,
     _conjunction,
     _disjunction,
+    _free_rows,
     _free_terms,
     _negation,
     _spend,
@@ -85,7 +87,9 @@ class _Values:
     def __init__(self, known: _Knowledge, numbers: RowNumbers):
         self.known = known
         self.numbers = numbers
-        self.has_arithmetic = False  # whether a term holds arithmetic, a sum or an average
+        self.needs_exact = (
+            False  # a term holds arithmetic, a sum or an average, or takes -2^63 for no real number
+        )
 
     # what a term can give
 
@@ -205,6 +209,7 @@ class _Values:
             case Column():
                 affinity = self.declared(term)
                 if affinity in ("INTEGER", "NUMERIC"):
+                    self.needs_exact |= not self.known.column(term.row.table, term.name).rowid
                     return "canonical"
                 if affinity in ("REAL", "TEXT"):
                     return affinity.lower()
@@ -329,13 +334,32 @@ class _Values:
         match term:
             case Aggregate("max" | "min" | "value" | "sum"):
                 whole = all(b.key == tuple(map(Identity, b.rows)) for b in term.bag.blocks)
-                if not self.written_form(term) and not (term.name == "sum" and whole):
-                    raise Unproved("a function of one of several equal values")
+                if not self.written_form(term):
+                    if term.name != "sum" or not whole:
+                        raise Unproved("a function of one of several equal values")
+                    list(map(self.seen, self.elements(term)))
             case Call():
                 list(map(self.seen, term.args))
             case Choice():
                 self.seen(term.then), self.seen(term.otherwise)
         return term
+
+    def check_form(self, bag: Bag, place: int, *affinities: str) -> None:
+        "Raise where 3 and 3.0 fall together and a conversion, or any function, may see which of them SQLite keeps."
+        if affinities and {*affinities} != {"TEXT", ""}:
+            return
+        forms = {self.written_form(b.out[place]) for b in bag.blocks} - {"null"}
+        for b in bag.blocks:
+            seen = Call("form", (b.out[place],))
+            if bag.is_set:
+                is_one = len(forms) < 2 and "" not in forms
+            else:
+                is_one = b.key == tuple(map(Identity, b.rows)) or bool(
+                    self.written_form(b.out[place])
+                )
+                is_one = is_one or _determines(self, b, b.key, (seen,), outer=_free_rows(b))
+            if not is_one:
+                raise Unproved("a function may see which of several equal values is kept")
 
     def compare(
         self,
@@ -348,6 +372,7 @@ class _Values:
         "left operator right, as SQL has it."
         for value, other, at_left in ((left, right, True), (right, left, False)):
             if isinstance(value, Aggregate) and value.name == "value":
+                self.check_form(value.bag, 0, a, b)
 
                 def truth(out, other=other, at_left=at_left):
                     return self.compare(
@@ -563,7 +588,7 @@ def _aggregate_of(
     count = _count_of(kept)
     if name == "count":
         return count
-    values.has_arithmetic = True
+    values.needs_exact = True
     total = _sum_of(values, kept, nonempty)
     return total if name == "sum" else _quotient(values, total, count)
 
@@ -660,7 +685,7 @@ class _Classes:
 def _seen_by_functions(node: Node) -> Iterator[Node]:
     "The terms that functions are applied to, which may see how a value is written."
     for part in _walk(node):
-        if isinstance(part, Call):
+        if isinstance(part, (Call, Test)):
             yield from _walk(part)
 
 # %% ../../nbs/proofs/04_values.ipynb #bdbac2e1
