@@ -24,6 +24,7 @@ KINDS = MappingProxyType(
                 wide="sql_env.worlds:WideWorld.source",
                 manual="sql_env.worlds:ManualWorld.source",
                 conversations="sql_env.worlds:ConversationWorld.source",
+                follow_ups="sql_env.worlds:FollowUpWorld.source",
             )
         ),
         verdicts=MappingProxyType({"certified": "sql_env.proofs:CERTIFIED"}),

@@ -12,13 +12,17 @@ import pytest
 from sql_env.cli.app import SourceOptions
 from sql_env.database.database import build_database
 from sql_env.database.guards import QueryError
+from sql_env.evaluation.harness import evaluate
 from sql_env.grading.changes import judge_changes, judge_replay
 from sql_env.paths import SourceError
+from sql_env.play.environment import EpisodeEnv
+from sql_env.play.episode import Episode
+from sql_env.policies import OraclePolicy
 from sql_env.questions.question_set import find_split_leaks, save_question_set
 from sql_env.server.settings import Settings, _load_questions
 from sql_env.sources.loading import load
 from sql_env.sources.published import _read_livesqlbench
-from sql_env.worlds import ChangeWorld, twins, world_set, worlds
+from sql_env.worlds import ChangeWorld, FollowUpWorld, twins, world_set, worlds
 from sql_env.worlds.change_families import CHANGES
 from sql_env.worlds.words import _lists, _split_of_word, load_wordings
 
@@ -306,8 +310,18 @@ def test_tasks_that_cannot_be_judged_are_set_aside(harbour, change, flag):
 
 
 ROWS = [
-    dict(instance_id="harbour_1", query="How heavy is the Bora?", category="Query"),
-    dict(instance_id="harbour_M_1", query="Scrap what is too heavy.", category="Management"),
+    dict(
+        instance_id="harbour_1",
+        query="How heavy is the Bora?",
+        category="Query",
+        follow_up=dict(query="What else is as heavy?", sol_sql=[]),
+    ),
+    dict(
+        instance_id="harbour_M_1",
+        query="Scrap what is too heavy.",
+        category="Management",
+        follow_up=dict(query="How many are left?", sol_sql=["SELECT count(*) FROM ship"]),
+    ),
     dict(instance_id="harbour_M_2", query="Add a flag.", category="Management"),
     dict(
         instance_id="harbour_M_3",
@@ -322,7 +336,10 @@ ROWS = [
     dict(instance_id="harbour_M_5", amb_user_query="New ship.", category="Management", sol_sql=[]),
 ]
 GOLD = {
-    "harbour_1": dict(sol_sql=["SELECT tonnes FROM ship WHERE name = 'Bora'"]),
+    "harbour_1": dict(
+        sol_sql=["SELECT tonnes FROM ship WHERE name = 'Bora'"],
+        follow_up=dict(sol_sql=["SELECT name FROM ship WHERE tonnes = 300;"]),
+    ),
     "harbour_M_1": dict(sol_sql=["DELETE FROM ship WHERE tonnes > 200;"], external_knowledge=[7]),
     "harbour_M_2": dict(sol_sql=["ALTER TABLE ship ADD COLUMN flag TEXT"]),
     "harbour_M_3": dict(sol_sql=["INSERT INTO ship (name) VALUES ('Delta')"]),
@@ -354,6 +371,8 @@ def test_management_tasks_of_the_published_layout(live):
     found = load("livesqlbench", live)
     query, scrap, new = found
     assert query.gold_answer == ((300.0,),) and not query.writes
+    (later,) = query.follow_ups
+    assert later.question_text.endswith("as heavy?") and ("Bora",) in later.gold_answer
     assert scrap.gold_statements == ("DELETE FROM ship WHERE tonnes > 200",) and scrap.writes == (
         "ship",
     )
@@ -364,6 +383,7 @@ def test_management_tasks_of_the_published_layout(live):
         "gold changes more than rows": 1,
         "its database is prepared by SQL of its own (preprocess_sql)": 1,
         "gold is missing": 1,
+        "a follow-up is not asked: it has no gold": 1,
         "there is no SQLite file of its database": 1,
     }
     assert load("hf", live).questions == found.questions
@@ -378,3 +398,45 @@ def test_the_published_layout_in_a_zip_and_without_its_file(live, tmp_path):
     (live / "livesqlbench_data_sqlite.jsonl").unlink()
     with pytest.raises(SourceError, match="no livesqlbench_data_sqlite.jsonl"):
         _read_livesqlbench(live)
+
+
+def test_follow_ups_that_write_are_about_the_rows_of_the_answer_before():
+    "The oracle is right on all contents, whoever forgets a turn is not; nothing is written before it is asked for."
+    talks = world_set("train", 2, 24, seed=6, kind=FollowUpWorld)
+    assert {len(q.conversation) for q in talks} == {2, 3}
+    played = evaluate(EpisodeEnv(talks, actions="execute"), OraclePolicy(talks), progress=False)
+    assert played.success_rate == played.robust_rate == 1
+    for q in talks:
+        episode = Episode(q, talks.database(q.database_name), actions="execute", budget=4)
+        episode.reset()
+        gold = q.follow_ups[-1].gold_text
+        change, _, where = gold.partition(" WHERE ")
+        assert episode.step("EXECUTE", gold).error.startswith("forbidden")
+        for turn in q.conversation[:-1]:
+            assert where.startswith(turn.gold_sql.partition(" WHERE ")[2])
+            episode.step("QUERY", turn.gold_sql)
+            episode.step("ANSWER", "@last")
+        there = episode.fork()
+        for it, sql in ((there, change), (episode, gold)):  # the first forgets all that was said
+            it.step("EXECUTE", sql)
+            it.step("ANSWER", "done")
+            assert it.correct is (sql == gold) and it.turns_correct[:-1] == (True,) * len(
+                q.follow_ups
+            )
+
+
+def test_a_second_task_comes_on_top_of_the_first():
+    talks = world_set("train", 1, 2, seed=6, kind=FollowUpWorld)
+    task = talks[0].follow_ups[-1]
+    table = task.writes[0]
+    more = task.with_fields(
+        question_id="more", gold_statements=(f"DELETE FROM {table} WHERE rowid = 1",)
+    )
+    q = task.with_fields(follow_ups=(more,))
+    episode = Episode(q, talks.database(q.database_name), actions="execute")
+    for moves in ([task, more], [task, None], [None, more]):
+        episode.reset()
+        for turn in moves:
+            episode.step("EXECUTE", turn.gold_text if turn else f"DELETE FROM {table} WHERE FALSE")
+            episode.step("ANSWER", "done")
+        assert episode.correct is (None not in moves)

@@ -391,7 +391,8 @@ def test_an_audit_checks_each_question(tmp_path, db):
 
 def interactions(*turns):
     return [
-        dict(utterance=f"{text} ", query=sql, utterance_toks=text.split()) for text, sql in turns
+        dict(utterance=f" {text.replace(' ', '  ')} ", query=sql, utterance_toks=text.split())
+        for text, sql in turns
     ]
 
 
@@ -410,7 +411,8 @@ def interactions(*turns):
 )
 @pytest.mark.parametrize("beside", [True, False])
 def test_published_conversations(tmp_path, db, source, files, beside):
-    whole = interactions(*zip(WORDS, SQL))
+    odd = [sql.replace("=", " > = ").replace("(*)", " ( * ) ") + " ;" for sql in SQL]
+    whole = interactions(*zip(WORDS, odd))
     rows = [
         dict(database_id="bills", interaction=whole, final=whole[-1]),
         dict(database_id="bills", interaction=whole[:1], final={}),

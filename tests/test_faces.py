@@ -18,7 +18,7 @@ from sql_env.server.environment import SQLEnvironment
 from sql_env.server.mcp_tools import EnvironmentTools, Player
 from sql_env.server.page import _Visit
 from sql_env.view.explorer import EpisodeExplorer
-from sql_env.worlds import AmbiguousWorld, ConversationWorld, world_set
+from sql_env.worlds import AmbiguousWorld, ConversationWorld, FollowUpWorld, world_set
 
 VERBS = allowed_actions("execute,abstain,clarify")
 LETTER = "UPDATE owner SET newsletter = 'N' WHERE town = 'Oxley Bridge' AND newsletter = 'Y'"
@@ -45,6 +45,8 @@ def kinds(tmp_path_factory):
     bundled, tasks, policies = map(load, ("bundled", "bundled_tasks", "bundled_policies"))
     talks = world_set("train", 1, 8, folder=folder, kind=ConversationWorld)
     unclear = world_set("train", 1, 24, folder=folder, unanswerable=0.4, kind=AmbiguousWorld)
+    writing = world_set("train", 1, 4, folder=folder, kind=FollowUpWorld)
+    those = next(q for q in writing if len(q.conversation) > 2)
     plain, task, policy = bundled.get("vet_clinic-02"), tasks[0], policies.get("vet_clinic-p02")
     talk = next(q for q in talks if len(q.conversation) > 2)
     asks = next(q for q in unclear if q.clarifications)
@@ -52,6 +54,8 @@ def kinds(tmp_path_factory):
     writes = [("EXECUTE", sql) for sql in task.gold_statements]
     look = ("DESCRIBE", policy.writes[0])
     turns = [move for q in talk.conversation for move in (query(q), LAST)]
+    first = [move for q in those.conversation[:-1] for move in (query(q), LAST)]
+    change = ("EXECUTE", those.follow_ups[-1].gold_text)
     return dict(
         question=(bundled, plain, [query(plain), LAST], [query(plain), ("ANSWER", "x")]),
         task=(tasks, task, [*writes, DONE], [DONE]),
@@ -62,6 +66,7 @@ def kinds(tmp_path_factory):
             [look, ("EXECUTE", LETTER), DONE],
         ),
         conversation=(talks, talk, turns, [*turns[:2], turns[2], ("ANSWER", "x"), *turns[4:]]),
+        writing=(writing, those, [*first, change, DONE], [*first, DONE]),
         unclear=(
             unclear,
             asks,
@@ -226,7 +231,7 @@ def verifiers(questions, q, moves) -> Judged:
 
 FACES = [session, resumed, server, trl, mcp, mcp_of_openenv, page, explorer]
 FACES += [gymnasium, skyrl, inspect, verifiers]
-KINDS = "question task policy conversation unclear unanswerable".split()
+KINDS = "question task policy conversation writing unclear unanswerable".split()
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -61,6 +61,11 @@ def test_pairs_of_extras_that_cannot_be_are_told():
     refused = {extra for pair in matrix["refused"] for extra in pair.split(",")}
     assert f"All {matrix['pairs']} pairs but three" in told and len(matrix["refused"]) == 3
     assert all(f"`{extra}`" in told for extra in refused)
+    installed, of_vllm = matrix["installed"], len(extras) - 1
+    assert not installed["failed"] and not any("vllm" in pair for pair in installed["together"])
+    left = [pair for pair in matrix["refused"] if "vllm" not in pair]
+    assert len(installed["together"]) == matrix["pairs"] - of_vllm - len(left)
+    assert f"{len(installed['together'])} pairs run" in told
 
 
 def test_what_others_tools_found_is_told():

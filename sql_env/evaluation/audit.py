@@ -471,7 +471,7 @@ def _audit_database(
     runner, why_none = GoldRunner(path, qs.limits), why_no_instances(path)
     generator = None if why_none else instance_generator(path)
     playable = [q.with_fields(flags=(), reasons=()) for q in questions]
-    changes = any(q.writes for q in questions)
+    changes = any(q.writable for q in questions)
     actions = [act for act in EXTRA_ACTIONS if changes and ACTS[act].gives == "changes"]
     env = EpisodeEnv(
         QuestionSet(playable, qs.databases, qs.name, limits=qs.limits), actions=actions
@@ -488,7 +488,7 @@ def _audit_database(
                 checked = checked.with_flag(flag)
             correct.update(right[0])
             robust.update(right[1])
-            if not q.writes:
+            if not q.writable:
                 checked = _check_variants(path, checked, min_variants, why_none)
         report.questions.append(checked)
     runner.close()

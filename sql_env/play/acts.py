@@ -178,7 +178,7 @@ def _answer(scene: Scene, text: str) -> Said:
     if work is not None and ask.question.answer_type == "changes":
         verdict = work.verdict(ask.queries_run)
         facts = TurnFacts(share=work.share, done=True)
-        return Said("The task was ended.", facts, verdict=verdict, answer=text)
+        return Said(_over_text(ask, "The task was ended."), facts, verdict=verdict, answer=text)
     verdict = _judge_value(ask, text)
     facts = TurnFacts(grounded=lambda: ask.grounded, done=True)
     if work is not None:
@@ -257,7 +257,8 @@ def _search(scene: Scene, words: str) -> Said:
 # %% ../../nbs/play/05_acts.ipynb #0d7118af
 def _execute(scene: Scene, sql: str) -> Said:
     work, config = scene.ask.work, scene.ask.meter.config
-    assert work is not None  # else the act does not suit
+    if work is None:  # a task comes later
+        raise QueryError("forbidden", "This question asks for no change.")
     text = work.execute(sql)
     pays_share = config.shaping or config.credit
     return Said(text, TurnFacts(share=work.share if pays_share else None))
@@ -368,7 +369,7 @@ _EXTRA = (
         "INSERT, UPDATE or DELETE, where the question is a task",
         "Change rows",
         "executions",
-        suits=lambda question: bool(question.writes),
+        suits=lambda question: bool(question.writable),
     ),
 )
 
@@ -443,8 +444,9 @@ def prompt(
 
     acts = [find_act(verb) for verb in actions]
     changing = [act for act in acts if act.gives == "changes"]
-    is_task = question is not None and bool(changing) and changing[0].suits(question)
+    is_task = question is not None and bool(changing) and bool(question.writes)
     talks = question is not None and bool(question.follow_ups)
+    later = question.writable if question is not None and changing and not is_task else ()
     job = f"You answer {'questions' if talks else 'a question'} about a {_UNSEEN}"
     if is_task:
         job = f"You change rows of a {_UNSEEN}, as you are asked"
@@ -464,7 +466,8 @@ def prompt(
             )
         told = "" if question.answer_type == "changes" else " with what was asked for"  # type: ignore[union-attr]
         return " ".join([*parts, f"Call answer{told} once all is done."])
-    parts += [act.prompt for act in changing if question is None]
+    parts += [act.prompt for act in changing if question is None or later]
+    parts += [f"Only these tables may be changed: {', '.join(later)}."] if later else []
     end = (
         "Then call answer; the next question may follow it." if talks else "Then call answer, once."
     )

@@ -112,7 +112,7 @@ def _without_unjudged(questions: QuestionSet) -> QuestionSet:
     kept, unjudged = [], []
     for q in questions:
         reason = why[q.database_name]
-        if reason and not q.writes:
+        if reason and not q.writable:
             unjudged.append(q.with_flag("no_variants", reason))
         else:
             kept.append(q)
@@ -125,7 +125,7 @@ def _without_unjudged(questions: QuestionSet) -> QuestionSet:
 def _playable(questions: QuestionSet, actions: Sequence[str]) -> QuestionSet:
     "The questions that some actions suffice for: tasks need one that changes rows; raises `ValueError` for none."
     changes = any(find_act(verb).gives == "changes" for verb in actions)
-    tasks = [] if changes else [q for q in questions if q.writes]
+    tasks = [] if changes else [q for q in questions if q.writable]
     if not tasks:
         return questions
     if len(tasks) == len(questions):
@@ -134,7 +134,7 @@ def _playable(questions: QuestionSet, actions: Sequence[str]) -> QuestionSet:
             f"{questions.name}: all are tasks, which need the action {verb} "
             f"(--actions {verb.lower()} of evaluate, demo, export, serve and mcp)"
         )
-    return questions.filter(lambda q: not q.writes)
+    return questions.filter(lambda q: not q.writable)
 
 # %% ../../nbs/play/08_environment.ipynb #4e3b1920
 class EpisodeEnv:

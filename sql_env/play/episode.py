@@ -168,8 +168,8 @@ class Episode:
         gold = question.gold_answer, question.tables_involved
         meter = RewardMeter(self.config, *gold, self.budget, n, len(later))
         work = self.work
-        if work is None and "changes" in self._gives:
-            work = _TaskWork(self.question, self.database)
+        if question.writes and "changes" in self._gives:
+            work = work.go_on(question) if work else _TaskWork(question, self.database)
         self.asks.append(Ask(question, self.board, meter, later, self.steps, self.verify, work))
         return self.asks[-1]
 

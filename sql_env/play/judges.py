@@ -310,6 +310,15 @@ class _TaskWork:
         "The same work on a copy of its own: the statements are carried out again."
         return deepcopy(self)
 
+    def go_on(self, question: Question) -> "_TaskWork":
+        "The same work with one more task to do, which comes on top of what was asked for before."
+        before = self.question
+        gold = (*before.gold_statements, *question.gold_statements)
+        writes = tuple({*before.writes, *question.writes})
+        both = question.with_fields(gold_statements=gold, writes=writes)
+        self.close()
+        return _work_again(both, self.database, self.batches, False)
+
     def __reduce__(self):  # connections can't be copied, and statements can be carried out again
         is_closed = self.copy is not None and self.copy.is_closed
         leave = dict(asked=self.asked, agreed=self.agreed, unasked=self.unasked)

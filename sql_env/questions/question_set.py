@@ -265,6 +265,11 @@ class Question:
         "The questions that are asked one after the other: this one, without its follow-ups, and those."
         return (self.with_fields(follow_ups=()), *self.follow_ups) if self.follow_ups else (self,)
 
+    @property
+    def writable(self) -> tuple[str, ...]:
+        "The tables that it or one of its follow-ups may change; with any there is a task in it."
+        return tuple(dict.fromkeys(t for q in (self, *self.follow_ups) for t in q.writes))
+
 # %% ../../nbs/questions/01_question_set.ipynb #5b2462b5
 _DEFAULTS = {
     name: field.default

@@ -10,6 +10,7 @@ __all__ = []
 # %% ../../nbs/sources/02_published.ipynb #982ed5c6
 import csv
 import os
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -110,7 +111,7 @@ def _interaction(row: dict, question_id: str, split: str, file: str) -> Question
         turns = [
             Question(
                 f"{question_id}.{number}" if number > 1 else question_id,
-                turn["utterance"].strip(),
+                " ".join(turn["utterance"].split()),
                 row["database_id"],
                 turn["query"],
                 split=split,
@@ -420,9 +421,10 @@ def _rows_with_gold(file: Path, golds: str, *fields: str) -> Iterator[dict[str, 
     for extra in sorted(set(file.parent.glob(golds)) - {file}):
         known |= {row.get("instance_id"): row for row in _read_json_rows(extra)}
     for number, row in enumerate(_read_json_rows(file)):
-        row |= {
-            name: value for name, value in known.get(row.get("instance_id"), {}).items() if value
-        }
+        for name, value in known.get(row.get("instance_id"), {}).items():
+            if value:
+                both = isinstance(value, dict) and isinstance(row.get(name), dict)
+                row[name] = row[name] | value if both else value
         is_named = all(
             isinstance(row.get(name), str) for name in ("instance_id", "selected_database")
         )
@@ -437,6 +439,19 @@ def _statements(row: dict[str, Any]) -> list[str]:
     gold = row.get("sol_sql") or []
     texts = [gold] if isinstance(gold, str) else map(str, gold)
     return [text for text in (text.strip().rstrip(";").strip() for text in texts) if text]
+
+# %% ../../nbs/sources/02_published.ipynb #25913bef
+def _with_follow_up(q: Question, row: dict[str, Any], left_out: Counter[str]) -> Question:
+    "The question with the follow-up of its row; one that can't be asked is counted."
+    later = row.get("follow_up")
+    if not isinstance(later, dict) or not later.get("query"):
+        return q
+    gold = _statements(later)
+    if q.writes or len(gold) != 1 or not re.match(r"(SELECT|WITH)\b", gold[0], re.I):
+        left_out["a follow-up is not asked: it has no gold, is a task, or comes after one"] += 1
+        return q
+    about = f"{q.question_id}.2", str(later["query"]), q.database_name, gold[0]
+    return q.with_fields(follow_ups=(Question(*about, split=q.split),))
 
 # %% ../../nbs/sources/02_published.ipynb #9f51402c
 def _knowledge(folder: Path, row: dict[str, Any]) -> dict[Any, dict]:
@@ -536,7 +551,8 @@ def _read_mini_interact(
         text = next(str(row[name]) for name in asks if row.get(name))
         about = row["instance_id"], text, row["selected_database"], gold[0]
         facts = [*_query_facts(row), *_knowledge_facts(row, _knowledge(folder, row))]
-        questions.append(Question(*about, split="dev", clarifications=tuple(facts)))
+        q = Question(*about, split="dev", clarifications=tuple(facts))
+        questions.append(_with_follow_up(q, row, left_out))
     drafts = Drafts(questions, _database_files(folder), "mini_interact", dict(left_out))
     return _check_databases(drafts)
 
@@ -595,5 +611,6 @@ def _read_livesqlbench(
             about |= dict(gold_sql="", gold_statements=gold, writes=_written_tables(gold))
         else:
             about |= dict(gold_sql=gold[0])
-        questions.append(Question(row["instance_id"], text, **about))
+        q = Question(row["instance_id"], text, **about)
+        questions.append(_with_follow_up(q, row, left_out))
     return _check_databases(Drafts(questions, databases, file.stem, dict(left_out)))

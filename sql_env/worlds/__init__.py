@@ -8,6 +8,6 @@ __getattr__, __dir__ = lazy_names(
         "world": "FAMILIES World world_set worlds",
         "conversations": "AmbiguousWorld ConversationWorld",
         "search": "ManualWorld WideWorld",
-        "changes": "ChangeWorld PolicyWorld twins",
+        "changes": "ChangeWorld FollowUpWorld PolicyWorld twins",
     },
 )

@@ -721,9 +721,11 @@ def _answer(
     return _Asked(kind, state, edit.slots, sql, rows, alone)
 
 # %% ../../nbs/worlds/10_conversations.ipynb #b7b075d2
-def _begin(s: Sampler, con: apsw.Connection) -> tuple[_Talk, list[_Asked]]:
+def _begin(
+    s: Sampler, con: apsw.Connection, kinds: Sequence[str] = _OPENINGS
+) -> tuple[_Talk, list[_Asked]]:
     "A conversation of one turn; raises `DraftRejected` if none is good."
-    kind = s.rng.choice(_OPENINGS)
+    kind = s.rng.choice(kinds)
     for _ in range(20):
         try:
             state, slots = _open(s, kind)
@@ -760,6 +762,32 @@ def _is_stable(asked: list[_Asked], con: apsw.Connection) -> bool:
     con.execute("PRAGMA reverse_unordered_selects=OFF")
     return same
 
+# %% ../../nbs/worlds/10_conversations.ipynb #8f0b80e6
+def _ask_about_rows(s: Sampler, con: apsw.Connection) -> list[_Asked]:
+    "One or two turns about the rows of one table; raises `DraftRejected`."
+    talk, asked = _begin(s, con, ("list_where", "count_where"))
+    talk.require(talk.now.base.source.sql == talk.table.name)
+    if s.rng.chance(0.5):
+        asked.append(_answer(talk, con, "narrow", _narrow(talk), asked))
+    talk.require(_is_stable(asked, con))
+    return asked
+
+# %% ../../nbs/worlds/10_conversations.ipynb #b90b880e
+def _in_words(w: _GeneratedWorld, asked: list[_Asked], words: dict[str, Any]) -> Question:
+    "A conversation of a world in words."
+    turns: list[Question] = []
+    name = w._question("").question_id
+    rng = Rng("words", name, w.wording)
+    for i, turn in enumerate(asked, 1):
+        forms = load_wordings("conversations" if turns else "wordings")[turn.kind]
+        text = _render_question(forms, words | turn.slots, rng, w.wording)
+        if not turns:
+            text = _with_fillers(text, rng, w.wording)
+        gold = _gold_fields(turn.sql, turn.rows, turn.state.tables, bool(turn.state.order))
+        gold["question_id"] = f"{name}.{i}" if turns else name
+        turns.append(w._question(text, **gold))
+    return turns[0].with_fields(follow_ups=tuple(turns[1:]))
+
 # %% ../../nbs/worlds/10_conversations.ipynb #a1b186ba
 @dataclass(eq=False, repr=False)
 class ConversationWorld(_GeneratedWorld):
@@ -787,18 +815,7 @@ class ConversationWorld(_GeneratedWorld):
         asked = _converse(s, con)
         if not _is_stable(asked, con):
             raise DraftRejected("an answer that depends on the order of rows")
-        turns: list[Question] = []
-        name = self._question("").question_id
-        rng, words = Rng("words", name, self.wording), s.words | self._words
-        for i, turn in enumerate(asked, 1):
-            forms = load_wordings("conversations" if turns else "wordings")[turn.kind]
-            text = _render_question(forms, words | turn.slots, rng, self.wording)
-            if not turns:
-                text = _with_fillers(text, rng, self.wording)
-            gold = _gold_fields(turn.sql, turn.rows, turn.state.tables, bool(turn.state.order))
-            gold["question_id"] = f"{name}.{i}" if turns else name
-            turns.append(self._question(text, **gold))
-        return turns[0].with_fields(follow_ups=tuple(turns[1:])), asked
+        return _in_words(self, asked, s.words | self._words), asked
 
     @property
     def _turns(self) -> dict[str, _Asked]:
