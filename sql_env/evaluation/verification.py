@@ -50,7 +50,10 @@ def _as_texts(values: dict[str, Any]) -> dict[str, str]:
 def _header_problems(about: dict[str, Any], env: Any) -> tuple[list[str], dict[int, Any]]:
     "What a header claims wrongly, and the episodes that were planned, by index; raises `TypeError` or `KeyError`."
     n, seed, epochs = about["episodes"], about["seed"], about.get("epochs", 1)
-    shard = tuple(map(int, about["shard"])) if "shard" in about else None
+    shard = None
+    if "shard" in about:
+        i, of_all = map(int, about["shard"])
+        shard = i, of_all
     if not (type(n) is type(seed) is int and 0 < n < 10**7 and isinstance(about["policy"], str)):
         raise TypeError("episodes and seed are numbers, the policy has a name")
     plan = _repeat(plan_episodes(env, n // epochs, seed), epochs, seed)
@@ -157,7 +160,7 @@ def _verified(path: Path, questions: QuestionSet) -> VerifiedResult:
         except (KeyError, ValueError, TypeError) as e:
             told.append(f"it can't be played again ({type(e).__name__}: {e})")
             old = replace(old, episode=replace(old.episode, error=str(e)))
-        nothing = dict(error=None, verdicts={}, total_reward=0.0)  # of it can be shown
+        nothing: dict[str, Any] = dict(error=None, verdicts={}, total_reward=0.0)  # can be shown
         found[index] = replace(old.episode, **nothing) if old.episode.error else new.episode
         problems += [f"episode {index}: {said}" for said in told]
     results = list(found.values())
