@@ -8,6 +8,7 @@ Docs: https://hjerpe.github.io/sql_env/proofs/expressions.html.md"""
 __all__ = ['BARE']
 
 # %% ../../nbs/proofs/05_expressions.ipynb #8424b261
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -51,6 +52,7 @@ _FUNCTIONS = frozenset(
     "abs lower upper length round trim replace substring str_position typeof date datetime time_to_str "
     "ts_or_ds_to_timestamp ts_or_ds_to_date julianday strftime unixepoch".split()
 )
+_CLOCK = re.compile("now|subsec", re.I)
 _MAX_LIST = 100  # values of IN
 BARE = Constant("a column outside of aggregates", "bare")
 _COMPARISONS: dict[type, str] = {
@@ -204,10 +206,12 @@ class _Expressions:
         terms = [self.value(left, scope) for left in lefts]
         if query is not None:
             relation = self.translate(query, scope)
-            if relation.width != len(terms):
-                raise Unproved("IN with another number of columns")
-            for n, ((_, a), b) in enumerate(zip(terms, relation.affinities)):
+            for n, ((x, a), b) in enumerate(zip(terms, relation.affinities)):
                 values.check_form(relation.bag, n, a, b)
+                bare = [x] if a == "" else [block.out[n] for block in relation.bag.blocks]
+                forms = {values.written_form(y) for y in bare if not isinstance(y, Constant)}
+                if {a, b} == {"REAL", ""} and forms - {"real"}:
+                    raise Unproved("IN that makes real numbers of integers")
 
             def equal(out) -> _Truth:
                 parts = [
@@ -406,7 +410,7 @@ class _Expressions:
                     args.append(self.term(part, scope))
                 elif part is not None and not (isinstance(e, exp.Anonymous) and key == "this"):
                     extras.append(f"{key}={part}")
-        if any(isinstance(a, Constant) and "now" in str(a.value).lower() for a in args) or not args:
+        if not args or any(isinstance(a, Constant) and _CLOCK.search(str(a.value)) for a in args):
             raise Unproved(f"{name} may depend on the time")
         return Call(":".join([name, *extras]), tuple(map(self.values.seen, args)))
 

@@ -247,7 +247,7 @@ def _is_ordinary(con: apsw.Connection, table: str) -> bool:
     names = [table, *(text for c in columns for text in (c.name, c.type))]
     if any(c.hidden or strict and c.type.upper() == "ANY" for c in columns):
         return False
-    return all(map(str.isascii, names))
+    return con.pragma("encoding") == "UTF-8" and all(map(str.isascii, names))
 
 # %% ../../nbs/proofs/01_facts.ipynb #a9f635be
 def _table_facts(

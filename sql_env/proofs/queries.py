@@ -136,16 +136,12 @@ class _Translator:
 
     def set_operation(self, e: exp.SetOperation, outer: _Scope | None) -> _Relation:
         left, right = self.query(e.this, outer), self.query(e.expression, outer)
-        if left.width != right.width:
-            raise Unproved("a set operation of different widths")
         if isinstance(e, exp.Union):
             if e.args.get("distinct"):
                 bag = _distinct_bag((*left.bag.blocks, *right.bag.blocks))
             else:
                 bag = Bag((*_disjoint(self.values, left.bag), *_disjoint(self.values, right.bag)))
         else:
-            if not e.args.get("distinct", True):
-                raise Unproved("EXCEPT ALL")
             bag = self.filtered(left.bag, right.bag, isinstance(e, exp.Except))
         affinities = tuple(map(_joint_affinity, left.affinities, right.affinities))
         keys = e.args["order"].expressions if e.args.get("order") else []
@@ -184,7 +180,7 @@ class _Translator:
     def sources(self, e: exp.Select, outer: _Scope | None) -> list[_Partial]:
         "What FROM gives: each part a block without a selection."
         partials = [_Partial()]
-        first = e.args.get("from_") or e.args.get("from")
+        first = e.args.get("from_")
         if first is None:
             return partials
         items = [(first.this, None), *((join.this, join) for join in e.args.get("joins") or [])]

@@ -56,6 +56,9 @@ class _Truth(NamedTuple):
 # %% ../../nbs/proofs/04_values.ipynb #4f0c5bf2
 _STRICT = frozenset("+ - * || neg real as_number as_text lower upper length abs round trim".split())
 _TEXT_RESULT = frozenset("|| lower upper trim replace substring as_text".split())
+_NUMBER_RESULT = frozenset(
+    "+ - * / % fdiv neg real abs round length str_position cast:INTEGER cast:REAL".split()
+)
 _NUMERIC_AFFINITIES = frozenset({"INTEGER", "REAL", "NUMERIC"})
 
 # %% ../../nbs/proofs/04_values.ipynb #1271654d
@@ -114,23 +117,7 @@ class _Values:
             case Aggregate():
                 return all(map(self.is_number, self.elements(term)))
             case Call():
-                name = term.name
-                return name in (
-                    "+",
-                    "-",
-                    "*",
-                    "/",
-                    "%",
-                    "fdiv",
-                    "neg",
-                    "real",
-                    "abs",
-                    "round",
-                    "length",
-                    "instr",
-                    "cast:INTEGER",
-                    "cast:REAL",
-                )
+                return term.name in _NUMBER_RESULT
         return False
 
     def is_integer(self, term: Node) -> bool:
@@ -148,7 +135,7 @@ class _Values:
                 return all(map(self.is_integer, self.elements(term)))
             case Call("+" | "-" | "*" | "neg" | "abs" | "/" | "%"):
                 return all(map(self.is_integer, term.args))
-            case Call("length" | "instr" | "cast:INTEGER"):
+            case Call("length" | "str_position" | "cast:INTEGER"):
                 return True
         return False
 
