@@ -9,6 +9,7 @@ __all__ = []
 
 # %% ../../nbs/cli/05_learn.ipynb #31473675
 import json
+import shlex
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -266,9 +267,9 @@ def _train_command(
     else:
         _show_run(Console(), trained.folder, rows, expected)
         how = "--policy" if made.mark else "--model"
-        on = f" --source {source}" * bool(source) + f" --path {path}" * bool(path)
-        next_command = f"next: sql_env evaluate {how} {trained.model_path(names[-1])}{on}"
-        Console().print(next_command, soft_wrap=True)
+        words = ["sql_env", "evaluate", how, str(trained.model_path(names[-1]))]
+        words += ["--source", source] * bool(source) + ["--path", str(path)] * bool(path)
+        Console().print(f"next: {shlex.join(words)}", soft_wrap=True)
     if push:
         url = push_to_hub(trained, names[-1], push)
         Console(stderr=True).print(f"[green]uploaded to[/] {url}")

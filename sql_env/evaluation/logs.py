@@ -567,8 +567,7 @@ def _differing(claimed: dict[str, Any], found: dict[str, Any]) -> list[str]:
 def _line_again(
     episode: Any,  # that took the actions of a line again
     old: Trajectory,
-    robust: bool
-    | None = True,  # judge the query behind the answer on variants; None: its verdict stays
+    robust: bool | None = True,  # judge the query on variants; None: its verdict stays
 ) -> Trajectory:
     "A line with the turns and verdicts of today; what was spent and what the model was sent stays."
     spent, index = dict(old.episode.usage), old.episode.episode_index
@@ -589,8 +588,7 @@ def _line_again(
 def replay_trajectory(
     env: EpisodeEnv,  # which says how to grade
     trajectory: Trajectory,  # one that crashed stays as it is
-    robust: bool
-    | None = True,  # judge the query behind the answer on variants; None: its verdict stays
+    robust: bool | None = True,  # judge the query on variants; None: its verdict stays
 ) -> tuple[Trajectory, list[str]]:
     "An episode as it goes and is judged when its actions are taken again, and what differs, as sentences."
     if trajectory.episode.error:

@@ -72,7 +72,7 @@ def _header_problems(about: dict[str, Any], env: Any) -> tuple[list[str], dict[i
 # %% ../../nbs/evaluation/11_verification.ipynb #f794366f
 def _line_problems(path: Path) -> list[str]:
     "Lines that no run writes, and episodes that were played again though they were over."
-    told, over, asked = [], {}, 0
+    told, over, asked = [], set(), 0
     for number, line in enumerate(path.read_bytes().splitlines(keepends=True), 1):
         values: Any = parse_line(line)
         if "policy" in values:
@@ -83,7 +83,7 @@ def _line_problems(path: Path) -> list[str]:
             made, key = t.to_dict(), (t.episode.episode_index, *sorted(t.episode.hashes.items()))
             is_again = key in over
             if not t.episode.error:
-                over[key] = True
+                over.add(key)
         if _json_line(made) != line:
             told.append(f"line {number} is not as a run writes it")
         if is_again:

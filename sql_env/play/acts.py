@@ -113,9 +113,7 @@ class Act(NamedTuple):
     says: str  # what the tool does, in its description
     about: str  # its parameter
     run: Callable[[Scene, str], Said]  # raises `QueryError` or `UnreadableAnswerError`
-    gives: (
-        str  # columns, rows or found (it looks), reply, changes (of rows) or end; prompts go by it
-    )
+    gives: str  # columns, rows or found (it looks), reply, changes or end
     prompt: str = ""  # what prompts say: words, or a sentence if it is no look
     hint: str = ""  # what a person is to write
     button: str = ""  # that takes it

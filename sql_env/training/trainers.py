@@ -238,9 +238,8 @@ def _sft_trainer(
     settings = _trainer_settings(recipe, stage)
     batch = settings["per_device_train_batch_size"] * settings.get("gradient_accumulation_steps", 1)
     steps = settings.get("max_steps") or settings["num_train_epochs"] * len(rows) / batch
-    settings["warmup_steps"] = min(
-        settings.get("warmup_steps", 0), int(steps / 10)
-    )  # of few steps few
+    few = int(steps / 10)  # of few steps not all are for warming up
+    settings["warmup_steps"] = min(settings.get("warmup_steps", 0), few)
     if kept:
         settings = _validation_settings("sft", settings) | settings
     return _sft_trainer_class()(
