@@ -6,7 +6,6 @@ import os
 import resource
 import signal
 import socket
-import sys
 import time
 from contextlib import contextmanager, suppress
 from itertools import count
@@ -16,6 +15,7 @@ import pytest
 
 pytest.importorskip("openenv", reason="openenv is not installed: pip install 'sql_env[server]'")
 from fastapi.testclient import TestClient
+from serving import Server
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 
@@ -24,9 +24,6 @@ from sql_env.server import SQLEnvironment
 from sql_env.server.app import create_app
 from sql_env.server.seats import Journal
 from sql_env.server.settings import Settings
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "benchmarks"))
-from server import Server
 
 
 @contextmanager

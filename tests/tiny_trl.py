@@ -103,8 +103,8 @@ def save_tiny_qwen(folder):
     return folder
 
 
-def warm(model, tok, rows, steps: int = 100, lr: float = 5e-3) -> float:
-    "Supervised steps on a few conversations, learned by heart; returns the last loss."
+def warm(model, tok, rows, steps: int = 120, lr: float = 5e-3) -> None:
+    "Supervised steps on a few conversations, learned by heart."
     import json
 
     import torch
@@ -124,7 +124,22 @@ def warm(model, tok, rows, steps: int = 100, lr: float = 5e-3) -> float:
         loss.backward()
         opt.step()
         opt.zero_grad()
-    return loss.item()
+
+
+def learned(tok):
+    "A model that answers one question in three calls; and a server's probe, or it would write calls that are no JSON."
+    from sql_env.policies.endpoint import _PROBE
+    from sql_env.sources.loading import load
+    from sql_env.training.data import sft_rows
+    from sql_env.training.experts import ExpertPolicy, ExpertTrajectories
+
+    one = load("bundled").filter(question_id="vet_clinic-02")
+    made = ExpertTrajectories(one, 1, policy=ExpertPolicy(one, ["direct"]))
+    rows, model = sft_rows(made.env, made), make_model(tok)
+    call = dict(name="describe", arguments='{"table_name": "visit"}')
+    asked = dict(role="assistant", content="", tool_calls=[dict(type="function", function=call)])
+    warm(model, tok, [*rows, rows[0] | dict(messages=[*_PROBE, asked])])
+    return model
 
 
 def grpo(tok, model, rows, factory, out, n: int = 4, steps: int = 2, **options):
