@@ -107,3 +107,10 @@ class Server(benchmark.Server):
             return Forked(self.env, stderr.fileno())
         with open(os.devnull, "w") as nowhere:
             return Forked(self.env, nowhere.fileno())
+
+    def __exit__(self, *args):
+        "One that was forked is not asked to stop, for it would wait for the pages that a browser has open."
+        if not isinstance(self.process, Forked):
+            return super().__exit__(*args)
+        self.process.kill()
+        return self.process.wait()
