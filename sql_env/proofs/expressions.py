@@ -410,10 +410,9 @@ class _Expressions:
         return Call(":".join([name, *extras]), tuple(map(self.values.seen, args)))
 
     def aggregate(self, e: exp.Expression, scope: _Scope, condition: exp.Expression | None) -> Node:
-        at: _Scope | None = scope
-        if at is None or at.aggregate is None:
+        if scope.aggregate is None:
             raise Unproved("an aggregate where none can be")
-        return at.aggregate(e, condition)
+        return scope.aggregate(e, condition)
 
     def scalar(self, e: "exp.Expr", scope: _Scope) -> tuple[Node, str]:
         "The value of a subquery that has one row, or none: then NULL; and its affinity."
