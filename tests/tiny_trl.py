@@ -103,25 +103,24 @@ def save_tiny_qwen(folder):
     return folder
 
 
-def warm(model, tok, rows, steps: int = 120, lr: float = 5e-3) -> None:
-    "Supervised steps on a few conversations, learned by heart."
+def warm(model, tok, rows, steps: int = 130, lr: float = 1e-2) -> None:
+    "Supervised steps on what an assistant says in a few conversations, learned by heart."
     import json
 
     import torch
     from trl.chat_template_utils import qwen3_training_chat_template as template
 
-    texts = [
-        tok.apply_chat_template(
-            r["messages"], tools=json.loads(r["tools"]), tokenize=False, chat_template=template
-        )
-        for r in rows
-    ]
-    batch = tok(texts, return_tensors="pt", padding=True, add_special_tokens=False)
-    labels = batch["input_ids"].masked_fill(batch["attention_mask"] == 0, -100)
+    options = dict(tokenize=True, return_dict=True, return_assistant_tokens_mask=True)
+    examples = []
+    for r in rows:
+        tools = json.loads(r["tools"])
+        row = tok.apply_chat_template(r["messages"], tools=tools, chat_template=template, **options)
+        ids, said = (torch.tensor([row[key]]) for key in ("input_ids", "assistant_masks"))
+        examples.append(dict(input_ids=ids, labels=ids.masked_fill(said == 0, -100)))
     opt = torch.optim.AdamW(model.parameters(), lr=lr)
     for _ in range(steps):
-        loss = model(**batch, labels=labels).loss
-        loss.backward()
+        for example in examples:
+            model(**example).loss.backward()
         opt.step()
         opt.zero_grad()
 
