@@ -236,23 +236,18 @@ class _Expressions:
 
     def pattern(self, e: exp.Expression, scope: _Scope) -> _Truth:
         "LIKE and GLOB: a test about which only this is known, that LIKE has no regard to the case of ASCII letters."
-        escape = None
-        if isinstance(e, exp.Escape):
-            escape, e = self.term(e.expression, scope), e.this
-        if not isinstance(e, (exp.Like, exp.Glob)):
+        like, written = (e.this, [e.expression]) if isinstance(e, exp.Escape) else (e, [])
+        if not isinstance(like, (exp.Like, exp.Glob)):
             raise Unproved("ESCAPE")
-        name = type(e).__name__.lower()
-        left, right = self.term(e.this, scope), self.term(e.expression, scope)
-        if (
-            isinstance(right, Constant)
-            and right.kind == "text"
-            and name == "like"
-            and escape is None
-        ):
-            right = Constant("".join(c.lower() if c.isascii() else c for c in right.value), "text")
-        args = (left, right) if escape is None else (left, right, escape)
-        list(map(self.values.seen, args))
-        test, there = Test(name, args), self.values.not_null(*args)
+        terms = [self.term(x, scope) for x in (like.expression, *written)]
+        signs = [x for x in terms if isinstance(x, Constant) and x != NULL]
+        if len(signs) < len(terms):
+            raise Unproved("a pattern that is no literal: of NULL and a blob LIKE is false")
+        if isinstance(like, exp.Like) and signs[0].kind == "text" and not written:
+            lower = "".join(c.lower() if c.isascii() else c for c in signs[0].value)
+            signs = [Constant(lower, "text")]
+        left = self.values.seen(self.term(like.this, scope))
+        test, there = Test(type(like).__name__.lower(), (left, *signs)), self.values.not_null(left)
         return _Truth(_conjunction([there, test]), _conjunction([there, _negation(test)]))
 
     def term(self, e: exp.Expression, scope: _Scope) -> Node:
@@ -415,10 +410,9 @@ class _Expressions:
         return Call(":".join([name, *extras]), tuple(map(self.values.seen, args)))
 
     def aggregate(self, e: exp.Expression, scope: _Scope, condition: exp.Expression | None) -> Node:
-        at: _Scope | None = scope
-        if at is None or at.aggregate is None:
+        if scope.aggregate is None:
             raise Unproved("an aggregate where none can be")
-        return at.aggregate(e, condition)
+        return scope.aggregate(e, condition)
 
     def scalar(self, e: "exp.Expr", scope: _Scope) -> tuple[Node, str]:
         "The value of a subquery that has one row, or none: then NULL; and its affinity."

@@ -430,7 +430,7 @@ Union Except Intersect: this expression distinct order limit with_
 """  # kinds of nodes, and the parts that they may have
 _LINES = [line.partition(":") for line in _PARTS.strip().splitlines()]
 FRAGMENT = {name: frozenset(parts.split()) for names, _, parts in _LINES for name in names.split()}
-_BY_NAME = frozenset(["julianday", "date", "datetime", "unixepoch", "strftime"])  # of Anonymous
+_BY_NAME = frozenset("julianday date datetime unixepoch strftime".split())  # of Anonymous
 _MAX_CHARS = 10_000  # of a statement
 _MAX_NODES = 1_500  # of its tree
 
