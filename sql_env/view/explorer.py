@@ -21,7 +21,7 @@ from ..play.episode import Episode
 from ..play.settings import OPTIONS, read_settings
 from ..plugins import KINDS
 from ..policies.base import ModelError
-from ..policies.baselines import OraclePolicy, named_policy, policy_names
+from ..policies.baselines import named_policy, policy_names
 from ..questions.question_set import Question, QuestionSet
 from ..sources.loading import SOURCES, load
 from .episode import EpisodeView, watch_policy
@@ -413,7 +413,7 @@ class EpisodeExplorer:
 
     def _play_gold(self) -> EpisodeView:
         "The chosen question, played by its gold."
-        policy = OraclePolicy(self.picker.questions, searches="SEARCH" in self.actions)
+        policy = named_policy("oracle", self.picker.questions, actions=self.actions)
         *_, view = watch_policy(self._start(), policy, "gold", self.seed)
         return view
 
