@@ -34,6 +34,7 @@ from sql_env.proofs.normal_form import (
     _replace_nodes,
 )
 from sql_env.proofs.values import (
+    _NUMERIC_AFFINITIES,
     _comes_before,
     _count_of,
     _determines,
@@ -72,8 +73,9 @@ class _Relation:
 # %% ../../nbs/proofs/06_queries.ipynb #502c22ae
 def _joint_affinity(a: str, b: str) -> str:
     "The affinity of a column that two queries give; SQLite's own answer depends on how it runs them."
-    classes = [("NUMERIC" if x in ("INTEGER", "REAL") else x) for x in (a, b)]
-    return classes[0] if classes[0] == classes[1] else "several"
+    if {a, b} <= _NUMERIC_AFFINITIES:
+        return max(a, b)  # REAL if there is one, since IN makes real numbers for it
+    return a if a == b else "several"
 
 # %% ../../nbs/proofs/06_queries.ipynb #46c167bf
 def _distinct_bag(blocks: Iterable[Block]) -> Bag:
