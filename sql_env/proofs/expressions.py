@@ -53,7 +53,9 @@ from sql_env.proofs.values import (
 _TIMES = frozenset(
     "date datetime time_to_str ts_or_ds_to_timestamp ts_or_ds_to_date julianday strftime unixepoch".split()
 )
-_FUNCTIONS = _TIMES | frozenset("abs lower upper length round trim replace substring str_position typeof".split())
+_FUNCTIONS = _TIMES | frozenset(
+    "abs lower upper length round trim replace substring str_position typeof".split()
+)
 _CLOCK = re.compile("now|subsec", re.I)
 _MAX_LIST = 100  # values of IN
 BARE = Constant("a column outside of aggregates", "bare")

@@ -147,15 +147,11 @@ class _Translator:
             bag = self.filtered(left.bag, right.bag, isinstance(e, exp.Except))
         affinities = tuple(map(_joint_affinity, left.affinities, right.affinities))
         keys = e.args["order"].expressions if e.args.get("order") else []
-        found = [self.result_place(key.this) for key in keys]
-        places = [place for place in found if place is not None]
-        if len(places) < len(found):
+        if not all(_is_int(key.this) for key in keys):
             raise Unproved("ORDER BY of a set operation by something else than a column")
-        if keys:
-            bag = Bag(
-                tuple(replace(b, out=b.out + tuple(b.out[p] for p in places)) for b in bag.blocks),
-                bag.is_set,
-            )
+        places = [int(key.this.name) - 1 for key in keys]
+        blocks = [replace(b, out=b.out + tuple(b.out[p] for p in places)) for b in bag.blocks]
+        bag = replace(bag, blocks=tuple(blocks))
         return _Relation(affinities, bag, tuple(map(_sort_key, keys)), _limit_of(e))
 
     def result_place(self, e: exp.Expression) -> int | None:
