@@ -61,6 +61,9 @@ uvicorn.run(server.echo_app(), port=int(os.environ["PORT"]), **options)
 """
 
 
+OURS = "from sql_env.server.app import main; main()"
+
+
 class Server:
     "A server in a process of its own: ours, or `echo`, or what a command starts."
 
@@ -68,7 +71,6 @@ class Server:
 
     def __init__(self, kind="sql", stderr=subprocess.DEVNULL, command=None, port=0, **env):
         self.port = port or socket.create_server(("127.0.0.1", 0)).getsockname()[1]
-        code = "from sql_env.server.app import main; main()" if kind == "sql" else ECHO
         self.env = {
             **os.environ,
             "PORT": str(self.port),
@@ -79,14 +81,13 @@ class Server:
             "MALLOC_ARENA_MAX": "2",
             **env,
         }
-        self.process = subprocess.Popen(
-            command or [sys.executable, "-c", code],
-            env=self.env,
-            stdout=subprocess.DEVNULL,
-            stderr=stderr,
-            **self.start_with,
-        )
+        code = OURS if kind == "sql" else ECHO
+        self.process = self.start(command or [sys.executable, "-c", code], stderr)
         self.http, self.ws = f"http://127.0.0.1:{self.port}", f"ws://127.0.0.1:{self.port}/ws"
+
+    def start(self, command, stderr):
+        options = dict(stdout=subprocess.DEVNULL, stderr=stderr, **self.start_with)
+        return subprocess.Popen(command, env=self.env, **options)
 
     def __enter__(self):
         end = time.monotonic() + 300  # a busy machine

@@ -13,30 +13,30 @@ from types import MappingProxyType
 from typing import Any
 
 # %% ../nbs/03_plugins.ipynb #3d62e3e1
-KINDS = MappingProxyType(
-    dict(
-        sources=MappingProxyType(
-            dict(
-                worlds="sql_env.worlds:World.source",
-                ambiguous="sql_env.worlds:AmbiguousWorld.source",
-                tasks="sql_env.worlds:ChangeWorld.source",
-                policies="sql_env.worlds:PolicyWorld.source",
-                wide="sql_env.worlds:WideWorld.source",
-                manual="sql_env.worlds:ManualWorld.source",
-                conversations="sql_env.worlds:ConversationWorld.source",
-                follow_ups="sql_env.worlds:FollowUpWorld.source",
-            )
-        ),
-        verdicts=MappingProxyType({"certified": "sql_env.proofs:CERTIFIED"}),
-        provers=MappingProxyType({"equality": "sql_env.proofs:prove_on"}),
-        policies=MappingProxyType({"nano": "sql_env.nano.engine:NanoPolicy"}),
-        models=MappingProxyType({"nano.json": "sql_env.nano.engine:load_nano"}),
-        recipes=MappingProxyType(
-            {name.lower(): f"sql_env.nano.recipe:{name}" for name in ("FIRST", "NANO")}
-        ),
-        actions=MappingProxyType({}),
-    )
+_OURS = dict(
+    sources=dict(
+        worlds="sql_env.worlds:World.source",
+        ambiguous="sql_env.worlds:AmbiguousWorld.source",
+        tasks="sql_env.worlds:ChangeWorld.source",
+        policies="sql_env.worlds:PolicyWorld.source",
+        wide="sql_env.worlds:WideWorld.source",
+        manual="sql_env.worlds:ManualWorld.source",
+        conversations="sql_env.worlds:ConversationWorld.source",
+        follow_ups="sql_env.worlds:FollowUpWorld.source",
+    ),
+    verdicts=dict(certified="sql_env.proofs:CERTIFIED"),
+    provers=dict(equality="sql_env.proofs:prove_on"),
+    baselines=dict(
+        random="sql_env.policies.baselines:RandomPolicy",
+        greedy="sql_env.policies.baselines:GreedyPolicy",
+        oracle="sql_env.policies.baselines:OraclePolicy",
+    ),
+    policies=dict(nano="sql_env.nano.engine:NanoPolicy"),
+    models={"nano.json": "sql_env.nano.engine:load_nano"},
+    recipes=dict(first="sql_env.nano.recipe:FIRST", nano="sql_env.nano.recipe:NANO"),
+    actions={},
 )
+KINDS = MappingProxyType({kind: MappingProxyType(known) for kind, known in _OURS.items()})
 
 # %% ../nbs/03_plugins.ipynb #924b612d
 def names(

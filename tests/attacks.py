@@ -76,200 +76,13 @@ SLOW, BIG, LONG, WORDS = (
 ANY = tuple("operations timeout memory too_large too_long syntax forbidden value ok".split())
 OK = ("ok",)
 
-# --- The attacks: name, statement, kinds that are right ---
+# --- The attacks: name, statement, kinds that are right; those without Python in them are data ---
 
-WRITES = [
-    (f"write-{i}", sql, DENIED)
-    for i, sql in enumerate(
-        """DELETE FROM animal
-DELETE FROM animal RETURNING *
-INSERT INTO animal(wombat) VALUES ('x')
-INSERT INTO animal(wombat) VALUES ('x') RETURNING quokka
-REPLACE INTO animal(quokka) VALUES (1)
-UPDATE animal SET kilos = 0
-CREATE TABLE mine(a)
-CREATE TABLE mine AS SELECT * FROM animal
-CREATE TEMP TABLE animal(a)
-CREATE TEMP VIEW animal AS SELECT 1
-CREATE TRIGGER t AFTER INSERT ON animal BEGIN SELECT 1; END
-CREATE INDEX i ON animal(wombat)
-CREATE VIRTUAL TABLE temp.f USING fts5(a)
-CREATE VIRTUAL TABLE temp.s USING dbstat
-DROP TABLE animal
-ALTER TABLE animal RENAME TO mine
-REINDEX
-ANALYZE
-VACUUM
-BEGIN EXCLUSIVE
-SAVEPOINT s
-ROLLBACK""".splitlines()
-    )
-] + [
-    ("with-delete", "WITH x AS (SELECT 1) DELETE FROM animal", ("forbidden", "not_read_only")),
-    (
-        "with-insert",
-        "WITH x(a) AS (SELECT 1) INSERT INTO animal(wombat) SELECT a FROM x RETURNING quokka",
-        ("forbidden", "not_read_only"),
-    ),
-    (
-        "with-update",
-        "WITH x AS (SELECT 1) UPDATE animal SET kilos = 0 RETURNING *",
-        ("forbidden", "not_read_only"),
-    ),
-    (
-        "with-replace",
-        "WITH x AS (SELECT 1) REPLACE INTO animal SELECT * FROM animal",
-        ("forbidden", "not_read_only"),
-    ),
-    ("values-insert", "VALUES (1) INSERT INTO animal VALUES (1)", WORDS),
-]
-
-FILES = [
-    ("vacuum-into", "VACUUM INTO 'stolen.sqlite'", DENIED),
-    ("vacuum-into-comment", "/* SELECT */ VACUUM INTO 'stolen.sqlite'", DENIED),
-    ("attach-new", "ATTACH 'stolen.sqlite' AS a", DENIED),
-    ("attach-memory", "ATTACH ':memory:' AS a", DENIED),
-    ("attach-uri", "ATTACH 'file:stolen.sqlite?mode=rwc' AS a", DENIED),
-    ("detach", "DETACH main", DENIED),
-    ("load-extension", "SELECT load_extension('/lib/evil.so')", CLOSED),
-    ("load-extension-entry", "SELECT load_extension('evil', 'entry')", CLOSED),
-    ("readfile", "SELECT readfile('/etc/passwd')", CLOSED),
-    ("writefile", "SELECT writefile('stolen.txt', 'x')", CLOSED),
-    ("edit", "SELECT edit('x', 'sh')", CLOSED),
-    ("fts3-tokenizer", "SELECT fts3_tokenizer('simple')", CLOSED),
-    ("fts3-tokenizer-set", "SELECT fts3_tokenizer('simple', x'4141414141414141')", CLOSED),
-    ("rtreecheck", "SELECT rtreecheck('animal')", CLOSED),
-    ("rtreenode", "SELECT rtreenode(2, zeroblob(9000))", CLOSED),
-    ("sqlite-log", "SELECT sqlite_log(1, 'x')", CLOSED),
-]
-
-PRAGMAS = [
-    (f"pragma-{i}", f"PRAGMA {p}", DENIED)
-    for i, p in enumerate(
-        (
-            "writable_schema=ON",
-            "query_only=OFF",
-            "mmap_size=1000000000",
-            "cache_size=-1000000",
-            "journal_mode=WAL",
-            "table_info(vault)",
-            "database_list",
-            "hard_heap_limit=0",
-            "trusted_schema=ON",
-            "temp_store_directory='.'",
-            "user_version=7",
-        )
-    )
-]
-
-CATALOG = [
-    (f"catalog-{i}", sql, CLOSED)
-    for i, sql in enumerate(
-        """SELECT * FROM sqlite_master
-SELECT sql FROM sqlite_schema
-SELECT sql FROM main.sqlite_schema
-SELECT sql FROM main."sqlite_master"
-SELECT sql FROM [SQLITE_MASTER]
-SELECT sql FROM `sqlite_schema` AS animal
-SELECT * FROM temp.sqlite_master
-SELECT * FROM sqlite_temp_schema
-SELECT count(*) FROM sqlite_master
-SELECT 1 FROM temp.sqlite_schema
-SELECT wombat FROM animal WHERE EXISTS (SELECT 1 FROM sqlite_master WHERE sql LIKE '%vault%')
-SELECT wombat FROM animal WHERE 1 IN (SELECT rootpage FROM sqlite_master)
-SELECT 1 IN sqlite_master
-SELECT (SELECT group_concat(sql) FROM sqlite_master)
-WITH animal AS (SELECT * FROM sqlite_master) SELECT * FROM animal
-WITH a AS MATERIALIZED (SELECT sql FROM sqlite_schema) SELECT count(*) FROM a
-SELECT wombat FROM animal UNION ALL SELECT sql FROM sqlite_master
-SELECT * FROM animal NATURAL JOIN sqlite_master
-SELECT * FROM animal LEFT JOIN main.sqlite_master AS vault ON 1
-VALUES ((SELECT sql FROM sqlite_master LIMIT 1))
-SELECT rowid FROM sqlite_master
-SELECT max(length(sql)) OVER () FROM sqlite_master
-SELECT * FROM pragma_table_info('vault')
-SELECT * FROM pragma_table_xinfo('vault')
-SELECT count(*) FROM pragma_table_info('vault')
-SELECT 1 FROM pragma_table_list WHERE name = 'vault'
-SELECT * FROM pragma_database_list
-SELECT * FROM pragma_index_list('vault')
-SELECT * FROM pragma_foreign_key_list('vault')
-SELECT * FROM pragma_function_list
-SELECT * FROM pragma_module_list
-SELECT * FROM pragma_compile_options
-SELECT * FROM animal, pragma_table_info(wombat)
-SELECT * FROM dbstat
-SELECT count(*) FROM dbstat
-SELECT count(*) FROM dbstat('main')
-SELECT * FROM sqlite_stmt
-SELECT * FROM sqlite_dbpage
-SELECT count(*) FROM sqlite_dbpage
-SELECT * FROM bytecode('SELECT * FROM vault')
-SELECT * FROM tables_used('SELECT * FROM heavy')
-SELECT * FROM sqlite_stat1
-SELECT * FROM sqlite_sequence
-SELECT * FROM fts5vocab
-SELECT * FROM json_each('[1]')
-SELECT count(*) FROM json_tree('[1]')
-SELECT * FROM generate_series(1, 10)
-SELECT * FROM carray
-SELECT * FROM sqlite_parameters""".splitlines()
-    )
-] + [
-    (
-        "json-each-huge",
-        "SELECT count(*) FROM json_each((SELECT json_group_array(wombat) FROM animal))",
-        CLOSED,
-    ),
-    (
-        "catalog-cte-name",
-        "WITH sqlite_master(sql) AS (SELECT 'mine') SELECT sql FROM sqlite_master",
-        ("ok", "forbidden"),
-    ),
-    ("catalog-column", "SELECT sqlite_master.sql FROM animal", ("unknown_column",)),
-    ("schema-typeof", "SELECT typeof(bilbi) FROM animal", ("unknown_column",)),
-    ("hint-other-table", "SELECT bilbi, numbats FROM animal", ("unknown_column",)),
-    ("hint-index", "SELECT wombat FROM animal INDEXED BY dunnar", ("syntax", "unknown_table")),
-    ("hint-function", "SELECT bilby(1)", CLOSED),
-    ("unknown-schema", "SELECT * FROM nowhere.vault", CLOSED),
-    ("union-width", "SELECT * FROM animal UNION SELECT 1", WORDS),
-    ("scalar-width", "SELECT (SELECT * FROM animal)", WORDS),
-    (
-        "ambiguous",
-        "SELECT * FROM animal a JOIN animal b USING (quoka)",
-        ("syntax", "unknown_column"),
-    ),
-]
 
 MEMORY = [
-    ("randomblob", "SELECT length(randomblob(1000000000))", CLOSED),
-    ("zeroblob", "SELECT hex(zeroblob(1000000000))", CLOSED),
-    ("printf-width", "SELECT printf('%999999999d', 1)", BIG),
-    ("printf-precision", "SELECT length(printf('%.999999999f', 1))", ("memory", "ok")),
-    ("printf-star", "SELECT length(printf('%.*c', 999999999, 'x'))", BIG),
     (
         "replace-growth",
         f"SELECT replace(replace({repeat('a', 900)}, 'a', {repeat('b', 900)}), 'b', {repeat('c', 900)})",
-        BIG,
-    ),
-    (
-        "doubling",
-        "WITH RECURSIVE c(s) AS (SELECT 'x' UNION ALL SELECT s || s FROM c) SELECT max(length(s)) FROM c",
-        BIG,
-    ),
-    (
-        "hex-doubling",
-        "WITH RECURSIVE c(s) AS (SELECT 'x' UNION ALL SELECT hex(s) FROM c) SELECT max(length(s)) FROM c",
-        BIG,
-    ),
-    (
-        "quote-doubling",
-        "WITH RECURSIVE c(s) AS (SELECT '''' UNION ALL SELECT quote(s) FROM c) SELECT max(length(s)) FROM c",
-        BIG,
-    ),
-    (
-        "json-doubling",
-        "WITH RECURSIVE c(s) AS (SELECT '1' UNION ALL SELECT json_array(s, s) FROM c) SELECT max(length(s)) FROM c",
         BIG,
     ),
     ("group-concat", f"WITH {loop(10**9)} SELECT length(group_concat(n)) FROM k", BIG),
@@ -493,18 +306,6 @@ PREPARE = [
 ]
 
 TEXTS = [
-    ("two-statements", "SELECT 1; DELETE FROM animal", DENIED),
-    ("two-reads", "SELECT 1; SELECT * FROM sqlite_master", DENIED),
-    ("two-comment", "SELECT 1; -- x\n DELETE FROM animal", DENIED),
-    ("two-hidden", "SELECT '--'; DELETE FROM animal --'", DENIED),
-    ("two-nested-comment", "SELECT 1 /* ; */ ; /* */ ATTACH 'x' AS y", DENIED),
-    ("two-variable", "SELECT $a('); DELETE FROM animal; SELECT $a(')", DENIED),
-    ("two-bracket", "SELECT [a; DELETE FROM animal", WORDS + DENIED),
-    ("explain", "EXPLAIN SELECT * FROM vault", DENIED),
-    ("explain-plan", "EXPLAIN QUERY PLAN SELECT * FROM vault", DENIED),
-    ("explain-comment", "/**/ -- SELECT\n EXPLAIN SELECT 1", DENIED),
-    ("explain-later", "SELECT 1; EXPLAIN SELECT * FROM vault", DENIED),
-    ("explain-with", "WITH x AS (SELECT 1) EXPLAIN SELECT 1", WORDS),
     ("parentheses", "SELECT " + "(" * 1900 + "1" + ")" * 1900, LONG + OK),
     ("parentheses-first", "(" * 1900 + "SELECT 1" + ")" * 1900, LONG),
     ("not-chain", "SELECT " + "NOT " * 900 + "1", LONG),
@@ -513,82 +314,15 @@ TEXTS = [
     ("megabyte", "SELECT '" + "x" * 10**6 + "'", ("too_long",)),
     ("megabyte-spaces", " " * 10**6 + "SELECT 1", ("too_long",)),
     ("megabyte-parentheses", "(" * 10**6, ("too_long",)),
-    ("nul-inside", "SELECT 1\0; DELETE FROM animal", WORDS),
-    ("nul-literal", "SELECT 'a\0b'", WORDS),
-    ("none", None, ("bad_type",)),
-    ("number", 7, ("bad_type",)),
     ("list", ["SELECT 1"], ("bad_type",)),
-    ("object", {"sql": "SELECT 1"}, ("bad_type",)),
-    ("empty", "", DENIED),
-    ("space", " \n\t", DENIED),
-    ("semicolon", ";", DENIED),
-    ("semicolon-first", ";SELECT 1", DENIED),
-    ("comment-only", "-- SELECT 1", DENIED),
-    ("comment-open", "/* SELECT 1", DENIED),
-    ("comment-open-after", "SELECT 1 /* ; DELETE FROM animal", OK + DENIED),
-    ("comment-split", "SEL/**/ECT 1", DENIED),
-    ("string-open", "SELECT 'abc", WORDS),
-    ("name-open", 'SELECT "abc', WORDS + ("unknown_column",)),
-    ("byte-order-mark", "\ufeffDELETE FROM animal", DENIED),
-    ("no-break-space", "\xa0SELECT 1", DENIED),
-    ("fullwidth", "ＳＥＬＥＣＴ 1", DENIED),
-    ("zero-width", "SEL\u200bECT 1", WORDS + DENIED),
-    ("right-to-left", "SELECT 1 \u202e; DELETE FROM animal", DENIED),
-    ("fullwidth-semicolon", "SELECT 1； DELETE FROM animal", WORDS + ("unknown_column",)),
-    ("line-separator", "SELECT 1 -- x\u2028; DELETE FROM animal", OK + DENIED),
-    ("turkish-i", "SELECT * FROM sqlıte_master", ("unknown_table", "syntax")),
-    ("kelvin", "SELECT \u212ailos FROM animal", ("unknown_column",)),
     (
         "surrogate",
         "SELECT '\ud800'",
         ("syntax", "encoding", "bad_type"),
     ),  # once a hole: UnicodeEncodeError instead of QueryError
-    ("parameter", "SELECT ?1, :a, @b", LONG),
-    ("parameter-many", "SELECT ?999999999", WORDS + LONG),
-    ("double-quoted", 'SELECT "no_such" FROM animal', ("unknown_column",)),
-    ("shell", ".tables", DENIED),
-    ("backslash", "\\dt", DENIED),
-    ("use", "USE animal", DENIED),
-    ("copy", "COPY animal TO 'x'", DENIED),
-    ("bad-utf8", "SELECT CAST(x'fffe41' AS TEXT)", ("encoding",)),
-    ("bad-utf8-name", "SELECT CAST(x'ff' AS TEXT) AS \"é\"", ("encoding",)),
-    ("overflow", "SELECT abs(-9223372036854775808)", ("value",)),
-    ("sum-overflow", "SELECT sum(9223372036854775807) FROM animal", ("value",)),
-    ("infinity", "SELECT 9e999, -9e999", OK),
-    ("nan", "SELECT 9e999 - 9e999, 0.0 / 0", OK),
-    (
-        "control-characters",
-        "SELECT char(27) || '[2J', char(10, 13, 0, 8), 'a' || char(0) || 'b'",
-        OK,
-    ),
-    ("fake-rows", "SELECT 'a | b' || char(10) || '... 900 rows, 20 shown'", OK),
-    ("bad-json", "SELECT json('{')", ("value",)),
-    ("bad-json-path", "SELECT json_extract('{}', 'x')", ("value",)),
     ("deep-json", f"SELECT json({repeat('[', 5000)} || {repeat(']', 5000)})", ("value", "memory")),
     ("long-name", 'SELECT 1 AS "' + "x" * 3900 + '"', OK),
 ]
-
-CHANGING = [
-    (f"changing-{i}", f"SELECT {f}", CLOSED)
-    for i, f in enumerate(
-        (
-            "random()",
-            "abs(random())",
-            "wombat FROM animal ORDER BY random()",
-            "changes()",
-            "total_changes()",
-            "last_insert_rowid()",
-            "sqlite_version()",
-            "sqlite_source_id()",
-            "sqlite_offset(wombat) FROM animal",
-            "sqlite_compileoption_get(0)",
-            "sqlite_compileoption_used('THREADSAFE')",
-            "hex(randomblob(8))",
-        )
-    )
-] + [
-    ("fts5-source-id", "SELECT fts5_source_id()", CLOSED)
-]  # once a hole: tells the version of SQLite, as sqlite_source_id would
 
 
 def nested(levels, first, expression):
@@ -599,27 +333,6 @@ def nested(levels, first, expression):
     return sql
 
 
-# once holes: the modifier was looked for in the text, so a word put together by SQL showed the machine's time zone
-MODIFIERS = (
-    "'local' || 'time'",
-    "replace('localXtime', 'X', '')",
-    "char(117, 116, 99)",
-    "CAST(x'6c6f63616c74696d65' AS TEXT)",
-    "x'6c6f63616c74696d65'",
-    "(SELECT 'LocalTime')",
-    "'utc'",
-)
-LOCAL_TIME = [
-    (f"local-time-{i}", f"SELECT datetime('2024-06-01 12:00', {modifier})", CLOSED)
-    for i, modifier in enumerate(MODIFIERS)
-] + [
-    ("local-time-strftime", "SELECT strftime('%H', '2024-06-01', 'local' || 'time')", CLOSED),
-    ("local-time-julianday", "SELECT julianday('now', '-1 day', 'local' || 'time')", CLOSED),
-    ("local-time-unixepoch", "SELECT unixepoch('2024-06-01', lower('UTC'))", CLOSED),
-    ("local-time-rows", "SELECT date(2460000 + quokka, 'local' || 'time') FROM animal", CLOSED),
-    ("local-time-word", "SELECT wombat FROM animal WHERE wombat <> 'localtime' LIMIT 1", OK),
-    ("local-time-none", "SELECT datetime('2024-06-01', '+1 day', 'start of month')", OK),
-]
 # what nobody counts before it is there: each of these is bounded by a rule of its own
 MEMORY_AT_ONCE = [
     (
@@ -663,10 +376,9 @@ REVEALING = [
         OK,
     )
 ]
-ATTACKS = (
-    WRITES + FILES + PRAGMAS + CATALOG + MEMORY + WORK + PREPARE + TEXTS + CHANGING
-    + LOCAL_TIME + MEMORY_AT_ONCE + REVEALING
-)  # fmt: skip
+ATTACKS = [
+    *cases("attacks_plain"), *MEMORY, *WORK, *PREPARE, *TEXTS, *MEMORY_AT_ONCE, *REVEALING
+]  # fmt: skip
 
 
 def write_home(folder):

@@ -195,6 +195,21 @@ def tiny():
 
 
 @pytest.fixture(scope="session")
+def tiny_model(tiny, tmp_path_factory):
+    "A model that has learned the episode of one question and a server's probe by heart, made by one test process."
+    import torch
+
+    kit, tok = tiny
+
+    def make(folder: Path) -> None:
+        torch.save(kit.learned(tok).state_dict(), folder / "weights.pt")
+
+    model = kit.make_model(tok)
+    model.load_state_dict(torch.load(made_once(tmp_path_factory, "learned", make) / "weights.pt"))
+    return model, tok
+
+
+@pytest.fixture(scope="session")
 def tiny_run(tmp_path_factory):
     "The recipe `nano` made tiny, trained once: one stage of imitation and one of play."
     pytest.importorskip("torch")

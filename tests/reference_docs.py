@@ -7,19 +7,25 @@ nbdev finds the two by `renderer` and `doc_procs` in pyproject.toml; this folder
 import ast
 import inspect
 import re
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import is_dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from importlib import import_module
 from typing import Annotated, Any, get_origin
 
 from fastcore.docments import docments
+from nbdev import processors
 from nbdev.processors import Processor
 from nbdev.showdoc import BasicMarkdownRenderer
 
 from sql_env.extras import MissingExtraError
 
+# nbdev reads its settings anew for each cell, and Python 3.11 the whole module for the source of a class: a third each
+processors.get_config = cache(processors.get_config)
+inspect.getsource = cache(inspect.getsource)
+sys.modules["fastcore.docments"].getsource = inspect.getsource
 MAX_DEFAULT = 40  # characters of a default value in a signature
 _module_prefix = re.compile(r"\b(?:[A-Za-z_]\w*\.)+(?=[A-Za-z_])")
 

@@ -52,7 +52,7 @@ from sql_env.policies.chat import (
     load_model_settings,
     usage_cost,
 )
-from sql_env.policies.endpoint import _PROBE, Endpoint
+from sql_env.policies.endpoint import Endpoint
 from sql_env.policies.local import (
     CachedWriter,
     LocalModel,
@@ -902,25 +902,6 @@ def test_a_model_plays_from_its_folder(untrained, template, tmp_path):
         (None, "no_answer", 2)
     ] * 3
     assert 0 < r.usage["completion_tokens"] <= 6 * 6
-
-
-@pytest.fixture(scope="module")
-def tiny_model(tiny):
-    "A model that has learned the episode of one question and the probe by heart, in a few seconds."
-    kit, tok = tiny
-    from sql_env.training.data import sft_rows
-    from sql_env.training.experts import ExpertPolicy, ExpertTrajectories
-
-    made = ExpertTrajectories(one(), 1, policy=ExpertPolicy(one(), ["direct"]))
-    rows = sft_rows(made.env, made)
-    call = dict(name="describe", arguments='{"table_name": "visit"}')
-    asked = dict(role="assistant", content="", tool_calls=[dict(type="function", function=call)])
-    rows.append(
-        rows[0] | dict(messages=[*_PROBE, asked])
-    )  # a server fails on calls that are no JSON
-    model = kit.make_model(tok)
-    kit.warm(model, tok, rows, steps=120)
-    return model, tok
 
 
 @pytest.fixture(scope="module")

@@ -17,12 +17,13 @@ from fake_server import FakeServer, completion
 from tables import cases
 from typer.testing import CliRunner
 
-from sql_env.cli.app import POLICIES, app, main
+from sql_env.cli.app import app, main
 from sql_env.database.database import Database, build_database
 from sql_env.database.guards import Limits
 from sql_env.extras import EXTRAS
 from sql_env.grading.answers import Verdict
 from sql_env.paths import BUNDLED
+from sql_env.policies import baselines
 from sql_env.policies.base import Completion
 from sql_env.policies.local import load_model_settings
 from sql_env.sources.loading import load
@@ -559,8 +560,8 @@ def test_evaluate_says_when_episodes_crash(sql_env, monkeypatch):
         def select_action(self, observation):
             raise RuntimeError("[red]boom[/]")
 
-    monkeypatch.setitem(POLICIES, "broken", lambda qs, seed: Broken())
-    run = sql_env("evaluate -n 4 --no-floor --policy broken")
+    monkeypatch.setattr(baselines, "RandomPolicy", Broken)
+    run = sql_env("evaluate -n 4 --no-floor --policy random")
     assert (
         run.code == 1
         and "4 episodes crashed, and nothing was measured" in run.out
@@ -568,7 +569,7 @@ def test_evaluate_says_when_episodes_crash(sql_env, monkeypatch):
         and "nan" not in run.out
         and "Traceback" not in run.err
     )
-    (r,) = strict(sql_env("evaluate -n 4 --no-floor --policy broken --json").out)
+    (r,) = strict(sql_env("evaluate -n 4 --no-floor --policy random --json").out)
     assert r["n_completed"] == 0 and r["n_episodes"] == 4
 
 

@@ -72,13 +72,19 @@ def asked(text, golds):
     return next((gold for question, gold in golds.items() if question in text), None)
 
 
-def test_an_oracle_gets_everything_right(questions, golds, tmp_path):
+def right(golds):
+    "A model that runs the gold query and answers with its result."
+
     def say(messages):
         if messages[-1].role == "user":
             return "query", {"sql": asked(messages[-1].text, golds)}
         return "answer", {"value": "@last"}
 
-    log = play(question_task(questions), mock(say), tmp_path)
+    return mock(say)
+
+
+def test_an_oracle_gets_everything_right(questions, golds, tmp_path):
+    log = play(question_task(questions), right(golds), tmp_path)
     assert rates(log) == dict.fromkeys(VERDICTS, (1.0, 0.0))
     sample = read_eval_log(log.location).samples[0]
     assert {"database", "difficulty", "gold_sql"} <= sample.metadata.keys()
@@ -154,24 +160,14 @@ def test_what_was_not_judged_is_left_out_of_its_rate(questions, golds, tmp_path,
 
     monkeypatch.setattr(tasks, "session_outcome", outcome)
 
-    def say(messages):
-        if messages[-1].role == "user":
-            return "query", {"sql": asked(messages[-1].text, golds)}
-        return "answer", {"value": "@last"}
-
-    log = play(question_task(questions[:4]), mock(say), tmp_path)
+    log = play(question_task(questions[:4]), right(golds), tmp_path)
     scores = {s.name: s for s in log.results.scores}
     assert scores["robust"].scored_samples == 3 and scores["robust"].unscored_samples == 1
     assert scores["robust"].metrics["accuracy"].value == 1 and scores["correct"].scored_samples == 4
 
 
 def test_a_log_can_be_scored_again(questions, golds, tmp_path):
-    def say(messages):
-        if messages[-1].role == "user":
-            return "query", {"sql": asked(messages[-1].text, golds)}
-        return "answer", {"value": "@last"}
-
-    log = play(question_task(questions[:3]), mock(say), tmp_path)
+    log = play(question_task(questions[:3]), right(golds), tmp_path)
     again = inspect_ai.score(
         read_eval_log(log.location),
         [correct_scorer(), robust_scorer(), grounded_scorer()],
@@ -183,13 +179,8 @@ def test_a_log_can_be_scored_again(questions, golds, tmp_path):
 def test_a_sample_goes_on_from_the_session_in_its_store(questions, golds, tmp_path):
     "The first evaluation stops after a query; another one starts from what its log holds, and answers at once."
 
-    def say(messages):
-        if messages[-1].role == "user":
-            return "query", {"sql": asked(messages[-1].text, golds)}
-        return "answer", {"value": "@last"}
-
     some = questions[:2]
-    log = play(question_task(some), mock(say), tmp_path, message_limit=4)
+    log = play(question_task(some), right(golds), tmp_path, message_limit=4)
     samples = read_eval_log(log.location).samples
     halted = {s.id: s.store["sql_env_session"] for s in samples}
     assert rates(log)["correct"][0] == 0 and {s.limit.type for s in samples} == {"message"}
@@ -205,7 +196,7 @@ def test_a_sample_goes_on_from_the_session_in_its_store(questions, golds, tmp_pa
 
     task = question_task(some)
     task.setup = from_log(start_episode(some))
-    log = play(task, mock(say), tmp_path / "again")
+    log = play(task, right(golds), tmp_path / "again")
     assert rates(log) == dict.fromkeys(VERDICTS, (1.0, 0.0))
     sample = read_eval_log(log.location).samples[0]
     assert [m.role for m in sample.messages] == "system user assistant tool assistant tool".split()
@@ -213,12 +204,7 @@ def test_a_sample_goes_on_from_the_session_in_its_store(questions, golds, tmp_pa
 
 
 def test_an_answer_counts_whose_result_is_one_message_too_many(questions, golds, tmp_path):
-    def say(messages):
-        if messages[-1].role == "user":
-            return "query", {"sql": asked(messages[-1].text, golds)}
-        return "answer", {"value": "@last"}
-
-    log = play(question_task(questions[:2]), mock(say), tmp_path, message_limit=5)
+    log = play(question_task(questions[:2]), right(golds), tmp_path, message_limit=5)
     assert rates(log) == dict.fromkeys(VERDICTS, (1.0, 0.0))
     sample = read_eval_log(log.location).samples[0]
     assert sample.limit.type == "message"

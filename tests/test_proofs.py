@@ -362,16 +362,16 @@ def test_each_database_of_the_pairs_keeps_its_own_facts():
     ],
 )
 def test_a_weakened_rule_is_caught(number):
-    assert weakened_rules.is_caught(number), weakened_rules.RULES[number][0]
+    assert weakened_rules.what_catches(number), weakened_rules.RULES[number][0]
 
 
 def test_a_first_weakened_rule_is_caught():
-    assert weakened_rules.is_caught(0), weakened_rules.RULES[0][0]
+    assert weakened_rules.what_catches(0), weakened_rules.RULES[0][0]
 
 
 @pytest.mark.slow
 def test_the_tests_before_a_proof_catch_a_weakened_rule():
-    assert not weakened_rules.is_caught(0, is_tested=True)
+    assert not weakened_rules.what_catches(0, is_tested=True)
 
 
 def bundled_golds(step):

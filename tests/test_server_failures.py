@@ -1,11 +1,11 @@
 "The server's own failures: a disk that is full, gone or held by a half line; nobody is punished, nothing is lost."
 
 import json
-import multiprocessing
 import os
 import resource
 import signal
 import socket
+import subprocess
 import sys
 import time
 from contextlib import contextmanager, suppress
@@ -16,6 +16,7 @@ import pytest
 
 pytest.importorskip("openenv", reason="openenv is not installed: pip install 'sql_env[server]'")
 from fastapi.testclient import TestClient
+from serving import Server
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 
@@ -24,9 +25,6 @@ from sql_env.server import SQLEnvironment
 from sql_env.server.app import create_app
 from sql_env.server.seats import Journal
 from sql_env.server.settings import Settings
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "benchmarks"))
-from server import Server
 
 
 @contextmanager
@@ -162,26 +160,27 @@ def test_the_end_of_a_file_is_mended(end, kept, tmp_path):
     assert [line["n"] for line in lines_of(path)] == [*kept, 9]
 
 
-def write_many(path: str, name: int) -> None:
-    journal = Journal(path)
-    for i in range(100_000):
-        journal.add(dict(name=name, i=i, text="x" * (i % 3000)))
+WRITES = """
+import sys
+from sql_env.server.seats import Journal
+journal = Journal(sys.argv[1])
+for i in range(100_000):
+    journal.add(dict(name=int(sys.argv[2]), i=i, text="x" * (i % 3000)))
+"""
 
 
 @pytest.mark.slow
 def test_processes_that_are_killed_leave_whole_lines(tmp_path):
     "Four processes write one file and are killed one after the other: each has a run of lines without a gap."
     path = tmp_path / "results.jsonl"
-    context = multiprocessing.get_context("spawn")
-    processes = [context.Process(target=write_many, args=(str(path), n)) for n in range(4)]
-    for process in processes:
-        process.start()
+    command = [sys.executable, "-c", WRITES, str(path)]
+    processes = [subprocess.Popen([*command, str(n)]) for n in range(4)]
     while len({line.split(b",")[0] for line in read_bytes(path).splitlines()[:-1]}) < 4:
-        assert all(process.is_alive() for process in processes), "one has ended by itself"
+        assert all(process.poll() is None for process in processes), "one has ended by itself"
         time.sleep(0.05)
     for process in processes:
-        os.kill(process.pid, signal.SIGKILL)
-        process.join()
+        process.kill()
+        process.wait()
     Journal(str(path)).add(dict(name=9, i=0))
     found: dict[int, list[int]] = {}
     for line in lines_of(path):

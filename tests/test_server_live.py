@@ -196,12 +196,7 @@ def test_a_restarted_server_is_an_error_of_its_episode():
             if at["episode"] == 2 and obs.step_count == 1 and not at.get("cut"):
                 at["cut"] = True
                 at["server"].__exit__()
-                at["server"].process = subprocess.Popen(
-                    [sys.executable, "-m", "sql_env.server.app"],
-                    env=at["server"].env,
-                    stdout=subprocess.DEVNULL,
-                    stderr=subprocess.DEVNULL,
-                )
+                at["server"].process = at["server"].start([benchmark.OURS], subprocess.DEVNULL)
                 at["server"].__enter__()
             return super().select_action(obs)
 
@@ -280,16 +275,15 @@ def eventually(what, seconds=120):
 def test_slots_of_killed_clients_are_freed(small):
     code = """
 import sys, time
-from sql_env.client import SQLEnv
-clients = [SQLEnv(base_url=sys.argv[1]).sync() for _ in range(4)]
+from websockets.sync.client import connect
+clients = [connect(sys.argv[1], compression=None, proxy=None) for _ in range(4)]
 for client in clients:
-    client.reset(seed=1)
+    client.send('{"type": "reset", "data": {"seed": 1}}')
+    assert "question" in client.recv()
 print("up", flush=True)
 time.sleep(600)
 """
-    p = subprocess.Popen(
-        [sys.executable, "-c", code, small.http], stdout=subprocess.PIPE, text=True
-    )
+    p = subprocess.Popen([sys.executable, "-c", code, small.ws], stdout=subprocess.PIPE, text=True)
     try:
         assert p.stdout.readline() == "up\n"
         extra = SQLEnv(base_url=small.http).sync()

@@ -34,7 +34,6 @@ def browser():
 def server():
     with Server(ENABLE_WEB_INTERFACE="true") as s:
         yield s
-        s.process.kill()  # it would wait for the pages that the browser has open
 
 
 def open_page(browser, url, size=(1280, 1000), theme="light"):

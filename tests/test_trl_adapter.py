@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+from copy import deepcopy
 from functools import lru_cache, partial
 from unittest.mock import patch
 
@@ -792,19 +793,13 @@ def test_pool_grows_once_and_is_reused(tiny, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_warm_model_calls_tools_by_itself(tiny, tmp_path, tell):
+def test_a_warm_model_calls_tools_by_itself(tiny, tiny_model, tmp_path, tell):
     "Two GRPO steps, real generation, real tool calls."
-    from sql_env.training.data import sft_rows
-    from sql_env.training.experts import ExpertPolicy, ExpertTrajectories
-
-    kit, tok = tiny
+    kit, (model, tok) = tiny[0], tiny_model
     one = bundled().filter(question_id=ID)
-    made = ExpertTrajectories(one, 2, policy=ExpertPolicy(one, ["direct", "glance"]))
-    model = kit.make_model(tok)
-    loss = kit.warm(model, tok, sft_rows(made.env, made), steps=250)
     trainer = kit.grpo(
         tok,
-        model,
+        deepcopy(model),
         prompt_rows(one),
         partial(SQLEnvTRL, one),
         tmp_path,
@@ -816,5 +811,5 @@ def test_a_warm_model_calls_tools_by_itself(tiny, tmp_path, tell):
     logs = [line for line in trainer.state.log_history if "reward" in line]
     calls = [line["tools/call_frequency"] for line in logs]
     rewards = [round(line["reward"], 2) for line in logs]
-    tell(f"TRL smoke: loss {loss:.3f} after warm-up, calls per rollout {calls}, rewards {rewards}")
+    tell(f"TRL smoke: calls per rollout {calls}, rewards {rewards}")
     assert len(calls) == 2 and min(calls) >= 1

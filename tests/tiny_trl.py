@@ -103,28 +103,42 @@ def save_tiny_qwen(folder):
     return folder
 
 
-def warm(model, tok, rows, steps: int = 100, lr: float = 5e-3) -> float:
-    "Supervised steps on a few conversations, learned by heart; returns the last loss."
+def warm(model, tok, rows, steps: int = 130, lr: float = 1e-2) -> None:
+    "Supervised steps on what an assistant says in a few conversations, learned by heart."
     import json
 
     import torch
     from trl.chat_template_utils import qwen3_training_chat_template as template
 
-    texts = [
-        tok.apply_chat_template(
-            r["messages"], tools=json.loads(r["tools"]), tokenize=False, chat_template=template
-        )
-        for r in rows
-    ]
-    batch = tok(texts, return_tensors="pt", padding=True, add_special_tokens=False)
-    labels = batch["input_ids"].masked_fill(batch["attention_mask"] == 0, -100)
+    options = dict(tokenize=True, return_dict=True, return_assistant_tokens_mask=True)
+    examples = []
+    for r in rows:
+        tools = json.loads(r["tools"])
+        row = tok.apply_chat_template(r["messages"], tools=tools, chat_template=template, **options)
+        ids, said = (torch.tensor([row[key]]) for key in ("input_ids", "assistant_masks"))
+        examples.append(dict(input_ids=ids, labels=ids.masked_fill(said == 0, -100)))
     opt = torch.optim.AdamW(model.parameters(), lr=lr)
     for _ in range(steps):
-        loss = model(**batch, labels=labels).loss
-        loss.backward()
+        for example in examples:
+            model(**example).loss.backward()
         opt.step()
         opt.zero_grad()
-    return loss.item()
+
+
+def learned(tok):
+    "A model that answers one question in three calls; and a server's probe, or it would write calls that are no JSON."
+    from sql_env.policies.endpoint import _PROBE
+    from sql_env.sources.loading import load
+    from sql_env.training.data import sft_rows
+    from sql_env.training.experts import ExpertPolicy, ExpertTrajectories
+
+    one = load("bundled").filter(question_id="vet_clinic-02")
+    made = ExpertTrajectories(one, 1, policy=ExpertPolicy(one, ["direct"]))
+    rows, model = sft_rows(made.env, made), make_model(tok)
+    call = dict(name="describe", arguments='{"table_name": "visit"}')
+    asked = dict(role="assistant", content="", tool_calls=[dict(type="function", function=call)])
+    warm(model, tok, [*rows, rows[0] | dict(messages=[*_PROBE, asked])])
+    return model
 
 
 def grpo(tok, model, rows, factory, out, n: int = 4, steps: int = 2, **options):

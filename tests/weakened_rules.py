@@ -1,9 +1,11 @@
 """The prover with one rule weakened, against the pairs that only look equal: `python tests/weakened_rules.py [N ...]`.
 
 A rule that can be weakened without a false proof is not tested. Each line has the rule, its module, what stands
-there and what stands there instead.
+there and what stands there instead. The pair that showed it before is tried first; without numbers all rules are
+tried and the pairs noted.
 """
 
+import json
 import subprocess
 import sys
 from importlib.util import find_spec, spec_from_loader
@@ -11,8 +13,9 @@ from pathlib import Path
 
 from tables import cases
 
-PACKAGE = "sql_env.proofs"
+HERE, PACKAGE = Path(__file__).parent, "sql_env.proofs"
 RULES = cases("weakened_rules_rules")
+SHOWN = {rule: pair for rule, *pair in cases("weakened_rules_shown")}
 
 
 class WeakLoader:
@@ -37,8 +40,8 @@ class WeakLoader:
         exec(compile(source.replace(self.old, self.new), self.origin, "exec"), module.__dict__)
 
 
-def is_caught(number: int, is_tested: bool = False) -> bool:
-    "Whether the pairs show that a rule is weakened, in a process of its own; with the tests before a proof or without."
+def what_catches(number: int, is_tested: bool = False) -> list[str]:
+    "A pair that shows a weakened rule, in a process of its own; with the tests before a proof or without."
     done = subprocess.run(
         [sys.executable, __file__, str(number), *["tested"] * is_tested],
         capture_output=True,
@@ -46,18 +49,23 @@ def is_caught(number: int, is_tested: bool = False) -> bool:
         timeout=600,
     )
     assert not done.stderr.replace("a proof is refuted by a test", "") or is_tested, done.stderr
-    return "false proof" in done.stdout
+    return json.loads(done.stdout)
 
 
 def main() -> None:
     is_tested = "tested" in sys.argv
     numbers = [int(n) for n in sys.argv[1:] if n.isdecimal()] or range(len(RULES))
     if len(numbers) > 1:
+        lines = []
         for n in numbers:
-            print("caught" if is_caught(n) else "NOT CAUGHT", n, RULES[n][0], flush=True)
+            found = what_catches(n)
+            print("caught" if found else "NOT CAUGHT", n, RULES[n][0], flush=True)
+            lines.append(json.dumps([RULES[n][0], *found], ensure_ascii=False) + "\n")
+        if len(numbers) == len(RULES):
+            (HERE / "data" / "weakened_rules_shown.jsonl").write_text("".join(lines))
         return
     name, module, old, new = RULES[numbers[0]]
-    sys.path.insert(0, str(Path(__file__).parent.parent))
+    sys.path.insert(0, str(HERE.parent))
     sys.meta_path.insert(0, WeakLoader(f"{PACKAGE}.{module}", old, new))
     from deceiving_pairs import false_proofs
 
@@ -65,9 +73,7 @@ def main() -> None:
 
     if not is_tested:  # the reasoning alone
         decision.tested = lambda *args: ("", 0)
-    for gold, sql in false_proofs():
-        print(f"false proof: {gold} | {sql}")
-        return
+    print(json.dumps(next(false_proofs(SHOWN.get(name, ())), [])))
 
 
 if __name__ == "__main__":

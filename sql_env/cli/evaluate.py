@@ -217,7 +217,7 @@ no_log --no-log   Keep no log of a language model.
 fail_on_error 0..  Stop when this number of episodes crashed, or, below 1, this share of all.
 max_cost 0..      Dollars that the run may cost, by --price or the list prices of known models.
 max_tokens_total 1..  Stop when the run used this many tokens, in and out.
-max_time 0..      Stop after this many seconds.
+max_time 0..      Begin no episode after this many seconds; those under way are played to their end.
 """
 
     n: int | None = None
@@ -682,6 +682,8 @@ by {"|".join(_RATES)}  Rate to compare: %s.
 def _compare_command(files: list[Path], by: str = "correct", as_json: bool = False):
     """Compare two runs or more on the questions that they share, pair by pair.
 
+    p is that of a paired t-test by database, or by gold query within one database.
+
     Example: `sql_env compare runs/greedy.jsonl runs/oracle.jsonl`
 
     Example: `sql_env compare runs others/oracle.jsonl`
@@ -704,3 +706,7 @@ def _compare_command(files: list[Path], by: str = "correct", as_json: bool = Fal
         Console().print(f"{escape(result.policy)}: {rate}", highlight=False)
     for comparison in found:
         _show_comparison(Console(), comparison)
+    flipped = [*found[0].gained, *found[0].lost]
+    if flipped and len(files) == 2 and all(file.is_file() for file in files):
+        command = ["sql_env", "export", *map(str, files), "--question", flipped[0]]
+        Console().print(f"next: {escape(shlex.join(command))}", highlight=False, soft_wrap=True)

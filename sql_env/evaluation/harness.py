@@ -61,7 +61,7 @@ class _RunLimits:
     fail_on_error: float | None = None  # crashed episodes: a number, or below 1 a share of all
     max_cost: float | None = None  # dollars of all episodes of the log, by the price of the policy
     max_tokens: int | None = None  # in and out, of all episodes of the log
-    max_seconds: float | None = None  # of this call
+    max_seconds: float | None = None  # of this call, after which no episode begins
 
     def check_price(self, policy: Any) -> None:
         "Raise `ValueError` if the cost has a cap and the policy has no price."

@@ -6,22 +6,24 @@ Docs: https://hjerpe.github.io/sql_env/policies/baselines.html.md"""
 
 # %% auto #0
 __all__ = ['HACKS', 'RandomPolicy', 'answer_from_result', 'OraclePolicy', 'ForgetfulOracle', 'word_stems', 'name_similarity',
-           'GreedyPolicy', 'HackPolicy', 'hacks_for', 'most_frequent_answer']
+           'GreedyPolicy', 'policy_names', 'named_policy', 'HackPolicy', 'hacks_for', 'most_frequent_answer']
 
 # %% ../../nbs/policies/02_baselines.ipynb #bfa26cdb
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
+from inspect import signature
 from random import Random
 from typing import Any
 from zlib import crc32
 
 from ..database.search import MAX_SEARCH_CHARS
 from ..grading.answers import format_rows
-from ..play.acts import ACTIONS, Action
+from ..play.acts import ACTIONS, Action, verbs
 from ..play.board import escape_markup, unescape_markup
 from ..play.episode import Observation
+from ..plugins import KINDS, find, names
 from .base import parse_schema_info, question_start
 from ..questions.question_set import Question
 from ..sql.text import quote_identifier
@@ -338,6 +340,25 @@ class GreedyPolicy:
             return Action("DESCRIBE", unknown[0])
         self.table = _nearest_table(question, tables)
         return Action("SAMPLE", self.table)
+
+# %% ../../nbs/policies/02_baselines.ipynb #named002
+def policy_names() -> list[str]:
+    "The names of the policies that play without being told more: baselines, then those of packages."
+    return [*KINDS["baselines"], *names("policies")]
+
+# %% ../../nbs/policies/02_baselines.ipynb #named004
+def named_policy(
+    name: str,  # of `policy_names`
+    questions: Iterable[Question],
+    seed: int = 0,
+    actions: Iterable[str] = (),  # that are allowed
+) -> Any:
+    "A policy by name, made with what it takes of these; raises `LookupError`."
+    if name not in KINDS["baselines"]:
+        return find("policies", name)()
+    given = dict(questions=questions, seed=seed, searches=bool(verbs("found", actions)))
+    made = find("baselines", name)
+    return made(**{key: given[key] for key in given.keys() & signature(made).parameters})
 
 # %% ../../nbs/policies/02_baselines.ipynb #ae5b66a5
 def _fill_in(argument: str, observation: Observation) -> str:

@@ -34,9 +34,11 @@ from sql_env.proofs.normal_form import (
     _free_rows,
     _negation,
     _replace_nodes,
+    _walk,
 )
 from sql_env.proofs.values import (
     _aggregate_of,
+    _as_float,
     _choose_term,
     _comes_before,
     _count_of,
@@ -48,9 +50,11 @@ from sql_env.proofs.values import (
 )
 
 # %% ../../nbs/proofs/05_expressions.ipynb #fc5ba86b
-_FUNCTIONS = frozenset(
-    "abs lower upper length round trim replace substring str_position typeof date datetime time_to_str "
-    "ts_or_ds_to_timestamp ts_or_ds_to_date julianday strftime unixepoch".split()
+_TIMES = frozenset(
+    "date datetime time_to_str ts_or_ds_to_timestamp ts_or_ds_to_date julianday strftime unixepoch".split()
+)
+_FUNCTIONS = _TIMES | frozenset(
+    "abs lower upper length round trim replace substring str_position typeof".split()
 )
 _CLOCK = re.compile("now|subsec", re.I)
 _MAX_LIST = 100  # values of IN
@@ -236,24 +240,20 @@ class _Expressions:
 
     def pattern(self, e: exp.Expression, scope: _Scope) -> _Truth:
         "LIKE and GLOB: a test about which only this is known, that LIKE has no regard to the case of ASCII letters."
-        escape = None
-        if isinstance(e, exp.Escape):
-            escape, e = self.term(e.expression, scope), e.this
-        if not isinstance(e, (exp.Like, exp.Glob)):
+        like, written = (e.this, [e.expression]) if isinstance(e, exp.Escape) else (e, [])
+        if not isinstance(like, (exp.Like, exp.Glob)):
             raise Unproved("ESCAPE")
-        name = type(e).__name__.lower()
-        left, right = self.term(e.this, scope), self.term(e.expression, scope)
-        if (
-            isinstance(right, Constant)
-            and right.kind == "text"
-            and name == "like"
-            and escape is None
-        ):
-            right = Constant("".join(c.lower() if c.isascii() else c for c in right.value), "text")
-        args = (left, right) if escape is None else (left, right, escape)
-        list(map(self.values.seen, args))
-        test, there = Test(name, args), self.values.not_null(*args)
-        return _Truth(_conjunction([there, test]), _conjunction([there, _negation(test)]))
+        terms = [self.term(x, scope) for x in (like.expression, *written)]
+        signs = [x for x in terms if isinstance(x, Constant) and x != NULL]
+        if len(signs) < len(terms):
+            raise Unproved("a pattern that is no literal: of NULL and a blob LIKE is false")
+        if isinstance(like, exp.Like) and signs[0].kind == "text" and not written:
+            lower = "".join(c.lower() if c.isascii() else c for c in signs[0].value)
+            signs = [Constant(lower, "text")]
+        left = self.values.seen(self.term(like.this, scope))
+        test, there = Test(type(like).__name__.lower(), (left, *signs)), self.values.not_null(left)
+        true, false = [_conjunction([there, part]) for part in (test, _negation(test))]
+        return _Truth(false, true) if like.args.get("negate") else _Truth(true, false)
 
     def term(self, e: exp.Expression, scope: _Scope) -> Node:
         "The value of an expression."
@@ -320,18 +320,11 @@ class _Expressions:
     def literal(self, e: exp.Literal) -> Constant:
         if e.is_string:
             return Constant(e.this, "text")
-        text = e.this.lower()
-        if text.isdecimal():
-            if int(text) >= 2**53:
-                raise Unproved("a large number")
-            return Constant(int(text), "integer")
         try:
-            value = float(text)
+            value = _as_float(e.this)
         except ValueError:
             raise Unproved("a literal of another form") from None
-        if abs(value) >= 2**53:
-            raise Unproved("a large number")
-        return Constant(value, "real")
+        return Constant(int(value), "integer") if e.this.isdecimal() else Constant(value, "real")
 
     def column(self, e: exp.Column, scope: _Scope) -> Node:
         "The column of a source, here or further out."
@@ -410,15 +403,17 @@ class _Expressions:
                     args.append(self.term(part, scope))
                 elif part is not None and not (isinstance(e, exp.Anonymous) and key == "this"):
                     extras.append(f"{key}={part}")
-        if not args or any(isinstance(a, Constant) and _CLOCK.search(str(a.value)) for a in args):
+        parts = [part for a in args for part in _walk(a)] if name in _TIMES else []
+        clocks = [p for p in parts if isinstance(p, Constant) and _CLOCK.search(str(p.value))]
+        made = [p for p in parts if isinstance(p, Call) and p.name.partition(":")[0] not in _TIMES]
+        if not args or clocks or made:
             raise Unproved(f"{name} may depend on the time")
         return Call(":".join([name, *extras]), tuple(map(self.values.seen, args)))
 
     def aggregate(self, e: exp.Expression, scope: _Scope, condition: exp.Expression | None) -> Node:
-        at: _Scope | None = scope
-        if at is None or at.aggregate is None:
+        if scope.aggregate is None:
             raise Unproved("an aggregate where none can be")
-        return at.aggregate(e, condition)
+        return scope.aggregate(e, condition)
 
     def scalar(self, e: "exp.Expr", scope: _Scope) -> tuple[Node, str]:
         "The value of a subquery that has one row, or none: then NULL; and its affinity."

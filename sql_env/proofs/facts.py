@@ -413,7 +413,8 @@ Case: this ifs default
 If: this true false
 Coalesce: this expressions is_nvl is_null
 Count: this big_int
-Filter And Or EQ NEQ LT LTE GT GTE Is NullSafeEQ NullSafeNEQ Like Glob Escape: this expression
+Filter And Or EQ NEQ LT LTE GT GTE Is NullSafeEQ NullSafeNEQ Glob Escape: this expression
+Like: this expression negate
 Add Sub Mul Mod Nullif: this expression
 Round: this decimals
 Trim: this position
@@ -430,7 +431,7 @@ Union Except Intersect: this expression distinct order limit with_
 """  # kinds of nodes, and the parts that they may have
 _LINES = [line.partition(":") for line in _PARTS.strip().splitlines()]
 FRAGMENT = {name: frozenset(parts.split()) for names, _, parts in _LINES for name in names.split()}
-_BY_NAME = frozenset(["julianday", "date", "datetime", "unixepoch", "strftime"])  # of Anonymous
+_BY_NAME = frozenset("julianday date datetime unixepoch strftime".split())  # of Anonymous
 _MAX_CHARS = 10_000  # of a statement
 _MAX_NODES = 1_500  # of its tree
 

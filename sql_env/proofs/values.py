@@ -62,17 +62,23 @@ _NUMBER_RESULT = frozenset(
 _NUMERIC_AFFINITIES = frozenset({"INTEGER", "REAL", "NUMERIC"})
 
 # %% ../../nbs/proofs/04_values.ipynb #1271654d
+def _as_float(text: str) -> float:
+    "The number that a text is; raises `Unproved` where SQLite may round otherwise, ValueError if it is none."
+    value = float(text)
+    if abs(value) >= 2**53 or sum(map(str.isdigit, text)) > 15:
+        raise Unproved("a number of many digits")
+    return value
+
+# %% ../../nbs/proofs/04_values.ipynb #f8b11139
 def _looks_numeric(text: str) -> Constant | None:
     "The number that NUMERIC affinity makes of a text."
     stripped = text.strip(" \t\n\v\f\r")
     if not stripped or set(stripped) - set("0123456789+-.eE"):
         return None
     try:
-        value = float(stripped)
+        value = _as_float(stripped)
     except ValueError:
         return None
-    if abs(value) >= 2**53:
-        raise Unproved("a text with a large number")
     return Constant(int(value), "integer") if value.is_integer() else Constant(value, "real")
 
 # %% ../../nbs/proofs/04_values.ipynb #551c535d
@@ -91,7 +97,7 @@ class _Values:
         self.known = known
         self.numbers = numbers
         self.needs_exact = (
-            False  # a term holds arithmetic, a sum or an average, or takes -2^63 for no real number
+            False  # arithmetic, a sum or an average, or a function that tells -2^63 from -2^63.0
         )
 
     # what a term can give
@@ -176,8 +182,6 @@ class _Values:
 
     def is_numeric(self, term: Node) -> bool:
         "Whether NUMERIC affinity changes nothing: it has been applied already, or there are only numbers."
-        if isinstance(term, Constant):
-            return term.kind != "text"
         if isinstance(term, Column) and self.declared(term) in _NUMERIC_AFFINITIES:
             return True
         if isinstance(term, Aggregate) and term.name in ("max", "min", "value"):
@@ -190,13 +194,10 @@ class _Values:
         "A name for terms of which equal values are also written alike; '' if 3 may stand beside 3.0."
         match term:
             case Constant():
-                return {"integer": "canonical", "text": "text", "null": "null"}.get(
-                    term.kind, "real"
-                )
+                return {"integer": "canonical"}.get(term.kind, term.kind)
             case Column():
                 affinity = self.declared(term)
                 if affinity in ("INTEGER", "NUMERIC"):
-                    self.needs_exact |= not self.known.column(term.row.table, term.name).rowid
                     return "canonical"
                 if affinity in ("REAL", "TEXT"):
                     return affinity.lower()
@@ -321,10 +322,12 @@ class _Values:
         match term:
             case Aggregate("max" | "min" | "value" | "sum"):
                 whole = all(b.key == tuple(map(Identity, b.rows)) for b in term.bag.blocks)
-                if not self.written_form(term):
-                    if term.name != "sum" or not whole:
-                        raise Unproved("a function of one of several equal values")
-                    list(map(self.seen, self.elements(term)))
+                if not self.written_form(term) and not (term.name == "sum" and whole):
+                    raise Unproved("a function of one of several equal values")
+                list(map(self.seen, self.elements(term)))
+            case Column():
+                facts = self.known.column(term.row.table, term.name)
+                self.needs_exact |= facts.affinity in ("INTEGER", "NUMERIC") and not facts.rowid
             case Call():
                 list(map(self.seen, term.args))
             case Choice():
@@ -337,15 +340,13 @@ class _Values:
             return
         forms = {self.written_form(b.out[place]) for b in bag.blocks} - {"null"}
         for b in bag.blocks:
-            seen = Call("form", (b.out[place],))
-            if bag.is_set:
-                is_one = len(forms) < 2 and "" not in forms
-            else:
-                is_one = b.key == tuple(map(Identity, b.rows)) or bool(
-                    self.written_form(b.out[place])
-                )
-                is_one = is_one or _determines(self, b, b.key, (seen,), outer=_free_rows(b))
-            if not is_one:
+            if not (
+                len(forms) < 2 and "" not in forms
+                if bag.is_set
+                else b.key == tuple(map(Identity, b.rows))
+                or self.written_form(b.out[place])
+                or _determines(self, b, b.key, [Call("form", (b.out[place],))], outer=_free_rows(b))
+            ):
                 raise Unproved("a function may see which of several equal values is kept")
 
     def compare(

@@ -255,10 +255,11 @@ def right_trajectories(
     seed: int = 0,
     tries: int = 4,  # of each question
     batch: int = 1,  # episodes side by side, of a policy that can
+    log: str | Path | None = None,  # file that is kept, and gone on with
 ) -> list[Trajectory]:
     "The shortest episode of each question that a policy got right without an error."
     with tempfile.TemporaryDirectory(prefix="sql_env_play") as folder:
-        log = Path(folder) / "episodes.jsonl"
+        log = log or Path(folder) / "episodes.jsonl"
         options: dict[str, Any] = dict(seed=seed, batch=batch, epochs=tries, log=log)
         evaluate(env, policy, progress=False, robust=False, **options)
         _, played = read_log(log)

@@ -255,7 +255,7 @@ def _sft_trainer(
 
 # %% ../../nbs/training/04_trainers.ipynb #8e56b755
 def _own_rows(
-    recipe: Recipe, stage: Stage, model: Any, tokenizer: Any, seed: int
+    recipe: Recipe, stage: Stage, model: Any, tokenizer: Any, seed: int, log: Path
 ) -> list[dict[str, Any]]:
     "Conversations that the model got right, of questions of the stage's `play`, at temperature 1."
     questions = _stage_questions(replace(stage, data=stage.options["play"]), seed + 50)
@@ -266,7 +266,7 @@ def _own_rows(
     rules: dict[str, Any] = dict(nudges=0, patience=3, system=recipe.system)
     told = {"max_chars": settings["max_chars"]} if "max_chars" in settings else {}
     policy = ChatPolicy(backend, **rules | told)
-    found = right_trajectories(env, policy, seed, stage.options.get("tries", 4), batch=32)
+    found = right_trajectories(env, policy, seed, stage.options.get("tries", 4), 32, log)
     return sft_rows(env, found, system=recipe.system, **told)
 
 # %% ../../nbs/training/04_trainers.ipynb #0cf79c95
@@ -293,7 +293,8 @@ def play_trainer(
     path = Path(folder) / "own_rows.json"
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
-        own = _own_rows(recipe, stage, model, tokenizer, seed)
+        log = path.with_name("own_episodes.jsonl")  # a run that was stopped goes on with it
+        own = _own_rows(recipe, stage, model, tokenizer, seed, log)
         with replacing(path) as part:
             part.write_text(json.dumps(own, ensure_ascii=False), encoding="utf-8")
     own = json.loads(path.read_text(encoding="utf-8"))

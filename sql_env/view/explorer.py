@@ -19,9 +19,9 @@ from ..extras import MissingExtraError
 from ..play.acts import ACTIONS, EXTRA_ACTIONS, find_act
 from ..play.episode import Episode
 from ..play.settings import OPTIONS, read_settings
-from ..plugins import KINDS, find, names
+from ..plugins import KINDS
 from ..policies.base import ModelError
-from ..policies.baselines import GreedyPolicy, OraclePolicy, RandomPolicy
+from ..policies.baselines import named_policy, policy_names
 from ..questions.question_set import Question, QuestionSet
 from ..sources.loading import SOURCES, load
 from .episode import EpisodeView, watch_policy
@@ -187,14 +187,10 @@ class QuestionPicker:
 def _policy_makers(
     policies: Mapping[str, Any] | Iterable[Any] | None = None,
 ) -> dict[str, Callable[[QuestionSet], Any]]:
-    "Makers of policies by name: the baselines, and copies of those that are given."
+    "Makers of policies by name: those that are known by one, and copies of those that are given."
     makers: dict[str, Callable[[QuestionSet], Any]] = {
-        "random": lambda questions: RandomPolicy(0),
-        "greedy": lambda questions: GreedyPolicy(),
-        "oracle": OraclePolicy,
+        name: partial(named_policy, name) for name in policy_names()
     }
-    for name in names("policies"):
-        makers[name] = lambda _, name=name: find("policies", name)()  # type: ignore[misc]
     if not isinstance(policies, Mapping):
         policies = {getattr(p, "name", type(p).__name__): p for p in policies or ()}
     for name, policy in policies.items():
@@ -417,7 +413,7 @@ class EpisodeExplorer:
 
     def _play_gold(self) -> EpisodeView:
         "The chosen question, played by its gold."
-        policy = OraclePolicy(self.picker.questions, searches="SEARCH" in self.actions)
+        policy = named_policy("oracle", self.picker.questions, actions=self.actions)
         *_, view = watch_policy(self._start(), policy, "gold", self.seed)
         return view
 
