@@ -247,7 +247,7 @@ def tested(
     return "" if is_tested else "it could not be tested", left_out
 
 # %% ../../nbs/proofs/09_decision.ipynb #971cb927
-_STEPS = 13_000  # of both attempts together
+_STEPS = 17_000  # of both attempts together
 _NO_TIES, _EXACT = Assumption("no_ties"), Assumption("exact")
 _log = logging.getLogger("sql_env.proofs")
 
