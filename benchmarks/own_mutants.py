@@ -163,24 +163,24 @@ def probed(folder: Path, mutants: list[dict]) -> None:
     (folder / "sitecustomize.py").write_text(PROBE)
 
 
-def map_tests(mutants: list[dict], files: list[str]) -> None:
+def map_tests(mutants: list[dict], files: list[str], workers: int) -> None:
     "Run fast tests on the package with probes and write into each mutant which of them run its place."
+    left_out = {f"tests/test_{name}.py" for name in NOT_MAPPED}
+    everything = {str(p.relative_to(ROOT)) for p in (ROOT / "tests").glob("test_*.py")}
+    asked = files or sorted(everything - left_out)
+    # Not by xdist: its processes have the folder they run in on their path, before the package with probes
+    command = [Path(sys.executable).with_name("pytest"), "-q", "-p", "no:xdist"]
+    command += ["-p", "no:cacheprovider"]
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         probed(folder, mutants)
         seen = folder / "seen"
         seen.mkdir()
         env = os.environ | {"PYTHONPATH": name, "CAME_BY": str(seen), "OMP_NUM_THREADS": "1"}
-        left_out = [f"--ignore=tests/test_{name}.py" for name in NOT_MAPPED]
-        command = [
-            Path(sys.executable).with_name("pytest"),
-            "-q",
-            "-p",
-            "no:cacheprovider",
-            *left_out,
-        ]
-        workers = ["-n", "auto"] if not files else ["-p", "no:xdist"]
-        subprocess.run([*command, *workers, *files], cwd=ROOT, env=env, check=False)
+        parts = [asked[i::workers] for i in range(workers)]
+        running = [subprocess.Popen([*command, *p], cwd=ROOT, env=env) for p in parts if p]
+        for process in running:
+            process.wait()
         came: dict[int, set[str]] = defaultdict(set)
         for path in seen.iterdir():
             for line in path.read_text(encoding="utf-8").splitlines():
@@ -269,7 +269,7 @@ def main() -> None:
         record = dict(command=command, mutants=draw(args.n, args.seed))
     mutants = record["mutants"]
     if args.map is not None:
-        map_tests(mutants, args.map)
+        map_tests(mutants, args.map, args.workers)
     alive = run(mutants, args.workers) if args.run else []
     record["outcomes"] = dict(Counter(m.get("outcome", "") for m in mutants))
     args.file.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
