@@ -4,7 +4,7 @@
    each. A place is known by its function and its text, not by its line, so the list outlives a move of the code.
 2. `--map` runs the fast tests once (or only the files named behind it) on a copy of the package with a probe at each
    place and writes into FILE the tests that come by.
-3. `--run` runs, for each place, those tests (at most 40, for at most 60 seconds) on a copy of the package with the
+3. `--run` runs, for each place, those tests (at most 20, for at most 60 seconds) on a copy of the package with the
    fault. A mutant that was killed and now survives is printed at the end, and the exit code is 1.
 
 A place whose function or text is gone is counted as gone: a test that needed it can't be asked.
@@ -27,7 +27,7 @@ from itertools import accumulate
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-MOST_TESTS, SECONDS = 40, 60
+MOST_TESTS, SECONDS = 20, 60
 NOT_MAPPED = ("project", "docs", "docs_commands", "tutorials", "explorer_browser", "ray_nodes")
 SWAPS = {
     ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
@@ -265,7 +265,7 @@ def main() -> None:
     if args.file.exists():
         record = json.loads(args.file.read_text(encoding="utf-8"))
     else:
-        command = f"python benchmarks/own_mutants.py {args.file.name} -n {args.n} --seed {args.seed} --map --run"
+        command = f"python benchmarks/own_mutants.py benchmarks/{args.file.name} -n {args.n} --seed {args.seed} --map --run"
         record = dict(command=command, mutants=draw(args.n, args.seed))
     mutants = record["mutants"]
     if args.map is not None:

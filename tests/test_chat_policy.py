@@ -264,7 +264,7 @@ def test_what_can_not_is_the_error_of_the_episode(name, tmp_path, waits):
     line, said, asked = BROKEN[name]
     log = tmp_path / "log.jsonl"
     with Server([line]) as server:
-        policy = server.policy(timeout=1 if line == "hang" else 30, max_wait=6.1)
+        policy = server.policy(timeout=0.3 if line == "hang" else 30, max_wait=6.1)
         try:
             r = evaluate(one(), policy, progress=False, log=log)
         except RunStopped as stopped:

@@ -27,7 +27,7 @@ from sql_env.grading.answers import verify
 from sql_env.grading.readings import UnreadableAnswerError
 from sql_env.models import SQLAction
 from sql_env.policies.baselines import OraclePolicy
-from sql_env.server import app
+from sql_env.server import app, limits
 from sql_env.server.app import Settings, create_app, environment_factory
 from sql_env.server.environment import SQLEnvironment
 from sql_env.server.limits import _Connections, _Guard, _message_problem, _Names, _RequestProtocol
@@ -344,7 +344,7 @@ gradio_api/file=/etc/passwd gradio_api/stream/a/b/c/playlist.m3u8 assets/../conf
 
 @pytest.mark.parametrize("path", NOT_OF_THE_PAGE)
 def test_what_the_page_does_not_use_is_not_there(path):
-    sent, _ = requested(path=f"/web/{path}")
+    sent, _ = requested(path=f"/web/{path}", body=b"")
     assert sent[0]["status"] == 404
 
 
@@ -406,7 +406,8 @@ WRONG_VALUES = {
 }
 
 
-def test_wrong_values_are_422_and_end_no_session():
+def test_wrong_values_are_422_and_end_no_session(monkeypatch):
+    monkeypatch.setattr(limits, "_LINGER", 0.01)  # there is no more of a body to wait for
     served = create_app(Settings(web=False, hosts="*"))
     with TestClient(served, raise_server_exceptions=False) as client:
         for name, body in WRONG_VALUES.items():
