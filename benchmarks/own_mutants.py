@@ -265,7 +265,8 @@ def main() -> None:
     if args.file.exists():
         record = json.loads(args.file.read_text(encoding="utf-8"))
     else:
-        command = f"python benchmarks/own_mutants.py benchmarks/{args.file.name} -n {args.n} --seed {args.seed} --map --run"
+        options = f"benchmarks/{args.file.name} -n {args.n} --seed {args.seed} --map --run"
+        command = f"python benchmarks/own_mutants.py {options}"
         record = dict(command=command, mutants=draw(args.n, args.seed))
     mutants = record["mutants"]
     if args.map is not None:

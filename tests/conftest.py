@@ -78,9 +78,7 @@ def notebooks(root: Path) -> list[Path]:
 
 def modules(root: Path) -> dict[str, str]:
     return {
-        str(p.relative_to(root)): p.read_text()
-        for p in (root / "sql_env").rglob("*.py")
-        if p.name not in HAND_WRITTEN
+        str(p.relative_to(root)): p.read_text() for p in (root / "sql_env").rglob("*.py") if p.name not in HAND_WRITTEN
     }
 
 
@@ -119,20 +117,12 @@ def tracked(root: Path) -> list[str]:
     "Files of the repository: those git knows and new ones it does not ignore; without git, all but caches."
     try:
         out = subprocess.run(
-            ["git", "ls-files", "-co", "--exclude-standard"],
-            cwd=root,
-            capture_output=True,
-            text=True,
-            check=True,
+            ["git", "ls-files", "-co", "--exclude-standard"], cwd=root, capture_output=True, text=True, check=True
         )
         return [f for f in out.stdout.splitlines() if (root / f).is_file()]
     except (OSError, subprocess.CalledProcessError):
         skip = {".git", ".venv", ".boot", "__pycache__", "build", "dist", "_docs", "_proc"}
-        return [
-            str(p.relative_to(root))
-            for p in root.rglob("*")
-            if p.is_file() and not skip & set(p.parts)
-        ]
+        return [str(p.relative_to(root)) for p in root.rglob("*") if p.is_file() and not skip & set(p.parts)]
 
 
 def made_once(tmp_path_factory, name: str, make) -> Path:
