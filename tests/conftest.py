@@ -165,6 +165,28 @@ def exported(tmp_path_factory) -> Path:
     return made_once(tmp_path_factory, "exported", export_repository)
 
 
+@pytest.fixture
+def sql_env(monkeypatch, capfd, tmp_path):
+    "Run the command in this process, in an empty folder, as the console script does."
+    from sql_env.cli.app import main
+
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.chdir(tmp_path)
+
+    def run(*args):
+        monkeypatch.setattr(sys, "argv", ["sql_env", *map(str, args)])
+        capfd.readouterr()
+        try:
+            main()
+            code = 0
+        except SystemExit as e:
+            code = e.code or 0
+        return code, *capfd.readouterr()
+
+    return run
+
+
 @pytest.fixture(scope="session")
 def tiny():
     "The kit for tests with TRL, and a tokenizer trained on this package's texts."

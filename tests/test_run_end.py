@@ -16,7 +16,6 @@ import pytest
 import typer
 from fake_server import FAULTS, FakeServer, player, share_of_faults, slow
 
-from sql_env.cli.app import main
 from sql_env.cli.evaluate import _PLAYERS, _leave
 from sql_env.evaluation.harness import RunStopped, evaluate
 from sql_env.evaluation.logs import read_log
@@ -31,26 +30,6 @@ from sql_env.sources.loading import load
 @lru_cache(None)
 def questions(n=20):
     return load("bundled", split="test").sample(n, 1)
-
-
-@pytest.fixture
-def sql_env(monkeypatch, capfd, tmp_path):
-    "Run the command in this process, in an empty folder, as the console script does."
-    monkeypatch.setenv("COLUMNS", "80")
-    monkeypatch.setenv("NO_COLOR", "1")
-    monkeypatch.chdir(tmp_path)
-
-    def run(*args):
-        monkeypatch.setattr(sys, "argv", ["sql_env", *map(str, args)])
-        capfd.readouterr()
-        try:
-            main()
-            code = 0
-        except SystemExit as e:
-            code = e.code or 0
-        return code, *capfd.readouterr()
-
-    return run
 
 
 def chat(server, *args, n=10):

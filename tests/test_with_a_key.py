@@ -23,7 +23,6 @@ pytest.importorskip("openai", reason="openai is not installed: pip install 'sql_
 from fake_server import FAULTS, FakeServer, fault, message, player, slow
 from made_models import estimates
 
-from sql_env.cli.app import main
 from sql_env.evaluation.harness import RunStopped, evaluate
 from sql_env.evaluation.logs import EpisodeLog, merge_logs, read_log
 from sql_env.evaluation.results import EvaluationResult, compare
@@ -51,26 +50,6 @@ def questions(n=20):
 
 def one():
     return bundled().with_questions([bundled().get(ID)], [])
-
-
-@pytest.fixture
-def sql_env(monkeypatch, capfd, tmp_path):
-    "Run the command in this process, in an empty folder, as the console script does."
-    monkeypatch.setenv("COLUMNS", "80")
-    monkeypatch.setenv("NO_COLOR", "1")
-    monkeypatch.chdir(tmp_path)
-
-    def run(*args):
-        monkeypatch.setattr(sys, "argv", ["sql_env", *map(str, args)])
-        capfd.readouterr()
-        try:
-            main()
-            code = 0
-        except SystemExit as e:
-            code = e.code or 0
-        return code, *capfd.readouterr()
-
-    return run
 
 
 def chat(server, *args, n=10):
