@@ -262,6 +262,25 @@ def test_a_natural_join_is_read(singers):
     assert proof
 
 
+TEXTS = """CREATE TABLE t (id INTEGER PRIMARY KEY, x);
+    INSERT INTO t VALUES (1, '5'), (2, 'a'), (3, NULL);"""
+ONLY_TEXT = [
+    ("SELECT id FROM t WHERE x > 7", "SELECT id FROM t WHERE x IS NOT NULL"),
+    ("SELECT id FROM t WHERE x IN (5, 'a')", "SELECT id FROM t WHERE x = 'a'"),
+]
+
+
+@pytest.mark.parametrize("gold, sql", ONLY_TEXT)
+def test_that_a_column_holds_only_text_is_a_fact_to_grant(gold, sql):
+    proof = prove(gold, sql, facts_of(TEXTS))
+    assert proof.outcome == "proved if" and "t.x holds only text, as in the data" in proof.words
+    assert proof.conditions == (Assumption("holds", "t", ("x",), ("text",)),)
+    con = apsw.Connection(":memory:")
+    con.execute(f"{TEXTS} INSERT INTO t VALUES (4, 5)")
+    assert Comparison(gold, sql).differ(Whole(con))
+    assert prove(gold, sql, read_facts(con)).outcome == "refuted"
+
+
 def test_an_empty_table_shows_nothing():
     facts = facts_of("CREATE TABLE t (id INTEGER PRIMARY KEY, a INTEGER)")
     assert not prove("SELECT count(*) FROM t", "SELECT count(a) FROM t", facts, tries=0)
@@ -299,6 +318,14 @@ def test_a_proof_stops_after_a_number_of_steps(singers, name):
     sql = BOUNDED[name]
     first, again = (prove(sql, sql + " ", singers, tries=0) for _ in range(2))
     assert first == again
+
+
+def test_both_attempts_share_the_steps(singers, monkeypatch):
+    asked, original = [], decision.counted
+    monkeypatch.setattr(decision, "counted", lambda steps: asked.append(steps) or original(steps))
+    sql = BOUNDED["12 joins"]
+    proof = prove(sql, f"{sql} ", singers, tries=0)
+    assert proof.reason == "too many steps" and asked == [decision._STEPS]
 
 
 def test_each_deceiving_pair_is_shown_to_differ():

@@ -10,7 +10,7 @@ from sql_env.database.database import Database
 from sql_env.database.writing import Change
 from sql_env.grading.changes import RowFault
 from sql_env.grading.readings import _is_prose
-from sql_env.grading.variants.columns import _fix_pair, _KeyOrder, _nearby_texts
+from sql_env.grading.variants.columns import _fix_pair, _KeyOrder
 from sql_env.grading.variants.shapes import ReferencePair, read_table_shape
 from sql_env.play.judges import _is_echo
 from sql_env.proofs.decision import prove
@@ -58,10 +58,6 @@ def test_an_echo_says_more_than_half_of_the_words():
     question = "Which captain sails Aurora northward"
     assert not _is_echo("captain sails", question, frozenset())  # half of four
     assert _is_echo("captain Aurora sails", question, frozenset())
-
-
-def test_a_text_without_its_first_letter_is_near():
-    assert _nearby_texts("Route 66", False) == ["Route 67", "Route 65", "oute 66"]
 
 
 def test_two_references_among_two_keys():

@@ -104,7 +104,7 @@ def test_broken_forms_are_refused(form):
 @pytest.mark.parametrize("name", sorted(FAMILIES))
 def test_each_family_is_asked_in_many_ways(name):
     texts = {text for form in FAMILIES[name].wordings.forms for text in all_texts(form)}
-    assert len(texts) >= 300
+    assert len(texts) >= 50
 
 
 # ---- exams

@@ -706,3 +706,7 @@ def _compare_command(files: list[Path], by: str = "correct", as_json: bool = Fal
         Console().print(f"{escape(result.policy)}: {rate}", highlight=False)
     for comparison in found:
         _show_comparison(Console(), comparison)
+    flipped = [*found[0].gained, *found[0].lost]
+    if flipped and len(files) == 2 and all(file.is_file() for file in files):
+        command = ["sql_env", "export", *map(str, files), "--question", flipped[0]]
+        Console().print(f"next: {escape(shlex.join(command))}", highlight=False, soft_wrap=True)

@@ -34,9 +34,11 @@ from sql_env.proofs.normal_form import (
     _free_rows,
     _negation,
     _replace_nodes,
+    _walk,
 )
 from sql_env.proofs.values import (
     _aggregate_of,
+    _as_float,
     _choose_term,
     _comes_before,
     _count_of,
@@ -48,9 +50,11 @@ from sql_env.proofs.values import (
 )
 
 # %% ../../nbs/proofs/05_expressions.ipynb #fc5ba86b
-_FUNCTIONS = frozenset(
-    "abs lower upper length round trim replace substring str_position typeof date datetime time_to_str "
-    "ts_or_ds_to_timestamp ts_or_ds_to_date julianday strftime unixepoch".split()
+_TIMES = frozenset(
+    "date datetime time_to_str ts_or_ds_to_timestamp ts_or_ds_to_date julianday strftime unixepoch".split()
+)
+_FUNCTIONS = _TIMES | frozenset(
+    "abs lower upper length round trim replace substring str_position typeof".split()
 )
 _CLOCK = re.compile("now|subsec", re.I)
 _MAX_LIST = 100  # values of IN
@@ -248,7 +252,8 @@ class _Expressions:
             signs = [Constant(lower, "text")]
         left = self.values.seen(self.term(like.this, scope))
         test, there = Test(type(like).__name__.lower(), (left, *signs)), self.values.not_null(left)
-        return _Truth(_conjunction([there, test]), _conjunction([there, _negation(test)]))
+        true, false = [_conjunction([there, part]) for part in (test, _negation(test))]
+        return _Truth(false, true) if like.args.get("negate") else _Truth(true, false)
 
     def term(self, e: exp.Expression, scope: _Scope) -> Node:
         "The value of an expression."
@@ -315,18 +320,11 @@ class _Expressions:
     def literal(self, e: exp.Literal) -> Constant:
         if e.is_string:
             return Constant(e.this, "text")
-        text = e.this.lower()
-        if text.isdecimal():
-            if int(text) >= 2**53:
-                raise Unproved("a large number")
-            return Constant(int(text), "integer")
         try:
-            value = float(text)
+            value = _as_float(e.this)
         except ValueError:
             raise Unproved("a literal of another form") from None
-        if abs(value) >= 2**53:
-            raise Unproved("a large number")
-        return Constant(value, "real")
+        return Constant(int(value), "integer") if e.this.isdecimal() else Constant(value, "real")
 
     def column(self, e: exp.Column, scope: _Scope) -> Node:
         "The column of a source, here or further out."
@@ -405,7 +403,10 @@ class _Expressions:
                     args.append(self.term(part, scope))
                 elif part is not None and not (isinstance(e, exp.Anonymous) and key == "this"):
                     extras.append(f"{key}={part}")
-        if not args or any(isinstance(a, Constant) and _CLOCK.search(str(a.value)) for a in args):
+        parts = [part for a in args for part in _walk(a)] if name in _TIMES else []
+        clocks = [p for p in parts if isinstance(p, Constant) and _CLOCK.search(str(p.value))]
+        made = [p for p in parts if isinstance(p, Call) and p.name.partition(":")[0] not in _TIMES]
+        if not args or clocks or made:
             raise Unproved(f"{name} may depend on the time")
         return Call(":".join([name, *extras]), tuple(map(self.values.seen, args)))
 

@@ -34,6 +34,7 @@ from sql_env.proofs.normal_form import (
     _replace_nodes,
 )
 from sql_env.proofs.values import (
+    _NUMERIC_AFFINITIES,
     _comes_before,
     _count_of,
     _determines,
@@ -72,8 +73,9 @@ class _Relation:
 # %% ../../nbs/proofs/06_queries.ipynb #502c22ae
 def _joint_affinity(a: str, b: str) -> str:
     "The affinity of a column that two queries give; SQLite's own answer depends on how it runs them."
-    classes = [("NUMERIC" if x in ("INTEGER", "REAL") else x) for x in (a, b)]
-    return classes[0] if classes[0] == classes[1] else "several"
+    if {a, b} <= _NUMERIC_AFFINITIES:
+        return max(a, b)  # REAL if there is one, since IN makes real numbers for it
+    return a if a == b else "several"
 
 # %% ../../nbs/proofs/06_queries.ipynb #46c167bf
 def _distinct_bag(blocks: Iterable[Block]) -> Bag:
@@ -145,15 +147,11 @@ class _Translator:
             bag = self.filtered(left.bag, right.bag, isinstance(e, exp.Except))
         affinities = tuple(map(_joint_affinity, left.affinities, right.affinities))
         keys = e.args["order"].expressions if e.args.get("order") else []
-        found = [self.result_place(key.this) for key in keys]
-        places = [place for place in found if place is not None]
-        if len(places) < len(found):
+        if not all(_is_int(key.this) for key in keys):
             raise Unproved("ORDER BY of a set operation by something else than a column")
-        if keys:
-            bag = Bag(
-                tuple(replace(b, out=b.out + tuple(b.out[p] for p in places)) for b in bag.blocks),
-                bag.is_set,
-            )
+        places = [int(key.this.name) - 1 for key in keys]
+        blocks = [replace(b, out=b.out + tuple(b.out[p] for p in places)) for b in bag.blocks]
+        bag = replace(bag, blocks=tuple(blocks))
         return _Relation(affinities, bag, tuple(map(_sort_key, keys)), _limit_of(e))
 
     def result_place(self, e: exp.Expression) -> int | None:

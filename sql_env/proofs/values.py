@@ -62,17 +62,23 @@ _NUMBER_RESULT = frozenset(
 _NUMERIC_AFFINITIES = frozenset({"INTEGER", "REAL", "NUMERIC"})
 
 # %% ../../nbs/proofs/04_values.ipynb #1271654d
+def _as_float(text: str) -> float:
+    "The number that a text is; raises `Unproved` where SQLite may round otherwise, ValueError if it is none."
+    value = float(text)
+    if abs(value) >= 2**53 or sum(map(str.isdigit, text)) > 15:
+        raise Unproved("a number of many digits")
+    return value
+
+# %% ../../nbs/proofs/04_values.ipynb #f8b11139
 def _looks_numeric(text: str) -> Constant | None:
     "The number that NUMERIC affinity makes of a text."
     stripped = text.strip(" \t\n\v\f\r")
     if not stripped or set(stripped) - set("0123456789+-.eE"):
         return None
     try:
-        value = float(stripped)
+        value = _as_float(stripped)
     except ValueError:
         return None
-    if abs(value) >= 2**53:
-        raise Unproved("a text with a large number")
     return Constant(int(value), "integer") if value.is_integer() else Constant(value, "real")
 
 # %% ../../nbs/proofs/04_values.ipynb #551c535d

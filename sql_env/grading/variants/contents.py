@@ -9,10 +9,10 @@ __all__ = ['Kept', 'Contents', 'Comparison', 'Counterexample', 'shrunk']
 
 # %% ../../../nbs/grading/variants/09_contents.ipynb #3b4ac246
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import cycle, groupby
+from itertools import groupby
 from random import Random
 from typing import Any
 
@@ -125,9 +125,6 @@ class Kept:
     references: Sequence[tuple[str, Reference]] = ()
     filled: frozenset[str] = frozenset()
     is_tidy: bool = False  # texts in one case, no empty ones; types as declared; all tables filled
-    values: Mapping[tuple[str, str], tuple[list, list]] = field(
-        default_factory=dict
-    )  # those that a column may hold, and those of them near constants
 
 # %% ../../../nbs/grading/variants/09_contents.ipynb #ccd9a7df
 @dataclass(frozen=True)
@@ -178,7 +175,7 @@ class Contents:
     ):
         self.kept = kept or Kept()
         self.pool, self.near = _pools(statements)
-        if not (self.kept.is_tidy or self.kept.values):
+        if not self.kept.is_tidy:
             self.pool["integer"].append(2**53 + 1)  # which no real number is
         if self.kept.is_tidy:
             for kinds in (self.pool, *self.near.values()):
@@ -189,22 +186,11 @@ class Contents:
         self.con.pragma("foreign_keys", False)
         self.con.set_progress_handler(self._tick, 1000)
         self.ticks, self.left = 0, _ALL_TICKS
-        self.n_rows: Sequence[int] = _SIZES  # of a table
-        self.copies = 0.4  # of the rows fail few of the conditions, where values are given
         self.sizes = _counted_sizes(statements)  # of large groups that some contents have
-        self.determined: dict[str, list[tuple[str, str, dict]]] = {}  # of a table: by which column
-        self.near_values: dict[tuple[str, str], Iterator] = {}
-        self.few: dict[tuple[str, str], list] = {}  # what columns of these contents draw from
         self.references: list[tuple[str, Reference]] = list(self.kept.references)
         self.tables: dict[str, _Table] = {}
         for name in tables:
             self._add(schema, name.lower(), ())
-        self.keyed = {
-            (t.name, key[0]) for t in self.tables.values() for key in t.keys if len(key) == 1
-        }
-        self.keyed |= {
-            (t.name, c[0].lower()) for t in self.tables.values() for c in t.columns if c[-1]
-        }
         self.references = [
             (name, r)
             for name, r in dict.fromkeys(self.references)
@@ -261,25 +247,15 @@ class Contents:
             kind: rng.sample(values, min(len(values), rng.choice((2, 4, 8))))
             for kind, values in self.pool.items()
         }
-        for place, (every, _) in self.kept.values.items():
-            self.few[place] = every
-            if place in self.keyed:
-                self.few[place] = rng.sample(every, len(every))
-            elif len(every) > 4:
-                size, start = rng.choice((2, 4, 8, 16)), rng.randrange(2 * len(every))
-                is_range = start < len(every)  # else from anywhere
-                some = every[start : start + size]
-                self.few[place] = some if is_range else rng.sample(every, min(len(every), size))
         nulls = rng.choice((0, 0.1, 0.4))
         group = rng.choice(self.sizes) if self.sizes and seed % 4 == 1 else 0
         looked_at = {reference.parent.lower() for _, reference in self.references}
         odd = 0 if self.kept.is_tidy else rng.choice((0, 0, 0.2))
-        hits = 0.7 if self.kept.values else 0.5
         parents: dict[str, list[dict]] = {}
         for name, table in self.tables.items():
-            is_exact = seed % 4 == 2 and not self.kept.values
+            is_exact = seed % 4 == 2
             template = self._row(table, rng, self.pool, 0, odd, 2 if is_exact else 0.9)
-            size = max(rng.choice(self.n_rows), self.kept.is_tidy or name in self.kept.filled)
+            size = max(rng.choice(_SIZES), self.kept.is_tidy or name in self.kept.filled)
             parents[name] = []
             seen: set[tuple] = set()
             if is_exact:  # a row of the literals themselves
@@ -288,13 +264,8 @@ class Contents:
             if group and name not in looked_at:
                 self._insert_group(table, template, group, parents)
             for _ in range(size if seed % 16 else self.kept.is_tidy):
-                if self.kept.values and rng.random() < self.copies:
-                    row = self._copy(table, template, rng, small, nulls)
-                else:
-                    row = self._row(table, rng, small, nulls, odd, hits)
-                if (
-                    not self.kept.values and rng.random() < 0.6
-                ):  # one that fails few of the conditions
+                row = self._row(table, rng, small, nulls, odd, 0.5)
+                if rng.random() < 0.6:  # one that fails few of the conditions
                     changed = rng.sample(list(row), min(len(row), rng.choice((0, 1, 1, 2))))
                     keys = {c for key in table.keys for c in key}
                     row = {c: row[c] if c in changed or c in keys else template[c] for c in row}
@@ -302,15 +273,6 @@ class Contents:
                 self._insert(table, row, parents[name], seen)
         self.drop_orphans()
         return self.is_filled()
-
-    def _copy(self, table: _Table, template: dict, rng: Random, pool, nulls: float) -> dict:
-        "A row that differs from another in its keys and a column or two."
-        changed = {rng.choice(table.places)[0] for _ in range(rng.choice((0, 1, 1, 2)))}
-        row = dict(template)
-        for place, column in table.places:
-            if place in changed or place in self.keyed:
-                row[place[1]] = self._value(place, column, rng, pool, nulls, 0, 0.5)
-        return row
 
     def _insert_group(self, table: _Table, template: dict, size: int, parents: dict) -> None:
         "So many rows that differ in their keys only, as far as keys of one column can be made."
@@ -326,23 +288,6 @@ class Contents:
                 if rows := parents.get(parent):
                     row.update((c, rows[0][t]) for c, t in zip(columns, targets))
             self._insert(table, row, parents[table.name], seen)
-
-    def drive(
-        self,
-        values: Mapping[tuple[str, str], tuple[list, list]],  # as `Kept.values`
-        sizes: list[int],  # of large groups
-        operations: int,  # thousands, of all statements from now on
-        seed: int,
-    ) -> None:
-        "From now on columns hold such values, those near constants in turn."
-        self.kept = replace(self.kept, values=values)
-        self.sizes, self.left = sizes, operations
-        rng = Random(seed)
-        self.near_values = {
-            place: cycle(rng.sample(some, len(some)))
-            for place, (_, near) in values.items()
-            if (some := list(dict.fromkeys(near)))
-        }
 
     def clear(self) -> None:
         for name in self.tables:
@@ -368,11 +313,6 @@ class Contents:
         _, declared, required, is_rowid = column
         if rng.random() < nulls and not (required or is_rowid or place in self.kept.not_null):
             return None
-        if place in self.kept.values:
-            if place in self.near_values and rng.random() < hits:
-                return next(self.near_values[place])
-            few = self.few[place]
-            return few.pop() if place in self.keyed and len(few) > 1 else rng.choice(few)
         kinds = ("integer",) if is_rowid else self.kept.holds.get(place) or _kinds(declared)
         if place in self.kept.numerals:
             low, high = self.kept.numerals[place]
@@ -397,16 +337,12 @@ class Contents:
         for parent, targets, columns in self.links.get(name, ()):
             if any(row.get(c) is None for c in columns):
                 continue
-            if self.kept.values and rng.random() > 0.9:
-                continue
-            rows = parents.get(parent) or ([row] if parent == name and not self.kept.values else [])
+            rows = parents.get(parent) or ([row] if parent == name else [])
             keys = [key for r in rows if None not in (key := [r[t] for t in targets])]
             if keys:
                 row.update(zip(columns, rng.choice(keys)))
 
     def _insert(self, table: _Table, row: dict, rows: list[dict], seen: set[tuple]) -> None:
-        for source, target, partner in self.determined.get(table.name, ()):
-            row[target] = partner.get(row[source], row[target])
         keys = [(key, *(row[c] for c in key)) for key in table.keys]
         if any(None not in key and key in seen for key in keys):
             return

@@ -11,7 +11,8 @@ __all__ = ['InstanceGenerator', 'plan_instances', 'RowSampler']
 import re
 import threading
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from copy import copy
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from random import Random
@@ -31,10 +32,8 @@ from sql_env.grading.variants.columns import (
     _random_value,
     _ValuePool,
     _values_like,
-    _with_neighbours,
-    candidate_values,
+    possible_values,
 )
-from .contents import Contents
 from sql_env.grading.variants.sandbox import (
     ScratchDatabase,
     _choose_tables,
@@ -44,7 +43,6 @@ from sql_env.grading.variants.sandbox import (
     read_schema,
 )
 from sql_env.grading.variants.shapes import (
-    _column_kind,
     _cut_long_values,
     _ForeignKey,
     _is_id,
@@ -72,6 +70,7 @@ from sql_env.sql.analysis import (
     referenced_tables,
     table_conditions,
 )
+from ...sql.text import sql_tokens, unquote
 
 # %% ../../../nbs/grading/variants/06_instances.ipynb #a22db96a
 _MAX_COLUMNS = 100  # of a table that is filled as a whole
@@ -152,6 +151,14 @@ class InstanceGenerator:
         odd = {name for name in columns if not _WORD.fullmatch(name) and name in text}
         return columns.intersection(words) | odd
 
+    def named_tables(
+        self,
+        text: str,  # SQL or any other
+    ) -> frozenset[str]:
+        "The tables whose names are words of a text, lower case."
+        named = {unquote(t.text).lower() for t in sql_tokens(text) if t.kind in ("word", "name")}
+        return frozenset(self.schema.tables.keys() & named)
+
     def is_unique(self, shape: _TableShape, column: int) -> bool:
         "Whether the data holds no value of a column twice and no NULL, in a table of some rows."
         key = shape.lower_name, column
@@ -198,7 +205,7 @@ class _Presence(NamedTuple):
         no_null = all(value is not None for row in found for value in row)
         return cls(parts.source_sql, bool(found), parts.aggregates and no_null)
 
-    def holds(self, scratch: ScratchDatabase | Contents, found: Sequence[tuple]) -> bool:
+    def holds(self, scratch: ScratchDatabase, found: Sequence[tuple]) -> bool:
         "Whether it holds on an instance where gold has found some rows."
         if self.rows and not found:
             return False
@@ -252,18 +259,16 @@ def _parents_first(shapes: Sequence[_TableShape]) -> list[_TableShape]:
 def plan_instances(
     generator: InstanceGenerator,
     sql: str,
-    other_sql: str = "",  # that will be judged; of a wide table the columns that either names are filled
+    other_sql: str = "",  # that will be judged: the tables that it names are filled too, and of wide ones its columns
 ) -> _InstancePlan:
     "What the instances for one query should hold; raises `sqlglot.ParseError`."
-    named = referenced_tables(sql)
+    named = {*referenced_tables(sql), *generator.named_tables(other_sql)}
     choice = _choose_tables(generator.schema, named)
     columns_named = generator.named_columns(sql, other_sql)
     all_shapes = {table: generator.shape(table, columns_named) for table in sorted(choice.filled)}
     shapes = _parents_first([*all_shapes.values()])
     literals = column_literals(sql)
-    for shape in reversed(shapes):
-        for foreign_key in shape.foreign_keys:
-            _pass_on_literals(literals, shape, foreign_key)
+    _pass_on_literals(literals, shapes)
     loose = None
     if may_depend_on_row_order(sql):
         columns = {shape.lower_name: shape.columns for shape in shapes}
@@ -337,14 +342,14 @@ def _repeatable(
 _MAX_COUNT = 250  # groups of more rows are not made
 
 # %% ../../../nbs/grading/variants/06_instances.ipynb #af3a470f
-def _pass_on_literals(
-    literals: dict[str, list], shape: _TableShape, foreign_key: _ForeignKey
-) -> None:
-    "Add the literals of a table's references to the columns that they refer to."
-    for column, parent_column in zip(foreign_key.columns, foreign_key.parent_columns):
-        name = shape.lower_columns[column]
-        if name != parent_column:
-            literals.setdefault(parent_column, []).extend(literals.get(name, []))
+def _pass_on_literals(literals: dict[str, list], shapes: Sequence[_TableShape]) -> None:
+    "Add the literals of references to the columns that they refer to."
+    for shape in reversed(shapes):
+        for foreign_key in shape.foreign_keys:
+            for column, parent_column in zip(foreign_key.columns, foreign_key.parent_columns):
+                name = shape.lower_columns[column]
+                if name != parent_column and name in literals:
+                    literals.setdefault(parent_column, []).extend(literals[name])
 
 # %% ../../../nbs/grading/variants/06_instances.ipynb #acfa4175
 def _matching_rows(generator: InstanceGenerator, shape: _TableShape, sql: str) -> list[tuple]:
@@ -383,7 +388,7 @@ class RowSampler:
         self.infer = generator.infer
         self.unread, self.changing = _split_by_use(plan)
         self.base: tuple[bytes, dict] | None = None  # an instance with rows in `unread` only
-        self._pools: dict[str, list[_ValuePool | None]] = {}
+        self.constants: Mapping[str, Sequence] = {}  # of both queries, if there is another
         joined = {name for pair in plan.joined for name in pair}
         looked_at = {key.parent for shape in plan.shapes for key in shape.foreign_keys}
         self.looked_at = frozenset(  # tables whose rows others need
@@ -392,43 +397,55 @@ class RowSampler:
             if shape.lower_name in looked_at or joined.intersection(shape.lower_columns)
         )
         self.wanted = {name: frozenset(values) for name, values in plan.literals.items() if values}
-        for shape in plan.shapes:
-            columns = range(len(shape.columns))
-            self._pools[shape.lower_name] = [self._pool(shape, i) for i in columns]
+        self.pools = {
+            shape.lower_name: [self._pool(shape, i) for i in range(len(shape.columns))]
+            for shape in plan.shapes
+        }
+
+    def beside(
+        self,
+        constants: dict[str, list],  # of both queries, by the column that they stand beside
+        counts: tuple[int, ...],  # sizes of groups that either query asks for
+    ) -> "RowSampler":
+        "A sampler driven by another query too."
+        _pass_on_literals(constants, self.plan.shapes)
+        both = copy(self)
+        both.plan, both.constants = replace(self.plan, counts=counts), constants
+        for shape in self.plan.shapes:
+            pools, names = self.pools[shape.lower_name], enumerate(shape.lower_columns)
+            pools = [both._pool(shape, i) if name in constants else pools[i] for i, name in names]
+            both.pools = {**both.pools, shape.lower_name: pools}
+        return both
 
     def _pool(self, shape: _TableShape, column: int) -> _ValuePool | None:
         "The values that one column can draw from, None if it keeps its real values."
         name = shape.lower_columns[column]
-        if shape.lower_name not in self.plan.read and name not in self.plan.literals:
+        literals, others = self.plan.literals.get(name, []), self.constants.get(name)
+        asked = name in self.plan.literals or others is not None
+        if not asked and shape.lower_name not in self.plan.read:
             return None
         rows = [*shape.sample_rows, *self.plan.matching_rows.get(shape.lower_name, [])]
         values = [row[column] for row in rows if row[column] is not None]
         real = list(dict.fromkeys(values))
-        kind = _column_kind(values, shape.types[column])
+        kind, _, is_whole = shape.column_data[column]
         if kind == "code" and not self.infer:
             kind = "text"
-        literals = candidate_values(self.plan.literals.get(name, []), real, kind)
-        if kind in ("integer", "number") and not literals:
-            real = _with_neighbours(real)
+        near: list = []
+        if literals or others is not None:
+            real, near = possible_values(real, kind, literals, others or (), is_whole)
         is_text = kind in ("text", "code", "date") and name in self.plan.named
-        if is_text and len(real) == 1 < len(values) and not literals:
-            # else all rows of all instances would look the same
-            real = [*real, *islice(_values_like(real[0]), 2)]
+        if is_text and len(real) == 1 < len(values) and not near:
+            real = [*real, *islice(_values_like(real[0]), 2)]  # else all instances look the same
         lacks_null = name in self.plan.null_tested and len(values) == len(rows)
         null_anywhere = column not in shape.required and (lacks_null or not shape.sample_rows)
         named = [c for c in shape.lower_columns if self.plan.literals.get(c)]
-        once = False
-        if self.infer and kind == "text" and named == [name]:
-            once = _is_nearly_unique(rows, column, literals) or self._names_one_row(shape, column)
+        is_once = self.infer and kind == "text" and named == [name]
+        once = is_once and (
+            _is_nearly_unique(rows, column, near) or self._names_one_row(shape, column)
+        )
         distinct = name in self.plan.order_columns
-        named_here = {*self.plan.literals.get(name, [])}
-        exact = [value for value in dict.fromkeys(literals) if value in named_here]
-        without = []
-        for literal in dict.fromkeys(self.plan.literals.get(name, [])):
-            near = [v for v in candidate_values([literal], real, kind) if v not in named_here]
-            if near and len(exact) > 1:
-                without.append(([v for v in exact if v != literal], near))
-        return _ValuePool(real, literals, null_anywhere, once, distinct, exact, without)
+        exact = [v for v in dict.fromkeys(near) if v in literals or v in (others or ())]
+        return _ValuePool(real, near, null_anywhere, once, distinct, exact)
 
     def _names_one_row(self, shape: _TableShape, column: int) -> bool:
         "Whether gold finds other rows by a name that one row of the data has."
@@ -436,14 +453,6 @@ class RowSampler:
         matching = self.plan.matching_rows.get(shape.lower_name, [])
         found = {row for row in matching if row[column] in names}
         return len(found) == 1 and not self.plan.alone and _is_name(shape.columns[column])
-
-    @property
-    def once(self) -> frozenset[tuple[str, int]]:
-        "Tables and columns in which no row is named twice by what gold asks for."
-        pools = self._pools.items()
-        return frozenset(
-            (t, i) for t, row in pools for i, pool in enumerate(row) if pool and pool.once
-        )
 
     def is_optional(self, shape: _TableShape, foreign_key: _ForeignKey) -> bool:
         "Whether a reference may be NULL: nothing forbids it and the data has it, or gold asks for it."
@@ -470,7 +479,7 @@ class RowSampler:
         if not base:
             base = [tuple(_random_value(t, rng) for t in shape.types) for _ in range(8)]
         start = rng.sample(base, n) if n <= len(base) else rng.choices(base, k=n)
-        pools = self._pools[shape.lower_name]
+        pools = self.pools[shape.lower_name]
         parts = zip(pools, zip(*start))
         columns = [pool.column(c, mode, rng) if pool else [*c] for pool, c in parts]
         for column in sorted(repeated):
@@ -668,6 +677,14 @@ def _fill_tables(
 _BASE = _InstanceMode(20, 20, 1.0, 0.5)  # of tables that gold doesn't read
 
 # %% ../../../nbs/grading/variants/06_instances.ipynb #d463fbfa
+def _fill_base(scratch: ScratchDatabase, sampler: RowSampler, rng: Random) -> None:
+    "Make the rows that the instances of a plan have in common."
+    filled: dict[str, _FilledTable] = {}
+    scratch.load(sampler.plan.empty)
+    _fill_tables(scratch, sampler, sampler.unread, filled, _BASE, rng)
+    sampler.base = scratch.image() if filled else sampler.plan.empty, filled
+
+# %% ../../../nbs/grading/variants/06_instances.ipynb #01c842da
 def _make_instance(
     generator: InstanceGenerator,
     sampler: RowSampler,
@@ -676,12 +693,8 @@ def _make_instance(
     repeats: bool = False,  # natural keys that gold may see repeated are
 ) -> None:
     "Put a new instance onto the generator's `scratch` database; the caller holds the generator's lock."
-    scratch, plan = generator.scratch, sampler.plan
-    if sampler.base is None:  # the rows that the instances of a plan have in common
-        scratch.load(plan.empty)
-        filled: dict[str, _FilledTable] = {}
-        _fill_tables(scratch, sampler, sampler.unread, filled, _BASE, rng)
-        sampler.base = scratch.image() if filled else plan.empty, filled
-    image, filled = sampler.base
-    scratch.load(image)
-    _fill_tables(scratch, sampler, sampler.changing, {**filled}, mode, rng, repeats)
+    if sampler.base is None:
+        _fill_base(generator.scratch, sampler, rng)
+    image, filled = sampler.base or (sampler.plan.empty, {})
+    generator.scratch.load(image)
+    _fill_tables(generator.scratch, sampler, sampler.changing, {**filled}, mode, rng, repeats)

@@ -13,8 +13,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice, product
 from pathlib import Path
+from random import Random
 from typing import Any
-from zlib import crc32
 
 import apsw
 
@@ -27,195 +27,57 @@ from sql_env.grading.answers import (
     _compare_written,
     _match_bag,
 )
-from .columns import NUMBER_FORM, _is_flag, candidate_values
-from .contents import Contents, Kept, _counted_sizes, _values_near
-from .instances import InstanceGenerator, RowSampler
+from .columns import DENSE, GROUPED, MIXED, NARROW, column_constants
+from .contents import _counted_sizes
+from sql_env.grading.variants.instances import (
+    InstanceGenerator,
+    RowSampler,
+    _fill_base,
+    _InstancePlan,
+    _make_instance,
+)
 from .sandbox import Sandbox
 from sql_env.grading.variants.selection import (
     VARIANT_STORE,
     Variants,
     _gold_ranks,
-    _SelectionTask,
     _trusted_rows,
     instance_generator,
     selection_task,
     variants_for,
 )
-from .shapes import MAX_SAMPLE_ROWS, _is_id, _is_label, _TableShape
+from .shapes import MAX_SAMPLE_ROWS, _is_id, _is_label
 from ...questions.question_set import Question
-from ...sql.text import Result, has_order_by, sql_tokens, unquote
-
-# %% ../../../nbs/grading/variants/08_robust.ipynb #bb8251d2
-_MAX_CONSTANTS = 200  # of two statements
-_DIGITS = re.compile(r"\d+")
-
-# %% ../../../nbs/grading/variants/08_robust.ipynb #c9116f44
-def _column_constants(
-    statements: Iterable[str],  # any texts
-    columns: frozenset[str],  # lower case
-) -> dict[str, list]:
-    "For each column that statements name the constants that follow it."
-    found: dict[str, dict[Any, None]] = {}
-    left = _MAX_CONSTANTS
-    for sql in statements:
-        last = None
-        for kind, text, _ in sql_tokens(sql):
-            name = unquote(text).lower() if kind in ("word", "name") else ""
-            if name in ("limit", "offset"):
-                last = None
-            if name in columns:
-                last = found.setdefault(name, {})
-            elif kind in ("text", "number") and last is not None and left:
-                left -= 1
-                last[unquote(text) if kind == "text" else _plain_number(text)] = None
-    return {name: [v for v in values if v is not None] for name, values in found.items()}
-
-# %% ../../../nbs/grading/variants/08_robust.ipynb #e20c21e1
-def _plain_number(text: str) -> int | float | None:
-    "The number that digits are, None if it is of no ordinary size."
-    if not re.fullmatch(r"\d{1,15}(\.\d{0,15})?", text):
-        return None
-    return float(text) if "." in text else int(text)
+from ...sql.text import Result, has_order_by
 
 # %% ../../../nbs/grading/variants/08_robust.ipynb #8c29d05d
-def _possible_values(
-    real: Sequence,  # distinct values of the column in the data
-    kind: str,  # of the column, see `column_kind`
-    constants: Sequence,  # of the statements
-    is_whole: bool = False,  # a column of numbers without decimals
-    is_settled: bool = False,  # so many rows that no other codes are to be expected
-) -> tuple[list, list]:
-    "Values of any kind that a column may hold, and those that lie near constants."
-    if kind in ("integer", "number"):
-        return _possible_numbers(real, constants, is_whole or kind == "integer")
-    if kind == "date":
-        near = candidate_values([c for c in constants if isinstance(c, (str, int))], real, kind)
-        same_year = [day[:5] + other[5:] for day, other in zip(real, real[1:])]
-        same_month = [day[:8] + other[8:] for day, other in zip(real, real[2:])]
-        every = sorted([*real, *same_year, *same_month, *near])
-        return every, near or [*real[:2], *same_year[:2], *same_month[:2]]
-    texts = [c for c in constants if isinstance(c, str)]
-    is_closed = kind == "code" and (is_settled or _is_flag(real))
-    if is_closed or not all(isinstance(v, str) for v in real):
-        return list(real), [v for v in constants if v in real]
-    if real and all(map(NUMBER_FORM.fullmatch, real)):
-        forms = {_DIGITS.sub("9", v) for v in real}
-        near = [v for v in candidate_values(texts, real, kind) if _DIGITS.sub("9", v) in forms]
-        return [*real, *near], near
-    if real and all(v.isdecimal() for v in real):
-        near = [str(n) for n in _possible_numbers([*map(int, real)], constants, True)[1]]
-        widths = {*map(len, real)}
-        near = [v for v in near if len(widths) > 1 or len(v) in widths]
-        return [*real, *near], near
-    near = _tidy(
-        [v for text in texts for v in _values_near(text)["text"]],
-        [*real, *texts, *(text.replace("%", "") for text in texts)],
-    )
-    return [*real, *near], near
+def _doubtful_keys(plan: _InstancePlan) -> dict[str, frozenset[int]]:
+    "For each table the natural keys that half of the instances of a pair repeat."
+    joined = {name for pair in plan.joined for name in pair}
+    found = {}
+    for shape in plan.shapes:
+        table, names, columns = shape.lower_name, shape.lower_columns, shape.columns
+        has_rows = len(shape.sample_rows) >= MAX_SAMPLE_ROWS
+        doubtful = {
+            i
+            for i in shape.natural_keys
+            if not has_rows
+            and not (_is_id(columns[i]) and i not in shape.referencing)
+            and not (names[i] in plan.named and _is_label(columns[i]))
+        }
+        doubtful |= plan.repeatable.get(table, frozenset())
+        kept = {i for i in plan.unique.get(table, ()) if names[i] in joined}
+        found[table] = frozenset(doubtful - kept)
+    return found
 
 # %% ../../../nbs/grading/variants/08_robust.ipynb #49150c8f
-def _possible_numbers(real: Sequence, constants: Sequence, is_whole: bool) -> tuple[list, list]:
-    if _is_flag(real):
-        return list(real), [c for c in constants if c in real]
-    low, high = min(real, default=0), max(real, default=0)
-    are_years = low > 1000 and high < 2100 and all(v == v // 1 for v in real)
-    is_whole = is_whole or are_years
-    near: list = []
-    for constant in constants:
-        found = _values_near(constant)
-        near += found["integer"] + (found["real"] if not is_whole else [])
-    ordered = sorted({c for c in constants if isinstance(c, (int, float))})
-    for a, b in zip(ordered, ordered[1:]):
-        near += [(a + b) // 2 if is_whole else (a + b) / 2] * 3
-    every = [*real, *near] + ([] if are_years else _other_sizes(real, is_whole))
-    least, most = (1000, 2100) if are_years else (min(low, 0), float("inf"))
-    every = sorted(v for v in every if least <= v <= most)
-    near = near or [*real[:1], *([] if are_years else _other_sizes(real[:2], is_whole))]
-    return every, [v for v in near if least <= v <= most]
+_MAX_INSTANCES = 6  # for a pair
+_MAX_TRIES = 20  # instances that are made for them
+_PAIR_CYCLE = (MIXED, NARROW, DENSE, MIXED)
+_MAX_TICKS = 1000  # thousands of operations that gold takes on all of them, about
+_MAX_MAKERS = 64  # golds whose material a generator keeps
 
 # %% ../../../nbs/grading/variants/08_robust.ipynb #0th3rs1z
-def _other_sizes(real: Sequence, is_whole: bool) -> list:
-    "Zero, and numbers with a digit more or less than some."
-    some = real[:6]
-    return [0, 0, *(10 * v + 7 for v in some), *(v // 10 if is_whole else v / 8 for v in some)]
-
-# %% ../../../nbs/grading/variants/08_robust.ipynb #16da0c89
-def _tidy(values: Iterable[str], known: Sequence[str]) -> list[str]:
-    "Texts that are not empty, each in one case and without space around."
-    cases = {text.casefold(): text for text in reversed(known)}
-    found = []
-    for text in values:
-        in_case = all(k in text or k.casefold() not in text.casefold() for k in known)
-        if text and text == text.strip() and (in_case or text.casefold() in cases):
-            found.append(cases.setdefault(text.casefold(), text))
-    return found
-
-# %% ../../../nbs/grading/variants/08_robust.ipynb #97fcd30f
-_MOST_REAL = 14  # values of a column from the data
-
-# %% ../../../nbs/grading/variants/08_robust.ipynb #eec971d1
-def _kept(
-    generator: InstanceGenerator,
-    task: _SelectionTask,
-    shapes: Iterable[_TableShape],
-) -> Kept:
-    "What contents for a gold query keep of what the data shows."
-    not_null, keys = set(), []
-    once = RowSampler(generator, task.plan).once
-    joined = {name for pair in task.plan.joined for name in pair}
-    for shape in shapes:
-        table, names = shape.lower_name, shape.lower_columns
-        unique = task.plan.unique.get(table, frozenset())
-        for i, name in enumerate(names):
-            if shape.sample_rows and all(row[i] is not None for row in shape.sample_rows):
-                not_null.add((table, name))
-            is_key = i in shape.natural_keys and (
-                len(shape.sample_rows) >= MAX_SAMPLE_ROWS
-                or (_is_id(shape.columns[i]) and i not in shape.referencing)
-                or (name in task.plan.named and _is_label(shape.columns[i]))
-            )
-            is_key = is_key and i not in task.plan.repeatable.get(table, ())
-            if (i in unique and name in joined) or is_key or (table, i) in once:
-                keys.append((table, (name,)))
-    return Kept(not_null=frozenset(not_null), keys=keys, is_tidy=True)
-
-# %% ../../../nbs/grading/variants/08_robust.ipynb #3fab07f4
-def _values(
-    shapes: Iterable[_TableShape],
-    statements: Sequence[str],
-) -> dict[tuple[str, str], tuple[list, list]]:
-    "For each column what it may hold."
-    shapes = list(shapes)
-    names = frozenset(name for shape in shapes for name in shape.lower_columns)
-    constants = _column_constants(statements, names)
-    found: dict[tuple[str, str], tuple[list, list]] = {}
-    for shape in shapes:
-        for i, (kind, real, is_whole) in enumerate(shape.column_data):
-            name = shape.lower_columns[i]
-            place = shape.lower_name, name
-            some = real[:_MOST_REAL]
-            if not some:
-                continue
-            if kind == "any" or name not in constants:
-                found[place] = some if i in shape.single_keys else some[:4], []
-                continue
-            if name in shape.determined:
-                found[place] = some, [v for v in constants[name] if v in real]
-                continue
-            is_settled = len(shape.sample_rows) >= MAX_SAMPLE_ROWS
-            found[place] = _possible_values(some, kind, constants[name], is_whole, is_settled)
-    return found
-
-# %% ../../../nbs/grading/variants/08_robust.ipynb #3f0981cf
-_MAX_INSTANCES = 6  # for a pair
-_ROWS = (3, 8, 12, 14)  # of a table
-_MAX_FILLS = 12  # contents that are made for them
-_MAX_COLUMNS = 100  # of all tables; with more no contents are made
-_MAX_TABLES = 8
-_MAX_OPERATIONS = 1000  # thousands, of all that gold takes
-_MAX_MAKERS = 64  # golds whose contents a generator keeps
-
-# %% ../../../nbs/grading/variants/08_robust.ipynb #cbf0ed4d
 class _PairMaker:
     "Makes instances for pairs of one gold query with others."
 
@@ -223,65 +85,51 @@ class _PairMaker:
         self,
         generator: InstanceGenerator,  # the caller holds its lock
         gold_sql: str,
-        others: Sequence[str] = (),  # further tables that a query names, lower case
+        other_sql: str = "",  # a query: the others name the same tables
     ):
         self.gold_sql = gold_sql
         self.generator = generator
-        self.task = selection_task(generator, gold_sql, ())
-        tables = dict.fromkeys([*self.task.plan.tables, *others])
-        self.shapes = [generator.shape(table) for table in tables]
-        self.is_small = (
-            len(tables) <= _MAX_TABLES
-            and sum(len(shape.columns) for shape in self.shapes) <= _MAX_COLUMNS
-        )
-        self.kept = _kept(generator, self.task, self.shapes)
-        if self.is_small:
-            self.contents = Contents(generator.source.con, tables, (), self.kept)
-            self.contents.n_rows = _ROWS
-            for shape in self.shapes:
-                for source, target, _, pairs in shape.dependencies:
-                    names = shape.lower_columns[source], shape.lower_columns[target]
-                    self.contents.determined.setdefault(shape.lower_name, []).append(
-                        (*names, dict(pairs))
-                    )
+        task = selection_task(generator, gold_sql, (), other_sql)
+        plan = replace(task.plan, repeatable=_doubtful_keys(task.plan))
+        self.task = task._replace(plan=plan)
+        self.columns = frozenset(name for s in plan.shapes for name in s.lower_columns)
+        self.sampler = RowSampler(generator, plan)
+        _fill_base(generator.scratch, self.sampler, Random(gold_sql))
 
     def instances(
         self,
         sql: str,  # any text
     ) -> list[tuple[bytes, tuple[list, tuple | None]]]:
         "Images of databases, each with gold's rows and their ranks."
-        if not self.is_small:
-            return []
-        statements = self.gold_sql, sql
-        contents = self.contents
-        start = 1000 * crc32("\0".join(statements).encode(errors="replace"))
-        values = _values(self.shapes, statements)
-        contents.drive(values, _counted_sizes(statements), _MAX_OPERATIONS, start)
-        found = []
-        for seed in range(start, start + _MAX_FILLS):
-            if not contents.fill(seed):
-                continue
-            rows = _trusted_rows(self.generator, self.task, contents)
+        scratch, statements = self.generator.scratch, (self.gold_sql, sql)
+        counts = self.task.plan.counts + tuple(_counted_sizes(statements)[1::3])
+        sampler = self.sampler.beside(column_constants(statements, self.columns), counts)
+        found: list[tuple[bytes, tuple[list, tuple | None]]] = []
+        ticks = 0
+        for n in range(_MAX_TRIES):
+            mode = GROUPED if counts and n % 4 == 1 else _PAIR_CYCLE[n % 4]
+            rng = Random(f"{n}:{self.gold_sql}\0{sql}")
+            _make_instance(self.generator, sampler, mode, rng, repeats=n % 2 == 1)
+            rows = _trusted_rows(self.generator, self.task, scratch)
+            ticks += scratch.ticks
             if rows and any(value not in (None, 0, "") for row in rows for value in row):
-                ranks = _gold_ranks(contents, rows, self.task.order_keys)
-                found.append((contents.con.serialize("main"), (rows, ranks)))
-            if len(found) == _MAX_INSTANCES or contents.left < 0:
+                ranks = _gold_ranks(scratch, rows, self.task.order_keys)
+                found.append((scratch.image(), (rows, ranks)))
+            if len(found) == _MAX_INSTANCES or ticks > _MAX_TICKS:
                 break
         return found
 
-# %% ../../../nbs/grading/variants/08_robust.ipynb #e5e7c47d
+# %% ../../../nbs/grading/variants/08_robust.ipynb #16da0c89
 def _make_pair_variants(generator: InstanceGenerator, gold_sql: str, sql: str) -> Variants:
     "Instances for a gold query and another one, none if they can't be made."
     with generator.lock:
-        named = {unquote(t.text).lower() for t in sql_tokens(sql) if t.kind in ("word", "name")}
-        others = tuple(sorted(named & generator.schema.tables.keys()))
         makers: dict = generator.pair_makers
-        key = gold_sql, others
+        key = gold_sql, generator.named_tables(sql), generator.named_columns(gold_sql, sql)
         try:
             if key not in makers:
                 if len(makers) >= _MAX_MAKERS:
                     makers.pop(next(iter(makers)))
-                makers[key] = _PairMaker(generator, gold_sql, others)
+                makers[key] = _PairMaker(generator, gold_sql, sql)
             found = makers[key].instances(sql)
         except Exception:  # the parser may fail in any way on gold's text
             found = []

@@ -28,7 +28,6 @@ import apsw
 from ...database.guards import QueryError
 from ..answers import compare_rows
 from .columns import DENSE, GROUPED, MIXED, NARROW, ONE_ROW, REAL
-from .contents import Contents
 from sql_env.grading.variants.instances import (
     InstanceGenerator,
     RowSampler,
@@ -101,7 +100,7 @@ def _is_stable(
     generator: InstanceGenerator,
     task: _SelectionTask,
     rows: list[tuple],
-    scratch: "ScratchDatabase | Contents",  # with the instance
+    scratch: ScratchDatabase,  # with the instance
 ) -> bool:
     "Whether gold gives the same values when the rows lie in the opposite order."
     if task.plan.loose is None:
@@ -120,7 +119,7 @@ def _is_stable(
 def _trusted_rows(
     generator: InstanceGenerator,
     task: _SelectionTask,
-    scratch: "ScratchDatabase | Contents",  # with the instance
+    scratch: ScratchDatabase,  # with the instance
 ) -> list[tuple] | None:
     "Gold's rows on an instance, None if they can't be trusted."
     rows = scratch.run(task.sql)
@@ -132,7 +131,7 @@ def _trusted_rows(
 
 # %% ../../../nbs/grading/variants/07_selection.ipynb #365139b7
 def _gold_ranks(
-    scratch: "ScratchDatabase | Contents", rows: list[tuple], keys: OrderKeys | None
+    scratch: ScratchDatabase, rows: list[tuple], keys: OrderKeys | None
 ) -> tuple[int, ...] | None:
     "Rank of each of gold's rows under its ORDER BY, None without one or if they can't be found."
     if not rows or not keys:
@@ -393,7 +392,7 @@ def _unpack_variants(data: bytes) -> Variants:
     )
 
 # %% ../../../nbs/grading/variants/07_selection.ipynb #1d0417ba
-CACHE_VERSION = 5  # of the generator; older entries are not used
+CACHE_VERSION = 6  # of the generator; older entries are not used
 
 # %% ../../../nbs/grading/variants/07_selection.ipynb #f1194ad0
 class _LatestBySize:
