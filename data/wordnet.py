@@ -35,6 +35,7 @@ KINDS = {
 }
 REFUSED = set(
     """
+    totality; aggregate; divergence; fellow worker; speedy; ascertain;
     frequenter; pedant; scholastic; loaner; subdivision; arm; outstation; book of maps; softback; soft-cover;
     soft-cover book; softback book; lexicon; loaning; adoption; reclamation; rehabilitation; emptor; vendee;
     bookstall; best seller; intervention; process; cleansing; cleanup; lightening; assignment; naming; posing;

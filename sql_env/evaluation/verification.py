@@ -211,8 +211,8 @@ class SuitePart(NamedTuple):
 _TEST = dict(split="test")
 _SPIDER_DEV = """battle_death car_1 concert_singer course_teach cre_Doc_Template_Mgt
 employee_hire_evaluation museum_visit network_1 real_estate_properties singer world_1"""
-_WORLDS = """0139c93a5bb49c0c836a10216ae526b2 d8b0ec4166d69a5bb8c23639f80919dd 78b533771570648c749ea83c5b09d34e
-6fb8df5a9503b990965bba4d8eb91640 92c9d43c640a71b5534f0fc5c8f5f063""".split()  # digests, by level
+_WORLDS = """fcd9828a5b609e9ead0b93f2c65c725f 8c3fe10cff2bec51a8679d201aaf1380 5d0044f00fc06e802d1e26f6e4a8eb2a
+71ee29655bcc5c713d914a3487f307a0 4f09ff7d5da9f561fcbac4433f9b19ec""".split()  # digests, by level
 SUITES = {
     "v1": (
         SuitePart(
@@ -233,7 +233,7 @@ SUITES = {
             "conversations",
             _TEST | dict(source="conversations"),
             60,
-            "3f28c651b572327008a841574d5bbcec",
+            "4ddbb642bbe56ff969a198d28789eb23",
         ),
         SuitePart(
             "spider-dev",

@@ -19,7 +19,7 @@ from sql_env.worlds.phrases import (
     _sample_selection,
     _sql_literal,
 )
-from .tables import _Table
+from .tables import _Table, _WorldColumn
 from .words import _Phrase
 
 # %% ../../nbs/worlds/12_change_families.ipynb #446b74fc
@@ -133,10 +133,22 @@ def _states(s: Sampler) -> tuple[_Table, str, tuple[str, ...], str]:
     return events, column.name, tuple(map(_sql_literal, column.about["states"])), column.text
 
 # %% ../../nbs/worlds/12_change_families.ipynb #e21dfdd3
-def _some(s: Sampler, table: _Table) -> tuple[str, _Phrase]:
+def _some(s: Sampler, table: _Table, *exclude: _WorldColumn) -> tuple[str, _Phrase]:
     "A condition on a table, in SQL and in words."
-    found = _sample_selection(s, table)
+    found = _sample_selection(s, table, exclude=exclude)
+    if "half-" in found.where or "semi-" in found.where:
+        raise DraftRejected("a value that nobody would say")
     return found.where, found.phrase
+
+# %% ../../nbs/worlds/12_change_families.ipynb #6ea14860
+def _whole_number(s: Sampler, table: _Table) -> _WorldColumn:
+    "A whole number that may have been counted wrong; ages and years are left alone."
+    whole = [
+        c for c in table.columns_of("number") if c.about.get("add") and not c.about.get("decimals")
+    ]
+    if not whole:
+        raise DraftRejected("no whole numbers")
+    return s.rng.choice(whole)
 
 # %% ../../nbs/worlds/12_change_families.ipynb #0ff0abce
 def _day_without(s: Sampler, live: str) -> tuple[str, _Phrase]:
@@ -290,31 +302,22 @@ def _archive(s: Sampler) -> _ChangeDraft:
     return _ChangeDraft(gold, (closed, notes, events), slots, wrong, is_rule=True)
 
 # %% ../../nbs/worlds/12_change_families.ipynb #27516e6c
-_PERCENTS = (10, 20, 25, 50)
+_PERCENTS = (10, 20, 25)
 
 # %% ../../nbs/worlds/12_change_families.ipynb #49ec0eca
 @_change
 def _raise_by(s: Sampler) -> _ChangeDraft:
-    "Whole numbers of some rows go up by a percentage, rounded; who has left is not meant."
+    "Whole numbers that are too low go up by a percentage, rounded; who has left is not meant."
     table = s.table(s.rng.choice(("member", "thing", "event", "group")))
-    whole = [
-        c
-        for c in table.columns_of("number")
-        if not c.about.get("decimals") and not c.about.get("year")
-    ]
-    if not whole:
-        raise DraftRejected("no whole numbers")
-    column, percent = s.rng.choice(whole), s.rng.choice(_PERCENTS)
-    found = _sample_selection(s, table, 1, exclude=[column])
+    column, percent = _whole_number(s, table), s.rng.choice(_PERCENTS)
+    cond, phrase = _some(s, table, column)
     stayed = f"{table.first_column('left').name} IS NULL" if table.role == "member" else ""
     value = f"CAST(ROUND({column.name} * {1 + percent / 100:g}) AS INTEGER)"
     raised = _setter(table, column.name, value)
-    wrong = (raised("1 = 1"),) + ((raised(found.where),) if stayed else ())
-    slots = dict(items=table.plural, cond=found.phrase, column=column.text, percent=str(percent))
+    wrong = (raised("1 = 1"),) + ((raised(cond),) if stayed else ())
+    slots = dict(items=table.plural, cond=phrase, column=column.text, percent=str(percent))
     wording = "raise_by_active" if stayed else ""
-    return _ChangeDraft(
-        raised(found.where, stayed), (table,), slots, wrong, is_rule=True, wording=wording
-    )
+    return _ChangeDraft(raised(cond, stayed), (table,), slots, wrong, is_rule=True, wording=wording)
 
 # %% ../../nbs/worlds/12_change_families.ipynb #2bae34f9
 @_change
@@ -450,10 +453,7 @@ def _enter(s: Sampler) -> _ChangeDraft:
     things, person = s.table("thing"), _person(s, namesake=True)
     thing, named = _named(s, "thing")[0]
     day = f"2025-{s.rng.randint(1, 12):02}-{s.rng.randint(1, 28):02}"
-    whole = [c for c in events.columns_of("number") if not c.about.get("decimals")]
-    if not whole:
-        raise DraftRejected("no whole numbers")
-    number = s.rng.choice(whole)
+    number = _whole_number(s, events)
     amount = s.rng.choice([v for v in events.data[number.name] if v is not None])
     values = {
         _reference_column(events, "member").name: person.key,

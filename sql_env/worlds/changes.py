@@ -21,6 +21,7 @@ import apsw
 from ..paths import SourceError, cache_dir
 from ..questions.question_set import Clarification, Question, QuestionSet
 from sql_env.worlds.change_families import (
+    _PERCENTS,
     CHANGES,
     _ChangeDraft,
     _key_of,
@@ -30,18 +31,19 @@ from sql_env.worlds.change_families import (
     _some,
     _states,
     _update,
+    _whole_number,
 )
 from .conversations import _ask_about_rows, _in_words
 from sql_env.worlds.phrases import (
     DraftRejected,
     Sampler,
+    _both_phrases,
     _plain_number,
     _reference_column,
     _render_question,
-    _with_fillers,
 )
 from .tables import _build_tables, _Table, _TableBuilder, _WorldColumn
-from .words import EXAMS, Rng, _lists, _split_of, load_wordings
+from .words import EXAMS, Rng, _lists, _Phrase, _split_of, load_wordings
 from sql_env.worlds.world import (
     _GeneratedWorld,
     sql_skeleton,
@@ -347,7 +349,6 @@ class ChangeWorld(_GeneratedWorld):
         wordings = load_wordings(self.wordings)
         slots = sampler.words | dict(Members=sampler.words["members"].capitalize()) | draft.slots
         text = _render_question(wordings[draft.wording or family], slots, rng, self.wording)
-        text = _with_fillers(text, rng, self.wording)
         more = dict(draft.more)
         if said := wordings.get(f"policy_{family}"):
             more["policy"] = said.draw(rng).format_map(slots)
@@ -439,7 +440,6 @@ def _says(s: Sampler, part: float, refuse: float) -> str:
 
 # %% ../../nbs/worlds/13_changes.ipynb #21e2b9b3
 def _under(
-    family: str,
     said: str,
     writes: _Table,
     gold: tuple[str, ...],
@@ -453,7 +453,6 @@ def _under(
     if is_nothing:
         gold, fields["answerable"] = (), False
     wrong = (careless,) if careless != gold else ()
-    wording = f"{family}_{said}"
     return _ChangeDraft(
         gold,
         (writes,),
@@ -461,7 +460,6 @@ def _under(
         wrong,
         not is_nothing,
         is_nothing,
-        wording=wording,
         more=fields,
         **more,
     )
@@ -489,27 +487,30 @@ def _own_branch(s: Sampler) -> _ChangeDraft:
         refuse=cancel(f"{state} = {live}", of(is_other)),
         free=gold,
     )[said]
-    slots = dict(cond=phrase, live=live[1:-1], off=off[1:-1], state=text, own=own, other=other)
+    if said != "part":
+        whose = f"whose {members.singular} belongs to {other if said == 'refuse' else own}"
+        phrase = _both_phrases(phrase, _Phrase((whose,)))
+    slots = dict(cond=phrase, live=live[1:-1], off=off[1:-1], state=text, own=own)
     kept = f"SELECT * FROM {events.name} WHERE NOT {of(is_own)}"
-    return _under("own_branch", said, events, gold, careless, slots, invariants=(kept,))
+    return _under(said, events, gold, careless, slots, invariants=(kept,))
 
 # %% ../../nbs/worlds/13_changes.ipynb #07274be2
 def _settled(s: Sampler) -> _ChangeDraft:
     "What is settled is never changed; numbers of other events go up."
     events, state, (live, _, done, _), text = _states(s)
-    whole = [c for c in events.columns_of("number") if not c.about.get("decimals")]
-    if not whole:
-        raise DraftRejected("no whole numbers")
-    column, percent, said = s.rng.choice(whole), s.rng.choice((10, 20, 50)), _says(s, 0.55, 0.2)
-    cond, phrase = _some(s, events)
+    column, percent, said = _whole_number(s, events), s.rng.choice(_PERCENTS), _says(s, 0.55, 0.2)
+    cond, phrase = _some(s, events, column)
     value = f"CAST(ROUND({column.name} * {1 + percent / 100:g}) AS INTEGER)"
     raised = _setter(events, column.name, value, cond)
     gold = raised(f"{state} = {live}") if said == "free" else raised(f"{state} <> {done}")
     careless = dict(part=raised(), refuse=raised(f"{state} = {done}"), free=gold)[said]
-    slots = dict(cond=phrase, live=live[1:-1], done=done[1:-1], state=text)
+    if said != "part":
+        whose = f"whose {text} is {done if said == 'refuse' else live}"
+        phrase = _both_phrases(phrase, _Phrase((whose,)))
+    slots = dict(cond=phrase, done=done[1:-1], state=text)
     slots |= dict(column=column.text, percent=str(percent))
     kept = f"SELECT * FROM {events.name} WHERE {state} = {done}"
-    return _under("settled", said, events, gold, careless, slots, invariants=(kept,))
+    return _under(said, events, gold, careless, slots, invariants=(kept,))
 
 # %% ../../nbs/worlds/13_changes.ipynb #c81deb95
 _MOST = 10  # rows that are changed without leave
@@ -531,10 +532,7 @@ def _ask_first(s: Sampler) -> _ChangeDraft:
     slots = dict(day=day, live=live[1:-1], off=off[1:-1], state=text, most="ten")
     reply = "Yes, go ahead." if said == "part" else "No, leave them as they are."
     asked = () if said == "free" else (Clarification("leave", reply),)
-    draft = _under(
-        "ask_first", said, events, gold, gold, slots, ask_over=_MOST, clarifications=asked
-    )
-    return draft._replace(wording="ask_first_part")
+    return _under(said, events, gold, gold, slots, ask_over=_MOST, clarifications=asked)
 
 # %% ../../nbs/worlds/13_changes.ipynb #6947c93c
 def _secret(s: Sampler) -> _ChangeDraft:
@@ -547,14 +545,15 @@ def _secret(s: Sampler) -> _ChangeDraft:
         person = _person(s, namesake=True)
         gold = (_update(members, person.where, **{phone.name: "NULL"}),)
         slots["person"] = person.phrase
-        return _under("secret", said, members, gold, gold, slots, hidden=hidden)
+        more = dict(hidden=hidden, wording="secret_free")
+        return _under(said, members, gold, gold, slots, **more)
     cond, slots["cond"] = _some(s, events)
     owner = _reference_column(events, "member").name
     theirs = f"{members.key.name} = {events.name}.{owner}"
     value = f"(SELECT {phone.name} FROM {members.name} WHERE {theirs})"
     fill = _setter(events, contact.name, value, cond)
     careless = fill(f"{contact.name} IS NULL OR {contact.name} = ''")
-    return _under("secret", said, events, (), careless, slots, hidden=hidden)
+    return _under(said, events, (), careless, slots, hidden=hidden)
 
 # %% ../../nbs/worlds/13_changes.ipynb #a6a9cd0e
 @dataclass(eq=False, repr=False)

@@ -22,6 +22,7 @@ from ..questions.question_set import Clarification, Question
 from sql_env.worlds.phrases import (
     DraftRejected,
     Sampler,
+    _phrase_condition,
     _plain_number,
     _render_question,
     _sample_condition,
@@ -30,11 +31,16 @@ from sql_env.worlds.phrases import (
     _Select,
     _Selection,
     _sql_literal,
-    _with_fillers,
     _with_unit,
 )
-from .tables import _build_tables, _Table, _TableBuilder, _WorldColumn
-from .words import Rng, _lists, _Phrase, _split_of, load_vocabulary, load_wordings
+from sql_env.worlds.tables import (
+    _build_tables,
+    _fitting_attributes,
+    _Table,
+    _TableBuilder,
+    _WorldColumn,
+)
+from .words import Rng, _lists, _Phrase, _split_of, load_wordings
 from sql_env.worlds.world import (
     _GeneratedWorld,
     _gold_fields,
@@ -59,7 +65,8 @@ class _Siblings(NamedTuple):
 # %% ../../nbs/worlds/10_conversations.ipynb #cb80f6a6
 def _split_column(b: _TableBuilder, table: _Table) -> _Siblings:
     "Put three columns in the place of one, each named by the old word and one more."
-    old = b.rng.choice(table.columns_of("number", "date"))
+    columns = table.columns_of("number", "date")
+    old = b.rng.choice([c for c in columns if c.text in c.about["words"]] or columns)
     place = table.columns.index(old)
     del table.columns[place], table.data[old.name]
     siblings = []
@@ -99,7 +106,7 @@ class _AmbiguousDraft(NamedTuple):
     "A question before it is worded; the first reading is the one that is meant."
 
     wording: str  # name of the forms
-    slots: dict[str, str]
+    slots: dict[str, Any]
     table: _Table
     readings: tuple[_Reading, ...] = ()  # none if there is no answer
     term: str = ""  # the words that are not clear, or what is missing
@@ -150,7 +157,7 @@ def _vague_average(s: _Scene) -> _AmbiguousDraft:
     "The mean over some rows of a number, by a word that three columns fit."
     found = s.rng.choice(s.siblings)
     table, options = found.table, found.table.columns_of("category")
-    if found.columns[0].kind != "number" or not options:
+    if found.columns[0].kind != "number" or found.columns[0].about.get("year") or not options:
         raise DraftRejected("no number, or no category")
     column = s.rng.choice(options)
     value = s.rng.choice(table.data[column.name])
@@ -158,7 +165,8 @@ def _vague_average(s: _Scene) -> _AmbiguousDraft:
     readings = _sibling_readings(
         s, found, lambda c: f"SELECT AVG({c.name}) FROM {table.name} WHERE {where}"
     )
-    slots = dict(term=found.term, items=table.plural, column=column.text, value=str(value))
+    cond = _phrase_condition(column, "category", value)
+    slots = dict(term=found.term, items=table.plural, cond=cond)
     return _AmbiguousDraft("vague_average", slots, table, readings, found.term, found.asks)
 
 # %% ../../nbs/worlds/10_conversations.ipynb #9a3b9067
@@ -230,13 +238,14 @@ def _words_in_use(tables: dict[str, _Table]) -> set[str]:
 
 # %% ../../nbs/worlds/10_conversations.ipynb #417dd3fa
 def _absent_column(s: _Scene) -> _AmbiguousDraft:
-    "A value of a row that no column holds."
+    "A value that a row could have and that no column holds."
     table = s.rng.choice([found.table for found in s.siblings])
     used = _words_in_use(s.tables)
     kinds = [column.about for t in s.tables.values() for column in t.columns]
     options = []
-    for section in ("numbers", "categories", "dates"):
-        for about in load_vocabulary()[section].values():
+    role = "person" if table.role == "member" else table.role
+    for kind in ("number", "category", "date"):
+        for about in _fitting_attributes(kind, table.kind, role):
             words = {word for text in about["words"] for word in text.lower().split()}
             if about not in kinds and not words & used:
                 options += about["words"]
@@ -358,8 +367,8 @@ class AmbiguousWorld(_GeneratedWorld):
         "A question of one of some kinds; raises `DraftRejected`."
         draft = self._scene.rng.choice(kinds)(self._scene)
         answers = _answers(con, draft)
-        form = load_wordings("ambiguity")[draft.wording].draw(self._scene.rng)
-        text = form.format_map(draft.slots)
+        form = load_wordings("ambiguity")[draft.wording]._replace(slots=draft.slots)
+        text = form.draw(self._scene.rng)
         return self._question(text, **_gold_of(draft, answers)), draft
 
     @property
@@ -480,6 +489,8 @@ def _narrow(talk: _Talk) -> _Edit:
     named = [column for state in talk.states for column in state.used]
     prefix = talk.now.base.source.prefixes[talk.table.name]
     new = _sample_condition(talk.s, talk.table, alias=prefix, exclude=named)
+    said = {c.about["words"][0] for c in (*named, new.column) if "words" in c.about}
+    talk.require(not {"age", "date of birth"} <= said)
     return _Edit(lambda q: q._replace(conditions=(*q.conditions, new)), dict(cond=new.phrase))
 
 # %% ../../nbs/worlds/10_conversations.ipynb #d325500e
@@ -521,17 +532,14 @@ def _replace(talk: _Talk) -> _Edit:
     return _Edit(lambda q: q._replace(conditions=(*q.conditions[:-1], new)), dict(value=said))
 
 # %% ../../nbs/worlds/10_conversations.ipynb #6731fa05
-_OPPOSITE = {"=": "<>", "<>": "=", ">": "<=", "<=": ">", "<": ">=", ">=": "<"}
-
-# %% ../../nbs/worlds/10_conversations.ipynb #004dfa29
 @_edit
 def _others(talk: _Talk) -> _Edit:
     "The rows that do not meet the only condition."
     last, left, operator, old = _last_said(talk)
     is_plain = len(talk.now.conditions) == 1 and not talk.now.base.where
-    talk.require(is_plain, None not in talk.table.data[last.column.name])
-    new = last._replace(sql=f"{left} {_OPPOSITE[operator]} {old}")
-    return _Edit(lambda q: q._replace(conditions=(new,)), says_all=False)
+    talk.require(is_plain, last.column.kind == "category", operator == "=")
+    new = last._replace(sql=f"{left} <> {old}")
+    return _Edit(lambda q: q._replace(conditions=(new,)), dict(value=old.strip("'")), False)
 
 # %% ../../nbs/worlds/10_conversations.ipynb #f596e503
 @_edit
@@ -564,7 +572,8 @@ def _count(talk: _Talk) -> _Edit:
 @_edit
 def _list(talk: _Talk) -> _Edit:
     "In place of a number, the names of the rows."
-    talk.require(talk.now.aggregate, talk.now.group is None, talk.table.columns_of("label"))
+    counted = talk.now.aggregate == "COUNT" and talk.now.group is None
+    talk.require(counted, talk.table.columns_of("label"))
     rows: dict[str, Any] = dict(shown=(talk.table.label,), aggregate="", number=None)
     return _Edit(lambda q: q._replace(**rows))
 
@@ -591,9 +600,10 @@ _FIGURES = dict(average="AVG", total="SUM", highest="MAX", lowest="MIN")
 @_edit
 def _measure(talk: _Talk) -> _Edit:
     "In place of rows or their number, a figure of them."
-    talk.require(talk.now.is_list or talk.now.aggregate == "COUNT")
+    talk.require(talk.now.is_list or talk.now.aggregate == "COUNT", talk.now.group is None)
     figure = talk.s.rng.choice(list(_FIGURES))
     column = talk.new_column("number", summable=figure == "total")
+    talk.require(figure not in column.text)
     measured: dict[str, Any] = dict(shown=(), aggregate=_FIGURES[figure], number=column)
     return _Edit(lambda q: q._replace(**measured), dict(figure=figure, attr=column.text))
 
@@ -781,8 +791,6 @@ def _in_words(w: _GeneratedWorld, asked: list[_Asked], words: dict[str, Any]) ->
     for i, turn in enumerate(asked, 1):
         forms = load_wordings("conversations" if turns else "wordings")[turn.kind]
         text = _render_question(forms, words | turn.slots, rng, w.wording)
-        if not turns:
-            text = _with_fillers(text, rng, w.wording)
         gold = _gold_fields(turn.sql, turn.rows, turn.state.tables, bool(turn.state.order))
         gold["question_id"] = f"{name}.{i}" if turns else name
         turns.append(w._question(text, **gold))

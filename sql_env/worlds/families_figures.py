@@ -413,7 +413,7 @@ def _common_value(s: Sampler) -> _QuestionDraft:
     selection = _sample_selection(s, table, s.rng.choice((0, 1, 1)), [by])
     shown = f"{by.name}, COUNT(*)" if s.rng.chance(0.3) else by.name
     hi = _selection_phrase("most" if most else "least")
-    counted = _selection_phrase("and_count") if shown != by.name else ""
+    counted = _selection_phrase("and_often", items=table.plural) if shown != by.name else ""
     draft = selection.ask(selection.select(shown, by.name), attr=by.text, hi=hi, counted=counted)
     return draft.ranked("COUNT(*)", most)
 
@@ -491,7 +491,7 @@ def _per_value_of_parent(s: Sampler) -> _QuestionDraft:
     if not s.rng.chance(0.3):
         return selection.ask(query, **slots)
     most = s.rng.chance(0.7)
-    slots["top"] = _selection_phrase("top_of_all" if most else "bottom_of_all")
+    slots["top"] = _selection_phrase("top_of_all" if most else "bottom_of_all", by=by.text)
     return selection.ask(query, **slots).ranked(figure.sql, most)
 
 # %% ../../nbs/worlds/06_families_figures.ipynb #fd4a494b
@@ -550,12 +550,12 @@ def _value_having(s: Sampler) -> _QuestionDraft:
         mean = _plain_number(sum(values) / len(values))
         over = s.rng.chance(0.6)
         phrase = _selection_phrase(
-            "average_over" if over else "average_under", attr=column.text, k=mean
+            f"average_{'over' if over else 'under'}", attr=column.text, k=mean, items=table.plural
         )
         bound = _Bound(f"AVG({column.name}) {'>' if over else '<'} {mean}", phrase)
     elif s.rng.chance(0.3):
         shown.append("COUNT(*)")
-        slots["counted"] = _selection_phrase("and_count")
+        slots["counted"] = _selection_phrase("and_count", items=table.plural)
     query = selection.select(_arranged(s, shown[:1], shown[1:]), by.name, bound.sql)
     return selection.ask(query, **slots, bound=bound.phrase)
 
@@ -566,7 +566,8 @@ def _parent_having(s: Sampler) -> _QuestionDraft:
     grouped = _sample_grouped(s, "having")
     bound = _sample_bound(s, list(range(2, 9)), grouped.selection.table.plural)
     shown = ["COUNT(*)"] if s.rng.chance(0.3) else []
-    counted = _selection_phrase("and_count") if shown else ""
+    items = grouped.selection.table.plural
+    counted = _selection_phrase("and_count", items=items) if shown else ""
     return grouped.ask(s, shown, bound.sql, bound=bound.phrase, counted=counted)
 
 # %% ../../nbs/worlds/06_families_figures.ipynb #369816aa
@@ -662,7 +663,8 @@ def _converted_value(s: Sampler) -> _QuestionDraft:
     column, divisor, unit = _convertible(s, table, False)
     row = s.row(table, column)
     query = _Select(f"{column.name} / {divisor}", table.name, row.condition())
-    return _ask(query, table, attr=column.text, unit=unit, name=row.phrase)
+    base = _lists()["units"][column.about["unit"]].strip()
+    return _ask(query, table, attr=column.text, unit=unit, base=base, name=row.phrase)
 
 # %% ../../nbs/worlds/06_families_figures.ipynb #25701fe6
 @family(level=2)
@@ -671,7 +673,8 @@ def _converted_total(s: Sampler) -> _QuestionDraft:
     table = s.entity(events=True)
     column, divisor, unit = _convertible(s, table, True)
     selection = _sample_selection(s, table, s.rng.choice((0, 1, 1)), [column])
-    return selection.ask(f"SUM({column.name}) / {divisor}", attr=column.text, unit=unit)
+    base = _lists()["units"][column.about["unit"]].strip()
+    return selection.ask(f"SUM({column.name}) / {divisor}", attr=column.text, unit=unit, base=base)
 
 # %% ../../nbs/worlds/06_families_figures.ipynb #13664cc6
 @family(level=3)

@@ -376,7 +376,7 @@ def _told_by_related(s: Sampler, negated: bool) -> _QuestionDraft:
     query = joined or _Select(parent.label.name, parent.name, where)
     if counted:
         query = query._replace(columns="COUNT(*)")
-    cond = _both_phrases(own.phrase, related.phrase, link="related")
+    cond = _both_phrases(own.phrase, related.phrase)
     want = _selection_phrase("how_many" if counted else "which_names", items=parent.plural)
     return _ask(query, parent, *own.tables, *related.inner.tables, cond=cond, want=want)
 
@@ -491,9 +491,9 @@ def _values_in_both(s: Sampler) -> _QuestionDraft:
             [*a.tables, *b.tables],
         )
     halves = (str(_Select(column.name, table.name, where)) for where in (one, two))
-    link = _selection_phrase(f"link_{operator.lower()}", items=table.plural, other=second)
-    slots = dict(cond=first, other=second, attr=column.text, link=link)
-    return _ask(f" {operator} ".join(halves), table, *tables, **slots)
+    link = f"link_{operator.lower()}"
+    among = _selection_phrase(link, items=table.plural, cond=first, other=second)
+    return _ask(f" {operator} ".join(halves), table, *tables, attr=column.text, link=among)
 
 # %% ../../nbs/worlds/07_families_nested.ipynb #d7349988
 @family(level=5)

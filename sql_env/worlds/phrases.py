@@ -37,9 +37,6 @@ def _with_article(text: str) -> str:
     return f"{'an' if _AN.match(text) else 'a'} {text}"
 
 # %% ../../nbs/worlds/03_phrases.ipynb #94d4af91
-_OWN_SHARE = 2 / 3  # of forms that do not name the column, to those that do
-
-# %% ../../nbs/worlds/03_phrases.ipynb #6e8d8cf8
 def _phrase_condition(
     column: _WorldColumn,
     kind: str,  # category, over, under, date, since, before or flag
@@ -51,10 +48,9 @@ def _phrase_condition(
         kind = {"over": "later", "under": "earlier"}.get(kind, kind)
     phrase = load_wordings("conditions")[kind]
     own = tuple(about.get(_lists()["own_forms"].get(kind, kind), ()))
-    times = round(len(phrase.forms) * _OWN_SHARE / len(own)) if own else 0
     unseen = tuple(about.get("unseen", ())) if kind in ("category", "flag", "date") else ()
     return _Phrase(
-        (*phrase.forms, *own * times),
+        (*own, *(phrase.forms if not own or kind in ("category", "over", "under") else ())),
         unseen or phrase.unseen,
         {
             "column": column.text,
@@ -62,21 +58,6 @@ def _phrase_condition(
             "value": _with_unit(value, about) if kind in ("over", "under") else value,
         },
     )
-
-# %% ../../nbs/worlds/03_phrases.ipynb #b48881c7
-_OPENING_SHARE = 0.1  # of questions with words before them
-_CLOSING_SHARE = 0.1  # and after them
-
-# %% ../../nbs/worlds/03_phrases.ipynb #c3b4d494
-def _with_fillers(text: str, rng: Rng, wording: str = "") -> str:
-    "A question with words around it now and then, such as thanks."
-    if rng.chance(_OPENING_SHARE):
-        opening = load_wordings()["opening"].draw(rng, wording)
-        text = f"{opening} {text}"
-    if rng.chance(_CLOSING_SHARE):
-        closing = load_wordings()["closing"].draw(rng, wording)
-        text = f"{text} {closing}"
-    return text
 
 # %% ../../nbs/worlds/03_phrases.ipynb #2eeb1e40
 def _render_question(
@@ -619,12 +600,18 @@ class _Selection(NamedTuple):
         return _ask(query, self.table, *self.tables, **dict(cond=self.phrase) | slots)
 
 # %% ../../nbs/worlds/03_phrases.ipynb #44735e69
-def _both_phrases(*phrases: _Phrase, link: str = "and") -> _Phrase:
-    "Phrases one after the other, with `and` between them or, for `related`, without."
+def _both_phrases(*phrases: _Phrase) -> _Phrase:
+    "Phrases with `and` between them; of their forms the relative clauses, if they have some."
     kept = [phrase for phrase in phrases if any(phrase.forms)]
     if len(kept) < 2:
         return kept[0] if kept else _Phrase(("",))
-    return _selection_phrase(link, one=kept[0], two=_both_phrases(*kept[1:], link=link))
+    one, two = (
+        phrase._replace(
+            forms=[f for f in phrase.forms if f.startswith(("who", "that "))] or phrase.forms
+        )
+        for phrase in (kept[0], _both_phrases(*kept[1:]))
+    )
+    return _selection_phrase("and", one=one, two=two)
 
 # %% ../../nbs/worlds/03_phrases.ipynb #0acfaab4
 def _sample_selection(
@@ -655,7 +642,7 @@ def _select(
 ) -> _Selection:
     "Conditions on a table, and a phrase for what stands in its relations."
     own = _both_phrases(*(clause.phrase for clause in clauses))
-    phrase = _both_phrases(own, relation, link="related")
+    phrase = _both_phrases(own, relation)
     tables = [table.name for table in source.tables]
     for clause in clauses:
         tables += clause.tables

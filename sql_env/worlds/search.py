@@ -23,13 +23,14 @@ from ..questions.gold import same_rows
 from ..questions.question_set import Question
 from sql_env.worlds.phrases import (
     DraftRejected,
+    _phrase_condition,
     _plain_number,
     _sql_literal,
     _with_article,
     _with_unit,
 )
 from .tables import _build_tables, _Table, _WorldColumn
-from .words import SPLITS, Rng, _invent_word, _lists, _tidy, load_wordings
+from .words import SPLITS, Rng, _invent_word, _lists, load_wordings
 from sql_env.worlds.world import (
     World,
     _GeneratedWorld,
@@ -469,7 +470,7 @@ class _ManualDraft(NamedTuple):
     "A question before it is worded."
 
     wording: str
-    slots: dict[str, str]
+    slots: dict[str, Any]
     rule: _Rule
     sqls: Sequence[str]  # gold, and what mistakes come to: by another version, office, guess, ...
 
@@ -492,15 +493,15 @@ def _readings(rng: Rng, rule: _Rule, office: str, version: int) -> list[str]:
 # %% ../../nbs/worlds/11_search.ipynb #e4a73e9c
 def _ask(rng: Rng, rule: _Rule, office: str) -> _ManualDraft:
     "A question that needs a rule; raises `DraftRejected`."
-    table, items, said = rule.table, rule.table.plural, load_wordings("manual")
-    slots = dict(items=items, item=table.singular, term=rule.term, column=rule.column.text)
+    table, said = rule.table, load_wordings("manual")
+    slots: dict[str, Any] = dict(items=table.plural, term=rule.term)
     if rule.day_column:
         before, now = rule.values[office]
         meaning = rng.choice([*now])
         codes = [f"'{book[meaning]}'" for book in (before, now)]
         when = f"CASE WHEN {rule.day_column.name} < '{rule.days[1]}' THEN {codes[0]} ELSE {codes[1]} END"
         readings = [rule.sql(value) for value in (when, *codes)]
-        slots |= dict(value=meaning)
+        slots |= dict(cond=_phrase_condition(rule.column, "category", meaning))
     else:
         version = rng.randrange(len(rule.days))
         start = date.fromisoformat(rule.days[version])
@@ -522,7 +523,7 @@ def _ask(rng: Rng, rule: _Rule, office: str) -> _ManualDraft:
 
 # %% ../../nbs/worlds/11_search.ipynb #a6fa6567
 def _ask_figure(
-    rng: Rng, rule: _Rule, slots: dict[str, str], readings: Sequence[str]
+    rng: Rng, rule: _Rule, slots: dict[str, Any], readings: Sequence[str]
 ) -> _ManualDraft:
     "A question for a figure of one row, which is an exception if there are some."
     table, label = rule.table, rule.table.label.name
@@ -602,7 +603,7 @@ class ManualWorld(_GeneratedWorld):
         office = rng.choice([*self.offices])
         draft = _ask(rng, rng.choice(self.rules), office)
         answer = _answer(con, draft)
-        text = _tidy(said[draft.wording].draw(rng).format_map(draft.slots))
+        text = said[draft.wording]._replace(slots=draft.slots).draw(rng)
         if office:
             slots = dict(town=rng.choice(self.offices[office]), question=text)
             text = said["town"].draw(rng).format_map(slots)

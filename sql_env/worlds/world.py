@@ -37,7 +37,6 @@ from sql_env.worlds.phrases import (
     _QuestionDraft,
     _render_question,
     _with_article,
-    _with_fillers,
 )
 from .tables import _build_tables, _Table
 from sql_env.worlds.words import (
@@ -411,7 +410,6 @@ class World(_GeneratedWorld):
         if a.draft.by_meaning and not self.wording and rng.chance(_BY_MEANING_SHARE):
             wordings = _Phrase(a.draft.by_meaning)
         text = _render_question(wordings, slots, rng, self.wording)
-        text = _with_fillers(text, rng, self.wording)
         gold = _gold_fields(a.sql, a.rows, a.draft.tables, a.draft.ordered)
         return self._question(text, number, **gold), (a.family, a.draft)
 
