@@ -56,9 +56,7 @@ def serve(path):
             answer = measure(lambda: look(request["file"]))  # noqa: B023
         else:
             answer = measure(lambda: database.query(request["sql"]).text())  # noqa: B023
-            answer["operations"] = (
-                sum(con.budget.ticks for con in database.pool.free) * _Budget.every
-            )
+            answer["operations"] = sum(con.budget.ticks for con in database.pool.free) * _Budget.every
             answer["honest"] = database.query(HONEST).rows
             answer["pool"] = len(database.pool.free)
         print(json.dumps(answer), flush=True)
@@ -67,10 +65,7 @@ def serve(path):
 def look(path):
     "Use every table of a file like an agent; what came of each step."
     with Database(path) as database:
-        return {
-            table: [measure(partial(step, table)) for step in steps(database)]
-            for table in database.tables[:8]
-        }
+        return {table: [measure(partial(step, table)) for step in steps(database)] for table in database.tables[:8]}
 
 
 def steps(db):
@@ -93,9 +88,7 @@ class Child:
         "The answer to a request; a process that hangs is killed, and `RuntimeError` raised."
         if self.process is None or self.process.poll() is not None:
             self.process = subprocess.Popen(
-                [sys.executable, __file__, str(self.path)],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
+                [sys.executable, __file__, str(self.path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
             )
         self.process.stdin.write(json.dumps(request).encode() + b"\n")
         self.process.stdin.flush()

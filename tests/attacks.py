@@ -16,10 +16,7 @@ SCHEMA = """CREATE TABLE animal(quokka INTEGER PRIMARY KEY, wombat TEXT, kilos R
     CREATE TABLE vault(numbat INTEGER PRIMARY KEY, bilby TEXT REFERENCES animal);
     CREATE INDEX dunnart ON vault(bilby);
     CREATE VIEW heavy AS SELECT wombat FROM animal WHERE kilos > 100;"""
-COLUMNS = {
-    "animal": ("quokka", "wombat", "kilos"),
-    "vault": ("numbat", "bilby", "dunnart"),
-}  # and an index
+COLUMNS = {"animal": ("quokka", "wombat", "kilos"), "vault": ("numbat", "bilby", "dunnart")}  # and an index
 
 # --- Building blocks of statements ---
 
@@ -88,11 +85,7 @@ MEMORY = [
     ("group-concat", f"WITH {loop(10**9)} SELECT length(group_concat(n)) FROM k", BIG),
     ("json-group-array", f"WITH {loop(10**9)} SELECT length(json_group_array(n)) FROM k", BIG),
     ("json-group-object", f"WITH {loop(10**9)} SELECT length(json_group_object(n, n)) FROM k", BIG),
-    (
-        "distinct-wide",
-        f"WITH {loop(10000)} SELECT count(*) FROM (SELECT DISTINCT printf('%018000d', n) FROM k)",
-        BIG,
-    ),
+    ("distinct-wide", f"WITH {loop(10000)} SELECT count(*) FROM (SELECT DISTINCT printf('%018000d', n) FROM k)", BIG),
     ("sort-wide", f"WITH {loop(10000)} SELECT n FROM k ORDER BY printf('%018000d', -n)", BIG),
     (
         "materialize-wide",
@@ -101,11 +94,7 @@ MEMORY = [
     ),
     ("percentile", f"WITH {loop(10**9)} SELECT median(n) FROM k", BIG),
     ("window-all", f"WITH {loop(10**9)} SELECT sum(n) OVER (ORDER BY n DESC) FROM k", BIG),
-    (
-        "window-concat",
-        f"WITH {loop(3000)} SELECT group_concat(n) OVER (ORDER BY n) FROM k",
-        BIG + OK,
-    ),
+    ("window-concat", f"WITH {loop(3000)} SELECT group_concat(n) OVER (ORDER BY n) FROM k", BIG + OK),
     ("result-text", f"WITH {loop(10000)} SELECT printf('%018000d', n) FROM k", ("too_large",)),
     (
         "json-pretty",
@@ -114,29 +103,17 @@ MEMORY = [
     ),
     ("wide-integers", f"WITH {loop(20000)} SELECT {times('n + 1000', 100)} FROM k", BIG + OK),
     # once a hole: 399 MB. Characters are counted, cells are not; one emoji is 1 character and 88 bytes of Python
-    (
-        "wide-emoji",
-        f"WITH {loop(19999)} SELECT {times(chr(39) + '😀' + chr(39), 200)} FROM k",
-        BIG + SLOW + OK,
-    ),
+    ("wide-emoji", f"WITH {loop(19999)} SELECT {times(chr(39) + '😀' + chr(39), 200)} FROM k", BIG + SLOW + OK),
 ]
 
 WORK = [
-    (
-        "endless-rows",
-        "WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c) SELECT n FROM c",
-        SLOW + OK,
-    ),
+    ("endless-rows", "WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c) SELECT n FROM c", SLOW + OK),
     (
         "endless-silent",
         "WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c) SELECT n FROM c WHERE n < 0",
         SLOW,
     ),
-    (
-        "endless-distinct",
-        "WITH RECURSIVE c(n) AS (SELECT 1 UNION SELECT n + 1 FROM c) SELECT count(*) FROM c",
-        SLOW,
-    ),
+    ("endless-distinct", "WITH RECURSIVE c(n) AS (SELECT 1 UNION SELECT n + 1 FROM c) SELECT count(*) FROM c", SLOW),
     (
         "endless-offset",
         "WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c) SELECT n FROM c LIMIT 1 OFFSET 999999999",
@@ -149,11 +126,7 @@ WORK = [
     ),
     ("cartesian", "SELECT count(*) FROM animal a, animal b, animal c, animal d, animal e", SLOW),
     ("cartesian-60", "SELECT count(*) FROM " + ", ".join(f"animal a{i}" for i in range(60)), SLOW),
-    (
-        "cartesian-sort",
-        "SELECT a.wombat FROM animal a, animal b, animal c, animal d ORDER BY a.kilos * b.kilos",
-        BIG,
-    ),
+    ("cartesian-sort", "SELECT a.wombat FROM animal a, animal b, animal c, animal d ORDER BY a.kilos * b.kilos", BIG),
     (
         "cartesian-group",
         "SELECT a.wombat, count(*) FROM animal a, animal b, animal c, animal d "
@@ -172,36 +145,18 @@ WORK = [
         SLOW,
     ),
     ("instr", over(ZEROS, "printf('%09500d', 0) || 'b'", "sum(instr(x, y || n))", 10000), SLOW),
-    (
-        "replace",
-        over(ZEROS, "printf('%09500d', 0) || 'b'", "sum(length(replace(x, y || n, '')))", 10000),
-        SLOW,
-    ),
+    ("replace", over(ZEROS, "printf('%09500d', 0) || 'b'", "sum(length(replace(x, y || n, '')))", 10000), SLOW),
     (
         "replace-straight",
         over(ZEROS, "printf('%09500d', 0) || 'b'", times("sum(length(replace(x, y || #, '')))")),
         SLOW,
     ),
-    (
-        "like",
-        over(
-            ZEROS, "'%0%0%0%0%0%0%0%0%0%0%0%00000000000000000000000b'", times("sum(x || # LIKE y)")
-        ),
-        SLOW + OK,
-    ),
+    ("like", over(ZEROS, "'%0%0%0%0%0%0%0%0%0%0%0%00000000000000000000000b'", times("sum(x || # LIKE y)")), SLOW + OK),
     ("like-long", "SELECT 'a' LIKE " + repeat("%", 60), ("too_long",)),
-    (
-        "glob",
-        over(ZEROS, "'*[0-9]*[0-9]*[0-9]*[0-9]*[0-9]*[0-9]*[0-9]*0b'", "sum(x || n GLOB y)", 5000),
-        SLOW + OK,
-    ),
+    ("glob", over(ZEROS, "'*[0-9]*[0-9]*[0-9]*[0-9]*[0-9]*[0-9]*[0-9]*0b'", "sum(x || n GLOB y)", 5000), SLOW + OK),
     (
         "json-pretty-loop",
-        over(
-            repeat("[", 900) + "||" + repeat("]", 900),
-            "'  '",
-            "sum(length(json_pretty(x, y || n)))",
-        ),
+        over(repeat("[", 900) + "||" + repeat("]", 900), "'  '", "sum(length(json_pretty(x, y || n)))"),
         CLOSED,
     ),
     (
@@ -217,11 +172,7 @@ WORK = [
     # once a hole, all six: SQLite looks at the budget only where a program jumps back, so all calls in one row run to
     # the end. Trimming 19,000 characters by a set of 1,600 takes 40 ms, unhex with a long second argument 200 ms,
     # instr 1.4 ms, LIKE 0.3 ms
-    (
-        "trim",
-        over(ZEROS, repeat("b", 1600) + "|| '0'", times("length(trim(x, y || #))")),
-        SLOW + CLOSED + ("memory",),
-    ),
+    ("trim", over(ZEROS, repeat("b", 1600) + "|| '0'", times("length(trim(x, y || #))")), SLOW + CLOSED + ("memory",)),
     (
         "rtrim",
         over(ZEROS, repeat("b", 1600) + "|| '0'", times("length(rtrim(x, y || #))")),
@@ -237,11 +188,7 @@ WORK = [
         copies(ZEROS, repeat("b", 1600) + "|| '0'", "length(trim(x, y))", 2, 40),
         SLOW + CLOSED + ("memory",),
     ),
-    (
-        "instr-copies",
-        copies(ZEROS, "printf('%09500d', 0) || 'b'", "instr(x, y)", 12, 180),
-        SLOW + ("memory",),
-    ),
+    ("instr-copies", copies(ZEROS, "printf('%09500d', 0) || 'b'", "instr(x, y)", 12, 180), SLOW + ("memory",)),
     (
         "like-copies",
         copies(ZEROS, "'%0%0%0%0%0%0%0%0%0%0%0%00000000000000000000000b'", "(x LIKE y)", 20, 190),
@@ -260,46 +207,30 @@ PREPARE = [
     (
         "prepare-bomb-union",
         "WITH a0(x) AS (SELECT 1)"
-        + "".join(
-            f", a{i} AS (SELECT * FROM a{i - 1} UNION ALL SELECT * FROM a{i - 1})"
-            for i in range(1, 9)
-        )
+        + "".join(f", a{i} AS (SELECT * FROM a{i - 1} UNION ALL SELECT * FROM a{i - 1})" for i in range(1, 9))
         + " SELECT * FROM a8",
         LONG + OK,
     ),
     (
         "prepare-bomb-expression",
-        "SELECT x FROM "
-        + "(SELECT x + x AS x FROM " * 22
-        + "(SELECT kilos AS x FROM animal)"
-        + ")" * 22,
+        "SELECT x FROM " + "(SELECT x + x AS x FROM " * 22 + "(SELECT kilos AS x FROM animal)" + ")" * 22,
         LONG,
     ),
     ("prepare-selects", doubling(40), ("too_long",)),
     ("prepare-in-list", "SELECT 1 IN (" + ",".join("1" * 1900) + ")", LONG + OK),
     ("prepare-join-64", "SELECT 1 FROM " + ", ".join(f"animal a{i}" for i in range(65)), LONG),
-    (
-        "prepare-natural",
-        "SELECT 1 FROM " + " NATURAL JOIN ".join(f"animal a{i}" for i in range(60)),
-        LONG + OK,
-    ),
+    ("prepare-natural", "SELECT 1 FROM " + " NATURAL JOIN ".join(f"animal a{i}" for i in range(60)), LONG + OK),
     (
         "prepare-or",
         "SELECT 1 FROM "
         + ", ".join(f"animal a{i}" for i in range(30))
         + " WHERE "
-        + " AND ".join(
-            f"(a{i}.quokka = a{(i * 7 + 3) % 30}.quokka OR a{i}.quokka = {i})" for i in range(30)
-        )
+        + " AND ".join(f"(a{i}.quokka = a{(i * 7 + 3) % 30}.quokka OR a{i}.quokka = {i})" for i in range(30))
         + " LIMIT 1",
         ANY,
     ),
     ("prepare-case", "SELECT " + "CASE WHEN 1 THEN " * 200 + "1" + " END" * 200, LONG),
-    (
-        "prepare-windows",
-        "SELECT " + times("sum(kilos + #) OVER (ORDER BY kilos + #)", 70) + " FROM animal",
-        LONG + OK,
-    ),
+    ("prepare-windows", "SELECT " + times("sum(kilos + #) OVER (ORDER BY kilos + #)", 70) + " FROM animal", LONG + OK),
     ("compound-500", " UNION ALL ".join(["SELECT 1"] * 24), LONG),
     ("columns-300", "SELECT " + times("#", 300), LONG),
     ("arguments-200", "SELECT max(" + times("#", 200) + ")", ("unknown_function", "too_long")),
@@ -340,11 +271,7 @@ MEMORY_AT_ONCE = [
         f"WITH {loop(600)} SELECT {times('count(DISTINCT s || #)', 90)} FROM (SELECT printf('%05000d', n) s FROM k)",
         BIG + LONG,
     ),
-    (
-        "json-group-long",
-        f"WITH {loop(10**9)} SELECT length(json_group_array(printf('%018000d', n))) FROM k",
-        BIG,
-    ),
+    ("json-group-long", f"WITH {loop(10**9)} SELECT length(json_group_array(printf('%018000d', n))) FROM k", BIG),
     (
         "json-group-groups",
         f"WITH {loop(10**9)} SELECT n % 9, length(json_group_object(n, printf('%018000d', n))) FROM k GROUP BY 1",
@@ -362,11 +289,7 @@ MEMORY_AT_ONCE = [
         f"WITH {loop(5000)} SELECT n FROM k ORDER BY printf('%018000d', -n) LIMIT 3 OFFSET 4000",
         BIG,
     ),
-    (
-        "sort-of-many-rows",
-        f"WITH {loop(10**9)} SELECT n FROM k ORDER BY -n LIMIT 3 OFFSET 9",
-        BIG + OK,
-    ),
+    ("sort-of-many-rows", f"WITH {loop(10**9)} SELECT n FROM k ORDER BY -n LIMIT 3 OFFSET 9", BIG + OK),
 ]
 # one query that joins all tables shows all columns at once; it is allowed, and counted as what it reveals
 REVEALING = [
@@ -406,9 +329,7 @@ ROWS = f"WITH {loop(3000)} INSERT INTO t SELECT n, printf('row %d', n) FROM k"
 
 
 def plain(path):
-    return make(
-        path, "CREATE TABLE t(a INTEGER PRIMARY KEY, b TEXT)", ROWS, "CREATE INDEX i ON t(b)"
-    )
+    return make(path, "CREATE TABLE t(a INTEGER PRIMARY KEY, b TEXT)", ROWS, "CREATE INDEX i ON t(b)")
 
 
 def damage(offset, length=64):
@@ -425,9 +346,7 @@ def cut(keep):
 
 
 def junk(head):
-    return lambda path: path.write_bytes(
-        plain(path).read_bytes()[:head] + hashlib.shake_128(b"junk").digest(60_000)
-    )
+    return lambda path: path.write_bytes(plain(path).read_bytes()[:head] + hashlib.shake_128(b"junk").digest(60_000))
 
 
 def magic(path):
@@ -537,18 +456,10 @@ FILES_TO_OPEN = [
         ),
         None,
     ),
-    (
-        "view-of-300",
-        sql(f"CREATE TABLE t({times('c#', 150)})", "CREATE VIEW v AS SELECT * FROM t a, t b"),
-        None,
-    ),
+    ("view-of-300", sql(f"CREATE TABLE t({times('c#', 150)})", "CREATE VIEW v AS SELECT * FROM t a, t b"), None),
     # once a hole: one view that can't be read (its table is gone) closes the whole file, as "damaged"
     ("view-broken", sql(*TWO, "CREATE VIEW v AS SELECT x FROM gone"), "ok"),
-    (
-        "view-pragma",
-        sql(*TWO, "CREATE VIEW v AS SELECT * FROM pragma_database_list"),
-        "ok",
-    ),  # once a hole: same
+    ("view-pragma", sql(*TWO, "CREATE VIEW v AS SELECT * FROM pragma_database_list"), "ok"),  # once a hole: same
     (
         "generated",
         sql(
@@ -567,10 +478,7 @@ FILES_TO_OPEN = [
     ),
     (
         "check",
-        sql(
-            "CREATE TABLE t(a CHECK (length(printf('%.*c', a, 'x')) > 0))",
-            "INSERT INTO t VALUES (500000)",
-        ),
+        sql("CREATE TABLE t(a CHECK (length(printf('%.*c', a, 'x')) > 0))", "INSERT INTO t VALUES (500000)"),
         "ok",
     ),
     (
@@ -585,20 +493,8 @@ FILES_TO_OPEN = [
     ),
     ("fts5-empty", sql(*TWO, "CREATE VIRTUAL TABLE docs USING fts5(body)"), "ok"),
     # once a hole: "damaged", because the check of virtual tables runs SQL with parameters, and VARIABLE_NUMBER is 0
-    (
-        "fts5",
-        sql(
-            *TWO,
-            "CREATE VIRTUAL TABLE docs USING fts5(body)",
-            "INSERT INTO docs VALUES ('secret words')",
-        ),
-        "ok",
-    ),
-    (
-        "rtree",
-        sql(*TWO, "CREATE VIRTUAL TABLE box USING rtree(id, low, high)"),
-        "ok",
-    ),  # once a hole: same
+    ("fts5", sql(*TWO, "CREATE VIRTUAL TABLE docs USING fts5(body)", "INSERT INTO docs VALUES ('secret words')"), "ok"),
+    ("rtree", sql(*TWO, "CREATE VIRTUAL TABLE box USING rtree(id, low, high)"), "ok"),  # once a hole: same
     ("dbstat", sql(*TWO, "CREATE VIRTUAL TABLE pages USING dbstat"), None),
     (
         "names",
@@ -607,51 +503,27 @@ FILES_TO_OPEN = [
                 s
                 for n in NAMES
                 for q in [quote_identifier(n)]
-                for s in (
-                    f'CREATE TABLE {q}("c d" INT, {q} TEXT)',
-                    f"INSERT INTO {q} VALUES (1, 'x')",
-                )
+                for s in (f'CREATE TABLE {q}("c d" INT, {q} TEXT)', f"INSERT INTO {q} VALUES (1, 'x')")
             )
         ),
         "ok",
     ),
-    (
-        "bad-utf8",
-        sql(
-            "CREATE TABLE t(a TEXT, b BLOB)", "INSERT INTO t VALUES (CAST(x'ff41' AS TEXT), x'ff')"
-        ),
-        "ok",
-    ),
+    ("bad-utf8", sql("CREATE TABLE t(a TEXT, b BLOB)", "INSERT INTO t VALUES (CAST(x'ff41' AS TEXT), x'ff')"), "ok"),
     (
         "bad-utf8-wide",
-        sql(
-            f"CREATE TABLE t({times('c#', 150)})",
-            "INSERT INTO t(c0) VALUES (CAST(x'ff41' AS TEXT))",
-        ),
+        sql(f"CREATE TABLE t({times('c#', 150)})", "INSERT INTO t(c0) VALUES (CAST(x'ff41' AS TEXT))"),
         "ok",
     ),
     ("columns-3000", columns_3000, None),
-    (
-        "columns-250",
-        sql(f"CREATE TABLE t({times('c#', 250)})", "INSERT INTO t(c1) VALUES (1)"),
-        "ok",
-    ),
+    ("columns-250", sql(f"CREATE TABLE t({times('c#', 250)})", "INSERT INTO t(c1) VALUES (1)"), "ok"),
     # once a hole: "damaged", because SQLite's limit on columns held for the definitions too
-    (
-        "columns-1999",
-        sql(f"CREATE TABLE t({times('c#', 1999)})", "INSERT INTO t(c1) VALUES (1)"),
-        "ok",
-    ),
+    ("columns-1999", sql(f"CREATE TABLE t({times('c#', 1999)})", "INSERT INTO t(c1) VALUES (1)"), "ok"),
     # once a hole: 511 of 3,001 tables were not there, and 20,000 were called damage
     ("tables-3001", many(3001), "ok"),
     # once a hole: what the log beside the target holds was not seen, and rows were missing
     ("wal-behind-a-link", wal_behind_a_link, "bad_database"),
     ("columns-2000", sql(f"CREATE TABLE t({times('c#', 2000)})"), None),
-    (
-        "huge-cell",
-        sql("CREATE TABLE t(a)", "INSERT INTO t VALUES (printf('%.*c', 3000000, 'x')), ('small')"),
-        "ok",
-    ),
+    ("huge-cell", sql("CREATE TABLE t(a)", "INSERT INTO t VALUES (printf('%.*c', 3000000, 'x')), ('small')"), "ok"),
     ("long-schema", sql(f"CREATE TABLE t(a /* {'x' * 30_000} */)"), None),
     (
         "infinite",
@@ -661,18 +533,10 @@ FILES_TO_OPEN = [
         ),
         "ok",
     ),
-    (
-        "utf16",
-        sql("PRAGMA encoding='UTF-16le'", "CREATE TABLE t(a)", "INSERT INTO t VALUES ('日本😀')"),
-        "ok",
-    ),
+    ("utf16", sql("PRAGMA encoding='UTF-16le'", "CREATE TABLE t(a)", "INSERT INTO t VALUES ('日本😀')"), "ok"),
     (
         "shadow-names",
-        sql(
-            "CREATE TABLE json_each(a)",
-            "CREATE TABLE pragma_table_info(a)",
-            "CREATE TABLE dbstat(a)",
-        ),
+        sql("CREATE TABLE json_each(a)", "CREATE TABLE pragma_table_info(a)", "CREATE TABLE dbstat(a)"),
         "ok",
     ),
 ]

@@ -49,11 +49,7 @@ class Page(HTMLParser):
             self.is_text = False
 
     def handle_data(self, data):
-        if (
-            self.is_text
-            and not self.n_code
-            and re.search(r"\]\(\S*(?:/|$)|^:::|\*\*\w", data, re.M)
-        ):
+        if self.is_text and not self.n_code and re.search(r"\]\(\S*(?:/|$)|^:::|\*\*\w", data, re.M):
             self.unread.append(" ".join(data.split())[:60])
 
     @property
@@ -124,9 +120,7 @@ def check(site: Path, home: str = "index.html") -> list[str]:
             for u in pages[path].links
             if not is_external(u) and u.partition("#")[0]
         ]
-    return faults + [
-        f"{p.relative_to(site)}: nothing leads to this page" for p in pages if p not in reached
-    ]
+    return faults + [f"{p.relative_to(site)}: nothing leads to this page" for p in pages if p not in reached]
 
 
 if __name__ == "__main__":

@@ -18,9 +18,7 @@ from threading import Thread
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page, sync_playwright
 
-CHROMIUM = (
-    shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-)
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 WIDTHS, SCHEMES = (1280, 390), ("light", "dark")
 RULES = ["color-contrast", "heading-order", "image-alt", "link-name", "label", "frame-title"]
 AXE = dict(runOnly=RULES, resultTypes=["violations"], iframes=False, preload=False)
@@ -119,20 +117,14 @@ def look(site: Path, names=(), pictures: Path | None = None) -> dict[str, dict]:
         page.route(re.compile("^https?://(?!127\\.0\\.0\\.1)"), lambda r: r.abort())
         for name in names:
             picture = str(pictures / name.replace("/", "_")[:-5]) if pictures else ""
-            out[name] = dict(
-                bytes=(site / name).stat().st_size, views=views(page, f"{url}/{name}", picture)
-            )
+            out[name] = dict(bytes=(site / name).stat().st_size, views=views(page, f"{url}/{name}", picture))
         browser.close()
     return out
 
 
 def check(site: Path, names=()) -> list[str]:
     "What is wrong, one line each."
-    return [
-        fault
-        for name, page in look(site, names).items()
-        for fault in faults(name, page["bytes"], page["views"])
-    ]
+    return [fault for name, page in look(site, names).items() for fault in faults(name, page["bytes"], page["views"])]
 
 
 if __name__ == "__main__":

@@ -63,9 +63,7 @@ def markdown_faults(text: str, page: str) -> Iterator[str]:
 def output_faults(output: dict, source: str, page: str) -> Iterator[str]:
     "What is wrong in an output of a cell."
     data = {kind: "".join(text) for kind, text in output.get("data", {}).items()}
-    if any(kind.startswith("image/") for kind in data) and not re.search(
-        r"^#\| fig-alt: \S", source, re.M
-    ):
+    if any(kind.startswith("image/") for kind in data) and not re.search(r"^#\| fig-alt: \S", source, re.M):
         yield "a picture without #| fig-alt"
     yield from markdown_faults(data.get("text/markdown", ""), page)
     shown = re.sub(r'srcdoc="[^"]*"', "", data.get("text/html", ""))

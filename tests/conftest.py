@@ -78,9 +78,7 @@ def notebooks(root: Path) -> list[Path]:
 
 def modules(root: Path) -> dict[str, str]:
     return {
-        str(p.relative_to(root)): p.read_text()
-        for p in (root / "sql_env").rglob("*.py")
-        if p.name not in HAND_WRITTEN
+        str(p.relative_to(root)): p.read_text() for p in (root / "sql_env").rglob("*.py") if p.name not in HAND_WRITTEN
     }
 
 
@@ -119,20 +117,12 @@ def tracked(root: Path) -> list[str]:
     "Files of the repository: those git knows and new ones it does not ignore; without git, all but caches."
     try:
         out = subprocess.run(
-            ["git", "ls-files", "-co", "--exclude-standard"],
-            cwd=root,
-            capture_output=True,
-            text=True,
-            check=True,
+            ["git", "ls-files", "-co", "--exclude-standard"], cwd=root, capture_output=True, text=True, check=True
         )
         return [f for f in out.stdout.splitlines() if (root / f).is_file()]
     except (OSError, subprocess.CalledProcessError):
         skip = {".git", ".venv", ".boot", "__pycache__", "build", "dist", "_docs", "_proc"}
-        return [
-            str(p.relative_to(root))
-            for p in root.rglob("*")
-            if p.is_file() and not skip & set(p.parts)
-        ]
+        return [str(p.relative_to(root)) for p in root.rglob("*") if p.is_file() and not skip & set(p.parts)]
 
 
 def made_once(tmp_path_factory, name: str, make) -> Path:
@@ -173,6 +163,28 @@ def export_repository(folder: Path) -> None:
 def exported(tmp_path_factory) -> Path:
     "A copy whose modules were deleted and exported anew, so that a stale module shows."
     return made_once(tmp_path_factory, "exported", export_repository)
+
+
+@pytest.fixture
+def sql_env(monkeypatch, capfd, tmp_path):
+    "Run the command in this process, in an empty folder, as the console script does."
+    from sql_env.cli.app import main
+
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.chdir(tmp_path)
+
+    def run(*args):
+        monkeypatch.setattr(sys, "argv", ["sql_env", *map(str, args)])
+        capfd.readouterr()
+        try:
+            main()
+            code = 0
+        except SystemExit as e:
+            code = e.code or 0
+        return code, *capfd.readouterr()
+
+    return run
 
 
 @pytest.fixture(scope="session")

@@ -129,9 +129,7 @@ def kinds_of_false_proofs():
     con = apsw.Connection(":memory:")
     con.execute(first["schema"])
     for table, rows in first["rows"].items():
-        names = ", ".join(
-            quote_identifier(c.name) for c in read_columns(con, table) if not c.hidden
-        )
+        names = ", ".join(quote_identifier(c.name) for c in read_columns(con, table) if not c.hidden)
         for row in rows:
             con.execute(f"INSERT INTO {table} ({names}) VALUES ({', '.join('?' * len(row))})", row)
     return con, pairs

@@ -22,11 +22,7 @@ def message(said):
     if isinstance(said, str):
         return dict(role="assistant", content=said)
     calls = [
-        dict(
-            id=f"x{i}",
-            type="function",
-            function=dict(name=n, arguments=a if isinstance(a, str) else json.dumps(a)),
-        )
+        dict(id=f"x{i}", type="function", function=dict(name=n, arguments=a if isinstance(a, str) else json.dumps(a)))
         for i, (n, a) in enumerate(said)
     ]
     return dict(role="assistant", content=None, tool_calls=calls)
@@ -50,12 +46,7 @@ def completion(said, finish="stop", prompt_tokens=100):
 
 
 def fault(status, text="busy", code=None, **headers):
-    return (
-        "fault",
-        status,
-        headers,
-        dict(error=dict(message=text, code=code, type="t", param=None)),
-    )
+    return ("fault", status, headers, dict(error=dict(message=text, code=code, type="t", param=None)))
 
 
 # What real servers say; each entry is a line of a script
@@ -64,15 +55,12 @@ FAULTS = dict(
     forbidden=fault(403, "Your project does not have access to this model.", "model_not_found"),
     model=fault(404, "The model `m` does not exist.", "model_not_found"),
     quota=fault(429, "You exceeded your current quota, check your plan.", "insufficient_quota"),
-    rate_limit=fault(
-        429, "Rate limit reached for requests.", "rate_limit_exceeded", retry_after="0"
-    ),
+    rate_limit=fault(429, "Rate limit reached for requests.", "rate_limit_exceeded", retry_after="0"),
     server=fault(500, "The server had an error."),
     busy=fault(503, "The engine is overloaded."),
     max_tokens=fault(
         400,
-        "Unsupported parameter: 'max_tokens' is not supported with this model. "
-        "Use 'max_completion_tokens' instead.",
+        "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead.",
         "unsupported_parameter",
     ),
     no_tools=fault(400, '"auto" tool choice requires --enable-auto-tool-choice to be set'),
@@ -106,9 +94,7 @@ def chunks(answer):
         start = dict(index=i, id=call["id"], type="function", function=head)
         deltas.append(dict(tool_calls=[start]))
         for k in range(0, len(text), 8):
-            deltas.append(
-                dict(tool_calls=[dict(index=i, function=dict(arguments=text[k : k + 8]))])
-            )
+            deltas.append(dict(tool_calls=[dict(index=i, function=dict(arguments=text[k : k + 8]))]))
     for delta in deltas:
         yield base | dict(choices=[dict(index=0, delta=delta, finish_reason=None)])
     last = dict(index=0, delta={}, finish_reason=choice["finish_reason"])
@@ -142,9 +128,7 @@ def player(questions, wrong=()):
         text = messages[start]["content"]
         found = max((t for t in golds if t in text), key=len, default=None)
         if found is None:
-            return [
-                ("describe", dict(table_name="visit"))
-            ]  # someone asks whether the server is there
+            return [("describe", dict(table_name="visit"))]  # someone asks whether the server is there
         results = [m["content"] for m in messages[start:] if m["role"] == "tool"]
         if not results:
             return [("query", dict(sql=golds[found].gold_sql))]
@@ -185,11 +169,7 @@ class FakeServer:
                     outer.in_flight += 1
                     outer.most_in_flight = max(outer.in_flight, outer.most_in_flight)
                 try:
-                    line = (
-                        outer.script(body)
-                        if callable(outer.script)
-                        else outer.script[min(n, len(outer.script) - 1)]
-                    )
+                    line = outer.script(body) if callable(outer.script) else outer.script[min(n, len(outer.script) - 1)]
                     while isinstance(line, tuple) and line[0] == "slow":
                         SLEEP(line[1])
                         line = line[2]

@@ -26,9 +26,7 @@ def wanders(body):
     n = sum(m["role"] == "assistant" for m in body["messages"])
     tables = re.findall(r"^[a-z_]+$", body["messages"][1]["content"], re.M) or ["visit"]
     sql = f"SELECT id, name, total FROM {tables[n % len(tables)]} WHERE total > {n}"
-    return [("describe", dict(table_name=tables[n % len(tables)])), ("query", dict(sql=sql))][
-        n % 2 :
-    ][:1]
+    return [("describe", dict(table_name=tables[n % len(tables)])), ("query", dict(sql=sql))][n % 2 :][:1]
 
 
 def plans(body):
@@ -41,9 +39,7 @@ def plans(body):
         calls = player(QUESTIONS)(dict(messages=body["messages"][:2] + body["messages"][8:]))
     said = "The question needs the columns of this table and the way in which they are joined. " * 2
     call = dict(name=calls[0][0], arguments=json.dumps(calls[0][1]))
-    return dict(
-        role="assistant", content=said, tool_calls=[dict(type="function", id="x", function=call)]
-    )
+    return dict(role="assistant", content=said, tool_calls=[dict(type="function", id="x", function=call)])
 
 
 MODELS = dict(talks=talks, wanders=wanders, plans=plans)
@@ -70,17 +66,13 @@ def estimates(name, n=12):
     def kept(env, policy, todo, known, **options):
         text = plain(env, policy, todo, known, **options)
         found = re.search(r"about ([\d,]+) tokens in and ([\d,]+) out", text)
-        told.append(
-            ([p.episode_index for p in todo], [int(x.replace(",", "")) for x in found.groups()])
-        )
+        told.append(([p.episode_index for p in todo], [int(x.replace(",", "")) for x in found.groups()]))
         return text
 
     harness._estimate_text = kept
     try:
         with counted(MODELS[name]) as server:
-            result = harness.evaluate(
-                QUESTIONS, ChatPolicy("m", server.url, "k"), n, progress=False
-            )
+            result = harness.evaluate(QUESTIONS, ChatPolicy("m", server.url, "k"), n, progress=False)
     finally:
         harness._estimate_text = plain
     made = []

@@ -102,11 +102,7 @@ def public_members(cls: type) -> Iterator[tuple[str, Any]]:
             continue
         for name, member in vars(base).items():
             kinds = (property, cached_property, classmethod, staticmethod)
-            if (
-                name[0] == "_"
-                or name in seen
-                or not (isinstance(member, kinds) or inspect.isfunction(member))
-            ):
+            if name[0] == "_" or name in seen or not (isinstance(member, kinds) or inspect.isfunction(member)):
                 continue
             seen.add(name)
             yield name, member
@@ -142,9 +138,7 @@ class ReferenceRenderer(BasicMarkdownRenderer):
     def _repr_markdown_(self) -> str:
         name = self.nm
         short = f"```python\n{signature_text(name, self.sym)}\n```"
-        text = re.sub(
-            r"```python\n.*?\n```", lambda _: short, super()._repr_markdown_(), count=1, flags=re.S
-        )
+        text = re.sub(r"```python\n.*?\n```", lambda _: short, super()._repr_markdown_(), count=1, flags=re.S)
         text = text.replace("#LNone", f"#L{inspect.getsourcelines(self.sym)[1]}")
         if not inspect.isclass(self.sym):
             return text
@@ -202,9 +196,7 @@ class RenderDefinitions(Processor):
     def entry(self, name: str) -> str:
         "The entry of a definition of this notebook."
         if self.module is not None:
-            return ReferenceRenderer(
-                getattr(self.module, name), title_level=self.level
-            )._repr_markdown_()
+            return ReferenceRenderer(getattr(self.module, name), title_level=self.level)._repr_markdown_()
         defining = rf"^(class|(async )?def) {name}\b"
         cells = [c.source for c in self.nb.cells if c.cell_type == "code"]
         found = [text for text in cells if re.search(defining, text, re.M)]
@@ -222,9 +214,7 @@ class RenderDefinitions(Processor):
         if not cell.get("has_sd") or not found:
             return
         data = {"text/markdown": self.entry(found[1])}
-        cell.outputs = [
-            {"output_type": "display_data", "data": data, "metadata": {}},
-        ]
+        cell.outputs = [{"output_type": "display_data", "data": data, "metadata": {}}]
 
 
 class FoldSource(Processor):

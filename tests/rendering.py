@@ -27,11 +27,7 @@ def _render(row: dict, tokenizer: Any, template: str) -> _Rendered:
     "Tokens of a row by the chat template, and the text of those that are trained."
     tools = json.loads(row["tools"]) if isinstance(row["tools"], str) else row["tools"]
     out = tokenizer.apply_chat_template(
-        row["messages"],
-        tools=tools,
-        chat_template=template,
-        return_dict=True,
-        return_assistant_tokens_mask=True,
+        row["messages"], tools=tools, chat_template=template, return_dict=True, return_assistant_tokens_mask=True
     )
     ids = [t for t, trained in zip(out["input_ids"], out["assistant_masks"]) if trained]
     text = tokenizer.decode(ids, skip_special_tokens=False)
@@ -45,9 +41,7 @@ def _check_arguments(index: int, row: dict) -> None:
         arguments = call["function"]["arguments"]
         values = json.loads(arguments).values() if isinstance(arguments, str) else [None]
         if not all(isinstance(v, str) for v in values):
-            raise ValueError(
-                f"row {index}: arguments {arguments!r} are not JSON text without nulls"
-            )
+            raise ValueError(f"row {index}: arguments {arguments!r} are not JSON text without nulls")
 
 
 def check_rendering(
@@ -68,9 +62,7 @@ def check_rendering(
         wanted = "".join(turn(m) for m in row["messages"] if m["role"] == "assistant")
         found = _render(row, tokenizer, template)
         if found.trained_text != wanted:
-            raise ValueError(
-                f"row {i}: the trained text is\n{found.trained_text!r}\nnot\n{wanted!r}"
-            )
+            raise ValueError(f"row {i}: the trained text is\n{found.trained_text!r}\nnot\n{wanted!r}")
         sizes.append(found.n_tokens)
         trained += found.n_trained
     share = round(trained / max(sum(sizes), 1), 3)

@@ -26,9 +26,7 @@ LAYOUT_TOKENS = {
     tokenize.ENDMARKER,
 }
 SATELLITES = ("worlds", "proofs", "nano")
-ACTION = (
-    "SEARCH"  # an action that few files may name: what others need of it, they ask of its `Act`
-)
+ACTION = "SEARCH"  # an action that few files may name: what others need of it, they ask of its `Act`
 DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 TARGETS = {
     "private base classes with one child": "0",
@@ -93,20 +91,14 @@ def class_ladders(trees: dict[str, ast.Module]) -> list[str]:
                 for base in node.bases:
                     if isinstance(base, ast.Name):
                         children[base.id].append(node.name)
-    return sorted(
-        b for b, kids in children.items() if b in defined and b[0] == "_" and len(kids) == 1
-    )
+    return sorted(b for b, kids in children.items() if b in defined and b[0] == "_" and len(kids) == 1)
 
 
 def is_record(node: ast.ClassDef) -> bool:
     "Whether annotations of a class are its fields; `node` is the dataclass decorator of proofs."
     marks = [*node.decorator_list, *node.bases]
     text = " ".join(ast.unparse(m) for m in marks)
-    return bool(
-        re.search(
-            r"dataclass|\bnode\b|NamedTuple|TypedDict|Protocol|Action|Observation|State", text
-        )
-    )
+    return bool(re.search(r"dataclass|\bnode\b|NamedTuple|TypedDict|Protocol|Action|Observation|State", text))
 
 
 def forward_annotations(trees: dict[str, ast.Module]) -> int:
@@ -146,9 +138,7 @@ def import_circles(sources: dict[str, str], root: Path) -> int:
 
 def public_names(trees: dict[str, ast.Module]) -> int:
     "Functions and classes without an underscore, at module level."
-    return sum(
-        isinstance(n, DEFINITIONS) and n.name[0] != "_" for t in trees.values() for n in t.body
-    )
+    return sum(isinstance(n, DEFINITIONS) and n.name[0] != "_" for t in trees.values() for n in t.body)
 
 
 def promised_names(root: Path) -> int:
@@ -164,20 +154,14 @@ def promised_names(root: Path) -> int:
 
 def flat_modules(sources: dict[str, str]) -> int:
     "Modules that stand in no package, the front door itself left out."
-    return sum(
-        name.count(".") == 1 and not any(n.startswith(f"{name}.") for n in sources)
-        for name in sources
-    )
+    return sum(name.count(".") == 1 and not any(n.startswith(f"{name}.") for n in sources) for name in sources)
 
 
 def prose_share(root: Path) -> float:
     "Words of prose in the notebooks of modules and packages for each line that they export."
     words = lines = 0
     for path in sorted((root / "nbs").rglob("*.ipynb")):
-        if (
-            path.parent.name in ("tutorials", "concepts", "blog")
-            or ".ipynb_checkpoints" in path.parts
-        ):
+        if path.parent.name in ("tutorials", "concepts", "blog") or ".ipynb_checkpoints" in path.parts:
             continue
         for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
             if cell["cell_type"] == "markdown":
@@ -295,17 +279,11 @@ def measure(root: Path = HERE) -> dict[str, str]:
         "import circles": str(import_circles(sources, root)),
         "modules over 700 lines": str(sum(n > 700 for n in lines.values())),
         **{f"tokens, {name}": str(n) for name, n in tokens.items()},
-        "modules": str(
-            sum(not (root / Path(*n.split("."), "__init__.py")).is_file() for n in sources)
-        ),
+        "modules": str(sum(not (root / Path(*n.split("."), "__init__.py")).is_file() for n in sources)),
         "modules flat at the top": str(flat_modules(sources)),
         "lines": str(sum(source.count("\n") for source in sources.values())),
-        "notebooks": str(
-            sum(1 for p in (root / "nbs").rglob("*.ipynb") if p.parent.name[0] != ".")
-        ),
-        "lines of tests": str(
-            sum(p.read_text(encoding="utf-8").count("\n") for p in (root / "tests").glob("*.py"))
-        ),
+        "notebooks": str(sum(1 for p in (root / "nbs").rglob("*.ipynb") if p.parent.name[0] != ".")),
+        "lines of tests": str(sum(p.read_text(encoding="utf-8").count("\n") for p in (root / "tests").glob("*.py"))),
         "public names": str(public_names(trees)),
         "promised names": str(promised_names(root)),
         "files that name an action": str(len(files_naming(sources, ACTION))),

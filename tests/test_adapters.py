@@ -35,11 +35,7 @@ def questions():
 
 def oracle(question):
     "A look, the gold query, and its result as the answer."
-    return [
-        ("DESCRIBE", question.tables_involved[0]),
-        ("QUERY", question.gold_sql),
-        ("ANSWER", "@last"),
-    ]
+    return [("DESCRIBE", question.tables_involved[0]), ("QUERY", question.gold_sql), ("ANSWER", "@last")]
 
 
 def best_cheat(questions):
@@ -97,9 +93,7 @@ def test_skyrl_scores_as_the_episode_does(skyrl, questions):
 def test_skyrl_pays_in_all_what_a_session_pays(skyrl, questions, reward, max_turns):
     "Whether the episode ends by an answer or by the trainer's limit."
     q = questions[0]
-    env = skyrl.SkyRLEnv(
-        questions, extras=dict(question_id=q.question_id, max_turns=max_turns), reward=reward
-    )
+    env = skyrl.SkyRLEnv(questions, extras=dict(question_id=q.question_id, max_turns=max_turns), reward=reward)
     session = Session(EpisodeEnv(questions, reward=reward))
     env.init([])
     session.begin(q.question_id)
@@ -207,18 +201,13 @@ def test_gymnasium_takes_actions_of_any_text(gym_env, questions):
     for _ in range(30):
         env.reset()
         action = env.action_space.sample()
-        assert env.action_space.contains(action) and env.observation_space.contains(
-            env.step(action)[0]
-        )
+        assert env.action_space.contains(action) and env.observation_space.contains(env.step(action)[0])
 
 
 @pytest.mark.parametrize(
-    "kind, argument, end",
-    [("ANSWER", "12345", (True, False)), ("QUERY", "SELECT 1", (False, True))],
+    "kind, argument, end", [("ANSWER", "12345", (True, False)), ("QUERY", "SELECT 1", (False, True))]
 )
-def test_gymnasium_is_terminated_by_any_answer_and_truncated_without(
-    gym_env, questions, kind, argument, end
-):
+def test_gymnasium_is_terminated_by_any_answer_and_truncated_without(gym_env, questions, kind, argument, end):
     "On ada7898 a wrong answer was truncated."
     env = gym_env.GymEnv(questions, budget=1)
     env.reset(seed=0)
@@ -238,11 +227,7 @@ TEXTS = ("", " a blank\n", "Łódź 東京", "x" * 40)
 
 def test_gymnasium_shares_texts_of_any_characters(gym_env):
     "Between processes; on ada7898: KeyError of a blank."
-    from gymnasium.vector.utils import (
-        create_shared_memory,
-        read_from_shared_memory,
-        write_to_shared_memory,
-    )
+    from gymnasium.vector.utils import create_shared_memory, read_from_shared_memory, write_to_shared_memory
 
     space = gym_env._AnyText(40, min_length=0)
     memory = create_shared_memory(space, n=len(TEXTS))
@@ -285,10 +270,7 @@ def test_gymnasium_makes_environments_by_id(gym_env, tmp_path):
         env = gymnasium.make(f"{module}/Bundled-v0", split="test", budget=3)
         other = gymnasium.make(f"{module}/Source-v0", source="worlds", level=2, n=4, split="test")
     assert env.reset(seed=1)[0]["budget_remaining"] == 3
-    assert (
-        env.reset(options=dict(index=0))[1]["question_id"]
-        == load("bundled", split="test")[0].question_id
-    )
+    assert env.reset(options=dict(index=0))[1]["question_id"] == load("bundled", split="test")[0].question_id
     assert len(other.unwrapped.env.questions) == 4
 
 
@@ -296,9 +278,7 @@ def test_gymnasium_makes_environments_by_id(gym_env, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "page, package", [("04_skyrl", "skyrl_gym"), ("05_gymnasium", "gymnasium")]
-)
+@pytest.mark.parametrize("page, package", [("04_skyrl", "skyrl_gym"), ("05_gymnasium", "gymnasium")])
 def test_the_notebook_runs(page, package):
     "The page is left out where its extra isn't installed, so its examples run here and print what is stored."
     pytest.importorskip(package)
@@ -354,18 +334,13 @@ def evaluate_with_verifiers(folder, bin_folder, script, n=4):
     "The traces of n rollouts of the test split, and the requests that the model got."
     (folder / "sql_questions.py").write_text(TASKSET)
     paths = os.pathsep.join([str(folder), str(ROOT)])
-    env = os.environ | {
-        "PYTHONPATH": paths,
-        "PATH": f"{bin_folder}{os.pathsep}{os.environ['PATH']}",
-    }
+    env = os.environ | {"PYTHONPATH": paths, "PATH": f"{bin_folder}{os.pathsep}{os.environ['PATH']}"}
     with FakeServer(script) as server:
         command = [bin_folder / "vf-eval", "sql_questions", "--env.taskset.play.split", "test"]
         command += ["--env.agent.harness.id", "null", "--env.agent.runtime.type", "subprocess"]
         command += ["--model", "m", "--client.base-url", server.url, "--no-push", "--no-rich"]
         command += ["-n", str(n), "-o", folder, "--run.name", "run"]
-        done = subprocess.run(
-            command, cwd=folder, env=env, capture_output=True, text=True, timeout=300
-        )
+        done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr[-3000:]
     [file] = folder.rglob("traces.jsonl")
     episodes = [json.loads(line) for line in file.read_text().splitlines()]
@@ -377,9 +352,7 @@ def evaluate_with_verifiers(folder, bin_folder, script, n=4):
 def test_verifiers_scores_an_oracle_and_a_cheat(verifiers_bin, tmp_path):
     questions = load("bundled", split="test")
     (tmp_path / "oracle").mkdir()
-    traces, bodies, file = evaluate_with_verifiers(
-        tmp_path / "oracle", verifiers_bin, player(questions)
-    )
+    traces, bodies, file = evaluate_with_verifiers(tmp_path / "oracle", verifiers_bin, player(questions))
     assert [t["rewards"]["correct"]["score"] for t in traces] == [1.0] * 4
     assert {t["stop_condition"] for t in traces} == {"episode_over"}
     assert all(t["metrics"] == dict(grounded=1, robust=1, steps=2) for t in traces)
@@ -461,10 +434,7 @@ def test_sessions_play_as_ray_actors(questions):
     try:
         Worker, env = ray.remote(Session), EpisodeEnv(questions)
         workers = [Worker.remote(env) for _ in range(2)]
-        asked = [
-            worker.__ray_call__.remote(play_gold, q.question_id)
-            for worker, q in zip(cycle(workers), questions)
-        ]
+        asked = [worker.__ray_call__.remote(play_gold, q.question_id) for worker, q in zip(cycle(workers), questions)]
         played = ray.get(asked, timeout=120)
         assert len({process for process, _ in played}) == 2
         assert all(correct for _, correct in played)

@@ -252,15 +252,9 @@ CASES = {
 def test_table_of_cases(group):
     wrong = []
     for answer, gold, ordered, reason in CASES[group]:
-        v = (
-            verify(answer, gold, ordered)
-            if not _raises(verify, answer, gold, ordered)
-            else "an exception"
-        )
+        v = verify(answer, gold, ordered) if not _raises(verify, answer, gold, ordered) else "an exception"
         if getattr(v, "reason", v) != reason:
-            wrong.append(
-                f"{str(answer)[:60]!r} for {gold}: {getattr(v, 'reason', v)}, expected {reason}"
-            )
+            wrong.append(f"{str(answer)[:60]!r} for {gold}: {getattr(v, 'reason', v)}, expected {reason}")
     assert not wrong, "\n".join(wrong)
 
 
@@ -311,9 +305,7 @@ def test_last_is_as_strict_as_the_same_rows_in_writing():
     assert verify(" @LAST\n", [(3,)], last=[(3.0,)]).correct
     assert not verify("@last", [("9",)], last=[(9.0,)]).correct, "nobody writes 9 as 9.0"
     assert not verify("@last", [(None,)], last=[("NULL",)]).correct
-    assert (
-        verify("@last", [], last=[]).correct and verify("@last", [(3,)], last=[]).reason == "rows"
-    )
+    assert verify("@last", [], last=[]).correct and verify("@last", [(3,)], last=[]).reason == "rows"
     assert verify("@last", [(b"3",)], last=[("3",)]).reason == "values"
 
 
@@ -379,9 +371,7 @@ NASTY = [
 ]
 text = st.sampled_from(NASTY) | st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 integer = st.integers(-3, 3) | st.integers(-(2**63), 2**63 - 1)
-real = st.floats(allow_nan=False) | st.sampled_from(
-    [math.inf, -math.inf, 0.0, -0.0, 1e-300, 1e300, 0.1, 7 / 3]
-)
+real = st.floats(allow_nan=False) | st.sampled_from([math.inf, -math.inf, 0.0, -0.0, 1e-300, 1e300, 0.1, 7 / 3])
 cell = st.none() | integer | real | text | st.binary(max_size=4)
 
 
@@ -394,11 +384,7 @@ def tables(draw, cells=cell, min_rows=0, max_rows=6):
 @st.composite
 def typed_tables(draw):
     "Columns of one type each, with NULLs, as databases have them."
-    kinds = draw(
-        st.lists(
-            st.sampled_from([integer, real, text, st.binary(max_size=4)]), min_size=1, max_size=4
-        )
-    )
+    kinds = draw(st.lists(st.sampled_from([integer, real, text, st.binary(max_size=4)]), min_size=1, max_size=4))
     return draw(st.lists(st.tuples(*[st.none() | k for k in kinds]), max_size=6))
 
 
@@ -459,8 +445,7 @@ def test_order_within_ties_is_free_and_across_ties_is_not(rows, data):
     free = rng.sample(rows, len(rows))
     blocks_agree = all(
         compare_rows(
-            [r for r, k in zip(free, ranks) if k == rank],
-            [r for r, k in zip(rows, ranks) if k == rank],
+            [r for r, k in zip(free, ranks) if k == rank], [r for r, k in zip(rows, ranks) if k == rank]
         ).correct
         for rank in set(ranks)
     )
@@ -477,10 +462,7 @@ def test_duplicates_count(rows, i):
     extra = rows[i % len(rows)]
     assert verify("@last", rows, last=[*rows, extra]).reason == "rows"
     assert verify("@last", [*rows, extra], last=rows).reason == "rows"
-    assert (
-        verify("@last", [*rows, extra], last=[*rows, tuple("other" for _ in extra)]).reason
-        == "values"
-    )
+    assert verify("@last", [*rows, extra], last=[*rows, tuple("other" for _ in extra)]).reason == "values"
 
 
 @laws
@@ -494,12 +476,7 @@ def test_columns_of_one_kind_never_move(rows):
 @laws
 @given(
     st.lists(
-        st.tuples(
-            st.sampled_from(["x", "y", "z"]),
-            st.integers(0, 9),
-            st.sampled_from(["p", "q"]),
-            st.floats(0.1, 9),
-        ),
+        st.tuples(st.sampled_from(["x", "y", "z"]), st.integers(0, 9), st.sampled_from(["p", "q"]), st.floats(0.1, 9)),
         min_size=1,
         max_size=4,
     ),
@@ -569,9 +546,7 @@ def test_a_header_is_taken_off_only_where_it_can_be_no_row():
     assert not verify("name\nLinda\nTracy", gold).correct, "it may be a third candidate"
     assert verify("name\nLinda\nTracy", gold, last=gold, columns=("Name",)).correct
     assert not verify("name\nLinda\nTracy", gold, last=gold[:1], columns=("name",)).correct
-    assert not verify(
-        "Rome\nOslo", [("Oslo",)], last=[("Rome",), ("Oslo",)], columns=("c",)
-    ).correct
+    assert not verify("Rome\nOslo", [("Oslo",)], last=[("Rome",), ("Oslo",)], columns=("c",)).correct
     assert verify("age\n18", [(18,)]).correct and not verify("17\n18", [(18,)]).correct
     assert verify("| c |\n|---|\n| Oslo |", [("Oslo",)]).correct
     assert not verify("| Rome |\n| Oslo |\n|---|", [("Oslo",)]).correct
@@ -642,26 +617,19 @@ def test_what_is_told_does_not_depend_on_gold(name):
     for _, text, own in forms(name):
         verdicts = [verify(text, gold) for gold in [*ALL_GOLDS, own]]
         told = {v.detail for v in verdicts if v.reason == "unreadable"}
-        assert len(told) <= 1 and (not told or all(v.reason == "unreadable" for v in verdicts)), (
-            text
-        )
+        assert len(told) <= 1 and (not told or all(v.reason == "unreadable" for v in verdicts)), text
 
 
 @laws
 @given(
-    st.sampled_from(HEDGES).flatmap(
-        lambda h: st.builds(lambda a, b: h.format(a=a, b=b), word, word)
-    )
-    | st.lists(
-        st.sampled_from(["5", "7", "or", "is", "%", "Oslo", "about", "\n", ",", "|", ": "]),
-        max_size=7,
-    ).map(" ".join),
+    st.sampled_from(HEDGES).flatmap(lambda h: st.builds(lambda a, b: h.format(a=a, b=b), word, word))
+    | st.lists(st.sampled_from(["5", "7", "or", "is", "%", "Oslo", "about", "\n", ",", "|", ": "]), max_size=7).map(
+        " ".join
+    ),
     st.lists(tables(small), min_size=2, max_size=4),
 )
 def test_gold_never_decides_whether_an_answer_is_told(text, golds):
-    told = {
-        v.detail if v.reason == "unreadable" else "" for v in (verify(text, gold) for gold in golds)
-    }
+    told = {v.detail if v.reason == "unreadable" else "" for v in (verify(text, gold) for gold in golds)}
     assert len(told) == 1
 
 
@@ -703,9 +671,7 @@ def test_gold_is_right_as_a_printed_table(rows, style):
     padded = [f" {bar} ".join(c.ljust(w) for c, w in zip(row, widths)) for row in lines]
     rule = cross.join(left * (w + 2) for w in widths)
     if style == "psql":
-        text = "\n".join(
-            [f" {padded[0]}", rule, *(f" {row}" for row in padded[1:]), f"({len(rows)} rows)"]
-        )
+        text = "\n".join([f" {padded[0]}", rule, *(f" {row}" for row in padded[1:]), f"({len(rows)} rows)"])
     else:
         framed = [f"{bar} {row} {bar}" for row in padded]
         edges = [] if style == "markdown" else [f"{cross}{rule}{cross}"]
@@ -798,9 +764,7 @@ def test_an_integer_never_stands_for_a_fraction(n, fraction):
     gold = n + fraction
     for text in (f"{n}", f"{n + 1}", f"{n}."):
         assert not verify(text, [(gold,)]).correct or math.isclose(int(n), gold, rel_tol=1e-6)
-        assert not verify("@last", [(gold,)], last=[(n,)]).correct or math.isclose(
-            n, gold, rel_tol=1e-6
-        )
+        assert not verify("@last", [(gold,)], last=[(n,)]).correct or math.isclose(n, gold, rel_tol=1e-6)
 
 
 def test_rounded_rows_are_right_however_many():
@@ -833,15 +797,7 @@ junk = (
     | st.lists(st.sampled_from(NASTY), max_size=6).map(" | ".join)
 )
 golds = st.sampled_from(
-    [
-        [(2.5,)],
-        [("a", 1), ("b", 2)],
-        [(None,)],
-        [],
-        [(math.inf, b"x", "y")],
-        [(2**62,), (7,)],
-        [(0.1,), (0.2,)],
-    ]
+    [[(2.5,)], [("a", 1), ("b", 2)], [(None,)], [], [(math.inf, b"x", "y")], [(2**62,), (7,)], [(0.1,), (0.2,)]]
 )
 
 
@@ -863,18 +819,7 @@ def test_any_text_is_read_or_refused(answer, gold, ordered):
 
 @pytest.mark.parametrize(
     "thing",
-    [
-        None,
-        3,
-        2.5,
-        math.nan,
-        b"3",
-        bytearray(b"3"),
-        ["3"],
-        {"a": 1},
-        pytest.param(object(), id="object"),
-        True,
-    ],
+    [None, 3, 2.5, math.nan, b"3", bytearray(b"3"), ["3"], {"a": 1}, pytest.param(object(), id="object"), True],
     ids=repr,
 )
 def test_an_answer_must_be_text(thing):
@@ -984,29 +929,19 @@ def last_rows():
     rng = random.Random(3)
     floats = [(rng.random() + 0.001, rng.choice("abc")) for _ in range(4000)]
     mixed = rng.sample(floats, len(floats))
-    near = [
-        (f"g{i % 70}", 1.0 + (i // 70 % 140) * 3e-7 + (0.0001 if i // 70 >= 140 else 0))
-        for i in range(19_600)
-    ]
+    near = [(f"g{i % 70}", 1.0 + (i // 70 % 140) * 3e-7 + (0.0001 if i // 70 >= 140 else 0)) for i in range(19_600)]
     yield "exact, shuffled", floats, mixed, True
     yield "a millionth off", floats, [(x * (1 + 1e-8), t) for x, t in mixed], True
     yield "one wrong", floats, [*mixed[:-1], (0.5, "z")], False
     yield "one wrong number", floats, [*mixed[:-1], (5.5, mixed[-1][1])], False
     yield "all the same", floats, [(0.5, "a")] * 4000, False
     yield "many groups of near numbers", near, [(g, 1.00005) for g, _ in near], False
-    yield (
-        "three hundred that nearly fit",
-        near[:300],
-        [("g0", 1.0 + 1e-7 * (i % 7)) for i in range(300)],
-        False,
-    )
+    yield ("three hundred that nearly fit", near[:300], [("g0", 1.0 + 1e-7 * (i % 7)) for i in range(300)], False)
     yield "integers", [(i,) for i in range(4000)], [(i + 1,) for i in range(4000)], False
     yield "columns to move", [(t, x) for x, t in floats], mixed, True
 
 
-@pytest.mark.parametrize(
-    "gold, result, right", [pytest.param(*rows, id=name) for name, *rows in last_rows()]
-)
+@pytest.mark.parametrize("gold, result, right", [pytest.param(*rows, id=name) for name, *rows in last_rows()])
 @pytest.mark.parametrize("ordered", [False, "ranks"])
 def test_large_results_need_few_comparisons(gold, result, right, ordered, comparisons):
     "Four cells a row at most, and the square of what is matched by augmenting paths."
@@ -1033,21 +968,12 @@ def test_no_evaluation_of_text():
             n.attr for n in ast.walk(tree) if isinstance(n, ast.Attribute)
         }
         assert not names & {"eval", "exec", "literal_eval", "__import__", "loads_pickle"}
-    for answer in (
-        "__import__('os').system('true')",
-        "2+1",
-        "(1+2,)",
-        "[int('3')]",
-        "3 if True else 4",
-        "print(3)",
-    ):
+    for answer in ("__import__('os').system('true')", "2+1", "(1+2,)", "[int('3')]", "3 if True else 4", "print(3)"):
         assert not verify(answer, [(3,)]).correct
 
 
 def test_bare_is_text_only_inside_the_comparator():
-    assert [[(BareText("3"),)]] == parse_answer("3") and isinstance(
-        parse_answer("3")[0][0][0], BareText
-    )
+    assert [[(BareText("3"),)]] == parse_answer("3") and isinstance(parse_answer("3")[0][0][0], BareText)
 
 
 # --- what is pasted, and values in another dress

@@ -26,12 +26,7 @@ from sql_env.play.judges import NO_REPLY, _judge_abstention, _simulated_reply
 from sql_env.play.reward import RewardConfig
 from sql_env.policies import HACKS, OraclePolicy
 from sql_env.policies.baselines import hacks_for
-from sql_env.questions.question_set import (
-    Clarification,
-    Question,
-    _question_from_json,
-    question_to_json,
-)
+from sql_env.questions.question_set import Clarification, Question, _question_from_json, question_to_json
 from sql_env.server.app import Settings, environment_factory
 from sql_env.server.environment import SQLEnvironment
 from sql_env.sources.loading import load
@@ -75,9 +70,7 @@ def test_nothing_changes_while_they_are_off():
 )
 def test_allowed_actions(names, allowed):
     assert allowed_actions(names) == allowed
-    assert [s["function"]["name"] for s in tool_schemas(allowed)] == sorted(
-        a.lower() for a in allowed
-    )
+    assert [s["function"]["name"] for s in tool_schemas(allowed)] == sorted(a.lower() for a in allowed)
 
 
 def test_unknown_actions_are_refused():
@@ -97,19 +90,13 @@ FACTS = (
 )
 
 
-@pytest.mark.parametrize(
-    "asked, said",
-    cases("asking_the_user_says_what_was_asked"),
-)
+@pytest.mark.parametrize("asked, said", cases("asking_the_user_says_what_was_asked"))
 def test_the_user_says_what_was_asked(asked, said):
     assert _simulated_reply(asked, FACTS) == (NO_REPLY if said is None else FACTS[said].fact)
 
 
 @law(200)
-@given(
-    st.text(max_size=400)
-    | st.lists(st.sampled_from("price which town ; SELECT".split())).map(" ".join)
-)
+@given(st.text(max_size=400) | st.lists(st.sampled_from("price which town ; SELECT".split())).map(" ".join))
 def test_the_user_never_says_two_facts_or_anything_else(asked):
     known = {NO_REPLY, "Please ask about one thing at a time.", *(f.fact for f in FACTS)}
     assert _simulated_reply(asked, FACTS) in known
@@ -162,9 +149,7 @@ def test_abstaining_ends_the_episode(world):
     lacking = next(q for q in world.questions if not q.answerable)
     table, reason = lacking.tables_involved[0], f"no {lacking.missing}"
     for verify in ("value", "robust"):
-        episode, seen = play(
-            world, lacking, ("DESCRIBE", table), ("ABSTAIN", reason), verify=verify
-        )
+        episode, seen = play(world, lacking, ("DESCRIBE", table), ("ABSTAIN", reason), verify=verify)
         assert seen[-1].done and seen[-1].reward == 1 and episode.correct
         assert episode.grounded and episode.robust is True
     blind, _ = play(world, lacking, ("ABSTAIN", reason))
@@ -203,13 +188,9 @@ def test_what_a_question_carries_survives_a_file():
     q = Question("q", "t", "d", "", answerable=False, missing="x", clarifications=FACTS)
     assert _question_from_json(question_to_json(q)) == q
     plain = Question("q", "t", "d", "SELECT 1")
-    assert (
-        not {"answerable", "missing", "clarifications"} & json.loads(question_to_json(plain)).keys()
-    )
+    assert not {"answerable", "missing", "clarifications"} & json.loads(question_to_json(plain)).keys()
     for bad in ('"clarifications": [3]', '"clarifications": [{"term": "x"}]', '"answerable": "no"'):
-        line = (
-            '{"question_id": "q", "question_text": "t", "database_name": "d", "gold_sql": "", %s}'
-        )
+        line = '{"question_id": "q", "question_text": "t", "database_name": "d", "gold_sql": "", %s}'
         with pytest.raises(ValueError, match="field"):
             _question_from_json(line % bad)
 
@@ -236,9 +217,7 @@ def test_readings_differ_and_only_the_reply_tells_them_apart(level):
             assert len(readings) == 3 and len(set(map(str, answers))) == 3
             (fact,) = q.clarifications
             assert readings[fact.fact] == q.gold_sql
-            assert (
-                _simulated_reply(f"What do you mean by {fact.term}?", q.clarifications) == fact.fact
-            )
+            assert _simulated_reply(f"What do you mean by {fact.term}?", q.clarifications) == fact.fact
             said = set(fact.fact.lower().split()) - set(q.question_text.lower().split())
             assert said, "the question tells already what is meant"
 
@@ -284,9 +263,7 @@ def test_only_who_asks_can_solve_them(asking, tmp_path):
 
 @pytest.mark.parametrize("share", [0.0, 0.3, 1.0])
 def test_the_share_of_ambiguous_questions_is_a_parameter(share):
-    some = list(
-        islice(worlds(split="test", ambiguous=share, unanswerable=0.0, kind=AmbiguousWorld), 40)
-    )
+    some = list(islice(worlds(split="test", ambiguous=share, unanswerable=0.0, kind=AmbiguousWorld), 40))
     questions = [q for w in some for q in w.questions]
     vague = sum(bool(q.clarifications) for q in questions) / len(questions)
     assert abs(vague - share) < 0.1
@@ -294,9 +271,7 @@ def test_the_share_of_ambiguous_questions_is_a_parameter(share):
     for w in some[:3]:
         golds = [(q, w.database.query(q.gold_sql).rows) for q in w.questions]
         assert not [q.question_id for q, rows in golds if tuple(rows) != q.gold_answer]
-    assert len({w.name for w in (AmbiguousWorld(5), AmbiguousWorld(5, ambiguous=share))}) == 1 + (
-        share != 0.3
-    )
+    assert len({w.name for w in (AmbiguousWorld(5), AmbiguousWorld(5, ambiguous=share))}) == 1 + (share != 0.3)
 
 
 class AlwaysAsks:
@@ -377,8 +352,7 @@ def test_an_echo_of_the_question_is_not_answered(tell):
         text
         for q in questions
         for text in echoes(q.question_text)
-        if _simulated_reply(text, q.clarifications, q.question_text)
-        in {f.fact for f in q.clarifications}
+        if _simulated_reply(text, q.clarifications, q.question_text) in {f.fact for f in q.clarifications}
     ]
     tell(f"echoes answered: {len(got)} of {7 * len(questions)} on {len(questions)} questions")
     assert not got and len(questions) > 200
@@ -405,10 +379,7 @@ def test_words_that_are_listed_or_cut_off_ask_for_nothing(tell):
     questions = [q for w in some for q in w.questions if q.clarifications]
 
     def share(ask):
-        told = (
-            _simulated_reply(ask(q), q.clarifications, q.question_text) != NO_REPLY
-            for q in questions
-        )
+        told = (_simulated_reply(ask(q), q.clarifications, q.question_text) != NO_REPLY for q in questions)
         return sum(told) / len(questions)
 
     shares = [share(lambda q, text=text: text) for text in LISTS]
@@ -421,16 +392,11 @@ def test_words_that_are_listed_or_cut_off_ask_for_nothing(tell):
         if _simulated_reply(words, q.clarifications, q.question_text) != NO_REPLY
     ]
     tell(f"two last words that are told: {len(cut_off)} of {len(questions)}")
-    assert not [
-        (said, term)
-        for said, term in cut_off
-        if term not in said and not term.endswith(said[20:-1])
-    ]
+    assert not [(said, term) for said, term in cut_off if term not in said and not term.endswith(said[20:-1])]
 
 
 @pytest.mark.parametrize(
-    "asked",
-    ["what do you mean by of wins?", "what do you mean by for wins?", "wins, losses or draws?"],
+    "asked", ["what do you mean by of wins?", "what do you mean by for wins?", "wins, losses or draws?"]
 )
 def test_a_piece_of_a_question_is_no_question(asked):
     facts = [Clarification("number of wins", "The final one.", ("agreed number of wins",))]
@@ -439,9 +405,7 @@ def test_a_piece_of_a_question_is_no_question(asked):
 
 
 def test_hacks_that_echo_learn_nothing(tmp_path):
-    questions = world_set(
-        "test", 1, 60, folder=tmp_path, ambiguous=1.0, unanswerable=0.0, kind=AmbiguousWorld
-    )
+    questions = world_set("test", 1, 60, folder=tmp_path, ambiguous=1.0, unanswerable=0.0, kind=AmbiguousWorld)
     env = EpisodeEnv(questions, actions=ALLOWED, reward=RewardConfig.sparse().asking())
     names = {"ask for ever", "ask and echo", "ask what all of it means", "ask and select all"}
     hacks = [h for h in hacks_for(["CLARIFY"]) if h.name in names]
@@ -455,9 +419,7 @@ def test_hacks_that_echo_learn_nothing(tmp_path):
 
 def test_each_way_of_asking_gets_the_fact():
     "By two alternatives, by the noun, by a first name, by any column that tells the rows apart."
-    some = list(
-        islice(worlds(split="test", ambiguous=1.0, unanswerable=0.0, kind=AmbiguousWorld), 40)
-    )
+    some = list(islice(worlds(split="test", ambiguous=1.0, unanswerable=0.0, kind=AmbiguousWorld), 40))
     missed = []
     for q in (q for w in some for q in w.questions):
         (fact,) = q.clarifications
@@ -465,20 +427,12 @@ def test_each_way_of_asking_gets_the_fact():
         asks = [f"What do you mean by {fact.term}?", f"Which {noun}?", f"{fact.term}?"]
         if fact.asks[0].startswith("which"):
             asks += [f"{fact.asks[0]}?", *(f"What is the {column}?" for column in fact.asks[1:3])]
-            if (
-                " " in fact.term
-                and fact.term.split()[0].isalpha()
-                and len(fact.term.split()[0]) > 3
-            ):
+            if " " in fact.term and fact.term.split()[0].isalpha() and len(fact.term.split()[0]) > 3:
                 asks.append(f"Which {fact.term.split()[0]} is it?")
         else:
             one, two = (ask.removesuffix(fact.term).strip() for ask in fact.asks[:2])
             asks += [f"The {one} or the {two} one?", f"Should I take the {fact.asks[2]}?"]
-        missed += [
-            (q.question_text, a)
-            for a in asks
-            if _simulated_reply(a, [fact], q.question_text) != fact.fact
-        ]
+        missed += [(q.question_text, a) for a in asks if _simulated_reply(a, [fact], q.question_text) != fact.fact]
     assert not missed, missed[:10]
 
 
@@ -495,9 +449,7 @@ NATURAL = [
 
 def test_abstentions_with_natural_reasons_count(tell):
     "Saying what one can't tell therefore is no repetition; naming everything is."
-    lacking = [
-        q for w in islice(worlds(unanswerable=1.0, kind=AmbiguousWorld), 12) for q in w.questions
-    ]
+    lacking = [q for w in islice(worlds(unanswerable=1.0, kind=AmbiguousWorld), 12) for q in w.questions]
     right = wrong = 0
     for q in lacking:
         text = q.question_text
@@ -515,9 +467,7 @@ def test_abstentions_with_natural_reasons_count(tell):
             *([" ".join(f"no {w}," for w in words)]),
         ]
         wrong += sum(_judge_abstention(q, said).correct for said in stuffed)
-    tell(
-        f"natural reasons accepted: {right} of {len(NATURAL) * len(lacking)}, stuffed ones {wrong}"
-    )
+    tell(f"natural reasons accepted: {right} of {len(NATURAL) * len(lacking)}, stuffed ones {wrong}")
     assert right >= 0.9 * len(NATURAL) * len(lacking) and wrong == 0
 
 
@@ -540,10 +490,7 @@ def test_hacks_that_ask_or_abstain_earn_no_more(tmp_path):
     floor = hack_floor(questions, hacks=extra, actions=ALLOWED)
     lacking = sum(not q.answerable for q in questions) / len(questions)
     # who always names the same part of a question is right on about half of those without an answer
-    assert (
-        lacking < 0.05
-        and max(floor.values()) <= max(hack_floor(questions).values()) + 0.65 * lacking
-    )
+    assert lacking < 0.05 and max(floor.values()) <= max(hack_floor(questions).values()) + 0.65 * lacking
 
 
 # --- reports
@@ -594,13 +541,9 @@ def mini(tmp_path):
     shop.mkdir()
     for name in ("shop", "shop_template"):
         con = apsw.Connection(str(shop / f"{name}.sqlite"))
-        con.execute(
-            "CREATE TABLE sales (id INTEGER, total REAL); INSERT INTO sales VALUES (1, 900), (2, 30)"
-        )
+        con.execute("CREATE TABLE sales (id INTEGER, total REAL); INSERT INTO sales VALUES (1, 900), (2, 30)")
         con.close()
-    entry = dict(
-        id=3, knowledge="Loyal customer", description="Buys often.", definition="More than 5 times"
-    )
+    entry = dict(id=3, knowledge="Loyal customer", description="Buys often.", definition="More than 5 times")
     (shop / "shop_kb.jsonl").write_text(json.dumps(entry) + "\n")
     ambiguity = dict(
         critical_ambiguity=[dict(term="big sales", sql_snippet="s.total >= 500", is_mask=False)],
@@ -629,12 +572,8 @@ def test_mini_interact_is_read(mini):
     assert q.gold_answer == ((1,),) and questions.left_out == {
         "gold is missing; its authors send mini_interact_GTs by mail": 1
     }
-    assert _simulated_reply("What are big sales?", q.clarifications) == (
-        'By "big sales" I mean: total at least 500.'
-    )
-    assert _simulated_reply("Who is loyal?", q.clarifications).startswith(
-        "Loyal customer: Buys often."
-    )
+    assert _simulated_reply("What are big sales?", q.clarifications) == ('By "big sales" I mean: total at least 500.')
+    assert _simulated_reply("Who is loyal?", q.clarifications).startswith("Loyal customer: Buys often.")
     env = EpisodeEnv(questions, actions=ALLOWED)
     assert evaluate(env, OraclePolicy(questions), progress=False).success_rate == 1
 

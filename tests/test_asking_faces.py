@@ -53,10 +53,7 @@ def lacks(questions):
 
 def abstain(question):
     "The actions that look for what is missing and then say so."
-    return [
-        ("DESCRIBE", question.tables_involved[0]),
-        ("ABSTAIN", f"There is no {question.missing}."),
-    ]
+    return [("DESCRIBE", question.tables_involved[0]), ("ABSTAIN", f"There is no {question.missing}.")]
 
 
 def clarify(question):
@@ -205,10 +202,7 @@ def test_playing_by_hand_with_two_more_boxes(questions, asks, lacks):
     box, button = board.boxes["CLARIFY"], board.buttons["CLARIFY", ""]
     box.value = clarify(asks)[1]
     button.click()
-    assert (
-        asks.clarifications[0].fact in ex.human.player.screens.children[0].value
-        and not button.disabled
-    )
+    assert asks.clarifications[0].fact in ex.human.player.screens.children[0].value and not button.disabled
     box, button = board.boxes["ABSTAIN"], board.buttons["ABSTAIN", ""]
     box.value = "It is unclear."
     button.click()
@@ -321,9 +315,7 @@ def test_demo_asks_where_it_may(sql_env):  # noqa: F811
     question = next(q for q in load("ambiguous", n=20) if q.clarifications and q.answerable)
     asked = ("demo", "--source", "ambiguous", "--question", question.question_id)
     run = sql_env(*asked, "--actions", "clarify")
-    assert (
-        run.code == 0 and "CLARIFY What do you mean" in run.out and "unknown action" not in run.out
-    )
+    assert run.code == 0 and "CLARIFY What do you mean" in run.out and "unknown action" not in run.out
     assert "unknown action" in sql_env(*asked).out
     assert "GUESS" in sql_env(*asked, "--actions", "guess").err
 

@@ -12,16 +12,7 @@ from pathlib import Path
 import apsw
 import pytest
 from attack_process import Child
-from attacks import (
-    ATTACKS,
-    COLUMNS,
-    FILES_TO_OPEN,
-    HONEST,
-    KINDS_OF_STEPS,
-    doubling,
-    loop,
-    write_home,
-)
+from attacks import ATTACKS, COLUMNS, FILES_TO_OPEN, HONEST, KINDS_OF_STEPS, doubling, loop, write_home
 
 from sql_env.database.connection import _Budget
 from sql_env.database.database import Database, NotBrief
@@ -217,9 +208,7 @@ except QueryError as e: print(e.kind)
 def python(code, *args, **env):
     "What a fresh Python prints; fails if it does."
     command = [sys.executable, "-c", code, *map(str, args)]
-    return subprocess.run(
-        command, env={**os.environ, **env}, stdout=subprocess.PIPE, check=True
-    ).stdout
+    return subprocess.run(command, env={**os.environ, **env}, stdout=subprocess.PIPE, check=True).stdout
 
 
 # once a hole for localtime: the time zone of the machine showed
@@ -288,9 +277,7 @@ def test_gold_limits_have_no_heap_limit(home):
 # --- Fair words for fair queries ---
 
 
-SERIES = (
-    f"WITH RECURSIVE series{loop(9)[1:].replace(' k ', ' series ')} SELECT count(*) FROM series"
-)
+SERIES = f"WITH RECURSIVE series{loop(9)[1:].replace(' k ', ' series ')} SELECT count(*) FROM series"
 
 
 @pytest.mark.parametrize(

@@ -24,13 +24,7 @@ from tables import cases
 from sql_env.database.database import Database, build_database
 from sql_env.database.guards import Limits
 from sql_env.evaluation import audit
-from sql_env.evaluation.audit import (
-    audit_markdown,
-    audit_questions,
-    audit_summary,
-    near_duplicates,
-    save_report,
-)
+from sql_env.evaluation.audit import audit_markdown, audit_questions, audit_summary, near_duplicates, save_report
 from sql_env.evaluation.contradictions import WordingCheck
 from sql_env.grading.variants.selection import instance_generator
 from sql_env.questions.question_set import QUARANTINE_FLAGS, QUESTION_FLAGS, Question, QuestionSet
@@ -52,8 +46,7 @@ SHIPS = [
     (5, "Eos", None, 0.3, "z"),
 ]
 COUNT_TO_A_MILLION = (
-    "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1000000) "
-    "SELECT max(i) FROM n"
+    "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1000000) SELECT max(i) FROM n"
 )
 PLANTED = {
     "SELECT home FROM captain WHERE name = 'Ines'": set(),
@@ -75,9 +68,7 @@ PLANTED = {
 @pytest.fixture(scope="module")
 def harbour(tmp_path_factory):
     path = build_database(
-        tmp_path_factory.mktemp("harbour") / "harbour.sqlite",
-        SCHEMA,
-        {"captain": CAPTAINS, "ship": SHIPS},
+        tmp_path_factory.mktemp("harbour") / "harbour.sqlite", SCHEMA, {"captain": CAPTAINS, "ship": SHIPS}
     )
     questions = []
     for i, sql in enumerate(PLANTED):
@@ -115,9 +106,7 @@ def test_counts_exit_code_and_files(report, harbour, tmp_path):
     text = (tmp_path / "audit.md").read_text()
     assert all(f"| {f} | {c} |" in text and f"## {f}" in text for f, c in report.counts().items())
     assert json.loads((tmp_path / "audit.json").read_text())["flags"] == report.counts()
-    clean = audit_questions(
-        harbour.filter(lambda q: q.question_id in ("q00", "q01")), progress=False
-    )
+    clean = audit_questions(harbour.filter(lambda q: q.question_id in ("q00", "q01")), progress=False)
     assert clean.exit_code == 0 and "set aside" in audit_markdown(clean)
 
 
@@ -147,11 +136,7 @@ def test_duplicates(harbour):
     ]
     report = audit_questions(QuestionSet(twins, harbour.databases, "twins"), progress=False)
     flags = {q.question_id: set(q.flags) - {"guessable"} for q in report.questions}
-    assert flags == {
-        "a": {"duplicate_gold", "near_duplicate"},
-        "b": {"duplicate_gold", "near_duplicate"},
-        "c": set(),
-    }
+    assert flags == {"a": {"duplicate_gold", "near_duplicate"}, "b": {"duplicate_gold", "near_duplicate"}, "c": set()}
     assert [(p.first, p.second) for p in report.near_duplicates] == [("a", "b")]
     assert not near_duplicates([replace(t, split="train") for t in twins]), "only across splits"
 
@@ -172,10 +157,7 @@ def square_near_duplicates(questions, threshold):
 
 def as_questions(texts):
     "Questions with these texts, in two splits by turns."
-    return [
-        Question(f"q{i}", text, "x", "SELECT 1", split=("train", "dev")[i % 2])
-        for i, text in enumerate(texts)
-    ]
+    return [Question(f"q{i}", text, "x", "SELECT 1", split=("train", "dev")[i % 2]) for i, text in enumerate(texts)]
 
 
 @law(60)
@@ -186,18 +168,13 @@ def as_questions(texts):
 def test_blocking_loses_no_pair(texts, threshold):
     questions = as_questions(texts)
     found = near_duplicates(questions, threshold)
-    assert {(p.first, p.second): p.similarity for p in found} == square_near_duplicates(
-        questions, threshold
-    )
+    assert {(p.first, p.second): p.similarity for p in found} == square_near_duplicates(questions, threshold)
     assert len(found) == len({p[:2] for p in found})
 
 
 def test_blocking_finds_what_the_square_finds_in_bundled():
     questions = [replace(q, split="ab"[i % 2]) for i, q in enumerate(load("bundled"))]
-    again = [
-        replace(q, question_id=f"{q.question_id}+", question_text=f"{q.question_text} Now")
-        for q in questions
-    ]
+    again = [replace(q, question_id=f"{q.question_id}+", question_text=f"{q.question_text} Now") for q in questions]
     pairs = {p[:2] for p in near_duplicates([*questions, *again])}
     assert pairs == set(square_near_duplicates([*questions, *again], 0.85))
 
@@ -246,9 +223,7 @@ def test_the_audit_of_words_grows_linearly(tell):
     "Four times as many questions take four times as much work, where the square would take 16 times."
     texts = zipf_texts(4000)
     small, large = work_of_blocking(texts[:1000]), work_of_blocking(texts)
-    tell(
-        f"near-duplicates: {small / 1000:.1f} operations a question of 1,000, {large / 4000:.1f} of 4,000"
-    )
+    tell(f"near-duplicates: {small / 1000:.1f} operations a question of 1,000, {large / 4000:.1f} of 4,000")
     assert large < 1.3 * 4 * small
 
 
@@ -313,10 +288,7 @@ def test_the_audit_keeps_to_the_limits_of_the_set(harbour):
     assert q.flags == ("over_limits",) and "operations" in q.reason("over_limits")
 
 
-@pytest.mark.parametrize(
-    "sql, bare",
-    cases("audit_bare_columns"),
-)
+@pytest.mark.parametrize("sql, bare", cases("audit_bare_columns"))
 def test_bare_columns(harbour, sql, bare):
     assert len(bare_columns(sql, instance_generator(harbour.databases["harbour"]).shapes)) == bare
 
@@ -333,21 +305,13 @@ LABS = [
 TESTS = [(1, 1, "blood", "yes", 5), (2, 1, "bone", "no", 6), (3, 2, "blood", "yes", 6)]
 BOTH = "FROM lab T1 JOIN test T2 ON T1.lab_id = T2.lab_id"
 SHAPES = [
-    (
-        "How many?",
-        "SELECT count(CASE WHEN kind = 'bone' THEN 1 ELSE 0 END) FROM test",
-        "count_of_test",
-    ),
+    ("How many?", "SELECT count(CASE WHEN kind = 'bone' THEN 1 ELSE 0 END) FROM test", "count_of_test"),
     ("How many?", "SELECT count(CASE WHEN kind = 'bone' THEN 1 END) FROM test", ""),
     ("How many?", "SELECT count(CASE WHEN kind = 'bone' THEN 1 ELSE NULL END) FROM test", ""),
     ("How many?", "SELECT count(kind = 'bone') FROM test", "count_of_test"),
     ("How many?", "SELECT count(IIF(kind = 'bone', 1, 0)) FROM test", "count_of_test"),
     ("How many?", "SELECT sum(kind = 'bone') FROM test", ""),
-    (
-        "Which?",
-        "SELECT name FROM lab T1 JOIN test T2 ON T2.lab_id = T2.lab_id",
-        "self_comparison no_join_condition",
-    ),
+    ("Which?", "SELECT name FROM lab T1 JOIN test T2 ON T2.lab_id = T2.lab_id", "self_comparison no_join_condition"),
     ("Which?", f"SELECT T1.name {BOTH}", ""),
     ("Which?", "SELECT name FROM lab JOIN test", "no_join_condition"),
     ("Which?", "SELECT name FROM lab, test WHERE kind = 'bone'", "no_join_condition"),
@@ -358,24 +322,12 @@ SHAPES = [
     ("Which?", "SELECT name FROM lab, test ON score > staff", ""),
     ("What percentage?", "SELECT sum(kind = 'bone') * 100.0 / count(*) FROM test", ""),
     ("What percentage?", "SELECT sum(score) * 100 / count(*) FROM test", "integer_division"),
-    (
-        "What percentage?",
-        "SELECT sum(CASE WHEN score > 5 THEN 1 ELSE 0 END) / count(*) FROM test",
-        "integer_division",
-    ),
+    ("What percentage?", "SELECT sum(CASE WHEN score > 5 THEN 1 ELSE 0 END) / count(*) FROM test", "integer_division"),
     ("What percentage?", "SELECT CAST(count(score) AS REAL) / count(*) FROM test", ""),
     ("What ratio of rent to staff?", "SELECT rent / staff FROM lab", ""),
     ("How many dozens?", "SELECT count(*) / 12 FROM test", ""),
-    (
-        "Larger than average?",
-        "SELECT name FROM lab WHERE size > (SELECT avg(size) FROM lab)",
-        "text_beside_number",
-    ),
-    (
-        "More staff than average?",
-        "SELECT name FROM lab WHERE staff > (SELECT avg(staff) FROM lab)",
-        "",
-    ),
+    ("Larger than average?", "SELECT name FROM lab WHERE size > (SELECT avg(size) FROM lab)", "text_beside_number"),
+    ("More staff than average?", "SELECT name FROM lab WHERE staff > (SELECT avg(staff) FROM lab)", ""),
     ("How many in Oslo?", "SELECT count(*) FROM lab WHERE name = 'Oslo'", "absent_value"),
     ("How many in Nord?", "SELECT count(*) FROM lab WHERE name = 'Nord'", ""),
     ("Which has the most staff?", "SELECT name FROM lab LIMIT 1", "unordered_end"),
@@ -385,17 +337,9 @@ SHAPES = [
     ("Name two.", "SELECT name FROM lab LIMIT 2", ""),
     ("Name two.", "SELECT kind FROM test ORDER BY test_id LIMIT 2", ""),
     ("Of two?", "SELECT count(*) FROM (SELECT kind FROM test LIMIT 2)", "unordered_cut"),
-    (
-        "Which has the highest rent?",
-        "SELECT name FROM lab ORDER BY staff DESC LIMIT 1",
-        "other_order",
-    ),
+    ("Which has the highest rent?", "SELECT name FROM lab ORDER BY staff DESC LIMIT 1", "other_order"),
     ("Which has the highest rent?", "SELECT name FROM lab ORDER BY rent DESC LIMIT 1", ""),
-    (
-        "Which has the highest rent, and staff?",
-        "SELECT name FROM lab ORDER BY staff DESC LIMIT 1",
-        "",
-    ),
+    ("Which has the highest rent, and staff?", "SELECT name FROM lab ORDER BY staff DESC LIMIT 1", ""),
     ("Is Nord closed?", "SELECT closed FROM lab WHERE name = 'Nord'", "rows_for_yes_no"),
     ("Is the bone test done?", "SELECT is_done FROM test WHERE kind = 'bone'", ""),
     ("Is Nord closed?", "SELECT count(*) > 0 FROM lab WHERE name = 'Nord'", ""),
@@ -437,9 +381,7 @@ def test_every_rule_of_shapes_has_cases_and_a_flag():
 def test_gold_with_blanks_within_operators_is_read(harbour, operator):
     sql = f"SELECT name FROM ship WHERE ship_id {operator} 2 AND name <> 'a ! = b'"
     path = harbour.databases["harbour"]
-    (q,) = _complete_questions(
-        Drafts([Question("q", "Which?", "harbour", sql)], {"harbour": path}, "x")
-    )
+    (q,) = _complete_questions(Drafts([Question("q", "Which?", "harbour", sql)], {"harbour": path}, "x"))
     assert q.gold_answer and "'a ! = b'" in q.gold_sql and not q.flags
 
 
@@ -501,9 +443,7 @@ class TestMutants:
         a, b = ("x", 1), ("y", 2)
 
         def passed(rows, gold, ranks):
-            return [
-                name for name, passes in _passed_comparisons(rows, gold, ranks).items() if passes
-            ]
+            return [name for name, passes in _passed_comparisons(rows, gold, ranks).items() if passes]
 
         assert passed([a, b], [b, a], None) == ["set", "bag", "order", "value"]
         assert passed([a, b], [b, a], (0, 1)) == ["set", "bag"]

@@ -82,9 +82,7 @@ def above_both(text):
     for suite in {e["suite"] for e in rows if e["stage"] == stage} & {e["suite"] for e in simple}:
         rates = [e["success"] for e in rows if (e["stage"], e["suite"]) == (stage, suite)]
         others = [
-            e["success"]
-            for e in simple
-            if e["suite"] == suite and e["policy"] in ("greedy", "best cheat", "best hack")
+            e["success"] for e in simple if e["suite"] == suite and e["policy"] in ("greedy", "best cheat", "best hack")
         ]
         compared += 1
         wins += sum(rates) / len(rates) > max(others)
@@ -108,9 +106,7 @@ CLAIMS = {
             benchmark_results("yardsticks")["sets"]["VeriEQL literature different"]["proved"] == 1
         ),
         "A guard that made queries much slower": lambda t: core()["guarded_to_raw"] < 1.5,
-        "sends back as many bytes": lambda t: (
-            server("latency")["bytes"] == server("latency")["echo_bytes"]
-        ),
+        "sends back as many bytes": lambda t: server("latency")["bytes"] == server("latency")["echo_bytes"],
         "calls than the echo": more_calls,
         "no answer may be lost, mixed up or judged wrongly": lambda t: (
             not any(map(faults, ("load", "load_512", "growth", "hostile")))
@@ -129,12 +125,8 @@ CLAIMS = {
         "at most": at_most_seeds,
         "here two shared cores": lambda t: server("cpus") == 2,
         "Generated worlds have five levels": lambda t: sorted(levels()) == [1, 2, 3, 4, 5],
-        "each file but two, judged by hand": lambda t: (
-            without_command() == ["alternatives_judged", "proofs_judged"]
-        ),
-        "Published sets have flaws": lambda t: (
-            benchmark_results("audit_spider_train")["set_aside"] > 0
-        ),
+        "each file but two, judged by hand": lambda t: without_command() == ["alternatives_judged", "proofs_judged"],
+        "Published sets have flaws": lambda t: benchmark_results("audit_spider_train")["set_aside"] > 0,
         "Each set that `load` knows": lambda t: all(
             found["oracle"] > 0.99 and found["hack_floor"] < 0.1
             for found in benchmark_results("question_sets")["sets"].values()
@@ -168,18 +160,11 @@ CLAIMS = {
                 if name not in ("alternatives", "deceiving")
             )
         ),
-        "0 times proved": lambda t: (
-            "proved" not in benchmark_results("proofs")["deceiving"]["counts"]
-        ),
-        "are not proved either": lambda t: (
-            "proved" not in benchmark_results("logic_pairs")["totals"]["left out"]
-        ),
+        "0 times proved": lambda t: "proved" not in benchmark_results("proofs")["deceiving"]["counts"],
+        "are not proved either": lambda t: "proved" not in benchmark_results("logic_pairs")["totals"]["left out"],
         "71 equal and 575 not": lambda t: blind_pairs() == (71, 575),
         "that `LIMIT` cuts no tie": lambda t: (
-            benchmark_results("proofs")["alternatives"]["spider reporting"]["counts"][
-                "wrong proved if"
-            ]
-            > 0
+            benchmark_results("proofs")["alternatives"]["spider reporting"]["counts"]["wrong proved if"] > 0
         ),
         "and 1 is refuted (equal only if": lambda t: (
             benchmark_results("peer_proofs")["sql_env"]["equal"]["refuted"] == 1
@@ -193,13 +178,9 @@ CLAIMS = {
         "**Imitation taught more than practice": lambda t: (
             max(practised("grpo") + practised("tree")) < min(practised("imitation"))
         ),
-        "the order was another": lambda t: (
-            max(practised("grpo", "sweep")) > max(practised("imitation", "sweep"))
-        ),
+        "the order was another": lambda t: max(practised("grpo", "sweep")) > max(practised("imitation", "sweep")),
         "each learned for as many tokens": lambda t: all(
-            abs(r["tokens"] / 26264 - 1) < 0.2
-            for r in benchmark_results("play")["rows"]
-            if r["kind"] == "final"
+            abs(r["tokens"] / 26264 - 1) < 0.2 for r in benchmark_results("play")["rows"] if r["kind"] == "final"
         ),
         "Examples in the conversation gave nothing": lambda t: (
             not any(r["success"] for r in real_model() if r["model"] == "base")
@@ -246,9 +227,7 @@ def practised(arm, kind="final"):
 
 def has_command(content):
     "Whether a file, or each of its parts, holds the command that wrote it."
-    return "command" in content or all(
-        isinstance(part, dict) and "command" in part for part in content.values()
-    )
+    return "command" in content or all(isinstance(part, dict) and "command" in part for part in content.values())
 
 
 def without_command():

@@ -74,9 +74,7 @@ def test_tables_and_columns_may_have_any_name(tmp_path, name):
         info = db.describe(form)
         assert (info.name, [c.name for c in info.columns], info.rows) == (name, [column, name], 2)
         assert db.sample(form).rows == [("a", 1), ("b", 2)] and db.columns(form) == info.columns
-    assert db.query(f"SELECT {quote_identifier(column)} FROM {quote_identifier(name)}").columns == (
-        column,
-    )
+    assert db.query(f"SELECT {quote_identifier(column)} FROM {quote_identifier(name)}").columns == (column,)
     assert len(str(info).split("\n")) == 3
 
 
@@ -145,9 +143,7 @@ def test_every_kind_of_table_is_sampled(kinds):
 def test_a_sample_has_the_size_that_was_asked_for(kinds, n):
     rows = Database(kinds).sample("base", n, 3).rows
     assert len(rows) == len(set(rows)) == min(n, 12)
-    assert rows == sorted(rows, key=Database(kinds).query("SELECT * FROM base").rows.index), (
-        "in their stored order"
-    )
+    assert rows == sorted(rows, key=Database(kinds).query("SELECT * FROM base").rows.index), "in their stored order"
 
 
 def test_a_view_that_is_broken_does_not_close_the_database(tmp_path):
@@ -171,13 +167,7 @@ def test_a_file_behind_a_symbolic_link_opens(tmp_path):
 
 @pytest.mark.parametrize(
     "name, near",
-    [
-        ("persn", "person"),
-        ("PERSONS", "person"),
-        ("jobs", "job"),
-        ('"jop"', "job"),
-        ("main.person", "person"),
-    ],
+    [("persn", "person"), ("PERSONS", "person"), ("jobs", "job"), ('"jop"', "job"), ("main.person", "person")],
 )
 def test_an_unknown_table_is_answered_with_near_ones(db, name, near):
     for f in (db.describe, db.sample, db.columns):
@@ -193,10 +183,7 @@ def test_a_name_that_is_no_text_is_an_error(db, bad):
 
 def test_of_a_long_name_only_the_beginning_is_compared(db, monkeypatch):
     compared = []
-    monkeypatch.setattr(
-        "sql_env.database.catalog.get_close_matches",
-        lambda word, *args: compared.append(word) or [],
-    )
+    monkeypatch.setattr("sql_env.database.catalog.get_close_matches", lambda word, *args: compared.append(word) or [])
     assert kind(db.describe, "x" * 10**6) == "unknown_table"
     assert compared == ["x" * 1000]
 
@@ -234,14 +221,10 @@ def test_an_unknown_column_is_answered_with_near_ones(db, sql, hint):
 def test_hints_name_no_column_of_a_table_that_the_query_does_not_mention(db, sql):
     with pytest.raises(QueryError) as e:
         db.query(sql)
-    mentioned = (
-        "job" if "job" in sql else "person" if "FROM person" in sql and "persons" not in sql else ""
-    )
+    mentioned = "job" if "job" in sql else "person" if "FROM person" in sql and "persons" not in sql else ""
     allowed = {c.name for c in db.columns(mentioned)} if mentioned else set()
     others = {c.name for t in db.tables for c in db.columns(t)} - allowed
-    assert not others & set(
-        e.value.hint.replace("?", " ").replace(".", " ").replace(",", " ").split()
-    ), e.value.hint
+    assert not others & set(e.value.hint.replace("?", " ").replace(".", " ").replace(",", " ").split()), e.value.hint
 
 
 def test_messages_hold_no_path(db, path):
@@ -327,14 +310,10 @@ def test_a_fingerprint_is_of_the_content(path, large, tmp_path):
         copy.write_bytes(file.read_bytes())
         os.utime(copy, (1, 1))
         key = database_fingerprint(file)
-        assert len(key) == 64 and key == database_fingerprint(copy) == database_fingerprint(
-            str(copy)
-        )
+        assert len(key) == 64 and key == database_fingerprint(copy) == database_fingerprint(str(copy))
         assert key == database_fingerprint(file.read_bytes())
         con = apsw.Connection(str(copy))
-        con.execute(
-            f"UPDATE {'t SET x = 1 WHERE i = 1234' if file is large else 'job SET title = 1'}"
-        )
+        con.execute(f"UPDATE {'t SET x = 1 WHERE i = 1234' if file is large else 'job SET title = 1'}")
         con.close()
         assert key != database_fingerprint(copy)
 
@@ -365,9 +344,7 @@ def test_opening_reads_a_few_pages_of_a_large_file(large, monkeypatch):
             read.append(n)
             return super().xRead(n, offset)
 
-    monkeypatch.setattr(
-        FixedClock, "xOpen", lambda self, name, flags: File(name, flags), raising=False
-    )
+    monkeypatch.setattr(FixedClock, "xOpen", lambda self, name, flags: File(name, flags), raising=False)
     with Database(large) as db:
         assert sum(read) < 100_000 < 16 * 2**20 < large.stat().st_size
         assert db.check() == [] and sum(read) > 16 * 2**20
@@ -393,8 +370,7 @@ def test_an_interruption_is_not_damage(path, large, monkeypatch):
         assert e.value.kind == "timeout" and "damage" not in str(e.value)
     monkeypatch.setattr("sql_env.database.catalog._CATALOG_SECONDS", -1.0)
     monkeypatch.setattr(
-        "sql_env.database.catalog.read_catalog",
-        lambda con: con.execute(COUNT.format(10**5)).fetchall(),
+        "sql_env.database.catalog.read_catalog", lambda con: con.execute(COUNT.format(10**5)).fetchall()
     )
     with pytest.raises(QueryError, match="to read its catalog takes more than") as e:
         Database(path)
@@ -405,9 +381,7 @@ def test_an_interruption_is_not_damage(path, large, monkeypatch):
 def test_a_wide_table_shows_its_first_columns_and_says_so(tmp_path, n):
     path = tmp_path / "a.sqlite"
     con = apsw.Connection(str(path))
-    con.execute(
-        f"CREATE TABLE wide({', '.join(f'a_long_name_of_column_{i} INT' for i in range(n))})"
-    )
+    con.execute(f"CREATE TABLE wide({', '.join(f'a_long_name_of_column_{i} INT' for i in range(n))})")
     con.execute("INSERT INTO wide(a_long_name_of_column_0) VALUES (7)")
     con.execute("UPDATE wide SET a_long_name_of_column_199 = CAST(x'ff41' AS TEXT)")
     con.close()
@@ -443,30 +417,20 @@ def test_virtual_tables_are_closed_and_their_shadows_hidden(tmp_path):
         CREATE VIEW lost AS SELECT nope FROM real_one; CREATE TABLE papers_about(a)""")
     con.close()
     with Database(path) as db:
-        assert (
-            {"real_one", "papers_about"} <= set(db.tables) <= {"real_one", "papers_about", "seen"}
-        )
+        assert {"real_one", "papers_about"} <= set(db.tables) <= {"real_one", "papers_about", "seen"}
         assert {"papers", "my box", "lost"} <= set(db.closed)
         for name in ("papers", "PAPERS", '"my box"', "[my box]; "):
             for ask in (db.describe, db.sample, db.columns):
-                with pytest.raises(
-                    QueryError, match="it is a virtual table, and those are closed"
-                ) as e:
+                with pytest.raises(QueryError, match="it is a virtual table, and those are closed") as e:
                     ask(name)
                 assert e.value.kind == "forbidden"
-        assert (
-            kind(db.query, "SELECT * FROM papers")
-            == kind(db.query, "SELECT * FROM papers_data")
-            == "forbidden"
-        )
+        assert kind(db.query, "SELECT * FROM papers") == kind(db.query, "SELECT * FROM papers_data") == "forbidden"
         assert kind(db.describe, "papers_data") == "unknown_table"
 
 
 def test_without_rowid(tmp_path):
     rows = {"t": [(f"k{i:04}", i) for i in range(2000)]}
-    path = build_database(
-        tmp_path / "a.sqlite", "CREATE TABLE t(k TEXT PRIMARY KEY, n) WITHOUT ROWID", rows
-    )
+    path = build_database(tmp_path / "a.sqlite", "CREATE TABLE t(k TEXT PRIMARY KEY, n) WITHOUT ROWID", rows)
     with Database(path) as db:
         assert db.describe("t").rows == 2000 and len(set(db.sample("t").rows)) == 5
         assert db.query("SELECT n FROM t WHERE k = 'k1234'").rows == [(1234,)] and db.check() == []

@@ -67,9 +67,7 @@ def check_oracle(seed: int, level: int) -> None:
         assert changed <= set(q.writes) and bool(changed) == bool(q.gold_statements), q.question_id
         assert kept == before
         assert after(world, q.gold_statements, reverse=True)[1] == end, q.question_id
-        assert bool(q.gold_statements) != draft.is_nothing and not (
-            draft.is_nothing and q.states_rule
-        )
+        assert bool(q.gold_statements) != draft.is_nothing and not (draft.is_nothing and q.states_rule)
         for wrong in draft.wrong:
             with suppress(apsw.ConstraintError):
                 found = after(world, wrong)[1]
@@ -90,12 +88,7 @@ def test_gold_of_many_generated_tasks(level):
 
 
 def test_families_are_all_made_and_worded():
-    made = {
-        f
-        for level in (1, 2, 3)
-        for s in range(4)
-        for f in ChangeWorld(s, level, n=17).families.values()
-    }
+    made = {f for level in (1, 2, 3) for s in range(4) for f in ChangeWorld(s, level, n=17).families.values()}
     assert made == set(CHANGES) and len(made) >= 12
     phrases = load_wordings("changes")
     assert set(CHANGES) <= set(phrases)
@@ -121,11 +114,7 @@ def test_worlds_depend_on_the_seed_only():
 
 def test_exams_ask_for_the_same_in_other_words():
     for world, unseen in islice(
-        zip(
-            worlds(1, 3, "test", kind=ChangeWorld),
-            worlds(1, 3, "test_vocabulary", kind=ChangeWorld),
-        ),
-        3,
+        zip(worlds(1, 3, "test", kind=ChangeWorld), worlds(1, 3, "test_vocabulary", kind=ChangeWorld)), 3
     ):
         for q, other in zip(world.questions, unseen.questions):
             assert (q.gold_statements, q.writes) == (other.gold_statements, other.writes)
@@ -136,9 +125,7 @@ def test_texts_are_whole_sentences():
     tasks = world_set(level=3, n=120, seed=4, kind=ChangeWorld)
     for q in tasks:
         assert q.question_text[0].isupper() and q.question_text[-1] in ".!?", q.question_text
-        assert not set("{}|") & set(q.question_text) and "  " not in q.question_text, (
-            q.question_text
-        )
+        assert not set("{}|") & set(q.question_text) and "  " not in q.question_text, q.question_text
 
 
 def test_twins_are_the_same_task_on_other_rows(tmp_path):
@@ -147,11 +134,7 @@ def test_twins_are_the_same_task_on_other_rows(tmp_path):
         near = twins(q, 2, tmp_path)
         assert [t.database_name for t in near] != [q.database_name] * 2 and len(near) == 2
         for t in near:
-            assert (t.writes, t.states_rule, t.difficulty) == (
-                q.writes,
-                q.states_rule,
-                q.difficulty,
-            )
+            assert (t.writes, t.states_rule, t.difficulty) == (q.writes, q.states_rule, q.difficulty)
             assert len(t.gold_statements) == len(q.gold_statements)
             database = near.database(t.database_name)
             with database.writer(t.writes) as copy:
@@ -194,9 +177,7 @@ def test_the_server_and_the_command_know_the_options_of_tasks():
     found = _load_questions(Settings(source="tasks", level=2))
     assert found[0].database_name.startswith("changes_2_")
     options = SourceOptions(source="tasks", level=3)
-    assert [q.database_name[:10] for q in options.load(5, show_progress=False)] == [
-        "changes_3_"
-    ] * 5
+    assert [q.database_name[:10] for q in options.load(5, show_progress=False)] == ["changes_3_"] * 5
 
 
 @pytest.mark.slow
@@ -222,9 +203,7 @@ def test_honest_alternatives_are_accepted():
 
 SHIPS = [(1, "Aurora", 120.5), (2, "Bora", 300.0), (3, "Cirrus", 300.0)]
 SCHEMA = "CREATE TABLE ship (id INTEGER PRIMARY KEY, name TEXT, tonnes REAL)"
-SCRAP = dict(
-    question="Scrap the Bora.", statements="DELETE FROM ship WHERE name = 'Bora';", writes="ship"
-)
+SCRAP = dict(question="Scrap the Bora.", statements="DELETE FROM ship WHERE name = 'Bora';", writes="ship")
 
 
 @pytest.fixture
@@ -240,19 +219,14 @@ def test_tasks_of_a_folder(harbour):
     lines = [
         SCRAP,
         dict(
-            question="Double all.",
-            gold_statements=["UPDATE ship SET tonnes = tonnes * 2"],
-            writes=["Ship"],
-            rule=True,
+            question="Double all.", gold_statements=["UPDATE ship SET tonnes = tonnes * 2"], writes=["Ship"], rule=True
         ),
         dict(question="Keep the Bora.", statements=[], writes=["ship"], invariants=total),
         dict(question="How many?", sql=total),
     ]
     (harbour / "questions.jsonl").write_text("\n".join(map(json.dumps, lines)))
     scrap, double, nothing, count = load("folder", harbour)
-    assert scrap.gold_statements == ("DELETE FROM ship WHERE name = 'Bora'",) and scrap.writes == (
-        "ship",
-    )
+    assert scrap.gold_statements == ("DELETE FROM ship WHERE name = 'Bora'",) and scrap.writes == ("ship",)
     assert double.states_rule and double.writes == ("ship",) and double.answer_type == "changes"
     assert nothing.writes and not nothing.gold_statements and nothing.invariants == (total,)
     assert not count.writes and count.gold_answer == ((3,),)
@@ -323,16 +297,9 @@ ROWS = [
         follow_up=dict(query="How many are left?", sol_sql=["SELECT count(*) FROM ship"]),
     ),
     dict(instance_id="harbour_M_2", query="Add a flag.", category="Management"),
-    dict(
-        instance_id="harbour_M_3",
-        query="Empty it.",
-        category="Management",
-        preprocess_sql=["DELETE FROM ship"],
-    ),
+    dict(instance_id="harbour_M_3", query="Empty it.", category="Management", preprocess_sql=["DELETE FROM ship"]),
     dict(instance_id="harbour_M_4", query="No gold.", category="Management"),
-    dict(
-        instance_id="pier_M_1", selected_database="pier", query="Close it.", category="Management"
-    ),
+    dict(instance_id="pier_M_1", selected_database="pier", query="Close it.", category="Management"),
     dict(instance_id="harbour_M_5", amb_user_query="New ship.", category="Management", sol_sql=[]),
 ]
 GOLD = {
@@ -344,9 +311,7 @@ GOLD = {
     "harbour_M_2": dict(sol_sql=["ALTER TABLE ship ADD COLUMN flag TEXT"]),
     "harbour_M_3": dict(sol_sql=["INSERT INTO ship (name) VALUES ('Delta')"]),
     "pier_M_1": dict(sol_sql=["DELETE FROM pier"]),
-    "harbour_M_5": dict(
-        sol_sql=["INSERT INTO ship (name) VALUES ('Eider')", "UPDATE ship SET tonnes = 1"]
-    ),
+    "harbour_M_5": dict(sol_sql=["INSERT INTO ship (name) VALUES ('Eider')", "UPDATE ship SET tonnes = 1"]),
 }
 
 
@@ -359,10 +324,7 @@ def live(tmp_path):
     (folder / "harbour" / "harbour_kb.jsonl").write_text(json.dumps(known))
     rows = [dict(selected_database="harbour") | row for row in ROWS]
     (folder / "livesqlbench_data_sqlite.jsonl").write_text("\n".join(map(json.dumps, rows)))
-    lines = [
-        json.dumps(dict(instance_id=key, test_cases=["def f(): ..."]) | gold)
-        for key, gold in GOLD.items()
-    ]
+    lines = [json.dumps(dict(instance_id=key, test_cases=["def f(): ..."]) | gold) for key, gold in GOLD.items()]
     (folder / "livesqlbench_sqlite_gt_kg_testcases.jsonl").write_text("\n".join(lines))
     return folder
 
@@ -373,9 +335,7 @@ def test_management_tasks_of_the_published_layout(live):
     assert query.gold_answer == ((300.0,),) and not query.writes
     (later,) = query.follow_ups
     assert later.question_text.endswith("as heavy?") and ("Bora",) in later.gold_answer
-    assert scrap.gold_statements == ("DELETE FROM ship WHERE tonnes > 200",) and scrap.writes == (
-        "ship",
-    )
+    assert scrap.gold_statements == ("DELETE FROM ship WHERE tonnes > 200",) and scrap.writes == ("ship",)
     assert "Too heavy: more than 200 tonnes" in scrap.question_text and scrap.split == "dev"
     assert new.question_text == "New ship." and len(new.gold_statements) == 2
     counts = {reason.split(";")[0].split(",")[0]: n for reason, n in found.left_out.items()}
@@ -420,18 +380,14 @@ def test_follow_ups_that_write_are_about_the_rows_of_the_answer_before():
         for it, sql in ((there, change), (episode, gold)):  # the first forgets all that was said
             it.step("EXECUTE", sql)
             it.step("ANSWER", "done")
-            assert it.correct is (sql == gold) and it.turns_correct[:-1] == (True,) * len(
-                q.follow_ups
-            )
+            assert it.correct is (sql == gold) and it.turns_correct[:-1] == (True,) * len(q.follow_ups)
 
 
 def test_a_second_task_comes_on_top_of_the_first():
     talks = world_set("train", 1, 2, seed=6, kind=FollowUpWorld)
     task = talks[0].follow_ups[-1]
     table = task.writes[0]
-    more = task.with_fields(
-        question_id="more", gold_statements=(f"DELETE FROM {table} WHERE rowid = 1",)
-    )
+    more = task.with_fields(question_id="more", gold_statements=(f"DELETE FROM {table} WHERE rowid = 1",))
     q = task.with_fields(follow_ups=(more,))
     episode = Episode(q, talks.database(q.database_name), actions="execute")
     for moves in ([task, more], [task, None], [None, more]):

@@ -31,13 +31,7 @@ from sql_env.evaluation.results import compare, load_result, results_markdown
 from sql_env.evaluation.rows import Trajectory
 from sql_env.paths import BUNDLED
 from sql_env.play.acts import ACTIONS, Action
-from sql_env.play.chat import (
-    InvalidToolCall,
-    action_message,
-    initial_messages,
-    parse_tool_call,
-    tool_schemas,
-)
+from sql_env.play.chat import InvalidToolCall, action_message, initial_messages, parse_tool_call, tool_schemas
 from sql_env.play.environment import EpisodeEnv
 from sql_env.play.episode import Observation
 from sql_env.play.session import TRUNCATED_MESSAGE, _nudge_text
@@ -53,22 +47,14 @@ from sql_env.policies.chat import (
     usage_cost,
 )
 from sql_env.policies.endpoint import Endpoint
-from sql_env.policies.local import (
-    CachedWriter,
-    LocalModel,
-    _generate_batch,
-)
+from sql_env.policies.local import CachedWriter, LocalModel, _generate_batch
 from sql_env.policies.requests import EndpointError
 from sql_env.policies.weights import parse_assistant_text
 from sql_env.sources.loading import load
 
 ID, KEY = "vet_clinic-02", "sk-secret-0123456789"
 GOLD = "SELECT count(*) FROM visit WHERE paid_on IS NULL"
-GOOD = [
-    [("describe", {"table_name": "visit"})],
-    [("query", {"sql": GOLD})],
-    [("answer", {"value": "@last"})],
-]
+GOOD = [[("describe", {"table_name": "visit"})], [("query", {"sql": GOLD})], [("answer", {"value": "@last"})]]
 
 
 @lru_cache(None)
@@ -123,11 +109,7 @@ def test_a_plain_episode_and_what_it_cost():
 FAULTS = {
     "text first": (["Let me think.", *GOOD], "match", dict(nudges=1, no_call=1, calls=4)),
     "empty": ([dict(role="assistant", content=None), *GOOD], "match", dict(nudges=1, no_call=1)),
-    "empty list of calls": (
-        [dict(role="assistant", content="", tool_calls=[]), *GOOD],
-        "match",
-        dict(nudges=1),
-    ),
+    "empty list of calls": ([dict(role="assistant", content="", tool_calls=[]), *GOOD], "match", dict(nudges=1)),
     "refusal": (
         [dict(role="assistant", content=None, refusal="I can't help with that."), *GOOD],
         "match",
@@ -137,36 +119,17 @@ FAULTS = {
     "unknown tool": ([[("run_sql", {"sql": GOLD})], *GOOD], "match", dict(nudges=1, malformed=1)),
     "no name": (
         [
-            dict(
-                role="assistant",
-                tool_calls=[dict(id="a", type="function", function=dict(name="", arguments="{}"))],
-            ),
+            dict(role="assistant", tool_calls=[dict(id="a", type="function", function=dict(name="", arguments="{}"))]),
             *GOOD,
         ],
         "match",
         dict(malformed=1),
     ),
-    "arguments are no JSON": (
-        [[("query", '{"sql": "SELECT')], *GOOD],
-        "match",
-        dict(nudges=1, malformed=1),
-    ),
-    "arguments are a list": (
-        [[("query", '["SELECT 1"]')], *GOOD],
-        "match",
-        dict(nudges=1, malformed=1),
-    ),
+    "arguments are no JSON": ([[("query", '{"sql": "SELECT')], *GOOD], "match", dict(nudges=1, malformed=1)),
+    "arguments are a list": ([[("query", '["SELECT 1"]')], *GOOD], "match", dict(nudges=1, malformed=1)),
     "no arguments": ([[("query", "")], *GOOD], "match", dict(nudges=1, malformed=1)),
-    "wrong parameter": (
-        [[("describe", {"table": "visit"})], *GOOD],
-        "match",
-        dict(nudges=1, malformed=1),
-    ),
-    "one parameter too many": (
-        [[("query", {"sql": GOLD, "limit": 3})], GOOD[2]],
-        "match",
-        dict(calls=2),
-    ),
+    "wrong parameter": ([[("describe", {"table": "visit"})], *GOOD], "match", dict(nudges=1, malformed=1)),
+    "one parameter too many": ([[("query", {"sql": GOLD, "limit": 3})], GOOD[2]], "match", dict(calls=2)),
     "a number as value": ([*GOOD[:2], [("answer", {"value": 44})]], "match", dict(calls=3)),
     "several calls": ([[c for turn in GOOD for c in turn]], "match", dict(calls=1)),
     "good and bad calls": (
@@ -174,20 +137,11 @@ FAULTS = {
         "match",
         dict(calls=2, malformed=2),
     ),
-    "calls after the answer": (
-        [*GOOD[:2], [*GOOD[2][0:1], ("query", {"sql": "SELECT 1"})]],
-        "match",
-        dict(calls=3),
-    ),
+    "calls after the answer": ([*GOOD[:2], [*GOOD[2][0:1], ("query", {"sql": "SELECT 1"})]], "match", dict(calls=3)),
     "only text": (["Well..."], "no_answer", dict(calls=4, nudges=3, no_call=4)),
     "only bad calls": ([[("query", "{")]], "no_answer", dict(calls=4, nudges=3, malformed=4)),
     "context full later": (
-        [
-            GOOD[0],
-            fault(
-                400, "This model's maximum context length is 512 tokens.", "context_length_exceeded"
-            ),
-        ],
+        [GOOD[0], fault(400, "This model's maximum context length is 512 tokens.", "context_length_exceeded")],
         "no_answer",
         dict(calls=2),
     ),
@@ -203,42 +157,20 @@ FAULTS = {
 def test_what_can_be_repaired_is_repaired(name, waits):
     script, reason, used = FAULTS[name]
     with Server(script) as server:
-        e = evaluate(
-            one(), server.policy(timeout=1 if "hang" in script else 30), progress=False
-        ).episodes[0]
+        e = evaluate(one(), server.policy(timeout=1 if "hang" in script else 30), progress=False).episodes[0]
     assert (e.error, e.reason, e.correct) == (None, reason, reason == "match"), e
     assert {k: e.usage.get(k, 0) for k in used} == used
-    assert (
-        "malformed" in used
-        or "nudges" in used
-        or not {"nudges", "malformed", "no_call"} & e.usage.keys()
-    )
+    assert "malformed" in used or "nudges" in used or not {"nudges", "malformed", "no_call"} & e.usage.keys()
 
 
 BROKEN = {
-    "rate limit for ever": (
-        fault(429, "slow down", Retry_After="3"),
-        "after 2 retries.*slow down.*rate limit",
-        3,
-    ),
+    "rate limit for ever": (fault(429, "slow down", Retry_After="3"), "after 2 retries.*slow down.*rate limit", 3),
     "server error for ever": (fault(503), "after 2 retries.*InternalServerError", 3),
     "timeout for ever": ("hang", "after 2 retries.*APITimeoutError", 3),
     "no connection for ever": ("drop", "after 2 retries.*is the server running", 3),
-    "bad key": (
-        fault(401, f"Incorrect API key provided: {KEY}."),
-        r"after 0 retries.*\*\*\*.*check OPENAI_API_KEY",
-        1,
-    ),
-    "no such model": (
-        fault(404, "The model m does not exist"),
-        "after 0 retries.*check the name",
-        1,
-    ),
-    "bad request": (
-        fault(400, "tools are not supported"),
-        "after 0 retries.*tools are not supported",
-        1,
-    ),
+    "bad key": (fault(401, f"Incorrect API key provided: {KEY}."), r"after 0 retries.*\*\*\*.*check OPENAI_API_KEY", 1),
+    "no such model": (fault(404, "The model m does not exist"), "after 0 retries.*check the name", 1),
+    "bad request": (fault(400, "tools are not supported"), "after 0 retries.*tools are not supported", 1),
     "prompt too long": (
         fault(400, "maximum context length is 8 tokens", "context_length_exceeded"),
         "first prompt does not fit",
@@ -264,7 +196,7 @@ def test_what_can_not_is_the_error_of_the_episode(name, tmp_path, waits):
     line, said, asked = BROKEN[name]
     log = tmp_path / "log.jsonl"
     with Server([line]) as server:
-        policy = server.policy(timeout=1 if line == "hang" else 30, max_wait=6.1)
+        policy = server.policy(timeout=0.3 if line == "hang" else 30, max_wait=6.1)
         try:
             r = evaluate(one(), policy, progress=False, log=log)
         except RunStopped as stopped:
@@ -314,32 +246,24 @@ def test_what_the_model_is_told():
         "tool",
     ]
     assert last[3]["content"] == _nudge_text() and last[5]["content"] == TRUNCATED_MESSAGE
-    assert last[7]["content"].startswith("{'error': \"Tool look not found.") or last[7][
-        "content"
-    ].startswith("{'error': 'Tool look not found.")
+    assert last[7]["content"].startswith("{'error': \"Tool look not found.") or last[7]["content"].startswith(
+        "{'error': 'Tool look not found."
+    )
     assert (
         last[8]["content"].startswith("visit: 847 rows")
         and "unknown_column" in last[10]["content"]
         or "error" in last[10]["content"]
     )
     ids = [c["id"] for m in last for c in m.get("tool_calls", ())]
-    assert ids == [m["tool_call_id"] for m in last if m["role"] == "tool"] and len(set(ids)) == len(
-        ids
-    )
+    assert ids == [m["tool_call_id"] for m in last if m["role"] == "tool"] and len(set(ids)) == len(ids)
     for before, after in zip(bodies, bodies[1:]):
-        assert after["messages"][: len(before["messages"])] == before["messages"], (
-            "a cache can keep the start"
-        )
+        assert after["messages"][: len(before["messages"])] == before["messages"], "a cache can keep the start"
 
 
 def test_arguments_that_are_no_json_do_not_go_back_to_the_server():
     with Server([[("query", '{"sql": "SELE')], *GOOD]) as server:
         evaluate(one(), server.policy(), progress=False)
-        sent = [
-            c["function"]["arguments"]
-            for m in server.bodies[-1]["messages"]
-            for c in m.get("tool_calls", ())
-        ]
+        sent = [c["function"]["arguments"] for m in server.bodies[-1]["messages"] for c in m.get("tool_calls", ())]
     assert all(isinstance(json.loads(a), dict) for a in sent) and sent[0] == "{}"
 
 
@@ -350,12 +274,7 @@ def test_the_request(monkeypatch):
         evaluate(one(), policy, progress=False)
         body, headers = server.bodies[0], server.headers[0]
         assert headers["authorization"] == "Bearer sk-from-the-environment"
-        assert (body["model"], body["temperature"], body["max_tokens"], body["top_k"]) == (
-            "m",
-            0,
-            50,
-            1,
-        )
+        assert (body["model"], body["temperature"], body["max_tokens"], body["top_k"]) == ("m", 0, 50, 1)
         assert [t["function"]["name"] for t in body["tools"]] == [
             "answer",
             "describe",
@@ -376,9 +295,7 @@ def test_a_key_is_asked_for_only_where_it_is_needed(monkeypatch):
 
 
 def test_settings_hide_credentials():
-    policy = ChatPolicy(
-        "m", "http://user:password@host:1/v1", KEY, extra_headers={"Authorization": KEY}
-    )
+    policy = ChatPolicy("m", "http://user:password@host:1/v1", KEY, extra_headers={"Authorization": KEY})
     assert (
         policy.settings["server"] == "host:1"
         and KEY not in str(policy.settings)
@@ -406,11 +323,7 @@ def oracle_script(body):
         else [("answer", {"value": "@last"})]
         if body["messages"][-1]["content"][:1] != "{"
         and played > 1
-        and any(
-            c["function"]["name"] == "query"
-            for m in body["messages"]
-            for c in m.get("tool_calls", ())
-        )
+        and any(c["function"]["name"] == "query" for m in body["messages"] for c in m.get("tool_calls", ()))
         else [("query", {"sql": q.gold_sql})]
     )
 
@@ -420,9 +333,7 @@ def bare(r):
     from dataclasses import replace
 
     return [
-        replace(
-            e, usage={k: v for k, v in e.usage.items() if k not in ("seconds", "cached_tokens")}
-        )
+        replace(e, usage={k: v for k, v in e.usage.items() if k not in ("seconds", "cached_tokens")})
         for e in r.episodes
     ]
 
@@ -439,14 +350,10 @@ def test_parallel_evaluation_is_the_same(how):
             "batch": None,
             "batch in threads": ThreadPoolExecutor(2),
         }
-        other = evaluate(
-            some, policy, progress=False, executor=pools[how], batch=5 if "batch" in how else 1
-        )
+        other = evaluate(some, policy, progress=False, executor=pools[how], batch=5 if "batch" in how else 1)
     assert bare(plain) == bare(other)
     assert (
-        plain.success_rate == 1
-        and 0 < plain.n_completed < plain.n_episodes == len(some)
-        and plain.usage["nudges"] > 0
+        plain.success_rate == 1 and 0 < plain.n_completed < plain.n_episodes == len(some) and plain.usage["nudges"] > 0
     )
     assert compare(plain, other).difference == 0
     if pools[how]:
@@ -481,9 +388,7 @@ class Script:
         self.script = script
 
     def complete(self, messages, tools, seed):
-        said = self.script[
-            min(sum(m["role"] == "assistant" for m in messages), len(self.script) - 1)
-        ]
+        said = self.script[min(sum(m["role"] == "assistant" for m in messages), len(self.script) - 1)]
         if isinstance(said, Exception):
             raise said
         return Completion(message(said), dict(prompt_tokens=7, completion_tokens=2))
@@ -491,17 +396,11 @@ class Script:
 
 @pytest.mark.parametrize("patience, calls", [(1, 1), (3, 5), (None, 6)])
 def test_patience_is_for_refused_calls_in_a_row(patience, calls):
-    bad, good = (
-        [("query", {"sql": "SELECT nope FROM visit"})],
-        [("describe", {"table_name": "visit"})],
-    )
+    bad, good = ([("query", {"sql": "SELECT nope FROM visit"})], [("describe", {"table_name": "visit"})])
     backend = Script([bad, good, bad, bad, bad, [("answer", {"value": "no"})]])
     for batch in (None, 4):
         e = evaluate(
-            one(),
-            ChatPolicy(backend, patience=patience),
-            progress=False,
-            **dict(batch=batch) if batch else {},
+            one(), ChatPolicy(backend, patience=patience), progress=False, **dict(batch=batch) if batch else {}
         ).episodes[0]
         assert e.usage["calls"] == calls and e.error is None and e.steps == calls and not e.correct
         assert e.reason.startswith("no_answer") == (patience is not None)
@@ -517,26 +416,16 @@ def test_in_a_batch_one_failure_is_one_failure():
                 for t in conversations
             ]
 
-    r = evaluate(
-        bundled(), ChatPolicy(Sometimes([[("answer", {"value": "1"})]])), batch=50, progress=False
-    )
+    r = evaluate(bundled(), ChatPolicy(Sometimes([[("answer", {"value": "1"})]])), batch=50, progress=False)
     failed = [e for e in r.episodes if e.error]
-    assert (
-        0 < len(failed) < 20
-        and all("out of memory" in e.error for e in failed)
-        and r.n_episodes == len(bundled())
-    )
+    assert 0 < len(failed) < 20 and all("out of memory" in e.error for e in failed) and r.n_episodes == len(bundled())
 
     class Never(Script):
         def complete_many(self, conversations, tools, seeds):
             raise MemoryError("all of it")
 
     r = evaluate(bundled(), ChatPolicy(Never([])), n_episodes=30, batch=8, progress=False)
-    assert (
-        r.n_completed == 0
-        and r.n_episodes == 30
-        and all("all of it" in e.error for e in r.episodes)
-    )
+    assert r.n_completed == 0 and r.n_episodes == 30 and all("all of it" in e.error for e in r.episodes)
 
 
 def test_an_episode_without_an_answer_counts():
@@ -548,9 +437,7 @@ def test_an_episode_without_an_answer_counts():
                 return Completion(dict(content="No."))
             return super().complete(messages, tools, seed)
 
-    r = evaluate(
-        bundled(), ChatPolicy(Half([[("answer", {"value": "0"})]])), n_episodes=40, progress=False
-    )
+    r = evaluate(bundled(), ChatPolicy(Half([[("answer", {"value": "0"})]])), n_episodes=40, progress=False)
     assert r.n_completed == 40 and {e.reason for e in r.episodes} >= {"no_answer", "values"}
     assert all(e.steps == 0 and not e.correct for e in r.episodes if e.reason == "no_answer")
 
@@ -575,9 +462,7 @@ def test_log_and_reports(tmp_path):
         and line["notes"] == ["no_call: Hm."]
         and about["policy_settings"]["nudges"] == 3
     )
-    assert evaluate(one(), policy, progress=False, log=tmp_path / "log.jsonl") == r, (
-        "resumed from the log alone"
-    )
+    assert evaluate(one(), policy, progress=False, log=tmp_path / "log.jsonl") == r, "resumed from the log alone"
     assert load_result(tmp_path / "log.jsonl").episodes == r.episodes
     assert "28 tokens in" in results_markdown([r]) and "cost 0.0000" in results_markdown([r])
     assert (
@@ -612,28 +497,20 @@ def test_the_conversation_is_that_of_training(level):
     policy.reset(0)
     last = play_episode(env, policy, env.reset(question_id=ID, seed=3))
     policy.on_observation(last)
-    rows = trajectory_messages(
-        env, Trajectory.from_episode(env.episode, reset=dict(question_id=ID, seed=3))
-    )
+    rows = trajectory_messages(env, Trajectory.from_episode(env.episode, reset=dict(question_id=ID, seed=3)))
     assert policy.messages == rows[:-1] and rows[-1]["content"] == "Done."
 
 
 def test_actions_and_calls_are_inverse():
     for kind in ACTIONS:
-        assert parse_tool_call(action_message(Action(kind, "x"))["tool_calls"][0]["function"]) == (
-            kind,
-            "x",
-        )
+        assert parse_tool_call(action_message(Action(kind, "x"))["tool_calls"][0]["function"]) == (kind, "x")
 
 
 @law(60)
 @given(
     st.recursive(
         st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
-        lambda x: (
-            st.lists(x)
-            | st.dictionaries(st.text() | st.sampled_from(["name", "arguments", "sql"]), x)
-        ),
+        lambda x: st.lists(x) | st.dictionaries(st.text() | st.sampled_from(["name", "arguments", "sql"]), x),
     )
 )
 def test_any_message_is_read_or_refused(value):
@@ -658,10 +535,7 @@ def test_any_message_is_read_or_refused(value):
 @pytest.mark.parametrize("shots", [0, 1, 3])
 @pytest.mark.parametrize("level", SCHEMA_LEVELS)
 def test_shots(shots, level):
-    env, policy = (
-        EpisodeEnv(bundled(), schema_level=level, budget=9),
-        ChatPolicy(Script(GOOD), shots=shots),
-    )
+    env, policy = (EpisodeEnv(bundled(), schema_level=level, budget=9), ChatPolicy(Script(GOOD), shots=shots))
     policy.reset(0)
     obs = env.reset(question_id=ID)
     assert _shown_schema_level(obs.schema_info) == level
@@ -673,11 +547,7 @@ def test_shots(shots, level):
     asked = [train[m["content"].split("\n\n")[0]] for m in users[:-1]]
     assert len({q.database_name for q in asked}) == shots
     names = [c["function"]["name"] for m in messages for c in m.get("tool_calls", ())]
-    assert (
-        names.count("answer")
-        == shots
-        == [m["content"] for m in messages].count("The answer was submitted.")
-    )
+    assert names.count("answer") == shots == [m["content"] for m in messages].count("The answer was submitted.")
     if level in ("columns", "full") and shots:
         assert "(" in users[0]["content"]
 
@@ -687,9 +557,7 @@ def test_examples_never_come_from_what_is_played():
         qs = bundled().split(split) if split else bundled()
         with pytest.raises(ValueError, match="choose another split"):
             evaluate(qs, ChatPolicy(Script(GOOD), shots=1), n_episodes=1)
-    evaluate(
-        bundled().split("test"), ChatPolicy(Script(GOOD), shots=1), n_episodes=1, progress=False
-    )
+    evaluate(bundled().split("test"), ChatPolicy(Script(GOOD), shots=1), n_episodes=1, progress=False)
     q = bundled().split("train")[0]
     for shot in _example_episodes(bundled(), 1000, avoid=q.question_text):
         assert q.question_text not in shot[1]["content"]
@@ -753,10 +621,7 @@ def test_nothing_heavy_is_imported():
         "print([m for m in ('torch', 'trl', 'transformers', 'openenv', 'openai') if m in sys.modules])"
     )
     assert (
-        subprocess.run(
-            [sys.executable, "-c", code], capture_output=True, text=True, check=True
-        ).stdout.strip()
-        == "[]"
+        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"
     )
 
 
@@ -769,9 +634,7 @@ def command(*args, env=None):
     from sql_env.cli import app
 
     return CliRunner().invoke(
-        app,
-        ["evaluate", "--policy", "chat", *args],
-        env={"COLUMNS": "200", "NO_COLOR": "1"} | (env or {}),
+        app, ["evaluate", "--policy", "chat", *args], env={"COLUMNS": "200", "NO_COLOR": "1"} | (env or {})
     )
 
 
@@ -837,9 +700,7 @@ def test_the_command_says_what_is_missing():
 
 # ---- the settings of a model's folder
 
-OWN = dict(
-    nudges=1, patience=2, max_chars=600, max_new_tokens=8, temperature=0.5, system="Be brief."
-)
+OWN = dict(nudges=1, patience=2, max_chars=600, max_new_tokens=8, temperature=0.5, system="Be brief.")
 
 
 def settings_file(folder, content):
@@ -898,9 +759,7 @@ def test_a_model_plays_from_its_folder(untrained, template, tmp_path):
     path = save(tmp_path / "tiny", *untrained, template)
     settings_file(path, json.dumps(dict(nudges=1, max_new_tokens=6)))
     r = evaluate(bundled().split("test")[:3], ChatPolicy(path), progress=False, batch=3)
-    assert [(e.error, e.reason, e.usage["calls"]) for e in r.episodes] == [
-        (None, "no_answer", 2)
-    ] * 3
+    assert [(e.error, e.reason, e.usage["calls"]) for e in r.episodes] == [(None, "no_answer", 2)] * 3
     assert 0 < r.usage["completion_tokens"] <= 6 * 6
 
 
@@ -924,11 +783,7 @@ def test_a_local_model_plays(tiny_model, template):
 def test_what_was_read_is_not_read_again(untrained, template):
     "Three turns of different conversations side by side: as transformers writes them, and only what is new is read."
     model, tok = LocalModel(*untrained, template=template).load()
-    local, env, ends = (
-        LocalModel(model, tok, template=template),
-        EpisodeEnv(bundled()),
-        [tok.eos_token_id],
-    )
+    local, env, ends = (LocalModel(model, tok, template=template), EpisodeEnv(bundled()), [tok.eos_token_id])
     talks = [initial_messages(env.reset(question_id=q.question_id)) for q in bundled()[::60]]
     writer = CachedWriter(model, ends)
     for turn in range(3):
@@ -940,9 +795,7 @@ def test_what_was_read_is_not_read_again(untrained, template):
         for talk, (tokens, _) in zip(talks, found):
             said = dict(role="assistant", content=tok.decode(tokens))
             talk += [said, dict(role="user", content=f"More of {len(tokens)}")]
-    assert (
-        writer.write([ids[0][:-5] + [7, 8]], 4)[0][1] == len(ids[0]) - 5
-    )  # another end of the same
+    assert writer.write([ids[0][:-5] + [7, 8]], 4)[0][1] == len(ids[0]) - 5  # another end of the same
     small = CachedWriter(model, ends, most=1)
     small.write(ids, 4)
     assert len(small._known) == 1
@@ -951,14 +804,9 @@ def test_what_was_read_is_not_read_again(untrained, template):
 @pytest.mark.slow
 def test_a_context_that_is_full(tiny_model, template):
     model, tok = tiny_model
-    local = LocalModel(
-        model, tok, template=template, max_new_tokens=model.config.max_position_embeddings - 1000
-    )
+    local = LocalModel(model, tok, template=template, max_new_tokens=model.config.max_position_embeddings - 1000)
     said = local.complete_many(
-        [
-            initial_messages(EpisodeEnv(one()).reset(index=0)),
-            [dict(role="user", content="long " * 3000)],
-        ],
+        [initial_messages(EpisodeEnv(one()).reset(index=0)), [dict(role="user", content="long " * 3000)]],
         tool_schemas(),
         [0, 0],
     )
@@ -1010,9 +858,7 @@ def test_the_command_plays_a_folder(folder):
         "test",
     )
     assert r.exit_code == 0, r.output
-    assert json.loads(r.stdout)[0]["policy"] == "tiny" and str(folder) not in r.stdout.replace(
-        str(folder.name), ""
-    )
+    assert json.loads(r.stdout)[0]["policy"] == "tiny" and str(folder) not in r.stdout.replace(str(folder.name), "")
 
 
 @pytest.fixture(scope="module")
@@ -1022,10 +868,7 @@ def served(folder):
         s.bind(("127.0.0.1", 0))
         port = s.getsockname()[1]
     env = os.environ | dict(
-        HF_HUB_OFFLINE="1",
-        TRANSFORMERS_OFFLINE="1",
-        OMP_NUM_THREADS="1",
-        HF_HUB_DISABLE_TELEMETRY="1",
+        HF_HUB_OFFLINE="1", TRANSFORMERS_OFFLINE="1", OMP_NUM_THREADS="1", HF_HUB_DISABLE_TELEMETRY="1"
     )
     code = "from transformers.cli.transformers import main; main()"
     server = subprocess.Popen(
@@ -1051,9 +894,7 @@ def served(folder):
 
     def up():
         try:
-            return (
-                urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=1).status == 200
-            )
+            return urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=1).status == 200
         except OSError:
             return False
 
@@ -1082,14 +923,8 @@ def test_a_real_server(served, folder, tiny_model, template):
         max_retries=2,  # the server may drop a connection between two requests
         extra_body=dict(chat_template_kwargs=dict(enable_thinking=False)),
     )
-    there = evaluate(
-        one(), ChatPolicy(str(folder), served, name="there", **options), progress=False
-    )
-    here = evaluate(
-        one(),
-        ChatPolicy(LocalModel(*tiny_model, template=template, max_new_tokens=80)),
-        progress=False,
-    )
+    there = evaluate(one(), ChatPolicy(str(folder), served, name="there", **options), progress=False)
+    here = evaluate(one(), ChatPolicy(LocalModel(*tiny_model, template=template, max_new_tokens=80)), progress=False)
     a, b = there.episodes[0], here.episodes[0]
     assert (a.error, a.correct, a.steps) == (None, True, 3) and (b.correct, b.steps) == (True, 3)
     assert (
@@ -1118,9 +953,7 @@ with FakeServer(lambda body: [("answer", {"value": "0"})]) as server:
 @pytest.mark.slow
 def test_a_process_ends_well_with_databases_left_open(tmp_path):
     "SQLite closes a file through its layer in Python, which may be gone when the interpreter frees its last objects."
-    line = dict(
-        question="How many visits?", sql="SELECT count(*) FROM visit", database="vet_clinic"
-    )
+    line = dict(question="How many visits?", sql="SELECT count(*) FROM visit", database="vet_clinic")
     (tmp_path / "questions.jsonl").write_text(json.dumps(line) + "\n")
     shutil.copy(BUNDLED / "vet_clinic.sqlite", tmp_path)
     command = [sys.executable, "-c", LEFT_OPEN, str(Path(__file__).parent), str(tmp_path)]

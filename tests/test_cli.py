@@ -28,17 +28,12 @@ from sql_env.policies.base import Completion
 from sql_env.policies.local import load_model_settings
 from sql_env.sources.loading import load
 
-SPIDER = Path(
-    os.environ.get("SQL_ENV_SPIDER") or Path(__file__).resolve().parents[2] / "shared" / "spider"
-)
+SPIDER = Path(os.environ.get("SQL_ENV_SPIDER") or Path(__file__).resolve().parents[2] / "shared" / "spider")
 needs_spider = pytest.mark.skipif(
-    not (SPIDER / "dev.json").is_file(),
-    reason="Spider is not here: set SQL_ENV_SPIDER to its folder",
+    not (SPIDER / "dev.json").is_file(), reason="Spider is not here: set SQL_ENV_SPIDER to its folder"
 )
 SCRIPT = shutil.which("sql_env", path=str(Path(sys.executable).parent))
-COMMANDS = (
-    """demo evaluate compare merge export data audit doctor trajectories train serve mcp""".split()
-)
+COMMANDS = """demo evaluate compare merge export data audit doctor trajectories train serve mcp""".split()
 WITH_RUNNABLE_EXAMPLE = ["demo", "evaluate", "data", "doctor", "export"]
 
 
@@ -134,20 +129,14 @@ def make_folder(path, lines, database=None):
         )
     else:
         (path / "shop.sqlite").write_bytes(database)
-    (path / "questions.jsonl").write_text(
-        "\n".join(x if isinstance(x, str) else json.dumps(x) for x in lines) + "\n"
-    )
+    (path / "questions.jsonl").write_text("\n".join(x if isinstance(x, str) else json.dumps(x) for x in lines) + "\n")
     return path
 
 
 GOOD = cases("cli_good")
-GUESSABLE = [
-    {"question": f"Is {i} there?", "sql": f"SELECT count(*) FROM item WHERE id = {i}"}
-    for i in range(1, 9)
-]
+GUESSABLE = [{"question": f"Is {i} there?", "sql": f"SELECT count(*) FROM item WHERE id = {i}"} for i in range(1, 9)]
 UNANSWERABLE = [
-    {"question": f"Which things cost {i}?", "sql": f"SELECT name FROM item WHERE price = {i}000"}
-    for i in range(5)
+    {"question": f"Which things cost {i}?", "sql": f"SELECT name FROM item WHERE price = {i}000"} for i in range(5)
 ]
 
 
@@ -190,9 +179,7 @@ def test_help_lists_the_commands(sql_env):
 def test_version_and_completion(sql_env):
     assert sql_env("--version").out == f"sql_env {version('sql_env')}\n"
     assert "--install-completion" in sql_env("--help").out
-    complete = dict(
-        _SQL_ENV_COMPLETE="complete_bash", COMP_WORDS="sql_env demo --sou", COMP_CWORD="2"
-    )
+    complete = dict(_SQL_ENV_COMPLETE="complete_bash", COMP_WORDS="sql_env demo --sou", COMP_CWORD="2")
     assert shell(**complete).out.split() == ["--source"]
 
 
@@ -245,9 +232,7 @@ def test_every_command_runs_under_the_runner():
 def test_the_console_script_ends_with_0_1_and_2(tmp_path):
     ok = shell("evaluate -n 5 --no-floor --policy oracle")
     assert ok.code == 0 and "oracle" in ok.out and not ok.err
-    assert (
-        shell("doctor --source folder --path", make_folder(tmp_path / "bad", GUESSABLE)).code == 1
-    )
+    assert shell("doctor --source folder --path", make_folder(tmp_path / "bad", GUESSABLE)).code == 1
     helpful(shell("demo --question nothing-01"))
 
 
@@ -310,9 +295,7 @@ def test_demo_reads_from_question_to_gold(sql_env):
     assert at == sorted(at)
 
 
-@pytest.mark.parametrize(
-    "policy, ends", [("oracle", "Right."), ("greedy", "Wrong."), ("random", "Wrong.")]
-)
+@pytest.mark.parametrize("policy, ends", [("oracle", "Right."), ("greedy", "Wrong."), ("random", "Wrong.")])
 def test_demo_plays_each_policy(sql_env, policy, ends):
     run = fits(sql_env("demo --policy", policy, "--question museum_loans-20"))
     assert run.code == 0 and ends in run.out
@@ -364,16 +347,9 @@ def test_demo_with_a_budget_of_one_says_so(sql_env):
 
 
 def test_demo_shows_brackets_as_they_are(sql_env, tmp_path):
-    line = {
-        "question": "Which [bold]thing[/bold] is [red]first[/]?",
-        "sql": "SELECT '[bold]x[/bold] [/nope]'",
-    }
+    line = {"question": "Which [bold]thing[/bold] is [red]first[/]?", "sql": "SELECT '[bold]x[/bold] [/nope]'"}
     run = sql_env("demo --source folder --path", make_folder(tmp_path / "f", [line]))
-    assert (
-        run.code == 0
-        and "[bold]thing[/bold] is [red]first[/]" in run.out
-        and "[bold]x[/bold] [/nope]" in run.out
-    )
+    assert run.code == 0 and "[bold]thing[/bold] is [red]first[/]" in run.out and "[bold]x[/bold] [/nope]" in run.out
 
 
 # ---- evaluate
@@ -384,32 +360,16 @@ def test_evaluate_prints_a_table_that_fits(sql_env):
     n = len(load("bundled", split="test"))
     assert run.code == 0 and not run.err
     head = next(x for x in run.out.split("\n") if "policy" in x)
-    assert all(
-        w in head
-        for w in ("success", "95 % interval", "easy", "medium", "hard", "grounded", "robust", "n")
-    )
-    rows = {
-        p: next(x for x in run.out.split("\n") if x.strip().startswith(p))
-        for p in ("random", "greedy", "oracle")
-    }
-    assert (
-        "100.0%" in rows["oracle"]
-        and rows["oracle"].rstrip().endswith(f" {n}")
-        and "…" not in run.out
-    )
+    assert all(w in head for w in ("success", "95 % interval", "easy", "medium", "hard", "grounded", "robust", "n"))
+    rows = {p: next(x for x in run.out.split("\n") if x.strip().startswith(p)) for p in ("random", "greedy", "oracle")}
+    assert "100.0%" in rows["oracle"] and rows["oracle"].rstrip().endswith(f" {n}") and "…" not in run.out
     floor = float(re.search(r"Hack floor ([\d.]+)%", run.out)[1])
     assert floor < 6, "a split of this size lets a hack win a few"
 
 
 @needs_spider
 def test_evaluate_on_spider_says_what_is_left_out(sql_env):
-    run = fits(
-        sql_env(
-            "evaluate --source spider --path",
-            SPIDER,
-            "--split dev -n 60 --policy oracle --no-floor",
-        )
-    )
+    run = fits(sql_env("evaluate --source spider --path", SPIDER, "--split dev -n 60 --policy oracle --no-floor"))
     assert (
         run.code == 0
         and "100.0%" in run.out
@@ -422,20 +382,14 @@ def test_evaluate_as_json(sql_env):
     run = sql_env("evaluate --split validation -n 30 --json --policy oracle --policy random")
     assert run.code == 0 and not run.err
     oracle, chance = strict(run.out)
-    assert (
-        oracle["policy"],
-        oracle["success_rate"],
-        oracle["n_episodes"],
-        oracle["n_completed"],
-    ) == ("oracle", 1.0, 30, 30)
-    assert (
-        chance["policy"] == "random"
-        and 0 <= chance["low"] <= chance["success_rate"] <= chance["high"] <= 1
+    assert (oracle["policy"], oracle["success_rate"], oracle["n_episodes"], oracle["n_completed"]) == (
+        "oracle",
+        1.0,
+        30,
+        30,
     )
-    assert (
-        set(oracle["hack_floor"]) >= {"empty", "select 1"}
-        and oracle["settings"]["questions"] == "bundled"
-    )
+    assert chance["policy"] == "random" and 0 <= chance["low"] <= chance["success_rate"] <= chance["high"] <= 1
+    assert set(oracle["hack_floor"]) >= {"empty", "select 1"} and oracle["settings"]["questions"] == "bundled"
 
 
 def test_evaluate_writes_results(sql_env, tmp_path):
@@ -497,9 +451,7 @@ def test_evaluate_without_robust_shows_a_dash(sql_env, tmp_path):
 
 
 def test_evaluate_says_what_was_not_judged(sql_env, monkeypatch):
-    monkeypatch.setattr(
-        "sql_env.play.judges.verify_robust", lambda *args, **options: Verdict(False, "no_variants")
-    )
+    monkeypatch.setattr("sql_env.play.judges.verify_robust", lambda *args, **options: Verdict(False, "no_variants"))
     args = ["evaluate -n 4 --no-floor --policy oracle"]
     assert "oracle: robust -, 4 not judged: " in " ".join(sql_env(*args).out.split())
     (r,) = strict(sql_env(*args, "--json").out)
@@ -533,19 +485,14 @@ def test_evaluate_on_a_cluster_of_this_machine(sql_env, name):
 
 
 def test_evaluate_is_the_same_for_a_seed(sql_env):
-    a, b, c = (
-        sql_env("evaluate -n 40 --no-floor --policy random --seed", s, "--json").out
-        for s in (1, 1, 2)
-    )
+    a, b, c = (sql_env("evaluate -n 40 --no-floor --policy random --seed", s, "--json").out for s in (1, 1, 2))
     assert a == b
     assert json.loads(a)[0]["avg_steps"] != json.loads(c)[0]["avg_steps"]
 
 
 @pytest.mark.parametrize("level", ["none", "names", "columns", "full"])
 def test_evaluate_knows_schema_levels(sql_env, level):
-    (r,) = strict(
-        sql_env("evaluate -n 10 --no-floor --policy oracle --schema-level", level, "--json").out
-    )
+    (r,) = strict(sql_env("evaluate -n 10 --no-floor --policy oracle --schema-level", level, "--json").out)
     assert r["success_rate"] == 1 and r["settings"]["schema_level"] == level
 
 
@@ -675,16 +622,10 @@ def test_what_cannot_be_done_says_what_to_do(sql_env, case):
 
 
 def test_advice_names_options_that_exist(sql_env):
-    for args in (
-        ["data", "--source", "spider"],
-        ["demo", "--source", "folder"],
-        ["data", "--source", "bird"],
-    ):
+    for args in (["data", "--source", "spider"], ["demo", "--source", "folder"], ["data", "--source", "bird"]):
         advice = set(re.findall(r"--[a-z][a-z-]+", helpful(sql_env(*args))))
         assert advice
-        assert not [o for o in advice if o not in sql_env(args[0], "--help").out], (
-            "the advice can't be followed"
-        )
+        assert not [o for o in advice if o not in sql_env(args[0], "--help").out], "the advice can't be followed"
 
 
 def test_a_log_of_another_run_is_an_error_not_a_traceback(sql_env, tmp_path):
@@ -695,11 +636,7 @@ def test_a_log_of_another_run_is_an_error_not_a_traceback(sql_env, tmp_path):
 
 @pytest.mark.parametrize(
     "args",
-    [
-        ["evaluate", "-n", 3, "--no-floor", "--log"],
-        ["evaluate", "-n", 3, "--no-floor", "--out"],
-        ["data", "--out"],
-    ],
+    [["evaluate", "-n", 3, "--no-floor", "--log"], ["evaluate", "-n", 3, "--no-floor", "--out"], ["data", "--out"]],
 )
 def test_a_file_where_a_folder_should_be_is_an_error_not_a_traceback(sql_env, tmp_path, args):
     (tmp_path / "file").write_text("precious")
@@ -734,8 +671,7 @@ def test_data_shows_databases_and_questions(sql_env):
 def test_data_as_json(sql_env):
     d = strict(sql_env("data --json").out)
     assert (
-        d["questions"] == 384 == sum(d["databases"].values()) == sum(d["difficulty"].values())
-        and d["left_out"] == {}
+        d["questions"] == 384 == sum(d["databases"].values()) == sum(d["difficulty"].values()) and d["left_out"] == {}
     )
     assert strict(sql_env("data --split test --json").out)["questions"] < 384
 
@@ -745,10 +681,7 @@ def test_data_of_spider_counts_and_names_what_is_missing(sql_env):
     run = fits(sql_env("data --source spider --path", SPIDER, "--split dev"))
     assert run.code == 0 and "wta_1" in run.out and "62" in run.out
     d = strict(sql_env("data --source spider --path", SPIDER, "--split dev --json").out)
-    assert (
-        d["left_out"] == {"database wta_1 is missing": 62}
-        and d["questions"] + sum(d["left_out"].values()) <= 595
-    )
+    assert d["left_out"] == {"database wta_1 is missing": 62} and d["questions"] + sum(d["left_out"].values()) <= 595
 
 
 def test_data_that_was_written_is_a_source_again(sql_env, tmp_path):
@@ -756,10 +689,7 @@ def test_data_that_was_written_is_a_source_again(sql_env, tmp_path):
     assert sql_env("data --split test --out", out).code == 0
     again = strict(sql_env("data --source folder --path", out, "--json").out)
     assert again["questions"] == strict(sql_env("data --split test --json").out)["questions"]
-    assert (
-        "100.0%"
-        in sql_env("evaluate --source folder --path", out, "--policy oracle -n 20 --no-floor").out
-    )
+    assert "100.0%" in sql_env("evaluate --source folder --path", out, "--policy oracle -n 20 --no-floor").out
 
 
 # ---- your own folder
@@ -802,23 +732,16 @@ DAMAGED = {
 def test_a_damaged_database_fails_the_doctor_and_is_named(sql_env, tmp_path, bytes_):
     folder = make_folder(tmp_path / "f", [{"question": "q?", "sql": "SELECT 1"}], bytes_)
     run = sql_env("doctor --source folder --path", folder)
-    assert (
-        run.code == 1
-        and "FAIL" in run.out
-        and "shop.sqlite" in run.out
-        and "Traceback" not in run.err + run.out
-    ), run
+    assert run.code == 1 and "FAIL" in run.out and "shop.sqlite" in run.out and "Traceback" not in run.err + run.out, (
+        run
+    )
     if bytes_ is DAMAGED["noise"]:
         return  # header and catalog are sound, and no query has met the damage yet
     run = sql_env("data --source folder --path", folder)
     assert "shop.sqlite" in " ".join(run.out.split()) and "Left out: 1" in run.out
     for command in (["evaluate", "--no-floor"], ["demo"]):
         run = sql_env(*command, "--source folder --path", folder)
-        assert (
-            run.code in (1, 2)
-            and "no questions" in run.err
-            and "Traceback" not in run.err + run.out
-        ), run
+        assert run.code in (1, 2) and "no questions" in run.err and "Traceback" not in run.err + run.out, run
 
 
 # ---- doctor
@@ -885,9 +808,7 @@ def test_doctor_fails_if_gold_is_not_what_the_database_says(sql_env, tmp_path):
 def test_doctor_fails_if_a_guard_is_open(sql_env, monkeypatch):
     honest = Database.query
     monkeypatch.setattr(
-        Database,
-        "query",
-        lambda self, sql: honest(self, "SELECT 1" if "sqlite_master" in sql else sql),
+        Database, "query", lambda self, sql: honest(self, "SELECT 1" if "sqlite_master" in sql else sql)
     )
     run = sql_env("doctor -n 3")
     assert run.code == 1 and any("FAIL" in x and "catalog" in x for x in run.out.split("\n"))
@@ -920,13 +841,9 @@ def test_checks_keep_to_limits_that_are_given(sql_env, tmp_path, command):
 
 
 @pytest.mark.parametrize("command", [["evaluate", "--no-floor"], ["demo"]])
-def test_questions_that_are_all_in_quarantine_are_an_error_not_a_traceback(
-    sql_env, tmp_path, command
-):
+def test_questions_that_are_all_in_quarantine_are_an_error_not_a_traceback(sql_env, tmp_path, command):
     run = sql_env(*command, "--source folder --path", make_folder(tmp_path / "f", UNANSWERABLE))
-    assert (
-        run.code in (1, 2) and "no questions" in run.err and "Traceback" not in run.err + run.out
-    ), run
+    assert run.code in (1, 2) and "no questions" in run.err and "Traceback" not in run.err + run.out, run
 
 
 def test_nothing_is_written_where_the_command_runs(sql_env, tmp_path, monkeypatch):
@@ -953,20 +870,14 @@ def test_export_of_a_question(sql_env, tmp_path):
         and "https://" not in page
     )
     d = json.loads(sql_env("export vet_clinic-12 vet_clinic-02 --out", out, "--json").out)
-    assert [e["policy"] for e in d["episodes"]] == ["greedy"] * 2 and d["characters"] == len(
-        out.read_text()
-    )
+    assert [e["policy"] for e in d["episodes"]] == ["greedy"] * 2 and d["characters"] == len(out.read_text())
 
 
 def test_export_of_a_log(sql_env, tmp_path):
     sql_env("evaluate --policy random -n 5 --log", tmp_path, "--no-floor --json")
     log, out = tmp_path / "random.jsonl", tmp_path / "e.html"
     ids = [json.loads(line)["episode"]["question_id"] for line in log.read_text().splitlines()[1:]]
-    for pick, wanted in (
-        (["--episode", "3"], ids[3]),
-        (["--question", ids[2]], ids[2]),
-        ([], ids[0]),
-    ):
+    for pick, wanted in ((["--episode", "3"], ids[3]), (["--question", ids[2]], ids[2]), ([], ids[0])):
         r = sql_env("export", log, *pick, "--out", out)
         assert r.code == 0 and wanted in r.out and wanted in out.read_text()
     assert "neither schema nor gold" in sql_env("export", log, "--out", out, "--source worlds").out
@@ -977,9 +888,7 @@ def test_export_says_what_is_wrong(sql_env, tmp_path):
     sql_env("evaluate --policy random -n 5 --log", tmp_path, "--no-floor --json")
     assert "evaluate --log" in helpful(sql_env("export", tmp_path / "none.jsonl"))
     assert "line 1" in helpful(sql_env("export", tmp_path / "x.jsonl"))
-    assert "no such episode; there are 5" in helpful(
-        sql_env("export", tmp_path / "random.jsonl", "--episode 9")
-    )
+    assert "no such episode; there are 5" in helpful(sql_env("export", tmp_path / "random.jsonl", "--episode 9"))
     assert "vet_clinic-12" in helpful(sql_env("export vet_clinic-120"))
     assert "random, greedy, oracle" in helpful(sql_env("export vet_clinic-12 --policy nobody"))
     assert "name a file" in helpful(sql_env("export vet_clinic-12 --out", tmp_path))

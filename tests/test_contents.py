@@ -28,9 +28,7 @@ def world(tmp_path, **changed):
         if not path.exists():
             with sqlite3.connect(path) as db:
                 db.execute("CREATE TABLE shop (id INTEGER PRIMARY KEY, city TEXT)")
-                db.executemany(
-                    "INSERT INTO shop (city) VALUES (?)", [("Oslo",), ("Rome",), ("Bonn",)]
-                )
+                db.executemany("INSERT INTO shop (city) VALUES (?)", [("Oslo",), ("Rome",), ("Bonn",)])
     cities = dict(a="Oslo", b="Rome", c="Bonn")
     made = [
         Question(
@@ -113,12 +111,8 @@ CHANGES = (  # what is changed, what is told, the questions that are asked anew,
 )  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "what, changed, act, said, again, judged", CHANGES, ids=[c[0] for c in CHANGES]
-)
-def test_what_changed_is_told_and_alone_done_again(
-    tmp_path, capsys, what, changed, act, said, again, judged
-):
+@pytest.mark.parametrize("what, changed, act, said, again, judged", CHANGES, ids=[c[0] for c in CHANGES])
+def test_what_changed_is_told_and_alone_done_again(tmp_path, capsys, what, changed, act, said, again, judged):
     log = tmp_path / "runs" / "m.jsonl"
     first = evaluate(world(tmp_path), Model(), log=log, progress=False)
     before = read_log(log)[1]

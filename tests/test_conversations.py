@@ -22,13 +22,7 @@ from sql_env.play.environment import EpisodeEnv
 from sql_env.play.episode import Episode
 from sql_env.play.reward import RewardConfig, RewardMeter, TurnFacts
 from sql_env.policies import ForgetfulOracle, OraclePolicy, ScriptedPolicy, play_episode
-from sql_env.questions.question_set import (
-    Clarification,
-    Question,
-    QuestionSet,
-    question_from_fields,
-    question_to_json,
-)
+from sql_env.questions.question_set import Clarification, Question, QuestionSet, question_from_fields, question_to_json
 from sql_env.sources.loading import load
 from sql_env.worlds import worlds
 from sql_env.worlds.conversations import EDITS, ConversationWorld
@@ -157,10 +151,7 @@ def test_an_answer_shows_the_next_question_and_tells_no_verdict(talk, db):
         episode.step("DESCRIBE", "bill")
         obs = episode.step("ANSWER", answer)
         assert (obs.done, obs.question, obs.error) == (False, WORDS[1], "")
-        assert (
-            obs.result
-            == f"The answer was submitted. You have 15 steps again. The next question: {WORDS[1]}"
-        )
+        assert obs.result == f"The answer was submitted. You have 15 steps again. The next question: {WORDS[1]}"
         assert (obs.step_count, obs.budget_remaining) == (2, 15)
         assert [v.correct for v in episode.turn_verdicts] == [answer == "30"]
         assert episode.verdict is None and not episode.correct
@@ -243,15 +234,9 @@ def test_the_last_step_of_a_budget_may_answer_and_the_talk_goes_on(talk, db):
 
 def test_abstaining_and_asking_work_within_a_turn(talk, db):
     lacks = talk.follow_ups[0].with_fields(
-        question_text="And their weight?",
-        gold_sql="",
-        gold_answer=(),
-        answerable=False,
-        missing="weight",
+        question_text="And their weight?", gold_sql="", gold_answer=(), answerable=False, missing="weight"
     )
-    vague = talk.follow_ups[1].with_fields(
-        clarifications=(Clarification("town", "I mean the town of the bill."),)
-    )
+    vague = talk.follow_ups[1].with_fields(clarifications=(Clarification("town", "I mean the town of the bill."),))
     asking = talk.with_fields(follow_ups=(lacks, vague))
     episode, _ = begun(asking, db, actions=[*ACTIONS, *EXTRA_ACTIONS])
     assert "town of the bill" not in episode.step("CLARIFY", "What is the town?").result
@@ -296,11 +281,7 @@ def test_an_episode_begins_anew(talk, db):
         episode.step("QUERY", sql)
         episode.step("ANSWER", "@last")
     assert episode.reset(seed=0) == first
-    assert (
-        episode.turn_verdicts == ()
-        and episode.finished == []
-        and episode.ask.question == talk.conversation[0]
-    )
+    assert episode.turn_verdicts == () and episode.finished == [] and episode.ask.question == talk.conversation[0]
 
 
 def test_a_single_question_has_one_verdict(talk, db):
@@ -359,10 +340,7 @@ def test_what_is_wrong_with_a_conversation_is_told_with_its_line(tmp_path, db, f
 
 
 def test_one_bad_gold_sets_the_conversation_aside(tmp_path, db):
-    bad = [
-        dict(question="And?", sql=SQL[1]),
-        dict(question="What?", sql="SELECT nothing FROM bill"),
-    ]
+    bad = [dict(question="And?", sql=SQL[1]), dict(question="What?", sql="SELECT nothing FROM bill")]
     qs = load("folder", write(tmp_path, db, PLAIN, PLAIN | {"id": "x", "follow_ups": bad}))
     assert len(qs) == 1 and "error" in qs.quarantined[0].flags
     assert qs.quarantined[0].reason("error").startswith("Question 3: ")
@@ -372,13 +350,8 @@ def test_one_bad_gold_sets_the_conversation_aside(tmp_path, db):
 
 def test_an_audit_checks_each_question(tmp_path, db):
     tied = "SELECT bill_id FROM bill ORDER BY paid LIMIT 1"
-    asked = dict(
-        question=WORDS[0], sql=SQL[0], follow_ups=[dict(question="One of them?", sql=tied)]
-    )
-    other = asked | {
-        "follow_ups": [dict(question="And in Bonn?", sql=SQL[1])],
-        "question": "Paid ones?",
-    }
+    asked = dict(question=WORDS[0], sql=SQL[0], follow_ups=[dict(question="One of them?", sql=tied)])
+    other = asked | {"follow_ups": [dict(question="And in Bonn?", sql=SQL[1])], "question": "Paid ones?"}
     report = audit_questions(load("folder", write(tmp_path, db, asked, other)), progress=False)
     first, second = sorted(report.questions, key=lambda q: q.question_id)
     assert "tie_at_limit" in first.flags and "Question 2: " in first.reason("tie_at_limit")
@@ -391,8 +364,7 @@ def test_an_audit_checks_each_question(tmp_path, db):
 
 def interactions(*turns):
     return [
-        dict(utterance=f" {text.replace(' ', '  ')} ", query=sql, utterance_toks=text.split())
-        for text, sql in turns
+        dict(utterance=f" {text.replace(' ', '  ')} ", query=sql, utterance_toks=text.split()) for text, sql in turns
     ]
 
 
@@ -416,11 +388,7 @@ def test_published_conversations(tmp_path, db, source, files, beside):
     rows = [
         dict(database_id="bills", interaction=whole, final=whole[-1]),
         dict(database_id="bills", interaction=whole[:1], final={}),
-        dict(
-            database_id="bills",
-            interaction=interactions((WORDS[0], SQL[0]), ("?", "SELECT x")),
-            final={},
-        ),
+        dict(database_id="bills", interaction=interactions((WORDS[0], SQL[0]), ("?", "SELECT x")), final={}),
         dict(database_id="lost", interaction=whole, final={}),
     ]
     for split, file in files.items():
@@ -543,15 +511,7 @@ def test_gold_is_sound(made, tmp_path):
     qs = QuestionSet([q for w in some for q in w.questions][:25], files)
     report = audit_questions(qs, progress=False)
     flags = Counter(flag for q in report.questions for flag in q.flags)
-    bad = {
-        "error",
-        "empty",
-        "order_dependent",
-        "unanswerable",
-        "guessable",
-        "tie_at_limit",
-        "stale",
-    }
+    bad = {"error", "empty", "order_dependent", "unanswerable", "guessable", "tie_at_limit", "stale"}
     assert not bad & set(flags), flags
 
 
@@ -583,9 +543,7 @@ def test_figures_logs_and_grading_again(played, tmp_path):
     env = EpisodeEnv(qs, reward=RewardConfig.partial())
     result = evaluate(env, ForgetfulOracle(qs, bare), 12, log=tmp_path / "a.jsonl", progress=False)
     text = result_texts(result)["conversations"]
-    assert (
-        "question match" in text and "interaction match 0.0%" in text and "12 conversations" in text
-    )
+    assert "question match" in text and "interaction match 0.0%" in text and "12 conversations" in text
     assert text in results_markdown([result])
     _, found = read_log(tmp_path / "a.jsonl")
     for t in found:
@@ -604,6 +562,4 @@ def test_a_single_question_leaves_no_trace_of_conversations(tmp_path):
     result = evaluate(EpisodeEnv(qs), ScriptedPolicy([("ANSWER", "1")]), log=log, progress=False)
     text = log.read_text()
     assert "turns_correct" not in text and "follow_ups" not in text
-    assert not {"conversations"} & set(result_texts(result)) and "question_match" not in summary(
-        result
-    )
+    assert not {"conversations"} & set(result_texts(result)) and "question_match" not in summary(result)

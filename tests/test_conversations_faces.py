@@ -73,10 +73,7 @@ def test_a_session_shows_the_next_question_and_goes_on_after_a_pause(questions, 
         said = session.call(kind.lower(), {"sql" if kind == "QUERY" else "value": argument})
         asked = texts(talk)[i // 2 + 1 :]
         if kind == "ANSWER" and asked:
-            assert (
-                said
-                == f"The answer was submitted. You have 15 steps again. The next question: {asked[0]}"
-            )
+            assert said == f"The answer was submitted. You have 15 steps again. The next question: {asked[0]}"
             state = json.loads(json.dumps(session.state()))
             assert all(q.gold_sql not in str(state["data"]) for q in talk.conversation)
             session = Session.resume(EpisodeEnv(questions), state)
@@ -90,9 +87,7 @@ def test_a_session_shows_the_next_question_and_goes_on_after_a_pause(questions, 
 
 
 def test_a_long_question_is_not_cut_in_a_tool_result(questions, talk):
-    long = talk.follow_ups[0].with_fields(
-        question_text="And of those? " + "Only the paid ones. " * 200
-    )
+    long = talk.follow_ups[0].with_fields(question_text="And of those? " + "Only the paid ones. " * 200)
     longer = talk.with_fields(follow_ups=(long, *talk.follow_ups[1:]))
     session = Session(EpisodeEnv(questions.with_questions([longer])), max_chars=300)
     session.begin()
@@ -203,9 +198,7 @@ def test_a_language_model_reads_the_next_question(questions, talk):
 
     with FakeServer(plays) as server:
         policy = ChatPolicy("m", server.url)
-        result = evaluate(
-            EpisodeEnv(questions.with_questions([talk])), policy, progress=False, robust=False
-        )
+        result = evaluate(EpisodeEnv(questions.with_questions([talk])), policy, progress=False, robust=False)
     assert result.success_rate == 1 and result.episodes[0].turns_correct == (True,) * 4
 
 
@@ -233,9 +226,7 @@ def test_pages_show_each_question_with_its_verdict(questions, log, known):
         view = view_trajectory(trajectory, questions if known else None, about)
         asked = texts(questions.get(trajectory.episode.question_id))
         assert [text for text, _ in view.outcome.turns] == asked
-        assert [bool(o.verdict) for _, o in view.outcome.turns] == [True] + [False] * (
-            len(asked) - 1
-        )
+        assert [bool(o.verdict) for _, o in view.outcome.turns] == [True] + [False] * (len(asked) - 1)
         page = render_html(episode_view_html(view))
         still = episode_html(view).data
         for html in (page, still):
@@ -299,8 +290,7 @@ def test_demo_and_evaluate(sql_env):  # noqa: F811
 
 def test_the_oracle_tells_follow_ups_of_the_same_words_apart(questions):
     go_on = [
-        q.with_fields(follow_ups=tuple(f.with_fields(question_text="Go on.") for f in q.follow_ups))
-        for q in questions
+        q.with_fields(follow_ups=tuple(f.with_fields(question_text="Go on.") for f in q.follow_ups)) for q in questions
     ]
     env, policy = EpisodeEnv(questions.with_questions(go_on)), OraclePolicy(go_on)
     for q in go_on:

@@ -61,9 +61,7 @@ def test_csv_round_trip_keeps_what_was_written(folder, rows):
     text = io.StringIO(newline="")
     writer = csv.writer(text, quoting=csv.QUOTE_ALL)
     writer.writerow([f"c{i}" for i in range(len(rows[0]))])
-    writer.writerows(
-        [["" if v is None else repr(v) if type(v) is float else v for v in row] for row in rows]
-    )
+    writer.writerows([["" if v is None else repr(v) if type(v) is float else v for v in row] for row in rows])
     (folder / "t.csv").write_bytes(text.getvalue().encode())
     again = stored(import_files([folder / "t.csv"], fresh(folder)))
     assert len(again) == len(rows)
@@ -78,9 +76,7 @@ def test_csv_round_trip_keeps_what_was_written(folder, rows):
 
 
 @law(25)
-@given(
-    rows=st.lists(st.tuples(st.none() | INTS, st.none() | TEXTS, st.none() | FLOATS), max_size=6)
-)
+@given(rows=st.lists(st.tuples(st.none() | INTS, st.none() | TEXTS, st.none() | FLOATS), max_size=6))
 def test_duckdb_round_trip(folder, rows):
     path = fresh(folder, "d").with_suffix(".duckdb")
     with duckdb.connect(str(path)) as con:
@@ -149,9 +145,7 @@ def test_values(value, kept):
 
 def test_integers_beside_fractions_lose_no_digit(tmp_path):
     with duckdb.connect(str(tmp_path / "d.duckdb")) as con:
-        con.execute(
-            "CREATE TABLE t AS SELECT '[9007199254740993, 1.5]'::JSON AS j, 2::HUGEINT ** 70 AS h"
-        )
+        con.execute("CREATE TABLE t AS SELECT '[9007199254740993, 1.5]'::JSON AS j, 2::HUGEINT ** 70 AS h")
     ((_, big),) = stored(import_files([tmp_path / "d.duckdb"], tmp_path / "out"))
     assert float(big) == 2.0**70
 

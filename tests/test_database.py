@@ -37,17 +37,10 @@ def db(path):
 
 def test_a_result_has_columns_rows_and_truncated(db):
     r = db.query("SELECT id, name AS who FROM person WHERE id < 3")
-    assert (r.columns, r.rows, r.truncated) == (
-        ("id", "who"),
-        [(1, "name 1"), (2, "name 2")],
-        False,
-    )
+    assert (r.columns, r.rows, r.truncated) == (("id", "who"), [(1, "name 1"), (2, "name 2")], False)
 
 
-@pytest.mark.parametrize(
-    "sql",
-    cases("database_columns_are_named_however_a"),
-)
+@pytest.mark.parametrize("sql", cases("database_columns_are_named_however_a"))
 def test_columns_are_named_however_a_statement_ends(path, sql):
     db = Database(path)
     for _ in range(3):
@@ -61,9 +54,7 @@ def test_a_result_without_rows_keeps_its_columns(db):
         assert (r.columns, r.rows, r.truncated) == (("id", "name"), [], False)
 
 
-@pytest.mark.parametrize(
-    "n, cap, cut", [(10, 10, False), (11, 10, True), (9, 10, False), (1, 1, False), (2, 1, True)]
-)
+@pytest.mark.parametrize("n, cap, cut", [(10, 10, False), (11, 10, True), (9, 10, False), (1, 1, False), (2, 1, True)])
 def test_rows_are_cut_at_the_cap_and_it_is_said(path, n, cap, cut):
     r = Database(path, Limits(rows=cap)).query(f"SELECT id FROM person LIMIT {n}")
     assert len(r.rows) == min(n, cap) and r.truncated is cut
@@ -73,9 +64,7 @@ def test_rows_are_cut_at_the_cap_and_it_is_said(path, n, cap, cut):
 
 def test_text_in_the_database_that_is_no_utf8(tmp_path):
     con = apsw.Connection(str(tmp_path / "a.sqlite"))
-    con.execute(
-        "CREATE TABLE t(a, b); INSERT INTO t VALUES (CAST(x'ff41' AS TEXT), 1), ('fine', 2)"
-    )
+    con.execute("CREATE TABLE t(a, b); INSERT INTO t VALUES (CAST(x'ff41' AS TEXT), 1), ('fine', 2)")
     con.close()
     db = Database(tmp_path / "a.sqlite")
     assert kind(db.query, "SELECT a FROM t") == "encoding"
@@ -85,20 +74,12 @@ def test_text_in_the_database_that_is_no_utf8(tmp_path):
 
 def test_values_come_back_typed(tmp_path):
     zoo = build_database(
-        tmp_path / "zoo.sqlite",
-        "CREATE TABLE zoo(n INTEGER PRIMARY KEY, v)",
-        {"zoo": list(enumerate(VALUES))},
+        tmp_path / "zoo.sqlite", "CREATE TABLE zoo(n INTEGER PRIMARY KEY, v)", {"zoo": list(enumerate(VALUES))}
     )
     rows = Database(zoo).query("SELECT v FROM zoo ORDER BY n").rows
     for (found,), v in zip(rows, VALUES):
-        assert (
-            type(found) is type(v)
-            and found == v
-            and not (isinstance(found, float) and math.isnan(found))
-        )
-    assert Database(zoo).query("SELECT 1e999 - 1e999, 0.0 / 0").rows == [(None, None)], (
-        "there is no nan"
-    )
+        assert type(found) is type(v) and found == v and not (isinstance(found, float) and math.isnan(found))
+    assert Database(zoo).query("SELECT 1e999 - 1e999, 0.0 / 0").rows == [(None, None)], "there is no nan"
 
 
 # ---- samples
@@ -127,10 +108,7 @@ def test_a_table_of_100_000_rows(tmp_path):
             {"big": ((i, f"text {i}") for i in range(100_000))},
         )
     )
-    assert (
-        db.describe("big").rows == 100_000
-        and len({db.sample("big", seed=s).rows[-1] for s in range(10)}) > 5
-    )
+    assert db.describe("big").rows == 100_000 and len({db.sample("big", seed=s).rows[-1] for s in range(10)}) > 5
     r = db.query("SELECT * FROM big")
     assert len(r.rows) == 20_000 and r.truncated
     assert db.query("SELECT sum(n) FROM big").rows == [(4999950000,)]
@@ -138,9 +116,7 @@ def test_a_table_of_100_000_rows(tmp_path):
 
 def test_a_table_too_large_to_skip_through_is_sampled_all_the_same(tmp_path):
     path = build_database(
-        tmp_path / "a.sqlite",
-        "CREATE TABLE big(n INTEGER PRIMARY KEY)",
-        {"big": ((i,) for i in range(50_000))},
+        tmp_path / "a.sqlite", "CREATE TABLE big(n INTEGER PRIMARY KEY)", {"big": ((i,) for i in range(50_000))}
     )
     db = Database(path, Limits(operations=10_000))
     assert db.describe("big").rows == 50_000
@@ -174,9 +150,7 @@ def test_eight_threads_may_share_a_database(path):
                 bad += outcome(db, sqls[i]) != want[i]
             else:
                 s = rng.randrange(300)
-                bad += (
-                    db.sample("person", seed=s) != one_sample(s) or db.describe("JOB").rows != 200
-                )
+                bad += db.sample("person", seed=s) != one_sample(s) or db.describe("JOB").rows != 200
         return bad
 
     found = {s: Database(path).sample("person", seed=s) for s in range(300)}
@@ -192,12 +166,7 @@ def test_eight_threads_may_share_a_database(path):
 
 
 def ask(db):
-    return (
-        os.getpid(),
-        db.tables,
-        db.query("SELECT count(*) FROM person").rows,
-        db.sample("job", 3, 5).rows,
-    )
+    return (os.getpid(), db.tables, db.query("SELECT count(*) FROM person").rows, db.sample("job", 3, 5).rows)
 
 
 def test_a_database_goes_to_other_processes(db):
@@ -228,9 +197,7 @@ def test_closing_while_threads_work_is_safe(path):
     for _ in range(10):
         db = Database(path)
         with ThreadPoolExecutor(4) as pool:
-            found = [
-                pool.submit(outcome, db, "SELECT * FROM person a, person b") for _ in range(12)
-            ]
+            found = [pool.submit(outcome, db, "SELECT * FROM person a, person b") for _ in range(12)]
             db.close()
         assert all(f.result().startswith(("closed", "[(")) for f in found)
 
@@ -282,10 +249,7 @@ def warm(path):
 
 
 def test_what_is_brief_gives_the_same(warm, db):
-    for sql in (
-        "SELECT count(*) FROM person",
-        "SELECT id, name FROM person WHERE id < 9 ORDER BY name",
-    ):
+    for sql in ("SELECT count(*) FROM person", "SELECT id, name FROM person WHERE id < 9 ORDER BY name"):
         assert warm.brief.query(sql) == db.query(sql)
     assert warm.brief.describe("JOB") == db.describe("job")
     assert warm.brief.sample("person", 3, 7) == db.sample("person", 3, 7)
@@ -356,9 +320,7 @@ def test_a_connection_that_nobody_holds_is_closed(tmp_path):
 
     before = len(apsw.connections())
     for _ in range(20):
-        db = Database(
-            build_database(tmp_path / "a.sqlite", "CREATE TABLE t(a TEXT)", {"t": [("x",)]})
-        )
+        db = Database(build_database(tmp_path / "a.sqlite", "CREATE TABLE t(a TEXT)", {"t": [("x",)]}))
         db.query("SELECT instr(a, 'x'), trim(a, 'x'), date('now') FROM t")
     del db
     gc.collect()

@@ -159,9 +159,7 @@ VIEW_BOMBS = {
 
 def write_chain(path, step, n=20):
     con = apsw.Connection(str(path))
-    con.execute(
-        "CREATE TABLE t(a, b); INSERT INTO t VALUES (1, 2); CREATE VIEW w0 AS SELECT a, b FROM t"
-    )
+    con.execute("CREATE TABLE t(a, b); INSERT INTO t VALUES (1, 2); CREATE VIEW w0 AS SELECT a, b FROM t")
     for i in range(1, n + 1):
         con.execute(f"CREATE VIEW w{i} AS {step.format(f'w{i - 1}')}")
     con.close()
@@ -236,9 +234,7 @@ def test_views_that_only_look_like_a_chain_stay_open(tmp_path):
     path = tmp_path / "usual.sqlite"
     con = apsw.Connection(str(path))
     con.execute("CREATE TABLE total(a, total); INSERT INTO total VALUES (1, 2)")
-    con.execute(
-        "CREATE VIEW sums AS WITH sums AS (SELECT a, total FROM total) SELECT a, total FROM sums"
-    )
+    con.execute("CREATE VIEW sums AS WITH sums AS (SELECT a, total FROM total) SELECT a, total FROM sums")
     step = "SELECT s{0}.a, s{0}.total AS s{0}, s{0}.total FROM s{0} WHERE s{0}.a > 0 AND s{0}.total > 1"
     con.execute("CREATE VIEW s0 AS SELECT a, total FROM sums")
     for i in range(1, 12):
@@ -269,9 +265,7 @@ def test_neighbours_of_view_bombs_hardly_wait(tmp_path):
 
     It was 4.9 seconds at the median. The bound on time is wide, for busy machines.
     """
-    bombs = [
-        Database(write_chain(tmp_path / f"{s}.sqlite", VIEW_BOMBS[s])) for s in ("join", "case")
-    ]
+    bombs = [Database(write_chain(tmp_path / f"{s}.sqlite", VIEW_BOMBS[s])) for s in ("join", "case")]
     path = build_database(tmp_path / "n.sqlite", "CREATE TABLE t (a INTEGER)", {"t": [(1,)]})
     db, stop, found = Database(path), threading.Event(), set()
 
@@ -331,9 +325,7 @@ def test_a_sample_of_a_large_table_comes_from_the_whole(tmp_path, table, schema,
 
 def test_a_key_with_a_hole_is_halved_where_keys_are(tmp_path):
     rows = [(i,) for i in range(1, 20_001)] + [(10**12,)]
-    path = build_database(
-        tmp_path / "t.sqlite", "CREATE TABLE t (id INTEGER PRIMARY KEY)", {"t": rows}
-    )
+    path = build_database(tmp_path / "t.sqlite", "CREATE TABLE t (id INTEGER PRIMARY KEY)", {"t": rows})
     for seed in range(10):
         ids = [i for (i,) in sampled(path, "t", seed)]
         assert len(set(ids)) == 5 and max(ids[:-1]) <= 20_000
@@ -377,9 +369,7 @@ def test_a_long_type_is_cut(tmp_path):
 
 def test_names_forge_no_columns(tmp_path):
     name = "id INTEGER, primary key\nother"
-    path = build_database(
-        tmp_path / "t.sqlite", f'CREATE TABLE "t: 5 rows\n" ("{name}", "b, c")', {}
-    )
+    path = build_database(tmp_path / "t.sqlite", f'CREATE TABLE "t: 5 rows\n" ("{name}", "b, c")', {})
     text = str(Database(path).infos[0])
     assert text.split("\n")[1:] == ["'id INTEGER, primary key\\nother'", "'b, c'"]
 

@@ -25,14 +25,7 @@ from sql_env.questions.question_set import (
     question_to_json,
     save_question_set,
 )
-from sql_env.sources.loading import (
-    SHIPPED_FLAGS,
-    SOURCES,
-    findings_of,
-    load,
-    read_findings,
-    with_findings,
-)
+from sql_env.sources.loading import SHIPPED_FLAGS, SOURCES, findings_of, load, read_findings, with_findings
 from sql_env.sql.text import translate_sql
 
 SHIPS = [(1, "Aurora", 120.5), (2, "Bora", 300.0), (3, "Cirrus", 300.0)]
@@ -51,9 +44,7 @@ def cache(tmp_path, monkeypatch):
 def harbour(path: Path) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     return build_database(
-        path,
-        "CREATE TABLE ship (ship_id INTEGER PRIMARY KEY, name TEXT, tonnes REAL)",
-        {"ship": SHIPS},
+        path, "CREATE TABLE ship (ship_id INTEGER PRIMARY KEY, name TEXT, tonnes REAL)", {"ship": SHIPS}
     )
 
 
@@ -213,9 +204,7 @@ def lite(tmp_path) -> Path:
     root = tmp_path / "Spider2" / "spider2-lite"
     rows = [
         dict(instance_id="local001", db="Harbour", question="How heavy is the Bora?"),
-        dict(
-            instance_id="local002", db="Harbour", question="Ships?", external_knowledge="fleet.md"
-        ),
+        dict(instance_id="local002", db="Harbour", question="Ships?", external_knowledge="fleet.md"),
         dict(instance_id="local003", db="Harbour", question="Names?"),
         dict(instance_id="local004", db="Lost", question="What?"),
         dict(instance_id="local005", db="Harbour", question="Nothing known?"),
@@ -237,11 +226,7 @@ def lite(tmp_path) -> Path:
 
 def test_spider2_lite_reads_queries_and_results(lite):
     qs = load("spider2_lite", lite.parent)
-    assert qs.left_out == {
-        "the task needs BigQuery or Snowflake": 1,
-        "no gold": 1,
-        "database Lost is missing": 1,
-    }
+    assert qs.left_out == {"the task needs BigQuery or Snowflake": 1, "no gold": 1, "database Lost is missing": 1}
     one, two, three = qs
     assert one.gold_answer == ((300.0,),) and one.other_answers == ((("Bora", 300.0),),)
     assert two.gold_sql and two.gold_answer == ((3,),) and two.question_text.endswith("all ships.")
@@ -251,8 +236,7 @@ def test_spider2_lite_reads_queries_and_results(lite):
 
 
 @pytest.mark.parametrize(
-    "sql, correct",
-    [(HEAVY, True), ("SELECT name, tonnes FROM ship WHERE ship_id = 2", True), ("SELECT 5", False)],
+    "sql, correct", [(HEAVY, True), ("SELECT name, tonnes FROM ship WHERE ship_id = 2", True), ("SELECT 5", False)]
 )
 def test_each_accepted_result_is_right_and_robust_is_not_judged(lite, sql, correct):
     env = EpisodeEnv(load("spider2_lite", lite))
@@ -288,12 +272,8 @@ def test_a_data_set_of_the_hub_is_read_from_its_cache(mini, lite, tmp_path, layo
     shutil.copytree(files, home / "snapshots" / "abc")
     put(home / "refs" / "main", "abc")
     code = "from sql_env import load; print(len(load('hf', 'sea/ships')))"
-    about = dict(
-        HF_HOME=str(tmp_path / "hub"), HF_HUB_OFFLINE="1", SQL_ENV_CACHE=str(tmp_path / "c")
-    )
-    run = subprocess.run(
-        [sys.executable, "-c", code], env=os.environ | about, capture_output=True, text=True
-    )
+    about = dict(HF_HOME=str(tmp_path / "hub"), HF_HUB_OFFLINE="1", SQL_ENV_CACHE=str(tmp_path / "c"))
+    run = subprocess.run([sys.executable, "-c", code], env=os.environ | about, capture_output=True, text=True)
     assert run.stdout.strip() == str(len(load("hf", files))), run.stderr
 
 
@@ -303,9 +283,7 @@ def test_what_the_hub_has_not_is_an_error(tmp_path):
         load("hf", tmp_path / "empty")
     code = "from sql_env import load; load('hf', 'sea/ships')"
     about = dict(HF_HOME=str(tmp_path / "hub"), HF_HUB_OFFLINE="1")
-    run = subprocess.run(
-        [sys.executable, "-c", code], env=os.environ | about, capture_output=True, text=True
-    )
+    run = subprocess.run([sys.executable, "-c", code], env=os.environ | about, capture_output=True, text=True)
     assert "SourceError: hf: the Hub can't be reached" in run.stderr
     with pytest.raises(SourceError, match="no data set of the Hub"):
         load("hf", "/no/such/folder")
@@ -341,12 +319,7 @@ def test_one_pointer_costs_no_other_database(mini):
 
 
 @pytest.mark.parametrize(
-    "source",
-    [
-        name
-        for name, read in SOURCES.items()
-        if name != "hf" and "path" in signature(read).parameters
-    ],
+    "source", [name for name, read in SOURCES.items() if name != "hf" and "path" in signature(read).parameters]
 )
 def test_wrong_folders_and_files_are_told(source, tmp_path):
     (tmp_path / "empty").mkdir()
@@ -372,11 +345,7 @@ def test_another_layout_is_recognised(mini):
 def test_a_folder_takes_evidence_rows_and_dialects(tmp_path):
     harbour(tmp_path / "h.sqlite")
     lines = [
-        dict(
-            question="How heavy is the Bora?",
-            sql="SELECT `tonnes` FROM `ship` LIMIT 1, 1",
-            evidence=HINT,
-        ),
+        dict(question="How heavy is the Bora?", sql="SELECT `tonnes` FROM `ship` LIMIT 1, 1", evidence=HINT),
         dict(question="Names?", gold_answer=[["Aurora"], ["Bora"], ["Cirrus"]]),
     ]
     put(tmp_path / "questions.jsonl", "\n".join(map(json.dumps, lines)))
@@ -437,10 +406,6 @@ def test_findings_are_given_by_id_and_hash(kaggledbqa_path):
 
 def test_what_hangs_on_limits_is_not_given_under_others():
     q = load("bundled")[0]
-    known = {
-        (q.question_id, findings_of([q.with_flag("unanswerable")])[q.question_id][:12]): (
-            "unanswerable",
-        )
-    }
+    known = {(q.question_id, findings_of([q.with_flag("unanswerable")])[q.question_id][:12]): ("unanswerable",)}
     assert with_findings(q, known).flags == ("unanswerable",)
     assert with_findings(q, known, usual_limits=False).flags == ()

@@ -23,11 +23,7 @@ from sql_env.extras import MissingExtraError
 @pytest.fixture(scope="session")
 def site(root, exported, tmp_path_factory) -> Path:
     "The check build of the site, made in a copy of the repository; README is written there too."
-    env = {
-        "PYTHONPATH": str(exported),
-        "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin",
-        "HOME": str(exported),
-    }
+    env = {"PYTHONPATH": str(exported), "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin", "HOME": str(exported)}
 
     def build(_: Path) -> None:
         said = run(sys.executable, "tests/build_docs.py", "--readme", cwd=exported, env=env)
@@ -89,11 +85,7 @@ def test_the_check_finds_what_is_broken(site, tmp_path):
     "Every kind of fault put into a copy of the site is found, and nothing else."
     copy = shutil.copytree(site, tmp_path / "site")
     page = copy / "index.html"
-    page.write_text(
-        page.read_text().replace(
-            "</main>", "".join(html for html, _ in BREAKS.values()) + "</main>"
-        )
-    )
+    page.write_text(page.read_text().replace("</main>", "".join(html for html, _ in BREAKS.values()) + "</main>"))
     (copy / "lonely.html").write_text('<a href="index.html">home</a>')
     assert sorted(check(copy)) == sorted(
         [*(fault for _, fault in BREAKS.values()), "lonely.html: nothing leads to this page"]
@@ -201,9 +193,7 @@ def test_files_for_programs_name_every_page(root, exported, site):
 def test_navigation_is_complete(root):
     "Each notebook stands in the sidebar once, and the sidebar names none that is missing."
     named = [p for _, section in navigation(root / "nbs") for p in section]
-    assert sorted(named) == notebooks(root), (
-        "add the notebook to the sidebar in _quarto.yml and copy that file to nbs/"
-    )
+    assert sorted(named) == notebooks(root), "add the notebook to the sidebar in _quarto.yml and copy that file to nbs/"
 
 
 def cells(path: Path) -> list[dict]:
@@ -212,14 +202,9 @@ def cells(path: Path) -> list[dict]:
 
 def test_tutorials_can_be_opened(root):
     "Tutorials and posts export nothing; the badge after the title opens this file, the hidden cell installs on Colab."
-    for path in (
-        *(root / "nbs" / "tutorials").glob("*.ipynb"),
-        *(root / "nbs" / "blog").glob("*.ipynb"),
-    ):
+    for path in (*(root / "nbs" / "tutorials").glob("*.ipynb"), *(root / "nbs" / "blog").glob("*.ipynb")):
         sources = ["".join(c["source"]) for c in cells(path)]
-        assert not [s for s in sources if re.search(r"#\|\s*(default_exp|exports?)\b", s)], (
-            path.name
-        )
+        assert not [s for s in sources if re.search(r"#\|\s*(default_exp|exports?)\b", s)], path.name
         assert sources[0].startswith("# ") and "colab-badge.svg" in sources[1], path.name
         assert (
             f'colab.research.google.com/github/hjerpe/sql_env/blob/main/nbs/{path.parent.name}/{path.name}"'
@@ -287,9 +272,7 @@ def test_pages_open_with_a_result(root):
     late = [
         p.stem
         for p in notebooks(root)
-        if not re.fullmatch(
-            r"heading (badge )?(text )?(heading )?(text )?(code )?result", opening(p)
-        )
+        if not re.fullmatch(r"heading (badge )?(text )?(heading )?(text )?(code )?result", opening(p))
     ]
     assert late == [], late
 
@@ -297,9 +280,7 @@ def test_pages_open_with_a_result(root):
 def test_variables_that_pages_name_exist(root):
     "A setting that is named on a page and read nowhere would be tried in vain."
     folders = [root / name for name in ("sql_env", "tests", "benchmarks")]
-    code = [
-        p.read_text() for f in folders for p in f.rglob("*.py") if p.name != Path(__file__).name
-    ]
+    code = [p.read_text() for f in folders for p in f.rglob("*.py") if p.name != Path(__file__).name]
     known = set(re.findall(r"SQL_ENV_[A-Z_]+", " ".join(code)))
     named = {
         name: page.name

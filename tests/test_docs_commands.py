@@ -24,25 +24,10 @@ BIN = Path(sys.executable).parent
 TEXTS = [ROOT / name for name in ("README.md", "AGENTS.md", "skills/sql-env/SKILL.md")]
 BLOCK = re.compile(r"^```(?:sh|bash|shell|console)\n(.*?)^```", re.M | re.S)
 # What is not run here: installing (the first lines of README are run by whoever builds it), and programs of others
-ELSEWHERE = (
-    "pip",
-    "python3",
-    "uv",
-    "git",
-    "docker",
-    "export",
-    "inspect",
-    "vf-eval",
-    "vllm",
-    "llama-server",
-    "claude",
-)
+ELSEWHERE = ("pip", "python3", "uv", "git", "docker", "export", "inspect", "vf-eval", "vllm", "llama-server", "claude")
 # Less of the same, so that a line takes seconds
 LESS = dict(
-    evaluate=["-n", "4", "--no-floor"],
-    audit=["--workers", "1"],
-    trajectories=["-n", "4"],
-    serve=["--port", "0"],
+    evaluate=["-n", "4", "--no-floor"], audit=["--workers", "1"], trajectories=["-n", "4"], serve=["--port", "0"]
 )
 
 
@@ -113,10 +98,7 @@ def home(tmp_path):
         )
         asked = [
             ("How many cups of tea were sold?", "SELECT sum(cups) FROM sale WHERE drink = 'tea'"),
-            (
-                "How many sales of coffee were there?",
-                "SELECT count(*) FROM sale WHERE drink = 'coffee'",
-            ),
+            ("How many sales of coffee were there?", "SELECT count(*) FROM sale WHERE drink = 'coffee'"),
         ]
         lines = [json.dumps(dict(question=q, sql=sql, database="cafe")) for q, sql in asked]
         (folder / "questions.jsonl").write_text("\n".join(lines))
@@ -146,11 +128,7 @@ def run_line(line, home, timeout=300):
 def run_server(line, home):
     "A server has started when it says where; then it is stopped as by Ctrl+C."
     process = subprocess.Popen(
-        ["bash", "-c", f"exec {line}"],
-        cwd=home,
-        env=environment(),
-        stderr=subprocess.PIPE,
-        text=True,
+        ["bash", "-c", f"exec {line}"], cwd=home, env=environment(), stderr=subprocess.PIPE, text=True
     )
     said = []
     try:
@@ -188,37 +166,23 @@ def test_the_commands_of_a_block_work(block, home):
             if arguments is None or "..." in " ".join(words) or "<" in " ".join(words):
                 continue
             name, *rest = less_of(arguments)
-            trained = (
-                "runs/nano-0",
-                "runs/first-0",
-                "runs/small-0",
-            )  # in minutes; test_training trains
+            trained = ("runs/nano-0", "runs/first-0", "runs/small-0")  # in minutes; test_training trains
             if name == "train" or any(word.startswith(trained) for word in rest):
                 continue
-            if (
-                name == "view" and not (home / rest[0]).exists()
-            ):  # a log of a model not trained here
+            if name == "view" and not (home / rest[0]).exists():  # a log of a model not trained here
                 continue
             if "spider" in rest and not (SPIDER / "dev.json").is_file():
                 continue
             if "chat" in rest and "--base-url" not in rest:
                 rest += ["--base-url", model.url]
             rest = [
-                model.url
-                if before == "--base-url"
-                else str(SPIDER)
-                if "shared/spider" in word
-                else word
+                model.url if before == "--base-url" else str(SPIDER) if "shared/spider" in word else word
                 for before, word in zip(["", *rest], rest)
             ]
             if name == "compare":
-                for policy, file in zip(
-                    ("random", "oracle"), [w for w in rest if w.endswith(".jsonl")]
-                ):
+                for policy, file in zip(("random", "oracle"), [w for w in rest if w.endswith(".jsonl")]):
                     if not (home / file).exists():
-                        run_line(
-                            f"sql_env evaluate --policy {policy} -n 4 --no-floor --log made", home
-                        )
+                        run_line(f"sql_env evaluate --policy {policy} -n 4 --no-floor --log made", home)
                         (home / file).parent.mkdir(parents=True, exist_ok=True)
                         shutil.copy(home / "made" / f"{policy}.jsonl", home / file)
             if "--shard" in rest:  # all parts, for the line that merges them
@@ -239,9 +203,7 @@ def test_the_python_of_the_skill_works(capsys):
 
 def test_commands_in_the_sentences_for_agents_exist():
     group = typer.main.get_command(app)
-    named = [
-        words for path in TEXTS[1:] for words in re.findall(r"`sql_env ([^`]+)`", path.read_text())
-    ]
+    named = [words for path in TEXTS[1:] for words in re.findall(r"`sql_env ([^`]+)`", path.read_text())]
     assert len(named) >= 5
     for name, *rest in map(str.split, named):
         group.commands[name].make_context(name, rest)
@@ -250,7 +212,5 @@ def test_commands_in_the_sentences_for_agents_exist():
 def test_files_that_the_pages_for_agents_name_are_there():
     for path in TEXTS[1:]:
         text = path.read_text()
-        names = re.findall(
-            r"\]\((?!http)([^)]+)\)|`((?:tests|benchmarks|nbs|skills)/[\w./-]+)`", text
-        )
+        names = re.findall(r"\]\((?!http)([^)]+)\)|`((?:tests|benchmarks|nbs|skills)/[\w./-]+)`", text)
         assert all((ROOT / (a or b)).exists() for a, b in names), (path.name, names)

@@ -72,10 +72,9 @@ def start(db, q=None, seed=None, **settings):
 
 
 def test_the_fields_of_an_observation_are_the_contract():
-    assert (
-        [f.name for f in fields(Observation)]
-        == "question schema_info result error step_count budget_remaining action_history done reward".split()
-    )
+    assert [
+        f.name for f in fields(Observation)
+    ] == "question schema_info result error step_count budget_remaining action_history done reward".split()
 
 
 def test_actions_and_levels_are_the_contract():
@@ -90,14 +89,7 @@ def test_reset_reveals_the_question_and_the_names_of_tables_only(db):
     _, o = start(db)
     assert o.question == "How many pets are there?"
     assert o.schema_info.split("\n") == ["Owner", "pet", "Vet Visit"]
-    assert (o.result, o.error, o.step_count, o.action_history, o.done, o.reward) == (
-        "",
-        "",
-        0,
-        (),
-        False,
-        None,
-    )
+    assert (o.result, o.error, o.step_count, o.action_history, o.done, o.reward) == ("", "", 0, (), False, None)
 
 
 def test_the_budget_is_15_by_default(db):
@@ -187,12 +179,7 @@ def test_reset_begins_anew_whatever_was_played(db):
     def play():
         return [
             asdict(episode.step(*a))
-            for a in (
-                ("SAMPLE", "pet"),
-                ("QUERY", "SELECT 1 AS n"),
-                ("SAMPLE", "pet"),
-                ("ANSWER", "@last"),
-            )
+            for a in (("SAMPLE", "pet"), ("QUERY", "SELECT 1 AS n"), ("SAMPLE", "pet"), ("ANSWER", "@last"))
         ]
 
     one = play()
@@ -204,9 +191,7 @@ def test_reset_begins_anew_whatever_was_played(db):
     assert episode.reset(4) == first and play() == one
 
 
-@pytest.mark.parametrize(
-    "wrong", [dict(budget=0), dict(budget=-3), dict(verify="no"), dict(schema_level="all")]
-)
+@pytest.mark.parametrize("wrong", [dict(budget=0), dict(budget=-3), dict(verify="no"), dict(schema_level="all")])
 def test_settings_that_make_no_sense_are_refused_at_once(db, wrong):
     with pytest.raises(ValueError):
         Episode(question(), db, **wrong).reset()
@@ -246,9 +231,7 @@ def test_sample_shows_five_rows_of_the_table_the_same_for_a_seed(db):
         episode, _ = start(db, seed=seed)
         o = episode.step("SAMPLE", "pet")
         lines = o.result.split("\n")
-        assert (
-            lines[0] == "pet_id | owner_id | nickname | weight" and len(lines) == 6 and not o.error
-        )
+        assert lines[0] == "pet_id | owner_id | nickname | weight" and len(lines) == 6 and not o.error
         rows = set(episode.board.evidence.seen[-1].result.rows)
         assert rows <= set(stored) and len(rows) == 5
         assert episode.step("sample", '"PET"').result == o.result, "and when it is asked again"
@@ -258,15 +241,11 @@ def test_sample_shows_five_rows_of_the_table_the_same_for_a_seed(db):
 
 def test_sample_of_a_small_table_shows_all_of_it(db):
     episode, _ = start(db)
-    assert (
-        episode.step("SAMPLE", "Vet Visit").result
-        == "visit | Total Cost | note\n1 | 2.5 | it's\n2 | NULL | x'00ff'"
-    )
+    assert episode.step("SAMPLE", "Vet Visit").result == "visit | Total Cost | note\n1 | 2.5 | it's\n2 | NULL | x'00ff'"
 
 
 @pytest.mark.parametrize(
-    "name",
-    ["pet", "PET", "Pet", '"pet"', "'pet'", "`Pet`", "[PET]", "  pet  ", "pet;", ' "Pet" ; '],
+    "name", ["pet", "PET", "Pet", '"pet"', "'pet'", "`Pet`", "[PET]", "  pet  ", "pet;", ' "Pet" ; ']
 )
 @pytest.mark.parametrize("action", ["DESCRIBE", "SAMPLE"])
 def test_names_are_case_insensitive_and_may_be_quoted(db, action, name):
@@ -288,14 +267,11 @@ def test_action_types_are_case_insensitive(db, action):
 
 @pytest.mark.parametrize("action", ["DESCRIBE", "SAMPLE"])
 @pytest.mark.parametrize(
-    "name, near",
-    [("pets", "pet"), ("owners", "Owner"), ("vet_visit", "Vet Visit"), ("oner", "Owner")],
+    "name, near", [("pets", "pet"), ("owners", "Owner"), ("vet_visit", "Vet Visit"), ("oner", "Owner")]
 )
 def test_an_unknown_table_is_answered_with_the_nearest_names(db, action, name, near):
     o = start(db)[0].step(action, name)
-    assert (
-        o.error.startswith("unknown_table: ") and f"Did you mean {near}" in o.error and not o.result
-    )
+    assert o.error.startswith("unknown_table: ") and f"Did you mean {near}" in o.error and not o.result
 
 
 def test_an_unknown_table_without_a_near_name_is_answered_with_all(db):
@@ -329,20 +305,12 @@ def test_reading_statements_are_accepted(db, sql):
     assert not start(db)[0].step("QUERY", sql).error
 
 
-@pytest.mark.parametrize(
-    "sql",
-    cases("episode_all_else_is_refused_and_costs_a"),
-)
+@pytest.mark.parametrize("sql", cases("episode_all_else_is_refused_and_costs_a"))
 def test_all_else_is_refused_and_costs_a_step(db, sql):
     episode, _ = start(db)
     o = episode.step("QUERY", sql)
     kind = o.error.partition(":")[0]
-    assert (
-        kind in ("not_read_only", "syntax", "forbidden")
-        and not o.result
-        and o.step_count == 1
-        and not o.done
-    )
+    assert kind in ("not_read_only", "syntax", "forbidden") and not o.result and o.step_count == 1 and not o.done
     assert db.query("SELECT count(*) FROM pet").rows == [(300,)]
 
 
@@ -360,8 +328,7 @@ def test_all_else_is_refused_and_costs_a_step(db, sql):
 )
 def test_twenty_rows_are_shown_and_how_many_were_cut(db, n, last):
     o = start(db)[0].step(
-        "QUERY",
-        f"WITH RECURSIVE t(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM t WHERE n < {n}) SELECT n FROM t",
+        "QUERY", f"WITH RECURSIVE t(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM t WHERE n < {n}) SELECT n FROM t"
     )
     lines = o.result.split("\n")
     assert lines[0] == "n" and lines[-1] == last
@@ -371,18 +338,14 @@ def test_twenty_rows_are_shown_and_how_many_were_cut(db, n, last):
 
 
 def test_no_rows_are_said_in_words(db):
-    assert (
-        start(db)[0].step("QUERY", "SELECT nickname FROM pet WHERE 0").result
-        == "nickname\n(no rows)"
-    )
+    assert start(db)[0].step("QUERY", "SELECT nickname FROM pet WHERE 0").result == "nickname\n(no rows)"
 
 
 def test_a_result_is_never_longer_than_an_observation_may_be(db):
     wide = (
         "SELECT "
         + ", ".join(
-            f"replace(hex(pet_id) || '{i}', '0', 'some words ') || printf('%250d', pet_id) AS c{i}"
-            for i in range(30)
+            f"replace(hex(pet_id) || '{i}', '0', 'some words ') || printf('%250d', pet_id) AS c{i}" for i in range(30)
         )
         + " FROM pet"
     )
@@ -438,9 +401,7 @@ def test_an_answer_may_be_a_value_a_list_rows_or_json(db, gold, answer):
     assert episode.verdict.correct and not episode.grounded
 
 
-@pytest.mark.parametrize(
-    "answer", ["301", "299.9", "NULL", "[]", "''", "'300'x", "300 | 300", "300\n300"]
-)
+@pytest.mark.parametrize("answer", ["301", "299.9", "NULL", "[]", "''", "'300'x", "300 | 300", "300\n300"])
 def test_a_wrong_answer_ends_the_episode_and_pays_nothing(db, answer):
     episode, _ = start(db)
     o = episode.step("ANSWER", answer)
@@ -485,12 +446,7 @@ def test_last_without_a_query_is_an_error_that_does_not_end_the_episode(db, befo
     for a in before:
         episode.step(*a)
     o = episode.step("ANSWER", "@last")
-    assert (
-        o.error.startswith("unreadable_answer")
-        and not o.done
-        and o.reward == 0
-        and o.step_count == len(before) + 1
-    )
+    assert o.error.startswith("unreadable_answer") and not o.done and o.reward == 0 and o.step_count == len(before) + 1
     assert episode.step("ANSWER", "300").reward == 1.0
 
 
@@ -507,14 +463,7 @@ def test_an_answer_that_cannot_be_read_costs_a_step_and_does_not_end(db, answer)
     assert o.error.startswith("unreadable_answer: ") and not o.done and o.step_count == 1
 
 
-IN_DOUBT = [
-    "300 or 301",
-    "about 300",
-    "300%",
-    "There are 300 pets.",
-    "It is 300, not 301.",
-    "300 km",
-]
+IN_DOUBT = ["300 or 301", "about 300", "300%", "There are 300 pets.", "It is 300, not 301.", "300 km"]
 
 
 @pytest.mark.parametrize("answer", IN_DOUBT)
@@ -632,16 +581,9 @@ def test_every_action_costs_exactly_one_step(db, action):
     episode, _ = start(db, budget=6)
     for i in range(1, 6):
         o = episode.step(*action)
-        assert (o.step_count, o.budget_remaining, o.done, len(o.action_history)) == (
-            i,
-            6 - i,
-            False,
-            i,
-        )
+        assert (o.step_count, o.budget_remaining, o.done, len(o.action_history)) == (i, 6 - i, False, i)
     o = episode.step("ANSWER", "300")
-    assert (o.step_count, o.budget_remaining, o.done, o.reward) == (6, 0, True, 1.0), (
-        "the last step may be ANSWER"
-    )
+    assert (o.step_count, o.budget_remaining, o.done, o.reward) == (6, 0, True, 1.0), "the last step may be ANSWER"
 
 
 @pytest.mark.parametrize("budget", [1, 2, 3, 15])
@@ -655,13 +597,7 @@ def test_the_last_step_may_be_an_answer(db, budget):
 
 @pytest.mark.parametrize(
     "last",
-    [
-        ("DESCRIBE", "pet"),
-        ("QUERY", "SELECT count(*) FROM pet"),
-        ("NOPE", ""),
-        ("ANSWER", ""),
-        ("ANSWER", "@last"),
-    ],
+    [("DESCRIBE", "pet"), ("QUERY", "SELECT count(*) FROM pet"), ("NOPE", ""), ("ANSWER", ""), ("ANSWER", "@last")],
 )
 @pytest.mark.parametrize("budget", [1, 4])
 def test_out_of_budget_is_done_without_an_answer(db, last, budget):
@@ -670,17 +606,11 @@ def test_out_of_budget_is_done_without_an_answer(db, last, budget):
         episode.step("DESCRIBE", "Owner")
     o = episode.step(*last)
     assert (o.done, o.budget_remaining, o.reward) == (True, 0, 0.0)
-    assert (
-        episode.verdict.reason == "no_answer"
-        and not episode.verdict.correct
-        and not episode.grounded
-    )
+    assert episode.verdict.reason == "no_answer" and not episode.verdict.correct and not episode.grounded
 
 
 @pytest.mark.parametrize("config", REWARDS.values(), ids=REWARDS)
-@pytest.mark.parametrize(
-    "ending", [[("ANSWER", "300")], [("ANSWER", "1")], [("DESCRIBE", "pet")] * 3]
-)
+@pytest.mark.parametrize("ending", [[("ANSWER", "300")], [("ANSWER", "1")], [("DESCRIBE", "pet")] * 3])
 def test_after_done_nothing_changes_and_nothing_is_paid(db, config, ending):
     episode, _ = start(db, reward=config, budget=3)
     for a in ending:
@@ -758,14 +688,12 @@ def test_level_none_shows_nothing_but_the_question(db):
     ):
         o = episode.step(*action)
         words = o.error.replace(action[1], "")
-        assert (
+        assert o.error and o.schema_info == "" and not any(w in words for w in ("pet", "Owner", "Vet", "nickname")), (
             o.error
-            and o.schema_info == ""
-            and not any(w in words for w in ("pet", "Owner", "Vet", "nickname"))
-        ), o.error
-    assert (
-        episode.step("DESCRIBE", "pet").schema_info == "pet(pet_id, owner_id, nickname, weight)"
-    ), "what was found out is kept"
+        )
+    assert episode.step("DESCRIBE", "pet").schema_info == "pet(pet_id, owner_id, nickname, weight)", (
+        "what was found out is kept"
+    )
 
 
 def test_level_columns_shows_names_of_tables_and_columns(db):
@@ -794,9 +722,7 @@ def test_level_full_shows_types_keys_and_row_counts(db):
 
 @pytest.mark.parametrize("level", SCHEMA_LEVELS)
 def test_no_level_shows_values(db, level):
-    assert not any(
-        v in start(db, schema_level=level)[1].schema_info for v in ("nick1", "name 1", "city 1")
-    )
+    assert not any(v in start(db, schema_level=level)[1].schema_info for v in ("nick1", "name 1", "city 1"))
 
 
 def test_no_column_is_named_before_its_table_was_described():
@@ -807,14 +733,8 @@ def test_no_column_is_named_before_its_table_was_described():
         episode, o = start(database, next(q for q in qs if q.database_name == name), budget=40)
         known = set()
         for _ in range(30):
-            assert parse_schema_info(o.schema_info) == {
-                t: columns[t] if t in known else [] for t in database.tables
-            }
-            assert not any(
-                "(" in line
-                for line in o.schema_info.split("\n")
-                if line.partition("(")[0] not in known
-            )
+            assert parse_schema_info(o.schema_info) == {t: columns[t] if t in known else [] for t in database.tables}
+            assert not any("(" in line for line in o.schema_info.split("\n") if line.partition("(")[0] not in known)
             t = rng.choice(database.tables)
             kind = rng.choice(("DESCRIBE", "SAMPLE", "QUERY", "QUERY"))
             o = episode.step(
@@ -853,10 +773,7 @@ def script(q, database, seed):
         ("ANSWER", "@last"),
         ("ANSWER", format_rows(q.gold_answer)),
         ("NOPE", None),
-        (
-            "QUERY",
-            "WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n+1 FROM r) SELECT max(n) FROM r",
-        )
+        ("QUERY", "WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n+1 FROM r) SELECT max(n) FROM r")
         if rng.random() < 0.05
         else ("DESCRIBE", u),
     ]
@@ -896,21 +813,14 @@ def test_same_seed_and_actions_give_the_same_bytes_across_processes_and_hash_see
 
 def test_the_order_of_episodes_and_what_was_played_before_change_nothing():
     qs = load("bundled")  # databases that are not open yet
-    assert (
-        play_all(qs, order=lambda some: some[::-1], n=30)
-        == play_all(qs, n=30)
-        == play_all(bundled(), n=30)
-    )
+    assert play_all(qs, order=lambda some: some[::-1], n=30) == play_all(qs, n=30) == play_all(bundled(), n=30)
 
 
 def test_threads_that_share_databases_give_the_same_bytes():
     here, shared = play_all(bundled(), n=20), load("bundled")
     with ThreadPoolExecutor(8) as pool:
         found = list(
-            pool.map(
-                lambda i: play_all(shared, order=lambda some: some[i * 2 :] + some[: i * 2], n=20),
-                range(8),
-            )
+            pool.map(lambda i: play_all(shared, order=lambda some: some[i * 2 :] + some[: i * 2], n=20), range(8))
         )
     assert all(f == here for f in found)
 
@@ -1037,14 +947,10 @@ sensible = st.one_of(
         ]
     ),
     st.text(max_size=40).map(lambda t: f"SELECT '{t}'"),
-    st.from_regex(
-        r"SELECT [a-z*]{1,5} FROM (pet|owner)( WHERE [a-z]{1,3} [<>=] '?[0-9a-z]')?", fullmatch=True
-    ),
+    st.from_regex(r"SELECT [a-z*]{1,5} FROM (pet|owner)( WHERE [a-z]{1,3} [<>=] '?[0-9a-z]')?", fullmatch=True),
 )
 actions = st.lists(
-    st.tuples(st.one_of(plain, plain, plain, junk), st.one_of(sensible, sensible, junk)),
-    min_size=1,
-    max_size=8,
+    st.tuples(st.one_of(plain, plain, plain, junk), st.one_of(sensible, sensible, junk)), min_size=1, max_size=8
 )
 GOLDS = [
     ((300,),),
@@ -1075,19 +981,9 @@ class Hostile:
     level=st.sampled_from(list(SCHEMA_LEVELS)),
     budget=st.integers(1, 8),
 )
-@example(
-    actions=[("QUERY", 10**5000)], gold=GOLDS[0], config=REWARDS["sparse"], level="names", budget=3
-)
-@example(
-    actions=[(10**5000, "x")], gold=GOLDS[0], config=REWARDS["sparse"], level="names", budget=3
-)
-@example(
-    actions=[("QUERY", "SELECT '\ud800'")],
-    gold=GOLDS[0],
-    config=REWARDS["sparse"],
-    level="names",
-    budget=3,
-)
+@example(actions=[("QUERY", 10**5000)], gold=GOLDS[0], config=REWARDS["sparse"], level="names", budget=3)
+@example(actions=[(10**5000, "x")], gold=GOLDS[0], config=REWARDS["sparse"], level="names", budget=3)
+@example(actions=[("QUERY", "SELECT '\ud800'")], gold=GOLDS[0], config=REWARDS["sparse"], level="names", budget=3)
 @example(
     actions=[("DESCRIBE", "\ud800"), ("ANSWER", "\ud800")],
     gold=GOLDS[0],
@@ -1095,20 +991,8 @@ class Hostile:
     level="names",
     budget=3,
 )
-@example(
-    actions=[("ANSWER", "9" * 400)],
-    gold=GOLDS[1],
-    config=REWARDS["sparse"],
-    level="names",
-    budget=3,
-)
-@example(
-    actions=[("ANSWER", "[" + "9" * 400 + "]")],
-    gold=GOLDS[1],
-    config=REWARDS["partial"],
-    level="names",
-    budget=3,
-)
+@example(actions=[("ANSWER", "9" * 400)], gold=GOLDS[1], config=REWARDS["sparse"], level="names", budget=3)
+@example(actions=[("ANSWER", "[" + "9" * 400 + "]")], gold=GOLDS[1], config=REWARDS["partial"], level="names", budget=3)
 @example(
     actions=[("QUERY", "SELECT 2.5"), ("ANSWER", "-" + "9" * 380)],
     gold=GOLDS[7],
@@ -1116,9 +1000,7 @@ class Hostile:
     level="names",
     budget=3,
 )
-def test_nothing_raises_everything_ends_and_rewards_stay_in_range(
-    db, actions, gold, config, level, budget
-):
+def test_nothing_raises_everything_ends_and_rewards_stay_in_range(db, actions, gold, config, level, budget):
     episode, o = start(db, question(gold), reward=config, schema_level=level, budget=budget)
     low, high = config.range
     for i in range(budget + 2):
@@ -1126,17 +1008,10 @@ def test_nothing_raises_everything_ends_and_rewards_stay_in_range(
         o = episode.step(*actions[i % len(actions)])
         assert isinstance(o, Observation)
         assert math.isfinite(o.reward) and low - 1e-9 <= o.reward <= high + 1e-9
-        assert (
-            0 <= o.step_count <= budget
-            and o.step_count + o.budget_remaining == budget == episode.budget
-        )
+        assert 0 <= o.step_count <= budget and o.step_count + o.budget_remaining == budget == episode.budget
         assert (o.error or o.result) and not (o.error and o.result)
         assert o.done or not done
-        assert (
-            len(o.result) < 8200
-            and len(o.error) < 2500
-            and all(len(h) <= 500 for h in o.action_history)
-        )
+        assert len(o.result) < 8200 and len(o.error) < 2500 and all(len(h) <= 500 for h in o.action_history)
         json.dumps(asdict(o), ensure_ascii=False).encode()  # it can be sent
     assert o.done and episode.verdict is not None
     assert abs(episode.total_reward - sum(sum(t.reward.values()) for t in episode.turns)) < 1e-9
@@ -1144,16 +1019,11 @@ def test_nothing_raises_everything_ends_and_rewards_stay_in_range(
 
 
 @pytest.mark.parametrize(
-    "action",
-    [("QUERY", Hostile()), (Hostile(), "pet"), (Hostile(), Hostile()), ("ANSWER", Hostile())],
+    "action", [("QUERY", Hostile()), (Hostile(), "pet"), (Hostile(), Hostile()), ("ANSWER", Hostile())]
 )
 def test_what_cannot_even_be_printed_is_an_error_too(db, action):
     o = start(db)[0].step(*action)
-    assert (
-        o.error.partition(":")[0] in ("bad_type", "unknown_action")
-        and o.step_count == 1
-        and not o.done
-    )
+    assert o.error.partition(":")[0] in ("bad_type", "unknown_action") and o.step_count == 1 and not o.done
 
 
 def test_answers_of_ten_thousand_cells_are_graded_without_comparing_all_pairs(db, monkeypatch):
@@ -1162,10 +1032,7 @@ def test_answers_of_ten_thousand_cells_are_graded_without_comparing_all_pairs(db
     episode, _ = start(db, question(tuple((f" {i}a",) for i in range(1, 10_001))))
     calls, equal = [], answers._cells_equal
     monkeypatch.setattr(answers, "_cells_equal", lambda *a, **k: calls.append(1) or equal(*a, **k))
-    episode.step(
-        "QUERY",
-        "SELECT ' ' || (a.pet_id * 300 + b.pet_id) || 'a' FROM pet a, pet b LIMIT 10000 OFFSET 1",
-    )
+    episode.step("QUERY", "SELECT ' ' || (a.pet_id * 300 + b.pet_id) || 'a' FROM pet a, pet b LIMIT 10000 OFFSET 1")
     o = episode.step("ANSWER", "\n".join(f"{i}a" for i in range(1, 10_001)))
     assert o.done and o.reward == 1 and episode.grounded
     assert len(calls) < 1_000_000
@@ -1221,11 +1088,7 @@ def test_gold_sql_and_gold_rows_are_in_no_observation():
     env, some = EpisodeEnv(qs, reward=RewardConfig.shaped()), qs.sample(60, 5)
     for i, q in enumerate(some):
         rows = [format_rows([row]) for row in q.gold_answer]
-        secrets = {
-            r
-            for r in rows
-            if len(r) > 3 and r.lower() not in schema_names(qs.database(q.database_name))
-        }
+        secrets = {r for r in rows if len(r) > 3 and r.lower() not in schema_names(qs.database(q.database_name))}
         sql = normalize_sql(q.gold_sql)
         for policy in (players(qs)[i % 3 % 2], HACKS[i % len(HACKS)], HACKS[(i + 7) % len(HACKS)]):
             observations, taken = play_with(env, policy, seed=5, question_id=q.question_id)
@@ -1236,11 +1099,7 @@ def test_gold_sql_and_gold_rows_are_in_no_observation():
                     "a result is what the database says, no more"
                 )
                 own_words = action.argument if action else ""
-                leaked = [
-                    r
-                    for r in secrets
-                    if (r in o.error or r in o.schema_info) and r not in own_words
-                ]
+                leaked = [r for r in secrets if (r in o.error or r in o.schema_info) and r not in own_words]
                 assert not leaked, (q.question_id, leaked)
             assert observations[-1].action_history == tuple(str(a)[:500] for a in taken)
 
@@ -1262,19 +1121,11 @@ def test_observations_do_not_depend_on_gold(level):
         for policy in (RandomPolicy(i), HACKS[i % len(HACKS)], HACKS[(i + 5) % len(HACKS)]):
             plays = [
                 play_with(
-                    Episode(
-                        x,
-                        qs.database(q.database_name),
-                        reward=RewardConfig.sparse(),
-                        schema_level=level,
-                    ),
-                    policy,
+                    Episode(x, qs.database(q.database_name), reward=RewardConfig.sparse(), schema_level=level), policy
                 )[0]
                 for x in (q, fake)
             ]
-            assert [replace(o, reward=None) for o in plays[0]] == [
-                replace(o, reward=None) for o in plays[1]
-            ]
+            assert [replace(o, reward=None) for o in plays[0]] == [replace(o, reward=None) for o in plays[1]]
 
 
 def test_the_breakdown_of_rewards_is_not_in_an_observation(db):
@@ -1301,11 +1152,7 @@ def test_a_further_episode_costs_little():
 
     def episode():
         env.reset(question_id=q.question_id)
-        for a in (
-            ("DESCRIBE", env.episode.database.tables[0]),
-            ("QUERY", "SELECT 1"),
-            ("ANSWER", "1"),
-        ):
+        for a in (("DESCRIBE", env.episode.database.tables[0]), ("QUERY", "SELECT 1"), ("ANSWER", "1")):
             env.step(*a)
         return env.episode
 
@@ -1318,12 +1165,8 @@ def test_a_further_episode_costs_little():
 
 
 def test_small_limits_end_in_an_error_not_in_an_exception(tmp_path):
-    path = build_database(
-        tmp_path / "a.sqlite", "CREATE TABLE t(x)", {"t": [(i,) for i in range(500)]}
-    )
-    episode, _ = start(
-        Database(path, Limits(operations=2000, rows=10, text=500)), question(((1,),))
-    )
+    path = build_database(tmp_path / "a.sqlite", "CREATE TABLE t(x)", {"t": [(i,) for i in range(500)]})
+    episode, _ = start(Database(path, Limits(operations=2000, rows=10, text=500)), question(((1,),)))
     assert episode.step("QUERY", "SELECT count(*) FROM t a, t b").error.startswith("operations")
     assert "10 or more rows" in episode.step("QUERY", "SELECT x FROM t").result
     assert not episode.step("SAMPLE", "t").error
@@ -1446,9 +1289,7 @@ def two_databases(tmp_path, db):
     "A set with a database of tables, one that has but a view, and a gold query without variants."
     path = build_database(tmp_path / "view.sqlite", "CREATE VIEW one AS SELECT 1 AS x", {})
     rows = {"pet": [(i, f"n{i}") for i in range(30)]}
-    pets = build_database(
-        tmp_path / "pets.sqlite", "CREATE TABLE pet (id INTEGER, name TEXT)", rows
-    )
+    pets = build_database(tmp_path / "pets.sqlite", "CREATE TABLE pet (id INTEGER, name TEXT)", rows)
     questions = [
         Question("pets-1", "How many pets?", "pets", "SELECT count(*) FROM pet", ((30,),)),
         Question("pets-2", "Which?", "pets", "SELECT nothing FROM pet", ((30,),)),

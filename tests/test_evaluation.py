@@ -136,18 +136,9 @@ def test_the_fields_of_results_are_the_contract():
     for name in ("episode_index", "correct", "total_reward", "steps"):
         assert getattr(result.episodes[0], name) is not None
     assert result.episodes[0].error is None
-    for name in (
-        "success_rate",
-        "avg_reward",
-        "avg_steps",
-        "n_episodes",
-        "n_completed",
-        "episodes",
-    ):
+    for name in ("success_rate", "avg_reward", "avg_steps", "n_episodes", "n_completed", "episodes"):
         assert getattr(result, name) is not None
-    assert isinstance(result, EvaluationResult) and [
-        e.episode_index for e in result.episodes
-    ] == list(range(5))
+    assert isinstance(result, EvaluationResult) and [e.episode_index for e in result.episodes] == list(range(5))
 
 
 def test_rates_are_means_over_completed_episodes():
@@ -170,11 +161,7 @@ def test_rates_are_means_over_completed_episodes():
 
 def test_a_result_without_completed_episodes_is_nan():
     result = EvaluationResult("p", [EpisodeResult(0, "a", error="E: x")])
-    assert (
-        math.isnan(result.success_rate)
-        and all(map(math.isnan, result.interval()))
-        and "1 crashed" in repr(result)
-    )
+    assert math.isnan(result.success_rate) and all(map(math.isnan, result.interval())) and "1 crashed" in repr(result)
 
 
 def test_numbers_agree_with_a_count_by_hand():
@@ -196,9 +183,7 @@ def test_numbers_agree_with_a_count_by_hand():
 
 def test_every_question_is_played_once_by_default():
     result = evaluate(env(), CONSTANT, progress=False)
-    assert sorted(e.question_id for e in result.episodes) == sorted(
-        q.question_id for q in env().questions
-    )
+    assert sorted(e.question_id for e in result.episodes) == sorted(q.question_id for q in env().questions)
 
 
 @pytest.mark.parametrize("n", [1, 59, 60, 61, 150])
@@ -218,9 +203,7 @@ def test_more_episodes_than_questions_play_them_again_with_other_seeds(n):
 def test_the_seed_decides_everything():
     a, b, c = (evaluate(env(), RandomPolicy(0), 60, s, progress=False) for s in (1, 1, 2))
     assert same(a, b) and [e.question_id for e in a.episodes] != [e.question_id for e in c.episodes]
-    assert {e.question_id: e.steps for e in a.episodes} != {
-        e.question_id: e.steps for e in c.episodes
-    }
+    assert {e.question_id: e.steps for e in a.episodes} != {e.question_id: e.steps for e in c.episodes}
 
 
 def test_a_question_set_is_an_environment_too():
@@ -239,19 +222,12 @@ def test_by_difficulty_database_and_error_kind():
     result = evaluate(bundled(), RandomPolicy(0), 200, progress=False)
     for name in ("difficulty", "database"):
         frame = result.by(name)
-        assert frame.episodes.sum() == 200 and set(frame.index) == {
-            getattr(e, name) for e in result.episodes
-        }
+        assert frame.episodes.sum() == 200 and set(frame.index) == {getattr(e, name) for e in result.episodes}
         for key, row in frame.iterrows():
             mine = [e.correct for e in result.episodes if getattr(e, name) == key]
-            assert (
-                row.success == round(sum(mine) / len(mine), 3)
-                and row.low <= row.success <= row.high
-            )
+            assert row.success == round(sum(mine) / len(mine), 3) and row.low <= row.success <= row.high
     errors = evaluate(
-        env(),
-        ScriptedPolicy([("NOPE", ""), ("QUERY", "DROP TABLE x"), ("ANSWER", "1")]),
-        progress=False,
+        env(), ScriptedPolicy([("NOPE", ""), ("QUERY", "DROP TABLE x"), ("ANSWER", "1")]), progress=False
     ).error_kinds()
     assert errors == {"unknown_action": 60, "not_read_only": 60}
     assert len(result.frame()) == 200
@@ -262,12 +238,7 @@ def test_by_difficulty_database_and_error_kind():
 
 @pytest.mark.parametrize(
     "policy, context",
-    [
-        (RandomPolicy(4), "fork"),
-        (OraclePolicy(bundled()), "fork"),
-        (CONSTANT, "fork"),
-        (CONSTANT, "spawn"),
-    ],
+    [(RandomPolicy(4), "fork"), (OraclePolicy(bundled()), "fork"), (CONSTANT, "fork"), (CONSTANT, "spawn")],
     ids=lambda x: getattr(x, "name", x),
 )
 def test_processes_give_the_same_result_bit_for_bit(policy, context):
@@ -283,14 +254,7 @@ def test_threads_give_the_same_result_bit_for_bit():
     with ThreadPoolExecutor(8) as pool:
         for _ in range(2):
             assert same(
-                evaluate(
-                    env(reward=RewardConfig.shaped()),
-                    RandomPolicy(4),
-                    200,
-                    3,
-                    executor=pool,
-                    progress=False,
-                ),
+                evaluate(env(reward=RewardConfig.shaped()), RandomPolicy(4), 200, 3, executor=pool, progress=False),
                 serial,
             )
 
@@ -302,9 +266,7 @@ def test_one_episode_in_an_executor():
 
 def test_logs_of_an_executor_resume_in_the_same_result(tmp_path):
     with ThreadPoolExecutor(3) as pool:
-        a = evaluate(
-            env(), RandomPolicy(4), 60, executor=pool, log=tmp_path / "a.jsonl", progress=False
-        )
+        a = evaluate(env(), RandomPolicy(4), 60, executor=pool, log=tmp_path / "a.jsonl", progress=False)
     lines = (tmp_path / "a.jsonl").read_text().splitlines()
     assert len(lines) == 61
     (tmp_path / "a.jsonl").write_text("\n".join(lines[:30]) + "\n")
@@ -317,11 +279,7 @@ def test_logs_of_an_executor_resume_in_the_same_result(tmp_path):
 def test_a_policy_that_raises_loses_no_episode():
     result = evaluate(env(), Broken(), progress=False)
     crashed = [e for e in result.episodes if e.error]
-    assert (
-        result.n_episodes == 60
-        and 0 < len(crashed) < 60
-        and result.n_completed == 60 - len(crashed)
-    )
+    assert result.n_episodes == 60 and 0 < len(crashed) < 60 and result.n_completed == 60 - len(crashed)
     for e in crashed:
         q = bundled().get(e.question_id)
         assert (
@@ -355,9 +313,7 @@ def test_a_policy_that_returns_nonsense_loses_no_episode(bad):
             return bad
 
     result = evaluate(env(), Nonsense(), 5, progress=False)
-    assert result.n_episodes == 5 and all(
-        e.error or e.reason == "no_answer" for e in result.episodes
-    )
+    assert result.n_episodes == 5 and all(e.error or e.reason == "no_answer" for e in result.episodes)
 
 
 def test_a_policy_whose_reset_raises_loses_no_episode():
@@ -368,9 +324,7 @@ def test_a_policy_whose_reset_raises_loses_no_episode():
             super().reset(seed)
 
     result = evaluate(env(), NoReset(), 5, progress=False)
-    assert result.n_episodes == 5 and all(
-        e.error == "ValueError: no reset" for e in result.episodes
-    )
+    assert result.n_episodes == 5 and all(e.error == "ValueError: no reset" for e in result.episodes)
 
 
 def test_a_worker_that_dies_loses_no_episode():
@@ -457,10 +411,7 @@ def test_a_worker_with_another_version_of_a_database_says_so(few_questions):
         evaluate(few_questions, RandomPolicy(), executor=machine, progress=False)
     assert machine.played == 0
     same_files = OtherMachine(None)
-    assert (
-        evaluate(few_questions, RandomPolicy(), executor=same_files, progress=False).n_completed
-        == 5
-    )
+    assert evaluate(few_questions, RandomPolicy(), executor=same_files, progress=False).n_completed == 5
     assert same_files.played == 5
 
 
@@ -494,9 +445,7 @@ def test_nothing_is_judged_when_it_is_off(monkeypatch, tmp_path):
 
 
 def test_what_the_reward_was_made_of_is_reported_even_then():
-    result = evaluate(
-        env(10, verify="robust"), OraclePolicy(bundled()), robust=False, progress=False
-    )
+    result = evaluate(env(10, verify="robust"), OraclePolicy(bundled()), robust=False, progress=False)
     assert result.robust_rate == 1 and not result.unjudged()
 
 
@@ -626,16 +575,12 @@ def test_a_killed_run_goes_on_where_it_was(tmp_path):
     resumed = run_slow(log)
     assert same(resumed, run_slow(None)) and resumed.n_completed == 80
     lines = log.read_bytes().split(b"\n")
-    assert (
-        lines[-1] == b""
-        and len(lines) == 83
-        and b"\n".join(lines).startswith(before[: before.rindex(b"\n") + 1])
-    ), "what was done is kept as it was"
+    assert lines[-1] == b"" and len(lines) == 83 and b"\n".join(lines).startswith(before[: before.rindex(b"\n") + 1]), (
+        "what was done is kept as it was"
+    )
     rows = [json.loads(x) for x in lines[:-1]]
     episodes = [row["episode"]["episode_index"] for row in rows if "episode" in row]
-    assert sorted(episodes) == list(range(80)) and "policy" in rows[done + 1], (
-        "a header of each start"
-    )
+    assert sorted(episodes) == list(range(80)) and "policy" in rows[done + 1], "a header of each start"
 
 
 def test_crashed_episodes_stay_in_the_log(tmp_path):
@@ -649,19 +594,13 @@ def test_crashed_episodes_stay_in_the_log(tmp_path):
 
 @pytest.fixture(scope="module")
 def results():
-    return [
-        evaluate(env(), p, progress=False)
-        for p in (RandomPolicy(0), OraclePolicy(bundled()), Broken())
-    ]
+    return [evaluate(env(), p, progress=False) for p in (RandomPolicy(0), OraclePolicy(bundled()), Broken())]
 
 
 def test_a_table_has_a_row_for_each_result(results):
     t = results_frame(results)
     assert list(t.index) == ["random", "oracle", "broken"]
-    assert (
-        t.loc["oracle", "success"] == 1
-        and t.loc["broken", "completed"] < t.loc["broken", "episodes"] == 60
-    )
+    assert t.loc["oracle", "success"] == 1 and t.loc["broken", "completed"] < t.loc["broken", "episodes"] == 60
 
 
 def test_markdown_is_a_table_with_the_floor_below(results):
@@ -699,18 +638,12 @@ def test_a_plot_is_drawn_and_written(tmp_path, results):
 
 def test_the_hack_floor_names_each_hack_the_best_first():
     floor = hack_floor(bundled().sample(40, 2))
-    assert len(floor) == len(HACKS) + 1 and list(floor.values()) == sorted(
-        floor.values(), reverse=True
-    )
+    assert len(floor) == len(HACKS) + 1 and list(floor.values()) == sorted(floor.values(), reverse=True)
     guessable = QuestionSet(
-        [Question(str(i), "How many?", "vet_clinic", "SELECT 1", ((1,),)) for i in range(5)],
-        bundled().databases,
+        [Question(str(i), "How many?", "vet_clinic", "SELECT 1", ((1,),)) for i in range(5)], bundled().databases
     )
     found = hack_floor(guessable)
-    assert (
-        found["constant 1"] == found["select 1"] == found["most frequent answer"] == 1
-        and found["empty"] == 0
-    )
+    assert found["constant 1"] == found["select 1"] == found["most frequent answer"] == 1 and found["empty"] == 0
 
 
 def test_progress_is_silent_when_it_is_told_to_be(capfd):
@@ -740,12 +673,9 @@ def test_questions_that_cannot_be_judged_are_not_played(tmp_path):
     path = build_database(tmp_path / "pets.sqlite", schema, rows)
     golds = {"counts": "SELECT count(*) FROM pet", "has none": "SELECT nothing FROM pet"}
     qs = QuestionSet(
-        [Question(name, "How many?", "pets", sql, ((30,),)) for name, sql in golds.items()],
-        {"pets": path},
+        [Question(name, "How many?", "pets", sql, ((30,),)) for name, sql in golds.items()], {"pets": path}
     )
     result = evaluate(EpisodeEnv(qs, verify="robust"), OraclePolicy(qs), progress=False)
-    assert [(e.question_id, e.correct, e.error) for e in result.episodes] == [
-        ("counts", True, None)
-    ]
+    assert [(e.question_id, e.correct, e.error) for e in result.episodes] == [("counts", True, None)]
     with pytest.raises(ValueError, match="no variants"):
         evaluate(EpisodeEnv(qs.filter(question_id="has none"), verify="robust"), OraclePolicy(qs))

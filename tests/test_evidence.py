@@ -26,10 +26,7 @@ FOX = "\U0001f98a"
 
 @pytest.fixture(scope="module")
 def db(tmp_path_factory):
-    rows = {
-        "pet": [(i, f"pet {i}", i / 4) for i in range(1, 43)],
-        "note": [(i, FOX * 4980) for i in range(790)],
-    }
+    rows = {"pet": [(i, f"pet {i}", i / 4) for i in range(1, 43)], "note": [(i, FOX * 4980) for i in range(790)]}
     return Database(build_database(tmp_path_factory.mktemp("db") / "pets.sqlite", SCHEMA, rows))
 
 
@@ -53,12 +50,8 @@ def played(db, *actions, q=None, **settings):
 # --- where a result comes from
 
 
-@pytest.mark.parametrize(
-    "error, is_raised", [(WorkerDiedError("gone"), True), (ValueError(), False)]
-)
-def test_a_worker_that_dies_while_an_origin_is_looked_for_is_told(
-    db, monkeypatch, error, is_raised
-):
+@pytest.mark.parametrize("error, is_raised", [(WorkerDiedError("gone"), True), (ValueError(), False)])
+def test_a_worker_that_dies_while_an_origin_is_looked_for_is_told(db, monkeypatch, error, is_raised):
     "Nobody is paid or refused by a fault of the environment; a statement that fails without rows has no origin."
     board, sql = _Board(db), "SELECT count(*) FROM pet"
     board.evidence.add(db.query(sql), sql)
@@ -157,27 +150,19 @@ def memory(root) -> int:
 
 HOSTILE = {
     "long texts": ("QUERY", "SELECT long || {i} FROM note"),
-    "many cells": (
-        "QUERY",
-        "SELECT a.id + {i}.5, b.age, a.age, b.id + 1000 FROM pet a, pet b, pet c LIMIT 20000",
-    ),
+    "many cells": ("QUERY", "SELECT a.id + {i}.5, b.age, a.age, b.id + 1000 FROM pet a, pet b, pet c LIMIT 20000"),
     "many texts": ("QUERY", "SELECT a.name || b.id || {i} FROM pet a, pet b, pet c LIMIT 20000"),
     "answers that can't be read": ("ANSWER", "{i}" + FOX * 100_001),
     "long queries": ("QUERY", "SELECT '" + FOX * 990 + "', {i}"),
     "queries that are too long": ("QUERY", FOX * 99_990 + "{i}"),
-    "wide rows": (
-        "QUERY",
-        "SELECT {i}, " + ", ".join(f"long AS x{{i}}{j}" for j in range(150)) + " FROM note LIMIT 4",
-    ),
+    "wide rows": ("QUERY", "SELECT {i}, " + ", ".join(f"long AS x{{i}}{j}" for j in range(150)) + " FROM note LIMIT 4"),
 }
 
 
 QUICK = "answers that can't be read", "long queries", "queries that are too long", "long texts"
 
 
-@pytest.mark.parametrize(
-    "kind", [pytest.param(k, marks=() if k in QUICK else pytest.mark.slow) for k in HOSTILE]
-)
+@pytest.mark.parametrize("kind", [pytest.param(k, marks=() if k in QUICK else pytest.mark.slow) for k in HOSTILE])
 def test_an_episode_remembers_two_megabytes_whatever_is_asked(db, kind):
     verb, argument = HOSTILE[kind]
     n = 14 if "texts" not in kind and "cells" not in kind else 3
@@ -191,11 +176,7 @@ def test_an_episode_remembers_two_megabytes_whatever_is_asked(db, kind):
 
 @pytest.mark.slow
 def test_mixed_attacks_stay_within_two_megabytes(db):
-    actions = [
-        (verb, argument.replace("{i}", str(i)))
-        for i in range(2)
-        for verb, argument in HOSTILE.values()
-    ]
+    actions = [(verb, argument.replace("{i}", str(i))) for i in range(2) for verb, argument in HOSTILE.values()]
     assert memory(played(db, *actions)) < 2_000_000
 
 
@@ -216,9 +197,7 @@ def test_results_too_large_to_keep_still_answer(db):
 
 def test_small_results_are_kept_when_a_large_one_comes(db):
     small = "SELECT count(*) FROM pet"
-    episode = played(
-        db, ("QUERY", small), *[("QUERY", f"SELECT long, {i} FROM note") for i in range(4)]
-    )
+    episode = played(db, ("QUERY", small), *[("QUERY", f"SELECT long, {i} FROM note") for i in range(4)])
     kept = [seen for seen in episode.board.evidence.seen if seen.result is not None]
     assert [seen.sql for seen in kept] == [small]
     assert sum(seen.size for seen in kept) <= MAX_RESULT_BYTES
@@ -243,9 +222,7 @@ def test_reruns_are_few(db, monkeypatch):
     wide = "SELECT a.name, {} FROM pet a, pet b, pet c ORDER BY a.name LIMIT 12000"
     episode = played(db, *[("QUERY", wide.format(i)) for i in range(6)])
     asked, query = [], episode.board.evidence.query
-    monkeypatch.setattr(
-        episode.board.evidence, "query", lambda sql: asked.append(sql) or query(sql)
-    )
+    monkeypatch.setattr(episode.board.evidence, "query", lambda sql: asked.append(sql) or query(sql))
     assert len(episode.queries) == len(asked) == 4
     assert Evidence(db).queries_for(((1,),)) == []
 
@@ -292,12 +269,7 @@ print(added, rss() - before)
 @pytest.mark.slow
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
 def test_64_hostile_sessions_add_at_most_200_megabytes(db, tell, root):
-    run = subprocess.run(
-        [sys.executable, "-c", SESSIONS, str(db.path), "4"],
-        cwd=root,
-        capture_output=True,
-        text=True,
-    )
+    run = subprocess.run([sys.executable, "-c", SESSIONS, str(db.path), "4"], cwd=root, capture_output=True, text=True)
     assert run.returncode == 0, run.stderr[-2000:]
     added, left = map(float, run.stdout.split())
     tell(f"64 hostile sessions add {added:.0f} MB, {left:.0f} MB are left when they are closed")

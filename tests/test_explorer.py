@@ -41,13 +41,7 @@ from sql_env.view.episode import (
     watch_policy,
 )
 from sql_env.view.explorer import EpisodeExplorer, QuestionPicker, _LogTab, _PolicyTab
-from sql_env.view.html import (
-    _parse_result_table,
-    element,
-    read_asset,
-    render_html,
-    stylesheet,
-)
+from sql_env.view.html import _parse_result_table, element, read_asset, render_html, stylesheet
 from sql_env.view.page import (
     _discovered_tables,
     _layer_tables,
@@ -135,8 +129,7 @@ def test_views_do_not_change():
 
 
 @pytest.mark.parametrize(
-    "answer, marked",
-    [("CN | 77", ["CN"]), ("dog | 77\ncat | 66", ["cat"]), ("dog | 77\ndog | 77", [])],
+    "answer, marked", [("CN | 77", ["CN"]), ("dog | 77\ncat | 66", ["cat"]), ("dog | 77\ndog | 77", [])]
 )
 def test_the_row_that_differs_is_marked(answer, marked):
     page = render_html(episode_view_html(view_episode(played([("ANSWER", answer)])), 1))
@@ -192,9 +185,7 @@ def test_a_table_is_read_as_it_was_written(data):
     assert found is not None
     head, body, note = found
     shown = rows[:20] if rows else []
-    assert head == [format_value(c, 80) for c in names] and body == [
-        [format_value(v, 300) for v in r] for r in shown
-    ]
+    assert head == [format_value(c, 80) for c in names] and body == [[format_value(v, 300) for v in r] for r in shown]
 
 
 @law(150)
@@ -226,15 +217,8 @@ def test_what_was_not_discovered_is_hidden():
         render_html(_schema_svg(view_episode(e, hide_unexplored=True), 1)),
         render_html(_schema_svg(view_episode(e), 1)),
     )
-    assert (
-        "dam_id" in hidden
-        and "price_cents" not in hidden
-        and "price_cents" in clear
-        and "line_item" in hidden
-    )
-    nameless = render_html(
-        _schema_svg(view_episode(played(MOVES[:1], schema_level="none"), hide_unexplored=True), 1)
-    )
+    assert "dam_id" in hidden and "price_cents" not in hidden and "price_cents" in clear and "line_item" in hidden
+    nameless = render_html(_schema_svg(view_episode(played(MOVES[:1], schema_level="none"), hide_unexplored=True), 1))
     assert "line_item" not in nameless and "animal" in nameless
 
 
@@ -254,12 +238,7 @@ def test_boxes_never_overlap(spec):
         TableInfo(
             t,
             tuple(
-                Column(
-                    c,
-                    "TEXT",
-                    False,
-                    f"{format_value(spec[k % len(spec)][0])}.{format_value('x')}" if k % 3 else "",
-                )
+                Column(c, "TEXT", False, f"{format_value(spec[k % len(spec)][0])}.{format_value('x')}" if k % 3 else "")
                 for c, k in columns
             ),
         )
@@ -269,23 +248,14 @@ def test_boxes_never_overlap(spec):
     assert sorted(b.table.name for b in boxes) == sorted(t.name for t in tables)
     for i, a in enumerate(boxes):
         for b in boxes[:i]:
-            assert (
-                a.x + a.width < b.x
-                or b.x + b.width < a.x
-                or a.y + a.height < b.y
-                or b.y + b.height < a.y
-            )
+            assert a.x + a.width < b.x or b.x + b.width < a.x or a.y + a.height < b.y or b.y + b.height < a.y
     Tree(render_html(_schema_svg(EpisodeView("q", tables=tuple(tables)), 0)))
 
 
 def test_keys_point_left():
     for name in QS.databases:
         where = {b.table.name: b for b in _layout_tables(QS.database(name).infos)}
-        depth = {
-            t.name: i
-            for i, layer in enumerate(_layer_tables(QS.database(name).infos))
-            for t in layer
-        }
+        depth = {t.name: i for i, layer in enumerate(_layer_tables(QS.database(name).infos)) for t in layer}
         assert len(where) == len(QS.database(name).tables) and max(depth.values()) >= 1
 
 
@@ -302,14 +272,7 @@ def hostile(tmp_path_factory):
         f"CREATE TABLE {t} ({c} TEXT PRIMARY KEY, n INTEGER REFERENCES {t}({c}))",
         {EVIL: [(f"{EVIL}{i}", i) for i in range(7)]},
     )
-    q = Question(
-        f"evil{EVIL}",
-        f"How many {EVIL}?",
-        "evil",
-        f"SELECT count(*) AS {c} FROM {t}",
-        ((7,),),
-        split="train",
-    )
+    q = Question(f"evil{EVIL}", f"How many {EVIL}?", "evil", f"SELECT count(*) AS {c} FROM {t}", ((7,),), split="train")
     return QuestionSet([q], {"evil": folder / "evil.sqlite"}, EVIL)
 
 
@@ -332,19 +295,10 @@ def hostile_view(questions):
 def harmless(page, scripts=0):
     "Nothing of the hostile text became an element or an attribute, and nothing is fetched."
     tree = Tree(page)
-    assert tree.tags.count("script") == scripts and not {
-        "img",
-        "link",
-        "object",
-        "iframe",
-        "a",
-        "form",
-    } & set(tree.tags)
-    assert not [
-        a
-        for a in tree.attributes
-        if a[1].startswith("on") or a[1] in ("src", "href", "srcset", "action")
-    ]
+    assert tree.tags.count("script") == scripts and not {"img", "link", "object", "iframe", "a", "form"} & set(
+        tree.tags
+    )
+    assert not [a for a in tree.attributes if a[1].startswith("on") or a[1] in ("src", "href", "srcset", "action")]
     assert EVIL in html.unescape("".join(tree.text)) or EVIL[:19] in "".join(tree.text)
     return tree
 
@@ -378,9 +332,7 @@ def test_any_text_survives_an_attribute_and_an_element(text):
 def test_style_sheets_are_well_formed():
     tinycss2 = pytest.importorskip("tinycss2")
     for name in ("replay.css", "page.css"):
-        rules = tinycss2.parse_stylesheet(
-            read_asset(name), skip_comments=True, skip_whitespace=True
-        )
+        rules = tinycss2.parse_stylesheet(read_asset(name), skip_comments=True, skip_whitespace=True)
         assert rules and not [rule for rule in rules if rule.type == "error"], name
         assert read_asset(name).count("{") == read_asset(name).count("}")
     assert "/*" not in stylesheet("replay.css", "page.css")
@@ -433,11 +385,7 @@ def test_the_page_forbids_everything_but_its_script():
 def test_a_long_episode_is_a_small_file(tell):
     wide = "SELECT * FROM visit v JOIN animal a USING (animal_id) JOIN line_item USING (visit_id)"
     moves = (
-        [
-            (verb, t)
-            for t in ("animal", "visit", "owner", "code_list")
-            for verb in ("DESCRIBE", "SAMPLE")
-        ]
+        [(verb, t) for t in ("animal", "visit", "owner", "code_list") for verb in ("DESCRIBE", "SAMPLE")]
         + [("QUERY", f"{wide} LIMIT {i}") for i in range(20, 26)]
         + [("ANSWER", "1")]
     )
@@ -499,22 +447,16 @@ def test_playing_by_hand(ex):
     assert b.answer_last.disabled and len(b.buttons) == 18
     b.buttons["DESCRIBE", "animal"].click()
     query("SELECT species FROM animal")
-    assert (
-        "unknown column" in errors()["QUERY"] and not errors()["ANSWER"] and b.answer_last.disabled
-    )
+    assert "unknown column" in errors()["QUERY"] and not errors()["ANSWER"] and b.answer_last.disabled
     ex.play("ANSWER", "I think 7 or 8")
     assert "unreadable answer" in errors()["ANSWER"] and not errors()["QUERY"]
     query(COUNTS)
     assert not errors()["ANSWER"] and "77" in shown(p) and "guinea pig" not in shown(p)
     b.answer_last.click()
     assert "guinea pig" in shown(p) and 'class="sx-wrong"' in shown(p)
-    assert (
-        all(x.disabled for x in [*b.buttons.values(), b.answer_last]) and not b.start_over.disabled
-    )
+    assert all(x.disabled for x in [*b.buttons.values(), b.answer_last]) and not b.start_over.disabled
     b.start_over.click()
-    assert (
-        not ex.views[0].turns and not b.buttons["QUERY", ""].disabled and not b.boxes["QUERY"].value
-    )
+    assert not ex.views[0].turns and not b.buttons["QUERY", ""].disabled and not b.boxes["QUERY"].value
 
 
 def test_what_tells_nothing_new_costs_no_step(ex):
@@ -549,9 +491,7 @@ def test_a_step_is_taken_back_by_a_fork(ex):
         b.undo.click()
     assert (h.view.turns, h.episode.state_key) == (one, key)
     assert "2 steps taken back, one of them" in h.view.note
-    assert (
-        h.gold is None and b.gold.layout.display == "none" and not b.buttons["QUERY", ""].disabled
-    )
+    assert h.gold is None and b.gold.layout.display == "none" and not b.buttons["QUERY", ""].disabled
     ex.play("QUERY", COUNTS)
     assert [t.action.action_type for t in h.view.turns] == ["DESCRIBE", "QUERY"]
     b.start_over.click()
@@ -661,10 +601,7 @@ def test_choosing(ex):
 
 def test_other_sources(ex, hostile):
     ex.picker.source.value = "worlds"
-    assert (
-        ex.picker.questions.name != QS.name
-        and ex.human.episode.question.question_id == ex.picker.question.value
-    )
+    assert ex.picker.questions.name != QS.name and ex.human.episode.question.question_id == ex.picker.question.value
     before = ex.picker.questions
     ex.picker.source.value, ex.picker.path.value = "folder", "nowhere"
     ex.picker.load.click()
@@ -704,12 +641,7 @@ def test_two_policies_side_by_side(ex, tmp_path):
     p = ex.comparing.player
     p.slider.value = p.slider.max
     a, b = (c.value for c in p.screens.children)
-    assert (
-        "played by greedy" in a
-        and 'class="sx-wrong"' in a
-        and "played by oracle" in b
-        and 'class="sx-right"' in b
-    )
+    assert "played by greedy" in a and 'class="sx-wrong"' in a and "played by oracle" in b and 'class="sx-right"' in b
     page = ex.to_html(tmp_path / "two.html").read_text()
     assert page.count("<article") == 2 and Tree(ex.html().data).tags.count("article") == 2
     ex.choose("vet_clinic-02")
@@ -775,10 +707,7 @@ def test_a_mistake_is_said_once_and_robustness_is_shown(ex):
 
 
 def test_two_explorers_share_nothing(tmp_path):
-    one, two = (
-        EpisodeExplorer(question_id="vet_clinic-12"),
-        EpisodeExplorer(question_id="vet_clinic-12"),
-    )
+    one, two = (EpisodeExplorer(question_id="vet_clinic-12"), EpisodeExplorer(question_id="vet_clinic-12"))
     still = [two.human.board.head.value, shown(two.human.player)]
     for m in MOVES:
         one.play(*m)
@@ -791,15 +720,7 @@ def test_two_explorers_share_nothing(tmp_path):
     )
     mine, theirs = ({id(x) for x in everything(e.box)} for e in (one, two))
     assert not mine & theirs and len(mine) > 60
-    for widget in (
-        EpisodeExplorer,
-        EpisodePlayer,
-        HumanPlayer,
-        QuestionPicker,
-        _ActionBoard,
-        _PolicyTab,
-        _LogTab,
-    ):
+    for widget in (EpisodeExplorer, EpisodePlayer, HumanPlayer, QuestionPicker, _ActionBoard, _PolicyTab, _LogTab):
         shared = [name for name, x in vars(widget).items() if isinstance(x, (list, dict, set))]
         assert not [name for name in shared if not name.startswith("__")]
 
@@ -813,10 +734,7 @@ def everything(w):
 def test_player_takes_episodes_of_different_length():
     p = EpisodePlayer(view_episode(played()), view_episode(played(MOVES[:2])))
     p.slider.value = 5
-    assert (
-        'class="sx-wrong"' in p.screens.children[0].value
-        and "13 of 15 steps left" in p.screens.children[1].value
-    )
+    assert 'class="sx-wrong"' in p.screens.children[0].value and "13 of 15 steps left" in p.screens.children[1].value
     p.show(view_episode(played(MOVES[:1])), step=-1)
     assert len(p.screens.children) == 1 and p.slider.value == p.slider.max == 1
 
@@ -824,18 +742,14 @@ def test_player_takes_episodes_of_different_length():
 def test_still_pictures_have_no_style_sheet():
     page = episode_html(played(), "hasty").data
     tree = Tree(page)
-    assert not {"script", "style", "svg"} & set(tree.tags) and not [
-        a for a in tree.attributes if a[1] == "class"
-    ]
+    assert not {"script", "style", "svg"} & set(tree.tags) and not [a for a in tree.attributes if a[1] == "class"]
     assert (
         "200 rows: animal_id, name, type" in page
         and "gold" in page
         and "SELECT c.meaning" not in episode_html(played(), gold=False).data
     )
     assert "SELECT c.meaning" not in episode_html(played(MOVES[:4])).data
-    assert (
-        episode_html([Turn(Action("QUERY", "SELECT 1"), "1\n1", "", {})]).data.count("<table") == 1
-    )
+    assert episode_html([Turn(Action("QUERY", "SELECT 1"), "1\n1", "", {})]).data.count("<table") == 1
 
 
 def test_import_is_light():

@@ -27,12 +27,8 @@ from sql_env.sources.loading import load
 from sql_env.view.episode import view_episode
 from sql_env.view.page import episode_page_html
 
-playwright = pytest.importorskip(
-    "playwright.sync_api", reason="no playwright: pip install playwright"
-)
-CHROMIUM = (
-    shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-)
+playwright = pytest.importorskip("playwright.sync_api", reason="no playwright: pip install playwright")
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
 TIMED = """async ([act, sign]) => {
   const seen = () => [...document.querySelectorAll(sign[0])]
@@ -62,10 +58,7 @@ def browser():
 
 def open_page(browser, size=(1100, 1000), scheme="light"):
     "A page that reaches nothing but this machine, and what it complained about."
-    page, errors = (
-        browser.new_page(viewport=dict(width=size[0], height=size[1]), color_scheme=scheme),
-        [],
-    )
+    page, errors = (browser.new_page(viewport=dict(width=size[0], height=size[1]), color_scheme=scheme), [])
     page.on("pageerror", lambda e: errors.append(str(e)))
     page.on("dialog", lambda d: (errors.append(f"dialog {d.message}"), d.dismiss()))
     page.route(re.compile("^https?://(?!127\\.0\\.0\\.1)"), lambda r: r.abort())
@@ -93,11 +86,7 @@ class Started:
         }
         self.log = open(home / "server.log", "w")  # noqa: SIM115 (the process writes to it)
         self.process = subprocess.Popen(
-            [sys.executable, "-m", *command, f"--port={port}"],
-            cwd=home,
-            env=env,
-            stdout=self.log,
-            stderr=self.log,
+            [sys.executable, "-m", *command, f"--port={port}"], cwd=home, env=env, stdout=self.log, stderr=self.log
         )
         self.ready = ready
 
@@ -134,27 +123,11 @@ SHOW = "ex = EpisodeExplorer(question_id='vet_clinic-12')\nex"
 def lab(tmp_path_factory):
     pytest.importorskip("jupyterlab", reason="no jupyterlab: pip install jupyterlab voila")
     home = tmp_path_factory.mktemp("lab")
-    write_notebook(
-        home / "a.ipynb",
-        "from sql_env.view.explorer import EpisodeExplorer\nimport ipywidgets",
-        SHOW,
-    )
-    quiet = (
-        home
-        / "settings"
-        / "@jupyterlab"
-        / "apputils-extension"
-        / "notification.jupyterlab-settings"
-    )
+    write_notebook(home / "a.ipynb", "from sql_env.view.explorer import EpisodeExplorer\nimport ipywidgets", SHOW)
+    quiet = home / "settings" / "@jupyterlab" / "apputils-extension" / "notification.jupyterlab-settings"
     quiet.parent.mkdir(parents=True)
     quiet.write_text('{"fetchNews": "false", "checkForUpdates": false}')
-    options = [
-        "--no-browser",
-        "--ip=127.0.0.1",
-        "--allow-root",
-        "--IdentityProvider.token=",
-        "--expose-app-in-browser",
-    ]
+    options = ["--no-browser", "--ip=127.0.0.1", "--allow-root", "--IdentityProvider.token=", "--expose-app-in-browser"]
     with Started(home, ["jupyterlab", *options], "/api/status") as s:
         yield s
 
@@ -171,16 +144,12 @@ def ready_kernel(page):
     "Wait until the kernel of the open notebook has answered; before that, run-all may hang."
     status = f"{NOTEBOOK}?.sessionContext?.session?.kernel?.connectionStatus"
     page.wait_for_function(f"{status} === 'connected'", timeout=120000)
-    page.evaluate(
-        f"() => {NOTEBOOK}.sessionContext.session.kernel.requestKernelInfo().then(() => 1)"
-    )
+    page.evaluate(f"() => {NOTEBOOK}.sessionContext.session.kernel.requestKernelInfo().then(() => 1)")
     is_idle(page)
 
 
 def is_idle(page):
-    page.wait_for_function(
-        f"{NOTEBOOK}.sessionContext.kernelDisplayStatus === 'idle'", timeout=120000
-    )
+    page.wait_for_function(f"{NOTEBOOK}.sessionContext.kernelDisplayStatus === 'idle'", timeout=120000)
 
 
 RUN_CELL = "jupyterapp.commands.execute('notebook:run-cell')"
@@ -231,9 +200,7 @@ def test_the_keyboard_alone(browser, lab):
         press("Control+a")
         keys.type(text)
         press(key)
-        page.wait_for_function(
-            "t => document.querySelector('[data-past]').dataset.past.includes(t)", arg=text
-        )
+        page.wait_for_function("t => document.querySelector('[data-past]').dataset.past.includes(t)", arg=text)
     left(12)
     keys.type("23")  # a draft
     for key, text in (
@@ -292,10 +259,7 @@ def test_jupyterlab(browser, lab, tell):
         page.wait_for_function("!document.querySelector('.sx-schema')")
         first.append(page.evaluate(TIMED, [RUN_CELL, [".sx-schema", "code_list"]]))
     picture(page, "lab_start")
-    steps = [
-        click(page, "animal", [".sx-verb", "DESCRIBE"]),
-        click(page, "animal", [".sx-verb", "SAMPLE"], 1),
-    ]
+    steps = [click(page, "animal", [".sx-verb", "DESCRIBE"]), click(page, "animal", [".sx-verb", "SAMPLE"], 1)]
     box = page.locator("textarea:visible")
     box.nth(0).fill("SELECT species FROM animal")
     box.nth(0).press("Tab")
@@ -318,9 +282,7 @@ def test_jupyterlab(browser, lab, tell):
     page.get_by_role("tab", name="Compare").click()
     click(page, "Compare", [".sx-about", "played by oracle"])
     picture(page, "lab_compare")
-    in_lab(
-        page, "jupyterapp.commands.execute('apputils:change-theme', {theme: 'JupyterLab Dark'});"
-    )
+    in_lab(page, "jupyterapp.commands.execute('apputils:change-theme', {theme: 'JupyterLab Dark'});")
     page.wait_for_function("document.body.dataset.jpThemeLight === 'false'")
     background = "getComputedStyle(document.querySelector('.sx')).backgroundColor"
     page.wait_for_function(f"{background} !== 'rgb(255, 255, 255)'")
@@ -415,10 +377,7 @@ def test_the_page_plays_offline(browser, views, tmp_path, tell):
         and page.locator(".sx-table.sx-on").count() == 0
     )
     times = [
-        page.evaluate(
-            TIMED,
-            ["document.querySelector('#sx-next').click()", ["#sx-position", f"step {i} of 5"]],
-        )
+        page.evaluate(TIMED, ["document.querySelector('#sx-next').click()", ["#sx-position", f"step {i} of 5"]])
         for i in (1, 2, 3)
     ]
     assert "unknown column" in step.inner_text() and page.locator(".sx-table.sx-on").count() == 1
@@ -427,9 +386,7 @@ def test_the_page_plays_offline(browser, views, tmp_path, tell):
         page.keyboard.press(key)
         assert position.inner_text() == f"step {at} of 5"
     page.locator("#sx-slider").fill("4")
-    assert "77" in step.inner_text() and page.locator(
-        "[aria-current=step]"
-    ).inner_text().startswith("4")
+    assert "77" in step.inner_text() and page.locator("[aria-current=step]").inner_text().startswith("4")
     page.locator(".sx-steps button").nth(1).click()
     assert position.inner_text() == "step 2 of 5"
     page.keyboard.press("End")
@@ -439,9 +396,7 @@ def test_the_page_plays_offline(browser, views, tmp_path, tell):
         and step.count() == 1
     )
     page.locator("#sx-play").click()
-    assert (
-        page.locator("#sx-play").inner_text() == "Pause" and position.inner_text() == "step 0 of 5"
-    )
+    assert page.locator("#sx-play").inner_text() == "Pause" and position.inner_text() == "step 0 of 5"
     page.locator("#sx-position", has_text="step 1 of 5").wait_for()
     page.keyboard.press("Tab")
     assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"
@@ -465,20 +420,14 @@ def test_the_page_in_the_dark_on_a_phone_and_without_scripts(browser, views, tmp
     light, _ = offline(browser, path, (1400, 1000))
     light.keyboard.press("End")
     picture(light, "page_pair_light", full_page=True)
-    colours = [
-        p.evaluate("getComputedStyle(document.querySelector('article')).backgroundColor")
-        for p in (dark, light)
-    ]
+    colours = [p.evaluate("getComputedStyle(document.querySelector('article')).backgroundColor") for p in (dark, light)]
     assert colours[0] != colours[1]
     phone, _ = offline(browser, path, (390, 844))
     phone.keyboard.press("End")
     assert phone.evaluate("document.documentElement.scrollWidth") <= 390
     picture(phone, "page_phone", full_page=True)
     plain, asked = offline(browser, path, java_script_enabled=False)
-    assert (
-        plain.locator(".sx-step:visible").count() == 6 + 5
-        and not plain.locator(".sx-controls:visible").count()
-    )
+    assert plain.locator(".sx-step:visible").count() == 6 + 5 and not plain.locator(".sx-controls:visible").count()
 
 
 LOWEST_CONTRAST = """(selector) => {
@@ -550,16 +499,7 @@ def test_hostile_pages_are_tame(browser, tmp_path):
         {evil: [(f"{evil}{i}", i) for i in range(7)]},
     )
     qs = QuestionSet(
-        [
-            Question(
-                "evil-1",
-                f"How many {evil}?",
-                "evil",
-                f"SELECT count(*) FROM {t}",
-                ((7,),),
-                split="train",
-            )
-        ],
+        [Question("evil-1", f"How many {evil}?", "evil", f"SELECT count(*) FROM {t}", ((7,),), split="train")],
         {"evil": tmp_path / "evil.sqlite"},
         evil,
     )
@@ -588,6 +528,4 @@ def test_hostile_pages_are_tame(browser, tmp_path):
         and page.locator("img").count() == 0
         and page.locator("script").count() == 1
     )
-    assert page.evaluate("document.documentElement.scrollWidth") <= 1000 and asked == [
-        path.as_uri()
-    ]
+    assert page.evaluate("document.documentElement.scrollWidth") <= 1000 and asked == [path.as_uri()]

@@ -66,9 +66,7 @@ print(json.dumps(said))
 
 def test_every_way_to_what_is_missing_says_what_to_install():
     said = json.loads(without_extras(SENTENCES))
-    sentence = (
-        'inspect_ai is not installed. For the tasks of Inspect AI: pip install "sql_env[inspect]"'
-    )
+    sentence = 'inspect_ai is not installed. For the tasks of Inspect AI: pip install "sql_env[inspect]"'
     assert said.pop("inspect") == sentence
     packages = dict(skyrl="skyrl_gym", gymnasium="gymnasium", verifiers="verifiers")
     for module, package in packages.items():
@@ -78,9 +76,7 @@ def test_every_way_to_what_is_missing_says_what_to_install():
     for_mcp = 'is not installed. For tools over MCP: pip install "sql_env[mcp]"'
     assert for_mcp in said.pop("mcp") and for_mcp in said.pop("command mcp")
     openai, train, exits = said.pop("openai"), said.pop("train"), said.pop("command train nano")
-    assert openai == (
-        'openai is not installed. For a model behind an API: pip install "sql_env[openai]"'
-    )
+    assert openai == ('openai is not installed. For a model behind an API: pip install "sql_env[openai]"')
     assert 'pip install "sql_env[train]"' in train
     assert exits.startswith("2 sql_env: ") and 'pip install "sql_env[train]"' in exits
     assert said.pop("command serve").startswith("2 sql_env: openenv is not installed. ")

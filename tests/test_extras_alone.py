@@ -53,11 +53,7 @@ def alone(core, tmp_path, tell):
     def make(extra: str) -> Path:
         folder = tmp_path / "env"
         venv.create(folder, with_pip=True)
-        where = (
-            Path("lib")
-            / f"python{sys.version_info.major}.{sys.version_info.minor}"
-            / "site-packages"
-        )
+        where = Path("lib") / f"python{sys.version_info.major}.{sys.version_info.minor}" / "site-packages"
         (folder / where / "core.pth").write_text(str(core / "env" / where))
         [wheel] = core.glob("*.whl")
         before, began = size(folder), time.perf_counter()
@@ -119,9 +115,7 @@ def test_openai(alone):
 
 def test_mcp(alone):
     "The server says our version, and five tools."
-    hello = dict(
-        protocolVersion="2025-06-18", capabilities={}, clientInfo=dict(name="t", version="1")
-    )
+    hello = dict(protocolVersion="2025-06-18", capabilities={}, clientInfo=dict(name="t", version="1"))
     asked = [
         dict(id=1, method="initialize", params=hello),
         dict(method="notifications/initialized"),
@@ -129,9 +123,7 @@ def test_mcp(alone):
     ]
     lines = "".join(json.dumps(dict(jsonrpc="2.0", **message)) + "\n" for message in asked)
     command, options = prepared(alone("mcp"), "sql_env", "mcp", "--split", "test")
-    with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, **options
-    ) as server:
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, **options) as server:
         server.stdin.write(lines)
         server.stdin.flush()  # and left open: at its end mcp drops what it has not answered
         hello, listed = (json.loads(server.stdout.readline())["result"] for _ in range(2))
@@ -180,13 +172,9 @@ book.save("asked.xlsx")
 def test_data(alone):
     folder = alone("data")
     said(folder, "python", "-c", DATA)
-    assert "ship (2 rows)" in said(
-        folder, "sql_env", "data", "import", "ship.parquet", "--out", "mine"
-    )
+    assert "ship (2 rows)" in said(folder, "sql_env", "data", "import", "ship.parquet", "--out", "mine")
     said(folder, "python", "-c", "import shutil; shutil.move('asked.xlsx', 'mine')")
-    found = json.loads(
-        said(folder, "sql_env", "data", "--source", "folder", "--path", "mine", "--json")
-    )
+    found = json.loads(said(folder, "sql_env", "data", "--source", "folder", "--path", "mine", "--json"))
     assert found["questions"] == 1
 
 
@@ -262,32 +250,12 @@ def test_verifiers_as_a_package_of_its_own(alone, tmp_path):
     hub = tmp_path / "prime"
     subprocess.run(["cp", "-r", ROOT / "examples" / "prime", hub], check=True)
     pip(folder.parent, "--no-deps", hub)
-    settings = dict(
-        split="test", budget=7, reward="partial", schema_level="columns", n=2, actions="abstain"
-    )
+    settings = dict(split="test", budget=7, reward="partial", schema_level="columns", n=2, actions="abstain")
     with FakeServer(player(load("bundled", split="test"))) as server:
         command = ["vf-eval", "sql-env-bundled", "--env.agent.harness.id", "null"]
-        command += [
-            part for k, v in settings.items() for part in (f"--env.taskset.play.{k}", str(v))
-        ]
-        command += [
-            "--env.agent.runtime.type",
-            "subprocess",
-            "--model",
-            "m",
-            "--no-push",
-            "--no-rich",
-        ]
-        command += [
-            "--client.base-url",
-            server.url,
-            "-n",
-            "2",
-            "-o",
-            tmp_path / "out",
-            "--run.name",
-            "run",
-        ]
+        command += [part for k, v in settings.items() for part in (f"--env.taskset.play.{k}", str(v))]
+        command += ["--env.agent.runtime.type", "subprocess", "--model", "m", "--no-push", "--no-rich"]
+        command += ["--client.base-url", server.url, "-n", "2", "-o", tmp_path / "out", "--run.name", "run"]
         said(folder, *command)
         first = json.dumps(server.bodies[0])
     assert "Steps: 7" in first and "abstain" in first

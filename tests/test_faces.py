@@ -59,12 +59,7 @@ def kinds(tmp_path_factory):
     return dict(
         question=(bundled, plain, [query(plain), LAST], [query(plain), ("ANSWER", "x")]),
         task=(tasks, task, [*writes, DONE], [DONE]),
-        policy=(
-            policies,
-            policy,
-            [look, ASK, ("EXECUTE", LETTER), DONE],
-            [look, ("EXECUTE", LETTER), DONE],
-        ),
+        policy=(policies, policy, [look, ASK, ("EXECUTE", LETTER), DONE], [look, ("EXECUTE", LETTER), DONE]),
         conversation=(talks, talk, turns, [*turns[:2], turns[2], ("ANSWER", "x"), *turns[4:]]),
         writing=(writing, those, [*first, change, DONE], [*first, DONE]),
         unclear=(
@@ -76,10 +71,7 @@ def kinds(tmp_path_factory):
         unanswerable=(
             unclear,
             lacks,
-            [
-                ("DESCRIBE", lacks.tables_involved[0]),
-                ("ABSTAIN", f"There is no {lacks.missing}."),
-            ],
+            [("DESCRIBE", lacks.tables_involved[0]), ("ABSTAIN", f"There is no {lacks.missing}.")],
             [("ANSWER", "0")],
         ),
     )
@@ -202,9 +194,7 @@ def inspect(questions, q, moves) -> Judged:
 
     from sql_env.integrations.inspect_ai import question_task
 
-    said = [
-        ModelOutput.for_tool_call("mock", verb.lower(), named(verb, text)) for verb, text in moves
-    ]
+    said = [ModelOutput.for_tool_call("mock", verb.lower(), named(verb, text)) for verb, text in moves]
     for output in said:  # else they would be counted by a tokenizer out of the network
         output.usage = ModelUsage(input_tokens=9, output_tokens=9, total_tokens=18)
     task = question_task(questions.with_questions([q]), actions=VERBS, reward="sparse")

@@ -26,13 +26,8 @@ from sql_env.sql.clauses import differing_clauses
 from sql_env.sql.mutants import one_edit_mutants
 from sql_env.view.logs import JsonlLog
 
-LABELS = [
-    json.loads(line)
-    for line in (Path(__file__).parent / "labelled_failures.jsonl").read_text().splitlines()
-]
-PARAMETERS = dict(
-    describe="table_name", sample="table_name", query="sql", answer="value", abstain="reason"
-)
+LABELS = [json.loads(line) for line in (Path(__file__).parent / "labelled_failures.jsonl").read_text().splitlines()]
+PARAMETERS = dict(describe="table_name", sample="table_name", query="sql", answer="value", abstain="reason")
 
 
 class Scripted:
@@ -62,9 +57,7 @@ class Scripted:
         else:
             name, argument = rest if kind == "bad" else (kind, self.fill(rest[0]))
             written = argument if kind == "bad" else json.dumps({PARAMETERS[name]: argument})
-            message["tool_calls"] = [
-                dict(type="function", function=dict(name=name, arguments=written))
-            ]
+            message["tool_calls"] = [dict(type="function", function=dict(name=name, arguments=written))]
             stop = "tool_calls"
         truncated = stop in ("length", "max_tokens")
         return Completion(message, dict(completion_tokens=5), stop_reason=stop, truncated=truncated)
@@ -90,9 +83,7 @@ def play_label(label, questions, folder, number):
     return trajectory
 
 
-def test_at_least_ninety_of_a_hundred_labelled_failures_get_the_kind_a_person_named(
-    questions, tmp_path
-):
+def test_at_least_ninety_of_a_hundred_labelled_failures_get_the_kind_a_person_named(questions, tmp_path):
     missed = []
     for number, label in enumerate(LABELS):
         kind = classify_failure(play_label(label, questions, tmp_path, number))

@@ -72,9 +72,7 @@ def facts(episode):
     )
 
 
-MOVES = st.lists(
-    st.tuples(st.integers(0, 5), st.one_of(st.none(), st.sampled_from(ACTIONS))), max_size=40
-)
+MOVES = st.lists(st.tuples(st.integers(0, 5), st.one_of(st.none(), st.sampled_from(ACTIONS))), max_size=40)
 
 
 def play_branches(moves, reward):
@@ -120,10 +118,7 @@ def test_a_reward_asks_the_evidence_of_its_branch():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(grounding, "MAX_RESULT_BYTES", first.board.evidence.size + 100)
         second.step("SAMPLE", "owner")
-        assert (
-            second.board.evidence.seen[0].result is None
-            and second.board.evidence.last_seen.result is None
-        )
+        assert second.board.evidence.seen[0].result is None and second.board.evidence.last_seen.result is None
         assert first.board.evidence.seen[0].result is not None and first.last is not None
         fresh = begun("partial")
         fresh.step(*large)
@@ -227,9 +222,7 @@ def test_equal_states_have_equal_keys():
         for action in order:
             branch.step(*action)
         keys.add(branch.state_key)
-    assert len(keys) == 4, (
-        "the last result that @last answers with does not depend on what is looked at later"
-    )
+    assert len(keys) == 4, "the last result that @last answers with does not depend on what is looked at later"
 
 
 def test_hacks_play_a_fork_as_they_play_an_episode():

@@ -13,26 +13,13 @@ from sql_env.database.database import Database, build_database
 from sql_env.database.guards import Limits, QueryError
 from sql_env.paths import DiskCache
 from sql_env.questions import gold as golds
-from sql_env.questions.gold import (
-    GoldResult,
-    GoldRunner,
-    _ShuffledCopy,
-    gold_results,
-    same_rows,
-)
+from sql_env.questions.gold import GoldResult, GoldRunner, _ShuffledCopy, gold_results, same_rows
 from sql_env.questions.statements import StatementReader
 from sql_env.sql.shapes import filters_only, order_proof
 from sql_env.sql.text import has_order_by
 
-SHIPS = (
-    "CREATE TABLE ship(id INTEGER PRIMARY KEY, name TEXT, kind TEXT COLLATE NOCASE, tonnes REAL)"
-)
-ROWS = [
-    (1, "Ada", "tug", 5.0),
-    (2, "Bora", "Tug", 5.0),
-    (3, "Cid", "bark", 2.0),
-    (4, None, "bark", None),
-]
+SHIPS = "CREATE TABLE ship(id INTEGER PRIMARY KEY, name TEXT, kind TEXT COLLATE NOCASE, tonnes REAL)"
+ROWS = [(1, "Ada", "tug", 5.0), (2, "Bora", "Tug", 5.0), (3, "Cid", "bark", 2.0), (4, None, "bark", None)]
 
 
 @pytest.fixture
@@ -51,13 +38,7 @@ def cache_folder(tmp_path, monkeypatch) -> Path:
 
 def test_an_entry_comes_back_as_it_was():
     odd = [
-        GoldResult(
-            f"SELECT {text}",
-            ((1, 0.5, None, b"x", text, float("inf")),),
-            (0,),
-            ("null",),
-            (("null", "why"),),
-        )
+        GoldResult(f"SELECT {text}", ((1, 0.5, None, b"x", text, float("inf")),), (0,), ("null",), (("null", "why"),))
         for text in ("", 'ä "{" \0 \n')
     ]
     odd += [
@@ -118,9 +99,7 @@ def test_any_damage_only_costs_the_entry(ship):
 def test_a_folder_that_can_not_be_written_only_means_no_cache(ship, tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("SQL_ENV_CACHE", str(tmp_path / "file" / "below"))
-    assert gold_results(ship, ["SELECT max(id) FROM ship"])["SELECT max(id) FROM ship"].rows == (
-        (4,),
-    )
+    assert gold_results(ship, ["SELECT max(id) FROM ship"])["SELECT max(id) FROM ship"].rows == ((4,),)
 
 
 def test_an_agent_can_not_read_the_cache(ship):
@@ -215,9 +194,7 @@ def test_a_copy_keeps_types_collations_and_generated_columns(tmp_path):
 def test_only_tables_that_gold_reads_are_copied(tmp_path):
     tables = {f"t{i}": [(n, "x" * 500) for n in range(200)] for i in range(5)}
     schema = "".join(f"CREATE TABLE {t}(a INT, b TEXT);" for t in tables)
-    schema += (
-        "CREATE VIEW v AS SELECT a FROM t3; CREATE VIEW w AS SELECT a FROM v JOIN t1 USING (a)"
-    )
+    schema += "CREATE VIEW v AS SELECT a FROM t3; CREATE VIEW w AS SELECT a FROM v JOIN t1 USING (a)"
     reader = StatementReader(build_database(tmp_path / "five.sqlite", schema, tables))
     reads = {
         "SELECT 1": [],
@@ -238,9 +215,7 @@ def test_only_tables_that_gold_reads_are_copied(tmp_path):
 
 def test_beyond_the_size_a_proof_or_a_flag(tmp_path):
     rows = [(i, f"n{i}", i % 7, "x" * 300) for i in range(400)]
-    schema = (
-        "CREATE TABLE t(id INTEGER PRIMARY KEY, name TEXT, k INT, pad TEXT); CREATE INDEX k ON t(k)"
-    )
+    schema = "CREATE TABLE t(id INTEGER PRIMARY KEY, name TEXT, k INT, pad TEXT); CREATE INDEX k ON t(k)"
     path = build_database(tmp_path / "large.sqlite", schema, {"t": rows})
     runner = GoldRunner(path, max_copy_bytes=20_000)
     for sql, flags in {
@@ -261,10 +236,7 @@ def test_beyond_the_size_a_proof_or_a_flag(tmp_path):
 # --- flags and reasons
 
 
-@pytest.mark.parametrize(
-    "sql, flag, says",
-    cases("gold_cache_a_flag_keeps_its_reason"),
-)
+@pytest.mark.parametrize("sql, flag, says", cases("gold_cache_a_flag_keeps_its_reason"))
 def test_a_flag_keeps_its_reason(ship, sql, flag, says):
     runner = GoldRunner(ship)
     found = runner.judge(sql)
@@ -275,9 +247,7 @@ def test_a_flag_keeps_its_reason(ship, sql, flag, says):
 
 
 def test_what_an_agent_can_not_compute_has_the_figure_it_needs(ship):
-    cross = (
-        "SELECT count(*) FROM ship a, ship b, ship c, ship d, ship e, ship f WHERE a.id + b.id > 1"
-    )
+    cross = "SELECT count(*) FROM ship a, ship b, ship c, ship d, ship e, ship f WHERE a.id + b.id > 1"
     figures = []
     for operations in (2000, 8000):
         runner = GoldRunner(ship, Limits(operations=operations))
@@ -310,10 +280,7 @@ def table(name, *columns, keys=()):
 SCHEMA = [table("t", "id", "a", "b", keys=[(0,)]), table("u", "id", "t_id", "c", keys=[(0,)])]
 
 
-@pytest.mark.parametrize(
-    "sql, tests",
-    cases("gold_cache_order_proof"),
-)
+@pytest.mark.parametrize("sql, tests", cases("gold_cache_order_proof"))
 def test_order_proof(sql, tests):
     found = order_proof(sql, SCHEMA)
     assert (None if found is None else len(found)) == tests
@@ -336,30 +303,11 @@ def test_words_of_a_query(sql, plain, is_ordered):
     assert (filters_only(sql), has_order_by(sql)) == (plain, is_ordered)
 
 
-COLUMNS = [
-    "a",
-    "b",
-    "count(*)",
-    "max(a)",
-    "sum(b)",
-    "u.c",
-    "id",
-    "(SELECT c FROM u)",
-    "(SELECT min(c) FROM u)",
-]
-ENDS = [
-    "",
-    " ORDER BY a",
-    " LIMIT 2",
-    " ORDER BY b LIMIT 1",
-    " ORDER BY a, b LIMIT 2",
-    " ORDER BY count(*) LIMIT 1",
-]
+COLUMNS = ["a", "b", "count(*)", "max(a)", "sum(b)", "u.c", "id", "(SELECT c FROM u)", "(SELECT min(c) FROM u)"]
+ENDS = ["", " ORDER BY a", " LIMIT 2", " ORDER BY b LIMIT 1", " ORDER BY a, b LIMIT 2", " ORDER BY count(*) LIMIT 1"]
 
 
-@pytest.mark.parametrize(
-    "part", [0, *[pytest.param(i, marks=pytest.mark.slow) for i in range(1, 8)]]
-)
+@pytest.mark.parametrize("part", [0, *[pytest.param(i, marks=pytest.mark.slow) for i in range(1, 8)]])
 def test_what_is_proved_never_changes(tmp_path, part):
     "All queries of a small grammar on data full of ties: a proof means that eight orders give the same values."
     schema = """CREATE TABLE t(id INTEGER PRIMARY KEY, a INT, b TEXT);
@@ -371,18 +319,10 @@ def test_what_is_proved_never_changes(tmp_path, part):
     }
     runner = GoldRunner(build_database(tmp_path / "ties.sqlite", schema, rows), copies=8)
     sources = ["t", "t LEFT JOIN u ON t.id = u.t_id", "(SELECT id, a, b FROM t GROUP BY b) AS t"]
-    groups = [
-        "",
-        " GROUP BY a",
-        " GROUP BY t.id",
-        " GROUP BY b HAVING count(*) > 1",
-        " WHERE a > 0 GROUP BY a, b",
-    ]
+    groups = ["", " GROUP BY a", " GROUP BY t.id", " GROUP BY b HAVING count(*) > 1", " WHERE a > 0 GROUP BY a, b"]
     selects = ["SELECT ", "SELECT DISTINCT "]
     proved = changed = 0
-    for select, first, second, source, group, end in product(
-        selects, COLUMNS, COLUMNS, sources, groups, ENDS
-    ):
+    for select, first, second, source, group, end in product(selects, COLUMNS, COLUMNS, sources, groups, ENDS):
         if chance.random() > 0.03:
             continue
         sql = f"{select}{first}, {second} FROM {source}{group}{end}"

@@ -62,8 +62,7 @@ def test_invalid_unicode_is_an_error_of_ours(path):
 
 def test_limits_can_be_changed_one_by_one():
     assert (
-        replace(Limits(), rows=5).operations == Limits().operations
-        and Limits.gold().operations > Limits().operations
+        replace(Limits(), rows=5).operations == Limits().operations and Limits.gold().operations > Limits().operations
     )
 
 
@@ -79,9 +78,7 @@ def border(path):
     while high - low > 1:
         n = (low + high) // 2
         low, high = (
-            (n, high)
-            if not outcome(Database(path, SMALL), COUNT.format(n)).startswith("operations")
-            else (low, n)
+            (n, high) if not outcome(Database(path, SMALL), COUNT.format(n)).startswith("operations") else (low, n)
         )
     return low
 
@@ -212,9 +209,7 @@ def test_the_time_limit_is_of_processor_time_or_four_times_of_wall_clock(monkeyp
 
 DISTINCT = """WITH RECURSIVE k(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM k LIMIT {})
     SELECT count(*) FROM (SELECT DISTINCT printf('%09000d', n) FROM k)"""
-SORTED = DISTINCT.replace("SELECT DISTINCT", "SELECT").replace(
-    "FROM k)", "FROM k ORDER BY 1 LIMIT -1 OFFSET 1)"
-)
+SORTED = DISTINCT.replace("SELECT DISTINCT", "SELECT").replace("FROM k)", "FROM k ORDER BY 1 LIMIT -1 OFFSET 1)")
 
 
 def megabytes(form, n):
@@ -295,11 +290,7 @@ def test_memory_is_given_back_whatever_happens(path):
 
 
 def nested(levels):
-    return (
-        "SELECT id AS x FROM person"
-        if not levels
-        else f"SELECT x + x AS x FROM ({nested(levels - 1)})"
-    )
+    return "SELECT id AS x FROM person" if not levels else f"SELECT x + x AS x FROM ({nested(levels - 1)})"
 
 
 def test_statements_that_grow_while_they_are_compiled_leave_others_alone(path):
@@ -427,19 +418,7 @@ def test_what_is_remembered_of_statements_is_bounded(path):
 # ---- functions of our own
 
 
-TRIMMED = [
-    "'xxhixx'",
-    "1e16",
-    "121",
-    "x'787978'",
-    "NULL",
-    "-0.0",
-    "'hi'",
-    "''",
-    "9e999",
-    "' a '",
-    "1.0",
-]
+TRIMMED = ["'xxhixx'", "1e16", "121", "x'787978'", "NULL", "-0.0", "'hi'", "''", "9e999", "' a '", "1.0"]
 STRIPPED = ["'x'", "'hx'", "1", "NULL", "''", "' '", "x'78'", "'.0'", "0", "'é'", "'nI'"]
 
 
@@ -456,11 +435,7 @@ def test_trim_is_that_of_sqlite(path, name):
 
 SLOW = {  # repeated as often as is asked for; `{i}` makes the statement another one
     "instr": ("instr(printf('%019000d', 0), printf('%09500d', 0) || 'b{i}' || n)", 50, 90),
-    "replace": (
-        "replace(printf('%019000d', 0), printf('%09500d', 0) || 'b{i}' || n, '')",
-        50,
-        90,
-    ),
+    "replace": ("replace(printf('%019000d', 0), printf('%09500d', 0) || 'b{i}' || n, '')", 50, 90),
     "like": ("printf('%019000d', n) LIKE '%{zeros}1{i}'", 120, 180),
     "glob": ("printf('%019000d', n) GLOB '*{zeros}1{i}'", 120, 180),
     "trim": ("trim(printf('%09500d', n), printf('%0900d', 1 + n) || 'b{i}')", 7, 12),

@@ -7,12 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sql_env.integrations.harbor import (
-    fits_harbor,
-    grade_sql,
-    write_harbor_task,
-    write_harbor_tasks,
-)
+from sql_env.integrations.harbor import fits_harbor, grade_sql, write_harbor_task, write_harbor_tasks
 from sql_env.sources.loading import load
 
 HERE = Path(__file__).parent
@@ -28,8 +23,7 @@ def gold(question):
 
 
 @pytest.mark.parametrize(
-    "source, options",
-    [("tasks", dict(n=30)), ("bundled", dict(split="test")), ("worlds", dict(n=20))],
+    "source, options", [("tasks", dict(n=30)), ("bundled", dict(split="test")), ("worlds", dict(n=20))]
 )
 def test_gold_passes_and_nothing_fails(source, options):
     questions = load(source, **options).sample(20)
@@ -56,18 +50,8 @@ def test_lucky_and_hostile_files_pay_nothing(tasks, tmp_path):
     [[value]] = count.gold_answer
     lucky = grade_sql(count, bundled, f"SELECT {value}")
     assert lucky == dict(reward=0, correct=1), "right here only"
-    hostile = [
-        "ATTACH '/tmp/x' AS x",
-        "PRAGMA writable_schema=1",
-        "SELECT load_extension('x')",
-        "\0",
-        "x" * 10**6,
-    ]
-    for text in [
-        *hostile,
-        gold(count) + "; DROP TABLE x",
-        "DELETE FROM " + count.tables_involved[0],
-    ]:
+    hostile = ["ATTACH '/tmp/x' AS x", "PRAGMA writable_schema=1", "SELECT load_extension('x')", "\0", "x" * 10**6]
+    for text in [*hostile, gold(count) + "; DROP TABLE x", "DELETE FROM " + count.tables_involved[0]]:
         assert grade_sql(count, bundled, text)["reward"] == 0, text[:50]
     task = next(q for q in tasks if fits_harbor(q))
     more = f"{gold(task)};\nDELETE FROM {task.writes[0]}"
@@ -85,27 +69,14 @@ def test_only_solution_and_tests_know_gold(tasks, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(
-    "SQL_ENV_HARBOR" not in os.environ, reason="SQL_ENV_HARBOR names an environment with harbor"
-)
+@pytest.mark.skipif("SQL_ENV_HARBOR" not in os.environ, reason="SQL_ENV_HARBOR names an environment with harbor")
 def test_harbor_plays_gold_and_nothing(tasks, tmp_path):
     write_harbor_tasks(tasks.with_questions(tasks[:4]), tmp_path / "tasks")
     python = os.environ.get("SQL_ENV_PYTHON", HERE.parent / ".venv" / "bin" / "python")
     env = os.environ | dict(PYTHONPATH=f"{HERE}:{HERE.parent}", SQL_ENV_PYTHON=str(python))
     harbor = Path(os.environ["SQL_ENV_HARBOR"]) / "bin" / "harbor"
     for agent, reward in (("oracle", 1), ("nop", 0)):
-        command = [
-            harbor,
-            "run",
-            "-p",
-            tmp_path / "tasks",
-            "-a",
-            agent,
-            "-o",
-            tmp_path / agent,
-            "-n",
-            "1",
-        ]
+        command = [harbor, "run", "-p", tmp_path / "tasks", "-a", agent, "-o", tmp_path / agent, "-n", "1"]
         command += ["-e", "harbor_without_docker:FolderEnvironment"]
         subprocess.run(command, env=env, check=True, capture_output=True, timeout=200)
         found = [json.loads(p.read_text()) for p in (tmp_path / agent).glob("*/*/result.json")]

@@ -1,5 +1,7 @@
 "The tasks of Inspect AI: with its mock model, and against `evaluate` on the same server."
 
+# ruff: noqa: E402
+
 import json
 import sys
 
@@ -11,20 +13,14 @@ REASON = "inspect_ai is not installed: pip install 'sql_env[inspect]'"
 inspect_ai = pytest.importorskip("inspect_ai", reason=REASON)
 pytestmark = pytest.mark.slow
 
-from inspect_ai.log import read_eval_log  # noqa: E402
-from inspect_ai.model import ModelOutput, ModelUsage, get_model  # noqa: E402
-from inspect_ai.solver import generate, solver  # noqa: E402
+from inspect_ai.log import read_eval_log
+from inspect_ai.model import ModelOutput, ModelUsage, get_model
+from inspect_ai.solver import generate, solver
 
-from sql_env.evaluation.harness import evaluate  # noqa: E402
-from sql_env.integrations.inspect_ai import (  # noqa: E402
-    correct_scorer,
-    grounded_scorer,
-    question_task,
-    robust_scorer,
-    start_episode,
-)
-from sql_env.policies.chat import ChatPolicy  # noqa: E402
-from sql_env.sources.loading import load  # noqa: E402
+from sql_env.evaluation.harness import evaluate
+from sql_env.integrations.inspect_ai import correct_scorer, grounded_scorer, question_task, robust_scorer, start_episode
+from sql_env.policies.chat import ChatPolicy
+from sql_env.sources.loading import load
 
 VERDICTS = ("correct", "robust", "grounded")
 
@@ -38,9 +34,7 @@ def play(task, model, folder, **options):
 
 def rates(log):
     "Each rate and its standard error."
-    return {
-        s.name: (s.metrics["accuracy"].value, s.metrics["stderr"].value) for s in log.results.scores
-    }
+    return {s.name: (s.metrics["accuracy"].value, s.metrics["stderr"].value) for s in log.results.scores}
 
 
 def mock(say):
@@ -136,16 +130,10 @@ def test_an_episode_without_an_answer_is_wrong(questions, tmp_path):
 
 
 def test_the_budget_ends_an_episode(questions, tmp_path):
-    log = play(
-        question_task(questions[:2], budget=3),
-        mock(lambda messages: ("query", {"sql": "SELECT 1"})),
-        tmp_path,
-    )
+    log = play(question_task(questions[:2], budget=3), mock(lambda messages: ("query", {"sql": "SELECT 1"})), tmp_path)
     sample = read_eval_log(log.location).samples[0]
     assert sample.store["sql_env_outcome"]["steps"] == 3
-    assert (
-        sample.scores["correct"].value == 0 and sample.scores["correct"].explanation == "no_answer"
-    )
+    assert sample.scores["correct"].value == 0 and sample.scores["correct"].explanation == "no_answer"
 
 
 def test_what_was_not_judged_is_left_out_of_its_rate(questions, golds, tmp_path, monkeypatch):
@@ -169,9 +157,7 @@ def test_what_was_not_judged_is_left_out_of_its_rate(questions, golds, tmp_path,
 def test_a_log_can_be_scored_again(questions, golds, tmp_path):
     log = play(question_task(questions[:3]), right(golds), tmp_path)
     again = inspect_ai.score(
-        read_eval_log(log.location),
-        [correct_scorer(), robust_scorer(), grounded_scorer()],
-        action="overwrite",
+        read_eval_log(log.location), [correct_scorer(), robust_scorer(), grounded_scorer()], action="overwrite"
     )
     assert rates(again) == rates(log)
 
@@ -236,11 +222,7 @@ def scripted(golds):
         plays = [
             [[("query", {"sql": gold})], [("answer", {"value": "@last"})]],
             ["Let me think.", [("query", {"sql": gold})], [("answer", {"value": "@last"})]],
-            [
-                [("describe", {"table_name": "nonsense"})],
-                [("query", {"sql": "SELEC"})],
-                [("answer", {"value": 0})],
-            ],
+            [[("describe", {"table_name": "nonsense"})], [("query", {"sql": "SELEC"})], [("answer", {"value": 0})]],
             [[("query", {"sql": gold}), ("answer", {"value": "@last"}), ("query", {"sql": gold})]],
             [[("sample", {"table": "x"})], [("look", {})], "?", [("nothing", {})], "never"],
         ]
@@ -269,9 +251,7 @@ def test_rates_and_words_are_those_of_evaluate(questions, golds, tmp_path):
         assert outcome.get("steps", mine.steps) == mine.steps
 
     def first(found):
-        return {
-            b["messages"][1]["content"]: b["messages"][:2] for b in found if len(b["messages"]) == 2
-        }
+        return {b["messages"][1]["content"]: b["messages"][:2] for b in found if len(b["messages"]) == 2}
 
     def words(message):
         parts = message["content"]
@@ -284,10 +264,7 @@ def test_rates_and_words_are_those_of_evaluate(questions, golds, tmp_path):
     assert [words(m) for k in b for m in a[k]] == [words(m) for k in b for m in b[k]]
     tools = [
         {
-            t["function"]["name"]: (
-                t["function"]["description"],
-                t["function"]["parameters"]["properties"],
-            )
+            t["function"]["name"]: (t["function"]["description"], t["function"]["parameters"]["properties"])
             for t in body["tools"]
         }
         for body in (bodies[-1], others[-1])
@@ -298,15 +275,11 @@ def test_rates_and_words_are_those_of_evaluate(questions, golds, tmp_path):
 def test_the_task_needs_no_openai(questions, tmp_path, monkeypatch):
     "On ada7898 every sample failed where openai was not installed: the dev extra hides it."
     monkeypatch.setitem(sys.modules, "openai", None)
-    log = play(
-        question_task(questions[:2]), mock(lambda messages: ("answer", {"value": "0"})), tmp_path
-    )
+    log = play(question_task(questions[:2]), mock(lambda messages: ("answer", {"value": "0"})), tmp_path)
     assert rates(log)["correct"][0] == 0 and all(not sample.error for sample in log.samples)
 
 
-@pytest.mark.parametrize(
-    "actions", [["abstain", "clarify"], "abstain,clarify", ("ABSTAIN", "CLARIFY")]
-)
+@pytest.mark.parametrize("actions", [["abstain", "clarify"], "abstain,clarify", ("ABSTAIN", "CLARIFY")])
 def test_actions_come_as_text_or_as_a_list(questions, tmp_path, actions):
     "`-T actions=abstain,clarify` is a list; on ada7898: TypeError."
     task = question_task(questions[:1], actions=actions)
@@ -322,9 +295,7 @@ def test_a_saved_conversation_goes_on_in_inspects_messages(questions):
 
     session = Session(EpisodeEnv(questions))
     session.begin(questions[0].question_id)
-    call = dict(
-        id="c1", type="function", function=dict(name="query", arguments='{"sql": "SELECT 1"}')
-    )
+    call = dict(id="c1", type="function", function=dict(name="query", arguments='{"sql": "SELECT 1"}'))
     session.reply(dict(role="assistant", content="I look.", tool_calls=[call]))
     found = [_chat_message(m) for m in session.messages]
     assert [m.role for m in found] == "system user assistant tool".split()

@@ -25,13 +25,7 @@ from sql_env.evaluation.logs import (
     run_difference,
 )
 from sql_env.evaluation.results import summary
-from sql_env.evaluation.rows import (
-    BLAMES,
-    EpisodeResult,
-    Trajectory,
-    episode_result,
-    question_hashes,
-)
+from sql_env.evaluation.rows import BLAMES, EpisodeResult, Trajectory, episode_result, question_hashes
 from sql_env.grading.answers import Verdict
 from sql_env.paths import read_asset
 from sql_env.play.environment import EpisodeEnv
@@ -66,17 +60,9 @@ def run(log, episodes=20, policy=None, environment=None, **options):
 
 def test_a_log_of_another_format_says_what_to_do(tmp_path):
     log = tmp_path / "old.jsonl"
-    log.write_text(
-        '{"policy": "x", "sql_env": "0.0.9", "format": 2}\n{"episode": {"correct": true}}\n'
-    )
-    for read in (
-        read_log,
-        lambda path: run(path, 5),
-        lambda path: replay_problems(path, bundled()),
-    ):
-        with pytest.raises(
-            ValueError, match="old.jsonl has format 2.*format 3: play it again.*0.0.9"
-        ):
+    log.write_text('{"policy": "x", "sql_env": "0.0.9", "format": 2}\n{"episode": {"correct": true}}\n')
+    for read in (read_log, lambda path: run(path, 5), lambda path: replay_problems(path, bundled())):
+        with pytest.raises(ValueError, match="old.jsonl has format 2.*format 3: play it again.*0.0.9"):
             read(log)
 
 
@@ -159,15 +145,7 @@ def test_blame_says_whose_fault_it_was(tmp_path):
     result = run(tmp_path / "a.jsonl", 7, policy, e)
     blamed = ["model", "limit", None, "server", "model", "limit", "environment"]
     assert [x.blame for x in result.episodes] == blamed
-    assert [x.error is None for x in result.episodes] == [
-        True,
-        True,
-        True,
-        False,
-        True,
-        True,
-        False,
-    ]
+    assert [x.error is None for x in result.episodes] == [True, True, True, False, True, True, False]
     counts = dict(model=2, limit=2, server=1, environment=1)
     assert summary(result)["blame"] == counts and set(counts) == set(BLAMES)
     assert result.blame_bounds == (1 / 7, 1 / 3) and "2 by model, 2 by limit" in result.blame_text
@@ -418,11 +396,7 @@ def test_another_price_is_no_other_run_and_costs_are_new(tmp_path):
     "old, new, said",
     [
         ({"seed": 0}, {"seed": 1}, "seed was 0 there and is 1 now"),
-        (
-            {"policy_settings": {"top_p": 1}},
-            {"policy_settings": {"top_p": 2}},
-            "settings.top_p was 1",
-        ),
+        ({"policy_settings": {"top_p": 1}}, {"policy_settings": {"top_p": 2}}, "settings.top_p was 1"),
         ({"a": 1, "b": 1}, {"a": 2, "b": 2}, "a was 1 there and is 2 now (and b differ)"),
         ({"robust": False}, {}, "robust was false there and is null now"),
         ({"started": 1, "sql_env": "1", "commit": "a"}, {"started": 2}, ""),
@@ -506,9 +480,7 @@ def test_rescoring_gives_what_playing_would_have_given(tmp_path):
     robust = run(tmp_path / "b.jsonl", policy=policy, environment=env(12, verify="robust"))
     assert [t.episode for t in rescored.trajectories] == robust.episodes
     assert rescored.changed == tuple(range(12)) and rescored.differences == {}
-    about, trajectories = read_log(
-        replace_log(tmp_path / "c.jsonl", rescored.about, rescored.trajectories)
-    )
+    about, trajectories = read_log(replace_log(tmp_path / "c.jsonl", rescored.about, rescored.trajectories))
     assert trajectories == rescored.trajectories and "robust" not in about
     assert (about["verify"], about["rescored"]["verify"]) == ("robust", "value")
     with pytest.raises(ValueError, match="rescored.log was"):

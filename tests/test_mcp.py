@@ -54,9 +54,7 @@ OPENING = dict(
     jsonrpc="2.0",
     id=1,
     method="initialize",
-    params=dict(
-        protocolVersion="2025-06-18", capabilities={}, clientInfo=dict(name="me", version="1")
-    ),
+    params=dict(protocolVersion="2025-06-18", capabilities={}, clientInfo=dict(name="me", version="1")),
 )
 BOTH = {"accept": "application/json, text/event-stream", "content-type": "application/json"}
 
@@ -68,11 +66,7 @@ def questions():
 
 def make_players(questions, capacity=8, share=0, reveal="none", on_end=None, **options):
     "Players whose sessions play these questions."
-    return Players(
-        lambda: Player(Session(EpisodeEnv(questions)), reveal, on_end),
-        Seats(capacity, share),
-        **options,
-    )
+    return Players(lambda: Player(Session(EpisodeEnv(questions)), reveal, on_end), Seats(capacity, share), **options)
 
 
 async def read(client, name, **arguments):
@@ -147,9 +141,7 @@ def test_the_tools_are_start_and_those_of_the_episode(questions, actions):
         said = dict(name=tool.name, description=tool.description, parameters=tool.inputSchema)
         function = schema["function"]
         assert said == {name: function[name] for name in said}
-        assert tool.annotations.readOnlyHint == (
-            tool.name in ("describe", "sample", "query", "search")
-        )
+        assert tool.annotations.readOnlyHint == (tool.name in ("describe", "sample", "query", "search"))
 
 
 def test_what_a_server_says_of_itself_begins_an_episode(questions):
@@ -243,10 +235,7 @@ def test_after_the_end_only_start_helps(questions):
     async def play(client):
         await read(client, "start", question_id=QUESTION)
         end = await read(client, "answer", value="3")
-        late = [
-            await read(client, "answer", value="4"),
-            await read(client, "query", sql="SELECT 1"),
-        ]
+        late = [await read(client, "answer", value="4"), await read(client, "query", sql="SELECT 1")]
         return end, late, await read(client, "start", question_id=QUESTION)
 
     kept = []
@@ -339,9 +328,7 @@ def long_answers(tmp_path_factory):
     "A question with 300 rows."
     path = tmp_path_factory.mktemp("long") / "shop.sqlite"
     build_database(
-        path,
-        "CREATE TABLE item (id INTEGER PRIMARY KEY, name TEXT)",
-        dict(item=[(i, f"item {i}") for i in range(400)]),
+        path, "CREATE TABLE item (id INTEGER PRIMARY KEY, name TEXT)", dict(item=[(i, f"item {i}") for i in range(400)])
     )
     sql = "SELECT name FROM item WHERE id < 300"
     question = Question(
@@ -396,16 +383,12 @@ def test_sessions_are_kept_apart(questions):
 def test_calls_of_one_session_at_the_same_time_are_carried_out_in_their_order(questions):
     async def play(client):
         await read(client, "start", question_id=QUESTION)
-        return await asyncio.gather(
-            *(read(client, "query", sql=f"SELECT {i} AS n") for i in range(10))
-        )
+        return await asyncio.gather(*(read(client, "query", sql=f"SELECT {i} AS n") for i in range(10)))
 
     kept = []
     [said] = in_memory(make_players(questions, on_end=kept.append), play)
     assert [text.split()[1] for text, _ in said] == [str(i) for i in range(10)]
-    assert [turn.action.argument for turn in kept[0].turns] == [
-        f"SELECT {i} AS n" for i in range(10)
-    ]
+    assert [turn.action.argument for turn in kept[0].turns] == [f"SELECT {i} AS n" for i in range(10)]
 
 
 def test_seats_are_taken_by_start_and_given_back_at_the_end(questions):
@@ -461,14 +444,10 @@ def test_what_fails_inside_is_told_without_details(questions, monkeypatch, caplo
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
-    lambda inner: (
-        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3)
-    ),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
     max_leaves=6,
 )
-names = st.sampled_from(["start", "describe", "sample", "query", "answer", "", "reset"]) | st.text(
-    max_size=9
-)
+names = st.sampled_from(["start", "describe", "sample", "query", "answer", "", "reset"]) | st.text(max_size=9)
 arguments = json_values | st.fixed_dictionaries(
     {},
     optional=dict(
@@ -528,9 +507,7 @@ def test_a_log_is_locked_while_its_server_runs_and_an_empty_one_is_removed(tmp_p
         pass
 
 
-@pytest.mark.parametrize(
-    "wrong, says", [(dict(reveal="gold"), "verdict or none"), (dict(results="x"), "--log")]
-)
+@pytest.mark.parametrize("wrong, says", [(dict(reveal="gold"), "verdict or none"), (dict(results="x"), "--log")])
 def test_settings_that_mean_nothing_here_are_refused(wrong, says):
     with pytest.raises(ValueError, match=says):
         serve_mcp(Settings(**wrong))
@@ -644,19 +621,13 @@ def test_no_byte_over_http_holds_gold(questions, n):
 
         async def __call__(self, scope, receive, send):
             async def tapped(message):
-                headers = [
-                    pair for pair in message.get("headers", ()) if pair[0] not in random_headers
-                ]
+                headers = [pair for pair in message.get("headers", ()) if pair[0] not in random_headers]
                 seen.append(message.get("body", b"") + repr(headers).encode())
                 await send(message)
 
             await self.app(scope, receive, tapped)
 
-    random_headers = (
-        b"mcp-session-id",
-        b"content-length",
-        b"date",
-    )  # digits in them are gold's by chance alone
+    random_headers = (b"mcp-session-id", b"content-length", b"date")  # digits in them are gold's by chance alone
     players = make_players(questions, reveal="verdict")
 
     async def play(url):
@@ -674,9 +645,7 @@ def test_no_byte_over_http_holds_gold(questions, n):
 
     async def search(url):
         searched = 0
-        async with aclosing(
-            play(url)
-        ) as plays:  # closes the client in this task, so that a failure shows itself
+        async with aclosing(play(url)) as plays:  # closes the client in this task, so that a failure shows itself
             async for q, sent, own in plays:
                 assert q.gold_sql not in sent and json.dumps(q.gold_sql)[1:-1] not in sent
                 for row in q.gold_answer:
@@ -735,11 +704,7 @@ def test_bad_lines_over_stdio_do_not_end_it_and_the_end_of_input_does():
         json.dumps(dict(jsonrpc="2.0", id=4, method="tools/list")).encode(),
     ]
     process = subprocess.Popen(
-        command,
-        env=environment,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
+        command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
     for line in lines:
         process.stdin.write(line + b"\n")
@@ -812,8 +777,7 @@ def test_openenv_sessions_over_http_take_seats_and_give_them_back(openenv_site):
 
 
 @pytest.mark.parametrize(
-    "body",
-    [b"{", b"[]", b"[" * 100_000, b'{"jsonrpc": "2.0"}', b'{"jsonrpc": "2.0", "method": "x"}'],
+    "body", [b"{", b"[]", b"[" * 100_000, b'{"jsonrpc": "2.0"}', b'{"jsonrpc": "2.0", "method": "x"}']
 )
 def test_bad_requests_at_openenv_mcp_get_errors_of_json_rpc(openenv_site, body):
     assert httpx.post(f"{openenv_site}/mcp", content=body).json()["error"]["code"] < 0
@@ -827,10 +791,7 @@ def test_reference_clients_use_the_same_address_and_the_same_seats(openenv_site,
             await read(client, "start", question_id=question.question_id)
             await read(other, "start")
             assert (
-                "capacity"
-                in (await asyncio.to_thread(rpc, openenv_site, "openenv/session/create"))["error"][
-                    "message"
-                ]
+                "capacity" in (await asyncio.to_thread(rpc, openenv_site, "openenv/session/create"))["error"]["message"]
             )
             await read(client, "query", sql=question.gold_sql)
             return await read(client, "answer", value="@last")
@@ -873,7 +834,5 @@ import sql_env.server.mcp_tools
 
 @pytest.mark.slow
 def test_the_tools_need_mcp_and_nothing_of_openenv():
-    done = subprocess.run(
-        [sys.executable, "-c", WITHOUT_OPENENV], cwd=ROOT, capture_output=True, text=True
-    )
+    done = subprocess.run([sys.executable, "-c", WITHOUT_OPENENV], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

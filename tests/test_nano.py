@@ -119,9 +119,7 @@ def test_logits_are_those_of_torch(transcripts, library, own):
 
 def test_conversations_side_by_side_are_as_if_alone(transcripts, own):
     engine, tokenizer = own
-    prompts = [
-        tokenizer.encode(text_of(t[1 : 1 + k])) for t, k in zip(transcripts, (1, 3, 2, 5, 1))
-    ]
+    prompts = [tokenizer.encode(text_of(t[1 : 1 + k])) for t, k in zip(transcripts, (1, 3, 2, 5, 1))]
     empty = [ConversationState() for _ in prompts]
     together = engine.write(empty, prompts, tokenizer.end, 12)
     for prompt, (written, state) in zip(prompts, together):
@@ -135,11 +133,7 @@ def test_conversations_side_by_side_are_as_if_alone(transcripts, own):
 
 def test_one_byte_a_weight_keeps_each_row_s_scale(tmp_path):
     rng = np.random.default_rng(1)
-    weights = dict(
-        big=rng.normal(size=(4, 30)) * 100,
-        small=rng.normal(size=(4, 30)) / 100,
-        zero=np.zeros((2, 3)),
-    )
+    weights = dict(big=rng.normal(size=(4, 30)) * 100, small=rng.normal(size=(4, 30)) / 100, zero=np.zeros((2, 3)))
     weights["vector"] = rng.normal(size=5)
     weights = {name: values.astype(np.float32) for name, values in weights.items()}
     save_int8(weights, tmp_path / "x.safetensors")
@@ -159,10 +153,7 @@ def test_one_byte_a_weight_keeps_each_row_s_scale(tmp_path):
     ("written", "call"),
     [
         ("<answer value>@last", ("answer", {"value": "@last"})),
-        (
-            "<query sql>SELECT '<answer value>x'\nFROM a",
-            ("query", {"sql": "SELECT '<answer value>x'\nFROM a"}),
-        ),
+        ("<query sql>SELECT '<answer value>x'\nFROM a", ("query", {"sql": "SELECT '<answer value>x'\nFROM a"})),
         ("<describe sql>x", ("describe", {"sql": "x"})),
         ("hello", None),
         ("", None),
@@ -171,9 +162,7 @@ def test_one_byte_a_weight_keeps_each_row_s_scale(tmp_path):
 )
 def test_what_was_written_is_read_as_a_call_or_as_words(written, call):
     message = parse_written(written)
-    calls = [
-        (c["function"]["name"], c["function"]["arguments"]) for c in message.get("tool_calls", [])
-    ]
+    calls = [(c["function"]["name"], c["function"]["arguments"]) for c in message.get("tool_calls", [])]
     assert calls == ([call] if call else [])
 
 
@@ -191,22 +180,13 @@ def test_numpy_and_transformers_play_the_same_episodes(folder):
     players = [NanoModel(folder, 20, check=False), SameText(folder, max_new_tokens=20)]
     played = []
     for backend in players:
-        result = evaluate(
-            EpisodeEnv(questions),
-            ChatPolicy(backend, **options),
-            progress=False,
-            batch=4,
-            robust=False,
-        )
+        result = evaluate(EpisodeEnv(questions), ChatPolicy(backend, **options), progress=False, batch=4, robust=False)
         played.append([(e.steps, e.correct, e.reason) for e in result.episodes])
     assert played[0] == played[1]
 
 
 def test_a_later_turn_reads_only_what_is_new(folder):
-    nano, observation = (
-        NanoModel(folder, max_new_tokens=0, check=False),
-        EpisodeEnv(load("bundled")).reset(seed=1),
-    )
+    nano, observation = (NanoModel(folder, max_new_tokens=0, check=False), EpisodeEnv(load("bundled")).reset(seed=1))
     messages = initial_messages(observation, "")
     first = nano.complete(messages, [])
     answer = dict(role="tool", content="loan: 3 rows")
@@ -220,9 +200,7 @@ def test_a_folder_is_a_policy_and_others_say_what_to_give(folder, tmp_path):
     assert make_policy(str(folder), bundled).backend.folder == folder
     run = tmp_path / "run"
     (run / "all").mkdir(parents=True)
-    (run / "recipe.json").write_text(
-        json.dumps(dict(recipe=dict(stages=[dict(name="few"), dict(name="all")])))
-    )
+    (run / "recipe.json").write_text(json.dumps(dict(recipe=dict(stages=[dict(name="few"), dict(name="all")]))))
     os.symlink(folder, run / "all/model")
     assert find_nano(run) == run / "all/model"
     assert make_policy(str(run), bundled).name == "run"
@@ -239,10 +217,7 @@ def test_what_ships_is_what_was_trained():
     about = json.loads((NANO_WEIGHTS / "nano.json").read_text(encoding="utf-8"))
     for name, digest in about["sha256"].items():
         assert sha256((NANO_WEIGHTS / name).read_bytes()).hexdigest() == digest, name
-    engine, tokenizer = (
-        NanoEngine.from_folder(NANO_WEIGHTS),
-        NanoTokenizer(NANO_WEIGHTS / "tokenizer.json"),
-    )
+    engine, tokenizer = (NanoEngine.from_folder(NANO_WEIGHTS), NanoTokenizer(NANO_WEIGHTS / "tokenizer.json"))
     logits = logits_of(engine, tokenizer.encode(about["prompt"]))
     for token, wanted in about["logits"].items():
         assert logits[int(token)] == pytest.approx(wanted, abs=0.5)

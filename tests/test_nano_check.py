@@ -10,14 +10,7 @@ from laws import law
 
 from sql_env.evaluation.harness import evaluate
 from sql_env.evaluation.logs import read_log
-from sql_env.nano.engine import (
-    NANO_WEIGHTS,
-    ConversationState,
-    NanoEngine,
-    NanoModel,
-    NanoPolicy,
-    TurnWriter,
-)
+from sql_env.nano.engine import NANO_WEIGHTS, ConversationState, NanoEngine, NanoModel, NanoPolicy, TurnWriter
 from sql_env.nano.recipe import expert_transcripts, world_transcripts
 from sql_env.nano.text import NanoTokenizer, call_objection, conversation_facts
 from sql_env.play.acts import Action
@@ -27,9 +20,7 @@ from sql_env.sources.loading import load
 from sql_env.sql.analysis import has_repeated_part, value_tests
 from sql_env.training.evals import evaluate_checkpoint
 
-QUESTION = (
-    "How many readers of 'New Bergen' born in May 1984 have borrowed over 1,500 books, or three?"
-)
+QUESTION = "How many readers of 'New Bergen' born in May 1984 have borrowed over 1,500 books, or three?"
 READER = "reader: 85 rows\nid INTEGER, primary key\nname TEXT\ncity TEXT\nborn DATE\nage INTEGER\nbooks int(8)"
 
 
@@ -101,9 +92,7 @@ def test_what_speaks_against_a_query(sql, objection, tmp_path, monkeypatch):
 def test_a_number_must_have_been_shown():
     messages = [dict(role="user", content="How many are over 40?\n\nTables:\nreader\n\nSteps: 9")]
     messages += START[1:]
-    assert "number" in call_objection(
-        call("QUERY", COUNT + "age > 41"), conversation_facts(messages)
-    )
+    assert "number" in call_objection(call("QUERY", COUNT + "age > 41"), conversation_facts(messages))
     assert not call_objection(call("QUERY", COUNT + "age > 40"), conversation_facts(messages))
     messages += [call("SAMPLE", "reader"), tool("id | age\n7 | 41")]
     assert not call_objection(call("QUERY", COUNT + "age > 41"), conversation_facts(messages))
@@ -139,16 +128,11 @@ def test_what_speaks_against_other_calls():
         [START[0], call("DESCRIBE", "reader"), tool(READER + "\nplace geometry")],
         [START[0], call("DESCRIBE", "reader"), tool(READER + "\n... 4 more columns")],
         [START[0], call("DESCRIBE", "reader"), tool("reader: 85 rows")],
-        [
-            dict(role="user", content=f"{QUESTION}\n\nTables:\n... 9 more tables\n\nSteps: 5"),
-            *START[1:],
-        ],
+        [dict(role="user", content=f"{QUESTION}\n\nTables:\n... 9 more tables\n\nSteps: 5"), *START[1:]],
     ],
 )
 def test_what_was_not_read_in_full_is_not_held_against_a_query(messages):
-    assert not call_objection(
-        call("QUERY", COUNT + "town = 'New Bergen'"), conversation_facts(messages)
-    )
+    assert not call_objection(call("QUERY", COUNT + "town = 'New Bergen'"), conversation_facts(messages))
 
 
 def test_what_descriptions_and_results_say_counts():
@@ -158,9 +142,7 @@ def test_what_descriptions_and_results_say_counts():
     assert facts.is_whole and not call_objection(call("QUERY", COUNT + "status = 'C'"), facts)
     assert "type" in call_objection(call("QUERY", COUNT + "active = 'Bergen'"), facts)
     messages += [call("SAMPLE", "reader"), tool("active\nBergen")]
-    assert not call_objection(
-        call("QUERY", COUNT + "active = 'Bergen'"), conversation_facts(messages)
-    )
+    assert not call_objection(call("QUERY", COUNT + "active = 'Bergen'"), conversation_facts(messages))
 
 
 def test_numbers_are_read_as_people_write_them():
@@ -188,9 +170,7 @@ def test_what_sqlite_cannot_take_is_ruled_out_quietly(text):
 @given(st.text(max_size=60), st.sampled_from(("DESCRIBE", "SAMPLE", "QUERY", "ANSWER")))
 def test_no_text_breaks_the_check(text, action_type):
     for argument in (text, f"SELECT {text} FROM reader", f"{COUNT} name = '{text}'"):
-        assert isinstance(
-            call_objection(call(action_type, argument), conversation_facts(START)), str
-        )
+        assert isinstance(call_objection(call(action_type, argument), conversation_facts(START)), str)
 
 
 def objections(transcripts):
@@ -212,18 +192,14 @@ def test_experts_on_worlds_are_never_stopped_but_where_the_environment_refuses()
     mix = dict.fromkeys((1, 2, 3, 4, 5), 80)
     calls, found = objections(world_transcripts(mix, 77, max_chars=600, schema_level="names"))
     assert calls[False] > 1000 and found[False] == 0
-    assert (
-        calls[True] > 50 and found[True] > 0.95 * calls[True]
-    )  # all but where a description was cut
+    assert calls[True] > 50 and found[True] > 0.95 * calls[True]  # all but where a description was cut
 
 
 @pytest.mark.slow
 def test_experts_on_questions_of_people_are_seldom_stopped(spider_path):
     bundled, spider = load("bundled"), load("spider", split="train", path=spider_path)
     for questions in (bundled, spider.sample(200, 3)):
-        calls, found = objections(
-            expert_transcripts(questions, 77, max_chars=600, schema_level="names")
-        )
+        calls, found = objections(expert_transcripts(questions, 77, max_chars=600, schema_level="names"))
         assert calls[False] > 500 and found[False] <= 0.01 * calls[False]
         assert found[True] > 0.9 * calls[True]
 
@@ -233,10 +209,7 @@ def test_experts_on_questions_of_people_are_seldom_stopped(spider_path):
 
 @pytest.fixture(scope="module")
 def shipped():
-    engine, tokenizer = (
-        NanoEngine.from_folder(NANO_WEIGHTS),
-        NanoTokenizer(NANO_WEIGHTS / "tokenizer.json"),
-    )
+    engine, tokenizer = (NanoEngine.from_folder(NANO_WEIGHTS), NanoTokenizer(NANO_WEIGHTS / "tokenizer.json"))
     return TurnWriter(engine, tokenizer.end), tokenizer
 
 
@@ -252,9 +225,7 @@ def test_other_turns_depart_at_one_token_and_go_on_as_the_model_would(shipped):
         other = [*other, writer.end]
         place = next(i for i, token in enumerate(whole) if other[i] != token)
         if other[place] != writer.end:
-            [(rest, _)] = TurnWriter(writer.engine, writer.end).write(
-                [[*prompt, *other[: place + 1]]], 60
-            )
+            [(rest, _)] = TurnWriter(writer.engine, writer.end).write([[*prompt, *other[: place + 1]]], 60)
             assert other == [*other[: place + 1], *rest, writer.end][: len(other)]
 
 

@@ -41,11 +41,7 @@ def results_of(transcript):
 def answered_queries(transcript):
     "Queries that were not refused."
     played = zip(calls_of(transcript), results_of(transcript), strict=True)
-    return [
-        argument
-        for (tool, argument), result in played
-        if tool == "query" and not result.startswith("{'error'")
-    ]
+    return [argument for (tool, argument), result in played if tool == "query" and not result.startswith("{'error'")]
 
 
 @pytest.mark.parametrize("level", [1, 2, 3, 4, 5])
@@ -107,10 +103,7 @@ def test_a_query_on_a_wrong_table_is_refused_and_not_learned(tmp_path):
     assert too_early > 16
 
 
-@pytest.mark.parametrize(
-    "table, question, mentioned",
-    cases("nano_expert_mentions_name"),
-)
+@pytest.mark.parametrize("table, question, mentioned", cases("nano_expert_mentions_name"))
 def test_mentions_name(table, question, mentioned):
     assert _mentions_name(table, question) is mentioned
 
@@ -258,10 +251,7 @@ def test_transcripts_follow_from_the_seed_and_differ_between_seeds():
     assert a == b != c
 
 
-@pytest.mark.parametrize(
-    "sql, short",
-    cases("nano_expert_a_column_has_its_table"),
-)
+@pytest.mark.parametrize("sql, short", cases("nano_expert_a_column_has_its_table"))
 def test_a_column_has_its_table_where_two_have_one_of_its_name(sql, short):
     assert _short_query(sql, dict(x={"id", "a"}, y={"id", "c"})) == short
 

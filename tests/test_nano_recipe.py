@@ -69,9 +69,7 @@ def test_names_are_replaced_everywhere_alike(transcripts):
         for (tool, written), (other, rewritten) in zip(calls_of(messages), calls_of(renamed)):
             assert tool == other and written.keys() == rewritten.keys()
             for key in written:
-                pairs = zip(
-                    *(re.findall(r"\w+", x[key]) for x in (written, rewritten)), strict=True
-                )
+                pairs = zip(*(re.findall(r"\w+", x[key]) for x in (written, rewritten)), strict=True)
                 assert all(table.get(a, b) == b for a, b in pairs)
         replaced += old != new
     assert replaced > 0.9 * len(transcripts)
@@ -176,10 +174,7 @@ def test_played_are_questions_that_name_no_column(tmp_path):
 
 def test_imitation_can_leave_these_out(tmp_path):
     questions = world_set("train", 1, 120, 22, tmp_path)
-    kept = {
-        share: [question_of(t) for t in expert_transcripts(questions, keep_untold=share)]
-        for share in (1, 0)
-    }
+    kept = {share: [question_of(t) for t in expert_transcripts(questions, keep_untold=share)] for share in (1, 0)}
     named = [q.question_text for q in questions if missing_mention(q) != "column"]
     assert kept[0] == named and len(named) < len(kept[1]) == len(questions)
 
@@ -309,9 +304,7 @@ def test_a_query_names_a_table_that_sql_could_misread(tmp_path):
     con.execute('CREATE TABLE "order" ("paid on" TEXT); INSERT INTO "order" VALUES (\'May\')')
     con.close()
     about = dict(gold_sql='SELECT 1 FROM "order"', gold_answer=((1,),), tables_involved=("order",))
-    env = nano_recipe._NumberedSQLEnv(
-        QuestionSet([Question("q", "When?", "shop", **about)], {"shop": path})
-    )
+    env = nano_recipe._NumberedSQLEnv(QuestionSet([Question("q", "When?", "shop", **about)], {"shop": path}))
     env.reset(question_id="q")
     env.describe(env._names.tokens["order"])
     table, column = (env._names.tokens[name] for name in ("order", "paid on"))

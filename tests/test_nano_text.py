@@ -133,9 +133,7 @@ def test_play_reads_what_the_policy_reads():
         messages = episode_messages(start, env.episode.turns[:2], "", 600)
         read = [piece.text for piece in render_transcript(messages) if not piece.is_learned]
         read = [text for text in read if not text.startswith("<|a")]
-        assert read == [
-            f"<|{'tool' if i else 'user'}|>{text}<|end|>" for i, text in enumerate(told)
-        ]
+        assert read == [f"<|{'tool' if i else 'user'}|>{text}<|end|>" for i, text in enumerate(told)]
         assert table in read[0] and table in read[1] and "<|n" in read[2]
         env._close()
 
@@ -182,10 +180,7 @@ def test_a_unit_at_the_end_of_a_name_is_not_asked_for():
         ("Winemakers born in 1967? What 4 have they? In Oslo: Zoë Ångström", "Oslo|Zoë Ångström"),
         ("January 1947: many, A first", []),
         ("Concerning Chidi Pereira, who is Ann?", ["Chidi Pereira", "Ann"]),
-        (
-            "Trace PX-5233. Rent Ading 31. Is VE-9 in Boeing B52?",
-            "PX-5233|Rent Ading 31|VE-9|Boeing B52",
-        ),
+        ("Trace PX-5233. Rent Ading 31. Is VE-9 in Boeing B52?", "PX-5233|Rent Ading 31|VE-9|Boeing B52"),
         ("", []),
     ],
 )
@@ -202,10 +197,7 @@ def test_values_are_what_is_quoted_or_has_capital_letters(question, values):
 @pytest.mark.parametrize(
     ("question", "restated"),
     [
-        (
-            "Age and wins of Bo Berg's club, the club's name?",
-            "{age} and {wins} of <|v1|>'s {club}, the {club}'s name?",
-        ),
+        ("Age and wins of Bo Berg's club, the club's name?", "{age} and {wins} of <|v1|>'s {club}, the {club}'s name?"),
         ("Clubs by year of birth: Which club?", "{club} by {year_of_birth}: Which {club}?"),
         ("Average win, losses", "Average {wins}, losses"),
         ("A Club Cup", "A <|v1|>"),
@@ -221,15 +213,9 @@ def test_a_description_ends_with_the_question_in_tokens(question, restated):
 @pytest.mark.parametrize(
     ("sql", "numbered"),
     [
-        (
-            "SELECT 1 WHERE a = 'Bo O''Hara' OR b = 'Oslo'",
-            "SELECT 1 WHERE a = '<|v1|>' OR b = '<|v2|>'",
-        ),
+        ("SELECT 1 WHERE a = 'Bo O''Hara' OR b = 'Oslo'", "SELECT 1 WHERE a = '<|v1|>' OR b = '<|v2|>'"),
         ("SELECT 1 WHERE a LIKE '%Oslo%'", "SELECT 1 WHERE a LIKE '%<|v2|>%'"),
-        (
-            "SELECT 1 WHERE a = 'oslo' OR a = 'Oslo Cup'",
-            "SELECT 1 WHERE a = 'oslo' OR a = 'Oslo Cup'",
-        ),
+        ("SELECT 1 WHERE a = 'oslo' OR a = 'Oslo Cup'", "SELECT 1 WHERE a = 'oslo' OR a = 'Oslo Cup'"),
     ],
 )
 def test_a_text_that_is_a_value_is_written_by_its_token(sql, numbered):
@@ -240,10 +226,7 @@ def test_a_text_that_is_a_value_is_written_by_its_token(sql, numbered):
     assert names.spelled("<|v1|> of <|v9|>") == "Bo O'Hara of <|v9|>"
 
 
-@given(
-    question=st.text(st.sampled_from("ab s_")),
-    names=st.lists(st.text(st.sampled_from("ab s_")), max_size=8),
-)
+@given(question=st.text(st.sampled_from("ab s_")), names=st.lists(st.text(st.sampled_from("ab s_")), max_size=8))
 def test_places_are_counted_from_one_without_a_gap(question, names):
     found = set(_mention_marks(question, names)) - {"", " ~"}
     assert found == set(MARKS[: len(found)])

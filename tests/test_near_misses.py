@@ -35,15 +35,7 @@ def path(tmp_path_factory):
     others = ("Chess", "Judo", "Golf", "Skiing", "Go")
     clubs += [(i, name, TOWNS[i % 3], i % 8 + 1) for i, name in enumerate(others, 4)]
     members = [
-        (
-            i,
-            i % 8 + 1,
-            f"{FIRST[i % 16]}",
-            f"{FIRST[i % 16]}son{i}",
-            STREETS[i % 4],
-            ROLES[i % 3],
-            i,
-        )
+        (i, i % 8 + 1, f"{FIRST[i % 16]}", f"{FIRST[i % 16]}son{i}", STREETS[i % 4], ROLES[i % 3], i)
         for i in range(1, 31)
     ]
     rows = {"region": regions, "club": clubs, "member": members}
@@ -150,9 +142,7 @@ def test_tables_that_gold_does_not_read_are_filled_once(path, monkeypatch):
     inserted: list[str] = []
     insert = ScratchDatabase.insert
     monkeypatch.setattr(
-        ScratchDatabase,
-        "insert",
-        lambda self, sql, rows: (inserted.append(sql), insert(self, sql, rows)),
+        ScratchDatabase, "insert", lambda self, sql, rows: (inserted.append(sql), insert(self, sql, rows))
     )
 
     def times(gold, table):

@@ -21,11 +21,7 @@ from sql_env.sources.loading import load
 
 PAGE = json.loads((ROOT / "nbs/integrations/index.ipynb").read_text())
 ROW = re.compile(r"^\| \[(\w+)\]\([^)]+\) \| `?(\w+)`? \| (.+) \| `(.+)` \|$", re.M)
-LINES = {
-    tool: (names, line)
-    for cell in PAGE["cells"]
-    for tool, _, names, line in ROW.findall("".join(cell["source"]))
-}
+LINES = {tool: (names, line) for cell in PAGE["cells"] for tool, _, names, line in ROW.findall("".join(cell["source"]))}
 
 
 def run_line(tool, **known):
@@ -53,9 +49,7 @@ def test_pairs_of_extras_that_cannot_be_are_told():
     matrix = json.loads((ROOT / "benchmarks/extras_pairs.json").read_text())
     settings = (ROOT / "settings.ini").read_text()
     extras = set(re.findall(r"^(\w+)_requirements", settings, re.M)) - {"dev"}
-    assert (
-        set(matrix["extras"]) == extras and len(extras) * (len(extras) - 1) / 2 == matrix["pairs"]
-    )
+    assert set(matrix["extras"]) == extras and len(extras) * (len(extras) - 1) / 2 == matrix["pairs"]
     text = "".join(line for cell in PAGE["cells"] for line in cell["source"])
     told = text.partition("*Which extras go together?*")[2]
     refused = {extra for pair in matrix["refused"] for extra in pair.split(",")}
@@ -72,12 +66,7 @@ def test_what_others_tools_found_is_told():
     "The page has the figures of the files; gold is always paid, and robust pays nothing else."
     found = json.loads((ROOT / "benchmarks/graders.json").read_text())
     text = "".join(line for cell in PAGE["cells"] for line in cell["source"])
-    for part, paid in (
-        ("verifiers_robust", 0),
-        ("verifiers", 2),
-        ("inspect", 0),
-        ("inspect_value", 2),
-    ):
+    for part, paid in (("verifiers_robust", 0), ("verifiers", 2), ("inspect", 0), ("inspect_value", 2)):
         rows = found[part]["found"]
         rows = rows if isinstance(rows, list) else rows["with_calls"]
         failed = [r for r in rows if r["failed"]]
@@ -124,9 +113,7 @@ def test_openenv(questions):
         def say(messages, tools, sampling):
             assert [t.name for t in tools] == ["answer", "describe", "query", "sample"]
             call = next(left, None)
-            return harness.ModelStepResult(
-                llm.LLMResponse("", [llm.ToolCall("1", *call)] if call else [])
-            )
+            return harness.ModelStepResult(llm.LLMResponse("", [llm.ToolCall("1", *call)] if call else []))
 
         rollout = harness.build_harness_rollout_func(
             session_factory=factory,
@@ -217,11 +204,7 @@ def test_openenv_gives_no_number_where_the_environment_fails(questions, fails, m
     assert called.done == bool(called.error) == (fails == "call_or_raise")
     assert "division" not in str(called)
     result = session.verify([])
-    assert (result.env_reward, result.done, result.metrics) == (
-        None,
-        True,
-        dict(blame="environment"),
-    )
+    assert (result.env_reward, result.done, result.metrics) == (None, True, dict(blame="environment"))
 
 
 def test_harbor(tmp_path, monkeypatch):
@@ -305,11 +288,7 @@ def test_inspect(tmp_path):
         line += f" -M responses_api=false --model-base-url {server.url} --log-dir . --limit 1"
         line += " -T budget=2 -T verify=robust -T actions=abstain --display none --log-format json"
         done = subprocess.run(
-            shlex.split(line),
-            cwd=tmp_path,
-            env=env | dict(OPENAI_API_KEY="none"),
-            capture_output=True,
-            text=True,
+            shlex.split(line), cwd=tmp_path, env=env | dict(OPENAI_API_KEY="none"), capture_output=True, text=True
         )
     assert done.returncode == 0, done.stdout + done.stderr
     [log] = [json.loads(p.read_text()) for p in tmp_path.glob("*.json")]

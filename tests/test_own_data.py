@@ -59,9 +59,7 @@ def test_questions_come_from_tables_as_from_jsonl(harbour, form, head):
 
 
 def test_a_table_may_give_answers_and_ids(harbour):
-    write(
-        harbour, "csv", ("id", "question", "answer"), [(7, "How many?", 3), ("a", "Who?", "Orca")]
-    )
+    write(harbour, "csv", ("id", "question", "answer"), [(7, "How many?", 3), ("a", "Who?", "Orca")])
     found = load("folder", harbour)
     assert [(q.question_id, q.gold_answer) for q in found] == [("7", ((3,),)), ("a", (("Orca",),))]
 
@@ -72,12 +70,7 @@ def test_mistakes_name_the_line(harbour, form):
     line = 2 if form == "csv" else 1
     with pytest.raises(SourceError, match=f"asked.{form}, line {line}: unknown field 'colour'"):
         load("folder", harbour)
-    write(
-        harbour,
-        form,
-        ("id", "question", "sql"),
-        [("a", "How?", "SELECT 1"), ("a", "Who?", "SELECT 2")],
-    )
+    write(harbour, form, ("id", "question", "sql"), [("a", "How?", "SELECT 1"), ("a", "Who?", "SELECT 2")])
     with pytest.raises(SourceError, match=f"line {line + 1}: question_id 'a' occurs twice"):
         load("folder", harbour)
 
@@ -164,11 +157,7 @@ def described(path, table):
 def test_keys_and_references_are_proposed_and_declared_if_confirmed(sheets, tmp_path):
     asked = []
     path = import_files(sheets, tmp_path / "no", confirm=lambda found: asked.extend(found))
-    wanted = [
-        "ships.id is the key",
-        "visits.ship_id refers to ships.id",
-        "visits.home_ship_id refers to ships.id",
-    ]
+    wanted = ["ships.id is the key", "visits.ship_id refers to ships.id", "visits.home_ship_id refers to ships.id"]
     assert asked == wanted and "key" not in described(path, "ships")
     path = import_files(sheets, tmp_path / "yes", confirm=lambda found: True)
     assert "id INTEGER, primary key" in described(path, "ships")
@@ -176,9 +165,7 @@ def test_keys_and_references_are_proposed_and_declared_if_confirmed(sheets, tmp_
     assert "home_ship_id INTEGER, references ships.id" in described(path, "visits")
 
 
-@pytest.mark.parametrize(
-    "text", ["id;name\n1;a\n1;b\n", "id;name\n1;a\n;b\n", "size;name\n1;a\n2;b\n"]
-)
+@pytest.mark.parametrize("text", ["id;name\n1;a\n1;b\n", "id;name\n1;a\n;b\n", "size;name\n1;a\n2;b\n"])
 def test_no_key_is_proposed_that_values_or_names_speak_against(tmp_path, text):
     (tmp_path / "t.csv").write_text(text)
     asked = []
@@ -217,12 +204,7 @@ def test_excel_sheets_become_tables(tmp_path):
     openpyxl = pytest.importorskip("openpyxl", reason="pip install 'sql_env[data]'")
     book = openpyxl.Workbook()
     book.active.title = "ship"
-    for row in [
-        ("id", "built", None, "note"),
-        (1, dt.datetime(1998, 5, 1), 2.5),
-        (None,),
-        (2, None, 3, "x"),
-    ]:
+    for row in [("id", "built", None, "note"), (1, dt.datetime(1998, 5, 1), 2.5), (None,), (2, None, 3, "x")]:
         book.active.append(list(row))
     book.create_sheet("empty")
     book.create_sheet("crew").append(["name"])
@@ -295,9 +277,7 @@ def test_processes_load_what_one_loads(many, monkeypatch):
     one = load("folder", many)
     (many / "cache" / "results.cache").unlink()
     two = load("folder", many, workers=2)
-    assert list(one) == list(two) and one.left_out == two.left_out == {
-        "database lost is missing": 1
-    }
+    assert list(one) == list(two) and one.left_out == two.left_out == {"database lost is missing": 1}
     assert len(two) == 60
 
 
@@ -338,7 +318,5 @@ def test_lines_of_any_layout_are_read_alike(harbour):
     for some in (lines, lines[::-1]):
         (harbour / "asked.jsonl").write_text("\n".join(map(json.dumps, some)))
         found = load("folder", harbour)
-        assert {(q.question_text, q.gold_sql, q.gold_answer) for q in found} == {
-            (question, sql, ((3,),))
-        }
+        assert {(q.question_text, q.gold_sql, q.gold_answer) for q in found} == {(question, sql, ((3,),))}
         assert len(found) == len(lines) and all(len(q.__dict__) == 5 for q in found)

@@ -141,9 +141,7 @@ CASES = [(gold, sql) for gold, others in WRONG.values() for sql in others]
 @pytest.mark.parametrize("gold, sql", CASES)
 def test_a_difference_is_found(firm, gold, sql):
     db = Database(firm)
-    assert compare_rows(db.query(sql).rows, db.query(gold).rows, "ORDER" in gold).correct, (
-        "not lucky"
-    )
+    assert compare_rows(db.query(sql).rows, db.query(gold).rows, "ORDER" in gold).correct, "not lucky"
     assert judge_evidence(gold, db, sql).reason == "differs"
 
 
@@ -164,10 +162,7 @@ def test_what_is_declared_is_kept(firm):
     "An order by a key has no ties, each trip has its employee, and no column of numbers holds texts."
     db = Database(firm)
     for gold, sql in [
-        (
-            "SELECT count(*) FROM trip",
-            "SELECT count(*) FROM trip AS t JOIN emp AS e ON e.emp_id = t.emp_id",
-        ),
+        ("SELECT count(*) FROM trip", "SELECT count(*) FROM trip AS t JOIN emp AS e ON e.emp_id = t.emp_id"),
         ("SELECT count(*) FROM emp", "SELECT count(DISTINCT emp_id) FROM emp"),
         ("SELECT max(age) FROM emp", "SELECT max(CAST(age AS INTEGER)) FROM emp"),
     ]:

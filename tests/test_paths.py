@@ -90,9 +90,7 @@ def some(*numbers): return {str(i).encode(): str(i).encode() * 200 for i in rang
 
 
 def test_three_writers_lose_nothing(tmp_path):
-    code = (
-        "for i in range(200): start = int(sys.argv[2]); cache.put(some(start + i, start + i + 1))"
-    )
+    code = "for i in range(200): start = int(sys.argv[2]); cache.put(some(start + i, start + i + 1))"
     path = tmp_path / "a.cache"
     writers = [in_process(code, path, start) for start in (0, 100, 200)]
     assert [w.wait() for w in writers] == [0, 0, 0]

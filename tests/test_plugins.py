@@ -128,12 +128,8 @@ def test_models_get_it_as_a_tool(questions):
     env = EpisodeEnv(questions, actions="peek")
     session = Session(env)
     system, _ = session.begin("harbour-NO")
-    assert "query, peek at a row." in system["content"] and system["content"] == prompt(
-        questions[0], env.actions
-    )
-    assert [t["function"]["name"] for t in session.tools] == sorted(
-        ["answer", "describe", "peek", "query", "sample"]
-    )
+    assert "query, peek at a row." in system["content"] and system["content"] == prompt(questions[0], env.actions)
+    assert [t["function"]["name"] for t in session.tools] == sorted(["answer", "describe", "peek", "query", "sample"])
     assert session.call("peek", {"table_name": "ship"}) == TABLE
     again = Session.resume(env, session.state(), check=True)
     assert again.messages == session.messages

@@ -31,12 +31,9 @@ from sql_env.questions.question_set import Question
 from sql_env.sources.loading import load
 from sql_env.sql.text import quote_identifier
 
-SPIDER = Path(
-    os.environ.get("SQL_ENV_SPIDER") or Path(__file__).resolve().parents[2] / "shared" / "spider"
-)
+SPIDER = Path(os.environ.get("SQL_ENV_SPIDER") or Path(__file__).resolve().parents[2] / "shared" / "spider")
 needs_spider = pytest.mark.skipif(
-    not (SPIDER / "dev.json").is_file(),
-    reason="Spider is not here: set SQL_ENV_SPIDER to its folder",
+    not (SPIDER / "dev.json").is_file(), reason="Spider is not here: set SQL_ENV_SPIDER to its folder"
 )
 
 
@@ -81,10 +78,7 @@ def test_every_policy_keeps_the_protocol(policy):
     env = EpisodeEnv(bundled())
     for q in bundled().sample(12, 2):
         taken, o = record(env, copy.copy(policy), question_id=q.question_id)
-        assert all(
-            isinstance(a, Action) and a.action_type in ACTIONS and isinstance(a.argument, str)
-            for a in taken
-        )
+        assert all(isinstance(a, Action) and a.action_type in ACTIONS and isinstance(a.argument, str) for a in taken)
         assert o.done and len(taken) == o.step_count <= 15
 
 
@@ -132,9 +126,7 @@ def test_random_policy_does_not_depend_on_what_it_played_before():
     ids = [(i, q.question_id) for i, q in enumerate(bundled().sample(30, 6))]
     forth = {i: record(env, policy, seed=i, question_id=k)[0] for i, k in ids}
     back = {i: record(env, policy, seed=i, question_id=k)[0] for i, k in reversed(ids)}
-    alone = {
-        i: record(EpisodeEnv(bundled()), RandomPolicy(9), seed=i, question_id=k)[0] for i, k in ids
-    }
+    alone = {i: record(EpisodeEnv(bundled()), RandomPolicy(9), seed=i, question_id=k)[0] for i, k in ids}
     assert forth == back == alone
 
 
@@ -223,11 +215,7 @@ def test_oracle_finds_the_right_one_of_two_equal_questions(tmp_path):
     for q, table, rows in ((one, "apple", 1), (two, "pear", 2)):
         episode = Episode(
             q,
-            Database(
-                build_database(
-                    tmp_path / f"{table}.sqlite", f"CREATE TABLE {table}(x)", {table: [(1,)] * rows}
-                )
-            ),
+            Database(build_database(tmp_path / f"{table}.sqlite", f"CREATE TABLE {table}(x)", {table: [(1,)] * rows})),
         )
         play_episode(episode, OraclePolicy([one, two]), episode.reset())
         assert episode.verdict.correct
@@ -311,11 +299,7 @@ def test_the_hacks_are_those_that_were_planned():
 
 def test_hacks_can_win_where_a_question_lets_them(tmp_path):
     "A floor that can't rise measures nothing: each kind of guessable question is found."
-    db = Database(
-        build_database(
-            tmp_path / "a.sqlite", "CREATE TABLE t(x, y)", {"t": [(1, "a"), (7, "b"), (9, "c")]}
-        )
-    )
+    db = Database(build_database(tmp_path / "a.sqlite", "CREATE TABLE t(x, y)", {"t": [(1, "a"), (7, "b"), (9, "c")]}))
 
     def winners(gold):
         q = Question("q", "How many t?", "a", "SELECT 1", gold)
@@ -342,9 +326,7 @@ def test_most_frequent_answer_is_the_most_frequent_one():
     ]
     hack = most_frequent_answer(qs)
     env = Observation("?", "t")
-    assert hack.select_action(env) == ("ANSWER", "5"), (
-        "the smaller text wins a tie, whatever the order"
-    )
+    assert hack.select_action(env) == ("ANSWER", "5"), "the smaller text wins a tie, whatever the order"
     assert most_frequent_answer(qs[::-1]).select_action(env) == ("ANSWER", "5")
     assert hack.select_action(env).argument in {format_rows(q.gold_answer) for q in qs}
 
@@ -359,9 +341,7 @@ def table_schema(name, columns):
 
 
 def awkward_database(path, names, columns=None):
-    schema = ";".join(
-        table_schema(name, columns or [name, name + " 2", "x " + name]) for name in names
-    )
+    schema = ";".join(table_schema(name, columns or [name, name + " 2", "x " + name]) for name in names)
     return Database(build_database(path, schema, {}))
 
 
@@ -377,10 +357,7 @@ def test_parse_schema_info_reads_any_name_at_any_level(tmp_path, level, name):
     everything = {n: [n, n + " 2", "x " + n] for n in names}
     assert known == (everything if level != "names" else {n: [] for n in names})
     assert not episode.step("DESCRIBE", quote_identifier(name)).error
-    assert (
-        parse_schema_info(episode.step("SAMPLE", quote_identifier(name)).schema_info)[name]
-        == everything[name]
-    )
+    assert parse_schema_info(episode.step("SAMPLE", quote_identifier(name)).schema_info)[name] == everything[name]
 
 
 def test_parse_schema_info_of_nothing():
@@ -391,9 +368,7 @@ def test_parse_schema_info_at_level_none_knows_what_was_described(tmp_path):
     db = awkward_database(tmp_path / "a.sqlite", ["a b", "c"])
     episode = Episode(Question("q", "?", "a", "SELECT 1", ((1,),)), db, schema_level="none")
     assert parse_schema_info(episode.reset().schema_info) == {}
-    assert parse_schema_info(episode.step("DESCRIBE", "a b").schema_info) == {
-        "a b": ["a b", "a b 2", "x a b"]
-    }
+    assert parse_schema_info(episode.step("DESCRIBE", "a b").schema_info) == {"a b": ["a b", "a b 2", "x a b"]}
 
 
 @pytest.mark.parametrize("level", SCHEMA_LEVELS)
@@ -420,22 +395,17 @@ def test_parse_schema_info_reads_every_database_of_spider_dev():
         assert known == {t: [c.name for c in db.columns(t)] for t in db.tables}
 
 
-names_of = st.text(
-    st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=12
-).filter(lambda s: not s.lower().startswith("sqlite_"))
+names_of = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=12).filter(
+    lambda s: not s.lower().startswith("sqlite_")
+)
 
 
 @law(60, suppress_health_check=list(HealthCheck))
-@given(
-    table=names_of,
-    columns=st.lists(names_of, min_size=1, max_size=4, unique_by=lambda s: s.casefold()),
-)
+@given(table=names_of, columns=st.lists(names_of, min_size=1, max_size=4, unique_by=lambda s: s.casefold()))
 def test_parse_schema_info_reads_what_schema_info_wrote(tmp_path, table, columns):
     db = awkward_database(tmp_path / "h.sqlite", [table], columns)
     assert parse_schema_info(
-        Episode(Question("q", "?", "h", "SELECT 1", ((1,),)), db, schema_level="columns")
-        .reset()
-        .schema_info
+        Episode(Question("q", "?", "h", "SELECT 1", ((1,),)), db, schema_level="columns").reset().schema_info
     ) == {table: columns}
 
 
@@ -445,27 +415,17 @@ def test_parse_schema_info_reads_what_schema_info_wrote(tmp_path, table, columns
 @pytest.mark.slow
 def test_greedy_never_crashes_and_beats_random_on_bundled():
     for level in SCHEMA_LEVELS:
-        result = evaluate(
-            EpisodeEnv(bundled(), schema_level=level), GreedyPolicy(), 100, progress=False
-        )
+        result = evaluate(EpisodeEnv(bundled(), schema_level=level), GreedyPolicy(), 100, progress=False)
         assert result.n_completed == 100, [e.error for e in result.episodes if e.error][:3]
-    greedy, chance = (
-        evaluate(bundled(), p, progress=False) for p in (GreedyPolicy(), RandomPolicy(0))
-    )
-    assert (
-        greedy.n_completed == chance.n_completed == len(bundled())
-        and greedy.success_rate > chance.success_rate
-    )
+    greedy, chance = (evaluate(bundled(), p, progress=False) for p in (GreedyPolicy(), RandomPolicy(0)))
+    assert greedy.n_completed == chance.n_completed == len(bundled()) and greedy.success_rate > chance.success_rate
 
 
 @needs_spider
 @pytest.mark.slow
 def test_greedy_never_crashes_and_beats_random_on_spider():
     qs = spider()
-    greedy, chance = (
-        evaluate(qs, GreedyPolicy(), progress=False),
-        evaluate(qs, RandomPolicy(0), progress=False),
-    )
+    greedy, chance = (evaluate(qs, GreedyPolicy(), progress=False), evaluate(qs, RandomPolicy(0), progress=False))
     assert greedy.n_completed == chance.n_completed == len(qs)
     assert greedy.success_rate > chance.success_rate + 0.03
     assert greedy.interval()[0] > 0.01
@@ -476,10 +436,7 @@ def test_small_budgets_crash_nobody(budget):
     env = EpisodeEnv(bundled(), budget=budget)
     for policy in everyone():
         result = evaluate(env, policy, 8, progress=False)
-        assert result.n_completed == 8, (
-            policy.name,
-            [e.error for e in result.episodes if e.error][:1],
-        )
+        assert result.n_completed == 8, (policy.name, [e.error for e in result.episodes if e.error][:1])
 
 
 def test_greedy_on_names_that_need_quotes(tmp_path):
@@ -495,9 +452,7 @@ def test_greedy_on_names_that_need_quotes(tmp_path):
         episode = Episode(Question("q", text, "a", "SELECT 1", ((1,),)), db, schema_level="columns")
         play_episode(episode, GreedyPolicy(), episode.reset())
         assert episode.verdict is not None
-        assert not any(
-            t.error for t in episode.turns if t.action.action_type in ("DESCRIBE", "SAMPLE")
-        ), episode.turns
+        assert not any(t.error for t in episode.turns if t.action.action_type in ("DESCRIBE", "SAMPLE")), episode.turns
 
 
 anything = st.text(max_size=60)
@@ -506,9 +461,7 @@ anything = st.text(max_size=60)
 @law(200, suppress_health_check=list(HealthCheck))
 @given(
     question=anything,
-    schema=st.one_of(
-        anything, st.lists(anything, max_size=4).map("\n".join), st.just("a(b, c)\nd")
-    ),
+    schema=st.one_of(anything, st.lists(anything, max_size=4).map("\n".join), st.just("a(b, c)\nd")),
     result=st.one_of(anything, st.lists(anything, max_size=4).map("\n".join)),
     error=anything,
     left=st.integers(0, 15),
@@ -518,8 +471,6 @@ def test_policies_cope_with_any_observation(question, schema, result, error, lef
         if hasattr(policy, "reset"):
             policy.reset(0)
         for step in range(4):
-            o = Observation(
-                question, schema, result, error, step, left, ("SAMPLE x",) * step, False, 0.0
-            )
+            o = Observation(question, schema, result, error, step, left, ("SAMPLE x",) * step, False, 0.0)
             action = policy.select_action(o)
             assert action.action_type in ACTIONS and isinstance(action.argument, str)

@@ -93,9 +93,7 @@ def test_notebooks_run_clean_and_fresh(root, exported):
 
 def test_a_benchmark_hides_no_module(root):
     "A script's folder is searched first: benchmarks/datasets.py stood before the package that a trainer imports."
-    installed = [
-        sysconfig.get_path(kind) for kind in ("stdlib", "platstdlib", "purelib", "platlib")
-    ]
+    installed = [sysconfig.get_path(kind) for kind in ("stdlib", "platstdlib", "purelib", "platlib")]
     names = {path.stem for path in (root / "benchmarks").glob("*.py")}
     assert not names & sys.stdlib_module_names
     assert not [name for name in names if PathFinder.find_spec(name, installed)]
@@ -163,8 +161,7 @@ def test_the_budget_of_tokens(root):
         if found[name] > n
     ]
     assert not over, (
-        "; ".join(over)
-        + ". What does the change replace? Merge what is double and delete what nobody uses "
+        "; ".join(over) + ". What does the change replace? Merge what is double and delete what nobody uses "
         "(python tests/style.py shows the sizes); a higher budget in style.json needs its reason in CHANGELOG.md"
     )
 
@@ -176,9 +173,7 @@ def fresh_python(code: str) -> str:
 
 def test_the_front_door_is_lazy():
     "`import sql_env` imports no other module of the package and no library; names come when they are used."
-    code = (
-        "import sys; old = set(sys.modules); import sql_env; print(*sorted(set(sys.modules) - old))"
-    )
+    code = "import sys; old = set(sys.modules); import sql_env; print(*sorted(set(sys.modules) - old))"
     assert fresh_python(code).split() == ["sql_env"]
     code = "import sys, sql_env; sql_env.load, sql_env.evaluate, sql_env.ChatPolicy; print(*sys.modules)"
     loaded = set(fresh_python(code).split())
@@ -225,9 +220,7 @@ def test_example_of_evaluation(root, tmp_path):
     with FakeServer(lambda body: [("answer", {"value": "0"})]) as server:
         env = os.environ | {"OPENAI_API_KEY": "none"}
         said = run(*command, server.url, "2", cwd=tmp_path, env=env)
-    assert (
-        "| m |" in said and "Hack floor" in said and len(server.bodies) == 3
-    )  # a probe, and a call for each episode
+    assert "| m |" in said and "Hack floor" in said and len(server.bodies) == 3  # a probe, and a call for each episode
 
 
 @pytest.mark.slow
@@ -264,9 +257,7 @@ def test_wheel_holds_the_data(wheel):
         "assets/log.schema.json",
     ):
         assert f"sql_env/{name}" in names
-    assert not [
-        n for n in names if n.startswith(("tests", "data", "nbs", "benchmarks", "examples"))
-    ]
+    assert not [n for n in names if n.startswith(("tests", "data", "nbs", "benchmarks", "examples"))]
 
 
 RUN_ALL = """

@@ -8,13 +8,7 @@ import apsw
 import pytest
 import weakened_rules
 from conftest import ROOT
-from deceiving_pairs import (
-    DATABASES,
-    PAIRS,
-    SCHEMA,
-    differing,
-    kinds_of_false_proofs,
-)
+from deceiving_pairs import DATABASES, PAIRS, SCHEMA, differing, kinds_of_false_proofs
 from made_rows import made_row
 from tables import cases
 
@@ -78,25 +72,15 @@ def test_what_is_not_covered_is_open_with_the_reason(singers, sql, reason):
 
 
 def test_only_needed_assumptions_are_named(singers):
-    same = prove(
-        "SELECT name FROM singer WHERE age > 30",
-        "SELECT name FROM singer WHERE NOT age <= 30",
-        singers,
-    )
+    same = prove("SELECT name FROM singer WHERE age > 30", "SELECT name FROM singer WHERE NOT age <= 30", singers)
     assert same.assumptions == ()
-    join = prove(
-        "SELECT id FROM song",
-        "SELECT song.id FROM song JOIN singer ON singer.id = singer_id",
-        singers,
-    )
+    join = prove("SELECT id FROM song", "SELECT song.id FROM song JOIN singer ON singer.id = singer_id", singers)
     assert {a.kind for a in join.assumptions} == {"not_null", "key", "reference"}
     assert all(a.declared for a in join.assumptions)
     ages = prove("SELECT count(*) FROM singer", "SELECT count(age) FROM singer", singers)
     assert Assumption("not_null", "singer", ("age",)) in ages.assumptions
     with_unknown_age = facts_of(SINGERS + "INSERT INTO singer VALUES (4, 'Di', NULL, NULL)")
-    refuted = prove(
-        "SELECT count(*) FROM singer", "SELECT count(age) FROM singer", with_unknown_age
-    )
+    refuted = prove("SELECT count(*) FROM singer", "SELECT count(age) FROM singer", with_unknown_age)
     assert refuted.outcome == "refuted"
 
 
@@ -126,17 +110,10 @@ def test_without_the_solver_nothing_is_proved_that_needs_it(singers, monkeypatch
             raise ModuleNotFoundError("No module named 'z3'", name="z3")
         return original(name, *args, **kwargs)
 
-    for module in [
-        m for m in sys.modules if m == "z3" or m.startswith("z3.") or m.endswith("proofs.solver")
-    ]:
+    for module in [m for m in sys.modules if m == "z3" or m.startswith("z3.") or m.endswith("proofs.solver")]:
         monkeypatch.delitem(sys.modules, module)
     monkeypatch.setattr(builtins, "__import__", without)
-    proof = prove(
-        "SELECT name FROM singer WHERE age > 30",
-        "SELECT name FROM singer WHERE age >= 31",
-        singers,
-        tries=0,
-    )
+    proof = prove("SELECT name FROM singer WHERE age > 30", "SELECT name FROM singer WHERE age >= 31", singers, tries=0)
     assert proof.outcome == "open" and 'pip install "sql_env[prove]"' in proof.reason
 
 
@@ -198,12 +175,7 @@ def test_a_foreign_key_counts_where_sqlite_finds_the_parent_by_equality(of, own,
     con = facts_of(f"""CREATE TABLE p (k {of} PRIMARY KEY);
         CREATE TABLE c (id INTEGER PRIMARY KEY, k {own} REFERENCES p(k));
         INSERT INTO p VALUES ('5'), ('7'); INSERT INTO c VALUES (1, '7')""")
-    proof = prove(
-        "SELECT c.id FROM c, p WHERE p.k = c.k",
-        "SELECT id FROM c WHERE k IS NOT NULL",
-        con,
-        tries=0,
-    )
+    proof = prove("SELECT c.id FROM c, p WHERE p.k = c.k", "SELECT id FROM c WHERE k IS NOT NULL", con, tries=0)
     assert (proof.outcome == "proved") is is_found
 
 
@@ -224,9 +196,7 @@ def test_each_of_these_pairs_differs():
         for judge in (Comparison(*texts), Comparison(*texts[::-1])):
             contents = Contents(con, {t for text in texts for t in referenced_tables(text)}, texts)
             contents.left = 10**6
-            if judge.differ(Whole(con)) or any(
-                contents.fill(n) and judge.differ(contents) for n in range(200)
-            ):
+            if judge.differ(Whole(con)) or any(contents.fill(n) and judge.differ(contents) for n in range(200)):
                 break
         else:
             raise AssertionError(pair)
@@ -274,10 +244,7 @@ def test_what_has_always_the_same_rows_is_not_tested(singers, monkeypatch):
     "gold, sql",
     [
         ("SELECT name FROM singer NATURAL JOIN song", "SELECT name FROM singer"),
-        (
-            "SELECT group_concat(id) FROM singer",
-            "SELECT group_concat(id) FROM singer WHERE age > 5",
-        ),
+        ("SELECT group_concat(id) FROM singer", "SELECT group_concat(id) FROM singer WHERE age > 5"),
         (
             "SELECT singer_id FROM song GROUP BY 1 HAVING count(*) > 39",
             "SELECT singer_id FROM song GROUP BY 1 HAVING count(*) > 40",
@@ -290,9 +257,7 @@ def test_a_difference_is_looked_for_where_no_proof_is(singers, gold, sql):
 
 def test_a_natural_join_is_read(singers):
     proof = prove(
-        "SELECT song.id FROM song NATURAL JOIN singer",
-        "SELECT song.id FROM song JOIN singer USING (id)",
-        singers,
+        "SELECT song.id FROM song NATURAL JOIN singer", "SELECT song.id FROM song JOIN singer USING (id)", singers
     )
     assert proof
 
@@ -383,10 +348,7 @@ def test_each_database_of_the_pairs_keeps_its_own_facts():
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "number",
-    [
-        pytest.param(n, marks=[] if n % 4 == 0 else [pytest.mark.full])
-        for n in range(len(weakened_rules.RULES))
-    ],
+    [pytest.param(n, marks=[] if n % 4 == 0 else [pytest.mark.full]) for n in range(len(weakened_rules.RULES))],
 )
 def test_a_weakened_rule_is_caught(number):
     assert weakened_rules.what_catches(number), weakened_rules.RULES[number][0]
@@ -404,9 +366,7 @@ def test_the_tests_before_a_proof_catch_a_weakened_rule():
 def bundled_golds(step):
     "Every so many gold queries of the bundled databases, each with the facts of its database."
     questions = load("bundled")
-    facts = {
-        name: read_facts(apsw.Connection(str(path))) for name, path in questions.databases.items()
-    }
+    facts = {name: read_facts(apsw.Connection(str(path))) for name, path in questions.databases.items()}
     for q in sorted(questions, key=lambda q: q.question_id)[::step]:
         yield facts[q.database_name], q.gold_sql
 
@@ -453,9 +413,7 @@ def facts_of_pair(schemas, pair):
     return facts_of(";\n".join([*schemas[pair["schema"]], *pair.get("rows", [])]))
 
 
-@pytest.mark.parametrize(
-    "part", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in range(1, 8))]
-)
+@pytest.mark.parametrize("part", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in range(1, 8))])
 def test_no_blind_pair_is_proved_but_under_a_named_assumption(part):
     schemas, pairs = blind_pairs()
     for pair in [p for p in pairs if p["kind"] != "equal"][part::8]:
@@ -474,9 +432,7 @@ def test_most_blind_pairs_that_are_equal_are_proved():
     assert len(equal) == 71 and sum(map(bool, proofs)) >= 50
 
 
-@pytest.mark.parametrize(
-    "rows", ["singer", "(SELECT * FROM singer UNION ALL SELECT * FROM singer)"]
-)
+@pytest.mark.parametrize("rows", ["singer", "(SELECT * FROM singer UNION ALL SELECT * FROM singer)"])
 def test_row_numbers_among_ties_prove_nothing(singers, rows):
     sql = f"SELECT name, row_number() OVER (ORDER BY age) FROM {rows}"
     assert prove(sql, sql, singers, tries=0).outcome == "open"
@@ -484,10 +440,7 @@ def test_row_numbers_among_ties_prove_nothing(singers, rows):
 
 def test_gold_is_proved_equal_to_itself():
     "Written in another form, so that the text alone does not show it."
-    outcomes = [
-        prove(gold, parse_sql(gold).sql("sqlite", pretty=True), facts)
-        for facts, gold in bundled_golds(12)
-    ]
+    outcomes = [prove(gold, parse_sql(gold).sql("sqlite", pretty=True), facts) for facts, gold in bundled_golds(12)]
     assert sum(map(bool, outcomes)) >= 0.9 * len(outcomes)
     assert not any(p.outcome == "refuted" for p in outcomes)
 
@@ -498,9 +451,7 @@ def test_gold_is_proved_equal_to_itself():
 def certified_episode(*queries):
     "An episode under `certified` that ends with `@last`, and its question."
     questions = load("bundled")
-    question = next(
-        q for q in sorted(questions, key=lambda q: q.question_id) if q.gold_sql.count("WHERE") == 1
-    )
+    question = next(q for q in sorted(questions, key=lambda q: q.question_id) if q.gold_sql.count("WHERE") == 1)
     env = EpisodeEnv(questions, verify="certified")
     env.reset(question_id=question.question_id)
     for sql in queries or (f"SELECT * FROM ({question.gold_sql.rstrip(';')})",):
@@ -540,10 +491,7 @@ def test_a_kept_proof_costs_nothing(tmp_path):
 
 def test_the_bounds_of_an_evaluation():
     outcomes = ["proved"] * 5 + ["open"] * 2 + ["refuted", "", ""]
-    tries = [
-        made_row(n, str(n), bool(p), **(dict(certified=p) if p else {}))
-        for n, p in enumerate(outcomes)
-    ]
+    tries = [made_row(n, str(n), bool(p), **(dict(certified=p) if p else {})) for n, p in enumerate(outcomes)]
     result = EvaluationResult("a policy", tries)
     assert result.bounds("certified") == (0.5, 0.7)
     low, high = result.bounds("certified", level=0.95)
@@ -571,10 +519,9 @@ def test_what_a_certificate_rests_on_stands_in_log_and_page(tmp_path):
     for t in trajectories:
         view = view_trajectory(t, qs, about)
         certified = view.outcome.verdicts["certified"]
-        assert (certified.correct, certified.reason) == (
-            True,
-            "proved",
-        ) and certified == t.episode.verdicts["certified"]
+        assert (certified.correct, certified.reason) == (True, "proved") and certified == t.episode.verdicts[
+            "certified"
+        ]
         for shown in (view, view_logged(t, about)):
             parts = film_data(shown)["steps"][-1].parts
             assert [part.text for part in parts if part.title == "certified"] == ["right: proved"]
@@ -601,9 +548,7 @@ def test_golds_that_are_proved_equal_or_contradict_each_other_are_found():
     }  # fmt: skip
     report = audit_questions(qs.with_questions([q, twin, lucky]), progress=False)
     flags = {q.question_id: set(q.flags) for q in report.questions}
-    assert "equal_gold" in flags["twin"] and "contradicted" not in report.counts().keys() - {
-        "contradicted"
-    }
+    assert "equal_gold" in flags["twin"] and "contradicted" not in report.counts().keys() - {"contradicted"}
     assert "contradicted" in flags["lucky"] and "equal_gold" not in flags["lucky"]
 
 

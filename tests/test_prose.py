@@ -35,10 +35,7 @@ def test_other_words_pass(text):
 
 def test_a_misspelt_word_is_found_where_it_stands():
     pieces = [("a page", "All is well.\nIt is seperate."), ("another", "It recieves."), ("c", "")]
-    assert prose.misspelt(pieces) == [
-        "a page: seperate ==> separate",
-        "another: recieves ==> receives",
-    ]
+    assert prose.misspelt(pieces) == ["a page: seperate ==> separate", "another: recieves ==> receives"]
 
 
 def test_the_prose_is_right(root):

@@ -15,24 +15,12 @@ from sql_env.evaluation.harness import evaluate
 from sql_env.policies.base import channel_text
 from sql_env.policies.chat import ChatPolicy
 from sql_env.policies.endpoint import Endpoint
-from sql_env.policies.requests import (
-    ADVICE,
-    EndpointError,
-    RequestPace,
-    _backoff,
-    _error_kind,
-    _retry_after,
-    send,
-)
+from sql_env.policies.requests import ADVICE, EndpointError, RequestPace, _backoff, _error_kind, _retry_after, send
 from sql_env.sources.loading import load
 
 ID, KEY = "vet_clinic-02", "sk-secret-0123456789"
 GOLD = "SELECT count(*) FROM visit WHERE paid_on IS NULL"
-CALLS = [
-    ("describe", {"table_name": "visit"}),
-    ("query", {"sql": GOLD}),
-    ("answer", {"value": "@last"}),
-]
+CALLS = [("describe", {"table_name": "visit"}), ("query", {"sql": GOLD}), ("answer", {"value": "@last"})]
 GOOD = [[call] for call in CALLS]
 
 
@@ -57,12 +45,7 @@ def anthropic_answer(n, thinks=True):
         dict(type="text", text="I look."),
         dict(type="tool_use", id=f"toolu_{n}", name=name, input=arguments),
     ]
-    usage = dict(
-        input_tokens=10,
-        cache_read_input_tokens=80,
-        cache_creation_input_tokens=10,
-        output_tokens=9,
-    )
+    usage = dict(input_tokens=10, cache_read_input_tokens=80, cache_creation_input_tokens=10, output_tokens=9)
     return dict(
         id=f"msg_{n}",
         type="message",
@@ -80,18 +63,9 @@ def gemini_answer(n, thinks=True):
     if thinks:
         part["thoughtSignature"] = "c2lnbmVk"
     thought = [dict(text=f"thought {n}", thought=True)] if thinks else []
-    usage = dict(
-        promptTokenCount=100,
-        candidatesTokenCount=5,
-        thoughtsTokenCount=4,
-        cachedContentTokenCount=80,
-    )
+    usage = dict(promptTokenCount=100, candidatesTokenCount=5, thoughtsTokenCount=4, cachedContentTokenCount=80)
     content = dict(role="model", parts=[*thought, part])
-    return dict(
-        candidates=[dict(content=content, finishReason="STOP")],
-        usageMetadata=usage,
-        responseId=f"r{n}",
-    )
+    return dict(candidates=[dict(content=content, finishReason="STOP")], usageMetadata=usage, responseId=f"r{n}")
 
 
 def native(provider, script, thinks=True):
@@ -102,10 +76,7 @@ def native(provider, script, thinks=True):
     else:
         pytest.importorskip("google.genai", reason="pip install 'sql_env[providers]'")
         answer = gemini_answer
-    lines = [
-        ("fault", 200, {}, answer(line, thinks)) if isinstance(line, int) else line
-        for line in script
-    ]
+    lines = [("fault", 200, {}, answer(line, thinks)) if isinstance(line, int) else line for line in script]
     return FakeServer(lines)
 
 
@@ -131,9 +102,7 @@ def test_an_episode_in_the_providers_own_protocol(provider, thinks):
         assert last["max_tokens"] == 50 and last["temperature"] == 0 and "explore" not in last
         roles = [m["role"] for m in last["messages"]]
         assert roles == ["user", "assistant"] * 2 + ["user"]
-        results = [
-            b["tool_use_id"] for m in last["messages"] for b in m["content"] if "tool_use_id" in b
-        ]
+        results = [b["tool_use_id"] for m in last["messages"] for b in m["content"] if "tool_use_id" in b]
         calls = [b["id"] for m in last["messages"] for b in m["content"] if b["type"] == "tool_use"]
         assert results == calls and len(set(calls)) == 2
         assert {"name", "description", "input_schema"} == set(last["tools"][0])
@@ -206,11 +175,7 @@ def test_errors_of_other_providers(provider, line, kind, asked, waits):
 def test_a_name_or_an_option_chooses_the_provider(monkeypatch):
     monkeypatch.setenv("ANTHROPIC_API_KEY", "a")
     backend = Endpoint("anthropic/claude-x")
-    assert (backend.provider, backend.model, backend.host) == (
-        "anthropic",
-        "claude-x",
-        "api.anthropic.com",
-    )
+    assert (backend.provider, backend.model, backend.host) == ("anthropic", "claude-x", "api.anthropic.com")
     assert backend.name == "anthropic/claude-x" and backend.key == "a"
     router = Endpoint("anthropic/claude-x", "https://openrouter.ai/api/v1")
     assert (router.provider, router.model) == ("openai", "anthropic/claude-x")
@@ -265,9 +230,7 @@ def test_the_probe_waits_for_a_busy_server(waits, monkeypatch):
         ChatPolicy("gpt-5-mini").probe()
 
 
-BAD_CALL = fault(
-    500, "Failed to parse input at pos 0: describe{"
-)  # llama.cpp, of what its model wrote
+BAD_CALL = fault(500, "Failed to parse input at pos 0: describe{")  # llama.cpp, of what its model wrote
 
 
 @pytest.mark.parametrize("line, sent", [(BAD_CALL, 3), (fault(400, "Bad call"), 2)])
@@ -285,9 +248,7 @@ def test_a_server_that_fails_at_tools_gets_plain_words_at_once(line, sent, waits
         policy = ChatPolicy("m", server.url, KEY)
         policy.probe()
         assert (policy.backend.is_text, len(server.bodies), waits) == (True, sent, [])
-        told = (
-            f"the server fails at the tools ({line[1]}), so calls are plain words, a call is read"
-        )
+        told = f"the server fails at the tools ({line[1]}), so calls are plain words, a call is read"
         assert channel_text(policy.backend.channel).startswith(told)
         with pytest.raises(EndpointError):
             ChatPolicy("m", server.url, KEY, protocol="tools", timeout=1).probe()
@@ -369,9 +330,7 @@ def test_reasoning_is_kept_under_its_name():
 def test_retry_after_in_each_form():
     def said(text="", **headers):
         error = RuntimeError(text)
-        error.response = SimpleNamespace(
-            headers={k.replace("_", "-"): v for k, v in headers.items()}
-        )
+        error.response = SimpleNamespace(headers={k.replace("_", "-"): v for k, v in headers.items()})
         return _retry_after(error)
 
     assert said(retry_after="7") == 7 and said(retry_after_ms="250") == 0.25
@@ -385,9 +344,7 @@ def test_waits_grow_and_differ():
     assert all(_backoff(n, 0) == _backoff(n, 1) / 2 for n in range(9))
 
 
-@pytest.mark.parametrize(
-    "text, kind", [("m does not support tools", "no_tools"), ("", "bad_request")]
-)
+@pytest.mark.parametrize("text, kind", [("m does not support tools", "no_tools"), ("", "bad_request")])
 def test_every_kind_has_its_advice(text, kind):
     assert _error_kind(400, text) == kind and kind in ADVICE
 
@@ -471,9 +428,7 @@ def test_options_of_the_command_reach_the_request(monkeypatch):
         policy.backend.complete([], [])
     sent = server.bodies[0]
     assert server.headers[0]["authorization"] == "Bearer sk-mine" and policy.price == (1, 2, 0.1)
-    assert {
-        k: sent[k] for k in ("top_p", "stop", "metadata", "reasoning_effort", "max_tokens")
-    } == {
+    assert {k: sent[k] for k in ("top_p", "stop", "metadata", "reasoning_effort", "max_tokens")} == {
         "top_p": 0.5,
         "stop": "END",
         "metadata": {},

@@ -93,10 +93,7 @@ def test_ranks_need_the_same_rows():
 # --- the audit of gold
 
 
-@pytest.mark.parametrize(
-    "sql, flags",
-    cases("questions_flags"),
-)
+@pytest.mark.parametrize("sql, flags", cases("questions_flags"))
 def test_flags(runner, sql, flags):
     q = complete(runner, sql)
     assert q.flags == flags and set(flags) <= set(QUESTION_FLAGS)
@@ -115,9 +112,7 @@ def test_a_flag_of_quarantine_sets_a_question_aside(runner, cities):
     ]
     asked = [replace(q, question_id=f"q{i}") for i, q in enumerate(asked)]
     qs = QuestionSet(asked, {"cities": cities})
-    assert [q.question_id for q in qs] == ["q0", "q2"] and [
-        q.question_id for q in qs.quarantined
-    ] == ["q1"]
+    assert [q.question_id for q in qs] == ["q0", "q2"] and [q.question_id for q in qs.quarantined] == ["q1"]
     assert "double_quoted" not in QUARANTINE_FLAGS and "order_unknown" not in QUARANTINE_FLAGS
 
 
@@ -129,15 +124,10 @@ def test_complete_fills_in_what_follows_from_gold(runner):
         and q.tables_involved == ("city",)
         and q.difficulty == "medium"
     )
-    assert complete(runner, "SELECT 1", difficulty="hard").difficulty == "hard", (
-        "what the source says is kept"
-    )
+    assert complete(runner, "SELECT 1", difficulty="hard").difficulty == "hard", "what the source says is kept"
 
 
-@pytest.mark.parametrize(
-    "sql, expected",
-    cases("questions_double_quoted_texts_become"),
-)
+@pytest.mark.parametrize("sql, expected", cases("questions_double_quoted_texts_become"))
 def test_double_quoted_texts_become_single_quoted(cities, sql, expected):
     with Database(cities) as db:
         assert _fix_double_quotes(db, sql) == expected
@@ -171,9 +161,7 @@ def test_a_line_of_json_brings_a_question_back(rows, words, ordered):
     )
     line = question_to_json(q)
     assert "\n" not in line and _question_from_json(line) == q
-    assert [[type(v) for v in r] for r in _question_from_json(line).gold_answer] == [
-        [type(v) for v in r] for r in rows
-    ]
+    assert [[type(v) for v in r] for r in _question_from_json(line).gold_answer] == [[type(v) for v in r] for r in rows]
 
 
 @laws
@@ -188,9 +176,7 @@ def test_packed_rows_are_the_rows(rows, times):
 
 def test_a_walk_over_packed_rows_unpacks_them_once(monkeypatch):
     packed, unpacked = PackedRows.pack([(n,) for n in range(100)]), []
-    monkeypatch.setattr(
-        PackedRows, "unpack", lambda self, f=PackedRows.unpack: unpacked.append(1) or f(self)
-    )
+    monkeypatch.setattr(PackedRows, "unpack", lambda self, f=PackedRows.unpack: unpacked.append(1) or f(self))
     assert [*packed] == [(n,) for n in range(100)] and (7,) in packed and len(unpacked) < 5
 
 
@@ -204,22 +190,12 @@ def test_a_question_unpacks_its_rows_when_they_are_asked_for(monkeypatch):
     plain = question("SELECT a, b FROM t", gold_answer=rows, answer_type="table")
     looks, unpack = [], PackedRows.unpack
     monkeypatch.setattr(PackedRows, "unpack", lambda self: looks.append(1) or unpack(self))
-    q = question("SELECT a, b FROM t").with_fields(
-        gold_answer=PackedRows.pack(rows), answer_type=""
-    )
+    q = question("SELECT a, b FROM t").with_fields(gold_answer=PackedRows.pack(rows), answer_type="")
     copy = pickle.loads(pickle.dumps(q)).with_flag("null").with_fields(flags=())
     assert not looks and len(q.__dict__) == 5
     assert copy.gold_answer == rows and copy.answer_type == "table" and len(looks) == 1
-    assert (copy, copy.gold_answer, hash(copy), repr(copy)) == (
-        plain,
-        rows,
-        hash(plain),
-        repr(plain),
-    )
-    assert (
-        q.with_fields(gold_answer=()).gold_answer == ()
-        and replace(q, split="x").gold_answer == rows
-    )
+    assert (copy, copy.gold_answer, hash(copy), repr(copy)) == (plain, rows, hash(plain), repr(plain))
+    assert q.with_fields(gold_answer=()).gold_answer == () and replace(q, split="x").gold_answer == rows
     assert question_to_json(q) == question_to_json(plain)
     with pytest.raises(AttributeError):
         q.gold_answer = ()
@@ -247,9 +223,7 @@ def test_answer_types():
         "list": [(1,), (2,)],
         "table": [(1, 2)],
     }
-    assert {name: classify_answer(rows) for name, rows in expected.items()} == {
-        name: name for name in expected
-    }
+    assert {name: classify_answer(rows) for name, rows in expected.items()} == {name: name for name in expected}
 
 
 GOOD = '{"question_id": "q%d", "question_text": "?", "database_name": "d", "gold_sql": "SELECT 1"}'
@@ -284,18 +258,14 @@ GOOD = '{"question_id": "q%d", "question_text": "?", "database_name": "d", "gold
     ids=range(22),
 )
 def test_a_malformed_line_is_named_with_its_number(tmp_path, bad, says):
-    (tmp_path / "mine.jsonl").write_text(
-        "\n".join([GOOD % 1, "", GOOD % 2, bad, GOOD % 3]), encoding="utf-8"
-    )
+    (tmp_path / "mine.jsonl").write_text("\n".join([GOOD % 1, "", GOOD % 2, bad, GOOD % 3]), encoding="utf-8")
     with pytest.raises(ValueError, match="mine.jsonl, line 4: ") as e:
         read_questions(tmp_path / "mine.jsonl")
     assert says in str(e.value) and str(tmp_path) not in str(e.value)
 
 
 def test_empty_lines_and_windows_line_ends(tmp_path):
-    (tmp_path / "q.jsonl").write_bytes(
-        ("\r\n".join([GOOD % 1, "", GOOD % 2]) + "\r\n\r\n").encode()
-    )
+    (tmp_path / "q.jsonl").write_bytes(("\r\n".join([GOOD % 1, "", GOOD % 2]) + "\r\n\r\n").encode())
     assert [q.question_id for q in read_questions(tmp_path / "q.jsonl")] == ["q1", "q2"]
 
 
@@ -399,10 +369,7 @@ def test_pickled(questions):
         questions.left_out,
         questions.databases,
     )
-    assert (
-        again.database("cities").tables
-        and repr(again) == "QuestionSet('five': 4 questions, 1 databases)"
-    )
+    assert again.database("cities").tables and repr(again) == "QuestionSet('five': 4 questions, 1 databases)"
 
 
 # --- leaks
@@ -458,9 +425,7 @@ def test_nothing_is_parsed_until_it_is_asked_for():
     assert (given.difficulty, given.tables_involved) == ("hard", ("x",))
     odd = question("this is no SQL (")
     assert (odd.difficulty, odd.tables_involved) == ("hard", ())
-    assert q == question("SELECT count(*) FROM City") and hash(q) == hash(
-        pickle.loads(pickle.dumps(q))
-    )
+    assert q == question("SELECT count(*) FROM City") and hash(q) == hash(pickle.loads(pickle.dumps(q)))
 
 
 def test_a_flag_has_a_reason_that_travels():
@@ -476,15 +441,7 @@ def test_a_flag_has_a_reason_that_travels():
 
 def test_a_set_opens_its_databases_with_its_limits(questions):
     few = questions.with_limits(Limits(rows=2))
-    for qs in (
-        few,
-        few[:1],
-        few.filter(split="train"),
-        pickle.loads(pickle.dumps(few)),
-        few.sample(1),
-    ):
-        assert (
-            qs.limits.rows == 2 and qs.database("cities").query("SELECT name FROM city").truncated
-        )
+    for qs in (few, few[:1], few.filter(split="train"), pickle.loads(pickle.dumps(few)), few.sample(1)):
+        assert qs.limits.rows == 2 and qs.database("cities").query("SELECT name FROM city").truncated
     assert ids(few) == ids(questions) and few.quarantined == questions.quarantined
     assert not questions.database("cities").query("SELECT name FROM city").truncated

@@ -66,9 +66,7 @@ def nodes():
     cluster.add_node(num_cpus=1, **size)
     second = cluster.add_node(num_cpus=1, **size)
     paths = os.pathsep.join([str(ROOT), str(ROOT / "tests")])
-    ray.init(
-        cluster.address, log_to_driver=False, runtime_env=dict(env_vars=dict(PYTHONPATH=paths))
-    )
+    ray.init(cluster.address, log_to_driver=False, runtime_env=dict(env_vars=dict(PYTHONPATH=paths)))
 
     def kill_when(is_time) -> threading.Thread:
         def wait():
@@ -93,9 +91,7 @@ def test_a_node_that_dies_during_an_evaluation(nodes, tmp_path):
     questions = load("bundled", split="test")
     alone = evaluate(questions, Slow(None), progress=False)
     killer = kill_when(lambda: len(noted(folder).get(second, ())) > 3)
-    result = evaluate(
-        questions, Slow(folder), executor=RayExecutor(), log=tmp_path / "a.jsonl", progress=False
-    )
+    result = evaluate(questions, Slow(folder), executor=RayExecutor(), log=tmp_path / "a.jsonl", progress=False)
     killer.join(60)
     begun = noted(folder)
     assert len(begun) == 2 and len(begun[second]) > 3, "both played"
@@ -113,13 +109,9 @@ def test_a_node_that_dies_under_actors(nodes, tmp_path):
     second, kill_when = nodes
     (folder := tmp_path / "noted").mkdir()
     questions = load("bundled", split="test")
-    Worker = ray.remote(Session).options(
-        max_restarts=-1, max_task_retries=-1, scheduling_strategy="SPREAD"
-    )
+    Worker = ray.remote(Session).options(max_restarts=-1, max_task_retries=-1, scheduling_strategy="SPREAD")
     workers = [Worker.remote(EpisodeEnv(questions)) for _ in range(4)]
-    asked = [
-        worker.__ray_call__.remote(play, q, folder) for worker, q in zip(cycle(workers), questions)
-    ]
+    asked = [worker.__ray_call__.remote(play, q, folder) for worker, q in zip(cycle(workers), questions)]
     killer = kill_when(lambda: len(noted(folder).get(second, ())) > 3)
     results = ray.get(asked, timeout=240)
     killer.join(60)

@@ -42,20 +42,10 @@ def trained(weights, tmp_path_factory):
     from sql_env.training.run import RECIPES, train
 
     recipe = change_recipe(
-        RECIPES["small"],
-        data="worlds:1=12",
-        model=str(weights),
-        max_steps=10,
-        generations=2,
-        batch=2,
+        RECIPES["small"], data="worlds:1=12", model=str(weights), max_steps=10, generations=2, batch=2
     )
-    stages = [
-        replace(s, args=s.args | dict(max_steps=2)) if s.name == "grpo" else s
-        for s in recipe.stages
-    ]
-    recipe = replace(
-        recipe, stages=tuple(stages), grpo=recipe.grpo | dict(max_completion_length=160)
-    )
+    stages = [replace(s, args=s.args | dict(max_steps=2)) if s.name == "grpo" else s for s in recipe.stages]
+    recipe = replace(recipe, stages=tuple(stages), grpo=recipe.grpo | dict(max_completion_length=160))
     return train(recipe, tmp_path_factory.mktemp("small") / "run", stages=["grpo"], threads=1)
 
 

@@ -157,10 +157,7 @@ def test_another_request_has_another_answer(change, tmp_path):
 
 def test_servers_do_not_share_answers(tmp_path):
     cache = ResponseCache(tmp_path)
-    paths = {
-        cache.path(Endpoint("m", url, "k"), HELLO, [], 0)
-        for url in ("http://a/v1", "http://a/v2", "http://b/v1")
-    }
+    paths = {cache.path(Endpoint("m", url, "k"), HELLO, [], 0) for url in ("http://a/v1", "http://a/v2", "http://b/v1")}
     assert len(paths) == 3
     same = cache.path(Endpoint("m", "http://a/v1", "another key"), HELLO, [], 0)
     assert same in paths, "a key is no part of a request"

@@ -23,11 +23,7 @@ OPENING = dict(
     jsonrpc="2.0",
     id=1,
     method="initialize",
-    params=dict(
-        protocolVersion="2025-06-18",
-        capabilities={},
-        clientInfo=dict(name="test", version="1"),
-    ),
+    params=dict(protocolVersion="2025-06-18", capabilities={}, clientInfo=dict(name="test", version="1")),
 )
 
 
@@ -40,9 +36,7 @@ def configuration(ports, port, folder):
     for old, new in changes.items():
         assert old in text
         text = text.replace(old, new)
-    return f"daemon off;\npid {folder}/pid;\nerror_log stderr;\n{text}".replace(
-        "http {\n", "http {\naccess_log off;\n"
-    )
+    return f"daemon off;\npid {folder}/pid;\nerror_log stderr;\n{text}".replace("http {\n", "http {\naccess_log off;\n")
 
 
 @contextmanager

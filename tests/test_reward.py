@@ -42,11 +42,7 @@ def sparse(draw):
 @st.composite
 def shaped(draw, gamma=st.floats(0.5, 1)):
     "Costs that together stay below the prize; any weight of the potential."
-    correct, total, cuts = (
-        draw(st.floats(0.1, 10)),
-        draw(st.floats(0, 0.95)),
-        [draw(part) for _ in range(4)],
-    )
+    correct, total, cuts = (draw(st.floats(0.1, 10)), draw(st.floats(0, 0.95)), [draw(part) for _ in range(4)])
     step, error, repeat, clarify = (correct * total * c / (sum(cuts) or 1) for c in cuts)
     costs = dict(step_cost=step, error_cost=error, repeat_cost=repeat, clarify_cost=clarify)
     return RewardConfig(correct, shaping=draw(st.floats(0, 3)), gamma=draw(gamma), **costs)
@@ -58,10 +54,7 @@ def partial(draw):
     correct, total, share = draw(st.floats(0.1, 10)), draw(st.floats(0, 0.95)), draw(part)
     pay = correct * total * share
     return RewardConfig(
-        correct,
-        credit=pay * draw(part),
-        abstain=pay * draw(part),
-        slowness=correct * total * (1 - share),
+        correct, credit=pay * draw(part), abstain=pay * draw(part), slowness=correct * total * (1 - share)
     )
 
 
@@ -72,9 +65,7 @@ undiscounted = (
     | st.sampled_from([RewardConfig.sparse(), RewardConfig.shaped(), RewardConfig.partial()])
     | st.sampled_from([RewardConfig.sparse().asking(), RewardConfig.partial().asking(0.4, 0.2)])
 )
-anything = (
-    undiscounted | shaped() | st.sampled_from([RewardConfig.shaped(0.9), RewardConfig.shaped(0.99)])
-)
+anything = undiscounted | shaped() | st.sampled_from([RewardConfig.shaped(0.9), RewardConfig.shaped(0.99)])
 
 cell = st.none() | st.integers(0, 3) | st.sampled_from(["x", "y", 0.5, math.inf, b"z"])
 
@@ -100,10 +91,7 @@ def turns(draw, endings=(RIGHT, WRONG, None), budget=None):
         )
         for _ in range(n)
     ]
-    return [
-        *middle,
-        TurnFacts(repeat=draw(st.booleans()), verdict=draw(st.sampled_from(endings)), done=True),
-    ]
+    return [*middle, TurnFacts(repeat=draw(st.booleans()), verdict=draw(st.sampled_from(endings)), done=True)]
 
 
 @st.composite
@@ -129,9 +117,7 @@ def total(parts, *names) -> float:
 
 
 def discounted(parts, gamma, *names) -> float:
-    return sum(
-        gamma**t * v for t, p in enumerate(parts) for k, v in p.items() if not names or k in names
-    )
+    return sum(gamma**t * v for t, p in enumerate(parts) for k, v in p.items() if not names or k in names)
 
 
 # --- shaping
@@ -151,10 +137,7 @@ def test_shaping_never_changes_what_an_episode_is_worth(game):
     config, *rest = game
     plain = discounted(pay(replace(config, shaping=0.0), *rest), config.gamma)
     for weight in (config.shaping, 5.0):
-        assert (
-            abs(discounted(pay(replace(config, shaping=weight), *rest), config.gamma) - plain)
-            < 1e-6
-        )
+        assert abs(discounted(pay(replace(config, shaping=weight), *rest), config.gamma) - plain) < 1e-6
 
 
 @laws
@@ -230,20 +213,12 @@ def test_right_is_always_worth_more(config, gold, tables, budget, data):
 def test_the_worst_right_episode_beats_the_best_wrong_one(kind, budget):
     "Every step refused and repeated and then right, against an immediate wrong answer with all that credit can pay."
     config, gold, tables = getattr(RewardConfig, kind)(), [("x",)], ("a",)
-    worst = [TurnFacts(error=True, repeat=True)] * (budget - 1) + [
-        TurnFacts(verdict=RIGHT, repeat=True, done=True)
-    ]
-    best = [TurnFacts(tables=["a"], rows=gold)] * min(budget - 1, 1) + [
-        TurnFacts(verdict=WRONG, done=True)
-    ]
-    low, high = (
-        total(pay(config, gold, tables, budget, worst)),
-        total(pay(config, gold, tables, budget, best)),
-    )
+    worst = [TurnFacts(error=True, repeat=True)] * (budget - 1) + [TurnFacts(verdict=RIGHT, repeat=True, done=True)]
+    best = [TurnFacts(tables=["a"], rows=gold)] * min(budget - 1, 1) + [TurnFacts(verdict=WRONG, done=True)]
+    low, high = (total(pay(config, gold, tables, budget, worst)), total(pay(config, gold, tables, budget, best)))
     assert low > max(high, 0) + 0.3
     assert low == pytest.approx(
-        {"sparse": 1, "shaped": 0.4, "partial": 0.9 if budget > 1 else 1}[kind],
-        abs=0.3 / budget + EPS,
+        {"sparse": 1, "shaped": 0.4, "partial": 0.9 if budget > 1 else 1}[kind], abs=0.3 / budget + EPS
     )
 
 
@@ -254,14 +229,10 @@ def test_abstaining_lies_between_wrong_and_right(kind, budget):
     config = getattr(RewardConfig, kind)().asking(abstain=0.2, clarify_cost=0.15)
     worst = [TurnFacts(asked=True, repeat=True)] * (budget - 1)
     ends = {
-        verdict: total(
-            pay(config, [("x",)], ("a",), budget, [TurnFacts(verdict=verdict, done=True)])
-        )
+        verdict: total(pay(config, [("x",)], ("a",), budget, [TurnFacts(verdict=verdict, done=True)]))
         for verdict in (WRONG, ABSTAINED)
     }
-    low = total(
-        pay(config, [("x",)], ("a",), budget, [*worst, TurnFacts(verdict=RIGHT, done=True)])
-    )
+    low = total(pay(config, [("x",)], ("a",), budget, [*worst, TurnFacts(verdict=RIGHT, done=True)]))
     assert ends[WRONG] + 0.2 == pytest.approx(ends[ABSTAINED])
     assert ends[ABSTAINED] < low and config.margin(budget) > 0
 
@@ -273,9 +244,7 @@ def test_a_question_has_a_price_of_its_own(budget):
         end = TurnFacts(verdict=RIGHT, done=True)
         asks = pay(config, [("x",)], ("a",), budget, [*[TurnFacts(asked=True)] * (budget - 1), end])
         prices = [-part.get("clarify", 0) for part in asks[:-1]]
-        assert prices == [
-            pytest.approx(config.clarify_cost / 2 ** (n + 1)) for n in range(budget - 1)
-        ]
+        assert prices == [pytest.approx(config.clarify_cost / 2 ** (n + 1)) for n in range(budget - 1)]
         assert sum(prices) <= config.clarify_cost
 
 
@@ -299,9 +268,7 @@ def test_always_abstaining_is_the_worst_that_work_can_be(game):
         config = replace(config, abstain=0.0)
     clean = [replace(t, error=False, repeat=False, asked=False) for t in walk]
     at_once = [TurnFacts(verdict=ABSTAINED, done=True)]
-    worth = [
-        discounted(pay(config, *rest, budget, t), config.gamma, *PAID) for t in (clean, at_once)
-    ]
+    worth = [discounted(pay(config, *rest, budget, t), config.gamma, *PAID) for t in (clean, at_once)]
     assert worth[0] >= worth[1] - 1e-9
     if walk[-1].verdict is RIGHT:
         assert worth[0] > worth[1]
@@ -321,11 +288,7 @@ def test_a_pay_for_abstaining_that_beats_an_answer_is_refused():
 def test_a_wrong_answer_is_never_below_doing_nothing(game):
     config, gold, tables, budget, walk = game
     nothing = pay(
-        config,
-        gold,
-        tables,
-        budget,
-        [TurnFacts(error=True)] * (budget - 1) + [TurnFacts(error=True, done=True)],
+        config, gold, tables, budget, [TurnFacts(error=True)] * (budget - 1) + [TurnFacts(error=True, done=True)]
     )
     assert total(pay(*game)) >= total(nothing) == 0
 
@@ -361,19 +324,9 @@ def test_every_reward_is_finite_and_in_range(game):
 @laws
 @given(partial(), st.integers(2, 100), st.data())
 def test_a_faster_right_answer_is_worth_more(config, budget, data):
-    a, b = sorted(
-        data.draw(st.lists(st.integers(0, budget - 1), min_size=2, max_size=2, unique=True))
-    )
+    a, b = sorted(data.draw(st.lists(st.integers(0, budget - 1), min_size=2, max_size=2, unique=True)))
     fast, slow = (
-        total(
-            pay(
-                config,
-                [("x",)],
-                ("a",),
-                budget,
-                [TurnFacts()] * n + [TurnFacts(verdict=RIGHT, done=True)],
-            )
-        )
+        total(pay(config, [("x",)], ("a",), budget, [TurnFacts()] * n + [TurnFacts(verdict=RIGHT, done=True)]))
         for n in (a, b)
     )
     assert fast > slow if config.slowness > 1e-6 else fast >= slow
@@ -390,9 +343,7 @@ def test_the_order_holds_for_every_discount(gamma):
         config, gold = RewardConfig.shaped(gamma), [("x",)]
         for n in range(budget):
             refused = [TurnFacts(error=True, repeat=i > 0) for i in range(n)]
-            right = pay(
-                config, gold, ("a",), budget, [*refused, TurnFacts(verdict=RIGHT, done=True)]
-            )
+            right = pay(config, gold, ("a",), budget, [*refused, TurnFacts(verdict=RIGHT, done=True)])
             worth = discounted(right, gamma, *PAID)
             wrong = pay(config, gold, ("a",), budget, [TurnFacts(verdict=WRONG, done=True)])
             assert worth > 0 > discounted(wrong, gamma, *PAID)
@@ -400,13 +351,7 @@ def test_the_order_holds_for_every_discount(gamma):
 
 
 @law(40)
-@given(
-    shaped(st.floats(0.3, 1)),
-    result(),
-    st.sets(st.sampled_from(TABLES)),
-    st.integers(1, 60),
-    st.data(),
-)
+@given(shaped(st.floats(0.3, 1)), result(), st.sets(st.sampled_from(TABLES)), st.integers(1, 60), st.data())
 def test_right_is_worth_more_to_a_learner_that_discounts(config, gold, tables, budget, data):
     right = pay(config, gold, tables, budget, data.draw(turns((RIGHT,), min(budget, 12))))
     other = pay(config, gold, tables, budget, data.draw(turns((WRONG, None), min(budget, 12))))
@@ -467,9 +412,7 @@ def _result_overlap(rows, gold, columns=None):
 def test_overlap(rows, gold, rng):
     x = _result_overlap(rows, gold)
     assert 0 <= x <= 1 and _result_overlap(gold, gold) == pytest.approx(float(bool(gold)))
-    assert _result_overlap(rng.sample(rows, len(rows)), gold) == pytest.approx(x), (
-        "the order of rows does not count"
-    )
+    assert _result_overlap(rng.sample(rows, len(rows)), gold) == pytest.approx(x), "the order of rows does not count"
     assert _result_overlap([r[::-1] for r in rows], gold) == pytest.approx(x), "nor that of columns"
     wider = [(*r, "extra") for r in rows]
     if rows and gold and "extra" not in {v for r in gold for v in r}:
@@ -483,10 +426,7 @@ def test_overlap(rows, gold, rng):
 
 def test_a_dump_is_worth_little():
     "A table that holds gold among many other rows overlaps little."
-    assert (
-        _result_overlap([(i,) for i in range(1000)], [(3,)]) < 0.01
-        and _result_overlap([(3,)], [(3,)]) == 1
-    )
+    assert _result_overlap([(i,) for i in range(1000)], [(3,)]) < 0.01 and _result_overlap([(3,)], [(3,)]) == 1
     assert _result_overlap([tuple(range(200))], [(3,)]) == 1 / 200, "nor is a row of all answers"
 
 
@@ -510,11 +450,7 @@ def stage():
         for level, n in (("easy", 5), ("medium", 6), ("hard", 5))
         for q in qs.filter(difficulty=level).sample(n, seed=7)
     ]
-    return [
-        (q, Remembered(db), moves(db, q.question_text))
-        for q in picked
-        for db in [qs.database(q.database_name)]
-    ]
+    return [(q, Remembered(db), moves(db, q.question_text)) for q in picked for db in [qs.database(q.database_name)]]
 
 
 def moves(db, words: str) -> list[tuple[str, str]]:
@@ -563,10 +499,7 @@ def moves(db, words: str) -> list[tuple[str, str]]:
                 )
             ]
             out += [
-                (
-                    "QUERY",
-                    f'SELECT * FROM "{t}" WHERE "{c.name}" = \'' + str(v).replace("'", "''") + "'",
-                )
+                ("QUERY", f'SELECT * FROM "{t}" WHERE "{c.name}" = \'' + str(v).replace("'", "''") + "'")
                 for v in cells[:1]
             ]
     return (
@@ -601,13 +534,7 @@ class Referee:
     "Plays scripts and checks every episode against the laws; keeps the extremes."
 
     def __init__(self, config):
-        self.config, self.played, self.best_other, self.worst_right, self.rights = (
-            config,
-            0,
-            -math.inf,
-            math.inf,
-            0,
-        )
+        self.config, self.played, self.best_other, self.worst_right, self.rights = (config, 0, -math.inf, math.inf, 0)
         self.low, self.high = config.range
 
     def play(self, question, database, script, budget=15):
@@ -628,13 +555,8 @@ class Referee:
     def judge(self, episode, rewards):
         c, back = self.config, sum(rewards)
         self.played += 1
-        assert (
-            abs(back - episode.total_reward) < EPS
-            and len(rewards) == episode.steps <= episode.budget
-        )
-        shaping = sum(
-            c.gamma**t * turn.reward.get("shaping", 0) for t, turn in enumerate(episode.turns)
-        )
+        assert abs(back - episode.total_reward) < EPS and len(rewards) == episode.steps <= episode.budget
+        shaping = sum(c.gamma**t * turn.reward.get("shaping", 0) for t, turn in enumerate(episode.turns))
         assert abs(shaping) < 1e-7
         if episode.verdict.correct:
             self.rights += 1
@@ -686,9 +608,7 @@ def test_no_adversary_finds_an_exploit(name, stage, tell):
         worst, script, gold = math.inf, [("JUMP", "")] * 14, ("ANSWER", format_rows(q.gold_answer))
         without = [m for m in pool if m[0] != "ANSWER" or not m[1]]
         for _ in range(climbs):
-            new = [m for m in mutate(rng, script, without, 14) if m[0] != "ANSWER" or not m[1]] or [
-                ("JUMP", "")
-            ]
+            new = [m for m in mutate(rng, script, without, 14) if m[0] != "ANSWER" or not m[1]] or [("JUMP", "")]
             episode, rewards = referee.play(q, db, [*new, gold])
             assert episode.verdict.correct
             if sum(rewards) <= worst:
@@ -701,13 +621,9 @@ def test_no_adversary_finds_an_exploit(name, stage, tell):
     if CONFIGS[name].gamma == 1:
         assert referee.worst_right > referee.best_other
     if name == "shaped":
-        assert 0.4 < referee.worst_right < 0.5, (
-            "the search does find the most expensive way to be right"
-        )
+        assert 0.4 < referee.worst_right < 0.5, "the search does find the most expensive way to be right"
     if CONFIGS[name].credit:
-        assert 0.05 < referee.best_other <= CONFIGS[name].credit, (
-            "the search does find what partial pays for"
-        )
+        assert 0.05 < referee.best_other <= CONFIGS[name].credit, "the search does find what partial pays for"
 
 
 @pytest.mark.parametrize("name", CONFIGS)
@@ -735,10 +651,7 @@ def test_looking_after_the_end_pays_nothing(stage):
         for config in CONFIGS.values():
             episode, rewards = Referee(config).play(q, db, [*pool[:3], ("ANSWER", "no such thing")])
             before = episode.total_reward
-            assert (
-                all(episode.step(*m).reward == 0 for m in pool[:20])
-                and episode.total_reward == before
-            )
+            assert all(episode.step(*m).reward == 0 for m in pool[:20]) and episode.total_reward == before
 
 
 # --- nothing read, nothing earned
@@ -825,23 +738,16 @@ def test_answers_in_doubt_earn_nothing(name, stage):
     rng, seen = Random(f"doubt {name}"), 0
     for q, db, pool in stage:
         for ending in (format_rows(q.gold_answer), "no such thing", "@last"):
-            script = [
-                *(m for m in random_script(rng, pool, 9) if m[0] != "ANSWER"),
-                ("ANSWER", ending),
-            ]
+            script = [*(m for m in random_script(rng, pool, 9) if m[0] != "ANSWER"), ("ANSWER", ending)]
             plain, without = Referee(config).play(q, db, script)
             place = rng.randrange(len(script))
             doubt = ("ANSWER", rng.choice(["5 or 6", "about 5", "5 km", "It is not 5."]))
-            episode, rewards = Referee(config).play(
-                q, db, [*script[:place], doubt, *script[place:]]
-            )
+            episode, rewards = Referee(config).play(q, db, [*script[:place], doubt, *script[place:]])
             assert episode.turns[place].error.startswith("unreadable_answer: ")
             assert episode.correct == plain.correct
             if plain.verdict.reason == "no_answer":
                 continue  # there it takes the place of a step that costs more
-            worth = [
-                sum(config.gamma**t * r for t, r in enumerate(rs)) for rs in (without, rewards)
-            ]
+            worth = [sum(config.gamma**t * r for t, r in enumerate(rs)) for rs in (without, rewards)]
             assert worth[1] <= worth[0] + EPS
             seen += 1
     assert seen > len(stage)
@@ -907,9 +813,7 @@ PRESETS = ("sparse", "shaped", "partial")
 
 
 @pytest.mark.parametrize("preset", PRESETS)
-@pytest.mark.parametrize(
-    "source", ["bundled", "ambiguous 1", pytest.param("ambiguous 3", marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize("source", ["bundled", "ambiguous 1", pytest.param("ambiguous 3", marks=pytest.mark.slow)])
 def test_always_abstaining_earns_less_than_the_greedy_baseline(source, preset, tmp_path, tell):
     kind, _, level = source.partition(" ")
     if kind == "bundled":
@@ -919,17 +823,10 @@ def test_always_abstaining_earns_less_than_the_greedy_baseline(source, preset, t
     plain = getattr(RewardConfig, preset)()
     for reward in (plain, plain.asking()):
         env = EpisodeEnv(qs, reward=reward, actions=(*ACTIONS, *EXTRA_ACTIONS))
-        players = [
-            GreedyPolicy(),
-            *(h for h in hacks_for(["ABSTAIN"]) if h.name.startswith("abstain")),
-        ]
-        earned = {
-            p.name: evaluate(env, p, progress=False, robust=False).avg_reward for p in players
-        }
+        players = [GreedyPolicy(), *(h for h in hacks_for(["ABSTAIN"]) if h.name.startswith("abstain"))]
+        earned = {p.name: evaluate(env, p, progress=False, robust=False).avg_reward for p in players}
         greedy = earned.pop("greedy")
-        tell(
-            f"{source}, {preset}: greedy {greedy:.3f}, always abstaining {max(earned.values()):.3f}"
-        )
+        tell(f"{source}, {preset}: greedy {greedy:.3f}, always abstaining {max(earned.values()):.3f}")
         assert max(earned.values()) < greedy
 
 

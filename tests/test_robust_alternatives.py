@@ -57,7 +57,7 @@ HONEST = [  # gold, honest alternatives
         "GROUP BY p.player_id ORDER BY count(*) DESC LIMIT 1",
         [
             "SELECT name FROM player AS p ORDER BY (SELECT count(*) FROM goal AS g WHERE g.player_id = p.player_id "
-            "AND g.day > '2021-06-01') DESC LIMIT 1",
+            "AND g.day > '2021-06-01') DESC LIMIT 1"
         ],
     ),
     (
@@ -69,10 +69,7 @@ HONEST = [  # gold, honest alternatives
     ),
     (
         "SELECT name FROM player WHERE active = 'F'",
-        [
-            "SELECT name FROM player WHERE active <> 'T'",
-            "SELECT name FROM player WHERE NOT active = 'T'",
-        ],
+        ["SELECT name FROM player WHERE active <> 'T'", "SELECT name FROM player WHERE NOT active = 'T'"],
     ),
     (
         "SELECT title FROM club WHERE founded = '1901' OR founded = '1902'",
@@ -116,19 +113,10 @@ WRONG = [  # gold, queries that are right on the data by luck
     ),
     (
         "SELECT title FROM club ORDER BY budget LIMIT 1",
-        [
-            "SELECT title FROM club ORDER BY club_id LIMIT 1",
-            "SELECT title FROM club ORDER BY founded LIMIT 1",
-        ],
+        ["SELECT title FROM club ORDER BY club_id LIMIT 1", "SELECT title FROM club ORDER BY founded LIMIT 1"],
     ),
-    (
-        "SELECT name FROM player WHERE nation <> 'Peru'",
-        ["SELECT name FROM player WHERE nation < 'Peru'"],
-    ),
-    (
-        "SELECT name FROM player WHERE nation = 'Peru'",
-        ["SELECT name FROM player WHERE nation >= 'Peru'"],
-    ),
+    ("SELECT name FROM player WHERE nation <> 'Peru'", ["SELECT name FROM player WHERE nation < 'Peru'"]),
+    ("SELECT name FROM player WHERE nation = 'Peru'", ["SELECT name FROM player WHERE nation >= 'Peru'"]),
 ]
 
 
@@ -145,10 +133,7 @@ def league(tmp_path_factory):
         (i, f"Player {i}", nation, i % 9 + 1, 160 + i, "TF"[i % 3 == 0], 60.0 + i)
         for i, nation in enumerate(nations, 1)
     ]
-    goals = [
-        (i, i % 7 + 1 if i > 5 else 20, i, f"2021-{i % 12 + 1:02}-{i % 28 + 1:02}")
-        for i in range(1, 61)
-    ]
+    goals = [(i, i % 7 + 1 if i > 5 else 20, i, f"2021-{i % 12 + 1:02}-{i % 28 + 1:02}") for i in range(1, 61)]
     path = tmp_path_factory.mktemp("league") / "league.sqlite"
     con = apsw.Connection(str(path))
     con.execute(SCHEMA)
@@ -189,9 +174,7 @@ def test_instances_hold_what_the_data_shows(league):
     countries = Counter()
     for image in variants.images:
         assert contents(image, "SELECT count(*) FROM player WHERE club_id IS NULL") == [(0,)]
-        assert contents(
-            image, "SELECT (SELECT count(*) FROM player) * (SELECT count(*) FROM club) > 0"
-        ) == [(1,)]
+        assert contents(image, "SELECT (SELECT count(*) FROM player) * (SELECT count(*) FROM club) > 0") == [(1,)]
         countries.update(value for (value,) in contents(image, "SELECT country FROM club"))
     assert set(countries) >= {"Spain", "Spai", "Spainx"}
 

@@ -16,17 +16,10 @@ import pytest
 import typer
 from fake_server import FAULTS, FakeServer, player, share_of_faults, slow
 
-from sql_env.cli.app import main
 from sql_env.cli.evaluate import _PLAYERS, _leave
 from sql_env.evaluation.harness import RunStopped, evaluate
 from sql_env.evaluation.logs import read_log
-from sql_env.evaluation.results import (
-    EvaluationResult,
-    load_result,
-    pass_rates,
-    result_texts,
-    results_markdown,
-)
+from sql_env.evaluation.results import EvaluationResult, load_result, pass_rates, result_texts, results_markdown
 from sql_env.evaluation.rows import EpisodeResult
 from sql_env.policies.baselines import OraclePolicy, RandomPolicy
 from sql_env.policies.chat import ChatPolicy
@@ -37,26 +30,6 @@ from sql_env.sources.loading import load
 @lru_cache(None)
 def questions(n=20):
     return load("bundled", split="test").sample(n, 1)
-
-
-@pytest.fixture
-def sql_env(monkeypatch, capfd, tmp_path):
-    "Run the command in this process, in an empty folder, as the console script does."
-    monkeypatch.setenv("COLUMNS", "80")
-    monkeypatch.setenv("NO_COLOR", "1")
-    monkeypatch.chdir(tmp_path)
-
-    def run(*args):
-        monkeypatch.setattr(sys, "argv", ["sql_env", *map(str, args)])
-        capfd.readouterr()
-        try:
-            main()
-            code = 0
-        except SystemExit as e:
-            code = e.code or 0
-        return code, *capfd.readouterr()
-
-    return run
 
 
 def chat(server, *args, n=10):
@@ -173,9 +146,7 @@ def test_crashed_episodes_are_played_again_and_nothing_else(tmp_path):
         second = evaluate(qs, policy, log=log, progress=False)
         assert second.n_completed == len(qs)
         texts = {q.question_text: q.question_id for q in qs}
-        again = [
-            i for b in server.bodies for t, i in texts.items() if t in b["messages"][-1]["content"]
-        ]
+        again = [i for b in server.bodies for t, i in texts.items() if t in b["messages"][-1]["content"]]
         assert len(again) == n and not finished & set(again)
     about, trajectories = read_log(log)
     assert len(trajectories) == len(qs) and load_result(log).episodes == second.episodes
@@ -219,9 +190,7 @@ def test_epochs_play_each_question_several_times(tmp_path):
     qs, log = questions(), tmp_path / "a.jsonl"
     result = evaluate(qs, Every(qs), 6, epochs=4, log=log, progress=False)
     counts = Counter(e.question_id for e in result.episodes)
-    assert (
-        result.n_episodes == 24 and set(counts.values()) == {4} and result.settings["epochs"] == 4
-    )
+    assert result.n_episodes == 24 and set(counts.values()) == {4} and result.settings["epochs"] == 4
     rates = pass_rates(result, [4]).loc[4]
     assert rates["pass@k"] == 1 and rates["pass^k"] == 0
     said = "pass@4 100.0%, pass^4 0.0%, of 6 questions"
@@ -282,12 +251,9 @@ def test_crashes_and_limits_have_an_exit_code(sql_env):
 
 
 @pytest.mark.parametrize(
-    "name, seconds, left_at_once",
-    [(_PLAYERS, 0.05, False), (_PLAYERS, 60, True), ("ThreadPoolExecutor-0", 60, False)],
+    "name, seconds, left_at_once", [(_PLAYERS, 0.05, False), (_PLAYERS, 60, True), ("ThreadPoolExecutor-0", 60, False)]
 )
-def test_only_threads_of_the_command_that_hang_end_the_process(
-    monkeypatch, name, seconds, left_at_once
-):
+def test_only_threads_of_the_command_that_hang_end_the_process(monkeypatch, name, seconds, left_at_once):
     exits, released = [], threading.Event()
     monkeypatch.setattr("os._exit", exits.append)
     monkeypatch.setattr("sql_env.cli.evaluate._PATIENCE", 0.5)
@@ -325,9 +291,7 @@ def test_numbers_are_never_cut_by_a_name(sql_env):
         args[args.index("m")] = "openrouter/meta-llama/llama-4-maverick-17b-128e-instruct"
         code, out, _ = sql_env(*args)
         assert code == 0 and "…" not in out and "95 % interval" in out
-        assert all(
-            len(line) <= 80 for line in out.split("\n") if "%" in line and "tokens" not in line
-        )
+        assert all(len(line) <= 80 for line in out.split("\n") if "%" in line and "tokens" not in line)
 
 
 def start(tmp_path, *args):
@@ -344,9 +308,7 @@ def start(tmp_path, *args):
 
 def finished_in(folder):
     "Number of finished episodes in the logs of a folder."
-    logs = [
-        log for log in folder.rglob("*.jsonl") if b"\n" in log.read_bytes()
-    ]  # begun, not only locked
+    logs = [log for log in folder.rglob("*.jsonl") if b"\n" in log.read_bytes()]  # begun, not only locked
     return sum(t.episode.error is None for log in logs for t in read_log(log)[1])
 
 

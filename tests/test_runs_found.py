@@ -18,11 +18,7 @@ def place(tmp_path_factory):
     "Two runs of greedy and one of oracle, which is there twice."
     folder = tmp_path_factory.mktemp("runs")
     qs = load("bundled", split="test")
-    for where, policy in (
-        ("mon", GreedyPolicy()),
-        ("tue", GreedyPolicy()),
-        ("mon", OraclePolicy(qs)),
-    ):
+    for where, policy in (("mon", GreedyPolicy()), ("tue", GreedyPolicy()), ("mon", OraclePolicy(qs))):
         log = folder / where / f"{policy.name}.jsonl"
         evaluate(EpisodeEnv(qs), policy, 9, log=log, progress=False)
     shutil.copy(log, folder / "saved.jsonl")
@@ -67,12 +63,7 @@ def test_what_is_no_run_is_said(sql_env, place, given, said):  # noqa: F811
 
 def test_view_names_runs_apart(sql_env, place, tmp_path):  # noqa: F811
     run = sql_env("view", str(place), "--out", str(tmp_path / "v.html"), "--json")
-    assert set(json.loads(run.out)["episodes"]) == {
-        "greedy@mon",
-        "greedy@tue",
-        "oracle@mon",
-        "oracle@saved",
-    }
+    assert set(json.loads(run.out)["episodes"]) == {"greedy@mon", "greedy@tue", "oracle@mon", "oracle@saved"}
 
 
 def test_models_may_differ_and_their_settings_are_told():

@@ -53,9 +53,7 @@ ROWS = dict(
     cust_old=[(1, "Fjord")],
     tblShip=[("Bora", 80.5), ("Cirrus", 300.0)],
 )
-MANUAL = {
-    "manual.md": "# Rule 4\n\nA client is `gold` from 1,250.5 EUR on.\n\n## Old\n\nUntil 900."
-}
+MANUAL = {"manual.md": "# Rule 4\n\nA client is `gold` from 1,250.5 EUR on.\n\n## Old\n\nUntil 900."}
 SEARCHING = (*ACTIONS, "SEARCH")
 
 
@@ -117,21 +115,13 @@ def test_no_row_and_no_definition_is_found_or_shown(db):
     for words in (*values, "secretdefault", "notes", "sqlite_schema"):
         found = db.search(words)
         assert found.text == "(nothing found)" and not found.tables, words
-    everything = "".join(
-        db.search(words).text for words in ("customer", "ship", "heavy town", "gold")
-    )
+    everything = "".join(db.search(words).text for words in ("customer", "ship", "heavy town", "gold"))
     assert not [value for value in (*values, "secretdefault", "> 200") if value in everything]
 
 
 @pytest.mark.parametrize(
     "words, kind",
-    [
-        ("", "no_words"),
-        (" \n", "no_words"),
-        ("?!*", "no_words"),
-        ("\0", "no_words"),
-        ("x" * 1001, "too_long"),
-    ],
+    [("", "no_words"), (" \n", "no_words"), ("?!*", "no_words"), ("\0", "no_words"), ("x" * 1001, "too_long")],
 )
 def test_what_can_not_be_searched_for(db, words, kind):
     with pytest.raises(QueryError) as e:
@@ -165,9 +155,7 @@ def test_operators_are_words_or_nothing(db, words):
 def test_what_is_found_is_bounded(tmp_path):
     wide = ", ".join(f"column_with_a_long_name_{i}" for i in range(300))
     tables = ";".join(f"CREATE TABLE part_{i} ( -- {'word ' * 200}\n {wide})" for i in range(30))
-    with Database(
-        build_database(tmp_path / "w.sqlite", tables, {}), documents={"a.md": "part " * 5000}
-    ) as db:
+    with Database(build_database(tmp_path / "w.sqlite", tables, {}), documents={"a.md": "part " * 5000}) as db:
         found = db.search("part")
         assert len(found.tables) + len(found.passages) == MAX_FOUND and len(found.text) < 8000
         assert found.tables and found.passages
@@ -256,9 +244,7 @@ def test_off_unless_asked_for(db):
 
 @pytest.mark.parametrize("level", ["none", "names", "columns", "full"])
 def test_tables_that_were_found_are_known(db, level):
-    episode = Episode(
-        question(), db, actions=SEARCHING, schema_level=level, reward=RewardConfig.shaped()
-    )
+    episode = Episode(question(), db, actions=SEARCHING, schema_level=level, reward=RewardConfig.shaped())
     episode.reset()
     seen = episode.step("SEARCH", "customers")
     assert "customer_v2(id, name, town)" in seen.schema_info and not seen.error
@@ -274,8 +260,7 @@ def test_errors_cost_a_step_and_say_what_to_do(db):
 
 
 @pytest.mark.parametrize(
-    "answer, grounded",
-    [("gold", True), ("1250.5", True), ("1,250.5", True), ("900", False), ("silver", False)],
+    "answer, grounded", [("gold", True), ("1250.5", True), ("1,250.5", True), ("900", False), ("silver", False)]
 )
 def test_a_value_of_a_passage_that_was_shown_is_grounded(db, answer, grounded):
     episode = Episode(question(), db, actions=SEARCHING)
@@ -294,9 +279,7 @@ def test_names_of_tables_ground_nothing(db):
 
 
 def test_values_of_texts():
-    assert {"K-3", "on loan", 1200.0, 12.5} <= {
-        *_text_values("`K-3` means *on loan*, 1,200 EUR or 12.5 %.")
-    }
+    assert {"K-3", "on loan", 1200.0, 12.5} <= {*_text_values("`K-3` means *on loan*, 1,200 EUR or 12.5 %.")}
 
 
 def test_a_server_s_loop_searches_only_where_the_index_is_there(db):
@@ -309,9 +292,7 @@ def test_a_server_s_loop_searches_only_where_the_index_is_there(db):
     assert again.try_step("SEARCH", "customers") == first
 
 
-@pytest.mark.parametrize(
-    "level, searchable", [("names", True), ("columns", True), ("names", False)]
-)
+@pytest.mark.parametrize("level, searchable", [("names", True), ("columns", True), ("names", False)])
 def test_more_tables_than_fit(tmp_path, level, searchable):
     tables = ";".join(f"CREATE TABLE a_table_of_the_branch_{i:05} (a, b)" for i in range(1500))
     with Database(build_database(tmp_path / "many.sqlite", tables, {})) as db:
@@ -323,9 +304,7 @@ def test_more_tables_than_fit(tmp_path, level, searchable):
         assert len(text) <= MAX_SCHEMA_CHARS + 150
         if searchable:
             assert first == "a_table_of_the_branch_01498(a, b)"
-            assert re.fullmatch(
-                r"\.\.\. 1500 tables in all, \d+ of them not shown here; SEARCH finds them", last
-            )
+            assert re.fullmatch(r"\.\.\. 1500 tables in all, \d+ of them not shown here; SEARCH finds them", last)
             assert len(set(text.split("\n"))) == len(text.split("\n"))
         else:
             assert last.endswith("more tables are not shown here") and "SEARCH" not in text
@@ -384,14 +363,7 @@ def test_documents_are_saved_loaded_and_audited(path, tmp_path):
 
 
 def test_which_files_belong_to_a_database(tmp_path):
-    for name in (
-        "a.md",
-        "b.md",
-        "documents/all.md",
-        "documents/a/own.md",
-        "documents/b/other.md",
-        "documents/a/x.txt",
-    ):
+    for name in ("a.md", "b.md", "documents/all.md", "documents/a/own.md", "documents/b/other.md", "documents/a/x.txt"):
         file = tmp_path / name
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(name)
@@ -400,16 +372,13 @@ def test_which_files_belong_to_a_database(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "text",
-    ["", "a", "# a\n# b\nc", "a\n\n" * 500, "word " * 900, "x" * 3000, "# a\n\nb\n## c\nd\n# e\nf"],
+    "text", ["", "a", "# a\n# b\nc", "a\n\n" * 500, "word " * 900, "x" * 3000, "# a\n\nb\n## c\nd\n# e\nf"]
 )
 def test_passages_hold_all_words_once(text):
     passages = [*_split_passages("x.md", text)]
     said = " ".join(p.text for p in passages)
     body = " ".join(line for line in text.splitlines() if not line.startswith("#"))
-    assert "".join(said.split()) == "".join(body.split()) and all(
-        len(p.text) <= 600 for p in passages
-    )
+    assert "".join(said.split()) == "".join(body.split()) and all(len(p.text) <= 600 for p in passages)
 
 
 # --- wide worlds
@@ -439,9 +408,7 @@ def test_gold_is_right_and_every_decoy_is_wrong(wide):
         for alike in branch.tables:
             for decoy in alike.decoys if alike.name.lower() in q.tables_involved else ():
                 sql = rename_words(asked.gold_sql, branch.names | {alike.table.name: decoy})
-                assert sorted(map(repr, wide.database.query(sql).rows)) != sorted(
-                    map(repr, q.gold_answer)
-                )
+                assert sorted(map(repr, wide.database.query(sql).rows)) != sorted(map(repr, q.gold_answer))
 
 
 CLUES = dict(
@@ -472,8 +439,7 @@ def test_the_table_in_use_is_inferred_and_said_nowhere(wide):
 
 def test_splits_share_no_world():
     seeds = [
-        next(worlds(30, split=s, kind=WideWorld, n=2)).branches[0].world.seed
-        for s in ("train", "validation", "test")
+        next(worlds(30, split=s, kind=WideWorld, n=2)).branches[0].world.seed for s in ("train", "validation", "test")
     ]
     assert len(set(seeds)) == 3
 
@@ -486,10 +452,7 @@ def test_an_oracle_finds_its_tables_by_search(tmp_path):
     is_cut = "SEARCH finds them" in first.schema_info
     assert is_cut == (sum(len(t) + 1 for t in tables) > MAX_SCHEMA_CHARS)
     result = evaluate(env, OraclePolicy(questions, searches=True), progress=False)
-    assert (
-        result.success_rate == result.robust_rate == 1
-        and max(e.steps for e in result.episodes) <= 15
-    )
+    assert result.success_rate == result.robust_rate == 1 and max(e.steps for e in result.episodes) <= 15
 
 
 def test_opening_knows_what_it_needs_without_reading_each_table(wide, tmp_path):
@@ -512,9 +475,7 @@ def test_opening_knows_what_it_needs_without_reading_each_table(wide, tmp_path):
 def test_manuals_decide(level):
     kinds, turns, dated = set(), set(), 0
     for w in islice(worlds(level, split="test", kind=ManualWorld), 12):
-        assert len(w.offices) == 1 + (level == 3) and bool(w.documents.get("offices.md")) == (
-            level == 3
-        )
+        assert len(w.offices) == 1 + (level == 3) and bool(w.documents.get("offices.md")) == (level == 3)
         for q, draft in zip(w.questions, w.drafts):
             answers = [w.database.query(sql).rows[0][0] for sql in draft.sqls]
             assert answers[0] == q.gold_answer[0][0] and len(answers) > 2
@@ -555,9 +516,7 @@ def test_who_has_not_read_it_is_wrong(tmp_path):
     assert max(every.values()) <= max(floor.values()) + 0.01
 
 
-@pytest.mark.parametrize(
-    "source, options", [("wide", dict(n_tables=60)), ("manual", dict(level=2))]
-)
+@pytest.mark.parametrize("source, options", [("wide", dict(n_tables=60)), ("manual", dict(level=2))])
 def test_sources_come_with_their_documents(source, options):
     qs = load(source, n=6, split="test", **options)
     assert len(qs) == 6 and {q.split for q in qs} == {"test"} and qs.documents

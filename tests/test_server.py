@@ -23,13 +23,7 @@ from sql_env.play.episode import Observation
 from sql_env.questions.question_set import Question, QuestionSet
 from sql_env.server import app as server
 from sql_env.server.environment import ResetError, SQLEnvironment
-from sql_env.server.page import (
-    Visits,
-    _episode_html,
-    _question_html,
-    _Visit,
-    build_page,
-)
+from sql_env.server.page import Visits, _episode_html, _question_html, _Visit, build_page
 from sql_env.server.seats import Seats
 from sql_env.sources.loading import load
 from sql_env.view.html import _table_html, render_html
@@ -81,10 +75,7 @@ def test_a_withheld_verdict_is_unknown_and_not_wrong(action):
 def test_observations_equal_those_of_the_plain_episode(questions):
     env, plain = SQLEnvironment(questions), EpisodeEnv(questions)
     for i, q in enumerate(list(questions)[::24]):
-        a, b = (
-            env.reset(question_id=q.question_id, seed=i),
-            plain.reset(question_id=q.question_id, seed=i),
-        )
+        a, b = (env.reset(question_id=q.question_id, seed=i), plain.reset(question_id=q.question_id, seed=i))
         for kind, text in [
             ("DESCRIBE", q.tables_involved[0]),
             ("SAMPLE", q.tables_involved[0]),
@@ -97,8 +88,7 @@ def test_observations_equal_those_of_the_plain_episode(questions):
                 assert (tuple(x) if name == "action_history" else x) == y
             a, b = env.step(SQLAction(action_type=kind, argument=text)), plain.step(kind, text)
         assert (
-            a.metadata["correct"] is plain.episode.verdict.correct
-            and a.metadata["grounded"] is plain.episode.grounded
+            a.metadata["correct"] is plain.episode.verdict.correct and a.metadata["grounded"] is plain.episode.grounded
         )
 
 
@@ -108,29 +98,15 @@ calls = st.lists(
         st.tuples(
             st.just("step"),
             st.sampled_from(ACTIONS),
-            st.one_of(
-                text, st.sampled_from(["owner", "@last", "SELECT 1", "SELECT name FROM owner", ""])
-            ),
+            st.one_of(text, st.sampled_from(["owner", "@last", "SELECT 1", "SELECT name FROM owner", ""])),
         ),
         st.tuples(
             st.just("reset"),
             st.dictionaries(
-                st.sampled_from(
-                    ["seed", "episode_id", "split", "index", "question_id", "difficulty", "x"]
-                ),
-                st.one_of(
-                    st.none(),
-                    st.integers(),
-                    text,
-                    st.booleans(),
-                    st.lists(st.integers(), max_size=2),
-                ),
+                st.sampled_from(["seed", "episode_id", "split", "index", "question_id", "difficulty", "x"]),
+                st.one_of(st.none(), st.integers(), text, st.booleans(), st.lists(st.integers(), max_size=2)),
                 max_size=3,
-            ).map(
-                lambda d: {
-                    k: v for k, v in d.items() if v is not None or k not in ("seed", "episode_id")
-                }
-            ),
+            ).map(lambda d: {k: v for k, v in d.items() if v is not None or k not in ("seed", "episode_id")}),
         ),  # None draws one
         st.tuples(st.just("close")),
         st.tuples(st.just("state")),
@@ -151,10 +127,7 @@ def test_a_server_gets_what_plain_calls_get(todo):
             return str(e)
 
     async def served(env):
-        for what, *args in [
-            ("reset", dict(seed=1, episode_id="x", question_id="vet_clinic-05")),
-            *todo,
-        ]:
+        for what, *args in [("reset", dict(seed=1, episode_id="x", question_id="vet_clinic-05")), *todo]:
             if what == "close":
                 env.close()
             elif what == "reset":
@@ -169,16 +142,11 @@ def test_a_server_gets_what_plain_calls_get(todo):
         return [o async for o in served(env)]
 
     def plain(env):
-        for what, *args in [
-            ("reset", dict(seed=1, episode_id="x", question_id="vet_clinic-05")),
-            *todo,
-        ]:
+        for what, *args in [("reset", dict(seed=1, episode_id="x", question_id="vet_clinic-05")), *todo]:
             if what == "close":
                 env.close()
             elif what == "reset":
-                yield outcome(
-                    lambda a=args[0]: env.reset(**dict(dict(seed=5, episode_id="x"), **a))
-                )
+                yield outcome(lambda a=args[0]: env.reset(**dict(dict(seed=5, episode_id="x"), **a)))
             elif what == "step":
                 yield env.step(SQLAction(action_type=args[0], argument=args[1]))
 
@@ -210,9 +178,7 @@ def test_steps_of_every_question_are_the_same_in_a_server(questions):
             ("QUERY", "SELECT 1"),
         ]
         actions = [SQLAction(action_type=k, argument=a) for k, a in said]
-        expected = [plain.reset(seed=3, episode_id="x", question_id=q.question_id)] + [
-            plain.step(a) for a in actions
-        ]
+        expected = [plain.reset(seed=3, episode_id="x", question_id=q.question_id)] + [plain.step(a) for a in actions]
         assert asyncio.run(served(q, actions)) == expected
 
 
@@ -254,10 +220,7 @@ def test_step_hides_what_breaks(questions, monkeypatch):
 def test_metadata_only_tells_the_verdict_at_the_end(questions):
     env = SQLEnvironment(questions)
     assert set(env.reset(seed=3).metadata) == {"episode_id", "question_id"}
-    assert set(env.step(SQLAction(action_type="QUERY", argument="SELECT 1")).metadata) == {
-        "episode_id",
-        "question_id",
-    }
+    assert set(env.step(SQLAction(action_type="QUERY", argument="SELECT 1")).metadata) == {"episode_id", "question_id"}
     assert set(env.step(SQLAction(action_type="ANSWER", argument="x")).metadata) == {
         "episode_id",
         "question_id",
@@ -266,9 +229,7 @@ def test_metadata_only_tells_the_verdict_at_the_end(questions):
     }
 
 
-@pytest.mark.parametrize(
-    "verify, answer", [("value", "@last"), ("robust", "@last"), ("value", "0")]
-)
+@pytest.mark.parametrize("verify, answer", [("value", "@last"), ("robust", "@last"), ("value", "0")])
 def test_the_rubric_returns_the_verdicts(questions, verify, answer):
     "OpenEnv's rubric says of each step what the observation says: nothing before the end, then verdicts and reward."
     env = SQLEnvironment(questions, verify=verify)
@@ -291,8 +252,7 @@ def test_tasks_and_resets_agree(questions):
         assert len(tasks) == env.num_tasks(split) and tasks[2:5] == env.get_task_range(split, 2, 5)
         for i in (0, len(tasks) - 1):
             assert (
-                env.get_task(split, i) == tasks[i]
-                and env.reset(split=split, index=i).question == tasks[i]["question"]
+                env.get_task(split, i) == tasks[i] and env.reset(split=split, index=i).question == tasks[i]["question"]
             )
     for bad in (-1, 10**6):
         with pytest.raises(IndexError):
@@ -335,9 +295,7 @@ def test_settings_come_from_the_environment():
         SQL_ENV_SPLIT="test",
     )
     s = server.Settings.from_env(given_)
-    assert s == server.Settings(
-        budget=7, reward="shaped", capacity=3, web=False, port=9000, split="test"
-    )
+    assert s == server.Settings(budget=7, reward="shaped", capacity=3, web=False, port=9000, split="test")
     assert server.Settings.from_env({}) == server.Settings()
     assert len(server._settings_table().splitlines()) == 2 + len(fields(server.Settings))
     for bad in (
@@ -387,12 +345,7 @@ nasty = st.one_of(
 @given(
     st.lists(nasty, min_size=1, max_size=4),
     st.lists(
-        st.lists(
-            st.one_of(nasty, st.none(), st.integers(), st.binary(max_size=5)),
-            min_size=4,
-            max_size=4,
-        ),
-        max_size=4,
+        st.lists(st.one_of(nasty, st.none(), st.integers(), st.binary(max_size=5)), min_size=4, max_size=4), max_size=4
     ),
     nasty,
     nasty,
@@ -406,9 +359,7 @@ def test_nothing_on_the_page_becomes_markup(columns, rows, question, error):
     allowed = "div table thead tbody tr th td p b i span h2 h3 ol ul li code small details summary"
     allowed += " article section header svg g path rect text title"
     assert {t for t, _ in Tags(page).seen} <= set(allowed.split())
-    harmless = (
-        "class scope tabindex role aria- data- viewbox width height x y d id rx transform style"
-    )
+    harmless = "class scope tabindex role aria- data- viewbox width height x y d id rx transform style"
     for _, attributes in Tags(page).seen:
         for name in attributes:
             assert name.startswith(tuple(harmless.split())), name
@@ -448,9 +399,7 @@ def test_a_budget_that_ends_with_an_error_shows_both(questions):
 def test_clicks_at_the_same_time_are_steps_one_after_the_other(questions):
     visit = _Visit(SQLEnvironment(questions))
     visit.start(seed="3")
-    clicks = [
-        threading.Thread(target=visit.step, args=("QUERY", f"SELECT {i} AS n")) for i in range(12)
-    ]
+    clicks = [threading.Thread(target=visit.step, args=("QUERY", f"SELECT {i} AS n")) for i in range(12)]
     for click in clicks:
         click.start()
     for click in clicks:

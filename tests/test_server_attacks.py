@@ -23,17 +23,13 @@ pytestmark = pytest.mark.slow  # each starts a server
 
 BOTH = {"accept": "application/json, text/event-stream", "content-type": "application/json"}
 OPENING = dict(jsonrpc="2.0", id=1, method="initialize")
-OPENING["params"] = dict(
-    protocolVersion="2025-06-18", capabilities={}, clientInfo=dict(name="me", version="1")
-)
+OPENING["params"] = dict(protocolVersion="2025-06-18", capabilities={}, clientInfo=dict(name="me", version="1"))
 
 
 class SmallServer(Server):
     "A server that may open 1,024 files."
 
-    start_with = dict(
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (1024, 1024)),
-    )
+    start_with = dict(preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (1024, 1024)))
 
 
 @pytest.fixture(scope="module")
@@ -66,9 +62,7 @@ def is_closed(s, seconds=0.0):
 
 def ask(server, path="/health", method="GET", body=None, address="127.0.0.9", **headers):
     "Status, body and headers of a request from another client."
-    connection = http.client.HTTPConnection(
-        "127.0.0.1", server.port, timeout=120, source_address=(address, 0)
-    )
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=120, source_address=(address, 0))
     connection.request(method, path, body, headers)
     response = connection.getresponse()
     return response.status, response.read().decode(), dict(response.getheaders())
@@ -275,18 +269,14 @@ def test_pages_about_the_requests_load_nothing(shared):
     for path in ("/docs", "/redoc"):
         status, page, headers = ask(shared, path)
         policy = headers["content-security-policy"]
-        assert (
-            status == 200 and "default-src 'none'" in policy and "frame-ancestors 'none'" in policy
-        )
+        assert status == 200 and "default-src 'none'" in policy and "frame-ancestors 'none'" in policy
         assert not re.search(r"<script|<link|<img|<iframe|src=|@import|https?://", page), path
         assert "POST /step" in page and "ResetRequest" in page
 
 
 def test_the_page_has_no_frames_and_stands_in_none(shared):
     policy = ask(shared, "/web/")[2]["content-security-policy"]
-    assert {"frame-src 'none'", "frame-ancestors 'self'", "object-src 'none'"} <= set(
-        policy.split("; ")
-    )
+    assert {"frame-src 'none'", "frame-ancestors 'self'", "object-src 'none'"} <= set(policy.split("; "))
 
 
 def test_an_address_that_is_only_claimed_is_not_believed():
@@ -313,10 +303,7 @@ def test_a_server_on_all_addresses_answers_to_numbers_only():
         assert ask(s)[0] == 200
         status, text, _ = ask(s, Host="evil.example")
         assert status == 403 and "SQL_ENV_HOSTS" in text
-        assert (
-            ask(s, "/reset", "POST", "{}", Host="evil.example", Origin="http://evil.example")[0]
-            == 403
-        )
+        assert ask(s, "/reset", "POST", "{}", Host="evil.example", Origin="http://evil.example")[0] == 403
 
 
 # ---- seats of several workers
@@ -409,9 +396,7 @@ NEIGHBOURS = dict(
     refused=lambda s: hold_and_close(s, HALF_BODIES["refused_host"]),
     heartbeat=lambda s: hold_and_close(s, ATTACKS["heartbeat"]),
     initialize=lambda s: mcp(s, OPENING),
-    unknown_stream=lambda s: ask(
-        s, "/web/gradio_api/queue/data?session_hash=x", address="127.0.0.1"
-    ),
+    unknown_stream=lambda s: ask(s, "/web/gradio_api/queue/data?session_hash=x", address="127.0.0.1"),
 )
 
 
@@ -436,8 +421,6 @@ def test_half_a_minute_of_mixed_clients():
     assert found["episodes_done"] > 50 and found["lost"] == found["twice"] == 0
     assert found["different"] == found["wrong_verdicts"] == 0
     mb = found["mb"]
-    assert (
-        mb["most"] - mb["first"] < 100
-    )  # caches fill; over an hour the last ten minutes are as the first
+    assert mb["most"] - mb["first"] < 100  # caches fill; over an hour the last ten minutes are as the first
     assert found["alone"]["timer_late"]["n"] and found["mixed"]["calls"]["n"]
     assert all(found["beside"][name] for name in ("silent", "refused", "hostile", "killed"))

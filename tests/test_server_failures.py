@@ -92,9 +92,7 @@ def test_a_disk_that_fails_pays_nobody_zero(fault, tmp_path, questions):
         def play(n: int) -> None:
             with client.websocket_connect("/ws") as ws:
                 for _ in range(n):
-                    ws.send_json(
-                        dict(type="reset", data=dict(episode_id=f"episode-{next(numbers)}"))
-                    )
+                    ws.send_json(dict(type="reset", data=dict(episode_id=f"episode-{next(numbers)}")))
                     assert ws.receive_json()["type"] == "observation"
                     for verb, text in (("QUERY", sql), ("ANSWER", "@last")):
                         ws.send_json(dict(type="step", data=dict(action_type=verb, argument=text)))
@@ -116,16 +114,11 @@ def test_a_disk_that_fails_pays_nobody_zero(fault, tmp_path, questions):
 
 def test_a_statement_that_the_clock_stops_is_counted_and_logged(questions, capfd):
     app = create_app(Settings(web=False, hosts="*", seconds=0.01), questions)
-    sql = (
-        "WITH k(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM k LIMIT 200000) SELECT count(*) FROM k"
-    )
+    sql = "WITH k(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM k LIMIT 200000) SELECT count(*) FROM k"
     with TestClient(app, base_url="http://localhost") as client:
         before = client.get("/health").json()["emergency_stops"]
         with client.websocket_connect("/ws") as ws:
-            for sent in (
-                dict(type="reset", data={}),
-                dict(type="step", data=dict(action_type="QUERY", argument=sql)),
-            ):
+            for sent in (dict(type="reset", data={}), dict(type="step", data=dict(action_type="QUERY", argument=sql))):
                 ws.send_json(sent)
                 said = ws.receive_json()["data"]["observation"]
         assert said["error"].startswith("timeout")
@@ -143,15 +136,7 @@ def test_results_that_wait_are_written_when_the_server_stops(tmp_path, questions
     assert journal.write() and lines_of(path) == [dict(n=1)]
 
 
-@pytest.mark.parametrize(
-    "end, kept",
-    [
-        ('{"n": 2, "corr', [1]),
-        ('{"n": 2}', [1, 2]),
-        ("\x00" * 40, [1]),
-        ("", [1]),
-    ],
-)
+@pytest.mark.parametrize("end, kept", [('{"n": 2, "corr', [1]), ('{"n": 2}', [1, 2]), ("\x00" * 40, [1]), ("", [1])])
 def test_the_end_of_a_file_is_mended(end, kept, tmp_path):
     "Half a line goes, a whole one that lacks its end stays; then lines follow as if nothing had been."
     path = tmp_path / "results.jsonl"
@@ -241,17 +226,13 @@ def test_a_step_that_the_environment_fails_has_no_reward(questions, monkeypatch)
     assert not env.reset().done, "another episode can begin"
 
 
-ENDLESS = (
-    "WITH k(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM k) SELECT sum(instr(hex(n), 'x')) FROM k"
-)
+ENDLESS = "WITH k(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM k) SELECT sum(instr(hex(n), 'x')) FROM k"
 
 
 @pytest.fixture
 def narrow():
     "A server with one seat, on which a statement may run for days."
-    options = dict(
-        MAX_CONCURRENT_ENVS="1", SQL_ENV_OPERATIONS=str(10**12), SQL_ENV_SECONDS="100000"
-    )
+    options = dict(MAX_CONCURRENT_ENVS="1", SQL_ENV_OPERATIONS=str(10**12), SQL_ENV_SECONDS="100000")
     with Server(**options) as server:
         yield server
 
@@ -286,13 +267,8 @@ def test_a_killed_worker_is_a_failure_of_the_environment(narrow):
         os.kill(pid, signal.SIGKILL)
     said = json.loads(client.recv())["data"]
     assert said["done"] and said["reward"] is None and said["metadata"]["blame"] == "environment"
-    assert said["observation"]["error"].startswith(
-        "internal: The environment failed, not the agent"
-    )
-    for kind, data in (
-        ("reset", {}),
-        ("step", dict(action_type="QUERY", argument="SELECT 1 -- " + "x" * 600)),
-    ):
+    assert said["observation"]["error"].startswith("internal: The environment failed, not the agent")
+    for kind, data in (("reset", {}), ("step", dict(action_type="QUERY", argument="SELECT 1 -- " + "x" * 600))):
         client.send(json.dumps(dict(type=kind, data=data)))
         said = json.loads(client.recv())["data"]
     assert said["observation"]["result"] and not said["observation"]["error"]

@@ -27,7 +27,7 @@ from sql_env.grading.answers import verify
 from sql_env.grading.readings import UnreadableAnswerError
 from sql_env.models import SQLAction
 from sql_env.policies.baselines import OraclePolicy
-from sql_env.server import app
+from sql_env.server import app, limits
 from sql_env.server.app import Settings, create_app, environment_factory
 from sql_env.server.environment import SQLEnvironment
 from sql_env.server.limits import _Connections, _Guard, _message_problem, _Names, _RequestProtocol
@@ -54,12 +54,7 @@ def test_all_sessions_together_are_bounded():
 
 @pytest.mark.parametrize(
     "capacity, share, address, granted",
-    [
-        (64, 0, "203.0.113.7", 48),
-        (64, 0, "127.0.0.1", 64),
-        (64, 5, "127.0.0.1", 5),
-        (1, 0, "203.0.113.7", 1),
-    ],
+    [(64, 0, "203.0.113.7", 48), (64, 0, "127.0.0.1", 64), (64, 5, "127.0.0.1", 5), (1, 0, "203.0.113.7", 1)],
 )
 def test_one_client_has_a_share(capacity, share, address, granted):
     seats = Seats(capacity, share)
@@ -70,19 +65,13 @@ def test_one_client_has_a_share(capacity, share, address, granted):
 
 
 def test_a_customer_with_many_addresses_is_one_client():
-    assert (
-        _client_name("2001:db8:1:2::1")
-        == _client_name("2001:db8:1:2:ffff::9")
-        != _client_name("2001:db8:1:3::1")
-    )
+    assert _client_name("2001:db8:1:2::1") == _client_name("2001:db8:1:2:ffff::9") != _client_name("2001:db8:1:3::1")
     assert _client_name("not an address") == "not an address"
 
 
 def test_threads_take_no_seat_twice():
     seats, got = Seats(50), []
-    threads = [
-        threading.Thread(target=lambda: got.append(seats.take("127.0.0.1"))) for _ in range(80)
-    ]
+    threads = [threading.Thread(target=lambda: got.append(seats.take("127.0.0.1"))) for _ in range(80)]
     for t in threads:
         t.start()
     for t in threads:
@@ -110,10 +99,7 @@ def test_visits_of_the_page_take_seats_and_give_them_back(questions):
 def test_two_clicks_at_once_are_one_visit(questions):
     seats = Seats(8)
     visits, found = Visits(lambda: SQLEnvironment(questions), seats), []
-    clicks = [
-        threading.Thread(target=lambda: found.append(visits.begin("tab", "127.0.0.1")))
-        for _ in range(8)
-    ]
+    clicks = [threading.Thread(target=lambda: found.append(visits.begin("tab", "127.0.0.1"))) for _ in range(8)]
     for click in clicks:
         click.start()
     for click in clicks:
@@ -175,11 +161,7 @@ def test_any_header_is_judged(host, origin):
     st.one_of(
         st.text(),
         st.recursive(
-            st.none()
-            | st.booleans()
-            | st.integers()
-            | st.floats()
-            | st.text(st.characters(codec=None)),
+            st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters(codec=None)),
             lambda x: st.lists(x) | st.dictionaries(st.sampled_from(["type", "data", "x"]), x),
         ).map(json.dumps),
     )
@@ -236,9 +218,7 @@ async def echo(scope, receive, send):
 
 
 def received(text):
-    return dict(
-        type="websocket.receive", **({"text": text} if isinstance(text, str) else {"bytes": text})
-    )
+    return dict(type="websocket.receive", **({"text": text} if isinstance(text, str) else {"bytes": text}))
 
 
 def test_what_is_no_message_gets_an_error_and_the_session_goes_on():
@@ -271,10 +251,7 @@ def test_strangers_and_one_too_many():
     assert [m["type"] for m in play(host=b"evil.example")] == ["websocket.close"]
     guard.seats.take("127.0.0.1")
     said = play()
-    assert (
-        json.loads(said[1]["text"])["data"]["code"] == "CAPACITY_REACHED"
-        and said[2]["code"] == 1013
-    )
+    assert json.loads(said[1]["text"])["data"]["code"] == "CAPACITY_REACHED" and said[2]["code"] == 1013
 
 
 def test_nothing_is_raised_when_a_client_is_gone():
@@ -307,16 +284,12 @@ def requested(app=None, path="/reset", host=b"localhost", body=None, **options):
 
     headers = [(b"host", host), (b"content-length", b"10")]
     scope = dict(type="http", method="POST", path=path, headers=headers, client=("127.0.0.1", 1))
-    guard = _Guard(
-        app or echo, **(dict(seats=Seats(1), names=_Names.read("", "", "127.0.0.1")) | options)
-    )
+    guard = _Guard(app or echo, **(dict(seats=Seats(1), names=_Names.read("", "", "127.0.0.1")) | options))
     asyncio.run(asyncio.wait_for(guard(scope, receive, send), 5))
     return sent, guard
 
 
-@pytest.mark.parametrize(
-    "wrong, status", [(dict(host=b"evil.example"), 403), (dict(path="/web/upload"), 404)]
-)
+@pytest.mark.parametrize("wrong, status", [(dict(host=b"evil.example"), 403), (dict(path="/web/upload"), 404)])
 def test_a_refused_request_does_not_wait_for_its_body(wrong, status):
     sent, _ = requested(**wrong)
     assert [m["type"] for m in sent] == ["http.response.start"] + ["http.response.body"] * 2
@@ -344,13 +317,11 @@ gradio_api/file=/etc/passwd gradio_api/stream/a/b/c/playlist.m3u8 assets/../conf
 
 @pytest.mark.parametrize("path", NOT_OF_THE_PAGE)
 def test_what_the_page_does_not_use_is_not_there(path):
-    sent, _ = requested(path=f"/web/{path}")
+    sent, _ = requested(path=f"/web/{path}", body=b"")
     assert sent[0]["status"] == 404
 
 
-@pytest.mark.parametrize(
-    "path", ["", "/", "/assets/Index-3.js", "/theme.css", "/gradio_api/queue/join"]
-)
+@pytest.mark.parametrize("path", ["", "/", "/assets/Index-3.js", "/theme.css", "/gradio_api/queue/join"])
 def test_what_the_page_uses_is_there(path):
     async def page(scope, receive, send):
         await send(dict(type="http.response.start", status=200, headers=[]))
@@ -361,17 +332,9 @@ def test_what_the_page_uses_is_there(path):
 
 DOUBLED = {
     "two hosts": [(b"host", b"localhost"), (b"host", b"localhost")],
-    "two origins": [
-        (b"host", b"localhost"),
-        (b"origin", b"http://evil"),
-        (b"origin", b"http://localhost"),
-    ],
+    "two origins": [(b"host", b"localhost"), (b"origin", b"http://evil"), (b"origin", b"http://localhost")],
     "two lengths": [(b"host", b"localhost"), (b"content-length", b"1"), (b"content-length", b"2")],
-    "length and chunks": [
-        (b"host", b"localhost"),
-        (b"content-length", b"1"),
-        (b"transfer-encoding", b"chunked"),
-    ],
+    "length and chunks": [(b"host", b"localhost"), (b"content-length", b"1"), (b"transfer-encoding", b"chunked")],
 }
 
 
@@ -385,9 +348,7 @@ def test_headers_that_contradict_each_other_are_refused(headers):
     async def receive():
         return dict(type="http.request")
 
-    scope = dict(
-        type="http", method="GET", path="/health", headers=headers, client=("127.0.0.1", 1)
-    )
+    scope = dict(type="http", method="GET", path="/health", headers=headers, client=("127.0.0.1", 1))
     asyncio.run(_Guard(None, Seats(1))(scope, receive, send))
     assert sent[0]["status"] == 400 and (b"connection", b"close") in sent[0]["headers"]
 
@@ -406,7 +367,8 @@ WRONG_VALUES = {
 }
 
 
-def test_wrong_values_are_422_and_end_no_session():
+def test_wrong_values_are_422_and_end_no_session(monkeypatch):
+    monkeypatch.setattr(limits, "_LINGER", 0.01)  # there is no more of a body to wait for
     served = create_app(Settings(web=False, hosts="*"))
     with TestClient(served, raise_server_exceptions=False) as client:
         for name, body in WRONG_VALUES.items():
@@ -484,10 +446,7 @@ def test_processes_have_their_seats_together(tmp_path):
     code = "import sys; from sql_env.server.seats import Seats; s = Seats(4, 3, file=sys.argv[1])\n"
     code += "for line in sys.stdin: print(repr(s.take(line.strip())), flush=True)"
     other = subprocess.Popen(
-        [sys.executable, "-c", code, str(tmp_path / "seats")],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
+        [sys.executable, "-c", code, str(tmp_path / "seats")], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
 
     def take(address):
@@ -518,22 +477,13 @@ def test_a_benchmark_tells_nothing_and_writes_results(questions, tmp_path):
         env.step(SQLAction(action_type="QUERY", argument=q.gold_sql))
         obs = env.step(SQLAction(action_type="ANSWER", argument=answer))
         page = _episode_html(env, obs)
-        seen.append(
-            (obs.model_dump(exclude={"action_history", "metadata"}), page.replace(answer, ""))
-        )
+        seen.append((obs.model_dump(exclude={"action_history", "metadata"}), page.replace(answer, "")))
         assert obs.done and obs.reward == 0 and set(obs.metadata) == {"episode_id", "question_id"}
-        assert (
-            "orrect" not in page
-            and "rong" not in page.replace("wrong", "")
-            and "outcome" not in page
-        )
+        assert "orrect" not in page and "rong" not in page.replace("wrong", "") and "outcome" not in page
         env.step(SQLAction(action_type="QUERY", argument="SELECT 1"))
     assert seen[0] == seen[1], "a wrong answer looks like a right one"
     lines = [json.loads(line) for line in (tmp_path / "results.jsonl").read_text().splitlines()]
-    assert [(r["episode_id"], r["correct"], r["steps"]) for r in lines] == [
-        ("wrong", False, 2),
-        ("@last", True, 2),
-    ]
+    assert [(r["episode_id"], r["correct"], r["steps"]) for r in lines] == [("wrong", False, 2), ("@last", True, 2)]
 
 
 @pytest.mark.parametrize("answer", ["a\n" * 49_999, "|" * 99_999], ids=["lines", "pipes"])
@@ -562,12 +512,7 @@ def test_a_long_answer_sets_off_no_full_garbage_collection(answer, monkeypatch):
 
 
 def test_settings_of_the_guard():
-    assert (
-        Settings.from_env(
-            dict(SQL_ENV_SECONDS="0.5", SQL_ENV_ROWS="7", SQL_ENV_MEMORY="3")
-        ).limits.heap
-        == 3 * 2**20
-    )
+    assert Settings.from_env(dict(SQL_ENV_SECONDS="0.5", SQL_ENV_ROWS="7", SQL_ENV_MEMORY="3")).limits.heap == 3 * 2**20
     assert Settings.from_env(dict(PORT="1"), given=dict(port=2, host=None)).port == 2
     for bad in (
         dict(SQL_ENV_REVEAL="all"),
@@ -606,9 +551,7 @@ def cut_off_after(*pieces, deadline=0.2):
         return _RequestProtocol(deadline=deadline, **options)
 
     async def main():
-        config = uvicorn.Config(
-            app, log_level="critical", http=protocol, timeout_keep_alive=60, lifespan="off"
-        )
+        config = uvicorn.Config(app, log_level="critical", http=protocol, timeout_keep_alive=60, lifespan="off")
         server = uvicorn.Server(config)
         listener = socket.create_server(("127.0.0.1", 0))
         task = asyncio.create_task(server.serve([listener]))
@@ -670,12 +613,7 @@ async def opened(server, address="127.0.0.1", **options):
 
 @pytest.mark.slow
 def test_no_session_is_shared(benchmark_server):
-    for method, path in (
-        ("GET", "/web/state"),
-        ("POST", "/web/step"),
-        ("POST", "/web/reset"),
-        ("GET", "/ws/ui"),
-    ):
+    for method, path in (("GET", "/web/state"), ("POST", "/web/step"), ("POST", "/web/reset"), ("GET", "/ws/ui")):
         assert request(benchmark_server, method, path, b"{}")[0] in (404, 405), path
 
 
@@ -690,10 +628,7 @@ def test_origin_and_host_of_a_real_server(benchmark_server):
     assert "content-security-policy" in request(s, "GET", "/web/")[2]
 
     async def main():
-        for options in (
-            dict(origin="http://evil.example"),
-            dict(additional_headers={"Origin": "null"}),
-        ):
+        for options in (dict(origin="http://evil.example"), dict(additional_headers={"Origin": "null"})):
             with pytest.raises(websockets.InvalidStatus):
                 await opened(s, **options)
         await (await opened(s, origin=s.http)).close()
@@ -756,9 +691,7 @@ def test_guessing_finds_nothing(benchmark_server, questions):
             said.add(json.dumps(r.observation.model_dump(exclude={"action_history"})))
         assert len(said) == 1
         result = evaluate(env, OraclePolicy(questions), 2, progress=False)
-        assert [e.error.partition(":")[0] for e in result.episodes] == [
-            VerdictWithheldError.__name__
-        ] * 2
+        assert [e.error.partition(":")[0] for e in result.episodes] == [VerdictWithheldError.__name__] * 2
     kept = [json.loads(line) for line in benchmark_server.results.read_text().splitlines()]
     assert [r["correct"] for r in kept[-2:]] == [True, True] and len(kept) == 6
 
@@ -775,9 +708,7 @@ def test_the_queue_of_the_page_obeys_the_capacity(benchmark_server):
         data = dict(data=["any", "any", "", ""], fn_index=click["id"], session_hash=f"tab{i}")
         headers = {"Content-Type": "application/json"}
         request(s, "POST", "/web/gradio_api/queue/join", json.dumps(data), **headers)
-        with urllib.request.urlopen(
-            f"{s.http}/web/gradio_api/queue/data?session_hash=tab{i}", timeout=120
-        ) as r:
+        with urllib.request.urlopen(f"{s.http}/web/gradio_api/queue/data?session_hash=tab{i}", timeout=120) as r:
             said.append(next(line for line in map(bytes.decode, r) if "process_completed" in line))
     started = [text for text in said if "steps left" in text]
     assert len(started) == 3 and "share" in said[-1]

@@ -69,23 +69,11 @@ def test_endpoints(server):
     assert json.loads(http(at + "/health")[1]) == {"status": "healthy", "emergency_stops": 0}
     assert json.loads(http(at + "/metadata")[1])["name"] == "sql_env"
     schema = json.loads(http(at + "/schema")[1])
-    assert schema["action"]["properties"]["action_type"]["enum"] == [
-        "DESCRIBE",
-        "SAMPLE",
-        "QUERY",
-        "ANSWER",
-    ]
-    assert (
-        "argument" in schema["action"]["properties"]
-        and "step_budget" in schema["state"]["properties"]
-    )
+    assert schema["action"]["properties"]["action_type"]["enum"] == ["DESCRIBE", "SAMPLE", "QUERY", "ANSWER"]
+    assert "argument" in schema["action"]["properties"] and "step_budget" in schema["state"]["properties"]
     assert http(at + "/docs")[0] == 200 and "explore a hidden" in http(at + "/web")[1]
     status, body = http(at + "/reset", {"split": "test", "index": 3})
-    assert (
-        status == 200
-        and json.loads(body)["reward"] is None
-        and json.loads(body)["observation"]["question"]
-    )
+    assert status == 200 and json.loads(body)["reward"] is None and json.loads(body)["observation"]["question"]
     status, body = http(at + "/step", {"action": {"action_type": "QUERY", "argument": "SELECT 1"}})
     assert (
         status == 200
@@ -133,9 +121,7 @@ def test_no_file_of_gold_is_served(server):
 
 def test_upstream_validation_of_the_running_server(server):
     r = subprocess.run(
-        [sys.executable, "-m", "openenv.cli", "validate", "--url", server.http],
-        capture_output=True,
-        text=True,
+        [sys.executable, "-m", "openenv.cli", "validate", "--url", server.http], capture_output=True, text=True
     )
     assert r.returncode == 0 and "Verdict: PASS" in r.stdout, r.stdout + r.stderr
 
@@ -153,26 +139,14 @@ def test_evaluate_is_the_same_here_and_there(server):
         with SQLEnv(base_url=server.http).sync() as client:
             there = evaluate(client, policy, 40, seed=5, progress=False)
         assert [told(e) for e in here.episodes] == [told(e) for e in there.episodes]
-        assert len({e.gold for e in there.episodes}) > 20, (
-            "questions without gold are not one cluster"
-        )
-    with (
-        SQLEnv(base_url=server.http).sync() as client,
-        concurrent.futures.ThreadPoolExecutor(4) as pool,
-    ):
-        assert (
-            evaluate(
-                client, OraclePolicy(questions), 40, seed=5, executor=pool, progress=False
-            ).success_rate
-            == 1
-        )
+        assert len({e.gold for e in there.episodes}) > 20, "questions without gold are not one cluster"
+    with SQLEnv(base_url=server.http).sync() as client, concurrent.futures.ThreadPoolExecutor(4) as pool:
+        assert evaluate(client, OraclePolicy(questions), 40, seed=5, executor=pool, progress=False).success_rate == 1
 
 
 def test_robust_verdicts_travel_where_answers_are_graded_so():
     questions = load("bundled")
-    here = evaluate(
-        EpisodeEnv(questions, verify="robust"), OraclePolicy(questions), 10, progress=False
-    )
+    here = evaluate(EpisodeEnv(questions, verify="robust"), OraclePolicy(questions), 10, progress=False)
     with Server(SQL_ENV_VERIFY="robust") as s, SQLEnv(base_url=s.http).sync() as client:
         there = evaluate(client, OraclePolicy(questions), 10, progress=False)
     assert [(e.correct, e.robust, e.total_reward) for e in here.episodes] == [
@@ -206,19 +180,8 @@ def test_a_restarted_server_is_an_error_of_its_episode():
             result = evaluate(client, Cut(questions), 6, progress=False)
     finally:
         at["server"].__exit__()
-    assert at["cut"] and [bool(e.error) for e in result.episodes] == [
-        False,
-        False,
-        True,
-        False,
-        False,
-        False,
-    ]
-    assert (
-        "SessionLostError" in result.episodes[2].error
-        and result.success_rate == 1
-        and result.n_completed == 5
-    )
+    assert at["cut"] and [bool(e.error) for e in result.episodes] == [False, False, True, False, False, False]
+    assert "SessionLostError" in result.episodes[2].error and result.success_rate == 1 and result.n_completed == 5
 
 
 def test_two_clients_with_one_episode_id_share_nothing(server):
@@ -237,10 +200,7 @@ def test_step_after_done_and_before_reset(server):
         env.step(SQLAction(action_type="ANSWER", argument="x"))
         r = env.step(query())
         assert (
-            r.observation.error.startswith("episode_over")
-            and r.done
-            and r.reward == 0
-            and env.state().step_count == 1
+            r.observation.error.startswith("episode_over") and r.done and r.reward == 0 and env.state().step_count == 1
         )
 
 
@@ -305,14 +265,9 @@ def test_messages_that_are_not_messages(server):
         for raw, code in [
             ('{"type": "st', "INVALID_JSON"),
             (json.dumps({"type": "fly"}), "UNKNOWN_TYPE"),
+            (json.dumps({"type": "step", "data": {"action_type": "DROP", "argument": "owner"}}), "VALIDATION_ERROR"),
             (
-                json.dumps({"type": "step", "data": {"action_type": "DROP", "argument": "owner"}}),
-                "VALIDATION_ERROR",
-            ),
-            (
-                json.dumps(
-                    {"type": "step", "data": {"action_type": "ANSWER", "argument": "a" * 100_001}}
-                ),
+                json.dumps({"type": "step", "data": {"action_type": "ANSWER", "argument": "a" * 100_001}}),
                 "VALIDATION_ERROR",
             ),
             (json.dumps({"type": "reset", "data": {"spilt": "test"}}), "EXECUTION_ERROR"),
@@ -355,10 +310,7 @@ def test_a_client_that_times_out_knows_that_its_episode_is_lost(server):
 
 
 def test_idle_sessions_are_closed():
-    with (
-        Server(SQL_ENV_IDLE="1", MAX_CONCURRENT_ENVS="1") as s,
-        SQLEnv(base_url=s.http).sync() as idle,
-    ):
+    with Server(SQL_ENV_IDLE="1", MAX_CONCURRENT_ENVS="1") as s, SQLEnv(base_url=s.http).sync() as idle:
         idle.reset(seed=1)
         other = SQLEnv(base_url=s.http).sync()
         assert eventually(lambda: other.reset(seed=1).observation.question)
@@ -399,13 +351,7 @@ def traffic(server, plans):
                 await s.raw(json.dumps({"type": "state"})),
             ]
             for kind, text in actions:
-                texts.append(
-                    await s.raw(
-                        json.dumps(
-                            {"type": "step", "data": {"action_type": kind, "argument": text}}
-                        )
-                    )
-                )
+                texts.append(await s.raw(json.dumps({"type": "step", "data": {"action_type": kind, "argument": text}})))
                 texts.append(await s.raw(json.dumps({"type": "state"})))
             out.append(texts)
         await s.ws.close()
@@ -419,12 +365,7 @@ def leak_plans(questions, n=200):
     out = []
     for i, q in enumerate((list(questions) * 2)[:n]):
         t = q.tables_involved[i % len(q.tables_involved)]
-        ends = [
-            ("ANSWER", "wrong"),
-            ("ANSWER", "@last"),
-            ("ANSWER", "["),
-            ("ANSWER", "1 | 2\n3 | 4"),
-        ][i % 4]
+        ends = [("ANSWER", "wrong"), ("ANSWER", "@last"), ("ANSWER", "["), ("ANSWER", "1 | 2\n3 | 4")][i % 4]
         out.append(
             (
                 dict(question_id=q.question_id, episode_id=f"e{i}", seed=i),
@@ -464,10 +405,7 @@ def test_traffic_of_200_episodes_holds_no_gold(server):
             shown = format_rows([row])
             if len(shown) > 3 and shown not in own:
                 searched += 1
-                assert shown not in sent and json.dumps(shown)[1:-1] not in sent, (
-                    q.question_id,
-                    shown,
-                )
+                assert shown not in sent and json.dumps(shown)[1:-1] not in sent, (q.question_id, shown)
     assert searched > 500
 
 
@@ -476,11 +414,7 @@ def test_gold_does_not_influence_what_is_sent(server, tmp_path):
     questions = load("bundled")
     other = [
         replace(
-            q,
-            gold_sql="SELECT 'poison'",
-            gold_answer=(("poison",),) * (1 + i % 3),
-            answer_type="string",
-            ranks=None,
+            q, gold_sql="SELECT 'poison'", gold_answer=(("poison",),) * (1 + i % 3), answer_type="string", ranks=None
         )
         for i, q in enumerate(questions)
     ]
@@ -506,11 +440,9 @@ def test_load_and_hostility_in_small(server):
     "The load generator's own checks without its times; the figures are in benchmarks/server.json."
     found = benchmark.run(["load", "memory", "hostile"], quick=True)
     for name in ("load", "hostile"):
-        assert (found[name]["errors"], found[name]["different"], found[name]["wrong_verdicts"]) == (
-            0,
-            0,
-            0,
-        ), found[name]
+        assert (found[name]["errors"], found[name]["different"], found[name]["wrong_verdicts"]) == (0, 0, 0), found[
+            name
+        ]
     assert found["memory"]["kb_per_session"] < 200 and found["hostile"]["healthy"]
 
 

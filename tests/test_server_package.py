@@ -69,14 +69,8 @@ def test_dockerfile_is_linted(root):
 
 def test_the_image_copies_only_what_is_there(root):
     text = (root / "Dockerfile").read_text()
-    names = [
-        n for line in re.findall(r"^COPY (?!--from)(.*)$", text, re.M) for n in line.split()[:-1]
-    ]
-    allowed = {
-        line[1:]
-        for line in (root / ".dockerignore").read_text().splitlines()
-        if line.startswith("!")
-    }
+    names = [n for line in re.findall(r"^COPY (?!--from)(.*)$", text, re.M) for n in line.split()[:-1]]
+    allowed = {line[1:] for line in (root / ".dockerignore").read_text().splitlines() if line.startswith("!")}
     assert names and all((root / n).exists() for n in names) and set(names) == allowed
 
 
@@ -86,9 +80,7 @@ def questions_of_image(root, tmp_path_factory):
     folder = tmp_path_factory.mktemp("image") / "questions"
     code = dockerfile(root)["data"].replace("'/questions'", repr(str(folder)))
     subprocess.run(
-        [sys.executable, "-c", code],
-        env={**os.environ, "SPIDER_URL": "", "PYTHONPATH": str(root)},
-        check=True,
+        [sys.executable, "-c", code], env={**os.environ, "SPIDER_URL": "", "PYTHONPATH": str(root)}, check=True
     )
     return folder
 
@@ -159,9 +151,7 @@ class Sandboxed(Server):
     def __init__(self, args, cmd, port):
         self.port, self.http = port, f"http://127.0.0.1:{port}"
         command = [*args, sys.executable, *cmd[1:]]
-        self.process = subprocess.Popen(
-            command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-        )
+        self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         self.base_url = self.http
 
     def inspect(self):
@@ -251,14 +241,7 @@ def test_the_image_command_in_a_sealed_sandbox(root, questions_of_image):
     d = dockerfile(root)
     args = sandbox(root, questions_of_image, 8000, "--unshare-net")
     r = subprocess.run(
-        [
-            *args,
-            sys.executable,
-            "-c",
-            INSIDE,
-            json.dumps(d["cmd"][1:]),
-            json.dumps(d["health"][1:]),
-        ],
+        [*args, sys.executable, "-c", INSIDE, json.dumps(d["cmd"][1:]), json.dumps(d["health"][1:])],
         capture_output=True,
         text=True,
         timeout=150,
@@ -286,20 +269,14 @@ def test_push_dry_run(repo_copy, monkeypatch, tmp_path):
     sent = {}
 
     def upload(repo_id, staging, *args, **kwargs):
-        sent["files"] = {
-            str(p.relative_to(staging)): p.read_bytes()
-            for p in Path(staging).rglob("*")
-            if p.is_file()
-        }
+        sent["files"] = {str(p.relative_to(staging)): p.read_bytes() for p in Path(staging).rglob("*") if p.is_file()}
 
     monkeypatch.setattr(push, "_ensure_hf_authenticated", lambda: "someone")
     monkeypatch.setattr(push, "_create_hf_space", lambda *a, **k: None)
     monkeypatch.setattr(push, "_apply_space_variables_and_secrets", lambda *a, **k: None)
     monkeypatch.setattr(push, "_upload_to_hf_space", upload)
     monkeypatch.chdir(repo_copy)
-    r = CliRunner().invoke(
-        app, ["push", "--repo-id", "someone/sql_env", "--exclude", ".openenv/push.exclude"]
-    )
+    r = CliRunner().invoke(app, ["push", "--repo-id", "someone/sql_env", "--exclude", ".openenv/push.exclude"])
     assert r.exit_code == 0 and sent, r.output
     files = sent["files"]
     front = files["README.md"].decode().split("---")[1]
@@ -315,8 +292,7 @@ def test_push_dry_run(repo_copy, monkeypatch, tmp_path):
     assert not [
         f
         for f in files
-        if f.split("/")[0]
-        in ("nbs", "tests", "benchmarks", "data", "examples", ".git", ".github", ".openenv")
+        if f.split("/")[0] in ("nbs", "tests", "benchmarks", "data", "examples", ".git", ".github", ".openenv")
     ]
     assert sum(map(len, files.values())) < 20_000_000
 
@@ -333,9 +309,7 @@ with SQLEnv(base_url=sys.argv[1]).sync() as env:
 
 @pytest.mark.full
 @pytest.mark.slow
-def test_a_small_install_plays_and_the_server_extra_brings_the_client(
-    repo_copy, tmp_path, tell, monkeypatch
-):
+def test_a_small_install_plays_and_the_server_extra_brings_the_client(repo_copy, tmp_path, tell, monkeypatch):
     "`pip install` of the repository into a new environment: its size, what it says without OpenEnv, and with it."
     monkeypatch.delenv("PYTHONPATH", raising=False)
     python = measured.make_environment(tmp_path / "env")

@@ -11,13 +11,9 @@ from serving import Server
 from sql_env.database.database import build_database
 from sql_env.play.board import escape_markup
 
-playwright = pytest.importorskip(
-    "playwright.sync_api", reason="no playwright: pip install playwright"
-)
+playwright = pytest.importorskip("playwright.sync_api", reason="no playwright: pip install playwright")
 pytestmark = pytest.mark.slow  # a server and a browser
-CHROMIUM = (
-    shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-)
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
 
 @pytest.fixture(scope="module")
@@ -92,16 +88,10 @@ def test_an_episode_is_played_by_hand(browser, server):
     picture(page, "3_error")
     page.click("#se-last")
     page.wait_for_selector(".sx-wrong")
-    assert (
-        page.locator("#se-run").is_disabled()
-        and "outcome" not in page.locator(".sx-steps").inner_text()
-    )
+    assert page.locator("#se-run").is_disabled() and "outcome" not in page.locator(".sx-steps").inner_text()
     picture(page, "4_wrong")
     new_question(page, 5)
-    assert (
-        page.locator(".sx h2").inner_text() == first
-        and not page.locator(".sx-error, .sx-wrong").count()
-    )
+    assert page.locator(".sx h2").inner_text() == first and not page.locator(".sx-error, .sx-wrong").count()
     page.fill("#se-answer textarea, #se-answer input", "SELECT is not an answer")
     page.click("#se-submit")
     page.wait_for_selector(".sx-error")  # it can't be read: that is told, and the episode goes on
@@ -149,10 +139,7 @@ def test_right_answers_are_welcome_and_visitors_do_not_meet(browser, server):
     one.click("#se-last")
     one.wait_for_selector(".sx-right")
     assert "+1.00" in one.locator(".sx-steps").inner_text()
-    assert (
-        "14 of 15" in two.locator(".sx-status").inner_text()
-        and two.locator(".sx h2").inner_text() != question
-    )
+    assert "14 of 15" in two.locator(".sx-status").inner_text() and two.locator(".sx h2").inner_text() != question
     picture(one, "5_right")
     assert not errors and not more
 
@@ -177,9 +164,7 @@ def test_hostile_names_and_values_stay_text(browser, tmp_path):
             )
         )
     )
-    with Server(
-        ENABLE_WEB_INTERFACE="true", SQL_ENV_SOURCE="folder", SQL_ENV_PATH=str(tmp_path)
-    ) as s:
+    with Server(ENABLE_WEB_INTERFACE="true", SQL_ENV_SOURCE="folder", SQL_ENV_PATH=str(tmp_path)) as s:
         page, errors = open_page(browser, s.http)
         new_question(page, 1)
         for button in ("#se-describe", "#se-sample"):
@@ -240,11 +225,7 @@ def test_a_visitor_asks_and_abstains(browser):
     from sql_env.sources.loading import load
 
     asks = next(q for q in load("ambiguous") if q.clarifications)
-    with Server(
-        ENABLE_WEB_INTERFACE="true",
-        SQL_ENV_SOURCE="ambiguous",
-        SQL_ENV_ACTIONS="abstain,clarify",
-    ) as s:
+    with Server(ENABLE_WEB_INTERFACE="true", SQL_ENV_SOURCE="ambiguous", SQL_ENV_ACTIONS="abstain,clarify") as s:
         page, errors = open_page(browser, s.http)
         page.locator("#se-id").locator("input, textarea").fill(asks.question_id)
         page.click("#se-new")

@@ -79,9 +79,7 @@ def test_a_conversation_from_begin_to_verdict():
     assert (verdict.correct, verdict.grounded, verdict.robust) == (True, True, True)
     assert (verdict.reward, verdict.reason, verdict.steps) == (1, "match", 2)
     assert session.verdict(robust=False).robust is None
-    assert [
-        m["role"] for m in session.messages
-    ] == "system user assistant tool assistant tool".split()
+    assert [m["role"] for m in session.messages] == "system user assistant tool assistant tool".split()
 
 
 def test_questions_are_chosen_as_by_the_environment():
@@ -179,10 +177,7 @@ def test_session_policy_and_trl_show_the_same_text(actions, level, budget, seed)
     assert [m["content"] for m in together.reply(said(*function_calls(actions)))] == texts
     assert together.verdict(robust=False) == session.verdict(robust=False)
 
-    env, policy = (
-        EpisodeEnv(bundled(), budget=budget, schema_level=level),
-        ChatPolicy(Script(actions)),
-    )
+    env, policy = (EpisodeEnv(bundled(), budget=budget, schema_level=level), ChatPolicy(Script(actions)))
     policy.reset(0)
     last = play_episode(env, policy, env.reset(question_id=ID, seed=seed))
     policy.on_observation(last)
@@ -192,9 +187,7 @@ def test_session_policy_and_trl_show_the_same_text(actions, level, budget, seed)
     assert policy.messages[:2] == session.messages[:2]
 
     trl = SQLEnvTRL(bundled(), budget=budget, schema_level=level)
-    shown = trl.reset(
-        question_id=ID, seed=seed, prompt=[dict(content=session.observation.question)]
-    )
+    shown = trl.reset(question_id=ID, seed=seed, prompt=[dict(content=session.observation.question)])
     assert session.messages[1]["content"].endswith(shown)
     read = []
     for kind, text in actions:
@@ -251,11 +244,7 @@ MESSAGES = {
     "a number": (said(call("answer", {"value": 44})), ["tool"], {}),
     "calls that are none": (said("?", None, 7), ["tool"] * 3, dict(nudges=1, malformed=3)),
     "calls as text": (dict(tool_calls="describe visit"), ["user"], dict(nudges=1, no_call=1)),
-    "content in parts": (
-        dict(content=[dict(type="text", text="Hm.")]),
-        ["user"],
-        dict(nudges=1, no_call=1),
-    ),
+    "content in parts": (dict(content=[dict(type="text", text="Hm.")]), ["user"], dict(nudges=1, no_call=1)),
     "too many calls": (said(*[call("look", {})] * 99), ["tool"] * MAX_CALLS, dict(nudges=1)),
 }
 
@@ -384,9 +373,7 @@ def test_a_failure_of_the_environment_leaves_the_conversation_whole(monkeypatch)
 
 
 @given(st.lists(ANY_MESSAGE, max_size=6), st.integers(0, 6), st.integers(0, 9))
-@example(
-    [said(DESCRIBE), said(call("sample", {"table_name": "owner"})), said(QUERY), said(ANSWER)], 2, 3
-)
+@example([said(DESCRIBE), said(call("sample", {"table_name": "owner"})), said(QUERY), said(ANSWER)], 2, 3)
 @example(["Hm.", said(call("look", {})), "No.", "Never."], 3, 0)
 @law(60)
 def test_a_state_goes_on_as_the_session_would(messages, cut, seed):
@@ -430,10 +417,7 @@ def test_a_state_has_bounds():
         long = "x" * size
         for _ in range(5):
             bad = call("look", {"y": long}, id=long, extra=long)
-            session.reply(
-                said(*[bad] * 999, call("query", {"sql": long}), content=long)
-                | dict(reasoning=long)
-            )
+            session.reply(said(*[bad] * 999, call("query", {"sql": long}), content=long) | dict(reasoning=long))
             session.reply(said(call("query", {"sql": long}), *[bad] * 99) | dict(thoughts=[long]))
     assert session.done
     per_message = 4 * MAX_MESSAGE_CHARS + 600 * MAX_CALLS
@@ -464,10 +448,7 @@ def test_a_state_does_not_say_who_was_right():
 
 def changed(question_id=ID, text="", database=None):
     "The bundled questions with one that was changed, or with other databases."
-    found = [
-        replace(q, question_text=text) if text and q.question_id == question_id else q
-        for q in bundled()
-    ]
+    found = [replace(q, question_text=text) if text and q.question_id == question_id else q for q in bundled()]
     databases = bundled().databases | ({"vet_clinic": database} if database else {})
     return QuestionSet(found, databases, "bundled")
 
@@ -482,9 +463,7 @@ def test_a_state_of_other_data_is_refused(tmp_path):
     refused = {
         "the database of vet_clinic-02 has changed": dict(questions=changed(database=copy)),
         "the question of vet_clinic-02 has changed": dict(questions=changed(text="How many?")),
-        "has no question 'vet_clinic-02'": dict(
-            questions=bundled().split("test").filter(difficulty="hard")[:3]
-        ),
+        "has no question 'vet_clinic-02'": dict(questions=bundled().split("test").filter(difficulty="hard")[:3]),
         "budget=15, not 9": dict(questions=bundled(), budget=9),
         "schema_level='names', not 'full'": dict(questions=bundled(), schema_level="full"),
         "reward=.*, not": dict(questions=bundled(), reward=RewardConfig.partial()),
@@ -596,9 +575,7 @@ def test_replay():
     assert env.episode.correct and env.episode.seed == 2 and turns == env.episode.turns
     assert list(replay(env, [], question_id=ID)) == [] and env.episode.steps == 0
     late = [*actions, ("QUERY", GOLD)]
-    assert len(list(replay(env, late, question_id=ID))) == 3, (
-        "what comes after the end is not taken"
-    )
+    assert len(list(replay(env, late, question_id=ID))) == 3, "what comes after the end is not taken"
     with pytest.raises(KeyError, match="vet_clinic"):
         list(replay(env, [], question_id="vet_clinic-002"))
     session = begun()
@@ -656,9 +633,7 @@ def test_who_is_cancelled_leaves_the_session_whole(monkeypatch):
         lost.cancel()
         with pytest.raises(asyncio.CancelledError):
             await lost
-        following = asyncio.ensure_future(
-            asyncio.to_thread(session.call, "answer", {"value": "@last"})
-        )
+        following = asyncio.ensure_future(asyncio.to_thread(session.call, "answer", {"value": "@last"}))
         await asyncio.sleep(0)
         may_end.set()
         assert await following == "The answer was submitted."
@@ -694,9 +669,7 @@ def test_many_sessions_in_one_loop():
         session = begun(seed=i)
         await asyncio.to_thread(session.call, "sample", {"table_name": "owner"})
         await asyncio.to_thread(session.reply, said(QUERY, ANSWER))
-        return await asyncio.to_thread(session.verdict, robust=False), session.messages[3][
-            "content"
-        ]
+        return await asyncio.to_thread(session.verdict, robust=False), session.messages[3]["content"]
 
     async def main():
         return await asyncio.gather(*[play(i) for i in range(12)])

@@ -20,12 +20,7 @@ from sql_env.database.guards import Limits
 from sql_env.grading.answers import format_rows, verify
 from sql_env.paths import BUNDLED, SourceError, download_file
 from sql_env.questions.gold import GoldRunner
-from sql_env.questions.question_set import (
-    QUARANTINE_FLAGS,
-    QuestionSet,
-    find_split_leaks,
-    save_question_set,
-)
+from sql_env.questions.question_set import QUARANTINE_FLAGS, QuestionSet, find_split_leaks, save_question_set
 from sql_env.server.settings import Settings
 from sql_env.sources import loading as sources
 from sql_env.sources import published as datasets
@@ -82,9 +77,7 @@ def test_gold_runs_again_and_gives_the_stored_rows(bundled, name):
         again = runner.complete(q)
         assert not {*QUARANTINE_FLAGS, "order_unknown"} & set(again.flags), q.question_id
         assert with_findings(again, read_findings()) == q, q.question_id
-        assert [[type(v) for v in r] for r in again.gold_answer] == [
-            [type(v) for v in r] for r in q.gold_answer
-        ]
+        assert [[type(v) for v in r] for r in again.gold_answer] == [[type(v) for v in r] for r in q.gold_answer]
         assert runner.agent.query(q.gold_sql).rows == list(q.gold_answer), (
             "an agent's connection, with its smaller limits, gets the same"
         )
@@ -107,13 +100,8 @@ def test_answers_can_not_be_guessed(bundled):
             sizes = [str(db.describe(t).rows) for t in db.tables]
             assert not any(verify(size, q.gold_answer).correct for size in sizes), q.question_id
     fixed = ["0", "1", "2", "3", "10", "100", "NULL", "[]", "yes", "no", "true", "''", "unknown"]
-    common = [
-        format_rows(rows) for rows, _ in Counter(q.gold_answer for q in bundled).most_common(25)
-    ]
-    hits = {
-        t: [q.question_id for q in bundled if verify(t, q.gold_answer).correct]
-        for t in [*fixed, *common]
-    }
+    common = [format_rows(rows) for rows, _ in Counter(q.gold_answer for q in bundled).most_common(25)]
+    hits = {t: [q.question_id for q in bundled if verify(t, q.gold_answer).correct] for t in [*fixed, *common]}
     assert {t: ids for t, ids in hits.items() if len(ids) > len(bundled) / 100} == {}
     assert not [t for t in fixed if len(hits[t]) > 2]
 
@@ -139,11 +127,7 @@ def test_questions_read_like_people_talk(bundled):
 def contents(path: Path) -> dict:
     con = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
     schema = con.execute("SELECT type, name, sql FROM sqlite_schema ORDER BY name").fetchall()
-    rows = {
-        n: con.execute(f'SELECT * FROM "{n}"').fetchall()
-        for t, n, _ in schema
-        if t in ("table", "view")
-    }
+    rows = {n: con.execute(f'SELECT * FROM "{n}"').fetchall() for t, n, _ in schema if t in ("table", "view")}
     con.close()
     return {"": schema, **rows}
 
@@ -236,9 +220,7 @@ def check_small(qs):
         ("spider-dev-0000", (("Tom",),)),
         ("spider-dev-0002", ((5,),)),
     ]
-    assert [q.flags for q in qs.quarantined] == [("error",)] and qs.left_out == {
-        "database lost is missing": 2
-    }
+    assert [q.flags for q in qs.quarantined] == [("error",)] and qs.left_out == {"database lost is missing": 2}
 
 
 def zipped(folder: Path, target: Path, inside: str = "spider_data") -> Path:
@@ -269,17 +251,13 @@ def test_spider_from_a_zip(small_spider, tmp_path, cache, inside):
     check_small(load("spider", archive, split="dev"))
     stamp = {p: p.stat().st_mtime_ns for p in cache.rglob("*") if p.is_file()}
     check_small(load("spider", archive, split="dev"))
-    assert stamp and stamp == {p: p.stat().st_mtime_ns for p in cache.rglob("*") if p.is_file()}, (
-        "unpacked once"
-    )
+    assert stamp and stamp == {p: p.stat().st_mtime_ns for p in cache.rglob("*") if p.is_file()}, "unpacked once"
 
 
 def test_another_zip_of_the_same_name_is_unpacked_anew(small_spider, tmp_path, cache):
     check_small(load("spider", zipped(small_spider, tmp_path / "s.zip"), split="dev"))
     text = (small_spider / "dev.json").read_text()
-    (small_spider / "dev.json").write_text(
-        text.replace("age > 3", "age > 4").replace("What about", "Which about")
-    )
+    (small_spider / "dev.json").write_text(text.replace("age > 3", "age > 4").replace("What about", "Which about"))
     (tmp_path / "other").mkdir()
     qs = load("spider", zipped(small_spider, tmp_path / "other" / "s.zip"), split="dev")
     assert qs[0].question_text == "Which about pets?" and "age > 4" in qs[0].gold_sql
@@ -295,17 +273,8 @@ def test_another_zip_of_the_same_name_is_unpacked_anew(small_spider, tmp_path, c
         (lambda f: ((f / "dev.json").write_text('{"a": 1}'), f)[1], "not a list of objects"),
         (lambda f: ((f / "dev.json").write_text('[{"question": "?"}]'), f)[1], "db_id"),
         (lambda f: ((f / "s.zip").write_text("junk"), f / "s.zip")[1], "s.zip"),
-        (
-            lambda f: ((f / "dev.json").write_bytes(b"\xff\xfe["), f)[1],
-            "dev.json is not valid JSON",
-        ),
-        (
-            lambda f: (
-                (f / "dev.json").write_text('[{"question": 5, "db_id": "pets", "query": 7}]'),
-                f,
-            )[1],
-            "dev.json",
-        ),
+        (lambda f: ((f / "dev.json").write_bytes(b"\xff\xfe["), f)[1], "dev.json is not valid JSON"),
+        (lambda f: ((f / "dev.json").write_text('[{"question": 5, "db_id": "pets", "query": 7}]'), f)[1], "dev.json"),
     ],
     ids=[
         "no path",
@@ -348,9 +317,7 @@ def server(tmp_path):
         def log_message(self, *args):
             asked.append(self.path)
 
-    with http.server.ThreadingHTTPServer(
-        ("127.0.0.1", 0), functools.partial(Quiet, directory=str(folder))
-    ) as s:
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=str(folder))) as s:
         threading.Thread(target=s.serve_forever, daemon=True).start()
         yield f"http://127.0.0.1:{s.server_port}", folder, asked
         s.shutdown()
@@ -374,9 +341,7 @@ def test_a_bad_download_is_an_error_and_leaves_nothing(small_spider, server, cac
     (folder / "page.html").write_text("<html>Please sign in</html>")
     (folder / "empty").write_bytes(b"")
     (folder / "cut.zip").write_bytes(zipped(small_spider, folder / "data.zip").read_bytes()[:-400])
-    with pytest.raises(
-        SourceError, match="download of s.zip failed: .*Download it in a browser and give its path"
-    ):
+    with pytest.raises(SourceError, match="download of s.zip failed: .*Download it in a browser and give its path"):
         download_file(f"{url}/{name}", "s.zip")
     assert not list(cache.rglob("*.zip*")) and not list(cache.rglob("*.part"))
 
@@ -394,10 +359,7 @@ def test_a_zip_may_not_write_outside_its_folder(tmp_path, cache):
         z.writestr("dev.json", "[]")
         z.writestr("train_spider.json", "[]")
     assert len(load("spider", tmp_path / "evil.zip")) == 0
-    assert (
-        not (tmp_path / "outside.txt").exists()
-        and not Path("/tmp/sql_env-absolute-outside.txt").exists()
-    )
+    assert not (tmp_path / "outside.txt").exists() and not Path("/tmp/sql_env-absolute-outside.txt").exists()
     assert all(cache in p.parents for p in tmp_path.rglob("outside.txt"))
 
 
@@ -409,9 +371,7 @@ def own(tmp_path) -> Path:
     folder = tmp_path / "mine"
     folder.mkdir()
     build_database(
-        folder / "shop.sqlite",
-        "CREATE TABLE item(name TEXT, price REAL)",
-        {"item": [("pen", 1.5), ("ink", 4.0)]},
+        folder / "shop.sqlite", "CREATE TABLE item(name TEXT, price REAL)", {"item": [("pen", 1.5), ("ink", 4.0)]}
     )
     return folder
 
@@ -444,9 +404,7 @@ def test_folder(own):
         ("mine-0001", ((1.5,),), ""),
         ("ink", ((4.0,),), "test"),
     ]
-    assert [q.flags for q in qs.quarantined] == [("error",)] and qs.left_out == {
-        "database moon is missing": 1
-    }
+    assert [q.flags for q in qs.quarantined] == [("error",)] and qs.left_out == {"database moon is missing": 1}
     assert [q.question_id for q in load("folder", own, split="test")] == ["ink"]
     with pytest.raises(SourceError, match="no split 'dev'; it has"):
         load("folder", own, split="dev")
@@ -463,8 +421,7 @@ MALFORMED = {  # lines of a file, and what is said of them
     ("[1]",): "line 1: expected a JSON object",
     (ASKS, "null"): "line 2: expected a JSON object",
     ('{"question": "?", "sql": "SELECT 1", "colour": "red"}',): "line 1: unknown field 'colour'",
-    ('{"question": "?", "sql": "SELECT 1", "id": "a"}',)
-    * 2: "line 2: question_id 'a' occurs twice",
+    ('{"question": "?", "sql": "SELECT 1", "id": "a"}',) * 2: "line 2: question_id 'a' occurs twice",
 }
 
 
@@ -497,10 +454,7 @@ def test_a_folder_of_the_bundled_collection(bundled, tmp_path):
     "Saving keeps gold, so loading runs nothing and changes nothing."
     some = bundled.filter(database_name=("vet_clinic", "public_library"))
     again = load("folder", save_question_set(some, tmp_path / "part"))
-    assert list(again) == list(some) and {q.database_name for q in again} == {
-        "vet_clinic",
-        "public_library",
-    }
+    assert list(again) == list(some) and {q.database_name for q in again} == {"vet_clinic", "public_library"}
 
 
 # --- BIRD, and `load`
@@ -519,13 +473,7 @@ def bird_folder(small_spider, tmp_path) -> Path:
             SQL="SELECT name FROM animal WHERE age > 3",
             difficulty="challenging",
         ),
-        dict(
-            db_id="farm",
-            question="How many?",
-            evidence="",
-            SQL="SELECT count(*) FROM animal",
-            difficulty="simple",
-        ),
+        dict(db_id="farm", question="How many?", evidence="", SQL="SELECT count(*) FROM animal", difficulty="simple"),
         dict(db_id="lost", question="?", SQL="SELECT 1"),
     ]
     (folder / "dev.json").write_text(json.dumps(rows))
@@ -534,11 +482,7 @@ def bird_folder(small_spider, tmp_path) -> Path:
 
 
 def test_bird(bird_folder, tmp_path, cache):
-    for path in (
-        bird_folder,
-        bird_folder / "dev_20240627",
-        zipped(bird_folder, tmp_path / "bird.zip", ""),
-    ):
+    for path in (bird_folder, bird_folder / "dev_20240627", zipped(bird_folder, tmp_path / "bird.zip", "")):
         qs = load("bird", path)
         assert [(q.question_id, q.difficulty, q.gold_answer) for q in qs] == [
             ("dev-7", "hard", (("Tom",),)),
@@ -585,9 +529,7 @@ def bad_databases(folder: Path) -> dict[str, str]:
     con.execute("CREATE TABLE t(c0 INT, g AS (c0 + 1), s AS (c0 + 2) STORED)")
     con.execute("INSERT INTO t(c0) VALUES (0)")
     con.close()
-    build_database(
-        folder / "damaged.sqlite", "CREATE TABLE t(c0)", {"t": [(i,) for i in range(9999)]}
-    )
+    build_database(folder / "damaged.sqlite", "CREATE TABLE t(c0)", {"t": [(i,) for i in range(9999)]})
     data = bytearray((folder / "damaged.sqlite").read_bytes())
     data[4096:] = b"\xff" * (len(data) - 4096)
     (folder / "damaged.sqlite").write_bytes(data)
@@ -606,9 +548,7 @@ def bad_databases(folder: Path) -> dict[str, str]:
 def test_a_bad_database_never_costs_the_others(tmp_path, cache):
     folder = tmp_path / "all"
     folder.mkdir()
-    lines = [
-        dict(question=n, sql=sql, database=n, id=n) for n, sql in bad_databases(folder).items()
-    ]
+    lines = [dict(question=n, sql=sql, database=n, id=n) for n, sql in bad_databases(folder).items()]
     for _ in range(2):
         qs = load("folder", write_lines(folder, *lines))
         assert {q.question_id for q in qs} >= {"wide", "generated", "odd", "good"}
@@ -645,10 +585,7 @@ def test_batches_run_only_what_they_hold(own, cache, monkeypatch):
     ran = []
     judge = GoldRunner.judge
     monkeypatch.setattr(GoldRunner, "judge", lambda self, sql: ran.append(sql) or judge(self, sql))
-    lines = [
-        {"question": "?", "sql": f"SELECT {i} FROM item LIMIT {i % 3}", "id": str(i)}
-        for i in range(30)
-    ]
+    lines = [{"question": "?", "sql": f"SELECT {i} FROM item LIMIT {i % 3}", "id": str(i)} for i in range(30)]
     batches = sources.load_batches("folder", write_lines(own, *lines), size=10)
     assert len(ran) == 0
     first = next(batches)

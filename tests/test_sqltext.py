@@ -28,22 +28,14 @@ from sql_env.sql.analysis import (
     tie_tests,
 )
 from sql_env.sql.mutants import one_edit_mutants
-from sql_env.sql.text import (
-    first_word,
-    has_order_by,
-    normalize_sql,
-    split_statements,
-    sql_tokens,
-)
+from sql_env.sql.text import first_word, has_order_by, normalize_sql, split_statements, sql_tokens
 
 # --- tokens, as SQLite names them
 
 PIECES = """' '' " "" ` [ ] -- /* */ / * x' X'0 x'00' ab' 0x1F 0x 1_0 1. .5 1e5 2E-3 1e 3abc ? ?12
 : :: :a @b $c $a::b(c) #1 a select order é \ufeff $ _ . , ; ( )
 -> ->> == <> << <= >= >> != ! || | & ~ + - % ^ { \\ 0 9 e E'"""
-TEXTS = st.lists(
-    st.sampled_from([*PIECES.split(), *" \n\t\r\f\v"]) | st.text(max_size=3), max_size=12
-).map("".join)
+TEXTS = st.lists(st.sampled_from([*PIECES.split(), *" \n\t\r\f\v"]) | st.text(max_size=3), max_size=12).map("".join)
 NEAR = re.compile(r"(?:SQLError: )?(?:near|unrecognized token:) \"(.*)\"(?:: syntax error)?", re.S)
 
 
@@ -71,13 +63,7 @@ def test_each_token_is_the_one_that_sqlite_reads(text):
 
 
 def test_sqlite_splits_statements_alike():
-    parts = [
-        "SELECT ';'",
-        "SELECT 1 AS [;]",
-        'SELECT 2 AS ";" /* ; */',
-        "SELECT x'3b' -- ;\n",
-        "SELECT 4 AS `;`",
-    ]
+    parts = ["SELECT ';'", "SELECT 1 AS [;]", 'SELECT 2 AS ";" /* ; */', "SELECT x'3b' -- ;\n", "SELECT 4 AS `;`"]
     sql, ran = ";\n ; ".join(parts), []
     con = apsw.Connection(":memory:")
     con.exec_trace = lambda cursor, sql, bindings: ran.append(sql.strip("\n; ")) or True
@@ -131,15 +117,9 @@ def published_counts(sql: dict) -> tuple[int, int, int]:
     )
     sorting = [c for u in sql["orderBy"][1] for c in u[1:3] if c] if sql["orderBy"] else []
     aggregates = sum(
-        u[0] != 0
-        for u in [*sql["select"][1], *sql["where"][::2], *sql["groupBy"], *sorting, *sql["having"]]
+        u[0] != 0 for u in [*sql["select"][1], *sql["where"][::2], *sql["groupBy"], *sorting, *sql["having"]]
     )
-    others = (
-        (aggregates > 1)
-        + (len(sql["select"][1]) > 1)
-        + (len(sql["where"]) > 1)
-        + (len(sql["groupBy"]) > 1)
-    )
+    others = (aggregates > 1) + (len(sql["select"][1]) > 1) + (len(sql["where"]) > 1) + (len(sql["groupBy"]) > 1)
     return components, nested, others
 
 
@@ -147,14 +127,7 @@ def published_class(components: int, nested: int, others: int) -> str:
     "Easy, medium, hard or extra, as the script's if-chain has it."
     if components <= 1 and others == 0 and nested == 0:
         return "easy"
-    if (
-        others <= 2
-        and components <= 1
-        and nested == 0
-        or components <= 2
-        and others < 2
-        and nested == 0
-    ):
+    if others <= 2 and components <= 1 and nested == 0 or components <= 2 and others < 2 and nested == 0:
         return "medium"
     if others > 2 and components <= 2 and nested == 0:
         return "hard"
@@ -177,11 +150,7 @@ def quirk(sql: dict) -> bool:
 
 def test_hardness_agrees_with_spider(spider_path, tell):
     rows = json.loads((spider_path / "dev.json").read_text(encoding="utf-8"))
-    differ = [
-        r
-        for r in rows
-        if spider_hardness(r["query"]) != published_class(*published_counts(r["sql"]))
-    ]
+    differ = [r for r in rows if spider_hardness(r["query"]) != published_class(*published_counts(r["sql"]))]
     counts = sum(_count_components(r["query"]) == published_counts(r["sql"]) for r in rows)
     tell(
         f"hardness: {len(rows) - len(differ)} of {len(rows)} of Spider dev in Spider's class "
@@ -194,10 +163,7 @@ def test_hardness_agrees_with_spider(spider_path, tell):
     assert all(n > 0.05 * len(rows) for n in shares.values()), shares
 
 
-@pytest.mark.parametrize(
-    "sql, counts, name",
-    cases("sqltext_hardness_of_known_queries"),
-)
+@pytest.mark.parametrize("sql, counts, name", cases("sqltext_hardness_of_known_queries"))
 def test_hardness_of_known_queries(sql, counts, name):
     assert counts is None or (_count_components(sql), spider_hardness(sql)) == (counts, name)
     assert spider_hardness(sql) in ("easy", "medium", "hard", "extra")
@@ -205,13 +171,12 @@ def test_hardness_of_known_queries(sql, counts, name):
 
 def test_difficulty_also_counts_tables():
     assert classify_difficulty("SELECT name FROM city") == "easy"
-    assert classify_difficulty("SELECT count(*) FROM city, land") == "medium", (
-        "easy by its clauses, but two tables"
-    )
+    assert classify_difficulty("SELECT count(*) FROM city, land") == "medium", "easy by its clauses, but two tables"
     assert classify_difficulty("SELECT 1 FROM a JOIN b USING (x) JOIN c USING (y)") == "hard"
-    assert referenced_tables(
-        "WITH Big AS (SELECT * FROM City) SELECT * FROM big JOIN Land USING (id)"
-    ) == ("city", "land")
+    assert referenced_tables("WITH Big AS (SELECT * FROM City) SELECT * FROM big JOIN Land USING (id)") == (
+        "city",
+        "land",
+    )
 
 
 # --- sorting keys and ties
@@ -220,15 +185,8 @@ def test_difficulty_also_counts_tables():
 @pytest.fixture(scope="module")
 def cities(tmp_path_factory):
     schema = "CREATE TABLE city(name TEXT, land TEXT, size INTEGER, area REAL)"
-    rows = [
-        ("Oslo", "no", 3, 1.5),
-        ("Rome", "it", 4, 2.5),
-        ("Bonn", "de", 3, 0.5),
-        ("Bern", "ch", 1, None),
-    ]
-    return build_database(
-        tmp_path_factory.mktemp("sqltext") / "cities.sqlite", schema, {"city": rows}
-    )
+    rows = [("Oslo", "no", 3, 1.5), ("Rome", "it", 4, 2.5), ("Bonn", "de", 3, 0.5), ("Bern", "ch", 1, None)]
+    return build_database(tmp_path_factory.mktemp("sqltext") / "cities.sqlite", schema, {"city": rows})
 
 
 @pytest.mark.parametrize(
@@ -284,9 +242,7 @@ def test_keys_that_can_not_be_selected_are_an_error(sql):
 )
 def test_tie_tests(sql, tests):
     found = tie_tests(sql)
-    assert [(t.columns, t.limit) for t in found] == [
-        (columns, limit) for columns, limit, _ in tests
-    ]
+    assert [(t.columns, t.limit) for t in found] == [(columns, limit) for columns, limit, _ in tests]
     assert all(part in t.sql for t, (_, _, part) in zip(found, tests))
 
 
@@ -348,10 +304,7 @@ def test_conditions_of_one_table():
     assert table_conditions(sql, ["Land", "size"]) == ["size > 3"]
     assert table_conditions(sql, ["id", "name"]) == ["name = 'x'"]
     assert (
-        table_conditions(
-            "SELECT 1 FROM city WHERE size > (SELECT 1) GROUP BY land HAVING max(size) > 2",
-            ["size"],
-        )
+        table_conditions("SELECT 1 FROM city WHERE size > (SELECT 1) GROUP BY land HAVING max(size) > 2", ["size"])
         == []
     )
 
@@ -403,6 +356,4 @@ def test_wrong_columns():
     ]
     assert wrong_column_mutants("SELECT x FROM one", columns) == [], "there is no other column"
     joined = "SELECT c.size FROM city c JOIN one ON one.x = c.land"
-    assert wrong_column_mutants(joined, columns) == [
-        'SELECT c."name" FROM city AS c JOIN one ON one.x = c.land'
-    ]
+    assert wrong_column_mutants(joined, columns) == ['SELECT c."name" FROM city AS c JOIN one ON one.x = c.land']

@@ -12,21 +12,9 @@ import pytest
 from made_rows import made_row
 
 from sql_env.evaluation.harness import RunStopped, evaluate, hack_floor
-from sql_env.evaluation.results import (
-    EvaluationResult,
-    compare,
-    pass_rates,
-    results_frame,
-    results_markdown,
-)
+from sql_env.evaluation.results import EvaluationResult, compare, pass_rates, results_frame, results_markdown
 from sql_env.evaluation.rows import EpisodeResult
-from sql_env.evaluation.statistics import (
-    _paired_t,
-    pass_at_k,
-    pass_hat_k,
-    questions_needed,
-    rate_interval,
-)
+from sql_env.evaluation.statistics import _paired_t, pass_at_k, pass_hat_k, questions_needed, rate_interval
 from sql_env.evaluation.workers import RayExecutor
 from sql_env.play.environment import EpisodeEnv
 from sql_env.policies.baselines import GreedyPolicy, HackPolicy, OraclePolicy, RandomPolicy
@@ -48,29 +36,19 @@ def result(name, right, robust=None, golds=None, ids=None):
 class TestCompare:
     def test_by_hand(self):
         c = compare(result("a", [1, 0, 0, 1, 0]), result("b", [1, 1, 1, 0, 0]))
-        assert (c.n, c.difference, c.gained, c.lost) == (
-            5,
-            pytest.approx(0.2),
-            ("q1", "q2"),
-            ("q3",),
-        )
-        assert c.p_value == pytest.approx(0.633, abs=1e-3) and c.low <= 0.2 <= c.high, (
-            "two databases"
-        )
+        assert (c.n, c.difference, c.gained, c.lost) == (5, pytest.approx(0.2), ("q1", "q2"), ("q3",))
+        assert c.p_value == pytest.approx(0.633, abs=1e-3) and c.low <= 0.2 <= c.high, "two databases"
         assert "+20.0%" in repr(c)
 
     def test_mcnemar_of_agresti(self):
         "Agresti (Categorical Data Analysis): 150 against 86 of 1600: z squared 17.36, p 3.1e-5; exact 3.7e-5."
-        a, b = (
-            [1] * 150 + [0] * 86 + [1] * 794 + [0] * 570,
-            [0] * 150 + [1] * 86 + [1] * 794 + [0] * 570,
-        )
+        a, b = ([1] * 150 + [0] * 86 + [1] * 794 + [0] * 570, [0] * 150 + [1] * 86 + [1] * 794 + [0] * 570)
         ids = [f"q{i}" for i in range(1600)]
         c = compare(*(result(name, x, golds=[*ids]) for name, x in (("a", a), ("b", b))))
         assert c.p_value == pytest.approx(3.2e-5, rel=0.05) and c.difference == pytest.approx(-0.04)
-        assert c.low == pytest.approx(-0.0587, abs=0.002) and c.high == pytest.approx(
-            -0.0213, abs=0.002
-        ), "Agresti's interval: -0.059 to -0.021"
+        assert c.low == pytest.approx(-0.0587, abs=0.002) and c.high == pytest.approx(-0.0213, abs=0.002), (
+            "Agresti's interval: -0.059 to -0.021"
+        )
 
     def test_pairs_are_not_counted_twice(self):
         "Paraphrases with one gold query flip together: p is that of half as many questions."
@@ -79,11 +57,7 @@ class TestCompare:
         twice = [f"g{i // 2}" for i in range(20)]
         single, pairs, naive = (
             compare(result("a", a[:n], golds=golds), result("b", right, golds=golds)).p_value
-            for n, right, golds in (
-                (10, [1] * 6 + [0] * 4, ids[:10]),
-                (20, b, twice),
-                (20, b, [*ids]),
-            )
+            for n, right, golds in ((10, [1] * 6 + [0] * 4, ids[:10]), (20, b, twice), (20, b, [*ids]))
         )
         assert single == pytest.approx(pairs)
         assert naive < 0.005 < single < 0.05, "2 / 2**6 by McNemar"
@@ -108,16 +82,9 @@ class TestCompare:
             compare(a, result("b", [1], ids=["other"]))
 
     def test_order_of_arguments_and_metric(self):
-        a, b = (
-            result("a", [1, 1, 0, 1], robust=[1, 0, 0, 0]),
-            result("b", [0, 1, 1, 1], robust=[0, 1, 1, 1]),
-        )
+        a, b = (result("a", [1, 1, 0, 1], robust=[1, 0, 0, 0]), result("b", [0, 1, 1, 1], robust=[0, 1, 1, 1]))
         there, back = compare(a, b), compare(b, a)
-        assert (
-            there.difference == -back.difference
-            and there.p_value == back.p_value
-            and there.gained == back.lost
-        )
+        assert there.difference == -back.difference and there.p_value == back.p_value and there.gained == back.lost
         assert compare(a, b, by="robust").difference == pytest.approx(0.5)
 
     def test_crashed_episodes_are_left_out(self):
@@ -147,9 +114,9 @@ class TestTries:
     def test_of_a_result(self):
         r = result("a", [1, 0, 1, 1, 0, 0], ids=["x", "x", "y", "y", "z", "z"])
         t = pass_rates(r, (1, 2))
-        assert t["pass@k"].tolist() == pytest.approx([0.5, 0.6667]) and t[
-            "pass^k"
-        ].tolist() == pytest.approx([0.5, 0.3333])
+        assert t["pass@k"].tolist() == pytest.approx([0.5, 0.6667]) and t["pass^k"].tolist() == pytest.approx(
+            [0.5, 0.3333]
+        )
 
 
 class TestPower:
@@ -195,13 +162,8 @@ def test_intervals_of_unanimous_values_are_wilsons(n, value):
 
 def test_wilson_values_from_the_literature():
     "Newcombe 1998, table I: 0 of 20 gives 0 to 0.1611."
-    assert rate_interval([0.0] * 20, ["d"] * 20, list(map(str, range(20)))) == (
-        0.0,
-        pytest.approx(0.1611, abs=5e-5),
-    )
-    assert rate_interval([1.0] * 20, ["d"] * 20, list(map(str, range(20))))[0] == pytest.approx(
-        0.8389, abs=5e-5
-    )
+    assert rate_interval([0.0] * 20, ["d"] * 20, list(map(str, range(20)))) == (0.0, pytest.approx(0.1611, abs=5e-5))
+    assert rate_interval([1.0] * 20, ["d"] * 20, list(map(str, range(20))))[0] == pytest.approx(0.8389, abs=5e-5)
 
 
 INTERVALS = (  # values by database, the interval by hand
@@ -211,10 +173,7 @@ INTERVALS = (  # values by database, the interval by hand
     ([[1, 1], [1, 0]], (1.3e-7, 1.0)),
     ([[1, 0]] * 3, wilson(3, 6)),  # databases that agree: what six questions leave possible
     ([[1, 1, 1]] * 2, wilson(6, 6)),
-    (
-        [[1, 1, 0, 0]],
-        (0.0670, 0.9330),
-    ),  # one database: by gold, error 0.2887, t(3) = 3.1824, 0 +- 3.675
+    ([[1, 1, 0, 0]], (0.0670, 0.9330)),  # one database: by gold, error 0.2887, t(3) = 3.1824, 0 +- 3.675
 )
 
 
@@ -307,11 +266,7 @@ class WritesAnswers(OraclePolicy):
         literal = ", ".join(
             "("
             + ", ".join(
-                "NULL"
-                if v is None
-                else repr(v)
-                if not isinstance(v, str)
-                else "'" + v.replace("'", "''") + "'"
+                "NULL" if v is None else repr(v) if not isinstance(v, str) else "'" + v.replace("'", "''") + "'"
                 for v in r
             )
             + ")"
@@ -338,16 +293,11 @@ class TestExecutors:
 
     @pytest.fixture
     def serial(self, qs):
-        return [
-            evaluate(EpisodeEnv(qs), p, n_episodes=60, seed=3)
-            for p in (RandomPolicy(), GreedyPolicy())
-        ]
+        return [evaluate(EpisodeEnv(qs), p, n_episodes=60, seed=3) for p in (RandomPolicy(), GreedyPolicy())]
 
     def check(self, qs, serial, executor):
         for p, s in zip((RandomPolicy(), GreedyPolicy()), serial):
-            r = evaluate(
-                EpisodeEnv(qs), p, n_episodes=60, seed=3, executor=executor, progress=False
-            )
+            r = evaluate(EpisodeEnv(qs), p, n_episodes=60, seed=3, executor=executor, progress=False)
             assert r == s and not [e for e in r.episodes if e.error]
 
     def test_processes(self, qs, serial):
@@ -375,9 +325,7 @@ class TestExecutors:
             _node_ip_address="127.0.0.1",
             log_to_driver=False,
             object_store_memory=100 * 2**20,
-            runtime_env={
-                "env_vars": {"PYTHONPATH": __import__("os").environ.get("PYTHONPATH", "")}
-            },
+            runtime_env={"env_vars": {"PYTHONPATH": __import__("os").environ.get("PYTHONPATH", "")}},
         )
         try:
             self.check(qs, serial, RayExecutor())
@@ -386,9 +334,7 @@ class TestExecutors:
 
     def test_a_dead_worker_loses_no_episode(self, qs):
         with ProcessPoolExecutor(1) as pool, pytest.raises(RunStopped, match="none is left") as e:
-            evaluate(
-                EpisodeEnv(qs), KillsItsProcess(), n_episodes=10, executor=pool, progress=False
-            )
+            evaluate(EpisodeEnv(qs), KillsItsProcess(), n_episodes=10, executor=pool, progress=False)
         assert e.value.result.n_episodes == 0, "what nobody could play is no failed episode"
 
 

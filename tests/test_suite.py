@@ -40,17 +40,12 @@ def test_a_part_is_found_inside_of_more():
 
 
 def test_all_parts_are_played(sql_env, root, tmp_path, monkeypatch):  # noqa: F811
-    short = tuple(
-        part for part in suite_parts("v1") if part.name in ("worlds-1", "tasks", "spider-dev")
-    )
+    short = tuple(part for part in suite_parts("v1") if part.name in ("worlds-1", "tasks", "spider-dev"))
     monkeypatch.setattr("sql_env.evaluation.verification.SUITES", dict(v1=short))
     run = sql_env("evaluate --suite v1 --policy oracle --no-floor --log", str(tmp_path))
     assert run.code == 0 and "spider-dev is left out: " in run.err, run
     rows = runpy.run_path(str(root / "benchmarks" / "suite.py"))["rows"]("v1", tmp_path)
-    assert [(r["part"], r["episodes"], r["success"]) for r in rows] == [
-        ("worlds-1", 60, 1),
-        ("tasks", 11, 1),
-    ]
+    assert [(r["part"], r["episodes"], r["success"]) for r in rows] == [("worlds-1", 60, 1), ("tasks", 11, 1)]
     run = sql_env("evaluate --suite v9")
     assert run.code == 2 and "there are v1" in run.err
 

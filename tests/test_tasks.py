@@ -261,9 +261,7 @@ def test_numbers_that_gold_chooses_are_kept(bank):
 
 
 def test_last_digits_of_floats_do_not_matter(tmp_path):
-    path = build_database(
-        tmp_path / "f.sqlite", "CREATE TABLE t(x REAL);", dict(t=[(0.3,), (7.0,)])
-    )
+    path = build_database(tmp_path / "f.sqlite", "CREATE TABLE t(x REAL);", dict(t=[(0.3,), (7.0,)]))
     q = Question("f", "?", "f", "", gold_statements=("UPDATE t SET x = x * 1.1",), writes=("t",))
     found = changed(Database(path), q, "UPDATE t SET x = x + x / 10")
     assert judge_changes(q, Database(path), found)
@@ -332,9 +330,7 @@ def test_each_condition_has_a_row_that_fails_it_alone(bank, gold, wrong):
     task = FEE.with_fields(gold_statements=(gold,), writes=tables, tables_involved=tables)
     states = _start_states(task, bank)
     assert states.conditions and all(states.conditions.values()), states.coverage
-    assert (
-        judge_replay(task, bank, [gold]) and judge_replay(task, bank, [wrong]).reason == "differs"
-    )
+    assert judge_replay(task, bank, [gold]) and judge_replay(task, bank, [wrong]).reason == "differs"
 
 
 # --- loading
@@ -346,18 +342,11 @@ BAD = [
     (dict(gold_statements=("DELETE FROM entry",)), "error"),
     (dict(gold_statements=("UPDATE account SET cents = abs(random())",)), "not_deterministic"),
     (
-        dict(
-            gold_statements=(
-                "UPDATE account SET cents = 1 WHERE id IN (SELECT id FROM account LIMIT 1)",
-            )
-        ),
+        dict(gold_statements=("UPDATE account SET cents = 1 WHERE id IN (SELECT id FROM account LIMIT 1)",)),
         "order_dependent",
     ),
     (
-        dict(
-            gold_statements=("UPDATE account SET cents = 1",),
-            invariants=("SELECT sum(cents) FROM account",),
-        ),
+        dict(gold_statements=("UPDATE account SET cents = 1",), invariants=("SELECT sum(cents) FROM account",)),
         "breaks_invariant",
     ),
 ]
@@ -376,9 +365,7 @@ def test_a_folder_of_tasks_loads_and_saves(questions, tmp_path):
     assert list(loaded) == list(questions) == read_questions(tmp_path / "questions.jsonl")
     fields = json.loads(question_to_json(FEE))
     assert question_from_fields(fields) == FEE
-    for name, value in dict(
-        writes="account", gold_statements=[1], states_rule=1, invariants={}
-    ).items():
+    for name, value in dict(writes="account", gold_statements=[1], states_rule=1, invariants={}).items():
         with pytest.raises(ValueError, match=name):
             question_from_fields(fields | {name: value})
     with pytest.raises(ValueError, match="writes"):
@@ -406,11 +393,7 @@ DEEDS = dict(  # (question, actions): is it right
     right=(FEE, [("EXECUTE", FEE.gold_statements[0]), DONE], True),
     in_two=(
         FEE,
-        [
-            ("EXECUTE", f"UPDATE account SET cents = cents - 10 WHERE id {ids}")
-            for ids in ("< 3", "= 5")
-        ]
-        + [DONE],
+        [("EXECUTE", f"UPDATE account SET cents = cents - 10 WHERE id {ids}") for ids in ("< 3", "= 5")] + [DONE],
         True,
     ),
     after_mistakes=(
@@ -425,49 +408,25 @@ DEEDS = dict(  # (question, actions): is it right
         ],
         True,
     ),
-    looked_and_nothing=(
-        NOTHING,
-        [("QUERY", "SELECT count(*) FROM account WHERE cents = 0"), DONE],
-        True,
-    ),
+    looked_and_nothing=(NOTHING, [("QUERY", "SELECT count(*) FROM account WHERE cents = 0"), DONE], True),
     nothing_unseen=(NOTHING, [DONE], False),
     looked_elsewhere=(NOTHING, [("QUERY", "SELECT count(*) FROM customer"), DONE], False),
     described_only=(NOTHING, [("DESCRIBE", "account"), DONE], False),
     nothing=(FEE, [DONE], False),
     looked=(FEE, [("QUERY", "SELECT * FROM account"), DONE], False),
     write_back=(FEE, [("EXECUTE", "UPDATE account SET cents = cents"), DONE], False),
-    replace_by_itself=(
-        FEE,
-        [("EXECUTE", "REPLACE INTO account SELECT * FROM account"), DONE],
-        False,
-    ),
-    there_and_back=(
-        FEE,
-        [("EXECUTE", f"UPDATE account SET cents = cents {s} 7") for s in "+-"] + [DONE],
-        False,
-    ),
+    replace_by_itself=(FEE, [("EXECUTE", "REPLACE INTO account SELECT * FROM account"), DONE], False),
+    there_and_back=(FEE, [("EXECUTE", f"UPDATE account SET cents = cents {s} 7") for s in "+-"] + [DONE], False),
     delete_all=(OPEN, [("EXECUTE", "DELETE FROM entry"), DONE], False),
     delete_more=(OPEN, [("EXECUTE", "DELETE FROM entry; DELETE FROM account"), DONE], False),
-    too_much=(
-        FEE,
-        [("EXECUTE", "UPDATE account SET cents = cents - 10 WHERE cents >= 10"), DONE],
-        False,
-    ),
+    too_much=(FEE, [("EXECUTE", "UPDATE account SET cents = cents - 10 WHERE cents >= 10"), DONE], False),
     right_and_more=(
         FEE,
-        [
-            ("EXECUTE", FEE.gold_statements[0]),
-            ("EXECUTE", "UPDATE account SET cents = 0 WHERE id = 6"),
-            DONE,
-        ],
+        [("EXECUTE", FEE.gold_statements[0]), ("EXECUTE", "UPDATE account SET cents = 0 WHERE id = 6"), DONE],
         False,
     ),
     half=(FEE, [("EXECUTE", "UPDATE account SET cents = cents - 10 WHERE id = 5"), DONE], False),
-    right_without_end=(
-        FEE,
-        [("EXECUTE", FEE.gold_statements[0])] * 1 + [("DESCRIBE", "entry")] * 20,
-        False,
-    ),
+    right_without_end=(FEE, [("EXECUTE", FEE.gold_statements[0])] * 1 + [("DESCRIBE", "entry")] * 20, False),
 )
 PAID_IN_PART = {"half"}  # under `partial`: nothing but what was asked for, though not all of it
 
@@ -527,9 +486,7 @@ def test_a_searching_adversary_earns_nothing_by_harm(bank, reward):
 def test_a_broken_invariant_is_named(bank):
     q = FEE.with_fields(invariants=("SELECT sum(cents) FROM account WHERE id = 6",))
     for cents, reason in ((0, "invariant"), (20, "missing")):
-        episode = play(
-            q, bank, [("EXECUTE", f"UPDATE account SET cents = {cents} WHERE id = 6"), DONE]
-        )
+        episode = play(q, bank, [("EXECUTE", f"UPDATE account SET cents = {cents} WHERE id = 6"), DONE])
         assert episode.verdict.reason == reason and not episode.correct
 
 
@@ -550,11 +507,7 @@ def test_execute_is_off_unless_the_question_is_a_task(bank):
     for actions in (ACTIONS, EXECUTE):
         episode = Episode(plain, bank, actions=actions)
         observations = [episode.reset()]
-        for action in [
-            ("DESCRIBE", "account"),
-            ("EXECUTE", "DELETE FROM account"),
-            ("ANSWER", "6"),
-        ]:
+        for action in [("DESCRIBE", "account"), ("EXECUTE", "DELETE FROM account"), ("ANSWER", "6")]:
             observations.append(episode.step(*action))
         seen.append(observations)
         assert episode.correct and "unknown_action" in observations[2].error
@@ -572,9 +525,7 @@ def test_tasks_need_execute(questions):
 
 def test_a_task_that_asks_a_question_too(bank):
     both = FEE.with_fields(
-        gold_sql="SELECT count(*) FROM account WHERE cents >= 100",
-        gold_answer=((4,),),
-        answer_type="integer",
+        gold_sql="SELECT count(*) FROM account WHERE cents >= 100", gold_answer=((4,),), answer_type="integer"
     )
     do = ("EXECUTE", FEE.gold_statements[0])
     ask = ("QUERY", both.gold_sql)

@@ -72,12 +72,7 @@ def test_every_medium_shows_the_same_text(capsys):
     view = view_episode(env.episode)
     show_episode(Console(width=300), env.episode, "a person")
     film = json.dumps(_shown_values(film_data(view)), ensure_ascii=False)
-    shown = [
-        render_html(episode_view_html(view)),
-        episode_html(view).data,
-        film,
-        capsys.readouterr().out,
-    ]
+    shown = [render_html(episode_view_html(view)), episode_html(view).data, film, capsys.readouterr().out]
     for text in map(html.unescape, shown):
         assert ADDRESS in text and "¦" not in text and not OBEYED & set(text), text[:300]
         assert "a\\x1b" in text.replace("\\\\", "\\")
@@ -94,21 +89,9 @@ def evil_folder(tmp_path_factory):
         {EVIL: [(f"{EVIL}{i}", i) for i in range(7)]},
     )
     lines = [
-        dict(
-            question=f"How many {EVIL}?",
-            sql=f"SELECT count(*) FROM {quoted}",
-            id=f"{EVIL}-1",
-            split="train",
-        ),
-        dict(
-            question=f"Which {EVIL}?",
-            sql=f"SELECT {quoted} FROM {quoted} WHERE n = 3",
-            id="2",
-            split="train",
-        ),
-        dict(
-            question="Broken?", sql=f"SELECT {quoted} FROM nowhere", id=f"{EVIL}-3", split="train"
-        ),
+        dict(question=f"How many {EVIL}?", sql=f"SELECT count(*) FROM {quoted}", id=f"{EVIL}-1", split="train"),
+        dict(question=f"Which {EVIL}?", sql=f"SELECT {quoted} FROM {quoted} WHERE n = 3", id="2", split="train"),
+        dict(question="Broken?", sql=f"SELECT {quoted} FROM nowhere", id=f"{EVIL}-3", split="train"),
     ]
     (folder / "q.jsonl").write_text("\n".join(json.dumps(line) for line in lines))
     return folder

@@ -24,13 +24,7 @@ from tiny_trl import save_tiny_qwen, tiny_recipe
 
 from sql_env.evaluation.harness import evaluate
 from sql_env.integrations.trl import SQLEnvTRL, prompt_rows
-from sql_env.nano.recipe import (
-    IGNORED,
-    NANO,
-    _tokenize_transcript,
-    expert_transcripts,
-    world_transcripts,
-)
+from sql_env.nano.recipe import IGNORED, NANO, _tokenize_transcript, expert_transcripts, world_transcripts
 from sql_env.nano.text import _number_messages, render_transcript
 from sql_env.nano.training import nano_tokenizer, nano_trainer
 from sql_env.paths import SourceError
@@ -131,10 +125,7 @@ def test_rendered_transcripts_are_what_the_template_writes(transcripts, tok):
 
 
 def test_trl_takes_the_template(tok):
-    from trl.chat_template_utils import (
-        get_training_chat_template,
-        is_chat_template_prefix_preserving,
-    )
+    from trl.chat_template_utils import get_training_chat_template, is_chat_template_prefix_preserving
 
     assert is_chat_template_prefix_preserving(tok) and get_training_chat_template(tok) is None
 
@@ -162,9 +153,7 @@ def test_the_private_method_of_trl_is_as_we_know_it():
     for name in ('"advantages"', '"completion_mask"', '"tool_mask"', '"num_items_in_batch"'):
         assert name in source, f"trl {trl.__version__}: no {name} in the method's output"
     for name in ("_metrics", "environments", "num_generations"):
-        assert f"self.{name}" in inspect.getsource(trl.GRPOTrainer), (
-            f"trl {trl.__version__}: {name}"
-        )
+        assert f"self.{name}" in inspect.getsource(trl.GRPOTrainer), f"trl {trl.__version__}: {name}"
     assert 'self._metrics[mode]["frac_reward_zero_std"]' in inspect.getsource(trl.GRPOTrainer)
 
 
@@ -345,8 +334,7 @@ def test_a_record_counts_ties_in_a_row(groups):
 
 
 @pytest.mark.parametrize(
-    "capability, precision",
-    [(None, "fp32"), ((), "bf16"), ((7, 5), "fp16"), ((8, 9), "bf16"), ((9, 0), "bf16")],
+    "capability, precision", [(None, "fp32"), ((), "bf16"), ((7, 5), "fp16"), ((8, 9), "bf16"), ((9, 0), "bf16")]
 )
 def test_a_machine_computes_in_what_it_has(monkeypatch, capability, precision):
     "A T4 (7.5) has no bf16, a processor (none) may have it; trained weights are in float32 wherever."
@@ -436,9 +424,7 @@ def test_two_processes_learn_what_one_learns(tmp_path):
     "As on several GPUs; each has half of the batch, and one of them keeps model, metrics and checkpoints."
     at_random = dict(train_sampling_strategy="random")  # rows meet by chance, not by length
     whole, half = (
-        replace(
-            TINY, make_trainers={}, sft=TINY.sft | at_random | dict(per_device_train_batch_size=n)
-        )
+        replace(TINY, make_trainers={}, sft=TINY.sft | at_random | dict(per_device_train_batch_size=n))
         for n in (4, 2)  # with TRL's trainer: nano's own makes batches of equally many tokens
     )
     one = train(whole, tmp_path / "one", threads=1, stages=["sft"])
@@ -564,13 +550,7 @@ def test_a_stage_may_play_by_other_rules(tmp_path):
 
 
 BRANCHED = replace(  # two stages continue `few`
-    NANO,
-    stages=(
-        Stage("copy", "sft"),
-        Stage("few", "sft"),
-        Stage("grpo", "grpo"),
-        Stage("all", "sft", start="few"),
-    ),
+    NANO, stages=(Stage("copy", "sft"), Stage("few", "sft"), Stage("grpo", "grpo"), Stage("all", "sft", start="few"))
 )
 
 
@@ -774,12 +754,7 @@ def unknown_settings(recipe):
     known = dict(sft=SFTConfig, grpo=GRPOConfig)
     given = [(stage.method, stage.args) for stage in recipe.stages]
     given = [(m if m == "grpo" else "sft", args) for m, args in given]
-    return [
-        k
-        for m, args in given
-        for k in getattr(recipe, m) | args
-        if k not in known[m].__dataclass_fields__
-    ]
+    return [k for m, args in given for k in getattr(recipe, m) | args if k not in known[m].__dataclass_fields__]
 
 
 def test_recipes_know_only_settings_of_trl():
@@ -903,9 +878,7 @@ def test_data_are_read_from_a_text(text, parts):
     assert parse_data(text) == parts
 
 
-@pytest.mark.parametrize(
-    "text", ["", "worlds", "worlds:6=3", "worlds:1", "spyder:train", "folder:"]
-)
+@pytest.mark.parametrize("text", ["", "worlds", "worlds:6=3", "worlds:1", "spyder:train", "folder:"])
 def test_data_that_are_not_there_say_what_to_write(text):
     with pytest.raises(SourceError, match="worlds:1=300,2=600"):
         parse_data(text)
@@ -972,9 +945,7 @@ def test_rows_are_what_play_shows(own_folder):
 
 
 def test_a_recipe_is_changed_and_described(own_folder):
-    made = change_recipe(
-        COLAB, f"folder:{own_folder}", "me/mine", 1e-4, 3e-6, 7, "server", "wandb", budget=9
-    )
+    made = change_recipe(COLAB, f"folder:{own_folder}", "me/mine", 1e-4, 3e-6, 7, "server", "wandb", budget=9)
     assert {stage.data for stage in made.stages} == {f"folder:{own_folder}"}
     assert (made.sft["learning_rate"], made.grpo["learning_rate"]) == (1e-4, 3e-6)
     assert (made.model, made.env["budget"], made.grpo["vllm_mode"]) == ("me/mine", 9, "server")
@@ -985,15 +956,11 @@ def test_a_recipe_is_changed_and_described(own_folder):
         change_recipe(COLAB, vllm="yes")
     made = change_recipe(SMALL, minutes=5, batch=8, generations=2, lora=6, max_length=500)
     assert {s.options.get("minutes") for s in made.stages[:2]} == {5} and made.lora["r"] == 6
-    assert (made.lora["lora_alpha"], made.grpo["num_generations"], made.sft["max_length"]) == (
-        16,
-        2,
-        500,
-    )
-    assert [
-        t["per_device_train_batch_size"] * t["gradient_accumulation_steps"]
-        for t in (made.sft, made.grpo)
-    ] == [8, 8]
+    assert (made.lora["lora_alpha"], made.grpo["num_generations"], made.sft["max_length"]) == (16, 2, 500)
+    assert [t["per_device_train_batch_size"] * t["gradient_accumulation_steps"] for t in (made.sft, made.grpo)] == [
+        8,
+        8,
+    ]
     assert change_recipe(SMALL, lora=0).lora is None
 
 
@@ -1056,16 +1023,8 @@ def test_the_command_trains_on_own_questions(asked_to_train):
     [recipe] = asked_to_train
     assert {stage.schema_level for stage in recipe.stages} == {"full"}
     played = {name: recipe.env[name] for name in ("budget", "verify", "actions", "reward")}
-    assert played == dict(
-        budget=10, verify="robust", actions=(*ACTIONS, "SEARCH"), reward=RewardConfig.sparse()
-    )
-    for wrong in (
-        "--source folder",
-        "--source worlds",
-        "--path mydata",
-        "--vllm yes",
-        "--evals x",
-    ):
+    assert played == dict(budget=10, verify="robust", actions=(*ACTIONS, "SEARCH"), reward=RewardConfig.sparse())
+    for wrong in ("--source folder", "--source worlds", "--path mydata", "--vllm yes", "--evals x"):
         assert run(*wrong.split()).exit_code != 0
     assert len(asked_to_train) == 1
 
@@ -1154,19 +1113,14 @@ def test_the_curve_says_how_long_it_takes(tmp_path, clock):
     state.global_step = 250
     callback.on_log(None, state, None, {"loss": 1.0, "note": "no number"})
     callback.on_train_end(None, state, None)
-    assert shown == [
-        ("few: step 250 of 1,000, 30 min left, loss 1.00", False),
-        ("few: 250 steps in 10 min", True),
-    ]
+    assert shown == [("few: step 250 of 1,000, 30 min left, loss 1.00", False), ("few: 250 steps in 10 min", True)]
     assert set(read_metrics(writer.path)[0]) == {"stage", "step", "seconds", "loss"}
 
 
 def test_time_that_went_into_data_is_not_counted_on(tmp_path, clock):
     "On 91dee7d two minutes of training began with '27 min left'."
     shown = []
-    writer = MetricsWriter(
-        tmp_path / "m", "few", lambda path, title, now=False: shown.append(title)
-    )
+    writer = MetricsWriter(tmp_path / "m", "few", lambda path, title, now=False: shown.append(title))
     clock.seconds += 600
     writer.begin(0)
     clock.seconds += 60

@@ -41,12 +41,9 @@ from sql_env.training.experts import (
     _record_trajectory,
 )
 
-SPIDER = Path(
-    os.environ.get("SQL_ENV_SPIDER") or Path(__file__).resolve().parents[2] / "shared" / "spider"
-)
+SPIDER = Path(os.environ.get("SQL_ENV_SPIDER") or Path(__file__).resolve().parents[2] / "shared" / "spider")
 needs_spider = pytest.mark.skipif(
-    not (SPIDER / "dev.json").is_file(),
-    reason="Spider is not here: set SQL_ENV_SPIDER to its folder",
+    not (SPIDER / "dev.json").is_file(), reason="Spider is not here: set SQL_ENV_SPIDER to its folder"
 )
 
 
@@ -74,21 +71,11 @@ class Crash:
 
 @pytest.mark.parametrize(
     "policy",
-    [
-        RandomPolicy(2),
-        GreedyPolicy(),
-        OraclePolicy(bundled()),
-        ExpertPolicy(bundled()),
-        Crash(),
-        *HACKS[:3],
-        HACKS[-3],
-    ],
+    [RandomPolicy(2), GreedyPolicy(), OraclePolicy(bundled()), ExpertPolicy(bundled()), Crash(), *HACKS[:3], HACKS[-3]],
     ids=lambda p: p.name,
 )
 @pytest.mark.parametrize(
-    "env",
-    [dict(), dict(budget=4, schema_level="full", reward=RewardConfig.shaped())],
-    ids=["default", "other"],
+    "env", [dict(), dict(budget=4, schema_level="full", reward=RewardConfig.shaped())], ids=["default", "other"]
 )
 def test_every_log_of_the_evaluation_reads_and_reproduces(tmp_path, policy, env):
     path = tmp_path / "log.jsonl"
@@ -183,11 +170,7 @@ def test_a_trainer_rollout_is_a_trajectory():
 def test_a_trajectory_knows_what_is_robust():
     "As the evaluation has it, with the short way for answers that rest on gold."
     env = EpisodeEnv(bundled(), reward=RewardConfig.partial())
-    for policy in (
-        ExpertPolicy(bundled()),
-        GreedyPolicy(),
-        ExpertPolicy(bundled(), ["too_wide"], copy_rows=0),
-    ):
+    for policy in (ExpertPolicy(bundled()), GreedyPolicy(), ExpertPolicy(bundled(), ["too_wide"], copy_rows=0)):
         for q in bundled().sample(20, 3):
             t = _record_trajectory(env, policy, 0, {"question_id": q.question_id, "seed": 0}, 1)
             assert replace(t.episode, blame=None) == episode_result(env.episode, 0)
@@ -226,9 +209,7 @@ def test_forgotten_condition():
         "SELECT a FROM t WHERE b = 1 AND d = 3 LIMIT 2",
         "SELECT a FROM t WHERE b = 1 AND c = 2 LIMIT 2",
     }
-    assert f(TRICKY[2]) == {"SELECT a FROM t GROUP BY a HAVING count(*) > 1"}, (
-        "BETWEEN has an AND of its own"
-    )
+    assert f(TRICKY[2]) == {"SELECT a FROM t GROUP BY a HAVING count(*) > 1"}, "BETWEEN has an AND of its own"
     assert f("SELECT a FROM t WHERE b = 1 OR c = 2 AND d") == {"SELECT a FROM t"}
     assert f("SELECT a FROM (SELECT a FROM t WHERE b)") == f("VALUES (1)") == set()
     assert f("SELECT a FROM t WHERE b IN (SELECT c FROM u WHERE d AND e) AND f") == {
@@ -457,9 +438,7 @@ def test_arguments_and_tools_are_text():
         for m in row["messages"]:
             for c in m.get("tool_calls", ()):
                 ((name, value),) = json.loads(c["function"]["arguments"]).items()
-                assert isinstance(value, str) and (c["function"]["name"], name) in {
-                    a[1:3] for a in ACTS.values()
-                }
+                assert isinstance(value, str) and (c["function"]["name"], name) in {a[1:3] for a in ACTS.values()}
     with pytest.raises(ValueError, match="DANCE"):
         action_message(Action("DANCE", ""))
 
@@ -479,9 +458,7 @@ def test_through_arrow_and_the_template(tiny):
         row["messages"], tools=json.loads(row["tools"]), tokenize=False, chat_template=template
     )
     assert "null" not in text and "None" not in text
-    assert text.count("<tool_call>\n{") == len(some()[5].turns) + 1, (
-        "one per turn, and one in the instructions"
-    )
+    assert text.count("<tool_call>\n{") == len(some()[5].turns) + 1, "one per turn, and one in the instructions"
 
 
 def test_through_a_json_file(tiny, tmp_path):
@@ -500,9 +477,7 @@ def test_the_self_test_finds_the_null_trap(tiny):
     for r in rows:
         for m in r["messages"]:
             for c in m.get("tool_calls", ()):
-                c["function"] = dict(
-                    c["function"], arguments=json.loads(c["function"]["arguments"])
-                )
+                c["function"] = dict(c["function"], arguments=json.loads(c["function"]["arguments"]))
     try:
         data = Dataset.from_list(rows)
     except Exception:
@@ -511,9 +486,7 @@ def test_the_self_test_finds_the_null_trap(tiny):
         check_rendering(data, tiny[1])
     with pytest.raises(ValueError, match="without nulls"):
         row = rows_of()[0]
-        row["messages"][2]["tool_calls"][0]["function"]["arguments"] = (
-            '{"sql": "SELECT 1", "value": null}'
-        )
+        row["messages"][2]["tool_calls"][0]["function"]["arguments"] = '{"sql": "SELECT 1", "value": null}'
         check_rendering([row], tiny[1])
 
 
@@ -526,8 +499,7 @@ def test_the_self_test_finds_a_wrong_mask(tiny):
     )
     assert wide != template and "generation %}" in wide
     narrow = template.replace(
-        "{{- '<|im_end|>\\n' }}\n        {%- endgeneration %}",
-        "{%- endgeneration %}{{- '<|im_end|>\\n' }}",
+        "{{- '<|im_end|>\\n' }}\n        {%- endgeneration %}", "{%- endgeneration %}{{- '<|im_end|>\\n' }}"
     )
     assert narrow != template
     for bad in (wide, narrow):
@@ -559,17 +531,11 @@ def test_sft_trainer_trains_exactly_the_assistant(tiny, tmp_path):
         shuffle_dataset=False,
     )
     trainer = SFTTrainer(
-        model=kit.make_model(tok),
-        args=args,
-        train_dataset=Dataset.from_list(rows),
-        processing_class=tok,
+        model=kit.make_model(tok), args=args, train_dataset=Dataset.from_list(rows), processing_class=tok
     )
     batch = trainer.data_collator([trainer.train_dataset[i] for i in range(8)])
     labels = [[t for t in row if t != -100] for row in batch["labels"].tolist()]
-    wanted = [
-        "".join(qwen_assistant_turn(m) for m in r["messages"] if m["role"] == "assistant")
-        for r in rows
-    ]
+    wanted = ["".join(qwen_assistant_turn(m) for m in r["messages"] if m["role"] == "assistant") for r in rows]
     assert [tok.decode(x, skip_special_tokens=False) for x in labels] == wanted
     trainer.train()
     losses = [h["loss"] for h in trainer.state.log_history if "loss" in h]
@@ -587,10 +553,7 @@ def test_grpo_prompts_are_the_beginning_of_sft_texts(tiny):
         prompt = prompt_rows([bundled().get(t.episode.question_id)])[0]
         messages = [
             *prompt["prompt"][:-1],
-            {
-                **prompt["prompt"][-1],
-                "content": prompt["prompt"][-1]["content"] + env.reset(**prompt),
-            },
+            {**prompt["prompt"][-1], "content": prompt["prompt"][-1]["content"] + env.reset(**prompt)},
         ]
         tools = [get_json_schema(m) for m in (env.answer, env.describe, env.query, env.sample)]
         start = tok.apply_chat_template(

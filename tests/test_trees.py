@@ -39,9 +39,7 @@ def said(action):
     name, parameter = ACTS[kind][1:3]
     arguments = json.dumps({parameter: argument})
     return dict(
-        role="assistant",
-        content="",
-        tool_calls=[dict(type="function", function=dict(name=name, arguments=arguments))],
+        role="assistant", content="", tool_calls=[dict(type="function", function=dict(name=name, arguments=arguments))]
     )
 
 
@@ -79,25 +77,14 @@ class Writer:
         rng = Random(f"{seed}{len(messages)}")
         if rng.random() < self.silent:
             return Completion(dict(content="Hm."))
-        choices = [
-            ("DESCRIBE", "visit"),
-            ("QUERY", GOLD),
-            ("QUERY", "SELECT 1"),
-            ("ANSWER", "@last"),
-        ]
+        choices = [("DESCRIBE", "visit"), ("QUERY", GOLD), ("QUERY", "SELECT 1"), ("ANSWER", "@last")]
         return Completion(said(Action(*rng.choice(choices))))
 
 
 def told(root):
     "All that a tree says, but for the clock."
     return str(root), [
-        (
-            n.path,
-            n.state_key,
-            n.reward,
-            n.turn,
-            n.trajectory and (n.trajectory.messages, n.trajectory.episode),
-        )
+        (n.path, n.state_key, n.reward, n.turn, n.trajectory and (n.trajectory.messages, n.trajectory.episode))
         for n in root.walk()
     ]
 
@@ -127,9 +114,7 @@ def test_values_are_means_over_children():
     root = tree_rollouts(begun(reward="partial"), Distracted(), width=2, depth=3, seed=5)
     for node in root.walk():
         if node.children:
-            assert node.value == pytest.approx(
-                sum(c.reward + c.value for c in node.children) / len(node.children)
-            )
+            assert node.value == pytest.approx(sum(c.reward + c.value for c in node.children) / len(node.children))
         else:
             assert node.value == 0
     for leaf in root.leaves:
@@ -236,8 +221,7 @@ def test_forks_of_policies_do_not_share():
 
 
 @pytest.mark.parametrize(
-    "arguments, message",
-    [((0, 1), "no tree"), ((2, 13), "1 to 4096"), ((2, -1), "no tree"), (([3, 0],), "no tree")],
+    "arguments, message", [((0, 1), "no tree"), ((2, 13), "1 to 4096"), ((2, -1), "no tree"), (([3, 0],), "no tree")]
 )
 def test_what_can_not_be_a_tree(arguments, message):
     with pytest.raises(ValueError, match=message):
@@ -280,9 +264,7 @@ def test_states_are_those_of_the_conversation():
     "Messages that are no calls, or several, are said again as they were."
     session = begun()
     session.reply("Let me think.")
-    session.reply(
-        dict(tool_calls=said(Action("DESCRIBE", "visit"))["tool_calls"] * 2, content="Twice.")
-    )
+    session.reply(dict(tool_calls=said(Action("DESCRIBE", "visit"))["tool_calls"] * 2, content="Twice."))
     session.reply(said(Action("QUERY", "SELECT nothing FROM visit")))
     values = step_values(session, OraclePolicy(bundled()), 1)
     assert [v.step for v in values] == [0, 0, 2, 3]
@@ -302,9 +284,7 @@ def test_a_tree_in_a_log(tmp_path):
     _, read = read_log(tmp_path / "log.jsonl")
     again = read_trees(read)
     assert [str(t) for t in again] == [str(t) for t in roots]
-    assert [leaf.path for t in again for leaf in t.leaves] == [
-        leaf.path for t in roots for leaf in t.leaves
-    ]
+    assert [leaf.path for t in again for leaf in t.leaves] == [leaf.path for t in roots for leaf in t.leaves]
     assert read_trees([read[0]])[0].leaves[0].trajectory == read[0]
     read[0].branch = []
     assert "branch" not in read[0].to_dict() and len(read_trees(read[:1])) == 0
@@ -335,9 +315,7 @@ def test_a_page_of_trees(tmp_path):
     assert page.count("<details") == sum(1 for root in roots for _ in root.walk()) - 2
     write_log(tmp_path / "log.jsonl", dict(policy="distracted"), _tree_trajectories(roots))
     out = tmp_path / "page.html"
-    done = CliRunner().invoke(
-        app, ["view", str(tmp_path / "log.jsonl"), "--trees", "--out", str(out)]
-    )
+    done = CliRunner().invoke(app, ["view", str(tmp_path / "log.jsonl"), "--trees", "--out", str(out)])
     assert done.exit_code == 0 and "2 trees" in done.output and "tx-best" in out.read_text()
     with pytest.raises(ValueError, match="no tree"):
         tree_page_html([])

@@ -47,9 +47,7 @@ BOTH = f"{GOLD} UNION SELECT count(*) FROM visit"
 WRONG = [("query", BOTH), ("answer", "847")]  # out of a result that holds gold
 ROW = {
     "question_id": ID,
-    "prompt": question_messages(
-        "How many of our visits, from whatever year, are still waiting to be paid?"
-    ),
+    "prompt": question_messages("How many of our visits, from whatever year, are still waiting to be paid?"),
 }
 
 
@@ -107,13 +105,7 @@ def test_the_tools_are_these_four(cls):
 
 
 @pytest.mark.parametrize(
-    "config",
-    [
-        RewardConfig.sparse(),
-        RewardConfig.shaped(),
-        RewardConfig.shaped(0.9),
-        RewardConfig.partial(),
-    ],
+    "config", [RewardConfig.sparse(), RewardConfig.shaped(), RewardConfig.shaped(0.9), RewardConfig.partial()]
 )
 @pytest.mark.parametrize(
     "calls",
@@ -149,9 +141,7 @@ def test_who_stops_in_the_middle_keeps_no_progress(gamma):
     for k in range(1, 6):
         env, q = started(reward=RewardConfig.shaped(gamma)), bundled().get(ID)
         play_tools(env, CALLS[:k])
-        cut = Episode(
-            q, bundled().database(q.database_name), reward=RewardConfig.shaped(gamma), budget=15
-        )
+        cut = Episode(q, bundled().database(q.database_name), reward=RewardConfig.shaped(gamma), budget=15)
         cut.reset()
         cut.budget = k  # the costs per step stay those of 15
         for name, value in CALLS[:k]:
@@ -267,9 +257,7 @@ def test_gold_is_nowhere_in_what_the_model_reads():
         assert q.gold_sql not in json.dumps([row, start, *play_tools(env, calls)])
 
 
-@pytest.mark.parametrize(
-    "value", [7, 7.5, None, True, ["visit"], {"a": 1}, [["a", 3]], "\ud800", "", "x" * 200_000]
-)
+@pytest.mark.parametrize("value", [7, 7.5, None, True, ["visit"], {"a": 1}, [["a", 3]], "\ud800", "", "x" * 200_000])
 def test_any_json_argument_gets_a_string_or_an_error(value):
     for name in ("describe", "sample", "query", "answer"):
         env = started()
@@ -328,11 +316,7 @@ def test_tool_text_is_short(result, error, left, done, limit):
 
 def test_instances_play_at_once_and_share_nothing():
     "Eight instances with different settings, in threads, as eight rollouts; each as if it were alone."
-    settings = [
-        dict(budget=b, schema_level=s)
-        for b in (6, 15)
-        for s in ("none", "names", "columns", "full")
-    ]
+    settings = [dict(budget=b, schema_level=s) for b in (6, 15) for s in ("none", "names", "columns", "full")]
     alone = [play_tools(started(**kw), CALLS) for kw in settings]
     envs = [started(**kw) for kw in settings]
     out = [None] * 8
@@ -500,9 +484,7 @@ def fake_server(monkeypatch):
 
     made, breaks = [], []
     module = types.ModuleType("sql_env.client")
-    module.SQLAction = lambda action_type, argument: type(
-        "A", (), dict(action_type=action_type, argument=argument)
-    )
+    module.SQLAction = lambda action_type, argument: type("A", (), dict(action_type=action_type, argument=argument))
     module.SQLEnv = lambda base_url, **kw: type(
         "C", (), dict(sync=lambda self: FakeClient(made, breaks.pop(0) if breaks else None))
     )()
@@ -618,12 +600,7 @@ def test_schemas_are_those_of_transformers(tiny):
 
 
 SCRIPT = [
-    [
-        tool_call("describe", table_name="visit"),
-        tool_call("query", sql=GOLD),
-        tool_call("answer", value="44"),
-        "Done.",
-    ],
+    [tool_call("describe", table_name="visit"), tool_call("query", sql=GOLD), tool_call("answer", value="44"), "Done."],
     [tool_call("answer", value=43), tool_call("query", sql="SELECT 1"), "Done."],
     [
         tool_call("nope", x=1),
@@ -645,12 +622,7 @@ ACTIONS = [
 def test_scripted_rollouts_have_the_rewards_of_plain_episodes(tiny, tmp_path):
     kit, tok = tiny
     trainer = kit.grpo(
-        tok,
-        kit.make_model(tok),
-        [ROW] * 2,
-        partial(SQLEnvTRL, bundled()),
-        tmp_path,
-        lr_scheduler_type="constant",
+        tok, kit.make_model(tok), [ROW] * 2, partial(SQLEnvTRL, bundled()), tmp_path, lr_scheduler_type="constant"
     )
     seen, before = completions_of(trainer), [p.detach().clone() for p in trainer.model.parameters()]
     with patch.object(trainer.model, "generate", kit.Scripted(tok, SCRIPT)):
@@ -748,14 +720,7 @@ def test_two_trainers_at_once(tiny, tmp_path):
     kit, tok = tiny
     kinds = [dict(budget=15), dict(budget=2, reward=RewardConfig.sparse())]
     trainers = [
-        kit.grpo(
-            tok,
-            kit.make_model(tok),
-            [ROW],
-            partial(SQLEnvTRL, bundled(), **k),
-            tmp_path / str(i),
-            steps=1,
-        )
+        kit.grpo(tok, kit.make_model(tok), [ROW], partial(SQLEnvTRL, bundled(), **k), tmp_path / str(i), steps=1)
         for i, k in enumerate(kinds)
     ]
     seen = [completions_of(t) for t in trainers]
@@ -768,9 +733,7 @@ def test_two_trainers_at_once(tiny, tmp_path):
     for t in threads:
         t.join()
     (_, _, long), (_, _, short) = seen[0][0], seen[1][0]
-    assert [e[1] for e in long] == [True] * 4 and [e[1] for e in short] == [False] * 4, (
-        "two steps are too few"
-    )
+    assert [e[1] for e in long] == [True] * 4 and [e[1] for e in short] == [False] * 4, "two steps are too few"
     pools = [t._environment_pool[None] for t in trainers]
     assert [len(p) for p in pools] == [4, 4] and len({id(e) for p in pools for e in p}) == 8
 
@@ -784,9 +747,7 @@ def test_pool_grows_once_and_is_reused(tiny, tmp_path):
         made.append(SQLEnvTRL(bundled()))
         return made[-1]
 
-    trainer = kit.grpo(
-        tok, kit.make_model(tok), prompt_rows(bundled()[:4]), factory, tmp_path, n=4, steps=3
-    )
+    trainer = kit.grpo(tok, kit.make_model(tok), prompt_rows(bundled()[:4]), factory, tmp_path, n=4, steps=3)
     with patch.object(trainer.model, "generate", kit.Scripted(tok, [["Hm."]] * 4)):
         trainer.train()
     assert len(made) == 4 and all(not e.session.done and e.get_reward() == 0 for e in made)

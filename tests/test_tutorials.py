@@ -23,9 +23,7 @@ def cells(name):
     for cell in notebook["cells"]:
         source = "".join(cell["source"])
         if cell["cell_type"] == "code" and "#| eval: false" not in source:
-            code = source.replace('RECIPE = "small"', 'RECIPE = "colab"').replace(
-                "batch=32", "n_episodes=2"
-            )
+            code = source.replace('RECIPE = "small"', 'RECIPE = "colab"').replace("batch=32", "n_episodes=2")
             yield code.replace("HERE if Path(HERE).is_dir() else THERE", "RECIPES['colab'].model")
 
 

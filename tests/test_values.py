@@ -122,10 +122,7 @@ def test_written_forms(value, text):
 def test_long_values_are_cut_and_say_how_long_they_are():
     assert format_value("x" * 400, 300) == "x" * 300 + "... (400 characters)"
     assert format_value(b"\xab" * 200, 300) == "x'" + "ab" * 150 + "'... (200 bytes)"
-    assert (
-        format_value("x" * 300, 300) == "x" * 300
-        and format_value(b"\xab" * 150, 300) == "x'" + "ab" * 150 + "'"
-    )
+    assert format_value("x" * 300, 300) == "x" * 300 and format_value(b"\xab" * 150, 300) == "x'" + "ab" * 150 + "'"
 
 
 def test_a_long_number_is_decided_without_backtracking():

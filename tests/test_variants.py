@@ -239,16 +239,13 @@ def test_evidence(harbour):
     names = "\n".join(r[0] for r in db.query(gold).rows)
     assert ask(db, gold, "@last", gold).correct
     assert ask(db, gold, names, gold).correct
-    assert ask(
-        db, gold, names, "SELECT ship_id, home, name FROM ship WHERE home = 'OSL'"
-    ).correct, "a column of the result"
-    assert (
-        ask(db, gold, "@last", "SELECT ship_id, name FROM ship WHERE home = 'OSL'").reason
-        == "no_evidence"
-    ), "@last is the whole result"
-    assert ask(db, gold, names, gold, "SELECT 1", "SELECT count(*) FROM ship").correct, (
-        "the last that holds the answer"
+    assert ask(db, gold, names, "SELECT ship_id, home, name FROM ship WHERE home = 'OSL'").correct, (
+        "a column of the result"
     )
+    assert ask(db, gold, "@last", "SELECT ship_id, name FROM ship WHERE home = 'OSL'").reason == "no_evidence", (
+        "@last is the whole result"
+    )
+    assert ask(db, gold, names, gold, "SELECT 1", "SELECT count(*) FROM ship").correct, "the last that holds the answer"
     assert ask(db, gold, "@last", gold, "SELECT 1").reason == "no_evidence", "@last is the last"
     literal = "VALUES " + ", ".join(f"('{n}')" for n in names.split("\n"))
     assert ask(db, gold, names, gold, literal).reason == "differs", (
@@ -258,9 +255,7 @@ def test_evidence(harbour):
     assert ask(db, gold, names, "SELECT name FROM ship").reason == "no_evidence", "picked by eye"
     top = "SELECT name FROM ship ORDER BY built LIMIT 1"
     first = db.query(top).rows[0][0]
-    assert ask(db, top, first, "SELECT built, name FROM ship ORDER BY built").correct, (
-        "the first of a sorted list"
-    )
+    assert ask(db, top, first, "SELECT built, name FROM ship ORDER BY built").correct, "the first of a sorted list"
     assert ask(db, top, "@last", "SELECT name FROM ship ORDER BY built").reason == "no_evidence"
     wrong = Verdict(False, "values")
     assert ask(db, gold, "x", gold, verdict=wrong) is wrong
@@ -291,10 +286,7 @@ def test_rounded_and_cast_evidence(harbour):
     assert ask(db, gold, value, "SELECT CAST(avg(paid) AS TEXT) FROM stay").correct
 
 
-@pytest.mark.parametrize(
-    "sql, kind",
-    cases("variants_agent_sql_is_guarded_on"),
-)
+@pytest.mark.parametrize("sql, kind", cases("variants_agent_sql_is_guarded_on"))
 def test_agent_sql_is_guarded_on_variants(harbour, sql, kind, still_clock):
     v = judge_evidence(GOLDS[0], Database(harbour), sql)
     assert (v.correct, v.reason) == (False, "fails")
@@ -352,9 +344,7 @@ def test_a_sandbox_may_rest_between_verdicts(tmp_path, still_clock):
     columns = ", ".join(f"c{i} INTEGER NOT NULL DEFAULT (1 + {i})" for i in range(150))
     many = ";".join(f"CREATE TABLE x{i} (id INTEGER PRIMARY KEY, name TEXT)" for i in range(120))
     schema = f"CREATE TABLE t7 (id INTEGER PRIMARY KEY, name TEXT, {columns});{many}"
-    path = build_database(
-        tmp_path / "wide.sqlite", schema, {"t7": [(i, "ab"[i % 2], *range(150)) for i in range(9)]}
-    )
+    path = build_database(tmp_path / "wide.sqlite", schema, {"t7": [(i, "ab"[i % 2], *range(150)) for i in range(9)]})
     db, gold = Database(path), "SELECT name FROM t7 WHERE id > 1"
     for sql in ("SELECT 1", gold, gold):
         assert judge_evidence(gold, db, sql).correct == (sql == gold)
@@ -363,9 +353,10 @@ def test_a_sandbox_may_rest_between_verdicts(tmp_path, still_clock):
 
 def test_limits_of_the_database_apply(harbour):
     strict = Database(harbour, Limits(rows=1, operations=2000))
-    assert judge_evidence(
-        GOLDS[0], strict, "SELECT s.name FROM ship s, stay, stay t WHERE home = 'OSL'"
-    ).reason in ("fails", "differs")
+    assert judge_evidence(GOLDS[0], strict, "SELECT s.name FROM ship s, stay, stay t WHERE home = 'OSL'").reason in (
+        "fails",
+        "differs",
+    )
 
 
 class TestCache:
@@ -408,13 +399,7 @@ class TestCache:
 class TestEpisode:
     def play(self, harbour, verify, *actions, reward=RewardConfig.sparse()):
         db = Database(harbour)
-        q = Question(
-            "q",
-            "How many ships stayed for more than 100?",
-            "harbour",
-            GOLDS[1],
-            db.query(GOLDS[1]).rows,
-        )
+        q = Question("q", "How many ships stayed for more than 100?", "harbour", GOLDS[1], db.query(GOLDS[1]).rows)
         ep = Episode(q, db, reward=reward, verify=verify)
         ep.reset()
         for a in actions:

@@ -26,12 +26,7 @@ from sql_env.grading.variants.selection import (
     why_no_instances,
     why_no_variants,
 )
-from sql_env.grading.variants.shapes import (
-    MAX_SAMPLE_ROWS,
-    MAX_TEXT,
-    _spread_keys,
-    read_table_shape,
-)
+from sql_env.grading.variants.shapes import MAX_SAMPLE_ROWS, MAX_TEXT, _spread_keys, read_table_shape
 
 KEYS = {
     "rowid": "id INTEGER PRIMARY KEY",
@@ -107,11 +102,7 @@ def test_crowded_keys_are_followed():
 
 
 @law(60)
-@given(
-    keys=st.sets(
-        st.one_of(st.integers(-(2**63), 2**63 - 1), st.integers(0, 200)), min_size=0, max_size=150
-    )
-)
+@given(keys=st.sets(st.one_of(st.integers(-(2**63), 2**63 - 1), st.integers(0, 200)), min_size=0, max_size=150))
 def test_all_keys_of_a_small_table_are_found(keys):
     con = apsw.Connection(":memory:")
     con.execute("CREATE TABLE t (id INTEGER PRIMARY KEY)")
@@ -123,12 +114,7 @@ def test_all_keys_of_a_small_table_are_found(keys):
 @law(60)
 @given(
     keys=st.sets(
-        st.one_of(
-            st.text(max_size=20),
-            st.integers(-5, 5),
-            st.floats(allow_nan=False),
-            st.binary(max_size=3),
-        ),
+        st.one_of(st.text(max_size=20), st.integers(-5, 5), st.floats(allow_nan=False), st.binary(max_size=3)),
         max_size=150,
     ),
     nocase=st.booleans(),
@@ -213,10 +199,7 @@ def odd(tmp_path_factory):
     return path
 
 
-@pytest.mark.parametrize(
-    "gold",
-    cases("variants_size_odd_tables_do_not_spoil"),
-)
+@pytest.mark.parametrize("gold", cases("variants_size_odd_tables_do_not_spoil"))
 def test_odd_tables_do_not_spoil_the_rest(odd, gold):
     v = variants_for(odd, gold)
     assert len(v) == 20 and not v.why_none
@@ -266,9 +249,7 @@ def test_databases_without_instances(tmp_path, odd):
     con.close()
     damaged.write_bytes(b"no database" * 1000)
     assert why_no_instances(odd) == ""
-    assert "NotADBError" in why_no_instances(damaged) and "NotADBError" in why_no_variants(
-        damaged, "SELECT 1"
-    )
+    assert "NotADBError" in why_no_instances(damaged) and "NotADBError" in why_no_variants(damaged, "SELECT 1")
     assert "FileNotFoundError" in why_no_instances(tmp_path / "missing.sqlite")
     with pytest.raises(QueryError, match="NotADBError"):
         instance_generator(damaged)
@@ -323,9 +304,7 @@ def many_tables(path, n, parents):
             columns = "".join(f", p{i} INTEGER REFERENCES t{p} (id)" for i, p in enumerate(above))
             con.execute(f"CREATE TABLE t{t} (id INTEGER PRIMARY KEY, kind TEXT{columns})")
             marks = ",".join("?" * (2 + len(above)))
-            rows = [
-                (i, rng.choice("ABC"), *[rng.randint(1, 6) for _ in above]) for i in range(1, 7)
-            ]
+            rows = [(i, rng.choice("ABC"), *[rng.randint(1, 6) for _ in above]) for i in range(1, 7)]
             con.executemany(f"INSERT INTO t{t} VALUES ({marks})", rows)
     con.close()
     return path
@@ -347,9 +326,7 @@ def test_instances_of_500_tables_hold_those_near_gold(tmp_path):
     names = table_names(v.images[0])
     assert len(names) == MAX_TABLES and {"t100", "t50", "t33", "t200", "t300"} <= set(names)
     db = Database(path)
-    left = (
-        "SELECT count(DISTINCT a.id) FROM t100 a LEFT JOIN t200 b ON b.p0 = a.id WHERE a.kind = 'A'"
-    )
+    left = "SELECT count(DISTINCT a.id) FROM t100 a LEFT JOIN t200 b ON b.p0 = a.id WHERE a.kind = 'A'"
     assert judge_evidence(gold, db, left).correct
     inner = "SELECT count(DISTINCT a.id) FROM t100 a JOIN t200 b ON b.p0 = a.id WHERE a.kind = 'A'"
     assert not judge_evidence(gold, db, inner).correct
@@ -373,9 +350,7 @@ def test_tables_that_refer_to_each_other(tmp_path):
     assert _choose_tables(schema, ["a"]).all == ("a", "b", "d")
     assert _choose_tables(schema, ["a"], most=1).all == ("a",)
     assert _choose_tables(schema, ["loop", "nowhere"]).read == ()
-    assert _choose_tables(read_schema(con, {"a"}), ["a", "b"]).all == ("a",), (
-        "others may not be read"
-    )
+    assert _choose_tables(read_schema(con, {"a"}), ["a", "b"]).all == ("a",), "others may not be read"
 
 
 @law(50)
@@ -424,9 +399,7 @@ def test_a_table_of_2000_columns(tmp_path):
     path = tmp_path / "wide.sqlite"
     con = apsw.Connection(str(path))
     columns = ", ".join(f"c{i} TEXT" for i in range(1999))
-    con.execute(
-        f"CREATE TABLE wide (id INTEGER PRIMARY KEY, {columns}); CREATE TABLE t (id INTEGER, kind TEXT)"
-    )
+    con.execute(f"CREATE TABLE wide (id INTEGER PRIMARY KEY, {columns}); CREATE TABLE t (id INTEGER, kind TEXT)")
     with con:
         rows = [(f"x{i}", "ab"[i % 2], f"y{i % 4}") for i in range(150)]
         con.executemany("INSERT INTO wide (c0, c5, c1998) VALUES (?, ?, ?)", rows)

@@ -88,21 +88,9 @@ def test_a_tie_is_flagged_though_no_order_of_rows_shows_it(path):
     [
         ("List all airlines with the most flights.", MOST, 0),
         ("Name an airline.", MOST, 0),
-        (
-            "Which are the two airlines with the most flights?",
-            MOST.replace("LIMIT 1", "LIMIT 2"),
-            None,
-        ),
-        (
-            "Which party has the most mayors?",
-            "SELECT party FROM mayor GROUP BY party ORDER BY count(*) LIMIT 1",
-            2,
-        ),
-        (
-            "Which state has the fewest cities?",
-            "SELECT state FROM city GROUP BY state ORDER BY count(*) LIMIT 2",
-            5,
-        ),
+        ("Which are the two airlines with the most flights?", MOST.replace("LIMIT 1", "LIMIT 2"), None),
+        ("Which party has the most mayors?", "SELECT party FROM mayor GROUP BY party ORDER BY count(*) LIMIT 1", 2),
+        ("Which state has the fewest cities?", "SELECT state FROM city GROUP BY state ORDER BY count(*) LIMIT 2", 5),
     ],
 )
 def test_other_answers_where_the_question_means_any(path, text, sql, others):
@@ -164,9 +152,7 @@ def test_an_airline_that_does_not_tie_is_wrong(path):
 def test_codes_with_blanks_are_flagged_with_the_reason(path, sql):
     q = completed(path, "How many?", sql)
     assert "padded_codes" in q.flags
-    assert "airline.hub has 'AAA '" in q.reason("padded_codes") or "'AAA '" in q.reason(
-        "padded_codes"
-    )
+    assert "airline.hub has 'AAA '" in q.reason("padded_codes") or "'AAA '" in q.reason("padded_codes")
 
 
 def test_no_query_is_parsed_for_codes_where_no_text_has_blanks(tmp_path, monkeypatch):
@@ -252,14 +238,8 @@ HONEST = [
         "SELECT name FROM city WHERE city_id IN (SELECT city_id FROM mayor)",
         ["SELECT c.name FROM city AS c JOIN mayor AS m ON m.city_id = c.city_id"],
     ),
-    (
-        "SELECT state, count(*) FROM city GROUP BY state",
-        ["SELECT min(state), count(*) FROM city GROUP BY code"],
-    ),
-    (
-        "SELECT count(*) FROM city WHERE state = 'Texas'",
-        ["SELECT count(*) FROM city WHERE code = 'TX'"],
-    ),
+    ("SELECT state, count(*) FROM city GROUP BY state", ["SELECT min(state), count(*) FROM city GROUP BY code"]),
+    ("SELECT count(*) FROM city WHERE state = 'Texas'", ["SELECT count(*) FROM city WHERE code = 'TX'"]),
     ("SELECT count(DISTINCT code) FROM city", ["SELECT count(DISTINCT state) FROM city"]),
     (
         "SELECT name FROM city WHERE share > '50%'",
@@ -271,15 +251,9 @@ WRONG = [
     ("SELECT name FROM city WHERE year > 2008", ["SELECT name FROM city WHERE year = 2009"]),
     (
         "SELECT state FROM city GROUP BY state HAVING sum(people) > 50",
-        [
-            "SELECT state FROM city GROUP BY state",
-            "SELECT state FROM city GROUP BY state HAVING sum(people) > 100",
-        ],
+        ["SELECT state FROM city GROUP BY state", "SELECT state FROM city GROUP BY state HAVING sum(people) > 100"],
     ),
-    (
-        "SELECT name, max(people) FROM city GROUP BY name",
-        ["SELECT name, min(people) FROM city GROUP BY name"],
-    ),
+    ("SELECT name, max(people) FROM city GROUP BY name", ["SELECT name, min(people) FROM city GROUP BY name"]),
     ("SELECT name, count(*) FROM city GROUP BY name", ["SELECT name, 1 FROM city"]),
     ("SELECT count(*) FROM city", ["SELECT count(DISTINCT name) FROM city"]),
     (
@@ -326,16 +300,12 @@ def test_far_values_stay_within_the_column():
 
 def counted_answer(path, monkeypatch, query, answer, verify="robust"):
     "What a robust ANSWER ran: loads of instances, statements on them, and operations of SQLite."
-    q = completed(
-        path, "How many cities lie in Texas?", "SELECT count(*) FROM city WHERE state = 'Texas'"
-    )
+    q = completed(path, "How many cities lie in Texas?", "SELECT count(*) FROM city WHERE state = 'Texas'")
     db = Database(path)
     judge_evidence(q.gold_sql, db, "SELECT 1")  # the instances are made
     ran = []
     load, run = Sandbox.load, Sandbox.run
-    monkeypatch.setattr(
-        Sandbox, "load", lambda self, image: (ran.append(len(image)), load(self, image))[1]
-    )
+    monkeypatch.setattr(Sandbox, "load", lambda self, image: (ran.append(len(image)), load(self, image))[1])
     monkeypatch.setattr(Sandbox, "run", lambda self, sql: (ran.append(sql), run(self, sql))[1])
     episode = Episode(q, db, verify=verify)
     episode.reset()
@@ -370,8 +340,7 @@ def test_no_more_instances_are_made_than_tell_something(path, monkeypatch):
     made = []
     make = instances_module._make_instance
     monkeypatch.setattr(
-        "sql_env.grading.variants.selection._make_instance",
-        lambda *args, **kw: (made.append(1), make(*args, **kw))[1],
+        "sql_env.grading.variants.selection._make_instance", lambda *args, **kw: (made.append(1), make(*args, **kw))[1]
     )
     v = build_variants(InstanceGenerator(path), "SELECT count(*) FROM city WHERE state = 'Texas'")
     assert len(v) == 20 and len(made) < 33
@@ -385,9 +354,7 @@ def test_of_a_wide_table_only_what_is_named_is_filled(tmp_path):
     con.execute(f"CREATE TABLE wide (id INTEGER PRIMARY KEY, {columns})")
     with con:
         for k in range(40):
-            con.execute(
-                f"INSERT INTO wide VALUES ({k}{''.join(f', {(k * i) % 11}' for i in range(120))})"
-            )
+            con.execute(f"INSERT INTO wide VALUES ({k}{''.join(f', {(k * i) % 11}' for i in range(120))})")
     con.close()
     gold, db = "SELECT count(*) FROM wide WHERE c7 > 3", Database(path)
     for sql in ("SELECT sum(c7 > 3) FROM wide", "SELECT count(c9) FROM wide WHERE c7 > 3"):
@@ -396,9 +363,7 @@ def test_of_a_wide_table_only_what_is_named_is_filled(tmp_path):
     star = "SELECT count(*) FROM (SELECT * FROM wide WHERE c7 > 3) WHERE c110 IS NOT NULL"
     assert judge_evidence(gold, db, star).correct
     generator = InstanceGenerator(path)
-    sizes = [
-        len(plan_instances(generator, gold, sql).shapes[0].columns) for sql in ("", "c9", star)
-    ]
+    sizes = [len(plan_instances(generator, gold, sql).shapes[0].columns) for sql in ("", "c9", star)]
     assert sizes == [2, 3, 121]
 
 
@@ -410,9 +375,7 @@ def test_statements_on_an_instance_have_a_bound():
     assert scratch.run(bounded) is None and "50,000 operations" in scratch.error
     assert 50 < scratch.ticks < 55
     again = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 100) SELECT max(i) FROM n"
-    assert scratch.run(again) == [(100,)] and scratch.ticks < 50, (
-        "the budget is that of one statement"
-    )
+    assert scratch.run(again) == [(100,)] and scratch.ticks < 50, "the budget is that of one statement"
     scratch.load(ScratchDatabase().image() or apsw.Connection(":memory:").serialize("main"))
     assert scratch.run(bounded) is None, "a connection on which an instance was laid has it too"
 
@@ -444,11 +407,7 @@ def test_what_is_replaced_keeps_its_neighbours(place):
 
 
 def test_mutants_of_a_list_lose_no_other_value():
-    texts = [
-        sql
-        for kind, sql in one_edit_mutants("SELECT a FROM t WHERE b IN ('p', 'q', 'r')")
-        if kind == "literal"
-    ]
+    texts = [sql for kind, sql in one_edit_mutants("SELECT a FROM t WHERE b IN ('p', 'q', 'r')") if kind == "literal"]
     assert texts and all(sql.count("'") == 6 for sql in texts)
     assert "SELECT a FROM t WHERE b IN ('p', 'qs', 'r')" in texts
 

@@ -156,8 +156,7 @@ def of_header(header, r):
 
 
 @pytest.mark.parametrize(
-    "number",
-    [n if n % 7 == 0 else pytest.param(n, marks=pytest.mark.slow) for n in range(N_TAMPERED)],
+    "number", [n if n % 7 == 0 else pytest.param(n, marks=pytest.mark.slow) for n in range(N_TAMPERED)]
 )
 def test_a_tampered_log_is_found(number, honest, tmp_path):
     questions, (header, lines) = honest[0], copy.deepcopy(honest[1:])

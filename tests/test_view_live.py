@@ -118,15 +118,7 @@ def test_what_the_server_answers(questions, tmp_path):
         assert json.loads(get(port, "/films/1")[1])[0]["steps"][1:]
         assert len(json.loads(get(port, "/texts")[1])) == N
         assert "svg" in json.loads(get(port, "/schemas")[1])["film_festival"]
-        for path in (
-            "/films/99",
-            "/films/-1",
-            "/films/x",
-            "/news",
-            "/news?since=x",
-            "/../etc/passwd",
-            "/bad",
-        ):
+        for path in ("/films/99", "/films/-1", "/films/x", "/news", "/news?since=x", "/../etc/passwd", "/bad"):
             assert get(port, path)[0] == 404, path
 
 
@@ -137,12 +129,7 @@ def test_a_web_site_can_not_read_along(questions, tmp_path):
     assert server.server_address[0] == "127.0.0.1"
     server.server_close()
     with served(RunFeed([tmp_path], questions)) as port:
-        for host in (
-            f"evil.example:{port}",
-            "evil.example",
-            f"127.0.0.1.evil.example:{port}",
-            "127.0.0.1:1",
-        ):
+        for host in (f"evil.example:{port}", "evil.example", f"127.0.0.1.evil.example:{port}", "127.0.0.1:1"):
             status, text, _ = get(port, "/news?since=0", Host=host)
             assert status == 403 and "greedy" not in text
         status, _, headers = get(port, "/", Host=f"localhost:{port}", Origin="http://evil.example")
@@ -156,9 +143,7 @@ def test_the_command_ends_at_ctrl_c(questions, tmp_path):
     command = [sys.executable, "-m", "sql_env.cli", "view", "--follow", str(tmp_path)]
     code = "import sys; from sql_env.cli import main; sys.exit(main())"
     command = [sys.executable, "-c", code, *command[3:]]
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as process:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         line = process.stdout.readline()
         port = int(line.partition("http://127.0.0.1:")[2].partition("/")[0])
         assert get(port, "/")[0] == 200

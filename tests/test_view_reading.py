@@ -113,9 +113,7 @@ def test_a_log_is_read_on_from_where_it_ended(folder, tmp_path, monkeypatch):
     path = tmp_path / "growing.jsonl"
     path.write_bytes(b"")
     log, parsed = JsonlLog(path), []
-    monkeypatch.setattr(
-        "sql_env.view.logs.parse_line", lambda line: parsed.append(1) or json.loads(line)
-    )
+    monkeypatch.setattr("sql_env.view.logs.parse_line", lambda line: parsed.append(1) or json.loads(line))
     assert not log.update() and log.problem
     seen = []
     with path.open("ab") as file:
@@ -181,7 +179,5 @@ def test_a_file_that_is_gone_is_named_and_its_episodes_show_what_is_known(folder
 
 def test_a_log_of_inspect_is_left_out_with_a_word(tmp_path):
     (tmp_path / "a.eval").write_bytes(b"PK\x03\x04\n")
-    with pytest.raises(
-        ValueError, match="a.eval: is not a log of sql_env evaluate; see it with: inspect view"
-    ):
+    with pytest.raises(ValueError, match="a.eval: is not a log of sql_env evaluate; see it with: inspect view"):
         read_runs([tmp_path])

@@ -56,18 +56,12 @@ class Talker:
             raise RuntimeError("the server answered 503")
         sql = self.gold[asked] if number % self.right == 0 else "SELECT 1"
         turns = [
-            dict(
-                content="I look around.",
-                reasoning_content=HOSTILE,
-                tool_calls=[call("query", "{sql: 1")],
-            ),
+            dict(content="I look around.", reasoning_content=HOSTILE, tool_calls=[call("query", "{sql: 1")]),
             dict(content="", tool_calls=[call("query", json.dumps(dict(sql=sql)))]),
             dict(content="Done.", tool_calls=[call("answer", '{"value": "@last"}')]),
         ]
         usage = dict(prompt_tokens=900 + 10 * said, completion_tokens=20, seconds=0.5)
-        return Completion(
-            dict(role="assistant", **turns[min(said, 2)]), usage, stop_reason="tool_calls"
-        )
+        return Completion(dict(role="assistant", **turns[min(said, 2)]), usage, stop_reason="tool_calls")
 
 
 @pytest.fixture(scope="module")
@@ -80,9 +74,7 @@ def logs(questions, tmp_path_factory):
     "Logs of two models on the same some questions."
     folder = tmp_path_factory.mktemp("runs")
     for name, right in (("first", 2), ("second", 3)):
-        policy = ChatPolicy(
-            Talker(questions, right), name=f"maker/{name}-of-a-long-name", price=(1, 2)
-        )
+        policy = ChatPolicy(Talker(questions, right), name=f"maker/{name}-of-a-long-name", price=(1, 2))
         evaluate(questions, policy, N, log=folder / f"{name}.jsonl", progress=False, robust=False)
     return folder / "first.jsonl", folder / "second.jsonl"
 
@@ -116,16 +108,8 @@ def test_every_episode_is_in_the_page_with_what_the_model_said(page_file, logs):
     assert {"right", "wrong", "crashed"} <= set(states)
     films = data["films"][0]
     ended = [(kind, title) for kind, text, title, *_ in films[0]["steps"][-1][2] if text]
-    assert (
-        len(films) == 2 and ended[0] == ("wrong", "Wrong.") and ended[-1] == ("sql", "gold query")
-    )
-    assert {title for _, title in ended} == {
-        "Wrong.",
-        "answer",
-        "gold",
-        "its last query",
-        "gold query",
-    }
+    assert len(films) == 2 and ended[0] == ("wrong", "Wrong.") and ended[-1] == ("sql", "gold query")
+    assert {title for _, title in ended} == {"Wrong.", "answer", "gold", "its last query", "gold query"}
     role, step, took, parts = films[0]["said"][0]
     assert (role, step, took) == ("assistant", 0, "0.5 s · 900 in · 20 out")
     assert [part[:3] for part in parts[:3]] == [
@@ -185,11 +169,7 @@ def test_steps_of_messages_with_shots_nudges_and_parallel_calls():
         dict(role="user", content="another question"),
         dict(role="assistant", content="", tool_calls=[call("answer", '{"value": "1"}')]),
         dict(role="user", content="how many?\n\nSteps: 15"),
-        dict(
-            role="assistant",
-            content="",
-            tool_calls=[call("describe", '{"table_name": "t"}'), call("x", "{}")],
-        ),
+        dict(role="assistant", content="", tool_calls=[call("describe", '{"table_name": "t"}'), call("x", "{}")]),
         dict(role="tool", content="t: 3 rows"),
         dict(role="tool", content="no such tool"),
         dict(role="assistant", content="hm"),
@@ -202,11 +182,7 @@ def test_steps_of_messages_with_shots_nudges_and_parallel_calls():
     assert [(s.role, s.step) for s in said] == [
         ("assistant", 1), ("tool", 0), ("assistant", 0), ("user", 0), ("assistant", 2), ("error", 0),
     ]  # fmt: skip
-    assert said[0].took == "1.0 s" and [part.kind for part in said[0].parts] == [
-        "act",
-        "act",
-        "error",
-    ]
+    assert said[0].took == "1.0 s" and [part.kind for part in said[0].parts] == ["act", "act", "error"]
     assert "ModelError: 503" in render_html(_words_html(view))
 
 
@@ -283,15 +259,8 @@ def test_in_a_browser(browser, page_file):  # noqa: F811
         page.click(f"#rx-chips button[value={name}]")
         return rows.count()
 
-    counts = {
-        name: chip(name)
-        for name in ("right", "wrong", "crashed", "flipped", "only0", "only1", "all")
-    }
-    assert (
-        counts["flipped"]
-        and counts["only0"] + counts["only1"] == counts["flipped"]
-        and counts["all"] == N
-    )
+    counts = {name: chip(name) for name in ("right", "wrong", "crashed", "flipped", "only0", "only1", "all")}
+    assert counts["flipped"] and counts["only0"] + counts["only1"] == counts["flipped"] and counts["all"] == N
     page.select_option("#rx-difficulty", "easy")
     assert 0 < rows.count() < N
     page.select_option("#rx-difficulty", "")
@@ -311,9 +280,7 @@ def test_in_a_browser(browser, page_file):  # noqa: F811
     page.keyboard.press("Delete")
     page.keyboard.press("Escape")
     page.click("th[data-key=tokens] button")
-    tokens = [
-        int(t.replace(",", "")) for t in page.locator("#rx-rows td:nth-child(7)").all_inner_texts()
-    ]
+    tokens = [int(t.replace(",", "")) for t in page.locator("#rx-rows td:nth-child(7)").all_inner_texts()]
     assert tokens == sorted(tokens, reverse=True)
     page.keyboard.press("j")
     page.keyboard.press("j")
@@ -408,9 +375,7 @@ def test_the_script_draws_an_episode_as_python_does(browser, questions, logs, pa
     page.goto(page_file.as_uri())
     ready(page)
     states = [_episode_state(result) for result in run.episodes]
-    places = [
-        i for state in ("right", "wrong", "crashed") for i, s in enumerate(states) if s == state
-    ][-9:]
+    places = [i for state in ("right", "wrong", "crashed") for i, s in enumerate(states) if s == state][-9:]
     assert {states[i] for i in places} == {"right", "wrong", "crashed"}
     for place in places:
         played = run.read(place)
@@ -419,10 +384,7 @@ def test_the_script_draws_an_episode_as_python_does(browser, questions, logs, pa
         view = view_logged(played, run.about, run.name, question, tables)
         page.evaluate(f"location.hash = '#e{place}'")
         until(page, f"location.hash === '#e{place}' && document.querySelector('#rx-stage article')")
-        until(
-            page,
-            f"document.querySelector('#rx-where').textContent.includes('{run.episodes[place].question_id}')",
-        )
+        until(page, f"document.querySelector('#rx-where').textContent.includes('{run.episodes[place].question_id}')")
         drawn = page.evaluate(f"({look})(document.querySelector('#rx-stage article'))")
         other = browser.new_page(color_scheme="light")
         other.set_content(render_html(episode_view_html(view)))

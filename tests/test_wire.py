@@ -165,9 +165,7 @@ def test_what_the_model_reads_and_what_the_log_keeps_in_plain_words(tmp_path):
         policy = ChatPolicy("m", server.url, "k")
         evaluate(QUESTIONS, policy, 1, progress=False, log=tmp_path / "a.jsonl")
         played = read_log(tmp_path / "a.jsonl")[1][0]
-    assert "the tools do not arrive, so calls are plain words, a call is read" in channel_text(
-        policy.backend.channel
-    )
+    assert "the tools do not arrive, so calls are plain words, a call is read" in channel_text(policy.backend.channel)
     sent = server.bodies[-1]["messages"]
     assert [m["role"] for m in sent] == ["system", *["user", "assistant"] * 2, "user"]
     assert 'query ["sql"]' in sent[0]["content"] and sent[4]["content"].startswith("query {")

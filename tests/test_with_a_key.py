@@ -23,7 +23,6 @@ pytest.importorskip("openai", reason="openai is not installed: pip install 'sql_
 from fake_server import FAULTS, FakeServer, fault, message, player, slow
 from made_models import estimates
 
-from sql_env.cli.app import main
 from sql_env.evaluation.harness import RunStopped, evaluate
 from sql_env.evaluation.logs import EpisodeLog, merge_logs, read_log
 from sql_env.evaluation.results import EvaluationResult, compare
@@ -51,26 +50,6 @@ def questions(n=20):
 
 def one():
     return bundled().with_questions([bundled().get(ID)], [])
-
-
-@pytest.fixture
-def sql_env(monkeypatch, capfd, tmp_path):
-    "Run the command in this process, in an empty folder, as the console script does."
-    monkeypatch.setenv("COLUMNS", "80")
-    monkeypatch.setenv("NO_COLOR", "1")
-    monkeypatch.chdir(tmp_path)
-
-    def run(*args):
-        monkeypatch.setattr(sys, "argv", ["sql_env", *map(str, args)])
-        capfd.readouterr()
-        try:
-            main()
-            code = 0
-        except SystemExit as e:
-            code = e.code or 0
-        return code, *capfd.readouterr()
-
-    return run
 
 
 def chat(server, *args, n=10):
@@ -126,12 +105,7 @@ def test_a_run_that_a_cap_stopped_does_not_hang_when_it_resumes(tmp_path):
         def run():
             with ThreadPoolExecutor(8) as pool:
                 return evaluate(
-                    questions(),
-                    policy,
-                    executor=pool,
-                    log=tmp_path / "a.jsonl",
-                    max_cost=0.5,
-                    progress=False,
+                    questions(), policy, executor=pool, log=tmp_path / "a.jsonl", max_cost=0.5, progress=False
                 )
 
         first = in_time(run)
@@ -250,9 +224,7 @@ def test_the_command_knows_requests_a_minute(sql_env):
     with FakeServer(player(load("bundled", split="test"))) as server:
         code, _, _ = sql_env(*chat(server, "--no-floor", "--rpm", 600, "--workers", 8, n=4))
     gaps = [b - a for a, b in zip(server.times, server.times[1:])]
-    assert code == 0 and min(gaps) > 0.05, (
-        "a tenth of a second, as far as the clock of a server is exact"
-    )
+    assert code == 0 and min(gaps) > 0.05, "a tenth of a second, as far as the clock of a server is exact"
 
 
 def test_a_limit_without_end_is_given_up():
@@ -283,8 +255,7 @@ HALF = "It is \ud83d about visits."
     [
         message([("query", dict(sql=GOLD))]) | dict(content=HALF),
         message([("query", dict(sql=GOLD))]) | dict(reasoning_content=HALF),
-        message([("query", dict(sql=GOLD))])
-        | dict(reasoning_details=[dict(type="text", text=HALF)]),
+        message([("query", dict(sql=GOLD))]) | dict(reasoning_details=[dict(type="text", text=HALF)]),
         message([("query", dict(sql=f"{GOLD} -- \ud83d"))]),
         message([("query", f'{{"sql": "{GOLD} -- \ud83d"}}')]),
     ],
@@ -319,10 +290,7 @@ def test_each_beginning_of_a_plan_is_a_fair_sample_of_databases():
     env = EpisodeEnv(bundled())
     total = Counter(q.database_name for q in bundled())
     for seed in range(3):
-        names = [
-            bundled().get(p.reset["question_id"]).database_name
-            for p in plan_episodes(env, None, seed)
-        ]
+        names = [bundled().get(p.reset["question_id"]).database_name for p in plan_episodes(env, None, seed)]
         for n in (12, 24, 60, 200):
             counts = Counter(names[:n])
             for name, size in total.items():
@@ -344,11 +312,7 @@ def result(policy, rights, seed=0, budget=15, **settings):
     for epoch in range(len(tries[0])):
         for i, right in enumerate(tries):
             index = len(episodes)
-            episodes.append(
-                made_row(
-                    index, f"q{i}", right[epoch], hashes={"gold": f"g{i}"}, database=f"d{i % 3}"
-                )
-            )
+            episodes.append(made_row(index, f"q{i}", right[epoch], hashes={"gold": f"g{i}"}, database=f"d{i % 3}"))
     return EvaluationResult(policy, episodes, dict(seed=seed, budget=budget, **settings))
 
 
@@ -381,9 +345,7 @@ def test_one_pair_is_no_interval_and_no_sentence_of_another_package():
 def test_the_interval_of_no_difference_is_explained():
     a = result("a", [1, 0, 1, 1, 0, 1])
     found = compare(a, a)
-    assert found.low == -found.high and any(
-        "what so many gold queries leave possible" in n for n in found.notes
-    )
+    assert found.low == -found.high and any("what so many gold queries leave possible" in n for n in found.notes)
 
 
 def test_several_results_are_compared_with_a_correction(sql_env, tmp_path):
@@ -392,9 +354,7 @@ def test_several_results_are_compared_with_a_correction(sql_env, tmp_path):
 
     assert holm([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])
     assert holm([0.9, 0.9]) == [1, 1] and holm([]) == []
-    found = compare_all(
-        [result(n, r) for n, r in dict(a=[1] * 9, b=[0] * 9, c=[1] * 8 + [0]).items()]
-    )
+    found = compare_all([result(n, r) for n, r in dict(a=[1] * 9, b=[0] * 9, c=[1] * 8 + [0]).items()])
     assert [c.names for c in found] == [("a", "b"), ("a", "c"), ("b", "c")]
     assert all(c.p_holm >= c.p_value for c in found) and found[0].p_holm == 3 * found[0].p_value
     args = ["evaluate", "-n", 12, "--no-floor", "--log"]
@@ -402,13 +362,7 @@ def test_several_results_are_compared_with_a_correction(sql_env, tmp_path):
         assert sql_env(*args, tmp_path / f"s{seed}", "--seed", seed, "--policy", "greedy")[0] == 0
     files = [tmp_path / f"s{seed}" / "greedy.jsonl" for seed in (0, 0, 3)]
     code, out, _ = sql_env("compare", *files)
-    assert (
-        code == 0
-        and out.count("Holm") == 3
-        and "seed (0, 3)" in out
-        and "greedy@s0#2" in out
-        and "greedy@s3" in out
-    )
+    assert code == 0 and out.count("Holm") == 3 and "seed (0, 3)" in out and "greedy@s0#2" in out and "greedy@s3" in out
     assert sql_env("compare", files[0])[0] == 2
 
 
@@ -484,9 +438,7 @@ def test_merging_is_whole_or_nothing(tmp_path, monkeypatch):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr("pathlib.Path.write_bytes", full)
-    monkeypatch.setattr(
-        "pathlib.Path.write_text", lambda self, text, **_: full(self, text.encode())
-    )
+    monkeypatch.setattr("pathlib.Path.write_text", lambda self, text, **_: full(self, text.encode()))
     with pytest.raises(OSError):
         merge_logs(parts, out)
     assert out.read_bytes() == whole
@@ -539,9 +491,7 @@ def test_a_full_disk_says_what_was_kept_and_how_to_go_on(monkeypatch, sql_env, t
         log = tmp_path / "kept" / "m.jsonl"
         assert log.read_bytes().endswith(b"\n") and len(read_log(log)[1]) == 4
         calls = server.calls
-        assert sql_env(*args)[0] == 0 and server.calls - calls == 1 + 2 * 6, (
-            "a probe, and six episodes"
-        )
+        assert sql_env(*args)[0] == 0 and server.calls - calls == 1 + 2 * 6, "a probe, and six episodes"
 
 
 @pytest.mark.slow
@@ -591,9 +541,7 @@ def test_a_model_that_makes_no_call_is_told_before_the_run(sql_env):
 
 def test_a_log_has_the_models_sql_as_it_was_written(tmp_path):
     sql = "SELECT count(*) FROM visit a, visit b WHERE a.id<b.id AND a.x<|im_end|>"
-    with FakeServer(
-        [[("query", {})], [("query", dict(sql=sql))], [("answer", dict(value="1"))]]
-    ) as server:
+    with FakeServer([[("query", {})], [("query", dict(sql=sql))], [("answer", dict(value="1"))]]) as server:
         evaluate(one(), ChatPolicy("m", server.url), log=tmp_path / "a.jsonl", progress=False)
     _, (played,) = read_log(tmp_path / "a.jsonl")
     (call,) = played.messages[2]["tool_calls"]
@@ -607,15 +555,11 @@ def test_a_log_has_the_models_sql_as_it_was_written(tmp_path):
 
 
 def test_the_test_split_is_played_and_named(sql_env):
-    code, out, _ = sql_env(
-        "evaluate", "--source", "worlds", "--policy", "oracle", "-n", 12, "--no-floor"
-    )
+    code, out, _ = sql_env("evaluate", "--source", "worlds", "--policy", "oracle", "-n", 12, "--no-floor")
     assert code == 0 and "test" in out.split("\n")[0] and "train" not in out
     code, out, _ = sql_env("evaluate", "--policy", "oracle", "-n", 12, "--no-floor")
     assert "bundled, split test: 96 questions" in out
-    code, out, _ = sql_env(
-        "evaluate", "--split", "all", "--policy", "oracle", "-n", 12, "--no-floor"
-    )
+    code, out, _ = sql_env("evaluate", "--split", "all", "--policy", "oracle", "-n", 12, "--no-floor")
     assert "splits" in out and "train" in out.split("\n")[0] and "384 questions" in out
 
 
@@ -662,13 +606,7 @@ def test_the_end_of_a_run_says_what_its_numbers_mean_and_what_is_next(sql_env):
     with FakeServer(player(load("bundled", split="test"))) as server:
         code, out, _ = sql_env(*chat(server, "--log", "kept", n=6))
     lines = out.rstrip().split("\n")[-5:]
-    assert code == 0 and [line.split(":")[0] for line in lines] == [
-        "interval",
-        "grounded",
-        "robust",
-        "floor",
-        "next",
-    ]
+    assert code == 0 and [line.split(":")[0] for line in lines] == ["interval", "grounded", "robust", "floor", "next"]
     assert all(len(line) <= 80 for line in lines) and lines[-1] == "next: sql_env view kept/m.jsonl"
 
 
@@ -687,12 +625,8 @@ def test_the_help_shows_first_what_most_need(sql_env):
 def test_help_imports_no_numpy_and_runs_as_a_module(tmp_path):
     code = "import sys, runpy; sys.argv = ['sql_env', '--help']\n"
     code += "try: runpy.run_module('sql_env', run_name='__main__')\n"
-    code += (
-        "except SystemExit: print([m for m in ('numpy', 'pandas', 'scipy') if m in sys.modules])"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path
-    )
+    code += "except SystemExit: print([m for m in ('numpy', 'pandas', 'scipy') if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path)
     assert done.stdout.rstrip().endswith("[]") and "evaluate" in done.stdout, done.stderr
 
 

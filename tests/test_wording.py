@@ -102,11 +102,7 @@ DOUBTS = [
     ("The most and the fewest?", f"{COUNT} > 0 ORDER BY count(*) LIMIT 1", set()),
     ("Names in descending order?", "SELECT name FROM pet ORDER BY name", {"wrong_order"}),
     ("Names in descending order?", "SELECT name FROM pet ORDER BY name DESC", set()),
-    (
-        "Names in ascending order of age?",
-        "SELECT name FROM pet ORDER BY born DESC, name",
-        {"wrong_order"},
-    ),
+    ("Names in ascending order of age?", "SELECT name FROM pet ORDER BY born DESC, name", {"wrong_order"}),
     ("Which pet is called so?", "SELECT born FROM pet WHERE name = 'milo'", {"unknown_value"}),
     ("Which pet is called so?", "SELECT born FROM pet WHERE name = 'Nobody'", set()),
     ("Which pet is called so?", "SELECT born FROM pet WHERE name LIKE 'milo'", set()),
@@ -131,10 +127,7 @@ def test_doubts(check, text, sql, flags):
         ("SELECT 1 FROM t GROUP BY a HAVING sum(t.b) <= 3", [("t", "b", "<=", 3)]),
         ("SELECT 1 FROM t WHERE a BETWEEN 1 AND 2", [("t", "a", ">=", 1), ("t", "a", "<=", 2)]),
         ("SELECT 1 FROM t WHERE a = b", []),
-        (
-            "SELECT 1 FROM t x WHERE a IN (SELECT b FROM u x WHERE x.c > 1)",
-            [("u", "c", ">", 1)],
-        ),
+        ("SELECT 1 FROM t x WHERE a IN (SELECT b FROM u x WHERE x.c > 1)", [("u", "c", ">", 1)]),
         ("SELECT 1 FROM t x WHERE EXISTS (SELECT 1 FROM u WHERE x.c > 1)", [("t", "c", ">", 1)]),
     ],
 )

@@ -31,8 +31,7 @@ LEVELS = range(1, 6)
 def expansions(sequence):
     "All texts of a parsed form."
     choices = [
-        [piece] if isinstance(piece, str) else [t for option in piece for t in expansions(option)]
-        for piece in sequence
+        [piece] if isinstance(piece, str) else [t for option in piece for t in expansions(option)] for piece in sequence
     ]
     return ["".join(parts) for parts in product(*choices)]
 
@@ -42,9 +41,7 @@ def all_texts(form):
 
 
 def words_of(texts):
-    return {
-        word for text in texts for word in re.findall(r"(?<!\{)\b[a-z'-]+\b(?!\})", text.lower())
-    }
+    return {word for text in texts for word in re.findall(r"(?<!\{)\b[a-z'-]+\b(?!\})", text.lower())}
 
 
 def own_forms():
@@ -88,9 +85,7 @@ def test_forms_and_their_texts(form, texts):
     assert _count_forms(form) == len(texts)
 
 
-@given(
-    st.recursive(st.sampled_from(["a", "b ", "{x}"]), lambda s: st.lists(s, min_size=1, max_size=3))
-)
+@given(st.recursive(st.sampled_from(["a", "b ", "{x}"]), lambda s: st.lists(s, min_size=1, max_size=3)))
 def test_any_form_is_counted(tree):
     def write(node):
         return node if isinstance(node, str) else "(" + "|".join(map(write, node)) + ")"
@@ -150,19 +145,12 @@ def synonyms(side):
 def test_held_out_synonyms_stand_in_no_training_text():
     held_out, train = synonyms("exam"), synonyms("train")
     new = {word for s in held_out for word in re.findall("[a-z]+", s)} - words_of(train)
-    assert len(held_out) > 40 < len(train) and all(
-        set(re.findall("[a-z]+", s)) & new for s in held_out
-    )
+    assert len(held_out) > 40 < len(train) and all(set(re.findall("[a-z]+", s)) & new for s in held_out)
     either = "|".join(map(re.escape, held_out))
     pattern = re.compile(rf"(?<![a-z])({either})(s|es)?(?![a-z])", re.IGNORECASE)
     common = {text for phrase in phrases() for form in phrase.forms for text in all_texts(form)}
     common |= {text for form in own_forms()[0] for text in all_texts(form)} | train
-    common |= {
-        q.question_text
-        for level in LEVELS
-        for w in islice(worlds(level, 8), 15)
-        for q in w.questions
-    }
+    common |= {q.question_text for level in LEVELS for w in islice(worlds(level, 8), 15) for q in w.questions}
     assert not [text for text in common if pattern.search(text)]
 
 
@@ -179,19 +167,11 @@ def test_synonyms_are_drawn():
 @pytest.mark.parametrize(
     "text, wording, said",
     (
-        (
-            "Please add up the {attr}.",
-            "",
-            {"Please tot up the {attr}.", "Please tote up the {attr}."},
-        ),
+        ("Please add up the {attr}.", "", {"Please tot up the {attr}.", "Please tote up the {attr}."}),
         ("Add up the {attr}.", "test_vocabulary", {"Tally the {attr}."}),
         ("I want to know the {attr}.", "", {"I want to know the {attr}."}),
         ("Name the {items}.", "", {"Name the {items}."}),
-        (
-            "I have a question.",
-            "test_vocabulary",
-            {"I have an inquiry.", "I have an enquiry."},
-        ),
+        ("I have a question.", "test_vocabulary", {"I have an inquiry.", "I have an enquiry."}),
         ("I have a question.", "", {"I have a query."}),
     ),
 )
@@ -213,10 +193,7 @@ def test_exams_ask_the_questions_of_test_in_other_words():
 def test_made_up_exam_has_made_up_names():
     tables = [t for w in islice(worlds(1, 1, "test_made_up"), 20) for t in w.tables.values()]
     lists = [
-        nouns["words"]
-        for f in load_vocabulary()["fields"].values()
-        for nouns in f.values()
-        if isinstance(nouns, dict)
+        nouns["words"] for f in load_vocabulary()["fields"].values() for nouns in f.values() if isinstance(nouns, dict)
     ]
     real = {word for words in lists for word in words}
     assert sum(t.singular.split()[-1] not in real for t in tables) / len(tables) > 0.5
@@ -233,9 +210,7 @@ def bad_english(question, tables):
     for name in (r"[{}<>|]", r"  ", r" [,.?!]", r"\b(a|the|of|is|are|with|in|for) \1\b"):
         if re.search(name, text):
             broken.append(name)
-    if re.search(r"\b[Aa] (?!uni|use|eu|one\b)[aeio][a-z]", text) or re.search(
-        r"\ban [bcdfgjklmnpqrstvwz]", text
-    ):
+    if re.search(r"\b[Aa] (?!uni|use|eu|one\b)[aeio][a-z]", text) or re.search(r"\ban [bcdfgjklmnpqrstvwz]", text):
         broken.append("a or an")
     for table in tables:
         many, one = re.escape(table.plural), re.escape(table.singular)
@@ -243,20 +218,16 @@ def bad_english(question, tables):
             continue
         if re.search(rf"\b(each|every|a|an|any single|one) {many}\b", text):
             broken.append(f"singular article before {many}")
-        if re.search(
-            rf"\b(many|all|these|different|those) {one}\b(?! [a-z]+s\b)(?!'?s)", text
-        ) and not many.startswith(one):
-            broken.append(f"plural before {one}")
-        if re.search(
-            rf"(?<!of )(?<!of the )(?<!of all )(?<!by )\b(the|all|our) {many} (is|was|has)\b", text
+        if re.search(rf"\b(many|all|these|different|those) {one}\b(?! [a-z]+s\b)(?!'?s)", text) and not many.startswith(
+            one
         ):
+            broken.append(f"plural before {one}")
+        if re.search(rf"(?<!of )(?<!of the )(?<!of all )(?<!by )\b(the|all|our) {many} (is|was|has)\b", text):
             broken.append(f"{many} with a singular verb")
         if table.role != "member" and re.search(rf"\b{many} who\b", text):
             broken.append(f"{many} who")
     for sentence in re.findall(r"[^.?]+[.?]", re.sub(r"(\d)\.(\d)|St\.", r"\1\2", text)):
-        is_question = re.match(
-            r" *(What|Which|How|Who|When|Where|Could|Can|Would|Do|Does|Is|Are) [a-z]", sentence
-        )
+        is_question = re.match(r" *(What|Which|How|Who|When|Where|Could|Can|Would|Do|Does|Is|Are) [a-z]", sentence)
         if is_question and sentence[-1] != "?" and ":" not in sentence and "," not in sentence:
             broken.append("a question without a question mark")
         if (
@@ -303,11 +274,7 @@ def test_splits_share_no_words():
     vocabulary = load_vocabulary()
     for field in vocabulary["fields"].values():
         for nouns in (field["group"], field["member"], field["thing"], field["event"]):
-            assert {_split_of_word(word) for word in nouns["words"]} == {
-                "train",
-                "validation",
-                "test",
-            }
+            assert {_split_of_word(word) for word in nouns["words"]} == {"train", "validation", "test"}
     for kind in ("numbers", "categories", "dates", "flags", "codes"):
         for name, about in vocabulary[kind].items():
             splits = {_split_of_word(word) for word in about["words"]}

@@ -44,9 +44,7 @@ def test_a_statement_gives_the_same_with_workers_and_without(home, workers, step
     with Database(home, less) as here, Database(home, less).run_in(workers) as away:
         for name, sql, _ in ATTACKS[::step]:
             assert answer(here, sql) == answer(away, sql) == answer(away, sql), name
-        assert len(here.tables) and away.emptied().query("SELECT count(*) FROM animal").rows == [
-            (0,)
-        ]
+        assert len(here.tables) and away.emptied().query("SELECT count(*) FROM animal").rows == [(0,)]
 
 
 def in_thread(work, *args) -> tuple[threading.Thread, list]:
@@ -100,9 +98,7 @@ def test_an_abandoned_statement_ends_at_once_and_is_no_death(home, workers):
         second.join()
         assert isinstance(said[0], AbandonedError) and isinstance(waited[0], AbandonedError)
         assert db.query("SELECT count(*) FROM animal").rows
-        assert pid in {w.process.pid for w in workers._started}, (
-            "it goes on with the next statement"
-        )
+        assert pid in {w.process.pid for w in workers._started}, "it goes on with the next statement"
 
 
 def test_a_statement_abandoned_while_its_process_starts_is_no_death(home, capfd):
@@ -128,11 +124,7 @@ def test_short_statements_pass_a_long_one(home, workers):
         thread, said = in_thread(errand.run, db.query, LONG.format(50_000_000))
         pid = busy(workers)
         others = [
-            in_thread(
-                lambda i=i: [
-                    db.query(f"SELECT {k}, count(*) FROM animal -- {i}") for k in range(100)
-                ]
-            )
+            in_thread(lambda i=i: [db.query(f"SELECT {k}, count(*) FROM animal -- {i}") for k in range(100)])
             for i in range(8)
         ]
         for other, _ in others:

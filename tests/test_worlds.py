@@ -26,12 +26,7 @@ from sql_env.questions.gold import GoldRunner, same_rows
 from sql_env.questions.question_set import find_split_leaks, question_to_json, save_question_set
 from sql_env.sources.loading import load
 from sql_env.sql.analysis import classify_difficulty, referenced_tables
-from sql_env.worlds import (
-    FAMILIES,
-    World,
-    world_set,
-    worlds,
-)
+from sql_env.worlds import FAMILIES, World, world_set, worlds
 from sql_env.worlds.phrases import DraftRejected, Sampler, _sample_condition
 from sql_env.worlds.words import (
     EXAMS,
@@ -91,9 +86,7 @@ def digest(seeds=(0, 1, 2 * 10**12 + 5)):
 
 
 def test_same_in_another_process_and_hash_seed():
-    code = (
-        "import sys; sys.path.insert(0, 'tests'); from test_worlds import digest; print(digest())"
-    )
+    code = "import sys; sys.path.insert(0, 'tests'); from test_worlds import digest; print(digest())"
     path = os.pathsep.join(filter(None, [str(Path.cwd()), *sys.path]))
     env = {**os.environ, "PYTHONHASHSEED": "31415", "PYTHONPATH": path}
     command = [sys.executable, "-c", code]
@@ -138,9 +131,7 @@ def test_no_word_and_no_identifier_is_used_twice():
 
 @pytest.fixture(scope="module")
 def splits():
-    others = {
-        s: [w for level in LEVELS for w in some(level, 12, s)] for s in SPLITS if s != "train"
-    }
+    others = {s: [w for level in LEVELS for w in some(level, 12, s)] for s in SPLITS if s != "train"}
     return others | {"train": [w for level in LEVELS for w in made(level, 30)]}
 
 
@@ -156,9 +147,7 @@ def names(ws):
     )
 
 
-@pytest.mark.parametrize(
-    "a, b", (("train", "validation"), ("train", "test"), ("validation", "test"))
-)
+@pytest.mark.parametrize("a, b", (("train", "validation"), ("train", "test"), ("validation", "test")))
 def test_overlap_of_splits(splits, a, b):
     "Nothing is shared but the shapes of gold, which are what there is to learn."
     first, second = names(splits[a]), names(splits[b])
@@ -206,18 +195,13 @@ def test_duckdb_agrees(level):
     for w in some(level, 4, "validation", n=10):
         con = duck(w)
         for q in w.questions:
-            sql = re.sub(
-                r"strftime\(('[^']+'), ([\w.]+)\)", r"strftime(CAST(\2 AS DATE), \1)", q.gold_sql
-            )
+            sql = re.sub(r"strftime\(('[^']+'), ([\w.]+)\)", r"strftime(CAST(\2 AS DATE), \1)", q.gold_sql)
             try:
                 found = con.execute(sql).fetchall()
             except Exception as e:  # DuckDB does not know that a key decides the other columns
                 assert "must appear in the GROUP BY" in str(e), sql
                 continue
-            rows = [
-                tuple(float(v) if type(v).__name__ == "Decimal" else v for v in row)
-                for row in found
-            ]
+            rows = [tuple(float(v) if type(v).__name__ == "Decimal" else v for v in row) for row in found]
             gold = list(q.gold_answer)
             pairs = [([a], [b]) for a, b in zip(rows, gold)] if q.ranks else [(rows, gold)]
             agrees = len(rows) == len(gold) and all(same_rows(a, b) for a, b in pairs)
@@ -264,9 +248,7 @@ def test_any_seed_makes_a_fair_world(seed, level, wording):
 
 def comparison(text, bound):
     "What a condition says about a number, going by its words alone."
-    if re.search(
-        r"or (later|after|of any)|in or after|not (before|earlier)|onwards| on$|no sooner", text
-    ):
+    if re.search(r"or (later|after|of any)|in or after|not (before|earlier)|onwards| on$|no sooner", text):
         return lambda v: v >= bound
     if re.search(
         r"\b(over|after|above|past|greater|more|higher|exceeds?|in excess|"

@@ -14,14 +14,7 @@ from tables import cases
 from sql_env.grading.variants.instances import InstanceGenerator
 from sql_env.sql.shapes import bare_columns
 from sql_env.worlds import FAMILIES, worlds
-from sql_env.worlds.phrases import (
-    DraftRejected,
-    Sampler,
-    _habits_of,
-    _in_period,
-    _sample_clause,
-    _sample_joined,
-)
+from sql_env.worlds.phrases import DraftRejected, Sampler, _habits_of, _in_period, _sample_clause, _sample_joined
 from sql_env.worlds.words import Rng
 
 NAMES = [f.name for f in FAMILIES.values() if f.level > 1]
@@ -94,10 +87,7 @@ def test_each_world_has_one_author():
 
 
 @given(
-    st.dates().map(lambda day: day.isoformat()),
-    st.integers(1, 12),
-    st.sampled_from((1999, 2019, 2020)),
-    st.booleans(),
+    st.dates().map(lambda day: day.isoformat()), st.integers(1, 12), st.sampled_from((1999, 2019, 2020)), st.booleans()
 )
 def test_the_ways_to_test_a_period_agree(day, month, year, is_month):
     period = f"{year}-{month:02}" if is_month else str(year)

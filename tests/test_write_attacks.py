@@ -121,10 +121,7 @@ BOUNDED = [  # allowed, and no more than rows of the tables of the task, and wha
         {"guest", "booking"},
     ),
     ("REPLACE INTO guest(id, name) VALUES (4, 'Eve')", {"guest"}),
-    (
-        "INSERT INTO guest(id, name) VALUES (3, 'Eve') ON CONFLICT(id) DO UPDATE SET name = excluded.name",
-        {"guest"},
-    ),
+    ("INSERT INTO guest(id, name) VALUES (3, 'Eve') ON CONFLICT(id) DO UPDATE SET name = excluded.name", {"guest"}),
     ("UPDATE OR IGNORE guest SET mail = 'a@x'", set()),
     ("UPDATE guest SET years = years", set()),
     ("UPDATE guest SET years = years + 1; UPDATE guest SET years = years - 1", set()),
@@ -179,9 +176,7 @@ def test_a_writer_needs_tables_that_are_there(stage):
 def many(request, tmp_path, monkeypatch):
     "3,000 rows with numbers and as many without, on both kinds of copies."
     monkeypatch.setattr(writing, "_SMALL_BYTES", 2**30 if request.param == "copied" else 0)
-    schema = (
-        "CREATE TABLE t(i INTEGER PRIMARY KEY, n); CREATE TABLE w(i PRIMARY KEY, n) WITHOUT ROWID"
-    )
+    schema = "CREATE TABLE t(i INTEGER PRIMARY KEY, n); CREATE TABLE w(i PRIMARY KEY, n) WITHOUT ROWID"
     rows = [(i, 0) for i in range(3000)]
     path = build_database(tmp_path / "many.sqlite", schema, dict(t=rows, w=rows))
     with Database(path) as database:
@@ -264,10 +259,7 @@ def test_a_trigger_that_takes_long_to_compile_does_not(tmp_path):
             assert copy.query("SELECT a FROM t").rows == [(2,)]
 
 
-@given(
-    rows=st.lists(st.tuples(st.integers(0, 3), st.sampled_from([None, 1.0, "x", b"x"]))),
-    data=st.data(),
-)
+@given(rows=st.lists(st.tuples(st.integers(0, 3), st.sampled_from([None, 1.0, "x", b"x"]))), data=st.data())
 def test_surplus_is_the_difference_of_multisets(rows, data):
     other = data.draw(st.permutations(rows)) + data.draw(st.lists(st.sampled_from(rows or [(1,)])))
     found = writing._surplus(iter(rows), iter(other))
@@ -295,17 +287,10 @@ def test_names_and_triggers_of_a_file_forge_no_lines(tmp_path):
     name = "t\x1b[2J\nforged"
     path = build_database(tmp_path / "forged.sqlite", schema, {name: [(1, 1)]})
     with Database(path) as database:
-        task = Question(
-            "f", "Do it.", "forged", "", gold_statements=TASK.gold_statements, writes=(name,)
-        )
+        task = Question("f", "Do it.", "forged", "", gold_statements=TASK.gold_statements, writes=(name,))
         episode = Episode(task, database, actions=["EXECUTE"])
         episode.reset()
-        for sql in (
-            "INSERT INTO {} VALUES (2, 2)",
-            "INSERT INTO {} VALUES (3, 1)",
-            "DELETE FROM {}",
-            "DROP",
-        ):
+        for sql in ("INSERT INTO {} VALUES (2, 2)", "INSERT INTO {} VALUES (3, 1)", "DELETE FROM {}", "DROP"):
             seen = episode.step("EXECUTE", sql.format(f'"{name}"'))
             assert (seen.result + seen.error).isprintable(), seen
 
@@ -332,15 +317,10 @@ def test_rows_that_are_promised_can_be_changed_wherever_they_lie(wide):
         for _ in range(2):
             with pytest.raises(QueryError, match="MB of the database .* Nothing was changed"):
                 copy.execute("UPDATE t SET state = 'open' WHERE i")
-            assert (
-                copy.execute("UPDATE t SET state = 'shut' WHERE i BETWEEN 1 AND 500")[0].rows == 500
-            )
+            assert copy.execute("UPDATE t SET state = 'shut' WHERE i BETWEEN 1 AND 500")[0].rows == 500
         held = len(copy._pages.changed)
         assert 500 <= held <= 520
-        assert copy.query("SELECT state, count(*) FROM t GROUP BY 1").rows == [
-            ("new", 4700),
-            ("shut", 500),
-        ]
+        assert copy.query("SELECT state, count(*) FROM t GROUP BY 1").rows == [("new", 4700), ("shut", 500)]
         assert len(copy.changes()) == 500
 
 

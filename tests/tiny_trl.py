@@ -44,14 +44,7 @@ def make_tokenizer(texts, vocab: int = 1024):
         special_tokens=["<|endoftext|>", "<|im_start|>", "<|im_end|>"],
     )
     raw.train_from_iterator([*texts, qwen3_chat_template], trainer)
-    marks = (
-        "<think>",
-        "</think>",
-        "<tool_call>",
-        "</tool_call>",
-        "<tool_response>",
-        "</tool_response>",
-    )
+    marks = ("<think>", "</think>", "<tool_call>", "</tool_call>", "<tool_response>", "</tool_response>")
     raw.add_tokens([AddedToken(t, special=False, normalized=False) for t in marks])
     tok = PreTrainedTokenizerFast(
         tokenizer_object=raw,
@@ -198,9 +191,5 @@ class Scripted:
         ids = [self.tok(s + "<|im_end|>", add_special_tokens=False)["input_ids"] for s in said]
         width = max(map(len, ids))
         return torch.cat(
-            [
-                input_ids,
-                torch.tensor([i + [self.tok.pad_token_id] * (width - len(i)) for i in ids]),
-            ],
-            dim=1,
+            [input_ids, torch.tensor([i + [self.tok.pad_token_id] * (width - len(i)) for i in ids])], dim=1
         )

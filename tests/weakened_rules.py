@@ -43,10 +43,7 @@ class WeakLoader:
 def what_catches(number: int, is_tested: bool = False) -> list[str]:
     "A pair that shows a weakened rule, in a process of its own; with the tests before a proof or without."
     done = subprocess.run(
-        [sys.executable, __file__, str(number), *["tested"] * is_tested],
-        capture_output=True,
-        text=True,
-        timeout=600,
+        [sys.executable, __file__, str(number), *["tested"] * is_tested], capture_output=True, text=True, timeout=600
     )
     assert not done.stderr.replace("a proof is refuted by a test", "") or is_tested, done.stderr
     return json.loads(done.stdout)

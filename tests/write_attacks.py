@@ -198,10 +198,8 @@ BOMBS = [
     "UPDATE guest SET name = replace(printf('%09999d', 0), '0', 'xxxxxxxx')",
     "UPDATE guest SET name = printf('%0100000d', 0)",
     "UPDATE guest SET name = group_concat(name) OVER ()",
-    COUNT.format(limit=" LIMIT 3000")
-    + "UPDATE guest SET name = (SELECT group_concat(printf('%0900d', n)) FROM k)",
-    COUNT.format(limit=" LIMIT 30000")
-    + "INSERT INTO guest(name) SELECT printf('%09000d', n) FROM k",
+    COUNT.format(limit=" LIMIT 3000") + "UPDATE guest SET name = (SELECT group_concat(printf('%0900d', n)) FROM k)",
+    COUNT.format(limit=" LIMIT 30000") + "INSERT INTO guest(name) SELECT printf('%09000d', n) FROM k",
     "DELETE FROM guest WHERE name LIKE '" + "%a" * 60 + "'",
     "UPDATE guest SET name = " + "abs(" * 200 + "1" + ")" * 200,
     "DELETE FROM booking WHERE " + " AND ".join(["NOT 1"] * 300),
@@ -212,8 +210,7 @@ BOMBS = [
     "INSERT INTO guest(name) VALUES " + ",".join(["(printf('%09999d', 1))"] * 250),
     "WITH "
     + ", ".join(
-        ["a0(x) AS (SELECT 1)"]
-        + [f"a{i}(x) AS (SELECT p.x FROM a{i - 1} p, a{i - 1} q)" for i in range(1, 20)]
+        ["a0(x) AS (SELECT 1)"] + [f"a{i}(x) AS (SELECT p.x FROM a{i - 1} p, a{i - 1} q)" for i in range(1, 20)]
     )
     + " DELETE FROM booking WHERE id IN (SELECT x FROM a19)",
 ]
