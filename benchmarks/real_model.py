@@ -2,6 +2,7 @@
 
 python benchmarks/real_model.py evaluate benchmarks/lora/small --base FILE.gguf --suite "level 1" --n 60
 python benchmarks/real_model.py baselines        # policies without a model, on the same questions
+python benchmarks/real_model.py practice play benchmarks/lora/small OUT FILE.gguf  # control: sft
 python benchmarks/real_model.py keep LOG ID ...  # episodes of a log, into benchmarks/real_model_episodes.json
 python benchmarks/real_model.py show             # the table, from benchmarks/real_model.json
 
@@ -12,8 +13,10 @@ no tools), with the defaults of `sql_env evaluate`; with examples it was played 
 """
 
 import json
+import os
 import resource
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -90,6 +93,37 @@ def baselines(n: int = 60):
         name, rate = max(hack_floor(questions).items(), key=lambda found: found[1])
         rows.append(dict(policy="best hack", hack=name, suite=suite, success=round(rate, 4)))
     OUT.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
+
+
+@app.command()
+def practice(
+    method: str,
+    adapter: str,
+    out: Path,
+    base: str,
+    data: str = "",  # what experts play: little beside the model's own answers, more without them
+    play: str = "worlds:1=120,2=120 + spider:train=140",  # what the model plays, if it does
+    tries: int = 4,
+    steps: int = 80,
+    rate: float = 3e-4,
+    seed: int = 7,
+):
+    "Train an adapter on: on what it got right by itself and on experts (play), or on experts alone (sft)."
+    os.environ["SQL_ENV_BASE_MODEL"] = base
+
+    from sql_env.training import RECIPES, train
+
+    imitated = {
+        "play": "worlds:1=25,2=25 + spider:train=40",
+        "sft": "worlds:1=70,2=70 + spider:train=90 + bundled:train",
+    }
+    options = dict(play=play, tries=tries) if method == "play" else {}
+    recipe = RECIPES["small"]
+    stage = next(s for s in recipe.stages if s.method == method)
+    args = dict(max_steps=steps, learning_rate=rate)
+    stage = replace(stage, start="", data=data or imitated[method], args=args, options=options)
+    recipe = replace(recipe, stages=(stage,), ends=method, validation=0, model=adapter)
+    print(train(recipe, out, threads=1, seed=seed).model_path(method))
 
 
 @app.command()
