@@ -335,7 +335,8 @@ def _add_attributes(b: _TableBuilder, table: _Table, counts: dict[str, int]) -> 
         modifiers = "column_modifiers" if kind in ("number", "category") else ""
         text, made_up = b.words.draw(about["words"], modifiers)
         unit = "" if made_up else about.get("unit", "")
-        column = _WorldColumn(b.column_name(table, text, unit), text, kind, about, made_up)
+        name, said = b.column_name(table, text, unit), _lists()["said"].get(text, text)
+        column = _WorldColumn(name, said, kind, about, made_up)
         table.add(column, b.values(kind, about, table.n_rows))
 
 # %% ../../nbs/worlds/02_tables.ipynb #c05aea4e
