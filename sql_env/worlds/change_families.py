@@ -92,8 +92,7 @@ class _Person(NamedTuple):
     @property
     def phrase(self) -> _Phrase:
         "The person in words."
-        forms, unseen = ("{name} <{email}>",), ("{name}, known under {email}",)
-        return _Phrase(forms, unseen, dict(name=self.name, email=self.email))
+        return _Phrase(("{name} <{email}>",), slots=dict(name=self.name, email=self.email))
 
 # %% ../../nbs/worlds/12_change_families.ipynb #0d4ba2de
 def _person(s: Sampler, namesake: bool = False) -> _Person:

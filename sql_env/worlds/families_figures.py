@@ -641,8 +641,9 @@ def _count_different(s: Sampler) -> _QuestionDraft:
     else:
         column = s.column(table, "category", "number", exclude=selection.columns)
         what = _selection_phrase("different_values", attr=column.text)
-    link = "with" if event else "among the"
-    return selection.ask(f"COUNT(DISTINCT {column.name})", what=what, link=link)
+    return selection.ask(
+        f"COUNT(DISTINCT {column.name})", what=what, link="with" if event else "among the"
+    )
 
 # %% ../../nbs/worlds/06_families_figures.ipynb #cb872d89
 def _convertible(s: Sampler, table: _Table, add: bool) -> tuple[_WorldColumn, str, str]:

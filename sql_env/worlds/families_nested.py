@@ -67,8 +67,9 @@ def _members_of_two_years(s: Sampler, operator: str) -> _QuestionDraft:
     where = f"{member.key.name} IN ({f' {operator} '.join(in_year)})"
     query = _Select("COUNT(*)" if operator == "UNION" else member.label.name, member.name, where)
     year, other = years if operator == "EXCEPT" else sorted(years)
-    tables = event, member, *condition.tables
-    return _ask(query, *tables, cond=condition.phrase, year=year, other=other)
+    return _ask(
+        query, event, member, *condition.tables, cond=condition.phrase, year=year, other=other
+    )
 
 # %% ../../nbs/worlds/07_families_nested.ipynb #03708975
 @family(level=4)

@@ -450,9 +450,11 @@ def _number_clause(
     )
     kind = s.rng.choice(("at_least", "at_most", "between", "exact"))
     value = s.rng.choice(values) if kind == "exact" else low
-    said = value if kind == "between" else _with_unit(value, column)
     phrase = _selection_phrase(
-        kind, column=column.text, value=said, other=_with_unit(high, column)
+        kind,
+        column=column.text,
+        value=value if kind == "between" else _with_unit(value, column),
+        other=_with_unit(high, column),
     )
     if kind == "between":
         return f"{name} BETWEEN {low} AND {high}", phrase

@@ -373,8 +373,8 @@ def _draw_rule(
     by_office = {office: tuple(values[3 * i : 3 * i + 3]) for i, office in enumerate(offices)}
     if kind == "period":
         by_office = {office: tuple(sorted(days)) for office, days in by_office.items()}
-        versions = zip(years, zip(*by_office.values()))  # none ends before its own day
-        years = [max(year, 1 + int(max(days)[:4])) for year, days in versions]
+        last = map(max, zip(*by_office.values()))  # no version ends before its own day
+        years = [max(year, 1 + int(day[:4])) for year, day in zip(years, last)]
     days = ("2014-01-01", f"{years[0]}-01-01", f"{years[1]}-07-01")
     exception = None
     if "exception" in turns:
@@ -417,8 +417,12 @@ def _draw_rules(
         kind, about = [*_lists()["rules"].items()][i % 4]
         table, used = rng.choice(tables), {(r.table.name, r.column.name) for r in rules}
         used |= {(r.table.name, r.exception[0]) for r in rules if r.exception}
-        columns = [c for c in table.columns_of(about["column"]) if (table.name, c.name) not in used]
-        columns = [c for c in columns if c.about["words"][0] not in ("age", "date of birth")]
+        columns = [
+            c
+            for c in table.columns_of(about["column"])
+            if (table.name, c.name) not in used
+            and c.about["words"][0] not in ("age", "date of birth")  # of whom it may not fit
+        ]
         terms = [term for term in about["terms"] if term not in {rule.term for rule in rules}]
         if not columns or not terms or len(rules) == _RULES:
             continue
