@@ -361,7 +361,7 @@ def _base_hash(model: Any) -> str:
 
 # %% ../../nbs/training/05_run.ipynb #35ff7660
 def save_model(model: Any, tokenizer: Any, folder: Path, recipe: Recipe, stage: Stage) -> None:
-    "Save what a stage ends with, its evaluation settings and its mark; the stage's checkpoints are removed."
+    "Save what a stage ends with, its settings and its mark; its checkpoints, and TRL's card of them, are removed."
     about = {MODEL_SETTINGS_FILE: _evaluation_settings(recipe, stage)}
     if hasattr(model, "peft_config"):
         about[MODEL_SETTINGS_FILE][BASE_HASH] = _base_hash(model)
@@ -379,6 +379,7 @@ def save_model(model: Any, tokenizer: Any, folder: Path, recipe: Recipe, stage: 
             (part / name).write_text(text, encoding="utf-8")
     for checkpoint in folder.parent.glob("checkpoint-*"):
         shutil.rmtree(checkpoint)
+    (folder.parent / "README.md").unlink(missing_ok=True)
 
 # %% ../../nbs/training/05_run.ipynb #4db1f425
 _MEMORY_SETTINGS = dict(

@@ -35,7 +35,7 @@ def column_constants(
     statements: Iterable[str],  # any texts
     columns: frozenset[str],  # lower case
 ) -> dict[str, list]:
-    "For each column that statements name the constants that follow it."
+    "For each column that statements name the constants that follow it, NULL as None."
     found: dict[str, dict[Any, None]] = {}
     left = _MAX_CONSTANTS
     for sql in statements:
@@ -46,10 +46,12 @@ def column_constants(
                 last = None
             if name in columns:
                 last = found.setdefault(name, {})
+            elif name == "null" and last is not None:
+                last[None] = None
             elif kind in ("text", "number") and last is not None and left:
                 left -= 1
                 last[unquote(text) if kind == "text" else _plain_number(text)] = None
-    return {name: [v for v in values if v is not None] for name, values in found.items()}
+    return {name: list(values) for name, values in found.items()}
 
 # %% ../../../nbs/grading/variants/01_columns.ipynb #ef80012a
 def _plain_number(text: str) -> int | float | None:
@@ -128,7 +130,7 @@ def possible_values(
     is_whole: bool = False,  # a column of numbers without decimals
 ) -> tuple[list, list]:
     "Values of any kind that a column may hold, and those near constants: gold's own first, which come more often."
-    constants, some = [*literals, *others], real[:_MOST_REAL]
+    constants, some = [c for c in (*literals, *others) if c is not None], real[:_MOST_REAL]
     if kind in ("integer", "number"):
         exact = [n for v in literals if (n := _to_number(v, kind)) is not None]
         every, near = _possible_numbers(some, constants, is_whole or kind == "integer")
@@ -140,7 +142,8 @@ def possible_values(
         near = near or [*some[:2], *same_year[:2], *same_month[:2]]
     else:
         if some and all(isinstance(v, str) for v in some):
-            literals, constants = [*map(str, literals)], [*map(str, constants)]
+            literals = [*map(str, literals)]
+            constants = [*literals, *others]
         exact = [v for v in literals if not (isinstance(v, str) and "%" in v) or v in real]
         every, near = [], _possible_texts(some, kind, constants)
     known = set(real)
@@ -158,7 +161,8 @@ def _to_number(value: Any, kind: str) -> float | None:
 # %% ../../../nbs/grading/variants/01_columns.ipynb #eb949216
 def _possible_texts(real: Sequence, kind: str, constants: Sequence) -> list:
     "Values of a column of texts near constants."
-    texts = [c for c in constants if isinstance(c, str)]
+    are_numbers = bool(real) and all(isinstance(v, str) and NUMBER_FORM.fullmatch(v) for v in real)
+    texts = [str(c) for c in constants if isinstance(c, str) or are_numbers and c is not None]
     is_closed = kind == "code" and _is_flag(real)
     if is_closed or not all(isinstance(v, str) for v in real):
         return [v for v in constants if v in real]
@@ -232,6 +236,7 @@ def _edge_days(literal: str) -> list[str]:
         f"{year}-12-31",
         f"{year - 1}-12-31",
         f"{year + 1}-01-01",
+        *(f"{year + step}-{m[2] or '06'}-{m[3] or '15'}" for step in (1, -1)),
     ]
     if m[3]:
         days.append(f"{year}-{month}-{max(int(day) - 1, 1):02}")
@@ -366,6 +371,8 @@ class _ValuePool:
         if self.distinct and mode is not DENSE and rng.random() < _DISTINCT_RATE:
             values = _made_distinct(values)
         if self.null_anywhere and rng.random() < 0.4:
+            some = [v for v in self.real if v is not None] or [None]
+            values = [rng.choice(some) if v is None else v for v in values]
             return [None if rng.random() < _NULL_RATE else v for v in values]
         if None not in start:
             return values

@@ -420,9 +420,9 @@ class RowSampler:
     def _pool(self, shape: _TableShape, column: int) -> _ValuePool | None:
         "The values that one column can draw from, None if it keeps its real values."
         name = shape.lower_columns[column]
-        literals, others = self.plan.literals.get(name, []), self.constants.get(name)
-        asked = name in self.plan.literals or others is not None
-        if not asked and shape.lower_name not in self.plan.read:
+        literals, others = self.plan.literals.get(name, []), self.constants.get(name, ())
+        is_asked = name in self.plan.literals or name in self.constants
+        if not is_asked and shape.lower_name not in self.plan.read:
             return None
         rows = [*shape.sample_rows, *self.plan.matching_rows.get(shape.lower_name, [])]
         values = [row[column] for row in rows if row[column] is not None]
@@ -431,20 +431,20 @@ class RowSampler:
         if kind == "code" and not self.infer:
             kind = "text"
         near: list = []
-        if literals or others is not None:
-            real, near = possible_values(real, kind, literals, others or (), is_whole)
+        if literals or name in self.constants:
+            real, near = possible_values(real, kind, literals, others, is_whole)
         is_text = kind in ("text", "code", "date") and name in self.plan.named
         if is_text and len(real) == 1 < len(values) and not near:
             real = [*real, *islice(_values_like(real[0]), 2)]  # else all instances look the same
-        lacks_null = name in self.plan.null_tested and len(values) == len(rows)
-        null_anywhere = column not in shape.required and (lacks_null or not shape.sample_rows)
+        has_null = len(values) < len(rows)
+        is_tested = name in self.plan.null_tested or (None in others and has_null)
+        null_anywhere = column not in shape.required and (is_tested or not shape.sample_rows)
         named = [c for c in shape.lower_columns if self.plan.literals.get(c)]
-        is_once = self.infer and kind == "text" and named == [name]
-        once = is_once and (
-            _is_nearly_unique(rows, column, near) or self._names_one_row(shape, column)
-        )
+        once = self.infer and kind == "text" and named == [name]
+        if once and not _is_nearly_unique(rows, column, near):
+            once = self._names_one_row(shape, column)
         distinct = name in self.plan.order_columns
-        exact = [v for v in dict.fromkeys(near) if v in literals or v in (others or ())]
+        exact = [v for v in dict.fromkeys(near) if v in literals or v in others]
         return _ValuePool(real, near, null_anywhere, once, distinct, exact)
 
     def _names_one_row(self, shape: _TableShape, column: int) -> bool:
