@@ -549,7 +549,10 @@ def _value_having(s: Sampler) -> _QuestionDraft:
         mean = _plain_number(sum(values) / len(values))
         over = s.rng.chance(0.6)
         phrase = _selection_phrase(
-            f"average_{'over' if over else 'under'}", attr=column.text, k=_with_unit(mean, column), items=table.plural
+            f"average_{'over' if over else 'under'}",
+            attr=column.text,
+            k=_with_unit(mean, column),
+            items=table.plural,
         )
         bound = _Bound(f"AVG({column.name}) {'>' if over else '<'} {mean}", phrase)
     elif s.rng.chance(0.3):
