@@ -96,7 +96,7 @@ def test_same_in_another_process_and_hash_seed():
 
 def test_same_on_every_machine_and_python():
     "Change this number only together with the generator: old seeds then mean other worlds."
-    assert digest() == "134bff531f60fcb537f1bb00263ae72c16783617fbc05e20fce928190f971943"
+    assert digest() == "3f4d1e1565fbeea7193e387e076effb6ea3ca73fb2cceac9840d2c06c056544f"
 
 
 def test_same_bytes_and_order_of_making_does_not_matter():

@@ -92,10 +92,7 @@ class _Person(NamedTuple):
     @property
     def phrase(self) -> _Phrase:
         "The person in words."
-        forms = ("{name} <{email}>", "{name} with the {column} {email}")
-        unseen = ("{name}, known under {email}",)
-        slots = dict(name=self.name, email=self.email, column=self.table.first_column("email").text)
-        return _Phrase(forms, unseen, slots)
+        return _Phrase(("{name} <{email}>",), slots=dict(name=self.name, email=self.email))
 
 # %% ../../nbs/worlds/12_change_families.ipynb #0d4ba2de
 def _person(s: Sampler, namesake: bool = False) -> _Person:
@@ -255,7 +252,7 @@ def _merge_one(s: Sampler) -> _ChangeDraft:
     delete = f"DELETE FROM {members.name} WHERE {members.key.name} = {last}"
     by_name = delete.replace(person.where, f"{members.label.name} = {_sql_literal(person.name)}")
     wrong = ((delete,), (*statements, by_name), tuple(statements), (*statements[:-1], delete))
-    slots = dict(name=person.name, email=person.email, column=members.first_column("email").text)
+    slots = dict(name=person.name, email=person.email)
     return _ChangeDraft((*statements, delete), _tables(users, members), slots, wrong)
 
 # %% ../../nbs/worlds/12_change_families.ipynb #d8d3dd35

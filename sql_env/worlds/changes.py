@@ -513,7 +513,7 @@ def _settled(s: Sampler) -> _ChangeDraft:
     return _under(said, events, gold, careless, slots, invariants=(kept,))
 
 # %% ../../nbs/worlds/13_changes.ipynb #c81deb95
-_MOST = 10  # rows that are changed without leave
+_MOST = 10  # rows that are changed without approval
 
 # %% ../../nbs/worlds/13_changes.ipynb #94e2c981
 def _ask_first(s: Sampler) -> _ChangeDraft:
@@ -529,9 +529,9 @@ def _ask_first(s: Sampler) -> _ChangeDraft:
     if (sum(d >= day for d in days) > _MOST) != (said != "free"):
         raise DraftRejected("too many on one day")
     gold = _setter(events, state, off)(f"{state} = {live}", f"{events.date.name} >= '{day}'")
-    slots = dict(day=day, live=live[1:-1], off=off[1:-1], state=text, most="ten")
+    slots = dict(day=day, live=live[1:-1], off=off[1:-1], state=text)
     reply = "Yes, go ahead." if said == "part" else "No, leave them as they are."
-    asked = () if said == "free" else (Clarification("leave", reply),)
+    asked = () if said == "free" else (Clarification("approval", reply),)
     return _under(said, events, gold, gold, slots, ask_over=_MOST, clarifications=asked)
 
 # %% ../../nbs/worlds/13_changes.ipynb #6947c93c

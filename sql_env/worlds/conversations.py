@@ -19,6 +19,7 @@ import apsw
 
 from ..questions.gold import same_rows
 from ..questions.question_set import Clarification, Question
+from .families_figures import _extreme
 from sql_env.worlds.phrases import (
     DraftRejected,
     Sampler,
@@ -182,8 +183,7 @@ def _vague_most(s: _Scene) -> _AmbiguousDraft:
         return f"SELECT {label} FROM {table.name} ORDER BY {column.name} DESC LIMIT 1"
 
     readings = _sibling_readings(s, found, first)
-    most = "latest" if found.columns[0].kind == "date" else "highest"
-    slots = dict(term=found.term, item=table.singular, most=most)
+    slots = dict(term=found.term, item=table.singular, most=_extreme(found.columns[0], True))
     return _AmbiguousDraft("vague_most", slots, table, readings, found.term, found.asks)
 
 # %% ../../nbs/worlds/10_conversations.ipynb #6e28f1be
@@ -240,7 +240,7 @@ def _words_in_use(tables: dict[str, _Table]) -> set[str]:
 def _absent_column(s: _Scene) -> _AmbiguousDraft:
     "A value that a row could have and that no column holds."
     table = s.rng.choice([found.table for found in s.siblings])
-    used = _words_in_use(s.tables)
+    used = {"age", *_words_in_use(s.tables)}  # a date of birth gives an age
     kinds = [column.about for t in s.tables.values() for column in t.columns]
     options = []
     role = "person" if table.role == "member" else table.role
@@ -510,7 +510,7 @@ def _as_bound(column: _WorldColumn, value: Any) -> tuple[str, str]:
     "A value of a column as a condition says it, and in SQL."
     if column.kind == "number":
         bound = _plain_number(value)
-        return _with_unit(bound, {} if column.made_up else column.about), str(bound)
+        return _with_unit(bound, column), str(bound)
     if column.kind == "date":
         return value[:4], _sql_literal(value[:4])
     if coding := column.coding:
@@ -629,9 +629,8 @@ def _top(talk: _Talk) -> _Edit:
     "Of the rows, the first by a number or a date."
     talk.require(talk.now.is_list, [c.kind for c in talk.now.shown] == ["label"])
     column, is_first = talk.new_column("number", "date"), talk.s.rng.chance(0.6)
-    ends = ("latest", "earliest") if column.kind == "date" else ("highest", "lowest")
     ordered: dict[str, Any] = dict(order=column, descending=is_first, limit=1)
-    slots = dict(extreme=ends[not is_first], attr=column.text)
+    slots = dict(extreme=_extreme(column, is_first), attr=column.text)
     return _Edit(lambda q: q._replace(**ordered), slots)
 
 # %% ../../nbs/worlds/10_conversations.ipynb #dc00d989

@@ -30,6 +30,7 @@ from sql_env.worlds.phrases import (
     _Selection,
     _selection_phrase,
     _sql_literal,
+    _with_unit,
     family,
 )
 from .tables import _Table, _WorldColumn
@@ -271,10 +272,8 @@ def _different_values(s: Sampler) -> _QuestionDraft:
 def _order_text(column: _WorldColumn, descending: bool) -> str:
     "Where a list begins that is sorted by a column."
     if column.kind == "label":
-        return "A first"
-    if column.kind == "date":
-        return "latest first" if descending else "earliest first"
-    return "highest first" if descending else "lowest first"
+        return "from A to Z"
+    return f"{_extreme(column, descending)} first"
 
 # %% ../../nbs/worlds/06_families_figures.ipynb #d996d4f1
 @family(level=3)
@@ -303,7 +302,7 @@ def _plain_list(s: Sampler) -> _QuestionDraft:
 # %% ../../nbs/worlds/06_families_figures.ipynb #18b28190
 def _far_text(table: _Table, column: _WorldColumn) -> str:
     "What a column of a joined table is called."
-    return f"{table.singular} {_column_text(column)}"
+    return f"{_column_text(column)} of the {table.singular}"
 
 # %% ../../nbs/worlds/06_families_figures.ipynb #cf105ae4
 @family(level=3)
@@ -550,7 +549,10 @@ def _value_having(s: Sampler) -> _QuestionDraft:
         mean = _plain_number(sum(values) / len(values))
         over = s.rng.chance(0.6)
         phrase = _selection_phrase(
-            f"average_{'over' if over else 'under'}", attr=column.text, k=mean, items=table.plural
+            f"average_{'over' if over else 'under'}",
+            attr=column.text,
+            k=_with_unit(mean, column),
+            items=table.plural,
         )
         bound = _Bound(f"AVG({column.name}) {'>' if over else '<'} {mean}", phrase)
     elif s.rng.chance(0.3):
@@ -642,7 +644,9 @@ def _count_different(s: Sampler) -> _QuestionDraft:
     else:
         column = s.column(table, "category", "number", exclude=selection.columns)
         what = _selection_phrase("different_values", attr=column.text)
-    return selection.ask(f"COUNT(DISTINCT {column.name})", what=what)
+    return selection.ask(
+        f"COUNT(DISTINCT {column.name})", what=what, link="with" if event else "among the"
+    )
 
 # %% ../../nbs/worlds/06_families_figures.ipynb #cb872d89
 def _convertible(s: Sampler, table: _Table, add: bool) -> tuple[_WorldColumn, str, str]:
@@ -698,15 +702,12 @@ def _count_by_relation(s: Sampler) -> _QuestionDraft:
 # %% ../../nbs/worlds/06_families_figures.ipynb #c5b31394
 def _period(s: Sampler, name: str) -> tuple[str, str]:
     "SQL for the year or the month of a date, and the word for it."
-    word = s.rng.choice(("year", "year", "month"))
+    word = s.rng.choice(("year", "year", "month (written like 2021-03)"))
     if _habits_of(s).year == "substr":
         return f"substr({name}, 1, {4 if word == 'year' else 7})", word
     return f"strftime('{'%Y' if word == 'year' else '%Y-%m'}', {name})", word
 
 # %% ../../nbs/worlds/06_families_figures.ipynb #c8241b1b
-_LIKE = {"year": "2021", "month": "2021-03"}
-
-# %% ../../nbs/worlds/06_families_figures.ipynb #b63655d5
 @family(level=3)
 def _per_period(s: Sampler) -> _QuestionDraft:
     "A figure for each year or month."
@@ -716,8 +717,8 @@ def _per_period(s: Sampler) -> _QuestionDraft:
     figure = _sample_figure(s, selection, "count", "count", "sum", "average")
     order = period if s.rng.chance(0.3) else ""
     query = selection.select(f"{period}, {figure.sql}", period, order_by=order)
-    ordered = _selection_phrase("oldest_first", period=word) if order else ""
-    return selection.ask(query, what=figure.text, period=word, ordered=ordered, like=_LIKE[word])
+    ordered = _selection_phrase("oldest_first") if order else ""
+    return selection.ask(query, what=figure.text, period=word, ordered=ordered)
 
 # %% ../../nbs/worlds/06_families_figures.ipynb #9f39e79c
 @family(level=4)
@@ -728,7 +729,7 @@ def _top_period(s: Sampler) -> _QuestionDraft:
     period, word = _period(s, event.date.name)
     figure = _sample_figure(s, selection, "count", "count", "sum", "average")
     query = selection.select(period, period)
-    slots = dict(period=word, like=_LIKE[word], hi="highest" if top else "lowest")
+    slots = dict(period=word, hi="highest" if top else "lowest")
     return selection.ask(query, what=figure.text, **slots).ranked(figure.sql, top)
 
 # %% ../../nbs/worlds/06_families_figures.ipynb #a94a5d22
@@ -749,19 +750,18 @@ def _total_of_products(s: Sampler) -> _QuestionDraft:
     return selection.ask(total, attr=one.text, other=two.text, rounded=said)
 
 # %% ../../nbs/worlds/06_families_figures.ipynb #7fc69cca
-def _share(s: Sampler, selection: _Selection) -> tuple[str, _Phrase]:
-    "The percentage of the rows of a selection that meet one more condition."
+def _share(s: Sampler, selection: _Selection) -> _QuestionDraft:
+    "The percentage, to one decimal, of the rows of a selection that meet one more condition."
     part = _sample_clause(s, selection.table, selection.source, selection.columns)
     case = f"SUM(CASE WHEN {part.sql} THEN 1 ELSE 0 END)"
-    return f"ROUND(100.0 * {case} / COUNT(*), 1)", part.phrase
+    return selection.ask(f"ROUND(100.0 * {case} / COUNT(*), 1)", other=part.phrase)
 
 # %% ../../nbs/worlds/06_families_figures.ipynb #52b0bfbb
 @family(level=4)
 def _rounded_share(s: Sampler) -> _QuestionDraft:
     "The percentage, to one decimal, of the rows of a table that meet a condition."
     selection = _sample_selection(s, s.entity(events=True), s.rng.choice((0, 1, 1, 2)))
-    share, phrase = _share(s, selection)
-    return selection.ask(share, other=phrase)
+    return _share(s, selection)
 
 # %% ../../nbs/worlds/06_families_figures.ipynb #51180c54
 @family(level=5)
@@ -769,8 +769,7 @@ def _rounded_share_of_joined(s: Sampler) -> _QuestionDraft:
     "The percentage, to one decimal, of rows that are told by what they refer to."
     first, last = s.pair("referring")
     selection = _sample_joined(s, first, last, s.rng.choice((0, 0, 1)), 1)
-    share, phrase = _share(s, selection)
-    return selection.ask(share, other=phrase)
+    return _share(s, selection)
 
 # %% ../../nbs/worlds/06_families_figures.ipynb #77829802
 @family(level=5)

@@ -35,6 +35,7 @@ from sql_env.worlds.phrases import (
     _Selection,
     _selection_phrase,
     _sql_literal,
+    _with_unit,
     family,
 )
 from .tables import _Table, _WorldColumn
@@ -53,7 +54,7 @@ def _count_above_average(s: Sampler) -> _QuestionDraft:
     return _ask(query, table, *condition.tables, attr=column.text, cond=condition.phrase)
 
 # %% ../../nbs/worlds/07_families_nested.ipynb #c1c98054
-def _members_of_two_years(s: Sampler, operator: str, count: bool = False) -> _QuestionDraft:
+def _members_of_two_years(s: Sampler, operator: str) -> _QuestionDraft:
     "Members, or their number, by a set operation on their events in two years."
     event, member = s.table("event"), s.table("member")
     condition = _sample_condition(s, event, "category", "coded", "flag")
@@ -64,9 +65,11 @@ def _members_of_two_years(s: Sampler, operator: str, count: bool = False) -> _Qu
         where = f"{condition.sql} AND substr({event.date.name}, 1, 4) = '{year}'"
         in_year.append(str(_Select(member_id, event.name, where)))
     where = f"{member.key.name} IN ({f' {operator} '.join(in_year)})"
-    query = _Select("COUNT(*)" if count else member.label.name, member.name, where)
-    slots = dict(cond=condition.phrase, year=years[0], other=years[1])
-    return _ask(query, event, member, *condition.tables, **slots)
+    query = _Select("COUNT(*)" if operator == "UNION" else member.label.name, member.name, where)
+    year, other = years if operator == "EXCEPT" else sorted(years)
+    return _ask(
+        query, event, member, *condition.tables, cond=condition.phrase, year=year, other=other
+    )
 
 # %% ../../nbs/worlds/07_families_nested.ipynb #03708975
 @family(level=4)
@@ -84,7 +87,7 @@ def _in_one_year_only(s: Sampler) -> _QuestionDraft:
 @family(level=4)
 def _in_either_year(s: Sampler) -> _QuestionDraft:
     "The number of members in the UNION of two years."
-    return _members_of_two_years(s, "UNION", count=True)
+    return _members_of_two_years(s, "UNION")
 
 # %% ../../nbs/worlds/07_families_nested.ipynb #b41eca7c
 @family(level=4)
@@ -279,7 +282,7 @@ def _running_total(s: Sampler) -> _QuestionDraft:
     running = f"{day} AS day, SUM(SUM({column.name})) OVER (ORDER BY {day}) AS so_far"
     days = _Select(running, event.name, group_by=day)
     query = _Select("MIN(day)", f"({days}) AS days", f"so_far > {bound}")
-    return _ask(query, event, attr=column.text, k=str(bound))
+    return _ask(query, event, attr=column.text, k=_with_unit(bound, column))
 
 # %% ../../nbs/worlds/07_families_nested.ipynb #2c8dbd2c
 @family(level=5)
@@ -476,8 +479,8 @@ def _values_in_both(s: Sampler) -> _QuestionDraft:
             for q in (s.rng.randint(10, 45), s.rng.randint(55, 90))
         )
         one, two = f"{number.name} > {high}", f"{number.name} < {low}"
-        first = _selection_phrase("above", column=number.text, value=high)
-        second = _selection_phrase("below", column=number.text, value=low)
+        first = _selection_phrase("above", column=number.text, value=_with_unit(high, number))
+        second = _selection_phrase("below", column=number.text, value=_with_unit(low, number))
         tables = []
     else:
         a, b = _sample_selection(s, table, 1, [column]), _sample_selection(s, table, 1, [column])

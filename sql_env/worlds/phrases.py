@@ -19,9 +19,9 @@ from .tables import _Table, _WorldColumn
 from .words import Rng, _lists, _Phrase, _tidy, load_vocabulary, load_wordings
 
 # %% ../../nbs/worlds/03_phrases.ipynb #97f739db
-def _with_unit(value: Any, about: dict) -> str:
+def _with_unit(value: Any, column: _WorldColumn) -> str:
     "A bound with its unit, if it has one."
-    unit = _lists()["units"].get(about.get("unit", ""), "")
+    unit = "" if column.made_up else _lists()["units"].get(column.about.get("unit"), "")
     return f"{value}{unit.rstrip('s') if value == 1 else unit}"
 
 # %% ../../nbs/worlds/03_phrases.ipynb #2ca532a8
@@ -55,7 +55,7 @@ def _phrase_condition(
         {
             "column": column.text,
             "a_column": _with_article(column.text),
-            "value": _with_unit(value, about) if kind in ("over", "under") else value,
+            "value": _with_unit(value, column) if kind in ("over", "under") else value,
         },
     )
 
@@ -443,7 +443,7 @@ def _number_clause(
     s: Sampler, column: _WorldColumn, name: str, values: list
 ) -> tuple[str, _Phrase]:
     "A number at least, at most, between or equal."
-    values, about = sorted(values), {} if column.made_up else column.about
+    values = sorted(values)
     low, high = (
         _plain_number(values[len(values) * s.rng.randint(*places) // 100])
         for places in ((10, 50), (50, 90))
@@ -451,7 +451,10 @@ def _number_clause(
     kind = s.rng.choice(("at_least", "at_most", "between", "exact"))
     value = s.rng.choice(values) if kind == "exact" else low
     phrase = _selection_phrase(
-        kind, column=column.text, value=_with_unit(value, about), other=_with_unit(high, about)
+        kind,
+        column=column.text,
+        value=value if kind == "between" else _with_unit(value, column),
+        other=_with_unit(high, column),
     )
     if kind == "between":
         return f"{name} BETWEEN {low} AND {high}", phrase
@@ -482,15 +485,16 @@ def _date_clause(
     "A date in some years or in a month."
     day = s.rng.choice(values)
     if s.rng.chance(0.3):
-        month = f"{_MONTHS[int(day[5:7]) - 1]} {day[:4]}"
+        said = f"{_MONTHS[int(day[5:7]) - 1]} {day[:4]}"
         sql = _in_period(name, day[:7], _habits_of(s).year)
-        return sql, _selection_phrase("month", column=column.text, value=month)
-    years = sorted({value[:4] for value in values})
-    if len(years) < 2:
-        return None
-    first, last = sorted(s.rng.sample(years, 2))
-    sql = f"{name} BETWEEN '{first}-01-01' AND '{last}-12-31'"
-    return sql, _selection_phrase("years", column=column.text, value=first, other=last)
+    else:
+        years = sorted({value[:4] for value in values})
+        if len(years) < 2:
+            return None
+        first, last = sorted(s.rng.sample(years, 2))
+        said = f"the years {first} to {last}"
+        sql = f"{name} BETWEEN '{first}-01-01' AND '{last}-12-31'"
+    return sql, _phrase_condition(column, "date", said)._replace(unseen=())
 
 # %% ../../nbs/worlds/03_phrases.ipynb #209dad09
 def _category_clause(
@@ -659,7 +663,8 @@ def path(s: Sampler, first: str, last: str) -> list[_Table]:
 # %% ../../nbs/worlds/03_phrases.ipynb #f144c525
 def _relation_phrase(s: Sampler, first: str, last: str, phrase: _Phrase) -> _Phrase:
     "How rows of one role are told by what they have to do with another one, for which `phrase` holds."
-    return _selection_phrase(f"{first}_{last}", **s.words, cond=phrase)
+    one = {f"{last}s": f"the {s.words[last]}"} if "name" in phrase.slots else {}
+    return _selection_phrase(f"{first}_{last}", **s.words | one, cond=phrase)
 
 # %% ../../nbs/worlds/03_phrases.ipynb #635315e2
 _NAMED_SHARE = 0.5  # of single conditions on a joined table, those that name one of its rows

@@ -325,7 +325,7 @@ class _Rule(NamedTuple):
         "A value in words."
         if self.kind == "surcharge":
             return f"{value} percent"
-        return _with_unit(value, {} if self.column.made_up else self.column.about)
+        return _with_unit(value, self.column)
 
     def sentence(self, rng: Rng, value: str) -> str:
         "The rule in words, for a value in words."
@@ -363,7 +363,7 @@ def _draw_rule(
         return _draw_codes(rng, table, column, offices)
     n = 3 * len(offices) + 1
     first = rng.randint(2016, 2018)
-    days = ("2014-01-01", f"{first}-01-01", f"{first + rng.randint(2, 4)}-07-01")
+    years = [first, first + rng.randint(2, 4)]
     if kind == "surcharge":
         if column.about.get("unit") != "eur" and not column.about.get("add"):
             raise DraftRejected("nothing that a surcharge is put on")
@@ -373,6 +373,9 @@ def _draw_rule(
     by_office = {office: tuple(values[3 * i : 3 * i + 3]) for i, office in enumerate(offices)}
     if kind == "period":
         by_office = {office: tuple(sorted(days)) for office, days in by_office.items()}
+        last = map(max, zip(*by_office.values()))  # no version ends before its own day
+        years = [max(year, 1 + int(day[:4])) for year, day in zip(years, last)]
+    days = ("2014-01-01", f"{years[0]}-01-01", f"{years[1]}-07-01")
     exception = None
     if "exception" in turns:
         whole = [c for c in table.columns_of("category") if None not in table.data[c.name]]
@@ -414,7 +417,12 @@ def _draw_rules(
         kind, about = [*_lists()["rules"].items()][i % 4]
         table, used = rng.choice(tables), {(r.table.name, r.column.name) for r in rules}
         used |= {(r.table.name, r.exception[0]) for r in rules if r.exception}
-        columns = [c for c in table.columns_of(about["column"]) if (table.name, c.name) not in used]
+        columns = [
+            c
+            for c in table.columns_of(about["column"])
+            if (table.name, c.name) not in used
+            and c.about["words"][0] not in ("age", "date of birth")  # of whom it may not fit
+        ]
         terms = [term for term in about["terms"] if term not in {rule.term for rule in rules}]
         if not columns or not terms or len(rules) == _RULES:
             continue
@@ -501,7 +509,7 @@ def _ask(rng: Rng, rule: _Rule, office: str) -> _ManualDraft:
         codes = [f"'{book[meaning]}'" for book in (before, now)]
         when = f"CASE WHEN {rule.day_column.name} < '{rule.days[1]}' THEN {codes[0]} ELSE {codes[1]} END"
         readings = [rule.sql(value) for value in (when, *codes)]
-        slots |= dict(cond=_phrase_condition(rule.column, "category", meaning))
+        slots |= dict(cond=_phrase_condition(rule.column._replace(about={}), "category", meaning))
     else:
         version = rng.randrange(len(rule.days))
         start = date.fromisoformat(rule.days[version])

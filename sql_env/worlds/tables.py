@@ -335,7 +335,10 @@ def _add_attributes(b: _TableBuilder, table: _Table, counts: dict[str, int]) -> 
         modifiers = "column_modifiers" if kind in ("number", "category") else ""
         text, made_up = b.words.draw(about["words"], modifiers)
         unit = "" if made_up else about.get("unit", "")
-        column = _WorldColumn(b.column_name(table, text, unit), text, kind, about, made_up)
+        name = b.column_name(table, text, unit)
+        for word, said in _lists()["said"].items():
+            text = text.replace(word, said)
+        column = _WorldColumn(name, text, kind, about, made_up)
         table.add(column, b.values(kind, about, table.n_rows))
 
 # %% ../../nbs/worlds/02_tables.ipynb #c05aea4e
