@@ -264,7 +264,7 @@ def test_the_shipped_model_does_not_repeat_itself(tmp_path):
     questions = load("worlds", level=2, split="test", n=60, seed=1234)
     before = refused_and_repeated(tmp_path, questions, check=False)
     after = refused_and_repeated(tmp_path, questions, check=True)
-    assert before[1] > 5 and after == (0, 0)
+    assert before[1] > 5 and after[1] == 0 and after[0] <= 1, (before, after)
 
 
 def test_checkpoints_are_evaluated_by_what_their_weights_write(monkeypatch):

@@ -132,7 +132,7 @@ def test_columns_that_a_question_does_not_mention(condition, question, columns):
 @pytest.mark.slow
 @pytest.mark.parametrize("level", [1, 2, 3])
 def test_a_search_goes_down_the_table_and_ends_where_something_is_found(level, tmp_path):
-    questions = world_set("train", level, 900, 21, tmp_path)
+    questions = world_set("train", level, 1400, 21, tmp_path)
     transcripts = list(expert_transcripts(questions, probe_columns=True))
     assert len(transcripts) >= 0.98 * len(questions)
     by_text, searched = {q.question_text: q for q in questions}, Counter()

@@ -348,7 +348,7 @@ class TurnWriter:
         self,
         prompt: Sequence[int],
         turn: Sequence[int],  # what was written, without the end
-        n: int = 12,
+        n: int = 24,
         max_new_tokens: int = 120,
     ) -> Iterator[list[int]]:
         "Other turns: another token at one place, then the most likely ones; the likeliest beginnings come first."
@@ -382,6 +382,7 @@ class TurnWriter:
 
 # %% ../../nbs/nano/02_engine.ipynb #b1c7d028
 NANO_MARK = "nano.json"  # the file by which `plugins` knows the folder of a model
+_FUTILE = "it was made before", "it does not fit the tables", "there is no call"  # objections
 
 # %% ../../nbs/nano/02_engine.ipynb #d81e08b9
 def find_nano(folder: str | Path | None = None) -> Path:
@@ -488,16 +489,19 @@ class NanoModel:
         prompt: Sequence[int],  # the messages as tokens
         names: NumberedNames,
     ) -> None:
-        "If a completion's call is ruled out, give it the next likely message whose call is not."
+        "If a completion's call is ruled out, give it the next likely message whose call is not, or is not futile."
         facts = conversation_facts(messages)
-        if not call_objection(completion.message, facts):
+        if not (objection := call_objection(completion.message, facts)):
             return
         (writer, tokenizer), start = self.load(), time.monotonic()
         turn, limit = tokenizer.encode(text), self.max_new_tokens
         for other in writer.alternatives(prompt, turn, max_new_tokens=limit):
             message = parse_written(tokenizer.decode(other), names)
-            if not call_objection(message, facts):
+            found = call_objection(message, facts)
+            if not found or (objection in _FUTILE and found not in _FUTILE):
                 completion.message, completion.truncated = message, len(other) >= limit
+                objection = found
+            if not found:
                 break
         completion.usage["seconds"] += time.monotonic() - start
 
