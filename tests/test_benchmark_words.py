@@ -143,12 +143,8 @@ CLAIMS = {
         "In the last two rows nothing is proved by": lambda t: (
             "wrong_proved" not in benchmark_results("wrong")["reporting"]["counts"]
         ),
-        "a third of that under facts of the data only": lambda t: (
-            0.3 < passing("proved if") / (passing("proved") + passing("proved if")) < 0.37
-        ),
-        "there the test contradicted the rules": lambda t: (
-            benchmark_results("wrong")["reporting"]["by_kind"]["add_distinct"]["undecided_stopped"]
-            == benchmark_results("wrong")["reporting"]["counts"]["undecided_stopped"]
+        "no test contradicts a rule": lambda t: (
+            not any("stopped" in kind for kind in benchmark_results("wrong")["reporting"]["counts"])
         ),
         "proofs is false. If proofs of such pairs": lambda t: (
             benchmark_results("strangers")["false"] == benchmark_results("strangers")["leaks"] == 0
