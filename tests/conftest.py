@@ -166,13 +166,12 @@ def exported(tmp_path_factory) -> Path:
 
 
 @pytest.fixture
-def sql_env(monkeypatch, capfd, tmp_path):
-    "Run the command in this process, in an empty folder, as the console script does."
+def run_command(monkeypatch, capfd):
+    "Run the command in this process, as the console script does: its exit code, and what it printed."
     from sql_env.cli.app import main
 
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setenv("NO_COLOR", "1")
-    monkeypatch.chdir(tmp_path)
 
     def run(*args):
         monkeypatch.setattr(sys, "argv", ["sql_env", *map(str, args)])
@@ -185,6 +184,13 @@ def sql_env(monkeypatch, capfd, tmp_path):
         return code, *capfd.readouterr()
 
     return run
+
+
+@pytest.fixture
+def sql_env(run_command, monkeypatch, tmp_path):
+    "`run_command`, in an empty folder."
+    monkeypatch.chdir(tmp_path)
+    return run_command
 
 
 @pytest.fixture(scope="session")

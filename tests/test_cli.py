@@ -17,7 +17,7 @@ from fake_server import FakeServer, completion
 from tables import cases
 from typer.testing import CliRunner
 
-from sql_env.cli.app import app, main
+from sql_env.cli.app import app
 from sql_env.database.database import Database, build_database
 from sql_env.database.guards import Limits
 from sql_env.extras import EXTRAS
@@ -61,23 +61,10 @@ def timeless(log):
 
 
 @pytest.fixture
-def sql_env(monkeypatch, capfd):
-    "Run the command in this process, as the console script does."
-    monkeypatch.setenv("COLUMNS", "80")
+def sql_env(run_command, monkeypatch):
+    "`run_command` without Spider; arguments may be one text."
     monkeypatch.delenv("SQL_ENV_SPIDER", raising=False)
-    monkeypatch.setenv("NO_COLOR", "1")
-
-    def run(*args):
-        monkeypatch.setattr(sys, "argv", ["sql_env", *words(args)])
-        capfd.readouterr()
-        try:
-            main()
-            code = 0
-        except SystemExit as e:
-            code = e.code or 0
-        return Run(code, *capfd.readouterr())
-
-    return run
+    return lambda *args: Run(*run_command(*words(args)))
 
 
 def shell(*args, timeout=60, **env):

@@ -342,9 +342,7 @@ dialect                     SQL dialect of the gold, such as mysql; it is transl
         return sources.load(self.source, self.path, self.split, progress=show_progress, **options)
 
 # %% ../../nbs/cli/01_app.ipynb #8721e39b
-POLICY_NAMES = ", ".join(
-    [*KINDS["baselines"], *KINDS["policies"]]
-)  # for the help, which comes at once
+POLICY_NAMES = ", ".join([*KINDS["baselines"], *KINDS["policies"]])  # for the help
 
 # %% ../../nbs/cli/01_app.ipynb #e57c4e79
 def _policy_in(folder: str) -> Any:
