@@ -253,11 +253,15 @@ def began(server):
 
 
 def running(server) -> list[int]:
-    "The processes of a server that work now, and did so for a while."
-    tasks = Path(f"/proc/{server.process.pid}/task").iterdir()
-    pids = [int(pid) for task in tasks for pid in (task / "children").read_text().split()]
-    spent = {pid: Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split() for pid in pids}
-    return [pid for pid, s in spent.items() if s[0] == "R" and int(s[11]) > 50]
+    "The processes of a server that work now, and did so for a while; a thread or one that just ended is none."
+    working = []
+    for task in Path(f"/proc/{server.process.pid}/task").iterdir():
+        with suppress(FileNotFoundError, ProcessLookupError):
+            for pid in (task / "children").read_text().split():
+                with suppress(FileNotFoundError, ProcessLookupError):
+                    state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+                    working += [int(pid)] * (state[0] == "R" and int(state[11]) > 50)
+    return working
 
 
 @pytest.mark.slow
