@@ -35,7 +35,7 @@ from sql_env.evaluation.results import (
 )
 from sql_env.evaluation.rollouts import plan_episodes
 from sql_env.evaluation.rows import EpisodeResult, question_hashes
-from sql_env.evaluation.workers import ProcessWorkers, WorkerError
+from sql_env.evaluation.processes import ProcessWorkers, WorkerError
 from sql_env.grading.answers import Verdict
 from sql_env.grading.variants.robust import ROBUST_REASONS
 from sql_env.play.acts import Action

@@ -520,7 +520,7 @@ def test_settings_that_mean_nothing_here_are_refused(wrong, says):
 def site(questions):
     "A server for MCP on the loopback, its players and its address."
     settings = Settings(capacity=4, split="test", reveal="none")
-    with _make_players(settings, None) as players, serving(_http_app(players, Settings())) as url:
+    with _make_players(settings, None) as players, serving(_http_app(players, Settings(), Workers())) as url:
         yield players, url
 
 
@@ -553,7 +553,7 @@ def test_a_client_that_vanishes_loses_its_session_when_it_is_idle(questions):
             await read(client, "start")
         await until(lambda: not len(players) and not players.seats.taken.total())
 
-    with serving(_http_app(players, Settings())) as url:
+    with serving(_http_app(players, Settings(), Workers())) as url:
         asyncio.run(play(url))
 
 
@@ -655,7 +655,7 @@ def test_no_byte_over_http_holds_gold(questions, n):
                         assert json.dumps(shown)[1:-1] not in sent, (q.question_id, shown)
         assert searched >= len(asked)
 
-    with serving(Tap(_http_app(players, Settings()))) as url:
+    with serving(Tap(_http_app(players, Settings(), Workers()))) as url:
         asyncio.run(search(url))
 
 

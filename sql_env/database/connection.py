@@ -485,7 +485,6 @@ def _weak_charge(budget: _Budget) -> Callable[[int], None]:
 class GuardedConnection:
     "One connection behind all guards; used by one thread at a time."
 
-    emergency_stops = 0  # of this process, by the clock
     max_known = 500  # statements remembered
     seldom = 1000  # operations between two looks at the clock, for known statements
     max_name_characters = 2000  # of all columns together; with more a statement is not remembered
@@ -737,7 +736,6 @@ class GuardedConnection:
         )
         self._new_cursors()
         if stop == "timeout":
-            type(self).emergency_stops += 1
             _log.warning(
                 "emergency stop of a statement after %g s and about %d operations",
                 budget.limits.seconds,

@@ -122,13 +122,12 @@ def _work() -> None:
                     while pools:
                         pools.popitem()[1].close()
                 pools[key] = _ConnectionPool(partial(GuardedConnection, *about))
-            stops = GuardedConnection.emergency_stops
             answer, rows = _answer(pools[key], sql, lane), []
             if isinstance(answer, Result):
                 rows, answer = answer.rows, replace(answer, rows=[])
             size = max(1, _BLOCK // max(1, len(rows[0]) if rows else 1))
             blocks = range(0, len(rows), size)
-            pickle.dump((answer, len(blocks), GuardedConnection.emergency_stops - stops), write)
+            pickle.dump((answer, len(blocks)), write)
             for i in blocks:
                 pickle.dump(rows[i : i + size], write)
             write.flush()
@@ -192,8 +191,8 @@ class _Worker:
         self.can_be_told = False  # to stop: only once it has started
         self.is_dead = False
 
-    def ask(self, key: int, about: _About, sql: str, lane: int) -> tuple[Any, int]:
-        "The answer to a statement, and how often the clock stopped it; raises `WorkerDiedError`."
+    def ask(self, key: int, about: _About, sql: str, lane: int) -> Any:
+        "The answer to a statement; raises `WorkerDiedError`."
         new = key not in self.known
         if new and len(self.known) == _MOST_OPEN:
             self.known.clear()
@@ -203,7 +202,7 @@ class _Worker:
             told = tuple(about) if new else None
             pickle.dump((key, told, sql, lane), self.process.stdin)
             self.process.stdin.flush()
-            answer, n, stops = pickle.load(self.process.stdout)
+            answer, n = pickle.load(self.process.stdout)
             self.can_be_told = os.name == "posix"
             blocks = [pickle.load(self.process.stdout) for _ in range(n)]
         except (OSError, EOFError, pickle.UnpicklingError, ValueError):
@@ -211,7 +210,7 @@ class _Worker:
             raise WorkerDiedError("The process of a statement ended.") from None
         if isinstance(answer, Result):
             answer = replace(answer, rows=list(chain.from_iterable(blocks)))
-        return answer, stops
+        return answer
 
     def stop(self) -> None:
         "End its statement; the process goes on where it can be told."
@@ -286,6 +285,7 @@ class Workers:
         n: int = 0,  # in each of the three lanes; half as many as there are cores if 0
     ):
         n = n or max(1, (os.cpu_count() or 1) // 2)
+        self.emergency_stops = 0  # statements that the clock ended
         self._lanes = [_Lane(n) for _ in _LANES]
         self._spare: _Worker | None = None  # has started, and takes the place of the next that dies
         self._lock = Lock()
@@ -312,6 +312,8 @@ class Workers:
                 self._starts[key, sql] = i + 1
                 _forget_oldest(self._starts, _MOST_STARTS)
             elif isinstance(answer, QueryError):
+                with self._lock:
+                    self.emergency_stops += answer.kind == "timeout"
                 raise answer
             else:
                 return answer
@@ -325,7 +327,7 @@ class Workers:
             if worker is None or worker.is_dead or worker.process.poll() is not None:
                 worker = self._another(worker)
             errand.wait_with(worker, worker.stop)
-            answer, stops = worker.ask(key, about.within(_LANES[i]), sql, i)
+            answer = worker.ask(key, about.within(_LANES[i]), sql, i)
         except WorkerDiedError:
             if errand.is_abandoned:
                 raise AbandonedError from None
@@ -335,8 +337,6 @@ class Workers:
             if worker is not None and worker.is_dead:
                 worker = self._another(worker)
             lane.give_back(worker)
-        with self._lock:
-            GuardedConnection.emergency_stops += stops
         if errand.is_abandoned:
             raise AbandonedError
         return answer

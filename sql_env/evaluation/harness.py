@@ -38,7 +38,7 @@ from sql_env.evaluation.rows import (
     content_hash,
     question_hashes,
 )
-from .workers import Gate, WorkersLost
+from .processes import Gate, WorkersLost
 from ..play.acts import ACTIONS
 from ..play.chat import tool_schemas
 from ..play.environment import EpisodeEnv

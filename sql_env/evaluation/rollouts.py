@@ -29,7 +29,7 @@ from sql_env.evaluation.rows import (
     episode_result,
     question_hashes,
 )
-from .workers import Gate, ProcessWorkers, WorkerError, _run_pieces
+from .processes import Gate, ProcessWorkers, WorkerError, _run_pieces
 from ..play.environment import EpisodeEnv
 from ..play.episode import Episode, Observation
 from ..play.judges import Ask

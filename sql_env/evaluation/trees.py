@@ -27,7 +27,7 @@ from sql_env.evaluation.rollouts import (
     _select_actions,
 )
 from .rows import Trajectory
-from .workers import _run_pieces
+from .processes import _run_pieces
 from ..play.episode import Turn
 from ..play.session import Session
 from ..policies.base import RolloutAborted

@@ -228,12 +228,12 @@ def _add_mcp(
 _WRITE_AGAIN = 5  # seconds after which results that wait are written
 
 # %% ../../nbs/server/08_app.ipynb #6fecee71
-def _add_health(app: Any, journal: Journal | None) -> None:
+def _add_health(app: Any, workers: Workers, journal: Journal | None) -> None:
     "Say at `/health` how the server does; write what waits in the journal now and then, and at the end."
     own = next(r for r in app.router.routes if getattr(r, "path", "") == "/health")
 
     async def health() -> dict[str, Any]:
-        return _health(journal)
+        return _health(workers, journal)
 
     app.router.routes.remove(own)
     app.add_api_route("/health", health, tags=["Health"], summary="Health check")
@@ -408,7 +408,7 @@ def create_app(
     _add_error_handlers(app)
     _add_api_page(app, actions)
     _add_mcp(app, server, make, settings.idle, seats, journal)
-    _add_health(app, journal)
+    _add_health(app, workers, journal)
     _serve_within(app, partial(_started, workers))
     if settings.web:
         _add_page(app, Visits(make, seats, settings.idle))

@@ -568,14 +568,14 @@ async def _too_many(send: Callable) -> None:
     await send({"type": "http.response.body", "body": json.dumps(error).encode()})
 
 # %% ../../nbs/server/06_mcp_tools.ipynb #b929967e
-def _http_app(players: Players, settings: Settings) -> Any:
+def _http_app(players: Players, settings: Settings, workers: Workers) -> Any:
     "An application that serves the tools at `/mcp`, behind the guard of the server."
     from starlette.applications import Starlette
     from starlette.responses import JSONResponse
     from starlette.routing import Route
 
     async def health(_: Any) -> JSONResponse:
-        return JSONResponse(_health())
+        return JSONResponse(_health(workers))
 
     endpoint = HttpEndpoint(players)
     app = Starlette(
@@ -638,8 +638,9 @@ def serve_mcp(
         raise ValueError("SQL_ENV_RESULTS is of `sql_env serve`; here --log writes whole episodes.")
     with ExitStack() as stack:
         with redirect_stdout(sys.stderr):
-            workers = Workers() if http else None  # over stdio there is one client
-            players = stack.enter_context(_make_players(settings, log, workers))
+            workers = Workers()
+            kept = workers if http else None  # over stdio there is one client
+            players = stack.enter_context(_make_players(settings, log, kept))
         logging.getLogger("mcp").setLevel(
             logging.CRITICAL
         )  # it writes a traceback for each client that leaves
@@ -648,4 +649,4 @@ def serve_mcp(
         import uvicorn
 
         _allow_many_files()
-        return uvicorn.run(_http_app(players, settings), **_uvicorn_options(settings))
+        return uvicorn.run(_http_app(players, settings, workers), **_uvicorn_options(settings))

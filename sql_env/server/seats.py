@@ -20,7 +20,7 @@ from ipaddress import ip_address, ip_network
 from threading import Lock
 from typing import Any
 
-from ..database.connection import GuardedConnection
+from ..database.workers import Workers
 
 try:
     import fcntl
@@ -259,10 +259,11 @@ class Journal:
 
 # %% ../../nbs/server/03_seats.ipynb #15f3de35
 def _health(
+    workers: Workers,
     journal: Journal | None = None,  # where results wait, if there is one
 ) -> dict[str, Any]:
     "What a server answers at `/health`."
     problem = journal.problem if journal else ""
     state: dict[str, Any] = dict(status="degraded" if problem else "healthy")
     state |= dict(reason=problem) if problem else {}
-    return state | dict(emergency_stops=GuardedConnection.emergency_stops)
+    return state | dict(emergency_stops=workers.emergency_stops)
