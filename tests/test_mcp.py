@@ -25,6 +25,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.memory import create_connected_server_and_client_session as connect
 
 from sql_env.database.database import build_database
+from sql_env.database.workers import Workers
 from sql_env.evaluation.logs import read_log
 from sql_env.grading.answers import format_rows
 from sql_env.play.acts import ACTIONS, EXTRA_ACTIONS

@@ -503,6 +503,7 @@ class GuardedConnection:
         self._counted: dict[str, bool] = {}  # those
         self._open_twin = partial(type(self), path, tables, limits, is_counted=True)
         self.reason = ""  # why the last statement failed: cell, operations or another
+        self.has_run = False  # it was compiled
         self.known: dict[str, _Known] = {}
         self.new_statements = 0  # since the memory of statements was looked at
         self._slow: dict[str, bool] = {}  # statements that `run_brief` stopped
@@ -673,6 +674,7 @@ class GuardedConnection:
                 _fetch_more(cursor, rows, len(columns), limits)
             return columns, rows
         finally:
+            self.has_run = not log.is_compiling
             log.has_compiled()
             self.budget.start_memory = None
 
@@ -730,6 +732,9 @@ class GuardedConnection:
         "The error of a statement, which is dropped."
         budget = self.budget
         stop, budget.stop = budget.stop, ""
+        is_bound = stop or not self.has_run or self.con.in_transaction
+        if isinstance(e, MemoryError) or (isinstance(e, apsw.NoMemError) and not is_bound):
+            raise e  # the machine has none left, which is no fault of the statement
         is_counted_out = stop == "operations" and not budget.is_read_out()
         self.reason = (
             "cell" if isinstance(e, apsw.TooBigError) else stop if is_counted_out else "other"

@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 from ..database.catalog import database_fingerprint
+from ..database.guards import EnvironmentFailedError
 from ..grading.readings import MAX_ANSWER_CHARS
 from .acts import ACTIONS, Action, prompt, repair_unicode
 from sql_env.play.chat import (
@@ -510,6 +511,7 @@ class Session:
         self.actions: list[Action] = []
         self.rewards: list[float] = []  # of each action
         self.conversation = Conversation()
+        self.has_failed = False  # the environment, so that there is no verdict
         self._keys: dict[str, str] | None = None  # of the data, once they were asked for
         self._is_shared = False  # what was said belongs to a fork as well
         self._lock = RLock()
@@ -521,9 +523,9 @@ class Session:
 
     @property
     def done(self) -> bool:
-        "Whether the episode ended, or was given up after too many messages without a usable call."
+        "Whether the episode ended, failed, or was given up after too many messages without a usable call."
         over = self.observation is not None and self.observation.done
-        return over or bool(self.conversation.given_up)
+        return over or self.has_failed or bool(self.conversation.given_up)
 
     @property
     def reward(self) -> float:
@@ -581,7 +583,8 @@ class Session:
                     conversation.on_observation(self._step(conversation.next_action))
             except ToolError as e:  # of an environment on a server
                 conversation.refuse_calls(str(e))
-            except BaseException:
+            except BaseException as e:
+                self.has_failed = isinstance(e, Exception)
                 conversation.refuse_calls(_CALL_FAILED)
                 raise
             conversation.counts["late_calls"] += len(conversation.pending)
@@ -592,9 +595,11 @@ class Session:
         self,
         robust: bool = True,  # judge on variants too, which may take a second on a large database
     ) -> SessionVerdict:
-        "What became of the episode so far; without an answer it is wrong."
+        "What became of the episode so far; without an answer it is wrong. Raises `EnvironmentFailedError`."
         with self._lock:
             episode = self._check_begun()
+            if self.has_failed:
+                raise EnvironmentFailedError("The environment failed, so there is no verdict.")
             judged = episode.robust_verdict if robust else None
             return SessionVerdict(
                 episode.correct,
@@ -630,7 +635,7 @@ class Session:
             self.env.close()
             self.episode, self.observation, self.conversation = None, None, Conversation()
             self.actions, self.rewards, self._keys = [], [], None
-            self._is_shared = False
+            self._is_shared = self.has_failed = False
 
     def state(self) -> dict[str, Any]:
         "All that `resume` needs, as JSON, without gold; this process remembers the session."
@@ -702,7 +707,7 @@ class Session:
     def _open(self, observation: Observation) -> None:
         self.episode, self.observation = self.env.episode, observation
         self.actions, self.rewards, self._keys = [], [], None
-        self._is_shared = False
+        self._is_shared = self.has_failed = False
         self.conversation = Conversation(
             self.max_nudges, self.max_chars, keep_ids=True, actions=self.env.actions
         )

@@ -54,10 +54,8 @@ class _ServedEnvironment(SQLEnvironment):
         return EnvironmentTools(self)
 
     def _start(self, *args: Any) -> SQLObservation:
-        if self._journal and self._journal.is_full and not self._journal.write():
-            raise ServerFailedError(
-                f"No episode can begin, as its result could not be kept: {self._journal.problem}."
-            )
+        if self._journal and (why := self._journal.refusal()):
+            raise ServerFailedError(why)
         return super()._start(*args)
 
 # %% ../../nbs/server/08_app.ipynb #9bf78f1d
@@ -216,6 +214,8 @@ def _add_mcp(
             journal.add(_episode_record(episode, None))
 
     players = Players(lambda: Player(Session(make().as_episodes()), on_end=on_end), seats, idle)
+    if journal:
+        players.refusal = journal.refusal
     http = HttpEndpoint(players)
     own = next(
         r for r in app.router.routes if getattr(r, "path", "") == "/mcp" and hasattr(r, "methods")

@@ -181,9 +181,14 @@ class Player:
 
     def end(self) -> None:
         "Leave the episode, if one is being played."
-        episode, self._playing = self._playing, None
+        episode = self._playing
+        self.forget()
         if episode is not None and self.on_end is not None:
             self.on_end(episode)
+
+    def forget(self) -> None:
+        "Leave an episode that the server could not go on with: it is no result."
+        self._playing = None
 
     def _start(self, arguments: Any) -> tuple[str, bool]:
         try:
@@ -240,6 +245,7 @@ class Players:
         clock: Callable[[], float] = time.monotonic,
     ):
         self.make, self.seats, self.idle, self.clock = make, seats, idle, clock
+        self.refusal: Callable[[], str] = str  # why no episode can begin; empty if one can
         self._clients: set[_Client] = set()
         self._lock = Lock()
         seats.reclaimers.append(self.end_idle)
@@ -260,6 +266,12 @@ class Players:
             self._clients.discard(client)
         self._end(client)
 
+    def forget(self) -> None:
+        "Leave all episodes without a result."
+        with self._lock:
+            for client in self._clients:
+                client.player.forget()
+
     def end_idle(self) -> None:
         "End the episodes of clients that did nothing for `idle` seconds, and give their seats back."
         oldest = self.clock() - self.idle
@@ -279,7 +291,7 @@ class Players:
             client.is_busy = True
         try:
             if name == "start" and client.address is None:
-                if why := self.seats.take(address):
+                if why := self.refusal() or self.seats.take(address):
                     return error_result_text(f"{why} Call start again later."), True
                 client.address, client.was_idle = address, False
             elif client.was_idle:
@@ -287,6 +299,7 @@ class Players:
             return client.player.call(name, arguments)
         except Exception as e:
             logging.getLogger("sql_env").error("call failed", exc_info=e)
+            client.player.forget()
             return error_result_text(_FAILED), True
         finally:
             client.last_used, client.is_busy = self.clock(), False
@@ -505,7 +518,10 @@ class HttpEndpoint:
         )
         try:
             async with self._manager.run():
-                yield
+                try:
+                    yield
+                finally:  # what the server ends is no result of an agent
+                    self.players.forget()
         finally:
             self._manager = None
 
