@@ -563,7 +563,7 @@ def bad_requests(url):
     call = dict(jsonrpc="2.0", id=2, method="tools/call", params=dict(name="start", arguments={}))
     yield dict(content=b"{", headers=BOTH), 400
     yield dict(content=b"[1]", headers=BOTH), 400
-    yield dict(content=b"[" * 100_000, headers=BOTH), 500  # by the library
+    yield dict(content=b"[" * 100_000, headers=BOTH), 422
     yield dict(json=call, headers=BOTH), 400  # without a session
     yield dict(json=call, headers=BOTH | {"mcp-session-id": "nobody"}), 404
     yield dict(json=OPENING, headers={"accept": "text/html"}), 406

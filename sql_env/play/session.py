@@ -523,9 +523,9 @@ class Session:
 
     @property
     def done(self) -> bool:
-        "Whether the episode ended, failed, or was given up after too many messages without a usable call."
+        "Whether the episode ended, or was given up after too many messages without a usable call."
         over = self.observation is not None and self.observation.done
-        return over or self.has_failed or bool(self.conversation.given_up)
+        return over or bool(self.conversation.given_up)
 
     @property
     def reward(self) -> float:
@@ -584,7 +584,7 @@ class Session:
             except ToolError as e:  # of an environment on a server
                 conversation.refuse_calls(str(e))
             except BaseException as e:
-                self.has_failed = isinstance(e, Exception)
+                self.has_failed = self.has_failed or isinstance(e, Exception)
                 conversation.refuse_calls(_CALL_FAILED)
                 raise
             conversation.counts["late_calls"] += len(conversation.pending)

@@ -65,7 +65,8 @@ class HarnessSession(ResourceSession):
         except Exception as e:
             logging.getLogger("sql_env").error("a harness's episode failed", exc_info=e)
             text = error = "The environment failed, not you; the episode is over."
-        return ToolResult(data=text, done=self.session.done, error=error)
+        over = self.session.done or self.session.has_failed
+        return ToolResult(data=text, done=over, error=error)
 
     def verify(self, transcript: list[dict], final_state: Any | None = None) -> VerifyResult:
         "The reward and verdicts of all actions, whatever a transcript claims; no number if the environment failed."

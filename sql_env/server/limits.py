@@ -100,6 +100,7 @@ class _InvalidJSON(ValueError):
 
 # %% ../../nbs/server/04_limits.ipynb #5fa0fa84
 _MOST_KEYS = 50  # of an object that a client sends, and of its data
+_MOST_PARTS = 500  # quotes of its texts, and lists, objects and commas beside them
 _EXAMPLE = '{"type": "reset", "data": {}}'
 
 # %% ../../nbs/server/04_limits.ipynb #378c8e4f
@@ -112,9 +113,22 @@ def _real(text: str) -> float:
         _no_number(text[:20])
     return number
 
+# %% ../../nbs/server/04_limits.ipynb #a7f7f2b7
+def _check_parts(text: str | bytes) -> None:
+    "Raise `_InvalidJSON` for a text of so many parts that to read it as JSON takes milliseconds."
+    if isinstance(text, str):
+        text = text.encode(errors="replace")
+    plain = text.replace(b"\\\\", b"").replace(b'\\"', b"")
+    if plain.count(b'"') <= _MOST_PARTS:
+        outside = b"".join(plain.split(b'"')[::2])
+        if sum(map(outside.count, (b"[", b"{", b","))) <= _MOST_PARTS:
+            return
+    raise _InvalidJSON(f"it has more than {_MOST_PARTS} parts.")
+
 # %% ../../nbs/server/04_limits.ipynb #f4137f7b
 def _read_object(text: str | bytes) -> dict[str, Any]:
     "The JSON object that a client sent; raises `ValueError` with a sentence for anything else."
+    _check_parts(text)
     try:
         content = json.loads(text, parse_constant=_no_number, parse_float=_real)
         if b"\\u" in text if isinstance(text, bytes) else not text.isascii() or "\\u" in text:
@@ -283,9 +297,10 @@ _TOO_LONG = f"A request may have {MAX_MESSAGE_BYTES} bytes."
 _LINGER = 1.0  # seconds in which the body of a refused request is still read
 
 # %% ../../nbs/server/04_limits.ipynb #3a8c17a9
-async def _refuse(receive, send, status: int, text: str) -> None:
+async def _refuse(receive, send, status: int, text: str, is_rpc: bool = False) -> None:
     "Answer, and close the connection soon, whether or not the body has come."
-    body = json.dumps({"detail": text}).encode()
+    rpc = dict(jsonrpc="2.0", id=None, error=dict(code=-32600, message=text))
+    body = json.dumps(rpc if is_rpc else {"detail": text}).encode()
     headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
     headers.append((b"connection", b"close"))
     await send({"type": "http.response.start", "status": status, "headers": headers})
@@ -461,6 +476,10 @@ class _Guard:
         if path.startswith("/web") and not _OF_PAGE.fullmatch(path):
             raise _Refused(404, "Not Found: the page does not use this address.")
         body = await _read_body(receive, self.deadline)
+        try:
+            _check_parts(body)
+        except _InvalidJSON as e:
+            raise _Refused(422, f"Invalid JSON: {e}") from None
         if path in ("/reset", "/step") and body.strip():
             try:
                 content = _read_object(body)
@@ -476,7 +495,7 @@ class _Guard:
         try:
             body = await self._checked_body(scope, receive)
         except _Refused as e:
-            return await _refuse(receive, send, e.status, str(e))
+            return await _refuse(receive, send, e.status, str(e), scope["path"] == "/mcp")
         if scope["path"].startswith("/web"):
             send = _with_header(send, b"content-security-policy", self._policy)
         run = partial(_run_request, self.app, scope, _after(body, receive), send)
