@@ -14,7 +14,6 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.request import Request, urlopen
 
-from .database.guards import EnvironmentFailedError
 from .extras import needs_extra
 from .grading.answers import Verdict
 from .models import SQLAction, SQLObservation, SQLState
@@ -212,11 +211,11 @@ class _RemoteEpisodeEnv:
         return obs
 
     def step(self, action_type: str, argument: str = "") -> SQLObservation:
-        "Take one action; raises `SessionLostError` or `EnvironmentFailedError` if the connection or the server broke."
+        "Take one action; raises `SessionLostError` if the connection or the server broke."
         action = SQLAction(action_type=action_type, argument=argument)
         obs = self.clients.client.step(action).observation
-        if obs.metadata.get("blame") == "environment":
-            raise EnvironmentFailedError(obs.error)
+        if obs.done and obs.reward is None:
+            raise SessionLostError(obs.error)
         if self.episode is not None:
             self.episode.add(Action(action_type, argument), obs)
         return obs

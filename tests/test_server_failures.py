@@ -25,9 +25,8 @@ from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 
 from sql_env import SQLAction, load
-from sql_env.client import _RemoteEpisodeEnv
+from sql_env.client import SessionLostError, _RemoteEpisodeEnv
 from sql_env.database.database import build_database
-from sql_env.database.guards import EnvironmentFailedError
 from sql_env.evaluation.harness import evaluate
 from sql_env.models import SQLObservation
 from sql_env.play.environment import EpisodeEnv
@@ -425,7 +424,7 @@ def test_a_server_that_failed_is_an_error_of_its_client(questions):
     "Of `evaluate` on a server, and of a trainer's rollout there."
     failed = SQLObservation(error="internal: failed", done=True, metadata=dict(blame="environment"))
     client = SimpleNamespace(step=lambda action: SimpleNamespace(observation=failed))
-    with pytest.raises(EnvironmentFailedError, match="internal"):
+    with pytest.raises(SessionLostError, match="internal"):
         _RemoteEpisodeEnv(SimpleNamespace(client=client), []).step("QUERY", "SELECT 1")
     trl = pytest.importorskip("sql_env.integrations.trl")
     env = trl.SQLEnvTRLRemote("http://localhost")

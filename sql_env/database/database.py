@@ -315,23 +315,16 @@ class _File:
         self.path = path
         self._stamp = self._look()
 
-    @property
-    def has_changed(self) -> bool:
-        "Whether there is another file than the one that was opened."
-        now = self._look()
-        return now != self._stamp and bool(now)
-
     def check(self) -> None:
-        "Raise `QueryError` if it has changed."
-        if self.has_changed:
+        "Raise `QueryError` if there is another one now."
+        if self._look() not in ((), self._stamp):
             raise QueryError("bad_database", "The file has changed since it was opened.")
 
     def _look(self) -> tuple[int, ...]:
-        try:
-            found = None if isinstance(self.path, bytes) else self.path.stat()
-        except OSError:
-            found = None
-        return (found.st_mtime_ns, found.st_size) if found else ()
+        if isinstance(self.path, bytes) or not self.path.exists():
+            return ()
+        found = self.path.stat()
+        return found.st_mtime_ns, found.st_size
 
 # %% ../../nbs/database/07_database.ipynb #96e2211d
 def _open_unchanged(file: _File, names: frozenset[str], limits: Limits) -> GuardedConnection:

@@ -334,7 +334,7 @@ class _RemoteEnv:
             self.lost = True
             self.disconnect()
             raise ToolError(f"The connection was lost. {EPISODE_OVER}") from e
-        self.lost = observation.metadata.get("blame") == "environment"
+        self.lost = observation.done and observation.reward is None
         return observation
 
     def close(self) -> None:

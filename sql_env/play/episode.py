@@ -17,7 +17,7 @@ from sys import getsizeof
 from typing import Unpack
 
 from ..database.database import BriefDatabase, Database, NotBrief
-from ..database.guards import FAST_LIMITS, EnvironmentFailedError, QueryError
+from ..database.guards import FAST_LIMITS, QueryError
 from ..database.writing import Change, WritableCopy
 from ..grading.answers import Verdict
 from ..grading.readings import UnreadableAnswerError
@@ -222,7 +222,7 @@ class Episode:
             said = self.acts[action.action_type].run(scene, unescape_markup(argument))
         except QueryError as e:
             if e.kind == "bad_database":  # nobody who plays can help it
-                raise EnvironmentFailedError(str(e)) from None
+                raise
             # the hint of an error names tables, which level "none" must not
             error = escape_markup(f"{e.kind}: {e.message if self.schema_level == 'none' else e}")
         except UnreadableAnswerError as e:
@@ -261,10 +261,8 @@ class Episode:
         facts.repeat = key in ask.taken
         ask.taken.add(key)
         facts.done = facts.done or not self._steps_left
-        if facts.done and self.database.file.has_changed:
-            raise EnvironmentFailedError(
-                "The file of the database has changed since it was opened."
-            )
+        if facts.done:
+            self.database.file.check()
         if ask.verdict is None and facts.done:
             ask.end(Verdict(False, "no_answer"))
         self.done = facts.done and (facts.verdict is None or not ask.later)

@@ -98,18 +98,15 @@ def _add_error_handlers(app) -> None:
     from fastapi.responses import JSONResponse
     from pydantic import ValidationError
 
-    async def wrong_reset(request, e):
-        return JSONResponse({"detail": str(e)}, 422)
+    async def refused(request, e):
+        return JSONResponse({"detail": str(e)}, 422 if isinstance(e, ResetError) else 503)
 
     async def wrong_action(request, e):
         errors = e.errors(include_url=False, include_context=False, include_input=False)
         return JSONResponse({"detail": errors}, 422)
 
-    async def server_failed(request, e):
-        return JSONResponse({"detail": str(e)}, 503)
-
-    app.add_exception_handler(ServerFailedError, server_failed)
-    app.add_exception_handler(ResetError, wrong_reset)
+    app.add_exception_handler(ServerFailedError, refused)
+    app.add_exception_handler(ResetError, refused)
     app.add_exception_handler(ValidationError, wrong_action)
 
 # %% ../../nbs/server/08_app.ipynb #a6efa715
