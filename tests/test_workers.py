@@ -117,8 +117,8 @@ def test_a_statement_abandoned_while_its_process_starts_is_no_death(home, capfd)
     assert "Traceback" not in capfd.readouterr().err
 
 
-SLOW = """WITH k(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM k LIMIT 100000)
-    SELECT sum(length(trim(substr(printf('%019000d', 0), n % 9), replace(hex(zeroblob(800)), '0', 'b') || '0'))) FROM k"""
+SLOW = """WITH k(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM k LIMIT 100000) SELECT
+    sum(length(trim(substr(printf('%019000d', 0), n % 9), replace(printf('%01600d', 0), '0', 'b') || '0'))) FROM k"""
 
 
 def test_a_join_of_many_rows_passes_a_slow_function(home, workers):
