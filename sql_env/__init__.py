@@ -4,8 +4,11 @@ Everything a user needs can be imported from here; a name loads its module when 
 """
 
 import sys
+from typing import Any
 
 __version__ = "0.2.0"
+
+Fields = dict[str, Any]  # names and their values: a message, a row, settings
 
 
 def lazy_names(

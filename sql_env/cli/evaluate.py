@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import typer
 from rich.markup import escape
 
+from .. import Fields
 from sql_env.cli.app import (
     POLICY_NAMES,
     Console,
@@ -115,7 +116,7 @@ def _print_results(
 # %% ../../nbs/cli/03_evaluate.ipynb #4acaef45
 def _result_numbers(
     result: Any,  # an `EvaluationResult`
-) -> dict[str, Any]:
+) -> Fields:
     "The numbers of a result, for JSON."
     from sql_env.evaluation.results import summary
 
@@ -180,7 +181,7 @@ def _open_executor(name: str, n_workers: int, address: str | None) -> Iterator[A
         raise ValueError(
             f'--executor {name} needs packages that are missing: pip install "sql_env[cluster]"'
         ) from None
-    local: dict[str, Any] = {}
+    local: Fields = {}
     if name == "dask":
         if not address:
             local = dict(n_workers=n_workers, threads_per_worker=1)
@@ -272,7 +273,7 @@ max_time 0..      Begin no episode after this many seconds; those under way are 
 
         from sql_env.evaluation.harness import evaluate
 
-        options: dict[str, Any] = dict(
+        options: Fields = dict(
             n_episodes=self.n,
             seed=self.seed,
             log=self.log_path(env, policy),

@@ -20,6 +20,7 @@ import typer
 from rich.markup import escape
 from rich.text import Text
 
+from .. import Fields
 from sql_env.cli.app import (
     POLICY_NAMES,
     Console,
@@ -214,7 +215,7 @@ def _view_played(
     return views
 
 # %% ../../nbs/cli/02_play.ipynb #69134d50
-def _view_summary(view: Any) -> dict[str, Any]:
+def _view_summary(view: Any) -> Fields:
     "Who played what in a view, and how it ended."
     outcome = "unfinished"
     if view.outcome is not None:
@@ -369,7 +370,7 @@ def _rescore_command(
     before = EvaluationResult(about["policy"], [t.episode for t in old])
     after = EvaluationResult(about["policy"], [t.episode for t in rescored.trajectories])
     if as_json:
-        report: dict[str, Any] = dict(
+        report: Fields = dict(
             path=str(out),
             episodes=after.n_episodes,
             changed=list(rescored.changed),
@@ -405,7 +406,7 @@ def _verify_result_command(
     n = read_log(log)[0].get("n_questions")  # generated ones depend on how many there are
     asked = questions.with_split().load(n, show_progress=not as_json)
     verified = verify_result(log, asked)
-    about: dict[str, Any] = dict(
+    about: Fields = dict(
         verified=bool(verified),
         episodes=verified.result.n_episodes,
         claimed=verified.claimed.success_rate,

@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations, zip_longest
 from pathlib import Path
-from typing import Any
 
+from .. import Fields
 from .logs import _setting_differences, mixed_contents, read_log
 from sql_env.evaluation.rows import (
     NOT_JUDGED_REASONS,
@@ -47,7 +47,7 @@ class EvaluationResult:
 
     policy: str
     episodes: list[EpisodeResult]
-    settings: dict[str, Any] = field(default_factory=dict)  # all that is needed to play it again
+    settings: Fields = field(default_factory=dict)  # all that is needed to play it again
     hack_floor: dict[str, float] = field(default_factory=dict)  # see `hack_floor`
 
     @property
@@ -187,7 +187,7 @@ class EvaluationResult:
         )
 
 # %% ../../nbs/evaluation/06_results.ipynb #283fa805
-def _abstentions(result: EvaluationResult) -> dict[str, Any]:
+def _abstentions(result: EvaluationResult) -> Fields:
     "The figures of a policy that may abstain; none where it may not."
     if not set(ENDS).difference(ACTIONS).intersection(result.settings.get("actions", ())):
         return {}
@@ -203,7 +203,7 @@ def _abstentions(result: EvaluationResult) -> dict[str, Any]:
     )
 
 # %% ../../nbs/evaluation/06_results.ipynb #dbdcbb80
-def _conversations(result: EvaluationResult) -> dict[str, Any]:
+def _conversations(result: EvaluationResult) -> Fields:
     "The figures of conversations; none without any."
     if not any(e.turns_correct for e in result.completed):
         return {}
@@ -215,7 +215,7 @@ def _conversations(result: EvaluationResult) -> dict[str, Any]:
     )
 
 # %% ../../nbs/evaluation/06_results.ipynb #de4ed82c
-def summary(result: EvaluationResult) -> dict[str, Any]:
+def summary(result: EvaluationResult) -> Fields:
     "The figures of a result for JSON, which has no nan but None."
     low, high = result.interval()
     judges = dict.fromkeys(name for e in result.completed for name in e.verdicts)

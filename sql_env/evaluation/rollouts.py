@@ -18,6 +18,7 @@ from itertools import islice
 from random import Random
 from typing import Any, NamedTuple
 
+from .. import Fields
 from ..database.catalog import database_fingerprint
 from sql_env.evaluation.rows import (
     EpisodeResult,
@@ -41,7 +42,7 @@ class _PlannedEpisode(NamedTuple):
     "An episode that is to be played."
 
     episode_index: int  # in its run
-    reset: dict[str, Any]  # arguments of the environment's reset
+    reset: Fields  # arguments of the environment's reset
     seed: int  # of the policy
 
 # %% ../../nbs/evaluation/05_rollouts.ipynb #75964d61
@@ -91,7 +92,7 @@ def _crash_result(
     "The result of an episode that crashed; what is known of its question is kept."
     reset, said = planned.reset, f"{type(error).__name__}: {error}"[:500]
     question_id = str(reset.get("question_id", reset.get("index", planned.episode_index)))
-    about: dict[str, Any] = dict(
+    about: Fields = dict(
         error=said, blame=getattr(error, "blame", "environment"), usage=usage or {}
     )
     question = getattr(getattr(env, "episode", None), "question", None)

@@ -24,6 +24,7 @@ from typing import Any
 import apsw
 
 import sql_env
+from .. import Fields
 from ..database.catalog import database_fingerprint
 from ..grading.answers import Verdict
 from ..grading.variants.robust import ROBUST_REASONS
@@ -98,7 +99,7 @@ BLAMES = dict(
 )
 
 # %% ../../nbs/evaluation/03_rows.ipynb #8e5cda27
-def _verdict_dict(verdict: Verdict) -> dict[str, Any]:
+def _verdict_dict(verdict: Verdict) -> Fields:
     "A verdict as a log holds it."
     kept = dict(correct=verdict.correct, reason=verdict.reason)
     return kept | ({"detail": verdict.detail} if verdict.detail else {})
@@ -150,7 +151,7 @@ class EpisodeResult:
         "A name for the gold query that does not give it away, equal for equal queries of one database."
         return f"{self.database}-{self.hashes.get('gold', self.question_id)}"
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Fields:
         "The result as a log holds it."
         values = dict(vars(self))
         values["verdicts"] = {name: _verdict_dict(v) for name, v in self.verdicts.items()}
@@ -159,7 +160,7 @@ class EpisodeResult:
         return values
 
     @classmethod
-    def from_dict(cls, values: dict[str, Any]) -> "EpisodeResult":
+    def from_dict(cls, values: Fields) -> "EpisodeResult":
         "The inverse of `to_dict`; raises `TypeError` if it is none."
         lists = {name: tuple(values.get(name, ())) for name in ("error_kinds", "turns_correct")}
         verdicts = {name: Verdict(**v) for name, v in values.get("verdicts", {}).items()}
@@ -240,7 +241,7 @@ def _replay_versions() -> dict[str, str]:
     return dict(sql_env=sql_env.__version__, sqlite=apsw.sqlite_lib_version())
 
 # %% ../../nbs/evaluation/03_rows.ipynb #3ada28f4
-def _turn_dict(turn: Turn) -> dict[str, Any]:
+def _turn_dict(turn: Turn) -> Fields:
     return dict(action=list(turn.action), result=turn.result, error=turn.error, reward=turn.reward)
 
 # %% ../../nbs/evaluation/03_rows.ipynb #29464d18
@@ -249,7 +250,7 @@ class Trajectory:
     "An episode as a log holds it."
 
     episode: EpisodeResult
-    reset: dict[str, Any]  # arguments of the environment's reset, its seed among them
+    reset: Fields  # arguments of the environment's reset, its seed among them
     turns: list[Turn]  # what the agent did and saw; none of an episode that crashed
     seed: int = 0  # of the policy
     versions: dict[str, str] = field(default_factory=dict)  # see `_replay_versions`
@@ -258,8 +259,8 @@ class Trajectory:
     question_text: str = ""
     gold_sql: str = ""  # "" if a server does not tell
     follow_ups: list[dict[str, str]] = field(default_factory=list)  # question_text and gold_sql
-    messages: list[dict[str, Any]] = field(default_factory=list)  # as they were sent to the model
-    calls: list[dict[str, Any]] = field(default_factory=list)  # to the model, in their order
+    messages: list[Fields] = field(default_factory=list)  # as they were sent to the model
+    calls: list[Fields] = field(default_factory=list)  # to the model, in their order
     started: str = ""  # time stamp, ISO 8601 in UTC
     ended: str = ""
     branch: list[int] = field(default_factory=list)  # of a tree: its number, then a child per turn
@@ -269,7 +270,7 @@ class Trajectory:
         cls,
         episode: Episode,
         index: int = 0,  # of the episode in its run
-        reset: dict[str, Any] | None = None,  # question and seed of the episode if None
+        reset: Fields | None = None,  # question and seed of the episode if None
         seed: int = 0,
         style: str = "",
     ) -> "Trajectory":
@@ -308,7 +309,7 @@ class Trajectory:
         "Whether the answer was right."
         return self.episode.correct
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Fields:
         "The trajectory as a line of a log holds it."
         line = {
             name: x for name, x in vars(self).items() if x or name in ("reset", "seed", "turns")
@@ -320,7 +321,7 @@ class Trajectory:
         return line
 
     @classmethod
-    def from_dict(cls, line: dict[str, Any]) -> "Trajectory":
+    def from_dict(cls, line: Fields) -> "Trajectory":
         "The inverse of `to_dict`; raises `KeyError` or `TypeError` if `line` is something else."
         episode = EpisodeResult.from_dict(line["episode"])
         turns = [

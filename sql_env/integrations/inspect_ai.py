@@ -15,6 +15,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Unpack
 
+from .. import Fields
 from ..extras import needs_extra
 from ..play.chat import argument_text, error_result_text
 from ..play.environment import EpisodeEnv
@@ -57,7 +58,7 @@ def question_sample(question: Question) -> Sample:
     )
 
 # %% ../../nbs/integrations/02_inspect_ai.ipynb #91325b0f
-def session_outcome(session: Session) -> dict[str, Any]:
+def session_outcome(session: Session) -> Fields:
     "What the scorers need of an episode that is over: verdicts, reasons, answer, steps."
     verdict = session.verdict()
     return verdict._asdict() | dict(question_match=verdict.question_match)
@@ -66,7 +67,7 @@ def session_outcome(session: Session) -> dict[str, Any]:
 _OUTCOME, _STATE = "sql_env_outcome", "sql_env_session"  # keys in the store of a sample
 
 # %% ../../nbs/integrations/02_inspect_ai.ipynb #0a4c9756
-def _call(session: Session, name: str, arguments: dict[str, Any]) -> tuple[str, str, dict]:
+def _call(session: Session, name: str, arguments: Fields) -> tuple[str, str, dict]:
     "A result or an error of a call, as the model reads it, and the values for the store."
     result = error = ""
     try:
@@ -79,7 +80,7 @@ def _call(session: Session, name: str, arguments: dict[str, Any]) -> tuple[str, 
     return result, error, stored
 
 # %% ../../nbs/integrations/02_inspect_ai.ipynb #9c02f46e
-def _make_tool(schema: dict[str, Any], session: Session, state: TaskState) -> Tool:
+def _make_tool(schema: Fields, session: Session, state: TaskState) -> Tool:
     "The tool of a schema of `tool_schemas`."
     name, parameters = schema["name"], schema["parameters"]
 
@@ -105,13 +106,13 @@ def session_tools(
     return [_make_tool(schema["function"], session, state) for schema in session.tools]
 
 # %% ../../nbs/integrations/02_inspect_ai.ipynb #9f877191
-def _tool_call(call: dict[str, Any]) -> ToolCall:
+def _tool_call(call: Fields) -> ToolCall:
     "A call of a session's message."
     name, arguments = call["function"]["name"], json.loads(call["function"]["arguments"])
     return ToolCall(id=call.get("id", ""), function=name, arguments=arguments)
 
 # %% ../../nbs/integrations/02_inspect_ai.ipynb #d3b59d62
-def _chat_message(message: dict[str, Any]) -> ChatMessage:
+def _chat_message(message: Fields) -> ChatMessage:
     "A message of a session as Inspect has them."
     text = message.get("content") or ""
     match message["role"]:

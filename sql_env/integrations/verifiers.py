@@ -17,6 +17,7 @@ from itertools import count, pairwise
 from pathlib import Path
 from typing import Annotated, Any
 
+from .. import Fields
 from ..evaluation.trees import step_values
 from ..extras import needs_extra
 from ..play.acts import allowed_actions
@@ -56,7 +57,7 @@ class PlayConfig(vf.BaseConfig):
 
     def questions(self, batch: int = 0) -> QuestionSet:
         "The questions, of an endless source those of a batch; raises `SourceError`."
-        options: dict[str, Any] = {} if self.level is None else dict(level=self.level)
+        options: Fields = {} if self.level is None else dict(level=self.level)
         if takes_option(self.source, "seed"):
             options |= dict(seed=self.seed + batch)
         found = load(self.source, self.path, self.split, **options)
@@ -70,7 +71,7 @@ class PlayConfig(vf.BaseConfig):
 class SQLState(vf.State):
     "What a rollout carries from call to call."
 
-    session: dict[str, Any] = {}  # of `Session.state`; it holds no gold
+    session: Fields = {}  # of `Session.state`; it holds no gold
     batch: int = 0  # of an endless source
     done: bool = False
 
@@ -83,10 +84,10 @@ class SQLToolsConfig(vf.SharedToolsetConfig):
 # %% ../../nbs/integrations/03_verifiers.ipynb #4641af6b
 def call_tool(
     env: EpisodeEnv,
-    state: dict[str, Any],  # of the session
+    state: Fields,  # of the session
     name: str,
-    argument: dict[str, Any],
-) -> tuple[str, dict[str, Any], bool]:
+    argument: Fields,
+) -> tuple[str, Fields, bool]:
     "What the model reads, the state afterwards, and whether the episode is over."
     session = Session.resume(env, state)
     text = session.call(name, argument)
@@ -110,7 +111,7 @@ class SQLTools(vf.Toolset[SQLToolsConfig, SQLState]):
             tool = self._with_state(self._tool(function))
             mcp.add_tool(tool, name=function["name"], description=function["description"])
 
-    def _tool(self, schema: dict[str, Any]) -> Callable:
+    def _tool(self, schema: Fields) -> Callable:
         name, [(parameter, about)] = schema["name"], schema["parameters"]["properties"].items()
 
         async def tool(**argument: Any) -> str:

@@ -15,6 +15,7 @@ from contextlib import suppress
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from .. import Fields
 from ..database.guards import QueryError
 from .reward import TurnFacts
 from ..plugins import find
@@ -198,7 +199,7 @@ def _judge_value(ask: "Ask", text: str) -> "Verdict":
         )
     needs_rows = "@last" in text.lower() or "\n" in text
     result = evidence.result_of(last) if last and needs_rows else None
-    seen: dict[str, Any] = dict(
+    seen: Fields = dict(
         ordered=False if q.ranks is None else q.ranks,
         last=result.rows if result else None,
         columns=last.column_names if last else (),

@@ -11,8 +11,9 @@ __all__ = ['EpisodeEnv']
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from random import Random
-from typing import Any, Unpack
+from typing import Unpack
 
+from .. import Fields
 from ..database.guards import Limits
 from ..grading.variants.selection import why_no_instances
 from .acts import EXTRA_ACTIONS, find_act
@@ -152,7 +153,7 @@ class EpisodeEnv:
             raise ValueError(f"{questions.name}: there are no questions to play: {why}")
         if limits is not None and limits != questions.limits:
             questions = questions.with_limits(limits)
-        self.settings: dict[str, Any] = read_settings(settings)
+        self.settings: Fields = read_settings(settings)
         self.actions, verify = self.settings["actions"], self.settings["verify"]
         questions = _playable(questions, self.actions)
         if ROBUST in judge_chain(verify):
@@ -169,7 +170,7 @@ class EpisodeEnv:
         question = self.questions[0]
         return Episode(question, self.questions.database(question.database_name), **self.settings)
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> Fields:
         "A copy in another process opens its own databases."
         return {k: v for k, v in self.__dict__.items() if k != "_unplayed"}
 

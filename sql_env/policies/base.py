@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
+from .. import Fields
 from ..grading.cells import parse_cell
 from ..play.acts import NEXT_QUESTION, Action
 from ..play.board import unescape_markup
@@ -91,7 +92,7 @@ def parse_schema_info(schema_info: str) -> dict[str, list[str]]:
 class Completion:
     "A message of a model, and what it took: tokens, seconds, retries."
 
-    message: dict[str, Any]  # role, content, tool_calls
+    message: Fields  # role, content, tool_calls
     usage: dict[str, float] = field(default_factory=dict)
     truncated: bool = False  # it was cut at the limit of tokens
     stop_reason: str = ""  # why the model stopped, in the words of its server

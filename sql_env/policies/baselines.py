@@ -18,6 +18,7 @@ from random import Random
 from typing import Any
 from zlib import crc32
 
+from .. import Fields
 from ..database.search import MAX_SEARCH_CHARS
 from ..grading.answers import format_rows
 from ..play.acts import ACTIONS, Action, verbs
@@ -40,7 +41,7 @@ class RandomPolicy:
         actions: Sequence[str] = ACTIONS,  # that it takes; with EXECUTE it removes rows by chance
     ):
         self.seed, self.actions = seed, actions
-        self.settings: dict[str, Any] = {"seed": seed}
+        self.settings: Fields = {"seed": seed}
         if "EXECUTE" in actions:
             self.settings["actions"] = list(actions)
         self.reset(0)

@@ -19,6 +19,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from .. import Fields
 from ..paths import replacing
 from ..play.acts import ACTIONS, Action, allowed_actions, prompt, repair_unicode
 from ..play.board import escape_markup, unescape_markup
@@ -66,7 +67,7 @@ def _repaired(value: Any) -> Any:
     return [_repaired(part) for part in value] if isinstance(value, list) else value
 
 # %% ../../nbs/policies/06_chat.ipynb #f4348f97
-def _as_written(message: dict[str, Any]) -> dict[str, Any]:
+def _as_written(message: Fields) -> Fields:
     "A message of a conversation with the arguments of its calls without escapes."
     calls = []
     for call in message.get("tool_calls") or ():
@@ -77,7 +78,7 @@ def _as_written(message: dict[str, Any]) -> dict[str, Any]:
     return message | {"tool_calls": calls} if calls else message
 
 # %% ../../nbs/policies/06_chat.ipynb #4b3d7366
-def _call_record(completion: Completion, place: int, sent: dict[str, Any]) -> dict[str, Any]:
+def _call_record(completion: Completion, place: int, sent: Fields) -> Fields:
     "The record of a call: what it took, and the message as received if another one stands in the conversation."
     usage = dict(completion.usage)
     record = dict(message=place, seconds=round(usage.pop("seconds", 0), 6), usage=usage)
@@ -110,7 +111,7 @@ def _example_episodes(
     schema_level: str = "names",
     avoid: str = "",  # text of a question that must not be among them
     seed: int = 0,
-) -> Iterator[list[dict[str, Any]]]:
+) -> Iterator[list[Fields]]:
     "Conversations of `n` episodes on train questions, of different databases as far as possible."
     pool = [q for q in questions.split("train") if harmless_text(q.question_text) != avoid]
     Random(seed).shuffle(pool)
@@ -259,7 +260,7 @@ class ChatPolicy:
         self.conversation = Conversation(
             self.nudges, self.max_chars, self.keep_reasoning, actions=self.actions
         )
-        self.calls: list[dict[str, Any]] = []  # records of what the model was asked
+        self.calls: list[Fields] = []  # records of what the model was asked
         self._spent: Counter = Counter()  # calls, tokens, retries, seconds, cost
         self.refused = 0  # calls in a row
         self.seed = seed
@@ -277,7 +278,7 @@ class ChatPolicy:
         self.conversation, self._is_told = conversation.fork(), True
 
     @property
-    def messages(self) -> list[dict[str, Any]]:
+    def messages(self) -> list[Fields]:
         "The conversation so far."
         return self.conversation.messages
 
@@ -294,12 +295,12 @@ class ChatPolicy:
         return self.conversation.notes
 
     @property
-    def transcript(self) -> dict[str, Any]:
+    def transcript(self) -> Fields:
         "The episode for a log: `messages` as sent, with the model's SQL as it wrote it, and a record of each call."
         return dict(messages=[_as_written(m) for m in self.messages], calls=self.calls)
 
     @property
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> Fields:
         "What results and logs record."
         settings = dict(
             self.backend.settings,
@@ -335,7 +336,7 @@ class ChatPolicy:
                 f"such as {both[0]}; choose another split, or examples of another source"
             )
 
-    def initial_messages(self, observation: Observation) -> list[dict[str, Any]]:
+    def initial_messages(self, observation: Observation) -> list[Fields]:
         "The messages of an episode that was reset, with the examples between the system prompt and the question."
         said = self.prompts.get(observation.question) or prompt(None, self.actions)
         system, question = initial_messages(

@@ -18,6 +18,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from .. import Fields
 from ..extras import needs_extra
 from ..play.acts import ACTS
 
@@ -34,7 +35,7 @@ COMPACT_TEMPLATE = (
     "{{ '\n' }}{%- endfor -%}"
     "{%- if add_generation_prompt -%}{{ '<|im_start|>assistant\n' }}{%- endif -%}"
 )
-_COMPACT_RESPONSE: dict[str, Any] = dict(
+_COMPACT_RESPONSE: Fields = dict(
     defaults=dict(role="assistant"),
     start_anchor="<|im_start|>assistant\n",
     fields=dict(
@@ -64,9 +65,7 @@ def use_compact_form(tokenizer: Any) -> Any:
 _EXAMPLE = "How many visits are there?\n\nTables:\nvisit\n\nSteps: 15"  # as `initial_view` writes
 
 
-def as_text(
-    messages: Iterable[dict[str, Any]], tools: Sequence[dict[str, Any]]
-) -> list[dict[str, Any]]:
+def as_text(messages: Iterable[Fields], tools: Sequence[Fields]) -> list[Fields]:
     "A conversation in which tools, calls and results are words, for a model whose template shows none."
     parameters = {
         t["function"]["name"]: [*t["function"]["parameters"]["properties"]] for t in tools
@@ -74,7 +73,7 @@ def as_text(
     told = ", ".join(f"{name} {json.dumps(taken)}" for name, taken in parameters.items())
     name = "describe" if "describe" in parameters else next(iter(parameters))
     call, is_words = f'{name} {{"{parameters[name][0]}": "visit"}}', False
-    made: list[dict[str, Any]] = []
+    made: list[Fields] = []
     for message in messages:
         role = "user" if message["role"] == "tool" else message["role"]
         functions = [call["function"] for call in message.get("tool_calls") or ()]
@@ -98,7 +97,7 @@ _MAX_BRACES = 200  # that are looked at in one message
 _OPENS = re.compile(r"(?:\w+\.)?(\w+)[ (]?$")  # what a call in the compact form begins with
 
 # %% ../../nbs/policies/07_weights.ipynb #d6cbc14c
-def parse_assistant_text(text: str, tokenizer: Any = None) -> dict[str, Any]:
+def parse_assistant_text(text: str, tokenizer: Any = None) -> Fields:
     "The message in what a model wrote: content and, if there are any, tool calls."
     if getattr(tokenizer, "response_template", None) not in (None, _COMPACT_RESPONSE):
         try:
@@ -145,7 +144,7 @@ def shows_tools(
     "Whether a chat template shows which tools there are, and the calls that were made."
     said = [dict(role="system", content="s"), dict(role="user", content="u")]
     called = [*said, dict(role="assistant", content="", tool_calls=[_PROBE_CALL])]
-    options: dict[str, Any] = dict(tokenize=False, chat_template=template)
+    options: Fields = dict(tokenize=False, chat_template=template)
     tool: Any = dict(type="function", function=_PROBE_TOOL)
     try:
         told = tokenizer.apply_chat_template(said, tools=[tool], **options)
@@ -168,8 +167,8 @@ def _takes_dictionaries(tokenizer: Any, template: str | None) -> bool:
 
 # %% ../../nbs/policies/07_weights.ipynb #0e9ee941
 def as_template_reads(
-    messages: Iterable[dict[str, Any]], tokenizer: Any, template: str | None = None
-) -> list[dict[str, Any]]:
+    messages: Iterable[Fields], tokenizer: Any, template: str | None = None
+) -> list[Fields]:
     "Messages whose calls have the kind of arguments that a chat template, the tokenizer's own if None, takes."
     if not _takes_dictionaries(tokenizer, template):
         return list(messages)

@@ -22,6 +22,7 @@ from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
 
+from .. import Fields
 from ..database.database import Database, Descriptions, Limits
 from ..database.search import Documents
 from ..sql.analysis import classify_difficulty, referenced_tables
@@ -176,7 +177,7 @@ def _gold_answer() -> Any:
     return _GoldAnswer()
 
 # %% ../../nbs/questions/01_question_set.ipynb #555f7393
-def _without_defaults(fields: Mapping[str, Any]) -> dict[str, Any]:
+def _without_defaults(fields: Mapping[str, Any]) -> Fields:
     "The fields of a question that differ from their defaults."
     return {name: value for name, value in fields.items() if not _is_default(name, value)}
 
@@ -279,7 +280,7 @@ _DEFAULTS = {
 _TYPED_BY = frozenset(("gold_answer", "gold_sql", "writes"))  # what decides the type of an answer
 
 # %% ../../nbs/questions/01_question_set.ipynb #0f2b37a9
-def _question(kept: dict[str, Any]) -> Question:
+def _question(kept: Fields) -> Question:
     "The question of fields that are as `Question` keeps them, without defaults."
     q = object.__new__(Question)
     object.__setattr__(q, "__dict__", kept)
@@ -448,7 +449,7 @@ def _follow_ups_from_json(given: Mapping[str, Any]) -> tuple["Question", ...]:
     return tuple(found)
 
 # %% ../../nbs/questions/01_question_set.ipynb #5d1c920d
-def _read_lists(given: dict[str, Any]) -> None:
+def _read_lists(given: Fields) -> None:
     "Put tuples in the place of JSON's lists and objects; raises `ValueError`."
     given["gold_answer"] = _gold_from_json(given.get("gold_answer", []))
     others = given.get("other_answers", [])

@@ -24,7 +24,7 @@ from random import Random
 from types import MappingProxyType
 from typing import Any
 
-from .. import plugins
+from .. import Fields, plugins
 from ..database.database import Database
 from ..database.guards import Limits, QueryError
 from ..extras import needs_extra
@@ -308,7 +308,7 @@ def _read_hf(
         )
     options = dict(evidence=evidence, descriptions=descriptions, dialect=dialect)
     options |= dict(documents=documents)
-    given: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
+    given: Fields = {name: value for name, value in options.items() if value is not None}
     if unknown := [name for name in given if not takes_option(layout, name)]:
         raise SourceError(f"hf: {path} is of the layout {layout}, which has no {min(unknown)}.")
     if split is None or takes_option(layout, "split"):
@@ -363,7 +363,7 @@ def _source_options(
     source: str,
     given: Mapping[str, Any],  # options; None stands for one that was not given
     may_lack: Collection[str],  # options that a source need not take
-) -> dict[str, Any]:
+) -> Fields:
     "The options for a source; raises `SourceError` for a source or an option that does not exist."
     if source not in SOURCES:
         known = [*_OWN, *plugins.names("sources")]

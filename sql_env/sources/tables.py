@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from zipfile import BadZipFile
 
+from .. import Fields
 from ..database.database import build_database
 from ..extras import needs_extra
 from ..paths import SourceError
@@ -435,7 +436,7 @@ def _field_names(columns: Iterable[str]) -> list[str]:
 
 def _table_records(
     path: Path,  # CSV, TSV or Excel
-) -> list[dict[str, Any]]:  # of each line, by names of fields; empty cells are left out
+) -> list[Fields]:  # of each line, by names of fields; empty cells are left out
     "The lines of the tables of a file; raises `SourceError`."
     found = []
     for table in _read_tables(path):

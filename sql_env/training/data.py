@@ -18,6 +18,7 @@ from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
 
+from .. import Fields
 from ..evaluation.harness import evaluate
 from ..evaluation.logs import read_log
 from ..evaluation.rows import Trajectory
@@ -35,7 +36,7 @@ class _DataPart(NamedTuple):
     "A part of a stage's data: a source, its options, and how many questions are taken."
 
     source: str
-    options: dict[str, Any]
+    options: Fields
     n: int | None = None  # all if None
 
 # %% ../../nbs/training/03_data.ipynb #a0279240
@@ -104,7 +105,7 @@ def load_part(part: _DataPart, seed: int = 0, share: float = 1.0) -> QuestionSet
 def _joined(sets: list[QuestionSet], name: str) -> QuestionSet:
     "One set of several; raises `SourceError` if two databases or questions have the same name."
     questions: dict[str, Question] = {}
-    databases: dict[str, Any] = {}
+    databases: Fields = {}
     for found in sets:
         for question in found:
             if questions.setdefault(question.question_id, question) != question:
@@ -158,7 +159,7 @@ def trajectory_messages(
     system: str = SYSTEM_PROMPT,
     max_chars: int = MAX_TOOL_RESULT_CHARS,  # of one tool result, as in training with rewards
     last_message: str = "Done.",
-) -> list[dict[str, Any]]:
+) -> list[Fields]:
     "The messages of an episode; `env` is reset to show what was seen at its start."
     start = env.reset(**trajectory.reset)
     messages = episode_messages(start, trajectory.turns, system, max_chars)
@@ -169,7 +170,7 @@ def sft_rows(
     env: EpisodeEnv,
     trajectories: Iterable[Trajectory],
     **options: Any,  # of `trajectory_messages`
-) -> list[dict[str, Any]]:
+) -> list[Fields]:
     "Rows for `SFTTrainer`: `messages`, and `tools` as JSON text."
     tools = json.dumps(tool_schemas(), ensure_ascii=False)
     rows = []
@@ -198,7 +199,7 @@ def _expert_rows(recipe: Recipe, stage: Stage, questions: QuestionSet, seed: int
     return sft_rows(made.env, made, system=recipe.system, **of_rows)
 
 # %% ../../nbs/training/03_data.ipynb #bf0e8cf6
-def check_round_trip(rows: Sequence[dict[str, Any]], tokenizer: Any) -> int:
+def check_round_trip(rows: Sequence[Fields], tokenizer: Any) -> int:
     "How many calls of rows are rendered and parsed as they were; raises `ValueError` at the first that is not."
     from trl.chat_template_utils import get_training_chat_template
 
@@ -260,7 +261,7 @@ def right_trajectories(
     "The shortest episode of each question that a policy got right without an error."
     with tempfile.TemporaryDirectory(prefix="sql_env_play") as folder:
         log = log or Path(folder) / "episodes.jsonl"
-        options: dict[str, Any] = dict(seed=seed, batch=batch, epochs=tries, log=log)
+        options: Fields = dict(seed=seed, batch=batch, epochs=tries, log=log)
         evaluate(env, policy, progress=False, robust=False, **options)
         _, played = read_log(log)
     right: dict[str, Trajectory] = {}

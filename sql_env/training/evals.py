@@ -16,6 +16,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from .. import Fields
 from ..evaluation.harness import evaluate
 from ..evaluation.results import EvaluationResult
 from ..paths import cache_dir
@@ -31,7 +32,7 @@ from .recipes import _evaluation_settings
 from .run import Run, _quiet_libraries, read_metrics, save_model
 
 # %% ../../nbs/training/06_evals.ipynb #73cfebea
-EVAL_SUITES: dict[str, dict[str, Any]] = {
+EVAL_SUITES: dict[str, Fields] = {
     **{f"level {k}": dict(source="worlds", level=k, split="test") for k in (1, 2, 3, 4, 5)},
     **{
         f"level {k}, eight steps": dict(source="worlds", level=k, split="test", budget=8)
@@ -79,7 +80,7 @@ def suite_questions(name: str, n: int = 500) -> QuestionSet:
 
 # %% ../../nbs/training/06_evals.ipynb #3a3b9908
 _BATCH = 64  # episodes side by side
-_DEFAULTS: dict[str, Any] = dict(  # for models without settings
+_DEFAULTS: Fields = dict(  # for models without settings
     nudges=0,
     patience=3,
     max_chars=MAX_TOOL_RESULT_CHARS,
@@ -102,8 +103,7 @@ def evaluate_checkpoint(
     model: Any,  # its folder, or what `_load_backend` makes of it
     suites: Iterable[str] | None = None,  # those that are available if None
     n: int = 500,  # questions of each
-    settings: dict[str, Any]
-    | None = None,  # as `_evaluation_settings`; those of the folder if None
+    settings: Fields | None = None,  # as `_evaluation_settings`; those of the folder if None
     progress: bool = False,
 ) -> dict[str, EvaluationResult]:
     "Results of a model in evaluation suites, by name."
@@ -123,7 +123,7 @@ def evaluate_checkpoint(
     return results
 
 # %% ../../nbs/training/06_evals.ipynb #1d5431ca
-def suite_row(result: EvaluationResult, **about: Any) -> dict[str, Any]:
+def suite_row(result: EvaluationResult, **about: Any) -> Fields:
     "A line about a suite: rates, interval, steps, errors, and each episode as 0 or 1."
     low, high = result.interval()
     return about | dict(
@@ -165,7 +165,7 @@ def run_evals(
     stages: Iterable[str] | None = None,  # all that have a model if None
     suites: Iterable[str] | None = None,  # those that are available if None
     n: int = 500,  # questions of each suite
-) -> list[dict[str, Any]]:
+) -> list[Fields]:
     "Evaluate the models of a run and append what is new to its file; returns all lines."
     suites = list(_available_suites() if suites is None else suites)
     by_name = {stage.name: stage for stage in run.recipe.stages}
@@ -190,7 +190,7 @@ def start_row(
     run: Run,
     suite: str = "level 1",
     n: int = 100,  # questions
-) -> dict[str, Any]:
+) -> Fields:
     "The line of a run's model before its first stage, which is not kept."
     first = run.recipe.stages[0]
     with tempfile.TemporaryDirectory(prefix="sql_env_start") as folder, _quiet_libraries():

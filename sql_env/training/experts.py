@@ -17,6 +17,7 @@ from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
 
+from .. import Fields
 from ..database.database import Database
 from ..database.guards import QueryError
 from ..evaluation.harness import describe_env
@@ -526,7 +527,7 @@ class ExpertPolicy:
         self.reset(0)
 
     @property
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> Fields:
         return dict(styles=self.styles, copy_rows=self.copy_rows, seed=self.seed)
 
     def reset(self, seed: int) -> None:
@@ -590,7 +591,7 @@ class ExpertPolicy:
 
 # %% ../../nbs/training/01_experts.ipynb #ec6d0fb4
 def _record_trajectory(
-    env: EpisodeEnv, policy: Any, index: int, reset: dict[str, Any], seed: int
+    env: EpisodeEnv, policy: Any, index: int, reset: Fields, seed: int
 ) -> Trajectory:
     "Play one episode and keep it; `reset` are the arguments of the environment's reset."
     policy.reset(seed)

@@ -22,6 +22,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TextIO
 
+from .. import Fields
 from ..extras import needs_extra
 from ..paths import replacing
 from ..plugins import find, names
@@ -125,7 +126,7 @@ class Run:
         return load_weights(str(source), base if before else "", dtype, trained_on, compact=True)
 
 # %% ../../nbs/training/05_run.ipynb #9938543d
-def read_metrics(path: Path | str) -> list[dict[str, Any]]:
+def read_metrics(path: Path | str) -> list[Fields]:
     "The lines of a JSONL file without one that is cut off; none if there is no file."
     path = Path(path)
     if not path.exists():
@@ -165,7 +166,7 @@ class MetricsWriter:
         self.start -= seconds
         self.began = step, self.seconds
 
-    def log(self, step: int, max_steps: int, values: dict[str, Any]) -> None:
+    def log(self, step: int, max_steps: int, values: Fields) -> None:
         "Append the numbers among the values."
         line = dict(stage=self.stage, step=step, seconds=round(self.seconds, 1))
         for name, value in values.items():
@@ -225,11 +226,11 @@ ERROR_METRIC = "sql_env/error/"  # what stands before a kind of error in `rollou
 _ERRORS = "kinds of refused actions"
 
 # %% ../../nbs/training/05_run.ipynb #22caab53
-def _curves(lines: Sequence[dict], metrics: Sequence[str], most: int = 5) -> dict[str, Any]:
+def _curves(lines: Sequence[dict], metrics: Sequence[str], most: int = 5) -> Fields:
     "By title the values of each metric and of the most frequent kinds of errors: steps down, stages or kinds across."
     import pandas as pd
 
-    table, found = pd.DataFrame(lines), dict[str, Any]()
+    table, found = pd.DataFrame(lines), Fields()
     if table.empty:
         return found
     reward = table["reward"] if "reward" in table else pd.Series(None, table.index, float)

@@ -18,6 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from .. import Fields
 from ..integrations.trl import SQLEnvTRL, prompt_rows
 from ..paths import replacing
 from ..play.environment import EpisodeEnv
@@ -101,12 +102,12 @@ def _weights_dtype(recipe: Recipe) -> str:
     return "float32" if recipe.lora is None else _DTYPES[precision]
 
 # %% ../../nbs/training/04_trainers.ipynb #f2d074e2
-def _trainer_settings(recipe: Recipe, stage: Stage) -> dict[str, Any]:
+def _trainer_settings(recipe: Recipe, stage: Stage) -> Fields:
     "The settings of a stage for TRL's configuration, with what follows from the machine and from the recipe."
     import torch
 
     precision = recipe.precision or _device_precision()
-    settings: dict[str, Any] = dict(bf16=precision == "bf16", fp16=precision == "fp16")
+    settings: Fields = dict(bf16=precision == "bf16", fp16=precision == "fp16")
     if precision == "bf16" and not torch.cuda.is_available():
         settings |= dict(use_cpu=True, dataloader_pin_memory=False)
     given = (recipe.grpo if stage.method == "grpo" else recipe.sft) | stage.args
@@ -116,10 +117,10 @@ def _trainer_settings(recipe: Recipe, stage: Stage) -> dict[str, Any]:
     return settings | given
 
 # %% ../../nbs/training/04_trainers.ipynb #51473f46
-def _validation_settings(method: str, settings: dict[str, Any]) -> dict[str, Any]:
+def _validation_settings(method: str, settings: Fields) -> Fields:
     "Settings with which a trainer measures before it saves, and ends with the best."
     every = settings.get("save_steps", 500)
-    measured: dict[str, Any] = dict(
+    measured: Fields = dict(
         eval_strategy="steps",
         eval_steps=every,
         load_best_model_at_end=True,
@@ -226,7 +227,7 @@ def _sft_trainer(
     folder: Path,  # of the checkpoints
     seed: int = 0,
     callbacks: Sequence[Any] = (),
-    own: Sequence[dict[str, Any]] = (),  # rows beside those of the experts
+    own: Sequence[Fields] = (),  # rows beside those of the experts
 ):
     "TRL's trainer for imitation; `minutes` of a stage's options end it by the clock."
     from datasets import Dataset
@@ -256,14 +257,14 @@ def _sft_trainer(
 # %% ../../nbs/training/04_trainers.ipynb #8e56b755
 def _own_rows(
     recipe: Recipe, stage: Stage, model: Any, tokenizer: Any, seed: int, log: Path
-) -> list[dict[str, Any]]:
+) -> list[Fields]:
     "Conversations that the model got right, of questions of the stage's `play`, at temperature 1."
     questions = _stage_questions(replace(stage, data=stage.options["play"]), seed + 50)
     settings = recipe.env | stage.env
     budget = {"budget": settings["budget"]} if "budget" in settings else {}
     env = EpisodeEnv(questions, schema_level=stage.schema_level, **budget)
     backend = LocalModel(_merged(model), tokenizer, recipe.turn_tokens, temperature=1.0)
-    rules: dict[str, Any] = dict(nudges=0, patience=3, system=recipe.system)
+    rules: Fields = dict(nudges=0, patience=3, system=recipe.system)
     told = {"max_chars": settings["max_chars"]} if "max_chars" in settings else {}
     policy = ChatPolicy(backend, **rules | told)
     found = right_trajectories(env, policy, seed, stage.options.get("tries", 4), 32, log)
@@ -305,7 +306,7 @@ _TRL_HOOKS = ("_generate_and_score_completions", "_generate_single_turn", "_comp
 _SMALLEST_ADVANTAGE = 1e-3  # smaller ones are rounding errors
 
 # %% ../../nbs/training/04_trainers.ipynb #44785cd5
-def _rows_to_learn(inputs: dict[str, Any]) -> dict[str, Any]:
+def _rows_to_learn(inputs: Fields) -> Fields:
     "The rows of a batch with a token to learn, or the first, without columns that are padding in all of them."
     learned = inputs["completion_mask"] * inputs["tool_mask"]
     rows = learned.any(1)

@@ -19,6 +19,7 @@ from functools import cache
 from itertools import groupby
 from typing import Any, NamedTuple
 
+from .. import Fields
 from ..database.catalog import TableInfo, resolve_table
 from ..database.guards import QueryError
 from ..database.writing import Change
@@ -745,7 +746,7 @@ def view_trajectory(
         recorded = logged.outcome.verdicts if logged.outcome else {}
         outcome = replace(view.outcome, verdicts=recorded)
     same = ("question", "budget", "tables", "about", "changes", "results")
-    found: dict[str, Any] = {name: getattr(view, name) for name in same}
+    found: Fields = {name: getattr(view, name) for name in same}
     note = logged.note if trajectory.episode.error else _describe_change(trajectory, episode)
     return replace(logged, **found, outcome=outcome, note=note)
 

@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from .. import Fields
 from ..evaluation.rows import Trajectory
 from ..extras import MissingExtraError
 from ..play.acts import ACTIONS, EXTRA_ACTIONS, find_act
@@ -93,7 +94,7 @@ class QuestionPicker:
 
         self.questions, self.on_choose = questions, None
         own = [] if source in SOURCES else [source or questions.name]
-        options: dict[str, Any] = dict(
+        options: Fields = dict(
             layout=w.Layout(flex="1 1 170px", width="auto", min_width="0"),
             style={"description_width": "70px"},
         )
@@ -319,7 +320,7 @@ class EpisodeExplorer:
         menus = {"Left": "greedy", "Right": "oracle"}
         self.comparing = tab("Compare", menus, on_click=self.compare)
         self.replaying = _LogTab(self.replay)
-        tabs: dict[str, Any] = dict(
+        tabs: Fields = dict(
             Play=self.human, Watch=self.watching, Compare=self.comparing, Replay=self.replaying
         )
         self.tabs = w.Tab([tab.box for tab in tabs.values()])

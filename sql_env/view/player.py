@@ -15,6 +15,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from .. import Fields
 from ..paths import read_asset
 from ..play.acts import Act, find_act
 from ..play.board import escape_markup
@@ -224,9 +225,9 @@ class _ActionBoard:
         import ipywidgets as w
 
         self.act = act
-        self.boxes: dict[str, Any] = {}  # for the text of an act, by its verb
+        self.boxes: Fields = {}  # for the text of an act, by its verb
         self.buttons: dict[tuple[str, str], Any] = {}  # by verb and table, or verb and ""
-        self.errors: dict[str, Any] = {}  # where a mistake is said, by verb
+        self.errors: Fields = {}  # where a mistake is said, by verb
         self.answer_last: Any = None
         self.undo = _make_button("Take back", undo, tooltip="to before the last step (Alt+Z)")
         self.start_over = _make_button("Start over", reset)

@@ -23,6 +23,7 @@ from zlib import compress
 
 from fastcore.xml import FT, Safe
 
+from .. import Fields
 from ..database.catalog import TableInfo
 from ..evaluation.results import EvaluationResult, compare, rate_text, result_texts, summary
 from ..evaluation.rows import FAILURES, EpisodeResult, Trajectory, classify_failure
@@ -72,7 +73,7 @@ def _why(result: EpisodeResult) -> str:
     return _REASONS.get(result.reason, result.reason)
 
 # %% ../../nbs/view/06_run.ipynb #447e1306
-def _episode_ending(trajectory: Trajectory) -> dict[str, Any]:
+def _episode_ending(trajectory: Trajectory) -> Fields:
     "What the table shows of an episode."
     result = trajectory.episode
     usage = result.usage
@@ -120,7 +121,7 @@ def _search_text(trajectory: Trajectory, limit: int = 3000) -> str:
 def film_data(
     view: EpisodeView,
     database: str = "",  # whose drawing is shown below, if it is known
-) -> dict[str, Any]:
+) -> Fields:
     "An episode as data for `film.js`; raises whatever messages of another program bring about."
     states = _table_states(view, None)
     return dict(
@@ -146,9 +147,9 @@ def film_data(
 class _EpisodeRow(NamedTuple):
     "An episode in all runs."
 
-    row: dict[str, Any]  # of the table
+    row: Fields  # of the table
     text: str  # a search looks into it
-    films: list[dict[str, Any]]  # one per run that played it, see `film_data`
+    films: list[Fields]  # one per run that played it, see `film_data`
 
 # %% ../../nbs/view/06_run.ipynb #49e6e91e
 class RowMaker:
@@ -191,11 +192,11 @@ class RowMaker:
                 self._tables[database] = tuple(self.questions.database(database).infos)
         return self._tables[database]
 
-    def films(self, places: Sequence[int | None]) -> list[dict[str, Any]]:
+    def films(self, places: Sequence[int | None]) -> list[Fields]:
         "The films of an episode."
         return self._films(self.read(places))
 
-    def _films(self, played: Sequence[Trajectory | None]) -> list[dict[str, Any]]:
+    def _films(self, played: Sequence[Trajectory | None]) -> list[Fields]:
         films = []
         for trajectory, run in zip(played, self.runs):
             if trajectory is None:
@@ -489,7 +490,7 @@ def show_runs(
 class _FedRow(NamedTuple):
     "A row as it was made, see `_EpisodeRow`."
 
-    row: dict[str, Any]
+    row: Fields
     text: str
     places: Sequence[int | None]  # of its episode in each run
     played: Sequence[EpisodeResult | None]  # in each run
@@ -535,7 +536,7 @@ class RunFeed:
             self._rows[key] = _FedRow(row, made.text, places, now, self.version)
         self.figures = figures_html(runs)
 
-    def news(self, since: int) -> dict[str, Any]:
+    def news(self, since: int) -> Fields:
         "What changed after a version."
         with self._lock:
             self.update()
@@ -548,7 +549,7 @@ class RunFeed:
                 skipped=self.reader.skipped,
             )
 
-    def films(self, number: int) -> list[dict[str, Any]]:
+    def films(self, number: int) -> list[Fields]:
         "The films of a row; raises `IndexError`."
         with self._lock:
             if number < 0:
