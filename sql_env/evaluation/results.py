@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from itertools import combinations, zip_longest
 from pathlib import Path
 
-from .. import Fields
+from .. import Fields, meanings
 from .logs import _setting_differences, mixed_contents, read_log
 from sql_env.evaluation.rows import (
     NOT_JUDGED_REASONS,
@@ -492,16 +492,16 @@ def _judge_text(result: EvaluationResult, judge: str) -> str:
     return f"{judge}: {shares}" + (f"; between {low} and {high} are right" if low != high else "")
 
 # %% ../../nbs/evaluation/06_results.ipynb #e92a9ed6
-_USAGE_LABELS = dict(
-    calls="calls",
-    prompt_tokens="tokens in",
-    cached_tokens="of them cached",
-    completion_tokens="tokens out",
-    retries="requests repeated",
-    nudges="nudges",
-    no_call="messages without a call",
-    malformed="malformed calls",
-)
+_USAGE_LABELS = meanings("""
+calls: calls
+prompt_tokens: tokens in
+cached_tokens: of them cached
+completion_tokens: tokens out
+retries: requests repeated
+nudges: nudges
+no_call: messages without a call
+malformed: malformed calls
+""")
 
 # %% ../../nbs/evaluation/06_results.ipynb #30577104
 def _usage_text(result: EvaluationResult) -> str:

@@ -24,7 +24,7 @@ from typing import Any
 import apsw
 
 import sql_env
-from .. import Fields
+from .. import Fields, meanings
 from ..database.catalog import database_fingerprint
 from ..grading.answers import Verdict
 from ..grading.variants.robust import ROBUST_REASONS
@@ -91,12 +91,12 @@ NOT_JUDGED_REASONS = ROBUST_REASONS | {
     "off": "robust verdicts were switched off",
     "undisclosed": "the server does not tell",
 }
-BLAMES = dict(
-    model="it answered wrong, gave up, or wrote no usable call",
-    server="the model's server or provider failed, or filtered what the model said",
-    limit="the steps of the budget, the tokens of a message or of the context were used up",
-    environment="the database, a worker, the server of the environment, or code broke",
-)
+BLAMES = meanings("""
+model: it answered wrong, gave up, or wrote no usable call
+server: the model's server or provider failed, or filtered what the model said
+limit: the steps of the budget, the tokens of a message or of the context were used up
+environment: the database, a worker, the server of the environment, or code broke
+""")
 
 # %% ../../nbs/evaluation/03_rows.ipynb #8e5cda27
 def _verdict_dict(verdict: Verdict) -> Fields:
@@ -330,29 +330,29 @@ class Trajectory:
         return cls(**line | dict(episode=episode, turns=turns))
 
 # %% ../../nbs/evaluation/03_rows.ipynb #0b4712e3
-FAILURES = dict(
-    no_tool_call="never called a tool",
-    refusal="refused",
-    filtered="filtered by its provider",
-    length="cut by length",
-    context_full="context full",
-    gave_up="gave up",
-    budget="out of budget",
-    abstained="abstained",
-    unanswerable="answered the unanswerable",
-    ungrounded="no query behind it",
-    format="format",
-    wrong_columns="wrong columns",
-    wrong_rows="wrong rows",
-    wrong_filter="wrong filter",
-    wrong_join="wrong join",
-    wrong_aggregate="wrong aggregate",
-    wrong_order="wrong order",
-    missing_changes="changes missing",
-    wrong_changes="wrong changes",
-    collateral="changed too much",
-    wrong_answer="wrong, not known why",
-)
+FAILURES = meanings("""
+no_tool_call: never called a tool
+refusal: refused
+filtered: filtered by its provider
+length: cut by length
+context_full: context full
+gave_up: gave up
+budget: out of budget
+abstained: abstained
+unanswerable: answered the unanswerable
+ungrounded: no query behind it
+format: format
+wrong_columns: wrong columns
+wrong_rows: wrong rows
+wrong_filter: wrong filter
+wrong_join: wrong join
+wrong_aggregate: wrong aggregate
+wrong_order: wrong order
+missing_changes: changes missing
+wrong_changes: wrong changes
+collateral: changed too much
+wrong_answer: wrong, not known why
+""")
 
 # %% ../../nbs/evaluation/03_rows.ipynb #4e28c179
 _REFUSAL = re.compile(

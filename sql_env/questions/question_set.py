@@ -22,7 +22,7 @@ from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
 
-from .. import Fields
+from .. import Fields, meanings
 from ..database.database import Database, Descriptions, Limits
 from ..database.search import Documents
 from ..sql.analysis import classify_difficulty, referenced_tables
@@ -287,13 +287,8 @@ def _question(kept: Fields) -> Question:
     return q
 
 # %% ../../nbs/questions/01_question_set.ipynb #42f522e5
-def _flag_lines(text: str) -> dict[str, str]:
-    "Flags and their meanings, one on a line."
-    return dict(line.split(": ", 1) for line in text.strip().splitlines())
-
-
 QUESTION_FLAGS = {
-    **_flag_lines("""
+    **meanings("""
 error: gold does not run
 empty: gold has no rows, so [] would be right
 null: gold is a single NULL
@@ -323,7 +318,7 @@ absent_value: gold finds nothing, for a text that the data does not hold
 date_as_text: gold puts dates in order that are stored in words or from day or month to year
 """),
     **{flag: rule.meaning for flag, rule in SHAPE_RULES.items()},
-    **_flag_lines("""
+    **meanings("""
 duplicate_gold: another question has the same gold
 equal_gold: another question's gold is written otherwise and proved equal
 contradicted: a question in the same words has a gold that gives other rows

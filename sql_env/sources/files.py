@@ -18,7 +18,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from .. import Fields
+from .. import Fields, meanings
 from ..database.database import Descriptions
 from ..database.search import Documents, read_documents
 from ..paths import SourceError, unpack_archive
@@ -162,17 +162,17 @@ def _translate_gold(
         return q.with_flag("untranslated", str(e))
 
 # %% ../../nbs/sources/01_files.ipynb #f79f98ac
-_SHORT_NAMES = dict(
-    question="question_text",
-    sql="gold_sql",
-    query="gold_sql",
-    SQL="gold_sql",
-    database="database_name",
-    db_id="database_name",
-    id="question_id",
-    statements="gold_statements",
-    rule="states_rule",
-)
+_SHORT_NAMES = meanings("""
+question: question_text
+sql: gold_sql
+query: gold_sql
+SQL: gold_sql
+database: database_name
+db_id: database_name
+id: question_id
+statements: gold_statements
+rule: states_rule
+""")
 _NUMBERED = re.compile(r"(?:sql|query|gold_sql)_(\d+)")
 _PLAIN = frozenset("question_id question_text database_name gold_sql split evidence".split())
 

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from .. import Fields
+from .. import Fields, meanings
 from ..database.database import Descriptions
 from ..database.search import Documents
 from ..grading.answers import compare_rows
@@ -462,9 +462,8 @@ def _knowledge(folder: Path, row: Fields) -> dict[Any, dict]:
     return {e.get("id"): e for e in _read_json_rows(path)} if path.is_file() else {}
 
 # %% ../../nbs/sources/02_published.ipynb #9e705864
-_IN_WORDS = dict(
-    line.split(": ")
-    for line in """>=: at least
+_IN_WORDS = meanings("""
+>=: at least
 <=: at most
 <>: is not
 !=: is not
@@ -487,8 +486,8 @@ or: or
 not: not
 between: between
 null: missing
-round: rounded""".splitlines()
-)
+round: rounded
+""")
 _SILENT = frozenset(
     "select from where group order by having limit as on join inner left outer case when then else end is in "
     "like distinct cast real integer text coalesce ifnull nullif over partition with union all exists".split()

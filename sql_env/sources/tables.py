@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from zipfile import BadZipFile
 
-from .. import Fields
+from .. import Fields, meanings
 from ..database.database import build_database
 from ..extras import needs_extra
 from ..paths import SourceError
@@ -288,15 +288,15 @@ def _read_duckdb_tables(path: Path) -> list[_ImportedTable]:
     return found
 
 # %% ../../nbs/sources/03_tables.ipynb #7a9df33b
-_ADVICE = {
-    ".zip": "Unpack it first and name the files in it.",
-    ".gz": "Unpack it first and name the files in it.",
-    ".sql": "A dump runs on its own server only: restore it there and export the tables as CSV or Parquet.",
-    ".dump": "Restore it on its own server and export the tables as CSV or Parquet.",
-    ".xls": "Save it as .xlsx, or each sheet as CSV.",
-    ".sqlite": "It is SQLite already: put it into the folder beside questions.jsonl.",
-    ".db": "If it is SQLite, put it into the folder beside questions.jsonl.",
-}
+_ADVICE = meanings("""
+.zip: Unpack it first and name the files in it.
+.gz: Unpack it first and name the files in it.
+.sql: A dump runs on its own server only: restore it there and export the tables as CSV or Parquet.
+.dump: Restore it on its own server and export the tables as CSV or Parquet.
+.xls: Save it as .xlsx, or each sheet as CSV.
+.sqlite: It is SQLite already: put it into the folder beside questions.jsonl.
+.db: If it is SQLite, put it into the folder beside questions.jsonl.
+""")
 
 # %% ../../nbs/sources/03_tables.ipynb #caf46362
 def _read_tables(

@@ -22,7 +22,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TextIO
 
-from .. import Fields
+from .. import Fields, meanings
 from ..extras import needs_extra
 from ..paths import replacing
 from ..plugins import find, names
@@ -211,15 +211,15 @@ def _metrics_callback(writer: MetricsWriter):
     return MetricsCallback()
 
 # %% ../../nbs/training/05_run.ipynb #5f3c1bd1
-METRIC_CURVES = {
-    "loss": "loss while imitating",
-    "eval_loss": "loss on validation questions",
-    "reward": "reward",
-    "eval_reward": "reward on validation questions",
-    "sql_env/correct": "right answers",
-    "sql_env/steps": "steps per episode",
-    "sql_env/errors": "refused actions per episode",
-}
+METRIC_CURVES = meanings("""
+loss: loss while imitating
+eval_loss: loss on validation questions
+reward: reward
+eval_reward: reward on validation questions
+sql_env/correct: right answers
+sql_env/steps: steps per episode
+sql_env/errors: refused actions per episode
+""")
 ERROR_METRIC = "sql_env/error/"  # what stands before a kind of error in `rollout_metrics`
 
 # %% ../../nbs/training/05_run.ipynb #79bda350

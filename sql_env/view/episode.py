@@ -19,7 +19,7 @@ from functools import cache
 from itertools import groupby
 from typing import Any, NamedTuple
 
-from .. import Fields
+from .. import Fields, meanings
 from ..database.catalog import TableInfo, resolve_table
 from ..database.guards import QueryError
 from ..database.writing import Change
@@ -479,14 +479,14 @@ def _end_parts(view: EpisodeView) -> list[Part]:
     return parts
 
 # %% ../../nbs/view/02_episode.ipynb #9675078d
-_PAID_FOR = dict(
-    outcome="for the answer",
-    step="for the step",
-    error="for the mistake",
-    repeat="for the repeat",
-    clarify="for asking",
-    shaping="for progress",
-)
+_PAID_FOR = meanings("""
+outcome: for the answer
+step: for the step
+error: for the mistake
+repeat: for the repeat
+clarify: for asking
+shaping: for progress
+""")
 
 # %% ../../nbs/view/02_episode.ipynb #cf3955eb
 def _reward_words(reward: Mapping[str, float]) -> dict[str, float]:
