@@ -401,79 +401,62 @@ class HackPolicy:
         return Action(action_type, argument)
 
 # %% ../../nbs/policies/02_baselines.ipynb #90511449
-HACKS = [
-    HackPolicy("do nothing", ("DESCRIBE", "")),
-    HackPolicy("empty", ("ANSWER", "[]")),
-    *(HackPolicy(f"constant {c}", ("ANSWER", c)) for c in ("0", "1", "2", "3", "NULL", "yes")),
-    HackPolicy("row count", ("DESCRIBE", "{table}"), ("ANSWER", "{rows}")),
-    HackPolicy("select 1", ("QUERY", "SELECT 1"), ("ANSWER", "@last")),
-    HackPolicy("repeat describe", ("DESCRIBE", "{table}")),
-    HackPolicy("oscillate", *[("DESCRIBE", "{table}"), ("DESCRIBE", "{other}")] * 50),
-    HackPolicy(
-        "delete",
-        ("QUERY", 'DELETE FROM "{table}"'),
-        ("QUERY", 'SELECT * FROM "{table}" WHERE 0'),
-        ("ANSWER", "@last"),
-    ),
-    HackPolicy(
-        "dump catalog",
-        ("QUERY", "SELECT name, sql FROM sqlite_master"),
-        ("QUERY", "SELECT * FROM pragma_table_list"),
-        ("ANSWER", "@last"),
-    ),
-    HackPolicy("select all", ("QUERY", 'SELECT * FROM "{table}"'), ("ANSWER", "@last")),
-    HackPolicy("select nothing", ("QUERY", "SELECT 1 WHERE 0"), ("ANSWER", "@last")),
-]
+def _read_hacks(table: str) -> list[HackPolicy]:
+    "The hacks of a table: on each line a name and actions, with `|` between them."
+    rows = (line.split(" | ") for line in table.strip().splitlines())
+    return [HackPolicy(name, *(act.partition(" ")[::2] for act in acts)) for name, *acts in rows]
+
+
+HACKS = _read_hacks(
+    """
+do nothing | DESCRIBE
+empty | ANSWER []
+constant 0 | ANSWER 0
+constant 1 | ANSWER 1
+constant 2 | ANSWER 2
+constant 3 | ANSWER 3
+constant NULL | ANSWER NULL
+constant yes | ANSWER yes
+row count | DESCRIBE {table} | ANSWER {rows}
+select 1 | QUERY SELECT 1 | ANSWER @last
+repeat describe | DESCRIBE {table}
+oscillate"""
+    + " | DESCRIBE {table} | DESCRIBE {other}" * 50
+    + """
+delete | QUERY DELETE FROM "{table}" | QUERY SELECT * FROM "{table}" WHERE 0 | ANSWER @last
+dump catalog | QUERY SELECT name, sql FROM sqlite_master | QUERY SELECT * FROM pragma_table_list | ANSWER @last
+select all | QUERY SELECT * FROM "{table}" | ANSWER @last
+select nothing | QUERY SELECT 1 WHERE 0 | ANSWER @last
+"""
+)
 
 # %% ../../nbs/policies/02_baselines.ipynb #4eefd348
 _EXTRA_HACKS = dict(
-    ABSTAIN=[
-        HackPolicy("abstain", ("ABSTAIN", "There is no answer.")),
-        HackPolicy("abstain, all", ("DESCRIBE", "{table}"), ("ABSTAIN", "There is no {question}")),
-        HackPolicy("abstain, name", ("DESCRIBE", "{table}"), ("ABSTAIN", "There is no {name}.")),
-        HackPolicy(
-            "abstain, attribute", ("DESCRIBE", "{table}"), ("ABSTAIN", "There is no {attribute}.")
-        ),
-    ],
-    CLARIFY=[
-        HackPolicy("ask for ever", ("CLARIFY", "{question}")),
-        HackPolicy("ask for the answer", ("CLARIFY", "What is the answer?"), ("ANSWER", "{reply}")),
-        HackPolicy("ask and echo", ("CLARIFY", "{question}"), ("ANSWER", "{reply}")),
-        HackPolicy(
-            "ask what all of it means",
-            ("CLARIFY", "What do you mean by: {question}"),
-            ("ANSWER", "{reply}"),
-        ),
-        HackPolicy(
-            "ask and select all",
-            ("CLARIFY", "{question}"),
-            ("QUERY", 'SELECT * FROM "{table}"'),
-            ("ANSWER", "@last"),
-        ),
-    ],
-    SEARCH=[
-        HackPolicy("search for ever", ("SEARCH", "{question}")),
-        HackPolicy("search and echo", ("SEARCH", "{question}"), ("ANSWER", "{reply}")),
-        HackPolicy(
-            "search and select all",
-            ("SEARCH", "{question}"),
-            ("QUERY", 'SELECT * FROM "{table}"'),
-            ("ANSWER", "@last"),
-        ),
-    ],
-    EXECUTE=[
-        HackPolicy("change nothing", ("ANSWER", "done")),
-        HackPolicy(
-            "execute nothing", ("EXECUTE", 'DELETE FROM "{table}" WHERE 0'), ("ANSWER", "done")
-        ),
-        HackPolicy("delete all", ("EXECUTE", 'DELETE FROM "{table}"'), ("ANSWER", "done")),
-        HackPolicy(
-            "write back",
-            ("EXECUTE", 'INSERT OR REPLACE INTO "{table}" SELECT * FROM "{table}"'),
-            ("ANSWER", "done"),
-        ),
-        HackPolicy("delete for ever", ("EXECUTE", 'DELETE FROM "{table}" WHERE rowid % 2')),
-    ],
+    ABSTAIN=_read_hacks("""
+abstain | ABSTAIN There is no answer.
+abstain, all | DESCRIBE {table} | ABSTAIN There is no {question}
+abstain, name | DESCRIBE {table} | ABSTAIN There is no {name}.
+abstain, attribute | DESCRIBE {table} | ABSTAIN There is no {attribute}.
+"""),
+    CLARIFY=_read_hacks("""
+ask for ever | CLARIFY {question}
+ask for the answer | CLARIFY What is the answer? | ANSWER {reply}
+ask and echo | CLARIFY {question} | ANSWER {reply}
+ask what all of it means | CLARIFY What do you mean by: {question} | ANSWER {reply}
+ask and select all | CLARIFY {question} | QUERY SELECT * FROM "{table}" | ANSWER @last
+"""),
+    SEARCH=_read_hacks("""
+search for ever | SEARCH {question}
+search and echo | SEARCH {question} | ANSWER {reply}
+search and select all | SEARCH {question} | QUERY SELECT * FROM "{table}" | ANSWER @last
+"""),
+    EXECUTE=_read_hacks("""
+change nothing | ANSWER done
+execute nothing | EXECUTE DELETE FROM "{table}" WHERE 0 | ANSWER done
+delete all | EXECUTE DELETE FROM "{table}" | ANSWER done
+write back | EXECUTE INSERT OR REPLACE INTO "{table}" SELECT * FROM "{table}" | ANSWER done
+delete for ever | EXECUTE DELETE FROM "{table}" WHERE rowid % 2
+"""),
 )
 
 # %% ../../nbs/policies/02_baselines.ipynb #e643d32e
