@@ -35,6 +35,7 @@ from sql_env.cli.app import (
     SourceOptions,
     _make_table,
     _play_settings,
+    _print_json,
     _print_left_out,
     _print_text,
     _takes_options,
@@ -534,9 +535,7 @@ def _evaluate(
             _write_reports(played.results, played.floor, out)
         console = Console(stderr=as_json)
         if as_json:
-            _print_text(
-                json.dumps([_result_numbers(result) for result in played.results], indent=1)
-            )
+            _print_json([_result_numbers(result) for result in played.results])
         else:
             _print_results(console, _title(loaded, shard), played.results, played.floor)
             _print_left_out(console, loaded)
@@ -634,7 +633,7 @@ def _merge_command(files: list[Path], out: Path = Path("merged"), as_json: bool 
         results.append(load_result(merge_logs(paths, out / f"{_file_name(policy)}.jsonl")))
     _write_reports(results, results[0].hack_floor, out)
     if as_json:
-        _print_text(json.dumps([_result_numbers(result) for result in results], indent=1))
+        _print_json([_result_numbers(result) for result in results])
         return
     title = f"{results[0].settings['questions']}: {len(files)} files"
     _print_results(Console(), title, results, results[0].hack_floor)
@@ -698,8 +697,8 @@ def _compare_command(files: list[Path], by: str = "correct", as_json: bool = Fal
         raise ValueError("There is nothing to compare with: give two results or more.")
     found = [compare(results[0], results[1], by)] if len(results) == 2 else compare_all(results, by)
     if as_json:
-        rows = [{n: None if x != x else x for n, x in asdict(c).items()} for c in found]
-        _print_text(json.dumps(rows[0] if len(results) == 2 else rows, indent=1))
+        rows = [*map(asdict, found)]
+        _print_json(rows[0] if len(results) == 2 else rows)
         return
     for result in results:
         low, high = map(rate_text, result.interval())

@@ -225,12 +225,6 @@ def _view_summary(view: Any) -> Fields:
     about, steps = view.about or view.question, len(view.turns)
     return dict(about=about, policy=view.policy, steps=steps, outcome=outcome, note=view.note)
 
-# %% ../../nbs/cli/02_play.ipynb #67ecdcd1
-def _view_line(view: Any) -> str:
-    "A view in one line."
-    line = "{about} played by {policy}, {steps} steps, {outcome}. {note}"
-    return line.format(**_view_summary(view)).strip()
-
 # %% ../../nbs/cli/02_play.ipynb #e63c0b2b
 def _export_harbor(questions: "QuestionSet", out: Path, as_json: bool) -> None:
     "Write tasks for Harbor and say how many."
@@ -299,7 +293,8 @@ def _export_command(
         _print_json(dict(path=str(out), characters=size, episodes=episodes))
         return
     for view in views:
-        _print_text(_view_line(view))
+        line = "{about} played by {policy}, {steps} steps, {outcome}. {note}"
+        _print_text(line.format(**_view_summary(view)).strip())
     _print_text(f"{out}, {size / 1000:.0f} kB: open it in a browser.")
 
 # %% ../../nbs/cli/02_play.ipynb #c028d2e0

@@ -417,30 +417,39 @@ def pass_rates(result: EvaluationResult, ks: Sequence[int] = (1,), by: str = "co
     return pd.DataFrame(rows, pd.Index(ks, name="k"), ["pass@k", "pass^k"]).round(4)
 
 # %% ../../nbs/evaluation/06_results.ipynb #0995cae3
+_COLUMNS = meanings("""
+policy: policy
+success: success_rate
+low: low
+high: high
+grounded: grounded_rate
+robust: robust_rate
+not_judged: n_not_judged
+reward: avg_reward
+steps: avg_steps
+episodes: n_episodes
+completed: n_completed
+""")
+
+
 def results_frame(results: Sequence[EvaluationResult]):
     "One row per result, as a pandas DataFrame."
     import pandas as pd
 
-    columns = dict(policy="policy", success="success_rate", low="low", high="high")
-    columns |= dict(grounded="grounded_rate", robust="robust_rate", not_judged="n_not_judged")
-    columns |= dict(
-        reward="avg_reward", steps="avg_steps", episodes="n_episodes", completed="n_completed"
-    )
     rows = [dict(summary(r), policy=r.policy) for r in results]
     nan = float("nan")
-    table = [[nan if row[key] is None else row[key] for key in columns.values()] for row in rows]
-    return pd.DataFrame(table, columns=list(columns)).set_index("policy")
+    table = [[nan if row[key] is None else row[key] for key in _COLUMNS.values()] for row in rows]
+    return pd.DataFrame(table, columns=list(_COLUMNS)).set_index("policy")
 
 # %% ../../nbs/evaluation/06_results.ipynb #6074d052
 def rate_text(
     rate: float,  # between 0 and 1, or nan
-    digits: int = 1,
 ) -> str:
     "A rate in percent, `-` for nan."
-    return "-" if rate != rate else f"{rate:.{digits}%}"
+    return "-" if rate != rate else f"{rate:.1%}"
 
 # %% ../../nbs/evaluation/06_results.ipynb #98709f6c
-def _number_text(value: float, digits: int = 1) -> str:
+def _number_text(value: float, digits: int) -> str:
     "A number with its digits, `-` for nan."
     return "-" if value != value else f"{value:.{digits}f}"
 

@@ -234,14 +234,14 @@ def _judgement_key(episode: Episode | Ask) -> tuple:
     return q.database_name, q.gold_sql, episode.answered, queries, *gold, *task, *parts
 
 # %% ../../nbs/evaluation/05_rollouts.ipynb #682e34e9
+@dataclass
 class _RobustJudge:
     "Episodes that were played and wait for their robust verdicts."
 
-    def __init__(self, robust: bool = True):  # False: they get none
-        self.robust = robust
-        self.waiting: list[tuple[Trajectory, Any]] = []  # with their episodes
-        self.cells = 0
-        self.began = 0.0
+    robust: bool  # False: they get none
+    waiting: list[tuple[Trajectory, Any]] = field(default_factory=list)  # with their episodes
+    cells: int = 0
+    began: float = 0.0
 
     def add(self, played: Trajectory, episode: Any) -> None:
         "Take in an episode; what needs no judging has its verdict at once."

@@ -16,7 +16,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any
@@ -240,10 +240,6 @@ def _replay_versions() -> dict[str, str]:
     "The versions on which it depends what an agent sees, and how it is judged."
     return dict(sql_env=sql_env.__version__, sqlite=apsw.sqlite_lib_version())
 
-# %% ../../nbs/evaluation/03_rows.ipynb #3ada28f4
-def _turn_dict(turn: Turn) -> Fields:
-    return dict(action=list(turn.action), result=turn.result, error=turn.error, reward=turn.reward)
-
 # %% ../../nbs/evaluation/03_rows.ipynb #29464d18
 @dataclass
 class Trajectory:
@@ -315,7 +311,7 @@ class Trajectory:
             name: x for name, x in vars(self).items() if x or name in ("reset", "seed", "turns")
         }
         line["episode"] = self.episode.to_dict()
-        line["turns"] = [_turn_dict(turn) for turn in self.turns]
+        line["turns"] = [asdict(turn) for turn in self.turns]
         if self.episode.error:
             del line["turns"]
         return line
@@ -366,11 +362,6 @@ _CUT = {"length", "max_tokens"}
 _FULL = re.compile(r"too long|context|model_length", re.I)
 _LIMITS = {"length", "context_full", "budget"}  # kinds of failures that a limit is to blame for
 
-# %% ../../nbs/evaluation/03_rows.ipynb #1c6592c8
-def _is_refusal(text: str) -> bool:
-    "Whether a message refuses to help."
-    return bool(_REFUSAL.search(text))
-
 # %% ../../nbs/evaluation/03_rows.ipynb #ce9bf523
 def _without_answer(trajectory: Trajectory) -> str:
     "Why there is no answer."
@@ -384,7 +375,7 @@ def _without_answer(trajectory: Trajectory) -> str:
     ended_in_words = bool(aborted) or not trajectory.turns
     if ended_in_words and stopped in _FILTERED:
         return "filtered"
-    if ended_in_words and (stopped == "refusal" or _is_refusal(words)):
+    if ended_in_words and (stopped == "refusal" or _REFUSAL.search(words)):
         return "refusal"
     if ended_in_words and (stopped in _CUT or last.get("truncated")):
         return "length"

@@ -100,10 +100,6 @@ class Said(NamedTuple):
     verdict: "Verdict | None" = None  # by value, on a question that is over now
     answer: str | None = None  # that it was given; None without one
 
-# %% ../../nbs/play/05_acts.ipynb #2f7e4f1b
-def _always(question: "Question") -> bool:
-    return True
-
 # %% ../../nbs/play/05_acts.ipynb #e038a410
 class Act(NamedTuple):
     "One action: its names, its words and what it does."
@@ -119,7 +115,7 @@ class Act(NamedTuple):
     hint: str = ""  # what a person is to write
     button: str = ""  # that takes it
     counted: str = ""  # the name of the metric that counts it
-    suits: "Callable[[Question], bool]" = _always  # the questions that it is for
+    suits: "Callable[[Question], bool]" = lambda question: True  # the questions that it is for
 
     @property
     def ends(self) -> bool:

@@ -9,6 +9,7 @@ __all__ = ['EpisodeEnv']
 
 # %% ../../nbs/play/08_environment.ipynb #dfc916e9
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from random import Random
 from typing import Unpack
@@ -26,19 +27,15 @@ from ..questions.question_set import Question, QuestionSet, why_none
 _MAX_DRAWS = 100  # of questions that can't be played, before the last one's reason is raised
 
 # %% ../../nbs/play/08_environment.ipynb #b3bf11bd
+@dataclass
 class _QuestionSampler:
     "Chooses questions of a set by id, by index, or by chance."
 
-    def __init__(
-        self,
-        questions: QuestionSet,
-        why_refused: Callable[[Question], str] | None = None,  # a reason, or "": it can be played
-    ):
-        self.questions = questions
-        self.why_refused = why_refused
-        self._subsets: dict[tuple, QuestionSet] = {}
-        self._seed = 0
-        self._rng: Random | None = None  # made when it is needed, as that takes a while
+    questions: QuestionSet
+    why_refused: Callable[[Question], str] | None = None  # a reason, or "": it can be played
+    _subsets: dict[tuple, QuestionSet] = field(default_factory=dict)
+    _seed: int = 0
+    _rng: Random | None = None  # made when it is needed, as that takes a while
 
     def subset(self, split: str | None = None, difficulty: str | None = None) -> QuestionSet:
         "The questions of a split and a difficulty; raises `KeyError` saying which there are."
@@ -201,15 +198,11 @@ class EpisodeEnv:
 
     def step(self, action_type: str, argument: str = "") -> Observation:
         "Take one action, as `Episode.step` does."
-        if self.episode is None:
-            return NOT_STARTED
-        return self.episode.step(action_type, argument)
+        return self.episode.step(action_type, argument) if self.episode else NOT_STARTED
 
     def try_step(self, action_type: str, argument: str = "") -> Observation | None:
         "`step` if it is certain to be brief, else None, as `Episode.try_step` does."
-        if self.episode is None:
-            return NOT_STARTED
-        return self.episode.try_step(action_type, argument)
+        return self.episode.try_step(action_type, argument) if self.episode else NOT_STARTED
 
     def why_refused(self, question: Question) -> str:
         "Why a question can't be graded as `verify` says, as a sentence; empty if it can."

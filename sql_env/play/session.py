@@ -619,9 +619,7 @@ class Session:
         with self._lock:
             episode = self._check_begun()
             self._is_shared = True
-            twin: Session = object.__new__(type(self))
-            for name, value in vars(self).items():
-                setattr(twin, name, value)
+            twin = copy(self)
             twin.episode, twin._lock = episode.fork(), RLock()
             return twin
 

@@ -66,12 +66,6 @@ def question_start(
         return step, start[1] + 1
     return start
 
-# %% ../../nbs/policies/01_base.ipynb #62bb7c2b
-def _parse_quoted_names(line: str) -> list[str]:
-    "The table and the columns of a line in which names are quoted."
-    found = re.findall(r"'(?:[^']|'')*'|[^'(),\s][^(),]*", line)
-    return [str(parse_cell(name)) for name in found] or ["?"]
-
 # %% ../../nbs/policies/01_base.ipynb #0835e551
 def parse_schema_info(schema_info: str) -> dict[str, list[str]]:
     "Tables of a `schema_info` with their columns, as far as they are known, by their real names."
@@ -80,7 +74,8 @@ def parse_schema_info(schema_info: str) -> dict[str, list[str]]:
         if not line or line.startswith(" "):
             continue  # details of the level `full`
         if "'" in line:
-            name, *columns = _parse_quoted_names(line)
+            found = re.findall(r"'(?:[^']|'')*'|[^'(),\s][^(),]*", line)
+            name, *columns = [str(parse_cell(name)) for name in found] or ["?"]
         else:
             name, _, inside = line.removesuffix(")").partition("(")
             columns = inside.split(", ") if inside else []

@@ -268,12 +268,6 @@ def _guess_conditions(
             conditions.append(f"{quote_identifier(number)} {sign} {limit}")
     return conditions
 
-# %% ../../nbs/policies/02_baselines.ipynb #55d8620d
-def _is_number_column(column: str, columns: Sequence[str], sample: Sequence[Sequence[str]]) -> bool:
-    "Whether a sample shows nothing but numbers and NULL in a column."
-    place = columns.index(column)
-    return all(re.fullmatch(r"-?[\d.]+|NULL", row[place]) for row in sample)
-
 # %% ../../nbs/policies/02_baselines.ipynb #8f6cdac0
 def _guess_query(
     question: str,
@@ -285,7 +279,9 @@ def _guess_query(
     sample = [row for row in sample if len(row) == len(columns)]
     ranked = sorted(columns, key=lambda c: (-name_similarity(question, c), c))
     others = [c for c in ranked if not c.lower().endswith("id")]
-    numbers = [c for c in others if _is_number_column(c, columns, sample)]
+    values = dict(zip(columns, zip(*sample)))
+    are_numbers = re.compile(r"-?[\d.]+|NULL").fullmatch
+    numbers = [c for c in others if all(map(are_numbers, values.get(c, ())))]
     labels = [c for c in others if c not in numbers]
     label = quote_identifier((labels or ranked or ["1"])[0])
     number = quote_identifier((numbers or ranked or ["1"])[0])

@@ -17,6 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, partial
 from os import environ
+from pkgutil import resolve_name
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -151,11 +152,11 @@ def _parse_completion(text: str) -> Completion:
     return Completion(message, tokens, stop == "length", stop, answer.get("id") or "")
 
 # %% ../../nbs/policies/04_endpoint.ipynb #b5d218e7
-def _openai_client(key: str, base_url: str | None) -> Any:
-    "The client of the `openai` package."
-    with needs_extra("openai"):
-        from openai import OpenAI
-    return OpenAI(api_key=key or "none", base_url=base_url, max_retries=0)
+def _http_client(extra: str, place: str, key: str, base_url: str | None) -> Any:
+    "The client of a package, by its place there."
+    with needs_extra(extra):
+        make = resolve_name(place)
+    return make(api_key=key or "none", base_url=base_url, max_retries=0)
 
 # %% ../../nbs/policies/04_endpoint.ipynb #014bc8c7
 def _ask_openai(
@@ -305,13 +306,6 @@ def _ask_anthropic(
     except (ValueError, AttributeError):
         raise LookupError(f"the answer is no message: {text[:200]}") from None
 
-# %% ../../nbs/policies/04_endpoint.ipynb #9350813d
-def _anthropic_client(key: str, base_url: str | None) -> Any:
-    "The client of the `anthropic` package."
-    with needs_extra("providers"):
-        from anthropic import Anthropic
-    return Anthropic(api_key=key or "none", base_url=base_url, max_retries=0)
-
 # %% ../../nbs/policies/04_endpoint.ipynb #0088aeef
 def _to_gemini_contents(messages: Sequence[Fields]) -> list[Fields]:
     "Contents in which user and model take turns."
@@ -418,9 +412,17 @@ def _gemini_client(key: str, base_url: str | None) -> Any:
 
 # %% ../../nbs/policies/04_endpoint.ipynb #0835d187
 PROVIDERS = dict(
-    openai=_Provider("OPENAI_API_KEY", "https://api.openai.com/v1", _openai_client, _ask_openai),
+    openai=_Provider(
+        "OPENAI_API_KEY",
+        "https://api.openai.com/v1",
+        partial(_http_client, "openai", "openai:OpenAI"),
+        _ask_openai,
+    ),
     anthropic=_Provider(
-        "ANTHROPIC_API_KEY", "https://api.anthropic.com", _anthropic_client, _ask_anthropic
+        "ANTHROPIC_API_KEY",
+        "https://api.anthropic.com",
+        partial(_http_client, "providers", "anthropic:Anthropic"),
+        _ask_anthropic,
     ),
     google=_Provider(
         "GEMINI_API_KEY", "https://generativelanguage.googleapis.com", _gemini_client, _ask_gemini

@@ -228,13 +228,8 @@ def _shows_tie(db: Database, test: TieTest) -> bool:
     if not 0 < test.limit < len(rows):
         return False
 
-    def is_same(a, b) -> bool:
-        if isinstance(a, float) and isinstance(b, float):
-            return isclose(a, b, rel_tol=1e-9)
-        return a == b
-
-    last, next_one = rows[test.limit - 1], rows[test.limit]
-    return all(is_same(last[i], next_one[i]) for i in test.columns or [])
+    ends = rows[test.limit - 1 : test.limit + 1]
+    return _same_keys(*([row[i] for i in test.columns or []] for row in ends))
 
 # %% ../../nbs/questions/03_gold.ipynb #0ca7205c
 _MOST_TIED = 50  # rows that tie, beyond the cut, that are looked at

@@ -171,11 +171,6 @@ class _GoldAnswer:
     def __set__(self, q: Any, rows: Any) -> None:
         q.__dict__["gold_answer"] = rows  # while it is made; a question is frozen
 
-
-def _gold_answer() -> Any:
-    "A `_GoldAnswer`, in the place of a default."
-    return _GoldAnswer()
-
 # %% ../../nbs/questions/01_question_set.ipynb #555f7393
 def _without_defaults(fields: Mapping[str, Any]) -> Fields:
     "The fields of a question that differ from their defaults."
@@ -195,7 +190,7 @@ class Question:
     question_text: str
     database_name: str
     gold_sql: str
-    gold_answer: tuple[tuple, ...] = _gold_answer()  # typed rows
+    gold_answer: tuple[tuple, ...] = _GoldAnswer()  # type: ignore[assignment]  # typed rows
     answer_type: str = _derived(_answer_type, "")
     difficulty: str = _derived(
         _of_gold(classify_difficulty, "hard", _task_difficulty), ""
@@ -663,7 +658,6 @@ def save_question_set(qs: QuestionSet, folder: str | Path) -> Path:
 # %% ../../nbs/questions/01_question_set.ipynb #fcb86a10
 def read_questions(
     path: str | Path,
-    read: Callable[[str], Question] = _question_from_json,  # what makes a question of a line
 ) -> list[Question]:
     "Questions of a JSONL file; raises `ValueError` that names the line."
     path = Path(path)
@@ -677,7 +671,7 @@ def read_questions(
             continue
         where = f"{path.name}, line {number}"
         try:
-            q = read(line)
+            q = _question_from_json(line)
         except Exception as e:
             raise ValueError(f"{where}: {e}") from None
         if q.question_id in questions:

@@ -129,11 +129,6 @@ def _fits_number(text: str) -> bool:
 _DECIMAL_COMMA = re.compile(r"-?\d+,\d+|-?\d{1,3}(\.\d{3})+,\d+|-?\d{1,3}(\.\d{3})+", re.ASCII)
 
 
-def _with_point(text: str) -> str:
-    "A number with a decimal comma, as others write it."
-    return text.replace(".", "").replace(",", ".")
-
-
 def _has_decimal_commas(texts: Iterable[str]) -> bool:
     "Whether texts are numbers, at least one of them with a decimal comma; `1,234` alone may be a thousand."
     given = [text for text in texts if text]
@@ -144,7 +139,7 @@ def _has_decimal_commas(texts: Iterable[str]) -> bool:
 def _csv_column(texts: list[str], decimal_comma: bool = False) -> tuple[str, list]:
     "The type and values of a column of a CSV file."
     if decimal_comma and _has_decimal_commas(texts):
-        texts = [_with_point(text) for text in texts]
+        texts = [text.replace(".", "").replace(",", ".") for text in texts]
     given = [text for text in texts if text]
     for declared, fits, read in (("INTEGER", _fits_whole, int), ("REAL", _fits_number, float)):
         if given and all(map(fits, given)):

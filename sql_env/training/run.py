@@ -18,6 +18,7 @@ import time
 from collections import UserDict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TextIO
@@ -135,18 +136,15 @@ def read_metrics(path: Path | str) -> list[Fields]:
     return [json.loads(line) for line in lines[:-1]]  # a whole last line ends with a newline
 
 # %% ../../nbs/training/05_run.ipynb #db76ed47
+@dataclass
 class MetricsWriter:
     "Appends what the trainer of a stage reports to a file."
 
-    def __init__(
-        self,
-        path: Path,
-        stage: str,
-        show: Callable | None = None,  # is called with path and title after each line
-    ):
-        self.path, self.stage, self.show = path, stage, show
-        self.start = time.monotonic()  # data are made after this, and count
-        self.began = 0, 0.0  # step and seconds at which training began, or went on
+    path: Path
+    stage: str
+    show: Callable | None = None  # is called with path and title after each line
+    start: float = field(default_factory=time.monotonic)  # data are made after this, and count
+    began: tuple[int, float] = 0, 0.0  # step and seconds at which training began, or went on
 
     @property
     def seconds(self) -> float:

@@ -387,11 +387,6 @@ def _grpo_trainer_class(
 
     return EpisodeGRPO
 
-# %% ../../nbs/training/04_trainers.ipynb #97adeada
-def _fill_batch(rows: Sequence[dict], size: int) -> list[dict]:
-    "The rows, repeated in whole until a batch of this size is full."
-    return list(rows) * math.ceil(size / len(rows))
-
 # %% ../../nbs/training/04_trainers.ipynb #1f86aa72
 class CachedTurns:
     "Turns written by `CachedWriter` with the weights of a trainer's step, for `grpo_trainer`."
@@ -442,7 +437,8 @@ def grpo_trainer(
     record = GroupRecord() if recipe.curriculum == "success" else None
     args: Any = GRPOConfig(output_dir=str(folder), seed=seed, **settings)
     batch_size = args.generation_batch_size // args.num_generations
-    rows = _fill_batch(prompt_rows(learned, recipe.system), batch_size)
+    rows = prompt_rows(learned, recipe.system)
+    rows *= math.ceil(batch_size / len(rows))  # until a batch is full
     return _grpo_trainer_class(record, write_turns)(
         model=model,
         args=args,

@@ -307,11 +307,6 @@ def _turn_parts(view: EpisodeView, turn: Turn) -> list[Part]:
         return [_result_part(text)]
     return [Part("reply" if gives == "reply" else "text", text)]
 
-# %% ../../nbs/view/02_episode.ipynb #a8050a6c
-def _rows_are_equal(a: tuple, b: tuple) -> bool:
-    "Whether two rows are equal by the rules of the grader, whichever of them is gold."
-    return len(a) == len(b) and bool(compare_rows([a], [b]) or compare_rows([b], [a]))
-
 # %% ../../nbs/view/02_episode.ipynb #a0d5c53a
 def _unmatched_rows(rows: Sequence[tuple], others: Sequence[tuple]) -> list[int]:
     "Indices of rows, among those shown, that have no equal in `others` (of which the first 100 are compared)."
@@ -320,7 +315,14 @@ def _unmatched_rows(rows: Sequence[tuple], others: Sequence[tuple]) -> list[int]
     unmatched = []
     for i, row in enumerate(rows[:MAX_ROWS]):
         row = tuple(row)
-        if repr(row) in written or any(_rows_are_equal(row, other) for other in others[:100]):
+        if (
+            repr(row) in written
+            or any(
+                len(row) == len(other)  # equal by the rules of the grader, whichever is gold
+                and (compare_rows([row], [other]) or compare_rows([other], [row]))
+                for other in others[:100]
+            )
+        ):
             continue
         unmatched.append(i)
     return unmatched
