@@ -163,8 +163,6 @@ def test_a_file_behind_a_symbolic_link_opens(tmp_path):
 
 
 # ---- names that are unknown
-
-
 @pytest.mark.parametrize(
     "name, near",
     [("persn", "person"), ("PERSONS", "person"), ("jobs", "job"), ('"jop"', "job"), ("main.person", "person")],
@@ -240,7 +238,6 @@ def test_messages_hold_no_path(db, path):
 
 
 # ---- files that are refused
-
 REFUSED = {
     "missing": "there is no such file",
     "directory": "there is no such file",
@@ -279,8 +276,6 @@ def test_a_file_that_may_not_be_read_says_so(path, monkeypatch):
 
 
 # ---- a key of the content
-
-
 @pytest.fixture(scope="module")
 def large(tmp_path_factory):
     "A file beyond the size up to which a key covers all bytes."
@@ -330,8 +325,6 @@ def test_a_fingerprint_of_no_file_is_an_os_error(tmp_path):
 
 
 # ---- large, wide and odd files
-
-
 def test_opening_reads_a_few_pages_of_a_large_file(large, monkeypatch):
     "The header and the catalog, whatever the size; the full check reads everything."
     read = []

@@ -63,8 +63,6 @@ def texts(talk):
 
 
 # --- sessions and what is built on them
-
-
 def test_a_session_shows_the_next_question_and_goes_on_after_a_pause(questions, talk):
     env = EpisodeEnv(questions)
     session = Session(env)
@@ -209,8 +207,6 @@ def test_experts_answer_every_question(questions):
 
 
 # --- what people look at
-
-
 @pytest.fixture(scope="module")
 def log(questions, worlds, tmp_path_factory):
     bare = {key: sql for w in worlds for key, sql in w.bare.items()}
@@ -271,8 +267,6 @@ def test_a_visitor_of_the_page_and_a_player_in_the_explorer(questions, talk):
 
 
 # --- the command
-
-
 def test_a_server_knows_the_level():
     found = _load_questions(Settings(source="conversations", level=2))
     assert {q.database_name.split("_")[1] for q in found} == {"2"} and found[0].follow_ups

@@ -56,8 +56,6 @@ def put(path: Path, content) -> Path:
 
 
 # --- BIRD
-
-
 @pytest.fixture
 def mini(tmp_path) -> Path:
     "MINIDEV's layout: three dialects side by side."
@@ -163,8 +161,6 @@ def test_the_real_superhero(bird_path):
 
 
 # --- KaggleDBQA
-
-
 def test_kaggledbqa_in_its_own_layout_and_flat(tmp_path):
     root = tmp_path / "kaggle"
     other = ASKED | dict(question="How many?", query="SELECT count(*) FROM ship")
@@ -197,8 +193,6 @@ def test_the_real_kaggledbqa(kaggledbqa_path):
 
 
 # --- Spider 2.0-lite
-
-
 @pytest.fixture
 def lite(tmp_path) -> Path:
     root = tmp_path / "Spider2" / "spider2-lite"
@@ -260,8 +254,6 @@ def test_gold_rows_need_no_query(lite):
 
 
 # --- the Hub
-
-
 @pytest.mark.parametrize("layout", ["bird", "spider2_lite", "folder"])
 def test_a_data_set_of_the_hub_is_read_from_its_cache(mini, lite, tmp_path, layout):
     "The Hub's own library finds the files in its cache, without a network."
@@ -300,8 +292,6 @@ def test_options_go_to_the_layout(mini, tmp_path):
 
 
 # --- what is broken
-
-
 def test_pointers_of_git_lfs_are_told(mini):
     put(mini / "dev_databases/harbour/harbour.sqlite", POINTER)
     with pytest.raises(SourceError, match="harbour.sqlite is a pointer of Git LFS.*git lfs pull"):
@@ -379,8 +369,6 @@ def test_translation_says_why_not(sql, dialect, says):
 
 
 # --- what audits found
-
-
 def test_findings_hold_no_text_and_name_flags_only():
     text = (BUNDLED / "audits.json").read_text()
     assert len(text) < 200_000

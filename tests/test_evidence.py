@@ -48,8 +48,6 @@ def played(db, *actions, q=None, **settings):
 
 
 # --- where a result comes from
-
-
 @pytest.mark.parametrize("error, is_raised", [(WorkerDiedError("gone"), True), (ValueError(), False)])
 def test_a_worker_that_dies_while_an_origin_is_looked_for_is_told(db, monkeypatch, error, is_raised):
     "Nobody is paid or refused by a fault of the environment; a statement that fails without rows has no origin."
@@ -69,7 +67,6 @@ def test_a_worker_that_dies_while_an_origin_is_looked_for_is_told(db, monkeypatc
 
 
 # --- which values ground an answer
-
 WRITTEN = [
     "SELECT 42",
     "SELECT '42'",
@@ -130,8 +127,6 @@ def test_an_empty_answer_is_grounded_in_a_table_without_such_rows(db):
 
 
 # --- memory
-
-
 def memory(root) -> int:
     "Bytes of all objects that can be reached from an episode, without the question, the database and types."
     seen, todo, total = set(), [root], 0

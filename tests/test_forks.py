@@ -237,8 +237,6 @@ def test_hacks_play_a_fork_as_they_play_an_episode():
 
 
 # ---- states
-
-
 def counted(monkeypatch):
     "How many actions episodes take from now on."
     taken = []

@@ -118,8 +118,6 @@ def test_without_the_solver_nothing_is_proved_that_needs_it(singers, monkeypatch
 
 
 # ---- soundness
-
-
 @pytest.mark.parametrize("step", [8, pytest.param(1, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("is_tested", [True, False])
 def test_no_kind_of_false_proof_is_left(is_tested, step, monkeypatch):
@@ -401,8 +399,6 @@ def test_many_mutants_that_are_proved_agree_everywhere(tell):
 
 
 # ---- pairs by somebody who had not seen the rules
-
-
 def blind_pairs():
     "Schemas, and pairs that look equal, each with rows on which it differs; those of kind `equal` are."
     first, *pairs = map(json.loads, (ROOT / "tests" / "data" / "blind_pairs.jsonl").open())
@@ -446,8 +442,6 @@ def test_gold_is_proved_equal_to_itself():
 
 
 # ---- in the loop
-
-
 def certified_episode(*queries):
     "An episode under `certified` that ends with `@last`, and its question."
     questions = load("bundled")

@@ -96,8 +96,6 @@ def test_examples_stand_in_the_messages(tmp_path):
 
 
 # ---- the cache of answers
-
-
 def test_nothing_is_asked_twice_and_nothing_is_paid_twice(tmp_path):
     chosen = bundled().sample(6, 1)
     options = dict(questions=chosen, cache=tmp_path / "cache", price=(1, 2))
@@ -188,8 +186,6 @@ def test_a_batch_asks_only_for_what_is_not_there(tmp_path):
 
 
 # ---- the commands
-
-
 def test_the_commands_keep_answers_and_grade_again(tmp_path):
     from typer.testing import CliRunner
 

@@ -94,8 +94,6 @@ def tok():
 
 
 # ---- the words of the small model
-
-
 def test_only_calls_that_were_not_refused_are_learned(transcripts, tok):
     refused = 0
     for transcript in transcripts:
@@ -142,8 +140,6 @@ def test_every_call_is_read_back(tok, kind, argument):
 
 
 # ---- the private part of TRL that EpisodeGRPO extends
-
-
 def test_the_private_method_of_trl_is_as_we_know_it():
     "If this fails, TRL has changed: look at EpisodeGRPO before you raise the bound of the train extra."
     method = getattr(trl.GRPOTrainer, "_generate_and_score_completions", None)
@@ -331,8 +327,6 @@ def test_a_record_counts_ties_in_a_row(groups):
 
 
 # ---- what the machine can do
-
-
 @pytest.mark.parametrize(
     "capability, precision", [(None, "fp32"), ((), "bf16"), ((7, 5), "fp16"), ((8, 9), "bf16"), ((9, 0), "bf16")]
 )
@@ -373,8 +367,6 @@ def test_vllm_is_missed_before_anything_is_trained(tmp_path):
 
 
 # ---- stages
-
-
 @pytest.mark.slow
 def test_both_kinds_of_stage_leave_a_model_and_metrics(tiny_run):
     lines = read_metrics(tiny_run.metrics)
@@ -603,8 +595,6 @@ def test_memory_advice_names_the_setting(error, said):
 
 
 # ---- evaluation suites
-
-
 @pytest.mark.slow
 def test_results_are_kept_once_and_make_a_card(tiny_run):
     rows = run_evals(tiny_run, ["sft"], ["level 1"], n=6)
@@ -708,8 +698,6 @@ def test_the_turns_of_the_expert_are_right_in_all_episodes():
 
 
 # ---- cards
-
-
 def test_a_card_has_the_form_of_the_hub(tmp_path):
     shown = replace(NANO.stages[0], name="full", schema_level="full")
     card = model_card(Run(replace(NANO, stages=(shown,)), tmp_path), "full")
@@ -745,8 +733,6 @@ def test_push_needs_a_model_and_a_token(tmp_path, monkeypatch):
 
 
 # ---- recipes
-
-
 def unknown_settings(recipe):
     "Settings that TRL does not know."
     from trl import GRPOConfig, SFTConfig
@@ -855,8 +841,6 @@ def test_the_factory_of_a_cluster_can_be_pickled():
 
 
 # ---- data
-
-
 @pytest.fixture(scope="module")
 def own_folder(tmp_path_factory):
     "A folder of 40 questions with splits, as a user has it."
@@ -1047,8 +1031,6 @@ def test_evaluation_at_the_end_is_small_unless_asked(monkeypatch):
 
 
 # ---- metrics
-
-
 @pytest.fixture
 def clock(monkeypatch):
     "Seconds that pass only when a test says so."

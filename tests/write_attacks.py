@@ -19,7 +19,6 @@ SCHEMA = """CREATE TABLE guest(id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT N
 WRITES = ("guest", "booking")
 
 # --- Every way to write, to everything that is not of the task ---
-
 OTHERS = dict(  # a table and one of its columns
     bill="cents",
     vault="bilby",
@@ -44,7 +43,6 @@ WAYS = cases("write_attacks_ways")
 BY_TABLE = {f"{way} on {t}": way.format(t=t, c=c) for t, c in OTHERS.items() for way in WAYS}
 
 # --- Statements that are no change of rows ---
-
 DEFINITIONS = """CREATE TABLE t(a)
 CREATE TABLE IF NOT EXISTS guest(a)
 CREATE TEMP TABLE guest(a)
@@ -148,7 +146,6 @@ PRAGMAS = [" ".join(p.split()) for p in PRAGMAS]
 TRANSACTIONS = cases("write_attacks_transactions")
 
 # --- Statements on the right tables ---
-
 FUNCTIONS = [
     f"UPDATE guest SET mail = {call}"
     for call in (
