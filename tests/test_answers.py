@@ -970,28 +970,7 @@ def test_bare_is_text_only_inside_the_comparator():
 
 
 # --- what is pasted, and values in another dress
-DRESSED_VALUES = [
-    ("1986-08-08T10:30:00", [("1986-08-08 10:30:00",)], "match"),
-    ("8 August 1986", [("1986-08-08",)], "match"),
-    ("August 8th, 1986", [("1986-08-08",)], "match"),
-    ("8 August 1986", [("8 August 1986",)], "match"),
-    ("8 August 1986", [("1986-09-08",)], "values"),
-    ("Oslo | 3 | None", [("Oslo", 3, None)], "match"),
-    ("Oslo | None", [("Oslo", "None")], "match"),
-    ("Oslo | None", [("Oslo", 0)], "values"),
-    ("twelve", [(12,)], "match"),
-    ("twenty-one", [(21,)], "match"),
-    ("twelve", [("twelve",)], "match"),
-    ("twelve", [(13,)], "values"),
-    ("SELECT count(*) FROM t", [(5,)], "unreadable"),
-    ("```sql\nSELECT name FROM t WHERE id = 5\n```", [("5",)], "unreadable"),
-    ("WITH x AS (SELECT 1) SELECT * FROM x", [(1,)], "unreadable"),
-    ("5\n---\n1200", [(1200,)], "rows"),
-    ("| 5 |\n|---|\n| 1200 |", [(1200,)], "rows"),
-    ("```1300\n1200\n```", [(1200,)], "rows"),
-    ("total\n---\n1200", [(1200,)], "match"),
-    ("name\nSmith, John", [("Smith, John",)], "rows"),
-]
+DRESSED_VALUES = cases("answers_dressed_values")
 
 
 @pytest.mark.parametrize("answer, gold, reason", DRESSED_VALUES)

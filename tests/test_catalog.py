@@ -7,6 +7,7 @@ import apsw
 import pytest
 from attacks import FILES_TO_OPEN
 from databases import COUNT, kind, outcome, work_database
+from tables import cases
 
 from sql_env.database.catalog import database_fingerprint
 from sql_env.database.database import Database, build_database
@@ -25,34 +26,7 @@ def db(path):
         yield db
 
 
-NAMES = [
-    "With Space",
-    "select",
-    "semi;",
-    'dou"ble',
-    "sin'gle",
-    "br[ack]et",
-    "ba`ck",
-    "a.b",
-    "é",
-    "名前",
-    "UPPER",
-    " lead",
-    "trail ",
-    "new\nline",
-    "(",
-    "1",
-    "NULL",
-    "x'ff'",
-    "--",
-    "%",
-    "a" * 300,
-    '"quoted"',
-    "[b]",
-    "''",
-    "-",
-    "🦊",
-]
+NAMES = cases("catalog_names")
 
 
 @pytest.mark.parametrize("name", NAMES)
