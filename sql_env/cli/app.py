@@ -81,7 +81,7 @@ class Console(rich.console.Console):
     "rich's console, on which text can't give orders to a terminal."
 
     def __init__(self, **options: Any):
-        super().__init__(**options)
+        super().__init__(highlight=False, **options)
         self.push_render_hook(_ShowControls())
 
 # %% ../../nbs/cli/01_app.ipynb #08196276

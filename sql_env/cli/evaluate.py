@@ -106,7 +106,7 @@ def _print_results(
     for result in results:
         name, crashed = escape(result.policy), result.n_episodes - result.n_completed
         for text in result_texts(result).values():
-            console.print(f"{name}: {escape(text)}", highlight=False)
+            console.print(f"{name}: {escape(text)}")
         if crashed:
             first = next(e.error for e in result.episodes if e.error)
             nothing = "" if result.n_completed else ", and nothing was measured"
@@ -343,23 +343,21 @@ def _print_end(
 
     for result in results:
         if whose := result.blame_text:
-            console.print(f"{escape(result.policy)} {whose}", highlight=False)
+            console.print(f"{escape(result.policy)} {whose}")
     for path in logs:
-        console.print(f"Log: {escape(str(path))}", highlight=False, soft_wrap=True)
+        console.print(f"Log: {escape(str(path))}", soft_wrap=True)
         log = JsonlLog(path)  # one episode at a time, as a log may be larger than memory
         log.update()
         kinds = count_failures(map(log.read, range(len(log.episodes))))
         if wrong := failures_text(kinds):
-            console.print(f"  what went wrong: {wrong}", highlight=False)
+            console.print(f"  what went wrong: {wrong}")
     is_crashed = any(r.n_completed < r.n_episodes for r in results)
     if reason:
-        console.print(f"[red]Stopped:[/] {escape(reason)}", highlight=False)
+        console.print(f"[red]Stopped:[/] {escape(reason)}")
     if (reason or is_crashed) and logs:
         command = shlex.join(["sql_env", *sys.argv[1:]])
-        console.print(
-            "The same command goes on, and plays crashed episodes again:", highlight=False
-        )
-        console.print(f"  {escape(command)}", highlight=False, soft_wrap=True)
+        console.print("The same command goes on, and plays crashed episodes again:")
+        console.print(f"  {escape(command)}", soft_wrap=True)
     if reason == "interrupted":
         return 130
     return int(bool(reason) or is_crashed or not all(r.n_completed for r in results))
@@ -546,7 +544,7 @@ def _evaluate(
                 *_made_for_others(players, loaded),
                 _next_line(played.logs, questions),
             ]:
-                console.print(f"[dim]{escape(line)}[/]", highlight=False, soft_wrap=True)
+                console.print(f"[dim]{escape(line)}[/]", soft_wrap=True)
         _leave(code)
 
 # %% ../../nbs/cli/03_evaluate.ipynb #6aad9fcf
@@ -641,14 +639,14 @@ def _merge_command(files: list[Path], out: Path = Path("merged"), as_json: bool 
 # %% ../../nbs/cli/03_evaluate.ipynb #88445700
 def _show_comparison(console: Console, comparison: "Comparison") -> None:
     "Print a comparison, the first questions that flipped, and what must be known to read it."
-    console.print(str(comparison), highlight=False)
+    console.print(str(comparison))
     first, second = comparison.names
     for name, ids in ((second, comparison.gained), (first, comparison.lost)):
         if ids:
             more = ", ..." if len(ids) > 10 else ""
-            console.print(f"only {escape(name)}: {', '.join(ids[:10])}{more}", highlight=False)
+            console.print(f"only {escape(name)}: {', '.join(ids[:10])}{more}")
     for note in comparison.notes:
-        console.print(escape(note), highlight=False)
+        console.print(escape(note))
 
 # %% ../../nbs/cli/03_evaluate.ipynb #091dc384
 def _load_runs(paths: Sequence[Path]) -> list["EvaluationResult"]:
@@ -703,10 +701,10 @@ def _compare_command(files: list[Path], by: str = "correct", as_json: bool = Fal
     for result in results:
         low, high = map(rate_text, result.interval())
         rate = f"{rate_text(result.success_rate)} [{low}, {high}] of {result.n_completed}"
-        Console().print(f"{escape(result.policy)}: {rate}", highlight=False)
+        Console().print(f"{escape(result.policy)}: {rate}")
     for comparison in found:
         _show_comparison(Console(), comparison)
     flipped = [*found[0].gained, *found[0].lost]
     if flipped and len(files) == 2 and all(file.is_file() for file in files):
         command = ["sql_env", "export", *map(str, files), "--question", flipped[0]]
-        Console().print(f"next: {escape(shlex.join(command))}", highlight=False, soft_wrap=True)
+        Console().print(f"next: {escape(shlex.join(command))}", soft_wrap=True)

@@ -141,7 +141,7 @@ def _show_run(
         )
     console.print(table)
     if expected:
-        console.print(f"[dim]Expected:[/] {expected}", highlight=False)
+        console.print(f"[dim]Expected:[/] {expected}")
 
 # %% ../../nbs/cli/05_learn.ipynb #7c454389
 def _data_text(source: str | None, path: Path | None) -> str:

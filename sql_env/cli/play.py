@@ -117,7 +117,7 @@ def show_episode(console: Console, episode: "Episode", policy: str) -> None:
             if part.kind in ("right", "wrong"):
                 console.print()
             _show_part(console, part)
-    console.print(f"{steps[-1].left}, return {steps[-1].total:.3f}", highlight=False)
+    console.print(f"{steps[-1].left}, return {steps[-1].total:.3f}")
 
 # %% ../../nbs/cli/02_play.ipynb #352be943
 @app.command(rich_help_panel="Play and evaluate")
@@ -329,7 +329,7 @@ def _print_rescored(console: Console, rescored: Any, before: Any, after: Any) ->
         more = ", ..." if len(changed) > 10 else ""
         console.print(f"{len(changed)} verdicts changed: {escape(', '.join(changed[:10]))}{more}")
     for index, difference in list(rescored.differences.items())[:10]:
-        console.print(f"[red]{escape(ids[index])}[/]: {escape(difference)}", highlight=False)
+        console.print(f"[red]{escape(ids[index])}[/]: {escape(difference)}")
 
 # %% ../../nbs/cli/02_play.ipynb #565b040f
 @app.command("rescore", rich_help_panel="Play and evaluate")

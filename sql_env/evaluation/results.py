@@ -110,13 +110,10 @@ class EvaluationResult:
         values = [float(value(e)) for e in done]
         return rate_interval(values, [e.database for e in done], [e.gold for e in done], level)
 
-    def bounds(self, judge: str, level: float | None = None) -> tuple[float, float]:
-        """Share of answers that a judge found right, and of those that it did not find wrong: the truth lies between.
-        With a `level` the lower end of the first share's interval and the upper end of the second's."""
-        shares = (lambda e: e.verdict(judge) is True), (lambda e: e.verdict(judge) is not False)
-        if level is None:
-            return _mean(map(shares[0], self.completed)), _mean(map(shares[1], self.completed))
-        return self.interval(level, shares[0])[0], self.interval(level, shares[1])[1]
+    def bounds(self, judge: str) -> tuple[float, float]:
+        "Share of answers that a judge found right, and of those that it did not find wrong: the truth lies between."
+        said = [e.verdict(judge) for e in self.completed]
+        return _mean(found is True for found in said), _mean(found is not False for found in said)
 
     @property
     def usage(self) -> dict[str, float]:

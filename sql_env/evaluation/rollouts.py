@@ -162,8 +162,7 @@ class _Slot:
         try:
             if isinstance(action, Exception):
                 raise action
-            action_type, argument = action
-            self.observation = self.env.step(action_type, argument)
+            self.observation = self.env.step(*action)
         except Exception as e:
             self.error = e
 

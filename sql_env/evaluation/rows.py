@@ -432,16 +432,13 @@ def _first_wrong(trajectory: Trajectory) -> Trajectory:
 
 # %% ../../nbs/evaluation/03_rows.ipynb #8211ece0
 def classify_failure(
-    trajectory: Trajectory,  # an episode as a log holds it
-    gold_sql: str
-    | None = None,  # that of the trajectory if None; without one the verdict's reason decides
-    sql: str | None = None,  # the agent's query, `answer_query` if None
+    trajectory: Trajectory,  # an episode as a log holds it; without gold its reason decides
 ) -> str:
     "Why an episode was not right, one of `FAILURES`; '' if it was right, or crashed."
     result = trajectory.episode
     if result.correct or result.error:
         return ""
-    if result.turns_correct and gold_sql is None and sql is None:
+    if result.turns_correct:
         trajectory = _first_wrong(trajectory)
     if result.reason == "abstained":
         return "abstained"
@@ -453,13 +450,11 @@ def classify_failure(
         return "format"
     if result.reason in _OF_TASKS:
         return _OF_TASKS[result.reason]
-    sql = answer_query(trajectory) if sql is None else sql
-    if not sql:
+    if not (sql := answer_query(trajectory)):
         return "ungrounded"
     answers = [t.action.argument for t in trajectory.turns if t.action.action_type == "ANSWER"]
     is_typed = bool(answers) and answers[-1].strip().lower() != "@last"
-    gold = trajectory.gold_sql if gold_sql is None else gold_sql
-    return _of_query(sql, gold, result.reason, is_typed)
+    return _of_query(sql, trajectory.gold_sql, result.reason, is_typed)
 
 # %% ../../nbs/evaluation/03_rows.ipynb #c014fd25
 def count_failures(trajectories: Iterable[Trajectory]) -> dict[str, int]:

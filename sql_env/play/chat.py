@@ -126,11 +126,10 @@ def tool_schemas(
 # %% ../../nbs/play/09_chat.ipynb #7af11e5f
 def openai_tools(tools: Iterable[Fields]) -> list[Fields]:
     "Schemas with the fields that every server of chat completions knows."
-    sent = []
-    for tool in tools:
-        function = {name: value for name, value in tool["function"].items() if name != "return"}
-        sent.append(tool | {"function": function})
-    return sent
+    return [
+        tool | {"function": {name: x for name, x in tool["function"].items() if name != "return"}}
+        for tool in tools
+    ]
 
 # %% ../../nbs/play/09_chat.ipynb #c22c4bc8
 def argument_text(value: Any) -> str:

@@ -85,19 +85,17 @@ class _QuestionSampler:
         return self._checked(found[index])
 
     def _checked(self, question: Question) -> Question:
-        reason = self.why_refused(question) if self.why_refused else ""
-        if reason:
+        if self.why_refused and (reason := self.why_refused(question)):
             raise KeyError(reason)
         return question
 
     def _draw(self, found: QuestionSet) -> Question:
         "A question drawn by chance; those that can't be played are passed over."
         self._rng = self._rng or Random(self._seed)
-        question = found[self._rng.randrange(len(found))]
         for _ in range(_MAX_DRAWS):
-            if self.why_refused is None or not self.why_refused(question):
-                return question
             question = found[self._rng.randrange(len(found))]
+            if self.why_refused is None or not self.why_refused(question):
+                break
         return self._checked(question)
 
 # %% ../../nbs/play/08_environment.ipynb #be88333b

@@ -416,17 +416,6 @@ class Ask:
         return found
 
     @property
-    def robust_verdict(self) -> Verdict | None:
-        "The verdict on variants; None before the end."
-        return self.judged("robust")
-
-    @property
-    def robust(self) -> bool | None:
-        "Test-suite accuracy: whether the query behind the answer is right on variants too; None: not judged."
-        verdict = self.robust_verdict
-        return verdict.correct if verdict is not None else False
-
-    @property
     def grounded(self) -> bool:
         "Whether every value of the answer came out of a table in a result; worked out when it is first asked for."
         if self._grounded is None and self.answered:

@@ -346,10 +346,10 @@ def replay(
     "The turns of an episode as actions are taken again, up to the one that ends it."
     env.reset(**reset)
     episode: Episode = env.episode  # type: ignore[assignment]
-    for action_type, argument in actions:
+    for action in actions:
         if episode.done:
             return
-        episode.step(action_type, argument)
+        episode.step(*action)
         yield episode.turns[-1]
 
 # %% ../../nbs/play/10_session.ipynb #7c5e16e7

@@ -49,8 +49,7 @@ def play_episode(
 ) -> Observation:
     "Play an episode that was just reset to its end; returns the last observation."
     while not observation.done:
-        action_type, argument = policy.select_action(observation)
-        observation = env.step(action_type, argument)
+        observation = env.step(*policy.select_action(observation))
     return observation
 
 # %% ../../nbs/policies/01_base.ipynb #9d2f3bfa

@@ -622,7 +622,7 @@ class QuestionSet(Sequence):
         return name in self._open
 
 # %% ../../nbs/questions/01_question_set.ipynb #10786bdc
-def why_none(qs: QuestionSet, most: int = 5) -> str:
+def why_none(qs: QuestionSet) -> str:
     "Why a set has no questions to play: flags and reasons with their counts; empty if it has some."
     if len(qs):
         return ""
@@ -632,7 +632,7 @@ def why_none(qs: QuestionSet, most: int = 5) -> str:
             said = QUESTION_FLAGS.get(flag, "it was taken out")
             counts[f"{flag}, {q.reason(flag) or said}"] += 1
     counts.update(qs.left_out)
-    shown = [f"{n} x {why}" for why, n in counts.most_common(most)]
+    shown = [f"{n} x {why}" for why, n in counts.most_common(5)]
     more = len(counts) - len(shown)
     shown += [f"and {more} more reasons"] if more else []
     return "; ".join(shown) or "it holds none at all"

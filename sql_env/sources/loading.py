@@ -306,8 +306,9 @@ def _read_hf(
         raise SourceError(
             f"hf: {path} has none of the layouts {known}. Databases must lie there as SQLite files."
         )
-    options = dict(evidence=evidence, descriptions=descriptions, dialect=dialect)
-    options |= dict(documents=documents)
+    options = dict(
+        evidence=evidence, descriptions=descriptions, dialect=dialect, documents=documents
+    )
     given: Fields = {name: value for name, value in options.items() if value is not None}
     if unknown := [name for name in given if not takes_option(layout, name)]:
         raise SourceError(f"hf: {path} is of the layout {layout}, which has no {min(unknown)}.")

@@ -104,7 +104,6 @@ def evaluate_checkpoint(
     suites: Iterable[str] | None = None,  # those that are available if None
     n: int = 500,  # questions of each
     settings: Fields | None = None,  # as `_evaluation_settings`; those of the folder if None
-    progress: bool = False,
 ) -> dict[str, EvaluationResult]:
     "Results of a model in evaluation suites, by name."
     backend = _load_backend(model) if isinstance(model, (str, Path)) else model
@@ -119,7 +118,7 @@ def evaluate_checkpoint(
         budget = EVAL_SUITES[name].get("budget", settings["budget"])
         played = {name: settings[name] for name in ("schema_level", "actions") if name in settings}
         env = EpisodeEnv(questions, budget=budget, **played)
-        results[name] = evaluate(env, policy, progress=progress, batch=_BATCH)
+        results[name] = evaluate(env, policy, progress=False, batch=_BATCH)
     return results
 
 # %% ../../nbs/training/06_evals.ipynb #1d5431ca
@@ -263,7 +262,7 @@ def write_card(run: Run, stage: str) -> None:
     (run.model_path(stage) / "README.md").write_text(text, encoding="utf-8")
 
 # %% ../../nbs/training/06_evals.ipynb #416825f1
-def push_to_hub(run: Run, stage: str, repo: str, private: bool = True) -> str:
+def push_to_hub(run: Run, stage: str, repo: str) -> str:
     "Upload a model with its card and return the address; needs a token (`hf auth login`)."
     from huggingface_hub import HfApi, get_token
 
@@ -274,6 +273,6 @@ def push_to_hub(run: Run, stage: str, repo: str, private: bool = True) -> str:
         raise ValueError("there is no Hub token: run `hf auth login`, or set HF_TOKEN")
     write_card(run, stage)
     api = HfApi()
-    url = api.create_repo(repo, private=private, exist_ok=True)
+    url = api.create_repo(repo, private=True, exist_ok=True)
     api.upload_folder(repo_id=url.repo_id, folder_path=folder)
     return str(url)

@@ -224,7 +224,7 @@ ERROR_METRIC = "sql_env/error/"  # what stands before a kind of error in `rollou
 _ERRORS = "kinds of refused actions"
 
 # %% ../../nbs/training/05_run.ipynb #22caab53
-def _curves(lines: Sequence[dict], metrics: Sequence[str], most: int = 5) -> Fields:
+def _curves(lines: Sequence[dict], metrics: Sequence[str]) -> Fields:
     "By title the values of each metric and of the most frequent kinds of errors: steps down, stages or kinds across."
     import pandas as pd
 
@@ -241,7 +241,7 @@ def _curves(lines: Sequence[dict], metrics: Sequence[str], most: int = 5) -> Fie
                 found[title] = rows.pivot_table(metric, "step", "stage", sort=False)
     errors = table[plays].set_index("step").filter(like=ERROR_METRIC)
     if errors.size:
-        errors = errors.fillna(0)[errors.sum().nlargest(most).index]
+        errors = errors.fillna(0)[errors.sum().nlargest(5).index]
         found[_ERRORS] = errors.rename(columns=lambda name: name.removeprefix(ERROR_METRIC))
     return found
 
@@ -274,16 +274,16 @@ def plot_metrics(path: Path | str, columns: Sequence[str] = tuple(METRIC_CURVES)
 class _LivePlot:
     "Redraws the curves of a run in a notebook's output, at most once in some seconds."
 
-    def __init__(self, every: float = 10):
+    def __init__(self):
         from IPython.display import display
 
-        self.every, self.last = every, 0.0
+        self.last = 0.0
         self.handle = display(display_id=True)
 
     def __call__(self, path: Path, title: str = "", now: bool = False) -> None:
         import matplotlib.pyplot as plt
 
-        if time.monotonic() - self.last < self.every and not now:
+        if time.monotonic() - self.last < 10 and not now:  # seconds
             return
         fig = plot_metrics(path)
         fig.suptitle(title, fontsize="medium")
@@ -292,14 +292,14 @@ class _LivePlot:
         self.last = time.monotonic()
 
 # %% ../../nbs/training/05_run.ipynb #cf66fe64
-def _live_plot(every: float = 10) -> _LivePlot | None:
+def _live_plot() -> _LivePlot | None:
     "A `_LivePlot` in a notebook, None elsewhere."
     try:
         from IPython import get_ipython
     except ImportError:
         return None
     in_notebook = type(get_ipython()).__name__ in ("ZMQInteractiveShell", "Shell")
-    return _LivePlot(every) if in_notebook else None
+    return _LivePlot() if in_notebook else None
 
 # %% ../../nbs/training/05_run.ipynb #81577bb0
 def _remove_progress_output(trainer: Any) -> None:
@@ -314,12 +314,12 @@ def _remove_progress_output(trainer: Any) -> None:
 class ProgressLine:
     "Says how far a stage is, in one line of a terminal that changes, or in a line a minute elsewhere."
 
-    def __init__(self, file: TextIO | None = None, every: float = 60):
-        self.file, self.every, self.last = file or sys.stderr, every, 0.0
+    def __init__(self, file: TextIO | None = None):
+        self.file, self.last = file or sys.stderr, 0.0
 
     def __call__(self, path: Path, title: str = "", now: bool = False) -> None:
         is_terminal = self.file.isatty()
-        if not is_terminal and not now and time.monotonic() - self.last < self.every:
+        if not is_terminal and not now and time.monotonic() - self.last < 60:
             return
         start, end = ("\r\x1b[K", "\n" if now else "") if is_terminal else ("", "\n")
         print(f"{start}{title}", end=end, file=self.file, flush=True)

@@ -50,7 +50,7 @@ def _make_button(text: str, on_click: Callable[[], Any], **options: Any) -> Any:
     return button
 
 # %% ../../nbs/view/07_player.ipynb #d9478911
-def _make_menu(label: str, options: Iterable[str], value: str | None = None, **layout: Any) -> Any:
+def _make_menu(label: str, options: Iterable[str], value: str) -> Any:
     "A drop-down list with its label."
     import ipywidgets as w
 
@@ -58,7 +58,7 @@ def _make_menu(label: str, options: Iterable[str], value: str | None = None, **l
         options=list(options),
         value=value,
         description=label,
-        layout=w.Layout(**{"width": "auto", "margin": "0 8px 4px 0", **layout}),
+        layout=w.Layout(width="auto", margin="0 8px 4px 0"),
         style={"description_width": "60px"},
     )
 

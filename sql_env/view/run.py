@@ -28,7 +28,6 @@ from ..database.catalog import TableInfo
 from ..evaluation.results import EvaluationResult, compare, rate_text, result_texts, summary
 from ..evaluation.rows import FAILURES, EpisodeResult, Trajectory, classify_failure
 from ..paths import read_asset, replacing
-from ..play.acts import ACTS
 from ..progress import ProgressBar, terminal_text
 from ..questions.question_set import Question, QuestionSet
 from sql_env.view.episode import (
@@ -285,9 +284,8 @@ def _figures(result: EvaluationResult) -> dict[str, str]:
         counts["steps"] = f"{result.avg_steps:.1f}"
     if result.hack_floor:
         counts["hack floor"] = rate_text(max(result.hack_floor.values()))
-    allowed = [ACTS[verb] for verb in result.settings.get("actions", ()) if verb in ACTS]
-    if any(act.counted == "abstained" for act in allowed):
-        figures = summary(result)
+    figures = summary(result)
+    if "coverage" in figures:
         counts["coverage"] = rate_text(figures["coverage"] or 0.0)
         counts["right if answered"] = rate_text(figures["selective_accuracy"] or 0.0)
         counts["risk-coverage area"] = f"{figures['aurc'] or 0.0:.3f}"
