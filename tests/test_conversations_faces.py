@@ -171,14 +171,14 @@ def test_gymnasium(questions, talk):
 
 def test_inspect_has_a_verdict_for_each_question(questions, talk):
     inspect_ai = pytest.importorskip("sql_env.integrations.inspect_ai", reason="no inspect_ai")
-    sample = inspect_ai.question_sample(talk)
+    sample = inspect_ai._question_sample(talk)
     assert len(json.loads(sample.target)) == 4
     session = Session(EpisodeEnv(questions))
     session.begin(talk.question_id)
     for kind, argument in moves(talk):
         session.call(kind.lower(), {"sql" if kind == "QUERY" else "value": argument})
-    assert inspect_ai.session_outcome(session)["turns_correct"] == (True,) * 4
-    plain = inspect_ai.question_sample(talk.conversation[0])
+    assert inspect_ai._session_outcome(session)["turns_correct"] == (True,) * 4
+    plain = inspect_ai._question_sample(talk.conversation[0])
     assert json.loads(plain.target) == [list(row) for row in talk.gold_answer]
 
 

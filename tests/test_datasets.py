@@ -25,7 +25,7 @@ from sql_env.questions.question_set import (
     question_to_json,
     save_question_set,
 )
-from sql_env.sources.loading import SHIPPED_FLAGS, SOURCES, findings_of, load, read_findings, with_findings
+from sql_env.sources.loading import SHIPPED_FLAGS, SOURCES, _findings_of, _read_findings, _with_findings, load
 from sql_env.sql.text import translate_sql
 
 SHIPS = [(1, "Aurora", 120.5), (2, "Bora", 300.0), (3, "Cirrus", 300.0)]
@@ -381,19 +381,19 @@ def test_findings_hold_no_text_and_name_flags_only():
 
 def test_findings_are_given_by_id_and_hash(kaggledbqa_path):
     qs = load("kaggledbqa", kaggledbqa_path)
-    found = findings_of([*qs, *qs.quarantined])
+    found = _findings_of([*qs, *qs.quarantined])
     shipped = json.loads((BUNDLED / "audits.json").read_text())["sets"]["kaggledbqa"]["questions"]
     assert found == shipped, "load gives what the audit found"
     flagged = next(q for q in qs if q.question_id in found)
     bare = flagged.with_fields(flags=())
-    known = read_findings()
-    assert with_findings(bare, known).flags
+    known = _read_findings()
+    assert _with_findings(bare, known).flags
     for changed in (dict(question_text="Other?"), dict(gold_sql="SELECT 1"), dict(question_id="x")):
-        assert with_findings(bare.with_fields(**changed), known).flags == ()
+        assert _with_findings(bare.with_fields(**changed), known).flags == ()
 
 
 def test_what_hangs_on_limits_is_not_given_under_others():
     q = load("bundled")[0]
-    known = {(q.question_id, findings_of([q.with_flag("unanswerable")])[q.question_id][:12]): ("unanswerable",)}
-    assert with_findings(q, known).flags == ("unanswerable",)
-    assert with_findings(q, known, usual_limits=False).flags == ()
+    known = {(q.question_id, _findings_of([q.with_flag("unanswerable")])[q.question_id][:12]): ("unanswerable",)}
+    assert _with_findings(q, known).flags == ("unanswerable",)
+    assert _with_findings(q, known, usual_limits=False).flags == ()

@@ -500,7 +500,7 @@ def test_what_a_certificate_rests_on_stands_in_log_and_page(tmp_path):
     from sql_env.policies import OraclePolicy
     from sql_env.sources import load
     from sql_env.view.episode import view_logged, view_trajectory
-    from sql_env.view.run import film_data
+    from sql_env.view.run import _film_data
 
     qs = load("bundled").sample(4, seed=1)
     log = tmp_path / "run.jsonl"
@@ -515,7 +515,7 @@ def test_what_a_certificate_rests_on_stands_in_log_and_page(tmp_path):
             "certified"
         ]
         for shown in (view, view_logged(t, about)):
-            parts = film_data(shown)["steps"][-1].parts
+            parts = _film_data(shown)["steps"][-1].parts
             assert [part.text for part in parts if part.title == "certified"] == ["right: proved"]
             assert t.episode.verdicts["certified"].detail in [part.text for part in parts]
 

@@ -24,7 +24,7 @@ from sql_env.questions.question_set import QUARANTINE_FLAGS, QuestionSet, find_s
 from sql_env.server.settings import Settings
 from sql_env.sources import loading as sources
 from sql_env.sources import published as datasets
-from sql_env.sources.loading import load, read_findings, with_findings
+from sql_env.sources.loading import _read_findings, _with_findings, load
 from sql_env.sql.text import normalize_sql
 
 SPLITS = ("train", "validation", "test")
@@ -75,7 +75,7 @@ def test_gold_runs_again_and_gives_the_stored_rows(bundled, name):
     for q in bundled.filter(database_name=name):
         again = runner.complete(q)
         assert not {*QUARANTINE_FLAGS, "order_unknown"} & set(again.flags), q.question_id
-        assert with_findings(again, read_findings()) == q, q.question_id
+        assert _with_findings(again, _read_findings()) == q, q.question_id
         assert [[type(v) for v in r] for r in again.gold_answer] == [[type(v) for v in r] for r in q.gold_answer]
         assert runner.agent.query(q.gold_sql).rows == list(q.gold_answer), (
             "an agent's connection, with its smaller limits, gets the same"

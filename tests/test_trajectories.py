@@ -33,9 +33,9 @@ from sql_env.training.experts import (
     EXPERT_STYLES,
     ExpertPolicy,
     ExpertTrajectories,
-    GoldQuery,
     _forgotten_condition,
     _forgotten_join,
+    _GoldQuery,
     _misspelled_names,
     _near_misses,
     _record_trajectory,
@@ -263,7 +263,7 @@ def test_mistakes_can_be_noticed(kind):
     env = EpisodeEnv(bundled())
     found = 0
     for q in bundled():
-        gold = GoldQuery(q, bundled().database(q.database_name))
+        gold = _GoldQuery(q, bundled().database(q.database_name))
         mistake = gold.mistake(kind, Random(1))
         if not mistake:
             continue

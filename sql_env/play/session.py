@@ -6,7 +6,7 @@ Docs: https://hjerpe.github.io/sql_env/play/session.html.md"""
 
 # %% auto #0
 __all__ = ['TRUNCATED_MESSAGE', 'EPISODE_OVER', 'MAX_CALLS', 'MAX_MESSAGE_CHARS', 'ToolError', 'ToolResult', 'Conversation',
-           'replay', 'Snapshots', 'SessionVerdict', 'Session']
+           'replay', 'SessionVerdict', 'Session']
 
 # %% ../../nbs/play/10_session.ipynb #5046f172
 import hashlib
@@ -432,7 +432,7 @@ _REMEMBERED_BYTES = 32_000_000  # of the sessions on one set of questions
 _SESSION_BYTES = 4_000  # of a session without messages and results
 
 # %% ../../nbs/play/10_session.ipynb #50aab007
-class Snapshots:
+class _Snapshots:
     "Sessions as they were when their states were taken, by digests of the states; the latest ones."
 
     def __init__(self, most_bytes: int = _REMEMBERED_BYTES):
@@ -463,12 +463,12 @@ class Snapshots:
             return self._kept.get(key, (None, 0))[0]
 
 # %% ../../nbs/play/10_session.ipynb #50aab010
-_SNAPSHOTS: WeakKeyDictionary[QuestionSet, Snapshots] = WeakKeyDictionary()
+_SNAPSHOTS: WeakKeyDictionary[QuestionSet, _Snapshots] = WeakKeyDictionary()
 
 # %% ../../nbs/play/10_session.ipynb #50aab011
-def _snapshots_of(questions: QuestionSet) -> Snapshots:
+def _snapshots_of(questions: QuestionSet) -> _Snapshots:
     "What this process remembers of sessions on a set of questions."
-    return _SNAPSHOTS.setdefault(questions, Snapshots())
+    return _SNAPSHOTS.setdefault(questions, _Snapshots())
 
 # %% ../../nbs/play/10_session.ipynb #98cb2dfa
 class SessionVerdict(NamedTuple):
