@@ -12,7 +12,6 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
 from copy import copy
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -20,7 +19,7 @@ from random import Random
 from typing import Any
 
 from .. import Fields
-from ..paths import replacing
+from ..paths import DiskCache
 from ..play.acts import ACTIONS, Action, allowed_actions, prompt, repair_unicode
 from ..play.board import escape_markup, unescape_markup
 from sql_env.play.chat import (
@@ -141,36 +140,22 @@ def _complete_all(
             completions.append(e)
     return completions
 
+# %% ../../nbs/policies/06_chat.ipynb #c4c4eb17
+_CACHE_BYTES = 2**40  # what is paid for is not thrown away
+
 # %% ../../nbs/policies/06_chat.ipynb #e892a8ed
 class ResponseCache:
-    "Answers of models in a folder, by their requests."
+    "Answers of models in a file of a folder, by their requests; what can't be kept is asked for another time."
 
     def __init__(self, folder: str | Path):
-        self.folder = Path(folder)
+        self._kept = DiskCache(Path(folder).resolve() / "answers.cache", _CACHE_BYTES)
 
-    def path(self, backend: Any, messages: list[dict], tools: Sequence[dict], seed: int) -> Path:
-        "The file of the answer to a request."
+    def key(self, backend: Any, messages: list[dict], tools: Sequence[dict], seed: int) -> bytes:
+        "What stands for a request."
         who = [type(backend).__name__, str(getattr(backend, "base_url", None)), backend.settings]
         who += ["text"] if getattr(backend, "is_text", False) else []
         request = json.dumps([who, messages, list(tools), seed], sort_keys=True, default=str)
-        key = hashlib.sha256(request.encode()).hexdigest()
-        return self.folder / key[:2] / f"{key[2:]}.json"
-
-    def read(self, path: Path) -> Completion | None:
-        "An answer, None if there is none."
-        try:
-            completion = Completion(**json.loads(path.read_bytes()))
-        except (OSError, ValueError, TypeError):
-            return None
-        return replace(completion, from_cache=True)
-
-    def write(self, path: Path, completion: Completion) -> None:
-        "Keep an answer; where that can't be, it is asked for again another time."
-        with (
-            suppress(OSError),
-            replacing(path) as part,
-        ):  # a full disk costs no episode that is paid
-            part.write_text(json.dumps(asdict(completion), default=str))
+        return hashlib.sha256(request.encode()).digest()
 
     def complete(
         self,
@@ -180,18 +165,19 @@ class ResponseCache:
         seeds: Sequence[int],
     ) -> list[Any]:
         "As `_complete_all`; the backend is asked only for what is not there."
-        paths = [self.path(backend, m, tools, seed) for m, seed in zip(conversations, seeds)]
-        answers: list[Any] = [self.read(path) for path in paths]
+        keys = [self.key(backend, m, tools, seed) for m, seed in zip(conversations, seeds)]
+        kept = self._kept.get(keys)
+        found = {key: Completion(**json.loads(data)) for key, data in kept.items()}
+        answers: list[Any] = [
+            replace(found[k], from_cache=True) if k in found else None for k in keys
+        ]
         open_places = [i for i, answer in enumerate(answers) if answer is None]
         if open_places:
-            messages, asked = (
-                [conversations[i] for i in open_places],
-                [seeds[i] for i in open_places],
-            )
+            messages, asked = zip(*((conversations[i], seeds[i]) for i in open_places))
             for i, answer in zip(open_places, _complete_all(backend, messages, tools, asked)):
                 answers[i] = answer
                 if isinstance(answer, Completion):
-                    self.write(paths[i], answer)
+                    self._kept.put({keys[i]: json.dumps(asdict(answer), default=str).encode()})
         return answers
 
 # %% ../../nbs/policies/06_chat.ipynb #b6e02719
