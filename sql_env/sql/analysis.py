@@ -36,7 +36,13 @@ def _sql_tree(sql: str):
     "The shared tree of a statement, for reading only."
     import sqlglot
 
-    return sqlglot.parse_one(sql, dialect="sqlite")
+    tree = sqlglot.parse_one(sql, dialect="sqlite")
+    for like in list(tree.find_all(exp.Like)):
+        if like.args.get("negate"):  # NOT LIKE, since sqlglot 30.30
+            like.set("negate", None)
+            test = like.parent if isinstance(like.parent, exp.Escape) else like
+            test.replace(exp.Not(this=test.copy()))
+    return tree
 
 # %% ../../nbs/sql/03_analysis.ipynb #e3eb7dcd
 def parse_sql(sql: str):
