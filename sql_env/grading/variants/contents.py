@@ -74,8 +74,10 @@ def _values_near(literal: Any) -> dict[str, list]:
             f"x{plain}",
             f"{plain}x",
             f"{plain} y",
+            plain[:-1],
+            literal.replace("%", "q"),
+            f"z{plain.lower()}z",
         ]
-        found["text"] += [plain[:-1], literal.replace("%", "q"), "z" + plain.lower() + "z"]
     return found
 
 # %% ../../../nbs/grading/variants/09_contents.ipynb #4d09be3e
@@ -141,15 +143,13 @@ class _Table:
         return [((self.name, c[0].lower()), c) for c in self.columns]
 
     @cached_property
-    def select_sql(self) -> str:
-        names = ", ".join(quote_identifier(c[0]) for c in self.columns)
-        return f"SELECT {names} FROM {quote_identifier(self.name)}"
+    def names(self) -> str:
+        return ", ".join(quote_identifier(c[0]) for c in self.columns)
 
     @cached_property
     def insert_sql(self) -> str:
-        names = ", ".join(quote_identifier(c[0]) for c in self.columns)
         marks = ", ".join("?" * len(self.columns))
-        return f"INSERT INTO {quote_identifier(self.name)} ({names}) VALUES ({marks})"
+        return f"INSERT INTO {quote_identifier(self.name)} ({self.names}) VALUES ({marks})"
 
 # %% ../../../nbs/grading/variants/09_contents.ipynb #ef93f7e5
 def _kinds(declared: str) -> tuple[str, ...]:
@@ -202,7 +202,9 @@ class Contents:
             if name in self.tables and r.parent.lower() in self.tables and all(r.parent_columns)
         ]
         self.links: dict[str, list[tuple]] = {}  # of a table: parent, its columns, own columns
-        places = {place for table in self.tables.values() for place, _ in table.places}  # not computed
+        places = {
+            place for table in self.tables.values() for place, _ in table.places
+        }  # not computed
         for name, r in self.references:
             columns, targets = ([c.lower() for c in x] for x in (r.columns, r.parent_columns))
             parent = r.parent.lower()
@@ -349,8 +351,8 @@ class Contents:
             rows = parents.get(parent) or ([row] if parent == name else [])
             keys = [key for r in rows if None not in (key := [r[t] for t in targets])]
             if self.kept.is_tidy:  # of the column's own kind
-                of_text = [isinstance(row[c], str) for c in columns]
-                keys = [key for key in keys if [isinstance(v, str) for v in key] == of_text]
+                kinds = [isinstance(row[c], str) for c in columns]
+                keys = [key for key in keys if kinds == [isinstance(v, str) for v in key]]
             if keys:
                 row.update(zip(columns, rng.choice(keys)))
 
@@ -402,7 +404,10 @@ class Contents:
             return None
 
     def rows(self) -> dict[str, list[tuple]]:
-        return {name: self.con.execute(t.select_sql).fetchall() for name, t in self.tables.items()}
+        return {
+            name: self.con.execute(f"SELECT {t.names} FROM {quote_identifier(name)}").fetchall()
+            for name, t in self.tables.items()
+        }
 
     def put(self, tables: Mapping[str, Sequence[tuple]]) -> None:
         "Exactly these rows."
