@@ -158,7 +158,7 @@ def test_no_kind_of_false_proof_is_left(is_tested, step, monkeypatch):
     facts = read_facts(con)
     if not is_tested:
         monkeypatch.setattr(decision, "tested", lambda *args: ("", 0))
-    assert len(pairs) > 350 and len({p["kind"] for p in pairs}) > 48
+    assert len(pairs) > 490 and len({p["kind"] for p in pairs}) > 60
     for pair in pairs[::step]:
         for gold, sql in ((pair["gold"], pair["sql"]), (pair["sql"], pair["gold"])):
             proof = prove(gold, sql, facts, tries=0)
