@@ -361,7 +361,7 @@ def _card_html(
     )
 
 # %% ../../nbs/view/06_run.ipynb #a1448492
-def _figures_html(runs: Sequence[_LoggedRun]) -> str:
+def _cards_html(runs: Sequence[_LoggedRun]) -> str:
     "The figures of each run, and the paired difference of the first and each other one."
     return render_html(*[_card_html(run, runs[0] if i else None) for i, run in enumerate(runs)])
 
@@ -379,7 +379,7 @@ def _overview_html(runs: Sequence[_LoggedRun], title: str) -> str:
         element("output", id="rx-live", cls="rx-live"),
         cls="sx rx-top",
     )
-    figures = element("div", Safe(_figures_html(runs)), id="rx-figures")
+    figures = element("div", Safe(_cards_html(runs)), id="rx-figures")
     parts = element("article", element("div", cls="rx-groups"), cls="sx rx-card rx-parts")
     if len(runs) == 1:
         sections = [element("section", figures, parts, cls="rx-cards")]
@@ -532,7 +532,7 @@ class RunFeed:
             made = self.maker.row(places, with_films=False)
             row = made.row | {"number": old.row["number"] if old else len(self._rows)}
             self._rows[key] = _FedRow(row, made.text, places, now, self.version)
-        self.figures = _figures_html(runs)
+        self.figures = _cards_html(runs)
 
     def news(self, since: int) -> Fields:
         "What changed after a version."
