@@ -214,7 +214,7 @@ def _vague_row(s: _Scene) -> _AmbiguousDraft:
     same_name = f"{table.label.name} = {_sql_literal(name)}"
     readings = tuple(
         _Reading(
-            f"I mean the one with the {apart.text} {value}.",
+            f"I mean the one whose {apart.text} is {value}.",
             f"SELECT {wanted.name} FROM {table.name} "
             f"WHERE {same_name} AND {apart.name} = {_sql_literal(value)}",
         )
