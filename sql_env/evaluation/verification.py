@@ -18,7 +18,6 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
-from .. import Fields
 from .harness import _describe_run, _repeat, _shard_of, hack_floor
 from sql_env.evaluation.logs import (
     DETAILS,
@@ -39,6 +38,7 @@ from sql_env.evaluation.rows import (
     question_hashes,
 )
 from ..play.chat import initial_messages, tool_schemas
+from ..plugins import Fields
 from ..questions.question_set import QuestionSet
 from ..sources.loading import load
 
