@@ -234,7 +234,7 @@ SUITES = {
             "conversations",
             _TEST | dict(source="conversations"),
             60,
-            "ba96b8d2952943c5313d7e7b222adc45",
+            "1d0f60fbd018679757f29a458b6858e7",
         ),
         SuitePart(
             "spider-dev",
