@@ -212,8 +212,8 @@ class SuitePart(NamedTuple):
 _TEST = dict(split="test")
 _SPIDER_DEV = """battle_death car_1 concert_singer course_teach cre_Doc_Template_Mgt
 employee_hire_evaluation museum_visit network_1 real_estate_properties singer world_1"""
-_WORLDS = """778052dd59ee5e1f7fa98330e59eacbf 27acf92fd3173dd99e6c1bb8c2948c65 e15d594f92bf0f085cc9692d0dd7ff6a
-73dd9a90388a5163e1489e38974b1643 397075509fabe0794f7acdd3176993c1""".split()  # digests, by level
+_WORLDS = """eeda0790403a8eb56768eba506ebb6f5 1db61b7115ef08a664cba5b3b3bba920 e0f384122f12914487425e0b184b2f9d
+9ce0cd057a70e588fbab007cce0c7690 9d1da24b2eb7420eea67d005fc97932e""".split()  # digests, by level
 SUITES = {
     "v1": (
         SuitePart(
@@ -234,7 +234,7 @@ SUITES = {
             "conversations",
             _TEST | dict(source="conversations"),
             60,
-            "7d5e84cd68ed76994d5d733d416b7384",
+            "ba96b8d2952943c5313d7e7b222adc45",
         ),
         SuitePart(
             "spider-dev",

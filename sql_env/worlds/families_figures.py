@@ -110,7 +110,9 @@ def _list_where(s: Sampler) -> _QuestionDraft:
 def _extreme(column: _WorldColumn, top: bool) -> str:
     "What the first or the last value of a column is called."
     ends = ("latest", "earliest") if column.kind == "date" else ("highest", "lowest")
-    if column.text.split()[-1] in _lists()["ends"]["long"]:
+    if column.about.get("year") and not column.made_up:
+        ends = ("latest", "earliest")
+    elif column.text.split()[-1] in _lists()["ends"]["long"]:
         ends = ("longest", "shortest")
     return ends[not top]
 
