@@ -282,9 +282,8 @@ def _tie_at(db: Database, cut: LimitCut, gold: Sequence[tuple]) -> _Tie | None:
     tied = [rows[i] for i in places]
     if len(set(tied)) == 1:
         return None
-    is_all = places[-1] + 1 < len(found) or len(found) < n + _MOST_TIED
     kept = n - places[0]
-    if not (is_all and cut.is_whole) or comb(len(tied), kept) > _MOST_OTHERS:
+    if not cut.is_whole or comb(len(tied), kept) > _MOST_OTHERS:  # more than are looked at, too
         return _Tie(len(tied))
     return _Tie(len(tied), tuple(_other_results(rows[: places[0]], tied, kept, gold)))
 
