@@ -8,6 +8,11 @@ import sys
 __version__ = "0.2.0"
 
 
+def meanings(text: str) -> dict[str, str]:
+    "Names with what they mean, from a line for each: `name: meaning`."
+    return dict(line.split(": ", 1) for line in text.strip().splitlines())
+
+
 def lazy_names(
     package: str, names_of: dict[str, str], needs: dict[str, str] | None = None
 ) -> tuple:

@@ -30,6 +30,7 @@ from sql_env.grading.variants.selection import instance_generator
 from sql_env.questions.question_set import QUARANTINE_FLAGS, QUESTION_FLAGS, Question, QuestionSet
 from sql_env.sources.files import Drafts
 from sql_env.sources.loading import _complete_questions, load
+from sql_env.sql.analysis import parse_sql
 from sql_env.sql.mutants import one_edit_mutants
 from sql_env.sql.shapes import SHAPE_RULES, bare_columns
 
@@ -304,57 +305,7 @@ LABS = [
 ]
 TESTS = [(1, 1, "blood", "yes", 5), (2, 1, "bone", "no", 6), (3, 2, "blood", "yes", 6)]
 BOTH = "FROM lab T1 JOIN test T2 ON T1.lab_id = T2.lab_id"
-SHAPES = [
-    ("How many?", "SELECT count(CASE WHEN kind = 'bone' THEN 1 ELSE 0 END) FROM test", "count_of_test"),
-    ("How many?", "SELECT count(CASE WHEN kind = 'bone' THEN 1 END) FROM test", ""),
-    ("How many?", "SELECT count(CASE WHEN kind = 'bone' THEN 1 ELSE NULL END) FROM test", ""),
-    ("How many?", "SELECT count(kind = 'bone') FROM test", "count_of_test"),
-    ("How many?", "SELECT count(IIF(kind = 'bone', 1, 0)) FROM test", "count_of_test"),
-    ("How many?", "SELECT sum(kind = 'bone') FROM test", ""),
-    ("Which?", "SELECT name FROM lab T1 JOIN test T2 ON T2.lab_id = T2.lab_id", "self_comparison no_join_condition"),
-    ("Which?", f"SELECT T1.name {BOTH}", ""),
-    ("Which?", "SELECT name FROM lab JOIN test", "no_join_condition"),
-    ("Which?", "SELECT name FROM lab, test WHERE kind = 'bone'", "no_join_condition"),
-    ("Which?", "SELECT name FROM lab, test WHERE lab.lab_id = test.lab_id", ""),
-    ("Which?", "SELECT name FROM lab JOIN test USING (lab_id)", ""),
-    ("Which?", "SELECT name FROM lab NATURAL JOIN test", ""),
-    ("Which?", "SELECT name FROM lab, (SELECT avg(rent) AS mean FROM lab) WHERE rent > mean", ""),
-    ("Which?", "SELECT name FROM lab, test ON score > staff", ""),
-    ("What percentage?", "SELECT sum(kind = 'bone') * 100.0 / count(*) FROM test", ""),
-    ("What percentage?", "SELECT sum(score) * 100 / count(*) FROM test", "integer_division"),
-    ("What percentage?", "SELECT sum(CASE WHEN score > 5 THEN 1 ELSE 0 END) / count(*) FROM test", "integer_division"),
-    ("What percentage?", "SELECT CAST(count(score) AS REAL) / count(*) FROM test", ""),
-    ("What ratio of rent to staff?", "SELECT rent / staff FROM lab", ""),
-    ("How many dozens?", "SELECT count(*) / 12 FROM test", ""),
-    ("Larger than average?", "SELECT name FROM lab WHERE size > (SELECT avg(size) FROM lab)", "text_beside_number"),
-    ("More staff than average?", "SELECT name FROM lab WHERE staff > (SELECT avg(staff) FROM lab)", ""),
-    ("How many in Oslo?", "SELECT count(*) FROM lab WHERE name = 'Oslo'", "absent_value"),
-    ("How many in Nord?", "SELECT count(*) FROM lab WHERE name = 'Nord'", ""),
-    ("Which has the most staff?", "SELECT name FROM lab LIMIT 1", "unordered_end"),
-    ("Which has the most staff?", "SELECT name FROM lab ORDER BY staff DESC LIMIT 1", ""),
-    ("Name one.", "SELECT name FROM lab LIMIT 1", ""),
-    ("Name two.", "SELECT kind FROM test LIMIT 2", "unordered_cut"),
-    ("Name two.", "SELECT name FROM lab LIMIT 2", ""),
-    ("Name two.", "SELECT kind FROM test ORDER BY test_id LIMIT 2", ""),
-    ("Of two?", "SELECT count(*) FROM (SELECT kind FROM test LIMIT 2)", "unordered_cut"),
-    ("Which has the highest rent?", "SELECT name FROM lab ORDER BY staff DESC LIMIT 1", "other_order"),
-    ("Which has the highest rent?", "SELECT name FROM lab ORDER BY rent DESC LIMIT 1", ""),
-    ("Which has the highest rent, and staff?", "SELECT name FROM lab ORDER BY staff DESC LIMIT 1", ""),
-    ("Is Nord closed?", "SELECT closed FROM lab WHERE name = 'Nord'", "rows_for_yes_no"),
-    ("Is the bone test done?", "SELECT is_done FROM test WHERE kind = 'bone'", ""),
-    ("Is Nord closed?", "SELECT count(*) > 0 FROM lab WHERE name = 'Nord'", ""),
-    ("Is there a lab? Which?", "SELECT name FROM lab", ""),
-    ("How many labs do tests?", f"SELECT count(*) {BOTH}", "fan_out"),
-    ("How many labs do tests?", f"SELECT count(DISTINCT T1.lab_id) {BOTH}", ""),
-    ("How many tests does each lab do?", f"SELECT T1.name, count(*) {BOTH} GROUP BY T1.lab_id", ""),
-    ("How many labs do bone tests?", f"SELECT count(*) {BOTH} WHERE kind = 'bone'", ""),
-    ("How many lab tests?", f"SELECT count(*) {BOTH}", ""),
-    ("What is the rent of labs that look at blood?", f"SELECT sum(T1.rent) {BOTH}", "fan_out"),
-    ("What is the mean rent of labs of all tests?", f"SELECT avg(T1.rent) {BOTH}", ""),
-    ("What is the score of labs?", f"SELECT sum(T2.score) {BOTH}", ""),
-    ("In order of their opening?", "SELECT name FROM lab ORDER BY opened", "date_as_text"),
-    ("In order of closing?", "SELECT name FROM lab ORDER BY closed", ""),
-]
+SHAPES = cases("audit_shapes")
 
 
 @pytest.fixture(scope="module")
@@ -433,6 +384,12 @@ class TestMutants:
             "set_operation",
             "drop_branch",
         } <= kinds
+
+    def test_not_like_is_the_opposite_of_like(self):
+        sql = "SELECT a FROM t WHERE b {}LIKE 'x!%' ESCAPE '!'"
+        mutants = one_edit_mutants(sql.format("NOT "))
+        assert ("drop_not", sql.format("")) in mutants
+        assert parse_sql(sql.format("NOT ")) == parse_sql(sql.format("").replace(" b ", " NOT b "))
 
     def test_each_differs_and_the_tree_is_whole(self):
         texts = [s for _, s in one_edit_mutants(self.SQL)]

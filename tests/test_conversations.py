@@ -30,9 +30,8 @@ from sql_env.worlds.words import load_wordings
 
 laws = law(40)
 
+
 # --- rewards
-
-
 @st.composite
 def talks(draw, config):
     "A configuration, gold, a budget, and the turns of each question; the first without an answer is the last."
@@ -107,8 +106,6 @@ def test_questions_that_are_not_reached_cost_their_steps(reached):
 
 
 # --- episodes
-
-
 @pytest.fixture(scope="module")
 def db(tmp_path_factory):
     path = tmp_path_factory.mktemp("db") / "bills.sqlite"
@@ -167,7 +164,7 @@ def test_all_right_is_right_and_each_has_its_verdicts(talk, db):
         assert obs.done and obs.result == "The answer was submitted."
         assert episode.correct and episode.grounded and episode.robust
         assert [v.reason for v in episode.turn_verdicts] == ["match"] * 3
-        assert [part.robust for part in episode.finished] == [True] * 3
+        assert [part.judged("robust").correct for part in episode.finished] == [True] * 3
         assert episode.judged("certified").reason == "proved"
         assert 0.9 < episode.total_reward < 1
         assert "episode_over" in episode.step("ANSWER", "1").error
@@ -182,7 +179,7 @@ def test_one_wrong_answer_makes_the_whole_wrong(talk, db):
     assert [v.correct for v in episode.turn_verdicts] == [True, False, True]
     assert episode.verdict == episode.turn_verdicts[1], "the first that is wrong"
     assert episode.total_reward == pytest.approx(2 / 3)
-    assert episode.judged("certified") == episode.verdict and not episode.finished[1].robust
+    assert episode.judged("certified") == episode.verdict and not episode.finished[1].judged("robust").correct
 
 
 def test_a_lucky_answer_is_not_robust_whatever_came_later(talk, db):
@@ -195,7 +192,7 @@ def test_a_lucky_answer_is_not_robust_whatever_came_later(talk, db):
         episode.step("QUERY", sql)
         episode.step("ANSWER", "@last")
     assert episode.correct and not episode.robust and not episode.grounded
-    assert [part.robust for part in episode.finished] == [False, True, True]
+    assert [part.judged("robust").correct for part in episode.finished] == [False, True, True]
 
 
 def test_the_last_result_is_of_the_question_at_hand(talk, db):
@@ -292,8 +289,6 @@ def test_a_single_question_has_one_verdict(talk, db):
 
 
 # --- JSON, folders, audits
-
-
 def test_a_conversation_is_one_line(talk):
     line = question_to_json(talk)
     assert question_from_fields(json.loads(line)) == talk
@@ -360,8 +355,6 @@ def test_an_audit_checks_each_question(tmp_path, db):
 
 
 # --- published sets
-
-
 def interactions(*turns):
     return [
         dict(utterance=f" {text.replace(' ', '  ')} ", query=sql, utterance_toks=text.split()) for text, sql in turns
@@ -418,8 +411,6 @@ def test_published_conversations(tmp_path, db, source, files, beside):
 
 
 # --- worlds
-
-
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
     "Twenty worlds of each of some levels and splits."
@@ -536,8 +527,6 @@ def test_who_forgets_is_right_nowhere_after_the_first_question(played):
 
 
 # --- logs and reports
-
-
 def test_figures_logs_and_grading_again(played, tmp_path):
     qs, bare = played
     env = EpisodeEnv(qs, reward=RewardConfig.partial())

@@ -6,12 +6,12 @@ import sys
 import tracemalloc
 import weakref
 from concurrent.futures import ThreadPoolExecutor
-from functools import lru_cache
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from laws import law
+from made_sets import bundled
 
 from sql_env import EpisodeEnv, RewardConfig, Session
 from sql_env.grading import grounding
@@ -39,11 +39,6 @@ ACTIONS = [
     Action("ANSWER", "847"),
 ]
 REWARDS = dict(shaped=RewardConfig.shaped(), partial=RewardConfig.partial())
-
-
-@lru_cache(None)
-def bundled():
-    return load("bundled")
 
 
 def begun(reward="shaped", budget=8, seed=3):
@@ -237,8 +232,6 @@ def test_hacks_play_a_fork_as_they_play_an_episode():
 
 
 # ---- states
-
-
 def counted(monkeypatch):
     "How many actions episodes take from now on."
     taken = []
@@ -298,7 +291,7 @@ def test_a_remembered_state_needs_the_same_settings():
 
 def test_what_is_remembered_has_bounds_and_ends_with_its_questions(monkeypatch):
     questions = load("bundled")
-    memory = snapshots.Snapshots(most_bytes=40_000)
+    memory = snapshots._Snapshots(most_bytes=40_000)
     monkeypatch.setitem(snapshots._SNAPSHOTS, questions, memory)
     session = Session(EpisodeEnv(questions, budget=99))
     session.begin(ID)

@@ -10,11 +10,11 @@ import threading
 import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
-from functools import lru_cache
 
 import pytest
 import typer
 from fake_server import FAULTS, FakeServer, player, share_of_faults, slow
+from made_sets import held_out as questions
 
 from sql_env.cli.evaluate import _PLAYERS, _leave
 from sql_env.evaluation.harness import RunStopped, evaluate
@@ -25,11 +25,6 @@ from sql_env.policies.baselines import OraclePolicy, RandomPolicy
 from sql_env.policies.chat import ChatPolicy
 from sql_env.policies.requests import EndpointError
 from sql_env.sources.loading import load
-
-
-@lru_cache(None)
-def questions(n=20):
-    return load("bundled", split="test").sample(n, 1)
 
 
 def chat(server, *args, n=10):
@@ -54,8 +49,6 @@ class Fails(RandomPolicy):
 
 
 # ---- what ends a run
-
-
 @pytest.mark.parametrize("kind", ["key", "forbidden", "model", "quota", "no_tools"])
 def test_a_permanent_error_ends_a_run_at_the_probe(kind):
     with FakeServer([FAULTS[kind]]) as server:
@@ -130,8 +123,6 @@ def test_an_interrupted_run_hands_back_what_it_measured(tmp_path):
 
 
 # ---- resuming
-
-
 def test_crashed_episodes_are_played_again_and_nothing_else(tmp_path):
     log = tmp_path / "a.jsonl"
     qs = questions()
@@ -171,8 +162,6 @@ def test_a_log_is_extended_and_priced_anew(tmp_path):
 
 
 # ---- epochs
-
-
 class Every(OraclePolicy):
     "Right in every other episode."
 
@@ -209,8 +198,6 @@ def test_nan_is_never_printed():
 
 
 # ---- the command
-
-
 def test_the_command_keeps_a_log_and_goes_on(sql_env):
     with FakeServer(player(load("bundled", split="test"))) as server:
         args = chat(server)

@@ -8,12 +8,12 @@ import subprocess
 import sys
 import threading
 from dataclasses import replace
-from functools import lru_cache
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from laws import law
+from made_sets import bundled
 
 from sql_env import Session
 from sql_env.database.guards import EnvironmentFailedError
@@ -36,15 +36,9 @@ from sql_env.play.settings import SCHEMA_LEVELS
 from sql_env.policies.base import Completion, play_episode
 from sql_env.policies.chat import ChatPolicy
 from sql_env.questions.question_set import QuestionSet
-from sql_env.sources.loading import load
 
 ID = "vet_clinic-02"
 GOLD = "SELECT count(*) FROM visit WHERE paid_on IS NULL"
-
-
-@lru_cache(None)
-def bundled():
-    return load("bundled")
 
 
 def begun(question_id=ID, max_nudges=3, seed=None, **kw):
@@ -67,8 +61,6 @@ QUERY, ANSWER = call("query", {"sql": GOLD}), call("answer", {"value": "@last"})
 
 
 # ---- an episode
-
-
 def test_a_conversation_from_begin_to_verdict():
     session = Session(EpisodeEnv(bundled()))
     first = session.begin(ID)
@@ -126,7 +118,6 @@ def test_tools_are_those_of_the_environment(actions):
 
 
 # ---- the same words everywhere
-
 STEPS = [
     ("DESCRIBE", "visit"),
     ("DESCRIBE", "visits"),
@@ -373,8 +364,6 @@ def test_a_failure_of_the_environment_leaves_the_conversation_whole(monkeypatch)
 
 
 # ---- states
-
-
 @given(st.lists(ANY_MESSAGE, max_size=6), st.integers(0, 6), st.integers(0, 9))
 @example([said(DESCRIBE), said(call("sample", {"table_name": "owner"})), said(QUERY), said(ANSWER)], 2, 3)
 @example(["Hm.", said(call("look", {})), "No.", "Never."], 3, 0)
@@ -588,8 +577,6 @@ def test_replay():
 
 
 # ---- an event loop
-
-
 def test_a_slow_verdict_does_not_stop_the_loop(monkeypatch):
     "The verdict waits for a coroutine that ticks meanwhile; if it held the loop, both would wait for ever."
     import sql_env.play.judges as episodes

@@ -13,6 +13,7 @@ from random import Random
 
 import pytest
 from made_rows import made_row, replay_problems
+from made_sets import bundled
 from rendering import check_rendering, qwen_assistant_turn
 
 from sql_env.evaluation.harness import evaluate
@@ -33,9 +34,9 @@ from sql_env.training.experts import (
     EXPERT_STYLES,
     ExpertPolicy,
     ExpertTrajectories,
-    GoldQuery,
     _forgotten_condition,
     _forgotten_join,
+    _GoldQuery,
     _misspelled_names,
     _near_misses,
     _record_trajectory,
@@ -48,18 +49,11 @@ needs_spider = pytest.mark.skipif(
 
 
 @lru_cache(None)
-def bundled():
-    return load("bundled")
-
-
-@lru_cache(None)
 def some():
     return tuple(ExpertTrajectories(bundled(), 400, seed=7))
 
 
 # ---- logs and replay
-
-
 class Crash:
     name = "crash"
 
@@ -178,7 +172,6 @@ def test_a_trajectory_knows_what_is_robust():
 
 
 # ---- edits of SQL
-
 TRICKY = [
     "SELECT 'it''s WHERE' FROM \"a b\" WHERE x = 'AND' AND (y = 1 OR z = 2) -- AND\nORDER BY 1",
     "WITH c AS (SELECT 1 AS n WHERE 1) SELECT n FROM c",
@@ -266,7 +259,7 @@ def test_mistakes_can_be_noticed(kind):
     env = EpisodeEnv(bundled())
     found = 0
     for q in bundled():
-        gold = GoldQuery(q, bundled().database(q.database_name))
+        gold = _GoldQuery(q, bundled().database(q.database_name))
         mistake = gold.mistake(kind, Random(1))
         if not mistake:
             continue
@@ -283,8 +276,6 @@ def test_mistakes_can_be_noticed(kind):
 
 
 # ---- experts
-
-
 def test_all_experts_reproduce_and_are_right():
     made = ExpertTrajectories(bundled(), 2 * len(bundled()), seed=11)
     n = Counter(t.style for t in made)
@@ -390,8 +381,6 @@ def test_saved_experts_resume(tmp_path):
 
 
 # ---- conversations
-
-
 def rows_of():
     return sft_rows(EpisodeEnv(bundled(), reward=RewardConfig.partial()), some()[:60])
 

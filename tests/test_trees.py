@@ -3,10 +3,10 @@
 import json
 import math
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
-from functools import lru_cache
 from random import Random
 
 import pytest
+from made_sets import bundled
 
 from sql_env import EpisodeEnv, RewardConfig, Session
 from sql_env.evaluation import read_log, step_values, tree_rollouts, write_log
@@ -15,15 +15,9 @@ from sql_env.play.acts import ACTS, Action
 from sql_env.policies.base import Completion, ModelError
 from sql_env.policies.baselines import OraclePolicy, RandomPolicy
 from sql_env.policies.chat import ChatPolicy
-from sql_env.sources.loading import load
 
 ID = "vet_clinic-02"
 GOLD = "SELECT count(*) FROM visit WHERE paid_on IS NULL"
-
-
-@lru_cache(None)
-def bundled():
-    return load("bundled")
 
 
 def begun(question_id=ID, budget=6, reward="shaped", actions=()):
@@ -90,8 +84,6 @@ def told(root):
 
 
 # ---- trees
-
-
 def test_a_tree_has_its_branches():
     session = begun()
     root = tree_rollouts(session, Distracted(), width=3, depth=2, seed=1)
@@ -237,8 +229,6 @@ def test_a_tree_needs_a_session_that_is_open():
 
 
 # ---- values
-
-
 def test_values_along_an_episode():
     session = begun(reward="sparse", actions=[("DESCRIBE", "visit"), ("QUERY", GOLD)])
     values = step_values(session, OraclePolicy(bundled()), 4)
@@ -274,8 +264,6 @@ def test_states_are_those_of_the_conversation():
 
 
 # ---- logs
-
-
 def test_a_tree_in_a_log(tmp_path):
     roots = tree_rollouts([begun(), begun("film_festival-04")], Distracted(), 2, 2, seed=3)
     made = _tree_trajectories(roots)
@@ -299,8 +287,6 @@ def test_a_tree_that_began_later_comes_back_from_its_first_step(tmp_path):
 
 
 # ---- pages
-
-
 def test_a_page_of_trees(tmp_path):
     from typer.testing import CliRunner
 

@@ -8,13 +8,14 @@ import sys
 import threading
 import time
 from copy import deepcopy
-from functools import lru_cache, partial
+from functools import partial
 from unittest.mock import patch
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from laws import law
+from made_sets import bundled
 
 from sql_env.integrations.trl import (
     REWARD_PARTS,
@@ -39,7 +40,6 @@ from sql_env.play.chat import (
 from sql_env.play.environment import EpisodeEnv
 from sql_env.play.episode import Episode, Observation
 from sql_env.play.reward import RewardConfig
-from sql_env.sources.loading import load
 
 ID = "vet_clinic-02"
 GOLD = "SELECT COUNT(*) FROM visit WHERE paid_on IS NULL"
@@ -49,11 +49,6 @@ ROW = {
     "question_id": ID,
     "prompt": question_messages("How many of our visits, from whatever year, are still waiting to be paid?"),
 }
-
-
-@lru_cache(None)
-def bundled():
-    return load("bundled")
 
 
 def started(**kw):
@@ -84,8 +79,6 @@ CALLS = [
 
 
 # ---- by hand
-
-
 def test_nothing_heavy_is_imported():
     code = (
         "import sys, sql_env.integrations.trl, sql_env.training.experts, sql_env.training.data, sql_env.training\n"
@@ -356,8 +349,6 @@ def test_long_results_are_cut_at_a_line():
 
 
 # ---- the reward function
-
-
 def test_reward_func_pays_and_logs():
     right, idle, other = started(), started(), object()
     play_tools(right, CALLS)
@@ -450,8 +441,6 @@ def test_metrics_tell_refused_actions_by_kind():
 
 
 # ---- the remote environment, with a client in its place
-
-
 class FakeClient:
     "A server that is an `EpisodeEnv`; breaks after some calls."
 
@@ -572,8 +561,6 @@ def test_the_remote_environment_on_a_real_server(server):
 
 
 # ---- with TRL
-
-
 def tool_call(name, **arguments):
     return f"<tool_call>\n{json.dumps(dict(name=name, arguments=arguments))}\n</tool_call>"
 

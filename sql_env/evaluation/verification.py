@@ -38,16 +38,17 @@ from sql_env.evaluation.rows import (
     question_hashes,
 )
 from ..play.chat import initial_messages, tool_schemas
+from ..plugins import Fields
 from ..questions.question_set import QuestionSet
 from ..sources.loading import load
 
 # %% ../../nbs/evaluation/11_verification.ipynb #6fa9a9cc
-def _as_texts(values: dict[str, Any]) -> dict[str, str]:
+def _as_texts(values: Fields) -> dict[str, str]:
     "Each value as JSON, in which 1, 1.0 and true differ."
     return {name: json.dumps(value) for name, value in values.items()}
 
 # %% ../../nbs/evaluation/11_verification.ipynb #9af0cdea
-def _header_problems(about: dict[str, Any], env: Any) -> tuple[list[str], dict[int, Any]]:
+def _header_problems(about: Fields, env: Any) -> tuple[list[str], dict[int, Any]]:
     "What a header claims wrongly, and the episodes that were planned, by index; raises `TypeError` or `KeyError`."
     n, seed, epochs = about["episodes"], about["seed"], about.get("epochs", 1)
     shard = None
@@ -110,7 +111,7 @@ def _begin_problems(t: Trajectory, planned: Any, env: Any) -> list[str]:
 class VerifiedResult:
     "A log beside what came out when its actions were taken again."
 
-    about: dict[str, Any]  # the header of the log
+    about: Fields  # the header of the log
     claimed: EvaluationResult  # by the log
     result: EvaluationResult  # by the replay; episodes that crashed or are missing are wrong
     problems: tuple[str, ...]  # what the log claims wrongly
@@ -160,7 +161,7 @@ def _verified(path: Path, questions: QuestionSet) -> VerifiedResult:
         except (KeyError, ValueError, TypeError) as e:
             told.append(f"it can't be played again ({type(e).__name__}: {e})")
             old = replace(old, episode=replace(old.episode, error=str(e)))
-        nothing: dict[str, Any] = dict(error=None, verdicts={}, total_reward=0.0)  # can be shown
+        nothing: Fields = dict(error=None, verdicts={}, total_reward=0.0)  # can be shown
         found[index] = replace(old.episode, **nothing) if old.episode.error else new.episode
         problems += [f"episode {index}: {said}" for said in told]
     results = list(found.values())
@@ -211,8 +212,8 @@ class SuitePart(NamedTuple):
 _TEST = dict(split="test")
 _SPIDER_DEV = """battle_death car_1 concert_singer course_teach cre_Doc_Template_Mgt
 employee_hire_evaluation museum_visit network_1 real_estate_properties singer world_1"""
-_WORLDS = """0ecee2f7a4811e346faeed4139dda4f5 7c5ce3ad36d39bcdc5bc279f6492ddae 89806402754db0ed82210537dcf8bd24
-200fbe3b18d19eb3a8c7e0e447465285 4bb4df3a90dabaf0de737734d85b9be6""".split()  # digests, by level
+_WORLDS = """eeda0790403a8eb56768eba506ebb6f5 a4f6dafa425d1176e5480dba406afc3b e0f384122f12914487425e0b184b2f9d
+c8906119ed42d7a2f65aeee101b14ee9 702163a47011f093ec7f2b6a27bea1fc""".split()  # digests, by level
 SUITES = {
     "v1": (
         SuitePart(
@@ -233,7 +234,7 @@ SUITES = {
             "conversations",
             _TEST | dict(source="conversations"),
             60,
-            "ac0ae6e22fc7c1920440bbc493048d0d",
+            "53cfb1aca0d26fef2e975cc41440befc",
         ),
         SuitePart(
             "spider-dev",
