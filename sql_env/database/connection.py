@@ -100,13 +100,6 @@ def _bounded_compiling() -> Iterator[None]:
     finally:
         _memory.end_compiling()
 
-# %% ../../nbs/database/02_connection.ipynb #033322cf
-@contextmanager
-def _nobody_compiles() -> Iterator[None]:
-    "While the block runs no other thread compiles, so that SQLite's own limit on memory is far."
-    with _memory.compile_lock:
-        yield
-
 # %% ../../nbs/database/02_connection.ipynb #7d6a4177
 _T = TypeVar("_T")
 
@@ -118,7 +111,7 @@ def _with_own_memory(
     try:
         return work()
     except apsw.NoMemError:
-        with _nobody_compiles():
+        with _memory.compile_lock:  # nobody else compiles
             return work()
 
 # %% ../../nbs/database/02_connection.ipynb #4114ebdc
@@ -690,7 +683,7 @@ class GuardedConnection:
     @contextmanager
     def trusted(self) -> Iterator[apsw.Connection]:
         "The connection without its guards, for brief SQL of our own; nobody else compiles meanwhile."
-        with _nobody_compiles(), self.unguarded() as con:
+        with _memory.compile_lock, self.unguarded() as con:
             yield con
 
     @contextmanager

@@ -8,7 +8,6 @@ Docs: https://hjerpe.github.io/sql_env/server/mcp_tools.html.md"""
 __all__ = ['Player', 'Players', 'make_mcp_server', 'EnvironmentTools', 'HttpEndpoint', 'serve_mcp']
 
 # %% ../../nbs/server/06_mcp_tools.ipynb #275da980
-import json
 import logging
 import sys
 import time
@@ -535,7 +534,7 @@ class HttpEndpoint:
         address = (scope.get("client") or ("",))[0]
         victim = self._sessions.find_victim(address)
         if victim is None:
-            return await _too_many(send)
+            return await _too_many()(scope, receive, send)
         if isinstance(victim, _Opened):
             self._sessions.close(victim)
             await self._end(victim.session_id)
@@ -575,13 +574,13 @@ class HttpEndpoint:
 _SESSION_HEADER = b"mcp-session-id"
 
 # %% ../../nbs/server/06_mcp_tools.ipynb #b003681b
-async def _too_many(send: Callable) -> None:
-    "Say that there is no room for another session."
+def _too_many() -> Any:
+    "The answer that there is no room for another session."
+    from starlette.responses import JSONResponse
+
     message = "Server at capacity: all sessions of this client play. Try again later."
     error = dict(jsonrpc="2.0", id="server-error", error=dict(code=-32603, message=message))
-    headers = [(b"content-type", b"application/json")]
-    await send({"type": "http.response.start", "status": 503, "headers": headers})
-    await send({"type": "http.response.body", "body": json.dumps(error).encode()})
+    return JSONResponse(error, 503)
 
 # %% ../../nbs/server/06_mcp_tools.ipynb #b929967e
 def _http_app(players: Players, settings: Settings, workers: Workers) -> Any:
