@@ -212,8 +212,8 @@ class SuitePart(NamedTuple):
 _TEST = dict(split="test")
 _SPIDER_DEV = """battle_death car_1 concert_singer course_teach cre_Doc_Template_Mgt
 employee_hire_evaluation museum_visit network_1 real_estate_properties singer world_1"""
-_WORLDS = """eeda0790403a8eb56768eba506ebb6f5 1db61b7115ef08a664cba5b3b3bba920 e0f384122f12914487425e0b184b2f9d
-9ce0cd057a70e588fbab007cce0c7690 9d1da24b2eb7420eea67d005fc97932e""".split()  # digests, by level
+_WORLDS = """eeda0790403a8eb56768eba506ebb6f5 a4f6dafa425d1176e5480dba406afc3b e0f384122f12914487425e0b184b2f9d
+c8906119ed42d7a2f65aeee101b14ee9 702163a47011f093ec7f2b6a27bea1fc""".split()  # digests, by level
 SUITES = {
     "v1": (
         SuitePart(
@@ -234,7 +234,7 @@ SUITES = {
             "conversations",
             _TEST | dict(source="conversations"),
             60,
-            "ba96b8d2952943c5313d7e7b222adc45",
+            "53cfb1aca0d26fef2e975cc41440befc",
         ),
         SuitePart(
             "spider-dev",

@@ -37,6 +37,12 @@ def _with_article(text: str) -> str:
         return text
     return f"{'an' if _AN.match(text) else 'a'} {text}"
 
+
+def _fitting(forms: Sequence[str], column: str) -> Sequence[str]:
+    "The forms that fit what people call a column: nobody has a number of wins of 3 to 5."
+    kept = [form for form in forms if "{a_column}" not in form]
+    return kept if kept and column.startswith("number of ") else forms
+
 # %% ../../nbs/worlds/03_phrases.ipynb #94d4af91
 def _phrase_condition(
     column: _WorldColumn,
@@ -51,8 +57,9 @@ def _phrase_condition(
     phrase = load_wordings("conditions")["firm" if is_firm else kind]
     own = tuple(about.get(_lists()["own_forms"].get(kind, kind), ()))
     unseen = tuple(about.get("unseen", ())) if kind in ("category", "flag", "date") else ()
+    forms = _fitting(phrase.forms, column.text)
     return _Phrase(
-        (*own, *(phrase.forms if not own or kind in ("category", "over", "under") else ())),
+        (*own, *(forms if not own or kind in ("category", "over", "under") else ())),
         unseen or phrase.unseen,
         {
             "column": column.text,
@@ -435,9 +442,11 @@ def _read_from(
 # %% ../../nbs/worlds/03_phrases.ipynb #838ce4f7
 def _selection_phrase(kind: str, **slots: Any) -> _Phrase:
     "A phrase of `selections.toml`, with what fills its slots; a `column` comes with its article too."
+    phrase = load_wordings("selections")[kind]._replace(slots=slots)
     if "column" in slots:
         slots["a_column"] = _with_article(slots["column"])
-    return load_wordings("selections")[kind]._replace(slots=slots)
+        phrase = phrase._replace(forms=_fitting(phrase.forms, slots["column"]))
+    return phrase
 
 # %% ../../nbs/worlds/03_phrases.ipynb #4c218f00
 def _number_clause(
