@@ -474,7 +474,7 @@ def _policy_names(given: list[str] | None, chat: ModelOptions) -> list[str]:
     names = given or (["chat"] if chat.model else ["random", "greedy", "oracle"])
     if "chat" not in names and chat != ModelOptions(batch=chat.batch):
         raise ValueError(
-            f"{' and '.join(names)} ask no model, so that --model and its options would do nothing: "
+            f"--model and its options do nothing for {', '.join(names)}: "
             "add --policy chat and --model, or leave these options out"
         )
     return names
