@@ -11,17 +11,18 @@ import sys
 import time
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import replace
-from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
 import pytest
 from made_rows import made_row, replay_problems
+from made_sets import bundled
 
 from sql_env.database.database import build_database
 from sql_env.database.guards import Limits
 from sql_env.evaluation.harness import RunStopped, evaluate, hack_floor
 from sql_env.evaluation.logs import merge_logs
+from sql_env.evaluation.processes import ProcessWorkers, WorkerError
 from sql_env.evaluation.results import (
     EvaluationResult,
     compare,
@@ -35,7 +36,6 @@ from sql_env.evaluation.results import (
 )
 from sql_env.evaluation.rollouts import plan_episodes
 from sql_env.evaluation.rows import EpisodeResult, question_hashes
-from sql_env.evaluation.workers import ProcessWorkers, WorkerError
 from sql_env.grading.answers import Verdict
 from sql_env.grading.variants.robust import ROBUST_REASONS
 from sql_env.play.acts import Action
@@ -47,11 +47,6 @@ from sql_env.questions.question_set import Question, QuestionSet, save_question_
 from sql_env.sources.loading import load
 
 CONSTANT = HACKS[2]
-
-
-@lru_cache(None)
-def bundled():
-    return load("bundled")
 
 
 def env(n=60, **settings):

@@ -8,14 +8,15 @@ import subprocess
 import sys
 import threading
 from dataclasses import replace
-from functools import lru_cache
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from laws import law
+from made_sets import bundled
 
 from sql_env import Session
+from sql_env.database.guards import EnvironmentFailedError
 from sql_env.evaluation.harness import evaluate
 from sql_env.integrations.trl import SQLEnvTRL
 from sql_env.play.acts import ACTIONS, ACTS, EXTRA_ACTIONS, Action
@@ -35,15 +36,9 @@ from sql_env.play.settings import SCHEMA_LEVELS
 from sql_env.policies.base import Completion, play_episode
 from sql_env.policies.chat import ChatPolicy
 from sql_env.questions.question_set import QuestionSet
-from sql_env.sources.loading import load
 
 ID = "vet_clinic-02"
 GOLD = "SELECT count(*) FROM visit WHERE paid_on IS NULL"
-
-
-@lru_cache(None)
-def bundled():
-    return load("bundled")
 
 
 def begun(question_id=ID, max_nudges=3, seed=None, **kw):
@@ -364,6 +359,8 @@ def test_a_failure_of_the_environment_leaves_the_conversation_whole(monkeypatch)
         session.reply(said(DESCRIBE, QUERY))
     assert_well_formed(session)
     assert session.actions == [] and session.call("query", {"sql": GOLD}) == "count(*)\n44"
+    with pytest.raises(EnvironmentFailedError):
+        session.verdict()
 
 
 # ---- states

@@ -18,8 +18,8 @@ from itertools import islice
 from random import Random
 from typing import Any, NamedTuple
 
-from .. import Fields
 from ..database.catalog import database_fingerprint
+from .processes import Gate, ProcessWorkers, WorkerError, _run_pieces
 from sql_env.evaluation.rows import (
     EpisodeResult,
     Trajectory,
@@ -30,10 +30,10 @@ from sql_env.evaluation.rows import (
     episode_result,
     question_hashes,
 )
-from .workers import Gate, ProcessWorkers, WorkerError, _run_pieces
 from ..play.environment import EpisodeEnv
 from ..play.episode import Episode, Observation
 from ..play.judges import Ask
+from ..plugins import Fields
 from ..policies.base import RolloutAborted
 from ..questions.question_set import Question
 
