@@ -26,7 +26,12 @@ from sql_env.policies.chat import ChatPolicy
 from sql_env.policies.local import LocalModel
 from sql_env.training.data import _stage_questions
 from sql_env.training.recipes import Recipe, Stage
-from sql_env.training.trainers import GroupRecord, _device_precision, _lora_config, _success_sampler
+from sql_env.training.trainers import (
+    _device_precision,
+    _GroupRecord,
+    _lora_config,
+    _success_sampler,
+)
 
 
 class _TurnCredit(NamedTuple):
@@ -220,7 +225,7 @@ class _TreeTrainer(Trainer):
         super().__init__(*args, **kwargs)
         self.env, self.make_policy, self.grow, self.credit = env, make_policy, grow, credit
         self.beta, self.max_tokens = beta, max_tokens
-        self.record = GroupRecord()
+        self.record = _GroupRecord()
         self.start = deepcopy(self.model).eval() if beta else None  # type: ignore[union-attr]
         self.sampled = 0  # tokens so far
         self.told: dict[str, float] = {}  # beside the loss

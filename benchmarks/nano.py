@@ -152,7 +152,7 @@ def evals(
     n: int = 500,
 ):
     "Evaluate the models of a seed, on the suites of their stages; what is there already is left out."
-    from sql_env.training.evals import evaluate_checkpoint, suite_row
+    from sql_env.training.evals import _suite_row, evaluate_checkpoint
     from sql_env.training.run import read_metrics
 
     out = folder / f"nano-{seed}" / "evals.jsonl"
@@ -164,7 +164,7 @@ def evals(
         done = {line["suite"] for line in lines if (line["stage"], line["asked"]) == (stage, n)}
         for suite in (s for s in suites or suites_of(stage) if s not in done):
             result = evaluate_checkpoint(model, [suite], n)[suite]
-            line = suite_row(result, stage=stage, suite=suite, seed=seed, asked=n)
+            line = _suite_row(result, stage=stage, suite=suite, seed=seed, asked=n)
             print(stage, suite, line["success"], line["low"], line["high"], flush=True)
             with out.open("a", encoding="utf-8") as f:
                 f.write(json.dumps(line) + "\n")
@@ -433,14 +433,14 @@ def baselines(out: Path = HERE / "nano_baselines.json", n: int = 500):
     from sql_env.evaluation.harness import evaluate, hack_floor
     from sql_env.play.environment import EpisodeEnv
     from sql_env.policies.baselines import GreedyPolicy, OraclePolicy, RandomPolicy
-    from sql_env.training.evals import EVAL_SUITES, suite_questions, suite_row
+    from sql_env.training.evals import EVAL_SUITES, _suite_row, suite_questions
 
     rows = []
     for name, suite in EVAL_SUITES.items():
         questions, budget = suite_questions(name, n), suite.get("budget", 15)
         for policy in (RandomPolicy(0), GreedyPolicy(), OraclePolicy(questions)):
             result = evaluate(EpisodeEnv(questions, budget=budget), policy, progress=False)
-            rows.append(suite_row(result, policy=policy.name, suite=name))
+            rows.append(_suite_row(result, policy=policy.name, suite=name))
         best = max(hack_floor(questions, budget).values())
         rows.append(dict(policy="best hack", suite=name, success=round(best, 4), n=len(questions)))
     write_rows(out, "baselines", rows)
@@ -595,11 +595,11 @@ def check(
 def checked_row(suite: str, check: bool, n: int) -> dict:
     "The result of the model that ships in one suite."
     from sql_env.nano.engine import NanoModel
-    from sql_env.training.evals import evaluate_checkpoint, suite_row
+    from sql_env.training.evals import _suite_row, evaluate_checkpoint
 
     start = time.process_time()
     result = evaluate_checkpoint(NanoModel(check=check), [suite], n)[suite]
-    row = suite_row(result, suite=suite, check=check, asked=n)
+    row = _suite_row(result, suite=suite, check=check, asked=n)
     return row | dict(cpu_seconds=round(time.process_time() - start))
 
 

@@ -17,7 +17,7 @@ from sql_env.evaluation.audit import AuditReport, audit_questions
 from sql_env.evaluation.harness import evaluate
 from sql_env.policies.baselines import OraclePolicy
 from sql_env.questions.question_set import QUARANTINE_FLAGS, QuestionSet
-from sql_env.sources.loading import findings_of, load
+from sql_env.sources.loading import _findings_of, load
 
 ROOT = Path(__file__).resolve().parent.parent
 SHARED = ROOT.parent / "shared"  # data that does not belong to the project
@@ -66,7 +66,7 @@ def measure(name: str, pool) -> tuple[dict, dict[str, str]]:
         oracle_robust=oracle.robust_rate,
         not_judged=oracle.unjudged().total(),
     )
-    return figures, findings_of(report.questions)
+    return figures, _findings_of(report.questions)
 
 
 def update(path: Path, key: str, name: str, value: dict) -> None:

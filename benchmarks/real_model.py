@@ -51,7 +51,7 @@ def evaluate(
     from sql_env.play import EpisodeEnv
     from sql_env.policies.chat import ChatPolicy
     from sql_env.policies.local import LocalModel
-    from sql_env.training.evals import suite_questions, suite_row
+    from sql_env.training.evals import _suite_row, suite_questions
 
     torch.set_num_threads(1)
     backend = LocalModel(model, base=base, batch_size=32, max_new_tokens=96)
@@ -64,7 +64,7 @@ def evaluate(
         start, file = cpu_seconds(), folder / f"{name or Path(model).name} {asked} {shots}.jsonl"
         env = EpisodeEnv(suite_questions(asked, n), budget=15, schema_level="names")
         result = play(env, policy, log=file, progress=False, batch=32)
-        row = suite_row(result, model=name or model, suite=asked)
+        row = _suite_row(result, model=name or model, suite=asked)
         row |= dict(failures=count_failures(read_log(file)[1]), shots=shots)
         row |= dict(cpu_seconds=round(cpu_seconds() - start))
         row = {k: None if v != v else v for k, v in row.items()}  # no rate of nothing
@@ -81,7 +81,7 @@ def baselines(n: int = 60):
     from sql_env.evaluation import hack_floor
     from sql_env.play import EpisodeEnv
     from sql_env.policies import GreedyPolicy, OraclePolicy
-    from sql_env.training.evals import suite_questions, suite_row
+    from sql_env.training.evals import _suite_row, suite_questions
 
     kept = json.loads(OUT.read_text(encoding="utf-8"))
     kept["without a model"] = rows = []
@@ -89,7 +89,7 @@ def baselines(n: int = 60):
         questions = suite_questions(suite, n)
         for policy in (GreedyPolicy(), OraclePolicy(questions)):
             result = play(EpisodeEnv(questions), policy, progress=False)
-            rows.append(suite_row(result, policy=policy.name, suite=suite))
+            rows.append(_suite_row(result, policy=policy.name, suite=suite))
         name, rate = max(hack_floor(questions).items(), key=lambda found: found[1])
         rows.append(dict(policy="best hack", hack=name, suite=suite, success=round(rate, 4)))
     OUT.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")

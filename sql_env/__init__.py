@@ -4,8 +4,16 @@ Everything a user needs can be imported from here; a name loads its module when 
 """
 
 import sys
+from typing import Any
 
 __version__ = "0.2.0"
+
+Fields = dict[str, Any]  # names and their values: a message, a row, settings
+
+
+def meanings(text: str) -> dict[str, str]:
+    "Names with what they mean, from a line for each: `name: meaning`."
+    return dict(line.split(": ", 1) for line in text.strip().splitlines())
 
 
 def lazy_names(

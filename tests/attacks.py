@@ -18,9 +18,8 @@ SCHEMA = """CREATE TABLE animal(quokka INTEGER PRIMARY KEY, wombat TEXT, kilos R
     CREATE VIEW heavy AS SELECT wombat FROM animal WHERE kilos > 100;"""
 COLUMNS = {"animal": ("quokka", "wombat", "kilos"), "vault": ("numbat", "bilby", "dunnart")}  # and an index
 
+
 # --- Building blocks of statements ---
-
-
 def repeat(char, n):
     "A text of `n` times the same character."
     return f"replace(printf('%0{n}d', 0), '0', '{char}')"
@@ -74,8 +73,6 @@ ANY = tuple("operations timeout memory too_large too_long syntax forbidden value
 OK = ("ok",)
 
 # --- The attacks: name, statement, kinds that are right; those without Python in them are data ---
-
-
 MEMORY = [
     (
         "replace-growth",
@@ -314,8 +311,6 @@ def write_home(folder):
 
 
 # --- Files ---
-
-
 def make(path, *statements):
     "A file written by SQLite without guards, one statement at a time."
     con = apsw.Connection(str(path))

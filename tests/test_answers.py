@@ -25,7 +25,6 @@ from sql_env.grading.readings import MAX_ANSWER_CHARS, UnreadableAnswerError, pa
 laws = law(150)
 
 # --- a table of cases: what was asked for, and what each writing of it is worth
-
 ONE, TEXT, LIST = [(3,)], [("Oslo",)], [("Oslo",), ("Rome",), ("Bonn",)]
 PAIRS = [("Oslo", 3), ("Rome", 4)]
 TIES = [("a",), ("b",), ("c",)]
@@ -310,7 +309,6 @@ def test_last_is_as_strict_as_the_same_rows_in_writing():
 
 
 # --- strategies
-
 NASTY = [
     "NULL",
     "null",
@@ -391,9 +389,8 @@ def typed_tables(draw):
 small = st.none() | st.integers(0, 2) | st.sampled_from(["a", "b", "1", 0.5, 1.0, 1.0000004, b"a"])
 settings_of_order = st.booleans()
 
+
 # --- laws: gold itself, and its permutations
-
-
 @laws
 @given(tables() | typed_tables(), settings_of_order)
 def test_gold_written_out_is_right(rows, ordered):
@@ -493,7 +490,6 @@ def test_columns_of_different_kinds_may_move(rows, order):
 
 
 # --- laws: forms that models write
-
 DRESSED = {
     "code block": "```\n{}\n```",
     "code block with a language": "```text\n{}\n```",
@@ -680,8 +676,6 @@ def test_gold_is_right_as_a_printed_table(rows, style):
 
 
 # --- laws: NULL and numbers
-
-
 @laws
 @given(cell.filter(lambda v: v not in (None, "nan")))  # pandas writes NULL so
 def test_null_is_nothing_but_null(value):
@@ -790,7 +784,6 @@ def test_rounded_small_numbers_in_last():
 
 
 # --- nothing breaks it
-
 junk = (
     st.text(max_size=60)
     | st.text("+-infNaty0123456789.eE|,'\"[]{}:\n\\x ", max_size=40)
@@ -977,29 +970,7 @@ def test_bare_is_text_only_inside_the_comparator():
 
 
 # --- what is pasted, and values in another dress
-
-DRESSED_VALUES = [
-    ("1986-08-08T10:30:00", [("1986-08-08 10:30:00",)], "match"),
-    ("8 August 1986", [("1986-08-08",)], "match"),
-    ("August 8th, 1986", [("1986-08-08",)], "match"),
-    ("8 August 1986", [("8 August 1986",)], "match"),
-    ("8 August 1986", [("1986-09-08",)], "values"),
-    ("Oslo | 3 | None", [("Oslo", 3, None)], "match"),
-    ("Oslo | None", [("Oslo", "None")], "match"),
-    ("Oslo | None", [("Oslo", 0)], "values"),
-    ("twelve", [(12,)], "match"),
-    ("twenty-one", [(21,)], "match"),
-    ("twelve", [("twelve",)], "match"),
-    ("twelve", [(13,)], "values"),
-    ("SELECT count(*) FROM t", [(5,)], "unreadable"),
-    ("```sql\nSELECT name FROM t WHERE id = 5\n```", [("5",)], "unreadable"),
-    ("WITH x AS (SELECT 1) SELECT * FROM x", [(1,)], "unreadable"),
-    ("5\n---\n1200", [(1200,)], "rows"),
-    ("| 5 |\n|---|\n| 1200 |", [(1200,)], "rows"),
-    ("```1300\n1200\n```", [(1200,)], "rows"),
-    ("total\n---\n1200", [(1200,)], "match"),
-    ("name\nSmith, John", [("Smith, John",)], "rows"),
-]
+DRESSED_VALUES = cases("answers_dressed_values")
 
 
 @pytest.mark.parametrize("answer, gold, reason", DRESSED_VALUES)

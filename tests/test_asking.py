@@ -83,7 +83,6 @@ def test_unknown_actions_are_refused():
 
 
 # --- the user
-
 FACTS = (
     Clarification("price", "By price I mean the agreed price.", ("planned price", "final price")),
     Clarification("Anna Reed", "I mean the one with the town Oslo.", ("which member", "town")),
@@ -108,7 +107,6 @@ def test_a_paste_of_everything_gets_nothing():
 
 
 # --- abstaining
-
 ASKED = "What is the blood group of Anna Reed from Oslo?"
 LACKING = Question("q", ASKED, "d", "", answerable=False, missing="blood group")
 
@@ -196,8 +194,6 @@ def test_what_a_question_carries_survives_a_file():
 
 
 # --- worlds
-
-
 def test_worlds_are_the_same_each_time():
     a, b = AmbiguousWorld(5), AmbiguousWorld(5)
     assert (a.image, a.questions) == (b.image, b.questions)
@@ -310,8 +306,6 @@ def test_asking_where_it_is_needed_is_best(tmp_path, tell):
 
 
 # --- what a person would answer
-
-
 def clarifying():
     "Questions written before the simulated user was, with their task: those a person would answer, and others."
     path = Path(__file__).with_name("data") / "clarifying_blind.jsonl"
@@ -494,8 +488,6 @@ def test_hacks_that_ask_or_abstain_earn_no_more(tmp_path):
 
 
 # --- reports
-
-
 def result(*outcomes):
     "A result of (correct, reason) pairs."
     episodes = [made_row(i, f"q{i}", *outcome) for i, outcome in enumerate(outcomes)]
@@ -513,8 +505,6 @@ def test_coverage_and_selective_accuracy():
 
 
 # --- faces
-
-
 def test_environment_and_server_allow_them(world, asking):
     questions, _ = asking
     q = next(q for q in questions if q.clarifications)
@@ -532,8 +522,6 @@ def test_environment_and_server_allow_them(world, asking):
 
 
 # --- mini-interact
-
-
 @pytest.fixture
 def mini(tmp_path):
     "A folder in the published layout, made by hand."

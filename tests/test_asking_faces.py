@@ -61,8 +61,6 @@ def clarify(question):
 
 
 # --- TRL
-
-
 def tools_of(cls):
     "The tools that TRL reads off a class."
     found = [name for name, _ in inspect.getmembers(cls, predicate=inspect.isfunction)]
@@ -126,8 +124,6 @@ def test_trl_pays_what_the_plain_episode_pays(questions, asks, lacks):
 
 
 # --- the page for people
-
-
 def labels(page):
     return {c["props"].get("elem_id") for c in page.config["components"]}
 
@@ -194,8 +190,6 @@ def test_a_server_knows_the_level_of_ambiguous_questions(level):
 
 
 # --- the explorer
-
-
 def test_playing_by_hand_with_two_more_boxes(questions, asks, lacks):
     ex = EpisodeExplorer(questions, question_id=asks.question_id, actions=ALLOWED)
     board = ex.human.board
@@ -251,8 +245,6 @@ def test_policies_of_the_explorer_may_ask(questions, asks):
 
 
 # --- logs and their pages
-
-
 @pytest.fixture(scope="module")
 def log(questions, tmp_path_factory):
     "A run of the oracle, and one that abstains at once."
@@ -309,8 +301,6 @@ def test_a_call_of_a_model_is_an_action_where_it_was_allowed(actions, steps):
 
 
 # --- the command
-
-
 def test_demo_asks_where_it_may(sql_env):  # noqa: F811
     question = next(q for q in load("ambiguous", n=20) if q.clarifications and q.answerable)
     asked = ("demo", "--source", "ambiguous", "--question", question.question_id)

@@ -60,8 +60,6 @@ def leaks(text, sql, folder):
 
 
 # --- Statements ---
-
-
 def test_the_list_is_long_and_names_are_unique():
     assert len(ATTACKS) >= 80 and len({a[0] for a in ATTACKS}) == len(ATTACKS)
 
@@ -123,8 +121,6 @@ def test_an_attempt_to_be_brief_is_short(sql, home):
 
 
 # --- Files ---
-
-
 @pytest.mark.parametrize("build,expected", [pytest.param(*f[1:], id=f[0]) for f in FILES_TO_OPEN])
 def test_file(build, expected, child, tmp_path):
     path = tmp_path / "hostile.sqlite"
@@ -145,8 +141,6 @@ def test_file(build, expected, child, tmp_path):
 
 
 # --- Real data ---
-
-
 def changed_by_guards(path, queries, limits):
     "Queries over the budget of operations, and those that give other rows than without guards."
     over, wrong = [], []
@@ -194,8 +188,6 @@ def test_spider_gold_runs_unchanged(spider_path):
 
 
 # --- The same answer every time ---
-
-
 CLOCKS = """SELECT date('now'), datetime(), CURRENT_TIMESTAMP, julianday('now'), strftime('%s %f', 'now'),
     unixepoch('now', 'subsec')"""
 ASK = """import sys
@@ -224,8 +216,6 @@ def test_clocks_stand_still_everywhere(home, sql):
 
 
 # --- What one agent leaves to the next ---
-
-
 NEIGHBOUR = f"""import sys
 from sql_env.database.database import *
 db = Database(sys.argv[1])
@@ -275,8 +265,6 @@ def test_gold_limits_have_no_heap_limit(home):
 
 
 # --- Fair words for fair queries ---
-
-
 SERIES = f"WITH RECURSIVE series{loop(9)[1:].replace(' k ', ' series ')} SELECT count(*) FROM series"
 
 

@@ -7,6 +7,7 @@ import apsw
 import pytest
 from attacks import FILES_TO_OPEN
 from databases import COUNT, kind, outcome, work_database
+from tables import cases
 
 from sql_env.database.catalog import database_fingerprint
 from sql_env.database.database import Database, build_database
@@ -25,34 +26,7 @@ def db(path):
         yield db
 
 
-NAMES = [
-    "With Space",
-    "select",
-    "semi;",
-    'dou"ble',
-    "sin'gle",
-    "br[ack]et",
-    "ba`ck",
-    "a.b",
-    "é",
-    "名前",
-    "UPPER",
-    " lead",
-    "trail ",
-    "new\nline",
-    "(",
-    "1",
-    "NULL",
-    "x'ff'",
-    "--",
-    "%",
-    "a" * 300,
-    '"quoted"',
-    "[b]",
-    "''",
-    "-",
-    "🦊",
-]
+NAMES = cases("catalog_names")
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -163,8 +137,6 @@ def test_a_file_behind_a_symbolic_link_opens(tmp_path):
 
 
 # ---- names that are unknown
-
-
 @pytest.mark.parametrize(
     "name, near",
     [("persn", "person"), ("PERSONS", "person"), ("jobs", "job"), ('"jop"', "job"), ("main.person", "person")],
@@ -240,7 +212,6 @@ def test_messages_hold_no_path(db, path):
 
 
 # ---- files that are refused
-
 REFUSED = {
     "missing": "there is no such file",
     "directory": "there is no such file",
@@ -279,8 +250,6 @@ def test_a_file_that_may_not_be_read_says_so(path, monkeypatch):
 
 
 # ---- a key of the content
-
-
 @pytest.fixture(scope="module")
 def large(tmp_path_factory):
     "A file beyond the size up to which a key covers all bytes."
@@ -330,8 +299,6 @@ def test_a_fingerprint_of_no_file_is_an_os_error(tmp_path):
 
 
 # ---- large, wide and odd files
-
-
 def test_opening_reads_a_few_pages_of_a_large_file(large, monkeypatch):
     "The header and the catalog, whatever the size; the full check reads everything."
     read = []

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import apsw
 import pytest
+from tables import cases
 
 from sql_env.cli.app import SourceOptions
 from sql_env.database.database import build_database
@@ -283,25 +284,7 @@ def test_tasks_that_cannot_be_judged_are_set_aside(harbour, change, flag):
     assert not len(found) and flag in found.quarantined[0].flags
 
 
-ROWS = [
-    dict(
-        instance_id="harbour_1",
-        query="How heavy is the Bora?",
-        category="Query",
-        follow_up=dict(query="What else is as heavy?", sol_sql=[]),
-    ),
-    dict(
-        instance_id="harbour_M_1",
-        query="Scrap what is too heavy.",
-        category="Management",
-        follow_up=dict(query="How many are left?", sol_sql=["SELECT count(*) FROM ship"]),
-    ),
-    dict(instance_id="harbour_M_2", query="Add a flag.", category="Management"),
-    dict(instance_id="harbour_M_3", query="Empty it.", category="Management", preprocess_sql=["DELETE FROM ship"]),
-    dict(instance_id="harbour_M_4", query="No gold.", category="Management"),
-    dict(instance_id="pier_M_1", selected_database="pier", query="Close it.", category="Management"),
-    dict(instance_id="harbour_M_5", amb_user_query="New ship.", category="Management", sol_sql=[]),
-]
+ROWS = cases("change_tasks_rows")
 GOLD = {
     "harbour_1": dict(
         sol_sql=["SELECT tonnes FROM ship WHERE name = 'Bora'"],

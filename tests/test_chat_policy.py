@@ -75,8 +75,6 @@ def waits(monkeypatch):
 
 
 # ---- a server that does what a script says
-
-
 class Unprobed(ChatPolicy):
     "Its first request is that of the first episode, so that a script's first line is, too; test_providers probes."
 
@@ -304,8 +302,6 @@ def test_settings_hide_credentials():
 
 
 # ---- many at once
-
-
 def oracle_script(body):
     "A model that knows gold: describes a table, queries, answers; it goes by the question in the conversation."
     asked = next(m["content"] for m in body["messages"] if m["role"] == "user").split("\n\n")[0]
@@ -480,8 +476,6 @@ def test_old_logs_can_be_read(tmp_path):
 
 
 # ---- the same words as in training
-
-
 @pytest.mark.parametrize("level", SCHEMA_LEVELS)
 def test_the_conversation_is_that_of_training(level):
     "What the model reads is, message by message, what supervised rows of the same episode hold."
@@ -530,8 +524,6 @@ def test_any_message_is_read_or_refused(value):
 
 
 # ---- examples
-
-
 @pytest.mark.parametrize("shots", [0, 1, 3])
 @pytest.mark.parametrize("level", SCHEMA_LEVELS)
 def test_shots(shots, level):
@@ -577,8 +569,6 @@ def test_examples_may_come_from_another_set():
 
 
 # ---- small parts
-
-
 @pytest.mark.parametrize(
     "text, content, calls",
     [
@@ -626,8 +616,6 @@ def test_nothing_heavy_is_imported():
 
 
 # ---- the command
-
-
 def command(*args, env=None):
     from typer.testing import CliRunner
 
@@ -699,7 +687,6 @@ def test_the_command_says_what_is_missing():
 
 
 # ---- the settings of a model's folder
-
 OWN = dict(nudges=1, patience=2, max_chars=600, max_new_tokens=8, temperature=0.5, system="Be brief.")
 
 
@@ -745,8 +732,6 @@ def test_a_broken_settings_file_is_named(tmp_path, content):
 
 
 # ---- a model in this process, and on a real server
-
-
 @pytest.fixture(scope="module")
 def untrained(tiny):
     kit, tok = tiny

@@ -133,8 +133,6 @@ def folder(tmp_path_factory):
 
 
 # ---- help
-
-
 @pytest.mark.parametrize("command", COMMANDS)
 def test_help_of_each_command_has_an_example(sql_env, command):
     run = fits(sql_env(command, "--help"))
@@ -199,8 +197,6 @@ def test_misspelt_commands_end_with_2(sql_env, args):
 
 
 # ---- runner and real processes
-
-
 def test_every_command_runs_under_the_runner():
     for args in (
         ["demo", "--seed", "3"],
@@ -261,8 +257,6 @@ def test_the_order_of_a_pipe_is_kept(tmp_path):
 
 
 # ---- demo
-
-
 def test_demo_reads_from_question_to_gold(sql_env):
     run = fits(sql_env("demo --question vet_clinic-02"))
     q = load("bundled").get("vet_clinic-02")
@@ -340,8 +334,6 @@ def test_demo_shows_brackets_as_they_are(sql_env, tmp_path):
 
 
 # ---- evaluate
-
-
 def test_evaluate_prints_a_table_that_fits(sql_env):
     run = fits(sql_env("evaluate --split test"))
     n = len(load("bundled", split="test"))
@@ -508,8 +500,6 @@ def test_evaluate_says_when_episodes_crash(sql_env, monkeypatch):
 
 
 # ---- a language model
-
-
 class Silent:
     "A backend whose model never calls a tool."
 
@@ -574,8 +564,6 @@ def test_a_model_must_be_named(sql_env):
 
 
 # ---- errors of what was asked
-
-
 CANNOT_BE_DONE = """\
 demo --source nope                   | bundled, spider
 evaluate --source spidr              | spider
@@ -646,8 +634,6 @@ def test_a_folder_that_may_not_be_written_is_an_error_not_a_traceback(sql_env, t
 
 
 # ---- data
-
-
 def test_data_shows_databases_and_questions(sql_env):
     run = fits(sql_env("data --questions 3"))
     qs = load("bundled")
@@ -680,8 +666,6 @@ def test_data_that_was_written_is_a_source_again(sql_env, tmp_path):
 
 
 # ---- your own folder
-
-
 def test_your_own_folder_works_in_every_command(sql_env, folder):
     own = ["--source folder --path", folder]
     assert "Right." in fits(sql_env("demo", *own)).out
@@ -732,8 +716,6 @@ def test_a_damaged_database_fails_the_doctor_and_is_named(sql_env, tmp_path, byt
 
 
 # ---- doctor
-
-
 def test_doctor_finds_nothing_wrong_with_bundled(sql_env):
     run = fits(sql_env("doctor"))
     assert run.code == 0 and "FAIL" not in run.out and not run.err

@@ -30,9 +30,8 @@ from sql_env.worlds.words import load_wordings
 
 laws = law(40)
 
+
 # --- rewards
-
-
 @st.composite
 def talks(draw, config):
     "A configuration, gold, a budget, and the turns of each question; the first without an answer is the last."
@@ -107,8 +106,6 @@ def test_questions_that_are_not_reached_cost_their_steps(reached):
 
 
 # --- episodes
-
-
 @pytest.fixture(scope="module")
 def db(tmp_path_factory):
     path = tmp_path_factory.mktemp("db") / "bills.sqlite"
@@ -292,8 +289,6 @@ def test_a_single_question_has_one_verdict(talk, db):
 
 
 # --- JSON, folders, audits
-
-
 def test_a_conversation_is_one_line(talk):
     line = question_to_json(talk)
     assert question_from_fields(json.loads(line)) == talk
@@ -360,8 +355,6 @@ def test_an_audit_checks_each_question(tmp_path, db):
 
 
 # --- published sets
-
-
 def interactions(*turns):
     return [
         dict(utterance=f" {text.replace(' ', '  ')} ", query=sql, utterance_toks=text.split()) for text, sql in turns
@@ -418,8 +411,6 @@ def test_published_conversations(tmp_path, db, source, files, beside):
 
 
 # --- worlds
-
-
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
     "Twenty worlds of each of some levels and splits."
@@ -536,8 +527,6 @@ def test_who_forgets_is_right_nowhere_after_the_first_question(played):
 
 
 # --- logs and reports
-
-
 def test_figures_logs_and_grading_again(played, tmp_path):
     qs, bare = played
     env = EpisodeEnv(qs, reward=RewardConfig.partial())

@@ -63,8 +63,6 @@ def texts(talk):
 
 
 # --- sessions and what is built on them
-
-
 def test_a_session_shows_the_next_question_and_goes_on_after_a_pause(questions, talk):
     env = EpisodeEnv(questions)
     session = Session(env)
@@ -173,14 +171,14 @@ def test_gymnasium(questions, talk):
 
 def test_inspect_has_a_verdict_for_each_question(questions, talk):
     inspect_ai = pytest.importorskip("sql_env.integrations.inspect_ai", reason="no inspect_ai")
-    sample = inspect_ai.question_sample(talk)
+    sample = inspect_ai._question_sample(talk)
     assert len(json.loads(sample.target)) == 4
     session = Session(EpisodeEnv(questions))
     session.begin(talk.question_id)
     for kind, argument in moves(talk):
         session.call(kind.lower(), {"sql" if kind == "QUERY" else "value": argument})
-    assert inspect_ai.session_outcome(session)["turns_correct"] == (True,) * 4
-    plain = inspect_ai.question_sample(talk.conversation[0])
+    assert inspect_ai._session_outcome(session)["turns_correct"] == (True,) * 4
+    plain = inspect_ai._question_sample(talk.conversation[0])
     assert json.loads(plain.target) == [list(row) for row in talk.gold_answer]
 
 
@@ -209,8 +207,6 @@ def test_experts_answer_every_question(questions):
 
 
 # --- what people look at
-
-
 @pytest.fixture(scope="module")
 def log(questions, worlds, tmp_path_factory):
     bare = {key: sql for w in worlds for key, sql in w.bare.items()}
@@ -271,8 +267,6 @@ def test_a_visitor_of_the_page_and_a_player_in_the_explorer(questions, talk):
 
 
 # --- the command
-
-
 def test_a_server_knows_the_level():
     found = _load_questions(Settings(source="conversations", level=2))
     assert {q.database_name.split("_")[1] for q in found} == {"2"} and found[0].follow_ups

@@ -33,8 +33,6 @@ def db(path):
 
 
 # ---- results
-
-
 def test_a_result_has_columns_rows_and_truncated(db):
     r = db.query("SELECT id, name AS who FROM person WHERE id < 3")
     assert (r.columns, r.rows, r.truncated) == (("id", "who"), [(1, "name 1"), (2, "name 2")], False)
@@ -83,8 +81,6 @@ def test_values_come_back_typed(tmp_path):
 
 
 # ---- samples
-
-
 def test_samples_are_fair(tmp_path):
     "Each row of ten is drawn about equally often over 600 seeds (chi squared, 9 degrees of freedom)."
     rows = {"t": [(i,) for i in range(10)]}
@@ -124,8 +120,6 @@ def test_a_table_too_large_to_skip_through_is_sampled_all_the_same(tmp_path):
 
 
 # ---- threads, processes, closing
-
-
 def test_eight_threads_may_share_a_database(path):
     db, one = Database(path), Database(path)
     sqls = [
@@ -238,8 +232,6 @@ def test_a_file_that_vanished_is_a_bad_database(tmp_path):
 
 
 # ---- what is brief
-
-
 @pytest.fixture
 def warm(path):
     "A database with an open connection; without one nothing is brief."

@@ -57,8 +57,6 @@ def pages_of(path, sql):
 
 
 # ---- pages
-
-
 def test_a_count_of_rows_is_stopped_within_one_operation(large):
     "SQLite calls nobody back while it counts; the file layer does, every 256 pages."
     db = Database(large, Limits(pages=1500))
@@ -144,7 +142,6 @@ def test_gold_that_reads_too_much_for_an_agent_is_flagged(large):
 
 
 # ---- views
-
 VIEW_BOMBS = {
     "join": "SELECT x.a, y.b FROM {0} x JOIN {0} y ON x.a = y.a",
     "quoted": """SELECT x.a, y.b FROM "{0}" AS x, /* a */ main.[{0}] y""",
@@ -292,8 +289,6 @@ def test_neighbours_of_view_bombs_hardly_wait(tmp_path):
 
 
 # ---- samples of large tables
-
-
 def sampled(path, table, seed=0, n=5):
     return Database(path, Limits(operations=2000)).sample(table, n, seed).rows
 
@@ -341,8 +336,6 @@ def test_a_large_view_shows_rows_that_the_budget_reaches(tmp_path):
 
 
 # ---- what a file can write into its description
-
-
 @pytest.mark.parametrize(
     "declared, shown",
     [

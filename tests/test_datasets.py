@@ -25,7 +25,7 @@ from sql_env.questions.question_set import (
     question_to_json,
     save_question_set,
 )
-from sql_env.sources.loading import SHIPPED_FLAGS, SOURCES, findings_of, load, read_findings, with_findings
+from sql_env.sources.loading import SHIPPED_FLAGS, SOURCES, _findings_of, _read_findings, _with_findings, load
 from sql_env.sql.text import translate_sql
 
 SHIPS = [(1, "Aurora", 120.5), (2, "Bora", 300.0), (3, "Cirrus", 300.0)]
@@ -56,8 +56,6 @@ def put(path: Path, content) -> Path:
 
 
 # --- BIRD
-
-
 @pytest.fixture
 def mini(tmp_path) -> Path:
     "MINIDEV's layout: three dialects side by side."
@@ -163,8 +161,6 @@ def test_the_real_superhero(bird_path):
 
 
 # --- KaggleDBQA
-
-
 def test_kaggledbqa_in_its_own_layout_and_flat(tmp_path):
     root = tmp_path / "kaggle"
     other = ASKED | dict(question="How many?", query="SELECT count(*) FROM ship")
@@ -197,8 +193,6 @@ def test_the_real_kaggledbqa(kaggledbqa_path):
 
 
 # --- Spider 2.0-lite
-
-
 @pytest.fixture
 def lite(tmp_path) -> Path:
     root = tmp_path / "Spider2" / "spider2-lite"
@@ -260,8 +254,6 @@ def test_gold_rows_need_no_query(lite):
 
 
 # --- the Hub
-
-
 @pytest.mark.parametrize("layout", ["bird", "spider2_lite", "folder"])
 def test_a_data_set_of_the_hub_is_read_from_its_cache(mini, lite, tmp_path, layout):
     "The Hub's own library finds the files in its cache, without a network."
@@ -300,8 +292,6 @@ def test_options_go_to_the_layout(mini, tmp_path):
 
 
 # --- what is broken
-
-
 def test_pointers_of_git_lfs_are_told(mini):
     put(mini / "dev_databases/harbour/harbour.sqlite", POINTER)
     with pytest.raises(SourceError, match="harbour.sqlite is a pointer of Git LFS.*git lfs pull"):
@@ -379,8 +369,6 @@ def test_translation_says_why_not(sql, dialect, says):
 
 
 # --- what audits found
-
-
 def test_findings_hold_no_text_and_name_flags_only():
     text = (BUNDLED / "audits.json").read_text()
     assert len(text) < 200_000
@@ -393,19 +381,19 @@ def test_findings_hold_no_text_and_name_flags_only():
 
 def test_findings_are_given_by_id_and_hash(kaggledbqa_path):
     qs = load("kaggledbqa", kaggledbqa_path)
-    found = findings_of([*qs, *qs.quarantined])
+    found = _findings_of([*qs, *qs.quarantined])
     shipped = json.loads((BUNDLED / "audits.json").read_text())["sets"]["kaggledbqa"]["questions"]
     assert found == shipped, "load gives what the audit found"
     flagged = next(q for q in qs if q.question_id in found)
     bare = flagged.with_fields(flags=())
-    known = read_findings()
-    assert with_findings(bare, known).flags
+    known = _read_findings()
+    assert _with_findings(bare, known).flags
     for changed in (dict(question_text="Other?"), dict(gold_sql="SELECT 1"), dict(question_id="x")):
-        assert with_findings(bare.with_fields(**changed), known).flags == ()
+        assert _with_findings(bare.with_fields(**changed), known).flags == ()
 
 
 def test_what_hangs_on_limits_is_not_given_under_others():
     q = load("bundled")[0]
-    known = {(q.question_id, findings_of([q.with_flag("unanswerable")])[q.question_id][:12]): ("unanswerable",)}
-    assert with_findings(q, known).flags == ("unanswerable",)
-    assert with_findings(q, known, usual_limits=False).flags == ()
+    known = {(q.question_id, _findings_of([q.with_flag("unanswerable")])[q.question_id][:12]): ("unanswerable",)}
+    assert _with_findings(q, known).flags == ("unanswerable",)
+    assert _with_findings(q, known, usual_limits=False).flags == ()

@@ -69,8 +69,6 @@ def start(db, q=None, seed=None, **settings):
 
 
 # ---- the fields of an observation
-
-
 def test_the_fields_of_an_observation_are_the_contract():
     assert [
         f.name for f in fields(Observation)
@@ -83,8 +81,6 @@ def test_actions_and_levels_are_the_contract():
 
 
 # ---- reset
-
-
 def test_reset_reveals_the_question_and_the_names_of_tables_only(db):
     _, o = start(db)
     assert o.question == "How many pets are there?"
@@ -205,8 +201,6 @@ def test_an_empty_set_of_questions_is_refused():
 
 
 # ---- DESCRIBE and SAMPLE
-
-
 def test_describe_shows_columns_types_keys_and_the_row_count(db):
     episode, _ = start(db)
     assert episode.step("DESCRIBE", "pet").result.split("\n") == [
@@ -286,8 +280,6 @@ def test_an_unknown_column_is_answered_with_the_nearest_names(db):
 
 
 # ---- QUERY
-
-
 @pytest.mark.parametrize(
     "sql",
     [
@@ -354,7 +346,6 @@ def test_a_result_is_never_longer_than_an_observation_may_be(db):
 
 
 # ---- the hidden schema
-
 CATALOG_TABLES = cases("episode_catalog_tables")
 
 
@@ -369,7 +360,6 @@ def test_the_catalog_is_closed(db, table):
 
 
 # ---- ANSWER
-
 ROWS = ((1, "one"), (2, "it's"), (None, "3"))
 
 
@@ -562,8 +552,6 @@ def test_order_counts_only_if_gold_says_so(db):
 
 
 # ---- the budget
-
-
 @pytest.mark.parametrize(
     "action",
     [
@@ -672,8 +660,6 @@ def test_the_argument_may_be_left_out(db):
 
 
 # ---- schema levels
-
-
 def test_level_none_shows_nothing_but_the_question(db):
     episode, o = start(db, schema_level="none")
     assert o.schema_info == ""
@@ -748,8 +734,6 @@ def test_no_column_is_named_before_its_table_was_described():
 
 
 # ---- determinism
-
-
 def script(q, database, seed):
     "A fixed random list of actions for a question, with everything that an agent does."
     rng = Random(f"{q.question_id}:{seed}")
@@ -830,8 +814,6 @@ def test_another_seed_gives_other_samples():
 
 
 # ---- steps that are certain to be brief
-
-
 def snapshot(episode):
     "All that a step could change."
     e = episode.board.evidence
@@ -883,7 +865,6 @@ def test_what_may_take_long_is_not_tried(db, action, settings):
 
 
 # ---- anything may come in
-
 plain = st.sampled_from([*ACTIONS, "describe", " Query ", "answer"])
 junk = st.one_of(
     st.none(),
@@ -1039,8 +1020,6 @@ def test_answers_of_ten_thousand_cells_are_graded_without_comparing_all_pairs(db
 
 
 # ---- gold never reaches an observation
-
-
 def texts(o):
     "What an observation says beyond the question and the agent's own words."
     return o.schema_info, o.result, o.error
@@ -1143,8 +1122,6 @@ def test_a_wrong_answer_is_not_explained(db):
 
 
 # ---- memory
-
-
 def test_a_further_episode_costs_little():
     import tracemalloc
 
@@ -1173,8 +1150,6 @@ def test_small_limits_end_in_an_error_not_in_an_exception(tmp_path):
 
 
 # ---- observations stay small
-
-
 def test_the_history_of_an_observation_is_bounded_and_the_episode_has_the_whole(db):
     episode, _ = start(db, budget=1001)
     for i in range(1000):
@@ -1227,8 +1202,6 @@ def test_many_described_tables_stay_within_the_room(wide_db):
 
 
 # ---- a query that shows a table
-
-
 ALL = "SELECT * FROM Owner, pet, [Vet Visit] LIMIT 1"
 SHOWN = [
     (ALL, ["owner", "pet", "vet visit"]),
@@ -1267,8 +1240,6 @@ def test_looking_by_describe_or_by_a_query_is_worth_the_same(db):
 
 
 # ---- limits and verdicts that can't be made
-
-
 def test_limits_are_a_setting_of_the_environment():
     qs = bundled()
     q = qs[0]

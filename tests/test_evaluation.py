@@ -129,8 +129,6 @@ class BrokenEnv(EpisodeEnv):
 
 
 # ---- the result
-
-
 def test_the_fields_of_results_are_the_contract():
     result = evaluate(env(), RandomPolicy(0), 5, progress=False)
     for name in ("episode_index", "correct", "total_reward", "steps"):
@@ -234,8 +232,6 @@ def test_by_difficulty_database_and_error_kind():
 
 
 # ---- executors
-
-
 @pytest.mark.parametrize(
     "policy, context",
     [(RandomPolicy(4), "fork"), (OraclePolicy(bundled()), "fork"), (CONSTANT, "fork"), (CONSTANT, "spawn")],
@@ -274,8 +270,6 @@ def test_logs_of_an_executor_resume_in_the_same_result(tmp_path):
 
 
 # ---- nothing is lost
-
-
 def test_a_policy_that_raises_loses_no_episode():
     result = evaluate(env(), Broken(), progress=False)
     crashed = [e for e in result.episodes if e.error]
@@ -363,8 +357,6 @@ def test_a_worker_of_our_own_that_dies_loses_its_episode_only():
 
 
 # ---- databases of workers
-
-
 class OtherMachine(Executor):
     "A worker whose disk changes when it gets something to do for the first time."
 
@@ -416,8 +408,6 @@ def test_a_worker_with_another_version_of_a_database_says_so(few_questions):
 
 
 # ---- robust verdicts
-
-
 def count_judgements(monkeypatch, reason="match"):
     "The golds that are judged, in order; each verdict has this reason."
     judged = []
@@ -495,8 +485,6 @@ def test_a_verdict_that_can_t_be_made_is_a_third_state(monkeypatch, tmp_path):
 
 
 # ---- shards
-
-
 @pytest.mark.parametrize("n", [1, 2, 3, 7, 80])
 def test_shards_merge_into_the_run_that_nobody_split(n, tmp_path):
     e, policy = env(30), RandomPolicy(4)
@@ -550,8 +538,6 @@ def test_limits_belong_to_a_run(tmp_path):
 
 
 # ---- logs (their format: test_logs.py)
-
-
 def run_slow(log, stops_in=0):
     policy = Slow(1)
     policy.stops_in = stops_in
@@ -590,8 +576,6 @@ def test_crashed_episodes_stay_in_the_log(tmp_path):
 
 
 # ---- reports
-
-
 @pytest.fixture(scope="module")
 def results():
     return [evaluate(env(), p, progress=False) for p in (RandomPolicy(0), OraclePolicy(bundled()), Broken())]

@@ -48,8 +48,6 @@ def played(db, *actions, q=None, **settings):
 
 
 # --- where a result comes from
-
-
 @pytest.mark.parametrize("error, is_raised", [(WorkerDiedError("gone"), True), (ValueError(), False)])
 def test_a_worker_that_dies_while_an_origin_is_looked_for_is_told(db, monkeypatch, error, is_raised):
     "Nobody is paid or refused by a fault of the environment; a statement that fails without rows has no origin."
@@ -69,30 +67,7 @@ def test_a_worker_that_dies_while_an_origin_is_looked_for_is_told(db, monkeypatc
 
 
 # --- which values ground an answer
-
-WRITTEN = [
-    "SELECT 42",
-    "SELECT '42'",
-    "VALUES (42)",
-    "SELECT 42 FROM pet",
-    "SELECT 42 FROM pet LIMIT 1",
-    "SELECT name, 42 FROM pet",
-    "SELECT 40 + 2 FROM pet",
-    "SELECT count(*) + 41 FROM (SELECT 1)",
-    "SELECT max(42) FROM pet",
-    "SELECT id * 0 + 42 FROM pet LIMIT 1",
-    "SELECT coalesce(nullif(id, id), 42) FROM pet",
-    "SELECT CASE WHEN id > 0 THEN 42 ELSE id END FROM pet WHERE id < 5",
-    "SELECT iif(age > 3, 42, 7) FROM pet",
-    "SELECT sum(42) FROM (SELECT id FROM pet LIMIT 1)",
-    "SELECT x FROM (SELECT 42 AS x), pet",
-    "WITH c(x) AS (SELECT 42) SELECT x FROM c",
-    "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 50) SELECT i FROM n",
-    "SELECT 42 UNION SELECT id FROM pet WHERE id < 3",
-    "SELECT (SELECT 42) FROM pet",
-    "SELECT length('" + 42 * "a" + "')",
-    "SELECT 1 AS x, (SELECT 42) AS y FROM pet, note LIMIT 1",
-]
+WRITTEN = cases("evidence_written")
 READ = cases("evidence_read")
 
 
@@ -130,8 +105,6 @@ def test_an_empty_answer_is_grounded_in_a_table_without_such_rows(db):
 
 
 # --- memory
-
-
 def memory(root) -> int:
     "Bytes of all objects that can be reached from an episode, without the question, the database and types."
     seen, todo, total = set(), [root], 0

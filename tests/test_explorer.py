@@ -40,7 +40,7 @@ from sql_env.view.episode import (
     view_trajectory,
     watch_policy,
 )
-from sql_env.view.explorer import EpisodeExplorer, QuestionPicker, _LogTab, _PolicyTab
+from sql_env.view.explorer import EpisodeExplorer, _LogTab, _PolicyTab, _QuestionPicker
 from sql_env.view.html import _parse_result_table, element, read_asset, render_html, stylesheet
 from sql_env.view.page import (
     _discovered_tables,
@@ -720,7 +720,7 @@ def test_two_explorers_share_nothing(tmp_path):
     )
     mine, theirs = ({id(x) for x in everything(e.box)} for e in (one, two))
     assert not mine & theirs and len(mine) > 60
-    for widget in (EpisodeExplorer, EpisodePlayer, HumanPlayer, QuestionPicker, _ActionBoard, _PolicyTab, _LogTab):
+    for widget in (EpisodeExplorer, EpisodePlayer, HumanPlayer, _QuestionPicker, _ActionBoard, _PolicyTab, _LogTab):
         shared = [name for name, x in vars(widget).items() if isinstance(x, (list, dict, set))]
         assert not [name for name in shared if not name.startswith("__")]
 

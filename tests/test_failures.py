@@ -18,7 +18,9 @@ from sql_env.evaluation.rows import (
     count_failures,
     failures_text,
 )
+from sql_env.play.acts import Action
 from sql_env.play.environment import EpisodeEnv
+from sql_env.play.episode import Turn
 from sql_env.policies.base import Completion, RolloutAborted
 from sql_env.policies.chat import ChatPolicy
 from sql_env.sources.loading import load
@@ -127,14 +129,15 @@ def test_other_spellings_do_not_look_like_another_filter(sql):
     assert "filter" not in differing_clauses(sql, gold)
 
 
-def wrong(reason="values", gold="SELECT a FROM t", **fields):
-    return Trajectory(made_row(0, reason=reason), {}, [], gold_sql=gold, **fields)
+def wrong(reason="values", gold="SELECT a FROM t", sql=""):
+    turns = [Turn(Action("QUERY", sql))] if sql else []
+    return Trajectory(made_row(0, reason=reason), {}, turns, gold_sql=gold)
 
 
 def test_nothing_is_known_where_a_server_tells_nothing():
-    assert classify_failure(wrong("undisclosed", ""), sql="SELECT 1") == "wrong_answer"
-    assert classify_failure(wrong("columns", ""), sql="SELECT 1") == "wrong_columns"
-    assert classify_failure(wrong("rows"), sql="SELECT ((( nothing") == "wrong_rows"
+    assert classify_failure(wrong("undisclosed", "", "SELECT 1")) == "wrong_answer"
+    assert classify_failure(wrong("columns", "", "SELECT 1")) == "wrong_columns"
+    assert classify_failure(wrong("rows", sql="SELECT ((( nothing")) == "wrong_rows"
 
 
 def test_right_and_crashed_episodes_have_no_kind_and_each_kind_has_words():
@@ -159,4 +162,4 @@ def test_a_log_is_counted_line_by_line_and_the_last_try_counts(tmp_path):
 
 def test_an_agents_query_that_nests_a_thousand_times_is_not_read_to_the_end():
     sql = "SELECT " + "(" * 3000 + "1" + ")" * 3000
-    assert classify_failure(wrong(), sql=sql) == "wrong_rows"
+    assert classify_failure(wrong(sql=sql)) == "wrong_rows"

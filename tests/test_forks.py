@@ -237,8 +237,6 @@ def test_hacks_play_a_fork_as_they_play_an_episode():
 
 
 # ---- states
-
-
 def counted(monkeypatch):
     "How many actions episodes take from now on."
     taken = []
@@ -298,7 +296,7 @@ def test_a_remembered_state_needs_the_same_settings():
 
 def test_what_is_remembered_has_bounds_and_ends_with_its_questions(monkeypatch):
     questions = load("bundled")
-    memory = snapshots.Snapshots(most_bytes=40_000)
+    memory = snapshots._Snapshots(most_bytes=40_000)
     monkeypatch.setitem(snapshots._SNAPSHOTS, questions, memory)
     session = Session(EpisodeEnv(questions, budget=99))
     session.begin(ID)

@@ -34,8 +34,6 @@ def cache_folder(tmp_path, monkeypatch) -> Path:
 
 
 # --- entries
-
-
 def test_an_entry_comes_back_as_it_was():
     odd = [
         GoldResult(f"SELECT {text}", ((1, 0.5, None, b"x", text, float("inf")),), (0,), ("null",), (("null", "why"),))
@@ -70,8 +68,6 @@ def test_a_key_is_content_sql_and_limits(ship, tmp_path):
 
 
 # --- what may happen to the file
-
-
 def test_any_damage_only_costs_the_entry(ship):
     sqls = [f"SELECT id + {i} FROM ship WHERE id = 1" for i in range(40)]
     right = {sql: r.rows for sql, r in gold_results(ship, sqls).items()}
@@ -113,8 +109,6 @@ def test_an_agent_can_not_read_the_cache(ship):
 
 
 # --- run once
-
-
 def test_equal_gold_runs_once_and_then_never(ship, monkeypatch):
     ran = []
     judge = GoldRunner.judge
@@ -149,8 +143,6 @@ def test_what_goes_wrong_with_one_query_costs_no_other(ship, monkeypatch):
 
 
 # --- copies
-
-
 def test_a_copy_keeps_types_collations_and_generated_columns(tmp_path):
     path = tmp_path / "odd.sqlite"
     con = apsw.Connection(str(path))
@@ -234,8 +226,6 @@ def test_beyond_the_size_a_proof_or_a_flag(tmp_path):
 
 
 # --- flags and reasons
-
-
 @pytest.mark.parametrize("sql, flag, says", cases("gold_cache_a_flag_keeps_its_reason"))
 def test_a_flag_keeps_its_reason(ship, sql, flag, says):
     runner = GoldRunner(ship)
@@ -271,8 +261,6 @@ def test_what_an_agent_can_not_compute_has_the_figure_it_needs(ship):
 
 
 # --- proofs
-
-
 def table(name, *columns, keys=()):
     return SimpleNamespace(name=name, columns=columns, keys=keys)
 

@@ -67,7 +67,6 @@ def test_limits_can_be_changed_one_by_one():
 
 
 # ---- the budget of operations is deterministic
-
 SMALL = Limits(operations=20_000)
 
 
@@ -149,8 +148,6 @@ def test_many_threads_get_what_one_gets(path):
 
 
 # ---- time
-
-
 class StandingClock:
     "Stands in for `time`: both clocks stand still, and from the second look on they are ahead by some seconds."
 
@@ -206,7 +203,6 @@ def test_the_time_limit_is_of_processor_time_or_four_times_of_wall_clock(monkeyp
 
 
 # ---- memory
-
 DISTINCT = """WITH RECURSIVE k(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM k LIMIT {})
     SELECT count(*) FROM (SELECT DISTINCT printf('%09000d', n) FROM k)"""
 SORTED = DISTINCT.replace("SELECT DISTINCT", "SELECT").replace("FROM k)", "FROM k ORDER BY 1 LIMIT -1 OFFSET 1)")
@@ -350,7 +346,6 @@ def test_a_statement_with_a_json_aggregate_is_watched(path):
 
 
 # ---- statements that are known
-
 KNOWN = [
     "SELECT id FROM person",
     "SELECT id, name FROM person WHERE id <= 20",
@@ -416,8 +411,6 @@ def test_what_is_remembered_of_statements_is_bounded(path):
 
 
 # ---- functions of our own
-
-
 TRIMMED = ["'xxhixx'", "1e16", "121", "x'787978'", "NULL", "-0.0", "'hi'", "''", "9e999", "' a '", "1.0"]
 STRIPPED = ["'x'", "'hx'", "1", "NULL", "''", "' '", "x'78'", "'.0'", "0", "'é'", "'nI'"]
 
@@ -432,7 +425,6 @@ def test_trim_is_that_of_sqlite(path, name):
 
 
 # ---- equal statements, equal observations
-
 SLOW = {  # repeated as often as is asked for; `{i}` makes the statement another one
     "instr": ("instr(printf('%019000d', 0), printf('%09500d', 0) || 'b{i}' || n)", 50, 90),
     "replace": ("replace(printf('%019000d', 0), printf('%09500d', 0) || 'b{i}' || n, '')", 50, 90),

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sql_env.integrations.harbor import fits_harbor, grade_sql, write_harbor_task, write_harbor_tasks
+from sql_env.integrations.harbor import _fits_harbor, _grade_sql, write_harbor_task, write_harbor_tasks
 from sql_env.sources.loading import load
 
 HERE = Path(__file__).parent
@@ -27,17 +27,17 @@ def gold(question):
 )
 def test_gold_passes_and_nothing_fails(source, options):
     questions = load(source, **options).sample(20)
-    fitting = [q for q in questions if fits_harbor(q)]
+    fitting = [q for q in questions if _fits_harbor(q)]
     assert len(fitting) > 0.7 * len(questions)
     for q in fitting:
-        assert grade_sql(q, questions, gold(q)) == dict(reward=1, correct=1), q
-        assert grade_sql(q, questions, " \n") == dict(reward=0, correct=0), q
+        assert _grade_sql(q, questions, gold(q)) == dict(reward=1, correct=1), q
+        assert _grade_sql(q, questions, " \n") == dict(reward=0, correct=0), q
 
 
 def test_what_no_file_can_answer_stays_behind(tasks):
     ambiguous, talks = load("ambiguous", n=20), load("conversations", n=5)
-    assert not any(map(fits_harbor, talks)) and any(q.clarifications for q in ambiguous)
-    assert not any(fits_harbor(q) for q in ambiguous if q.clarifications or not q.answerable)
+    assert not any(map(_fits_harbor, talks)) and any(q.clarifications for q in ambiguous)
+    assert not any(_fits_harbor(q) for q in ambiguous if q.clarifications or not q.answerable)
     [idle, *_] = [q for q in tasks if q.writes and not q.gold_statements]
     with pytest.raises(ValueError, match="one file"):
         write_harbor_task(idle, tasks, "never")
@@ -46,22 +46,22 @@ def test_what_no_file_can_answer_stays_behind(tasks):
 
 def test_lucky_and_hostile_files_pay_nothing(tasks, tmp_path):
     bundled = load("bundled", split="train")
-    count = next(q for q in bundled if fits_harbor(q) and q.answer_type == "integer")
+    count = next(q for q in bundled if _fits_harbor(q) and q.answer_type == "integer")
     [[value]] = count.gold_answer
-    lucky = grade_sql(count, bundled, f"SELECT {value}")
+    lucky = _grade_sql(count, bundled, f"SELECT {value}")
     assert lucky == dict(reward=0, correct=1), "right here only"
     hostile = ["ATTACH '/tmp/x' AS x", "PRAGMA writable_schema=1", "SELECT load_extension('x')", "\0", "x" * 10**6]
     for text in [*hostile, gold(count) + "; DROP TABLE x", "DELETE FROM " + count.tables_involved[0]]:
-        assert grade_sql(count, bundled, text)["reward"] == 0, text[:50]
-    task = next(q for q in tasks if fits_harbor(q))
+        assert _grade_sql(count, bundled, text)["reward"] == 0, text[:50]
+    task = next(q for q in tasks if _fits_harbor(q))
     more = f"{gold(task)};\nDELETE FROM {task.writes[0]}"
     for text in [*hostile, more, gold(task) + "; oops"]:
-        assert grade_sql(task, tasks, text) == dict(reward=0, correct=0), text[:50]
+        assert _grade_sql(task, tasks, text) == dict(reward=0, correct=0), text[:50]
 
 
 def test_only_solution_and_tests_know_gold(tasks, tmp_path):
     folders = write_harbor_tasks(tasks, tmp_path)
-    for folder, q in zip(folders, filter(fits_harbor, tasks), strict=True):
+    for folder, q in zip(folders, filter(_fits_harbor, tasks), strict=True):
         seen = [folder / "instruction.md", *(folder / "environment").rglob("*")]
         assert not [p for p in seen if gold(q).encode() in p.read_bytes()]
         assert "sql_env" not in (folder / "environment" / "Dockerfile").read_text()

@@ -139,14 +139,14 @@ def test_the_budget_ends_an_episode(questions, tmp_path):
 def test_what_was_not_judged_is_left_out_of_its_rate(questions, golds, tmp_path, monkeypatch):
     import sql_env.integrations.inspect_ai as tasks
 
-    real, seen = tasks.session_outcome, []
+    real, seen = tasks._session_outcome, []
 
     def outcome(session):
         seen.append(session)
         hidden = dict(robust=None, robust_reason="no_variants") if len(seen) == 1 else {}
         return real(session) | hidden
 
-    monkeypatch.setattr(tasks, "session_outcome", outcome)
+    monkeypatch.setattr(tasks, "_session_outcome", outcome)
 
     log = play(question_task(questions[:4]), right(golds), tmp_path)
     scores = {s.name: s for s in log.results.scores}

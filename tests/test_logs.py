@@ -56,8 +56,6 @@ def run(log, episodes=20, policy=None, environment=None, **options):
 
 
 # ---- logs of earlier versions
-
-
 def test_a_log_of_another_format_says_what_to_do(tmp_path):
     log = tmp_path / "old.jsonl"
     log.write_text('{"policy": "x", "sql_env": "0.0.9", "format": 2}\n{"episode": {"correct": true}}\n')
@@ -67,8 +65,6 @@ def test_a_log_of_another_format_says_what_to_do(tmp_path):
 
 
 # ---- what a row knows
-
-
 def changed(row, path, **fields):
     "The hashes that differ after a change of the question."
     question = bundled().get("vet_clinic-02")
@@ -156,8 +152,6 @@ def test_blame_says_whose_fault_it_was(tmp_path):
 
 
 # ---- results and trajectories
-
-
 def test_an_unfinished_episode_has_no_reason():
     e = EpisodeEnv(bundled())
     e.reset(question_id="vet_clinic-02", seed=4)
@@ -192,8 +186,6 @@ def test_golds_are_equal_for_equal_sql_only():
 
 
 # ---- writing and resuming
-
-
 def test_results_of_a_log_keep_every_field(tmp_path):
     about = {"policy": "x"}
     one = made_row(
@@ -326,8 +318,6 @@ def test_a_log_holds_every_turn(tmp_path):
 
 
 # ---- tries, growth, prices
-
-
 class Unlucky(RandomPolicy):
     "Crashes in every third episode until its server is well."
 
@@ -432,8 +422,6 @@ def test_details_that_come_later_are_found(tmp_path):
 
 
 # ---- the schema
-
-
 def test_every_line_fits_the_schema(tmp_path):
     jsonschema = pytest.importorskip("jsonschema")
     check = jsonschema.Draft202012Validator(schema("log"))
@@ -470,8 +458,6 @@ def test_pandas_reads_a_log(tmp_path):
 
 
 # ---- grading again
-
-
 def test_rescoring_gives_what_playing_would_have_given(tmp_path):
     log, e = tmp_path / "a.jsonl", env(12)
     policy = OraclePolicy(e.questions)
@@ -517,8 +503,6 @@ def test_rescoring_wants_the_questions_of_the_log(tmp_path):
 
 
 # ---- Windows, as far as its rules can be played here
-
-
 class Msvcrt:
     "Locks of bytes as Windows has them: one holder for each place of a file, whoever opened it."
 

@@ -114,8 +114,6 @@ def test_escapes_are_exact(text):
 
 
 # ---- the episode
-
-
 def assert_harmless(obs):
     for text in (obs.question, obs.schema_info, obs.result, obs.error, *obs.action_history):
         assert escape_markup(unescape_markup(text)) == text
@@ -164,8 +162,6 @@ def test_the_oracle_and_experts_play_it():
 
 
 # ---- conversations, by the ids of a tokenizer's control tokens
-
-
 def control_counts(tok, messages, **options):
     "How often each control token stands in a conversation, and how often its template put it there."
     from trl.chat_template_utils import qwen3_chat_template

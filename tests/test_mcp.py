@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from laws import law
+from tables import cases
 
 pytest.importorskip("mcp", reason="mcp is not installed: pip install 'sql_env[mcp]'")
 
@@ -176,25 +177,7 @@ def test_texts_are_those_of_a_session(questions):
     assert [is_error for _, is_error in said] == [False, False, True, False, True, True, False]
 
 
-WRONG = [
-    ("describe", dict(table_name="animal"), False, "call start"),
-    ("look", {}, False, "call one of answer, describe, query, sample, start"),
-    ("look", {}, True, "call one of"),
-    ("start", dict(question_id="nobody-01"), True, "nobody-01"),
-    ("start", dict(question_id=7), True, "question_id must be text"),
-    ("start", dict(seed="7"), True, "seed must be a whole number"),
-    ("start", dict(seed=True), True, "seed must be a whole number"),
-    ("start", dict(split="dev"), True, "train"),
-    ("start", dict(difficulty="absurd"), True, "easy"),
-    ("start", dict(index=10**9), True, "0 to"),
-    ("start", dict(question="x"), True, "it takes question_id"),
-    ("query", {}, True, '"sql"'),
-    ("query", dict(sql="DELETE FROM animal"), True, "SELECT"),
-    ("query", dict(sql="SELECT * FROM sqlite_master"), True, "Only the tables"),
-    ("query", dict(sql="SELECT name FROM pragma_table_info('animal')"), True, "Only the tables"),
-    ("describe", dict(table_name="animals"), True, "animal"),
-    ("start", dict(question_id="x" * 300), True, "255"),
-]
+WRONG = cases("mcp_wrong")
 
 
 @pytest.mark.parametrize("name, arguments, begin, says", WRONG)

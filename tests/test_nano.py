@@ -67,8 +67,6 @@ def text_of(messages):
 
 
 # ---- the tokenizer
-
-
 def test_tokens_are_those_of_the_library(transcripts, library, own):
     for transcript in transcripts:
         text = text_of(transcript)
@@ -97,8 +95,6 @@ def test_every_budget_is_read_in_the_same_tokens_and_seen_in_lessons(transcripts
 
 
 # ---- the forward pass
-
-
 def logits_of(engine, *parts):
     batch = engine.start([ConversationState()])
     for part in parts:
@@ -147,8 +143,6 @@ def test_one_byte_a_weight_keeps_each_row_s_scale(tmp_path):
 
 
 # ---- the policy
-
-
 @pytest.mark.parametrize(
     ("written", "call"),
     [
@@ -211,8 +205,6 @@ def test_a_folder_is_a_policy_and_others_say_what_to_give(folder, tmp_path):
 
 
 # ---- what ships
-
-
 def test_what_ships_is_what_was_trained():
     about = json.loads((NANO_WEIGHTS / "nano.json").read_text(encoding="utf-8"))
     for name, digest in about["sha256"].items():

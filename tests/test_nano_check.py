@@ -205,8 +205,6 @@ def test_experts_on_questions_of_people_are_seldom_stopped(spider_path):
 
 
 # ---- the next likely turn
-
-
 @pytest.fixture(scope="module")
 def shipped():
     engine, tokenizer = (NanoEngine.from_folder(NANO_WEIGHTS), NanoTokenizer(NANO_WEIGHTS / "tokenizer.json"))
@@ -277,8 +275,6 @@ def test_checkpoints_are_evaluated_by_what_their_weights_write(monkeypatch):
 
 
 # ---- what the check asks of a query
-
-
 def test_comparisons_of_aggregates_can_be_left_out():
     sql = "SELECT city FROM reader WHERE age > 40 GROUP BY city HAVING COUNT(name) > 5 AND MAX(age) < 60"
     assert [test.value for test in value_tests(sql)] == [40, 5, 60]

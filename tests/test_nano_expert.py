@@ -14,7 +14,7 @@ from sql_env.sources.files import Drafts
 from sql_env.sources.loading import _complete_questions
 from sql_env.sql.analysis import TokenizedSql
 from sql_env.training.experts import (
-    GoldQuery,
+    _GoldQuery,
     _mentions_name,
     _short_query,
     _swap_table,
@@ -67,7 +67,7 @@ def test_tables_that_a_question_does_not_mention_are_searched(level, share, tmp_
     transcripts = expert_transcripts(questions, 0, max_chars=10**6)
     for question, transcript in zip(questions, transcripts, strict=True):
         needed, seen = set(question.tables_involved), {}
-        listed = GoldQuery(question, questions.database(question.database_name)).columns
+        listed = _GoldQuery(question, questions.database(question.database_name)).columns
         for (tool, table), text in zip(calls_of(transcript), results_of(transcript)):
             if tool == "describe":
                 told = {x for x in needed - seen.keys() if is_told(x, question, seen)}
@@ -228,7 +228,7 @@ def test_a_wrong_table_may_have_no_second_column(tmp_path):
     sql = "SELECT size FROM pump WHERE name = 'A'"
     question = Question("q", "What is the size of A?", "pumps", sql, split="train")
     questions = _complete_questions(Drafts([question], {"pumps": path}, "pumps"))
-    gold = GoldQuery(questions[0], questions.database("pumps"))
+    gold = _GoldQuery(questions[0], questions.database("pumps"))
     assert _swap_table(gold, "pump", "day") == "SELECT size FROM day WHERE name = 'A'"
     assert len(list(expert_transcripts(questions, probe_columns=True))) == 1
 
@@ -262,7 +262,7 @@ def test_short_queries_keep_the_result(tmp_path):
         questions = world_set("train", level, 120, seed, tmp_path)
         for question in questions:
             database = questions.database(question.database_name)
-            short = _short_query(question.gold_sql, GoldQuery(question, database).columns)
+            short = _short_query(question.gold_sql, _GoldQuery(question, database).columns)
             is_same = database.query(short).rows == database.query(question.gold_sql).rows
             found[is_same, short != question.gold_sql] += 1
     assert found[True, True] > 100 > 50 * found[False, True], found

@@ -159,8 +159,6 @@ def test_the_first_training_is_small():
 
 
 # ---- play
-
-
 def test_played_are_questions_that_name_no_column(tmp_path):
     questions = _untold_questions(5, 60, 60, tmp_path)
     assert {missing_mention(q) for q in questions} == {"column"}

@@ -70,8 +70,6 @@ def record(env, policy, seed=0, **reset):
 
 
 # ---- the protocol
-
-
 @pytest.mark.parametrize("policy", everyone(), ids=lambda p: p.name)
 def test_every_policy_keeps_the_protocol(policy):
     assert isinstance(policy, Policy) and isinstance(policy.name, str) and policy.name
@@ -107,8 +105,6 @@ def test_a_scripted_policy_plays_its_list_and_repeats_the_last():
 
 
 # ---- random
-
-
 def test_random_policy_is_determined_by_its_seeds():
     env = EpisodeEnv(bundled())
     ids = [q.question_id for q in bundled().sample(25, 4)]
@@ -150,8 +146,6 @@ def test_random_policy_forgets_when_a_new_episode_begins_without_reset():
 
 
 # ---- the oracle
-
-
 def assert_oracle_gets_all(questions, budget, level):
     environment = EpisodeEnv(questions, budget=budget, schema_level=level)
     result = evaluate(environment, OraclePolicy(questions), progress=False)
@@ -271,8 +265,6 @@ def test_oracle_reads_awkward_values(tmp_path, rows):
 
 
 # ---- reward-hacking baselines
-
-
 @pytest.mark.slow
 def test_no_hack_earns_more_than_one_percent_on_bundled():
     floor = hack_floor(bundled())
@@ -332,7 +324,6 @@ def test_most_frequent_answer_is_the_most_frequent_one():
 
 
 # ---- reading a schema
-
 AWKWARD = cases("policies_awkward")
 
 
@@ -410,8 +401,6 @@ def test_parse_schema_info_reads_what_schema_info_wrote(tmp_path, table, columns
 
 
 # ---- greedy
-
-
 @pytest.mark.slow
 def test_greedy_never_crashes_and_beats_random_on_bundled():
     for level in SCHEMA_LEVELS:

@@ -36,8 +36,6 @@ def waits(monkeypatch):
 
 
 # ---- other protocols
-
-
 def anthropic_answer(n, thinks=True):
     name, arguments = CALLS[n]
     blocks = [
@@ -187,7 +185,6 @@ def test_a_name_or_an_option_chooses_the_provider(monkeypatch):
 
 
 # ---- the probe
-
 PROBES = {
     "key": fault(401, "Incorrect API key"),
     "model": fault(404, "The model m does not exist"),
@@ -296,8 +293,6 @@ def test_a_server_that_still_starts_is_waited_for_and_told_at_each_try(monkeypat
 
 
 # ---- what is sent, and when again
-
-
 def test_the_limit_of_tokens_gets_the_name_that_the_server_wants():
     said = "Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens' instead."
 
@@ -406,8 +401,6 @@ def test_a_server_of_four_places_is_not_flooded():
 
 
 # ---- options of the command
-
-
 def test_options_of_the_command_reach_the_request(monkeypatch):
     from sql_env.cli.app import ModelOptions
 

@@ -38,8 +38,6 @@ def question(sql, database_name="d", **fields) -> Question:
 
 
 # --- ranks and ties
-
-
 @pytest.fixture(scope="module")
 def cities(tmp_path_factory):
     schema = """CREATE TABLE city(name TEXT, land TEXT, size INTEGER, area REAL); CREATE TABLE empty(x);
@@ -91,8 +89,6 @@ def test_ranks_need_the_same_rows():
 
 
 # --- the audit of gold
-
-
 @pytest.mark.parametrize("sql, flags", cases("questions_flags"))
 def test_flags(runner, sql, flags):
     q = complete(runner, sql)
@@ -134,7 +130,6 @@ def test_double_quoted_texts_become_single_quoted(cities, sql, expected):
 
 
 # --- a question and its line of JSON
-
 value = (
     st.none()
     | st.integers(-(2**63), 2**63 - 1)
@@ -270,8 +265,6 @@ def test_empty_lines_and_windows_line_ends(tmp_path):
 
 
 # --- sets
-
-
 @pytest.fixture
 def questions(cities):
     def q(i, split, level, flags=()):
@@ -373,8 +366,6 @@ def test_pickled(questions):
 
 
 # --- leaks
-
-
 def test_find_split_leaks():
     train = [question("SELECT x FROM t WHERE y = 1", "a"), question("SELECT 1", "a")]
     assert find_split_leaks(train, [question("SELECT x FROM t WHERE y = 1", "b")]) == []
@@ -412,8 +403,6 @@ def test_gold_without_an_end_is_flagged(tmp_path):
 
 
 # --- many questions, flags with reasons, limits
-
-
 def test_nothing_is_parsed_until_it_is_asked_for():
     q = question("SELECT count(*) FROM City")
     derived = {"difficulty", "tables_involved"}

@@ -30,7 +30,6 @@ TABLES = ("a", "b", "c", "d")
 EPS = 1e-9
 
 # --- random configurations of the three kinds, and random episodes
-
 part = st.floats(0, 1)
 
 
@@ -121,8 +120,6 @@ def discounted(parts, gamma, *names) -> float:
 
 
 # --- shaping
-
-
 @laws
 @given(games(shaped() | shaped(st.just(1.0))))
 def test_shaping_cancels(game):
@@ -195,9 +192,8 @@ def test_potential_is_of_the_state_not_of_the_way():
 
 PAID = "outcome", "step", "error", "repeat"
 
+
 # --- order and bounds
-
-
 @laws
 @given(undiscounted, result(), st.sets(st.sampled_from(TABLES)), st.integers(1, 100), st.data())
 def test_right_is_always_worth_more(config, gold, tables, budget, data):
@@ -400,8 +396,6 @@ def test_what_partial_promises_to_a_learner_that_discounts(budget, gamma):
 
 
 # --- overlap
-
-
 def _result_overlap(rows, gold, columns=None):
     overlaps = _Overlaps(rows, gold, 2000)
     return overlaps.total(range(overlaps.width) if columns is None else columns)
@@ -431,7 +425,6 @@ def test_a_dump_is_worth_little():
 
 
 # --- the adversary: real episodes
-
 CONFIGS = {
     "sparse": RewardConfig.sparse(),
     "shaped": RewardConfig.shaped(),
@@ -655,7 +648,6 @@ def test_looking_after_the_end_pays_nothing(stage):
 
 
 # --- nothing read, nothing earned
-
 CONSTANTS = cases("reward_constants")
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import apsw
 import pytest
+from tables import cases as kept
 
 from sql_env.database.database import Database
 from sql_env.grading.answers import compare_rows
@@ -20,104 +21,8 @@ CREATE TABLE player (player_id INTEGER PRIMARY KEY, name TEXT, nation TEXT, club
                      height INTEGER, active TEXT, weight REAL);
 CREATE TABLE goal (goal_id INTEGER PRIMARY KEY, player_id INTEGER REFERENCES player, minute INTEGER, day TEXT);
 """
-HONEST = [  # gold, honest alternatives
-    (
-        "SELECT count(*) FROM player WHERE nation = 'Chile'",
-        [
-            "SELECT sum(CASE WHEN nation = 'Chile' THEN 1 ELSE 0 END) FROM player",
-            "SELECT count(player_id) FROM player WHERE nation LIKE 'chile'",
-            "SELECT count(DISTINCT player_id) FROM player WHERE lower(nation) = 'chile'",
-        ],
-    ),
-    (
-        "SELECT title FROM club WHERE club_id NOT IN (SELECT club_id FROM player)",
-        [
-            "SELECT title FROM club AS c WHERE NOT EXISTS (SELECT 1 FROM player AS p WHERE p.club_id = c.club_id)",
-            "SELECT c.title FROM club AS c LEFT JOIN player AS p USING (club_id) WHERE p.player_id IS NULL",
-            "SELECT title FROM club EXCEPT SELECT c.title FROM club AS c JOIN player AS p ON p.club_id = c.club_id",
-        ],
-    ),
-    (
-        "SELECT sum(g.minute) FROM goal AS g JOIN player AS p ON p.player_id = g.player_id WHERE p.nation = 'Peru'",
-        [
-            "SELECT sum(CASE WHEN p.nation = 'Peru' THEN g.minute ELSE 0 END) FROM goal AS g "
-            "JOIN player AS p ON p.player_id = g.player_id",
-            "SELECT sum(minute) FROM goal WHERE player_id IN (SELECT player_id FROM player WHERE nation = 'Peru')",
-        ],
-    ),
-    (
-        "SELECT name FROM player ORDER BY height DESC LIMIT 1",
-        [
-            "SELECT name FROM player WHERE height = (SELECT max(height) FROM player)",
-            "SELECT name FROM (SELECT name, rank() OVER (ORDER BY height DESC) AS r FROM player) WHERE r = 1",
-        ],
-    ),
-    (
-        "SELECT p.name FROM player AS p JOIN goal AS g ON g.player_id = p.player_id WHERE g.day > '2021-06-01' "
-        "GROUP BY p.player_id ORDER BY count(*) DESC LIMIT 1",
-        [
-            "SELECT name FROM player AS p ORDER BY (SELECT count(*) FROM goal AS g WHERE g.player_id = p.player_id "
-            "AND g.day > '2021-06-01') DESC LIMIT 1"
-        ],
-    ),
-    (
-        "SELECT country FROM club WHERE title = 'Club 3'",
-        [
-            "SELECT DISTINCT country FROM club WHERE title = 'Club 3'",
-            "SELECT country FROM club WHERE club_id = (SELECT club_id FROM club WHERE title = 'Club 3')",
-        ],
-    ),
-    (
-        "SELECT name FROM player WHERE active = 'F'",
-        ["SELECT name FROM player WHERE active <> 'T'", "SELECT name FROM player WHERE NOT active = 'T'"],
-    ),
-    (
-        "SELECT title FROM club WHERE founded = '1901' OR founded = '1902'",
-        [
-            "SELECT title FROM club WHERE founded BETWEEN '1901' AND '1902'",
-            "SELECT title FROM club WHERE CAST(founded AS INTEGER) IN (1901, 1902)",
-        ],
-    ),
-    (
-        "SELECT name FROM player WHERE weight = 70 OR weight = 71",
-        ["SELECT name FROM player WHERE weight BETWEEN 70 AND 71"],
-    ),
-]
-WRONG = [  # gold, queries that are right on the data by luck
-    (
-        "SELECT count(*) FROM club WHERE country = 'Spain'",
-        ["SELECT count(*) FROM club", "SELECT count(*) FROM club WHERE country <= 'Spain'"],
-    ),
-    (
-        "SELECT nation FROM player GROUP BY nation HAVING count(*) > 10",
-        [
-            f"SELECT nation FROM player GROUP BY nation HAVING count(*) {condition}"
-            for condition in ("> 9", "> 11", ">= 10", "> 8", "> 12")
-        ],
-    ),
-    (
-        "SELECT nation FROM player GROUP BY nation HAVING count(*) < 200",
-        [
-            "SELECT nation FROM player GROUP BY nation HAVING count(*) < 199",
-            "SELECT nation FROM player GROUP BY nation HAVING count(*) <= 200",
-            "SELECT nation FROM player GROUP BY nation HAVING count(*) < 210",
-            "SELECT DISTINCT nation FROM player",
-        ],
-    ),
-    (
-        "SELECT title FROM club AS c WHERE (SELECT count(*) FROM player AS p WHERE p.club_id = c.club_id) >= 7",
-        [
-            "SELECT c.title FROM club AS c JOIN player AS p USING (club_id) GROUP BY c.club_id HAVING count(*) > 7",
-            "SELECT c.title FROM club AS c JOIN player AS p USING (club_id) GROUP BY c.club_id HAVING count(*) >= 6",
-        ],
-    ),
-    (
-        "SELECT title FROM club ORDER BY budget LIMIT 1",
-        ["SELECT title FROM club ORDER BY club_id LIMIT 1", "SELECT title FROM club ORDER BY founded LIMIT 1"],
-    ),
-    ("SELECT name FROM player WHERE nation <> 'Peru'", ["SELECT name FROM player WHERE nation < 'Peru'"]),
-    ("SELECT name FROM player WHERE nation = 'Peru'", ["SELECT name FROM player WHERE nation >= 'Peru'"]),
-]
+HONEST = kept("robust_alternatives_honest")  # gold, honest alternatives
+WRONG = kept("robust_alternatives_wrong")  # gold, queries that are right on the data by luck
 
 
 def cases(table):

@@ -54,8 +54,6 @@ class Fails(RandomPolicy):
 
 
 # ---- what ends a run
-
-
 @pytest.mark.parametrize("kind", ["key", "forbidden", "model", "quota", "no_tools"])
 def test_a_permanent_error_ends_a_run_at_the_probe(kind):
     with FakeServer([FAULTS[kind]]) as server:
@@ -130,8 +128,6 @@ def test_an_interrupted_run_hands_back_what_it_measured(tmp_path):
 
 
 # ---- resuming
-
-
 def test_crashed_episodes_are_played_again_and_nothing_else(tmp_path):
     log = tmp_path / "a.jsonl"
     qs = questions()
@@ -171,8 +167,6 @@ def test_a_log_is_extended_and_priced_anew(tmp_path):
 
 
 # ---- epochs
-
-
 class Every(OraclePolicy):
     "Right in every other episode."
 
@@ -209,8 +203,6 @@ def test_nan_is_never_printed():
 
 
 # ---- the command
-
-
 def test_the_command_keeps_a_log_and_goes_on(sql_env):
     with FakeServer(player(load("bundled", split="test"))) as server:
         args = chat(server)

@@ -79,8 +79,6 @@ def names(found):
 
 
 # --- what is found
-
-
 @pytest.mark.parametrize(
     "words, first",
     [
@@ -233,8 +231,6 @@ def test_words_of_names():
 
 
 # --- in an episode
-
-
 def test_off_unless_asked_for(db):
     episode = Episode(question(), db)
     episode.reset()
@@ -334,8 +330,6 @@ def test_the_page_knows_the_action():
 
 
 # --- documents
-
-
 @pytest.mark.parametrize(
     "data, says",
     [
@@ -382,8 +376,6 @@ def test_passages_hold_all_words_once(text):
 
 
 # --- wide worlds
-
-
 @pytest.fixture(scope="module")
 def wide():
     return WideWorld(0, 120, n=12)
@@ -469,8 +461,6 @@ def test_opening_knows_what_it_needs_without_reading_each_table(wide, tmp_path):
 
 
 # --- worlds with a manual
-
-
 @pytest.mark.parametrize("level", [1, 2, 3])
 def test_manuals_decide(level):
     kinds, turns, dated = set(), set(), 0
@@ -524,8 +514,6 @@ def test_sources_come_with_their_documents(source, options):
 
 
 # --- pages
-
-
 def test_a_page_shows_what_was_found_and_no_thousand_tables():
     from sql_env.view.episode import touched_tables, view_episode
     from sql_env.view.html import render_html

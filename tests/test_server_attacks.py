@@ -84,8 +84,6 @@ HALF_BODIES = dict(
 
 
 # ---- B2, B3: sockets
-
-
 @pytest.mark.parametrize("name", HALF_BODIES)
 def test_a_refused_request_is_answered_and_closed_without_its_body(name, shared):
     s = connect(shared, HALF_BODIES[name])
@@ -182,8 +180,6 @@ def test_sessions_give_their_connections_back():
 
 
 # ---- B4: sessions of MCP
-
-
 async def begins(session):
     "Whether a session that was opened has a seat."
     with suppress(websockets.ConnectionClosed):
@@ -244,8 +240,6 @@ def test_a_session_plays_one_episode_after_the_other(mcp_server):
 
 
 # ---- B5: logs
-
-
 def test_what_a_stranger_breaks_is_one_line_of_the_log(tmp_path):
     log = tmp_path / "log"
     with open(log, "w") as f, Server(ENABLE_WEB_INTERFACE="true", stderr=f) as s:
@@ -263,8 +257,6 @@ def test_what_a_stranger_breaks_is_one_line_of_the_log(tmp_path):
 
 
 # ---- B8, B10: pages, names, addresses
-
-
 def test_pages_about_the_requests_load_nothing(shared):
     for path in ("/docs", "/redoc"):
         status, page, headers = ask(shared, path)
@@ -307,8 +299,6 @@ def test_a_server_on_all_addresses_answers_to_numbers_only():
 
 
 # ---- seats of several workers
-
-
 @pytest.mark.full
 def test_two_workers_have_their_seats_together():
     "120 sessions ask for 100 seats of two workers, and 100 get one; those of a killed worker are free again."
@@ -352,8 +342,6 @@ def test_two_workers_have_their_seats_together():
 
 
 # ---- a neighbour beside each attack
-
-
 @contextmanager
 def repeated(work, threads=4):
     "Do a piece of work again and again in threads, meanwhile."
@@ -411,8 +399,6 @@ def test_a_neighbour_is_served_beside_an_attack(name, shared):
 
 
 # ---- a soak
-
-
 @pytest.mark.full
 def test_half_a_minute_of_mixed_clients():
     "Nothing is lost or wrong over SIGTERM and kill -9, and memory stays; an hour is `python benchmarks/soak.py`."

@@ -42,8 +42,6 @@ def questions():
 
 
 # ---- seats
-
-
 def test_all_sessions_together_are_bounded():
     seats = Seats(4, share=4)
     assert [bool(seats.take(f"203.0.113.{i}")) for i in range(6)] == [False] * 4 + [True] * 2
@@ -108,8 +106,6 @@ def test_two_clicks_at_once_are_one_visit(questions):
 
 
 # ---- names
-
-
 @pytest.mark.parametrize(
     "hosts, origins, listens, host, origin, welcome",
     [
@@ -154,8 +150,6 @@ def test_any_header_is_judged(host, origin):
 
 
 # ---- messages
-
-
 @law(200)
 @given(
     st.one_of(
@@ -270,8 +264,6 @@ def test_nothing_is_raised_when_a_client_is_gone():
 
 
 # ---- requests
-
-
 def requested(app=None, path="/reset", host=b"localhost", body=None, **options):
     "What a guard sends for a request whose body never comes, or is this one; and the guard."
     sent, events = [], [] if body is None else [dict(type="http.request", body=body)]
@@ -412,8 +404,6 @@ def test_streams_of_the_page_are_counted(path):
 
 
 # ---- connections
-
-
 class Transport:
     def __init__(self, address):
         self.address = address
@@ -465,8 +455,6 @@ def test_processes_have_their_seats_together(tmp_path):
 
 
 # ---- verdicts that are withheld
-
-
 def test_a_benchmark_tells_nothing_and_writes_results(questions, tmp_path):
     made = Settings(reveal="none", reward="shaped", results=str(tmp_path / "results.jsonl"))
     env = environment_factory(made, questions)()
@@ -535,8 +523,6 @@ def test_limits_are_settings(questions):
 
 
 # ---- half requests, on a socket
-
-
 def cut_off_after(*pieces, deadline=0.2):
     "What a server with a short deadline for heads sends until it closes the connection, for some pieces of requests."
     import uvicorn
@@ -580,8 +566,6 @@ def test_half_a_head_is_cut_off():
 
 
 # ---- real servers
-
-
 @pytest.fixture(scope="module")
 def benchmark_server(tmp_path_factory):
     "A server for strangers: six sessions, three for each, five seconds to say something, and no verdicts."

@@ -66,8 +66,6 @@ QUERY, ANSWER = call("query", {"sql": GOLD}), call("answer", {"value": "@last"})
 
 
 # ---- an episode
-
-
 def test_a_conversation_from_begin_to_verdict():
     session = Session(EpisodeEnv(bundled()))
     first = session.begin(ID)
@@ -125,7 +123,6 @@ def test_tools_are_those_of_the_environment(actions):
 
 
 # ---- the same words everywhere
-
 STEPS = [
     ("DESCRIBE", "visit"),
     ("DESCRIBE", "visits"),
@@ -370,8 +367,6 @@ def test_a_failure_of_the_environment_leaves_the_conversation_whole(monkeypatch)
 
 
 # ---- states
-
-
 @given(st.lists(ANY_MESSAGE, max_size=6), st.integers(0, 6), st.integers(0, 9))
 @example([said(DESCRIBE), said(call("sample", {"table_name": "owner"})), said(QUERY), said(ANSWER)], 2, 3)
 @example(["Hm.", said(call("look", {})), "No.", "Never."], 3, 0)
@@ -585,8 +580,6 @@ def test_replay():
 
 
 # ---- an event loop
-
-
 def test_a_slow_verdict_does_not_stop_the_loop(monkeypatch):
     "The verdict waits for a coroutine that ticks meanwhile; if it held the loop, both would wait for ever."
     import sql_env.play.judges as episodes

@@ -24,14 +24,13 @@ from sql_env.questions.question_set import QUARANTINE_FLAGS, QuestionSet, find_s
 from sql_env.server.settings import Settings
 from sql_env.sources import loading as sources
 from sql_env.sources import published as datasets
-from sql_env.sources.loading import load, read_findings, with_findings
+from sql_env.sources.loading import _read_findings, _with_findings, load
 from sql_env.sql.text import normalize_sql
 
 SPLITS = ("train", "validation", "test")
 
+
 # --- the bundled collection
-
-
 @pytest.fixture(scope="module")
 def bundled() -> QuestionSet:
     return load("bundled")
@@ -76,7 +75,7 @@ def test_gold_runs_again_and_gives_the_stored_rows(bundled, name):
     for q in bundled.filter(database_name=name):
         again = runner.complete(q)
         assert not {*QUARANTINE_FLAGS, "order_unknown"} & set(again.flags), q.question_id
-        assert with_findings(again, read_findings()) == q, q.question_id
+        assert _with_findings(again, _read_findings()) == q, q.question_id
         assert [[type(v) for v in r] for r in again.gold_answer] == [[type(v) for v in r] for r in q.gold_answer]
         assert runner.agent.query(q.gold_sql).rows == list(q.gold_answer), (
             "an agent's connection, with its smaller limits, gets the same"
@@ -162,8 +161,6 @@ def test_build_gives_the_same_collection(root, tmp_path, hashseed):
 
 
 # --- Spider
-
-
 @pytest.fixture(scope="module")
 def dev(spider_path) -> QuestionSet:
     return load("spider", spider_path, split="dev")
@@ -305,8 +302,6 @@ def test_a_damaged_database_is_named_and_counted(small_spider):
 
 
 # --- download
-
-
 @pytest.fixture
 def server(tmp_path):
     "A web server on this machine: (its address, the folder it serves, the paths asked for)."
@@ -364,8 +359,6 @@ def test_a_zip_may_not_write_outside_its_folder(tmp_path, cache):
 
 
 # --- your own folder
-
-
 @pytest.fixture
 def own(tmp_path) -> Path:
     folder = tmp_path / "mine"
@@ -458,8 +451,6 @@ def test_a_folder_of_the_bundled_collection(bundled, tmp_path):
 
 
 # --- BIRD, and `load`
-
-
 @pytest.fixture
 def bird_folder(small_spider, tmp_path) -> Path:
     folder = tmp_path / "bird" / "dev_20240627"
@@ -519,8 +510,6 @@ def test_load_says_what_it_does_not_know():
 
 
 # --- big, bad and many
-
-
 def bad_databases(folder: Path) -> dict[str, str]:
     "Databases of all kinds in a folder, each with a question of its own; names and gold SQL."
     wide = ", ".join(f"c{i} INT" for i in range(1500))
@@ -615,7 +604,6 @@ def test_the_flags_of_real_sets_stay(spider_path):
 
 
 # --- a stranger's source
-
 STRANGER = """
 from sql_env.questions.question_set import Question
 from sql_env.sources import load

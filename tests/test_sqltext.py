@@ -31,7 +31,6 @@ from sql_env.sql.mutants import one_edit_mutants
 from sql_env.sql.text import first_word, has_order_by, normalize_sql, split_statements, sql_tokens
 
 # --- tokens, as SQLite names them
-
 PIECES = """' '' " "" ` [ ] -- /* */ / * x' X'0 x'00' ab' 0x1F 0x 1_0 1. .5 1e5 2E-3 1e 3abc ? ?12
 : :: :a @b $c $a::b(c) #1 a select order é \ufeff $ _ . , ; ( )
 -> ->> == <> << <= >= >> != ! || | & ~ + - % ^ { \\ 0 9 e E'"""
@@ -92,7 +91,6 @@ def test_first_word(sql, word):
 
 
 # --- Spider's hardness
-
 LIKE = 9  # number of LIKE among the operators of Spider's parsed conditions
 
 
@@ -180,8 +178,6 @@ def test_difficulty_also_counts_tables():
 
 
 # --- sorting keys and ties
-
-
 @pytest.fixture(scope="module")
 def cities(tmp_path_factory):
     schema = "CREATE TABLE city(name TEXT, land TEXT, size INTEGER, area REAL)"
@@ -268,8 +264,6 @@ def test_has_order_by():
 
 
 # --- what a query compares
-
-
 @pytest.mark.parametrize(
     "where, literals",
     [
@@ -310,8 +304,6 @@ def test_conditions_of_one_table():
 
 
 # --- texts and trees
-
-
 def test_normalize_sql():
     text = "SELECT  A\nFROM t WHERE b='It''s X' AND c>=1.5;"
     assert normalize_sql(text) == "select a from t where b = 'It''s X' and c >= 1.5"
@@ -336,8 +328,6 @@ def test_tokens_keep_the_text():
 
 
 # --- mutants; their kinds are tested with the audit
-
-
 def test_mutants_are_near_and_differ():
     sql = "SELECT land, count(*) FROM city WHERE size > 3 AND name LIKE 'O%' GROUP BY land, size ORDER BY 2 LIMIT 3"
     mutants = one_edit_mutants(sql)

@@ -141,8 +141,6 @@ class TestPower:
 
 
 # ---- intervals
-
-
 def wilson(k, n, z=1.959963984540054):
     p = k / n
     middle, half = (
@@ -236,8 +234,6 @@ def test_no_values_and_one_unit_are_said_honestly():
 
 
 # ---- results and executors
-
-
 @pytest.fixture(scope="module")
 def qs(tmp_path_factory):
     with pytest.MonkeyPatch.context() as m:

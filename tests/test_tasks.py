@@ -100,7 +100,6 @@ def changed(database, q, *batches):
 
 
 # --- the copy: what it lists is what two whole tables differ in
-
 ODD = """CREATE TABLE plain(a, b TEXT);
     CREATE TABLE keyed(k INTEGER PRIMARY KEY, a, double AS (k * 2), b BLOB);
     CREATE TABLE texts(k TEXT PRIMARY KEY, a REAL, long AS (k || a) STORED);
@@ -197,7 +196,6 @@ def test_what_is_done_in_one_go_is_done_or_not(bank):
 
 
 # --- the verdict
-
 VERDICTS = [
     (FEE, FEE.gold_statements[0], "match"),
     (FEE, "UPDATE account SET cents = cents - 10 WHERE id IN (1, 2, 5)", "match"),
@@ -334,7 +332,6 @@ def test_each_condition_has_a_row_that_fails_it_alone(bank, gold, wrong):
 
 
 # --- loading
-
 BAD = [
     (dict(gold_statements=("DELETE FROM account WHERE cents = 1",)), "unchanged"),
     (dict(gold_statements=("DELETE FROM customer",)), "error"),
@@ -378,8 +375,6 @@ def test_audit_of_tasks(questions):
 
 
 # --- the episode
-
-
 def play(q, bank, actions, reward="sparse", verify="value", **settings):
     episode = Episode(q, bank, reward=PRESETS[reward], verify=verify, actions=EXECUTE, **settings)
     episode.reset()

@@ -10,7 +10,7 @@ from test_cli import sql_env  # noqa: F401
 from test_tasks import EXECUTE, FEE, NOTHING, OPEN, ROWS, SCHEMA
 
 from sql_env.database.database import build_database
-from sql_env.integrations.inspect_ai import question_sample, session_outcome
+from sql_env.integrations.inspect_ai import _question_sample, _session_outcome
 from sql_env.integrations.trl import SQLEnvTRL, prompt_rows, rollout_metrics
 from sql_env.models import SQLAction
 from sql_env.play.acts import ACTIONS, prompt
@@ -121,12 +121,12 @@ def test_mcp(questions):
 
 
 def test_inspect(questions):
-    assert "UPDATE account" in question_sample(FEE).metadata["gold_sql"]
+    assert "UPDATE account" in _question_sample(FEE).metadata["gold_sql"]
     session = Session(EpisodeEnv(questions, actions=EXECUTE))
     session.begin("bank-fee")
     session.call("execute", dict(sql=DO))
     session.call("answer", dict(value="done"))
-    assert session_outcome(session)["correct"] and session_outcome(session)["robust"]
+    assert _session_outcome(session)["correct"] and _session_outcome(session)["robust"]
 
 
 PLAIN = FEE.with_fields(gold_statements=(), writes=(), gold_sql="SELECT 7", gold_answer=((7,),))
@@ -158,9 +158,9 @@ def test_every_face_says_the_job_of_a_question(questions, question, actions, say
 
         seen["skyrl"] = skyrl_rows(one, actions=actions)[0]["prompt"][0]["content"]
     if importlib.util.find_spec("verifiers"):
-        from sql_env.integrations.verifiers import question_data
+        from sql_env.integrations.verifiers import _question_data
 
-        seen["verifiers"] = question_data(question, EpisodeEnv(one, actions=actions)).system_prompt
+        seen["verifiers"] = _question_data(question, EpisodeEnv(one, actions=actions)).system_prompt
     assert {face: expected in text for face, text in seen.items()} == dict.fromkeys(seen, True)
 
 

@@ -22,7 +22,7 @@ from sql_env.sources.loading import load
 from sql_env.view.episode import view_episode
 from sql_env.view.html import element, render_html
 from sql_env.view.page import episode_html, episode_view_html
-from sql_env.view.run import _shown_values, film_data
+from sql_env.view.run import _film_data, _shown_values
 
 CLI = Path(cli.__file__).parent
 EVIL = "a\x1b[2Jb\x9b31mc\rd\u202ee\u2066f\x07g\u2028h\u200bi\ufeffj\u2060k"
@@ -71,7 +71,7 @@ def test_every_medium_shows_the_same_text(capsys):
     assert ADDRESS in env.episode.turns[0].result, "it is no mark of a chat"
     view = view_episode(env.episode)
     show_episode(Console(width=300), env.episode, "a person")
-    film = json.dumps(_shown_values(film_data(view)), ensure_ascii=False)
+    film = json.dumps(_shown_values(_film_data(view)), ensure_ascii=False)
     shown = [render_html(episode_view_html(view)), episode_html(view).data, film, capsys.readouterr().out]
     for text in map(html.unescape, shown):
         assert ADDRESS in text and "¦" not in text and not OBEYED & set(text), text[:300]

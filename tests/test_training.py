@@ -41,13 +41,13 @@ from sql_env.training import evals
 from sql_env.training.data import _split_validation, _stage_questions, parse_data, sft_datasets
 from sql_env.training.evals import (
     _available_suites,
+    _suite_row,
     evaluate_checkpoint,
     model_card,
     plan_evals,
     push_to_hub,
     run_evals,
     suite_questions,
-    suite_row,
 )
 from sql_env.training.recipes import (
     CLUSTER,
@@ -61,18 +61,18 @@ from sql_env.training.recipes import (
 )
 from sql_env.training.run import (
     RECIPES,
-    MetricsWriter,
-    ProgressLine,
     Run,
     _memory_advice,
     _metrics_callback,
+    _MetricsWriter,
+    _ProgressLine,
     _quiet_libraries,
     plot_metrics,
     read_metrics,
     train,
 )
 from sql_env.training.trainers import (
-    GroupRecord,
+    _GroupRecord,
     _grpo_trainer_class,
     _rows_to_learn,
     _trainer_settings,
@@ -94,8 +94,6 @@ def tok():
 
 
 # ---- the words of the small model
-
-
 def test_only_calls_that_were_not_refused_are_learned(transcripts, tok):
     refused = 0
     for transcript in transcripts:
@@ -142,8 +140,6 @@ def test_every_call_is_read_back(tok, kind, argument):
 
 
 # ---- the private part of TRL that EpisodeGRPO extends
-
-
 def test_the_private_method_of_trl_is_as_we_know_it():
     "If this fails, TRL has changed: look at EpisodeGRPO before you raise the bound of the train extra."
     method = getattr(trl.GRPOTrainer, "_generate_and_score_completions", None)
@@ -192,7 +188,7 @@ def test_tokens_of_groups_without_differences_are_masked(monkeypatch):
 
 
 def test_the_curriculum_hears_which_questions_taught(monkeypatch):
-    record = GroupRecord()
+    record = _GroupRecord()
     for _ in range(2):
         play_without_a_model(monkeypatch, [0.0] * 4 + [-1.0, 1.0, 0.0, 0.0], record)
     assert record.ties == {"q0": 2, "q1": 0}
@@ -315,14 +311,14 @@ def test_a_curriculum_by_success_leaves_fewer_groups_alike(tmp_path, qwen):
         shares = [x["frac_reward_zero_std"] for x in trainer.state.log_history if "reward" in x]
         return sum(shares[-8:]) / 8
 
-    evenly, by_success = share_alike(None), share_alike(GroupRecord())
+    evenly, by_success = share_alike(None), share_alike(_GroupRecord())
     assert evenly > 0.65 and by_success < evenly - 0.15
 
 
 @law(100)
 @given(groups=st.lists(st.tuples(st.sampled_from("abc"), st.lists(st.booleans(), min_size=1))))
 def test_a_record_counts_ties_in_a_row(groups):
-    record, ties = GroupRecord(), {}
+    record, ties = _GroupRecord(), {}
     for name, differs in groups:
         record.add([name] * len(differs), differs)
         ties[name] = 0 if any(differs) else ties.get(name, 0) + 1
@@ -331,8 +327,6 @@ def test_a_record_counts_ties_in_a_row(groups):
 
 
 # ---- what the machine can do
-
-
 @pytest.mark.parametrize(
     "capability, precision", [(None, "fp32"), ((), "bf16"), ((7, 5), "fp16"), ((8, 9), "bf16"), ((9, 0), "bf16")]
 )
@@ -373,8 +367,6 @@ def test_vllm_is_missed_before_anything_is_trained(tmp_path):
 
 
 # ---- stages
-
-
 @pytest.mark.slow
 def test_both_kinds_of_stage_leave_a_model_and_metrics(tiny_run):
     lines = read_metrics(tiny_run.metrics)
@@ -603,8 +595,6 @@ def test_memory_advice_names_the_setting(error, said):
 
 
 # ---- evaluation suites
-
-
 @pytest.mark.slow
 def test_results_are_kept_once_and_make_a_card(tiny_run):
     rows = run_evals(tiny_run, ["sft"], ["level 1"], n=6)
@@ -704,12 +694,10 @@ def test_the_turns_of_the_expert_are_right_in_all_episodes():
     }
     policy = ChatPolicy(StandIn(messages), nudges=0, max_chars=600, system="")
     result = evaluate(EpisodeEnv(questions), policy, batch=12, progress=False)
-    assert result.success_rate == 1 and set(suite_row(result)["correct"]) == {"1"}
+    assert result.success_rate == 1 and set(_suite_row(result)["correct"]) == {"1"}
 
 
 # ---- cards
-
-
 def test_a_card_has_the_form_of_the_hub(tmp_path):
     shown = replace(NANO.stages[0], name="full", schema_level="full")
     card = model_card(Run(replace(NANO, stages=(shown,)), tmp_path), "full")
@@ -745,8 +733,6 @@ def test_push_needs_a_model_and_a_token(tmp_path, monkeypatch):
 
 
 # ---- recipes
-
-
 def unknown_settings(recipe):
     "Settings that TRL does not know."
     from trl import GRPOConfig, SFTConfig
@@ -813,7 +799,7 @@ def test_a_terminal_shows_one_line_of_progress(tmp_path, clock):
             return True
 
     for out, lines in ((Terminal(), 1), (io.StringIO(), 2)):
-        writer = MetricsWriter(tmp_path / "m.jsonl", "few", ProgressLine(out))
+        writer = _MetricsWriter(tmp_path / "m.jsonl", "few", _ProgressLine(out))
         writer.begin(0)
         for step in (10, 20, 30):
             writer.log(step, 40, dict(loss=1 / step))
@@ -855,8 +841,6 @@ def test_the_factory_of_a_cluster_can_be_pickled():
 
 
 # ---- data
-
-
 @pytest.fixture(scope="module")
 def own_folder(tmp_path_factory):
     "A folder of 40 questions with splits, as a user has it."
@@ -1047,8 +1031,6 @@ def test_evaluation_at_the_end_is_small_unless_asked(monkeypatch):
 
 
 # ---- metrics
-
-
 @pytest.fixture
 def clock(monkeypatch):
     "Seconds that pass only when a test says so."
@@ -1073,7 +1055,7 @@ def test_metrics_cut_off_in_a_line_are_read(tmp_path):
 def test_a_resumed_stage_drops_what_is_reported_again(tmp_path):
     lines = [dict(stage=s, step=i, seconds=10.0 * i) for s in ("few", "all") for i in (1, 2, 3)]
     path = write_lines(tmp_path / "m", lines)
-    writer = MetricsWriter(path, "all")
+    writer = _MetricsWriter(path, "all")
     writer.begin(step=2)
     assert read_metrics(path) == lines[:5]
     assert writer.seconds >= 20
@@ -1105,7 +1087,7 @@ def test_the_curve_says_how_long_it_takes(tmp_path, clock):
     def show(path, title, now=False):
         shown.append((title, now))
 
-    writer = MetricsWriter(tmp_path / "m", "few", show)
+    writer = _MetricsWriter(tmp_path / "m", "few", show)
     callback = _metrics_callback(writer)
     state = SimpleNamespace(global_step=0, max_steps=1000, is_world_process_zero=True)
     callback.on_train_begin(None, state, None)
@@ -1120,7 +1102,7 @@ def test_the_curve_says_how_long_it_takes(tmp_path, clock):
 def test_time_that_went_into_data_is_not_counted_on(tmp_path, clock):
     "On 91dee7d two minutes of training began with '27 min left'."
     shown = []
-    writer = MetricsWriter(tmp_path / "m", "few", lambda path, title, now=False: shown.append(title))
+    writer = _MetricsWriter(tmp_path / "m", "few", lambda path, title, now=False: shown.append(title))
     clock.seconds += 600
     writer.begin(0)
     clock.seconds += 60
@@ -1129,7 +1111,7 @@ def test_time_that_went_into_data_is_not_counted_on(tmp_path, clock):
 
 
 def test_other_processes_write_nothing(tmp_path):
-    callback = _metrics_callback(MetricsWriter(tmp_path / "m", "few"))
+    callback = _metrics_callback(_MetricsWriter(tmp_path / "m", "few"))
     state = SimpleNamespace(global_step=1, max_steps=9, is_world_process_zero=False)
     callback.on_train_begin(None, state, None)
     callback.on_log(None, state, None, {"loss": 1.0})

@@ -33,9 +33,9 @@ from sql_env.training.experts import (
     EXPERT_STYLES,
     ExpertPolicy,
     ExpertTrajectories,
-    GoldQuery,
     _forgotten_condition,
     _forgotten_join,
+    _GoldQuery,
     _misspelled_names,
     _near_misses,
     _record_trajectory,
@@ -58,8 +58,6 @@ def some():
 
 
 # ---- logs and replay
-
-
 class Crash:
     name = "crash"
 
@@ -178,7 +176,6 @@ def test_a_trajectory_knows_what_is_robust():
 
 
 # ---- edits of SQL
-
 TRICKY = [
     "SELECT 'it''s WHERE' FROM \"a b\" WHERE x = 'AND' AND (y = 1 OR z = 2) -- AND\nORDER BY 1",
     "WITH c AS (SELECT 1 AS n WHERE 1) SELECT n FROM c",
@@ -266,7 +263,7 @@ def test_mistakes_can_be_noticed(kind):
     env = EpisodeEnv(bundled())
     found = 0
     for q in bundled():
-        gold = GoldQuery(q, bundled().database(q.database_name))
+        gold = _GoldQuery(q, bundled().database(q.database_name))
         mistake = gold.mistake(kind, Random(1))
         if not mistake:
             continue
@@ -283,8 +280,6 @@ def test_mistakes_can_be_noticed(kind):
 
 
 # ---- experts
-
-
 def test_all_experts_reproduce_and_are_right():
     made = ExpertTrajectories(bundled(), 2 * len(bundled()), seed=11)
     n = Counter(t.style for t in made)
@@ -390,8 +385,6 @@ def test_saved_experts_resume(tmp_path):
 
 
 # ---- conversations
-
-
 def rows_of():
     return sft_rows(EpisodeEnv(bundled(), reward=RewardConfig.partial()), some()[:60])
 

@@ -90,8 +90,6 @@ def told(root):
 
 
 # ---- trees
-
-
 def test_a_tree_has_its_branches():
     session = begun()
     root = tree_rollouts(session, Distracted(), width=3, depth=2, seed=1)
@@ -237,8 +235,6 @@ def test_a_tree_needs_a_session_that_is_open():
 
 
 # ---- values
-
-
 def test_values_along_an_episode():
     session = begun(reward="sparse", actions=[("DESCRIBE", "visit"), ("QUERY", GOLD)])
     values = step_values(session, OraclePolicy(bundled()), 4)
@@ -274,8 +270,6 @@ def test_states_are_those_of_the_conversation():
 
 
 # ---- logs
-
-
 def test_a_tree_in_a_log(tmp_path):
     roots = tree_rollouts([begun(), begun("film_festival-04")], Distracted(), 2, 2, seed=3)
     made = _tree_trajectories(roots)
@@ -299,8 +293,6 @@ def test_a_tree_that_began_later_comes_back_from_its_first_step(tmp_path):
 
 
 # ---- pages
-
-
 def test_a_page_of_trees(tmp_path):
     from typer.testing import CliRunner
 

@@ -84,8 +84,6 @@ CALLS = [
 
 
 # ---- by hand
-
-
 def test_nothing_heavy_is_imported():
     code = (
         "import sys, sql_env.integrations.trl, sql_env.training.experts, sql_env.training.data, sql_env.training\n"
@@ -356,8 +354,6 @@ def test_long_results_are_cut_at_a_line():
 
 
 # ---- the reward function
-
-
 def test_reward_func_pays_and_logs():
     right, idle, other = started(), started(), object()
     play_tools(right, CALLS)
@@ -450,8 +446,6 @@ def test_metrics_tell_refused_actions_by_kind():
 
 
 # ---- the remote environment, with a client in its place
-
-
 class FakeClient:
     "A server that is an `EpisodeEnv`; breaks after some calls."
 
@@ -572,8 +566,6 @@ def test_the_remote_environment_on_a_real_server(server):
 
 
 # ---- with TRL
-
-
 def tool_call(name, **arguments):
     return f"<tool_call>\n{json.dumps(dict(name=name, arguments=arguments))}\n</tool_call>"
 

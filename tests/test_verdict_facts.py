@@ -6,6 +6,7 @@ from itertools import islice
 import apsw
 import pytest
 from sqlglot import exp, parse_one
+from tables import cases as kept
 
 from sql_env.database.database import Database, build_database
 from sql_env.grading.variants import instances as instances_module
@@ -224,51 +225,8 @@ def test_instances_hold_only_what_a_column_could_hold(path, gold, name, form):
     assert values and {v for v in values if not re.fullmatch(form, v)} == set()
 
 
-HONEST = [
-    (
-        "SELECT c.name FROM city AS c JOIN mayor AS m ON m.city_id = c.city_id WHERE m.party = 'R'",
-        [
-            "SELECT name FROM city WHERE city_id IN (SELECT city_id FROM mayor WHERE party = 'R')",
-            "SELECT name FROM city AS c WHERE EXISTS (SELECT 1 FROM mayor AS m "
-            "WHERE m.city_id = c.city_id AND m.party = 'R')",
-            "SELECT DISTINCT c.name FROM city AS c JOIN mayor AS m USING (city_id) WHERE m.party = 'R'",
-        ],
-    ),
-    (
-        "SELECT name FROM city WHERE city_id IN (SELECT city_id FROM mayor)",
-        ["SELECT c.name FROM city AS c JOIN mayor AS m ON m.city_id = c.city_id"],
-    ),
-    ("SELECT state, count(*) FROM city GROUP BY state", ["SELECT min(state), count(*) FROM city GROUP BY code"]),
-    ("SELECT count(*) FROM city WHERE state = 'Texas'", ["SELECT count(*) FROM city WHERE code = 'TX'"]),
-    ("SELECT count(DISTINCT code) FROM city", ["SELECT count(DISTINCT state) FROM city"]),
-    (
-        "SELECT name FROM city WHERE share > '50%'",
-        ["SELECT name FROM city WHERE CAST(replace(share, '%', '') AS REAL) >= 50"],
-    ),
-    ("SELECT avg(people) FROM city", ["SELECT round(avg(people), 2) FROM city"]),
-]
-WRONG = [
-    ("SELECT name FROM city WHERE year > 2008", ["SELECT name FROM city WHERE year = 2009"]),
-    (
-        "SELECT state FROM city GROUP BY state HAVING sum(people) > 50",
-        ["SELECT state FROM city GROUP BY state", "SELECT state FROM city GROUP BY state HAVING sum(people) > 100"],
-    ),
-    ("SELECT name, max(people) FROM city GROUP BY name", ["SELECT name, min(people) FROM city GROUP BY name"]),
-    ("SELECT name, count(*) FROM city GROUP BY name", ["SELECT name, 1 FROM city"]),
-    ("SELECT count(*) FROM city", ["SELECT count(DISTINCT name) FROM city"]),
-    (
-        "SELECT count(*) FROM city WHERE state = 'Maine'",
-        [
-            "SELECT count(*) FROM city WHERE state LIKE 'Mai%'",
-            "SELECT count(*) FROM city WHERE state LIKE '%ine'",
-            "SELECT count(*) FROM city WHERE state LIKE '%aine%'",
-        ],
-    ),
-    (
-        "SELECT DISTINCT c.name FROM city AS c JOIN mayor AS m ON m.city_id = c.city_id",
-        ["SELECT c.name FROM city AS c JOIN mayor AS m ON m.city_id = c.city_id"],
-    ),
-]
+HONEST = kept("verdict_facts_honest")
+WRONG = kept("verdict_facts_wrong")
 
 
 def cases(table):

@@ -96,8 +96,6 @@ def in_time(function, seconds=20):
 
 
 # ---- 1, 2: caps
-
-
 def test_a_run_that_a_cap_stopped_does_not_hang_when_it_resumes(tmp_path):
     with FakeServer(player(questions())) as server:
         policy = ChatPolicy("m", server.url, price=(1000, 1000))  # 0.22 for an episode
@@ -164,8 +162,6 @@ def test_prices_of_known_models_are_used_at_their_own_server_only(monkeypatch):
 
 
 # ---- 2: rate limits
-
-
 class Limited:
     "A script that answers so many requests in a window of seconds, and refuses the others with a time to wait."
 
@@ -237,8 +233,6 @@ def test_a_limit_without_end_is_given_up():
 
 
 # ---- 3: the start, and broken replies
-
-
 def test_a_start_that_fails_leaves_no_log(sql_env, tmp_path):
     with FakeServer([FAULTS["key"]]) as server:
         assert sql_env(*chat(server, "--log", "kept"))[0] == 2
@@ -284,8 +278,6 @@ def test_advice_fits_the_error():
 
 
 # ---- 4: an order that can stop early
-
-
 def test_each_beginning_of_a_plan_is_a_fair_sample_of_databases():
     env = EpisodeEnv(bundled())
     total = Counter(q.database_name for q in bundled())
@@ -303,8 +295,6 @@ def test_an_interval_of_one_database_says_so(sql_env):
 
 
 # ---- 5: compare
-
-
 def result(policy, rights, seed=0, budget=15, **settings):
     "A result of questions q0, q1 ...; a list of lists has several tries of each."
     tries = [x if isinstance(x, list) else [x] for x in rights]
@@ -375,8 +365,6 @@ def test_estimates_are_within_two_times(name, off):
 
 
 # ---- 6: one run per log, and files that are whole
-
-
 def test_two_runs_do_not_share_a_log(tmp_path, sql_env):
     log = tmp_path / "kept" / "m.jsonl"
     with FakeServer(player(load("bundled", split="test"))) as server:
@@ -446,8 +434,6 @@ def test_merging_is_whole_or_nothing(tmp_path, monkeypatch):
 
 
 # ---- 7: Ctrl-C, and a full disk
-
-
 @pytest.mark.slow
 def test_two_quick_interrupts_print_the_table_and_end_at_once(tmp_path):
     good, hung = player(load("bundled", split="test")), threading.Event()
@@ -519,8 +505,6 @@ def test_a_cache_that_cant_be_written_costs_no_episode(tmp_path):
 
 
 # ---- 8: the model that was asked for, its words, and advice
-
-
 def test_a_model_that_is_named_plays(sql_env):
     with FakeServer(player(load("bundled", split="test"))) as server:
         where = ["--model", "m", "--base-url", server.url, "-n", 3, "--no-floor"]
@@ -552,8 +536,6 @@ def test_a_log_has_the_models_sql_as_it_was_written(tmp_path):
 
 
 # ---- 9: what is played, and the floor
-
-
 def test_the_test_split_is_played_and_named(sql_env):
     code, out, _ = sql_env("evaluate", "--source", "worlds", "--policy", "oracle", "-n", 12, "--no-floor")
     assert code == 0 and "test" in out.split("\n")[0] and "train" not in out
@@ -582,8 +564,6 @@ def test_the_floor_is_measured_on_the_same_sample(sql_env, monkeypatch):
 
 
 # ---- 10: what it will cost, and what it means
-
-
 def test_cost_and_time_are_estimated_before_the_run(sql_env):
     with FakeServer(player(load("bundled", split="test"))) as server:
         args = chat(server, "--no-floor", "--log", "kept", "--price", 1000, 1000, "--workers", 4)
@@ -611,8 +591,6 @@ def test_the_end_of_a_run_says_what_its_numbers_mean_and_what_is_next(sql_env):
 
 
 # ---- 11: the command
-
-
 def test_the_help_shows_first_what_most_need(sql_env):
     _, out, _ = sql_env("evaluate", "--help")
     first = out.split("╰")[0]

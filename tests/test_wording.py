@@ -3,6 +3,7 @@
 from collections import Counter
 
 import pytest
+from tables import cases
 
 from sql_env.database.database import Database, build_database
 from sql_env.evaluation.contradictions import WordingCheck, _stated_bounds
@@ -30,31 +31,7 @@ def check(tmp_path_factory):
     return WordingCheck(Database(path))
 
 
-BOUNDS = {
-    "at least 10": [(">=", 10)],
-    "ten or more": [(">=", 10)],
-    "10 pets or more": [(">=", 10)],
-    "no fewer than 3": [(">=", 3)],
-    "not less than three": [(">=", 3)],
-    "greater than or equal to 5": [(">=", 5)],
-    "more than 5": [(">", 5)],
-    "over $1,200.50": [(">", 1200.5)],
-    "older than 4": [(">", 4)],
-    "at most 2": [("<=", 2)],
-    "no more than 2": [("<=", 2)],
-    "2 or fewer": [("<=", 2)],
-    "do not have more than 3": [("<=", 3)],
-    "don't weigh more than 3": [("<=", 3)],
-    "less than 7": [("<", 7)],
-    "under 7": [("<", 7)],
-    "more than 3 and less than 9": [(">", 3), ("<", 9)],
-    "more than 30% of": [],
-    "more than 30th": [],
-    "on and above 12": [],
-    "more than once": [],
-    "the 3 oldest": [],
-    "over the years": [],
-}
+BOUNDS = dict(cases("wording_bounds"))
 
 
 @pytest.mark.parametrize("text, bounds", BOUNDS.items())

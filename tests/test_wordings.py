@@ -67,8 +67,6 @@ def test_a_space_stands_between_a_slot_and_a_word():
 
 
 # ---- forms
-
-
 @pytest.mark.parametrize(
     "form, texts",
     (
@@ -108,8 +106,6 @@ def test_each_family_is_asked_in_many_ways(name):
 
 
 # ---- exams
-
-
 def test_exam_words_are_all_training_words():
     "New combinations: each word that test_wording uses stands in a training wording too."
     exam, training = set(), set()
@@ -202,8 +198,6 @@ def test_made_up_exam_has_made_up_names():
 
 
 # ---- the English
-
-
 def bad_english(question, tables):
     "Rules that a question breaks."
     text, broken = question.question_text, []
@@ -268,8 +262,6 @@ def test_articles(text, said):
 
 
 # ---- words of splits
-
-
 def test_splits_share_no_words():
     vocabulary = load_vocabulary()
     for field in vocabulary["fields"].values():

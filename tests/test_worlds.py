@@ -83,8 +83,6 @@ def digest(seeds=(0, 1, 2 * 10**12 + 5)):
 
 
 # ---- the same everywhere
-
-
 def test_same_in_another_process_and_hash_seed():
     code = "import sys; sys.path.insert(0, 'tests'); from test_worlds import digest; print(digest())"
     path = os.pathsep.join(filter(None, [str(Path.cwd()), *sys.path]))
@@ -127,8 +125,6 @@ def test_no_word_and_no_identifier_is_used_twice():
 
 
 # ---- splits
-
-
 @pytest.fixture(scope="module")
 def splits():
     others = {s: [w for level in LEVELS for w in some(level, 12, s)] for s in SPLITS if s != "train"}
@@ -174,8 +170,6 @@ def test_streams_never_meet_and_never_repeat():
 
 
 # ---- questions are right and fair
-
-
 def duck(w):
     duckdb = pytest.importorskip("duckdb")
     con = duckdb.connect()
@@ -371,8 +365,6 @@ def test_policies(levels, n, tmp_path):
 
 
 # ---- what the databases are like
-
-
 def test_bare_codes():
     "At least half of the questions about codes have the code itself in their gold: a look at the column shows it."
     bare = explained = 0
@@ -485,8 +477,6 @@ def test_memory_stays_flat():
 
 
 # ---- databases, sources, files
-
-
 def test_database_from_bytes_is_guarded(tmp_path):
     w = World(4, 2)
     t = next(iter(w.tables.values()))

@@ -170,8 +170,6 @@ def test_a_writer_needs_tables_that_are_there(stage):
 
 
 # --- What one session's changes cost the others
-
-
 @pytest.fixture(params=["copied", "overlaid"])
 def many(request, tmp_path, monkeypatch):
     "3,000 rows with numbers and as many without, on both kinds of copies."

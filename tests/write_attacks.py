@@ -19,7 +19,6 @@ SCHEMA = """CREATE TABLE guest(id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT N
 WRITES = ("guest", "booking")
 
 # --- Every way to write, to everything that is not of the task ---
-
 OTHERS = dict(  # a table and one of its columns
     bill="cents",
     vault="bilby",
@@ -44,141 +43,12 @@ WAYS = cases("write_attacks_ways")
 BY_TABLE = {f"{way} on {t}": way.format(t=t, c=c) for t, c in OTHERS.items() for way in WAYS}
 
 # --- Statements that are no change of rows ---
-
-DEFINITIONS = """CREATE TABLE t(a)
-CREATE TABLE IF NOT EXISTS guest(a)
-CREATE TEMP TABLE guest(a)
-CREATE TEMP TABLE booking AS SELECT * FROM vault
-CREATE TABLE copy AS SELECT * FROM guest
-CREATE VIEW v AS SELECT 1
-CREATE TEMP VIEW guest AS SELECT * FROM bill
-CREATE INDEX i ON guest(name)
-CREATE UNIQUE INDEX i ON guest(years)
-CREATE TRIGGER t AFTER INSERT ON guest BEGIN DELETE FROM vault; END
-CREATE TEMP TRIGGER t AFTER INSERT ON guest BEGIN DELETE FROM vault; END
-CREATE TRIGGER t INSTEAD OF DELETE ON rich BEGIN DELETE FROM vault; END
-CREATE VIRTUAL TABLE f USING fts5(a)
-CREATE VIRTUAL TABLE f USING rtree(a, b, c)
-CREATE VIRTUAL TABLE f USING dbstat
-DROP TABLE guest
-DROP TABLE IF EXISTS vault
-DROP VIEW rich
-DROP INDEX by_nights
-DROP TRIGGER kept
-DROP TRIGGER logged; DELETE FROM guest
-ALTER TABLE guest ADD COLUMN x
-ALTER TABLE guest DROP COLUMN mail
-ALTER TABLE guest RENAME TO vault2
-ALTER TABLE guest RENAME COLUMN name TO nome
-REINDEX
-REINDEX guest
-ANALYZE
-ANALYZE guest
-VACUUM
-VACUUM INTO '/tmp/stolen.sqlite'
-VACUUM main INTO 'stolen.sqlite'
-ATTACH ':memory:' AS m
-ATTACH '/tmp/other.sqlite' AS o
-ATTACH 'file:other.sqlite?mode=rwc' AS o
-DETACH main
-DETACH temp
-EXPLAIN DELETE FROM guest
-EXPLAIN QUERY PLAN UPDATE guest SET years = 1
-SELECT * FROM guest
-SELECT sql FROM sqlite_master
-VALUES (1)
-WITH x AS (SELECT 1) SELECT * FROM x
-(DELETE FROM guest)
-/* */ SELECT 1
--- nothing
-
-;
-;;;
-DELETE
-INSERT
-UPDATE guest
-nonsense
-.dump
-.read /etc/passwd
-""".split("\n")
-PRAGMAS = [
-    f"PRAGMA {p}"
-    for p in """writable_schema=1
-    foreign_keys=OFF
-    query_only=OFF
-    query_only=ON
-    journal_mode=DELETE
-    journal_mode=WAL
-    journal_mode=OFF
-    synchronous=FULL
-    locking_mode=NORMAL
-    max_page_count=1000000000
-    cache_size=-1000000
-    cache_spill=OFF
-    mmap_size=1000000000
-    temp_store=FILE
-    temp_store_directory='/tmp'
-    recursive_triggers=ON
-    defer_foreign_keys=ON
-    ignore_check_constraints=ON
-    trusted_schema=ON
-    cell_size_check=OFF
-    page_size=512
-    encoding='UTF-16'
-    user_version=7
-    application_id=7
-    schema_version=7
-    auto_vacuum=FULL
-    incremental_vacuum
-    wal_checkpoint
-    integrity_check
-    optimize
-    table_info(vault)
-    foreign_key_list(bill)
-    database_list
-    compile_options
-    reverse_unordered_selects=ON
-    hard_heap_limit=1
-    soft_heap_limit=1
-    busy_timeout=100000
-    case_sensitive_like=ON
-    legacy_alter_table=ON""".split("\n")
-]
-PRAGMAS = [" ".join(p.split()) for p in PRAGMAS]
+DEFINITIONS = cases("write_attacks_definitions")
+PRAGMAS = cases("write_attacks_pragmas")
 TRANSACTIONS = cases("write_attacks_transactions")
 
 # --- Statements on the right tables ---
-
-FUNCTIONS = [
-    f"UPDATE guest SET mail = {call}"
-    for call in (
-        "load_extension('x')",
-        "readfile('/etc/passwd')",
-        "writefile('/tmp/x', 'y')",
-        "edit('x')",
-        "randomblob(10)",
-        "zeroblob(1000000000)",
-        "hex(zeroblob(100000))",
-        "random()",
-        "sqlite_version()",
-        "sqlite_compileoption_get(1)",
-        "changes()",
-        "total_changes()",
-        "fts3_tokenizer('simple')",
-        "sqlite_log(1, 'x')",
-        "datetime('now', 'localtime')",
-        "no_such_function(1)",
-        "(SELECT sql FROM sqlite_schema)",
-        "(SELECT group_concat(name) FROM pragma_table_list)",
-        "(SELECT file FROM pragma_database_list)",
-        "(SELECT value FROM json_each('[1]'))",
-        "(SELECT body FROM note)",
-        "(SELECT block FROM note_data)",
-        "(SELECT seq FROM sqlite_sequence)",
-        "?1",
-        ":name",
-    )
-]
+FUNCTIONS = cases("write_attacks_functions")
 RETURNING = [
     "DELETE FROM booking RETURNING *",
     "INSERT INTO guest(name) VALUES ('x') RETURNING id",

@@ -30,7 +30,7 @@ from rich.segment import Segment
 from rich.table import Table
 from typer.models import OptionInfo, ParameterInfo
 
-from .. import __version__, database, policies, sources
+from .. import Fields, __version__, database, policies, sources
 from ..extras import MissingExtraError
 from ..paths import SourceError
 from ..play.acts import ACTIONS
@@ -81,7 +81,7 @@ class Console(rich.console.Console):
     "rich's console, on which text can't give orders to a terminal."
 
     def __init__(self, **options: Any):
-        super().__init__(**options)
+        super().__init__(highlight=False, **options)
         self.push_render_hook(_ShowControls())
 
 # %% ../../nbs/cli/01_app.ipynb #08196276
@@ -148,7 +148,7 @@ def _read_options(
             continue
         spec, _, about = line.partition("  ")
         name, *words = spec.split()
-        shown: dict[str, Any] = dict(help=about.strip(), rich_help_panel=panel)
+        shown: Fields = dict(help=about.strip(), rich_help_panel=panel)
         for word in words:
             low, is_range, high = word.partition("..")
             if is_range:
@@ -187,7 +187,7 @@ def _takes_options(
         return parameter.replace(annotation=kind, kind=inspect.Parameter.KEYWORD_ONLY)
 
     def decorate(command: Callable) -> Callable:
-        groups: dict[str, Any] = {}
+        groups: Fields = {}
         parameters: dict[str, inspect.Parameter] = {}
         known = _SHARED | _read_options(table)
         for name, given in inspect.signature(command).parameters.items():
@@ -264,7 +264,7 @@ PlayOptions = _setting_options("PlayOptions", "How episodes are played, as far a
 # %% ../../nbs/cli/01_app.ipynb #fb59d9f7
 def _play_settings(
     options: Any,  # `PlayOptions`
-) -> dict[str, Any]:
+) -> Fields:
     "The settings of `EpisodeEnv` that are given."
     return {name: x for name, x in asdict(options).items() if x is not None}
 
@@ -317,7 +317,7 @@ dialect                     SQL dialect of the gold, such as mysql; it is transl
         "What one statement may use, None for the defaults."
         heap = None if self.memory is None else self.memory * 2**20
         given = dict(operations=self.operations, seconds=self.seconds, rows=self.rows, heap=heap)
-        changed: dict[str, Any] = {name: x for name, x in given.items() if x is not None}
+        changed: Fields = {name: x for name, x in given.items() if x is not None}
         return database.Limits(**changed) if changed else None
 
     def load(
@@ -329,7 +329,7 @@ dialect                     SQL dialect of the gold, such as mysql; it is transl
         "Load the questions; sources that take long show a bar."
         from sql_env.sources.loading import takes_option
 
-        wanted: dict[str, Any] = dict(
+        wanted: Fields = dict(
             evidence=self.evidence,
             descriptions=self.descriptions or None,
             documents=self.documents or None,
@@ -376,9 +376,9 @@ def make_policy(
     )
 
 # %% ../../nbs/cli/01_app.ipynb #8496f7fa
-def _parse_options(texts: Iterable[str]) -> dict[str, Any]:  # such as `top_p=0.9`
+def _parse_options(texts: Iterable[str]) -> Fields:  # such as `top_p=0.9`
     "Fields of a request with their values; raises `ValueError` for a text without `=`."
-    options: dict[str, Any] = {}
+    options: Fields = {}
     for text in texts:
         name, equals, value = text.partition("=")
         if not equals or not name.strip():
@@ -467,7 +467,7 @@ batch 1..         Episodes that a local model plays at the same time; 64 if not 
         path = Path(self.model)
         is_local = (path.is_dir() or path.suffix == ".gguf") and not self.base_url
         same = ("shots", "cache", "keep_reasoning", "nudges", "patience", "max_chars")
-        settings: dict[str, Any] = {name: getattr(self, name) for name in same}
+        settings: Fields = {name: getattr(self, name) for name in same}
         backend = self._local_model() if is_local else self._endpoint()
         return ChatPolicy(backend, price=price, actions=actions, **settings)
 
@@ -492,7 +492,7 @@ batch 1..         Episodes that a local model plays at the same time; 64 if not 
 
         same = "temperature max_tokens reasoning_effort timeout max_retries rpm provider key_var protocol"
         request = {name: getattr(self, name) for name in same.split()}
-        given: dict[str, Any] = {name: x for name, x in request.items() if x is not None}
+        given: Fields = {name: x for name, x in request.items() if x is not None}
         options = _parse_options(self.option or ())
         for name in options:
             if name in ("model", "base_url", "api_key", "as_trained", *request):
@@ -505,7 +505,7 @@ batch 1..         Episodes that a local model plays at the same time; 64 if not 
 # %% ../../nbs/cli/01_app.ipynb #d94a46d5
 def _make_table(title: str = "", **columns: str) -> Table:
     "An empty table for a terminal, with a column and its alignment for each keyword; `_` stands for a space."
-    options: dict[str, Any] = dict(title=title, title_justify="left") if title else {}
+    options: Fields = dict(title=title, title_justify="left") if title else {}
     table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), **options)
     for name, justify in columns.items():
         table.add_column(name.replace("_", " "), justify=justify, no_wrap=True)  # type: ignore[arg-type]

@@ -391,6 +391,6 @@ def _doctor_command(questions: SourceOptions, n: int = 60, as_json: bool = False
         console = Console()
         for check in checks:
             mark = "[green]ok  " if check.ok else "[bold red]FAIL"
-            console.print(f"{mark}[/]  {check.name:34} {escape(check.detail)}", highlight=False)
+            console.print(f"{mark}[/]  {check.name:34} {escape(check.detail)}")
     if not all(check.ok for check in checks):
         raise typer.Exit(1)

@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import typer
 from rich.markup import escape
 
+from .. import Fields
 from sql_env.cli.app import (
     POLICY_NAMES,
     Console,
@@ -34,6 +35,7 @@ from sql_env.cli.app import (
     SourceOptions,
     _make_table,
     _play_settings,
+    _print_json,
     _print_left_out,
     _print_text,
     _takes_options,
@@ -104,7 +106,7 @@ def _print_results(
     for result in results:
         name, crashed = escape(result.policy), result.n_episodes - result.n_completed
         for text in result_texts(result).values():
-            console.print(f"{name}: {escape(text)}", highlight=False)
+            console.print(f"{name}: {escape(text)}")
         if crashed:
             first = next(e.error for e in result.episodes if e.error)
             nothing = "" if result.n_completed else ", and nothing was measured"
@@ -115,7 +117,7 @@ def _print_results(
 # %% ../../nbs/cli/03_evaluate.ipynb #4acaef45
 def _result_numbers(
     result: Any,  # an `EvaluationResult`
-) -> dict[str, Any]:
+) -> Fields:
     "The numbers of a result, for JSON."
     from sql_env.evaluation.results import summary
 
@@ -180,7 +182,7 @@ def _open_executor(name: str, n_workers: int, address: str | None) -> Iterator[A
         raise ValueError(
             f'--executor {name} needs packages that are missing: pip install "sql_env[cluster]"'
         ) from None
-    local: dict[str, Any] = {}
+    local: Fields = {}
     if name == "dask":
         if not address:
             local = dict(n_workers=n_workers, threads_per_worker=1)
@@ -272,7 +274,7 @@ max_time 0..      Begin no episode after this many seconds; those under way are 
 
         from sql_env.evaluation.harness import evaluate
 
-        options: dict[str, Any] = dict(
+        options: Fields = dict(
             n_episodes=self.n,
             seed=self.seed,
             log=self.log_path(env, policy),
@@ -341,23 +343,21 @@ def _print_end(
 
     for result in results:
         if whose := result.blame_text:
-            console.print(f"{escape(result.policy)} {whose}", highlight=False)
+            console.print(f"{escape(result.policy)} {whose}")
     for path in logs:
-        console.print(f"Log: {escape(str(path))}", highlight=False, soft_wrap=True)
+        console.print(f"Log: {escape(str(path))}", soft_wrap=True)
         log = JsonlLog(path)  # one episode at a time, as a log may be larger than memory
         log.update()
         kinds = count_failures(map(log.read, range(len(log.episodes))))
         if wrong := failures_text(kinds):
-            console.print(f"  what went wrong: {wrong}", highlight=False)
+            console.print(f"  what went wrong: {wrong}")
     is_crashed = any(r.n_completed < r.n_episodes for r in results)
     if reason:
-        console.print(f"[red]Stopped:[/] {escape(reason)}", highlight=False)
+        console.print(f"[red]Stopped:[/] {escape(reason)}")
     if (reason or is_crashed) and logs:
         command = shlex.join(["sql_env", *sys.argv[1:]])
-        console.print(
-            "The same command goes on, and plays crashed episodes again:", highlight=False
-        )
-        console.print(f"  {escape(command)}", highlight=False, soft_wrap=True)
+        console.print("The same command goes on, and plays crashed episodes again:")
+        console.print(f"  {escape(command)}", soft_wrap=True)
     if reason == "interrupted":
         return 130
     return int(bool(reason) or is_crashed or not all(r.n_completed for r in results))
@@ -533,9 +533,7 @@ def _evaluate(
             _write_reports(played.results, played.floor, out)
         console = Console(stderr=as_json)
         if as_json:
-            _print_text(
-                json.dumps([_result_numbers(result) for result in played.results], indent=1)
-            )
+            _print_json([_result_numbers(result) for result in played.results])
         else:
             _print_results(console, _title(loaded, shard), played.results, played.floor)
             _print_left_out(console, loaded)
@@ -546,7 +544,7 @@ def _evaluate(
                 *_made_for_others(players, loaded),
                 _next_line(played.logs, questions),
             ]:
-                console.print(f"[dim]{escape(line)}[/]", highlight=False, soft_wrap=True)
+                console.print(f"[dim]{escape(line)}[/]", soft_wrap=True)
         _leave(code)
 
 # %% ../../nbs/cli/03_evaluate.ipynb #6aad9fcf
@@ -633,7 +631,7 @@ def _merge_command(files: list[Path], out: Path = Path("merged"), as_json: bool 
         results.append(load_result(merge_logs(paths, out / f"{_file_name(policy)}.jsonl")))
     _write_reports(results, results[0].hack_floor, out)
     if as_json:
-        _print_text(json.dumps([_result_numbers(result) for result in results], indent=1))
+        _print_json([_result_numbers(result) for result in results])
         return
     title = f"{results[0].settings['questions']}: {len(files)} files"
     _print_results(Console(), title, results, results[0].hack_floor)
@@ -641,14 +639,14 @@ def _merge_command(files: list[Path], out: Path = Path("merged"), as_json: bool 
 # %% ../../nbs/cli/03_evaluate.ipynb #88445700
 def _show_comparison(console: Console, comparison: "Comparison") -> None:
     "Print a comparison, the first questions that flipped, and what must be known to read it."
-    console.print(str(comparison), highlight=False)
+    console.print(str(comparison))
     first, second = comparison.names
     for name, ids in ((second, comparison.gained), (first, comparison.lost)):
         if ids:
             more = ", ..." if len(ids) > 10 else ""
-            console.print(f"only {escape(name)}: {', '.join(ids[:10])}{more}", highlight=False)
+            console.print(f"only {escape(name)}: {', '.join(ids[:10])}{more}")
     for note in comparison.notes:
-        console.print(escape(note), highlight=False)
+        console.print(escape(note))
 
 # %% ../../nbs/cli/03_evaluate.ipynb #091dc384
 def _load_runs(paths: Sequence[Path]) -> list["EvaluationResult"]:
@@ -697,16 +695,16 @@ def _compare_command(files: list[Path], by: str = "correct", as_json: bool = Fal
         raise ValueError("There is nothing to compare with: give two results or more.")
     found = [compare(results[0], results[1], by)] if len(results) == 2 else compare_all(results, by)
     if as_json:
-        rows = [{n: None if x != x else x for n, x in asdict(c).items()} for c in found]
-        _print_text(json.dumps(rows[0] if len(results) == 2 else rows, indent=1))
+        rows = [*map(asdict, found)]
+        _print_json(rows[0] if len(results) == 2 else rows)
         return
     for result in results:
         low, high = map(rate_text, result.interval())
         rate = f"{rate_text(result.success_rate)} [{low}, {high}] of {result.n_completed}"
-        Console().print(f"{escape(result.policy)}: {rate}", highlight=False)
+        Console().print(f"{escape(result.policy)}: {rate}")
     for comparison in found:
         _show_comparison(Console(), comparison)
     flipped = [*found[0].gained, *found[0].lost]
     if flipped and len(files) == 2 and all(file.is_file() for file in files):
         command = ["sql_env", "export", *map(str, files), "--question", flipped[0]]
-        Console().print(f"next: {escape(shlex.join(command))}", highlight=False, soft_wrap=True)
+        Console().print(f"next: {escape(shlex.join(command))}", soft_wrap=True)

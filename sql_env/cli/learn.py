@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import typer
 
+from .. import Fields
 from sql_env.cli.app import (
     Console,
     PlayOptions,
@@ -38,7 +39,7 @@ def _make_trajectories(
     experts: Any,  # `ExpertTrajectories`
     out: Path | None,
     sft: Path | None,
-) -> dict[str, Any]:
+) -> Fields:
     "Write expert episodes as a log, as conversations, or both; returns how many there are."
     from sql_env.evaluation.logs import write_log
     from sql_env.training.data import sft_rows
@@ -54,7 +55,7 @@ def _make_trajectories(
     return dict(episodes=len(made), dropped=len(experts.dropped), steps=steps)
 
 # %% ../../nbs/cli/05_learn.ipynb #146bcac6
-def _check_trajectories(log: Path, questions: "QuestionSet") -> dict[str, Any]:
+def _check_trajectories(log: Path, questions: "QuestionSet") -> Fields:
     "Play the episodes of a log again; returns what differs."
     from sql_env.evaluation.logs import _log_env, read_log, replay_trajectory
 
@@ -119,7 +120,7 @@ def _trajectories_command(
 def _show_run(
     console: Console,
     folder: Path,
-    rows: list[dict[str, Any]],
+    rows: list[Fields],
     expected: str = "",  # of the recipe
 ) -> None:
     "Print where the run is, and its results as a table, with what was to be expected."
@@ -140,7 +141,7 @@ def _show_run(
         )
     console.print(table)
     if expected:
-        console.print(f"[dim]Expected:[/] {expected}", highlight=False)
+        console.print(f"[dim]Expected:[/] {expected}")
 
 # %% ../../nbs/cli/05_learn.ipynb #7c454389
 def _data_text(source: str | None, path: Path | None) -> str:

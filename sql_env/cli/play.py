@@ -20,6 +20,7 @@ import typer
 from rich.markup import escape
 from rich.text import Text
 
+from .. import Fields
 from sql_env.cli.app import (
     POLICY_NAMES,
     Console,
@@ -116,7 +117,7 @@ def show_episode(console: Console, episode: "Episode", policy: str) -> None:
             if part.kind in ("right", "wrong"):
                 console.print()
             _show_part(console, part)
-    console.print(f"{steps[-1].left}, return {steps[-1].total:.3f}", highlight=False)
+    console.print(f"{steps[-1].left}, return {steps[-1].total:.3f}")
 
 # %% ../../nbs/cli/02_play.ipynb #352be943
 @app.command(rich_help_panel="Play and evaluate")
@@ -214,7 +215,7 @@ def _view_played(
     return views
 
 # %% ../../nbs/cli/02_play.ipynb #69134d50
-def _view_summary(view: Any) -> dict[str, Any]:
+def _view_summary(view: Any) -> Fields:
     "Who played what in a view, and how it ended."
     outcome = "unfinished"
     if view.outcome is not None:
@@ -223,12 +224,6 @@ def _view_summary(view: Any) -> dict[str, Any]:
         outcome = f"{'right' if verdict else 'wrong'}{why}"
     about, steps = view.about or view.question, len(view.turns)
     return dict(about=about, policy=view.policy, steps=steps, outcome=outcome, note=view.note)
-
-# %% ../../nbs/cli/02_play.ipynb #67ecdcd1
-def _view_line(view: Any) -> str:
-    "A view in one line."
-    line = "{about} played by {policy}, {steps} steps, {outcome}. {note}"
-    return line.format(**_view_summary(view)).strip()
 
 # %% ../../nbs/cli/02_play.ipynb #e63c0b2b
 def _export_harbor(questions: "QuestionSet", out: Path, as_json: bool) -> None:
@@ -298,7 +293,8 @@ def _export_command(
         _print_json(dict(path=str(out), characters=size, episodes=episodes))
         return
     for view in views:
-        _print_text(_view_line(view))
+        line = "{about} played by {policy}, {steps} steps, {outcome}. {note}"
+        _print_text(line.format(**_view_summary(view)).strip())
     _print_text(f"{out}, {size / 1000:.0f} kB: open it in a browser.")
 
 # %% ../../nbs/cli/02_play.ipynb #c028d2e0
@@ -333,7 +329,7 @@ def _print_rescored(console: Console, rescored: Any, before: Any, after: Any) ->
         more = ", ..." if len(changed) > 10 else ""
         console.print(f"{len(changed)} verdicts changed: {escape(', '.join(changed[:10]))}{more}")
     for index, difference in list(rescored.differences.items())[:10]:
-        console.print(f"[red]{escape(ids[index])}[/]: {escape(difference)}", highlight=False)
+        console.print(f"[red]{escape(ids[index])}[/]: {escape(difference)}")
 
 # %% ../../nbs/cli/02_play.ipynb #565b040f
 @app.command("rescore", rich_help_panel="Play and evaluate")
@@ -369,7 +365,7 @@ def _rescore_command(
     before = EvaluationResult(about["policy"], [t.episode for t in old])
     after = EvaluationResult(about["policy"], [t.episode for t in rescored.trajectories])
     if as_json:
-        report: dict[str, Any] = dict(
+        report: Fields = dict(
             path=str(out),
             episodes=after.n_episodes,
             changed=list(rescored.changed),
@@ -405,7 +401,7 @@ def _verify_result_command(
     n = read_log(log)[0].get("n_questions")  # generated ones depend on how many there are
     asked = questions.with_split().load(n, show_progress=not as_json)
     verified = verify_result(log, asked)
-    about: dict[str, Any] = dict(
+    about: Fields = dict(
         verified=bool(verified),
         episodes=verified.result.n_episodes,
         claimed=verified.claimed.success_rate,

@@ -142,6 +142,7 @@ class _Budget:
 
     def __init__(self, limits: Limits):
         self.pages_read: Callable[[], int] = int  # by the connection so far, in units of 4 kB
+        self.on_texts = 1  # as how many an operation counts that is charged for long texts
         self.begin(limits)
 
     def begin(self, limits: Limits) -> None:
@@ -187,7 +188,7 @@ class _Budget:
 
     def charge(self, operations: int) -> None:
         "Count operations that a function is worth; raises `apsw.InterruptError` for too many."
-        self.charged += operations
+        self.charged += operations * self.on_texts
         if self.ticks * self.unit + self.charged > self.limits.operations:
             self.stop = "operations"
             raise apsw.InterruptError("interrupted")
@@ -613,7 +614,8 @@ class GuardedConnection:
         if not limits.weighted or is_long:
             return None
         if self.reason == "cell":
-            return True if limits.cell > _SHORT else None
+            # slow functions on long values are counted at once
+            return self.is_counted or self.log.growing == 1 if limits.cell > _SHORT else None
         is_other = self.reason == "operations" and self.log.growing > 1 and not self.is_counted
         return False if is_other else None
 

@@ -55,19 +55,24 @@ class _About(NamedTuple):
         return self._replace(limits=replace(kept, **most))  # type: ignore[arg-type]
 
 # %% ../../nbs/database/08_workers.ipynb #e5be24c0
-_LANES = (100_000, 1_000_000, 0)  # operations of a statement, by lane; 0: its whole budget
+_LANES = (100_000, 1_000_000, 0, 0)  # operations of a statement, by lane; 0: its whole budget
+_ON_TEXTS = (20, 20, 20, 1)  # as how many each counts there that is charged for long texts
 _NEEDS_MORE = ("operations", "memory")
 
 # %% ../../nbs/database/08_workers.ipynb #99a0e0ba
 def _run_in(con: GuardedConnection, sql: str, lane: int) -> Result | None:
     "The result of a checked statement; None if it needs a longer lane. Raises `QueryError`."
-    is_long = False
+    is_long, budget = False, con.budget
+    budget.on_texts = _ON_TEXTS[lane]
     while sql not in con.known and lane < len(_LANES) - 1:
         try:
             return con.attempt(sql, is_long)
         except QueryError as e:
-            if lane and con.reason == "cell" and con.next_way(is_long):
+            way = con.next_way(is_long)
+            if lane and con.reason == "cell" and way:
                 is_long = True
+            elif lane == len(_LANES) - 2 and way is None and not budget.charged:
+                raise  # the last lane would say the same
             elif e.kind in _NEEDS_MORE:
                 return None
             else:
@@ -77,7 +82,7 @@ def _run_in(con: GuardedConnection, sql: str, lane: int) -> Result | None:
 # %% ../../nbs/database/08_workers.ipynb #6cc14268
 _MOST_OPEN = 32  # databases of a worker at a time
 _BLOCK = 2000  # values that are sent at a time, so that reading them holds the server up for microseconds
-_NICE = 5  # the server's own work goes before that of workers
+_NICE = (5, 10, 15, 19)  # by lane; the server's own work goes before that of workers
 
 # %% ../../nbs/database/08_workers.ipynb #db7bda33
 def _stop(number: int, frame: Any) -> None:
@@ -109,14 +114,14 @@ def _answer(pool: _ConnectionPool, sql: str, lane: int) -> Result | QueryError |
 def _work() -> None:
     "What a worker does: answer the statements that come in, until the pipe is closed."
     signal(SIGINT, _stop)
-    if hasattr(os, "nice"):
-        os.nice(_NICE)
     read, write = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # nothing that is printed gets into the pipe
     pools: dict[int, _ConnectionPool] = {}
     with suppress(EOFError, BrokenPipeError):
         while True:
             key, about, sql, lane = pickle.load(read)
+            if hasattr(os, "nice"):  # a worker stays in its lane
+                os.nice(_NICE[lane] - os.nice(0))
             if about is not None:
                 if len(pools) == _MOST_OPEN:
                     while pools:
@@ -283,7 +288,7 @@ class Workers:
 
     def __init__(
         self,
-        n: int = 0,  # in each of the three lanes; half as many as there are cores if 0
+        n: int = 0,  # in each of the four lanes; half as many as there are cores if 0
     ):
         n = n or max(1, (os.cpu_count() or 1) // 2)
         self._lanes = [_Lane(n) for _ in _LANES]

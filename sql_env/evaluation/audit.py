@@ -94,11 +94,6 @@ def _check_gold(
         found = found.with_flag(flag, reason)
     return found
 
-# %% ../../nbs/evaluation/10_audit.ipynb #bc3d1f09
-def _answering_hacks(hacks: Iterable[Any]) -> list[Any]:
-    "The hack policies that end with an answer."
-    return [hack for hack in hacks if hack.actions[-1][0] == "ANSWER"]
-
 # %% ../../nbs/evaluation/10_audit.ipynb #f817b289
 def _check_by_playing(
     env: EpisodeEnv, q: Question, hacks: Iterable[Any]
@@ -513,7 +508,8 @@ def audit_questions(
     progress: bool = True,
 ) -> AuditReport:
     "Run every check on a question set, under its limits; a database that fails is reported and costs no other."
-    hacks = _answering_hacks(HACKS) + ([most_frequent_answer(qs)] if len(qs) else [])
+    hacks = [hack for hack in HACKS if hack.actions[-1][0] == "ANSWER"]
+    hacks += [most_frequent_answer(qs)] if len(qs) else []
     questions = sorted([*qs, *qs.quarantined], key=lambda q: q.question_id)
     by_database: dict[str, list[Question]] = {}
     for q in questions:

@@ -125,14 +125,19 @@ def _wrong_pair(
     return next(((a, b) for a, b in pairs if value(a) > value(b)), None)
 
 # %% ../../nbs/evaluation/09_contradictions.ipynb #da48cf03
-def _texts(db: Database, table: str, column: str) -> list[str]:
-    "Different texts of a column, without empty ones; none if other values are more than a fifth."
-    name = quote_identifier(column)
-    sql = f"SELECT DISTINCT {name} FROM (SELECT {name} FROM {quote_identifier(table)} LIMIT {_SAMPLE})"
+def _different(db: Database, table: str, column: str, n: int) -> list[Any]:
+    "Different values in the first rows of a column; none if it can't be read."
+    name, source = quote_identifier(column), quote_identifier(table)
+    sql = f"SELECT DISTINCT {name} FROM (SELECT {name} FROM {source} LIMIT {n})"
     try:
-        values = [value for (value,) in db.query(sql).rows if value not in (None, "")]
+        return [value for (value,) in db.query(sql).rows]
     except QueryError:
         return []
+
+
+def _texts(db: Database, table: str, column: str) -> list[str]:
+    "Different texts of a column, without empty ones; none if other values are more than a fifth."
+    values = [value for value in _different(db, table, column, _SAMPLE) if value not in (None, "")]
     texts = [value for value in values if isinstance(value, str)]
     return texts if len(texts) >= 0.8 * len(values) else []
 
@@ -177,14 +182,9 @@ _COMMON = frozenset(
 # %% ../../nbs/evaluation/09_contradictions.ipynb #212d6068
 def _short_texts(db: Database, table: str, column: str) -> list[str]:
     "The short texts of a column that has few different values."
-    name = quote_identifier(column)
-    source = f"(SELECT {name} FROM {quote_identifier(table)} LIMIT 20000)"
-    try:
-        rows = db.query(f"SELECT DISTINCT {name} FROM {source} LIMIT {_MOST_VALUES + 1}").rows
-    except QueryError:
-        return []
-    values = [value for (value,) in rows if isinstance(value, str) and len(value) <= 40]
-    return values if len(rows) <= _MOST_VALUES else []
+    values = _different(db, table, column, 20_000)
+    short = [value for value in values if isinstance(value, str) and len(value) <= 40]
+    return short if len(values) <= _MOST_VALUES else []
 
 # %% ../../nbs/evaluation/09_contradictions.ipynb #1866385d
 def _words(text: str) -> list[str]:

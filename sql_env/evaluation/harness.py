@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import sql_env
+from .. import Fields
 from ..database.guards import Limits
 from .logs import EpisodeLog, rescore_trajectory, run_details
 from .results import EvaluationResult
@@ -321,7 +322,7 @@ class RunStopped(Exception):
         self.result, self.reason = result, reason
 
 # %% ../../nbs/evaluation/07_harness.ipynb #a87e4c9c
-def describe_env(env: Any) -> dict[str, Any]:
+def describe_env(env: Any) -> Fields:
     "Settings of an environment that belong to a result."
     if not isinstance(env, EpisodeEnv):
         return {"environment": type(env).__name__}
@@ -329,7 +330,7 @@ def describe_env(env: Any) -> dict[str, Any]:
     reward, actions = settings.pop("reward"), settings.pop("actions")
     ids = "\n".join(q.question_id for q in env.questions)
     limits = env.questions.limits
-    changed: dict[str, Any] = {} if limits == Limits() else dict(limits=asdict(limits))
+    changed: Fields = {} if limits == Limits() else dict(limits=asdict(limits))
     if actions != ACTIONS:
         changed["actions"] = list(actions)
     return changed | dict(
@@ -349,7 +350,7 @@ def _describe_run(
     epochs: int,
     robust: bool,
     shard: tuple[int, int] | None,
-) -> dict[str, Any]:
+) -> Fields:
     "All that decides a result."
     about = dict(
         policy=getattr(policy, "name", type(policy).__name__),
@@ -458,7 +459,7 @@ def _grade_changed(env: Any, log: EpisodeLog, robust: bool) -> str:
     return f"changed since the log was written: {changes_text(changes)}; {done}" if changes else ""
 
 # %% ../../nbs/evaluation/07_harness.ipynb #5602604b
-def _keep_channel(channel: dict[str, Any], log: EpisodeLog | None) -> str:
+def _keep_channel(channel: Fields, log: EpisodeLog | None) -> str:
     "Put how tools reach the model into the header of a log; in words, whether they did so otherwise before."
     before = log.about.get("channel", channel) if log else channel
     if log:

@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 import sql_env
+from .. import Fields
 from ..database.guards import Limits
 from sql_env.evaluation.rows import (
     EpisodeResult,
@@ -49,7 +50,7 @@ except ImportError:  # on Windows
     import msvcrt
 
 # %% ../../nbs/evaluation/04_logs.ipynb #539f669c
-def _json_line(values: dict[str, Any]) -> bytes:
+def _json_line(values: Fields) -> bytes:
     "A line of a log, of ASCII alone; an unpaired surrogate, which no other program reads, becomes a `?`."
     text = json.dumps(values)
     if "\\ud" in text:
@@ -164,7 +165,7 @@ def _commit() -> str:
 # %% ../../nbs/evaluation/04_logs.ipynb #cbc67ebc
 def run_details(
     policy: Any = None,  # whose model and server are told, without its key
-) -> dict[str, Any]:
+) -> Fields:
     "What a header tells beside the settings of a run, see `DETAILS`."
     backend = getattr(policy, "backend", None)
     url = getattr(backend, "base_url", None) or ""
@@ -182,9 +183,9 @@ def run_details(
     return {name: value for name, value in details.items() if value}
 
 # %% ../../nbs/evaluation/04_logs.ipynb #0ac379c9
-def _identity(about: dict[str, Any]) -> dict[str, Any]:
+def _identity(about: Fields) -> Fields:
     "The settings that decide a run, those of its parts under names such as `policy_settings.temperature`."
-    flat: dict[str, Any] = {}
+    flat: Fields = {}
     for name, value in json.loads(json.dumps(about)).items():
         if name in DETAILS or name == "episodes":
             continue
@@ -196,13 +197,13 @@ def _identity(about: dict[str, Any]) -> dict[str, Any]:
     return flat
 
 # %% ../../nbs/evaluation/04_logs.ipynb #0375d484
-def _setting_differences(old: dict[str, Any], new: dict[str, Any]) -> dict[str, tuple[Any, Any]]:
+def _setting_differences(old: Fields, new: Fields) -> dict[str, tuple[Any, Any]]:
     "The settings in which two headers are of different runs, each with its two values."
     a, b = _identity(old), _identity(new)
     return {name: (a.get(name), b.get(name)) for name in {**a, **b} if a.get(name) != b.get(name)}
 
 # %% ../../nbs/evaluation/04_logs.ipynb #e1b58126
-def run_difference(old: dict[str, Any], new: dict[str, Any]) -> str:
+def run_difference(old: Fields, new: Fields) -> str:
     "How two headers are of different runs, in words; '' if they are of one."
     differ = _setting_differences(old, new)
     if not differ:
@@ -218,7 +219,7 @@ RESUME = "the same command again, with its log, plays what changed anew"
 
 # %% ../../nbs/evaluation/04_logs.ipynb #039c8757
 def _check_format(
-    values: dict[str, Any],  # a header
+    values: Fields,  # a header
     name: str,  # of the file
 ) -> None:
     "Raise `ValueError` if a log was written in a format that this version does not read."
@@ -231,7 +232,7 @@ def _check_format(
         )
 
 # %% ../../nbs/evaluation/04_logs.ipynb #df025a73
-def _price(about: dict[str, Any]) -> Any:
+def _price(about: Fields) -> Any:
     "What a million tokens cost, as a header tells."
     return (about.get("policy_settings") or {}).get("price")
 
@@ -242,7 +243,7 @@ def _price_again(trajectories: Iterable[Trajectory], price: Sequence[float] | No
         trajectory.episode = reprice(trajectory.episode, price)
 
 # %% ../../nbs/evaluation/04_logs.ipynb #55fc710b
-def parse_line(line: bytes) -> dict[str, Any] | None:
+def parse_line(line: bytes) -> Fields | None:
     "The values of a line, without half of another one before it; None of zeros alone. Raises `ValueError`."
     line = line.strip(b"\0\r\n ")
     starts = [0, *(m.start() for m in re.finditer(rb'\{"(policy|episode)": ', line) if m.start())]
@@ -259,12 +260,12 @@ def parse_line(line: bytes) -> dict[str, Any] | None:
     return None
 
 # %% ../../nbs/evaluation/04_logs.ipynb #bedc5e17
-def _read_lines(path: Path) -> tuple[dict[str, Any], list[Trajectory]]:
+def _read_lines(path: Path) -> tuple[Fields, list[Trajectory]]:
     "The header of a log, and its episodes, each try of one once; raises `ValueError` as `read_log` does."
     *lines, _half_a_line = path.read_bytes().split(b"\n")
     if not lines:
         raise ValueError(f"{path.name} is not a log of episodes: it has no line about the run.")
-    headers: list[dict[str, Any]] = []
+    headers: list[Fields] = []
     tries: list[Trajectory] = []
     for number, line in enumerate(lines, 1):
         try:
@@ -307,7 +308,7 @@ def _last_tries(trajectories: Iterable[Trajectory]) -> list[Trajectory]:
     return list(kept.values())
 
 # %% ../../nbs/evaluation/04_logs.ipynb #7ea59b8b
-def read_log(path: str | Path) -> tuple[dict[str, Any], list[Trajectory]]:
+def read_log(path: str | Path) -> tuple[Fields, list[Trajectory]]:
     "The settings of the run and its episodes; raises `ValueError` that names the line if it is no log."
     path = Path(path)
     if path.is_dir():
@@ -326,7 +327,7 @@ class EpisodeLog:
         about: dict[
             str, Any
         ],  # the run: its policy, under `policy`, and all that decides its result
-        details: dict[str, Any] | None = None,  # of this start, see `run_details`
+        details: Fields | None = None,  # of this start, see `run_details`
         contents: Callable[[Trajectory], Mapping[str, str]] = lambda t: {},  # hashes of today
     ):
         self.path = Path(path)
@@ -424,7 +425,7 @@ class EpisodeLog:
         self.close()
 
 # %% ../../nbs/evaluation/04_logs.ipynb #36be4304
-def write_log(path: str | Path, about: dict[str, Any], trajectories: Iterable[Trajectory]) -> int:
+def write_log(path: str | Path, about: Fields, trajectories: Iterable[Trajectory]) -> int:
     "Append episodes to a log, leaving out those it has; returns how many were written."
     written = 0
     with EpisodeLog(path, about) as log:
@@ -437,9 +438,9 @@ def write_log(path: str | Path, about: dict[str, Any], trajectories: Iterable[Tr
 
 # %% ../../nbs/evaluation/04_logs.ipynb #d41f5329
 def _join_settings(
-    settings: Sequence[dict[str, Any]],  # of each shard
+    settings: Sequence[Fields],  # of each shard
     indices: Sequence[Iterable[int]],  # of the episodes that each has
-) -> dict[str, Any]:
+) -> Fields:
     "The settings of the whole run; raises `ValueError` unless the shards are all of one run, and complete."
     whole = [{name: value for name, value in s.items() if name != "shard"} for s in settings]
     identities = [_identity(s) | {"episodes": s.get("episodes")} for s in whole]
@@ -468,9 +469,7 @@ def _join_settings(
     return whole[0]
 
 # %% ../../nbs/evaluation/04_logs.ipynb #be38e720
-def replace_log(
-    path: str | Path, about: dict[str, Any], trajectories: Iterable[Trajectory]
-) -> Path:
+def replace_log(path: str | Path, about: Fields, trajectories: Iterable[Trajectory]) -> Path:
     "Write a whole log at once, in place of one of this name; raises `ValueError` if a run writes that one."
     lines = [about, *(t.to_dict() for t in trajectories)]
     return _replace_file(path, b"".join(map(_json_line, lines)))
@@ -509,7 +508,7 @@ def merge_logs(
     return replace_log(out, whole, [played[i] for i in sorted(played)])
 
 # %% ../../nbs/evaluation/04_logs.ipynb #f6f1ee06
-def _log_env(about: dict[str, Any], questions: QuestionSet) -> EpisodeEnv:
+def _log_env(about: Fields, questions: QuestionSet) -> EpisodeEnv:
     "The environment of a log, on questions that hold those of the log; raises `ValueError` for a remote one."
     if "budget" not in about:
         environment = about.get("environment", "another environment")
@@ -541,7 +540,7 @@ def _fields(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
         yield name, value
 
 # %% ../../nbs/evaluation/04_logs.ipynb #02d0f090
-def _judged_fields(trajectory: Trajectory) -> dict[str, Any]:
+def _judged_fields(trajectory: Trajectory) -> Fields:
     "What a line says that a replay can show."
     line = {k: v for k, v in trajectory.to_dict().items() if k not in _OUTSIDE}
     line["episode"] = {k: v for k, v in line["episode"].items() if k != "usage"}
@@ -552,7 +551,7 @@ def _judged_fields(trajectory: Trajectory) -> dict[str, Any]:
     return dict(_fields(json.loads(json.dumps(turns_first))))
 
 # %% ../../nbs/evaluation/04_logs.ipynb #f0ae6949
-def _differing(claimed: dict[str, Any], found: dict[str, Any]) -> list[str]:
+def _differing(claimed: Fields, found: Fields) -> list[str]:
     "The fields in which a claim is not what was found, as sentences; of long texts the part that differs."
     told = []
     for name in {**claimed, **found}:
@@ -620,7 +619,7 @@ def _found(result: EpisodeResult) -> dict[str, bool | None]:
 class _Rescored:
     "A log that was graded anew."
 
-    about: dict[str, Any]  # the header, with `rescored`: of which log, by which version, when
+    about: Fields  # the header, with `rescored`: of which log, by which version, when
     trajectories: list[Trajectory]
     changed: tuple[
         int, ...

@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations, zip_longest
 from pathlib import Path
-from typing import Any
 
+from .. import Fields, meanings
 from .logs import _setting_differences, mixed_contents, read_log
 from sql_env.evaluation.rows import (
     NOT_JUDGED_REASONS,
@@ -47,7 +47,7 @@ class EvaluationResult:
 
     policy: str
     episodes: list[EpisodeResult]
-    settings: dict[str, Any] = field(default_factory=dict)  # all that is needed to play it again
+    settings: Fields = field(default_factory=dict)  # all that is needed to play it again
     hack_floor: dict[str, float] = field(default_factory=dict)  # see `hack_floor`
 
     @property
@@ -110,13 +110,10 @@ class EvaluationResult:
         values = [float(value(e)) for e in done]
         return rate_interval(values, [e.database for e in done], [e.gold for e in done], level)
 
-    def bounds(self, judge: str, level: float | None = None) -> tuple[float, float]:
-        """Share of answers that a judge found right, and of those that it did not find wrong: the truth lies between.
-        With a `level` the lower end of the first share's interval and the upper end of the second's."""
-        shares = (lambda e: e.verdict(judge) is True), (lambda e: e.verdict(judge) is not False)
-        if level is None:
-            return _mean(map(shares[0], self.completed)), _mean(map(shares[1], self.completed))
-        return self.interval(level, shares[0])[0], self.interval(level, shares[1])[1]
+    def bounds(self, judge: str) -> tuple[float, float]:
+        "Share of answers that a judge found right, and of those that it did not find wrong: the truth lies between."
+        said = [e.verdict(judge) for e in self.completed]
+        return _mean(found is True for found in said), _mean(found is not False for found in said)
 
     @property
     def usage(self) -> dict[str, float]:
@@ -187,7 +184,7 @@ class EvaluationResult:
         )
 
 # %% ../../nbs/evaluation/06_results.ipynb #283fa805
-def _abstentions(result: EvaluationResult) -> dict[str, Any]:
+def _abstentions(result: EvaluationResult) -> Fields:
     "The figures of a policy that may abstain; none where it may not."
     if not set(ENDS).difference(ACTIONS).intersection(result.settings.get("actions", ())):
         return {}
@@ -203,7 +200,7 @@ def _abstentions(result: EvaluationResult) -> dict[str, Any]:
     )
 
 # %% ../../nbs/evaluation/06_results.ipynb #dbdcbb80
-def _conversations(result: EvaluationResult) -> dict[str, Any]:
+def _conversations(result: EvaluationResult) -> Fields:
     "The figures of conversations; none without any."
     if not any(e.turns_correct for e in result.completed):
         return {}
@@ -215,7 +212,7 @@ def _conversations(result: EvaluationResult) -> dict[str, Any]:
     )
 
 # %% ../../nbs/evaluation/06_results.ipynb #de4ed82c
-def summary(result: EvaluationResult) -> dict[str, Any]:
+def summary(result: EvaluationResult) -> Fields:
     "The figures of a result for JSON, which has no nan but None."
     low, high = result.interval()
     judges = dict.fromkeys(name for e in result.completed for name in e.verdicts)
@@ -417,30 +414,39 @@ def pass_rates(result: EvaluationResult, ks: Sequence[int] = (1,), by: str = "co
     return pd.DataFrame(rows, pd.Index(ks, name="k"), ["pass@k", "pass^k"]).round(4)
 
 # %% ../../nbs/evaluation/06_results.ipynb #0995cae3
+_COLUMNS = meanings("""
+policy: policy
+success: success_rate
+low: low
+high: high
+grounded: grounded_rate
+robust: robust_rate
+not_judged: n_not_judged
+reward: avg_reward
+steps: avg_steps
+episodes: n_episodes
+completed: n_completed
+""")
+
+
 def results_frame(results: Sequence[EvaluationResult]):
     "One row per result, as a pandas DataFrame."
     import pandas as pd
 
-    columns = dict(policy="policy", success="success_rate", low="low", high="high")
-    columns |= dict(grounded="grounded_rate", robust="robust_rate", not_judged="n_not_judged")
-    columns |= dict(
-        reward="avg_reward", steps="avg_steps", episodes="n_episodes", completed="n_completed"
-    )
     rows = [dict(summary(r), policy=r.policy) for r in results]
     nan = float("nan")
-    table = [[nan if row[key] is None else row[key] for key in columns.values()] for row in rows]
-    return pd.DataFrame(table, columns=list(columns)).set_index("policy")
+    table = [[nan if row[key] is None else row[key] for key in _COLUMNS.values()] for row in rows]
+    return pd.DataFrame(table, columns=list(_COLUMNS)).set_index("policy")
 
 # %% ../../nbs/evaluation/06_results.ipynb #6074d052
 def rate_text(
     rate: float,  # between 0 and 1, or nan
-    digits: int = 1,
 ) -> str:
     "A rate in percent, `-` for nan."
-    return "-" if rate != rate else f"{rate:.{digits}%}"
+    return "-" if rate != rate else f"{rate:.1%}"
 
 # %% ../../nbs/evaluation/06_results.ipynb #98709f6c
-def _number_text(value: float, digits: int = 1) -> str:
+def _number_text(value: float, digits: int) -> str:
     "A number with its digits, `-` for nan."
     return "-" if value != value else f"{value:.{digits}f}"
 
@@ -492,16 +498,16 @@ def _judge_text(result: EvaluationResult, judge: str) -> str:
     return f"{judge}: {shares}" + (f"; between {low} and {high} are right" if low != high else "")
 
 # %% ../../nbs/evaluation/06_results.ipynb #e92a9ed6
-_USAGE_LABELS = dict(
-    calls="calls",
-    prompt_tokens="tokens in",
-    cached_tokens="of them cached",
-    completion_tokens="tokens out",
-    retries="requests repeated",
-    nudges="nudges",
-    no_call="messages without a call",
-    malformed="malformed calls",
-)
+_USAGE_LABELS = meanings("""
+calls: calls
+prompt_tokens: tokens in
+cached_tokens: of them cached
+completion_tokens: tokens out
+retries: requests repeated
+nudges: nudges
+no_call: messages without a call
+malformed: malformed calls
+""")
 
 # %% ../../nbs/evaluation/06_results.ipynb #30577104
 def _usage_text(result: EvaluationResult) -> str:

@@ -18,6 +18,7 @@ from itertools import islice
 from random import Random
 from typing import Any, NamedTuple
 
+from .. import Fields
 from ..database.catalog import database_fingerprint
 from sql_env.evaluation.rows import (
     EpisodeResult,
@@ -41,7 +42,7 @@ class _PlannedEpisode(NamedTuple):
     "An episode that is to be played."
 
     episode_index: int  # in its run
-    reset: dict[str, Any]  # arguments of the environment's reset
+    reset: Fields  # arguments of the environment's reset
     seed: int  # of the policy
 
 # %% ../../nbs/evaluation/05_rollouts.ipynb #75964d61
@@ -91,7 +92,7 @@ def _crash_result(
     "The result of an episode that crashed; what is known of its question is kept."
     reset, said = planned.reset, f"{type(error).__name__}: {error}"[:500]
     question_id = str(reset.get("question_id", reset.get("index", planned.episode_index)))
-    about: dict[str, Any] = dict(
+    about: Fields = dict(
         error=said, blame=getattr(error, "blame", "environment"), usage=usage or {}
     )
     question = getattr(getattr(env, "episode", None), "question", None)
@@ -161,8 +162,7 @@ class _Slot:
         try:
             if isinstance(action, Exception):
                 raise action
-            action_type, argument = action
-            self.observation = self.env.step(action_type, argument)
+            self.observation = self.env.step(*action)
         except Exception as e:
             self.error = e
 
@@ -233,14 +233,14 @@ def _judgement_key(episode: Episode | Ask) -> tuple:
     return q.database_name, q.gold_sql, episode.answered, queries, *gold, *task, *parts
 
 # %% ../../nbs/evaluation/05_rollouts.ipynb #682e34e9
+@dataclass
 class _RobustJudge:
     "Episodes that were played and wait for their robust verdicts."
 
-    def __init__(self, robust: bool = True):  # False: they get none
-        self.robust = robust
-        self.waiting: list[tuple[Trajectory, Any]] = []  # with their episodes
-        self.cells = 0
-        self.began = 0.0
+    robust: bool  # False: they get none
+    waiting: list[tuple[Trajectory, Any]] = field(default_factory=list)  # with their episodes
+    cells: int = 0
+    began: float = 0.0
 
     def add(self, played: Trajectory, episode: Any) -> None:
         "Take in an episode; what needs no judging has its verdict at once."

@@ -16,7 +16,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any
@@ -24,6 +24,7 @@ from typing import Any
 import apsw
 
 import sql_env
+from .. import Fields, meanings
 from ..database.catalog import database_fingerprint
 from ..grading.answers import Verdict
 from ..grading.variants.robust import ROBUST_REASONS
@@ -90,15 +91,15 @@ NOT_JUDGED_REASONS = ROBUST_REASONS | {
     "off": "robust verdicts were switched off",
     "undisclosed": "the server does not tell",
 }
-BLAMES = dict(
-    model="it answered wrong, gave up, or wrote no usable call",
-    server="the model's server or provider failed, or filtered what the model said",
-    limit="the steps of the budget, the tokens of a message or of the context were used up",
-    environment="the database, a worker, the server of the environment, or code broke",
-)
+BLAMES = meanings("""
+model: it answered wrong, gave up, or wrote no usable call
+server: the model's server or provider failed, or filtered what the model said
+limit: the steps of the budget, the tokens of a message or of the context were used up
+environment: the database, a worker, the server of the environment, or code broke
+""")
 
 # %% ../../nbs/evaluation/03_rows.ipynb #8e5cda27
-def _verdict_dict(verdict: Verdict) -> dict[str, Any]:
+def _verdict_dict(verdict: Verdict) -> Fields:
     "A verdict as a log holds it."
     kept = dict(correct=verdict.correct, reason=verdict.reason)
     return kept | ({"detail": verdict.detail} if verdict.detail else {})
@@ -150,7 +151,7 @@ class EpisodeResult:
         "A name for the gold query that does not give it away, equal for equal queries of one database."
         return f"{self.database}-{self.hashes.get('gold', self.question_id)}"
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Fields:
         "The result as a log holds it."
         values = dict(vars(self))
         values["verdicts"] = {name: _verdict_dict(v) for name, v in self.verdicts.items()}
@@ -159,7 +160,7 @@ class EpisodeResult:
         return values
 
     @classmethod
-    def from_dict(cls, values: dict[str, Any]) -> "EpisodeResult":
+    def from_dict(cls, values: Fields) -> "EpisodeResult":
         "The inverse of `to_dict`; raises `TypeError` if it is none."
         lists = {name: tuple(values.get(name, ())) for name in ("error_kinds", "turns_correct")}
         verdicts = {name: Verdict(**v) for name, v in values.get("verdicts", {}).items()}
@@ -239,17 +240,13 @@ def _replay_versions() -> dict[str, str]:
     "The versions on which it depends what an agent sees, and how it is judged."
     return dict(sql_env=sql_env.__version__, sqlite=apsw.sqlite_lib_version())
 
-# %% ../../nbs/evaluation/03_rows.ipynb #3ada28f4
-def _turn_dict(turn: Turn) -> dict[str, Any]:
-    return dict(action=list(turn.action), result=turn.result, error=turn.error, reward=turn.reward)
-
 # %% ../../nbs/evaluation/03_rows.ipynb #29464d18
 @dataclass
 class Trajectory:
     "An episode as a log holds it."
 
     episode: EpisodeResult
-    reset: dict[str, Any]  # arguments of the environment's reset, its seed among them
+    reset: Fields  # arguments of the environment's reset, its seed among them
     turns: list[Turn]  # what the agent did and saw; none of an episode that crashed
     seed: int = 0  # of the policy
     versions: dict[str, str] = field(default_factory=dict)  # see `_replay_versions`
@@ -258,8 +255,8 @@ class Trajectory:
     question_text: str = ""
     gold_sql: str = ""  # "" if a server does not tell
     follow_ups: list[dict[str, str]] = field(default_factory=list)  # question_text and gold_sql
-    messages: list[dict[str, Any]] = field(default_factory=list)  # as they were sent to the model
-    calls: list[dict[str, Any]] = field(default_factory=list)  # to the model, in their order
+    messages: list[Fields] = field(default_factory=list)  # as they were sent to the model
+    calls: list[Fields] = field(default_factory=list)  # to the model, in their order
     started: str = ""  # time stamp, ISO 8601 in UTC
     ended: str = ""
     branch: list[int] = field(default_factory=list)  # of a tree: its number, then a child per turn
@@ -269,7 +266,7 @@ class Trajectory:
         cls,
         episode: Episode,
         index: int = 0,  # of the episode in its run
-        reset: dict[str, Any] | None = None,  # question and seed of the episode if None
+        reset: Fields | None = None,  # question and seed of the episode if None
         seed: int = 0,
         style: str = "",
     ) -> "Trajectory":
@@ -308,19 +305,19 @@ class Trajectory:
         "Whether the answer was right."
         return self.episode.correct
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Fields:
         "The trajectory as a line of a log holds it."
         line = {
             name: x for name, x in vars(self).items() if x or name in ("reset", "seed", "turns")
         }
         line["episode"] = self.episode.to_dict()
-        line["turns"] = [_turn_dict(turn) for turn in self.turns]
+        line["turns"] = [asdict(turn) for turn in self.turns]
         if self.episode.error:
             del line["turns"]
         return line
 
     @classmethod
-    def from_dict(cls, line: dict[str, Any]) -> "Trajectory":
+    def from_dict(cls, line: Fields) -> "Trajectory":
         "The inverse of `to_dict`; raises `KeyError` or `TypeError` if `line` is something else."
         episode = EpisodeResult.from_dict(line["episode"])
         turns = [
@@ -329,29 +326,29 @@ class Trajectory:
         return cls(**line | dict(episode=episode, turns=turns))
 
 # %% ../../nbs/evaluation/03_rows.ipynb #0b4712e3
-FAILURES = dict(
-    no_tool_call="never called a tool",
-    refusal="refused",
-    filtered="filtered by its provider",
-    length="cut by length",
-    context_full="context full",
-    gave_up="gave up",
-    budget="out of budget",
-    abstained="abstained",
-    unanswerable="answered the unanswerable",
-    ungrounded="no query behind it",
-    format="format",
-    wrong_columns="wrong columns",
-    wrong_rows="wrong rows",
-    wrong_filter="wrong filter",
-    wrong_join="wrong join",
-    wrong_aggregate="wrong aggregate",
-    wrong_order="wrong order",
-    missing_changes="changes missing",
-    wrong_changes="wrong changes",
-    collateral="changed too much",
-    wrong_answer="wrong, not known why",
-)
+FAILURES = meanings("""
+no_tool_call: never called a tool
+refusal: refused
+filtered: filtered by its provider
+length: cut by length
+context_full: context full
+gave_up: gave up
+budget: out of budget
+abstained: abstained
+unanswerable: answered the unanswerable
+ungrounded: no query behind it
+format: format
+wrong_columns: wrong columns
+wrong_rows: wrong rows
+wrong_filter: wrong filter
+wrong_join: wrong join
+wrong_aggregate: wrong aggregate
+wrong_order: wrong order
+missing_changes: changes missing
+wrong_changes: wrong changes
+collateral: changed too much
+wrong_answer: wrong, not known why
+""")
 
 # %% ../../nbs/evaluation/03_rows.ipynb #4e28c179
 _REFUSAL = re.compile(
@@ -364,11 +361,6 @@ _FILTERED = {"content_filter", "safety", "prohibited_content", "blocklist", "rec
 _CUT = {"length", "max_tokens"}
 _FULL = re.compile(r"too long|context|model_length", re.I)
 _LIMITS = {"length", "context_full", "budget"}  # kinds of failures that a limit is to blame for
-
-# %% ../../nbs/evaluation/03_rows.ipynb #1c6592c8
-def _is_refusal(text: str) -> bool:
-    "Whether a message refuses to help."
-    return bool(_REFUSAL.search(text))
 
 # %% ../../nbs/evaluation/03_rows.ipynb #ce9bf523
 def _without_answer(trajectory: Trajectory) -> str:
@@ -383,7 +375,7 @@ def _without_answer(trajectory: Trajectory) -> str:
     ended_in_words = bool(aborted) or not trajectory.turns
     if ended_in_words and stopped in _FILTERED:
         return "filtered"
-    if ended_in_words and (stopped == "refusal" or _is_refusal(words)):
+    if ended_in_words and (stopped == "refusal" or _REFUSAL.search(words)):
         return "refusal"
     if ended_in_words and (stopped in _CUT or last.get("truncated")):
         return "length"
@@ -440,16 +432,13 @@ def _first_wrong(trajectory: Trajectory) -> Trajectory:
 
 # %% ../../nbs/evaluation/03_rows.ipynb #8211ece0
 def classify_failure(
-    trajectory: Trajectory,  # an episode as a log holds it
-    gold_sql: str
-    | None = None,  # that of the trajectory if None; without one the verdict's reason decides
-    sql: str | None = None,  # the agent's query, `answer_query` if None
+    trajectory: Trajectory,  # an episode as a log holds it; without gold its reason decides
 ) -> str:
     "Why an episode was not right, one of `FAILURES`; '' if it was right, or crashed."
     result = trajectory.episode
     if result.correct or result.error:
         return ""
-    if result.turns_correct and gold_sql is None and sql is None:
+    if result.turns_correct:
         trajectory = _first_wrong(trajectory)
     if result.reason == "abstained":
         return "abstained"
@@ -461,13 +450,11 @@ def classify_failure(
         return "format"
     if result.reason in _OF_TASKS:
         return _OF_TASKS[result.reason]
-    sql = answer_query(trajectory) if sql is None else sql
-    if not sql:
+    if not (sql := answer_query(trajectory)):
         return "ungrounded"
     answers = [t.action.argument for t in trajectory.turns if t.action.action_type == "ANSWER"]
     is_typed = bool(answers) and answers[-1].strip().lower() != "@last"
-    gold = trajectory.gold_sql if gold_sql is None else gold_sql
-    return _of_query(sql, gold, result.reason, is_typed)
+    return _of_query(sql, trajectory.gold_sql, result.reason, is_typed)
 
 # %% ../../nbs/evaluation/03_rows.ipynb #c014fd25
 def count_failures(trajectories: Iterable[Trajectory]) -> dict[str, int]:

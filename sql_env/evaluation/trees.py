@@ -107,12 +107,15 @@ def _fork_policy(policy: Any, seed: int) -> Any:
     return twin
 
 # %% ../../nbs/evaluation/08_trees.ipynb #5ef625ab
+@dataclass
 class _Branch:
     "An episode of a tree that is not over, with its own policy; the environment of that policy."
 
-    def __init__(self, node: TreeNode, episode: Any, policy: Any, observation: Any):
-        self.node, self.episode, self.policy, self.observation = node, episode, policy, observation
-        self.error: Exception | None = None
+    node: TreeNode
+    episode: Any
+    policy: Any
+    observation: Any
+    error: Exception | None = None
 
     @property
     def done(self) -> bool:

@@ -18,6 +18,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
+from .. import Fields
 from .harness import _describe_run, _repeat, _shard_of, hack_floor
 from sql_env.evaluation.logs import (
     DETAILS,
@@ -42,12 +43,12 @@ from ..questions.question_set import QuestionSet
 from ..sources.loading import load
 
 # %% ../../nbs/evaluation/11_verification.ipynb #6fa9a9cc
-def _as_texts(values: dict[str, Any]) -> dict[str, str]:
+def _as_texts(values: Fields) -> dict[str, str]:
     "Each value as JSON, in which 1, 1.0 and true differ."
     return {name: json.dumps(value) for name, value in values.items()}
 
 # %% ../../nbs/evaluation/11_verification.ipynb #9af0cdea
-def _header_problems(about: dict[str, Any], env: Any) -> tuple[list[str], dict[int, Any]]:
+def _header_problems(about: Fields, env: Any) -> tuple[list[str], dict[int, Any]]:
     "What a header claims wrongly, and the episodes that were planned, by index; raises `TypeError` or `KeyError`."
     n, seed, epochs = about["episodes"], about["seed"], about.get("epochs", 1)
     shard = None
@@ -110,7 +111,7 @@ def _begin_problems(t: Trajectory, planned: Any, env: Any) -> list[str]:
 class VerifiedResult:
     "A log beside what came out when its actions were taken again."
 
-    about: dict[str, Any]  # the header of the log
+    about: Fields  # the header of the log
     claimed: EvaluationResult  # by the log
     result: EvaluationResult  # by the replay; episodes that crashed or are missing are wrong
     problems: tuple[str, ...]  # what the log claims wrongly
@@ -160,7 +161,7 @@ def _verified(path: Path, questions: QuestionSet) -> VerifiedResult:
         except (KeyError, ValueError, TypeError) as e:
             told.append(f"it can't be played again ({type(e).__name__}: {e})")
             old = replace(old, episode=replace(old.episode, error=str(e)))
-        nothing: dict[str, Any] = dict(error=None, verdicts={}, total_reward=0.0)  # can be shown
+        nothing: Fields = dict(error=None, verdicts={}, total_reward=0.0)  # can be shown
         found[index] = replace(old.episode, **nothing) if old.episode.error else new.episode
         problems += [f"episode {index}: {said}" for said in told]
     results = list(found.values())

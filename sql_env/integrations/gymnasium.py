@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from .. import Fields
 from ..extras import needs_extra
 from ..grading.readings import MAX_ANSWER_CHARS
 from ..play.environment import EpisodeEnv
@@ -97,14 +98,14 @@ class GymEnv(gymnasium.Env):
         self,
         *,
         seed: int | None = None,
-        options: dict[str, Any] | None = None,  # question_id, split, index, difficulty
-    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        options: Fields | None = None,  # question_id, split, index, difficulty
+    ) -> tuple[Fields, Fields]:
         "Start an episode; raises `KeyError` or `IndexError` as `EpisodeEnv.reset`."
         super().reset(seed=seed)
         drawn = int(self.np_random.integers(2**31))
         return self._view(self.env.reset(seed=drawn, **(options or {}))), self._info()
 
-    def step(self, action: dict[str, Any]) -> tuple[dict[str, Any], float, bool, bool, dict]:
+    def step(self, action: Fields) -> tuple[Fields, float, bool, bool, dict]:
         "Take an action; an episode that ends without an answer is truncated."
         kind = self.actions[int(action["action_type"])]
         observation = self.env.step(kind, str(action["argument"]))
@@ -113,17 +114,17 @@ class GymEnv(gymnasium.Env):
         terminated, reward = observation.done and not truncated, float(observation.reward or 0)
         return self._view(observation), reward, terminated, truncated, self._info()
 
-    def _view(self, o: Observation) -> dict[str, Any]:
+    def _view(self, o: Observation) -> Fields:
         texts = dict(question=o.question, schema_info=o.schema_info, result=o.result, error=o.error)
-        view: dict[str, Any] = {name: text[: self.max_chars] for name, text in texts.items()}
+        view: Fields = {name: text[: self.max_chars] for name, text in texts.items()}
         return view | dict(budget_remaining=o.budget_remaining)
 
-    def _info(self) -> dict[str, Any]:
+    def _info(self) -> Fields:
         "For whoever runs the agent: the question's id, and in the end what became of it."
         episode = self.env.episode
         if episode is None:
             return {}
-        known: dict[str, Any] = dict(question_id=episode.question.question_id)
+        known: Fields = dict(question_id=episode.question.question_id)
         if not episode.done:
             return known
         if episode.question.follow_ups:

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Unpack
 
+from .. import Fields
 from ..extras import needs_extra
 from ..play.acts import ACTIONS, allowed_actions
 from ..play.chat import question_messages
@@ -28,9 +29,9 @@ with needs_extra("skyrl"):
 
 # %% ../../nbs/integrations/04_skyrl.ipynb #86de7bdf
 def _with_tools_in_text(
-    messages: Sequence[dict[str, Any]],  # the first messages of a conversation
-    tools: Iterable[dict[str, Any]],  # in OpenAI's form
-) -> list[dict[str, Any]]:
+    messages: Sequence[Fields],  # the first messages of a conversation
+    tools: Iterable[Fields],  # in OpenAI's form
+) -> list[Fields]:
     "The messages with the tools written into the system prompt."
     schemas = "\n".join(json.dumps(tool["function"], ensure_ascii=False) for tool in tools)
     call = '<tool_call>\n{"name": "query", "arguments": {"sql": "SELECT 1"}}\n</tool_call>'
@@ -40,7 +41,7 @@ def _with_tools_in_text(
 
 # %% ../../nbs/integrations/04_skyrl.ipynb #e28c686c
 def _result_messages(
-    replies: Iterable[dict[str, Any]],  # of `Session.reply`
+    replies: Iterable[Fields],  # of `Session.reply`
 ) -> list[dict[str, str]]:
     "Results of tools, and nudges, as one message of the user."
     texts = []
@@ -62,14 +63,14 @@ class SkyRLEnv(BaseTextEnv):
         **settings: Unpack[Settings],  # of play
     ):
         super().__init__()
-        chosen: dict[str, Any] = {**settings, **(env_config or {})}
+        chosen: Fields = {**settings, **(env_config or {})}
         self.session = Session(EpisodeEnv(questions, **chosen))
         extras = extras or {}
         self.question_id, self.seed = extras.get("question_id"), extras.get("seed")
         self.max_turns = int(extras.get("max_turns") or 0)  # messages; 0: the budget decides
         self._paid = 0.0  # the rewards so far
 
-    def init(self, prompt: Sequence[dict]) -> tuple[list[dict], dict[str, Any]]:
+    def init(self, prompt: Sequence[dict]) -> tuple[list[dict], Fields]:
         "The first messages of the row's question, in place of `prompt`; raises `ValueError` without a `question_id`."
         if not self.question_id:
             raise ValueError("The row has no question_id; make the data with skyrl_rows.")
@@ -120,7 +121,7 @@ def skyrl_rows(
     questions: Iterable[Question],
     id: str = "sql_env",  # as in `register_skyrl`
     actions: str | Iterable[str] = ACTIONS,  # that are allowed
-) -> list[dict[str, Any]]:
+) -> list[Fields]:
     "Rows of SkyRL's data, without gold; write them with `datasets.Dataset.from_list(rows).to_parquet(path)`."
     verbs = allowed_actions(actions)
     return [

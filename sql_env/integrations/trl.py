@@ -18,6 +18,7 @@ from random import Random
 from typing import Any, Unpack
 from weakref import WeakValueDictionary
 
+from .. import Fields
 from ..grading.readings import MAX_ANSWER_CHARS
 from ..play.acts import ACTIONS, ACTS, Act, allowed_actions, find_act
 from ..play.chat import MAX_TOOL_RESULT_CHARS, initial_view, question_messages
@@ -32,7 +33,7 @@ from ..sources.loading import load
 _RESET_ARGUMENTS = ("question_id", "seed", "split", "index", "difficulty")
 
 # %% ../../nbs/integrations/01_trl.ipynb #ec8c65c3
-def _reset_arguments(row: dict[str, Any]) -> dict[str, Any]:
+def _reset_arguments(row: Fields) -> Fields:
     "What of a dataset's row chooses the question; raises `ValueError` if nothing does."
     if "prompt" in row and not row.get("question_id"):
         raise ValueError(
@@ -288,7 +289,7 @@ def prompt_rows(
     questions: Iterable[Question],
     system: str | None = None,  # the prompt that fits each question, if None
     actions: str | Iterable[str] = ACTIONS,  # that the environment allows
-) -> list[dict[str, Any]]:
+) -> list[Fields]:
     "Rows for `datasets.Dataset.from_list`: a prompt and its `question_id`."
     verbs = allowed_actions(actions)
     return [
@@ -302,7 +303,7 @@ class _RemoteEnv:
 
     episode = None  # it is on the server
 
-    def __init__(self, base_url: str, options: dict[str, Any], actions: Iterable[str] = ACTIONS):
+    def __init__(self, base_url: str, options: Fields, actions: Iterable[str] = ACTIONS):
         self.base_url, self.options = base_url, options
         self.actions = allowed_actions(actions)
         self.client: Any = None

@@ -15,6 +15,7 @@ from contextlib import suppress
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from .. import Fields
 from ..database.guards import QueryError
 from .reward import TurnFacts
 from ..plugins import find
@@ -99,10 +100,6 @@ class Said(NamedTuple):
     verdict: "Verdict | None" = None  # by value, on a question that is over now
     answer: str | None = None  # that it was given; None without one
 
-# %% ../../nbs/play/05_acts.ipynb #2f7e4f1b
-def _always(question: "Question") -> bool:
-    return True
-
 # %% ../../nbs/play/05_acts.ipynb #e038a410
 class Act(NamedTuple):
     "One action: its names, its words and what it does."
@@ -118,7 +115,7 @@ class Act(NamedTuple):
     hint: str = ""  # what a person is to write
     button: str = ""  # that takes it
     counted: str = ""  # the name of the metric that counts it
-    suits: "Callable[[Question], bool]" = _always  # the questions that it is for
+    suits: "Callable[[Question], bool]" = lambda question: True  # the questions that it is for
 
     @property
     def ends(self) -> bool:
@@ -198,7 +195,7 @@ def _judge_value(ask: "Ask", text: str) -> "Verdict":
         )
     needs_rows = "@last" in text.lower() or "\n" in text
     result = evidence.result_of(last) if last and needs_rows else None
-    seen: dict[str, Any] = dict(
+    seen: Fields = dict(
         ordered=False if q.ranks is None else q.ranks,
         last=result.rows if result else None,
         columns=last.column_names if last else (),

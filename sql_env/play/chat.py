@@ -16,6 +16,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from .. import Fields
 from sql_env.play.acts import (
     ACTIONS,
     NEXT_QUESTION,
@@ -63,9 +64,9 @@ def initial_view(observation: Observation, prompt: Sequence[dict] = ()) -> str:
     return "\n\n" + "\n\n".join(parts)
 
 # %% ../../nbs/play/09_chat.ipynb #3db586b4
-def initial_messages(observation: Observation, system: str | None = None) -> list[dict[str, Any]]:
+def initial_messages(observation: Observation, system: str | None = None) -> list[Fields]:
     "The messages that the model has read when an episode begins."
-    messages: list[dict[str, Any]] = list(question_messages(observation.question, system))
+    messages: list[Fields] = list(question_messages(observation.question, system))
     messages[-1]["content"] += initial_view(observation, messages)
     return messages
 
@@ -100,7 +101,7 @@ def tool_result_text(observation: Observation, max_chars: int = MAX_TOOL_RESULT_
     return error_result_text(text) if observation.error else text
 
 # %% ../../nbs/play/09_chat.ipynb #00446a33
-def _schema(act: Act) -> dict[str, Any]:
+def _schema(act: Act) -> Fields:
     "The schema of an act as a tool."
     parameters = dict(
         type="object",
@@ -118,18 +119,17 @@ def _schema(act: Act) -> dict[str, Any]:
 # %% ../../nbs/play/09_chat.ipynb #23ed03df
 def tool_schemas(
     actions: Sequence[str] = ACTIONS,  # those that are allowed
-) -> list[dict[str, Any]]:
+) -> list[Fields]:
     "JSON schemas of the tools, as `transformers.utils.get_json_schema` makes them."
     return [_schema(act) for act in sorted(map(find_act, actions), key=lambda act: act.tool)]
 
 # %% ../../nbs/play/09_chat.ipynb #7af11e5f
-def openai_tools(tools: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+def openai_tools(tools: Iterable[Fields]) -> list[Fields]:
     "Schemas with the fields that every server of chat completions knows."
-    sent = []
-    for tool in tools:
-        function = {name: value for name, value in tool["function"].items() if name != "return"}
-        sent.append(tool | {"function": function})
-    return sent
+    return [
+        tool | {"function": {name: x for name, x in tool["function"].items() if name != "return"}}
+        for tool in tools
+    ]
 
 # %% ../../nbs/play/09_chat.ipynb #c22c4bc8
 def argument_text(value: Any) -> str:
@@ -138,7 +138,7 @@ def argument_text(value: Any) -> str:
     return repair_unicode(text)
 
 # %% ../../nbs/play/09_chat.ipynb #9cbe7643
-def action_message(action: Action) -> dict[str, Any]:
+def action_message(action: Action) -> Fields:
     "The assistant's message that takes an action; raises `ValueError` for one that no tool takes."
     try:
         act = find_act(action.action_type)
@@ -155,7 +155,7 @@ class InvalidToolCall(ValueError):
 
 # %% ../../nbs/play/09_chat.ipynb #4c452d49
 def parse_tool_call(
-    function: dict[str, Any],
+    function: Fields,
     actions: Sequence[str] = ACTIONS,  # those that are allowed
 ) -> Action:
     "The action of a tool call, given as its name and arguments; raises `InvalidToolCall`."
@@ -185,7 +185,7 @@ def episode_messages(
     turns: Iterable[Turn],  # what was done
     system: str | None = None,
     max_chars: int = MAX_TOOL_RESULT_CHARS,  # of each tool message
-) -> list[dict[str, Any]]:
+) -> list[Fields]:
     "The messages of an episode."
     messages = initial_messages(observation, system)
     turns, question, left = list(turns), observation.question, observation.budget_remaining

@@ -9,10 +9,12 @@ __all__ = ['EpisodeEnv']
 
 # %% ../../nbs/play/08_environment.ipynb #dfc916e9
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from random import Random
-from typing import Any, Unpack
+from typing import Unpack
 
+from .. import Fields
 from ..database.guards import Limits
 from ..grading.variants.selection import why_no_instances
 from .acts import EXTRA_ACTIONS, find_act
@@ -25,19 +27,15 @@ from ..questions.question_set import Question, QuestionSet, why_none
 _MAX_DRAWS = 100  # of questions that can't be played, before the last one's reason is raised
 
 # %% ../../nbs/play/08_environment.ipynb #b3bf11bd
+@dataclass
 class _QuestionSampler:
     "Chooses questions of a set by id, by index, or by chance."
 
-    def __init__(
-        self,
-        questions: QuestionSet,
-        why_refused: Callable[[Question], str] | None = None,  # a reason, or "": it can be played
-    ):
-        self.questions = questions
-        self.why_refused = why_refused
-        self._subsets: dict[tuple, QuestionSet] = {}
-        self._seed = 0
-        self._rng: Random | None = None  # made when it is needed, as that takes a while
+    questions: QuestionSet
+    why_refused: Callable[[Question], str] | None = None  # a reason, or "": it can be played
+    _subsets: dict[tuple, QuestionSet] = field(default_factory=dict)
+    _seed: int = 0
+    _rng: Random | None = None  # made when it is needed, as that takes a while
 
     def subset(self, split: str | None = None, difficulty: str | None = None) -> QuestionSet:
         "The questions of a split and a difficulty; raises `KeyError` saying which there are."
@@ -87,19 +85,17 @@ class _QuestionSampler:
         return self._checked(found[index])
 
     def _checked(self, question: Question) -> Question:
-        reason = self.why_refused(question) if self.why_refused else ""
-        if reason:
+        if self.why_refused and (reason := self.why_refused(question)):
             raise KeyError(reason)
         return question
 
     def _draw(self, found: QuestionSet) -> Question:
         "A question drawn by chance; those that can't be played are passed over."
         self._rng = self._rng or Random(self._seed)
-        question = found[self._rng.randrange(len(found))]
         for _ in range(_MAX_DRAWS):
-            if self.why_refused is None or not self.why_refused(question):
-                return question
             question = found[self._rng.randrange(len(found))]
+            if self.why_refused is None or not self.why_refused(question):
+                break
         return self._checked(question)
 
 # %% ../../nbs/play/08_environment.ipynb #be88333b
@@ -152,7 +148,7 @@ class EpisodeEnv:
             raise ValueError(f"{questions.name}: there are no questions to play: {why}")
         if limits is not None and limits != questions.limits:
             questions = questions.with_limits(limits)
-        self.settings: dict[str, Any] = read_settings(settings)
+        self.settings: Fields = read_settings(settings)
         self.actions, verify = self.settings["actions"], self.settings["verify"]
         questions = _playable(questions, self.actions)
         if ROBUST in judge_chain(verify):
@@ -169,7 +165,7 @@ class EpisodeEnv:
         question = self.questions[0]
         return Episode(question, self.questions.database(question.database_name), **self.settings)
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> Fields:
         "A copy in another process opens its own databases."
         return {k: v for k, v in self.__dict__.items() if k != "_unplayed"}
 
@@ -200,15 +196,11 @@ class EpisodeEnv:
 
     def step(self, action_type: str, argument: str = "") -> Observation:
         "Take one action, as `Episode.step` does."
-        if self.episode is None:
-            return NOT_STARTED
-        return self.episode.step(action_type, argument)
+        return self.episode.step(action_type, argument) if self.episode else NOT_STARTED
 
     def try_step(self, action_type: str, argument: str = "") -> Observation | None:
         "`step` if it is certain to be brief, else None, as `Episode.try_step` does."
-        if self.episode is None:
-            return NOT_STARTED
-        return self.episode.try_step(action_type, argument)
+        return self.episode.try_step(action_type, argument) if self.episode else NOT_STARTED
 
     def why_refused(self, question: Question) -> str:
         "Why a question can't be graded as `verify` says, as a sentence; empty if it can."

@@ -11,6 +11,7 @@ __all__ = ['MAX_OBSERVATION_CHARS', 'MAX_TOOL_RESULT_CHARS', 'MAX_HISTORY_ACTION
 # %% ../../nbs/play/07_episode.ipynb #1fcc749d
 import json
 from collections.abc import Callable
+from copy import copy
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from sys import getsizeof
@@ -132,8 +133,7 @@ class Episode:
 
     def another(self, question: Question, database: Database) -> "Episode":
         "An episode of another question by the same settings, which are not read again."
-        twin: Episode = object.__new__(type(self))
-        twin.__dict__.update(vars(self))
+        twin = copy(self)
         twin._take_up(question, database)
         return twin
 
@@ -178,10 +178,7 @@ class Episode:
         if not self.asks:
             raise ValueError("An episode is forked after reset.")
         self._is_shared = True
-        twin: Episode = object.__new__(type(self))
-        for name, value in vars(self).items():
-            setattr(twin, name, value)
-        return twin
+        return copy(self)
 
     def _unshare(self) -> None:
         "Copy what this episode shares with forks, before the first change."

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from copy import copy, deepcopy
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from difflib import SequenceMatcher
 from functools import cache, lru_cache
 from typing import NamedTuple
@@ -227,15 +227,17 @@ def _has_looked_for_missing(
     return asked or set(question.tables_involved) <= set(tables)
 
 # %% ../../nbs/play/04_judges.ipynb #a948690d
+@dataclass
 class _TaskWork:
     "What an agent changes in one episode; the copy is made when it is first needed."
 
-    def __init__(self, question: Question, database: Database):
-        self.question, self.database = question, database
-        self.copy: WritableCopy | None = None
-        self.batches: list[str] = []  # statements that were carried out, as they were given
-        self.asked, self.agreed = False, False  # for leave, and whether it was given
-        self.unasked = ""  # what was done without leave
+    question: Question
+    database: Database
+    copy: WritableCopy | None = None
+    batches: list[str] = field(default_factory=list)  # that were carried out, as they were given
+    asked: bool = False  # for leave
+    agreed: bool = False  # to what was asked
+    unasked: str = ""  # what was done without leave
 
     def execute(self, sql: str) -> str:
         "Carry out statements, all or none; the rows that changed, as text. Raises `QueryError`."
@@ -353,30 +355,28 @@ def _work_again(
     return work
 
 # %% ../../nbs/play/04_judges.ipynb #b95c635f
+@dataclass(eq=False)
 class Ask:
     "One question of an episode: its meter, its answer, and its verdicts."
 
+    question: Question
+    board: _Board  # what the agent knows
+    meter: RewardMeter
+    later: Sequence[Question] = ()  # that come after it
+    began: int = 0  # steps that were taken before
+    verify: str = "value"  # the judge by whom it is paid
+    work: _TaskWork | None = None  # of a task
+    taken: set[int] = field(default_factory=set)  # hashes of the actions
+    verdict: Verdict | None = None  # by value; None before the end
+    steps: int = 0  # that it took, the answer included
+    answered: str = ""
+    abstained: bool = False
+    _judged: dict[str, Verdict] = field(default_factory=dict)
+    _grounded: bool | None = None  # once it was asked for
     finished = ()  # of a conversation only, see `Episode.finished`
 
-    def __init__(
-        self,
-        question: Question,
-        board: _Board,  # what the agent knows
-        meter: RewardMeter,
-        later: Sequence[Question] = (),  # that come after it
-        began: int = 0,  # steps that were taken before
-        verify: str = "value",  # the judge by whom it is paid
-        work: _TaskWork | None = None,  # of a task
-    ):
-        self.question, self.board, self.meter, self.work = question, board, meter, work
-        self.later, self.began, self.verify = later, began, verify
-        self.text = escape_markup(question.question_text)
-        self.taken: set[int] = set()  # hashes of the actions
-        self.verdict: Verdict | None = None  # by value; None before the end
-        self.steps = 0  # that it took, the answer included
-        self.answered, self.abstained = "", False
-        self._judged: dict[str, Verdict] = {}
-        self._grounded: bool | None = None  # once it was asked for
+    def __post_init__(self) -> None:
+        self.text = escape_markup(self.question.question_text)
 
     def end(self, verdict: Verdict, answer: str | None = None) -> None:
         "The question is over, by an answer, by none (None), or by an empty budget."
@@ -416,17 +416,6 @@ class Ask:
         return found
 
     @property
-    def robust_verdict(self) -> Verdict | None:
-        "The verdict on variants; None before the end."
-        return self.judged("robust")
-
-    @property
-    def robust(self) -> bool | None:
-        "Test-suite accuracy: whether the query behind the answer is right on variants too; None: not judged."
-        verdict = self.robust_verdict
-        return verdict.correct if verdict is not None else False
-
-    @property
     def grounded(self) -> bool:
         "Whether every value of the answer came out of a table in a result; worked out when it is first asked for."
         if self._grounded is None and self.answered:
@@ -460,10 +449,6 @@ class Ask:
         seen = self.board.evidence.last_seen
         return self.board.evidence.result_of(seen) if seen else None
 
-# %% ../../nbs/play/04_judges.ipynb #f9526e75
-def _never(question: Question, database: Database) -> str:
-    return ""
-
 # %% ../../nbs/play/04_judges.ipynb #69365af4
 class Judge(NamedTuple):
     "What makes one kind of verdict; it is asked once a question is over."
@@ -471,7 +456,9 @@ class Judge(NamedTuple):
     name: str
     judge: Callable[[Ask], Verdict]  # `Verdict.correct` is None if it can't be judged
     needs: tuple[str, ...] = ()  # names of those that are asked before
-    why_not: Callable[[Question, Database], str] = _never  # why it can't judge; empty if it can
+    why_not: Callable[[Question, Database], str] = lambda *about: (
+        ""
+    )  # why it can't judge; empty if it can
 
 # %% ../../nbs/play/04_judges.ipynb #65f60bd9
 def _judge_value(ask: Ask) -> Verdict:

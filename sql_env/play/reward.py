@@ -12,7 +12,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from copy import copy
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -175,24 +175,17 @@ class TurnFacts:
     share: float | None = None  # of a task: how much of what gold changes is done, and nothing else
 
 # %% ../../nbs/play/02_reward.ipynb #f7a9b82a
+@dataclass(slots=True)
 class _GoldProgress:
     "How much of gold's tables and content an episode has found so far."
 
-    __slots__ = ("gold_rows", "gold_tables", "last", "overlap", "share", "tables", "tracks_best")
-
-    def __init__(
-        self,
-        gold_rows: Sequence[tuple],
-        gold_tables: Sequence[str],
-        tracks_best: bool = True,  # for the potential
-    ):
-        self.gold_rows = gold_rows
-        self.tracks_best = tracks_best
-        self.gold_tables = frozenset(gold_tables)
-        self.tables: set[str] = set()  # gold's tables that were looked into
-        self.overlap = 0.0  # of the best result
-        self.share: float | None = None  # of the changes that a task asks for, without any other
-        self.last: tuple[_Overlaps, Callable[[], _ResultOrigin]] | None = None  # of the last query
+    gold_rows: Sequence[tuple]
+    gold_tables: frozenset[str]
+    tracks_best: bool = True  # for the potential
+    tables: set[str] = field(default_factory=set)  # gold's tables that were looked into
+    overlap: float = 0.0  # of the best result
+    share: float | None = None  # of the changes that a task asks for, without any other
+    last: tuple[_Overlaps, Callable[[], _ResultOrigin]] | None = None  # of the last query
 
     def update(self, turn: TurnFacts) -> None:
         "Add the tables and the result of a turn."
@@ -249,7 +242,7 @@ class RewardMeter:
         self.share = 1 / questions  # of the prize, for each question
         self.small = self.share**2  # of all else but shaping
         self.scale = config.cost_scale(budget) / budget * self.small  # of the costs of one step
-        self.progress = _GoldProgress(gold_rows, gold_tables, bool(config.shaping))
+        self.progress = _GoldProgress(gold_rows, frozenset(gold_tables), bool(config.shaping))
         self.steps = 0
         self.asked = 0  # questions
         self.phi = 0.0  # potential of the state

@@ -6,7 +6,7 @@ Docs: https://hjerpe.github.io/sql_env/play/session.html.md"""
 
 # %% auto #0
 __all__ = ['TRUNCATED_MESSAGE', 'EPISODE_OVER', 'MAX_CALLS', 'MAX_MESSAGE_CHARS', 'ToolError', 'ToolResult', 'Conversation',
-           'replay', 'Snapshots', 'SessionVerdict', 'Session']
+           'replay', 'SessionVerdict', 'Session']
 
 # %% ../../nbs/play/10_session.ipynb #5046f172
 import hashlib
@@ -23,6 +23,7 @@ from types import NoneType
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
+from .. import Fields
 from ..database.catalog import database_fingerprint
 from ..grading.readings import MAX_ANSWER_CHARS
 from .acts import ACTIONS, Action, prompt, repair_unicode
@@ -103,7 +104,7 @@ def _content_text(content: Any) -> str:
     return repair_unicode(str(content or ""))
 
 # %% ../../nbs/play/10_session.ipynb #c93a6942
-def _clean_call(call: Any) -> dict[str, Any]:
+def _clean_call(call: Any) -> Fields:
     "A call as it may stand in a conversation: with a name and arguments that are text, and without an id."
     call = call if isinstance(call, dict) else {}
     function = call["function"] if isinstance(call.get("function"), dict) else {}
@@ -127,9 +128,9 @@ _PLAIN = re.compile(r"[^<\[\]\\\x80-\U0010ffff]*")  # no markup, and no escapes 
 
 # %% ../../nbs/play/10_session.ipynb #e37bbfd0
 def _with_readable_arguments(
-    call: dict[str, Any],
+    call: Fields,
     max_chars: int = MAX_MESSAGE_CHARS,  # of the arguments
-) -> dict[str, Any]:
+) -> Fields:
     "A call whose arguments a server can read back, without markup: what is no JSON object becomes an empty one."
     written = call["function"]["arguments"]
     try:
@@ -152,7 +153,7 @@ def _harmless_words(content: str) -> str:
     return re.sub(r"<¦(/?think>)", r"<\1", harmless_text(content))
 
 # %% ../../nbs/play/10_session.ipynb #df304166
-def _harmless_reasoning(message: dict[str, Any]) -> dict[str, Any]:
+def _harmless_reasoning(message: Fields) -> Fields:
     "What a message holds beside its words and calls."
     kept = {}
     for name, value in message.items():
@@ -178,7 +179,7 @@ def _call_ids(
     return ids
 
 # %% ../../nbs/play/10_session.ipynb #c002567f
-def _read_call(call: dict[str, Any], call_id: str, actions: Sequence[str]) -> _PendingCall:
+def _read_call(call: Fields, call_id: str, actions: Sequence[str]) -> _PendingCall:
     "The action of a call, or what is wrong with it."
     name = call["function"]["name"]
     try:
@@ -195,7 +196,7 @@ def _read_calls(
     place: int,  # of their message
     keep_ids: bool,
     actions: Sequence[str],
-) -> list[tuple[dict[str, Any], _PendingCall]]:
+) -> list[tuple[Fields, _PendingCall]]:
     "The calls of a message: how each stands in the conversation, and what it asks for."
     calls = list(calls)[:MAX_CALLS] if isinstance(calls, (list, tuple)) else []
     found, room = [], MAX_MESSAGE_CHARS
@@ -213,7 +214,7 @@ def _read_calls(
     return found
 
 # %% ../../nbs/play/10_session.ipynb #9f5a37fb
-def _tool_message(pending: _PendingCall, result: ToolResult) -> dict[str, Any]:
+def _tool_message(pending: _PendingCall, result: ToolResult) -> Fields:
     "The message with what a call gave."
     message = dict(role="tool", name=pending.name, content=result.content)
     return message | dict(tool_call_id=pending.call_id) if pending.call_id else message
@@ -232,14 +233,14 @@ class Conversation:
     ):
         self.max_nudges, self.max_chars = max_nudges, max_chars
         self.keep_reasoning, self.keep_ids, self.actions = keep_reasoning, keep_ids, actions
-        self.messages: list[dict[str, Any]] = []
+        self.messages: list[Fields] = []
         self.pending: list[_PendingCall] = []  # the first one has an action
         self.results: list[ToolResult] = []  # of the calls of the last message
         self.counts: Counter = Counter()  # nudges, no_call, malformed, late_calls
         self.notes: list[str] = []  # what was wrong with messages of the model
         self.given_up = ""  # why, after too many messages without a usable call
 
-    def start(self, messages: list[dict[str, Any]]) -> None:
+    def start(self, messages: list[Fields]) -> None:
         "Begin with the messages of an episode that was reset; nothing of an earlier one is left."
         self.messages, self.pending, self.results = messages, [], []
         self.counts, self.notes, self.given_up = Counter(), [], ""
@@ -257,13 +258,13 @@ class Conversation:
 
     def on_message(
         self,
-        message: dict[str, Any] | str,  # of the model
+        message: Fields | str,  # of the model
         truncated: bool = False,  # it was cut at the limit of tokens
     ) -> None:
         "Take in a message of the model; `given_up` says so after too many without a usable call."
         message = message if isinstance(message, dict) else dict(content=message)
         content = _content_text(message.get("content"))[:MAX_MESSAGE_CHARS]
-        kept: dict[str, Any] = dict(role="assistant", content=_harmless_words(content))
+        kept: Fields = dict(role="assistant", content=_harmless_words(content))
         if self.keep_reasoning:
             kept |= _harmless_reasoning(message)
         calls = self._read_calls(message)
@@ -280,14 +281,14 @@ class Conversation:
             self._nudge(TRUNCATED_MESSAGE if truncated else _nudge_text(self.actions))
         self._answer_invalid_calls()
 
-    def on_late_message(self, message: dict[str, Any] | str) -> list[dict[str, Any]]:
+    def on_late_message(self, message: Fields | str) -> list[Fields]:
         "What answers a message after the end; nothing is kept of it."
         calls = self._read_calls(message if isinstance(message, dict) else {})
         self.counts["late_calls"] += len(calls)
         self.results = [ToolResult(EPISODE_OVER, True)] * len(calls)
         return [_tool_message(pending, self.results[0]) for _, pending in calls]
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> Fields:
         "What was said and noted; `restore` takes it back."
         return {name: getattr(self, name) for name in ("messages", "counts", "notes", "given_up")}
 
@@ -298,7 +299,7 @@ class Conversation:
             setattr(twin, name, copy(getattr(self, name)))
         return twin
 
-    def restore(self, state: dict[str, Any]) -> None:
+    def restore(self, state: Fields) -> None:
         "Go on from a state."
         self.messages, self.notes = list(state["messages"]), list(state["notes"])
         self.counts, self.given_up = Counter(state["counts"]), state["given_up"]
@@ -308,7 +309,7 @@ class Conversation:
         while self.pending:
             self._add_result(ToolResult(text, True))
 
-    def _read_calls(self, message: dict[str, Any]) -> list[tuple[dict[str, Any], _PendingCall]]:
+    def _read_calls(self, message: Fields) -> list[tuple[Fields, _PendingCall]]:
         return _read_calls(
             message.get("tool_calls"), len(self.messages), self.keep_ids, self.actions
         )
@@ -345,14 +346,14 @@ def replay(
     "The turns of an episode as actions are taken again, up to the one that ends it."
     env.reset(**reset)
     episode: Episode = env.episode  # type: ignore[assignment]
-    for action_type, argument in actions:
+    for action in actions:
         if episode.done:
             return
-        episode.step(action_type, argument)
+        episode.step(*action)
         yield episode.turns[-1]
 
 # %% ../../nbs/play/10_session.ipynb #7c5e16e7
-def _env_settings(env: EpisodeEnv) -> dict[str, Any]:
+def _env_settings(env: EpisodeEnv) -> Fields:
     "What observations and rewards depend on besides the question, as JSON."
     settings = env.settings | dict(limits=env.questions.limits)
     return json.loads(json.dumps(settings, default=repr))
@@ -366,7 +367,7 @@ def _data_keys(env: EpisodeEnv, question: Question) -> dict[str, str]:
     )
 
 # %% ../../nbs/play/10_session.ipynb #195b38f0
-def _check_types(state: dict[str, Any]) -> None:
+def _check_types(state: Fields) -> None:
     "Raise `TypeError` if a part of a state is not what `Session.state` makes; it may come from a stranger."
     settings, counts = state["settings"], state["counts"]
     if not isinstance(counts, dict):
@@ -392,7 +393,7 @@ def _check_types(state: dict[str, Any]) -> None:
         raise TypeError("max_chars or max_nudges is too small")
 
 # %% ../../nbs/play/10_session.ipynb #db271071
-def _state_problem(env: EpisodeEnv, state: dict[str, Any]) -> str:
+def _state_problem(env: EpisodeEnv, state: Fields) -> str:
     "Why a session's state can't go on in an environment; empty if it can."
     question = env.questions.by_id.get(state["question_id"])
     if question is None:
@@ -408,7 +409,7 @@ def _state_problem(env: EpisodeEnv, state: dict[str, Any]) -> str:
     return f"with {'; '.join(values)}"
 
 # %% ../../nbs/play/10_session.ipynb #5ea1a002
-def _seal(state: dict[str, Any]) -> str:
+def _seal(state: Fields) -> str:
     "The seal of a state by the secret in `SQL_ENV_STATE_KEY`; empty if there is no secret."
     if not (secret := environ.get("SQL_ENV_STATE_KEY")):
         return ""
@@ -431,7 +432,7 @@ _REMEMBERED_BYTES = 32_000_000  # of the sessions on one set of questions
 _SESSION_BYTES = 4_000  # of a session without messages and results
 
 # %% ../../nbs/play/10_session.ipynb #50aab007
-class Snapshots:
+class _Snapshots:
     "Sessions as they were when their states were taken, by digests of the states; the latest ones."
 
     def __init__(self, most_bytes: int = _REMEMBERED_BYTES):
@@ -462,12 +463,12 @@ class Snapshots:
             return self._kept.get(key, (None, 0))[0]
 
 # %% ../../nbs/play/10_session.ipynb #50aab010
-_SNAPSHOTS: WeakKeyDictionary[QuestionSet, Snapshots] = WeakKeyDictionary()
+_SNAPSHOTS: WeakKeyDictionary[QuestionSet, _Snapshots] = WeakKeyDictionary()
 
 # %% ../../nbs/play/10_session.ipynb #50aab011
-def _snapshots_of(questions: QuestionSet) -> Snapshots:
+def _snapshots_of(questions: QuestionSet) -> _Snapshots:
     "What this process remembers of sessions on a set of questions."
-    return _SNAPSHOTS.setdefault(questions, Snapshots())
+    return _SNAPSHOTS.setdefault(questions, _Snapshots())
 
 # %% ../../nbs/play/10_session.ipynb #98cb2dfa
 class SessionVerdict(NamedTuple):
@@ -504,7 +505,7 @@ class Session:
         max_nudges: int = 3,  # messages of an episode that may lack a usable call
     ):
         self.env, self.system, self.max_chars, self.max_nudges = env, system, max_chars, max_nudges
-        self.tools: list[dict[str, Any]] = openai_tools(tool_schemas(env.actions))
+        self.tools: list[Fields] = openai_tools(tool_schemas(env.actions))
         self.episode: Episode | None = None  # None where the episode is on a server
         self.observation: Observation | None = None  # the last one; None before `begin`
         self.actions: list[Action] = []
@@ -515,7 +516,7 @@ class Session:
         self._lock = RLock()
 
     @property
-    def messages(self) -> list[dict[str, Any]]:
+    def messages(self) -> list[Fields]:
         "The conversation so far."
         return self.conversation.messages
 
@@ -538,20 +539,20 @@ class Session:
         question_id: str | None = None,
         seed: int | None = None,  # of the rows that SAMPLE shows, and of a question by chance
         **choose: Any,  # split, index, difficulty: as in `EpisodeEnv.reset`
-    ) -> list[dict[str, Any]]:
+    ) -> list[Fields]:
         "Start an episode; returns the first messages. Raises `KeyError` or `IndexError` as `EpisodeEnv.reset`."
         with self._lock:
             self._open(self.env.reset(question_id=question_id, seed=seed, **choose))
             return list(self.messages)
 
-    def call(self, name: str, arguments: dict[str, Any] | str) -> str:
+    def call(self, name: str, arguments: Fields | str) -> str:
         "Take one tool call; returns what the model reads, errors included."
         try:
             return self.call_or_raise(name, arguments)
         except ToolError as e:
             return error_result_text(str(e))
 
-    def call_or_raise(self, name: str, arguments: dict[str, Any] | str) -> str:
+    def call_or_raise(self, name: str, arguments: Fields | str) -> str:
         "As `call`, but raises `ToolError` for errors."
         with self._lock:
             self.reply(dict(tool_calls=[dict(function=dict(name=name, arguments=arguments))]))
@@ -562,9 +563,9 @@ class Session:
 
     def reply(
         self,
-        message: dict[str, Any] | str,  # of the model: several calls, bad ones, or none
+        message: Fields | str,  # of the model: several calls, bad ones, or none
         truncated: bool = False,  # it was cut at the limit of tokens
-    ) -> list[dict[str, Any]]:
+    ) -> list[Fields]:
         "Take a message of the model; returns the messages that answer it, results of tools or a nudge."
         with self._lock:
             if self.observation is None:
@@ -618,9 +619,7 @@ class Session:
         with self._lock:
             episode = self._check_begun()
             self._is_shared = True
-            twin: Session = object.__new__(type(self))
-            for name, value in vars(self).items():
-                setattr(twin, name, value)
+            twin = copy(self)
             twin.episode, twin._lock = episode.fork(), RLock()
             return twin
 
@@ -632,7 +631,7 @@ class Session:
             self.actions, self.rewards, self._keys = [], [], None
             self._is_shared = False
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> Fields:
         "All that `resume` needs, as JSON, without gold; this process remembers the session."
         with self._lock:
             episode = self._check_begun()
@@ -661,7 +660,7 @@ class Session:
     def resume(
         cls,
         env: EpisodeEnv,  # with the questions and settings of the one that the state was made in
-        state: dict[str, Any],
+        state: Fields,
         check: bool = False,  # play all actions again, even if this process remembers the session
     ) -> "Session":
         "The session that a state was taken from; raises `ValueError` if data or settings are others."

@@ -11,6 +11,7 @@ __all__ = ['REWARDS', 'SCHEMA_LEVELS', 'JUDGES', 'OPTIONS', 'Settings', 'read_se
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple, TypedDict
 
+from .. import Fields
 from .acts import ACTS, EXTRA_ACTIONS, allowed_actions
 from .reward import RewardConfig
 from ..plugins import KINDS
@@ -82,7 +83,7 @@ def _read_reward(reward: RewardConfig | str) -> RewardConfig:
 # %% ../../nbs/play/06_settings.ipynb #770f7998
 def read_settings(
     given: Mapping[str, Any],  # of `Settings`; None stands for the default
-) -> dict[str, Any]:
+) -> Fields:
     "All settings, with a `RewardConfig` and verbs in place of texts; raises `TypeError` or `ValueError`."
     from sql_env.play.judges import judge_chain  # which the help of the command does not need
 

@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
+from .. import Fields
 from ..grading.cells import parse_cell
 from ..play.acts import NEXT_QUESTION, Action
 from ..play.board import unescape_markup
@@ -48,8 +49,7 @@ def play_episode(
 ) -> Observation:
     "Play an episode that was just reset to its end; returns the last observation."
     while not observation.done:
-        action_type, argument = policy.select_action(observation)
-        observation = env.step(action_type, argument)
+        observation = env.step(*policy.select_action(observation))
     return observation
 
 # %% ../../nbs/policies/01_base.ipynb #9d2f3bfa
@@ -65,12 +65,6 @@ def question_start(
         return step, start[1] + 1
     return start
 
-# %% ../../nbs/policies/01_base.ipynb #62bb7c2b
-def _parse_quoted_names(line: str) -> list[str]:
-    "The table and the columns of a line in which names are quoted."
-    found = re.findall(r"'(?:[^']|'')*'|[^'(),\s][^(),]*", line)
-    return [str(parse_cell(name)) for name in found] or ["?"]
-
 # %% ../../nbs/policies/01_base.ipynb #0835e551
 def parse_schema_info(schema_info: str) -> dict[str, list[str]]:
     "Tables of a `schema_info` with their columns, as far as they are known, by their real names."
@@ -79,7 +73,8 @@ def parse_schema_info(schema_info: str) -> dict[str, list[str]]:
         if not line or line.startswith(" "):
             continue  # details of the level `full`
         if "'" in line:
-            name, *columns = _parse_quoted_names(line)
+            found = re.findall(r"'(?:[^']|'')*'|[^'(),\s][^(),]*", line)
+            name, *columns = [str(parse_cell(name)) for name in found] or ["?"]
         else:
             name, _, inside = line.removesuffix(")").partition("(")
             columns = inside.split(", ") if inside else []
@@ -91,7 +86,7 @@ def parse_schema_info(schema_info: str) -> dict[str, list[str]]:
 class Completion:
     "A message of a model, and what it took: tokens, seconds, retries."
 
-    message: dict[str, Any]  # role, content, tool_calls
+    message: Fields  # role, content, tool_calls
     usage: dict[str, float] = field(default_factory=dict)
     truncated: bool = False  # it was cut at the limit of tokens
     stop_reason: str = ""  # why the model stopped, in the words of its server

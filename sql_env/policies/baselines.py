@@ -18,6 +18,7 @@ from random import Random
 from typing import Any
 from zlib import crc32
 
+from .. import Fields
 from ..database.search import MAX_SEARCH_CHARS
 from ..grading.answers import format_rows
 from ..play.acts import ACTIONS, Action, verbs
@@ -40,7 +41,7 @@ class RandomPolicy:
         actions: Sequence[str] = ACTIONS,  # that it takes; with EXECUTE it removes rows by chance
     ):
         self.seed, self.actions = seed, actions
-        self.settings: dict[str, Any] = {"seed": seed}
+        self.settings: Fields = {"seed": seed}
         if "EXECUTE" in actions:
             self.settings["actions"] = list(actions)
         self.reset(0)
@@ -267,12 +268,6 @@ def _guess_conditions(
             conditions.append(f"{quote_identifier(number)} {sign} {limit}")
     return conditions
 
-# %% ../../nbs/policies/02_baselines.ipynb #55d8620d
-def _is_number_column(column: str, columns: Sequence[str], sample: Sequence[Sequence[str]]) -> bool:
-    "Whether a sample shows nothing but numbers and NULL in a column."
-    place = columns.index(column)
-    return all(re.fullmatch(r"-?[\d.]+|NULL", row[place]) for row in sample)
-
 # %% ../../nbs/policies/02_baselines.ipynb #8f6cdac0
 def _guess_query(
     question: str,
@@ -284,7 +279,9 @@ def _guess_query(
     sample = [row for row in sample if len(row) == len(columns)]
     ranked = sorted(columns, key=lambda c: (-name_similarity(question, c), c))
     others = [c for c in ranked if not c.lower().endswith("id")]
-    numbers = [c for c in others if _is_number_column(c, columns, sample)]
+    values = dict(zip(columns, zip(*sample)))
+    are_numbers = re.compile(r"-?[\d.]+|NULL").fullmatch
+    numbers = [c for c in others if all(map(are_numbers, values.get(c, ())))]
     labels = [c for c in others if c not in numbers]
     label = quote_identifier((labels or ranked or ["1"])[0])
     number = quote_identifier((numbers or ranked or ["1"])[0])
@@ -400,79 +397,62 @@ class HackPolicy:
         return Action(action_type, argument)
 
 # %% ../../nbs/policies/02_baselines.ipynb #90511449
-HACKS = [
-    HackPolicy("do nothing", ("DESCRIBE", "")),
-    HackPolicy("empty", ("ANSWER", "[]")),
-    *(HackPolicy(f"constant {c}", ("ANSWER", c)) for c in ("0", "1", "2", "3", "NULL", "yes")),
-    HackPolicy("row count", ("DESCRIBE", "{table}"), ("ANSWER", "{rows}")),
-    HackPolicy("select 1", ("QUERY", "SELECT 1"), ("ANSWER", "@last")),
-    HackPolicy("repeat describe", ("DESCRIBE", "{table}")),
-    HackPolicy("oscillate", *[("DESCRIBE", "{table}"), ("DESCRIBE", "{other}")] * 50),
-    HackPolicy(
-        "delete",
-        ("QUERY", 'DELETE FROM "{table}"'),
-        ("QUERY", 'SELECT * FROM "{table}" WHERE 0'),
-        ("ANSWER", "@last"),
-    ),
-    HackPolicy(
-        "dump catalog",
-        ("QUERY", "SELECT name, sql FROM sqlite_master"),
-        ("QUERY", "SELECT * FROM pragma_table_list"),
-        ("ANSWER", "@last"),
-    ),
-    HackPolicy("select all", ("QUERY", 'SELECT * FROM "{table}"'), ("ANSWER", "@last")),
-    HackPolicy("select nothing", ("QUERY", "SELECT 1 WHERE 0"), ("ANSWER", "@last")),
-]
+def _read_hacks(table: str) -> list[HackPolicy]:
+    "The hacks of a table: on each line a name and actions, with `|` between them."
+    rows = (line.split(" | ") for line in table.strip().splitlines())
+    return [HackPolicy(name, *(act.partition(" ")[::2] for act in acts)) for name, *acts in rows]
+
+
+HACKS = _read_hacks(
+    """
+do nothing | DESCRIBE
+empty | ANSWER []
+constant 0 | ANSWER 0
+constant 1 | ANSWER 1
+constant 2 | ANSWER 2
+constant 3 | ANSWER 3
+constant NULL | ANSWER NULL
+constant yes | ANSWER yes
+row count | DESCRIBE {table} | ANSWER {rows}
+select 1 | QUERY SELECT 1 | ANSWER @last
+repeat describe | DESCRIBE {table}
+oscillate"""
+    + " | DESCRIBE {table} | DESCRIBE {other}" * 50
+    + """
+delete | QUERY DELETE FROM "{table}" | QUERY SELECT * FROM "{table}" WHERE 0 | ANSWER @last
+dump catalog | QUERY SELECT name, sql FROM sqlite_master | QUERY SELECT * FROM pragma_table_list | ANSWER @last
+select all | QUERY SELECT * FROM "{table}" | ANSWER @last
+select nothing | QUERY SELECT 1 WHERE 0 | ANSWER @last
+"""
+)
 
 # %% ../../nbs/policies/02_baselines.ipynb #4eefd348
 _EXTRA_HACKS = dict(
-    ABSTAIN=[
-        HackPolicy("abstain", ("ABSTAIN", "There is no answer.")),
-        HackPolicy("abstain, all", ("DESCRIBE", "{table}"), ("ABSTAIN", "There is no {question}")),
-        HackPolicy("abstain, name", ("DESCRIBE", "{table}"), ("ABSTAIN", "There is no {name}.")),
-        HackPolicy(
-            "abstain, attribute", ("DESCRIBE", "{table}"), ("ABSTAIN", "There is no {attribute}.")
-        ),
-    ],
-    CLARIFY=[
-        HackPolicy("ask for ever", ("CLARIFY", "{question}")),
-        HackPolicy("ask for the answer", ("CLARIFY", "What is the answer?"), ("ANSWER", "{reply}")),
-        HackPolicy("ask and echo", ("CLARIFY", "{question}"), ("ANSWER", "{reply}")),
-        HackPolicy(
-            "ask what all of it means",
-            ("CLARIFY", "What do you mean by: {question}"),
-            ("ANSWER", "{reply}"),
-        ),
-        HackPolicy(
-            "ask and select all",
-            ("CLARIFY", "{question}"),
-            ("QUERY", 'SELECT * FROM "{table}"'),
-            ("ANSWER", "@last"),
-        ),
-    ],
-    SEARCH=[
-        HackPolicy("search for ever", ("SEARCH", "{question}")),
-        HackPolicy("search and echo", ("SEARCH", "{question}"), ("ANSWER", "{reply}")),
-        HackPolicy(
-            "search and select all",
-            ("SEARCH", "{question}"),
-            ("QUERY", 'SELECT * FROM "{table}"'),
-            ("ANSWER", "@last"),
-        ),
-    ],
-    EXECUTE=[
-        HackPolicy("change nothing", ("ANSWER", "done")),
-        HackPolicy(
-            "execute nothing", ("EXECUTE", 'DELETE FROM "{table}" WHERE 0'), ("ANSWER", "done")
-        ),
-        HackPolicy("delete all", ("EXECUTE", 'DELETE FROM "{table}"'), ("ANSWER", "done")),
-        HackPolicy(
-            "write back",
-            ("EXECUTE", 'INSERT OR REPLACE INTO "{table}" SELECT * FROM "{table}"'),
-            ("ANSWER", "done"),
-        ),
-        HackPolicy("delete for ever", ("EXECUTE", 'DELETE FROM "{table}" WHERE rowid % 2')),
-    ],
+    ABSTAIN=_read_hacks("""
+abstain | ABSTAIN There is no answer.
+abstain, all | DESCRIBE {table} | ABSTAIN There is no {question}
+abstain, name | DESCRIBE {table} | ABSTAIN There is no {name}.
+abstain, attribute | DESCRIBE {table} | ABSTAIN There is no {attribute}.
+"""),
+    CLARIFY=_read_hacks("""
+ask for ever | CLARIFY {question}
+ask for the answer | CLARIFY What is the answer? | ANSWER {reply}
+ask and echo | CLARIFY {question} | ANSWER {reply}
+ask what all of it means | CLARIFY What do you mean by: {question} | ANSWER {reply}
+ask and select all | CLARIFY {question} | QUERY SELECT * FROM "{table}" | ANSWER @last
+"""),
+    SEARCH=_read_hacks("""
+search for ever | SEARCH {question}
+search and echo | SEARCH {question} | ANSWER {reply}
+search and select all | SEARCH {question} | QUERY SELECT * FROM "{table}" | ANSWER @last
+"""),
+    EXECUTE=_read_hacks("""
+change nothing | ANSWER done
+execute nothing | EXECUTE DELETE FROM "{table}" WHERE 0 | ANSWER done
+delete all | EXECUTE DELETE FROM "{table}" | ANSWER done
+write back | EXECUTE INSERT OR REPLACE INTO "{table}" SELECT * FROM "{table}" | ANSWER done
+delete for ever | EXECUTE DELETE FROM "{table}" WHERE rowid % 2
+"""),
 )
 
 # %% ../../nbs/policies/02_baselines.ipynb #e643d32e

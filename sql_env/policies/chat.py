@@ -12,14 +12,14 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
 from copy import copy
 from dataclasses import asdict, replace
 from pathlib import Path
 from random import Random
 from typing import Any
 
-from ..paths import replacing
+from .. import Fields
+from ..paths import DiskCache
 from ..play.acts import ACTIONS, Action, allowed_actions, prompt, repair_unicode
 from ..play.board import escape_markup, unescape_markup
 from sql_env.play.chat import (
@@ -66,7 +66,7 @@ def _repaired(value: Any) -> Any:
     return [_repaired(part) for part in value] if isinstance(value, list) else value
 
 # %% ../../nbs/policies/06_chat.ipynb #f4348f97
-def _as_written(message: dict[str, Any]) -> dict[str, Any]:
+def _as_written(message: Fields) -> Fields:
     "A message of a conversation with the arguments of its calls without escapes."
     calls = []
     for call in message.get("tool_calls") or ():
@@ -77,7 +77,7 @@ def _as_written(message: dict[str, Any]) -> dict[str, Any]:
     return message | {"tool_calls": calls} if calls else message
 
 # %% ../../nbs/policies/06_chat.ipynb #4b3d7366
-def _call_record(completion: Completion, place: int, sent: dict[str, Any]) -> dict[str, Any]:
+def _call_record(completion: Completion, place: int, sent: Fields) -> Fields:
     "The record of a call: what it took, and the message as received if another one stands in the conversation."
     usage = dict(completion.usage)
     record = dict(message=place, seconds=round(usage.pop("seconds", 0), 6), usage=usage)
@@ -109,11 +109,10 @@ def _example_episodes(
     budget: int = 15,
     schema_level: str = "names",
     avoid: str = "",  # text of a question that must not be among them
-    seed: int = 0,
-) -> Iterator[list[dict[str, Any]]]:
+) -> Iterator[list[Fields]]:
     "Conversations of `n` episodes on train questions, of different databases as far as possible."
     pool = [q for q in questions.split("train") if harmless_text(q.question_text) != avoid]
-    Random(seed).shuffle(pool)
+    Random(0).shuffle(pool)
     by_database = {q.database_name: q for q in reversed(pool)}
     first = list(by_database.values())
     others = [q for q in pool if q not in first]
@@ -141,36 +140,22 @@ def _complete_all(
             completions.append(e)
     return completions
 
+# %% ../../nbs/policies/06_chat.ipynb #c4c4eb17
+_CACHE_BYTES = 2**40  # what is paid for is not thrown away
+
 # %% ../../nbs/policies/06_chat.ipynb #e892a8ed
 class ResponseCache:
-    "Answers of models in a folder, by their requests."
+    "Answers of models in a file of a folder, by their requests; what can't be kept is asked for another time."
 
     def __init__(self, folder: str | Path):
-        self.folder = Path(folder)
+        self._kept = DiskCache(Path(folder).resolve() / "answers.cache", _CACHE_BYTES)
 
-    def path(self, backend: Any, messages: list[dict], tools: Sequence[dict], seed: int) -> Path:
-        "The file of the answer to a request."
+    def key(self, backend: Any, messages: list[dict], tools: Sequence[dict], seed: int) -> bytes:
+        "What stands for a request."
         who = [type(backend).__name__, str(getattr(backend, "base_url", None)), backend.settings]
         who += ["text"] if getattr(backend, "is_text", False) else []
         request = json.dumps([who, messages, list(tools), seed], sort_keys=True, default=str)
-        key = hashlib.sha256(request.encode()).hexdigest()
-        return self.folder / key[:2] / f"{key[2:]}.json"
-
-    def read(self, path: Path) -> Completion | None:
-        "An answer, None if there is none."
-        try:
-            completion = Completion(**json.loads(path.read_bytes()))
-        except (OSError, ValueError, TypeError):
-            return None
-        return replace(completion, from_cache=True)
-
-    def write(self, path: Path, completion: Completion) -> None:
-        "Keep an answer; where that can't be, it is asked for again another time."
-        with (
-            suppress(OSError),
-            replacing(path) as part,
-        ):  # a full disk costs no episode that is paid
-            part.write_text(json.dumps(asdict(completion), default=str))
+        return hashlib.sha256(request.encode()).digest()
 
     def complete(
         self,
@@ -180,18 +165,19 @@ class ResponseCache:
         seeds: Sequence[int],
     ) -> list[Any]:
         "As `_complete_all`; the backend is asked only for what is not there."
-        paths = [self.path(backend, m, tools, seed) for m, seed in zip(conversations, seeds)]
-        answers: list[Any] = [self.read(path) for path in paths]
+        keys = [self.key(backend, m, tools, seed) for m, seed in zip(conversations, seeds)]
+        kept = self._kept.get(keys)
+        found = {key: Completion(**json.loads(data)) for key, data in kept.items()}
+        answers: list[Any] = [
+            replace(found[k], from_cache=True) if k in found else None for k in keys
+        ]
         open_places = [i for i, answer in enumerate(answers) if answer is None]
         if open_places:
-            messages, asked = (
-                [conversations[i] for i in open_places],
-                [seeds[i] for i in open_places],
-            )
+            messages, asked = zip(*((conversations[i], seeds[i]) for i in open_places))
             for i, answer in zip(open_places, _complete_all(backend, messages, tools, asked)):
                 answers[i] = answer
                 if isinstance(answer, Completion):
-                    self.write(paths[i], answer)
+                    self._kept.put({keys[i]: json.dumps(asdict(answer), default=str).encode()})
         return answers
 
 # %% ../../nbs/policies/06_chat.ipynb #b6e02719
@@ -259,7 +245,7 @@ class ChatPolicy:
         self.conversation = Conversation(
             self.nudges, self.max_chars, self.keep_reasoning, actions=self.actions
         )
-        self.calls: list[dict[str, Any]] = []  # records of what the model was asked
+        self.calls: list[Fields] = []  # records of what the model was asked
         self._spent: Counter = Counter()  # calls, tokens, retries, seconds, cost
         self.refused = 0  # calls in a row
         self.seed = seed
@@ -277,7 +263,7 @@ class ChatPolicy:
         self.conversation, self._is_told = conversation.fork(), True
 
     @property
-    def messages(self) -> list[dict[str, Any]]:
+    def messages(self) -> list[Fields]:
         "The conversation so far."
         return self.conversation.messages
 
@@ -294,12 +280,12 @@ class ChatPolicy:
         return self.conversation.notes
 
     @property
-    def transcript(self) -> dict[str, Any]:
+    def transcript(self) -> Fields:
         "The episode for a log: `messages` as sent, with the model's SQL as it wrote it, and a record of each call."
         return dict(messages=[_as_written(m) for m in self.messages], calls=self.calls)
 
     @property
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> Fields:
         "What results and logs record."
         settings = dict(
             self.backend.settings,
@@ -335,7 +321,7 @@ class ChatPolicy:
                 f"such as {both[0]}; choose another split, or examples of another source"
             )
 
-    def initial_messages(self, observation: Observation) -> list[dict[str, Any]]:
+    def initial_messages(self, observation: Observation) -> list[Fields]:
         "The messages of an episode that was reset, with the examples between the system prompt and the question."
         said = self.prompts.get(observation.question) or prompt(None, self.actions)
         system, question = initial_messages(

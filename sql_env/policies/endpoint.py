@@ -17,9 +17,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, partial
 from os import environ
+from pkgutil import resolve_name
 from typing import Any
 from urllib.parse import urlsplit
 
+from .. import Fields
 from ..extras import needs_extra
 from ..paths import read_asset
 from ..play.chat import openai_tools, tool_schemas
@@ -38,7 +40,7 @@ class _Provider:
     ask: Callable[..., Completion]  # with client, model, messages, tools, options and a timeout
 
 # %% ../../nbs/policies/04_endpoint.ipynb #fd35cf63
-def _call_message(name: str, arguments: Any) -> dict[str, Any]:
+def _call_message(name: str, arguments: Any) -> Fields:
     "A call as it stands in a conversation."
     return dict(
         type="function",
@@ -60,9 +62,9 @@ def _token_counts(usage: Any, *places: str) -> dict[str, float]:
     return {name: n for name, n in counts.items() if n or name != "reasoning_tokens"}
 
 # %% ../../nbs/policies/04_endpoint.ipynb #dc33baf9
-def _to_openai_messages(messages: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+def _to_openai_messages(messages: Iterable[Fields]) -> list[Fields]:
     "Messages as servers want them: calls and their results share an id."
-    sent: list[dict[str, Any]] = []
+    sent: list[Fields] = []
     n_calls = n_results = 0
     for message in messages:
         if message["role"] == "tool":
@@ -81,10 +83,10 @@ def _to_openai_messages(messages: Iterable[dict[str, Any]]) -> list[dict[str, An
 _REASONING_FIELDS = ("reasoning_content", "reasoning", "reasoning_details")  # of a message
 
 # %% ../../nbs/policies/04_endpoint.ipynb #2401018a
-def _join_events(text: str) -> dict[str, Any]:
+def _join_events(text: str) -> Fields:
     "The answer in a stream of events that nobody asked for."
-    message: dict[str, Any] = {}
-    answer: dict[str, Any] = dict(choices=[dict(message=message)])
+    message: Fields = {}
+    answer: Fields = dict(choices=[dict(message=message)])
     calls: dict[int, dict[str, str]] = {}
     lines = re.findall(r"^data: *(\{.*)", text, re.M)
     if not lines:
@@ -108,7 +110,7 @@ def _join_events(text: str) -> dict[str, Any]:
 _FAILED = {"error", "abort", "cancelled", "network_error"}  # reasons to stop that are no model's
 
 # %% ../../nbs/policies/04_endpoint.ipynb #d8a9b01d
-def _raise_inner_error(answer: dict[str, Any], choice: dict[str, Any]) -> None:
+def _raise_inner_error(answer: Fields, choice: Fields) -> None:
     "Raise `LookupError`, with a `status_code` if there is one, for an error in an answer."
     error = answer.get("error") or choice.get("error")
     if not error and choice.get("finish_reason") not in _FAILED:
@@ -150,11 +152,11 @@ def _parse_completion(text: str) -> Completion:
     return Completion(message, tokens, stop == "length", stop, answer.get("id") or "")
 
 # %% ../../nbs/policies/04_endpoint.ipynb #b5d218e7
-def _openai_client(key: str, base_url: str | None) -> Any:
-    "The client of the `openai` package."
-    with needs_extra("openai"):
-        from openai import OpenAI
-    return OpenAI(api_key=key or "none", base_url=base_url, max_retries=0)
+def _http_client(extra: str, place: str, key: str, base_url: str | None) -> Any:
+    "The client of a package, by its place there."
+    with needs_extra(extra):
+        make = resolve_name(place)
+    return make(api_key=key or "none", base_url=base_url, max_retries=0)
 
 # %% ../../nbs/policies/04_endpoint.ipynb #014bc8c7
 def _ask_openai(
@@ -162,7 +164,7 @@ def _ask_openai(
     model: str,
     messages: Sequence[dict],
     tools: Sequence[dict],
-    options: dict[str, Any],
+    options: Fields,
     timeout: float,
 ) -> Completion:
     "One request for a chat completion."
@@ -178,22 +180,22 @@ def _ask_openai(
     return _parse_completion(raw.text)
 
 # %% ../../nbs/policies/04_endpoint.ipynb #b32b36f0
-def _system_text(messages: Iterable[dict[str, Any]]) -> str:
+def _system_text(messages: Iterable[Fields]) -> str:
     "What the system prompts of a conversation say."
     return "\n\n".join(m["content"] for m in messages if m["role"] == "system")
 
 # %% ../../nbs/policies/04_endpoint.ipynb #d2043d29
-def _call_arguments(call: dict[str, Any]) -> dict[str, Any]:
+def _call_arguments(call: Fields) -> Fields:
     "The arguments of a call, as an object."
     arguments = call["function"].get("arguments") or {}
     return json.loads(arguments) if isinstance(arguments, str) else arguments
 
 # %% ../../nbs/policies/04_endpoint.ipynb #5e533162
-def _anthropic_blocks(message: dict[str, Any], n_calls: int) -> list[dict[str, Any]]:
+def _anthropic_blocks(message: Fields, n_calls: int) -> list[Fields]:
     "A message of the model as blocks, whose calls are numbered from `n_calls` on."
     if message.get("blocks"):
         return message["blocks"]
-    blocks: list[dict[str, Any]] = []
+    blocks: list[Fields] = []
     if message.get("content"):
         blocks.append(dict(type="text", text=message["content"]))
     for i, call in enumerate(message.get("tool_calls") or ()):
@@ -203,10 +205,10 @@ def _anthropic_blocks(message: dict[str, Any], n_calls: int) -> list[dict[str, A
 
 # %% ../../nbs/policies/04_endpoint.ipynb #aca01ac7
 def _to_anthropic_messages(
-    messages: Sequence[dict[str, Any]],
-) -> tuple[str, list[dict[str, Any]]]:
+    messages: Sequence[Fields],
+) -> tuple[str, list[Fields]]:
     "The system prompt, and messages of blocks in which user and model take turns."
-    sent: list[dict[str, Any]] = []
+    sent: list[Fields] = []
     waiting: deque[str] = deque()  # ids of calls without a result
     n_calls = 0
     for message in messages:
@@ -229,7 +231,7 @@ def _to_anthropic_messages(
     return _system_text(messages), sent
 
 # %% ../../nbs/policies/04_endpoint.ipynb #f352545a
-def _parse_anthropic(answer: dict[str, Any]) -> Completion:
+def _parse_anthropic(answer: Fields) -> Completion:
     "A message of Anthropic; raises `LookupError` if it is none."
     blocks = answer.get("content")
     if answer.get("type") != "message" or not isinstance(blocks, list):
@@ -260,7 +262,7 @@ _ANTHROPIC_MAX_TOKENS = (
 def _describe_tools(
     tools: Sequence[dict],  # as the chat protocol of OpenAI has them
     schema: str,  # what the other protocol calls the schema of the parameters
-) -> list[dict[str, Any]]:
+) -> list[Fields]:
     "Tools as another protocol describes them."
     described = []
     for tool in tools:
@@ -275,7 +277,7 @@ def _ask_anthropic(
     model: str,
     messages: Sequence[dict],
     tools: Sequence[dict],
-    options: dict[str, Any],
+    options: Fields,
     timeout: float,
 ) -> Completion:
     "One request to Anthropic."
@@ -304,17 +306,10 @@ def _ask_anthropic(
     except (ValueError, AttributeError):
         raise LookupError(f"the answer is no message: {text[:200]}") from None
 
-# %% ../../nbs/policies/04_endpoint.ipynb #9350813d
-def _anthropic_client(key: str, base_url: str | None) -> Any:
-    "The client of the `anthropic` package."
-    with needs_extra("providers"):
-        from anthropic import Anthropic
-    return Anthropic(api_key=key or "none", base_url=base_url, max_retries=0)
-
 # %% ../../nbs/policies/04_endpoint.ipynb #0088aeef
-def _to_gemini_contents(messages: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+def _to_gemini_contents(messages: Sequence[Fields]) -> list[Fields]:
     "Contents in which user and model take turns."
-    sent: list[dict[str, Any]] = []
+    sent: list[Fields] = []
     for message in messages:
         role = "model" if message["role"] == "assistant" else "user"
         if message["role"] == "system":
@@ -337,7 +332,7 @@ def _to_gemini_contents(messages: Sequence[dict[str, Any]]) -> list[dict[str, An
     return sent
 
 # %% ../../nbs/policies/04_endpoint.ipynb #70cd5b82
-def _parse_gemini(answer: dict[str, Any]) -> Completion:
+def _parse_gemini(answer: Fields) -> Completion:
     "The first candidate of an answer, in the names of the package; raises `LookupError` if it is no answer."
     candidates, refused = answer.get("candidates") or [], answer.get("prompt_feedback") or {}
     if not candidates and not refused:
@@ -350,7 +345,7 @@ def _parse_gemini(answer: dict[str, Any]) -> Completion:
         "\n".join(part["text"] for part in written if bool(part.get("thought")) is is_thought)
         for is_thought in (False, True)
     )
-    message: dict[str, Any] = dict(
+    message: Fields = dict(
         role="assistant",
         content=said,
         tool_calls=[_call_message(call["name"], call.get("args") or {}) for call in calls],
@@ -376,14 +371,14 @@ def _ask_gemini(
     model: str,
     messages: Sequence[dict],
     tools: Sequence[dict],
-    options: dict[str, Any],
+    options: Fields,
     timeout: float,
 ) -> Completion:
     "One request to Gemini."
     from google.genai import types
 
     settings = dict(options)
-    http: dict[str, Any] = dict(timeout=int(timeout * 1000))
+    http: Fields = dict(timeout=int(timeout * 1000))
     if headers := settings.pop("extra_headers", None):
         http["headers"] = headers
     if extra := settings.pop("extra_body", None):
@@ -417,9 +412,17 @@ def _gemini_client(key: str, base_url: str | None) -> Any:
 
 # %% ../../nbs/policies/04_endpoint.ipynb #0835d187
 PROVIDERS = dict(
-    openai=_Provider("OPENAI_API_KEY", "https://api.openai.com/v1", _openai_client, _ask_openai),
+    openai=_Provider(
+        "OPENAI_API_KEY",
+        "https://api.openai.com/v1",
+        partial(_http_client, "openai", "openai:OpenAI"),
+        _ask_openai,
+    ),
     anthropic=_Provider(
-        "ANTHROPIC_API_KEY", "https://api.anthropic.com", _anthropic_client, _ask_anthropic
+        "ANTHROPIC_API_KEY",
+        "https://api.anthropic.com",
+        partial(_http_client, "providers", "anthropic:Anthropic"),
+        _ask_anthropic,
     ),
     google=_Provider(
         "GEMINI_API_KEY", "https://generativelanguage.googleapis.com", _gemini_client, _ask_gemini
@@ -438,7 +441,7 @@ def _guess_provider(
 
 # %% ../../nbs/policies/04_endpoint.ipynb #4888572c
 @cache
-def price_list() -> dict[str, Any]:
+def price_list() -> Fields:
     "The prices of the package: the date `as_of`, their `source`, and `models` with dollars for a million tokens."
     return json.loads(read_asset("prices.json"))
 
@@ -537,7 +540,7 @@ class Endpoint:
         if protocol not in ("auto", "tools", "text"):
             raise ValueError(f"protocol is {protocol!r}; there are auto, tools and text")
         self.protocol, self.is_text = protocol, protocol == "text"
-        self.channel: dict[str, Any] = {}  # what `probe` found, see `channel_text`
+        self.channel: Fields = {}  # what `probe` found, see `channel_text`
         self.tell: Callable[[str], Any] = str  # is told what `probe` waits for
         self.name, self.model, self.provider = model, name, guessed
         self.base_url, self.api_key = base_url, api_key
@@ -567,7 +570,7 @@ class Endpoint:
         return _known_price(self.model) if self.host == own else None
 
     @property
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> Fields:
         "What results and logs record: no key, no headers."
         shown = {name: value for name, value in self.options.items() if name != "extra_headers"}
         shown = json.loads(json.dumps(shown, default=str))

@@ -19,6 +19,7 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from .. import Fields
 from .base import Completion, RolloutAborted
 from sql_env.policies.weights import (
     as_template_reads,
@@ -32,7 +33,7 @@ from sql_env.policies.weights import (
 MODEL_SETTINGS_FILE = "sql_env.json"
 
 # %% ../../nbs/policies/05_local.ipynb #6ec0926b
-def load_model_settings(folder: str | Path) -> dict[str, Any]:
+def load_model_settings(folder: str | Path) -> Fields:
     "The evaluation settings in a model's folder, {} if it has none; raises `ValueError` if the file is broken."
     path = Path(folder) / MODEL_SETTINGS_FILE
     if not path.is_file():
@@ -312,7 +313,7 @@ class LocalModel:
         protocol: str = "auto",  # "tools" or "text", see `as_text`; what the template can if auto
     ):
         self.protocol, self.is_text = protocol, protocol == "text"
-        self.channel: dict[str, Any] = {}  # what `probe` found, see `channel_text`
+        self.channel: Fields = {}  # what `probe` found, see `channel_text`
         self.keep_tokens, self.base = keep_tokens, base
         self._writer: CachedWriter | None = None
         self.path = str(model) if isinstance(model, (str, Path)) else ""
@@ -329,7 +330,7 @@ class LocalModel:
         self.name = name or (Path(shown).name if Path(shown).is_dir() else shown)
 
     @property
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> Fields:
         "What results and logs record."
         template = None if self.template is None else f"{zlib.crc32(self.template.encode()):08x}"
         return dict(

@@ -16,25 +16,26 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from random import SystemRandom
 
+from .. import meanings
 from ..play.acts import repair_unicode
 from .base import Completion, ModelError, RolloutAborted
 
 # %% ../../nbs/policies/03_requests.ipynb #c3083b69
-ADVICE = dict(
-    key="check {key_var}; it is wrong, or it may not use this model",
-    model="check the name of the model",
-    address="is base_url right? Most servers want /v1 at its end",
-    absent="nobody listens there; is the server running, and base_url right?",
-    quota="the account is out of credit: check its plan and billing",
-    rate_limit="rate limit; play fewer episodes at once, or give rpm, the requests a minute that are allowed",
-    server="the server is busy or broken; try again later",
-    gone="the server had answered, and is gone; start it again",
-    timeout="give it a longer timeout",
-    bad_request="the server refuses the request; check the options of the model",
-    call="the server can't read a call that its model wrote",
-    not_sent="the request could not be written; check the options of the model",
-    no_tools="the model or its server takes no tool calls; vLLM wants --enable-auto-tool-choice and --tool-call-parser",
-)  # kinds of errors, with what to do
+ADVICE = meanings("""
+key: check {key_var}; it is wrong, or it may not use this model
+model: check the name of the model
+address: is base_url right? Most servers want /v1 at its end
+absent: nobody listens there; is the server running, and base_url right?
+quota: the account is out of credit: check its plan and billing
+rate_limit: rate limit; play fewer episodes at once, or give rpm, the requests a minute that are allowed
+server: the server is busy or broken; try again later
+gone: the server had answered, and is gone; start it again
+timeout: give it a longer timeout
+bad_request: the server refuses the request; check the options of the model
+call: the server can't read a call that its model wrote
+not_sent: the request could not be written; check the options of the model
+no_tools: the model or its server takes no tool calls; vLLM wants --enable-auto-tool-choice and --tool-call-parser
+""")  # kinds of errors, with what to do
 _PERMANENT_ERRORS = (
     "key",
     "model",

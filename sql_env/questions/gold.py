@@ -228,13 +228,8 @@ def _shows_tie(db: Database, test: TieTest) -> bool:
     if not 0 < test.limit < len(rows):
         return False
 
-    def is_same(a, b) -> bool:
-        if isinstance(a, float) and isinstance(b, float):
-            return isclose(a, b, rel_tol=1e-9)
-        return a == b
-
-    last, next_one = rows[test.limit - 1], rows[test.limit]
-    return all(is_same(last[i], next_one[i]) for i in test.columns or [])
+    ends = rows[test.limit - 1 : test.limit + 1]
+    return _same_keys(*([row[i] for i in test.columns or []] for row in ends))
 
 # %% ../../nbs/questions/03_gold.ipynb #0ca7205c
 _MOST_TIED = 50  # rows that tie, beyond the cut, that are looked at
@@ -466,6 +461,9 @@ class GoldResult(NamedTuple):
         )
 
 # %% ../../nbs/questions/03_gold.ipynb #c8b40b6e
+_FAILURES = (apsw.Error, UnicodeError, MemoryError)  # of a statement on a strange file
+
+
 class GoldRunner:
     "Runs gold SQL of one database, apart from all connections that agents use; raises `QueryError` if it can't open."
 
@@ -500,7 +498,7 @@ class GoldRunner:
             try:
                 tables = self.reader.tables_read(sql)[0] if tables is None else tables
                 yield copy.rows(sql, most) if copy.hold(tables) else None
-            except (apsw.Error, UnicodeError, MemoryError):
+            except _FAILURES:
                 yield None
 
     def padded_codes(self, sql: str) -> str:
@@ -510,7 +508,7 @@ class GoldRunner:
             if not _names_padded_text(sql) and not any(map(self._has_padded_text, tables)):
                 return ""
             return _padded_codes(self.gold, sql, [self.reader.facts(table) for table in tables])
-        except (apsw.Error, UnicodeError, MemoryError):
+        except _FAILURES:
             return ""
 
     def _has_padded_text(self, table: str) -> bool:
@@ -536,7 +534,7 @@ class GoldRunner:
                 return False
             tests = order_proof(sql, facts)
             return tests is not None and not any(_shows_tie(self.gold, test) for test in tests)
-        except (apsw.Error, UnicodeError, MemoryError, QueryError):
+        except (*_FAILURES, QueryError):
             return False
 
     def order_flag(self, sql: str, rows: list[tuple]) -> str:
@@ -770,7 +768,7 @@ def _judge(runner: GoldRunner, sql: str) -> GoldResult:
     "What gold gives; whatever goes wrong with one query costs no other."
     try:
         return runner.judge(sql)
-    except (apsw.Error, MemoryError, UnicodeError, RecursionError) as e:
+    except (*_FAILURES, RecursionError) as e:
         return GoldResult(sql, None, None, ("error",), (("error", str(to_query_error(e))),))
 
 # %% ../../nbs/questions/03_gold.ipynb #c61777d7
@@ -798,7 +796,7 @@ def gold_results(
         return results
     try:
         runner = GoldRunner(database, limits)
-    except (apsw.Error, MemoryError, UnicodeError) as e:
+    except _FAILURES as e:
         why = to_query_error(e).message
         raise QueryError("bad_database", f"{Path(database).name}: {why}") from None
     for i in range(0, len(missing), _CHUNK):

@@ -22,6 +22,7 @@ from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
 
+from .. import Fields, meanings
 from ..database.database import Database, Descriptions, Limits
 from ..database.search import Documents
 from ..sql.analysis import classify_difficulty, referenced_tables
@@ -170,13 +171,8 @@ class _GoldAnswer:
     def __set__(self, q: Any, rows: Any) -> None:
         q.__dict__["gold_answer"] = rows  # while it is made; a question is frozen
 
-
-def _gold_answer() -> Any:
-    "A `_GoldAnswer`, in the place of a default."
-    return _GoldAnswer()
-
 # %% ../../nbs/questions/01_question_set.ipynb #555f7393
-def _without_defaults(fields: Mapping[str, Any]) -> dict[str, Any]:
+def _without_defaults(fields: Mapping[str, Any]) -> Fields:
     "The fields of a question that differ from their defaults."
     return {name: value for name, value in fields.items() if not _is_default(name, value)}
 
@@ -194,7 +190,7 @@ class Question:
     question_text: str
     database_name: str
     gold_sql: str
-    gold_answer: tuple[tuple, ...] = _gold_answer()  # typed rows
+    gold_answer: tuple[tuple, ...] = _GoldAnswer()  # type: ignore[assignment]  # typed rows
     answer_type: str = _derived(_answer_type, "")
     difficulty: str = _derived(
         _of_gold(classify_difficulty, "hard", _task_difficulty), ""
@@ -279,20 +275,15 @@ _DEFAULTS = {
 _TYPED_BY = frozenset(("gold_answer", "gold_sql", "writes"))  # what decides the type of an answer
 
 # %% ../../nbs/questions/01_question_set.ipynb #0f2b37a9
-def _question(kept: dict[str, Any]) -> Question:
+def _question(kept: Fields) -> Question:
     "The question of fields that are as `Question` keeps them, without defaults."
     q = object.__new__(Question)
     object.__setattr__(q, "__dict__", kept)
     return q
 
 # %% ../../nbs/questions/01_question_set.ipynb #42f522e5
-def _flag_lines(text: str) -> dict[str, str]:
-    "Flags and their meanings, one on a line."
-    return dict(line.split(": ", 1) for line in text.strip().splitlines())
-
-
 QUESTION_FLAGS = {
-    **_flag_lines("""
+    **meanings("""
 error: gold does not run
 empty: gold has no rows, so [] would be right
 null: gold is a single NULL
@@ -322,7 +313,7 @@ absent_value: gold finds nothing, for a text that the data does not hold
 date_as_text: gold puts dates in order that are stored in words or from day or month to year
 """),
     **{flag: rule.meaning for flag, rule in SHAPE_RULES.items()},
-    **_flag_lines("""
+    **meanings("""
 duplicate_gold: another question has the same gold
 equal_gold: another question's gold is written otherwise and proved equal
 contradicted: a question in the same words has a gold that gives other rows
@@ -448,7 +439,7 @@ def _follow_ups_from_json(given: Mapping[str, Any]) -> tuple["Question", ...]:
     return tuple(found)
 
 # %% ../../nbs/questions/01_question_set.ipynb #5d1c920d
-def _read_lists(given: dict[str, Any]) -> None:
+def _read_lists(given: Fields) -> None:
     "Put tuples in the place of JSON's lists and objects; raises `ValueError`."
     given["gold_answer"] = _gold_from_json(given.get("gold_answer", []))
     others = given.get("other_answers", [])
@@ -631,7 +622,7 @@ class QuestionSet(Sequence):
         return name in self._open
 
 # %% ../../nbs/questions/01_question_set.ipynb #10786bdc
-def why_none(qs: QuestionSet, most: int = 5) -> str:
+def why_none(qs: QuestionSet) -> str:
     "Why a set has no questions to play: flags and reasons with their counts; empty if it has some."
     if len(qs):
         return ""
@@ -641,7 +632,7 @@ def why_none(qs: QuestionSet, most: int = 5) -> str:
             said = QUESTION_FLAGS.get(flag, "it was taken out")
             counts[f"{flag}, {q.reason(flag) or said}"] += 1
     counts.update(qs.left_out)
-    shown = [f"{n} x {why}" for why, n in counts.most_common(most)]
+    shown = [f"{n} x {why}" for why, n in counts.most_common(5)]
     more = len(counts) - len(shown)
     shown += [f"and {more} more reasons"] if more else []
     return "; ".join(shown) or "it holds none at all"
@@ -667,7 +658,6 @@ def save_question_set(qs: QuestionSet, folder: str | Path) -> Path:
 # %% ../../nbs/questions/01_question_set.ipynb #fcb86a10
 def read_questions(
     path: str | Path,
-    read: Callable[[str], Question] = _question_from_json,  # what makes a question of a line
 ) -> list[Question]:
     "Questions of a JSONL file; raises `ValueError` that names the line."
     path = Path(path)
@@ -681,7 +671,7 @@ def read_questions(
             continue
         where = f"{path.name}, line {number}"
         try:
-            q = read(line)
+            q = _question_from_json(line)
         except Exception as e:
             raise ValueError(f"{where}: {e}") from None
         if q.question_id in questions:

@@ -18,6 +18,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from .. import Fields, meanings
 from ..database.database import Descriptions
 from ..database.search import Documents, read_documents
 from ..paths import SourceError, unpack_archive
@@ -161,17 +162,17 @@ def _translate_gold(
         return q.with_flag("untranslated", str(e))
 
 # %% ../../nbs/sources/01_files.ipynb #f79f98ac
-_SHORT_NAMES = dict(
-    question="question_text",
-    sql="gold_sql",
-    query="gold_sql",
-    SQL="gold_sql",
-    database="database_name",
-    db_id="database_name",
-    id="question_id",
-    statements="gold_statements",
-    rule="states_rule",
-)
+_SHORT_NAMES = meanings("""
+question: question_text
+sql: gold_sql
+query: gold_sql
+SQL: gold_sql
+database: database_name
+db_id: database_name
+id: question_id
+statements: gold_statements
+rule: states_rule
+""")
 _NUMBERED = re.compile(r"(?:sql|query|gold_sql)_(\d+)")
 _PLAIN = frozenset("question_id question_text database_name gold_sql split evidence".split())
 
@@ -186,7 +187,7 @@ def _long_names(
     return names, [key for _, key in numbered]
 
 # %% ../../nbs/sources/01_files.ipynb #f4f02004
-def _question_fields(given: Mapping[str, Any]) -> dict[str, Any]:
+def _question_fields(given: Mapping[str, Any]) -> Fields:
     "The fields of `Question` that a line gives, by short names, with all its queries."
     names, numbered = _long_names(tuple(given))
     fields = dict(zip(names, given.values()))
@@ -208,7 +209,7 @@ def _question_fields(given: Mapping[str, Any]) -> dict[str, Any]:
 _YES_NO = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False, "": False}
 
 
-def _task_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
+def _task_fields(fields: Mapping[str, Any]) -> Fields:
     "The fields of a task as lists, where a line gives them as texts; raises `ValueError`."
     found = dict(fields)
     for name in ("gold_statements", "invariants"):

@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from .. import Fields, meanings
 from ..database.database import Descriptions
 from ..database.search import Documents
 from ..grading.answers import compare_rows
@@ -415,7 +416,7 @@ def _read_spider2_lite(
     return _check_databases(Drafts(questions, databases, "spider2_lite", dict(left_out)))
 
 # %% ../../nbs/sources/02_published.ipynb #35c85244
-def _rows_with_gold(file: Path, golds: str, *fields: str) -> Iterator[dict[str, Any]]:
+def _rows_with_gold(file: Path, golds: str, *fields: str) -> Iterator[Fields]:
     "The rows of a file, with what other files beside it say of the same ids."
     known: dict[Any, dict] = {}
     for extra in sorted(set(file.parent.glob(golds)) - {file}):
@@ -434,14 +435,14 @@ def _rows_with_gold(file: Path, golds: str, *fields: str) -> Iterator[dict[str, 
         yield row
 
 # %% ../../nbs/sources/02_published.ipynb #71651521
-def _statements(row: dict[str, Any]) -> list[str]:
+def _statements(row: Fields) -> list[str]:
     "The statements of gold, without semicolons at their ends."
     gold = row.get("sol_sql") or []
     texts = [gold] if isinstance(gold, str) else map(str, gold)
     return [text for text in (text.strip().rstrip(";").strip() for text in texts) if text]
 
 # %% ../../nbs/sources/02_published.ipynb #25913bef
-def _with_follow_up(q: Question, row: dict[str, Any], left_out: Counter[str]) -> Question:
+def _with_follow_up(q: Question, row: Fields, left_out: Counter[str]) -> Question:
     "The question with the follow-up of its row; one that can't be asked is counted."
     later = row.get("follow_up")
     if not isinstance(later, dict) or not later.get("query"):
@@ -454,16 +455,15 @@ def _with_follow_up(q: Question, row: dict[str, Any], left_out: Counter[str]) ->
     return q.with_fields(follow_ups=(Question(*about, split=q.split),))
 
 # %% ../../nbs/sources/02_published.ipynb #9f51402c
-def _knowledge(folder: Path, row: dict[str, Any]) -> dict[Any, dict]:
+def _knowledge(folder: Path, row: Fields) -> dict[Any, dict]:
     "The knowledge base of a row's database, by the ids of its entries."
     name = row["selected_database"]
     path = folder / name / f"{name}_kb.jsonl"
     return {e.get("id"): e for e in _read_json_rows(path)} if path.is_file() else {}
 
 # %% ../../nbs/sources/02_published.ipynb #9e705864
-_IN_WORDS = dict(
-    line.split(": ")
-    for line in """>=: at least
+_IN_WORDS = meanings("""
+>=: at least
 <=: at most
 <>: is not
 !=: is not
@@ -486,8 +486,8 @@ or: or
 not: not
 between: between
 null: missing
-round: rounded""".splitlines()
-)
+round: rounded
+""")
 _SILENT = frozenset(
     "select from where group order by having limit as on join inner left outer case when then else end is in "
     "like distinct cast real integer text coalesce ifnull nullif over partition with union all exists".split()
@@ -513,7 +513,7 @@ def _meaning(term: str, sql: str) -> Clarification:
     return Clarification(term, f'By "{term}" I mean: {_snippet_words(sql)}.')
 
 
-def _query_facts(row: dict[str, Any]) -> Iterator[Clarification]:
+def _query_facts(row: Fields) -> Iterator[Clarification]:
     "What explains the terms of a question."
     ambiguity = row.get("user_query_ambiguity") or {}
     for kind in ("critical_ambiguity", "non_critical_ambiguity"):
@@ -523,7 +523,7 @@ def _query_facts(row: dict[str, Any]) -> Iterator[Clarification]:
                 yield _meaning(term, sql)
 
 # %% ../../nbs/sources/02_published.ipynb #d8a1a669
-def _knowledge_facts(row: dict[str, Any], knowledge: dict[Any, dict]) -> Iterator[Clarification]:
+def _knowledge_facts(row: Fields, knowledge: dict[Any, dict]) -> Iterator[Clarification]:
     "Entries of the knowledge base that an agent is not given, in their own words."
     for found in row.get("knowledge_ambiguity") or []:
         entry = knowledge.get(found.get("deleted_knowledge")) or {}
@@ -558,7 +558,7 @@ def _read_mini_interact(
 
 # %% ../../nbs/sources/02_published.ipynb #d4e609e3
 def _why_not(
-    row: dict[str, Any],  # with gold
+    row: Fields,  # with gold
     databases: dict[str, Path],
 ) -> str:
     "Why a row is left out, or nothing."

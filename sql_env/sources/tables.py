@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from zipfile import BadZipFile
 
+from .. import Fields, meanings
 from ..database.database import build_database
 from ..extras import needs_extra
 from ..paths import SourceError
@@ -128,11 +129,6 @@ def _fits_number(text: str) -> bool:
 _DECIMAL_COMMA = re.compile(r"-?\d+,\d+|-?\d{1,3}(\.\d{3})+,\d+|-?\d{1,3}(\.\d{3})+", re.ASCII)
 
 
-def _with_point(text: str) -> str:
-    "A number with a decimal comma, as others write it."
-    return text.replace(".", "").replace(",", ".")
-
-
 def _has_decimal_commas(texts: Iterable[str]) -> bool:
     "Whether texts are numbers, at least one of them with a decimal comma; `1,234` alone may be a thousand."
     given = [text for text in texts if text]
@@ -143,7 +139,7 @@ def _has_decimal_commas(texts: Iterable[str]) -> bool:
 def _csv_column(texts: list[str], decimal_comma: bool = False) -> tuple[str, list]:
     "The type and values of a column of a CSV file."
     if decimal_comma and _has_decimal_commas(texts):
-        texts = [_with_point(text) for text in texts]
+        texts = [text.replace(".", "").replace(",", ".") for text in texts]
     given = [text for text in texts if text]
     for declared, fits, read in (("INTEGER", _fits_whole, int), ("REAL", _fits_number, float)):
         if given and all(map(fits, given)):
@@ -287,15 +283,15 @@ def _read_duckdb_tables(path: Path) -> list[_ImportedTable]:
     return found
 
 # %% ../../nbs/sources/03_tables.ipynb #7a9df33b
-_ADVICE = {
-    ".zip": "Unpack it first and name the files in it.",
-    ".gz": "Unpack it first and name the files in it.",
-    ".sql": "A dump runs on its own server only: restore it there and export the tables as CSV or Parquet.",
-    ".dump": "Restore it on its own server and export the tables as CSV or Parquet.",
-    ".xls": "Save it as .xlsx, or each sheet as CSV.",
-    ".sqlite": "It is SQLite already: put it into the folder beside questions.jsonl.",
-    ".db": "If it is SQLite, put it into the folder beside questions.jsonl.",
-}
+_ADVICE = meanings("""
+.zip: Unpack it first and name the files in it.
+.gz: Unpack it first and name the files in it.
+.sql: A dump runs on its own server only: restore it there and export the tables as CSV or Parquet.
+.dump: Restore it on its own server and export the tables as CSV or Parquet.
+.xls: Save it as .xlsx, or each sheet as CSV.
+.sqlite: It is SQLite already: put it into the folder beside questions.jsonl.
+.db: If it is SQLite, put it into the folder beside questions.jsonl.
+""")
 
 # %% ../../nbs/sources/03_tables.ipynb #caf46362
 def _read_tables(
@@ -435,7 +431,7 @@ def _field_names(columns: Iterable[str]) -> list[str]:
 
 def _table_records(
     path: Path,  # CSV, TSV or Excel
-) -> list[dict[str, Any]]:  # of each line, by names of fields; empty cells are left out
+) -> list[Fields]:  # of each line, by names of fields; empty cells are left out
     "The lines of the tables of a file; raises `SourceError`."
     found = []
     for table in _read_tables(path):

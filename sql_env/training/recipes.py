@@ -14,6 +14,7 @@ from functools import partial
 from hashlib import sha256
 from typing import Any, Unpack
 
+from .. import Fields
 from ..integrations.trl import sql_env_reward_func
 from ..play.chat import MAX_TOOL_RESULT_CHARS, SYSTEM_PROMPT
 from ..play.settings import Settings, read_settings
@@ -27,11 +28,11 @@ class Stage:
     name: str
     method: str  # sft: imitate experts; grpo: play for reward; or a name of `make_trainers`
     data: str | QuestionSet | Callable[[int], QuestionSet] = ""  # what is learned from
-    args: dict[str, Any] = field(default_factory=dict)  # of TRL's SFTConfig or GRPOConfig
+    args: Fields = field(default_factory=dict)  # of TRL's SFTConfig or GRPOConfig
     schema_level: str = "names"  # what an episode shows at its start
     start: str = ""  # stage whose model this one continues; the one before if empty
-    env: dict[str, Any] = field(default_factory=dict)  # of `SQLEnvTRL`, over the recipe's
-    options: dict[str, Any] = field(default_factory=dict)  # of the recipe's `make_rows`
+    env: Fields = field(default_factory=dict)  # of `SQLEnvTRL`, over the recipe's
+    options: Fields = field(default_factory=dict)  # of the recipe's `make_rows`
     share: float = 1.0  # of its questions that are used, see `scale_recipe`
     seed: int | None = None  # of its data, plus the run's; 100 times its place if None
 
@@ -52,11 +53,11 @@ class Recipe:
     reward_funcs: tuple[Callable, ...] = (sql_env_reward_func,)  # of GRPOTrainer
     curriculum: str = "fixed"  # or success: draw questions with mixed results more often
     validation: int = 0  # questions kept out of a stage's data, to choose its best checkpoint
-    sft: dict[str, Any] = field(default_factory=dict)  # of every SFTConfig
-    grpo: dict[str, Any] = field(default_factory=dict)  # of every GRPOConfig
-    env: dict[str, Any] = field(default_factory=dict)  # of `SQLEnvTRL`
+    sft: Fields = field(default_factory=dict)  # of every SFTConfig
+    grpo: Fields = field(default_factory=dict)  # of every GRPOConfig
+    env: Fields = field(default_factory=dict)  # of `SQLEnvTRL`
     turn_tokens: int = 256  # most that the model may write in one turn
-    lora: dict[str, Any] | None = None  # of peft's LoraConfig; all weights if None
+    lora: Fields | None = None  # of peft's LoraConfig; all weights if None
     precision: str = ""  # bf16, fp16 or fp32; what the machine is fast in if empty
     ends: str = ""  # the stage that is trained if none is named; the last if empty
     mark: str = ""  # a file beside each of its models, by which `plugins` finds what loads them
@@ -98,8 +99,8 @@ def describe_recipe(value: Any) -> Any:
     return value
 
 # %% ../../nbs/training/02_recipes.ipynb #045304dc
-_SAVED: dict[str, Any] = dict(report_to="none", save_total_limit=2)
-_SFT: dict[str, Any] = dict(
+_SAVED: Fields = dict(report_to="none", save_total_limit=2)
+_SFT: Fields = dict(
     _SAVED,
     num_train_epochs=1,
     warmup_steps=10,
@@ -107,7 +108,7 @@ _SFT: dict[str, Any] = dict(
     logging_steps=5,
     save_steps=50,
 )
-_GRPO: dict[str, Any] = dict(
+_GRPO: Fields = dict(
     _SAVED,
     num_generations=8,
     max_grad_norm=0.5,
@@ -244,11 +245,11 @@ def _changed_stage(
     return replace(stage, data=data or stage.data, args=args, schema_level=level, options=options)
 
 # %% ../../nbs/training/02_recipes.ipynb #ed5a06fc
-def _changed_lora(lora: dict[str, Any] | None, rank: int | None) -> dict[str, Any] | None:
+def _changed_lora(lora: Fields | None, rank: int | None) -> Fields | None:
     "LoRA settings with another rank, and its updates as strong as before; None for a rank of 0."
     if rank is None:
         return lora
-    given: dict[str, Any] = lora or _QWEN_LORA
+    given: Fields = lora or _QWEN_LORA
     return (
         given | dict(r=rank, lora_alpha=given["lora_alpha"] * rank / given["r"]) if rank else None
     )
@@ -311,7 +312,7 @@ def change_recipe(
     )
 
 # %% ../../nbs/training/02_recipes.ipynb #f6e47335
-def _evaluation_settings(recipe: Recipe, stage: Stage) -> dict[str, Any]:
+def _evaluation_settings(recipe: Recipe, stage: Stage) -> Fields:
     "The settings with which to evaluate the model of a stage, as its folder holds them."
     env = recipe.env | stage.env
     settings = dict(

@@ -19,6 +19,7 @@ from functools import cache
 from itertools import groupby
 from typing import Any, NamedTuple
 
+from .. import Fields, meanings
 from ..database.catalog import TableInfo, resolve_table
 from ..database.guards import QueryError
 from ..database.writing import Change
@@ -306,11 +307,6 @@ def _turn_parts(view: EpisodeView, turn: Turn) -> list[Part]:
         return [_result_part(text)]
     return [Part("reply" if gives == "reply" else "text", text)]
 
-# %% ../../nbs/view/02_episode.ipynb #a8050a6c
-def _rows_are_equal(a: tuple, b: tuple) -> bool:
-    "Whether two rows are equal by the rules of the grader, whichever of them is gold."
-    return len(a) == len(b) and bool(compare_rows([a], [b]) or compare_rows([b], [a]))
-
 # %% ../../nbs/view/02_episode.ipynb #a0d5c53a
 def _unmatched_rows(rows: Sequence[tuple], others: Sequence[tuple]) -> list[int]:
     "Indices of rows, among those shown, that have no equal in `others` (of which the first 100 are compared)."
@@ -319,7 +315,14 @@ def _unmatched_rows(rows: Sequence[tuple], others: Sequence[tuple]) -> list[int]
     unmatched = []
     for i, row in enumerate(rows[:MAX_ROWS]):
         row = tuple(row)
-        if repr(row) in written or any(_rows_are_equal(row, other) for other in others[:100]):
+        if (
+            repr(row) in written
+            or any(
+                len(row) == len(other)  # equal by the rules of the grader, whichever is gold
+                and (compare_rows([row], [other]) or compare_rows([other], [row]))
+                for other in others[:100]
+            )
+        ):
             continue
         unmatched.append(i)
     return unmatched
@@ -478,14 +481,14 @@ def _end_parts(view: EpisodeView) -> list[Part]:
     return parts
 
 # %% ../../nbs/view/02_episode.ipynb #9675078d
-_PAID_FOR = dict(
-    outcome="for the answer",
-    step="for the step",
-    error="for the mistake",
-    repeat="for the repeat",
-    clarify="for asking",
-    shaping="for progress",
-)
+_PAID_FOR = meanings("""
+outcome: for the answer
+step: for the step
+error: for the mistake
+repeat: for the repeat
+clarify: for asking
+shaping: for progress
+""")
 
 # %% ../../nbs/view/02_episode.ipynb #cf3955eb
 def _reward_words(reward: Mapping[str, float]) -> dict[str, float]:
@@ -745,7 +748,7 @@ def view_trajectory(
         recorded = logged.outcome.verdicts if logged.outcome else {}
         outcome = replace(view.outcome, verdicts=recorded)
     same = ("question", "budget", "tables", "about", "changes", "results")
-    found: dict[str, Any] = {name: getattr(view, name) for name in same}
+    found: Fields = {name: getattr(view, name) for name in same}
     note = logged.note if trajectory.episode.error else _describe_change(trajectory, episode)
     return replace(logged, **found, outcome=outcome, note=note)
 

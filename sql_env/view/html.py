@@ -77,8 +77,7 @@ def _scroll_box(inside: Any, label: str, cls: str = "sx-scroll") -> FT:
 
 # %% ../../nbs/view/01_html.ipynb #dba95d20
 def _column_class(values: Sequence[str]) -> str:
-    is_number = bool(values) and all(_NUMBER.fullmatch(value) for value in values)
-    return "sx-num" if is_number else ""
+    return "sx-num" * (bool(values) and all(map(_NUMBER.fullmatch, values)))
 
 # %% ../../nbs/view/01_html.ipynb #8c9e3d6e
 def _cell_html(value: str, column_class: str) -> Safe:

@@ -12,8 +12,8 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
+from .. import Fields
 from ..evaluation.logs import SPLIT, parse_line, run_difference, takes_place
 from ..evaluation.results import EvaluationResult
 from ..evaluation.rows import EpisodeResult, Trajectory, reprice
@@ -24,7 +24,7 @@ class _LoggedRun:
     "A run: its settings, the last try of each of its episodes, and a way to what was said in them."
 
     name: str  # shown to people
-    about: dict[str, Any]
+    about: Fields
     episodes: Sequence[EpisodeResult]
     read: Callable[[int], Trajectory]  # all of an episode, by its place in `episodes`
 
@@ -48,7 +48,7 @@ class JsonlLog:
         self._forget()
 
     def _forget(self) -> None:
-        self.headers: list[dict[str, Any]] = []
+        self.headers: list[Fields] = []
         self.unreadable = 0  # lines
         self._is_foreign = False  # its first line is of something else
         self._other = ""  # how another run that begins in it differs
@@ -76,7 +76,7 @@ class JsonlLog:
         return f"{lines} can't be read and are left out." if self.unreadable else ""
 
     @property
-    def about(self) -> dict[str, Any]:
+    def about(self) -> Fields:
         "The settings of the run; the first start counts, and of the rest the last."
         first, last = self.headers[0], self.headers[-1]
         return {**last, "started": first["started"]} if "started" in first else last

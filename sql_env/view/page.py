@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 from fastcore.xml import FT, Safe
 
+from .. import Fields
 from ..database.catalog import Column, TableInfo
 from ..evaluation.trees import TreeNode
 from ..grading.cells import parse_cell
@@ -615,7 +616,7 @@ def _frame_html(
     from IPython.display import HTML
 
     style = f"width:100%; height:{int(height)}px; border:0; border-radius:8px"
-    about: dict[str, Any] = dict(sandbox="allow-scripts", title=title, loading="lazy", style=style)
+    about: Fields = dict(sandbox="allow-scripts", title=title, loading="lazy", style=style)
     return HTML(render_html(element("div", element("iframe", srcdoc=page, **about))))
 
 # %% ../../nbs/view/04_page.ipynb #c6a4952c
