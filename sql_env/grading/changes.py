@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from typing import Any, NamedTuple
 
 import apsw
@@ -431,7 +432,7 @@ def _read_parts(q: Question) -> list[str]:
     return found or [f'SELECT * FROM "{table}"' for table in q.writes]
 
 # %% ../../nbs/grading/05_changes.ipynb #2ad3188a
-def _start_states(q: Question, database: Database, k: int = 20, seed: int = 0) -> _StartStates:
+def _start_states(q: Question, database: Database, k: int = 15, seed: int = 0) -> _StartStates:
     "Some `k` contents for a task that states a rule, worked out once."
     key = _kept("states", q, database, k, seed)
     found = _KEPT.get(key)
@@ -494,10 +495,10 @@ def _witness(
                 _add(con, f"{sql} ORDER BY rowid % 5 LIMIT 5", (), named)
             met = con.execute(c.meets).fetchall() or [(None, None)]
             table, column = map(quote_identifier, (c.table, c.column))
-            own = con.execute(f"SELECT DISTINCT {column} FROM {table} ORDER BY 1 LIMIT 4")
+            own = con.execute(f"SELECT DISTINCT {column} FROM {table} ORDER BY 1")
             values = tuple(v for (v,) in own)
-            if len(values) == 4 or not all(isinstance(v, str) and len(v) < 4 for v in values):
-                values = *c.values, *values[:3]
+            if len(values) > 3 or not all(isinstance(v, str) and len(v) < 4 for v in values):
+                values = *c.values, *values[:2], *values[-2:]
             copies = [_copied(c.table, {c.column: "?1"}, end, schema) for end in _ENDS]
             for value in values:
                 added = [
@@ -537,7 +538,8 @@ def _make_states(q: Question, database: Database, k: int, seed: int) -> _StartSt
     parts, triggers = _read_parts(q), _trigger_texts(database)
     each = max(_LEAST_ROWS, math.ceil(k / len(parts)))
     all_variants = [variants_for(database.path, sql, each, seed) for sql in parts]
-    images = [image for variants in all_variants for image in variants.images]
+    turns = zip_longest(*(variants.images for variants in all_variants))
+    images = [image for turn in turns for image in turn if image]
     schema, named = TaskSchema.read(database), {}
     if not q.states_rule:  # names that are found once may be found nowhere in made contents
         con, named = connect_readonly(database.path, Limits.gold()), _named_rows(q, database)
@@ -621,7 +623,7 @@ def judge_replay(
     q: Question,
     database: Database,
     batches: Sequence[str],  # what the agent has committed, oldest first
-    k: int = 20,
+    k: int = 15,
     seed: int = 0,
 ) -> Verdict:
     "Whether an agent's statements change what gold does on other contents too; reasons as in `ROBUST_REASONS`."
