@@ -87,8 +87,8 @@ def around(literal: Any) -> Iterator[Any]:
 def like_this(node: Any) -> Iterator[tuple[str, Any]]:
     "Other conditions in the place of one."
     left, right = (node.args.get(k) for k in ("this", "expression"))
-    if isinstance(node, exp.EQ) and getattr(right, "is_string", False):
-        text = right.name
+    text = right.name if getattr(right, "is_string", False) else ""
+    if isinstance(node, exp.EQ) and len(text) > 1:  # a flag of one letter is closed
         for pattern in (f"%{text}%", f"{text}%", f"%{text}", f"{text[: len(text) // 2]}%"):
             other = exp.Like(this=left.copy(), expression=exp.Literal.string(pattern))
             yield "LIKE for =", other
