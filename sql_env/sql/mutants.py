@@ -467,12 +467,14 @@ def queries_in(sql: str) -> list[str]:
 
 # %% ../../nbs/sql/05_mutants.ipynb #5e1fc01b
 def other_row(sql: str) -> str:
-    "The INSERT of a row that is in the way of another one, with other numbers; '' where nothing is said of that."
+    "The INSERT of a row that is in the way of another one, with other values; '' where nothing is said of that."
     tree = parse_write(sql)
-    if not tree.args.get("conflict"):
+    if not (conflict := tree.args.get("conflict")):
         return ""
     tree.set("conflict", None)
-    for literal in [*tree.expression.find_all(exp.Literal)]:
-        if not literal.is_string:
-            literal.replace(exp.Literal.number(f"{float(literal.this) + 1:g}"))
+    changed = [part.this.name for part in conflict.expressions]
+    for row in tree.expression.expressions:
+        for name, value in zip(tree.this.expressions, [*row.expressions]):
+            if name.name in changed and isinstance(value, exp.Literal):
+                value.replace(exp.convert(_values_beside(value)[1]))
     return tree.sql("sqlite")
