@@ -108,7 +108,7 @@ def practice(
     rate: float = 3e-4,
     seed: int = 7,
 ):
-    "Train an adapter on: on what it got right by itself and on experts (play), or on experts alone (sft)."
+    "Train an adapter on: on what it got right by itself and on experts (play), on experts alone (sft), by GRPO (grpo)."
     os.environ["SQL_ENV_BASE_MODEL"] = base
 
     from sql_env.training import RECIPES, train
@@ -116,6 +116,7 @@ def practice(
     imitated = {
         "play": "worlds:1=25,2=25 + spider:train=40",
         "sft": "worlds:1=70,2=70 + spider:train=90 + bundled:train",
+        "grpo": "worlds:1=200,2=200",
     }
     options = dict(play=play, tries=tries) if method == "play" else {}
     recipe = RECIPES["small"]

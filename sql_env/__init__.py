@@ -4,11 +4,8 @@ Everything a user needs can be imported from here; a name loads its module when 
 """
 
 import sys
-from typing import Any
 
 __version__ = "0.2.0"
-
-Fields = dict[str, Any]  # names and their values: a message, a row, settings
 
 
 def meanings(text: str) -> dict[str, str]:

@@ -12,22 +12,24 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from . import meanings
+
 # %% ../nbs/01_extras.ipynb #1b819394
-EXTRAS = dict(
-    server="a server, or a client that plays on one",
-    openai="a model behind an API",
-    providers="a model of Anthropic or Google",
-    train="training, or a model on this machine",
-    vllm="rollouts by vLLM in training",
-    inspect="the tasks of Inspect AI",
-    skyrl="the environment of SkyRL",
-    gym="the environment of Gymnasium",
-    verifiers="the taskset of verifiers",
-    mcp="tools over MCP",
-    prove="proofs that two queries are equal",
-    data="Excel, Parquet and DuckDB files, or data sets of the Hugging Face Hub",
-    cluster="workers of Dask or Ray",
-)
+EXTRAS = meanings("""
+server: a server, or a client that plays on one
+openai: a model behind an API
+providers: a model of Anthropic or Google
+train: training, or a model on this machine
+vllm: rollouts by vLLM in training
+inspect: the tasks of Inspect AI
+skyrl: the environment of SkyRL
+gym: the environment of Gymnasium
+verifiers: the taskset of verifiers
+mcp: tools over MCP
+prove: proofs that two queries are equal
+data: Excel, Parquet and DuckDB files, or data sets of the Hugging Face Hub
+cluster: workers of Dask or Ray
+""")
 
 # %% ../nbs/01_extras.ipynb #c2a3ae69
 class MissingExtraError(ModuleNotFoundError):

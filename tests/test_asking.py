@@ -398,6 +398,12 @@ def test_a_piece_of_a_question_is_no_question(asked):
     assert _simulated_reply("Which number of wins?", facts) == "The final one."
 
 
+def test_a_noun_of_a_term_or_a_word_of_another_phrase_asks_alone():
+    facts = [Clarification("summer visits", "In June.", ("eu trade",))]
+    said = [_simulated_reply(f"What does {word} mean?", facts) for word in ("summer", "trade", "eu")]
+    assert said == ["In June.", "In June.", NO_REPLY]
+
+
 def test_hacks_that_echo_learn_nothing(tmp_path):
     questions = world_set("test", 1, 60, folder=tmp_path, ambiguous=1.0, unanswerable=0.0, kind=AmbiguousWorld)
     env = EpisodeEnv(questions, actions=ALLOWED, reward=RewardConfig.sparse().asking())

@@ -30,6 +30,7 @@ from sql_env.grading.variants.selection import instance_generator
 from sql_env.questions.question_set import QUARANTINE_FLAGS, QUESTION_FLAGS, Question, QuestionSet
 from sql_env.sources.files import Drafts
 from sql_env.sources.loading import _complete_questions, load
+from sql_env.sql.analysis import parse_sql
 from sql_env.sql.mutants import one_edit_mutants
 from sql_env.sql.shapes import SHAPE_RULES, bare_columns
 
@@ -383,6 +384,12 @@ class TestMutants:
             "set_operation",
             "drop_branch",
         } <= kinds
+
+    def test_not_like_is_the_opposite_of_like(self):
+        sql = "SELECT a FROM t WHERE b {}LIKE 'x!%' ESCAPE '!'"
+        mutants = one_edit_mutants(sql.format("NOT "))
+        assert ("drop_not", sql.format("")) in mutants
+        assert parse_sql(sql.format("NOT ")) == parse_sql(sql.format("").replace(" b ", " NOT b "))
 
     def test_each_differs_and_the_tree_is_whole(self):
         texts = [s for _, s in one_edit_mutants(self.SQL)]

@@ -13,7 +13,6 @@ import sys
 import time
 import urllib.request
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
-from functools import lru_cache
 from pathlib import Path
 
 import pytest
@@ -24,6 +23,7 @@ from laws import law
 
 pytest.importorskip("openai", reason="openai is not installed: pip install 'sql_env[openai]'")
 from made_rows import replay_problems
+from made_sets import bundled
 
 from sql_env.evaluation.harness import RunStopped, evaluate
 from sql_env.evaluation.logs import read_log
@@ -55,11 +55,6 @@ from sql_env.sources.loading import load
 ID, KEY = "vet_clinic-02", "sk-secret-0123456789"
 GOLD = "SELECT count(*) FROM visit WHERE paid_on IS NULL"
 GOOD = [[("describe", {"table_name": "visit"})], [("query", {"sql": GOLD})], [("answer", {"value": "@last"})]]
-
-
-@lru_cache(None)
-def bundled():
-    return load("bundled")
 
 
 def one():

@@ -164,7 +164,7 @@ def test_all_right_is_right_and_each_has_its_verdicts(talk, db):
         assert obs.done and obs.result == "The answer was submitted."
         assert episode.correct and episode.grounded and episode.robust
         assert [v.reason for v in episode.turn_verdicts] == ["match"] * 3
-        assert [part.robust for part in episode.finished] == [True] * 3
+        assert [part.judged("robust").correct for part in episode.finished] == [True] * 3
         assert episode.judged("certified").reason == "proved"
         assert 0.9 < episode.total_reward < 1
         assert "episode_over" in episode.step("ANSWER", "1").error
@@ -179,7 +179,7 @@ def test_one_wrong_answer_makes_the_whole_wrong(talk, db):
     assert [v.correct for v in episode.turn_verdicts] == [True, False, True]
     assert episode.verdict == episode.turn_verdicts[1], "the first that is wrong"
     assert episode.total_reward == pytest.approx(2 / 3)
-    assert episode.judged("certified") == episode.verdict and not episode.finished[1].robust
+    assert episode.judged("certified") == episode.verdict and not episode.finished[1].judged("robust").correct
 
 
 def test_a_lucky_answer_is_not_robust_whatever_came_later(talk, db):
@@ -192,7 +192,7 @@ def test_a_lucky_answer_is_not_robust_whatever_came_later(talk, db):
         episode.step("QUERY", sql)
         episode.step("ANSWER", "@last")
     assert episode.correct and not episode.robust and not episode.grounded
-    assert [part.robust for part in episode.finished] == [False, True, True]
+    assert [part.judged("robust").correct for part in episode.finished] == [False, True, True]
 
 
 def test_the_last_result_is_of_the_question_at_hand(talk, db):

@@ -7,13 +7,13 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, fields, replace
-from functools import lru_cache
 from random import Random
 
 import pytest
 from hypothesis import HealthCheck, example, given
 from hypothesis import strategies as st
 from laws import law
+from made_sets import bundled
 from tables import cases
 
 from sql_env.database.database import Database, build_database
@@ -37,11 +37,6 @@ REWARDS = {
     "shaped 0.9": RewardConfig.shaped(0.9),
     "partial": RewardConfig.partial(),
 }
-
-
-@lru_cache(None)
-def bundled():
-    return load("bundled")
 
 
 SCHEMA = """CREATE TABLE Owner (owner_id INTEGER PRIMARY KEY, name TEXT NOT NULL, city VARCHAR(20));

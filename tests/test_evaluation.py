@@ -11,12 +11,12 @@ import sys
 import time
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import replace
-from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
 import pytest
 from made_rows import made_row, replay_problems
+from made_sets import bundled
 
 from sql_env.database.database import build_database
 from sql_env.database.guards import Limits
@@ -47,11 +47,6 @@ from sql_env.questions.question_set import Question, QuestionSet, save_question_
 from sql_env.sources.loading import load
 
 CONSTANT = HACKS[2]
-
-
-@lru_cache(None)
-def bundled():
-    return load("bundled")
 
 
 def env(n=60, **settings):

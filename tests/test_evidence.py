@@ -4,10 +4,10 @@ import gc
 import subprocess
 import sys
 from dataclasses import fields, is_dataclass
-from functools import lru_cache
 from sys import getsizeof
 
 import pytest
+from made_sets import bundled
 from tables import cases
 
 from sql_env.database.database import Database, build_database
@@ -28,11 +28,6 @@ FOX = "\U0001f98a"
 def db(tmp_path_factory):
     rows = {"pet": [(i, f"pet {i}", i / 4) for i in range(1, 43)], "note": [(i, FOX * 4980) for i in range(790)]}
     return Database(build_database(tmp_path_factory.mktemp("db") / "pets.sqlite", SCHEMA, rows))
-
-
-@lru_cache(None)
-def bundled():
-    return load("bundled")
 
 
 def question(gold=((42,),), sql="SELECT count(*) FROM pet", **more):

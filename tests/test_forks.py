@@ -6,12 +6,12 @@ import sys
 import tracemalloc
 import weakref
 from concurrent.futures import ThreadPoolExecutor
-from functools import lru_cache
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from laws import law
+from made_sets import bundled
 
 from sql_env import EpisodeEnv, RewardConfig, Session
 from sql_env.grading import grounding
@@ -39,11 +39,6 @@ ACTIONS = [
     Action("ANSWER", "847"),
 ]
 REWARDS = dict(shaped=RewardConfig.shaped(), partial=RewardConfig.partial())
-
-
-@lru_cache(None)
-def bundled():
-    return load("bundled")
 
 
 def begun(reward="shaped", budget=8, seed=3):

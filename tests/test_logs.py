@@ -6,12 +6,12 @@ import os
 import subprocess
 import sys
 from dataclasses import replace
-from functools import lru_cache
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from types import SimpleNamespace
 
 import pytest
 from made_rows import made_row, replay_problems
+from made_sets import bundled
 
 from sql_env.evaluation.harness import evaluate
 from sql_env.evaluation.logs import (
@@ -38,11 +38,6 @@ from sql_env.questions.question_set import Question
 from sql_env.sources.loading import load
 
 CONSTANT = HACKS[2]
-
-
-@lru_cache(None)
-def bundled():
-    return load("bundled")
 
 
 def env(n=60, **settings):

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 from laws import law
+from made_sets import bundled
 from tables import cases
 
 from sql_env.database.database import Database, build_database
@@ -35,11 +36,6 @@ SPIDER = Path(os.environ.get("SQL_ENV_SPIDER") or Path(__file__).resolve().paren
 needs_spider = pytest.mark.skipif(
     not (SPIDER / "dev.json").is_file(), reason="Spider is not here: set SQL_ENV_SPIDER to its folder"
 )
-
-
-@lru_cache(None)
-def bundled():
-    return load("bundled")
 
 
 @lru_cache(None)

@@ -2,26 +2,20 @@
 
 import contextlib
 import json
-from functools import lru_cache
 
 import pytest
 from fake_server import FakeServer, fault, player, reasoned
+from made_sets import bundled
 
 from sql_env.evaluation.harness import RunStopped, evaluate
 from sql_env.evaluation.logs import read_log
 from sql_env.policies.base import Completion
 from sql_env.policies.chat import ChatPolicy, ResponseCache
 from sql_env.policies.endpoint import Endpoint
-from sql_env.sources.loading import load
 
 ID = "vet_clinic-02"
 QUERY = [("query", dict(sql="SELECT count(*) FROM visit WHERE paid_on IS NULL"))]
 ANSWER = [("answer", dict(value="@last"))]
-
-
-@lru_cache(None)
-def bundled():
-    return load("bundled")
 
 
 def play(server, log, n=1, questions=None, **options):

@@ -10,11 +10,11 @@ import threading
 import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
-from functools import lru_cache
 
 import pytest
 import typer
 from fake_server import FAULTS, FakeServer, player, share_of_faults, slow
+from made_sets import held_out as questions
 
 from sql_env.cli.evaluate import _PLAYERS, _leave
 from sql_env.evaluation.harness import RunStopped, evaluate
@@ -25,11 +25,6 @@ from sql_env.policies.baselines import OraclePolicy, RandomPolicy
 from sql_env.policies.chat import ChatPolicy
 from sql_env.policies.requests import EndpointError
 from sql_env.sources.loading import load
-
-
-@lru_cache(None)
-def questions(n=20):
-    return load("bundled", split="test").sample(n, 1)
 
 
 def chat(server, *args, n=10):

@@ -8,12 +8,12 @@ import subprocess
 import sys
 import threading
 from dataclasses import replace
-from functools import lru_cache
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from laws import law
+from made_sets import bundled
 
 from sql_env import Session
 from sql_env.evaluation.harness import evaluate
@@ -35,15 +35,9 @@ from sql_env.play.settings import SCHEMA_LEVELS
 from sql_env.policies.base import Completion, play_episode
 from sql_env.policies.chat import ChatPolicy
 from sql_env.questions.question_set import QuestionSet
-from sql_env.sources.loading import load
 
 ID = "vet_clinic-02"
 GOLD = "SELECT count(*) FROM visit WHERE paid_on IS NULL"
-
-
-@lru_cache(None)
-def bundled():
-    return load("bundled")
 
 
 def begun(question_id=ID, max_nudges=3, seed=None, **kw):

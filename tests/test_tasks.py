@@ -332,7 +332,9 @@ def test_each_condition_has_a_row_that_fails_it_alone(bank, gold, wrong):
 
 
 MOVE = "UPDATE customer SET city = 'Oslo' WHERE name = 'Dan' AND city = 'Rome'"
-KEEP = "INSERT INTO entry (id, account_id, what) VALUES (40, 2, 'new') ON CONFLICT (id) DO UPDATE SET what = excluded.what"
+KEEP = (
+    "INSERT INTO entry (id, account_id, what) VALUES (40, 2, 'new') ON CONFLICT (id) DO UPDATE SET what = excluded.what"
+)
 
 
 @pytest.mark.parametrize(

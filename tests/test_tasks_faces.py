@@ -134,7 +134,12 @@ PLAIN = PLAIN.with_fields(answer_type="integer", states_rule=False)
 KINDS = [  # question, actions, what its prompt says, what it must not say
     (PLAIN, ACTIONS, "answer, once", "execute"),
     (PLAIN, EXECUTE, "answer, once", "may be changed"),
-    (FEE, EXECUTE, "only these tables may be changed: account. At most 20,000 rows by one call", "You answer"),
+    (
+        FEE,
+        EXECUTE,
+        "Change rows with execute; only these tables may be changed: account. At most 20,000 rows",
+        "You answer",
+    ),
     (FEE, (*EXECUTE, "ABSTAIN"), "call abstain", "answer, once"),
     (PLAIN.with_fields(follow_ups=(PLAIN,)), ACTIONS, "the next question may follow", "once"),
 ]

@@ -13,6 +13,7 @@ from random import Random
 
 import pytest
 from made_rows import made_row, replay_problems
+from made_sets import bundled
 from rendering import check_rendering, qwen_assistant_turn
 
 from sql_env.evaluation.harness import evaluate
@@ -45,11 +46,6 @@ SPIDER = Path(os.environ.get("SQL_ENV_SPIDER") or Path(__file__).resolve().paren
 needs_spider = pytest.mark.skipif(
     not (SPIDER / "dev.json").is_file(), reason="Spider is not here: set SQL_ENV_SPIDER to its folder"
 )
-
-
-@lru_cache(None)
-def bundled():
-    return load("bundled")
 
 
 @lru_cache(None)

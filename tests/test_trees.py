@@ -3,10 +3,10 @@
 import json
 import math
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
-from functools import lru_cache
 from random import Random
 
 import pytest
+from made_sets import bundled
 
 from sql_env import EpisodeEnv, RewardConfig, Session
 from sql_env.evaluation import read_log, step_values, tree_rollouts, write_log
@@ -15,15 +15,9 @@ from sql_env.play.acts import ACTS, Action
 from sql_env.policies.base import Completion, ModelError
 from sql_env.policies.baselines import OraclePolicy, RandomPolicy
 from sql_env.policies.chat import ChatPolicy
-from sql_env.sources.loading import load
 
 ID = "vet_clinic-02"
 GOLD = "SELECT count(*) FROM visit WHERE paid_on IS NULL"
-
-
-@lru_cache(None)
-def bundled():
-    return load("bundled")
 
 
 def begun(question_id=ID, budget=6, reward="shaped", actions=()):

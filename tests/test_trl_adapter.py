@@ -8,13 +8,14 @@ import sys
 import threading
 import time
 from copy import deepcopy
-from functools import lru_cache, partial
+from functools import partial
 from unittest.mock import patch
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from laws import law
+from made_sets import bundled
 
 from sql_env.integrations.trl import (
     REWARD_PARTS,
@@ -39,7 +40,6 @@ from sql_env.play.chat import (
 from sql_env.play.environment import EpisodeEnv
 from sql_env.play.episode import Episode, Observation
 from sql_env.play.reward import RewardConfig
-from sql_env.sources.loading import load
 
 ID = "vet_clinic-02"
 GOLD = "SELECT COUNT(*) FROM visit WHERE paid_on IS NULL"
@@ -49,11 +49,6 @@ ROW = {
     "question_id": ID,
     "prompt": question_messages("How many of our visits, from whatever year, are still waiting to be paid?"),
 }
-
-
-@lru_cache(None)
-def bundled():
-    return load("bundled")
 
 
 def started(**kw):

@@ -13,7 +13,6 @@ import time
 from collections import Counter, deque
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from functools import lru_cache
 
 import pytest
 from made_rows import made_row
@@ -22,6 +21,8 @@ pytest.importorskip("openai", reason="openai is not installed: pip install 'sql_
 
 from fake_server import FAULTS, FakeServer, fault, message, player, slow
 from made_models import estimates
+from made_sets import bundled
+from made_sets import held_out as questions
 
 from sql_env.evaluation.harness import RunStopped, evaluate
 from sql_env.evaluation.logs import EpisodeLog, merge_logs, read_log
@@ -36,16 +37,6 @@ from sql_env.sources.loading import load
 
 ID = "vet_clinic-02"
 GOLD = "SELECT count(*) FROM visit WHERE paid_on IS NULL"
-
-
-@lru_cache(None)
-def bundled():
-    return load("bundled")
-
-
-@lru_cache(None)
-def questions(n=20):
-    return load("bundled", split="test").sample(n, 1)
 
 
 def one():

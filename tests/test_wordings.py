@@ -254,7 +254,7 @@ def test_english(level, split):
         ("hour count", "an hour count"),
         ("unit cost", "a unit cost"),
         ("recorded supply", "recorded supply"),
-        ("number of seats", "number of seats"),
+        ("number of seats", "a number of seats"),
     ),
 )
 def test_articles(text, said):

@@ -30,12 +30,12 @@ from rich.segment import Segment
 from rich.table import Table
 from typer.models import OptionInfo, ParameterInfo
 
-from .. import Fields, __version__, database, policies, sources
+from .. import __version__, database, policies, sources
 from ..extras import MissingExtraError
 from ..paths import SourceError
 from ..play.acts import ACTIONS
 from ..play.settings import OPTIONS
-from ..plugins import KINDS, find, names
+from ..plugins import KINDS, Fields, find, names
 from ..progress import terminal_text
 from ..server.settings import Settings
 

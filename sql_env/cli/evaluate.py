@@ -26,7 +26,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import typer
 from rich.markup import escape
 
-from .. import Fields
 from sql_env.cli.app import (
     POLICY_NAMES,
     Console,
@@ -44,6 +43,7 @@ from sql_env.cli.app import (
 )
 from ..play.acts import allowed_actions
 from ..play.settings import OPTIONS
+from ..plugins import Fields
 
 if TYPE_CHECKING:
     from sql_env.evaluation.results import Comparison, EvaluationResult

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import typer
 
-from .. import Fields
 from sql_env.cli.app import (
     Console,
     PlayOptions,
@@ -29,6 +28,7 @@ from sql_env.cli.app import (
     app,
 )
 from ..extras import needs_extra
+from ..plugins import Fields
 from ..server.settings import Settings
 
 if TYPE_CHECKING:

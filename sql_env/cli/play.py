@@ -20,7 +20,6 @@ import typer
 from rich.markup import escape
 from rich.text import Text
 
-from .. import Fields
 from sql_env.cli.app import (
     POLICY_NAMES,
     Console,
@@ -36,6 +35,7 @@ from sql_env.cli.app import (
     make_policy,
 )
 from ..play.settings import JUDGES
+from ..plugins import Fields
 
 if TYPE_CHECKING:
     from sql_env.play.episode import Episode

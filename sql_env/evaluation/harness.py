@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import Any
 
 import sql_env
-from .. import Fields
 from ..database.guards import Limits
 from .logs import EpisodeLog, rescore_trajectory, run_details
 from .results import EvaluationResult
@@ -43,6 +42,7 @@ from .workers import Gate, WorkersLost
 from ..play.acts import ACTIONS
 from ..play.chat import tool_schemas
 from ..play.environment import EpisodeEnv
+from ..plugins import Fields
 from ..policies.base import Completion, Policy, channel_text, usage_cost
 from ..policies.baselines import hacks_for, most_frequent_answer
 from ..policies.endpoint import price_list

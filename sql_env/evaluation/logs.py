@@ -25,7 +25,6 @@ from pathlib import Path
 from typing import Any
 
 import sql_env
-from .. import Fields
 from ..database.guards import Limits
 from sql_env.evaluation.rows import (
     EpisodeResult,
@@ -41,6 +40,7 @@ from ..play.acts import ACTIONS, repair_unicode
 from ..play.environment import EpisodeEnv
 from ..play.reward import RewardConfig
 from ..play.session import replay
+from ..plugins import Fields
 from ..questions.question_set import QuestionSet
 
 try:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from itertools import combinations, zip_longest
 from pathlib import Path
 
-from .. import Fields, meanings
+from .. import meanings
 from .logs import _setting_differences, mixed_contents, read_log
 from sql_env.evaluation.rows import (
     NOT_JUDGED_REASONS,
@@ -32,6 +32,7 @@ from sql_env.evaluation.statistics import (
     rate_interval,
 )
 from ..play.acts import ACTIONS, ENDS
+from ..plugins import Fields
 from ..policies.base import channel_text
 
 # %% ../../nbs/evaluation/06_results.ipynb #0207ce75

@@ -18,7 +18,6 @@ from itertools import islice
 from random import Random
 from typing import Any, NamedTuple
 
-from .. import Fields
 from ..database.catalog import database_fingerprint
 from sql_env.evaluation.rows import (
     EpisodeResult,
@@ -34,6 +33,7 @@ from .workers import Gate, ProcessWorkers, WorkerError, _run_pieces
 from ..play.environment import EpisodeEnv
 from ..play.episode import Episode, Observation
 from ..play.judges import Ask
+from ..plugins import Fields
 from ..policies.base import RolloutAborted
 from ..questions.question_set import Question
 

@@ -24,7 +24,7 @@ from typing import Any
 import apsw
 
 import sql_env
-from .. import Fields, meanings
+from .. import meanings
 from ..database.catalog import database_fingerprint
 from ..grading.answers import Verdict
 from ..grading.variants.robust import ROBUST_REASONS
@@ -32,6 +32,7 @@ from ..play.acts import ENDS, Action
 from ..play.chat import tool_schemas
 from ..play.episode import Episode, Turn
 from ..play.judges import judge_chain
+from ..plugins import Fields
 from ..policies.base import usage_cost
 from ..questions.question_set import Question
 from ..sql.clauses import differing_clauses

@@ -18,7 +18,6 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
-from .. import Fields
 from .harness import _describe_run, _repeat, _shard_of, hack_floor
 from sql_env.evaluation.logs import (
     DETAILS,
@@ -39,6 +38,7 @@ from sql_env.evaluation.rows import (
     question_hashes,
 )
 from ..play.chat import initial_messages, tool_schemas
+from ..plugins import Fields
 from ..questions.question_set import QuestionSet
 from ..sources.loading import load
 
@@ -212,8 +212,8 @@ class SuitePart(NamedTuple):
 _TEST = dict(split="test")
 _SPIDER_DEV = """battle_death car_1 concert_singer course_teach cre_Doc_Template_Mgt
 employee_hire_evaluation museum_visit network_1 real_estate_properties singer world_1"""
-_WORLDS = """0ecee2f7a4811e346faeed4139dda4f5 7c5ce3ad36d39bcdc5bc279f6492ddae 89806402754db0ed82210537dcf8bd24
-200fbe3b18d19eb3a8c7e0e447465285 4bb4df3a90dabaf0de737734d85b9be6""".split()  # digests, by level
+_WORLDS = """eeda0790403a8eb56768eba506ebb6f5 a4f6dafa425d1176e5480dba406afc3b e0f384122f12914487425e0b184b2f9d
+c8906119ed42d7a2f65aeee101b14ee9 702163a47011f093ec7f2b6a27bea1fc""".split()  # digests, by level
 SUITES = {
     "v1": (
         SuitePart(
@@ -234,7 +234,7 @@ SUITES = {
             "conversations",
             _TEST | dict(source="conversations"),
             60,
-            "ac0ae6e22fc7c1920440bbc493048d0d",
+            "53cfb1aca0d26fef2e975cc41440befc",
         ),
         SuitePart(
             "spider-dev",

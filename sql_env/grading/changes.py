@@ -542,7 +542,7 @@ def _make_states(q: Question, database: Database, k: int, seed: int) -> _StartSt
         with suppress(Exception):  # the parser may fail in any way on text that SQLite takes
             found += write_conditions(sql)
             if other := other_row(sql):
-                images += [_with_triggers(image, [other]) for image in images[:1]]
+                images.append(_with_triggers(images[0], [other]))
     found.reverse()  # the rows that inner queries find come first
     images[:_CHANGED] = [_witness(i, found, schema, named, seen) for i in images[:_CHANGED]]
     states: list[tuple[bytes, GoldChanges]] = []
@@ -562,7 +562,7 @@ def _make_states(q: Question, database: Database, k: int, seed: int) -> _StartSt
         why = next((v.why_none for v in all_variants if v.why_none), "Gold changes nothing there.")
         return _StartStates((), (), why)
     states += idle[: max(1, len(states) // 4)]
-    return _StartStates(tuple(i for i, _ in states), tuple(g for _, g in states), conditions=seen)
+    return _StartStates(*map(tuple, zip(*states)), conditions=seen)
 
 # %% ../../nbs/grading/05_changes.ipynb #620c3e4c
 def _acts_by_keys(

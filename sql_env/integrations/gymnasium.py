@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from .. import Fields
 from ..extras import needs_extra
 from ..grading.readings import MAX_ANSWER_CHARS
 from ..play.environment import EpisodeEnv
 from ..play.episode import Observation
 from ..play.settings import OPTIONS
+from ..plugins import Fields
 from ..questions.question_set import QuestionSet
 from ..sources.loading import load
 

@@ -14,13 +14,13 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Unpack
 
-from .. import Fields
 from ..extras import needs_extra
 from ..play.chat import argument_text, error_result_text
 from ..play.environment import EpisodeEnv
 from ..play.session import Session
 from ..play.session import ToolError as SessionToolError
 from ..play.settings import OPTIONS, Settings
+from ..plugins import Fields
 from ..questions.question_set import Question, QuestionSet
 from ..sources.loading import load
 

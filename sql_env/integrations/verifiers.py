@@ -17,7 +17,6 @@ from itertools import count, pairwise
 from pathlib import Path
 from typing import Annotated, Any
 
-from .. import Fields
 from ..evaluation.trees import step_values
 from ..extras import needs_extra
 from ..play.acts import allowed_actions
@@ -25,6 +24,7 @@ from ..play.chat import tool_schemas
 from ..play.environment import EpisodeEnv
 from ..play.session import Session, SessionVerdict
 from ..play.settings import OPTIONS
+from ..plugins import Fields
 from ..policies.base import play_episode
 from ..policies.baselines import OraclePolicy
 from ..questions.question_set import Question, QuestionSet

@@ -29,6 +29,7 @@ from sql_env.nano.text import (
     render_transcript,
 )
 from ..paths import NANO_WEIGHTS
+from ..plugins import Fields
 from ..policies.base import Completion
 from ..policies.chat import ChatPolicy
 from sql_env.policies.local import (
@@ -164,7 +165,7 @@ def _group_by_length(lengths: Sequence[int], most: int) -> list[list[int]]:
 class NanoEngine:
     "An LFM2 model that reads and writes tokens."
 
-    def __init__(self, config: dict[str, Any], weights: dict[str, np.ndarray]):
+    def __init__(self, config: Fields, weights: dict[str, np.ndarray]):
         self.config, self.kinds = config, config["layer_types"]
         self.heads, self.taps = config["num_attention_heads"], config["conv_L_cache"]
         self.width = config["hidden_size"]
@@ -425,7 +426,7 @@ class NanoModel:
         self._loaded: tuple[TurnWriter, NanoTokenizer] | None = None
 
     @property
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> Fields:
         "What results and logs record."
         return dict(
             model=self.name,
@@ -519,7 +520,7 @@ class NanoModel:
             completions.append(Completion(message, usage, len(tokens) >= limit))
         return completions
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> Fields:
         return self.__dict__ | dict(_loaded=None)
 
 # %% ../../nbs/nano/02_engine.ipynb #cc5fb991

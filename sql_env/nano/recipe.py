@@ -32,6 +32,7 @@ from ..play.environment import EpisodeEnv
 from ..play.episode import Episode
 from ..play.reward import RewardConfig
 from ..play.session import ToolError
+from ..plugins import Fields
 from ..policies.base import play_episode
 from ..questions.question_set import Question, QuestionSet
 from sql_env.training.data import (
@@ -58,7 +59,7 @@ def expert_transcripts(
     keep_fully_specified: float = 1.0,  # share kept of questions that mention all that is needed
     keep_untold: float = 1.0,  # share kept of questions that do not mention the column of a condition
     budgets: tuple[int, int] = (5, 20),  # the smallest and the largest
-) -> Iterator[list[dict[str, Any]]]:
+) -> Iterator[list[Fields]]:
     "Conversations of expert episodes that ended with the right answer."
     style = "probing" if probe_columns else "terse"
     expert = ExpertPolicy(questions, [*[style] * 4, f"{style}_misspelt"], copy_rows=0, seed=seed)
@@ -84,9 +85,9 @@ _PIECE = 1000  # questions whose databases are on disk at a time
 def world_transcripts(
     mix: dict[int, int],  # level of worlds: number of questions
     seed: int = 0,
-    world: dict[str, Any] | None = None,  # options of `World`
+    world: Fields | None = None,  # options of `World`
     **options: Any,  # of `expert_transcripts`
-) -> Iterator[list[dict[str, Any]]]:
+) -> Iterator[list[Fields]]:
     "Expert transcripts on the train split of worlds."
     for level, n in mix.items():
         for piece in range(math.ceil(n / _PIECE)):
@@ -135,7 +136,7 @@ _NEVER_RENAMED = frozenset(
 )
 
 # %% ../../nbs/nano/06_recipe.ipynb #9a750b48
-def _schema_names(messages: Sequence[dict[str, Any]]) -> list[str]:
+def _schema_names(messages: Sequence[Fields]) -> list[str]:
     "Tables and columns of a transcript, in the order in which it shows them."
     names: list[str] = []
     for message in messages:
@@ -147,7 +148,7 @@ def _schema_names(messages: Sequence[dict[str, Any]]) -> list[str]:
     return names
 
 # %% ../../nbs/nano/06_recipe.ipynb #e51d4b93
-def _schema_words(messages: Sequence[dict[str, Any]]) -> set[str]:
+def _schema_words(messages: Sequence[Fields]) -> set[str]:
     "Words of these names that may be replaced."
     letters = re.compile("[A-Za-z]+")
     words = {word for name in _schema_names(messages) for word in letters.findall(name)}
@@ -161,11 +162,11 @@ def _any_of(words: Iterable[str]) -> re.Pattern[str]:
 
 # %% ../../nbs/nano/06_recipe.ipynb #bb1560d2
 def _rename_schema(
-    messages: Sequence[dict[str, Any]],
+    messages: Sequence[Fields],
     rng: Random,
     pieces: Sequence[str],  # what the new words are made of, one to three for each
     share: float = 0.7,  # of the words that can be replaced
-) -> list[dict[str, Any]]:
+) -> list[Fields]:
     "A transcript with other words in the names of its tables and columns."
     question = next(m["content"] for m in messages if m["role"] == "user").partition("\n\n")[0]
     calls = [c for m in messages for c in m.get("tool_calls") or []]
@@ -198,8 +199,8 @@ def _rename_schema(
 
 # %% ../../nbs/nano/06_recipe.ipynb #ca25a16f
 def _stage_transcripts(
-    recipe: Recipe, stage: Stage, options: dict[str, Any], seed: int
-) -> Iterator[list[dict[str, Any]]]:
+    recipe: Recipe, stage: Stage, options: Fields, seed: int
+) -> Iterator[list[Fields]]:
     "What the expert plays on the data of a stage; `repeat` is for other sources than worlds, which never repeat."
     options = options | dict(max_chars=recipe.env["max_chars"], schema_level=stage.schema_level)
     world, repeat = options.pop("world", {}), options.pop("repeat", 1)
@@ -221,9 +222,7 @@ def _nano_rows(
     stage: Stage,
     tokenizer: Any,
     seed: int,
-    own: Sequence[
-        list[dict[str, Any]]
-    ] = (),  # transcripts of the model: as often as fills their share
+    own: Sequence[list[Fields]] = (),  # transcripts of the model: as often as fills their share
 ) -> list[dict]:
     "Tokens and labels of what a stage imitates: rows to copy, and transcripts of which a share is `renamed`."
     options = {k: v for k, v in stage.options.items() if k not in ("max_tokens", "minutes", "play")}
@@ -231,7 +230,7 @@ def _nano_rows(
     renamed, rng = options.pop("renamed", 0.0), Random(seed)
     pieces = sorted(token for token in tokenizer.get_vocab() if re.fullmatch("[a-z]{2,}", token))
 
-    def row(messages: list[dict[str, Any]]) -> dict[str, list[int]]:
+    def row(messages: list[Fields]) -> dict[str, list[int]]:
         if rng.random() < renamed:
             messages = _rename_schema(messages, rng, pieces)
         return _tokenize_transcript(render_transcript(messages), tokenizer)
@@ -255,7 +254,7 @@ def _untold_questions(
 ) -> QuestionSet:
     "Questions of levels 1 and 2 on generated worlds that do not name the column of a condition."
     found: list[Question] = []
-    databases: dict[str, Any] = {}
+    databases: Fields = {}
     for level, n in ((1, level_1), (2, level_2)):
         questions = world_set("train", level, n, seed, folder, mix=_NAMES)
         found += [q for q in questions if missing_mention(q) == "column"]
@@ -322,7 +321,7 @@ _PLAYED_AT_ONCE = 2000  # questions that are made, of which one in fourteen is p
 # %% ../../nbs/nano/06_recipe.ipynb #f6b64972
 def _play_round(
     recipe: Recipe, stage: Stage, model: Any, tokenizer: Any, seed: int
-) -> Iterator[list[dict[str, Any]]]:
+) -> Iterator[list[Fields]]:
     "The right episodes of a model on the questions that a stage plays."
     sizes = {level: share_of(n, stage.share) for level, n in stage.options["play"].items()}
     pieces, rng = math.ceil(sum(sizes.values()) / _PLAYED_AT_ONCE), Random(seed)

@@ -24,6 +24,7 @@ import apsw
 
 from ..play.acts import ACTIONS, ACTS
 from ..play.chat import is_error_result
+from ..plugins import Fields
 from ..sql.analysis import has_repeated_part, value_tests
 from ..sql.text import bare_identifier, quote_identifier
 
@@ -357,7 +358,7 @@ class _TextPiece(NamedTuple):
     is_learned: bool  # the assistant wrote it, and the environment did not refuse it
 
 # %% ../../nbs/nano/01_text.ipynb #44dc3c56
-def _numbered_call(call: dict[str, Any], names: NumberedNames) -> dict[str, Any]:
+def _numbered_call(call: Fields, names: NumberedNames) -> Fields:
     "A tool call with tokens for names; an answer stays as it is."
     function = call["function"]
     arguments = function["arguments"]
@@ -368,9 +369,9 @@ def _numbered_call(call: dict[str, Any], names: NumberedNames) -> dict[str, Any]
 
 # %% ../../nbs/nano/01_text.ipynb #f66b8768
 def _number_messages(
-    messages: Sequence[dict[str, Any]],
+    messages: Sequence[Fields],
     names: NumberedNames | None = None,  # what the conversation shows is added
-) -> list[dict[str, Any]]:
+) -> list[Fields]:
     "A conversation with numbers for names, as nano reads it and a template can write it."
     names = NumberedNames() if names is None else names
     numbered = []
@@ -385,7 +386,7 @@ def _number_messages(
     return numbered
 
 # %% ../../nbs/nano/01_text.ipynb #c2f6e07a
-def _assistant_text(message: dict[str, Any]) -> str:
+def _assistant_text(message: Fields) -> str:
     "What the assistant writes: content and calls, without the token that ends the turn."
     text = message["content"] or ""
     for call in message.get("tool_calls") or ():
@@ -396,7 +397,7 @@ def _assistant_text(message: dict[str, Any]) -> str:
 
 # %% ../../nbs/nano/01_text.ipynb #5c0d93af
 def render_transcript(
-    messages: Sequence[dict[str, Any]],
+    messages: Sequence[Fields],
     names: NumberedNames | None = None,  # what the conversation shows is added
 ) -> list[_TextPiece]:
     "A conversation in the words of `NANO_TEMPLATE`, with numbers for names; system messages are left out."
@@ -420,7 +421,7 @@ _CALL = re.compile(
 )
 
 # %% ../../nbs/nano/01_text.ipynb #f7000428
-def parse_written(text: str, names: NumberedNames | None = None) -> dict[str, Any]:
+def parse_written(text: str, names: NumberedNames | None = None) -> Fields:
     "The assistant's message in what the model wrote, without the token that ends it."
     found = _CALL.search(text)
     if not found:

@@ -19,6 +19,7 @@ from ..extras import needs_extra
 from .engine import NanoEngine, TurnWriter, load_weights
 from .text import TOOL_TOKENS
 from ..paths import NANO_WEIGHTS
+from ..plugins import Fields
 from ..training.data import sft_datasets
 from ..training.recipes import Recipe, Stage
 from ..training.trainers import StageClock
@@ -160,7 +161,7 @@ class _TokenBatches:
         return iter(self.batches)
 
 # %% ../../nbs/nano/05_training.ipynb #7ce53404
-def _collate(rows: Sequence[dict[str, Any]]) -> dict[str, torch.Tensor]:
+def _collate(rows: Sequence[Fields]) -> dict[str, torch.Tensor]:
     "Rows as two tensors, filled up on the right with what is not learned."
     return {
         name: pad_sequence([torch.tensor(row[name]) for row in rows], True, value)
@@ -187,10 +188,10 @@ class _MuonWithAdamW(torch.optim.Optimizer):
         for part in self.parts:
             part.step()
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> Fields:
         return dict(parts=[part.state_dict() for part in self.parts])
 
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+    def load_state_dict(self, state_dict: Fields) -> None:
         for part, state in zip(self.parts, state_dict["parts"]):
             part.load_state_dict(state)
         self.param_groups = [group for part in self.parts for group in part.param_groups]

@@ -15,10 +15,9 @@ from contextlib import suppress
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from .. import Fields
 from ..database.guards import QueryError
 from .reward import TurnFacts
-from ..plugins import find
+from ..plugins import Fields, find
 from ..plugins import names as plugin_names
 from ..sql.text import Result, quote_identifier
 

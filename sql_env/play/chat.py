@@ -16,7 +16,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from .. import Fields
 from sql_env.play.acts import (
     ACTIONS,
     NEXT_QUESTION,
@@ -28,6 +27,7 @@ from sql_env.play.acts import (
 )
 from .board import escape_markup, unescape_markup
 from .episode import MAX_TOOL_RESULT_CHARS, Observation, Turn, _truncate_text
+from ..plugins import Fields
 from ..questions.question_set import Question
 
 # %% ../../nbs/play/09_chat.ipynb #77e6970f

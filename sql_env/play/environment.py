@@ -14,13 +14,13 @@ from functools import cached_property
 from random import Random
 from typing import Unpack
 
-from .. import Fields
 from ..database.guards import Limits
 from ..grading.variants.selection import why_no_instances
 from .acts import EXTRA_ACTIONS, find_act
 from .episode import NOT_STARTED, Episode, Observation
 from .judges import ROBUST, _why_unjudged, judge_chain
 from .settings import Settings, read_settings
+from ..plugins import Fields
 from ..questions.question_set import Question, QuestionSet, why_none
 
 # %% ../../nbs/play/08_environment.ipynb #cb3e5785

@@ -23,7 +23,6 @@ from types import NoneType
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
-from .. import Fields
 from ..database.catalog import database_fingerprint
 from ..grading.readings import MAX_ANSWER_CHARS
 from .acts import ACTIONS, Action, prompt, repair_unicode
@@ -40,6 +39,7 @@ from sql_env.play.chat import (
 )
 from .environment import EpisodeEnv
 from .episode import Episode, Observation, Turn
+from ..plugins import Fields
 from ..questions.question_set import Question, QuestionSet
 
 # %% ../../nbs/play/10_session.ipynb #8345ebcd

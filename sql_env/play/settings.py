@@ -11,10 +11,9 @@ __all__ = ['REWARDS', 'SCHEMA_LEVELS', 'JUDGES', 'OPTIONS', 'Settings', 'read_se
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple, TypedDict
 
-from .. import Fields
 from .acts import ACTS, EXTRA_ACTIONS, allowed_actions
 from .reward import RewardConfig
-from ..plugins import KINDS
+from ..plugins import KINDS, Fields
 
 # %% ../../nbs/play/06_settings.ipynb #4aa62934
 class Settings(TypedDict, total=False):

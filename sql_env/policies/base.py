@@ -14,11 +14,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
-from .. import Fields
 from ..grading.cells import parse_cell
 from ..play.acts import NEXT_QUESTION, Action
 from ..play.board import unescape_markup
 from ..play.episode import Observation
+from ..plugins import Fields
 
 # %% ../../nbs/policies/01_base.ipynb #6b3a27e2
 @runtime_checkable

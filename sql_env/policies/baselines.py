@@ -18,13 +18,12 @@ from random import Random
 from typing import Any
 from zlib import crc32
 
-from .. import Fields
 from ..database.search import MAX_SEARCH_CHARS
 from ..grading.answers import format_rows
 from ..play.acts import ACTIONS, Action, verbs
 from ..play.board import escape_markup, unescape_markup
 from ..play.episode import Observation
-from ..plugins import KINDS, find, names
+from ..plugins import KINDS, Fields, find, names
 from .base import parse_schema_info, question_start
 from ..questions.question_set import Question
 from ..sql.text import quote_identifier

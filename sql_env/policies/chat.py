@@ -18,7 +18,6 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from .. import Fields
 from ..paths import DiskCache
 from ..play.acts import ACTIONS, Action, allowed_actions, prompt, repair_unicode
 from ..play.board import escape_markup, unescape_markup
@@ -33,6 +32,7 @@ from sql_env.play.chat import (
 from ..play.environment import EpisodeEnv
 from ..play.episode import Observation
 from ..play.session import Conversation
+from ..plugins import Fields
 from sql_env.policies.base import (
     Completion,
     ModelError,

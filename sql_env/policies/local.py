@@ -19,7 +19,7 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from .. import Fields
+from ..plugins import Fields
 from .base import Completion, RolloutAborted
 from sql_env.policies.weights import (
     as_template_reads,

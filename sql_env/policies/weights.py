@@ -18,9 +18,9 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from .. import Fields
 from ..extras import needs_extra
 from ..play.acts import ACTS
+from ..plugins import Fields
 
 # %% ../../nbs/policies/07_weights.ipynb #db8f88d3
 COMPACT_TEMPLATE = (

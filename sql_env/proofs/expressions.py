@@ -252,8 +252,7 @@ class _Expressions:
             signs = [Constant(lower, "text")]
         left = self.values.seen(self.term(like.this, scope))
         test, there = Test(type(like).__name__.lower(), (left, *signs)), self.values.not_null(left)
-        true, false = [_conjunction([there, part]) for part in (test, _negation(test))]
-        return _Truth(false, true) if like.args.get("negate") else _Truth(true, false)
+        return _Truth(_conjunction([there, test]), _conjunction([there, _negation(test)]))
 
     def term(self, e: exp.Expression, scope: _Scope) -> Node:
         "The value of an expression."

@@ -413,8 +413,7 @@ Case: this ifs default
 If: this true false
 Coalesce: this expressions is_nvl is_null
 Count: this big_int
-Filter And Or EQ NEQ LT LTE GT GTE Is NullSafeEQ NullSafeNEQ Glob Escape: this expression
-Like: this expression negate
+Filter And Or EQ NEQ LT LTE GT GTE Is NullSafeEQ NullSafeNEQ Like Glob Escape: this expression
 Add Sub Mul Mod Nullif: this expression
 Round: this decimals
 Trim: this position

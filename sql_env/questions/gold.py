@@ -221,6 +221,14 @@ def same_rows(a: list[tuple], b: list[tuple]) -> bool:
     has_floats = any(isinstance(v, float) for row in chain(a, b) for v in row)
     return has_floats and Counter(map(_rounded, a)) == Counter(map(_rounded, b))
 
+# %% ../../nbs/questions/03_gold.ipynb #e58df268
+def _same_keys(a: Sequence, b: Sequence) -> bool:
+    "Whether two rows have the same sorting keys, floats to nine digits."
+    return all(
+        isclose(x, y, rel_tol=1e-9) if isinstance(x, float) and isinstance(y, float) else x == y
+        for x, y in zip(a, b)
+    )
+
 # %% ../../nbs/questions/03_gold.ipynb #3a9b8984
 def _shows_tie(db: Database, test: TieTest) -> bool:
     "Whether rows tie where a query cuts, floats to nine digits; raises `QueryError`."
@@ -243,14 +251,6 @@ class _Tie(NamedTuple):
     others: tuple[
         tuple[tuple, ...], ...
     ] = ()  # results as good as gold's; () if too many or not known
-
-# %% ../../nbs/questions/03_gold.ipynb #e58df268
-def _same_keys(a: Sequence, b: Sequence) -> bool:
-    "Whether two rows have the same sorting keys, floats to nine digits."
-    return all(
-        isclose(x, y, rel_tol=1e-9) if isinstance(x, float) and isinstance(y, float) else x == y
-        for x, y in zip(a, b)
-    )
 
 # %% ../../nbs/questions/03_gold.ipynb #056ed774
 def _other_results(
@@ -282,9 +282,8 @@ def _tie_at(db: Database, cut: LimitCut, gold: Sequence[tuple]) -> _Tie | None:
     tied = [rows[i] for i in places]
     if len(set(tied)) == 1:
         return None
-    is_all = places[-1] + 1 < len(found) or len(found) < n + _MOST_TIED
     kept = n - places[0]
-    if not (is_all and cut.is_whole) or comb(len(tied), kept) > _MOST_OTHERS:
+    if not cut.is_whole or comb(len(tied), kept) > _MOST_OTHERS:  # more than are looked at, too
         return _Tie(len(tied))
     return _Tie(len(tied), tuple(_other_results(rows[: places[0]], tied, kept, gold)))
 

@@ -22,9 +22,10 @@ from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
 
-from .. import Fields, meanings
+from .. import meanings
 from ..database.database import Database, Descriptions, Limits
 from ..database.search import Documents
+from ..plugins import Fields
 from ..sql.analysis import classify_difficulty, referenced_tables
 from ..sql.shapes import SHAPE_RULES
 from sql_env.sql.text import (

@@ -18,10 +18,11 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from .. import Fields, meanings
+from .. import meanings
 from ..database.database import Descriptions
 from ..database.search import Documents, read_documents
 from ..paths import SourceError, unpack_archive
+from ..plugins import Fields
 from ..questions.question_set import Question, question_from_fields
 from .tables import _table_names, _table_records
 from ..sql.text import find_dialect, first_word, split_statements, translate_sql

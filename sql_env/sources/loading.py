@@ -24,11 +24,12 @@ from random import Random
 from types import MappingProxyType
 from typing import Any
 
-from .. import Fields, plugins
+from .. import plugins
 from ..database.database import Database
 from ..database.guards import Limits, QueryError
 from ..extras import needs_extra
 from ..paths import BUNDLED, SourceError
+from ..plugins import Fields
 from ..progress import ProgressBar
 from ..questions.gold import GoldResult, gold_results, judge_task
 from sql_env.questions.question_set import (

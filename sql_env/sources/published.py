@@ -16,11 +16,12 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from .. import Fields, meanings
+from .. import meanings
 from ..database.database import Descriptions
 from ..database.search import Documents
 from ..grading.answers import compare_rows
 from ..paths import SourceError, cache_dir, download_file
+from ..plugins import Fields
 from ..questions.question_set import Clarification, Question
 from sql_env.sources.files import (
     Drafts,

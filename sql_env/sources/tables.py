@@ -22,10 +22,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from zipfile import BadZipFile
 
-from .. import Fields, meanings
+from .. import meanings
 from ..database.database import build_database
 from ..extras import needs_extra
 from ..paths import SourceError
+from ..plugins import Fields
 from ..sql.text import quote_identifier
 
 # %% ../../nbs/sources/03_tables.ipynb #c5ce6fe9

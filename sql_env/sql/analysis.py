@@ -36,7 +36,12 @@ def _sql_tree(sql: str):
     "The shared tree of a statement, for reading only."
     import sqlglot
 
-    return sqlglot.parse_one(sql, dialect="sqlite")
+    tree = sqlglot.parse_one(sql, dialect="sqlite")
+    for like in list(tree.find_all(exp.Like)):
+        if like.args.pop("negate", None):  # NOT LIKE, since sqlglot 30.30
+            test = like.parent if isinstance(like.parent, exp.Escape) else like
+            test.replace(exp.Not(this=test.copy()))
+    return tree
 
 # %% ../../nbs/sql/03_analysis.ipynb #e3eb7dcd
 def parse_sql(sql: str):
@@ -55,17 +60,9 @@ def _top_select(tree):
     "The SELECT that names the columns of a result: the first one of a set operation."
     return tree if isinstance(tree, exp.Select) else next(tree.find_all(exp.Select))
 
-# %% ../../nbs/sql/03_analysis.ipynb #daf9d5a3
-class _QueryComponents(NamedTuple):
-    "Spider's counts of the parts of a query."
-
-    components: int  # clauses, joins, OR and LIKE
-    nested: int  # subqueries and branches of set operations
-    others: int  # how many occur twice of: aggregates, columns, conditions, grouping columns
-
 # %% ../../nbs/sql/03_analysis.ipynb #a29be273
-def _count_components(sql: str) -> _QueryComponents:
-    "Count the parts of a query as Spider does; raises `sqlglot.ParseError`."
+def _count_components(sql: str) -> tuple[int, int, int]:
+    "Spider's counts: clauses, joins, OR and LIKE; nested queries; what occurs twice. Raises `sqlglot.ParseError`."
     tree = _sql_tree(sql)
     top = _top_select(tree)
     own = list(top.walk(prune=lambda node: node is not top and isinstance(node, exp.Query)))
@@ -83,11 +80,8 @@ def _count_components(sql: str) -> _QueryComponents:
         conditions > 1,
         group is not None and len(group.expressions) > 1,
     )
-    return _QueryComponents(
-        components=clauses + joins + count(exp.Or, exp.Like),
-        nested=len(list(tree.find_all(exp.Select))) - 1,
-        others=sum(several),
-    )
+    nested = len(list(tree.find_all(exp.Select))) - 1
+    return clauses + joins + count(exp.Or, exp.Like), nested, sum(several)
 
 # %% ../../nbs/sql/03_analysis.ipynb #9ff5cb19
 def spider_hardness(sql: str) -> str:
@@ -169,22 +163,26 @@ class TieTest(NamedTuple):
     )  # of the sorting keys; None: a tie shows as a result other than gold's
     limit: int  # rows that the original query keeps
 
-# %% ../../nbs/sql/03_analysis.ipynb #42eb873b
-def tie_tests(sql: str) -> tuple[TieTest, ...]:
-    "Queries that show whether rows tie where `sql` cuts or numbers them; raises `sqlglot.ParseError`."
-    tests = []
+# %% ../../nbs/sql/03_analysis.ipynb #71e5c0de
+def _longer_parts(sql: str, more: int) -> Iterator[tuple]:
+    "The parts that sort rows and keep the first ones, how many, and each with its keys and more rows."
     for limit in _sql_tree(sql).find_all(exp.Limit):
-        query, rows = limit.parent, limit.expression
-        if not query.args.get("order") or not rows.is_int:
+        part, rows = limit.parent, limit.expression
+        if not part.args.get("order") or not rows.is_int:
             continue
-        query = query.copy()
-        query.set("limit", exp.Limit(expression=exp.Literal.number(int(rows.name) + 1)))
+        longer = part.copy()
+        longer.set("limit", exp.Limit(expression=exp.Literal.number(int(rows.name) + more)))
         try:
-            keys = select_order_keys(query.sql("sqlite"))
+            keys = select_order_keys(longer.sql("sqlite"))
         except ValueError:
             continue
         if keys:
-            tests.append(TieTest(keys.sql, keys.columns, int(rows.name)))
+            yield part, int(rows.name), keys
+
+# %% ../../nbs/sql/03_analysis.ipynb #42eb873b
+def tie_tests(sql: str) -> tuple[TieTest, ...]:
+    "Queries that show whether rows tie where `sql` cuts or numbers them; raises `sqlglot.ParseError`."
+    tests = [TieTest(keys.sql, keys.columns, kept) for _, kept, keys in _longer_parts(sql, 1)]
     if _sql_tree(sql).find(exp.RowNumber):
         tree = parse_sql(sql)
         for row_number in list(tree.find_all(exp.RowNumber)):
@@ -208,22 +206,11 @@ def limit_cuts(
     more: int,  # rows that are asked for beyond each cut
 ) -> list[LimitCut]:
     "The parts of a statement that cut a sorted result, where the keys can be selected; raises `sqlglot.ParseError`."
-    found = []
-    for limit in _sql_tree(sql).find_all(exp.Limit):
-        part, rows = limit.parent, limit.expression
-        args = part.args
-        if not args.get("order") or args.get("offset") or not rows.is_int or int(rows.name) < 1:
-            continue
-        is_whole, kept = part.parent is None, int(rows.name)
-        part = part.copy()
-        part.set("limit", exp.Limit(expression=exp.Literal.number(kept + more)))
-        try:
-            keys = select_order_keys(part.sql("sqlite"))
-        except ValueError:
-            continue
-        if keys:
-            found.append(LimitCut(keys.sql, keys.columns, len(part.selects), kept, is_whole))
-    return found
+    return [
+        LimitCut(keys.sql, keys.columns, len(part.selects), kept, part.parent is None)
+        for part, kept, keys in _longer_parts(sql, more)
+        if kept and not part.args.get("offset")
+    ]
 
 # %% ../../nbs/sql/03_analysis.ipynb #dc4e7a93
 def may_depend_on_row_order(sql: str) -> bool:
@@ -503,13 +490,6 @@ def _count_names(tree) -> set[str]:
     "The names that counts have in a query, in lower case."
     return {alias.alias.lower() for alias in tree.find_all(exp.Alias) if _is_count(alias.this)}
 
-# %% ../../nbs/sql/03_analysis.ipynb #26a7fd57
-def _whole_numbers(parts: list) -> Iterator[int]:
-    "The whole numbers among the parts of a condition."
-    for part in parts:
-        if isinstance(part, exp.Literal) and part.is_int:
-            yield int(part.name)
-
 # %% ../../nbs/sql/03_analysis.ipynb #d73a7aaf
 def compared_counts(sql: str) -> tuple[int, ...]:
     "The whole numbers that a query compares a count of rows with, sorted; raises `sqlglot.ParseError`."
@@ -520,7 +500,7 @@ def compared_counts(sql: str) -> tuple[int, ...]:
         parts = [part.unnest() for part in predicate.iter_expressions()]
         named = {part.name.lower() for part in parts if isinstance(part, exp.Column)}
         if named & names or any(map(_is_count, parts)):
-            found.update(_whole_numbers(parts))
+            found.update(int(p.name) for p in parts if isinstance(p, exp.Literal) and p.is_int)
     return tuple(sorted(found))
 
 # %% ../../nbs/sql/03_analysis.ipynb #0b8a6c25

@@ -150,20 +150,15 @@ def _condition_edits(node) -> Iterator[str]:
             with _retyped(node, getattr(exp, name)):
                 yield "operator"
 
-# %% ../../nbs/sql/05_mutants.ipynb #b716ef58
-def _near_texts(text: str) -> list[str]:
-    "Texts that are almost `text`."
-    longer = text[1:] if text.startswith("%") else text + "s"
-    near = [text.swapcase(), text[:-1], longer]
-    return [other for other in dict.fromkeys(near) if other != text]
-
 # %% ../../nbs/sql/05_mutants.ipynb #221febc3
 def _literal_edits(node) -> Iterator[str]:
     "Edits of a literal in a condition."
     if not isinstance(node, exp.Literal) or not node.find_ancestor(exp.Where, exp.Having, exp.Join):
         return
     if node.is_string:
-        near = _near_texts(node.name)
+        text = node.name
+        longer = text[1:] if text.startswith("%") else text + "s"
+        near = [x for x in dict.fromkeys([text.swapcase(), text[:-1], longer]) if x != text]
     else:
         number = float(node.name)
         near = [f"{x:.12g}" for x in (number + 1, number - 1) if x >= 0]
@@ -307,12 +302,8 @@ def leaves_out(
         values = [source.selects[place : place + 1]]
     else:
         return True  # DEFAULT VALUES
-    return all(_is_left_open(found[0]) for found in values if found)
-
-# %% ../../nbs/sql/05_mutants.ipynb #dfb3f66a
-def _is_left_open(value: Any) -> bool:
-    "Whether a value is NULL, or computed from the largest one there is."
-    return isinstance(value.unalias().unnest(), exp.Null) or bool(value.find(exp.Max))
+    found = [part[0].unalias().unnest() for part in values if part]
+    return all(isinstance(value, exp.Null) or value.find(exp.Max) for value in found)
 
 # %% ../../nbs/sql/05_mutants.ipynb #27a8d48f
 def named_values(
@@ -410,16 +401,11 @@ def _own_column(part: Any, names: Mapping[str, str]) -> Any:
 def _made_values(parts: Sequence[Any]) -> Iterator[tuple[str, str]]:
     "Columns with SQL of values that meet some conditions."
     for part in parts:
-        column, other = part.this, part.args.get("expression")
-        place = 2 if isinstance(part, (exp.LT, exp.LTE)) else 1
-        if isinstance(part, exp.In):
-            other = part.args.get("query") or part.expressions[0]
-        elif isinstance(part, (exp.LT, exp.LTE, exp.GT, exp.GTE)) and isinstance(
-            other, exp.Literal
-        ):
-            other = exp.convert(_values_beside(other)[place])
-        if isinstance(column, exp.Column) and other is not None:
-            yield column.name.lower(), f"({other.sql('sqlite')})"
+        if isinstance(part, (exp.EQ, exp.Is, exp.In)) and isinstance(part.this, exp.Column):
+            other = (
+                part.args.get("query") or [*part.args.get("expressions", ()), part.expression][0]
+            )
+            yield part.this.name.lower(), f"({other.sql('sqlite')})"
 
 # %% ../../nbs/sql/05_mutants.ipynb #639e05bd
 def write_conditions(

@@ -17,13 +17,13 @@ from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
 
-from .. import Fields
 from ..evaluation.harness import evaluate
 from ..evaluation.logs import read_log
 from ..evaluation.rows import Trajectory
 from ..paths import SourceError
 from ..play.chat import MAX_TOOL_RESULT_CHARS, SYSTEM_PROMPT, episode_messages, tool_schemas
 from ..play.environment import EpisodeEnv
+from ..plugins import Fields
 from ..policies.weights import as_template_reads, parse_assistant_text
 from ..questions.question_set import Question, QuestionSet
 from ..sources.loading import SOURCES, load

@@ -16,13 +16,12 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from .. import Fields
 from ..evaluation.harness import evaluate
 from ..evaluation.results import EvaluationResult
 from ..paths import cache_dir
 from ..play.chat import MAX_TOOL_RESULT_CHARS, SYSTEM_PROMPT
 from ..play.environment import EpisodeEnv
-from ..plugins import find, names
+from ..plugins import Fields, find, names
 from ..policies.chat import ChatPolicy
 from ..policies.local import LocalModel
 from ..questions.question_set import QuestionSet

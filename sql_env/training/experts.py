@@ -16,7 +16,6 @@ from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
 
-from .. import Fields
 from ..database.database import Database
 from ..database.guards import QueryError
 from ..evaluation.harness import describe_env
@@ -28,6 +27,7 @@ from ..play.chat import MAX_TOOL_RESULT_CHARS
 from ..play.environment import EpisodeEnv
 from ..play.episode import Observation
 from ..play.reward import RewardConfig
+from ..plugins import Fields
 from ..policies.base import parse_schema_info, play_episode, question_start
 from sql_env.policies.baselines import (
     OraclePolicy,

@@ -14,10 +14,10 @@ from functools import partial
 from hashlib import sha256
 from typing import Any, Unpack
 
-from .. import Fields
 from ..integrations.trl import sql_env_reward_func
 from ..play.chat import MAX_TOOL_RESULT_CHARS, SYSTEM_PROMPT
 from ..play.settings import Settings, read_settings
+from ..plugins import Fields
 from ..questions.question_set import QuestionSet
 
 # %% ../../nbs/training/02_recipes.ipynb #f32fa04b

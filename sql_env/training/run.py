@@ -23,10 +23,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TextIO
 
-from .. import Fields, meanings
+from .. import meanings
 from ..extras import needs_extra
 from ..paths import replacing
-from ..plugins import find, names
+from ..plugins import Fields, find, names
 from ..policies.local import MODEL_SETTINGS_FILE
 from ..policies.weights import ADAPTER_FILE, BASE_HASH, load_weights, weights_hash
 from sql_env.training.recipes import (

@@ -18,10 +18,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from .. import Fields
 from ..integrations.trl import SQLEnvTRL, prompt_rows
 from ..paths import replacing
 from ..play.environment import EpisodeEnv
+from ..plugins import Fields
 from ..policies.chat import ChatPolicy
 from ..policies.local import CachedWriter, LocalModel
 from sql_env.training.data import (

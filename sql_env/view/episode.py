@@ -19,7 +19,7 @@ from functools import cache
 from itertools import groupby
 from typing import Any, NamedTuple
 
-from .. import Fields, meanings
+from .. import meanings
 from ..database.catalog import TableInfo, resolve_table
 from ..database.guards import QueryError
 from ..database.writing import Change
@@ -40,6 +40,7 @@ from ..play.episode import Episode, Turn
 from ..play.judges import Ask, judge_chain
 from ..play.reward import RewardConfig
 from ..play.settings import OPTIONS
+from ..plugins import Fields
 from ..questions.question_set import Question, QuestionSet
 from ..sql.text import Result, format_value
 from .html import _count_rows, _parse_result_table

@@ -13,10 +13,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from .. import Fields
 from ..evaluation.logs import SPLIT, parse_line, run_difference, takes_place
 from ..evaluation.results import EvaluationResult
 from ..evaluation.rows import EpisodeResult, Trajectory, reprice
+from ..plugins import Fields
 
 # %% ../../nbs/view/05_logs.ipynb #ea61e1e4
 @dataclass(frozen=True)

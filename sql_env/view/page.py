@@ -19,11 +19,11 @@ from typing import Any, NamedTuple
 
 from fastcore.xml import FT, Safe
 
-from .. import Fields
 from ..database.catalog import Column, TableInfo
 from ..evaluation.trees import TreeNode
 from ..grading.cells import parse_cell
 from ..paths import read_asset
+from ..plugins import Fields
 from ..sql.text import format_value
 from sql_env.view.episode import (
     EpisodeView,

@@ -15,11 +15,11 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from .. import Fields
 from ..paths import read_asset
 from ..play.acts import Act, find_act
 from ..play.board import escape_markup
 from ..play.episode import Episode
+from ..plugins import Fields
 from ..sql.text import quote_identifier
 from sql_env.view.episode import (
     MAX_ROWS,

@@ -23,11 +23,11 @@ from zlib import compress
 
 from fastcore.xml import FT, Safe
 
-from .. import Fields
 from ..database.catalog import TableInfo
 from ..evaluation.results import EvaluationResult, compare, rate_text, result_texts, summary
 from ..evaluation.rows import FAILURES, EpisodeResult, Trajectory, classify_failure
 from ..paths import read_asset, replacing
+from ..plugins import Fields
 from ..progress import ProgressBar, terminal_text
 from ..questions.question_set import Question, QuestionSet
 from sql_env.view.episode import (

@@ -347,7 +347,8 @@ class ChangeWorld(_GeneratedWorld):
         draft, sampler = self.draft(family, key)
         rng = Rng("words", self.level, self.seed, *key, self.wording)
         wordings = load_wordings(self.wordings)
-        slots = sampler.words | dict(Members=sampler.words["members"].capitalize()) | draft.slots
+        first = {name.title(): sampler.words[name].capitalize() for name in ("members", "events")}
+        slots = sampler.words | first | draft.slots
         text = _render_question(wordings[draft.wording or family], slots, rng, self.wording)
         more = dict(draft.more)
         if said := wordings.get(f"policy_{family}"):

@@ -214,7 +214,7 @@ def _vague_row(s: _Scene) -> _AmbiguousDraft:
     same_name = f"{table.label.name} = {_sql_literal(name)}"
     readings = tuple(
         _Reading(
-            f"I mean the one with the {apart.text} {value}.",
+            f"I mean the one whose {apart.text} is {value}.",
             f"SELECT {wanted.name} FROM {table.name} "
             f"WHERE {same_name} AND {apart.name} = {_sql_literal(value)}",
         )
@@ -605,7 +605,8 @@ def _measure(talk: _Talk) -> _Edit:
     column = talk.new_column("number", summable=figure == "total")
     talk.require(figure not in column.text)
     measured: dict[str, Any] = dict(shown=(), aggregate=_FIGURES[figure], number=column)
-    return _Edit(lambda q: q._replace(**measured), dict(figure=figure, attr=column.text))
+    said = figure if figure in ("average", "total") else _extreme(column, figure == "highest")
+    return _Edit(lambda q: q._replace(**measured), dict(figure=said, attr=column.text))
 
 # %% ../../nbs/worlds/10_conversations.ipynb #d2c6909d
 def _figure_edit(figure: str) -> None:
@@ -614,6 +615,7 @@ def _figure_edit(figure: str) -> None:
     def change(talk: _Talk) -> _Edit:
         number = talk.now.number
         talk.require(number is not None, talk.now.aggregate != _FIGURES[figure])
+        talk.require(talk.now.group is None)  # "the lowest" could be that of the groups
         talk.require(figure != "total" or number.about.get("add"))  # type: ignore[union-attr]
         return _Edit(lambda q: q._replace(aggregate=_FIGURES[figure]), says_all=False)
 
@@ -686,7 +688,7 @@ def _open(s: Sampler, kind: str) -> tuple[_State, dict[str, Any]]:
     extreme = s.rng.choice(("highest", "lowest"))
     figure = {"extreme_value": extreme}.get(kind, kind)
     state = state._replace(aggregate=_FIGURES[figure], number=number)
-    return state, slots | dict(attr=number.text, hi=extreme)
+    return state, slots | dict(attr=number.text, hi=_extreme(number, extreme == "highest"))
 
 # %% ../../nbs/worlds/10_conversations.ipynb #8ff514e4
 class _Asked(NamedTuple):

@@ -106,16 +106,27 @@ def _list_where(s: Sampler) -> _QuestionDraft:
     query = _Select(table.label.name, table.name, condition.sql)
     return _ask(query, table, cond=condition.phrase)
 
+# %% ../../nbs/worlds/06_families_figures.ipynb #e57a11be
+def _extreme(column: _WorldColumn, top: bool) -> str:
+    "What the first or the last value of a column is called."
+    ends = ("latest", "earliest") if column.kind == "date" else ("highest", "lowest")
+    if column.about.get("year") and not column.made_up:
+        ends = ("latest", "earliest")
+    elif column.text.split()[-1] in _lists()["ends"]["long"]:
+        ends = ("longest", "shortest")
+    return ends[not top]
+
 # %% ../../nbs/worlds/06_families_figures.ipynb #4fcbf41e
 def _aggregate(
-    s: Sampler, expression: str, summable: bool = False, **slots: _Phrase
+    s: Sampler, expression: str, summable: bool = False, top: bool | None = None
 ) -> _QuestionDraft:
     "An aggregate of a column over the rows that meet a condition; `{column}` in the expression is its name."
     table = s.entity(events=True)
     column = s.column(table, "number", summable=summable)
     condition = _sample_condition(s, table, exclude=[column])
     query = _Select(expression.format(column=column.name), table.name, condition.sql)
-    return _ask(query, table, attr=column.text, cond=condition.phrase, **slots)
+    hi = {} if top is None else dict(hi=_extreme(column, top))
+    return _ask(query, table, attr=column.text, cond=condition.phrase, **hi)
 
 # %% ../../nbs/worlds/06_families_figures.ipynb #cb37206a
 @family(level=2)
@@ -133,14 +144,13 @@ def _total(s: Sampler) -> _QuestionDraft:
 @family(level=2)
 def _extreme_value(s: Sampler) -> _QuestionDraft:
     "MAX or MIN of a number."
-    if s.rng.choice((True, False)):
-        return _aggregate(s, "MAX({column})", hi=_Phrase(["highest"], ["topmost", "greatest"]))
-    return _aggregate(s, "MIN({column})", hi=_Phrase(["lowest"], ["smallest", "very lowest"]))
+    top = s.rng.choice((True, False))
+    return _aggregate(s, "MAX({column})" if top else "MIN({column})", top=top)
 
 # %% ../../nbs/worlds/06_families_figures.ipynb #0f35e2ed
 def _superlative(table: _Table, column: _WorldColumn, top: bool) -> _Phrase:
     "The row with the highest or lowest value of a column, in words."
-    extreme = "highest" if top else "lowest"
+    extreme = _extreme(column, top)
     word = column.about.get("most" if top else "least", "")
     forms = ["{item} with the {extreme} {attr}"]
     if word and not column.made_up:
@@ -171,8 +181,8 @@ def _top_k(s: Sampler) -> _QuestionDraft:
     table, k, top = s.entity(), s.rng.randint(3, 6), s.rng.chance(0.6)
     column = s.column(table, "number")
     query = _Select(table.label.name, table.name, f"{column.name} IS NOT NULL", limit=k)
-    extreme = "highest" if top else "lowest"
-    return _ask(query, table, k=str(k), attr=column.text, hi=extreme).ranked(column.name, top)
+    hi = _extreme(column, top)
+    return _ask(query, table, k=str(k), attr=column.text, hi=hi).ranked(column.name, top)
 
 # %% ../../nbs/worlds/06_families_figures.ipynb #e8def33f
 @family(level=2)
@@ -219,15 +229,15 @@ def _enumerate_columns(columns: Sequence[_WorldColumn], more: Sequence[str] = ()
     return f"{', '.join(first)} and {last}" if first else last
 
 
+def _texts_of_rows(columns: Sequence[_WorldColumn]) -> str:
+    "The same of several rows: their names, if it is these alone."
+    text = _enumerate_columns(columns)
+    return "names" if text == "name" else text
+
+
 def _names(columns: Sequence[_WorldColumn]) -> str:
     "The same in SQL."
     return ", ".join(column.name for column in columns)
-
-
-def _extreme(column: _WorldColumn, top: bool) -> str:
-    "What the first or the last value of a column is called."
-    ends = ("latest", "earliest") if column.kind == "date" else ("highest", "lowest")
-    return ends[not top]
 
 # %% ../../nbs/worlds/06_families_figures.ipynb #3a3fea29
 @family(level=2)
@@ -238,7 +248,7 @@ def _list_columns(s: Sampler) -> _QuestionDraft:
     selection = _sample_selection(
         s, table, 1 if len(columns) > 1 else s.rng.choice((1, 2)), columns
     )
-    return selection.ask(_names(columns), columns=_enumerate_columns(columns))
+    return selection.ask(_names(columns), columns=_texts_of_rows(columns))
 
 # %% ../../nbs/worlds/06_families_figures.ipynb #aa86cf38
 @family(level=2)
@@ -297,12 +307,12 @@ def _plain_list(s: Sampler) -> _QuestionDraft:
     "One to three columns of all rows of a short table."
     table = s.table("group")
     columns = _listed_columns(s, table, s.rng.choice((1, 2, 2, 3)))
-    return _ask(_Select(_names(columns), table.name), table, columns=_enumerate_columns(columns))
+    return _ask(_Select(_names(columns), table.name), table, columns=_texts_of_rows(columns))
 
 # %% ../../nbs/worlds/06_families_figures.ipynb #18b28190
 def _far_text(table: _Table, column: _WorldColumn) -> str:
     "What a column of a joined table is called."
-    return f"{_column_text(column)} of the {table.singular}"
+    return f"the {table.singular}'s {_column_text(column)}"
 
 # %% ../../nbs/worlds/06_families_figures.ipynb #cf105ae4
 @family(level=3)
@@ -373,6 +383,8 @@ def _sample_figure(s: Sampler, selection: _Selection, *kinds: str) -> _Figure:
     if kind == "sum" and column.about.get("decimals"):
         return _Figure(f"ROUND(SUM({name}), 2)", _selection_phrase("rounded_sum", **slots))
     function = dict(sum="SUM", average="AVG", max="MAX", min="MIN")[kind]
+    if kind in ("max", "min"):
+        kind, slots["hi"] = "extreme", _extreme(column, kind == "max")
     return _Figure(f"{function}({name})", _selection_phrase(kind, **slots))
 
 # %% ../../nbs/worlds/06_families_figures.ipynb #a69ac34d
@@ -738,7 +750,9 @@ def _total_of_products(s: Sampler) -> _QuestionDraft:
     "The total of one number times another."
     event = s.table("event")
     one = s.column(event, "number", summable=True)
-    two = s.column(event, "number", exclude=[one])
+    unit = one.about.get("unit", one.name)  # nobody multiplies euros by euros
+    same = [c for c in event.columns_of("number") if c.about.get("unit") == unit]
+    two = s.column(event, "number", exclude=[one, *same])
     if s.rng.chance(0.5):
         selection = _sample_joined(s, "event", s.rng.choice(("member", "thing")), 0, 1)
     else:

@@ -16,6 +16,7 @@ from sql_env.worlds.families_figures import (
     _listed_columns,
     _names,
     _sample_figure,
+    _texts_of_rows,
 )
 from sql_env.worlds.phrases import (
     DraftRejected,
@@ -446,8 +447,10 @@ def _list_above_figure(s: Sampler) -> _QuestionDraft:
     mark = _Select(f"{function}({column.name})", table.name, other.where)
     where = own.under(f"{column.name} {operator} ({mark})")
     query = _Select(_names(columns), table.name, where)
-    slots = dict(columns=_enumerate_columns(columns), attr=column.text, cond=own.phrase)
-    slots |= dict(what=_selection_phrase(kind, attr=column.text), other=other.phrase)
+    slots = dict(columns=_texts_of_rows(columns), attr=column.text, cond=own.phrase)
+    said = kind if kind == "average" else "extreme"
+    hi = _extreme(column, kind == "max")
+    slots |= dict(what=_selection_phrase(said, attr=column.text, hi=hi), other=other.phrase)
     slots["higher"] = "higher" if operator == ">" else "lower"
     return _ask(query, table, *own.tables, *other.tables, **slots)
 

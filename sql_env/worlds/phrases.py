@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import apsw
 
 from .tables import _Table, _WorldColumn
-from .words import Rng, _lists, _Phrase, _tidy, load_vocabulary, load_wordings
+from .words import Rng, _lists, _Phrase, load_vocabulary, load_wordings
 
 # %% ../../nbs/worlds/03_phrases.ipynb #97f739db
 def _with_unit(value: Any, column: _WorldColumn) -> str:
@@ -27,14 +27,21 @@ def _with_unit(value: Any, column: _WorldColumn) -> str:
 # %% ../../nbs/worlds/03_phrases.ipynb #2ca532a8
 _AN = re.compile(r"(?!uni|use|eu|one\b)[aeiou]|hour|X-", re.IGNORECASE)
 _A_BEFORE_VOWEL = re.compile(rf"\b([Aa]) (?={_AN.pattern})", re.IGNORECASE)
+_AWKWARD = re.compile(r"\b(have|there) \w+(ed|ing|lt|de|ght|pt) ")  # which do we have sold by X
 
 # %% ../../nbs/worlds/03_phrases.ipynb #be7c321c
 def _with_article(text: str) -> str:
     "What people call a column, after `a` or `an` where that is right."
     uncountable = load_vocabulary()["words"]["uncountable"]
-    if text.startswith("number of ") or any(text.endswith(word) for word in uncountable):
+    if any(text.endswith(word) for word in uncountable):
         return text
     return f"{'an' if _AN.match(text) else 'a'} {text}"
+
+
+def _fitting(forms: Sequence[str], column: str) -> Sequence[str]:
+    "The forms that fit what people call a column: nobody has a number of wins of 3 to 5."
+    kept = [form for form in forms if "{a_column}" not in form]
+    return kept if kept and column.startswith("number of ") else forms
 
 # %% ../../nbs/worlds/03_phrases.ipynb #94d4af91
 def _phrase_condition(
@@ -46,11 +53,13 @@ def _phrase_condition(
     about = {} if column.made_up else column.about
     if about.get("year"):
         kind = {"over": "later", "under": "earlier"}.get(kind, kind)
-    phrase = load_wordings("conditions")[kind]
+    is_firm = kind == "category" and about.get("values") == "firms"
+    phrase = load_wordings("conditions")["firm" if is_firm else kind]
     own = tuple(about.get(_lists()["own_forms"].get(kind, kind), ()))
     unseen = tuple(about.get("unseen", ())) if kind in ("category", "flag", "date") else ()
+    forms = _fitting(phrase.forms, column.text)
     return _Phrase(
-        (*own, *(phrase.forms if not own or kind in ("category", "over", "under") else ())),
+        (*own, *(forms if not own or kind in ("category", "over", "under") else ())),
         unseen or phrase.unseen,
         {
             "column": column.text,
@@ -67,13 +76,11 @@ def _render_question(
     wording: str = "",  # ask in the words of this exam: test_wording or test_vocabulary
 ) -> str:
     "A question in words."
-    drawn = {
-        name: piece.draw(rng, wording) if isinstance(piece, _Phrase) else piece
-        for name, piece in slots.items()
-    }
-    if "attr" in drawn:
-        drawn["a_attr"] = _with_article(drawn["attr"])
-    text = _tidy(wordings.draw(rng, wording).format_map(drawn))
+    if "attr" in slots:
+        slots = slots | dict(a_attr=_with_article(slots["attr"]))
+    text, tries = "", 0
+    while not text or (_AWKWARD.search(text) and tries < 8):
+        text, tries = wordings._replace(slots=slots).draw(rng, wording), tries + 1
     text = _A_BEFORE_VOWEL.sub(r"\1n ", text)
     return text[0].upper() + text[1:]
 
@@ -129,7 +136,8 @@ class _NamedRow(NamedTuple):
     def phrase(self) -> _Phrase:
         "The row in words."
         singular = self.table.singular
-        forms = ("{name}",) if self.table.role == "member" else ("{name}", "the {singular} {name}")
+        both = "{name}", "the {singular} {name}"
+        forms = dict(member=both[:1], group=both[1:]).get(self.table.role, both)
         unseen = ("the {singular} {name}", "the {singular} called {name}")
         return _Phrase(forms, unseen, dict(name=self.name, singular=singular))
 
@@ -434,9 +442,11 @@ def _read_from(
 # %% ../../nbs/worlds/03_phrases.ipynb #838ce4f7
 def _selection_phrase(kind: str, **slots: Any) -> _Phrase:
     "A phrase of `selections.toml`, with what fills its slots; a `column` comes with its article too."
+    phrase = load_wordings("selections")[kind]._replace(slots=slots)
     if "column" in slots:
         slots["a_column"] = _with_article(slots["column"])
-    return load_wordings("selections")[kind]._replace(slots=slots)
+        phrase = phrase._replace(forms=_fitting(phrase.forms, slots["column"]))
+    return phrase
 
 # %% ../../nbs/worlds/03_phrases.ipynb #4c218f00
 def _number_clause(
@@ -450,8 +460,9 @@ def _number_clause(
     )
     kind = s.rng.choice(("at_least", "at_most", "between", "exact"))
     value = s.rng.choice(values) if kind == "exact" else low
+    is_year = column.about.get("year") and kind.startswith("at_") and not column.made_up
     phrase = _selection_phrase(
-        kind,
+        f"{kind}_year" if is_year else kind,
         column=column.text,
         value=value if kind == "between" else _with_unit(value, column),
         other=_with_unit(high, column),

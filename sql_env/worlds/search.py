@@ -469,7 +469,7 @@ def _sections(rng: Rng, number: str, rule: _Rule, office: str) -> list[str]:
         what = rule.mark or "value"
         found.append(
             f"## Exception to rule {number}\n\nFor {items} whose {text} is {case} the {what} is {rule.said(other)} "
-            "at all times. An exception goes before the rule.\n"
+            "at all times. An exception takes precedence over the rule.\n"
         )
     return found
 

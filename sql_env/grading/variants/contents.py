@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import groupby
+from itertools import groupby, repeat
 from random import Random
 from typing import Any
 
@@ -74,8 +74,10 @@ def _values_near(literal: Any) -> dict[str, list]:
             f"x{plain}",
             f"{plain}x",
             f"{plain} y",
+            plain[:-1],
+            literal.replace("%", "q"),
+            f"z{plain.lower()}z",
         ]
-        found["text"] += [plain[:-1], literal.replace("%", "q"), "z" + plain.lower() + "z"]
     return found
 
 # %% ../../../nbs/grading/variants/09_contents.ipynb #4d09be3e
@@ -141,10 +143,13 @@ class _Table:
         return [((self.name, c[0].lower()), c) for c in self.columns]
 
     @cached_property
+    def names(self) -> str:
+        return ", ".join(quote_identifier(c[0]) for c in self.columns)
+
+    @cached_property
     def insert_sql(self) -> str:
-        names = ", ".join(quote_identifier(c[0]) for c in self.columns)
         marks = ", ".join("?" * len(self.columns))
-        return f"INSERT INTO {quote_identifier(self.name)} ({names}) VALUES ({marks})"
+        return f"INSERT INTO {quote_identifier(self.name)} ({self.names}) VALUES ({marks})"
 
 # %% ../../../nbs/grading/variants/09_contents.ipynb #ef93f7e5
 def _kinds(declared: str) -> tuple[str, ...]:
@@ -197,9 +202,14 @@ class Contents:
             if name in self.tables and r.parent.lower() in self.tables and all(r.parent_columns)
         ]
         self.links: dict[str, list[tuple]] = {}  # of a table: parent, its columns, own columns
+        places = {
+            place for table in self.tables.values() for place, _ in table.places
+        }  # not computed
         for name, r in self.references:
             columns, targets = ([c.lower() for c in x] for x in (r.columns, r.parent_columns))
-            self.links.setdefault(name, []).append((r.parent.lower(), targets, columns))
+            parent = r.parent.lower()
+            if places.issuperset([*zip(repeat(parent), targets), *zip(repeat(name), columns)]):
+                self.links.setdefault(name, []).append((parent, targets, columns))
 
     def _tick(self) -> bool:
         self.ticks += 1
@@ -237,7 +247,8 @@ class Contents:
         )
         keys = [key for table, key in self.kept.keys if table == name]
         keys += [tuple(c.lower() for c in key) for key in read_keys(schema, name, info)]
-        self.tables[name] = _Table(name, columns, tuple(keys))
+        own = {c[0].lower() for c in columns}  # all but those that SQLite computes
+        self.tables[name] = _Table(name, columns, tuple(key for key in keys if own.issuperset(key)))
 
     def fill(self, seed: int) -> bool:
         "New rows for all tables; whether they keep what must be kept."
@@ -339,6 +350,9 @@ class Contents:
                 continue
             rows = parents.get(parent) or ([row] if parent == name else [])
             keys = [key for r in rows if None not in (key := [r[t] for t in targets])]
+            if self.kept.is_tidy:  # of the column's own kind
+                kinds = [isinstance(row[c], str) for c in columns]
+                keys = [key for key in keys if kinds == [isinstance(v, str) for v in key]]
             if keys:
                 row.update(zip(columns, rng.choice(keys)))
 
@@ -360,7 +374,7 @@ class Contents:
             changes = self.con.total_changes()
             for name, reference in self.references:
                 pairs = zip(reference.columns, reference.parent_columns)
-                same = [f"b.{quote_identifier(y)} = a.{quote_identifier(x)}" for x, y in pairs]
+                same = [f"b.{quote_identifier(y)} = +a.{quote_identifier(x)}" for x, y in pairs]
                 there = [f"a.{quote_identifier(x)} IS NOT NULL" for x in reference.columns]
                 self.con.execute(
                     f"DELETE FROM {quote_identifier(name)} AS a WHERE {' AND '.join(there)} AND NOT EXISTS "
@@ -391,20 +405,16 @@ class Contents:
 
     def rows(self) -> dict[str, list[tuple]]:
         return {
-            t: self.con.execute(f"SELECT * FROM {quote_identifier(t)}").fetchall()
-            for t in self.tables
+            name: self.con.execute(f"SELECT {t.names} FROM {quote_identifier(name)}").fetchall()
+            for name, t in self.tables.items()
         }
 
     def put(self, tables: Mapping[str, Sequence[tuple]]) -> None:
         "Exactly these rows."
         self.clear()
         for name, rows in tables.items():
-            names = ", ".join(quote_identifier(c[0]) for c in self.tables[name].columns)
             for row in rows:
-                marks = ", ".join("?" * len(row))
-                self.con.execute(
-                    f"INSERT INTO {quote_identifier(name)} ({names}) VALUES ({marks})", row
-                )
+                self.con.execute(self.tables[name].insert_sql, row)
 
 # %% ../../../nbs/grading/variants/09_contents.ipynb #6d781bc7
 def _cell_key(value: Any) -> tuple:
