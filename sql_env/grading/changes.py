@@ -491,10 +491,10 @@ def _witness(
                 _add(con, f"{sql} ORDER BY rowid % 5 LIMIT 5", (), named)
             met = con.execute(c.meets).fetchone() or [None]
             table, column = map(quote_identifier, (c.table, c.column))
-            own = con.execute(f"SELECT DISTINCT {column} FROM {table} ORDER BY 1")
-            values = tuple(v for (v,) in own)
+            own = f"SELECT DISTINCT {column} FROM {table} ORDER BY 1"
+            values = [v for (v,) in con.execute(own)]
             if len(values) > 3 or not all(isinstance(v, str) and len(v) < 4 for v in values):
-                values = *c.values, *values[:2], *values[-2:]
+                values = [*c.values, *values[:2], *values[-2:]]
             copies = [_copied(c.table, {c.column: "?1"}, end, schema) for end in _ENDS]
             for value in values:
                 for sql in copies:
@@ -513,7 +513,7 @@ def _named_rows(q: Question, database: Database) -> dict[str, int]:
     for sql in [*found]:
         with suppress(QueryError):
             found[sql] = len(database.query(f"SELECT 1 FROM ({sql}) LIMIT 3").rows)
-    return {sql: n for sql, n in found.items() if sql and n in (1, 2)}
+    return {sql: n for sql, n in found.items() if n in (1, 2)}
 
 # %% ../../nbs/grading/05_changes.ipynb #78b30d61
 def _names_as_many(con: apsw.Connection, named: Mapping[str, int]) -> bool:
@@ -619,11 +619,10 @@ def judge_replay(
     states = _start_states(q, database, k, seed)
     if states.why_none:
         return Verdict(False, "no_variants", states.why_none)
-    verdict = Verdict(True, "match")
+    verdict, kept = Verdict(True, "match"), q.invariants if q.policy else ()
     with database.writer(q.writes) as copy:
         for number, (image, gold) in enumerate(zip(states.images, states.golds), 1):
             copy.load(image)
-            kept = q.invariants if q.policy else ()
             before = [copy.query(sql).rows for sql in kept]
             try:
                 for batch in batches:

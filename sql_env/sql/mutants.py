@@ -394,8 +394,10 @@ def _values_beside(part: Any) -> tuple:
 # %% ../../nbs/sql/05_mutants.ipynb #5e1fc01a
 def _own_column(part: Any, names: Mapping[str, str]) -> Any:
     "The last column in a condition, queries in it apart, that is of some tables; None if there is none."
-    own = (c for c in part.find_all(exp.Column) if c.find_ancestor(exp.Select) is None)
-    return next((c for c in reversed([*own]) if not c.table or c.table.lower() in names), None)
+    for column in reversed([*part.find_all(exp.Column)]):
+        if not column.find_ancestor(exp.Select) and column.table.lower() in {"", *names}:
+            return column
+    return None
 
 
 def _made_values(parts: Sequence[Any]) -> Iterator[tuple[str, str]]:
