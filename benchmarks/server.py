@@ -1,7 +1,8 @@
 """Load on a server, on the loopback only, beside a bare OpenEnv echo environment that sends as many bytes.
 
 python benchmarks/server.py                 all figures, about four minutes, into benchmarks/server.json
-python benchmarks/server.py --only latency  one of: latency, load, memory, hostile_memory, growth, hostile, equal
+python benchmarks/server.py --only latency  one of: latency, load, memory, hostile_memory, growth, hostile, equal,
+                                            streams
 python benchmarks/server.py --quick         smaller numbers, for tests; writes nothing
 """
 
@@ -659,6 +660,25 @@ async def equal(n=1000, hostile=4, seed=0):
     return dict(statements=n, hostile_sessions=hostile, same=same, alone=dict(kinds))
 
 
+async def streams(n=2000, seconds=30):
+    "Cores that streams of the page cost which clients hold and nobody reads."
+    ask = "GET /web/gradio_api/heartbeat/s{} HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    with Server(ENABLE_WEB_INTERFACE="true") as server:
+        opened, held = [], 0
+        for i in range(n):
+            reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+            writer.write(ask.format(i).encode())
+            held += b" 200 " in await reader.readline()
+            opened.append(writer)
+        await asyncio.sleep(2)
+        before = server.cpu()
+        await asyncio.sleep(seconds)
+        cores = (server.cpu() - before) / seconds
+        for writer in opened:
+            writer.transport.abort()
+    return dict(streams=n, held=held, cores=round(cores, 4))
+
+
 FIGURES = dict(
     latency=latency,
     load=load,
@@ -668,6 +688,7 @@ FIGURES = dict(
     growth=growth,
     hostile=hostile,
     equal=equal,
+    streams=streams,
 )
 QUICK = dict(
     latency=dict(n=600),
@@ -677,6 +698,7 @@ QUICK = dict(
     growth=dict(episodes=800),
     hostile=dict(neighbours=31, seconds=3.0, rounds=1),
     equal=dict(n=60),
+    streams=dict(n=100, seconds=2),
 )
 
 

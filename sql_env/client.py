@@ -211,9 +211,11 @@ class _RemoteEpisodeEnv:
         return obs
 
     def step(self, action_type: str, argument: str = "") -> SQLObservation:
-        "Take one action; raises `SessionLostError` if the connection broke."
+        "Take one action; raises `SessionLostError` if the connection or the server broke."
         action = SQLAction(action_type=action_type, argument=argument)
         obs = self.clients.client.step(action).observation
+        if obs.done and obs.reward is None:
+            raise SessionLostError(obs.error)
         if self.episode is not None:
             self.episode.add(Action(action_type, argument), obs)
         return obs

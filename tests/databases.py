@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from sql_env.database.connection import _nobody_compiles
+from sql_env.database.connection import _memory
 from sql_env.database.database import build_database
 from sql_env.database.guards import ERROR_KINDS, QueryError
 
@@ -45,7 +45,7 @@ def somebody_compiles():
     begun, over = threading.Event(), threading.Event()
 
     def compile_long():
-        with _nobody_compiles():
+        with _memory.compile_lock:
             begun.set()
             over.wait(60)
 

@@ -22,6 +22,7 @@ from sql_env.database.database import build_database
 from sql_env.database.guards import Limits
 from sql_env.evaluation.harness import RunStopped, evaluate, hack_floor
 from sql_env.evaluation.logs import merge_logs
+from sql_env.evaluation.processes import ProcessWorkers, WorkerError
 from sql_env.evaluation.results import (
     EvaluationResult,
     compare,
@@ -35,7 +36,6 @@ from sql_env.evaluation.results import (
 )
 from sql_env.evaluation.rollouts import plan_episodes
 from sql_env.evaluation.rows import EpisodeResult, question_hashes
-from sql_env.evaluation.workers import ProcessWorkers, WorkerError
 from sql_env.grading.answers import Verdict
 from sql_env.grading.variants.robust import ROBUST_REASONS
 from sql_env.play.acts import Action

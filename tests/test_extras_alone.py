@@ -232,7 +232,7 @@ def test_prove(alone):
 def test_cluster(alone):
     code = (
         "import ray; from sql_env import RandomPolicy, evaluate, load; ray.init(num_cpus=1, include_dashboard=False);"
-        "from sql_env.evaluation.workers import RayExecutor;"
+        "from sql_env.evaluation.processes import RayExecutor;"
         "print(evaluate(load('bundled').sample(4), RandomPolicy(), executor=RayExecutor(), progress=False).n_episodes)"
     )
     assert said(alone("cluster"), "python", "-c", code).strip().endswith("4")

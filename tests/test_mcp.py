@@ -26,6 +26,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.memory import create_connected_server_and_client_session as connect
 
 from sql_env.database.database import build_database
+from sql_env.database.workers import Workers
 from sql_env.evaluation.logs import read_log
 from sql_env.grading.answers import format_rows
 from sql_env.play.acts import ACTIONS, EXTRA_ACTIONS
@@ -503,7 +504,7 @@ def test_settings_that_mean_nothing_here_are_refused(wrong, says):
 def site(questions):
     "A server for MCP on the loopback, its players and its address."
     settings = Settings(capacity=4, split="test", reveal="none")
-    with _make_players(settings, None) as players, serving(_http_app(players, Settings())) as url:
+    with _make_players(settings, None) as players, serving(_http_app(players, Settings(), Workers())) as url:
         yield players, url
 
 
@@ -536,7 +537,7 @@ def test_a_client_that_vanishes_loses_its_session_when_it_is_idle(questions):
             await read(client, "start")
         await until(lambda: not len(players) and not players.seats.taken.total())
 
-    with serving(_http_app(players, Settings())) as url:
+    with serving(_http_app(players, Settings(), Workers())) as url:
         asyncio.run(play(url))
 
 
@@ -545,7 +546,7 @@ def bad_requests(url):
     call = dict(jsonrpc="2.0", id=2, method="tools/call", params=dict(name="start", arguments={}))
     yield dict(content=b"{", headers=BOTH), 400
     yield dict(content=b"[1]", headers=BOTH), 400
-    yield dict(content=b"[" * 100_000, headers=BOTH), 500  # by the library
+    yield dict(content=b"[" * 100_000, headers=BOTH), 422
     yield dict(json=call, headers=BOTH), 400  # without a session
     yield dict(json=call, headers=BOTH | {"mcp-session-id": "nobody"}), 404
     yield dict(json=OPENING, headers={"accept": "text/html"}), 406
@@ -638,7 +639,7 @@ def test_no_byte_over_http_holds_gold(questions, n):
                         assert json.dumps(shown)[1:-1] not in sent, (q.question_id, shown)
         assert searched >= len(asked)
 
-    with serving(Tap(_http_app(players, Settings()))) as url:
+    with serving(Tap(_http_app(players, Settings(), Workers()))) as url:
         asyncio.run(search(url))
 
 

@@ -11,7 +11,7 @@ from conftest import ROOT
 
 from sql_env.evaluation.harness import evaluate
 from sql_env.evaluation.logs import read_log
-from sql_env.evaluation.workers import RayExecutor
+from sql_env.evaluation.processes import RayExecutor
 from sql_env.play.environment import EpisodeEnv
 from sql_env.play.session import Session
 from sql_env.policies.baselines import GreedyPolicy

@@ -1,5 +1,6 @@
 "The server's own failures: a disk that is full, gone or held by a half line; nobody is punished, nothing is lost."
 
+import asyncio
 import json
 import os
 import resource
@@ -7,10 +8,13 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from contextlib import contextmanager, suppress
+from functools import partial
 from itertools import count
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -21,9 +25,19 @@ from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 
 from sql_env import SQLAction, load
+from sql_env.client import SessionLostError, _RemoteEpisodeEnv
+from sql_env.database.database import build_database
+from sql_env.evaluation.harness import evaluate
+from sql_env.models import SQLObservation
+from sql_env.play.environment import EpisodeEnv
+from sql_env.play.episode import Observation
+from sql_env.play.session import Session, ToolError
+from sql_env.policies.base import ScriptedPolicy
+from sql_env.questions.question_set import save_question_set
 from sql_env.server import SQLEnvironment
 from sql_env.server.app import create_app
-from sql_env.server.seats import Journal
+from sql_env.server.harness import HarnessSession
+from sql_env.server.seats import Journal, Seats
 from sql_env.server.settings import Settings
 
 
@@ -116,13 +130,12 @@ def test_a_statement_that_the_clock_stops_is_counted_and_logged(questions, capfd
     app = create_app(Settings(web=False, hosts="*", seconds=0.01), questions)
     sql = "WITH k(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM k LIMIT 200000) SELECT count(*) FROM k"
     with TestClient(app, base_url="http://localhost") as client:
-        before = client.get("/health").json()["emergency_stops"]
         with client.websocket_connect("/ws") as ws:
             for sent in (dict(type="reset", data={}), dict(type="step", data=dict(action_type="QUERY", argument=sql))):
                 ws.send_json(sent)
                 said = ws.receive_json()["data"]["observation"]
         assert said["error"].startswith("timeout")
-        assert client.get("/health").json() == dict(status="healthy", emergency_stops=before + 1)
+        assert client.get("/health").json() == dict(status="healthy", emergency_stops=1)
     assert "emergency stop of a statement" in capfd.readouterr().err
 
 
@@ -288,3 +301,181 @@ def test_who_leaves_in_the_middle_of_a_statement_leaves_its_seat(narrow):
     began(narrow).close()
     while running(narrow):  # the last one was stopped too
         time.sleep(0.05)
+
+
+# ---- the file of a database, while sessions are open
+
+
+def cut(path: Path) -> None:
+    os.truncate(path, 4096)
+
+
+def overwritten(path: Path) -> None:
+    path.write_bytes(bytes(path.stat().st_size))
+
+
+def replaced(path: Path) -> None:
+    other = build_database(path.with_name("other"), "CREATE TABLE animal (id)", dict(animal=[(1,)]))
+    os.replace(other, path)
+
+
+def removed(path: Path) -> None:
+    path.unlink()
+
+
+def play_openenv(questions, spoil) -> list:
+    env = SQLEnvironment(questions)
+    env.reset(question_id=questions[0].question_id)
+    spoil(env.episode.database)
+    for verb, text in moves(questions):
+        sent = env.step(SQLAction(action_type=verb, argument=text))
+        if sent.done:
+            return [sent.reward]
+    return []
+
+
+def play_gymnasium(questions, spoil) -> list:
+    gym = pytest.importorskip("sql_env.integrations.gymnasium").GymEnv(questions)
+    gym.reset()
+    spoil(gym.env.episode.database)
+    try:
+        for verb, text in moves(questions):
+            _, reward, *_ = gym.step(dict(action_type=gym.actions.index(verb), argument=text))
+    except Exception:
+        return [None]
+    return [reward]
+
+
+def play_trl(questions, spoil) -> list:
+    trl = pytest.importorskip("sql_env.integrations.trl")
+    env = trl.SQLEnvTRL(questions, reward="sparse")
+    env.reset(question_id=questions[0].question_id)
+    spoil(env.episode.database)
+    for verb, text in moves(questions):
+        with suppress(Exception):  # as its trainers do
+            getattr(env, verb.lower())(text)
+    metrics = trl.rollout_metrics([env])
+    assert (env.get_reward() is None) == ("correct" not in metrics)
+    return [env.get_reward()] + [part([env])[0] for part in trl.reward_parts("correct")]
+
+
+def play_mcp(questions, spoil) -> list:
+    tools, kept = pytest.importorskip("sql_env.server.mcp_tools"), []
+    players = tools.Players(lambda: tools.Player(Session(EpisodeEnv(questions)), on_end=kept.append), Seats(1))
+    client = players.enter()
+    players.call(client, "", "start", dict(question_id=questions[0].question_id))
+    spoil(client.player.session.episode.database)
+    for verb, text in moves(questions):
+        players.call(client, "", verb.lower(), {"sql" if verb == "QUERY" else "value": text})
+    assert not players.seats.taken.total()
+    players.leave(client)
+    return [episode.total_reward for episode in kept]
+
+
+def play_harness(questions, spoil) -> list:
+    session = Session(EpisodeEnv(questions))
+    session.begin(questions[0].question_id)
+    harness = HarnessSession(session)
+    spoil(session.episode.database)
+    for verb, text in moves(questions):
+        done = harness.call_tool(verb.lower(), {"sql" if verb == "QUERY" else "value": text}).done
+    assert done
+    return [harness.verify([]).env_reward]
+
+
+def play_evaluation(questions, spoil) -> list:
+    class Policy(ScriptedPolicy):
+        def select_action(self, observation):
+            if observation.step_count == 0:
+                spoil(questions.database(questions[0].database_name))
+            return super().select_action(observation)
+
+    (episode,) = evaluate(EpisodeEnv(questions), Policy(moves(questions)), 1).episodes
+    return [None if episode.blame == "environment" else episode.total_reward]
+
+
+def moves(questions) -> list[tuple[str, str]]:
+    return [("QUERY", questions[0].gold_sql), ("ANSWER", "@last")]
+
+
+IDIOMS = (play_openenv, play_gymnasium, play_trl, play_mcp, play_harness, play_evaluation)
+
+
+@pytest.mark.parametrize("fault", (cut, overwritten, replaced, removed))
+@pytest.mark.parametrize("is_warm", (False, True))
+@pytest.mark.parametrize("play", IDIOMS)
+def test_nobody_is_paid_zero_for_a_file_that_broke(play, is_warm, fault, tmp_path, questions):
+    "A right query and answer: paid as what they are where the file could be read, and no number otherwise."
+    save_question_set(questions, tmp_path)
+    found = load("folder", tmp_path)
+
+    def spoil(database) -> None:
+        if is_warm:
+            database.query(found[0].gold_sql)
+        else:
+            database.pool.close()
+            database.pool.free = []
+        fault(database.path)
+
+    assert set(play(found, spoil)) <= {None, 1.0}
+
+
+def test_a_server_that_failed_is_an_error_of_its_client(questions):
+    "Of `evaluate` on a server, and of a trainer's rollout there."
+    failed = SQLObservation(error="internal: failed", done=True, metadata=dict(blame="environment"))
+    client = SimpleNamespace(step=lambda action: SimpleNamespace(observation=failed))
+    with pytest.raises(SessionLostError, match="internal"):
+        _RemoteEpisodeEnv(SimpleNamespace(client=client), []).step("QUERY", "SELECT 1")
+    trl = pytest.importorskip("sql_env.integrations.trl")
+    env = trl.SQLEnvTRLRemote("http://localhost")
+    env._env.client = client
+    env.session.observation = Observation("", "")
+    with pytest.raises(ToolError):
+        env.query("SELECT 1")
+    assert env.get_reward() is None
+
+
+def test_mcp_begins_no_episode_whose_result_could_not_be_kept(questions):
+    tools, full = pytest.importorskip("sql_env.server.mcp_tools"), ["the journal is full"]
+    players = tools.Players(lambda: tools.Player(Session(EpisodeEnv(questions))), Seats(1))
+    players.refusal = lambda: full[0]
+    client = players.enter()
+    assert "the journal is full" in players.call(client, "", "start", {})[0]
+    full[0] = ""
+    assert not players.call(client, "", "start", {})[1]
+
+
+def test_what_the_server_ends_is_no_result_over_mcp(questions):
+    "An episode is in the middle when the server stops; a client that leaves one is another matter."
+    tools, kept = pytest.importorskip("sql_env.server.mcp_tools"), []
+    make = partial(Session, EpisodeEnv(questions))
+    players = tools.Players(lambda: tools.Player(make(), on_end=kept.append), Seats(2))
+
+    async def main() -> None:
+        async with tools.HttpEndpoint(players).run():
+            for leaves in (True, False):
+                client = players.enter()
+                players.call(client, "", "start", {})
+                if leaves:
+                    players.leave(client)
+        players.leave(client)
+
+    asyncio.run(main())
+    assert len(kept) == 1
+
+
+def test_a_disk_that_hangs_keeps_nobody_else_waiting(questions):
+    "The one who has answered waits until the result is written; the loop goes on."
+    written = threading.Event()
+    env = SQLEnvironment(questions, on_end=lambda record: written.wait(60))
+
+    async def main() -> SQLObservation:
+        await env.reset_async()
+        answer = asyncio.create_task(env.step_async(SQLAction(action_type="ANSWER", argument="7")))
+        for _ in range(3):
+            await asyncio.sleep(0.05)
+            assert not answer.done()
+        written.set()
+        return await answer
+
+    assert asyncio.run(main()).done

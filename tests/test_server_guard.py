@@ -30,7 +30,7 @@ from sql_env.policies.baselines import OraclePolicy
 from sql_env.server import app, limits
 from sql_env.server.app import Settings, create_app, environment_factory
 from sql_env.server.environment import SQLEnvironment
-from sql_env.server.limits import _Connections, _Guard, _message_problem, _Names, _RequestProtocol
+from sql_env.server.limits import _Connections, _Guard, _message_problem, _Names, _read_object, _RequestProtocol
 from sql_env.server.page import Visits, _episode_html
 from sql_env.server.seats import Seats, _client_name
 from sql_env.sources.loading import load
@@ -736,3 +736,22 @@ def test_memory_of_hostile_sessions():
     found = benchmark.run(["hostile_memory"], quick=True)["hostile_memory"]
     assert found["mb_added"] < 100, found
     assert found["mb_kept"] < 60, found
+
+
+@pytest.mark.parametrize("inner", ("[],", "{},", "0,", '"",', '{"a":1},'))
+def test_a_message_of_many_parts_is_refused_before_it_is_read(inner, monkeypatch):
+    "To read a megabyte of them holds the loop for 50 ms; a long text of the same characters is one part."
+    monkeypatch.setattr("json.loads", None)
+    with pytest.raises(ValueError, match="more than 500 parts"):
+        _read_object('{"type": "reset", "data": {"a": [' + inner * 200_000 + "0]}}")
+    monkeypatch.undo()
+    assert _read_object(json.dumps(dict(data=inner * 20_000)))["data"] == inner * 20_000
+
+
+def test_what_is_too_deep_for_mcp_is_refused(caplog):
+    "It was a traceback of the library in the log, and a 500."
+    app = create_app(Settings(web=False, hosts="*"))
+    with TestClient(app) as http:
+        headers = {"accept": "application/json, text/event-stream", "content-type": "application/json"}
+        assert http.post("/mcp", content="[" * 200_000, headers=headers).status_code == 422
+    assert not caplog.records

@@ -16,6 +16,7 @@ from laws import law
 from made_sets import bundled
 
 from sql_env import Session
+from sql_env.database.guards import EnvironmentFailedError
 from sql_env.evaluation.harness import evaluate
 from sql_env.integrations.trl import SQLEnvTRL
 from sql_env.play.acts import ACTIONS, ACTS, EXTRA_ACTIONS, Action
@@ -358,6 +359,8 @@ def test_a_failure_of_the_environment_leaves_the_conversation_whole(monkeypatch)
         session.reply(said(DESCRIBE, QUERY))
     assert_well_formed(session)
     assert session.actions == [] and session.call("query", {"sql": GOLD}) == "count(*)\n44"
+    with pytest.raises(EnvironmentFailedError):
+        session.verdict()
 
 
 # ---- states

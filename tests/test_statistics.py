@@ -12,10 +12,10 @@ import pytest
 from made_rows import made_row
 
 from sql_env.evaluation.harness import RunStopped, evaluate, hack_floor
+from sql_env.evaluation.processes import RayExecutor
 from sql_env.evaluation.results import EvaluationResult, compare, pass_rates, results_frame, results_markdown
 from sql_env.evaluation.rows import EpisodeResult
 from sql_env.evaluation.statistics import _paired_t, pass_at_k, pass_hat_k, questions_needed, rate_interval
-from sql_env.evaluation.workers import RayExecutor
 from sql_env.play.environment import EpisodeEnv
 from sql_env.policies.baselines import GreedyPolicy, HackPolicy, OraclePolicy, RandomPolicy
 from sql_env.sources.loading import load

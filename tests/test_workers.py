@@ -4,11 +4,11 @@ import os
 import signal
 import threading
 import time
+from pathlib import Path
 
 import pytest
 from attacks import ATTACKS, write_home
 
-from sql_env.database.connection import GuardedConnection
 from sql_env.database.database import Database, Limits, QueryError
 from sql_env.database.workers import AbandonedError, Errand, WorkerDiedError, Workers
 
@@ -160,8 +160,66 @@ def test_a_process_that_died_idle_is_replaced_unnoticed(home, workers):
         assert db.query("SELECT 2").rows == [(2,)]
 
 
-def test_the_clock_of_a_worker_is_counted_here(home, workers):
-    before = GuardedConnection.emergency_stops
+def test_the_clock_is_counted_by_who_owns_the_processes(home, workers):
     with Database(home, Limits(seconds=0.02)).run_in(workers) as db:
         assert answer(db, LONG.format(150_000))[0] == "timeout"
-    assert GuardedConnection.emergency_stops == before + 1
+    assert workers.emergency_stops == 1 and Workers(1).emergency_stops == 0, "each server has its own"
+
+
+def test_a_process_that_can_not_be_started_costs_its_statement_only(home, workers, monkeypatch):
+    "As with too many open files; the lane is there for the next."
+    with Database(home).run_in(workers) as db:
+        for worker in [workers._spare, *workers._lanes[0].free]:
+            worker.kill()
+        workers._spare = None
+        with monkeypatch.context() as patch:
+            patch.setattr(workers, "_new", fails(OSError(24, "Too many open files")))
+            with pytest.raises(OSError):
+                db.query("SELECT 3")
+        assert db.query("SELECT 4").rows == [(4,)]
+
+
+def fails(error):
+    def raises(*_):
+        raise error
+
+    return raises
+
+
+@pytest.mark.parametrize("error", (MemoryError(), KeyError("lost"), KeyboardInterrupt()))
+def test_an_answer_that_was_not_read_is_nobody_elses(error, home, workers, monkeypatch):
+    "It stays in the pipe; the next statement gets its own answer, in another process."
+    with Database(home).run_in(workers) as db:
+        with monkeypatch.context() as patch:
+            patch.setattr("sql_env.database.workers._wait_for", fails(error))
+            with pytest.raises((WorkerDiedError, KeyboardInterrupt)):
+                db.query("SELECT 'of a stranger'")
+        assert db.query("SELECT 'mine'").rows == [("mine",)]
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGSTOP"), reason="there is no such signal here")
+def test_a_process_that_hangs_is_given_up(home, workers, monkeypatch):
+    monkeypatch.setattr("sql_env.database.workers._GRACE", 0.5)
+    with Database(home, Limits(seconds=0.1)).run_in(workers) as db:
+        db.query("SELECT 5")
+        for worker in workers._lanes[0].free:
+            worker.process.send_signal(signal.SIGSTOP)
+        with pytest.raises(WorkerDiedError, match="hung"):
+            db.query("SELECT 6")
+        assert db.query("SELECT 7").rows == [(7,)]
+
+
+def test_a_machine_without_memory_is_no_fault_of_a_statement(home, workers):
+    "The process ends for want of memory, and nobody reads that the query needs too much."
+    resource = pytest.importorskip("resource")
+    many = "SELECT max(s) FROM (SELECT DISTINCT printf('%0900d', a.quokka * 999 + b.quokka) s FROM animal a, animal b)"
+    with Database(home, Limits.gold()).run_in(workers) as db:
+        db.query("SELECT 8")
+        for lane in workers._lanes:
+            for worker in lane.free:
+                pages = Path(f"/proc/{worker.process.pid}/statm").read_text().split()[0]
+                size = int(pages) * resource.getpagesize()
+                resource.prlimit(worker.process.pid, resource.RLIMIT_AS, (size + 2**21, size + 2**21))
+        with pytest.raises(WorkerDiedError):
+            db.query(many)
+        assert db.query("SELECT 9").rows == [(9,)]

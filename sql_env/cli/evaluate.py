@@ -165,7 +165,7 @@ def _parse_shard(text: str | None) -> tuple[int, int] | None:
 @contextmanager
 def _open_executor(name: str, n_workers: int, address: str | None) -> Iterator[Any]:
     "An executor by name, None for a single process; raises `ValueError` for an unknown or a missing one."
-    from sql_env.evaluation.workers import ProcessWorkers, RayExecutor
+    from sql_env.evaluation.processes import ProcessWorkers, RayExecutor
 
     if name not in _EXECUTORS:
         raise ValueError(f"There is no executor {name!r}; there are {', '.join(_EXECUTORS)}.")

@@ -100,13 +100,6 @@ def _bounded_compiling() -> Iterator[None]:
     finally:
         _memory.end_compiling()
 
-# %% ../../nbs/database/02_connection.ipynb #033322cf
-@contextmanager
-def _nobody_compiles() -> Iterator[None]:
-    "While the block runs no other thread compiles, so that SQLite's own limit on memory is far."
-    with _memory.compile_lock:
-        yield
-
 # %% ../../nbs/database/02_connection.ipynb #7d6a4177
 _T = TypeVar("_T")
 
@@ -118,7 +111,7 @@ def _with_own_memory(
     try:
         return work()
     except apsw.NoMemError:
-        with _nobody_compiles():
+        with _memory.compile_lock:  # nobody else compiles
             return work()
 
 # %% ../../nbs/database/02_connection.ipynb #4114ebdc
@@ -486,7 +479,6 @@ def _weak_charge(budget: _Budget) -> Callable[[int], None]:
 class GuardedConnection:
     "One connection behind all guards; used by one thread at a time."
 
-    emergency_stops = 0  # of this process, by the clock
     max_known = 500  # statements remembered
     seldom = 1000  # operations between two looks at the clock, for known statements
     max_name_characters = 2000  # of all columns together; with more a statement is not remembered
@@ -505,6 +497,7 @@ class GuardedConnection:
         self._counted: dict[str, bool] = {}  # those
         self._open_twin = partial(type(self), path, tables, limits, is_counted=True)
         self.reason = ""  # why the last statement failed: cell, operations or another
+        self.has_run = False  # it was compiled
         self.known: dict[str, _Known] = {}
         self.new_statements = 0  # since the memory of statements was looked at
         self._slow: dict[str, bool] = {}  # statements that `run_brief` stopped
@@ -676,6 +669,7 @@ class GuardedConnection:
                 _fetch_more(cursor, rows, len(columns), limits)
             return columns, rows
         finally:
+            self.has_run = not log.is_compiling
             log.has_compiled()
             self.budget.start_memory = None
 
@@ -689,7 +683,7 @@ class GuardedConnection:
     @contextmanager
     def trusted(self) -> Iterator[apsw.Connection]:
         "The connection without its guards, for brief SQL of our own; nobody else compiles meanwhile."
-        with _nobody_compiles(), self.unguarded() as con:
+        with _memory.compile_lock, self.unguarded() as con:
             yield con
 
     @contextmanager
@@ -733,13 +727,15 @@ class GuardedConnection:
         "The error of a statement, which is dropped."
         budget = self.budget
         stop, budget.stop = budget.stop, ""
+        is_bound = stop or not self.has_run or self.con.in_transaction
+        if isinstance(e, MemoryError) or (isinstance(e, apsw.NoMemError) and not is_bound):
+            raise e  # the machine has none left, which is no fault of the statement
         is_counted_out = stop == "operations" and not budget.is_read_out()
         self.reason = (
             "cell" if isinstance(e, apsw.TooBigError) else stop if is_counted_out else "other"
         )
         self._new_cursors()
         if stop == "timeout":
-            type(self).emergency_stops += 1
             _log.warning(
                 "emergency stop of a statement after %g s and about %d operations",
                 budget.limits.seconds,

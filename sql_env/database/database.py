@@ -308,6 +308,31 @@ class _RowCounts:
         return n
 
 # %% ../../nbs/database/07_database.ipynb #103b68fe
+class _File:
+    "The file of a database, which must not change; an image never does."
+
+    def __init__(self, path: Path | bytes):
+        self.path = path
+        self._stamp = self._look()
+
+    def check(self) -> None:
+        "Raise `QueryError` if there is another one now."
+        if self._look() not in ((), self._stamp):
+            raise QueryError("bad_database", "The file has changed since it was opened.")
+
+    def _look(self) -> tuple[int, ...]:
+        if isinstance(self.path, bytes) or not self.path.exists():
+            return ()
+        found = self.path.stat()
+        return found.st_mtime_ns, found.st_size
+
+# %% ../../nbs/database/07_database.ipynb #96e2211d
+def _open_unchanged(file: _File, names: frozenset[str], limits: Limits) -> GuardedConnection:
+    "A connection to a file that is the one that was opened; raises `QueryError`."
+    file.check()
+    return GuardedConnection(file.path, names, limits)
+
+# %% ../../nbs/database/07_database.ipynb #622349cc
 _MANY_TABLES = 200  # from which on the first connection is opened with the database
 
 # %% ../../nbs/database/07_database.ipynb #5e8cba4a
@@ -325,6 +350,7 @@ class Database:
     ):
         self.path = path if isinstance(path, bytes) else Path(path).absolute()
         self.limits = limits
+        self.file = _File(self.path)
         catalog = _load_catalog(self.path, limits)
         self.descriptions, self.documents = descriptions or {}, documents or {}
         tables = [_described(t, self.descriptions) for t in catalog.tables]
@@ -336,7 +362,7 @@ class Database:
         self._index: SearchIndex | None = None
         self._indexing = Lock()
         self._names = names = frozenset(self._tables)
-        self.pool = _ConnectionPool(partial(GuardedConnection, self.path, names, limits))
+        self.pool = _ConnectionPool(partial(_open_unchanged, self.file, names, limits))
         self.workers: Any = None  # where statements run, if not in this process
         size = len(self.path) if isinstance(self.path, bytes) else self.path.stat().st_size
         self.may_be_brief = _allows_fast_path(size, limits)
@@ -401,6 +427,7 @@ class Database:
             if self.workers is None or self.pool.free is None:
                 return self._query_here(sql)
             self.check_query(sql)
+            self.file.check()
             return self.workers.run(self.path, self._names, self.limits, sql)
         except QueryError as e:
             raise self._say_closed(_add_name_hint(e, sql, self._tables), sql) from None

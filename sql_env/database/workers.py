@@ -10,6 +10,7 @@ __all__ = ['WorkerDiedError', 'AbandonedError', 'Errand', 'Workers']
 # %% ../../nbs/database/08_workers.ipynb #59a910ed
 import os
 import pickle
+import select
 import subprocess
 import sys
 from collections import deque
@@ -25,14 +26,14 @@ from threading import Condition, Event, Lock
 from typing import Any, NamedTuple
 from weakref import finalize
 
-from .connection import GuardedConnection, _forget_oldest
+from .connection import GuardedConnection, _Budget, _forget_oldest
 from .database import _ConnectionPool
-from .guards import Limits, QueryError
+from .guards import EnvironmentFailedError, Limits, QueryError
 from ..sql.text import Result
 
 # %% ../../nbs/database/08_workers.ipynb #8fe936a7
-class WorkerDiedError(RuntimeError):
-    "The process of a statement ended: the environment failed, and nobody is to blame for the statement."
+class WorkerDiedError(EnvironmentFailedError):
+    "The process of a statement ended, or gave no answer."
 
 # %% ../../nbs/database/08_workers.ipynb #bed47819
 class AbandonedError(BaseException):
@@ -127,13 +128,12 @@ def _work() -> None:
                     while pools:
                         pools.popitem()[1].close()
                 pools[key] = _ConnectionPool(partial(GuardedConnection, *about))
-            stops = GuardedConnection.emergency_stops
             answer, rows = _answer(pools[key], sql, lane), []
             if isinstance(answer, Result):
                 rows, answer = answer.rows, replace(answer, rows=[])
             size = max(1, _BLOCK // max(1, len(rows[0]) if rows else 1))
             blocks = range(0, len(rows), size)
-            pickle.dump((answer, len(blocks), GuardedConnection.emergency_stops - stops), write)
+            pickle.dump((answer, len(blocks)), write)
             for i in blocks:
                 pickle.dump(rows[i : i + size], write)
             write.flush()
@@ -182,6 +182,18 @@ class Errand:
 # the errand of the step that a thread carries out
 _errand: ContextVar[Errand | None] = ContextVar("_errand", default=None)
 
+# %% ../../nbs/database/08_workers.ipynb #06a869fd
+_GRACE = 10  # seconds after the last moment at which a statement stops by itself
+
+# %% ../../nbs/database/08_workers.ipynb #b6cfcfd4
+def _wait_for(pipe: Any, seconds: float) -> None:
+    "Wait until something can be read, where the system tells; raises `TimeoutError`."
+    if hasattr(select, "poll"):
+        answers = select.poll()
+        answers.register(pipe, select.POLLIN)
+        if not answers.poll(min(1000 * seconds, 2**31 - 1)):
+            raise TimeoutError
+
 # %% ../../nbs/database/08_workers.ipynb #b35b2b64
 class _Worker:
     "A process that runs one statement at a time."
@@ -197,8 +209,8 @@ class _Worker:
         self.can_be_told = False  # to stop: only once it has started
         self.is_dead = False
 
-    def ask(self, key: int, about: _About, sql: str, lane: int) -> tuple[Any, int]:
-        "The answer to a statement, and how often the clock stopped it; raises `WorkerDiedError`."
+    def ask(self, key: int, about: _About, sql: str, lane: int) -> Any:
+        "The answer to a statement; raises `WorkerDiedError`."
         new = key not in self.known
         if new and len(self.known) == _MOST_OPEN:
             self.known.clear()
@@ -208,15 +220,18 @@ class _Worker:
             told = tuple(about) if new else None
             pickle.dump((key, told, sql, lane), self.process.stdin)
             self.process.stdin.flush()
-            answer, n, stops = pickle.load(self.process.stdout)
+            _wait_for(self.process.stdout, _Budget.waiting * about.limits.seconds + _GRACE)
+            answer, n = pickle.load(self.process.stdout)
             self.can_be_told = os.name == "posix"
             blocks = [pickle.load(self.process.stdout) for _ in range(n)]
-        except (OSError, EOFError, pickle.UnpicklingError, ValueError):
+        except BaseException as e:  # what is left in the pipe must not answer the next statement
             self.kill()
-            raise WorkerDiedError("The process of a statement ended.") from None
+            if isinstance(e, Exception):
+                raise WorkerDiedError("The process of a statement ended, or hung.") from e
+            raise
         if isinstance(answer, Result):
             answer = replace(answer, rows=list(chain.from_iterable(blocks)))
-        return answer, stops
+        return answer
 
     def stop(self) -> None:
         "End its statement; the process goes on where it can be told."
@@ -291,6 +306,7 @@ class Workers:
         n: int = 0,  # in each of the four lanes; half as many as there are cores if 0
     ):
         n = n or max(1, (os.cpu_count() or 1) // 2)
+        self.emergency_stops = 0  # statements that the clock ended
         self._lanes = [_Lane(n) for _ in _LANES]
         self._spare: _Worker | None = None  # has started, and takes the place of the next that dies
         self._lock = Lock()
@@ -314,9 +330,12 @@ class Workers:
         for i in range(first, len(_LANES)):
             answer = self._ask(i, errand, key, about, sql)
             if answer is None:
-                self._starts[key, sql] = i + 1
-                _forget_oldest(self._starts, _MOST_STARTS)
+                with self._lock:
+                    self._starts[key, sql] = i + 1
+                    _forget_oldest(self._starts, _MOST_STARTS)
             elif isinstance(answer, QueryError):
+                with self._lock:
+                    self.emergency_stops += answer.kind == "timeout"
                 raise answer
             else:
                 return answer
@@ -330,18 +349,14 @@ class Workers:
             if worker is None or worker.is_dead or worker.process.poll() is not None:
                 worker = self._another(worker)
             errand.wait_with(worker, worker.stop)
-            answer, stops = worker.ask(key, about.within(_LANES[i]), sql, i)
+            answer = worker.ask(key, about.within(_LANES[i]), sql, i)
         except WorkerDiedError:
             if errand.is_abandoned:
                 raise AbandonedError from None
             raise
         finally:
             errand.wait_with(worker, None)
-            if worker is not None and worker.is_dead:
-                worker = self._another(worker)
             lane.give_back(worker)
-        with self._lock:
-            GuardedConnection.emergency_stops += stops
         if errand.is_abandoned:
             raise AbandonedError
         return answer
@@ -354,11 +369,8 @@ class Workers:
         with self._lock:
             worker, self._spare = self._spare, None
         worker = worker or self._new()
-        spare = self._new()
-        with self._lock:
-            self._spare, spare = spare, self._spare  # type: ignore[assignment]
-        if spare is not None:
-            spare.close()
+        with self._lock, suppress(OSError):  # too many processes or files: there is none for now
+            self._spare = self._spare or self._new()
         return worker
 
     def _new(self) -> _Worker:

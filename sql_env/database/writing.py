@@ -28,7 +28,7 @@ from sql_env.database.connection import (
     GuardedConnection,
     _bounded_compiling,
     _Budget,
-    _nobody_compiles,
+    _memory,
     _UnlockedFile,
     _with_own_memory,
 )
@@ -318,7 +318,7 @@ class WritableCopy:
         is_long, lacked_memory = False, False
         while True:
             try:
-                with _nobody_compiles() if lacked_memory else nullcontext():
+                with _memory.compile_lock if lacked_memory else nullcontext():
                     self._transaction(statements, is_long)
                 break
             except QueryError as e:

@@ -23,6 +23,7 @@ from typing import Any
 import sql_env
 from ..database.guards import Limits
 from .logs import EpisodeLog, rescore_trajectory, run_details
+from .processes import Gate, WorkersLost
 from .results import EvaluationResult
 from sql_env.evaluation.rollouts import (
     PERMANENT_NOTE,
@@ -38,7 +39,6 @@ from sql_env.evaluation.rows import (
     content_hash,
     question_hashes,
 )
-from .workers import Gate, WorkersLost
 from ..play.acts import ACTIONS
 from ..play.chat import tool_schemas
 from ..play.environment import EpisodeEnv

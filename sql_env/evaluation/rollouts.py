@@ -19,6 +19,7 @@ from random import Random
 from typing import Any, NamedTuple
 
 from ..database.catalog import database_fingerprint
+from .processes import Gate, ProcessWorkers, WorkerError, _run_pieces
 from sql_env.evaluation.rows import (
     EpisodeResult,
     Trajectory,
@@ -29,7 +30,6 @@ from sql_env.evaluation.rows import (
     episode_result,
     question_hashes,
 )
-from .workers import Gate, ProcessWorkers, WorkerError, _run_pieces
 from ..play.environment import EpisodeEnv
 from ..play.episode import Episode, Observation
 from ..play.judges import Ask

@@ -18,6 +18,7 @@ from random import Random
 from typing import Any, NamedTuple
 from zlib import crc32
 
+from .processes import _run_pieces
 from sql_env.evaluation.rollouts import (
     _check_databases,
     _database_contents,
@@ -27,7 +28,6 @@ from sql_env.evaluation.rollouts import (
     _select_actions,
 )
 from .rows import Trajectory
-from .workers import _run_pieces
 from ..play.episode import Turn
 from ..play.session import Session
 from ..policies.base import RolloutAborted

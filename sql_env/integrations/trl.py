@@ -145,8 +145,8 @@ class SQLEnvTRL:
 
     @property
     def correct(self) -> bool | None:
-        "Whether the answer is right; None if only a server knows."
-        return bool(self.episode and self.episode.verdict)
+        "Whether the answer is right; None if only a server knows, or nobody."
+        return None if self.session.has_failed else bool(self.episode and self.episode.verdict)
 
     @property
     def late_calls(self) -> int:
@@ -165,11 +165,13 @@ class SQLEnvTRL:
         return initial_view(self.session.observation, row.get("prompt") or ())  # type: ignore[arg-type]
 
     def get_reward(self) -> float | None:
-        "Reward of the whole rollout; None if a reward function has been paid for it, or a connection was lost."
+        "Reward of the whole rollout; None if a reward function was paid for it, or connection or environment failed."
         return None if self.paid else self._reward()
 
     def _reward(self) -> float | None:
-        "The rewards of all turns, less the penalty for late calls."
+        "The rewards of all turns, less the penalty for late calls; None if the environment failed."
+        if self.session.has_failed:
+            return None
         total = self.session.reward
         return total * (1 - self.late_call_penalty) if self.late_calls and total > 0 else total
 
@@ -274,7 +276,8 @@ def _part_function(name: str) -> Callable[..., list[float | None]]:
     def part(environments: Sequence[Any], **kwargs: Any) -> list[float | None]:
         worth: list[float | None] = []
         for e in environments:
-            episode = e.episode if isinstance(e, SQLEnvTRL) else None
+            is_played = isinstance(e, SQLEnvTRL) and not e.session.has_failed
+            episode = e.episode if is_played else None
             if episode:
                 e.paid = "trainer_state" in kwargs
             value = None if episode is None else 0.0  # of a wrong answer, in each part
@@ -327,11 +330,13 @@ class _RemoteEnv:
             raise ToolError(EPISODE_OVER)
         action = SQLAction(action_type=action_type, argument=argument[:MAX_ANSWER_CHARS])
         try:
-            return self._connect().step(action).observation
+            observation = self._connect().step(action).observation
         except OSError as e:
             self.lost = True
             self.disconnect()
             raise ToolError(f"The connection was lost. {EPISODE_OVER}") from e
+        self.lost = observation.done and observation.reward is None
+        return observation
 
     def close(self) -> None:
         "Nothing to forget: the connection serves the next episode too."

@@ -16,7 +16,7 @@ from itertools import accumulate, islice
 
 from ..database.catalog import TableInfo
 from ..database.database import Database
-from ..database.workers import WorkerDiedError
+from ..database.guards import EnvironmentFailedError
 from ..grading.grounding import Evidence
 from .reward import _ResultOrigin
 from ..sql.analysis import referenced_tables
@@ -192,7 +192,7 @@ class _Board:
         try:
             read = frozenset(referenced_tables(sql)) & {name.lower() for name in database.tables}
             without_rows = database.emptied().query(sql).rows
-        except WorkerDiedError:  # of the environment, which nobody should be paid by
+        except EnvironmentFailedError:  # of the environment, which nobody should be paid by
             raise
         except Exception:  # what can't be parsed has no origin, and fails without rows
             return _ResultOrigin()

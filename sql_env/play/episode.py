@@ -218,6 +218,8 @@ class Episode:
             scene = Scene(self.board, self.ask, (work and work.copy) or source, self.seed)
             said = self.acts[action.action_type].run(scene, unescape_markup(argument))
         except QueryError as e:
+            if e.kind == "bad_database":  # nobody who plays can help it
+                raise
             # the hint of an error names tables, which level "none" must not
             error = escape_markup(f"{e.kind}: {e.message if self.schema_level == 'none' else e}")
         except UnreadableAnswerError as e:
@@ -256,6 +258,8 @@ class Episode:
         facts.repeat = key in ask.taken
         ask.taken.add(key)
         facts.done = facts.done or not self._steps_left
+        if facts.done:
+            self.database.file.check()
         if ask.verdict is None and facts.done:
             ask.end(Verdict(False, "no_answer"))
         self.done = facts.done and (facts.verdict is None or not ask.later)

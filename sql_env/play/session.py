@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 from ..database.catalog import database_fingerprint
+from ..database.guards import EnvironmentFailedError
 from ..grading.readings import MAX_ANSWER_CHARS
 from .acts import ACTIONS, Action, prompt, repair_unicode
 from sql_env.play.chat import (
@@ -511,6 +512,7 @@ class Session:
         self.actions: list[Action] = []
         self.rewards: list[float] = []  # of each action
         self.conversation = Conversation()
+        self.has_failed = False  # the environment, so that there is no verdict
         self._keys: dict[str, str] | None = None  # of the data, once they were asked for
         self._is_shared = False  # what was said belongs to a fork as well
         self._lock = RLock()
@@ -582,7 +584,8 @@ class Session:
                     conversation.on_observation(self._step(conversation.next_action))
             except ToolError as e:  # of an environment on a server
                 conversation.refuse_calls(str(e))
-            except BaseException:
+            except BaseException as e:
+                self.has_failed = self.has_failed or isinstance(e, Exception)
                 conversation.refuse_calls(_CALL_FAILED)
                 raise
             conversation.counts["late_calls"] += len(conversation.pending)
@@ -593,9 +596,11 @@ class Session:
         self,
         robust: bool = True,  # judge on variants too, which may take a second on a large database
     ) -> SessionVerdict:
-        "What became of the episode so far; without an answer it is wrong."
+        "What became of the episode so far; without an answer it is wrong. Raises `EnvironmentFailedError`."
         with self._lock:
             episode = self._check_begun()
+            if self.has_failed:
+                raise EnvironmentFailedError("The environment failed, so there is no verdict.")
             judged = episode.robust_verdict if robust else None
             return SessionVerdict(
                 episode.correct,
@@ -629,7 +634,7 @@ class Session:
             self.env.close()
             self.episode, self.observation, self.conversation = None, None, Conversation()
             self.actions, self.rewards, self._keys = [], [], None
-            self._is_shared = False
+            self._is_shared = self.has_failed = False
 
     def state(self) -> Fields:
         "All that `resume` needs, as JSON, without gold; this process remembers the session."
@@ -701,7 +706,7 @@ class Session:
     def _open(self, observation: Observation) -> None:
         self.episode, self.observation = self.env.episode, observation
         self.actions, self.rewards, self._keys = [], [], None
-        self._is_shared = False
+        self._is_shared = self.has_failed = False
         self.conversation = Conversation(
             self.max_nudges, self.max_chars, keep_ids=True, actions=self.env.actions
         )

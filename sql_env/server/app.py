@@ -54,10 +54,8 @@ class _ServedEnvironment(SQLEnvironment):
         return EnvironmentTools(self)
 
     def _start(self, *args: Any) -> SQLObservation:
-        if self._journal and self._journal.is_full and not self._journal.write():
-            raise ServerFailedError(
-                f"No episode can begin, as its result could not be kept: {self._journal.problem}."
-            )
+        if self._journal and (why := self._journal.refusal()):
+            raise ServerFailedError(why)
         return super()._start(*args)
 
 # %% ../../nbs/server/08_app.ipynb #9bf78f1d
@@ -100,18 +98,15 @@ def _add_error_handlers(app) -> None:
     from fastapi.responses import JSONResponse
     from pydantic import ValidationError
 
-    async def wrong_reset(request, e):
-        return JSONResponse({"detail": str(e)}, 422)
+    async def refused(request, e):
+        return JSONResponse({"detail": str(e)}, 422 if isinstance(e, ResetError) else 503)
 
     async def wrong_action(request, e):
         errors = e.errors(include_url=False, include_context=False, include_input=False)
         return JSONResponse({"detail": errors}, 422)
 
-    async def server_failed(request, e):
-        return JSONResponse({"detail": str(e)}, 503)
-
-    app.add_exception_handler(ServerFailedError, server_failed)
-    app.add_exception_handler(ResetError, wrong_reset)
+    app.add_exception_handler(ServerFailedError, refused)
+    app.add_exception_handler(ResetError, refused)
     app.add_exception_handler(ValidationError, wrong_action)
 
 # %% ../../nbs/server/08_app.ipynb #a6efa715
@@ -216,6 +211,8 @@ def _add_mcp(
             journal.add(_episode_record(episode, None))
 
     players = Players(lambda: Player(Session(make().as_episodes()), on_end=on_end), seats, idle)
+    if journal:
+        players.refusal = journal.refusal
     http = HttpEndpoint(players)
     own = next(
         r for r in app.router.routes if getattr(r, "path", "") == "/mcp" and hasattr(r, "methods")
@@ -228,12 +225,12 @@ def _add_mcp(
 _WRITE_AGAIN = 5  # seconds after which results that wait are written
 
 # %% ../../nbs/server/08_app.ipynb #6fecee71
-def _add_health(app: Any, journal: Journal | None) -> None:
+def _add_health(app: Any, workers: Workers, journal: Journal | None) -> None:
     "Say at `/health` how the server does; write what waits in the journal now and then, and at the end."
     own = next(r for r in app.router.routes if getattr(r, "path", "") == "/health")
 
     async def health() -> dict[str, Any]:
-        return _health(journal)
+        return _health(workers, journal)
 
     app.router.routes.remove(own)
     app.add_api_route("/health", health, tags=["Health"], summary="Health check")
@@ -408,7 +405,7 @@ def create_app(
     _add_error_handlers(app)
     _add_api_page(app, actions)
     _add_mcp(app, server, make, settings.idle, seats, journal)
-    _add_health(app, journal)
+    _add_health(app, workers, journal)
     _serve_within(app, partial(_started, workers))
     if settings.web:
         _add_page(app, Visits(make, seats, settings.idle))

@@ -192,6 +192,7 @@ class SQLEnvironment(Environment[SQLAction, SQLObservation, SQLState]):
             actions=actions,
         )
         self.episode_id: str | None = None
+        self._is_told = False  # the record of the episode was handed on
         self._executor = executor
         self._errand: Errand | None = None  # the last one that was in a thread
         self._calls = 0  # of the two async methods
@@ -237,13 +238,13 @@ class SQLEnvironment(Environment[SQLAction, SQLObservation, SQLState]):
         "Take one action; never raises."
         sent = self._take(self.episode_env.step, action)
         assert sent is not None  # `step` always observes
+        self._tell_end()
         return sent
 
     def _take(
         self, step: Callable[[str, str], Observation | None], action: SQLAction
     ) -> SQLObservation | None:
         "Take one action by some way to step; None if that gives None."
-        was_done = self.episode is None or self.episode.done
         try:
             obs = step(action.action_type, action.argument)
             if obs is None:
@@ -252,8 +253,6 @@ class SQLEnvironment(Environment[SQLAction, SQLObservation, SQLState]):
             self.rubric(action, sent)  # type: ignore[misc]
         except Exception as e:
             return self._give_up(e)
-        if obs.done and not was_done:
-            self._tell_end()
         return sent
 
     async def step_async(
@@ -262,7 +261,11 @@ class SQLEnvironment(Environment[SQLAction, SQLObservation, SQLState]):
         "`step` for a server: in the event loop if it is brief, else in a worker thread."
         await self._let_others_pass()
         sent = self._take(self.episode_env.try_step, action)
-        return await self._in_thread(self.step, action) if sent is None else sent
+        if sent is None:
+            return await self._in_thread(self.step, action)
+        if sent.done and self._on_end:  # it may wait for a disk
+            await self._in_thread(self._tell_end)
+        return sent
 
     def close(self) -> None:
         "Forget the episode; more than once does no harm, and `reset` starts anew."
@@ -329,6 +332,7 @@ class SQLEnvironment(Environment[SQLAction, SQLObservation, SQLState]):
         self, question: Question, seed: int | None, episode_id: str | None
     ) -> SQLObservation:
         obs = self.episode_env.start(question, seed, episode_id)
+        self._is_told = False
         self.episode_id = episode_id or str(
             uuid4()
         )  # names a run; nothing an agent sees depends on it
@@ -340,10 +344,12 @@ class SQLEnvironment(Environment[SQLAction, SQLObservation, SQLState]):
 
     def _tell_end(self) -> None:
         "Hand the record of an episode on; what fails there is no part of the episode."
-        if self._on_end is None or self.episode is None:
+        episode = self.episode
+        if self._on_end is None or self._is_told or episode is None or not episode.done:
             return
+        self._is_told = True
         try:
-            self._on_end(_episode_record(self.episode, self.episode_id))
+            self._on_end(_episode_record(episode, self.episode_id))
         except Exception as e:
             logging.getLogger("sql_env").error("the record of an episode is lost", exc_info=e)
 
@@ -360,7 +366,7 @@ class SQLEnvironment(Environment[SQLAction, SQLObservation, SQLState]):
         if self._calls % 4 == 0:
             await sleep(0)
 
-    async def _in_thread(self, work: Callable, *args: Any) -> SQLObservation:
+    async def _in_thread(self, work: Callable, *args: Any) -> Any:
         self._executor = self._executor or ThreadPoolExecutor(1)
         self._errand = errand = Errand()
         future = self._executor.submit(errand.run, work, *args)

@@ -42,7 +42,6 @@ class HarnessSession(ResourceSession):
         session: Session,  # that was begun
     ):
         self.session, self._first = session, list(session.messages)
-        self.has_failed = False  # the environment, not the agent
 
     def initial_messages(self) -> list[dict[str, Any]]:
         "The system prompt and the question."
@@ -64,25 +63,21 @@ class HarnessSession(ResourceSession):
         except ToolError as e:
             text, error = error_result_text(str(e)), str(e)
         except Exception as e:
-            text = error = self._fail(e)
-        return ToolResult(data=text, done=self.session.done or self.has_failed, error=error)
+            logging.getLogger("sql_env").error("a harness's episode failed", exc_info=e)
+            text = error = "The environment failed, not you; the episode is over."
+        over = self.session.done or self.session.has_failed
+        return ToolResult(data=text, done=over, error=error)
 
     def verify(self, transcript: list[dict], final_state: Any | None = None) -> VerifyResult:
         "The reward and verdicts of all actions, whatever a transcript claims; no number if the environment failed."
         try:
             verdict = self.session.verdict()
         except Exception as e:
-            self._fail(e)
-        if self.has_failed:
+            logging.getLogger("sql_env").error("an episode has no verdict", exc_info=e)
             return VerifyResult(done=True, metrics=dict(blame="environment"))
         names = ("correct", "grounded", "robust", "steps", "reason")
         metrics = {name: getattr(verdict, name) for name in names}
         return VerifyResult(verdict.reward, self.session.done, metrics)
-
-    def _fail(self, e: Exception) -> str:
-        logging.getLogger("sql_env").error("a harness's episode failed", exc_info=e)
-        self.has_failed = True
-        return "The environment failed, not you; the episode is over."
 
     def close(self) -> None:
         "Forget the episode."

@@ -98,8 +98,11 @@ def _split(text: str) -> tuple[str, ...]:
 class _InvalidJSON(ValueError):
     "A text that is no JSON."
 
+    def __str__(self):
+        return f"Invalid JSON: {self.args[0]}"
+
 # %% ../../nbs/server/04_limits.ipynb #5fa0fa84
-_MOST_KEYS = 50  # of an object that a client sends, and of its data
+_MOST_PARTS = 500  # quotes of its texts, and lists, objects and commas beside them
 _EXAMPLE = '{"type": "reset", "data": {}}'
 
 # %% ../../nbs/server/04_limits.ipynb #378c8e4f
@@ -112,9 +115,22 @@ def _real(text: str) -> float:
         _no_number(text[:20])
     return number
 
+# %% ../../nbs/server/04_limits.ipynb #a7f7f2b7
+def _check_parts(text: str | bytes) -> None:
+    "Raise `_InvalidJSON` for a text of so many parts that to read it as JSON takes milliseconds."
+    if isinstance(text, str):
+        text = text.encode(errors="replace")
+    plain = text.replace(b"\\\\", b"").replace(b'\\"', b"")
+    if plain.count(b'"') <= _MOST_PARTS:
+        outside = b"".join(plain.split(b'"')[::2])
+        if sum(map(outside.count, (b"[", b"{", b","))) <= _MOST_PARTS:
+            return
+    raise _InvalidJSON(f"it has more than {_MOST_PARTS} parts.")
+
 # %% ../../nbs/server/04_limits.ipynb #f4137f7b
 def _read_object(text: str | bytes) -> dict[str, Any]:
     "The JSON object that a client sent; raises `ValueError` with a sentence for anything else."
+    _check_parts(text)
     try:
         content = json.loads(text, parse_constant=_no_number, parse_float=_real)
         if b"\\u" in text if isinstance(text, bytes) else not text.isascii() or "\\u" in text:
@@ -136,8 +152,6 @@ def _value_problem(data: Any) -> str:
     "What is wrong with the values of a reset or a step, as far as types would hide it; empty if nothing."
     if not isinstance(data, dict):
         return "The data of a message are a JSON object."
-    if len(data) > _MOST_KEYS:
-        return f"An object may have {_MOST_KEYS} keys; this one has {len(data)}."
     if isinstance(data.get("seed"), bool):
         return "seed must be a whole number, not true or false."
     return ""
@@ -150,10 +164,8 @@ def _message_problem(message: dict[str, Any]) -> tuple[str, str]:
         return "VALIDATION_ERROR", "Messages are text, not binary."
     try:
         content = _read_object(text)
-    except _InvalidJSON as e:
-        return "INVALID_JSON", f"Invalid JSON: {e}"
     except ValueError as e:
-        return "VALIDATION_ERROR", str(e)
+        return "INVALID_JSON" if isinstance(e, _InvalidJSON) else "VALIDATION_ERROR", str(e)
     problem = _value_problem(content.get("data", {}))
     return ("VALIDATION_ERROR", problem) if problem else ("", "")
 
@@ -283,9 +295,10 @@ _TOO_LONG = f"A request may have {MAX_MESSAGE_BYTES} bytes."
 _LINGER = 1.0  # seconds in which the body of a refused request is still read
 
 # %% ../../nbs/server/04_limits.ipynb #3a8c17a9
-async def _refuse(receive, send, status: int, text: str) -> None:
+async def _refuse(receive, send, status: int, text: str, is_rpc: bool = False) -> None:
     "Answer, and close the connection soon, whether or not the body has come."
-    body = json.dumps({"detail": text}).encode()
+    rpc = dict(jsonrpc="2.0", id=None, error=dict(code=-32600, message=text))
+    body = json.dumps(rpc if is_rpc else {"detail": text}).encode()
     headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
     headers.append((b"connection", b"close"))
     await send({"type": "http.response.start", "status": status, "headers": headers})
@@ -461,22 +474,20 @@ class _Guard:
         if path.startswith("/web") and not _OF_PAGE.fullmatch(path):
             raise _Refused(404, "Not Found: the page does not use this address.")
         body = await _read_body(receive, self.deadline)
-        if path in ("/reset", "/step") and body.strip():
-            try:
-                content = _read_object(body)
-            except _InvalidJSON as e:
-                raise _Refused(422, f"Invalid JSON: {e}") from None
-            except ValueError as e:
-                raise _Refused(422, str(e)) from None
-            if problem := _value_problem(content):
-                raise _Refused(422, problem)
+        try:
+            _check_parts(body)
+            is_ours = path in ("/reset", "/step") and body.strip()
+            if problem := _value_problem(_read_object(body)) if is_ours else "":
+                raise ValueError(problem)
+        except ValueError as e:
+            raise _Refused(422, str(e)) from None
         return body
 
     async def _http(self, scope, receive, send):
         try:
             body = await self._checked_body(scope, receive)
         except _Refused as e:
-            return await _refuse(receive, send, e.status, str(e))
+            return await _refuse(receive, send, e.status, str(e), scope["path"] == "/mcp")
         if scope["path"].startswith("/web"):
             send = _with_header(send, b"content-security-policy", self._policy)
         run = partial(_run_request, self.app, scope, _after(body, receive), send)

@@ -8,7 +8,6 @@ Docs: https://hjerpe.github.io/sql_env/server/mcp_tools.html.md"""
 __all__ = ['Player', 'Players', 'make_mcp_server', 'EnvironmentTools', 'HttpEndpoint', 'serve_mcp']
 
 # %% ../../nbs/server/06_mcp_tools.ipynb #275da980
-import json
 import logging
 import sys
 import time
@@ -181,9 +180,14 @@ class Player:
 
     def end(self) -> None:
         "Leave the episode, if one is being played."
-        episode, self._playing = self._playing, None
+        episode = self._playing
+        self.forget()
         if episode is not None and self.on_end is not None:
             self.on_end(episode)
+
+    def forget(self) -> None:
+        "Leave an episode that the server could not go on with: it is no result."
+        self._playing = None
 
     def _start(self, arguments: Any) -> tuple[str, bool]:
         try:
@@ -240,6 +244,7 @@ class Players:
         clock: Callable[[], float] = time.monotonic,
     ):
         self.make, self.seats, self.idle, self.clock = make, seats, idle, clock
+        self.refusal: Callable[[], str] = str  # why no episode can begin; empty if one can
         self._clients: set[_Client] = set()
         self._lock = Lock()
         seats.reclaimers.append(self.end_idle)
@@ -260,6 +265,12 @@ class Players:
             self._clients.discard(client)
         self._end(client)
 
+    def forget(self) -> None:
+        "Leave all episodes without a result."
+        with self._lock:
+            for client in self._clients:
+                client.player.forget()
+
     def end_idle(self) -> None:
         "End the episodes of clients that did nothing for `idle` seconds, and give their seats back."
         oldest = self.clock() - self.idle
@@ -279,7 +290,7 @@ class Players:
             client.is_busy = True
         try:
             if name == "start" and client.address is None:
-                if why := self.seats.take(address):
+                if why := self.refusal() or self.seats.take(address):
                     return error_result_text(f"{why} Call start again later."), True
                 client.address, client.was_idle = address, False
             elif client.was_idle:
@@ -287,6 +298,7 @@ class Players:
             return client.player.call(name, arguments)
         except Exception as e:
             logging.getLogger("sql_env").error("call failed", exc_info=e)
+            client.player.forget()
             return error_result_text(_FAILED), True
         finally:
             client.last_used, client.is_busy = self.clock(), False
@@ -505,7 +517,10 @@ class HttpEndpoint:
         )
         try:
             async with self._manager.run():
-                yield
+                try:
+                    yield
+                finally:  # what the server ends is no result of an agent
+                    self.players.forget()
         finally:
             self._manager = None
 
@@ -519,7 +534,7 @@ class HttpEndpoint:
         address = (scope.get("client") or ("",))[0]
         victim = self._sessions.find_victim(address)
         if victim is None:
-            return await _too_many(send)
+            return await _too_many()(scope, receive, send)
         if isinstance(victim, _Opened):
             self._sessions.close(victim)
             await self._end(victim.session_id)
@@ -559,23 +574,23 @@ class HttpEndpoint:
 _SESSION_HEADER = b"mcp-session-id"
 
 # %% ../../nbs/server/06_mcp_tools.ipynb #b003681b
-async def _too_many(send: Callable) -> None:
-    "Say that there is no room for another session."
+def _too_many() -> Any:
+    "The answer that there is no room for another session."
+    from starlette.responses import JSONResponse
+
     message = "Server at capacity: all sessions of this client play. Try again later."
     error = dict(jsonrpc="2.0", id="server-error", error=dict(code=-32603, message=message))
-    headers = [(b"content-type", b"application/json")]
-    await send({"type": "http.response.start", "status": 503, "headers": headers})
-    await send({"type": "http.response.body", "body": json.dumps(error).encode()})
+    return JSONResponse(error, 503)
 
 # %% ../../nbs/server/06_mcp_tools.ipynb #b929967e
-def _http_app(players: Players, settings: Settings) -> Any:
+def _http_app(players: Players, settings: Settings, workers: Workers) -> Any:
     "An application that serves the tools at `/mcp`, behind the guard of the server."
     from starlette.applications import Starlette
     from starlette.responses import JSONResponse
     from starlette.routing import Route
 
     async def health(_: Any) -> JSONResponse:
-        return JSONResponse(_health())
+        return JSONResponse(_health(workers))
 
     endpoint = HttpEndpoint(players)
     app = Starlette(
@@ -638,8 +653,9 @@ def serve_mcp(
         raise ValueError("SQL_ENV_RESULTS is of `sql_env serve`; here --log writes whole episodes.")
     with ExitStack() as stack:
         with redirect_stdout(sys.stderr):
-            workers = Workers() if http else None  # over stdio there is one client
-            players = stack.enter_context(_make_players(settings, log, workers))
+            workers = Workers()
+            kept = workers if http else None  # over stdio there is one client
+            players = stack.enter_context(_make_players(settings, log, kept))
         logging.getLogger("mcp").setLevel(
             logging.CRITICAL
         )  # it writes a traceback for each client that leaves
@@ -648,4 +664,4 @@ def serve_mcp(
         import uvicorn
 
         _allow_many_files()
-        return uvicorn.run(_http_app(players, settings), **_uvicorn_options(settings))
+        return uvicorn.run(_http_app(players, settings, workers), **_uvicorn_options(settings))

@@ -20,7 +20,7 @@ from ipaddress import ip_address, ip_network
 from threading import Lock
 from typing import Any
 
-from ..database.connection import GuardedConnection
+from ..database.workers import Workers
 
 try:
     import fcntl
@@ -175,10 +175,11 @@ class Seats:
 def _mend_end(file: FileIO) -> int:
     "Let a file end with a whole line; its size then."
     size = file.seek(0, os.SEEK_END)
-    start = file.seek(max(0, size - 2**20))
-    whole, newline, rest = (file.read() or b"").rpartition(b"\n")
-    if not rest:
+    file.seek(max(0, size - 1))
+    if file.read(1) in (b"", b"\n"):
         return size
+    start = file.seek(max(0, size - 2**20))
+    whole, newline, rest = (file.read(2**20) or b"").rpartition(b"\n")
     try:
         json.loads(rest)
     except ValueError:
@@ -214,7 +215,7 @@ class Journal:
     def __init__(
         self,
         path: str,  # raises `OSError` now if it can't be written
-        most: int = 10_000,  # results that wait in memory before `is_full`
+        most: int = 10_000,  # results that wait in memory
     ):
         self.path, self.most = path, most
         self.problem = ""  # why results wait, empty if none does
@@ -228,10 +229,11 @@ class Journal:
         "How many results wait."
         return len(self._waiting)
 
-    @property
-    def is_full(self) -> bool:
-        "Whether no further result can be kept."
-        return len(self._waiting) >= self.most
+    def refusal(self) -> str:
+        "Why no episode can begin, as its result could not be kept; empty if one can."
+        if len(self._waiting) < self.most or self.write():
+            return ""
+        return f"No episode can begin, as its result could not be kept: {self.problem}."
 
     def add(self, result: dict[str, Any]) -> None:
         "Keep a result, and write it if that works; never raises for the disk."
@@ -259,10 +261,11 @@ class Journal:
 
 # %% ../../nbs/server/03_seats.ipynb #15f3de35
 def _health(
+    workers: Workers,
     journal: Journal | None = None,  # where results wait, if there is one
 ) -> dict[str, Any]:
     "What a server answers at `/health`."
     problem = journal.problem if journal else ""
     state: dict[str, Any] = dict(status="degraded" if problem else "healthy")
     state |= dict(reason=problem) if problem else {}
-    return state | dict(emergency_stops=GuardedConnection.emergency_stops)
+    return state | dict(emergency_stops=workers.emergency_stops)
