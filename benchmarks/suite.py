@@ -24,6 +24,7 @@ def row(part, result: EvaluationResult) -> dict:
     low, high = result.interval()
     return dict(
         part=part.name,
+        digest=part.digest,
         policy=result.policy,
         episodes=result.n_completed,
         success=round(result.success_rate, 4),
@@ -112,7 +113,11 @@ def main() -> None:
         digests = {part.name: part.digest for part in suite_parts(given.suite)}
         command = "python benchmarks/suite.py runs/v1 --out benchmarks/suite.json"
         known = json.loads(given.out.read_text())["rows"] if given.out.exists() else []
-        made = {(r["part"], r["policy"]): r for r in [*known, *found]}
+        made = {
+            (r["part"], r["policy"]): r
+            for r in [*known, *found]
+            if r["digest"] == digests[r["part"]]
+        }
         order = {part.name: i for i, part in enumerate(suite_parts(given.suite))}
         all_rows = sorted(made.values(), key=lambda r: (order[r["part"]], r["policy"]))
         saved = dict(command=command, suite=given.suite, digests=digests, rows=all_rows)

@@ -53,5 +53,6 @@ def test_all_parts_are_played(sql_env, root, tmp_path, monkeypatch):  # noqa: F8
 def test_the_table_on_record_is_of_this_suite(root):
     saved = json.loads((root / "benchmarks" / "suite.json").read_text())
     assert saved["digests"] == {part.name: part.digest for part in suite_parts("v1")}
+    assert all(r["digest"] == saved["digests"][r["part"]] for r in saved["rows"]), "no rate on other questions"
     assert {r["success"] for r in saved["rows"] if r["policy"] == "oracle"} == {1.0}
     assert all(r["success"] <= 0.05 for r in saved["rows"] if r["policy"] == "random")
