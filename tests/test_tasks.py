@@ -331,6 +331,37 @@ def test_each_condition_has_a_row_that_fails_it_alone(bank, gold, wrong):
     assert judge_replay(task, bank, [gold]) and judge_replay(task, bank, [wrong]).reason == "differs"
 
 
+MOVE = "UPDATE customer SET city = 'Oslo' WHERE name = 'Dan' AND city = 'Rome'"
+KEEP = (
+    "INSERT INTO entry (id, account_id, what) VALUES (40, 2, 'new') ON CONFLICT (id) DO UPDATE SET what = excluded.what"
+)
+
+
+@pytest.mark.parametrize(
+    "gold, wrong",
+    [
+        (MOVE, MOVE.replace("= 'Dan'", "LIKE '%Dan%'")),
+        (MOVE, MOVE.replace("= 'Dan'", "<= 'Dan'")),
+        (MOVE, MOVE.replace("= 'Rome'", "LIKE 'Rom%'")),
+        (KEEP, KEEP.replace("what = excluded.what", "account_id = 2")),
+        (KEEP, KEEP.replace("UPDATE SET what = excluded.what", "NOTHING")),
+    ],
+)
+def test_who_is_named_is_not_alone_on_other_contents(bank, gold, wrong):
+    task = OPEN.with_fields(question_text=gold, gold_statements=(gold,), writes=("customer", "entry"))
+    assert judge_changes(task, bank, changed(bank, task, wrong))
+    assert judge_replay(task, bank, [gold]) and judge_replay(task, bank, [wrong]).reason == "differs"
+
+
+def test_all_conditions_of_all_tasks_by_hand_are_witnessed():
+    tasks = load("bundled_tasks")
+    for q in filter(lambda q: q.gold_statements, tasks):
+        database = tasks.database(q.database_name)
+        states = _start_states(q, database)
+        assert all(states.conditions.values()), (q.question_id, states.coverage)
+        assert judge_replay(q, database, list(q.gold_statements)).reason == "match", q.question_id
+
+
 # --- loading
 BAD = [
     (dict(gold_statements=("DELETE FROM account WHERE cents = 1",)), "unchanged"),

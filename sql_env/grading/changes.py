@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import product
+from itertools import zip_longest
 from typing import Any, NamedTuple
 
 import apsw
@@ -24,7 +24,6 @@ from ..database.database import Database
 from ..database.guards import Limits, QueryError, connect_readonly
 from ..database.writing import Change, WritableCopy
 from .answers import Verdict
-from .variants.columns import _moved_text
 from .variants.robust import ROBUST_REASONS
 from sql_env.grading.variants.selection import (
     _DatabaseState,
@@ -33,16 +32,16 @@ from sql_env.grading.variants.selection import (
 )
 from ..questions.gold import run_gold
 from ..questions.question_set import Question
-from ..sql.analysis import column_literals
 from sql_env.sql.mutants import (
     Condition,
     leaves_out,
     named_values,
+    other_row,
     queries_in,
     read_part,
     write_conditions,
 )
-from ..sql.text import format_value, quote_identifier
+from ..sql.text import format_value, quote_identifier, split_statements, sql_tokens
 
 # %% ../../nbs/grading/05_changes.ipynb #ddf62c7d
 class _Reference(NamedTuple):
@@ -216,10 +215,11 @@ class GoldChanges:
 
     def differences(self, changes: Iterable[Change]) -> tuple[Counter[_Row], Counter[_Row]]:
         "Rows of gold that some changes lack, and rows that they have beyond."
+        changes = tuple(changes)
+        if changes == self.changes:
+            return Counter(), Counter()
         parts = _labelled(changes, self.schema, self.open_tables)
         rows = _net(row for rows in parts for row in rows)
-        if rows == self.rows:
-            return Counter(), Counter()
         lacking, beyond = self.rows - rows, rows - self.rows
         _pair_near(lacking, beyond)
         return lacking, beyond
@@ -409,13 +409,13 @@ def _trigger_texts(database: Database) -> list[str]:
 
 # %% ../../nbs/grading/05_changes.ipynb #2046e0b4
 def _with_triggers(image: bytes, triggers: Iterable[str]) -> bytes:
-    "An image with those of some triggers whose tables it has."
+    "An image after those of some statements, of triggers above all, whose tables it has."
     con = apsw.Connection(":memory:")
     con.deserialize("main", image)
     for sql in triggers:
         try:
             con.execute(sql)
-        except apsw.SQLError:  # of a table that is not there
+        except apsw.Error:  # of a table that is not there
             continue
     return con.serialize("main")
 
@@ -424,15 +424,13 @@ def _read_parts(q: Question) -> list[str]:
     "The queries for the rows that gold changes, none twice."
     parts = []
     for sql in q.gold_statements:
-        try:
+        with suppress(Exception):  # the parser may fail in any way on text that SQLite takes
             parts.append(read_part(sql))
-        except Exception:  # the parser may fail in any way on text that SQLite takes
-            continue
     found = [sql for sql in dict.fromkeys(parts) if sql]
     return found or [f'SELECT * FROM "{table}"' for table in q.writes]
 
 # %% ../../nbs/grading/05_changes.ipynb #2ad3188a
-def _start_states(q: Question, database: Database, k: int = 20, seed: int = 0) -> _StartStates:
+def _start_states(q: Question, database: Database, k: int = 15, seed: int = 0) -> _StartStates:
     "Some `k` contents for a task that states a rule, worked out once."
     key = _kept("states", q, database, k, seed)
     found = _KEPT.get(key)
@@ -442,71 +440,67 @@ def _start_states(q: Question, database: Database, k: int = 20, seed: int = 0) -
     return found
 
 # %% ../../nbs/grading/05_changes.ipynb #a1b2c3d4
-_NEAR_STATES = 3  # states of each statement that get such values
 _CHANGED = 6  # states in which rows fail one condition
-_DATE = re.compile(r"\d{4}-\d\d")
+_ENDS = (
+    "NULL",
+    "(SELECT min(rowid) - 1 FROM {})",
+)  # keys of new rows, behind all others and before them
 
 
-def _with_near_texts(image: bytes, sql: str, schema: TaskSchema) -> bytes:
-    """An image in which some rows hold texts that share a half with one that a query names. Rows that hold that one
-    refer to nothing, where others do."""
-    con = apsw.Connection(":memory:")
-    con.deserialize("main", image)
-    for column, literals in column_literals(sql).items():
-        texts = [t for t in literals if isinstance(t, str) and len(t) > 3 and not _DATE.match(t)]
-        tables = [t for t, names in schema.columns.items() if column in names]
-        if column in schema.keys or not texts:
-            continue
-        for number, text in enumerate(texts):
-            half = len(text) // 2
-            head, tail = text[:half], text[half:]
-            near = (_moved_text(head, 1) + tail, head + _moved_text(tail, 1))
-            for table, (rest, value) in product(tables, enumerate(near)):
-                target, name = quote_identifier(table), quote_identifier(column)
-                change = f"UPDATE OR IGNORE {target} SET {name} = ? WHERE rowid % 7 = ?"
-                with suppress(apsw.Error):  # a CHECK, or a table without row numbers
-                    con.execute(change, (value, (2 * number + rest) % 7))
-            for table in tables:
-                for reference in schema.references[table]:
-                    place = quote_identifier(schema.columns[table][reference.column])
-                    target, name = quote_identifier(table), quote_identifier(column)
-                    some = f"EXISTS (SELECT 1 FROM {target} WHERE {place} IS NULL)"
-                    with suppress(apsw.Error):
-                        change = f"UPDATE {target} SET {place} = NULL WHERE {name} = ? AND {some}"
-                        con.execute(change, (text,))
-    return con.serialize("main")
+def _copied(table: str, values: Mapping[str, str], end: str, schema: TaskSchema) -> str:
+    "The INSERT of rows like others, with some values in SQL and keys of their own."
+    table = table.lower()
+    refers = {reference.column for reference in schema.references[table]}
+    names, number = schema.columns[table], schema.generated.get(table)
+    target, found = quote_identifier(table), []
+    for i, name in enumerate(names):
+        value = quote_identifier(name)
+        if i == number:
+            value = end.format(target)
+        elif name in schema.keys and i not in refers:
+            value += " || '~'"
+        found.append(values.get(name, value))
+    columns = ", ".join(map(quote_identifier, names))
+    return f"INSERT INTO {target} ({columns}) SELECT {', '.join(found)} FROM {target}"
 
 # %% ../../nbs/grading/05_changes.ipynb #0751be88
-def _witness(image: bytes, conditions: Iterable[Condition], seen: dict[str, bool]) -> bytes:
-    "An image in which rows fail one condition each, as far as it can be had; `seen` notes which have such a row."
+def _add(con: apsw.Connection, sql: str, values: tuple, named: Mapping[str, int]) -> None:
+    "Add a row if it can be, and if queries find as many rows as before."
+    with suppress(apsw.Error), con:
+        con.execute(sql, values)
+        if not _names_as_many(con, named):
+            raise apsw.Error("its name is no longer its own")
+
+
+def _witness(
+    image: bytes,
+    conditions: Iterable[Condition],
+    schema: TaskSchema,
+    named: Mapping[str, int],  # queries, with the rows that they find
+    seen: dict[str, bool],  # notes which conditions some row fails alone
+) -> bytes:
+    "An image with more rows, each like one that meets all conditions and failing one, as far as it can be had."
     con = apsw.Connection(":memory:")
     con.deserialize("main", image)
+    con.pragma("foreign_keys", True)
+    last = None
     for c in conditions:
         with suppress(apsw.Error):  # a query that can't be run alone
-            seen.setdefault(c.text, bool(con.execute(c.fails).fetchall()))
-            rows = con.execute(c.meets).fetchall()
-            own = con.execute(f"SELECT DISTINCT {c.column} FROM {c.table} LIMIT 4").fetchall()
-            is_closed = len(own) < 4 and all(isinstance(v, str) and len(v) < 4 for (v,) in own)
-            values = (not is_closed and c.values) or (*(v for (v,) in own), *_moved(rows), None)
-            values = tuple(v for (v,) in own) if is_closed else values
-            for value, (row, _) in zip(values, rows[1:] or rows):
-                con.execute("SAVEPOINT changed")
-                with suppress(apsw.Error):  # a rule of the table
-                    con.execute(
-                        f"UPDATE {c.table} SET {c.column} = ? WHERE rowid = ?", (value, row)
-                    )
-                if con.execute(c.fails).fetchall():
-                    seen[c.text] = True
-                else:
-                    con.execute("ROLLBACK TO changed")
-                con.execute("RELEASE changed")
+            if c.makes is not last:  # of another query
+                last, sql = c.makes, _copied(c.table, c.makes, _ENDS[0], schema)
+                _add(con, f"{sql} ORDER BY rowid % 5 LIMIT 5", (), named)
+            met = con.execute(c.meets).fetchone() or [None]
+            table, column = map(quote_identifier, (c.table, c.column))
+            own = f"SELECT DISTINCT {column} FROM {table} ORDER BY 1"
+            values = [v for (v,) in con.execute(own)]
+            if len(values) > 3 or not all(isinstance(v, str) and len(v) < 4 for v in values):
+                values = [*c.values, *values[:2], *values[-2:]]
+            copies = [_copied(c.table, {c.column: "?1"}, end, schema) for end in _ENDS]
+            for value in values:
+                for sql in copies:
+                    _add(con, f"{sql} WHERE rowid = ?2", (value, met[0]), named)
+            seen[c.text] = seen.get(c.text) or bool(con.execute(c.fails).fetchone())
     return con.serialize("main")
-
-
-def _moved(rows: Sequence[tuple]) -> list:
-    return [
-        _moved_text(v, 1) if isinstance(v, str) else v + 1 for _, v in rows[:3] if v is not None
-    ]
 
 # %% ../../nbs/grading/05_changes.ipynb #65393d04
 def _named_rows(q: Question, database: Database) -> dict[str, int]:
@@ -514,22 +508,20 @@ def _named_rows(q: Question, database: Database) -> dict[str, int]:
     found: dict[str, int] = {}
     for sql in q.gold_statements:
         with suppress(Exception):  # the parser may fail in any way on text that SQLite takes
-            found |= dict.fromkeys([*queries_in(sql), read_part(sql)], 0)
+            named = [*queries_in(sql), read_part(sql)]
+            found |= dict.fromkeys([s for s in named if s.count("SELECT") == 1], 0)
     for sql in [*found]:
         with suppress(QueryError):
             found[sql] = len(database.query(f"SELECT 1 FROM ({sql}) LIMIT 3").rows)
-    return {sql: n for sql, n in found.items() if sql and n in (1, 2)}
+    return {sql: n for sql, n in found.items() if n in (1, 2)}
 
 # %% ../../nbs/grading/05_changes.ipynb #78b30d61
-def _names_as_many(image: bytes, named: Mapping[str, int]) -> bool:
-    "Whether queries find as many rows in an image."
-    con = apsw.Connection(":memory:")
-    con.deserialize("main", image)
-    counts = (
-        (n, len(con.execute(f"SELECT 1 FROM ({sql}) LIMIT 3").fetchall()))
+def _names_as_many(con: apsw.Connection, named: Mapping[str, int]) -> bool:
+    "Whether queries find as many rows."
+    return all(
+        n == len(con.execute(f"SELECT 1 FROM ({sql}) LIMIT 3").fetchall())
         for sql, n in named.items()
     )
-    return all(n == count for n, count in counts)
 
 # %% ../../nbs/grading/05_changes.ipynb #65ea530c
 def _make_states(q: Question, database: Database, k: int, seed: int) -> _StartStates:
@@ -537,29 +529,30 @@ def _make_states(q: Question, database: Database, k: int, seed: int) -> _StartSt
     parts, triggers = _read_parts(q), _trigger_texts(database)
     each = max(_LEAST_ROWS, math.ceil(k / len(parts)))
     all_variants = [variants_for(database.path, sql, each, seed) for sql in parts]
-    images = [image for variants in all_variants for image in variants.images]
-    schema = TaskSchema.read(database)
-    for sql, variants in zip(parts, all_variants):
-        images += [_with_near_texts(image, sql, schema) for image in variants.images[:_NEAR_STATES]]
+    turns = zip_longest(*(variants.images for variants in all_variants))
+    images = [image for turn in turns for image in turn if image]
+    schema, named = TaskSchema.read(database), {}
     if not q.states_rule:  # names that are found once may be found nowhere in made contents
-        con = connect_readonly(database.path, Limits.gold())
-        own = con.serialize("main")
+        con, named = connect_readonly(database.path, Limits.gold()), _named_rows(q, database)
+        images.insert(0, con.serialize("main"))
         con.close()
-        images += [_with_near_texts(own, sql, schema) for sql in parts]
     seen: dict[str, bool] = {}
+    found: list[Condition] = []
     for sql in q.gold_statements:
         with suppress(Exception):  # the parser may fail in any way on text that SQLite takes
-            found = write_conditions(sql, schema.keys)
-            images[:_CHANGED] = [_witness(image, found, seen) for image in images[:_CHANGED]]
+            found += write_conditions(sql)
+            if other := other_row(sql):
+                images.append(_with_triggers(images[0], [other]))
+    found.reverse()  # the rows that inner queries find come first
+    images[:_CHANGED] = [_witness(i, found, schema, named, seen) for i in images[:_CHANGED]]
     states: list[tuple[bytes, GoldChanges]] = []
     idle: list[tuple[bytes, GoldChanges]] = []
-    named = {} if q.states_rule else _named_rows(q, database)
     with database.writer(q.writes, Limits.gold()) as copy:
         for image in images:
             image = _with_triggers(image, triggers) if triggers else image
             copy.load(image)
             try:
-                if not q.states_rule and not _names_as_many(image, named):
+                if any(n != len(copy.query(sql).rows) for sql, n in named.items()):
                     continue
                 gold = GoldChanges.run(copy, q, schema)
             except QueryError:  # a CHECK or a reference forbids it there
@@ -569,7 +562,7 @@ def _make_states(q: Question, database: Database, k: int, seed: int) -> _StartSt
         why = next((v.why_none for v in all_variants if v.why_none), "Gold changes nothing there.")
         return _StartStates((), (), why)
     states += idle[: max(1, len(states) // 4)]
-    return _StartStates(tuple(i for i, _ in states), tuple(g for _, g in states), conditions=seen)
+    return _StartStates(*map(tuple, zip(*states)), conditions=seen)
 
 # %% ../../nbs/grading/05_changes.ipynb #620c3e4c
 def _acts_by_keys(
@@ -578,14 +571,11 @@ def _acts_by_keys(
     schema: TaskSchema,
 ) -> bool:
     "Whether statements name rows by keys that the task does not name."
-    from sql_env.sql.text import split_statements
 
     def values(sqls: Iterable[str]) -> Iterator[tuple[str, Any]]:
         for sql in sqls:
-            try:
+            with suppress(Exception):  # the parser may fail in any way on text that SQLite takes
                 yield from named_values(sql, schema.columns)
-            except Exception:  # the parser may fail in any way on text that SQLite takes
-                continue
 
     known = {value for _, value in values(q.gold_statements)}
     text = f"{q.question_text} {q.evidence}"
@@ -603,25 +593,24 @@ def _stands_in(value: Any, text: str) -> bool:
 # %% ../../nbs/grading/05_changes.ipynb #918b73bf
 def _names_the_same(q: Question, batches: Iterable[str]) -> bool:
     "Whether statements hold the constants of gold, and others only if the task says them."
-    from sql_env.sql.text import sql_tokens
 
     def constants(sqls: Iterable[str]) -> set[str]:
         tokens = (t for sql in sqls for t in sql_tokens(sql))
         return {t.text.strip("'%") for t in tokens if t.kind in ("text", "number")}
 
-    own, gold, text = (
-        constants(batches),
-        constants(q.gold_statements),
-        f"{q.question_text} {q.evidence}",
-    )
-    return gold <= own and all(_stands_in(value, text) for value in own - gold)
+    gold, text = constants(q.gold_statements), f"{q.question_text} {q.evidence}"
+    own = constants(batches)
+    alike = ((v, g) for v in own for g in gold if v == g or min(len(v), len(g)) > 2)
+    part = {(v, g) for v, g in alike if v.lower() in g.lower() or g.lower() in v.lower()}
+    left = own - {v for v, _ in part}
+    return gold == {g for _, g in part} and all(_stands_in(v, text) for v in left)
 
 # %% ../../nbs/grading/05_changes.ipynb #378ea34f
 def judge_replay(
     q: Question,
     database: Database,
     batches: Sequence[str],  # what the agent has committed, oldest first
-    k: int = 20,
+    k: int = 15,
     seed: int = 0,
 ) -> Verdict:
     "Whether an agent's statements change what gold does on other contents too; reasons as in `ROBUST_REASONS`."
@@ -630,11 +619,11 @@ def judge_replay(
     states = _start_states(q, database, k, seed)
     if states.why_none:
         return Verdict(False, "no_variants", states.why_none)
-    verdict = Verdict(True, "match")
+    verdict, kept = Verdict(True, "match"), q.invariants if q.policy else ()
     with database.writer(q.writes) as copy:
         for number, (image, gold) in enumerate(zip(states.images, states.golds), 1):
             copy.load(image)
-            before = [copy.query(sql).rows for sql in q.invariants]
+            before = [copy.query(sql).rows for sql in kept]
             try:
                 for batch in batches:
                     copy.execute(batch)
@@ -643,13 +632,13 @@ def judge_replay(
                 verdict = Verdict(False, "fails", f"instance {number}: {e.kind}")
             else:
                 if faults:
-                    is_kept = [copy.query(sql).rows for sql in q.invariants] == before
-                    how = "" if is_kept or not q.policy else "policy broken: "
+                    is_kept = [copy.query(sql).rows for sql in kept] == before
+                    how = "" if is_kept else "policy broken: "
                     verdict = Verdict(False, "differs", f"instance {number}: {how}{faults[0]}")
             if not verdict:
                 break
-    if not verdict and not q.states_rule and not _names_the_same(q, batches):
-        return Verdict(False, "by_keys", ROBUST_REASONS["by_keys"])
-    if not verdict and _acts_by_keys(q, batches, TaskSchema.read(database)):
-        return Verdict(False, "by_keys", ROBUST_REASONS["by_keys"])
-    return verdict
+    if verdict or q.states_rule and not _acts_by_keys(q, batches, TaskSchema.read(database)):
+        return verdict
+    if not q.states_rule and _names_the_same(q, batches):
+        return verdict
+    return Verdict(False, "by_keys", ROBUST_REASONS["by_keys"])

@@ -135,9 +135,8 @@ class _Writer:
             case Test("truth", args):
                 return f"(CASE WHEN {self.term(args[0])} THEN 1 ELSE 0 END)"
             case Test(name, args):
-                left, right, *escape = map(self.term, args)
-                last = f" ESCAPE {escape[0]}" if escape else ""
-                return f"({left} {name} {right}{last})"
+                left, right = map(self.term, args)
+                return f"({left} {name} {right})"
         raise Unproved(f"a formula of kind {type(formula).__name__}")
 
     def block(self, block: Block) -> str:

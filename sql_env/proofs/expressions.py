@@ -131,7 +131,7 @@ class _Expressions:
                 high = exp.LTE(this=e.this.copy(), expression=e.args["high"].copy())
                 a, b = self.comparison(low, scope), self.comparison(high, scope)
                 return _Truth(_conjunction([a.true, b.true]), _disjunction([a.false, b.false]))
-            case exp.Is() | exp.NullSafeEQ() | exp.NullSafeNEQ():
+            case exp.Is() | exp.NullSafeEQ():
                 return self.is_condition(e, scope)
             case exp.In():
                 return self.membership(e, scope)
@@ -139,7 +139,7 @@ class _Expressions:
                 relation = self.translate(e.this, scope)
                 there = self.values.exists_in(relation.bag, lambda out: TRUE)
                 return _Truth(there, _negation(there))
-            case exp.Like() | exp.Glob() | exp.Escape():
+            case exp.Like() | exp.Glob():
                 return self.pattern(e, scope)
             case exp.Boolean():
                 return _Truth(TRUE, FALSE) if e.this else _Truth(FALSE, TRUE)
@@ -200,8 +200,7 @@ class _Expressions:
             holds = self.values.is_null(left)
         else:
             holds = self.values.same(*self.values.with_affinity(left, right, a, b))
-        truth = _Truth(holds, _negation(holds))
-        return _Truth(truth.false, truth.true) if isinstance(e, exp.NullSafeNEQ) else truth
+        return _Truth(holds, _negation(holds))
 
     def membership(self, e: exp.In, scope: _Scope) -> _Truth:
         "x IN (...): true if one is equal, false if all differ."
@@ -240,18 +239,14 @@ class _Expressions:
 
     def pattern(self, e: exp.Expression, scope: _Scope) -> _Truth:
         "LIKE and GLOB: a test about which only this is known, that LIKE has no regard to the case of ASCII letters."
-        like, written = (e.this, [e.expression]) if isinstance(e, exp.Escape) else (e, [])
-        if not isinstance(like, (exp.Like, exp.Glob)):
-            raise Unproved("ESCAPE")
-        terms = [self.term(x, scope) for x in (like.expression, *written)]
-        signs = [x for x in terms if isinstance(x, Constant) and x != NULL]
-        if len(signs) < len(terms):
+        pattern = self.term(e.expression, scope)
+        if not isinstance(pattern, Constant) or pattern == NULL:
             raise Unproved("a pattern that is no literal: of NULL and a blob LIKE is false")
-        if isinstance(like, exp.Like) and signs[0].kind == "text" and not written:
-            lower = "".join(c.lower() if c.isascii() else c for c in signs[0].value)
-            signs = [Constant(lower, "text")]
-        left = self.values.seen(self.term(like.this, scope))
-        test, there = Test(type(like).__name__.lower(), (left, *signs)), self.values.not_null(left)
+        if isinstance(e, exp.Like) and pattern.kind == "text":
+            lower = "".join(c.lower() if c.isascii() else c for c in pattern.value)
+            pattern = Constant(lower, "text")
+        left = self.values.seen(self.term(e.this, scope))
+        test, there = Test(type(e).__name__.lower(), (left, pattern)), self.values.not_null(left)
         return _Truth(_conjunction([there, test]), _conjunction([there, _negation(test)]))
 
     def term(self, e: exp.Expression, scope: _Scope) -> Node:

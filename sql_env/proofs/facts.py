@@ -413,7 +413,7 @@ Case: this ifs default
 If: this true false
 Coalesce: this expressions is_nvl is_null
 Count: this big_int
-Filter And Or EQ NEQ LT LTE GT GTE Is NullSafeEQ NullSafeNEQ Like Glob Escape: this expression
+Filter And Or EQ NEQ LT LTE GT GTE Is NullSafeEQ Like Glob: this expression
 Add Sub Mul Mod Nullif: this expression
 Round: this decimals
 Trim: this position
@@ -715,7 +715,7 @@ def _bracketed(tree: exp.Expression, crossed: bool, is_not: bool) -> str:
     for node in list(tree.find_all(exp.Binary, exp.Unary, exp.Between, exp.In)):
         if isinstance(node, (exp.Paren, exp.Dot, exp.AggFunc)) or node.parent is None:
             continue
-        if not isinstance(node.parent, (exp.Paren, exp.Escape, exp.Is)):
+        if not isinstance(node.parent, (exp.Paren, exp.Is)):
             paren = exp.Paren()
             node.replace(paren)
             paren.set("this", node)

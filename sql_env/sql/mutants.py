@@ -6,11 +6,11 @@ Docs: https://hjerpe.github.io/sql_env/sql/mutants.html.md"""
 
 # %% auto #0
 __all__ = ['one_edit_mutants', 'parse_write', 'read_part', 'leaves_out', 'named_values', 'Condition', 'write_conditions',
-           'queries_in']
+           'queries_in', 'other_row']
 
 # %% ../../nbs/sql/05_mutants.ipynb #c823c757
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import date, timedelta
 from typing import Any, NamedTuple
@@ -355,6 +355,7 @@ class Condition(NamedTuple):
     meets: str  # SQL for rowid and value of the column
     fails: str
     values: tuple  # near those that it names
+    makes: Mapping[str, str]  # SQL of values, by column, with which a row may meet all
 
 # %% ../../nbs/sql/05_mutants.ipynb #9e176314
 def _parts_of(clause: Any) -> list[Any]:
@@ -378,6 +379,8 @@ def _values_beside(part: Any) -> tuple:
     found: list[Any] = []
     for literal in part.find_all(exp.Literal):
         text = literal.this
+        if literal.find_ancestor(exp.Select):
+            continue
         if not literal.is_string:
             number = float(text) if "." in text else int(text)
             found += [number, number + 1, number - 1]
@@ -385,13 +388,30 @@ def _values_beside(part: Any) -> tuple:
             day = date.fromisoformat(text)
             found += [text, *((day + timedelta(n)).isoformat() for n in (1, -1))]
         else:
-            found += [f"{text}x", f"x{text}"]
+            found += [f"{text}x", f"x{text}", text[:-1] or "~"]
     return tuple(found)
+
+# %% ../../nbs/sql/05_mutants.ipynb #5e1fc01a
+def _own_column(part: Any, names: Mapping[str, str]) -> Any:
+    "The last column in a condition, queries in it apart, that is of some tables; None if there is none."
+    for column in reversed([*part.find_all(exp.Column)]):
+        if not column.find_ancestor(exp.Select) and column.table.lower() in {"", *names}:
+            return column
+    return None
+
+
+def _made_values(parts: Sequence[Any]) -> Iterator[tuple[str, str]]:
+    "Columns with SQL of values that meet some conditions."
+    for part in parts:
+        if isinstance(part, (exp.EQ, exp.Is, exp.In)) and isinstance(part.this, exp.Column):
+            other = (
+                part.args.get("query") or [*part.args.get("expressions", ()), part.expression][0]
+            )
+            yield part.this.name.lower(), f"({other.sql('sqlite')})"
 
 # %% ../../nbs/sql/05_mutants.ipynb #639e05bd
 def write_conditions(
     sql: str,  # a statement that changes rows
-    keys: Collection[str] = (),  # columns that are not looked at, lower case
 ) -> list[Condition]:
     "The conditions of a statement and of the queries in it that can be run alone."
     found = []
@@ -406,12 +426,12 @@ def write_conditions(
         names = {t.alias_or_name.lower(): t.name.lower() for t in tables}
         parts = [part for clause in clauses for part in _parts_of(clause)]
         source = ", ".join(t.sql("sqlite") for t in tables)
+        makes = dict(_made_values(parts)) if len(tables) == 1 else {}
         for i, part in enumerate(parts):
-            columns = [c for c in part.find_all(exp.Column) if c.name.lower() not in keys]
-            column = columns[-1] if columns else None
-            owner = column and (column.table.lower() or next(iter(names)))
-            if column is None or owner not in names:
+            column = _own_column(part, names)
+            if column is None:
                 continue
+            owner = column.table.lower() or next(iter(names))
             others = [f"({p.sql('sqlite')})" for j, p in enumerate(parts) if j != i]
             this, start = (
                 f"({part.sql('sqlite')})",
@@ -419,10 +439,11 @@ def write_conditions(
             )
             found.append(
                 Condition(
-                    part.sql("sqlite"), column.name, names[owner],
+                    part.sql("sqlite"), column.name.lower(), names[owner],
                     f"{start} {' AND '.join([this, *others])}",
                     f"{start} {' AND '.join([f'NOT coalesce({this}, 0)', *others])} LIMIT 1",
                     _values_beside(part),
+                    makes,
                 )
             )  # fmt: skip
     return found
@@ -431,3 +452,17 @@ def write_conditions(
 def queries_in(sql: str) -> list[str]:
     "The queries in a statement that changes rows, as texts."
     return [node.sql("sqlite") for node in parse_write(sql).find_all(exp.Select)]
+
+# %% ../../nbs/sql/05_mutants.ipynb #5e1fc01b
+def other_row(sql: str) -> str:
+    "The INSERT of a row that is in the way of another one, with other values; '' where nothing is said of that."
+    tree = parse_write(sql)
+    if not (conflict := tree.args.get("conflict")):
+        return ""
+    tree.set("conflict", None)
+    changed = [part.this.name for part in conflict.expressions]
+    for row in tree.expression.expressions:
+        for name, value in zip(tree.this.expressions, [*row.expressions]):
+            if name.name in changed and isinstance(value, exp.Literal):
+                value.replace(exp.convert(_values_beside(value)[1]))
+    return tree.sql("sqlite")

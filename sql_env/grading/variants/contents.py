@@ -350,9 +350,9 @@ class Contents:
                 continue
             rows = parents.get(parent) or ([row] if parent == name else [])
             keys = [key for r in rows if None not in (key := [r[t] for t in targets])]
-            if self.kept.is_tidy:  # of the column's own kind
-                kinds = [isinstance(row[c], str) for c in columns]
-                keys = [key for key in keys if kinds == [isinstance(v, str) for v in key]]
+            if self.kept.is_tidy:  # no text where a number belongs
+                numbers = [n for n, c in enumerate(columns) if not isinstance(row[c], str)]
+                keys = [key for key in keys if None not in [_number(str(key[n])) for n in numbers]]
             if keys:
                 row.update(zip(columns, rng.choice(keys)))
 
