@@ -407,10 +407,6 @@ class Prover:
             and self.same_terms(goal.left, goal.right, classes, inner, context)
         ):
             return True
-        if isinstance(goal, Or):
-            return any(self.is_plain(p, a, there, classes, inner, context) for p in goal.parts)
-        if isinstance(goal, And):
-            return all(self.is_plain(p, a, there, classes, inner, context) for p in goal.parts)
         if isinstance(goal, Exists):
             rows = Block(a.rows, a.where, (), ())
             return self.contained(rows, goal.block, inner - set(a.rows), context, True)
