@@ -343,6 +343,7 @@ KEEP = (
         (MOVE, MOVE.replace("= 'Dan'", "LIKE '%Dan%'")),
         (MOVE, MOVE.replace("= 'Dan'", "<= 'Dan'")),
         (MOVE, MOVE.replace("= 'Rome'", "LIKE 'Rom%'")),
+        (MOVE, MOVE.replace(" AND city = 'Rome'", "")),
         (KEEP, KEEP.replace("what = excluded.what", "account_id = 2")),
         (KEEP, KEEP.replace("UPDATE SET what = excluded.what", "NOTHING")),
     ],

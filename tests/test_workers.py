@@ -209,13 +209,15 @@ def test_a_process_that_hangs_is_given_up(home, workers, monkeypatch):
         assert db.query("SELECT 7").rows == [(7,)]
 
 
-def test_a_machine_without_memory_is_no_fault_of_a_statement(home, workers):
+def test_a_machine_without_memory_is_no_fault_of_a_statement(home):
     "The process ends for want of memory, and nobody reads that the query needs too much."
     resource = pytest.importorskip("resource")
     many = "SELECT max(s) FROM (SELECT DISTINCT printf('%0900d', a.quokka * 999 + b.quokka) s FROM animal a, animal b)"
-    with Database(home, Limits.gold()).run_in(workers) as db:
+    made = Workers(1)
+    made.start()
+    with Database(home, Limits.gold()).run_in(made) as db:
         db.query("SELECT 8")
-        for lane in workers._lanes:
+        for lane in made._lanes:
             for worker in lane.free:
                 pages = Path(f"/proc/{worker.process.pid}/statm").read_text().split()[0]
                 size = int(pages) * resource.getpagesize()
@@ -223,3 +225,4 @@ def test_a_machine_without_memory_is_no_fault_of_a_statement(home, workers):
         with pytest.raises(WorkerDiedError):
             db.query(many)
         assert db.query("SELECT 9").rows == [(9,)]
+    made.close()

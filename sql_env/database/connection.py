@@ -502,6 +502,8 @@ class GuardedConnection:
         self.new_statements = 0  # since the memory of statements was looked at
         self._slow: dict[str, bool] = {}  # statements that `run_brief` stopped
         self.budget = _Budget(limits)
+        if path is None:  # in the process of a server, whose other threads each look disturbs
+            self.budget.every = self.seldom
         self.log = _StatementLog(self.budget)
         self._never_changes = path is not None
         is_large = (
@@ -526,7 +528,7 @@ class GuardedConnection:
         )
         if is_counted:
             self.count_functions()
-        self._look_every(_Budget.every)
+        self._look_every(self.budget.every)
         self._set_cell(limits.cell)
         self._cursors: tuple[apsw.Cursor, ...] = ()  # one for known statements, one for others
         self._new_cursors()
@@ -653,8 +655,8 @@ class GuardedConnection:
     def _read(self, sql: str, known: _Known | None = None) -> tuple[tuple[str, ...], list[tuple]]:
         "Columns and rows of a statement within the limits of the budget, counted."
         log, limits = self.log, self.budget.limits
-        if self._every != _Budget.every:
-            self._look_every(_Budget.every)
+        if self._every != self.budget.every:
+            self._look_every(self.budget.every)
         self.budget.count_pages()
         try:
             run = self._cursor.execute if known else self._traced.execute
@@ -701,7 +703,7 @@ class GuardedConnection:
             for kind, value in kept.items():
                 con.limit(kind, value)
             con.authorizer = authorizer
-            self._look_every(_Budget.every)
+            self._look_every(self.budget.every)
 
     def close(self) -> None:
         "Close the connection."

@@ -10,7 +10,7 @@ __getattr__, __dir__ = lazy_names(
         "rows": "EpisodeResult",
         "logs": "merge_logs read_log rescore_log write_log",
         "trees": "step_values tree_rollouts",
-        "workers": "ProcessWorkers RayExecutor",
+        "processes": "ProcessWorkers RayExecutor",
         "statistics": "pass_at_k pass_hat_k questions_needed",
         "audit": "audit_markdown audit_questions",
     },

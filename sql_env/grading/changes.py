@@ -592,7 +592,7 @@ def _stands_in(value: Any, text: str) -> bool:
 
 # %% ../../nbs/grading/05_changes.ipynb #918b73bf
 def _names_the_same(q: Question, batches: Iterable[str]) -> bool:
-    "Whether statements hold the constants of gold, and others only if the task says them."
+    "Whether all constants that statements have and gold has not, or the other way round, are said by the task."
 
     def constants(sqls: Iterable[str]) -> set[str]:
         tokens = (t for sql in sqls for t in sql_tokens(sql))
@@ -602,8 +602,8 @@ def _names_the_same(q: Question, batches: Iterable[str]) -> bool:
     own = constants(batches)
     alike = ((v, g) for v in own for g in gold if v == g or min(len(v), len(g)) > 2)
     part = {(v, g) for v, g in alike if v.lower() in g.lower() or g.lower() in v.lower()}
-    left = own - {v for v, _ in part}
-    return gold == {g for _, g in part} and all(_stands_in(v, text) for v in left)
+    left = own - {v for v, _ in part} | gold - {g for _, g in part}
+    return bool(own) and all(_stands_in(v, text) for v in left)
 
 # %% ../../nbs/grading/05_changes.ipynb #378ea34f
 def judge_replay(
