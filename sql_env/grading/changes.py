@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import zip_longest
+from itertools import product, zip_longest
 from typing import Any, NamedTuple
 
 import apsw
@@ -495,10 +495,9 @@ def _witness(
             values = [v for (v,) in con.execute(own)]
             if len(values) > 3 or not all(isinstance(v, str) and len(v) < 4 for v in values):
                 values = [*c.values, *values[:2], *values[-2:]]
-            copies = [_copied(c.table, {c.column: "?1"}, end, schema) for end in _ENDS]
-            for value in values:
-                for sql in copies:
-                    _add(con, f"{sql} WHERE rowid = ?2", (value, met[0]), named)
+            for value, end in product(values, _ENDS):
+                sql = _copied(c.table, {c.column: "?1"}, end, schema)
+                _add(con, f"{sql} WHERE rowid = ?2", (value, met[0]), named)
             seen[c.text] = seen.get(c.text) or bool(con.execute(c.fails).fetchone())
     return con.serialize("main")
 
@@ -632,8 +631,8 @@ def judge_replay(
                 verdict = Verdict(False, "fails", f"instance {number}: {e.kind}")
             else:
                 if faults:
-                    is_kept = [copy.query(sql).rows for sql in kept] == before
-                    how = "" if is_kept else "policy broken: "
+                    is_broken = before != [copy.query(sql).rows for sql in kept]
+                    how = "policy broken: " * is_broken
                     verdict = Verdict(False, "differs", f"instance {number}: {how}{faults[0]}")
             if not verdict:
                 break

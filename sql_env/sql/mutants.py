@@ -403,10 +403,8 @@ def _own_column(part: Any, names: Mapping[str, str]) -> Any:
 def _made_values(parts: Sequence[Any]) -> Iterator[tuple[str, str]]:
     "Columns with SQL of values that meet some conditions."
     for part in parts:
-        if isinstance(part, (exp.EQ, exp.Is, exp.In)) and isinstance(part.this, exp.Column):
-            other = (
-                part.args.get("query") or [*part.args.get("expressions", ()), part.expression][0]
-            )
+        if isinstance(part, (exp.EQ, exp.Is, exp.In)):
+            other = part.args.get("query") or (part.expressions or [part.expression])[0]
             yield part.this.name.lower(), f"({other.sql('sqlite')})"
 
 # %% ../../nbs/sql/05_mutants.ipynb #639e05bd
