@@ -228,9 +228,11 @@ class Episode:
 
     def _may_be_brief(self, action: Action) -> bool:
         "Whether an action, its queries apart, is certain to take less than a millisecond."
-        act = self.acts.get(action.action_type)
-        if len(action.argument) > FAST_LIMITS.sql or self.ask.work is not None:
+        act, work = self.acts.get(action.action_type), self.ask.work
+        if len(action.argument) > FAST_LIMITS.sql:
             return False
+        if work is not None and (work.copy is not None or not (act and act.reads)):
+            return False  # a task's rows are changed, or are about to be
         if act is None or not act.ends:
             # what a query gives without rows is asked too, and may take longer
             pays_rows = self.config.shaping or self.config.credit
