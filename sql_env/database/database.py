@@ -321,7 +321,7 @@ class _File:
             raise QueryError("bad_database", "The file has changed since it was opened.")
 
     def _look(self) -> tuple[int, ...]:
-        if isinstance(self.path, bytes) or not self.path.exists():
+        if isinstance(self.path, bytes) or not os.path.exists(self.path):
             return ()
         found = self.path.stat()
         return found.st_mtime_ns, found.st_size

@@ -64,6 +64,7 @@ class HarnessSession(ResourceSession):
             text, error = error_result_text(str(e)), str(e)
         except Exception as e:
             logging.getLogger("sql_env").error("a harness's episode failed", exc_info=e)
+            self.session.has_failed = True
             text = error = "The environment failed, not you; the episode is over."
         over = self.session.done or self.session.has_failed
         return ToolResult(data=text, done=over, error=error)
