@@ -1,6 +1,6 @@
 """Load on a server, on the loopback only, beside a bare OpenEnv echo environment that sends as many bytes.
 
-python benchmarks/server.py                 all figures, about four minutes, into benchmarks/server.json
+python benchmarks/server.py                 all figures, about a quarter of an hour, into benchmarks/server.json
 python benchmarks/server.py --only latency  one of: latency, load, memory, hostile_memory, growth, hostile, equal,
                                             streams
 python benchmarks/server.py --quick         smaller numbers, for tests; writes nothing
@@ -513,7 +513,7 @@ async def attack_all(url, seconds):
             print(json.dumps([name, took]), flush=True)
 
 
-async def hostile(neighbours=63, seconds=60.0, pause=0.05, rounds=5):
+async def hostile(neighbours=63, seconds=30.0, pause=0.05, rounds=5):
     """Latency of neighbours that take a step every `pause` seconds: `rounds` times in peace, then beside a hostile
     client, which is a process of its own, so that its work does not hold up those that measure."""
     work = plans(neighbours * 4)
