@@ -345,8 +345,8 @@ def test_every_family_is_used(name, family_counts):
 
 @pytest.mark.parametrize(
     "levels, n",
-    ((range(1, 6, 2), 15), pytest.param(LEVELS, 100, marks=pytest.mark.slow)),
-    ids=("15 questions", "100 questions"),
+    ((range(1, 6, 2), 15), pytest.param(LEVELS, 200, marks=pytest.mark.slow)),
+    ids=("15 questions", "200 questions"),
 )
 def test_policies(levels, n, tmp_path):
     "The oracle is always right, hacks never, and the greedy baseline hardly ever."

@@ -561,7 +561,8 @@ def _make_states(q: Question, database: Database, k: int, seed: int) -> _StartSt
         why = next((v.why_none for v in all_variants if v.why_none), "Gold changes nothing there.")
         return _StartStates((), (), why)
     states += idle[: max(1, len(states) // 4)]
-    return _StartStates(*map(tuple, zip(*states)), conditions=seen)
+    kept, golds = tuple(i for i, _ in states), tuple(g for _, g in states)
+    return _StartStates(kept, golds, conditions=seen)
 
 # %% ../../nbs/grading/05_changes.ipynb #620c3e4c
 def _acts_by_keys(

@@ -114,7 +114,7 @@ def evaluate_checkpoint(
     results = {}
     for name in _available_suites() if suites is None else suites:
         questions = suite_questions(name, n)
-        budget = EVAL_SUITES[name].get("budget", settings["budget"])
+        budget: Any = EVAL_SUITES[name].get("budget", settings["budget"])
         played = {name: settings[name] for name in ("schema_level", "actions") if name in settings}
         env = EpisodeEnv(questions, budget=budget, **played)
         results[name] = evaluate(env, policy, progress=False, batch=_BATCH)
