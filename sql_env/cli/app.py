@@ -482,7 +482,7 @@ batch 1..         Episodes that a local model plays at the same time; 64 if not 
                 raise ValueError(
                     f"a local model has no option {name!r}; there are {', '.join(known)}"
                 )
-        given: dict[str, Any] = dict(max_new_tokens=self.max_tokens, temperature=self.temperature)
+        given: Fields = dict(max_new_tokens=self.max_tokens, temperature=self.temperature)
         options |= {"protocol": self.protocol} if self.protocol else {}
         return LocalModel(str(self.model), **given | options)
 

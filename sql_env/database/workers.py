@@ -56,15 +56,27 @@ class _About(NamedTuple):
         return self._replace(limits=replace(kept, **most))  # type: ignore[arg-type]
 
 # %% ../../nbs/database/08_workers.ipynb #e5be24c0
-_LANES = (100_000, 1_000_000, 0, 0)  # operations of a statement, by lane; 0: its whole budget
-_ON_TEXTS = (20, 20, 20, 1)  # as how many each counts there that is charged for long texts
+class _Share(NamedTuple):
+    "What a lane gives a statement."
+
+    operations: int  # of its budget; 0: all
+    on_texts: int  # as how many each of them counts that is charged for long texts
+    nice: int  # shorter lanes go before longer ones, and the server's own work before all
+
+
+_LANES = (
+    _Share(100_000, 20, 5),
+    _Share(1_000_000, 20, 10),
+    _Share(0, 20, 15),
+    _Share(0, 1, 19),
+)
 _NEEDS_MORE = ("operations", "memory")
 
 # %% ../../nbs/database/08_workers.ipynb #99a0e0ba
 def _run_in(con: GuardedConnection, sql: str, lane: int) -> Result | None:
     "The result of a checked statement; None if it needs a longer lane. Raises `QueryError`."
     is_long, budget = False, con.budget
-    budget.on_texts = _ON_TEXTS[lane]
+    budget.on_texts = _LANES[lane].on_texts
     while sql not in con.known and lane < len(_LANES) - 1:
         try:
             return con.attempt(sql, is_long)
@@ -83,7 +95,6 @@ def _run_in(con: GuardedConnection, sql: str, lane: int) -> Result | None:
 # %% ../../nbs/database/08_workers.ipynb #6cc14268
 _MOST_OPEN = 32  # databases of a worker at a time
 _BLOCK = 2000  # values that are sent at a time, so that reading them holds the server up for microseconds
-_NICE = (5, 10, 15, 19)  # by lane; the server's own work goes before that of workers
 
 # %% ../../nbs/database/08_workers.ipynb #db7bda33
 def _stop(number: int, frame: Any) -> None:
@@ -122,7 +133,7 @@ def _work() -> None:
         while True:
             key, about, sql, lane = pickle.load(read)
             if hasattr(os, "nice"):  # a worker stays in its lane
-                os.nice(_NICE[lane] - os.nice(0))
+                os.nice(_LANES[lane].nice - os.nice(0))
             if about is not None:
                 if len(pools) == _MOST_OPEN:
                     while pools:
@@ -349,7 +360,7 @@ class Workers:
             if worker is None or worker.is_dead or worker.process.poll() is not None:
                 worker = self._another(worker)
             errand.wait_with(worker, worker.stop)
-            answer = worker.ask(key, about.within(_LANES[i]), sql, i)
+            answer = worker.ask(key, about.within(_LANES[i].operations), sql, i)
         except WorkerDiedError:
             if errand.is_abandoned:
                 raise AbandonedError from None

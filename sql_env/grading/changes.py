@@ -408,11 +408,11 @@ def _trigger_texts(database: Database) -> list[str]:
         con.close()
 
 # %% ../../nbs/grading/05_changes.ipynb #2046e0b4
-def _with_triggers(image: bytes, triggers: Iterable[str]) -> bytes:
+def _after_statements(image: bytes, statements: Iterable[str]) -> bytes:
     "An image after those of some statements, of triggers above all, whose tables it has."
     con = apsw.Connection(":memory:")
     con.deserialize("main", image)
-    for sql in triggers:
+    for sql in statements:
         try:
             con.execute(sql)
         except apsw.Error:  # of a table that is not there
@@ -441,10 +441,8 @@ def _start_states(q: Question, database: Database, k: int = 15, seed: int = 0) -
 
 # %% ../../nbs/grading/05_changes.ipynb #a1b2c3d4
 _CHANGED = 6  # states in which rows fail one condition
-_ENDS = (
-    "NULL",
-    "(SELECT min(rowid) - 1 FROM {})",
-)  # keys of new rows, behind all others and before them
+# keys of new rows: behind all others, and before them
+_ENDS = ("NULL", "(SELECT min(rowid) - 1 FROM {})")
 
 
 def _copied(table: str, values: Mapping[str, str], end: str, schema: TaskSchema) -> str:
@@ -541,14 +539,14 @@ def _make_states(q: Question, database: Database, k: int, seed: int) -> _StartSt
         with suppress(Exception):  # the parser may fail in any way on text that SQLite takes
             found += write_conditions(sql)
             if other := other_row(sql):
-                images.append(_with_triggers(images[0], [other]))
+                images.append(_after_statements(images[0], [other]))
     found.reverse()  # the rows that inner queries find come first
     images[:_CHANGED] = [_witness(i, found, schema, named, seen) for i in images[:_CHANGED]]
     states: list[tuple[bytes, GoldChanges]] = []
     idle: list[tuple[bytes, GoldChanges]] = []
     with database.writer(q.writes, Limits.gold()) as copy:
         for image in images:
-            image = _with_triggers(image, triggers) if triggers else image
+            image = _after_statements(image, triggers) if triggers else image
             copy.load(image)
             try:
                 if any(n != len(copy.query(sql).rows) for sql, n in named.items()):

@@ -456,9 +456,8 @@ class Judge(NamedTuple):
     name: str
     judge: Callable[[Ask], Verdict]  # `Verdict.correct` is None if it can't be judged
     needs: tuple[str, ...] = ()  # names of those that are asked before
-    why_not: Callable[[Question, Database], str] = lambda *about: (
-        ""
-    )  # why it can't judge; empty if it can
+    # why it can't judge; empty if it can
+    why_not: Callable[[Question, Database], str] = lambda question, database: ""
 
 # %% ../../nbs/play/04_judges.ipynb #65f60bd9
 def _judge_value(ask: Ask) -> Verdict:

@@ -26,6 +26,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from ..extras import needs_extra
+from ..plugins import Fields
 from ..progress import terminal_text
 from .seats import Seats, _is_this_machine
 from .settings import Settings
@@ -128,7 +129,7 @@ def _check_parts(text: str | bytes) -> None:
     raise _InvalidJSON(f"it has more than {_MOST_PARTS} parts.")
 
 # %% ../../nbs/server/04_limits.ipynb #f4137f7b
-def _read_object(text: str | bytes) -> dict[str, Any]:
+def _read_object(text: str | bytes) -> Fields:
     "The JSON object that a client sent; raises `ValueError` with a sentence for anything else."
     _check_parts(text)
     try:
@@ -157,7 +158,7 @@ def _value_problem(data: Any) -> str:
     return ""
 
 # %% ../../nbs/server/04_limits.ipynb #ef47b321
-def _message_problem(message: dict[str, Any]) -> tuple[str, str]:
+def _message_problem(message: Fields) -> tuple[str, str]:
     "The code of what is wrong with a WebSocket message and a sentence; two empty texts for a JSON object."
     text = message.get("text")
     if text is None:
@@ -170,7 +171,7 @@ def _message_problem(message: dict[str, Any]) -> tuple[str, str]:
     return ("VALIDATION_ERROR", problem) if problem else ("", "")
 
 # %% ../../nbs/server/04_limits.ipynb #34bfd909
-def _error_message(code: str, text: str) -> dict[str, Any]:
+def _error_message(code: str, text: str) -> Fields:
     "An error as OpenEnv sends it."
     data = json.dumps({"type": "error", "data": {"message": text, "code": code}})
     return {"type": "websocket.send", "text": data}
@@ -195,7 +196,7 @@ class _Line:
         self._timer: asyncio.TimerHandle | None = None
         self._look()
 
-    async def receive(self) -> dict[str, Any]:
+    async def receive(self) -> Fields:
         "The next message that OpenEnv can read, or the end."
         while not self._closed:
             self._waiting = asyncio.current_task()
@@ -222,7 +223,7 @@ class _Line:
             await self.send(_error_message(code, problem))
         return {"type": "websocket.disconnect", "code": 1001}
 
-    async def _next(self) -> dict[str, Any]:
+    async def _next(self) -> Fields:
         "The next message, which may have been read already."
         if self._watch is not None:
             self._watch.cancel()
@@ -242,7 +243,7 @@ class _Line:
             self._closed = True
             self._app.cancel()  # type: ignore[union-attr]
 
-    async def send(self, message: dict[str, Any]) -> None:
+    async def send(self, message: Fields) -> None:
         "Send a message, unless the client is gone."
         if self._closed:
             return
@@ -341,7 +342,7 @@ def _after(body: bytes, receive: Callable) -> Callable:
     "`receive` that first gives a body that was read."
     left = [body]
 
-    async def received() -> dict[str, Any]:
+    async def received() -> Fields:
         if left:
             return {"type": "http.request", "body": left.pop(), "more_body": False}
         return await receive()
@@ -380,7 +381,7 @@ def _with_header(send: Callable, name: bytes, value: bytes) -> Callable:
 _log = logging.getLogger("sql_env")
 
 # %% ../../nbs/server/04_limits.ipynb #8a8a82b6
-def _failure_line(scope: dict[str, Any], e: BaseException) -> str:
+def _failure_line(scope: Fields, e: BaseException) -> str:
     "What is logged of a request that failed."
     place, trace = "", e.__traceback__
     while trace is not None:
@@ -697,7 +698,7 @@ class _SessionProtocol(AutoWebSocketsProtocol or asyncio.Protocol):  # type: ign
         super().connection_lost(exc)
 
 # %% ../../nbs/server/04_limits.ipynb #c7e5f404
-def _uvicorn_options(settings: Settings) -> dict[str, Any]:
+def _uvicorn_options(settings: Settings) -> Fields:
     "Address and limits of a server, for `uvicorn.run`."
     connections = _Connections(_most_connections(), settings.connections, settings.proxies)
     return dict(

@@ -78,9 +78,10 @@ def _render_question(
     "A question in words."
     if "attr" in slots:
         slots = slots | dict(a_attr=_with_article(slots["attr"]))
-    text, tries = "", 0
-    while not text or (_AWKWARD.search(text) and tries < 8):
-        text, tries = wordings._replace(slots=slots).draw(rng, wording), tries + 1
+    for _ in range(8):
+        text = wordings._replace(slots=slots).draw(rng, wording)
+        if not _AWKWARD.search(text):
+            break
     text = _A_BEFORE_VOWEL.sub(r"\1n ", text)
     return text[0].upper() + text[1:]
 
