@@ -370,12 +370,17 @@ def _draw_rule(
         values = rng.sample(range(3, 40), n)
     else:
         values = _percentiles(rng, table, column, n)
+    if kind == "period":
+        values.append(values.pop(values.index(min(values))))  # an exception's day is past too
     by_office = {office: tuple(values[3 * i : 3 * i + 3]) for i, office in enumerate(offices)}
+    years = [2014, *years]
     if kind == "period":
         by_office = {office: tuple(sorted(days)) for office, days in by_office.items()}
-        last = map(max, zip(*by_office.values()))  # no version ends before its own day
-        years = [max(year, 1 + int(day[:4])) for year, day in zip(years, last)]
-    days = ("2014-01-01", f"{years[0]}-01-01", f"{years[1]}-07-01")
+        for i, day in enumerate(map(max, zip(*by_office.values()))):
+            years[i] = max(1 + int(day[:4]), years[i - 1] + 1 if i else 0)  # its day is past
+    days = (f"{years[0]}-01-01", f"{years[1]}-01-01", f"{years[2]}-07-01")
+    if days[-1] >= _TODAY.isoformat():
+        raise DraftRejected("a version that is not in force yet")
     exception = None
     if "exception" in turns:
         whole = [c for c in table.columns_of("category") if None not in table.data[c.name]]
