@@ -364,16 +364,15 @@ def compare(
     pairs = [(first[key], second[key]) for key in second if key in first]
     changes = [changed_contents(x.hashes, y.hashes) for x, y in pairs]
     pairs = [pair for pair, names in zip(pairs, changes) if not set(names) - {"prompt"}]
-    found = [(_found(x, by), _found(y, by)) for x, y in pairs]
-    pairs = [pair for pair, both in zip(pairs, found) if None not in both]
+    pairs = [pair for pair in pairs if None not in [_found(e, by) for e in pair]]
     if not pairs:
         raise ValueError(
             f"{a.policy} and {b.policy} share no {'judged ' * (by != 'correct')}episode"
             + (f", as in the pairs differs {told}" if (told := changes_text(changes)) else "")
             + ": evaluate both on the same questions with the same seed"
         )
-    differences = [float(y) - float(x) for x, y in found if None not in (x, y)]  # type: ignore[arg-type]
-    rates = tuple(_mean(map(float, side)) for side in zip(*(f for f in found if None not in f)))
+    before, after = ([float(_found(e, by) or 0) for e in side] for side in zip(*pairs))
+    differences = [y - x for x, y in zip(before, after)]
     databases, golds = [y.database for _, y in pairs], [y.gold for _, y in pairs]
     paired, difference = _paired_t(differences, databases, golds), _mean(differences)
     n_units = len(set(databases)) if len(set(databases)) > 1 else len(set(golds))
@@ -382,7 +381,7 @@ def compare(
     return Comparison(
         names=(a.policy, b.policy),
         n=len(pairs),
-        rates=rates,  # type: ignore[arg-type]
+        rates=(_mean(before), _mean(after)),
         difference=difference,
         low=paired.low,
         high=paired.high,
