@@ -40,13 +40,14 @@ def column_constants(
     left = _MAX_CONSTANTS
     for sql in statements:
         last: list[dict] = []
-        before = ""
-        for kind, text, _ in sql_tokens(sql):
+        tokens = [*sql_tokens(sql)]
+        for i, (kind, text, _) in enumerate(tokens):
             name = unquote(text).lower() if kind in ("word", "name") else ""
             if name in ("limit", "offset"):
                 last = []
             if name in columns:
                 own = found.setdefault(name, {})
+                before = tokens[i - (3 if tokens[i - 1].text == "." else 1)].text
                 last = [*last, own] if before in ("+", "-", "*", "/") else [own]
             values = [None] if name == "null" else []
             if kind in ("text", "number") and last and left:
@@ -54,7 +55,6 @@ def column_constants(
                 values = [unquote(text) if kind == "text" else _plain_number(text)]
             for own, value in product(last, values):
                 own[value] = None
-            before = text if text != "." and before != "." else before
     return {name: list(values) for name, values in found.items()}
 
 # %% ../../../nbs/grading/variants/01_columns.ipynb #ef80012a
@@ -142,10 +142,11 @@ def possible_values(
         exact, near = [], _edge_dates([c for c in constants if isinstance(c, (str, int))], real[0])
         same_year = [day[:5] + other[5:] for day, other in zip(some, some[1:])]
         same_month = [day[:8] + other[8:] for day, other in zip(some, some[2:])]
-        every = sorted([*same_year, *same_month, *near])
+        same_day = [day[:10] + other[10:] for day, other in zip(some, some[3:])]
+        every = sorted([*same_year, *same_month, *same_day, *near])
         ends = [min(real), max(real)]
-        same_ends = [day[:n] + other[n:] for day in ends for other in some[:3] for n in (5, 8)]
-        near = near or [*ends, *same_ends]
+        same_ends = [day[:n] + other[n:] for day in ends for other in some[:3] for n in (5, 8, 10)]
+        near = near or [*ends, *same_ends, *ends]
     else:
         if some and all(isinstance(v, str) for v in some):
             literals = [*map(str, literals)]
