@@ -80,7 +80,9 @@ def _doubtful_keys(
             and not (names[i] in plan.named and _is_label(columns[i]))
         }
         doubtful |= plan.repeatable.get(table, frozenset())
-        doubtful |= {i for i in shape.natural_keys if names[i] in counted and not _is_id(columns[i])}
+        doubtful |= {
+            i for i in shape.natural_keys if names[i] in counted and not _is_id(columns[i])
+        }
         kept = {i for i in plan.unique.get(table, ()) if names[i] in joined}
         found[table] = frozenset(doubtful - kept)
     return found
