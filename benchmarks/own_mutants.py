@@ -5,7 +5,8 @@
 2. `--map` runs the fast tests once (or only the files named behind it) on a copy of the package with a probe at each
    place and writes into FILE the tests that come by.
 3. `--run` runs, for each place, those tests (at most 20, for at most 60 seconds) on a copy of the package with the
-   fault. A mutant that was killed and now survives is printed at the end, and the exit code is 1.
+   fault. A mutant that was killed and now survives is printed at the end, and the exit code is 1. `--of` runs only the
+   places that come by in some files of tests, `--new` only those that were never run.
 
 A place whose function or text is gone is counted as gone: a test that needed it can't be asked.
 """
@@ -260,6 +261,8 @@ def main() -> None:
         "--map", nargs="*", help="find the tests that run each place, of these files or of all"
     )
     parser.add_argument("--run", action="store_true", help="run them on each mutant")
+    parser.add_argument("--of", nargs="+", default=[""], help="only what these files of tests run")
+    parser.add_argument("--new", action="store_true", help="only what was never run")
     parser.add_argument("--workers", type=int, default=2)
     args = parser.parse_args()
     if args.file.exists():
@@ -271,7 +274,10 @@ def main() -> None:
     mutants = record["mutants"]
     if args.map is not None:
         map_tests(mutants, args.map, args.workers)
-    alive = run(mutants, args.workers) if args.run else []
+    asked = [m for m in mutants if any(t.startswith(tuple(args.of)) for t in m.get("tests", []))]
+    if args.new:
+        asked = [m for m in asked if m.get("outcome", "not run") == "not run"]
+    alive = run(asked, args.workers) if args.run else []
     record["outcomes"] = dict(Counter(m.get("outcome", "") for m in mutants))
     args.file.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
     print(record["outcomes"])

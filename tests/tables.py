@@ -5,12 +5,14 @@ from pathlib import Path
 
 
 def fixed(value):
-    "A value of JSON with tuples for its lists."
+    'A value of JSON with tuples for its lists, and bytes for {"bytes": "00ff"}.'
     if isinstance(value, dict):
+        if value.keys() == {"bytes"}:
+            return bytes.fromhex(value["bytes"])
         return {key: fixed(v) for key, v in value.items()}
     return tuple(map(fixed, value)) if isinstance(value, list) else value
 
 
-def cases(name: str) -> list:
+def cases(name: str, read=fixed) -> list:
     lines = (Path(__file__).parent / "data" / f"{name}.jsonl").read_text(encoding="utf-8")
-    return [fixed(json.loads(line)) for line in lines.splitlines() if line and line[0] != "#"]
+    return [read(json.loads(line)) for line in lines.split("\n") if line and line[0] != "#"]

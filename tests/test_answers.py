@@ -25,249 +25,25 @@ from sql_env.grading.readings import MAX_ANSWER_CHARS, UnreadableAnswerError, pa
 laws = law(150)
 
 # --- a table of cases: what was asked for, and what each writing of it is worth
-ONE, TEXT, LIST = [(3,)], [("Oslo",)], [("Oslo",), ("Rome",), ("Bonn",)]
-PAIRS = [("Oslo", 3), ("Rome", 4)]
-TIES = [("a",), ("b",), ("c",)]
+ONE, PAIRS = [(3,)], [("Oslo", 3), ("Rome", 4)]
 
-CASES = {
-    "numbers": [
-        ("3", ONE, False, "match"),
-        (" 3\n", ONE, False, "match"),
-        ("3.0", ONE, False, "match"),
-        ("+3", ONE, False, "match"),
-        ("3e0", ONE, False, "match"),
-        ("[3]", ONE, False, "match"),
-        ("[[3]]", ONE, False, "match"),
-        ('{"n": 3}', ONE, False, "match"),
-        ('[{"n": 3}]', ONE, False, "match"),
-        ("003", ONE, False, "match"),
-        ("4", ONE, False, "values"),
-        ("3.0001", ONE, False, "values"),
-        ("2.9999999", ONE, False, "values"),
-        ("-3", ONE, False, "values"),
-        ("three", ONE, False, "match"),
-        ("'3'", ONE, False, "match"),
-        ('"3"', ONE, False, "match"),
-        ('["3"]', ONE, False, "match"),
-        ("3 rows", ONE, False, "unreadable"),
-        ("3_0", [(30,)], False, "values"),
-        ("\u0663", ONE, False, "values"),
-        ("0x3", ONE, False, "values"),
-        ("1+2", ONE, False, "values"),
-        ("x'03'", ONE, False, "values"),
-        ("true", [(1,)], False, "values"),
-        ("[true]", [(1,)], False, "match"),
-        ("0", [(0,)], False, "match"),
-        ("-0", [(0,)], False, "match"),
-        ("0.0", [(0,)], False, "match"),
-        ("9007199254740993", [(2**53 + 1,)], False, "match"),
-        ("9007199254740992", [(2**53 + 1,)], False, "values"),
-        ("9007199254740992.0", [(2**53 + 1,)], False, "values"),
-        ("1,000", [(1000,)], False, "match"),
-        ("1\u202f000", [(1000,)], False, "match"),
-        ("1\u00a0000.5", [(1000.5,)], False, "match"),
-        ("12,34,567", [(1234567,)], False, "match"),
-        ("1 000", [(1000,)], False, "match"),
-        ("1 00", [(100,)], False, "values"),
-        ("10,00", [(1000,)], False, "values"),
-        ("1000%", [(1000,)], False, "unreadable"),
-    ],
-    "floats": [
-        ("2.5", [(2.5,)], False, "match"),
-        ("2.50", [(2.5,)], False, "match"),
-        ("25e-1", [(2.5,)], False, "match"),
-        ("2.33", [(7 / 3,)], False, "match"),
-        ("2.333", [(7 / 3,)], False, "match"),
-        ("2.3333333", [(7 / 3,)], False, "match"),
-        ("2.34", [(7 / 3,)], False, "values"),
-        ("2.3", [(7 / 3,)], False, "values"),
-        ("281.3", [(281.304,)], False, "match"),
-        ("281.3", [(281.306,)], False, "values"),
-        ("281.3", [(281.294,)], False, "values"),
-        ("281.0", [(281.004,)], False, "match"),
-        ("281", [(281.004,)], False, "values"),
-        ("0.0", [(0.004,)], False, "values"),
-        ("0.3", [(0.304,)], False, "match"),
-        ("2", [(7 / 3,)], False, "values"),
-        ("2.0", [(2.0,)], False, "match"),
-        ("2", [(2.0,)], False, "match"),
-        ("1000001", [(1000000.0,)], False, "values"),
-        ("0.00", [(0.004,)], False, "values"),
-        ("0", [(1e-13,)], False, "match"),
-        ("0.12", [(0.125,)], False, "match"),
-        ("0.13", [(0.125,)], False, "match"),
-        ("0.11", [(0.125,)], False, "values"),
-        ("0.33", [(0.3349,)], False, "match"),
-        ("0.34", [(0.3349,)], False, "values"),
-        ("101.0", [(100.0,)], False, "values"),
-        ("Infinity", [(math.inf,)], False, "match"),
-        ("inf", [(math.inf,)], False, "match"),
-        ("-Infinity", [(-math.inf,)], False, "match"),
-        ("Infinity", [(-math.inf,)], False, "values"),
-        ("1e999", [(math.inf,)], False, "match"),
-        ("1e300", [(math.inf,)], False, "values"),
-        ("NaN", [(2.5,)], False, "values"),
-        ("NaN", [(math.inf,)], False, "values"),
-        ("[NaN]", [(2.5,)], False, "values"),
-        ("--inf", [(math.inf,)], False, "values"),
-        ("0.000086", [(8.64e-5,)], False, "match"),
-        ("8.6e-05", [(8.64e-5,)], False, "match"),
-        ("8.5e-05", [(8.64e-5,)], False, "values"),
-        ("9e-05", [(8.64e-5,)], False, "match"),
-        ("2e0", [(2.4,)], False, "values"),
-    ],
-    "text": [
-        ("Oslo", TEXT, False, "match"),
-        ("'Oslo'", TEXT, False, "match"),
-        ('"Oslo"', TEXT, False, "match"),
-        ('["Oslo"]', TEXT, False, "match"),
-        ("  Oslo ", TEXT, False, "match"),
-        ("' Oslo '", TEXT, False, "match"),
-        ("Oslo", [(" Oslo ",)], False, "match"),
-        ("oslo", TEXT, False, "values"),
-        ("Osl", TEXT, False, "values"),
-        ("Oslo.", TEXT, False, "match"),
-        ("12", [("12",)], False, "match"),
-        ("'12'", [("12",)], False, "match"),
-        ("[12]", [("12",)], False, "match"),
-        ("012", [("12",)], False, "values"),
-        ("12.0", [("12",)], False, "values"),
-        ("O'Hara", [("O'Hara",)], False, "match"),
-        ("'O''Hara'", [("O'Hara",)], False, "match"),
-        ('"O\'Hara"', [("O'Hara",)], False, "match"),
-        ("''", [("",)], False, "match"),
-        ('""', [("",)], False, "match"),
-        ("a, b", [("a, b",)], False, "match"),
-        ("'a | b'", [("a | b",)], False, "match"),
-        (r"'a\nb'", [("a\nb",)], False, "match"),
-        (r"a\nb", [(r"a\nb",)], False, "match"),
-        (r"C:\new", [(r"C:\new",)], False, "match"),
-        (r'["C:\\new"]', [(r"C:\new",)], False, "match"),
-        (r'["C:\\new", "D:\\tmp"]', [(r"C:\new",), (r"D:\tmp",)], False, "match"),
-        ("'C:\\new'\n'D:\\tmp'", [(r"C:\new",), (r"D:\tmp",)], False, "match"),
-        ("x'ff00'", [(b"\xff\x00",)], False, "match"),
-        ("X'FF00'", [(b"\xff\x00",)], False, "match"),
-        ("ff00", [(b"\xff\x00",)], False, "values"),
-        ("x'ff'", [("x'ff'",)], False, "values"),
-        ("@last", [("@last",)], False, "unreadable"),
-        ("'@last'", [("@last",)], False, "match"),
-    ],
-    "NULL": [
-        ("NULL", [(None,)], False, "match"),
-        ("null", [(None,)], False, "match"),
-        ("[null]", [(None,)], False, "match"),
-        ("'NULL'", [(None,)], False, "values"),
-        ("NULL", [("NULL",)], False, "values"),
-        ("'NULL'", [("NULL",)], False, "match"),
-        ("NULL", [(0,)], False, "values"),
-        ("NULL", [("",)], False, "values"),
-        ("0", [(None,)], False, "values"),
-        ("''", [(None,)], False, "values"),
-        ("None", [(None,)], False, "unreadable"),
-        ("a | NULL", [("a", None)], False, "match"),
-        ("a | ", [("a", None)], False, "values"),
-        ("a | ", [("a", "")], False, "match"),
-        ("[]", [(None,)], False, "rows"),
-    ],
-    "rows": [
-        ("Oslo, Rome, Bonn", LIST, False, "match"),
-        ("Bonn\nOslo\nRome", LIST, False, "match"),
-        ('["Rome", "Bonn", "Oslo"]', LIST, False, "match"),
-        ('[["Rome"], ["Bonn"], ["Oslo"]]', LIST, False, "match"),
-        ('[["Rome"], "Bonn", {"city": "Oslo"}]', LIST, False, "match"),
-        ("Oslo\n\nRome\n\nBonn", LIST, False, "match"),
-        ("Oslo, Rome", LIST, False, "rows"),
-        ("Oslo, Rome, Bonn, Bern", LIST, False, "rows"),
-        ("Oslo, Rome, Rome", LIST, False, "values"),
-        ("Oslo | Rome | Bonn", LIST, False, "rows"),
-        ("a\na\nb", [("a",), ("a",), ("b",)], False, "match"),
-        ("a\nb\nb", [("a",), ("a",), ("b",)], False, "values"),
-        ("a\nb", [("a",), ("a",), ("b",)], False, "rows"),
-        ("[]", [], False, "match"),
-        ("[]", ONE, False, "rows"),
-        ("3", [], False, "rows"),
-        ("[[]]", [], False, "rows"),
-        ("[[]]", ONE, False, "columns"),
-        ("{}", ONE, False, "columns"),
-        ("(no rows)", [], False, "match"),
-        ("NULL", [], False, "rows"),
-    ],
-    "columns": [
-        ("Oslo | 3\nRome | 4", PAIRS, False, "match"),
-        ("Rome | 4\nOslo | 3", PAIRS, False, "match"),
-        ("| Oslo | 3 |\n| Rome | 4 |", PAIRS, False, "match"),
-        ("Oslo, 3\nRome, 4", PAIRS, False, "match"),
-        ('[["Oslo", 3], ["Rome", 4]]', PAIRS, False, "match"),
-        ('[{"c": "Oslo", "n": 3}, {"c": "Rome", "n": 4}]', PAIRS, False, "match"),
-        ("3 | Oslo\n4 | Rome", PAIRS, False, "match"),
-        ("4 | Oslo\n3 | Rome", PAIRS, False, "values"),
-        ("Oslo | 4\nRome | 3", PAIRS, False, "values"),
-        ("Oslo\nRome", PAIRS, False, "columns"),
-        ("Oslo | 3 | x\nRome | 4 | x", PAIRS, False, "columns"),
-        ("Oslo | 3\nRome", PAIRS, False, "columns"),
-        ("1 | 2", [(1, 2)], False, "match"),
-        ("2 | 1", [(1, 2)], False, "values"),
-        ("b | a", [("a", "b")], False, "values"),
-        ("1 | a | b", [("a", "b", 1)], False, "match"),
-        ("1 | b | a", [("a", "b", 1)], False, "values"),
-        ("NULL | a", [("a", None)], False, "values"),
-        ("1 | a\nb | 2", [("a", 1), ("b", 2)], False, "values"),
-        ("Oslo, 3", [("Oslo", 3)], False, "match"),
-        ("'a|b' | 'c'", [("a|b", "c")], False, "match"),
-    ],
-    "order": [
-        ("a\nb\nc", TIES, True, "match"),
-        ("b\na\nc", TIES, True, "order"),
-        ("b\na\nc", TIES, False, "match"),
-        ("b\na\nc", TIES, (0, 0, 1), "match"),
-        ("c\na\nb", TIES, (0, 0, 1), "order"),
-        ("a\nc\nb", TIES, (0, 0, 1), "order"),
-        ("a\nb\nd", TIES, True, "values"),
-        ("a\nb", TIES, True, "rows"),
-        ("c\nb\na", TIES, (0, 0, 0), "match"),
-        ("a\na\nb", [("a",), ("a",), ("b",)], True, "match"),
-        ("a\nb\na", [("a",), ("a",), ("b",)], True, "order"),
-        ("4 | Rome\n3 | Oslo", PAIRS, True, "order"),
-        ("3 | Oslo\n4 | Rome", PAIRS, True, "match"),
-        ("[]", [], True, "match"),
-    ],
-    "unreadable": [
-        ("", ONE, False, "unreadable"),
-        (" \n\t ", ONE, False, "unreadable"),
-        ("x" * (MAX_ANSWER_CHARS + 1), ONE, False, "unreadable"),
-        ("1\n" * 10_002, ONE, False, "unreadable"),  # rows by hand, more than anybody writes
-        ("1|" * 10_002, ONE, False, "unreadable"),
-        (None, ONE, False, "unreadable"),
-        (3, ONE, False, "unreadable"),
-        (b"3", ONE, False, "unreadable"),
-        (["3"], ONE, False, "unreadable"),
-        (math.nan, ONE, False, "unreadable"),
-        ("@LAST ", ONE, False, "unreadable"),
-    ],
-}
+CASES = [
+    *cases("answers_cases"),
+    ("unreadable", "x" * (MAX_ANSWER_CHARS + 1), ONE, False, "unreadable"),
+    ("unreadable", "1\n" * 10_002, ONE, False, "unreadable"),  # rows by hand, more than anybody writes
+    ("unreadable", "1|" * 10_002, ONE, False, "unreadable"),
+]
 
 
-@pytest.mark.parametrize("group", CASES)
+@pytest.mark.parametrize("group", sorted({case[0] for case in CASES}))
 def test_table_of_cases(group):
-    wrong = []
-    for answer, gold, ordered, reason in CASES[group]:
-        v = verify(answer, gold, ordered) if not _raises(verify, answer, gold, ordered) else "an exception"
-        if getattr(v, "reason", v) != reason:
-            wrong.append(f"{str(answer)[:60]!r} for {gold}: {getattr(v, 'reason', v)}, expected {reason}")
-    assert not wrong, "\n".join(wrong)
-
-
-def _raises(f, *args) -> bool:
-    try:
-        f(*args)
-    except Exception:
-        return True
-    return False
+    found = [(*case[1:], verify(*case[1:4]).reason) for case in CASES if case[0] == group]
+    assert not [case for case in found if case[3] != case[4]]
 
 
 def test_the_table_is_large_and_every_reason_occurs():
-    assert sum(map(len, CASES.values())) >= 150
-    assert {reason for cases in CASES.values() for *_, reason in cases} == set(VERDICT_REASONS) - {
+    assert len(CASES) >= 150
+    assert {reason for *_, reason in CASES} == set(VERDICT_REASONS) - {
         "no_answer",
         "undisclosed",
         "not_answerable",  # an episode's verdicts, in test_asking.py
@@ -309,64 +85,7 @@ def test_last_is_as_strict_as_the_same_rows_in_writing():
 
 
 # --- strategies
-NASTY = [
-    "NULL",
-    "null",
-    "'",
-    '"',
-    "''",
-    "|",
-    " | ",
-    " a ",
-    "@last",
-    "[]",
-    "[1]",
-    "{}",
-    '{"a": 1}',
-    "1",
-    "1.0",
-    "-0",
-    "1e3",
-    "x'ff'",
-    "Infinity",
-    "-inf",
-    "inf",
-    "nan",
-    "a\nb",
-    "a\\nb",
-    "\\",
-    "\\x41",
-    "C:\\new",
-    "a, b",
-    "1, 2",
-    "",
-    " ",
-    "\t",
-    "\r\n",
-    "\x00",
-    "\x85",
-    "\u2028",
-    "\u3000x",
-    "'a' | 'b'",
-    "--",
-    "a'",
-    "'a",
-    '"a',
-    'a"',
-    "|a|",
-    "||",
-    "½",
-    "٣",
-    "(no rows)",
-    "Straße",
-    "O'Hara",
-    "1_000",
-    "+5",
-    "5.",
-    ".5",
-    "--inf",
-    "9" * 500,
-]
+NASTY = cases("answers_nasty")
 text = st.sampled_from(NASTY) | st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 integer = st.integers(-3, 3) | st.integers(-(2**63), 2**63 - 1)
 real = st.floats(allow_nan=False) | st.sampled_from([math.inf, -math.inf, 0.0, -0.0, 1e-300, 1e300, 0.1, 7 / 3])
@@ -591,20 +310,7 @@ def test_answers_as_models_write_them(name, tell):
     assert counts["trap", "right"] == 0
 
 
-ALL_GOLDS = [
-    [],
-    [(None,)],
-    [(1200,)],
-    [(1200.0,)],
-    [(87,)],
-    [(12.5,)],
-    [("Oslo",)],
-    [("1200%",)],
-    [("2 or more",)],
-    [("The answer is 87.",)],
-    [("Linda",), ("Tracy",)],
-    [("Oslo", 3), ("Rome", 4)],
-]
+ALL_GOLDS = cases("answers_all_golds")
 
 
 @pytest.mark.parametrize("name", ["blind", "tuned"])

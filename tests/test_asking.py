@@ -111,20 +111,7 @@ ASKED = "What is the blood group of Anna Reed from Oslo?"
 LACKING = Question("q", ASKED, "d", "", answerable=False, missing="blood group")
 
 
-@pytest.mark.parametrize(
-    "reason, correct",
-    [
-        ("There is no column for the blood group.", True),
-        ("BLOOD GROUPS are not kept", True),
-        ("No blood group for Anna.", True),
-        ("", False),
-        ("There is no answer.", False),
-        ("There is no Anna Reed.", False),
-        (ASKED, False),
-        (ASKED + " I can't tell.", False),
-        ("blood", False),
-    ],
-)
+@pytest.mark.parametrize("reason, correct", cases("asking_an_abstention_names_what_is_missing"))
 def test_an_abstention_names_what_is_missing(reason, correct):
     assert _judge_abstention(LACKING, reason).correct is correct
     assert _judge_abstention(LACKING, reason, has_looked=False).correct is False

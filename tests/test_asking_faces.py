@@ -98,8 +98,9 @@ def test_environments_with_the_same_tools_are_of_one_class(questions):
     assert issubclass(SQLEnvTRLRemote, SQLEnvTRL), "one body for both"
 
 
-def test_an_action_that_does_not_exist_is_refused_by_the_factories(questions):
-    for make in (partial(SQLEnvTRL, questions), partial(SQLEnvTRLRemote, "http://127.0.0.1:9")):
+def test_an_action_that_nobody_knows_is_refused(questions):
+    remote = partial(SQLEnvTRLRemote, "http://127.0.0.1:9")
+    for make in (partial(SQLEnvTRL, questions), remote, partial(EpisodeExplorer, questions)):
         with pytest.raises(ValueError, match="GUESS"):
             make(actions=["GUESS"])
 
@@ -183,9 +184,9 @@ def test_a_practice_page_says_why(questions, asks):
     assert "The question has an answer." in shown(visit) and "gold query" in shown(visit)
 
 
-@pytest.mark.parametrize("level", [1, 3])
-def test_a_server_knows_the_level_of_ambiguous_questions(level):
-    found = _load_questions(Settings(source="ambiguous", level=level))
+@pytest.mark.parametrize("source, level", [("ambiguous", 1), ("ambiguous", 3), ("conversations", 2)])
+def test_a_server_knows_the_level_of_a_source(source, level):
+    found = _load_questions(Settings(source=source, level=level))
     assert {q.database_name.split("_")[1] for q in found} == {str(level)}
 
 
@@ -231,11 +232,6 @@ def test_an_empty_box_costs_no_step():
     board.boxes["QUERY"].value = "SELECT 1"
     board.buttons["QUERY", ""].click()
     assert len(ex.views[0].turns) == 1 and not board.errors["QUERY"].value
-
-
-def test_an_explorer_refuses_an_action_that_nobody_knows(questions):
-    with pytest.raises(ValueError, match="GUESS"):
-        EpisodeExplorer(questions, actions=["GUESS"])
 
 
 def test_policies_of_the_explorer_may_ask(questions, asks):
@@ -336,8 +332,3 @@ def test_a_language_model_is_offered_what_is_allowed(sql_env, monkeypatch, comma
         run = sql_env(command, *model, "--actions", "abstain", *more)
     assert run.code == 0 and offered[-1] == FOUR | {"abstain"}
     assert ("coverage 0.0%" if command == "evaluate" else "ABSTAIN There is no") in run.out
-
-
-def test_the_level_of_ambiguous_questions_is_an_option(sql_env):  # noqa: F811
-    run = sql_env("demo", "--source", "ambiguous", "--level", 3)
-    assert run.code == 0 and "ambiguous_3_" in run.out

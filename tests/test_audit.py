@@ -49,21 +49,7 @@ SHIPS = [
 COUNT_TO_A_MILLION = (
     "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1000000) SELECT max(i) FROM n"
 )
-PLANTED = {
-    "SELECT home FROM captain WHERE name = 'Ines'": set(),
-    "SELECT name FROM ship WHERE captain_id = 1": set(),
-    "SELECT c.name, count(*) FROM ship s JOIN captain c ON c.captain_id = s.captain_id GROUP BY s.captain_id": set(),
-    "SELECT c.home, c.name, count(*) FROM ship s JOIN captain c USING (captain_id) GROUP BY c.captain_id": set(),
-    "SELECT no_such FROM ship": {"error"},
-    "SELECT name FROM ship WHERE tonnes > 9": {"empty"},
-    "SELECT note FROM ship WHERE ship_id = 1": {"null"},
-    "SELECT name FROM ship ORDER BY tonnes DESC LIMIT 1": {"order_dependent", "tie_at_limit"},
-    "SELECT captain_id, name FROM ship GROUP BY captain_id": {"order_dependent", "bare_column"},
-    'SELECT tonnes FROM ship WHERE name = "Bora"': {"double_quoted"},
-    "SELECT group_concat(name) FROM ship": {"order_dependent"},
-    "SELECT count(*) FROM captain": {"guessable"},
-    COUNT_TO_A_MILLION: {"over_limits"},
-}
+PLANTED = dict(cases("audit_planted", list))
 
 
 @pytest.fixture(scope="module")
@@ -91,7 +77,7 @@ def own_cache(tmp_path, monkeypatch):
 @pytest.mark.parametrize("i, sql", list(enumerate(PLANTED)))
 def test_planted_flaws(report, i, sql):
     (q,) = (q for q in report.questions if q.question_id == f"q{i:02}")
-    flags, planted = set(q.flags), PLANTED[sql]
+    flags, planted = set(q.flags), set(PLANTED[sql])
     assert flags - {"guessable"} == planted - {"guessable"}
     assert planted <= flags
 

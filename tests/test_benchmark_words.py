@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from scipy.stats import binomtest
+from tables import cases
 
 from sql_env.nano.engine import find_nano
 from sql_env.paths import benchmark_files, benchmark_results
@@ -16,20 +17,7 @@ COMPARING = (
     "best|worst|none|nothing|never|always|only|half|twice|different|same|above|below|must|no"
 )
 # Sentences that compare nothing measured: reasons, and what was not measured
-REASONS = (
-    "Absolute times belong to a machine",
-    "held against the same work done plainly",
-    "No work can be faster than none",
-    "The row shows that nothing breaks, not how fast",
-    "A larger model needs more time for the same step",
-    "may shift it the other way, and were not measured",
-    "an empty cell was not measured",
-    "Those of SQLSolver are said to be equal",
-    "beside ours, on honest alternatives and on careless slips",
-    "a slip may be right in meaning",
-    "Inspect tells no blame",
-    "in plain words since its template shows no tools",
-)
+REASONS = cases("benchmark_words_reasons")
 
 
 def texts(path):

@@ -174,22 +174,7 @@ def test_an_unknown_column_is_answered_with_near_ones(db, sql, hint):
         db.query(sql)
 
 
-@pytest.mark.parametrize(
-    "sql",
-    [
-        "SELECT secret_wag FROM job",
-        "SELECT secret_wage",
-        "SELECT job.secret_wag FROM job",
-        "SELECT secret_wag FROM (SELECT 1)",
-        "SELECT hidden_cod FROM person",
-        "SELECT x.secret_wag FROM job x",
-        "SELECT secret_wag FROM persons",
-        "SELECT secret_wage FROM job ORDER BY 1",
-        "WITH c AS (SELECT 1 AS z) SELECT secret_wag FROM c",
-        "SELECT nam FROM job",
-        "VALUES (secret_wag)",
-    ],
-)
+@pytest.mark.parametrize("sql", cases("catalog_hints_name_no_column_of_a"))
 def test_hints_name_no_column_of_a_table_that_the_query_does_not_mention(db, sql):
     with pytest.raises(QueryError) as e:
         db.query(sql)

@@ -20,6 +20,7 @@ from fake_server import FakeServer, completion, fault, message
 from hypothesis import given
 from hypothesis import strategies as st
 from laws import law
+from tables import cases
 
 pytest.importorskip("openai", reason="openai is not installed: pip install 'sql_env[openai]'")
 from made_rows import replay_problems
@@ -30,8 +31,8 @@ from sql_env.evaluation.logs import read_log
 from sql_env.evaluation.results import compare, load_result, results_markdown
 from sql_env.evaluation.rows import Trajectory
 from sql_env.paths import BUNDLED
-from sql_env.play.acts import ACTIONS, Action
-from sql_env.play.chat import InvalidToolCall, action_message, initial_messages, parse_tool_call, tool_schemas
+from sql_env.play.acts import Action
+from sql_env.play.chat import InvalidToolCall, initial_messages, parse_tool_call, tool_schemas
 from sql_env.play.environment import EpisodeEnv
 from sql_env.play.episode import Observation
 from sql_env.play.session import TRUNCATED_MESSAGE, _nudge_text
@@ -99,51 +100,7 @@ def test_a_plain_episode_and_what_it_cost():
 
 
 # what the server does, how the episode ends, and how often it was asked
-FAULTS = {
-    "text first": (["Let me think.", *GOOD], "match", dict(nudges=1, no_call=1, calls=4)),
-    "empty": ([dict(role="assistant", content=None), *GOOD], "match", dict(nudges=1, no_call=1)),
-    "empty list of calls": ([dict(role="assistant", content="", tool_calls=[]), *GOOD], "match", dict(nudges=1)),
-    "refusal": (
-        [dict(role="assistant", content=None, refusal="I can't help with that."), *GOOD],
-        "match",
-        dict(nudges=1, no_call=1),
-    ),
-    "cut": ([completion("SELECT and so on", "length"), *GOOD], "match", dict(nudges=1, no_call=1)),
-    "unknown tool": ([[("run_sql", {"sql": GOLD})], *GOOD], "match", dict(nudges=1, malformed=1)),
-    "no name": (
-        [
-            dict(role="assistant", tool_calls=[dict(id="a", type="function", function=dict(name="", arguments="{}"))]),
-            *GOOD,
-        ],
-        "match",
-        dict(malformed=1),
-    ),
-    "arguments are no JSON": ([[("query", '{"sql": "SELECT')], *GOOD], "match", dict(nudges=1, malformed=1)),
-    "arguments are a list": ([[("query", '["SELECT 1"]')], *GOOD], "match", dict(nudges=1, malformed=1)),
-    "no arguments": ([[("query", "")], *GOOD], "match", dict(nudges=1, malformed=1)),
-    "wrong parameter": ([[("describe", {"table": "visit"})], *GOOD], "match", dict(nudges=1, malformed=1)),
-    "one parameter too many": ([[("query", {"sql": GOLD, "limit": 3})], GOOD[2]], "match", dict(calls=2)),
-    "a number as value": ([*GOOD[:2], [("answer", {"value": 44})]], "match", dict(calls=3)),
-    "several calls": ([[c for turn in GOOD for c in turn]], "match", dict(calls=1)),
-    "good and bad calls": (
-        [[("look", {}), *GOOD[0], ("query", "{"), *GOOD[1]], GOOD[2]],
-        "match",
-        dict(calls=2, malformed=2),
-    ),
-    "calls after the answer": ([*GOOD[:2], [*GOOD[2][0:1], ("query", {"sql": "SELECT 1"})]], "match", dict(calls=3)),
-    "only text": (["Well..."], "no_answer", dict(calls=4, nudges=3, no_call=4)),
-    "only bad calls": ([[("query", "{")]], "no_answer", dict(calls=4, nudges=3, malformed=4)),
-    "context full later": (
-        [GOOD[0], fault(400, "This model's maximum context length is 512 tokens.", "context_length_exceeded")],
-        "no_answer",
-        dict(calls=2),
-    ),
-    "rate limit": ([fault(429, Retry_After="0.3"), *GOOD], "match", dict(retries=1)),
-    "server error": ([fault(500), *GOOD], "match", dict(retries=1)),
-    "gateway": ([fault(502), fault(503), *GOOD], "match", dict(retries=2)),
-    "timeout": (["hang", *GOOD], "match", dict(retries=1)),
-    "lost connection": (["drop", *GOOD], "match", dict(retries=1)),
-}
+FAULTS = dict(cases("chat_policy_faults"))
 
 
 @pytest.mark.parametrize("name", FAULTS)
@@ -156,29 +113,7 @@ def test_what_can_be_repaired_is_repaired(name, waits):
     assert "malformed" in used or "nudges" in used or not {"nudges", "malformed", "no_call"} & e.usage.keys()
 
 
-BROKEN = {
-    "rate limit for ever": (fault(429, "slow down", Retry_After="3"), "after 2 retries.*slow down.*rate limit", 3),
-    "server error for ever": (fault(503), "after 2 retries.*InternalServerError", 3),
-    "timeout for ever": ("hang", "after 2 retries.*APITimeoutError", 3),
-    "no connection for ever": ("drop", "after 2 retries.*is the server running", 3),
-    "bad key": (fault(401, f"Incorrect API key provided: {KEY}."), r"after 0 retries.*\*\*\*.*check OPENAI_API_KEY", 1),
-    "no such model": (fault(404, "The model m does not exist"), "after 0 retries.*check the name", 1),
-    "bad request": (fault(400, "tools are not supported"), "after 0 retries.*tools are not supported", 1),
-    "prompt too long": (
-        fault(400, "maximum context length is 8 tokens", "context_length_exceeded"),
-        "first prompt does not fit",
-        1,
-    ),
-    "a web page": (b"<html>Welcome</html>", "no chat completion", 1),
-    "no choices": (dict(completion("x"), choices=[]), "no chat completion", 3),
-    "an error with status 200": (dict(error=dict(message="overloaded")), "overloaded", 3),
-    "garbage": (b"\x00\xff{", "no chat completion", 3),
-    "quota": (
-        fault(429, "You exceeded your current quota", "insufficient_quota"),
-        "after 0 retries.*check its plan",
-        1,
-    ),
-}
+BROKEN = dict(cases("chat_policy_broken"))
 
 
 STOPS = ("bad key", "no such model", "bad request", "a web page", "quota")  # what ends the run
@@ -490,11 +425,6 @@ def test_the_conversation_is_that_of_training(level):
     assert policy.messages == rows[:-1] and rows[-1]["content"] == "Done."
 
 
-def test_actions_and_calls_are_inverse():
-    for kind in ACTIONS:
-        assert parse_tool_call(action_message(Action(kind, "x"))["tool_calls"][0]["function"]) == (kind, "x")
-
-
 @law(60)
 @given(
     st.recursive(
@@ -564,30 +494,7 @@ def test_examples_may_come_from_another_set():
 
 
 # ---- small parts
-@pytest.mark.parametrize(
-    "text, content, calls",
-    [
-        (
-            '<think>\n\n</think>\n\n<tool_call>\n{"name": "query", "arguments": {"sql": "S"}}\n</tool_call>',
-            "",
-            ["query"],
-        ),
-        (
-            'Look.\n<tool_call>{"name": "sample", "arguments": {"table_name": "a"}}</tool_call>'
-            '<tool_call>{"name": "query", "arguments": "{}"}</tool_call>',
-            "Look.",
-            ["sample", "query"],
-        ),
-        ("Just text", "Just text", []),
-        ("", "", []),
-        (
-            '<tool_call>{"name": "query", "arguments": {"sql": </tool_call>',
-            '<tool_call>{"name": "query", "arguments": {"sql": </tool_call>',
-            [],
-        ),
-        ('<tool_call>{"name": "query"', '<tool_call>{"name": "query"', []),
-    ],
-)
+@pytest.mark.parametrize("text, content, calls", cases("chat_policy_read_text", list))
 def test_read_text(text, content, calls):
     m = parse_assistant_text(text)
     assert m["content"] == content
@@ -598,16 +505,6 @@ def test_the_cost_of_tokens():
     used = dict(prompt_tokens=1e6, completion_tokens=1e6, cached_tokens=5e5)
     assert usage_cost(used, (2, 8)) == 10
     assert usage_cost(used | dict(completion_tokens=0), (2, 8, 0)) == 1
-
-
-def test_nothing_heavy_is_imported():
-    code = (
-        "import sys, sql_env.policies as p; p.ChatPolicy('m', 'http://h/v1'); p.LocalModel('x'); "
-        "print([m for m in ('torch', 'trl', 'transformers', 'openenv', 'openai') if m in sys.modules])"
-    )
-    assert (
-        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"
-    )
 
 
 # ---- the command

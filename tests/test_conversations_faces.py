@@ -1,6 +1,5 @@
 "A conversation where people, programs and trainers meet it: each shows the next question and the same verdicts."
 
-import asyncio
 import json
 
 import pytest
@@ -22,9 +21,7 @@ from sql_env.play.reward import RewardConfig
 from sql_env.play.session import Session
 from sql_env.policies import ChatPolicy, ForgetfulOracle, OraclePolicy, play_episode
 from sql_env.questions.question_set import QuestionSet
-from sql_env.server.app import Settings, _load_questions
 from sql_env.server.environment import SQLEnvironment
-from sql_env.server.mcp_tools import EnvironmentTools
 from sql_env.server.page import _episode_html, _Visit
 from sql_env.training.experts import ExpertPolicy
 from sql_env.view.episode import view_episode, view_trajectory
@@ -134,22 +131,6 @@ def test_a_server_and_its_client(questions, talk, reveal):
     if reveal == "verdict":
         result = episode_result(episode)
         assert not result.correct and result.turns_correct == (True, False, True, True)
-
-
-def test_mcp_tools_of_an_environment(questions, talk):
-    async def play():
-        tools = EnvironmentTools(SQLEnvironment(questions))
-        await tools.call_tool("start", dict(question_id=talk.question_id))
-        said = []
-        for kind, argument in moves(talk):
-            name = "sql" if kind == "QUERY" else "value"
-            said.append((await tools.call_tool(kind.lower(), {name: argument}))["data"])
-        return said
-
-    said = asyncio.run(play())
-    for text, asked in zip(said[1::2], texts(talk)[1:]):
-        assert text.endswith(f"The next question: {asked}")
-    assert said[-1] == "The answer was submitted."
 
 
 def test_gymnasium(questions, talk):
@@ -267,9 +248,6 @@ def test_a_visitor_of_the_page_and_a_player_in_the_explorer(questions, talk):
 
 
 # --- the command
-def test_a_server_knows_the_level():
-    found = _load_questions(Settings(source="conversations", level=2))
-    assert {q.database_name.split("_")[1] for q in found} == {"2"} and found[0].follow_ups
 
 
 def test_demo_and_evaluate(sql_env):  # noqa: F811

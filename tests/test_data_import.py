@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from laws import law
+from tables import cases
 
 from sql_env.database.database import Database
 from sql_env.paths import SourceError
@@ -93,26 +94,10 @@ def test_names_are_unique_for_sqlite(names):
     assert len({name.lower() for name in found}) == len(names) and all(found)
 
 
-@pytest.mark.parametrize(
-    "text, rows",
-    [
-        ("a\n007\n010\n", [("007",), ("010",)]),
-        ("a\n1\n\n2\n", [(1,), (None,), (2,)]),
-        ("a,b\n1,\n,2\n", [(1, None), (None, 2)]),
-        ("a\n12345678901234567890\n1\n", [("12345678901234567890",), ("1",)]),
-        ("a\n9007199254740993\n1.5\n", [("9007199254740993",), ("1.5",)]),
-        ("a\n1e999\n", [("1e999",)]),
-        ("a\nNA\nnull\n", [("NA",), ("null",)]),
-        ("a;b\n1,5;x\n", [("1,5", "x")]),
-        ('a,b\n"x, y","two\nlines"\n', [("x, y", "two\nlines")]),
-        ("a,A,,a\n1,2,3,4\n", [(1, 2, 3, 4)]),
-        ("a\n٣\n", [("٣",)]),
-        ("a\n", []),
-    ],
-)
+@pytest.mark.parametrize("text, rows", cases("data_import_csv_values"))
 def test_csv_values(tmp_path, text, rows):
     (tmp_path / "t.csv").write_text(text, encoding="utf-8", newline="")
-    assert stored(import_files([tmp_path / "t.csv"], tmp_path / "out")) == rows
+    assert stored(import_files([tmp_path / "t.csv"], tmp_path / "out")) == [*rows]
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "cp1252"])
@@ -159,22 +144,7 @@ def test_keys_of_duckdb_are_kept(tmp_path):
     assert described.columns("call")[0].references == "ship.id"
 
 
-@pytest.mark.parametrize(
-    "name, content, says",
-    [
-        ("gone.csv", None, "no file"),
-        ("a.zip", b"PK", "Unpack it first"),
-        ("a.sql", b"CREATE", "dump"),
-        ("a.sqlite", b"SQLite", "already"),
-        ("a.xyz", b"", "CSV, TSV, Excel, Parquet and DuckDB"),
-        ("a.csv", b"", "is empty"),
-        ("a.csv", b"a,b\n1\n", "line 2: 1 values for 2 columns"),
-        ("a.csv", b"a\0b\n", "NUL"),
-        ("a.csv", b"a\n\x81\n", "Save it as UTF-8"),
-        ("a.parquet", b"junk", "can't be read as Parquet"),
-        ("a.duckdb", b"junk" * 999, "can't be read as a DuckDB"),
-    ],
-)
+@pytest.mark.parametrize("name, content, says", cases("data_import_what_can_not_be_imported"))
 def test_what_can_not_be_imported_is_told(tmp_path, name, content, says):
     if content is not None:
         (tmp_path / name).write_bytes(content)

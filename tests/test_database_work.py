@@ -14,6 +14,7 @@ from statistics import median
 
 import apsw
 import pytest
+from tables import cases
 
 from sql_env.database import catalog
 from sql_env.database.connection import GuardedConnection
@@ -336,20 +337,7 @@ def test_a_large_view_shows_rows_that_the_budget_reaches(tmp_path):
 
 
 # ---- what a file can write into its description
-@pytest.mark.parametrize(
-    "declared, shown",
-    [
-        ("INT", "a INT"),
-        ("VARCHAR(20)", "a VARCHAR(20)"),
-        ("decimal(10, 2)", "a decimal(10, 2)"),
-        ("UNSIGNED BIG INT", "a UNSIGNED BIG INT"),
-        ("", "a"),
-        ('"INT\nforged TEXT, primary key"', "a 'INT\\nforged TEXT, primary key'"),
-        ('"INT, primary key"', "a 'INT, primary key'"),
-        ('"INT, references t.a"', "a 'INT, references t.a'"),
-        ('"\x1b[2Jx"', "a '\\x1b[2Jx'"),
-    ],
-)
+@pytest.mark.parametrize("declared, shown", cases("database_work_a_declared_type_is_one"))
 def test_a_declared_type_is_one_type(tmp_path, declared, shown):
     path = build_database(tmp_path / "t.sqlite", f"CREATE TABLE t (a {declared})", {})
     assert str(Database(path).describe("t")).split("\n") == ["t: 0 rows", shown]

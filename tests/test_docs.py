@@ -120,19 +120,7 @@ def test_pages_in_a_browser(site, tmp_path):
 
 
 PICTURE = dict(data={"image/png": "iVBOR", "text/plain": "<Figure>"})
-CHANGED = {
-    "| run | python b.py --split dev |": "two hyphens outside code: --split",
-    "Use --split, please.": "two hyphens outside code: --split,",
-    "![Rates](a.png)": "a picture without fig-alt: Rates",
-    '![Rates](a.png){width="9"}': "a picture without fig-alt: Rates",
-    "[![Badge](b.svg)](x)": "a picture without fig-alt: Badge",
-    '<a href="x"><img src="b.svg"></a>': 'a picture without alt: <img src="b.svg">',
-    "Take the split `train`.": "a link to the wrong `train`",
-    "TRL's `environment_factory` makes one": "a link to the wrong `environment_factory`",
-    "```python\nplay()\nwatch() ```": "a block of code without an end",
-    "```python\na = 1 b = 2\n```": "a block that Python can't read: a = 1 b = 2",
-    " \n": "an empty cell",
-}
+CHANGED = dict(cases("docs_changed"))
 KEPT = (
     "`python b.py --split dev` and\n```sh\nrun --all\n```",
     "A line of `code that goes on\n--here`",

@@ -7,7 +7,6 @@ import json
 import re
 import shutil
 import subprocess
-import sys
 from html.parser import HTMLParser
 from importlib.resources import files
 
@@ -750,17 +749,3 @@ def test_still_pictures_have_no_style_sheet():
     )
     assert "SELECT c.meaning" not in episode_html(played(MOVES[:4])).data
     assert episode_html([Turn(Action("QUERY", "SELECT 1"), "1\n1", "", {})]).data.count("<table") == 1
-
-
-def test_import_is_light():
-    said = subprocess.run(
-        [
-            sys.executable,
-            "-c",
-            "import sys, sql_env.view.explorer; "
-            "print([m for m in ('ipywidgets', 'IPython', 'openenv', 'torch', 'pandas') if m in sys.modules])",
-        ],
-        capture_output=True,
-        text=True,
-    )
-    assert said.stdout.strip() == "[]", said

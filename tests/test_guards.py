@@ -8,6 +8,7 @@ from random import Random
 import apsw
 import pytest
 from databases import COUNT, kind, outcome, work_database
+from tables import cases
 
 from sql_env.database import connection
 from sql_env.database.connection import _Budget
@@ -346,23 +347,7 @@ def test_a_statement_with_a_json_aggregate_is_watched(path):
 
 
 # ---- statements that are known
-KNOWN = [
-    "SELECT id FROM person",
-    "SELECT id, name FROM person WHERE id <= 20",
-    "SELECT id, name FROM person WHERE id <= 21",
-    "SELECT id, name FROM person WHERE id <= 10",
-    "SELECT a.id, b.id FROM person a, person b",
-    "SELECT name || name FROM person",
-    "SELECT printf('%0900d', id) FROM person LIMIT 4",
-    "SELECT printf('%0900d', id) FROM person LIMIT 5",
-    "SELECT id, id, id, id, id FROM person",
-    "SELECT abs(id - 9223372036854775807 - 4) FROM person",
-    "SELECT title, count(*) FROM job GROUP BY 1",
-    "SELECT id FROM person WHERE name LIKE '%1'; -- done",
-    "SELECT nope FROM person",
-    COUNT.format(300),
-    COUNT.format(3000),
-]
+KNOWN = cases("guards_known")
 TIGHT = [
     Limits(),
     Limits(rows=20),
@@ -425,17 +410,7 @@ def test_trim_is_that_of_sqlite(path, name):
 
 
 # ---- equal statements, equal observations
-SLOW = {  # repeated as often as is asked for; `{i}` makes the statement another one
-    "instr": ("instr(printf('%019000d', 0), printf('%09500d', 0) || 'b{i}' || n)", 50, 90),
-    "replace": ("replace(printf('%019000d', 0), printf('%09500d', 0) || 'b{i}' || n, '')", 50, 90),
-    "like": ("printf('%019000d', n) LIKE '%{zeros}1{i}'", 120, 180),
-    "glob": ("printf('%019000d', n) GLOB '*{zeros}1{i}'", 120, 180),
-    "trim": ("trim(printf('%09500d', n), printf('%0900d', 1 + n) || 'b{i}')", 7, 12),
-    "json": ("json_extract(printf('[1%018000d]', n) || '', '$.a{i}')", 80, 400),
-    "upper": ("upper(printf('%018000d', n) || 'b{i}')", 800, 1500),
-    "short like": ("printf('%0900d', n) LIKE '%{zeros}1{i}'", 2500, 3500),
-    "short": ("n || 'b{i}'", 9000, 13000),
-}
+SLOW = dict(cases("guards_slow"))
 
 
 def repeated(expression, n, i=1):

@@ -13,23 +13,27 @@ def loaded(code):
     return set(done.stdout.split())
 
 
-HEAVY = """torch openenv pandas transformers trl matplotlib scipy numpy sqlglot IPython fastapi rich
-    typer""".split()
+TRAINERS = "torch trl transformers openenv datasets openai".split()
+LIBRARIES = [*TRAINERS, *"pandas matplotlib scipy numpy sqlglot IPython ipywidgets fastapi rich typer".split()]
+POLICIES = "import sql_env.policies as p; p.ChatPolicy('m', 'http://h/v1'); p.LocalModel('x')"
 
 
 @pytest.mark.parametrize(
-    "module", ["sql_env", "sql_env.play.episode", "sql_env.policies", "sql_env.evaluation.harness"]
+    "code, heavy",
+    [
+        ("import sql_env; sql_env.Session", [*LIBRARIES, "asyncio"]),
+        (POLICIES, LIBRARIES),
+        ("import sql_env.integrations.trl, sql_env.training.experts, sql_env.training.data", TRAINERS),
+        ("import sql_env.view.explorer", [*TRAINERS, "ipywidgets", "IPython", "pandas"]),
+    ],
 )
-def test_nothing_heavy_is_imported(module):
-    assert not loaded(f"import {module}") & set(HEAVY)
-
-
-def test_the_package_alone_loads_nothing():
-    assert loaded("import sql_env") == {"sql_env"}
+def test_nothing_heavy_is_imported(code, heavy):
+    assert not loaded(code) & set(heavy)
 
 
 @pytest.mark.parametrize("module", ["sql_env.play.episode", "sql_env.evaluation.harness"])
 def test_imports_are_few(module):
     "Modules beside our own, those of the standard library and of apsw, as a measure of time that no machine changes."
-    others = [name for name in loaded(f"import {module}") if not name.startswith("sql_env")]
-    assert len(others) < 120
+    found = loaded(f"import {module}")
+    assert len([name for name in found if not name.startswith("sql_env")]) < 120
+    assert not found & set(LIBRARIES)

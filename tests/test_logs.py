@@ -12,6 +12,7 @@ from types import SimpleNamespace
 import pytest
 from made_rows import made_row, replay_problems
 from made_sets import bundled
+from tables import cases
 
 from sql_env.evaluation.harness import evaluate
 from sql_env.evaluation.logs import (
@@ -253,22 +254,7 @@ def test_the_log_of_another_run_is_refused_and_kept(tmp_path):
         assert log.read_bytes() == before
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        b"my precious notes\nsecond line\n",
-        b"[1, 2]\n",
-        b"\xff\xfe\n\x00\n",
-        b'{"a": 1}\n',
-        b'{"policy": "x", "format": 3}\nnot json\n',
-        b'{"policy": "x", "format": 3}\n{"episode": 7}\n',
-        b'{"policy": "x", "format": 3}\n{"turns": []}\n',
-        b'{"policy": "x", "format": 3}\n[]\n',
-        b'["policy"]\n',
-        b'"policy"\n',
-        b"3\n",
-    ],
-)
+@pytest.mark.parametrize("text", cases("logs_a_file_that_is_no_log"))
 def test_a_file_that_is_no_log_is_refused_and_kept(tmp_path, text):
     log = tmp_path / "notes.jsonl"
     log.write_bytes(text)

@@ -25,7 +25,6 @@ from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.memory import create_connected_server_and_client_session as connect
 
-from sql_env.database.database import build_database
 from sql_env.database.workers import Workers
 from sql_env.evaluation.logs import read_log
 from sql_env.grading.answers import format_rows
@@ -33,8 +32,6 @@ from sql_env.play.acts import ACTIONS, EXTRA_ACTIONS
 from sql_env.play.chat import tool_schemas
 from sql_env.play.environment import EpisodeEnv
 from sql_env.play.session import Session
-from sql_env.policies.baselines import HACKS, OraclePolicy
-from sql_env.questions.question_set import Question, QuestionSet
 from sql_env.server.limits import MAX_MESSAGE_BYTES
 from sql_env.server.mcp_tools import (
     HttpEndpoint,
@@ -230,17 +227,6 @@ def test_after_the_end_only_start_helps(questions):
     assert [e.steps for e in kept] == [1, 0]  # the second was left when the connection ended
 
 
-def test_a_budget_ends_the_episode(questions):
-    players = Players(lambda: Player(Session(EpisodeEnv(questions, budget=2))), Seats(1))
-
-    async def play(client):
-        await read(client, "start", question_id=QUESTION)
-        return [await read(client, "describe", table_name="animal") for _ in range(3)]
-
-    [said] = in_memory(players, play)
-    assert "1 step left" in said[0][0] and said[2][1] and "call start" in said[2][0]
-
-
 def test_a_start_without_a_seed_draws_by_chance_and_with_one_repeats(questions):
     async def play(client):
         free = {(await read(client, "start"))[0] for _ in range(12)}
@@ -281,87 +267,7 @@ def test_an_agent_may_abstain_where_it_is_allowed(questions, reveal):
 # Scores
 
 
-def play_over_tools(players, questions, policy):
-    "The share of questions that a policy answers rightly, each in a session of its own."
-    kept = []
-    for question in questions:
-        client = players.enter()
-        client.player.on_end = kept.append
-        assert not players.call(client, "", "start", dict(question_id=question.question_id))[1]
-        session = client.player.session
-        while client.player._playing is not None:
-            action = policy.select_action(session.observation)
-            parameter = {f["name"]: f for f in (s["function"] for s in tool_schemas())}
-            name = action.action_type.lower()
-            [argument] = parameter[name]["parameters"]["properties"]
-            players.call(client, "", name, {argument: action.argument})
-        players.leave(client)
-    return sum(e.correct for e in kept) / len(questions)
-
-
-def test_the_oracle_gets_all_and_no_hack_does(questions):
-    some = questions.split("test").sample(10, seed=0)
-    players = make_players(questions)
-    assert play_over_tools(players, some, OraclePolicy(questions)) == 1
-    for hack in HACKS:
-        assert play_over_tools(players, some, hack) < 1, hack.name
-
-
-@pytest.fixture(scope="module")
-def long_answers(tmp_path_factory):
-    "A question with 300 rows."
-    path = tmp_path_factory.mktemp("long") / "shop.sqlite"
-    build_database(
-        path, "CREATE TABLE item (id INTEGER PRIMARY KEY, name TEXT)", dict(item=[(i, f"item {i}") for i in range(400)])
-    )
-    sql = "SELECT name FROM item WHERE id < 300"
-    question = Question(
-        "shop-1", "Which items have an id below 300?", "shop", sql,
-        gold_answer=[(f"item {i}",) for i in range(300)], tables_involved=["item"], split="test",
-    )  # fmt: skip
-    return QuestionSet([question], {"shop": path}, "shop")
-
-
-@pytest.mark.parametrize("form", ["@last", "rows", "json"])
-def test_an_answer_of_300_rows(long_answers, form):
-    names = [f"item {i}" for i in range(300)]
-    value = {"@last": "@last", "rows": "\n".join(names), "json": json.dumps(names)}[form]
-    kept = []
-
-    async def play(client):
-        await read(client, "start", question_id="shop-1")
-        seen = await read(client, "query", sql="SELECT name FROM item WHERE id < 300")
-        return seen, await read(client, "answer", value=value)
-
-    [[seen, answered]] = in_memory(make_players(long_answers, on_end=kept.append), play)
-    assert "item 299" not in seen[0]  # 20 rows are shown
-    assert not answered[1] and kept[0].correct
-
-
 # Several clients, and what becomes of them
-
-
-def test_sessions_are_kept_apart(questions):
-    ids = [q.question_id for q in questions.sample(6, seed=1)]
-    both = asyncio.Barrier(len(ids))
-
-    def play(question_id):
-        async def one(client):
-            first = (await read(client, "start", question_id=question_id))[0]
-            await both.wait()
-            last = await read(client, "query", sql=questions.get(question_id).gold_sql)
-            await both.wait()
-            return first, last, await read(client, "answer", value="@last")
-
-        return one
-
-    kept = []
-    players = make_players(questions, on_end=kept.append)
-    said = in_memory(players, *map(play, ids))
-    assert sorted(e.question.question_id for e in kept) == sorted(ids)
-    assert all(e.correct for e in kept)
-    for question_id, (first, last, _) in zip(ids, said):
-        assert questions.get(question_id).question_text in first and not last[1]
 
 
 def test_calls_of_one_session_at_the_same_time_are_carried_out_in_their_order(questions):

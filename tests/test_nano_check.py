@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from laws import law
+from tables import cases
 
 from sql_env.evaluation.harness import evaluate
 from sql_env.evaluation.logs import read_log
@@ -40,48 +41,7 @@ START = [
 COUNT = "SELECT COUNT(*) FROM reader WHERE "
 
 
-@pytest.mark.parametrize(
-    "sql, objection",
-    [
-        (COUNT + "city = 'New Bergen'", ""),
-        (COUNT + "city = 'new bergen' AND books > 1500", ""),
-        (COUNT + "books > 1500;", ""),
-        (COUNT + "substr(born, 1, 4) = '1984'", ""),
-        (COUNT + "strftime('%Y-%m', born) = '1984-05'", ""),
-        (COUNT + "born LIKE '1984-05-%'", ""),
-        (COUNT + "city LIKE '%berg%'", ""),
-        (COUNT + "books > 3", ""),  # a number in words
-        (COUNT + "books = 1 OR age = 0", ""),
-        (COUNT + "books = '1500'", ""),  # SQLite compares it as a number
-        ("SELECT city FROM reader GROUP BY city HAVING COUNT(name) > 5", ""),
-        ("SELECT city, COUNT(*) FROM reader GROUP BY city", ""),
-        ("WITH a AS (SELECT age FROM reader) SELECT MAX(age) FROM a", ""),
-        (COUNT + "town = 'New Bergen'", "does not fit"),
-        (COUNT + "city = 'New Bergen", "does not fit"),
-        ("SELECT COUNT(*) FROM loan", "does not fit"),  # was not described
-        ("SELECT <|n14|> FROM reader", "does not fit"),
-        ("SELECT 1; SELECT 2", "does not fit"),
-        ("PRAGMA table_info(reader)", "does not fit"),
-        ("ATTACH DATABASE 'somewhere.db' AS other", "does not fit"),
-        (COUNT + "city = 'Bergn'", "text that was never shown"),
-        (COUNT + "city = 'Berg'", "text that was never shown"),
-        (COUNT + "city IN ('New Bergen', 'Oslo')", "text that was never shown"),
-        (COUNT + "born >= '1985-01-01' AND born < '1985-02-01 00:00:00'", ""),  # after 1984
-        (COUNT + "strftime('%m', born) = '05'", ""),
-        (COUNT + "city = ';'", ""),
-        ("SELECT name || ', ' || city FROM reader", ""),
-        (COUNT + "city > 1500", ""),  # a year, maybe
-        (COUNT + "city = ''", ""),
-        (COUNT + 'city = "New Bergen"', "does not fit"),  # no text
-        ("SELECT COUNT(*) FROM reader WHERE city = 'New Bergen' OR city = 'new Bergen'", ""),
-        (COUNT + "born >= '1999-01-01'", "text that was never shown"),
-        (COUNT + "age = 'borrowed'", "another type"),
-        (COUNT + "city > 3", "another type"),
-        (COUNT + "name BETWEEN 3 AND 1500", "another type"),
-        ("SELECT name, name FROM reader", "repeated"),
-        (COUNT + "age > 3 AND age > 3", "repeated"),
-    ],
-)
+@pytest.mark.parametrize("sql, objection", cases("nano_check_what_speaks_against_a_query"))
 def test_what_speaks_against_a_query(sql, objection, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     found = call_objection(call("QUERY", sql), conversation_facts(START))

@@ -108,22 +108,7 @@ def test_mentions_name(table, question, mentioned):
     assert _mentions_name(table, question) is mentioned
 
 
-@pytest.mark.parametrize(
-    "condition, question, columns",
-    [
-        ("substr(entry_date, 1, 4) = '2019'", "How many pumps joined in 2019?", ["entry_date"]),
-        ("substr(p.entry_date, 1, 4) = '2019'", "How many pumps with an entry date in 2019?", []),
-        ("town = 'Elm'", "How many pumps from Elm?", ["town"]),
-        ("town = 'Elm'", "How many pumps have the town Elm?", []),
-        ("site = 'Elm'", "How many pumps in Elm?", ["site"]),
-        ("running_body = 'Elm'", "How many pumps run by Elm?", ["running_body"]),
-        ("title = 'Elm'", "What is the a of Elm?", []),
-        ("price < 3 AND onHold = 1", "Which pumps under 3 are reserved?", ["onHold"]),
-        ("on_hold = 'Y'", "Which pumps of Yann are reserved?", ["on_hold"]),
-        ("reserved = 'yes'", "Which pumps are reserved?", []),
-        ("1", "How many pumps?", []),
-    ],
-)
+@pytest.mark.parametrize("condition, question, columns", cases("nano_expert_columns_that_a_question_does", list))
 def test_columns_that_a_question_does_not_mention(condition, question, columns):
     sql = TokenizedSql(f"SELECT COUNT(*) FROM pump WHERE {condition}")
     assert _unmentioned_columns(sql, question) == columns
@@ -192,23 +177,7 @@ PLACE = "SELECT COUNT(*) FROM pump WHERE {} = 'Elm'"
 LOOK = "SELECT DISTINCT {} FROM pump LIMIT 3"
 
 
-@pytest.mark.parametrize(
-    "text, sql, probe, columns",
-    [
-        # maker has an Elm too: nobody would go on
-        ("How many pumps from Elm?", PLACE.format("origin"), PLACE, "yard_id state size price"),
-        # most columns with a date have rows of a year, so finding some tells nothing
-        ("How many pumps came in 2020?", YEAR.format("origin"), YEAR, ""),
-        (
-            "Which are running?",
-            "SELECT name FROM pump WHERE used = 1",
-            LOOK,
-            "yard_id state size price maker origin used",
-        ),
-        ("Which are from a maker of Elm?", "SELECT name FROM pump WHERE maker = 'Elm'", LOOK, ""),
-        ("How many have the origin Elm?", PLACE.format("origin"), PLACE, ""),
-    ],
-)
+@pytest.mark.parametrize("text, sql, probe, columns", cases("nano_expert_a_search_in_one_table"))
 def test_a_search_in_one_table(pumps, text, sql, probe, columns):
     questions = pumps(text, sql)
     [transcript] = expert_transcripts(questions, probe_columns=True)

@@ -6,6 +6,7 @@ import re
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tables import cases
 
 from sql_env.integrations.trl import prompt_rows
 from sql_env.nano.recipe import _NumberedSQLEnv, world_transcripts
@@ -167,23 +168,7 @@ def test_a_unit_at_the_end_of_a_name_is_not_asked_for():
     assert _mention_marks("The fee in euros, 5 min?", names) == [" @1", " @2", "", ""]
 
 
-@pytest.mark.parametrize(
-    ("question", "values"),
-    [
-        ("How much is Salt Compass?", ["Salt Compass"]),
-        ("The Last Harvest: genre, please?", ["The Last Harvest"]),
-        ("Give Amara Bram's fee in Port Ansel, then O'Brien.", "Amara Bram|Port Ansel|O'Brien"),
-        ("Regarding Chidi Pereira, what is A?", ["Chidi Pereira"]),
-        ("Who is from France or the Bank of America?", ["France", "Bank of America"]),
-        ("Which lab has VE-9873, Ading 31 or 'no \"x\" glass'?", 'VE-9873|Ading 31|no "x" glass'),
-        ('Show "rock \'n roll" of the 4 in May 2017. I see Bo.', ["rock 'n roll", "Bo"]),
-        ("Winemakers born in 1967? What 4 have they? In Oslo: Zoë Ångström", "Oslo|Zoë Ångström"),
-        ("January 1947: many, A first", []),
-        ("Concerning Chidi Pereira, who is Ann?", ["Chidi Pereira", "Ann"]),
-        ("Trace PX-5233. Rent Ading 31. Is VE-9 in Boeing B52?", "PX-5233|Rent Ading 31|VE-9|Boeing B52"),
-        ("", []),
-    ],
-)
+@pytest.mark.parametrize(("question", "values"), cases("nano_text_values_are_what_is_quoted", list))
 def test_values_are_what_is_quoted_or_has_capital_letters(question, values):
     names = NumberedNames()
     opening = names.opening(f"{question}\n\nTables:\nt\n\nSteps: 9")

@@ -227,30 +227,7 @@ def test_reading_a_result(result, answer):
     assert answer_from_result(result) == answer
 
 
-@pytest.mark.parametrize(
-    "rows",
-    [
-        [("(no rows)",)],
-        [("... 25 rows, 20 shown",)],
-        [(None,)],
-        [("NULL",)],
-        [("3",)],
-        [(" x ",)],
-        [("a | b", 1)],
-        [("a\nb",)],
-        [("[]",)],
-        [("@last",)],
-        [(b"\x00",)],
-        [("it's", 'say "x"')],
-        [("",)],
-        [("\x1f",)],
-        [(float("inf"), -0.0)],
-        [("x" * 500,)],
-        [("1, 2",)],
-        [("é 🦊",)],
-        [("a\\nb",)],
-    ],
-)
+@pytest.mark.parametrize("rows", cases("policies_oracle_reads_awkward_values"))
 def test_oracle_reads_awkward_values(tmp_path, rows):
     columns = ", ".join(f"c{i}" for i in range(len(rows[0])))
     db = Database(build_database(tmp_path / "a.sqlite", f"CREATE TABLE t({columns})", {"t": rows}))

@@ -224,34 +224,7 @@ def test_answer_types():
 GOOD = '{"question_id": "q%d", "question_text": "?", "database_name": "d", "gold_sql": "SELECT 1"}'
 
 
-@pytest.mark.parametrize(
-    "bad, says",
-    [
-        ("{", "Expecting"),
-        ("[]", "JSON object"),
-        ("7", "JSON object"),
-        ("null", "JSON object"),
-        ('{"question_id": "q9"}', "question_text"),
-        ("not json", "Expecting"),
-        (GOOD.replace('"SELECT 1"', "5") % 9, "gold_sql"),
-        (GOOD.replace('"?"', "null") % 9, "question_text"),
-        (GOOD[:-1] % 9 + ', "gold": 3}', "'gold'"),
-        (GOOD % 1, "occurs twice"),
-        (GOOD[:-1] % 9 + ', "gold_answer": 5}', "gold_answer"),
-        (GOOD[:-1] % 9 + ', "gold_answer": [5]}', "gold_answer"),
-        (GOOD[:-1] % 9 + ', "gold_answer": [[{"hex": "zz"}]]}', ""),
-        (GOOD[:-1] % 9 + ', "tables_involved": 5}', "tables_involved"),
-        (GOOD[:-1] % 9 + ', "flags": "empty"}', "flags"),
-        (GOOD[:-1] % 9 + ', "gold_answer": [[{}]]}', ""),
-        (GOOD[:-1] % 9 + ', "gold_answer": "ab"}', "gold_answer"),
-        (GOOD[:-1] % 9 + ', "gold_answer": [[1, 2], [3]]}', "gold_answer"),
-        (GOOD[:-1] % 9 + ', "gold_answer": [[[1]]]}', "gold_answer"),
-        (GOOD[:-1] % 9 + ', "gold_answer": [[NaN]]}', "gold_answer"),
-        (GOOD[:-1] % 9 + ', "gold_answer": [[1], [2]], "ranks": [0]}', "ranks"),
-        (GOOD[:-1] % 9 + ', "gold_answer": [[1]], "ranks": ["a"]}', "ranks"),
-    ],
-    ids=range(22),
-)
+@pytest.mark.parametrize("bad, says", cases("questions_a_malformed_line_is_named_with"), ids=range(22))
 def test_a_malformed_line_is_named_with_its_number(tmp_path, bad, says):
     (tmp_path / "mine.jsonl").write_text("\n".join([GOOD % 1, "", GOOD % 2, bad, GOOD % 3]), encoding="utf-8")
     with pytest.raises(ValueError, match="mine.jsonl, line 4: ") as e:

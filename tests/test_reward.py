@@ -357,20 +357,7 @@ def test_right_is_worth_more_to_a_learner_that_discounts(config, gold, tables, b
     assert config.margin(budget) > 0
 
 
-@pytest.mark.parametrize(
-    "settings, says",
-    [
-        (dict(gamma=0), "gamma must be over 0"),
-        (dict(gamma=1.01), "gamma must be over 0"),
-        (dict(gamma=math.nan), "gamma must be a number"),
-        (dict(gamma=-0.5), "gamma must be a number"),
-        (dict(step_cost=-0.1), "step_cost must be a number"),
-        (dict(correct=math.inf), "correct must be a number"),
-        (dict(credit=0.3, gamma=0.99), "gamma must be 1"),
-        (dict(step_cost=0.5, repeat_cost=0.5), "earn more"),
-        (dict(credit=0.8, slowness=0.3), "earn more"),
-    ],
-)
+@pytest.mark.parametrize("settings, says", cases("reward_what_breaks_the_order_is_refused"))
 def test_what_breaks_the_order_is_refused(settings, says):
     with pytest.raises(ValueError, match=says):
         RewardConfig(**settings)

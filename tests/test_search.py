@@ -9,6 +9,7 @@ from itertools import islice
 import apsw
 import pytest
 from databases import somebody_compiles
+from tables import cases
 
 import sql_env.database.database as database_module
 from sql_env.database.catalog import plain_table_names, read_catalog
@@ -79,20 +80,7 @@ def names(found):
 
 
 # --- what is found
-@pytest.mark.parametrize(
-    "words, first",
-    [
-        ("customers", "customer_v2"),
-        ("customer", "customer_v2"),
-        ("cust", "cust_old"),
-        ("SHIPS", "tblShip"),
-        ("tonne", "heavy"),
-        ("heavy", "heavy"),
-        ("passport", "customer_v2"),
-        ("which customers are in use", "customer_v2"),
-        ("customers until 2020", "cust_old"),
-    ],
-)
+@pytest.mark.parametrize("words, first", cases("search_words_find_tables"))
 def test_words_find_tables(db, words, first):
     assert names(db.search(words))[0] == first
 
@@ -127,18 +115,7 @@ def test_what_can_not_be_searched_for(db, words, kind):
     assert e.value.kind == kind and str(e.value).count(".") == 2
 
 
-HOSTILE = [
-    '"',
-    '" OR 1 --',
-    "a NEAR/2 b",
-    "name : x",
-    "^customer",
-    "customer*",
-    "(",
-    "AND OR NOT",
-    "'; DROP TABLE entry",
-    "{a b}",
-]
+HOSTILE = cases("search_hostile")
 
 
 @pytest.mark.parametrize("words", [*HOSTILE, "customer\0ship", "zzzzzz", "é" * 900, "_" * 900])

@@ -259,32 +259,6 @@ def test_tasks_and_resets_agree(questions):
             env.get_task("train", bad)
 
 
-def test_threads_share_databases(questions):
-    make, wrong = server.environment_factory(server.Settings(), questions), []
-    expected = {q.question_id: _play(make(), q) for q in list(questions)[:60:3]}
-
-    def work():
-        env = make()
-        for q in list(questions)[:60:3]:
-            if _play(env, q) != expected[q.question_id]:
-                wrong.append(q.question_id)
-
-    threads = [threading.Thread(target=work) for _ in range(12)]
-    for t in threads:
-        t.start()
-    for t in threads:
-        t.join()
-    assert not wrong
-
-
-def _play(env, q):
-    env.reset(question_id=q.question_id, seed=1, episode_id="x")
-    return [
-        env.step(SQLAction(action_type=k, argument=v)).model_dump()
-        for k, v in (("SAMPLE", q.tables_involved[0]), ("QUERY", q.gold_sql), ("ANSWER", "@last"))
-    ]
-
-
 def test_settings_come_from_the_environment():
     given_ = dict(
         SQL_ENV_BUDGET="7",
@@ -295,6 +269,8 @@ def test_settings_come_from_the_environment():
         SQL_ENV_SPLIT="test",
     )
     s = server.Settings.from_env(given_)
+    assert server.Settings.from_env(dict(SQL_ENV_SECONDS="0.5", SQL_ENV_MEMORY="3")).limits.heap == 3 * 2**20
+    assert server.Settings.from_env(dict(PORT="1"), given=dict(port=2, host=None)).port == 2
     assert s == server.Settings(budget=7, reward="shaped", capacity=3, web=False, port=9000, split="test")
     assert server.Settings.from_env({}) == server.Settings()
     assert len(server._settings_table().splitlines()) == 2 + len(fields(server.Settings))
@@ -304,6 +280,10 @@ def test_settings_come_from_the_environment():
         dict(MAX_CONCURRENT_ENVS="0"),
         dict(SQL_ENV_VERIFY="luck"),
         dict(SQL_ENV_SCHEMA_LEVEL="all"),
+        dict(SQL_ENV_REVEAL="all"),
+        dict(SQL_ENV_SECONDS="x"),
+        dict(SQL_ENV_SHARE="-1"),
+        dict(SQL_ENV_ROWS="0"),
     ):
         with pytest.raises(ValueError, match=next(iter(bad))):
             server.Settings.from_env(bad)

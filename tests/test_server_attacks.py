@@ -231,14 +231,6 @@ def test_clients_that_leave_without_a_word_take_no_seats(mcp_server):
         assert "submitted" in call_tool(mcp_server, session, "answer", value="3")[1] or i
 
 
-def test_a_session_plays_one_episode_after_the_other(mcp_server):
-    session = mcp(mcp_server, OPENING)[2]
-    for _ in range(5):
-        assert "Tables:" in call_tool(mcp_server, session, "start")[1]
-        call_tool(mcp_server, session, "answer", value="3")
-        assert "call start" in call_tool(mcp_server, session, "query", sql="SELECT 1")[1]
-
-
 # ---- B5: logs
 def test_what_a_stranger_breaks_is_one_line_of_the_log(tmp_path):
     log = tmp_path / "log"

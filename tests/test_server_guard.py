@@ -20,6 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from laws import law
 from serving import Server, Session, benchmark
+from tables import cases
 
 from sql_env.client import SQLEnv, VerdictWithheldError
 from sql_env.evaluation.harness import evaluate
@@ -106,39 +107,7 @@ def test_two_clicks_at_once_are_one_visit(questions):
 
 
 # ---- names
-@pytest.mark.parametrize(
-    "hosts, origins, listens, host, origin, welcome",
-    [
-        ("", "", "127.0.0.1", "127.0.0.1:8000", "", True),
-        ("", "", "127.0.0.1", "localhost:8000", "http://localhost:8000", True),
-        ("", "", "127.0.0.1", "[::1]:8000", "", True),
-        ("", "", "127.0.0.1", "LOCALHOST:8000", "", True),
-        ("", "", "127.0.0.1", "localhost:8000", "http://evil.example", False),
-        ("", "", "127.0.0.1", "localhost:8000", "http://localhost:9999", False),
-        ("", "", "127.0.0.1", "localhost:8000", "null", False),
-        ("", "", "127.0.0.1", "evil.example:8000", "", False),
-        ("", "", "127.0.0.1", "evil.example:8000", "http://evil.example:8000", False),
-        ("", "", "127.0.0.1", "", "", False),
-        ("", "", "127.0.0.1", "[::1", "", False),
-        ("", "", "0.0.0.0", "any.example", "", False),
-        ("", "", "0.0.0.0", "evil.example", "https://evil.example", False),  # rebinding
-        ("", "", "0.0.0.0", "192.0.2.7:8000", "http://192.0.2.7:8000", True),
-        ("", "", "0.0.0.0", "[2001:db8::1]:8000", "", True),
-        ("", "", "0.0.0.0", "localhost:8000", "http://localhost:8000", True),
-        ("", "", "0.0.0.0", socket.gethostname(), "", True),
-        ("", "", "0.0.0.0", "192.0.2.7", "https://other.example", False),
-        ("", "", "0.0.0.0", "", "", False),
-        ("*", "", "0.0.0.0", "any.example", "https://any.example", True),
-        ("A.example", "", "0.0.0.0", "a.example", "https://a.example", True),
-        ("a.example, b.example", "", "0.0.0.0", "b.example:80", "", True),
-        ("a.example", "", "0.0.0.0", "c.example", "", False),
-        ("*", "", "127.0.0.1", "c.example", "", True),
-        ("*", "https://ok.example/", "0.0.0.0", "x", "https://ok.example", True),
-        ("*", "ok.example", "0.0.0.0", "x", "https://ok.example", True),
-        ("*", "https://ok.example", "0.0.0.0", "x", "https://ok.example.evil.example", False),
-        ("*", "*", "0.0.0.0", "x", "https://any.example", True),
-    ],
-)
+@pytest.mark.parametrize("hosts, origins, listens, host, origin, welcome", cases("server_guard_names"))
 def test_names(hosts, origins, listens, host, origin, welcome):
     assert (_Names.read(hosts, origins, listens).refusal(host, origin) == "") is welcome
 
@@ -497,19 +466,6 @@ def test_a_long_answer_sets_off_no_full_garbage_collection(answer, monkeypatch):
         gc.unfreeze()
         sys.setswitchinterval(interval)
     assert not full
-
-
-def test_settings_of_the_guard():
-    assert Settings.from_env(dict(SQL_ENV_SECONDS="0.5", SQL_ENV_ROWS="7", SQL_ENV_MEMORY="3")).limits.heap == 3 * 2**20
-    assert Settings.from_env(dict(PORT="1"), given=dict(port=2, host=None)).port == 2
-    for bad in (
-        dict(SQL_ENV_REVEAL="all"),
-        dict(SQL_ENV_SECONDS="x"),
-        dict(SQL_ENV_SHARE="-1"),
-        dict(SQL_ENV_ROWS="0"),
-    ):
-        with pytest.raises(ValueError, match=next(iter(bad))):
-            Settings.from_env(bad)
 
 
 def test_limits_are_settings(questions):

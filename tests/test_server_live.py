@@ -54,16 +54,6 @@ def query(sql="SELECT 1"):
     return SQLAction(action_type="QUERY", argument=sql)
 
 
-def test_the_client_as_documented(server):
-    with SQLEnv(base_url=server.http).sync() as env:
-        r = env.reset(question_id="vet_clinic-05")
-        r = env.step(SQLAction(action_type="DESCRIBE", argument="owner"))
-        assert "primary key" in r.observation.result and r.reward == 0 and not r.done
-        r = env.step(query("SELECT name FROM owner WHERE phone IS NULL"))
-        r = env.step(SQLAction(action_type="ANSWER", argument="@last"))
-        assert r.reward == 1 and r.done and r.metadata["correct"] and env.state().done
-
-
 def test_endpoints(server):
     at = server.http
     assert json.loads(http(at + "/health")[1]) == {"status": "healthy", "emergency_stops": 0}

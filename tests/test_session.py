@@ -14,6 +14,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from laws import law
 from made_sets import bundled
+from tables import cases
 
 from sql_env import Session
 from sql_env.database.guards import EnvironmentFailedError
@@ -223,22 +224,7 @@ def test_scores_are_those_of_evaluate():
 # ---- whatever a model sends
 
 # a message, the roles of what answers it, and what was counted
-MESSAGES = {
-    "text": ("Let me think.", ["user"], dict(nudges=1, no_call=1)),
-    "nothing": ({}, ["user"], dict(nudges=1)),
-    "one call": (said(DESCRIBE), ["tool"], {}),
-    "several calls": (said(DESCRIBE, QUERY, ANSWER), ["tool"] * 3, {}),
-    "calls after the answer": (said(QUERY, ANSWER, QUERY), ["tool"] * 3, dict(late_calls=1)),
-    "an unknown tool": (said(call("look", {})), ["tool"], dict(nudges=1, malformed=1)),
-    "good and bad": (said(call("look", {}), DESCRIBE), ["tool"] * 2, dict(malformed=1)),
-    "bad arguments": (said(call("query", "{")), ["tool"], dict(nudges=1, malformed=1)),
-    "a list as arguments": (said(call("query", "[]")), ["tool"], dict(nudges=1)),
-    "a number": (said(call("answer", {"value": 44})), ["tool"], {}),
-    "calls that are none": (said("?", None, 7), ["tool"] * 3, dict(nudges=1, malformed=3)),
-    "calls as text": (dict(tool_calls="describe visit"), ["user"], dict(nudges=1, no_call=1)),
-    "content in parts": (dict(content=[dict(type="text", text="Hm.")]), ["user"], dict(nudges=1, no_call=1)),
-    "too many calls": (said(*[call("look", {})] * 99), ["tool"] * MAX_CALLS, dict(nudges=1)),
-}
+MESSAGES = dict(cases("session_messages", list))
 
 
 @pytest.mark.parametrize("name", MESSAGES)
@@ -490,23 +476,7 @@ def test_a_damaged_state_is_refused(damage):
         Session.resume(EpisodeEnv(bundled()), damage(session.state()))
 
 
-@pytest.mark.parametrize(
-    "path, value",
-    [
-        (("counts",), {"nudges": "many"}),
-        (("counts",), "many"),
-        (("messages",), "text"),
-        (("messages",), ["text"]),
-        (("notes",), [1]),
-        (("given_up",), None),
-        (("settings", "max_chars"), "9"),
-        (("settings", "max_chars"), -1),
-        (("settings", "max_chars"), True),
-        (("settings", "max_nudges"), 2.5),
-        (("settings", "system"), 3),
-        (("seed",), "x"),
-    ],
-)
+@pytest.mark.parametrize("path, value", cases("session_a_state_whose_parts_have_other"))
 def test_a_state_whose_parts_have_other_types_is_refused(path, value):
     "In words, when it is resumed: not by a TypeError at the next message."
     session = begun()
@@ -652,23 +622,3 @@ def test_calls_at_once_are_taken_one_by_one():
     assert session.episode.steps == len(session.actions) == 15
     assert session.conversation.counts["late_calls"] == 15
     assert_well_formed(session)
-
-
-def test_many_sessions_in_one_loop():
-    async def play(i):
-        session = begun(seed=i)
-        await asyncio.to_thread(session.call, "sample", {"table_name": "owner"})
-        await asyncio.to_thread(session.reply, said(QUERY, ANSWER))
-        return await asyncio.to_thread(session.verdict, robust=False), session.messages[3]["content"]
-
-    async def main():
-        return await asyncio.gather(*[play(i) for i in range(12)])
-
-    played = asyncio.run(main())
-    assert all(verdict.correct for verdict, _ in played) and len({text for _, text in played}) > 1
-
-
-def test_no_event_loop_is_loaded_for_nothing():
-    code = "import sys, sql_env; sql_env.Session; print('asyncio' in sys.modules)"
-    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert out.stdout.strip() == "False"

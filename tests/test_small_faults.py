@@ -4,6 +4,7 @@ from random import Random
 
 import apsw
 import pytest
+from tables import cases
 
 from sql_env.database.catalog import middle_key
 from sql_env.database.database import Database
@@ -98,23 +99,7 @@ def singers():
     return read_facts(create_tables(SINGERS))
 
 
-@pytest.mark.parametrize(
-    ("gold", "sql"),
-    [
-        (
-            "SELECT name, row_number() OVER (ORDER BY id) FROM singer",
-            "SELECT name, 1 + (SELECT count(*) FROM singer WHERE id < s.id) FROM singer s",
-        ),
-        (
-            f"SELECT age, rank() OVER (ORDER BY age) FROM {ALL}",
-            f"SELECT a.age, 1 + (SELECT count(*) FROM {ALL} b WHERE b.age < a.age) FROM {ALL} a",
-        ),
-        (
-            "SELECT height || 'm' FROM singer s JOIN singer t USING (height)",
-            "SELECT t.height || 'm' FROM singer s JOIN singer t ON s.height = t.height",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("gold", "sql"), cases("small_faults_these_are_proved"))
 def test_these_are_proved(singers, gold, sql):
     assert prove(gold, sql, singers, tries=0)
 

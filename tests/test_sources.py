@@ -14,6 +14,7 @@ from pathlib import Path
 
 import apsw
 import pytest
+from tables import cases
 
 from sql_env.database.database import build_database
 from sql_env.database.guards import Limits
@@ -404,18 +405,7 @@ def test_folder(own):
 
 
 ASKS = '{"question": "?", "sql": "SELECT 1"}'
-MALFORMED = {  # lines of a file, and what is said of them
-    ("{",): "questions.jsonl, line 1: ",
-    ("{", ASKS): "line 1: ",
-    (ASKS, "not json"): "line 2: ",
-    ('{"question": "?"}',): "line 1: field 'gold_sql' is missing",
-    (ASKS, '{"sql": "SELECT 1"}'): "line 2: field 'question_text'",
-    ("", '{"question": 5, "sql": "SELECT 1"}'): "line 2: field 'question_text'",
-    ("[1]",): "line 1: expected a JSON object",
-    (ASKS, "null"): "line 2: expected a JSON object",
-    ('{"question": "?", "sql": "SELECT 1", "colour": "red"}',): "line 1: unknown field 'colour'",
-    ('{"question": "?", "sql": "SELECT 1", "id": "a"}',) * 2: "line 2: question_id 'a' occurs twice",
-}
+MALFORMED = dict(cases("sources_malformed"))
 
 
 @pytest.mark.parametrize("lines, says", MALFORMED.items(), ids=range(len(MALFORMED)))

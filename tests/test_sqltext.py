@@ -72,20 +72,7 @@ def test_sqlite_splits_statements_alike():
     assert split_statements(" -- nothing\n; /* ; */") == []
 
 
-@pytest.mark.parametrize(
-    "sql, word",
-    [
-        ("select 1", "select"),
-        ("/* a */ -- b\n ((WITH", "with"),
-        ("/* never closed SELECT 1", ""),
-        ("'select'", ""),
-        ("[select] 1", ""),
-        ("select1", "select1"),
-        (";select 1", ""),
-        ("\ufeffVALUES(1)", "values"),
-        ("", ""),
-    ],
-)
+@pytest.mark.parametrize("sql, word", cases("sqltext_first_word"))
 def test_first_word(sql, word):
     assert first_word(sql) == word
 
@@ -185,24 +172,7 @@ def cities(tmp_path_factory):
     return build_database(tmp_path_factory.mktemp("sqltext") / "cities.sqlite", schema, {"city": rows})
 
 
-@pytest.mark.parametrize(
-    "sql, keys",
-    [
-        ("SELECT name FROM city", None),
-        ("SELECT name FROM city ORDER BY name", [0]),
-        ("SELECT name, size FROM city ORDER BY size DESC, name", [1, 0]),
-        ("SELECT name FROM city ORDER BY 1", [0]),
-        ("SELECT name AS n FROM city ORDER BY n", [0]),
-        ("SELECT land, count(*) FROM city GROUP BY land ORDER BY count(*)", [1]),
-        ("SELECT name FROM city ORDER BY size", [1]),
-        ("SELECT name FROM city ORDER BY size, area", [1, 2]),
-        ("SELECT NAME FROM city ORDER BY Name", [0]),
-        ("SELECT name FROM city UNION SELECT land FROM city ORDER BY name", [0]),
-        ("SELECT name FROM city UNION SELECT land FROM city ORDER BY 1", [0]),
-        ("SELECT name FROM city WHERE size IN (SELECT size FROM city ORDER BY 1)", None),
-        ("SELECT * FROM (SELECT name FROM city ORDER BY name)", None),
-    ],
-)
+@pytest.mark.parametrize("sql, keys", cases("sqltext_order_keys", list))
 def test_order_keys(sql, keys, cities):
     found = select_order_keys(sql)
     assert (found and found.columns) == keys

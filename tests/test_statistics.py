@@ -38,7 +38,11 @@ class TestCompare:
         c = compare(result("a", [1, 0, 0, 1, 0]), result("b", [1, 1, 1, 0, 0]))
         assert (c.n, c.difference, c.gained, c.lost) == (5, pytest.approx(0.2), ("q1", "q2"), ("q3",))
         assert c.p_value == pytest.approx(0.633, abs=1e-3) and c.low <= 0.2 <= c.high, "two databases"
-        assert "+20.0%" in repr(c)
+        assert c.rates == (pytest.approx(0.4), pytest.approx(0.6)) and "b - a: 60.0% - 40.0% = +20.0%" in repr(c)
+
+    def test_rates_are_those_of_the_questions_that_both_played(self):
+        c = compare(result("a", [1, 0, 1, 1, 1, 1]), result("b", [1, 1]))
+        assert c.rates == (0.5, 1) and c.n == 2, "the first is right in 83 % of its own"
 
     def test_mcnemar_of_agresti(self):
         "Agresti (Categorical Data Analysis): 150 against 86 of 1600: z squared 17.36, p 3.1e-5; exact 3.7e-5."

@@ -265,19 +265,7 @@ def test_last_digits_of_floats_do_not_matter(tmp_path):
     assert judge_changes(q, Database(path), found)
 
 
-ROBUST = [
-    (FEE.gold_statements[0], True, "match"),
-    (
-        "UPDATE account AS a SET cents = a.cents - 10 FROM customer AS c "
-        "WHERE c.id = a.customer_id AND c.city = 'Oslo' AND NOT a.cents < 100",
-        True,
-        "match",
-    ),
-    (FEE.gold_statements[0].replace(">= 100", "> 99"), True, "match"),
-    (FEE.gold_statements[0].replace(">= 100", "> 95"), False, "differs"),
-    (FEE.gold_statements[0].replace("= 'Oslo'", "IN ('Oslo', 'Rome')"), False, "differs"),
-    ("UPDATE account SET cents = cents - 10 WHERE id IN (1, 2, 5)", False, "by_keys"),
-]
+ROBUST = cases("tasks_robust")
 
 
 @pytest.mark.parametrize("sql, correct, reason", ROBUST)
@@ -304,25 +292,7 @@ def test_tasks_without_a_rule_are_judged_on_other_contents(bank):
     assert judge_replay(NOTHING.with_fields(states_rule=True), bank, []).reason == "no_rule"
 
 
-@pytest.mark.parametrize(
-    "gold, wrong",
-    [
-        (
-            "UPDATE account SET cents = 0 WHERE cents BETWEEN 90 AND 100",
-            "UPDATE account SET cents = 0 WHERE cents >= 90",
-        ),
-        (
-            "UPDATE customer SET city = 'Rome' WHERE city = 'Oslo'",
-            "UPDATE customer SET city = 'Rome' WHERE city LIKE '%Oslo'",
-        ),
-        (
-            "DELETE FROM customer WHERE id IN (SELECT b.id FROM customer AS a, customer AS b "
-            "WHERE a.name = b.name AND a.city = b.city AND a.id < b.id)",
-            "DELETE FROM customer WHERE id IN (SELECT b.id FROM customer AS a, customer AS b "
-            "WHERE a.city = b.city AND a.id < b.id)",
-        ),
-    ],
-)
+@pytest.mark.parametrize("gold, wrong", cases("tasks_each_condition_has_a_row_that"))
 def test_each_condition_has_a_row_that_fails_it_alone(bank, gold, wrong):
     tables = ("account", "customer")
     task = FEE.with_fields(gold_statements=(gold,), writes=tables, tables_involved=tables)
@@ -364,21 +334,7 @@ def test_all_conditions_of_all_tasks_by_hand_are_witnessed():
 
 
 # --- loading
-BAD = [
-    (dict(gold_statements=("DELETE FROM account WHERE cents = 1",)), "unchanged"),
-    (dict(gold_statements=("DELETE FROM customer",)), "error"),
-    (dict(gold_statements=("UPDATE account SET cents = -1",)), "error"),
-    (dict(gold_statements=("DELETE FROM entry",)), "error"),
-    (dict(gold_statements=("UPDATE account SET cents = abs(random())",)), "not_deterministic"),
-    (
-        dict(gold_statements=("UPDATE account SET cents = 1 WHERE id IN (SELECT id FROM account LIMIT 1)",)),
-        "order_dependent",
-    ),
-    (
-        dict(gold_statements=("UPDATE account SET cents = 1",), invariants=("SELECT sum(cents) FROM account",)),
-        "breaks_invariant",
-    ),
-]
+BAD = cases("tasks_bad")
 
 
 @pytest.mark.parametrize("fields, flag", BAD)
@@ -477,21 +433,7 @@ def test_rewards_of_deeds(bank, name, reward):
         assert total == is_right
 
 
-POOL = [
-    ("EXECUTE", FEE.gold_statements[0]),
-    ("EXECUTE", "UPDATE account SET cents = cents - 10 WHERE id = 5"),
-    ("EXECUTE", "UPDATE account SET cents = cents - 10 WHERE id = 1"),
-    ("EXECUTE", "UPDATE account SET cents = cents + 10 WHERE id IN (1, 2, 5)"),
-    ("EXECUTE", "UPDATE account SET cents = 1 WHERE id = 6"),
-    ("EXECUTE", "UPDATE account SET cents = 20 WHERE id = 6"),
-    ("EXECUTE", "UPDATE account SET cents = -1"),
-    ("EXECUTE", "DROP TABLE account"),
-    ("EXECUTE", "DELETE FROM customer WHERE 0"),
-    ("QUERY", "SELECT * FROM account"),
-    ("QUERY", "SELECT"),
-    ("DESCRIBE", "account"),
-    ("SAMPLE", "customer"),
-]
+POOL = cases("tasks_pool")
 
 
 @pytest.mark.parametrize("reward", PRESETS)

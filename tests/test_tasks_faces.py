@@ -1,7 +1,6 @@
 "Tasks where people and programs meet them: server, page, explorer, TRL, MCP, Inspect, the command."
 
 import importlib.util
-import inspect
 import json
 import re
 
@@ -10,11 +9,9 @@ from test_cli import sql_env  # noqa: F401
 from test_tasks import EXECUTE, FEE, NOTHING, OPEN, ROWS, SCHEMA
 
 from sql_env.database.database import build_database
-from sql_env.integrations.inspect_ai import _question_sample, _session_outcome
-from sql_env.integrations.trl import SQLEnvTRL, prompt_rows, rollout_metrics
+from sql_env.integrations.trl import prompt_rows
 from sql_env.models import SQLAction
 from sql_env.play.acts import ACTIONS, prompt
-from sql_env.play.chat import tool_schemas
 from sql_env.play.environment import EpisodeEnv
 from sql_env.play.session import Session
 from sql_env.questions.question_set import QuestionSet, save_question_set
@@ -101,32 +98,12 @@ def test_the_explorer(questions):
     assert ex.views[0].outcome.verdict.correct and "removed" not in ex.html().data
 
 
-def test_trl(questions):
-    env = SQLEnvTRL(questions, actions=["EXECUTE"])
-    tools = {n for n, _ in inspect.getmembers(type(env), inspect.isfunction) if n[0] != "_"}
-    assert "execute" in tools and "execute" not in dir(SQLEnvTRL)
-    env.reset(question_id="bank-fee")
-    env.execute(DO)
-    env.answer("done")
-    assert env.correct and env.get_reward() > 0.9
-    assert rollout_metrics([env])["executions"] == 1
-
-
 def test_mcp(questions):
     player = Player(Session(EpisodeEnv(questions, actions=EXECUTE)), reveal="verdict")
     for sql, said in ((DO, "The task is done."), (HALF, "The rows are not as they should be.")):
         player.call("start", dict(question_id="bank-fee"))
         assert player.call("execute", dict(sql=sql))[0].endswith("updated")
         assert said in player.call("answer", dict(value="done"))[0]
-
-
-def test_inspect(questions):
-    assert "UPDATE account" in _question_sample(FEE).metadata["gold_sql"]
-    session = Session(EpisodeEnv(questions, actions=EXECUTE))
-    session.begin("bank-fee")
-    session.call("execute", dict(sql=DO))
-    session.call("answer", dict(value="done"))
-    assert _session_outcome(session)["correct"] and _session_outcome(session)["robust"]
 
 
 PLAIN = FEE.with_fields(gold_statements=(), writes=(), gold_sql="SELECT 7", gold_answer=((7,),))
@@ -167,12 +144,6 @@ def test_every_face_says_the_job_of_a_question(questions, question, actions, say
 
         seen["verifiers"] = _question_data(question, EpisodeEnv(one, actions=actions)).system_prompt
     assert {face: expected in text for face, text in seen.items()} == dict.fromkeys(seen, True)
-
-
-def test_the_tool_is_described():
-    assert "execute" not in json.dumps(tool_schemas())
-    (tool,) = [t["function"] for t in tool_schemas(EXECUTE) if t["function"]["name"] == "execute"]
-    assert tool["parameters"]["required"] == ["sql"]
 
 
 def test_the_command(sql_env, questions, tmp_path):  # noqa: F811

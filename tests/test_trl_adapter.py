@@ -79,22 +79,6 @@ CALLS = [
 
 
 # ---- by hand
-def test_nothing_heavy_is_imported():
-    code = (
-        "import sys, sql_env.integrations.trl, sql_env.training.experts, sql_env.training.data, sql_env.training\n"
-        "print({'torch', 'trl', 'transformers', 'openenv', 'datasets'} & set(sys.modules))"
-    )
-    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert out.stdout.strip() == "set()"
-
-
-@pytest.mark.parametrize("cls", [SQLEnvTRL, SQLEnvTRLRemote])
-def test_the_tools_are_these_four(cls):
-    import inspect
-
-    methods = [name for name, _ in inspect.getmembers(cls, predicate=inspect.isfunction)]
-    public = sorted(name for name in methods if not name.startswith("_"))
-    assert public == ["answer", "describe", "get_reward", "query", "reset", "sample"]
 
 
 @pytest.mark.parametrize(
@@ -305,26 +289,6 @@ def test_tool_text_is_short(result, error, left, done, limit):
     says_left = "left)" in text.removeprefix((error or result)[:limit])
     assert says_left == (left <= 3 and not done) or "left)" in error + result
     assert tool_result_text(o, limit) == (str({"error": text}) if error else text)
-
-
-def test_instances_play_at_once_and_share_nothing():
-    "Eight instances with different settings, in threads, as eight rollouts; each as if it were alone."
-    settings = [dict(budget=b, schema_level=s) for b in (6, 15) for s in ("none", "names", "columns", "full")]
-    alone = [play_tools(started(**kw), CALLS) for kw in settings]
-    envs = [started(**kw) for kw in settings]
-    out = [None] * 8
-
-    def run(i):
-        out[i] = play_tools(envs[i], CALLS)
-
-    threads = [threading.Thread(target=run, args=(i,)) for i in range(8)]
-    for t in threads:
-        t.start()
-    for t in threads:
-        t.join()
-    assert out == alone
-    on_class = vars(SQLEnvTRL).values()
-    assert not [v for v in on_class if isinstance(v, (list, dict, set))]
 
 
 def test_the_factory_survives_another_process(tmp_path):

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from laws import law
+from tables import cases
 
 from sql_env.grading.answers import _cells_equal
 from sql_env.grading.cells import parse_cell
@@ -19,35 +20,7 @@ from sql_env.sql.text import (
     value_to_json,
 )
 
-VALUES = [
-    None,
-    0,
-    1,
-    -1,
-    2**63 - 1,
-    -(2**63),
-    0.0,
-    -0.0,
-    1.5,
-    1e308,
-    5e-324,
-    float("inf"),
-    float("-inf"),
-    0.1 + 0.2,
-    "",
-    " ",
-    "text",
-    "it's",
-    "é 🦊\n\t\\",
-    "\x00",
-    "\x1f\x7f\x85\u2028",
-    "NULL",
-    "3",
-    '{"hex": "ff"}',
-    b"",
-    b"\x00\xff",
-    b"text",
-]
+VALUES = cases("values_values")
 
 
 values = st.one_of(
@@ -80,41 +53,7 @@ def test_different_values_are_written_differently(a, b):
         assert a == b and type(a) is type(b)
 
 
-@pytest.mark.parametrize(
-    "value, text",
-    [
-        (None, "NULL"),
-        (3, "3"),
-        (-0.0, "0.0"),
-        (2.5, "2.5"),
-        (3.0, "3.0"),
-        (float("inf"), "Infinity"),
-        (float("-inf"), "-Infinity"),
-        ("plain", "plain"),
-        ("", "''"),
-        ("NULL", "'NULL'"),
-        ("null", "'null'"),
-        ("3", "'3'"),
-        ("1e5", "'1e5'"),
-        ("it's", "it's"),
-        ("'x'", "'''x'''"),
-        ("a | b", "'a | b'"),
-        ("a\nb", "'a\\nb'"),
-        (b"\xff", "x'ff'"),
-        (b"", "x''"),
-        (" x", "' x'"),
-        ("@last", "'@last'"),
-        ("[1]", "'[1]'"),
-        ("2**63", "2**63"),
-        ("١٢", "'١٢'"),
-        ("1_000", "'1_000'"),
-        ("Infinity", "'Infinity'"),
-        ("nan", "nan"),
-        ("(no rows)", "'(no rows)'"),
-        ("... 9 rows, 2 shown", "'... 9 rows, 2 shown'"),
-        ("... and so on", "... and so on"),
-    ],
-)
+@pytest.mark.parametrize("value, text", cases("values_written_forms"))
 def test_written_forms(value, text):
     assert format_value(value) == text
 

@@ -40,58 +40,13 @@ def test_bounds_that_a_question_states(text, bounds):
 
 
 COUNT = "SELECT owner_id FROM pet GROUP BY owner_id HAVING count(*)"
-DOUBTS = [
-    ("Who has at least 2 pets?", f"{COUNT} > 2", {"wrong_bound"}),
-    ("Who has at least 2 pets?", f"{COUNT} >= 2", set()),
-    ("Who has at least 2 pets?", f"{COUNT} > 1", set()),
-    ("Who has at least one pet?", f"{COUNT} = 1", set()),
-    ("Who has more than 2 pets?", f"{COUNT} >= 2", {"wrong_bound"}),
-    ("Who has more than 2 pets?", f"{COUNT} < 2", {"wrong_bound"}),
-    ("Who has more than 2 pets?", f"{COUNT.replace('HAVING', 'HAVING 2 <')}", set()),
-    ("Who does not have more than 2 pets?", f"{COUNT} <= 2", set()),
-    ("Who has 2 or more?", f"SELECT owner_id FROM owner EXCEPT {COUNT} < 2", set()),
-    ("Between more than 3 and less than 9", f"{COUNT} BETWEEN 3 AND 9", {"wrong_bound"}),
-    ("How many cats are there?", "SELECT count(*) FROM pet", {"unused_value"}),
-    ("How many cats are there?", "SELECT count(*) FROM pet WHERE kind = 'Cat'", set()),
-    ("How many cats are there?", "SELECT count(*) FROM pet WHERE kind LIKE '%cat%'", set()),
-    ("How many cats and dogs?", "SELECT kind, count(*) FROM pet GROUP BY kind", set()),
-    ("How many pets are there?", "SELECT count(*) FROM pet", set()),
-    ("Where does Milo the cat live?", "SELECT born FROM pet WHERE name = 'Milo'", set()),
-    ("When was the dog Milo born?", "SELECT born FROM pet WHERE name = 'Milo'", {"unused_value"}),
-    ("Pets of people from Porto", "SELECT name FROM pet", {"unused_value"}),
-    ("Pets of people from porto", "SELECT name FROM pet", set()),  # of a table gold doesn't read
-    ("Which pets weigh over 50?", "SELECT name FROM pet WHERE weight > 50", {"text_as_number"}),
-    ("The heaviest?", "SELECT name FROM pet ORDER BY weight DESC LIMIT 1", {"text_as_number"}),
-    ("The heaviest?", "SELECT max(p.weight) FROM pet p", {"text_as_number"}),
-    ("The heaviest?", "SELECT max(CAST(weight AS REAL)) FROM pet", set()),
-    ("The heaviest?", "SELECT max(weight + 0) FROM pet", set()),
-    ("Which one weighs 9?", "SELECT name FROM pet WHERE weight = '9'", set()),
-    ("The youngest?", "SELECT name FROM pet ORDER BY born DESC LIMIT 1", set()),  # all of 4 digits
-    ("The youngest?", "SELECT name FROM pet ORDER BY born LIMIT 1", {"wrong_order"}),
-    ("The oldest?", "SELECT name FROM pet ORDER BY born DESC LIMIT 1", {"wrong_order"}),
-    ("The oldest?", "SELECT name FROM pet ORDER BY born LIMIT 1", set()),
-    ("The oldest?", "SELECT min(born) FROM pet", set()),
-    ("The oldest?", "SELECT max(born) FROM pet", {"wrong_order"}),
-    ("Whose time here is longest?", "SELECT name FROM pet ORDER BY born LIMIT 1", set()),
-    ("Who has most pets?", f"{COUNT} > 0 ORDER BY count(*) LIMIT 1", {"wrong_order"}),
-    ("Who has most pets?", f"{COUNT} > 0 ORDER BY count(*) DESC LIMIT 1", set()),
-    ("Who has at most 3 pets?", f"{COUNT} <= 3 ORDER BY count(*) LIMIT 1", set()),
-    ("The most and the fewest?", f"{COUNT} > 0 ORDER BY count(*) LIMIT 1", set()),
-    ("Names in descending order?", "SELECT name FROM pet ORDER BY name", {"wrong_order"}),
-    ("Names in descending order?", "SELECT name FROM pet ORDER BY name DESC", set()),
-    ("Names in ascending order of age?", "SELECT name FROM pet ORDER BY born DESC, name", {"wrong_order"}),
-    ("Which pet is called so?", "SELECT born FROM pet WHERE name = 'milo'", {"unknown_value"}),
-    ("Which pet is called so?", "SELECT born FROM pet WHERE name = 'Nobody'", set()),
-    ("Which pet is called so?", "SELECT born FROM pet WHERE name LIKE 'milo'", set()),
-    ("In order of names?", "SELECT name FROM pet ORDER BY name", set()),
-    ("Gold that no one can parse", "SELECT FROM WHERE", set()),
-]
+DOUBTS = cases("wording_doubts")
 
 
 @pytest.mark.parametrize("text, sql, flags", DOUBTS)
 def test_doubts(check, text, sql, flags):
     doubts = check.doubts(Question("q", text, "pets", sql))
-    assert set(doubts) == flags
+    assert set(doubts) == set(flags)
     assert all(reason.endswith(".") for reason in doubts.values())
 
 

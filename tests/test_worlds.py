@@ -94,7 +94,7 @@ def test_same_in_another_process_and_hash_seed():
 
 def test_same_on_every_machine_and_python():
     "Change this number only together with the generator: old seeds then mean other worlds."
-    assert digest() == "97cc74e300a763ec24e92540821b3058010270eea6d38855356a1044677acc3a"
+    assert digest() == "89996ae3be98cbfc76382bce07e33f1d0e01d413c523c5b5277d759460f48a10"
 
 
 def test_same_bytes_and_order_of_making_does_not_matter():
@@ -271,6 +271,7 @@ def count_by_words(text, column, values):
     codes = column.coding.codes if column.coding else {}
     meanings = {code: meaning for meaning, code in codes.items()}
     said = [meanings.get(v, v) for v in values]
+    text = text.replace(column.text, "")  # a bottle type may be keg
     mentioned = [v for v in set(said) if re.search(rf"(?<!\w){re.escape(v)}(?!\w)", text)]
     return said.count(max(mentioned, key=len))
 

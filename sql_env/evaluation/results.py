@@ -250,6 +250,7 @@ class Comparison:
 
     names: tuple[str, str]
     n: int  # paired episodes
+    rates: tuple[float, float]  # of both, in these pairs
     difference: float  # of the rates
     low: float  # of its 95 % interval; nan if all pairs are of one gold query of one database
     high: float
@@ -269,7 +270,8 @@ class Comparison:
         interval = "no interval" if self.low != self.low else f"[{self.low:+.1%}, {self.high:+.1%}]"
         holm = "" if self.p_holm is None else f" (Holm: {self.p_holm:.2g})"
         return (
-            f"{second} - {first}: {self.difference:+.1%} {interval}, p = {self.p_value:.2g}{holm}, "
+            f"{second} - {first}: {self.rates[1]:.1%} - {self.rates[0]:.1%} = {self.difference:+.1%} "
+            f"{interval}, p = {self.p_value:.2g}{holm}, "
             f"{len(self.gained)} gained and {len(self.lost)} lost of {self.n}"
         )
 
@@ -362,26 +364,24 @@ def compare(
     pairs = [(first[key], second[key]) for key in second if key in first]
     changes = [changed_contents(x.hashes, y.hashes) for x, y in pairs]
     pairs = [pair for pair, names in zip(pairs, changes) if not set(names) - {"prompt"}]
-    found = [(_found(x, by), _found(y, by)) for x, y in pairs]
-    pairs = [pair for pair, both in zip(pairs, found) if None not in both]
+    pairs = [pair for pair in pairs if None not in [_found(e, by) for e in pair]]
     if not pairs:
         raise ValueError(
             f"{a.policy} and {b.policy} share no {'judged ' * (by != 'correct')}episode"
             + (f", as in the pairs differs {told}" if (told := changes_text(changes)) else "")
             + ": evaluate both on the same questions with the same seed"
         )
-    differences = [float(y) - float(x) for x, y in found if None not in (x, y)]  # type: ignore[arg-type]
+    before, after = ([float(_found(e, by) or 0) for e in side] for side in zip(*pairs))
+    differences = [y - x for x, y in zip(before, after)]
     databases, golds = [y.database for _, y in pairs], [y.gold for _, y in pairs]
-    paired, difference = (
-        _paired_t(differences, databases, golds),
-        sum(differences) / len(differences),
-    )
+    paired, difference = _paired_t(differences, databases, golds), _mean(differences)
     n_units = len(set(databases)) if len(set(databases)) > 1 else len(set(golds))
     is_open = bool(difference) and paired.low <= 0 <= paired.high
     ids = [y.question_id for _, y in pairs]
     return Comparison(
         names=(a.policy, b.policy),
         n=len(pairs),
+        rates=(_mean(before), _mean(after)),
         difference=difference,
         low=paired.low,
         high=paired.high,

@@ -747,11 +747,14 @@ def _begin(
     raise DraftRejected("no opening question")
 
 # %% ../../nbs/worlds/10_conversations.ipynb #d78cde7e
+_RARE = ("list", "more", "flip", "others", "count")  # seldom possible, so tried more often
+
+
 def _converse(s: Sampler, con: apsw.Connection) -> list[_Asked]:
     "Two to five turns; raises `DraftRejected` if no second one is found."
     talk, asked = _begin(s, con)
     for _ in range(s.rng.randint(1, 4)):
-        for kind in s.rng.shuffled(list(EDITS)):
+        for kind in s.rng.shuffled([*EDITS, *_RARE * 3]):
             try:
                 turn = _answer(talk, con, kind, EDITS[kind](talk), asked)
             except DraftRejected:

@@ -474,19 +474,14 @@ def _sample_grouped(s: Sampler, pairs: str) -> _Grouped:
         keys += f", {names[-1]}" * _habits_of(s).groups_by_label
     return _Grouped(selection, parent, keys, names, texts)
 
-# %% ../../nbs/worlds/06_families_figures.ipynb #dd0aacda
-def _none_left_out(figure: _Figure) -> dict[str, Any]:
-    "What a question says where JOIN leaves out what has no rows, and a count of 0 could be meant."
-    is_count = figure.sql.startswith("COUNT")
-    return dict(none=_selection_phrase("leave_out_none") if is_count else "")
-
 # %% ../../nbs/worlds/06_families_figures.ipynb #fa526702
 @family(level=3)
 def _per_parent(s: Sampler) -> _QuestionDraft:
     "A figure for each row of a short table that others refer to."
     grouped = _sample_grouped(s, "short")
     figure = _sample_figure(s, grouped.selection)
-    return grouped.ask(s, [figure.sql], what=figure.text, **_none_left_out(figure))
+    none = _selection_phrase("leave_out_none", items=grouped.selection.table.plural)
+    return grouped.ask(s, [figure.sql], what=figure.text, none=none)
 
 # %% ../../nbs/worlds/06_families_figures.ipynb #b7a7f4ec
 @family(level=3)
@@ -514,7 +509,8 @@ def _top_parent(s: Sampler) -> _QuestionDraft:
     shown = [figure.sql] if s.rng.chance(0.25) else []
     counted = _selection_phrase("and_figure") if shown else ""
     draft, top = grouped.ask(s, shown, what=figure.text, counted=counted), s.rng.chance(0.75)
-    slots = dict(hi="highest", none="") if top else dict(hi="lowest") | _none_left_out(figure)
+    none = _selection_phrase("leave_out_none", items=grouped.selection.table.plural)
+    slots = dict(hi="highest", none="") if top else dict(hi="lowest", none=none)
     return draft._replace(slots=draft.slots | slots).ranked(figure.sql, top)
 
 # %% ../../nbs/worlds/06_families_figures.ipynb #8d1fd83a

@@ -363,19 +363,24 @@ def _draw_rule(
         return _draw_codes(rng, table, column, offices)
     n = 3 * len(offices) + 1
     first = rng.randint(2016, 2018)
-    years = [first, first + rng.randint(2, 4)]
+    years = [2014, first, first + rng.randint(2, 4)]
     if kind == "surcharge":
         if column.about.get("unit") != "eur" and not column.about.get("add"):
             raise DraftRejected("nothing that a surcharge is put on")
         values = rng.sample(range(3, 40), n)
     else:
         values = _percentiles(rng, table, column, n)
+    if kind == "period":
+        values.sort(reverse=True)  # the day of an exception is past whenever a version holds
     by_office = {office: tuple(values[3 * i : 3 * i + 3]) for i, office in enumerate(offices)}
     if kind == "period":
         by_office = {office: tuple(sorted(days)) for office, days in by_office.items()}
-        last = map(max, zip(*by_office.values()))  # no version ends before its own day
-        years = [max(year, 1 + int(day[:4])) for year, day in zip(years, last)]
-    days = ("2014-01-01", f"{years[0]}-01-01", f"{years[1]}-07-01")
+        years = [0]
+        for day in map(max, zip(*by_office.values())):  # past when a version comes into force
+            years.append(1 + max(int(day[:4]), years[-1]))
+    days = (f"{years[-3]}-01-01", f"{years[-2]}-01-01", f"{years[-1]}-07-01")
+    if days[-1] >= str(_TODAY):
+        raise DraftRejected("a version that is not in force yet")
     exception = None
     if "exception" in turns:
         whole = [c for c in table.columns_of("category") if None not in table.data[c.name]]
