@@ -46,7 +46,7 @@ def test_a_server_plays_tasks(questions, sql, right):
     assert ended[0]["correct"] == right
     copy = env.episode.work.copy
     env.close()
-    assert copy._is_closed
+    assert copy.is_closed
 
 
 def test_no_gold_leaves_a_server(questions):
@@ -64,7 +64,7 @@ def test_a_closed_server_leaves_no_copy_open(questions):
     env.step(SQLAction(action_type="EXECUTE", argument=HALF))
     copy = env.episode.work.copy
     env.reset(question_id="bank-open")
-    assert copy._is_closed
+    assert copy.is_closed
 
 
 def test_the_page_for_people(questions):
