@@ -303,9 +303,7 @@ class Verdict:
     reason: str
     detail: str = ""
     row: int | None = None  # index in the answer
-    witnessed: tuple[int, ...] = field(
-        default=(), repr=False
-    )  # conditions of a task that a row fails alone, and all
+    witnessed: tuple[int, ...] = field(default=(), repr=False)  # two numbers, see `coverage`
 
     def __bool__(self):
         return bool(self.correct)
