@@ -23,7 +23,7 @@ from sql_env.questions.question_set import find_split_leaks, save_question_set
 from sql_env.server.settings import Settings, _load_questions
 from sql_env.sources.loading import load
 from sql_env.sources.published import _read_livesqlbench
-from sql_env.worlds import ChangeWorld, FollowUpWorld, twins, world_set, worlds
+from sql_env.worlds import ChangeWorld, FollowUpWorld, PolicyWorld, twins, world_set, worlds
 from sql_env.worlds.change_families import CHANGES
 from sql_env.worlds.words import _lists, _split_of_word, load_wordings
 
@@ -127,6 +127,15 @@ def test_texts_are_whole_sentences():
     for q in tasks:
         assert q.question_text[0].isupper() and q.question_text[-1] in ".!?", q.question_text
         assert not set("{}|") & set(q.question_text) and "  " not in q.question_text, q.question_text
+
+
+def test_a_task_says_whether_archived_rows_are_meant():
+    for world in (*(ChangeWorld(seed, level) for seed, level in SEEDS), PolicyWorld(0), PolicyWorld(1)):
+        events, closed = (world.tables[role] for role in ("event", "closed"))
+        for q, family in ((q, world.families[q.question_id]) for q in world.questions):
+            if events.name.lower() in q.writes and family != "enter":
+                told = "archive of" in q.question_text or closed.plural in q.question_text
+                assert told, (family, q.question_text)
 
 
 def test_twins_are_the_same_task_on_other_rows(tmp_path):

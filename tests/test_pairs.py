@@ -36,6 +36,16 @@ def firm(tmp_path_factory):
         row = (i + 1, first, city, code, 48 + i, 1500.0 + 600 * i, day)
         con.execute("INSERT INTO emp VALUES (?, ?, ?, ?, ?, ?, ?)", row)
         con.execute("INSERT INTO trip VALUES (?, ?, ?, ?)", (i + 1, i + 1, city, 10.5 + i))
+    con.execute("""
+        CREATE TABLE sale (sale_id INTEGER PRIMARY KEY, emp_id INTEGER NOT NULL REFERENCES emp, pieces VARCHAR(9),
+                           price DECIMAL(8, 2), sold DATETIME, mail TEXT, state TEXT, note TEXT, gifts INTEGER,
+                           samples INTEGER, is_paid CHAR(1))""")
+    states = "sent by post", "sent by ship", "held back", "not yet packed"
+    for i in range(130):
+        day = f"{1890 + i}-0{i % 7 + 1}-{i % 28 + 1:02} 0{i % 9}:30:00"
+        note = "a very rare note" if i == 77 else f"note {i % 40} of many"
+        row = (i, i % 12 + 1, str(i % 9 + 1), 90 + i, day, f"{i}@firm.example", states[i % 4], note, i % 3, i % 7 + 1)
+        con.execute("INSERT INTO sale VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", (*row, "1" if i % 3 else ""))
     con.close()
     return path
 

@@ -211,8 +211,7 @@ def _add_mcp(
             journal.add(_episode_record(episode, None))
 
     players = Players(lambda: Player(Session(make().as_episodes()), on_end=on_end), seats, idle)
-    if journal:
-        players.refusal = journal.refusal
+    players.journal = journal
     http = HttpEndpoint(players)
     own = next(
         r for r in app.router.routes if getattr(r, "path", "") == "/mcp" and hasattr(r, "methods")

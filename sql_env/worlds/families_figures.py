@@ -480,7 +480,7 @@ def _per_parent(s: Sampler) -> _QuestionDraft:
     "A figure for each row of a short table that others refer to."
     grouped = _sample_grouped(s, "short")
     figure = _sample_figure(s, grouped.selection)
-    none = _selection_phrase("leave_out_none")
+    none = _selection_phrase("leave_out_none", items=grouped.selection.table.plural)
     return grouped.ask(s, [figure.sql], what=figure.text, none=none)
 
 # %% ../../nbs/worlds/06_families_figures.ipynb #b7a7f4ec
@@ -509,8 +509,8 @@ def _top_parent(s: Sampler) -> _QuestionDraft:
     shown = [figure.sql] if s.rng.chance(0.25) else []
     counted = _selection_phrase("and_figure") if shown else ""
     draft, top = grouped.ask(s, shown, what=figure.text, counted=counted), s.rng.chance(0.75)
-    none = "" if top else _selection_phrase("leave_out_none")
-    slots = dict(hi="highest" if top else "lowest", none=none)
+    none = _selection_phrase("leave_out_none", items=grouped.selection.table.plural)
+    slots = dict(hi="highest", none="") if top else dict(hi="lowest", none=none)
     return draft._replace(slots=draft.slots | slots).ranked(figure.sql, top)
 
 # %% ../../nbs/worlds/06_families_figures.ipynb #8d1fd83a
