@@ -4,9 +4,9 @@
    each. A place is known by its function and its text, not by its line, so the list outlives a move of the code.
 2. `--map` runs the fast tests once (or only the files named behind it) on a copy of the package with a probe at each
    place and writes into FILE the tests that come by.
-3. `--run` runs, for each place, those tests (at most 20, for at most 60 seconds of processor time) on a copy of the package with the
-   fault. A mutant that was killed and now survives is printed at the end, and the exit code is 1. `--of` runs only the
-   places that come by in some files of tests, `--new` only those that were never run.
+3. `--run` runs, for each place, those tests (at most 20, for at most 60 seconds of processor time) on a copy of the
+   package with the fault. A mutant that was killed and now survives is printed at the end, and the exit code is 1.
+   `--of` runs only the places that come by in some files of tests, `--new` only those that were never run.
 
 A place whose function or text is gone is counted as gone: a test that needed it can't be asked.
 """
