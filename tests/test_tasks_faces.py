@@ -6,7 +6,8 @@ import re
 
 import pytest
 from test_cli import sql_env  # noqa: F401
-from test_tasks import EXECUTE, FEE, NOTHING, OPEN, ROWS, SCHEMA
+from test_tasks import ALL, EXECUTE, FEE, NOTHING, OPEN, ROWS, SCHEMA
+from test_view_run import unpack
 
 from sql_env.database.database import build_database
 from sql_env.integrations.trl import prompt_rows
@@ -86,6 +87,24 @@ def test_the_page_for_people(questions):
     assert "100 → 90" in _episode_html(practice.env, practice.obs, practice.request)
 
 
+def test_the_page_of_who_practises_tells_the_conditions_and_no_other(questions):
+    for reveal, told in (("gold", True), ("verdict", False), ("none", False)):
+        visit = _Visit(SQLEnvironment(questions, actions=EXECUTE, reveal=reveal, verify="robust"))
+        visit.start(question_id="bank-fee")
+        visit.step("EXECUTE", DO)
+        visit.step("ANSWER", "done")
+        assert (ALL in _episode_html(visit.env, visit.obs, visit.request)) == told
+
+
+def test_the_page_of_a_log_tells_the_conditions(sql_env, questions, tmp_path):  # noqa: F811
+    folder, log = save_question_set(questions, tmp_path / "bank"), tmp_path / "log.jsonl"
+    asked = ("--source", "folder", "--path", folder)
+    sql_env("evaluate", *asked, "--actions", "execute", "--policy", "oracle", "--no-floor", "--log", log)
+    sql_env("view", log, *asked, "--out", tmp_path / "page.html")
+    assert ALL in json.dumps(unpack((tmp_path / "page.html").read_text(), "films"))
+    assert f"`bank-fee` {ALL}" in sql_env("audit", *asked).out
+
+
 def test_the_explorer(questions):
     ex = EpisodeExplorer(questions, question_id="bank-fee")
     board = ex.human.board
@@ -94,6 +113,7 @@ def test_the_explorer(questions):
     assert "250 → 240" in ex.human.player.screens.children[0].value
     ex.play("ANSWER", "done")
     assert "The rows are as they should be" in ex.human.player.screens.children[0].value
+    assert ALL in ex.human.player.screens.children[0].value
     ex.watch("oracle")
     assert ex.views[0].outcome.verdict.correct and "removed" not in ex.html().data
 
