@@ -366,7 +366,8 @@ def measure_careless(qs: QuestionSet, args) -> dict:
 
 
 def read_pairs(path: Path) -> list[dict]:
-    "Objects with `db`, `gold` and `careless`: one list, or one object a line."
+    """Objects with `db`, `gold` and `careless`: one list, or one object a line; with `half`, and `equal`, a reason why
+    the two are no different, where somebody has looked."""
     text = path.read_text().strip()
     return json.loads(text) if text.startswith("[") else list(map(json.loads, text.splitlines()))
 
@@ -398,24 +399,33 @@ def measure_blind(qs: QuestionSet, args) -> dict:
     "Careless SQL of a file that is right by value: what robust catches, and the proof's outcome of the rest."
     sets = [load(), qs, load("folder", SHARED / "kaggledbqa"), load("bird", SHARED / "bird")]
     home = {name: own_set for own_set in sets for name in own_set.databases}
-    count: Counter = Counter()
-    passed = []
+    counts: dict[str, Counter] = {}
+    passed: dict[str, list] = {}
     for number, pair in enumerate(read_pairs(args.pairs), 1):
-        db = home[pair["db"]].database(pair["db"])
+        db, half = home[pair["db"]].database(pair["db"]), pair.get("half", "all")
         state, outcome = judge_blind(db, pair["gold"], pair["careless"])
-        count.update(["pairs", state, *([f"passed_{outcome}"] if outcome else [])])
-        if state in ("passed", "gold_fails"):
-            passed.append([number, pair["db"], outcome or state])
+        state = f"equal_{state}" if "equal" in pair else state
+        kept = [f"{state}_{outcome}"] if outcome else []
+        counts.setdefault(half, Counter()).update(["pairs", state, *kept])
+        if state in ("passed", "gold_fails", "equal_caught"):
+            passed.setdefault(half, []).append([number, pair["db"], outcome or state])
         if args.show and state != "caught":
             print("", number, state, outcome, pair["gold"], pair["careless"], sep="\n")
-    tried = count["caught"] + count["passed"]
-    interval = binomtest(count["caught"], tried).proportion_ci(0.95, method="wilson")
     return {
-        "counts": dict(count),
-        "share_caught": round(count["caught"] / tried, 4),
-        "interval": [round(interval.low, 4), round(interval.high, 4)],
-        "passed": passed,
+        half: {
+            "counts": dict(count),
+            "share_caught": round(count["caught"] / (count["caught"] + count["passed"]), 4),
+            "interval": wilson(count["caught"], count["caught"] + count["passed"]),
+            "passed": passed.get(half, []),
+        }
+        for half, count in counts.items()
     }
+
+
+def wilson(k: int, n: int) -> list[float]:
+    "A 95 % interval of a share."
+    interval = binomtest(k, n).proportion_ci(0.95, method="wilson")
+    return [round(interval.low, 4), round(interval.high, 4)]
 
 
 def judged_slips(qs: QuestionSet, q: Question, path: Path, tables: list) -> list[tuple]:

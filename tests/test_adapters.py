@@ -358,6 +358,41 @@ for cell in read_nb("nbs/integrations/03_verifiers.ipynb").cells:
     assert done.returncode == 0, done.stdout[-1000:] + done.stderr[-2000:]
 
 
+FAILED_CALL = """
+import asyncio, types
+from sql_env.integrations import verifiers as ours
+from sql_env.database.guards import EnvironmentFailedError
+
+play = ours.PlayConfig(split="test")
+task = next(iter(ours.SQLTaskset(ours.SQLTasksetConfig(play=play)).load()))
+session = ours.Session(play.env(task.questions))
+session.begin(task.data.id)
+state = ours.SQLState(session=session.state())
+def lost(*_):
+    raise MemoryError
+ours.call_tool = lost
+tools = types.SimpleNamespace(state=state, config=types.SimpleNamespace(play=play), batches=play.questions)
+query = next(t["function"] for t in session.tools if t["function"]["name"] == "query")
+print(asyncio.run(ours.SQLTools._tool(tools, query)(sql="SELECT 1")), state.done)
+try:
+    task.verdict(state)
+except EnvironmentFailedError:
+    print("no verdict")
+"""
+
+
+@pytest.mark.full
+@pytest.mark.slow
+def test_a_call_that_the_environment_fails_is_paid_nothing(verifiers_bin):
+    "The state says so, and scoring, in another process, raises; it had paid 0 for want of an answer."
+    env = os.environ | {"PYTHONPATH": str(ROOT)}
+    command = [verifiers_bin / "python", "-c", FAILED_CALL]
+    done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=300)
+    assert done.stdout.splitlines() == ["internal: The environment failed, not the agent. True", "no verdict"], (
+        done.stderr
+    )
+
+
 # Many processes
 
 

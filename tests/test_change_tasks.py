@@ -23,7 +23,7 @@ from sql_env.questions.question_set import find_split_leaks, save_question_set
 from sql_env.server.settings import Settings, _load_questions
 from sql_env.sources.loading import load
 from sql_env.sources.published import _read_livesqlbench
-from sql_env.worlds import ChangeWorld, FollowUpWorld, twins, world_set, worlds
+from sql_env.worlds import ChangeWorld, FollowUpWorld, PolicyWorld, twins, world_set, worlds
 from sql_env.worlds.change_families import CHANGES
 from sql_env.worlds.words import _lists, _split_of_word, load_wordings
 
@@ -127,6 +127,15 @@ def test_texts_are_whole_sentences():
     for q in tasks:
         assert q.question_text[0].isupper() and q.question_text[-1] in ".!?", q.question_text
         assert not set("{}|") & set(q.question_text) and "  " not in q.question_text, q.question_text
+
+
+def test_a_task_says_whether_archived_rows_are_meant():
+    for world in (*(ChangeWorld(seed, level) for seed, level in SEEDS), PolicyWorld(0), PolicyWorld(1)):
+        events, closed = (world.tables[role] for role in ("event", "closed"))
+        for q, family in ((q, world.families[q.question_id]) for q in world.questions):
+            if events.name.lower() in q.writes and family != "enter":
+                told = "archive of" in q.question_text or closed.plural in q.question_text
+                assert told, (family, q.question_text)
 
 
 def test_twins_are_the_same_task_on_other_rows(tmp_path):
@@ -345,7 +354,7 @@ def test_the_published_layout_in_a_zip_and_without_its_file(live, tmp_path):
 
 def test_follow_ups_that_write_are_about_the_rows_of_the_answer_before():
     "The oracle is right on all contents, whoever forgets a turn is not; nothing is written before it is asked for."
-    talks = world_set("train", 2, 24, seed=6, kind=FollowUpWorld)
+    talks = world_set("train", 2, 12, seed=6, kind=FollowUpWorld)
     assert {len(q.conversation) for q in talks} == {2, 3}
     played = evaluate(EpisodeEnv(talks, actions="execute"), OraclePolicy(talks), progress=False)
     assert played.success_rate == played.robust_rate == 1

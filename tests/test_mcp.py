@@ -38,7 +38,7 @@ from sql_env.server.mcp_tools import (
     Player,
     Players,
     _http_app,
-    _log_writer,
+    _log_journal,
     _make_players,
     make_mcp_server,
     serve_mcp,
@@ -371,8 +371,8 @@ def test_whatever_clients_send_they_get_text_and_seats_add_up(calls):
 def test_a_log_holds_episodes_that_ended_and_those_that_were_left(questions, tmp_path):
     env, path = EpisodeEnv(questions), tmp_path / "agent.jsonl"
     for _ in range(2):  # a second process goes on with the same file
-        with _log_writer(path, env) as write:
-            players = make_players(questions, on_end=write)
+        with _log_journal(path, env) as journal:
+            players = make_players(questions, on_end=journal.add)
             client = players.enter()
             for id_ in ("vet_clinic-03", QUESTION):
                 players.call(client, "", "start", dict(question_id=id_, seed=3))

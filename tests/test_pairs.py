@@ -13,6 +13,8 @@ from sql_env.grading.variants.robust import judge_evidence
 from sql_env.grading.variants.selection import VARIANT_STORE
 from sql_env.sources.loading import load
 
+pytestmark = pytest.mark.usefixtures("kept_variants")
+
 FIRST = "Ada Ben Cleo Dan Eve Finn Gus Hal Ida Jon Kay Leo".split()
 CITIES = "Oslo Rome Bern Lima Cairo Quito Paris Delhi Seoul Tunis Accra Dakar".split()
 WRONG = dict(cases("pairs_wrong"))  # what is overlooked: gold and queries that give the same on the data
@@ -34,13 +36,18 @@ def firm(tmp_path_factory):
         row = (i + 1, first, city, code, 48 + i, 1500.0 + 600 * i, day)
         con.execute("INSERT INTO emp VALUES (?, ?, ?, ?, ?, ?, ?)", row)
         con.execute("INSERT INTO trip VALUES (?, ?, ?, ?)", (i + 1, i + 1, city, 10.5 + i))
+    con.execute("""
+        CREATE TABLE sale (sale_id INTEGER PRIMARY KEY, emp_id INTEGER NOT NULL REFERENCES emp, pieces VARCHAR(9),
+                           price DECIMAL(8, 2), sold DATETIME, mail TEXT, state TEXT, note TEXT, gifts INTEGER,
+                           samples INTEGER, is_paid CHAR(1))""")
+    states = "sent by post", "sent by ship", "held back", "not yet packed"
+    for i in range(130):
+        day = f"{1890 + i}-0{i % 7 + 1}-{i % 28 + 1:02} 0{i % 9}:30:00"
+        note = "a very rare note" if i == 77 else f"note {i % 40} of many"
+        row = (i, i % 12 + 1, str(i % 9 + 1), 90 + i, day, f"{i}@firm.example", states[i % 4], note, i % 3, i % 7 + 1)
+        con.execute("INSERT INTO sale VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", (*row, "1" if i % 3 else ""))
     con.close()
     return path
-
-
-@pytest.fixture(autouse=True)
-def own_cache(tmp_path_factory, monkeypatch):
-    monkeypatch.setenv("SQL_ENV_CACHE", str(tmp_path_factory.getbasetemp() / "cache"))
 
 
 CASES = [(gold, sql) for gold, others in WRONG.values() for sql in others]

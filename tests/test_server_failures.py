@@ -11,11 +11,13 @@ import sys
 import threading
 import time
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from functools import partial
 from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
 
+import apsw
 import pytest
 
 pytest.importorskip("openenv", reason="openenv is not installed: pip install 'sql_env[server]'")
@@ -27,7 +29,11 @@ from websockets.sync.client import connect
 from sql_env import SQLAction, load
 from sql_env.client import SessionLostError, _RemoteEpisodeEnv
 from sql_env.database.database import build_database
+from sql_env.database.guards import EnvironmentFailedError
+from sql_env.database.workers import Workers
 from sql_env.evaluation.harness import evaluate
+from sql_env.evaluation.logs import read_log
+from sql_env.grading.variants.selection import VARIANT_STORE
 from sql_env.models import SQLObservation
 from sql_env.play.environment import EpisodeEnv
 from sql_env.play.episode import Observation
@@ -37,7 +43,7 @@ from sql_env.questions.question_set import save_question_set
 from sql_env.server import SQLEnvironment
 from sql_env.server.app import create_app
 from sql_env.server.harness import HarnessSession
-from sql_env.server.seats import Journal, Seats
+from sql_env.server.seats import Journal, Seats, _as_line
 from sql_env.server.settings import Settings
 
 
@@ -194,7 +200,7 @@ def read_bytes(path: Path) -> bytes:
 def test_no_episode_begins_whose_result_could_not_be_kept(tmp_path, questions, monkeypatch):
     path = tmp_path / "folder" / "results.jsonl"
     path.parent.mkdir()
-    monkeypatch.setattr(Journal.__init__, "__defaults__", (2,))
+    monkeypatch.setattr(Journal.__init__, "__defaults__", (2, _as_line))
     app = create_app(Settings(web=False, hosts="*", results=str(path)), questions)
     with TestClient(app, base_url="http://localhost") as client:
         with gone_folder(path), client.websocket_connect("/ws") as ws:
@@ -323,8 +329,8 @@ def removed(path: Path) -> None:
     path.unlink()
 
 
-def play_openenv(questions, spoil) -> list:
-    env = SQLEnvironment(questions)
+def play_openenv(questions, spoil, **rules) -> list:
+    env = SQLEnvironment(questions, **rules)
     env.reset(question_id=questions[0].question_id)
     spoil(env.episode.database)
     for verb, text in moves(questions):
@@ -334,8 +340,8 @@ def play_openenv(questions, spoil) -> list:
     return []
 
 
-def play_gymnasium(questions, spoil) -> list:
-    gym = pytest.importorskip("sql_env.integrations.gymnasium").GymEnv(questions)
+def play_gymnasium(questions, spoil, **rules) -> list:
+    gym = pytest.importorskip("sql_env.integrations.gymnasium").GymEnv(questions, **rules)
     gym.reset()
     spoil(gym.env.episode.database)
     try:
@@ -346,9 +352,9 @@ def play_gymnasium(questions, spoil) -> list:
     return [reward]
 
 
-def play_trl(questions, spoil) -> list:
+def play_trl(questions, spoil, **rules) -> list:
     trl = pytest.importorskip("sql_env.integrations.trl")
-    env = trl.SQLEnvTRL(questions, reward="sparse")
+    env = trl.SQLEnvTRL(questions, reward="sparse", **rules)
     env.reset(question_id=questions[0].question_id)
     spoil(env.episode.database)
     for verb, text in moves(questions):
@@ -359,9 +365,11 @@ def play_trl(questions, spoil) -> list:
     return [env.get_reward()] + [part([env])[0] for part in trl.reward_parts("correct")]
 
 
-def play_mcp(questions, spoil) -> list:
+def play_mcp(questions, spoil, **rules) -> list:
     tools, kept = pytest.importorskip("sql_env.server.mcp_tools"), []
-    players = tools.Players(lambda: tools.Player(Session(EpisodeEnv(questions)), on_end=kept.append), Seats(1))
+    players = tools.Players(
+        lambda: tools.Player(Session(EpisodeEnv(questions, **rules)), "verdict", kept.append), Seats(1)
+    )
     client = players.enter()
     players.call(client, "", "start", dict(question_id=questions[0].question_id))
     spoil(client.player.session.episode.database)
@@ -372,8 +380,8 @@ def play_mcp(questions, spoil) -> list:
     return [episode.total_reward for episode in kept]
 
 
-def play_harness(questions, spoil) -> list:
-    session = Session(EpisodeEnv(questions))
+def play_harness(questions, spoil, **rules) -> list:
+    session = Session(EpisodeEnv(questions, **rules))
     session.begin(questions[0].question_id)
     harness = HarnessSession(session)
     spoil(session.episode.database)
@@ -383,14 +391,14 @@ def play_harness(questions, spoil) -> list:
     return [harness.verify([]).env_reward]
 
 
-def play_evaluation(questions, spoil) -> list:
+def play_evaluation(questions, spoil, **rules) -> list:
     class Policy(ScriptedPolicy):
         def select_action(self, observation):
             if observation.step_count == 0:
                 spoil(questions.database(questions[0].database_name))
             return super().select_action(observation)
 
-    (episode,) = evaluate(EpisodeEnv(questions), Policy(moves(questions)), 1).episodes
+    (episode,) = evaluate(EpisodeEnv(questions, **rules), Policy(moves(questions)), 1).episodes
     return [None if episode.blame == "environment" else episode.total_reward]
 
 
@@ -420,6 +428,68 @@ def test_nobody_is_paid_zero_for_a_file_that_broke(play, is_warm, fault, tmp_pat
     assert set(play(found, spoil)) <= {None, 1.0}
 
 
+@pytest.mark.parametrize(
+    "error", (MemoryError(), apsw.NoMemError("out of memory"), EnvironmentFailedError("a worker died"))
+)
+@pytest.mark.parametrize("place", ("Sandbox.load", "Sandbox.__init__", "InstanceGenerator.__init__"))
+@pytest.mark.parametrize("play", IDIOMS)
+def test_nobody_is_paid_for_evidence_that_could_not_be_judged(play, place, error, questions, monkeypatch):
+    "The machine has no memory left while the query behind a right answer runs on other contents."
+    fresh = questions.with_limits(replace(questions.limits, seconds=29.0))  # no sandbox is kept for them
+    module = "instances" if place.startswith("Inst") else "sandbox"
+
+    def spoil(database) -> None:
+        VARIANT_STORE.clear()
+
+        def fails(*_: object) -> None:
+            raise error
+
+        monkeypatch.setattr(f"sql_env.grading.variants.{module}.{place}", fails)
+
+    assert set(play(fresh, spoil, verify="robust")) <= {None}
+
+
+@pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="there are no limits of other processes here")
+def test_a_worker_without_memory_is_a_failure_of_the_environment(questions):
+    "A real limit, which the process that judges meets; the next one judges."
+    workers = Workers(1)
+    env = SQLEnvironment(questions.with_workers(workers), verify="robust")
+    workers.start()
+    for is_full in (True, False):
+        env.reset()
+        env.step(SQLAction(action_type="QUERY", argument=questions[0].gold_sql))
+        for worker in workers._lanes[1].free if is_full else ():  # where verdicts begin
+            size = int(Path(f"/proc/{worker.process.pid}/statm").read_text().split()[0]) * resource.getpagesize()
+            resource.prlimit(worker.process.pid, resource.RLIMIT_AS, (size // 2, size // 2))
+        sent = env.step(SQLAction(action_type="ANSWER", argument="@last"))
+        assert (sent.reward, sent.metadata.get("blame")) == ((None, "environment") if is_full else (1.0, None))
+    workers.close()
+
+
+def test_an_episode_over_mcp_waits_for_a_full_disk(questions, tmp_path):
+    "What the client was told is what the log says, once there is room again; and `/health` says what is wrong."
+    tools, path = pytest.importorskip("sql_env.server.mcp_tools"), tmp_path / "agent.jsonl"
+    with tools._log_journal(path, EpisodeEnv(questions)) as journal:
+        players = tools.Players(lambda: tools.Player(Session(EpisodeEnv(questions)), "verdict", journal.add), Seats(1))
+        client = players.enter()
+
+        def play() -> None:
+            players.call(client, "", "start", {})
+            players.call(client, "", "query", dict(sql=questions[0].gold_sql))
+            assert "is right" in players.call(client, "", "answer", dict(value="@last"))[0]
+
+        play()
+        with full_disk(path, 20):
+            play()
+            play()
+            assert journal.waiting == 2 and "2 results wait" in journal.problem
+        play()
+        assert not journal.problem
+        with full_disk(path):
+            play()
+    assert [t.episode.episode_index for t in read_log(path)[1]] == [0, 1, 2, 3, 4]
+
+
 def test_a_server_that_failed_is_an_error_of_its_client(questions):
     "Of `evaluate` on a server, and of a trainer's rollout there."
     failed = SQLObservation(error="internal: failed", done=True, metadata=dict(blame="environment"))
@@ -438,7 +508,7 @@ def test_a_server_that_failed_is_an_error_of_its_client(questions):
 def test_mcp_begins_no_episode_whose_result_could_not_be_kept(questions):
     tools, full = pytest.importorskip("sql_env.server.mcp_tools"), ["the journal is full"]
     players = tools.Players(lambda: tools.Player(Session(EpisodeEnv(questions))), Seats(1))
-    players.refusal = lambda: full[0]
+    players.journal = SimpleNamespace(refusal=lambda: full[0])
     client = players.enter()
     assert "the journal is full" in players.call(client, "", "start", {})[0]
     full[0] = ""

@@ -16,7 +16,7 @@ import sql_env.database.writing as writing
 from sql_env import load
 from sql_env.database.database import Database, build_database
 from sql_env.database.guards import QueryError
-from sql_env.evaluation.audit import audit_questions
+from sql_env.evaluation.audit import audit_markdown, audit_questions, audit_summary
 from sql_env.evaluation.harness import evaluate, hack_floor
 from sql_env.evaluation.logs import read_log, rescore_log
 from sql_env.grading.changes import _start_states, judge_changes, judge_replay
@@ -297,7 +297,7 @@ def test_each_condition_has_a_row_that_fails_it_alone(bank, gold, wrong):
     tables = ("account", "customer")
     task = FEE.with_fields(gold_statements=(gold,), writes=tables, tables_involved=tables)
     states = _start_states(task, bank)
-    assert states.conditions and all(states.conditions.values()), states.coverage
+    assert states.conditions and all(states.conditions.values()), states.witnessed
     assert judge_replay(task, bank, [gold]) and judge_replay(task, bank, [wrong]).reason == "differs"
 
 
@@ -329,8 +329,11 @@ def test_all_conditions_of_all_tasks_by_hand_are_witnessed():
     for q in filter(lambda q: q.gold_statements, tasks):
         database = tasks.database(q.database_name)
         states = _start_states(q, database)
-        assert all(states.conditions.values()), (q.question_id, states.coverage)
+        assert all(states.conditions.values()), (q.question_id, states.witnessed)
         assert judge_replay(q, database, list(q.gold_statements)).reason == "match", q.question_id
+
+
+ALL = "3 of 3 conditions witnessed"  # of FEE
 
 
 # --- loading
@@ -359,7 +362,28 @@ def test_a_folder_of_tasks_loads_and_saves(questions, tmp_path):
 
 def test_audit_of_tasks(questions):
     audit = audit_questions(questions, progress=False)
-    assert not [q.flags for q in audit.questions if set(q.flags) & {"unanswerable", "error"}]
+    assert not [q.flags for q in audit.questions if set(q.flags) & {"unanswerable", "error", "unwitnessed"}]
+    assert audit.coverage == {"bank-fee": ALL}
+    assert f"* `bank-fee` {ALL}" in audit_markdown(audit)
+    assert audit_summary(audit)["coverage"] == audit.coverage
+
+
+def test_audit_flags_a_condition_that_no_row_fails_alone(questions):
+    never = FEE.gold_statements[0].replace("cents >= 100", "cents >= 100 AND cents >= -5")
+    audit = audit_questions(questions.with_questions([FEE.with_fields(gold_statements=(never,))]), progress=False)
+    (task,) = audit.questions
+    assert "unwitnessed" in task.flags and task.reason("unwitnessed") == "3 of 4 conditions witnessed"
+    assert audit.exit_code == 0  # it can be played
+
+
+def test_a_log_tells_how_many_conditions_were_witnessed(questions, tmp_path):
+    log = tmp_path / "log.jsonl"
+    evaluate(EpisodeEnv(questions, actions=EXECUTE), OraclePolicy(questions), log=log, progress=False)
+    found = {t.episode.question_id: t.episode.verdicts for t in read_log(log)[1]}
+    assert found["bank-fee"]["robust"].coverage == ALL
+    lines = [json.loads(line) for line in log.read_text().splitlines()[1:]]
+    kept = {line["episode"]["question_id"]: line["episode"]["verdicts"]["robust"] for line in lines}
+    assert kept["bank-fee"]["witnessed"] == [3, 3] and "witnessed" not in kept["bank-none"]
 
 
 # --- the episode

@@ -6,7 +6,8 @@ import re
 
 import pytest
 from test_cli import sql_env  # noqa: F401
-from test_tasks import EXECUTE, FEE, NOTHING, OPEN, ROWS, SCHEMA
+from test_tasks import ALL, EXECUTE, FEE, NOTHING, OPEN, ROWS, SCHEMA
+from test_view_run import unpack
 
 from sql_env.database.database import build_database
 from sql_env.integrations.trl import prompt_rows
@@ -45,7 +46,7 @@ def test_a_server_plays_tasks(questions, sql, right):
     assert ended[0]["correct"] == right
     copy = env.episode.work.copy
     env.close()
-    assert copy._is_closed
+    assert copy.is_closed
 
 
 def test_no_gold_leaves_a_server(questions):
@@ -63,7 +64,7 @@ def test_a_closed_server_leaves_no_copy_open(questions):
     env.step(SQLAction(action_type="EXECUTE", argument=HALF))
     copy = env.episode.work.copy
     env.reset(question_id="bank-open")
-    assert copy._is_closed
+    assert copy.is_closed
 
 
 def test_the_page_for_people(questions):
@@ -86,6 +87,24 @@ def test_the_page_for_people(questions):
     assert "100 → 90" in _episode_html(practice.env, practice.obs, practice.request)
 
 
+def test_the_page_of_who_practises_tells_the_conditions_and_no_other(questions):
+    for reveal, told in (("gold", True), ("verdict", False), ("none", False)):
+        visit = _Visit(SQLEnvironment(questions, actions=EXECUTE, reveal=reveal, verify="robust"))
+        visit.start(question_id="bank-fee")
+        visit.step("EXECUTE", DO)
+        visit.step("ANSWER", "done")
+        assert (ALL in _episode_html(visit.env, visit.obs, visit.request)) == told
+
+
+def test_the_page_of_a_log_tells_the_conditions(sql_env, questions, tmp_path):  # noqa: F811
+    folder, log = save_question_set(questions, tmp_path / "bank"), tmp_path / "log.jsonl"
+    asked = ("--source", "folder", "--path", folder)
+    sql_env("evaluate", *asked, "--actions", "execute", "--policy", "oracle", "--no-floor", "--log", log)
+    sql_env("view", log, *asked, "--out", tmp_path / "page.html")
+    assert ALL in json.dumps(unpack((tmp_path / "page.html").read_text(), "films"))
+    assert f"`bank-fee` {ALL}" in sql_env("audit", *asked).out
+
+
 def test_the_explorer(questions):
     ex = EpisodeExplorer(questions, question_id="bank-fee")
     board = ex.human.board
@@ -94,6 +113,7 @@ def test_the_explorer(questions):
     assert "250 → 240" in ex.human.player.screens.children[0].value
     ex.play("ANSWER", "done")
     assert "The rows are as they should be" in ex.human.player.screens.children[0].value
+    assert ALL in ex.human.player.screens.children[0].value
     ex.watch("oracle")
     assert ex.views[0].outcome.verdict.correct and "removed" not in ex.html().data
 

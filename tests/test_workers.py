@@ -2,15 +2,36 @@
 
 import os
 import signal
+import sys
 import threading
 import time
+from functools import partial
 from pathlib import Path
 
+import apsw
 import pytest
 from attacks import ATTACKS, write_home
+from write_attacks import ATTACKS as WRITE_ATTACKS
+from write_attacks import SCHEMA, WRITES
 
-from sql_env.database.database import Database, Limits, QueryError
-from sql_env.database.workers import AbandonedError, Errand, WorkerDiedError, Workers
+from sql_env.database.database import Database, Limits, QueryError, build_database
+from sql_env.database.workers import (
+    AbandonedError,
+    Errand,
+    WorkerDiedError,
+    Workers,
+    _About,
+    _answer,
+    _Copies,
+    _Order,
+    _stop,
+)
+from sql_env.database.writing import WritableCopy
+from sql_env.grading.answers import format_rows
+from sql_env.grading.variants.sandbox import Sandbox
+from sql_env.play.episode import Episode
+from sql_env.sources.loading import load
+from sql_env.worlds import ChangeWorld, FollowUpWorld, PolicyWorld, world_set
 
 LONG = "WITH k(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM k LIMIT {}) SELECT sum(instr(hex(n), 'x')) FROM k"
 
@@ -226,3 +247,156 @@ def test_a_machine_without_memory_is_no_fault_of_a_statement(home):
             db.query(many)
         assert db.query("SELECT 9").rows == [(9,)]
     made.close()
+
+
+def test_a_copy_gives_the_same_wherever_it_is(home, workers):
+    "Attacks on rows, one after the other, on one copy that is changed in between; and as often in another process."
+    path = write_stage(home.parent)
+    less = Limits(operations=300_000)
+    with Database(path, less) as here, Database(path, less).run_in(workers) as away:
+        copies = here.work_copy(WRITES), away.work_copy(WRITES)
+        for n, (name, sql) in enumerate(list(WRITE_ATTACKS.items())[::3]):
+            if not n % 20 and (worker := workers._lanes[0].free[0]):  # another process takes over
+                worker.process.kill()
+                worker.process.wait()
+            assert done(copies[0], sql) == done(copies[1], sql), name
+            for table in WRITES:
+                asked = [
+                    [
+                        copy.query(f"SELECT * FROM {table}"),
+                        copy.describe(table),
+                        copy.sample(table, 3, n),
+                        copy.is_touched,
+                    ]
+                    for copy in copies
+                ]
+                assert asked[0] == asked[1], name
+        assert copies[0].changes() == copies[1].changes() and copies[0].is_touched
+        for copy in copies:
+            copy.close()
+            assert done(copy, "DELETE FROM booking")[0] == "closed"
+        assert copies[0].changes() == copies[1].changes()
+
+
+def done(copy, sql) -> object:
+    try:
+        return copy.execute(sql)
+    except QueryError as e:
+        return e.kind, str(e)
+
+
+def write_stage(folder: Path) -> Path:
+    path = build_database(folder / "hotel.sqlite", SCHEMA, dict(booking=[(1, 1, 2), (2, 1, 3), (3, 2, 1)]))
+    con = apsw.Connection(str(path))
+    con.executemany("INSERT INTO guest(name, mail, years) VALUES (?, ?, ?)", [("Ada", "a@x", 36), ("Ben", None, 60)])
+    con.close()
+    return path
+
+
+def session(q, questions, is_wrong: bool) -> tuple:
+    "What an episode shows and gives: refused, wrong and right statements, looks at what they changed, an answer."
+    rules = dict(actions="execute abstain clarify search", budget=12, reward="shaped", verify="robust")
+    episode = Episode(q, questions.database(q.database_name), **rules)
+    seen = [episode.reset(1)]
+    for turn in q.conversation:
+        moves = [("QUERY", turn.gold_sql), ("ANSWER", "@last")]
+        if turn.writes:
+            table = turn.writes[0]
+            moves = [
+                ("EXECUTE", f"UPDATE {table} SET nothing = 1"),
+                ("EXECUTE", f"DELETE FROM {table} WHERE rowid < 0 AND rowid IN ({LONG.format(20_000)})"),
+                *[("EXECUTE", f"DELETE FROM {table} WHERE rowid % 7 = 1")] * is_wrong,
+                *[("EXECUTE", sql) for sql in turn.gold_statements],
+                ("DESCRIBE", table),
+                ("SAMPLE", table),
+                ("QUERY", f"SELECT count(*) FROM {table} a, {table} b, {table} c"),
+                ("ANSWER", "done"),
+            ]
+        seen += [episode.step(*move) for move in moves]
+    verdicts = episode.verdicts, episode.turns_correct, episode.robust_verdict, episode.grounded
+    return seen, [turn.reward for turn in episode.turns], verdicts, episode.changes, episode.state_key
+
+
+@pytest.mark.parametrize("kind", (ChangeWorld, PolicyWorld, FollowUpWorld))
+def test_a_task_gives_the_same_with_workers_and_without(kind, workers, monkeypatch):
+    "Observations, rewards, verdicts and changes, byte for byte; and this process carries no statement out."
+    tasks = world_set("train", 2, 12, seed=6, kind=kind)
+    here = [session(q, tasks, n % 2) for n, q in enumerate(tasks)]
+    assert True in {verdicts[0]["value"].correct for _, _, verdicts, *_ in here}
+    monkeypatch.setattr(WritableCopy, "__init__", fails(AssertionError("here")))
+    monkeypatch.setattr(Sandbox, "run", fails(AssertionError("here")))
+    away = tasks.with_workers(workers)
+    assert here == [session(q, away, n % 2) for n, q in enumerate(away)]
+
+
+def test_a_worker_that_dies_costs_a_change_only(home):
+    "What was changed before is still there, and what was not carried out is not."
+    with Database(home, Limits.gold()).run_in(workers := Workers(1)) as db:
+        copy = db.work_copy(["animal"])
+        copy.execute("DELETE FROM animal WHERE rowid = 1")
+        left = copy.query("SELECT count(*) FROM animal").rows
+        slow = f"DELETE FROM animal WHERE rowid IN ({LONG.format(50_000_000)})"
+        killed, said = in_thread(copy.execute, slow)
+        os.kill(busy(workers), signal.SIGKILL)
+        killed.join()
+        assert isinstance(said[0], WorkerDiedError)
+        assert copy.query("SELECT count(*) FROM animal").rows == left and len(copy.changes()) == 1
+    workers.close()
+
+
+def test_what_a_change_leaves_is_no_trace_of_one_that_failed(home):
+    "The number of the last row is that of the last change which was carried out."
+    with Database(write_stage(home.parent)) as db, db.writer(WRITES) as copy:
+        copy.execute("INSERT INTO booking VALUES (70, 1, 1)")
+        assert done(copy, "INSERT INTO booking VALUES (80, 1, 1); INSERT INTO booking VALUES (81, 999, 1)")[0]
+        assert copy.execute("UPDATE booking SET nights = 9 WHERE id = last_insert_rowid()")[0].rows == 1
+
+
+def test_copies_of_a_worker_are_bounded(home):
+    "Beyond some bytes the one that nobody used for the longest time is closed."
+    with Database(write_stage(home.parent)) as db:
+        copies = _Copies()
+        copies.most = 3 * db.writer(WRITES).held
+        about = _About(db.path, frozenset(db.shown_names), db.limits)
+        for n in (1, 2, 3, 1, 4):
+            copies.answer(_Order(about, partial(WritableCopy.query, sql="SELECT 1"), n, frozenset(WRITES)), 0)
+        assert list(copies.open) == [3, 1, 4]
+
+
+def test_two_signals_at_once_end_one_statement(monkeypatch):
+    "The second comes while the first is dealt with, as a clock's may."
+    monkeypatch.setattr("sql_env.database.workers._begin_clock", lambda seconds: _stop(signal.SIGINT, sys._getframe()))
+
+    def stopped() -> None:
+        _stop(signal.SIGINT, sys._getframe())
+
+    assert _answer(stopped) is None and _stop(signal.SIGINT, sys._getframe()) is None
+
+
+@pytest.mark.parametrize(
+    "verify, place",
+    [("robust", "sql_env.grading.variants.sandbox.Sandbox.run"), ("certified", "sql_env.proofs.decision._by_gold")],
+)
+def test_a_query_is_judged_the_same_with_workers_and_without(verify, place, workers, monkeypatch):
+    "On other contents, and proved; no query of the agent runs in this process, whatever becomes of it."
+    if verify == "certified":
+        pytest.importorskip("z3")
+    few = load("bundled").filter(lambda q: q.answerable and len(q.gold_answer) == 1)[:8]
+    questions = load("bundled").with_questions(list(few))
+
+    def verdicts(found) -> list:
+        said = []
+        for q in found:
+            for sql in (q.gold_sql, f"{q.gold_sql} -- {verify}", f"SELECT * FROM ({q.gold_sql}) LIMIT 1", None):
+                episode = Episode(q, found.database(q.database_name), verify=verify)
+                episode.reset()
+                if sql:
+                    episode.step("QUERY", sql)
+                last = episode.step("ANSWER", "@last" if sql else format_rows(q.gold_answer))
+                said.append((last, episode.verdicts, episode.grounded))
+        return said
+
+    here = verdicts(questions)
+    monkeypatch.setattr(place, fails(AssertionError("here")))
+    assert verdicts(questions.with_workers(workers)) == here
+    assert len({last.reward for last, *_ in here}) > 1

@@ -37,7 +37,7 @@ from sql_env.database.catalog import (
     resolve_table,
     row_number_name,
 )
-from .connection import GuardedConnection, _with_own_memory
+from .connection import _T, GuardedConnection, _with_own_memory
 from sql_env.database.guards import (
     FAST_LIMITS,
     LARGE_FILE_BYTES,
@@ -580,6 +580,14 @@ class Database:
         "A private copy to write in; raises `QueryError` for a table that is not there."
         return WritableCopy(self, tables, limits or self.limits)
 
+    def work_copy(self, tables: Iterable[str]) -> Any:
+        "The same for an agent, where its statements run."
+        return self.workers.copy(self, tables) if self.workers else self.writer(tables)
+
+    def apart(self, work: Callable[["Database"], _T]) -> _T:
+        "What some work of ours on the database gives, never None, done where statements run."
+        return work(self) if self.workers is None else self.workers.carry_out(self, work, 1)[0]
+
     def without(
         self,
         hidden: Sequence[str],  # columns, as table.column in lower case
@@ -590,7 +598,8 @@ class Database:
             table, _, column = name.partition(".")
             said.setdefault(table, {})[column] = "your role may not read it"
         limits = replace(self.limits, hidden=tuple(hidden))
-        return Database(self.path, limits, said, self.documents)
+        found = Database(self.path, limits, said, self.documents)
+        return found.run_in(self.workers) if self.workers else found
 
     def emptied(self) -> "Database":
         "The same tables and columns without a row, in memory; made once."

@@ -11,24 +11,25 @@ __all__ = ['WorkerDiedError', 'AbandonedError', 'Errand', 'Workers']
 import os
 import pickle
 import select
+import signal
 import subprocess
 import sys
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import replace
 from functools import partial
-from itertools import chain
+from itertools import chain, count
 from pathlib import Path
-from signal import SIGINT, signal
 from threading import Condition, Event, Lock
 from typing import Any, NamedTuple
 from weakref import finalize
 
 from .connection import GuardedConnection, _Budget, _forget_oldest
-from .database import _ConnectionPool
+from .database import Database, _ConnectionPool
 from .guards import EnvironmentFailedError, Limits, QueryError
+from .writing import Change, WritableCopy, _RowCount
 from ..sql.text import Result
 
 # %% ../../nbs/database/08_workers.ipynb #8fe936a7
@@ -61,14 +62,15 @@ class _Share(NamedTuple):
 
     operations: int  # of its budget; 0: all
     on_texts: int  # as how many each of them counts that is charged for long texts
+    seconds: float  # of processor time that it gives an `_Order`; 0: any
     nice: int  # shorter lanes go before longer ones, and the server's own work before all
 
 
 _LANES = (
-    _Share(100_000, 20, 5),
-    _Share(1_000_000, 20, 10),
-    _Share(0, 20, 15),
-    _Share(0, 1, 19),
+    _Share(100_000, 20, 0.01, 5),
+    _Share(1_000_000, 20, 0.1, 10),
+    _Share(0, 20, 1.0, 15),
+    _Share(0, 1, 0.0, 19),
 )
 _NEEDS_MORE = ("operations", "memory")
 
@@ -96,53 +98,150 @@ def _run_in(con: GuardedConnection, sql: str, lane: int) -> Result | None:
 _MOST_OPEN = 32  # databases of a worker at a time
 _BLOCK = 2000  # values that are sent at a time, so that reading them holds the server up for microseconds
 
+# %% ../../nbs/database/08_workers.ipynb #c10cb3a1
+# not on Windows, where an `_Order` goes to the last lane at once
+_HAS_CLOCK = hasattr(signal, "setitimer")
+
+
+def _begin_clock(seconds: float) -> None:
+    "Stop what runs once it has used some processor time; never if 0."
+    if _HAS_CLOCK:
+        signal.setitimer(signal.ITIMER_PROF, seconds, seconds and 0.01)
+
 # %% ../../nbs/database/08_workers.ipynb #db7bda33
 def _stop(number: int, frame: Any) -> None:
-    "Called when a signal asks to stop: ends a statement, and does nothing between two."
+    "Called when a signal asks to stop, or the time in a lane is up: ends a statement, and does nothing between two."
+    is_running = False
     while frame is not None:
-        if frame.f_code is _answer.__code__:
-            raise AbandonedError
+        if "importlib" in frame.f_code.co_filename:  # half a module is none; so a little later
+            is_running = False
+            _begin_clock(0.01)
+            break
+        is_running = is_running or frame.f_code is _run.__code__
         frame = frame.f_back
+    if is_running:
+        raise AbandonedError
+
+
+def _run(work: Callable[[], Any]) -> Any:
+    "What some work gives; a signal ends it."
+    return work()
 
 # %% ../../nbs/database/08_workers.ipynb #45f3dc5e
-def _answer(pool: _ConnectionPool, sql: str, lane: int) -> Result | QueryError | None:
-    "The result of a statement, or its error; None if it needs a longer lane, or nobody waits for it any more."
-    con = None
-    found: Result | QueryError | None
+def _answer(work: Callable[[], Any]) -> Any:
+    "What some work gives, or its error; None if it needs a longer lane, or nobody waits for it any more."
     try:
-        con = pool.take()
-        found = _run_in(con, sql, lane)
+        return _run(work)
     except QueryError as e:
-        found = e
+        return e
     except AbandonedError:
-        if con is not None:
-            con.close()
         return None
-    if con is not None:
+    finally:
+        _begin_clock(0)
+
+# %% ../../nbs/database/08_workers.ipynb #4ead0b52
+def _read(pool: _ConnectionPool, sql: str, lane: int) -> Result | None:
+    "The result of a statement; None if it needs a longer lane. Raises `QueryError`."
+    con = pool.take()
+    try:
+        found = _run_in(con, sql, lane)
+    except AbandonedError:
+        con.close()
+        raise
+    except QueryError:
         pool.give_back(con)
+        raise
+    pool.give_back(con)
     return found
+
+# %% ../../nbs/database/08_workers.ipynb #0a3e9002
+class _Order(NamedTuple):
+    "Work on a database, or on a private copy of it."
+
+    about: _About
+    work: Callable[[Any], Any]  # gets one of them, and never gives None
+    copy: int = 0  # its number; 0: the database itself
+    writes: frozenset[str] = frozenset()  # tables that may be changed there
+    batches: tuple[str, ...] = ()  # statements that were carried out there before
+
+# %% ../../nbs/database/08_workers.ipynb #0a3e9003
+class _Copies:
+    "The databases and private copies that a worker has open."
+
+    most = 64 * 2**20  # bytes of copies
+
+    def __init__(self):
+        self.databases: dict[_About, Database] = {}
+        self.open: dict[int, WritableCopy] = {}  # by number, the last used one last
+
+    def answer(self, order: _Order, seconds: float) -> Any:
+        "What an order gives, as of `_answer`, within some processor time."
+        answer = _answer(partial(self._carry_out, order, seconds))
+        if answer is None:  # it was stopped anywhere
+            self._close(order.copy)
+            if database := self.databases.pop(order.about, None):
+                database.close()
+        while sum(copy.held for copy in self.open.values()) > self.most:
+            self._close(next(iter(self.open)))
+        return answer
+
+    def _carry_out(self, order: _Order, seconds: float) -> Any:
+        about, n = order.about, order.copy
+        if about not in self.databases:
+            self.databases[about] = Database(about.path, about.limits)
+            _forget_oldest(self.databases, _MOST_OPEN)
+        database = self.databases[about]
+        _begin_clock(seconds)
+        if not n:
+            return order.work(database)
+        if n not in self.open or self.open[n].executed > len(order.batches):
+            self._close(n)
+            self.open[n] = database.writer(order.writes)
+        copy = self.open[n] = self.open.pop(n)
+        for sql in order.batches[copy.executed :]:
+            try:
+                copy.execute(sql)
+            except QueryError as e:
+                raise EnvironmentFailedError("What was done could not be done again.") from e
+        return order.work(copy)
+
+    def _close(self, n: int) -> None:
+        "Forget a copy and its changes, if it is there."
+        if copy := self.open.pop(n, None):
+            copy.drop()
 
 # %% ../../nbs/database/08_workers.ipynb #21045863
 def _work() -> None:
     "What a worker does: answer the statements that come in, until the pipe is closed."
-    signal(SIGINT, _stop)
+    signal.signal(signal.SIGINT, _stop)
+    if _HAS_CLOCK:
+        signal.signal(signal.SIGPROF, _stop)
     read, write = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # nothing that is printed gets into the pipe
     pools: dict[int, _ConnectionPool] = {}
+    copies = _Copies()
     with suppress(EOFError, BrokenPipeError):
         while True:
-            key, about, sql, lane = pickle.load(read)
+            key, about, work, lane = pickle.load(read)
+            share, rows = _LANES[lane], []
             if hasattr(os, "nice"):  # a worker stays in its lane
-                os.nice(_LANES[lane].nice - os.nice(0))
+                os.nice(share.nice - os.nice(0))
             if about is not None:
                 if len(pools) == _MOST_OPEN:
                     while pools:
                         pools.popitem()[1].close()
                 pools[key] = _ConnectionPool(partial(GuardedConnection, *about))
-            answer, rows = _answer(pools[key], sql, lane), []
+            if isinstance(work, str):
+                answer = _answer(partial(_read, pools[key], work, lane))
+            else:
+                answer = copies.answer(work, share.seconds)
             if isinstance(answer, Result):
                 rows, answer = answer.rows, replace(answer, rows=[])
-            size = max(1, _BLOCK // max(1, len(rows[0]) if rows else 1))
+            elif isinstance(answer, list):
+                rows, answer = answer, []
+            size = max(
+                1, _BLOCK // max(1, len(rows[0]) if isinstance(answer, Result) and rows else 40)
+            )
             blocks = range(0, len(rows), size)
             pickle.dump((answer, len(blocks)), write)
             for i in blocks:
@@ -195,6 +294,7 @@ _errand: ContextVar[Errand | None] = ContextVar("_errand", default=None)
 
 # %% ../../nbs/database/08_workers.ipynb #06a869fd
 _GRACE = 10  # seconds after the last moment at which a statement stops by itself
+_LONGEST = 3600  # seconds that a verdict may take
 
 # %% ../../nbs/database/08_workers.ipynb #b6cfcfd4
 def _wait_for(pipe: Any, seconds: float) -> None:
@@ -217,21 +317,26 @@ class _Worker:
             [sys.executable, "-c", code], stdin=pipe, stdout=pipe, start_new_session=True
         )
         self.known: set[int] = set()  # databases that it has been told of
+        self.copies: deque[int] = deque(maxlen=_MOST_OPEN)  # that it worked on
         self.can_be_told = False  # to stop: only once it has started
         self.is_dead = False
 
-    def ask(self, key: int, about: _About, sql: str, lane: int) -> Any:
-        "The answer to a statement; raises `WorkerDiedError`."
-        new = key not in self.known
+    def ask(self, key: int, about: _About, work: str | _Order, lane: int) -> Any:
+        "The answer to a statement, or what other work gives; raises `WorkerDiedError`."
+        new = isinstance(work, str) and key not in self.known
         if new and len(self.known) == _MOST_OPEN:
             self.known.clear()
-        self.known.add(key)
+        if isinstance(work, str):
+            self.known.add(key)
+        else:
+            self.copies.append(key)
         assert self.process.stdin and self.process.stdout
         try:
             told = tuple(about) if new else None
-            pickle.dump((key, told, sql, lane), self.process.stdin)
+            pickle.dump((key, told, work, lane), self.process.stdin)
             self.process.stdin.flush()
-            _wait_for(self.process.stdout, _Budget.waiting * about.limits.seconds + _GRACE)
+            longest = _Budget.waiting * about.limits.seconds + _GRACE
+            _wait_for(self.process.stdout, longest if isinstance(work, str) else _LONGEST)
             answer, n = pickle.load(self.process.stdout)
             self.can_be_told = os.name == "posix"
             blocks = [pickle.load(self.process.stdout) for _ in range(n)]
@@ -242,12 +347,12 @@ class _Worker:
             raise
         if isinstance(answer, Result):
             answer = replace(answer, rows=list(chain.from_iterable(blocks)))
-        return answer
+        return [*chain.from_iterable(blocks)] if answer == [] else answer
 
     def stop(self) -> None:
         "End its statement; the process goes on where it can be told."
         if self.can_be_told:
-            self.process.send_signal(SIGINT)
+            self.process.send_signal(signal.SIGINT)
         else:
             self.kill()
 
@@ -286,7 +391,9 @@ class _Lane:
                 )
                 if errand.is_abandoned:
                     raise AbandonedError
-                known = (i for i, w in enumerate(self.free) if w is not None and key in w.known)
+                known = (
+                    i for i, w in enumerate(self.free) if w and (key in w.known or key in w.copies)
+                )
                 return self.free.pop(next(known, -1))
         finally:
             with self.changed:
@@ -324,6 +431,7 @@ class Workers:
         self._keys: dict[_About, int] = {}
         self._starts: dict[tuple[int, str], int] = {}  # the lane in which a statement begins
         self._started: set[_Worker] = set()
+        self._copies = count(1)
         self.close = finalize(self, _close_all, self._started)
 
     def start(self) -> None:
@@ -340,19 +448,44 @@ class Workers:
         first = self._starts.get((key, sql), 0)
         for i in range(first, len(_LANES)):
             answer = self._ask(i, errand, key, about, sql)
-            if answer is None:
-                with self._lock:
-                    self._starts[key, sql] = i + 1
-                    _forget_oldest(self._starts, _MOST_STARTS)
-            elif isinstance(answer, QueryError):
-                with self._lock:
-                    self.emergency_stops += answer.kind == "timeout"
-                raise answer
-            else:
-                return answer
+            if answer is not None:
+                return self._said(answer)
+            with self._lock:
+                self._starts[key, sql] = i + 1
+                _forget_oldest(self._starts, _MOST_STARTS)
         raise AssertionError("the last lane answers")
 
-    def _ask(self, i: int, errand: Errand, key: int, about: _About, sql: str) -> Any:
+    def carry_out(
+        self,
+        database: Database,
+        work: Callable[[Any], Any],  # on it, or on a copy
+        first: int = 0,  # lane in which it may be done
+        *copy: Any,  # what an `_Order` says of one
+    ) -> tuple[Any, int]:
+        "What some work gives, and the lane in which it was done; raises as `run`."
+        database.file.check()
+        about = _About(database.path, frozenset(database.shown_names), database.limits)
+        order, errand = _Order(about, work, *copy), _errand.get() or Errand()
+        first = first if _HAS_CLOCK else len(_LANES) - 1
+        for i in range(first, len(_LANES)):
+            answer = self._ask(i, errand, ~order.copy, order.about, order)
+            if answer is not None:
+                return self._said(answer), i
+        raise AssertionError("the last lane answers")
+
+    def copy(self, database: Database, tables: Iterable[str]) -> "_CopyElsewhere":
+        "A private copy in which some tables can be changed; raises `QueryError` for an unknown one."
+        return _CopyElsewhere(self, database, tables, next(self._copies))
+
+    def _said(self, answer: Any) -> Any:
+        "An answer, unless it is an error; then it is raised."
+        if isinstance(answer, QueryError):
+            with self._lock:
+                self.emergency_stops += answer.kind == "timeout"
+            raise answer
+        return answer
+
+    def _ask(self, i: int, errand: Errand, key: int, about: _About, work: str | _Order) -> Any:
         "What a lane answers; None if the statement needs a longer one."
         lane = self._lanes[i]
         worker = lane.take(errand, key)
@@ -360,7 +493,7 @@ class Workers:
             if worker is None or worker.is_dead or worker.process.poll() is not None:
                 worker = self._another(worker)
             errand.wait_with(worker, worker.stop)
-            answer = worker.ask(key, about.within(_LANES[i].operations), sql, i)
+            answer = worker.ask(key, about.within(_LANES[i].operations), work, i)
         except WorkerDiedError:
             if errand.is_abandoned:
                 raise AbandonedError from None
@@ -394,3 +527,51 @@ def _close_all(started: set[_Worker]) -> None:
     "End some workers."
     for worker in list(started):
         worker.close()
+
+# %% ../../nbs/database/08_workers.ipynb #0a3e9004
+def _execute(sql: str, copy: WritableCopy) -> tuple[list[_RowCount], bool]:
+    "What statements change, and whether any row was."
+    return copy.execute(sql), copy.is_touched
+
+# %% ../../nbs/database/08_workers.ipynb #0a3e9005
+class _CopyElsewhere:
+    "What a `WritableCopy` gives, from one in a worker."
+
+    def __init__(self, workers: Workers, database: Database, tables: Iterable[str], number: int):
+        self.workers, self.database, self.number = workers, database, number
+        self.writes = frozenset(database.table_key(table) for table in tables)
+        self.batches: list[str] = []
+        self.is_touched = self.is_closed = False
+        self._lane = 0  # where what was done can be done again
+
+    def apart(self, work: Callable[[WritableCopy], Any]) -> Any:
+        "What some work gives that never gives None, done where the copy is."
+        return self._carry_out(work)[0]
+
+    def execute(self, sql: str) -> list[_RowCount]:
+        "As `WritableCopy.execute`."
+        self.check_open()
+        (counts, self.is_touched), self._lane = self._carry_out(partial(_execute, sql))
+        self.batches.append(sql)
+        return counts
+
+    def query(self, sql: str) -> Result:
+        "As `WritableCopy.query`."
+        self.check_open()
+        return self.apart(partial(WritableCopy.query, sql=sql))
+
+    describe: Any = WritableCopy.describe
+    sample: Any = WritableCopy.sample
+    check_open: Any = WritableCopy.check_open
+
+    def changes(self) -> list[Change]:
+        "As `WritableCopy.changes`."
+        return self.apart(WritableCopy.changes)
+
+    def close(self) -> None:
+        "Let nobody use the copy; its changes are found again when they are asked for."
+        self.is_closed = True
+
+    def _carry_out(self, work: Callable[[WritableCopy], Any]) -> tuple[Any, int]:
+        about = self.number, self.writes, tuple(self.batches)
+        return self.workers.carry_out(self.database, work, self._lane, *about)

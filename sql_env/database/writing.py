@@ -9,7 +9,7 @@ __all__ = ['MOST_CHANGED', 'Change', 'WritableCopy']
 
 # %% ../../nbs/database/06_writing.ipynb #26ec0a26
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import nullcontext, suppress
 from dataclasses import replace
 from itertools import zip_longest
@@ -25,6 +25,7 @@ from sql_env.database.catalog import (
     row_number_name,
 )
 from sql_env.database.connection import (
+    _T,
     GuardedConnection,
     _bounded_compiling,
     _Budget,
@@ -259,7 +260,8 @@ class WritableCopy:
         self._refused = False
         self._problem: QueryError | None = None
         self._changes: list[Change] | None = []  # those so far; None if they are not known
-        self._is_closed = False
+        self.executed = 0  # calls of `execute` that went well
+        self.is_closed = False  # only its changes are left
         path = database.path
         is_small = isinstance(path, bytes) or path.stat().st_size <= _SMALL_BYTES
         self._pages = pages = None if is_small else _ChangedPages(path)  # type: ignore[arg-type]
@@ -288,7 +290,7 @@ class WritableCopy:
     ) -> None:
         "Forget all changes, and begin with another content."
         self._touched, self._image = {}, image and _without_log(image)
-        self._changes = []
+        self._changes, self.executed = [], 0
         if self._before is not None and self._image is not None:
             self._before.deserialize("main", self._image)
         with self._guarded.trusted() as con:
@@ -308,7 +310,7 @@ class WritableCopy:
         sql: str,  # INSERT, UPDATE and DELETE, one or several
     ) -> list[_RowCount]:
         "Carry out some statements, all or none of them; raises `QueryError`."
-        self._check_open()
+        self.check_open()
         _check_text(sql, max(_CHARACTERS, self.limits.sql))
         statements = split_statements(sql)
         if not statements:
@@ -330,6 +332,7 @@ class WritableCopy:
                     is_long = next_way
                     self._guarded.count_functions()
         self._changes = None
+        self.executed += 1
         for table, numbers in self._batch.items():
             self._touched.setdefault(table, set()).update(numbers)
         shown = {info.name.lower(): info.name for info in self.database.infos}
@@ -341,7 +344,7 @@ class WritableCopy:
         sql: str,  # one SELECT, WITH ... SELECT or VALUES
     ) -> Result:
         "As `Database.query`, with all changes; raises `QueryError`."
-        self._check_open()
+        self.check_open()
         self.database.check_query(sql)
         try:
             return self._guarded.run(sql)
@@ -351,7 +354,7 @@ class WritableCopy:
     def describe(self, table: str) -> TableInfo:
         "As `Database.describe`, with all changes; raises `QueryError`."
         key = self.database.table_key(table)
-        if not self._touched:
+        if not self.is_touched:
             return self.database.describe(table)
         info = next(info for info in self.database.infos if info.name.lower() == key)
         rows = None
@@ -361,7 +364,7 @@ class WritableCopy:
 
     def sample(self, table: str, n: int = 5, seed: int = 0) -> Result:
         "As `Database.sample`, with all changes; raises `QueryError`."
-        if not self._touched:
+        if not self.is_touched:
             return self.database.sample(table, n, seed)
         return self.database.read_sample(self.describe(table), n, seed, self.query)
 
@@ -405,14 +408,22 @@ class WritableCopy:
 
     def close(self) -> None:
         "Forget the copy; its changes are kept."
-        if not self._is_closed:
-            try:
-                self.changes()
-            finally:
-                self._is_closed, self._changes = True, self._changes or []
-                self._guarded.close()
-                if self._before is not None:
-                    self._before.close()
+        try:
+            self.changes()
+        finally:
+            self.drop()
+
+    def drop(self) -> None:
+        "Forget the copy, and its changes unless they are known."
+        if not self.is_closed:
+            self.is_closed, self._changes = True, self._changes or []
+            self._guarded.close()
+            if self._before is not None:
+                self._before.close()
+
+    def apart(self, work: Callable[["WritableCopy"], _T]) -> _T:
+        "What some work on the copy gives, done where the copy is."
+        return work(self)
 
     def __enter__(self):
         return self
@@ -421,9 +432,17 @@ class WritableCopy:
         self.close()
 
     @property
-    def is_closed(self) -> bool:
-        "Whether it was closed, so that only its changes are left."
-        return self._is_closed
+    def is_touched(self) -> bool:
+        "Whether any row may have changed."
+        return bool(self._touched)
+
+    @property
+    def held(self) -> int:
+        "Bytes of memory that it takes, about."
+        pages = self._pages
+        return 100_000 + (
+            len(pages.changed) * pages.page_size if pages else 3 * len(self._image or b"")
+        )
 
     @property
     def _allowed(self) -> str:
@@ -431,8 +450,9 @@ class WritableCopy:
         names = [format_value(name, 80) for name in allowed]
         return f"INSERT, UPDATE and DELETE are allowed on {', '.join(names) or 'no table'}."
 
-    def _check_open(self) -> None:
-        if self._is_closed:
+    def check_open(self) -> None:
+        "Raise `QueryError` if it was closed."
+        if self.is_closed:
             raise QueryError("closed", "The copy was closed.")
 
     def _check(self, statement: str) -> None:
@@ -469,7 +489,7 @@ class WritableCopy:
             con.execute("BEGIN")
         con.authorizer = self._authorize
         con.preupdate_hook(self._on_row)
-        is_done = False
+        is_done, last_row = False, con.last_insert_rowid()
         try:
             for statement in statements:
                 self._run(statement, is_long)
@@ -486,6 +506,7 @@ class WritableCopy:
                 finally:
                     if con.in_transaction:
                         con.execute("ROLLBACK")
+                        con.set_last_insert_rowid(last_row)
                     if not (is_done or self._pages is None):
                         self._pages.undo()
 

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 from ..database.guards import QueryError
 from .contradictions import WordingCheck
 from .rows import _normalized_gold
-from ..grading.answers import compare_rows
+from ..grading.answers import Verdict, compare_rows
 from ..grading.variants.instances import InstanceGenerator
 from sql_env.grading.variants.selection import (
     instance_generator,
@@ -97,17 +97,21 @@ def _check_gold(
 # %% ../../nbs/evaluation/10_audit.ipynb #f817b289
 def _check_by_playing(
     env: EpisodeEnv, q: Question, hacks: Iterable[Any]
-) -> tuple[list[str], list[str], list[str]]:
-    "What playing shows: flags, hacks whose answer is right, and those whose query is right on variants too."
+) -> tuple[list[str], list[str], list[str], Verdict | None]:
+    "What playing shows: flags, hacks that are right, those right on variants too, and the verdict on a task's gold."
 
     def played(policy: Any):
         play_episode(env, policy, env.reset(seed=0, question_id=q.question_id))
         return env.episode
 
-    flags = [] if played(OraclePolicy([q])).correct else ["unanswerable"]
+    oracle = played(OraclePolicy([q]))
+    flags = [] if oracle.correct else ["unanswerable"]
     right = {hack.name: e.robust for hack in hacks if (e := played(hack)).correct}
     robust = [name for name, is_robust in right.items() if is_robust]
-    return [*flags, *["guessable"] * bool(right)], list(right), robust
+    judged = oracle.robust_verdict if q.writable else None
+    if judged and len({*judged.witnessed}) > 1:
+        flags.append("unwitnessed")
+    return [*flags, *["guessable"] * bool(right)], list(right), robust, judged
 
 # %% ../../nbs/evaluation/10_audit.ipynb #e5271fbe
 _MAX_GROUPS = 20  # of golds with the same rows that a gold is held against
@@ -316,6 +320,9 @@ class AuditReport:
     hacks_robust: dict[str, int] = field(default_factory=dict)  # those where its query is robust
     near_duplicates: list[_NearDuplicate] = field(default_factory=list)
     failed: dict[str, str] = field(default_factory=dict)  # databases that couldn't be checked: why
+    coverage: dict[str, str] = field(
+        default_factory=dict
+    )  # of the conditions of each task, in words
 
     @property
     def bad(self) -> list[Question]:
@@ -402,6 +409,11 @@ def audit_markdown(
     lines += [f"Not checked: database {name}. {reason}" for name, reason in report.failed.items()]
     lines += [f"Missing: {n} questions, {reason}." for reason, n in report.left_out.items()]
     lines += _hack_lines(report)
+    lines += (
+        ["", *(f"* `{name}` {said}" for name, said in report.coverage.items())]
+        if report.coverage
+        else []
+    )
     if examples:
         for flag in report.counts():
             lines += _example_lines(report, flag, examples)
@@ -422,6 +434,7 @@ def audit_summary(report: AuditReport) -> dict:
         hacks_robust=report.hacks_robust,
         near_duplicates=len(report.near_duplicates),
         failed=report.failed,
+        coverage=report.coverage,
     )
 
 # %% ../../nbs/evaluation/10_audit.ipynb #3a6f1852
@@ -478,11 +491,15 @@ def _audit_database(
             [_check_gold(runner, generator, wording, part) for part in q.conversation]
         )
         if not QUARANTINE_FLAGS & set(checked.flags):
-            flags, *right = _check_by_playing(env, q, hacks)
+            flags, right, right_on_variants, judged = _check_by_playing(env, q, hacks)
             for flag in flags:
-                checked = checked.with_flag(flag)
-            correct.update(right[0])
-            robust.update(right[1])
+                checked = checked.with_flag(
+                    flag, judged.coverage if judged and flag == "unwitnessed" else ""
+                )
+            correct.update(right)
+            robust.update(right_on_variants)
+            if judged and judged.coverage:
+                report.coverage[q.question_id] = judged.coverage
             if not q.writable:
                 checked = _check_variants(path, checked, min_variants, why_none)
         report.questions.append(checked)
@@ -520,6 +537,7 @@ def audit_questions(
     found = list(ProgressBar(f"Auditing {qs.name}", len(parts), progress).watch(reports))
     checked = {q.question_id: q for part in found for q in part.questions}
     failed = {name: why for part in found for name, why in part.failed.items()}
+    coverage = {q: said for part in found for q, said in part.coverage.items()}
     near = near_duplicates(questions)
     across = list(_gold_flags(qs, [q for q in questions if q.database_name not in failed]))
     across += [(i, "near_duplicate", "") for pair in near for i in (pair.first, pair.second)]
@@ -537,4 +555,5 @@ def audit_questions(
         hacks_robust={hack.name: robust[hack.name] for hack in hacks},
         near_duplicates=near,
         failed=failed,
+        coverage=coverage,
     )

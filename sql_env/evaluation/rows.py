@@ -103,7 +103,8 @@ environment: the database, a worker, the server of the environment, or code brok
 def _verdict_dict(verdict: Verdict) -> Fields:
     "A verdict as a log holds it."
     kept = dict(correct=verdict.correct, reason=verdict.reason)
-    return kept | ({"detail": verdict.detail} if verdict.detail else {})
+    others = dict(detail=verdict.detail, witnessed=verdict.witnessed)
+    return kept | {name: value for name, value in others.items() if value}
 
 # %% ../../nbs/evaluation/03_rows.ipynb #7d397de9
 @dataclass(frozen=True)
@@ -164,7 +165,10 @@ class EpisodeResult:
     def from_dict(cls, values: Fields) -> "EpisodeResult":
         "The inverse of `to_dict`; raises `TypeError` if it is none."
         lists = {name: tuple(values.get(name, ())) for name in ("error_kinds", "turns_correct")}
-        verdicts = {name: Verdict(**v) for name, v in values.get("verdicts", {}).items()}
+        verdicts = {
+            name: Verdict(**v | dict(witnessed=tuple(v.get("witnessed", ()))))
+            for name, v in values.get("verdicts", {}).items()
+        }
         return cls(**values | lists | dict(verdicts=verdicts))
 
 # %% ../../nbs/evaluation/03_rows.ipynb #4764b303
@@ -177,7 +181,7 @@ def _with_verdicts(result: EpisodeResult, episode: Any) -> EpisodeResult:
     for name in dict.fromkeys(["robust", *(judge.name for judge in judge_chain(episode.verify))]):
         if name != "value" and (found := episode.judged(name)) is not None:
             detail = "" if name == "robust" else found.detail  # which is that of its reason
-            verdicts[name] = Verdict(found.correct, found.reason, detail)
+            verdicts[name] = replace(found, detail=detail, row=None)
             if found.correct is False:
                 break
     return replace(result, verdicts=verdicts)

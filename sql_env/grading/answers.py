@@ -13,7 +13,7 @@ import sys
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any
 
@@ -303,6 +303,7 @@ class Verdict:
     reason: str
     detail: str = ""
     row: int | None = None  # index in the answer
+    witnessed: tuple[int, ...] = field(default=(), repr=False)  # two numbers, see `coverage`
 
     def __bool__(self):
         return bool(self.correct)
@@ -313,6 +314,15 @@ class Verdict:
         if self.correct is None:
             return "environment"
         return "" if self.correct else "limit" if self.reason == "no_answer" else "model"
+
+    @property
+    def coverage(self) -> str:
+        "How many conditions of a task's gold some row fails alone, in words; empty if it has none."
+        return (
+            f"{self.witnessed[0]} of {self.witnessed[-1]} conditions witnessed"
+            if self.witnessed
+            else ""
+        )
 
 # %% ../../nbs/grading/03_answers.ipynb #a5cf47af
 def _written_value(value: Any) -> str:

@@ -14,7 +14,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import product, zip_longest
 from typing import Any, NamedTuple
 
@@ -58,7 +58,9 @@ class TaskSchema:
     columns: Mapping[str, tuple[str, ...]]
     generated: Mapping[str, int]  # the column of each table whose numbers it gives itself
     references: Mapping[str, tuple[_Reference, ...]]
-    keys: frozenset[str]  # columns of primary keys of one column, and those that refer to them
+    last: Mapping[str, int]  # a whole number, the last column of a key of several
+    primary: Mapping[str, str]  # the key of each table that has one of one column
+    keys: frozenset[str]  # these, and those that refer to them
 
     @classmethod
     def read(cls, database: Database) -> "TaskSchema":
@@ -66,8 +68,11 @@ class TaskSchema:
         columns = {t.name.lower(): tuple(c.name.lower() for c in t.columns) for t in database.infos}
         generated: dict[str, int] = {}
         primary: dict[str, str] = {}
+        last: dict[str, int] = {}
         for info in database.infos:
             places = [i for i, c in enumerate(info.columns) if c.primary_key]
+            if places[1:] and "INT" in info.columns[places[-1]].type.upper():
+                last[info.name.lower()] = places[-1]
             if len(places) == 1:
                 primary[info.name.lower()] = columns[info.name.lower()][places[0]]
                 if info.columns[places[0]].type.upper() == "INTEGER":
@@ -86,7 +91,7 @@ class TaskSchema:
             references[table] = tuple(found)
         keys = {*primary.values()}
         keys |= {columns[t][r.column] for t, refs in references.items() for r in refs}
-        return cls(columns, generated, references, frozenset(keys))
+        return cls(columns, generated, references, last, primary, frozenset(keys))
 
 # %% ../../nbs/grading/05_changes.ipynb #53a9af8b
 def _unquoted(name: str) -> str:
@@ -388,9 +393,9 @@ class _StartStates(NamedTuple):
     ] = {}  # of gold's statements: whether some row fails this one only
 
     @property
-    def coverage(self) -> str:
-        "How many conditions have such a row, in words."
-        return f"{sum(self.conditions.values())} of {len(self.conditions)} conditions witnessed"
+    def witnessed(self) -> tuple[int, ...]:
+        "How many conditions have such a row, and how many there are; empty if there are none."
+        return (sum(self.conditions.values()), len(self.conditions)) if self.conditions else ()
 
 # %% ../../nbs/grading/05_changes.ipynb #21df70a8
 _TRIGGERS = (
@@ -456,48 +461,83 @@ def _copied(table: str, values: Mapping[str, str], end: str, schema: TaskSchema)
         if i == number:
             value = end.format(target)
         elif name in schema.keys and i not in refers:
-            value += " || '~'"
+            value += f" || '~' || (SELECT count(*) FROM {target})"
+        elif i == schema.last.get(table):
+            value = f"(SELECT max({value}) + 1 FROM {target})"
         found.append(values.get(name, value))
     columns = ", ".join(map(quote_identifier, names))
     return f"INSERT INTO {target} ({columns}) SELECT {', '.join(found)} FROM {target}"
 
 # %% ../../nbs/grading/05_changes.ipynb #0751be88
-def _add(con: apsw.Connection, sql: str, values: tuple, named: Mapping[str, int]) -> None:
-    "Add a row if it can be, and if queries find as many rows as before."
+def _add(con: apsw.Connection, sql: str, values: tuple, named: Mapping[str, int]) -> list[int]:
+    "Add a row if it can be, and if queries find as many rows as before; its number."
     with suppress(apsw.Error), con:
         con.execute(sql, values)
-        if not _names_as_many(con, named):
-            raise apsw.Error("its name is no longer its own")
+        if _names_as_many(con, named):
+            return [con.last_insert_rowid()]
+        raise apsw.Error("its name is no longer its own")
+    return []
+
+
+def _refer_to(
+    con: apsw.Connection,
+    rows: Iterable[tuple[str, int]],  # table and number of each
+    met: Mapping[str, int],  # a row of each table that gold finds
+    schema: TaskSchema,
+    named: Mapping[str, int],
+) -> None:
+    "Add rows that refer to some rows, each like one that gold finds."
+    for (table, number), (user, like), end in product(rows, met.items(), _ENDS):
+        for reference in schema.references[user]:
+            if reference.table == table != user and table in schema.primary:
+                key, target = map(quote_identifier, (schema.primary[table], table))
+                value = f"(SELECT {key} FROM {target} WHERE rowid = {number})"
+                column = schema.columns[user][reference.column]
+                sql = f"{_copied(user, {column: value}, end, schema)} WHERE rowid = ?1"
+                _add(con, f"{sql} AND {quote_identifier(column)} IS NOT {value}", (like,), named)
+
+
+def _finds(con: apsw.Connection, sql: str) -> bool:
+    "Whether a query can be run and has a row."
+    with suppress(apsw.Error):
+        return con.execute(sql).fetchone() is not None
+    return False
 
 
 def _witness(
     image: bytes,
-    conditions: Iterable[Condition],
+    conditions: Sequence[Condition],
     schema: TaskSchema,
     named: Mapping[str, int],  # queries, with the rows that they find
-    seen: dict[str, bool],  # notes which conditions some row fails alone
-) -> bytes:
-    "An image with more rows, each like one that meets all conditions and failing one, as far as it can be had."
+) -> tuple[bytes, set[str]]:
+    "An image with more rows, each like one that meets all conditions and failing one, and `fails` of those it has."
     con = apsw.Connection(":memory:")
     con.deserialize("main", image)
     con.pragma("foreign_keys", True)
-    last = None
+    last, rows, met = None, [], dict[str, int]()
     for c in conditions:
         with suppress(apsw.Error):  # a query that can't be run alone
             if c.makes is not last:  # of another query
                 last, sql = c.makes, _copied(c.table, c.makes, _ENDS[0], schema)
                 _add(con, f"{sql} ORDER BY rowid % 5 LIMIT 5", (), named)
-            met = con.execute(c.meets).fetchone() or [None]
+            number, found = con.execute(c.meets).fetchone() or (None, None)
             table, column = map(quote_identifier, (c.table, c.column))
             own = f"SELECT DISTINCT {column} FROM {table} ORDER BY 1"
             values = [v for (v,) in con.execute(own)]
             if len(values) > 3 or not all(isinstance(v, str) and len(v) < 4 for v in values):
                 values = [*c.values, *values[:2], *values[-2:]]
+            values += ["~"] * ({*values} <= {None})
+            if not c.fails:  # it is reckoned with
+                values = [found + n for n in c.values if isinstance(found, (int, float))]
+            if number is not None:
+                met[c.table] = number
+                rows.append((c.table, number))
             for value, end in product(values, _ENDS):
                 sql = _copied(c.table, {c.column: "?1"}, end, schema)
-                _add(con, f"{sql} WHERE rowid = ?2", (value, met[0]), named)
-            seen[c.text] = seen.get(c.text) or bool(con.execute(c.fails).fetchone())
-    return con.serialize("main")
+                new = _add(con, f"{sql} WHERE rowid = ?2", (value, number), named)
+                rows += [(c.table, n) for n in new]
+    _refer_to(con, dict.fromkeys(rows), met, schema, named)
+    return con.serialize("main"), {c.fails for c in conditions if _finds(con, c.fails)}
 
 # %% ../../nbs/grading/05_changes.ipynb #65393d04
 def _named_rows(q: Question, database: Database) -> dict[str, int]:
@@ -533,19 +573,19 @@ def _make_states(q: Question, database: Database, k: int, seed: int) -> _StartSt
         con, named = connect_readonly(database.path, Limits.gold()), _named_rows(q, database)
         images.insert(0, con.serialize("main"))
         con.close()
-    seen: dict[str, bool] = {}
     found: list[Condition] = []
     for sql in q.gold_statements:
         with suppress(Exception):  # the parser may fail in any way on text that SQLite takes
-            found += write_conditions(sql)
+            found += write_conditions(sql, schema.columns)
             if other := other_row(sql):
                 images.append(_after_statements(images[0], [other]))
     found.reverse()  # the rows that inner queries find come first
-    images[:_CHANGED] = [_witness(i, found, schema, named, seen) for i in images[:_CHANGED]]
-    states: list[tuple[bytes, GoldChanges]] = []
-    idle: list[tuple[bytes, GoldChanges]] = []
+    made = [_witness(image, found, schema, named) for image in images[:_CHANGED]]
+    made += [(image, set()) for image in images[_CHANGED:]]
+    states: list[tuple[bytes, GoldChanges, set[str]]] = []
+    idle: list[tuple[bytes, GoldChanges, set[str]]] = []
     with database.writer(q.writes, Limits.gold()) as copy:
-        for image in images:
+        for image, seen in made:
             image = _after_statements(image, triggers) if triggers else image
             copy.load(image)
             try:
@@ -554,13 +594,17 @@ def _make_states(q: Question, database: Database, k: int, seed: int) -> _StartSt
                 gold = GoldChanges.run(copy, q, schema)
             except QueryError:  # a CHECK or a reference forbids it there
                 continue
-            (states if gold.changes else idle).append((image, gold))
+            (states if gold.changes else idle).append((image, gold, seen))
     if not states:
         why = next((v.why_none for v in all_variants if v.why_none), "Gold changes nothing there.")
         return _StartStates((), (), why)
     states += idle[: max(1, len(states) // 4)]
-    kept, golds = tuple(i for i, _ in states), tuple(g for _, g in states)
-    return _StartStates(kept, golds, conditions=seen)
+    kept, golds, witnessed = zip(*states)
+    return _StartStates(
+        kept,
+        golds,
+        conditions={c.fails: any(c.fails in some for some in witnessed) for c in found if c.fails},
+    )
 
 # %% ../../nbs/grading/05_changes.ipynb #620c3e4c
 def _acts_by_keys(
@@ -594,14 +638,19 @@ def _names_the_same(q: Question, batches: Iterable[str]) -> bool:
 
     def constants(sqls: Iterable[str]) -> set[str]:
         tokens = (t for sql in sqls for t in sql_tokens(sql))
-        return {t.text.strip("'%") for t in tokens if t.kind in ("text", "number")}
+        texts = (t.text.strip("'") for t in tokens if t.kind in ("text", "number"))
+        return {text.replace("''", "'") for text in texts}
+
+    def bare(value: str) -> str:
+        return value.strip("%").lower()
 
     gold, text = constants(q.gold_statements), f"{q.question_text} {q.evidence}"
     own = constants(batches)
-    alike = ((v, g) for v in own for g in gold if v == g or min(len(v), len(g)) > 2)
-    part = {(v, g) for v, g in alike if v.lower() in g.lower() or g.lower() in v.lower()}
+    pairs = product(own, gold)
+    alike = ((v, g) for v, g in pairs if v == g or "%" in v + g or min(len(v), len(g)) > 2)
+    part = {(v, g) for v, g in alike if bare(v) in bare(g) or bare(g) in bare(v)}
     left = own - {v for v, _ in part} | gold - {g for _, g in part}
-    return bool(own) and all(_stands_in(v, text) for v in left)
+    return bool(own) and all(_stands_in(v.strip("%"), text) for v in left)
 
 # %% ../../nbs/grading/05_changes.ipynb #378ea34f
 def judge_replay(
@@ -635,8 +684,7 @@ def judge_replay(
                     verdict = Verdict(False, "differs", f"instance {number}: {how}{faults[0]}")
             if not verdict:
                 break
-    if verdict or q.states_rule and not _acts_by_keys(q, batches, TaskSchema.read(database)):
-        return verdict
-    if not q.states_rule and _names_the_same(q, batches):
-        return verdict
-    return Verdict(False, "by_keys", ROBUST_REASONS["by_keys"])
+    by_rule = q.states_rule and not _acts_by_keys(q, batches, TaskSchema.read(database))
+    if not (verdict or by_rule or not q.states_rule and _names_the_same(q, batches)):
+        verdict = Verdict(False, "by_keys", ROBUST_REASONS["by_keys"])
+    return replace(verdict, witnessed=states.witnessed)

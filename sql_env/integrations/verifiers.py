@@ -10,6 +10,7 @@ __all__ = ['PlayConfig', 'SQLState', 'SQLToolsConfig', 'call_tool', 'SQLTools', 
 
 # %% ../../nbs/integrations/03_verifiers.ipynb #b8c43e5c
 import asyncio
+import logging
 from collections.abc import Callable, Iterator
 from functools import lru_cache
 from inspect import Parameter, Signature
@@ -17,6 +18,7 @@ from itertools import count, pairwise
 from pathlib import Path
 from typing import Annotated, Any
 
+from ..database.guards import EnvironmentFailedError
 from ..evaluation.trees import step_values
 from ..extras import needs_extra
 from ..play.acts import allowed_actions
@@ -74,6 +76,7 @@ class SQLState(vf.State):
     session: Fields = {}  # of `Session.state`; it holds no gold
     batch: int = 0  # of an endless source
     done: bool = False
+    failed: bool = False  # the environment, so that there is no verdict
 
 # %% ../../nbs/integrations/03_verifiers.ipynb #89fb7d52
 class SQLToolsConfig(vf.SharedToolsetConfig):
@@ -115,10 +118,16 @@ class SQLTools(vf.Toolset[SQLToolsConfig, SQLState]):
         name, [(parameter, about)] = schema["name"], schema["parameters"]["properties"].items()
 
         async def tool(**argument: Any) -> str:
-            questions = await asyncio.to_thread(self.batches, self.state.batch)
-            env = self.config.play.env(questions)
-            played = await asyncio.to_thread(call_tool, env, self.state.session, name, argument)
-            text, self.state.session, self.state.done = played
+            state = self.state
+            try:
+                questions = await asyncio.to_thread(self.batches, state.batch)
+                env = self.config.play.env(questions)
+                played = await asyncio.to_thread(call_tool, env, state.session, name, argument)
+                text, state.session, state.done = played
+            except Exception as e:
+                logging.getLogger("sql_env").error("call failed", exc_info=e)
+                state.done = state.failed = True
+                text = "internal: The environment failed, not the agent."
             return text
 
         kind = Annotated[str, Field(description=about["description"])]
@@ -228,7 +237,9 @@ class SQLTask(vf.Task[SQLTaskData, SQLState, vf.TaskConfig]):
             node.advantages = [sum(next(gains, 0.0) for _ in calls)] * sum(node.mask)
 
     def verdict(self, state: SQLState, robust: bool = False) -> SessionVerdict:
-        "What became of the episode; a process that has not played it plays all actions again."
+        "What became of the episode; a process that has not played it plays all actions again. Raises if that failed."
+        if state.failed:
+            raise EnvironmentFailedError("The environment failed, so there is no verdict.")
         return Session.resume(self.play.env(self.questions), state.session).verdict(robust)
 
 # %% ../../nbs/integrations/03_verifiers.ipynb #42dcf250

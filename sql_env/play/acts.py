@@ -171,12 +171,12 @@ def _answer(scene: Scene, text: str) -> Said:
     ask, work = scene.ask, scene.ask.work
     if work is not None and ask.question.answer_type == "changes":
         verdict = work.verdict(ask.queries_run)
-        facts = TurnFacts(share=work.share, done=True)
+        facts = TurnFacts(share=_share(ask), done=True)
         return Said(_over_text(ask, "The task was ended."), facts, verdict=verdict, answer=text)
     verdict = _judge_value(ask, text)
     facts = TurnFacts(grounded=lambda: ask.grounded, done=True)
     if work is not None:
-        verdict, facts.share = verdict and work.verdict(ask.queries_run), work.share
+        verdict, facts.share = verdict and work.verdict(ask.queries_run), _share(ask)
     said = _over_text(ask, "The answer was submitted.")
     return Said(said, facts, verdict=verdict, answer=text)
 
@@ -250,12 +250,17 @@ def _search(scene: Scene, words: str) -> Said:
 
 # %% ../../nbs/play/05_acts.ipynb #0d7118af
 def _execute(scene: Scene, sql: str) -> Said:
-    work, config = scene.ask.work, scene.ask.meter.config
+    work = scene.ask.work
     if work is None:  # a task comes later
         raise QueryError("forbidden", "This question asks for no change.")
     text = work.execute(sql)
-    pays_share = config.shaping or config.credit
-    return Said(text, TurnFacts(share=work.share if pays_share else None))
+    return Said(text, TurnFacts(share=_share(scene.ask)))
+
+
+def _share(ask: "Ask") -> float | None:
+    "How much of a task is done, if the reward pays for it."
+    config = ask.meter.config
+    return ask.work.share if ask.work and (config.shaping or config.credit) else None
 
 # %% ../../nbs/play/05_acts.ipynb #c721e98b
 _TABLE = "Name of the table."

@@ -321,6 +321,7 @@ contradicted: a question in the same words has a gold that gives other rows
 near_duplicate: a question of another split has nearly the same words
 unchanged: gold of a task changes nothing
 breaks_invariant: gold of a task changes what must stay
+unwitnessed: no row on which a task is judged fails one condition of its gold alone
 """),
 }
 QUARANTINE_FLAGS = frozenset(

@@ -11,10 +11,11 @@ __all__ = ['Player', 'Players', 'make_mcp_server', 'EnvironmentTools', 'HttpEndp
 import logging
 import sys
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import ExitStack, asynccontextmanager, contextmanager, nullcontext, redirect_stdout
 from contextvars import ContextVar
+from itertools import count
 from pathlib import Path
 from random import SystemRandom
 from threading import Lock
@@ -61,7 +62,7 @@ from sql_env.server.limits import (
     _Names,
     _uvicorn_options,
 )
-from .seats import Seats, _client_name, _health
+from .seats import Journal, Seats, _client_name, _health
 from .settings import Settings, _load_questions
 
 # %% ../../nbs/server/06_mcp_tools.ipynb #fb62dab1
@@ -244,7 +245,7 @@ class Players:
         clock: Callable[[], float] = time.monotonic,
     ):
         self.make, self.seats, self.idle, self.clock = make, seats, idle, clock
-        self.refusal: Callable[[], str] = str  # why no episode can begin; empty if one can
+        self.journal: Journal | None = None  # where results wait, if there is one
         self._clients: set[_Client] = set()
         self._lock = Lock()
         seats.reclaimers.append(self.end_idle)
@@ -290,7 +291,8 @@ class Players:
             client.is_busy = True
         try:
             if name == "start" and client.address is None:
-                if why := self.refusal() or self.seats.take(address):
+                full = self.journal.refusal() if self.journal else ""
+                if why := full or self.seats.take(address):
                     return error_result_text(f"{why} Call start again later."), True
                 client.address, client.was_idle = address, False
             elif client.was_idle:
@@ -590,7 +592,7 @@ def _http_app(players: Players, settings: Settings, workers: Workers) -> Any:
     from starlette.routing import Route
 
     async def health(_: Any) -> JSONResponse:
-        return JSONResponse(_health(workers))
+        return JSONResponse(_health(workers, players.journal))
 
     endpoint = HttpEndpoint(players)
     app = Starlette(
@@ -604,16 +606,22 @@ def _http_app(players: Players, settings: Settings, workers: Workers) -> Any:
 
 # %% ../../nbs/server/06_mcp_tools.ipynb #5a4a34ec
 @contextmanager
-def _log_writer(path: str | Path, env: EpisodeEnv) -> Iterator[Callable[[Episode], None]]:
-    "What adds episodes to a log, from any thread; raises `ValueError` or `OSError` now if it can't."
+def _log_journal(path: str | Path, env: EpisodeEnv) -> Iterator[Journal]:
+    "What adds rollouts to a log; raises `ValueError` or `OSError` now if it can't."
     with EpisodeLog(path, dict(policy="mcp", **describe_env(env)), run_details()) as log:
-        lock, indices = Lock(), iter(range(max([-1, *log.done, *log.crashed]) + 1, 10**9))
+        indices = count(max([-1, *log.done, *log.crashed]) + 1)
 
-        def write(episode: Episode) -> None:
-            with lock:
-                log.append(Trajectory.from_episode(episode, next(indices)))
+        def write(waiting: deque[Trajectory]) -> None:
+            while waiting:
+                log.append(waiting[0])
+                waiting.popleft()
 
-        yield write
+        line = lambda episode: Trajectory.from_episode(episode, next(indices))  # noqa: E731
+        journal = Journal(write, line=line)
+        try:
+            yield journal
+        finally:
+            journal.write()
 
 # %% ../../nbs/server/06_mcp_tools.ipynb #370f8ce8
 @contextmanager
@@ -633,12 +641,14 @@ def _make_players(
             actions=settings.actions,
         )
 
-    with nullcontext() if log is None else _log_writer(log, make_env()) as on_end:
-        yield Players(
-            lambda: Player(Session(make_env()), settings.reveal, on_end),
+    with nullcontext() if log is None else _log_journal(log, make_env()) as journal:
+        players = Players(
+            lambda: Player(Session(make_env()), settings.reveal, journal and journal.add),
             Seats(settings.capacity, settings.share),
             settings.idle,
         )
+        players.journal = journal
+        yield players
 
 # %% ../../nbs/server/06_mcp_tools.ipynb #b6c54d98
 def serve_mcp(

@@ -52,7 +52,8 @@ def _page_view(env: SQLEnvironment) -> EpisodeView:
     "The episode as the page shows it: without what was not discovered, and with as much of its end as may be told."
     if env.episode is None:
         raise ValueError("there is no episode")
-    view = view_episode(env.episode, hide_unexplored=True)
+    judged = env.reveal == "gold" and env.episode.verify != "value"  # when it ended
+    view = view_episode(env.episode, hide_unexplored=True, robust=judged)
     if env.reveal == "gold" and view.outcome is not None:
         return view
     view = replace(view, hide_unexplored=True, show_rewards=env.reveal != "none")

@@ -14,6 +14,7 @@ import os
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
+from functools import partial
 from hashlib import blake2b
 from io import FileIO
 from ipaddress import ip_address, ip_network
@@ -208,21 +209,36 @@ def _append(file: FileIO, data: bytes, size: int) -> int:
         raise
     return size + done
 
+# %% ../../nbs/server/03_seats.ipynb #2c7d9001
+def _as_line(result: dict[str, Any]) -> bytes:
+    return (json.dumps(result, ensure_ascii=False) + "\n").encode("utf-8", "replace")
+
+
+def _write_lines(path: str, waiting: deque[bytes]) -> None:
+    "Add lines to a file, and take them away; raises `OSError` with those left that are not written."
+    with _locked(path) as file:
+        size = _mend_end(file)
+        while waiting:
+            size = _append(file, waiting[0], size)
+            waiting.popleft()
+
 # %% ../../nbs/server/03_seats.ipynb #286b95b0
 class Journal:
     "Results of episodes, a line each, written as soon as they can be; for any number of threads and processes."
 
     def __init__(
         self,
-        path: str,  # raises `OSError` now if it can't be written
+        write: str
+        | Callable[[deque[Any]], None],  # a file, or what takes results away that it has kept
         most: int = 10_000,  # results that wait in memory
+        line: Callable[[Any], Any] = _as_line,  # what is kept of a result
     ):
-        self.path, self.most = path, most
+        self._write = partial(_write_lines, write) if isinstance(write, str) else write
+        self.most, self._line = most, line
         self.problem = ""  # why results wait, empty if none does
-        self._waiting: deque[bytes] = deque()
+        self._waiting: deque[Any] = deque()
         self._lock = Lock()
-        with _locked(path) as file:
-            _mend_end(file)
+        self._write(deque())  # raises `OSError` now if it can't
 
     @property
     def waiting(self) -> int:
@@ -235,22 +251,16 @@ class Journal:
             return ""
         return f"No episode can begin, as its result could not be kept: {self.problem}."
 
-    def add(self, result: dict[str, Any]) -> None:
+    def add(self, result: Any) -> None:
         "Keep a result, and write it if that works; never raises for the disk."
-        self._waiting.append(
-            (json.dumps(result, ensure_ascii=False) + "\n").encode("utf-8", "replace")
-        )
+        self._waiting.append(self._line(result))
         self.write()
 
     def write(self) -> bool:
         "Write what waits; whether nothing waits any more."
         with self._lock:
             try:
-                with _locked(self.path) as file:
-                    size = _mend_end(file)
-                    while self._waiting:
-                        size = _append(file, self._waiting[0], size)
-                        self._waiting.popleft()
+                self._write(self._waiting)
             except OSError as e:
                 if not self.problem:
                     _log.error("results wait in memory: %s", e.strerror)

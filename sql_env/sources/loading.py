@@ -62,7 +62,7 @@ from ..sql.text import nearest_names
 
 # %% ../../nbs/sources/05_loading.ipynb #261e6392
 SHIPPED_FLAGS = """unanswerable guessable wrong_bound unused_value text_as_number bare_column float_bits
-no_variants few_variants""".split()  # flags that only an audit finds
+no_variants few_variants unwitnessed""".split()  # flags that only an audit finds
 
 # %% ../../nbs/sources/05_loading.ipynb #f6d82630
 def _question_hash(

@@ -400,6 +400,25 @@ def _own_column(part: Any, names: Mapping[str, str]) -> Any:
     return None
 
 
+_QUERIES = exp.Select, exp.Update, exp.Delete
+_ODD = (3, 4, 7, 11)  # beside a number that is multiplied: one of them shows how a share is rounded
+
+
+def _tables_of(node: Any) -> list[Any]:
+    "What a query reads from, or a statement changes, and what is joined to it."
+    if not isinstance(node, _QUERIES):
+        return []
+    first, joins = node.args.get("from_"), node.args.get("joins") or []
+    tables = [] if isinstance(node, exp.Select) else [node.this]
+    return [*tables, *(t for t in (first and first.this, *(join.this for join in joins)) if t)]
+
+
+def _owner(column: Any, names: Mapping[str, str], columns: Mapping[str, Sequence[str]]) -> str:
+    "The name in a query of the table that has a column."
+    having = (n for n, table in names.items() if column.name.lower() in columns.get(table, ()))
+    return column.table.lower() or next(having, next(iter(names)))
+
+
 def _made_values(parts: Sequence[Any]) -> Iterator[tuple[str, str]]:
     "Columns with SQL of values that meet some conditions."
     for part in parts:
@@ -410,40 +429,42 @@ def _made_values(parts: Sequence[Any]) -> Iterator[tuple[str, str]]:
 # %% ../../nbs/sql/05_mutants.ipynb #639e05bd
 def write_conditions(
     sql: str,  # a statement that changes rows
+    columns: Mapping[str, Sequence[str]] = {},  # of each table, all in lower case
 ) -> list[Condition]:
-    "The conditions of a statement and of the queries in it that can be run alone."
+    "The conditions of a statement and of the queries in it that can be run alone; without `fails` what is multiplied."
     found = []
-    for node in parse_write(sql).find_all(exp.Select, exp.Update, exp.Delete):
-        first, joins = node.args.get("from_"), node.args.get("joins") or []
-        tables = [] if isinstance(node, exp.Select) else [node.this]
-        tables += [t for t in (first and first.this, *(join.this for join in joins)) if t]
+    for node in parse_write(sql).find_all(*_QUERIES):
+        tables, joins = _tables_of(node), node.args.get("joins") or []
         clauses = [join.args["on"] for join in joins if join.args.get("on")]
         clauses += [node.args["where"].this] if node.args.get("where") else []
         if any(join.side for join in joins) or not all(isinstance(t, exp.Table) for t in tables):
             continue
         names = {t.alias_or_name.lower(): t.name.lower() for t in tables}
         parts = [part for clause in clauses for part in _parts_of(clause)]
-        source = ", ".join(t.sql("sqlite") for t in tables)
-        makes = dict(_made_values(parts)) if len(tables) == 1 else {}
-        for i, part in enumerate(parts):
-            column = _own_column(part, names)
-            if column is None:
+        used = {c.table.lower() for part in parts for c in part.find_all(exp.Column)} - names.keys()
+        others = _tables_of(node.find_ancestor(*_QUERIES))  # those outside that it names
+        tables += [table for table in others if table.alias_or_name.lower() in used]
+        source = ", ".join(table.sql("sqlite") for table in tables)
+        makes = dict(_made_values(parts)) if len(names) == 1 else {}
+        for column in (c for part in parts for c in part.find_all(exp.Column) if not c.table):
+            if not column.find_ancestor(exp.Select):
+                column.set("table", exp.to_identifier(_owner(column, names, columns)))
+        texts = [f"({part.sql('sqlite')})" for part in parts]
+        given = node.expressions if isinstance(node, exp.Update) else []
+        products = [p for new in given for p in new.expression.find_all(exp.Mul, exp.Div)]
+        for i, part in enumerate([*parts, *products]):
+            if (column := _own_column(part, names)) is None:
                 continue
-            owner = column.table.lower() or next(iter(names))
-            others = [f"({p.sql('sqlite')})" for j, p in enumerate(parts) if j != i]
-            this, start = (
-                f"({part.sql('sqlite')})",
-                f"SELECT {owner}.rowid, {owner}.{column.name} FROM {source} WHERE",
-            )
+            owner, fails, values = _owner(column, names, columns), "", _ODD
+            start = f"SELECT {owner}.rowid, {owner}.{column.name} FROM {source} WHERE "
+            if i < len(texts):
+                others = [text for j, text in enumerate(texts) if j != i]
+                fails = f"{start}{' AND '.join([f'NOT coalesce({texts[i]}, 0)', *others])} LIMIT 1"
+                values = _values_beside(part)
+            about = part.sql("sqlite"), column.name.lower(), names[owner]
             found.append(
-                Condition(
-                    part.sql("sqlite"), column.name.lower(), names[owner],
-                    f"{start} {' AND '.join([this, *others])}",
-                    f"{start} {' AND '.join([f'NOT coalesce({this}, 0)', *others])} LIMIT 1",
-                    _values_beside(part),
-                    makes,
-                )
-            )  # fmt: skip
+                Condition(*about, start + (" AND ".join(texts) or "1"), fails, values, makes)
+            )
     return found
 
 # %% ../../nbs/sql/05_mutants.ipynb #f4173a2c

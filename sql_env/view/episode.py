@@ -386,6 +386,7 @@ def _judged_parts(name: str, verdict: Verdict) -> list[Part]:
     said += _ABOUT.get(name, "")
     if verdict.reason not in ("", "match"):
         said += f": {_REASONS.get(verdict.reason, verdict.reason.replace('_', ' '))}"
+    said += f"; {verdict.coverage}" if verdict.coverage else ""
     return [Part(kind, said, name), *([Part("sql", verdict.detail)] if verdict.detail else [])]
 
 # %% ../../nbs/view/02_episode.ipynb #68901c21

@@ -350,6 +350,11 @@ class ChangeWorld(_GeneratedWorld):
         first = {name.title(): sampler.words[name].capitalize() for name in ("members", "events")}
         slots = sampler.words | first | draft.slots
         text = _render_question(wordings[draft.wording or family], slots, rng, self.wording)
+        events, closed = self.tables["event"], self.tables["closed"]
+        if events in draft.writes and closed not in draft.writes and family != "enter":
+            kept = load_wordings("changes")["kept"]  # also where a policy forbids the work
+            about = slots, Rng("kept", self.level, self.seed, *key), self.wording
+            text += f" {_render_question(kept, *about)}"
         more = dict(draft.more)
         if said := wordings.get(f"policy_{family}"):
             more["policy"] = said.draw(rng).format_map(slots)

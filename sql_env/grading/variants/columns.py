@@ -13,7 +13,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import count, islice
+from itertools import count, islice, product
 from random import Random
 from typing import Any, NamedTuple
 
@@ -39,18 +39,22 @@ def column_constants(
     found: dict[str, dict[Any, None]] = {}
     left = _MAX_CONSTANTS
     for sql in statements:
-        last = None
-        for kind, text, _ in sql_tokens(sql):
+        last: list[dict] = []
+        tokens = [*sql_tokens(sql)]
+        for i, (kind, text, _) in enumerate(tokens):
             name = unquote(text).lower() if kind in ("word", "name") else ""
             if name in ("limit", "offset"):
-                last = None
+                last = []
             if name in columns:
-                last = found.setdefault(name, {})
-            elif name == "null" and last is not None:
-                last[None] = None
-            elif kind in ("text", "number") and last is not None and left:
+                own = found.setdefault(name, {})
+                before = tokens[i - (3 if tokens[i - 1].text == "." else 1)].text
+                last = [*last, own] if before in ("+", "-", "*", "/") else [own]
+            values = [None] if name == "null" else []
+            if kind in ("text", "number") and last and left:
                 left -= 1
-                last[unquote(text) if kind == "text" else _plain_number(text)] = None
+                values = [unquote(text) if kind == "text" else _plain_number(text)]
+            for own, value in product(last, values):
+                own[value] = None
     return {name: list(values) for name, values in found.items()}
 
 # %% ../../../nbs/grading/variants/01_columns.ipynb #ef80012a
@@ -116,7 +120,7 @@ def _is_flag(real: Sequence) -> bool:
     "Whether two or three short codes, or 0 and 1, are all that a column holds."
     if set(real) == {0, 1}:
         return True
-    return len(real) in (2, 3) and all(isinstance(v, str) and len(v) <= 2 for v in real)
+    return len(real) in (2, 3) and all(isinstance(v, str) and 0 < len(v) <= 2 for v in real)
 
 # %% ../../../nbs/grading/variants/01_columns.ipynb #c142a7f8
 _MOST_REAL = 14  # values of a column from the data that others are made of
@@ -138,8 +142,11 @@ def possible_values(
         exact, near = [], _edge_dates([c for c in constants if isinstance(c, (str, int))], real[0])
         same_year = [day[:5] + other[5:] for day, other in zip(some, some[1:])]
         same_month = [day[:8] + other[8:] for day, other in zip(some, some[2:])]
-        every = sorted([*same_year, *same_month, *near])
-        near = near or [*some[:2], *same_year[:2], *same_month[:2]]
+        same_day = [day[:10] + other[10:] for day, other in zip(some, some[3:])]
+        every = sorted([*same_year, *same_month, *same_day, *near])
+        ends = [min(real), max(real)]
+        same_ends = [day[:n] + other[n:] for day in ends for other in some[:3] for n in (5, 8, 10)]
+        near = near or [*ends, *same_ends, *ends]
     else:
         if some and all(isinstance(v, str) for v in some):
             literals = [*map(str, literals)]

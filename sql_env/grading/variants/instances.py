@@ -43,6 +43,7 @@ from sql_env.grading.variants.sandbox import (
     read_schema,
 )
 from sql_env.grading.variants.shapes import (
+    MAX_SAMPLE_ROWS,
     _cut_long_values,
     _ForeignKey,
     _is_id,
@@ -431,7 +432,10 @@ class RowSampler:
         if kind == "code" and not self.infer:
             kind = "text"
         near: list = []
-        if literals or name in self.constants:
+        has_wildcard = any(isinstance(v, str) and "%" in v for v in literals)
+        if kind == "code" and has_wildcard and len(shape.sample_rows) >= MAX_SAMPLE_ROWS:
+            near = [v for v in others if v in real]  # so many rows show all codes
+        elif literals or name in self.constants:
             real, near = possible_values(real, kind, literals, others, is_whole)
         is_text = kind in ("text", "code", "date") and name in self.plan.named
         if is_text and len(real) == 1 < len(values) and not near:
@@ -452,7 +456,8 @@ class RowSampler:
         names = self.plan.literals[shape.lower_columns[column]]
         matching = self.plan.matching_rows.get(shape.lower_name, [])
         found = {row for row in matching if row[column] in names}
-        return len(found) == 1 and not self.plan.alone and _is_name(shape.columns[column])
+        is_name = _is_name(shape.columns[column]) or all(str(v).count(" ") > 1 for v in names)
+        return len(found) == 1 and not self.plan.alone and is_name
 
     def is_optional(self, shape: _TableShape, foreign_key: _ForeignKey) -> bool:
         "Whether a reference may be NULL: nothing forbids it and the data has it, or gold asks for it."

@@ -392,7 +392,7 @@ def _unpack_variants(data: bytes) -> Variants:
     )
 
 # %% ../../../nbs/grading/variants/07_selection.ipynb #1d0417ba
-CACHE_VERSION = 6  # of the generator; older entries are not used
+CACHE_VERSION = 7  # of the generator; older entries are not used
 
 # %% ../../../nbs/grading/variants/07_selection.ipynb #f1194ad0
 class _LatestBySize:
@@ -483,7 +483,9 @@ class _VariantStore:
             try:
                 found = InstanceGenerator(path, infer)
                 size = _GENERATOR_BYTES + _TABLE_BYTES * len(found.schema.tables)
-            except (apsw.Error, QueryError, OSError, MemoryError, UnicodeDecodeError) as e:
+            except apsw.NoMemError:  # of this machine now
+                raise
+            except (apsw.Error, QueryError, OSError, UnicodeDecodeError) as e:
                 found, size = _why_unreadable(e), 1000
             self._generators.put(key, found, size)
         if isinstance(found, str):
@@ -500,7 +502,9 @@ class _VariantStore:
         if found is None:
             try:
                 found = self._find_or_build(path, sql, k, seed, named)
-            except (apsw.Error, MemoryError) as e:  # of this machine now, not of gold: not kept
+            except apsw.NoMemError:
+                raise
+            except apsw.Error as e:  # of this machine now, not of gold: not kept
                 return Variants(sql, (), (), why_none=_why_unreadable(e))
             self._variants.put(key, found, found.nbytes)
         return found

@@ -94,7 +94,8 @@ def _column_kind(
     if not values:
         return "integer" if "INT" in declared else "any"
     if all(isinstance(v, (int, float)) for v in values):
-        return "integer" if all(isinstance(v, int) for v in values) else "number"
+        is_whole = all(isinstance(v, int) for v in values) and not _HAS_DECIMALS.search(declared)
+        return "integer" if is_whole else "number"
     if not all(isinstance(v, str) for v in values):
         return "any"
     if all(_has_month(v) for v in values):
@@ -305,6 +306,7 @@ def _first_columns(
 # %% ../../../nbs/grading/variants/02_shapes.ipynb #12d4f9a5
 MAX_SAMPLE_ROWS = 120  # real rows that a shape keeps
 _MIN_WHOLE = 24  # numbers without decimals that show that a column has none
+_HAS_DECIMALS = re.compile(r", *[1-9]")  # in a declared type such as DECIMAL(8, 2)
 MAX_TEXT = 1000  # characters of a text, or bytes of a blob, that a sample keeps
 
 # %% ../../../nbs/grading/variants/02_shapes.ipynb #9db5de68
@@ -429,9 +431,8 @@ class _TableShape:
         found = []
         for i, declared in enumerate(self.types):
             values = [row[i] for row in self.sample_rows if row[i] is not None]
-            is_whole = len(values) >= _MIN_WHOLE and all(
-                isinstance(v, (int, float)) and v == v // 1 for v in values
-            )
+            is_whole = len(values) >= _MIN_WHOLE and not _HAS_DECIMALS.search(declared)
+            is_whole = is_whole and all(isinstance(v, (int, float)) and v == v // 1 for v in values)
             found.append((_column_kind(values, declared), list(dict.fromkeys(values)), is_whole))
         return tuple(found)
 
