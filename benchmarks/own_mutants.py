@@ -4,9 +4,9 @@
    each. A place is known by its function and its text, not by its line, so the list outlives a move of the code.
 2. `--map` runs the fast tests once (or only the files named behind it) on a copy of the package with a probe at each
    place and writes into FILE the tests that come by.
-3. `--run` runs, for each place, those tests (at most 20, for at most 60 seconds) on a copy of the package with the
-   fault. A mutant that was killed and now survives is printed at the end, and the exit code is 1. `--of` runs only the
-   places that come by in some files of tests, `--new` only those that were never run.
+3. `--run` runs, for each place, those tests (at most 20, for at most 60 seconds of processor time) on a copy of the
+   package with the fault. A mutant that was killed and now survives is printed at the end, and the exit code is 1.
+   `--of` runs only the places that come by in some files of tests, `--new` only those that were never run.
 
 A place whose function or text is gone is counted as gone: a test that needed it can't be asked.
 """
@@ -17,7 +17,9 @@ import json
 import os
 import random
 import re
+import resource
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -230,10 +232,13 @@ def outcome(mutant: dict) -> tuple[str, str]:
                 env=env,
                 capture_output=True,
                 text=True,
-                timeout=SECONDS,
+                preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS + 1)),
+                timeout=15 * SECONDS,
             )
         except subprocess.TimeoutExpired:
             return "timeout", ""
+    if done.returncode in (-signal.SIGXCPU, -signal.SIGKILL):
+        return "timeout", ""
     failed = re.search(r"^(?:FAILED|ERROR) (\S+)", done.stdout, re.M)
     if done.returncode in (0, 5):
         return "survived", ""

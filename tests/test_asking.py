@@ -16,7 +16,6 @@ from tables import cases
 
 from sql_env.evaluation.harness import evaluate, hack_floor
 from sql_env.evaluation.results import EvaluationResult, summary
-from sql_env.models import SQLAction
 from sql_env.paths import SourceError
 from sql_env.play.acts import ACTIONS, allowed_actions
 from sql_env.play.chat import InvalidToolCall, initial_messages, parse_tool_call, tool_schemas
@@ -27,8 +26,6 @@ from sql_env.play.reward import RewardConfig
 from sql_env.policies import HACKS, OraclePolicy
 from sql_env.policies.baselines import hacks_for
 from sql_env.questions.question_set import Clarification, Question, _question_from_json, question_to_json
-from sql_env.server.app import Settings, environment_factory
-from sql_env.server.environment import SQLEnvironment
 from sql_env.sources.loading import load
 from sql_env.worlds import AmbiguousWorld, world_set, worlds
 
@@ -498,20 +495,6 @@ def test_coverage_and_selective_accuracy():
 
 
 # --- faces
-def test_environment_and_server_allow_them(world, asking):
-    questions, _ = asking
-    q = next(q for q in questions if q.clarifications)
-    on = SQLEnvironment(questions, actions=ALLOWED)
-    on.reset(question_id=q.question_id)
-    ask = SQLAction(action_type="CLARIFY", argument=q.clarifications[0].term)
-    assert on.step(ask).result == q.clarifications[0].fact
-    off = SQLEnvironment(questions)
-    off.reset(question_id=q.question_id)
-    assert off.step(ask).error.startswith("unknown_action")
-    make = environment_factory(Settings(actions="abstain"), questions)
-    assert make().episode_env.actions == (*ACTIONS, "ABSTAIN")
-    with pytest.raises(ValueError, match="GUESS"):
-        environment_factory(Settings(actions="guess"), questions)
 
 
 # --- mini-interact

@@ -177,11 +177,6 @@ CLAIMS = {
 }
 
 
-def passing(outcome):
-    "Edits that pass on several databases and have an outcome."
-    return benchmark_results("wrong")["reporting"]["counts"].get(f"undecided_{outcome}", 0)
-
-
 def blind_pairs():
     "Pairs by somebody who had not seen the rules: how many are equal, and how many are not."
     path = Path(__file__).parent / "data" / "blind_pairs.jsonl"

@@ -354,7 +354,7 @@ def test_the_published_layout_in_a_zip_and_without_its_file(live, tmp_path):
 
 def test_follow_ups_that_write_are_about_the_rows_of_the_answer_before():
     "The oracle is right on all contents, whoever forgets a turn is not; nothing is written before it is asked for."
-    talks = world_set("train", 2, 24, seed=6, kind=FollowUpWorld)
+    talks = world_set("train", 2, 12, seed=6, kind=FollowUpWorld)
     assert {len(q.conversation) for q in talks} == {2, 3}
     played = evaluate(EpisodeEnv(talks, actions="execute"), OraclePolicy(talks), progress=False)
     assert played.success_rate == played.robust_rate == 1

@@ -158,21 +158,8 @@ def test_what_the_model_is_told():
         assert evaluate(one(), server.policy(), progress=False).success_rate == 1
         bodies = server.bodies
     last = bodies[-1]["messages"]
-    assert [m["role"] for m in last] == [
-        "system",
-        "user",
-        "assistant",
-        "user",
-        "assistant",
-        "user",
-        "assistant",
-        "tool",
-        "tool",
-        "assistant",
-        "tool",
-        "assistant",
-        "tool",
-    ]
+    roles = "system user assistant user assistant user assistant tool tool assistant tool assistant tool"
+    assert [m["role"] for m in last] == roles.split()
     assert last[3]["content"] == _nudge_text() and last[5]["content"] == TRUNCATED_MESSAGE
     assert last[7]["content"].startswith("{'error': \"Tool look not found.") or last[7]["content"].startswith(
         "{'error': 'Tool look not found."
@@ -720,20 +707,7 @@ def folder(tiny_model, template, tmp_path_factory):
 
 @pytest.mark.slow
 def test_the_command_plays_a_folder(folder):
-    r = command(
-        "--model",
-        str(folder),
-        "--nudges",
-        "0",
-        "-n",
-        "4",
-        "--no-floor",
-        "--json",
-        "--max-tokens",
-        "60",
-        "--split",
-        "test",
-    )
+    r = command("--model", str(folder), *"--nudges 0 -n 4 --no-floor --json --max-tokens 60 --split test".split())
     assert r.exit_code == 0, r.output
     assert json.loads(r.stdout)[0]["policy"] == "tiny" and str(folder) not in r.stdout.replace(str(folder.name), "")
 
@@ -749,19 +723,7 @@ def served(folder):
     )
     code = "from transformers.cli.transformers import main; main()"
     server = subprocess.Popen(
-        [
-            sys.executable,
-            "-c",
-            code,
-            "serve",
-            str(folder),
-            "--device",
-            "cpu",
-            "--host",
-            "127.0.0.1",
-            "--port",
-            str(port),
-        ],
+        [sys.executable, "-c", code, "serve", str(folder), *"--device cpu --host 127.0.0.1 --port".split(), str(port)],
         env=env,
         cwd=folder,
         stdout=subprocess.PIPE,

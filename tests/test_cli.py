@@ -15,7 +15,6 @@ import pytest
 import typer
 from fake_server import FakeServer, completion
 from tables import cases
-from typer.testing import CliRunner
 
 from sql_env.cli.app import app
 from sql_env.database.database import Database, build_database
@@ -171,14 +170,15 @@ def test_version_and_completion(sql_env):
 def test_help_reads_only_declarations():
     "The help comes at once: what carries a command out is imported when it runs."
     code = (
-        "import sys; from sql_env.cli import app; from typer.testing import CliRunner\n"
-        "assert CliRunner().invoke(app, ['--help']).exit_code == 0\n"
-        "heavy = ['openai', 'openenv', 'torch', 'trl', 'transformers', 'matplotlib', 'scipy', 'pandas', 'duckdb']\n"
+        "import sys, runpy; sys.argv = ['sql_env', '--help']\n"
+        "try: runpy.run_module('sql_env', run_name='__main__')\n"
+        "except SystemExit as e: assert not e.code\n"
+        "heavy = 'numpy openai openenv torch trl transformers matplotlib scipy pandas duckdb'.split()\n"
         "print([m for m in heavy if m in sys.modules])\n"
         "print(*sorted(m for m in sys.modules if m.startswith('sql_env.')))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    heavy, own = done.stdout.splitlines()
+    *_, heavy, own = done.stdout.splitlines()
     assert heavy == "[]" and len(own.split()) <= 24, done
     assert "grading" not in own and "questions" not in own and "sources.loading" not in own, own
 
@@ -197,25 +197,11 @@ def test_misspelt_commands_end_with_2(sql_env, args):
 
 
 # ---- runner and real processes
-def test_every_command_runs_under_the_runner():
-    for args in (
-        ["demo", "--seed", "3"],
-        ["evaluate", "-n", "4", "--no-floor"],
-        ["data", "--split", "test"],
-        ["doctor", "-n", "8"],
-    ):
-        result = CliRunner(env={"COLUMNS": "80"}).invoke(app, args)
-        assert result.exit_code in (0,) and result.stdout.strip() and not result.stderr, (
-            args,
-            result.output,
-            result.exception,
-        )
 
 
-def test_the_console_script_ends_with_0_1_and_2(tmp_path):
+def test_the_console_script_ends_with_the_code_of_the_command():
     ok = shell("evaluate -n 5 --no-floor --policy oracle")
     assert ok.code == 0 and "oracle" in ok.out and not ok.err
-    assert shell("doctor --source folder --path", make_folder(tmp_path / "bad", GUESSABLE)).code == 1
     helpful(shell("demo --question nothing-01"))
 
 
@@ -233,18 +219,7 @@ def test_the_order_of_a_pipe_is_kept(tmp_path):
     if not SCRIPT:
         pytest.skip("the console script sql_env is not installed: pip install -e .")
     p = subprocess.run(
-        [
-            SCRIPT,
-            "evaluate",
-            "-n",
-            "6",
-            "--no-floor",
-            "--json",
-            "--out",
-            str(tmp_path / "o"),
-            "--log",
-            str(tmp_path / "l"),
-        ],
+        [SCRIPT, *"evaluate -n 6 --no-floor --json --out".split(), str(tmp_path / "o"), "--log", str(tmp_path / "l")],
         capture_output=True,
         text=True,
         timeout=60,
@@ -391,7 +366,7 @@ def test_evaluate_resumes_its_logs(sql_env, tmp_path):
 
 def test_evaluate_with_workers_gives_the_same_numbers(sql_env):
     args = ["evaluate -n 40 --no-floor --policy random --json"]
-    assert strict(shell(*args, "--workers 2").out) == strict(sql_env(*args).out)
+    assert strict(sql_env(*args, "--workers 2").out) == strict(sql_env(*args).out)
 
 
 def test_merge_makes_the_files_of_a_run_that_nobody_split(sql_env, tmp_path):
@@ -469,7 +444,7 @@ def test_evaluate_is_the_same_for_a_seed(sql_env):
     assert json.loads(a)[0]["avg_steps"] != json.loads(c)[0]["avg_steps"]
 
 
-@pytest.mark.parametrize("level", ["none", "names", "columns", "full"])
+@pytest.mark.parametrize("level", ["none", "full"])
 def test_evaluate_knows_schema_levels(sql_env, level):
     (r,) = strict(sql_env("evaluate -n 10 --no-floor --policy oracle --schema-level", level, "--json").out)
     assert r["success_rate"] == 1 and r["settings"]["schema_level"] == level
@@ -559,10 +534,6 @@ def test_a_model_on_a_server_has_the_defaults(sql_env, monkeypatch):
     assert Silent.made.options == dict(as_trained=False, max_tokens=9)
 
 
-def test_a_model_must_be_named(sql_env):
-    assert "--policy chat needs --model" in helpful(sql_env("evaluate --policy chat"))
-
-
 # ---- errors of what was asked
 CANNOT_BE_DONE = """\
 demo --source nope                   | bundled, spider
@@ -570,6 +541,7 @@ evaluate --source spidr              | spider
 data --source nope                   | bundled
 demo --policy nope                   | random, greedy, oracle
 evaluate --policy nope               | random, greedy, oracle
+evaluate --policy chat               | --policy chat needs --model
 demo --question vet_clinic-2         | vet_clinic-
 demo --split dev                     | validation
 evaluate --split dev                 | validation
@@ -744,11 +716,6 @@ def test_doctor_plays_tasks_too(sql_env):
     "On 91dee7d: all are tasks, which need the action EXECUTE."
     run = sql_env("doctor --source bundled_tasks -n 4")
     assert run.code == 0 and "100.0% of 4" in run.out and "FAIL" not in run.out
-
-
-def test_doctor_as_json(sql_env):
-    checks = strict(sql_env("doctor -n 10 --json").out)
-    assert len(checks) >= 9 and all(c["ok"] is True and c["check"] and c["detail"] for c in checks)
 
 
 @pytest.mark.parametrize(

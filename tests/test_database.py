@@ -208,7 +208,7 @@ def test_many_databases_leave_no_files_open(path):
     if not os.path.isdir("/proc/self/fd"):
         pytest.skip("needs /proc")
     before = count()
-    for _ in range(30):
+    for _ in range(10):
         with Database(path) as db:
             db.query("SELECT 1")
     assert count() <= before
@@ -311,7 +311,7 @@ def test_a_connection_that_nobody_holds_is_closed(tmp_path):
     import gc
 
     before = len(apsw.connections())
-    for _ in range(20):
+    for _ in range(8):
         db = Database(build_database(tmp_path / "a.sqlite", "CREATE TABLE t(a TEXT)", {"t": [("x",)]}))
         db.query("SELECT instr(a, 'x'), trim(a, 'x'), date('now') FROM t")
     del db

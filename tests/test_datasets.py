@@ -254,29 +254,26 @@ def test_gold_rows_need_no_query(lite):
 
 
 # --- the Hub
-@pytest.mark.parametrize("layout", ["bird", "spider2_lite", "folder"])
-def test_a_data_set_of_the_hub_is_read_from_its_cache(mini, lite, tmp_path, layout):
-    "The Hub's own library finds the files in its cache, without a network."
-    files = dict(bird=mini, spider2_lite=lite, folder=tmp_path / "own")[layout]
-    if layout == "folder":
-        save_question_set(load("bird", mini), files)
-    home = tmp_path / "hub" / "hub" / "datasets--sea--ships"
-    shutil.copytree(files, home / "snapshots" / "abc")
-    put(home / "refs" / "main", "abc")
-    code = "from sql_env import load; print(len(load('hf', 'sea/ships')))"
+def test_data_sets_of_the_hub_are_read_from_its_cache(mini, lite, tmp_path):
+    "The Hub's own library finds the files in its cache, without a network; what it has not is an error."
+    files = dict(bird=mini, lite=lite, own=tmp_path / "own")
+    save_question_set(load("bird", mini), files["own"])
+    for name, folder in files.items():
+        home = tmp_path / "hub" / "hub" / f"datasets--sea--{name}"
+        shutil.copytree(folder, home / "snapshots" / "abc")
+        put(home / "refs" / "main", "abc")
+    code = f"from sql_env import load; print(*(len(load('hf', f'sea/{{name}}')) for name in {list(files)}))"
+    code += "; load('hf', 'sea/ships')"
     about = dict(HF_HOME=str(tmp_path / "hub"), HF_HUB_OFFLINE="1", SQL_ENV_CACHE=str(tmp_path / "c"))
     run = subprocess.run([sys.executable, "-c", code], env=os.environ | about, capture_output=True, text=True)
-    assert run.stdout.strip() == str(len(load("hf", files))), run.stderr
+    assert run.stdout.split() == [str(len(load("hf", folder))) for folder in files.values()], run.stderr
+    assert "SourceError: hf: the Hub can't be reached" in run.stderr
 
 
 def test_what_the_hub_has_not_is_an_error(tmp_path):
     (tmp_path / "empty").mkdir()
     with pytest.raises(SourceError, match="none of the layouts"):
         load("hf", tmp_path / "empty")
-    code = "from sql_env import load; load('hf', 'sea/ships')"
-    about = dict(HF_HOME=str(tmp_path / "hub"), HF_HUB_OFFLINE="1")
-    run = subprocess.run([sys.executable, "-c", code], env=os.environ | about, capture_output=True, text=True)
-    assert "SourceError: hf: the Hub can't be reached" in run.stderr
     with pytest.raises(SourceError, match="no data set of the Hub"):
         load("hf", "/no/such/folder")
 

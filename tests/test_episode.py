@@ -696,7 +696,7 @@ def script(q, database, seed):
     return [choices[min(int(rng.random() * len(choices)), len(choices) - 1)] for _ in range(15)]
 
 
-def play_all(qs, seed=7, order=None, n=60):
+def play_all(qs, seed=7, order=None, n=24):
     "All observations of `n` episodes, as JSON bytes."
     out = {}
     env = EpisodeEnv(qs, reward=RewardConfig.shaped())
@@ -712,7 +712,7 @@ def play_all(qs, seed=7, order=None, n=60):
 
 def test_same_seed_and_actions_give_the_same_bytes_across_processes_and_hash_seeds():
     here = play_all(bundled())
-    assert len(here) > 200_000
+    assert len(here) > 80_000
     run = [
         subprocess.Popen(
             [sys.executable, __file__],
@@ -729,15 +729,13 @@ def test_same_seed_and_actions_give_the_same_bytes_across_processes_and_hash_see
 
 def test_the_order_of_episodes_and_what_was_played_before_change_nothing():
     qs = load("bundled")  # databases that are not open yet
-    assert play_all(qs, order=lambda some: some[::-1], n=30) == play_all(qs, n=30) == play_all(bundled(), n=30)
+    assert play_all(qs, order=lambda some: some[::-1], n=12) == play_all(qs, n=12) == play_all(bundled(), n=12)
 
 
 def test_threads_that_share_databases_give_the_same_bytes():
-    here, shared = play_all(bundled(), n=20), load("bundled")
+    here, shared = play_all(bundled(), n=10), load("bundled")
     with ThreadPoolExecutor(8) as pool:
-        found = list(
-            pool.map(lambda i: play_all(shared, order=lambda some: some[i * 2 :] + some[: i * 2], n=20), range(8))
-        )
+        found = list(pool.map(lambda i: play_all(shared, order=lambda some: some[i:] + some[:i], n=10), range(8)))
     assert all(f == here for f in found)
 
 
@@ -992,7 +990,7 @@ def schema_names(database):
 
 def test_gold_sql_and_gold_rows_are_in_no_observation():
     qs = bundled()
-    env, some = EpisodeEnv(qs, reward=RewardConfig.shaped()), qs.sample(60, 5)
+    env, some = EpisodeEnv(qs, reward=RewardConfig.shaped()), qs.sample(30, 5)
     for i, q in enumerate(some):
         rows = [format_rows([row]) for row in q.gold_answer]
         secrets = {r for r in rows if len(r) > 3 and r.lower() not in schema_names(qs.database(q.database_name))}
@@ -1015,7 +1013,7 @@ def test_gold_sql_and_gold_rows_are_in_no_observation():
 def test_observations_do_not_depend_on_gold(level):
     "The same play on a question with another gold: every byte but the reward is the same."
     qs = bundled()
-    for i, q in enumerate(qs.sample(60, 9)):
+    for i, q in enumerate(qs.sample(24, 9)):
         fake = replace(
             q,
             gold_sql="SELECT 'nothing of the kind'",

@@ -174,11 +174,6 @@ def test_numbers_agree_with_a_count_by_hand():
     assert (one.database, one.difficulty, one.hashes) == (q.database_name, q.difficulty, hashes)
 
 
-def test_every_question_is_played_once_by_default():
-    result = evaluate(env(), CONSTANT, progress=False)
-    assert sorted(e.question_id for e in result.episodes) == sorted(q.question_id for q in env().questions)
-
-
 @pytest.mark.parametrize("n", [1, 59, 60, 61, 150])
 def test_more_episodes_than_questions_play_them_again_with_other_seeds(n):
     plan = plan_episodes(env(), n, 5)
@@ -197,13 +192,6 @@ def test_the_seed_decides_everything():
     a, b, c = (evaluate(env(), RandomPolicy(0), 60, s, progress=False) for s in (1, 1, 2))
     assert same(a, b) and [e.question_id for e in a.episodes] != [e.question_id for e in c.episodes]
     assert {e.question_id: e.steps for e in a.episodes} != {e.question_id: e.steps for e in c.episodes}
-
-
-def test_a_question_set_is_an_environment_too():
-    assert same(
-        evaluate(bundled().sample(60, 3), RandomPolicy(0), progress=False),
-        evaluate(env(), RandomPolicy(0), progress=False),
-    )
 
 
 def test_an_empty_set_is_an_error():
@@ -240,28 +228,9 @@ def test_processes_give_the_same_result_bit_for_bit(policy, context):
     assert parallel.n_completed == 130
 
 
-def test_threads_give_the_same_result_bit_for_bit():
-    serial = evaluate(env(reward=RewardConfig.shaped()), RandomPolicy(4), 200, 3, progress=False)
-    with ThreadPoolExecutor(8) as pool:
-        for _ in range(2):
-            assert same(
-                evaluate(env(reward=RewardConfig.shaped()), RandomPolicy(4), 200, 3, executor=pool, progress=False),
-                serial,
-            )
-
-
 def test_one_episode_in_an_executor():
     with ThreadPoolExecutor(2) as pool:
         assert evaluate(env(), RandomPolicy(0), 1, executor=pool, progress=False).n_completed == 1
-
-
-def test_logs_of_an_executor_resume_in_the_same_result(tmp_path):
-    with ThreadPoolExecutor(3) as pool:
-        a = evaluate(env(), RandomPolicy(4), 60, executor=pool, log=tmp_path / "a.jsonl", progress=False)
-    lines = (tmp_path / "a.jsonl").read_text().splitlines()
-    assert len(lines) == 61
-    (tmp_path / "a.jsonl").write_text("\n".join(lines[:30]) + "\n")
-    assert same(evaluate(env(), RandomPolicy(4), 60, log=tmp_path / "a.jsonl", progress=False), a)
 
 
 # ---- nothing is lost
@@ -562,12 +531,6 @@ def test_a_killed_run_goes_on_where_it_was(tmp_path):
     rows = [json.loads(x) for x in lines[:-1]]
     episodes = [row["episode"]["episode_index"] for row in rows if "episode" in row]
     assert sorted(episodes) == list(range(80)) and "policy" in rows[done + 1], "a header of each start"
-
-
-def test_crashed_episodes_stay_in_the_log(tmp_path):
-    log = tmp_path / "a.jsonl"
-    a = evaluate(env(), Broken(), log=log, progress=False)
-    assert same(evaluate(env(), Broken(), log=log, progress=False), a) and a.n_completed < 60
 
 
 # ---- reports

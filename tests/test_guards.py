@@ -2,7 +2,6 @@
 
 import threading
 from concurrent.futures import ThreadPoolExecutor, wait
-from dataclasses import replace
 from random import Random
 
 import apsw
@@ -61,12 +60,6 @@ def test_invalid_unicode_is_an_error_of_ours(path):
         assert db.query("SELECT 1").rows == [(1,)]
 
 
-def test_limits_can_be_changed_one_by_one():
-    assert (
-        replace(Limits(), rows=5).operations == Limits().operations and Limits.gold().operations > Limits().operations
-    )
-
-
 # ---- the budget of operations is deterministic
 SMALL = Limits(operations=20_000)
 
@@ -92,7 +85,7 @@ def test_the_border_is_sharp(path, border):
 def test_a_query_near_the_budget_always_ends_alike(path, border, shift):
     sql = COUNT.format(border + shift)
     fresh, db, rng = outcome(Database(path, SMALL), sql), Database(path, SMALL), Random(shift)
-    for _ in range(50):
+    for _ in range(12):
         assert outcome(db, sql) == fresh
         if rng.random() < 0.5:  # other statements move the counters
             outcome(

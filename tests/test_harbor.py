@@ -29,7 +29,7 @@ def test_gold_passes_and_nothing_fails(source, options):
     questions = load(source, **options).sample(20)
     fitting = [q for q in questions if _fits_harbor(q)]
     assert len(fitting) > 0.7 * len(questions)
-    for q in fitting:
+    for q in fitting[:8]:
         assert _grade_sql(q, questions, gold(q)) == dict(reward=1, correct=1), q
         assert _grade_sql(q, questions, " \n") == dict(reward=0, correct=0), q
 

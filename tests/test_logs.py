@@ -265,10 +265,15 @@ def test_a_file_that_is_no_log_is_refused_and_kept(tmp_path, text):
     assert log.read_bytes() == text
 
 
-def test_an_empty_file_is_no_log(tmp_path):
+def test_an_empty_file_is_no_log_and_a_wrong_line_is_named(tmp_path):
     (tmp_path / "x.jsonl").write_text("")
-    with pytest.raises(ValueError, match="x.jsonl is not a log"):
+    with pytest.raises(ValueError, match="x.jsonl is not a log of episodes"):
         read_log(tmp_path / "x.jsonl")
+    run(tmp_path / "a.jsonl", 3)
+    lines = (tmp_path / "a.jsonl").read_text().splitlines()
+    (tmp_path / "a.jsonl").write_text("\n".join([*lines[:2], "{}", *lines[2:], ""]))
+    with pytest.raises(ValueError, match="a.jsonl, line 3"):
+        read_log(tmp_path / "a.jsonl")
 
 
 def test_a_log_of_a_server_is_not_replayed():

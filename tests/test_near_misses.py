@@ -11,10 +11,12 @@ from sql_env.grading.variants.columns import Unlike, _values_like, possible_valu
 from sql_env.grading.variants.instances import InstanceGenerator
 from sql_env.grading.variants.robust import judge_evidence
 from sql_env.grading.variants.sandbox import ScratchDatabase
-from sql_env.grading.variants.selection import VARIANT_STORE, build_variants
+from sql_env.grading.variants.selection import build_variants
 from sql_env.grading.variants.shapes import _is_name
 from sql_env.sql.analysis import reads_once
 from sql_env.sql.mutants import one_edit_mutants
+
+pytestmark = pytest.mark.usefixtures("kept_variants")
 
 SCHEMA = """
 CREATE TABLE region (region_id INTEGER PRIMARY KEY, label TEXT, coast TEXT);
@@ -40,16 +42,6 @@ def path(tmp_path_factory):
     ]
     rows = {"region": regions, "club": clubs, "member": members}
     return build_database(tmp_path_factory.mktemp("near") / "near.sqlite", SCHEMA, rows)
-
-
-@pytest.fixture(autouse=True, scope="module")
-def own_cache(tmp_path_factory):
-    patch = pytest.MonkeyPatch()
-    patch.setenv("SQL_ENV_CACHE", str(tmp_path_factory.mktemp("cache")))
-    VARIANT_STORE.clear()
-    yield
-    patch.undo()
-    VARIANT_STORE.clear()
 
 
 HONEST = cases("near_misses_honest")

@@ -13,6 +13,8 @@ from sql_env.grading.variants.robust import judge_evidence
 from sql_env.grading.variants.selection import VARIANT_STORE
 from sql_env.sources.loading import load
 
+pytestmark = pytest.mark.usefixtures("kept_variants")
+
 FIRST = "Ada Ben Cleo Dan Eve Finn Gus Hal Ida Jon Kay Leo".split()
 CITIES = "Oslo Rome Bern Lima Cairo Quito Paris Delhi Seoul Tunis Accra Dakar".split()
 WRONG = dict(cases("pairs_wrong"))  # what is overlooked: gold and queries that give the same on the data
@@ -46,11 +48,6 @@ def firm(tmp_path_factory):
         con.execute("INSERT INTO sale VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", (*row, "1" if i % 3 else ""))
     con.close()
     return path
-
-
-@pytest.fixture(autouse=True)
-def own_cache(tmp_path_factory, monkeypatch):
-    monkeypatch.setenv("SQL_ENV_CACHE", str(tmp_path_factory.getbasetemp() / "cache"))
 
 
 CASES = [(gold, sql) for gold, others in WRONG.values() for sql in others]

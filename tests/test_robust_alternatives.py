@@ -15,6 +15,8 @@ from sql_env.grading.variants.robust import judge_evidence
 from sql_env.grading.variants.selection import VARIANT_STORE, build_variants
 from sql_env.sources.loading import load
 
+pytestmark = pytest.mark.usefixtures("kept_variants")
+
 SCHEMA = """
 CREATE TABLE club (club_id INTEGER PRIMARY KEY, title TEXT, country TEXT, founded TEXT, budget REAL);
 CREATE TABLE player (player_id INTEGER PRIMARY KEY, name TEXT, nation TEXT, club_id INTEGER REFERENCES club,
@@ -46,11 +48,6 @@ def league(tmp_path_factory):
         con.executemany(f"INSERT INTO {table} VALUES ({','.join('?' * len(rows[0]))})", rows)
     con.close()
     return path
-
-
-@pytest.fixture(autouse=True)
-def own_cache(tmp_path_factory, monkeypatch):
-    monkeypatch.setenv("SQL_ENV_CACHE", str(tmp_path_factory.getbasetemp() / "cache"))
 
 
 @pytest.mark.parametrize("gold, other", cases(HONEST))

@@ -183,17 +183,6 @@ def test_two_clients_with_one_episode_id_share_nothing(server):
         assert b.state().question_id == "film_festival-04" and b.state().step_count == 0
 
 
-def test_step_after_done_and_before_reset(server):
-    with SQLEnv(base_url=server.http).sync() as env:
-        assert env.step(query()).observation.error.startswith("not_started")
-        env.reset(question_id="vet_clinic-05")
-        env.step(SQLAction(action_type="ANSWER", argument="x"))
-        r = env.step(query())
-        assert (
-            r.observation.error.startswith("episode_over") and r.done and r.reward == 0 and env.state().step_count == 1
-        )
-
-
 def test_full_server_says_so_and_recovers(small):
     clients = [SQLEnv(base_url=small.http).sync() for _ in range(4)]
     for c in clients:

@@ -259,8 +259,3 @@ def test_with_all_actions_results_are_in_sight_and_boxes_are_those_of_the_questi
         box = page.locator(".sx-scroll").first.bounding_box()
         picture(page, "12_all_actions")
         assert box["y"] + 40 < 800 and not errors, box
-
-
-def test_a_page_without_these_actions_has_no_such_boxes(browser, server):
-    page, errors = open_page(browser, server.http)
-    assert page.locator("#se-clarify, #se-abstain").count() == 0 and not errors

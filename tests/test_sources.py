@@ -22,7 +22,6 @@ from sql_env.grading.answers import format_rows, verify
 from sql_env.paths import BUNDLED, SourceError, download_file
 from sql_env.questions.gold import GoldRunner
 from sql_env.questions.question_set import QUARANTINE_FLAGS, QuestionSet, find_split_leaks, save_question_set
-from sql_env.server.settings import Settings
 from sql_env.sources import loading as sources
 from sql_env.sources import published as datasets
 from sql_env.sources.loading import _read_findings, _with_findings, load
@@ -404,7 +403,6 @@ def test_folder(own):
         load("folder", own, split="dev")
 
 
-ASKS = '{"question": "?", "sql": "SELECT 1"}'
 MALFORMED = dict(cases("sources_malformed"))
 
 
@@ -594,39 +592,3 @@ def test_the_flags_of_real_sets_stay(spider_path):
 
 
 # --- a stranger's source
-STRANGER = """
-from sql_env.questions.question_set import Question
-from sql_env.sources import load
-from sql_env.sources.files import Drafts
-
-def read_moons(split=None, n=2):
-    "Questions of another package."
-    database = load("bundled").databases["vet_clinic"]
-    gold = "SELECT COUNT(*) + {} FROM animal"
-    rows = [Question(f"moon-{i}", "How many?", "vet_clinic", gold.format(i)) for i in range(n)]
-    return Drafts(rows, {"vet_clinic": database}, "moons")
-"""
-
-
-def test_a_source_of_another_package_is_found_by_its_entry_point(tmp_path, monkeypatch):
-    "`load` and the command take it like their own; a name that nobody has is told with all that there are."
-    from typer.testing import CliRunner
-
-    from sql_env.cli import app
-
-    (tmp_path / "moons.py").write_text(STRANGER)
-    about = tmp_path / "moons-0.dist-info"
-    about.mkdir()
-    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: moons\nVersion: 0\n")
-    (about / "entry_points.txt").write_text("[sql_env.sources]\nmoons = moons:read_moons\n")
-    with pytest.raises(SourceError, match="no source 'moons'"):
-        load("moons")
-    monkeypatch.syspath_prepend(tmp_path)
-    assert [q.question_id for q in load("moons", n=3)] == ["moon-0", "moon-1", "moon-2"]
-    with pytest.raises(SourceError, match="no option 'level'; it takes split, n"):
-        load("moons", level=3)
-    with pytest.raises(SourceError, match="nearest are .*moons"):
-        load("moon")
-    done = CliRunner().invoke(app, ["data", "--source", "moons", "--json"])
-    assert done.exit_code == 0 and '"questions": 100' in done.output, done.output
-    assert Settings.from_env({"SQL_ENV_SOURCE": "moons"}).source == "moons"

@@ -33,9 +33,6 @@ def of(name: str, *steps: tuple[str, str]) -> Episode:
 
 GOLD = "UPDATE owner SET newsletter = 'N' WHERE town = 'Oxley Bridge' AND newsletter = 'Y'"
 ASK = ("CLARIFY", "That would change 17 rows. May I go ahead?")
-LOOK = ("QUERY", "SELECT count(*) FROM run")
-ALL = "UPDATE hold SET status = 'X' WHERE status = 'W'"
-SWAP = "UPDATE delay_attribution SET lost = 1 WHERE entry_id = 1"
 DONE, NO = ("ANSWER", "done"), ("ABSTAIN", "The policy forbids it.")
 CASES = cases("under_policies_cases")
 

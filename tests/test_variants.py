@@ -37,6 +37,8 @@ from sql_env.questions.question_set import Question
 from sql_env.sources.loading import load
 from sql_env.sql.mutants import one_edit_mutants
 
+pytestmark = pytest.mark.usefixtures("kept_variants")
+
 SCHEMA = """
 CREATE TABLE port (code TEXT PRIMARY KEY, name TEXT NOT NULL UNIQUE, depth REAL CHECK (depth > 0));
 CREATE TABLE ship (ship_id INTEGER PRIMARY KEY, name TEXT COLLATE NOCASE, home TEXT REFERENCES port(code),
@@ -86,12 +88,6 @@ def harbour(tmp_path_factory):
     con.execute(TRIGGER)
     con.close()
     return path
-
-
-@pytest.fixture(autouse=True)
-def own_cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("SQL_ENV_CACHE", str(tmp_path / "cache"))
-    VARIANT_STORE.clear()
 
 
 @pytest.fixture
@@ -360,6 +356,11 @@ def test_limits_of_the_database_apply(harbour):
 
 
 class TestCache:
+    @pytest.fixture(autouse=True)
+    def own_cache(self, tmp_path, monkeypatch):
+        monkeypatch.setenv("SQL_ENV_CACHE", str(tmp_path / "cache"))
+        VARIANT_STORE.clear()
+
     def test_round_trip(self, harbour):
         v = build_variants(InstanceGenerator(harbour), GOLDS[0])
         assert _unpack_variants(_pack_variants(v)) == v

@@ -14,12 +14,14 @@ from sql_env.grading.variants.columns import GROUPED, REAL, Unlike, _moved_text,
 from sql_env.grading.variants.instances import InstanceGenerator, RowSampler, plan_instances
 from sql_env.grading.variants.robust import judge_evidence
 from sql_env.grading.variants.sandbox import Sandbox, ScratchDatabase
-from sql_env.grading.variants.selection import VARIANT_STORE, build_variants
+from sql_env.grading.variants.selection import build_variants
 from sql_env.play.episode import Episode
 from sql_env.questions import gold
 from sql_env.questions.gold import GoldRunner
 from sql_env.questions.question_set import Question
 from sql_env.sql.mutants import _replaced, one_edit_mutants
+
+pytestmark = pytest.mark.usefixtures("kept_variants")
 
 SCHEMA = """
 CREATE TABLE airline (airline_id INTEGER PRIMARY KEY, name TEXT, hub TEXT);
@@ -57,12 +59,6 @@ def path(tmp_path_factory):
     folder = tmp_path_factory.mktemp("facts")
     rows = {"airline": airlines, "flight": flights, "city": cities, "mayor": mayors}
     return build_database(folder / "facts.sqlite", SCHEMA, rows)
-
-
-@pytest.fixture(autouse=True)
-def own_cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("SQL_ENV_CACHE", str(tmp_path / "cache"))
-    VARIANT_STORE.clear()
 
 
 def completed(path, text, sql):

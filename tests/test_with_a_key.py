@@ -591,14 +591,6 @@ def test_the_help_shows_first_what_most_need(sql_env):
     assert len(re.findall(r"^│ +-\S+ +<", first, re.M)) == 11 and "--rpm" in out, "and --help"
 
 
-def test_help_imports_no_numpy_and_runs_as_a_module(tmp_path):
-    code = "import sys, runpy; sys.argv = ['sql_env', '--help']\n"
-    code += "try: runpy.run_module('sql_env', run_name='__main__')\n"
-    code += "except SystemExit: print([m for m in ('numpy', 'pandas', 'scipy') if m in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path)
-    assert done.stdout.rstrip().endswith("[]") and "evaluate" in done.stdout, done.stderr
-
-
 def test_a_run_without_episodes_still_has_a_log(tmp_path):
     "The last of many shards may have none."
     qs = bundled().sample(2)
