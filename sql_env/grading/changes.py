@@ -538,6 +538,8 @@ def _witness(
             if number is not None:
                 met[c.table] = number
                 rows.append((c.table, number))
+            for (any_row,) in con.execute(f"SELECT max(rowid) FROM {table}"):
+                met.setdefault(c.table, any_row)  # which is made to refer to what is found
             for value, end in product(values, _ENDS):
                 sql = _copied(c.table, {c.column: "?1"}, end, schema)
                 new = _add(con, f"{sql} WHERE rowid = ?2", (value, number), named)
@@ -586,7 +588,8 @@ def _make_states(q: Question, database: Database, k: int, seed: int) -> _StartSt
             found += write_conditions(sql, schema.columns)
             if other := other_row(sql):
                 images.append(_after_statements(images[0], [other]))
-    found.reverse()  # the rows that inner queries find come first
+    # the rows that inner queries find come first, those of one query once
+    found = [*{(c.meets, c.fails): c for c in reversed(found)}.values()]
     made = [_witness(image, found, schema, named) for image in images[:_CHANGED]]
     made += [(image, set()) for image in images[_CHANGED:]]
     states: list[tuple[bytes, GoldChanges, set[str]]] = []
