@@ -684,7 +684,10 @@ def judge_replay(
                     verdict = Verdict(False, "differs", f"instance {number}: {how}{faults[0]}")
             if not verdict:
                 break
-    by_rule = q.states_rule and not _acts_by_keys(q, batches, TaskSchema.read(database))
-    if not (verdict or by_rule or not q.states_rule and _names_the_same(q, batches)):
+    if q.states_rule:
+        is_plain = bool(verdict) or not _acts_by_keys(q, batches, TaskSchema.read(database))
+    else:
+        is_plain = bool(verdict) or _names_the_same(q, batches)
+    if not is_plain:
         verdict = Verdict(False, "by_keys", ROBUST_REASONS["by_keys"])
     return replace(verdict, witnessed=states.witnessed)
