@@ -730,3 +730,20 @@ def test_a_header_is_the_same_for_the_answer_and_for_grounding():
     text = f"largest,number,place\n{','.join(map(str, row))}"
     assert verify(text, [row], last=result.rows, columns=result.columns).correct
     assert is_grounded(text, evidence)
+
+
+@laws
+@given(
+    st.lists(
+        st.sampled_from([*"\r\n\t,;|\"'[]{}()-=:`*<> \0\x1b\x85", "\r\n", "a", "1", "2.5", "x'ff'", "NULL"]),
+        max_size=12,
+    )
+)
+@example(list('a,1\r"b"\n2,3'))
+@example(list("a|b\r\n1|2"))
+@example(list(")\rx | y\n1 | 2"))
+def test_no_text_breaks_the_reading_of_an_answer(pieces):
+    "A lone carriage return did, between commas or above rows; a wrong answer then was no answer, and nothing was paid."
+    for columns in ((), ("x",), ("x", "y")):
+        text = "".join(pieces)
+        assert verify(text, PAIRS, last=[(1, 2)], columns=columns).reason in VERDICT_REASONS

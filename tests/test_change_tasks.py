@@ -257,6 +257,7 @@ def test_tasks_in_a_table(harbour):
         (dict(writes=None), "'writes' is missing"),
         (dict(writes=3), "'writes' is not a list"),
         (dict(writes=["ship", 3]), "'writes' is not a list of texts"),
+        (dict(sql="SELECT 1"), "'sql' and 'gold_statements' exclude each other"),
         (dict(statements=["SELECT 1"]), "no INSERT, UPDATE or DELETE: 'SELECT 1'"),
         (dict(statements="DROP TABLE ship"), "no INSERT, UPDATE or DELETE"),
         (dict(statements=[1]), "'gold_statements' is not a list of texts"),

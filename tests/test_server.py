@@ -415,3 +415,14 @@ def test_the_document_says_what_this_server_takes(questions):
         for seed in ("NaN", "1e999", "true", '"x"', "1.5"):
             assert client.post("/reset", content=f'{{"seed": {seed}}}').status_code == 422, seed
         assert "SEARCH" in client.get("/docs").text and "/ws" in client.get("/docs").text
+
+
+def test_a_page_that_nobody_uses_costs_next_to_nothing(monkeypatch):
+    "Gradio looked a thousand times a second for something to do, and each stream gave a sign of life every 15 s."
+    routes = pytest.importorskip("gradio.routes")
+    monkeypatch.delenv("GRADIO_HEARTBEAT_INTERVAL", raising=False)
+    app = server.create_app(server.Settings(web=True), load("bundled"))
+    page = next(r.app for r in app.routes if isinstance(getattr(r, "app", None), routes.App))
+    queue = page.get_blocks()._queue
+    assert min(queue.sleep_when_free, queue.progress_update_sleep_when_free) >= 0.02
+    assert routes.utils.get_heartbeat_rate() == 30

@@ -69,7 +69,7 @@ def test_sqlite_splits_statements_alike():
     con.execute(sql).fetchall()
     split = [part.strip() for part in split_statements(sql)]
     assert split == [part.strip() for part in parts] and len(ran) == len(split)
-    assert split_statements(" -- nothing\n; /* ; */") == []
+    assert split_statements(" -- nothing\n; /* ; */") == ()
 
 
 @pytest.mark.parametrize("sql, word", cases("sqltext_first_word"))

@@ -30,6 +30,7 @@ from sql_env.questions.question_set import (
     read_questions,
     save_question_set,
 )
+from sql_env.sql.text import split_statements
 from sql_env.view.page import episode_page_html
 
 EXECUTE = (*ACTIONS, "EXECUTE")
@@ -267,6 +268,14 @@ def test_verdict_on_other_contents(bank, sql, correct, reason):
     assert judge_changes(FEE, bank, changed(bank, FEE, sql))
     verdict = judge_replay(FEE, bank, [sql])
     assert (verdict.correct, verdict.reason) == (correct, reason)
+
+
+def test_a_right_verdict_parses_no_statement_and_splits_each_once(bank, monkeypatch):
+    gold = list(FEE.gold_statements)
+    assert judge_replay(FEE, bank, gold)
+    monkeypatch.setattr("sql_env.grading.changes.named_values", None)  # can't be called
+    misses = split_statements.cache_info().misses
+    assert judge_replay(FEE, bank, gold) and split_statements.cache_info().misses == misses
 
 
 def test_statements_given_one_by_one_are_replayed_in_their_order(bank):

@@ -26,8 +26,10 @@ from sql_env.database.workers import (
     _Order,
     _stop,
 )
+from sql_env.grading.answers import format_rows
 from sql_env.grading.variants.sandbox import Sandbox
 from sql_env.play.episode import Episode
+from sql_env.sources.loading import load
 from sql_env.worlds import ChangeWorld, FollowUpWorld, PolicyWorld, world_set
 
 LONG = "WITH k(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM k LIMIT {}) SELECT sum(instr(hex(n), 'x')) FROM k"
@@ -368,3 +370,32 @@ def test_two_signals_at_once_end_one_statement(monkeypatch):
         _stop(signal.SIGINT, sys._getframe())
 
     assert _answer(stopped) is None and _stop(signal.SIGINT, sys._getframe()) is None
+
+
+@pytest.mark.parametrize(
+    "verify, place",
+    [("robust", "sql_env.grading.variants.sandbox.Sandbox.run"), ("certified", "sql_env.proofs.decision._by_gold")],
+)
+def test_a_query_is_judged_the_same_with_workers_and_without(verify, place, workers, monkeypatch):
+    "On other contents, and proved; no query of the agent runs in this process, whatever becomes of it."
+    if verify == "certified":
+        pytest.importorskip("z3")
+    few = load("bundled").filter(lambda q: q.answerable and len(q.gold_answer) == 1)[:8]
+    questions = load("bundled").with_questions(list(few))
+
+    def verdicts(found) -> list:
+        said = []
+        for q in found:
+            for sql in (q.gold_sql, f"{q.gold_sql} -- {verify}", f"SELECT * FROM ({q.gold_sql}) LIMIT 1", None):
+                episode = Episode(q, found.database(q.database_name), verify=verify)
+                episode.reset()
+                if sql:
+                    episode.step("QUERY", sql)
+                last = episode.step("ANSWER", "@last" if sql else format_rows(q.gold_answer))
+                said.append((last, episode.verdicts, episode.grounded))
+        return said
+
+    here = verdicts(questions)
+    monkeypatch.setattr(place, fails(AssertionError("here")))
+    assert verdicts(questions.with_workers(workers)) == here
+    assert len({last.reward for last, *_ in here}) > 1

@@ -334,3 +334,21 @@ def test_a_change_is_counted_as_a_query_is(wide, monkeypatch):
         for _ in range(2):
             with pytest.raises(QueryError, match="too many operations. Nothing"):
                 copy.execute(slow.format(100))
+
+
+def test_no_error_quotes_the_data_as_it_stands(tmp_path):
+    "A path that a cell holds, and a column that a view of the file lacks."
+    evil = "\x1b[31m\x9b\u202e\u200b"
+    rows = dict(t=[(1, evil)])
+    path = build_database(tmp_path / "evil.sqlite", "CREATE TABLE t(i INTEGER PRIMARY KEY, s)", rows)
+    con = apsw.Connection(str(path))
+    con.execute(f"CREATE VIEW v AS SELECT [no{evil}] FROM t")
+    con.close()
+    with Database(path) as database, database.writer(["t"]) as copy:
+        for sql in ("SELECT json_extract('{}', s) FROM t", "SELECT * FROM v", f"SELECT [{evil}] FROM t"):
+            for ask in (database.query, copy.query):
+                with pytest.raises(QueryError) as e:
+                    ask(sql)
+                assert str(e.value).isprintable() and r"\x1b[31m\x9b\u202e\u200b" in str(e.value)
+        with pytest.raises(QueryError, match=r"\\u202e"):
+            copy.execute("UPDATE t SET s = json_extract('{}', s)")

@@ -467,8 +467,7 @@ def to_query_error(
         return QueryError(kind, _MESSAGES[kind])
     if "too many columns" in text:
         return QueryError(kind, "The result has too many columns.", "Select those that you need.")
-    if kind == "constraint" and not text.isprintable():
-        # it quotes names, and triggers, of the file
+    if not text.isprintable():  # it quotes names, and triggers, of the file
         text = "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
     end = "?" if text.endswith("?") else "."
     return QueryError(kind, text[:300].rstrip(".?") + end)

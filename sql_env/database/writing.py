@@ -478,7 +478,7 @@ class WritableCopy:
         tables = {info.name.lower(): info for info in self.database.infos}
         return _add_name_hint(e, sql, tables)
 
-    def _transaction(self, statements: list[str], is_long: bool) -> None:
+    def _transaction(self, statements: Iterable[str], is_long: bool) -> None:
         "Carry out checked statements within a transaction; raises `QueryError`."
         con = self._guarded.con
         self._batch, self._counts, self._problem = {}, Counter(), None

@@ -212,8 +212,8 @@ class SuitePart(NamedTuple):
 _TEST = dict(split="test")
 _SPIDER_DEV = """battle_death car_1 concert_singer course_teach cre_Doc_Template_Mgt
 employee_hire_evaluation museum_visit network_1 real_estate_properties singer world_1"""
-_WORLDS = """78224bc0900aa9f4902a1924631e049d 39a85eb09fa696469660e1766b1d2908 41a626932e5a974d43b5910aa09b6e6a
-d7f12d791a64327a309a73d6002a7915 000cbe042c12e2a836ca0986bce00a8e""".split()  # digests, by level
+_WORLDS = """78224bc0900aa9f4902a1924631e049d 39a85eb09fa696469660e1766b1d2908 36b7b19f8b5a1654a68d49fd3bb0f3b2
+d7f12d791a64327a309a73d6002a7915 32812bde7a4835f2efb31f3fb5552dfd""".split()  # digests, by level
 SUITES = {
     "v1": (
         SuitePart(

@@ -189,7 +189,7 @@ def _csv_rows(text: str) -> list[tuple]:
     "The rows of some lines of CSV, where an empty cell is NULL and a quoted one may have a line's end; else nothing."
     if "\n" not in text or not set(text) & set(',"'):
         return []
-    rows = list(csv.reader(io.StringIO(text)))
+    rows = list(csv.reader(io.StringIO(text, newline="")))
     same_width = len({len(row) for row in rows}) == 1
     return [tuple(BareText(c) if c else None for c in row) for row in rows] if same_width else []
 
@@ -307,7 +307,8 @@ def _drop_header(
     names = [name.strip().casefold() for name in columns]
     shown = [format_value(name, 80).casefold() for name in columns]
     for mark in "|,;\t" if len(columns) > 1 else ("|", "\0"):
-        cells = next(csv.reader([_unframe(line)], delimiter=mark), [])
+        lines = io.StringIO(_unframe(line), newline="")
+        cells = next(csv.reader(lines, delimiter=mark), [])
         found = [cell.strip().strip("`*").casefold() for cell in cells]
         if found in (names, shown):
             return rest

@@ -11,7 +11,7 @@ __all__ = ['CERTIFIED', 'kept_by', 'tested', 'Proof', 'prove', 'prove_on', 'cert
 import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 
 import apsw
@@ -24,6 +24,7 @@ from ..grading.answers import Verdict
 from ..grading.variants.contents import Comparison, Contents, Counterexample, Kept, shrunk
 from ..grading.variants.robust import find_evidence
 from ..play.judges import Ask, Judge
+from ..plugins import Fields
 from .facts import Assumption, Schema, _Knowledge, all_assumptions, bind, read_facts
 from .implication import Prover
 from sql_env.proofs.normal_form import (
@@ -532,7 +533,8 @@ def _judge_certified(ask: Ask) -> Verdict:
     if q.writes:
         return Verdict(None, "no_proof", "statements that change rows are not proved")
     judged = verdict if robust is None or robust.correct is None else robust
-    proof = certify(q, ask.board.database, ask.answered, ask.queries, judged)
+    about: Fields = dict(answer=ask.answered, queries=ask.queries, verdict=judged)
+    proof = ask.board.database.apart(partial(certify, q, **about)) if judged.correct else None
     if proof is None:
         return judged
     correct = dict(proved=True, refuted=False).get(

@@ -197,7 +197,7 @@ class _Encoding:
             case IsNull():
                 return self.is_null(formula.term)
             case Test():
-                return self.test(formula)
+                return z3.Bool(f"{formula.name} {formula.args!r}", self.ctx)
             case Exists():
                 return self.exists_atom(formula.block)
         raise Unproved(f"a formula of kind {type(formula).__name__}")
@@ -209,15 +209,6 @@ class _Encoding:
         if isinstance(term, Column):
             return f"{term.row.number}.{term.name}"
         return repr(self.classes.find(term))
-
-    def test(self, formula: Test) -> Any:
-        forms = [self.values.written_form(a) for a in formula.args]
-        if all(forms):
-            sorts = [self.real] * len(formula.args)
-            return z3.Function(f"{formula.name} {forms}", *sorts, z3.BoolSort(self.ctx))(
-                *map(self.term, formula.args)
-            )
-        return z3.Bool(f"{formula.name} {formula.args!r}", self.ctx)
 
     def exists_atom(self, block: Block) -> Any:
         for other, atom in self.exists:

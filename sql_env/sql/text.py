@@ -15,6 +15,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import apsw
@@ -223,7 +224,8 @@ def first_word(sql: str) -> str:
     return token.text.lower() if token and token.kind == "word" else ""
 
 # %% ../../nbs/sql/02_text.ipynb #99cd4e33
-def split_statements(sql: str) -> list[str]:
+@lru_cache(16)  # statements of a task are carried out on many contents
+def split_statements(sql: str) -> tuple[str, ...]:
     "The statements of a text that semicolons separate, without empty ones."
     parts, start, is_empty = list[str](), 0, True
     for token in [*sql_tokens(sql), _Token("sign", ";", len(sql))]:
@@ -233,7 +235,7 @@ def split_statements(sql: str) -> list[str]:
         if not is_empty:
             parts.append(sql[start : token.start])
         start, is_empty = token.start + 1, True
-    return parts
+    return tuple(parts)
 
 # %% ../../nbs/sql/02_text.ipynb #d3d33e7b
 def has_order_by(sql: str) -> bool:

@@ -448,8 +448,9 @@ class _Grouped(NamedTuple):
         "A draft of a question for the names and some figures."
         query = self.selection.select(_arranged(s, self.names, figures), self.keys, having)
         extra = f" and {self.texts[1]}" if len(self.texts) > 1 else ""
-        parents = dict(parent=self.parent.singular, parents=self.parent.plural)
-        return self.selection.ask(query, columns=f"name{extra}", **parents, **slots)
+        none = _selection_phrase("leave_out_none", items=self.selection.table.plural)
+        parents = dict(parent=self.parent.singular, parents=self.parent.plural, none=none)
+        return self.selection.ask(query, columns=f"name{extra}", **parents | slots)
 
 # %% ../../nbs/worlds/06_families_figures.ipynb #746a777c
 def _sample_grouped(s: Sampler, pairs: str) -> _Grouped:
@@ -480,8 +481,7 @@ def _per_parent(s: Sampler) -> _QuestionDraft:
     "A figure for each row of a short table that others refer to."
     grouped = _sample_grouped(s, "short")
     figure = _sample_figure(s, grouped.selection)
-    none = _selection_phrase("leave_out_none", items=grouped.selection.table.plural)
-    return grouped.ask(s, [figure.sql], what=figure.text, none=none)
+    return grouped.ask(s, [figure.sql], what=figure.text)
 
 # %% ../../nbs/worlds/06_families_figures.ipynb #b7a7f4ec
 @family(level=3)
@@ -509,8 +509,7 @@ def _top_parent(s: Sampler) -> _QuestionDraft:
     shown = [figure.sql] if s.rng.chance(0.25) else []
     counted = _selection_phrase("and_figure") if shown else ""
     draft, top = grouped.ask(s, shown, what=figure.text, counted=counted), s.rng.chance(0.75)
-    none = _selection_phrase("leave_out_none", items=grouped.selection.table.plural)
-    slots = dict(hi="highest", none="") if top else dict(hi="lowest", none=none)
+    slots = dict(hi="highest", none="") if top else dict(hi="lowest")
     return draft._replace(slots=draft.slots | slots).ranked(figure.sql, top)
 
 # %% ../../nbs/worlds/06_families_figures.ipynb #8d1fd83a

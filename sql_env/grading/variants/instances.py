@@ -432,8 +432,8 @@ class RowSampler:
         if kind == "code" and not self.infer:
             kind = "text"
         near: list = []
-        has_wildcard = any(isinstance(v, str) and "%" in v for v in literals)
-        if kind == "code" and has_wildcard and len(shape.sample_rows) >= MAX_SAMPLE_ROWS:
+        names_code = any(str(v).strip("%") in real for v in literals if "%" in str(v))
+        if kind == "code" and names_code and len(shape.sample_rows) >= MAX_SAMPLE_ROWS:
             near = [v for v in others if v in real]  # so many rows show all codes
         elif literals or name in self.constants:
             real, near = possible_values(real, kind, literals, others, is_whole)

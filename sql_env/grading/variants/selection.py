@@ -392,7 +392,7 @@ def _unpack_variants(data: bytes) -> Variants:
     )
 
 # %% ../../../nbs/grading/variants/07_selection.ipynb #1d0417ba
-CACHE_VERSION = 7  # of the generator; older entries are not used
+CACHE_VERSION = 8  # of the generator; older entries are not used
 
 # %% ../../../nbs/grading/variants/07_selection.ipynb #f1194ad0
 class _LatestBySize:
