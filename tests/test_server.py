@@ -13,19 +13,17 @@ from laws import law
 
 pytest.importorskip("openenv", reason="openenv is not installed: pip install 'sql_env[server]'")
 
+from sql_env import EpisodeEnv, Question, QuestionSet, load
 from sql_env.client import RemoteEpisode, VerdictWithheldError
 from sql_env.grading.answers import VERDICT_REASONS
 from sql_env.grading.readings import MAX_ANSWER_CHARS
 from sql_env.models import SQLAction, SQLObservation, SQLState, action_model
 from sql_env.play.acts import ACTIONS, EXTRA_ACTIONS, Action
-from sql_env.play.environment import EpisodeEnv
 from sql_env.play.episode import Observation
-from sql_env.questions.question_set import Question, QuestionSet
 from sql_env.server import app as server
 from sql_env.server.environment import ResetError, SQLEnvironment
 from sql_env.server.page import Visits, _episode_html, _question_html, _Visit, build_page
 from sql_env.server.seats import Seats
-from sql_env.sources.loading import load
 from sql_env.view.html import _table_html, render_html
 
 
@@ -87,9 +85,8 @@ def test_observations_equal_those_of_the_plain_episode(questions):
                 x, y = getattr(a, name), getattr(b, name)
                 assert (tuple(x) if name == "action_history" else x) == y
             a, b = env.step(SQLAction(action_type=kind, argument=text)), plain.step(kind, text)
-        assert (
-            a.metadata["correct"] is plain.episode.verdict.correct and a.metadata["grounded"] is plain.episode.grounded
-        )
+        assert a.metadata["correct"] is plain.episode.verdict.correct
+        assert a.metadata["grounded"] is plain.episode.grounded
 
 
 text = st.text(st.characters(codec=None), max_size=60)
@@ -251,9 +248,8 @@ def test_tasks_and_resets_agree(questions):
         tasks = env.list_tasks(split)
         assert len(tasks) == env.num_tasks(split) and tasks[2:5] == env.get_task_range(split, 2, 5)
         for i in (0, len(tasks) - 1):
-            assert (
-                env.get_task(split, i) == tasks[i] and env.reset(split=split, index=i).question == tasks[i]["question"]
-            )
+            assert env.get_task(split, i) == tasks[i]
+            assert env.reset(split=split, index=i).question == tasks[i]["question"]
     for bad in (-1, 10**6):
         with pytest.raises(IndexError):
             env.get_task("train", bad)
@@ -419,3 +415,14 @@ def test_the_document_says_what_this_server_takes(questions):
         for seed in ("NaN", "1e999", "true", '"x"', "1.5"):
             assert client.post("/reset", content=f'{{"seed": {seed}}}').status_code == 422, seed
         assert "SEARCH" in client.get("/docs").text and "/ws" in client.get("/docs").text
+
+
+def test_a_page_that_nobody_uses_costs_next_to_nothing(monkeypatch):
+    "Gradio looked a thousand times a second for something to do, and each stream gave a sign of life every 15 s."
+    routes = pytest.importorskip("gradio.routes")
+    monkeypatch.delenv("GRADIO_HEARTBEAT_INTERVAL", raising=False)
+    app = server.create_app(server.Settings(web=True), load("bundled"))
+    page = next(r.app for r in app.routes if isinstance(getattr(r, "app", None), routes.App))
+    queue = page.get_blocks()._queue
+    assert min(queue.sleep_when_free, queue.progress_update_sleep_when_free) >= 0.02
+    assert routes.utils.get_heartbeat_rate() == 30

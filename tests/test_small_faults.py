@@ -5,17 +5,23 @@ from random import Random
 import apsw
 import pytest
 from tables import cases
+from test_cli import sql_env  # noqa: F401
 
+from sql_env import load
 from sql_env.database.catalog import middle_key
 from sql_env.database.database import Database
 from sql_env.database.writing import Change
+from sql_env.evaluation.audit import AuditReport, audit_markdown
 from sql_env.grading.changes import RowFault
 from sql_env.grading.readings import _is_prose
 from sql_env.grading.variants.columns import _fix_pair, _KeyOrder
 from sql_env.grading.variants.shapes import ReferencePair, read_table_shape
+from sql_env.play.environment import EpisodeEnv
 from sql_env.play.judges import _is_echo
+from sql_env.play.session import Session
 from sql_env.proofs.decision import prove
 from sql_env.proofs.facts import create_tables, read_facts
+from sql_env.server.settings import Settings, _load_questions
 from sql_env.sql.clauses import column_origins
 from sql_env.sql.mutants import leaves_out
 
@@ -114,3 +120,38 @@ def test_ranks_of_columns_that_may_be_null_are_not_proved():
 def test_a_refutation_shows_its_database(singers):
     proof = prove("SELECT age FROM singer", "SELECT age + 1 FROM singer", singers)
     assert proof.outcome == "refuted" and proof.reason in proof.words and "singer(" in proof.words
+
+
+def test_a_line_of_help_and_an_audit_without_flags_and_a_text_by_chance(sql_env):  # noqa: F811
+    assert " -n " in sql_env("serve", "--help").out
+    report = AuditReport("x", [load("bundled")[0].with_fields(flags=(), reasons=())])
+    assert "No question has a flag." in audit_markdown(report) and "| flag" not in audit_markdown(report)
+
+
+def test_a_server_plays_as_many_generated_questions_as_it_is_told():
+    assert len(_load_questions(Settings(source="tasks", n=5))) == 5
+    assert len(_load_questions(Settings(source="bundled", n=5))) > 5  # which generates none
+
+
+def test_texts_by_chance_are_as_long_as_an_agent_writes():
+    gym = pytest.importorskip("gymnasium")
+    from sql_env.integrations.gymnasium import GymEnv
+
+    env = GymEnv(load("bundled"))
+    env.action_space.seed(0)
+    drawn = [env.action_space.sample() for _ in range(40)]
+    assert max(len(action["argument"]) for action in drawn) <= 200
+    assert all(map(env.action_space.contains, drawn)) and gym
+
+
+def test_a_fork_that_is_closed_leaves_the_session_it_came_from():
+    tasks = load("bundled_tasks")
+    task = tasks.get("craft_brewery-t01")
+    session = Session(EpisodeEnv(tasks, actions=("EXECUTE",)))
+    session.begin(question_id=task.question_id)
+    session.episode.step("EXECUTE", task.gold_statements[0])
+    fork = session.fork()
+    fork.episode.step("EXECUTE", task.gold_statements[0])  # it goes on by itself
+    work = fork.episode.work
+    fork.close()
+    assert session.env.episode is session.episode and work.copy.is_closed and not session.episode.work.copy.is_closed

@@ -237,7 +237,8 @@ def _setting_lines(
         if about["panel"] != panel:
             panel = about["panel"]
             lines.append(f"[{panel}]")
-        words = " ".join(filter(None, [setting.name, bounds, "|".join(about["choices"])]))
+        short = f"-{setting.name}" if len(setting.name) == 1 else ""
+        words = " ".join(filter(None, [setting.name, short, bounds, "|".join(about["choices"])]))
         lines.append(f"{words}  {meaning[0].upper()}{meaning[1:]}.")
     return "\n".join(lines)
 

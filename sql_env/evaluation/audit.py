@@ -356,7 +356,9 @@ class AuditReport:
 
 # %% ../../nbs/evaluation/10_audit.ipynb #339c5125
 def _audit_table(report: AuditReport) -> str:
-    "The counts as a Markdown table."
+    "The counts as a Markdown table, or that there are none."
+    if not report.counts():
+        return "No question has a flag."
     total = max(len(report.questions), 1)
     lines = ["| flag | questions | share | severity | meaning |", "|---|---:|---:|---|---|"]
     for flag, n in report.counts().items():

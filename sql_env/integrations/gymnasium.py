@@ -28,12 +28,21 @@ with needs_extra("gym"):
     from gymnasium.vector.utils import read_from_shared_memory, write_to_shared_memory
 
 # %% ../../nbs/integrations/05_gymnasium.ipynb #dc18800b
+_LONGEST_DRAWN = 200
+
+
 class _AnyText(Text):
     "Texts of any characters, up to a length."
 
     def contains(self, x: Any) -> bool:
         "Whether `x` is such a text."
         return isinstance(x, str) and self.min_length <= len(x) <= self.max_length
+
+    def sample(self, mask: Any = None, probability: Any = None) -> str:
+        "A text by chance, as long as one that an agent might write."
+        if mask is None and probability is None:
+            mask = int(self.np_random.integers(min(self.max_length, _LONGEST_DRAWN) + 1)), None
+        return super().sample(mask, probability)
 
 # %% ../../nbs/integrations/05_gymnasium.ipynb #feac8a70
 @write_to_shared_memory.register(_AnyText)

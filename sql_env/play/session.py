@@ -631,7 +631,10 @@ class Session:
     def close(self) -> None:
         "Forget the episode; `begin` starts another."
         with self._lock:
-            self.env.close()
+            if self.episode is self.env.episode:
+                self.env.close()
+            elif self.episode is not None:  # of a fork
+                self.episode.close()
             self.episode, self.observation, self.conversation = None, None, Conversation()
             self.actions, self.rewards, self._keys = [], [], None
             self._is_shared = self.has_failed = False

@@ -257,6 +257,8 @@ def _add_health(app: Any, workers: Workers, journal: Journal | None) -> None:
 def _add_page(app, visits: Visits) -> None:
     "Mount the page for people at `/web`."
     os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")
+    # seconds between two signs of life in a stream; who leaves is noticed at once
+    os.environ.setdefault("GRADIO_HEARTBEAT_INTERVAL", "30")
     import gradio as gr
     from fastapi.responses import RedirectResponse
     from openenv.core.env_server.gradio_theme import OPENENV_GRADIO_CSS, OPENENV_GRADIO_THEME

@@ -349,6 +349,9 @@ _KEYS = """() => { document.addEventListener("keydown", (e) => {
   document.getElementById(places[place]).click();
 }, true); document.body.dataset.keys = "heard"; }"""
 
+# %% ../../nbs/server/05_page.ipynb #5e1dca11
+_LOOK_EVERY = 0.02  # seconds between two looks whether somebody has pressed a button
+
 # %% ../../nbs/server/05_page.ipynb #25c2bd52
 def build_page(visits: Visits, splits: list[str]):
     "The page as `gr.Blocks`."
@@ -429,4 +432,6 @@ def build_page(visits: Visits, splits: list[str]):
         page.load(None, js=_KEYS)
         page.unload(_on_unload(visits))
         page.queue(max_size=2 * visits.seats.capacity)
+    queue = page._queue  # which looks a thousand times a second whether it has something to do
+    queue.sleep_when_free = queue.progress_update_sleep_when_free = _LOOK_EVERY
     return page

@@ -211,7 +211,7 @@ def _append(file: FileIO, data: bytes, size: int) -> int:
 
 # %% ../../nbs/server/03_seats.ipynb #2c7d9001
 def _as_line(result: dict[str, Any]) -> bytes:
-    return (json.dumps(result, ensure_ascii=False) + "\n").encode("utf-8", "replace")
+    return json.dumps(result).encode() + b"\n"
 
 
 def _write_lines(path: str, waiting: deque[bytes]) -> None:

@@ -98,6 +98,9 @@ class Settings:
     )
     split: str = _setting("", "SQL_ENV_SPLIT", "only this split; all if empty", _QUESTIONS)
     level: int = _setting(1, "SQL_ENV_LEVEL", "level of generated worlds, 1 to 5", _QUESTIONS, 1, 5)
+    n: int = _setting(
+        0, "SQL_ENV_N", "generated questions, as many as usual if 0", _QUESTIONS, 0, 10**6
+    )
     reward: str = _of_play("reward")
     budget: int = _of_play("budget")
     schema_level: str = _of_play("schema_level")
@@ -251,6 +254,8 @@ def _load_questions(
     options: dict[str, Any] = dict(path=settings.path or None, split=settings.split or None)
     if takes_option(settings.source, "level"):
         options["level"] = settings.level
+    if settings.n and takes_option(settings.source, "n"):
+        options["n"] = settings.n
     if settings.limits != Limits():
         options["limits"] = settings.limits
     found = load(settings.source, **options).with_workers(workers)

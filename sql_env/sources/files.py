@@ -220,6 +220,10 @@ def _task_fields(fields: Mapping[str, Any]) -> Fields:
         found["writes"] = re.findall(r"[^\s,;]+", found["writes"])
     if found.get("gold_statements") and not found.get("writes"):
         raise ValueError("field 'writes' is missing: the tables that the statements change")
+    if found.get("gold_statements") and found.get("gold_sql"):
+        raise ValueError(
+            "fields 'sql' and 'gold_statements' exclude each other: a task has no query"
+        )
     said = str(found.get("states_rule")).strip().lower()
     found |= {"states_rule": _YES_NO[said]} if said in _YES_NO else {}
     for sql in found.get("gold_statements") or ():
