@@ -448,6 +448,7 @@ def _start_states(q: Question, database: Database, k: int = 15, seed: int = 0) -
 
 # %% ../../nbs/grading/05_changes.ipynb #a1b2c3d4
 _CHANGED = 6  # states in which rows fail one condition
+_MOST_USERS = 20  # rows that refer to new ones and are referred to themselves
 # keys of new rows: behind all others, and before them
 _ENDS = ("NULL", "(SELECT min(rowid) - 1 FROM {})")
 
@@ -476,7 +477,7 @@ def _add(con: apsw.Connection, sql: str, values: tuple, named: Mapping[str, int]
     with suppress(apsw.Error), con:
         con.execute(sql, values)
         if _names_as_many(con, named):
-            return [con.last_insert_rowid()]
+            return [con.last_insert_rowid()] * (con.changes() > 0)
         raise apsw.Error("its name is no longer its own")
     return []
 
@@ -487,8 +488,9 @@ def _refer_to(
     met: Mapping[str, int],  # a row of each table that gold finds
     schema: TaskSchema,
     named: Mapping[str, int],
-) -> None:
-    "Add rows that refer to some rows, each like one that gold finds."
+) -> list[tuple[str, int]]:
+    "Add rows that refer to some rows, each like one that gold finds; table and number of each that is new."
+    found = []
     for (table, number), (user, like), end in product(rows, met.items(), _ENDS):
         for reference in schema.references[user]:
             if reference.table == table != user and table in schema.primary:
@@ -496,7 +498,11 @@ def _refer_to(
                 value = f"(SELECT {key} FROM {target} WHERE rowid = {number})"
                 column = schema.columns[user][reference.column]
                 sql = f"{_copied(user, {column: value}, end, schema)} WHERE rowid = ?1"
-                _add(con, f"{sql} AND {quote_identifier(column)} IS NOT {value}", (like,), named)
+                new = _add(
+                    con, f"{sql} AND {quote_identifier(column)} IS NOT {value}", (like,), named
+                )
+                found += [(user, n) for n in new]
+    return found
 
 
 def _finds(con: apsw.Connection, sql: str) -> bool:
@@ -534,11 +540,14 @@ def _witness(
             if number is not None:
                 met[c.table] = number
                 rows.append((c.table, number))
+            for (any_row,) in con.execute(f"SELECT max(rowid) FROM {table}"):
+                met.setdefault(c.table, any_row)  # which is made to refer to what is found
             for value, end in product(values, _ENDS):
                 sql = _copied(c.table, {c.column: "?1"}, end, schema)
                 new = _add(con, f"{sql} WHERE rowid = ?2", (value, number), named)
                 rows += [(c.table, n) for n in new]
-    _refer_to(con, dict.fromkeys(rows), met, schema, named)
+    users = _refer_to(con, dict.fromkeys(rows), met, schema, named)
+    _refer_to(con, users[:_MOST_USERS], met, schema, named)
     return con.serialize("main"), {c.fails for c in conditions if _finds(con, c.fails)}
 
 # %% ../../nbs/grading/05_changes.ipynb #65393d04
@@ -582,7 +591,8 @@ def _make_states(q: Question, database: Database, k: int, seed: int) -> _StartSt
             found += write_conditions(sql, schema.columns)
             if other := other_row(sql):
                 images.append(_after_statements(images[0], [other]))
-    found.reverse()  # the rows that inner queries find come first
+    # the rows that inner queries find come first, those of one query once
+    found = [*{(c.meets, c.fails): c for c in reversed(found)}.values()]
     made = [_witness(image, found, schema, named) for image in images[:_CHANGED]]
     made += [(image, set()) for image in images[_CHANGED:]]
     states: list[tuple[bytes, GoldChanges, set[str]]] = []
