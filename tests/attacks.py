@@ -63,12 +63,10 @@ def doubling(n):
 
 ZEROS = "printf('%019000d', 0)"
 DENIED, CLOSED = ("not_read_only",), ("forbidden", "unknown_table", "unknown_function")
-SLOW, BIG, LONG, WORDS = (
-    ("operations", "timeout"),
-    ("memory", "too_large", "operations"),
-    ("too_long", "syntax", "memory"),
-    ("syntax",),
-)
+SLOW = ("operations", "timeout")
+BIG = ("memory", "too_large", "operations")
+LONG = ("too_long", "syntax", "memory")
+WORDS = ("syntax",)
 ANY = tuple("operations timeout memory too_large too_long syntax forbidden value ok".split())
 OK = ("ok",)
 

@@ -15,13 +15,10 @@ from conftest import ROOT, made_once
 from fake_server import FakeServer, player
 from serving import Server
 
+from sql_env import EpisodeEnv, RewardConfig, Session, load
 from sql_env.play.acts import ACTS
 from sql_env.play.board import escape_markup
-from sql_env.play.environment import EpisodeEnv
-from sql_env.play.reward import RewardConfig
-from sql_env.play.session import Session
 from sql_env.questions.question_set import save_question_set
-from sql_env.sources.loading import load
 
 REWARDS = [RewardConfig.sparse(), RewardConfig.shaped(), RewardConfig.partial()]
 

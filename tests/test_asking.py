@@ -14,19 +14,14 @@ from laws import law
 from made_rows import made_row
 from tables import cases
 
-from sql_env.evaluation.harness import evaluate, hack_floor
+from sql_env import Episode, EpisodeEnv, RewardConfig, SourceError, evaluate, hack_floor, load
 from sql_env.evaluation.results import EvaluationResult, summary
-from sql_env.paths import SourceError
 from sql_env.play.acts import ACTIONS, allowed_actions
 from sql_env.play.chat import InvalidToolCall, initial_messages, parse_tool_call, tool_schemas
-from sql_env.play.environment import EpisodeEnv
-from sql_env.play.episode import Episode
 from sql_env.play.judges import NO_REPLY, _judge_abstention, _simulated_reply
-from sql_env.play.reward import RewardConfig
 from sql_env.policies import HACKS, OraclePolicy
 from sql_env.policies.baselines import hacks_for
 from sql_env.questions.question_set import Clarification, Question, _question_from_json, question_to_json
-from sql_env.sources.loading import load
 from sql_env.worlds import AmbiguousWorld, world_set, worlds
 
 ALLOWED = (*ACTIONS, "ABSTAIN", "CLARIFY")
@@ -533,9 +528,8 @@ def mini(tmp_path):
 def test_mini_interact_is_read(mini):
     questions = load("mini_interact", mini)
     (q,) = questions
-    assert q.gold_answer == ((1,),) and questions.left_out == {
-        "gold is missing; its authors send mini_interact_GTs by mail": 1
-    }
+    assert q.gold_answer == ((1,),)
+    assert questions.left_out == {"gold is missing; its authors send mini_interact_GTs by mail": 1}
     assert _simulated_reply("What are big sales?", q.clarifications) == ('By "big sales" I mean: total at least 500.')
     assert _simulated_reply("Who is loyal?", q.clarifications).startswith("Loyal customer: Buys often.")
     env = EpisodeEnv(questions, actions=ALLOWED)

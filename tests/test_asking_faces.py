@@ -10,22 +10,15 @@ import pytest
 from fake_server import FakeServer, completion
 from test_cli import sql_env  # noqa: F401
 
-from sql_env.evaluation.harness import evaluate
+from sql_env import Episode, EpisodeEnv, EpisodeExplorer, OraclePolicy, RewardConfig, ScriptedPolicy, evaluate, load
 from sql_env.evaluation.logs import read_log
 from sql_env.integrations.trl import SQLEnvTRL, SQLEnvTRLRemote, rollout_metrics
-from sql_env.play.acts import ACTIONS
-from sql_env.play.chat import tool_schemas
-from sql_env.play.environment import EpisodeEnv
-from sql_env.play.episode import Episode
-from sql_env.play.reward import RewardConfig
-from sql_env.policies import OraclePolicy, ScriptedPolicy
+from sql_env.play import ACTIONS, tool_schemas
 from sql_env.server.app import Settings, _load_questions
 from sql_env.server.environment import SQLEnvironment
 from sql_env.server.page import Visits, _episode_html, _on_start, _Visit, build_page
 from sql_env.server.seats import Seats
-from sql_env.sources.loading import load
 from sql_env.view.episode import EpisodeView, conversation, view_trajectory
-from sql_env.view.explorer import EpisodeExplorer
 from sql_env.view.html import render_html
 from sql_env.view.page import episode_view_html
 from sql_env.view.run import _card_html, _episode_ending, read_runs

@@ -21,8 +21,7 @@ from mutation_study import (
 )
 from tables import cases
 
-from sql_env.database.database import Database, build_database
-from sql_env.database.guards import Limits
+from sql_env.database import Database, Limits, build_database
 from sql_env.evaluation import audit
 from sql_env.evaluation.audit import audit_markdown, audit_questions, audit_summary, near_duplicates, save_report
 from sql_env.evaluation.contradictions import WordingCheck

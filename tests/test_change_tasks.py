@@ -10,18 +10,12 @@ import apsw
 import pytest
 from tables import cases
 
+from sql_env import Episode, EpisodeEnv, OraclePolicy, QueryError, SourceError, evaluate, load
 from sql_env.cli.app import SourceOptions
 from sql_env.database.database import build_database
-from sql_env.database.guards import QueryError
-from sql_env.evaluation.harness import evaluate
 from sql_env.grading.changes import judge_changes, judge_replay
-from sql_env.paths import SourceError
-from sql_env.play.environment import EpisodeEnv
-from sql_env.play.episode import Episode
-from sql_env.policies import OraclePolicy
 from sql_env.questions.question_set import find_split_leaks, save_question_set
 from sql_env.server.settings import Settings, _load_questions
-from sql_env.sources.loading import load
 from sql_env.sources.published import _read_livesqlbench
 from sql_env.worlds import ChangeWorld, FollowUpWorld, PolicyWorld, twins, world_set, worlds
 from sql_env.worlds.change_families import CHANGES

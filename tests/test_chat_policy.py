@@ -26,19 +26,15 @@ pytest.importorskip("openai", reason="openai is not installed: pip install 'sql_
 from made_rows import replay_problems
 from made_sets import bundled
 
-from sql_env.evaluation.harness import RunStopped, evaluate
-from sql_env.evaluation.logs import read_log
-from sql_env.evaluation.results import compare, load_result, results_markdown
+from sql_env import EpisodeEnv, OraclePolicy, load
+from sql_env.evaluation import RunStopped, compare, evaluate, load_result, read_log, results_markdown
 from sql_env.evaluation.rows import Trajectory
 from sql_env.paths import BUNDLED
-from sql_env.play.acts import Action
+from sql_env.play import Action, Observation
 from sql_env.play.chat import InvalidToolCall, initial_messages, parse_tool_call, tool_schemas
-from sql_env.play.environment import EpisodeEnv
-from sql_env.play.episode import Observation
 from sql_env.play.session import TRUNCATED_MESSAGE, _nudge_text
 from sql_env.play.settings import SCHEMA_LEVELS
-from sql_env.policies.base import Completion, ModelError, RolloutAborted, play_episode
-from sql_env.policies.baselines import OraclePolicy
+from sql_env.policies import Completion, Endpoint, ModelError, RolloutAborted, play_episode
 from sql_env.policies.chat import (
     MODEL_SETTINGS_FILE,
     ChatPolicy,
@@ -47,11 +43,9 @@ from sql_env.policies.chat import (
     load_model_settings,
     usage_cost,
 )
-from sql_env.policies.endpoint import Endpoint
 from sql_env.policies.local import CachedWriter, LocalModel, _generate_batch
 from sql_env.policies.requests import EndpointError
 from sql_env.policies.weights import parse_assistant_text
-from sql_env.sources.loading import load
 
 ID, KEY = "vet_clinic-02", "sk-secret-0123456789"
 GOLD = "SELECT count(*) FROM visit WHERE paid_on IS NULL"
@@ -190,12 +184,8 @@ def test_the_request(monkeypatch):
         body, headers = server.bodies[0], server.headers[0]
         assert headers["authorization"] == "Bearer sk-from-the-environment"
         assert (body["model"], body["temperature"], body["max_tokens"], body["top_k"]) == ("m", 0, 50, 1)
-        assert [t["function"]["name"] for t in body["tools"]] == [
-            "answer",
-            "describe",
-            "query",
-            "sample",
-        ] and "return" not in body["tools"][0]["function"]
+        assert [t["function"]["name"] for t in body["tools"]] == ["answer", "describe", "query", "sample"]
+        assert "return" not in body["tools"][0]["function"]
         evaluate(one(), server.policy(as_trained=True), progress=False)
         assert server.bodies[3]["tools"] == tool_schemas()
     assert "sk-" not in str(policy.settings) and json.dumps(policy.settings)
@@ -211,11 +201,8 @@ def test_a_key_is_asked_for_only_where_it_is_needed(monkeypatch):
 
 def test_settings_hide_credentials():
     policy = ChatPolicy("m", "http://user:password@host:1/v1", KEY, extra_headers={"Authorization": KEY})
-    assert (
-        policy.settings["server"] == "host:1"
-        and KEY not in str(policy.settings)
-        and "password" not in str(policy.settings)
-    )
+    assert policy.settings["server"] == "host:1" and KEY not in str(policy.settings)
+    assert "password" not in str(policy.settings)
 
 
 # ---- many at once
@@ -265,9 +252,8 @@ def test_parallel_evaluation_is_the_same(how):
         }
         other = evaluate(some, policy, progress=False, executor=pools[how], batch=5 if "batch" in how else 1)
     assert bare(plain) == bare(other)
-    assert (
-        plain.success_rate == 1 and 0 < plain.n_completed < plain.n_episodes == len(some) and plain.usage["nudges"] > 0
-    )
+    assert plain.success_rate == 1 and 0 < plain.n_completed < plain.n_episodes == len(some)
+    assert plain.usage["nudges"] > 0
     assert compare(plain, other).difference == 0
     if pools[how]:
         pools[how].shutdown()
@@ -370,18 +356,13 @@ def test_log_and_reports(tmp_path):
     policy = ChatPolicy(Script(["Hm.", *GOOD[0:1], *GOOD[1:]]), price=(1, 2), name="a/b")
     r = evaluate(one(), policy, progress=False, log=tmp_path / "log.jsonl")
     about, line = map(json.loads, (tmp_path / "log.jsonl").read_text().splitlines())
-    assert (
-        line["episode"]["usage"]["calls"] == 4
-        and line["notes"] == ["no_call: Hm."]
-        and about["policy_settings"]["nudges"] == 3
-    )
+    assert line["episode"]["usage"]["calls"] == 4 and line["notes"] == ["no_call: Hm."]
+    assert about["policy_settings"]["nudges"] == 3
     assert evaluate(one(), policy, progress=False, log=tmp_path / "log.jsonl") == r, "resumed from the log alone"
     assert load_result(tmp_path / "log.jsonl").episodes == r.episodes
     assert "28 tokens in" in results_markdown([r]) and "cost 0.0000" in results_markdown([r])
-    assert (
-        replay_problems(tmp_path / "log.jsonl", one()) == {}
-        and read_log(tmp_path / "log.jsonl")[1][0].episode == r.episodes[0]
-    )
+    assert replay_problems(tmp_path / "log.jsonl", one()) == {}
+    assert read_log(tmp_path / "log.jsonl")[1][0].episode == r.episodes[0]
 
 
 def test_old_logs_can_be_read(tmp_path):
@@ -538,10 +519,8 @@ def test_the_command(tmp_path):
         assert server.headers[0]["authorization"] == f"Bearer {KEY}"
         assert (tmp_path / "logs" / "org-m.jsonl").exists()
         assert "org/m" in (tmp_path / "out" / "results.md").read_text()
-        assert (
-            not [p for p in tmp_path.rglob("*") if p.is_file() and KEY.encode() in p.read_bytes()]
-            and KEY not in r.output
-        )
+        assert not [p for p in tmp_path.rglob("*") if p.is_file() and KEY.encode() in p.read_bytes()]
+        assert KEY not in r.output
         assert "tokens in" in command(*args, "--shots", "1", env={"OPENAI_API_KEY": KEY}).output
 
 
@@ -766,10 +745,8 @@ def test_a_real_server(served, folder, tiny_model, template):
     here = evaluate(one(), ChatPolicy(LocalModel(*tiny_model, template=template, max_new_tokens=80)), progress=False)
     a, b = there.episodes[0], here.episodes[0]
     assert (a.error, a.correct, a.steps) == (None, True, 3) and (b.correct, b.steps) == (True, 3)
-    assert (
-        a.usage["prompt_tokens"] == b.usage["prompt_tokens"]
-        and abs(a.usage["completion_tokens"] - b.usage["completion_tokens"]) <= 3
-    )
+    assert a.usage["prompt_tokens"] == b.usage["prompt_tokens"]
+    assert abs(a.usage["completion_tokens"] - b.usage["completion_tokens"]) <= 3
     with pytest.raises(EndpointError, match="no-such-model"):
         evaluate(one(), ChatPolicy("no-such-model", served, max_retries=0), progress=False)
 

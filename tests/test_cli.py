@@ -16,16 +16,15 @@ import typer
 from fake_server import FakeServer, completion
 from tables import cases
 
+from sql_env import Limits, load
 from sql_env.cli.app import app
 from sql_env.database.database import Database, build_database
-from sql_env.database.guards import Limits
 from sql_env.extras import EXTRAS
 from sql_env.grading.answers import Verdict
 from sql_env.paths import BUNDLED
 from sql_env.policies import baselines
 from sql_env.policies.base import Completion
 from sql_env.policies.local import load_model_settings
-from sql_env.sources.loading import load
 
 SPIDER = Path(os.environ.get("SQL_ENV_SPIDER") or Path(__file__).resolve().parents[2] / "shared" / "spider")
 needs_spider = pytest.mark.skipif(
@@ -224,11 +223,8 @@ def test_the_order_of_a_pipe_is_kept(tmp_path):
         text=True,
         timeout=60,
     )
-    assert (
-        p.returncode == 0
-        and [r["policy"] for r in strict(p.stdout)] == ["random", "greedy", "oracle"]
-        and all(line.startswith(("Log: ", "  what went wrong: ")) for line in p.stderr.splitlines())
-    )
+    assert p.returncode == 0 and [r["policy"] for r in strict(p.stdout)] == ["random", "greedy", "oracle"]
+    assert all(line.startswith(("Log: ", "  what went wrong: ")) for line in p.stderr.splitlines())
 
 
 # ---- demo
@@ -324,12 +320,8 @@ def test_evaluate_prints_a_table_that_fits(sql_env):
 @needs_spider
 def test_evaluate_on_spider_says_what_is_left_out(sql_env):
     run = fits(sql_env("evaluate --source spider --path", SPIDER, "--split dev -n 60 --policy oracle --no-floor"))
-    assert (
-        run.code == 0
-        and "100.0%" in run.out
-        and "Left out: 62 questions, database wta_1 is missing" in run.out
-        and "In quarantine: " in run.out
-    )
+    assert run.code == 0 and "100.0%" in run.out and "Left out: 62 questions, database wta_1 is missing" in run.out
+    assert "In quarantine: " in run.out
 
 
 def test_evaluate_as_json(sql_env):
@@ -463,13 +455,9 @@ def test_evaluate_says_when_episodes_crash(sql_env, monkeypatch):
 
     monkeypatch.setattr(baselines, "RandomPolicy", Broken)
     run = sql_env("evaluate -n 4 --no-floor --policy random")
-    assert (
-        run.code == 1
-        and "4 episodes crashed, and nothing was measured" in run.out
-        and "RuntimeError: [red]boom[/]" in " ".join(run.out.split())
-        and "nan" not in run.out
-        and "Traceback" not in run.err
-    )
+    assert run.code == 1 and "4 episodes crashed, and nothing was measured" in run.out
+    assert "RuntimeError: [red]boom[/]" in " ".join(run.out.split()) and "nan" not in run.out
+    assert "Traceback" not in run.err
     (r,) = strict(sql_env("evaluate -n 4 --no-floor --policy random --json").out)
     assert r["n_completed"] == 0 and r["n_episodes"] == 4
 
@@ -615,9 +603,8 @@ def test_data_shows_databases_and_questions(sql_env):
 
 def test_data_as_json(sql_env):
     d = strict(sql_env("data --json").out)
-    assert (
-        d["questions"] == 384 == sum(d["databases"].values()) == sum(d["difficulty"].values()) and d["left_out"] == {}
-    )
+    assert d["questions"] == 384 == sum(d["databases"].values()) == sum(d["difficulty"].values())
+    assert d["left_out"] == {}
     assert strict(sql_env("data --split test --json").out)["questions"] < 384
 
 
@@ -792,19 +779,11 @@ def test_nothing_is_written_where_the_command_runs(sql_env, tmp_path, monkeypatc
 def test_export_of_a_question(sql_env, tmp_path):
     out = tmp_path / "two.html"
     r = sql_env("export vet_clinic-12 --policy greedy --policy oracle --out", out)
-    assert (
-        r.code == 0
-        and "played by greedy, 11 steps, wrong (rows)." in r.out
-        and "oracle, 4 steps, right." in r.out
-        and "open it in a browser" in r.out
-    )
+    assert r.code == 0 and "played by greedy, 11 steps, wrong (rows)." in r.out and "oracle, 4 steps, right." in r.out
+    assert "open it in a browser" in r.out
     page = out.read_text()
-    assert (
-        page.startswith("<!doctype html>")
-        and page.count("<article") == 2
-        and "http://" not in page
-        and "https://" not in page
-    )
+    assert page.startswith("<!doctype html>") and page.count("<article") == 2 and "http://" not in page
+    assert "https://" not in page
     d = json.loads(sql_env("export vet_clinic-12 vet_clinic-02 --out", out, "--json").out)
     assert [e["policy"] for e in d["episodes"]] == ["greedy"] * 2 and d["characters"] == len(out.read_text())
 

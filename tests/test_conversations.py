@@ -12,18 +12,13 @@ from laws import law
 from made_rows import replay_problems
 from test_reward import RIGHT, RIGHTLY, WRONG, result, shaped, total, turns, undiscounted
 
-from sql_env.database.database import Database
-from sql_env.evaluation.audit import audit_questions
-from sql_env.evaluation.harness import evaluate, hack_floor
+from sql_env import Database, Episode, EpisodeEnv, audit_questions, evaluate, hack_floor, load
 from sql_env.evaluation.logs import read_log, rescore_log
 from sql_env.evaluation.results import result_texts, results_markdown, summary
 from sql_env.play.acts import ACTIONS, EXTRA_ACTIONS
-from sql_env.play.environment import EpisodeEnv
-from sql_env.play.episode import Episode
 from sql_env.play.reward import RewardConfig, RewardMeter, TurnFacts
 from sql_env.policies import ForgetfulOracle, OraclePolicy, ScriptedPolicy, play_episode
 from sql_env.questions.question_set import Clarification, Question, QuestionSet, question_from_fields, question_to_json
-from sql_env.sources.loading import load
 from sql_env.worlds import worlds
 from sql_env.worlds.conversations import EDITS, ConversationWorld
 from sql_env.worlds.words import load_wordings

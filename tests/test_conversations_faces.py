@@ -8,17 +8,13 @@ from test_cli import sql_env  # noqa: F401
 
 from sql_env import worlds as generated
 from sql_env.client import RemoteEpisode
-from sql_env.evaluation.harness import evaluate
-from sql_env.evaluation.logs import read_log
+from sql_env.evaluation import evaluate, read_log
 from sql_env.evaluation.results import summary
 from sql_env.evaluation.rows import classify_failure, episode_result
 from sql_env.integrations.trl import SQLEnvTRL, rollout_metrics
 from sql_env.models import SQLAction
-from sql_env.play.acts import Action
+from sql_env.play import Action, EpisodeEnv, RewardConfig, Session
 from sql_env.play.chat import episode_messages
-from sql_env.play.environment import EpisodeEnv
-from sql_env.play.reward import RewardConfig
-from sql_env.play.session import Session
 from sql_env.policies import ChatPolicy, ForgetfulOracle, OraclePolicy, play_episode
 from sql_env.questions.question_set import QuestionSet
 from sql_env.server.environment import SQLEnvironment

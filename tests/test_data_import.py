@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from laws import law
 from tables import cases
 
-from sql_env.database.database import Database
-from sql_env.paths import SourceError
+from sql_env import Database, SourceError
 from sql_env.sources.tables import _column_names, _read_csv_table, _sqlite_value, import_files
 
 duckdb = pytest.importorskip("duckdb")

@@ -16,10 +16,8 @@ import apsw
 import pytest
 from tables import cases
 
-from sql_env.database import catalog
+from sql_env.database import Database, Limits, QueryError, build_database, catalog
 from sql_env.database.connection import GuardedConnection
-from sql_env.database.database import Database, build_database
-from sql_env.database.guards import Limits, QueryError
 from sql_env.grading.variants.instances import InstanceGenerator
 from sql_env.paths import DiskCache, cache_dir
 from sql_env.questions.gold import GoldRunner

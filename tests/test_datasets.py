@@ -11,13 +11,9 @@ from pathlib import Path
 import pytest
 from test_sources import zipped
 
-from sql_env import EpisodeEnv
+from sql_env import EpisodeEnv, Limits, OraclePolicy, audit_questions, evaluate
 from sql_env.database.database import build_database
-from sql_env.database.guards import Limits
-from sql_env.evaluation.audit import audit_questions
-from sql_env.evaluation.harness import evaluate
 from sql_env.paths import BUNDLED, SourceError
-from sql_env.policies.baselines import OraclePolicy
 from sql_env.questions.question_set import (
     QUARANTINE_FLAGS,
     QUESTION_FLAGS,

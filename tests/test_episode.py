@@ -16,19 +16,15 @@ from laws import law
 from made_sets import bundled
 from tables import cases
 
+from sql_env import EpisodeEnv, Limits, Question, QuestionSet, RewardConfig, load
 from sql_env.database.database import Database, build_database
-from sql_env.database.guards import Limits
 from sql_env.grading.answers import format_rows
 from sql_env.play.acts import ACTIONS
 from sql_env.play.board import MAX_SCHEMA_CHARS
-from sql_env.play.environment import EpisodeEnv
 from sql_env.play.episode import MAX_HISTORY_ACTIONS, Episode, Observation
-from sql_env.play.reward import RewardConfig
 from sql_env.play.settings import SCHEMA_LEVELS
 from sql_env.policies.base import parse_schema_info
 from sql_env.policies.baselines import HACKS, RandomPolicy, most_frequent_answer
-from sql_env.questions.question_set import Question, QuestionSet
-from sql_env.sources.loading import load
 from sql_env.sql.text import normalize_sql
 
 REWARDS = {
@@ -1036,9 +1032,8 @@ def test_observations_do_not_depend_on_gold(level):
 def test_the_breakdown_of_rewards_is_not_in_an_observation(db):
     episode, _ = start(db, reward=RewardConfig.shaped())
     o = episode.step("QUERY", "SELECT count(*) FROM pet")
-    assert "shaping" in episode.turns[-1].reward and not any(
-        w in json.dumps(asdict(o)) for w in ("shaping", "outcome", "repeat")
-    )
+    assert "shaping" in episode.turns[-1].reward
+    assert not any(w in json.dumps(asdict(o)) for w in ("shaping", "outcome", "repeat"))
 
 
 def test_a_wrong_answer_is_not_explained(db):

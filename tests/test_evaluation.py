@@ -18,10 +18,9 @@ import pytest
 from made_rows import made_row, replay_problems
 from made_sets import bundled
 
+from sql_env import EpisodeEnv, Limits, RewardConfig, ScriptedPolicy, load
 from sql_env.database.database import build_database
-from sql_env.database.guards import Limits
-from sql_env.evaluation.harness import RunStopped, evaluate, hack_floor
-from sql_env.evaluation.logs import merge_logs
+from sql_env.evaluation import RunStopped, evaluate, hack_floor, merge_logs
 from sql_env.evaluation.processes import ProcessWorkers, WorkerError
 from sql_env.evaluation.results import (
     EvaluationResult,
@@ -39,12 +38,8 @@ from sql_env.evaluation.rows import EpisodeResult, question_hashes
 from sql_env.grading.answers import Verdict
 from sql_env.grading.variants.robust import ROBUST_REASONS
 from sql_env.play.acts import Action
-from sql_env.play.environment import EpisodeEnv
-from sql_env.play.reward import RewardConfig
-from sql_env.policies.base import ScriptedPolicy
 from sql_env.policies.baselines import HACKS, OraclePolicy, RandomPolicy
 from sql_env.questions.question_set import Question, QuestionSet, save_question_set
-from sql_env.sources.loading import load
 
 CONSTANT = HACKS[2]
 
@@ -143,12 +138,8 @@ def test_rates_are_means_over_completed_episodes():
     ]
     result = EvaluationResult("p", episodes)
     assert (result.n_episodes, result.n_completed) == (4, 3)
-    assert (
-        result.success_rate == 2 / 3
-        and result.avg_steps == 4
-        and result.avg_reward == 2.5 / 3
-        and result.grounded_rate == 1 / 3
-    )
+    assert result.success_rate == 2 / 3 and result.avg_steps == 4 and result.avg_reward == 2.5 / 3
+    assert result.grounded_rate == 1 / 3
     assert "1 crashed" in repr(result)
 
 
@@ -177,11 +168,8 @@ def test_numbers_agree_with_a_count_by_hand():
 @pytest.mark.parametrize("n", [1, 59, 60, 61, 150])
 def test_more_episodes_than_questions_play_them_again_with_other_seeds(n):
     plan = plan_episodes(env(), n, 5)
-    assert (
-        [p[0] for p in plan] == list(range(n))
-        and len({(p[1]["question_id"], p[1]["seed"]) for p in plan}) == n
-        and len({p[2] for p in plan}) == n
-    )
+    assert [p[0] for p in plan] == list(range(n)) and len({(p[1]["question_id"], p[1]["seed"]) for p in plan}) == n
+    assert len({p[2] for p in plan}) == n
     result = evaluate(env(), RandomPolicy(0), n, 5, progress=False)
     assert result.n_episodes == result.n_completed == n
     counts = np.unique([e.question_id for e in result.episodes], return_counts=True)[1]
@@ -240,12 +228,8 @@ def test_a_policy_that_raises_loses_no_episode():
     assert result.n_episodes == 60 and 0 < len(crashed) < 60 and result.n_completed == 60 - len(crashed)
     for e in crashed:
         q = bundled().get(e.question_id)
-        assert (
-            e.error == "RuntimeError: I give up"
-            and len(q.question_text) % 3 == 0
-            and (e.database, e.difficulty) == (q.database_name, q.difficulty)
-            and not e.correct
-        )
+        assert e.error == "RuntimeError: I give up" and len(q.question_text) % 3 == 0
+        assert (e.database, e.difficulty) == (q.database_name, q.difficulty) and not e.correct
     assert result.avg_steps == 4, "crashed episodes don't enter the means"
     with ProcessPoolExecutor(2) as pool:
         assert same(evaluate(env(), Broken(), executor=pool, progress=False), result)
@@ -254,12 +238,8 @@ def test_a_policy_that_raises_loses_no_episode():
 def test_an_environment_that_raises_loses_no_episode():
     result = evaluate(BrokenEnv(bundled().sample(60, 3)), RandomPolicy(0), progress=False)
     errors = {e.question_id[-1]: e.error for e in result.episodes}
-    assert (
-        result.n_episodes == 60
-        and errors["1"] == "OSError: the disk is gone"
-        and errors["2"].startswith("MemoryError")
-        and errors["3"] is None
-    )
+    assert result.n_episodes == 60 and errors["1"] == "OSError: the disk is gone"
+    assert errors["2"].startswith("MemoryError") and errors["3"] is None
     assert result.n_completed == sum(e.question_id[-1] not in "12" for e in result.episodes)
     assert all(e.question_id in bundled().by_id for e in result.episodes)
 
@@ -547,11 +527,8 @@ def test_a_table_has_a_row_for_each_result(results):
 
 def test_markdown_is_a_table_with_the_floor_below(results):
     lines = results_markdown(results, {"empty": 0.004, "constant 1": 0.0}).split("\n")
-    assert (
-        lines[0].startswith("| policy | success |")
-        and len(lines) == 7
-        and all(x.count("|") == lines[0].count("|") for x in lines[:5])
-    )
+    assert lines[0].startswith("| policy | success |") and len(lines) == 7
+    assert all(x.count("|") == lines[0].count("|") for x in lines[:5])
     assert "100.0%" in lines[3] and lines[-1] == "Hack floor: 0.4% (empty)."
     assert "Hack floor" not in results_markdown(results)
 

@@ -10,15 +10,11 @@ import pytest
 from made_sets import bundled
 from tables import cases
 
+from sql_env import Episode, EpisodeEnv, Question, QuestionSet, RewardConfig, load
 from sql_env.database.database import Database, build_database
 from sql_env.database.workers import WorkerDiedError
 from sql_env.grading.grounding import MAX_RESULT_BYTES, Evidence
 from sql_env.play.board import _Board, _ResultOrigin
-from sql_env.play.environment import EpisodeEnv
-from sql_env.play.episode import Episode
-from sql_env.play.reward import RewardConfig
-from sql_env.questions.question_set import Question, QuestionSet
-from sql_env.sources.loading import load
 
 SCHEMA = "CREATE TABLE pet (id INTEGER PRIMARY KEY, name TEXT, age REAL); CREATE TABLE note (pet_id, long TEXT)"
 FOX = "\U0001f98a"

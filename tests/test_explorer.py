@@ -17,15 +17,11 @@ from laws import law
 
 from sql_env.database.catalog import Column, TableInfo
 from sql_env.database.database import build_database
-from sql_env.evaluation.harness import evaluate
-from sql_env.evaluation.logs import read_log
+from sql_env.evaluation import evaluate, read_log
 from sql_env.evaluation.rows import EpisodeResult, Trajectory
-from sql_env.play.acts import Action
-from sql_env.play.environment import EpisodeEnv
+from sql_env.play import Action, EpisodeEnv, RewardConfig
 from sql_env.play.episode import Episode, Turn
-from sql_env.play.reward import RewardConfig
-from sql_env.policies.base import ScriptedPolicy, play_episode
-from sql_env.policies.baselines import OraclePolicy, RandomPolicy
+from sql_env.policies import OraclePolicy, RandomPolicy, ScriptedPolicy, play_episode
 from sql_env.progress import terminal_text
 from sql_env.questions.question_set import Question, QuestionSet
 from sql_env.sources.loading import load
@@ -99,24 +95,19 @@ def test_a_view_holds_gold_only_after_the_end():
     e = played(MOVES[:4])
     assert view_episode(e).outcome is None
     gold = html.escape(QS.get("vet_clinic-12").gold_sql, quote=False)
-    assert gold not in episode_page_html(view_episode(e)) and "guinea pig" not in episode_page_html(
-        view_episode(e, hide_unexplored=True)
-    )
+    assert gold not in episode_page_html(view_episode(e))
+    assert "guinea pig" not in episode_page_html(view_episode(e, hide_unexplored=True))
     e.step("ANSWER", "@last")
-    assert (
-        view_episode(e).outcome.gold_sql
-        and gold in episode_page_html(view_episode(e))
-        and "guinea pig" in episode_page_html(view_episode(e))
-    )
+    assert view_episode(e).outcome.gold_sql and gold in episode_page_html(view_episode(e))
+    assert "guinea pig" in episode_page_html(view_episode(e))
 
 
 def test_an_episode_without_an_answer_ends_too():
     e = played([("DESCRIBE", "animal")] * 3, budget=3)
     view = view_episode(e)
     assert view.outcome.verdict.reason == "no_answer" and view.outcome.answer is None
-    assert "used up without an answer" in render_html(
-        episode_view_html(view, 3)
-    ) and view.outcome.gold_sql in html.unescape(render_html(episode_view_html(view, 3)))
+    assert "used up without an answer" in render_html(episode_view_html(view, 3))
+    assert view.outcome.gold_sql in html.unescape(render_html(episode_view_html(view, 3)))
 
 
 def test_views_do_not_change():
@@ -203,19 +194,15 @@ def test_any_text_is_shown_as_it_is(text):
 def test_tables_are_discovered_by_looking():
     view = view_episode(played())
     assert _discovered_tables(view) == {"animal": 1}
-    assert (
-        render_html(_schema_svg(view, 0)).count("sx-table sx-on") == 0
-        and render_html(_schema_svg(view, 1)).count("sx-table sx-on") == 1
-    )
+    assert render_html(_schema_svg(view, 0)).count("sx-table sx-on") == 0
+    assert render_html(_schema_svg(view, 1)).count("sx-table sx-on") == 1
     assert len(_discovered_tables(view_episode(played(schema_level="full")))) == 8
 
 
 def test_what_was_not_discovered_is_hidden():
     e = played(MOVES[:1])
-    hidden, clear = (
-        render_html(_schema_svg(view_episode(e, hide_unexplored=True), 1)),
-        render_html(_schema_svg(view_episode(e), 1)),
-    )
+    hidden = render_html(_schema_svg(view_episode(e, hide_unexplored=True), 1))
+    clear = render_html(_schema_svg(view_episode(e), 1))
     assert "dam_id" in hidden and "price_cents" not in hidden and "price_cents" in clear and "line_item" in hidden
     nameless = render_html(_schema_svg(view_episode(played(MOVES[:1], schema_level="none"), hide_unexplored=True), 1))
     assert "line_item" not in nameless and "animal" in nameless
@@ -294,9 +281,8 @@ def hostile_view(questions):
 def harmless(page, scripts=0):
     "Nothing of the hostile text became an element or an attribute, and nothing is fetched."
     tree = Tree(page)
-    assert tree.tags.count("script") == scripts and not {"img", "link", "object", "iframe", "a", "form"} & set(
-        tree.tags
-    )
+    assert tree.tags.count("script") == scripts
+    assert not {"img", "link", "object", "iframe", "a", "form"} & set(tree.tags)
     assert not [a for a in tree.attributes if a[1].startswith("on") or a[1] in ("src", "href", "srcset", "action")]
     assert EVIL in html.unescape("".join(tree.text)) or EVIL[:19] in "".join(tree.text)
     return tree
@@ -372,13 +358,10 @@ def test_the_page_forbids_everything_but_its_script():
     page = episode_page_html(view_episode(played()))
     policy = re.search(r'content="(default-src[^"]*)"', page)[1]
     script = re.search(r"<script>(.*?)</script>", page, re.S)[1]
-    assert (
-        script == read_asset("replay.js")
-        and base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() in policy
-    )
-    assert "default-src 'none'" in policy and "http" not in re.sub(
-        r"<meta[^>]*>", "", page.replace(read_asset("replay.js"), "")
-    )
+    assert script == read_asset("replay.js")
+    assert base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() in policy
+    assert "default-src 'none'" in policy
+    assert "http" not in re.sub(r"<meta[^>]*>", "", page.replace(read_asset("replay.js"), ""))
 
 
 def test_a_long_episode_is_a_small_file(tell):
@@ -585,11 +568,8 @@ def test_choosing(ex):
     c = ex.picker
     c.split.value, c.difficulty.value = "test", "hard"
     ids = [v for _, v in c.question.options]
-    assert (
-        ids
-        and all((QS.get(i).split, QS.get(i).difficulty) == ("test", "hard") for i in ids)
-        and ex.human.episode.question.question_id == c.question.value == ids[0]
-    )
+    assert ids and all((QS.get(i).split, QS.get(i).difficulty) == ("test", "hard") for i in ids)
+    assert ex.human.episode.question.question_id == c.question.value == ids[0]
     c.search.value = "nothing is called like this"
     assert "no question" in c.error.value and c.question.value == ids[0]
     ex.choose("vet_clinic-12")
@@ -618,11 +598,8 @@ def test_watching_with_the_slider(ex):
     ex.watching.menus[0].value = "oracle"
     ex.watching.button.click()
     p = ex.watching.player
-    assert (
-        ex.tabs.selected_index == 1
-        and p.slider.max == p.play.max == len(ex.views[0].turns) == 4
-        and p.slider.value == 1
-    )
+    assert ex.tabs.selected_index == 1 and p.slider.max == p.play.max == len(ex.views[0].turns) == 4
+    assert p.slider.value == 1
     p.back.click()
     assert "Nothing is known yet" in p.screens.children[0].value
     for i in range(1, 6):
@@ -712,11 +689,8 @@ def test_two_explorers_share_nothing(tmp_path):
         one.play(*m)
     one.compare("random", "oracle")
     one.choose("vet_clinic-02")
-    assert (
-        [two.human.board.head.value, shown(two.human.player)] == still
-        and two.tabs.selected_index in (0, None)
-        and not two.comparing.player.views
-    )
+    assert [two.human.board.head.value, shown(two.human.player)] == still and two.tabs.selected_index in (0, None)
+    assert not two.comparing.player.views
     mine, theirs = ({id(x) for x in everything(e.box)} for e in (one, two))
     assert not mine & theirs and len(mine) > 60
     for widget in (EpisodeExplorer, EpisodePlayer, HumanPlayer, _QuestionPicker, _ActionBoard, _PolicyTab, _LogTab):
@@ -742,10 +716,7 @@ def test_still_pictures_have_no_style_sheet():
     page = episode_html(played(), "hasty").data
     tree = Tree(page)
     assert not {"script", "style", "svg"} & set(tree.tags) and not [a for a in tree.attributes if a[1] == "class"]
-    assert (
-        "200 rows: animal_id, name, type" in page
-        and "gold" in page
-        and "SELECT c.meaning" not in episode_html(played(), gold=False).data
-    )
+    assert "200 rows: animal_id, name, type" in page and "gold" in page
+    assert "SELECT c.meaning" not in episode_html(played(), gold=False).data
     assert "SELECT c.meaning" not in episode_html(played(MOVES[:4])).data
     assert episode_html([Turn(Action("QUERY", "SELECT 1"), "1\n1", "", {})]).data.count("<table") == 1

@@ -18,10 +18,8 @@ import nbformat
 import pytest
 
 from sql_env.database.database import build_database
-from sql_env.play.environment import EpisodeEnv
-from sql_env.play.reward import RewardConfig
-from sql_env.policies.base import ScriptedPolicy, play_episode
-from sql_env.policies.baselines import OraclePolicy
+from sql_env.play import EpisodeEnv, RewardConfig
+from sql_env.policies import OraclePolicy, ScriptedPolicy, play_episode
 from sql_env.questions.question_set import Question, QuestionSet
 from sql_env.sources.loading import load
 from sql_env.view.episode import view_episode
@@ -371,11 +369,8 @@ def test_the_page_plays_offline(browser, views, tmp_path, tell):
     path.write_text(episode_page_html(views[0]), encoding="utf-8")
     page, asked = offline(browser, path)
     position, step = page.locator("#sx-position"), page.locator(".sx-step:visible")
-    assert (
-        position.inner_text() == "step 0 of 5"
-        and "Nothing is known" in step.inner_text()
-        and page.locator(".sx-table.sx-on").count() == 0
-    )
+    assert position.inner_text() == "step 0 of 5" and "Nothing is known" in step.inner_text()
+    assert page.locator(".sx-table.sx-on").count() == 0
     times = [
         page.evaluate(TIMED, ["document.querySelector('#sx-next').click()", ["#sx-position", f"step {i} of 5"]])
         for i in (1, 2, 3)
@@ -390,11 +385,8 @@ def test_the_page_plays_offline(browser, views, tmp_path, tell):
     page.locator(".sx-steps button").nth(1).click()
     assert position.inner_text() == "step 2 of 5"
     page.keyboard.press("End")
-    assert (
-        "Row 1, CN | 77, is not in gold" in step.inner_text()
-        and page.locator(".sx-step").count() == 6
-        and step.count() == 1
-    )
+    assert "Row 1, CN | 77, is not in gold" in step.inner_text() and page.locator(".sx-step").count() == 6
+    assert step.count() == 1
     page.locator("#sx-play").click()
     assert page.locator("#sx-play").inner_text() == "Pause" and position.inner_text() == "step 0 of 5"
     page.locator("#sx-position", has_text="step 1 of 5").wait_for()
@@ -412,10 +404,8 @@ def test_the_page_in_the_dark_on_a_phone_and_without_scripts(browser, views, tmp
     path.write_text(episode_page_html(*views), encoding="utf-8")
     dark, _ = offline(browser, path, (1400, 1000), "dark")
     dark.keyboard.press("End")
-    assert (
-        dark.locator(".sx-wrong, .sx-right").all_inner_texts()[0].startswith("Wrong")
-        and dark.locator(".sx-right:visible").count() == 1
-    )
+    assert dark.locator(".sx-wrong, .sx-right").all_inner_texts()[0].startswith("Wrong")
+    assert dark.locator(".sx-right:visible").count() == 1
     picture(dark, "page_pair_dark", full_page=True)
     light, _ = offline(browser, path, (1400, 1000))
     light.keyboard.press("End")
@@ -523,9 +513,6 @@ def test_hostile_pages_are_tame(browser, tmp_path):
     for i in range(6):
         picture(page, f"page_hostile_{i}")
         page.keyboard.press("ArrowRight")
-    assert (
-        page.locator("h2").inner_text() == " ".join(f"How many {evil}?".split())
-        and page.locator("img").count() == 0
-        and page.locator("script").count() == 1
-    )
+    assert page.locator("h2").inner_text() == " ".join(f"How many {evil}?".split()) and page.locator("img").count() == 0
+    assert page.locator("script").count() == 1
     assert page.evaluate("document.documentElement.scrollWidth") <= 1000 and asked == [path.as_uri()]

@@ -7,17 +7,13 @@ from typing import NamedTuple
 
 import pytest
 
-from sql_env import load
+from sql_env import EpisodeEnv, EpisodeExplorer, QuestionSet, Session, load
 from sql_env.integrations.trl import SQLEnvTRL
 from sql_env.models import SQLAction
 from sql_env.play.acts import ACTS, allowed_actions
-from sql_env.play.environment import EpisodeEnv
-from sql_env.play.session import Session
-from sql_env.questions.question_set import QuestionSet
 from sql_env.server.environment import SQLEnvironment
 from sql_env.server.mcp_tools import EnvironmentTools, Player
 from sql_env.server.page import _Visit
-from sql_env.view.explorer import EpisodeExplorer
 from sql_env.worlds import AmbiguousWorld, ConversationWorld, FollowUpWorld, world_set
 
 VERBS = allowed_actions("execute,abstain,clarify")

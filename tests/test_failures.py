@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from made_rows import made_row
 
-from sql_env.evaluation.harness import evaluate
+from sql_env import ChatPolicy, EpisodeEnv, evaluate, load
 from sql_env.evaluation.logs import read_log
 from sql_env.evaluation.rows import (
     FAILURES,
@@ -19,11 +19,8 @@ from sql_env.evaluation.rows import (
     failures_text,
 )
 from sql_env.play.acts import Action
-from sql_env.play.environment import EpisodeEnv
 from sql_env.play.episode import Turn
 from sql_env.policies.base import Completion, RolloutAborted
-from sql_env.policies.chat import ChatPolicy
-from sql_env.sources.loading import load
 from sql_env.sql.clauses import differing_clauses
 from sql_env.sql.mutants import one_edit_mutants
 from sql_env.view.logs import JsonlLog

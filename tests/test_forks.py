@@ -13,14 +13,10 @@ from hypothesis import strategies as st
 from laws import law
 from made_sets import bundled
 
-from sql_env import EpisodeEnv, RewardConfig, Session
+from sql_env import Episode, EpisodeEnv, RandomPolicy, RewardConfig, Session, load, play_episode
 from sql_env.grading import grounding
 from sql_env.play import session as snapshots
 from sql_env.play.acts import Action
-from sql_env.play.episode import Episode
-from sql_env.policies.base import play_episode
-from sql_env.policies.baselines import RandomPolicy
-from sql_env.sources.loading import load
 
 ID = "vet_clinic-02"
 GOLD = "SELECT count(*) FROM visit WHERE paid_on IS NULL"

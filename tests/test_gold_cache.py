@@ -9,8 +9,7 @@ import apsw
 import pytest
 from tables import cases
 
-from sql_env.database.database import Database, build_database
-from sql_env.database.guards import Limits, QueryError
+from sql_env.database import Database, Limits, QueryError, build_database
 from sql_env.paths import DiskCache
 from sql_env.questions import gold as golds
 from sql_env.questions.gold import GoldResult, GoldRunner, _ShuffledCopy, gold_results, same_rows

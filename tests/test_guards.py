@@ -9,10 +9,9 @@ import pytest
 from databases import COUNT, kind, outcome, work_database
 from tables import cases
 
+from sql_env import Database, Limits, QueryError
 from sql_env.database import connection
 from sql_env.database.connection import _Budget
-from sql_env.database.database import Database
-from sql_env.database.guards import Limits, QueryError
 
 
 @pytest.fixture(scope="module")

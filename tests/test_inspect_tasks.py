@@ -17,10 +17,8 @@ from inspect_ai.log import read_eval_log
 from inspect_ai.model import ModelOutput, ModelUsage, get_model
 from inspect_ai.solver import generate, solver
 
-from sql_env.evaluation.harness import evaluate
+from sql_env import ChatPolicy, evaluate, load
 from sql_env.integrations.inspect_ai import correct_scorer, grounded_scorer, question_task, robust_scorer, start_episode
-from sql_env.policies.chat import ChatPolicy
-from sql_env.sources.loading import load
 
 VERDICTS = ("correct", "robust", "grounded")
 

@@ -14,7 +14,7 @@ from made_rows import made_row, replay_problems
 from made_sets import bundled
 from tables import cases
 
-from sql_env.evaluation.harness import evaluate
+from sql_env import ChatPolicy, EpisodeEnv, Question, RewardConfig, evaluate, load
 from sql_env.evaluation.logs import (
     EpisodeLog,
     _log_env,
@@ -29,14 +29,8 @@ from sql_env.evaluation.results import summary
 from sql_env.evaluation.rows import BLAMES, EpisodeResult, Trajectory, episode_result, question_hashes
 from sql_env.grading.answers import Verdict
 from sql_env.paths import read_asset
-from sql_env.play.environment import EpisodeEnv
 from sql_env.play.episode import Action
-from sql_env.play.reward import RewardConfig
-from sql_env.policies.base import Completion, ModelError, RolloutAborted, ScriptedPolicy
-from sql_env.policies.baselines import HACKS, OraclePolicy, RandomPolicy
-from sql_env.policies.chat import ChatPolicy
-from sql_env.questions.question_set import Question
-from sql_env.sources.loading import load
+from sql_env.policies import HACKS, Completion, ModelError, OraclePolicy, RandomPolicy, RolloutAborted, ScriptedPolicy
 
 CONSTANT = HACKS[2]
 

@@ -10,19 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from laws import law
 
+from sql_env import ChatPolicy, EpisodeEnv, OraclePolicy, Question, QuestionSet, evaluate
 from sql_env.database.database import build_database
-from sql_env.evaluation.harness import evaluate
 from sql_env.integrations.trl import SQLEnvTRL, ToolError, prompt_rows
 from sql_env.models import SQLAction
 from sql_env.play.acts import ACTIONS
 from sql_env.play.board import escape_markup, unescape_markup
 from sql_env.play.chat import action_message, initial_messages, tool_schemas
-from sql_env.play.environment import EpisodeEnv
 from sql_env.play.settings import SCHEMA_LEVELS
 from sql_env.policies.base import Completion, parse_schema_info
-from sql_env.policies.baselines import OraclePolicy
-from sql_env.policies.chat import ChatPolicy
-from sql_env.questions.question_set import Question, QuestionSet
 from sql_env.server.environment import SQLEnvironment
 from sql_env.sql.text import quote_identifier
 from sql_env.training.data import sft_rows

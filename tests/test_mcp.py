@@ -25,13 +25,12 @@ from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.memory import create_connected_server_and_client_session as connect
 
+from sql_env import EpisodeEnv, Session, load
 from sql_env.database.workers import Workers
 from sql_env.evaluation.logs import read_log
 from sql_env.grading.answers import format_rows
 from sql_env.play.acts import ACTIONS, EXTRA_ACTIONS
 from sql_env.play.chat import tool_schemas
-from sql_env.play.environment import EpisodeEnv
-from sql_env.play.session import Session
 from sql_env.server.limits import MAX_MESSAGE_BYTES
 from sql_env.server.mcp_tools import (
     HttpEndpoint,
@@ -45,7 +44,6 @@ from sql_env.server.mcp_tools import (
 )
 from sql_env.server.seats import Seats
 from sql_env.server.settings import Settings
-from sql_env.sources.loading import load
 
 ROOT = Path(__file__).resolve().parent.parent
 QUESTION = "vet_clinic-02"

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from laws import law
 from nano import save_int8
 
+from sql_env import ChatPolicy, EpisodeEnv, SourceError, evaluate, load
 from sql_env.cli.app import make_policy
-from sql_env.evaluation.harness import evaluate
 from sql_env.nano.engine import (
     NANO_WEIGHTS,
     ConversationState,
@@ -27,12 +27,8 @@ from sql_env.nano.engine import (
 from sql_env.nano.recipe import NANO, world_transcripts
 from sql_env.nano.text import ROLE_TOKENS, NanoTokenizer, parse_written, render_transcript
 from sql_env.nano.training import new_nano
-from sql_env.paths import SourceError
 from sql_env.play.chat import initial_messages
-from sql_env.play.environment import EpisodeEnv
-from sql_env.policies.chat import ChatPolicy
 from sql_env.policies.local import LocalModel
-from sql_env.sources.loading import load
 from sql_env.training.run import save_model
 
 

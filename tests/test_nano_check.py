@@ -9,15 +9,13 @@ from hypothesis import strategies as st
 from laws import law
 from tables import cases
 
-from sql_env.evaluation.harness import evaluate
+from sql_env import EpisodeEnv, evaluate, load
 from sql_env.evaluation.logs import read_log
 from sql_env.nano.engine import NANO_WEIGHTS, ConversationState, NanoEngine, NanoModel, NanoPolicy, TurnWriter
 from sql_env.nano.recipe import expert_transcripts, world_transcripts
 from sql_env.nano.text import NanoTokenizer, call_objection, conversation_facts
 from sql_env.play.acts import Action
 from sql_env.play.chat import action_message, error_result_text
-from sql_env.play.environment import EpisodeEnv
-from sql_env.sources.loading import load
 from sql_env.sql.analysis import has_repeated_part, value_tests
 from sql_env.training.evals import evaluate_checkpoint
 

@@ -9,6 +9,7 @@ from random import Random
 import apsw
 import pytest
 
+from sql_env import EpisodeEnv, Question, QuestionSet, load
 from sql_env.nano import recipe as nano_recipe
 from sql_env.nano.engine import NANO_WEIGHTS
 from sql_env.nano.recipe import (
@@ -28,9 +29,6 @@ from sql_env.nano.recipe import (
 from sql_env.nano.text import render_transcript
 from sql_env.nano.training import nano_tokenizer, new_nano
 from sql_env.play.acts import Action
-from sql_env.play.environment import EpisodeEnv
-from sql_env.questions.question_set import Question, QuestionSet
-from sql_env.sources.loading import load
 from sql_env.training.data import right_trajectories, trajectory_messages
 from sql_env.training.experts import missing_mention
 from sql_env.training.recipes import Stage

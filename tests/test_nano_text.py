@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tables import cases
 
+from sql_env import EpisodeEnv, load
 from sql_env.integrations.trl import prompt_rows
 from sql_env.nano.recipe import _NumberedSQLEnv, world_transcripts
 from sql_env.nano.text import (
@@ -20,9 +21,7 @@ from sql_env.nano.text import (
     render_transcript,
 )
 from sql_env.play.chat import episode_messages
-from sql_env.play.environment import EpisodeEnv
 from sql_env.play.session import ToolError
-from sql_env.sources.loading import load
 from sql_env.sql.text import quote_identifier
 
 OPENING = "How many?\n\nTables:\n{}\n\nSteps: 9"

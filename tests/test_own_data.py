@@ -6,10 +6,9 @@ import shutil
 import pytest
 from typer.testing import CliRunner
 
+from sql_env import EpisodeEnv, SourceError
 from sql_env.cli import app
 from sql_env.database.database import Database, build_database
-from sql_env.paths import SourceError
-from sql_env.play.environment import EpisodeEnv
 from sql_env.sources import files, loading
 from sql_env.sources.loading import load, load_batches
 from sql_env.sources.tables import import_files

@@ -12,14 +12,13 @@ from deceiving_pairs import DATABASES, PAIRS, SCHEMA, differing, kinds_of_false_
 from made_rows import made_row
 from tables import cases
 
+from sql_env import EpisodeEnv, load
 from sql_env.evaluation.results import EvaluationResult, result_texts
 from sql_env.evaluation.rows import EpisodeResult, _normalized_gold, episode_result
 from sql_env.grading.variants.contents import Comparison, Contents
-from sql_env.play.environment import EpisodeEnv
 from sql_env.proofs import decision
 from sql_env.proofs.decision import kept_by, prove, prove_on
 from sql_env.proofs.facts import Assumption, all_assumptions, read_facts
-from sql_env.sources.loading import load
 from sql_env.sql.analysis import parse_sql, referenced_tables
 from sql_env.sql.mutants import one_edit_mutants
 
@@ -541,9 +540,8 @@ def test_what_a_certificate_rests_on_stands_in_log_and_page(tmp_path):
     for t in trajectories:
         view = view_trajectory(t, qs, about)
         certified = view.outcome.verdicts["certified"]
-        assert (certified.correct, certified.reason) == (True, "proved") and certified == t.episode.verdicts[
-            "certified"
-        ]
+        assert (certified.correct, certified.reason) == (True, "proved")
+        assert certified == t.episode.verdicts["certified"]
         for shown in (view, view_logged(t, about)):
             parts = _film_data(shown)["steps"][-1].parts
             assert [part.text for part in parts if part.title == "certified"] == ["right: proved"]

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from laws import law
 from tables import cases
 
-from sql_env.database.database import Database, build_database
-from sql_env.database.guards import Limits
+from sql_env.database import Database, Limits, build_database
 from sql_env.questions.gold import GoldRunner, _fix_double_quotes, rank_rows
 from sql_env.questions.question_set import (
     QUARANTINE_FLAGS,
@@ -114,12 +113,8 @@ def test_a_flag_of_quarantine_sets_a_question_aside(runner, cities):
 
 def test_complete_fills_in_what_follows_from_gold(runner):
     q = complete(runner, "SELECT name, size FROM city WHERE land = 'it' ORDER BY size DESC")
-    assert (
-        q.gold_answer == (("Rome", 4), ("Bari", 3))
-        and q.answer_type == "table"
-        and q.tables_involved == ("city",)
-        and q.difficulty == "medium"
-    )
+    assert q.gold_answer == (("Rome", 4), ("Bari", 3)) and q.answer_type == "table" and q.tables_involved == ("city",)
+    assert q.difficulty == "medium"
     assert complete(runner, "SELECT 1", difficulty="hard").difficulty == "hard", "what the source says is kept"
 
 

@@ -9,13 +9,8 @@ from itertools import cycle
 import pytest
 from conftest import ROOT
 
-from sql_env.evaluation.harness import evaluate
-from sql_env.evaluation.logs import read_log
-from sql_env.evaluation.processes import RayExecutor
-from sql_env.play.environment import EpisodeEnv
-from sql_env.play.session import Session
-from sql_env.policies.baselines import GreedyPolicy
-from sql_env.sources.loading import load
+from sql_env import EpisodeEnv, GreedyPolicy, Session, evaluate, load
+from sql_env.evaluation import RayExecutor, read_log
 
 pytestmark = [pytest.mark.slow, pytest.mark.full]
 

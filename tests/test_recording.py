@@ -7,11 +7,9 @@ import pytest
 from fake_server import FakeServer, fault, player, reasoned
 from made_sets import bundled
 
-from sql_env.evaluation.harness import RunStopped, evaluate
-from sql_env.evaluation.logs import read_log
-from sql_env.policies.base import Completion
+from sql_env.evaluation import RunStopped, evaluate, read_log
+from sql_env.policies import Completion, Endpoint
 from sql_env.policies.chat import ChatPolicy, ResponseCache
-from sql_env.policies.endpoint import Endpoint
 
 ID = "vet_clinic-02"
 QUERY = [("query", dict(sql="SELECT count(*) FROM visit WHERE paid_on IS NULL"))]

@@ -11,16 +11,11 @@ from hypothesis import strategies as st
 from laws import law
 from tables import cases
 
-from sql_env.database.guards import QueryError
-from sql_env.evaluation.harness import evaluate
+from sql_env import Episode, EpisodeEnv, GreedyPolicy, QueryError, evaluate, load, play_episode
 from sql_env.grading.answers import Verdict, format_rows
 from sql_env.play.acts import ACTIONS, EXTRA_ACTIONS
-from sql_env.play.environment import EpisodeEnv
-from sql_env.play.episode import Episode
 from sql_env.play.reward import RewardConfig, RewardMeter, TurnFacts, _Overlaps
-from sql_env.policies import GreedyPolicy, play_episode
 from sql_env.policies.baselines import hacks_for
-from sql_env.sources.loading import load
 from sql_env.worlds import AmbiguousWorld, world_set
 
 laws = law(100)
@@ -151,10 +146,8 @@ def test_cycles_pay_nothing(game, times):
         before = meter.phi
         loop = [meter.score(replace(t)) for t in walk]
         assert meter.phi == before
-        assert (
-            total(loop, "shaping") <= EPS
-            and abs(total(loop, "shaping") + len(walk) * (1 - config.gamma) * before) < 1e-7
-        )
+        assert total(loop, "shaping") <= EPS
+        assert abs(total(loop, "shaping") + len(walk) * (1 - config.gamma) * before) < 1e-7
         assert total(loop) <= EPS - len(walk) * config.step_cost * meter.scale
 
 
@@ -171,16 +164,14 @@ def test_potential_is_bounded_grows_and_ends_at_zero(game):
 
 def test_potential_is_of_the_state_not_of_the_way():
     "The same tables and the same best result, in any order, have the same potential."
-    gold, steps = (
-        [("x", 1), ("y", 2)],
-        [
-            TurnFacts(tables=["a"]),
-            TurnFacts(tables=["b"]),
-            TurnFacts(rows=[("x",)]),
-            TurnFacts(error=True),
-            TurnFacts(rows=[("x", 1)]),
-        ],
-    )
+    gold = [("x", 1), ("y", 2)]
+    steps = [
+        TurnFacts(tables=["a"]),
+        TurnFacts(tables=["b"]),
+        TurnFacts(rows=[("x",)]),
+        TurnFacts(error=True),
+        TurnFacts(rows=[("x", 1)]),
+    ]
     found = set()
     for seed in range(30):
         meter = RewardMeter(RewardConfig.shaped(), gold, ("a", "b"), 15)
@@ -306,14 +297,8 @@ def test_no_answer_and_wrong_answers_have_a_ceiling(game):
 def test_every_reward_is_finite_and_in_range(game):
     low, high = game[0].range
     for p in pay(*game):
-        assert all(math.isfinite(v) and v for v in p.values()) and set(p) <= {
-            "outcome",
-            "step",
-            "error",
-            "repeat",
-            "shaping",
-            "clarify",
-        }
+        assert all(math.isfinite(v) and v for v in p.values())
+        assert set(p) <= {"outcome", "step", "error", "repeat", "shaping", "clarify"}
         assert low - EPS <= sum(p.values()) <= high + EPS
 
 
@@ -435,17 +420,15 @@ def stage():
 
 def moves(db, words: str) -> list[tuple[str, str]]:
     "DESCRIBE, SAMPLE, pieces of SQL, refused actions and guessed answers, from what a player can see."
-    rng, out = (
-        Random(db.path.name),
-        [
-            ("QUERY", "SELECT nothing"),
-            ("QUERY", "DELETE FROM x"),
-            ("DESCRIBE", "x"),
-            ("JUMP", ""),
-            ("QUERY", "SELECT 1"),
-            ("QUERY", "SELECT 1 WHERE 0"),
-        ],
-    )
+    rng = Random(db.path.name)
+    out = [
+        ("QUERY", "SELECT nothing"),
+        ("QUERY", "DELETE FROM x"),
+        ("DESCRIBE", "x"),
+        ("JUMP", ""),
+        ("QUERY", "SELECT 1"),
+        ("QUERY", "SELECT 1 WHERE 0"),
+    ]
     answers = [
         *"[] NULL 0 1 @last".split(),
         "",

@@ -8,12 +8,11 @@ import apsw
 import pytest
 from tables import cases as kept
 
-from sql_env.database.database import Database
+from sql_env import Database, load
 from sql_env.grading.answers import compare_rows
 from sql_env.grading.variants.instances import InstanceGenerator
 from sql_env.grading.variants.robust import judge_evidence
 from sql_env.grading.variants.selection import VARIANT_STORE, build_variants
-from sql_env.sources.loading import load
 
 pytestmark = pytest.mark.usefixtures("kept_variants")
 

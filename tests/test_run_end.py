@@ -16,15 +16,11 @@ import typer
 from fake_server import FAULTS, FakeServer, player, share_of_faults, slow
 from made_sets import held_out as questions
 
+from sql_env import ChatPolicy, OraclePolicy, RandomPolicy, load
 from sql_env.cli.evaluate import _PLAYERS, _leave
-from sql_env.evaluation.harness import RunStopped, evaluate
-from sql_env.evaluation.logs import read_log
+from sql_env.evaluation import EpisodeResult, RunStopped, evaluate, read_log
 from sql_env.evaluation.results import EvaluationResult, load_result, pass_rates, result_texts, results_markdown
-from sql_env.evaluation.rows import EpisodeResult
-from sql_env.policies.baselines import OraclePolicy, RandomPolicy
-from sql_env.policies.chat import ChatPolicy
 from sql_env.policies.requests import EndpointError
-from sql_env.sources.loading import load
 
 
 def chat(server, *args, n=10):

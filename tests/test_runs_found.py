@@ -6,11 +6,8 @@ import shutil
 import pytest
 from test_cli import sql_env  # noqa: F401  a fixture
 
-from sql_env.evaluation.harness import evaluate
+from sql_env import EpisodeEnv, GreedyPolicy, OraclePolicy, evaluate, load
 from sql_env.evaluation.results import EvaluationResult, compare
-from sql_env.play.environment import EpisodeEnv
-from sql_env.policies.baselines import GreedyPolicy, OraclePolicy
-from sql_env.sources.loading import load
 
 
 @pytest.fixture(scope="module")

@@ -23,17 +23,14 @@ from sql_env.database.search import (
     _split_words,
     read_documents,
 )
-from sql_env.evaluation.audit import audit_questions
-from sql_env.evaluation.harness import evaluate, hack_floor
+from sql_env.evaluation import audit_questions, evaluate, hack_floor
 from sql_env.grading.grounding import _text_values
 from sql_env.grading.variants.sandbox import read_schema
 from sql_env.paths import SourceError
+from sql_env.play import Episode, EpisodeEnv, RewardConfig
 from sql_env.play.acts import ACTIONS, EXTRA_ACTIONS
 from sql_env.play.board import MAX_SCHEMA_CHARS, SchemaView
 from sql_env.play.chat import parse_tool_call, tool_schemas
-from sql_env.play.environment import EpisodeEnv
-from sql_env.play.episode import Episode
-from sql_env.play.reward import RewardConfig
 from sql_env.policies import OraclePolicy
 from sql_env.policies.baselines import hacks_for
 from sql_env.questions.question_set import Question, QuestionSet, save_question_set

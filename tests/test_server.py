@@ -13,19 +13,17 @@ from laws import law
 
 pytest.importorskip("openenv", reason="openenv is not installed: pip install 'sql_env[server]'")
 
+from sql_env import EpisodeEnv, Question, QuestionSet, load
 from sql_env.client import RemoteEpisode, VerdictWithheldError
 from sql_env.grading.answers import VERDICT_REASONS
 from sql_env.grading.readings import MAX_ANSWER_CHARS
 from sql_env.models import SQLAction, SQLObservation, SQLState, action_model
 from sql_env.play.acts import ACTIONS, EXTRA_ACTIONS, Action
-from sql_env.play.environment import EpisodeEnv
 from sql_env.play.episode import Observation
-from sql_env.questions.question_set import Question, QuestionSet
 from sql_env.server import app as server
 from sql_env.server.environment import ResetError, SQLEnvironment
 from sql_env.server.page import Visits, _episode_html, _question_html, _Visit, build_page
 from sql_env.server.seats import Seats
-from sql_env.sources.loading import load
 from sql_env.view.html import _table_html, render_html
 
 
@@ -87,9 +85,8 @@ def test_observations_equal_those_of_the_plain_episode(questions):
                 x, y = getattr(a, name), getattr(b, name)
                 assert (tuple(x) if name == "action_history" else x) == y
             a, b = env.step(SQLAction(action_type=kind, argument=text)), plain.step(kind, text)
-        assert (
-            a.metadata["correct"] is plain.episode.verdict.correct and a.metadata["grounded"] is plain.episode.grounded
-        )
+        assert a.metadata["correct"] is plain.episode.verdict.correct
+        assert a.metadata["grounded"] is plain.episode.grounded
 
 
 text = st.text(st.characters(codec=None), max_size=60)
@@ -251,9 +248,8 @@ def test_tasks_and_resets_agree(questions):
         tasks = env.list_tasks(split)
         assert len(tasks) == env.num_tasks(split) and tasks[2:5] == env.get_task_range(split, 2, 5)
         for i in (0, len(tasks) - 1):
-            assert (
-                env.get_task(split, i) == tasks[i] and env.reset(split=split, index=i).question == tasks[i]["question"]
-            )
+            assert env.get_task(split, i) == tasks[i]
+            assert env.reset(split=split, index=i).question == tasks[i]["question"]
     for bad in (-1, 10**6):
         with pytest.raises(IndexError):
             env.get_task("train", bad)

@@ -26,19 +26,15 @@ from serving import Server
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 
-from sql_env import SQLAction, load
+from sql_env import EpisodeEnv, ScriptedPolicy, SQLAction, evaluate, load
 from sql_env.client import SessionLostError, _RemoteEpisodeEnv
 from sql_env.database.database import build_database
 from sql_env.database.guards import EnvironmentFailedError
 from sql_env.database.workers import Workers
-from sql_env.evaluation.harness import evaluate
 from sql_env.evaluation.logs import read_log
 from sql_env.grading.variants.selection import VARIANT_STORE
 from sql_env.models import SQLObservation
-from sql_env.play.environment import EpisodeEnv
-from sql_env.play.episode import Observation
-from sql_env.play.session import Session, ToolError
-from sql_env.policies.base import ScriptedPolicy
+from sql_env.play import Observation, Session, ToolError
 from sql_env.questions.question_set import save_question_set
 from sql_env.server import SQLEnvironment
 from sql_env.server.app import create_app

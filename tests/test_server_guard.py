@@ -22,19 +22,16 @@ from laws import law
 from serving import Server, Session, benchmark
 from tables import cases
 
+from sql_env import OraclePolicy, evaluate, load, verify
 from sql_env.client import SQLEnv, VerdictWithheldError
-from sql_env.evaluation.harness import evaluate
-from sql_env.grading.answers import verify
 from sql_env.grading.readings import UnreadableAnswerError
 from sql_env.models import SQLAction
-from sql_env.policies.baselines import OraclePolicy
 from sql_env.server import app, limits
 from sql_env.server.app import Settings, create_app, environment_factory
 from sql_env.server.environment import SQLEnvironment
 from sql_env.server.limits import _Connections, _Guard, _message_problem, _Names, _read_object, _RequestProtocol
 from sql_env.server.page import Visits, _episode_html
 from sql_env.server.seats import Seats, _client_name
-from sql_env.sources.loading import load
 
 
 @pytest.fixture(scope="module")

@@ -14,15 +14,12 @@ from dataclasses import replace
 import pytest
 from serving import Server, Session, benchmark
 
+from sql_env import EpisodeEnv, OraclePolicy, RandomPolicy, evaluate, load
 from sql_env.client import SessionLostError, SQLEnv
-from sql_env.evaluation.harness import evaluate
 from sql_env.grading.answers import format_rows
 from sql_env.models import SQLAction
 from sql_env.paths import BUNDLED
-from sql_env.play.environment import EpisodeEnv
-from sql_env.policies.baselines import OraclePolicy, RandomPolicy
 from sql_env.questions.question_set import save_question_set
-from sql_env.sources.loading import load
 
 pytestmark = pytest.mark.slow  # a server in a process of its own
 
@@ -65,15 +62,10 @@ def test_endpoints(server):
     status, body = http(at + "/reset", {"split": "test", "index": 3})
     assert status == 200 and json.loads(body)["reward"] is None and json.loads(body)["observation"]["question"]
     status, body = http(at + "/step", {"action": {"action_type": "QUERY", "argument": "SELECT 1"}})
-    assert (
-        status == 200
-        and json.loads(body)["observation"]["error"].startswith("not_started")
-        and json.loads(body)["done"]
-    )
-    assert http(at + "/state")[0] == 200 and json.loads(http(at + "/sql_env/splits")[1])[0] == {
-        "name": "train",
-        "type": "train",
-    }
+    assert status == 200 and json.loads(body)["observation"]["error"].startswith("not_started")
+    assert json.loads(body)["done"]
+    assert http(at + "/state")[0] == 200
+    assert json.loads(http(at + "/sql_env/splits")[1])[0] == {"name": "train", "type": "train"}
 
 
 def test_wrong_requests_get_4xx(server):
@@ -375,11 +367,8 @@ def test_traffic_of_200_episodes_holds_no_gold(server):
                 str(db.query(actions[1][1]).text()),
             ]
         )
-        assert (
-            q.gold_sql not in sent
-            and json.dumps(q.gold_sql)[1:-1] not in sent
-            and "gold" not in sent.lower().replace(q.question_text.lower(), "")
-        )
+        assert q.gold_sql not in sent and json.dumps(q.gold_sql)[1:-1] not in sent
+        assert "gold" not in sent.lower().replace(q.question_text.lower(), "")
         for row in q.gold_answer:
             shown = format_rows([row])
             if len(shown) > 3 and shown not in own:

@@ -33,10 +33,8 @@ def test_the_manifest_tells_the_truth(root, monkeypatch):
     from sql_env.play.reward import RewardConfig
 
     manifest = yaml.safe_load((root / "openenv.yaml").read_text())
-    assert (
-        manifest["version"] == __version__
-        and tuple(manifest["validation"]["reward"]["range"]) == RewardConfig.sparse().range
-    )
+    assert manifest["version"] == __version__
+    assert tuple(manifest["validation"]["reward"]["range"]) == RewardConfig.sparse().range
     module, _, name = manifest["app"].partition(":")
     assert module == "sql_env.server.app"
     assert (root / manifest["validation"]["execution"]["probe_path"]).is_file()
@@ -227,12 +225,8 @@ def test_the_image_command_in_a_sealed_sandbox(root, questions_of_image):
     found = json.loads(r.stdout)
     assert (found["health"], found["web"]) == (0, 200)
     assert found["resets"] == found["steps"] == 64
-    assert (
-        found["threads"] < LIMITS["threads"]
-        and found["mb"] < LIMITS["mb"]
-        and int(found["caps"], 16) == 0
-        and found["uid"] == 65532
-    )
+    assert found["threads"] < LIMITS["threads"] and found["mb"] < LIMITS["mb"] and int(found["caps"], 16) == 0
+    assert found["uid"] == 65532
     assert found["writable"] == ["/tmp"] and not found["online"] and found["rc"] in (0, -15)
     print(found)
 

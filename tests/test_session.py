@@ -16,14 +16,11 @@ from laws import law
 from made_sets import bundled
 from tables import cases
 
-from sql_env import Session
+from sql_env import ChatPolicy, EpisodeEnv, QuestionSet, RewardConfig, Session, evaluate
 from sql_env.database.guards import EnvironmentFailedError
-from sql_env.evaluation.harness import evaluate
 from sql_env.integrations.trl import SQLEnvTRL
 from sql_env.play.acts import ACTIONS, ACTS, EXTRA_ACTIONS, Action
 from sql_env.play.chat import action_message, initial_messages, openai_tools, tool_schemas
-from sql_env.play.environment import EpisodeEnv
-from sql_env.play.reward import RewardConfig
 from sql_env.play.session import (
     EPISODE_OVER,
     MAX_CALLS,
@@ -35,8 +32,6 @@ from sql_env.play.session import (
 )
 from sql_env.play.settings import SCHEMA_LEVELS
 from sql_env.policies.base import Completion, play_episode
-from sql_env.policies.chat import ChatPolicy
-from sql_env.questions.question_set import QuestionSet
 
 ID = "vet_clinic-02"
 GOLD = "SELECT count(*) FROM visit WHERE paid_on IS NULL"

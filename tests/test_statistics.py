@@ -11,14 +11,11 @@ import numpy as np
 import pytest
 from made_rows import made_row
 
-from sql_env.evaluation.harness import RunStopped, evaluate, hack_floor
-from sql_env.evaluation.processes import RayExecutor
+from sql_env import EpisodeEnv, load
+from sql_env.evaluation import EpisodeResult, RayExecutor, RunStopped, evaluate, hack_floor
 from sql_env.evaluation.results import EvaluationResult, compare, pass_rates, results_frame, results_markdown
-from sql_env.evaluation.rows import EpisodeResult
 from sql_env.evaluation.statistics import _paired_t, pass_at_k, pass_hat_k, questions_needed, rate_interval
-from sql_env.play.environment import EpisodeEnv
 from sql_env.policies.baselines import GreedyPolicy, HackPolicy, OraclePolicy, RandomPolicy
-from sql_env.sources.loading import load
 
 
 def result(name, right, robust=None, golds=None, ids=None):
@@ -118,9 +115,8 @@ class TestTries:
     def test_of_a_result(self):
         r = result("a", [1, 0, 1, 1, 0, 0], ids=["x", "x", "y", "y", "z", "z"])
         t = pass_rates(r, (1, 2))
-        assert t["pass@k"].tolist() == pytest.approx([0.5, 0.6667]) and t["pass^k"].tolist() == pytest.approx(
-            [0.5, 0.3333]
-        )
+        assert t["pass@k"].tolist() == pytest.approx([0.5, 0.6667])
+        assert t["pass^k"].tolist() == pytest.approx([0.5, 0.3333])
 
 
 class TestPower:
@@ -147,10 +143,8 @@ class TestPower:
 # ---- intervals
 def wilson(k, n, z=1.959963984540054):
     p = k / n
-    middle, half = (
-        (p + z * z / (2 * n)) / (1 + z * z / n),
-        z / (1 + z * z / n) * math.sqrt(p * (1 - p) / n + z * z / (4 * n * n)),
-    )
+    middle = (p + z * z / (2 * n)) / (1 + z * z / n)
+    half = z / (1 + z * z / n) * math.sqrt(p * (1 - p) / n + z * z / (4 * n * n))
     return middle - half, middle + half
 
 

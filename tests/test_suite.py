@@ -6,9 +6,8 @@ import runpy
 import pytest
 from test_cli import sql_env  # noqa: F401  a fixture
 
+from sql_env import QuestionSet, load
 from sql_env.evaluation.verification import check_part, questions_digest, suite_parts
-from sql_env.questions.question_set import QuestionSet
-from sql_env.sources.loading import load
 
 BUNDLED = suite_parts("v1")[0]
 CHANGES = (  # of one question of 96: what is refused, and what is the same content

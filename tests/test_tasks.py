@@ -14,17 +14,11 @@ from tables import cases
 
 import sql_env.database.writing as writing
 from sql_env import load
-from sql_env.database.database import Database, build_database
-from sql_env.database.guards import QueryError
+from sql_env.database import Database, QueryError, build_database
+from sql_env.evaluation import evaluate, hack_floor, read_log, rescore_log
 from sql_env.evaluation.audit import audit_markdown, audit_questions, audit_summary
-from sql_env.evaluation.harness import evaluate, hack_floor
-from sql_env.evaluation.logs import read_log, rescore_log
 from sql_env.grading.changes import _start_states, judge_changes, judge_replay
-from sql_env.play.acts import ACTIONS
-from sql_env.play.environment import EpisodeEnv
-from sql_env.play.episode import Episode
-from sql_env.play.reward import RewardConfig
-from sql_env.play.session import Session
+from sql_env.play import ACTIONS, Episode, EpisodeEnv, RewardConfig, Session
 from sql_env.policies import OraclePolicy, RandomPolicy
 from sql_env.policies.baselines import hacks_for
 from sql_env.questions.gold import judge_task
@@ -559,9 +553,9 @@ def test_a_task_that_asks_a_question_too(bank):
     assert play(both, bank, [do, ("ANSWER", "4")]).correct
     assert not play(both, bank, [do, ("ANSWER", "3")]).correct
     assert not play(both, bank, [("ANSWER", "4")]).correct
+    assert OraclePolicy([both])
     assert (
-        OraclePolicy([both])
-        and evaluate(
+        evaluate(
             EpisodeEnv(QuestionSet([both], {"bank": bank.path}), actions=EXECUTE),
             OraclePolicy([both]),
             1,

@@ -9,18 +9,16 @@ from test_cli import sql_env  # noqa: F401
 from test_tasks import ALL, EXECUTE, FEE, NOTHING, OPEN, ROWS, SCHEMA
 from test_view_run import unpack
 
+from sql_env import EpisodeEnv, EpisodeExplorer, Session
 from sql_env.database.database import build_database
 from sql_env.integrations.trl import prompt_rows
 from sql_env.models import SQLAction
 from sql_env.play.acts import ACTIONS, prompt
-from sql_env.play.environment import EpisodeEnv
-from sql_env.play.session import Session
 from sql_env.questions.question_set import QuestionSet, save_question_set
 from sql_env.server.environment import SQLEnvironment
 from sql_env.server.mcp_tools import Player
 from sql_env.server.page import Visits, _episode_html, _Visit, build_page
 from sql_env.server.seats import Seats
-from sql_env.view.explorer import EpisodeExplorer
 
 DO = FEE.gold_statements[0]
 HALF = "UPDATE account SET cents = cents - 10 WHERE id = 5"

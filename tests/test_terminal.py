@@ -10,16 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from sql_env import cli
+from sql_env import Episode, EpisodeEnv, Question, cli, load, view_episode
 from sql_env.cli.app import Console, _make_table, _print_text
 from sql_env.cli.play import show_episode
 from sql_env.database.database import Database, build_database
-from sql_env.play.environment import EpisodeEnv
-from sql_env.play.episode import Episode
 from sql_env.progress import terminal_text
-from sql_env.questions.question_set import Question
-from sql_env.sources.loading import load
-from sql_env.view.episode import view_episode
 from sql_env.view.html import element, render_html
 from sql_env.view.page import episode_html, episode_view_html
 from sql_env.view.run import _film_data, _shown_values

@@ -22,21 +22,16 @@ from hypothesis import strategies as st
 from laws import law
 from tiny_trl import save_tiny_qwen, tiny_recipe
 
-from sql_env.evaluation.harness import evaluate
+from sql_env import ChatPolicy, EpisodeEnv, RewardConfig, SourceError, evaluate, load
 from sql_env.integrations.trl import SQLEnvTRL, prompt_rows
 from sql_env.nano.recipe import IGNORED, NANO, _tokenize_transcript, expert_transcripts, world_transcripts
 from sql_env.nano.text import _number_messages, render_transcript
 from sql_env.nano.training import nano_tokenizer, nano_trainer
-from sql_env.paths import SourceError
 from sql_env.play.acts import ACTIONS, ACTS
 from sql_env.play.chat import SYSTEM_PROMPT
-from sql_env.play.environment import EpisodeEnv
-from sql_env.play.reward import RewardConfig
 from sql_env.policies.base import Completion
-from sql_env.policies.chat import ChatPolicy
 from sql_env.policies.local import MODEL_SETTINGS_FILE, load_model_settings
 from sql_env.questions.question_set import save_question_set
-from sql_env.sources.loading import load
 from sql_env.training import evals
 from sql_env.training.data import _split_validation, _stage_questions, parse_data, sft_datasets
 from sql_env.training.evals import (

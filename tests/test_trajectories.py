@@ -14,18 +14,15 @@ from made_rows import made_row, replay_problems
 from made_sets import bundled
 from rendering import check_rendering, qwen_assistant_turn
 
-from sql_env.evaluation.harness import evaluate
+from sql_env import EpisodeEnv, RewardConfig, evaluate, load
 from sql_env.evaluation.logs import _log_env, read_log, replay_trajectory, write_log
 from sql_env.evaluation.rows import Trajectory, episode_result
 from sql_env.integrations.trl import SQLEnvTRL, prompt_rows
 from sql_env.play.acts import ACTS, Action
 from sql_env.play.chat import action_message, tool_schemas
-from sql_env.play.environment import EpisodeEnv
 from sql_env.play.episode import Turn
-from sql_env.play.reward import RewardConfig
 from sql_env.play.settings import SCHEMA_LEVELS
 from sql_env.policies.baselines import HACKS, GreedyPolicy, OraclePolicy, RandomPolicy
-from sql_env.sources.loading import load
 from sql_env.sql.analysis import TokenizedSql, compared_values
 from sql_env.training.data import sft_rows, trajectory_messages
 from sql_env.training.experts import (

@@ -12,11 +12,12 @@ from functools import partial
 from unittest.mock import patch
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from laws import law
 from made_sets import bundled
 
+from sql_env import EpisodeEnv, RewardConfig
 from sql_env.integrations.trl import (
     REWARD_PARTS,
     SQLEnvTRL,
@@ -37,9 +38,7 @@ from sql_env.play.chat import (
     tool_result_text,
     tool_schemas,
 )
-from sql_env.play.environment import EpisodeEnv
 from sql_env.play.episode import Episode, Observation
-from sql_env.play.reward import RewardConfig
 
 ID = "vet_clinic-02"
 GOLD = "SELECT COUNT(*) FROM visit WHERE paid_on IS NULL"
@@ -281,6 +280,8 @@ long = st.builds(lambda s, n: s * n, st.text(max_size=40), st.integers(0, 90))
 
 
 @given(long, long, st.integers(0, 15), st.booleans(), st.integers(20, 500))
+@example("seen", "", 3, False, 99)
+@example("seen", "", 4, False, 99)
 @law(150)
 def test_tool_text_is_short(result, error, left, done, limit):
     o = Observation("?", "", result, error, 1, left, (), done)

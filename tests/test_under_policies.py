@@ -5,10 +5,8 @@ import json
 import pytest
 from tables import cases
 
-from sql_env import load
-from sql_env.database.database import Database, QueryError
+from sql_env import Database, Episode, QueryError, load
 from sql_env.play.acts import prompt
-from sql_env.play.episode import Episode
 from sql_env.questions.question_set import Question, question_from_fields, question_to_json
 from sql_env.worlds import PolicyWorld
 

@@ -16,11 +16,10 @@ from hypothesis import strategies as st
 from laws import law
 from tables import cases
 
+from sql_env import Episode, Limits, QueryError, Question, RewardConfig, load
 from sql_env.database.database import Database, build_database
-from sql_env.database.guards import Limits, QueryError
-from sql_env.grading.answers import Verdict
+from sql_env.grading import Verdict, judge_evidence, verify_robust
 from sql_env.grading.variants.instances import InstanceGenerator
-from sql_env.grading.variants.robust import judge_evidence, verify_robust
 from sql_env.grading.variants.selection import (
     VARIANT_STORE,
     _pack_variants,
@@ -31,10 +30,6 @@ from sql_env.grading.variants.selection import (
     variants_for,
 )
 from sql_env.paths import DiskCache
-from sql_env.play.episode import Episode
-from sql_env.play.reward import RewardConfig
-from sql_env.questions.question_set import Question
-from sql_env.sources.loading import load
 from sql_env.sql.mutants import one_edit_mutants
 
 pytestmark = pytest.mark.usefixtures("kept_variants")

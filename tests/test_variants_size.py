@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from laws import law
 from tables import cases
 
-from sql_env.database.database import Database
-from sql_env.database.guards import Limits, QueryError
+from sql_env import Database, Limits, QueryError
 from sql_env.grading.variants import selection
 from sql_env.grading.variants.instances import InstanceGenerator, plan_instances
 from sql_env.grading.variants.robust import NOT_JUDGED, judge_evidence

@@ -8,6 +8,7 @@ import pytest
 from sqlglot import exp, parse_one
 from tables import cases as kept
 
+from sql_env import Episode, Question
 from sql_env.database.database import Database, build_database
 from sql_env.grading.variants import instances as instances_module
 from sql_env.grading.variants.columns import GROUPED, REAL, Unlike, _moved_text, possible_values
@@ -15,10 +16,8 @@ from sql_env.grading.variants.instances import InstanceGenerator, RowSampler, pl
 from sql_env.grading.variants.robust import judge_evidence
 from sql_env.grading.variants.sandbox import Sandbox, ScratchDatabase
 from sql_env.grading.variants.selection import build_variants
-from sql_env.play.episode import Episode
 from sql_env.questions import gold
 from sql_env.questions.gold import GoldRunner
-from sql_env.questions.question_set import Question
 from sql_env.sql.mutants import _replaced, one_edit_mutants
 
 pytestmark = pytest.mark.usefixtures("kept_variants")

@@ -11,9 +11,7 @@ from threading import Thread
 import pytest
 from test_explorer_browser import browser, open_page, picture  # noqa: F401
 
-from sql_env.evaluation.harness import evaluate
-from sql_env.policies.baselines import GreedyPolicy, OraclePolicy
-from sql_env.sources.loading import load
+from sql_env import GreedyPolicy, OraclePolicy, evaluate, load
 from sql_env.view.run import RunFeed, run_server
 
 N = 4

@@ -6,11 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from sql_env.evaluation.harness import evaluate
+from sql_env import GreedyPolicy, OraclePolicy, evaluate, load
 from sql_env.evaluation.logs import EpisodeLog, read_log
 from sql_env.evaluation.rows import Trajectory
-from sql_env.policies.baselines import GreedyPolicy, OraclePolicy
-from sql_env.sources.loading import load
 from sql_env.view.logs import JsonlLog, RunReader, read_runs
 from sql_env.view.run import RowMaker, run_page_html, write_run_page
 

@@ -11,12 +11,9 @@ from zlib import decompress
 import pytest
 from test_explorer_browser import browser, open_page, picture  # noqa: F401
 
-from sql_env.evaluation.harness import evaluate
+from sql_env import ChatPolicy, OraclePolicy, evaluate, load
 from sql_env.evaluation.rows import FAILURES
 from sql_env.policies.base import Completion
-from sql_env.policies.baselines import OraclePolicy
-from sql_env.policies.chat import ChatPolicy
-from sql_env.sources.loading import load
 from sql_env.view.episode import EpisodeView, conversation, view_logged
 from sql_env.view.html import render_html
 from sql_env.view.page import _words_html, episode_view_html

@@ -5,10 +5,9 @@ from collections import Counter
 import pytest
 from tables import cases
 
+from sql_env import Question, load
 from sql_env.database.database import Database, build_database
 from sql_env.evaluation.contradictions import WordingCheck, _stated_bounds
-from sql_env.questions.question_set import Question
-from sql_env.sources.loading import load
 from sql_env.sql.analysis import sorted_columns, value_tests
 from sql_env.sql.mutants import one_edit_mutants
 

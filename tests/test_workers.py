@@ -14,7 +14,7 @@ from attacks import ATTACKS, write_home
 from write_attacks import ATTACKS as WRITE_ATTACKS
 from write_attacks import SCHEMA, WRITES
 
-from sql_env.database.database import Database, Limits, QueryError, build_database
+from sql_env.database import Database, Limits, QueryError, WritableCopy, build_database
 from sql_env.database.workers import (
     AbandonedError,
     Errand,
@@ -26,7 +26,6 @@ from sql_env.database.workers import (
     _Order,
     _stop,
 )
-from sql_env.database.writing import WritableCopy
 from sql_env.grading.answers import format_rows
 from sql_env.grading.variants.sandbox import Sandbox
 from sql_env.play.episode import Episode

@@ -17,14 +17,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from laws import law
 
-from sql_env.database.database import Database
-from sql_env.database.guards import QueryError
-from sql_env.evaluation.harness import evaluate
-from sql_env.paths import SourceError
+from sql_env import Database, QueryError, SourceError, evaluate, load
 from sql_env.policies.baselines import HACKS, GreedyPolicy, OraclePolicy
 from sql_env.questions.gold import GoldRunner, same_rows
 from sql_env.questions.question_set import find_split_leaks, question_to_json, save_question_set
-from sql_env.sources.loading import load
 from sql_env.sql.analysis import classify_difficulty, referenced_tables
 from sql_env.worlds import FAMILIES, World, world_set, worlds
 from sql_env.worlds.phrases import DraftRejected, Sampler, _sample_condition

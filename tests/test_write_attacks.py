@@ -13,11 +13,9 @@ from tables import cases
 from write_attacks import ATTACKS, OTHERS, SCHEMA, WRITES
 
 import sql_env.database.writing as writing
-from sql_env.database.database import Database, build_database
+from sql_env import Episode, Question
+from sql_env.database import Database, WritableCopy, build_database
 from sql_env.database.guards import ERROR_KINDS, Limits, QueryError
-from sql_env.database.writing import WritableCopy
-from sql_env.play.episode import Episode
-from sql_env.questions.question_set import Question
 
 LIMITS = Limits(operations=300_000, seconds=20)
 SECRET = "wombat-in-the-vault"
