@@ -15,6 +15,7 @@ from write_attacks import ATTACKS as WRITE_ATTACKS
 from write_attacks import SCHEMA, WRITES
 
 from sql_env.database import Database, Limits, QueryError, WritableCopy, build_database
+from sql_env.database.connection import _UNTIMED, _untimed
 from sql_env.database.workers import (
     AbandonedError,
     Errand,
@@ -27,6 +28,8 @@ from sql_env.database.workers import (
     _stop,
 )
 from sql_env.grading.answers import format_rows
+from sql_env.grading.changes import _make_states, gold_changes
+from sql_env.grading.variants.robust import _make_pair_variants
 from sql_env.grading.variants.sandbox import Sandbox
 from sql_env.play.episode import Episode
 from sql_env.sources.loading import load
@@ -399,3 +402,38 @@ def test_a_query_is_judged_the_same_with_workers_and_without(verify, place, work
     monkeypatch.setattr(place, fails(AssertionError("here")))
     assert verdicts(questions.with_workers(workers)) == here
     assert len({last.reward for last, *_ in here}) > 1
+
+
+def test_gold_is_nobodys_time(monkeypatch):
+    "What is ours alone is worked out to its end, and the clock begins anew; a lane too short for it never had it."
+    asked: list[float] = []
+    monkeypatch.setattr("sql_env.database.workers._begin_clock", asked.append)
+    monkeypatch.setattr("sql_env.database.workers._given", [0.25])
+
+    def of_agent() -> None:
+        _stop(signal.SIGINT, sys._getframe())
+
+    @_untimed
+    def ours() -> str:
+        of_agent()
+        return "whole"
+
+    assert _answer(ours) == "whole" and asked == [0.25, 0]
+    assert _answer(of_agent) is None
+    assert {f.__code__ for f in (gold_changes, _make_states, _make_pair_variants)} < _UNTIMED
+
+
+def test_a_change_that_nobody_waits_for_ends_at_once(home):
+    "The process goes on, and the copy is as it was before."
+    with Database(home, Limits.gold()).run_in(workers := Workers(1)) as db:
+        copy, errand = db.work_copy(["animal"]), Errand()
+        copy.execute("DELETE FROM animal WHERE rowid = 1")
+        left = copy.query("SELECT count(*) FROM animal").rows
+        slow = f"DELETE FROM animal WHERE rowid IN ({LONG.format(50_000_000)})"
+        thread, said = in_thread(errand.run, copy.execute, slow)
+        pid = busy(workers)
+        errand.abandon()
+        thread.join()
+        assert isinstance(said[0], AbandonedError) and pid in {w.process.pid for w in workers._started}
+        assert copy.query("SELECT count(*) FROM animal").rows == left and len(copy.changes()) == 1
+    workers.close()

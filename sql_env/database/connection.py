@@ -18,6 +18,7 @@ from functools import partial
 from itertools import islice
 from pathlib import Path
 from threading import Condition, RLock
+from types import CodeType
 from typing import Any, NamedTuple, TypeVar
 
 import apsw
@@ -113,6 +114,16 @@ def _with_own_memory(
     except apsw.NoMemError:
         with _memory.compile_lock:  # nobody else compiles
             return work()
+
+# %% ../../nbs/database/02_connection.ipynb #7d6a4200
+_UNTIMED: set[CodeType] = set()
+_F = TypeVar("_F", bound=Callable)
+
+
+def _untimed(work: _F) -> _F:
+    "Marks work of ours with nothing of the agent in it: a lane of workers does not count its time."
+    _UNTIMED.add(work.__code__)
+    return work
 
 # %% ../../nbs/database/02_connection.ipynb #4114ebdc
 try:

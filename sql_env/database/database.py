@@ -584,9 +584,9 @@ class Database:
         "The same for an agent, where its statements run."
         return self.workers.copy(self, tables) if self.workers else self.writer(tables)
 
-    def apart(self, work: Callable[["Database"], _T]) -> _T:
-        "What some work of ours on the database gives, never None, done where statements run."
-        return work(self) if self.workers is None else self.workers.carry_out(self, work, 1)[0]
+    def apart(self, work: Callable[["Database"], _T], lane: int = 1) -> _T:
+        "What some work of ours on the database gives, never None, done where statements run, from a lane on."
+        return work(self) if self.workers is None else self.workers.carry_out(self, work, lane)[0]
 
     def without(
         self,

@@ -26,7 +26,7 @@ from threading import Condition, Event, Lock
 from typing import Any, NamedTuple
 from weakref import finalize
 
-from .connection import GuardedConnection, _Budget, _forget_oldest
+from .connection import _UNTIMED, GuardedConnection, _Budget, _forget_oldest
 from .database import Database, _ConnectionPool
 from .guards import EnvironmentFailedError, Limits, QueryError
 from .writing import Change, WritableCopy, _RowCount
@@ -67,7 +67,7 @@ class _Share(NamedTuple):
 
 
 _LANES = (
-    _Share(100_000, 20, 0.01, 5),
+    _Share(100_000, 20, 0.004, 5),
     _Share(1_000_000, 20, 0.1, 10),
     _Share(0, 20, 1.0, 15),
     _Share(0, 1, 0.0, 19),
@@ -101,10 +101,12 @@ _BLOCK = 2000  # values that are sent at a time, so that reading them holds the 
 # %% ../../nbs/database/08_workers.ipynb #c10cb3a1
 # not on Windows, where an `_Order` goes to the last lane at once
 _HAS_CLOCK = hasattr(signal, "setitimer")
+_given = [0.0]  # seconds
 
 
 def _begin_clock(seconds: float) -> None:
     "Stop what runs once it has used some processor time; never if 0."
+    _given[0] = seconds
     if _HAS_CLOCK:
         signal.setitimer(signal.ITIMER_PROF, seconds, seconds and 0.01)
 
@@ -113,10 +115,9 @@ def _stop(number: int, frame: Any) -> None:
     "Called when a signal asks to stop, or the time in a lane is up: ends a statement, and does nothing between two."
     is_running = False
     while frame is not None:
-        if "importlib" in frame.f_code.co_filename:  # half a module is none; so a little later
-            is_running = False
-            _begin_clock(0.01)
-            break
+        if frame.f_code in _UNTIMED or "importlib" in frame.f_code.co_filename:
+            _begin_clock(_given[0] or 0.01)  # half a module is none, nor half of gold
+            return
         is_running = is_running or frame.f_code is _run.__code__
         frame = frame.f_back
     if is_running:

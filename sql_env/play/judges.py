@@ -273,7 +273,8 @@ class _TaskWork:
     def _beside_copy(self, judge: Callable[..., _T], *args: Any) -> _T:
         "What a judge finds, where the changes are."
         about = self.question, list(self.batches), self.asked, self.agreed, self.unasked
-        return (self.copy or self.database).apart(partial(_judge_beside, about, judge, args))
+        work = partial(_judge_beside, about, judge, args)
+        return self.copy.apart(work) if self.copy else self.database.apart(work, 0)
 
     def _share(self) -> float:
         if not self.batches or not self.question.gold_statements:

@@ -25,6 +25,7 @@ from typing import Any, NamedTuple
 
 import apsw
 
+from ...database.connection import _untimed
 from ...database.guards import QueryError
 from ..answers import compare_rows
 from .columns import DENSE, GROUPED, MIXED, NARROW, ONE_ROW, REAL
@@ -542,6 +543,7 @@ class _VariantStore:
         named = generator.named_columns(sql, other_sql)
         return "SELECT *" if named is None else " ".join(sorted(named - of_gold))
 
+    @_untimed
     def _find_or_build(
         self, path: str | Path | bytes, sql: str, k: int, seed: int, named: str
     ) -> Variants:
