@@ -292,7 +292,31 @@ def test_statements_given_one_by_one_are_replayed_in_their_order(bank):
 def test_tasks_without_a_rule_are_judged_on_other_contents(bank):
     assert judge_replay(OPEN, bank, list(OPEN.gold_statements)).reason == "match"
     assert judge_replay(OPEN, bank, []).reason == "by_keys"  # it does not say whom it means
-    assert judge_replay(NOTHING.with_fields(states_rule=True), bank, []).reason == "no_rule"
+    assert judge_replay(NOTHING, bank, [])  # who does nothing does nothing anywhere
+    assert judge_replay(NOTHING, bank, ["UPDATE account SET cents = 0 WHERE cents < 0"]).reason == "no_rule"
+
+
+def test_a_reference_that_fails_is_named(bank):
+    with bank.writer(("customer", "account")) as copy:
+        for sql in ("DELETE FROM customer WHERE id = 1", "UPDATE account SET customer_id = 99"):
+            with pytest.raises(QueryError) as e:
+                copy.execute(sql)
+            assert "account.customer_id refers to customer" in str(e.value)
+
+
+@pytest.mark.parametrize(
+    ("look", "is_grounded"),
+    [
+        (("SAMPLE", "account"), True),
+        (("QUERY", "SELECT cents FROM account"), True),
+        (("DESCRIBE", "account"), False),
+        (("SAMPLE", "customer"), False),
+        (("QUERY", "SELECT name FROM customer"), False),
+        (("QUERY", "SELECT 1"), False),
+    ],
+)
+def test_a_task_is_grounded_if_rows_that_it_may_change_were_seen(bank, look, is_grounded):
+    assert play(FEE, bank, [look, ("EXECUTE", FEE.gold_statements[0]), DONE]).grounded is is_grounded
 
 
 @pytest.mark.parametrize("gold, wrong", cases("tasks_each_condition_has_a_row_that"))
@@ -595,7 +619,7 @@ def test_run_is_logged_checked_and_judged_again(questions, tmp_path):
     log = tmp_path / "run.jsonl"
     result = evaluate(env, OraclePolicy(questions), 3, log=log, progress=False)
     assert result.success_rate == 1
-    assert result.unjudged() == {"no_rule": 1}
+    assert result.unjudged() == {}
     assert replay_problems(log, questions) == {}
     for verify in ("value", "robust"):
         assert rescore_log(log, questions, verify).changed == ()

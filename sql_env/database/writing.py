@@ -211,6 +211,7 @@ def _row_changes(
 _SMALL_BYTES = 256 * 2**10  # of a database that is copied as a whole
 _GROWTH = 8 * 2**20  # bytes by which a copy may grow
 _MOST_ROWS = 20_000  # that one EXECUTE may change
+_MOST_NAMED = 8  # references that an error names
 _MOST_NUMBERS = 2 * _MOST_ROWS  # of rows that all may have changed
 _TRIGGER_DEPTH = 10  # triggers and references that set each other off
 _PRAGMAS = "query_only=OFF foreign_keys=ON synchronous=OFF cache_size=-256".split()
@@ -475,8 +476,23 @@ class WritableCopy:
         self.database.check_views(statement)
 
     def _explain(self, e: QueryError, sql: str) -> QueryError:
+        if "FOREIGN KEY" in e.message:
+            return QueryError(e.kind, e.message, self._references())
         tables = {info.name.lower(): info for info in self.database.infos}
         return _add_name_hint(e, sql, tables)
+
+    def _references(self) -> str:
+        "The references from and to the tables that a batch tried to change, in words."
+        found = []
+        for info in self.database.infos:
+            for column in info.columns:
+                target = column.references.rpartition(".")[0].strip('"')
+                if target and not self._batch.keys().isdisjoint(
+                    (info.name.lower(), target.lower())
+                ):
+                    found.append(f"{info.name}.{column.name} refers to {target}")
+        more = f", and {len(found) - _MOST_NAMED} more" if len(found) > _MOST_NAMED else ""
+        return f"{', '.join(found[:_MOST_NAMED])}{more}." if found else ""
 
     def _transaction(self, statements: Iterable[str], is_long: bool) -> None:
         "Carry out checked statements within a transaction; raises `QueryError`."

@@ -674,8 +674,12 @@ def judge_replay(
     seed: int = 0,
 ) -> Verdict:
     "Whether an agent's statements change what gold does on other contents too; reasons as in `ROBUST_REASONS`."
-    if not q.gold_statements:
-        return Verdict(False, "no_rule", ROBUST_REASONS["no_rule"])
+    if not q.gold_statements:  # who did nothing does nothing on other contents too
+        return (
+            Verdict(False, "no_rule", ROBUST_REASONS["no_rule"])
+            if batches
+            else Verdict(True, "match")
+        )
     states = _start_states(q, database, k, seed)
     if states.why_none:
         return Verdict(False, "no_variants", states.why_none)

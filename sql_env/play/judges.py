@@ -352,6 +352,13 @@ class _TaskWork:
         except Exception:  # sqlglot can't parse all that SQLite runs
             return False
 
+    def shows_rows(self, seen: Any) -> bool:
+        "Whether a result has rows of a table that the task may change: of a query, or a sample."
+        if seen.sql is not None:
+            return self._reads(seen.sql)
+        own = (t for t in self.database.infos if t.name.lower() in self._writes)
+        return any(tuple(seen.column_names) == tuple(c.name for c in t.columns) for t in own)
+
     @property
     def _writes(self) -> frozenset[str]:
         return frozenset(self.question.writes)
@@ -443,12 +450,13 @@ class Ask:
 
     @property
     def grounded(self) -> bool:
-        "Whether every value of the answer came out of a table in a result; worked out when it is first asked for."
+        "Whether every value of the answer came out of a table in a result; of a task, whether its tables were read."
         if self._grounded is None and self.answered:
-            evidence, is_task = self.board.evidence, self.question.answer_type == "changes"
-            self._grounded = (
-                bool(evidence.seen) if is_task else is_grounded(self.answered, evidence)
-            )
+            evidence = self.board.evidence
+            if self.work is not None and self.question.answer_type == "changes":
+                self._grounded = any(map(self.work.shows_rows, evidence.seen))
+            else:
+                self._grounded = is_grounded(self.answered, evidence)
         if self._grounded is None and self.abstained:
             self._grounded = self.has_looked
         return bool(self._grounded)
