@@ -454,7 +454,7 @@ def test_a_worker_without_memory_is_a_failure_of_the_environment(questions):
     for is_full in (True, False):
         env.reset()
         env.step(SQLAction(action_type="QUERY", argument=questions[0].gold_sql))
-        for worker in workers._lanes[1].free if is_full else ():  # where verdicts begin
+        for worker in workers._lanes[4].free if is_full else ():  # where verdicts begin
             size = int(Path(f"/proc/{worker.process.pid}/statm").read_text().split()[0]) * resource.getpagesize()
             resource.prlimit(worker.process.pid, resource.RLIMIT_AS, (size // 2, size // 2))
         sent = env.step(SQLAction(action_type="ANSWER", argument="@last"))

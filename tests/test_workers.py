@@ -91,7 +91,7 @@ def busy(workers: Workers) -> int:
     while time.monotonic() < deadline:
         free = [worker for lane in workers._lanes for worker in lane.free]
         working = workers._started.difference(free, [workers._spare])
-        if not all(lane.free for lane in workers._lanes[-2:]) and len(working) == 1:
+        if not all(lane.free for lane in workers._lanes[2:4]) and len(working) == 1:
             return working.pop().process.pid
         time.sleep(0.01)
     raise TimeoutError
@@ -249,6 +249,19 @@ def test_a_machine_without_memory_is_no_fault_of_a_statement(home):
             db.query(many)
         assert db.query("SELECT 9").rows == [(9,)]
     made.close()
+
+
+def test_a_verdict_waits_for_no_statement(home, workers):
+    "Strangers hold the process of every lane in which statements run."
+    with Database(home).run_in(workers) as db:
+        held = [(lane, lane.take(Errand(), 0)) for lane in workers._lanes[:4]]
+        thread, said = in_thread(db.apart, partial(Database.query, sql="SELECT 5"))
+        thread.join(60)
+        has_ended = not thread.is_alive()
+        for lane, worker in held:
+            lane.give_back(worker)
+        thread.join()
+        assert has_ended and said[0].rows == [(5,)]
 
 
 def test_a_copy_gives_the_same_wherever_it_is(home, workers):

@@ -71,7 +71,9 @@ _LANES = (
     _Share(1_000_000, 20, 0.1, 10),
     _Share(0, 20, 1.0, 15),
     _Share(0, 1, 0.0, 19),
+    _Share(0, 1, 1.0, 10),
 )
+_LAST, _VERDICTS = 3, 4  # the lane that ends any statement, and that of verdicts
 _NEEDS_MORE = ("operations", "memory")
 
 # %% ../../nbs/database/08_workers.ipynb #99a0e0ba
@@ -79,14 +81,14 @@ def _run_in(con: GuardedConnection, sql: str, lane: int) -> Result | None:
     "The result of a checked statement; None if it needs a longer lane. Raises `QueryError`."
     is_long, budget = False, con.budget
     budget.on_texts = _LANES[lane].on_texts
-    while sql not in con.known and lane < len(_LANES) - 1:
+    while sql not in con.known and lane < _LAST:
         try:
             return con.attempt(sql, is_long)
         except QueryError as e:
             way = con.next_way(is_long)
             if lane and con.reason == "cell" and way:
                 is_long = True
-            elif lane == len(_LANES) - 2 and way is None and not budget.charged:
+            elif lane == _LAST - 1 and way is None and not budget.charged:
                 raise  # the last lane would say the same
             elif e.kind in _NEEDS_MORE:
                 return None
@@ -422,7 +424,7 @@ class Workers:
 
     def __init__(
         self,
-        n: int = 0,  # in each of the four lanes; half as many as there are cores if 0
+        n: int = 0,  # in each lane; half as many as there are cores if 0
     ):
         n = n or max(1, (os.cpu_count() or 1) // 2)
         self.emergency_stops = 0  # statements that the clock ended
@@ -447,7 +449,7 @@ class Workers:
         with self._lock:
             key = self._keys.setdefault(about, len(self._keys))
         first = self._starts.get((key, sql), 0)
-        for i in range(first, len(_LANES)):
+        for i in range(first, _LAST + 1):
             answer = self._ask(i, errand, key, about, sql)
             if answer is not None:
                 return self._said(answer)
@@ -467,8 +469,8 @@ class Workers:
         database.file.check()
         about = _About(database.path, frozenset(database.shown_names), database.limits)
         order, errand = _Order(about, work, *copy), _errand.get() or Errand()
-        first = first if _HAS_CLOCK else len(_LANES) - 1
-        for i in range(first, len(_LANES)):
+        first = first if _HAS_CLOCK else _LAST
+        for i in (first, _LAST) if first == _VERDICTS else range(first, _LAST + 1):
             answer = self._ask(i, errand, ~order.copy, order.about, order)
             if answer is not None:
                 return self._said(answer), i
