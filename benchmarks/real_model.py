@@ -1,6 +1,6 @@
 """A real language model, SmolLM2-135M-Instruct: right answers of a model, an adapter or the base with examples.
 
-python benchmarks/real_model.py evaluate benchmarks/lora/small --base FILE.gguf --suite "level 1" --n 60
+python benchmarks/real_model.py evaluate benchmarks/lora/small --base FILE.gguf --suite "level 1" --n 200
 python benchmarks/real_model.py baselines        # policies without a model, on the same questions
 python benchmarks/real_model.py practice play benchmarks/lora/small OUT FILE.gguf  # control: sft
 python benchmarks/real_model.py keep LOG ID ...  # episodes of a log, into benchmarks/real_model_episodes.json
