@@ -585,7 +585,7 @@ class Database:
         return self.workers.copy(self, tables) if self.workers else self.writer(tables)
 
     def apart(self, work: Callable[["Database"], _T], lane: int = 4) -> _T:
-        "What some work of ours on the database gives, never None, done where statements run, in the lane of verdicts or from one on."
+        "What some work of ours on the database gives, never None, done in the lane of verdicts or from one on."
         return work(self) if self.workers is None else self.workers.carry_out(self, work, lane)[0]
 
     def without(
