@@ -270,14 +270,14 @@ def test_servers_take_every_setting(sql_env, monkeypatch, command, without):
     served = []
     monkeypatch.setattr(app, "serve", lambda settings, workers: served.append(settings))
     monkeypatch.setattr(tools, "serve_mcp", lambda settings, http, log: served.append(settings))
-    given = dict(source="worlds", path="here", split="test", level=3, budget=7, actions="abstain")
+    given = dict(source="worlds", path="here", split="test", level=3, n=44, budget=7, actions="abstain")
     given |= dict(schema_level="full", reward="shaped", verify="robust", reveal="verdict")
     given |= dict(operations=1000, seconds=2.5, rows=7, memory=9, capacity=5, share=4, deadline=31)
     given |= dict(connections=90, proxies="10.0.0.1")
     given |= dict(idle=61, hosts="a.org", origins="*", host="0.0.0.0", port=8123, results="r.jsonl")
     assert given.keys() == {f.name for f in fields(app.Settings)} - {"web"}
     given = {k: v for k, v in given.items() if k not in without}
-    words = [w for k, v in given.items() for w in (f"--{k.replace('_', '-')}", v)]
+    words = [w for k, v in given.items() for w in ("-n" if k == "n" else f"--{k.replace('_', '-')}", v)]
     flags = [] if "web" in without else ["--no-web"]
     assert sql_env(command, *words, *flags).code == 0
     assert {k: getattr(served[0], k) for k in given} == given

@@ -400,13 +400,17 @@ def _own_column(part: Any, names: Mapping[str, str]) -> Any:
     return None
 
 
-_QUERIES = exp.Select, exp.Update, exp.Delete
 _ODD = (3, 4, 7, 11)  # beside a number that is multiplied: one of them shows how a share is rounded
+
+
+def _query_kinds() -> tuple[type, ...]:
+    "What reads or changes rows; only now, since sqlglot is loaded when it is needed."
+    return exp.Select, exp.Update, exp.Delete
 
 
 def _tables_of(node: Any) -> list[Any]:
     "What a query reads from, or a statement changes, and what is joined to it."
-    if not isinstance(node, _QUERIES):
+    if not isinstance(node, _query_kinds()):
         return []
     first, joins = node.args.get("from_"), node.args.get("joins") or []
     tables = [] if isinstance(node, exp.Select) else [node.this]
@@ -433,7 +437,7 @@ def write_conditions(
 ) -> list[Condition]:
     "The conditions of a statement and of the queries in it that can be run alone; without `fails` what is multiplied."
     found = []
-    for node in parse_write(sql).find_all(*_QUERIES):
+    for node in parse_write(sql).find_all(*_query_kinds()):
         tables, joins = _tables_of(node), node.args.get("joins") or []
         clauses = [join.args["on"] for join in joins if join.args.get("on")]
         clauses += [node.args["where"].this] if node.args.get("where") else []
@@ -442,7 +446,7 @@ def write_conditions(
         names = {t.alias_or_name.lower(): t.name.lower() for t in tables}
         parts = [part for clause in clauses for part in _parts_of(clause)]
         used = {c.table.lower() for part in parts for c in part.find_all(exp.Column)} - names.keys()
-        others = _tables_of(node.find_ancestor(*_QUERIES))  # those outside that it names
+        others = _tables_of(node.find_ancestor(*_query_kinds()))  # those outside that it names
         tables += [table for table in others if table.alias_or_name.lower() in used]
         source = ", ".join(table.sql("sqlite") for table in tables)
         makes = dict(_made_values(parts)) if len(names) == 1 else {}
