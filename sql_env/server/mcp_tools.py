@@ -643,7 +643,7 @@ def _make_players(
 
     with nullcontext() if log is None else _log_journal(log, make_env()) as journal:
         players = Players(
-            lambda: Player(Session(make_env()), settings.reveal, journal and journal.add),
+            lambda: Player(Session(make_env()), settings.reveal, journal.add if journal else None),
             Seats(settings.capacity, settings.share),
             settings.idle,
         )

@@ -403,7 +403,7 @@ def _own_column(part: Any, names: Mapping[str, str]) -> Any:
 _ODD = (3, 4, 7, 11)  # beside a number that is multiplied: one of them shows how a share is rounded
 
 
-def _query_kinds() -> tuple[type, ...]:
+def _query_kinds() -> Any:
     "What reads or changes rows; only now, since sqlglot is loaded when it is needed."
     return exp.Select, exp.Update, exp.Delete
 

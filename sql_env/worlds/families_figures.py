@@ -763,6 +763,7 @@ def _share(s: Sampler, selection: _Selection) -> _QuestionDraft:
     "The percentage, to one decimal, of the rows of a selection that meet one more condition."
     part = _sample_clause(s, selection.table, selection.source, selection.columns)
     case = f"SUM(CASE WHEN {part.sql} THEN 1 ELSE 0 END)"
+    selection = selection._replace(tables=(*selection.tables, *part.tables))
     return selection.ask(f"ROUND(100.0 * {case} / COUNT(*), 1)", other=part.phrase)
 
 # %% ../../nbs/worlds/06_families_figures.ipynb #52b0bfbb

@@ -49,7 +49,7 @@ def column_constants(
                 own = found.setdefault(name, {})
                 before = tokens[i - (3 if tokens[i - 1].text == "." else 1)].text
                 last = [*last, own] if before in ("+", "-", "*", "/") else [own]
-            values = [None] if name == "null" else []
+            values: list[Any] = [None] if name == "null" else []
             if kind in ("text", "number") and last and left:
                 left -= 1
                 values = [unquote(text) if kind == "text" else _plain_number(text)]
