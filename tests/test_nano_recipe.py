@@ -232,7 +232,7 @@ def small():
     play = dict(level_1=40, level_2=40)
     stages = (
         Stage("copy", "sft", options=dict(copy=20)),
-        Stage("play", "expert_iteration", "worlds:1=8", options=dict(play=play, keep_untold=0.0)),
+        Stage("play", "expert_iteration", "worlds:1=12", options=dict(play=play, keep_untold=0.0)),
     )
     return replace(NANO, stages=stages, model=lambda seed: new_nano(seed, width=64))
 
@@ -268,7 +268,7 @@ def test_a_stage_imitates_what_its_model_got_right(transcripts, tmp_path, monkey
     assert kept == transcripts[:2]
     pieces = [render_transcript(messages) for messages in transcripts[:2]]
     mine = set(texts_of(_tokenize_transcript(p, nano_tokenizer()) for p in pieces))
-    assert mine & set(learned[1]) and len(learned[1]) > len(pieces), "experts beside it"
+    assert mine & set(learned[1]) and len(learned[1]) > 8
 
 
 def test_a_round_plays_with_the_weights_that_it_got(monkeypatch):
