@@ -32,9 +32,9 @@ from sql_env.cli.app import (
     app,
 )
 from ..database.guards import QueryError
-from ..extras import EXTRAS
 from ..paths import SourceError
 from ..play.acts import verbs
+from ..plugins import EXTRAS
 
 if TYPE_CHECKING:
     from sql_env.questions.question_set import Question, QuestionSet

@@ -31,12 +31,12 @@ from sql_env.grading.variants.selection import (
     why_no_instances,
     why_no_variants,
 )
+from ..paths import ProgressBar
 from ..play.acts import ACTS, EXTRA_ACTIONS
 from ..play.environment import EpisodeEnv
 from ..plugins import find
 from ..policies.base import play_episode
 from ..policies.baselines import HACKS, OraclePolicy, most_frequent_answer
-from ..progress import ProgressBar
 from ..questions.gold import GoldRunner, judge_task, same_rows
 from sql_env.questions.question_set import (
     QUARANTINE_FLAGS,

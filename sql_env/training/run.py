@@ -24,9 +24,8 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from .. import meanings
-from ..extras import needs_extra
 from ..paths import replacing
-from ..plugins import Fields, find, names
+from ..plugins import Fields, find, names, needs_extra
 from ..policies.local import MODEL_SETTINGS_FILE
 from ..policies.weights import ADAPTER_FILE, BASE_HASH, load_weights, weights_hash
 from sql_env.training.recipes import (
