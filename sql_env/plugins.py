@@ -1,4 +1,4 @@
-"""What is known by its name only, as sources, policies and actions of other packages are, and what to install where an import fails
+"""Sources, policies and actions of others, known by their names only, and what to install where an import fails
 
 Docs: https://hjerpe.github.io/sql_env/plugins.html.md"""
 
