@@ -431,7 +431,7 @@ def tokenizer(
 def baselines(out: Path = HERE / "nano_baselines.json", n: int = 500):
     "Policies without a model in the same suites."
     from sql_env.evaluation.harness import evaluate, hack_floor
-    from sql_env.play.environment import EpisodeEnv
+    from sql_env.play.episode import EpisodeEnv
     from sql_env.policies.baselines import GreedyPolicy, OraclePolicy, RandomPolicy
     from sql_env.training.evals import EVAL_SUITES, _suite_row, suite_questions
 
@@ -515,7 +515,7 @@ def empty(
     from sql_env.evaluation.harness import evaluate
     from sql_env.evaluation.logs import read_log
     from sql_env.nano.engine import NanoPolicy
-    from sql_env.play.environment import EpisodeEnv
+    from sql_env.play.episode import EpisodeEnv
     from sql_env.training.evals import suite_questions
 
     rows = []
@@ -607,7 +607,7 @@ def checked_row(suite: str, check: bool, n: int) -> dict:
 def missing_in_order_of_play(suite: str, n: int) -> list[str]:
     "What each of `n` questions of a suite does not mention."
     from sql_env.evaluation.rollouts import plan_episodes
-    from sql_env.play.environment import EpisodeEnv
+    from sql_env.play.episode import EpisodeEnv
     from sql_env.training.evals import suite_questions
     from sql_env.training.experts import missing_mention
 

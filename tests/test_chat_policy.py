@@ -31,9 +31,9 @@ from sql_env.evaluation import RunStopped, compare, evaluate, load_result, read_
 from sql_env.evaluation.rows import Trajectory
 from sql_env.paths import BUNDLED
 from sql_env.play import Action, Observation
+from sql_env.play.acts import SCHEMA_LEVELS
 from sql_env.play.chat import InvalidToolCall, initial_messages, parse_tool_call, tool_schemas
 from sql_env.play.session import TRUNCATED_MESSAGE, _nudge_text
-from sql_env.play.settings import SCHEMA_LEVELS
 from sql_env.policies import Completion, Endpoint, ModelError, RolloutAborted, play_episode
 from sql_env.policies.chat import (
     MODEL_SETTINGS_FILE,

@@ -23,8 +23,8 @@ from sql_env.grading.answers import Verdict
 from sql_env.paths import BUNDLED
 from sql_env.plugins import EXTRAS
 from sql_env.policies import baselines
-from sql_env.policies.base import Completion
 from sql_env.policies.local import load_model_settings
+from sql_env.policies.requests import Completion
 
 SPIDER = Path(os.environ.get("SQL_ENV_SPIDER") or Path(__file__).resolve().parents[2] / "shared" / "spider")
 needs_spider = pytest.mark.skipif(

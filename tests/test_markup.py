@@ -14,11 +14,11 @@ from sql_env import ChatPolicy, EpisodeEnv, OraclePolicy, Question, QuestionSet,
 from sql_env.database.database import build_database
 from sql_env.integrations.trl import SQLEnvTRL, ToolError, prompt_rows
 from sql_env.models import SQLAction
-from sql_env.play.acts import ACTIONS
+from sql_env.play.acts import ACTIONS, SCHEMA_LEVELS
 from sql_env.play.board import escape_markup, unescape_markup
 from sql_env.play.chat import action_message, initial_messages, tool_schemas
-from sql_env.play.settings import SCHEMA_LEVELS
-from sql_env.policies.base import Completion, parse_schema_info
+from sql_env.policies.baselines import parse_schema_info
+from sql_env.policies.requests import Completion
 from sql_env.server.environment import SQLEnvironment
 from sql_env.sql.text import quote_identifier
 from sql_env.training.data import sft_rows

@@ -29,8 +29,8 @@ from sql_env.nano.text import _number_messages, render_transcript
 from sql_env.nano.training import nano_tokenizer, nano_trainer
 from sql_env.play.acts import ACTIONS, ACTS
 from sql_env.play.chat import SYSTEM_PROMPT
-from sql_env.policies.base import Completion
 from sql_env.policies.local import MODEL_SETTINGS_FILE, load_model_settings
+from sql_env.policies.requests import Completion
 from sql_env.questions.question_set import save_question_set
 from sql_env.training import evals
 from sql_env.training.data import _split_validation, _stage_questions, parse_data, sft_datasets

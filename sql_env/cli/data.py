@@ -303,7 +303,7 @@ def _check_guards() -> list[_Check]:
 def _check_questions(questions: "QuestionSet", n: int) -> list[_Check]:
     "Whether the oracle gets everything and reward hacking nothing, on `n` questions; and what was set aside."
     from sql_env.evaluation.harness import evaluate, hack_floor
-    from sql_env.play.environment import EpisodeEnv
+    from sql_env.play.episode import EpisodeEnv
     from sql_env.policies.baselines import OraclePolicy
 
     set_aside = f"{len(questions.quarantined)} in quarantine"

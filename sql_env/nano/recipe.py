@@ -28,12 +28,11 @@ from .training import _EngineTurns, nano_trainer, new_nano
 from ..paths import replacing
 from ..play.acts import Act
 from ..play.chat import episode_messages
-from ..play.environment import EpisodeEnv
-from ..play.episode import Episode
+from ..play.episode import Episode, EpisodeEnv
 from ..play.reward import RewardConfig
 from ..play.session import ToolError
 from ..plugins import Fields
-from ..policies.base import play_episode
+from ..policies.baselines import play_episode
 from ..questions.question_set import Question, QuestionSet
 from sql_env.training.data import (
     load_part,

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..plugins import Fields
-from .base import Completion, RolloutAborted
+from .requests import Completion, RolloutAborted
 from sql_env.policies.weights import (
     as_template_reads,
     as_text,

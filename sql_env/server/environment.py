@@ -21,8 +21,7 @@ from .. import __version__
 from ..database.workers import Errand
 from ..models import SQLAction, SQLObservation, SQLState
 from ..play.board import escape_markup
-from ..play.environment import EpisodeEnv
-from ..play.episode import Episode, Observation
+from ..play.episode import Episode, EpisodeEnv, Observation
 from ..play.reward import RewardConfig
 from ..plugins import needs_extra
 from ..questions.question_set import Question, QuestionSet

@@ -52,8 +52,7 @@ from sql_env.play.chat import (
     tool_result_text,
     tool_schemas,
 )
-from ..play.environment import EpisodeEnv
-from ..play.episode import Episode
+from ..play.episode import Episode, EpisodeEnv
 from ..play.session import Session, ToolError
 from sql_env.server.limits import (
     MAX_MESSAGE_BYTES,

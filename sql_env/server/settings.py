@@ -14,7 +14,7 @@ from dataclasses import Field, asdict, dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
 from ..database.guards import Limits
-from ..play.settings import OPTIONS, read_settings
+from ..play.acts import OPTIONS, read_settings
 from ..plugins import names
 from ..sources import SOURCE_NAMES
 

@@ -22,7 +22,7 @@ from ..evaluation.logs import read_log
 from ..evaluation.rows import Trajectory
 from ..paths import SourceError
 from ..play.chat import MAX_TOOL_RESULT_CHARS, SYSTEM_PROMPT, episode_messages, tool_schemas
-from ..play.environment import EpisodeEnv
+from ..play.episode import EpisodeEnv
 from ..plugins import Fields
 from ..policies.weights import as_template_reads, parse_assistant_text
 from ..questions.question_set import Question, QuestionSet

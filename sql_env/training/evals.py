@@ -20,7 +20,7 @@ from ..evaluation.harness import evaluate
 from ..evaluation.results import EvaluationResult
 from ..paths import cache_dir
 from ..play.chat import MAX_TOOL_RESULT_CHARS, SYSTEM_PROMPT
-from ..play.environment import EpisodeEnv
+from ..play.episode import EpisodeEnv
 from ..plugins import Fields, find, names
 from ..policies.chat import ChatPolicy
 from ..policies.local import LocalModel

@@ -15,8 +15,8 @@ from hashlib import sha256
 from typing import Any, Unpack
 
 from ..integrations.trl import sql_env_reward_func
+from ..play.acts import Settings, read_settings
 from ..play.chat import MAX_TOOL_RESULT_CHARS, SYSTEM_PROMPT
-from ..play.settings import Settings, read_settings
 from ..plugins import Fields
 from ..questions.question_set import QuestionSet
 

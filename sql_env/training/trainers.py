@@ -20,7 +20,7 @@ from typing import Any
 
 from ..integrations.trl import SQLEnvTRL, prompt_rows
 from ..paths import replacing
-from ..play.environment import EpisodeEnv
+from ..play.episode import EpisodeEnv
 from ..plugins import Fields
 from ..policies.chat import ChatPolicy
 from ..policies.local import CachedWriter, LocalModel
