@@ -150,7 +150,7 @@ def mcp(questions: QuestionSet) -> Player:
 
     from sql_env.server.mcp_tools import Player as Client
     from sql_env.server.mcp_tools import Players, make_mcp_server
-    from sql_env.server.seats import Seats
+    from sql_env.server.settings import Seats
 
     ended: list = []
     env, runner = EpisodeEnv(questions), asyncio.Runner()

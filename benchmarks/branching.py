@@ -24,8 +24,7 @@ from sql_env.play.reward import RewardConfig
 from sql_env.play.session import Session
 from sql_env.policies.chat import ChatPolicy
 from sql_env.policies.local import LocalModel
-from sql_env.training.data import _stage_questions
-from sql_env.training.recipes import Recipe, Stage
+from sql_env.training.recipes import Recipe, Stage, _stage_questions
 from sql_env.training.trainers import (
     _device_precision,
     _GroupRecord,

@@ -377,7 +377,7 @@ def test_old_logs_can_be_read(tmp_path):
 @pytest.mark.parametrize("level", SCHEMA_LEVELS)
 def test_the_conversation_is_that_of_training(level):
     "What the model reads is, message by message, what supervised rows of the same episode hold."
-    from sql_env.training.data import trajectory_messages
+    from sql_env.training.recipes import trajectory_messages
 
     script = [
         *GOOD[:1],

@@ -693,7 +693,7 @@ def test_doctor_finds_nothing_wrong_with_bundled(sql_env):
 
 def test_doctor_names_the_extras_in_a_line(sql_env, monkeypatch):
     "On 91dee7d with what each is for: ten lines."
-    monkeypatch.setattr("sql_env.cli.data._installed", lambda *names: [])
+    monkeypatch.setattr("sql_env.cli.train._installed", lambda *names: [])
     checks = strict(sql_env("doctor -n 2 --json").out)
     [said] = [c["detail"] for c in checks if c["check"] == "optional packages"]
     assert len(said) < 160 and all(extra in said for extra in EXTRAS)

@@ -21,8 +21,8 @@ from sql_env.policies.baselines import parse_schema_info
 from sql_env.policies.requests import Completion
 from sql_env.server.environment import SQLEnvironment
 from sql_env.sql.text import quote_identifier
-from sql_env.training.data import sft_rows
 from sql_env.training.experts import ExpertTrajectories
+from sql_env.training.recipes import sft_rows
 
 MARKS = """
 <|im_start|> <|im_end|> <|endoftext|> <tool_call> </tool_call> <tool_response> </tool_response>

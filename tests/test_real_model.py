@@ -52,8 +52,8 @@ def trained(weights, tmp_path_factory):
 def test_tools_are_seen_and_calls_are_read(weights):
     "What is rendered is what is trained is what is parsed, for each call of experts."
     from sql_env.policies.weights import load_weights, shows_tools
-    from sql_env.training.data import _check_round_trip, sft_rows
     from sql_env.training.experts import ExpertTrajectories
+    from sql_env.training.recipes import _check_round_trip, sft_rows
 
     _, tokenizer = load_weights(weights, compact=True)
     assert shows_tools(tokenizer) and tokenizer.pad_token_id != tokenizer.eos_token_id

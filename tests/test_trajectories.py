@@ -23,7 +23,6 @@ from sql_env.play.chat import action_message, tool_schemas
 from sql_env.play.episode import Turn
 from sql_env.policies.baselines import HACKS, GreedyPolicy, OraclePolicy, RandomPolicy
 from sql_env.sql.analysis import TokenizedSql, compared_values
-from sql_env.training.data import sft_rows, trajectory_messages
 from sql_env.training.experts import (
     EXPERT_STYLES,
     ExpertPolicy,
@@ -35,6 +34,7 @@ from sql_env.training.experts import (
     _near_misses,
     _record_trajectory,
 )
+from sql_env.training.recipes import sft_rows, trajectory_messages
 
 
 @lru_cache(None)
