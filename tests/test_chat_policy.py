@@ -43,9 +43,8 @@ from sql_env.policies.chat import (
     load_model_settings,
     usage_cost,
 )
-from sql_env.policies.local import CachedWriter, LocalModel, _generate_batch
+from sql_env.policies.local import CachedWriter, LocalModel, _generate_batch, parse_assistant_text
 from sql_env.policies.requests import EndpointError
-from sql_env.policies.weights import parse_assistant_text
 
 ID, KEY = "vet_clinic-02", "sk-secret-0123456789"
 GOLD = "SELECT count(*) FROM visit WHERE paid_on IS NULL"

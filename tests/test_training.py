@@ -494,7 +494,7 @@ def test_the_recipe_for_colab_with_a_tiny_qwen_and_own_questions(tmp_path, qwen)
     "LoRA, both stages: an adapter that the next one trains on, measured on questions kept out."
     from transformers import TrainerCallback  # slow to load
 
-    from sql_env.policies.weights import load_weights
+    from sql_env.policies.local import load_weights
 
     class KeepsBest(TrainerCallback):
         "Notes the checkpoint that each stage ends with."

@@ -18,7 +18,7 @@ from ..play.chat import question_messages
 from ..play.episode import EpisodeEnv
 from ..play.session import Session
 from ..plugins import Fields, needs_extra
-from ..policies.weights import parse_assistant_text
+from ..policies.local import parse_assistant_text
 from ..questions.question_set import Question, QuestionSet
 
 with needs_extra("skyrl"):

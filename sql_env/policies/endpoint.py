@@ -24,6 +24,7 @@ from urllib.parse import urlsplit
 from ..paths import read_asset
 from ..play.chat import openai_tools, tool_schemas
 from ..plugins import Fields, needs_extra
+from .local import _EXAMPLE, as_text, parse_assistant_text
 from sql_env.policies.requests import (
     Completion,
     EndpointError,
@@ -33,7 +34,6 @@ from sql_env.policies.requests import (
     _explain_error,
     send,
 )
-from .weights import _EXAMPLE, as_text, parse_assistant_text
 
 # %% ../../nbs/policies/04_endpoint.ipynb #e6112af4
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ from ..play.acts import Settings, read_settings
 from ..play.chat import MAX_TOOL_RESULT_CHARS, SYSTEM_PROMPT, episode_messages, tool_schemas
 from ..play.episode import EpisodeEnv
 from ..plugins import Fields
-from ..policies.weights import as_template_reads, parse_assistant_text
+from ..policies.local import as_template_reads, parse_assistant_text
 from ..questions.question_set import Question, QuestionSet
 from ..sources.loading import SOURCES, load
 from .experts import ExpertPolicy, ExpertTrajectories, plain_questions
@@ -540,7 +540,7 @@ def _check_round_trip(rows: Sequence[Fields], tokenizer: Any) -> int:
             if got != wanted:
                 raise ValueError(
                     f"the chat template does not fit how calls are read: {wanted[0]} is rendered as "
-                    f"{written[:200]!r}, of which {got} is read; see sql_env.policies.weights"
+                    f"{written[:200]!r}, of which {got} is read; see sql_env.policies.local"
                 )
             checked += 1
     return checked

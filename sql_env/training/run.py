@@ -33,8 +33,14 @@ from ..play.chat import MAX_TOOL_RESULT_CHARS, SYSTEM_PROMPT
 from ..play.episode import EpisodeEnv
 from ..plugins import Fields, find, names, needs_extra
 from ..policies.chat import ChatPolicy
-from ..policies.local import MODEL_SETTINGS_FILE, LocalModel
-from ..policies.weights import ADAPTER_FILE, BASE_HASH, load_weights, weights_hash
+from sql_env.policies.local import (
+    ADAPTER_FILE,
+    BASE_HASH,
+    MODEL_SETTINGS_FILE,
+    LocalModel,
+    load_weights,
+    weights_hash,
+)
 from ..questions.question_set import QuestionSet
 from ..sources.loading import load
 from .experts import missing_mention
