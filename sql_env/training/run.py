@@ -1,4 +1,4 @@
-"""A training that can be stopped and resumed, the model that it saves, and suites of questions that tell what it learned
+"""A training that can be stopped and resumed, the model that it saves, and suites of questions about what it learned
 
 Docs: https://hjerpe.github.io/sql_env/training/run.html.md"""
 
