@@ -115,7 +115,9 @@ class Act(NamedTuple):
     button: str = ""  # that takes it
     counted: str = ""  # the name of the metric that counts it
     suits: "Callable[[Question], bool]" = lambda question: True  # the questions that it is for
-    needed: "Callable[[Question], bool]" = lambda question: False  # those that can't be right without it
+    needed: "Callable[[Question], bool]" = lambda question: (
+        False
+    )  # those that can't be right without it
 
     @property
     def ends(self) -> bool:
