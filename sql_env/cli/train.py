@@ -39,7 +39,7 @@ from sql_env.cli.app import (
 )
 from ..database.guards import QueryError
 from ..paths import SourceError
-from ..play.acts import verbs
+from ..play.acts import needed_actions
 from ..plugins import EXTRAS, Fields, needs_extra
 from ..server.settings import Settings
 
@@ -320,7 +320,7 @@ def _check_questions(questions: "QuestionSet", n: int) -> list[_Check]:
     n_left_out = sum(questions.left_out.values())
     there = f"{questions.name}: {len(questions)}, {set_aside}, {n_left_out} left out"
     some = questions.sample(n)
-    actions = verbs("changes") if any(q.writable for q in some) else ()
+    actions = needed_actions(some)
     oracle = evaluate(EpisodeEnv(some, actions=actions), OraclePolicy(some), progress=False)
     wrong = [f"{e.question_id} ({e.error or e.reason})" for e in oracle.episodes if not e.correct]
     score = f"{oracle.success_rate:.1%} of {len(some)}"

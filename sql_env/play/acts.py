@@ -6,19 +6,19 @@ Docs: https://hjerpe.github.io/sql_env/play/acts.html.md"""
 
 # %% auto #0
 __all__ = ['NEXT_QUESTION', 'ACTS', 'ACTIONS', 'EXTRA_ACTIONS', 'ENDS', 'REWARDS', 'SCHEMA_LEVELS', 'JUDGES', 'OPTIONS', 'Action',
-           'repair_unicode', 'Scene', 'Said', 'Act', 'find_act', 'verbs', 'allowed_actions', 'prompt', 'Settings',
-           'read_settings']
+           'repair_unicode', 'Scene', 'Said', 'Act', 'find_act', 'verbs', 'needed_actions', 'allowed_actions', 'prompt',
+           'Settings', 'read_settings']
 
 # %% ../../nbs/play/05_acts.ipynb #4a74f617
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
 from ..database.guards import QueryError
-from .reward import TurnFacts
-from ..plugins import Fields, find
+from .reward import RewardConfig, TurnFacts
+from ..plugins import KINDS, Fields, find
 from ..plugins import names as plugin_names
 from ..sql.text import Result, quote_identifier
 
@@ -30,11 +30,6 @@ if TYPE_CHECKING:  # the help of the command reads the acts, and carries none ou
     from sql_env.play.board import _Board
     from sql_env.play.judges import Ask
     from sql_env.questions.question_set import Question
-from collections.abc import Mapping
-from typing import TypedDict
-
-from .reward import RewardConfig
-from ..plugins import KINDS
 
 # %% ../../nbs/play/05_acts.ipynb #4e44812f
 class Action(NamedTuple):
@@ -121,6 +116,9 @@ class Act(NamedTuple):
     button: str = ""  # that takes it
     counted: str = ""  # the name of the metric that counts it
     suits: "Callable[[Question], bool]" = lambda question: True  # the questions that it is for
+    needed: "Callable[[Question], bool]" = lambda question: (
+        False
+    )  # those that can't be right without it
 
     @property
     def ends(self) -> bool:
@@ -335,6 +333,7 @@ _EXTRA = (
         "what is missing, if the database can't answer",
         "End without an answer",
         "abstained",
+        needed=lambda question: bool(question.policy) and not question.answerable,
     ),
     Act(
         "CLARIFY",
@@ -348,6 +347,7 @@ _EXTRA = (
         "a question about one word of the question",
         "Ask the user",
         "clarifications",
+        needed=lambda question: bool(question.policy and question.clarifications),
     ),
     Act(
         "SEARCH",
@@ -375,6 +375,7 @@ _EXTRA = (
         "Change rows",
         "executions",
         suits=lambda question: bool(question.writable),
+        needed=lambda question: bool(question.writable),
     ),
 )
 
@@ -411,6 +412,14 @@ def verbs(
             act = find_act(verb)
             found += [verb] * (what in (act.gives, act.counted))
     return tuple(found)
+
+# %% ../../nbs/play/05_acts.ipynb #n33d0002
+def needed_actions(
+    questions: "Iterable[Question]",
+) -> tuple[str, ...]:
+    "The extra actions without which some of these questions can't be right, in the order of `EXTRA_ACTIONS`."
+    asked = list(questions)
+    return tuple(act.verb for act in _EXTRA if any(map(act.needed, asked)))
 
 # %% ../../nbs/play/05_acts.ipynb #c440de2c
 def allowed_actions(
