@@ -60,8 +60,8 @@ _OPERATORS = ("+", "-", "*", "/", "%", "||")
 _NAMES = {
     "str_position": "instr",
     "substring": "substr",
-    "trim:position=LEADING": "ltrim",
-    "trim:position=TRAILING": "rtrim",
+    "trim:LEADING": "ltrim",
+    "trim:TRAILING": "rtrim",
 }
 
 # %% ../../nbs/proofs/09_decision.ipynb #003ae596
@@ -373,8 +373,8 @@ _TRIES = 64  # contents on which a difference is looked for
 # %% ../../nbs/proofs/09_decision.ipynb #6f1ad221
 def _refuted(gold: str, sql: str, tables, schema: Schema, tries: int) -> Counterexample | None:
     "Contents that tell two queries apart, and that a person would call possible."
-    facts = all_assumptions(schema, tables)
-    facts += [Assumption("key", t, (c,)) for t in tables for c in schema.tables[t].unique]
+    facts = all_assumptions(schema)  # also of tables that are only referred to
+    facts += [Assumption("key", t.name, (c,)) for t in schema.tables.values() for c in t.unique]
     kept = kept_by(facts, schema, is_tidy=True)
     contents, judge = Contents(schema.empty(), tables, (gold, sql), kept), Comparison(gold, sql)
     for seed in range(1, tries + 1):

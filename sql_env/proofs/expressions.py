@@ -53,9 +53,6 @@ from sql_env.proofs.values import (
 _TIMES = frozenset(
     "date datetime time_to_str ts_or_ds_to_timestamp ts_or_ds_to_date julianday strftime unixepoch".split()
 )
-_FUNCTIONS = _TIMES | frozenset(
-    "abs lower upper length round trim replace substring str_position typeof".split()
-)
 _CLOCK = re.compile("now|subsec", re.I)
 _MAX_LIST = 100  # values of IN
 BARE = Constant("a column outside of aggregates", "bare")
@@ -81,18 +78,17 @@ class _Scope:
     "What the bound names mean at a place of a query."
 
     sources: dict[str, dict[str, Node]]  # terms of columns, by the label of their source
-    affinities: dict[str, dict[str, str]] = field(default_factory=dict)
     outer: "_Scope | None" = None
     ctes: dict[str, tuple] = field(default_factory=dict)
     aggregate: Callable | None = None
     window: Callable | None = None
 
-    def all(self) -> Iterator["_Scope"]:
-        "This scope and those around it."
-        at: _Scope | None = self
-        while at is not None:
-            yield at
-            at = at.outer
+# %% ../../nbs/proofs/05_expressions.ipynb #5c0be5a1
+def _scopes(at: _Scope | None) -> Iterator[_Scope]:
+    "A scope and those around it."
+    while at is not None:
+        yield at
+        at = at.outer
 
 # %% ../../nbs/proofs/05_expressions.ipynb #da40c1fc
 def _sort_key(e: exp.Expression) -> _SortKey:
@@ -111,11 +107,12 @@ class _Expressions:
         self.values, self.known, self.numbers = values, values.known, values.numbers
         self.translate = translate
         self.seen: dict[exp.Expr, str] = {}  # the affinity of each subquery that is a value
+        self.affinities: dict[str, dict[str, str]] = {}  # of the columns of each source
 
     def truth(self, e: exp.Expression, scope: _Scope) -> _Truth:
         "When a condition is true, and when it is false."
         match e:
-            case exp.Paren():
+            case exp.Paren() | exp.Where() | exp.Having():
                 return self.truth(e.this, scope)
             case exp.And() | exp.Or():
                 parts = [self.truth(part, scope) for part in e.flatten()]  # type: ignore[arg-type]
@@ -147,7 +144,11 @@ class _Expressions:
             return self.comparison(e, scope)
         return self.truth_of_term(self.term(e, scope))
 
-    def affinity(self, e: "exp.Expr", scope: _Scope) -> str:
+    def holds(self, e: exp.Expression | None, scope: _Scope) -> Node:
+        "When a condition is true; always if there is none."
+        return TRUE if e is None else self.truth(e, scope).true
+
+    def affinity(self, e: "exp.Expr") -> str:
         "The affinity of a column, a cast or a subquery; '' for other expressions."
         e = e.unalias().unnest()
         if isinstance(e, exp.Query):
@@ -155,16 +156,14 @@ class _Expressions:
         if isinstance(e, exp.Cast):
             return _column_affinity(e.to.sql("sqlite"))
         if isinstance(e, exp.Column):
-            return next(
-                x.affinities[e.table][e.name] for x in scope.all() if e.table in x.affinities
-            )
+            return self.affinities[e.table][e.name]
         return ""
 
     def value(self, e: exp.Expression, scope: _Scope) -> tuple[Node, str]:
         "The value of an expression, and its affinity."
         if isinstance(e.unnest(), exp.Query):
             return self.scalar(e.unnest(), scope)
-        return self.term(e, scope), self.affinity(e, scope)
+        return self.term(e, scope), self.affinity(e)
 
     def comparison(self, e: exp.Expression, scope: _Scope) -> _Truth:
         operator = _COMPARISONS[type(e)]
@@ -268,7 +267,7 @@ class _Expressions:
                     return Constant(-inner.value, inner.kind)
                 return Call("neg", (inner,))
             case exp.Filter():
-                return self.aggregate(e.this, scope, e.expression.this)
+                return self.aggregate(e.this, scope, e.expression)
             case exp.Window():
                 if scope.window is None:
                     raise Unproved("a window where none can be")
@@ -323,7 +322,7 @@ class _Expressions:
     def column(self, e: exp.Column, scope: _Scope) -> Node:
         "The column of a source, here or further out."
         found = next(
-            (at.sources[e.table][e.name] for at in scope.all() if e.table in at.sources), None
+            (at.sources[e.table][e.name] for at in _scopes(scope) if e.table in at.sources), None
         )
         if found is None or found == BARE:
             raise Unproved("a column that the group does not determine")
@@ -386,23 +385,14 @@ class _Expressions:
     def function(self, e: exp.Func, scope: _Scope) -> Node:
         "A function of which only this is known, that equal arguments give equal results."
         name = e.name.lower() if isinstance(e, exp.Anonymous) else e.sql_name().lower()
-        if name not in _FUNCTIONS:
-            raise Unproved(f"the function {name}")
-        args, extras = [], []
-        for key, value in e.args.items():
-            for part in value if isinstance(value, list) else [value]:
-                if isinstance(part, exp.Expression) and not isinstance(
-                    part, (exp.Var, exp.DataType, exp.Identifier)
-                ):
-                    args.append(self.term(part, scope))
-                elif part is not None and not (isinstance(e, exp.Anonymous) and key == "this"):
-                    extras.append(f"{key}={part}")
+        args = [self.term(part, scope) for part in e.iter_expressions()]
         parts = [part for a in args for part in _walk(a)] if name in _TIMES else []
         clocks = [p for p in parts if isinstance(p, Constant) and _CLOCK.search(str(p.value))]
-        made = [p for p in parts if isinstance(p, Call) and p.name.partition(":")[0] not in _TIMES]
+        made = [p for p in parts if isinstance(p, Call) and p.name not in _TIMES]
         if not args or clocks or made:
             raise Unproved(f"{name} may depend on the time")
-        return Call(":".join([name, *extras]), tuple(map(self.values.seen, args)))
+        side = e.args.get("position")  # of trim
+        return Call(f"{name}:{side}" if side else name, tuple(map(self.values.seen, args)))
 
     def aggregate(self, e: exp.Expression, scope: _Scope, condition: exp.Expression | None) -> Node:
         if scope.aggregate is None:
@@ -486,15 +476,13 @@ class _Grouping:
             scope = replace(scope, aggregate=None, window=None)
             own = tuple(t.term(x, scope) for x in self.by)
             out = tuple(t.term(x, scope) for x in ([argument] if argument is not None else more))
-            where = [t.truth(condition, scope).true] if condition is not None else []
+            where = t.holds(condition, scope)
             mapping = {row: t.numbers.row(row.table) for row in block.rows}
-            block, own, out, where = _replace_nodes((block, own, out, tuple(where)), mapping)
+            block, own, out, where = _replace_nodes((block, own, out, where), mapping)
             if _free_rows(out) and not _free_rows(out) & set(block.rows):
                 raise Unproved("an aggregate of columns from outside")
             same = [t.values.same(a, b) for a, b in zip(self.keys, own)]
-            made = t.values.block(block.rows, [*block.where, *where, *same], block.key, out)
-            if made is not None:
-                yield made
+            yield from t.values.under(block, where, *same, out=out)
 
     def aggregate(self, e: exp.Expression, condition: exp.Expression | None) -> Node:
         "The value of an aggregate for the group; raises `Unproved` for those that are not covered."
@@ -507,14 +495,6 @@ class _Grouping:
             argument = argument.expressions[0]
         if isinstance(argument, exp.Star) or argument is None:
             argument = None
-        if any(e.args.get(k) for k in ("order", "expressions")) or name not in (
-            "count",
-            "sum",
-            "avg",
-            "max",
-            "min",
-        ):
-            raise Unproved(f"the aggregate {name}")
         is_cast = name in ("sum", "avg") and not distinct and _is_cast_to_real(argument)
         blocks = list(self.rows(argument.this if is_cast else argument, condition))
         if name in ("max", "min"):
@@ -525,12 +505,12 @@ class _Grouping:
 
     def rank(self, name: str, own: Sequence[Node], order: Sequence[exp.Ordered]) -> Node:
         "One more than the rows, or the different keys, that come before."
-        t, before = self.expressions, []
+        t = self.expressions
+        before: list[Block] = []
         for block in self.rows(None, None, [k.this for k in order]):
             earlier = _comes_before(t.values, block.out, own, list(map(_sort_key, order)))
             key = block.out if name == "denserank" else block.key
-            made = t.values.block(block.rows, [*block.where, earlier], key, ())
-            before += [] if made is None else [made]
+            before += t.values.under(block, earlier, key=key, out=())
         if name == "rownumber":
             for block, _ in self.kept:
                 if len(self.kept) > 1 or not _determines(

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import apsw
 from sqlglot import exp
@@ -172,14 +172,13 @@ def _holds_numerals(con: apsw.Connection, table: str, column: str) -> bool:
     name = quote_identifier(column)
     sql = f"""SELECT count(*) > 0 AND count(*) = sum({name} = CAST(CAST({name} AS INTEGER) AS TEXT))
         FROM {quote_identifier(table)} WHERE {name} IS NOT NULL"""
-    return bool(con.execute(sql).fetchall()[0][0])
+    return bool(con.execute(sql).get)
 
 # %% ../../nbs/proofs/01_facts.ipynb #2f2f2738
 def _digits(con: apsw.Connection, table: str, column: str) -> tuple[int, int]:
     name = quote_identifier(column)
     sql = f"SELECT min(length({name})), max(length({name})) FROM {quote_identifier(table)}"
-    found: list[Any] = con.execute(sql).fetchall()
-    return found[0]
+    return con.execute(sql).get
 
 # %% ../../nbs/proofs/01_facts.ipynb #d191750a
 def _keeps(con: apsw.Connection, table: str, reference: Reference) -> bool:
@@ -216,8 +215,7 @@ def _declared_references(
 # %% ../../nbs/proofs/01_facts.ipynb #0ba06364
 def _is_unique(con: apsw.Connection, table: str, column: str) -> bool:
     values = f"count(DISTINCT {quote_identifier(column)})"
-    sql = f"SELECT count(*) = {values} FROM {quote_identifier(table)}"
-    return bool(con.execute(sql).fetchall()[0][0])
+    return bool(con.execute(f"SELECT count(*) = {values} FROM {quote_identifier(table)}").get)
 
 # %% ../../nbs/proofs/01_facts.ipynb #fffa8454
 _ID_NAME = re.compile(r"(?:.*[^a-z])?(?:id|code|key|number|no)|.+(?<=[a-z])(?:id|code)", re.I)
@@ -254,8 +252,7 @@ def _table_facts(
     con: apsw.Connection, name: str, info: Sequence[ColumnDefinition], keys: Mapping[str, list]
 ) -> _TableFacts:
     columns = {}
-    counted: list[Any] = con.execute(f"SELECT count(*) FROM {quote_identifier(name)}").fetchall()
-    rows: int = counted[0][0]
+    rows: int = con.execute(f"SELECT count(*) FROM {quote_identifier(name)}").get
     data = _column_data(con, name, [c.name for c in info])
     is_alias = [c.type.upper() for c in info if c.key_place] == ["INTEGER"] and not any(
         row[3] == "pk" for row in con.execute(f"PRAGMA index_list({quote_identifier(name)})")
@@ -372,10 +369,10 @@ class _Knowledge:
         return self.data and self.schema.tables[table].is_filled and self._note("filled", table)
 
 # %% ../../nbs/proofs/01_facts.ipynb #a83a2811
-def all_assumptions(schema: Schema, tables: Iterable[str] | None = None) -> list[Assumption]:
-    "All that the declarations and the data say, of some tables."
+def all_assumptions(schema: Schema) -> list[Assumption]:
+    "All that the declarations and the data say."
     found = []
-    for table in [schema.tables[name] for name in (schema.tables if tables is None else tables)]:
+    for table in schema.tables.values():
         for c in table.columns.values():
             if c.required or not c.has_null:
                 found.append(Assumption("not_null", table.name, (c.name,), (), c.required))
@@ -527,11 +524,16 @@ class _Binder:
             raise Unproved(f"a query of kind {type(e).__name__}")
         names = self.query(e.this, outer, ctes, derived)
         self.query(e.expression, outer, ctes, derived)
-        for key in e.args["order"].expressions if e.args.get("order") else []:
-            if isinstance(key.this, exp.Column) and not key.this.table:
-                if key.this.name.lower() not in names:
+        for key in _listed(e, "order"):
+            if not _is_int(key.this):
+                name = (
+                    key.this.name.lower()
+                    if isinstance(key.this, exp.Column) and not key.this.table
+                    else ""
+                )
+                if name not in names or not name:
                     raise Unproved("ORDER BY of a set operation by something else than a column")
-                key.set("this", exp.Literal.number(names.index(key.this.name.lower()) + 1))
+                key.set("this", exp.Literal.number(names.index(name) + 1))
         return names
 
     def select(
@@ -548,11 +550,11 @@ class _Binder:
         names = self.results(e, level, derived)
         level.names = [n if n in level.aliases else "" for n in names]
         for part in ("where", "group", "having"):
-            if part == "group" and e.args.get("group"):
+            if part == "group":
                 self.grouping(e)
             if e.args.get(part):
                 self.bound(e.args[part], level)
-        for key in e.args["order"].expressions if e.args.get("order") else []:
+        for key in _listed(e, "order"):
             self.sorting(key, level)
         return names
 
@@ -633,7 +635,7 @@ class _Binder:
 
     def grouping(self, e: exp.Select) -> None:
         "GROUP BY a position as GROUP BY what stands there."
-        for x in map(_placed, e.args["group"].expressions):
+        for x in map(_placed, _listed(e, "group")):
             if _is_int(x):
                 if not 1 <= int(x.name) <= len(e.expressions):
                     raise Unproved("GROUP BY of no column")
@@ -688,6 +690,11 @@ class _Binder:
 def _is_int(e: exp.Expression) -> bool:
     "Whether an expression is a whole number as written."
     return isinstance(e, exp.Literal) and not e.is_string and e.this.isdecimal()
+
+# %% ../../nbs/proofs/01_facts.ipynb #115ed0aa
+def _listed(e: exp.Expression, part: str) -> list[exp.Expression]:
+    "The expressions of ORDER BY or GROUP BY, none without it."
+    return e.args[part].expressions if e.args.get(part) else []
 
 # %% ../../nbs/proofs/01_facts.ipynb #73c79788
 def _placed(e: exp.Expression) -> exp.Expression:

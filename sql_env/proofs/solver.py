@@ -8,6 +8,7 @@ Docs: https://hjerpe.github.io/sql_env/proofs/solver.html.md"""
 __all__ = ['NAME']
 
 # %% ../../nbs/proofs/07_solver.ipynb #467a620a
+import operator
 from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any, Protocol
@@ -38,6 +39,8 @@ from .values import _Classes, _Values
 # %% ../../nbs/proofs/07_solver.ipynb #c1fc8897
 _SOLVER_LIMIT = 100_000  # z3's operations for one implication
 _MAX_EXISTS = 8  # atoms of one question
+_OPERATORS: dict[str, Any] = {"=": operator.eq, "<": operator.lt, "<=": operator.le}
+_OPERATORS |= {"+": operator.add, "-": operator.sub, "neg": operator.neg, "real": operator.pos}
 NAME = f"z3 {z3.get_version_string()}"
 
 # %% ../../nbs/proofs/07_solver.ipynb #87650a67
@@ -54,13 +57,6 @@ class _Relations(Protocol):
     def same_aggregates(
         self, x: Aggregate, y: Aggregate, outer: frozenset, given: tuple
     ) -> bool: ...
-
-# %% ../../nbs/proofs/07_solver.ipynb #66c2ef26
-def _arithmetic(name: str, args: Sequence[Any]) -> Any:
-    "A sum, a difference, a negative, or a number as it is."
-    if name in ("+", "-"):
-        return args[0] + args[1] if name == "+" else args[0] - args[1]
-    return -args[0] if name == "neg" else args[0]
 
 # %% ../../nbs/proofs/07_solver.ipynb #d38bee46
 class _Encoding:
@@ -117,7 +113,7 @@ class _Encoding:
                 self.axioms.append(number < self.top)
                 return number
             case Column():
-                return self.column(term)
+                return self.typed(term, self.name(term))
             case Aggregate():
                 return self.aggregate(term)
             case Choice():
@@ -137,9 +133,6 @@ class _Encoding:
         elif self.values.is_text(term):
             self.axioms.append(unknown > self.top)
         return unknown
-
-    def column(self, term: Column) -> Any:
-        return self.typed(term, f"{term.row.number}.{term.name}")
 
     def aggregate(self, term: Aggregate) -> Any:
         for other, unknown in self.aggregates:
@@ -161,7 +154,7 @@ class _Encoding:
             or term.name == "real"
             and all(map(self.values.is_real, args))
         ):
-            return _arithmetic(term.name, [self.term(a) for a in args])
+            return _OPERATORS[term.name](*map(self.term, args))
         if numbers and term.name in ("+", "-", "neg", "*", "fdiv", "real"):
             terms = [self.term(a) for a in args]
             if term.name == "*" and integers and any(map(z3.is_rational_value, terms)):
@@ -186,24 +179,16 @@ class _Encoding:
             case Not():
                 return z3.Not(self.formula(formula.part))
             case Compare():
-                a, b = self.term(formula.left), self.term(formula.right)
-                return (
-                    a == b
-                    if formula.operator == "="
-                    else a < b
-                    if formula.operator == "<"
-                    else a <= b
+                return _OPERATORS[formula.operator](
+                    self.term(formula.left), self.term(formula.right)
                 )
             case IsNull():
-                return self.is_null(formula.term)
+                return z3.Bool(f"null {self.name(formula.term)}", self.ctx)
             case Test():
                 return z3.Bool(f"{formula.name} {formula.args!r}", self.ctx)
             case Exists():
                 return self.exists_atom(formula.block)
         raise Unproved(f"a formula of kind {type(formula).__name__}")
-
-    def is_null(self, term: Node) -> Any:
-        return z3.Bool(f"null {self.name(term)}", self.ctx)
 
     def name(self, term: Node) -> str:
         if isinstance(term, Column):
