@@ -187,26 +187,26 @@ _FEWEST = 6  # results that were compared; with fewer nothing has been tested
 def kept_by(assumptions: Iterable[Assumption], schema: Schema, is_tidy: bool = False) -> Kept:
     "What contents keep if they keep some assumptions."
     found = list(assumptions)
-    places = {
-        kind: [(a.table, a.columns[0]) for a in found if a.kind == kind]
-        for kind in ("not_null", "numerals")
-    }
+
+    def of(kind: str) -> list[tuple[tuple[str, str], Assumption]]:
+        return [((a.table, a.columns[0] if a.columns else ""), a) for a in found if a.kind == kind]
+
+    tables = schema.tables
     return Kept(
-        frozenset(places["not_null"]),
-        {(a.table, a.columns[0]): a.detail for a in found if a.kind == "holds"},
+        frozenset(place for place, _ in of("not_null")),
+        {place: a.detail for place, a in of("holds")},
         {
-            (t, c): schema.tables[t].columns[c].digits if is_tidy else (1, 9)
-            for t, c in places["numerals"]
+            place: tables[a.table].columns[place[1]].digits if is_tidy else (1, 9)
+            for place, a in of("numerals")
         },
-        [(a.table, a.columns) for a in found if a.kind == "key"],
+        [(a.table, a.columns) for _, a in of("key")],
         [
-            (a.table, r)
-            for a in found
-            if a.kind == "reference"
-            for r in schema.tables[a.table].references
+            (t, r)
+            for (t, _), a in of("reference")
+            for r in tables[t].references
             if r.columns == a.columns
         ],
-        frozenset(a.table for a in found if a.kind == "filled"),
+        frozenset(t for (t, _), _ in of("filled")),
         is_tidy,
     )
 

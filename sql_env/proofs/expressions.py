@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
-from .facts import _column_affinity, _is_int
+from .facts import _column_affinity, _is_int, _listed
 from sql_env.proofs.normal_form import (
     FALSE,
     NULL,
@@ -401,14 +401,13 @@ class _Expressions:
 
     def scalar(self, e: "exp.Expr", scope: _Scope) -> tuple[Node, str]:
         "The value of a subquery that has one row, or none: then NULL; and its affinity."
-        relation, end = self.translate(e, scope), self.as_extreme(e, scope)
-        if end is not None:
-            self.seen[e] = relation.affinities[0]
-            return end, relation.affinities[0]
+        relation = self.translate(e, scope)
         if relation.width != 1:
             raise Unproved("a subquery with several columns as a value")
-        blocks, affinity = relation.bag.blocks, relation.affinities[0]
+        blocks, [affinity] = relation.bag.blocks, relation.affinities
         self.seen[e] = affinity
+        if relation.limit == 1 and (end := self.as_extreme(e, scope)) is not None:
+            return end, affinity
         if not blocks:
             return NULL, affinity
         if len(blocks) == 1 and not blocks[0].rows:
@@ -422,28 +421,20 @@ class _Expressions:
 
     def as_extreme(self, e: "exp.Expr", scope: _Scope) -> Node | None:
         "SELECT x ... ORDER BY x LIMIT 1 as max or min; NULL comes first where x ascends."
-        limit, order = e.args.get("limit"), e.args.get("order")
-        parts = ("group", "having", "distinct", "with_")
-        if (
-            not isinstance(e, exp.Select)
-            or limit is None
-            or order is None
-            or any(map(e.args.get, parts))
-        ):
+        order, parts = _listed(e, "order"), ("group", "having", "distinct", "with_")
+        if not isinstance(e, exp.Select) or len(order) != 1 or any(map(e.args.get, parts)):
             return None
-        [key, *more], column = order.expressions, e.selects[0].unalias()
-        if more or len(e.selects) > 1 or limit.expression.name != "1":
-            return None
-        if key.this != column and not (_is_int(key.this) and key.this.name == "1"):
+        if order[0].this != e.selects[0].unalias() and not _is_int(order[0].this):
             return None
         plain = e.copy()
         plain.set("order", None)
         plain.set("limit", None)
         blocks = self.translate(plain, scope).bag.blocks
         nulls = _disjunction(self.values.is_null(block.out[0]) for block in blocks)
-        if _sort_key(key).nulls_first and nulls != FALSE:
+        key = _sort_key(order[0])
+        if key.nulls_first and nulls != FALSE:
             return None
-        return extreme(self.values, "max" if _sort_key(key).descending else "min", blocks)
+        return extreme(self.values, "max" if key.descending else "min", blocks)
 
     def has_one_row(self, bag: Bag) -> bool:
         "Whether a bag has at most one row, whatever the rows outside are."

@@ -553,12 +553,11 @@ class Prover:
         apart = [_conjunction(only_first), _conjunction(only_second)]
         if not _determines(self.values, shared, x.key, apart, outer, given):
             return None  # one value of the key might fulfil either condition
-        if canonical(_negation(_conjunction(only_first))) == canonical(_conjunction(only_second)):
-            return Block(x.rows, tuple(common), x.key, x.out)
+        if canonical(_negation(apart[0])) == canonical(apart[1]):
+            return shared
         opposites = {canonical(c) for c in only_second}
         if not any(canonical(_negation(c)) in opposites for c in only_first):
             both = Block(x.rows, (*common, *only_first, *only_second), (), ())
             if not self.entails(both, [FALSE], outer, given):
                 return None
-        rest = _disjunction([_conjunction(only_first), _conjunction(only_second)])
-        return Block(x.rows, (*common, rest), x.key, x.out)
+        return replace(shared, where=(*common, _disjunction(apart)))

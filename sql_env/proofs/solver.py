@@ -206,34 +206,19 @@ class _Encoding:
         return atom
 
     def relate_exists(self) -> None:
-        "Which EXISTS holds for the rows at hand, and which follows from another."
+        "Which EXISTS holds for the rows at hand, and which follows from another; a positive count is one too."
         own = Block(self.block.rows, self.block.where, (), ())
-        prover, outside = self.prover, self.inner - set(self.block.rows)
-        for block, atom in list(self.exists):
-            if prover.contained(own, block, outside, self.given, True):
-                self.axioms.append(atom)
-            for other, implied in list(self.exists):
-                if other is block:
-                    continue
-                follows = prover.contained(block, other, self.inner, self.given, True)
-                if follows:
-                    self.axioms.append(z3.Implies(atom, implied))
-        self.relate_counts(own, outside)
-
-    def relate_counts(self, own: Block, outside: Any) -> None:
-        "That a count is positive if the rows at hand are counted, and which EXISTS says the same."
-        prover = self.prover
+        atoms = list(self.exists)
         for term, unknown in self.aggregates:
-            counts = [Block(b.rows, b.where, (), ()) for b in term.bag.blocks]
-            if term.name == "count" and any(
-                prover.contained(own, b, outside, self.given, True) for b in counts
-            ):
-                self.axioms.append(unknown >= 1)
-            if term.name == "count" and self.exists and len(term.bag.blocks) == 1:
-                counted = term.bag.blocks[0]
-                counted = Block(counted.rows, counted.where, (), ())
-                for block, atom in list(self.exists):
-                    if prover.contained(block, counted, self.inner, self.given, True):
-                        self.axioms.append(z3.Implies(atom, unknown >= 1))
-                    if prover.contained(counted, block, self.inner, self.given, True):
-                        self.axioms.append(z3.Implies(unknown >= 1, atom))
+            if term.name == "count" and len(term.bag.blocks) == 1:
+                [counted] = term.bag.blocks
+                atoms.append((Block(counted.rows, counted.where, (), ()), unknown >= 1))
+        outside = self.inner - set(self.block.rows)
+        for block, atom in atoms:
+            if self.prover.contained(own, block, outside, self.given, True):
+                self.axioms.append(atom)
+            for other, implied in atoms:
+                if other is not block and self.prover.contained(
+                    block, other, self.inner, self.given, True
+                ):
+                    self.axioms.append(z3.Implies(atom, implied))

@@ -404,9 +404,8 @@ class _Values:
                 extreme.bag, lambda out: self.compare_plain(op, other, out[0]).true
             )
 
-        short = (
-            "<" if extreme.name == "max" else ">"
-        )  # what a value is that does not reach the extreme
+        # how a value compares to the extreme that does not reach it
+        short = "<" if extreme.name == "max" else ">"
         there = _conjunction([self.not_null(other), self.exists_in(extreme.bag, lambda out: TRUE)])
         if operator == "=":
             true = _conjunction([some("="), _negation(some(short))])
@@ -564,20 +563,17 @@ def _comes_before(
 def _equal_pairs(where: Iterable[Node]) -> Iterator[tuple[Node, Node]]:
     "Terms that a condition makes the same: by =, or by = or both NULL."
     for part in where:
-        if isinstance(part, Compare) and part.operator == "=":
-            yield part.left, part.right
-        elif isinstance(part, Or) and len(part.parts) == 2:
-            first, second = part.parts
-            equal = [
-                p
-                for p in getattr(first, "parts", (first,))
-                if isinstance(p, Compare) and p.operator == "="
-            ]
-            nulls = set(getattr(second, "parts", (second,)))
-            if isinstance(first, Or) or isinstance(second, Or):
-                continue
-            if len(equal) == 1 and nulls == {IsNull(equal[0].left), IsNull(equal[0].right)}:
-                yield equal[0].left, equal[0].right
+        match part:
+            case Compare("=", left, right):
+                yield left, right
+            case Or((first, And((IsNull(a), IsNull(b))))) if not isinstance(first, Or):
+                for each in getattr(first, "parts", (first,)):
+                    if (
+                        isinstance(each, Compare)
+                        and each.operator == "="
+                        and {each.left, each.right} == {a, b}
+                    ):
+                        yield a, b
 
 # %% ../../nbs/proofs/04_values.ipynb #ee195c2a
 def _is_numeral(values: _Values, term: Node) -> bool:
