@@ -49,7 +49,7 @@ from sql_env.proofs.normal_form import (
     Unproved,
     counted,
 )
-from .queries import _Relation, _Translator, _visible
+from .queries import _Relation, _Translator, _with_out
 from .values import _Values
 from ..questions.question_set import Question
 from ..sql.analysis import referenced_tables
@@ -280,11 +280,6 @@ class Proof:
             return "; ".join(map(str, self.assumptions)) or "nothing but the schema"
         return self.reason
 
-# %% ../../nbs/proofs/09_decision.ipynb #8662178f
-def _with_out(bag: Bag, start: int, end: int) -> Bag:
-    "A bag that gives only some of its terms."
-    return Bag(tuple(replace(b, out=b.out[start:end]) for b in bag.blocks), bag.is_set)
-
 # %% ../../nbs/proofs/09_decision.ipynb #26d3d798
 def _is_refined(gold: _Relation, other: _Relation) -> bool:
     "Whether what gold sorts by, the other query sorts by first."
@@ -319,14 +314,13 @@ class _Attempt:
         if len(gold_tree.selects) != len(tree.selects):
             raise Unproved("another number of columns")
         gold = self.gold.query(gold_tree, None, True)
-        if gold.limit is not None and gold.order:
-            self.gold.check_ties(gold)
+        self.gold.check_ties(gold)
         other = self.other.query(tree, None, True)
         self.forms = [_relation_sql(r, self.known.schema) for r in (gold, other)]
         self.cuts = [_relation_sql(cut, self.known.schema, at_cut=True) for cut in self.gold.cuts]
         if self.has_ties and self.gold.cuts:
             raise Unproved("gold's LIMIT cuts rows that tie in the data")
-        if gold.limit is not None and not gold.order:
+        if not gold.order:
             gold = self.gold.sliced(gold)
         if (
             gold.limit is not None
@@ -344,12 +338,9 @@ class _Attempt:
             enough = 1 if one_row else gold.limit
             if enough is None or other.limit < enough:
                 self.other.check_ties(other)
-        if gold.limit is not None:
-            gold = self.gold.sliced(gold)
-        if other.limit is not None:
-            other = self.other.sliced(other)
+        gold, other = self.gold.sliced(gold), self.other.sliced(other)
         if one_row:
-            gold = replace(gold, order=(), bag=_visible(gold))
+            gold = replace(gold, order=(), bag=_with_out(gold.bag, 0, gold.width))
         if not _is_refined(gold, other):
             raise Unproved("another order")
         return self.same(gold, other)

@@ -208,33 +208,30 @@ class _Expressions:
         terms = [self.value(left, scope) for left in lefts]
         if query is not None:
             relation = self.translate(query, scope)
-            for n, ((x, a), b) in enumerate(zip(terms, relation.affinities)):
-                values.check_form(relation.bag, n, a, b)
-                bare = [x] if a == "" else [block.out[n] for block in relation.bag.blocks]
-                forms = {values.written_form(y) for y in bare if not isinstance(y, Constant)}
-                if {a, b} == {"REAL", ""} and forms - {"real"}:
-                    raise Unproved("IN that makes real numbers of integers")
+            bag, affinities = relation.bag, relation.affinities
+        else:
+            elements = [self.term(x, scope) for x in e.expressions[: _MAX_LIST + 1]]
+            if not 0 < len(elements) <= _MAX_LIST or len(terms) > 1:
+                raise Unproved("IN with a list of another form, or a long one")
+            if not all(isinstance(x, Constant) for x in elements):
+                raise Unproved("IN with a list that is not of literals")
+            bag, affinities = Bag(tuple(Block((), (), (), (x,)) for x in elements)), ("",)
+        for n, ((x, a), b) in enumerate(zip(terms, affinities)):
+            values.check_form(bag, n, a, b)
+            bare = [x] if a == "" else [block.out[n] for block in bag.blocks]
+            forms = {values.written_form(y) for y in bare if not isinstance(y, Constant)}
+            if {a, b} == {"REAL", ""} and forms - {"real"}:
+                raise Unproved("IN that makes real numbers of integers")
 
-            def equal(out) -> _Truth:
-                parts = [
-                    values.compare("=", x, y, a, b)
-                    for (x, a), y, b in zip(terms, out, relation.affinities)
-                ]
-                return _Truth(
-                    _conjunction(p.true for p in parts), _disjunction(p.false for p in parts)
-                )
+        def equal(out) -> _Truth:
+            parts = [
+                values.compare("=", x, y, a, b) for (x, a), y, b in zip(terms, out, affinities)
+            ]
+            return _Truth(_conjunction(p.true for p in parts), _disjunction(p.false for p in parts))
 
-            found = values.exists_in(relation.bag, lambda out: equal(out).true)
-            possible = values.exists_in(relation.bag, lambda out: _negation(equal(out).false))
-            return _Truth(found, _negation(possible))
-        if not 0 < len(e.expressions) <= _MAX_LIST or len(terms) > 1:
-            raise Unproved("IN with a list of another form, or a long one")
-        elements = [self.term(x, scope) for x in e.expressions]
-        if not all(isinstance(x, Constant) for x in elements):
-            raise Unproved("IN with a list that is not of literals")
-        (x, a) = terms[0]
-        parts = [values.compare("=", x, y, a) for y in elements]
-        return _Truth(_disjunction(p.true for p in parts), _conjunction(p.false for p in parts))
+        found = values.exists_in(bag, lambda out: equal(out).true)
+        possible = values.exists_in(bag, lambda out: _negation(equal(out).false))
+        return _Truth(found, _negation(possible))
 
     def pattern(self, e: exp.Expression, scope: _Scope) -> _Truth:
         "LIKE and GLOB: a test about which only this is known, that LIKE has no regard to the case of ASCII letters."

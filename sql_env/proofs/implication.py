@@ -195,27 +195,18 @@ class Prover:
         where += self.witnesses(block, tables)
         if not added and len(where) == len(block.where):
             return block
-        made = self.values.block(rows, where, block.key, block.out)
-        return made if made is not None else block
+        return self.values.block(rows, where, block.key, block.out) or block
 
     def witnesses(self, block: Block, tables: Collection[str]) -> list[Node]:
         "That there is a row where a count of rows is positive."
         found = []
         for part in block.where:
-            if (
-                isinstance(part, Compare)
-                and isinstance(part.left, Constant)
-                and isinstance(part.right, Aggregate)
-            ):
-                least = _least_count(part)
-                bag = part.right.bag
-                if (
-                    part.right.name == "count"
-                    and least >= 1
-                    and len(bag.blocks) == 1
-                    and {row.table for row in bag.blocks[0].rows} & set(tables)
+            match part:
+                case Compare(_, Constant(), Aggregate("count", Bag((counted,)))) if (
+                    _least_count(part) >= 1
                 ):
-                    found.append(self.values.exists(bag.blocks[0]))
+                    if {row.table for row in counted.rows} & set(tables):
+                        found.append(self.values.exists(counted))
         return found
 
     def with_filled(self, block: Block, tables: Collection[str]) -> Block | None:
@@ -226,12 +217,13 @@ class Prover:
         return replace(block, rows=(*block.rows, *rows)) if rows else None
 
     def _has_parent(self, columns, reference, rows, classes) -> bool:
-        for row in rows:
-            if row.table == reference.parent:
-                targets = [Column(row, c) for c in reference.parent_columns]
-                if all(classes.same(a, b) for a, b in zip(columns, targets)):
-                    return True
-        return False
+        return any(
+            row.table == reference.parent
+            and all(
+                classes.same(a, Column(row, c)) for a, c in zip(columns, reference.parent_columns)
+            )
+            for row in rows
+        )
 
     # containment
 

@@ -83,10 +83,9 @@ def _distinct_bag(blocks: Iterable[Block]) -> Bag:
     return Bag(found, len(found) > 1)
 
 # %% ../../nbs/proofs/06_queries.ipynb #6a490e28
-def _visible(relation: _Relation) -> Bag:
-    "The bag of a relation without sorting keys."
-    bag, width = relation.bag, relation.width
-    return replace(bag, blocks=tuple(replace(b, out=b.out[:width]) for b in bag.blocks))
+def _with_out(bag: Bag, start: int, end: int) -> Bag:
+    "A bag that gives only some of its terms."
+    return Bag(tuple(replace(b, out=b.out[start:end]) for b in bag.blocks), bag.is_set)
 
 # %% ../../nbs/proofs/06_queries.ipynb #b49a03f7
 def _limit_of(e: exp.Expression) -> int | None:
@@ -207,10 +206,7 @@ class _Translator:
         for n in range(relation.width):
             self.values.check_form(relation.bag, n)
         names = [f"c{n}" for n in range(relation.width)]
-        blocks = [
-            replace(b, out=b.out[: relation.width]) for b in _disjoint(self.values, relation.bag)
-        ]
-        return names, relation.affinities, blocks
+        return names, relation.affinities, _disjoint(self.values, relation.bag)
 
     def on(self, partial: _Partial, label: str, names, block: Block, join, outer):
         "A partial joined with a block, and the condition of the join; None if it is false."
@@ -347,10 +343,9 @@ class _Translator:
 
     def cut(self, relation: _Relation) -> _Relation:
         "A relation without sorting keys, cut as LIMIT says."
-        if relation.limit is not None and relation.order:
-            self.check_ties(relation)
+        self.check_ties(relation)
         relation = self.sliced(relation)
-        return replace(relation, order=(), bag=_visible(relation))
+        return replace(relation, order=(), bag=_with_out(relation.bag, 0, relation.width))
 
     def sliced(self, relation: _Relation) -> _Relation:
         "What LIMIT keeps, as a condition: fewer than that many rows come before. Right if no tie is cut."
@@ -378,7 +373,7 @@ class _Translator:
     def check_ties(self, relation: _Relation) -> None:
         "Raise unless no tie can be cut: by an assumption about gold, or because the keys tell rows apart."
         blocks = relation.bag.blocks
-        if self.has_like_ties(relation):
+        if relation.limit is None or not relation.order or self.has_like_ties(relation):
             return
         if len(blocks) == 1:
             block = blocks[0]

@@ -11,7 +11,7 @@ __all__ = ['NAME']
 import operator
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import Any, Protocol
+from typing import Any
 
 from ..extras import needs_extra
 
@@ -43,26 +43,13 @@ _OPERATORS: dict[str, Any] = {"=": operator.eq, "<": operator.lt, "<=": operator
 _OPERATORS |= {"+": operator.add, "-": operator.sub, "neg": operator.neg, "real": operator.pos}
 NAME = f"z3 {z3.get_version_string()}"
 
-# %% ../../nbs/proofs/07_solver.ipynb #87650a67
-class _Relations(Protocol):
-    "What is asked about blocks and aggregates while a question is written."
-
-    values: _Values
-    context: Any
-
-    def contained(
-        self, a: Block, b: Block, outer: frozenset, given: tuple, as_set: bool
-    ) -> bool: ...
-
-    def same_aggregates(
-        self, x: Aggregate, y: Aggregate, outer: frozenset, given: tuple
-    ) -> bool: ...
-
 # %% ../../nbs/proofs/07_solver.ipynb #d38bee46
 class _Encoding:
     "One question, in which values are real numbers in SQLite's order, EXISTS and aggregates unknowns."
 
-    def __init__(self, prover: _Relations, a: Block, inner, context):
+    def __init__(
+        self, prover: Any, a: Block, inner, context
+    ):  # asked which blocks and aggregates are the same
         self.prover, self.values = prover, prover.values
         self.ctx = (
             prover.context or z3.Context()
