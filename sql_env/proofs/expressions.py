@@ -11,6 +11,7 @@ __all__ = ['BARE']
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from sqlglot import exp
 
@@ -379,7 +380,7 @@ class _Expressions:
             return inner
         return Call(f"cast:{affinity}", (self.values.seen(inner),))
 
-    def function(self, e: exp.Func, scope: _Scope) -> Node:
+    def function(self, e: Any, scope: _Scope) -> Node:
         "A function of which only this is known, that equal arguments give equal results."
         name = e.name.lower() if isinstance(e, exp.Anonymous) else e.sql_name().lower()
         args = [self.term(part, scope) for part in e.iter_expressions()]

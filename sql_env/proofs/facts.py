@@ -83,8 +83,9 @@ class _ColumnFacts:
     rowid: bool = False  # another name of the rowid: always an integer
     has_null: bool = True  # in the data
     holds: frozenset[str] = frozenset({"integer", "real", "text", "blob"})  # in the data
-    numerals: bool = False  # a column of texts that are whole numbers, plainly written, in the data
-    digits: tuple[int, int] = (1, 9)  # the fewest and the most of these texts
+    digits: tuple[int, int] | None = (
+        None  # the fewest and the most, if all texts are whole numbers, plainly written
+    )
 
 # %% ../../nbs/proofs/01_facts.ipynb #f9a9788d
 @dataclass(frozen=True)
@@ -141,43 +142,17 @@ WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'
   AND (type = 'table' AND rootpage > 0 OR type = 'index' AND upper(sql) LIKE 'CREATE UNIQUE%') ORDER BY rowid"""
 
 # %% ../../nbs/proofs/01_facts.ipynb #cc662c34
-def _column_data(
-    con: apsw.Connection, table: str, names: Sequence[str]
-) -> list[tuple[bool, frozenset[str]]]:
-    "For each column whether it holds NULL, and its storage classes."
-    kinds = ("null", "integer", "real", "text", "blob")
-    parts = [
-        f"coalesce(max(typeof({quote_identifier(n)}) = '{kind}'), 0)"
-        for n in names
-        for kind in kinds
-    ]
-    found: list[tuple[bool, frozenset[str]]] = []
-    for start in range(0, len(parts), 500):
-        row = con.execute(
-            f"SELECT {', '.join(parts[start : start + 500])} FROM {quote_identifier(table)}"
-        ).fetchall()[0]
-        for at in range(0, len(row), 5):
-            has_null, *flags = row[at : at + 5]
-            found.append(
-                (
-                    bool(has_null),
-                    frozenset(k for k, there in zip(kinds[1:], flags) if there),
-                )
-            )
-    return found
-
-# %% ../../nbs/proofs/01_facts.ipynb #2393fffc
-def _holds_numerals(con: apsw.Connection, table: str, column: str) -> bool:
-    "Whether all values of a column are texts as `17` is one: no zero in front, nothing around."
-    name = quote_identifier(column)
-    sql = f"""SELECT count(*) > 0 AND count(*) = sum({name} = CAST(CAST({name} AS INTEGER) AS TEXT))
-        FROM {quote_identifier(table)} WHERE {name} IS NOT NULL"""
-    return bool(con.execute(sql).get)
+def _kinds(con: apsw.Connection, table: str, column: str) -> set[str]:
+    "The storage classes of a column's values, NULL among them."
+    sql = f"SELECT DISTINCT typeof({quote_identifier(column)}) FROM {quote_identifier(table)}"
+    return {str(kind) for (kind,) in con.execute(sql)}
 
 # %% ../../nbs/proofs/01_facts.ipynb #2f2f2738
-def _digits(con: apsw.Connection, table: str, column: str) -> tuple[int, int]:
+def _digits(con: apsw.Connection, table: str, column: str) -> tuple[int, int] | None:
+    "The fewest and the most digits, if all texts of a column are as `17` is one: no zero in front, nothing around."
     name = quote_identifier(column)
-    sql = f"SELECT min(length({name})), max(length({name})) FROM {quote_identifier(table)}"
+    sql = f"""SELECT min(length({name})), max(length({name})) FROM {quote_identifier(table)}
+        HAVING NOT total({name} <> CAST(CAST({name} AS INTEGER) AS TEXT))"""
     return con.execute(sql).get
 
 # %% ../../nbs/proofs/01_facts.ipynb #d191750a
@@ -253,27 +228,22 @@ def _table_facts(
 ) -> _TableFacts:
     columns = {}
     rows: int = con.execute(f"SELECT count(*) FROM {quote_identifier(name)}").get
-    data = _column_data(con, name, [c.name for c in info])
     is_alias = [c.type.upper() for c in info if c.key_place] == ["INTEGER"] and not any(
         row[3] == "pk" for row in con.execute(f"PRAGMA index_list({quote_identifier(name)})")
     )  # INTEGER PRIMARY KEY DESC has an index, and may hold NULL
-    for c, (has_null, holds) in zip(info, data):
-        collation = con.column_metadata("main", name, c.name)[1].upper()
-        rowid, lower = bool(c.key_place) and is_alias, c.name.lower()
-        numerals = holds == {"text"} and _holds_numerals(con, name, c.name)
-        digits = _digits(con, name, c.name) if numerals else (1, 9)
-        affinity, required = _column_affinity(c.type), bool(c.not_null) or rowid
-        columns[lower] = _ColumnFacts(
-            lower,
-            affinity,
-            collation,
-            required,
+    for c in info:
+        kinds, rowid = _kinds(con, name, c.name), bool(c.key_place) and is_alias
+        holds = frozenset(kinds - {"null"})
+        columns[c.name.lower()] = _ColumnFacts(
+            c.name.lower(),
+            _column_affinity(c.type),
+            con.column_metadata("main", name, c.name)[1].upper(),
+            bool(c.not_null) or rowid,
             rowid,
-            has_null or not rows,
+            "null" in kinds or not rows,  # a table without rows shows nothing
             holds,
-            numerals,
-            digits,
-        )  # a table without rows shows nothing
+            _digits(con, name, c.name) if holds == {"text"} else None,
+        )
     own = keys[name.lower()]
     references = tuple(r for r in _declared_references(con, name, keys) if _keeps(con, name, r))
     natural = tuple(k for k in _natural_keys(con, name, columns.values(), rows) if k not in own)
@@ -343,7 +313,7 @@ class _Knowledge:
         "Whether a column of texts holds only whole numbers in their plain form: one text for a number."
         return (
             self.data
-            and self.column(table, column).numerals
+            and self.column(table, column).digits is not None
             and self._note("numerals", table, (column,))
         )
 
@@ -376,7 +346,7 @@ def all_assumptions(schema: Schema) -> list[Assumption]:
         for c in table.columns.values():
             if c.required or not c.has_null:
                 found.append(Assumption("not_null", table.name, (c.name,), (), c.required))
-            if c.numerals:
+            if c.digits:
                 found.append(Assumption("numerals", table.name, (c.name,)))
             if c.holds:
                 found.append(Assumption("holds", table.name, (c.name,), tuple(sorted(c.holds))))
@@ -692,7 +662,7 @@ def _is_int(e: exp.Expression) -> bool:
     return isinstance(e, exp.Literal) and not e.is_string and e.this.isdecimal()
 
 # %% ../../nbs/proofs/01_facts.ipynb #115ed0aa
-def _listed(e: exp.Expression, part: str) -> list[exp.Expression]:
+def _listed(e: exp.Expr, part: str) -> list[Any]:
     "The expressions of ORDER BY or GROUP BY, none without it."
     return e.args[part].expressions if e.args.get(part) else []
 

@@ -10,6 +10,7 @@ __all__ = []
 # %% ../../nbs/proofs/06_queries.ipynb #aa7cb1d4
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from sqlglot import exp
 
@@ -113,7 +114,7 @@ class _Translator:
         self.is_cut_of_gold = is_cut_of_gold
         self.cuts: list[_Relation] = []
 
-    def query(self, e: exp.Expression, outer: _Scope | None, is_top: bool = False) -> _Relation:
+    def query(self, e: Any, outer: _Scope | None, is_top: bool = False) -> _Relation:
         "The relation that a query is; sorting keys are kept for the outermost one and where LIMIT needs them."
         while isinstance(e, (exp.Subquery, exp.Paren)) and not e.args.get("with_"):
             if isinstance(e, exp.Subquery) and (e.args.get("limit") or e.args.get("order")):
