@@ -11,6 +11,7 @@ __all__ = ['BARE']
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from sqlglot import exp
@@ -44,8 +45,10 @@ from sql_env.proofs.values import (
     _comes_before,
     _count_of,
     _determines,
+    _if_there,
     _SortKey,
     _Truth,
+    _truths,
     _Values,
     extreme,
 )
@@ -135,8 +138,7 @@ class _Expressions:
                 return self.membership(e, scope)
             case exp.Exists():
                 relation = self.translate(e.this, scope)
-                there = self.values.exists_in(relation.bag, lambda out: TRUE)
-                return _Truth(there, _negation(there))
+                return _if_there(TRUE, self.values.exists_in(relation.bag, lambda out: TRUE))
             case exp.Like() | exp.Glob():
                 return self.pattern(e, scope)
             case exp.Boolean():
@@ -183,14 +185,10 @@ class _Expressions:
         "A value where a condition stands: true if it is a number other than 0."
         values = self.values
         if isinstance(term, Choice):
-            return _Truth(
-                values.choose(term, lambda t: self.truth_of_term(t).true),
-                values.choose(term, lambda t: self.truth_of_term(t).false),
-            )
+            return _truths(partial(values.choose, term), self.truth_of_term)
         if values.is_number(term):
             return values.compare_plain("<>", term, Constant(0, "integer"))
-        there, test = values.not_null(term), Test("truth", (term,))
-        return _Truth(_conjunction([there, test]), _conjunction([there, _negation(test)]))
+        return _if_there(values.not_null(term), Test("truth", (term,)))
 
     def is_condition(self, e: exp.Expression, scope: _Scope) -> _Truth:
         if isinstance(e.expression.unnest(), (exp.Boolean, exp.Not)):
@@ -200,7 +198,7 @@ class _Expressions:
             holds = self.values.is_null(left)
         else:
             holds = self.values.same(*self.values.with_affinity(left, right, a, b))
-        return _Truth(holds, _negation(holds))
+        return _if_there(TRUE, holds)
 
     def membership(self, e: exp.In, scope: _Scope) -> _Truth:
         "x IN (...): true if one is equal, false if all differ."
@@ -243,8 +241,9 @@ class _Expressions:
             lower = "".join(c.lower() if c.isascii() else c for c in pattern.value)
             pattern = Constant(lower, "text")
         left = self.values.seen(self.term(e.this, scope))
-        test, there = Test(type(e).__name__.lower(), (left, pattern)), self.values.not_null(left)
-        return _Truth(_conjunction([there, test]), _conjunction([there, _negation(test)]))
+        return _if_there(
+            self.values.not_null(left), Test(type(e).__name__.lower(), (left, pattern))
+        )
 
     def term(self, e: exp.Expression, scope: _Scope) -> Node:
         "The value of an expression."

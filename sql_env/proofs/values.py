@@ -8,7 +8,7 @@ Docs: https://hjerpe.github.io/sql_env/proofs/values.html.md"""
 __all__ = ['extreme']
 
 # %% ../../nbs/proofs/04_values.ipynb #182d2d7e
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import NamedTuple
@@ -52,6 +52,16 @@ class _Truth(NamedTuple):
 
     true: Node
     false: Node
+
+# %% ../../nbs/proofs/04_values.ipynb #7a3c11e0
+def _truths(combine: Callable, truth: Callable) -> _Truth:
+    "Both formulas of a condition that is made of those of its cases."
+    return _Truth(combine(lambda case: truth(case).true), combine(lambda case: truth(case).false))
+
+# %% ../../nbs/proofs/04_values.ipynb #7a3c11e1
+def _if_there(there: Node, holds: Node) -> _Truth:
+    "A condition that is known where some values are not NULL."
+    return _Truth(_conjunction([there, holds]), _conjunction([there, _negation(holds)]))
 
 # %% ../../nbs/proofs/04_values.ipynb #4f0c5bf2
 _STRICT = frozenset("+ - * || neg real as_number as_text lower upper length abs round trim".split())
@@ -333,18 +343,18 @@ class _Values:
         b: str = "",
     ) -> _Truth:
         "left operator right, as SQL has it."
-        for value, other, at_left in ((left, right, True), (right, left, False)):
-            if isinstance(value, Aggregate) and value.name == "value":
-                self.check_form(value.bag, 0, a, b)
-
-                def truth(out, other=other, at_left=at_left):
-                    return self.compare(
-                        operator, *((out[0], other) if at_left else (other, out[0])), a, b
-                    )
-
-                return _Truth(
-                    self.exists_in(value.bag, lambda out: truth(out).true),
-                    self.exists_in(value.bag, lambda out: truth(out).false),
+        match left, right:
+            case Aggregate("value", bag), _:
+                self.check_form(bag, 0, a, b)
+                return _truths(
+                    partial(self.exists_in, bag),
+                    lambda out: self.compare(operator, out[0], right, a, b),
+                )
+            case _, Aggregate("value", bag):
+                self.check_form(bag, 0, a, b)
+                return _truths(
+                    partial(self.exists_in, bag),
+                    lambda out: self.compare(operator, left, out[0], a, b),
                 )
         return self.compare_plain(operator, *self.with_affinity(left, right, a, b))
 
@@ -356,48 +366,37 @@ class _Values:
             return _Truth(truth.false, truth.true)
         if operator in (">", ">="):
             return self.compare_plain({">": "<", ">=": "<="}[operator], right, left)
-        for side, other, at_left in ((left, right, True), (right, left, False)):
-            if isinstance(side, Choice):
-                return self.compare_choice(operator, side, other, at_left)
-        if left == NULL or right == NULL:
-            return _Truth(FALSE, FALSE)
-        if isinstance(left, Constant) and isinstance(right, Constant):
-            return (
-                _Truth(TRUE, FALSE)
-                if _compare_constants(operator, left, right)
-                else _Truth(FALSE, TRUE)
-            )
-        for side, other, at_left in ((left, right, True), (right, left, False)):
-            if (
-                isinstance(side, Aggregate)
-                and side.name in ("max", "min")
-                and not (isinstance(other, Aggregate) and other.name in ("max", "min"))
-            ):
-                return self.compare_extreme(operator, side, other, at_left)
-        atom = Compare(operator, left, right)
+        match left, right:
+            case Choice() as choice, _:
+                return _truths(
+                    partial(self.choose, choice),
+                    lambda case: self.compare_plain(operator, case, right),
+                )
+            case _, Choice() as choice:
+                return _truths(
+                    partial(self.choose, choice), partial(self.compare_plain, operator, left)
+                )
+            case (Constant(_, "null"), _) | (_, Constant(_, "null")):
+                return _Truth(FALSE, FALSE)
+            case Constant() as first, Constant() as second:
+                return _if_there(
+                    TRUE, TRUE if _compare_constants(operator, first, second) else FALSE
+                )
+            case Aggregate("max" | "min"), Aggregate("max" | "min"):
+                pass
+            case _, Aggregate("max" | "min") as end:
+                return self.compare_extreme(operator, end, left)
+            case Aggregate("max" | "min") as end, _:
+                return self.compare_extreme(
+                    {"<": ">", "<=": ">="}.get(operator, operator), end, right
+                )
         _spend(left.size + right.size)
         if operator == "=" and repr(right) < repr(left):
-            atom = Compare(operator, right, left)
-        there = self.not_null(left, right)
-        return _Truth(_conjunction([there, atom]), _conjunction([there, Not(atom)]))
+            left, right = right, left
+        return _if_there(self.not_null(left, right), Compare(operator, left, right))
 
-    def compare_choice(self, operator: str, choice: Choice, other: Node, at_left: bool) -> _Truth:
-        "A comparison with a choice, by cases."
-
-        def truth(term: Node) -> _Truth:
-            return self.compare_plain(operator, *((term, other) if at_left else (other, term)))
-
-        return _Truth(
-            self.choose(choice, lambda t: truth(t).true),
-            self.choose(choice, lambda t: truth(t).false),
-        )
-
-    def compare_extreme(
-        self, operator: str, extreme: Aggregate, other: Node, at_left: bool
-    ) -> _Truth:
-        "A comparison with max or min, told by the values among which it is."
-        if at_left:  # write it as: other operator' extreme
-            operator = {"<": ">", "<=": ">="}.get(operator, operator)
+    def compare_extreme(self, operator: str, extreme: Aggregate, other: Node) -> _Truth:
+        "How a value compares with max or min, told by the values among which that is."
 
         def some(op):
             return self.exists_in(
