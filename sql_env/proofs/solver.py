@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
-from ..extras import needs_extra
+from ..plugins import needs_extra
 
 with needs_extra("prove"):
     import z3
