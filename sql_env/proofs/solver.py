@@ -34,7 +34,7 @@ from sql_env.proofs.normal_form import (
     Test,
     Unproved,
 )
-from .values import _Classes, _Values
+from .values import _Classes
 
 # %% ../../nbs/proofs/07_solver.ipynb #c1fc8897
 _SOLVER_LIMIT = 100_000  # z3's operations for one implication
