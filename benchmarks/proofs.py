@@ -368,7 +368,7 @@ def check_mutant(
 ) -> None:
     proof = timed(gold, sql, schema, 0, seconds)
     tables = sorted({*referenced_tables(gold), *referenced_tables(sql)} & set(schema.tables))
-    kept = proof.assumptions if proof else all_assumptions(schema, tables)
+    kept = proof.assumptions if proof else all_assumptions(schema)
     try:
         contents = Contents(schema.empty(), tables, (gold, sql), kept_by(kept, schema))
         judge = Comparison(gold, sql)
