@@ -28,7 +28,14 @@ from sql_env.grading.answers import (
     _compare_written,
     _match_bag,
 )
-from .columns import DENSE, GROUPED, MIXED, NARROW, column_constants
+from sql_env.grading.variants.columns import (
+    DENSE,
+    GROUPED,
+    MIXED,
+    NARROW,
+    column_constants,
+    compared_columns,
+)
 from .contents import _counted_sizes
 from sql_env.grading.variants.instances import (
     InstanceGenerator,
@@ -78,7 +85,7 @@ def _doubtful_keys(
             for i in shape.natural_keys
             if not has_rows
             and not (_is_id(columns[i]) and i not in shape.referencing)
-            and not (names[i] in plan.named and _is_label(columns[i]))
+            and not (names[i] in plan.named and (_is_label(columns[i]) or names[i] == table))
         }
         doubtful |= plan.repeatable.get(table, frozenset())
         doubtful |= {
@@ -115,6 +122,11 @@ class _PairMaker:
         self.numerals = _columns_in(_CAST, gold_sql)  # columns that gold reads as numbers
         self.task = task._replace(plan=plan)
         self.columns = frozenset(name for s in plan.shapes for name in s.lower_columns)
+        self.values: dict[str, list] = {}  # some of each column that is no key
+        for shape in plan.shapes:
+            for i, name in enumerate(shape.lower_columns):
+                if i not in shape.single_keys | shape.referencing:
+                    self.values.setdefault(name, []).extend(shape.column_data[i][1][:1])
         self.sampler = RowSampler(generator, plan)
         _fill_base(generator.scratch, self.sampler, Random(gold_sql))
 
@@ -128,6 +140,10 @@ class _PairMaker:
         constants = column_constants(statements, self.columns)
         for name in self.numerals & self.columns:
             constants.setdefault(name, []).extend(_SHORT_AND_LONG)
+        for pair in sorted(compared_columns(statements, self.columns)):
+            shared = [value for name in pair for value in self.values.get(name, ())][:1]
+            for name in {*pair} & self.values.keys():
+                constants.setdefault(name, []).extend(shared)
         sampler = self.sampler.beside(constants, counts)
         found: list[tuple[bytes, tuple[list, tuple | None]]] = []
         ticks = 0
