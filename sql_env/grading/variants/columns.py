@@ -417,7 +417,8 @@ class _ValuePool:
                 some = self.exact if self.exact and rng.random() < 0.5 else some
                 n = rng.choice((1, 2, 3, 4))
                 if some is self.literals and rng.random() < 0.5:  # neighbours, nearly alike
-                    first = rng.randrange(len(self._in_order))
+                    last = max(len(self._in_order) - n - 1, 0)
+                    first = rng.choice((0, last, rng.randint(0, last)))
                     some = self._in_order[first : first + n + 1]
                 else:
                     some = rng.sample(some, min(len(some), n))

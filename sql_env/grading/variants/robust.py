@@ -98,7 +98,7 @@ def _doubtful_keys(
 # %% ../../../nbs/grading/variants/08_robust.ipynb #49150c8f
 _MAX_INSTANCES = 8  # for a pair
 _MAX_TRIES = 20  # instances that are made for them
-_PAIR_CYCLE = (MIXED, NARROW, DENSE, MIXED)
+_PAIR_CYCLE = (MIXED, NARROW, DENSE, MIXED, NARROW)
 _MAX_TICKS = 1000  # thousands of operations that gold takes on all of them, about
 _MAX_MAKERS = 64  # golds whose material a generator keeps
 
@@ -148,7 +148,7 @@ class _PairMaker:
         found: list[tuple[bytes, tuple[list, tuple | None]]] = []
         ticks = 0
         for n in range(_MAX_TRIES):
-            mode = GROUPED if counts and n % 4 == 1 else _PAIR_CYCLE[n % 4]
+            mode = GROUPED if counts and n % 4 == 1 else _PAIR_CYCLE[n % 5]
             rng = Random(f"{n}:{self.gold_sql}\0{sql}")
             _make_instance(self.generator, sampler, mode, rng, repeats=n % 2 == 1)
             rows = _trusted_rows(self.generator, self.task, scratch)
