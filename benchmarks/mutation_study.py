@@ -22,7 +22,7 @@ from sql_env.grading.variants.selection import (
     results_agree,
     selection_task,
 )
-from sql_env.progress import ProgressBar
+from sql_env.paths import ProgressBar
 from sql_env.questions.question_set import Question, QuestionSet
 from sql_env.sql.mutants import one_edit_mutants
 from sql_env.sql.text import normalize_sql

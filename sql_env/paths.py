@@ -1,4 +1,4 @@
-"""Where data lies: inside the package, and in the cache
+"""Where data lies, how files are written, and what a terminal is shown
 
 Docs: https://hjerpe.github.io/sql_env/paths.html.md"""
 
@@ -6,12 +6,15 @@ Docs: https://hjerpe.github.io/sql_env/paths.html.md"""
 
 # %% auto #0
 __all__ = ['BUNDLED', 'WORLDS', 'NANO_WEIGHTS', 'cache_dir', 'read_asset', 'benchmark_files', 'benchmark_results', 'replacing',
-           'DiskCache', 'SourceError', 'unpack_archive', 'download_file']
+           'DiskCache', 'SourceError', 'unpack_archive', 'download_file', 'terminal_text', 'ProgressBar']
 
 # %% ../nbs/00_paths.ipynb #dec5648b
 import json
 import os
+import re
 import shutil
+import sys
+import time
 import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -20,9 +23,12 @@ from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import apsw
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
 
 # %% ../nbs/00_paths.ipynb #b181fe3e
 _PACKAGE = Path(str(files("sql_env")))
@@ -192,3 +198,95 @@ def download_file(
         advice = "Download it in a browser and give its path."
         raise SourceError(f"The download of {name} failed: {e}. {advice}") from None
     return target
+
+# %% ../nbs/00_paths.ipynb #b683204b
+# C0 but tab and newline, DEL, C1, soft hyphens, marks and overrides of direction, line separators, what has no width,
+# halves of surrogate pairs, tags; joiners only beside ASCII, for Persian, Hindi and emoji are written with them
+_OBEYED = re.compile(
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]"
+    r"|[\ud800-\udfff\U000e0000-\U000e007f]|(?<=[!-~])[\u200c\u200d]|[\u200c\u200d](?=[!-~])"
+)
+
+# %% ../nbs/00_paths.ipynb #79a14f12
+def terminal_text(text: str) -> str:
+    "Text in which characters that a terminal obeys, or that nobody sees, are shown; tabs and newlines stay."
+    return _OBEYED.sub(lambda found: ascii(found[0])[1:-1], text)
+
+# %% ../nbs/00_paths.ipynb #acbfbc2c
+class ProgressBar:
+    "A progress bar on standard error that appears only if the work takes longer than a second."
+
+    def __init__(
+        self,
+        label: str,  # what is being done, shown before the bar
+        total: int,  # number of items of the whole work
+        show: bool = True,  # False: never draw anything
+        delay: float = 1.0,  # seconds of work before the bar appears
+    ):
+        self.label, self.total, self.show = label, total, show
+        self.done = 0  # items so far
+        self._appears_at = time.monotonic() + delay
+        self._bar: Progress | None = None
+
+    def advance(self, n: int = 1) -> None:
+        "Count `n` more items as done."
+        self.done += n
+        if self._bar is None and self.show and time.monotonic() >= self._appears_at:
+            self._bar = _start_bar(self.label, self.total)
+        if self._bar is not None:
+            task = self._bar.task_ids[0]
+            self._bar.update(task, completed=self.done, description=terminal_text(self.label))
+
+    def tell(self, text: str) -> None:
+        "Print a sentence above the bar, on standard error; nothing if no bar may be shown."
+        if not text or not self.show:
+            return
+        if self._bar is not None:
+            self._bar.console.print(text, markup=False, highlight=False)
+        else:
+            print(text, file=sys.stderr)
+
+    def watch(self, items: Iterable) -> Iterator:
+        "Yield `items` one by one; each counts as done when the next one is asked for."
+        with self:
+            for item in items:
+                yield item
+                self.advance()
+
+    def close(self) -> None:
+        "Remove the bar from the screen."
+        if self._bar is not None:
+            self._bar.stop()
+            self._bar = None
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exc_info):
+        self.close()
+
+# %% ../nbs/00_paths.ipynb #cf57c336
+def _start_bar(label: str, total: int) -> "Progress":
+    "A running bar on standard error, silent unless that is a terminal or a notebook."
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+    )
+
+    console = Console(stderr=True)
+    bar = Progress(
+        TextColumn("[progress.description]{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        console=console,
+        transient=True,
+        disable=not (console.is_terminal or console.is_jupyter),
+    )
+    bar.add_task(terminal_text(label), total=total)
+    bar.start()
+    return bar

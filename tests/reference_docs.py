@@ -20,7 +20,7 @@ from nbdev import processors
 from nbdev.processors import Processor
 from nbdev.showdoc import BasicMarkdownRenderer
 
-from sql_env.extras import MissingExtraError
+from sql_env.plugins import MissingExtraError
 
 # nbdev reads its settings anew for each cell, and Python 3.11 the whole module for the source of a class: a third each
 processors.get_config = cache(processors.get_config)

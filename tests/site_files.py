@@ -16,7 +16,7 @@ from build_docs import front, load, navigation
 from nbconvert import MarkdownExporter
 from reference_docs import ADDRESS, public_members, signature_text
 
-from sql_env.extras import MissingExtraError
+from sql_env.plugins import MissingExtraError
 
 ROOT = Path(__file__).resolve().parent.parent
 

@@ -19,9 +19,9 @@ from tables import cases
 from sql_env import Limits, load
 from sql_env.cli.app import app
 from sql_env.database.database import Database, build_database
-from sql_env.extras import EXTRAS
 from sql_env.grading.answers import Verdict
 from sql_env.paths import BUNDLED
+from sql_env.plugins import EXTRAS
 from sql_env.policies import baselines
 from sql_env.policies.base import Completion
 from sql_env.policies.local import load_model_settings

@@ -17,7 +17,7 @@ from reference_docs import public_members
 from site_files import ADDRESS
 from tables import cases
 
-from sql_env.extras import MissingExtraError
+from sql_env.plugins import MissingExtraError
 
 
 @pytest.fixture(scope="session")

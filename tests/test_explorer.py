@@ -19,10 +19,10 @@ from sql_env.database.catalog import Column, TableInfo
 from sql_env.database.database import build_database
 from sql_env.evaluation import evaluate, read_log
 from sql_env.evaluation.rows import EpisodeResult, Trajectory
+from sql_env.paths import terminal_text
 from sql_env.play import Action, EpisodeEnv, RewardConfig
 from sql_env.play.episode import Episode, Turn
 from sql_env.policies import OraclePolicy, RandomPolicy, ScriptedPolicy, play_episode
-from sql_env.progress import terminal_text
 from sql_env.questions.question_set import Question, QuestionSet
 from sql_env.sources.loading import load
 from sql_env.sql.text import Result, format_value, quote_identifier

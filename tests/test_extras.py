@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from sql_env.extras import EXTRAS, MissingExtraError, needs_extra
+from sql_env.plugins import EXTRAS, MissingExtraError, needs_extra
 
 ABSENT = """openenv openai fastapi uvicorn gradio fastmcp mcp websockets httpx torch transformers trl datasets
     huggingface_hub nbdev inspect_ai skyrl_gym gymnasium verifiers""".split()  # what the base install does not bring

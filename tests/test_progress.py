@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from sql_env.progress import ProgressBar
+from sql_env.paths import ProgressBar
 
 
 @pytest.fixture
@@ -26,8 +26,8 @@ def screen(monkeypatch):
             self.running = False
 
     screen = SimpleNamespace(bars=[], now=0.0)
-    monkeypatch.setattr("sql_env.progress._start_bar", Bar)
-    monkeypatch.setattr("sql_env.progress.time", SimpleNamespace(monotonic=lambda: screen.now))
+    monkeypatch.setattr("sql_env.paths._start_bar", Bar)
+    monkeypatch.setattr("sql_env.paths.time", SimpleNamespace(monotonic=lambda: screen.now))
     return screen
 
 

@@ -14,7 +14,7 @@ from sql_env import Episode, EpisodeEnv, Question, cli, load, view_episode
 from sql_env.cli.app import Console, _make_table, _print_text
 from sql_env.cli.play import show_episode
 from sql_env.database.database import Database, build_database
-from sql_env.progress import terminal_text
+from sql_env.paths import terminal_text
 from sql_env.view.html import element, render_html
 from sql_env.view.page import episode_html, episode_view_html
 from sql_env.view.run import _film_data, _shown_values

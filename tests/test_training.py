@@ -67,6 +67,7 @@ from sql_env.training.run import (
     train,
 )
 from sql_env.training.trainers import (
+    StageClock,
     _GroupRecord,
     _grpo_trainer_class,
     _rows_to_learn,
@@ -1032,6 +1033,7 @@ def clock(monkeypatch):
     now = SimpleNamespace(seconds=1000.0)
     time = SimpleNamespace(monotonic=lambda: now.seconds)
     monkeypatch.setattr("sql_env.training.run.time", time)
+    monkeypatch.setattr("sql_env.training.trainers.time", time)
     return now
 
 
@@ -1103,6 +1105,18 @@ def test_time_that_went_into_data_is_not_counted_on(tmp_path, clock):
     clock.seconds += 60
     writer.log(10, 50, {})
     assert shown == ["few: step 10 of 50, 4 min left"]
+
+
+def test_a_stage_that_goes_on_has_the_rest_of_its_minutes(tmp_path, clock):
+    "On d5f92645 it began its minutes anew, and of an hour it said that six were left."
+    shown, metrics = [], write_lines(tmp_path / "m", [dict(stage="sft", step=50, seconds=3000)])
+    writer = _MetricsWriter(metrics, "sft", lambda path, title, now=False: shown.append(title))
+    writer.clock = StageClock(60)
+    writer.begin(50)
+    assert writer.clock.share(0) == 3000 / 3600
+    clock.seconds += 60
+    writer.log(60, 1000, {})
+    assert shown == ["sft: step 60 of 1,000, 9 min left"]
 
 
 def test_other_processes_write_nothing(tmp_path):

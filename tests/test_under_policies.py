@@ -5,8 +5,8 @@ import json
 import pytest
 from tables import cases
 
-from sql_env import Database, Episode, QueryError, load
-from sql_env.play.acts import prompt
+from sql_env import Database, Episode, EpisodeEnv, OraclePolicy, QueryError, evaluate, load
+from sql_env.play.acts import needed_actions, prompt
 from sql_env.questions.question_set import Question, question_from_fields, question_to_json
 from sql_env.worlds import PolicyWorld
 
@@ -108,6 +108,21 @@ def test_worlds_of_policies_are_a_source():
     some = load("policies", n=6)
     assert len(some) == 6 and all(q.policy and q.writes for q in some)
     assert {q.split for q in load("policies", n=2, split="validation")} == {"validation"}
+
+
+@pytest.mark.parametrize("tasks", [TASKS, load("policies", n=30, seed=5)])
+def test_the_oracle_asks_for_leave_and_refuses(tasks):
+    "On d5f92645 it refused without a question, and nine of ten were right."
+    assert needed_actions(tasks) == ("ABSTAIN", "CLARIFY", "EXECUTE")
+    result = evaluate(EpisodeEnv(tasks, actions=needed_actions(tasks)), OraclePolicy(tasks), progress=False)
+    assert result.success_rate == result.robust_rate == 1
+
+
+@pytest.mark.parametrize("actions", [(), ("execute",), ("execute", "abstain"), ("clarify", "abstain")])
+def test_no_environment_has_policies_that_its_actions_can_not_keep(actions):
+    "On d5f92645 `--actions execute` was played, and the oracle had four of ten right."
+    with pytest.raises(ValueError, match=r"its tasks need the actions .* \(--actions abstain,clarify,execute of"):
+        EpisodeEnv(TASKS, actions=actions)
 
 
 def test_who_writes_by_ids_is_told_so_where_replace_is_called():

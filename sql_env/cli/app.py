@@ -31,12 +31,10 @@ from rich.table import Table
 from typer.models import OptionInfo, ParameterInfo
 
 from .. import __version__, database, policies, sources
-from ..extras import MissingExtraError
-from ..paths import SourceError
+from ..paths import SourceError, terminal_text
 from ..play.acts import ACTIONS
 from ..play.settings import OPTIONS
-from ..plugins import KINDS, Fields, find, names
-from ..progress import terminal_text
+from ..plugins import KINDS, Fields, MissingExtraError, find, names
 from ..server.settings import Settings
 
 if TYPE_CHECKING:  # what runs a command is loaded with it, through the names of packages

@@ -32,9 +32,9 @@ from sql_env.cli.app import (
     app,
 )
 from ..database.guards import QueryError
-from ..extras import EXTRAS
 from ..paths import SourceError
-from ..play.acts import verbs
+from ..play.acts import needed_actions
+from ..plugins import EXTRAS
 
 if TYPE_CHECKING:
     from sql_env.questions.question_set import Question, QuestionSet
@@ -313,7 +313,7 @@ def _check_questions(questions: "QuestionSet", n: int) -> list[_Check]:
     n_left_out = sum(questions.left_out.values())
     there = f"{questions.name}: {len(questions)}, {set_aside}, {n_left_out} left out"
     some = questions.sample(n)
-    actions = verbs("changes") if any(q.writable for q in some) else ()
+    actions = needed_actions(some)
     oracle = evaluate(EpisodeEnv(some, actions=actions), OraclePolicy(some), progress=False)
     wrong = [f"{e.question_id} ({e.error or e.reason})" for e in oracle.episodes if not e.correct]
     score = f"{oracle.success_rate:.1%} of {len(some)}"

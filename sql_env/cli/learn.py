@@ -27,8 +27,7 @@ from sql_env.cli.app import (
     _takes_options,
     app,
 )
-from ..extras import needs_extra
-from ..plugins import Fields
+from ..plugins import Fields, needs_extra
 from ..server.settings import Settings
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ import apsw
 from .catalog import TableInfo
 from .connection import _with_own_memory
 from .guards import Limits, NotBrief, QueryError, connect_readonly
-from ..progress import terminal_text
+from ..paths import terminal_text
 from ..sql.text import format_value, sql_tokens
 
 # %% ../../nbs/database/05_search.ipynb #c60447c5

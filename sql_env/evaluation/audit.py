@@ -31,12 +31,12 @@ from sql_env.grading.variants.selection import (
     why_no_instances,
     why_no_variants,
 )
-from ..play.acts import ACTS, EXTRA_ACTIONS
+from ..paths import ProgressBar
+from ..play.acts import needed_actions
 from ..play.environment import EpisodeEnv
 from ..plugins import find
 from ..policies.base import play_episode
 from ..policies.baselines import HACKS, OraclePolicy, most_frequent_answer
-from ..progress import ProgressBar
 from ..questions.gold import GoldRunner, judge_task, same_rows
 from sql_env.questions.question_set import (
     QUARANTINE_FLAGS,
@@ -481,10 +481,9 @@ def _audit_database(
     runner, why_none = GoldRunner(path, qs.limits), why_no_instances(path)
     generator = None if why_none else instance_generator(path)
     playable = [q.with_fields(flags=(), reasons=()) for q in questions]
-    changes = any(q.writable for q in questions)
-    actions = [act for act in EXTRA_ACTIONS if changes and ACTS[act].gives == "changes"]
     env = EpisodeEnv(
-        QuestionSet(playable, qs.databases, qs.name, limits=qs.limits), actions=actions
+        QuestionSet(playable, qs.databases, qs.name, limits=qs.limits),
+        actions=needed_actions(playable),
     )
     wording, report = WordingCheck(env.questions.database(name)), AuditReport(qs.name, [])
     correct, robust = Counter[str](), Counter[str]()

@@ -39,6 +39,7 @@ from sql_env.evaluation.rows import (
     content_hash,
     question_hashes,
 )
+from ..paths import ProgressBar
 from ..play.acts import ACTIONS
 from ..play.chat import tool_schemas
 from ..play.environment import EpisodeEnv
@@ -46,7 +47,6 @@ from ..plugins import Fields
 from ..policies.base import Completion, Policy, channel_text, usage_cost
 from ..policies.baselines import hacks_for, most_frequent_answer
 from ..policies.endpoint import price_list
-from ..progress import ProgressBar
 from ..questions.question_set import QuestionSet
 
 # %% ../../nbs/evaluation/07_harness.ipynb #e34d9ac0

@@ -13,12 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from ..extras import needs_extra
 from ..grading.readings import MAX_ANSWER_CHARS
 from ..play.environment import EpisodeEnv
 from ..play.episode import Observation
 from ..play.settings import OPTIONS
-from ..plugins import Fields
+from ..plugins import Fields, needs_extra
 from ..questions.question_set import QuestionSet
 from ..sources.loading import load
 

@@ -20,13 +20,12 @@ from typing import Annotated, Any
 
 from ..database.guards import EnvironmentFailedError
 from ..evaluation.trees import step_values
-from ..extras import needs_extra
 from ..play.acts import allowed_actions
 from ..play.chat import tool_schemas
 from ..play.environment import EpisodeEnv
 from ..play.session import Session, SessionVerdict
 from ..play.settings import OPTIONS
-from ..plugins import Fields
+from ..plugins import Fields, needs_extra
 from ..policies.base import play_episode
 from ..policies.baselines import OraclePolicy
 from ..questions.question_set import Question, QuestionSet

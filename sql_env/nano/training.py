@@ -15,11 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from ..extras import needs_extra
 from .engine import NanoEngine, TurnWriter, load_weights
 from .text import TOOL_TOKENS
 from ..paths import NANO_WEIGHTS
-from ..plugins import Fields
+from ..plugins import Fields, needs_extra
 from ..training.data import sft_datasets
 from ..training.recipes import Recipe, Stage
 from ..training.trainers import StageClock

@@ -6,7 +6,7 @@ Docs: https://hjerpe.github.io/sql_env/play/acts.html.md"""
 
 # %% auto #0
 __all__ = ['NEXT_QUESTION', 'ACTS', 'ACTIONS', 'EXTRA_ACTIONS', 'ENDS', 'Action', 'repair_unicode', 'Scene', 'Said', 'Act',
-           'find_act', 'verbs', 'allowed_actions', 'prompt']
+           'find_act', 'verbs', 'needed_actions', 'allowed_actions', 'prompt']
 
 # %% ../../nbs/play/05_acts.ipynb #4a74f617
 import re
@@ -115,6 +115,9 @@ class Act(NamedTuple):
     button: str = ""  # that takes it
     counted: str = ""  # the name of the metric that counts it
     suits: "Callable[[Question], bool]" = lambda question: True  # the questions that it is for
+    needed: "Callable[[Question], bool]" = lambda question: (
+        False
+    )  # those that can't be right without it
 
     @property
     def ends(self) -> bool:
@@ -329,6 +332,7 @@ _EXTRA = (
         "what is missing, if the database can't answer",
         "End without an answer",
         "abstained",
+        needed=lambda question: bool(question.policy) and not question.answerable,
     ),
     Act(
         "CLARIFY",
@@ -342,6 +346,7 @@ _EXTRA = (
         "a question about one word of the question",
         "Ask the user",
         "clarifications",
+        needed=lambda question: bool(question.policy and question.clarifications),
     ),
     Act(
         "SEARCH",
@@ -369,6 +374,7 @@ _EXTRA = (
         "Change rows",
         "executions",
         suits=lambda question: bool(question.writable),
+        needed=lambda question: bool(question.writable),
     ),
 )
 
@@ -405,6 +411,14 @@ def verbs(
             act = find_act(verb)
             found += [verb] * (what in (act.gives, act.counted))
     return tuple(found)
+
+# %% ../../nbs/play/05_acts.ipynb #n33d0002
+def needed_actions(
+    questions: "Iterable[Question]",
+) -> tuple[str, ...]:
+    "The extra actions without which some of these questions can't be right, in the order of `EXTRA_ACTIONS`."
+    asked = list(questions)
+    return tuple(act.verb for act in _EXTRA if any(map(act.needed, asked)))
 
 # %% ../../nbs/play/05_acts.ipynb #c440de2c
 def allowed_actions(

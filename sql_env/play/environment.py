@@ -16,7 +16,7 @@ from typing import Unpack
 
 from ..database.guards import Limits
 from ..grading.variants.selection import why_no_instances
-from .acts import EXTRA_ACTIONS, find_act
+from .acts import needed_actions, verbs
 from .episode import NOT_STARTED, Episode, Observation
 from .judges import ROBUST, _why_unjudged, judge_chain
 from .settings import Settings, read_settings
@@ -119,18 +119,16 @@ def _without_unjudged(questions: QuestionSet) -> QuestionSet:
 
 # %% ../../nbs/play/08_environment.ipynb #9fad7268
 def _playable(questions: QuestionSet, actions: Sequence[str]) -> QuestionSet:
-    "The questions that some actions suffice for: tasks need one that changes rows; raises `ValueError` for none."
-    changes = any(find_act(verb).gives == "changes" for verb in actions)
-    tasks = [] if changes else [q for q in questions if q.writable]
-    if not tasks:
-        return questions
-    if len(tasks) == len(questions):
-        verb = next(verb for verb in EXTRA_ACTIONS if find_act(verb).gives == "changes")
+    "Without actions that change rows the questions that are no tasks; raises `ValueError` if tasks need more actions."
+    if not verbs("changes", actions) and not all(q.writable for q in questions):
+        questions = questions.filter(lambda q: not q.writable)
+    needed = needed_actions(questions)
+    if not {*needed} <= {*actions}:
         raise ValueError(
-            f"{questions.name}: all are tasks, which need the action {verb} "
-            f"(--actions {verb.lower()} of evaluate, demo, export, serve and mcp)"
+            f"{questions.name}: its tasks need the action{'s' * (len(needed) > 1)} {', '.join(needed)} "
+            f"(--actions {','.join(needed).lower()} of evaluate, demo, export, serve and mcp)"
         )
-    return questions.filter(lambda q: not q.writable)
+    return questions
 
 # %% ../../nbs/play/08_environment.ipynb #4e3b1920
 class EpisodeEnv:

@@ -21,10 +21,9 @@ from pkgutil import resolve_name
 from typing import Any
 from urllib.parse import urlsplit
 
-from ..extras import needs_extra
 from ..paths import read_asset
 from ..play.chat import openai_tools, tool_schemas
-from ..plugins import Fields
+from ..plugins import Fields, needs_extra
 from .base import Completion, RolloutAborted
 from .requests import EndpointError, RequestPace, _backoff, _explain_error, send
 from .weights import _EXAMPLE, as_text, parse_assistant_text

@@ -18,9 +18,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from ..extras import needs_extra
 from ..play.acts import ACTS
-from ..plugins import Fields
+from ..plugins import Fields, needs_extra
 
 # %% ../../nbs/policies/07_weights.ipynb #db8f88d3
 COMPACT_TEMPLATE = (

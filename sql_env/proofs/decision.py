@@ -19,12 +19,11 @@ from sqlglot import exp
 
 from ..database.database import Database
 from ..database.guards import Limits, connect_readonly
-from ..extras import MissingExtraError
 from ..grading.answers import Verdict
 from ..grading.variants.contents import Comparison, Contents, Counterexample, Kept, shrunk
 from ..grading.variants.robust import find_evidence
 from ..play.judges import Ask, Judge
-from ..plugins import Fields
+from ..plugins import Fields, MissingExtraError
 from .facts import Assumption, Schema, _Knowledge, all_assumptions, bind, read_facts
 from .implication import Prover
 from sql_env.proofs.normal_form import (

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any, Protocol
 
-from ..extras import needs_extra
+from ..plugins import needs_extra
 
 with needs_extra("prove"):
     import z3

@@ -19,12 +19,12 @@ from uuid import uuid4
 
 from .. import __version__
 from ..database.workers import Errand
-from ..extras import needs_extra
 from ..models import SQLAction, SQLObservation, SQLState
 from ..play.board import escape_markup
 from ..play.environment import EpisodeEnv
 from ..play.episode import Episode, Observation
 from ..play.reward import RewardConfig
+from ..plugins import needs_extra
 from ..questions.question_set import Question, QuestionSet
 from ..sources.loading import load
 

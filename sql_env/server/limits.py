@@ -25,9 +25,8 @@ from socket import SO_LINGER, SOL_SOCKET, gethostname
 from typing import Any
 from urllib.parse import urlsplit
 
-from ..extras import needs_extra
-from ..plugins import Fields
-from ..progress import terminal_text
+from ..paths import terminal_text
+from ..plugins import Fields, needs_extra
 from .seats import Seats, _is_this_machine
 from .settings import Settings
 

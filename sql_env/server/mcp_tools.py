@@ -22,7 +22,7 @@ from threading import Lock
 from typing import Any
 
 from .. import __version__
-from ..extras import MissingExtraError, needs_extra
+from ..plugins import MissingExtraError, needs_extra
 
 with needs_extra("mcp"):
     import anyio

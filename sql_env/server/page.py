@@ -20,8 +20,8 @@ from ..database.catalog import TableInfo
 from ..grading.answers import Verdict
 from ..grading.readings import MAX_ANSWER_CHARS
 from ..models import SQLAction, SQLObservation
+from ..paths import terminal_text
 from ..play.acts import ACTIONS, find_act
-from ..progress import terminal_text
 from .environment import ResetError, SQLEnvironment
 from .seats import Seats
 from ..view.episode import EpisodeView, Outcome, error_part, touched_tables, view_episode

@@ -27,10 +27,8 @@ from typing import Any
 from .. import plugins
 from ..database.database import Database
 from ..database.guards import Limits, QueryError
-from ..extras import needs_extra
-from ..paths import BUNDLED, SourceError
-from ..plugins import Fields
-from ..progress import ProgressBar
+from ..paths import BUNDLED, ProgressBar, SourceError
+from ..plugins import Fields, needs_extra
 from ..questions.gold import GoldResult, gold_results, judge_task
 from sql_env.questions.question_set import (
     QUARANTINE_FLAGS,

@@ -24,9 +24,8 @@ from zipfile import BadZipFile
 
 from .. import meanings
 from ..database.database import build_database
-from ..extras import needs_extra
 from ..paths import SourceError
-from ..plugins import Fields
+from ..plugins import Fields, needs_extra
 from ..sql.text import quote_identifier
 
 # %% ../../nbs/sources/03_tables.ipynb #c5ce6fe9

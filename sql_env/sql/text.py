@@ -20,8 +20,7 @@ from typing import Any, NamedTuple
 
 import apsw
 
-from ..paths import SourceError
-from ..progress import terminal_text
+from ..paths import SourceError, terminal_text
 
 # %% ../../nbs/sql/02_text.ipynb #4f026905
 # Text that could be read as something else: with spaces at an end, a bar or a control character, an opening

@@ -24,9 +24,8 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from .. import meanings
-from ..extras import needs_extra
 from ..paths import replacing
-from ..plugins import Fields, find, names
+from ..plugins import Fields, find, names, needs_extra
 from ..policies.local import MODEL_SETTINGS_FILE
 from ..policies.weights import ADAPTER_FILE, BASE_HASH, load_weights, weights_hash
 from sql_env.training.recipes import (
@@ -38,7 +37,13 @@ from sql_env.training.recipes import (
     _evaluation_settings,
     describe_recipe,
 )
-from .trainers import _sft_trainer, _weights_dtype, grpo_trainer, play_trainer
+from sql_env.training.trainers import (
+    StageClock,
+    _sft_trainer,
+    _weights_dtype,
+    grpo_trainer,
+    play_trainer,
+)
 
 # %% ../../nbs/training/05_run.ipynb #8fd8138a
 def is_main_process() -> bool:
@@ -145,6 +150,7 @@ class _MetricsWriter:
     show: Callable | None = None  # is called with path and title after each line
     start: float = field(default_factory=lambda: time.monotonic())  # before data are made
     began: tuple[int, float] = 0, 0.0  # step and seconds at which training began, or went on
+    clock: StageClock | None = None  # of the stage, if it may end by one
 
     @property
     def seconds(self) -> float:
@@ -162,6 +168,8 @@ class _MetricsWriter:
         text = "".join(json.dumps(line) + "\n" for line in kept)
         self.path.write_text(text, encoding="utf-8")
         self.start -= seconds
+        if self.clock:  # a stage that goes on has the rest of its minutes
+            self.clock.began -= seconds
         self.began = step, self.seconds
 
     def log(self, step: int, max_steps: int, values: Fields) -> None:
@@ -174,8 +182,10 @@ class _MetricsWriter:
             f.write(json.dumps(line) + "\n")
         if self.show:
             pace = (self.seconds - self.began[1]) / max(step - self.began[0], 1)
-            minutes = pace * (max_steps - step) / 60
-            title = f"{self.stage}: step {step:,} of {max_steps:,}, {minutes:.0f} min left"
+            left = pace * (max_steps - step)
+            if self.clock:
+                left = min(left, max(self.clock.seconds_left, 0))
+            title = f"{self.stage}: step {step:,} of {max_steps:,}, {left / 60:.0f} min left"
             told = {k: line[k] for k in ("loss", "reward") if k in line}
             title = ", ".join([title, *(f"{name} {value:.2f}" for name, value in told.items())])
             self.show(self.path, title)
@@ -415,6 +425,7 @@ def _run_stage(run: Run, stage: Stage) -> Path:
     seed, checkpoints = run.stage_seed(stage), run.folder / stage.name
     make_trainer = makers[stage.method]
     trainer = make_trainer(run.recipe, stage, model, tokenizer, checkpoints, seed, callbacks)
+    writer.clock = getattr(trainer, "clock", None)
     _remove_progress_output(trainer)
     try:
         trainer.train(resume_from_checkpoint=any(checkpoints.glob("checkpoint-*")) or None)

@@ -153,6 +153,11 @@ class StageClock:
             return of_steps
         return max(of_steps, (time.monotonic() - self.began) / self.seconds)
 
+    @property
+    def seconds_left(self) -> float:
+        "Of the clock; without end if only steps count."
+        return self.began + self.seconds - time.monotonic() if self.seconds else float("inf")
+
     def schedule(self, optimizer: Any, steps: int, warmup: int, decay: float = 0.8) -> Any:
         "The learning rate: up in the first steps, level, and down to nothing in the last share of the stage."
         from torch.optim.lr_scheduler import LambdaLR

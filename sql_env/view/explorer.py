@@ -15,11 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from ..evaluation.rows import Trajectory
-from ..extras import MissingExtraError
 from ..play.acts import ACTIONS, EXTRA_ACTIONS, find_act
 from ..play.episode import Episode
 from ..play.settings import OPTIONS, read_settings
-from ..plugins import KINDS, Fields
+from ..plugins import KINDS, Fields, MissingExtraError
 from ..policies.base import ModelError
 from ..policies.baselines import named_policy, policy_names
 from ..questions.question_set import Question, QuestionSet

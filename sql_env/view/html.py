@@ -15,8 +15,7 @@ from typing import Any, NamedTuple
 
 from fastcore.xml import FT, Safe, ft, to_xml
 
-from ..paths import read_asset
-from ..progress import terminal_text
+from ..paths import read_asset, terminal_text
 
 # %% ../../nbs/view/01_html.ipynb #72d57260
 def element(name: str, /, *inside: Any, **attributes: Any) -> FT:

@@ -26,9 +26,8 @@ from fastcore.xml import FT, Safe
 from ..database.catalog import TableInfo
 from ..evaluation.results import EvaluationResult, compare, rate_text, result_texts, summary
 from ..evaluation.rows import FAILURES, EpisodeResult, Trajectory, classify_failure
-from ..paths import read_asset, replacing
+from ..paths import ProgressBar, read_asset, replacing, terminal_text
 from ..plugins import Fields
-from ..progress import ProgressBar, terminal_text
 from ..questions.question_set import Question, QuestionSet
 from sql_env.view.episode import (
     _REASONS,

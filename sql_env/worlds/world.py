@@ -23,8 +23,7 @@ import apsw
 
 from ..database.database import Database
 from ..database.search import Documents
-from ..paths import SourceError, cache_dir, replacing
-from ..progress import ProgressBar
+from ..paths import ProgressBar, SourceError, cache_dir, replacing
 from ..questions.gold import same_rows
 from ..questions.question_set import Question, QuestionSet, classify_answer
 from ..sources.files import Drafts
