@@ -416,7 +416,7 @@ class _ValuePool:
             if rng.random() < mode.few_rate:
                 some = self.exact if self.exact and rng.random() < 0.5 else some
                 n = rng.choice((1, 2, 3, 4))
-                if some is self.literals and rng.random() < 0.5:  # neighbours, nearly alike
+                if not self.exact and rng.random() < 0.5:  # neighbours, nearly alike
                     last = max(len(self._in_order) - n - 1, 0)
                     first = rng.choice((0, last, rng.randint(0, last)))
                     some = self._in_order[first : first + n + 1]

@@ -122,10 +122,11 @@ class _PairMaker:
         self.numerals = _columns_in(_CAST, gold_sql)  # columns that gold reads as numbers
         self.task = task._replace(plan=plan)
         self.columns = frozenset(name for s in plan.shapes for name in s.lower_columns)
-        self.values: dict[str, list] = {}  # some of each column that is no key
+        self.values: dict[str, list] = {}  # one of each column that is no key and not joined
+        joined = {name for pair in plan.joined for name in pair}
         for shape in plan.shapes:
             for i, name in enumerate(shape.lower_columns):
-                if i not in shape.single_keys | shape.referencing:
+                if name not in joined and i not in shape.single_keys | shape.referencing:
                     self.values.setdefault(name, []).extend(shape.column_data[i][1][:1])
         self.sampler = RowSampler(generator, plan)
         _fill_base(generator.scratch, self.sampler, Random(gold_sql))
